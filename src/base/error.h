@@ -1,0 +1,23 @@
+/* Filling in a struct leat_error. The pattern everywhere is
+ *     return leat_fail(err, LEAT_NOT_FOUND, "no bucket called '%s'", name);
+ * The text is one sentence for a person: what, where, what to do. */
+#ifndef LEAT_BASE_ERROR_H
+#define LEAT_BASE_ERROR_H
+
+#include "leat/error.h"
+
+/* Both return the status, so that they can stand in a return statement. err may be NULL. */
+leat_status leat_fail(struct leat_error *err, leat_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Takes the status from errno (ENOSPC: LEAT_NO_SPACE, …) and appends its description. */
+leat_status leat_fail_errno(struct leat_error *err, int os_error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Puts "CONTEXT: " before the text already there. Keeps the status. */
+leat_status leat_fail_context(struct leat_error *err, leat_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+leat_status leat_status_from_errno(int os_error);
+
+#endif

@@ -1,0 +1,136 @@
+#include "base/ini.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INI_MAX  (1 << 20)
+#define LINE_MAX 4096
+#define NAME_MAX 256
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static char *trim(char *s)
+{
+    while (blank(*s))
+        s++;
+    size_t n = strlen(s);
+    while (n && blank(s[n - 1]))
+        s[--n] = '\0';
+    return s;
+}
+
+static void cut_comment(char *s)
+{
+    for (char *p = s; *p; p++) {
+        if ((*p == '#' || *p == ';') && (p == s || blank(p[-1]))) {
+            *p = '\0';
+            return;
+        }
+    }
+}
+
+struct ini {
+    const char *name;
+    leat_ini_line *each;
+    void *user;
+    unsigned line;
+    char section[NAME_MAX];
+    char parent[NAME_MAX]; /* key with an empty value: indented lines belong to it */
+};
+
+static leat_status take_section(struct ini *ini, char *s, struct leat_error *err)
+{
+    char *end = strchr(s, ']');
+    if (!end || *trim(end + 1))
+        return leat_fail(err, LEAT_INVALID, "%s line %u: a section is written [name]", ini->name, ini->line);
+    *end = '\0';
+    s = trim(s + 1);
+    if (strlen(s) >= sizeof ini->section)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: section name too long", ini->name, ini->line);
+    memcpy(ini->section, s, strlen(s) + 1);
+    ini->parent[0] = '\0';
+    return LEAT_OK;
+}
+
+static leat_status take_setting(struct ini *ini, char *s, bool indented, struct leat_error *err)
+{
+    char *eq = strchr(s, '=');
+    if (!eq)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: '%s' is not KEY = VALUE", ini->name, ini->line, s);
+    *eq = '\0';
+    char *key = trim(s);
+    char *value = trim(eq + 1);
+    if (!*key || strlen(key) >= NAME_MAX)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: no usable name before '='", ini->name, ini->line);
+    char full[2 * NAME_MAX];
+    if (indented && ini->parent[0]) {
+        snprintf(full, sizeof full, "%s.%s", ini->parent, key);
+        return ini->each(ini->section, full, value, ini->line, ini->user, err);
+    }
+    snprintf(ini->parent, sizeof ini->parent, "%s", *value ? "" : key);
+    return ini->each(ini->section, key, value, ini->line, ini->user, err);
+}
+
+leat_status leat_ini_parse(const char *name, const char *text, size_t n, leat_ini_line *each, void *user,
+                           struct leat_error *err)
+{
+    struct ini ini = {.name = name, .each = each, .user = user};
+    if (memchr(text, '\0', n))
+        return leat_fail(err, LEAT_INVALID, "%s holds a NUL byte: not a text file", name);
+    for (size_t at = 0; at < n;) {
+        const char *start = text + at;
+        const char *nl = memchr(start, '\n', n - at);
+        size_t len = nl ? (size_t)(nl - start) : n - at;
+        at += len + 1;
+        ini.line++;
+        char line[LINE_MAX];
+        if (len >= sizeof line)
+            return leat_fail(err, LEAT_INVALID, "%s line %u: longer than %d bytes", name, ini.line, LINE_MAX - 1);
+        memcpy(line, start, len);
+        line[len] = '\0';
+        cut_comment(line);
+        bool indented = blank(line[0]);
+        char *s = trim(line);
+        if (!*s)
+            continue;
+        leat_status rc = *s == '[' ? take_section(&ini, s, err) : take_setting(&ini, s, indented, err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+leat_status leat_ini_read(const char *path, leat_ini_line *each, void *user, struct leat_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return leat_fail_errno(err, errno, "cannot open '%s'", path);
+    leat_status rc;
+    size_t n = 0;
+    ssize_t got = 0;
+    char *text = malloc(INI_MAX);
+    if (!text) {
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", path);
+        goto out;
+    }
+    while (n < INI_MAX && (got = read(fd, text + n, INI_MAX - n)) > 0)
+        n += (size_t)got;
+    if (got < 0)
+        rc = leat_fail_errno(err, errno, "cannot read '%s'", path);
+    else if (n == INI_MAX)
+        rc = leat_fail(err, LEAT_INVALID, "'%s' is larger than 1 MiB: not a config file", path);
+    else
+        rc = leat_ini_parse(path, text, n, each, user, err);
+out:
+    free(text);
+    close(fd);
+    return rc;
+}

@@ -1,0 +1,22 @@
+/* INI files: Leat's own config and the ~/.aws ones. `key = value` lines under optional [sections];
+ * '#' and ';' start a comment at the beginning of a line or after white space. */
+#ifndef LEAT_BASE_INI_H
+#define LEAT_BASE_INI_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* One setting. `section` is "" before the first header. A nested line (AWS's "s3 =" followed by indented
+ * lines) arrives as its own key with its parent's name and a dot before it. Return LEAT_OK to go on. */
+typedef leat_status leat_ini_line(const char *section, const char *key, const char *value, unsigned line, void *user,
+                                  struct leat_error *err);
+
+/* `name` is what errors call the text. */
+leat_status leat_ini_parse(const char *name, const char *text, size_t n, leat_ini_line *each, void *user,
+                           struct leat_error *err);
+
+/* The same for a file of at most 1 MiB. LEAT_NOT_FOUND when there is none. */
+leat_status leat_ini_read(const char *path, leat_ini_line *each, void *user, struct leat_error *err);
+
+#endif

@@ -1,0 +1,195 @@
+#include "base/url.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/parse.h"
+
+#define KEY_MAX    1024 /* S3's limit */
+#define BUCKET_MAX 255
+#define URL_MAX    8192
+
+static const struct {
+    const char *name;
+    enum leat_scheme scheme;
+} schemes[] = {
+    {"s3", LEAT_SCHEME_S3},
+    {"file", LEAT_SCHEME_FILE},
+    {"http", LEAT_SCHEME_HTTP},
+    {"https", LEAT_SCHEME_HTTPS},
+};
+
+const char *leat_scheme_name(enum leat_scheme scheme)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (schemes[i].scheme == scheme)
+            return schemes[i].name;
+    }
+    return "?";
+}
+
+void leat_url_free(struct leat_url *url)
+{
+    if (!url)
+        return;
+    free(url->host);
+    free(url->path);
+    free(url->query);
+    *url = (struct leat_url){0};
+}
+
+static bool find_scheme(const char *text, size_t n, enum leat_scheme *out)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        if (strlen(schemes[i].name) == n && strncasecmp(schemes[i].name, text, n) == 0) {
+            *out = schemes[i].scheme;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool all_in(const char *text, size_t n, const char *more)
+{
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!plain && (!c || !strchr(more, c)))
+            return false;
+    }
+    return true;
+}
+
+static leat_status set_parts(struct leat_url *url, enum leat_scheme scheme, const char *host, size_t host_n,
+                             const char *path, size_t path_n, const char *query, struct leat_error *err)
+{
+    url->scheme = scheme;
+    url->host = strndup(host, host_n);
+    url->path = strndup(path, path_n);
+    url->query = strdup(query);
+    if (url->host && url->path && url->query)
+        return LEAT_OK;
+    leat_url_free(url);
+    return leat_fail(err, LEAT_NO_MEMORY, "no memory for a URL");
+}
+
+static leat_status parse_s3(const char *text, const char *rest, struct leat_url *url, struct leat_error *err)
+{
+    size_t n = strcspn(rest, "/");
+    if (n == 0)
+        return leat_fail(err, LEAT_INVALID, "'%s' names no bucket; write s3://BUCKET/KEY", text);
+    if (n > BUCKET_MAX || !all_in(rest, n, ".-_:"))
+        return leat_fail(err, LEAT_INVALID, "'%.*s' is no bucket name (letters, digits, '.', '-', '_')",
+                         (int)(n > 80 ? 80 : n), rest);
+    const char *key = rest[n] ? rest + n + 1 : rest + n;
+    if (strlen(key) > KEY_MAX)
+        return leat_fail(err, LEAT_INVALID, "the key '%.60s…' is longer than %d bytes", key, KEY_MAX);
+    return set_parts(url, LEAT_SCHEME_S3, rest, n, key, strlen(key), "", err);
+}
+
+static leat_status parse_http(const char *text, const char *rest, enum leat_scheme scheme, struct leat_url *url,
+                              struct leat_error *err)
+{
+    size_t n = strcspn(rest, "/?#");
+    char host[256];
+    unsigned port;
+    char name[256];
+    if (n == 0 || n >= sizeof host)
+        return leat_fail(err, LEAT_INVALID, "'%s' names no host", text);
+    memcpy(host, rest, n);
+    host[n] = '\0';
+    if (strchr(host, '@'))
+        return leat_fail(err, LEAT_INVALID,
+                         "a URL with a user name or password in it is not taken; use a header or "
+                         "a signed URL instead");
+    if (!leat_url_split_host(host, name, sizeof name, &port))
+        return leat_fail(err, LEAT_INVALID, "'%s' is not a host with an optional port, in '%s'", host, text);
+    const char *path = rest + n;
+    for (const char *p = path; *p; p++) {
+        if ((unsigned char)*p <= ' ' || *p == 0x7f)
+            return leat_fail(err, LEAT_INVALID, "'%s' has a space or control character; write it as %%%02X", text,
+                             (unsigned char)*p);
+    }
+    size_t path_n = strcspn(path, "?#");
+    const char *query = path[path_n] == '?' ? path + path_n + 1 : "";
+    char *fragment = strchr(query, '#');
+    leat_status rc = path_n ? set_parts(url, scheme, host, n, path, path_n, query, err)
+                            : set_parts(url, scheme, host, n, "/", 1, query, err);
+    if (rc == LEAT_OK && fragment)
+        url->query[fragment - query] = '\0';
+    return rc;
+}
+
+static leat_status parse_file(const char *text, const char *rest, struct leat_url *url, struct leat_error *err)
+{
+    if (strncmp(rest, "localhost/", 10) == 0)
+        rest += 9;
+    if (*rest != '/')
+        return leat_fail(err, LEAT_INVALID, "'%s' is not absolute; write file:///PATH or a plain path", text);
+    return set_parts(url, LEAT_SCHEME_FILE, "", 0, rest, strlen(rest), "", err);
+}
+
+leat_status leat_url_parse(const char *text, struct leat_url *out, struct leat_error *err)
+{
+    struct leat_url url = {0};
+    enum leat_scheme scheme;
+    if (!*text)
+        return leat_fail(err, LEAT_INVALID, "an empty address; write s3://BUCKET/KEY, a path or an http:// URL");
+    if (strlen(text) > URL_MAX)
+        return leat_fail(err, LEAT_INVALID, "the address '%.60s…' is longer than %d bytes", text, URL_MAX);
+    const char *sep = strstr(text, "://");
+    size_t scheme_n = sep ? (size_t)(sep - text) : 0;
+    leat_status rc;
+    if (!sep || scheme_n == 0 || !all_in(text, scheme_n, "+.-")) {
+        rc = set_parts(&url, LEAT_SCHEME_FILE, "", 0, text, strlen(text), "", err);
+    } else if (!find_scheme(text, scheme_n, &scheme)) {
+        rc = leat_fail(err, LEAT_INVALID,
+                       "'%.*s://' is not known here; use s3://, http://, https://, file:// or a plain path",
+                       (int)(scheme_n > 40 ? 40 : scheme_n), text);
+    } else if (scheme == LEAT_SCHEME_S3) {
+        rc = parse_s3(text, sep + 3, &url, err);
+    } else if (scheme == LEAT_SCHEME_FILE) {
+        rc = parse_file(text, sep + 3, &url, err);
+    } else {
+        rc = parse_http(text, sep + 3, scheme, &url, err);
+    }
+    if (rc == LEAT_OK)
+        *out = url;
+    return rc;
+}
+
+bool leat_url_split_host(const char *text, char *host, size_t host_size, unsigned *port)
+{
+    const char *end;
+    size_t n;
+    if (*text == '[') {
+        end = strchr(text, ']');
+        n = end ? (size_t)(end - text) + 1 : 0;
+        if (!end || !all_in(text + 1, n - 2, ":.%"))
+            return false;
+        end++;
+    } else {
+        n = strcspn(text, ":");
+        end = text + n;
+        if (!all_in(text, n, ".-_"))
+            return false;
+    }
+    if (n == 0 || n >= host_size)
+        return false;
+    uint64_t number = 0;
+    if (*end == ':') {
+        for (const char *p = end + 1; *p; p++) {
+            if (*p < '0' || *p > '9')
+                return false;
+        }
+        if (leat_parse_u64(end + 1, "port", &number, NULL) != LEAT_OK || number == 0 || number > 65535)
+            return false;
+    } else if (*end) {
+        return false;
+    }
+    memcpy(host, text, n);
+    host[n] = '\0';
+    *port = (unsigned)number;
+    return true;
+}

@@ -1,0 +1,6 @@
+#include "leat/leat.h"
+
+const char *leat_version(void)
+{
+    return LEAT_VERSION_STRING;
+}

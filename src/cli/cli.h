@@ -1,0 +1,37 @@
+/* What the commands share: exit statuses, messages, Ctrl-C. Each command is one file that defines one
+ * struct leat_command; commands.h lists them. */
+#ifndef LEAT_CLI_CLI_H
+#define LEAT_CLI_CLI_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/option.h"
+
+/* Documented in leat(1); scripts rely on them. */
+enum leat_exit {
+    LEAT_EXIT_OK = 0,
+    LEAT_EXIT_FAILURE = 1,     /* anything without a number of its own */
+    LEAT_EXIT_USAGE = 2,       /* wrong options, arguments, settings, addresses */
+    LEAT_EXIT_NOT_FOUND = 3,   /* no such object, bucket, file */
+    LEAT_EXIT_DENIED = 4,      /* keys, permissions, certificates */
+    LEAT_EXIT_UNAVAILABLE = 5, /* network, server, time-out: trying again later may help */
+    LEAT_EXIT_CORRUPT = 6,     /* bytes that are not what they should be */
+    LEAT_EXIT_NO_SPACE = 7,    /* disk, memory or a limit */
+    LEAT_EXIT_INTERRUPTED = 130
+};
+
+int leat_cli_exit(leat_status status);
+
+/* Prints "leat: TEXT" to stderr and returns the exit status that belongs to it. */
+int leat_cli_fail(const struct leat_error *err);
+int leat_cli_failf(leat_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Flushes stdout; a full disk or closed pipe behind it becomes a failure. Ends every command that prints. */
+int leat_cli_finish(void);
+
+/* From here on Ctrl-C and SIGTERM set a flag instead of ending the process; a second one ends it. */
+void leat_cli_catch_signals(void);
+bool leat_cli_interrupted(void);
+
+#endif

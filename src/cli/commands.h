@@ -1,0 +1,13 @@
+/* All commands, in the order `leat help` shows them. */
+#ifndef LEAT_CLI_COMMANDS_H
+#define LEAT_CLI_COMMANDS_H
+
+#include "base/option.h"
+
+extern const struct leat_command leat_command_help_command;
+
+/* NULL-terminated. */
+const struct leat_command *const *leat_commands(void);
+const struct leat_command *leat_command_find(const char *name);
+
+#endif

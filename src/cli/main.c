@@ -1,0 +1,121 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "leat/leat.h"
+
+static const struct leat_command *const commands[] = {
+    &leat_command_help_command,
+    NULL,
+};
+
+const struct leat_command *const *leat_commands(void)
+{
+    return commands;
+}
+
+const struct leat_command *leat_command_find(const char *name)
+{
+    for (const struct leat_command *const *c = commands; *c; c++) {
+        if (strcmp((*c)->name, name) == 0)
+            return *c;
+    }
+    return NULL;
+}
+
+static void print_log(enum leat_log_level level, const char *line, void *user)
+{
+    (void)user;
+    fprintf(stderr, "leat: %s: %s\n", leat_log_level_name(level), line);
+}
+
+static int open_log(const char *name)
+{
+    for (int level = LEAT_LOG_ERROR; level <= LEAT_LOG_DEBUG; level++) {
+        if (strcmp(name, leat_log_level_name(level)) == 0) {
+            leat_log_open(level, print_log, NULL);
+            return LEAT_EXIT_OK;
+        }
+    }
+    return leat_cli_failf(LEAT_INVALID, "log level '%s' is not one of error, warning, info, debug", name);
+}
+
+/* $LEAT_CONFIG, else $XDG_CONFIG_HOME/leat/config, else ~/.config/leat/config. */
+static bool config_path(char *out, size_t n)
+{
+    const char *set = getenv("LEAT_CONFIG");
+    if (set && *set) {
+        snprintf(out, n, "%s", set);
+        return true;
+    }
+    const char *xdg = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    out[0] = '\0';
+    if (xdg && *xdg)
+        snprintf(out, n, "%s/leat/config", xdg);
+    else if (home && *home)
+        snprintf(out, n, "%s/.config/leat/config", home);
+    return false;
+}
+
+static int run_command(const struct leat_command *command, int argc, char **argv)
+{
+    char config[4096];
+    bool required = config_path(config, sizeof config);
+    struct leat_settings_source source = {
+        .argc = argc,
+        .argv = argv,
+        .environ = environ,
+        .config = *config ? config : NULL,
+        .config_required = required,
+    };
+    struct leat_settings *settings;
+    struct leat_error err;
+    bool help = false;
+    if (leat_settings_read(command, &source, &settings, &help, &err) != LEAT_OK) {
+        int status = leat_cli_fail(&err);
+        if (status == LEAT_EXIT_USAGE)
+            fprintf(stderr, "Try 'leat %s --help'.\n", command->name);
+        return status;
+    }
+    int status;
+    if (help) {
+        leat_command_help(command, stdout);
+        status = leat_cli_finish();
+    } else {
+        leat_cli_catch_signals();
+        status = command->run(leat_settings_get(settings), leat_settings_argc(settings), leat_settings_argv(settings));
+    }
+    leat_settings_free(settings);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *level = getenv("LEAT_LOG");
+    int i = 1;
+    if (argc > 2 && strcmp(argv[1], "--log") == 0) {
+        level = argv[2];
+        i = 3;
+    }
+    int status = open_log(level && *level ? level : "warning");
+    if (status != LEAT_EXIT_OK)
+        return status;
+    const char *name = i < argc ? argv[i] : "--help";
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        printf("leat %s\n", leat_version());
+        return leat_cli_finish();
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        run_command(&leat_command_help_command, 0, NULL);
+        return i < argc ? leat_cli_finish() : LEAT_EXIT_USAGE;
+    }
+    const struct leat_command *command = leat_command_find(name);
+    if (!command)
+        return leat_cli_failf(LEAT_INVALID, "'%s' is not a command; 'leat help' lists them", name);
+    return run_command(command, argc - i - 1, argv + i + 1);
+}

@@ -1,0 +1,88 @@
+#include "base/pool.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+struct leat_pool {
+    pthread_t *threads;
+    unsigned threads_n;
+    pthread_mutex_t mu;
+    pthread_cond_t work;
+    struct leat_task *first; /* hold mu */
+    struct leat_task **last; /* hold mu */
+    bool stop;               /* hold mu */
+};
+
+static void *run_pool(void *arg)
+{
+    struct leat_pool *pool = arg;
+    pthread_mutex_lock(&pool->mu);
+    for (;;) {
+        while (!pool->first && !pool->stop)
+            leat_cond_wait(&pool->work, &pool->mu, LEAT_NEVER);
+        struct leat_task *t = pool->first;
+        if (!t)
+            break;
+        pool->first = t->next;
+        if (!pool->first)
+            pool->last = &pool->first;
+        pthread_mutex_unlock(&pool->mu);
+        t->run(t);
+        pthread_mutex_lock(&pool->mu);
+    }
+    pthread_mutex_unlock(&pool->mu);
+    return NULL;
+}
+
+leat_status leat_pool_open(const char *name, unsigned threads, struct leat_pool **out, struct leat_error *err)
+{
+    struct leat_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a thread pool");
+    pthread_mutex_init(&pool->mu, NULL);
+    leat_cond_init(&pool->work);
+    pool->last = &pool->first;
+    leat_status rc = LEAT_OK;
+    pool->threads = calloc(threads, sizeof *pool->threads);
+    if (!pool->threads)
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a thread pool");
+    while (rc == LEAT_OK && pool->threads_n < threads) {
+        rc = leat_thread_start(&pool->threads[pool->threads_n], name, run_pool, pool, err);
+        pool->threads_n += rc == LEAT_OK;
+    }
+    if (rc != LEAT_OK) {
+        leat_pool_close(pool);
+        return rc;
+    }
+    *out = pool;
+    return LEAT_OK;
+}
+
+void leat_pool_close(struct leat_pool *pool)
+{
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->mu);
+    pool->stop = true;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mu);
+    for (unsigned i = 0; i < pool->threads_n; i++)
+        pthread_join(pool->threads[i], NULL);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->mu);
+    free(pool->threads);
+    free(pool);
+}
+
+void leat_pool_add(struct leat_pool *pool, struct leat_task *task)
+{
+    task->next = NULL;
+    pthread_mutex_lock(&pool->mu);
+    *pool->last = task;
+    pool->last = &task->next;
+    pthread_cond_signal(&pool->work);
+    pthread_mutex_unlock(&pool->mu);
+}

@@ -1,0 +1,20 @@
+/* A few threads that run tasks in the order they were added. */
+#ifndef LEAT_BASE_POOL_H
+#define LEAT_BASE_POOL_H
+
+#include "base/error.h"
+
+/* A piece of work. The memory is the caller's and must stay until run() is called; run() may add it again
+ * somewhere or free it. */
+struct leat_task {
+    void (*run)(struct leat_task *task);
+    struct leat_task *next; /* whoever holds the task */
+};
+
+struct leat_pool;
+
+leat_status leat_pool_open(const char *name, unsigned threads, struct leat_pool **out, struct leat_error *err);
+void leat_pool_close(struct leat_pool *pool); /* runs what was added, then joins the threads; NULL is allowed */
+void leat_pool_add(struct leat_pool *pool, struct leat_task *task); /* any thread; takes no memory, cannot fail */
+
+#endif

@@ -1,0 +1,526 @@
+#include "net/http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "leat/leat.h"
+
+#define TEXT_MAX_DEFAULT (64 << 10)
+#define RECEIVE_BUFFER   (256 << 10) /* fewer, larger reads; beyond this nothing was gained on loopback */
+#define LOW_SPEED_LIMIT  1000L       /* bytes a second that count as life */
+#define IDLE_EASY_MAX    256
+
+struct sock {
+    struct leat_watch watch; /* first member */
+    struct leat_http *http;
+    struct sock *prev;
+    struct sock *next;
+};
+
+/* Everything on the loop's thread. */
+struct leat_http {
+    struct leat_loop *loop;
+    CURLM *multi;
+    char *ca_bundle;
+    bool ca_is_folder;
+    char *user_agent;
+    uint64_t connect_timeout_ns;
+    struct leat_timer timer; /* libcurl's next time-out */
+    struct leat_timer soon;  /* calls that failed before they began */
+    struct leat_http_call *calls;
+    struct leat_http_call *stillborn; /* linked by next */
+    struct sock *socks;
+    CURL *idle[IDLE_EASY_MAX]; /* handles to reuse */
+    size_t idle_n;
+};
+
+const char *leat_http_ca_bundle(void)
+{
+    static const char *const variables[] = {"LEAT_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"};
+    static const char *const places[] = {
+        "/etc/ssl/certs/ca-certificates.crt",                /* Debian, Ubuntu, Arch, Alpine */
+        "/etc/pki/tls/certs/ca-bundle.crt",                  /* Fedora, RHEL, Amazon Linux */
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* RHEL 7 and later */
+        "/etc/ssl/ca-bundle.pem",                            /* openSUSE */
+        "/etc/ssl/cert.pem",                                 /* Alpine, BSDs */
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *set = getenv(variables[i]);
+        if (set && *set)
+            return set;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (access(places[i], R_OK) == 0)
+            return places[i];
+    }
+    return NULL;
+}
+
+static void end_call(struct leat_http *http, struct leat_http_call *call);
+
+static void report(struct leat_http *http, struct leat_http_call *call)
+{
+    end_call(http, call);
+    call->done(call);
+}
+
+static leat_status transfer_status(CURLcode code, long os_error)
+{
+    switch (code) {
+    case CURLE_OK:
+        return LEAT_OK;
+    case CURLE_OPERATION_TIMEDOUT:
+        return LEAT_TIMEOUT;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+        return LEAT_TLS;
+    case CURLE_SSL_CONNECT_ERROR:
+        return os_error ? LEAT_NETWORK : LEAT_TLS; /* a reset in mid-handshake says nothing about the certificate */
+    case CURLE_OUT_OF_MEMORY:
+        return LEAT_NO_MEMORY;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return LEAT_INVALID;
+    default:
+        return LEAT_NETWORK;
+    }
+}
+
+static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode code)
+{
+    long os_error = 0;
+    bool refused = call->status != LEAT_OK; /* by accept() or a limit of ours: that reason stands */
+    curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &os_error);
+    if (code == CURLE_WRITE_ERROR && call->cut) {
+        code = CURLE_OK; /* we had all we wanted */
+    } else if (code == CURLE_OK && call->text.failed && call->head.code < 300) {
+        call->status = leat_buf_check(&call->text, "an answer", &call->err);
+        refused = true;
+    }
+    if (!refused && code != CURLE_OK) {
+        char *primary = NULL;
+        curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_IP, &primary);
+        call->status = transfer_status(code, os_error);
+        if (os_error && call->status == LEAT_NETWORK)
+            leat_fail(&call->err, call->status, "%s: %s%s%s", curl_easy_strerror(code), strerror((int)os_error),
+                      primary && *primary ? ", at " : "", primary ? primary : "");
+        else
+            leat_fail(&call->err, call->status, "%s%s%s", curl_easy_strerror(code),
+                      primary && *primary ? ", at " : "", primary ? primary : "");
+        call->err.os_error = (int)os_error;
+    }
+    report(http, call);
+}
+
+static void check_finished(struct leat_http *http)
+{
+    int left;
+    CURLMsg *m;
+    while ((m = curl_multi_info_read(http->multi, &left))) {
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        struct leat_http_call *call = NULL;
+        CURLcode code = m->data.result;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+        finish(http, call, code);
+    }
+}
+
+static void on_socket_ready(struct leat_watch *watch, uint32_t events)
+{
+    struct leat_http *http = ((struct sock *)watch)->http;
+    int flags = 0;
+    int running;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        flags |= CURL_CSELECT_IN;
+    if (events & EPOLLOUT)
+        flags |= CURL_CSELECT_OUT;
+    if (events & EPOLLERR)
+        flags |= CURL_CSELECT_ERR;
+    curl_multi_socket_action(http->multi, watch->fd, flags, &running);
+    check_finished(http);
+}
+
+static void on_curl_timeout(struct leat_timer *timer)
+{
+    struct leat_http *http = (struct leat_http *)((char *)timer - offsetof(struct leat_http, timer));
+    int running;
+    curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    check_finished(http);
+}
+
+static int on_curl_timer(CURLM *multi, long ms, void *user)
+{
+    struct leat_http *http = user;
+    (void)multi;
+    if (ms < 0)
+        leat_loop_disarm(http->loop, &http->timer);
+    else
+        return leat_loop_arm(http->loop, &http->timer, leat_after((uint64_t)ms * LEAT_MS), NULL) == LEAT_OK ? 0 : -1;
+    return 0;
+}
+
+static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *per_socket)
+{
+    struct leat_http *http = user;
+    struct sock *s = per_socket;
+    (void)easy;
+    if (what == CURL_POLL_REMOVE) {
+        if (!s)
+            return 0;
+        leat_loop_unwatch(http->loop, &s->watch);
+        if (s->next)
+            s->next->prev = s->prev;
+        *(s->prev ? &s->prev->next : &http->socks) = s->next;
+        free(s);
+        curl_multi_assign(http->multi, fd, NULL);
+        return 0;
+    }
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s)
+            return -1;
+        s->watch.fd = fd;
+        s->watch.ready = on_socket_ready;
+        s->http = http;
+        s->next = http->socks;
+        if (s->next)
+            s->next->prev = s;
+        http->socks = s;
+        curl_multi_assign(http->multi, fd, s);
+    }
+    uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+    return leat_loop_watch(http->loop, &s->watch, events, NULL) == LEAT_OK ? 0 : -1;
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *user)
+{
+    struct leat_http_call *call = user;
+    n *= size;
+    if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
+        long code = 0;
+        call->head = (struct leat_http_head){0}; /* a new head: 100 Continue, a proxy's answer to CONNECT */
+        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &code);
+        call->head.code = (unsigned)code;
+    } else {
+        leat_http_parse_header(&call->head, line, n);
+    }
+    return n;
+}
+
+static bool success(const struct leat_http_call *call)
+{
+    return call->head.code >= 200 && call->head.code < 300;
+}
+
+static bool ask_accept(struct leat_http_call *call)
+{
+    if (call->accepted || !call->accept)
+        return true;
+    call->accepted = true;
+    if (call->accept(call))
+        return true;
+    call->status = call->err.status != LEAT_OK ? call->err.status
+                                               : leat_fail(&call->err, LEAT_SERVER, "an answer that does not fit");
+    return false;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *user)
+{
+    struct leat_http_call *call = user;
+    n *= size;
+    size_t all = n;
+    if (!success(call) || !call->into) {
+        /* Error documents are cut at the limit, which finish() tells apart by the code. */
+        if (success(call) && !ask_accept(call))
+            return CURL_WRITEFUNC_ERROR;
+        leat_buf_add(&call->text, data, n);
+        return all;
+    }
+    if (!ask_accept(call))
+        return CURL_WRITEFUNC_ERROR;
+    if (call->skip) {
+        size_t skip = call->skip < n ? (size_t)call->skip : n;
+        call->skip -= skip;
+        data += skip;
+        n -= skip;
+    }
+    size_t room = call->into_n - (size_t)call->got;
+    if (n > room) {
+        memcpy((char *)call->into + call->got, data, room);
+        call->got += room;
+        if (!call->cut) {
+            call->status = leat_fail(&call->err, LEAT_SERVER, "the answer is longer than the %zu bytes asked for",
+                                     call->into_n);
+            return CURL_WRITEFUNC_ERROR;
+        }
+        return CURL_WRITEFUNC_ERROR;
+    }
+    if (n)
+        memcpy((char *)call->into + call->got, data, n);
+    call->got += n;
+    if (call->received)
+        call->received(call, n);
+    return all;
+}
+
+static size_t on_send(char *out, size_t size, size_t n, void *user)
+{
+    struct leat_http_call *call = user;
+    size_t left = call->body_n - call->body_at;
+    n *= size;
+    if (n > left)
+        n = left;
+    memcpy(out, (const char *)call->body + call->body_at, n);
+    call->body_at += n;
+    return n;
+}
+
+/* libcurl asks for this when a reused connection turns out to be dead and the body must be sent again. */
+static int on_rewind(void *user, curl_off_t offset, int origin)
+{
+    struct leat_http_call *call = user;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body_n)
+        return CURL_SEEKFUNC_FAIL;
+    call->body_at = (size_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static void set_body(CURL *easy, struct leat_http_call *call)
+{
+    bool post = strcmp(call->method, "POST") == 0;
+    if (strcmp(call->method, "HEAD") == 0) {
+        curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    } else if (call->body && post) {
+        /* POSTFIELDS takes memory as it is; no Expect: 100-continue round trip is wanted (see headers). */
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_n);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body_n ? call->body : "");
+    } else if (call->body) {
+        curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->body_n);
+        curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
+        curl_easy_setopt(easy, CURLOPT_READDATA, call);
+        curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_rewind);
+        curl_easy_setopt(easy, CURLOPT_SEEKDATA, call);
+        curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)RECEIVE_BUFFER);
+        if (strcmp(call->method, "PUT") != 0)
+            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
+    } else if (strcmp(call->method, "GET") != 0) {
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
+    }
+}
+
+static bool set_headers(CURL *easy, struct leat_http_call *call)
+{
+    struct curl_slist *list = NULL;
+    for (size_t i = 0; i < call->headers_n + 2; i++) {
+        const char *line = i < call->headers_n ? call->headers[i] : i == call->headers_n ? "Expect:" : "Accept:";
+        struct curl_slist *more = curl_slist_append(list, line);
+        if (!more) {
+            curl_slist_free_all(list);
+            return false;
+        }
+        list = more;
+    }
+    call->header_list = list;
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, list);
+    return true;
+}
+
+static long milliseconds(uint64_t ns)
+{
+    uint64_t ms = (ns + LEAT_MS - 1) / LEAT_MS;
+    return ms > 0x7fffffff ? 0x7fffffffL : ms ? (long)ms : 1L;
+}
+
+static void set_limits(CURL *easy, const struct leat_http *http, const struct leat_http_call *call)
+{
+    if (call->deadline_ns != LEAT_NEVER)
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, milliseconds(leat_left(call->deadline_ns)));
+    if (call->inactivity_ns) {
+        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, LOW_SPEED_LIMIT);
+        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (milliseconds(call->inactivity_ns) + 999) / 1000);
+    }
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(http->connect_timeout_ns));
+    if (call->fresh) {
+        curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+        curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
+    }
+}
+
+static leat_status set_up(struct leat_http *http, struct leat_http_call *call)
+{
+    CURL *easy = http->idle_n ? http->idle[--http->idle_n] : curl_easy_init();
+    call->easy = easy;
+    if (!easy || !set_headers(easy, call))
+        return leat_fail(&call->err, LEAT_NO_MEMORY, "no memory for a request");
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* keys may hold "..": never squash them */
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L); /* spread over a bucket's front ends */
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, http->user_agent);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+    if (http->ca_bundle)
+        curl_easy_setopt(easy, http->ca_is_folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, http->ca_bundle);
+    set_body(easy, call);
+    set_limits(easy, http, call);
+    if (curl_easy_setopt(easy, CURLOPT_URL, call->url) != CURLE_OK)
+        return leat_fail(&call->err, LEAT_NO_MEMORY, "no memory for a request");
+    CURLMcode code = curl_multi_add_handle(http->multi, easy);
+    if (code != CURLM_OK)
+        return leat_fail(&call->err, LEAT_INTERNAL, "libcurl: %s", curl_multi_strerror(code));
+    return LEAT_OK;
+}
+
+void leat_http_start(struct leat_http *http, struct leat_http_call *call)
+{
+    call->status = LEAT_OK;
+    call->err = (struct leat_error){0};
+    call->head = (struct leat_http_head){0};
+    call->skip = call->got = 0;
+    call->body_at = 0;
+    call->accepted = call->cut = false;
+    call->easy = call->header_list = NULL;
+    leat_buf_init(&call->text, call->text_max ? call->text_max : TEXT_MAX_DEFAULT);
+    call->prev = NULL;
+    call->next = http->calls;
+    if (call->next)
+        call->next->prev = call;
+    http->calls = call;
+    call->status = set_up(http, call);
+    if (call->status == LEAT_OK)
+        return;
+    end_call(http, call);
+    call->next = http->stillborn;
+    http->stillborn = call;
+    leat_loop_arm(http->loop, &http->soon, leat_now_ns(), NULL);
+}
+
+static void report_stillborn(struct leat_timer *timer)
+{
+    struct leat_http *http = (struct leat_http *)((char *)timer - offsetof(struct leat_http, soon));
+    while (http->stillborn) {
+        struct leat_http_call *call = http->stillborn;
+        http->stillborn = call->next;
+        call->done(call);
+    }
+}
+
+/* Takes the call out of libcurl's hands and off the list; its results stay. */
+static void end_call(struct leat_http *http, struct leat_http_call *call)
+{
+    if (call->easy) {
+        curl_multi_remove_handle(http->multi, call->easy);
+        if (http->idle_n < IDLE_EASY_MAX) {
+            curl_easy_reset(call->easy);
+            http->idle[http->idle_n++] = call->easy;
+        } else {
+            curl_easy_cleanup(call->easy);
+        }
+        call->easy = NULL;
+    }
+    curl_slist_free_all(call->header_list);
+    call->header_list = NULL;
+    if (call->next)
+        call->next->prev = call->prev;
+    *(call->prev ? &call->prev->next : &http->calls) = call->next;
+}
+
+void leat_http_cancel(struct leat_http *http, struct leat_http_call *call)
+{
+    if (!call->easy) {
+        for (struct leat_http_call **p = &http->stillborn; *p; p = &(*p)->next) {
+            if (*p == call) {
+                *p = call->next;
+                call->done(call);
+                return;
+            }
+        }
+        return;
+    }
+    call->status = leat_fail(&call->err, LEAT_CANCELLED, "cancelled");
+    report(http, call);
+}
+
+static void init_curl(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http **out, struct leat_error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_curl);
+    struct leat_http *http = calloc(1, sizeof *http);
+    if (!http)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for an HTTP client");
+    http->loop = opts->loop;
+    http->timer.fire = on_curl_timeout;
+    http->soon.fire = report_stillborn;
+    http->connect_timeout_ns = opts->connect_timeout_ns ? opts->connect_timeout_ns : 10 * LEAT_S;
+    http->user_agent = strdup(opts->user_agent ? opts->user_agent : "leat/" LEAT_VERSION_STRING);
+    const char *ca = opts->ca_bundle ? opts->ca_bundle : leat_http_ca_bundle();
+    http->ca_bundle = ca ? strdup(ca) : NULL;
+    http->multi = curl_multi_init();
+    leat_status rc;
+    struct stat st;
+    if (!http->user_agent || (ca && !http->ca_bundle) || !http->multi) {
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for an HTTP client");
+        goto fail;
+    }
+    if (ca && stat(ca, &st) < 0) {
+        rc = leat_fail_errno(err, errno, "cannot read the CA certificates in '%s'", ca);
+        goto fail;
+    }
+    http->ca_is_folder = ca && S_ISDIR(st.st_mode);
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+    curl_multi_setopt(http->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, (long)(opts->connections_max ? opts->connections_max : 256));
+    *out = http;
+    return LEAT_OK;
+fail:
+    leat_http_close(http);
+    return rc;
+}
+
+void leat_http_close(struct leat_http *http)
+{
+    if (!http)
+        return;
+    for (size_t i = 0; i < http->idle_n; i++)
+        curl_easy_cleanup(http->idle[i]);
+    if (http->multi)
+        curl_multi_cleanup(http->multi); /* closes connections, which removes their watches */
+    while (http->socks) {
+        struct sock *next = http->socks->next;
+        free(http->socks);
+        http->socks = next;
+    }
+    leat_loop_disarm(http->loop, &http->timer);
+    leat_loop_disarm(http->loop, &http->soon);
+    free(http->ca_bundle);
+    free(http->user_agent);
+    free(http);
+}

@@ -1,0 +1,106 @@
+/* An HTTP(S) client on libcurl's multi interface: hundreds of calls in flight on one loop's thread, answers
+ * written straight into the caller's memory.
+ *
+ * It performs single exchanges: no retries, no redirects, no opinion about status codes. Those are the
+ * store's. HTTP/1.1 only: buckets give a connection's bandwidth to each request, HTTP/2 would share it.
+ * Proxies come from http_proxy, https_proxy, all_proxy and no_proxy. */
+#ifndef LEAT_NET_HTTP_H
+#define LEAT_NET_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "net/loop.h"
+
+struct leat_http;
+
+struct leat_http_opts {
+    struct leat_loop *loop;      /* must outlive the client */
+    const char *ca_bundle;       /* PEM file or folder; NULL: leat_http_ca_bundle() */
+    const char *user_agent;      /* NULL: "leat/VERSION" */
+    uint32_t connections_max;    /* kept open for reuse */
+    uint64_t connect_timeout_ns; /* 0: 10 s */
+};
+
+leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http **out, struct leat_error *err);
+
+/* No call may be in flight. Loop thread only (it takes its sockets off the loop). NULL is allowed. */
+void leat_http_close(struct leat_http *http);
+
+#define LEAT_HTTP_ETAG_MAX 160
+
+/* What the answer's head said; text fields are "" when the header was absent or longer than the field. */
+struct leat_http_head {
+    unsigned code;           /* 200, 404, … */
+    bool has_length;         /* content_length is known */
+    bool has_range;          /* Content-Range was there and well-formed */
+    uint64_t content_length;
+    uint64_t range_first;    /* of "bytes first-last/total" */
+    uint64_t range_last;
+    uint64_t range_total;    /* UINT64_MAX for "*" */
+    int64_t modified_s;      /* Last-Modified, 0: none */
+    int64_t date_s;          /* Date, 0: none */
+    uint64_t retry_after_s;  /* 0: none */
+    char etag[LEAT_HTTP_ETAG_MAX]; /* with its quotes */
+    char region[32];         /* x-amz-bucket-region */
+    char location[256];
+    char content_type[64];
+};
+
+struct leat_http_call {
+    /* Asked: constant from start to done. */
+    const char *method; /* "GET", "HEAD", "PUT", "POST", "DELETE" */
+    const char *url;    /* already encoded */
+    const char *const *headers; /* "Name: value" lines */
+    size_t headers_n;
+    const void *body; /* sent when not NULL (also an empty one, with Content-Length: 0) */
+    size_t body_n;
+    void *into; /* where a 2xx answer's body goes; NULL: into text */
+    size_t into_n;
+    uint64_t deadline_ns;   /* LEAT_NEVER: none */
+    uint64_t inactivity_ns; /* less than about a kilobyte a second for so long ends the call; 0: no limit */
+    bool fresh;             /* resolve the name and connect anew: the last try ended badly */
+    /* The head of a 2xx answer is complete and its body follows. May set skip; return false to drop the answer
+     * (status LEAT_SERVER unless err was filled in). NULL: take it as it is. */
+    bool (*accept)(struct leat_http_call *call);
+    void (*received)(struct leat_http_call *call, size_t n); /* body bytes arrived: for progress. May be NULL */
+    void (*done)(struct leat_http_call *call);               /* exactly once, on the loop's thread */
+    void *user;
+
+    /* Answered. */
+    leat_status status; /* LEAT_OK: an answer came in full, whatever its code */
+    struct leat_error err;
+    struct leat_http_head head;
+    uint64_t skip;        /* bytes of the body to leave out before `into` */
+    uint64_t got;         /* bytes written to into, also when the call failed */
+    struct leat_buf text; /* the body of any other answer; at most text_max bytes, more is an error for 2xx and cut
+                             for the rest. The caller frees it with leat_buf_free. */
+    size_t text_max;      /* asked: 0 means 64 KiB */
+    bool cut;             /* into was full before the body ended: accept() allowed that by setting skip */
+
+    /* The client's own. */
+    void *easy;
+    void *header_list;
+    size_t body_at;
+    bool accepted;
+    struct leat_http_call *prev;
+    struct leat_http_call *next;
+};
+
+/* Loop thread only. done() is called later, never from within start. */
+void leat_http_start(struct leat_http *http, struct leat_http_call *call);
+
+/* Loop thread only. Ends a call in flight at once: done() is called with LEAT_CANCELLED before this returns. */
+void leat_http_cancel(struct leat_http *http, struct leat_http_call *call);
+
+/* The CA file in use: LEAT_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE, else the first of the places
+ * where distributions keep it; NULL: libcurl's own default. */
+const char *leat_http_ca_bundle(void);
+
+/* Fills in one header line of an answer ("Name: value", without line end). For the client and its fuzzer. */
+void leat_http_parse_header(struct leat_http_head *head, const char *line, size_t n);
+
+#endif

@@ -1,0 +1,109 @@
+/* The head of an HTTP answer: which headers Leat reads and what it makes of them. */
+#include <curl/curl.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/parse.h"
+#include "net/http.h"
+
+/* Digits only, so that a sign or a space cannot slip through. Moves *p behind them. */
+static bool digits(const char **p, const char *end, uint64_t *out)
+{
+    uint64_t v = 0;
+    const char *q = *p;
+    if (q == end || *q < '0' || *q > '9')
+        return false;
+    for (; q < end && *q >= '0' && *q <= '9'; q++) {
+        if (v > (UINT64_MAX - 9) / 10)
+            return false;
+        v = v * 10 + (uint64_t)(*q - '0');
+    }
+    *p = q;
+    *out = v;
+    return true;
+}
+
+static bool literal(const char **p, const char *end, const char *text)
+{
+    size_t n = strlen(text);
+    if ((size_t)(end - *p) < n || strncasecmp(*p, text, n) != 0)
+        return false;
+    *p += n;
+    return true;
+}
+
+/* "bytes 0-99/200", "bytes 0-99/" followed by "*", and for 416 "bytes " + "*" + "/200". */
+static void parse_content_range(struct leat_http_head *head, const char *p, const char *end)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    uint64_t total = UINT64_MAX;
+    bool nothing = false;
+    if (!literal(&p, end, "bytes "))
+        return;
+    if (literal(&p, end, "*"))
+        nothing = true;
+    else if (!digits(&p, end, &first) || !literal(&p, end, "-") || !digits(&p, end, &last))
+        return;
+    if (!literal(&p, end, "/") || (!literal(&p, end, "*") && !digits(&p, end, &total)) || p != end)
+        return;
+    if (!nothing && (last < first || last >= total || last == UINT64_MAX))
+        return;
+    head->range_total = total;
+    head->range_first = first;
+    head->range_last = last;
+    head->has_range = !nothing;
+}
+
+static void copy_text(char *out, size_t size, const char *p, const char *end)
+{
+    size_t n = (size_t)(end - p);
+    if (n >= size || memchr(p, '\0', n))
+        n = 0;
+    memcpy(out, p, n);
+    out[n] = '\0';
+}
+
+static int64_t parse_date(const char *p, const char *end)
+{
+    char text[64];
+    copy_text(text, sizeof text, p, end);
+    time_t t = *text ? curl_getdate(text, NULL) : -1;
+    return t > 0 ? (int64_t)t : 0;
+}
+
+void leat_http_parse_header(struct leat_http_head *head, const char *line, size_t n)
+{
+    const char *end = line + n;
+    const char *colon = memchr(line, ':', n);
+    if (!colon)
+        return;
+    const char *p = colon + 1;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    while (end > p && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r' || end[-1] == '\n'))
+        end--;
+    const char *name = line;
+    size_t name_n = (size_t)(colon - line);
+#define IS(text) (name_n == sizeof(text) - 1 && strncasecmp(name, text, name_n) == 0)
+    if (IS("content-length"))
+        head->has_length = digits(&p, end, &head->content_length) && p == end;
+    else if (IS("content-range"))
+        parse_content_range(head, p, end);
+    else if (IS("etag"))
+        copy_text(head->etag, sizeof head->etag, p, end);
+    else if (IS("last-modified"))
+        head->modified_s = parse_date(p, end);
+    else if (IS("date"))
+        head->date_s = parse_date(p, end);
+    else if (IS("retry-after")) {
+        if (!digits(&p, end, &head->retry_after_s))
+            head->retry_after_s = 0;
+    } else if (IS("x-amz-bucket-region"))
+        copy_text(head->region, sizeof head->region, p, end);
+    else if (IS("location"))
+        copy_text(head->location, sizeof head->location, p, end);
+    else if (IS("content-type"))
+        copy_text(head->content_type, sizeof head->content_type, p, end);
+#undef IS
+}

@@ -1,0 +1,54 @@
+/* What a kind of store implements: single attempts. Retries, limits and waiting are the store's (store.c).
+ * Everything here happens on the store's loop thread unless it says otherwise. */
+#ifndef LEAT_STORE_BACKEND_H
+#define LEAT_STORE_BACKEND_H
+
+#include "store/store.h"
+
+struct leat_backend;
+
+struct leat_backend_ops {
+    /* Begins one attempt; leat_store_attempted() is called later, never from within. */
+    void (*start)(struct leat_backend *backend, struct leat_store_op *op);
+    /* Ends the attempt as soon as possible; leat_store_attempted() is still called, now or later. */
+    void (*cancel)(struct leat_backend *backend, struct leat_store_op *op);
+    void (*close)(struct leat_backend *backend); /* nothing is in flight; accepts half-built ones */
+
+    /* Listing, on the caller's thread. NULL: this kind of store cannot be listed. */
+    leat_status (*list_open)(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                             struct leat_error *err);
+};
+
+/* First member of every backend. */
+struct leat_backend {
+    const struct leat_backend_ops *ops;
+    uint32_t parallel; /* requests in flight that make sense whatever the throughput says; 0: adapts */
+    bool read_only;
+};
+
+/* The outcome of an attempt is in op->status, op->err. For a GET, op->got counts what has arrived in all. */
+void leat_store_attempted(struct leat_store_op *op);
+
+/* Bytes of an object that arrived or went out: progress, statistics, and what the pace goes by. */
+void leat_store_received(struct leat_store_op *op, size_t n);
+void leat_store_sent(struct leat_store_op *op, size_t n);
+
+/* What the backends need of the store they serve. */
+struct leat_loop *leat_store_loop(struct leat_store *store);
+const struct leat_store_opts *leat_store_settings(const struct leat_store *store);
+struct leat_backend *leat_store_backend(struct leat_store *store);
+
+/* The backends. `url` and `opts` are copied where they are kept. */
+leat_status leat_file_open(struct leat_store *store, struct leat_backend **out, struct leat_error *err);
+leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                         struct leat_error *err);
+leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                          struct leat_error *err);
+
+/* Listing: each kind of store has its own iterator behind these. First member of every iterator. */
+struct leat_list {
+    leat_status (*next)(struct leat_list *list, struct leat_list_entry *entry, bool *end, struct leat_error *err);
+    void (*close)(struct leat_list *list);
+};
+
+#endif

@@ -1,0 +1,358 @@
+/* Files: the key is the path. Blocking calls on a few threads, results posted to the store's loop. What is written
+ * appears under its name whole or not at all. */
+#include "store/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+#define THREADS     8u /* enough to keep an NVMe drive's queue filled with large reads */
+#define READ_AT_ONCE (1u << 20)
+
+struct file_store {
+    struct leat_backend backend; /* first member */
+    struct leat_store *store;
+    struct leat_pool *pool;
+};
+
+void leat_file_etag(const struct stat *st, char out[LEAT_ETAG_MAX])
+{
+    snprintf(out, LEAT_ETAG_MAX, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", (uint64_t)st->st_ino,
+             (uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
+}
+
+static void set_object(struct leat_object *object, const struct stat *st)
+{
+    object->size = (uint64_t)st->st_size;
+    object->modified_s = (int64_t)st->st_mtim.tv_sec;
+    leat_file_etag(st, object->etag);
+}
+
+static leat_status fail_errno(struct leat_store_op *op, int os_error)
+{
+    op->status = leat_status_from_errno(os_error);
+    char text[128];
+    leat_fail(&op->err, op->status, "%s", strerror_r(os_error, text, sizeof text));
+    op->err.os_error = os_error;
+    return op->status;
+}
+
+/* An object is a regular file. */
+static leat_status check_object(struct leat_store_op *op, const struct stat *st)
+{
+    if (S_ISDIR(st->st_mode))
+        return op->status = leat_fail(&op->err, LEAT_NOT_FOUND, "it is a folder");
+    if (!S_ISREG(st->st_mode))
+        return op->status = leat_fail(&op->err, LEAT_INVALID, "it is not a regular file");
+    set_object(&op->object, st);
+    if (op->if_match && strcmp(op->if_match, op->object.etag) != 0)
+        return op->status = leat_fail(&op->err, LEAT_CHANGED, "the file has changed: its tag was %s and is %s",
+                                      op->if_match, op->object.etag);
+    return LEAT_OK;
+}
+
+static void do_stat(struct leat_store_op *op)
+{
+    struct stat st;
+    if (stat(op->key, &st) < 0)
+        fail_errno(op, errno);
+    else
+        check_object(op, &st);
+}
+
+static void read_range(struct leat_store_op *op, int fd)
+{
+    while (op->got < op->length && !__atomic_load_n(&op->own.cancelled, __ATOMIC_RELAXED)) {
+        uint64_t left = op->length - op->got;
+        size_t n = left < READ_AT_ONCE ? (size_t)left : READ_AT_ONCE;
+        ssize_t got = pread(fd, (char *)op->into + op->got, n, (off_t)(op->offset + op->got));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            fail_errno(op, errno);
+            return;
+        }
+        if (got == 0)
+            break;
+        op->got += (uint64_t)got;
+    }
+    if (op->got < op->length && !op->short_ok)
+        op->status = leat_fail(&op->err, LEAT_INVALID, "the file has %" PRIu64 " bytes, asked for were %" PRIu64
+                                                       " from byte %" PRIu64, op->object.size, op->length, op->offset);
+}
+
+static void do_get(struct leat_store_op *op)
+{
+    struct stat st;
+    int fd = open(op->key, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe must not hold us up */
+    if (fd < 0) {
+        fail_errno(op, errno);
+        return;
+    }
+    if (fstat(fd, &st) < 0)
+        fail_errno(op, errno);
+    else if (check_object(op, &st) == LEAT_OK)
+        read_range(op, fd);
+    close(fd);
+}
+
+/* Makes the folders above `path`, which is changed and put back. */
+static int make_parents(char *path)
+{
+    for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        int rc = mkdir(path, 0777);
+        int e = errno;
+        *p = '/';
+        if (rc < 0 && e != EEXIST)
+            return e;
+    }
+    return 0;
+}
+
+/* Splits a key into folder (with its slash) and name; checks that it can be a file. */
+static leat_status check_target(struct leat_store_op *op, size_t *folder_n)
+{
+    const char *slash = strrchr(op->key, '/');
+    const char *name = slash ? slash + 1 : op->key;
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return op->status = leat_fail(&op->err, LEAT_INVALID, "it is the name of a folder, not of a file");
+    *folder_n = (size_t)(name - op->key);
+    return LEAT_OK;
+}
+
+/* "folder/" + the temporary's name; the caller frees it. */
+static char *temporary_path(const struct leat_store_op *op, const char *id)
+{
+    const char *slash = strrchr(op->key, '/');
+    int folder_n = slash ? (int)(slash + 1 - op->key) : 0;
+    struct leat_buf path;
+    leat_buf_init(&path, 8192);
+    leat_buf_printf(&path, "%.*s%s%s", folder_n, op->key, LEAT_FILE_TEMPORARY, id);
+    return leat_buf_take(&path);
+}
+
+/* Creates the temporary and writes its id; the descriptor, or -1 with op's error set. */
+static int create_temporary(struct leat_store_op *op, char *id, size_t id_size)
+{
+    size_t folder_n;
+    uint64_t random;
+    if (check_target(op, &folder_n) != LEAT_OK)
+        return -1;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+        fail_errno(op, errno);
+        return -1;
+    }
+    snprintf(id, id_size, "%ld-%016" PRIx64, (long)getpid(), random);
+    char *path = temporary_path(op, id);
+    if (!path) {
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+        return -1;
+    }
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == ENOENT) {
+        int e = make_parents(path);
+        fd = e ? -1 : open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        if (e)
+            errno = e;
+    }
+    if (fd < 0)
+        fail_errno(op, errno);
+    free(path);
+    return fd;
+}
+
+static bool write_all(struct leat_store_op *op, int fd, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < op->data_n) {
+        ssize_t n = pwrite(fd, (const char *)op->data + done, op->data_n - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            fail_errno(op, errno);
+            return false;
+        }
+        done += (size_t)n;
+    }
+    return true;
+}
+
+/* Gives the finished temporary its name. fsync first: after a power cut the name must not lead to half a file. */
+static void publish(struct leat_store_op *op, int fd, const char *temporary)
+{
+    struct stat st;
+    if (fsync(fd) < 0 && errno != EINVAL && errno != EROFS) {
+        fail_errno(op, errno);
+        return;
+    }
+    /* link() fails when the name is taken; rename() replaces. */
+    int rc = op->create_only ? link(temporary, op->key) : rename(temporary, op->key);
+    if (rc < 0) {
+        fail_errno(op, errno);
+        return;
+    }
+    if (op->create_only)
+        unlink(temporary);
+    if (fstat(fd, &st) == 0)
+        set_object(&op->object, &st);
+}
+
+static void do_put(struct leat_store_op *op)
+{
+    char id[64];
+    int fd = create_temporary(op, id, sizeof id);
+    if (fd < 0)
+        return;
+    char *path = temporary_path(op, id);
+    if (!path)
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+    else if (write_all(op, fd, 0))
+        publish(op, fd, path);
+    if (path && op->status != LEAT_OK)
+        unlink(path);
+    close(fd);
+    free(path);
+}
+
+static void do_delete(struct leat_store_op *op)
+{
+    if (unlink(op->key) == 0 || errno == ENOENT || errno == ENOTDIR)
+        return;
+    if (errno == EISDIR || errno == EPERM) {
+        struct stat st;
+        if (lstat(op->key, &st) == 0 && S_ISDIR(st.st_mode)) {
+            if (rmdir(op->key) < 0 && errno != ENOENT)
+                fail_errno(op, errno);
+            return;
+        }
+        errno = EPERM;
+    }
+    fail_errno(op, errno);
+}
+
+static void do_upload(struct leat_store_op *op)
+{
+    if (op->verb == LEAT_STORE_UPLOAD_OPEN) {
+        int fd = create_temporary(op, op->upload_id, sizeof op->upload_id);
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    char *path = temporary_path(op, op->upload);
+    if (!path) {
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+        return;
+    }
+    if (op->verb == LEAT_STORE_UPLOAD_ABORT) {
+        unlink(path);
+    } else {
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0) {
+            fail_errno(op, errno);
+        } else if (op->verb == LEAT_STORE_UPLOAD_PART) {
+            if (write_all(op, fd, op->offset))
+                snprintf(op->object.etag, sizeof op->object.etag, "\"%u\"", op->part);
+        } else {
+            publish(op, fd, path);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    free(path);
+}
+
+static struct leat_store_op *op_of(struct leat_task *task)
+{
+    return (struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task));
+}
+
+static void report(struct leat_task *task)
+{
+    struct leat_store_op *op = op_of(task);
+    if (op->status == LEAT_OK && op->got)
+        leat_store_received(op, (size_t)op->got);
+    if (op->status == LEAT_OK && op->data_n)
+        leat_store_sent(op, op->data_n);
+    leat_store_attempted(op);
+}
+
+static void perform(struct leat_task *task)
+{
+    struct leat_store_op *op = op_of(task);
+    switch (op->verb) {
+    case LEAT_STORE_STAT:
+        do_stat(op);
+        break;
+    case LEAT_STORE_GET:
+        do_get(op);
+        break;
+    case LEAT_STORE_PUT:
+        do_put(op);
+        break;
+    case LEAT_STORE_DELETE:
+        do_delete(op);
+        break;
+    case LEAT_STORE_UPLOAD_OPEN:
+    case LEAT_STORE_UPLOAD_PART:
+    case LEAT_STORE_UPLOAD_FINISH:
+    case LEAT_STORE_UPLOAD_ABORT:
+        do_upload(op);
+        break;
+    case LEAT_STORE_LIST: /* folders are walked on the caller's thread */
+        op->status = leat_fail(&op->err, LEAT_INTERNAL, "a folder has no pages");
+        break;
+    }
+    op->own.task.run = report;
+    leat_loop_post(leat_store_loop(op->own.store), &op->own.task);
+}
+
+static void start(struct leat_backend *backend, struct leat_store_op *op)
+{
+    op->own.task.run = perform;
+    op->got = 0;
+    leat_pool_add(((struct file_store *)backend)->pool, &op->own.task);
+}
+
+/* Blocking calls cannot be called back; a read looks at `cancelled` between its pieces. */
+static void cancel(struct leat_backend *backend, struct leat_store_op *op)
+{
+    (void)backend;
+    (void)op;
+}
+
+static void close_file(struct leat_backend *backend)
+{
+    struct file_store *f = (struct file_store *)backend;
+    if (!f)
+        return;
+    leat_pool_close(f->pool);
+    free(f);
+}
+
+static const struct leat_backend_ops ops = {
+    .start = start, .cancel = cancel, .close = close_file, .list_open = leat_file_list_open};
+
+leat_status leat_file_open(struct leat_store *store, struct leat_backend **out, struct leat_error *err)
+{
+    struct file_store *f = calloc(1, sizeof *f);
+    if (!f)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+    f->backend.ops = &ops;
+    f->backend.parallel = 2 * THREADS;
+    f->store = store;
+    leat_status rc = leat_pool_open("leat-file", THREADS, &f->pool, err);
+    if (rc != LEAT_OK) {
+        close_file(&f->backend);
+        return rc;
+    }
+    *out = &f->backend;
+    return LEAT_OK;
+}

@@ -1,0 +1,39 @@
+/* How many requests to have in flight: a pure controller, fed with what happens and the time it happens.
+ *
+ * Doubles while that raises the throughput, then holds a little above the knee and tries a quarter more now and
+ * then. Answers that ask to slow down halve it, at most once a second, when they are more than stray ones: a
+ * few per cent of 503 are retried and change nothing, a burst is. */
+#ifndef LEAT_STORE_PACE_H
+#define LEAT_STORE_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LEAT_PACE_START 8u
+#define LEAT_PACE_MAX   256u
+
+struct leat_pace {
+    uint32_t limit; /* requests allowed in flight now */
+    uint32_t max;
+    bool fixed;
+    enum { LEAT_PACE_CLIMB, LEAT_PACE_HOLD, LEAT_PACE_PROBE } phase;
+    uint32_t before;     /* the limit before the running probe or climb */
+    double rate;         /* bytes a second at `before` */
+    uint64_t since_ns;   /* start of the running interval; 0: none yet */
+    uint64_t bytes;      /* in the running interval */
+    bool starved;        /* in the running interval fewer requests were wanted than allowed */
+    uint64_t hold_until_ns;
+    uint64_t last_cut_ns;
+    uint32_t outcomes;   /* the last 32 answers, one bit each: 1 throttled */
+    uint32_t outcomes_n;
+};
+
+struct leat_pace leat_pace(uint32_t fixed); /* 0: adapts */
+void leat_pace_received(struct leat_pace *p, uint64_t bytes);
+void leat_pace_answered(struct leat_pace *p, bool throttled, uint64_t now_ns);
+
+/* Called now and then (at least at every start and end of a request); `waiting` says whether more requests wait
+ * than are allowed. Returns the limit. */
+uint32_t leat_pace_update(struct leat_pace *p, bool waiting, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,155 @@
+/* Listing a bucket: a page is read by the caller while the next one is on its way. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "store/s3.h"
+#include "store/s3_xml.h"
+
+struct s3_list {
+    struct leat_list list; /* first member */
+    struct leat_store *store;
+    char *prefix;
+    bool recursive;
+    struct leat_s3_page page; /* being read */
+    size_t at;
+    char *token; /* of the page on its way */
+    bool on_its_way;
+    struct leat_store_op op;
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool arrived; /* hold mu */
+};
+
+static void on_page(struct leat_store_op *op)
+{
+    struct s3_list *l = op->user;
+    pthread_mutex_lock(&l->mu);
+    l->arrived = true;
+    pthread_cond_signal(&l->cond);
+    pthread_mutex_unlock(&l->mu);
+}
+
+static void ask(struct s3_list *l)
+{
+    l->op = (struct leat_store_op){
+        .verb = LEAT_STORE_LIST,
+        .key = l->prefix,
+        .delimiter = l->recursive ? NULL : "/",
+        .token = l->token,
+        .done = on_page,
+        .user = l,
+    };
+    l->arrived = false;
+    l->on_its_way = true;
+    leat_store_submit(l->store, &l->op);
+}
+
+static void await(struct s3_list *l)
+{
+    const struct leat_store_opts *opts = leat_store_settings(l->store);
+    bool stopped = false;
+    pthread_mutex_lock(&l->mu);
+    while (!l->arrived) {
+        leat_cond_wait(&l->cond, &l->mu, opts->stop && !stopped ? leat_after(100 * LEAT_MS) : LEAT_NEVER);
+        if (!l->arrived && !stopped && opts->stop && opts->stop(opts->stop_user)) {
+            stopped = true;
+            pthread_mutex_unlock(&l->mu);
+            leat_store_cancel(l->store, &l->op);
+            pthread_mutex_lock(&l->mu);
+        }
+    }
+    pthread_mutex_unlock(&l->mu);
+    l->on_its_way = false;
+}
+
+/* Takes the page that was on its way and sends for the one behind it. */
+static leat_status turn_page(struct s3_list *l, struct leat_error *err)
+{
+    await(l);
+    leat_s3_page_free(&l->page);
+    l->at = 0;
+    free(l->token);
+    l->token = NULL;
+    leat_status rc = l->op.status;
+    if (rc != LEAT_OK && err)
+        *err = l->op.err;
+    if (rc == LEAT_OK)
+        rc = leat_s3_parse_page(l->op.text.data, l->op.text.len, &l->page, err);
+    leat_buf_free(&l->op.text);
+    if (rc != LEAT_OK)
+        return rc;
+    l->token = l->page.token;
+    l->page.token = NULL;
+    if (l->token)
+        ask(l);
+    return LEAT_OK;
+}
+
+static leat_status next(struct leat_list *list, struct leat_list_entry *entry, bool *end, struct leat_error *err)
+{
+    struct s3_list *l = (struct s3_list *)list;
+    while (l->at == l->page.n) { /* a page may be empty and still have a successor */
+        if (!l->on_its_way) {
+            *end = true;
+            return LEAT_OK;
+        }
+        leat_status rc = turn_page(l, err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    const struct leat_s3_entry *e = &l->page.entries[l->at++];
+    *entry = (struct leat_list_entry){
+        .key = leat_s3_page_string(&l->page, e->key),
+        .prefix = e->prefix,
+        .size = e->size,
+        .modified_s = e->modified_s,
+        .etag = leat_s3_page_string(&l->page, e->etag),
+    };
+    *end = false;
+    return LEAT_OK;
+}
+
+static void close_list(struct leat_list *list)
+{
+    struct s3_list *l = (struct s3_list *)list;
+    if (l->on_its_way) {
+        pthread_mutex_lock(&l->mu);
+        bool arrived = l->arrived;
+        pthread_mutex_unlock(&l->mu);
+        if (!arrived)
+            leat_store_cancel(l->store, &l->op);
+        await(l);
+        leat_buf_free(&l->op.text);
+    }
+    leat_s3_page_free(&l->page);
+    pthread_cond_destroy(&l->cond);
+    pthread_mutex_destroy(&l->mu);
+    free(l->token);
+    free(l->prefix);
+    free(l);
+}
+
+leat_status leat_s3_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                              struct leat_error *err)
+{
+    struct s3_list *l = calloc(1, sizeof *l);
+    char *copy = strdup(prefix);
+    if (!l || !copy) {
+        free(l);
+        free(copy);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a listing");
+    }
+    l->list.next = next;
+    l->list.close = close_list;
+    l->store = store;
+    l->prefix = copy;
+    l->recursive = recursive;
+    pthread_mutex_init(&l->mu, NULL);
+    leat_cond_init(&l->cond);
+    ask(l);
+    *out = &l->list;
+    return LEAT_OK;
+}

@@ -1,0 +1,52 @@
+/* The XML that S3 speaks: list pages, errors, the answers to multipart calls. Bytes from outside: bounded, no
+ * entities, nothing fetched. */
+#ifndef LEAT_STORE_S3_XML_H
+#define LEAT_STORE_S3_XML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+struct leat_s3_entry {
+    size_t key;  /* offsets into the page's strings */
+    size_t etag;
+    uint64_t size;
+    int64_t modified_s;
+    bool prefix;
+};
+
+struct leat_s3_page {
+    struct leat_buf strings;
+    struct leat_s3_entry *entries; /* sorted by key */
+    size_t n;
+    size_t cap;
+    char *token; /* of the next page; NULL: this was the last */
+};
+
+/* A ListObjectsV2 answer. *out is set on success only and freed with leat_s3_page_free. */
+leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
+void leat_s3_page_free(struct leat_s3_page *page); /* NULL and zeroed ones are allowed */
+static inline const char *leat_s3_page_string(const struct leat_s3_page *page, size_t offset)
+{
+    return page->strings.data + offset;
+}
+
+struct leat_s3_answer {
+    char root[64];     /* "Error", "InitiateMultipartUploadResult", … */
+    char code[64];     /* Error */
+    char message[256]; /* Error */
+    char region[32];   /* Error: where the bucket is */
+    char etag[160];
+    char upload_id[1100];
+};
+
+/* Any small answer. False when it is not XML; what is missing or too long is "". */
+bool leat_s3_parse_answer(const char *xml, size_t n, struct leat_s3_answer *out);
+
+/* "2013-09-17T18:07:53.000Z" in seconds since 1970; 0 when it is something else. */
+int64_t leat_s3_parse_time(const char *text);
+
+#endif

@@ -1,0 +1,637 @@
+/* The engine behind every store: a queue of operations, of which as many are in flight as the pace allows, each
+ * tried until it succeeds, cannot succeed, or its deadline passes. All of it runs on the store's loop thread;
+ * other threads only post. */
+#include "store/store.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "store/backend.h"
+#include "store/pace.h"
+#include "store/retry.h"
+
+#define DEFAULT_ATTEMPTS    10u
+#define UNREACHED_ATTEMPTS  3u /* of a host that never answered yet: a typo should not take minutes to show */
+#define DEFAULT_TIMEOUT     (300 * LEAT_S)
+#define DEFAULT_INACTIVITY  (20 * LEAT_S)
+#define STOP_POLL           (100 * LEAT_MS)
+#define LOAD_FIRST          (64u << 10)
+
+enum { OP_IDLE, OP_QUEUED, OP_RUNNING, OP_WAITING };
+
+struct queue {
+    struct leat_store_op *first;
+    struct leat_store_op *last;
+};
+
+struct leat_store {
+    enum leat_scheme scheme; /* constant after open, as all of this group */
+    char *host;
+    struct leat_store_opts opts;
+    char *strings[4]; /* behind opts' pointers */
+    struct leat_loop *loop;
+    struct leat_backend *backend;
+    struct {
+        struct queue queued;
+        struct queue active; /* running or waiting for their next attempt */
+        uint32_t running;
+        struct leat_pace pace;
+        struct leat_retry_budget budget;
+        struct leat_rng jitter;
+        bool reached; /* the other side has answered at least once */
+        bool closing;
+        struct leat_timer tick; /* keeps the pace going while long transfers run */
+    } own; /* loop thread only */
+    struct leat_store_stats stats; /* written on the loop thread, read anywhere: relaxed atomics */
+    struct {
+        pthread_mutex_t mu;
+        pthread_cond_t idle;
+        uint32_t ops; /* submitted and not yet given back: hold mu */
+    } open;
+};
+
+#define COUNT(store, field, n) __atomic_fetch_add(&(store)->stats.field, (n), __ATOMIC_RELAXED)
+
+static void push(struct queue *q, struct leat_store_op *op)
+{
+    op->own.prev = q->last;
+    op->own.next = NULL;
+    *(q->last ? &q->last->own.next : &q->first) = op;
+    q->last = op;
+}
+
+static void push_front(struct queue *q, struct leat_store_op *op)
+{
+    op->own.prev = NULL;
+    op->own.next = q->first;
+    *(q->first ? &q->first->own.prev : &q->last) = op;
+    q->first = op;
+}
+
+static void take(struct queue *q, struct leat_store_op *op)
+{
+    *(op->own.prev ? &op->own.prev->own.next : &q->first) = op->own.next;
+    *(op->own.next ? &op->own.next->own.prev : &q->last) = op->own.prev;
+    op->own.prev = op->own.next = NULL;
+}
+
+struct leat_loop *leat_store_loop(struct leat_store *store)
+{
+    return store->loop;
+}
+
+const struct leat_store_opts *leat_store_settings(const struct leat_store *store)
+{
+    return &store->opts;
+}
+
+struct leat_backend *leat_store_backend(struct leat_store *store)
+{
+    return store->backend;
+}
+
+char *leat_store_key(const struct leat_url *url)
+{
+    struct leat_buf key;
+    if (!url->query || !*url->query)
+        return strdup(url->path);
+    leat_buf_init(&key, 16 << 10);
+    leat_buf_printf(&key, "%s?%s", url->path, url->query);
+    return leat_buf_take(&key);
+}
+
+enum leat_scheme leat_store_scheme(const struct leat_store *store)
+{
+    return store->scheme;
+}
+
+const char *leat_store_host(const struct leat_store *store)
+{
+    return store->host;
+}
+
+/* Hands the op back to its owner. */
+static void give_back(struct leat_store *store, struct leat_store_op *op)
+{
+    COUNT(store, operations, 1);
+    if (op->status != LEAT_OK)
+        COUNT(store, failures, 1);
+    op->own.state = OP_IDLE;
+    op->done(op); /* the op may be gone after this */
+    pthread_mutex_lock(&store->open.mu);
+    if (--store->open.ops == 0)
+        pthread_cond_broadcast(&store->open.idle);
+    pthread_mutex_unlock(&store->open.mu);
+}
+
+static void start(struct leat_store *store, struct leat_store_op *op)
+{
+    if (op->attempts == 0)
+        op->own.deadline_ns = leat_after(op->timeout_ns ? op->timeout_ns : store->opts.timeout_ns);
+    else
+        COUNT(store, retries, 1);
+    op->attempts++;
+    op->own.state = OP_RUNNING;
+    push(&store->own.active, op);
+    store->own.running++;
+    COUNT(store, requests, 1);
+    __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
+    op->status = LEAT_OK;
+    op->err = (struct leat_error){0};
+    op->own.retry_after_ns = 0;
+    store->backend->ops->start(store->backend, op);
+}
+
+static void pump(struct leat_store *store)
+{
+    uint32_t limit = leat_pace_update(&store->own.pace, store->own.queued.first != NULL, leat_now_ns());
+    __atomic_store_n(&store->stats.in_flight_max, limit, __ATOMIC_RELAXED);
+    while (store->own.queued.first && store->own.running < limit) {
+        struct leat_store_op *op = store->own.queued.first;
+        take(&store->own.queued, op);
+        start(store, op);
+    }
+    if (store->own.running && !store->own.tick.place)
+        leat_loop_arm(store->loop, &store->own.tick, leat_after(50 * LEAT_MS), NULL);
+}
+
+static void on_tick(struct leat_timer *timer)
+{
+    struct leat_store *store = (struct leat_store *)((char *)timer - offsetof(struct leat_store, own.tick));
+    pump(store);
+}
+
+static void on_retry_time(struct leat_timer *timer)
+{
+    struct leat_store_op *op = (struct leat_store_op *)((char *)timer - offsetof(struct leat_store_op, own.timer));
+    struct leat_store *store = op->own.store;
+    take(&store->own.active, op);
+    op->own.state = OP_QUEUED;
+    push_front(&store->own.queued, op); /* it has waited already */
+    pump(store);
+}
+
+static bool host_fault(leat_status status)
+{
+    return status == LEAT_NETWORK || status == LEAT_TIMEOUT;
+}
+
+/* Decides whether another attempt follows; if so, arms its timer. */
+static bool try_again(struct leat_store *store, struct leat_store_op *op)
+{
+    uint32_t most = store->opts.attempts;
+    if (!store->own.reached && most > UNREACHED_ATTEMPTS && host_fault(op->status))
+        most = UNREACHED_ATTEMPTS;
+    if (op->own.cancelled || store->own.closing || !leat_retry_useful(op->status) || op->attempts >= most)
+        return false;
+    uint64_t now = leat_now_ns();
+    uint64_t delay = leat_retry_delay(op->status, op->attempts + 1, op->own.retry_after_ns,
+                                      leat_rng_unit(&store->own.jitter));
+    uint64_t budget = leat_retry_take(&store->own.budget, now);
+    delay = delay > budget ? delay : budget;
+    if (delay >= leat_left(op->own.deadline_ns))
+        return false;
+    leat_log(LEAT_LOG_INFO, "attempt %u of %u for '%s' failed (%s); next in %.1f s", op->attempts, most, op->key,
+             op->err.text, (double)delay / 1e9);
+    op->own.fresh = host_fault(op->status);
+    op->own.state = OP_WAITING;
+    op->own.timer.fire = on_retry_time;
+    return leat_loop_arm(store->loop, &op->own.timer, now + delay, NULL) == LEAT_OK;
+}
+
+static const char *verb_name(enum leat_store_verb verb)
+{
+    static const char *const names[] = {"look at",          "read",          "write",          "delete", "begin writing",
+                                        "write a part of", "finish writing", "give up writing", "list"};
+    return names[verb];
+}
+
+/* "cannot read s3://bucket/key: REASON (10 attempts)" */
+static void explain(const struct leat_store *store, struct leat_store_op *op)
+{
+    char tries[32] = "";
+    const char *shown = op->key;
+    if (op->attempts > 1)
+        snprintf(tries, sizeof tries, " (%u attempts)", op->attempts);
+    char reason[sizeof op->err.text];
+    snprintf(reason, sizeof reason, "%s%s", op->err.text, tries);
+    int os_error = op->err.os_error;
+    bool file = store->scheme == LEAT_SCHEME_FILE;
+    const char *slash = store->scheme == LEAT_SCHEME_S3 ? "/" : "";
+    leat_fail(&op->err, op->status, "cannot %s '%s%s%s%s%.200s': %.280s", verb_name(op->verb),
+              file ? "" : leat_scheme_name(store->scheme), file ? "" : "://", file ? "" : store->host,
+              file ? "" : slash, shown, reason);
+    op->err.os_error = os_error;
+}
+
+void leat_store_attempted(struct leat_store_op *op)
+{
+    struct leat_store *store = op->own.store;
+    store->own.running--;
+    __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
+    bool throttled = op->status == LEAT_THROTTLED;
+    if (throttled)
+        COUNT(store, throttled, 1);
+    leat_pace_answered(&store->own.pace, throttled, leat_now_ns());
+    if (!host_fault(op->status) && op->status != LEAT_CANCELLED)
+        store->own.reached = true;
+    if (op->status == LEAT_OK)
+        leat_retry_earn(&store->own.budget);
+    if (op->own.cancelled && op->status != LEAT_OK)
+        op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
+    if (op->status == LEAT_OK || !try_again(store, op)) {
+        take(&store->own.active, op);
+        if (op->status != LEAT_OK && op->status != LEAT_CANCELLED)
+            explain(store, op);
+        give_back(store, op);
+    }
+    pump(store);
+}
+
+static void run_submit(struct leat_task *task)
+{
+    struct leat_store_op *op = (struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task));
+    struct leat_store *store = op->own.store;
+    if (store->own.closing || op->own.cancelled) {
+        op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
+        give_back(store, op);
+        return;
+    }
+    if (store->backend->read_only && op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET) {
+        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "a web server can only be read from");
+        explain(store, op);
+        give_back(store, op);
+        return;
+    }
+    op->own.state = OP_QUEUED;
+    push(&store->own.queued, op);
+    pump(store);
+}
+
+void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
+{
+    op->own.store = store;
+    op->own.cancelled = op->own.redirected = op->own.fresh = false;
+    op->own.state = OP_IDLE;
+    op->own.timer = (struct leat_timer){0};
+    op->own.pinned[0] = '\0';
+    op->own.request = NULL;
+    op->status = LEAT_OK;
+    op->err = (struct leat_error){0};
+    op->object = (struct leat_object){0};
+    op->got = 0;
+    op->attempts = 0;
+    op->upload_id[0] = '\0';
+    leat_buf_init(&op->text, 0);
+    pthread_mutex_lock(&store->open.mu);
+    store->open.ops++;
+    pthread_mutex_unlock(&store->open.mu);
+    op->own.task.run = run_submit;
+    leat_loop_post(store->loop, &op->own.task);
+}
+
+/* Loop thread: ends an op wherever it is. */
+static void cancel_here(struct leat_store *store, struct leat_store_op *op)
+{
+    op->own.cancelled = true;
+    if (op->own.state == OP_RUNNING) {
+        store->backend->ops->cancel(store->backend, op);
+        return;
+    }
+    if (op->own.state == OP_QUEUED) {
+        take(&store->own.queued, op);
+    } else if (op->own.state == OP_WAITING) {
+        leat_loop_disarm(store->loop, &op->own.timer);
+        take(&store->own.active, op);
+    } else {
+        return; /* not submitted yet: run_submit() sees the flag */
+    }
+    op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
+    give_back(store, op);
+}
+
+struct cancel_task {
+    struct leat_task task;
+    struct leat_store *store;
+    struct leat_store_op *op;
+    bool finished; /* hold mu */
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+};
+
+static void run_cancel(struct leat_task *task)
+{
+    struct cancel_task *c = (struct cancel_task *)task;
+    cancel_here(c->store, c->op);
+    pthread_mutex_lock(&c->mu);
+    c->finished = true;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mu);
+}
+
+void leat_store_cancel(struct leat_store *store, struct leat_store_op *op)
+{
+    if (leat_loop_inside(store->loop)) {
+        cancel_here(store, op);
+        return;
+    }
+    /* Waits for the loop to have seen it, so that neither side needs memory that could run out. */
+    struct cancel_task c = {.task.run = run_cancel, .store = store, .op = op};
+    pthread_mutex_init(&c.mu, NULL);
+    leat_cond_init(&c.cond);
+    leat_loop_post(store->loop, &c.task);
+    pthread_mutex_lock(&c.mu);
+    while (!c.finished)
+        leat_cond_wait(&c.cond, &c.mu, LEAT_NEVER); /* the loop never blocks: microseconds */
+    pthread_mutex_unlock(&c.mu);
+    pthread_cond_destroy(&c.cond);
+    pthread_mutex_destroy(&c.mu);
+}
+
+/* Waiting for one op. */
+struct waiter {
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool finished;
+};
+
+static void on_waited(struct leat_store_op *op)
+{
+    struct waiter *w = op->user;
+    pthread_mutex_lock(&w->mu);
+    w->finished = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mu);
+}
+
+leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err)
+{
+    struct waiter w = {.finished = false};
+    bool stopped = false;
+    pthread_mutex_init(&w.mu, NULL);
+    leat_cond_init(&w.cond);
+    op->done = on_waited;
+    op->user = &w;
+    leat_store_submit(store, op);
+    pthread_mutex_lock(&w.mu);
+    while (!w.finished) {
+        leat_cond_wait(&w.cond, &w.mu, store->opts.stop && !stopped ? leat_after(STOP_POLL) : LEAT_NEVER);
+        if (!w.finished && !stopped && store->opts.stop && store->opts.stop(store->opts.stop_user)) {
+            stopped = true;
+            pthread_mutex_unlock(&w.mu);
+            leat_store_cancel(store, op);
+            pthread_mutex_lock(&w.mu);
+        }
+    }
+    pthread_mutex_unlock(&w.mu);
+    pthread_cond_destroy(&w.cond);
+    pthread_mutex_destroy(&w.mu);
+    if (op->status != LEAT_OK && err)
+        *err = op->err;
+    return op->status;
+}
+
+struct close_task {
+    struct leat_task task;
+    struct leat_store *store;
+};
+
+static void run_close(struct leat_task *task)
+{
+    struct leat_store *store = ((struct close_task *)task)->store;
+    store->own.closing = true;
+    while (store->own.queued.first)
+        cancel_here(store, store->own.queued.first);
+    struct leat_store_op *next;
+    for (struct leat_store_op *op = store->own.active.first; op; op = next) {
+        next = op->own.next; /* cancelling one op gives back that op only */
+        cancel_here(store, op);
+    }
+}
+
+static void run_close_backend(struct leat_task *task)
+{
+    struct leat_store *store = ((struct close_task *)task)->store;
+    leat_loop_disarm(store->loop, &store->own.tick);
+    if (store->backend)
+        store->backend->ops->close(store->backend);
+    store->backend = NULL;
+}
+
+void leat_store_close(struct leat_store *store)
+{
+    if (!store)
+        return;
+    if (store->loop) {
+        struct close_task cancel = {.task.run = run_close, .store = store};
+        struct close_task backend = {.task.run = run_close_backend, .store = store};
+        leat_loop_post(store->loop, &cancel.task);
+        pthread_mutex_lock(&store->open.mu);
+        while (store->open.ops)
+            leat_cond_wait(&store->open.idle, &store->open.mu, LEAT_NEVER); /* each was just cancelled */
+        pthread_mutex_unlock(&store->open.mu);
+        leat_loop_post(store->loop, &backend.task);
+        leat_loop_close(store->loop); /* runs both before it ends */
+    }
+    for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++)
+        free(store->strings[i]);
+    free(store->host);
+    pthread_cond_destroy(&store->open.idle);
+    pthread_mutex_destroy(&store->open.mu);
+    free(store);
+}
+
+static bool copy_opts(struct leat_store *store, const struct leat_store_opts *opts)
+{
+    if (opts)
+        store->opts = *opts;
+    struct leat_store_opts *o = &store->opts;
+    const char **texts[] = {&o->endpoint_url, &o->region, &o->profile, &o->ca_bundle};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (!*texts[i])
+            continue;
+        store->strings[i] = strdup(*texts[i]);
+        if (!store->strings[i])
+            return false;
+        *texts[i] = store->strings[i];
+    }
+    o->attempts = o->attempts ? o->attempts : DEFAULT_ATTEMPTS;
+    o->timeout_ns = o->timeout_ns ? o->timeout_ns : DEFAULT_TIMEOUT;
+    o->inactivity_ns = o->inactivity_ns ? o->inactivity_ns : DEFAULT_INACTIVITY;
+    return true;
+}
+
+leat_status leat_store_open(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_store **out,
+                            struct leat_error *err)
+{
+    leat_status rc;
+    uint64_t seed = 0;
+    struct leat_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+    pthread_mutex_init(&store->open.mu, NULL);
+    leat_cond_init(&store->open.idle);
+    store->scheme = url->scheme;
+    store->host = strdup(url->host);
+    if (!store->host || !copy_opts(store, opts)) {
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+        goto fail;
+    }
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
+        seed = leat_now_ns();
+    store->own.jitter = leat_rng(seed, 0);
+    store->own.budget = leat_retry_budget(leat_now_ns());
+    store->own.tick.fire = on_tick;
+    rc = leat_loop_open("leat-store", &store->loop, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    if (url->scheme == LEAT_SCHEME_FILE)
+        rc = leat_file_open(store, &store->backend, err);
+    else if (url->scheme == LEAT_SCHEME_S3)
+        rc = leat_s3_open(store, url, &store->backend, err);
+    else
+        rc = leat_web_open(store, url, &store->backend, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;
+    store->own.pace = leat_pace(fixed);
+    *out = store;
+    return LEAT_OK;
+fail:
+    leat_store_close(store);
+    return rc;
+}
+
+/* Called by the backends as bytes arrive; kept here because the pace needs them. */
+void leat_store_received(struct leat_store_op *op, size_t n)
+{
+    struct leat_store *store = op->own.store;
+    COUNT(store, bytes_in, n);
+    leat_pace_received(&store->own.pace, n);
+    if (op->received)
+        op->received(op, n);
+}
+
+void leat_store_sent(struct leat_store_op *op, size_t n)
+{
+    COUNT(op->own.store, bytes_out, n);
+    leat_pace_received(&op->own.store->own.pace, n);
+}
+
+void leat_store_stats(const struct leat_store *store, struct leat_store_stats *out)
+{
+#define COPY(field) out->field = __atomic_load_n(&store->stats.field, __ATOMIC_RELAXED)
+    COPY(operations);
+    COPY(failures);
+    COPY(requests);
+    COPY(retries);
+    COPY(throttled);
+    COPY(bytes_in);
+    COPY(bytes_out);
+    COPY(in_flight);
+    COPY(in_flight_max);
+#undef COPY
+}
+
+leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key};
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_OK)
+        *out = op.object;
+    return rc;
+}
+
+leat_status leat_store_get(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, void *into,
+                           const char *if_match, struct leat_error *err)
+{
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = key, .offset = offset, .length = length, .into = into, .if_match = if_match};
+    return leat_store_run(store, &op, err);
+}
+
+leat_status leat_store_load(struct leat_store *store, const char *key, size_t max, char **data, size_t *n,
+                            struct leat_object *object, struct leat_error *err)
+{
+    size_t first = max < LOAD_FIRST ? max : LOAD_FIRST;
+    char *text = malloc(first + 1);
+    if (!text)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true};
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    size_t got = (size_t)op.got;
+    if (op.object.size > max) {
+        rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %llu bytes, more than the %zu allowed here", key,
+                       (unsigned long long)op.object.size, max);
+        goto fail;
+    }
+    if (op.object.size > got) {
+        char *more = realloc(text, (size_t)op.object.size + 1);
+        if (!more) {
+            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
+            goto fail;
+        }
+        text = more;
+        rc = leat_store_get(store, key, got, op.object.size - got, text + got,
+                            op.object.etag[0] ? op.object.etag : NULL, err);
+        if (rc != LEAT_OK)
+            goto fail;
+        got = (size_t)op.object.size;
+    }
+    text[got] = '\0';
+    *data = text;
+    *n = got;
+    if (object)
+        *object = op.object;
+    return LEAT_OK;
+fail:
+    free(text);
+    return rc;
+}
+
+leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
+                           struct leat_object *object, struct leat_error *err)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n};
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_OK && object)
+        *object = op.object;
+    return rc;
+}
+
+leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_DELETE, .key = key};
+    return leat_store_run(store, &op, err);
+}
+
+leat_status leat_store_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                                 struct leat_error *err)
+{
+    if (!store->backend->ops->list_open)
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s://%s is a web server: it has no list of what it holds",
+                         leat_scheme_name(store->scheme), store->host);
+    return store->backend->ops->list_open(store, prefix, recursive, out, err);
+}
+
+leat_status leat_store_list_next(struct leat_list *list, struct leat_list_entry *entry, bool *end,
+                                 struct leat_error *err)
+{
+    return list->next(list, entry, end, err);
+}
+
+void leat_store_list_close(struct leat_list *list)
+{
+    if (list)
+        list->close(list);
+}

@@ -1,0 +1,195 @@
+/* Object stores behind one small interface: buckets (s3://), folders (file:// and plain paths) and web servers
+ * (http://, https://, read-only).
+ *
+ * A store is a scheme and a host: one bucket, the file system, one web server. Keys are what stands behind it in
+ * the URL, taken byte for byte. Operations are asynchronous underneath: submit an op and get its done() on the
+ * store's thread; leat_store_stat() and the rest wait for you.
+ *
+ * What the store takes care of, for every operation: retries with jitter and a retry budget, deadlines and an
+ * inactivity limit, resumed ranges, checks of length and range, pinning by ETag, and how many requests are in
+ * flight at a time, which adapts to what the other side can do. */
+#ifndef LEAT_STORE_STORE_H
+#define LEAT_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/pool.h"
+#include "base/url.h"
+#include "net/http.h"
+#include "net/loop.h"
+
+struct leat_store;
+
+enum leat_store_addressing { LEAT_ADDRESSING_AUTO, LEAT_ADDRESSING_PATH, LEAT_ADDRESSING_VIRTUAL };
+
+/* Zeros and NULLs mean the default. */
+struct leat_store_opts {
+    const char *endpoint_url; /* s3: else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, S3_ENDPOINT_URL, profile, AWS */
+    const char *region;       /* s3: else AWS_REGION, AWS_DEFAULT_REGION, profile, the server's redirect */
+    const char *profile;      /* s3: else AWS_PROFILE, "default" */
+    bool anonymous;           /* s3: do not sign, whatever keys there are */
+    enum leat_store_addressing addressing;
+    const char *ca_bundle;
+    uint32_t connections;     /* fixed number of requests in flight; 0: adapts, at most 256 */
+    uint32_t attempts;        /* of one operation; 0: 10 */
+    uint64_t timeout_ns;      /* for one operation with all its attempts; 0: 5 min */
+    uint64_t inactivity_ns;   /* 0: 20 s */
+    bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
+    void *stop_user;
+};
+
+/* The store that `url` is in; its path does not matter. */
+leat_status leat_store_open(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_store **out,
+                            struct leat_error *err);
+
+/* Cancels what is still in flight (done() is called with LEAT_CANCELLED) and waits for it. NULL is allowed. */
+void leat_store_close(struct leat_store *store);
+
+/* The key that a URL names in its store: everything behind the bucket or host. The caller frees it. */
+char *leat_store_key(const struct leat_url *url);
+
+enum leat_scheme leat_store_scheme(const struct leat_store *store);
+const char *leat_store_host(const struct leat_store *store); /* the bucket, "" for files */
+
+#define LEAT_ETAG_MAX LEAT_HTTP_ETAG_MAX
+
+struct leat_object {
+    uint64_t size;
+    int64_t modified_s;       /* since 1970; 0: not known */
+    char etag[LEAT_ETAG_MAX]; /* with its quotes; "" when the store has none */
+};
+
+enum leat_store_verb {
+    LEAT_STORE_STAT,
+    LEAT_STORE_GET,
+    LEAT_STORE_PUT,
+    LEAT_STORE_DELETE, /* what is not there is deleted already */
+    LEAT_STORE_UPLOAD_OPEN,   /* begins a put in parts; yields upload_id */
+    LEAT_STORE_UPLOAD_PART,   /* yields object.etag */
+    LEAT_STORE_UPLOAD_FINISH, /* makes the object visible, whole */
+    LEAT_STORE_UPLOAD_ABORT,
+    LEAT_STORE_LIST /* one page, used by leat_store_list_* */
+};
+
+#define LEAT_UPLOAD_ID_MAX 1100
+#define LEAT_PART_MIN      (5u << 20) /* S3's limits: every part but the last is at least so large … */
+#define LEAT_PARTS_MAX     10000u     /* … and an object has no more of them */
+
+struct leat_store_part {
+    char etag[LEAT_ETAG_MAX];
+    uint64_t size;
+};
+
+/* One operation. The caller's memory, with everything it points to, until done(). */
+struct leat_store_op {
+    enum leat_store_verb verb;
+    const char *key;
+    uint64_t offset;      /* GET: first byte. UPLOAD_PART: where in the object the part belongs */
+    uint64_t length;      /* GET: how many bytes, at `into` */
+    void *into;
+    bool short_ok;        /* GET: an object that ends earlier is fine; `got` says how much there was */
+    const char *if_match; /* GET, STAT: the ETag it must still have, else LEAT_CHANGED. NULL: any */
+    const void *data;     /* PUT, UPLOAD_PART */
+    size_t data_n;
+    bool create_only;           /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
+    const char *upload;         /* UPLOAD_PART, FINISH, ABORT: the id */
+    uint32_t part;              /* UPLOAD_PART: 1, 2, … */
+    const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
+    uint32_t parts_n;
+    const char *delimiter;      /* LIST: "/" or NULL; key is the prefix */
+    const char *token;          /* LIST: where to go on, or NULL */
+    uint64_t timeout_ns;        /* 0: the store's */
+    void (*received)(struct leat_store_op *op, size_t n); /* GET: bytes arrived, on the store's thread; or NULL */
+    void (*done)(struct leat_store_op *op);               /* on the store's thread; must not block */
+    void *user;
+
+    /* Results, from done() on. */
+    leat_status status;
+    struct leat_error err;
+    struct leat_object object;           /* STAT, GET; etag and size for PUT */
+    uint64_t got;                        /* GET: bytes at into, also after a failure */
+    char upload_id[LEAT_UPLOAD_ID_MAX];  /* UPLOAD_OPEN */
+    struct leat_buf text;                /* LIST: the page's XML. Freed by the caller. */
+    uint32_t attempts;
+
+    /* The store's own. */
+    struct {
+        struct leat_store *store;
+        struct leat_task task;
+        struct leat_timer timer;
+        struct leat_store_op *prev, *next;
+        uint64_t deadline_ns;
+        uint32_t state;
+        bool cancelled;
+        bool redirected; /* one region redirect or clock correction was followed */
+        bool fresh;      /* connect anew */
+        uint64_t retry_after_ns;
+        char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */
+        struct leat_http_call call;
+        void *request; /* the backend's strings */
+    } own;
+};
+
+/* From any thread. */
+void leat_store_submit(struct leat_store *store, struct leat_store_op *op);
+
+/* From any thread; done() still comes, soon, with LEAT_CANCELLED unless it was finished already. The op's memory
+ * must still be there; one that was given back is left alone. */
+void leat_store_cancel(struct leat_store *store, struct leat_store_op *op);
+
+/* Submits, waits, and returns op->status with the error in err. Not from the store's thread. */
+leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err);
+
+leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out,
+                            struct leat_error *err);
+
+/* Exactly `length` bytes, or an error. if_match may be NULL. */
+leat_status leat_store_get(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, void *into,
+                           const char *if_match, struct leat_error *err);
+
+/* A whole object of at most `max` bytes, NUL behind it; the caller frees *data. One round trip for small ones.
+ * object may be NULL. */
+leat_status leat_store_load(struct leat_store *store, const char *key, size_t max, char **data, size_t *n,
+                            struct leat_object *object, struct leat_error *err);
+
+/* Atomic: a reader sees the old object or the whole new one. object may be NULL. */
+leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
+                           struct leat_object *object, struct leat_error *err);
+leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err);
+
+/* Listing, sorted by the bytes of the keys, in constant memory; the next page is fetched while one is read. */
+struct leat_list;
+
+struct leat_list_entry {
+    const char *key; /* valid until the next call */
+    bool prefix;     /* a common prefix ("folder"), not an object: key ends with '/' and the rest is unset */
+    uint64_t size;
+    int64_t modified_s;
+    const char *etag;
+};
+
+/* Objects whose key begins with `prefix`; not recursive: what lies behind the next '/' is shown as one prefix. */
+leat_status leat_store_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                                 struct leat_error *err);
+leat_status leat_store_list_next(struct leat_list *list, struct leat_list_entry *entry, bool *end,
+                                 struct leat_error *err);
+void leat_store_list_close(struct leat_list *list);
+
+/* What has happened so far. */
+struct leat_store_stats {
+    uint64_t operations;   /* finished */
+    uint64_t failures;     /* of those */
+    uint64_t requests;     /* attempts started */
+    uint64_t retries;      /* of those, not the first of their operation */
+    uint64_t throttled;    /* answers that asked to slow down */
+    uint64_t bytes_in;     /* object bytes received, thrown-away ones included */
+    uint64_t bytes_out;
+    uint32_t in_flight;
+    uint32_t in_flight_max; /* as allowed now */
+};
+void leat_store_stats(const struct leat_store *store, struct leat_store_stats *out);
+
+#endif

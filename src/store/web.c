@@ -1,0 +1,144 @@
+/* Plain web servers, read-only. The key is everything behind the host, as written: "/path?query". */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/backend.h"
+#include "store/exchange.h"
+
+struct web {
+    struct leat_backend backend; /* first member */
+    struct leat_store *store;
+    struct leat_http *http;
+    char *origin; /* "http://host:port" */
+};
+
+struct web_request {
+    char range[LEAT_RANGE_MAX + 8];
+    char if_match[LEAT_ETAG_MAX + 16];
+    const char *headers[2];
+    struct leat_buf url;
+};
+
+static void on_done(struct leat_http_call *call)
+{
+    struct leat_store_op *op = call->user;
+    struct web_request *request = op->own.request;
+    unsigned code = call->head.code;
+    bool good = code >= 200 && code < 300;
+    if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
+        op->status = call->status;
+        op->err = call->err;
+    } else if (good || code == 416) {
+        leat_exchange_finish(op);
+    } else if (code >= 300 && code < 400) {
+        op->status = leat_fail(&op->err, LEAT_INVALID, "the server refers to '%s'; use that address",
+                               call->head.location);
+    } else {
+        op->status = leat_fail(&op->err, leat_exchange_code_status(code), "the server answered %u", code);
+        op->own.retry_after_ns = call->head.retry_after_s * LEAT_S;
+    }
+    leat_buf_free(&call->text);
+    leat_buf_free(&request->url);
+    free(request);
+    op->own.request = NULL;
+    leat_store_attempted(op);
+}
+
+static void start(struct leat_backend *backend, struct leat_store_op *op)
+{
+    struct web *web = (struct web *)backend;
+    struct web_request *r = op->own.request;
+    struct leat_http_call *call = &op->own.call;
+    char range[LEAT_RANGE_MAX];
+    memset(call, 0, sizeof *call);
+    size_t n = 0;
+    leat_exchange_begin(op, range);
+    if (range[0]) {
+        snprintf(r->range, sizeof r->range, "Range: %s", range);
+        r->headers[n++] = r->range;
+    }
+    if (leat_exchange_pin(op)) {
+        snprintf(r->if_match, sizeof r->if_match, "If-Match: %s", leat_exchange_pin(op));
+        r->headers[n++] = r->if_match;
+    }
+    leat_buf_printf(&r->url, "%s%s", web->origin, op->key);
+    call->method = op->verb == LEAT_STORE_STAT || op->length == 0 ? "HEAD" : "GET";
+    call->url = r->url.data;
+    call->headers = r->headers;
+    call->headers_n = n;
+    call->deadline_ns = op->own.deadline_ns;
+    call->inactivity_ns = leat_store_settings(web->store)->inactivity_ns;
+    call->fresh = op->own.fresh;
+    call->done = on_done;
+    call->user = op;
+    leat_http_start(web->http, call);
+}
+
+static void fail_later(struct leat_task *task)
+{
+    leat_store_attempted((struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task)));
+}
+
+static void start_checked(struct leat_backend *backend, struct leat_store_op *op)
+{
+    struct web *web = (struct web *)backend;
+    struct web_request *r = calloc(1, sizeof *r);
+    if (!r) {
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a request");
+        op->own.task.run = fail_later;
+        leat_loop_post(leat_store_loop(web->store), &op->own.task);
+        return;
+    }
+    leat_buf_init(&r->url, 16 << 10);
+    op->own.request = r;
+    start(backend, op);
+}
+
+static void cancel(struct leat_backend *backend, struct leat_store_op *op)
+{
+    leat_http_cancel(((struct web *)backend)->http, &op->own.call);
+}
+
+static void close_web(struct leat_backend *backend)
+{
+    struct web *web = (struct web *)backend;
+    if (!web)
+        return;
+    leat_http_close(web->http);
+    free(web->origin);
+    free(web);
+}
+
+static const struct leat_backend_ops ops = {.start = start_checked, .cancel = cancel, .close = close_web};
+
+leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                          struct leat_error *err)
+{
+    const struct leat_store_opts *opts = leat_store_settings(store);
+    struct web *web = calloc(1, sizeof *web);
+    if (!web)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+    leat_status rc;
+    struct leat_buf origin;
+    web->backend.ops = &ops;
+    web->backend.read_only = true;
+    web->store = store;
+    leat_buf_init(&origin, 1024);
+    leat_buf_printf(&origin, "%s://%s", leat_scheme_name(url->scheme), url->host);
+    web->origin = leat_buf_take(&origin);
+    if (!web->origin) {
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+        goto fail;
+    }
+    struct leat_http_opts http = {.loop = leat_store_loop(store), .ca_bundle = opts->ca_bundle};
+    rc = leat_http_open(&http, &web->http, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    *out = &web->backend;
+    return LEAT_OK;
+fail:
+    close_web(&web->backend);
+    return rc;
+}

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 struct leat_sign_pair {
     const char *name;
@@ -54,5 +55,16 @@ bool leat_sign_encode(struct leat_buf *out, const char *text, size_t n, bool kee
 
 /* "a=1&b=x%20y" from raw pairs in canonical order: the query to send. */
 bool leat_sign_query(struct leat_buf *out, const struct leat_sign_pair *query, size_t n);
+
+#define LEAT_SIGN_SIGNATURE (2 * LEAT_SHA256_SIZE + 1) /* hexadecimal and a NUL */
+
+/* The key of one day, region and service. date: at least its first eight digits. */
+leat_status leat_sign_key(const char *secret_key, const char *date, const char *region, const char *service,
+                          uint8_t out[LEAT_SHA256_SIZE], struct leat_error *err);
+
+/* The signature over a canonical request. */
+leat_status leat_sign_canonical_signature(const uint8_t key[LEAT_SHA256_SIZE], const char *date, const char *region,
+                                          const char *service, const char *canonical, size_t canonical_n,
+                                          char out[LEAT_SIGN_SIGNATURE], struct leat_error *err);
 
 #endif

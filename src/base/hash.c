@@ -64,7 +64,7 @@ uint32_t leat_crc32c_portable(uint32_t crc, const void *data, size_t n)
 #if defined(__x86_64__)
 
 /* Three streams of this many bytes hide the three-cycle latency of the crc32 instruction. */
-#define CRC_STRIPE 4096
+#define CRC_STRIPE ((size_t)4096)
 
 /* Advances a CRC over CRC_STRIPE (shift[0]) or 2·CRC_STRIPE (shift[1]) zero bytes: multiplication by
  * x^(8·bytes) as four byte-indexed tables, since the map is linear. */

@@ -1,0 +1,74 @@
+# Short names for what Meson, pytest and the scripts in tools/ do. `make help` lists them.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+
+# One build folder a purpose: build/release, build/asan, … Every one is configured here and nowhere else.
+OPTIONS_release =
+OPTIONS_asan = --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
+OPTIONS_tsan = --buildtype=debug -Doptimization=1 -Db_sanitize=thread -Db_lundef=false
+OPTIONS_cov = --buildtype=debug -Db_coverage=true
+OPTIONS_fuzz = --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true
+ENV_fuzz = CC=clang
+
+all: build-release ## release build in build/release (the default)
+
+deps: ## install the packages (as root; else list them) and the Python environment that building and testing need
+	tools/deps build test
+	tools/venv
+
+test: build-release venv deps-test ## build and run every test
+	tools/suite release
+
+check: build-release venv deps-check ## format, include table, clang-tidy, cppcheck, banned functions, symbols, …
+	.venv/bin/python tools/check.py
+
+asan: build-asan venv deps-test ## the whole suite with AddressSanitizer and UndefinedBehaviorSanitizer
+	tools/suite asan
+
+tsan: build-tsan venv deps-test ## the suite with ThreadSanitizer
+	tools/suite tsan
+
+cov: deps-cov build-cov venv deps-test ## the suite with coverage; report in build/cov/coverage
+	tools/coverage
+
+fuzz: deps-fuzz build-fuzz ## every fuzz target for FUZZ_SECONDS=60; TARGETS="url ini" for some of them
+	tools/fuzz $(FUZZ_SECONDS) $(TARGETS)
+
+test-s3: build-release venv deps-test deps-s3 ## against a real radosgw, started and torn down again
+	@mkdir -p build/s3
+	LEAT_BUILD=$(CURDIR)/build/release LEAT_JUNIT=$(CURDIR)/build/s3/pytest.junit.xml tests/s3/run
+
+test-long: build-release venv deps-test ## the tests that take minutes
+	tools/suite release --long
+
+bench: build-release venv deps-bench ## benchmarks; prints tables, writes JSON to bench/out
+	@if [ -e bench/run.py ]; then .venv/bin/python bench/run.py $(BENCH); else echo "no benchmarks yet"; fi
+
+install: build-release ## library, headers, pkg-config file, command and man pages under DESTDIR/PREFIX
+	meson configure build/release --prefix=$(PREFIX)
+	meson install -C build/release --tags runtime,command,devel,man $(if $(DESTDIR),--destdir=$(abspath $(DESTDIR)))
+
+format: venv ## put all sources into the one format
+	.venv/bin/python tools/check.py --fix format ruff
+
+clean: ## remove everything built (the Python environment stays)
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+venv: deps-build
+	@tools/venv
+
+deps-%:
+	@tools/deps $*
+
+build-%: deps-build
+	@test -e build/$*/build.ninja || { tools/venv --bare && $(ENV_$*) meson setup build/$* $(OPTIONS_$*) \
+		-Dpython=$(CURDIR)/.venv/bin/python; }
+	@ninja -C build/$*
+
+.PHONY: all deps test check asan tsan cov fuzz test-s3 test-long bench install format clean help venv
+.DEFAULT_GOAL := all

@@ -1,0 +1,237 @@
+"""What every black-box test shares: the command, a server over a folder, and a clean environment.
+
+Tests see the build in $LEAT_BUILD (build/release unless told otherwise; `make asan` points it at build/asan), no
+settings of the person who runs them, and no proxy. A sanitizer's report in anything started here is a failure.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("LEAT_BUILD", ROOT / "build" / "release")).resolve()
+SANITIZE = os.environ.get("LEAT_SANITIZE", "")
+
+# `make asan` preloads the runtime into the interpreter and turns leak detection off there. Neither is right for what
+# tests start: `leat` has the runtime linked in, and its leaks are ours.
+PRELOAD = os.environ.pop("LD_PRELOAD", "")
+if SANITIZE == "address":
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "").replace("detect_leaks=0", "detect_leaks=1")
+
+sys.path.insert(0, str(BUILD / "python"))
+
+SANITIZER_EXIT = 99
+SANITIZER_REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:")
+
+
+def assert_no_report(name, returncode, stderr):
+    """Fails with the report when a sanitizer of a child process had something to say."""
+    text = stderr.decode(errors="replace") if isinstance(stderr, bytes) else stderr
+    if returncode == SANITIZER_EXIT or SANITIZER_REPORT.search(text):
+        pytest.fail(f"{name}: a sanitizer stopped it\n{text}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def leat_build():
+    """The build folder under test."""
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def leat_bin():
+    """The path of the command `leat`."""
+    path = BUILD / "src" / "cli" / "leat"
+    if not path.exists():
+        pytest.exit(f"{path} is not there: run make first, or set LEAT_BUILD", returncode=2)
+    return path
+
+
+@pytest.fixture(scope="session")
+def leat():
+    """The Python package, imported from the build folder."""
+    if SANITIZE == "thread":
+        pytest.skip("the interpreter cannot load a ThreadSanitizer extension")
+    import leat as module
+
+    assert Path(module.__file__).is_relative_to(BUILD), "imported another leat than the one just built"
+    return module
+
+
+@pytest.fixture
+def clean_env(tmp_path):
+    """The environment for commands: no settings, keys or proxies of whoever runs the tests, and a home of its own."""
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "LEAT_", "XDG_")) and not name.lower().endswith("_proxy")
+    }
+    env["HOME"] = str(home)
+    env["LC_ALL"] = "C.UTF-8"
+    # Away from the test machine the instance's own credentials would be asked for, over the network.
+    env["AWS_EC2_METADATA_DISABLED"] = "true"
+    return env
+
+
+@pytest.fixture
+def run_leat(leat_bin, clean_env):
+    """run_leat("ls", url, env={...}, status=0) -> CompletedProcess with text in stdout and stderr.
+
+    `env` is added to the clean environment (None removes a name). `status` is asserted when given.
+    `text=False` gives bytes. Other keywords go to subprocess.run.
+    """
+
+    def run(*args, env=None, status=None, timeout=120, text=True, **more):
+        full = dict(clean_env)
+        for name, value in (env or {}).items():
+            if value is None:
+                full.pop(name, None)
+            else:
+                full[name] = str(value)
+        more.setdefault("stdin", subprocess.DEVNULL if "input" not in more else None)
+        if more["stdin"] is None:
+            del more["stdin"]
+        if not {"stdout", "stderr", "capture_output"} & more.keys():
+            more["capture_output"] = True
+        command = [str(leat_bin), *map(str, args)]
+        done = subprocess.run(command, env=full, timeout=timeout, text=text, check=False, **more)
+        assert_no_report(" ".join(command), done.returncode, done.stderr or "")
+        if status is not None:
+            assert done.returncode == status, (
+                f"{' '.join(command)}: exit status {done.returncode}, not {status}\n{done.stderr or ''}"
+            )
+        return done
+
+    return run
+
+
+@pytest.fixture
+def run_python(leat_build, clean_env):
+    """run_python("import leat; …") -> CompletedProcess: a fresh interpreter that can import the built package."""
+    if SANITIZE == "thread":
+        pytest.skip("the interpreter cannot load a ThreadSanitizer extension")
+
+    def run(code, *args, env=None, timeout=120):
+        full = {**clean_env, **(env or {}), "PYTHONPATH": str(leat_build / "python")}
+        if PRELOAD:
+            full["LD_PRELOAD"] = PRELOAD
+            full["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")
+        command = [sys.executable, "-c", code, *map(str, args)]
+        done = subprocess.run(command, env=full, timeout=timeout, text=True, capture_output=True, check=False)
+        assert_no_report("python -c …", done.returncode, done.stderr)
+        return done
+
+    return run
+
+
+class Server:
+    """A running `leat serve`."""
+
+    def __init__(self, process, url, stderr_path):
+        self.process = process
+        self.url = url  # "http://127.0.0.1:PORT", no slash at the end
+        self.stderr_path = stderr_path
+
+    @property
+    def port(self):
+        return int(self.url.rsplit(":", 1)[1])
+
+    @property
+    def stderr(self):
+        return self.stderr_path.read_text(errors="replace")
+
+    def stats(self):
+        """What the server counted so far, from /-/stats."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(self.url + "/-/stats", timeout=30) as answer:
+            return json.load(answer)
+
+    def s3_env(self, access_key="test", secret_key="test-secret", region="us-east-1"):
+        """Variables that point an S3 client at this server."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": access_key,
+            "AWS_SECRET_ACCESS_KEY": secret_key,
+            "AWS_REGION": region,
+        }
+
+    def stop(self, timeout=20):
+        """Ends it the way Ctrl-C does and returns its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                pytest.fail(f"leat serve did not end within {timeout} s of SIGTERM\n{self.stderr}")
+        self.process.stdout.close()
+        assert_no_report("leat serve", self.process.returncode, self.stderr)
+        return self.process.returncode
+
+
+def read_first_line(process, stderr_path, timeout):
+    """The first line of a child's stdout; fails with its stderr when none comes."""
+    os.set_blocking(process.stdout.fileno(), False)
+    line = b""
+    deadline = time.monotonic() + timeout
+    while not line.endswith(b"\n"):
+        piece = process.stdout.read() or b""
+        line += piece
+        if piece:
+            continue
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            stderr = stderr_path.read_text(errors="replace")
+            assert_no_report("leat serve", process.returncode, stderr)
+            pytest.fail(f"leat serve printed no URL (exit status {process.returncode})\n{stderr}")
+        time.sleep(0.01)
+    return line.decode()
+
+
+@pytest.fixture
+def serve(leat_bin, clean_env, tmp_path):
+    """serve(folder, "--latency", "50ms", env={...}) -> Server. All of them are stopped when the test ends."""
+    servers = []
+
+    def start(folder, *options, env=None, timeout=30):
+        stderr_path = tmp_path / f"serve-{len(servers)}.stderr"
+        command = [str(leat_bin), "serve", str(folder), "--port", "0", *map(str, options)]
+        with open(stderr_path, "wb") as stderr:
+            process = subprocess.Popen(
+                command,
+                env={**clean_env, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+        line = read_first_line(process, stderr_path, timeout)
+        found = re.search(r"https?://[^\s/]+", line)
+        if not found:
+            process.kill()
+            process.wait()
+            pytest.fail(f"no URL in the first line of leat serve: {line!r}")
+        servers.append(Server(process, found.group(), stderr_path))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def bucket_dir(tmp_path):
+    """An empty folder to be served: every folder in it is a bucket, and one called "bucket" is there."""
+    folder = tmp_path / "served"
+    (folder / "bucket").mkdir(parents=True)
+    return folder

@@ -1,0 +1,105 @@
+"""make check: every check of the sources, each one a test in build/check/check.junit.xml.
+
+tools/check.py              all of them
+tools/check.py tidy banned  some of them
+tools/check.py --fix format ruff
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+from xml.sax.saxutils import escape, quoteattr
+
+from tree import ROOT, files, shell_scripts
+
+VENV = ROOT / ".venv" / "bin"
+OUT = ROOT / "build" / "check"
+
+
+def script(name):
+    return [sys.executable, str(ROOT / "tools" / f"check_{name}.py")]
+
+
+def clang_format(fix):
+    # The pinned one of the test environment: other versions lay the same text out differently.
+    mode = ["-i"] if fix else ["--dry-run", "--Werror"]
+    return [str(VENV / "clang-format"), *mode, *map(str, files({".c", ".h"}))]
+
+
+def ruff(fix):
+    tool = str(VENV / "ruff")
+    if fix:
+        return ["sh", "-c", f"{tool} check --fix -q . && {tool} format -q ."]
+    return ["sh", "-c", f"{tool} check --output-format concise . && {tool} format --check ."]
+
+
+def cppcheck(fix):
+    cache = OUT / "cppcheck"
+    cache.mkdir(parents=True, exist_ok=True)
+    return [
+        *("cppcheck", "--quiet", "--error-exitcode=1", "--inline-suppr", "--std=c11", "-j2"),
+        *("--enable=warning,performance,portability", f"--cppcheck-build-dir={cache}"),
+        # The C library's configuration is what matters; headers of other libraries are not ours to check.
+        *("--suppress=missingIncludeSystem", "-D__x86_64__", "-D_GNU_SOURCE", "-Iinclude", "-Isrc", "src", "python"),
+    ]
+
+
+CHECKS = {
+    "format": clang_format,
+    "includes": lambda fix: script("includes"),
+    "banned": lambda fix: script("banned"),
+    "sizes": lambda fix: script("sizes"),
+    "headers": lambda fix: script("headers"),
+    "symbols": lambda fix: script("symbols"),
+    "links": lambda fix: script("links"),
+    "ruff": ruff,
+    "shellcheck": lambda fix: ["shellcheck", "-x", *map(str, shell_scripts())],
+    "cppcheck": cppcheck,
+    "tidy": lambda fix: script("tidy"),
+}
+
+
+def run(name, fix):
+    """(seconds, what is wrong or "")"""
+    command = CHECKS[name](fix)
+    if not shutil.which(command[0]):
+        return 0, f"{command[0]} is not installed: run `tools/deps check`"
+    start = time.monotonic()
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    text = done.stdout.strip() or f"exit status {done.returncode}"
+    return time.monotonic() - start, "" if done.returncode == 0 else text
+
+
+def write_junit(results):
+    OUT.mkdir(parents=True, exist_ok=True)
+    failed = sum(bool(text) for _, _, text in results)
+    with open(OUT / "check.junit.xml", "w") as f:
+        f.write(f'<testsuite name="check" tests="{len(results)}" failures="{failed}">\n')
+        for name, seconds, text in results:
+            f.write(f'  <testcase classname="check" name={quoteattr(name)} time="{seconds:.3f}">')
+            if text:
+                f.write(f"<failure>{escape(''.join(c for c in text if c.isprintable() or c == chr(10)))}</failure>")
+            f.write("</testcase>\n")
+        f.write("</testsuite>\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fix", action="store_true", help="correct what can be corrected (format, ruff)")
+    parser.add_argument("names", nargs="*", choices=[[], *CHECKS], help=" ".join(CHECKS))
+    args = parser.parse_args()
+    results = []
+    for name in args.names or CHECKS:
+        seconds, text = run(name, args.fix)
+        results.append((name, seconds, text))
+        print(f"{'FAIL' if text else 'ok':4} {name} ({seconds:.1f} s)", flush=True)
+        if text:
+            print(text, flush=True)
+    write_junit(results)
+    sys.exit(any(text for _, _, text in results))
+
+
+if __name__ == "__main__":
+    main()

@@ -116,8 +116,8 @@ static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode
             leat_fail(&call->err, call->status, "%s: %s%s%s", curl_easy_strerror(code), strerror((int)os_error),
                       primary && *primary ? ", at " : "", primary ? primary : "");
         else
-            leat_fail(&call->err, call->status, "%s%s%s", curl_easy_strerror(code),
-                      primary && *primary ? ", at " : "", primary ? primary : "");
+            leat_fail(&call->err, call->status, "%s%s%s", curl_easy_strerror(code), primary && *primary ? ", at " : "",
+                      primary ? primary : "");
         call->err.os_error = (int)os_error;
     }
     report(http, call);
@@ -261,8 +261,8 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
         memcpy((char *)call->into + call->got, data, room);
         call->got += room;
         if (!call->cut) {
-            call->status = leat_fail(&call->err, LEAT_SERVER, "the answer is longer than the %zu bytes asked for",
-                                     call->into_n);
+            call->status =
+                leat_fail(&call->err, LEAT_SERVER, "the answer is longer than the %zu bytes asked for", call->into_n);
             return CURL_WRITEFUNC_ERROR;
         }
         return CURL_WRITEFUNC_ERROR;

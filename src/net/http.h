@@ -34,26 +34,26 @@ void leat_http_close(struct leat_http *http);
 
 /* What the answer's head said; text fields are "" when the header was absent or longer than the field. */
 struct leat_http_head {
-    unsigned code;           /* 200, 404, … */
-    bool has_length;         /* content_length is known */
-    bool has_range;          /* Content-Range was there and well-formed */
+    unsigned code;   /* 200, 404, … */
+    bool has_length; /* content_length is known */
+    bool has_range;  /* Content-Range was there and well-formed */
     uint64_t content_length;
-    uint64_t range_first;    /* of "bytes first-last/total" */
+    uint64_t range_first; /* of "bytes first-last/total" */
     uint64_t range_last;
-    uint64_t range_total;    /* UINT64_MAX for "*" */
-    int64_t modified_s;      /* Last-Modified, 0: none */
-    int64_t date_s;          /* Date, 0: none */
-    uint64_t retry_after_s;  /* 0: none */
+    uint64_t range_total;          /* UINT64_MAX for "*" */
+    int64_t modified_s;            /* Last-Modified, 0: none */
+    int64_t date_s;                /* Date, 0: none */
+    uint64_t retry_after_s;        /* 0: none */
     char etag[LEAT_HTTP_ETAG_MAX]; /* with its quotes */
-    char region[32];         /* x-amz-bucket-region */
+    char region[32];               /* x-amz-bucket-region */
     char location[256];
     char content_type[64];
 };
 
 struct leat_http_call {
     /* Asked: constant from start to done. */
-    const char *method; /* "GET", "HEAD", "PUT", "POST", "DELETE" */
-    const char *url;    /* already encoded */
+    const char *method;         /* "GET", "HEAD", "PUT", "POST", "DELETE" */
+    const char *url;            /* already encoded */
     const char *const *headers; /* "Name: value" lines */
     size_t headers_n;
     const void *body; /* sent when not NULL (also an empty one, with Content-Length: 0) */

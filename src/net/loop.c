@@ -218,8 +218,7 @@ leat_status leat_loop_open(const char *name, struct leat_loop **out, struct leat
     pthread_mutex_init(&loop->posted.mu, NULL);
     loop->posted.last = &loop->posted.first;
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = loop};
-    if (loop->epoll_fd < 0 || loop->wake_fd < 0 ||
-        epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &e) < 0) {
+    if (loop->epoll_fd < 0 || loop->wake_fd < 0 || epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &e) < 0) {
         rc = leat_fail_errno(err, errno, "cannot make an event loop");
         goto fail;
     }

@@ -44,7 +44,7 @@ static const char *first_variable(const char *const *names)
 struct profile {
     struct leat_aws *aws;
     const char *name;
-    bool config;  /* ~/.aws/config writes [profile NAME], ~/.aws/credentials [NAME] */
+    bool config; /* ~/.aws/config writes [profile NAME], ~/.aws/credentials [NAME] */
     bool found;
     bool failed;
     bool take_keys;
@@ -124,8 +124,8 @@ static leat_status read_profile(struct leat_aws *aws, const char *named, struct 
     if (named && !p.found)
         return leat_fail(err, LEAT_INVALID, "there is no profile '%s' in ~/.aws/credentials or ~/.aws/config", named);
     if (p.take_keys && !aws->access_key != !aws->secret_key)
-        return leat_fail(err, LEAT_INVALID,
-                         "profile '%s' has only one of aws_access_key_id and aws_secret_access_key", p.name);
+        return leat_fail(err, LEAT_INVALID, "profile '%s' has only one of aws_access_key_id and aws_secret_access_key",
+                         p.name);
     if (p.take_keys && aws->access_key)
         snprintf(aws->keys_from, sizeof aws->keys_from, "profile '%.60s'", p.name);
     return LEAT_OK;

@@ -132,8 +132,8 @@ static void finish_stat(struct leat_store_op *op)
     const struct leat_http_head *head = &op->own.call.head;
     const char *pin = leat_exchange_pin(op);
     if (pin && head->etag[0] && strcmp(pin, head->etag) != 0) {
-        op->status = leat_fail(&op->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", pin,
-                               head->etag);
+        op->status =
+            leat_fail(&op->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", pin, head->etag);
         return;
     }
     if (!head->has_length) {
@@ -152,8 +152,9 @@ static void finish_past_end(struct leat_store_op *op)
         op->object.size = op->offset ? op->own.call.head.range_total : 0;
         return;
     }
-    op->status = leat_fail(&op->err, LEAT_INVALID, "the object ends before byte %" PRIu64 ", asked for were %" PRIu64
-                                                   " bytes from there", op->offset, op->length);
+    op->status = leat_fail(&op->err, LEAT_INVALID,
+                           "the object ends before byte %" PRIu64 ", asked for were %" PRIu64 " bytes from there",
+                           op->offset, op->length);
 }
 
 void leat_exchange_finish(struct leat_store_op *op)
@@ -183,11 +184,12 @@ void leat_exchange_finish(struct leat_store_op *op)
     if (op->object.size == UINT64_MAX && op->short_ok)
         op->object.size = op->offset + op->got; /* sent without a length: it ended here */
     else if (op->got < want && op->object.size != UINT64_MAX && there < op->length)
-        op->status = leat_fail(&op->err, LEAT_INVALID, "the object has %" PRIu64 " bytes, asked for were %" PRIu64
-                                                       " from byte %" PRIu64, op->object.size, op->length, op->offset);
+        op->status = leat_fail(&op->err, LEAT_INVALID,
+                               "the object has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
+                               op->object.size, op->length, op->offset);
     else if (op->got < want)
-        op->status = leat_fail(&op->err, LEAT_NETWORK, "the answer ended after %" PRIu64 " of %" PRIu64 " bytes",
-                               op->got, want);
+        op->status =
+            leat_fail(&op->err, LEAT_NETWORK, "the answer ended after %" PRIu64 " of %" PRIu64 " bytes", op->got, want);
 }
 
 leat_status leat_exchange_code_status(unsigned code)

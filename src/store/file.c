@@ -13,7 +13,7 @@
 
 #include "base/thread.h"
 
-#define THREADS     8u /* enough to keep an NVMe drive's queue filled with large reads */
+#define THREADS      8u /* enough to keep an NVMe drive's queue filled with large reads */
 #define READ_AT_ONCE (1u << 20)
 
 struct file_store {
@@ -24,8 +24,8 @@ struct file_store {
 
 void leat_file_etag(const struct stat *st, char out[LEAT_ETAG_MAX])
 {
-    snprintf(out, LEAT_ETAG_MAX, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", (uint64_t)st->st_ino,
-             (uint64_t)st->st_size, (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
+    snprintf(out, LEAT_ETAG_MAX, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", (uint64_t)st->st_ino, (uint64_t)st->st_size,
+             (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec);
 }
 
 static void set_object(struct leat_object *object, const struct stat *st)
@@ -84,8 +84,9 @@ static void read_range(struct leat_store_op *op, int fd)
         op->got += (uint64_t)got;
     }
     if (op->got < op->length && !op->short_ok)
-        op->status = leat_fail(&op->err, LEAT_INVALID, "the file has %" PRIu64 " bytes, asked for were %" PRIu64
-                                                       " from byte %" PRIu64, op->object.size, op->length, op->offset);
+        op->status = leat_fail(&op->err, LEAT_INVALID,
+                               "the file has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
+                               op->object.size, op->length, op->offset);
 }
 
 static void do_get(struct leat_store_op *op)

@@ -17,14 +17,14 @@ struct leat_pace {
     uint32_t max;
     bool fixed;
     enum { LEAT_PACE_CLIMB, LEAT_PACE_HOLD, LEAT_PACE_PROBE } phase;
-    uint32_t before;     /* the limit before the running probe or climb */
-    double rate;         /* bytes a second at `before` */
-    uint64_t since_ns;   /* start of the running interval; 0: none yet */
-    uint64_t bytes;      /* in the running interval */
-    bool starved;        /* in the running interval fewer requests were wanted than allowed */
+    uint32_t before;   /* the limit before the running probe or climb */
+    double rate;       /* bytes a second at `before` */
+    uint64_t since_ns; /* start of the running interval; 0: none yet */
+    uint64_t bytes;    /* in the running interval */
+    bool starved;      /* in the running interval fewer requests were wanted than allowed */
     uint64_t hold_until_ns;
     uint64_t last_cut_ns;
-    uint32_t outcomes;   /* the last 32 answers, one bit each: 1 throttled */
+    uint32_t outcomes; /* the last 32 answers, one bit each: 1 throttled */
     uint32_t outcomes_n;
 };
 

@@ -25,11 +25,11 @@ struct s3 {
     struct leat_store *store;
     struct leat_http *http;
     struct leat_aws aws;
-    const char *scheme;  /* "http" or "https" */
-    char endpoint[300];  /* host with its port */
-    char base[200];      /* path before the bucket, "" or "/s3" */
-    bool aws_own;        /* AWS's endpoint, which changes with the region */
-    bool virtual_host;   /* bucket in the host's name rather than in the path */
+    const char *scheme; /* "http" or "https" */
+    char endpoint[300]; /* host with its port */
+    char base[200];     /* path before the bucket, "" or "/s3" */
+    bool aws_own;       /* AWS's endpoint, which changes with the region */
+    bool virtual_host;  /* bucket in the host's name rather than in the path */
     char *bucket;
     char region[32];
     bool region_known;
@@ -417,11 +417,11 @@ static void take_answer(struct leat_store_op *op)
         return;
     }
     bool parsed = leat_s3_parse_answer(call->text.data, call->text.len, &answer);
-    const char *wanted = op->verb == LEAT_STORE_UPLOAD_OPEN ? "InitiateMultipartUploadResult"
-                                                            : "CompleteMultipartUploadResult";
+    const char *wanted =
+        op->verb == LEAT_STORE_UPLOAD_OPEN ? "InitiateMultipartUploadResult" : "CompleteMultipartUploadResult";
     if (!parsed || strcmp(answer.root, wanted) != 0) {
-        op->status = leat_fail(&op->err, LEAT_SERVER, "%s", parsed && answer.message[0] ? answer.message
-                                                                                          : "an answer that is not XML");
+        op->status = leat_fail(&op->err, LEAT_SERVER, "%s",
+                               parsed && answer.message[0] ? answer.message : "an answer that is not XML");
         return;
     }
     if (op->verb == LEAT_STORE_UPLOAD_OPEN) {
@@ -555,8 +555,8 @@ leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, s
     s3->backend.ops = &ops;
     s3->store = store;
     s3->bucket = strdup(url->host);
-    leat_status rc = s3->bucket ? leat_aws_load(opts, &s3->aws, err)
-                                : leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+    leat_status rc =
+        s3->bucket ? leat_aws_load(opts, &s3->aws, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
     if (rc != LEAT_OK)
         goto fail;
     s3->region_known = s3->aws.region != NULL;

@@ -10,9 +10,9 @@
 
 #define DEPTH_MAX   16
 #define NAME_SIZE   64
-#define PAGE_KEYS   10000       /* S3 sends 1000 at most */
+#define PAGE_KEYS   10000 /* S3 sends 1000 at most */
 #define STRINGS_MAX (64u << 20)
-#define TEXT_MAX    8192        /* 1024 bytes of key, each as %XX or as &#xx; */
+#define TEXT_MAX    8192 /* 1024 bytes of key, each as %XX or as &#xx; */
 
 /* Calls back for every element that holds text only, with its parent's name, and at the end of every element. */
 struct walk {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 struct leat_s3_entry {
-    size_t key;  /* offsets into the page's strings */
+    size_t key; /* offsets into the page's strings */
     size_t etag;
     uint64_t size;
     int64_t modified_s;

@@ -17,12 +17,12 @@
 #include "store/pace.h"
 #include "store/retry.h"
 
-#define DEFAULT_ATTEMPTS    10u
-#define UNREACHED_ATTEMPTS  3u /* of a host that never answered yet: a typo should not take minutes to show */
-#define DEFAULT_TIMEOUT     (300 * LEAT_S)
-#define DEFAULT_INACTIVITY  (20 * LEAT_S)
-#define STOP_POLL           (100 * LEAT_MS)
-#define LOAD_FIRST          (64u << 10)
+#define DEFAULT_ATTEMPTS   10u
+#define UNREACHED_ATTEMPTS 3u /* of a host that never answered yet: a typo should not take minutes to show */
+#define DEFAULT_TIMEOUT    (300 * LEAT_S)
+#define DEFAULT_INACTIVITY (20 * LEAT_S)
+#define STOP_POLL          (100 * LEAT_MS)
+#define LOAD_FIRST         (64u << 10)
 
 enum { OP_IDLE, OP_QUEUED, OP_RUNNING, OP_WAITING };
 
@@ -47,8 +47,8 @@ struct leat_store {
         struct leat_rng jitter;
         bool reached; /* the other side has answered at least once */
         bool closing;
-        struct leat_timer tick; /* keeps the pace going while long transfers run */
-    } own; /* loop thread only */
+        struct leat_timer tick;    /* keeps the pace going while long transfers run */
+    } own;                         /* loop thread only */
     struct leat_store_stats stats; /* written on the loop thread, read anywhere: relaxed atomics */
     struct {
         pthread_mutex_t mu;
@@ -192,8 +192,8 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
     if (op->own.cancelled || store->own.closing || !leat_retry_useful(op->status) || op->attempts >= most)
         return false;
     uint64_t now = leat_now_ns();
-    uint64_t delay = leat_retry_delay(op->status, op->attempts + 1, op->own.retry_after_ns,
-                                      leat_rng_unit(&store->own.jitter));
+    uint64_t delay =
+        leat_retry_delay(op->status, op->attempts + 1, op->own.retry_after_ns, leat_rng_unit(&store->own.jitter));
     uint64_t budget = leat_retry_take(&store->own.budget, now);
     delay = delay > budget ? delay : budget;
     if (delay >= leat_left(op->own.deadline_ns))
@@ -208,8 +208,9 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
 
 static const char *verb_name(enum leat_store_verb verb)
 {
-    static const char *const names[] = {"look at",          "read",          "write",          "delete", "begin writing",
-                                        "write a part of", "finish writing", "give up writing", "list"};
+    static const char *const names[] = {
+        "look at",         "read",           "write",           "delete", "begin writing",
+        "write a part of", "finish writing", "give up writing", "list"};
     return names[verb];
 }
 
@@ -564,8 +565,7 @@ leat_status leat_store_load(struct leat_store *store, const char *key, size_t ma
     char *text = malloc(first + 1);
     if (!text)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
-    struct leat_store_op op = {
-        .verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true};
+    struct leat_store_op op = {.verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc != LEAT_OK)
         goto fail;

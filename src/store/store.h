@@ -66,7 +66,7 @@ enum leat_store_verb {
     LEAT_STORE_STAT,
     LEAT_STORE_GET,
     LEAT_STORE_PUT,
-    LEAT_STORE_DELETE, /* what is not there is deleted already */
+    LEAT_STORE_DELETE,        /* what is not there is deleted already */
     LEAT_STORE_UPLOAD_OPEN,   /* begins a put in parts; yields upload_id */
     LEAT_STORE_UPLOAD_PART,   /* yields object.etag */
     LEAT_STORE_UPLOAD_FINISH, /* makes the object visible, whole */
@@ -87,21 +87,21 @@ struct leat_store_part {
 struct leat_store_op {
     enum leat_store_verb verb;
     const char *key;
-    uint64_t offset;      /* GET: first byte. UPLOAD_PART: where in the object the part belongs */
-    uint64_t length;      /* GET: how many bytes, at `into` */
+    uint64_t offset; /* GET: first byte. UPLOAD_PART: where in the object the part belongs */
+    uint64_t length; /* GET: how many bytes, at `into` */
     void *into;
     bool short_ok;        /* GET: an object that ends earlier is fine; `got` says how much there was */
     const char *if_match; /* GET, STAT: the ETag it must still have, else LEAT_CHANGED. NULL: any */
     const void *data;     /* PUT, UPLOAD_PART */
     size_t data_n;
-    bool create_only;           /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
-    const char *upload;         /* UPLOAD_PART, FINISH, ABORT: the id */
-    uint32_t part;              /* UPLOAD_PART: 1, 2, … */
+    bool create_only;                    /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
+    const char *upload;                  /* UPLOAD_PART, FINISH, ABORT: the id */
+    uint32_t part;                       /* UPLOAD_PART: 1, 2, … */
     const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
     uint32_t parts_n;
-    const char *delimiter;      /* LIST: "/" or NULL; key is the prefix */
-    const char *token;          /* LIST: where to go on, or NULL */
-    uint64_t timeout_ns;        /* 0: the store's */
+    const char *delimiter;                                /* LIST: "/" or NULL; key is the prefix */
+    const char *token;                                    /* LIST: where to go on, or NULL */
+    uint64_t timeout_ns;                                  /* 0: the store's */
     void (*received)(struct leat_store_op *op, size_t n); /* GET: bytes arrived, on the store's thread; or NULL */
     void (*done)(struct leat_store_op *op);               /* on the store's thread; must not block */
     void *user;
@@ -109,10 +109,10 @@ struct leat_store_op {
     /* Results, from done() on. */
     leat_status status;
     struct leat_error err;
-    struct leat_object object;           /* STAT, GET; etag and size for PUT */
-    uint64_t got;                        /* GET: bytes at into, also after a failure */
-    char upload_id[LEAT_UPLOAD_ID_MAX];  /* UPLOAD_OPEN */
-    struct leat_buf text;                /* LIST: the page's XML. Freed by the caller. */
+    struct leat_object object;          /* STAT, GET; etag and size for PUT */
+    uint64_t got;                       /* GET: bytes at into, also after a failure */
+    char upload_id[LEAT_UPLOAD_ID_MAX]; /* UPLOAD_OPEN */
+    struct leat_buf text;               /* LIST: the page's XML. Freed by the caller. */
     uint32_t attempts;
 
     /* The store's own. */
@@ -143,8 +143,7 @@ void leat_store_cancel(struct leat_store *store, struct leat_store_op *op);
 /* Submits, waits, and returns op->status with the error in err. Not from the store's thread. */
 leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err);
 
-leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out,
-                            struct leat_error *err);
+leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err);
 
 /* Exactly `length` bytes, or an error. if_match may be NULL. */
 leat_status leat_store_get(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, void *into,
@@ -180,12 +179,12 @@ void leat_store_list_close(struct leat_list *list);
 
 /* What has happened so far. */
 struct leat_store_stats {
-    uint64_t operations;   /* finished */
-    uint64_t failures;     /* of those */
-    uint64_t requests;     /* attempts started */
-    uint64_t retries;      /* of those, not the first of their operation */
-    uint64_t throttled;    /* answers that asked to slow down */
-    uint64_t bytes_in;     /* object bytes received, thrown-away ones included */
+    uint64_t operations; /* finished */
+    uint64_t failures;   /* of those */
+    uint64_t requests;   /* attempts started */
+    uint64_t retries;    /* of those, not the first of their operation */
+    uint64_t throttled;  /* answers that asked to slow down */
+    uint64_t bytes_in;   /* object bytes received, thrown-away ones included */
     uint64_t bytes_out;
     uint32_t in_flight;
     uint32_t in_flight_max; /* as allowed now */

@@ -33,8 +33,8 @@ static void on_done(struct leat_http_call *call)
     } else if (good || code == 416) {
         leat_exchange_finish(op);
     } else if (code >= 300 && code < 400) {
-        op->status = leat_fail(&op->err, LEAT_INVALID, "the server refers to '%s'; use that address",
-                               call->head.location);
+        op->status =
+            leat_fail(&op->err, LEAT_INVALID, "the server refers to '%s'; use that address", call->head.location);
     } else {
         op->status = leat_fail(&op->err, leat_exchange_code_status(code), "the server answered %u", code);
         op->own.retry_after_ns = call->head.retry_after_s * LEAT_S;

@@ -4,7 +4,11 @@
 
 #include "base/option.h"
 
+extern const struct leat_command leat_command_cat;
+extern const struct leat_command leat_command_cp;
 extern const struct leat_command leat_command_help_command;
+extern const struct leat_command leat_command_ls;
+extern const struct leat_command leat_command_rm;
 
 /* NULL-terminated. */
 const struct leat_command *const *leat_commands(void);

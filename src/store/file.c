@@ -259,7 +259,10 @@ static void do_upload(struct leat_store_op *op)
         if (fd < 0) {
             fail_errno(op, errno);
         } else if (op->verb == LEAT_STORE_UPLOAD_PART) {
-            if (write_all(op, fd, op->offset))
+            /* On disk before it is reported: a journal may count on it after a power cut. */
+            if (write_all(op, fd, op->offset) && fdatasync(fd) < 0 && errno != EINVAL)
+                fail_errno(op, errno);
+            if (op->status == LEAT_OK)
                 snprintf(op->object.etag, sizeof op->object.etag, "\"%u\"", op->part);
         } else {
             publish(op, fd, path);

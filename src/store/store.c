@@ -375,7 +375,7 @@ static void on_waited(struct leat_store_op *op)
 leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err)
 {
     struct waiter w = {.finished = false};
-    bool stopped = false;
+    bool stopped = op->ignore_stop;
     pthread_mutex_init(&w.mu, NULL);
     leat_cond_init(&w.cond);
     op->done = on_waited;

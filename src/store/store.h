@@ -99,9 +99,10 @@ struct leat_store_op {
     uint32_t part;                       /* UPLOAD_PART: 1, 2, … */
     const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
     uint32_t parts_n;
-    const char *delimiter;                                /* LIST: "/" or NULL; key is the prefix */
-    const char *token;                                    /* LIST: where to go on, or NULL */
-    uint64_t timeout_ns;                                  /* 0: the store's */
+    const char *delimiter; /* LIST: "/" or NULL; key is the prefix */
+    const char *token;     /* LIST: where to go on, or NULL */
+    uint64_t timeout_ns;   /* 0: the store's */
+    bool ignore_stop;      /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
     void (*received)(struct leat_store_op *op, size_t n); /* GET: bytes arrived, on the store's thread; or NULL */
     void (*done)(struct leat_store_op *op);               /* on the store's thread; must not block */
     void *user;

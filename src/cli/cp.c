@@ -1,0 +1,322 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/store_options.h"
+#include "store/copy.h"
+
+struct cp_settings {
+    struct leat_cli_store store;
+    bool recursive;
+    bool resume;
+    bool json;
+    bool quiet;
+    uint64_t part_size;
+    uint64_t memory;
+};
+
+static const struct leat_option options[] = {
+    {"recursive", 'r', LEAT_OPTION_FLAG, offsetof(struct cp_settings, recursive), NULL, NULL, NULL,
+     "copy what lies below SRC to below DST"},
+    {"resume", 0, LEAT_OPTION_FLAG, offsetof(struct cp_settings, resume), NULL, NULL, NULL,
+     "go on with an interrupted copy: leave out objects that are there with the same size and are not older, and the "
+     "parts of large ones that had arrived"},
+    {"part-size", 0, LEAT_OPTION_SIZE, offsetof(struct cp_settings, part_size), "SIZE", "8MiB", "LEAT_PART_SIZE",
+     "larger objects are copied in parts of so many bytes, at least 5MiB"},
+    {"memory", 0, LEAT_OPTION_SIZE, offsetof(struct cp_settings, memory), "SIZE", "256MiB", "LEAT_COPY_MEMORY",
+     "for data on its way"},
+    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct cp_settings, quiet), NULL, NULL, NULL,
+     "no progress and no summary"},
+    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct cp_settings, json), NULL, NULL, NULL,
+     "print objects, skipped and bytes as JSON at the end"},
+    LEAT_STORE_OPTIONS(offsetof(struct cp_settings, store)),
+    {0},
+};
+
+struct ends {
+    struct leat_store *from;
+    struct leat_store *to;
+    char *from_key;
+    char *to_key;
+    bool whole; /* all objects have been added: the total is known */
+    struct leat_copy *copy;
+};
+
+static void look(void *user, struct leat_progress_state *out)
+{
+    struct ends *e = user;
+    struct leat_copy_progress p;
+    leat_copy_progress(e->copy, &p);
+    out->done = p.bytes;
+    out->total = p.bytes_planned;
+    out->items = p.objects + p.skipped;
+    out->growing = !__atomic_load_n(&e->whole, __ATOMIC_RELAXED);
+}
+
+/* $XDG_STATE_HOME/leat, else ~/.local/state/leat; its parents are made. False: nowhere to keep it. */
+static bool journal_folder(char *out, size_t n)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    if (state && *state)
+        snprintf(out, n, "%s/leat", state);
+    else if (home && *home)
+        snprintf(out, n, "%s/.local/state/leat", home);
+    else
+        return false;
+    for (char *p = out + 1; (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        mkdir(out, 0700);
+        *p = '/';
+    }
+    return true;
+}
+
+/* A key from a bucket must not lead out of the folder it is copied to. */
+static bool safe_path(const char *rest)
+{
+    if (*rest == '/')
+        return false;
+    for (const char *p = rest; *p;) {
+        size_t n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+        p += n;
+        p += *p == '/';
+    }
+    return true;
+}
+
+static const char *last_name(const char *key)
+{
+    const char *slash = strrchr(key, '/');
+    return slash ? slash + 1 : key;
+}
+
+static char *join(const char *folder, const char *rest)
+{
+    struct leat_buf b;
+    size_t n = strlen(folder);
+    leat_buf_init(&b, 16 << 10);
+    leat_buf_printf(&b, "%s%s%s", folder, n && folder[n - 1] != '/' ? "/" : "", rest);
+    return leat_buf_take(&b);
+}
+
+static bool same_store(const struct ends *e)
+{
+    return leat_store_scheme(e->from) == leat_store_scheme(e->to) &&
+           strcmp(leat_store_host(e->from), leat_store_host(e->to)) == 0;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x;
+    struct stat y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static leat_status copy_one(struct ends *e, struct leat_error *err)
+{
+    bool folder = false;
+    size_t n = strlen(e->to_key);
+    leat_status rc = leat_cli_is_folder(e->to, e->to_key, &folder, err);
+    if (rc == LEAT_NOT_FOUND) /* a bucket that is not there: the copy says it better */
+        rc = LEAT_OK;
+    if (rc != LEAT_OK)
+        return rc;
+    bool into = n == 0 || e->to_key[n - 1] == '/' || (folder && leat_store_scheme(e->to) == LEAT_SCHEME_FILE);
+    if (into) {
+        char *longer = join(e->to_key, last_name(e->from_key));
+        if (!longer)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+        free(e->to_key);
+        e->to_key = longer;
+    }
+    if (same_store(e) && (strcmp(e->from_key, e->to_key) == 0 ||
+                          (leat_store_scheme(e->from) == LEAT_SCHEME_FILE && same_file(e->from_key, e->to_key))))
+        return leat_fail(err, LEAT_INVALID, "'%s' and '%s' are the same object", e->from_key, e->to_key);
+    rc = leat_copy_add(e->copy, e->from_key, NULL, e->to_key, err);
+    if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(e->from, e->from_key, &folder, NULL) == LEAT_OK && folder)
+        rc = leat_fail(err, LEAT_INVALID, "'%s' is a folder; add --recursive to copy what is in it", e->from_key);
+    __atomic_store_n(&e->whole, true, __ATOMIC_RELAXED);
+    return rc;
+}
+
+/* Copying a folder into itself would never end. Paths are compared as the file system sees them. */
+static leat_status check_apart(const struct ends *e, struct leat_error *err)
+{
+    if (!same_store(e))
+        return LEAT_OK;
+    char *from = NULL;
+    char *to = NULL;
+    if (leat_store_scheme(e->from) == LEAT_SCHEME_FILE) {
+        from = realpath(e->from_key, NULL);
+        struct leat_buf parent; /* the nearest folder above the destination that is there */
+        leat_buf_init(&parent, 8192);
+        leat_buf_str(&parent, *e->to_key ? e->to_key : ".");
+        while (!(to = realpath(parent.data, NULL)) && strrchr(parent.data, '/') > parent.data) {
+            size_t n = (size_t)(strrchr(parent.data, '/') - parent.data);
+            parent.data[n] = '\0';
+        }
+        if (!to)
+            to = realpath(".", NULL);
+        leat_buf_free(&parent);
+    } else {
+        from = join(e->from_key, "");
+        to = join(e->to_key, "");
+    }
+    size_t n = from ? strlen(from) : 0;
+    bool inside =
+        from && to && strncmp(from, to, n) == 0 && (n == 0 || from[n - 1] == '/' || to[n] == '/' || to[n] == '\0');
+    free(from);
+    free(to);
+    if (inside)
+        return leat_fail(err, LEAT_INVALID, "'%s' lies in '%s': a folder cannot be copied into itself", e->to_key,
+                         e->from_key);
+    return LEAT_OK;
+}
+
+static leat_status add_listed(struct ends *e, const struct leat_list_entry *entry, struct leat_error *err)
+{
+    const char *rest = entry->key + strlen(e->from_key);
+    size_t n = strlen(rest);
+    bool to_file = leat_store_scheme(e->to) == LEAT_SCHEME_FILE;
+    if (to_file && (n == 0 || rest[n - 1] == '/') && entry->size == 0)
+        return LEAT_OK; /* the empty object by which some tools mark a folder */
+    if (to_file && (!safe_path(rest) || rest[n - 1] == '/'))
+        return leat_fail(err, LEAT_INVALID, "the key '%s' cannot be a path below '%s'", entry->key, e->to_key);
+    struct leat_object known = {.size = entry->size, .modified_s = entry->modified_s};
+    snprintf(known.etag, sizeof known.etag, "%s", entry->etag);
+    char *to = join(e->to_key, rest);
+    if (!to)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+    leat_status rc = leat_copy_add(e->copy, entry->key, &known, to, err);
+    free(to);
+    return rc;
+}
+
+static leat_status copy_folder(struct ends *e, struct leat_error *err)
+{
+    struct leat_list *list = NULL;
+    struct leat_list_entry entry;
+    bool end = false;
+    bool any = false;
+    bool folder = false;
+    leat_status rc = leat_cli_is_folder(e->from, e->from_key, &folder, err);
+    if (rc == LEAT_OK && !folder)
+        rc = leat_fail(err, LEAT_NOT_FOUND, "there is no folder '%s' with anything in it", e->from_key);
+    if (rc == LEAT_OK)
+        rc = check_apart(e, err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_open_folder(e->from, &e->from_key, err);
+    if (rc == LEAT_OK)
+        rc = leat_store_list_open(e->from, e->from_key, true, &list, err);
+    while (rc == LEAT_OK) {
+        rc = leat_store_list_next(list, &entry, &end, err);
+        if (rc != LEAT_OK || end)
+            break;
+        any = true;
+        rc = add_listed(e, &entry, err);
+    }
+    leat_store_list_close(list);
+    if (rc == LEAT_OK && !any)
+        rc = leat_fail(err, LEAT_NOT_FOUND, "there is nothing in '%s'", e->from_key);
+    __atomic_store_n(&e->whole, true, __ATOMIC_RELAXED);
+    return rc;
+}
+
+static bool stop(void *user)
+{
+    (void)user;
+    return leat_cli_interrupted();
+}
+
+static leat_status copy_all(struct ends *e, const struct cp_settings *s, struct leat_copy_progress *totals,
+                            struct leat_error *err)
+{
+    char journal[4096];
+    struct leat_copy_opts opts = {
+        .from = e->from,
+        .to = e->to,
+        .part_size = s->part_size,
+        .memory = s->memory,
+        .resume = s->resume,
+        .journal = journal_folder(journal, sizeof journal) ? journal : NULL,
+        .stop = stop,
+    };
+    leat_status rc = leat_copy_open(&opts, &e->copy, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_progress *progress = s->quiet ? NULL : leat_progress_open("objects", look, e);
+    rc = s->recursive ? copy_folder(e, err) : copy_one(e, err);
+    if (rc == LEAT_OK)
+        rc = leat_copy_wait(e->copy, err);
+    leat_progress_close(progress);
+    leat_copy_progress(e->copy, totals);
+    leat_copy_close(e->copy);
+    return rc;
+}
+
+static void print_totals(const struct cp_settings *s, const struct leat_copy_progress *p)
+{
+    char size[LEAT_FORMAT_SIZE];
+    if (s->json)
+        printf("{\"objects\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n", p->objects, p->skipped,
+               p->bytes);
+    else if (!s->quiet)
+        printf("copied %" PRIu64 " object%s, %s%s", p->objects, p->objects == 1 ? "" : "s",
+               leat_format_size(p->bytes, size), p->skipped ? "" : "\n");
+    if (!s->json && !s->quiet && p->skipped)
+        printf("; %" PRIu64 " were there already\n", p->skipped);
+}
+
+static int run(const void *settings, int argc, char **argv)
+{
+    const struct cp_settings *s = settings;
+    struct leat_error err;
+    struct ends e = {0};
+    struct leat_copy_progress totals = {0};
+    (void)argc;
+    if (s->part_size < LEAT_PART_MIN || s->part_size > 5ull << 30)
+        return leat_cli_failf(LEAT_INVALID, "--part-size: between 5MiB and 5GiB");
+    leat_status rc = leat_cli_store_open(&s->store, argv[0], &e.from, &e.from_key, &err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_store_open(&s->store, argv[1], &e.to, &e.to_key, &err);
+    if (rc == LEAT_OK)
+        rc = copy_all(&e, s, &totals, &err);
+    leat_store_close(e.from);
+    leat_store_close(e.to);
+    free(e.from_key);
+    free(e.to_key);
+    if (rc == LEAT_CANCELLED)
+        return leat_cli_failf(rc, "interrupted after %" PRIu64 " objects; run it again with --resume to go on",
+                              totals.objects + totals.skipped);
+    if (rc != LEAT_OK)
+        return leat_cli_fail(&err);
+    print_totals(s, &totals);
+    return leat_cli_finish();
+}
+
+const struct leat_command leat_command_cp = {
+    .name = "cp",
+    .arguments = "SRC DST",
+    .summary = "copy objects and folders, between any two stores",
+    .details = "Copies one object, or with --recursive what lies below SRC to below DST. Objects appear at their "
+               "destination whole or not at all. Many are copied at a time and large ones in parts; how many requests "
+               "are in flight follows the throughput.\n\nAfter an interruption, --resume goes on where it stopped. "
+               "Which parts of a large object had arrived is kept in $XDG_STATE_HOME/leat (~/.local/state/leat).",
+    .examples = "  leat cp model.pt s3://bucket/models/\n  leat cp --recursive ./train s3://bucket/train\n"
+                "  leat cp --recursive --resume s3://bucket/train /data/train\n",
+    .options = options,
+    .settings_size = sizeof(struct cp_settings),
+    .arguments_min = 2,
+    .arguments_max = 2,
+    .run = run,
+};

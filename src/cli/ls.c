@@ -1,0 +1,173 @@
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/store_options.h"
+
+struct ls_settings {
+    struct leat_cli_store store;
+    bool recursive;
+    bool json;
+    bool human;
+    bool total;
+};
+
+static const struct leat_option options[] = {
+    {"recursive", 'r', LEAT_OPTION_FLAG, offsetof(struct ls_settings, recursive), NULL, NULL, NULL,
+     "everything below, not only the next level"},
+    {"human", 'H', LEAT_OPTION_FLAG, offsetof(struct ls_settings, human), NULL, NULL, NULL,
+     "sizes as 1.21 GiB instead of bytes"},
+    {"total", 't', LEAT_OPTION_FLAG, offsetof(struct ls_settings, total), NULL, NULL, NULL,
+     "print only how many objects and bytes there are"},
+    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct ls_settings, json), NULL, NULL, NULL,
+     "one JSON object a line: key, size, modified, etag; or prefix (key_hex, prefix_hex for names that are not UTF-8)"},
+    LEAT_STORE_OPTIONS(offsetof(struct ls_settings, store)),
+    {0},
+};
+
+struct counts {
+    uint64_t objects;
+    uint64_t bytes;
+    uint64_t prefixes;
+};
+
+static void format_time(int64_t at_s, char out[32])
+{
+    struct tm t;
+    time_t at = (time_t)at_s;
+    if (!at_s || !gmtime_r(&at, &t) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &t))
+        memcpy(out, "-", 2);
+}
+
+/* Keys need not be UTF-8; JSON must be. Those that are not are given in hexadecimal, under another name. */
+static void set_key(json_t *line, const struct leat_list_entry *e)
+{
+    json_t *text = json_string(e->key);
+    if (text) {
+        json_object_set_new(line, e->prefix ? "prefix" : "key", text);
+        return;
+    }
+    size_t n = strlen(e->key);
+    char *hex = malloc(2 * n + 1);
+    if (hex)
+        leat_hex(e->key, n, hex);
+    json_object_set_new(line, e->prefix ? "prefix_hex" : "key_hex", json_string(hex ? hex : ""));
+    free(hex);
+}
+
+static void print_json(const struct leat_list_entry *e)
+{
+    char modified[32];
+    json_t *line = json_object();
+    set_key(line, e);
+    if (!e->prefix) {
+        format_time(e->modified_s, modified);
+        json_object_set_new(line, "size", json_integer((json_int_t)e->size));
+        json_object_set_new(line, "modified", json_string(modified));
+        json_object_set_new(line, "etag", json_string(e->etag));
+    }
+    json_dumpf(line, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(line);
+}
+
+static void print_line(const struct leat_list_entry *e, bool human)
+{
+    char modified[32];
+    char size[LEAT_FORMAT_SIZE];
+    if (e->prefix) {
+        printf("%14s  %20s  %s\n", "", "", e->key);
+        return;
+    }
+    format_time(e->modified_s, modified);
+    if (human)
+        leat_format_size(e->size, size);
+    else
+        snprintf(size, sizeof size, "%" PRIu64, e->size);
+    printf("%14s  %20s  %s\n", size, modified, e->key);
+}
+
+static leat_status list(struct leat_store *store, const char *prefix, const struct ls_settings *s,
+                        struct counts *counts, struct leat_error *err)
+{
+    struct leat_list *l = NULL;
+    struct leat_list_entry e;
+    bool end = false;
+    leat_status rc = leat_store_list_open(store, prefix, s->recursive, &l, err);
+    while (rc == LEAT_OK && !leat_cli_interrupted()) {
+        rc = leat_store_list_next(l, &e, &end, err);
+        if (rc != LEAT_OK || end)
+            break;
+        counts->prefixes += e.prefix;
+        counts->objects += !e.prefix;
+        counts->bytes += e.size;
+        if (s->total)
+            continue;
+        if (s->json)
+            print_json(&e);
+        else
+            print_line(&e, s->human);
+        if (ferror(stdout))
+            break;
+    }
+    leat_store_list_close(l);
+    if (rc == LEAT_OK && leat_cli_interrupted())
+        rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+    return rc;
+}
+
+static void print_total(const struct counts *c, bool json)
+{
+    char size[LEAT_FORMAT_SIZE];
+    if (json)
+        printf("{\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"prefixes\":%" PRIu64 "}\n", c->objects, c->bytes,
+               c->prefixes);
+    else
+        printf("%" PRIu64 " objects, %" PRIu64 " bytes (%s)\n", c->objects, c->bytes, leat_format_size(c->bytes, size));
+}
+
+static int run(const void *settings, int argc, char **argv)
+{
+    const struct ls_settings *s = settings;
+    struct leat_error err;
+    struct leat_store *store = NULL;
+    char *key = NULL;
+    struct counts counts = {0};
+    const char *where = argc ? argv[0] : "./";
+    leat_status rc = leat_cli_store_open(&s->store, where, &store, &key, &err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_open_folder(store, &key, &err);
+    if (rc == LEAT_OK)
+        rc = list(store, key, s, &counts, &err);
+    leat_store_close(store);
+    free(key);
+    if (rc != LEAT_OK)
+        return leat_cli_fail(&err);
+    if (s->total)
+        print_total(&counts, s->json);
+    int status = leat_cli_finish();
+    if (status == LEAT_EXIT_OK && !counts.objects && !counts.prefixes)
+        return leat_cli_failf(LEAT_NOT_FOUND, "there is nothing at '%s'", where);
+    return status;
+}
+
+const struct leat_command leat_command_ls = {
+    .name = "ls",
+    .arguments = "[URL]",
+    .summary = "list a bucket, a prefix or a folder",
+    .details = "Prints size, time of change and key, sorted by the bytes of the keys, in constant memory whatever the "
+               "number of objects. Without --recursive, what lies behind the next '/' is shown as one line.",
+    .examples = "  leat ls s3://bucket/train/\n  leat ls --recursive --json s3://bucket | wc -l\n"
+                "  leat ls --recursive --total s3://bucket/train\n",
+    .options = options,
+    .settings_size = sizeof(struct ls_settings),
+    .arguments_max = 1,
+    .run = run,
+};

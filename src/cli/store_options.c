@@ -1,0 +1,136 @@
+#include "cli/store_options.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "cli/cli.h"
+
+#define CONNECTIONS_MAX 4096u
+
+static bool stop(void *user)
+{
+    (void)user;
+    return leat_cli_interrupted();
+}
+
+static leat_status read_options(const struct leat_cli_store *s, struct leat_store_opts *out, struct leat_error *err)
+{
+    static const char *const styles[] = {"auto", "path", "virtual"};
+    int style = 0;
+    while (style < 3 && strcmp(s->addressing, styles[style]) != 0)
+        style++;
+    if (style == 3)
+        return leat_fail(err, LEAT_INVALID, "--addressing: '%s' is not auto, path or virtual", s->addressing);
+    if (s->connections > CONNECTIONS_MAX)
+        return leat_fail(err, LEAT_INVALID, "--connections: more than %u", CONNECTIONS_MAX);
+    if (s->attempts == 0 || s->attempts > 1000)
+        return leat_fail(err, LEAT_INVALID, "--attempts: between 1 and 1000");
+    if (s->timeout_ns == 0 || s->inactivity_ns == 0)
+        return leat_fail(err, LEAT_INVALID, "--timeout and --inactivity must be more than 0");
+    *out = (struct leat_store_opts){
+        .endpoint_url = s->endpoint_url,
+        .region = s->region,
+        .profile = s->profile,
+        .anonymous = s->no_sign_request,
+        .addressing = (enum leat_store_addressing)style,
+        .ca_bundle = s->ca_bundle,
+        .connections = (uint32_t)s->connections,
+        .attempts = (uint32_t)s->attempts,
+        .timeout_ns = s->timeout_ns,
+        .inactivity_ns = s->inactivity_ns,
+        .stop = stop,
+    };
+    return LEAT_OK;
+}
+
+leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,
+                                char **key, struct leat_error *err)
+{
+    struct leat_url url = {0};
+    struct leat_store_opts opts;
+    leat_status rc = read_options(settings, &opts, err);
+    if (rc == LEAT_OK)
+        rc = leat_url_parse(text, &url, err);
+    if (rc != LEAT_OK)
+        return rc;
+    char *k = leat_store_key(&url);
+    rc = k ? leat_store_open(&url, &opts, store, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+    if (rc == LEAT_OK)
+        *key = k;
+    else
+        free(k);
+    leat_url_free(&url);
+    return rc;
+}
+
+static char *with_slash(const char *key)
+{
+    struct leat_buf b;
+    leat_buf_init(&b, 16 << 10);
+    leat_buf_printf(&b, "%s/", key);
+    return leat_buf_take(&b);
+}
+
+leat_status leat_cli_is_folder(struct leat_store *store, const char *key, bool *out, struct leat_error *err)
+{
+    size_t n = strlen(key);
+    struct stat st;
+    if (leat_store_scheme(store) == LEAT_SCHEME_FILE) {
+        *out = stat(n ? key : ".", &st) == 0 && S_ISDIR(st.st_mode);
+        return LEAT_OK;
+    }
+    *out = false;
+    if (leat_store_scheme(store) != LEAT_SCHEME_S3)
+        return LEAT_OK;
+    char *prefix = n && key[n - 1] != '/' ? with_slash(key) : strdup(key);
+    struct leat_list *list = NULL;
+    struct leat_list_entry entry;
+    bool end = true;
+    leat_status rc = prefix ? leat_store_list_open(store, prefix, false, &list, err)
+                            : leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+    if (rc == LEAT_OK)
+        rc = leat_store_list_next(list, &entry, &end, err);
+    leat_store_list_close(list);
+    free(prefix);
+    *out = rc == LEAT_OK && !end;
+    return rc;
+}
+
+leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct leat_error *err)
+{
+    size_t n = strlen(*key);
+    bool folder = false;
+    if (n == 0 || (*key)[n - 1] == '/')
+        return LEAT_OK;
+    leat_status rc = leat_cli_is_folder(store, *key, &folder, err);
+    if (rc != LEAT_OK || !folder)
+        return rc;
+    char *longer = with_slash(*key);
+    if (!longer)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+    free(*key);
+    *key = longer;
+    return LEAT_OK;
+}
+
+static int remove_if_empty(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)ftw;
+    if (type == FTW_DP && rmdir(path) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+        return errno;
+    return 0;
+}
+
+leat_status leat_cli_remove_folders(const char *path, struct leat_error *err)
+{
+    int rc = nftw(path, remove_if_empty, 16, FTW_DEPTH | FTW_PHYS);
+    if (rc > 0)
+        return leat_fail_errno(err, rc, "cannot remove the empty folders in '%s'", path);
+    return LEAT_OK;
+}

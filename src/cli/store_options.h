@@ -1,0 +1,85 @@
+/* The options every command has that talks to a store. */
+#ifndef LEAT_CLI_STORE_OPTIONS_H
+#define LEAT_CLI_STORE_OPTIONS_H
+
+#include "base/option.h"
+#include "store/store.h"
+
+struct leat_cli_store {
+    const char *endpoint_url;
+    const char *region;
+    const char *profile;
+    const char *addressing;
+    const char *ca_bundle;
+    bool no_sign_request;
+    uint64_t connections;
+    uint64_t attempts;
+    uint64_t timeout_ns;
+    uint64_t inactivity_ns;
+};
+
+/* Entries for an option table; `at` is the offset of a struct leat_cli_store in the settings. */
+#define LEAT_STORE_OPTION(at, field) ((at) + offsetof(struct leat_cli_store, field))
+#define LEAT_STORE_OPTIONS(at)                                                                                         \
+    {"endpoint-url",                                                                                                   \
+     0,                                                                                                                \
+     LEAT_OPTION_STRING,                                                                                               \
+     LEAT_STORE_OPTION(at, endpoint_url),                                                                              \
+     "URL",                                                                                                            \
+     NULL,                                                                                                             \
+     "LEAT_ENDPOINT_URL",                                                                                              \
+     "S3 endpoint, for example http://127.0.0.1:8000 (else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, "     \
+     "AWS's own)"},                                                                                                    \
+        {"region", 0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, region),                                            \
+         "NAME",   NULL, "LEAT_REGION",      "S3 region (else AWS_REGION, the profile's, what the server says)"},      \
+        {"profile",                                                                                                    \
+         0,                                                                                                            \
+         LEAT_OPTION_STRING,                                                                                           \
+         LEAT_STORE_OPTION(at, profile),                                                                               \
+         "NAME",                                                                                                       \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "profile in ~/.aws (else AWS_PROFILE, 'default')"},                                                           \
+        {"no-sign-request",                                                                                            \
+         0,                                                                                                            \
+         LEAT_OPTION_FLAG,                                                                                             \
+         LEAT_STORE_OPTION(at, no_sign_request),                                                                       \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "LEAT_NO_SIGN_REQUEST",                                                                                       \
+         "send no keys: for public buckets"},                                                                          \
+        {"addressing", 0,      LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, addressing),                                  \
+         "STYLE",      "auto", "LEAT_ADDRESSING",  "where the bucket's name goes: auto, path or virtual"},             \
+        {"ca-bundle",                                                                                                  \
+         0,                                                                                                            \
+         LEAT_OPTION_STRING,                                                                                           \
+         LEAT_STORE_OPTION(at, ca_bundle),                                                                             \
+         "FILE",                                                                                                       \
+         NULL,                                                                                                         \
+         "LEAT_CA_BUNDLE",                                                                                             \
+         "certificates to trust (else AWS_CA_BUNDLE, SSL_CERT_FILE, the system's)"},                                   \
+        {"connections", 0,    LEAT_OPTION_U64,    LEAT_STORE_OPTION(at, connections),                                  \
+         "N",           NULL, "LEAT_CONNECTIONS", "requests in flight at a time (else it adapts, at most 256)"},       \
+        {"attempts", 0,    LEAT_OPTION_U64, LEAT_STORE_OPTION(at, attempts),                                           \
+         "N",        "10", "LEAT_ATTEMPTS", "how often an operation is tried"},                                        \
+        {"timeout", 0,      LEAT_OPTION_DURATION, LEAT_STORE_OPTION(at, timeout_ns),                                   \
+         "TIME",    "5min", "LEAT_TIMEOUT",       "for one operation with all its attempts"},                          \
+    {                                                                                                                  \
+        "inactivity", 0, LEAT_OPTION_DURATION, LEAT_STORE_OPTION(at, inactivity_ns), "TIME", "20s", "LEAT_INACTIVITY", \
+            "give up a request that makes no progress for so long"                                                     \
+    }
+
+/* Opens the store that `url` is in, with Ctrl-C wired up, and splits off the key (the caller frees it). */
+leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *url, struct leat_store **store,
+                                char **key, struct leat_error *err);
+
+/* Where `key` names a folder ("train" although there is "train/…"), puts the '/' behind it, in place. */
+leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct leat_error *err);
+
+/* True when the key, taken as a folder, holds something. */
+leat_status leat_cli_is_folder(struct leat_store *store, const char *key, bool *out, struct leat_error *err);
+
+/* Removes a folder whose files are gone and the folders in it, as far as they are empty. */
+leat_status leat_cli_remove_folders(const char *path, struct leat_error *err);
+
+#endif

@@ -1,0 +1,160 @@
+#include "store/stream.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "store/backend.h"
+
+#define PART_DEFAULT  (8u << 20)
+#define PARTS_DEFAULT 16u
+
+struct part {
+    struct leat_store_op op;
+    struct leat_stream *stream;
+    char *data;
+    bool asked;
+    bool arrived; /* hold the stream's mu */
+};
+
+struct leat_stream {
+    struct leat_store *store;
+    char *key;
+    char etag[LEAT_ETAG_MAX];
+    uint64_t at; /* next byte to ask for */
+    uint64_t end;
+    uint64_t part_size;
+    struct part *parts; /* a ring */
+    uint32_t parts_n;
+    uint32_t first; /* the oldest part asked for */
+    uint32_t count; /* parts asked for and not yet given up */
+    bool held;      /* the oldest part is in the caller's hands */
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+};
+
+static void on_part(struct leat_store_op *op)
+{
+    struct part *p = op->user;
+    struct leat_stream *s = p->stream;
+    pthread_mutex_lock(&s->mu);
+    p->arrived = true;
+    pthread_cond_signal(&s->cond);
+    pthread_mutex_unlock(&s->mu);
+}
+
+static leat_status ask(struct leat_stream *s, struct leat_error *err)
+{
+    while (s->count < s->parts_n && s->at < s->end) {
+        struct part *p = &s->parts[(s->first + s->count) % s->parts_n];
+        uint64_t left = s->end - s->at;
+        if (!p->data)
+            p->data = malloc((size_t)(s->part_size < left ? s->part_size : left));
+        if (!p->data)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", s->key);
+        p->stream = s;
+        p->op = (struct leat_store_op){
+            .verb = LEAT_STORE_GET,
+            .key = s->key,
+            .offset = s->at,
+            .length = left < s->part_size ? left : s->part_size,
+            .into = p->data,
+            .if_match = s->etag[0] ? s->etag : NULL,
+            .done = on_part,
+            .user = p,
+        };
+        p->arrived = false;
+        p->asked = true;
+        s->at += p->op.length;
+        s->count++;
+        leat_store_submit(s->store, &p->op);
+    }
+    return LEAT_OK;
+}
+
+static void await(struct leat_stream *s, struct part *p)
+{
+    const struct leat_store_opts *opts = leat_store_settings(s->store);
+    bool stopped = false;
+    pthread_mutex_lock(&s->mu);
+    while (!p->arrived) {
+        leat_cond_wait(&s->cond, &s->mu, opts->stop && !stopped ? leat_after(100 * LEAT_MS) : LEAT_NEVER);
+        if (!p->arrived && !stopped && opts->stop && opts->stop(opts->stop_user)) {
+            stopped = true;
+            pthread_mutex_unlock(&s->mu);
+            leat_store_cancel(s->store, &p->op);
+            pthread_mutex_lock(&s->mu);
+        }
+    }
+    pthread_mutex_unlock(&s->mu);
+}
+
+leat_status leat_stream_open(struct leat_store *store, const char *key, const struct leat_object *object,
+                             uint64_t offset, uint64_t length, uint64_t part_size, uint32_t parts,
+                             struct leat_stream **out, struct leat_error *err)
+{
+    struct leat_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", key);
+    pthread_mutex_init(&s->mu, NULL);
+    leat_cond_init(&s->cond);
+    s->store = store;
+    s->part_size = part_size ? part_size : PART_DEFAULT;
+    s->parts_n = parts ? parts : PARTS_DEFAULT;
+    s->at = offset < object->size ? offset : object->size;
+    s->end = length < object->size - s->at ? s->at + length : object->size;
+    memcpy(s->etag, object->etag, sizeof s->etag);
+    s->key = strdup(key);
+    s->parts = calloc(s->parts_n, sizeof *s->parts);
+    if (!s->key || !s->parts) {
+        leat_stream_close(s);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", key);
+    }
+    *out = s;
+    return LEAT_OK;
+}
+
+leat_status leat_stream_next(struct leat_stream *s, const void **data, size_t *n, struct leat_error *err)
+{
+    if (s->held) {
+        s->first = (s->first + 1) % s->parts_n;
+        s->count--;
+        s->held = false;
+    }
+    leat_status rc = ask(s, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *n = 0;
+    if (!s->count)
+        return LEAT_OK;
+    struct part *p = &s->parts[s->first];
+    await(s, p);
+    s->held = true;
+    if (p->op.status != LEAT_OK) {
+        if (err)
+            *err = p->op.err;
+        return p->op.status;
+    }
+    *data = p->data;
+    *n = (size_t)p->op.got;
+    return LEAT_OK;
+}
+
+void leat_stream_close(struct leat_stream *s)
+{
+    if (!s)
+        return;
+    for (uint32_t i = 0; i < s->count; i++)
+        leat_store_cancel(s->store, &s->parts[(s->first + i) % s->parts_n].op);
+    for (uint32_t i = 0; i < s->count; i++)
+        await(s, &s->parts[(s->first + i) % s->parts_n]);
+    for (uint32_t i = 0; s->parts && i < s->parts_n; i++)
+        free(s->parts[i].data);
+    pthread_cond_destroy(&s->cond);
+    pthread_mutex_destroy(&s->mu);
+    free(s->parts);
+    free(s->key);
+    free(s);
+}

@@ -78,7 +78,7 @@ def chunk_list(counts, slots_key, rounds_key):
         shuffle(slots_key, s, v)
     rounds = max(map(len, slots), default=0)
     pauses = min(4, rounds)
-    visits = [dict() for _ in range(rounds)]
+    visits = [{} for _ in range(rounds)]
     for i, s in enumerate(arrange(rounds_key, M64, list(range(n)))):
         for j, c in enumerate(slots[s]):
             offset = (i * pauses // n) * rounds // pauses
@@ -127,7 +127,7 @@ GOLDEN = [
 def golden_line(chunks, low, span, seed, epoch, window):
     counts = [low + c * 7919 % span for c in range(chunks)]
     units = numbers(counts, order(bytes(range(32)), counts, seed, epoch, window))
-    digest = hashlib.sha256(struct.pack("<%dQ" % len(units), *units)).hexdigest()
+    digest = hashlib.sha256(struct.pack(f"<{len(units)}Q", *units)).hexdigest()
     head = " ".join(map(str, units[:4]))
     return f"{chunks} {low} {span} {seed} {epoch} {window} {len(units)} {digest} {head}"
 

@@ -1,0 +1,293 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "order/assign.h"
+#include "order/batch.h"
+#include "order/reader.h"
+
+#define RANKS_MAX 64
+
+struct job {
+    uint32_t counts[1100];
+    struct leat_order_spec spec;
+    struct leat_order *order;
+    uint32_t node_of_rank[RANKS_MAX];
+    uint32_t node_of_slot[LEAT_ORDER_SLOTS_MAX];
+    struct leat_order_world world;
+};
+
+static void job_open(struct job *j, uint32_t chunks)
+{
+    memset(j, 0, sizeof *j);
+    for (uint32_t c = 0; c < chunks; c++)
+        j->counts[c] = c * 31 % 7;
+    j->spec = (struct leat_order_spec){
+        .view = "samples", .counts = j->counts, .chunks = chunks, .shuffle = true, .seed = 9, .window = 20};
+    assert_int_equal(leat_order_open(&j->spec, &j->order, NULL), LEAT_OK);
+}
+
+static void job_world(struct job *j, uint32_t ranks, uint32_t nodes)
+{
+    uint32_t slots = leat_order_slots(j->spec.chunks);
+    for (uint32_t r = 0; r < ranks; r++)
+        j->node_of_rank[r] = r * nodes / ranks;
+    leat_order_place_slots(slots, nodes, j->node_of_slot);
+    j->world = (struct leat_order_world){.ranks = ranks,
+                                         .nodes = nodes,
+                                         .node_of_rank = j->node_of_rank,
+                                         .slots = slots,
+                                         .node_of_slot = j->node_of_slot,
+                                         .chunks = j->spec.chunks};
+    assert_int_equal(leat_order_world_check(&j->world, NULL), LEAT_OK);
+}
+
+static void job_close(struct job *j)
+{
+    leat_order_close(j->order);
+}
+
+/* Delivers `steps` batches from a position as a world of so many ranks would, and counts what every unit got.
+ * Each rank reads the order by itself, as the agents of different nodes do. Returns the new position. */
+static uint64_t deliver(struct job *j, uint64_t position, uint64_t steps, uint32_t batch, enum leat_order_last last,
+                        uint8_t *seen)
+{
+    struct leat_order_item *items = malloc(batch * sizeof *items);
+    uint32_t *rank_of = malloc(batch * sizeof *rank_of);
+    uint64_t end = position;
+    for (uint32_t rank = 0; rank < j->world.ranks; rank++) {
+        struct leat_order_reader *r;
+        uint64_t at = position;
+        assert_int_equal(leat_order_reader_open(j->order, position, &r, NULL), LEAT_OK);
+        for (uint64_t step = 0; step < steps; step++) {
+            struct leat_order_batch b = leat_order_batch_at(leat_order_units(j->order), at, batch, last);
+            size_t got;
+            assert_int_equal(leat_order_reader_next(r, items, b.take, &got, NULL), LEAT_OK);
+            assert_int_equal(got, b.take);
+            leat_order_batch_pad(items, b);
+            assert_int_equal(leat_order_assign(&j->world, items, NULL, b.size, rank_of, NULL), LEAT_OK);
+            uint32_t own = 0;
+            for (uint32_t i = 0; i < b.size; i++) {
+                own += rank_of[i] == rank;
+                if (rank_of[i] == rank && i < b.take)
+                    seen[leat_order_unit(j->order, items[i])]++;
+            }
+            assert_int_equal(own, leat_order_quota(&j->world, b.size, rank));
+            at += b.take;
+        }
+        end = at;
+        leat_order_reader_close(r);
+    }
+    free(rank_of);
+    free(items);
+    return end;
+}
+
+static const struct {
+    uint32_t ranks, nodes;
+} worlds[] = {{1, 1}, {2, 1}, {2, 2}, {3, 3}, {4, 2}, {8, 2}, {8, 8}};
+
+#define WORLDS (sizeof worlds / sizeof *worlds)
+
+static void every_unit_is_delivered_once_in_every_world(void **state)
+{
+    (void)state;
+    struct job j;
+    const uint32_t sizes[] = {1, 5, 90, 1100};
+    for (size_t s = 0; s < 4; s++) {
+        job_open(&j, sizes[s]);
+        uint64_t n = leat_order_units(j.order);
+        for (size_t w = 0; w < WORLDS; w++) {
+            for (int last = LEAT_ORDER_DROP; last <= LEAT_ORDER_SHORT; last++) {
+                uint8_t *seen = calloc(n + 1, 1);
+                job_world(&j, worlds[w].ranks, worlds[w].nodes);
+                uint64_t end = deliver(&j, 0, leat_order_batches(n, 0, 24, last), 24, last, seen);
+                uint64_t total = 0;
+                for (uint64_t u = 0; u < n; u++) {
+                    assert_true(seen[u] <= 1);
+                    total += seen[u];
+                }
+                assert_true(total == end);
+                assert_true(end == (last == LEAT_ORDER_DROP ? n / 24 * 24 : n));
+                free(seen);
+            }
+        }
+        job_close(&j);
+    }
+}
+
+static void a_world_that_changes_in_mid_epoch_loses_and_repeats_nothing(void **state)
+{
+    (void)state;
+    struct job j;
+    job_open(&j, 90);
+    uint64_t n = leat_order_units(j.order);
+    struct leat_rng rng = leat_rng(3, 4);
+    for (int trial = 0; trial < 100; trial++) {
+        uint8_t *seen = calloc(n + 1, 1);
+        uint64_t position = 0;
+        while (position < n) {
+            size_t w = (size_t)leat_rng_below(&rng, WORLDS);
+            uint32_t batch = worlds[w].ranks * (uint32_t)(1 + leat_rng_below(&rng, 9)); /* G changes with it */
+            uint64_t left = leat_order_batches(n, position, batch, LEAT_ORDER_SHORT);
+            job_world(&j, worlds[w].ranks, worlds[w].nodes);
+            position = deliver(&j, position, 1 + leat_rng_below(&rng, left), batch, LEAT_ORDER_SHORT, seen);
+        }
+        for (uint64_t u = 0; u < n; u++)
+            assert_int_equal(seen[u], 1);
+        free(seen);
+    }
+    job_close(&j);
+}
+
+static void resuming_at_any_batch_delivers_exactly_the_rest(void **state)
+{
+    (void)state;
+    struct job j;
+    job_open(&j, 90);
+    uint64_t n = leat_order_units(j.order);
+    for (uint64_t from = 0; from <= n; from += 12) {
+        uint8_t *seen = calloc(n + 1, 1);
+        uint64_t steps = from / 12;
+        job_world(&j, 3, 3);
+        assert_true(deliver(&j, 0, steps, 12, LEAT_ORDER_SHORT, seen) == from);
+        job_world(&j, 4, 2);
+        steps = leat_order_batches(n, from, 12, LEAT_ORDER_SHORT);
+        assert_true(deliver(&j, from, steps, 12, LEAT_ORDER_SHORT, seen) == n);
+        for (uint64_t u = 0; u < n; u++)
+            assert_int_equal(seen[u], 1);
+        free(seen);
+    }
+    job_close(&j);
+}
+
+static void units_stay_on_the_node_that_owns_them_while_it_has_room(void **state)
+{
+    (void)state;
+    struct job j;
+    job_open(&j, 1100);
+    struct leat_order_item items[240];
+    uint32_t rank_of[240];
+    struct leat_order_reader *r;
+    assert_int_equal(leat_order_reader_open(j.order, 300, &r, NULL), LEAT_OK);
+    job_world(&j, 8, 4);
+    for (int step = 0; step < 10; step++) {
+        size_t got;
+        assert_int_equal(leat_order_reader_next(r, items, 240, &got, NULL), LEAT_OK);
+        assert_int_equal(leat_order_assign(&j.world, items, NULL, 240, rank_of, NULL), LEAT_OK);
+        uint32_t owned[4] = {0};
+        uint32_t best = 0;
+        for (int i = 0; i < 240; i++)
+            owned[j.node_of_slot[leat_order_slot_of(items[i].chunk, j.spec.chunks)]]++;
+        for (int node = 0; node < 4; node++)
+            best += owned[node] < 60 ? owned[node] : 60;
+        assert_int_equal(leat_order_local(&j.world, items, 240, rank_of), best);
+    }
+    leat_order_reader_close(r);
+    job_close(&j);
+}
+
+static void costs_come_out_level_within_a_node_and_never_move_units_between_nodes(void **state)
+{
+    (void)state;
+    struct job j;
+    job_open(&j, 1100);
+    struct leat_order_item items[256];
+    uint32_t plain[256];
+    uint32_t level[256];
+    uint32_t costs[256];
+    struct leat_order_reader *r;
+    assert_int_equal(leat_order_reader_open(j.order, 0, &r, NULL), LEAT_OK);
+    job_world(&j, 8, 2);
+    struct leat_rng rng = leat_rng(1, 1);
+    size_t got;
+    assert_int_equal(leat_order_reader_next(r, items, 256, &got, NULL), LEAT_OK);
+    for (int i = 0; i < 256; i++)
+        costs[i] = (uint32_t)leat_rng_below(&rng, 10) ? 100 : 5000; /* few large images */
+    assert_int_equal(leat_order_assign(&j.world, items, NULL, 256, plain, NULL), LEAT_OK);
+    assert_int_equal(leat_order_assign(&j.world, items, costs, 256, level, NULL), LEAT_OK);
+    uint64_t sum[8] = {0};
+    uint32_t own[8] = {0};
+    for (int i = 0; i < 256; i++) {
+        assert_int_equal(j.node_of_rank[plain[i]], j.node_of_rank[level[i]]);
+        sum[level[i]] += costs[i];
+        own[level[i]]++;
+    }
+    for (int rank = 0; rank < 8; rank++) {
+        assert_int_equal(own[rank], 32);
+        for (int other = rank / 4 * 4; other < rank; other++)
+            assert_true((sum[rank] > sum[other] ? sum[rank] - sum[other] : sum[other] - sum[rank]) <= 5000);
+    }
+    leat_order_reader_close(r);
+    job_close(&j);
+}
+
+static void last_batches_are_dropped_padded_or_short(void **state)
+{
+    (void)state;
+    struct leat_order_batch b = leat_order_batch_at(100, 96, 8, LEAT_ORDER_DROP);
+    assert_int_equal(b.take, 0);
+    b = leat_order_batch_at(100, 96, 8, LEAT_ORDER_SHORT);
+    assert_true(b.take == 4 && b.size == 4);
+    b = leat_order_batch_at(100, 97, 8, LEAT_ORDER_PAD);
+    assert_true(b.take == 3 && b.size == 8);
+    struct leat_order_item items[8] = {{1, 1}, {2, 2}, {3, 3}};
+    leat_order_batch_pad(items, b);
+    const uint32_t expect[8] = {1, 2, 3, 1, 2, 3, 1, 2};
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(items[i].chunk, expect[i]);
+    b = leat_order_batch_at(100, 100, 8, LEAT_ORDER_PAD);
+    assert_int_equal(b.take, 0);
+    assert_int_equal(leat_order_batches(100, 0, 8, LEAT_ORDER_DROP), 12);
+    assert_int_equal(leat_order_batches(100, 0, 8, LEAT_ORDER_PAD), 13);
+    assert_int_equal(leat_order_batches(100, 100, 8, LEAT_ORDER_PAD), 0);
+    assert_int_equal(leat_order_batches(96, 0, 8, LEAT_ORDER_SHORT), 12);
+    enum leat_order_last last;
+    for (int i = LEAT_ORDER_DROP; i <= LEAT_ORDER_SHORT; i++) {
+        assert_int_equal(leat_order_last_parse(leat_order_last_name(i), &last, NULL), LEAT_OK);
+        assert_int_equal(last, i);
+    }
+    assert_int_equal(leat_order_last_parse("keep", &last, NULL), LEAT_INVALID);
+}
+
+static void worlds_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    struct job j;
+    struct leat_error err;
+    job_open(&j, 1100);
+    job_world(&j, 4, 2);
+    j.node_of_rank[3] = 2;
+    assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    assert_non_null(strstr(err.text, "rank 3"));
+    job_world(&j, 4, 2);
+    j.node_of_slot[1000] = 9;
+    assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    assert_non_null(strstr(err.text, "slot 1000"));
+    job_world(&j, 4, 2);
+    j.world.slots--;
+    assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    j.world.ranks = 0;
+    assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    job_close(&j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_unit_is_delivered_once_in_every_world),
+        cmocka_unit_test(a_world_that_changes_in_mid_epoch_loses_and_repeats_nothing),
+        cmocka_unit_test(resuming_at_any_batch_delivers_exactly_the_rest),
+        cmocka_unit_test(units_stay_on_the_node_that_owns_them_while_it_has_room),
+        cmocka_unit_test(costs_come_out_level_within_a_node_and_never_move_units_between_nodes),
+        cmocka_unit_test(last_batches_are_dropped_padded_or_short),
+        cmocka_unit_test(worlds_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,6 +1,7 @@
 #include "base/buf.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,16 +35,19 @@ static bool grow(struct leat_buf *b, size_t n)
 {
     if (b->failed)
         return false;
-    if (b->max < b->len || n > b->max - b->len) {
+    size_t max = b->max < SIZE_MAX ? b->max : SIZE_MAX - 1; /* the NUL needs a place too */
+    if (max < b->len || n > max - b->len) {
         b->failed = b->full = true;
         return false;
     }
     size_t need = b->len + n + 1;
     if (need <= b->cap)
         return true;
-    size_t cap = b->cap ? b->cap : 64;
-    while (cap < need)
-        cap = cap > need / 2 ? need : cap * 2;
+    /* Doubling keeps appends cheap on average; the maximum bounds the memory too. */
+    size_t cap = b->cap > 32 ? b->cap : 32;
+    cap = cap > max / 2 ? max + 1 : cap * 2;
+    if (cap < need || cap > max + 1)
+        cap = need;
     char *data = realloc(b->cap ? b->data : NULL, cap);
     if (!data) {
         b->failed = true;

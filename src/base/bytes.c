@@ -28,7 +28,8 @@ void leat_put_u64(void *p, uint64_t v)
 
 struct leat_reader leat_reader(const void *data, size_t size)
 {
-    return (struct leat_reader){.data = data, .size = size};
+    /* Never NULL, so that NULL from leat_read_bytes always means a bad read. */
+    return (struct leat_reader){.data = data ? data : (const void *)"", .size = size};
 }
 
 const uint8_t *leat_read_bytes(struct leat_reader *r, size_t n)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,13 +85,78 @@ leat_status leat_status_from_errno(int os_error)
     }
 }
 
-/* Messages are shown on one line of a terminal: bytes of a key or an answer must not move its cursor. */
-static void one_line(char *text)
+/* The length of the valid UTF-8 character at s, 0 when there is none. */
+static size_t utf8_length(const unsigned char *s)
 {
-    for (char *p = text; *p; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = ' ';
+    /* The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF. */
+    unsigned char low = 0x80;
+    unsigned char high = 0xbf;
+    size_t n;
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] >= 0xc2 && s[0] <= 0xdf)
+        n = 2;
+    else if (s[0] >= 0xe0 && s[0] <= 0xef)
+        n = 3;
+    else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+        n = 4;
+    else
+        return 0;
+    if (s[0] == 0xe0)
+        low = 0xa0;
+    else if (s[0] == 0xed)
+        high = 0x9f;
+    else if (s[0] == 0xf0)
+        low = 0x90;
+    else if (s[0] == 0xf4)
+        high = 0x8f;
+    if (s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
     }
+    return n;
+}
+
+void leat_one_line(char *text)
+{
+    unsigned char *p = (unsigned char *)text;
+    while (*p) {
+        size_t n = utf8_length(p);
+        bool control = (n == 1 && (*p < 0x20 || *p == 0x7f)) || (n == 2 && p[0] == 0xc2 && p[1] < 0xa0);
+        if (n == 0)
+            *p = '?';
+        else if (control)
+            memset(p, ' ', n);
+        p += n ? n : 1;
+    }
+}
+
+/* A text cut to fit its buffer may end within a character, of which nothing is left to show. */
+static void drop_half_character(char *text, size_t size)
+{
+    size_t n = strlen(text);
+    if (n + 1 < size)
+        return;
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        unsigned char c = (unsigned char)text[n - back];
+        if (c < 0x80)
+            return;
+        if (c >= 0xc0) {
+            if (utf8_length((const unsigned char *)text + n - back) != back)
+                text[n - back] = '\0';
+            return;
+        }
+    }
+}
+
+static void finish(struct leat_error *err, leat_status status, int os_error)
+{
+    drop_half_character(err->text, sizeof err->text);
+    leat_one_line(err->text);
+    err->status = status;
+    err->os_error = os_error;
 }
 
 leat_status leat_fail(struct leat_error *err, leat_status status, const char *format, ...)
@@ -101,30 +167,29 @@ leat_status leat_fail(struct leat_error *err, leat_status status, const char *fo
     va_start(args, format);
     vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    one_line(err->text);
-    err->status = status;
-    err->os_error = 0;
+    finish(err, status, 0);
     return status;
 }
 
 leat_status leat_fail_errno(struct leat_error *err, int os_error, const char *format, ...)
 {
     leat_status status = leat_status_from_errno(os_error);
+    if (status == LEAT_OK)
+        status = LEAT_INTERNAL; /* errno was lost on the way: the failure must not be */
     if (!err)
         return status;
     va_list args;
     va_start(args, format);
     int n = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (n >= 0 && (size_t)n < sizeof err->text) {
-        char reason[128];
-        /* The GNU strerror_r returns the text, which need not be in the buffer. */
-        const char *text = strerror_r(os_error, reason, sizeof reason);
-        snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", text);
-    }
-    one_line(err->text);
-    err->status = status;
-    err->os_error = os_error;
+    char space[128];
+    /* The GNU strerror_r returns the text, which need not be in the buffer. */
+    const char *reason = strerror_r(os_error, space, sizeof space);
+    /* Of a text too long the end goes, not the reason. */
+    size_t room = sizeof err->text - strnlen(reason, sizeof space) - 3;
+    size_t at = n < 0 ? 0 : (size_t)n < room ? (size_t)n : room;
+    snprintf(err->text + at, sizeof err->text - at, ": %s", reason);
+    finish(err, status, os_error);
     return status;
 }
 
@@ -141,7 +206,6 @@ leat_status leat_fail_context(struct leat_error *err, leat_status status, const 
     snprintf(joined, sizeof joined, "%s: %s", before, err->text);
     joined[sizeof err->text - 1] = '\0';
     memcpy(err->text, joined, sizeof err->text);
-    one_line(err->text);
-    err->status = status;
+    finish(err, status, err->os_error);
     return status;
 }

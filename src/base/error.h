@@ -20,4 +20,8 @@ leat_status leat_fail_context(struct leat_error *err, leat_status status, const 
 
 leat_status leat_status_from_errno(int os_error);
 
+/* Makes a text safe for one line of a terminal: control characters become spaces (bytes of a key or an answer must
+ * not move the cursor), bytes that are no UTF-8 become '?'. The texts of errors and of the log have been through it. */
+void leat_one_line(char *text);
+
 #endif

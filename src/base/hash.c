@@ -1,7 +1,9 @@
 #include "base/hash.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -19,30 +21,26 @@ struct crc_tables {
     uint32_t t[8][256];
 };
 
-static const struct crc_tables *crc_tables(void)
+static struct crc_tables tables; /* constant once made */
+
+static void make_tables(void)
 {
-    static struct crc_tables tables;
-    static int ready; /* 0 none, 1 being made, 2 ready */
-    if (__atomic_load_n(&ready, __ATOMIC_ACQUIRE) == 2)
-        return &tables;
-    struct crc_tables made;
     for (uint32_t b = 0; b < 256; b++) {
         uint32_t c = b;
         for (int i = 0; i < 8; i++)
             c = c >> 1 ^ (CRC32C_POLY & (0u - (c & 1)));
-        made.t[0][b] = c;
+        tables.t[0][b] = c;
     }
     for (uint32_t b = 0; b < 256; b++) {
         for (int k = 1; k < 8; k++)
-            made.t[k][b] = made.t[k - 1][b] >> 8 ^ made.t[0][made.t[k - 1][b] & 0xff];
+            tables.t[k][b] = tables.t[k - 1][b] >> 8 ^ tables.t[0][tables.t[k - 1][b] & 0xff];
     }
-    int none = 0;
-    if (__atomic_compare_exchange_n(&ready, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
-        tables = made;
-        __atomic_store_n(&ready, 2, __ATOMIC_RELEASE); /* partner: the acquire load above */
-    }
-    while (__atomic_load_n(&ready, __ATOMIC_ACQUIRE) != 2)
-        continue; /* another thread copies 8 KiB */
+}
+
+static const struct crc_tables *crc_tables(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_tables);
     return &tables;
 }
 
@@ -80,29 +78,25 @@ static uint32_t crc_zeros(uint32_t c, size_t n)
     return c;
 }
 
-static const struct crc_shift *crc_shift(void)
+static struct crc_shift shift; /* constant once made */
+
+static void make_shift(void)
 {
-    static struct crc_shift shift;
-    static int ready;
-    if (__atomic_load_n(&ready, __ATOMIC_ACQUIRE) == 2)
-        return &shift;
-    struct crc_shift made;
     for (int s = 0; s < 2; s++) {
         for (int byte = 0; byte < 4; byte++) {
-            made.t[s][byte][0] = 0;
+            uint32_t *t = shift.t[s][byte];
             for (int bit = 0; bit < 8; bit++)
-                made.t[s][byte][1 << bit] = crc_zeros(1u << (8 * byte + bit), (size_t)(s + 1) * CRC_STRIPE);
+                t[1 << bit] = crc_zeros(1u << (8 * byte + bit), (size_t)(s + 1) * CRC_STRIPE);
             for (uint32_t b = 1; b < 256; b++)
-                made.t[s][byte][b] = made.t[s][byte][b & (b - 1)] ^ made.t[s][byte][b & (0u - b)];
+                t[b] = t[b & (b - 1)] ^ t[b & (0u - b)];
         }
     }
-    int none = 0;
-    if (__atomic_compare_exchange_n(&ready, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
-        shift = made;
-        __atomic_store_n(&ready, 2, __ATOMIC_RELEASE);
-    }
-    while (__atomic_load_n(&ready, __ATOMIC_ACQUIRE) != 2)
-        continue;
+}
+
+static const struct crc_shift *crc_shift(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_shift);
     return &shift;
 }
 
@@ -116,7 +110,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     uint64_t c = (uint32_t)~crc;
     uint64_t v;
     if (n >= 3 * CRC_STRIPE) {
-        const struct crc_shift *shift = crc_shift();
+        const struct crc_shift *zeros = crc_shift();
         for (; n >= 3 * CRC_STRIPE; n -= 3 * CRC_STRIPE, p += 3 * CRC_STRIPE) {
             uint64_t c1 = 0;
             uint64_t c2 = 0;
@@ -128,7 +122,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
                 memcpy(&v, p + 2 * CRC_STRIPE + i, 8);
                 c2 = _mm_crc32_u64(c2, v);
             }
-            c = crc_advance(shift->t[1], (uint32_t)c) ^ crc_advance(shift->t[0], (uint32_t)c1) ^ c2;
+            c = crc_advance(zeros->t[1], (uint32_t)c) ^ crc_advance(zeros->t[0], (uint32_t)c1) ^ c2;
         }
     }
     for (; n >= 8; n -= 8, p += 8) {
@@ -190,45 +184,65 @@ uint64_t leat_xxh3(const void *data, size_t n)
     return XXH3_64bits(data, n);
 }
 
+/* The low-level functions on purpose: they allocate nothing and cannot fail, where EVP_Digest may leave its output
+ * unwritten when memory runs out. A random key or a checksum must not depend on that. */
+
 void leat_sha256(const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE])
 {
-    EVP_Digest(data, n, out, NULL, EVP_sha256(), NULL);
+    SHA256_CTX ctx;
+    SHA256_Init(&ctx);
+    if (n)
+        SHA256_Update(&ctx, data, n);
+    SHA256_Final(out, &ctx);
 }
 
 void leat_hmac_sha256(const void *key, size_t key_n, const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE])
 {
-    HMAC(EVP_sha256(), key, (int)key_n, data, n, out, NULL);
+    uint8_t block[SHA256_CBLOCK] = {0};
+    SHA256_CTX ctx;
+    if (key_n > sizeof block)
+        leat_sha256(key, key_n, block);
+    else if (key_n)
+        memcpy(block, key, key_n);
+    for (size_t i = 0; i < sizeof block; i++)
+        block[i] ^= 0x36;
+    SHA256_Init(&ctx);
+    SHA256_Update(&ctx, block, sizeof block);
+    if (n)
+        SHA256_Update(&ctx, data, n);
+    SHA256_Final(out, &ctx);
+    for (size_t i = 0; i < sizeof block; i++)
+        block[i] ^= 0x36 ^ 0x5c;
+    SHA256_Init(&ctx);
+    SHA256_Update(&ctx, block, sizeof block);
+    SHA256_Update(&ctx, out, LEAT_SHA256_SIZE);
+    SHA256_Final(out, &ctx);
+    OPENSSL_cleanse(block, sizeof block);
+    OPENSSL_cleanse(&ctx, sizeof ctx);
 }
 
 struct leat_sha256 {
-    EVP_MD_CTX *ctx;
+    SHA256_CTX ctx;
 };
 
 struct leat_sha256 *leat_sha256_open(void)
 {
-    struct leat_sha256 *h = calloc(1, sizeof *h);
-    if (!h)
-        return NULL;
-    h->ctx = EVP_MD_CTX_new();
-    if (!h->ctx || EVP_DigestInit_ex(h->ctx, EVP_sha256(), NULL) != 1) {
-        leat_sha256_finish(h, NULL);
-        return NULL;
-    }
+    struct leat_sha256 *h = malloc(sizeof *h);
+    if (h)
+        SHA256_Init(&h->ctx);
     return h;
 }
 
 void leat_sha256_add(struct leat_sha256 *h, const void *data, size_t n)
 {
-    EVP_DigestUpdate(h->ctx, data, n);
+    if (n)
+        SHA256_Update(&h->ctx, data, n);
 }
 
 void leat_sha256_finish(struct leat_sha256 *h, uint8_t out[LEAT_SHA256_SIZE])
 {
-    if (!h)
-        return;
-    if (out)
-        EVP_DigestFinal_ex(h->ctx, out, NULL);
-    EVP_MD_CTX_free(h->ctx);
+    if (h && out)
+        SHA256_Final(out, &h->ctx);
     free(h);
 }
 
@@ -257,12 +271,13 @@ static int hex_digit(char c)
 bool leat_unhex(const char *text, void *out, size_t n)
 {
     uint8_t *p = out;
-    for (size_t i = 0; i < n; i++) {
-        int hi = hex_digit(text[2 * i]);
-        int lo = hi < 0 ? -1 : hex_digit(text[2 * i + 1]);
-        if (lo < 0)
+    for (size_t i = 0; i < 2 * n; i++) {
+        if (hex_digit(text[i]) < 0)
             return false;
-        p[i] = (uint8_t)(hi << 4 | lo);
     }
-    return text[2 * n] == '\0';
+    if (text[2 * n])
+        return false;
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
+    return true;
 }

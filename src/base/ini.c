@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define INI_MAX  (1 << 20)
-#define LINE_MAX 4096
-#define NAME_MAX 256
+#define FILE_MAX   ((size_t)1 << 20)
+#define LINE_BYTES 4096
+#define NAME_BYTES 256
 
 static bool blank(char c)
 {
@@ -42,8 +42,8 @@ struct ini {
     leat_ini_line *each;
     void *user;
     unsigned line;
-    char section[NAME_MAX];
-    char parent[NAME_MAX]; /* key with an empty value: indented lines belong to it */
+    char section[NAME_BYTES];
+    char parent[NAME_BYTES]; /* key with an empty value: indented lines belong to it */
 };
 
 static leat_status take_section(struct ini *ini, char *s, struct leat_error *err)
@@ -53,6 +53,8 @@ static leat_status take_section(struct ini *ini, char *s, struct leat_error *err
         return leat_fail(err, LEAT_INVALID, "%s line %u: a section is written [name]", ini->name, ini->line);
     *end = '\0';
     s = trim(s + 1);
+    if (!*s)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: a section without a name", ini->name, ini->line);
     if (strlen(s) >= sizeof ini->section)
         return leat_fail(err, LEAT_INVALID, "%s line %u: section name too long", ini->name, ini->line);
     memcpy(ini->section, s, strlen(s) + 1);
@@ -64,13 +66,14 @@ static leat_status take_setting(struct ini *ini, char *s, bool indented, struct 
 {
     char *eq = strchr(s, '=');
     if (!eq)
-        return leat_fail(err, LEAT_INVALID, "%s line %u: '%s' is not KEY = VALUE", ini->name, ini->line, s);
+        /* The line is not quoted: in a credentials file it may be a secret. */
+        return leat_fail(err, LEAT_INVALID, "%s line %u: not KEY = VALUE", ini->name, ini->line);
     *eq = '\0';
     char *key = trim(s);
     char *value = trim(eq + 1);
-    if (!*key || strlen(key) >= NAME_MAX)
+    if (!*key || strlen(key) >= NAME_BYTES)
         return leat_fail(err, LEAT_INVALID, "%s line %u: no usable name before '='", ini->name, ini->line);
-    char full[2 * NAME_MAX];
+    char full[2 * NAME_BYTES];
     if (indented && ini->parent[0]) {
         snprintf(full, sizeof full, "%s.%s", ini->parent, key);
         return ini->each(ini->section, full, value, ini->line, ini->user, err);
@@ -82,8 +85,13 @@ static leat_status take_setting(struct ini *ini, char *s, bool indented, struct 
 leat_status leat_ini_parse(const char *name, const char *text, size_t n, leat_ini_line *each, void *user,
                            struct leat_error *err)
 {
+    static const char bom[] = {'\xef', '\xbb', '\xbf'}; /* editors on Windows leave it */
     struct ini ini = {.name = name, .each = each, .user = user};
-    if (memchr(text, '\0', n))
+    if (n >= sizeof bom && memcmp(text, bom, sizeof bom) == 0) {
+        text += sizeof bom;
+        n -= sizeof bom;
+    }
+    if (n && memchr(text, '\0', n))
         return leat_fail(err, LEAT_INVALID, "%s holds a NUL byte: not a text file", name);
     for (size_t at = 0; at < n;) {
         const char *start = text + at;
@@ -91,9 +99,9 @@ leat_status leat_ini_parse(const char *name, const char *text, size_t n, leat_in
         size_t len = nl ? (size_t)(nl - start) : n - at;
         at += len + 1;
         ini.line++;
-        char line[LINE_MAX];
+        char line[LINE_BYTES];
         if (len >= sizeof line)
-            return leat_fail(err, LEAT_INVALID, "%s line %u: longer than %d bytes", name, ini.line, LINE_MAX - 1);
+            return leat_fail(err, LEAT_INVALID, "%s line %u: longer than %d bytes", name, ini.line, LINE_BYTES - 1);
         memcpy(line, start, len);
         line[len] = '\0';
         cut_comment(line);
@@ -116,16 +124,16 @@ leat_status leat_ini_read(const char *path, leat_ini_line *each, void *user, str
     leat_status rc;
     size_t n = 0;
     ssize_t got = 0;
-    char *text = malloc(INI_MAX);
+    char *text = malloc(FILE_MAX + 1); /* one more, to see that there is more */
     if (!text) {
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", path);
         goto out;
     }
-    while (n < INI_MAX && (got = read(fd, text + n, INI_MAX - n)) > 0)
-        n += (size_t)got;
+    while (n <= FILE_MAX && ((got = read(fd, text + n, FILE_MAX + 1 - n)) > 0 || (got < 0 && errno == EINTR)))
+        n += got > 0 ? (size_t)got : 0;
     if (got < 0)
         rc = leat_fail_errno(err, errno, "cannot read '%s'", path);
-    else if (n == INI_MAX)
+    else if (n > FILE_MAX)
         rc = leat_fail(err, LEAT_INVALID, "'%s' is larger than 1 MiB: not a config file", path);
     else
         rc = leat_ini_parse(path, text, n, each, user, err);

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/error.h"
+
 /* The only mutable global of the library: a process has one log, and passing it through every call would
  * put it into every signature. Written once at the start, before threads. */
 static struct {
@@ -33,10 +35,7 @@ void leat_log(enum leat_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    for (char *p = line; *p; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = ' ';
-    }
+    leat_one_line(line);
     the_log.sink(level, line, the_log.user);
 }
 

@@ -17,6 +17,7 @@ struct leat_settings {
     int argc;
     char **argv;
     struct leat_buf problems; /* "; "-separated */
+    bool no_memory;           /* not the user's mistake, so not among the problems */
 };
 
 enum { RANK_PRESET, RANK_CONFIG, RANK_ENV, RANK_LINE };
@@ -130,10 +131,13 @@ static void set(struct leat_settings *s, const struct leat_option *o, const char
     size_t i = (size_t)(o - s->options);
     if (s->rank[i] > rank)
         return;
-    if (parse_value(s, o, text, what, &err) != LEAT_OK)
-        problem(s, err.text);
-    else
+    leat_status rc = parse_value(s, o, text, what, &err);
+    if (rc == LEAT_OK)
         s->rank[i] = rank;
+    else if (rc == LEAT_NO_MEMORY)
+        s->no_memory = true;
+    else
+        problem(s, err.text);
 }
 
 static const struct leat_option *find_long(const struct leat_option *options, const char *name, size_t n)
@@ -154,35 +158,42 @@ static const struct leat_option *find_letter(const struct leat_option *options, 
     return NULL;
 }
 
-/* The option whose name is closest, when it is close: one or two letters wrong. */
+/* How many letters have to be put in, left out or replaced to make b of a; names of up to 63 bytes. */
+static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
+{
+    size_t row[64];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t up = row[j];
+            size_t d = diagonal + (a[i - 1] != b[j - 1]);
+            if (up + 1 < d)
+                d = up + 1;
+            if (row[j - 1] + 1 < d)
+                d = row[j - 1] + 1;
+            row[j] = d;
+            diagonal = up;
+        }
+    }
+    return row[m];
+}
+
+/* The option whose name is closest, when it is close: one letter wrong, or two of a longer name. */
 static const struct leat_option *find_similar(const struct leat_option *options, const char *name)
 {
     const struct leat_option *best = NULL;
-    size_t best_distance = 3;
     size_t n = strcspn(name, "=");
+    size_t best_distance = n >= 5 ? 3 : 2;
     for (const struct leat_option *o = options; o && o->name; o++) {
         size_t m = strlen(o->name);
-        size_t row[64];
-        if (m >= 64 || n >= 64)
+        if (m < 3 || m >= 64 || n >= 64)
             continue;
-        for (size_t j = 0; j <= m; j++)
-            row[j] = j;
-        for (size_t i = 1; i <= n; i++) {
-            size_t diagonal = row[0];
-            row[0] = i;
-            for (size_t j = 1; j <= m; j++) {
-                size_t up = row[j];
-                size_t d = diagonal + (name[i - 1] != o->name[j - 1]);
-                if (up + 1 < d)
-                    d = up + 1;
-                if (row[j - 1] + 1 < d)
-                    d = row[j - 1] + 1;
-                row[j] = d;
-                diagonal = up;
-            }
-        }
-        if (row[m] < best_distance) {
-            best_distance = row[m];
+        size_t d = edit_distance(name, n, o->name, m);
+        if (d < best_distance) {
+            best_distance = d;
             best = o;
         }
     }
@@ -295,7 +306,7 @@ static void take_environment(struct leat_settings *s, char *const *environ)
             continue;
         size_t n = strlen(o->env);
         for (char *const *e = environ; *e; e++) {
-            if (strncmp(*e, o->env, n) == 0 && (*e)[n] == '=')
+            if (strncmp(*e, o->env, n) == 0 && (*e)[n] == '=' && (*e)[n + 1])
                 set(s, o, *e + n + 1, o->env, RANK_ENV);
         }
     }
@@ -338,7 +349,11 @@ static leat_status take_config(struct leat_settings *s, const struct leat_comman
     struct config c = {.s = s, .command = command, .path = source->config};
     leat_status rc = leat_ini_read(source->config, take_config_line, &c, err);
     if (rc == LEAT_NOT_FOUND && !source->config_required)
-        rc = LEAT_OK;
+        return LEAT_OK;
+    if (rc == LEAT_INVALID) { /* one more thing to correct, beside those on the command line */
+        problem(s, err->text);
+        return LEAT_OK;
+    }
     return rc;
 }
 
@@ -367,6 +382,9 @@ leat_status leat_settings_read(const struct leat_command *command, const struct 
                                struct leat_settings **out, bool *help, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
+    struct leat_error unwanted;
+    if (!err)
+        err = &unwanted;
     size_t n = options_count(command->options);
     struct leat_settings *s = calloc(1, sizeof *s);
     if (!s)
@@ -393,7 +411,11 @@ leat_status leat_settings_read(const struct leat_command *command, const struct 
         take_line(s, source->argc, source->argv);
         check_arguments(s, command);
     }
-    if (s->problems.len || s->problems.failed) {
+    if (s->no_memory || (s->problems.failed && !s->problems.full)) {
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for settings");
+        goto fail;
+    }
+    if (s->problems.len) {
         rc = leat_fail(err, LEAT_INVALID, "%s", s->problems.data);
         goto fail;
     }
@@ -404,29 +426,29 @@ fail:
     return rc;
 }
 
-/* Prints words of text between two columns; the first line is assumed to be at column `at`. */
+/* Prints the words of a text between two columns; the cursor is at column `at`. An empty line stays one. */
 static void wrap(FILE *out, const char *text, size_t indent, size_t at, size_t width)
 {
+    bool first = true; /* on its line: needs no space before it */
     while (*text) {
         size_t n = strcspn(text, " \n");
-        if (at + n > width && at > indent) {
+        if (n && !first && at + 1 + n > width) {
             fprintf(out, "\n%*s", (int)indent, "");
             at = indent;
+            first = true;
         }
-        fwrite(text, 1, n, out);
-        at += n;
+        if (n) {
+            at += n + !first;
+            fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text);
+            first = false;
+        }
         text += n;
-        if (*text == '\n' && text[1] == '\n') {
+        if (text[0] == '\n' && text[1] == '\n') {
             fprintf(out, "\n\n%*s", (int)indent, "");
             at = indent;
-            text += 2;
-        } else if (*text) {
-            text++;
-            if (at < width && *text) {
-                fputc(' ', out);
-                at++;
-            }
+            first = true;
         }
+        text += strspn(text, " \n");
     }
     fputc('\n', out);
 }
@@ -473,13 +495,11 @@ void leat_command_help(const struct leat_command *command, FILE *out)
     for (const struct leat_option *o = command->options; o && o->name; o++) {
         option_words(o, words, sizeof words);
         option_text(o, text, sizeof text);
-        int n = fprintf(out, "  %-*s", HELP_INDENT - 4, words) + 2;
-        fputs("  ", out);
-        if (n > HELP_INDENT) {
-            fprintf(out, "\n%*s", HELP_INDENT, "");
-            n = HELP_INDENT;
-        }
-        wrap(out, text, HELP_INDENT, (size_t)n, HELP_WIDTH);
+        if (strlen(words) <= HELP_INDENT - 4)
+            fprintf(out, "  %-*s", HELP_INDENT - 2, words);
+        else
+            fprintf(out, "  %s\n%*s", words, HELP_INDENT, "");
+        wrap(out, text, HELP_INDENT, HELP_INDENT, HELP_WIDTH);
     }
     fprintf(out, "  %-*s  show this\n", HELP_INDENT - 4, "-h, --help");
     if (command->examples)

@@ -1,7 +1,9 @@
 /* Settings: one table of options feeds the command line, the environment (LEAT_*), the config file,
  * --help and the man page. Values land, typed and checked, in one plain struct.
  *
- * What wins: command line, then environment, then config file, then the table's own default. */
+ * What wins: command line, then environment, then config file, then the table's own default. An empty variable
+ * counts as not set. In the config file, lines before the first section are for every command, a section [cp] is
+ * for `leat cp`. */
 #ifndef LEAT_BASE_OPTION_H
 #define LEAT_BASE_OPTION_H
 

@@ -1,4 +1,5 @@
-/* Numbers people write: the one parser for each kind, and the one way to print it back.
+/* Numbers people write: the one parser for each kind, and the one way to print it back. Sizes, durations and rates
+ * are exact, rounded to whole units, and below 2^63.
  * Every parser takes the whole text or refuses it; `what` names the setting in the error. */
 #ifndef LEAT_BASE_PARSE_H
 #define LEAT_BASE_PARSE_H
@@ -17,7 +18,8 @@ leat_status leat_parse_size(const char *text, const char *what, uint64_t *out, s
 /* Nanoseconds: "50ms", "1.5s", "2m", "24h", "7d", "250us", "10ns"; a bare number is seconds. */
 leat_status leat_parse_duration(const char *text, const char *what, uint64_t *out, struct leat_error *err);
 
-/* Bytes a second: a size with "/s" ("400MB/s", "25MB"), or bits with "bit/s" or "bps" ("10Gbit/s"). */
+/* Bytes a second: a size with or without "/s" ("400MB/s", "25MBps", "25mb"), or bits ("10Gbit/s", "100Mbps").
+ * "10Gb/s" is refused: half of those who write it mean bits, the other half bytes. */
 leat_status leat_parse_rate(const char *text, const char *what, uint64_t *out, struct leat_error *err);
 
 #define LEAT_FORMAT_SIZE 32

@@ -92,24 +92,25 @@ static leat_status parse_http(const char *text, const char *rest, enum leat_sche
                               struct leat_error *err)
 {
     size_t n = strcspn(rest, "/?#");
+    int shown = (int)strcspn(text, "?"); /* a query may be a signature: errors do not repeat it */
     char host[256];
     unsigned port;
     char name[256];
-    if (n == 0 || n >= sizeof host)
-        return leat_fail(err, LEAT_INVALID, "'%s' names no host", text);
-    memcpy(host, rest, n);
-    host[n] = '\0';
-    if (strchr(host, '@'))
+    if (memchr(rest, '@', n))
         return leat_fail(err, LEAT_INVALID,
                          "a URL with a user name or password in it is not taken; use a header or "
                          "a signed URL instead");
+    if (n == 0 || n >= sizeof host)
+        return leat_fail(err, LEAT_INVALID, "'%.*s' names no host", shown, text);
+    memcpy(host, rest, n);
+    host[n] = '\0';
     if (!leat_url_split_host(host, name, sizeof name, &port))
-        return leat_fail(err, LEAT_INVALID, "'%s' is not a host with an optional port, in '%s'", host, text);
+        return leat_fail(err, LEAT_INVALID, "'%s' is not a host with an optional port, in '%.*s'", host, shown, text);
     const char *path = rest + n;
     for (const char *p = path; *p; p++) {
         if ((unsigned char)*p <= ' ' || *p == 0x7f)
-            return leat_fail(err, LEAT_INVALID, "'%s' has a space or control character; write it as %%%02X", text,
-                             (unsigned char)*p);
+            return leat_fail(err, LEAT_INVALID, "'%.*s' has a space or control character; write it as %%%02X", shown,
+                             text, (unsigned char)*p);
     }
     size_t path_n = strcspn(path, "?#");
     const char *query = path[path_n] == '?' ? path + path_n + 1 : "";
@@ -166,7 +167,7 @@ bool leat_url_split_host(const char *text, char *host, size_t host_size, unsigne
     if (*text == '[') {
         end = strchr(text, ']');
         n = end ? (size_t)(end - text) + 1 : 0;
-        if (!end || !all_in(text + 1, n - 2, ":.%"))
+        if (!end || n == 2 || !all_in(text + 1, n - 2, ":.%"))
             return false;
         end++;
     } else {

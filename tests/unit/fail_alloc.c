@@ -1,0 +1,87 @@
+#include "fail_alloc.h"
+
+#include <errno.h>
+
+#include "unit.h"
+
+static _Thread_local struct {
+    bool on;
+    bool and_later;
+    bool failed;
+    long left; /* allocations until the one that fails */
+} plan;
+
+void fail_alloc_at(long n, bool and_later)
+{
+    plan.on = true;
+    plan.and_later = and_later;
+    plan.failed = false;
+    plan.left = n;
+}
+
+bool fail_alloc_stop(void)
+{
+    plan.on = false;
+    return plan.failed;
+}
+
+static bool fails(void)
+{
+    if (!plan.on)
+        return false;
+    bool now = plan.left == 0 || (plan.left < 0 && plan.and_later);
+    plan.left--;
+    if (now) {
+        plan.failed = true;
+        errno = ENOMEM;
+    }
+    return now;
+}
+
+#define WRAP(type, name, parameters, arguments)                                                                        \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters                                                                                      \
+    {                                                                                                                  \
+        return fails() ? NULL : __real_##name arguments;                                                               \
+    }
+
+WRAP(void *, malloc, (size_t n), (n))
+WRAP(void *, calloc, (size_t n, size_t size), (n, size))
+WRAP(void *, realloc, (void *p, size_t n), (p, n))
+WRAP(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
+WRAP(char *, strdup, (const char *s), (s))
+WRAP(char *, strndup, (const char *s, size_t n), (s, n))
+WRAP(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
+
+int __real_posix_memalign(void **out, size_t alignment, size_t n);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t n);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t n)
+{
+    return fails() ? ENOMEM : __real_posix_memalign(out, alignment, n);
+}
+
+static bool run_once(leat_status (*scenario)(void *, struct leat_error *), void *user, long n, bool and_later)
+{
+    struct leat_error err = {.status = LEAT_OK};
+    fail_alloc_at(n, and_later);
+    leat_status rc = scenario(user, &err);
+    bool failed = fail_alloc_stop();
+    if (failed && rc != LEAT_NO_MEMORY)
+        fail_msg("allocation %ld failed and the answer is '%s': %s", n, leat_status_name(rc), err.text);
+    if (!failed && rc != LEAT_OK)
+        fail_msg("without a failed allocation the answer is '%s': %s", leat_status_name(rc), err.text);
+    if (failed && (err.status != LEAT_NO_MEMORY || !*err.text))
+        fail_msg("allocation %ld failed and the error record says '%s'", n, err.text);
+    return failed;
+}
+
+long fail_alloc_each(leat_status (*scenario)(void *user, struct leat_error *err), void *user)
+{
+    long n = 0;
+    while (run_once(scenario, user, n, false)) {
+        run_once(scenario, user, n, true);
+        n++;
+    }
+    return n;
+}

@@ -1,0 +1,160 @@
+#include "base/error.h"
+
+#include <errno.h>
+
+#include "unit.h"
+
+static void every_status_has_its_own_name(void **state)
+{
+    (void)state;
+    for (int a = 0; a < LEAT_STATUS_COUNT; a++) {
+        assert_non_null(leat_status_name(a));
+        assert_true(*leat_status_name(a));
+        for (int b = 0; b < a; b++)
+            assert_string_not_equal(leat_status_name(a), leat_status_name(b));
+    }
+    assert_string_equal(leat_status_name(LEAT_STATUS_COUNT), "unknown");
+    assert_string_equal(leat_status_name((leat_status)-1), "unknown");
+}
+
+/* The numbers are ABI: a program built against an older header must read the same. */
+static void status_numbers_never_change(void **state)
+{
+    (void)state;
+    assert_int_equal(LEAT_OK, 0);
+    assert_int_equal(LEAT_INVALID, 1);
+    assert_int_equal(LEAT_CORRUPT, 6);
+    assert_int_equal(LEAT_TIMEOUT, 11);
+    assert_int_equal(LEAT_NO_MEMORY, 15);
+    assert_int_equal(LEAT_INTERNAL, 20);
+    assert_int_equal(sizeof(struct leat_error), 508);
+}
+
+static void failing_fills_in_the_record_and_returns_the_status(void **state)
+{
+    (void)state;
+    struct leat_error err = {.os_error = 7};
+    assert_int_equal(leat_fail(&err, LEAT_NOT_FOUND, "no bucket called '%s'", "b"), LEAT_NOT_FOUND);
+    assert_int_equal(err.status, LEAT_NOT_FOUND);
+    assert_int_equal(err.os_error, 0);
+    assert_string_equal(err.text, "no bucket called 'b'");
+    assert_int_equal(leat_fail(NULL, LEAT_IO, "%s", "x"), LEAT_IO);
+    assert_int_equal(leat_fail_errno(NULL, ENOSPC, "x"), LEAT_NO_SPACE);
+    assert_int_equal(leat_fail_context(NULL, LEAT_BUSY, "x"), LEAT_BUSY);
+}
+
+static void errno_gives_status_and_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        int os_error;
+        leat_status status;
+    } rows[] = {
+        {ENOENT, LEAT_NOT_FOUND},     {EACCES, LEAT_DENIED},    {EROFS, LEAT_DENIED},       {ENOSPC, LEAT_NO_SPACE},
+        {EDQUOT, LEAT_NO_SPACE},      {ENOMEM, LEAT_NO_MEMORY}, {EMFILE, LEAT_LIMIT},       {EEXIST, LEAT_EXISTS},
+        {ECONNRESET, LEAT_NETWORK},   {EIO, LEAT_IO},           {ETIMEDOUT, LEAT_TIMEOUT},  {EINTR, LEAT_CANCELLED},
+        {ENAMETOOLONG, LEAT_INVALID}, {EAGAIN, LEAT_BUSY},      {ENOSYS, LEAT_UNSUPPORTED},
+    };
+    struct leat_error err;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_int_equal(leat_fail_errno(&err, rows[i].os_error, "cannot open '%s'", "/f"), rows[i].status);
+        assert_int_equal(err.os_error, rows[i].os_error);
+        assert_memory_equal(err.text, "cannot open '/f': ", 18);
+        assert_string_equal(err.text + 18, strerror(rows[i].os_error));
+    }
+    assert_int_equal(leat_status_from_errno(0), LEAT_OK);
+}
+
+/* A failure must not turn into LEAT_OK because somebody cleared errno on the way. */
+static void a_failure_without_errno_is_still_a_failure(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    assert_int_equal(leat_fail_errno(&err, 0, "cannot read"), LEAT_INTERNAL);
+    assert_int_equal(err.status, LEAT_INTERNAL);
+    assert_int_equal(leat_fail_errno(NULL, 0, "cannot read"), LEAT_INTERNAL);
+}
+
+static void context_goes_before_the_text(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    leat_fail_errno(&err, ENOSPC, "cannot write 'x'");
+    assert_int_equal(leat_fail_context(&err, err.status, "copying %d files", 3), LEAT_NO_SPACE);
+    assert_memory_equal(err.text, "copying 3 files: cannot write 'x': ", 35);
+    assert_int_equal(err.os_error, ENOSPC);
+    char many[600];
+    memset(many, 'c', sizeof many - 1);
+    many[sizeof many - 1] = '\0';
+    leat_fail_context(&err, LEAT_IO, "%s", many);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+}
+
+static void text_is_cut_to_fit_and_keeps_the_reason(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char name[1000];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    leat_fail(&err, LEAT_INVALID, "%s", name);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    leat_fail_errno(&err, ENOENT, "cannot open '%s'", name);
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    assert_non_null(strstr(err.text, ": No such file or directory"));
+}
+
+static void text_is_one_line_of_valid_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in;
+        const char *out;
+    } rows[] = {
+        {"a\nb\tc\x1b[2J\x7f", "a b c [2J "},
+        {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xc2\x9b"
+         "31m",
+         "  31m"},                    /* CSI as a C1 control */
+        {"\xff\xfe", "??"},           /* never in UTF-8 */
+        {"\xc3", "?"},                /* cut off */
+        {"\xe2\x82", "??"},           /* cut off */
+        {"\xc0\xaf", "??"},           /* overlong '/' */
+        {"\xe0\x80\xaf", "???"},      /* overlong '/' */
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
+        {"\x80z", "?z"},              /* a continuation alone */
+        {"\xe2\x80\xa8"
+         "x",
+         "\xe2\x80\xa8"
+         "x"}, /* U+2028 is text as far as a terminal goes */
+    };
+    struct leat_error err;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        leat_fail(&err, LEAT_INVALID, "%s", rows[i].in);
+        assert_string_equal(err.text, rows[i].out);
+    }
+    char euros[600];
+    for (size_t i = 0; i + 3 < sizeof euros; i += 3)
+        memcpy(euros + i, "\xe2\x82\xac", 4);
+    for (size_t shift = 0; shift < 3; shift++) {
+        leat_fail(&err, LEAT_INVALID, "%.*s%s", (int)shift, "xx", euros);
+        assert_true(strlen(err.text) >= sizeof err.text - 3); /* half a character at the end is dropped … */
+        assert_memory_equal(err.text + strlen(err.text) - 3, "\xe2\x82\xac", 3);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_status_has_its_own_name),
+        cmocka_unit_test(status_numbers_never_change),
+        cmocka_unit_test(failing_fills_in_the_record_and_returns_the_status),
+        cmocka_unit_test(errno_gives_status_and_reason),
+        cmocka_unit_test(a_failure_without_errno_is_still_a_failure),
+        cmocka_unit_test(context_goes_before_the_text),
+        cmocka_unit_test(text_is_cut_to_fit_and_keeps_the_reason),
+        cmocka_unit_test(text_is_one_line_of_valid_utf8),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

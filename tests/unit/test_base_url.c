@@ -1,0 +1,221 @@
+#include "base/url.h"
+
+#include "unit.h"
+
+struct row {
+    const char *text;
+    enum leat_scheme scheme;
+    const char *host;
+    const char *path;
+    const char *query;
+};
+
+static void assert_rows(const struct row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct leat_url url;
+        struct leat_error err;
+        if (leat_url_parse(rows[i].text, &url, &err) != LEAT_OK)
+            fail_msg("'%s': %s", rows[i].text, err.text);
+        assert_int_equal(url.scheme, rows[i].scheme);
+        assert_string_equal(url.host, rows[i].host);
+        assert_string_equal(url.path, rows[i].path);
+        assert_string_equal(url.query, rows[i].query);
+        leat_url_free(&url);
+        assert_null(url.host);
+    }
+}
+
+static void s3_addresses_are_bucket_and_key(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"s3://bucket/a/b.jpg", LEAT_SCHEME_S3, "bucket", "a/b.jpg", ""},
+        {"s3://bucket", LEAT_SCHEME_S3, "bucket", "", ""},
+        {"s3://bucket/", LEAT_SCHEME_S3, "bucket", "", ""},
+        {"S3://Bucket_1/x", LEAT_SCHEME_S3, "Bucket_1", "x", ""},
+        {"s3://my.bucket-2/x", LEAT_SCHEME_S3, "my.bucket-2", "x", ""},
+        {"s3://tenant:bucket/x", LEAT_SCHEME_S3, "tenant:bucket", "x", ""},
+    };
+    assert_rows(rows, COUNT(rows));
+}
+
+static void keys_are_taken_byte_for_byte(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"s3://b//a", LEAT_SCHEME_S3, "b", "/a", ""},
+        {"s3://b/../../etc/passwd", LEAT_SCHEME_S3, "b", "../../etc/passwd", ""},
+        {"s3://b/a b+c=d?e#f%20g", LEAT_SCHEME_S3, "b", "a b+c=d?e#f%20g", ""},
+        {"s3://b/\xc3\xbc\xff\n", LEAT_SCHEME_S3, "b", "\xc3\xbc\xff\n", ""},
+        {"s3://b/s3://c/d", LEAT_SCHEME_S3, "b", "s3://c/d", ""},
+        {"s3://b/a/", LEAT_SCHEME_S3, "b", "a/", ""},
+        {"s3://b/.", LEAT_SCHEME_S3, "b", ".", ""},
+    };
+    assert_rows(rows, COUNT(rows));
+}
+
+static void plain_paths_are_files(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"/data/x", LEAT_SCHEME_FILE, "", "/data/x", ""},
+        {"x", LEAT_SCHEME_FILE, "", "x", ""},
+        {"../x y?z#1", LEAT_SCHEME_FILE, "", "../x y?z#1", ""},
+        {"a:b", LEAT_SCHEME_FILE, "", "a:b", ""},
+        {"://x", LEAT_SCHEME_FILE, "", "://x", ""},
+        {"./s3://x", LEAT_SCHEME_FILE, "", "./s3://x", ""},
+        {"file:///data/x", LEAT_SCHEME_FILE, "", "/data/x", ""},
+        {"FILE://localhost/data/x", LEAT_SCHEME_FILE, "", "/data/x", ""},
+        {"file:///a%20b", LEAT_SCHEME_FILE, "", "/a%20b", ""},
+    };
+    assert_rows(rows, COUNT(rows));
+}
+
+static void http_addresses_have_a_path_and_a_query(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"http://host", LEAT_SCHEME_HTTP, "host", "/", ""},
+        {"https://host:8443/a/b?x=1&y=2", LEAT_SCHEME_HTTPS, "host:8443", "/a/b", "x=1&y=2"},
+        {"http://host?q", LEAT_SCHEME_HTTP, "host", "/", "q"},
+        {"http://host/a?b?c", LEAT_SCHEME_HTTP, "host", "/a", "b?c"},
+        {"http://host/a#frag?no", LEAT_SCHEME_HTTP, "host", "/a", ""},
+        {"http://host/a?b#frag", LEAT_SCHEME_HTTP, "host", "/a", "b"},
+        {"http://host#frag", LEAT_SCHEME_HTTP, "host", "/", ""},
+        {"http://[::1]:80/a", LEAT_SCHEME_HTTP, "[::1]:80", "/a", ""},
+        {"http://127.0.0.1:1/a@b", LEAT_SCHEME_HTTP, "127.0.0.1:1", "/a@b", ""},
+        {"http://h/%2e%2e/\xc3\xbc", LEAT_SCHEME_HTTP, "h", "/%2e%2e/\xc3\xbc", ""},
+    };
+    assert_rows(rows, COUNT(rows));
+}
+
+static void what_cannot_be_an_address_is_refused_with_advice(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *says;
+    } rows[] = {
+        {"", "s3://BUCKET/KEY"},
+        {"s3://", "names no bucket"},
+        {"s3:///key", "names no bucket"},
+        {"s3://buck et/x", "is no bucket name"},
+        {"s3://b\xc3\xbc/x", "is no bucket name"},
+        {"s3://b?x", "is no bucket name"},
+        {"gs://bucket/x", "'gs://' is not known here"},
+        {"s4://bucket/x", "use s3://"},
+        {"file://", "not absolute"},
+        {"file://host/x", "not absolute"},
+        {"file://x", "not absolute"},
+        {"http://", "names no host"},
+        {"http:///x", "names no host"},
+        {"http://:80/", "not a host"},
+        {"http://h:0/", "not a host"},
+        {"http://h:65536/", "not a host"},
+        {"http://h:8o/", "not a host"},
+        {"http://h:/", "not a host"},
+        {"http://h:+80/", "not a host"},
+        {"http://[::1/", "not a host"},
+        {"http://[]/", "not a host"},
+        {"http://[::1]x/", "not a host"},
+        {"http://a\x01/", "not a host"},
+        {"http://h/a b", "%20"},
+        {"http://h/a\r\nHost: evil", "%0D"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct leat_url url = {.host = (char *)1};
+        struct leat_error err;
+        assert_fails(leat_url_parse(rows[i].text, &url, &err), err, LEAT_INVALID, rows[i].says);
+        assert_ptr_equal(url.host, (char *)1); /* nothing is written on failure */
+    }
+}
+
+static void errors_repeat_no_password_and_no_signature(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "http://user:hunter2@host/",     "http://h ost/?X-Amz-Signature=hunter2",
+        "http://host/a b?token=hunter2", "http://host/?token=hunter2 ",
+        "http:///?token=hunter2",
+    };
+    struct leat_url url;
+    struct leat_error err;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        assert_int_equal(leat_url_parse(texts[i], &url, &err), LEAT_INVALID);
+        assert_null(strstr(err.text, "hunter2"));
+    }
+    char text[600];
+    snprintf(text, sizeof text, "https://user:hunter2@%0400d/", 0);
+    assert_int_equal(leat_url_parse(text, &url, &err), LEAT_INVALID);
+    assert_null(strstr(err.text, "hunter2"));
+}
+
+static void lengths_have_limits(void **state)
+{
+    (void)state;
+    struct leat_url url;
+    struct leat_error err;
+    char *text = malloc(10000);
+    for (int n = 1023; n <= 1025; n++) {
+        snprintf(text, 10000, "s3://b/%0*d", n, 0);
+        leat_status rc = leat_url_parse(text, &url, &err);
+        assert_int_equal(rc, n <= 1024 ? LEAT_OK : LEAT_INVALID);
+        if (rc == LEAT_OK)
+            leat_url_free(&url);
+    }
+    snprintf(text, 10000, "s3://%0256d/x", 0);
+    assert_fails(leat_url_parse(text, &url, &err), err, LEAT_INVALID, "is no bucket name");
+    snprintf(text, 10000, "http://%0256d/x", 0);
+    assert_fails(leat_url_parse(text, &url, &err), err, LEAT_INVALID, "names no host");
+    snprintf(text, 10000, "/%08192d", 0);
+    assert_fails(leat_url_parse(text, &url, &err), err, LEAT_INVALID, "longer than 8192 bytes");
+    free(text);
+}
+
+static void hosts_split_from_ports(void **state)
+{
+    (void)state;
+    char host[10];
+    unsigned port = 7;
+    assert_true(leat_url_split_host("h", host, sizeof host, &port));
+    assert_string_equal(host, "h");
+    assert_int_equal(port, 0);
+    assert_true(leat_url_split_host("h:00080", host, sizeof host, &port));
+    assert_int_equal(port, 80);
+    assert_true(leat_url_split_host("[fe80::1]", host, sizeof host, &port));
+    assert_string_equal(host, "[fe80::1]");
+    assert_true(leat_url_split_host("123456789:65535", host, sizeof host, &port));
+    assert_int_equal(port, 65535);
+    assert_false(leat_url_split_host("1234567890", host, sizeof host, &port));
+    assert_false(leat_url_split_host("", host, sizeof host, &port));
+    assert_string_equal(host, "123456789");
+    assert_int_equal(port, 65535);
+}
+
+static void freeing_nothing_is_allowed(void **state)
+{
+    (void)state;
+    struct leat_url url = {0};
+    leat_url_free(NULL);
+    leat_url_free(&url);
+    leat_url_free(&url);
+    assert_string_equal(leat_scheme_name(LEAT_SCHEME_HTTPS), "https");
+    assert_string_equal(leat_scheme_name((enum leat_scheme)99), "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s3_addresses_are_bucket_and_key),
+        cmocka_unit_test(keys_are_taken_byte_for_byte),
+        cmocka_unit_test(plain_paths_are_files),
+        cmocka_unit_test(http_addresses_have_a_path_and_a_query),
+        cmocka_unit_test(what_cannot_be_an_address_is_refused_with_advice),
+        cmocka_unit_test(errors_repeat_no_password_and_no_signature),
+        cmocka_unit_test(lengths_have_limits),
+        cmocka_unit_test(hosts_split_from_ports),
+        cmocka_unit_test(freeing_nothing_is_allowed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

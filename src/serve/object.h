@@ -1,0 +1,54 @@
+/* Objects as files: reading, writing under a temporary name and putting in place, removing. Thread-safe. */
+#ifndef LEAT_SERVE_OBJECT_H
+#define LEAT_SERVE_OBJECT_H
+
+#include <stdint.h>
+
+#include "serve/folder.h"
+
+#define LEAT_SERVE_ETAG 72 /* without quotes, with a NUL */
+
+struct leat_serve_object {
+    int fd;
+    uint64_t size;
+    int64_t modified_ns;
+    char etag[LEAT_SERVE_ETAG];
+    struct leat_buf headers; /* "name: value\n" lines kept with it: content type, x-amz-meta-… */
+};
+
+/* Zero it first: *out needs closing on success only. LEAT_NOT_FOUND when there is no such object. */
+leat_status leat_serve_object_open(struct leat_serve_bucket *b, struct leat_serve_key key,
+                                   struct leat_serve_object *out, struct leat_error *err);
+void leat_serve_object_close(struct leat_serve_object *o);
+
+/* LEAT_OK also when there was none. */
+leat_status leat_serve_object_remove(struct leat_serve_bucket *b, struct leat_serve_key key, struct leat_error *err);
+
+/* An object being written. */
+struct leat_serve_writer {
+    struct leat_serve_bucket *bucket; /* borrowed */
+    int fd;                           /* -1: none */
+    int dir;                          /* of the temporary file */
+    char name[33];
+    uint64_t size;
+};
+
+leat_status leat_serve_writer_open(struct leat_serve_bucket *b, struct leat_serve_writer *out, struct leat_error *err);
+leat_status leat_serve_writer_add(struct leat_serve_writer *w, const void *data, size_t n, struct leat_error *err);
+void leat_serve_writer_close(struct leat_serve_writer *w); /* drops what was not committed; zeroed is allowed */
+
+/* What must hold for an object to be replaced. */
+struct leat_serve_condition {
+    bool absent;       /* If-None-Match: * */
+    const char *match; /* If-Match: this list of tags, or NULL */
+};
+
+bool leat_serve_etag_listed(const char *list, const char *etag); /* in "a", W/"b", * */
+
+/* Makes the file the object `key` at once, whole. etag: the tag to keep with it, and out the one it will be served
+ * under, which is another where the file system keeps no attributes. LEAT_CHANGED when the condition fails. */
+leat_status leat_serve_writer_commit(struct leat_serve_writer *w, struct leat_serve_key key,
+                                     const struct leat_serve_condition *condition, const char *headers,
+                                     char etag[LEAT_SERVE_ETAG], struct leat_error *err);
+
+#endif

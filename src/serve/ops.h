@@ -1,0 +1,24 @@
+/* The S3 calls. Each answers its call; the bucket is open where the call names one, the body is in. */
+#ifndef LEAT_SERVE_OPS_H
+#define LEAT_SERVE_OPS_H
+
+#include "serve/call.h"
+
+void leat_serve_list_buckets(struct leat_serve_call *c);
+void leat_serve_head_bucket(struct leat_serve_call *c);
+void leat_serve_create_bucket(struct leat_serve_call *c);
+void leat_serve_delete_bucket(struct leat_serve_call *c);
+void leat_serve_get_location(struct leat_serve_call *c);
+void leat_serve_list_objects(struct leat_serve_call *c); /* both versions */
+void leat_serve_get_object(struct leat_serve_call *c);   /* and HEAD */
+void leat_serve_put_object(struct leat_serve_call *c);
+void leat_serve_delete_object(struct leat_serve_call *c);
+
+/* Everything under /-/: statistics and log. */
+void leat_serve_control(struct leat_serve_call *c);
+
+/* The call that method, level and arguments mean, or NULL; *why then says what to answer. */
+const struct leat_serve_op *leat_serve_route(const struct leat_serve_call *c, const char *method,
+                                             enum leat_serve_code *why);
+
+#endif

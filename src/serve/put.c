@@ -1,0 +1,88 @@
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/hash.h"
+#include "serve/digest.h"
+#include "serve/ops.h"
+
+/* What S3 keeps with an object and sends with it again. */
+static bool is_kept(const char *name)
+{
+    static const char *const names[] = {"Content-Type", "Cache-Control", "Content-Disposition", "Content-Language",
+                                        "Expires"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcasecmp(names[i], name) == 0)
+            return true;
+    }
+    return strncasecmp(name, "x-amz-meta-", 11) == 0;
+}
+
+static void keep_header(const char *name, const char *value, void *user)
+{
+    struct leat_buf *out = user;
+    if (is_kept(name) && *value)
+        leat_buf_printf(out, "%s: %s\n", name, value);
+    /* aws-chunked is how the body was sent; what is before it is how the object is encoded. */
+    if (strcasecmp(name, "Content-Encoding") == 0) {
+        size_t n = strcspn(value, ",");
+        if (n && strncasecmp(value, "aws-chunked", 11) != 0)
+            leat_buf_printf(out, "%s: %.*s\n", name, (int)n, value);
+    }
+}
+
+void leat_serve_kept_headers(struct leat_serve_call *c, struct leat_buf *out)
+{
+    leat_exchange_headers(c->x, keep_header, out);
+}
+
+static void reply_etag(struct leat_serve_call *c, const char *etag)
+{
+    char text[LEAT_SERVE_ETAG + 2];
+    snprintf(text, sizeof text, "\"%s\"", etag);
+    leat_exchange_add_header(c->x, "ETag", text);
+    leat_serve_reply(c, 200, "", "", 0);
+}
+
+void leat_serve_put_object(struct leat_serve_call *c)
+{
+    unsigned char md5[LEAT_SERVE_MD5];
+    char etag[LEAT_SERVE_ETAG];
+    struct leat_buf headers;
+    struct leat_error err;
+    enum leat_serve_code why;
+    const char *checksum;
+    const char *none = leat_exchange_header(c->x, "If-None-Match");
+    struct leat_serve_condition condition = {.absent = none && strcmp(none, "*") == 0,
+                                             .match = leat_exchange_header(c->x, "If-Match")};
+    if (none && !condition.absent) {
+        leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "If-None-Match of a PUT can only be *.");
+        return;
+    }
+    if (!leat_serve_digest_finish(c->digest, md5, &why)) {
+        leat_serve_fail(c, why);
+        return;
+    }
+    leat_buf_init(&headers, 3072);
+    leat_serve_kept_headers(c, &headers);
+    const char *header = leat_serve_digest_header(c->digest, &checksum);
+    if (header)
+        leat_buf_printf(&headers, "%s: %s\n", header, checksum);
+    leat_hex(md5, sizeof md5, etag);
+    if (headers.failed)
+        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The headers to keep with the object are larger than 3 KiB.");
+    else if (leat_serve_writer_commit(&c->writer, c->key, &condition, headers.data, etag, &err) != LEAT_OK)
+        leat_serve_fail_status(c, &err);
+    else
+        reply_etag(c, etag);
+    leat_buf_free(&headers);
+}
+
+void leat_serve_delete_object(struct leat_serve_call *c)
+{
+    struct leat_error err;
+    if (leat_serve_object_remove(c->bucket, c->key, &err) == LEAT_OK)
+        leat_serve_reply(c, 204, "", "", 0);
+    else
+        leat_serve_fail_status(c, &err);
+}

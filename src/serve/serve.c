@@ -1,0 +1,272 @@
+#include "serve/serve.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "serve/digest.h"
+#include "serve/ops.h"
+#include "serve/target.h"
+
+#define LOG_MAX    65536
+#define MEMORY_MAX ((size_t)4 << 20) /* of a request's XML */
+#define CONTROL    "/-/"
+
+static const struct leat_serve_op unknown_op = {.name = "Unknown", .method = "other"};
+
+static bool is_control(const struct leat_exchange *x)
+{
+    return strncmp(leat_serve_target_path(leat_exchange_path(x)), CONTROL, strlen(CONTROL)) == 0;
+}
+
+static void draw_fault(struct leat_serve_call *c)
+{
+    struct leat_serve *s = c->serve;
+    const char *only = s->options.fault_only;
+    if (c->number <= s->options.fault_after)
+        return;
+    if (only && !memmem(c->key.data ? c->key.data : "", c->key.n, only, strlen(only)))
+        return;
+    c->fault = leat_serve_faults_draw(&s->faults, s->options.seed, c->number);
+}
+
+/* Faults that come instead of any answer of the call's own. True: it is answered, or there is none. */
+static bool suffer(struct leat_serve_call *c)
+{
+    if (leat_serve_suffers(c, LEAT_SERVE_FAULT_STATUS)) {
+        leat_serve_fail(c, leat_serve_code_for(c->fault->status));
+        return true;
+    }
+    return false;
+}
+
+static bool open_bucket(struct leat_serve_call *c)
+{
+    struct leat_error err;
+    if (c->op->level == LEAT_SERVE_SERVICE || strcmp(c->op->name, "CreateBucket") == 0)
+        return true;
+    if (leat_serve_bucket_get(c->serve->folder, c->bucket_name, &c->bucket, &err) == LEAT_OK)
+        return true;
+    if (err.status == LEAT_NOT_FOUND)
+        leat_serve_fail(c, LEAT_SERVE_NO_SUCH_BUCKET);
+    else
+        leat_serve_fail_status(c, &err);
+    return false;
+}
+
+struct expectations {
+    struct leat_serve_digest *digest;
+    enum leat_serve_code why;
+    bool ok;
+};
+
+static void expect_header(const char *name, const char *value, void *user)
+{
+    struct expectations *e = user;
+    if (!e->ok)
+        return;
+    e->why = LEAT_SERVE_INVALID_DIGEST;
+    if (strcasecmp(name, "Content-MD5") == 0)
+        e->ok = leat_serve_digest_expect_md5(e->digest, value);
+    else if (strcasecmp(name, "x-amz-content-sha256") == 0 && strlen(value) == 64)
+        e->ok = leat_serve_digest_expect_sha256(e->digest, value);
+}
+
+static bool open_body(struct leat_serve_call *c)
+{
+    struct leat_error err;
+    leat_serve_pace_init(&c->connection_up, c->serve->options.connection_bandwidth);
+    if (c->op->body == LEAT_SERVE_BODY_NONE)
+        return true;
+    c->digest = leat_serve_digest_open();
+    if (!c->digest) {
+        leat_serve_fail(c, LEAT_SERVE_INTERNAL_ERROR);
+        return false;
+    }
+    struct expectations e = {.digest = c->digest, .ok = true};
+    leat_exchange_headers(c->x, expect_header, &e);
+    if (!e.ok) {
+        leat_serve_fail(c, e.why);
+        return false;
+    }
+    if (c->op->body == LEAT_SERVE_BODY_FILE && leat_serve_writer_open(c->bucket, &c->writer, &err) != LEAT_OK) {
+        leat_serve_fail_status(c, &err);
+        return false;
+    }
+    return true;
+}
+
+static void on_start(struct leat_exchange *x, void *user)
+{
+    struct leat_serve *s = user;
+    enum leat_serve_code why;
+    struct leat_serve_call *c = calloc(1, sizeof *c);
+    if (!c) {
+        leat_exchange_drop(x, false);
+        return;
+    }
+    leat_exchange_set_state(x, c);
+    c->serve = s;
+    c->x = x;
+    c->start_ns = leat_now_ns();
+    c->writer.fd = -1;
+    leat_buf_init(&c->body, MEMORY_MAX);
+    const char *path = leat_serve_target_path(leat_exchange_path(x));
+    bool parsed = leat_serve_target_parse(c, leat_exchange_header(x, "Host"), path, leat_exchange_query(x), &why);
+    if (is_control(x)) {
+        c->delayed = true; /* outside what is simulated */
+        return;
+    }
+    c->op = &unknown_op;
+    c->number = atomic_fetch_add(&s->requests, 1) + 1;
+    if (!parsed) {
+        leat_serve_fail(c, why);
+        return;
+    }
+    draw_fault(c);
+    const struct leat_serve_op *op = leat_serve_route(c, leat_exchange_method(x), &why);
+    if (op)
+        c->op = op;
+    if (suffer(c))
+        return;
+    if (!op)
+        leat_serve_fail(c, why);
+    else if (op->writes && s->options.read_only)
+        leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED, "This server is read-only.");
+    else if (open_bucket(c))
+        open_body(c);
+}
+
+static void on_body(struct leat_exchange *x, const void *data, size_t n, void *user)
+{
+    struct leat_serve *s = user;
+    struct leat_serve_call *c = leat_exchange_state(x);
+    struct leat_error err;
+    c->received += n;
+    if (s->options.bandwidth || s->options.connection_bandwidth) {
+        uint64_t mine = leat_serve_pace_take(&c->connection_up, n);
+        uint64_t all = leat_serve_pace_take(&s->up, n);
+        leat_exchange_wait(x, mine > all ? mine : all);
+    }
+    if (!c->digest)
+        return; /* a call that takes no body */
+    leat_serve_digest_add(c->digest, data, n);
+    if (c->op->body == LEAT_SERVE_BODY_FILE) {
+        if (leat_serve_writer_add(&c->writer, data, n, &err) != LEAT_OK)
+            leat_serve_fail_status(c, &err);
+    } else if (!leat_buf_add(&c->body, data, n)) {
+        leat_serve_fail(c, LEAT_SERVE_ENTITY_TOO_LARGE);
+    }
+}
+
+static void on_finish(struct leat_exchange *x, void *user)
+{
+    struct leat_serve_call *c = leat_exchange_state(x);
+    (void)user;
+    if (is_control(x))
+        leat_serve_control(c);
+    else
+        c->op->run(c);
+}
+
+static void on_end(struct leat_exchange *x, bool whole, void *user)
+{
+    struct leat_serve *s = user;
+    struct leat_serve_call *c = leat_exchange_state(x);
+    if (!c)
+        return;
+    uint64_t sent = leat_exchange_sent(x);
+    uint64_t planned = leat_exchange_planned(x);
+    if (c->logged)
+        leat_serve_stats_end(s->stats, c->logged, whole || sent > planned ? 0 : planned - sent,
+                             leat_now_ns() - c->start_ns);
+    leat_serve_writer_close(&c->writer);
+    leat_serve_digest_close(c->digest);
+    leat_serve_bucket_release(c->bucket);
+    leat_serve_target_free(c);
+    leat_serve_pace_destroy(&c->connection_up);
+    leat_buf_free(&c->body);
+    free(c);
+}
+
+/* The strings of the options, copied. */
+static leat_status copy_options(struct leat_serve *s, const struct leat_serve_options *from, struct leat_error *err)
+{
+    s->options = *from;
+    const char **strings[] = {&s->options.dir,        &s->options.bind,   &s->options.domain,    &s->options.access_key,
+                              &s->options.secret_key, &s->options.region, &s->options.fault_only};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+        if (*strings[i])
+            *strings[i] = strdup(*strings[i]);
+        ok = ok && (*strings[i] || true);
+    }
+    return ok ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the settings");
+}
+
+static void free_options(struct leat_serve *s)
+{
+    const char *strings[] = {s->options.dir,        s->options.bind,   s->options.domain,    s->options.access_key,
+                             s->options.secret_key, s->options.region, s->options.fault_only};
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
+        free((void *)(uintptr_t)strings[i]);
+}
+
+leat_status leat_serve_open(const struct leat_serve_options *options, struct leat_serve **out, struct leat_error *err)
+{
+    struct leat_serve *s = calloc(1, sizeof *s);
+    if (!s)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a server");
+    leat_serve_pace_init(&s->down, options->bandwidth);
+    leat_serve_pace_init(&s->up, options->bandwidth);
+    leat_status rc = copy_options(s, options, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    rc = leat_serve_faults_parse(options->faults, &s->faults, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    rc = leat_serve_folder_open(options->dir, options->read_only, &s->folder, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    s->stats = leat_serve_stats_open(options->log_max ? options->log_max : LOG_MAX);
+    if (!s->stats) {
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the log of requests");
+        goto fail;
+    }
+    struct leat_server_options server = {
+        .bind = options->bind,
+        .port = options->port,
+        .tls_cert_pem = options->tls_cert_pem,
+        .tls_key_pem = options->tls_key_pem,
+        .connections_max = options->connections_max,
+        .idle_timeout_s = options->idle_timeout_s,
+        .handler = {.start = on_start, .body = on_body, .finish = on_finish, .end = on_end, .user = s},
+    };
+    rc = leat_server_open(&server, &s->server, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    *out = s;
+    return LEAT_OK;
+fail:
+    leat_serve_close(s);
+    return rc;
+}
+
+void leat_serve_close(struct leat_serve *s)
+{
+    if (!s)
+        return;
+    leat_server_close(s->server);
+    leat_serve_stats_close(s->stats);
+    leat_serve_folder_close(s->folder);
+    leat_serve_pace_destroy(&s->down);
+    leat_serve_pace_destroy(&s->up);
+    free_options(s);
+    free(s);
+}
+
+const char *leat_serve_url(const struct leat_serve *s)
+{
+    return leat_server_url(s->server);
+}

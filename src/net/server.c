@@ -47,12 +47,12 @@ struct leat_server {
         pthread_mutex_t mu;
         pthread_cond_t stop_changed;
         bool stopping;
-        struct leat_exchange *files; /* those that send a file */
+        struct leat_request *files; /* those that send a file */
         struct leat_server_connections connections;
     } locked;
 };
 
-struct leat_exchange {
+struct leat_request {
     struct leat_server *server;
     struct MHD_Connection *connection;
     char *target; /* "path\0query" */
@@ -73,17 +73,17 @@ struct leat_exchange {
 
     int file; /* borrowed from the response; -1: none */
     uint64_t file_end;
-    struct leat_exchange *next; /* under the server's lock */
-    struct leat_exchange *prev;
+    struct leat_request *next; /* under the server's lock */
+    struct leat_request *prev;
 };
 
-static int socket_of(const struct leat_exchange *x)
+static int socket_of(const struct leat_request *x)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info ? info->connect_fd : -1;
 }
 
-static uint64_t bytes_acked(const struct leat_exchange *x)
+static uint64_t bytes_acked(const struct leat_request *x)
 {
     struct tcp_info info;
     socklen_t n = sizeof info;
@@ -93,27 +93,27 @@ static uint64_t bytes_acked(const struct leat_exchange *x)
     return info.tcpi_bytes_acked;
 }
 
-const char *leat_exchange_method(const struct leat_exchange *x)
+const char *leat_request_method(const struct leat_request *x)
 {
     return x->method;
 }
 
-const char *leat_exchange_path(const struct leat_exchange *x)
+const char *leat_request_path(const struct leat_request *x)
 {
     return x->target;
 }
 
-const char *leat_exchange_query(const struct leat_exchange *x)
+const char *leat_request_query(const struct leat_request *x)
 {
     return x->query;
 }
 
-const char *leat_exchange_header(const struct leat_exchange *x, const char *name)
+const char *leat_request_header(const struct leat_request *x, const char *name)
 {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-bool leat_exchange_local(const struct leat_exchange *x)
+bool leat_request_local(const struct leat_request *x)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *a = info ? info->client_addr : NULL;
@@ -127,7 +127,7 @@ bool leat_exchange_local(const struct leat_exchange *x)
 }
 
 struct each_header {
-    leat_exchange_header_each *each;
+    leat_request_header_each *each;
     void *user;
 };
 
@@ -139,44 +139,44 @@ static enum MHD_Result each_header(void *cls, enum MHD_ValueKind kind, const cha
     return MHD_YES;
 }
 
-void leat_exchange_headers(const struct leat_exchange *x, leat_exchange_header_each *each, void *user)
+void leat_request_headers(const struct leat_request *x, leat_request_header_each *each, void *user)
 {
     struct each_header e = {each, user};
     MHD_get_connection_values(x->connection, MHD_HEADER_KIND, each_header, &e);
 }
 
-void leat_exchange_set_state(struct leat_exchange *x, void *state)
+void leat_request_set_state(struct leat_request *x, void *state)
 {
     x->state = state;
 }
 
-void *leat_exchange_state(const struct leat_exchange *x)
+void *leat_request_state(const struct leat_request *x)
 {
     return x->state;
 }
 
-void leat_exchange_add_header(struct leat_exchange *x, const char *name, const char *value)
+void leat_request_add_header(struct leat_request *x, const char *name, const char *value)
 {
     leat_buf_add(&x->headers, name, strlen(name) + 1);
     leat_buf_add(&x->headers, value, strlen(value) + 1);
 }
 
-bool leat_exchange_replied(const struct leat_exchange *x)
+bool leat_request_replied(const struct leat_request *x)
 {
     return x->response || x->queued || x->dropped;
 }
 
-unsigned leat_exchange_status(const struct leat_exchange *x)
+unsigned leat_request_status(const struct leat_request *x)
 {
     return x->dropped && !x->queued ? 0 : x->status;
 }
 
-uint64_t leat_exchange_planned(const struct leat_exchange *x)
+uint64_t leat_request_planned(const struct leat_request *x)
 {
     return x->planned;
 }
 
-uint64_t leat_exchange_sent(const struct leat_exchange *x)
+uint64_t leat_request_sent(const struct leat_request *x)
 {
     if (x->file < 0 || !x->queued)
         return x->streamed;
@@ -186,11 +186,11 @@ uint64_t leat_exchange_sent(const struct leat_exchange *x)
 }
 
 /* Takes a finished response, or NULL when it could not be made. */
-static void set_response(struct leat_exchange *x, unsigned status, uint64_t n, struct MHD_Response *response)
+static void set_response(struct leat_request *x, unsigned status, uint64_t n, struct MHD_Response *response)
 {
     const char *end = x->headers.data + x->headers.len;
     if (!response || x->headers.failed) {
-        leat_exchange_drop(x, false);
+        leat_request_drop(x, false);
         if (response)
             MHD_destroy_response(response);
         return;
@@ -205,9 +205,9 @@ static void set_response(struct leat_exchange *x, unsigned status, uint64_t n, s
     x->planned = n;
 }
 
-void leat_exchange_reply(struct leat_exchange *x, unsigned status, const void *body, size_t n)
+void leat_request_reply(struct leat_request *x, unsigned status, const void *body, size_t n)
 {
-    if (leat_exchange_replied(x))
+    if (leat_request_replied(x))
         return;
     /* libmicrohttpd only reads a buffer that it is told to copy. */
     void *data = (void *)(uintptr_t)body;
@@ -217,7 +217,7 @@ void leat_exchange_reply(struct leat_exchange *x, unsigned status, const void *b
 
 static ssize_t read_stream(void *cls, uint64_t at, char *out, size_t max)
 {
-    struct leat_exchange *x = cls;
+    struct leat_request *x = cls;
     ssize_t n = x->stream.read(x->stream.state, at, out, max);
     if (n <= 0)
         return MHD_CONTENT_READER_END_WITH_ERROR;
@@ -225,11 +225,11 @@ static ssize_t read_stream(void *cls, uint64_t at, char *out, size_t max)
     return n;
 }
 
-void leat_exchange_reply_stream(struct leat_exchange *x, unsigned status, uint64_t n,
-                                const struct leat_server_stream *stream)
+void leat_request_reply_stream(struct leat_request *x, unsigned status, uint64_t n,
+                               const struct leat_server_stream *stream)
 {
     struct MHD_Response *response;
-    if (leat_exchange_replied(x)) {
+    if (leat_request_replied(x)) {
         if (stream->free)
             stream->free(stream->state);
         return;
@@ -260,22 +260,22 @@ static void free_file(void *state)
     free(f);
 }
 
-static void stream_file(struct leat_exchange *x, unsigned status, int fd, uint64_t offset, uint64_t n)
+static void stream_file(struct leat_request *x, unsigned status, int fd, uint64_t offset, uint64_t n)
 {
     struct file_stream *f = malloc(sizeof *f);
     if (!f) {
         close(fd);
-        leat_exchange_drop(x, false);
+        leat_request_drop(x, false);
         return;
     }
     *f = (struct file_stream){fd, offset};
     struct leat_server_stream stream = {read_file, free_file, f, n < FILE_BLOCK ? (size_t)n : FILE_BLOCK};
-    leat_exchange_reply_stream(x, status, n, &stream);
+    leat_request_reply_stream(x, status, n, &stream);
 }
 
 /* A file that shrinks while the kernel sends it makes sendfile return 0 for ever, and libmicrohttpd call it for
  * ever. So files being sent are looked at once a second, and the connection of a short one is broken. */
-static void watch_file(struct leat_exchange *x)
+static void watch_file(struct leat_request *x)
 {
     struct leat_server *s = x->server;
     pthread_mutex_lock(&s->locked.mu);
@@ -286,7 +286,7 @@ static void watch_file(struct leat_exchange *x)
     pthread_mutex_unlock(&s->locked.mu);
 }
 
-static void unwatch_file(struct leat_exchange *x)
+static void unwatch_file(struct leat_request *x)
 {
     struct leat_server *s = x->server;
     if (x->file < 0)
@@ -306,7 +306,7 @@ static void *watch(void *arg)
     struct leat_server *s = arg;
     pthread_mutex_lock(&s->locked.mu);
     while (!s->locked.stopping) {
-        for (struct leat_exchange *x = s->locked.files; x; x = x->next) {
+        for (struct leat_request *x = s->locked.files; x; x = x->next) {
             struct stat st;
             if (fstat(x->file, &st) == 0 && (uint64_t)st.st_size < x->file_end)
                 shutdown(socket_of(x), SHUT_RDWR);
@@ -317,11 +317,11 @@ static void *watch(void *arg)
     return NULL;
 }
 
-void leat_exchange_reply_file(struct leat_exchange *x, unsigned status, int fd, uint64_t offset, uint64_t n)
+void leat_request_reply_file(struct leat_request *x, unsigned status, int fd, uint64_t offset, uint64_t n)
 {
-    if (leat_exchange_replied(x) || n == 0) {
+    if (leat_request_replied(x) || n == 0) {
         close(fd);
-        leat_exchange_reply(x, status, "", 0);
+        leat_request_reply(x, status, "", 0);
         return;
     }
     if (x->server->tls) {
@@ -340,7 +340,7 @@ void leat_exchange_reply_file(struct leat_exchange *x, unsigned status, int fd, 
     watch_file(x);
 }
 
-void leat_exchange_drop(struct leat_exchange *x, bool reset)
+void leat_request_drop(struct leat_request *x, bool reset)
 {
     x->dropped = true;
     if (reset) {
@@ -351,7 +351,7 @@ void leat_exchange_drop(struct leat_exchange *x, bool reset)
     }
 }
 
-static bool wait_for(struct leat_exchange *x, uint64_t deadline_ns, bool client)
+static bool wait_for(struct leat_request *x, uint64_t deadline_ns, bool client)
 {
     struct pollfd p[2] = {{.fd = x->server->stop_fd, .events = POLLIN},
                           {.fd = client ? socket_of(x) : -1, .events = POLLRDHUP}};
@@ -368,12 +368,12 @@ static bool wait_for(struct leat_exchange *x, uint64_t deadline_ns, bool client)
     }
 }
 
-bool leat_exchange_wait(struct leat_exchange *x, uint64_t deadline_ns)
+bool leat_request_wait(struct leat_request *x, uint64_t deadline_ns)
 {
     return wait_for(x, deadline_ns, false);
 }
 
-bool leat_exchange_wait_client(struct leat_exchange *x, uint64_t deadline_ns)
+bool leat_request_wait_client(struct leat_request *x, uint64_t deadline_ns)
 {
     return wait_for(x, deadline_ns, true);
 }
@@ -381,7 +381,7 @@ bool leat_exchange_wait_client(struct leat_exchange *x, uint64_t deadline_ns)
 /* The request line is in: the only place where libmicrohttpd shows the target as it was sent. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
-    struct leat_exchange *x = calloc(1, sizeof *x);
+    struct leat_request *x = calloc(1, sizeof *x);
     if (!x)
         return NULL;
     x->server = cls;
@@ -412,7 +412,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
                          enum MHD_RequestTerminationCode reason)
 {
     struct leat_server *s = cls;
-    struct leat_exchange *x = *state;
+    struct leat_request *x = *state;
     (void)connection;
     if (!x)
         return;
@@ -429,7 +429,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **st
     free(x);
 }
 
-static enum MHD_Result queue(struct leat_exchange *x)
+static enum MHD_Result queue(struct leat_request *x)
 {
     if (x->dropped || !x->response)
         return MHD_NO;
@@ -440,9 +440,9 @@ static enum MHD_Result queue(struct leat_exchange *x)
     return result;
 }
 
-static bool expects_continue(const struct leat_exchange *x)
+static bool expects_continue(const struct leat_request *x)
 {
-    const char *expect = leat_exchange_header(x, MHD_HTTP_HEADER_EXPECT);
+    const char *expect = leat_request_header(x, MHD_HTTP_HEADER_EXPECT);
     return expect && strcasecmp(expect, "100-continue") == 0;
 }
 
@@ -450,7 +450,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *version, const char *data, size_t *n, void **state)
 {
     struct leat_server *s = cls;
-    struct leat_exchange *x = *state;
+    struct leat_request *x = *state;
     (void)connection;
     (void)url;
     (void)version;

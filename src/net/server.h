@@ -14,16 +14,16 @@
 #include "base/error.h"
 
 struct leat_server;
-struct leat_exchange; /* one request and its answer; lives until `end` returns */
+struct leat_request; /* one request and its answer; lives until `end` returns */
 
 struct leat_server_handler {
     /* The headers are in. May answer already: the body is then read and dropped (or never sent, where the
      * client asked with "Expect: 100-continue"). */
-    void (*start)(struct leat_exchange *x, void *user);
-    void (*body)(struct leat_exchange *x, const void *data, size_t n, void *user); /* not after an answer */
-    void (*finish)(struct leat_exchange *x, void *user); /* the body is in; must answer. Not after an answer. */
+    void (*start)(struct leat_request *x, void *user);
+    void (*body)(struct leat_request *x, const void *data, size_t n, void *user); /* not after an answer */
+    void (*finish)(struct leat_request *x, void *user); /* the body is in; must answer. Not after an answer. */
     /* After each `start`: the answer was sent (whole) or the connection broke. Frees what is in the state. */
-    void (*end)(struct leat_exchange *x, bool whole, void *user);
+    void (*end)(struct leat_request *x, bool whole, void *user);
     void *user;
 };
 
@@ -40,7 +40,7 @@ struct leat_server_options {
 leat_status leat_server_open(const struct leat_server_options *options, struct leat_server **out,
                              struct leat_error *err);
 
-/* Breaks all connections, waits for handlers to return (leat_exchange_wait returns at once) and frees the server.
+/* Breaks all connections, waits for handlers to return (leat_request_wait returns at once) and frees the server.
  * NULL is allowed. */
 void leat_server_close(struct leat_server *s);
 
@@ -56,26 +56,26 @@ struct leat_server_connections leat_server_connections(struct leat_server *s);
 void leat_server_reset_connections(struct leat_server *s); /* peak: those open now; total: likewise */
 
 /* The request. Strings live as long as the exchange. */
-const char *leat_exchange_method(const struct leat_exchange *x);
-const char *leat_exchange_path(const struct leat_exchange *x);  /* as sent, up to '?' */
-const char *leat_exchange_query(const struct leat_exchange *x); /* as sent, behind '?'; "" when there is none */
-const char *leat_exchange_header(const struct leat_exchange *x, const char *name); /* the first; NULL: none */
-bool leat_exchange_local(const struct leat_exchange *x);                           /* the client is on this machine */
+const char *leat_request_method(const struct leat_request *x);
+const char *leat_request_path(const struct leat_request *x);  /* as sent, up to '?' */
+const char *leat_request_query(const struct leat_request *x); /* as sent, behind '?'; "" when there is none */
+const char *leat_request_header(const struct leat_request *x, const char *name); /* the first; NULL: none */
+bool leat_request_local(const struct leat_request *x);                           /* the client is on this machine */
 
 /* All headers in the order sent. */
-typedef void leat_exchange_header_each(const char *name, const char *value, void *user);
-void leat_exchange_headers(const struct leat_exchange *x, leat_exchange_header_each *each, void *user);
+typedef void leat_request_header_each(const char *name, const char *value, void *user);
+void leat_request_headers(const struct leat_request *x, leat_request_header_each *each, void *user);
 
-void leat_exchange_set_state(struct leat_exchange *x, void *state);
-void *leat_exchange_state(const struct leat_exchange *x);
+void leat_request_set_state(struct leat_request *x, void *state);
+void *leat_request_state(const struct leat_request *x);
 
 /* The answer: headers first, then one of the replies. A second reply, or one after a drop, is ignored.
  * A header with a line break in it is left out. */
-void leat_exchange_add_header(struct leat_exchange *x, const char *name, const char *value);
-void leat_exchange_reply(struct leat_exchange *x, unsigned status, const void *body, size_t n); /* copies */
+void leat_request_add_header(struct leat_request *x, const char *name, const char *value);
+void leat_request_reply(struct leat_request *x, unsigned status, const void *body, size_t n); /* copies */
 
 /* n bytes from offset of a file, by sendfile where there is no TLS. Takes fd, whatever happens. */
-void leat_exchange_reply_file(struct leat_exchange *x, unsigned status, int fd, uint64_t offset, uint64_t n);
+void leat_request_reply_file(struct leat_request *x, unsigned status, int fd, uint64_t offset, uint64_t n);
 
 /* n bytes from a callback, which may block: it returns how many it wrote (at most max, at least 1) or -1 to
  * break the connection. `at` counts from 0. `block` is what `max` will be at most. */
@@ -85,21 +85,21 @@ struct leat_server_stream {
     void *state;
     size_t block;
 };
-void leat_exchange_reply_stream(struct leat_exchange *x, unsigned status, uint64_t n,
-                                const struct leat_server_stream *stream);
+void leat_request_reply_stream(struct leat_request *x, unsigned status, uint64_t n,
+                               const struct leat_server_stream *stream);
 
-bool leat_exchange_replied(const struct leat_exchange *x);
-unsigned leat_exchange_status(const struct leat_exchange *x);  /* 0 before the reply or when dropped */
-uint64_t leat_exchange_planned(const struct leat_exchange *x); /* body bytes the answer was meant to have */
-uint64_t leat_exchange_sent(const struct leat_exchange *x);    /* in `end`: body bytes that went out */
+bool leat_request_replied(const struct leat_request *x);
+unsigned leat_request_status(const struct leat_request *x);  /* 0 before the reply or when dropped */
+uint64_t leat_request_planned(const struct leat_request *x); /* body bytes the answer was meant to have */
+uint64_t leat_request_sent(const struct leat_request *x);    /* in `end`: body bytes that went out */
 
 /* No answer: the connection is closed, or with `reset` broken off at once (RST). Also inside a stream's read. */
-void leat_exchange_drop(struct leat_exchange *x, bool reset);
+void leat_request_drop(struct leat_request *x, bool reset);
 
 /* Blocks until the deadline; false when the server is stopping. */
-bool leat_exchange_wait(struct leat_exchange *x, uint64_t deadline_ns);
+bool leat_request_wait(struct leat_request *x, uint64_t deadline_ns);
 
 /* The same, but also ends, with false, when the client closed its side. */
-bool leat_exchange_wait_client(struct leat_exchange *x, uint64_t deadline_ns);
+bool leat_request_wait_client(struct leat_request *x, uint64_t deadline_ns);
 
 #endif

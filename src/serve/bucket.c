@@ -38,7 +38,7 @@ void leat_serve_list_buckets(struct leat_serve_call *c)
 void leat_serve_head_bucket(struct leat_serve_call *c)
 {
     if (c->serve->options.region)
-        leat_exchange_add_header(c->x, "x-amz-bucket-region", c->serve->options.region);
+        leat_request_add_header(c->x, "x-amz-bucket-region", c->serve->options.region);
     leat_serve_reply(c, 200, "", "", 0);
 }
 
@@ -49,7 +49,7 @@ void leat_serve_create_bucket(struct leat_serve_call *c)
     if (rc == LEAT_OK) {
         char location[300];
         snprintf(location, sizeof location, "/%s", c->bucket_name);
-        leat_exchange_add_header(c->x, "Location", location);
+        leat_request_add_header(c->x, "Location", location);
         leat_serve_reply(c, 200, "", "", 0);
     } else if (rc == LEAT_EXISTS) {
         leat_serve_fail(c, LEAT_SERVE_BUCKET_ALREADY_OWNED_BY_YOU);

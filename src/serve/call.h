@@ -50,7 +50,7 @@ struct leat_serve_op {
 
 struct leat_serve_call {
     struct leat_serve *serve;
-    struct leat_exchange *x;
+    struct leat_request *x;
     const struct leat_serve_op *op; /* NULL: none known */
     uint64_t number;                /* for faults */
     uint64_t logged;                /* in the log; 0: not yet */

@@ -41,9 +41,9 @@ static void log_lines(struct leat_serve_call *c)
 
 void leat_serve_control(struct leat_serve_call *c)
 {
-    const char *path = leat_serve_target_path(leat_exchange_path(c->x));
-    const char *method = leat_exchange_method(c->x);
-    if (!leat_exchange_local(c->x))
+    const char *path = leat_serve_target_path(leat_request_path(c->x));
+    const char *method = leat_request_method(c->x);
+    if (!leat_request_local(c->x))
         leat_serve_fail(c, LEAT_SERVE_ACCESS_DENIED);
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         leat_serve_fail(c, LEAT_SERVE_METHOD_NOT_ALLOWED);

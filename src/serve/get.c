@@ -41,20 +41,20 @@ static bool parse_http_date(const char *text, int64_t *out_s)
 /* 0: go on; else 304 or 412. The order is HTTP's. */
 static unsigned check_conditions(const struct leat_serve_call *c, const struct leat_serve_object *o)
 {
-    const char *match = leat_exchange_header(c->x, "If-Match");
-    const char *none = leat_exchange_header(c->x, "If-None-Match");
+    const char *match = leat_request_header(c->x, "If-Match");
+    const char *none = leat_request_header(c->x, "If-None-Match");
     int64_t modified_s = o->modified_ns / (int64_t)LEAT_S;
     int64_t since;
     if (match) {
         if (!leat_serve_etag_listed(match, o->etag))
             return 412;
-    } else if (parse_http_date(leat_exchange_header(c->x, "If-Unmodified-Since"), &since) && modified_s > since) {
+    } else if (parse_http_date(leat_request_header(c->x, "If-Unmodified-Since"), &since) && modified_s > since) {
         return 412;
     }
     if (none) {
         if (leat_serve_etag_listed(none, o->etag))
             return 304;
-    } else if (parse_http_date(leat_exchange_header(c->x, "If-Modified-Since"), &since) && modified_s <= since) {
+    } else if (parse_http_date(leat_request_header(c->x, "If-Modified-Since"), &since) && modified_s <= since) {
         return 304;
     }
     return 0;
@@ -63,8 +63,8 @@ static unsigned check_conditions(const struct leat_serve_call *c, const struct l
 /* If-Range: the range counts only for that very object. */
 static const char *range_header(const struct leat_serve_call *c, const struct leat_serve_object *o)
 {
-    const char *range = leat_exchange_header(c->x, "Range");
-    const char *only = leat_exchange_header(c->x, "If-Range");
+    const char *range = leat_request_header(c->x, "Range");
+    const char *only = leat_request_header(c->x, "If-Range");
     int64_t since;
     if (!only || !range)
         return range;
@@ -86,7 +86,7 @@ static const char *overridden(const struct leat_serve_call *c, const char *heade
 static void add_kept_headers(struct leat_serve_call *c, struct leat_serve_object *o, bool whole)
 {
     bool typed = false;
-    const char *mode = leat_exchange_header(c->x, "x-amz-checksum-mode");
+    const char *mode = leat_request_header(c->x, "x-amz-checksum-mode");
     bool checksums = whole && mode && strcasecmp(mode, "ENABLED") == 0;
     for (char *line = o->headers.data; *line;) {
         char *end = strchr(line, '\n');
@@ -97,14 +97,14 @@ static void add_kept_headers(struct leat_serve_call *c, struct leat_serve_object
         bool checksum = strncasecmp(line, "x-amz-checksum-", 15) == 0;
         typed = typed || strcasecmp(line, "Content-Type") == 0;
         if (!overridden(c, line) && (!checksum || checksums))
-            leat_exchange_add_header(c->x, line, colon + 2);
+            leat_request_add_header(c->x, line, colon + 2);
         line = end + 1;
     }
     if (!typed && !overridden(c, "Content-Type"))
-        leat_exchange_add_header(c->x, "Content-Type", "binary/octet-stream");
+        leat_request_add_header(c->x, "Content-Type", "binary/octet-stream");
     for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++) {
         if (leat_serve_arg(c, overrides[i].argument))
-            leat_exchange_add_header(c->x, overrides[i].header, leat_serve_arg(c, overrides[i].argument));
+            leat_request_add_header(c->x, overrides[i].header, leat_serve_arg(c, overrides[i].argument));
     }
 }
 
@@ -114,9 +114,9 @@ static void add_headers(struct leat_serve_call *c, struct leat_serve_object *o, 
     char date[40];
     format_http_date(o->modified_ns, date);
     snprintf(text, sizeof text, "\"%s\"", o->etag);
-    leat_exchange_add_header(c->x, "ETag", text);
-    leat_exchange_add_header(c->x, "Last-Modified", date);
-    leat_exchange_add_header(c->x, "Accept-Ranges", "bytes");
+    leat_request_add_header(c->x, "ETag", text);
+    leat_request_add_header(c->x, "Last-Modified", date);
+    leat_request_add_header(c->x, "Accept-Ranges", "bytes");
     add_kept_headers(c, o, whole);
 }
 
@@ -141,7 +141,7 @@ static void reply_part(struct leat_serve_call *c, struct leat_serve_object *o, u
     snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)offset,
              (unsigned long long)(offset + n - 1), (unsigned long long)o->size);
     if (!leat_serve_suffers(c, LEAT_SERVE_FAULT_LOST_RANGE))
-        leat_exchange_add_header(c->x, "Content-Range", text);
+        leat_request_add_header(c->x, "Content-Range", text);
     leat_serve_reply_object(c, 206, o, offset, n);
 }
 
@@ -149,7 +149,7 @@ static void reply_outside(struct leat_serve_call *c, const struct leat_serve_obj
 {
     char text[60];
     snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)o->size);
-    leat_exchange_add_header(c->x, "Content-Range", text);
+    leat_request_add_header(c->x, "Content-Range", text);
     leat_serve_fail(c, LEAT_SERVE_INVALID_RANGE);
 }
 

@@ -33,14 +33,14 @@ static void keep_header(const char *name, const char *value, void *user)
 
 void leat_serve_kept_headers(struct leat_serve_call *c, struct leat_buf *out)
 {
-    leat_exchange_headers(c->x, keep_header, out);
+    leat_request_headers(c->x, keep_header, out);
 }
 
 static void reply_etag(struct leat_serve_call *c, const char *etag)
 {
     char text[LEAT_SERVE_ETAG + 2];
     snprintf(text, sizeof text, "\"%s\"", etag);
-    leat_exchange_add_header(c->x, "ETag", text);
+    leat_request_add_header(c->x, "ETag", text);
     leat_serve_reply(c, 200, "", "", 0);
 }
 
@@ -52,9 +52,9 @@ void leat_serve_put_object(struct leat_serve_call *c)
     struct leat_error err;
     enum leat_serve_code why;
     const char *checksum;
-    const char *none = leat_exchange_header(c->x, "If-None-Match");
+    const char *none = leat_request_header(c->x, "If-None-Match");
     struct leat_serve_condition condition = {.absent = none && strcmp(none, "*") == 0,
-                                             .match = leat_exchange_header(c->x, "If-Match")};
+                                             .match = leat_request_header(c->x, "If-Match")};
     if (none && !condition.absent) {
         leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "If-None-Match of a PUT can only be *.");
         return;

@@ -69,11 +69,11 @@ static void before_reply(struct leat_serve_call *c, unsigned status, uint64_t by
 {
     struct leat_serve *s = c->serve;
     if (!c->delayed && s->options.latency_ns)
-        leat_exchange_wait(c->x, c->start_ns + s->options.latency_ns);
+        leat_request_wait(c->x, c->start_ns + s->options.latency_ns);
     c->delayed = true;
     if (!c->op || c->logged)
         return;
-    bool head = strcmp(leat_exchange_method(c->x), "HEAD") == 0;
+    bool head = strcmp(leat_request_method(c->x), "HEAD") == 0;
     struct leat_serve_record record = {
         .time_ns = wall_ns(),
         .took_ns = leat_now_ns() - c->start_ns,
@@ -85,7 +85,7 @@ static void before_reply(struct leat_serve_call *c, unsigned status, uint64_t by
         .received = c->received,
         .bucket = c->bucket_name,
         .key = c->key,
-        .range = leat_exchange_header(c->x, "Range"),
+        .range = leat_request_header(c->x, "Range"),
     };
     leat_serve_stats_count(s->stats, &record);
     c->logged = record.number;
@@ -95,8 +95,8 @@ static void add_common_headers(struct leat_serve_call *c)
 {
     char id[20];
     snprintf(id, sizeof id, "%016llX", (unsigned long long)c->number);
-    leat_exchange_add_header(c->x, "Server", "leat");
-    leat_exchange_add_header(c->x, "x-amz-request-id", id);
+    leat_request_add_header(c->x, "Server", "leat");
+    leat_request_add_header(c->x, "x-amz-request-id", id);
 }
 
 struct body {
@@ -113,9 +113,9 @@ struct body {
 static ssize_t break_off(struct body *b)
 {
     if (b->fault == LEAT_SERVE_FAULT_STALL)
-        leat_exchange_wait_client(b->call->x, LEAT_NEVER);
+        leat_request_wait_client(b->call->x, LEAT_NEVER);
     else if (b->fault == LEAT_SERVE_FAULT_RESET)
-        leat_exchange_drop(b->call->x, true);
+        leat_request_drop(b->call->x, true);
     return -1;
 }
 
@@ -126,7 +126,7 @@ static ssize_t read_body(void *state, uint64_t at, char *out, size_t max)
     if (at >= b->break_at) {
         if (b->fault != LEAT_SERVE_FAULT_SLOW)
             return break_off(b);
-        if (!leat_exchange_wait_client(b->call->x, leat_after(LEAT_S)))
+        if (!leat_request_wait_client(b->call->x, leat_after(LEAT_S)))
             return -1;
         max = 1;
     } else if (max > b->break_at - at) {
@@ -144,7 +144,7 @@ static ssize_t read_body(void *state, uint64_t at, char *out, size_t max)
     uint64_t mine = leat_serve_pace_take(&b->connection, (size_t)n);
     uint64_t all = leat_serve_pace_take(&s->down, (size_t)n);
     uint64_t until = mine > all ? mine : all;
-    if (leat_left(until) && !leat_exchange_wait(b->call->x, until))
+    if (leat_left(until) && !leat_request_wait(b->call->x, until))
         return -1;
     return n;
 }
@@ -168,7 +168,7 @@ static void plan_fault(struct leat_serve_call *c, struct body *b, uint64_t n)
                                                           LEAT_SERVE_FAULT_STALL, LEAT_SERVE_FAULT_SLOW};
     uint64_t seed = c->serve->options.seed;
     b->break_at = b->wrong_bit = UINT64_MAX;
-    if (n == 0 || strcmp(leat_exchange_method(c->x), "HEAD") == 0)
+    if (n == 0 || strcmp(leat_request_method(c->x), "HEAD") == 0)
         return;
     for (size_t i = 0; i < sizeof breaking / sizeof *breaking; i++) {
         if (leat_serve_suffers(c, breaking[i])) {
@@ -195,7 +195,7 @@ static void reply_stream(struct leat_serve_call *c, unsigned status, const struc
         if (plan->fd >= 0)
             close(plan->fd);
         free(plan->data);
-        leat_exchange_drop(c->x, false);
+        leat_request_drop(c->x, false);
         return;
     }
     *b = *plan;
@@ -203,22 +203,22 @@ static void reply_stream(struct leat_serve_call *c, unsigned status, const struc
     leat_serve_pace_init(&b->connection, o->connection_bandwidth);
     size_t slice = leat_serve_pace_slice(o->bandwidth, o->connection_bandwidth);
     struct leat_server_stream stream = {read_body, free_body, b, n < slice ? (size_t)n : slice};
-    leat_exchange_reply_stream(c->x, status, n, &stream);
+    leat_request_reply_stream(c->x, status, n, &stream);
 }
 
 void leat_serve_reply(struct leat_serve_call *c, unsigned status, const char *type, const void *body, size_t n)
 {
     struct body b = {.fd = -1};
-    if (leat_exchange_replied(c->x))
+    if (leat_request_replied(c->x))
         return;
     add_common_headers(c);
     if (n)
-        leat_exchange_add_header(c->x, "Content-Type", type);
+        leat_request_add_header(c->x, "Content-Type", type);
     plan_fault(c, &b, n);
     before_reply(c, status, n);
     b.data = must_stream(c->serve, &b) && n ? malloc(n) : NULL;
     if (!b.data) {
-        leat_exchange_reply(c->x, status, body, n);
+        leat_request_reply(c->x, status, body, n);
         return;
     }
     memcpy(b.data, body, n);
@@ -245,7 +245,7 @@ void leat_serve_reply_object(struct leat_serve_call *c, unsigned status, struct 
     if (must_stream(c->serve, &b))
         reply_stream(c, status, &b, n);
     else
-        leat_exchange_reply_file(c->x, status, b.fd, offset, n);
+        leat_request_reply_file(c->x, status, b.fd, offset, n);
 }
 
 static void fail_with(struct leat_serve_call *c, enum leat_serve_code code, unsigned status, const char *message)
@@ -264,7 +264,7 @@ static void fail_with(struct leat_serve_call *c, enum leat_serve_code code, unsi
         leat_serve_xml_string(&xml, "Region", c->serve->options.region);
     leat_buf_printf(&xml, "<RequestId>%016llX</RequestId></Error>\n", (unsigned long long)c->number);
     if (xml.failed) {
-        leat_exchange_drop(c->x, false);
+        leat_request_drop(c->x, false);
         leat_buf_free(&xml);
         return;
     }

@@ -15,9 +15,9 @@
 
 static const struct leat_serve_op unknown_op = {.name = "Unknown", .method = "other"};
 
-static bool is_control(const struct leat_exchange *x)
+static bool is_control(const struct leat_request *x)
 {
-    return strncmp(leat_serve_target_path(leat_exchange_path(x)), CONTROL, strlen(CONTROL)) == 0;
+    return strncmp(leat_serve_target_path(leat_request_path(x)), CONTROL, strlen(CONTROL)) == 0;
 }
 
 static void draw_fault(struct leat_serve_call *c)
@@ -85,7 +85,7 @@ static bool open_body(struct leat_serve_call *c)
         return false;
     }
     struct expectations e = {.digest = c->digest, .ok = true};
-    leat_exchange_headers(c->x, expect_header, &e);
+    leat_request_headers(c->x, expect_header, &e);
     if (!e.ok) {
         leat_serve_fail(c, e.why);
         return false;
@@ -97,23 +97,23 @@ static bool open_body(struct leat_serve_call *c)
     return true;
 }
 
-static void on_start(struct leat_exchange *x, void *user)
+static void on_start(struct leat_request *x, void *user)
 {
     struct leat_serve *s = user;
     enum leat_serve_code why;
     struct leat_serve_call *c = calloc(1, sizeof *c);
     if (!c) {
-        leat_exchange_drop(x, false);
+        leat_request_drop(x, false);
         return;
     }
-    leat_exchange_set_state(x, c);
+    leat_request_set_state(x, c);
     c->serve = s;
     c->x = x;
     c->start_ns = leat_now_ns();
     c->writer.fd = -1;
     leat_buf_init(&c->body, MEMORY_MAX);
-    const char *path = leat_serve_target_path(leat_exchange_path(x));
-    bool parsed = leat_serve_target_parse(c, leat_exchange_header(x, "Host"), path, leat_exchange_query(x), &why);
+    const char *path = leat_serve_target_path(leat_request_path(x));
+    bool parsed = leat_serve_target_parse(c, leat_request_header(x, "Host"), path, leat_request_query(x), &why);
     if (is_control(x)) {
         c->delayed = true; /* outside what is simulated */
         return;
@@ -125,7 +125,7 @@ static void on_start(struct leat_exchange *x, void *user)
         return;
     }
     draw_fault(c);
-    const struct leat_serve_op *op = leat_serve_route(c, leat_exchange_method(x), &why);
+    const struct leat_serve_op *op = leat_serve_route(c, leat_request_method(x), &why);
     if (op)
         c->op = op;
     if (suffer(c))
@@ -138,16 +138,16 @@ static void on_start(struct leat_exchange *x, void *user)
         open_body(c);
 }
 
-static void on_body(struct leat_exchange *x, const void *data, size_t n, void *user)
+static void on_body(struct leat_request *x, const void *data, size_t n, void *user)
 {
     struct leat_serve *s = user;
-    struct leat_serve_call *c = leat_exchange_state(x);
+    struct leat_serve_call *c = leat_request_state(x);
     struct leat_error err;
     c->received += n;
     if (s->options.bandwidth || s->options.connection_bandwidth) {
         uint64_t mine = leat_serve_pace_take(&c->connection_up, n);
         uint64_t all = leat_serve_pace_take(&s->up, n);
-        leat_exchange_wait(x, mine > all ? mine : all);
+        leat_request_wait(x, mine > all ? mine : all);
     }
     if (!c->digest)
         return; /* a call that takes no body */
@@ -160,9 +160,9 @@ static void on_body(struct leat_exchange *x, const void *data, size_t n, void *u
     }
 }
 
-static void on_finish(struct leat_exchange *x, void *user)
+static void on_finish(struct leat_request *x, void *user)
 {
-    struct leat_serve_call *c = leat_exchange_state(x);
+    struct leat_serve_call *c = leat_request_state(x);
     (void)user;
     if (is_control(x))
         leat_serve_control(c);
@@ -170,14 +170,14 @@ static void on_finish(struct leat_exchange *x, void *user)
         c->op->run(c);
 }
 
-static void on_end(struct leat_exchange *x, bool whole, void *user)
+static void on_end(struct leat_request *x, bool whole, void *user)
 {
     struct leat_serve *s = user;
-    struct leat_serve_call *c = leat_exchange_state(x);
+    struct leat_serve_call *c = leat_request_state(x);
     if (!c)
         return;
-    uint64_t sent = leat_exchange_sent(x);
-    uint64_t planned = leat_exchange_planned(x);
+    uint64_t sent = leat_request_sent(x);
+    uint64_t planned = leat_request_planned(x);
     if (c->logged)
         leat_serve_stats_end(s->stats, c->logged, whole || sent > planned ? 0 : planned - sent,
                              leat_now_ns() - c->start_ns);

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef leat_fail
+#undef leat_fail_errno
+
 static const char *const names[LEAT_STATUS_COUNT] = {
     [LEAT_OK] = "ok",
     [LEAT_INVALID] = "invalid",

@@ -18,6 +18,12 @@ leat_status leat_fail_errno(struct leat_error *err, int os_error, const char *fo
 leat_status leat_fail_context(struct leat_error *err, leat_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+#ifdef __clang_analyzer__
+/* A failure is never LEAT_OK. Without being told so the analyzer follows paths that cannot be. */
+#define leat_fail(err, status, ...)         (leat_fail(err, status, __VA_ARGS__), status)
+#define leat_fail_errno(err, os_error, ...) (leat_fail_errno(err, os_error, __VA_ARGS__), LEAT_IO)
+#endif
+
 leat_status leat_status_from_errno(int os_error);
 
 /* Makes a text safe for one line of a terminal: control characters become spaces (bytes of a key or an answer must

@@ -204,11 +204,8 @@ leat_status leat_parse_rate(const char *text, const char *what, uint64_t *out, s
     if (!unit)
         return no_number(text, what, example, err);
     if (ends_with(unit, n, "bps") && unit[n - 3] == 'b') { /* "Mbps" are bits, "MBps" bytes */
-        char bits[8] = "";
-        if (n - 3 < sizeof bits - 3) {
-            memcpy(bits, unit, n - 3);
-            memcpy(bits + n - 3, "bit", 3);
-        }
+        char bits[16];
+        snprintf(bits, sizeof bits, "%.*sbit", (int)(n < 13 ? n - 3 : 10), unit);
         return finish(text, what, example, number, find_unit(bit_units, bits, strlen(bits)), 8, out, err);
     }
     if (ends_with(unit, n, "/s") || ends_with(unit, n, "ps"))

@@ -81,11 +81,12 @@ uint64_t leat_rng_u64(struct leat_rng *r)
 
 uint64_t leat_rng_below(struct leat_rng *r, uint64_t n)
 {
-    /* The high half of u·n, rejecting the few low halves that would make some results likelier. */
-    uint64_t reject = (0 - n) % n;
+    /* The high half of u·n, rejecting the 2^64 mod n low halves that would make some results likelier. That number
+     * is below n, so the division for it is rarely needed. */
     for (;;) {
         unsigned __int128 product = (unsigned __int128)leat_rng_u64(r) * n;
-        if ((uint64_t)product >= reject)
+        uint64_t low = (uint64_t)product;
+        if (low >= n || low >= (0 - n) % n)
             return (uint64_t)(product >> 64);
     }
 }
@@ -117,7 +118,9 @@ void leat_shuffle_u64(uint64_t key, uint64_t stream, uint64_t *v, size_t n)
     }
 }
 
-/* Feistel network over the smallest even split of bits that holds n, walked until it lands below n. */
+/* Up to LEAT_PERMUTATION_SMALL elements: a shuffled table. More: a Feistel network over the smallest number of bits
+ * that holds n, walked until it lands below n. (Over few bits such a network is measurably far from a random
+ * permutation: with n = 6 and eight rounds some orders come up twice as often as others.) */
 
 #define ROUNDS 8
 
@@ -134,6 +137,17 @@ static uint64_t feistel_mix(uint64_t x)
 struct leat_permutation leat_permutation(uint64_t key, uint64_t n)
 {
     struct leat_permutation p = {.n = n};
+    if (n <= LEAT_PERMUTATION_SMALL) {
+        uint32_t v[LEAT_PERMUTATION_SMALL];
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = i;
+        leat_shuffle_u32(key, n, v, (size_t)n);
+        for (uint32_t i = 0; i < n; i++) {
+            p.table[i] = (uint8_t)v[i];
+            p.inverse[v[i]] = (uint8_t)i;
+        }
+        return p;
+    }
     uint32_t bits = 2;
     while (bits < 64 && n > (uint64_t)1 << bits)
         bits++;
@@ -151,6 +165,8 @@ static uint64_t low_bits(uint64_t x, uint32_t bits)
 
 uint64_t leat_permute(const struct leat_permutation *p, uint64_t i)
 {
+    if (p->n <= LEAT_PERMUTATION_SMALL)
+        return p->table[i];
     do {
         uint64_t left = i >> p->bits[1];
         uint64_t right = low_bits(i, p->bits[1]);
@@ -165,6 +181,8 @@ uint64_t leat_permute(const struct leat_permutation *p, uint64_t i)
 
 uint64_t leat_unpermute(const struct leat_permutation *p, uint64_t i)
 {
+    if (p->n <= LEAT_PERMUTATION_SMALL)
+        return p->inverse[i];
     do {
         uint64_t left = i >> p->bits[1];
         uint64_t right = low_bits(i, p->bits[1]);

@@ -38,12 +38,16 @@ double leat_rng_unit(struct leat_rng *r);                /* multiple of 2^-53 in
 void leat_shuffle_u32(uint64_t key, uint64_t stream, uint32_t *v, size_t n);
 void leat_shuffle_u64(uint64_t key, uint64_t stream, uint64_t *v, size_t n);
 
-/* A permutation of 0 … n-1 that needs no memory: element i of it, and back.
- * Good for sampling large ranges; for fewer than a few hundred elements prefer a shuffle. */
+/* A permutation of 0 … n-1 that needs no memory of its own size: element i of it, and back. For ranges too large to
+ * be shuffled; docs/random.md says how good it is. */
+#define LEAT_PERMUTATION_SMALL 256
+
 struct leat_permutation {
     uint64_t n;
     uint64_t keys[8];
     uint32_t bits[2]; /* of the left and right half */
+    uint8_t table[LEAT_PERMUTATION_SMALL];
+    uint8_t inverse[LEAT_PERMUTATION_SMALL];
 };
 
 struct leat_permutation leat_permutation(uint64_t key, uint64_t n);

@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,12 +9,17 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/parse.h"
 
 leat_status leat_thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg, struct leat_error *err)
 {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    /* A fault is the thread's own: blocked, it would kill the process past every handler and sanitizer. */
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int rc = pthread_create(out, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -44,19 +50,57 @@ bool leat_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadl
     return pthread_cond_timedwait(cond, mutex, &t) != ETIMEDOUT;
 }
 
-/* cgroup v2's "quota period" in microseconds, of the group this process sees as its root. */
+/* The first line of a small file that begins so, without its line break; false when there is none. */
+static bool read_line(const char *path, const char *start, char *out, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    bool got = false;
+    if (!f)
+        return false;
+    while (!got && fgets(out, (int)size, f))
+        got = strncmp(out, start, strlen(start)) == 0;
+    fclose(f);
+    if (got)
+        out[strcspn(out, "\n")] = '\0';
+    return got;
+}
+
+unsigned leat_cpu_quota(const char *cpu_max)
+{
+    char quota[32];
+    size_t n = strcspn(cpu_max, " ");
+    uint64_t q;
+    uint64_t period;
+    if (!cpu_max[n] || n >= sizeof quota)
+        return 0;
+    memcpy(quota, cpu_max, n);
+    quota[n] = '\0';
+    if (leat_parse_u64(quota, "quota", &q, NULL) != LEAT_OK ||
+        leat_parse_u64(cpu_max + n, "period", &period, NULL) != LEAT_OK || !q || !period)
+        return 0;
+    uint64_t cpus = q / period + (q % period != 0);
+    return cpus < UINT_MAX ? (unsigned)cpus : UINT_MAX;
+}
+
+/* The smallest quota of cgroup v2 on the way from this process's group up to the root that it can see. In a container
+ * its own group usually is that root; under systemd or Slurm it is some levels below. 0: none. */
 static unsigned cgroup_cpus(void)
 {
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-    unsigned long long quota;
-    unsigned long long period;
-    unsigned n = 0;
-    if (!f)
-        return 0;
-    if (fscanf(f, "%llu %llu", &quota, &period) == 2 && period)
-        n = (unsigned)((quota + period - 1) / period);
-    fclose(f);
-    return n;
+    char group[2048];
+    char path[2200];
+    char line[64];
+    unsigned least = 0;
+    if (!read_line("/proc/self/cgroup", "0::/", group, sizeof group))
+        return 0; /* version 1, which is on its way out, has its quotas elsewhere */
+    for (size_t n = strlen(group); n >= 3; n--) {
+        if (group[n] && group[n] != '/')
+            continue;
+        snprintf(path, sizeof path, "/sys/fs/cgroup%.*s/cpu.max", (int)(n - 3), group + 3);
+        unsigned cpus = read_line(path, "", line, sizeof line) ? leat_cpu_quota(line) : 0;
+        if (cpus && (!least || cpus < least))
+            least = cpus;
+    }
+    return least;
 }
 
 unsigned leat_cpu_count(void)

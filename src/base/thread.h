@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* Starts a joinable thread with every signal blocked, so that signals reach the main thread only.
+/* Starts a joinable thread with signals blocked, so that they reach the main thread only (faults excepted).
  * The name is shown by ps and gdb; 15 bytes of it count. */
 leat_status leat_thread_start(pthread_t *out, const char *name, void *(*run)(void *), void *arg,
                               struct leat_error *err);
@@ -18,6 +18,9 @@ void leat_cond_init(pthread_cond_t *cond);
 
 /* Waits until signalled or until the deadline (LEAT_NEVER: no deadline); false when the deadline passed. */
 bool leat_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns);
+
+/* CPUs that a line of cgroup v2's cpu.max ("QUOTA PERIOD" or "max PERIOD") allows, rounded up; 0: no limit. */
+unsigned leat_cpu_quota(const char *cpu_max);
 
 unsigned leat_cpu_count(void); /* this process may use: affinity and cgroup quota considered; at least 1 */
 

@@ -69,8 +69,8 @@ struct leat_cli_store {
             "give up a request that makes no progress for so long"                                                     \
     }
 
-/* Opens the store that `url` is in, with Ctrl-C wired up, and splits off the key (the caller frees it). */
-leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *url, struct leat_store **store,
+/* Opens the store that the URL `text` is in, with Ctrl-C wired up, and splits off the key (the caller frees it). */
+leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,
                                 char **key, struct leat_error *err);
 
 /* Where `key` names a folder ("train" although there is "train/…"), puts the '/' behind it, in place. */

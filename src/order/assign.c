@@ -86,9 +86,9 @@ struct load {
 static void assign_ranks(const struct costly *units, uint32_t n, struct load *loads, uint32_t ranks, uint32_t *rank_of)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct load *best = NULL;
+        struct load *best = loads;
         for (struct load *l = loads; l < loads + ranks; l++) {
-            if (l->left && (!best || l->cost < best->cost || (l->cost == best->cost && l->left > best->left)))
+            if (l->left && (!best->left || l->cost < best->cost || (l->cost == best->cost && l->left > best->left)))
                 best = l;
         }
         best->left--; /* there is one: the node took no more than its ranks' quotas */

@@ -78,6 +78,7 @@ static uint64_t key_for(const struct leat_order_spec *spec, const char *purpose)
 static leat_status make_tables(const struct leat_order_spec *spec, struct leat_order *o, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
+    o->places = 0;
     if (spec->shuffle) {
         o->strata_key = key_for(spec, "order 1 strata");
         o->jitter_key = key_for(spec, "order 1 jitter");

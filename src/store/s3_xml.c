@@ -173,7 +173,7 @@ static size_t add_string(struct leat_s3_page *page, const char *text, bool decod
         return page->strings.failed ? SIZE_MAX : at;
     }
     for (const char *p = text; *p; p++) {
-        char c = *p == '+' ? ' ' : *p;
+        char c = (char)(*p == '+' ? ' ' : *p);
         if (c == '%') {
             int hi = hex_value(p[1]);
             int lo = hi < 0 ? -1 : hex_value(p[2]);

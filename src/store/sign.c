@@ -153,7 +153,7 @@ static void add_header(struct items *s, const char *name, const char *value)
     it->at = s->n++;
     it->name = s->text.len;
     for (const char *p = name; *p; p++)
-        leat_buf_char(&s->text, *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p);
+        leat_buf_char(&s->text, (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p));
     it->value = s->text.len;
     it->name_n = it->value - it->name;
     add_header_value(&s->text, value);

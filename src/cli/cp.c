@@ -126,12 +126,12 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
 {
     bool folder = false;
     size_t n = strlen(e->to_key);
-    leat_status rc = leat_cli_is_folder(e->to, e->to_key, &folder, err);
-    if (rc == LEAT_NOT_FOUND) /* a bucket that is not there: the copy says it better */
-        rc = LEAT_OK;
+    leat_status rc = LEAT_OK;
+    if (leat_store_scheme(e->to) == LEAT_SCHEME_FILE) /* in a bucket only a '/' at the end makes a folder */
+        rc = leat_cli_is_folder(e->to, e->to_key, &folder, err);
     if (rc != LEAT_OK)
         return rc;
-    bool into = n == 0 || e->to_key[n - 1] == '/' || (folder && leat_store_scheme(e->to) == LEAT_SCHEME_FILE);
+    bool into = folder || n == 0 || e->to_key[n - 1] == '/';
     if (into) {
         char *longer = join(e->to_key, last_name(e->from_key));
         if (!longer)

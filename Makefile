@@ -33,7 +33,7 @@ tsan: build-tsan venv deps-test ## the suite with ThreadSanitizer
 cov: deps-cov build-cov venv deps-test ## the suite with coverage; report in build/cov/coverage
 	tools/coverage
 
-fuzz: deps-fuzz build-fuzz ## every fuzz target for FUZZ_SECONDS=60; TARGETS="url ini" for some of them
+fuzz: deps-fuzz build-fuzz ## every fuzz target for FUZZ_SECONDS=60; TARGETS="url ini" for some, KEEP=1 to keep finds
 	tools/fuzz $(FUZZ_SECONDS) $(TARGETS)
 
 test-s3: build-release venv deps-test deps-s3 ## against a real radosgw, started and torn down again

@@ -20,6 +20,7 @@ struct unit {
 #define GIB 0x40000000ULL
 #define TIB 0x10000000000ULL
 #define PIB 0x4000000000000ULL
+#define EIB 0x1000000000000000ULL
 
 static const struct unit size_units[] = {
     {"", 1},
@@ -29,16 +30,19 @@ static const struct unit size_units[] = {
     {"gb", 1000000000},
     {"tb", 1000000000000},
     {"pb", 1000000000000000},
+    {"eb", 1000000000000000000},
     {"k", KIB},
     {"m", MIB},
     {"g", GIB},
     {"t", TIB},
     {"p", PIB},
+    {"e", EIB},
     {"kib", KIB},
     {"mib", MIB},
     {"gib", GIB},
     {"tib", TIB},
     {"pib", PIB},
+    {"eib", EIB},
     {0},
 };
 
@@ -98,13 +102,13 @@ static bool scan_number(const char **text, struct number *out)
 /* digits · factor / (10^scale · divisor), rounded; exact, since all of it fits 128 bits. */
 static bool apply_unit(struct number n, uint64_t factor, uint64_t divisor, uint64_t *out)
 {
-    unsigned __int128 v = (unsigned __int128)n.digits * factor; /* below 2^64 · 2^50 */
+    unsigned __int128 v = (unsigned __int128)n.digits * factor; /* below 2^64 · 2^60 */
     unsigned __int128 d = divisor;
     if (n.scale < 0)
         return false;
     for (int i = 0; i < n.scale; i++) {
-        if (d > v * 2) {
-            v = 0; /* rounds to nothing whatever the other digits */
+        if (d > v) {
+            v = 0; /* less than a tenth */
             break;
         }
         d *= 10;

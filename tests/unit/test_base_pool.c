@@ -1,0 +1,84 @@
+#include "base/pool.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+struct job {
+    struct leat_task task; /* first: run() casts back */
+    struct leat_pool *pool;
+    atomic_int *done;
+    int *order;
+    int number;
+    int again; /* times it adds itself once more */
+};
+
+static void run(struct leat_task *task)
+{
+    struct job *job = (struct job *)task;
+    int place = atomic_fetch_add(job->done, 1);
+    if (job->order)
+        job->order[place] = job->number;
+    if (job->again-- > 0)
+        leat_pool_add(job->pool, task);
+}
+
+static void one_thread_runs_tasks_in_the_order_they_were_added(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    struct leat_error err;
+    struct leat_pool *pool;
+    static struct job jobs[N];
+    static int order[N];
+    atomic_int done = 0;
+    assert_ok(leat_pool_open("pool", 1, &pool, &err), err);
+    for (int i = 0; i < N; i++) {
+        jobs[i] = (struct job){.task.run = run, .done = &done, .order = order, .number = i};
+        leat_pool_add(pool, &jobs[i].task);
+    }
+    leat_pool_close(pool);
+    assert_int_equal(done, N);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(order[i], i);
+}
+
+static void closing_runs_what_was_added_and_what_that_adds(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    struct leat_error err;
+    struct leat_pool *pool;
+    static struct job jobs[N];
+    atomic_int done = 0;
+    assert_ok(leat_pool_open("pool", 4, &pool, &err), err);
+    for (int i = 0; i < N; i++) {
+        jobs[i] = (struct job){.task.run = run, .pool = pool, .done = &done, .again = 3};
+        leat_pool_add(pool, &jobs[i].task);
+    }
+    leat_pool_close(pool);
+    assert_int_equal(done, 4 * N);
+}
+
+static void an_idle_pool_closes_at_once(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_pool *pool;
+    for (unsigned threads = 1; threads < 5; threads++) {
+        assert_ok(leat_pool_open("pool", threads, &pool, &err), err);
+        leat_pool_close(pool);
+    }
+    leat_pool_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_thread_runs_tasks_in_the_order_they_were_added),
+        cmocka_unit_test(closing_runs_what_was_added_and_what_that_adds),
+        cmocka_unit_test(an_idle_pool_closes_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -426,19 +426,29 @@ fail:
     return rc;
 }
 
+/* Columns that UTF-8 takes on a terminal, near enough: characters. */
+static size_t columns(const char *text, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
 /* Prints the words of a text between two columns; the cursor is at column `at`. An empty line stays one. */
 static void wrap(FILE *out, const char *text, size_t indent, size_t at, size_t width)
 {
     bool first = true; /* on its line: needs no space before it */
     while (*text) {
         size_t n = strcspn(text, " \n");
-        if (n && !first && at + 1 + n > width) {
+        size_t wide = columns(text, n);
+        if (n && !first && at + 1 + wide > width) {
             fprintf(out, "\n%*s", (int)indent, "");
             at = indent;
             first = true;
         }
         if (n) {
-            at += n + !first;
+            at += wide + !first;
             fprintf(out, "%s%.*s", first ? "" : " ", (int)n, text);
             first = false;
         }
@@ -495,8 +505,9 @@ void leat_command_help(const struct leat_command *command, FILE *out)
     for (const struct leat_option *o = command->options; o && o->name; o++) {
         option_words(o, words, sizeof words);
         option_text(o, text, sizeof text);
-        if (strlen(words) <= HELP_INDENT - 4)
-            fprintf(out, "  %-*s", HELP_INDENT - 2, words);
+        size_t wide = columns(words, strlen(words));
+        if (wide <= HELP_INDENT - 4)
+            fprintf(out, "  %s%*s", words, (int)(HELP_INDENT - 2 - wide), "");
         else
             fprintf(out, "  %s\n%*s", words, HELP_INDENT, "");
         wrap(out, text, HELP_INDENT, HELP_INDENT, HELP_WIDTH);

@@ -372,6 +372,7 @@ static void long_option_names_get_a_line_of_their_own(void **state)
     static const struct leat_option long_options[] = {
         {"a-name-of-20-letters", 0, LEAT_OPTION_FLAG, 0, NULL, NULL, NULL, "fits"},
         {"a-name-of-21-letters-", 0, LEAT_OPTION_FLAG, 0, NULL, NULL, NULL, "does not fit"},
+        {"list", 0, LEAT_OPTION_STRING, 0, "ONE,TWO,THREE,…", NULL, NULL, "counts characters"},
         {0},
     };
     struct leat_command c = command;
@@ -384,6 +385,7 @@ static void long_option_names_get_a_line_of_their_own(void **state)
     fclose(out);
     assert_non_null(strstr(text, "\n      --a-name-of-20-letters  fits\n"));
     assert_non_null(strstr(text, "\n      --a-name-of-21-letters-\n                              does not fit\n"));
+    assert_non_null(strstr(text, "\n      --list ONE,TWO,THREE,…  counts characters\n"));
     free(text);
 }
 

@@ -1,0 +1,96 @@
+"""What `make install` and `pip install .` put where, and that it works there."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = (ROOT / "VERSION").read_text().strip()
+
+pytestmark = pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="the release build is what is installed")
+
+PROGRAM = """
+#include <leat/leat.h>
+#include <stdio.h>
+int main(void) { return printf("%s %s", leat_version(), leat_status_name(LEAT_BUSY)) < 0; }
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The folder that `make install` filled, as if it were /."""
+    if not (ROOT / "build" / "release" / "build.ninja").exists():
+        pytest.skip("there is no build/release")
+    root = tmp_path_factory.mktemp("installed")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    command = ["make", "--no-print-directory", "install", f"DESTDIR={root}"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return root
+
+
+def test_library_headers_command_and_manual_pages_are_installed(installed):
+    files = {str(p.relative_to(installed / "usr/local")) for p in installed.rglob("*") if not p.is_dir()}
+    names = {Path(f).name for f in files}
+    assert {"libleat.so", "libleat.so.0", f"libleat.so.{VERSION}", "leat.pc"} <= names
+    assert {"include/leat/leat.h", "include/leat/error.h", "bin/leat"} <= files
+    assert {"share/man/man1/leat.1", "share/man/man1/leat-help.1"} <= files
+    assert not any("python" in f or f.endswith(".a") for f in files)
+    public = {f"include/leat/{p.name}" for p in (ROOT / "include" / "leat").glob("*.h")}
+    assert {f for f in files if f.startswith("include/")} == public
+
+
+def test_a_program_builds_with_pkg_config_and_runs(installed, tmp_path):
+    library = next(installed.rglob("libleat.so")).parent
+    env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(installed)}
+
+    def pkg_config(*args):
+        return subprocess.run(["pkg-config", *args, "leat"], env=env, check=True, capture_output=True, text=True).stdout
+
+    assert pkg_config("--modversion").strip() == VERSION
+    (tmp_path / "x.c").write_text(PROGRAM)
+    flags = pkg_config("--cflags", "--libs").split()
+    subprocess.run(["gcc", "-Wall", "-Werror", tmp_path / "x.c", *flags, "-o", tmp_path / "x"], check=True)
+    needed = subprocess.run(["readelf", "-d", tmp_path / "x"], check=True, capture_output=True, text=True).stdout
+    assert "[libleat.so.0]" in needed
+    done = subprocess.run(
+        [tmp_path / "x"], env={"LD_LIBRARY_PATH": str(library)}, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"{VERSION} busy"
+
+
+def test_the_installed_command_runs(installed):
+    done = subprocess.run([installed / "usr/local/bin/leat", "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout == f"leat {VERSION}\n"
+
+
+def test_the_wheel_has_the_package_and_the_command_of_the_same_version(tmp_path):
+    bin_folder = Path(sys.executable).parent
+    env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    options = ["--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", str(tmp_path)]
+    done = subprocess.run([*pip, "wheel", *options, str(ROOT)], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.startswith(f"leat-{VERSION}-cp")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "leat/__init__.py" in names
+    assert any(name.startswith("leat/_core.") for name in names)
+    assert f"leat-{VERSION}.data/scripts/leat" in names
+    assert not any(name.endswith((".h", ".1", ".pc", ".a")) for name in names)
+    target = tmp_path / "target"
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--target", str(target), str(wheel)], check=True)
+    code = "import leat; print(leat.__version__, leat.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(target)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == f"{VERSION} {target}/leat/__init__.py\n", done.stderr

@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "base/hash.h"
-#include "serve/digest.h"
 #include "serve/ops.h"
 
 /* What S3 keeps with an object and sends with it again. */
@@ -46,11 +45,9 @@ static void reply_etag(struct leat_serve_call *c, const char *etag)
 
 void leat_serve_put_object(struct leat_serve_call *c)
 {
-    unsigned char md5[LEAT_SERVE_MD5];
     char etag[LEAT_SERVE_ETAG];
     struct leat_buf headers;
     struct leat_error err;
-    enum leat_serve_code why;
     const char *checksum;
     const char *none = leat_request_header(c->x, "If-None-Match");
     struct leat_serve_condition condition = {.absent = none && strcmp(none, "*") == 0,
@@ -59,16 +56,12 @@ void leat_serve_put_object(struct leat_serve_call *c)
         leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "If-None-Match of a PUT can only be *.");
         return;
     }
-    if (!leat_serve_digest_finish(c->digest, md5, &why)) {
-        leat_serve_fail(c, why);
-        return;
-    }
     leat_buf_init(&headers, 3072);
     leat_serve_kept_headers(c, &headers);
     const char *header = leat_serve_digest_header(c->digest, &checksum);
     if (header)
         leat_buf_printf(&headers, "%s: %s\n", header, checksum);
-    leat_hex(md5, sizeof md5, etag);
+    leat_hex(c->md5, sizeof c->md5, etag);
     if (headers.failed)
         leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The headers to keep with the object are larger than 3 KiB.");
     else if (leat_serve_writer_commit(&c->writer, c->key, &condition, headers.data, etag, &err) != LEAT_OK)

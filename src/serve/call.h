@@ -13,7 +13,8 @@
 #include "serve/serve.h"
 #include "serve/stats.h"
 
-#define LEAT_SERVE_ARGS_MAX 64
+#define LEAT_SERVE_ARGS_MAX    64
+#define LEAT_SERVE_HEADERS_MAX 3072 /* bytes of what is kept with an object */
 
 struct leat_serve {
     struct leat_serve_options options; /* strings owned */

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "net/server.h"
+#include "serve/digest.h"
 #include "serve/error.h"
 #include "serve/fault.h"
 #include "serve/object.h"
@@ -12,7 +13,8 @@
 #include "serve/serve.h"
 #include "serve/stats.h"
 
-#define LEAT_SERVE_ARGS_MAX 64
+#define LEAT_SERVE_ARGS_MAX    64
+#define LEAT_SERVE_HEADERS_MAX 3072 /* bytes of what is kept with an object */
 
 struct leat_serve {
     struct leat_serve_options options; /* strings owned */
@@ -71,7 +73,9 @@ struct leat_serve_call {
     uint64_t received; /* off the wire */
     struct leat_buf body;
     struct leat_serve_writer writer;
-    struct leat_serve_digest *digest; /* what of it is computed and compared; NULL: nothing */
+    struct leat_serve_digest *digest;   /* what of it is computed and compared */
+    struct leat_serve_chunked *chunked; /* NULL: it comes as it is */
+    unsigned char md5[LEAT_SERVE_MD5];  /* once it is in */
     struct leat_serve_pace connection_up;
 };
 
@@ -82,6 +86,8 @@ void leat_serve_fail(struct leat_serve_call *c, enum leat_serve_code code);
 void leat_serve_failf(struct leat_serve_call *c, enum leat_serve_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void leat_serve_fail_status(struct leat_serve_call *c, const struct leat_error *err); /* the nearest of S3's errors */
+
+void leat_serve_fail_skewed(struct leat_serve_call *c, const char *request_date, int64_t now_s);
 
 /* Part of an object. Takes the file handle out of `o`. */
 void leat_serve_reply_object(struct leat_serve_call *c, unsigned status, struct leat_serve_object *o, uint64_t offset,

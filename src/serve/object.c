@@ -226,6 +226,46 @@ leat_status leat_serve_writer_add(struct leat_serve_writer *w, const void *data,
     return LEAT_OK;
 }
 
+/* Copies by hand what the kernel will not. */
+static ssize_t copy_block(int from, off_t *in, int to, off_t *out, size_t n)
+{
+    char block[65536];
+    ssize_t done = pread(from, block, n < sizeof block ? n : sizeof block, *in);
+    if (done > 0)
+        done = pwrite(to, block, (size_t)done, *out);
+    if (done > 0) {
+        *in += done;
+        *out += done;
+    }
+    return done;
+}
+
+leat_status leat_serve_writer_copy(struct leat_serve_writer *to, int from, uint64_t n, struct leat_error *err)
+{
+    off_t in = 0;
+    off_t out = (off_t)to->size;
+    bool by_hand = false;
+    while (n) {
+        size_t step = n < (1u << 30) ? (size_t)n : 1u << 30;
+        ssize_t done =
+            by_hand ? copy_block(from, &in, to->fd, &out, step) : copy_file_range(from, &in, to->fd, &out, step, 0);
+        if (done < 0 && !by_hand && errno != ENOSPC && errno != EDQUOT && errno != EIO) {
+            by_hand = true; /* not on this file system */
+            continue;
+        }
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return leat_fail_errno(err, errno, "cannot copy in the bucket '%s'", to->bucket->name);
+        if (done == 0)
+            return leat_fail(err, LEAT_CORRUPT, "a file became shorter while it was copied");
+        n -= (uint64_t)done;
+    }
+    to->size = (uint64_t)out;
+    lseek(to->fd, out, SEEK_SET);
+    return LEAT_OK;
+}
+
 void leat_serve_writer_close(struct leat_serve_writer *w)
 {
     if (!w->bucket || w->fd < 0)

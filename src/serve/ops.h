@@ -11,8 +11,16 @@ void leat_serve_delete_bucket(struct leat_serve_call *c);
 void leat_serve_get_location(struct leat_serve_call *c);
 void leat_serve_list_objects(struct leat_serve_call *c); /* both versions */
 void leat_serve_get_object(struct leat_serve_call *c);   /* and HEAD */
-void leat_serve_put_object(struct leat_serve_call *c);
+void leat_serve_put_object(struct leat_serve_call *c);   /* and copies */
+void leat_serve_copy_object(struct leat_serve_call *c);
 void leat_serve_delete_object(struct leat_serve_call *c);
+void leat_serve_delete_objects(struct leat_serve_call *c);
+void leat_serve_create_upload(struct leat_serve_call *c);
+void leat_serve_upload_part(struct leat_serve_call *c);
+void leat_serve_complete_upload(struct leat_serve_call *c);
+void leat_serve_abort_upload(struct leat_serve_call *c);
+void leat_serve_list_parts(struct leat_serve_call *c);
+void leat_serve_list_uploads(struct leat_serve_call *c);
 
 /* Everything under /-/: statistics and log. */
 void leat_serve_control(struct leat_serve_call *c);

@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "base/hash.h"
-#include "serve/digest.h"
 #include "serve/ops.h"
 
 /* What S3 keeps with an object and sends with it again. */
@@ -44,45 +43,42 @@ static void reply_etag(struct leat_serve_call *c, const char *etag)
     leat_serve_reply(c, 200, "", "", 0);
 }
 
+/* What must hold for a write. False: answered. */
+static bool read_condition(struct leat_serve_call *c, struct leat_serve_condition *out)
+{
+    const char *none = leat_request_header(c->x, "If-None-Match");
+    *out = (struct leat_serve_condition){.absent = none != NULL, .match = leat_request_header(c->x, "If-Match")};
+    if (!none || strcmp(none, "*") == 0)
+        return true;
+    leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "If-None-Match of a write can only be *.");
+    return false;
+}
+
 void leat_serve_put_object(struct leat_serve_call *c)
 {
-    unsigned char md5[LEAT_SERVE_MD5];
     char etag[LEAT_SERVE_ETAG];
     struct leat_buf headers;
     struct leat_error err;
-    enum leat_serve_code why;
+    struct leat_serve_condition condition;
     const char *checksum;
-    const char *none = leat_request_header(c->x, "If-None-Match");
-    struct leat_serve_condition condition = {.absent = none && strcmp(none, "*") == 0,
-                                             .match = leat_request_header(c->x, "If-Match")};
-    if (none && !condition.absent) {
-        leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "If-None-Match of a PUT can only be *.");
+    if (leat_request_header(c->x, "x-amz-copy-source")) {
+        leat_serve_copy_object(c);
         return;
     }
-    if (!leat_serve_digest_finish(c->digest, md5, &why)) {
-        leat_serve_fail(c, why);
+    if (!read_condition(c, &condition))
         return;
-    }
-    leat_buf_init(&headers, 3072);
+    leat_buf_init(&headers, LEAT_SERVE_HEADERS_MAX);
     leat_serve_kept_headers(c, &headers);
     const char *header = leat_serve_digest_header(c->digest, &checksum);
     if (header)
         leat_buf_printf(&headers, "%s: %s\n", header, checksum);
-    leat_hex(md5, sizeof md5, etag);
+    leat_hex(c->md5, sizeof c->md5, etag);
     if (headers.failed)
-        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The headers to keep with the object are larger than 3 KiB.");
+        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The headers to keep with the object are larger than %d bytes.",
+                         LEAT_SERVE_HEADERS_MAX);
     else if (leat_serve_writer_commit(&c->writer, c->key, &condition, headers.data, etag, &err) != LEAT_OK)
         leat_serve_fail_status(c, &err);
     else
         reply_etag(c, etag);
     leat_buf_free(&headers);
-}
-
-void leat_serve_delete_object(struct leat_serve_call *c)
-{
-    struct leat_error err;
-    if (leat_serve_object_remove(c->bucket, c->key, &err) == LEAT_OK)
-        leat_serve_reply(c, 204, "", "", 0);
-    else
-        leat_serve_fail_status(c, &err);
 }

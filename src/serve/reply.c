@@ -96,6 +96,15 @@ static void add_common_headers(struct leat_serve_call *c)
     char id[20];
     snprintf(id, sizeof id, "%016llX", (unsigned long long)c->number);
     leat_request_add_header(c->x, "Server", "leat");
+    if (c->serve->options.clock_skew_s) {
+        /* Clients set their clocks by it. */
+        char date[40];
+        struct tm tm;
+        time_t now = (time_t)(leat_wall_s() + c->serve->options.clock_skew_s);
+        gmtime_r(&now, &tm);
+        strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+        leat_request_add_header(c->x, "Date", date);
+    }
     leat_request_add_header(c->x, "x-amz-request-id", id);
 }
 
@@ -248,7 +257,9 @@ void leat_serve_reply_object(struct leat_serve_call *c, unsigned status, struct 
         leat_request_reply_file(c->x, status, b.fd, offset, n);
 }
 
-static void fail_with(struct leat_serve_call *c, enum leat_serve_code code, unsigned status, const char *message)
+/* `more`: further elements, or NULL. */
+static void fail_with(struct leat_serve_call *c, enum leat_serve_code code, unsigned status, const char *message,
+                      const char *more)
 {
     struct leat_buf xml;
     leat_buf_init(&xml, (size_t)64 << 10);
@@ -262,6 +273,8 @@ static void fail_with(struct leat_serve_call *c, enum leat_serve_code code, unsi
     if (c->serve->options.region &&
         (code == LEAT_SERVE_AUTHORIZATION_HEADER_MALFORMED || code == LEAT_SERVE_PERMANENT_REDIRECT))
         leat_serve_xml_string(&xml, "Region", c->serve->options.region);
+    if (more)
+        leat_buf_str(&xml, more);
     leat_buf_printf(&xml, "<RequestId>%016llX</RequestId></Error>\n", (unsigned long long)c->number);
     if (xml.failed) {
         leat_request_drop(c->x, false);
@@ -271,9 +284,21 @@ static void fail_with(struct leat_serve_call *c, enum leat_serve_code code, unsi
     leat_serve_reply_xml(c, status, &xml);
 }
 
+void leat_serve_fail_skewed(struct leat_serve_call *c, const char *request_date, int64_t now_s)
+{
+    enum leat_serve_code code = LEAT_SERVE_REQUEST_TIME_TOO_SKEWED;
+    struct leat_buf more;
+    leat_buf_init(&more, 1024);
+    leat_serve_xml_string(&more, "RequestTime", request_date);
+    leat_serve_xml_time(&more, "ServerTime", now_s * (int64_t)LEAT_S);
+    leat_serve_xml_number(&more, "MaxAllowedSkewMilliseconds", 900000);
+    fail_with(c, code, leat_serve_code_status(code), leat_serve_code_message(code), more.data);
+    leat_buf_free(&more);
+}
+
 void leat_serve_fail(struct leat_serve_call *c, enum leat_serve_code code)
 {
-    fail_with(c, code, leat_serve_code_status(code), leat_serve_code_message(code));
+    fail_with(c, code, leat_serve_code_status(code), leat_serve_code_message(code), NULL);
 }
 
 void leat_serve_failf(struct leat_serve_call *c, enum leat_serve_code code, const char *format, ...)
@@ -283,7 +308,7 @@ void leat_serve_failf(struct leat_serve_call *c, enum leat_serve_code code, cons
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    fail_with(c, code, leat_serve_code_status(code), message);
+    fail_with(c, code, leat_serve_code_status(code), message, NULL);
 }
 
 void leat_serve_fail_status(struct leat_serve_call *c, const struct leat_error *err)

@@ -1,17 +1,18 @@
 #include "serve/serve.h"
 
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
-#include "serve/digest.h"
+#include "serve/auth.h"
+#include "serve/body.h"
 #include "serve/ops.h"
 #include "serve/target.h"
 
-#define LOG_MAX    65536
-#define MEMORY_MAX ((size_t)4 << 20) /* of a request's XML */
-#define CONTROL    "/-/"
+#define LOG_MAX 65536
+#define CONTROL "/-/"
 
 static const struct leat_serve_op unknown_op = {.name = "Unknown", .method = "other"};
 
@@ -55,52 +56,20 @@ static bool open_bucket(struct leat_serve_call *c)
     return false;
 }
 
-struct expectations {
-    struct leat_serve_digest *digest;
-    enum leat_serve_code why;
-    bool ok;
-};
-
-static void expect_header(const char *name, const char *value, void *user)
+static bool may_write(struct leat_serve_call *c)
 {
-    struct expectations *e = user;
-    if (!e->ok)
-        return;
-    e->why = LEAT_SERVE_INVALID_DIGEST;
-    if (strcasecmp(name, "Content-MD5") == 0)
-        e->ok = leat_serve_digest_expect_md5(e->digest, value);
-    else if (strcasecmp(name, "x-amz-content-sha256") == 0 && strlen(value) == 64)
-        e->ok = leat_serve_digest_expect_sha256(e->digest, value);
-}
-
-static bool open_body(struct leat_serve_call *c)
-{
-    struct leat_error err;
-    leat_serve_pace_init(&c->connection_up, c->serve->options.connection_bandwidth);
-    if (c->op->body == LEAT_SERVE_BODY_NONE)
+    if (!c->op->writes || !c->serve->options.read_only)
         return true;
-    c->digest = leat_serve_digest_open();
-    if (!c->digest) {
-        leat_serve_fail(c, LEAT_SERVE_INTERNAL_ERROR);
-        return false;
-    }
-    struct expectations e = {.digest = c->digest, .ok = true};
-    leat_request_headers(c->x, expect_header, &e);
-    if (!e.ok) {
-        leat_serve_fail(c, e.why);
-        return false;
-    }
-    if (c->op->body == LEAT_SERVE_BODY_FILE && leat_serve_writer_open(c->bucket, &c->writer, &err) != LEAT_OK) {
-        leat_serve_fail_status(c, &err);
-        return false;
-    }
-    return true;
+    leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED, "This server is read-only.");
+    return false;
 }
 
 static void on_start(struct leat_request *x, void *user)
 {
     struct leat_serve *s = user;
     enum leat_serve_code why;
+    struct leat_serve_chunk_key key;
+    bool checked;
     struct leat_serve_call *c = calloc(1, sizeof *c);
     if (!c) {
         leat_request_drop(x, false);
@@ -111,7 +80,7 @@ static void on_start(struct leat_request *x, void *user)
     c->x = x;
     c->start_ns = leat_now_ns();
     c->writer.fd = -1;
-    leat_buf_init(&c->body, MEMORY_MAX);
+    leat_serve_pace_init(&c->connection_up, s->options.connection_bandwidth);
     const char *path = leat_serve_target_path(leat_request_path(x));
     bool parsed = leat_serve_target_parse(c, leat_request_header(x, "Host"), path, leat_request_query(x), &why);
     if (is_control(x)) {
@@ -132,32 +101,23 @@ static void on_start(struct leat_request *x, void *user)
         return;
     if (!op)
         leat_serve_fail(c, why);
-    else if (op->writes && s->options.read_only)
-        leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED, "This server is read-only.");
-    else if (open_bucket(c))
-        open_body(c);
+    else if (leat_serve_authorize(c, &key, &checked) && may_write(c) && open_bucket(c))
+        leat_serve_body_open(c, checked ? &key : NULL);
+    OPENSSL_cleanse(&key, sizeof key);
 }
 
 static void on_body(struct leat_request *x, const void *data, size_t n, void *user)
 {
     struct leat_serve *s = user;
     struct leat_serve_call *c = leat_request_state(x);
-    struct leat_error err;
     c->received += n;
     if (s->options.bandwidth || s->options.connection_bandwidth) {
         uint64_t mine = leat_serve_pace_take(&c->connection_up, n);
         uint64_t all = leat_serve_pace_take(&s->up, n);
         leat_request_wait(x, mine > all ? mine : all);
     }
-    if (!c->digest)
-        return; /* a call that takes no body */
-    leat_serve_digest_add(c->digest, data, n);
-    if (c->op->body == LEAT_SERVE_BODY_FILE) {
-        if (leat_serve_writer_add(&c->writer, data, n, &err) != LEAT_OK)
-            leat_serve_fail_status(c, &err);
-    } else if (!leat_buf_add(&c->body, data, n)) {
-        leat_serve_fail(c, LEAT_SERVE_ENTITY_TOO_LARGE);
-    }
+    if (!is_control(x))
+        leat_serve_body_add(c, data, n);
 }
 
 static void on_finish(struct leat_request *x, void *user)
@@ -166,7 +126,7 @@ static void on_finish(struct leat_request *x, void *user)
     (void)user;
     if (is_control(x))
         leat_serve_control(c);
-    else
+    else if (leat_serve_body_finish(c))
         c->op->run(c);
 }
 
@@ -181,12 +141,10 @@ static void on_end(struct leat_request *x, bool whole, void *user)
     if (c->logged)
         leat_serve_stats_end(s->stats, c->logged, whole || sent > planned ? 0 : planned - sent,
                              leat_now_ns() - c->start_ns);
-    leat_serve_writer_close(&c->writer);
-    leat_serve_digest_close(c->digest);
+    leat_serve_body_close(c);
     leat_serve_bucket_release(c->bucket);
     leat_serve_target_free(c);
     leat_serve_pace_destroy(&c->connection_up);
-    leat_buf_free(&c->body);
     free(c);
 }
 

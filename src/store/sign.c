@@ -85,6 +85,20 @@ static int by_name_and_place(const void *a, const void *b, void *user)
     return c ? c : (x->at > y->at) - (x->at < y->at);
 }
 
+/* Writes the sorted pairs. */
+static void add_pairs(struct leat_buf *out, struct items *s)
+{
+    if (s->n > 1)
+        qsort_r(s->item, s->n, sizeof *s->item, by_name_and_value, s->text.data);
+    for (size_t i = 0; i < s->n; i++) {
+        if (i)
+            leat_buf_char(out, '&');
+        leat_buf_add(out, s->text.data + s->item[i].name, s->item[i].name_n);
+        leat_buf_char(out, '=');
+        leat_buf_add(out, s->text.data + s->item[i].value, s->item[i].value_n);
+    }
+}
+
 bool leat_sign_query(struct leat_buf *out, const struct leat_sign_pair *query, size_t n)
 {
     struct items s;
@@ -98,15 +112,8 @@ bool leat_sign_query(struct leat_buf *out, const struct leat_sign_pair *query, s
         ok = ok && leat_sign_encode(&s.text, query[i].value, strlen(query[i].value), false);
         it->value_n = s.text.len - it->value;
     }
-    if (ok && n > 1)
-        qsort_r(s.item, n, sizeof *s.item, by_name_and_value, s.text.data);
-    for (size_t i = 0; ok && i < n; i++) {
-        if (i)
-            leat_buf_char(out, '&');
-        leat_buf_add(out, s.text.data + s.item[i].name, s.item[i].name_n);
-        leat_buf_char(out, '=');
-        leat_buf_add(out, s.text.data + s.item[i].value, s.item[i].value_n);
-    }
+    if (ok)
+        add_pairs(out, &s);
     items_free(&s);
     if (!ok)
         out->failed = true;
@@ -242,6 +249,84 @@ leat_status leat_sign_canonical(const struct leat_sign_request *request, const c
         rc = add_canonical(request, &headers, out, err);
     items_free(&headers);
     return rc;
+}
+
+/* Decodes and encodes again: one spelling for all. */
+static bool add_received(struct leat_buf *out, const char *text, size_t n, bool in_query)
+{
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (c == '+' && in_query) {
+            c = ' ';
+        } else if (c == '%') {
+            char hex[3] = {i + 1 < n ? text[i + 1] : '\0', i + 2 < n ? text[i + 2] : '\0', '\0'};
+            if (!leat_unhex(hex, &c, 1))
+                return false;
+            i += 2;
+        }
+        leat_sign_encode(out, &c, 1, !in_query);
+    }
+    return true;
+}
+
+static bool add_received_query(struct leat_buf *out, const char *query, const char *skip)
+{
+    struct items s;
+    size_t most = 1;
+    for (const char *p = query; *p; p++)
+        most += *p == '&';
+    bool ok = items_init(&s, most);
+    for (const char *p = query; ok && *p;) {
+        size_t n = strcspn(p, "&");
+        const char *equals = memchr(p, '=', n);
+        size_t name_n = equals ? (size_t)(equals - p) : n;
+        bool skipped = n == 0 || (skip && strlen(skip) == name_n && memcmp(p, skip, name_n) == 0);
+        if (!skipped) {
+            struct item *it = &s.item[s.n++];
+            it->name = s.text.len;
+            ok = add_received(&s.text, p, name_n, true);
+            it->value = s.text.len;
+            it->name_n = it->value - it->name;
+            ok = ok && (!equals || add_received(&s.text, equals + 1, n - name_n - 1, true));
+            it->value_n = s.text.len - it->value;
+        }
+        p += n;
+        p += *p == '&';
+    }
+    if (ok && !s.text.failed)
+        add_pairs(out, &s);
+    ok = ok && !s.text.failed;
+    items_free(&s);
+    return ok;
+}
+
+leat_status leat_sign_canonical_received(const struct leat_sign_received *request, struct leat_buf *out,
+                                         struct leat_error *err)
+{
+    leat_buf_str(out, request->method);
+    leat_buf_char(out, '\n');
+    bool ok = add_received(out, request->path, strlen(request->path), false);
+    leat_buf_char(out, '\n');
+    ok = ok && add_received_query(out, request->query, request->skip);
+    if (!ok)
+        return leat_fail(err, LEAT_INVALID, "the request's path or query cannot be decoded");
+    leat_buf_char(out, '\n');
+    for (size_t i = 0; i < request->headers_n; i++) {
+        const struct leat_sign_pair *h = &request->headers[i];
+        bool again = i && strcmp(h->name, request->headers[i - 1].name) == 0;
+        bool more = i + 1 < request->headers_n && strcmp(h->name, request->headers[i + 1].name) == 0;
+        leat_buf_str(out, again ? "," : h->name);
+        if (!again)
+            leat_buf_char(out, ':');
+        add_header_value(out, h->value);
+        if (!more)
+            leat_buf_char(out, '\n');
+    }
+    leat_buf_char(out, '\n');
+    leat_buf_str(out, request->signed_headers);
+    leat_buf_char(out, '\n');
+    leat_buf_str(out, request->payload_hash);
+    return leat_buf_check(out, "what is signed of the request", err);
 }
 
 leat_status leat_sign_key(const char *secret_key, const char *date, const char *region, const char *service,

@@ -56,6 +56,23 @@ bool leat_sign_encode(struct leat_buf *out, const char *text, size_t n, bool kee
 /* "a=1&b=x%20y" from raw pairs in canonical order: the query to send. */
 bool leat_sign_query(struct leat_buf *out, const struct leat_sign_pair *query, size_t n);
 
+/* The server's side: a request as it arrived. */
+struct leat_sign_received {
+    const char *method;
+    const char *path;  /* as sent, up to '?' */
+    const char *query; /* as sent, behind '?' */
+    const char *skip;  /* name of the argument that is not signed, because it is the signature; NULL: none */
+    const struct leat_sign_pair *headers; /* those that were signed, in the order of signed_headers; a name that
+                                             was sent more than once stands there as often */
+    size_t headers_n;
+    const char *signed_headers; /* "host;x-amz-date", as the client listed them */
+    const char *payload_hash;
+};
+
+/* Its canonical request, whichever way the client escaped what need not be. LEAT_INVALID for broken escapes. */
+leat_status leat_sign_canonical_received(const struct leat_sign_received *request, struct leat_buf *out,
+                                         struct leat_error *err);
+
 #define LEAT_SIGN_SIGNATURE (2 * LEAT_SHA256_SIZE + 1) /* hexadecimal and a NUL */
 
 /* The key of one day, region and service. date: at least its first eight digits. */

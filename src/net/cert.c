@@ -1,0 +1,83 @@
+#include "net/cert.h"
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY_S 86400L
+
+static bool add_extension(X509 *cert, int nid, const char *value)
+{
+    X509V3_CTX ctx;
+    X509V3_set_ctx_nodb(&ctx);
+    X509V3_set_ctx(&ctx, cert, cert, NULL, NULL, 0);
+    X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+    bool ok = e && X509_add_ext(cert, e, -1) == 1;
+    X509_EXTENSION_free(e);
+    return ok;
+}
+
+static bool fill_in(X509 *cert, EVP_PKEY *key, const char *address)
+{
+    char names[300];
+    uint64_t serial = 0;
+    X509_NAME *name = X509_get_subject_name(cert);
+    snprintf(names, sizeof names, "DNS:localhost,DNS:*.localhost,IP:127.0.0.1,IP:::1%s%.200s", address ? ",IP:" : "",
+             address ? address : "");
+    /* Clients that remember a serial number of an issuer refuse another certificate with the same. */
+    if (RAND_bytes((unsigned char *)&serial, sizeof serial) != 1)
+        return false;
+    return X509_set_version(cert, X509_VERSION_3) == 1 &&
+           ASN1_INTEGER_set_uint64(X509_get_serialNumber(cert), serial >> 1) == 1 &&
+           X509_gmtime_adj(X509_getm_notBefore(cert), -DAY_S) &&
+           X509_gmtime_adj(X509_getm_notAfter(cert), 365 * DAY_S) &&
+           X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"leat", -1, -1, 0) == 1 &&
+           X509_set_issuer_name(cert, name) == 1 && X509_set_pubkey(cert, key) == 1 &&
+           add_extension(cert, NID_basic_constraints, "critical,CA:TRUE") &&
+           add_extension(cert, NID_subject_alt_name, names) && X509_sign(cert, key, EVP_sha256()) > 0;
+}
+
+/* The text in a memory BIO, owned by the caller. */
+static char *take_text(BIO *bio)
+{
+    char *data;
+    long n = BIO_get_mem_data(bio, &data);
+    return n > 0 ? strndup(data, (size_t)n) : NULL;
+}
+
+leat_status leat_cert_self_signed(const char *address, char **cert_pem, char **key_pem, struct leat_error *err)
+{
+    char *cert_text = NULL;
+    char *key_text = NULL;
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *cert = X509_new();
+    BIO *cert_bio = BIO_new(BIO_s_mem());
+    BIO *key_bio = BIO_new(BIO_s_mem());
+    bool ok = key && cert && cert_bio && key_bio && fill_in(cert, key, address) &&
+              PEM_write_bio_X509(cert_bio, cert) == 1 &&
+              PEM_write_bio_PrivateKey(key_bio, key, NULL, NULL, 0, NULL, NULL) == 1;
+    if (ok) {
+        cert_text = take_text(cert_bio);
+        key_text = take_text(key_bio);
+    }
+    BIO_free(cert_bio);
+    BIO_free(key_bio);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    if (!cert_text || !key_text) {
+        free(cert_text);
+        free(key_text);
+        return leat_fail(err, LEAT_TLS, "cannot make a certificate%s%s", address ? " for " : "",
+                         address ? address : "");
+    }
+    *cert_pem = cert_text;
+    *key_pem = key_text;
+    return LEAT_OK;
+}

@@ -1,0 +1,396 @@
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/hash.h"
+#include "serve/ops.h"
+#include "serve/upload.h"
+#include "serve/xml.h"
+#include "store/sign.h"
+
+#define PART_MIN ((uint64_t)5 << 20)
+#define XML_MAX  ((size_t)16 << 20)
+#define LIST_MAX 1000
+
+static void fail_upload(struct leat_serve_call *c, const struct leat_error *err)
+{
+    if (err->status == LEAT_NOT_FOUND)
+        leat_serve_fail(c, LEAT_SERVE_NO_SUCH_UPLOAD);
+    else
+        leat_serve_fail_status(c, err);
+}
+
+/* The upload that the call names, for the key that it names. Answers nothing: the bucket's lock may be held. */
+static leat_status open_upload(struct leat_serve_call *c, struct leat_serve_upload *u, struct leat_error *err)
+{
+    leat_status rc = leat_serve_upload_open(c->bucket, leat_serve_arg(c, "uploadId"), u, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (u->key.len == c->key.n && memcmp(u->key.data, c->key.data, c->key.n) == 0)
+        return LEAT_OK;
+    leat_serve_upload_close(u);
+    return leat_fail(err, LEAT_NOT_FOUND, "the upload is of another key");
+}
+
+static void begin_xml(struct leat_serve_call *c, struct leat_buf *xml, const char *root)
+{
+    leat_buf_init(xml, XML_MAX);
+    leat_buf_printf(xml, LEAT_SERVE_XML_HEAD "<%s" LEAT_SERVE_XML_NS ">", root);
+    leat_serve_xml_string(xml, "Bucket", c->bucket_name);
+}
+
+void leat_serve_create_upload(struct leat_serve_call *c)
+{
+    char id[LEAT_SERVE_UPLOAD_ID];
+    struct leat_error err;
+    struct leat_buf headers;
+    struct leat_buf xml;
+    leat_buf_init(&headers, LEAT_SERVE_HEADERS_MAX);
+    leat_serve_kept_headers(c, &headers);
+    leat_status rc = leat_buf_check(&headers, "what is to be kept of the headers", &err);
+    if (rc == LEAT_OK) {
+        pthread_mutex_lock(&c->bucket->mu);
+        rc = leat_serve_upload_make(c->bucket, c->key, headers.data, id, &err);
+        pthread_mutex_unlock(&c->bucket->mu);
+    }
+    leat_buf_free(&headers);
+    if (rc != LEAT_OK) {
+        leat_serve_fail_status(c, &err);
+        return;
+    }
+    begin_xml(c, &xml, "InitiateMultipartUploadResult");
+    leat_serve_xml_element(&xml, "Key", c->key.data, c->key.n);
+    leat_serve_xml_string(&xml, "UploadId", id);
+    leat_buf_str(&xml, "</InitiateMultipartUploadResult>\n");
+    leat_serve_reply_xml(c, 200, &xml);
+}
+
+static leat_status place_part(struct leat_serve_call *c, unsigned number, const char *md5, struct leat_error *err)
+{
+    struct leat_serve_upload u;
+    leat_status rc = open_upload(c, &u, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_serve_upload_place(&u, &c->writer, number, md5, err);
+    leat_serve_upload_close(&u);
+    return rc;
+}
+
+void leat_serve_upload_part(struct leat_serve_call *c)
+{
+    struct leat_error err;
+    uint64_t number;
+    char md5[LEAT_SERVE_MD5_HEX + 1];
+    char quoted[LEAT_SERVE_MD5_HEX + 3];
+    if (!leat_serve_arg_number(c, "partNumber", 0, LEAT_SERVE_PARTS_MAX, &number))
+        return;
+    if (number < 1) {
+        leat_serve_failf(c, LEAT_SERVE_INVALID_ARGUMENT, "partNumber is not from 1 to %d.", LEAT_SERVE_PARTS_MAX);
+        return;
+    }
+    if (leat_request_header(c->x, "x-amz-copy-source")) {
+        leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "Copying into a part is not implemented here.");
+        return;
+    }
+    leat_hex(c->md5, sizeof c->md5, md5);
+    pthread_mutex_lock(&c->bucket->mu);
+    leat_status rc = place_part(c, (unsigned)number, md5, &err);
+    pthread_mutex_unlock(&c->bucket->mu);
+    if (rc != LEAT_OK) {
+        fail_upload(c, &err);
+        return;
+    }
+    snprintf(quoted, sizeof quoted, "\"%s\"", md5);
+    leat_request_add_header(c->x, "ETag", quoted);
+    leat_serve_reply(c, 200, "", "", 0);
+}
+
+/* The parts that the client wants, in its order. */
+struct wanted {
+    struct leat_serve_part *part;
+    size_t n;
+    struct leat_serve_part now;
+    bool has_number;
+    bool unordered;
+};
+
+static leat_status want(const char *path, const char *text, size_t n, void *user, struct leat_error *err)
+{
+    struct wanted *w = user;
+    if (strcmp(path, "CompleteMultipartUpload/Part/PartNumber") == 0 && text) {
+        int used = 0;
+        w->has_number = sscanf(text, "%5u%n", &w->now.number, &used) == 1 && (size_t)used == n;
+    } else if (strcmp(path, "CompleteMultipartUpload/Part/ETag") == 0 && text) {
+        bool quoted = n >= 2 && text[0] == '"' && text[n - 1] == '"';
+        snprintf(w->now.md5, sizeof w->now.md5, "%.*s", (int)(n - 2 * quoted), text + quoted);
+    } else if (strcmp(path, "CompleteMultipartUpload/Part") == 0) {
+        if (!w->has_number || w->n == LEAT_SERVE_PARTS_MAX)
+            return leat_fail(err, LEAT_INVALID, "a part without a number, or more parts than allowed");
+        if (w->n && w->part[w->n - 1].number >= w->now.number)
+            w->unordered = true;
+        w->part[w->n++] = w->now;
+        w->has_number = false;
+        w->now = (struct leat_serve_part){0};
+    }
+    return LEAT_OK;
+}
+
+static const struct leat_serve_part *find_part(const struct leat_serve_upload *u, const struct leat_serve_part *like)
+{
+    for (size_t i = 0; i < u->parts; i++) {
+        if (u->part[i].number == like->number && strcasecmp(u->part[i].md5, like->md5) == 0)
+            return &u->part[i];
+    }
+    return NULL;
+}
+
+/* Finds the parts wanted among those there, and their sizes. False: answered. */
+static bool match_parts(struct leat_serve_call *c, const struct leat_serve_upload *u, struct wanted *w)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const struct leat_serve_part *found = find_part(u, &w->part[i]);
+        if (!found) {
+            leat_serve_failf(c, LEAT_SERVE_INVALID_PART, "Part %u is not there, or has another ETag.",
+                             w->part[i].number);
+            return false;
+        }
+        w->part[i] = *found;
+        if (i + 1 < w->n && found->size < PART_MIN) {
+            leat_serve_fail(c, LEAT_SERVE_ENTITY_TOO_SMALL);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The tag of an object made of parts: the MD5 of their MD5s, and their number. */
+static leat_status tag_parts(const struct wanted *w, char etag[LEAT_SERVE_ETAG], struct leat_error *err)
+{
+    unsigned char md5[EVP_MAX_MD_SIZE];
+    char hex[LEAT_SERVE_MD5_HEX + 1];
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    if (!ctx || EVP_DigestInit_ex(ctx, EVP_md5(), NULL) != 1) {
+        EVP_MD_CTX_free(ctx);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a digest");
+    }
+    for (size_t i = 0; i < w->n; i++) {
+        leat_unhex(w->part[i].md5, md5, LEAT_SERVE_MD5);
+        EVP_DigestUpdate(ctx, md5, LEAT_SERVE_MD5);
+    }
+    EVP_DigestFinal_ex(ctx, md5, NULL);
+    EVP_MD_CTX_free(ctx);
+    leat_hex(md5, LEAT_SERVE_MD5, hex);
+    snprintf(etag, LEAT_SERVE_ETAG, "%s-%zu", hex, w->n);
+    return LEAT_OK;
+}
+
+/* Puts the parts together in a new file and names it. Without the lock, so that nobody waits for gigabytes. */
+static leat_status assemble(struct leat_serve_call *c, const struct leat_serve_upload *u, const struct wanted *w,
+                            char etag[LEAT_SERVE_ETAG], struct leat_error *err)
+{
+    struct leat_serve_writer writer = {.fd = -1};
+    const char *none = leat_request_header(c->x, "If-None-Match");
+    struct leat_serve_condition condition = {.absent = none && strcmp(none, "*") == 0,
+                                             .match = leat_request_header(c->x, "If-Match")};
+    leat_status rc = tag_parts(w, etag, err);
+    if (rc == LEAT_OK)
+        rc = leat_serve_writer_open(c->bucket, &writer, err);
+    for (size_t i = 0; rc == LEAT_OK && i < w->n; i++)
+        rc = leat_serve_upload_append(u, &w->part[i], &writer, err);
+    if (rc == LEAT_OK)
+        rc = leat_serve_writer_commit(&writer, c->key, &condition, u->headers.data, etag, err);
+    leat_serve_writer_close(&writer);
+    return rc;
+}
+
+static void complete(struct leat_serve_call *c, const struct leat_serve_upload *u, const struct wanted *w)
+{
+    char etag[LEAT_SERVE_ETAG];
+    struct leat_error err;
+    struct leat_buf xml;
+    if (assemble(c, u, w, etag, &err) != LEAT_OK) {
+        fail_upload(c, &err);
+        return;
+    }
+    pthread_mutex_lock(&c->bucket->mu);
+    leat_serve_upload_remove(c->bucket, u);
+    pthread_mutex_unlock(&c->bucket->mu);
+    begin_xml(c, &xml, "CompleteMultipartUploadResult");
+    leat_serve_xml_element(&xml, "Key", c->key.data, c->key.n);
+    leat_buf_printf(&xml, "<Location>/%s/", c->bucket_name);
+    leat_sign_encode(&xml, c->key.data, c->key.n, true);
+    leat_buf_printf(&xml, "</Location><ETag>&quot;%s&quot;</ETag></CompleteMultipartUploadResult>\n", etag);
+    leat_serve_reply_xml(c, 200, &xml);
+}
+
+void leat_serve_complete_upload(struct leat_serve_call *c)
+{
+    struct leat_error err;
+    struct leat_serve_upload u;
+    struct wanted w = {.part = calloc(LEAT_SERVE_PARTS_MAX, sizeof *w.part)};
+    if (!w.part) {
+        leat_serve_fail(c, LEAT_SERVE_INTERNAL_ERROR);
+    } else if (leat_serve_xml_read(c->body.data, c->body.len, want, &w, &err) != LEAT_OK || w.n == 0) {
+        leat_serve_fail(c, LEAT_SERVE_MALFORMED_XML);
+    } else if (w.unordered) {
+        leat_serve_fail(c, LEAT_SERVE_INVALID_PART_ORDER);
+    } else if (open_upload(c, &u, &err) != LEAT_OK) {
+        fail_upload(c, &err);
+    } else {
+        if (match_parts(c, &u, &w))
+            complete(c, &u, &w);
+        leat_serve_upload_close(&u);
+    }
+    free(w.part);
+}
+
+void leat_serve_abort_upload(struct leat_serve_call *c)
+{
+    struct leat_serve_upload u;
+    struct leat_error err;
+    pthread_mutex_lock(&c->bucket->mu);
+    leat_status rc = open_upload(c, &u, &err);
+    if (rc == LEAT_OK) {
+        leat_serve_upload_remove(c->bucket, &u);
+        leat_serve_upload_close(&u);
+    }
+    pthread_mutex_unlock(&c->bucket->mu);
+    if (rc == LEAT_OK)
+        leat_serve_reply(c, 204, "", "", 0);
+    else
+        fail_upload(c, &err);
+}
+
+void leat_serve_list_parts(struct leat_serve_call *c)
+{
+    struct leat_serve_upload u;
+    struct leat_error err;
+    struct leat_buf xml;
+    uint64_t max;
+    uint64_t after;
+    uint64_t n = 0;
+    unsigned last = 0;
+    bool truncated = false;
+    if (!leat_serve_arg_number(c, "max-parts", LIST_MAX, INT32_MAX, &max) ||
+        !leat_serve_arg_number(c, "part-number-marker", 0, INT32_MAX, &after))
+        return;
+    if (open_upload(c, &u, &err) != LEAT_OK) {
+        fail_upload(c, &err);
+        return;
+    }
+    max = max > LIST_MAX ? LIST_MAX : max;
+    begin_xml(c, &xml, "ListPartsResult");
+    leat_serve_xml_element(&xml, "Key", c->key.data, c->key.n);
+    leat_serve_xml_string(&xml, "UploadId", u.id);
+    leat_serve_xml_number(&xml, "PartNumberMarker", after);
+    leat_serve_xml_number(&xml, "MaxParts", max);
+    for (size_t i = 0; i < u.parts; i++) {
+        const struct leat_serve_part *p = &u.part[i];
+        if (p->number <= after)
+            continue;
+        if (n == max) {
+            truncated = true;
+            break;
+        }
+        leat_buf_str(&xml, "<Part>");
+        leat_serve_xml_number(&xml, "PartNumber", p->number);
+        leat_serve_xml_time(&xml, "LastModified", p->modified_ns);
+        leat_buf_printf(&xml, "<ETag>&quot;%s&quot;</ETag>", p->md5);
+        leat_serve_xml_number(&xml, "Size", p->size);
+        leat_buf_str(&xml, "</Part>");
+        last = p->number;
+        n++;
+    }
+    leat_serve_upload_close(&u);
+    if (truncated)
+        leat_serve_xml_number(&xml, "NextPartNumberMarker", last);
+    leat_serve_xml_string(&xml, "IsTruncated", truncated ? "true" : "false");
+    leat_buf_str(&xml, "<StorageClass>STANDARD</StorageClass></ListPartsResult>\n");
+    leat_serve_reply_xml(c, 200, &xml);
+}
+
+/* By key, then by id: the order that the markers go by. */
+static int by_key(const void *a, const void *b)
+{
+    const struct leat_serve_upload *x = a;
+    const struct leat_serve_upload *y = b;
+    struct leat_serve_key kx = {x->key.data, x->key.len};
+    struct leat_serve_key ky = {y->key.data, y->key.len};
+    int order = leat_serve_compare(kx, ky);
+    return order ? order : strcmp(x->id, y->id);
+}
+
+static void add_uploads(struct leat_serve_call *c, struct leat_buf *xml, struct leat_serve_upload *u, size_t n,
+                        uint64_t max)
+{
+    const struct leat_serve_arg *prefix = leat_serve_arg_bytes(c, "prefix");
+    const struct leat_serve_arg *marker = leat_serve_arg_bytes(c, "key-marker");
+    const char *id_marker = leat_serve_arg(c, "upload-id-marker");
+    const struct leat_serve_upload *last = NULL;
+    uint64_t shown = 0;
+    bool truncated = false;
+    for (size_t i = 0; i < n; i++) {
+        struct leat_serve_key key = {u[i].key.data, u[i].key.len};
+        if (prefix && (key.n < prefix->value_n || memcmp(key.data, prefix->value, prefix->value_n) != 0))
+            continue;
+        if (marker) {
+            int order = leat_serve_compare(key, (struct leat_serve_key){marker->value, marker->value_n});
+            if (order < 0 || (order == 0 && (!id_marker || strcmp(u[i].id, id_marker) <= 0)))
+                continue;
+        }
+        if (shown == max) {
+            truncated = true;
+            break;
+        }
+        leat_buf_str(xml, "<Upload>");
+        leat_serve_xml_element(xml, "Key", key.data, key.n);
+        leat_serve_xml_string(xml, "UploadId", u[i].id);
+        leat_serve_xml_time(xml, "Initiated", u[i].started_ns);
+        leat_buf_str(xml, "<StorageClass>STANDARD</StorageClass></Upload>");
+        last = &u[i];
+        shown++;
+    }
+    if (truncated && last) {
+        leat_serve_xml_element(xml, "NextKeyMarker", last->key.data, last->key.len);
+        leat_serve_xml_string(xml, "NextUploadIdMarker", last->id);
+    }
+    leat_serve_xml_string(xml, "IsTruncated", truncated ? "true" : "false");
+}
+
+void leat_serve_list_uploads(struct leat_serve_call *c)
+{
+    struct leat_serve_names ids = {0};
+    struct leat_error err;
+    struct leat_buf xml;
+    uint64_t max;
+    size_t n = 0;
+    if (!leat_serve_arg_number(c, "max-uploads", LIST_MAX, INT32_MAX, &max))
+        return;
+    leat_status rc = leat_serve_uploads(c->bucket, &ids, &err);
+    struct leat_serve_upload *u = rc == LEAT_OK ? calloc(ids.n + 1, sizeof *u) : NULL;
+    if (!u) {
+        leat_serve_names_free(&ids);
+        leat_serve_fail(c, LEAT_SERVE_INTERNAL_ERROR);
+        return;
+    }
+    for (size_t i = 0; i < ids.n; i++) {
+        char id[LEAT_SERVE_UPLOAD_ID] = "";
+        if (ids.entry[i].n == sizeof id - 1)
+            memcpy(id, ids.text + ids.entry[i].at, sizeof id - 1);
+        n += leat_serve_upload_open(c->bucket, id, &u[n], &err) == LEAT_OK;
+    }
+    leat_serve_names_free(&ids);
+    if (n > 1)
+        qsort(u, n, sizeof *u, by_key);
+    begin_xml(c, &xml, "ListMultipartUploadsResult");
+    max = max > LIST_MAX ? LIST_MAX : max;
+    leat_serve_xml_number(&xml, "MaxUploads", max);
+    add_uploads(c, &xml, u, n, max);
+    leat_buf_str(&xml, "</ListMultipartUploadsResult>\n");
+    for (size_t i = 0; i < n; i++)
+        leat_serve_upload_close(&u[i]);
+    free(u);
+    leat_serve_reply_xml(c, 200, &xml);
+}

@@ -17,6 +17,7 @@
 #define RECEIVE_BUFFER   (256 << 10) /* fewer, larger reads; beyond this nothing was gained on loopback */
 #define LOW_SPEED_LIMIT  1000L       /* bytes a second that count as life */
 #define IDLE_EASY_MAX    256
+#define TOO_LARGE        100 /* CURLE_TOO_LARGE, a head without end; older headers do not name it */
 
 struct sock {
     struct leat_watch watch; /* first member */
@@ -34,9 +35,9 @@ struct leat_http {
     char *user_agent;
     uint64_t connect_timeout_ns;
     struct leat_timer timer; /* libcurl's next time-out */
-    struct leat_timer soon;  /* calls that failed before they began */
     struct leat_http_call *calls;
-    struct leat_http_call *stillborn; /* linked by next */
+    bool inside;  /* libcurl is at work: it may call us, but not be called */
+    bool dropped; /* a call was cancelled meanwhile */
     struct sock *socks;
     CURL *idle[IDLE_EASY_MAX]; /* handles to reuse */
     size_t idle_n;
@@ -74,7 +75,7 @@ static void report(struct leat_http *http, struct leat_http_call *call)
 
 static leat_status transfer_status(CURLcode code, long os_error)
 {
-    switch (code) {
+    switch ((int)code) {
     case CURLE_OK:
         return LEAT_OK;
     case CURLE_OPERATION_TIMEDOUT:
@@ -88,20 +89,50 @@ static leat_status transfer_status(CURLcode code, long os_error)
     case CURLE_SSL_CONNECT_ERROR:
         return os_error ? LEAT_NETWORK : LEAT_TLS; /* a reset in mid-handshake says nothing about the certificate */
     case CURLE_OUT_OF_MEMORY:
+    case CURLE_ABORTED_BY_CALLBACK: /* a watch that could not be set up */
         return LEAT_NO_MEMORY;
     case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
         return LEAT_INVALID;
+    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, which is what anything that is not HTTP looks like */
+    case CURLE_WEIRD_SERVER_REPLY:
+    case TOO_LARGE:
+        return LEAT_SERVER;
     default:
         return LEAT_NETWORK;
     }
 }
 
+/* The reason in a person's words: what libcurl noted, and where it says little, what stands behind it. */
+static void explain(struct leat_http_call *call, CURLcode code, long os_error)
+{
+    char *ip = NULL;
+    const char *text = call->detail[0] ? call->detail : curl_easy_strerror(code);
+    char reason[128] = "";
+    curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_IP, &ip);
+    if (call->status == LEAT_TIMEOUT && strncmp(text, "Operation too slow", 18) == 0) {
+        leat_fail(&call->err, call->status, "next to nothing came for %llu s, from %s",
+                  (unsigned long long)((call->inactivity_ns + LEAT_S - 1) / LEAT_S), ip ? ip : "");
+        return;
+    }
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        leat_fail(&call->err, call->status,
+                  "the server's certificate is refused (%s); --ca-bundle or AWS_CA_BUNDLE names others to trust", text);
+        return;
+    }
+    if (code == CURLE_UNSUPPORTED_PROTOCOL)
+        text = "what answered does not speak HTTP";
+    const char *os_text = os_error ? strerror_r((int)os_error, reason, sizeof reason) : "";
+    if (strstr(text, os_text))
+        os_text = "";
+    if (ip && strstr(text, ip))
+        ip = NULL;
+    leat_fail(&call->err, call->status, "%s%s%s%s%s", text, *os_text ? ": " : "", os_text, ip && *ip ? ", at " : "",
+              ip ? ip : "");
+}
+
 static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode code)
 {
-    long os_error = 0;
-    bool refused = call->status != LEAT_OK; /* by accept() or a limit of ours: that reason stands */
-    curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &os_error);
+    bool refused = call->status != LEAT_OK; /* by accept(), by a limit of ours or cancelled: that reason stands */
     if (code == CURLE_WRITE_ERROR && call->cut) {
         code = CURLE_OK; /* we had all we wanted */
     } else if (code == CURLE_OK && call->text.failed && call->head.code < 300) {
@@ -109,15 +140,10 @@ static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode
         refused = true;
     }
     if (!refused && code != CURLE_OK) {
-        char *primary = NULL;
-        curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_IP, &primary);
+        long os_error = 0;
+        curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &os_error);
         call->status = transfer_status(code, os_error);
-        if (os_error && call->status == LEAT_NETWORK)
-            leat_fail(&call->err, call->status, "%s: %s%s%s", curl_easy_strerror(code), strerror((int)os_error),
-                      primary && *primary ? ", at " : "", primary ? primary : "");
-        else
-            leat_fail(&call->err, call->status, "%s%s%s", curl_easy_strerror(code), primary && *primary ? ", at " : "",
-                      primary ? primary : "");
+        explain(call, code, call->status == LEAT_NETWORK ? os_error : 0);
         call->err.os_error = (int)os_error;
     }
     report(http, call);
@@ -137,27 +163,59 @@ static void check_finished(struct leat_http *http)
     }
 }
 
+static void check_dropped(struct leat_http *http)
+{
+    while (http->dropped) {
+        http->dropped = false;
+        for (struct leat_http_call *call = http->calls; call; call = call->next) {
+            if (call->dropped) {
+                http->dropped = true; /* there may be more: done() can change the list */
+                report(http, call);
+                break;
+            }
+        }
+    }
+}
+
+/* After a callback of ours failed, libcurl takes no further step with any transfer: none may be left waiting. */
+static void fail_all(struct leat_http *http)
+{
+    for (struct leat_http_call *call = http->calls, *next; call; call = next) {
+        next = call->next;
+        if (call->status == LEAT_OK)
+            call->status = leat_fail(&call->err, LEAT_NO_MEMORY, "no memory to wait for a connection");
+        call->dropped = http->dropped = true;
+    }
+    check_dropped(http);
+}
+
+static void act(struct leat_http *http, curl_socket_t fd, int flags)
+{
+    int running;
+    http->inside = true;
+    CURLMcode code = curl_multi_socket_action(http->multi, fd, flags, &running);
+    http->inside = false;
+    check_finished(http);
+    check_dropped(http);
+    if (code != CURLM_OK)
+        fail_all(http);
+}
+
 static void on_socket_ready(struct leat_watch *watch, uint32_t events)
 {
-    struct leat_http *http = ((struct sock *)watch)->http;
     int flags = 0;
-    int running;
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         flags |= CURL_CSELECT_IN;
     if (events & EPOLLOUT)
         flags |= CURL_CSELECT_OUT;
     if (events & EPOLLERR)
         flags |= CURL_CSELECT_ERR;
-    curl_multi_socket_action(http->multi, watch->fd, flags, &running);
-    check_finished(http);
+    act(((struct sock *)watch)->http, watch->fd, flags);
 }
 
 static void on_curl_timeout(struct leat_timer *timer)
 {
-    struct leat_http *http = (struct leat_http *)((char *)timer - offsetof(struct leat_http, timer));
-    int running;
-    curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    check_finished(http);
+    act((struct leat_http *)((char *)timer - offsetof(struct leat_http, timer)), CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int on_curl_timer(CURLM *multi, long ms, void *user)
@@ -167,7 +225,7 @@ static int on_curl_timer(CURLM *multi, long ms, void *user)
     if (ms < 0)
         leat_loop_disarm(http->loop, &http->timer);
     else
-        return leat_loop_arm(http->loop, &http->timer, leat_after((uint64_t)ms * LEAT_MS), NULL) == LEAT_OK ? 0 : -1;
+        leat_loop_arm(http->loop, &http->timer, leat_after((uint64_t)ms * LEAT_MS));
     return 0;
 }
 
@@ -204,21 +262,6 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *user, vo
     return leat_loop_watch(http->loop, &s->watch, events, NULL) == LEAT_OK ? 0 : -1;
 }
 
-static size_t on_header(char *line, size_t size, size_t n, void *user)
-{
-    struct leat_http_call *call = user;
-    n *= size;
-    if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
-        long code = 0;
-        call->head = (struct leat_http_head){0}; /* a new head: 100 Continue, a proxy's answer to CONNECT */
-        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &code);
-        call->head.code = (unsigned)code;
-    } else {
-        leat_http_parse_header(&call->head, line, n);
-    }
-    return n;
-}
-
 static bool success(const struct leat_http_call *call)
 {
     return call->head.code >= 200 && call->head.code < 300;
@@ -236,6 +279,27 @@ static bool ask_accept(struct leat_http_call *call)
     return false;
 }
 
+static size_t on_header(char *line, size_t size, size_t n, void *user)
+{
+    struct leat_http_call *call = user;
+    n *= size;
+    if (n > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
+        long code = 0;
+        call->head = (struct leat_http_head){0}; /* a new head: the one before was 100 Continue */
+        call->head_whole = false;
+        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &code);
+        call->head.code = (unsigned)code;
+    } else if (n && (line[0] == '\r' || line[0] == '\n')) {
+        call->head_whole = true;
+        /* Before the body, which may be long in coming or too long to take. */
+        if (success(call) && !ask_accept(call))
+            return 0;
+    } else if (!call->head_whole) { /* what stands behind the body cannot change what was accepted */
+        leat_http_parse_header(&call->head, line, n);
+    }
+    return n;
+}
+
 static size_t on_body(char *data, size_t size, size_t n, void *user)
 {
     struct leat_http_call *call = user;
@@ -243,13 +307,9 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
     size_t all = n;
     if (!success(call) || !call->into) {
         /* Error documents are cut at the limit, which finish() tells apart by the code. */
-        if (success(call) && !ask_accept(call))
-            return CURL_WRITEFUNC_ERROR;
         leat_buf_add(&call->text, data, n);
         return all;
     }
-    if (!ask_accept(call))
-        return CURL_WRITEFUNC_ERROR;
     if (call->skip) {
         size_t skip = call->skip < n ? (size_t)call->skip : n;
         call->skip -= skip;
@@ -260,11 +320,9 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
     if (n > room) {
         memcpy((char *)call->into + call->got, data, room);
         call->got += room;
-        if (!call->cut) {
+        if (!call->cut)
             call->status =
                 leat_fail(&call->err, LEAT_SERVER, "the answer is longer than the %zu bytes asked for", call->into_n);
-            return CURL_WRITEFUNC_ERROR;
-        }
         return CURL_WRITEFUNC_ERROR;
     }
     if (n)
@@ -272,7 +330,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
     call->got += n;
     if (call->received)
         call->received(call, n);
-    return all;
+    return call->dropped ? CURL_WRITEFUNC_ERROR : all;
 }
 
 static size_t on_send(char *out, size_t size, size_t n, void *user)
@@ -367,7 +425,13 @@ static leat_status set_up(struct leat_http *http, struct leat_http_call *call)
     if (!easy || !set_headers(easy, call))
         return leat_fail(&call->err, LEAT_NO_MEMORY, "no memory for a request");
     curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->detail);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    /* Else cancelling waits for the resolver's thread, which a silent name server keeps for many seconds. */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
+    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* a proxy's head is not the answer's */
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* keys may hold "..": never squash them */
@@ -386,9 +450,17 @@ static leat_status set_up(struct leat_http *http, struct leat_http_call *call)
     if (curl_easy_setopt(easy, CURLOPT_URL, call->url) != CURLE_OK)
         return leat_fail(&call->err, LEAT_NO_MEMORY, "no memory for a request");
     CURLMcode code = curl_multi_add_handle(http->multi, easy);
+    if (code == CURLM_OUT_OF_MEMORY || code == CURLM_ABORTED_BY_CALLBACK)
+        return leat_fail(&call->err, LEAT_NO_MEMORY, "no memory for a request");
     if (code != CURLM_OK)
         return leat_fail(&call->err, LEAT_INTERNAL, "libcurl: %s", curl_multi_strerror(code));
     return LEAT_OK;
+}
+
+static void report_stillborn(struct leat_task *task)
+{
+    struct leat_http_call *call = (struct leat_http_call *)((char *)task - offsetof(struct leat_http_call, sad));
+    call->done(call);
 }
 
 void leat_http_start(struct leat_http *http, struct leat_http_call *call)
@@ -398,8 +470,9 @@ void leat_http_start(struct leat_http *http, struct leat_http_call *call)
     call->head = (struct leat_http_head){0};
     call->skip = call->got = 0;
     call->body_at = 0;
-    call->accepted = call->cut = false;
+    call->accepted = call->cut = call->dropped = call->head_whole = false;
     call->easy = call->header_list = NULL;
+    call->detail[0] = '\0';
     leat_buf_init(&call->text, call->text_max ? call->text_max : TEXT_MAX_DEFAULT);
     call->prev = NULL;
     call->next = http->calls;
@@ -410,19 +483,8 @@ void leat_http_start(struct leat_http *http, struct leat_http_call *call)
     if (call->status == LEAT_OK)
         return;
     end_call(http, call);
-    call->next = http->stillborn;
-    http->stillborn = call;
-    leat_loop_arm(http->loop, &http->soon, leat_now_ns(), NULL);
-}
-
-static void report_stillborn(struct leat_timer *timer)
-{
-    struct leat_http *http = (struct leat_http *)((char *)timer - offsetof(struct leat_http, soon));
-    while (http->stillborn) {
-        struct leat_http_call *call = http->stillborn;
-        http->stillborn = call->next;
-        call->done(call);
-    }
+    call->sad.run = report_stillborn;
+    leat_loop_post(http->loop, &call->sad);
 }
 
 /* Takes the call out of libcurl's hands and off the list; its results stay. */
@@ -447,18 +509,13 @@ static void end_call(struct leat_http *http, struct leat_http_call *call)
 
 void leat_http_cancel(struct leat_http *http, struct leat_http_call *call)
 {
-    if (!call->easy) {
-        for (struct leat_http_call **p = &http->stillborn; *p; p = &(*p)->next) {
-            if (*p == call) {
-                *p = call->next;
-                call->done(call);
-                return;
-            }
-        }
-        return;
-    }
     call->status = leat_fail(&call->err, LEAT_CANCELLED, "cancelled");
-    report(http, call);
+    if (!call->easy)
+        return; /* report_stillborn() is on its way */
+    if (http->inside)
+        call->dropped = http->dropped = true;
+    else
+        report(http, call);
 }
 
 static void init_curl(void)
@@ -475,7 +532,6 @@ leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http *
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for an HTTP client");
     http->loop = opts->loop;
     http->timer.fire = on_curl_timeout;
-    http->soon.fire = report_stillborn;
     http->connect_timeout_ns = opts->connect_timeout_ns ? opts->connect_timeout_ns : 10 * LEAT_S;
     http->user_agent = strdup(opts->user_agent ? opts->user_agent : "leat/" LEAT_VERSION_STRING);
     const char *ca = opts->ca_bundle ? opts->ca_bundle : leat_http_ca_bundle();
@@ -519,7 +575,6 @@ void leat_http_close(struct leat_http *http)
         http->socks = next;
     }
     leat_loop_disarm(http->loop, &http->timer);
-    leat_loop_disarm(http->loop, &http->soon);
     free(http->ca_bundle);
     free(http->user_agent);
     free(http);

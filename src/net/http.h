@@ -63,11 +63,12 @@ struct leat_http_call {
     uint64_t deadline_ns;   /* LEAT_NEVER: none */
     uint64_t inactivity_ns; /* less than about a kilobyte a second for so long ends the call; 0: no limit */
     bool fresh;             /* resolve the name and connect anew: the last try ended badly */
-    /* The head of a 2xx answer is complete and its body follows. May set skip; return false to drop the answer
+    /* The head of a 2xx answer is complete; its body, if any, follows. May set skip; return false to drop the answer
      * (status LEAT_SERVER unless err was filled in). NULL: take it as it is. */
     bool (*accept)(struct leat_http_call *call);
-    void (*received)(struct leat_http_call *call, size_t n); /* body bytes arrived: for progress. May be NULL */
-    void (*done)(struct leat_http_call *call);               /* exactly once, on the loop's thread */
+    /* Body bytes arrived: for progress. May be NULL; may cancel calls, start none. */
+    void (*received)(struct leat_http_call *call, size_t n);
+    void (*done)(struct leat_http_call *call); /* exactly once, on the loop's thread */
     void *user;
 
     /* Answered. */
@@ -86,6 +87,10 @@ struct leat_http_call {
     void *header_list;
     size_t body_at;
     bool accepted;
+    bool head_whole;
+    bool dropped;         /* cancelled where libcurl's hands could not be taken off it yet */
+    struct leat_task sad; /* reports a call that never began */
+    char detail[256];     /* libcurl's own words about a failure */
     struct leat_http_call *prev;
     struct leat_http_call *next;
 };
@@ -93,7 +98,8 @@ struct leat_http_call {
 /* Loop thread only. done() is called later, never from within start. */
 void leat_http_start(struct leat_http *http, struct leat_http_call *call);
 
-/* Loop thread only. Ends a call in flight at once: done() is called with LEAT_CANCELLED before this returns. */
+/* Loop thread only. Ends a call in flight: done() is called with LEAT_CANCELLED before this returns, or soon after
+ * when called from within accept() or received(), or when the call could not even begin. */
 void leat_http_cancel(struct leat_http *http, struct leat_http_call *call);
 
 /* The CA file in use: LEAT_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE, else the first of the places

@@ -25,9 +25,7 @@ struct leat_loop {
         bool stop;
     } posted; /* hold mu */
     struct {
-        struct leat_timer **heap; /* earliest first */
-        size_t n;
-        size_t cap;
+        struct leat_timer *timers; /* the earliest, root of the heap */
         struct epoll_event events[EVENTS_MAX];
         int events_at; /* events of this round before it have been handled */
         int events_n;
@@ -55,66 +53,73 @@ void leat_loop_post(struct leat_loop *loop, struct leat_task *task)
     }
 }
 
-static void heap_place(struct leat_loop *loop, size_t i, struct leat_timer *t)
+/* Timers are a pairing heap of their own links: a deadline must not depend on memory being left for it. */
+static struct leat_timer *join(struct leat_timer *a, struct leat_timer *b)
 {
-    loop->own.heap[i] = t;
-    t->place = i + 1;
-}
-
-static void heap_up(struct leat_loop *loop, size_t i, struct leat_timer *t)
-{
-    while (i > 0 && loop->own.heap[(i - 1) / 2]->at_ns > t->at_ns) {
-        heap_place(loop, i, loop->own.heap[(i - 1) / 2]);
-        i = (i - 1) / 2;
+    if (!a || !b)
+        return a ? a : b;
+    if (b->at_ns < a->at_ns) {
+        struct leat_timer *later = a;
+        a = b;
+        b = later;
     }
-    heap_place(loop, i, t);
+    b->prev = a;
+    b->next = a->child;
+    if (b->next)
+        b->next->prev = b;
+    a->child = b;
+    return a;
 }
 
-static void heap_down(struct leat_loop *loop, size_t i, struct leat_timer *t)
+/* Makes one heap of a list of siblings: pairs from the front, then the pairs from the back. */
+static struct leat_timer *join_siblings(struct leat_timer *first)
 {
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= loop->own.n)
-            break;
-        if (child + 1 < loop->own.n && loop->own.heap[child + 1]->at_ns < loop->own.heap[child]->at_ns)
-            child++;
-        if (loop->own.heap[child]->at_ns >= t->at_ns)
-            break;
-        heap_place(loop, i, loop->own.heap[child]);
-        i = child;
+    struct leat_timer *pairs = NULL; /* linked by prev, last pair first */
+    while (first) {
+        struct leat_timer *a = first;
+        struct leat_timer *b = a->next;
+        first = b ? b->next : NULL;
+        a->next = a->prev = NULL;
+        if (b)
+            b->next = b->prev = NULL;
+        a = join(a, b);
+        a->prev = pairs;
+        pairs = a;
     }
-    heap_place(loop, i, t);
+    struct leat_timer *root = NULL;
+    while (pairs) {
+        struct leat_timer *before = pairs->prev;
+        pairs->prev = NULL;
+        root = join(root, pairs);
+        pairs = before;
+    }
+    return root;
 }
 
-leat_status leat_loop_arm(struct leat_loop *loop, struct leat_timer *timer, uint64_t at_ns, struct leat_error *err)
+void leat_loop_arm(struct leat_loop *loop, struct leat_timer *timer, uint64_t at_ns)
 {
     leat_loop_disarm(loop, timer);
-    if (loop->own.n == loop->own.cap) {
-        size_t cap = loop->own.cap ? loop->own.cap * 2 : 64;
-        struct leat_timer **heap = realloc(loop->own.heap, cap * sizeof(struct leat_timer *));
-        if (!heap)
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a timer");
-        loop->own.heap = heap;
-        loop->own.cap = cap;
-    }
     timer->at_ns = at_ns;
-    heap_up(loop, loop->own.n++, timer);
-    return LEAT_OK;
+    timer->armed = true;
+    timer->child = timer->next = timer->prev = NULL;
+    loop->own.timers = join(loop->own.timers, timer);
 }
 
 void leat_loop_disarm(struct leat_loop *loop, struct leat_timer *timer)
 {
-    if (!timer->place)
+    if (!timer->armed)
         return;
-    size_t i = timer->place - 1;
-    struct leat_timer *moved = loop->own.heap[--loop->own.n];
-    timer->place = 0;
-    if (moved == timer)
-        return;
-    if (i > 0 && loop->own.heap[(i - 1) / 2]->at_ns > moved->at_ns)
-        heap_up(loop, i, moved);
-    else
-        heap_down(loop, i, moved);
+    struct leat_timer *below = join_siblings(timer->child);
+    if (timer == loop->own.timers) {
+        loop->own.timers = below;
+    } else {
+        *(timer->prev->child == timer ? &timer->prev->child : &timer->prev->next) = timer->next;
+        if (timer->next)
+            timer->next->prev = timer->prev;
+        loop->own.timers = join(loop->own.timers, below);
+    }
+    timer->armed = false;
+    timer->child = timer->next = timer->prev = NULL;
 }
 
 leat_status leat_loop_watch(struct leat_loop *loop, struct leat_watch *watch, uint32_t events, struct leat_error *err)
@@ -145,9 +150,9 @@ void leat_loop_unwatch(struct leat_loop *loop, struct leat_watch *watch)
 
 static int wait_ms(const struct leat_loop *loop)
 {
-    if (!loop->own.n)
+    if (!loop->own.timers)
         return -1;
-    uint64_t left = leat_left(loop->own.heap[0]->at_ns);
+    uint64_t left = leat_left(loop->own.timers->at_ns);
     uint64_t ms = left / LEAT_MS + (left % LEAT_MS != 0);
     return ms > 60000 ? 60000 : (int)ms;
 }
@@ -155,8 +160,8 @@ static int wait_ms(const struct leat_loop *loop)
 static void fire_timers(struct leat_loop *loop)
 {
     uint64_t now = leat_now_ns();
-    while (loop->own.n && loop->own.heap[0]->at_ns <= now) {
-        struct leat_timer *t = loop->own.heap[0];
+    while (loop->own.timers && loop->own.timers->at_ns <= now) {
+        struct leat_timer *t = loop->own.timers;
         leat_loop_disarm(loop, t);
         t->fire(t);
     }
@@ -251,6 +256,5 @@ void leat_loop_close(struct leat_loop *loop)
     if (loop->wake_fd >= 0)
         close(loop->wake_fd);
     pthread_mutex_destroy(&loop->posted.mu);
-    free(loop->own.heap);
     free(loop);
 }

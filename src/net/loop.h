@@ -24,13 +24,16 @@ bool leat_loop_inside(const struct leat_loop *loop); /* called on the loop's thr
 /* Work from any thread, run once on the loop's thread in the order posted. */
 void leat_loop_post(struct leat_loop *loop, struct leat_task *task);
 
-/* A one-shot timer. Loop thread only. Arming an armed timer moves it. */
+/* A one-shot timer. Loop thread only. Arming takes no memory and cannot fail; arming an armed timer moves it. */
 struct leat_timer {
     void (*fire)(struct leat_timer *timer);
     uint64_t at_ns;
-    size_t place; /* the loop's: 1 + index in its heap; 0 when not armed */
+    bool armed; /* the loop's, as the rest: its place in a pairing heap */
+    struct leat_timer *child;
+    struct leat_timer *next; /* sibling */
+    struct leat_timer *prev; /* sibling, or the parent of a first child */
 };
-leat_status leat_loop_arm(struct leat_loop *loop, struct leat_timer *timer, uint64_t at_ns, struct leat_error *err);
+void leat_loop_arm(struct leat_loop *loop, struct leat_timer *timer, uint64_t at_ns);
 void leat_loop_disarm(struct leat_loop *loop, struct leat_timer *timer);
 
 /* A descriptor and what to wait for (EPOLLIN, EPOLLOUT). Loop thread only. Watching again changes the events. */

@@ -24,6 +24,7 @@ struct leat_backend {
     const struct leat_backend_ops *ops;
     uint32_t parallel; /* requests in flight that make sense whatever the throughput says; 0: adapts */
     bool read_only;
+    bool warned_whole; /* that the server sends whole objects in answer to ranges: loop thread only */
 };
 
 /* The outcome of an attempt is in op->status, op->err. For a GET, op->got counts what has arrived in all. */

@@ -16,11 +16,24 @@ static uint64_t first_missing(const struct leat_store_op *op)
     return op->offset + op->got;
 }
 
-const char *leat_exchange_pin(const struct leat_store_op *op)
+static const char *pin_of(const struct leat_store_op *op)
 {
     if (op->if_match)
         return op->if_match;
     return op->own.pinned[0] ? op->own.pinned : NULL;
+}
+
+/* A weak tag says that two answers mean the same, not that their bytes are: If-Match never matches it, and pieces of
+ * two answers must not be put together. */
+static bool is_weak(const char *etag)
+{
+    return strncmp(etag, "W/", 2) == 0;
+}
+
+const char *leat_exchange_pin(const struct leat_store_op *op)
+{
+    const char *pin = pin_of(op);
+    return pin && !is_weak(pin) ? pin : NULL;
 }
 
 static bool accept_with_etag(struct leat_http_call *call);
@@ -33,7 +46,7 @@ void leat_exchange_begin(struct leat_store_op *op, char range[LEAT_RANGE_MAX])
     range[0] = '\0';
     if (op->verb != LEAT_STORE_GET || op->length == 0)
         return;
-    if (!op->own.pinned[0])
+    if (!op->own.pinned[0] || is_weak(op->own.pinned))
         op->got = 0; /* nothing says that the rest would be of the same object */
     call->into = (char *)op->into + op->got;
     call->into_n = (size_t)(op->length - op->got);
@@ -72,7 +85,7 @@ static bool accept_part(struct leat_http_call *call, struct leat_store_op *op)
         refuse(call, LEAT_SERVER, "the answer's length and range do not fit together");
         return false;
     }
-    if (head->range_last < last && head->range_total != UINT64_MAX && head->range_last + 1 < head->range_total) {
+    if (head->range_last < last && head->range_last + 1 != head->range_total) { /* nor is it the object's end */
         refuse(call, LEAT_SERVER, "the server answered with less than the range asked for");
         return false;
     }
@@ -85,11 +98,15 @@ static bool accept_whole(struct leat_http_call *call, struct leat_store_op *op)
 {
     uint64_t first = first_missing(op);
     if (first > SKIP_MAX) {
-        refuse(call, LEAT_UNSUPPORTED, "the server does not know ranges and the part asked for is far into the object");
+        refuse(call, LEAT_UNSUPPORTED, "the server knows no ranges, and what was asked for is far into the object");
         return false;
     }
-    if (first || !call->head.has_length || call->head.content_length > op->length)
-        leat_log(LEAT_LOG_WARN, "the server sends '%s' whole although a part was asked for", op->key);
+    struct leat_backend *backend = leat_store_backend(op->own.store);
+    if (!backend->warned_whole && (first || !call->head.has_length || call->head.content_length > op->length)) {
+        backend->warned_whole = true;
+        leat_log(LEAT_LOG_WARN, "the server sends '%s' whole although a part was asked for: reading will be slow",
+                 op->key);
+    }
     op->object.size = call->head.has_length ? call->head.content_length : UINT64_MAX;
     call->skip = first;
     call->cut = true;
@@ -100,12 +117,20 @@ static bool accept(struct leat_http_call *call, bool etag_required)
 {
     struct leat_store_op *op = call->user;
     const struct leat_http_head *head = &call->head;
-    const char *pin = leat_exchange_pin(op);
+    const char *pin = pin_of(op);
+    if (head->code != 200 && head->code != 206) {
+        leat_fail(&call->err, LEAT_SERVER, "the server answered %u, which is no answer to a read", head->code);
+        return false;
+    }
     if (etag_required && !head->etag[0]) {
         refuse(call, LEAT_SERVER, "the answer is not an object (it has no ETag)");
         return false;
     }
-    if (pin && head->etag[0] && strcmp(pin, head->etag) != 0) {
+    if (pin && !head->etag[0]) {
+        refuse(call, LEAT_SERVER, "the answer does not say which version of the object it is of (it has no ETag)");
+        return false;
+    }
+    if (pin && strcmp(pin, head->etag) != 0) {
         leat_fail(&call->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", pin, head->etag);
         return false;
     }
@@ -130,14 +155,13 @@ static bool accept_any(struct leat_http_call *call)
 static void finish_stat(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own.call.head;
-    const char *pin = leat_exchange_pin(op);
-    if (pin && head->etag[0] && strcmp(pin, head->etag) != 0) {
-        op->status =
-            leat_fail(&op->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", pin, head->etag);
+    if (op->if_match && head->etag[0] && strcmp(op->if_match, head->etag) != 0) {
+        op->status = leat_fail(&op->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s",
+                               op->if_match, head->etag);
         return;
     }
     if (!head->has_length) {
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the server does not say how long the object is");
+        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "the server does not say how long it is");
         return;
     }
     op->object.size = head->content_length;
@@ -145,16 +169,47 @@ static void finish_stat(struct leat_store_op *op)
     memcpy(op->object.etag, head->etag, sizeof op->object.etag);
 }
 
+/* 416: nothing of what was asked for is there. */
 static void finish_past_end(struct leat_store_op *op)
 {
-    /* A range of an empty object cannot be satisfied, not even from its first byte on. */
-    if (op->short_ok) {
-        op->object.size = op->offset ? op->own.call.head.range_total : 0;
-        return;
+    const struct leat_http_head *head = &op->own.call.head;
+    if (op->got) {
+        op->status =
+            leat_fail(&op->err, LEAT_CHANGED, "the object has changed: it ends before byte %" PRIu64 " now", op->got);
+    } else if (first_missing(op) < head->range_total) {
+        op->status = leat_fail(&op->err, LEAT_SERVER, "the server refuses a range that it says is there");
+    } else if (op->short_ok) {
+        /* A range of an empty object cannot be satisfied, not even from its first byte on. */
+        op->object.size = head->range_total;
+    } else {
+        op->status = leat_fail(&op->err, LEAT_INVALID,
+                               "the object ends before byte %" PRIu64 ", asked for were %" PRIu64 " bytes from there",
+                               op->offset, op->length);
     }
-    op->status = leat_fail(&op->err, LEAT_INVALID,
-                           "the object ends before byte %" PRIu64 ", asked for were %" PRIu64 " bytes from there",
-                           op->offset, op->length);
+}
+
+/* The answer came to its end: was that the end of what it promised? Curl has checked a Content-Length, but an answer
+ * may come without one. */
+static void check_whole(struct leat_store_op *op)
+{
+    const struct leat_http_head *head = &op->own.call.head;
+    bool part = head->code == 206;
+    bool known = part || op->object.size != UINT64_MAX;
+    uint64_t there = op->object.size > op->offset ? op->object.size - op->offset : 0;
+    uint64_t want = part ? head->range_last + 1 - op->offset : there < op->length ? there : op->length;
+    if (op->got > want) {
+        op->got = 0;
+        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is longer than the range it names");
+    } else if (op->got < want && (known || !op->short_ok)) {
+        op->status =
+            leat_fail(&op->err, LEAT_NETWORK, "the answer ended after %" PRIu64 " of %" PRIu64 " bytes", op->got, want);
+    } else if (!known && op->got < op->length) {
+        op->object.size = op->offset + op->got; /* sent without a length: it ended here */
+    } else if (op->got < op->length && !op->short_ok) {
+        op->status = leat_fail(&op->err, LEAT_INVALID,
+                               "the object has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
+                               op->object.size, op->length, op->offset);
+    }
 }
 
 void leat_exchange_finish(struct leat_store_op *op)
@@ -168,28 +223,12 @@ void leat_exchange_finish(struct leat_store_op *op)
         finish_past_end(op);
         return;
     }
-    if (!call->accepted && call->status == LEAT_OK && !call->accept(call)) { /* no body: nobody has asked yet */
-        op->status = call->err.status;
-        op->err = call->err;
-        return;
-    }
     op->got += call->got;
-    if (call->status != LEAT_OK) {
-        op->status = call->status;
+    op->status = call->status;
+    if (call->status == LEAT_OK)
+        check_whole(op);
+    else
         op->err = call->err;
-        return;
-    }
-    uint64_t there = op->object.size > op->offset ? op->object.size - op->offset : 0;
-    uint64_t want = op->short_ok && there < op->length ? there : op->length;
-    if (op->object.size == UINT64_MAX && op->short_ok)
-        op->object.size = op->offset + op->got; /* sent without a length: it ended here */
-    else if (op->got < want && op->object.size != UINT64_MAX && there < op->length)
-        op->status = leat_fail(&op->err, LEAT_INVALID,
-                               "the object has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
-                               op->object.size, op->length, op->offset);
-    else if (op->got < want)
-        op->status =
-            leat_fail(&op->err, LEAT_NETWORK, "the answer ended after %" PRIu64 " of %" PRIu64 " bytes", op->got, want);
 }
 
 leat_status leat_exchange_code_status(unsigned code)

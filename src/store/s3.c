@@ -19,6 +19,7 @@
 #define QUERY_MAX     6
 #define LIST_TEXT_MAX (16u << 20) /* 1000 keys of 1024 bytes, percent-encoded, is a quarter of it */
 #define URL_MAX       (16u << 10)
+#define SKEW_MAX_S    300 /* S3 itself allows 15 minutes */
 
 struct s3 {
     struct leat_backend backend; /* first member */
@@ -87,6 +88,13 @@ static void add_query(struct s3_request *r, const char *name, const char *value)
 static void add_header(struct s3_request *r, const char *name, const char *value)
 {
     r->headers[r->headers_n++] = (struct leat_sign_pair){name, value};
+}
+
+/* It becomes part of a host's name and of what is signed. */
+static bool can_be_region(const char *text)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
+    return n && !text[n];
 }
 
 /* Where AWS keeps a region's buckets. */
@@ -300,7 +308,9 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     call->method = r->method;
     call->url = r->url.data;
     call->deadline_ns = op->own.deadline_ns;
-    call->inactivity_ns = leat_store_settings(s3->store)->inactivity_ns;
+    /* Putting parts together may take the server minutes, in which it has nothing to say. */
+    if (op->verb != LEAT_STORE_UPLOAD_FINISH)
+        call->inactivity_ns = leat_store_settings(s3->store)->inactivity_ns;
     call->fresh = op->own.fresh;
     call->done = on_done;
     call->user = op;
@@ -340,12 +350,14 @@ static const struct {
     {"XAmzContentSHA256Mismatch", LEAT_NETWORK, "the data was damaged on its way to the server"},
     {"IncompleteBody", LEAT_NETWORK, "the data did not arrive whole"},
     {"InvalidObjectState", LEAT_UNSUPPORTED, "the object is archived; restore it first"},
+    {"RequestTimeTooSkewed", LEAT_DENIED, "this machine's clock is too far from the server's"},
 };
 
 static void explain(const struct s3 *s3, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
     const struct leat_http_head *head = &op->own.call.head;
-    leat_status status = leat_exchange_code_status(head->code);
+    /* An error document under 200 that says nothing to us is the server's fault. */
+    leat_status status = head->code < 300 ? LEAT_SERVER : leat_exchange_code_status(head->code);
     const char *advice = NULL;
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
         if (strcmp(meanings[i].code, answer->code) == 0) {
@@ -367,50 +379,84 @@ static void explain(const struct s3 *s3, struct leat_store_op *op, const struct 
         advice = "the object has changed since it was looked at";
     if (!advice && status == LEAT_EXISTS)
         advice = "there is one already";
+    if (head->code >= 300 && head->code < 400)
+        advice = "the bucket is elsewhere; say where with --region or --endpoint-url";
     if (!advice)
         advice = answer->message[0] ? answer->message : head->code == 403 ? "access denied" : "the server refused";
     op->status = leat_fail(&op->err, status, "%s%s (%s%s%u)", advice, keys, answer->code, answer->code[0] ? ", " : "",
                            head->code);
 }
 
-/* The answer says that the bucket is elsewhere, or that our clock is wrong: put that right and try again at once.
- * Credentials go to no host that an answer names: only the region is taken from it. */
-static bool corrected(struct s3 *s3, struct leat_store_op *op, const struct leat_s3_answer *answer)
+/* The answer says that the bucket is in another region: go on there. Credentials go to no host that an answer names:
+ * only the region is taken from it. */
+static bool follow_region(struct s3 *s3, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
     const struct leat_http_head *head = &op->own.call.head;
     const char *region = head->region[0] ? head->region : answer->region;
     bool moved = head->code == 301 || head->code == 307 || head->code == 308 ||
                  strcmp(answer->code, "AuthorizationHeaderMalformed") == 0 || (head->code == 400 && head->region[0]);
-    if (op->own.redirected)
+    if (!moved || op->own.moved || !can_be_region(region))
         return false;
-    if (moved && region[0] && strcmp(region, s3->region) != 0) {
-        if (s3->region_known)
-            leat_log(LEAT_LOG_WARN,
-                     "bucket '%s' is in region %s, not %s: reading across regions is slower and AWS charges about "
-                     "$0.02 a GB for it; set AWS_REGION=%s if that is meant",
-                     s3->bucket, region, s3->region, region);
-        snprintf(s3->region, sizeof s3->region, "%s", region);
-        if (s3->aws_own)
-            set_aws_endpoint(s3);
-    } else if (moved && strcmp(region, s3->region) == 0 && region[0]) {
-        /* another request has put it right already */
-    } else if (strcmp(answer->code, "RequestTimeTooSkewed") == 0 && head->date_s) {
-        s3->clock_offset_s = head->date_s - leat_wall_s();
-        leat_log(LEAT_LOG_WARN, "this machine's clock is %+lld s from the server's; signing by the server's",
-                 (long long)-s3->clock_offset_s);
-    } else {
-        return false;
-    }
-    op->own.redirected = true;
+    op->own.moved = true;
+    if (strcmp(region, s3->region) == 0)
+        return true; /* another request has put it right already */
+    if (s3->region_known)
+        leat_log(LEAT_LOG_WARN,
+                 "bucket '%s' is in region %s, not %s: reading across regions is slower and AWS charges about "
+                 "$0.02 a GB for it; set AWS_REGION=%s if that is meant",
+                 s3->bucket, region, s3->region, region);
+    snprintf(s3->region, sizeof s3->region, "%s", region);
+    if (s3->aws_own)
+        set_aws_endpoint(s3);
     return true;
 }
 
-/* 2xx that carries XML. CompleteMultipartUpload may say 200 and then fail in its body. */
-static void take_answer(struct leat_store_op *op)
+/* The answer says that our clock is wrong: go by the server's. The answer to a HEAD has no body to say so; there a
+ * refusal together with a clock that far off is taken for it. */
+static bool follow_clock(struct s3 *s3, struct leat_store_op *op, const struct leat_s3_answer *answer)
+{
+    const struct leat_http_head *head = &op->own.call.head;
+    if (op->own.reclocked || !head->date_s || !s3->aws.access_key)
+        return false;
+    int64_t offset_s = head->date_s - leat_wall_s();
+    bool far = llabs((long long)(offset_s - s3->clock_offset_s)) > SKEW_MAX_S;
+    bool said = strcmp(answer->code, "RequestTimeTooSkewed") == 0;
+    if (!said && !(head->code == 403 && !answer->code[0] && far))
+        return false;
+    op->own.reclocked = true;
+    if (far)
+        leat_log(LEAT_LOG_WARN, "this machine's clock is %lld s %s the server's; signing by the server's",
+                 llabs((long long)offset_s), offset_s > 0 ? "behind" : "ahead of");
+    s3->clock_offset_s = offset_s;
+    return true;
+}
+
+/* What is wrong with a page of a list that is not one: an error document in its place, or a piece missing. */
+static void check_page(const struct s3 *s3, struct leat_store_op *op)
+{
+    static const char root[] = "ListBucketResult";
+    const struct leat_buf *text = &op->own.call.text;
+    size_t head_n = text->len < 1024 ? text->len : 1024;
+    size_t tail_n = text->len < 64 ? text->len : 64;
+    struct leat_s3_answer answer;
+    if (memmem(text->data, head_n, root, sizeof root - 1) &&
+        memmem(text->data + text->len - tail_n, tail_n, root, sizeof root - 1))
+        return;
+    if (leat_s3_parse_answer(text->data, text->len, &answer) && answer.code[0])
+        explain(s3, op, &answer);
+    else
+        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not a list");
+}
+
+/* 2xx that carries XML, which may still be an error: CompleteMultipartUpload says 200 before it has begun. */
+static void take_answer(const struct s3 *s3, struct leat_store_op *op)
 {
     struct leat_http_call *call = &op->own.call;
     struct leat_s3_answer answer;
     if (op->verb == LEAT_STORE_LIST) {
+        check_page(s3, op);
+        if (op->status != LEAT_OK)
+            return;
         leat_buf_free(&op->text);
         op->text = call->text;
         leat_buf_init(&call->text, 0);
@@ -419,9 +465,12 @@ static void take_answer(struct leat_store_op *op)
     bool parsed = leat_s3_parse_answer(call->text.data, call->text.len, &answer);
     const char *wanted =
         op->verb == LEAT_STORE_UPLOAD_OPEN ? "InitiateMultipartUploadResult" : "CompleteMultipartUploadResult";
+    if (parsed && answer.code[0]) {
+        explain(s3, op, &answer);
+        return;
+    }
     if (!parsed || strcmp(answer.root, wanted) != 0) {
-        op->status = leat_fail(&op->err, LEAT_SERVER, "%s",
-                               parsed && answer.message[0] ? answer.message : "an answer that is not XML");
+        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not what S3 says here");
         return;
     }
     if (op->verb == LEAT_STORE_UPLOAD_OPEN) {
@@ -433,7 +482,7 @@ static void take_answer(struct leat_store_op *op)
     }
 }
 
-static void take_success(struct leat_store_op *op)
+static void take_success(const struct s3 *s3, struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own.call.head;
     switch (op->verb) {
@@ -452,7 +501,7 @@ static void take_success(struct leat_store_op *op)
     case LEAT_STORE_UPLOAD_OPEN:
     case LEAT_STORE_UPLOAD_FINISH:
     case LEAT_STORE_LIST:
-        take_answer(op);
+        take_answer(s3, op);
         return;
     case LEAT_STORE_DELETE:
     case LEAT_STORE_UPLOAD_ABORT:
@@ -471,13 +520,13 @@ static void on_done(struct leat_http_call *call)
         op->status = call->status;
         op->err = call->err;
     } else if (good || (code == 416 && op->verb == LEAT_STORE_GET)) {
-        take_success(op);
+        take_success(s3, op);
     } else if (code == 404 && (op->verb == LEAT_STORE_DELETE || op->verb == LEAT_STORE_UPLOAD_ABORT)) {
         op->status = LEAT_OK;
     } else {
         struct leat_s3_answer answer;
         leat_s3_parse_answer(call->text.data, call->text.len, &answer);
-        again = corrected(s3, op, &answer);
+        again = follow_region(s3, op, &answer) || follow_clock(s3, op, &answer);
         if (!again)
             explain(s3, op, &answer);
     }
@@ -560,6 +609,10 @@ leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, s
     if (rc != LEAT_OK)
         goto fail;
     s3->region_known = s3->aws.region != NULL;
+    if (s3->region_known && (!can_be_region(s3->aws.region) || strlen(s3->aws.region) >= sizeof s3->region)) {
+        rc = leat_fail(err, LEAT_INVALID, "'%.60s' is not the name of a region", s3->aws.region);
+        goto fail;
+    }
     snprintf(s3->region, sizeof s3->region, "%s", s3->aws.region ? s3->aws.region : "us-east-1");
     s3->aws_own = s3->aws.endpoint_url == NULL;
     s3->scheme = "https";

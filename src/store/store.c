@@ -158,8 +158,8 @@ static void pump(struct leat_store *store)
         take(&store->own.queued, op);
         start(store, op);
     }
-    if (store->own.running && !store->own.tick.place)
-        leat_loop_arm(store->loop, &store->own.tick, leat_after(50 * LEAT_MS), NULL);
+    if (store->own.running && !store->own.tick.armed)
+        leat_loop_arm(store->loop, &store->own.tick, leat_after(50 * LEAT_MS));
 }
 
 static void on_tick(struct leat_timer *timer)
@@ -203,7 +203,8 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
     op->own.fresh = host_fault(op->status);
     op->own.state = OP_WAITING;
     op->own.timer.fire = on_retry_time;
-    return leat_loop_arm(store->loop, &op->own.timer, now + delay, NULL) == LEAT_OK;
+    leat_loop_arm(store->loop, &op->own.timer, now + delay);
+    return true;
 }
 
 static const char *verb_name(enum leat_store_verb verb)
@@ -279,7 +280,7 @@ static void run_submit(struct leat_task *task)
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
 {
     op->own.store = store;
-    op->own.cancelled = op->own.redirected = op->own.fresh = false;
+    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = false;
     op->own.state = OP_IDLE;
     op->own.timer = (struct leat_timer){0};
     op->own.pinned[0] = '\0';
@@ -570,6 +571,10 @@ leat_status leat_store_load(struct leat_store *store, const char *key, size_t ma
     if (rc != LEAT_OK)
         goto fail;
     size_t got = (size_t)op.got;
+    if (op.object.size == UINT64_MAX) {
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot load '%s': the server does not say how long it is", key);
+        goto fail;
+    }
     if (op.object.size > max) {
         rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %llu bytes, more than the %zu allowed here", key,
                        (unsigned long long)op.object.size, max);

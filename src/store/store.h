@@ -125,8 +125,9 @@ struct leat_store_op {
         uint64_t deadline_ns;
         uint32_t state;
         bool cancelled;
-        bool redirected; /* one region redirect or clock correction was followed */
-        bool fresh;      /* connect anew */
+        bool moved;     /* a region redirect was followed … */
+        bool reclocked; /* … or the clock corrected: once each */
+        bool fresh;     /* connect anew */
         uint64_t retry_after_ns;
         char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */
         struct leat_http_call call;

@@ -21,10 +21,17 @@ struct web_request {
     struct leat_buf url;
 };
 
+static void request_free(struct web_request *r)
+{
+    if (!r)
+        return;
+    leat_buf_free(&r->url);
+    free(r);
+}
+
 static void on_done(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
-    struct web_request *request = op->own.request;
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
     if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
@@ -33,27 +40,29 @@ static void on_done(struct leat_http_call *call)
     } else if (good || code == 416) {
         leat_exchange_finish(op);
     } else if (code >= 300 && code < 400) {
-        op->status =
-            leat_fail(&op->err, LEAT_INVALID, "the server refers to '%s'; use that address", call->head.location);
+        op->status = leat_fail(&op->err, LEAT_INVALID, "the server refers to another address%s%s",
+                               *call->head.location ? "; use " : "", call->head.location);
     } else {
         op->status = leat_fail(&op->err, leat_exchange_code_status(code), "the server answered %u", code);
         op->own.retry_after_ns = call->head.retry_after_s * LEAT_S;
     }
     leat_buf_free(&call->text);
-    leat_buf_free(&request->url);
-    free(request);
+    request_free(op->own.request);
     op->own.request = NULL;
     leat_store_attempted(op);
 }
 
-static void start(struct leat_backend *backend, struct leat_store_op *op)
+static void fail_later(struct leat_task *task)
 {
-    struct web *web = (struct web *)backend;
-    struct web_request *r = op->own.request;
+    leat_store_attempted((struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task)));
+}
+
+static leat_status describe(const struct web *web, struct leat_store_op *op, struct web_request *r)
+{
     struct leat_http_call *call = &op->own.call;
     char range[LEAT_RANGE_MAX];
-    memset(call, 0, sizeof *call);
     size_t n = 0;
+    leat_buf_init(&r->url, 16 << 10);
     leat_exchange_begin(op, range);
     if (range[0]) {
         snprintf(r->range, sizeof r->range, "Range: %s", range);
@@ -68,6 +77,23 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     call->url = r->url.data;
     call->headers = r->headers;
     call->headers_n = n;
+    return leat_buf_check(&r->url, "a URL", &op->err);
+}
+
+static void start(struct leat_backend *backend, struct leat_store_op *op)
+{
+    struct web *web = (struct web *)backend;
+    struct leat_http_call *call = &op->own.call;
+    struct web_request *r = calloc(1, sizeof *r);
+    memset(call, 0, sizeof *call);
+    op->status = r ? describe(web, op, r) : leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a request");
+    if (op->status != LEAT_OK) {
+        request_free(r);
+        op->own.task.run = fail_later;
+        leat_loop_post(leat_store_loop(web->store), &op->own.task);
+        return;
+    }
+    op->own.request = r;
     call->deadline_ns = op->own.deadline_ns;
     call->inactivity_ns = leat_store_settings(web->store)->inactivity_ns;
     call->fresh = op->own.fresh;
@@ -76,29 +102,10 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     leat_http_start(web->http, call);
 }
 
-static void fail_later(struct leat_task *task)
-{
-    leat_store_attempted((struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task)));
-}
-
-static void start_checked(struct leat_backend *backend, struct leat_store_op *op)
-{
-    struct web *web = (struct web *)backend;
-    struct web_request *r = calloc(1, sizeof *r);
-    if (!r) {
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a request");
-        op->own.task.run = fail_later;
-        leat_loop_post(leat_store_loop(web->store), &op->own.task);
-        return;
-    }
-    leat_buf_init(&r->url, 16 << 10);
-    op->own.request = r;
-    start(backend, op);
-}
-
 static void cancel(struct leat_backend *backend, struct leat_store_op *op)
 {
-    leat_http_cancel(((struct web *)backend)->http, &op->own.call);
+    if (op->own.request) /* else fail_later() is on its way */
+        leat_http_cancel(((struct web *)backend)->http, &op->own.call);
 }
 
 static void close_web(struct leat_backend *backend)
@@ -111,7 +118,7 @@ static void close_web(struct leat_backend *backend)
     free(web);
 }
 
-static const struct leat_backend_ops ops = {.start = start_checked, .cancel = cancel, .close = close_web};
+static const struct leat_backend_ops ops = {.start = start, .cancel = cancel, .close = close_web};
 
 leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
                           struct leat_error *err)

@@ -235,3 +235,19 @@ def bucket_dir(tmp_path):
     folder = tmp_path / "served"
     (folder / "bucket").mkdir(parents=True)
     return folder
+
+
+@pytest.fixture
+def faulty():
+    """faulty(tls=None, …) -> FaultyServer: an S3 server that misbehaves on command. Stopped when the test ends."""
+    from faulty_server import FaultyServer
+
+    servers = []
+
+    def start(**options):
+        servers.append(FaultyServer(**options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()

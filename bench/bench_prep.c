@@ -1,8 +1,8 @@
 /* Measures image preparation: pictures in memory, one thread or many, one line of JSON.
  *
- *   prep_bench --make SET DIR                 writes a set of pictures (small, yuv444, progressive, large, mixed)
- *   prep_bench [options] FILE…                runs over these files
- *   prep_bench [options] --own N              runs over N pictures it makes itself (of the set "small")
+ *   bench_prep --make SET DIR                 writes a set of pictures (small, yuv444, progressive, large, mixed)
+ *   bench_prep [options] FILE…                runs over these files
+ *   bench_prep [options] --own N              runs over N pictures it makes itself (of the set "small")
  *
  *   --what exact|fast|bare|crop               the pipeline; libjpeg decoding whole pictures; exact without resize
  *   --threads N  --seconds S  --level NAME    NAME: scalar, avx2, avx512
@@ -53,7 +53,7 @@ struct worker {
 
 static void die(const char *what)
 {
-    fprintf(stderr, "prep_bench: %s\n", what);
+    fprintf(stderr, "bench_prep: %s\n", what);
     exit(1);
 }
 

@@ -182,7 +182,8 @@ static void run(struct bench *b)
             die("cannot start a thread");
     }
     pthread_barrier_wait(&b->start);
-    struct timespec pause = {(time_t)b->options.seconds, (long)((b->options.seconds - floor(b->options.seconds)) * 1e9)};
+    struct timespec pause = {(time_t)b->options.seconds,
+                             (long)((b->options.seconds - floor(b->options.seconds)) * 1e9)};
     nanosleep(&pause, NULL);
     atomic_store(&b->stop, true);
     for (unsigned i = 0; i < b->options.threads; i++) {

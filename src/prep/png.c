@@ -48,8 +48,28 @@ static void unpack(const uint8_t *row, unsigned bits, uint32_t from, uint32_t n,
     }
 }
 
+/* Where the file stands, for libspng's reading in blocks: it takes a whole buffer's chunks only complete, which would
+ * lose every row of a truncated file that is one chunk. */
+struct reading {
+    const uint8_t *data;
+    size_t left;
+};
+
+static int read_block(spng_ctx *ctx, void *user, void *to, size_t n)
+{
+    struct reading *r = user;
+    (void)ctx;
+    if (n > r->left)
+        return SPNG_IO_EOF;
+    memcpy(to, r->data, n);
+    r->data += n;
+    r->left -= n;
+    return 0;
+}
+
 struct job {
     spng_ctx *ctx;
+    struct reading reading;
     const struct leat_source *source;
     const struct leat_decode *decode;
     const struct leat_box *box;
@@ -117,7 +137,10 @@ static leat_status prepare(struct job *j, struct leat_rows *to, struct leat_erro
     int code = spng_set_image_limits(j->ctx, l->dimension, l->dimension);
     if (code == 0)
         code = spng_set_chunk_limits(j->ctx, CHUNK_MAX, 2 * CHUNK_MAX);
-    if (code == 0)
+    j->reading = (struct reading){j->source->data, j->source->size};
+    if (code == 0 && j->decode->damage == LEAT_DAMAGE_ROWS)
+        code = spng_set_png_stream(j->ctx, read_block, &j->reading);
+    else if (code == 0)
         code = spng_set_png_buffer(j->ctx, j->source->data, j->source->size);
     if (code == 0)
         code = spng_decoded_image_size(j->ctx, j->format.spng, &image_bytes);

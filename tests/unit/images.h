@@ -24,11 +24,11 @@ struct encoded {
 };
 
 struct jpeg_choice {
-    int quality;    /* 0: 90 */
-    int h;          /* luma sampling; 0: 2 */
-    int v;          /* 0: 2 */
-    int chroma_h;   /* 0: 1 */
-    int chroma_v;   /* 0: 1 */
+    int quality;  /* 0: 90 */
+    int h;        /* luma sampling; 0: 2 */
+    int v;        /* 0: 2 */
+    int chroma_h; /* 0: 1 */
+    int chroma_v; /* 0: 1 */
     bool gray;
     bool cmyk; /* 4 components, Adobe, inverted */
     bool rgb;  /* stored as RGB */

@@ -32,9 +32,14 @@ static leat_status choose_format(const struct leat_image_info *info, enum leat_c
     return LEAT_OK;
 }
 
+static bool lacks_memory(int code)
+{
+    return code == SPNG_EMEM || code == SPNG_EZLIB_INIT; /* all that zlib can want of memory, it wants at the start */
+}
+
 static leat_status fail(int code, struct leat_error *err)
 {
-    if (code == SPNG_EMEM)
+    if (lacks_memory(code))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a PNG");
     return leat_fail(err, LEAT_CORRUPT, "PNG: %s", spng_strerror(code));
 }
@@ -101,7 +106,7 @@ static leat_status stream(struct job *j, struct leat_error *err)
             code = spng_decode_row(j->ctx, row, j->row_bytes);
         if (code == SPNG_EOI && y + 1 == j->source->info.height)
             code = 0;
-        if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || code == SPNG_EMEM))
+        if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacks_memory(code)))
             return fail(code, err);
         if (y >= j->box->y && code == 0)
             give(j, row);
@@ -119,7 +124,7 @@ static leat_status interlaced(struct job *j, struct leat_error *err)
         return leat_arena_fail(j->decode->arena, err);
     memset(image, 128, bytes);
     int code = spng_decode_image(j->ctx, image, bytes, j->format.spng, j->format.flags);
-    if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || code == SPNG_EMEM))
+    if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacks_memory(code)))
         return fail(code, err);
     for (uint32_t y = 0; y < j->box->height; y++)
         give(j, image + j->row_bytes * (j->box->y + y));

@@ -1,34 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "images.h"
-#include "prep/pipeline.h"
-
-static struct leat_scratch *scratch_open(const char *level)
-{
-    struct leat_scratch *s;
-    struct leat_error err;
-    const struct leat_kernels *k = level ? leat_kernels_named(level) : NULL;
-    assert_int_equal(leat_scratch_open(0, k, &s, &err), LEAT_OK);
-    return s;
-}
-
-static leat_status run_text(struct leat_scratch *s, const char *text, const struct encoded *e, void *out,
-                            uint64_t bytes, struct leat_error *err)
-{
-    struct leat_prep_description d;
-    struct leat_pipeline *p;
-    leat_status rc = leat_prep_parse(text, &d, err);
-    assert_int_equal(rc, LEAT_OK);
-    assert_int_equal(leat_pipeline_make(&d, &p, err), LEAT_OK);
-    rc = leat_pipeline_run(p, s, e->data, e->size, leat_rng(1, 2), out, bytes, err);
-    leat_pipeline_free(p);
-    return rc;
-}
+#include "prep_unit.h"
 
 /* `crops` random boxes out of a file, each compared with the same box of a full decode. */
 static void check_crops(struct leat_scratch *s, const struct encoded *e, bool gray, unsigned crops, uint32_t *state)
@@ -71,8 +41,6 @@ static const struct {
 static const uint32_t sizes[][2] = {{1, 1},   {2, 3},   {7, 5},   {8, 8},    {9, 16},   {16, 17},
                                     {17, 16}, {33, 31}, {64, 48}, {100, 75}, {131, 97}, {250, 187}};
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
 static void sweep(const struct jpeg_choice *base, const char *level, unsigned crops)
 {
     struct leat_scratch *s = scratch_open(level);
@@ -98,11 +66,13 @@ static void sweep(const struct jpeg_choice *base, const char *level, unsigned cr
 
 static void exact_crops_equal_a_full_decode(void **state)
 {
+    (void)state;
     sweep(&(struct jpeg_choice){0}, NULL, 120);
 }
 
 static void exact_crops_equal_a_full_decode_at_every_vector_level(void **state)
 {
+    (void)state;
     static const char *const levels[] = {"scalar", "avx2", "avx512"};
     for (size_t i = 0; i < COUNT(levels); i++) {
         if (leat_kernels_named(levels[i]))
@@ -112,16 +82,19 @@ static void exact_crops_equal_a_full_decode_at_every_vector_level(void **state)
 
 static void exact_crops_of_progressive_files_equal_a_full_decode(void **state)
 {
+    (void)state;
     sweep(&(struct jpeg_choice){.progressive = true}, NULL, 6);
 }
 
 static void exact_crops_of_files_with_restarts_equal_a_full_decode(void **state)
 {
+    (void)state;
     sweep(&(struct jpeg_choice){.restart = 3}, NULL, 6);
 }
 
 static void exact_crops_of_gray_and_rgb_files_equal_a_full_decode(void **state)
 {
+    (void)state;
     static const struct jpeg_choice kinds[] = {{.gray = true}, {.gray = true, .progressive = true}, {.rgb = true}};
     struct leat_scratch *s = scratch_open(NULL);
     uint32_t seed = 99;
@@ -139,6 +112,100 @@ static void exact_crops_of_gray_and_rgb_files_equal_a_full_decode(void **state)
     leat_scratch_close(s);
 }
 
+static void damage_is_an_error_or_the_rows_that_are_there(void **state)
+{
+    (void)state;
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_error err;
+    struct encoded e = jpeg_of(160, 128, &(struct jpeg_choice){0});
+    static uint8_t whole[160 * 128 * 3];
+    static uint8_t part[160 * 128 * 3];
+    assert_ok(run_text(s, "", &e, whole, sizeof whole, &err), err);
+    struct encoded cut = {e.data, e.size / 2};
+    assert_fails(run_text(s, "", &cut, part, sizeof part, &err), err, LEAT_CORRUPT, "damaged JPEG");
+    assert_ok(run_text(s, "damage=rows", &cut, part, sizeof part, &err), err);
+    assert_memory_equal(part, whole, 160 * 3 * 32);
+    assert_memory_not_equal(part, whole, sizeof whole);
+    /* What lies above the damage does not suffer from it. */
+    static uint8_t top[160 * 16 * 3];
+    assert_ok(run_text(s, "crop=160x16+0+0", &cut, top, sizeof top, &err), err);
+    assert_memory_equal(top, whole, sizeof top);
+    free(e.data);
+    leat_scratch_close(s);
+}
+
+static void truncation_at_every_length_is_an_error_and_never_more(void **state)
+{
+    (void)state;
+    struct leat_scratch *s = scratch_open(NULL);
+    for (int progressive = 0; progressive < 2; progressive++) {
+        struct encoded e = jpeg_of(40, 33, &(struct jpeg_choice){.progressive = progressive});
+        static uint8_t out[40 * 33 * 3];
+        for (size_t n = 3; n < e.size - 2; n++) { /* fewer do not show the format */
+            struct leat_error err;
+            /* A copy of its own, so that a sanitizer sees any read behind the end. */
+            struct encoded cut = {malloc(n + 1), n};
+            memcpy(cut.data, e.data, n);
+            assert_int_equal(run_text(s, "", &cut, out, sizeof out, &err), LEAT_CORRUPT);
+            leat_status rc = run_text(s, "damage=rows mode=fast", &cut, out, sizeof out, &err);
+            assert_true(rc == LEAT_OK || rc == LEAT_CORRUPT);
+            free(cut.data);
+        }
+        free(e.data);
+    }
+    leat_scratch_close(s);
+}
+
+static void hostile_files_meet_limits_that_say_their_name(void **state)
+{
+    (void)state;
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_scratch *poor;
+    struct leat_error err;
+    static uint8_t out[400 * 300 * 3];
+    struct encoded e = jpeg_of(400, 300, &(struct jpeg_choice){.progressive = true});
+    struct leat_prep_description d;
+    assert_ok(leat_prep_parse("", &d, &err), err);
+    static const struct {
+        struct leat_image_limits limits;
+        const char *word;
+    } cases[] = {
+        {{.dimension = 399}, "399 a side"},
+        {{.pixels = 119999}, "119999 pixels"},
+        {{.scans = 3}, "limit of 3"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct leat_pipeline *p;
+        d.limits = cases[i].limits;
+        assert_ok(leat_pipeline_make(&d, &p, &err), err);
+        assert_fails(leat_pipeline_run(p, s, e.data, e.size, leat_rng(0, 0), out, sizeof out, &err), err, LEAT_LIMIT,
+                     cases[i].word);
+        leat_pipeline_free(p);
+    }
+    /* 400x300 in three components, two of them a quarter, are 360,000 bytes of coefficients. */
+    assert_ok(leat_scratch_open(300000, NULL, &poor, &err), err);
+    assert_fails(run_text(poor, "", &e, out, sizeof out, &err), err, LEAT_LIMIT, "300000 bytes");
+    struct encoded small = jpeg_of(40, 30, &(struct jpeg_choice){0});
+    assert_ok(run_text(poor, "", &small, out, 40 * 30 * 3, &err), err);
+    leat_scratch_close(poor);
+    leat_scratch_close(s);
+    free(small.data);
+    free(e.data);
+}
+
+static void arithmetic_coding_is_refused(void **state)
+{
+    (void)state;
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_error err;
+    static uint8_t out[64 * 64 * 3];
+    struct encoded e = jpeg_of(64, 64, &(struct jpeg_choice){.arithmetic = true});
+    assert_fails(run_text(s, "", &e, out, sizeof out, &err), err, LEAT_UNSUPPORTED, "arithmetic");
+    assert_fails(run_text(s, "mode=fast", &e, out, sizeof out, &err), err, LEAT_UNSUPPORTED, "arithmetic");
+    free(e.data);
+    leat_scratch_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +214,10 @@ int main(void)
         cmocka_unit_test(exact_crops_of_progressive_files_equal_a_full_decode),
         cmocka_unit_test(exact_crops_of_files_with_restarts_equal_a_full_decode),
         cmocka_unit_test(exact_crops_of_gray_and_rgb_files_equal_a_full_decode),
+        cmocka_unit_test(damage_is_an_error_or_the_rows_that_are_there),
+        cmocka_unit_test(truncation_at_every_length_is_an_error_and_never_more),
+        cmocka_unit_test(hostile_files_meet_limits_that_say_their_name),
+        cmocka_unit_test(arithmetic_coding_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

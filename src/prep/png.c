@@ -2,6 +2,7 @@
 
 #ifndef LEAT_WITHOUT_PNG
 #include <spng.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of text, profiles and whatever else a file brings along. */
@@ -32,14 +33,34 @@ static leat_status choose_format(const struct leat_image_info *info, enum leat_c
     return LEAT_OK;
 }
 
-static bool lacks_memory(int code)
+/* zlib's want of memory reaches us as damaged data: the allocator has to say which it was, and libspng passes it no
+ * pointer of ours. */
+static _Thread_local bool lacked_memory;
+
+static void *note(void *p)
 {
-    return code == SPNG_EMEM || code == SPNG_EZLIB_INIT; /* all that zlib can want of memory, it wants at the start */
+    lacked_memory = lacked_memory || !p;
+    return p;
+}
+
+static void *png_malloc(size_t n)
+{
+    return note(malloc(n));
+}
+
+static void *png_calloc(size_t n, size_t size)
+{
+    return note(calloc(n, size));
+}
+
+static void *png_realloc(void *p, size_t n)
+{
+    return note(realloc(p, n));
 }
 
 static leat_status fail(int code, struct leat_error *err)
 {
-    if (lacks_memory(code))
+    if (lacked_memory)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a PNG");
     return leat_fail(err, LEAT_CORRUPT, "PNG: %s", spng_strerror(code));
 }
@@ -106,7 +127,7 @@ static leat_status stream(struct job *j, struct leat_error *err)
             code = spng_decode_row(j->ctx, row, j->row_bytes);
         if (code == SPNG_EOI && y + 1 == j->source->info.height)
             code = 0;
-        if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacks_memory(code)))
+        if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacked_memory))
             return fail(code, err);
         if (y >= j->box->y && code == 0)
             give(j, row);
@@ -124,7 +145,7 @@ static leat_status interlaced(struct job *j, struct leat_error *err)
         return leat_arena_fail(j->decode->arena, err);
     memset(image, 128, bytes);
     int code = spng_decode_image(j->ctx, image, bytes, j->format.spng, j->format.flags);
-    if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacks_memory(code)))
+    if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacked_memory))
         return fail(code, err);
     for (uint32_t y = 0; y < j->box->height; y++)
         give(j, image + j->row_bytes * (j->box->y + y));
@@ -162,7 +183,9 @@ leat_status leat_png_rows(const struct leat_source *source, const struct leat_de
                           const struct leat_box *box, struct leat_rows *to, struct leat_error *err)
 {
     struct job j = {.source = source, .decode = decode, .box = box};
-    j.ctx = spng_ctx_new(0);
+    struct spng_alloc alloc = {png_malloc, png_realloc, png_calloc, free};
+    lacked_memory = false;
+    j.ctx = spng_ctx_new2(&alloc, 0);
     if (!j.ctx)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a PNG decoder");
     leat_status rc = prepare(&j, to, err);

@@ -28,10 +28,17 @@ static void choose_region(const struct leat_source *source, const struct leat_bo
     p->height = (bottom < source->info.height ? bottom : source->info.height) - p->top;
 }
 
+/* "Aborted by the user", which this one never does, is how libwebp reports buffers it could not set up. */
+static bool lacks_memory(VP8StatusCode code)
+{
+    return code == VP8_STATUS_OUT_OF_MEMORY || code == VP8_STATUS_USER_ABORT;
+}
+
 static leat_status fail(VP8StatusCode code, struct leat_error *err)
 {
     switch (code) {
     case VP8_STATUS_OUT_OF_MEMORY:
+    case VP8_STATUS_USER_ABORT:
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a WebP");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
         return leat_fail(err, LEAT_UNSUPPORTED, "WebP with a feature that libwebp does not decode");
@@ -54,7 +61,7 @@ static leat_status decode_partly(const struct leat_source *source, WebPDecoderCo
     VP8StatusCode code = WebPIUpdate(d, source->data, source->size);
     WebPIDecGetRGB(d, &last, NULL, NULL, NULL);
     WebPIDelete(d);
-    if (code == VP8_STATUS_OUT_OF_MEMORY)
+    if (lacks_memory(code))
         return fail(code, err);
     p->rows = last > 0 ? (uint32_t)last : 0;
     return LEAT_OK;
@@ -98,7 +105,7 @@ static leat_status decode_region(const struct leat_source *source, const struct 
     code = WebPDecode(source->data, source->size, &config);
     if (code == VP8_STATUS_OK)
         return LEAT_OK;
-    if (decode->damage == LEAT_DAMAGE_ROWS && code != VP8_STATUS_OUT_OF_MEMORY) {
+    if (decode->damage == LEAT_DAMAGE_ROWS && !lacks_memory(code)) {
         memset(p->pixels, 128, bytes);
         return decode_partly(source, &config, p, err);
     }

@@ -130,11 +130,14 @@ static void cut(struct leat_geometry *g, bool resized, const struct leat_box *bo
         /* What is left of the window, in coordinates of the old output. */
         uint32_t from = at > g->place[d] ? at : g->place[d];
         uint32_t to = at + size < content_end ? at + size : content_end;
-        if (to < from)
-            to = from;
-        *window_at += from - g->place[d];
-        *window_size = to - from;
-        g->place[d] = from - at;
+        if (to <= from) { /* nothing but padding */
+            *window_size = 0;
+            g->place[d] = 0;
+        } else {
+            *window_at += from - g->place[d];
+            *window_size = to - from;
+            g->place[d] = from - at;
+        }
         g->output[d] = size;
         if (!resized) {
             *crop_at += *window_at;

@@ -193,6 +193,7 @@ static void steps_come_down_to_one_crop_one_resize_one_window(void **state)
     g = apply("center_crop=100 crop=10x10+0+0", 20, 20, 0);
     assert_int_equal(g.window.width, 0);
     assert_int_equal(g.output[0], 10);
+    assert_int_equal(g.place[0], 0);
 }
 
 static void descriptions_that_cannot_work_are_refused(void **state)

@@ -15,6 +15,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_cp,
     &leat_command_rm,
     &leat_command_serve,
+    &leat_command_image,
     &leat_command_help_command,
     NULL,
 };

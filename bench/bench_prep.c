@@ -1,0 +1,310 @@
+/* Measures image preparation: pictures in memory, one thread or many, one line of JSON.
+ *
+ *   bench_prep --make SET DIR                 writes a set of pictures (small, yuv444, progressive, large, mixed)
+ *   bench_prep [options] FILE…                runs over these files
+ *   bench_prep [options] --own N              runs over N pictures it makes itself (of the set "small")
+ *
+ *   --what exact|fast|bare|crop               the pipeline; libjpeg decoding whole pictures; exact without resize
+ *   --threads N  --seconds S  --level NAME    NAME: scalar, avx2, avx512
+ *   --pin                                     thread i on the i-th processor allowed
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "../tests/unit/images.h"
+#include "prep/pipeline.h"
+#ifndef LEAT_WITHOUT_PNG
+#include <spng.h>
+#endif
+
+#define SET_SIZE 48
+
+struct options {
+    const char *what;
+    const char *level;
+    unsigned threads;
+    double seconds;
+    bool pin;
+    unsigned own;
+};
+
+struct bench {
+    struct options options;
+    struct encoded *files;
+    size_t count;
+    const struct leat_pipeline *pipeline;
+    _Atomic bool stop;
+    pthread_barrier_t start;
+};
+
+struct worker {
+    pthread_t thread;
+    struct bench *bench;
+    unsigned number;
+    uint64_t images;
+    double cpu_s;
+    double wall_s;
+};
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench_prep: %s\n", what);
+    exit(1);
+}
+
+static double seconds_of(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct encoded read_file(const char *path)
+{
+    struct encoded e = {0};
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        die(path);
+    fseek(f, 0, SEEK_END);
+    e.size = (size_t)ftell(f);
+    rewind(f);
+    e.data = malloc(e.size + 1);
+    if (fread(e.data, 1, e.size, f) != e.size)
+        die(path);
+    fclose(f);
+    return e;
+}
+
+/* Whole pictures by libjpeg alone, the decompressor reused: what its users would write. */
+struct bare {
+    struct jpeg_decompress_struct cinfo;
+    struct jpeg_error_mgr err;
+    uint8_t *rows;
+    size_t rows_size;
+};
+
+static void bare_decode(struct bare *b, const struct encoded *e)
+{
+    jpeg_mem_src(&b->cinfo, e->data, e->size);
+    jpeg_read_header(&b->cinfo, TRUE);
+    b->cinfo.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&b->cinfo);
+    size_t stride = (size_t)b->cinfo.output_width * 3;
+    if (stride * b->cinfo.output_height > b->rows_size) {
+        b->rows_size = stride * b->cinfo.output_height;
+        free(b->rows);
+        b->rows = malloc(b->rows_size);
+    }
+    while (b->cinfo.output_scanline < b->cinfo.output_height) {
+        JSAMPROW rows[4];
+        for (unsigned i = 0; i < 4; i++)
+            rows[i] = b->rows + stride * (b->cinfo.output_scanline + i);
+        jpeg_read_scanlines(&b->cinfo, rows, 4);
+    }
+    jpeg_finish_decompress(&b->cinfo);
+}
+
+static void pin(unsigned number)
+{
+    cpu_set_t all;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    sched_getaffinity(0, sizeof all, &all);
+    unsigned seen = 0;
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &all) && seen++ == number) {
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+    }
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct bench *b = w->bench;
+    bool bare = strcmp(b->options.what, "bare") == 0;
+    struct bare lib = {0};
+    struct leat_scratch *scratch = NULL;
+    struct leat_error err;
+    uint64_t bytes = b->pipeline ? leat_pipeline_bytes(b->pipeline, 224, 224) : 0;
+    uint8_t *slot = malloc(bytes + 1);
+    const struct leat_kernels *kernels = b->options.level ? leat_kernels_named(b->options.level) : NULL;
+    if (b->options.level && !kernels)
+        die("this processor does not have that level");
+    if (b->options.pin)
+        pin(w->number);
+    if (bare) {
+        lib.cinfo.err = jpeg_std_error(&lib.err);
+        jpeg_create_decompress(&lib.cinfo);
+    } else if (leat_scratch_open(0, kernels, &scratch, &err) != LEAT_OK) {
+        die(err.text);
+    }
+    uint64_t at = (uint64_t)w->number * 7919;
+    pthread_barrier_wait(&b->start);
+    double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    double wall = seconds_of(CLOCK_MONOTONIC);
+    while (!atomic_load_explicit(&b->stop, memory_order_relaxed)) {
+        const struct encoded *e = &b->files[at % b->count];
+        struct leat_rng draws = leat_prep_draws(1, at % b->count, (uint32_t)(at / b->count), 0);
+        if (bare)
+            bare_decode(&lib, e);
+        else if (leat_pipeline_run(b->pipeline, scratch, e->data, e->size, draws, slot, bytes, &err) != LEAT_OK)
+            die(err.text);
+        at++;
+        w->images++;
+    }
+    w->cpu_s = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    w->wall_s = seconds_of(CLOCK_MONOTONIC) - wall;
+    leat_scratch_close(scratch);
+    if (bare)
+        jpeg_destroy_decompress(&lib.cinfo);
+    free(lib.rows);
+    free(slot);
+    return NULL;
+}
+
+static void run(struct bench *b)
+{
+    struct worker *workers = calloc(b->options.threads, sizeof *workers);
+    struct worker total = {0};
+    pthread_barrier_init(&b->start, NULL, b->options.threads + 1);
+    for (unsigned i = 0; i < b->options.threads; i++) {
+        workers[i].bench = b;
+        workers[i].number = i;
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+            die("cannot start a thread");
+    }
+    pthread_barrier_wait(&b->start);
+    struct timespec pause = {(time_t)b->options.seconds,
+                             (long)((b->options.seconds - floor(b->options.seconds)) * 1e9)};
+    nanosleep(&pause, NULL);
+    atomic_store(&b->stop, true);
+    for (unsigned i = 0; i < b->options.threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        total.images += workers[i].images;
+        total.cpu_s += workers[i].cpu_s;
+        total.wall_s = workers[i].wall_s > total.wall_s ? workers[i].wall_s : total.wall_s;
+    }
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double encoded = 0;
+    for (size_t i = 0; i < b->count; i++)
+        encoded += (double)b->files[i].size;
+    printf("{\"what\": \"%s\", \"level\": \"%s\", \"threads\": %u, \"images\": %llu, \"images_per_s\": %.1f, "
+           "\"cpu_s_per_1000\": %.4f, \"files\": %zu, \"mean_file_bytes\": %.0f, \"peak_rss_kib\": %ld}\n",
+           b->options.what, b->options.level ? b->options.level : leat_kernels()->name, b->options.threads,
+           (unsigned long long)total.images, (double)total.images / total.wall_s,
+           total.cpu_s / (double)total.images * 1000.0, b->count, encoded / (double)b->count, usage.ru_maxrss);
+    free(workers);
+}
+
+#ifndef LEAT_WITHOUT_PNG
+static struct encoded png_make(const struct picture *p)
+{
+    struct encoded e = {0};
+    int error = 0;
+    struct spng_ihdr header = {.width = p->width, .height = p->height, .bit_depth = 8, .color_type = 2};
+    spng_ctx *ctx = spng_ctx_new(SPNG_CTX_ENCODER);
+    spng_set_option(ctx, SPNG_ENCODE_TO_BUFFER, 1);
+    spng_set_ihdr(ctx, &header);
+    spng_encode_image(ctx, p->rgb, (size_t)p->width * p->height * 3, SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+    e.data = spng_get_png_buffer(ctx, &e.size, &error);
+    spng_ctx_free(ctx);
+    return e;
+}
+#endif
+
+/* Picture i of a set. Sizes vary a little, as photographs do. */
+static struct encoded set_member(const char *set, unsigned i, const char **suffix)
+{
+    bool large = strcmp(set, "large") == 0;
+    struct jpeg_choice choice = {.quality = large ? 85 : 94};
+    uint32_t side = large ? 1000 + i * 1000 / SET_SIZE : 460 + i * 4 % 100;
+    struct picture p = picture_make(i % 3 ? side : side * 3 / 4, i % 3 ? side * 3 / 4 : side, i + 1);
+    struct encoded e;
+    *suffix = "jpg";
+    if (strcmp(set, "yuv444") == 0)
+        choice.h = choice.v = 1;
+    choice.progressive = strcmp(set, "progressive") == 0;
+#ifndef LEAT_WITHOUT_PNG
+    if (strcmp(set, "mixed") == 0 && i % 4 == 3) {
+        *suffix = "png";
+        e = png_make(&p);
+        free(p.rgb);
+        return e;
+    }
+#endif
+    e = jpeg_make(&p, &choice);
+    free(p.rgb);
+    return e;
+}
+
+static int make_set(const char *set, const char *dir)
+{
+    for (unsigned i = 0; i < SET_SIZE; i++) {
+        const char *suffix;
+        char path[4096];
+        struct encoded e = set_member(set, i, &suffix);
+        snprintf(path, sizeof path, "%s/%03u.%s", dir, i, suffix);
+        FILE *f = fopen(path, "wb");
+        if (!f || fwrite(e.data, 1, e.size, f) != e.size || fclose(f) != 0)
+            die(path);
+        free(e.data);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = {.options = {.what = "exact", .threads = 1, .seconds = 3}};
+    struct leat_prep_description d;
+    struct leat_pipeline *pipeline;
+    struct leat_error err;
+    int i = 1;
+    if (argc == 4 && strcmp(argv[1], "--make") == 0)
+        return make_set(argv[2], argv[3]);
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--pin") == 0) {
+            b.options.pin = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--what") == 0)
+            b.options.what = value;
+        else if (strcmp(argv[i], "--level") == 0)
+            b.options.level = value;
+        else if (strcmp(argv[i], "--threads") == 0)
+            b.options.threads = (unsigned)strtoul(value, NULL, 10);
+        else if (strcmp(argv[i], "--seconds") == 0)
+            b.options.seconds = strtod(value, NULL);
+        else if (strcmp(argv[i], "--own") == 0)
+            b.options.own = (unsigned)strtoul(value, NULL, 10);
+        else
+            die("unknown option");
+        i++;
+    }
+    b.count = b.options.own ? b.options.own : (size_t)(argc - i);
+    if (b.count == 0 || b.options.threads == 0)
+        die("no files, or no threads");
+    b.files = calloc(b.count, sizeof *b.files);
+    for (size_t n = 0; n < b.count; n++) {
+        const char *suffix;
+        b.files[n] = b.options.own ? set_member("small", (unsigned)n, &suffix) : read_file(argv[i + (int)n]);
+    }
+    const char *text = strcmp(b.options.what, "fast") == 0   ? "mode=fast random_resized_crop=224 flip"
+                       : strcmp(b.options.what, "crop") == 0 ? "random_crop=224 flip"
+                                                             : "random_resized_crop=224 flip";
+    if (leat_prep_parse(text, &d, &err) != LEAT_OK || leat_pipeline_make(&d, &pipeline, &err) != LEAT_OK)
+        die(err.text);
+    b.pipeline = pipeline;
+    run(&b);
+    leat_pipeline_free(pipeline);
+    return 0;
+}

@@ -1,0 +1,94 @@
+#include "prep/arena.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define BLOCK_MIN ((size_t)1 << 20)
+/* What a rare giant needed is freed after it; a thread's ordinary samples stay below this. */
+#define KEEP_MAX ((size_t)64 << 20)
+
+struct leat_arena_block {
+    struct leat_arena_block *next;
+    size_t size; /* behind the header */
+    size_t used;
+};
+
+static_assert(sizeof(struct leat_arena_block) <= LEAT_ARENA_ALIGN, "the header takes one unit of alignment");
+
+static size_t aligned(size_t n)
+{
+    return (n + LEAT_ARENA_ALIGN - 1) & ~(size_t)(LEAT_ARENA_ALIGN - 1);
+}
+
+void leat_arena_init(struct leat_arena *a, size_t max)
+{
+    *a = (struct leat_arena){.max = max};
+}
+
+static void free_blocks(struct leat_arena *a)
+{
+    while (a->blocks) {
+        struct leat_arena_block *next = a->blocks->next;
+        free(a->blocks);
+        a->blocks = next;
+    }
+}
+
+void leat_arena_free(struct leat_arena *a)
+{
+    free_blocks(a);
+    a->used = 0;
+}
+
+static struct leat_arena_block *add_block(struct leat_arena *a, size_t bytes)
+{
+    size_t size = bytes < BLOCK_MIN ? BLOCK_MIN : bytes;
+    struct leat_arena_block *b = aligned_alloc(LEAT_ARENA_ALIGN, LEAT_ARENA_ALIGN + size);
+    if (!b)
+        return NULL;
+    *b = (struct leat_arena_block){.next = a->blocks, .size = size};
+    a->blocks = b;
+    return b;
+}
+
+void *leat_arena_take(struct leat_arena *a, size_t bytes)
+{
+    if (bytes > a->max || aligned(bytes) > a->max - a->used) {
+        a->full = true;
+        return NULL;
+    }
+    bytes = aligned(bytes);
+    struct leat_arena_block *b = a->blocks;
+    if (!b || b->size - b->used < bytes) {
+        b = add_block(a, bytes);
+        if (!b)
+            return NULL;
+    }
+    void *p = (char *)b + LEAT_ARENA_ALIGN + b->used;
+    b->used += bytes;
+    a->used += bytes;
+    return p;
+}
+
+void leat_arena_reset(struct leat_arena *a)
+{
+    size_t used = a->used;
+    a->used = 0;
+    a->full = false;
+    if (!a->blocks)
+        return;
+    if (!a->blocks->next && a->blocks->size <= KEEP_MAX) {
+        a->blocks->used = 0;
+        return;
+    }
+    free_blocks(a);
+    if (used <= KEEP_MAX)
+        add_block(a, aligned(used + used / 4)); /* for want of memory: later, then */
+}
+
+leat_status leat_arena_fail(const struct leat_arena *a, struct leat_error *err)
+{
+    if (a->full)
+        return leat_fail(err, LEAT_LIMIT, "the picture needs more than the limit of %zu bytes of memory", a->max);
+    return leat_fail(err, LEAT_NO_MEMORY, "no memory for a picture");
+}

@@ -1,0 +1,54 @@
+/* What an encoded picture is before it is decoded, and what is allowed of it. */
+#ifndef LEAT_PREP_IMAGE_H
+#define LEAT_PREP_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum leat_image_type { LEAT_IMAGE_JPEG, LEAT_IMAGE_PNG, LEAT_IMAGE_WEBP, LEAT_IMAGE_TYPE_COUNT };
+
+struct leat_image_info {
+    enum leat_image_type type;
+    uint32_t width; /* as stored, before any rotation */
+    uint32_t height;
+    uint8_t components;  /* as stored: 1 grey or palette, 2 grey and alpha, 3 colour, 4 with alpha or CMYK */
+    uint8_t bits;        /* of one component */
+    uint8_t orientation; /* EXIF: 1 upright … 8; above 4 width and height change places */
+    bool progressive;    /* JPEG in several scans, PNG interlaced */
+    bool arithmetic;     /* JPEG with arithmetic coding: known, not decoded */
+    bool alpha;
+    bool palette;
+};
+
+/* Caps against files made to hurt. 0 in any of them: the preset. */
+struct leat_image_limits {
+    uint64_t memory_bytes; /* of one scratch, everything an image needs included */
+    uint64_t pixels;
+    uint32_t dimension; /* width and height, each */
+    uint32_t scans;     /* of a progressive JPEG */
+};
+
+#define LEAT_IMAGE_MEMORY_PRESET    ((uint64_t)1 << 30)
+#define LEAT_IMAGE_PIXELS_PRESET    ((uint64_t)200 * 1000 * 1000)
+#define LEAT_IMAGE_DIMENSION_PRESET 65535u
+#define LEAT_IMAGE_SCANS_PRESET     100u
+
+struct leat_image_limits leat_image_limits_filled(const struct leat_image_limits *limits); /* NULL: all presets */
+
+const char *leat_image_type_name(enum leat_image_type type); /* "JPEG" */
+
+/* Reads the header only. LEAT_UNSUPPORTED for a format that is not one of the three, LEAT_CORRUPT for a
+ * header that makes no sense. Where EXIF is missing or damaged the picture counts as upright. */
+leat_status leat_image_probe(const void *data, size_t size, struct leat_image_info *out, struct leat_error *err);
+
+/* Refuses dimensions over the limits, with a sentence that names the limit. */
+leat_status leat_image_check(const struct leat_image_info *info, const struct leat_image_limits *limits,
+                             struct leat_error *err);
+
+/* Orientation out of a TIFF block, as EXIF keeps it ("II*\0…"); 1 where there is none. */
+uint8_t leat_exif_orientation(const void *tiff, size_t size);
+
+#endif

@@ -1,0 +1,66 @@
+/* From encoded bytes to pixels in a batch: described once, compiled once, run for every sample.
+ *
+ * A pipeline is constant after it is made: any number of threads may run it. A scratch belongs to one thread at
+ * a time and holds all memory that running needs. Same bytes and same draws, same output: on any thread, with
+ * any scratch, at any vector level. */
+#ifndef LEAT_PREP_PIPELINE_H
+#define LEAT_PREP_PIPELINE_H
+
+#include "prep/decode.h"
+
+struct leat_prep_description {
+    struct leat_steps steps;
+    bool fast; /* false: pixels exactly as a full decode has them, resized by Pillow's rules */
+    enum leat_colour colour;
+    enum leat_filter filter;
+    enum leat_layout layout;
+    enum leat_dtype dtype;
+    double mean[3]; /* floats are (sample / 255 - mean) / std; a std of 0 counts as 1 */
+    double std[3];
+    uint8_t background[3]; /* under what is transparent */
+    uint8_t fill[3];       /* around a picture smaller than its crop */
+    bool as_stored;        /* leave EXIF's orientation alone */
+    enum leat_damage damage;
+    struct leat_image_limits limits; /* zeros: presets; memory_bytes belongs to the scratch */
+};
+
+/* The text form, for command lines and messages between processes; docs/prep.md has its words:
+ * "random_resized_crop=224 scale=0.08:1 flip=0.5 layout=nchw dtype=float16 mean=0.485:0.456:0.406 std=0.2". */
+leat_status leat_prep_parse(const char *text, struct leat_prep_description *out, struct leat_error *err);
+
+struct leat_pipeline;
+
+leat_status leat_pipeline_make(const struct leat_prep_description *description, struct leat_pipeline **out,
+                               struct leat_error *err);
+void leat_pipeline_free(struct leat_pipeline *pipeline); /* NULL is allowed */
+
+/* Channels, 1 or 3, and the size of every output; 0x0 where it depends on the picture. */
+unsigned leat_pipeline_channels(const struct leat_pipeline *pipeline);
+void leat_pipeline_size(const struct leat_pipeline *pipeline, uint32_t *width, uint32_t *height);
+
+/* Bytes of an output of a size. */
+uint64_t leat_pipeline_bytes(const struct leat_pipeline *pipeline, uint32_t width, uint32_t height);
+
+/* What running would do to a picture, without its pixels. */
+leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
+                               struct leat_rng draws, struct leat_geometry *out, struct leat_error *err);
+
+struct leat_scratch;
+
+/* memory_bytes 0: the preset. kernels NULL: the best there are. */
+leat_status leat_scratch_open(uint64_t memory_bytes, const struct leat_kernels *kernels, struct leat_scratch **out,
+                              struct leat_error *err);
+void leat_scratch_close(struct leat_scratch *scratch); /* NULL is allowed */
+
+/* Writes exactly leat_pipeline_bytes() into `to`, which must be that large (size_bytes says); on failure what is
+ * there is undefined. Outputs that share their draws (a picture and its mask) are given the same `draws`;
+ * two views of a sample are given different ones. */
+leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
+                              size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
+                              struct leat_error *err);
+
+/* The draws of one view of one occurrence of a sample. key comes from leat_key("augment", seed, epoch, dataset id),
+ * once an epoch. */
+struct leat_rng leat_prep_draws(uint64_t key, uint64_t sample, uint32_t occurrence, uint32_t view);
+
+#endif

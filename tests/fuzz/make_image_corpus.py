@@ -1,0 +1,97 @@
+"""Makes tests/fuzz/corpus/image: small pictures of every kind the decoders know, whole, damaged and hostile.
+
+The first byte of each file chooses the pipeline (see fuzz_image.c), the rest is the picture.
+"""
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+OUT = Path(__file__).resolve().parent / "corpus" / "image"
+rng = np.random.default_rng(1)
+
+
+def photo(mode, size=(33, 25)):
+    bands = len(Image.new(mode, (1, 1)).getbands())
+    y, x = np.mgrid[0 : size[1], 0 : size[0]]
+    base = 100 + 60 * np.sin(x / 5.0) + 40 * np.cos(y / 3.0)
+    pixels = base[:, :, None] + rng.uniform(-20, 20, (size[1], size[0], bands))
+    pixels = np.clip(pixels, 0, 255).astype(np.uint8)
+    return Image.fromarray(pixels if bands > 1 else pixels[:, :, 0], mode)
+
+
+def saved(image, kind, **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def oriented(value):
+    exif = Image.Exif()
+    exif[0x0112] = value
+    return exif
+
+
+def patched(data, at, value):
+    return data[:at] + value + data[at + len(value) :]
+
+
+def chunk(name, body):
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def pictures():
+    for subsampling in range(3):
+        yield f"jpeg{subsampling}", saved(photo("RGB"), "JPEG", quality=60, subsampling=subsampling)
+        yield f"progressive{subsampling}", saved(
+            photo("RGB"), "JPEG", quality=60, subsampling=subsampling, progressive=True
+        )
+    yield "gray", saved(photo("L"), "JPEG", quality=60)
+    yield "cmyk", saved(photo("CMYK"), "JPEG", quality=60)
+    yield "restart", saved(photo("RGB"), "JPEG", quality=60, restart_marker_blocks=1)
+    yield "exif", saved(photo("RGB"), "JPEG", quality=60, exif=oriented(6))
+    for mode in ("L", "LA", "P", "RGB", "RGBA", "1"):
+        image = photo("RGB").convert(mode) if mode in ("P", "1") else photo(mode)
+        yield f"png_{mode}", saved(image, "PNG")
+    yield "png_16", saved(Image.fromarray(np.asarray(photo("L")).astype(np.uint16) * 257), "PNG")
+    yield "png_exif", saved(photo("RGB"), "PNG", exif=oriented(5))
+    header = struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 1)
+    rows = zlib.compress(bytes(8 * 8 + 15))
+    signature = b"\x89PNG\r\n\x1a\n"
+    yield "png_interlaced", signature + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    yield "webp_lossy", saved(photo("RGB"), "WEBP", quality=50)
+    yield "webp_alpha", saved(photo("RGBA"), "WEBP", quality=50)
+    yield "webp_lossless", saved(photo("RGB"), "WEBP", lossless=True)
+    yield "webp_exif", saved(photo("RGB"), "WEBP", exif=oriented(7))
+
+
+def hostile(name, data):
+    """Sizes that lie, tables that are cut, and an end that comes early."""
+    yield "cut", data[: len(data) * 2 // 3]
+    if name.startswith(("jpeg", "progressive")):
+        frame = max(data.find(b"\xff\xc0"), data.find(b"\xff\xc2"))
+        yield "huge", patched(data, frame + 5, b"\xff\xff\xff\xff")
+        yield "wide", patched(data, frame + 5, b"\x00\x19\x0f\xff")
+        yield "arithmetic", patched(data, frame + 1, b"\xc9")
+        scan = data.find(b"\xff\xda")
+        yield "scans", data[:scan] + data[scan : scan + 40] * 30
+    if name.startswith("png"):
+        yield "huge", patched(data, 16, b"\x7f\xff\xff\xff\x7f\xff\xff\xff")
+    if name.startswith("webp"):
+        yield "size", patched(data, 4, b"\xff\xff\xff\x7f")
+
+
+def main():
+    OUT.mkdir(parents=True, exist_ok=True)
+    for number, (name, data) in enumerate(pictures()):
+        (OUT / name).write_bytes(bytes([number % 8]) + data)
+        for kind, bad in hostile(name, data):
+            (OUT / f"{name}_{kind}").write_bytes(bytes([(number + 1) % 8]) + bad)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""`leat image`: pixels as Pillow and PyTorch have them, and what the command says."""
+
+import io
+import random
+
+import numpy as np
+import pytest
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def photo(width, height, seed=0, mode="RGB"):
+    """Detail at several scales, so that every tap of a filter matters."""
+    rng = np.random.default_rng(seed)
+    bands = len(Image.new(mode, (1, 1)).getbands())
+    total = np.zeros((height, width, bands))
+    for cell, amplitude in ((64, 70), (16, 50), (4, 30), (1, 20)):
+        grid = rng.uniform(-amplitude, amplitude, (height // cell + 2, width // cell + 2, bands))
+        total += np.kron(grid, np.ones((cell, cell, 1)))[:height, :width]
+    pixels = np.clip(total + 128, 0, 255).astype(np.uint8)
+    return Image.fromarray(pixels if bands > 1 else pixels[:, :, 0], mode)
+
+
+@pytest.fixture
+def save(tmp_path):
+    def run(image, name, **options):
+        path = tmp_path / name
+        image.save(path, **options)
+        return path
+
+    return run
+
+
+@pytest.fixture
+def pixels_of(run_leat, tmp_path):
+    """pixels_of(path, "--resize", 64) -> array of what the command wrote."""
+
+    def run(path, *args):
+        out = tmp_path / "out.png"
+        run_leat("image", path, "-o", out, *args, status=0)
+        return np.array(Image.open(out))
+
+    return run
+
+
+def difference(a, b):
+    assert a.shape == b.shape
+    return int(np.abs(a.astype(int) - b.astype(int)).max())
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_decoded_jpeg_is_what_pillow_decodes(save, pixels_of, subsampling, progressive):
+    path = save(photo(203, 151), "a.jpg", quality=90, subsampling=subsampling, progressive=progressive)
+    assert difference(pixels_of(path), np.asarray(Image.open(path).convert("RGB"))) == 0
+
+
+def test_a_cmyk_jpeg_is_what_pillow_makes_of_it(save, pixels_of):
+    path = save(photo(97, 64, mode="CMYK"), "a.jpg", quality=95, subsampling=0)
+    assert difference(pixels_of(path), np.asarray(Image.open(path).convert("RGB"))) <= 1
+
+
+def cases(count):
+    draw = random.Random(7)
+    for number in range(count):
+        w, h = draw.randint(40, 420), draw.randint(40, 420)
+        cw, ch = draw.randint(8, w), draw.randint(8, h)
+        size = (draw.randint(1, 260), draw.randint(1, 260)) if number % 2 else (224, 224)
+        yield w, h, cw, ch, draw.randint(0, w - cw), draw.randint(0, h - ch), size
+
+
+@pytest.mark.parametrize("name", ["bilinear", "bicubic"])
+def test_a_resized_crop_is_equal_to_pytorch_and_close_to_pillow(save, pixels_of, name):
+    """Within one level of Pillow; bicubic's negative weights make two of it at one sample in a million or so."""
+    torch = pytest.importorskip("torch")
+    samples, twos = 0, 0
+    for w, h, cw, ch, x, y, size in cases(30):
+        image = photo(w, h, seed=w * h)
+        path = save(image, "a.png")
+        ours = pixels_of(path, "--crop", f"{cw}x{ch}+{x}+{y}", "--resize", f"{size[0]}x{size[1]}", "--filter", name)
+        crop = image.crop((x, y, x + cw, y + ch))
+        method = getattr(Image.Resampling, name.upper())
+        # One direction after the other: given both, newer versions of Pillow take the cheaper one first.
+        pillow = np.asarray(crop.resize((size[0], ch), method).resize(size, method))
+        if name == "bilinear":
+            assert difference(ours, np.asarray(crop.resize(size, method))) <= 1
+        assert difference(ours, pillow) <= (2 if name == "bicubic" else 1)
+        samples += ours.size
+        twos += int((np.abs(ours.astype(int) - pillow.astype(int)) > 1).sum())
+        tensor = torch.from_numpy(np.asarray(crop).copy()).permute(2, 0, 1)[None]
+        resized = torch.nn.functional.interpolate(tensor, size=size[::-1], mode=name, antialias=True)
+        assert difference(ours, resized[0].permute(1, 2, 0).numpy()) == 0, (w, h, cw, ch, size)
+    assert twos <= samples / 1e5, (twos, samples)
+
+
+def test_nearest_takes_the_sample_under_the_centre_as_pillow_does(save, pixels_of):
+    for w, h, cw, ch, x, y, _ in cases(10):
+        image = photo(w, h, seed=w)
+        crop = np.asarray(image.crop((x, y, x + cw, y + ch)))
+        path = save(image, "a.png")
+        ours = pixels_of(path, "--crop", f"{cw}x{ch}+{x}+{y}", "--resize", "64x48", "--filter", "nearest")
+        rows, columns = [(2 * i + 1) * ch // 96 for i in range(48)], [(2 * i + 1) * cw // 128 for i in range(64)]
+        assert difference(ours, crop[rows][:, columns]) == 0
+        # Where a centre falls on the border of two samples, Pillow's sum of steps may round either way.
+        ties = any((2 * i + 1) * ch % 96 == 0 for i in range(48)) or any((2 * i + 1) * cw % 128 == 0 for i in range(64))
+        if not ties:
+            pillow = np.asarray(Image.fromarray(crop).resize((64, 48), Image.Resampling.NEAREST))
+            assert difference(ours, pillow) == 0
+
+
+def test_resize_then_center_crop_equals_the_whole_resize_cut(save, pixels_of):
+    for w, h, *_ in cases(6):
+        path = save(photo(w, h, seed=h), "a.png")
+        scale = 96 / min(w, h)
+        rw, rh = (96, int(96 * h / w)) if w <= h else (int(96 * w / h), 96)
+        assert scale > 0
+        whole = pixels_of(path, "--resize", f"{rw}x{rh}")
+        left, top = round((rw - 80) / 2), round((rh - 80) / 2)
+        ours = pixels_of(path, "--resize", 96, "--center-crop", 80)
+        assert difference(ours, whole[top : top + 80, left : left + 80]) == 0
+
+
+def test_a_small_picture_is_padded_by_center_crop(save, pixels_of):
+    image = photo(30, 20)
+    out = pixels_of(save(image, "a.png"), "--center-crop", "50x41", "-p", "fill=9:8:7")
+    assert out.shape == (41, 50, 3)
+    assert (out[10:30, 10:40] == np.asarray(image)).all()
+    out[10:30, 10:40] = (9, 8, 7)
+    assert (out == (9, 8, 7)).all()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["jpg", "png", "webp"])
+def test_pictures_are_turned_upright(save, pixels_of, orientation, kind):
+    from PIL import ImageOps
+
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options = {"jpg": {"quality": 90}, "png": {}, "webp": {"lossless": True}}[kind]
+    path = save(photo(61, 43, seed=orientation), f"a.{kind}", exif=exif, **options)
+    upright = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
+    assert difference(pixels_of(path), np.asarray(upright)) == 0
+    box = (5, 7, 5 + 30, 7 + 29)
+    crop = ["--crop", "30x29+5+7"]
+    assert difference(pixels_of(path, *crop), np.asarray(upright.crop(box))) == 0
+    small = np.asarray(upright.crop(box).resize((16, 12), Image.Resampling.BILINEAR))
+    assert difference(pixels_of(path, *crop, "--resize", "16x12"), small) <= 1
+    stored = np.asarray(Image.open(path).convert("RGB"))
+    assert difference(pixels_of(path, "--orientation", "stored"), stored) == 0
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "I;16"])
+def test_png_kinds_decode_as_pillow_does(save, pixels_of, mode):
+    image = photo(67, 41)
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
+        want = (np.asarray(image) >> 8).astype(np.uint8)
+        want = np.stack([want] * 3, axis=2)
+    else:
+        image = image.convert(mode)
+        want = np.asarray(image.convert("RGB"))
+    path = save(image, "a.png")
+    assert difference(pixels_of(path), want) == 0
+    assert difference(pixels_of(path, "--crop", "20x11+13+7"), want[7:18, 13:33]) == 0
+
+
+def test_alpha_is_blended_over_the_background(save, pixels_of):
+    image = photo(40, 30, mode="RGBA")
+    for kind, options in (("png", {}), ("webp", {"lossless": True, "exact": True})):
+        path = save(image, f"a.{kind}", **options)
+        backdrop = Image.new("RGBA", image.size, (10, 200, 30, 255))
+        want = np.asarray(Image.alpha_composite(backdrop, image).convert("RGB"))
+        assert difference(pixels_of(path, "-p", "background=10:200:30"), want) <= 1
+
+
+def test_index_keeps_palette_numbers(save, pixels_of):
+    numbers = np.random.default_rng(1).integers(0, 21, (40, 50)).astype(np.uint8)
+    image = Image.fromarray(numbers, "P")
+    image.putpalette(bytes(range(256)) * 3)
+    path = save(image, "mask.png", bits=8)
+    assert (pixels_of(path, "--colour", "index", "--filter", "nearest") == numbers).all()
+    image = Image.fromarray(numbers % 4, "P")
+    image.putpalette(bytes(range(12)))
+    path = save(image, "mask2.png", bits=2)
+    ours = pixels_of(path, "--colour", "index", "--filter", "nearest", "--crop", "21x9+3+5")
+    assert (ours == numbers[5:14, 3:24] % 4).all()
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_a_webp_crop_equals_the_whole_picture_cut(save, pixels_of, lossless):
+    path = save(photo(211, 157), "a.webp", lossless=lossless, quality=80)
+    whole = pixels_of(path)
+    if lossless:
+        assert difference(whole, np.asarray(Image.open(path).convert("RGB"))) == 0
+    draw = random.Random(3)
+    for _ in range(25):
+        w, h = draw.randint(1, 211), draw.randint(1, 157)
+        x, y = draw.randint(0, 211 - w), draw.randint(0, 157 - h)
+        ours = pixels_of(path, "--crop", f"{w}x{h}+{x}+{y}")
+        assert difference(ours, whole[y : y + h, x : x + w]) == 0, (w, h, x, y)
+
+
+@pytest.mark.parametrize("kind", ["jpg", "webp"])
+def test_fast_stays_close_to_exact(save, pixels_of, kind):
+    path = save(photo(800, 600), f"a.{kind}", quality=90)
+    for size in ("96x96", "350x280", "790x590"):
+        fast = pixels_of(path, "--resize", size, "--mode", "fast").astype(int)
+        exact = pixels_of(path, "--resize", size).astype(int)
+        assert np.abs(fast - exact).mean() < 3.5
+
+
+def test_same_seed_same_bytes_other_seed_other_crop(run_leat, save, tmp_path):
+    path = save(photo(200, 150), "a.jpg")
+    args = ["image", path, "--random-resized-crop", 64, "--flip", 0.5, "-n", 3, "-o", "-"]
+    first = run_leat(*args, "--seed", 1, text=False, status=0).stdout
+    assert first == run_leat(*args, "--seed", 1, text=False, status=0).stdout
+    assert first != run_leat(*args, "--seed", 2, text=False, status=0).stdout
+    assert first != run_leat(*args, "--seed", 1, "--epoch", 1, text=False, status=0).stdout
+
+
+def test_a_sheet_has_a_row_per_file_and_a_column_per_draw(run_leat, save, tmp_path):
+    a = save(photo(90, 60), "a.jpg")
+    b = save(photo(50, 70), "b.png")
+    done = run_leat("image", a, b, "--random-resized-crop", "20x30", "-n", 3, "-o", tmp_path / "s.png", status=0)
+    assert Image.open(tmp_path / "s.png").size == (3 * 20 + 2 * 4, 2 * 30 + 4)
+    assert done.stdout.count("draw ") == 6
+    assert "JPEG 90x60" in done.stdout
+    assert "PNG 50x70" in done.stdout
+
+
+def test_mistakes_are_explained(run_leat, save, tmp_path):
+    path = save(photo(40, 30), "a.jpg")
+    for args, words in (
+        (["--crop", "50x10+0+0"], "not inside"),
+        (["--crop", "5x"], "size like"),
+        (["--random-crop", "64"], "resize before"),
+        (["--resize", "0"], "between 1 and"),
+        (["--scale", "0.5:1"], "random_resized_crop"),
+        (["--resize", "10", "--random-resized-crop", "10"], "resized once"),
+        (["--filter", "cubic"], "bilinear, bicubic, nearest"),
+        (["--flip", "2"], "between 0 and 1"),
+        (["-n", "0"], "between 1 and"),
+        (["-p", "sharpen=1"], "sharpen"),
+        (["-p", "dtype=float32"], "uint8"),
+        (["--colour", "index"], "nearest"),
+    ):
+        done = run_leat("image", path, *args, status=2)
+        assert words in done.stderr, done.stderr
+    run_leat("image", tmp_path / "none.jpg", status=3)
+    (tmp_path / "text.jpg").write_text("hello")
+    assert "neither JPEG nor PNG nor WebP" in run_leat("image", tmp_path / "text.jpg", status=2).stderr
+
+
+def test_a_truncated_file_is_an_error_or_the_rows_that_are_there(run_leat, save, pixels_of, tmp_path):
+    for kind in ("jpg", "png", "webp"):
+        whole = save(photo(160, 120), f"a.{kind}")
+        data = whole.read_bytes()
+        cut = tmp_path / f"cut.{kind}"
+        cut.write_bytes(data[: len(data) * 6 // 10])
+        done = run_leat("image", cut, "-o", tmp_path / "x.png", status=6)
+        assert str(cut) in done.stderr
+        ours = pixels_of(cut, "--damage", "rows")
+        want = pixels_of(whole)
+        assert difference(ours[:32], want[:32]) == 0, kind
+        assert difference(ours[119:], want[119:]) > 0
+
+
+def test_arithmetic_coding_is_refused_with_a_sentence(run_leat, tmp_path):
+    image = io.BytesIO()
+    photo(32, 32).save(image, "JPEG")
+    data = bytearray(image.getvalue())
+    data[data.index(b"\xff\xc0") + 1] = 0xC9
+    (tmp_path / "a.jpg").write_bytes(data)
+    assert "arithmetic" in run_leat("image", tmp_path / "a.jpg", "-o", tmp_path / "o.png", status=2).stderr

@@ -1,0 +1,168 @@
+#include <malloc.h>
+#include <pthread.h>
+
+#include "prep_unit.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SAMPLES 20000
+#else
+#define SAMPLES 1000000
+#endif
+
+enum { PICTURES = 12, SIDE = 96, BYTES = SIDE * SIDE * 3 };
+
+static const char rrc[] = "random_resized_crop=96 flip";
+
+struct job {
+    pthread_t thread;
+    const struct leat_pipeline *pipeline;
+    const struct encoded *pictures;
+    unsigned first;
+    uint8_t (*out)[BYTES];
+};
+
+static void *work(void *arg)
+{
+    struct job *j = arg;
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_error err;
+    for (unsigned i = 0; i < PICTURES; i++) {
+        unsigned n = (j->first + i) % PICTURES; /* another order in each thread */
+        assert_ok(leat_pipeline_run(j->pipeline, s, j->pictures[n].data, j->pictures[n].size,
+                                    leat_prep_draws(3, n, 0, 0), j->out[n], BYTES, &err),
+                  err);
+    }
+    leat_scratch_close(s);
+    return NULL;
+}
+
+static void same_draws_give_the_same_bytes_on_any_thread(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    static uint8_t out[THREADS][PICTURES][BYTES];
+    static const char *const texts[] = {"random_resized_crop=96 flip", "mode=fast random_resized_crop=96 flip"};
+    struct encoded pictures[PICTURES];
+    for (unsigned i = 0; i < PICTURES; i++)
+        pictures[i] = jpeg_of(100 + 37 * i, 330 - 20 * i, &(struct jpeg_choice){.progressive = i % 3 == 0});
+    for (size_t t = 0; t < COUNT(texts); t++) {
+        struct leat_pipeline *p = pipeline_make(texts[t]);
+        struct job jobs[THREADS];
+        for (unsigned i = 0; i < THREADS; i++) {
+            jobs[i] = (struct job){.pipeline = p, .pictures = pictures, .first = i * 5, .out = out[i]};
+            assert_int_equal(pthread_create(&jobs[i].thread, NULL, work, &jobs[i]), 0);
+        }
+        for (unsigned i = 0; i < THREADS; i++)
+            pthread_join(jobs[i].thread, NULL);
+        for (unsigned i = 1; i < THREADS; i++)
+            assert_memory_equal(out[0], out[i], sizeof out[0]);
+        leat_pipeline_free(p);
+    }
+    for (unsigned i = 0; i < PICTURES; i++)
+        free(pictures[i].data);
+}
+
+static void a_picture_and_its_mask_share_their_draws_and_two_views_do_not(void **state)
+{
+    (void)state;
+    struct leat_pipeline *image = pipeline_make(rrc);
+    struct leat_pipeline *mask = pipeline_make("random_resized_crop=96 flip filter=nearest colour=gray");
+    struct leat_image_info info = {.width = 300, .height = 200, .orientation = 1, .components = 3};
+    struct leat_error err;
+    for (unsigned i = 0; i < 100; i++) {
+        struct leat_geometry a;
+        struct leat_geometry b;
+        assert_ok(leat_pipeline_plan(image, &info, leat_prep_draws(1, i, 0, 0), &a, &err), err);
+        assert_ok(leat_pipeline_plan(mask, &info, leat_prep_draws(1, i, 0, 0), &b, &err), err);
+        assert_memory_equal(&a, &b, sizeof a);
+        assert_ok(leat_pipeline_plan(mask, &info, leat_prep_draws(1, i, 0, 1), &b, &err), err);
+        assert_memory_not_equal(&a.crop, &b.crop, sizeof a.crop);
+    }
+    leat_pipeline_free(image);
+    leat_pipeline_free(mask);
+}
+
+static void a_destination_of_another_size_is_refused(void **state)
+{
+    (void)state;
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_error err;
+    uint8_t out[10];
+    struct encoded e = jpeg_of(30, 20, &(struct jpeg_choice){0});
+    assert_fails(run_text(s, rrc, &e, out, 10, &err), err, LEAT_INVALID, "27648 bytes, not 10");
+    uint32_t w;
+    uint32_t h;
+    struct leat_pipeline *p = pipeline_make(rrc);
+    leat_pipeline_size(p, &w, &h);
+    assert_int_equal(w, 96);
+    assert_int_equal(h, 96);
+    assert_int_equal(leat_pipeline_bytes(p, w, h), BYTES);
+    leat_pipeline_free(p);
+    p = pipeline_make("resize=50");
+    leat_pipeline_size(p, &w, &h);
+    assert_int_equal(w, 0);
+    leat_pipeline_free(p);
+    free(e.data);
+    leat_scratch_close(s);
+}
+
+static void a_scratch_works_on_after_any_error(void **state)
+{
+    (void)state;
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_error err;
+    static uint8_t want[BYTES];
+    static uint8_t got[BYTES];
+    struct encoded e = jpeg_of(200, 150, &(struct jpeg_choice){0});
+    assert_ok(run_text(s, rrc, &e, want, BYTES, &err), err);
+    uint32_t seed = 5;
+    for (unsigned i = 0; i < 2000; i++) {
+        uint8_t *copy = malloc(e.size);
+        memcpy(copy, e.data, e.size);
+        for (unsigned k = 0; k < 1 + i % 4; k++)
+            copy[noise_bits(&seed) % (i % 2 ? e.size : 700)] ^= (uint8_t)(1 + noise_bits(&seed) % 255);
+        struct encoded bad = {copy, e.size};
+        run_text(s, i % 3 ? rrc : "mode=fast random_resized_crop=96 flip", &bad, got, BYTES, &err);
+        free(copy);
+        assert_ok(run_text(s, rrc, &e, got, BYTES, &err), err);
+        assert_memory_equal(got, want, BYTES);
+    }
+    free(e.data);
+    leat_scratch_close(s);
+}
+
+static void a_million_samples_do_not_grow_memory(void **state)
+{
+    (void)state;
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_pipeline *p = pipeline_make("random_resized_crop=8 flip");
+    struct encoded pictures[3];
+    struct leat_error err;
+    uint8_t out[8 * 8 * 3];
+    size_t before = 0;
+    for (unsigned i = 0; i < 3; i++)
+        pictures[i] = jpeg_of(16 + 8 * i, 16, &(struct jpeg_choice){.progressive = i == 2});
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        const struct encoded *e = &pictures[i % 16 ? i % 2 : 2];
+        assert_ok(leat_pipeline_run(p, s, e->data, e->size, leat_prep_draws(1, i, 0, 0), out, sizeof out, &err), err);
+        if (i == 1000)
+            before = mallinfo2().uordblks;
+    }
+    assert_int_equal(mallinfo2().uordblks, before);
+    for (unsigned i = 0; i < 3; i++)
+        free(pictures[i].data);
+    leat_pipeline_free(p);
+    leat_scratch_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_draws_give_the_same_bytes_on_any_thread),
+        cmocka_unit_test(a_picture_and_its_mask_share_their_draws_and_two_views_do_not),
+        cmocka_unit_test(a_destination_of_another_size_is_refused),
+        cmocka_unit_test(a_scratch_works_on_after_any_error),
+        cmocka_unit_test(a_million_samples_do_not_grow_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -30,7 +30,7 @@ static void escape(struct leat_buf *b, const char *text)
     }
 }
 
-/* One axis: logarithmic when the values span more than a factor of ten. */
+/* One axis: logarithmic when the values span more than a factor of five. */
 struct axis {
     double lo;
     double hi;
@@ -48,7 +48,7 @@ static double place(const struct axis *a, double v)
 
 static struct axis lay_axis(double lo, double hi, double from, double to)
 {
-    struct axis a = {.log = hi > 10 * lo, .from = from, .to = to};
+    struct axis a = {.log = hi > 5 * lo, .from = from, .to = to};
     a.lo = a.log ? lo / 1.15 : lo - 0.08 * (hi - lo);
     a.hi = a.log ? hi * 1.15 : hi + 0.08 * (hi - lo);
     if (!(a.hi > a.lo)) { /* all values the same */
@@ -201,9 +201,8 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     leat_buf_printf(b, "<td>%.2f <small>%.2f – %.2f</small></td><td>%.1f %%</td><td>%.2f</td><td>", r->usd.mean,
                     r->usd.lo, r->usd.hi, 100 * r->stall_share, r->revocations);
     leat_buf_str(b, r->interval_s < 1e9 ? leat_format_duration((uint64_t)(r->interval_s * 1e9), text) : "at the end");
-    leat_buf_str(b, "</td><td>");
-    if (!isnan(r->accuracy))
-        leat_buf_printf(b, "%.2f %%", r->accuracy);
+    if (leat_plan_job_of(plan)->accuracies)
+        leat_buf_printf(b, isnan(r->accuracy) ? "</td><td>–" : "</td><td>%.2f %%", r->accuracy);
     leat_buf_str(b, "</td><td>");
     escape(b, r->why);
     leat_buf_str(b, "</td></tr>\n");
@@ -239,8 +238,7 @@ static const char style[] =
     "var(--mixed)}circle.uniform{fill:var(--uniform)}\n"
     "div.table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{text-"
     "align:left;padding:.35em .8em .35em 0;border-bottom:1px solid var(--grid);vertical-align:top}th{color:var(--soft);"
-    "font-weight:500}tr.chosen td:first-child{color:var(--chosen);font-weight:600}small{color:var(--soft);white-space:"
-    "nowrap}\n"
+    "font-weight:500}tr.chosen td:first-child{color:var(--chosen);font-weight:600}small,td{white-space:nowrap}td:last-child{white-space:normal}small{color:var(--soft)}\n"
     ".key span{margin-right:1.2em;white-space:nowrap}.key i{display:inline-block;width:.7em;height:.7em;border-radius:50%;"
     "margin-right:.4em}\n";
 
@@ -269,9 +267,10 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
     leat_buf_printf(out, ". Bars and ranges hold nine of ten of %u drawn runs.</p>\n", o->draws);
     draw_picture(out, plan);
     leat_buf_str(out, key);
-    leat_buf_str(out, "<div class=\"table\"><table><thead><tr><th>configuration</th><th>time</th><th>usd</th>"
-                      "<th>stall</th><th>taken</th><th>checkpoint</th><th>accuracy</th><th>why, or why not</th>"
-                      "</tr></thead><tbody>\n");
+    leat_buf_printf(out,
+                    "<div class=\"table\"><table><thead><tr><th>configuration</th><th>time</th><th>usd</th>"
+                    "<th>stall</th><th>taken</th><th>checkpoint</th>%s<th>why, or why not</th></tr></thead><tbody>\n",
+                    leat_plan_job_of(plan)->accuracies ? "<th>accuracy</th>" : "");
     for (size_t i = 0; i < count && i < TABLED; i++)
         write_row(out, plan, &r[i]);
     leat_buf_str(out, "</tbody></table></div>\n");

@@ -91,6 +91,20 @@ void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out)
     fputs("\n* chosen   | nothing else is both faster and cheaper\n", out);
 }
 
+/* Letters, not bytes: printf's widths know nothing of UTF-8. */
+static size_t letters(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_padded(FILE *out, const char *text, size_t width)
+{
+    fprintf(out, "%s%*s  ", text, (int)(width - letters(text)), "");
+}
+
 void leat_cli_plan_lines(const struct leat_plan *plan, const struct leat_plan_record *record,
                          const struct leat_plan_lines *lines, FILE *out)
 {
@@ -98,12 +112,15 @@ void leat_cli_plan_lines(const struct leat_plan *plan, const struct leat_plan_re
     size_t label = 0;
     size_t value = 0;
     for (size_t i = 0; i < lines->count; i++) {
-        label = strlen(lines->line[i].label) > label ? strlen(lines->line[i].label) : label;
-        value = strlen(lines->line[i].value) > value ? strlen(lines->line[i].value) : value;
+        label = letters(lines->line[i].label) > label ? letters(lines->line[i].label) : label;
+        value = letters(lines->line[i].value) > value ? letters(lines->line[i].value) : value;
     }
     fprintf(out, "%s\n\n", leat_plan_record_name(plan, record, name));
-    for (size_t i = 0; i < lines->count; i++)
-        fprintf(out, "  %-*s  %-*s  %s\n", (int)label, lines->line[i].label, (int)value, lines->line[i].value,
-                lines->line[i].source);
+    for (size_t i = 0; i < lines->count; i++) {
+        fputs("  ", out);
+        print_padded(out, lines->line[i].label, label);
+        print_padded(out, lines->line[i].value, value);
+        fprintf(out, "%s\n", lines->line[i].source);
+    }
     fprintf(out, "\n%s\n", record->why);
 }

@@ -117,7 +117,9 @@ static void data_path(struct sum *s)
             s->speed[n] = fed_speed(s, &supply, n, s->speed[n]);
     }
     const struct leat_plan_feed feed = feed_of(s, c->nodes);
-    s->stall_share = fmax(0, 1 - s->speed[c->nodes] / s->gpu_speed);
+    s->stall_share = 1 - s->speed[c->nodes] / s->gpu_speed;
+    if (s->stall_share < 1e-9)
+        s->stall_share = 0; /* what rounding left */
     s->cached_bytes = leat_plan_feed_cached(&feed);
     s->fetched_bytes = leat_plan_feed_total(&feed, s->work / s->job->value[LEAT_KEY_SAMPLES]);
     say(s, "cached on the machines", path->name, "%s of %s", leat_format_size((uint64_t)s->cached_bytes, size),

@@ -22,11 +22,8 @@ static PyObject *plan(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "s#", &request, &n))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = leat_plan_request(request, (size_t)n, &answer, &err);
-    Py_END_ALLOW_THREADS
-    if (rc == LEAT_NO_MEMORY)
-        return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS rc = leat_plan_request(request, (size_t)n, &answer, &err);
+    Py_END_ALLOW_THREADS if (rc == LEAT_NO_MEMORY) return PyErr_NoMemory();
     if (rc != LEAT_OK) {
         PyErr_SetString(PyExc_ValueError, err.text);
         return NULL;

@@ -180,8 +180,6 @@ static leat_status take_string(struct toml *t, struct leat_doc_value *out, struc
         t->at++;
         char *text = leat_buf_take(&b);
         if (!text)
-            text = strdup("");
-        if (!text)
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to read %s", t->name);
         else
             *out = (struct leat_doc_value){.type = LEAT_DOC_STRING, .text = text};

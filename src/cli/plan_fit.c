@@ -88,9 +88,10 @@ static leat_status fit_all(struct fits *f, struct leat_error *err)
             return rc;
     }
     if (!f->count)
-        return leat_fail(err, LEAT_INVALID,
-                         "%s: nothing to fit: step_s with flops_per_step, or checkpoint_s with checkpoint_bytes, is needed",
-                         f->data.name);
+        return leat_fail(
+            err, LEAT_INVALID,
+            "%s: nothing to fit: step_s with flops_per_step, or checkpoint_s with checkpoint_bytes, is needed",
+            f->data.name);
     return LEAT_OK;
 }
 

@@ -5,14 +5,14 @@
 #include "base/parse.h"
 #include "cli/plan.h"
 
-#define WIDTH   860
-#define HEIGHT  460
-#define LEFT    70
-#define RIGHT   20
-#define TOP     20
-#define BOTTOM  50
-#define DOTS    3000 /* beyond that a picture only grows */
-#define TABLED  40
+#define WIDTH  860
+#define HEIGHT 460
+#define LEFT   70
+#define RIGHT  20
+#define TOP    20
+#define BOTTOM 50
+#define DOTS   3000 /* beyond that a picture only grows */
+#define TABLED 40
 
 static void escape(struct leat_buf *b, const char *text)
 {
@@ -130,9 +130,8 @@ static void draw_dot(struct leat_buf *b, const struct leat_plan *plan, const str
     double px = place(x, r->time_s.mean / 3600);
     double py = place(y, r->usd.mean);
     if (r->front || r->chosen) {
-        leat_buf_printf(b,
-                        "<path class=\"bar\" d=\"M%.1f %.1fH%.1fM%.1f %.1fV%.1f\"/>", place(x, r->time_s.lo / 3600), py,
-                        place(x, r->time_s.hi / 3600), px, place(y, r->usd.lo), place(y, r->usd.hi));
+        leat_buf_printf(b, "<path class=\"bar\" d=\"M%.1f %.1fH%.1fM%.1f %.1fV%.1f\"/>", place(x, r->time_s.lo / 3600),
+                        py, place(x, r->time_s.hi / 3600), px, place(y, r->usd.lo), place(y, r->usd.hi));
     }
     const char *class = r->chosen ? "chosen" : r->front ? "front" : leat_plan_kind_name(r->kind);
     leat_buf_printf(b, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>", class, px, py,
@@ -201,8 +200,10 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     leat_buf_printf(b, "<td>%.2f <small>%.2f – %.2f</small></td><td>%.1f %%</td><td>%.2f</td><td>", r->usd.mean,
                     r->usd.lo, r->usd.hi, 100 * r->stall_share, r->revocations);
     leat_buf_str(b, r->interval_s < 1e9 ? leat_format_duration((uint64_t)(r->interval_s * 1e9), text) : "at the end");
-    if (leat_plan_job_of(plan)->accuracies)
-        leat_buf_printf(b, isnan(r->accuracy) ? "</td><td>–" : "</td><td>%.2f %%", r->accuracy);
+    if (leat_plan_job_of(plan)->accuracies && isnan(r->accuracy))
+        leat_buf_str(b, "</td><td>–");
+    else if (leat_plan_job_of(plan)->accuracies)
+        leat_buf_printf(b, "</td><td>%.2f %%", r->accuracy);
     leat_buf_str(b, "</td><td>");
     escape(b, r->why);
     leat_buf_str(b, "</td></tr>\n");
@@ -223,9 +224,11 @@ static void write_notes(struct leat_buf *b, const struct leat_plan *plan)
 }
 
 static const char style[] =
-    ":root{--ink:#1d2733;--soft:#66707c;--page:#fff;--grid:#e4e8ec;--front:#0a6e8a;--chosen:#d1430f;--on-demand:#8796a5;"
+    ":root{--ink:#1d2733;--soft:#66707c;--page:#fff;--grid:#e4e8ec;--front:#0a6e8a;--chosen:#d1430f;--on-demand:#"
+    "8796a5;"
     "--transient:#5aa9bd;--mixed:#9a7fc0;--uniform:#6fae5c}\n"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e4e9ee;--soft:#9aa6b2;--page:#14191f;--grid:#2b333c;--front:#5cc3de;"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e4e9ee;--soft:#9aa6b2;--page:#14191f;--grid:#2b333c;--front:#"
+    "5cc3de;"
     "--chosen:#ff8a55}}\n"
     "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1100px;margin:2em "
     "auto;padding:0 1em}h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.1em;margin-top:2em}p{color:var(--soft);"
@@ -238,15 +241,19 @@ static const char style[] =
     "var(--mixed)}circle.uniform{fill:var(--uniform)}\n"
     "div.table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{text-"
     "align:left;padding:.35em .8em .35em 0;border-bottom:1px solid var(--grid);vertical-align:top}th{color:var(--soft);"
-    "font-weight:500}tr.chosen td:first-child{color:var(--chosen);font-weight:600}small,td{white-space:nowrap}td:last-child{white-space:normal}small{color:var(--soft)}\n"
-    ".key span{margin-right:1.2em;white-space:nowrap}.key i{display:inline-block;width:.7em;height:.7em;border-radius:50%;"
+    "font-weight:500}tr.chosen "
+    "td:first-child{color:var(--chosen);font-weight:600}small,td{white-space:nowrap}td:last-child{white-space:normal}"
+    "small{color:var(--soft)}\n"
+    ".key span{margin-right:1.2em;white-space:nowrap}.key "
+    "i{display:inline-block;width:.7em;height:.7em;border-radius:50%;"
     "margin-right:.4em}\n";
 
 static const char key[] =
     "<p class=\"key\"><span><i style=\"background:var(--chosen)\"></i>chosen</span><span><i style=\"background:"
     "var(--front)\"></i>front: nothing is both faster and cheaper</span><span><i style=\"background:var(--on-demand)\">"
     "</i>on demand</span><span><i style=\"background:var(--transient)\"></i>transient</span><span><i "
-    "style=\"background:var(--mixed)\"></i>mixed</span><span><i style=\"background:var(--uniform)\"></i>uniform progress"
+    "style=\"background:var(--mixed)\"></i>mixed</span><span><i style=\"background:var(--uniform)\"></i>uniform "
+    "progress"
     "</span></p>\n";
 
 leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *out, struct leat_error *err)

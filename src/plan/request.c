@@ -43,7 +43,8 @@ static leat_status take_settings(json_t *root, struct request *r, struct leat_er
     json_t *settings = json_object_get(root, "settings");
     json_object_foreach (settings, key, value) {
         if (!json_is_string(value) || r->in.setting_count == SETTINGS_MAX)
-            return leat_fail(err, LEAT_INVALID, "request: '%s' in 'settings' is not a text, or there are too many", key);
+            return leat_fail(err, LEAT_INVALID, "request: '%s' in 'settings' is not a text, or there are too many",
+                             key);
         r->settings[r->in.setting_count++] = (struct leat_plan_setting){key, json_string_value(value), key};
     }
     r->in.settings = r->settings;

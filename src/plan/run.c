@@ -5,8 +5,6 @@
 
 #include "plan/checkpoint.h"
 
-#define FOREVER_S 3.2e9 /* a century: a cluster that makes no progress ends here */
-
 static double full_speed(const struct leat_plan_run *run)
 {
     return run->speed[run->anchors + run->transients];
@@ -18,6 +16,12 @@ static double pieces_of(const struct leat_plan_run *run, double work_s)
     if (!(run->interval_s < HUGE_VAL))
         return 1;
     return fmax(1, ceil(work_s / run->interval_s - 1e-9));
+}
+
+static double quiet_s(const struct leat_plan_run *run)
+{
+    double work_s = run->work / full_speed(run);
+    return run->start_s + work_s + pieces_of(run, work_s) * run->checkpoint_s;
 }
 
 /* Pieces a second under revocations at `rate`: Daly's complete formula. A piece that is interrupted begins
@@ -100,7 +104,7 @@ static double march(const struct march *m)
         left -= speed * (l->cell_s[i] - t);
         t = l->cell_s[i];
     }
-    return fmin(FOREVER_S, t + left / progress(m, t, t + l->mean_s));
+    return t + left / progress(m, t, t + l->mean_s);
 }
 
 void leat_plan_run_expect(const struct leat_plan_run *run, struct leat_plan_expected *out)
@@ -108,13 +112,13 @@ void leat_plan_run_expect(const struct leat_plan_run *run, struct leat_plan_expe
     struct leat_plan_expected e = {.work_s = run->work / full_speed(run)};
     e.pieces = pieces_of(run, e.work_s);
     e.checkpoint_s = e.pieces * run->checkpoint_s;
-    double quiet_s = run->start_s + e.work_s + e.checkpoint_s;
-    e.time_s = quiet_s;
+    double quiet = quiet_s(run);
+    e.time_s = quiet;
     if (run->transients) {
         struct march m = {.run = run, .piece_s = e.work_s / e.pieces + run->checkpoint_s, .pieces = e.pieces};
-        e.time_s = march(&m);
+        e.time_s = fmin(march(&m), LEAT_PLAN_PATIENCE * quiet);
         e.revocations = run->transients * leat_plan_lifetime_renewals(run->lifetime, e.time_s);
-        e.lost_s = e.time_s - quiet_s;
+        e.lost_s = e.time_s - quiet;
     }
     /* Speeds are as likely x times too high as x times too low, and the time is in their inverse: its mean lies
      * above the time at the middle speed. */
@@ -151,6 +155,7 @@ struct walk {
     struct leat_rng *rng;
     double factor; /* true speed over speed */
     double start_s;
+    double end_s; /* given up */
     double revocations;
     struct place places[LEAT_PLAN_MACHINES_MAX];
 };
@@ -177,7 +182,7 @@ static double walk_rollback(struct walk *w)
     double left = pieces_of(run, run->work / full_speed(run));
     double piece_s = work_s / left + run->checkpoint_s;
     double t = w->start_s;
-    while (t < FOREVER_S) {
+    while (t < w->end_s) {
         struct place *p = &w->places[first_place(w)];
         if (t + left * piece_s <= p->next_s)
             return t + left * piece_s;
@@ -187,7 +192,7 @@ static double walk_rollback(struct walk *w)
         p->next_s += lifetime(w);
         w->revocations++;
     }
-    return FOREVER_S;
+    return w->end_s;
 }
 
 static double walk_mixed(struct walk *w)
@@ -201,7 +206,7 @@ static double walk_mixed(struct walk *w)
     double t = w->start_s;
     unsigned ready = run->anchors + run->transients;
     double dead[LEAT_PLAN_MACHINES_MAX]; /* when the machine being started will be taken */
-    while (t < FOREVER_S) {
+    while (t < w->end_s) {
         unsigned i = first_place(w);
         struct place *p = &w->places[i];
         double speed = run->speed[ready];
@@ -226,13 +231,13 @@ static double walk_mixed(struct walk *w)
         ready = p->ready ? ready - 1 : ready + 1;
         p->ready = !p->ready;
     }
-    return FOREVER_S;
+    return w->end_s;
 }
 
 void leat_plan_run_draw(const struct leat_plan_run *run, uint64_t seed, size_t count, double *time_s, double *usd)
 {
     uint64_t key = leat_key("plan run", seed, 0, NULL, 0);
-    struct walk w = {.run = run};
+    struct walk w = {.run = run, .end_s = LEAT_PLAN_PATIENCE * quiet_s(run)};
     for (size_t i = 0; i < count; i++) {
         struct leat_rng rng = leat_rng(key, i);
         w.rng = &rng;

@@ -10,6 +10,8 @@
  *  - otherwise (a parameter server or an on-demand anchor keeps the state): the others go on at their own
  *    speed, after a pause of regroup_s at every coming and going.
  *
+ * A run that takes a hundred times as long as undisturbed is given up there: nobody would wait for it.
+ *
  * A checkpoint stops the work for checkpoint_s, after equal pieces of work of about interval_s each and at the
  * end. */
 #ifndef LEAT_PLAN_RUN_H
@@ -63,5 +65,6 @@ void leat_plan_run_draw(const struct leat_plan_run *run, uint64_t seed, size_t c
 double leat_plan_run_interval_s(const struct leat_plan_run *run);
 
 #define LEAT_PLAN_MACHINES_MAX 1024
+#define LEAT_PLAN_PATIENCE     100.0
 
 #endif

@@ -257,6 +257,13 @@ static double fit_bandwidth(struct leat_plan_allreduce *model, struct leat_plan_
     return best;
 }
 
+/* Latency counts for little in small clusters and for much in large ones: left free, it would take up the errors of
+ * two small measurements and ruin the extrapolation. So it may leave the given one only as far as rows that are
+ * right to 3 % insist, a factor of 3 being one standard deviation. */
+#define LATENCIES     61
+#define LATENCY_DOUBT 3.0
+#define ROW_ERROR     0.03
+
 leat_status leat_plan_allreduce_fit(struct leat_plan_allreduce *model, struct leat_plan_link *link,
                                     const struct leat_plan_scaling_row *rows, size_t count, double *error,
                                     struct leat_error *err)
@@ -265,18 +272,22 @@ leat_status leat_plan_allreduce_fit(struct leat_plan_allreduce *model, struct le
         return leat_fail(err, LEAT_INVALID, "no measured step of several GPUs to fit a link to");
     struct leat_plan_link best = *link;
     double least = HUGE_VAL;
+    double squares = 0;
     double given = link->latency_s;
-    for (int i = 0; i <= 60; i++) {
-        link->latency_s = count > 1 ? geometric(1e-6, 1e-2, (size_t)i, 61) : given;
+    for (size_t i = 0; i < LATENCIES; i++) {
+        double factor = count > 1 && given > 0 ? geometric(1.0 / 30, 30, i, LATENCIES) : 1;
+        link->latency_s = given * factor;
         double m = fit_bandwidth(model, link, rows, count);
-        if (m < least - 1e-12) {
-            least = m;
+        double doubt = log(factor) / log(LATENCY_DOUBT) * ROW_ERROR;
+        if (m + doubt * doubt < least - 1e-12) {
+            least = m + doubt * doubt;
+            squares = m;
             best = *link;
         }
-        if (count == 1)
+        if (factor == 1 && count == 1)
             break;
     }
     *link = best;
-    *error = sqrt(least / (double)count);
+    *error = sqrt(squares / (double)count);
     return LEAT_OK;
 }

@@ -74,7 +74,8 @@ struct leat_plan_scaling_row {
 };
 
 /* Finds the bandwidth of `link` (a member of `model`) under which the model comes closest to the measured rows,
- * and with two or more rows its latency too. Where communication was wholly hidden the least bandwidth that
+ * and with two or more rows its latency too,
+ * starting from the one that `link` holds. Where communication was wholly hidden the least bandwidth that
  * hides it is taken. `error` gets the root mean square relative error of the rows. */
 leat_status leat_plan_allreduce_fit(struct leat_plan_allreduce *model, struct leat_plan_link *link,
                                     const struct leat_plan_scaling_row *rows, size_t count, double *error,

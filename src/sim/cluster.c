@@ -4,8 +4,6 @@
 
 #include "plan/checkpoint.h"
 
-#define END_S 3.2e9
-
 enum phase { WAITING, WORKING, SAVING };
 
 struct machine {
@@ -51,24 +49,32 @@ static void order(struct sim *s, unsigned i, double startup_s)
     m->counted = false;
 }
 
+static double even_pieces(const struct leat_plan_run *run)
+{
+    double work_s = run->work / run->speed[run->anchors + run->transients];
+    return run->interval_s < HUGE_VAL ? fmax(1, ceil(work_s / run->interval_s - 1e-9)) : 1;
+}
+
+static double undisturbed_s(const struct leat_plan_run *run)
+{
+    double work_s = run->work / run->speed[run->anchors + run->transients];
+    return run->start_s + work_s + even_pieces(run) * run->checkpoint_s;
+}
+
 /* How much work to do before the next checkpoint. */
 static void plan_piece(struct sim *s)
 {
     const struct leat_plan_run *run = s->run;
     double left = run->work - s->saved;
-    double full = run->speed[s->machines];
     if (s->interval == LEAT_SIM_BY_HAZARD && run->transients) {
         double ages[LEAT_PLAN_MACHINES_MAX];
         for (unsigned i = 0; i < run->transients; i++)
             ages[i] = s->now_s - s->machine[run->anchors + i].ordered_s;
         double next = leat_plan_hazard_interval_s(run->checkpoint_s, run->lifetime, ages, run->transients);
-        s->piece = fmin(left, next * full);
+        s->piece = fmin(left, next * run->speed[s->machines]);
         return;
     }
-    double pieces = 1;
-    if (run->interval_s < HUGE_VAL)
-        pieces = fmax(1, ceil(run->work / full / run->interval_s - 1e-9));
-    s->piece = fmin(left, run->work / pieces);
+    s->piece = fmin(left, run->work / even_pieces(run));
 }
 
 static double speed_now(const struct sim *s)
@@ -158,7 +164,8 @@ void leat_sim_cluster(const struct leat_plan_run *run, enum leat_sim_interval in
     struct sim s = {
         .run = run, .interval = interval, .rng = leat_rng(leat_key("sim cluster", seed, 0, NULL, 0), index)};
     begin(&s);
-    while (s.saved < run->work * (1 - 1e-12) && s.now_s < END_S) {
+    double end_s = LEAT_PLAN_PATIENCE * undisturbed_s(run);
+    while (s.saved < run->work * (1 - 1e-12) && s.now_s < end_s) {
         double next = done_at(&s);
         unsigned which = s.machines;
         bool taken = false;
@@ -171,7 +178,7 @@ void leat_sim_cluster(const struct leat_plan_run *run, enum leat_sim_interval in
                 taken = m->counted || m->taken_s < m->ready_s;
             }
         }
-        pass_time(&s, fmin(next, END_S));
+        pass_time(&s, fmin(next, end_s));
         if (which == s.machines)
             work_done(&s);
         else if (taken)

@@ -218,7 +218,9 @@ static bool money(struct sum *s)
 {
     const struct leat_plan_case *c = s->c;
     struct leat_plan_run *run = &s->run;
-    double machines = run->anchors * c->offer->usd_per_hour[0];
+    double machines = 0;
+    if (run->anchors) /* a price that is not offered is NaN: never multiply it by 0 */
+        machines += run->anchors * c->offer->usd_per_hour[0];
     if (run->transients)
         machines += run->transients * c->offer->usd_per_hour[1];
     char from[320];

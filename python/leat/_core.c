@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "leat/leat.h"
+#include "leat/plan.h"
 
 static PyObject *version(PyObject *self, PyObject *args)
 {
@@ -11,7 +12,29 @@ static PyObject *version(PyObject *self, PyObject *args)
     return PyUnicode_FromString(leat_version());
 }
 
+static PyObject *plan(PyObject *self, PyObject *args)
+{
+    const char *request;
+    Py_ssize_t n;
+    char *answer = NULL;
+    struct leat_error err;
+    leat_status rc;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "s#", &request, &n))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = leat_plan_request(request, (size_t)n, &answer, &err);
+    Py_END_ALLOW_THREADS if (rc == LEAT_NO_MEMORY) return PyErr_NoMemory();
+    if (rc != LEAT_OK) {
+        PyErr_SetString(PyExc_ValueError, err.text);
+        return NULL;
+    }
+    PyObject *text = PyUnicode_FromString(answer);
+    free(answer);
+    return text;
+}
+
 static PyMethodDef methods[] = {
+    {"plan", plan, METH_VARARGS, "Answers a request for a plan; JSON both ways."},
     {"version", version, METH_NOARGS, "The library's version."},
     {0},
 };

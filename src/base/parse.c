@@ -283,6 +283,22 @@ leat_status leat_parse_double(const char *text, const char *what, double *out, s
     return LEAT_OK;
 }
 
+leat_status leat_parse_usd(const char *text, const char *what, double *out, struct leat_error *err)
+{
+    const char *p = skip_spaces(text);
+    bool sign = *p == '$';
+    struct number n;
+    p = skip_spaces(p + sign);
+    if (!scan_number(&p, &n))
+        return leat_fail(err, LEAT_INVALID, "%s: '%s' is not an amount of money; write for example 500usd", what, text);
+    p = skip_spaces(p);
+    size_t left = trimmed_length(p);
+    if (left && (sign || left != 3 || strncasecmp(p, "usd", 3) != 0))
+        return leat_fail(err, LEAT_INVALID, "%s: '%s' is not in dollars; write for example 500usd", what, text);
+    *out = (double)n.digits / pow(10, n.scale);
+    return LEAT_OK;
+}
+
 char *leat_format_size(uint64_t bytes, char out[LEAT_FORMAT_SIZE])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

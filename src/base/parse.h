@@ -22,6 +22,9 @@ leat_status leat_parse_duration(const char *text, const char *what, uint64_t *ou
  * "10Gb/s" is refused: half of those who write it mean bits, the other half bytes. */
 leat_status leat_parse_rate(const char *text, const char *what, uint64_t *out, struct leat_error *err);
 
+/* Dollars: "500usd", "$12.50", "500"; never negative. */
+leat_status leat_parse_usd(const char *text, const char *what, double *out, struct leat_error *err);
+
 #define LEAT_FORMAT_SIZE 32
 
 /* "8 MiB", "1.21 GiB"; "50 ms", "1 h 5 min". They return out. */

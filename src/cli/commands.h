@@ -8,6 +8,7 @@ extern const struct leat_command leat_command_cat;
 extern const struct leat_command leat_command_cp;
 extern const struct leat_command leat_command_help_command;
 extern const struct leat_command leat_command_image;
+extern const struct leat_command leat_command_plan;
 extern const struct leat_command leat_command_ls;
 extern const struct leat_command leat_command_rm;
 extern const struct leat_command leat_command_serve;

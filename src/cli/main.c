@@ -18,6 +18,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_image,
     &leat_command_help_command,
     NULL,
+    &leat_command_ls, &leat_command_cat, &leat_command_cp, &leat_command_rm, &leat_command_plan, &leat_command_help_command, NULL,
 };
 
 const struct leat_command *const *leat_commands(void)

@@ -1,0 +1,91 @@
+"""Which machines to train on: the same arithmetic and the same records as `leat plan --json`."""
+
+import csv
+import datetime
+import json
+import os
+
+from leat import _core
+
+
+def _file(path):
+    """A path becomes its name and content; a mapping becomes JSON; None stays."""
+    if path is None:
+        return None
+    if isinstance(path, dict):
+        return {"name": "job", "text": json.dumps(path)}
+    with open(path, encoding="utf-8") as file:
+        return {"name": os.fspath(path), "text": file.read()}
+
+
+def _changed(path):
+    """The day a file was last changed: how old its prices are at most."""
+    seconds = os.stat(path).st_mtime
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date().isoformat()
+
+
+def _traces(index):
+    """The availability traces that a table names, relative to it."""
+    if index is None:
+        return []
+    folder = os.path.dirname(os.fspath(index))
+    with open(index, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [
+        {"accelerator": row["accelerator"], "region": row["region"], "file": _file(os.path.join(folder, row["file"]))}
+        for row in rows
+    ]
+
+
+def plan(
+    job=None,
+    *,
+    catalog,
+    measurements=None,
+    report=None,
+    revocations=None,
+    traces=None,
+    deadline=None,
+    budget=None,
+    risk="p90",
+    max_nodes=8,
+    region=None,
+    seed=1,
+    draws=400,
+    all=False,
+    explain=None,
+    settings=None,
+):
+    """Predicts time and money of a training over clusters and picks one.
+
+    `job` is the path of a job file or a dict of the same shape; the other files are paths, described in docs/plan.md.
+    `deadline` is "24h" or seconds, `budget` "500usd" or dollars, `region` a name, several separated by commas, or a
+    list. `settings` holds single values that win over the job's, such as {"job.batch": 128}.
+
+    Returns what `leat plan --json` prints, as a dict: "records" has the chosen configuration first, then those that
+    nothing else beats in both time and money (every one with `all=True`). With `explain="CONFIG"` it returns the
+    record and the lines of the sum behind it. Raises ValueError for input that cannot work, with file and line.
+    """
+    request = {
+        "job": _file(job),
+        "catalog": _file(catalog),
+        "measurements": _file(measurements),
+        "report": _file(report),
+        "revocations": _file(revocations),
+        "traces": _traces(traces),
+        "settings": {key: str(value) for key, value in (settings or {}).items()},
+        "options": {
+            "deadline": deadline,
+            "budget": budget,
+            "risk": risk,
+            "max_nodes": max_nodes,
+            "region": region if region is None or isinstance(region, str) else ",".join(region),
+            "seed": seed,
+            "draws": draws,
+            "all": bool(all),
+            "explain": explain,
+            "today": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+            "catalog_date": _changed(catalog),
+        },
+    }
+    return json.loads(_core.plan(json.dumps(request)))

@@ -1,0 +1,365 @@
+#include "cli/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+
+#define AT(member) offsetof(struct plan_settings, member)
+
+static const struct leat_option options[] = {
+    {"job", 'j', LEAT_OPTION_STRING, AT(job), "FILE", NULL, NULL, "what to train: job.toml or .json"},
+    {"catalog", 'c', LEAT_OPTION_STRING, AT(catalog), "FILE", NULL, "LEAT_CATALOG",
+     "machines and prices: a CSV with SkyPilot's columns"},
+    {"measurements", 'm', LEAT_OPTION_STRING, AT(measurements), "FILE", NULL, NULL,
+     "measured speeds of this job, or of other models to fit to: a CSV"},
+    {"report", 0, LEAT_OPTION_STRING, AT(report), "FILE", NULL, NULL, "a profiler's report.json with stalls"},
+    {"revocations", 0, LEAT_OPTION_STRING, AT(revocations), "FILE", NULL, NULL,
+     "how long transient machines live, by accelerator and region: a CSV"},
+    {"traces", 0, LEAT_OPTION_STRING, AT(traces), "FILE", NULL, NULL,
+     "availability traces by accelerator and region: a CSV that names the files"},
+    {"deadline", 0, LEAT_OPTION_DURATION, AT(deadline_ns), "TIME", NULL, NULL,
+     "the cheapest that is done by then, for example 24h"},
+    {"budget", 0, LEAT_OPTION_STRING, AT(budget), "MONEY", NULL, NULL,
+     "the fastest that costs no more, for example 500usd"},
+    {"risk", 0, LEAT_OPTION_STRING, AT(risk), "pNN", "p90", NULL,
+     "how surely deadline and budget must be kept: p95 allows one run in twenty to miss"},
+    {"max-nodes", 0, LEAT_OPTION_U64, AT(max_nodes), "N", "8", NULL, "largest cluster to consider"},
+    {"region", 0, LEAT_OPTION_STRING, AT(region), "NAMES", NULL, NULL, "only these regions, separated by commas"},
+    {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print the records as JSON"},
+    {"html", 0, LEAT_OPTION_STRING, AT(html), "FILE", NULL, NULL, "also write a page with the picture of the choice"},
+    {"all", 'a', LEAT_OPTION_FLAG, AT(all), NULL, NULL, NULL, "every configuration, not only the sensible ones"},
+    {"predict", 0, LEAT_OPTION_STRING, AT(predict), "FILE", NULL, NULL,
+     "with 'fit': rows without a time, to predict it for"},
+    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "1", NULL, "of the draws behind the intervals"},
+    {"draws", 0, LEAT_OPTION_U64, AT(draws), "N", "400", NULL, "runs drawn for each configuration"},
+    {"samples", 0, LEAT_OPTION_STRING, AT(samples), "N", NULL, NULL, "samples in the dataset"},
+    {"epochs", 0, LEAT_OPTION_STRING, AT(epochs), "N", NULL, NULL, "how often all samples are read"},
+    {"steps", 0, LEAT_OPTION_STRING, AT(steps), "N", NULL, NULL, "or: steps of one worker's batch each"},
+    {"batch", 0, LEAT_OPTION_STRING, AT(batch), "N", NULL, NULL, "samples of one GPU in one step"},
+    {"mode", 0, LEAT_OPTION_STRING, AT(mode), "MODE", NULL, NULL, "allreduce or async (with a parameter server)"},
+    {"flops", 0, LEAT_OPTION_STRING, AT(flops), "N", NULL, NULL, "FLOPs of one sample, forward and backward"},
+    {"parameters", 0, LEAT_OPTION_STRING, AT(parameters), "N", NULL, NULL, "parameters of the model"},
+    {"parameter-bytes", 0, LEAT_OPTION_STRING, AT(parameter_bytes), "SIZE", NULL, NULL, "and their bytes"},
+    {"tensors", 0, LEAT_OPTION_STRING, AT(tensors), "N", NULL, NULL, "parameter tensors of the model"},
+    {"checkpoint-bytes", 0, LEAT_OPTION_STRING, AT(checkpoint_bytes), "SIZE", NULL, NULL, "bytes of a checkpoint"},
+    {"checkpoint-time", 0, LEAT_OPTION_STRING, AT(checkpoint_time), "TIME", NULL, NULL, "time to write one"},
+    {"dataset", 0, LEAT_OPTION_STRING, AT(dataset), "SIZE", NULL, NULL, "bytes of the dataset"},
+    {0},
+};
+
+/* Everything read, kept until the plan is made. */
+struct files {
+    struct leat_buf job;
+    struct leat_buf catalog;
+    struct leat_buf measurements;
+    struct leat_buf report;
+    struct leat_buf revocations;
+    struct leat_csv *index;
+    struct leat_buf traces[PLAN_TRACES_MAX];
+    char *trace_paths[PLAN_TRACES_MAX];
+    struct leat_plan_trace_text trace_texts[PLAN_TRACES_MAX];
+    size_t trace_count;
+    char catalog_date[11];
+    char today[11];
+};
+
+static leat_status read_text(const char *path, struct leat_buf *buf, char date[11], struct leat_plan_text *out,
+                             struct leat_error *err)
+{
+    if (!path)
+        return LEAT_OK;
+    leat_status rc = leat_cli_plan_read(path, buf, date, err);
+    if (rc == LEAT_OK)
+        *out = (struct leat_plan_text){.name = path, .text = buf->data, .n = buf->len};
+    return rc;
+}
+
+/* Relative to the index that names it, like a link in a page. */
+static char *beside(const char *index, const char *name)
+{
+    const char *slash = strrchr(index, '/');
+    struct leat_buf b;
+    leat_buf_init(&b, 8192);
+    if (*name != '/' && slash)
+        leat_buf_add(&b, index, (size_t)(slash - index) + 1);
+    leat_buf_str(&b, name);
+    char *path = leat_buf_take(&b);
+    leat_buf_free(&b);
+    return path;
+}
+
+static leat_status read_traces(const char *path, struct files *f, struct leat_plan_inputs *in, struct leat_error *err)
+{
+    struct leat_buf text;
+    size_t accelerator = 0;
+    size_t region = 0;
+    size_t file = 0;
+    if (!path)
+        return LEAT_OK;
+    leat_buf_init(&text, PLAN_FILE_MAX);
+    leat_status rc = leat_cli_plan_read(path, &text, NULL, err);
+    if (rc == LEAT_OK)
+        rc = leat_csv_parse(path, text.data, text.len, &f->index, err);
+    leat_buf_free(&text);
+    if (rc == LEAT_OK)
+        rc = leat_csv_need(f->index, "accelerator", &accelerator, err);
+    if (rc == LEAT_OK)
+        rc = leat_csv_need(f->index, "region", &region, err);
+    if (rc == LEAT_OK)
+        rc = leat_csv_need(f->index, "file", &file, err);
+    if (rc == LEAT_OK && f->index->row_count > PLAN_TRACES_MAX)
+        rc = leat_fail(err, LEAT_LIMIT, "%s: more than %d traces", path, PLAN_TRACES_MAX);
+    for (size_t i = 0; rc == LEAT_OK && i < f->index->row_count; i++) {
+        char **fields = f->index->rows[i].fields;
+        struct leat_plan_trace_text *t = &f->trace_texts[i];
+        f->trace_paths[i] = beside(path, fields[file]);
+        if (!f->trace_paths[i])
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory to read traces");
+        rc = read_text(f->trace_paths[i], &f->traces[i], NULL, &t->file, err);
+        if (rc != LEAT_OK)
+            return leat_fail_context(err, rc, "%s line %u", path, f->index->rows[i].line);
+        t->accelerator = fields[accelerator];
+        t->region = fields[region];
+        f->trace_count++;
+    }
+    in->traces = f->trace_texts;
+    in->trace_count = f->trace_count;
+    return rc;
+}
+
+static struct files *files_new(void)
+{
+    struct files *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    leat_buf_init(&f->job, PLAN_FILE_MAX);
+    leat_buf_init(&f->catalog, PLAN_FILE_MAX);
+    leat_buf_init(&f->measurements, PLAN_FILE_MAX);
+    leat_buf_init(&f->report, PLAN_FILE_MAX);
+    leat_buf_init(&f->revocations, PLAN_FILE_MAX);
+    for (size_t i = 0; i < PLAN_TRACES_MAX; i++)
+        leat_buf_init(&f->traces[i], PLAN_FILE_MAX);
+    leat_cli_plan_today(f->today);
+    return f;
+}
+
+static void files_free(struct files *f)
+{
+    if (!f)
+        return;
+    leat_buf_free(&f->job);
+    leat_buf_free(&f->catalog);
+    leat_buf_free(&f->measurements);
+    leat_buf_free(&f->report);
+    leat_buf_free(&f->revocations);
+    for (size_t i = 0; i < PLAN_TRACES_MAX; i++) {
+        leat_buf_free(&f->traces[i]);
+        free(f->trace_paths[i]);
+    }
+    leat_csv_free(f->index);
+    free(f);
+}
+
+static size_t take_flags(const struct plan_settings *s, struct leat_plan_setting out[])
+{
+    const struct leat_plan_setting flags[] = {
+        {"job.samples", s->samples, "--samples"},
+        {"job.epochs", s->epochs, "--epochs"},
+        {"job.steps", s->steps, "--steps"},
+        {"job.batch", s->batch, "--batch"},
+        {"job.mode", s->mode, "--mode"},
+        {"model.flops", s->flops, "--flops"},
+        {"model.parameters", s->parameters, "--parameters"},
+        {"model.parameter_bytes", s->parameter_bytes, "--parameter-bytes"},
+        {"model.tensors", s->tensors, "--tensors"},
+        {"checkpoint.bytes", s->checkpoint_bytes, "--checkpoint-bytes"},
+        {"checkpoint.time", s->checkpoint_time, "--checkpoint-time"},
+        {"data.dataset", s->dataset, "--dataset"},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        if (flags[i].text)
+            out[n++] = flags[i];
+    }
+    return n;
+}
+
+static leat_status take_options(const struct plan_settings *s, struct leat_plan_options *out, struct leat_error *err)
+{
+    struct leat_plan_options o = {
+        .deadline_s = (double)s->deadline_ns / 1e9,
+        .max_nodes = s->max_nodes > UINT32_MAX ? UINT32_MAX : (unsigned)s->max_nodes,
+        .regions = s->region,
+        .seed = s->seed,
+        .draws = s->draws > UINT32_MAX ? UINT32_MAX : (unsigned)s->draws,
+    };
+    double percent;
+    leat_status rc = LEAT_OK;
+    if (s->budget)
+        rc = leat_parse_usd(s->budget, "--budget", &o.budget_usd, err);
+    if (rc == LEAT_OK && s->risk[0] != 'p')
+        rc = leat_fail(err, LEAT_INVALID, "--risk: '%s' is not a percentile; write for example p95", s->risk);
+    if (rc == LEAT_OK)
+        rc = leat_parse_double(s->risk + 1, "--risk", &percent, err);
+    if (rc != LEAT_OK)
+        return rc;
+    o.risk = percent / 100;
+    *out = o;
+    return LEAT_OK;
+}
+
+static leat_status open_plan(const struct plan_settings *s, struct leat_plan **out, struct leat_error *err)
+{
+    struct leat_plan_setting flags[16];
+    struct leat_plan_options o;
+    struct leat_plan_inputs in = {.settings = flags, .setting_count = take_flags(s, flags)};
+    struct files *f = files_new();
+    if (!f)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to read files");
+    in.today = f->today;
+    leat_status rc = take_options(s, &o, err);
+    if (rc == LEAT_OK)
+        rc = read_text(s->job, &f->job, NULL, &in.job, err);
+    if (rc == LEAT_OK)
+        rc = read_text(s->catalog, &f->catalog, f->catalog_date, &in.catalog, err);
+    if (rc == LEAT_OK)
+        rc = read_text(s->measurements, &f->measurements, NULL, &in.measurements, err);
+    if (rc == LEAT_OK)
+        rc = read_text(s->report, &f->report, NULL, &in.report, err);
+    if (rc == LEAT_OK)
+        rc = read_text(s->revocations, &f->revocations, NULL, &in.revocations, err);
+    if (rc == LEAT_OK)
+        rc = read_traces(s->traces, f, &in, err);
+    in.catalog_date = *f->catalog_date ? f->catalog_date : NULL;
+    if (rc == LEAT_OK)
+        rc = leat_plan_open(&in, &o, out, err);
+    files_free(f);
+    return rc;
+}
+
+static leat_status write_file(const char *path, const struct leat_buf *text, struct leat_error *err)
+{
+    FILE *out = fopen(path, "w");
+    if (!out)
+        return leat_fail_errno(err, errno, "cannot write '%s'", path);
+    size_t n = fwrite(text->data, 1, text->len, out);
+    int wrong = ferror(out) ? errno : 0;
+    if (fclose(out) != 0 && !wrong)
+        wrong = errno;
+    if (n != text->len || wrong)
+        return leat_fail_errno(err, wrong ? wrong : EIO, "cannot write '%s'", path);
+    return LEAT_OK;
+}
+
+static leat_status print_answer(const struct plan_settings *s, const struct leat_plan *plan, struct leat_error *err)
+{
+    struct leat_buf text;
+    leat_status rc = LEAT_OK;
+    leat_buf_init(&text, 512 << 20);
+    if (s->html) {
+        rc = leat_cli_plan_html(plan, &text, err);
+        if (rc == LEAT_OK)
+            rc = write_file(s->html, &text, err);
+        leat_buf_clear(&text);
+    }
+    if (rc == LEAT_OK && s->json) {
+        rc = leat_plan_json(plan, s->all, &text, err);
+        if (rc == LEAT_OK)
+            fwrite(text.data, 1, text.len, stdout);
+    } else if (rc == LEAT_OK) {
+        leat_cli_plan_table(plan, s->all, stdout);
+    }
+    leat_buf_free(&text);
+    return rc;
+}
+
+static leat_status print_explanation(const struct plan_settings *s, struct leat_plan *plan, const char *name,
+                                     struct leat_error *err)
+{
+    struct leat_plan_record record;
+    struct leat_plan_lines *lines = calloc(1, sizeof *lines);
+    struct leat_buf text;
+    if (!lines)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for an explanation");
+    leat_buf_init(&text, 1 << 20);
+    leat_status rc = leat_plan_explain(plan, name, &record, lines, err);
+    if (rc == LEAT_OK && s->json) {
+        rc = leat_plan_explain_json(plan, &record, lines, &text, err);
+        if (rc == LEAT_OK)
+            fwrite(text.data, 1, text.len, stdout);
+    } else if (rc == LEAT_OK) {
+        leat_cli_plan_lines(plan, &record, lines, stdout);
+    }
+    leat_buf_free(&text);
+    free(lines);
+    return rc;
+}
+
+static int run_plan(const struct plan_settings *s, const char *explain)
+{
+    struct leat_plan *plan = NULL;
+    struct leat_error err;
+    bool met = true;
+    leat_status rc = open_plan(s, &plan, &err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_price(plan, &err);
+    if (rc == LEAT_OK) {
+        met = leat_plan_choose_records(plan);
+        rc = explain ? print_explanation(s, plan, explain, &err) : print_answer(s, plan, &err);
+    }
+    if (plan)
+        leat_cli_plan_notes(leat_plan_notes_of(plan));
+    leat_plan_close(plan);
+    if (rc != LEAT_OK)
+        return leat_cli_fail(&err);
+    int status = leat_cli_finish();
+    if (status == LEAT_EXIT_OK && !met && !explain) {
+        fputs("leat: nothing keeps the deadline and the budget; the first line is the nearest\n", stderr);
+        status = LEAT_EXIT_FAILURE;
+    }
+    return status;
+}
+
+static int run(const void *settings, int argc, char **argv)
+{
+    const struct plan_settings *s = settings;
+    const char *verb = argc ? argv[0] : "";
+    bool fit = strcmp(verb, "fit") == 0;
+    if (s->predict && !fit)
+        return leat_cli_failf(LEAT_INVALID, "--predict belongs to 'leat plan fit DATA.csv'");
+    if (!argc)
+        return run_plan(s, NULL);
+    if (!fit && strcmp(verb, "explain") != 0)
+        return leat_cli_failf(LEAT_INVALID, "'%s' is neither explain nor fit", verb);
+    if (argc < 2)
+        return leat_cli_failf(LEAT_INVALID, "too few arguments: leat plan %s", fit ? "fit DATA.csv" : "explain CONFIG");
+    return fit ? leat_cli_plan_fit(s, argv[1]) : run_plan(s, argv[1]);
+}
+
+const struct leat_command leat_command_plan = {
+    .name = "plan",
+    .arguments = "[explain CONFIG | fit DATA.csv]",
+    .summary = "predict time and money of a training over clusters, and pick one",
+    .details =
+        "Prices every cluster the catalog offers (type × count × on-demand, transient or mixed × data path) and shows "
+        "those that nothing else beats in both time and money, each with the interval that holds nine of ten runs. "
+        "With --deadline the cheapest that keeps it is chosen, with --budget the fastest; when nothing does, the "
+        "nearest is shown and the exit status is 1.\n\n"
+        "'leat plan explain CONFIG' shows the sum behind one configuration line by line, with where each number comes "
+        "from. 'leat plan fit DATA.csv' fits step and checkpoint times to a table of measurements, prints the error of "
+        "rows left out, and with --predict predicts the rows of another table.\n\n"
+        "docs/plan.md describes every file; examples/plan has one of each.",
+    .examples = "  leat plan -j job.toml -c catalog.csv -m speeds.csv --revocations lifetimes.csv --deadline 24h\n"
+                "  leat plan explain p3.2xlarge:4:transient -j job.toml -c catalog.csv -m speeds.csv\n"
+                "  leat plan fit models.csv --predict mine.csv\n",
+    .options = options,
+    .settings_size = sizeof(struct plan_settings),
+    .arguments_max = 2,
+    .run = run,
+};

@@ -1,0 +1,170 @@
+/* leat plan fit: the regressions over a table of measurements, their honest errors, and predictions. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/plan.h"
+#include "plan/measure.h"
+
+#define FITS_MAX 64
+
+struct fit {
+    const char *accelerator; /* NULL: all, for checkpoints */
+    struct leat_plan_model model;
+    bool *used;
+    double *left_out;
+};
+
+struct fits {
+    struct leat_plan_measures data;
+    struct leat_plan_measures asked;
+    struct leat_plan_notes notes;
+    struct fit fit[FITS_MAX];
+    size_t count;
+};
+
+static void fits_free(struct fits *f)
+{
+    for (size_t i = 0; i < FITS_MAX; i++) {
+        free(f->fit[i].used);
+        free(f->fit[i].left_out);
+    }
+    leat_plan_measures_free(&f->data);
+    leat_plan_measures_free(&f->asked);
+    leat_plan_notes_free(&f->notes);
+    free(f);
+}
+
+static leat_status read_measures(const char *path, struct leat_plan_measures *out, struct leat_plan_notes *notes,
+                                 struct leat_error *err)
+{
+    struct leat_buf text;
+    leat_buf_init(&text, PLAN_FILE_MAX);
+    leat_status rc = leat_cli_plan_read(path, &text, NULL, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_measures_csv(path, text.data, text.len, out, notes, err);
+    leat_buf_free(&text);
+    return rc;
+}
+
+static leat_status add_fit(struct fits *f, enum leat_plan_target target, const char *accelerator,
+                           struct leat_error *err)
+{
+    struct fit *fit = &f->fit[f->count];
+    fit->accelerator = accelerator;
+    fit->used = calloc(f->data.count, sizeof *fit->used);
+    fit->left_out = calloc(f->data.count, sizeof *fit->left_out);
+    if (!fit->used || !fit->left_out)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to fit %zu rows", f->data.count);
+    leat_status rc = leat_plan_model_fit(&f->data, target, accelerator, &fit->model, fit->used, fit->left_out, err);
+    if (rc == LEAT_OK)
+        f->count++;
+    else
+        leat_fail_context(err, rc, "%s of %s", target == LEAT_PLAN_STEP ? "steps" : "checkpoints",
+                          accelerator ? accelerator : f->data.name);
+    return rc;
+}
+
+/* A regression an accelerator that has rows for one, and one over all checkpoints. */
+static leat_status fit_all(struct fits *f, struct leat_error *err)
+{
+    bool checkpoints = false;
+    for (size_t i = 0; i < f->data.count; i++) {
+        const struct leat_plan_measure *m = &f->data.row[i];
+        bool seen = false;
+        checkpoints |= !isnan(m->checkpoint_s);
+        for (size_t k = 0; k < f->count; k++)
+            seen |= strcmp(f->fit[k].accelerator, m->accelerator) == 0;
+        if (seen || isnan(m->step_s) || isnan(m->flops) || f->count + 1 == FITS_MAX)
+            continue;
+        leat_status rc = add_fit(f, LEAT_PLAN_STEP, m->accelerator, err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    if (checkpoints) {
+        leat_status rc = add_fit(f, LEAT_PLAN_CHECKPOINT, NULL, err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    if (!f->count)
+        return leat_fail(
+            err, LEAT_INVALID,
+            "%s: nothing to fit: step_s with flops_per_step, or checkpoint_s with checkpoint_bytes, is needed",
+            f->data.name);
+    return LEAT_OK;
+}
+
+static void print_fit(const struct fits *f, const struct fit *fit)
+{
+    const struct leat_plan_fit *c = &fit->model.fit;
+    bool step = fit->model.target == LEAT_PLAN_STEP;
+    printf("%s%s%s: %zu rows, error of rows left out: mean %.1f %%, worst %.1f %%\n", step ? "step of " : "checkpoint",
+           step && !*fit->accelerator ? "any accelerator" : "", step ? fit->accelerator : "", c->rows,
+           100 * c->left_out_mean, 100 * c->left_out_worst);
+    printf("  seconds = %.4g", c->constant);
+    for (size_t i = 0; i < c->features; i++)
+        printf(" + %.4g × %s", c->slope[i], fit->model.column[i]);
+    printf("\n\n  %-24s %10s %10s %8s  %s\n", "model", "measured", "left out", "error", "interval (9 of 10)");
+    for (size_t i = 0; i < f->data.count; i++) {
+        const struct leat_plan_measure *m = &f->data.row[i];
+        if (!fit->used[i])
+            continue;
+        double y = step ? m->step_s : m->checkpoint_s;
+        double width = exp(leat_plan_t_quantile(0.95, c->freedom) * log1p(c->spread));
+        printf("  %-24s %10.4f %10.4f %+7.1f %%  [%.4f, %.4f]\n", *m->model ? m->model : "-", y, fit->left_out[i],
+               100 * (fit->left_out[i] / y - 1), fit->left_out[i] / width, fit->left_out[i] * width);
+    }
+    putchar('\n');
+}
+
+static void print_prediction(const struct fits *f, const struct leat_plan_measure *m)
+{
+    bool any = false;
+    for (size_t k = 0; k < f->count; k++) {
+        const struct fit *fit = &f->fit[k];
+        bool step = fit->model.target == LEAT_PLAN_STEP;
+        struct leat_plan_interval p;
+        const char *missing;
+        if (step ? !isnan(m->step_s) || strcmp(fit->accelerator, m->accelerator) != 0 : !isnan(m->checkpoint_s))
+            continue;
+        if (!leat_plan_model_predict(&fit->model, m, 0.9, &p, &missing)) {
+            if (step)
+                printf("  line %-4u %-24s %-10s no %s\n", m->line, m->model, m->accelerator, missing);
+            any |= step;
+            continue;
+        }
+        any = true;
+        printf("  line %-4u %-24s %-10s %-10s %.4f s [%.4f, %.4f]\n", m->line, *m->model ? m->model : "-",
+               *m->accelerator ? m->accelerator : "-", step ? "step" : "checkpoint", p.mean, p.lo, p.hi);
+    }
+    if (!any)
+        printf("  line %-4u %-24s %-10s nothing to predict, or no fit for its accelerator\n", m->line, m->model,
+               m->accelerator);
+}
+
+int leat_cli_plan_fit(const struct plan_settings *s, const char *path)
+{
+    struct leat_error err;
+    struct fits *f = calloc(1, sizeof *f);
+    if (!f)
+        return leat_cli_failf(LEAT_NO_MEMORY, "no memory to fit");
+    leat_status rc = read_measures(path, &f->data, &f->notes, &err);
+    if (rc == LEAT_OK)
+        rc = fit_all(f, &err);
+    if (rc == LEAT_OK && s->predict)
+        rc = read_measures(s->predict, &f->asked, &f->notes, &err);
+    leat_cli_plan_notes(&f->notes);
+    if (rc != LEAT_OK) {
+        fits_free(f);
+        return leat_cli_fail(&err);
+    }
+    for (size_t i = 0; i < f->count; i++)
+        print_fit(f, &f->fit[i]);
+    if (s->predict)
+        printf("%s:\n", s->predict);
+    for (size_t i = 0; i < f->asked.count; i++)
+        print_prediction(f, &f->asked.row[i]);
+    fits_free(f);
+    return leat_cli_finish();
+}

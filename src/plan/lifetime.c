@@ -1,0 +1,157 @@
+#include "plan/lifetime.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static leat_status check(const double *age_s, const double *probability, size_t count, const char *what,
+                         struct leat_error *err)
+{
+    if (count < 2)
+        return leat_fail(err, LEAT_INVALID, "%s: a distribution of lifetimes needs at least two points", what);
+    if (count > LEAT_PLAN_POINTS_MAX)
+        return leat_fail(err, LEAT_INVALID, "%s: more than %d points", what, LEAT_PLAN_POINTS_MAX);
+    if (age_s[0] != 0 || probability[0] != 0)
+        return leat_fail(err, LEAT_INVALID, "%s: the first point must be age 0 with probability 0", what);
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(age_s[i]) || !(probability[i] >= 0 && probability[i] <= 1))
+            return leat_fail(err, LEAT_INVALID, "%s: point %zu has age %g and probability %g, which is none", what,
+                             i + 1, age_s[i], probability[i]);
+        if (i && age_s[i] <= age_s[i - 1])
+            return leat_fail(err, LEAT_INVALID, "%s: point %zu is not older than the one before it", what, i + 1);
+        if (i && probability[i] < probability[i - 1])
+            return leat_fail(err, LEAT_INVALID, "%s: the probability falls at point %zu: machines do not come back",
+                             what, i + 1);
+    }
+    return LEAT_OK;
+}
+
+double leat_plan_lifetime_cdf(const struct leat_plan_lifetime *l, double age_s)
+{
+    size_t last = l->count - 1;
+    if (age_s <= 0)
+        return 0;
+    if (age_s >= l->age_s[last]) {
+        if (l->ends)
+            return 1;
+        return 1 - (1 - l->probability[last]) * exp(-l->tail_rate * (age_s - l->age_s[last]));
+    }
+    size_t i = 1;
+    while (l->age_s[i] < age_s)
+        i++;
+    double share = (age_s - l->age_s[i - 1]) / (l->age_s[i] - l->age_s[i - 1]);
+    return l->probability[i - 1] + share * (l->probability[i] - l->probability[i - 1]);
+}
+
+double leat_plan_lifetime_hazard(const struct leat_plan_lifetime *l, double age_s)
+{
+    size_t last = l->count - 1;
+    if (age_s >= l->age_s[last])
+        return l->ends ? HUGE_VAL : l->tail_rate;
+    size_t i = 1;
+    while (l->age_s[i] <= age_s)
+        i++;
+    double density = (l->probability[i] - l->probability[i - 1]) / (l->age_s[i] - l->age_s[i - 1]);
+    return density / (1 - leat_plan_lifetime_cdf(l, age_s));
+}
+
+double leat_plan_lifetime_draw(const struct leat_plan_lifetime *l, double u)
+{
+    size_t last = l->count - 1;
+    if (u >= l->probability[last]) {
+        if (l->ends)
+            return l->age_s[last];
+        return l->age_s[last] - log((1 - u) / (1 - l->probability[last])) / l->tail_rate;
+    }
+    size_t i = 1;
+    while (l->probability[i] <= u)
+        i++;
+    double share = (u - l->probability[i - 1]) / (l->probability[i] - l->probability[i - 1]);
+    return l->age_s[i - 1] + share * (l->age_s[i] - l->age_s[i - 1]);
+}
+
+static double mean_of(const struct leat_plan_lifetime *l)
+{
+    size_t last = l->count - 1;
+    double sum = l->ends ? 0 : (1 - l->probability[last]) / l->tail_rate;
+    for (size_t i = 1; i < l->count; i++)
+        sum += (1 - (l->probability[i] + l->probability[i - 1]) / 2) * (l->age_s[i] - l->age_s[i - 1]);
+    return sum;
+}
+
+#define STEPS 1152
+
+/* The renewal equation m(t) = F(t) + ∫ m(t-x) dF(x) on even steps over four times the last age (or four mean
+ * lifetimes, when that is longer), by the trapezoidal rule; then thinned to cells that widen with age. */
+static leat_status renew(struct leat_plan_lifetime *l, struct leat_error *err)
+{
+    double horizon = 4 * fmax(l->age_s[l->count - 1], fmin(l->mean_s, 8 * l->age_s[l->count - 1]));
+    double step = horizon / STEPS;
+    double *f = calloc(2 * (STEPS + 1), sizeof *f);
+    if (!f)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a distribution of lifetimes");
+    double *m = f + STEPS + 1;
+    for (size_t i = 1; i <= STEPS; i++) {
+        f[i] = leat_plan_lifetime_cdf(l, (double)i * step);
+        double sum = f[i];
+        for (size_t j = 1; j <= i; j++)
+            sum += (f[j] - f[j - 1]) * (m[i - j] + (j > 1 ? m[i - j + 1] : 0)) / 2;
+        /* The j = 1 term holds m[i] itself with weight (F1-F0)/2. */
+        m[i] = sum / (1 - (f[1] - f[0]) / 2);
+    }
+    for (size_t c = 0; c < LEAT_PLAN_CELLS; c++) {
+        /* The first cells are single steps, the last ones a thirtieth of the horizon. */
+        double share = (double)c / (LEAT_PLAN_CELLS - 1);
+        size_t i = (size_t)lround(STEPS * (expm1(4 * share) / expm1(4)));
+        if (c && i * step <= l->cell_s[c - 1])
+            i = (size_t)lround(l->cell_s[c - 1] / step) + 1;
+        l->cell_s[c] = (double)i * step;
+        l->expected[c] = m[i];
+    }
+    free(f);
+    return LEAT_OK;
+}
+
+leat_status leat_plan_lifetime_set(const double *age_s, const double *probability, size_t count, bool ends,
+                                   const char *what, struct leat_plan_lifetime *out, struct leat_error *err)
+{
+    leat_status rc = check(age_s, probability, count, what, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_plan_lifetime l = {.count = count, .ends = ends};
+    for (size_t i = 0; i < count; i++) {
+        l.age_s[i] = age_s[i];
+        l.probability[i] = probability[i];
+    }
+    l.tail_rate = leat_plan_lifetime_hazard(&l, (age_s[count - 2] + age_s[count - 1]) / 2);
+    if (!ends && !(l.tail_rate > 0) && probability[count - 1] < 1)
+        return leat_fail(err, LEAT_INVALID,
+                         "%s: nothing is said about machines older than %g h: nobody is taken in the last stretch, and "
+                         "the distribution does not end there",
+                         what, age_s[count - 1] / 3600);
+    l.mean_s = mean_of(&l);
+    rc = renew(&l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *out = l;
+    return LEAT_OK;
+}
+
+double leat_plan_lifetime_renewals(const struct leat_plan_lifetime *l, double t_s)
+{
+    size_t last = LEAT_PLAN_CELLS - 1;
+    if (t_s <= 0)
+        return 0;
+    if (t_s >= l->cell_s[last])
+        return l->expected[last] + (t_s - l->cell_s[last]) / l->mean_s;
+    size_t lo = 0;
+    size_t hi = last;
+    while (hi - lo > 1) {
+        size_t mid = (lo + hi) / 2;
+        if (l->cell_s[mid] <= t_s)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    double share = (t_s - l->cell_s[lo]) / (l->cell_s[hi] - l->cell_s[lo]);
+    return l->expected[lo] + share * (l->expected[hi] - l->expected[lo]);
+}

@@ -1,0 +1,353 @@
+#include "plan/measure.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/csv.h"
+
+static const struct number_column {
+    const char *name;
+    size_t offset;
+    double min;
+    double max;
+    const char *hint;
+} numbers[] = {
+    {"batch", offsetof(struct leat_plan_measure, batch), 1, 1e7, "samples of one GPU in one step"},
+    {"step_s", offsetof(struct leat_plan_measure, step_s), 1e-7, 1e5, "seconds, not milliseconds"},
+    {"samples_per_s", offsetof(struct leat_plan_measure, samples_per_s), 1e-6, 1e12, "of the whole cluster"},
+    {"flops_per_step", offsetof(struct leat_plan_measure, flops), 1e6, 1e20, "plain FLOPs: 0.631e9, not 0.631"},
+    {"parameters", offsetof(struct leat_plan_measure, parameters), 1, 1e14, "a count"},
+    {"tensors", offsetof(struct leat_plan_measure, tensors), 1, 1e7, "a count"},
+    {"checkpoint_bytes", offsetof(struct leat_plan_measure, checkpoint_bytes), 1e3, 1e16, "bytes, not megabytes"},
+    {"checkpoint_s", offsetof(struct leat_plan_measure, checkpoint_s), 1e-6, 1e5, "seconds"},
+};
+#define NUMBERS (sizeof numbers / sizeof *numbers)
+
+static const char *const texts[] = {"model", "accelerator", "type", "gpus", "nodes", "steps_per_s"};
+#define TEXTS (sizeof texts / sizeof *texts)
+
+static leat_status optional_number(const struct leat_csv *csv, size_t row, size_t column, double min, double max,
+                                   const char *hint, double *out, struct leat_error *err)
+{
+    if (column == LEAT_CSV_NONE || !*csv->rows[row].fields[column])
+        return LEAT_OK;
+    double v;
+    leat_status rc = leat_csv_number(csv, row, column, &v, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (!(v >= min && v <= max))
+        return leat_fail(err, LEAT_INVALID, "%s line %u: %s is %g, outside %g … %g (%s)", csv->name,
+                         csv->rows[row].line, csv->columns[column], v, min, max, hint);
+    *out = v;
+    return LEAT_OK;
+}
+
+static leat_status optional_text(const struct leat_csv *csv, size_t row, size_t column, char *out, size_t n,
+                                 struct leat_error *err)
+{
+    if (column == LEAT_CSV_NONE)
+        return LEAT_OK;
+    const char *text = csv->rows[row].fields[column];
+    if (strlen(text) >= n)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: %s is too long", csv->name, csv->rows[row].line,
+                         csv->columns[column]);
+    memcpy(out, text, strlen(text) + 1);
+    return LEAT_OK;
+}
+
+/* Speeds given in one way become those given in the other. */
+static leat_status settle_speed(const char *name, struct leat_plan_measure *m, double steps_per_s,
+                                struct leat_error *err)
+{
+    bool single = m->gpus * m->nodes == 1;
+    if (!isnan(steps_per_s)) {
+        if (isnan(m->batch))
+            return leat_fail(err, LEAT_INVALID, "%s line %u: steps_per_s without batch", name, m->line);
+        m->samples_per_s = steps_per_s * m->batch;
+        if (single)
+            m->step_s = 1 / steps_per_s;
+    }
+    if (!isnan(m->step_s) && isnan(m->samples_per_s) && !isnan(m->batch))
+        m->samples_per_s = m->batch * m->gpus * m->nodes / m->step_s;
+    if (isnan(m->step_s) && !isnan(m->samples_per_s) && !isnan(m->batch))
+        m->step_s = m->batch * m->gpus * m->nodes / m->samples_per_s;
+    return LEAT_OK;
+}
+
+static leat_status take_row(const struct leat_csv *csv, size_t row, struct leat_plan_measure *out,
+                            struct leat_error *err)
+{
+    struct leat_plan_measure m = {.line = csv->rows[row].line};
+    double gpus = 1;
+    double nodes = 1;
+    double steps_per_s = NAN;
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; i < NUMBERS && rc == LEAT_OK; i++) {
+        double *at = (double *)((char *)&m + numbers[i].offset);
+        *at = NAN;
+        rc = optional_number(csv, row, leat_csv_column(csv, numbers[i].name), numbers[i].min, numbers[i].max,
+                             numbers[i].hint, at, err);
+    }
+    if (rc == LEAT_OK)
+        rc = optional_text(csv, row, leat_csv_column(csv, "model"), m.model, sizeof m.model, err);
+    if (rc == LEAT_OK)
+        rc = optional_text(csv, row, leat_csv_column(csv, "accelerator"), m.accelerator, sizeof m.accelerator, err);
+    if (rc == LEAT_OK)
+        rc = optional_text(csv, row, leat_csv_column(csv, "type"), m.type, sizeof m.type, err);
+    if (rc == LEAT_OK)
+        rc = optional_number(csv, row, leat_csv_column(csv, "gpus"), 1, 1024, "GPUs of one machine", &gpus, err);
+    if (rc == LEAT_OK)
+        rc = optional_number(csv, row, leat_csv_column(csv, "nodes"), 1, 1e5, "machines", &nodes, err);
+    if (rc == LEAT_OK)
+        rc = optional_number(csv, row, leat_csv_column(csv, "steps_per_s"), 1e-6, 1e9, "of the whole cluster",
+                             &steps_per_s, err);
+    if (rc != LEAT_OK)
+        return rc;
+    m.gpus = (unsigned)gpus;
+    m.nodes = (unsigned)nodes;
+    rc = settle_speed(csv->name, &m, steps_per_s, err);
+    if (rc == LEAT_OK)
+        *out = m;
+    return rc;
+}
+
+static leat_status grow(struct leat_plan_measures *m, size_t more, struct leat_error *err)
+{
+    struct leat_plan_measure *row = realloc(m->row, (m->count + more) * sizeof *row);
+    if (!row)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu measurements", more);
+    m->row = row;
+    return LEAT_OK;
+}
+
+static void check_columns(const struct leat_csv *csv, struct leat_plan_notes *notes)
+{
+    for (size_t i = 0; i < csv->column_count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < NUMBERS; k++)
+            known |= strcasecmp(csv->columns[i], numbers[k].name) == 0;
+        for (size_t k = 0; k < TEXTS; k++)
+            known |= strcasecmp(csv->columns[i], texts[k]) == 0;
+        if (!known)
+            leat_plan_note(notes, "%s line %u: column '%s' is not known and not used", csv->name, csv->header_line,
+                           csv->columns[i]);
+    }
+}
+
+leat_status leat_plan_measures_csv(const char *name, const char *text, size_t n, struct leat_plan_measures *out,
+                                   struct leat_plan_notes *notes, struct leat_error *err)
+{
+    struct leat_csv *csv;
+    leat_status rc = leat_csv_parse(name, text, n, &csv, err);
+    if (rc != LEAT_OK)
+        return rc;
+    check_columns(csv, notes);
+    snprintf(out->name, sizeof out->name, "%s", name);
+    if (!csv->row_count)
+        rc = leat_fail(err, LEAT_INVALID, "%s: no line of measurements below the header", name);
+    if (rc == LEAT_OK)
+        rc = grow(out, csv->row_count, err);
+    for (size_t i = 0; rc == LEAT_OK && i < csv->row_count; i++) {
+        rc = take_row(csv, i, &out->row[out->count], err);
+        out->count += rc == LEAT_OK;
+    }
+    leat_csv_free(csv);
+    return rc;
+}
+
+void leat_plan_measures_free(struct leat_plan_measures *m)
+{
+    free(m->row);
+    *m = (struct leat_plan_measures){0};
+}
+
+static leat_status report_number(const char *name, const json_t *object, const char *key, double min, double max,
+                                 bool needed, double *out, struct leat_error *err)
+{
+    const json_t *v = json_object_get(object, key);
+    if (!v && !needed)
+        return LEAT_OK;
+    if (!v)
+        return leat_fail(err, LEAT_INVALID, "%s: '%s' is missing", name, key);
+    double d = json_number_value(v);
+    if (!json_is_number(v) || !(d >= min && d <= max))
+        return leat_fail(err, LEAT_INVALID, "%s: '%s' is not a number from %g to %g", name, key, min, max);
+    *out = d;
+    return LEAT_OK;
+}
+
+/* Stalls add up: one GPU alone, all of a machine, all machines. */
+static leat_status take_report(const char *name, const json_t *root, struct leat_plan_job *job,
+                               struct leat_plan_measures *out, struct leat_error *err)
+{
+    const json_t *step = json_object_get(root, "step_s");
+    const char *accelerator = json_string_value(json_object_get(root, "accelerator"));
+    double gpus = 1;
+    double nodes = 1;
+    double batch = 0;
+    double compute = 0;
+    double inside = NAN;
+    double network = NAN;
+    double prep = NAN;
+    if (!accelerator || !*accelerator || strlen(accelerator) >= sizeof out->row->accelerator)
+        return leat_fail(err, LEAT_INVALID, "%s: 'accelerator' is missing or too long", name);
+    leat_status rc = report_number(name, root, "gpus", 1, 1024, false, &gpus, err);
+    if (rc == LEAT_OK)
+        rc = report_number(name, root, "nodes", 1, 1e5, false, &nodes, err);
+    if (rc == LEAT_OK)
+        rc = report_number(name, root, "batch", 1, 1e7, true, &batch, err);
+    if (rc == LEAT_OK)
+        rc = report_number(name, step, "compute", 1e-7, 1e5, true, &compute, err);
+    if (rc == LEAT_OK)
+        rc = report_number(name, step, "interconnect", 0, 1e5, gpus > 1, &inside, err);
+    if (rc == LEAT_OK)
+        rc = report_number(name, step, "network", 0, 1e5, nodes > 1, &network, err);
+    if (rc == LEAT_OK)
+        rc = report_number(name, root, "prep_per_vcpu", 1e-3, 1e9, false, &prep, err);
+    if (rc == LEAT_OK)
+        rc = grow(out, 3, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_plan_measure m = {.gpus = 1,
+                                  .nodes = 1,
+                                  .batch = batch,
+                                  .step_s = compute,
+                                  .flops = NAN,
+                                  .parameters = NAN,
+                                  .tensors = NAN,
+                                  .checkpoint_bytes = NAN,
+                                  .checkpoint_s = NAN,
+                                  .samples_per_s = batch / compute};
+    snprintf(m.accelerator, sizeof m.accelerator, "%s", accelerator);
+    out->row[out->count++] = m;
+    if (gpus > 1) {
+        m.gpus = (unsigned)gpus;
+        m.step_s += inside;
+        m.samples_per_s = batch * m.gpus / m.step_s;
+        out->row[out->count++] = m;
+    }
+    if (nodes > 1) {
+        m.nodes = (unsigned)nodes;
+        m.step_s += network;
+        m.samples_per_s = batch * m.gpus * m.nodes / m.step_s;
+        out->row[out->count++] = m;
+    }
+    if (!isnan(prep) && !leat_plan_job_has(job, LEAT_KEY_PREP_RATE)) {
+        job->value[LEAT_KEY_PREP_RATE] = prep;
+        snprintf(job->source[LEAT_KEY_PREP_RATE], sizeof job->source[0], "%.80s", name);
+    }
+    return LEAT_OK;
+}
+
+leat_status leat_plan_measures_report(const char *name, const char *text, size_t n, struct leat_plan_job *job,
+                                      struct leat_plan_measures *out, struct leat_error *err)
+{
+    json_error_t why;
+    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+    if (!root)
+        return leat_fail(err, LEAT_INVALID, "%s line %d: %s", name, why.line, why.text);
+    leat_status rc = take_report(name, root, job, out, err);
+    json_decref(root);
+    return rc;
+}
+
+static const struct {
+    const char *name;
+    size_t offset;
+} step_columns[] = {{"flops_per_step", offsetof(struct leat_plan_measure, flops)},
+                    {"parameters", offsetof(struct leat_plan_measure, parameters)},
+                    {"tensors", offsetof(struct leat_plan_measure, tensors)}},
+  checkpoint_columns[] = {{"checkpoint_bytes", offsetof(struct leat_plan_measure, checkpoint_bytes)}};
+
+static double value_at(const struct leat_plan_measure *m, size_t offset)
+{
+    return *(const double *)((const char *)m + offset);
+}
+
+static double feature(const struct leat_plan_measure *m, const char *column)
+{
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(step_columns[i].name, column) == 0)
+            return value_at(m, step_columns[i].offset);
+    }
+    return m->checkpoint_bytes;
+}
+
+static bool usable(const struct leat_plan_measure *m, enum leat_plan_target target, const char *accelerator)
+{
+    if (accelerator && strcmp(m->accelerator, accelerator) != 0)
+        return false;
+    if (target == LEAT_PLAN_CHECKPOINT)
+        return !isnan(m->checkpoint_s) && !isnan(m->checkpoint_bytes);
+    return !isnan(m->step_s) && !isnan(m->flops) && m->gpus * m->nodes == 1;
+}
+
+static size_t choose_columns(const struct leat_plan_measures *m, enum leat_plan_target target, const char *accelerator,
+                             const char *column[LEAT_PLAN_FEATURES_MAX])
+{
+    size_t n = 0;
+    if (target == LEAT_PLAN_CHECKPOINT) {
+        column[n++] = checkpoint_columns[0].name;
+        return n;
+    }
+    for (size_t c = 0; c < sizeof step_columns / sizeof *step_columns; c++) {
+        bool all = true;
+        for (size_t i = 0; i < m->count; i++)
+            all &= !usable(&m->row[i], target, accelerator) || !isnan(value_at(&m->row[i], step_columns[c].offset));
+        if (all)
+            column[n++] = step_columns[c].name;
+    }
+    return n;
+}
+
+leat_status leat_plan_model_fit(const struct leat_plan_measures *m, enum leat_plan_target target,
+                                const char *accelerator, struct leat_plan_model *out, bool *used, double *left_out,
+                                struct leat_error *err)
+{
+    struct leat_plan_model model = {.target = target};
+    size_t features = choose_columns(m, target, accelerator, model.column);
+    size_t room = m->count ? m->count : 1;
+    double *x = calloc(room * (features + 2), sizeof *x);
+    if (!x)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to fit %zu measurements", m->count);
+    double *y = x + room * features;
+    double *predicted = y + room;
+    size_t rows = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        bool use = usable(&m->row[i], target, accelerator);
+        if (used)
+            used[i] = use;
+        if (!use)
+            continue;
+        for (size_t c = 0; c < features; c++)
+            x[rows * features + c] = feature(&m->row[i], model.column[c]);
+        y[rows++] = target == LEAT_PLAN_STEP ? m->row[i].step_s : m->row[i].checkpoint_s;
+    }
+    leat_status rc = leat_plan_fit(x, y, rows, features, &model.fit, predicted, err);
+    if (rc == LEAT_OK) {
+        for (size_t i = 0, r = 0; left_out && i < m->count; i++)
+            left_out[i] = usable(&m->row[i], target, accelerator) ? predicted[r++] : NAN;
+        *out = model;
+    }
+    free(x);
+    return rc;
+}
+
+bool leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
+                             double probability, struct leat_plan_interval *out, const char **missing)
+{
+    double x[LEAT_PLAN_FEATURES_MAX];
+    for (size_t c = 0; c < model->fit.features; c++) {
+        x[c] = feature(row, model->column[c]);
+        if (isnan(x[c])) {
+            *missing = model->column[c];
+            return false;
+        }
+    }
+    *out = leat_plan_fit_predict(&model->fit, x, probability);
+    return true;
+}

@@ -1,0 +1,69 @@
+/* What was measured: a few lines of speeds of this job, or a table of other models to fit a regression to; and
+ * the report of a profiler. Pure functions over text in memory. */
+#ifndef LEAT_PLAN_MEASURE_H
+#define LEAT_PLAN_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "plan/job.h"
+#include "plan/notes.h"
+#include "plan/regress.h"
+
+/* One line; NaN or "" for what it does not say. */
+struct leat_plan_measure {
+    char model[64];
+    char accelerator[32];
+    char type[48];
+    unsigned gpus; /* a machine */
+    unsigned nodes;
+    double batch;
+    double step_s;        /* of one GPU, or of the cluster in step */
+    double samples_per_s; /* of the whole cluster */
+    double flops;         /* a step */
+    double parameters;
+    double tensors;
+    double checkpoint_bytes;
+    double checkpoint_s;
+    unsigned line; /* 0: from a report */
+};
+
+struct leat_plan_measures {
+    char name[256];
+    struct leat_plan_measure *row;
+    size_t count;
+};
+
+/* CSV. Columns: accelerator; model, type, gpus, nodes, batch, step_s, steps_per_s, samples_per_s,
+ * flops_per_step, parameters, tensors, checkpoint_bytes, checkpoint_s in any order, as far as they are known.
+ * Adds to `out`, which the caller frees in any case. */
+leat_status leat_plan_measures_csv(const char *name, const char *text, size_t n, struct leat_plan_measures *out,
+                                   struct leat_plan_notes *notes, struct leat_error *err);
+
+/* A profiler's report.json; its prep rate goes to the job when the job has none. */
+leat_status leat_plan_measures_report(const char *name, const char *text, size_t n, struct leat_plan_job *job,
+                                      struct leat_plan_measures *out, struct leat_error *err);
+void leat_plan_measures_free(struct leat_plan_measures *m);
+
+/* Which columns a regression stands on. The time of a step is fitted to FLOPs, parameters and tensors, that of a
+ * checkpoint to its bytes: those of them that every usable row has. */
+enum leat_plan_target { LEAT_PLAN_STEP, LEAT_PLAN_CHECKPOINT };
+
+struct leat_plan_model {
+    enum leat_plan_target target;
+    struct leat_plan_fit fit;
+    const char *column[LEAT_PLAN_FEATURES_MAX];
+};
+
+/* Fits the rows of `accelerator` (NULL: all). `used` and `left_out`, when not NULL, have room for m->count: which
+ * rows were used and what a fit without each predicts for it. */
+leat_status leat_plan_model_fit(const struct leat_plan_measures *m, enum leat_plan_target target,
+                                const char *accelerator, struct leat_plan_model *out, bool *used, double *left_out,
+                                struct leat_error *err);
+
+/* False when the row lacks a column that the model stands on; *missing gets its name. */
+bool leat_plan_model_predict(const struct leat_plan_model *model, const struct leat_plan_measure *row,
+                             double probability, struct leat_plan_interval *out, const char **missing);
+
+#endif

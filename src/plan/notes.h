@@ -1,0 +1,18 @@
+/* Things worth telling that stop nothing: collected while reading, told by whoever talks to people. */
+#ifndef LEAT_PLAN_NOTES_H
+#define LEAT_PLAN_NOTES_H
+
+#include <stddef.h>
+
+#define LEAT_PLAN_NOTES_MAX 50
+
+struct leat_plan_notes {
+    char *line[LEAT_PLAN_NOTES_MAX];
+    size_t count;
+    size_t more; /* beyond the maximum, or for want of memory */
+};
+
+void leat_plan_note(struct leat_plan_notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void leat_plan_notes_free(struct leat_plan_notes *notes);
+
+#endif

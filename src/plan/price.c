@@ -1,0 +1,389 @@
+/* One configuration, from its inputs to a record: speed, data path, checkpoints, start, revocations, money. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "plan/checkpoint.h"
+#include "plan/feed.h"
+#include "plan/run.h"
+#include "plan/world.h"
+
+#define HOURS_A_MONTH 730.0
+
+/* Everything found out on the way. */
+struct sum {
+    struct leat_plan *plan;
+    const struct leat_plan_case *c;
+    const struct leat_plan_job *job;
+    struct leat_plan_engine *engine;
+    struct leat_plan_lines *lines;
+    char *why;
+    unsigned workers;
+    double work;
+    double gpu_speed;                         /* samples a second that the GPUs could take */
+    double speed[LEAT_PLAN_MACHINES_MAX + 1]; /* and get, by machines ready */
+    double spread;
+    double stall_share;
+    double fetched_bytes;
+    double cached_bytes;
+    struct leat_plan_run run;
+    const struct leat_plan_revocation *revocation;
+    const struct leat_plan_named_trace *trace;
+    bool traced; /* replayed on the trace instead of drawn from lifetimes */
+};
+
+__attribute__((format(printf, 4, 5))) static void say(struct sum *s, const char *label, const char *source,
+                                                      const char *format, ...)
+{
+    if (!s->lines || s->lines->count == LEAT_PLAN_LINES_MAX)
+        return;
+    struct leat_plan_line *line = &s->lines->line[s->lines->count++];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line->value, sizeof line->value, format, args);
+    va_end(args);
+    snprintf(line->label, sizeof line->label, "%s", label);
+    snprintf(line->source, sizeof line->source, "%s", source);
+}
+
+static const char *source(const struct sum *s, enum leat_plan_key key)
+{
+    return s->job->source[key];
+}
+
+static bool gpu_speeds(struct sum *s)
+{
+    const struct leat_plan_case *c = s->c;
+    unsigned gpus = c->offer->gpus;
+    bool all = c->kind == LEAT_PLAN_KIND_MIXED || s->job->mode == LEAT_PLAN_ASYNC;
+    for (unsigned n = all ? 1 : c->nodes; n <= c->nodes; n++) {
+        if (!leat_plan_engine_speed(s->engine, s->job, n, gpus, &s->speed[n], &s->spread, s->why))
+            return false;
+    }
+    s->gpu_speed = s->speed[c->nodes];
+    double alone = s->job->value[LEAT_KEY_BATCH] / s->engine->step_s;
+    say(s, "step of one GPU", s->engine->step_source, "%.4g s for %g samples", s->engine->step_s,
+        s->job->value[LEAT_KEY_BATCH]);
+    if (s->workers > 1)
+        say(s, "speed of the GPUs", s->engine->scale_source, "%.4g samples/s, %.0f %% of %u × %.4g", s->gpu_speed,
+            100 * s->gpu_speed / (s->workers * alone), s->workers, alone);
+    else
+        say(s, "speed of the GPU", "batch / step", "%.4g samples/s", s->gpu_speed);
+    if (s->job->mode == LEAT_PLAN_ASYNC && s->engine->saturation && s->workers > 2 * s->engine->workers_most)
+        leat_plan_note(&s->plan->notes, "%s: %u workers are more than twice the %u that were measured",
+                       c->offer->accelerator, s->workers, s->engine->workers_most);
+    return true;
+}
+
+static struct leat_plan_feed feed_of(const struct sum *s, unsigned nodes)
+{
+    return (struct leat_plan_feed){
+        .dataset_bytes = s->job->value[LEAT_KEY_DATASET_BYTES],
+        .budget_bytes = s->job->path[s->c->path].cache_bytes,
+        .window_bytes = s->job->value[LEAT_KEY_WINDOW_BYTES],
+        .nodes = nodes,
+    };
+}
+
+/* What the GPUs get when the data comes no faster than it can: epoch by epoch the slower of the two. */
+static double fed_speed(const struct sum *s, const struct leat_plan_supply *supply, unsigned nodes, double speed)
+{
+    const struct leat_plan_feed feed = feed_of(s, nodes);
+    double samples = s->job->value[LEAT_KEY_SAMPLES];
+    double epochs = s->work / samples;
+    double first = fmin(epochs, 1);
+    double compute_s = samples / speed;
+    double time = first * fmax(compute_s, leat_plan_feed_epoch_s(&feed, supply, samples, 0)) +
+                  (epochs - first) * fmax(compute_s, leat_plan_feed_epoch_s(&feed, supply, samples, 1));
+    return s->work / time;
+}
+
+static void data_path(struct sum *s)
+{
+    const struct leat_plan_case *c = s->c;
+    if (c->path < 0) {
+        say(s, "data path", "data.dataset is not given", "left out");
+        return;
+    }
+    char size[LEAT_FORMAT_SIZE];
+    char size2[LEAT_FORMAT_SIZE];
+    const struct leat_plan_path *path = &s->job->path[c->path];
+    double prep = s->job->value[LEAT_KEY_PREP_RATE] * c->offer->vcpus; /* NaN: one is not known, no limit */
+    const struct leat_plan_supply supply = {path->node_bytes_per_s, path->bucket_bytes_per_s, isnan(prep) ? 0 : prep};
+    for (unsigned n = 1; n <= c->nodes; n++) {
+        if (s->speed[n] > 0)
+            s->speed[n] = fed_speed(s, &supply, n, s->speed[n]);
+    }
+    const struct leat_plan_feed feed = feed_of(s, c->nodes);
+    s->stall_share = 1 - s->speed[c->nodes] / s->gpu_speed;
+    if (s->stall_share < 1e-9)
+        s->stall_share = 0; /* what rounding left */
+    s->cached_bytes = leat_plan_feed_cached(&feed);
+    s->fetched_bytes = leat_plan_feed_total(&feed, s->work / s->job->value[LEAT_KEY_SAMPLES]);
+    say(s, "cached on the machines", path->name, "%s of %s", leat_format_size((uint64_t)s->cached_bytes, size),
+        leat_format_size((uint64_t)feed.dataset_bytes, size2));
+    say(s, "fetched in all", source(s, LEAT_KEY_DATASET_BYTES), "%s, %s an epoch after the first",
+        leat_format_size((uint64_t)s->fetched_bytes, size),
+        leat_format_size((uint64_t)leat_plan_feed_fetched(&feed, 1), size2));
+    if (isnan(prep))
+        say(s, "preparation", "data.prep_per_vcpu or the catalog's vCPUs are not given", "taken to keep up");
+    else
+        say(s, "preparation", source(s, LEAT_KEY_PREP_RATE), "%.4g samples/s", c->nodes * prep);
+    say(s, "speed with data", "the slower of computing and data, by epoch", "%.4g samples/s, %.1f %% stall",
+        s->speed[c->nodes], 100 * s->stall_share);
+}
+
+static bool checkpoints(struct sum *s)
+{
+    const struct leat_plan_job *job = s->job;
+    struct leat_plan_run *run = &s->run;
+    const char *from = NULL;
+    double bytes = job->value[LEAT_KEY_CHECKPOINT_BYTES];
+    char text[160];
+    if (leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_S)) {
+        run->checkpoint_s = job->value[LEAT_KEY_CHECKPOINT_S];
+        from = source(s, LEAT_KEY_CHECKPOINT_S);
+    } else if (!isnan(bytes) && leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_RATE)) {
+        run->checkpoint_s = bytes / job->value[LEAT_KEY_CHECKPOINT_RATE];
+        from = source(s, LEAT_KEY_CHECKPOINT_RATE);
+    } else if (!isnan(bytes) && s->plan->has_checkpoint_model) {
+        const struct leat_plan_fit *fit = &s->plan->checkpoint_model.fit;
+        run->checkpoint_s = leat_plan_fit_predict(fit, &bytes, 0.9).mean;
+        snprintf(text, sizeof text, "fitted to %zu measured checkpoints, error of rows left out %.1f %%", fit->rows,
+                 100 * fit->left_out_mean);
+        from = text;
+    } else if (run->rollback) {
+        snprintf(s->why, 300,
+                 "transient machines lose what no checkpoint holds: checkpoint.time, or checkpoint.bytes with "
+                 "checkpoint.bandwidth, is missing");
+        return false;
+    }
+    say(s, "one checkpoint", from ? from : "checkpoint.time is not given", "%.3g s", run->checkpoint_s);
+    return true;
+}
+
+static void interval(struct sum *s)
+{
+    struct leat_plan_run *run = &s->run;
+    char text[LEAT_FORMAT_SIZE];
+    const char *from = "nothing can be lost: one at the end";
+    run->interval_s = HUGE_VAL;
+    if (leat_plan_job_has(s->job, LEAT_KEY_CHECKPOINT_INTERVAL)) {
+        run->interval_s = s->job->value[LEAT_KEY_CHECKPOINT_INTERVAL];
+        from = source(s, LEAT_KEY_CHECKPOINT_INTERVAL);
+    } else if (run->rollback && run->checkpoint_s > 0 && s->traced) {
+        run->interval_s = leat_plan_daly_s(run->checkpoint_s, leat_plan_trace_mtbf_s(&s->trace->trace));
+        from = "Daly's, for the trace's mean time between losses";
+    } else if (run->rollback && run->checkpoint_s > 0) {
+        run->interval_s = leat_plan_run_interval_s(run);
+        from = "Daly's, for the revocations of this very run";
+    }
+    if (run->interval_s < HUGE_VAL)
+        say(s, "work between checkpoints", from, "%s",
+            leat_format_duration((uint64_t)(fmin(run->interval_s, 1e9) * 1e9), text));
+    else
+        say(s, "work between checkpoints", from, "all of it");
+}
+
+static bool transient_source(struct sum *s)
+{
+    const struct leat_plan_offer *o = s->c->offer;
+    for (size_t i = 0; i < s->plan->trace_count; i++) {
+        const struct leat_plan_named_trace *t = &s->plan->traces[i];
+        if (strcmp(t->accelerator, o->accelerator) == 0 &&
+            (strcmp(t->region, o->region) == 0 || strcmp(t->region, "*") == 0))
+            s->trace = t;
+    }
+    s->revocation = leat_plan_revocations_find(&s->plan->revocations, o->accelerator, o->region);
+    if (s->c->kind == LEAT_PLAN_KIND_UNIFORM && !s->trace) {
+        snprintf(s->why, 300, "no availability trace (--traces) for %s in %s", o->accelerator, o->region);
+        return false;
+    }
+    if (s->c->kind == LEAT_PLAN_KIND_MIXED && !s->revocation) {
+        snprintf(s->why, 300, "no lifetimes (--revocations) of transient %s in %s", o->accelerator, o->region);
+        return false;
+    }
+    if (s->c->kind == LEAT_PLAN_KIND_TRANSIENT && !s->revocation && !s->trace) {
+        snprintf(s->why, 300, "no lifetimes (--revocations) or trace (--traces) of transient %s in %s", o->accelerator,
+                 o->region);
+        return false;
+    }
+    s->traced = s->c->kind == LEAT_PLAN_KIND_UNIFORM || (s->c->kind == LEAT_PLAN_KIND_TRANSIENT && !s->revocation);
+    return true;
+}
+
+static bool money(struct sum *s)
+{
+    const struct leat_plan_case *c = s->c;
+    struct leat_plan_run *run = &s->run;
+    double machines = 0;
+    if (run->anchors) /* a price that is not offered is NaN: never multiply it by 0 */
+        machines += run->anchors * c->offer->usd_per_hour[0];
+    if (run->transients)
+        machines += run->transients * c->offer->usd_per_hour[1];
+    char from[320];
+    snprintf(from, sizeof from, "%.250s line %u", s->plan->catalog.name, c->offer->line);
+    say(s, "machines", from, "%.4f usd/h", machines);
+    double per_hour = machines;
+    if (s->job->mode == LEAT_PLAN_ASYNC && s->workers > 1) {
+        if (!leat_plan_job_has(s->job, LEAT_KEY_SERVER_USD)) {
+            snprintf(s->why, 300, "asynchronous workers need a parameter server: server.usd_per_hour is missing");
+            return false;
+        }
+        per_hour += s->job->value[LEAT_KEY_SERVER_USD];
+        say(s, "parameter server", source(s, LEAT_KEY_SERVER_USD), "%.4f usd/h", s->job->value[LEAT_KEY_SERVER_USD]);
+    }
+    if (c->path >= 0) {
+        const struct leat_plan_path *p = &s->job->path[c->path];
+        double byte_usd = p->usd_per_1000_requests / 1000 / p->request_bytes + p->usd_per_egress_gb / 1e9;
+        double disk = c->nodes * p->cache_bytes / 1e9 * p->usd_per_disk_gb_month / HOURS_A_MONTH;
+        per_hour += disk;
+        run->usd_fixed = s->fetched_bytes * byte_usd;
+        run->usd_per_revocation = s->cached_bytes / c->nodes * byte_usd;
+        say(s, "requests and egress", p->name, "%.4f usd", run->usd_fixed);
+        say(s, "cache disks", p->name, "%.4f usd/h", disk);
+    }
+    run->usd_per_s = per_hour / 3600;
+    return true;
+}
+
+static void describe_run(struct sum *s)
+{
+    const struct leat_plan_case *c = s->c;
+    const struct leat_plan_job *job = s->job;
+    bool demand = c->kind == LEAT_PLAN_KIND_ON_DEMAND;
+    bool mixed = c->kind == LEAT_PLAN_KIND_MIXED;
+    bool keeper = mixed || (job->mode == LEAT_PLAN_ASYNC && s->workers > 1);
+    s->run = (struct leat_plan_run){
+        .work = s->work,
+        .anchors = demand ? c->nodes : mixed,
+        .transients = demand ? 0 : c->nodes - mixed,
+        .speed = s->speed,
+        .speed_spread = s->spread,
+        .rollback = !demand && !keeper,
+        .start_s = job->value[demand ? LEAT_KEY_START_ON_DEMAND : LEAT_KEY_START_TRANSIENT],
+        .start_spread = job->value[LEAT_KEY_START_SPREAD],
+        .replace_s = job->value[LEAT_KEY_REPLACE],
+        .regroup_s = job->mode == LEAT_PLAN_ALLREDUCE && mixed ? job->value[LEAT_KEY_REGROUP] : 0,
+        .lifetime = s->revocation ? &s->revocation->lifetime : NULL,
+    };
+    say(s, "start", source(s, demand ? LEAT_KEY_START_ON_DEMAND : LEAT_KEY_START_TRANSIENT), "%.3g s", s->run.start_s);
+}
+
+static void by_lifetimes(struct sum *s, struct leat_plan_record *out)
+{
+    struct leat_plan_expected e;
+    struct leat_plan_run *run = &s->run;
+    unsigned n = s->plan->options.draws;
+    leat_plan_run_expect(run, &e);
+    leat_plan_run_draw(run, s->plan->options.seed, n, s->plan->draws, s->plan->draws + n);
+    out->time_s.mean = e.time_s;
+    out->usd.mean = e.usd;
+    out->revocations = e.revocations;
+    char from[400] = "on-demand machines are taken to stay";
+    if (run->transients) {
+        snprintf(from, sizeof from, "%.100s line %u; %s", s->plan->revocations.name, s->revocation->line,
+                 run->rollback ? "each stops all and loses work" : "the others go on");
+        say(s, "replacing a machine", source(s, LEAT_KEY_REPLACE), "%.3g s", run->replace_s);
+    }
+    say(s, "revocations", from, "%.2f expected", e.revocations);
+    say(s, "time: work", "samples / speed", "%.3f h", e.work_s / 3600);
+    say(s, "time: checkpoints", "count × one", "%.0f × %.3g s = %.3f h", e.pieces, run->checkpoint_s,
+        e.checkpoint_s / 3600);
+    say(s, "time: revocations", "repeated, waited, slowed", "%.3f h", e.lost_s / 3600);
+}
+
+/* The trace from evenly spaced beginnings, each with a speed of its own. */
+static void by_trace(struct sum *s, struct leat_plan_record *out)
+{
+    const struct leat_plan_case *c = s->c;
+    struct leat_plan_run *run = &s->run;
+    const struct leat_plan_trace *trace = &s->trace->trace;
+    unsigned n = s->plan->options.draws;
+    double *time = s->plan->draws;
+    double *usd = time + n;
+    bool uniform = c->kind == LEAT_PLAN_KIND_UNIFORM;
+    double revocations = 0;
+    double work_s = run->work / s->speed[c->nodes];
+    double pieces = run->interval_s < HUGE_VAL ? fmax(1, ceil(work_s / run->interval_s)) : 1;
+    double demand_usd = c->nodes * c->offer->usd_per_hour[0] / 3600;
+    double extra_usd = run->usd_per_s - c->nodes * c->offer->usd_per_hour[1] / 3600;
+    struct leat_plan_replay job = {
+        .deadline_s = uniform ? s->plan->options.deadline_s : HUGE_VAL,
+        /* A new cluster starts, and on average half of what lay between two checkpoints is done again. */
+        .changeover_s = run->start_s + (run->rollback ? work_s / pieces / 2 : 0),
+        .usd_per_s = {(isnan(demand_usd) ? 0 : demand_usd) + extra_usd, run->usd_per_s},
+    };
+    for (unsigned i = 0; i < n; i++) {
+        struct leat_plan_replayed r;
+        double q = ((double)(i * 7919 % n) + 0.5) / n;
+        double factor = exp(run->speed_spread * leat_plan_normal_quantile(q));
+        size_t start = (size_t)((double)i / n * (double)trace->count);
+        job.work_s = work_s / factor + pieces * run->checkpoint_s;
+        leat_plan_replay(trace, start, uniform ? LEAT_PLAN_UNIFORM : LEAT_PLAN_TRANSIENT, &job, &r);
+        time[i] = fmin(r.time_s, 3.2e9);
+        usd[i] = r.usd + run->usd_fixed + run->usd_per_revocation * r.revocations;
+        revocations += r.revocations;
+    }
+    out->time_s.mean = leat_plan_mean(time, n);
+    out->usd.mean = leat_plan_mean(usd, n);
+    out->revocations = revocations / n;
+    say(s, "revocations", s->trace->name, "%.2f on average over %u starts", out->revocations, n);
+    say(s, "time: work", "samples / speed", "%.3f h", work_s / 3600);
+    say(s, "a change of machines", "start, and half a checkpoint interval again", "%.3g s", job.changeover_s);
+}
+
+static void finish(struct sum *s, struct leat_plan_record *out)
+{
+    unsigned n = s->plan->options.draws;
+    double *time = s->plan->draws;
+    double *usd = time + n;
+    double risk = s->plan->options.risk;
+    leat_plan_sort(time, n);
+    leat_plan_sort(usd, n);
+    out->time_s.lo = leat_plan_quantile(time, n, 0.05);
+    out->time_s.hi = leat_plan_quantile(time, n, 0.95);
+    out->usd.lo = leat_plan_quantile(usd, n, 0.05);
+    out->usd.hi = leat_plan_quantile(usd, n, 0.95);
+    out->risk_time_s = leat_plan_quantile(time, n, risk);
+    out->risk_usd = leat_plan_quantile(usd, n, risk);
+    char from[120];
+    snprintf(from, sizeof from, "sum of the above; nine of ten of %u drawn runs", n);
+    say(s, "time", from, "%.3f h [%.3f, %.3f]", out->time_s.mean / 3600, out->time_s.lo / 3600, out->time_s.hi / 3600);
+    say(s, "money", "time × prices, and what is fixed", "%.2f usd [%.2f, %.2f]", out->usd.mean, out->usd.lo,
+        out->usd.hi);
+    say(s, "speed's uncertainty", "the models' own errors", "± %.1f %% (one standard deviation)", 100 * s->spread);
+}
+
+bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
+                          struct leat_plan_lines *lines, char why[300])
+{
+    struct sum s = {.plan = plan, .c = c, .job = &plan->job, .lines = lines, .why = why};
+    struct leat_plan_record r = {.offer = c->offer, .kind = c->kind, .nodes = c->nodes, .path = c->path};
+    s.engine = &plan->engines[plan->engine_of[c->offer - plan->catalog.offer]];
+    s.workers = c->nodes * c->offer->gpus;
+    s.work = leat_plan_job_work(s.job);
+    say(&s, "work", leat_plan_job_has(s.job, LEAT_KEY_STEPS) ? source(&s, LEAT_KEY_STEPS) : source(&s, LEAT_KEY_EPOCHS),
+        "%.6g samples", s.work);
+    if (!gpu_speeds(&s) || (c->kind != LEAT_PLAN_KIND_ON_DEMAND && !transient_source(&s)))
+        return false;
+    data_path(&s);
+    describe_run(&s);
+    if (!checkpoints(&s) || !money(&s))
+        return false;
+    interval(&s);
+    if (s.traced)
+        by_trace(&s, &r);
+    else
+        by_lifetimes(&s, &r);
+    finish(&s, &r);
+    r.stall_share = s.stall_share;
+    r.interval_s = s.run.interval_s;
+    r.accuracy = s.job->mode == LEAT_PLAN_ASYNC ? leat_plan_job_accuracy(s.job, s.workers) : NAN;
+    if (!isnan(r.accuracy))
+        say(&s, "accuracy", "accuracy.percent", "%.2f %% with %u workers", r.accuracy, s.workers);
+    *out = r;
+    return true;
+}

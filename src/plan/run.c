@@ -1,0 +1,260 @@
+#include "plan/run.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plan/checkpoint.h"
+
+static double full_speed(const struct leat_plan_run *run)
+{
+    return run->speed[run->anchors + run->transients];
+}
+
+/* Equal pieces, a checkpoint behind each. */
+static double pieces_of(const struct leat_plan_run *run, double work_s)
+{
+    if (!(run->interval_s < HUGE_VAL))
+        return 1;
+    return fmax(1, ceil(work_s / run->interval_s - 1e-9));
+}
+
+static double quiet_s(const struct leat_plan_run *run)
+{
+    double work_s = run->work / full_speed(run);
+    return run->start_s + work_s + pieces_of(run, work_s) * run->checkpoint_s;
+}
+
+/* Pieces a second under revocations at `rate`: Daly's complete formula. A piece that is interrupted begins
+ * again; machines taken while the cluster waits make it wait again. */
+static double rollback_progress(double piece_s, double replace_s, double rate)
+{
+    if (rate * piece_s < 1e-9)
+        return 1 / piece_s;
+    return rate / (expm1(rate * piece_s) * exp(rate * replace_s));
+}
+
+/* Expected share of full speed when every transient machine is ready with probability `ready`, independently. */
+static double mixed_progress(const struct leat_plan_run *run, double ready)
+{
+    unsigned k = run->transients;
+    double sum = 0;
+    /* From the likely end downwards, so that the first term cannot underflow while it matters. */
+    double p = pow(ready, k);
+    for (unsigned down = 0; down <= k && ready > 0; down++) {
+        sum += p * run->speed[run->anchors + k - down];
+        if (p < 1e-12 && down > k * (1 - ready))
+            break;
+        p *= (1 - ready) / ready * (double)(k - down) / (double)(down + 1);
+    }
+    return sum / full_speed(run);
+}
+
+struct march {
+    const struct leat_plan_run *run;
+    double piece_s; /* one piece with its checkpoint, undisturbed */
+    double pieces;
+};
+
+/* Where a provider takes all machines at a fixed age, those that nothing else hit go at the same moment: one
+ * interruption, not many. `*each` gets the share of machines that reaches the one in (from, to], if any. */
+static double common_end_s(const struct leat_plan_lifetime *l, double from_s, double to_s, double *each)
+{
+    double age = l->age_s[l->count - 1];
+    double generation = floor(to_s / age);
+    if (!l->ends || generation < 1 || generation * age <= from_s)
+        return 0;
+    *each = pow(1 - l->probability[l->count - 1], generation);
+    return generation * age;
+}
+
+/* Pieces a second between two times. */
+static double progress(const struct march *m, double from_s, double to_s)
+{
+    const struct leat_plan_run *run = m->run;
+    const struct leat_plan_lifetime *l = run->lifetime;
+    double renewals = leat_plan_lifetime_renewals(l, to_s) - leat_plan_lifetime_renewals(l, from_s);
+    if (run->rollback) {
+        double each = 0;
+        double span = to_s - from_s;
+        double ends = common_end_s(l, from_s, to_s, &each);
+        double rate = run->transients * fmax(0, renewals - each) / span;
+        double speed = rollback_progress(m->piece_s, run->replace_s, rate);
+        double any = 1 - pow(1 - each, run->transients);
+        return ends > 0 ? speed * fmax(0.01, 1 - any * (run->replace_s + m->piece_s / 2) / span) : speed;
+    }
+    double rate = run->transients * renewals / (to_s - from_s);
+    double middle = (from_s + to_s) / 2;
+    double down = leat_plan_lifetime_renewals(l, middle) - leat_plan_lifetime_renewals(l, middle - run->replace_s);
+    double share = mixed_progress(run, fmax(0, 1 - down));
+    return share * fmax(0.01, 1 - 2 * rate * run->regroup_s) / m->piece_s;
+}
+
+/* When the last piece is done: through the lifetime's cells, beyond which nothing changes any more. */
+static double march(const struct march *m)
+{
+    const struct leat_plan_lifetime *l = m->run->lifetime;
+    double t = m->run->start_s;
+    double left = m->pieces;
+    for (size_t i = 1; i < LEAT_PLAN_CELLS; i++) {
+        if (l->cell_s[i] <= t)
+            continue;
+        double speed = progress(m, t, l->cell_s[i]);
+        if (left <= speed * (l->cell_s[i] - t))
+            return t + left / speed;
+        left -= speed * (l->cell_s[i] - t);
+        t = l->cell_s[i];
+    }
+    return t + left / progress(m, t, t + l->mean_s);
+}
+
+void leat_plan_run_expect(const struct leat_plan_run *run, struct leat_plan_expected *out)
+{
+    struct leat_plan_expected e = {.work_s = run->work / full_speed(run)};
+    e.pieces = pieces_of(run, e.work_s);
+    e.checkpoint_s = e.pieces * run->checkpoint_s;
+    double quiet = quiet_s(run);
+    e.time_s = quiet;
+    if (run->transients) {
+        struct march m = {.run = run, .piece_s = e.work_s / e.pieces + run->checkpoint_s, .pieces = e.pieces};
+        e.time_s = fmin(march(&m), LEAT_PLAN_PATIENCE * quiet);
+        e.revocations = run->transients * leat_plan_lifetime_renewals(run->lifetime, e.time_s);
+        e.lost_s = e.time_s - quiet;
+    }
+    /* Speeds are as likely x times too high as x times too low, and the time is in their inverse: its mean lies
+     * above the time at the middle speed. */
+    double skew = exp(run->speed_spread * run->speed_spread / 2);
+    e.time_s = run->start_s * exp(run->start_spread * run->start_spread / 2) + (e.time_s - run->start_s) * skew;
+    e.usd = run->usd_per_s * e.time_s + run->usd_fixed + run->usd_per_revocation * e.revocations;
+    *out = e;
+}
+
+double leat_plan_run_interval_s(const struct leat_plan_run *run)
+{
+    if (!run->rollback || !run->transients)
+        return HUGE_VAL;
+    struct leat_plan_run trial = *run;
+    struct leat_plan_expected e;
+    double mtbf = run->lifetime->mean_s / run->transients;
+    /* The interval depends on how long the run takes, and that a little on the interval. */
+    for (int round = 0; round < 3; round++) {
+        trial.interval_s = leat_plan_daly_s(run->checkpoint_s, mtbf);
+        leat_plan_run_expect(&trial, &e);
+        if (e.revocations > 0)
+            mtbf = e.time_s / e.revocations;
+    }
+    return trial.interval_s;
+}
+
+struct place {
+    double next_s; /* when its state changes */
+    bool ready;
+};
+
+struct walk {
+    const struct leat_plan_run *run;
+    struct leat_rng *rng;
+    double factor; /* true speed over speed */
+    double start_s;
+    double end_s; /* given up */
+    double revocations;
+    struct place places[LEAT_PLAN_MACHINES_MAX];
+};
+
+static double lifetime(struct walk *w)
+{
+    return leat_plan_lifetime_draw(w->run->lifetime, leat_rng_unit(w->rng));
+}
+
+static unsigned first_place(const struct walk *w)
+{
+    unsigned first = 0;
+    for (unsigned i = 1; i < w->run->transients; i++) {
+        if (w->places[i].next_s < w->places[first].next_s)
+            first = i;
+    }
+    return first;
+}
+
+static double walk_rollback(struct walk *w)
+{
+    const struct leat_plan_run *run = w->run;
+    double work_s = run->work / (full_speed(run) * w->factor);
+    double left = pieces_of(run, run->work / full_speed(run));
+    double piece_s = work_s / left + run->checkpoint_s;
+    double t = w->start_s;
+    while (t < w->end_s) {
+        struct place *p = &w->places[first_place(w)];
+        if (t + left * piece_s <= p->next_s)
+            return t + left * piece_s;
+        if (p->next_s > t)
+            left -= floor((p->next_s - t) / piece_s);
+        t = fmax(t, p->next_s + run->replace_s);
+        p->next_s += lifetime(w);
+        w->revocations++;
+    }
+    return w->end_s;
+}
+
+static double walk_mixed(struct walk *w)
+{
+    const struct leat_plan_run *run = w->run;
+    double work_s = run->work / full_speed(run);
+    double pieces = pieces_of(run, work_s);
+    /* Checkpoints are spread over the work: where exactly one falls matters little when nothing is lost. */
+    double duty = work_s / w->factor / (work_s / w->factor + pieces * run->checkpoint_s);
+    double left = run->work / w->factor / duty;
+    double t = w->start_s;
+    unsigned ready = run->anchors + run->transients;
+    double dead[LEAT_PLAN_MACHINES_MAX]; /* when the machine being started will be taken */
+    while (t < w->end_s) {
+        unsigned i = first_place(w);
+        struct place *p = &w->places[i];
+        double speed = run->speed[ready];
+        double until = fmax(t, p->next_s);
+        if (left <= speed * (until - t))
+            return t + left / speed;
+        left -= speed * (until - t);
+        t = until + run->regroup_s;
+        if (p->ready) {
+            double order = p->next_s;
+            w->revocations++;
+            dead[i] = order + lifetime(w);
+            while (dead[i] < order + run->replace_s) { /* taken before it was ready */
+                order = dead[i];
+                dead[i] = order + lifetime(w);
+                w->revocations++;
+            }
+            p->next_s = order + run->replace_s;
+        } else {
+            p->next_s = dead[i];
+        }
+        ready = p->ready ? ready - 1 : ready + 1;
+        p->ready = !p->ready;
+    }
+    return w->end_s;
+}
+
+void leat_plan_run_draw(const struct leat_plan_run *run, uint64_t seed, size_t count, double *time_s, double *usd)
+{
+    uint64_t key = leat_key("plan run", seed, 0, NULL, 0);
+    struct walk w = {.run = run, .end_s = LEAT_PLAN_PATIENCE * quiet_s(run)};
+    for (size_t i = 0; i < count; i++) {
+        struct leat_rng rng = leat_rng(key, i);
+        w.rng = &rng;
+        /* The speed's quantiles are spread evenly over the draws and only shuffled: a few hundred draws then
+         * place the ends of an interval as well as thousands of independent ones. */
+        double even = ((double)i + leat_rng_unit(&rng)) / (double)count;
+        w.factor = exp(run->speed_spread * leat_plan_normal_quantile(fmin(fmax(even, 1e-9), 1 - 1e-9)));
+        w.start_s = run->start_s * exp(run->start_spread * leat_plan_normal(&rng));
+        w.revocations = 0;
+        for (unsigned m = 0; m < run->transients; m++)
+            w.places[m] = (struct place){.next_s = lifetime(&w), .ready = true};
+        if (run->transients) {
+            time_s[i] = run->rollback ? walk_rollback(&w) : walk_mixed(&w);
+        } else {
+            double work_s = run->work / full_speed(run);
+            time_s[i] = w.start_s + work_s / w.factor + pieces_of(run, work_s) * run->checkpoint_s;
+        }
+        usd[i] = run->usd_per_s * time_s[i] + run->usd_fixed + run->usd_per_revocation * w.revocations;
+    }
+}

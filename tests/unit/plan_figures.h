@@ -1,0 +1,92 @@
+/* Published measurements that the planner is checked against: CM-DARE's models, checkpoints and cluster speeds
+ * (means of the authors' raw data), and ICAC'19's costs. Historical machines and asynchronous training. */
+#ifndef LEAT_TESTS_PLAN_FIGURES_H
+#define LEAT_TESTS_PLAN_FIGURES_H
+
+#include <stddef.h>
+
+#define FIGURE_MODELS 16
+
+static const struct figure_model {
+    const char *name;
+    double gflops; /* a step */
+    double parameters;
+    double tensors;
+    double k80_s;
+    double p100_s;
+    double checkpoint_mb;
+    double checkpoint_s;
+} figure_models[FIGURE_MODELS] = {
+    {"ResNet-15", 0.631, 693818, 50, .1058, .0406, 6.27, 3.56},
+    {"ResNet-32", 1.659, 1857722, 104, .2179, .0826, 15.99, 3.38},
+    {"custom 1", 0.860, 1063226, 62, .1317, .0582, 9.26, 3.27},
+    {"custom 2", 1.088, 1211194, 74, .1550, .0689, 10.57, 3.15},
+    {"custom 3", 1.543, 1451706, 98, .2038, .0859, 12.78, 3.24},
+    {"custom 4", 2.344, 2633658, 140, .2912, .1186, 22.45, 3.46},
+    {"custom 5", 2.916, 3391034, 170, .3483, .1404, 28.70, 3.80},
+    {"custom 6", 3.944, 4610362, 224, .4475, .1910, 38.85, 3.84},
+    {"custom 7", 4.971, 5718842, 278, .5612, .2363, 48.15, 3.99},
+    {"custom 8", 5.882, 6421306, 326, .6583, .2732, 54.26, 4.10},
+    {"shake 16", 0.664, 737418, 210, .2321, .1292, 9.57, 3.46},
+    {"shake small", 2.587, 2926986, 216, .3915, .1450, 26.39, 3.65},
+    {"shake 48", 5.768, 6568282, 216, .6087, .2360, 54.19, 4.32},
+    {"shake 64", 10.208, 11661610, 216, .7883, .3136, 93.33, 5.01},
+    {"shake 80", 15.907, 18206970, 216, 1.2042, .4163, 143.01, 5.31},
+    {"shake big", 22.865, 26204362, 216, 1.4059, .4927, 204.04, 6.64},
+};
+
+#define FIGURE_CLUSTERS 8
+
+/* Steps a second of 1 … 8 asynchronous workers with one parameter server. */
+static const struct figure_cluster {
+    const char *model;
+    const char *gpu;
+    double speed[8];
+} figure_clusters[FIGURE_CLUSTERS] = {
+    {"ResNet-15", "K80", {9.73, 18.31, 27.34, 36.88, 46.20, 56.79, 61.70, 72.60}},
+    {"ResNet-15", "P100", {20.87, 46.19, 59.28, 76.20, 89.41, 92.93, 92.88, 103.17}},
+    {"ResNet-32", "K80", {4.46, 8.69, 13.26, 18.08, 22.46, 26.75, 31.19, 35.45}},
+    {"ResNet-32", "P100", {11.38, 22.36, 34.58, 40.72, 44.51, 44.22, 46.68, 42.97}},
+    {"ShakeShake-small", "K80", {2.53, 5.07, 7.61, 10.05, 12.58, 15.02, 17.38, 19.81}},
+    {"ShakeShake-small", "P100", {6.72, 13.62, 19.52, 24.80, 27.05, 27.44, 28.28, 26.95}},
+    {"ShakeShake-big", "K80", {.68, 1.34, 2.05, 2.64, 3.32, 3.97, 4.36, 5.01}},
+    {"ShakeShake-big", "P100", {2.10, 3.96, 4.93, 6.02, 6.14, 5.99, 4.92, 6.52}},
+};
+
+#define FIGURE_COSTS 11
+
+/* ICAC'19: a CIFAR-10 ResNet for 64,000 steps. */
+static const struct figure_cost {
+    const char *gpu;
+    unsigned workers;
+    int transient;
+    double hours;
+    double usd;
+    double accuracy;
+    double usd_per_s; /* one worker */
+} figure_costs[FIGURE_COSTS] = {
+    {"K80", 1, 0, 3.911, 2.83, 93.07, 2.0083e-4}, {"K80", 2, 0, 1.992, 3.17, 91.90, 2.0083e-4},
+    {"K80", 4, 0, .995, 3.02, 91.20, 2.0083e-4},  {"K80", 8, 0, .508, 3.01, 88.40, 2.0083e-4},
+    {"K80", 2, 1, 2.100, 1.37, 89.4, 7.1e-5},     {"K80", 4, 1, 1.042, 1.15, 91.26, 7.1e-5},
+    {"K80", 8, 1, .511, 1.115, 88.79, 7.1e-5},    {"P100", 1, 1, 1.505, .83, 93.11, 1.53e-4},
+    {"V100", 1, 1, 1.232, 1.06, 92.98, 2.39e-4},  {"P100", 4, 1, .470, 1.10, 91.35, 1.53e-4},
+    {"V100", 4, 1, .433, 1.55, 91.04, 2.39e-4},
+};
+
+#define FIGURE_SERVER_USD_PER_S 3.97e-5 /* the parameter server; a single worker needs none */
+
+/* Share of transient machines revoked within 24 h, and of those in the first hour. */
+static const struct figure_life {
+    const char *gpu;
+    const char *region;
+    double day;
+    double first_hour;
+} figure_lives[] = {
+    {"K80", "us-central", .56, .46},  {"K80", "us-west", .23, .46},     {"K80", "europe", .67, .46},
+    {"K80", "us-east", .47, .46},     {"P100", "us-east", .70, .29},    {"P100", "europe", .27, .29},
+    {"P100", "us-central", .53, .29}, {"P100", "us-west", .67, .29},    {"V100", "europe", .43, .55},
+    {"V100", "asia", .47, .55},       {"V100", "us-central", .67, .55}, {"V100", "us-west", .73, .55},
+};
+#define FIGURE_LIVES (sizeof figure_lives / sizeof *figure_lives)
+
+#endif

@@ -1,0 +1,395 @@
+#include "plan/plan.h"
+
+#include <math.h>
+
+#include "base/buf.h"
+#include "leat/plan.h"
+#include "plan/run.h"
+#include "plan_figures.h"
+#include "unit.h"
+
+static struct leat_plan_text text_of(const char *name, const char *text)
+{
+    return (struct leat_plan_text){.name = name, .text = text, .n = strlen(text)};
+}
+
+static const struct leat_plan_options usual = {.max_nodes = 8, .risk = 0.9, .seed = 1, .draws = 400};
+
+/* ---- ICAC'19 ---- */
+
+static double priced(const struct figure_cost *c, double hours)
+{
+    const double speed[] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    double all[9];
+    struct leat_plan_expected e;
+    memcpy(all, speed, sizeof all);
+    all[c->workers] = 1;
+    struct leat_plan_run run = {.work = hours * 3600,
+                                .anchors = c->workers,
+                                .speed = all,
+                                .interval_s = HUGE_VAL,
+                                .usd_per_s = c->workers * c->usd_per_s + (c->workers > 1) * FIGURE_SERVER_USD_PER_S};
+    leat_plan_run_expect(&run, &e);
+    return e.usd;
+}
+
+static void dollars_follow_from_durations_and_unit_prices(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FIGURE_COSTS; i++) {
+        const struct figure_cost *c = &figure_costs[i];
+        double usd = priced(c, c->hours);
+        double limit = c->transient ? 0.03 : 0.01;
+        if (c->transient && c->workers == 4 && strcmp(c->gpu, "K80") == 0) {
+            /* The one row that durations × prices miss, by 5.6 %: workers taken in mid-run and not replaced were
+             * not paid to its end. With linear scaling they did as many worker-seconds as an undisturbed run of
+             * the on-demand duration, only the server was paid for longer: that comes within 3 %. */
+            assert_true(fabs(usd / c->usd - 1.056) < 0.002);
+            usd = 3600 * (4 * c->usd_per_s * figure_costs[2].hours + FIGURE_SERVER_USD_PER_S * c->hours);
+        }
+        if (fabs(usd / c->usd - 1) > limit)
+            fail_msg("%u %s: %.3f usd, published %.3f", c->workers, c->gpu, usd, c->usd);
+    }
+}
+
+static void costs_rank_as_published_and_the_headlines_hold(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FIGURE_COSTS; i++) {
+        for (size_t j = 0; j < FIGURE_COSTS; j++) {
+            const struct figure_cost *a = &figure_costs[i];
+            const struct figure_cost *b = &figure_costs[j];
+            if (a->usd < b->usd)
+                assert_true(priced(a, a->hours) < priced(b, b->hours));
+        }
+    }
+    assert_true(fabs(figure_costs[0].hours / figure_costs[3].hours - 7.7) < 0.05);
+    double saved = 1 - priced(&figure_costs[6], figure_costs[6].hours) / priced(&figure_costs[3], figure_costs[3].hours);
+    assert_true(fabs(saved - 0.629) < 0.002);
+}
+
+/* The same study planned from measured speeds alone: CM-DARE's for ResNet-32 (the V100's from
+ * ICAC's durations less the start). */
+static const char icac_job[] = "[job]\nname = \"resnet32\"\nsteps = 64000\nbatch = 128\nmode = \"async\"\n"
+                               "[server]\nusd_per_hour = 0.14292\n[checkpoint]\ntime = \"3.4s\"\n"
+                               "[accuracy]\nworkers = [1, 2, 4, 8]\npercent = [93.07, 91.90, 91.20, 88.40]\n";
+static const char icac_catalog[] = "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"
+                                   "k80,K80,1,0.722988,0.2556,us-east\np100,P100,1,,0.5508,us-east\n"
+                                   "v100,V100,1,,0.8604,us-east\n";
+static const char icac_lives[] = "accelerator,region,age_h,probability,then\n"
+                                 "K80,us-east,0,0,\nK80,us-east,1,0.2162,\nK80,us-east,24,0.47,taken\n"
+                                 "P100,us-east,0,0,\nP100,us-east,1,0.203,\nP100,us-east,24,0.70,taken\n"
+                                 "V100,*,0,0,\nV100,*,1,0.2365,\nV100,*,24,0.43,taken\n";
+
+static void icac_speeds(struct leat_buf *b)
+{
+    leat_buf_str(b, "accelerator,nodes,batch,steps_per_s\n");
+    for (unsigned n = 0; n < 8; n++) {
+        leat_buf_printf(b, "K80,%u,128,%g\n", n + 1, figure_clusters[2].speed[n]);
+        leat_buf_printf(b, "P100,%u,128,%g\n", n + 1, figure_clusters[3].speed[n]);
+    }
+    leat_buf_printf(b, "V100,1,128,%g\nV100,4,128,%g\n", 64000 / (1.232 * 3600 - 86), 64000 / (0.433 * 3600 - 86));
+}
+
+static const struct leat_plan_record *find(const struct leat_plan *plan, const char *begins)
+{
+    size_t count;
+    char name[LEAT_PLAN_NAME_SIZE];
+    const struct leat_plan_record *r = leat_plan_records(plan, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(leat_plan_record_name(plan, &r[i], name), begins, strlen(begins)) == 0)
+            return &r[i];
+    }
+    fail_msg("no configuration %s", begins);
+    return NULL;
+}
+
+static struct leat_plan *open_plan(const struct leat_plan_inputs *in, const struct leat_plan_options *o)
+{
+    struct leat_plan *plan = NULL;
+    struct leat_error err;
+    assert_ok(leat_plan_open(in, o, &plan, &err), err);
+    assert_ok(leat_plan_price(plan, &err), err);
+    return plan;
+}
+
+static void the_study_planned_from_speeds_has_the_published_order(void **state)
+{
+    (void)state;
+    struct leat_buf speeds;
+    leat_buf_init(&speeds, 10000);
+    icac_speeds(&speeds);
+    const struct leat_plan_inputs in = {.job = text_of("job.toml", icac_job),
+                                        .catalog = text_of("catalog.csv", icac_catalog),
+                                        .measurements = text_of("speeds.csv", speeds.data),
+                                        .revocations = text_of("lives.csv", icac_lives)};
+    struct leat_plan *plan = open_plan(&in, &usual);
+    const struct leat_plan_record *r[FIGURE_COSTS];
+    for (size_t i = 0; i < FIGURE_COSTS; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%c%s:%u:%s:", figure_costs[i].gpu[0] | 0x20, figure_costs[i].gpu + 1,
+                 figure_costs[i].workers, figure_costs[i].transient ? "transient" : "on-demand");
+        r[i] = find(plan, name);
+        /* Two studies, two years: they still agree within a tenth. */
+        assert_true(fabs(r[i]->time_s.mean / 3600 / figure_costs[i].hours - 1) < 0.10);
+        assert_true(fabs(r[i]->usd.mean / figure_costs[i].usd - 1) < 0.10);
+    }
+    for (size_t i = 0; i < FIGURE_COSTS; i++) {
+        for (size_t j = 0; j < FIGURE_COSTS; j++) {
+            if (figure_costs[i].hours < figure_costs[j].hours)
+                assert_true(r[i]->time_s.mean < r[j]->time_s.mean);
+        }
+    }
+    assert_true(r[3]->accuracy == 88.40);
+    leat_plan_close(plan);
+    leat_buf_free(&speeds);
+}
+
+/* ---- choosing ---- */
+
+static const char job_text[] = "[job]\nsamples = 1_000_000\nepochs = 10\nbatch = 100\n[model]\nparameter_bytes = \"100MB\"\n"
+                               "[checkpoint]\ntime = \"5s\"\n[data]\ndataset = \"100GB\"\n[network]\n"
+                               "bandwidth = \"10Gbit/s\"\n[path.bucket]\nbandwidth = \"1Gbit/s\"\ncache = \"20GB\"\n"
+                               "usd_per_egress_gb = 0.02\n[path.disk]\nbandwidth = \"1Gbit/s\"\ncache = \"110GB\"\n"
+                               "usd_per_disk_gb_month = 0.1\n";
+static const char catalog_text[] = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,Price,SpotPrice,Region\n"
+                                   "small,A,1,8,1.0,0.3,us\nsmall,A,1,8,1.1,0.35,eu\nbig,B,1,16,4.0,1.2,us\n"
+                                   "odd,C,1,16,4.0,1.2,us\n";
+static const char speeds_text[] = "accelerator,batch,step_s\nA,100,0.2\nB,100,0.06\n";
+static const char lives_text[] = "accelerator,region,age_h,probability\nA,*,0,0\nA,*,1,0.2\nA,*,24,0.6\n"
+                                 "B,us,0,0\nB,us,1,0.2\nB,us,24,0.6\n";
+
+static struct leat_plan_inputs sample_inputs(void)
+{
+    return (struct leat_plan_inputs){.job = text_of("job.toml", job_text),
+                                     .catalog = text_of("catalog.csv", catalog_text),
+                                     .measurements = text_of("speeds.csv", speeds_text),
+                                     .revocations = text_of("lives.csv", lives_text)};
+}
+
+static void the_front_holds_exactly_what_nothing_beats(void **state)
+{
+    (void)state;
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan *plan = open_plan(&in, &usual);
+    size_t count;
+    assert_true(leat_plan_choose_records(plan));
+    const struct leat_plan_record *r = leat_plan_records(plan, &count);
+    assert_true(count > 100 && r[0].chosen);
+    for (size_t i = 0; i < count; i++) {
+        bool beaten = false;
+        for (size_t j = 0; j < count; j++)
+            beaten |= r[j].time_s.mean < r[i].time_s.mean && r[j].usd.mean < r[i].usd.mean;
+        if (r[i].front)
+            assert_false(beaten);
+        else
+            assert_true(beaten || i == 0 || strstr(r[i].why, "faster and cheaper"));
+        assert_true(r[i].time_s.lo <= r[i].time_s.hi && r[i].usd.lo <= r[i].usd.hi);
+        assert_true(r[i].why[0] != '\0');
+        if (i)
+            assert_false(r[i].chosen);
+    }
+    leat_plan_close(plan);
+}
+
+static void the_cheapest_in_time_and_the_fastest_in_money_are_chosen(void **state)
+{
+    (void)state;
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan_options o = usual;
+    size_t count;
+    o.deadline_s = 3 * 3600;
+    struct leat_plan *plan = open_plan(&in, &o);
+    assert_true(leat_plan_choose_records(plan));
+    const struct leat_plan_record *r = leat_plan_records(plan, &count);
+    assert_true(r[0].chosen && r[0].risk_time_s <= o.deadline_s);
+    for (size_t i = 1; i < count; i++)
+        assert_true(r[i].risk_time_s > o.deadline_s || r[i].usd.mean >= r[0].usd.mean);
+    leat_plan_close(plan);
+    o.deadline_s = 0;
+    o.budget_usd = 5;
+    plan = open_plan(&in, &o);
+    assert_true(leat_plan_choose_records(plan));
+    r = leat_plan_records(plan, &count);
+    assert_true(r[0].chosen && r[0].risk_usd <= o.budget_usd);
+    for (size_t i = 1; i < count; i++)
+        assert_true(r[i].risk_usd > o.budget_usd || r[i].time_s.mean >= r[0].time_s.mean);
+    leat_plan_close(plan);
+}
+
+static void a_deadline_that_nothing_meets_gives_the_nearest(void **state)
+{
+    (void)state;
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan_options o = usual;
+    size_t count;
+    o.deadline_s = 60;
+    struct leat_plan *plan = open_plan(&in, &o);
+    assert_false(leat_plan_choose_records(plan));
+    const struct leat_plan_record *r = leat_plan_records(plan, &count);
+    assert_true(r[0].chosen && !r[0].meets && strstr(r[0].why, "nearest") != NULL);
+    for (size_t i = 1; i < count; i++)
+        assert_true(r[i].risk_time_s >= r[0].risk_time_s);
+    leat_plan_close(plan);
+}
+
+static void a_stricter_risk_never_shortens_the_quantile(void **state)
+{
+    (void)state;
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan_options o = usual;
+    struct leat_plan *lax = open_plan(&in, &o);
+    o.risk = 0.99;
+    struct leat_plan *strict = open_plan(&in, &o);
+    size_t count;
+    size_t same;
+    const struct leat_plan_record *a = leat_plan_records(lax, &count);
+    const struct leat_plan_record *b = leat_plan_records(strict, &same);
+    assert_int_equal(count, same);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(b[i].risk_time_s >= a[i].risk_time_s);
+        assert_true(b[i].time_s.mean == a[i].time_s.mean && b[i].time_s.lo == a[i].time_s.lo); /* the same seed */
+    }
+    leat_plan_close(lax);
+    leat_plan_close(strict);
+}
+
+static void data_that_comes_too_slowly_is_a_stall_and_a_cache_cures_it(void **state)
+{
+    (void)state;
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan *plan = open_plan(&in, &usual);
+    const struct leat_plan_record *bucket = find(plan, "big:1:on-demand:us:bucket");
+    const struct leat_plan_record *disk = find(plan, "big:1:on-demand:us:disk");
+    /* 1,667 samples/s of 100 kB want 167 MB/s; the link gives 125. First epoch 800 s instead of 600; later ones
+     * fetch 81.07 GB of 100 (the window passes through) in 648.6 s, or nothing with the disk. */
+    assert_true(fabs(bucket->stall_share - (1 - 6000 / (800 + 9 * 648.6))) < 0.001);
+    assert_true(fabs(disk->stall_share - (1 - 6000.0 / 6200)) < 0.001);
+    assert_true(find(plan, "small:1:on-demand:us:bucket")->stall_share == 0);
+    leat_plan_close(plan);
+}
+
+static void what_cannot_be_priced_is_noted_with_what_is_missing(void **state)
+{
+    (void)state;
+    struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan *plan = open_plan(&in, &usual);
+    const struct leat_plan_notes *notes = leat_plan_notes_of(plan);
+    bool said = false;
+    for (size_t i = 0; i < notes->count; i++)
+        said |= strstr(notes->line[i], "nothing is known about the speed of C") != NULL;
+    assert_true(said);
+    leat_plan_close(plan);
+    in.revocations.text = NULL;
+    plan = open_plan(&in, &usual);
+    notes = leat_plan_notes_of(plan);
+    said = false;
+    for (size_t i = 0; i < notes->count; i++)
+        said |= strstr(notes->line[i], "no lifetimes (--revocations) or trace (--traces) of transient A in us") != NULL;
+    assert_true(said);
+    leat_plan_close(plan);
+}
+
+static void a_plan_without_its_inputs_asks_for_them_by_name(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = NULL;
+    struct leat_error err;
+    struct leat_plan_inputs in = sample_inputs();
+    in.catalog.text = NULL;
+    assert_fails(leat_plan_open(&in, &usual, &plan, &err), err, LEAT_INVALID, "--catalog");
+    in = sample_inputs();
+    in.measurements.text = NULL;
+    assert_fails(leat_plan_open(&in, &usual, &plan, &err), err, LEAT_INVALID, "--measurements");
+    in = sample_inputs();
+    in.job.text = NULL;
+    assert_fails(leat_plan_open(&in, &usual, &plan, &err), err, LEAT_INVALID, "job.batch is missing");
+    in = sample_inputs();
+    struct leat_plan_options o = usual;
+    o.regions = "mars,venus";
+    assert_ok(leat_plan_open(&in, &o, &plan, &err), err);
+    assert_fails(leat_plan_price(plan, &err), err, LEAT_INVALID, "has nothing in 'mars,venus'");
+    leat_plan_close(plan);
+    o = usual;
+    o.risk = 0.3;
+    assert_fails(leat_plan_open(&in, &o, &plan, &err), err, LEAT_INVALID, "--risk");
+    o = usual;
+    o.max_nodes = 0;
+    assert_fails(leat_plan_open(&in, &o, &plan, &err), err, LEAT_INVALID, "--max-nodes");
+    o = usual;
+    o.draws = 3;
+    assert_fails(leat_plan_open(&in, &o, &plan, &err), err, LEAT_INVALID, "--draws");
+}
+
+static void an_explanation_adds_up(void **state)
+{
+    (void)state;
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan *plan = open_plan(&in, &usual);
+    struct leat_plan_lines *lines = malloc(sizeof *lines);
+    struct leat_plan_record r;
+    struct leat_error err;
+    double sum = 0;
+    double total = 0;
+    leat_plan_choose_records(plan);
+    assert_ok(leat_plan_explain(plan, "small:1+3:mixed:us:disk", &r, lines, &err), err);
+    for (size_t i = 0; i < lines->count; i++) {
+        const struct leat_plan_line *l = &lines->line[i];
+        double value;
+        const char *equals = strchr(l->value, '=');
+        assert_true(l->label[0] && l->value[0] && l->source[0]);
+        if (strncmp(l->label, "time:", 5) == 0 && sscanf(equals ? equals + 1 : l->value, "%lf", &value) == 1)
+            sum += value;
+        if (strcmp(l->label, "start") == 0 && sscanf(l->value, "%lf", &value) == 1)
+            sum += value / 3600;
+        if (strcmp(l->label, "time") == 0)
+            assert_int_equal(sscanf(l->value, "%lf", &total), 1);
+    }
+    assert_true(total > 0 && fabs(sum / total - 1) < 0.02); /* up to the mean over uncertain speeds */
+    assert_fails(leat_plan_explain(plan, "small", &r, lines, &err), err, LEAT_INVALID, "configurations begin with");
+    assert_fails(leat_plan_explain(plan, "huge:1", &r, lines, &err), err, LEAT_NOT_FOUND, "no configuration is called");
+    free(lines);
+    leat_plan_close(plan);
+}
+
+static void the_same_request_has_the_same_answer(void **state)
+{
+    (void)state;
+    static const char request[] =
+        "{\"job\": {\"name\": \"j\", \"text\": \"job.batch = 10\\njob.steps = 1000\"}, "
+        "\"catalog\": {\"text\": \"InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\\n"
+        "p,A,1,1,0.3,us\\n\"}, \"measurements\": {\"name\": \"m\", \"text\": \"accelerator,step_s\\nA,0.2\\n\"}, "
+        "\"options\": {\"deadline\": \"1h\"}}";
+    char *a = NULL;
+    char *b = NULL;
+    struct leat_error err;
+    assert_ok(leat_plan_request(request, strlen(request), &a, &err), err);
+    assert_ok(leat_plan_request(request, strlen(request), &b, &err), err);
+    assert_string_equal(a, b);
+    assert_non_null(strstr(a, "\"config\": \"p:1:on-demand:us\""));
+    free(a);
+    free(b);
+    assert_fails(leat_plan_request("{", 1, &a, &err), err, LEAT_INVALID, "request line 1");
+    assert_fails(leat_plan_request("[]", 2, &a, &err), err, LEAT_INVALID, "not an object");
+    assert_fails(leat_plan_request("{\"job\": 3}", 10, &a, &err), err, LEAT_INVALID, "'job' must be an object");
+    assert_fails(leat_plan_request("{\"options\": {\"deadline\": -1}}", 29, &a, &err), err, LEAT_INVALID, "deadline");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dollars_follow_from_durations_and_unit_prices),
+        cmocka_unit_test(costs_rank_as_published_and_the_headlines_hold),
+        cmocka_unit_test(the_study_planned_from_speeds_has_the_published_order),
+        cmocka_unit_test(the_front_holds_exactly_what_nothing_beats),
+        cmocka_unit_test(the_cheapest_in_time_and_the_fastest_in_money_are_chosen),
+        cmocka_unit_test(a_deadline_that_nothing_meets_gives_the_nearest),
+        cmocka_unit_test(a_stricter_risk_never_shortens_the_quantile),
+        cmocka_unit_test(data_that_comes_too_slowly_is_a_stall_and_a_cache_cures_it),
+        cmocka_unit_test(what_cannot_be_priced_is_noted_with_what_is_missing),
+        cmocka_unit_test(a_plan_without_its_inputs_asks_for_them_by_name),
+        cmocka_unit_test(an_explanation_adds_up),
+        cmocka_unit_test(the_same_request_has_the_same_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

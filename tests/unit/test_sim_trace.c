@@ -1,0 +1,179 @@
+#include "sim/trace.h"
+
+#include <math.h>
+
+#include "unit.h"
+
+#define GAP_S 600
+#define TICKS (14 * 144) /* two weeks */
+
+static const struct leat_sim_weather weathers[] = {
+    {12 * 3600, 1 * 3600, 0.3},                                               /* nearly always to be had */
+    {6 * 3600, 2 * 3600, 0.4},  {3 * 3600, 3 * 3600, 0.4}, {3600, 1800, 0.2}, /* restless */
+    {2 * 3600, 6 * 3600, 0.3},
+};
+
+static struct leat_plan_trace make(const struct leat_sim_weather *w, uint64_t seed)
+{
+    struct leat_plan_trace t;
+    struct leat_error err;
+    assert_ok(leat_sim_trace(w, GAP_S, TICKS, seed, &t, &err), err);
+    return t;
+}
+
+static struct leat_plan_replay job_of(double hours, double deadline_h)
+{
+    return (struct leat_plan_replay){.work_s = hours * 3600,
+                                     .deadline_s = deadline_h * 3600,
+                                     .changeover_s = 180,
+                                     .usd_per_s = {1.0 / 3600, 0.3 / 3600}};
+}
+
+static void made_traces_have_the_shares_asked_for(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < COUNT(weathers); w++) {
+        double up = 0;
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            struct leat_plan_trace t = make(&weathers[w], seed);
+            for (size_t i = 0; i < t.count; i++)
+                up += t.up[i];
+            leat_plan_trace_free(&t);
+        }
+        double share = weathers[w].up_mean_s / (weathers[w].up_mean_s + weathers[w].down_mean_s);
+        assert_true(fabs(up / (40.0 * TICKS) - share) < 0.05);
+    }
+}
+
+static void uniform_progress_keeps_every_deadline_that_on_demand_keeps(void **state)
+{
+    (void)state;
+    static const double deadlines[] = {24.2, 26, 30, 48};
+    for (size_t w = 0; w < COUNT(weathers); w++) {
+        for (uint64_t seed = 0; seed < 5; seed++) {
+            struct leat_plan_trace t = make(&weathers[w], seed);
+            for (size_t d = 0; d < COUNT(deadlines); d++) {
+                const struct leat_plan_replay job = job_of(24, deadlines[d]);
+                for (size_t start = 0; start < t.count; start += 13) {
+                    struct leat_plan_replayed r;
+                    struct leat_plan_replayed demand;
+                    leat_plan_replay(&t, start, LEAT_PLAN_ON_DEMAND, &job, &demand);
+                    leat_plan_replay(&t, start, LEAT_PLAN_UNIFORM, &job, &r);
+                    assert_true(demand.kept);
+                    assert_true(r.kept);
+                }
+            }
+            leat_plan_trace_free(&t);
+        }
+    }
+}
+
+static void uniform_progress_costs_little_more_than_foresight(void **state)
+{
+    (void)state;
+    double uniform = 0;
+    double demand = 0;
+    double known = 0;
+    for (size_t w = 0; w < COUNT(weathers); w++) {
+        for (uint64_t seed = 0; seed < 2; seed++) {
+            struct leat_plan_trace t = make(&weathers[w], seed);
+            const struct leat_plan_replay job = job_of(12, 18);
+            for (size_t start = 0; start < t.count; start += 211) {
+                struct leat_plan_replayed r;
+                struct leat_error err;
+                double best;
+                assert_ok(leat_sim_clairvoyant(&t, start, &job, &best, &err), err);
+                leat_plan_replay(&t, start, LEAT_PLAN_UNIFORM, &job, &r);
+                assert_true(best <= r.usd * (1 + 1e-3)); /* nobody beats foresight */
+                uniform += r.usd;
+                known += best;
+                leat_plan_replay(&t, start, LEAT_PLAN_ON_DEMAND, &job, &r);
+                assert_true(best <= r.usd * (1 + 1e-3));
+                demand += r.usd;
+            }
+            leat_plan_trace_free(&t);
+        }
+    }
+    assert_true(uniform < 1.25 * known);
+    assert_true(demand > 1.5 * known);
+}
+
+static void always_to_be_had_costs_the_transient_price(void **state)
+{
+    (void)state;
+    uint8_t up[100];
+    struct leat_error err;
+    double best;
+    memset(up, 1, sizeof up);
+    const struct leat_plan_trace t = {.gap_s = GAP_S, .count = 100, .up = up};
+    const struct leat_plan_replay job = job_of(10, 15);
+    struct leat_plan_replayed r;
+    leat_plan_replay(&t, 0, LEAT_PLAN_UNIFORM, &job, &r);
+    assert_true(fabs(r.time_s - (36000 + 180)) < 1e-6 && r.revocations == 0 && r.on_demand_s == 0);
+    assert_true(fabs(r.usd - 0.3 * (10 + 0.05)) < 1e-9);
+    assert_ok(leat_sim_clairvoyant(&t, 0, &job, &best, &err), err);
+    assert_true(fabs(best - r.usd) < 1e-9);
+}
+
+static void never_to_be_had_costs_the_on_demand_price(void **state)
+{
+    (void)state;
+    uint8_t up[100] = {0};
+    struct leat_error err;
+    double best;
+    const struct leat_plan_trace t = {.gap_s = GAP_S, .count = 100, .up = up};
+    const struct leat_plan_replay job = job_of(10, 12);
+    struct leat_plan_replayed r;
+    leat_plan_replay(&t, 0, LEAT_PLAN_UNIFORM, &job, &r);
+    assert_true(r.kept && r.transient_s == 0);
+    assert_ok(leat_sim_clairvoyant(&t, 0, &job, &best, &err), err);
+    assert_true(fabs(best - 10.05) < 1e-9 && r.usd >= best - 1e-9);
+    leat_plan_replay(&t, 0, LEAT_PLAN_TRANSIENT, &job, &r);
+    assert_true(isinf(r.time_s) && !r.kept && r.usd == 0);
+    const struct leat_plan_replay late = job_of(10, 9);
+    assert_ok(leat_sim_clairvoyant(&t, 0, &late, &best, &err), err);
+    assert_true(isinf(best));
+}
+
+static void a_trace_is_read_from_its_published_form(void **state)
+{
+    (void)state;
+    static const char good[] = "{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, 0, 1, 1]}";
+    struct leat_plan_trace t;
+    struct leat_error err;
+    assert_ok(leat_plan_trace_parse("t.json", good, strlen(good), &t, &err), err);
+    assert_int_equal(t.count, 4);
+    assert_true(t.gap_s == 600 && t.up[0] && !t.up[1] && t.up[3]);
+    assert_true(leat_plan_trace_mtbf_s(&t) == 1800);
+    leat_plan_trace_free(&t);
+    static const struct {
+        const char *text;
+        const char *says;
+    } wrong[] = {
+        {"", "t.json line 1"},
+        {"{\n\"metadata\": {,\n", "t.json line 2"},
+        {"[]", "gap_seconds"},
+        {"{\"metadata\": {\"gap_seconds\": 0}, \"data\": [1]}", "gap_seconds"},
+        {"{\"metadata\": {\"gap_seconds\": \"600\"}, \"data\": [1]}", "gap_seconds"},
+        {"{\"metadata\": {\"gap_seconds\": 600}}", "'data' must be"},
+        {"{\"metadata\": {\"gap_seconds\": 600}, \"data\": []}", "not empty"},
+        {"{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, 0, 2]}", "tick 3"},
+        {"{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, null]}", "tick 2"},
+    };
+    for (size_t i = 0; i < COUNT(wrong); i++)
+        assert_fails(leat_plan_trace_parse("t.json", wrong[i].text, strlen(wrong[i].text), &t, &err), err, LEAT_INVALID,
+                     wrong[i].says);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(made_traces_have_the_shares_asked_for),
+        cmocka_unit_test(uniform_progress_keeps_every_deadline_that_on_demand_keeps),
+        cmocka_unit_test(uniform_progress_costs_little_more_than_foresight),
+        cmocka_unit_test(always_to_be_had_costs_the_transient_price),
+        cmocka_unit_test(never_to_be_had_costs_the_on_demand_price),
+        cmocka_unit_test(a_trace_is_read_from_its_published_form),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -74,9 +74,7 @@ static bool before(const struct unit *a, const struct unit *b)
 {
     if (a->late != b->late)
         return a->late < b->late;
-    if (a->item.chunk != b->item.chunk)
-        return a->item.chunk < b->item.chunk;
-    return a->item.index < b->item.index;
+    return a->item.chunk < b->item.chunk; /* units of one chunk never share a time: each has its stratum */
 }
 
 /* Sorts a stage into `ready`. The times are uniform draws, so dealing them to as many buckets as there are

@@ -1,0 +1,70 @@
+/* Chunks, format 1 (docs/format.md): whole samples with their schema, rows and keys, so that a chunk can be read,
+ * and a lost snapshot rebuilt, from the chunk alone. Bytes in memory; no I/O. */
+#ifndef LEAT_DATASET_CHUNK_H
+#define LEAT_DATASET_CHUNK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "dataset/schema.h"
+
+#define LEAT_CHUNK_HEAD    64u
+#define LEAT_CHUNK_BYTES   (8u << 20) /* what packing aims at */
+#define LEAT_CHUNK_MAX     UINT32_MAX /* offsets have 32 bits */
+#define LEAT_KEY_MAX       (64u << 10)
+#define LEAT_PACK_ID_BYTES 16
+
+/* A chunk in memory, as leat_chunk_read found it: pointers into the bytes it was given. */
+struct leat_chunk {
+    const uint8_t *data;
+    size_t size;
+    uint8_t pack[LEAT_PACK_ID_BYTES]; /* which packing it belongs to */
+    uint32_t number;                  /* in that packing */
+    uint32_t samples;
+    struct leat_schema schema;
+    const uint8_t *rows;
+    const uint8_t *key_ends;
+    const uint8_t *keys;
+};
+
+/* Checks the structure: every row, key and value lies within the n bytes. Does not check the checksums, which
+ * whoever fetched the chunk has done against the snapshot. */
+leat_status leat_chunk_read(const void *data, size_t n, struct leat_chunk *out, struct leat_error *err);
+
+/* The checksums a chunk carries of itself. */
+leat_status leat_chunk_check(const struct leat_chunk *c, struct leat_error *err);
+
+/* i < samples, field < schema.n */
+const uint8_t *leat_chunk_row(const struct leat_chunk *c, uint32_t i);
+const char *leat_chunk_key(const struct leat_chunk *c, uint32_t i, size_t *n); /* not NUL-terminated */
+struct leat_cell leat_chunk_cell(const struct leat_chunk *c, uint32_t i, uint32_t field);
+const uint8_t *leat_chunk_data(const struct leat_chunk *c, const struct leat_cell *cell); /* cell.size bytes */
+
+/* Building one. */
+struct leat_value {
+    const void *data; /* bytes, image, string */
+    size_t size;
+    int64_t number;               /* int */
+    struct leat_image_info image; /* image: what a probe found, or zeros */
+};
+
+struct leat_chunk_builder;
+
+leat_status leat_chunk_builder_open(const struct leat_schema *schema, struct leat_chunk_builder **out,
+                                    struct leat_error *err); /* copies the schema, borrows what it points to */
+void leat_chunk_builder_close(struct leat_chunk_builder *b);
+
+/* One value for each field, in order; everything is copied. LEAT_LIMIT when the chunk would become too large. */
+leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key, size_t key_n,
+                                   const struct leat_value *values, struct leat_error *err);
+
+uint32_t leat_chunk_builder_samples(const struct leat_chunk_builder *b);
+size_t leat_chunk_builder_size(const struct leat_chunk_builder *b); /* of the chunk as it would be now */
+
+/* Writes the chunk to `out` (cleared first) and empties the builder for the next one. */
+leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES],
+                                      uint32_t number, struct leat_buf *out, struct leat_error *err);
+
+#endif

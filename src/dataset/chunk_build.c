@@ -1,0 +1,171 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "dataset/chunk.h"
+#include "dataset/layout.h"
+
+struct leat_chunk_builder {
+    struct leat_schema schema;
+    struct leat_buf encoded_schema;
+    uint32_t samples;
+    struct leat_buf rows; /* offsets in them count from the beginning of `data` */
+    struct leat_buf key_ends;
+    struct leat_buf keys;
+    struct leat_buf data;
+};
+
+leat_status leat_chunk_builder_open(const struct leat_schema *schema, struct leat_chunk_builder **out,
+                                    struct leat_error *err)
+{
+    struct leat_chunk_builder *b = calloc(1, sizeof *b);
+    if (!b)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a chunk");
+    b->schema = *schema;
+    leat_buf_init(&b->encoded_schema, LEAT_SCHEMA_MAX);
+    leat_buf_init(&b->rows, LEAT_CHUNK_MAX);
+    leat_buf_init(&b->key_ends, LEAT_CHUNK_MAX);
+    leat_buf_init(&b->keys, LEAT_CHUNK_MAX);
+    leat_buf_init(&b->data, LEAT_CHUNK_MAX);
+    leat_status rc = leat_schema_write(schema, &b->encoded_schema, err);
+    if (rc != LEAT_OK) {
+        leat_chunk_builder_close(b);
+        return rc;
+    }
+    *out = b;
+    return LEAT_OK;
+}
+
+void leat_chunk_builder_close(struct leat_chunk_builder *b)
+{
+    if (!b)
+        return;
+    leat_buf_free(&b->encoded_schema);
+    leat_buf_free(&b->rows);
+    leat_buf_free(&b->key_ends);
+    leat_buf_free(&b->keys);
+    leat_buf_free(&b->data);
+    free(b);
+}
+
+uint32_t leat_chunk_builder_samples(const struct leat_chunk_builder *b)
+{
+    return b->samples;
+}
+
+static size_t data_start(const struct leat_chunk_builder *b, size_t samples, size_t keys)
+{
+    return LEAT_CHUNK_HEAD + b->encoded_schema.len + samples * b->schema.row_bytes + layout_padded(samples * 4) + keys;
+}
+
+size_t leat_chunk_builder_size(const struct leat_chunk_builder *b)
+{
+    return data_start(b, b->samples, b->keys.len) + b->data.len;
+}
+
+static leat_status check_room(const struct leat_chunk_builder *b, size_t key_n, const struct leat_value *values,
+                              struct leat_error *err)
+{
+    if (key_n == 0 || key_n > LEAT_KEY_MAX)
+        return leat_fail(err, LEAT_INVALID, "a key has 1 to %u bytes, not %zu", LEAT_KEY_MAX, key_n);
+    uint64_t size = data_start(b, (size_t)b->samples + 1, b->keys.len + key_n) + b->data.len;
+    for (uint32_t f = 0; f < b->schema.n; f++) {
+        if (!leat_field_has_data(&b->schema.fields[f]))
+            continue;
+        if (values[f].size > LEAT_CHUNK_MAX || size + values[f].size > LEAT_CHUNK_MAX)
+            return leat_fail(err, LEAT_LIMIT, "field '%s' has %zu bytes: a chunk holds less than 4 GiB",
+                             b->schema.fields[f].name, values[f].size);
+        size += values[f].size;
+    }
+    return LEAT_OK;
+}
+
+leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key, size_t key_n,
+                                   const struct leat_value *values, struct leat_error *err)
+{
+    static const uint8_t zeros[256];
+    leat_status rc = check_room(b, key_n, values, err);
+    if (rc != LEAT_OK)
+        return rc;
+    size_t row_at = b->rows.len;
+    for (uint32_t left = b->schema.row_bytes; left;) {
+        uint32_t n = left < sizeof zeros ? left : (uint32_t)sizeof zeros;
+        leat_buf_add(&b->rows, zeros, n);
+        left -= n;
+    }
+    for (uint32_t f = 0; f < b->schema.n && !b->rows.failed; f++) {
+        const struct leat_field *field = &b->schema.fields[f];
+        struct leat_cell cell = {.number = values[f].number, .image = values[f].image};
+        if (leat_field_has_data(field)) {
+            cell.offset = (uint32_t)b->data.len;
+            cell.size = (uint32_t)values[f].size;
+            leat_buf_add(&b->data, values[f].data, values[f].size);
+        }
+        leat_cell_write(field, &cell, (uint8_t *)b->rows.data + row_at);
+    }
+    leat_buf_add(&b->keys, key, key_n);
+    uint8_t end[4];
+    leat_put_u32(end, (uint32_t)b->keys.len);
+    leat_buf_add(&b->key_ends, end, sizeof end);
+    if (b->rows.failed || b->data.failed || b->keys.failed || b->key_ends.failed)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a chunk of %zu bytes", leat_chunk_builder_size(b));
+    b->samples++;
+    return LEAT_OK;
+}
+
+/* Offsets become those of the finished chunk. */
+static void move_cells(struct leat_chunk_builder *b, uint32_t by)
+{
+    for (uint32_t i = 0; i < b->samples; i++) {
+        uint8_t *row = (uint8_t *)b->rows.data + (size_t)i * b->schema.row_bytes;
+        for (uint32_t f = 0; f < b->schema.n; f++) {
+            struct leat_cell cell = leat_cell_read(&b->schema.fields[f], row);
+            cell.offset += by;
+            leat_cell_write(&b->schema.fields[f], &cell, row);
+        }
+    }
+}
+
+static void write_head(const struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES], uint32_t number,
+                       struct leat_buf *out)
+{
+    struct leat_writer w = leat_writer(out->data, LEAT_CHUNK_HEAD);
+    leat_write_bytes(&w, CHUNK_MAGIC, 8);
+    leat_write_u32(&w, LEAT_FORMAT_VERSION);
+    leat_write_u32(&w, number);
+    leat_write_u32(&w, b->samples);
+    leat_write_u32(&w, (uint32_t)b->encoded_schema.len);
+    leat_write_u64(&w, out->len);
+    leat_write_bytes(&w, pack, LEAT_PACK_ID_BYTES);
+    leat_write_u64(&w, leat_xxh3(out->data + LEAT_CHUNK_HEAD, out->len - LEAT_CHUNK_HEAD));
+    leat_write_u32(&w, 0);
+    leat_write_u32(&w, leat_crc32c(0, out->data, CHUNK_HEAD_SUM_AT));
+}
+
+leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES],
+                                      uint32_t number, struct leat_buf *out, struct leat_error *err)
+{
+    static const uint8_t zeros[LEAT_CHUNK_HEAD];
+    if (b->samples == 0)
+        return leat_fail(err, LEAT_INVALID, "a chunk has at least one sample");
+    move_cells(b, (uint32_t)data_start(b, b->samples, b->keys.len));
+    leat_buf_clear(out);
+    leat_buf_add(out, zeros, LEAT_CHUNK_HEAD);
+    leat_buf_add(out, b->encoded_schema.data, b->encoded_schema.len);
+    leat_buf_add(out, b->rows.data, b->rows.len);
+    leat_buf_add(out, b->key_ends.data, b->key_ends.len);
+    leat_buf_add(out, zeros, layout_padded(b->key_ends.len) - b->key_ends.len);
+    leat_buf_add(out, b->keys.data, b->keys.len);
+    leat_buf_add(out, b->data.data, b->data.len);
+    leat_status rc = leat_buf_check(out, "a chunk", err);
+    if (rc != LEAT_OK)
+        return rc;
+    write_head(b, pack, number, out);
+    b->samples = 0;
+    leat_buf_clear(&b->rows);
+    leat_buf_clear(&b->key_ends);
+    leat_buf_clear(&b->keys);
+    leat_buf_clear(&b->data);
+    return LEAT_OK;
+}

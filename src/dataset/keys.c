@@ -1,0 +1,205 @@
+#include "dataset/keys.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "dataset/chunk.h"
+
+/* Three parts: where each key ends (8 bytes a sample), an index sorted by hash (16 bytes a sample: hash and
+ * sample), and the keys themselves, in the order of the samples. */
+#define END_BYTES   8u
+#define INDEX_BYTES 16u
+
+struct entry {
+    uint64_t hash;
+    uint64_t sample;
+};
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    return x->sample < y->sample ? -1 : x->sample > y->sample;
+}
+
+static const char *key_at(const char *keys, const uint64_t *ends, uint64_t i, size_t *n)
+{
+    uint64_t start = i ? ends[i - 1] : 0;
+    *n = (size_t)(ends[i] - start);
+    return keys + start;
+}
+
+/* Entries of one hash stand together; hardly ever are there two. */
+static leat_status check_twins(const struct entry *index, uint64_t n, const char *keys, const uint64_t *ends,
+                               struct leat_error *err)
+{
+    for (uint64_t i = 1; i < n; i++) {
+        for (uint64_t k = i; k > 0 && index[k - 1].hash == index[i].hash; k--) {
+            size_t a_n;
+            size_t b_n;
+            const char *a = key_at(keys, ends, index[i].sample, &a_n);
+            const char *b = key_at(keys, ends, index[k - 1].sample, &b_n);
+            if (a_n == b_n && memcmp(a, b, a_n) == 0)
+                return leat_fail(err, LEAT_EXISTS, "two samples have the key '%.*s'", a_n < 200 ? (int)a_n : 200, a);
+        }
+    }
+    return LEAT_OK;
+}
+
+leat_status leat_keys_write(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out,
+                            struct leat_error *err)
+{
+    struct entry *index = malloc(((size_t)n + 1) * sizeof *index);
+    if (!index)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the index of %" PRIu64 " keys", n);
+    for (uint64_t i = 0; i < n; i++) {
+        size_t key_n;
+        const char *key = key_at(keys, ends, i, &key_n);
+        index[i] = (struct entry){leat_xxh3(key, key_n), i};
+    }
+    qsort(index, (size_t)n, sizeof *index, by_hash);
+    leat_status rc = check_twins(index, n, keys, ends, err);
+    for (uint64_t i = 0; rc == LEAT_OK && i < n; i++) {
+        uint8_t bytes[END_BYTES];
+        leat_put_u64(bytes, ends[i]);
+        leat_buf_add(out, bytes, sizeof bytes);
+    }
+    for (uint64_t i = 0; rc == LEAT_OK && i < n; i++) {
+        uint8_t bytes[INDEX_BYTES];
+        leat_put_u64(bytes, index[i].hash);
+        leat_put_u64(bytes + 8, index[i].sample);
+        leat_buf_add(out, bytes, sizeof bytes);
+    }
+    free(index);
+    if (rc != LEAT_OK)
+        return rc;
+    leat_buf_add(out, keys, n ? (size_t)ends[n - 1] : 0);
+    return leat_buf_check(out, "the section of keys", err);
+}
+
+/* Reading */
+
+static uint64_t keys_start(const struct leat_keys *k)
+{
+    return k->samples * (END_BYTES + INDEX_BYTES); /* the root has checked that the section is as large */
+}
+
+static leat_status locate(const struct leat_keys *k, uint64_t sample, uint64_t *start, uint64_t *end,
+                          struct leat_error *err)
+{
+    uint8_t bytes[2 * END_BYTES] = {0};
+    leat_status rc = sample ? k->fetch(k->user, (sample - 1) * END_BYTES, bytes, sizeof bytes, err)
+                            : k->fetch(k->user, 0, bytes + END_BYTES, END_BYTES, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *start = leat_get_u64(bytes);
+    *end = leat_get_u64(bytes + END_BYTES);
+    if (*start > *end || *end - *start > LEAT_KEY_MAX || *end > k->size - keys_start(k))
+        return leat_fail(err, LEAT_CORRUPT, "the key of sample %" PRIu64 " lies outside its section", sample);
+    return LEAT_OK;
+}
+
+leat_status leat_keys_get(const struct leat_keys *k, uint64_t sample, struct leat_buf *out, struct leat_error *err)
+{
+    uint64_t start;
+    uint64_t end;
+    leat_status rc = locate(k, sample, &start, &end, err);
+    while (rc == LEAT_OK && start < end) {
+        uint8_t piece[4096];
+        size_t n = end - start < sizeof piece ? (size_t)(end - start) : sizeof piece;
+        rc = k->fetch(k->user, keys_start(k) + start, piece, n, err);
+        if (rc == LEAT_OK && !leat_buf_add(out, piece, n))
+            rc = leat_buf_check(out, "a key", err);
+        start += n;
+    }
+    return rc;
+}
+
+static leat_status entry_at(const struct leat_keys *k, uint64_t i, struct entry *out, struct leat_error *err)
+{
+    uint8_t bytes[INDEX_BYTES];
+    leat_status rc = k->fetch(k->user, k->samples * END_BYTES + i * INDEX_BYTES, bytes, sizeof bytes, err);
+    if (rc != LEAT_OK)
+        return rc;
+    out->hash = leat_get_u64(bytes);
+    out->sample = leat_get_u64(bytes + 8);
+    if (out->sample >= k->samples)
+        return leat_fail(err, LEAT_CORRUPT, "entry %" PRIu64 " of the keys' index names sample %" PRIu64, i,
+                         out->sample);
+    return LEAT_OK;
+}
+
+/* The first entry from low … high whose hash is not below `hash`; entries outside are known to be. */
+static leat_status bisect(const struct leat_keys *k, uint64_t hash, uint64_t low, uint64_t high, uint64_t *out,
+                          struct leat_error *err)
+{
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        struct entry e;
+        leat_status rc = entry_at(k, middle, &e, err);
+        if (rc != LEAT_OK)
+            return rc;
+        if (e.hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *out = low;
+    return LEAT_OK;
+}
+
+/* Hashes are spread evenly, so the entry lies near its proportional place, some square roots of the number of keys
+ * away at most: one or two blocks are read where halving the whole index would read one for every step. */
+static leat_status lower_bound(const struct leat_keys *k, uint64_t hash, uint64_t *out, struct leat_error *err)
+{
+    uint64_t guess = (uint64_t)(((unsigned __int128)hash * k->samples) >> 64);
+    uint64_t reach = 64;
+    while (reach < k->samples / reach)
+        reach *= 2;
+    reach *= 4;
+    uint64_t low = guess > reach ? guess - reach : 0;
+    uint64_t high = reach < k->samples - guess ? guess + reach : k->samples;
+    struct entry e;
+    leat_status rc = LEAT_OK;
+    if (low > 0) {
+        rc = entry_at(k, low - 1, &e, err);
+        low = rc == LEAT_OK && e.hash < hash ? low : 0;
+    }
+    if (rc == LEAT_OK && high < k->samples) {
+        rc = entry_at(k, high, &e, err);
+        high = rc == LEAT_OK && e.hash >= hash ? high : k->samples;
+    }
+    return rc == LEAT_OK ? bisect(k, hash, low, high, out, err) : rc;
+}
+
+leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample,
+                           struct leat_error *err)
+{
+    uint64_t hash = leat_xxh3(key, n);
+    uint64_t at;
+    struct leat_buf found;
+    leat_status rc = lower_bound(k, hash, &at, err);
+    leat_buf_init(&found, LEAT_KEY_MAX);
+    for (; rc == LEAT_OK && at < k->samples; at++) {
+        struct entry e;
+        rc = entry_at(k, at, &e, err);
+        if (rc != LEAT_OK || e.hash != hash)
+            break;
+        leat_buf_clear(&found);
+        rc = leat_keys_get(k, e.sample, &found, err);
+        if (rc == LEAT_OK && found.len == n && memcmp(found.data, key, n) == 0) {
+            *sample = e.sample;
+            leat_buf_free(&found);
+            return LEAT_OK;
+        }
+    }
+    leat_buf_free(&found);
+    if (rc != LEAT_OK)
+        return rc;
+    return leat_fail(err, LEAT_NOT_FOUND, "no sample has the key '%.*s'", n < 300 ? (int)n : 300, (const char *)key);
+}

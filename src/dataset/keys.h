@@ -1,0 +1,34 @@
+/* The snapshot's section of keys: from a sample's number to its key and back. The layout is made for reading few
+ * blocks of it; docs/format.md. Bytes in memory; no I/O. */
+#ifndef LEAT_DATASET_KEYS_H
+#define LEAT_DATASET_KEYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* Appends the section of n keys: key i is keys[start(i) … ends[i]), start(0) = 0, start(i) = ends[i-1].
+ * LEAT_EXISTS when two are the same, naming it. */
+leat_status leat_keys_write(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out,
+                            struct leat_error *err);
+
+/* How a reader gets at bytes of the section, verified: copies n bytes from `at` on. */
+typedef leat_status leat_keys_fetch(void *user, uint64_t at, void *into, size_t n, struct leat_error *err);
+
+struct leat_keys {
+    uint64_t samples;
+    uint64_t size; /* of the section */
+    leat_keys_fetch *fetch;
+    void *user;
+};
+
+/* Appends the key of a sample (< samples) to `out`. */
+leat_status leat_keys_get(const struct leat_keys *k, uint64_t sample, struct leat_buf *out, struct leat_error *err);
+
+/* LEAT_NOT_FOUND when no sample has the key. */
+leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample,
+                           struct leat_error *err);
+
+#endif

@@ -1,0 +1,151 @@
+#include "dataset/pack.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dataset/publish.h"
+#include "dataset/snapshot.h"
+
+#define CHUNKS_MAX (1u << 31)
+
+struct leat_pack {
+    const struct leat_home *home;
+    struct leat_schema schema;
+    uint64_t chunk_bytes;
+    uint8_t id[LEAT_PACK_ID_BYTES];
+    pthread_mutex_t mutex;
+    struct {                             /* hold mutex */
+        struct leat_chunk_builder *open; /* being filled by leat_pack_add */
+        uint32_t next;                   /* number of the next chunk of leat_pack_add */
+        struct leat_snapshot *snapshot;
+    } locked;
+};
+
+static leat_status refuse_existing(const struct leat_home *home, struct leat_error *err)
+{
+    struct leat_object object;
+    char *key = leat_home_key(home, LEAT_NAME_POINTER);
+    if (!key)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    leat_status rc = leat_store_stat(home->store, key, &object, err);
+    free(key);
+    if (rc == LEAT_NOT_FOUND)
+        return LEAT_OK;
+    if (rc != LEAT_OK)
+        return rc;
+    return leat_fail(err, LEAT_EXISTS, "there is a dataset at %s already", home->url);
+}
+
+leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
+                           struct leat_error *err)
+{
+    leat_status rc = opts->replace ? LEAT_OK : refuse_existing(home, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_pack *p = calloc(1, sizeof *p);
+    if (!p)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for packing");
+    pthread_mutex_init(&p->mutex, NULL);
+    p->home = home;
+    p->schema = *opts->schema;
+    p->chunk_bytes = opts->chunk_bytes ? opts->chunk_bytes : LEAT_CHUNK_BYTES;
+    memcpy(p->id, opts->id, sizeof p->id);
+    rc = leat_snapshot_open(CHUNKS_MAX, &p->locked.snapshot, err);
+    if (rc != LEAT_OK) {
+        leat_pack_close(p);
+        return rc;
+    }
+    *out = p;
+    return LEAT_OK;
+}
+
+void leat_pack_close(struct leat_pack *p)
+{
+    if (!p)
+        return;
+    leat_chunk_builder_close(p->locked.open);
+    leat_snapshot_close(p->locked.snapshot);
+    pthread_mutex_destroy(&p->mutex);
+    free(p);
+}
+
+leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uint32_t number, struct leat_error *err)
+{
+    struct leat_buf bytes;
+    struct leat_chunk chunk;
+    uint8_t sha[LEAT_SHA256_SIZE];
+    char name[LEAT_NAME_MAX];
+    leat_buf_init(&bytes, LEAT_CHUNK_MAX);
+    leat_status rc = leat_chunk_builder_finish(b, p->id, number, &bytes, err);
+    if (rc == LEAT_OK)
+        rc = leat_chunk_read(bytes.data, bytes.len, &chunk, err);
+    if (rc == LEAT_OK) {
+        leat_sha256(bytes.data, bytes.len, sha);
+        leat_name_chunk(sha, name);
+        rc = leat_home_put(p->home, name, bytes.data, bytes.len, err);
+    }
+    if (rc == LEAT_OK) {
+        pthread_mutex_lock(&p->mutex);
+        rc = leat_snapshot_add(p->locked.snapshot, &chunk, sha, err);
+        pthread_mutex_unlock(&p->mutex);
+    }
+    leat_buf_free(&bytes);
+    return rc;
+}
+
+/* Whether the sample would make the open chunk larger than wanted; the first one may. */
+static bool is_full(const struct leat_pack *p, const struct leat_chunk_builder *b, size_t key_n,
+                    const struct leat_value *values)
+{
+    uint64_t size = leat_chunk_builder_size(b) + key_n + p->schema.row_bytes + 4;
+    for (uint32_t f = 0; f < p->schema.n; f++)
+        size += leat_field_has_data(&p->schema.fields[f]) ? values[f].size : 0;
+    return leat_chunk_builder_samples(b) > 0 && size > p->chunk_bytes;
+}
+
+leat_status leat_pack_add(struct leat_pack *p, const void *key, size_t key_n, const struct leat_value *values,
+                          struct leat_error *err)
+{
+    struct leat_chunk_builder *full = NULL;
+    uint32_t number = 0;
+    leat_status rc = LEAT_OK;
+    pthread_mutex_lock(&p->mutex);
+    if (p->locked.open && is_full(p, p->locked.open, key_n, values)) {
+        full = p->locked.open;
+        p->locked.open = NULL;
+        number = p->locked.next++;
+    }
+    if (!p->locked.open)
+        rc = leat_chunk_builder_open(&p->schema, &p->locked.open, err);
+    if (rc == LEAT_OK)
+        rc = leat_chunk_builder_add(p->locked.open, key, key_n, values, err);
+    pthread_mutex_unlock(&p->mutex);
+    /* A sample that is refused must not take the chunk before it along. */
+    if (full) {
+        leat_status put = leat_pack_put(p, full, number, rc == LEAT_OK ? err : NULL);
+        rc = rc == LEAT_OK ? put : rc;
+    }
+    leat_chunk_builder_close(full);
+    return rc;
+}
+
+struct leat_pack_totals leat_pack_totals(struct leat_pack *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    struct leat_pack_totals t = {
+        .chunks = leat_snapshot_chunks(p->locked.snapshot),
+        .samples = leat_snapshot_samples(p->locked.snapshot),
+        .bytes = leat_snapshot_bytes(p->locked.snapshot),
+    };
+    pthread_mutex_unlock(&p->mutex);
+    return t;
+}
+
+leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    if (p->locked.open && leat_chunk_builder_samples(p->locked.open))
+        rc = leat_pack_put(p, p->locked.open, p->locked.next, err);
+    return rc == LEAT_OK ? leat_home_publish(p->home, p->locked.snapshot, id, err) : rc;
+}

@@ -1,0 +1,55 @@
+/* Packing: samples in, chunks and finally a snapshot out, straight into a store.
+ *
+ * There are no threads of its own: whoever calls with a full chunk encodes, digests and stores it on the way, so
+ * packing is as parallel as its callers are. It holds two chunks for each of them, one more, and the snapshot to be. */
+#ifndef LEAT_DATASET_PACK_H
+#define LEAT_DATASET_PACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "dataset/chunk.h"
+#include "dataset/home.h"
+
+struct leat_pack_opts {
+    const struct leat_schema *schema; /* what it points to must stay until close */
+    uint64_t chunk_bytes;             /* 0: LEAT_CHUNK_BYTES */
+    uint8_t id[LEAT_PACK_ID_BYTES];   /* of this packing: the same for the same input, so that packing again gives
+                                         the same objects. All chunks carry it. */
+    bool replace;                     /* a dataset that is there already is replaced; else LEAT_EXISTS */
+};
+
+struct leat_pack;
+
+/* Borrows the home. Fails at once when a dataset is there and must not be replaced. */
+leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
+                           struct leat_error *err);
+
+/* Without a finish before it, nothing is published: chunks already stored stay, unseen. */
+void leat_pack_close(struct leat_pack *p);
+
+/* Appends a sample. From any thread; samples are chunked in the order of the calls. */
+leat_status leat_pack_add(struct leat_pack *p, const void *key, size_t key_n, const struct leat_value *values,
+                          struct leat_error *err);
+
+/* Stores the samples of a builder as the chunk with this number, and empties the builder. From any thread, in any
+ * order; in the end the numbers must be 0, 1, 2, … Not to be mixed with leat_pack_add. */
+leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uint32_t number, struct leat_error *err);
+
+struct leat_pack_totals {
+    uint32_t chunks;
+    uint64_t samples;
+    uint64_t bytes;
+};
+struct leat_pack_totals leat_pack_totals(struct leat_pack *p); /* so far; any thread */
+
+/* Stores what is left, the sections and the root, and last of all the pointer, atomically. */
+leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
+
+/* Makes the snapshot again from the chunks alone, and publishes it. Of several packings in one place, the one
+ * named; pack NULL: there must be only one. LEAT_NOT_FOUND when chunks are missing. */
+leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t *pack, uint8_t id[LEAT_SHA256_SIZE],
+                              struct leat_error *err);
+
+#endif

@@ -1,0 +1,81 @@
+/* The fields of a dataset, and the cells that describe a sample's values: docs/format.md.
+ * Bytes in memory to structs and back; no I/O. */
+#ifndef LEAT_DATASET_SCHEMA_H
+#define LEAT_DATASET_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#define LEAT_FORMAT_VERSION 1
+
+#define LEAT_FIELDS_MAX     64u
+#define LEAT_FIELD_NAME_MAX 64         /* bytes, with the NUL */
+#define LEAT_SCHEMA_MAX     (1u << 20) /* bytes of an encoded schema */
+
+/* Numbers are part of the format. A type this reader does not know is kept as a number: the other fields of such
+ * a dataset can still be read. */
+enum leat_field_type { LEAT_FIELD_BYTES = 1, LEAT_FIELD_IMAGE = 2, LEAT_FIELD_INT = 3, LEAT_FIELD_STRING = 4 };
+
+struct leat_field {
+    char name[LEAT_FIELD_NAME_MAX]; /* letters, digits, '_', '.', '-' */
+    uint32_t type;
+    uint32_t cell_bytes; /* of its cell in a row, a multiple of 8 */
+    uint32_t cell_at;    /* in the row */
+    const char *about;   /* JSON object that says more, such as {"names": […]}; borrowed, not NUL-terminated */
+    uint32_t about_n;    /* 0: nothing */
+};
+
+struct leat_schema {
+    uint32_t n;
+    uint32_t row_bytes;
+    struct leat_field fields[LEAT_FIELDS_MAX];
+};
+
+/* Appends a field of a known type. `about` (may be NULL) stays the caller's. */
+leat_status leat_schema_add(struct leat_schema *s, const char *name, enum leat_field_type type, const char *about,
+                            struct leat_error *err);
+
+/* LEAT_FIELDS_MAX when there is none of that name. */
+uint32_t leat_schema_find(const struct leat_schema *s, const char *name);
+
+const char *leat_field_type_name(uint32_t type); /* "bytes", "image", "int", "string", "unknown" */
+
+/* The encoded schema is a multiple of 8 bytes. Reading takes exactly n bytes, and borrows them for `about`. */
+leat_status leat_schema_write(const struct leat_schema *s, struct leat_buf *out, struct leat_error *err);
+leat_status leat_schema_read(const void *data, size_t n, struct leat_schema *out, struct leat_error *err);
+
+enum leat_image_kind { LEAT_IMAGE_UNKNOWN = 0, LEAT_IMAGE_JPEG = 1, LEAT_IMAGE_PNG = 2, LEAT_IMAGE_WEBP = 3 };
+
+#define LEAT_IMAGE_PROGRESSIVE 1u /* a flag */
+
+/* What is known of an encoded image. All zero: nothing. */
+struct leat_image_info {
+    uint32_t width; /* pixels, before orientation is applied */
+    uint32_t height;
+    uint32_t decoded_bytes; /* all pixels, at the file's own depth; saturates at 2^32-1 */
+    uint8_t kind;
+    uint8_t channels;
+    uint8_t orientation; /* EXIF 1 … 8, 0: not said */
+    uint8_t flags;
+};
+
+/* One value of a sample, as its row says. */
+struct leat_cell {
+    uint32_t offset; /* in the chunk: bytes, image, string */
+    uint32_t size;
+    int64_t number;               /* int */
+    struct leat_image_info image; /* image */
+};
+
+/* `row` has row_bytes bytes. */
+void leat_cell_write(const struct leat_field *f, const struct leat_cell *cell, uint8_t *row);
+struct leat_cell leat_cell_read(const struct leat_field *f, const uint8_t *row);
+
+/* Whether the field's bytes lie in the chunk (and its cell says where). */
+bool leat_field_has_data(const struct leat_field *f);
+
+#endif

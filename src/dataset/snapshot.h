@@ -1,0 +1,47 @@
+/* Gathers what a snapshot says of each chunk, in any order, and writes it when all are there. Used by packing and
+ * by rebuilding a lost snapshot: both come to the same bytes. Not thread-safe. No I/O.
+ *
+ * Memory: what the sections will have, about 60 bytes a sample and the keys. */
+#ifndef LEAT_DATASET_SNAPSHOT_H
+#define LEAT_DATASET_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "dataset/chunk.h"
+#include "dataset/root.h"
+
+struct leat_snapshot;
+
+/* Chunk numbers from chunks_max on are refused, before memory is set aside for them. */
+leat_status leat_snapshot_open(uint32_t chunks_max, struct leat_snapshot **out, struct leat_error *err);
+void leat_snapshot_close(struct leat_snapshot *s);
+
+/* Takes note of a chunk with the name `sha`; copies what it needs. Refuses a chunk of another packing or schema than
+ * the first one's, and a second one with the same number. */
+leat_status leat_snapshot_add(struct leat_snapshot *s, const struct leat_chunk *c, const uint8_t sha[LEAT_SHA256_SIZE],
+                              struct leat_error *err);
+
+/* Whether an equal chunk is there already: false for another or none of that number. */
+bool leat_snapshot_has(const struct leat_snapshot *s, uint32_t number, const uint8_t sha[LEAT_SHA256_SIZE]);
+
+uint32_t leat_snapshot_chunks(const struct leat_snapshot *s);
+uint64_t leat_snapshot_samples(const struct leat_snapshot *s);
+uint64_t leat_snapshot_bytes(const struct leat_snapshot *s);
+
+/* The finished snapshot. Buffers are initialised by the call and freed by the caller, also after a failure. */
+struct leat_snapshot_files {
+    struct leat_buf samples;
+    struct leat_buf keys;
+    struct leat_buf root;
+    uint8_t id[LEAT_SHA256_SIZE];
+};
+
+/* LEAT_NOT_FOUND when a chunk between the first and the last is missing, naming it. */
+leat_status leat_snapshot_write(const struct leat_snapshot *s, struct leat_snapshot_files *out, struct leat_error *err);
+void leat_snapshot_files_free(struct leat_snapshot_files *f);
+
+#endif

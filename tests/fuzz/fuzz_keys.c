@@ -1,0 +1,45 @@
+/* Any bytes as the section of keys: looking up by number and by key stays inside it and ends. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "dataset/chunk.h"
+#include "dataset/keys.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+struct memory {
+    const uint8_t *data;
+    size_t n;
+};
+
+static leat_status fetch(void *user, uint64_t at, void *into, size_t n, struct leat_error *err)
+{
+    const struct memory *m = user;
+    if (at > m->n || n > m->n - at)
+        return leat_fail(err, LEAT_CORRUPT, "outside");
+    memcpy(into, m->data + at, n);
+    return LEAT_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    if (n == 0)
+        return 0;
+    struct memory m = {data + 1, n - 1};
+    struct leat_keys k = {.samples = data[0], .size = m.n, .fetch = fetch, .user = &m};
+    struct leat_error err;
+    struct leat_buf key;
+    if (k.samples * 24 > k.size)
+        return 0; /* a root that says so is refused */
+    leat_buf_init(&key, LEAT_KEY_MAX);
+    for (uint64_t i = 0; i < k.samples; i++) {
+        uint64_t sample;
+        leat_buf_clear(&key);
+        if (leat_keys_get(&k, i, &key, &err) == LEAT_OK)
+            leat_keys_find(&k, key.data, key.len, &sample, &err);
+    }
+    leat_buf_free(&key);
+    return 0;
+}

@@ -9,16 +9,17 @@
 #include "leat/leat.h"
 
 static const struct leat_command *const commands[] = {
-    /* one a line */
+    /* clang-format off: one a line */
     &leat_command_ls,
     &leat_command_cat,
     &leat_command_cp,
     &leat_command_rm,
     &leat_command_serve,
     &leat_command_image,
+    &leat_command_plan,
     &leat_command_help_command,
     NULL,
-    &leat_command_ls, &leat_command_cat, &leat_command_cp, &leat_command_rm, &leat_command_plan, &leat_command_help_command, NULL,
+    /* clang-format on */
 };
 
 const struct leat_command *const *leat_commands(void)

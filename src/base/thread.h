@@ -19,9 +19,4 @@ void leat_cond_init(pthread_cond_t *cond);
 /* Waits until signalled or until the deadline (LEAT_NEVER: no deadline); false when the deadline passed. */
 bool leat_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns);
 
-/* CPUs that a line of cgroup v2's cpu.max ("QUOTA PERIOD" or "max PERIOD") allows, rounded up; 0: no limit. */
-unsigned leat_cpu_quota(const char *cpu_max);
-
-unsigned leat_cpu_count(void); /* this process may use: affinity and cgroup quota considered; at least 1 */
-
 #endif

@@ -53,6 +53,43 @@ void leat_loop_post(struct leat_loop *loop, struct leat_task *task)
     }
 }
 
+struct call {
+    struct leat_task task;
+    void (*fn)(void *arg);
+    void *arg;
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool finished; /* hold mu */
+};
+
+static void run_call(struct leat_task *task)
+{
+    struct call *c = (struct call *)task;
+    c->fn(c->arg);
+    pthread_mutex_lock(&c->mu);
+    c->finished = true;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mu);
+}
+
+void leat_loop_call(struct leat_loop *loop, void (*fn)(void *arg), void *arg)
+{
+    if (leat_loop_inside(loop)) {
+        fn(arg);
+        return;
+    }
+    struct call c = {.task.run = run_call, .fn = fn, .arg = arg};
+    pthread_mutex_init(&c.mu, NULL);
+    leat_cond_init(&c.cond);
+    leat_loop_post(loop, &c.task);
+    pthread_mutex_lock(&c.mu);
+    while (!c.finished)
+        leat_cond_wait(&c.cond, &c.mu, LEAT_NEVER);
+    pthread_mutex_unlock(&c.mu);
+    pthread_cond_destroy(&c.cond);
+    pthread_mutex_destroy(&c.mu);
+}
+
 /* Timers are a pairing heap of their own links: a deadline must not depend on memory being left for it. */
 static struct leat_timer *join(struct leat_timer *a, struct leat_timer *b)
 {

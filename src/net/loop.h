@@ -24,6 +24,9 @@ bool leat_loop_inside(const struct leat_loop *loop); /* called on the loop's thr
 /* Work from any thread, run once on the loop's thread in the order posted. */
 void leat_loop_post(struct leat_loop *loop, struct leat_task *task);
 
+/* Runs fn(arg) on the loop's thread and waits for it: microseconds, since nothing on a loop blocks. From any thread. */
+void leat_loop_call(struct leat_loop *loop, void (*fn)(void *arg), void *arg);
+
 /* A one-shot timer. Loop thread only. Arming takes no memory and cannot fail; arming an armed timer moves it. */
 struct leat_timer {
     void (*fire)(struct leat_timer *timer);

@@ -155,8 +155,30 @@ static leat_status read_environment_keys(struct leat_aws *aws, struct leat_error
     return rc;
 }
 
+/* Everything was said by the caller. */
+static leat_status take_given(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
+{
+    struct leat_aws aws = {.addressing = opts->addressing, .keys_from = "the loader"};
+    leat_status rc = set_text(&aws.access_key, opts->access_key, err);
+    if (rc == LEAT_OK)
+        rc = set_text(&aws.secret_key, opts->secret_key, err);
+    if (rc == LEAT_OK)
+        rc = set_text(&aws.session_token, opts->session_token, err);
+    if (rc == LEAT_OK)
+        rc = set_text(&aws.region, opts->region, err);
+    if (rc == LEAT_OK)
+        rc = set_text(&aws.endpoint_url, opts->endpoint_url, err);
+    if (rc != LEAT_OK)
+        leat_aws_free(&aws);
+    else
+        *out = aws;
+    return rc;
+}
+
 leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
 {
+    if (opts->keys_given)
+        return take_given(opts, out, err);
     static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION", NULL};
     static const char *const endpoints[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL", NULL};
     struct leat_aws aws = {.addressing = opts->addressing};

@@ -35,7 +35,7 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *strings[4]; /* behind opts' pointers */
+    char *strings[7]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
     struct {
@@ -319,42 +319,15 @@ static void cancel_here(struct leat_store *store, struct leat_store_op *op)
     give_back(store, op);
 }
 
-struct cancel_task {
-    struct leat_task task;
-    struct leat_store *store;
-    struct leat_store_op *op;
-    bool finished; /* hold mu */
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-};
-
-static void run_cancel(struct leat_task *task)
+static void run_cancel(void *arg)
 {
-    struct cancel_task *c = (struct cancel_task *)task;
-    cancel_here(c->store, c->op);
-    pthread_mutex_lock(&c->mu);
-    c->finished = true;
-    pthread_cond_signal(&c->cond);
-    pthread_mutex_unlock(&c->mu);
+    struct leat_store_op *op = arg;
+    cancel_here(op->own.store, op);
 }
 
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op)
 {
-    if (leat_loop_inside(store->loop)) {
-        cancel_here(store, op);
-        return;
-    }
-    /* Waits for the loop to have seen it, so that neither side needs memory that could run out. */
-    struct cancel_task c = {.task.run = run_cancel, .store = store, .op = op};
-    pthread_mutex_init(&c.mu, NULL);
-    leat_cond_init(&c.cond);
-    leat_loop_post(store->loop, &c.task);
-    pthread_mutex_lock(&c.mu);
-    while (!c.finished)
-        leat_cond_wait(&c.cond, &c.mu, LEAT_NEVER); /* the loop never blocks: microseconds */
-    pthread_mutex_unlock(&c.mu);
-    pthread_cond_destroy(&c.cond);
-    pthread_mutex_destroy(&c.mu);
+    leat_loop_call(store->loop, run_cancel, op);
 }
 
 /* Waiting for one op. */
@@ -455,7 +428,8 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
     if (opts)
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
-    const char **texts[] = {&o->endpoint_url, &o->region, &o->profile, &o->ca_bundle};
+    const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,      &o->ca_bundle,
+                            &o->access_key,   &o->secret_key, &o->session_token};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
             continue;

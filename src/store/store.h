@@ -31,6 +31,10 @@ struct leat_store_opts {
     const char *region;       /* s3: else AWS_REGION, AWS_DEFAULT_REGION, profile, the server's redirect */
     const char *profile;      /* s3: else AWS_PROFILE, "default" */
     bool anonymous;           /* s3: do not sign, whatever keys there are */
+    bool keys_given;          /* s3: the next three and what is above are all there is: look nowhere else */
+    const char *access_key;   /* NULL: anonymous */
+    const char *secret_key;
+    const char *session_token;
     enum leat_store_addressing addressing;
     const char *ca_bundle;
     uint32_t connections;     /* fixed number of requests in flight; 0: adapts, at most 256 */

@@ -1,3 +1,4 @@
+#include "base/limits.h"
 #include "base/thread.h"
 
 #include <errno.h>

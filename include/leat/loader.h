@@ -1,0 +1,126 @@
+/* Loaders: finished batches of a dataset, prepared by the agent and handed over in shared memory.
+ *
+ * A loader belongs to one thread at a time; different loaders are independent. After a fork the child may go on
+ * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied. */
+#ifndef LEAT_LOADER_H
+#define LEAT_LOADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct leat_loader;
+struct leat_batch;
+
+/* What an output is made from. Values are part of the ABI. */
+enum leat_output_kind {
+    LEAT_OUTPUT_IMAGE = 1,  /* an image field through a pipeline: one fixed shape */
+    LEAT_OUTPUT_INT = 2,    /* an int field: int64 */
+    LEAT_OUTPUT_BYTES = 3,  /* any field as it is stored: ragged */
+    LEAT_OUTPUT_STRING = 4, /* a string field: ragged */
+    LEAT_OUTPUT_KEY = 5,    /* the sample's key: ragged */
+    LEAT_OUTPUT_INDEX = 6,  /* the sample's number: int64 */
+    LEAT_OUTPUT_VALID = 7   /* 1, or 0 where a place is padding or its sample could not be decoded: uint8 */
+};
+
+struct leat_output {
+    const char *name; /* of the output: "x" */
+    enum leat_output_kind kind;
+    const char *field;    /* of the dataset: "jpg"; NULL for KEY, INDEX, VALID */
+    const char *pipeline; /* IMAGE: "random_resized_crop=224 flip=0.5"; else NULL */
+    uint32_t view;        /* IMAGE: outputs of the same view share their random draws */
+};
+
+enum leat_last { LEAT_LAST_DROP = 0, LEAT_LAST_PAD = 1, LEAT_LAST_SHORT = 2 };
+enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP = 1 };
+
+struct leat_loader_opts {
+    size_t size;     /* sizeof(struct leat_loader_opts): later versions add fields at the end */
+    const char *url; /* of the dataset */
+    const struct leat_output *outputs;
+    size_t outputs_n;
+    uint32_t global_batch; /* samples of all ranks together; a multiple of world */
+    uint32_t rank;
+    uint32_t world;       /* at least 1 */
+    uint32_t local_world; /* ranks on each machine, when that is the same everywhere; 0: not known */
+    enum leat_last last;
+    enum leat_on_error on_error;
+    bool shuffle;
+    uint64_t seed;
+    uint32_t window;     /* chunks; 0: the dataset's default */
+    uint64_t epoch;      /* to begin with */
+    uint64_t ram;        /* the agent's budget for chunks in bytes; 0: what it has, or a default */
+    uint32_t threads;    /* the agent's, for preparing samples; 0: what it has, or one a core */
+    uint32_t slots;      /* batches in the ring, those you hold included; 0: 4 */
+    uint64_t timeout_ns; /* how long next() waits for a batch; 0: 10 minutes */
+    const char *scope;   /* which agent; NULL: LEAT_SCOPE, the Slurm job, "default" */
+    uint64_t linger_ns;  /* how long a new agent outlives its last loader; 0: the default (5 s, under Slurm none) */
+    const char *agent;   /* path of the leat command; NULL: LEAT_AGENT, beside this library, in PATH */
+    const char *endpoint_url; /* of an S3 server, and below: NULL means what the environment and ~/.aws say */
+    const char *region;
+    const char *profile;
+    bool anonymous;
+    bool (*stop)(void *user); /* asked several times a second by waiting calls; true ends them with LEAT_CANCELLED */
+    void *stop_user;
+};
+
+LEAT_API leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_loader **out,
+                                      struct leat_error *err);
+LEAT_API void leat_loader_close(struct leat_loader *loader); /* batches still held stay valid; NULL is allowed */
+
+/* The next batch, or NULL in *out at the end of the epoch; the call after that begins the next epoch. Release every
+ * batch: it occupies a slot of the ring until then. */
+LEAT_API leat_status leat_loader_next(struct leat_loader *loader, struct leat_batch **out, struct leat_error *err);
+
+LEAT_API uint64_t leat_loader_batches(const struct leat_loader *loader); /* in a whole epoch */
+LEAT_API uint64_t leat_loader_samples(const struct leat_loader *loader); /* in the dataset */
+LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);   /* of the next batch */
+
+/* Goes to the beginning of an epoch. */
+LEAT_API leat_status leat_loader_set_epoch(struct leat_loader *loader, uint64_t epoch, struct leat_error *err);
+
+#define LEAT_STATE_SIZE 1024
+
+/* The state after the last batch that next() returned: JSON, the same on every rank. restore() takes one that
+ * fits and refuses others, naming what differs. */
+LEAT_API leat_status leat_loader_state(struct leat_loader *loader, char out[LEAT_STATE_SIZE], struct leat_error *err);
+LEAT_API leat_status leat_loader_restore(struct leat_loader *loader, const char *state, struct leat_error *err);
+
+/* What has happened, as JSON; the caller frees it with free(). */
+LEAT_API leat_status leat_loader_stats(struct leat_loader *loader, char **out, struct leat_error *err);
+
+enum leat_dtype_code { LEAT_U8 = 1, LEAT_I64 = 2, LEAT_F32 = 3, LEAT_F16 = 4, LEAT_BF16 = 5 };
+
+/* A column of a batch. The memory belongs to the batch. */
+struct leat_column {
+    const char *name;
+    enum leat_output_kind kind;
+    enum leat_dtype_code dtype;
+    uint32_t dims_n; /* of one sample: 3 for images, 0 for numbers */
+    uint32_t dims[4];
+    uint64_t stride; /* bytes from one sample to the next; 0 for ragged columns */
+    const void *data;
+    uint64_t bytes;
+    const uint64_t *ends; /* ragged: sample i is data[ends[i-1] … ends[i]), with 0 for ends[-1] */
+};
+
+LEAT_API uint32_t leat_batch_samples(const struct leat_batch *batch);
+LEAT_API size_t leat_batch_columns(const struct leat_batch *batch);
+LEAT_API leat_status leat_batch_column(const struct leat_batch *batch, size_t i, struct leat_column *out,
+                                       struct leat_error *err);
+LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);
+LEAT_API uint64_t leat_batch_position(const struct leat_batch *batch); /* in the order, behind this batch */
+
+/* From any thread, also after the loader was closed. */
+LEAT_API void leat_batch_release(struct leat_batch *batch); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,237 @@
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/supply.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define RAM_LEAST    (64ull << 20)
+#define RAM_SHARE    4 /* a quarter of what there is */
+#define OPENERS      4u
+#define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
+
+static void end(struct leat_agent *a)
+{
+    pthread_mutex_lock(&a->end.mu);
+    a->end.done = true;
+    pthread_cond_signal(&a->end.cond);
+    pthread_mutex_unlock(&a->end.mu);
+}
+
+static void on_linger(struct leat_timer *timer)
+{
+    struct leat_agent *a = (struct leat_agent *)((char *)timer - offsetof(struct leat_agent, linger));
+    if (!a->sessions_n)
+        end(a);
+}
+
+void leat_agent_session_gone(struct leat_agent *a)
+{
+    if (--a->sessions_n == 0)
+        leat_loop_arm(a->loop, &a->linger, leat_after(a->opts.linger_ns));
+}
+
+static void on_connection(struct leat_watch *watch, uint32_t events)
+{
+    struct leat_agent *a = (struct leat_agent *)((char *)watch - offsetof(struct leat_agent, listening));
+    (void)events;
+    for (;;) {
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            leat_loop_disarm(a->loop, &a->linger);
+            leat_session_accept(a, fd);
+            if (!a->sessions_n)
+                leat_loop_arm(a->loop, &a->linger, leat_after(a->opts.linger_ns));
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            leat_log(LEAT_LOG_WARN, "out of descriptors: a rank has to wait");
+            leat_sleep_until(leat_after(ACCEPT_PAUSE)); /* else the loop would turn without rest */
+        }
+        return;
+    }
+}
+
+static void on_signal(struct leat_watch *watch, uint32_t events)
+{
+    struct leat_agent *a = (struct leat_agent *)((char *)watch - offsetof(struct leat_agent, signals));
+    struct signalfd_siginfo info;
+    (void)events;
+    if (read(watch->fd, &info, sizeof info) == sizeof info)
+        end(a);
+}
+
+/* The lock is the right to be the agent. Its file goes with the agent, so a lock is only good on the file that
+ * still has the name. */
+static leat_status take_lock(struct leat_agent *a, struct leat_error *err)
+{
+    for (;;) {
+        struct stat mine;
+        struct stat named;
+        int fd = open(a->paths.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return leat_fail_errno(err, errno, "cannot open '%s'", a->paths.lock);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+            int e = errno;
+            close(fd);
+            if (e == EWOULDBLOCK)
+                return leat_fail(err, LEAT_BUSY, "another agent holds '%s'", a->paths.lock);
+            return leat_fail_errno(err, e, "cannot lock '%s'", a->paths.lock);
+        }
+        if (fstat(fd, &mine) == 0 && stat(a->paths.lock, &named) == 0 && mine.st_ino == named.st_ino &&
+            mine.st_dev == named.st_dev) {
+            a->lock_fd = fd;
+            return LEAT_OK;
+        }
+        close(fd);
+    }
+}
+
+static void say(int fd, const char *text)
+{
+    if (fd < 0)
+        return;
+    ssize_t ignored = write(fd, text, strlen(text));
+    (void)ignored;
+    close(fd);
+}
+
+static void fill_in(struct leat_agent_opts *o)
+{
+    if (!o->ram) {
+        o->ram = leat_memory_limit() / RAM_SHARE;
+        if (o->ram < RAM_LEAST)
+            o->ram = RAM_LEAST;
+    }
+    if (!o->threads)
+        o->threads = leat_cpu_count();
+}
+
+static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    leat_status rc = leat_wire_find(a->opts.scope, &a->paths, err);
+    if (rc == LEAT_OK)
+        rc = take_lock(a, err);
+    if (rc == LEAT_OK)
+        rc = leat_cache_open(a->opts.ram, &a->cache, err);
+    if (rc == LEAT_OK)
+        rc = leat_loop_open("leat-agent", &a->loop, err);
+    if (rc == LEAT_OK)
+        rc = leat_workers_open(a->opts.threads, &a->workers, err);
+    if (rc == LEAT_OK)
+        rc = leat_pool_open("leat-open", OPENERS, &a->openers, err);
+    if (rc == LEAT_OK)
+        rc = leat_wire_listen(&a->paths, &a->listening.fd, err);
+    if (rc == LEAT_OK) {
+        a->signals.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (a->signals.fd < 0)
+            rc = leat_fail_errno(err, errno, "cannot wait for signals");
+    }
+    return rc;
+}
+
+/* On the loop: begins to listen. The first rank has the linger time to arrive. */
+static void begin(void *arg)
+{
+    struct leat_agent *a = arg;
+    a->listening.ready = on_connection;
+    a->signals.ready = on_signal;
+    a->linger.fire = on_linger;
+    uint64_t first = a->opts.linger_ns > 10 * LEAT_S ? a->opts.linger_ns : 10 * LEAT_S;
+    if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK ||
+        leat_loop_watch(a->loop, &a->signals, EPOLLIN, NULL) != LEAT_OK)
+        end(a);
+    leat_loop_arm(a->loop, &a->linger, leat_after(first));
+}
+
+/* On the loop: no more ranks. */
+static void stop(void *arg)
+{
+    struct leat_agent *a = arg;
+    a->stopping = true;
+    leat_loop_unwatch(a->loop, &a->listening);
+    leat_loop_unwatch(a->loop, &a->signals);
+    leat_session_close_all(a);
+    leat_loop_disarm(a->loop, &a->linger);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void close_agent(struct leat_agent *a)
+{
+    if (a->listening.fd >= 0) { /* the name goes first: whoever comes now starts another agent */
+        unlink(a->paths.socket);
+        close(a->listening.fd);
+    }
+    if (a->loop) {
+        /* Work under way reads chunks, so it ends before the sources; sources need workers to check what arrives and
+         * the loop to be told of it, so those end last. */
+        leat_loop_call(a->loop, stop, a);
+        leat_pool_close(a->openers);
+        if (a->workers)
+            leat_workers_drain(a->workers);
+        leat_loop_call(a->loop, nothing, NULL); /* what the workers posted has been run */
+        leat_supply_close_all(a);
+        leat_workers_close(a->workers);
+        leat_loop_close(a->loop);
+    }
+    if (a->signals.fd >= 0)
+        close(a->signals.fd);
+    leat_cache_close(a->cache);
+    if (a->lock_fd >= 0) {
+        unlink(a->paths.lock); /* while it is locked: see take_lock() */
+        struct stat log;
+        if (stat(a->paths.log, &log) == 0 && log.st_size == 0)
+            unlink(a->paths.log);
+        close(a->lock_fd);
+    }
+    pthread_cond_destroy(&a->end.cond);
+    pthread_mutex_destroy(&a->end.mu);
+}
+
+leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error *err)
+{
+    struct leat_agent a = {.opts = *opts, .lock_fd = -1, .listening.fd = -1, .signals.fd = -1};
+    pthread_mutex_init(&a.end.mu, NULL);
+    leat_cond_init(&a.end.cond);
+    fill_in(&a.opts);
+    leat_status rc = open_agent(&a, err);
+    if (rc == LEAT_OK) {
+        leat_loop_call(a.loop, begin, &a);
+        say(opts->ready_fd, "ok\n");
+        leat_log(LEAT_LOG_INFO, "agent %d listens at %s", (int)getpid(), a.paths.socket);
+        pthread_mutex_lock(&a.end.mu);
+        while (!a.end.done)
+            leat_cond_wait(&a.end.cond, &a.end.mu, LEAT_NEVER);
+        pthread_mutex_unlock(&a.end.mu);
+    } else {
+        char text[sizeof err->text + 2];
+        snprintf(text, sizeof text, "%s\n", rc == LEAT_BUSY ? "busy" : err->text);
+        say(opts->ready_fd, text);
+    }
+    close_agent(&a);
+    return rc;
+}

@@ -1,0 +1,62 @@
+/* The agent: one process a machine, user and scope that fetches, caches, prepares and hands out batches.
+ *
+ * Everything below lives on the agent's loop thread unless it says otherwise. Threads: docs/threads.md. */
+#ifndef LEAT_AGENT_AGENT_H
+#define LEAT_AGENT_AGENT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/workers.h"
+#include "base/error.h"
+#include "base/pool.h"
+#include "cache/cache.h"
+#include "net/loop.h"
+#include "ring/wire.h"
+
+struct leat_agent_opts {
+    const char *scope; /* NULL: LEAT_SCOPE, the Slurm job, "default" */
+    uint64_t ram;      /* 0: a quarter of the machine's memory, or of the cgroup's */
+    uint32_t threads;  /* 0: one a core this process may use */
+    uint64_t linger_ns;
+    int ready_fd; /* is told "ok", "busy" or what is wrong, then closed; -1: none */
+};
+
+/* Runs an agent until its last loader has been gone for `linger`, or until SIGTERM or SIGINT. LEAT_BUSY when another
+ * one holds the lock. Must be called while the process has no other threads. */
+leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error *err);
+
+/* What the agent's parts know of each other. */
+struct leat_agent {
+    struct leat_agent_opts opts; /* with defaults filled in */
+    struct leat_wire_paths paths;
+    int lock_fd;
+    struct leat_loop *loop;
+    struct leat_workers *workers;
+    struct leat_pool *openers; /* for what blocks: opening and closing stores */
+    struct leat_cache *cache;
+    struct leat_watch listening;
+    struct leat_watch signals;
+    struct leat_timer linger;
+    struct leat_session *sessions;
+    uint32_t sessions_n;
+    struct leat_supply *supplies;
+    bool stopping;     /* no supplies are added any more */
+    uint64_t promised; /* bytes of the budget that the open loaders need to go on at all */
+    struct {
+        pthread_mutex_t mu;
+        pthread_cond_t cond;
+        bool done; /* hold mu */
+    } end;
+};
+
+/* Session: one connection of a rank. */
+void leat_session_accept(struct leat_agent *agent, int fd); /* takes fd over */
+void leat_session_close_all(struct leat_agent *agent);
+void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: perhaps the last */
+
+/* Somewhere a chunk or a slot has become free: everyone tries to get on. */
+void leat_agent_pump(struct leat_agent *agent);
+
+#endif

@@ -1,0 +1,41 @@
+/* A loader in the agent: plans batches off the order, sees to it that their chunks come, has them prepared and
+ * publishes them in the ring, in order. Loop thread only, but for the work it gives to the workers. */
+#ifndef LEAT_AGENT_LOADING_H
+#define LEAT_AGENT_LOADING_H
+
+#include <jansson.h>
+
+#include "agent/supply.h"
+
+struct leat_loading;
+
+/* `request` is the "open" message. `failed` is called (once) when the loader cannot go on; `memory` when a batch has
+ * memory of its own that the rank must be given before it is published. */
+struct leat_loading_opts {
+    struct leat_agent *agent;
+    struct leat_supply *supply;
+    const json_t *request;
+    void (*failed)(void *user, const struct leat_error *err);
+    leat_status (*memory)(void *user, uint32_t slot, uint32_t column, int fd, struct leat_error *err);
+    void *user;
+};
+
+leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_loading **out, struct leat_error *err);
+
+/* Nothing is published any more. Work that is under way keeps the loader's memory until it ends. NULL is allowed. */
+void leat_loading_close(struct leat_loading *l);
+
+/* What the rank needs: descriptors (the loader's) and the answer to "open" (the caller's). */
+void leat_loading_fds(const struct leat_loading *l, int fds[3]); /* ring, ready, release */
+json_t *leat_loading_describe(const struct leat_loading *l);
+json_t *leat_loading_stats(const struct leat_loading *l);
+
+void leat_loading_pump(struct leat_loading *l);
+
+/* Gives up the pins of the batch planned last, if it only waits: another loader needs the room. True: it did. */
+bool leat_loading_yield(struct leat_loading *l);
+
+struct leat_loading *leat_loading_next(const struct leat_loading *l); /* of the same supply */
+uint64_t leat_loading_next_use(const struct leat_loading *l, uint32_t chunk);
+
+#endif

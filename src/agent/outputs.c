@@ -1,0 +1,248 @@
+#include "agent/outputs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "leat/loader.h"
+
+static const struct {
+    const char *name;
+    uint32_t kind;
+    uint32_t type; /* of the field; 0: none needed */
+} kinds[] = {
+    {"image", LEAT_OUTPUT_IMAGE, LEAT_FIELD_IMAGE},
+    {"int", LEAT_OUTPUT_INT, LEAT_FIELD_INT},
+    {"bytes", LEAT_OUTPUT_BYTES, LEAT_FIELD_BYTES},
+    {"string", LEAT_OUTPUT_STRING, LEAT_FIELD_STRING},
+    {"key", LEAT_OUTPUT_KEY, 0},
+    {"index", LEAT_OUTPUT_INDEX, 0},
+    {"valid", LEAT_OUTPUT_VALID, 0},
+};
+
+static void list_fields(const struct leat_schema *schema, char *out, size_t n)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < schema->n && at < n; i++)
+        at += (size_t)snprintf(out + at, n - at, "%s%s (%s)", i ? ", " : "", schema->fields[i].name,
+                               leat_field_type_name(schema->fields[i].type));
+}
+
+static leat_status find_field(const char *output, const char *field, size_t k, const struct leat_schema *schema,
+                              uint32_t *out, struct leat_error *err)
+{
+    char fields[300];
+    uint32_t i = field ? leat_schema_find(schema, field) : LEAT_FIELDS_MAX;
+    if (i == LEAT_FIELDS_MAX) {
+        list_fields(schema, fields, sizeof fields);
+        return leat_fail(err, LEAT_INVALID, "output '%s': the dataset has no field '%s'; it has %s", output,
+                         field ? field : "", fields);
+    }
+    uint32_t type = schema->fields[i].type;
+    /* bytes() takes any field that has bytes, as they are stored */
+    bool fits =
+        type == kinds[k].type || (kinds[k].kind == LEAT_OUTPUT_BYTES && leat_field_has_data(&schema->fields[i]));
+    if (!fits)
+        return leat_fail(err, LEAT_INVALID, "output '%s': field '%s' is of type %s, not %s", output, field,
+                         leat_field_type_name(type), kinds[k].name);
+    *out = i;
+    return LEAT_OK;
+}
+
+static uint32_t dtype_code(enum leat_dtype dtype)
+{
+    switch (dtype) {
+    case LEAT_DTYPE_FLOAT32:
+        return LEAT_F32;
+    case LEAT_DTYPE_FLOAT16:
+        return LEAT_F16;
+    case LEAT_DTYPE_BFLOAT16:
+        return LEAT_BF16;
+    default:
+        return LEAT_U8;
+    }
+}
+
+static leat_status make_image(const char *name, const char *text, struct leat_output_plan *plan,
+                              struct leat_ring_column *column, struct leat_error *err)
+{
+    struct leat_prep_description d;
+    uint32_t width;
+    uint32_t height;
+    leat_status rc = leat_prep_parse(text ? text : "", &d, err);
+    if (rc == LEAT_OK)
+        rc = leat_pipeline_make(&d, &plan->pipeline, err);
+    if (rc != LEAT_OK)
+        return leat_fail_context(err, rc, "output '%s'", name);
+    leat_pipeline_size(plan->pipeline, &width, &height);
+    if (!width || !height)
+        return leat_fail(err, LEAT_INVALID,
+                         "output '%s' has no fixed size: add resize and crop steps (for example resize=256 "
+                         "center_crop=224), or take the encoded bytes",
+                         name);
+    uint32_t channels = leat_pipeline_channels(plan->pipeline);
+    bool planar = d.layout == LEAT_LAYOUT_NCHW;
+    column->dtype = dtype_code(d.dtype);
+    column->dims_n = 3;
+    column->dims[0] = planar ? channels : height;
+    column->dims[1] = planar ? height : width;
+    column->dims[2] = planar ? width : channels;
+    column->stride = leat_pipeline_bytes(plan->pipeline, width, height);
+    return LEAT_OK;
+}
+
+static leat_status make_one(const json_t *request, const struct leat_schema *schema, uint64_t arena_bytes,
+                            struct leat_output_plan *plan, struct leat_ring_column *column, struct leat_error *err)
+{
+    const char *name = json_string_value(json_object_get(request, "name"));
+    const char *kind = json_string_value(json_object_get(request, "kind"));
+    const char *field = json_string_value(json_object_get(request, "field"));
+    size_t k = 0;
+    while (k < sizeof kinds / sizeof *kinds && (!kind || strcmp(kinds[k].name, kind) != 0))
+        k++;
+    if (!name || !*name || strlen(name) >= LEAT_RING_NAME || k == sizeof kinds / sizeof *kinds)
+        return leat_fail(err, LEAT_INVALID, "an output without a name or of an unknown kind");
+    plan->kind = kinds[k].kind;
+    plan->view = (uint32_t)json_integer_value(json_object_get(request, "view"));
+    snprintf(column->name, sizeof column->name, "%s", name);
+    column->kind = plan->kind;
+    leat_status rc = kinds[k].type ? find_field(name, field, k, schema, &plan->field, err) : LEAT_OK;
+    if (rc != LEAT_OK)
+        return rc;
+    switch (plan->kind) {
+    case LEAT_OUTPUT_IMAGE:
+        return make_image(name, json_string_value(json_object_get(request, "pipeline")), plan, column, err);
+    case LEAT_OUTPUT_INT:
+    case LEAT_OUTPUT_INDEX:
+        column->dtype = LEAT_I64;
+        column->stride = sizeof(int64_t);
+        return LEAT_OK;
+    case LEAT_OUTPUT_VALID:
+        column->dtype = LEAT_U8;
+        column->stride = 1;
+        return LEAT_OK;
+    default:
+        column->dtype = LEAT_U8;
+        column->ragged = 1;
+        column->arena_bytes = arena_bytes;
+        return LEAT_OK;
+    }
+}
+
+leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *schema, uint32_t samples_max,
+                              uint64_t ragged_bytes, struct leat_outputs *out, struct leat_error *err)
+{
+    struct leat_outputs o = {.samples_max = samples_max};
+    size_t n = json_array_size(outputs);
+    leat_status rc = LEAT_OK;
+    if (n == 0 || n > LEAT_RING_COLUMNS_MAX)
+        return leat_fail(err, LEAT_INVALID, "%zu outputs: between 1 and %u are possible", n, LEAT_RING_COLUMNS_MAX);
+    for (size_t i = 0; i < n && rc == LEAT_OK; i++) {
+        uint64_t arena = ragged_bytes * samples_max;
+        rc = make_one(json_array_get(outputs, i), schema, arena, &o.plans[i], &o.columns[i], err);
+        o.n++;
+    }
+    if (rc == LEAT_OK) {
+        o.slot_bytes = leat_ring_layout(o.columns, o.n, samples_max);
+        if (!o.slot_bytes)
+            rc = leat_fail(err, LEAT_LIMIT, "a batch of %u samples of this size does not fit any memory", samples_max);
+    }
+    if (rc != LEAT_OK)
+        leat_outputs_free(&o);
+    else
+        *out = o;
+    return rc;
+}
+
+void leat_outputs_free(struct leat_outputs *o)
+{
+    for (uint32_t i = 0; i < o->n; i++)
+        leat_pipeline_free(o->plans[i].pipeline);
+    o->n = 0;
+}
+
+static const void *ragged_data(const struct leat_output_plan *p, const struct leat_sample *s, size_t *n)
+{
+    if (p->kind == LEAT_OUTPUT_KEY)
+        return leat_chunk_key(s->chunk, s->index, n);
+    struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
+    *n = cell.size;
+    return leat_chunk_data(s->chunk, &cell);
+}
+
+uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, const struct leat_sample *s)
+{
+    size_t n = 0;
+    if (o->columns[column].ragged)
+        ragged_data(&o->plans[column], s, &n);
+    return n;
+}
+
+static leat_status write_image(const struct leat_output_plan *p, const struct leat_ring_column *c, char *to,
+                               const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
+{
+    struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
+    struct leat_rng draws = leat_prep_draws(s->key, s->number, 0, p->view);
+    leat_status rc =
+        leat_pipeline_run(p->pipeline, scratch, leat_chunk_data(s->chunk, &cell), cell.size, draws, to, c->stride, err);
+    if (rc == LEAT_OK)
+        return rc;
+    size_t n;
+    const char *key = leat_chunk_key(s->chunk, s->index, &n);
+    return leat_fail_context(err, rc, "sample %llu ('%.*s')", (unsigned long long)s->number, (int)(n > 200 ? 200 : n),
+                             key);
+}
+
+leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
+                               const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct leat_output_plan *p = &o->plans[i];
+        const struct leat_ring_column *c = &o->columns[i];
+        char *to = view->slot + c->offset + place * c->stride;
+        int64_t number;
+        if (c->ragged) {
+            const uint64_t *ends = (const uint64_t *)(view->slot + c->offset);
+            size_t n;
+            const void *data = ragged_data(p, s, &n);
+            if (n)
+                memcpy(view->arena[i] + (place ? ends[place - 1] : 0), data, n);
+            continue;
+        }
+        switch (p->kind) {
+        case LEAT_OUTPUT_IMAGE:
+            if (rc == LEAT_OK)
+                rc = write_image(p, c, to, s, scratch, err);
+            break;
+        case LEAT_OUTPUT_INT:
+            number = leat_chunk_cell(s->chunk, s->index, p->field).number;
+            memcpy(to, &number, sizeof number);
+            break;
+        case LEAT_OUTPUT_INDEX:
+            number = (int64_t)s->number;
+            memcpy(to, &number, sizeof number);
+            break;
+        default:
+            *to = (char)s->valid;
+        }
+    }
+    return rc;
+}
+
+void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct leat_ring_column *c = &o->columns[i];
+        if (!c->ragged && o->plans[i].kind == LEAT_OUTPUT_IMAGE)
+            memcpy(view->slot + c->offset + to * c->stride, view->slot + c->offset + from * c->stride, c->stride);
+    }
+}
+
+void leat_outputs_set_valid(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place, bool valid)
+{
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (o->plans[i].kind == LEAT_OUTPUT_VALID)
+            view->slot[o->columns[i].offset + place] = (char)valid;
+    }
+}

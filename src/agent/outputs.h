@@ -1,0 +1,60 @@
+/* What a loader's batches are made of: its outputs, compiled against the dataset's schema, and how one sample is
+ * written into a slot. Constant once made: any number of threads may write. */
+#ifndef LEAT_AGENT_OUTPUTS_H
+#define LEAT_AGENT_OUTPUTS_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "dataset/chunk.h"
+#include "prep/pipeline.h"
+#include "ring/ring.h"
+
+struct leat_output_plan {
+    uint32_t kind; /* enum leat_output_kind */
+    uint32_t field;
+    uint32_t view; /* draws: outputs with the same number share them */
+    struct leat_pipeline *pipeline;
+};
+
+struct leat_outputs {
+    struct leat_output_plan plans[LEAT_RING_COLUMNS_MAX];
+    struct leat_ring_column columns[LEAT_RING_COLUMNS_MAX];
+    uint32_t n;
+    uint32_t samples_max;
+    uint64_t slot_bytes;
+};
+
+/* From the request's "outputs". `ragged_bytes` is what to reserve for a sample's ragged values. */
+leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *schema, uint32_t samples_max,
+                              uint64_t ragged_bytes, struct leat_outputs *out, struct leat_error *err);
+void leat_outputs_free(struct leat_outputs *o);
+
+/* A sample on its way into a slot. */
+struct leat_sample {
+    const struct leat_chunk *chunk;
+    uint32_t index;  /* in the chunk */
+    uint64_t number; /* in the dataset */
+    uint64_t key;    /* of the epoch's draws */
+    bool valid;
+};
+
+/* Bytes of a ragged output of a sample; 0 for the others. */
+uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, const struct leat_sample *sample);
+
+/* Where the values of a slot go. */
+struct leat_slot_view {
+    char *slot;
+    char *arena[LEAT_RING_COLUMNS_MAX]; /* of ragged columns, in the slot or elsewhere */
+};
+
+/* Writes everything of one sample at `place`; the ends of ragged columns must have been written already. */
+leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
+                               const struct leat_sample *sample, struct leat_scratch *scratch, struct leat_error *err);
+
+/* Puts the sample at `from` also at `to`, fixed-size columns only: for places that could not be filled. */
+void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t from, uint32_t to);
+void leat_outputs_set_valid(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
+                            bool valid);
+
+#endif

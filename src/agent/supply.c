@@ -1,0 +1,246 @@
+#include "agent/supply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/loading.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+/* A request on its way through an opener thread. */
+struct opening {
+    struct leat_task task;
+    struct leat_agent *agent;
+    json_t *settings;
+    char *url;
+    char *name;
+    struct leat_dataset *dataset;
+    struct leat_error err;
+    leat_supply_opened *opened;
+    void *user;
+};
+
+static void opening_free(struct opening *o)
+{
+    if (!o)
+        return;
+    leat_dataset_close(o->dataset);
+    json_decref(o->settings);
+    free(o->url);
+    free(o->name);
+    free(o);
+}
+
+static struct leat_supply *find(struct leat_agent *agent, const char *name)
+{
+    for (struct leat_supply *s = agent->supplies; s; s = s->next) {
+        if (strcmp(s->name, name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+/* When a chunk is next used by any loader. */
+static uint64_t next_use(void *user, uint32_t chunk)
+{
+    const struct leat_supply *s = user;
+    uint64_t best = LEAT_CACHE_NEVER;
+    for (const struct leat_loading *l = s->loadings; l; l = leat_loading_next(l)) {
+        uint64_t use = leat_loading_next_use(l, chunk);
+        best = use < best ? use : best;
+    }
+    return best;
+}
+
+/* Checking a chunk comes before everything else: batches wait for it. */
+struct check_work {
+    struct leat_work work;
+    struct leat_task *task;
+};
+
+static void run_check(struct leat_work *work, struct leat_scratch *scratch)
+{
+    struct check_work *c = (struct check_work *)work;
+    struct leat_task *task = c->task;
+    (void)scratch;
+    free(c);
+    task->run(task);
+}
+
+static void check_later(void *user, struct leat_task *task)
+{
+    struct leat_supply *s = user;
+    struct check_work *c = malloc(sizeof *c);
+    if (c) {
+        *c = (struct check_work){.work = {.run = run_check, .due = 0}, .task = task};
+        if (leat_workers_add(s->agent->workers, &c->work))
+            return;
+        free(c);
+    }
+    task->run(task); /* no memory to put it off: here and now, on the store's thread */
+}
+
+static void changed(void *user)
+{
+    leat_agent_pump(((struct leat_supply *)user)->agent);
+}
+
+static struct leat_supply *make_supply(struct opening *o, struct leat_error *err)
+{
+    struct leat_supply *s = calloc(1, sizeof *s);
+    if (!s) {
+        leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
+        return NULL;
+    }
+    s->agent = o->agent;
+    struct leat_feed_opts feed = {
+        .loop = o->agent->loop,
+        .dataset = o->dataset,
+        .cache = o->agent->cache,
+        .next_use = next_use,
+        .later = check_later,
+        .changed = changed,
+        .user = s,
+    };
+    if (leat_feed_open(&feed, &s->feed, err) != LEAT_OK) {
+        free(s);
+        return NULL;
+    }
+    s->name = o->name;
+    s->url = o->url;
+    s->dataset = o->dataset;
+    o->name = o->url = NULL;
+    o->dataset = NULL;
+    s->next = o->agent->supplies;
+    o->agent->supplies = s;
+    return s;
+}
+
+static void throw_away(struct leat_task *task)
+{
+    opening_free((struct opening *)task);
+}
+
+/* On the loop: the dataset is open, or not. */
+static void finish(struct leat_task *task)
+{
+    struct opening *o = (struct opening *)task;
+    struct leat_agent *agent = o->agent;
+    struct leat_supply *s = NULL;
+    if (o->err.status == LEAT_OK && agent->stopping)
+        leat_fail(&o->err, LEAT_CANCELLED, "the agent ends");
+    if (o->err.status == LEAT_OK) {
+        s = find(agent, o->name); /* two ranks may have asked at the same time */
+        if (!s)
+            s = make_supply(o, &o->err);
+    }
+    o->opened(o->user, s, &o->err);
+    o->task.run = throw_away;
+    if (agent->stopping)
+        throw_away(&o->task); /* the openers are gone */
+    else
+        leat_pool_add(agent->openers, &o->task); /* closing a store waits for its thread */
+}
+
+static const char *text_of(const json_t *settings, const char *name)
+{
+    return json_string_value(json_object_get(settings, name));
+}
+
+/* On an opener thread. */
+static void open_here(struct leat_task *task)
+{
+    struct opening *o = (struct opening *)task;
+    struct leat_store_opts opts = {
+        .endpoint_url = text_of(o->settings, "endpoint_url"),
+        .region = text_of(o->settings, "region"),
+        .access_key = text_of(o->settings, "access_key"),
+        .secret_key = text_of(o->settings, "secret_key"),
+        .session_token = text_of(o->settings, "session_token"),
+        .ca_bundle = text_of(o->settings, "ca_bundle"),
+        .keys_given = true,
+        .addressing = (enum leat_store_addressing)json_integer_value(json_object_get(o->settings, "addressing")),
+    };
+    leat_dataset_open(o->url, &opts, NULL, &o->dataset, &o->err);
+    o->task.run = finish;
+    leat_loop_post(o->agent->loop, &o->task);
+}
+
+leat_status leat_supply_open(struct leat_agent *agent, const char *url, const json_t *store, leat_supply_opened *opened,
+                             void *user, struct leat_error *err)
+{
+    struct opening *o = calloc(1, sizeof *o);
+    char *settings = json_dumps(store, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    struct leat_buf name;
+    leat_buf_init(&name, 64 << 10);
+    leat_buf_printf(&name, "%s\n%s", url, settings ? settings : "");
+    free(settings);
+    char *text = leat_buf_take(&name);
+    if (o) {
+        o->agent = agent;
+        o->url = strdup(url);
+        o->name = text;
+        o->settings = json_deep_copy(store);
+        o->opened = opened;
+        o->user = user;
+    }
+    if (!o || !o->url || !o->name) {
+        if (!o)
+            free(text);
+        opening_free(o);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
+    }
+    if (find(agent, o->name)) {
+        o->task.run = finish;
+        leat_loop_post(agent->loop, &o->task);
+    } else {
+        o->task.run = open_here;
+        leat_pool_add(agent->openers, &o->task);
+    }
+    return LEAT_OK;
+}
+
+/* Closing, from outside the loop: the feeds end on it. */
+struct closing {
+    struct leat_supply *supply;
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool closed; /* hold mu */
+};
+
+static void feed_closed(void *user)
+{
+    struct closing *c = user;
+    pthread_mutex_lock(&c->mu);
+    c->closed = true;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mu);
+}
+
+static void close_feed(void *arg)
+{
+    struct closing *c = arg;
+    leat_feed_close(c->supply->feed, feed_closed, c);
+}
+
+void leat_supply_close_all(struct leat_agent *agent)
+{
+    while (agent->supplies) {
+        struct leat_supply *s = agent->supplies;
+        struct closing c = {.supply = s};
+        pthread_mutex_init(&c.mu, NULL);
+        leat_cond_init(&c.cond);
+        leat_loop_call(agent->loop, close_feed, &c);
+        pthread_mutex_lock(&c.mu);
+        while (!c.closed)
+            leat_cond_wait(&c.cond, &c.mu, LEAT_NEVER); /* what is in flight was cancelled */
+        pthread_mutex_unlock(&c.mu);
+        pthread_cond_destroy(&c.cond);
+        pthread_mutex_destroy(&c.mu);
+        agent->supplies = s->next;
+        leat_dataset_close(s->dataset);
+        free(s->name);
+        free(s->url);
+        free(s);
+    }
+}

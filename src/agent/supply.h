@@ -1,0 +1,33 @@
+/* A supply: a dataset that is open in the agent, with its store and its feed, shared by every loader that reads it.
+ * Kept when its last loader leaves, so that the next one finds its chunks; they are the first to be evicted. */
+#ifndef LEAT_AGENT_SUPPLY_H
+#define LEAT_AGENT_SUPPLY_H
+
+#include <jansson.h>
+
+#include "agent/agent.h"
+#include "dataset/dataset.h"
+#include "feed/feed.h"
+
+struct leat_loading; /* a loader, agent/loading.h */
+
+struct leat_supply {
+    struct leat_agent *agent;
+    struct leat_supply *next;
+    char *name; /* URL and settings: who asks for the same gets the same */
+    char *url;
+    struct leat_dataset *dataset;
+    struct leat_feed *feed;
+    struct leat_loading *loadings; /* that read it */
+};
+
+typedef void leat_supply_opened(void *user, struct leat_supply *supply, const struct leat_error *err);
+
+/* Opens a supply, or finds it open. `opened` is called later, on the loop's thread, with a supply or an error. */
+leat_status leat_supply_open(struct leat_agent *agent, const char *url, const json_t *store, leat_supply_opened *opened,
+                             void *user, struct leat_error *err);
+
+/* At the end of the agent, when nothing is loading any more: waits for everything in flight. Not on the loop. */
+void leat_supply_close_all(struct leat_agent *agent);
+
+#endif

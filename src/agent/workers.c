@@ -1,0 +1,153 @@
+#include "agent/workers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+struct worker {
+    struct leat_workers *all;
+    pthread_t thread;
+    struct leat_scratch *scratch;
+};
+
+struct leat_workers {
+    struct worker *workers;
+    unsigned n; /* threads that run */
+    unsigned made;
+    struct {
+        pthread_mutex_t mu;
+        pthread_cond_t added;
+        pthread_cond_t idle;
+        unsigned running;
+        struct leat_work **heap; /* earliest due first */
+        size_t n;
+        size_t cap;
+        uint64_t sequence;
+        bool stop;
+    } queue; /* hold mu */
+};
+
+static bool earlier(const struct leat_work *a, const struct leat_work *b)
+{
+    return a->due != b->due ? a->due < b->due : a->sequence < b->sequence;
+}
+
+static struct leat_work *pop(struct leat_workers *w)
+{
+    struct leat_work *first = w->queue.heap[0];
+    struct leat_work *last = w->queue.heap[--w->queue.n];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < w->queue.n; i = child) {
+        if (child + 1 < w->queue.n && earlier(w->queue.heap[child + 1], w->queue.heap[child]))
+            child++;
+        if (!earlier(w->queue.heap[child], last))
+            break;
+        w->queue.heap[i] = w->queue.heap[child];
+    }
+    w->queue.heap[i] = last;
+    return first;
+}
+
+bool leat_workers_add(struct leat_workers *w, struct leat_work *work)
+{
+    bool ok = true;
+    pthread_mutex_lock(&w->queue.mu);
+    if (w->queue.n == w->queue.cap) {
+        size_t cap = w->queue.cap ? w->queue.cap * 2 : 256;
+        struct leat_work **heap = realloc(w->queue.heap, cap * sizeof(struct leat_work *));
+        ok = heap != NULL;
+        if (ok) {
+            w->queue.heap = heap;
+            w->queue.cap = cap;
+        }
+    }
+    if (ok) {
+        size_t i = w->queue.n++;
+        work->sequence = w->queue.sequence++;
+        for (; i > 0 && earlier(work, w->queue.heap[(i - 1) / 2]); i = (i - 1) / 2)
+            w->queue.heap[i] = w->queue.heap[(i - 1) / 2];
+        w->queue.heap[i] = work;
+        pthread_cond_signal(&w->queue.added);
+    }
+    pthread_mutex_unlock(&w->queue.mu);
+    return ok;
+}
+
+static void *run_worker(void *arg)
+{
+    struct worker *worker = arg;
+    struct leat_workers *w = worker->all;
+    pthread_mutex_lock(&w->queue.mu);
+    for (;;) {
+        while (!w->queue.n && !w->queue.stop)
+            leat_cond_wait(&w->queue.added, &w->queue.mu, LEAT_NEVER);
+        if (!w->queue.n)
+            break;
+        struct leat_work *work = pop(w);
+        w->queue.running++;
+        pthread_mutex_unlock(&w->queue.mu);
+        work->run(work, worker->scratch);
+        pthread_mutex_lock(&w->queue.mu);
+        if (--w->queue.running == 0 && !w->queue.n)
+            pthread_cond_broadcast(&w->queue.idle);
+    }
+    pthread_mutex_unlock(&w->queue.mu);
+    return NULL;
+}
+
+leat_status leat_workers_open(unsigned threads, struct leat_workers **out, struct leat_error *err)
+{
+    struct leat_workers *w = calloc(1, sizeof *w);
+    if (!w)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for worker threads");
+    pthread_mutex_init(&w->queue.mu, NULL);
+    leat_cond_init(&w->queue.added);
+    leat_cond_init(&w->queue.idle);
+    w->workers = calloc(threads, sizeof *w->workers);
+    leat_status rc = w->workers ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for worker threads");
+    while (rc == LEAT_OK && w->n < threads) {
+        struct worker *worker = &w->workers[w->n];
+        worker->all = w;
+        rc = leat_scratch_open(0, NULL, &worker->scratch, err);
+        w->made += rc == LEAT_OK;
+        if (rc == LEAT_OK)
+            rc = leat_thread_start(&worker->thread, "leat-prep", run_worker, worker, err);
+        w->n += rc == LEAT_OK;
+    }
+    if (rc != LEAT_OK) {
+        leat_workers_close(w);
+        return rc;
+    }
+    *out = w;
+    return LEAT_OK;
+}
+
+void leat_workers_close(struct leat_workers *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->queue.mu);
+    w->queue.stop = true;
+    pthread_cond_broadcast(&w->queue.added);
+    pthread_mutex_unlock(&w->queue.mu);
+    for (unsigned i = 0; i < w->n; i++)
+        pthread_join(w->workers[i].thread, NULL);
+    for (unsigned i = 0; w->workers && i < w->made; i++)
+        leat_scratch_close(w->workers[i].scratch);
+    pthread_cond_destroy(&w->queue.added);
+    pthread_cond_destroy(&w->queue.idle);
+    pthread_mutex_destroy(&w->queue.mu);
+    free(w->queue.heap);
+    free(w->workers);
+    free(w);
+}
+
+void leat_workers_drain(struct leat_workers *w)
+{
+    pthread_mutex_lock(&w->queue.mu);
+    while (w->queue.n || w->queue.running)
+        leat_cond_wait(&w->queue.idle, &w->queue.mu, LEAT_NEVER);
+    pthread_mutex_unlock(&w->queue.mu);
+}

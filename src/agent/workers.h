@@ -1,0 +1,29 @@
+/* The agent's worker threads: tasks are run in the order in which they are due. Each thread has a scratch for image
+ * pipelines. */
+#ifndef LEAT_AGENT_WORKERS_H
+#define LEAT_AGENT_WORKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "prep/pipeline.h"
+
+struct leat_workers;
+
+struct leat_work {
+    void (*run)(struct leat_work *work, struct leat_scratch *scratch);
+    uint64_t due;      /* smaller ones first; equal ones as they were added */
+    uint64_t sequence; /* the workers' */
+};
+
+leat_status leat_workers_open(unsigned threads, struct leat_workers **out, struct leat_error *err);
+void leat_workers_close(struct leat_workers *workers); /* runs what was added, then joins; NULL is allowed */
+
+/* Waits until nothing is queued or running. */
+void leat_workers_drain(struct leat_workers *workers);
+
+/* From any thread. The memory is the caller's until run() is called. False when memory ran out. */
+bool leat_workers_add(struct leat_workers *workers, struct leat_work *work);
+
+#endif

@@ -1,0 +1,216 @@
+/* leat agent: the process behind the loaders, and looking after it. */
+#include "agent/agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "client/connect.h"
+
+#define LOG_MAX (1 << 20)
+
+struct agent_settings {
+    const char *scope;
+    uint64_t ram;
+    uint64_t threads;
+    const char *linger;
+    const char *ready_fd;
+    bool json;
+};
+
+static const struct leat_option options[] = {
+    {"scope", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, scope), "NAME", NULL, NULL,
+     "which agent: else LEAT_SCOPE, the Slurm job, 'default'"},
+    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct agent_settings, json), NULL, NULL, NULL,
+     "ls: one JSON object a line"},
+    {"ram", 0, LEAT_OPTION_SIZE, offsetof(struct agent_settings, ram), "SIZE", NULL, "LEAT_RAM",
+     "run: budget for chunks (else a quarter of the memory)"},
+    {"threads", 0, LEAT_OPTION_U64, offsetof(struct agent_settings, threads), "N", NULL, "LEAT_THREADS",
+     "run: threads that prepare samples (else one a core)"},
+    {"linger", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, linger), "TIME", NULL, "LEAT_LINGER",
+     "run: how long to outlive the last loader (else 5s, under Slurm not at all)"},
+    {"ready-fd", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, ready_fd), "N", NULL, NULL,
+     "run: descriptor that is told when it is ready"},
+    {0},
+};
+
+/* One line a message, with the time; the file begins anew when it has grown large. */
+static void write_log(enum leat_log_level level, const char *line, void *user)
+{
+    struct stat st;
+    struct tm t;
+    char stamp[32];
+    time_t now = time(NULL);
+    (void)user;
+    if (fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > LOG_MAX &&
+        ftruncate(STDERR_FILENO, 0) < 0)
+        return;
+    gmtime_r(&now, &t);
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &t);
+    dprintf(STDERR_FILENO, "%s %s: %s\n", stamp, leat_log_level_name(level), line);
+}
+
+static int run_agent(const struct agent_settings *s)
+{
+    struct leat_error err;
+    struct leat_agent_opts opts = {.scope = s->scope, .ram = s->ram, .threads = (uint32_t)s->threads, .ready_fd = -1};
+    uint64_t fd;
+    opts.linger_ns = getenv("SLURM_JOB_ID") ? 0 : 5 * LEAT_S;
+    if (s->linger && leat_parse_duration(s->linger, "--linger", &opts.linger_ns, &err) != LEAT_OK)
+        return leat_cli_fail(&err);
+    if (s->ready_fd) {
+        if (leat_parse_u64(s->ready_fd, "--ready-fd", &fd, &err) != LEAT_OK)
+            return leat_cli_fail(&err);
+        opts.ready_fd = (int)fd;
+        leat_log_open(LEAT_LOG_WARN, write_log, NULL); /* detached: standard error is the log file */
+    }
+    if (s->threads > 1024)
+        return leat_cli_failf(LEAT_INVALID, "--threads: at most 1024");
+    leat_status rc = leat_agent_run(&opts, &err);
+    if (rc == LEAT_BUSY && s->ready_fd)
+        return LEAT_EXIT_OK; /* another one was faster; whoever started us knows */
+    return rc == LEAT_OK ? LEAT_EXIT_OK : leat_cli_fail(&err);
+}
+
+/* Sends one request to an agent and returns its answer, or NULL. */
+static json_t *ask(struct leat_connection *c, const char *question, struct leat_error *err)
+{
+    int fds[LEAT_WIRE_FDS];
+    size_t fds_n = 0;
+    json_t *answer = NULL;
+    if (leat_connection_send(c, json_pack("{s:{}}", question), err) != LEAT_OK ||
+        leat_connection_receive(c, leat_after(5 * LEAT_S), NULL, NULL, &answer, fds, &fds_n, err) != LEAT_OK)
+        return NULL;
+    return answer;
+}
+
+static void print_agent(const json_t *a, bool json)
+{
+    char ram[LEAT_FORMAT_SIZE];
+    char used[LEAT_FORMAT_SIZE];
+    if (json) {
+        json_dumpf(a, stdout, JSON_COMPACT);
+        putchar('\n');
+        return;
+    }
+    printf("%7d  %-8s  %-20s  %2d loaders  %s of %s  %s\n", (int)json_integer_value(json_object_get(a, "pid")),
+           json_string_value(json_object_get(a, "version")), json_string_value(json_object_get(a, "scope")),
+           (int)json_integer_value(json_object_get(a, "sessions")) - 1,
+           leat_format_size((uint64_t)json_integer_value(json_object_get(a, "cache_bytes")), used),
+           leat_format_size((uint64_t)json_integer_value(json_object_get(a, "ram")), ram),
+           json_string_value(json_object_get(a, "log")));
+}
+
+/* Every socket in the runtime folder that somebody answers at. */
+static int list_agents(const struct agent_settings *s)
+{
+    struct leat_wire_paths paths;
+    struct leat_error err;
+    if (leat_wire_find(s->scope, &paths, &err) != LEAT_OK)
+        return leat_cli_fail(&err);
+    DIR *dir = opendir(paths.folder);
+    struct dirent *d;
+    if (!dir)
+        return leat_cli_failf(leat_status_from_errno(errno), "cannot list '%s': %s", paths.folder, strerror(errno));
+    while ((d = readdir(dir))) {
+        size_t n = strlen(d->d_name);
+        if (n < 6 || strcmp(d->d_name + n - 5, ".sock") != 0 ||
+            (size_t)snprintf(paths.socket, sizeof paths.socket, "%s/%s", paths.folder, d->d_name) >=
+                sizeof paths.socket)
+            continue;
+        struct leat_connection c;
+        if (leat_connect_existing(&paths, &c, &err) != LEAT_OK)
+            continue;
+        json_t *answer = ask(&c, "describe", &err);
+        if (answer)
+            print_agent(json_object_get(answer, "agent"), s->json);
+        json_decref(answer);
+        leat_connection_close(&c);
+    }
+    closedir(dir);
+    return leat_cli_finish();
+}
+
+static int stop_agent(const struct agent_settings *s)
+{
+    struct leat_wire_paths paths;
+    struct leat_connection c;
+    struct leat_error err;
+    leat_status rc = leat_wire_find(s->scope, &paths, &err);
+    if (rc == LEAT_OK)
+        rc = leat_connect_existing(&paths, &c, &err);
+    if (rc != LEAT_OK)
+        return leat_cli_fail(&err);
+    int pid = c.agent_pid;
+    json_t *answer = ask(&c, "stop", &err);
+    leat_connection_close(&c);
+    if (!answer)
+        return leat_cli_fail(&err);
+    json_decref(answer);
+    /* It unlinks its lock when everything else is gone. */
+    uint64_t deadline = leat_after(10 * LEAT_S);
+    while (access(paths.lock, F_OK) == 0 && leat_left(deadline) && !leat_cli_interrupted())
+        leat_sleep_until(leat_after(10 * LEAT_MS));
+    printf("stopped the agent with process id %d\n", pid);
+    return leat_cli_finish();
+}
+
+static int print_log_file(const struct agent_settings *s)
+{
+    struct leat_wire_paths paths;
+    struct leat_error err;
+    char buffer[8192];
+    size_t n;
+    if (leat_wire_find(s->scope, &paths, &err) != LEAT_OK)
+        return leat_cli_fail(&err);
+    FILE *f = fopen(paths.log, "re");
+    if (!f)
+        return leat_cli_failf(LEAT_NOT_FOUND, "there is no log at '%s': the agent has had nothing to say", paths.log);
+    while ((n = fread(buffer, 1, sizeof buffer, f)) > 0)
+        fwrite(buffer, 1, n, stdout);
+    fclose(f);
+    return leat_cli_finish();
+}
+
+static int run(const void *settings, int argc, char **argv)
+{
+    const struct agent_settings *s = settings;
+    (void)argc;
+    if (strcmp(argv[0], "run") == 0)
+        return run_agent(s);
+    if (strcmp(argv[0], "ls") == 0)
+        return list_agents(s);
+    if (strcmp(argv[0], "stop") == 0)
+        return stop_agent(s);
+    if (strcmp(argv[0], "log") == 0)
+        return print_log_file(s);
+    return leat_cli_failf(LEAT_INVALID, "'%s' is not one of run, ls, stop, log", argv[0]);
+}
+
+const struct leat_command leat_command_agent = {
+    .name = "agent",
+    .arguments = "ls|stop|log|run",
+    .summary = "look after the process that feeds this machine's loaders",
+    .details =
+        "Loaders start the agent by themselves, one for each user and scope, and it ends a short time after the "
+        "last of them. ls shows the agents of this user, stop ends the one of a scope (its loaders start another), "
+        "log prints what it had to say, run is what the loaders start.\n\n"
+        "Its socket, lock and log are in $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else /tmp/leat-UID.",
+    .examples = "  leat agent ls\n  leat agent log\n  leat agent stop --scope job42\n",
+    .options = options,
+    .settings_size = sizeof(struct agent_settings),
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .run = run,
+};

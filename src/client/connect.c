@@ -1,0 +1,309 @@
+#include "client/connect.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "leat/leat.h"
+
+#define CONNECT_NS (20 * LEAT_S)
+#define POLL_NS    (100 * LEAT_MS)
+#define READY_FD   3
+
+void leat_connection_close(struct leat_connection *c)
+{
+    if (!c)
+        return;
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+}
+
+leat_status leat_connection_send(struct leat_connection *c, json_t *message, struct leat_error *err)
+{
+    char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    leat_status rc = text ? leat_wire_send(c->fd, text, strlen(text), NULL, 0, err)
+                          : leat_fail(err, LEAT_NO_MEMORY, "no memory for a message to the agent");
+    free(text);
+    json_decref(message);
+    return rc;
+}
+
+static bool stopped(bool (*stop)(void *user), void *user)
+{
+    return stop && stop(user);
+}
+
+leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline_ns, bool (*stop)(void *user),
+                                    void *stop_user, json_t **out, int fds[LEAT_WIRE_FDS], size_t *fds_n,
+                                    struct leat_error *err)
+{
+    char *text = malloc(LEAT_WIRE_MAX + 1);
+    if (!text)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a message from the agent");
+    leat_status rc;
+    size_t n = 0;
+    while ((rc = leat_wire_receive(c->fd, text, &n, fds, fds_n, err)) == LEAT_BUSY) {
+        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+        uint64_t left = leat_left(deadline_ns);
+        if (!left) {
+            rc = leat_fail(err, LEAT_TIMEOUT, "the agent (pid %d, log %s) does not answer", c->agent_pid, c->paths.log);
+            break;
+        }
+        if (stopped(stop, stop_user)) {
+            rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+            break;
+        }
+        left = left < POLL_NS ? left : POLL_NS;
+        poll(&p, 1, (int)(left / LEAT_MS) + 1);
+    }
+    if (rc == LEAT_OK) {
+        json_error_t e;
+        *out = json_loadb(text, n, 0, &e);
+        if (!*out) {
+            while (*fds_n)
+                close(fds[--*fds_n]);
+            rc = leat_fail(err, LEAT_VERSION, "a message from the agent that cannot be read (%s)", e.text);
+        }
+    }
+    free(text);
+    return rc;
+}
+
+leat_status leat_connection_check(const json_t *message, struct leat_error *err)
+{
+    const json_t *e = json_object_get(message, "error");
+    if (!e)
+        return LEAT_OK;
+    json_int_t status = json_integer_value(json_object_get(e, "status"));
+    const char *text = json_string_value(json_object_get(e, "text"));
+    if (status <= LEAT_OK || status >= LEAT_STATUS_COUNT)
+        status = LEAT_INTERNAL;
+    return leat_fail(err, (leat_status)status, "%s", text ? text : "the agent gave no reason");
+}
+
+/* Says hello; the answer names the agent's process. */
+static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const struct leat_connect_opts *opts,
+                         struct leat_error *err)
+{
+    int fds[LEAT_WIRE_FDS];
+    size_t fds_n = 0;
+    json_t *answer;
+    leat_status rc = leat_connection_send(c,
+                                          json_pack("{s:{s:i,s:s,s:i}}", "hello", "protocol", LEAT_WIRE_PROTOCOL,
+                                                    "version", leat_version(), "pid", (int)getpid()),
+                                          err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_connection_receive(c, deadline_ns, opts ? opts->stop : NULL, opts ? opts->stop_user : NULL, &answer, fds,
+                                 &fds_n, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_connection_check(answer, err);
+    c->agent_pid = (int)json_integer_value(json_object_get(json_object_get(answer, "welcome"), "pid"));
+    if (rc == LEAT_OK && !c->agent_pid)
+        rc = leat_fail(err, LEAT_VERSION, "the agent at '%s' speaks another language", c->paths.socket);
+    json_decref(answer);
+    return rc;
+}
+
+leat_status leat_connect_existing(const struct leat_wire_paths *paths, struct leat_connection *out,
+                                  struct leat_error *err)
+{
+    struct leat_connection c = {.fd = -1, .paths = *paths};
+    leat_status rc = leat_wire_connect(&c.paths, &c.fd, err);
+    if (rc == LEAT_OK)
+        rc = greet(&c, leat_after(5 * LEAT_S), NULL, err);
+    if (rc != LEAT_OK) {
+        leat_connection_close(&c);
+        return rc;
+    }
+    *out = c;
+    return LEAT_OK;
+}
+
+static bool runnable(const char *path)
+{
+    return access(path, X_OK) == 0;
+}
+
+/* The command: said, in the environment, beside the code that asks, or in PATH. */
+static bool find_agent(const char *said, char *out, size_t n)
+{
+    const char *set = getenv("LEAT_AGENT");
+    if (said || (set && *set)) {
+        snprintf(out, n, "%s", said ? said : set);
+        return runnable(out);
+    }
+    static const char *const beside[] = {"leat-agent",      "bin/leat",           "../bin/leat",
+                                         "../src/cli/leat", "../../src/cli/leat", "cli/leat"};
+    Dl_info here;
+    if (dladdr((void *)(uintptr_t)find_agent, &here) && here.dli_fname && strchr(here.dli_fname, '/')) {
+        int folder = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
+        for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+            snprintf(out, n, "%.*s/%s", folder, here.dli_fname, beside[i]);
+            if (runnable(out))
+                return true;
+        }
+    }
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        size_t len = strcspn(path, ":");
+        snprintf(out, n, "%.*s/leat", (int)len, path);
+        if (len && runnable(out))
+            return true;
+        path += len + (path[len] == ':');
+    }
+    return false;
+}
+
+/* In the child, between fork and exec: only calls that are safe after a fork of a process with threads. */
+static void become_agent(const char *path, char *const *argv, int log_fd, int ready_fd)
+{
+    sigset_t none;
+    int null_fd = open("/dev/null", O_RDWR);
+    setsid();
+    pid_t pid = fork(); /* not a session leader, and a child of init: nobody has to wait for it */
+    if (pid != 0)
+        _exit(pid < 0 ? 1 : 0);
+    dup2(null_fd, STDIN_FILENO);
+    dup2(null_fd, STDOUT_FILENO);
+    dup2(log_fd >= 0 ? log_fd : null_fd, STDERR_FILENO);
+    if (ready_fd != READY_FD)
+        dup2(ready_fd, READY_FD);
+    else
+        fcntl(ready_fd, F_SETFD, 0);
+    syscall(SYS_close_range, READY_FD + 1, ~0u, 0);
+    if (chdir("/") < 0)
+        _exit(1);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int s = 1; s < 32; s++)
+        signal(s, SIG_DFL);
+    execv(path, argv);
+    _exit(127);
+}
+
+/* Reads what the starting agent says: "ok", "busy" or why it cannot. */
+static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_connect_opts *opts,
+                               const struct leat_wire_paths *paths, bool *busy, struct leat_error *err)
+{
+    char text[600];
+    size_t at = 0;
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        uint64_t left = leat_left(deadline_ns);
+        if (!left)
+            return leat_fail(err, LEAT_TIMEOUT, "the agent did not start in time; its log is %s", paths->log);
+        if (stopped(opts->stop, opts->stop_user))
+            return leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (poll(&p, 1, (int)((left < POLL_NS ? left : POLL_NS) / LEAT_MS) + 1) <= 0)
+            continue;
+        ssize_t n = read(fd, text + at, sizeof text - 1 - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        at += (size_t)n;
+    }
+    text[at] = '\0';
+    *busy = strcmp(text, "busy\n") == 0;
+    if (*busy || strcmp(text, "ok\n") == 0)
+        return LEAT_OK;
+    if (!at)
+        return leat_fail(err, LEAT_IO, "the agent ended before it was ready; its log is %s", paths->log);
+    return leat_fail(err, LEAT_INVALID, "the agent cannot start: %s", text);
+}
+
+static leat_status start_agent(const struct leat_connect_opts *opts, const struct leat_wire_paths *paths,
+                               uint64_t deadline_ns, bool *busy, struct leat_error *err)
+{
+    char path[4096];
+    char ram[32];
+    char threads[32];
+    char linger[32];
+    int ready[2];
+    if (!find_agent(opts->agent, path, sizeof path))
+        return leat_fail(
+            err, LEAT_NOT_FOUND,
+            "the leat command, which is the agent, is not to be found; put it into PATH or set LEAT_AGENT");
+    snprintf(ram, sizeof ram, "%" PRIu64, opts->ram);
+    snprintf(threads, sizeof threads, "%u", opts->threads);
+    snprintf(linger, sizeof linger, "%" PRIu64 "ns", opts->linger_ns);
+    const char *argv[16] = {path, "agent", "run", "--scope", paths->scope, "--ready-fd", "3"};
+    size_t n = 7;
+    if (opts->ram) {
+        argv[n++] = "--ram";
+        argv[n++] = ram;
+    }
+    if (opts->threads) {
+        argv[n++] = "--threads";
+        argv[n++] = threads;
+    }
+    if (opts->linger_ns != UINT64_MAX) {
+        argv[n++] = "--linger";
+        argv[n++] = linger;
+    }
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        return leat_fail_errno(err, errno, "cannot make a pipe");
+    int log_fd = open(paths->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    pid_t pid = fork();
+    if (pid == 0)
+        become_agent(path, (char *const *)(uintptr_t)argv, log_fd, ready[1]);
+    leat_status rc = LEAT_OK;
+    if (pid < 0)
+        rc = leat_fail_errno(err, errno, "cannot start the agent");
+    close(ready[1]);
+    if (log_fd >= 0)
+        close(log_fd);
+    if (rc == LEAT_OK) {
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        rc = await_ready(ready[0], deadline_ns, opts, paths, busy, err);
+    }
+    close(ready[0]);
+    return rc;
+}
+
+leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_connection *out, struct leat_error *err)
+{
+    struct leat_connection c = {.fd = -1};
+    uint64_t deadline = leat_after(CONNECT_NS);
+    leat_status rc = leat_wire_find(opts->scope, &c.paths, err);
+    while (rc == LEAT_OK) {
+        bool busy = false;
+        rc = leat_wire_connect(&c.paths, &c.fd, err);
+        if (rc == LEAT_OK) {
+            rc = greet(&c, deadline, opts, err);
+            if (rc == LEAT_OK) {
+                *out = c;
+                return LEAT_OK;
+            }
+            leat_connection_close(&c);
+            if (rc != LEAT_NETWORK) /* an agent that was just about to end: start another */
+                return rc;
+            rc = LEAT_OK;
+            busy = true;
+        } else if (rc == LEAT_NOT_FOUND) {
+            rc = start_agent(opts, &c.paths, deadline, &busy, err);
+        }
+        if (rc == LEAT_OK && !leat_left(deadline))
+            rc = leat_fail(err, LEAT_TIMEOUT, "no agent could be reached at '%s'", c.paths.socket);
+        if (rc == LEAT_OK && stopped(opts->stop, opts->stop_user))
+            rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (rc == LEAT_OK && busy)
+            leat_sleep_until(leat_after(5 * LEAT_MS)); /* another one starts or ends: look again */
+    }
+    return rc;
+}

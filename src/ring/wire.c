@@ -1,0 +1,200 @@
+#include "ring/wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "leat/leat.h"
+
+leat_status leat_wire_send(int fd, const char *text, size_t n, const int *fds, size_t fds_n, struct leat_error *err)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * LEAT_WIRE_FDS)];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = n};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (n > LEAT_WIRE_MAX || fds_n > LEAT_WIRE_FDS)
+        return leat_fail(err, LEAT_LIMIT, "a message of %zu bytes is too large for the agent's socket", n);
+    if (fds_n) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = CMSG_SPACE(sizeof(int) * fds_n);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * fds_n);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * fds_n);
+    }
+    for (;;) {
+        if (sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+            return LEAT_OK;
+        if (errno == EINTR)
+            continue;
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return leat_fail(err, LEAT_BUSY, "the other side does not read its messages");
+        return leat_fail(err, LEAT_NETWORK, "the connection to the agent is gone (%s)", strerror(errno));
+    }
+}
+
+leat_status leat_wire_receive(int fd, char text[LEAT_WIRE_MAX + 1], size_t *n, int fds[LEAT_WIRE_FDS], size_t *fds_n,
+                              struct leat_error *err)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * LEAT_WIRE_FDS)];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec part = {.iov_base = text, .iov_len = LEAT_WIRE_MAX};
+    struct msghdr m = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t got;
+    do {
+        got = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return leat_fail(err, LEAT_BUSY, "no message");
+    if (got <= 0)
+        return leat_fail(err, LEAT_NETWORK, "the connection to the agent is gone");
+    *fds_n = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int received;
+            memcpy(&received, CMSG_DATA(c) + i * sizeof(int), sizeof received);
+            if (*fds_n < LEAT_WIRE_FDS)
+                fds[(*fds_n)++] = received;
+            else
+                close(received);
+        }
+    }
+    if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+        while (*fds_n)
+            close(fds[--*fds_n]);
+        return leat_fail(err, LEAT_NETWORK, "a message that is too large");
+    }
+    text[got] = '\0';
+    *n = (size_t)got;
+    return LEAT_OK;
+}
+
+/* Ours, a real folder, and nobody else's business. */
+static leat_status check_folder(const char *path, struct leat_error *err)
+{
+    struct stat st;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return leat_fail_errno(err, errno, "cannot make the folder '%s'", path);
+    if (lstat(path, &st) < 0)
+        return leat_fail_errno(err, errno, "cannot look at the folder '%s'", path);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return leat_fail(err, LEAT_DENIED, "'%s' is not a folder of this user; set LEAT_RUNTIME_DIR to one", path);
+    if ((st.st_mode & 0077) && chmod(path, 0700) < 0)
+        return leat_fail_errno(err, errno, "cannot make the folder '%s' private", path);
+    if (access(path, W_OK | X_OK) < 0)
+        return leat_fail_errno(err, errno, "cannot write to the folder '%s'", path);
+    return LEAT_OK;
+}
+
+static leat_status find_folder(char out[LEAT_WIRE_PATH], struct leat_error *err)
+{
+    const char *set = getenv("LEAT_RUNTIME_DIR");
+    const char *xdg = getenv("XDG_RUNTIME_DIR");
+    const size_t most = LEAT_WIRE_PATH - 40; /* room for the names in it */
+    if (set && *set) {
+        if (strlen(set) > most)
+            return leat_fail(err, LEAT_INVALID, "LEAT_RUNTIME_DIR is longer than %zu bytes: no socket fits in", most);
+        snprintf(out, LEAT_WIRE_PATH, "%s", set);
+        return check_folder(out, err);
+    }
+    if (xdg && *xdg && strlen(xdg) + 5 <= most) {
+        snprintf(out, LEAT_WIRE_PATH, "%s/leat", xdg);
+        if (check_folder(out, err) == LEAT_OK)
+            return LEAT_OK;
+    }
+    snprintf(out, LEAT_WIRE_PATH, "/tmp/leat-%u", (unsigned)geteuid());
+    if (check_folder(out, err) == LEAT_OK)
+        return LEAT_OK;
+    snprintf(out, LEAT_WIRE_PATH, "/dev/shm/leat-%u", (unsigned)geteuid());
+    leat_status rc = check_folder(out, err);
+    return rc == LEAT_OK ? rc : leat_fail_context(err, rc, "no folder for the agent (set LEAT_RUNTIME_DIR)");
+}
+
+leat_status leat_wire_find(const char *scope, struct leat_wire_paths *out, struct leat_error *err)
+{
+    struct leat_wire_paths p = {0};
+    char name[200];
+    const char *set = getenv("LEAT_SCOPE");
+    const char *slurm = getenv("SLURM_JOB_ID");
+    if (scope && *scope)
+        snprintf(name, sizeof name, "%s", scope);
+    else if (set && *set)
+        snprintf(name, sizeof name, "%s", set);
+    else if (slurm && *slurm)
+        snprintf(name, sizeof name, "slurm-%s", slurm);
+    else
+        snprintf(name, sizeof name, "default");
+    leat_status rc = find_folder(p.folder, err);
+    if (rc != LEAT_OK)
+        return rc;
+    /* Any text may name a scope; eight bytes of its digest name the files. */
+    uint8_t digest[LEAT_SHA256_SIZE];
+    char hex[17];
+    leat_sha256(name, strlen(name), digest);
+    leat_hex(digest, 8, hex);
+    snprintf(p.scope, sizeof p.scope, "%.63s", name);
+    char *const files[] = {p.socket, p.lock, p.log};
+    static const char *const endings[] = {"sock", "lock", "log"};
+    for (size_t i = 0; i < 3; i++) {
+        int n = snprintf(files[i], LEAT_WIRE_PATH, "%s/%s-%s.%s", p.folder, leat_version(), hex, endings[i]);
+        if (n < 0 || n >= LEAT_WIRE_PATH)
+            return leat_fail(err, LEAT_INVALID, "the folder '%s' has too long a name for a socket", p.folder);
+    }
+    *out = p;
+    return LEAT_OK;
+}
+
+static int open_socket(const struct leat_wire_paths *paths, struct sockaddr_un *address)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path, paths->socket, strlen(paths->socket) + 1);
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+leat_status leat_wire_connect(const struct leat_wire_paths *paths, int *fd, struct leat_error *err)
+{
+    struct sockaddr_un address;
+    int s = open_socket(paths, &address);
+    if (s < 0)
+        return leat_fail_errno(err, errno, "cannot make a socket");
+    if (connect(s, (struct sockaddr *)&address, sizeof address) < 0) {
+        int e = errno;
+        close(s);
+        if (e == ENOENT || e == ECONNREFUSED)
+            return leat_fail(err, LEAT_NOT_FOUND, "no agent listens at '%s'", paths->socket);
+        return leat_fail_errno(err, e, "cannot connect to the agent at '%s'", paths->socket);
+    }
+    *fd = s;
+    return LEAT_OK;
+}
+
+leat_status leat_wire_listen(const struct leat_wire_paths *paths, int *fd, struct leat_error *err)
+{
+    struct sockaddr_un address;
+    int s = open_socket(paths, &address);
+    if (s < 0)
+        return leat_fail_errno(err, errno, "cannot make a socket");
+    unlink(paths->socket);
+    if (bind(s, (struct sockaddr *)&address, sizeof address) < 0 || listen(s, 128) < 0) {
+        leat_status rc = leat_fail_errno(err, errno, "cannot listen at '%s'", paths->socket);
+        close(s);
+        return rc;
+    }
+    *fd = s;
+    return LEAT_OK;
+}

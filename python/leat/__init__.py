@@ -2,6 +2,21 @@
 
 from leat._core import version as _version
 from leat._plan import plan
+from leat.errors import Error
+from leat.fields import bytes, image, index, int, key, string, valid
+from leat.loader import Loader
 
 __version__ = _version()
-__all__ = ["__version__", "plan"]
+__all__ = [
+    "Error",
+    "Loader",
+    "__version__",
+    "bytes",
+    "image",
+    "index",
+    "int",
+    "key",
+    "plan",
+    "string",
+    "valid",
+]

@@ -5,6 +5,8 @@
 #include "leat/leat.h"
 #include "leat/plan.h"
 
+#include "_loader.h"
+
 static PyObject *version(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -33,7 +35,38 @@ static PyObject *plan(PyObject *self, PyObject *args)
     return text;
 }
 
+/* Sizes and durations as people write them. */
+static PyObject *parse(PyObject *args,
+                       leat_status (*parser)(const char *, const char *, uint64_t *, struct leat_error *))
+{
+    const char *text;
+    const char *name;
+    uint64_t value;
+    struct leat_error err;
+    if (!PyArg_ParseTuple(args, "ss", &text, &name))
+        return NULL;
+    if (parser(text, name, &value, &err) != LEAT_OK) {
+        PyErr_SetString(PyExc_ValueError, err.text);
+        return NULL;
+    }
+    return PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject *parse_size(PyObject *self, PyObject *args)
+{
+    (void)self;
+    return parse(args, leat_text_size);
+}
+
+static PyObject *parse_duration(PyObject *self, PyObject *args)
+{
+    (void)self;
+    return parse(args, leat_text_duration);
+}
+
 static PyMethodDef methods[] = {
+    {"parse_duration", parse_duration, METH_VARARGS, "Nanoseconds of a duration such as '50ms'."},
+    {"parse_size", parse_size, METH_VARARGS, "Bytes of a size such as '2gb'."},
     {"plan", plan, METH_VARARGS, "Answers a request for a plan; JSON both ways."},
     {"version", version, METH_NOARGS, "The library's version."},
     {0},
@@ -49,5 +82,8 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
-    return PyModule_Create(&module);
+    PyObject *m = PyModule_Create(&module);
+    if (m && leat_py_add_loader(m) < 0)
+        Py_CLEAR(m);
+    return m;
 }

@@ -402,8 +402,9 @@ static void account(struct leat_loading *l, const struct leat_loading_batch *b)
 {
     uint64_t since = atomic_load_explicit(&l->ring.head->waiting_since_ns, memory_order_relaxed);
     uint64_t now = leat_now_ns();
-    if (!since || since > now || b->end)
-        return;
+    if (!since || since == l->accounted_ns || since > now || b->end)
+        return; /* one wait ends with one batch, though the rank may not have woken up when the next is there */
+    l->accounted_ns = since;
     uint64_t ready = b->chunks_ready_ns > since ? b->chunks_ready_ns : since;
     l->stats.wait_fetch_ns += ready - since;
     l->stats.wait_prep_ns += now - ready;
@@ -414,6 +415,7 @@ static void publish(struct leat_loading *l, struct leat_loading_batch *b)
     const uint64_t one = 1;
     struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->slot);
     account(l, b);
+    l->slot[b->slot] = LEAT_OURS_OUT;
     slot->samples = b->n;
     slot->epoch = b->epoch;
     slot->position = b->position;
@@ -434,10 +436,10 @@ static uint32_t free_slots(struct leat_loading *l)
     uint32_t n = 0;
     for (uint32_t i = 0; i < l->slots; i++) {
         /* Acquire: the rank's reads of the slot are over; partner: its release when it frees the slot. */
-        if (l->slot_out[i] &&
+        if (l->slot[i] == LEAT_OURS_OUT &&
             atomic_load_explicit(&leat_ring_slot(&l->ring, i)->state, memory_order_acquire) == LEAT_SLOT_FREE)
-            l->slot_out[i] = false;
-        n += !l->slot_out[i];
+            l->slot[i] = LEAT_OURS_FREE;
+        n += l->slot[i] == LEAT_OURS_FREE;
     }
     return n;
 }
@@ -446,9 +448,9 @@ static void take_slot(struct leat_loading_batch *b)
 {
     struct leat_loading *l = b->loading;
     b->slot = 0;
-    while (l->slot_out[b->slot])
+    while (l->slot[b->slot] != LEAT_OURS_FREE)
         b->slot++;
-    l->slot_out[b->slot] = true;
+    l->slot[b->slot] = LEAT_OURS_FILLING;
 }
 
 /* Takes one batch as far as it goes now. */

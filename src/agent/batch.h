@@ -47,7 +47,8 @@ struct leat_loading {
     int ready_fd;
     struct leat_watch released;
     uint32_t slots;
-    bool slot_out[LEAT_RING_SLOTS_MAX]; /* ours to know: being filled, or with the rank */
+    /* Our own view of the slots: what the ring says of one counts only while the rank has it. */
+    enum { LEAT_OURS_FREE, LEAT_OURS_FILLING, LEAT_OURS_OUT } slot[LEAT_RING_SLOTS_MAX];
     uint32_t published;
 
     struct leat_loading_batch *first; /* planned, in order */
@@ -56,6 +57,7 @@ struct leat_loading {
     uint64_t batches; /* planned since the opening */
     uint32_t working; /* tasks with the workers */
 
+    uint64_t accounted_ns; /* beginning of the rank's wait that was accounted for last */
     struct {
         uint64_t wait_fetch_ns;
         uint64_t wait_prep_ns;

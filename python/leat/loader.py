@@ -1,0 +1,251 @@
+"""The loader: batches of a dataset, straight from the agent's shared memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from leat import _core
+from leat.errors import InvalidError
+from leat.fields import Field
+
+_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID = range(1, 8)
+_LAST = {"drop": 0, "pad": 1, "short": 2}
+_ON_ERROR = {"raise": 0, "skip": 1}
+_NUMPY = {1: "uint8", 2: "int64", 3: "float32", 4: "float16", 5: "uint16"}
+_BFLOAT16 = 5
+
+
+class Ragged(Sequence):
+    """Values of different lengths, one a sample, without copying: memoryviews, or str where it is text."""
+
+    def __init__(self, data, ends, text):
+        self._data = memoryview(data)
+        self._ends = memoryview(ends).cast("Q")
+        self._text = text
+
+    def __len__(self):
+        return len(self._ends)
+
+    def __getitem__(self, i):
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        n = len(self._ends)
+        if i < 0:
+            i += n
+        if not 0 <= i < n:
+            raise IndexError(i)
+        view = self._data[self._ends[i - 1] if i else 0 : self._ends[i]]
+        return str(view, "utf-8", "surrogateescape") if self._text else view
+
+    def tolist(self):
+        """Copies: a list of str or bytes."""
+        return [v if self._text else bytes(v) for v in self]
+
+    def __repr__(self):
+        return f"Ragged({len(self)} values, {len(self._data)} bytes)"
+
+
+def _as_numpy(kind, dtype, dims, data, samples):
+    import numpy
+
+    array = numpy.frombuffer(data, dtype=_NUMPY[dtype]).reshape((samples, *dims))
+    return array.view(bool) if kind == _VALID else array
+
+
+def _as_torch(kind, dtype, dims, data, samples):
+    import torch
+
+    types = {1: torch.uint8, 2: torch.int64, 3: torch.float32, 4: torch.float16, 5: torch.bfloat16}
+    shape = (samples, *dims)
+    if not samples:
+        return torch.empty(shape, dtype=types[dtype])
+    tensor = torch.frombuffer(data, dtype=types[dtype]).reshape(shape)
+    return tensor.view(torch.bool) if kind == _VALID else tensor
+
+
+def _rank_and_world(rank, world_size):
+    """What was said, else torch.distributed when it is initialised, else the environment."""
+    if (rank is None) != (world_size is None):
+        raise InvalidError("give both rank and world_size, or neither")
+    if rank is not None:
+        return rank, world_size
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _local_world(world):
+    """Ranks on each machine; 0 when it is not known or not the same everywhere."""
+    n = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
+    return n if n > 0 and world % n == 0 else 0
+
+
+def _bytes(size, name):
+    if size is None:
+        return 0
+    if isinstance(size, str):
+        return _core.parse_size(size, name)
+    return int(size)
+
+
+def _nanoseconds(time, name):
+    if isinstance(time, str):
+        return _core.parse_duration(time, name)
+    return int(time * 1e9)
+
+
+class Loader:
+    """Batches of a dataset, prepared by this machine's agent.
+
+    One pass over the loader is one epoch; the next pass is the next epoch. Batches are tuples in the order of
+    `fields` (or dicts with as_dict=True) of tensors where torch is installed, numpy arrays elsewhere, without a copy:
+    a batch you keep occupies a slot until it is dropped.
+
+    batch_size counts the samples of this rank, global_batch_size those of all ranks: give exactly one.
+    """
+
+    def __init__(
+        self,
+        url,
+        *,
+        fields,
+        batch_size=None,
+        global_batch_size=None,
+        shuffle=True,
+        seed=0,
+        window=0,
+        last="drop",
+        on_error="raise",
+        rank=None,
+        world_size=None,
+        epoch=0,
+        ram=None,
+        threads=0,
+        slots=4,
+        timeout=600.0,
+        as_dict=False,
+        as_numpy=None,
+        scope=None,
+        linger=None,
+        endpoint_url=None,
+        region=None,
+        profile=None,
+        anonymous=False,
+    ):
+        rank, world = _rank_and_world(rank, world_size)
+        problems = []
+        if (batch_size is None) == (global_batch_size is None):
+            problems.append("give exactly one of batch_size and global_batch_size")
+        if last not in _LAST:
+            problems.append(f"last={last!r} is not one of drop, pad, short")
+        if on_error not in _ON_ERROR:
+            problems.append(f"on_error={on_error!r} is not one of raise, skip")
+        if not isinstance(fields, dict) or not all(isinstance(f, Field) for f in fields.values()):
+            problems.append('fields is a dict such as {"x": leat.image("jpg").resize((224, 224)), "y": leat.int("cls")}')
+        for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
+            if value is not None and (not isinstance(value, int) or value <= 0):
+                problems.append(f"{name}={value!r} is not a positive whole number")
+        if problems:
+            raise InvalidError("; ".join(problems))
+        self._names = tuple(fields)
+        self._as_dict = as_dict
+        self._convert = self._choose(as_numpy)
+        self._core = _core.Loader(
+            url=os.fspath(url),
+            outputs=[field._describe(name) for name, field in fields.items()],
+            global_batch=global_batch_size if global_batch_size is not None else batch_size * world,
+            rank=rank,
+            world=world,
+            local_world=_local_world(world),
+            last=_LAST[last],
+            on_error=_ON_ERROR[on_error],
+            shuffle=shuffle,
+            seed=seed,
+            window=window,
+            epoch=epoch,
+            ram=_bytes(ram, "ram"),
+            threads=threads,
+            slots=slots,
+            timeout_ns=_nanoseconds(timeout, "timeout"),
+            scope=scope,
+            linger_ns=0 if linger is None else max(1, _nanoseconds(linger, "linger")),
+            agent=None,
+            endpoint_url=endpoint_url,
+            region=region,
+            profile=profile,
+            anonymous=anonymous,
+        )
+
+    @staticmethod
+    def _choose(as_numpy):
+        if as_numpy:
+            return _as_numpy
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            if as_numpy is False:
+                raise
+            return _as_numpy
+        return _as_torch
+
+    def _unpack(self, batch):
+        values = []
+        for i in range(len(self._names)):
+            kind, dtype, dims, data, ends = batch.column(i)
+            if ends is not None:
+                values.append(Ragged(data, ends, kind in (_STRING, _KEY)))
+            else:
+                values.append(self._convert(kind, dtype, dims, data, batch.samples))
+        return dict(zip(self._names, values)) if self._as_dict else tuple(values)
+
+    def __iter__(self):
+        """One epoch, or the rest of it behind a restored state or a pass that was broken off."""
+        while True:
+            batch = self._core.next()
+            if batch is None:
+                return
+            yield self._unpack(batch)
+
+    def __len__(self):
+        """Batches in a whole epoch."""
+        return self._core.batches
+
+    @property
+    def samples(self):
+        """Samples in the dataset."""
+        return self._core.samples
+
+    @property
+    def epoch(self):
+        """The epoch of the next batch."""
+        return self._core.epoch
+
+    def set_epoch(self, epoch):
+        """Goes to the beginning of an epoch; nothing happens when the loader is there already."""
+        self._core.set_epoch(epoch)
+
+    def state_dict(self):
+        """The state behind the last batch: the same on every rank, under 1 KB of JSON."""
+        return json.loads(self._core.state())
+
+    def load_state_dict(self, state):
+        """Goes to a state of this dataset, seed and window, saved at any world size; refuses others."""
+        self._core.restore(json.dumps(state))
+
+    def stats(self):
+        """Samples, bytes by source, waiting by cause, the agent's pid, socket and log."""
+        return json.loads(self._core.stats())
+
+    def close(self):
+        """Lets go of the agent. Batches still held stay valid."""
+        self._core.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()

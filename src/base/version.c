@@ -1,6 +1,0 @@
-#include "leat/leat.h"
-
-const char *leat_version(void)
-{
-    return LEAT_VERSION_STRING;
-}

@@ -509,13 +509,14 @@ leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_err
     int fds[LEAT_WIRE_FDS];
     size_t fds_n = 0;
     json_t *answer = NULL;
-    leat_status rc = LEAT_OK;
-    if (l->pid != getpid() || l->connection.fd < 0)
-        rc = leat_fail(err, LEAT_NETWORK, "the loader is not connected to an agent");
-    if (rc == LEAT_OK)
-        rc = ask(l, json_pack("{s:{}}", "stats"), "stats", &answer, fds, &fds_n, err);
-    if (rc != LEAT_OK)
-        return rc;
+    /* An agent that is gone has taken its part along; the loader's own is still there. */
+    if (l->pid == getpid() && l->connection.fd >= 0) {
+        leat_status rc = ask(l, json_pack("{s:{}}", "stats"), "stats", &answer, fds, &fds_n, err);
+        if (rc != LEAT_OK && rc != LEAT_NETWORK)
+            return rc;
+    }
+    if (!answer)
+        answer = json_pack("{s:{}}", "stats");
     json_t *s = json_object_get(answer, "stats");
     json_object_set_new(s, "batches", json_integer((json_int_t)l->stats.batches));
     json_object_set_new(s, "samples", json_integer((json_int_t)l->stats.samples));

@@ -46,8 +46,8 @@ const uint8_t *leat_chunk_data(const struct leat_chunk *c, const struct leat_cel
 struct leat_value {
     const void *data; /* bytes, image, string */
     size_t size;
-    int64_t number;               /* int */
-    struct leat_image_info image; /* image: what a probe found, or zeros */
+    int64_t number;            /* int */
+    struct leat_picture image; /* image: what a probe found, or zeros */
 };
 
 struct leat_chunk_builder;
@@ -56,12 +56,15 @@ leat_status leat_chunk_builder_open(const struct leat_schema *schema, struct lea
                                     struct leat_error *err); /* copies the schema, borrows what it points to */
 void leat_chunk_builder_close(struct leat_chunk_builder *b);
 
-/* One value for each field, in order; everything is copied. LEAT_LIMIT when the chunk would become too large. */
+/* One value for each field, in order; everything is copied. LEAT_LIMIT when the chunk would become too large; after
+ * LEAT_NO_MEMORY the builder can only be closed. */
 leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key, size_t key_n,
                                    const struct leat_value *values, struct leat_error *err);
 
 uint32_t leat_chunk_builder_samples(const struct leat_chunk_builder *b);
 size_t leat_chunk_builder_size(const struct leat_chunk_builder *b); /* of the chunk as it would be now */
+uint64_t leat_chunk_builder_size_with(const struct leat_chunk_builder *b, size_t key_n,
+                                      const struct leat_value *values); /* … with one sample more */
 
 /* Writes the chunk to `out` (cleared first) and empties the builder for the next one. */
 leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES],

@@ -64,21 +64,32 @@ size_t leat_chunk_builder_size(const struct leat_chunk_builder *b)
     return data_start(b, b->samples, b->keys.len) + b->data.len;
 }
 
+uint64_t leat_chunk_builder_size_with(const struct leat_chunk_builder *b, size_t key_n, const struct leat_value *values)
+{
+    uint64_t size = data_start(b, (size_t)b->samples + 1, b->keys.len + key_n) + b->data.len;
+    for (uint32_t f = 0; f < b->schema.n; f++)
+        size += leat_field_has_data(&b->schema.fields[f]) ? values[f].size : 0;
+    return size;
+}
+
 static leat_status check_room(const struct leat_chunk_builder *b, size_t key_n, const struct leat_value *values,
                               struct leat_error *err)
 {
     if (key_n == 0 || key_n > LEAT_KEY_MAX)
         return leat_fail(err, LEAT_INVALID, "a key has 1 to %u bytes, not %zu", LEAT_KEY_MAX, key_n);
-    uint64_t size = data_start(b, (size_t)b->samples + 1, b->keys.len + key_n) + b->data.len;
-    for (uint32_t f = 0; f < b->schema.n; f++) {
-        if (!leat_field_has_data(&b->schema.fields[f]))
-            continue;
-        if (values[f].size > LEAT_CHUNK_MAX || size + values[f].size > LEAT_CHUNK_MAX)
-            return leat_fail(err, LEAT_LIMIT, "field '%s' has %zu bytes: a chunk holds less than 4 GiB",
-                             b->schema.fields[f].name, values[f].size);
-        size += values[f].size;
-    }
+    uint64_t size = leat_chunk_builder_size_with(b, key_n, values);
+    if (size > LEAT_CHUNK_MAX)
+        return leat_fail(err, LEAT_LIMIT, "a chunk holds less than 4 GiB, with this sample it has %llu bytes",
+                         (unsigned long long)size);
     return LEAT_OK;
+}
+
+/* A builder that ran out of memory in mid-sample stays failed: what it holds must not become a chunk. */
+static leat_status check_memory(const struct leat_chunk_builder *b, struct leat_error *err)
+{
+    if (!b->rows.failed && !b->data.failed && !b->keys.failed && !b->key_ends.failed)
+        return LEAT_OK;
+    return leat_fail(err, LEAT_NO_MEMORY, "no memory for a chunk of %zu bytes", leat_chunk_builder_size(b));
 }
 
 leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key, size_t key_n,
@@ -86,6 +97,8 @@ leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key
 {
     static const uint8_t zeros[256];
     leat_status rc = check_room(b, key_n, values, err);
+    if (rc == LEAT_OK)
+        rc = check_memory(b, err);
     if (rc != LEAT_OK)
         return rc;
     size_t row_at = b->rows.len;
@@ -108,10 +121,8 @@ leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key
     uint8_t end[4];
     leat_put_u32(end, (uint32_t)b->keys.len);
     leat_buf_add(&b->key_ends, end, sizeof end);
-    if (b->rows.failed || b->data.failed || b->keys.failed || b->key_ends.failed)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a chunk of %zu bytes", leat_chunk_builder_size(b));
     b->samples++;
-    return LEAT_OK;
+    return check_memory(b, err);
 }
 
 /* Offsets become those of the finished chunk. */
@@ -149,6 +160,9 @@ leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_
     static const uint8_t zeros[LEAT_CHUNK_HEAD];
     if (b->samples == 0)
         return leat_fail(err, LEAT_INVALID, "a chunk has at least one sample");
+    leat_status rc = check_memory(b, err);
+    if (rc != LEAT_OK)
+        return rc;
     move_cells(b, (uint32_t)data_start(b, b->samples, b->keys.len));
     leat_buf_clear(out);
     leat_buf_add(out, zeros, LEAT_CHUNK_HEAD);
@@ -158,7 +172,7 @@ leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_
     leat_buf_add(out, zeros, layout_padded(b->key_ends.len) - b->key_ends.len);
     leat_buf_add(out, b->keys.data, b->keys.len);
     leat_buf_add(out, b->data.data, b->data.len);
-    leat_status rc = leat_buf_check(out, "a chunk", err);
+    rc = leat_buf_check(out, "a chunk", err);
     if (rc != LEAT_OK)
         return rc;
     write_head(b, pack, number, out);

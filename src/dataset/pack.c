@@ -94,16 +94,6 @@ leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uin
     return rc;
 }
 
-/* Whether the sample would make the open chunk larger than wanted; the first one may. */
-static bool is_full(const struct leat_pack *p, const struct leat_chunk_builder *b, size_t key_n,
-                    const struct leat_value *values)
-{
-    uint64_t size = leat_chunk_builder_size(b) + key_n + p->schema.row_bytes + 4;
-    for (uint32_t f = 0; f < p->schema.n; f++)
-        size += leat_field_has_data(&p->schema.fields[f]) ? values[f].size : 0;
-    return leat_chunk_builder_samples(b) > 0 && size > p->chunk_bytes;
-}
-
 leat_status leat_pack_add(struct leat_pack *p, const void *key, size_t key_n, const struct leat_value *values,
                           struct leat_error *err)
 {
@@ -111,7 +101,8 @@ leat_status leat_pack_add(struct leat_pack *p, const void *key, size_t key_n, co
     uint32_t number = 0;
     leat_status rc = LEAT_OK;
     pthread_mutex_lock(&p->mutex);
-    if (p->locked.open && is_full(p, p->locked.open, key_n, values)) {
+    if (p->locked.open && leat_chunk_builder_samples(p->locked.open) &&
+        leat_chunk_builder_size_with(p->locked.open, key_n, values) > p->chunk_bytes) {
         full = p->locked.open;
         p->locked.open = NULL;
         number = p->locked.next++;

@@ -48,12 +48,12 @@ const char *leat_field_type_name(uint32_t type); /* "bytes", "image", "int", "st
 leat_status leat_schema_write(const struct leat_schema *s, struct leat_buf *out, struct leat_error *err);
 leat_status leat_schema_read(const void *data, size_t n, struct leat_schema *out, struct leat_error *err);
 
-enum leat_image_kind { LEAT_IMAGE_UNKNOWN = 0, LEAT_IMAGE_JPEG = 1, LEAT_IMAGE_PNG = 2, LEAT_IMAGE_WEBP = 3 };
+enum leat_picture_kind { LEAT_PICTURE_UNKNOWN = 0, LEAT_PICTURE_JPEG = 1, LEAT_PICTURE_PNG = 2, LEAT_PICTURE_WEBP = 3 };
 
-#define LEAT_IMAGE_PROGRESSIVE 1u /* a flag */
+#define LEAT_PICTURE_PROGRESSIVE 1u /* a flag */
 
 /* What is known of an encoded image. All zero: nothing. */
-struct leat_image_info {
+struct leat_picture {
     uint32_t width; /* pixels, before orientation is applied */
     uint32_t height;
     uint32_t decoded_bytes; /* all pixels, at the file's own depth; saturates at 2^32-1 */
@@ -67,8 +67,8 @@ struct leat_image_info {
 struct leat_cell {
     uint32_t offset; /* in the chunk: bytes, image, string */
     uint32_t size;
-    int64_t number;               /* int */
-    struct leat_image_info image; /* image */
+    int64_t number;            /* int */
+    struct leat_picture image; /* image */
 };
 
 /* `row` has row_bytes bytes. */

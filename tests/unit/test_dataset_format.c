@@ -31,7 +31,7 @@ static void fill_values(uint32_t i, char text[32], struct leat_value values[4])
     memset(values, 0, 4 * sizeof *values);
     values[0].data = pixels;
     values[0].size = 3 + i * 13 % 200;
-    values[0].image = (struct leat_image_info){.width = 100 + i, .height = 50, .kind = LEAT_IMAGE_JPEG, .channels = 3};
+    values[0].image = (struct leat_picture){.width = 100 + i, .height = 50, .kind = LEAT_PICTURE_JPEG, .channels = 3};
     values[0].image.decoded_bytes = values[0].image.width * 150;
     values[1].number = (int64_t)i - 1;
     values[2].data = text;

@@ -1,0 +1,262 @@
+#include "dataset/scan.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define KEYS_MAX  ((size_t)1 << 38)
+#define NAMES_MAX (512u << 10) /* bytes of labels' names: they stand in every chunk */
+
+const char *leat_scan_key(const struct leat_scan *s, uint64_t i, size_t *n)
+{
+    uint64_t start = i ? s->ends[i - 1] : 0;
+    *n = (size_t)(s->ends[i] - start);
+    return s->keys.data + start;
+}
+
+void leat_scan_close(struct leat_scan *s)
+{
+    if (!s)
+        return;
+    leat_buf_free(&s->keys);
+    leat_buf_free(&s->about);
+    free(s->ends);
+    free(s->sizes);
+    free(s->labels);
+    *s = (struct leat_scan){0};
+}
+
+static bool hidden(const char *path)
+{
+    return path[0] == '.' || strstr(path, "/.") != NULL;
+}
+
+static leat_status add_file(struct leat_scan *s, const char *path, uint64_t size, struct leat_error *err)
+{
+    if (s->n == s->cap) {
+        uint64_t cap = s->cap ? 2 * s->cap : 1024;
+        uint64_t *ends = realloc(s->ends, cap * sizeof *ends);
+        s->ends = ends ? ends : s->ends;
+        uint64_t *sizes = ends ? realloc(s->sizes, cap * sizeof *sizes) : NULL;
+        s->sizes = sizes ? sizes : s->sizes;
+        if (!ends || !sizes)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for the list of %" PRIu64 " files", cap);
+        s->cap = cap;
+    }
+    leat_buf_str(&s->keys, path);
+    s->ends[s->n] = s->keys.len;
+    s->sizes[s->n] = size;
+    s->n++;
+    s->bytes += size;
+    return leat_buf_check(&s->keys, "the list of files", err);
+}
+
+static leat_status list_files(const struct leat_home *from, const struct leat_scan_opts *opts, struct leat_scan *s,
+                              struct leat_error *err)
+{
+    struct leat_list *list = NULL;
+    struct leat_list_entry entry;
+    bool end = false;
+    size_t prefix = strlen(from->prefix);
+    leat_status rc = leat_store_list_open(from->store, from->prefix, true, &list, err);
+    while (rc == LEAT_OK) {
+        rc = leat_store_list_next(list, &entry, &end, err);
+        if (rc != LEAT_OK || end)
+            break;
+        const char *path = entry.key + prefix;
+        size_t n = strlen(path);
+        if (strcmp(path, LEAT_NAME_POINTER) == 0)
+            rc = leat_fail(err, LEAT_INVALID, "%s is a packed dataset already", from->url);
+        else if (hidden(path))
+            s->skipped++;
+        else if (n && path[n - 1] != '/') /* buckets may hold empty objects that stand for folders */
+            rc = add_file(s, path, entry.size, err);
+        if (rc == LEAT_OK && opts->stop && s->n % 1024 == 0 && opts->stop(opts->stop_user))
+            rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+    }
+    leat_store_list_close(list);
+    if (rc == LEAT_OK && s->n == 0)
+        rc = leat_fail(err, LEAT_NOT_FOUND, "there are no files in %s%s", from->url,
+                       s->skipped ? " but hidden ones" : "");
+    return rc;
+}
+
+/* Labels */
+
+static size_t folder_length(const char *key, size_t n)
+{
+    const char *slash = memchr(key, '/', n);
+    return slash ? (size_t)(slash - key) : 0;
+}
+
+struct folder {
+    const char *name; /* into the keys */
+    size_t n;
+    uint32_t first; /* in the order of the files */
+    uint32_t label;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct folder *x = a;
+    const struct folder *y = b;
+    int order = memcmp(x->name, y->name, x->n < y->n ? x->n : y->n);
+    return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct folder *x = a;
+    const struct folder *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* {"names": […]}, unless that is too long or not text: the labels work without. */
+static void describe_labels(struct leat_scan *s, const struct folder *folders)
+{
+    json_t *about = json_object();
+    json_t *names = json_array();
+    json_object_set_new(about, "names", names);
+    bool good = true;
+    for (uint32_t i = 0; good && i < s->labels_n; i++)
+        good = json_array_append_new(names, json_stringn(folders[i].name, folders[i].n)) == 0;
+    char *text = good ? json_dumps(about, 0) : NULL;
+    if (text && strlen(text) <= NAMES_MAX)
+        leat_buf_str(&s->about, text);
+    free(text);
+    json_decref(about);
+}
+
+/* Folders are numbered by the bytes of their names, as ImageFolder does. The files are sorted by path, where '/'
+ * takes part, so a folder's files stand together but the folders themselves may be in another order. */
+static leat_status number_folders(struct leat_scan *s, struct folder *folders, struct leat_error *err)
+{
+    s->labels = malloc(s->n * sizeof *s->labels);
+    if (!s->labels)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu64 " labels", s->n);
+    uint32_t at = 0; /* folder of the file, in the order of the files */
+    for (uint64_t i = 0; i < s->n; i++) {
+        size_t n;
+        const char *key = leat_scan_key(s, i, &n);
+        size_t folder = folder_length(key, n);
+        if (i == 0 || folders[at - 1].n != folder || memcmp(folders[at - 1].name, key, folder) != 0) {
+            folders[at] = (struct folder){key, folder, at, 0};
+            at++;
+        }
+        s->labels[i] = at - 1;
+    }
+    s->labels_n = at;
+    qsort(folders, at, sizeof *folders, by_name);
+    describe_labels(s, folders);
+    for (uint32_t i = 0; i < at; i++)
+        folders[i].label = i;
+    qsort(folders, at, sizeof *folders, by_first);
+    for (uint64_t i = 0; i < s->n; i++)
+        s->labels[i] = folders[s->labels[i]].label;
+    return LEAT_OK;
+}
+
+static leat_status find_labels(struct leat_scan *s, enum leat_scan_labels wanted, struct leat_error *err)
+{
+    uint64_t folders = 1; /* an upper bound of different ones */
+    if (wanted == LEAT_LABELS_NONE)
+        return LEAT_OK;
+    for (uint64_t i = 0; i < s->n; i++) {
+        size_t n;
+        size_t before;
+        const char *key = leat_scan_key(s, i, &n);
+        if (folder_length(key, n) == 0) {
+            if (wanted == LEAT_LABELS_AUTO)
+                return LEAT_OK;
+            return leat_fail(err, LEAT_INVALID, "'%.*s' lies in no folder that could be its label", (int)n, key);
+        }
+        const char *last = i ? leat_scan_key(s, i - 1, &before) : key;
+        size_t length = folder_length(key, n);
+        folders += i && (folder_length(last, before) != length || memcmp(last, key, length) != 0);
+    }
+    struct folder *table = malloc((size_t)folders * sizeof *table);
+    if (!table)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu64 " labels", folders);
+    leat_status rc = number_folders(s, table, err);
+    free(table);
+    return rc;
+}
+
+/* Fields */
+
+/* "jpg" for "a/b.JPEG"; "" when there is none that could be a name. */
+static void ending(const char *key, size_t n, char out[16])
+{
+    size_t at = n;
+    out[0] = '\0';
+    while (at > 0 && key[at - 1] != '.' && key[at - 1] != '/')
+        at--;
+    if (at < 2 || key[at - 1] != '.' || key[at - 2] == '/' || n - at == 0 || n - at > 15)
+        return;
+    for (size_t i = at; i < n; i++) {
+        char c = (char)(key[i] >= 'A' && key[i] <= 'Z' ? key[i] + 32 : key[i]);
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')))
+            return;
+        out[i - at] = c;
+    }
+    out[n - at] = '\0';
+    if (strcmp(out, "jpeg") == 0)
+        memcpy(out, "jpg", 4);
+}
+
+static bool one_of(const char *text, const char *const *list)
+{
+    for (; *list; list++) {
+        if (strcmp(text, *list) == 0)
+            return true;
+    }
+    return false;
+}
+
+static leat_status make_schema(struct leat_scan *s, const char *field, struct leat_error *err)
+{
+    static const char *const pictures[] = {"jpg", "png", "webp", NULL};
+    static const char *const texts[] = {"txt", "json", "csv", "md", NULL};
+    char first[16];
+    bool same = true;
+    bool all_pictures = true;
+    size_t n;
+    const char *key = leat_scan_key(s, 0, &n);
+    ending(key, n, first);
+    for (uint64_t i = 0; i < s->n; i++) {
+        char other[16];
+        key = leat_scan_key(s, i, &n);
+        ending(key, n, other);
+        same = same && strcmp(first, other) == 0;
+        all_pictures = all_pictures && one_of(other, pictures);
+    }
+    enum leat_field_type type = all_pictures                   ? LEAT_FIELD_IMAGE
+                                : same && one_of(first, texts) ? LEAT_FIELD_STRING
+                                                               : LEAT_FIELD_BYTES;
+    const char *name = same && *first ? first : all_pictures ? "image" : "data";
+    leat_status rc = leat_schema_add(&s->schema, field ? field : name, type, NULL, err);
+    if (rc == LEAT_OK && s->labels)
+        rc = leat_schema_add(&s->schema, "cls", LEAT_FIELD_INT, s->about.len ? s->about.data : NULL, err);
+    return rc;
+}
+
+leat_status leat_scan_open(const struct leat_home *from, const struct leat_scan_opts *opts, struct leat_scan *out,
+                           struct leat_error *err)
+{
+    struct leat_scan s = {0};
+    leat_buf_init(&s.keys, KEYS_MAX);
+    leat_buf_init(&s.about, NAMES_MAX);
+    leat_status rc = list_files(from, opts, &s, err);
+    if (rc == LEAT_OK)
+        rc = find_labels(&s, opts->labels, err);
+    if (rc == LEAT_OK)
+        rc = make_schema(&s, opts->field, err);
+    if (rc != LEAT_OK) {
+        leat_scan_close(&s);
+        return rc;
+    }
+    *out = s;
+    return LEAT_OK;
+}

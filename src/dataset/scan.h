@@ -1,0 +1,47 @@
+/* What is in a folder (of any store) before it is packed: the files, their labels, and what the fields will be. */
+#ifndef LEAT_DATASET_SCAN_H
+#define LEAT_DATASET_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "dataset/home.h"
+#include "dataset/schema.h"
+
+enum leat_scan_labels {
+    LEAT_LABELS_AUTO, /* when all files lie in folders, the first folder is the label */
+    LEAT_LABELS_FOLDER,
+    LEAT_LABELS_NONE
+};
+
+struct leat_scan_opts {
+    const char *field; /* name of the field with the file; NULL: by its ending */
+    enum leat_scan_labels labels;
+    bool (*stop)(void *user); /* asked now and then; may be NULL */
+    void *stop_user;
+};
+
+struct leat_scan {
+    uint64_t n;
+    uint64_t bytes;
+    uint64_t skipped;     /* hidden files: a part of the path begins with '.' */
+    struct leat_buf keys; /* relative paths, one after the other */
+    uint64_t *ends;       /* where each ends */
+    uint64_t *sizes;
+    uint32_t *labels; /* NULL: none */
+    uint32_t labels_n;
+    struct leat_schema schema; /* the file, then the label where there is one */
+    struct leat_buf about;     /* of the label; what the schema points to */
+    uint64_t cap;
+};
+
+/* Files are sorted by the bytes of their paths. LEAT_NOT_FOUND when there are none. */
+leat_status leat_scan_open(const struct leat_home *from, const struct leat_scan_opts *opts, struct leat_scan *out,
+                           struct leat_error *err);
+void leat_scan_close(struct leat_scan *s); /* zeroed ones are allowed */
+
+const char *leat_scan_key(const struct leat_scan *s, uint64_t i, size_t *n);
+
+#endif

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/dataset.h"
 #include "cli/store_options.h"
 #include "store/stream.h"
 
@@ -14,6 +16,8 @@ struct cat_settings {
     struct leat_cli_store store;
     uint64_t offset;
     const char *length;
+    const char *sample;
+    const char *field;
 };
 
 static const struct leat_option options[] = {
@@ -21,6 +25,10 @@ static const struct leat_option options[] = {
      "begin so many bytes into the object"},
     {"length", 0, LEAT_OPTION_STRING, offsetof(struct cat_settings, length), "SIZE", NULL, NULL,
      "write so many bytes at most"},
+    {"sample", 'n', LEAT_OPTION_STRING, offsetof(struct cat_settings, sample), "N", NULL, NULL,
+     "URL is a dataset: write its sample with this number"},
+    {"field", 0, LEAT_OPTION_STRING, offsetof(struct cat_settings, field), "NAME", NULL, NULL,
+     "of a sample: the field to write (else the first with bytes)"},
     LEAT_STORE_OPTIONS(offsetof(struct cat_settings, store)),
     {0},
 };
@@ -58,37 +66,107 @@ static leat_status write_object(struct leat_store *store, const char *key, uint6
     return rc;
 }
 
+static leat_status write_objects(const struct cat_settings *s, int argc, char **argv, struct leat_error *err)
+{
+    uint64_t length = UINT64_MAX;
+    leat_status rc = s->length ? leat_parse_size(s->length, "--length", &length, err) : LEAT_OK;
+    for (int i = 0; rc == LEAT_OK && i < argc; i++) {
+        struct leat_store *store = NULL;
+        char *key = NULL;
+        rc = leat_cli_store_open(&s->store, argv[i], &store, &key, err);
+        if (rc == LEAT_OK)
+            rc = write_object(store, key, s->offset, length, err);
+        leat_store_close(store);
+        free(key);
+    }
+    return rc;
+}
+
+/* Two arguments are a dataset and a key when there is a dataset at the first: such a URL is no object itself. */
+static bool names_dataset(const struct cat_settings *s, int argc, char **argv)
+{
+    struct leat_home home;
+    uint8_t id[LEAT_SHA256_SIZE];
+    if (s->sample || s->field)
+        return true;
+    if (argc != 2 || leat_cli_home_open(&s->store, argv[0], &home, NULL) != LEAT_OK)
+        return false;
+    char *key = leat_home_key(&home, LEAT_NAME_POINTER);
+    struct leat_object object;
+    bool found = key && leat_store_stat(home.store, key, &object, NULL) == LEAT_OK &&
+                 leat_home_current(&home, id, NULL) == LEAT_OK;
+    free(key);
+    leat_home_close(&home);
+    return found;
+}
+
+static leat_status write_field(const struct leat_chunk *c, uint32_t i, uint32_t field, struct leat_error *err)
+{
+    struct leat_cell cell = leat_chunk_cell(c, i, field);
+    if (leat_field_has_data(&c->schema.fields[field]))
+        return write_out((const char *)leat_chunk_data(c, &cell), cell.size, err);
+    if (c->schema.fields[field].type != LEAT_FIELD_INT)
+        return leat_fail(err, LEAT_UNSUPPORTED, "field '%s' has a type this Leat does not know",
+                         c->schema.fields[field].name);
+    char text[32];
+    int n = snprintf(text, sizeof text, "%" PRId64 "\n", cell.number);
+    return write_out(text, (size_t)n, err);
+}
+
+static leat_status write_sample(const struct cat_settings *s, int argc, char **argv, struct leat_error *err)
+{
+    struct leat_dataset *d = NULL;
+    struct leat_chunk c;
+    void *data = NULL;
+    uint64_t sample = 0;
+    uint32_t field = 0;
+    if (argc != (s->sample ? 1 : 2))
+        return leat_fail(err, LEAT_INVALID, "give a dataset and a key, or a dataset and -n NUMBER");
+    leat_status rc = s->sample ? leat_parse_u64(s->sample, "--sample", &sample, err) : LEAT_OK;
+    if (rc == LEAT_OK)
+        rc = leat_cli_dataset_open(&s->store, argv[0], &d, err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_pick_field(&leat_dataset_root(d)->schema, s->field, &field, err);
+    if (rc == LEAT_OK && !s->sample)
+        rc = leat_dataset_find(d, argv[1], strlen(argv[1]), &sample, err);
+    if (rc == LEAT_OK && sample >= leat_dataset_root(d)->samples)
+        rc = leat_fail(err, LEAT_NOT_FOUND, "there is no sample %" PRIu64 ": the dataset has %" PRIu64, sample,
+                       leat_dataset_root(d)->samples);
+    if (rc == LEAT_OK) {
+        uint32_t index;
+        uint32_t chunk = leat_dataset_locate(d, sample, &index);
+        rc = leat_dataset_load(d, chunk, &data, &c, err);
+        if (rc == LEAT_OK)
+            rc = write_field(&c, index, field, err);
+    }
+    free(data);
+    leat_dataset_close(d);
+    return rc;
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct cat_settings *s = settings;
     struct leat_error err;
-    uint64_t length = UINT64_MAX;
-    if (s->length && leat_parse_size(s->length, "--length", &length, &err) != LEAT_OK)
-        return leat_cli_fail(&err);
-    for (int i = 0; i < argc; i++) {
-        struct leat_store *store = NULL;
-        char *key = NULL;
-        leat_status rc = leat_cli_store_open(&s->store, argv[i], &store, &key, &err);
-        if (rc == LEAT_OK)
-            rc = write_object(store, key, s->offset, length, &err);
-        leat_store_close(store);
-        free(key);
-        if (rc != LEAT_OK && err.os_error == EPIPE)
-            return LEAT_EXIT_FAILURE;
-        if (rc != LEAT_OK)
-            return leat_cli_fail(&err);
-    }
-    return LEAT_EXIT_OK;
+    leat_status rc =
+        names_dataset(s, argc, argv) ? write_sample(s, argc, argv, &err) : write_objects(s, argc, argv, &err);
+    if (rc == LEAT_OK)
+        return LEAT_EXIT_OK;
+    return err.os_error == EPIPE ? LEAT_EXIT_FAILURE : leat_cli_fail(&err);
 }
 
 const struct leat_command leat_command_cat = {
     .name = "cat",
-    .arguments = "URL…",
-    .summary = "write objects to standard output",
+    .arguments = "URL… | DATASET KEY | -n N DATASET",
+    .summary = "write objects, or a sample of a dataset, to standard output",
     .details = "Large objects are fetched in parts, several at a time, and written in order. An object that changes "
-               "meanwhile is an error: bytes of two versions are never mixed.",
+               "meanwhile is an error: bytes of two versions are never mixed.\n\n"
+               "Where the first URL is a dataset, the sample with the given key or number is written: its bytes, or an "
+               "int as text.",
     .examples = "  leat cat s3://bucket/train/labels.csv | head\n"
-                "  leat cat --offset 1MiB --length 64KiB s3://bucket/shard-000.tar | xxd\n",
+                "  leat cat --offset 1MiB --length 64KiB s3://bucket/shard-000.tar | xxd\n"
+                "  leat cat s3://bucket/imagenet/train n01440764/n01440764_18.JPEG > fish.jpg\n"
+                "  leat cat -n 17 --field cls s3://bucket/imagenet/train\n",
     .options = options,
     .settings_size = sizeof(struct cat_settings),
     .arguments_min = 1,

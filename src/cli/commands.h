@@ -9,10 +9,16 @@ extern const struct leat_command leat_command_cat;
 extern const struct leat_command leat_command_cp;
 extern const struct leat_command leat_command_help_command;
 extern const struct leat_command leat_command_image;
-extern const struct leat_command leat_command_plan;
+extern const struct leat_command leat_command_info;
 extern const struct leat_command leat_command_ls;
+extern const struct leat_command leat_command_order;
+extern const struct leat_command leat_command_pack;
+extern const struct leat_command leat_command_plan;
+extern const struct leat_command leat_command_rebuild;
 extern const struct leat_command leat_command_rm;
 extern const struct leat_command leat_command_serve;
+extern const struct leat_command leat_command_unpack;
+extern const struct leat_command leat_command_verify;
 
 /* NULL-terminated. */
 const struct leat_command *const *leat_commands(void);

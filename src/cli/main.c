@@ -9,11 +9,18 @@
 #include "leat/leat.h"
 
 static const struct leat_command *const commands[] = {
-    /* clang-format off: one a line */
+    /* One a line, so that lists merge. */
+    /* clang-format off */
     &leat_command_ls,
     &leat_command_cat,
     &leat_command_cp,
     &leat_command_rm,
+    &leat_command_pack,
+    &leat_command_info,
+    &leat_command_verify,
+    &leat_command_unpack,
+    &leat_command_rebuild,
+    &leat_command_order,
     &leat_command_serve,
     &leat_command_image,
     &leat_command_plan,

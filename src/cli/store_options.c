@@ -18,7 +18,7 @@ static bool stop(void *user)
     return leat_cli_interrupted();
 }
 
-static leat_status read_options(const struct leat_cli_store *s, struct leat_store_opts *out, struct leat_error *err)
+leat_status leat_cli_store_opts(const struct leat_cli_store *s, struct leat_store_opts *out, struct leat_error *err)
 {
     static const char *const styles[] = {"auto", "path", "virtual"};
     int style = 0;
@@ -53,7 +53,7 @@ leat_status leat_cli_store_open(const struct leat_cli_store *settings, const cha
 {
     struct leat_url url = {0};
     struct leat_store_opts opts;
-    leat_status rc = read_options(settings, &opts, err);
+    leat_status rc = leat_cli_store_opts(settings, &opts, err);
     if (rc == LEAT_OK)
         rc = leat_url_parse(text, &url, err);
     if (rc != LEAT_OK)

@@ -69,6 +69,10 @@ struct leat_cli_store {
             "give up a request that makes no progress for so long"                                                     \
     }
 
+/* The settings as the store wants them, with Ctrl-C wired up. Borrows the settings' strings. */
+leat_status leat_cli_store_opts(const struct leat_cli_store *settings, struct leat_store_opts *out,
+                                struct leat_error *err);
+
 /* Opens the store that the URL `text` is in, with Ctrl-C wired up, and splits off the key (the caller frees it). */
 leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,
                                 char **key, struct leat_error *err);

@@ -81,6 +81,11 @@ static leat_status explain_missing(const struct leat_home *h, struct leat_error 
     leat_store_list_close(list);
     if (files + folders == 0)
         return leat_fail(err, LEAT_NOT_FOUND, "no dataset at %s: nothing is there", h->url);
+    if (strcmp(first, "leat/") == 0 && files + folders == 1)
+        return leat_fail(err, LEAT_NOT_FOUND,
+                         "no dataset at %s: it has no " LEAT_NAME_POINTER
+                         ". Packing was not finished, or its snapshot is lost: 'leat rebuild %s' makes it again",
+                         h->url, h->url);
     return leat_fail(err, LEAT_NOT_FOUND,
                      "no dataset at %s: there are %s%u files and %u folders ('%s' first); 'leat pack %s DEST' makes "
                      "a dataset of them",

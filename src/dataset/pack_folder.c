@@ -113,7 +113,7 @@ static leat_status plan_chunks(struct job *j, size_t schema_bytes, struct leat_e
 /* The same files, packed the same way, make the same dataset. */
 static leat_status packing_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES], struct leat_error *err)
 {
-    uint8_t numbers[24];
+    uint8_t numbers[32];
     uint8_t sha[LEAT_SHA256_SIZE];
     struct leat_sha256 *h = leat_sha256_open();
     if (!h)
@@ -121,6 +121,7 @@ static leat_status packing_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES
     leat_put_u64(numbers, j->opts->keep_order);
     leat_put_u64(numbers + 8, j->opts->keep_order ? 0 : j->opts->seed);
     leat_put_u64(numbers + 16, j->files->n);
+    leat_put_u64(numbers + 24, j->opts->chunk_bytes);
     leat_sha256_add(h, numbers, sizeof numbers);
     for (uint64_t i = 0; i < j->files->n; i++) {
         size_t n;
@@ -224,6 +225,8 @@ static leat_status add_sample(struct worker *w, uint64_t sample, const struct le
         *err = op->err;
         return op->status;
     }
+    if (op->length && op->object.size != op->length)
+        return leat_fail(err, LEAT_CHANGED, "'%.*s' changed while it was packed", (int)key_n, key);
     if (j->files->labels)
         values[1].number = j->files->labels[file];
     if (j->files->schema.fields[0].type == LEAT_FIELD_IMAGE && j->opts->probe &&

@@ -1,0 +1,167 @@
+#include "cli/dataset.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/thread.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+
+#define THREADS_MAX 64u
+
+leat_status leat_cli_home_open(const struct leat_cli_store *settings, const char *url, struct leat_home *out,
+                               struct leat_error *err)
+{
+    struct leat_store_opts opts;
+    leat_status rc = leat_cli_store_opts(settings, &opts, err);
+    return rc == LEAT_OK ? leat_home_open(url, &opts, out, err) : rc;
+}
+
+leat_status leat_cli_dataset_open(const struct leat_cli_store *settings, const char *url, struct leat_dataset **out,
+                                  struct leat_error *err)
+{
+    struct leat_store_opts opts;
+    leat_status rc = leat_cli_store_opts(settings, &opts, err);
+    return rc == LEAT_OK ? leat_dataset_open(url, &opts, NULL, out, err) : rc;
+}
+
+struct sweep {
+    const struct leat_cli_chunks *run;
+    const struct leat_root *root;
+    uint64_t *firsts; /* number of each chunk's first sample */
+    _Atomic uint32_t next;
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t samples;
+    _Atomic bool over;
+    pthread_mutex_t mutex;
+    struct { /* hold mutex */
+        leat_status rc;
+        struct leat_error err;
+    } locked;
+};
+
+static leat_status visit(struct sweep *s, uint32_t chunk, struct leat_error *err)
+{
+    struct leat_chunk c;
+    void *data = NULL;
+    leat_status rc = leat_dataset_load(s->run->dataset, chunk, &data, &c, err);
+    if (rc == LEAT_OK)
+        rc = s->run->each(s->run->user, chunk, s->firsts[chunk], &c, err);
+    free(data);
+    atomic_fetch_add_explicit(&s->bytes, s->root->sizes[chunk], memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->samples, s->root->counts[chunk], memory_order_relaxed);
+    return rc;
+}
+
+static void *run_sweep(void *arg)
+{
+    struct sweep *s = arg;
+    while (!atomic_load(&s->over)) {
+        uint32_t chunk = atomic_fetch_add(&s->next, 1);
+        struct leat_error err;
+        if (chunk >= s->root->chunks)
+            break;
+        leat_status rc =
+            leat_cli_interrupted() ? leat_fail(&err, LEAT_CANCELLED, "interrupted") : visit(s, chunk, &err);
+        if (rc == LEAT_OK)
+            continue;
+        pthread_mutex_lock(&s->mutex);
+        bool go_on = rc != LEAT_CANCELLED && s->run->failed && s->run->failed(s->run->user, chunk, &err);
+        if (!go_on && s->locked.rc == LEAT_OK) {
+            s->locked.rc = rc;
+            s->locked.err = err;
+        }
+        pthread_mutex_unlock(&s->mutex);
+        if (!go_on)
+            atomic_store(&s->over, true);
+    }
+    return NULL;
+}
+
+static void look(void *user, struct leat_progress_state *out)
+{
+    struct sweep *s = user;
+    out->done = atomic_load_explicit(&s->bytes, memory_order_relaxed);
+    out->items = atomic_load_explicit(&s->samples, memory_order_relaxed);
+    out->total = s->root->bytes;
+}
+
+static leat_status run_threads(struct sweep *s, struct leat_error *err)
+{
+    pthread_t threads[THREADS_MAX];
+    unsigned n = s->run->threads ? s->run->threads : leat_cpu_count();
+    unsigned started = 0;
+    leat_status rc = LEAT_OK;
+    if (n > THREADS_MAX)
+        n = THREADS_MAX;
+    while (rc == LEAT_OK && started < n) {
+        rc = leat_thread_start(&threads[started], "leat-chunks", run_sweep, s, err);
+        started += rc == LEAT_OK;
+    }
+    if (rc != LEAT_OK)
+        atomic_store(&s->over, true);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    if (rc == LEAT_OK && s->locked.rc != LEAT_OK) { /* no other thread is left */
+        *err = s->locked.err;
+        rc = s->locked.rc;
+    }
+    return rc;
+}
+
+leat_status leat_cli_each_chunk(const struct leat_cli_chunks *run, struct leat_error *err)
+{
+    struct sweep s = {.run = run, .root = leat_dataset_root(run->dataset)};
+    s.firsts = malloc(((size_t)s.root->chunks + 1) * sizeof *s.firsts);
+    if (!s.firsts)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a table of %u chunks", s.root->chunks);
+    uint64_t first = 0;
+    for (uint32_t c = 0; c < s.root->chunks; c++) {
+        s.firsts[c] = first;
+        first += s.root->counts[c];
+    }
+    pthread_mutex_init(&s.mutex, NULL);
+    struct leat_progress *progress = run->quiet ? NULL : leat_progress_open("samples", look, &s);
+    leat_status rc = run_threads(&s, err);
+    leat_progress_close(progress);
+    pthread_mutex_destroy(&s.mutex);
+    free(s.firsts);
+    return rc;
+}
+
+leat_status leat_cli_pick_field(const struct leat_schema *schema, const char *name, uint32_t *out,
+                                struct leat_error *err)
+{
+    for (uint32_t f = 0; f < schema->n; f++) {
+        if (name ? strcmp(schema->fields[f].name, name) == 0 : leat_field_has_data(&schema->fields[f])) {
+            *out = f;
+            return LEAT_OK;
+        }
+    }
+    struct leat_buf names;
+    leat_buf_init(&names, 300);
+    for (uint32_t f = 0; f < schema->n; f++)
+        leat_buf_printf(&names, "%s%s", f ? ", " : "", schema->fields[f].name);
+    leat_status rc =
+        leat_fail(err, LEAT_INVALID, "there is no field '%s'; the dataset has: %s", name ? name : "", names.data);
+    leat_buf_free(&names);
+    return rc;
+}
+
+char *leat_cli_show_key(const char *key, size_t n)
+{
+    struct leat_buf b;
+    leat_buf_init(&b, 4 * n + 1);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)key[i];
+        if (c < 0x20 || c == 0x7f || c == '\\')
+            leat_buf_printf(&b, "\\x%02x", c);
+        else
+            leat_buf_char(&b, key[i]);
+    }
+    return leat_buf_take(&b);
+}

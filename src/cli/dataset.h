@@ -1,0 +1,37 @@
+/* What the commands about datasets share. */
+#ifndef LEAT_CLI_DATASET_H
+#define LEAT_CLI_DATASET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/store_options.h"
+#include "dataset/dataset.h"
+
+leat_status leat_cli_home_open(const struct leat_cli_store *settings, const char *url, struct leat_home *out,
+                               struct leat_error *err);
+leat_status leat_cli_dataset_open(const struct leat_cli_store *settings, const char *url, struct leat_dataset **out,
+                                  struct leat_error *err);
+
+/* Loads every chunk and hands it to `each`, on several threads. `each` gets the number of the chunk's first sample.
+ * A chunk that cannot be loaded or that `each` refuses is reported to `failed`, one at a time; true goes on with the
+ * others, else the first failure is returned. Shows progress unless quiet. */
+struct leat_cli_chunks {
+    struct leat_dataset *dataset;
+    unsigned threads; /* 0: one for each CPU */
+    bool quiet;
+    leat_status (*each)(void *user, uint32_t chunk, uint64_t first, const struct leat_chunk *c, struct leat_error *err);
+    bool (*failed)(void *user, uint32_t chunk, const struct leat_error *err); /* may be NULL: false */
+    void *user;
+};
+
+leat_status leat_cli_each_chunk(const struct leat_cli_chunks *run, struct leat_error *err);
+
+/* The field to show or write when none is named: the first with bytes of its own. */
+leat_status leat_cli_pick_field(const struct leat_schema *schema, const char *name, uint32_t *out,
+                                struct leat_error *err);
+
+/* A key for people: bytes that are not printable come as \xHH. The caller frees it. */
+char *leat_cli_show_key(const char *key, size_t n);
+
+#endif

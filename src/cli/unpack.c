@@ -1,0 +1,141 @@
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/dataset.h"
+
+struct unpack_settings {
+    struct leat_cli_store store;
+    const char *field;
+    uint64_t jobs;
+    bool quiet;
+};
+
+static const struct leat_option options[] = {
+    {"field", 0, LEAT_OPTION_STRING, offsetof(struct unpack_settings, field), "NAME", NULL, NULL,
+     "the field to write (else the first with bytes)"},
+    {"jobs", 'j', LEAT_OPTION_U64, offsetof(struct unpack_settings, jobs), "N", NULL, "LEAT_JOBS",
+     "threads (else one for each CPU)"},
+    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct unpack_settings, quiet), NULL, NULL, NULL,
+     "no progress and no summary"},
+    LEAT_STORE_OPTIONS(offsetof(struct unpack_settings, store)),
+    {0},
+};
+
+struct unpacking {
+    struct leat_home to;
+    uint32_t field;
+    _Atomic uint64_t written;
+    _Atomic uint64_t refused;
+};
+
+/* Keys are bytes of any kind. One that would leave the folder, or that no file can have, is not a path. */
+static bool good_path(const char *key, size_t n)
+{
+    if (n == 0 || n > 4000 || memchr(key, '\0', n))
+        return false;
+    for (size_t at = 0; at <= n;) {
+        const char *slash = memchr(key + at, '/', n - at);
+        size_t length = (slash ? (size_t)(slash - key) : n) - at;
+        if (length == 0 || length > 255 || (length == 1 && key[at] == '.') ||
+            (length == 2 && key[at] == '.' && key[at + 1] == '.'))
+            return false;
+        at += length + 1;
+    }
+    return true;
+}
+
+static leat_status write_sample(struct unpacking *u, const struct leat_chunk *c, uint32_t i, struct leat_error *err)
+{
+    size_t n;
+    const char *key = leat_chunk_key(c, i, &n);
+    struct leat_cell cell = leat_chunk_cell(c, i, u->field);
+    if (!good_path(key, n)) {
+        char *shown = leat_cli_show_key(key, n);
+        fprintf(stderr, "leat: key '%s' cannot be a path: left out\n", shown ? shown : "?");
+        free(shown);
+        atomic_fetch_add(&u->refused, 1);
+        return LEAT_OK;
+    }
+    char *name = strndup(key, n);
+    if (!name)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    leat_status rc = leat_home_put(&u->to, name, leat_chunk_data(c, &cell), cell.size, err);
+    free(name);
+    if (rc == LEAT_OK)
+        atomic_fetch_add(&u->written, 1);
+    return rc;
+}
+
+static leat_status write_chunk(void *user, uint32_t chunk, uint64_t first, const struct leat_chunk *c,
+                               struct leat_error *err)
+{
+    (void)chunk;
+    (void)first;
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && i < c->samples; i++)
+        rc = leat_cli_interrupted() ? leat_fail(err, LEAT_CANCELLED, "interrupted") : write_sample(user, c, i, err);
+    return rc;
+}
+
+static leat_status unpack(const struct unpack_settings *s, struct leat_dataset *d, struct unpacking *u,
+                          struct leat_error *err)
+{
+    const struct leat_root *root = leat_dataset_root(d);
+    leat_status rc = leat_cli_pick_field(&root->schema, s->field, &u->field, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (!leat_field_has_data(&root->schema.fields[u->field]))
+        return leat_fail(err, LEAT_INVALID, "field '%s' has no bytes that could be a file", s->field);
+    struct leat_cli_chunks run = {.dataset = d,
+                                  .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
+                                  .quiet = s->quiet,
+                                  .each = write_chunk,
+                                  .user = u};
+    return leat_cli_each_chunk(&run, err);
+}
+
+static int run(const void *settings, int argc, char **argv)
+{
+    (void)argc;
+    const struct unpack_settings *s = settings;
+    struct leat_dataset *d = NULL;
+    struct unpacking u = {0};
+    struct leat_error err;
+    leat_status rc = leat_cli_dataset_open(&s->store, argv[0], &d, &err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_home_open(&s->store, argv[1], &u.to, &err);
+    if (rc == LEAT_OK)
+        rc = unpack(s, d, &u, &err);
+    leat_home_close(&u.to);
+    leat_dataset_close(d);
+    if (rc != LEAT_OK)
+        return leat_cli_fail(&err);
+    if (u.refused)
+        return leat_cli_failf(LEAT_INVALID, "%" PRIu64 " samples were left out, %" PRIu64 " written",
+                              atomic_load(&u.refused), atomic_load(&u.written));
+    if (!s->quiet)
+        printf("%" PRIu64 " files\n", atomic_load(&u.written));
+    return leat_cli_finish();
+}
+
+const struct leat_command leat_command_unpack = {
+    .name = "unpack",
+    .arguments = "DATASET DEST",
+    .summary = "write the samples of a dataset as files again",
+    .details =
+        "Every sample becomes a file below DEST (a folder, or a prefix in a bucket) whose path is its key. Files "
+        "that are there already are replaced. A key that would lead out of DEST, or cannot be a path, is named "
+        "and left out; the exit status is 2 then.",
+    .examples = "  leat unpack s3://bucket/photos ./photos\n",
+    .options = options,
+    .settings_size = sizeof(struct unpack_settings),
+    .arguments_min = 2,
+    .arguments_max = 2,
+    .run = run,
+};

@@ -1,0 +1,348 @@
+"""Packing a folder and everything that reads it again: pack, info, verify, cat, unpack, rebuild, order."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+
+import order_reference
+import pytest
+from conftest import ROOT
+from format_reader import Dataset
+
+GOLDEN = ROOT / "tests" / "golden" / "dataset-1"
+
+
+def make_files(folder, classes=("cat", "cat-b", "dog"), each=40, seed=1):
+    """{path: bytes} of small files that are no images, written below the folder."""
+    draw = random.Random(seed)
+    files = {}
+    for name in classes:
+        for i in range(each):
+            files[f"{name}/{i}.bin"] = draw.randbytes(draw.randint(0, 3000))
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return files
+
+
+@pytest.fixture
+def files(tmp_path):
+    return make_files(tmp_path / "files")
+
+
+@pytest.fixture
+def packed(tmp_path, files, run_leat):
+    run_leat("pack", "--chunk-size", "16KiB", tmp_path / "files", tmp_path / "ds", status=0)
+    return tmp_path / "ds"
+
+
+def test_packed_folder_holds_every_file_once_with_its_label(packed, files):
+    dataset = Dataset(packed)
+    found = {sample.key.decode(): sample for sample in dataset}
+    assert {key: sample.values["bin"] for key, sample in found.items()} == files
+    names = dataset.fields[1].about["names"]
+    assert names == ["cat", "cat-b", "dog"]  # as ImageFolder sorts them
+    assert all(names[s.values["cls"]] == key.split("/")[0] for key, s in found.items())
+    assert len(dataset.root.counts) > 5
+    assert all(size <= 16384 for size in dataset.root.sizes)
+
+
+def test_sections_say_what_the_chunks_say(packed):
+    dataset = Dataset(packed)
+    samples = list(dataset)
+    assert dataset.rows() == [s.row for s in samples]
+    assert dataset.keys() == [s.key for s in samples]
+    assert all(dataset.find(s.key) == s.number for s in samples[::17])
+    assert dataset.find(b"no such key") is None
+
+
+def test_packing_permutes_by_a_fixed_seed_unless_told_to_keep_the_order(tmp_path, files, run_leat, packed):
+    run_leat("pack", "--chunk-size", "16KiB", "--jobs", 7, tmp_path / "files", tmp_path / "again", status=0)
+    assert Dataset(tmp_path / "again").id == Dataset(packed).id  # whatever the number of threads
+    run_leat("pack", "--seed", 5, tmp_path / "files", tmp_path / "other", status=0)
+    run_leat("pack", "--keep-order", tmp_path / "files", tmp_path / "kept", status=0)
+    order = [s.key.decode() for s in Dataset(packed)]
+    assert order != sorted(files)
+    assert [s.key.decode() for s in Dataset(tmp_path / "other")] != order
+    assert [s.key.decode() for s in Dataset(tmp_path / "kept")] == sorted(files)
+
+
+def test_info_verify_cat_and_unpack(tmp_path, files, packed, run_leat):
+    info = json.loads(run_leat("info", "--json", packed, status=0).stdout)
+    assert info["samples"] == len(files)
+    assert info["id"] == Dataset(packed).id
+    assert [f["name"] for f in info["fields"]] == ["bin", "cls"]
+    assert str(len(files)) in run_leat("info", packed, status=0).stdout
+    assert "all good" in run_leat("verify", packed, status=0).stdout
+    sample = list(Dataset(packed))[33]
+    assert run_leat("cat", packed, sample.key.decode(), text=False, status=0).stdout == sample.values["bin"]
+    assert run_leat("cat", "-n", 33, packed, text=False, status=0).stdout == sample.values["bin"]
+    assert run_leat("cat", "-n", 33, "--field", "cls", packed, status=0).stdout == f"{sample.values['cls']}\n"
+    run_leat("unpack", packed, tmp_path / "out", status=0)
+    out = {str(p.relative_to(tmp_path / "out")): p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    assert out == files
+
+
+def test_a_key_or_number_that_is_not_there_is_said(packed, run_leat):
+    assert "no sample has the key 'x/y'" in run_leat("cat", packed, "x/y", status=3).stderr
+    assert "has 120" in run_leat("cat", "-n", 120, packed, status=3).stderr
+    assert "bin, cls" in run_leat("cat", "-n", 1, "--field", "jpg", packed, status=2).stderr
+
+
+def test_lost_snapshot_is_rebuilt_to_the_same_id(packed, run_leat):
+    before = Dataset(packed).id
+    (packed / "leat/current").unlink()
+    shutil.rmtree(packed / "leat/roots")
+    shutil.rmtree(packed / "leat/sections")
+    assert "leat rebuild" in run_leat("info", packed, status=3).stderr
+    assert before in run_leat("rebuild", packed, status=0).stdout
+    assert Dataset(packed).id == before
+    run_leat("verify", packed, status=0)
+
+
+def test_rebuild_with_a_missing_chunk_changes_nothing(packed, run_leat):
+    dataset = Dataset(packed)
+    name = dataset.root.names[2].hex()
+    (packed / "leat/chunks" / name[:2] / name).unlink()
+    (packed / "leat/current").unlink()
+    assert "missing" in run_leat("rebuild", packed).stderr
+    assert not (packed / "leat/current").exists()
+
+
+@pytest.mark.parametrize("part", ["chunk", "section", "root"])
+def test_verify_finds_a_flipped_bit_anywhere(packed, run_leat, part):
+    dataset = Dataset(packed)
+    path = {
+        "chunk": packed / "leat/chunks" / dataset.root.names[1].hex()[:2] / dataset.root.names[1].hex(),
+        "section": packed / "leat/sections" / dataset.root.sections[1][2].hex(),
+        "root": packed / "leat/roots" / dataset.id,
+    }[part]
+    data = path.read_bytes()
+    for at in range(0, len(data), max(1, len(data) // 7)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :])
+        done = run_leat("verify", packed, status=6)
+        assert part != "chunk" or "chunk 1 of" in done.stderr
+    path.write_bytes(data)
+    run_leat("verify", packed, status=0)
+
+
+def test_verify_names_every_missing_chunk(packed, run_leat):
+    dataset = Dataset(packed)
+    for i in (1, 3):
+        name = dataset.root.names[i].hex()
+        (packed / "leat/chunks" / name[:2] / name).unlink()
+    done = run_leat("verify", packed, status=3)
+    assert "chunk 1 of" in done.stderr
+    assert "chunk 3 of" in done.stderr
+    assert "2 of" in done.stderr
+
+
+def test_places_that_cannot_work_are_refused(tmp_path, files, packed, run_leat):
+    assert "already; --replace" in run_leat("pack", tmp_path / "files", packed).stderr
+    run_leat("pack", "--replace", tmp_path / "files", packed, status=0)
+    assert "inside" in run_leat("pack", tmp_path / "files", tmp_path / "files" / "x", status=2).stderr
+    assert "packed dataset" in run_leat("pack", packed, tmp_path / "y", status=2).stderr
+    (tmp_path / "empty").mkdir()
+    assert "no files" in run_leat("pack", tmp_path / "empty", tmp_path / "z", status=3).stderr
+    assert "--labels" in run_leat("pack", "--labels", "x", tmp_path / "files", tmp_path / "z", status=2).stderr
+    assert "field's name" in run_leat("pack", "--field", "a b", tmp_path / "files", tmp_path / "z", status=2).stderr
+    assert not (tmp_path / "z").exists()
+    done = run_leat("info", tmp_path / "files", status=3)
+    assert "3 folders" in done.stderr
+    assert "leat pack" in done.stderr
+
+
+def test_flat_folders_have_no_labels_and_hidden_files_are_left_out(tmp_path, run_leat):
+    (tmp_path / "flat/.git").mkdir(parents=True)
+    (tmp_path / "flat/a.txt").write_text("hello")
+    (tmp_path / "flat/b.txt").write_text("")
+    (tmp_path / "flat/.x").write_text("no")
+    (tmp_path / "flat/.git/c").write_text("no")
+    done = run_leat("pack", "--json", tmp_path / "flat", tmp_path / "ds", status=0)
+    assert json.loads(done.stdout)["hidden"] == 2
+    dataset = Dataset(tmp_path / "ds")
+    assert [(f.name, f.kind) for f in dataset.fields] == [("txt", 4)]
+    assert {s.key: s.values["txt"] for s in dataset} == {b"a.txt": b"hello", b"b.txt": b""}
+    assert "in no folder" in run_leat("pack", "--labels", "folder", tmp_path / "flat", tmp_path / "z", status=2).stderr
+
+
+def test_image_dimensions_are_read_from_the_headers(tmp_path, run_leat):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "files/a").mkdir(parents=True)
+    sizes = {"a/x.jpg": (31, 17), "a/y.png": (5, 9), "a/z.jpeg": (64, 48)}
+    for path, size in sizes.items():
+        image.new("RGB", size, (200, 10, 10)).save(tmp_path / "files" / path, progressive=path.endswith("jpeg"))
+    (tmp_path / "files/a/broken.jpg").write_bytes(b"\xff\xd8 not really")
+    done = run_leat("pack", "--json", tmp_path / "files", tmp_path / "ds", status=0)
+    assert json.loads(done.stdout)["unreadable_images"] == 1
+    for sample in Dataset(tmp_path / "ds"):
+        data, info = sample.values["image"]
+        assert data == (tmp_path / "files" / sample.key.decode()).read_bytes()
+        if sample.key == b"a/broken.jpg":
+            assert not any(info.values())
+            continue
+        size = sizes[sample.key.decode()]
+        assert (info["width"], info["height"]) == size
+        assert info["decoded"] == size[0] * size[1] * 3
+        assert info["kind"] == (2 if sample.key.endswith(b"png") else 1)
+        assert info["flags"] == sample.key.endswith(b"jpeg")
+
+
+@pytest.mark.parametrize("key", [b"../up", b"a/../../up", b"/etc/x", b"a//b", b"nul\0byte", b".", b"x/", b"n" * 300])
+def test_unpack_never_uses_a_key_as_a_path_unchecked(tmp_path, packed, run_leat, key):
+    """A dataset whose keys are hostile: one chunk's key is replaced, and all that depends on it made again."""
+    dataset = Dataset(packed)
+    name = dataset.root.names[0].hex()
+    path = packed / "leat/chunks" / name[:2] / name
+    shutil.rmtree(packed / "leat/roots")
+    rewrite_first_key(path, key)
+    run_leat("rebuild", packed, status=0)
+    done = run_leat("unpack", packed, tmp_path / "out/below", status=2)
+    assert "cannot be a path" in done.stderr
+    assert "1 samples were left out" in done.stderr
+    assert not (tmp_path / "up").exists()
+    assert not (tmp_path / "out/up").exists()
+
+
+def rewrite_first_key(path, key):
+    import hashlib
+    import struct
+
+    import xxhash
+    from format_reader import crc32c, padded, read_schema
+
+    data = path.read_bytes()
+    path.unlink()
+    n, schema_n = struct.unpack_from("<II", data, 16)
+    _, row_n = read_schema(data[64 : 64 + schema_n])
+    ends_at = 64 + schema_n + n * row_n
+    ends = list(struct.unpack_from(f"<{n}I", data, ends_at))
+    keys_at = ends_at + padded(4 * n)
+    by = len(key) - ends[0]
+    rows = bytearray(data[64 + schema_n : ends_at])
+    for i in range(n):  # the first field's offset moves with the keys
+        (offset,) = struct.unpack_from("<I", rows, i * row_n)
+        struct.pack_into("<I", rows, i * row_n, offset + by)
+    body = data[64 : 64 + schema_n] + rows + struct.pack(f"<{n}I", *(e + by for e in ends))
+    body += bytes(padded(4 * n) - 4 * n) + key + data[keys_at + ends[0] :]
+    head = data[:24] + struct.pack("<Q", 64 + len(body)) + data[32:48]
+    head += struct.pack("<QI", xxhash.xxh3_64_intdigest(body), 0)
+    chunk = head + struct.pack("<I", crc32c(head)) + body
+    name = hashlib.sha256(chunk).hexdigest()
+    target = path.parents[1] / name[:2] / name
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(chunk)
+
+
+def test_order_prints_what_the_documents_specify(packed, run_leat):
+    dataset = Dataset(packed)
+    counts = list(dataset.root.counts)
+    expected = order_reference.order(bytes.fromhex(dataset.id), counts, 7, 2, 5)
+    units = order_reference.numbers(counts, expected)
+    keys = [s.key.decode() for s in dataset]
+    lines = run_leat("order", packed, "--seed", 7, "--epoch", 2, "--window", 5, "--keys", status=0).stdout.splitlines()
+    assert lines == [f"{p}\t{u}\t{c}\t{keys[u]}" for p, (u, (c, _)) in enumerate(zip(units, expected))]
+    part = run_leat("order", packed, "--seed", 7, "--epoch", 2, "--window", 5, "--from", 50, "--count", 9, "--keys")
+    assert part.stdout.splitlines() == lines[50:59]
+    plain = run_leat("order", packed, "--no-shuffle", status=0).stdout.splitlines()
+    assert [line.split("\t")[1] for line in plain] == [str(i) for i in range(len(units))]
+
+
+def test_order_of_a_step_is_the_same_set_in_every_world(packed, run_leat):
+    whole = run_leat("order", packed, "--from", 48, "--count", 24, status=0).stdout.splitlines()
+    expected = sorted(int(line.split("\t")[1]) for line in whole)
+    for world, nodes in ((1, 1), (2, 2), (3, 1), (4, 2), (8, 4)):
+        seen = []
+        for rank in range(world):
+            args = ["--global-batch", 24, "--world", world, "--nodes", nodes, "--step", 2, "--rank", rank]
+            lines = [line.split("\t") for line in run_leat("order", packed, *args, status=0).stdout.splitlines()]
+            assert len(lines) == 24 // world
+            assert all(line[3:5] == ["2", str(rank)] for line in lines)
+            assert [int(line[0]) for line in lines] == sorted(int(line[0]) for line in lines)
+            seen += [int(line[1]) for line in lines]
+        assert sorted(seen) == expected
+
+
+def test_order_of_an_incomplete_last_batch(packed, run_leat):
+    def count(last):
+        lines = run_leat("order", packed, "--global-batch", 50, "--last", last, status=0).stdout.splitlines()
+        return len(lines), sum(line.startswith("-") for line in lines)
+
+    assert count("drop") == (100, 0)
+    assert count("short") == (120, 0)
+    assert count("pad") == (150, 30)
+    assert "3 steps" in run_leat("order", packed, "--global-batch", 50, "--last", "pad", "--step", 3, status=2).stderr
+    assert "not one of" in run_leat("order", packed, "--last", "x", status=2).stderr
+    assert "--global-batch" in run_leat("order", packed, "--rank", 0, status=2).stderr
+    args = ["--global-batch", 8, "--world", 4, "--rank", 4]
+    assert "world of 4" in run_leat("order", packed, *args, status=2).stderr
+
+
+def test_golden_dataset_is_read_by_both_readers(tmp_path, run_leat):
+    """Kept from when format 1 was made: every release must read it."""
+    dataset = Dataset(GOLDEN)
+    expected = json.loads((GOLDEN / "expected.json").read_text())
+    assert dataset.id == expected["id"]
+    found = {s.key.decode(): [s.values["cls"], s.values["image"][0].hex()] for s in dataset}
+    assert found == expected["samples"]
+    assert dataset.keys() == [s.key for s in dataset]
+    assert dataset.rows() == [s.row for s in dataset]
+    assert json.loads(run_leat("info", "--json", GOLDEN, status=0).stdout)["id"] == expected["id"]
+    run_leat("verify", GOLDEN, status=0)
+    for key, (label, data) in expected["samples"].items():
+        assert run_leat("cat", GOLDEN, key, text=False, status=0).stdout.hex() == data
+        number = str(dataset.find(key.encode()))
+        assert run_leat("cat", GOLDEN, "--sample", number, "--field", "cls", status=0).stdout == f"{label}\n"
+
+
+def test_packing_the_golden_files_gives_the_golden_dataset(tmp_path, run_leat):
+    expected = json.loads((GOLDEN / "expected.json").read_text())
+    for key, (_, data) in expected["samples"].items():
+        (tmp_path / "files" / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "files" / key).write_bytes(bytes.fromhex(data))
+    run_leat("pack", "--chunk-size", "4KiB", tmp_path / "files", tmp_path / "ds", status=0)
+    assert Dataset(tmp_path / "ds").id == expected["id"]
+
+
+def test_pack_from_bucket_to_bucket_opens_in_two_requests(tmp_path, files, serve, bucket_dir, run_leat):
+    shutil.copytree(tmp_path / "files", bucket_dir / "bucket/raw")
+    server = serve(bucket_dir)
+    env = server.s3_env()
+    run_leat("pack", "--chunk-size", "16KiB", "s3://bucket/raw", "s3://bucket/ds", env=env, status=0)
+    before = server.stats()["requests"]
+    info = json.loads(run_leat("info", "--json", "s3://bucket/ds", env=env, status=0).stdout)
+    after = server.stats()["requests"]
+    assert after - before == 2  # the pointer and the root
+    assert info["samples"] == len(files)
+    run_leat("verify", "s3://bucket/ds", env=env, status=0)
+    assert Dataset(bucket_dir / "bucket/ds").id == info["id"]
+
+
+def test_interrupted_packing_publishes_nothing(tmp_path, serve, bucket_dir, leat_bin, clean_env):
+    make_files(tmp_path / "many", each=400)
+    server = serve(bucket_dir, "--latency", "100ms")
+    command = [leat_bin, "pack", "--chunk-size", "16KiB", tmp_path / "many", "s3://bucket/ds"]
+    process = subprocess.Popen(command, env={**clean_env, **server.s3_env()}, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    process.terminate()
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130, stderr
+    assert not (bucket_dir / "bucket/ds/leat/current").exists()
+
+
+def test_keys_that_are_not_text_survive(tmp_path, run_leat):
+    folder = os.fsencode(tmp_path / "odd")
+    os.mkdir(folder)
+    names = [b"a\xff\xfe", b"line\nbreak", b"sp ace", "ünï".encode(), b"back\\slash"]
+    for name in names:
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(name)
+    run_leat("pack", tmp_path / "odd", tmp_path / "ds", status=0)
+    assert {s.key: s.values["data"] for s in Dataset(tmp_path / "ds")} == {n: n for n in names}
+    lines = run_leat("order", tmp_path / "ds", "--keys", text=False, status=0).stdout.splitlines()
+    assert len(lines) == len(names)
+    run_leat("unpack", tmp_path / "ds", tmp_path / "out", status=0)
+    assert sorted(os.listdir(os.fsencode(tmp_path / "out"))) == sorted(names)

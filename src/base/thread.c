@@ -65,7 +65,8 @@ static bool read_line(const char *path, const char *start, char *out, size_t siz
     return got;
 }
 
-unsigned leat_cpu_quota(const char *cpu_max)
+/* CPUs that "QUOTA PERIOD" or "max PERIOD" allows, rounded up; 0: no limit. */
+static unsigned parse_cpu_max(const char *cpu_max)
 {
     char quota[32];
     size_t n = strcspn(cpu_max, " ");
@@ -82,21 +83,19 @@ unsigned leat_cpu_quota(const char *cpu_max)
     return cpus < UINT_MAX ? (unsigned)cpus : UINT_MAX;
 }
 
-/* The smallest quota of cgroup v2 on the way from this process's group up to the root that it can see. In a container
- * its own group usually is that root; under systemd or Slurm it is some levels below. 0: none. */
-static unsigned cgroup_cpus(void)
+unsigned leat_cgroup_cpus(const char *groups, const char *mount)
 {
     char group[2048];
-    char path[2200];
+    char path[4096];
     char line[64];
     unsigned least = 0;
-    if (!read_line("/proc/self/cgroup", "0::/", group, sizeof group))
+    if (!read_line(groups, "0::/", group, sizeof group))
         return 0; /* version 1, which is on its way out, has its quotas elsewhere */
     for (size_t n = strlen(group); n >= 3; n--) {
         if (group[n] && group[n] != '/')
             continue;
-        snprintf(path, sizeof path, "/sys/fs/cgroup%.*s/cpu.max", (int)(n - 3), group + 3);
-        unsigned cpus = read_line(path, "", line, sizeof line) ? leat_cpu_quota(line) : 0;
+        snprintf(path, sizeof path, "%s%.*s/cpu.max", mount, (int)(n - 3), group + 3);
+        unsigned cpus = read_line(path, "", line, sizeof line) ? parse_cpu_max(line) : 0;
         if (cpus && (!least || cpus < least))
             least = cpus;
     }
@@ -113,6 +112,6 @@ unsigned leat_cpu_count(void)
         long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than cpu_set_t holds */
         n = online > 0 ? (unsigned)online : 1;
     }
-    unsigned quota = cgroup_cpus();
+    unsigned quota = leat_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
     return quota && quota < n ? quota : n;
 }

@@ -19,8 +19,10 @@ void leat_cond_init(pthread_cond_t *cond);
 /* Waits until signalled or until the deadline (LEAT_NEVER: no deadline); false when the deadline passed. */
 bool leat_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns);
 
-/* CPUs that a line of cgroup v2's cpu.max ("QUOTA PERIOD" or "max PERIOD") allows, rounded up; 0: no limit. */
-unsigned leat_cpu_quota(const char *cpu_max);
+/* The smallest CPU quota of cgroup version 2 on the way from a process's group up to the root that it can see, rounded
+ * up to whole CPUs; 0: none. (In a container the group usually is that root; under systemd or Slurm it is some levels
+ * below.) `groups` is /proc/PID/cgroup, `mount` where the groups are. */
+unsigned leat_cgroup_cpus(const char *groups, const char *mount);
 
 unsigned leat_cpu_count(void); /* this process may use: affinity and cgroup quota considered; at least 1 */
 

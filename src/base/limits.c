@@ -24,20 +24,20 @@ static bool read_line(const char *path, const char *start, char *out, size_t siz
     return got;
 }
 
-/* The smallest value of a file of cgroup v2 on the way from this process's group up to the root that it can see. In a
- * container its own group usually is that root; under systemd or Slurm it is some levels below. 0: no limit. */
-static uint64_t least_in_groups(const char *file, uint64_t (*value)(const char *line))
+/* The smallest value of a file on the way from a process's group up to the root that it can see; 0: no limit. */
+static uint64_t least_in_groups(const char *groups, const char *mount, const char *file,
+                                uint64_t (*value)(const char *))
 {
     char group[2048];
-    char path[2200];
+    char path[4096];
     char line[64];
     uint64_t least = 0;
-    if (!read_line("/proc/self/cgroup", "0::/", group, sizeof group))
+    if (!read_line(groups, "0::/", group, sizeof group))
         return 0; /* version 1, which is on its way out, has its limits elsewhere */
     for (size_t n = strlen(group); n >= 3; n--) {
         if (group[n] && group[n] != '/')
             continue;
-        snprintf(path, sizeof path, "/sys/fs/cgroup%.*s/%s", (int)(n - 3), group + 3, file);
+        snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)(n - 3), group + 3, file);
         uint64_t v = read_line(path, "", line, sizeof line) ? value(line) : 0;
         if (v && (!least || v < least))
             least = v;
@@ -45,7 +45,8 @@ static uint64_t least_in_groups(const char *file, uint64_t (*value)(const char *
     return least;
 }
 
-unsigned leat_cpu_quota(const char *cpu_max)
+/* CPUs that "QUOTA PERIOD" or "max PERIOD" allows, rounded up; 0: no limit. */
+static uint64_t parse_cpu_max(const char *cpu_max)
 {
     char quota[32];
     size_t n = strcspn(cpu_max, " ");
@@ -59,24 +60,29 @@ unsigned leat_cpu_quota(const char *cpu_max)
         leat_parse_u64(cpu_max + n, "period", &period, NULL) != LEAT_OK || !q || !period)
         return 0;
     uint64_t cpus = q / period + (q % period != 0);
-    return cpus < UINT_MAX ? (unsigned)cpus : UINT_MAX;
+    return cpus < UINT_MAX ? cpus : UINT_MAX;
 }
 
-static uint64_t quota_value(const char *line)
-{
-    return leat_cpu_quota(line);
-}
-
-static uint64_t memory_value(const char *line)
+static uint64_t parse_memory_max(const char *line)
 {
     uint64_t bytes;
     return leat_parse_u64(line, "memory.max", &bytes, NULL) == LEAT_OK ? bytes : 0; /* "max": none */
 }
 
+unsigned leat_cgroup_cpus(const char *groups, const char *mount)
+{
+    return (unsigned)least_in_groups(groups, mount, "cpu.max", parse_cpu_max);
+}
+
+uint64_t leat_cgroup_memory(const char *groups, const char *mount)
+{
+    return least_in_groups(groups, mount, "memory.max", parse_memory_max);
+}
+
 uint64_t leat_memory_limit(void)
 {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t allowed = least_in_groups("memory.max", memory_value);
+    uint64_t allowed = leat_cgroup_memory("/proc/self/cgroup", "/sys/fs/cgroup");
     return allowed && allowed < all ? allowed : all;
 }
 
@@ -90,6 +96,6 @@ unsigned leat_cpu_count(void)
         long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than cpu_set_t holds */
         n = online > 0 ? (unsigned)online : 1;
     }
-    unsigned quota = (unsigned)least_in_groups("cpu.max", quota_value);
+    unsigned quota = leat_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
     return quota && quota < n ? quota : n;
 }

@@ -6,8 +6,11 @@
 
 unsigned leat_cpu_count(void); /* at least 1 */
 
-/* CPUs that a line of cgroup v2's cpu.max ("QUOTA PERIOD" or "max PERIOD") allows, rounded up; 0: no limit. */
-unsigned leat_cpu_quota(const char *cpu_max);
+/* The smallest limit of cgroup version 2 on the way from a process's group up to the root that it can see: whole CPUs
+ * (rounded up), bytes; 0: none. (In a container the group usually is that root; under systemd or Slurm it is some
+ * levels below.) `groups` is /proc/PID/cgroup, `mount` where the groups are. */
+unsigned leat_cgroup_cpus(const char *groups, const char *mount);
+uint64_t leat_cgroup_memory(const char *groups, const char *mount);
 
 /* Bytes of memory: the machine's, or the smallest limit of the cgroups this process is in. */
 uint64_t leat_memory_limit(void);

@@ -6,6 +6,8 @@
 #include "base/hash.h"
 #include "base/ini.h"
 #include "base/option.h"
+#include "base/pool.h"
+#include "base/prefix.h"
 #include "base/url.h"
 #include "fail_alloc.h"
 #include "unit.h"
@@ -183,6 +185,33 @@ static void digests(void **state)
     assert_int_equal(fail_alloc_each(digest, NULL), 1);
 }
 
+static leat_status open_pool(void *user, struct leat_error *err)
+{
+    (void)user;
+    struct leat_pool *pool = NULL;
+    leat_status rc = leat_pool_open("pool", 2, &pool, err);
+    assert_int_equal(pool != NULL, rc == LEAT_OK);
+    leat_pool_close(pool);
+    return rc;
+}
+
+static leat_status make_prefix(void *user, struct leat_error *err)
+{
+    (void)user;
+    static const uint32_t counts[] = {1, 2, 3};
+    struct leat_prefix p = {0};
+    leat_status rc = leat_prefix_make(counts, NULL, 3, &p, err);
+    leat_prefix_free(&p);
+    return rc;
+}
+
+static void pools_and_sums(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_alloc_each(open_pool, NULL), 2);
+    assert_int_equal(fail_alloc_each(make_prefix, NULL), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +221,7 @@ int main(void)
         cmocka_unit_test(config_files_and_settings),
         cmocka_unit_test(settings_that_are_wrong),
         cmocka_unit_test(digests),
+        cmocka_unit_test(pools_and_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ static void deadlines_saturate_at_never(void **state)
     assert_true(soon >= now + 10 * LEAT_S && soon < now + 20 * LEAT_S);
     assert_true(leat_after(LEAT_NEVER) == LEAT_NEVER);
     assert_true(leat_after(LEAT_NEVER - 1) == LEAT_NEVER);
+    assert_true(leat_after(LEAT_NEVER / 2) < LEAT_NEVER / 2 + now + 60 * LEAT_S);
     assert_true(leat_left(LEAT_NEVER) == LEAT_NEVER);
     assert_int_equal(leat_left(0), 0);
     assert_int_equal(leat_left(now), 0);

@@ -115,7 +115,11 @@ static void text_is_one_line_of_valid_utf8(void **state)
         {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
         {"\xc2\x9b"
          "31m",
-         "  31m"},                    /* CSI as a C1 control */
+         "  31m"}, /* CSI as a C1 control */
+        /* The first and last characters of each length, on both sides of the gap for surrogates. */
+        {"\xc2\xa0\xdf\xbf", "\xc2\xa0\xdf\xbf"},
+        {"\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", "\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"},
+        {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
         {"\xff\xfe", "??"},           /* never in UTF-8 */
         {"\xc3", "?"},                /* cut off */
         {"\xe2\x82", "??"},           /* cut off */
@@ -134,13 +138,18 @@ static void text_is_one_line_of_valid_utf8(void **state)
         leat_fail(&err, LEAT_INVALID, "%s", rows[i].in);
         assert_string_equal(err.text, rows[i].out);
     }
-    char euros[600];
-    for (size_t i = 0; i + 3 < sizeof euros; i += 3)
-        memcpy(euros + i, "\xe2\x82\xac", 4);
-    for (size_t shift = 0; shift < 3; shift++) {
-        leat_fail(&err, LEAT_INVALID, "%.*s%s", (int)shift, "xx", euros);
-        assert_true(strlen(err.text) >= sizeof err.text - 3); /* half a character at the end is dropped … */
-        assert_memory_equal(err.text + strlen(err.text) - 3, "\xe2\x82\xac", 3);
+    /* Cut to fit, a text ends with a whole character, wherever the cut falls. */
+    static const char *const characters[] = {"\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    for (size_t i = 0; i < COUNT(characters); i++) {
+        size_t n = strlen(characters[i]);
+        char many[700] = "";
+        for (size_t at = 0; at + n < sizeof many; at += n)
+            memcpy(many + at, characters[i], n + 1);
+        for (int shift = 0; shift < 4; shift++) {
+            leat_fail(&err, LEAT_INVALID, "%.*s%s", shift, "xxxx", many);
+            assert_true(strlen(err.text) > sizeof err.text - 1 - n);
+            assert_string_equal(err.text + strlen(err.text) - n, characters[i]);
+        }
     }
 }
 

@@ -59,6 +59,7 @@ static void a_byte_order_mark_is_not_part_of_the_first_key(void **state)
     assert_reads("\xef\xbb\xbf"
                  "a = 1\n",
                  "|a|1|1\n");
+    assert_reads("\xef\xbb\xbf", "");
     assert_reads("\xef\xbb\xbf[s]\nb = 2\n", "s|b|2|2\n");
 }
 
@@ -146,12 +147,13 @@ static void files_are_read_up_to_1_mib(void **state)
     assert_int_equal(write(fd, "a = 1\n#", 7), 7);
     assert_ok(leat_ini_read(path, note, &seen, &err), err);
     assert_string_equal(seen.data, "|a|1|1\n");
-    char *lines = malloc((1 << 20) + 1);
-    memset(lines, '\n', (1 << 20) + 1);
-    for (size_t n = (1 << 20) - 1; n <= (1 << 20) + 1; n++) {
-        assert_int_equal(pwrite(fd, lines, n, 0), n);
+    static const size_t sizes[] = {(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 2 << 20};
+    char *lines = malloc(2 << 20);
+    memset(lines, '\n', 2 << 20);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        assert_int_equal(pwrite(fd, lines, sizes[i], 0), sizes[i]);
         leat_status rc = leat_ini_read(path, note, &seen, &err);
-        assert_int_equal(rc, n <= 1 << 20 ? LEAT_OK : LEAT_INVALID);
+        assert_int_equal(rc, sizes[i] <= 1 << 20 ? LEAT_OK : LEAT_INVALID);
     }
     free(lines);
     close(fd);

@@ -62,7 +62,8 @@ static void levels_have_names(void **state)
     assert_string_equal(leat_log_level_name(LEAT_LOG_WARN), "warning");
     assert_string_equal(leat_log_level_name(LEAT_LOG_INFO), "info");
     assert_string_equal(leat_log_level_name(LEAT_LOG_DEBUG), "debug");
-    assert_string_equal(leat_log_level_name((enum leat_log_level)9), "?");
+    assert_string_equal(leat_log_level_name((enum leat_log_level)4), "?");
+    assert_string_equal(leat_log_level_name((enum leat_log_level) - 1), "?");
 }
 
 int main(void)

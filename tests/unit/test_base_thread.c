@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -118,7 +119,62 @@ static void cpus_are_those_this_process_may_use(void **state)
     assert_int_equal(leat_cpu_count(), all);
 }
 
-static void cgroup_quotas_round_up_to_whole_cpus(void **state)
+static void write_text(const char *folder, const char *name, const char *text)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* A tree of groups: root, root/job, root/job/step. Each gets a cpu.max, or none where it is NULL. */
+static unsigned quota_of(const char *groups, const char *root, const char *job, const char *step)
+{
+    char top[] = "/tmp/leat-cgroup-XXXXXX";
+    char paths[4][200];
+    char file[220];
+    const char *texts[] = {root, job, step};
+    assert_non_null(mkdtemp(top));
+    snprintf(paths[0], sizeof paths[0], "%s", top);
+    snprintf(paths[1], sizeof paths[1], "%s/job", top);
+    snprintf(paths[2], sizeof paths[2], "%s/job/step", top);
+    for (int i = 1; i < 3; i++)
+        assert_int_equal(mkdir(paths[i], 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        if (texts[i])
+            write_text(paths[i], "cpu.max", texts[i]);
+    }
+    write_text(top, "groups", groups);
+    snprintf(paths[3], sizeof paths[3], "%s/groups", top);
+    unsigned cpus = leat_cgroup_cpus(paths[3], top);
+    unlink(paths[3]);
+    for (int i = 2; i >= 0; i--) {
+        snprintf(file, sizeof file, "%s/cpu.max", paths[i]);
+        unlink(file);
+        rmdir(paths[i]);
+    }
+    return cpus;
+}
+
+static void the_smallest_quota_on_the_way_up_counts(void **state)
+{
+    (void)state;
+    static const char below[] = "0::/job/step\n";
+    assert_int_equal(quota_of(below, NULL, "400000 100000\n", "max 100000\n"), 4);
+    assert_int_equal(quota_of(below, NULL, "400000 100000\n", "200000 100000\n"), 2);
+    assert_int_equal(quota_of(below, NULL, "200000 100000\n", "400000 100000\n"), 2);
+    assert_int_equal(quota_of(below, "100000 100000\n", "200000 100000\n", NULL), 1);
+    assert_int_equal(quota_of(below, NULL, NULL, NULL), 0);
+    assert_int_equal(quota_of("0::/\n", "300000 100000\n", "100000 100000\n", NULL), 3); /* a container */
+    assert_int_equal(quota_of("3:cpu:/x\n0::/job\n", NULL, "200000 100000\n", NULL), 2); /* both versions */
+    assert_int_equal(quota_of("3:cpu:/job\n", "100000 100000\n", "200000 100000\n", NULL), 0);
+    assert_int_equal(quota_of("", "100000 100000\n", NULL, NULL), 0);
+    assert_int_equal(leat_cgroup_cpus("/nonexistent", "/tmp"), 0);
+}
+
+static void quotas_round_up_to_whole_cpus(void **state)
 {
     (void)state;
     static const struct {
@@ -141,7 +197,7 @@ static void cgroup_quotas_round_up_to_whole_cpus(void **state)
         {"00000000000000000000000000000000000000001 1", 0},
     };
     for (size_t i = 0; i < COUNT(rows); i++)
-        assert_int_equal(leat_cpu_quota(rows[i].line), rows[i].cpus);
+        assert_int_equal(quota_of("0::/\n", rows[i].line, NULL, NULL), rows[i].cpus);
 }
 
 int main(void)
@@ -150,7 +206,8 @@ int main(void)
         cmocka_unit_test(threads_are_named_and_leave_signals_to_the_main_one),
         cmocka_unit_test(a_wait_ends_at_the_signal_or_at_the_deadline),
         cmocka_unit_test(cpus_are_those_this_process_may_use),
-        cmocka_unit_test(cgroup_quotas_round_up_to_whole_cpus),
+        cmocka_unit_test(the_smallest_quota_on_the_way_up_counts),
+        cmocka_unit_test(quotas_round_up_to_whole_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

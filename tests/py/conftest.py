@@ -156,6 +156,12 @@ class Server:
         with opener.open(self.url + "/-/stats", timeout=30) as answer:
             return json.load(answer)
 
+    def log(self, after=0):
+        """The requests behind number `after`, one dictionary each, from /-/log."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{self.url}/-/log?after={after}", timeout=30) as answer:
+            return [json.loads(line) for line in answer]
+
     def s3_env(self, access_key="test", secret_key="test-secret", region="us-east-1"):
         """Variables that point an S3 client at this server."""
         return {

@@ -83,6 +83,7 @@ struct leat_serve_call {
 void leat_serve_reply(struct leat_serve_call *c, unsigned status, const char *type, const void *body, size_t n);
 void leat_serve_reply_xml(struct leat_serve_call *c, unsigned status, struct leat_buf *xml); /* frees it */
 void leat_serve_fail(struct leat_serve_call *c, enum leat_serve_code code);
+void leat_serve_fail_as(struct leat_serve_call *c, enum leat_serve_code code, unsigned status);
 void leat_serve_failf(struct leat_serve_call *c, enum leat_serve_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void leat_serve_fail_status(struct leat_serve_call *c, const struct leat_error *err); /* the nearest of S3's errors */

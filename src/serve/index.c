@@ -256,8 +256,7 @@ static leat_status get_folder(struct leat_serve_index *ix, const char *path, siz
     int fd = leat_serve_walk(ix->bucket_fd, path, false);
     if (fd < 0 || fstat(fd, &st) != 0) {
         int e = fd < 0 ? -fd : errno;
-        if (fd >= 0)
-            close(fd);
+        leat_serve_walk_end(ix->bucket_fd, fd);
         if (f)
             forget(ix, f);
         *out = NULL;
@@ -274,7 +273,7 @@ static leat_status get_folder(struct leat_serve_index *ix, const char *path, siz
     }
     if (f && !still_true(ix, f, &st))
         rc = read_folder(ix, f, fd, &st, err);
-    close(fd);
+    leat_serve_walk_end(ix->bucket_fd, fd);
     if (rc != LEAT_OK) {
         if (f)
             forget(ix, f);

@@ -128,28 +128,38 @@ static void add_key(struct leat_buf *xml, const char *name, const char *key, siz
         leat_serve_xml_element(xml, name, key, n);
         return;
     }
-    leat_buf_printf(xml, "<%s>", name);
+    leat_serve_xml_open(xml, name);
     leat_sign_encode(xml, key, n, true);
-    leat_buf_printf(xml, "</%s>", name);
+    leat_serve_xml_close(xml, name);
+}
+
+static void add_object(struct leat_buf *xml, struct leat_serve_key key, const struct leat_serve_object *o, bool url,
+                       bool owner)
+{
+    leat_buf_str(xml, "<Contents>");
+    add_key(xml, "Key", key.data, key.n, url);
+    leat_serve_xml_time(xml, "LastModified", o->modified_ns);
+    leat_buf_str(xml, "<ETag>&quot;");
+    leat_buf_str(xml, o->etag);
+    leat_buf_str(xml, "&quot;</ETag>");
+    leat_serve_xml_number(xml, "Size", o->size);
+    if (owner)
+        leat_buf_str(xml, "<Owner><ID>leat</ID><DisplayName>leat</DisplayName></Owner>");
+    leat_buf_str(xml, "<StorageClass>STANDARD</StorageClass></Contents>");
 }
 
 static void add_contents(struct leat_serve_call *c, const struct page *p, struct leat_buf *xml, bool owner)
 {
+    struct leat_serve_lookup lookup = {.bucket = c->bucket, .dir = -1};
     for (size_t i = 0; i < p->keys.n; i++) {
         struct leat_serve_key key = {p->keys.text + p->keys.entry[i].at, p->keys.entry[i].n};
         struct leat_serve_object o = {.fd = -1};
-        if (leat_serve_object_open(c->bucket, key, &o, NULL) != LEAT_OK)
+        if (leat_serve_object_look(&lookup, key, &o, NULL) != LEAT_OK)
             continue; /* removed since */
-        leat_buf_str(xml, "<Contents>");
-        add_key(xml, "Key", key.data, key.n, p->url);
-        leat_serve_xml_time(xml, "LastModified", o.modified_ns);
-        leat_buf_printf(xml, "<ETag>&quot;%s&quot;</ETag>", o.etag);
-        leat_serve_xml_number(xml, "Size", o.size);
-        if (owner)
-            leat_buf_str(xml, "<Owner><ID>leat</ID><DisplayName>leat</DisplayName></Owner>");
-        leat_buf_str(xml, "<StorageClass>STANDARD</StorageClass></Contents>");
+        add_object(xml, key, &o, p->url, owner);
         leat_serve_object_close(&o);
     }
+    leat_serve_lookup_end(&lookup);
     for (size_t i = 0; i < p->prefixes.n; i++) {
         leat_buf_str(xml, "<CommonPrefixes>");
         add_key(xml, "Prefix", p->prefixes.text + p->prefixes.entry[i].at, p->prefixes.entry[i].n, p->url);

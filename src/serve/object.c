@@ -45,23 +45,27 @@ static bool escaped_path(struct leat_serve_key key, char out[PATH_BYTES])
     return ok;
 }
 
-static int open_file(int base, const char *path)
+/* Without O_NONBLOCK, opening a named pipe would wait for its writer. */
+static int open_leaf(int dir, const char *leaf, struct stat *st)
 {
-    const char *leaf;
-    struct stat st;
-    int dir = leat_serve_walk_parent(base, path, false, &leaf);
-    if (dir < 0)
-        return dir;
-    /* Without O_NONBLOCK, opening a named pipe would wait for its writer. */
     int fd = openat(dir, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    int e = errno;
-    close(dir);
     if (fd < 0)
-        return -e;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        return -errno;
+    if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode)) {
         close(fd);
         return -ENOENT;
     }
+    return fd;
+}
+
+static int open_file(int base, const char *path, struct stat *st)
+{
+    const char *leaf;
+    int dir = leat_serve_walk_parent(base, path, false, &leaf);
+    if (dir < 0)
+        return dir;
+    int fd = open_leaf(dir, leaf, st);
+    leat_serve_walk_end(base, dir);
     return fd;
 }
 
@@ -96,18 +100,15 @@ static bool read_attribute(int fd, struct leat_serve_object *o)
     return leat_buf_str(&o->headers, text + used + 1);
 }
 
-static void describe(int fd, struct leat_serve_object *o)
+static void describe(int fd, const struct stat *st, struct leat_serve_object *o)
 {
-    struct stat st;
-    memset(&st, 0, sizeof st);
-    fstat(fd, &st);
     o->fd = fd;
-    o->size = (uint64_t)st.st_size;
-    o->modified_ns = modified_ns(&st);
+    o->size = (uint64_t)st->st_size;
+    o->modified_ns = modified_ns(st);
     leat_buf_init(&o->headers, ATTRIBUTE_MAX);
     /* The dashes keep clients from taking it for an MD5. */
     if (!read_attribute(fd, o))
-        snprintf(o->etag, sizeof o->etag, "%" PRIx64 "-%" PRIx64 "-%" PRIx64, (uint64_t)st.st_ino,
+        snprintf(o->etag, sizeof o->etag, "%" PRIx64 "-%" PRIx64 "-%" PRIx64, (uint64_t)st->st_ino,
                  (uint64_t)o->modified_ns, o->size);
 }
 
@@ -116,17 +117,47 @@ leat_status leat_serve_object_open(struct leat_serve_bucket *b, struct leat_serv
 {
     char plain[LEAT_SERVE_KEY_MAX + 1];
     char escaped[PATH_BYTES];
-    int fd = plain_path(key, plain) ? open_file(b->fd, plain) : -ENOENT;
-    if (fd < 0 && is_absent(-fd) && escaped_path(key, escaped)) {
-        int other = open_file(b->fd, escaped);
-        fd = other == -ENOTDIR ? -ENOENT : other;
-    }
+    struct stat st;
+    int fd = plain_path(key, plain) ? open_file(b->fd, plain, &st) : -ENOENT;
+    if (fd < 0 && is_absent(-fd) && escaped_path(key, escaped))
+        fd = open_file(b->fd, escaped, &st);
     if (fd < 0 && is_absent(-fd))
         return leat_fail(err, LEAT_NOT_FOUND, "there is no such object");
     if (fd < 0)
         return leat_fail_errno(err, -fd, "cannot open the object");
-    describe(fd, out);
+    describe(fd, &st, out);
     return LEAT_OK;
+}
+
+leat_status leat_serve_object_look(struct leat_serve_lookup *l, struct leat_serve_key key,
+                                   struct leat_serve_object *out, struct leat_error *err)
+{
+    const char *slash = memrchr(key.data, '/', key.n);
+    size_t n = slash ? (size_t)(slash - key.data) + 1 : 0;
+    char leaf[256];
+    struct stat st;
+    if (!leat_serve_key_plain(key) || n > LEAT_SERVE_KEY_MAX)
+        return leat_serve_object_open(l->bucket, key, out, err);
+    if (l->dir < 0 || n != l->path_n || memcmp(key.data, l->path, n) != 0) {
+        leat_serve_lookup_end(l);
+        memcpy(l->path, key.data, n);
+        l->path[n] = '\0';
+        l->path_n = n;
+        l->dir = leat_serve_walk(l->bucket->fd, l->path, false);
+    }
+    memcpy(leaf, key.data + n, key.n - n);
+    leaf[key.n - n] = '\0';
+    int fd = l->dir >= 0 ? open_leaf(l->dir, leaf, &st) : -1;
+    if (fd < 0)
+        return leat_serve_object_open(l->bucket, key, out, err);
+    describe(fd, &st, out);
+    return LEAT_OK;
+}
+
+void leat_serve_lookup_end(struct leat_serve_lookup *l)
+{
+    leat_serve_walk_end(l->bucket->fd, l->dir);
+    l->dir = -1;
 }
 
 void leat_serve_object_close(struct leat_serve_object *o)
@@ -151,7 +182,7 @@ static int remove_file(struct leat_serve_bucket *b, const char *path, bool escap
         e = ENOENT;
     else if (unlinkat(dir, leaf, 0) != 0)
         e = errno;
-    close(dir);
+    leat_serve_walk_end(b->fd, dir);
     if (e)
         return e;
     leat_serve_index_removed(b->index, path, escaped);
@@ -326,7 +357,7 @@ static int place(struct leat_serve_writer *w, const char *path, bool escaped)
             leat_serve_index_removed(b->index, gone, escaped);
             e = ENOENT; /* an empty folder was in the way: again */
         }
-        close(dir);
+        leat_serve_walk_end(b->fd, dir);
         if (e == 0) {
             leat_serve_index_added(b->index, path, escaped);
             return 0;
@@ -388,9 +419,12 @@ leat_status leat_serve_writer_commit(struct leat_serve_writer *w, struct leat_se
     }
     *w->name = '\0'; /* nothing to drop any more */
     struct leat_serve_object now = {.fd = -1};
-    describe(w->fd, &now);
-    memcpy(etag, now.etag, sizeof now.etag);
-    leat_buf_free(&now.headers);
+    struct stat st;
+    if (fstat(w->fd, &st) == 0) {
+        describe(w->fd, &st, &now);
+        memcpy(etag, now.etag, sizeof now.etag);
+        leat_buf_free(&now.headers);
+    }
 done:
     pthread_mutex_unlock(&b->mu);
     return rc;

@@ -21,6 +21,18 @@ leat_status leat_serve_object_open(struct leat_serve_bucket *b, struct leat_serv
                                    struct leat_serve_object *out, struct leat_error *err);
 void leat_serve_object_close(struct leat_serve_object *o);
 
+/* The same for many keys of one bucket: the last one's folder stays open. Initialise with the bucket and dir -1. */
+struct leat_serve_lookup {
+    struct leat_serve_bucket *bucket;
+    int dir;
+    size_t path_n;
+    char path[LEAT_SERVE_KEY_MAX + 1];
+};
+
+leat_status leat_serve_object_look(struct leat_serve_lookup *l, struct leat_serve_key key,
+                                   struct leat_serve_object *out, struct leat_error *err);
+void leat_serve_lookup_end(struct leat_serve_lookup *l);
+
 /* LEAT_OK also when there was none. */
 leat_status leat_serve_object_remove(struct leat_serve_bucket *b, struct leat_serve_key key, struct leat_error *err);
 

@@ -12,6 +12,7 @@
 
 #define PLACE_BREAK 0 /* which of a fault's numbers */
 #define PLACE_BIT   1
+#define PLACE_WHEN  2
 
 const struct leat_serve_arg *leat_serve_arg_bytes(const struct leat_serve_call *c, const char *name)
 {
@@ -168,6 +169,11 @@ static void free_body(void *state)
     free(b);
 }
 
+static bool has_body(const struct leat_serve_call *c, uint64_t n)
+{
+    return n && strcmp(leat_request_method(c->x), "HEAD") != 0;
+}
+
 /* Sets up the fault that befalls a body of n bytes. */
 static void plan_fault(struct leat_serve_call *c, struct body *b, uint64_t n)
 {
@@ -177,7 +183,7 @@ static void plan_fault(struct leat_serve_call *c, struct body *b, uint64_t n)
                                                           LEAT_SERVE_FAULT_STALL, LEAT_SERVE_FAULT_SLOW};
     uint64_t seed = c->serve->options.seed;
     b->break_at = b->wrong_bit = UINT64_MAX;
-    if (n == 0 || strcmp(leat_request_method(c->x), "HEAD") == 0)
+    if (!has_body(c, n))
         return;
     for (size_t i = 0; i < sizeof breaking / sizeof *breaking; i++) {
         if (leat_serve_suffers(c, breaking[i])) {
@@ -187,6 +193,26 @@ static void plan_fault(struct leat_serve_call *c, struct body *b, uint64_t n)
     }
     if (object && leat_serve_suffers(c, LEAT_SERVE_FAULT_CORRUPT))
         b->wrong_bit = leat_serve_faults_place(seed, c->number, PLACE_BIT, 8 * n);
+}
+
+/* A reset or stall instead of the answer: where there is no body to break, and for every other reset that has one. */
+static bool suffers_instead(struct leat_serve_call *c, uint64_t n)
+{
+    const struct leat_serve *s = c->serve;
+    bool body = has_body(c, n);
+    bool first = !body || leat_serve_faults_place(s->options.seed, c->number, PLACE_WHEN, 2) == 0;
+    if (first && leat_serve_suffers(c, LEAT_SERVE_FAULT_RESET)) {
+        before_reply(c, 0, 0);
+        leat_request_drop(c->x, true);
+        return true;
+    }
+    if (!body && leat_serve_suffers(c, LEAT_SERVE_FAULT_STALL)) {
+        before_reply(c, 0, 0);
+        leat_request_wait_client(c->x, LEAT_NEVER);
+        leat_request_drop(c->x, false);
+        return true;
+    }
+    return false;
 }
 
 /* True when the body needs more than handing bytes to the kernel. */
@@ -218,7 +244,7 @@ static void reply_stream(struct leat_serve_call *c, unsigned status, const struc
 void leat_serve_reply(struct leat_serve_call *c, unsigned status, const char *type, const void *body, size_t n)
 {
     struct body b = {.fd = -1};
-    if (leat_request_replied(c->x))
+    if (leat_request_replied(c->x) || suffers_instead(c, n))
         return;
     add_common_headers(c);
     if (n)
@@ -248,6 +274,10 @@ void leat_serve_reply_object(struct leat_serve_call *c, unsigned status, struct 
 {
     struct body b = {.fd = o->fd, .offset = offset};
     o->fd = -1;
+    if (suffers_instead(c, n)) {
+        close(b.fd);
+        return;
+    }
     add_common_headers(c);
     plan_fault(c, &b, n);
     before_reply(c, status, n);
@@ -299,6 +329,11 @@ void leat_serve_fail_skewed(struct leat_serve_call *c, const char *request_date,
 void leat_serve_fail(struct leat_serve_call *c, enum leat_serve_code code)
 {
     fail_with(c, code, leat_serve_code_status(code), leat_serve_code_message(code), NULL);
+}
+
+void leat_serve_fail_as(struct leat_serve_call *c, enum leat_serve_code code, unsigned status)
+{
+    fail_with(c, code, status, leat_serve_code_message(code), NULL);
 }
 
 void leat_serve_failf(struct leat_serve_call *c, enum leat_serve_code code, const char *format, ...)

@@ -36,7 +36,7 @@ static void draw_fault(struct leat_serve_call *c)
 static bool suffer(struct leat_serve_call *c)
 {
     if (leat_serve_suffers(c, LEAT_SERVE_FAULT_STATUS)) {
-        leat_serve_fail(c, leat_serve_code_for(c->fault->status));
+        leat_serve_fail_as(c, leat_serve_code_for(c->fault->status), c->fault->status);
         return true;
     }
     return false;

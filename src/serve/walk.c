@@ -21,23 +21,27 @@ static int enter(int dir, const char *name, bool make)
     return fd >= 0 ? fd : -errno;
 }
 
+void leat_serve_walk_end(int base, int fd)
+{
+    if (fd >= 0 && fd != base)
+        close(fd);
+}
+
 int leat_serve_walk(int base, const char *path, bool make)
 {
-    int fd = openat(base, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
+    int fd = base;
     while (*path) {
         char name[COMPONENT_MAX + 1];
         size_t n = strcspn(path, "/");
         if (n > COMPONENT_MAX) {
-            close(fd);
+            leat_serve_walk_end(base, fd);
             return -ENAMETOOLONG;
         }
         memcpy(name, path, n);
         name[n] = '\0';
         path += path[n] ? n + 1 : n;
         int next = enter(fd, name, make);
-        close(fd);
+        leat_serve_walk_end(base, fd);
         if (next < 0)
             return next;
         fd = next;
@@ -75,7 +79,7 @@ unsigned long leat_serve_walk_prune(int base, const char *path)
         if (parent < 0)
             return strlen(folder) + 1;
         int rc = unlinkat(parent, leaf, AT_REMOVEDIR);
-        close(parent);
+        leat_serve_walk_end(base, parent);
         if (rc != 0)
             return strlen(folder) + 1;
     }

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 
 /* A folder handle for path lookups (O_PATH), or -errno. path: "a/b" or "a/b/" relative to base, "" for base itself;
- * `make` creates what is missing. Close it. */
+ * `make` creates what is missing. End it with leat_serve_walk_end: it may be base. */
 int leat_serve_walk(int base, const char *path, bool make);
+void leat_serve_walk_end(int base, int fd);
 
 /* The folder that holds the path's last component, which *leaf then points to. */
 int leat_serve_walk_parent(int base, const char *path, bool make, const char **leaf);

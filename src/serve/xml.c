@@ -30,22 +30,44 @@ static size_t sequence(const unsigned char *p, size_t n)
     return surrogate || too_long || too_large || no_character ? 0 : len;
 }
 
+static const char *entity(unsigned char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    default:
+        return NULL;
+    }
+}
+
+static bool is_ordinary(unsigned char c)
+{
+    return c >= ' ' && c < 0x7f && !entity(c);
+}
+
 void leat_serve_xml_text(struct leat_buf *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        size_t len = sequence((const unsigned char *)text + i, n - i);
+        size_t plain = i;
+        while (plain < n && is_ordinary((unsigned char)text[plain]))
+            plain++;
+        leat_buf_add(out, text + i, plain - i);
+        if (plain == n)
+            return;
+        i = plain;
         unsigned char c = (unsigned char)text[i];
+        size_t len = sequence((const unsigned char *)text + i, n - i);
         if (len == 0)
             leat_buf_str(out, "\xef\xbf\xbd");
-        else if (c == '&')
-            leat_buf_str(out, "&amp;");
-        else if (c == '<')
-            leat_buf_str(out, "&lt;");
-        else if (c == '>')
-            leat_buf_str(out, "&gt;");
-        else if (c == '"')
-            leat_buf_str(out, "&quot;");
-        else if (c < ' ' || c == 0x7f)
+        else if (entity(c))
+            leat_buf_str(out, entity(c));
+        else if (len == 1)
             leat_buf_printf(out, "&#x%x;", c); /* strictly XML 1.1, and what S3 sends */
         else
             leat_buf_add(out, text + i, len);
@@ -53,11 +75,26 @@ void leat_serve_xml_text(struct leat_buf *out, const char *text, size_t n)
     }
 }
 
+/* Listings are made of these: no format strings. */
+void leat_serve_xml_open(struct leat_buf *out, const char *name)
+{
+    leat_buf_char(out, '<');
+    leat_buf_str(out, name);
+    leat_buf_char(out, '>');
+}
+
+void leat_serve_xml_close(struct leat_buf *out, const char *name)
+{
+    leat_buf_str(out, "</");
+    leat_buf_str(out, name);
+    leat_buf_char(out, '>');
+}
+
 void leat_serve_xml_element(struct leat_buf *out, const char *name, const char *text, size_t n)
 {
-    leat_buf_printf(out, "<%s>", name);
+    leat_serve_xml_open(out, name);
     leat_serve_xml_text(out, text, n);
-    leat_buf_printf(out, "</%s>", name);
+    leat_serve_xml_close(out, name);
 }
 
 void leat_serve_xml_string(struct leat_buf *out, const char *name, const char *text)
@@ -67,7 +104,9 @@ void leat_serve_xml_string(struct leat_buf *out, const char *name, const char *t
 
 void leat_serve_xml_number(struct leat_buf *out, const char *name, uint64_t value)
 {
-    leat_buf_printf(out, "<%s>%" PRIu64 "</%s>", name, value, name);
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    leat_serve_xml_string(out, name, text);
 }
 
 void leat_serve_xml_time(struct leat_buf *out, const char *name, int64_t time_ns)
@@ -76,8 +115,9 @@ void leat_serve_xml_time(struct leat_buf *out, const char *name, int64_t time_ns
     struct tm tm;
     time_t s = (time_t)(time_ns / (int64_t)LEAT_S);
     gmtime_r(&s, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    leat_buf_printf(out, "<%s>%s.%03dZ</%s>", name, text, (int)(time_ns % (int64_t)LEAT_S / (int64_t)LEAT_MS), name);
+    size_t n = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(text + n, sizeof text - n, ".%03dZ", (int)(time_ns % (int64_t)LEAT_S / (int64_t)LEAT_MS));
+    leat_serve_xml_string(out, name, text);
 }
 
 #define PATH_MAX_BYTES 256

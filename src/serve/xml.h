@@ -13,6 +13,8 @@
 
 /* Text with what XML needs escaped; bytes that are no UTF-8 become U+FFFD. */
 void leat_serve_xml_text(struct leat_buf *out, const char *text, size_t n);
+void leat_serve_xml_open(struct leat_buf *out, const char *name);
+void leat_serve_xml_close(struct leat_buf *out, const char *name);
 void leat_serve_xml_element(struct leat_buf *out, const char *name, const char *text, size_t n);
 void leat_serve_xml_string(struct leat_buf *out, const char *name, const char *text);
 void leat_serve_xml_number(struct leat_buf *out, const char *name, uint64_t value);

@@ -136,8 +136,9 @@ def run_python(leat_build, clean_env):
 class Server:
     """A running `leat serve`."""
 
-    def __init__(self, process, url, stderr_path):
+    def __init__(self, process, line, url, stderr_path):
         self.process = process
+        self.line = line  # what it printed first: the URL, or an object with --json
         self.url = url  # "http://127.0.0.1:PORT", no slash at the end
         self.stderr_path = stderr_path
 
@@ -154,6 +155,12 @@ class Server:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(self.url + "/-/stats", timeout=30) as answer:
             return json.load(answer)
+
+    def log(self, after=0):
+        """The requests behind number `after`, one dictionary each, from /-/log."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{self.url}/-/log?after={after}", timeout=30) as answer:
+            return [json.loads(line) for line in answer]
 
     def s3_env(self, access_key="test", secret_key="test-secret", region="us-east-1"):
         """Variables that point an S3 client at this server."""
@@ -216,12 +223,12 @@ def serve(leat_bin, clean_env, tmp_path):
                 stderr=stderr,
             )
         line = read_first_line(process, stderr_path, timeout)
-        found = re.search(r"https?://[^\s/]+", line)
+        found = re.search(r"https?://[^\s/\"]+", line)
         if not found:
             process.kill()
             process.wait()
             pytest.fail(f"no URL in the first line of leat serve: {line!r}")
-        servers.append(Server(process, found.group(), stderr_path))
+        servers.append(Server(process, line, found.group(), stderr_path))
         return servers[-1]
 
     yield start

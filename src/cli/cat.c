@@ -25,21 +25,27 @@ static const struct leat_option options[] = {
     {0},
 };
 
-static leat_status write_out(const char *data, size_t n, struct leat_error *err)
+/* *left: the reader has gone, which needs no message. */
+static leat_status write_out(const char *data, size_t n, bool *left, struct leat_error *err)
 {
     while (n) {
         ssize_t done = write(STDOUT_FILENO, data, n);
-        if (done < 0 && errno == EINTR && !leat_cli_interrupted())
+        if (done < 0 && errno == EINTR) {
+            if (leat_cli_interrupted())
+                return leat_fail(err, LEAT_CANCELLED, "interrupted");
             continue;
-        if (done < 0)
+        }
+        if (done < 0) {
+            *left = errno == EPIPE;
             return leat_fail_errno(err, errno, "cannot write to standard output");
+        }
         data += done;
         n -= (size_t)done;
     }
     return LEAT_OK;
 }
 
-static leat_status write_object(struct leat_store *store, const char *key, uint64_t offset, uint64_t length,
+static leat_status write_object(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, bool *left,
                                 struct leat_error *err)
 {
     struct leat_object object;
@@ -52,7 +58,7 @@ static leat_status write_object(struct leat_store *store, const char *key, uint6
         const void *data;
         rc = leat_stream_next(stream, &data, &n, err);
         if (rc == LEAT_OK)
-            rc = write_out(data, n, err);
+            rc = write_out(data, n, left, err);
     }
     leat_stream_close(stream);
     return rc;
@@ -63,22 +69,22 @@ static int run(const void *settings, int argc, char **argv)
     const struct cat_settings *s = settings;
     struct leat_error err;
     uint64_t length = UINT64_MAX;
+    bool left = false;
+    int status = LEAT_EXIT_OK;
     if (s->length && leat_parse_size(s->length, "--length", &length, &err) != LEAT_OK)
         return leat_cli_fail(&err);
-    for (int i = 0; i < argc; i++) {
+    for (int i = 0; i < argc && !left && !leat_cli_interrupted(); i++) {
         struct leat_store *store = NULL;
         char *key = NULL;
         leat_status rc = leat_cli_store_open(&s->store, argv[i], &store, &key, &err);
         if (rc == LEAT_OK)
-            rc = write_object(store, key, s->offset, length, &err);
+            rc = write_object(store, key, s->offset, length, &left, &err);
         leat_store_close(store);
         free(key);
-        if (rc != LEAT_OK && err.os_error == EPIPE)
-            return LEAT_EXIT_FAILURE;
-        if (rc != LEAT_OK)
-            return leat_cli_fail(&err);
+        int failed = left ? LEAT_EXIT_FAILURE : rc != LEAT_OK ? leat_cli_fail(&err) : LEAT_EXIT_OK;
+        status = status != LEAT_EXIT_OK ? status : failed;
     }
-    return LEAT_EXIT_OK;
+    return status;
 }
 
 const struct leat_command leat_command_cat = {

@@ -30,11 +30,10 @@ static leat_status write_out(const char *data, size_t n, bool *left, struct leat
 {
     while (n) {
         ssize_t done = write(STDOUT_FILENO, data, n);
-        if (done < 0 && errno == EINTR) {
-            if (leat_cli_interrupted())
-                return leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (leat_cli_interrupted()) /* a write that was under way may have ended half done, or with EINTR */
+            return leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (done < 0 && errno == EINTR)
             continue;
-        }
         if (done < 0) {
             *left = errno == EPIPE;
             return leat_fail_errno(err, errno, "cannot write to standard output");

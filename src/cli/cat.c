@@ -33,21 +33,26 @@ static const struct leat_option options[] = {
     {0},
 };
 
-static leat_status write_out(const char *data, size_t n, struct leat_error *err)
+/* *left: the reader has gone, which needs no message. */
+static leat_status write_out(const char *data, size_t n, bool *left, struct leat_error *err)
 {
     while (n) {
         ssize_t done = write(STDOUT_FILENO, data, n);
-        if (done < 0 && errno == EINTR && !leat_cli_interrupted())
+        if (leat_cli_interrupted()) /* a write that was under way may have ended half done, or with EINTR */
+            return leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (done < 0 && errno == EINTR)
             continue;
-        if (done < 0)
+        if (done < 0) {
+            *left = errno == EPIPE;
             return leat_fail_errno(err, errno, "cannot write to standard output");
+        }
         data += done;
         n -= (size_t)done;
     }
     return LEAT_OK;
 }
 
-static leat_status write_object(struct leat_store *store, const char *key, uint64_t offset, uint64_t length,
+static leat_status write_object(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, bool *left,
                                 struct leat_error *err)
 {
     struct leat_object object;
@@ -60,26 +65,33 @@ static leat_status write_object(struct leat_store *store, const char *key, uint6
         const void *data;
         rc = leat_stream_next(stream, &data, &n, err);
         if (rc == LEAT_OK)
-            rc = write_out(data, n, err);
+            rc = write_out(data, n, left, err);
     }
     leat_stream_close(stream);
     return rc;
 }
 
-static leat_status write_objects(const struct cat_settings *s, int argc, char **argv, struct leat_error *err)
+/* Each of them, whatever became of the one before; the first failure is the command's. */
+static int write_objects(const struct cat_settings *s, int argc, char **argv)
 {
+    struct leat_error err;
     uint64_t length = UINT64_MAX;
-    leat_status rc = s->length ? leat_parse_size(s->length, "--length", &length, err) : LEAT_OK;
-    for (int i = 0; rc == LEAT_OK && i < argc; i++) {
+    bool left = false;
+    int status = LEAT_EXIT_OK;
+    if (s->length && leat_parse_size(s->length, "--length", &length, &err) != LEAT_OK)
+        return leat_cli_fail(&err);
+    for (int i = 0; i < argc && !left && !leat_cli_interrupted(); i++) {
         struct leat_store *store = NULL;
         char *key = NULL;
-        rc = leat_cli_store_open(&s->store, argv[i], &store, &key, err);
+        leat_status rc = leat_cli_store_open(&s->store, argv[i], &store, &key, &err);
         if (rc == LEAT_OK)
-            rc = write_object(store, key, s->offset, length, err);
+            rc = write_object(store, key, s->offset, length, &left, &err);
         leat_store_close(store);
         free(key);
+        int failed = left ? LEAT_EXIT_FAILURE : rc != LEAT_OK ? leat_cli_fail(&err) : LEAT_EXIT_OK;
+        status = status != LEAT_EXIT_OK ? status : failed;
     }
-    return rc;
+    return status;
 }
 
 /* Two arguments are a dataset and a key when there is a dataset at the first: such a URL is no object itself. */
@@ -100,20 +112,21 @@ static bool names_dataset(const struct cat_settings *s, int argc, char **argv)
     return found;
 }
 
-static leat_status write_field(const struct leat_chunk *c, uint32_t i, uint32_t field, struct leat_error *err)
+static leat_status write_field(const struct leat_chunk *c, uint32_t i, uint32_t field, bool *left,
+                               struct leat_error *err)
 {
     struct leat_cell cell = leat_chunk_cell(c, i, field);
     if (leat_field_has_data(&c->schema.fields[field]))
-        return write_out((const char *)leat_chunk_data(c, &cell), cell.size, err);
+        return write_out((const char *)leat_chunk_data(c, &cell), cell.size, left, err);
     if (c->schema.fields[field].type != LEAT_FIELD_INT)
         return leat_fail(err, LEAT_UNSUPPORTED, "field '%s' has a type this Leat does not know",
                          c->schema.fields[field].name);
     char text[32];
     int n = snprintf(text, sizeof text, "%" PRId64 "\n", cell.number);
-    return write_out(text, (size_t)n, err);
+    return write_out(text, (size_t)n, left, err);
 }
 
-static leat_status write_sample(const struct cat_settings *s, int argc, char **argv, struct leat_error *err)
+static leat_status write_sample(const struct cat_settings *s, int argc, char **argv, bool *left, struct leat_error *err)
 {
     struct leat_dataset *d = NULL;
     struct leat_chunk c;
@@ -137,7 +150,7 @@ static leat_status write_sample(const struct cat_settings *s, int argc, char **a
         uint32_t chunk = leat_dataset_locate(d, sample, &index);
         rc = leat_dataset_load(d, chunk, &data, &c, err);
         if (rc == LEAT_OK)
-            rc = write_field(&c, index, field, err);
+            rc = write_field(&c, index, field, left, err);
     }
     free(data);
     leat_dataset_close(d);
@@ -148,11 +161,12 @@ static int run(const void *settings, int argc, char **argv)
 {
     const struct cat_settings *s = settings;
     struct leat_error err;
-    leat_status rc =
-        names_dataset(s, argc, argv) ? write_sample(s, argc, argv, &err) : write_objects(s, argc, argv, &err);
-    if (rc == LEAT_OK)
+    if (!names_dataset(s, argc, argv))
+        return write_objects(s, argc, argv);
+    bool left = false;
+    if (write_sample(s, argc, argv, &left, &err) == LEAT_OK)
         return LEAT_EXIT_OK;
-    return err.os_error == EPIPE ? LEAT_EXIT_FAILURE : leat_cli_fail(&err);
+    return left ? LEAT_EXIT_FAILURE : leat_cli_fail(&err);
 }
 
 const struct leat_command leat_command_cat = {

@@ -4,7 +4,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/hash.h"
 
 int leat_cli_exit(leat_status status)
 {
@@ -39,46 +43,93 @@ int leat_cli_exit(leat_status status)
     }
 }
 
+/* What was printed before an error comes before it. After Ctrl-C nobody waits for it any more: writing it could take
+ * as long as whoever reads it likes. */
+static void settle_stdout(leat_status status)
+{
+    if (status == LEAT_CANCELLED)
+        __fpurge(stdout);
+    else
+        fflush(stdout);
+}
+
 int leat_cli_fail(const struct leat_error *err)
 {
-    fflush(stdout);
+    settle_stdout(err->status);
     fprintf(stderr, "leat: %s\n", err->text);
     return leat_cli_exit(err->status);
 }
 
 int leat_cli_failf(leat_status status, const char *format, ...)
 {
-    fflush(stdout);
+    struct leat_error err = {.status = status};
     va_list args;
     va_start(args, format);
-    fputs("leat: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(err.text, sizeof err.text, format, args);
     va_end(args);
-    return leat_cli_exit(status);
+    leat_one_line(err.text);
+    return leat_cli_fail(&err);
 }
 
 int leat_cli_finish(void)
 {
+    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return LEAT_EXIT_OK;
-    if (errno == EPIPE)
+    int e = errno ? errno : EIO; /* what could not be written is tried again by fflush: its reason is fresh */
+    __fpurge(stdout);
+    if (leat_cli_interrupted())
+        return leat_cli_failf(LEAT_CANCELLED, "interrupted");
+    if (e == EPIPE)
         return LEAT_EXIT_FAILURE; /* the reader left: `leat ls … | head` needs no message */
-    return leat_cli_failf(leat_status_from_errno(errno), "cannot write to standard output: %s", strerror(errno));
+    return leat_cli_failf(leat_status_from_errno(e), "cannot write to standard output: %s", strerror(e));
+}
+
+void leat_cli_print_name(const char *name, bool terminal)
+{
+    char *safe = terminal ? strdup(name) : NULL;
+    if (safe)
+        leat_one_line(safe);
+    fputs(safe ? safe : name, stdout);
+    free(safe);
+}
+
+void leat_cli_json_name(json_t *line, const char *field, const char *name)
+{
+    char hex_field[64];
+    if (json_object_set_new(line, field, json_string(name)) == 0)
+        return;
+    size_t n = strlen(name);
+    char *hex = malloc(2 * n + 1);
+    if (hex)
+        leat_hex(name, n, hex);
+    snprintf(hex_field, sizeof hex_field, "%s_hex", field);
+    json_object_set_new(line, hex_field, json_string(hex ? hex : ""));
+    free(hex);
 }
 
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int number)
 {
+    (void)number;
     interrupted = 1;
-    signal(number, SIG_DFL); /* the second one ends the process */
+}
+
+static void catch_signal(int number)
+{
+    struct sigaction before;
+    /* Without SA_RESTART: a write to a pipe that nobody reads must end too. The second signal ends the process. */
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* as nohup and '&' want it */
+        sigaction(number, &action, NULL);
 }
 
 void leat_cli_catch_signals(void)
 {
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    catch_signal(SIGINT);
+    catch_signal(SIGTERM);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error return, not a death */
 }
 

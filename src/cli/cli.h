@@ -3,6 +3,7 @@
 #ifndef LEAT_CLI_CLI_H
 #define LEAT_CLI_CLI_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "base/error.h"
@@ -29,6 +30,12 @@ int leat_cli_failf(leat_status status, const char *format, ...) __attribute__((f
 
 /* Flushes stdout; a full disk or closed pipe behind it becomes a failure. Ends every command that prints. */
 int leat_cli_finish(void);
+
+/* Prints a key or path as it is; on a terminal without the control characters that would move its cursor. */
+void leat_cli_print_name(const char *name, bool terminal);
+
+/* Sets a field of a JSON object to a key or path. Those that are not UTF-8 are given in hexadecimal as FIELD_hex. */
+void leat_cli_json_name(json_t *line, const char *field, const char *name);
 
 /* From here on Ctrl-C and SIGTERM set a flag instead of ending the process; a second one ends it. */
 void leat_cli_catch_signals(void);

@@ -131,6 +131,9 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
         rc = leat_cli_is_folder(e->to, e->to_key, &folder, err);
     if (rc != LEAT_OK)
         return rc;
+    if (!*last_name(e->from_key))
+        return leat_fail(err, LEAT_INVALID, "'%s' names a folder; add --recursive to copy what is in it",
+                         *e->from_key ? e->from_key : leat_store_host(e->from));
     bool into = folder || n == 0 || e->to_key[n - 1] == '/';
     if (into) {
         char *longer = join(e->to_key, last_name(e->from_key));
@@ -209,7 +212,10 @@ static leat_status copy_folder(struct ends *e, struct leat_error *err)
     bool end = false;
     bool any = false;
     bool folder = false;
-    leat_status rc = leat_cli_is_folder(e->from, e->from_key, &folder, err);
+    leat_status rc = LEAT_OK;
+    if (leat_store_scheme(e->from) == LEAT_SCHEME_HTTP || leat_store_scheme(e->from) == LEAT_SCHEME_HTTPS)
+        return leat_store_list_open(e->from, e->from_key, true, &list, err); /* which says that it cannot */
+    rc = leat_cli_is_folder(e->from, e->from_key, &folder, err);
     if (rc == LEAT_OK && !folder)
         rc = leat_fail(err, LEAT_NOT_FOUND, "there is no folder '%s' with anything in it", e->from_key);
     if (rc == LEAT_OK)

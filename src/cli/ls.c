@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "base/hash.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -46,27 +46,11 @@ static void format_time(int64_t at_s, char out[32])
         memcpy(out, "-", 2);
 }
 
-/* Keys need not be UTF-8; JSON must be. Those that are not are given in hexadecimal, under another name. */
-static void set_key(json_t *line, const struct leat_list_entry *e)
-{
-    json_t *text = json_string(e->key);
-    if (text) {
-        json_object_set_new(line, e->prefix ? "prefix" : "key", text);
-        return;
-    }
-    size_t n = strlen(e->key);
-    char *hex = malloc(2 * n + 1);
-    if (hex)
-        leat_hex(e->key, n, hex);
-    json_object_set_new(line, e->prefix ? "prefix_hex" : "key_hex", json_string(hex ? hex : ""));
-    free(hex);
-}
-
 static void print_json(const struct leat_list_entry *e)
 {
     char modified[32];
     json_t *line = json_object();
-    set_key(line, e);
+    leat_cli_json_name(line, e->prefix ? "prefix" : "key", e->key);
     if (!e->prefix) {
         format_time(e->modified_s, modified);
         json_object_set_new(line, "size", json_integer((json_int_t)e->size));
@@ -78,20 +62,19 @@ static void print_json(const struct leat_list_entry *e)
     json_decref(line);
 }
 
-static void print_line(const struct leat_list_entry *e, bool human)
+static void print_line(const struct leat_list_entry *e, bool human, bool terminal)
 {
-    char modified[32];
-    char size[LEAT_FORMAT_SIZE];
-    if (e->prefix) {
-        printf("%14s  %20s  %s\n", "", "", e->key);
-        return;
-    }
-    format_time(e->modified_s, modified);
-    if (human)
+    char modified[32] = "";
+    char size[LEAT_FORMAT_SIZE] = "";
+    if (!e->prefix)
+        format_time(e->modified_s, modified);
+    if (!e->prefix && human)
         leat_format_size(e->size, size);
-    else
+    else if (!e->prefix)
         snprintf(size, sizeof size, "%" PRIu64, e->size);
-    printf("%14s  %20s  %s\n", size, modified, e->key);
+    printf("%14s  %20s  ", size, modified);
+    leat_cli_print_name(e->key, terminal);
+    putchar('\n');
 }
 
 static leat_status list(struct leat_store *store, const char *prefix, const struct ls_settings *s,
@@ -100,6 +83,7 @@ static leat_status list(struct leat_store *store, const char *prefix, const stru
     struct leat_list *l = NULL;
     struct leat_list_entry e;
     bool end = false;
+    bool terminal = isatty(STDOUT_FILENO);
     leat_status rc = leat_store_list_open(store, prefix, s->recursive, &l, err);
     while (rc == LEAT_OK && !leat_cli_interrupted()) {
         rc = leat_store_list_next(l, &e, &end, err);
@@ -113,7 +97,7 @@ static leat_status list(struct leat_store *store, const char *prefix, const stru
         if (s->json)
             print_json(&e);
         else
-            print_line(&e, s->human);
+            print_line(&e, s->human, terminal);
         if (ferror(stdout))
             break;
     }
@@ -130,7 +114,8 @@ static void print_total(const struct counts *c, bool json)
         printf("{\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"prefixes\":%" PRIu64 "}\n", c->objects, c->bytes,
                c->prefixes);
     else
-        printf("%" PRIu64 " objects, %" PRIu64 " bytes (%s)\n", c->objects, c->bytes, leat_format_size(c->bytes, size));
+        printf("%" PRIu64 " object%s, %" PRIu64 " bytes (%s)\n", c->objects, c->objects == 1 ? "" : "s", c->bytes,
+               leat_format_size(c->bytes, size));
 }
 
 static int run(const void *settings, int argc, char **argv)

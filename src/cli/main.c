@@ -47,7 +47,8 @@ const struct leat_command *leat_command_find(const char *name)
 static void print_log(enum leat_log_level level, const char *line, void *user)
 {
     (void)user;
-    fprintf(stderr, "leat: %s: %s\n", leat_log_level_name(level), line);
+    /* On a terminal there may be a line of progress where the message goes. */
+    fprintf(stderr, "%sleat: %s: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", leat_log_level_name(level), line);
 }
 
 static int open_log(const char *name)

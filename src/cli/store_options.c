@@ -1,11 +1,8 @@
 #include "cli/store_options.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -115,22 +112,5 @@ leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct le
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
     free(*key);
     *key = longer;
-    return LEAT_OK;
-}
-
-static int remove_if_empty(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)ftw;
-    if (type == FTW_DP && rmdir(path) < 0 && errno != ENOTEMPTY && errno != EEXIST)
-        return errno;
-    return 0;
-}
-
-leat_status leat_cli_remove_folders(const char *path, struct leat_error *err)
-{
-    int rc = nftw(path, remove_if_empty, 16, FTW_DEPTH | FTW_PHYS);
-    if (rc > 0)
-        return leat_fail_errno(err, rc, "cannot remove the empty folders in '%s'", path);
     return LEAT_OK;
 }

@@ -83,7 +83,4 @@ leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct le
 /* True when the key, taken as a folder, holds something. */
 leat_status leat_cli_is_folder(struct leat_store *store, const char *key, bool *out, struct leat_error *err);
 
-/* Removes a folder whose files are gone and the folders in it, as far as they are empty. */
-leat_status leat_cli_remove_folders(const char *path, struct leat_error *err);
-
 #endif

@@ -73,6 +73,11 @@ static void report(struct leat_http *http, struct leat_http_call *call)
     call->done(call);
 }
 
+static bool success(const struct leat_http_call *call)
+{
+    return call->head.code >= 200 && call->head.code < 300;
+}
+
 static leat_status transfer_status(CURLcode code, long os_error)
 {
     switch ((int)code) {
@@ -133,9 +138,9 @@ static void explain(struct leat_http_call *call, CURLcode code, long os_error)
 static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode code)
 {
     bool refused = call->status != LEAT_OK; /* by accept(), by a limit of ours or cancelled: that reason stands */
-    if (code == CURLE_WRITE_ERROR && call->cut) {
-        code = CURLE_OK; /* we had all we wanted */
-    } else if (code == CURLE_OK && call->text.failed && call->head.code < 300) {
+    if (code == CURLE_WRITE_ERROR && (call->cut || (call->text.full && !success(call)))) {
+        code = CURLE_OK; /* we had all we wanted; of an error document the beginning will do */
+    } else if (call->text.failed && !refused) {
         call->status = leat_buf_check(&call->text, "an answer", &call->err);
         refused = true;
     }
@@ -262,11 +267,6 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *user, vo
     return leat_loop_watch(http->loop, &s->watch, events, NULL) == LEAT_OK ? 0 : -1;
 }
 
-static bool success(const struct leat_http_call *call)
-{
-    return call->head.code >= 200 && call->head.code < 300;
-}
-
 static bool ask_accept(struct leat_http_call *call)
 {
     if (call->accepted || !call->accept)
@@ -306,9 +306,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
     n *= size;
     size_t all = n;
     if (!success(call) || !call->into) {
-        /* Error documents are cut at the limit, which finish() tells apart by the code. */
-        leat_buf_add(&call->text, data, n);
-        return all;
+        return leat_buf_add(&call->text, data, n) ? all : CURL_WRITEFUNC_ERROR;
     }
     if (call->skip) {
         size_t skip = call->skip < n ? (size_t)call->skip : n;

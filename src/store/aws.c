@@ -110,9 +110,9 @@ static leat_status read_file(struct profile *p, const char *set, const char *nam
     return rc == LEAT_NOT_FOUND ? LEAT_OK : rc;
 }
 
-static leat_status read_profile(struct leat_aws *aws, const char *named, struct leat_error *err)
+static leat_status read_profile(struct leat_aws *aws, const char *named, bool take_keys, struct leat_error *err)
 {
-    struct profile p = {.aws = aws, .name = named ? named : "default", .take_keys = !aws->access_key};
+    struct profile p = {.aws = aws, .name = named ? named : "default", .take_keys = take_keys};
     leat_status rc = read_file(&p, "AWS_SHARED_CREDENTIALS_FILE", "credentials", err);
     p.config = true;
     if (rc == LEAT_OK)
@@ -187,17 +187,10 @@ leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *o
     if (rc == LEAT_OK)
         rc = set_text(&aws.endpoint_url, opts->endpoint_url ? opts->endpoint_url : first_variable(endpoints), err);
     /* A profile named on the command line is meant, whatever keys the environment has. */
-    if (rc == LEAT_OK && !opts->profile)
+    if (rc == LEAT_OK && !opts->profile && !opts->anonymous)
         rc = read_environment_keys(&aws, err);
     if (rc == LEAT_OK)
-        rc = read_profile(&aws, profile, err);
-    if (rc == LEAT_OK && opts->anonymous) {
-        free(aws.access_key);
-        wipe(aws.secret_key);
-        wipe(aws.session_token);
-        aws.access_key = aws.secret_key = aws.session_token = NULL;
-        aws.keys_from[0] = '\0';
-    }
+        rc = read_profile(&aws, profile, !aws.access_key && !opts->anonymous, err);
     if (rc != LEAT_OK)
         leat_aws_free(&aws);
     else

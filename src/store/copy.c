@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -34,6 +35,7 @@ struct job {
     struct leat_store_op finish;
     bool finishing; /* hold mu: the op above is on its way */
     bool finished;  /* hold mu */
+    bool useless;   /* hold mu: nothing could go on with this upload */
 };
 
 struct unit {
@@ -101,6 +103,7 @@ static void on_finished(struct leat_store_op *op)
     pthread_mutex_lock(&c->mu);
     job->finishing = false;
     job->finished = op->status == LEAT_OK;
+    job->useless |= op->status == LEAT_NOT_FOUND || op->status == LEAT_INVALID;
     if (!job->finished)
         set_failed(c, &op->err);
     else if (!c->failed) /* else leat_copy_close() walks the list and frees it */
@@ -165,6 +168,7 @@ static void on_written(struct leat_store_op *op)
         job->parts_left--;
     } else {
         set_failed(c, &op->err);
+        job->useless |= u->part && op->status == LEAT_NOT_FOUND;
     }
     unit_end(u);
     check_job(job);
@@ -283,7 +287,50 @@ static uint64_t choose_part_size(uint64_t wanted, uint64_t size)
 
 static void describe_end(struct leat_store *store, const char *key, struct leat_buf *out)
 {
-    leat_buf_printf(out, "%s://%s/%s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key);
+    leat_buf_init(out, 16 << 10);
+    if (leat_store_scheme(store) == LEAT_SCHEME_FILE && *key != '/') { /* the same from wherever it is called */
+        char *here = getcwd(NULL, 0);
+        leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
+        free(here);
+    } else {
+        leat_buf_printf(out, "%s://%s/%s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key);
+    }
+}
+
+/* Both ends in full, for the journal. The caller frees them. */
+static void describe_ends(const struct job *job, struct leat_buf *from, struct leat_buf *to)
+{
+    describe_end(job->copy->opts.from, job->from_key, from);
+    describe_end(job->copy->opts.to, job->to_key, to);
+}
+
+/* An upload that nobody can go on with only costs storage. */
+static void abort_upload(struct leat_copy *c, const char *to_key, const char *upload)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_ABORT,
+                               .key = to_key,
+                               .upload = upload,
+                               .timeout_ns = 2 * LEAT_S,
+                               .ignore_stop = true};
+    leat_store_run(c->opts.to, &op, NULL);
+}
+
+/* Where the journal tells of an upload: goes on with it, or has it dropped when it is no longer of use. */
+static void take_up(struct job *job, const struct leat_journal_head *wanted)
+{
+    struct leat_copy *c = job->copy;
+    struct leat_journal_head head = *wanted;
+    bool fits = leat_journal_read(job->journal, &head, job->parts, job->parts_n) && c->opts.resume;
+    if (fits) {
+        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_STAT, .key = job->to_key, .upload = head.upload};
+        fits = leat_store_run(c->opts.to, &op, NULL) != LEAT_NOT_FOUND; /* else writing will say what is wrong */
+    } else if (head.upload[0]) {
+        abort_upload(c, job->to_key, head.upload);
+    }
+    if (fits)
+        memcpy(job->upload, head.upload, sizeof job->upload);
+    else
+        memset(job->parts, 0, job->parts_n * sizeof *job->parts);
 }
 
 /* Finds the upload to go on with, or begins one. */
@@ -294,25 +341,22 @@ static leat_status open_upload(struct job *job, struct leat_error *err)
     memcpy(head.etag, job->object.etag, sizeof head.etag);
     struct leat_buf from;
     struct leat_buf to;
-    leat_buf_init(&from, 16 << 10);
-    leat_buf_init(&to, 16 << 10);
-    describe_end(c->opts.from, job->from_key, &from);
-    describe_end(c->opts.to, job->to_key, &to);
-    bool keep = c->journal && job->object.etag[0] && !from.failed && !to.failed;
-    if (keep && c->opts.resume)
-        leat_journal_find(c->journal, from.data, to.data, &head, job->parts, job->parts_n, &job->journal, NULL);
+    describe_ends(job, &from, &to);
     leat_status rc = LEAT_OK;
-    if (job->journal) {
-        memcpy(job->upload, head.upload, sizeof job->upload);
-    } else {
+    if (c->journal && job->object.etag[0] && !from.failed && !to.failed)
+        rc = leat_journal_open(c->journal, from.data, to.data, &job->journal, err);
+    if (rc != LEAT_BUSY || !c->opts.resume)
+        rc = LEAT_OK; /* without a journal the copy goes on; it only cannot be taken up again */
+    if (job->journal)
+        take_up(job, &head);
+    if (rc == LEAT_OK && !job->upload[0]) {
         struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = job->to_key};
         rc = leat_store_run(c->opts.to, &op, err);
-        if (rc == LEAT_OK) {
-            memcpy(job->upload, op.upload_id, sizeof job->upload);
-            memcpy(head.upload, op.upload_id, sizeof head.upload);
-            if (keep) /* without one the copy goes on; it only cannot be taken up again */
-                leat_journal_begin(c->journal, from.data, to.data, &head, &job->journal, NULL);
-        }
+        memcpy(job->upload, op.upload_id, sizeof job->upload);
+        memcpy(head.upload, op.upload_id, sizeof head.upload);
+        if (rc == LEAT_OK && job->journal)
+            leat_journal_begin(job->journal, &head, from.data, to.data);
+        job->useless = rc != LEAT_OK;
     }
     leat_buf_free(&from);
     leat_buf_free(&to);
@@ -365,49 +409,83 @@ static bool there_already(struct leat_copy *c, const struct leat_object *object,
            there.modified_s >= object->modified_s;
 }
 
+/* What an interruption between the object's end and the journal's left behind. */
+static void forget_journal(const struct job *job)
+{
+    struct leat_buf from;
+    struct leat_buf to;
+    if (!job->copy->journal || job->object.size <= LEAT_PART_MIN)
+        return;
+    describe_ends(job, &from, &to);
+    if (!from.failed && !to.failed)
+        leat_journal_forget(job->copy->journal, from.data, to.data);
+    leat_buf_free(&from);
+    leat_buf_free(&to);
+}
+
+static void skip_job(struct job *job)
+{
+    struct leat_copy *c = job->copy;
+    forget_journal(job);
+    pthread_mutex_lock(&c->mu);
+    c->progress.skipped++;
+    pthread_mutex_unlock(&c->mu);
+    job_free(job, false);
+}
+
+static struct job *job_new(struct leat_copy *c, const char *from_key, const char *to_key)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
+        return NULL;
+    job->copy = c;
+    job->adding = true;
+    job->from_key = strdup(from_key);
+    job->to_key = strdup(to_key);
+    if (job->from_key && job->to_key)
+        return job;
+    job_free(job, false);
+    return NULL;
+}
+
 leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struct leat_object *known,
                           const char *to_key, struct leat_error *err)
 {
-    struct leat_object object;
+    struct leat_error why = {0};
+    struct job *job = job_new(c, from_key, to_key);
     leat_status rc = LEAT_OK;
-    if (known)
-        object = *known;
-    else
-        rc = leat_store_stat(c->opts.from, from_key, &object, err);
-    if (rc != LEAT_OK)
-        return rc;
-    if (c->opts.resume && there_already(c, &object, to_key)) {
-        pthread_mutex_lock(&c->mu);
-        c->progress.skipped++;
-        pthread_mutex_unlock(&c->mu);
-        return LEAT_OK;
-    }
-    struct job *job = calloc(1, sizeof *job);
-    if (job) {
-        job->copy = c;
-        job->object = object;
-        job->adding = true;
-        job->from_key = strdup(from_key);
-        job->to_key = strdup(to_key);
-    }
-    if (!job || !job->from_key || !job->to_key) {
-        job_free(job, false);
+    if (!job)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to copy '%s'", from_key);
+    if (known)
+        job->object = *known;
+    else
+        rc = leat_store_stat(c->opts.from, from_key, &job->object, err);
+    if (rc == LEAT_OK && stopped(c))
+        rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+    if (rc != LEAT_OK) {
+        job_free(job, false);
+        return rc;
+    }
+    if (c->opts.resume && there_already(c, &job->object, to_key)) {
+        skip_job(job);
+        return LEAT_OK;
     }
     pthread_mutex_lock(&c->mu);
     job->next = c->jobs;
     if (job->next)
         job->next->prev = job;
     c->jobs = job;
-    c->progress.bytes_planned += object.size;
+    c->progress.bytes_planned += job->object.size;
     pthread_mutex_unlock(&c->mu);
-    rc = add_job(job, err);
+    rc = add_job(job, &why);
     pthread_mutex_lock(&c->mu);
     job->adding = false;
-    if (rc != LEAT_OK && err)
-        set_failed(c, err);
+    if (rc != LEAT_OK)
+        set_failed(c, &why);
     check_job(job);
     pthread_mutex_unlock(&c->mu);
+    if (rc != LEAT_OK && err)
+        *err = why;
     return rc;
 }
 
@@ -467,19 +545,6 @@ static void cancel_units(struct leat_copy *c)
     }
 }
 
-/* An upload that nobody can go on with only costs storage. */
-static void drop_upload(struct job *job)
-{
-    if (!job->upload[0] || job->journal)
-        return;
-    struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_ABORT,
-                               .key = job->to_key,
-                               .upload = job->upload,
-                               .timeout_ns = 2 * LEAT_S,
-                               .ignore_stop = true};
-    leat_store_run(job->copy->opts.to, &op, NULL);
-}
-
 void leat_copy_close(struct leat_copy *c)
 {
     if (!c)
@@ -508,9 +573,9 @@ void leat_copy_close(struct leat_copy *c)
     while (c->jobs) {
         struct job *job = c->jobs;
         c->jobs = job->next;
-        if (!job->finished)
-            drop_upload(job);
-        job_free(job, job->finished);
+        if (!job->finished && job->upload[0] && (!job->journal || job->useless))
+            abort_upload(c, job->to_key, job->upload);
+        job_free(job, job->finished || job->useless);
     }
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->mu);

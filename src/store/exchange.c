@@ -249,6 +249,9 @@ leat_status leat_exchange_code_status(unsigned code)
     case 429:
     case 503:
         return LEAT_THROTTLED;
+    case 501:
+    case 505:
+        return LEAT_UNSUPPORTED;
     case 507:
         return LEAT_NO_SPACE;
     default:

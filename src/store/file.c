@@ -69,6 +69,7 @@ static void do_stat(struct leat_store_op *op)
 
 static void read_range(struct leat_store_op *op, int fd)
 {
+    struct stat st;
     while (op->got < op->length && !__atomic_load_n(&op->own.cancelled, __ATOMIC_RELAXED)) {
         uint64_t left = op->length - op->got;
         size_t n = left < READ_AT_ONCE ? (size_t)left : READ_AT_ONCE;
@@ -83,7 +84,16 @@ static void read_range(struct leat_store_op *op, int fd)
             break;
         op->got += (uint64_t)got;
     }
-    if (op->got < op->length && !op->short_ok)
+    /* What was read before and after somebody wrote to it does not belong together. */
+    if (fstat(fd, &st) < 0) {
+        fail_errno(op, errno);
+        return;
+    }
+    char etag[LEAT_ETAG_MAX];
+    leat_file_etag(&st, etag);
+    if (strcmp(etag, op->object.etag) != 0)
+        op->status = leat_fail(&op->err, LEAT_CHANGED, "the file was written to while it was read");
+    else if (op->got < op->length && !op->short_ok)
         op->status = leat_fail(&op->err, LEAT_INVALID,
                                "the file has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
                                op->object.size, op->length, op->offset);
@@ -135,7 +145,7 @@ static char *temporary_path(const struct leat_store_op *op, const char *id)
     const char *slash = strrchr(op->key, '/');
     int folder_n = slash ? (int)(slash + 1 - op->key) : 0;
     struct leat_buf path;
-    leat_buf_init(&path, 8192);
+    leat_buf_init(&path, 16 << 10);
     leat_buf_printf(&path, "%.*s%s%s", folder_n, op->key, LEAT_FILE_TEMPORARY, id);
     return leat_buf_take(&path);
 }
@@ -254,6 +264,9 @@ static void do_upload(struct leat_store_op *op)
     }
     if (op->verb == LEAT_STORE_UPLOAD_ABORT) {
         unlink(path);
+    } else if (op->verb == LEAT_STORE_UPLOAD_STAT) {
+        if (access(path, W_OK) < 0)
+            fail_errno(op, errno);
     } else {
         int fd = open(path, O_WRONLY | O_CLOEXEC);
         if (fd < 0) {
@@ -305,6 +318,7 @@ static void perform(struct leat_task *task)
         do_delete(op);
         break;
     case LEAT_STORE_UPLOAD_OPEN:
+    case LEAT_STORE_UPLOAD_STAT:
     case LEAT_STORE_UPLOAD_PART:
     case LEAT_STORE_UPLOAD_FINISH:
     case LEAT_STORE_UPLOAD_ABORT:

@@ -165,8 +165,13 @@ static leat_status next(struct leat_list *list, struct leat_list_entry *entry, b
         *end = false;
         if (folder)
             return LEAT_OK;
-        if (stat(l->key.data, &st) < 0 || !S_ISREG(st.st_mode))
-            continue; /* gone meanwhile, a broken link, a socket */
+        if (stat(l->key.data, &st) < 0) {
+            if (errno == ENOENT || errno == ELOOP)
+                continue; /* gone meanwhile, or a link to nowhere */
+            return leat_fail_errno(err, errno, "cannot look at '%s'", l->key.data);
+        }
+        if (!S_ISREG(st.st_mode))
+            continue; /* a socket, a pipe */
         leat_file_etag(&st, l->etag);
         entry->size = (uint64_t)st.st_size;
         entry->modified_s = (int64_t)st.st_mtim.tv_sec;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,26 +44,49 @@ void leat_journal_close(struct leat_journal *j, bool remove)
     free(j);
 }
 
-static leat_status open_journal(const char *folder, const char *from, const char *to, int flags,
-                                struct leat_journal **out, struct leat_error *err)
+/* Opens and locks the file at j->path; one that another copy removed between the two is no longer the journal. */
+static leat_status lock_file(struct leat_journal *j, struct leat_error *err)
 {
+    for (;;) {
+        struct stat st;
+        j->fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (j->fd < 0)
+            return leat_fail_errno(err, errno, "cannot open '%s'", j->path);
+        if (flock(j->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+            return leat_fail(err, LEAT_BUSY, "another copy of the same object is at work (it holds '%s')", j->path);
+        if (fstat(j->fd, &st) < 0)
+            return leat_fail_errno(err, errno, "cannot look at '%s'", j->path);
+        if (st.st_nlink)
+            return LEAT_OK;
+        close(j->fd);
+    }
+}
+
+leat_status leat_journal_open(const char *folder, const char *from, const char *to, struct leat_journal **out,
+                              struct leat_error *err)
+{
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return leat_fail_errno(err, errno, "cannot make the folder '%s'", folder);
     struct leat_journal *j = calloc(1, sizeof *j);
     if (!j)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a journal");
     j->fd = -1;
     j->path = journal_path(folder, from, to);
-    if (!j->path) {
-        leat_journal_close(j, false);
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a journal");
-    }
-    j->fd = open(j->path, O_RDWR | O_APPEND | O_CLOEXEC | flags, 0600);
-    if (j->fd < 0) {
-        leat_status rc = leat_fail_errno(err, errno, "cannot open '%s'", j->path);
+    leat_status rc = j->path ? lock_file(j, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a journal");
+    if (rc != LEAT_OK) {
         leat_journal_close(j, false);
         return rc;
     }
     *out = j;
     return LEAT_OK;
+}
+
+void leat_journal_forget(const char *folder, const char *from, const char *to)
+{
+    char *path = journal_path(folder, from, to);
+    if (path)
+        unlink(path);
+    free(path);
 }
 
 static void copy_text(char *out, size_t size, const json_t *value)
@@ -71,36 +95,29 @@ static void copy_text(char *out, size_t size, const json_t *value)
     snprintf(out, size, "%s", text && strlen(text) < size ? text : "");
 }
 
-static bool head_fits(const json_t *line, struct leat_journal_head *head)
+static bool head_fits(const json_t *line, const struct leat_journal_head *head)
 {
     const char *etag = json_string_value(json_object_get(line, "etag"));
-    if (json_integer_value(json_object_get(line, "version")) != 1 ||
-        (uint64_t)json_integer_value(json_object_get(line, "size")) != head->size ||
-        (uint64_t)json_integer_value(json_object_get(line, "part_size")) != head->part_size || !etag ||
-        strcmp(etag, head->etag) != 0)
-        return false;
-    copy_text(head->upload, sizeof head->upload, json_object_get(line, "upload"));
-    return head->upload[0] != '\0';
+    return json_integer_value(json_object_get(line, "version")) == 1 &&
+           (uint64_t)json_integer_value(json_object_get(line, "size")) == head->size &&
+           (uint64_t)json_integer_value(json_object_get(line, "part_size")) == head->part_size && etag &&
+           strcmp(etag, head->etag) == 0 && head->upload[0];
 }
 
-leat_status leat_journal_find(const char *folder, const char *from, const char *to, struct leat_journal_head *head,
-                              struct leat_store_part *parts, uint32_t parts_n, struct leat_journal **journal,
-                              struct leat_error *err)
+bool leat_journal_read(struct leat_journal *j, struct leat_journal_head *head, struct leat_store_part *parts,
+                       uint32_t parts_n)
 {
-    struct leat_journal *j;
-    *journal = NULL;
-    leat_status rc = open_journal(folder, from, to, 0, &j, err);
-    if (rc == LEAT_NOT_FOUND)
-        return LEAT_OK;
-    if (rc != LEAT_OK)
-        return rc;
-    int fd = dup(j->fd);
+    head->upload[0] = '\0';
+    int fd = open(j->path, O_RDONLY | O_CLOEXEC);
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (!f && fd >= 0)
-        close(fd);
-    bool fits = false;
-    json_t *line = f ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-    fits = line && head_fits(line, head);
+    if (!f) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    json_t *line = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL);
+    copy_text(head->upload, sizeof head->upload, json_object_get(line, "upload"));
+    bool fits = head_fits(line, head);
     while (fits && line) {
         json_decref(line);
         line = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL); /* NULL at the end and at a line cut off by a crash */
@@ -109,13 +126,8 @@ leat_status leat_journal_find(const char *folder, const char *from, const char *
             copy_text(parts[part - 1].etag, sizeof parts[part - 1].etag, json_object_get(line, "etag"));
     }
     json_decref(line);
-    if (f)
-        fclose(f);
-    if (fits)
-        *journal = j;
-    else
-        leat_journal_close(j, true);
-    return LEAT_OK;
+    fclose(f);
+    return fits;
 }
 
 static void write_line(int fd, json_t *line)
@@ -131,21 +143,17 @@ static void write_line(int fd, json_t *line)
     json_decref(line);
 }
 
-leat_status leat_journal_begin(const char *folder, const char *from, const char *to,
-                               const struct leat_journal_head *head, struct leat_journal **journal,
-                               struct leat_error *err)
+void leat_journal_begin(struct leat_journal *j, const struct leat_journal_head *head, const char *from, const char *to)
 {
-    struct leat_journal *j;
-    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-        return leat_fail_errno(err, errno, "cannot make the folder '%s'", folder);
-    leat_status rc = open_journal(folder, from, to, O_CREAT | O_TRUNC, &j, err);
-    if (rc != LEAT_OK)
-        return rc;
-    write_line(j->fd, json_pack("{s:i,s:I,s:I,s:s,s:s,s:s,s:s}", "version", 1, "size", (json_int_t)head->size,
-                                "part_size", (json_int_t)head->part_size, "etag", head->etag, "upload", head->upload,
-                                "from", from, "to", to));
-    *journal = j;
-    return LEAT_OK;
+    json_t *line = json_pack("{s:i,s:I,s:I,s:s,s:s}", "version", 1, "size", (json_int_t)head->size, "part_size",
+                             (json_int_t)head->part_size, "etag", head->etag, "upload", head->upload);
+    /* For people who look into it; names that are no UTF-8 cannot be in JSON. */
+    json_object_set_new(line, "from", json_string(from));
+    json_object_set_new(line, "to", json_string(to));
+    if (ftruncate(j->fd, 0) == 0)
+        write_line(j->fd, line);
+    else
+        json_decref(line);
 }
 
 void leat_journal_note(struct leat_journal *j, uint32_t part, const char *etag)

@@ -1,4 +1,5 @@
-/* Which parts of a large copy have arrived: a small file of JSON lines, one for each part, written as they do. */
+/* Which parts of a large copy have arrived: a small file of JSON lines, one for each part, written as they do. It is
+ * locked while a copy uses it, so that two copies of the same object do not take each other's upload. */
 #ifndef LEAT_STORE_JOURNAL_H
 #define LEAT_STORE_JOURNAL_H
 
@@ -13,21 +14,27 @@ struct leat_journal_head {
     char upload[LEAT_UPLOAD_ID_MAX];
 };
 
-/* The journal of copying `from` to `to`, which name both ends in full. Reads one that is there when its head fits
- * *head in size, part size and ETag: then head->upload and the parts that have arrived (ETag not "") are filled
- * in. *journal is NULL after LEAT_OK when there is none that fits. */
-leat_status leat_journal_find(const char *folder, const char *from, const char *to, struct leat_journal_head *head,
-                              struct leat_store_part *parts, uint32_t parts_n, struct leat_journal **journal,
+/* The journal of copying `from` to `to`, which name both ends in full: the one that is there, or a new one. The folder
+ * is made when missing. LEAT_BUSY when another copy is at work with it. */
+leat_status leat_journal_open(const char *folder, const char *from, const char *to, struct leat_journal **out,
                               struct leat_error *err);
 
-/* Begins a new one, in place of any that was there. */
-leat_status leat_journal_begin(const char *folder, const char *from, const char *to,
-                               const struct leat_journal_head *head, struct leat_journal **journal,
-                               struct leat_error *err);
+/* What was written into it before. True when its head fits *head in size, part size and ETag; then the parts that
+ * have arrived (ETag not "") are filled in. In both cases head->upload becomes the upload it is about, "": none. */
+bool leat_journal_read(struct leat_journal *journal, struct leat_journal_head *head, struct leat_store_part *parts,
+                       uint32_t parts_n);
 
-/* Notes a part that has arrived. A full disk only costs the resume: errors are not reported. Thread-safe. */
+/* Begins anew, in place of what was there. A full disk only costs the resume: errors are not reported, here and in
+ * leat_journal_note. */
+void leat_journal_begin(struct leat_journal *journal, const struct leat_journal_head *head, const char *from,
+                        const char *to);
+
+/* Notes a part that has arrived. Thread-safe. NULL is allowed. */
 void leat_journal_note(struct leat_journal *journal, uint32_t part, const char *etag);
 
 void leat_journal_close(struct leat_journal *journal, bool remove); /* NULL is allowed */
+
+/* Removes the journal of a copy that turned out to be finished, if there is one. */
+void leat_journal_forget(const char *folder, const char *from, const char *to);
 
 #endif

@@ -48,3 +48,8 @@ uint64_t leat_retry_take(struct leat_retry_budget *b, uint64_t now_ns)
     b->tokens -= 1;
     return b->tokens >= 0 ? 0 : (uint64_t)(-b->tokens / BUDGET_PER_S * 1e9);
 }
+
+void leat_retry_give_back(struct leat_retry_budget *b)
+{
+    b->tokens += 1;
+}

@@ -27,4 +27,7 @@ void leat_retry_earn(struct leat_retry_budget *b);
 /* Takes one retry; returns how long to wait for it (0: now). */
 uint64_t leat_retry_take(struct leat_retry_budget *b, uint64_t now_ns);
 
+/* Gives back one that was taken but will not be made: operations that give up must not starve those after them. */
+void leat_retry_give_back(struct leat_retry_budget *b);
+
 #endif

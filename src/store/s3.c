@@ -154,6 +154,11 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
         add_query(r, "uploads", "");
         call->body = "";
         break;
+    case LEAT_STORE_UPLOAD_STAT:
+        r->method = "GET";
+        add_query(r, "uploadId", op->upload);
+        add_query(r, "max-parts", "1");
+        break;
     case LEAT_STORE_UPLOAD_FINISH:
         r->method = "POST";
         add_query(r, "uploadId", op->upload);
@@ -383,6 +388,8 @@ static void explain(const struct s3 *s3, struct leat_store_op *op, const struct 
         advice = "the bucket is elsewhere; say where with --region or --endpoint-url";
     if (!advice)
         advice = answer->message[0] ? answer->message : head->code == 403 ? "access denied" : "the server refused";
+    if (op->verb == LEAT_STORE_UPLOAD_STAT && status == LEAT_NOT_FOUND && strcmp(answer->code, "NoSuchUpload") != 0)
+        status = LEAT_UNSUPPORTED; /* a server without this call looked for an object instead */
     op->status = leat_fail(&op->err, status, "%s%s (%s%s%u)", advice, keys, answer->code, answer->code[0] ? ", " : "",
                            head->code);
 }
@@ -504,6 +511,7 @@ static void take_success(const struct s3 *s3, struct leat_store_op *op)
         take_answer(s3, op);
         return;
     case LEAT_STORE_DELETE:
+    case LEAT_STORE_UPLOAD_STAT:
     case LEAT_STORE_UPLOAD_ABORT:
         return;
     }

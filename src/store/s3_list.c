@@ -17,6 +17,7 @@ struct s3_list {
     size_t at;
     char *token; /* of the page on its way */
     bool on_its_way;
+    struct leat_error failed; /* status LEAT_OK: nothing has */
     struct leat_store_op op;
     pthread_mutex_t mu;
     pthread_cond_t cond;
@@ -65,22 +66,34 @@ static void await(struct s3_list *l)
     l->on_its_way = false;
 }
 
+/* A list that broke off must never pass for one that ended, however often it is asked. */
+static leat_status fail_again(const struct s3_list *l, struct leat_error *err)
+{
+    if (err)
+        *err = l->failed;
+    return l->failed.status;
+}
+
 /* Takes the page that was on its way and sends for the one behind it. */
 static leat_status turn_page(struct s3_list *l, struct leat_error *err)
 {
     await(l);
     leat_s3_page_free(&l->page);
     l->at = 0;
+    leat_status rc = l->op.status;
+    if (rc != LEAT_OK)
+        l->failed = l->op.err;
+    else
+        rc = leat_s3_parse_page(l->op.text.data, l->op.text.len, &l->page, &l->failed);
+    leat_buf_free(&l->op.text);
+    if (rc == LEAT_OK && l->token && l->page.token && strcmp(l->token, l->page.token) == 0)
+        rc = leat_fail(&l->failed, LEAT_SERVER, "the server's list goes round in a circle");
+    if (rc != LEAT_OK && l->op.status == LEAT_OK)
+        leat_fail_context(&l->failed, rc, "cannot list 's3://%s/%s'", leat_store_host(l->store), l->prefix);
     free(l->token);
     l->token = NULL;
-    leat_status rc = l->op.status;
-    if (rc != LEAT_OK && err)
-        *err = l->op.err;
-    if (rc == LEAT_OK)
-        rc = leat_s3_parse_page(l->op.text.data, l->op.text.len, &l->page, err);
-    leat_buf_free(&l->op.text);
     if (rc != LEAT_OK)
-        return rc;
+        return fail_again(l, err);
     l->token = l->page.token;
     l->page.token = NULL;
     if (l->token)
@@ -92,6 +105,8 @@ static leat_status next(struct leat_list *list, struct leat_list_entry *entry, b
 {
     struct s3_list *l = (struct s3_list *)list;
     while (l->at == l->page.n) { /* a page may be empty and still have a successor */
+        if (l->failed.status != LEAT_OK)
+            return fail_again(l, err);
         if (!l->on_its_way) {
             *end = true;
             return LEAT_OK;

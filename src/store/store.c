@@ -196,8 +196,10 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
         leat_retry_delay(op->status, op->attempts + 1, op->own.retry_after_ns, leat_rng_unit(&store->own.jitter));
     uint64_t budget = leat_retry_take(&store->own.budget, now);
     delay = delay > budget ? delay : budget;
-    if (delay >= leat_left(op->own.deadline_ns))
+    if (delay >= leat_left(op->own.deadline_ns)) {
+        leat_retry_give_back(&store->own.budget);
         return false;
+    }
     leat_log(LEAT_LOG_INFO, "attempt %u of %u for '%s' failed (%s); next in %.1f s", op->attempts, most, op->key,
              op->err.text, (double)delay / 1e9);
     op->own.fresh = host_fault(op->status);
@@ -210,7 +212,7 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
 static const char *verb_name(enum leat_store_verb verb)
 {
     static const char *const names[] = {
-        "look at",         "read",           "write",           "delete", "begin writing",
+        "look at",         "read",           "write",           "delete", "begin writing", "take up writing",
         "write a part of", "finish writing", "give up writing", "list"};
     return names[verb];
 }
@@ -272,6 +274,13 @@ static void run_submit(struct leat_task *task)
         give_back(store, op);
         return;
     }
+    /* What is done to the empty key would be done to the bucket itself. */
+    if (store->scheme == LEAT_SCHEME_S3 && op->verb != LEAT_STORE_LIST && !*op->key) {
+        op->status = leat_fail(&op->err, LEAT_INVALID, "it names a bucket, not an object in it");
+        explain(store, op);
+        give_back(store, op);
+        return;
+    }
     op->own.state = OP_QUEUED;
     push(&store->own.queued, op);
     pump(store);
@@ -302,7 +311,7 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
 /* Loop thread: ends an op wherever it is. */
 static void cancel_here(struct leat_store *store, struct leat_store_op *op)
 {
-    op->own.cancelled = true;
+    __atomic_store_n(&op->own.cancelled, true, __ATOMIC_RELAXED); /* a thread of the file store may look at it */
     if (op->own.state == OP_RUNNING) {
         store->backend->ops->cancel(store->backend, op);
         return;
@@ -384,10 +393,13 @@ static void run_close(struct leat_task *task)
     store->own.closing = true;
     while (store->own.queued.first)
         cancel_here(store, store->own.queued.first);
-    struct leat_store_op *next;
-    for (struct leat_store_op *op = store->own.active.first; op; op = next) {
-        next = op->own.next; /* cancelling one op gives back that op only */
-        cancel_here(store, op);
+    for (struct leat_store_op *op = store->own.active.first; op;) {
+        if (op->own.cancelled) {
+            op = op->own.next; /* a blocking call that still has to come back */
+        } else {
+            cancel_here(store, op);
+            op = store->own.active.first; /* done() may have cancelled others */
+        }
     }
 }
 

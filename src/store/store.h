@@ -72,6 +72,7 @@ enum leat_store_verb {
     LEAT_STORE_PUT,
     LEAT_STORE_DELETE,        /* what is not there is deleted already */
     LEAT_STORE_UPLOAD_OPEN,   /* begins a put in parts; yields upload_id */
+    LEAT_STORE_UPLOAD_STAT,   /* LEAT_NOT_FOUND when the other side no longer knows the upload */
     LEAT_STORE_UPLOAD_PART,   /* yields object.etag */
     LEAT_STORE_UPLOAD_FINISH, /* makes the object visible, whole */
     LEAT_STORE_UPLOAD_ABORT,
@@ -99,7 +100,7 @@ struct leat_store_op {
     const void *data;     /* PUT, UPLOAD_PART */
     size_t data_n;
     bool create_only;                    /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
-    const char *upload;                  /* UPLOAD_PART, FINISH, ABORT: the id */
+    const char *upload;                  /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
     uint32_t part;                       /* UPLOAD_PART: 1, 2, … */
     const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
     uint32_t parts_n;

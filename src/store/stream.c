@@ -131,12 +131,12 @@ leat_status leat_stream_next(struct leat_stream *s, const void **data, size_t *n
         return LEAT_OK;
     struct part *p = &s->parts[s->first];
     await(s, p);
-    s->held = true;
-    if (p->op.status != LEAT_OK) {
+    if (p->op.status != LEAT_OK) { /* and will be the next time */
         if (err)
             *err = p->op.err;
         return p->op.status;
     }
+    s->held = true;
     *data = p->data;
     *n = (size_t)p->op.got;
     return LEAT_OK;

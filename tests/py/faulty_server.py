@@ -103,7 +103,7 @@ class Exchange:
         data = self.server.objects[self.request.key]
         headers = {
             "ETag": self.server.etag(self.request.key),
-            "Last-Modified": formatdate(MODIFIED, usegmt=True),
+            "Last-Modified": formatdate(self.server.modified.get(self.request.key, MODIFIED), usegmt=True),
             "Accept-Ranges": "bytes",
         }
         if not self.request.range or self.request.method == "HEAD":
@@ -149,6 +149,7 @@ class FaultyServer:
     def __init__(self, tls=None, host="127.0.0.1", clock_offset=0):
         self.objects = {}
         self.tags = {}  # keys whose ETag is not the MD5 of the bytes
+        self.modified = {}  # keys that were written while the server ran
         self.uploads = {}
         self.requests = []
         self.connections = 0
@@ -301,6 +302,7 @@ class FaultyServer:
             self._put_part(exchange)
         elif request.method == "PUT":
             self.objects[request.key] = request.body
+            self.modified[request.key] = self.now()
             exchange.answer(200, headers={"ETag": self.etag(request.key)})
         elif request.method == "POST":
             self._post(exchange)
@@ -350,6 +352,7 @@ class FaultyServer:
         if parts is None:
             exchange.error(404, "NoSuchUpload")
             return
+        self.modified[request.key] = self.now()
         self.objects[request.key] = b"".join(parts[n] for n in sorted(parts))
         self.tags[request.key] = f'"{hashlib.md5(self.objects[request.key]).hexdigest()}-{len(parts)}"'
         text = (

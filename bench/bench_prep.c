@@ -4,7 +4,8 @@
  *   bench_prep [options] FILE…                runs over these files
  *   bench_prep [options] --own N              runs over N pictures it makes itself (of the set "small")
  *
- *   --what exact|fast|bare|crop               the pipeline; libjpeg decoding whole pictures; exact without resize
+ *   --what exact|fast|bare|crop|resize        the pipeline; libjpeg decoding whole pictures; exact without a
+ *                                             resize; 500x500 pixels in memory to 224x224, nothing decoded
  *   --threads N  --seconds S  --level NAME    NAME: scalar, avx2, avx512
  *   --pin                                     thread i on the i-th processor allowed
  */
@@ -109,6 +110,29 @@ static void bare_decode(struct bare *b, const struct encoded *e)
     jpeg_finish_decompress(&b->cinfo);
 }
 
+/* Interleaved pixels in, interleaved pixels out, by the same passes as behind a decoder. */
+static void resize_once(struct leat_arena *arena, const struct leat_kernels *kernels, const uint8_t *rgb, uint8_t *slot)
+{
+    struct leat_geometry g = {
+        .crop = {0, 0, 500, 500},
+        .resized = {224, 224},
+        .window = {0, 0, 224, 224},
+        .output = {224, 224},
+    };
+    struct leat_target target = {.data = slot, .channels = 3};
+    struct leat_plane_scale whole = {1, 1, 500, 500};
+    struct leat_decode decode = {.kernels = kernels, .arena = arena};
+    struct leat_splitter splitter;
+    struct leat_sink sink;
+    struct leat_error err;
+    leat_arena_reset(arena);
+    if (leat_sink_open(&sink, kernels, arena, &target, &g, 3, false, &whole, &err) != LEAT_OK ||
+        leat_splitter_open(&splitter, &decode, &sink.rows, 3, 3, 500, &err) != LEAT_OK)
+        die(err.text);
+    for (unsigned y = 0; y < 500; y++)
+        leat_splitter_give(&splitter, rgb + (size_t)y * 1500);
+}
+
 static void pin(unsigned number)
 {
     cpu_set_t all;
@@ -130,6 +154,9 @@ static void *work(void *arg)
     struct worker *w = arg;
     struct bench *b = w->bench;
     bool bare = strcmp(b->options.what, "bare") == 0;
+    bool resize = strcmp(b->options.what, "resize") == 0;
+    struct picture flat = resize ? picture_make(500, 500, 1) : (struct picture){0};
+    struct leat_arena arena;
     struct bare lib = {0};
     struct leat_scratch *scratch = NULL;
     struct leat_error err;
@@ -146,6 +173,9 @@ static void *work(void *arg)
     } else if (leat_scratch_open(0, kernels, &scratch, &err) != LEAT_OK) {
         die(err.text);
     }
+    leat_arena_init(&arena, (size_t)1 << 28);
+    if (!kernels)
+        kernels = leat_kernels();
     uint64_t at = (uint64_t)w->number * 7919;
     pthread_barrier_wait(&b->start);
     double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -155,6 +185,8 @@ static void *work(void *arg)
         struct leat_rng draws = leat_prep_draws(1, at % b->count, (uint32_t)(at / b->count), 0);
         if (bare)
             bare_decode(&lib, e);
+        else if (resize)
+            resize_once(&arena, kernels, flat.rgb, slot);
         else if (leat_pipeline_run(b->pipeline, scratch, e->data, e->size, draws, slot, bytes, &err) != LEAT_OK)
             die(err.text);
         at++;
@@ -165,6 +197,8 @@ static void *work(void *arg)
     leat_scratch_close(scratch);
     if (bare)
         jpeg_destroy_decompress(&lib.cinfo);
+    leat_arena_free(&arena);
+    free(flat.rgb);
     free(lib.rows);
     free(slot);
     return NULL;

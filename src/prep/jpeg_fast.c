@@ -44,7 +44,7 @@ static leat_status fast(struct leat_jpeg *jpeg, const struct leat_source *source
         planes.plane[i].right = sink.plane[i].left + sink.plane[i].width;
         planes.plane[i].bottom = sink.plane[i].top + sink.plane[i].height;
     }
-    leat_jpeg_planes_begin(jpeg, &planes);
+    leat_jpeg_planes_begin(jpeg, &planes, decode->kernels);
     while (leat_jpeg_planes_next(jpeg, &planes)) {
         for (unsigned i = 0; i < planes.count; i++) {
             const struct leat_jpeg_plane *p = &planes.plane[i];

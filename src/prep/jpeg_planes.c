@@ -86,7 +86,7 @@ static void take_buffers(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes
     }
 }
 
-void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes)
+void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes, const struct leat_kernels *kernels)
 {
     struct jpeg_decompress_struct *cinfo = &jpeg->cinfo;
     uint32_t first = UINT32_MAX;
@@ -103,6 +103,15 @@ void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *pla
         planes->step_first = top < planes->step_first ? top : planes->step_first;
         planes->step_last = bottom > planes->step_last ? bottom : planes->step_last;
     }
+    planes->step = UINT32_MAX;
+    planes->own = leat_scan_suits(cinfo);
+    if (planes->own) {
+        for (unsigned i = 0; i < planes->count; i++)
+            planes->plane[i].first = first * planes->plane[i].columns;
+        leat_scan_begin(&jpeg->scan, cinfo, kernels, first, last);
+        take_buffers(jpeg, planes);
+        return;
+    }
     /* libjpeg would look for an upsampler that raw planes do not have if a crop were a sample wide. */
     if (first == last && first > 0)
         first--;
@@ -113,13 +122,24 @@ void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *pla
     jpeg_start_decompress(cinfo);
     crop_columns(cinfo, planes, first, last);
     take_buffers(jpeg, planes);
-    planes->step = UINT32_MAX;
 }
 
 static void set_needed(struct jpeg_decompress_struct *cinfo, const struct leat_jpeg_planes *planes, bool needed)
 {
     for (unsigned i = 0; i < planes->count; i++)
         cinfo->comp_info[i].component_needed = needed;
+}
+
+static void next_by_scan(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes)
+{
+    do {
+        planes->step++;
+        leat_scan_row(&jpeg->scan, planes, planes->step >= planes->step_first);
+    } while (planes->step < planes->step_first);
+    if (jpeg->scan.damage && !jpeg->damaged) {
+        jpeg->damaged = true;
+        snprintf(jpeg->text, sizeof jpeg->text, "%s", jpeg->scan.damage);
+    }
 }
 
 bool leat_jpeg_planes_next(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes)
@@ -130,6 +150,10 @@ bool leat_jpeg_planes_next(struct leat_jpeg *jpeg, struct leat_jpeg_planes *plan
     JDIMENSION lines = (JDIMENSION)cinfo->max_v_samp_factor * (JDIMENSION)DCT_SIZE_MIN(cinfo);
     if (planes->step != UINT32_MAX && planes->step >= planes->step_last)
         return false;
+    if (planes->own) {
+        next_by_scan(jpeg, planes);
+        return true;
+    }
     do {
         uint32_t step = ++planes->step;
         for (int i = 0; i < cinfo->num_components; i++) {

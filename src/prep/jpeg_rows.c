@@ -97,7 +97,7 @@ static leat_status planes_rows(struct leat_jpeg *jpeg, const struct leat_decode 
         if (!rgb[i] || (i < 2 && !c.up[i]))
             return leat_arena_fail(decode->arena, err);
     }
-    leat_jpeg_planes_begin(jpeg, &planes);
+    leat_jpeg_planes_begin(jpeg, &planes, decode->kernels);
     uint32_t y = box->y;
     while (leat_jpeg_planes_next(jpeg, &planes)) {
         repeat_edges(&planes);

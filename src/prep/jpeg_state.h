@@ -6,6 +6,7 @@
 
 #include "prep/jpeg.h"
 #include "prep/jpeg_memory.h"
+#include "prep/jpeg_scan.h"
 
 /* libjpeg's own errors leave by longjmp to `jump`: whoever calls into libjpeg sets it first, and keeps nothing
  * in plain local variables that changes after that. */
@@ -14,6 +15,7 @@ struct leat_jpeg {
     struct jpeg_error_mgr messages;
     struct jpeg_progress_mgr progress;
     struct leat_jpeg_memory memory;
+    struct leat_scan scan;
     bool created;
     jmp_buf jump;
     leat_status status; /* of the error that jumped */
@@ -49,6 +51,7 @@ struct leat_jpeg_plane {
 
 struct leat_jpeg_planes {
     unsigned count;
+    bool own; /* entropy decoding by leat_scan, not by libjpeg */
     struct leat_jpeg_plane plane[3];
     uint32_t step;       /* the row of iMCUs read last */
     uint32_t step_first; /* that is wanted */
@@ -62,7 +65,8 @@ bool leat_jpeg_planes_suit(const struct jpeg_decompress_struct *cinfo);
 void leat_jpeg_planes_layout(struct jpeg_decompress_struct *cinfo, unsigned count, struct leat_jpeg_planes *planes);
 
 /* Starts decoding; left … bottom of every plane are set. Both jump on errors. */
-void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes);
+void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes,
+                            const struct leat_kernels *kernels);
 bool leat_jpeg_planes_next(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes); /* false behind step_last */
 
 /* A row of a plane, at a column. Only rows of the last two steps are there. */

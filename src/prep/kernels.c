@@ -146,6 +146,7 @@ const struct leat_kernels leat_kernels_scalar = {
     .up_h2v1 = up_h2v1,
     .up_h1v2 = up_h1v2,
     .ycc_rgb = ycc_rgb,
+    .idct = leat_idct_scalar,
     .across = across,
     .down = down,
     .interleave = interleave,

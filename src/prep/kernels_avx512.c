@@ -303,6 +303,7 @@ const struct leat_kernels leat_kernels_avx512 = {
     .up_h2v1 = up_h2v1,
     .up_h1v2 = up_h1v2,
     .ycc_rgb = ycc_rgb,
+    .idct = leat_idct_avx2,
     .across = across,
     .down = down,
     .interleave = interleave,

@@ -47,8 +47,9 @@ def chunk(name, body):
 def pictures():
     for subsampling in range(3):
         yield f"jpeg{subsampling}", saved(photo("RGB"), "JPEG", quality=60, subsampling=subsampling)
-        yield f"progressive{subsampling}", saved(
-            photo("RGB"), "JPEG", quality=60, subsampling=subsampling, progressive=True
+        yield (
+            f"progressive{subsampling}",
+            saved(photo("RGB"), "JPEG", quality=60, subsampling=subsampling, progressive=True),
         )
     yield "gray", saved(photo("L"), "JPEG", quality=60)
     yield "cmyk", saved(photo("CMYK"), "JPEG", quality=60)

@@ -1,0 +1,65 @@
+/* Entropy decoding of baseline JPEG, in place of libjpeg's where the file is of the common kind: one interleaved scan
+ * of Huffman codes. libjpeg reads the headers; the tables it found are used here.
+ *
+ * Why it is faster: a code, the length of its extra bits and its run of zeros come from one look into a table; the
+ * bits are topped up eight bytes at a time; nothing but the end of a block depends on a branch that cannot be
+ * foreseen; and blocks outside the crop are passed over without being written down. */
+#ifndef LEAT_PREP_JPEG_SCAN_H
+#define LEAT_PREP_JPEG_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include "prep/kernels.h"
+
+struct leat_jpeg_planes;
+
+#define LEAT_SCAN_BITS 11 /* looked up at once: 8 KiB a table, and few codes are longer */
+
+/* One Huffman table. An entry: bits 0-7 code and extra bits together, 8-15 the code alone, 16-19 the extra bits,
+ * 20-27 zeros before the coefficient. 0: a longer code, or none. */
+struct leat_scan_table {
+    uint32_t entry[1 << LEAT_SCAN_BITS];
+    uint64_t limit[18]; /* by length: codes of that length are below this, left-aligned in 16 bits; 0: none */
+    int32_t offset[18]; /* from a code to its place among the values */
+    JHUFF_TBL made_of;  /* what it was made from: files of one origin share their tables */
+    bool ac;
+    bool made;
+};
+
+struct leat_scan {
+    struct leat_scan_table dc[NUM_HUFF_TBLS];
+    struct leat_scan_table ac[NUM_HUFF_TBLS];
+
+    /* of the file at hand */
+    const struct jpeg_decompress_struct *cinfo;
+    const struct leat_kernels *kernels;
+    const uint8_t *at;
+    const uint8_t *end;
+    uint64_t bits;         /* left-aligned */
+    int count;             /* of them that are there */
+    int padding;           /* of them that are zeros behind the end of the data */
+    uint32_t last_dc[3];   /* wraps where a file is made to make it */
+    uint32_t restart_left; /* MCUs until the next restart marker */
+    uint32_t restart_next; /* its number */
+    uint32_t mcus;         /* of a row */
+    uint32_t first;        /* columns of MCUs that are wanted */
+    uint32_t last;
+    uint16_t quant[3][128]; /* in the order of the file; zeros behind 64 */
+    const char *damage;     /* what is wrong with the data; from there on blocks are grey */
+};
+
+/* Whether the file at its first scan is of the common kind, its tables sound. */
+bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo);
+
+/* After jpeg_read_header(). cinfo must stay as it is until the last row. */
+void leat_scan_begin(struct leat_scan *scan, const struct jpeg_decompress_struct *cinfo,
+                     const struct leat_kernels *kernels, uint32_t first, uint32_t last);
+
+/* The next row of MCUs: into the planes' buffers, or passed over. */
+void leat_scan_row(struct leat_scan *scan, const struct leat_jpeg_planes *planes, bool wanted);
+
+#endif

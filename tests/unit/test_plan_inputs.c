@@ -89,12 +89,14 @@ static void wrong_jobs_are_refused_by_name_and_line(void **state)
                  "job.samples is missing");
     assert_fails(read_job("job.batch = 1\njob.epochs = 2\njob.steps = 5", NULL, 0, &job, &err), err, LEAT_INVALID,
                  "both given");
-    assert_fails(read_job("job.mode = \"sync\"", NULL, 0, &job, &err), err, LEAT_INVALID, "neither allreduce nor async");
+    assert_fails(read_job("job.mode = \"sync\"", NULL, 0, &job, &err), err, LEAT_INVALID,
+                 "neither allreduce nor async");
     const struct leat_plan_setting set = {"job.samples", "many", "--samples"};
     assert_fails(read_job(small_job, &set, 1, &job, &err), err, LEAT_INVALID, "--samples: 'many'");
 }
 
-#define HEADER "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+#define HEADER                                                                                                         \
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
 
 static leat_status read_catalog(const char *text, struct leat_plan_catalog *c, struct leat_plan_notes *notes,
                                 struct leat_error *err)
@@ -264,10 +266,11 @@ static void a_report_gives_compute_interconnect_and_network(void **state)
     struct leat_plan_job job;
     struct leat_error err;
     assert_ok(read_job(small_job, NULL, 0, &job, &err), err);
-    assert_ok(read_report("{\"accelerator\": \"V100\", \"gpus\": 4, \"nodes\": 2, \"batch\": 64, \"prep_per_vcpu\": 500,"
-                          "\"step_s\": {\"compute\": 0.2, \"interconnect\": 0.05, \"network\": 0.15}}",
-                          &job, &m, &err),
-              err);
+    assert_ok(
+        read_report("{\"accelerator\": \"V100\", \"gpus\": 4, \"nodes\": 2, \"batch\": 64, \"prep_per_vcpu\": 500,"
+                    "\"step_s\": {\"compute\": 0.2, \"interconnect\": 0.05, \"network\": 0.15}}",
+                    &job, &m, &err),
+        err);
     assert_int_equal(m.count, 3);
     assert_true(m.row[0].step_s == 0.2 && fabs(m.row[1].step_s - 0.25) < 1e-12 && fabs(m.row[2].step_s - 0.4) < 1e-12);
     assert_true(m.row[2].nodes == 2 && m.row[2].gpus == 4 && job.value[LEAT_KEY_PREP_RATE] == 500);
@@ -319,7 +322,8 @@ static void wrong_lifetimes_are_refused_by_line(void **state)
         {"accelerator,region,age_h,probability\nK,r,0,0\n", "r.csv line 2: K in r: a distribution of lifetimes needs"},
         {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,24,56\n", "r.csv line 3: probability is 56: from 0 to 1"},
         {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,24,nan\n", "r.csv line 3: probability: 'nan'"},
-        {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,2,.5\nK,r,3,.4\n", "r.csv line 2: K in r: the probability falls"},
+        {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,2,.5\nK,r,3,.4\n",
+         "r.csv line 2: K in r: the probability falls"},
         {"accelerator,region,age_h,probability,then\nK,r,0,0,never\n", "neither taken nor steady"},
         {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,1,1\nL,r,0,0\nL,r,1,1\nK,r,0,0\nK,r,1,1\n",
          "was given before, on line 2"},

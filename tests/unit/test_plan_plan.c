@@ -64,7 +64,8 @@ static void costs_rank_as_published_and_the_headlines_hold(void **state)
         }
     }
     assert_true(fabs(figure_costs[0].hours / figure_costs[3].hours - 7.7) < 0.05);
-    double saved = 1 - priced(&figure_costs[6], figure_costs[6].hours) / priced(&figure_costs[3], figure_costs[3].hours);
+    double saved =
+        1 - priced(&figure_costs[6], figure_costs[6].hours) / priced(&figure_costs[3], figure_costs[3].hours);
     assert_true(fabs(saved - 0.629) < 0.002);
 }
 
@@ -147,11 +148,12 @@ static void the_study_planned_from_speeds_has_the_published_order(void **state)
 
 /* ---- choosing ---- */
 
-static const char job_text[] = "[job]\nsamples = 1_000_000\nepochs = 10\nbatch = 100\n[model]\nparameter_bytes = \"100MB\"\n"
-                               "[checkpoint]\ntime = \"5s\"\n[data]\ndataset = \"100GB\"\n[network]\n"
-                               "bandwidth = \"10Gbit/s\"\n[path.bucket]\nbandwidth = \"1Gbit/s\"\ncache = \"20GB\"\n"
-                               "usd_per_egress_gb = 0.02\n[path.disk]\nbandwidth = \"1Gbit/s\"\ncache = \"110GB\"\n"
-                               "usd_per_disk_gb_month = 0.1\n";
+static const char job_text[] =
+    "[job]\nsamples = 1_000_000\nepochs = 10\nbatch = 100\n[model]\nparameter_bytes = \"100MB\"\n"
+    "[checkpoint]\ntime = \"5s\"\n[data]\ndataset = \"100GB\"\n[network]\n"
+    "bandwidth = \"10Gbit/s\"\n[path.bucket]\nbandwidth = \"1Gbit/s\"\ncache = \"20GB\"\n"
+    "usd_per_egress_gb = 0.02\n[path.disk]\nbandwidth = \"1Gbit/s\"\ncache = \"110GB\"\n"
+    "usd_per_disk_gb_month = 0.1\n";
 static const char catalog_text[] = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,Price,SpotPrice,Region\n"
                                    "small,A,1,8,1.0,0.3,us\nsmall,A,1,8,1.1,0.35,eu\nbig,B,1,16,4.0,1.2,us\n"
                                    "odd,C,1,16,4.0,1.2,us\n";

@@ -36,7 +36,7 @@ static void source_of(const struct leat_plan_measures *measures, const struct le
                       char *out, size_t n)
 {
     if (m->line)
-        snprintf(out, n, "%s, %.80s line %u", what, measures->name, m->line);
+        snprintf(out, n, "%s, %.80s line %u", what, leat_plan_tail(measures->name), m->line);
     else
         snprintf(out, n, "%s, the profiler's report", what);
 }
@@ -102,7 +102,8 @@ static bool take_other_batches(const struct leat_plan_job *job, const struct lea
     double slope = (n * sxy - sx * sy) / variance;
     e->step_s = (sy - slope * sx) / n + slope * job->value[LEAT_KEY_BATCH];
     e->step_spread = 2 * SPREAD_ONCE;
-    snprintf(e->step_source, sizeof e->step_source, "a line through %.0f batches in %.80s", n, measures->name);
+    snprintf(e->step_source, sizeof e->step_source, "a line through %.0f batches in %.80s", n,
+             leat_plan_tail(measures->name));
     return e->step_s > 0;
 }
 
@@ -129,7 +130,7 @@ static bool take_regression(const struct leat_plan_job *job, const struct leat_p
     e->step_s = step.mean;
     e->step_spread = log1p(model.fit.spread);
     snprintf(e->step_source, sizeof e->step_source, "fitted to %zu models in %.60s, error of models left out %.1f %%",
-             model.fit.rows, measures->name, 100 * model.fit.left_out_mean);
+             model.fit.rows, leat_plan_tail(measures->name), 100 * model.fit.left_out_mean);
     return true;
 }
 

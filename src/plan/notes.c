@@ -29,3 +29,12 @@ void leat_plan_notes_free(struct leat_plan_notes *notes)
         free(notes->line[i]);
     *notes = (struct leat_plan_notes){0};
 }
+
+const char *leat_plan_tail(const char *path)
+{
+    const char *tail = path;
+    const char *slash;
+    while (strlen(tail) > 60 && (slash = strchr(tail + 1, '/')) != NULL)
+        tail = slash + 1;
+    return tail;
+}

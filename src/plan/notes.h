@@ -15,4 +15,7 @@ struct leat_plan_notes {
 void leat_plan_note(struct leat_plan_notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void leat_plan_notes_free(struct leat_plan_notes *notes);
 
+/* The end of a path, from the first slash on that leaves at most 60 letters: enough to know a file by. */
+const char *leat_plan_tail(const char *path);
+
 #endif

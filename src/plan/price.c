@@ -224,7 +224,7 @@ static bool money(struct sum *s)
     if (run->transients)
         machines += run->transients * c->offer->usd_per_hour[1];
     char from[320];
-    snprintf(from, sizeof from, "%.250s line %u", s->plan->catalog.name, c->offer->line);
+    snprintf(from, sizeof from, "%.250s line %u", leat_plan_tail(s->plan->catalog.name), c->offer->line);
     say(s, "machines", from, "%.4f usd/h", machines);
     double per_hour = machines;
     if (s->job->mode == LEAT_PLAN_ASYNC && s->workers > 1) {
@@ -284,8 +284,8 @@ static void by_lifetimes(struct sum *s, struct leat_plan_record *out)
     out->revocations = e.revocations;
     char from[400] = "on-demand machines are taken to stay";
     if (run->transients) {
-        snprintf(from, sizeof from, "%.100s line %u; %s", s->plan->revocations.name, s->revocation->line,
-                 run->rollback ? "each stops all and loses work" : "the others go on");
+        snprintf(from, sizeof from, "%.100s line %u; %s", leat_plan_tail(s->plan->revocations.name),
+                 s->revocation->line, run->rollback ? "each stops all and loses work" : "the others go on");
         say(s, "replacing a machine", source(s, LEAT_KEY_REPLACE), "%.3g s", run->replace_s);
     }
     say(s, "revocations", from, "%.2f expected", e.revocations);
@@ -330,7 +330,7 @@ static void by_trace(struct sum *s, struct leat_plan_record *out)
     out->time_s.mean = leat_plan_mean(time, n);
     out->usd.mean = leat_plan_mean(usd, n);
     out->revocations = revocations / n;
-    say(s, "revocations", s->trace->name, "%.2f on average over %u starts", out->revocations, n);
+    say(s, "revocations", leat_plan_tail(s->trace->name), "%.2f on average over %u starts", out->revocations, n);
     say(s, "time: work", "samples / speed", "%.3f h", work_s / 3600);
     say(s, "a change of machines", "start, and half a checkpoint interval again", "%.3g s", job.changeover_s);
 }

@@ -55,7 +55,7 @@ double leat_plan_normal_quantile(double q)
     if (q < 0.02425 || q > 1 - 0.02425) {
         double r = sqrt(-2 * log(q < 0.5 ? q : 1 - q));
         double x = (((((c[0] * r + c[1]) * r + c[2]) * r + c[3]) * r + c[4]) * r + c[5]) /
-            ((((d[0] * r + d[1]) * r + d[2]) * r + d[3]) * r + 1);
+                   ((((d[0] * r + d[1]) * r + d[2]) * r + d[3]) * r + 1);
         return q < 0.5 ? x : -x;
     }
     double r = q - 0.5;

@@ -59,10 +59,12 @@ static leat_status read_measures(struct leat_plan *p, const struct leat_plan_inp
     if (rc == LEAT_OK && !p->measures.count)
         rc = leat_fail(err, LEAT_INVALID,
                        "nothing is known about speed: give --measurements FILE.csv or --report report.json");
-    if (rc == LEAT_OK)
-        p->has_checkpoint_model = leat_plan_model_fit(&p->measures, LEAT_PLAN_CHECKPOINT, NULL, &p->checkpoint_model,
-                                                      NULL, NULL, NULL) == LEAT_OK;
-    return rc;
+    if (rc != LEAT_OK)
+        return rc;
+    /* Too few measured checkpoints are no error: the job may know their time in another way. */
+    rc = leat_plan_model_fit(&p->measures, LEAT_PLAN_CHECKPOINT, NULL, &p->checkpoint_model, NULL, NULL, err);
+    p->has_checkpoint_model = rc == LEAT_OK;
+    return rc == LEAT_NO_MEMORY ? rc : LEAT_OK;
 }
 
 /* One engine for all offers that are measured alike. */
@@ -158,7 +160,6 @@ void leat_plan_close(struct leat_plan *plan)
     leat_plan_catalog_free(&plan->catalog);
     leat_plan_measures_free(&plan->measures);
     leat_plan_revocations_free(&plan->revocations);
-    leat_plan_notes_free(&plan->notes);
     free(plan->engines);
     free(plan->engine_of);
     free(plan->traces);

@@ -2,7 +2,7 @@
 
 python bench/bench_plan.py [--build build/release] [PART [TRACE.json …]]
 
-PART is one of daly, costs, models, clusters, simulated, deadlines, speed; all of them otherwise. Traces are replayed too.
+PART is one of daly, costs, models, clusters, simulated, hazard, deadlines, speed; all of them otherwise. Traces are replayed too.
 """
 
 import argparse

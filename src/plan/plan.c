@@ -103,6 +103,8 @@ static leat_status check_options(const struct leat_plan_options *o, struct leat_
         return leat_fail(err, LEAT_INVALID, "--draws: %u is not from 50 to 100000", o->draws);
     if (!(o->risk >= 0.5 && o->risk <= 0.999))
         return leat_fail(err, LEAT_INVALID, "--risk: %g is not from p50 to p99.9", o->risk * 100);
+    if (!(o->min_accuracy >= 0 && o->min_accuracy <= 100))
+        return leat_fail(err, LEAT_INVALID, "--min-accuracy: %g is not from 0 to 100", o->min_accuracy);
     if (!(o->deadline_s >= 0 && o->deadline_s < HUGE_VAL) || !(o->budget_usd >= 0 && o->budget_usd < HUGE_VAL))
         return leat_fail(err, LEAT_INVALID, "deadline and budget must be 0 or more");
     return LEAT_OK;
@@ -134,6 +136,9 @@ leat_status leat_plan_open(const struct leat_plan_inputs *inputs, const struct l
         rc = leat_plan_revocations_csv(t->name, t->text, t->n, &p->revocations, err);
     if (rc == LEAT_OK)
         rc = read_traces(p, inputs, err);
+    if (rc == LEAT_OK && options->min_accuracy > 0 && !p->job.accuracies)
+        rc = leat_fail(err, LEAT_INVALID,
+                       "--min-accuracy: the job does not say how accuracy falls with workers ([accuracy])");
     if (rc == LEAT_OK)
         rc = make_engines(p, err);
     if (rc == LEAT_OK) {
@@ -236,6 +241,8 @@ leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err)
         if (!wanted_region(plan, offer->region))
             continue;
         any_region = true;
+        if (plan->options.interrupted && plan->options.interrupted(plan->options.user))
+            return leat_fail(err, LEAT_CANCELLED, "interrupted");
         leat_status rc = price_offer(plan, offer, err);
         if (rc != LEAT_OK)
             return rc;

@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct leat_error err;
     char *answer = NULL;
     if (data[0] % 7 == 6) {
-        leat_status rc = leat_plan_request(given.text, given.n, &answer, &err);
+        leat_status rc = leat_plan_request(given.text, given.n, NULL, NULL, &answer, &err);
         fuzz_check_error(rc, &err);
         free(answer);
         return 0;

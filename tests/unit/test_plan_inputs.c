@@ -147,8 +147,8 @@ static void wrong_catalogs_are_refused_by_line(void **state)
         {HEADER "p3,V100,1,8,61,,nan,1,us,a\n", "c.csv line 2: Price: 'nan' is not a number"},
         {HEADER "p3,V100,1,8,61,,3usd,1,us,a\n", "c.csv line 2: Price: '3usd'"},
         {HEADER "\np3,V100,half,8,61,,3,1,us,a\n", "c.csv line 3: AcceleratorCount: 'half'"},
-        {HEADER "p3,V100,0.5,8,61,,3,1,us,a\n", "AcceleratorCount is 0.5"},
-        {HEADER ",V100,1,8,61,,3,1,us,a\n", "InstanceType is missing"},
+        {HEADER "p3,V100,0,8,61,,3,1,us,a\n", "AcceleratorCount is 0"},
+        {HEADER ",V100,1,8,61,,3,1,us,a\n", "no machine with a GPU and a price"},
         {HEADER "p3,V100,1,8,61,,3,1,,a\n", "Region is missing"},
         {"# date: yesterday\n" HEADER, "c.csv line 1: 'yesterday' is not a date"},
     };
@@ -176,13 +176,17 @@ static void old_prices_missing_ones_and_unknown_columns_are_noted(void **state)
     assert_int_equal(notes.count, 0);
     leat_plan_catalog_free(&c);
     assert_ok(read_catalog("# date: 2020-01-01\nColour,Price,Region,InstanceType,AcceleratorName,AcceleratorCount\n"
-                           "red,3,us,p3,V100,1\nred,,us,p4,V100,1\n",
+                           "red,3,us,p3,V100,1\nred,,us,p4,V100,1\nred,3,us,p5,V100,0.5\nred,3,us,p6,V100,0.25\n"
+                           "red,3,us,,V100,1\n",
                            &c, &notes, &err),
               err);
-    assert_int_equal(notes.count, 3);
+    assert_int_equal(notes.count, 5);
+    assert_int_equal(c.count, 1);
     assert_true(strstr(notes.line[0], "2020-01-01") != NULL); /* the file's own date wins */
     assert_true(strstr(notes.line[1], "c.csv line 2: column 'Colour' is not known") != NULL);
-    assert_true(strstr(notes.line[2], "c.csv line 4: p4 in us has no price") != NULL);
+    assert_true(strstr(notes.line[2], "c.csv line 7: an accelerator without an InstanceType") != NULL);
+    assert_true(strstr(notes.line[3], "c.csv line 5 and 1 more: a part of a GPU") != NULL);
+    assert_true(strstr(notes.line[4], "c.csv line 4: no price") != NULL);
     leat_plan_catalog_free(&c);
 }
 

@@ -46,6 +46,9 @@ test-long: build-release venv deps-test ## the tests that take minutes
 bench: build-release venv deps-bench ## benchmarks; prints tables, writes JSON to bench/out
 	@if [ -e bench/run.py ]; then .venv/bin/python bench/run.py $(BENCH); else echo "no benchmarks yet"; fi
 
+bench-plan: build-release venv ## the planner against published figures, simulation and traces
+	@.venv/bin/python bench/bench_plan.py
+
 install: build-release ## library, headers, pkg-config file, command and man pages under DESTDIR/PREFIX
 	meson configure build/release --prefix=$(PREFIX)
 	meson install -C build/release --tags runtime,command,devel,man $(if $(DESTDIR),--destdir=$(abspath $(DESTDIR)))
@@ -70,5 +73,5 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$*
 
-.PHONY: all deps test check asan tsan cov fuzz test-s3 test-long bench install format clean help venv
+.PHONY: all deps test check asan tsan cov fuzz test-s3 test-long bench bench-plan install format clean help venv
 .DEFAULT_GOAL := all

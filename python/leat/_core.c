@@ -14,6 +14,16 @@ static PyObject *version(PyObject *self, PyObject *args)
     return PyUnicode_FromString(leat_version());
 }
 
+/* Ctrl-C while C is at work. The exception waits until the call returns. */
+static bool signalled(void *user)
+{
+    (void)user;
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool stop = PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return stop;
+}
+
 static PyObject *plan(PyObject *self, PyObject *args)
 {
     const char *request;
@@ -24,7 +34,7 @@ static PyObject *plan(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "s#", &request, &n))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = leat_plan_request(request, (size_t)n, &answer, &err);
+    Py_BEGIN_ALLOW_THREADS rc = leat_plan_request(request, (size_t)n, signalled, NULL, &answer, &err);
     Py_END_ALLOW_THREADS if (rc == LEAT_NO_MEMORY) return PyErr_NoMemory();
     if (rc != LEAT_OK) {
         PyErr_SetString(PyExc_ValueError, err.text);

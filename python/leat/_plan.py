@@ -47,6 +47,7 @@ def plan(
     traces=None,
     deadline=None,
     budget=None,
+    min_accuracy=None,
     risk="p90",
     max_nodes=8,
     region=None,
@@ -77,6 +78,7 @@ def plan(
         "options": {
             "deadline": deadline,
             "budget": budget,
+            "min_accuracy": min_accuracy,
             "risk": risk,
             "max_nodes": max_nodes,
             "region": region if region is None or isinstance(region, str) else ",".join(region),

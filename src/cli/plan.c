@@ -27,6 +27,8 @@ static const struct leat_option options[] = {
      "the cheapest that is done by then, for example 24h"},
     {"budget", 0, LEAT_OPTION_STRING, AT(budget), "MONEY", NULL, NULL,
      "the fastest that costs no more, for example 500usd"},
+    {"min-accuracy", 0, LEAT_OPTION_DOUBLE, AT(min_accuracy), "PERCENT", NULL, NULL,
+     "no more asynchronous workers than this accuracy allows, where the job says how it falls"},
     {"risk", 0, LEAT_OPTION_STRING, AT(risk), "pNN", "p90", NULL,
      "how surely deadline and budget must be kept: p95 allows one run in twenty to miss"},
     {"max-nodes", 0, LEAT_OPTION_U64, AT(max_nodes), "N", "8", NULL, "largest cluster to consider"},
@@ -190,12 +192,20 @@ static size_t take_flags(const struct plan_settings *s, struct leat_plan_setting
     return n;
 }
 
+static bool interrupted(void *user)
+{
+    (void)user;
+    return leat_cli_interrupted();
+}
+
 static leat_status take_options(const struct plan_settings *s, struct leat_plan_options *out, struct leat_error *err)
 {
     struct leat_plan_options o = {
         .deadline_s = (double)s->deadline_ns / 1e9,
         .max_nodes = s->max_nodes > UINT32_MAX ? UINT32_MAX : (unsigned)s->max_nodes,
         .regions = s->region,
+        .min_accuracy = s->min_accuracy,
+        .interrupted = interrupted,
         .seed = s->seed,
         .draws = s->draws > UINT32_MAX ? UINT32_MAX : (unsigned)s->draws,
     };
@@ -320,7 +330,9 @@ static int run_plan(const struct plan_settings *s, const char *explain)
         return leat_cli_fail(&err);
     int status = leat_cli_finish();
     if (status == LEAT_EXIT_OK && !met && !explain) {
-        fputs("leat: nothing keeps the deadline and the budget; the first line is the nearest\n", stderr);
+        fputs(
+            "leat: nothing keeps the deadline, the budget and the accuracy asked for; the first line is the nearest\n",
+            stderr);
         status = LEAT_EXIT_FAILURE;
     }
     return status;

@@ -19,6 +19,7 @@ struct plan_settings {
     const char *region;
     const char *risk;
     const char *budget;
+    double min_accuracy;
     uint64_t deadline_ns;
     uint64_t max_nodes;
     uint64_t seed;

@@ -32,7 +32,6 @@ static void fits_free(struct fits *f)
     }
     leat_plan_measures_free(&f->data);
     leat_plan_measures_free(&f->asked);
-    leat_plan_notes_free(&f->notes);
     free(f);
 }
 

@@ -106,14 +106,16 @@ static leat_status take_offer(const struct leat_csv *csv, size_t row, const size
 {
     struct leat_plan_offer o = {.line = csv->rows[row].line, .vcpus = NAN};
     double gpus = 0;
-    leat_status rc = copy(csv, row, column[TYPE], o.type, sizeof o.type, err);
+    leat_status rc = LEAT_OK;
+    if (*csv->rows[row].fields[column[TYPE]])
+        rc = copy(csv, row, column[TYPE], o.type, sizeof o.type, err);
     if (rc == LEAT_OK)
         rc = copy(csv, row, column[ACCELERATOR], o.accelerator, sizeof o.accelerator, err);
     if (rc == LEAT_OK)
         rc = copy(csv, row, column[REGION], o.region, sizeof o.region, err);
     if (rc == LEAT_OK)
         rc = leat_csv_number(csv, row, column[GPUS], &gpus, err);
-    if (rc == LEAT_OK && !(gpus >= 1 && gpus <= 1024 && gpus == floor(gpus)))
+    if (rc == LEAT_OK && !(gpus > 0 && gpus <= 1024))
         rc = leat_fail(err, LEAT_INVALID, "%s line %u: AcceleratorCount is %g", csv->name, o.line, gpus);
     if (rc == LEAT_OK && column[VCPUS] != LEAT_CSV_NONE && *csv->rows[row].fields[column[VCPUS]])
         rc = leat_csv_number(csv, row, column[VCPUS], &o.vcpus, err);
@@ -123,9 +125,49 @@ static leat_status take_offer(const struct leat_csv *csv, size_t row, const size
         rc = take_price(csv, row, column[SPOT], &o.usd_per_hour[1], err);
     if (rc != LEAT_OK)
         return rc;
-    o.gpus = (unsigned)gpus;
+    o.gpus = gpus == floor(gpus) ? (unsigned)gpus : 0;
     *out = o;
     return LEAT_OK;
+}
+
+/* Rows that cannot be planned with, told once with the first of them. */
+enum flaw { NO_TYPE, PART_OF_GPU, NO_PRICE, FLAWS };
+
+struct flaws {
+    unsigned first[FLAWS];
+    size_t count[FLAWS];
+};
+
+static bool flawed(const struct leat_plan_offer *o, struct flaws *flaws)
+{
+    enum flaw flaw = FLAWS;
+    if (!*o->type)
+        flaw = NO_TYPE;
+    else if (!o->gpus)
+        flaw = PART_OF_GPU;
+    else if (isnan(o->usd_per_hour[0]) && isnan(o->usd_per_hour[1]))
+        flaw = NO_PRICE;
+    if (flaw == FLAWS)
+        return false;
+    if (flaws->count[flaw]++ == 0)
+        flaws->first[flaw] = o->line;
+    return true;
+}
+
+static void tell_flaws(const struct leat_csv *csv, const struct flaws *flaws, struct leat_plan_notes *notes)
+{
+    static const char *const says[FLAWS] = {
+        "an accelerator without an InstanceType: its machine is priced elsewhere",
+        "a part of a GPU",
+        "no price, on demand or transient",
+    };
+    for (int f = 0; f < FLAWS; f++) {
+        if (flaws->count[f] == 1)
+            leat_plan_note(notes, "%s line %u: %s; the row is left out", csv->name, flaws->first[f], says[f]);
+        else if (flaws->count[f])
+            leat_plan_note(notes, "%s line %u and %zu more: %s; the rows are left out", csv->name, flaws->first[f],
+                           flaws->count[f] - 1, says[f]);
+    }
 }
 
 static int compare(const void *a, const void *b)
@@ -157,6 +199,7 @@ static leat_status take_rows(const struct leat_csv *csv, struct leat_plan_catalo
                              struct leat_error *err)
 {
     size_t column[COLUMNS];
+    struct flaws flaws = {0};
     for (size_t k = 0; k < COLUMNS; k++) {
         column[k] = leat_csv_column(csv, names[k]);
         if (column[k] == LEAT_CSV_NONE && k != VCPUS && k != SPOT)
@@ -173,12 +216,9 @@ static leat_status take_rows(const struct leat_csv *csv, struct leat_plan_catalo
         leat_status rc = take_offer(csv, i, column, o, err);
         if (rc != LEAT_OK)
             return rc;
-        if (isnan(o->usd_per_hour[0]) && isnan(o->usd_per_hour[1]))
-            leat_plan_note(notes, "%s line %u: %s in %s has no price and is left out", csv->name, o->line, o->type,
-                           o->region);
-        else
-            c->count++;
+        c->count += !flawed(o, &flaws);
     }
+    tell_flaws(csv, &flaws, notes);
     if (!c->count)
         return leat_fail(err, LEAT_INVALID, "%s: no machine with a GPU and a price", csv->name);
     merge_zones(c);

@@ -30,6 +30,11 @@ static int by_rank(const void *a, const void *b)
     return by_time(a, b);
 }
 
+static bool accurate(const struct leat_plan_options *o, const struct leat_plan_record *r)
+{
+    return !(o->min_accuracy > 0) || r->accuracy >= o->min_accuracy; /* unknown is not enough */
+}
+
 /* How far beyond deadline and budget: at most 1 when both are kept. */
 static double excess(const struct leat_plan_options *o, const struct leat_plan_record *r)
 {
@@ -53,15 +58,14 @@ static double score(const struct leat_plan_options *o, const struct leat_plan_re
     return r->usd.mean * r->time_s.mean;
 }
 
-static const struct leat_plan_record *dominator(const struct leat_plan *p, const struct leat_plan_record *r)
+/* The last of the front that is not slower is the cheapest of those: `front` goes by time. */
+static const struct leat_plan_record *dominator(const struct leat_plan_record *const *front, size_t fronts,
+                                                const struct leat_plan_record *r)
 {
-    /* Records are in order of time here: the first that is cheaper too. */
-    for (size_t i = 0; i < p->count && p->records[i].time_s.mean <= r->time_s.mean; i++) {
-        const struct leat_plan_record *d = &p->records[i];
-        if (d->front && d != r && d->usd.mean <= r->usd.mean)
-            return d;
-    }
-    return NULL;
+    const struct leat_plan_record *d = NULL;
+    for (size_t i = 0; i < fronts && front[i]->time_s.mean <= r->time_s.mean; i++)
+        d = front[i];
+    return d && d->usd.mean <= r->usd.mean ? d : NULL;
 }
 
 static void say_chosen(const struct leat_plan_options *o, struct leat_plan_record *r, bool any)
@@ -78,7 +82,8 @@ static void say_chosen(const struct leat_plan_options *o, struct leat_plan_recor
         snprintf(r->why, sizeof r->why, "least time × money; no deadline or budget was given");
 }
 
-static void say_other(const struct leat_plan *p, struct leat_plan_record *r, const struct leat_plan_record *chosen)
+static void say_other(const struct leat_plan *p, struct leat_plan_record *r, const struct leat_plan_record *chosen,
+                      const struct leat_plan_record *better)
 {
     const struct leat_plan_options *o = &p->options;
     char name[LEAT_PLAN_NAME_SIZE];
@@ -88,10 +93,12 @@ static void say_other(const struct leat_plan *p, struct leat_plan_record *r, con
         snprintf(r->why, sizeof r->why, "misses the deadline: p%g %.1f h", o->risk * 100, r->risk_time_s / 3600);
     } else if (o->budget_usd > 0 && r->risk_usd > o->budget_usd) {
         snprintf(r->why, sizeof r->why, "above the budget: p%g %.2f usd", o->risk * 100, r->risk_usd);
-    } else if (!r->front) {
-        const struct leat_plan_record *d = dominator(p, r);
-        if (d)
-            snprintf(r->why, sizeof r->why, "%s is faster and cheaper", leat_plan_record_name(p, d, name));
+    } else if (!accurate(o, r)) {
+        snprintf(r->why, sizeof r->why,
+                 isnan(r->accuracy) ? "accuracy with so many workers is not known"
+                                    : "too many workers: accuracy too low");
+    } else if (better) {
+        snprintf(r->why, sizeof r->why, "%s is faster and cheaper", leat_plan_record_name(p, better, name));
     } else if (hours < 0) {
         snprintf(r->why, sizeof r->why, "%.1f h faster, for %.2f usd more", -hours, usd);
     } else {
@@ -99,17 +106,24 @@ static void say_other(const struct leat_plan *p, struct leat_plan_record *r, con
     }
 }
 
+/* Fronts have tens of members; of a longer one the slow end is only left unnamed. */
+#define FRONT_MAX 1000
+
 bool leat_plan_choose_records(struct leat_plan *plan)
 {
+    const struct leat_plan_record *front[FRONT_MAX];
     bool any = false;
     double least = HUGE_VAL;
     size_t best = 0;
+    size_t fronts = 0;
     qsort(plan->records, plan->count, sizeof *plan->records, by_time);
     for (size_t i = 0; i < plan->count; i++) {
         struct leat_plan_record *r = &plan->records[i];
         r->front = r->usd.mean < least;
         least = fmin(least, r->usd.mean);
-        r->meets = excess(&plan->options, r) <= 1;
+        r->meets = excess(&plan->options, r) <= 1 && accurate(&plan->options, r);
+        if (r->front && fronts < FRONT_MAX)
+            front[fronts++] = r;
         any |= r->meets;
     }
     least = HUGE_VAL;
@@ -122,8 +136,9 @@ bool leat_plan_choose_records(struct leat_plan *plan)
         }
     }
     for (size_t i = 0; i < plan->count; i++) {
+        struct leat_plan_record *r = &plan->records[i];
         if (i != best)
-            say_other(plan, &plan->records[i], &plan->records[best]);
+            say_other(plan, r, &plan->records[best], r->front ? NULL : dominator(front, fronts, r));
     }
     plan->records[best].chosen = true;
     say_chosen(&plan->options, &plan->records[best], any);

@@ -36,7 +36,7 @@ static void source_of(const struct leat_plan_measures *measures, const struct le
                       char *out, size_t n)
 {
     if (m->line)
-        snprintf(out, n, "%s, %.80s line %u", what, measures->name, m->line);
+        snprintf(out, n, "%s, %.80s line %u", what, leat_plan_tail(measures->name), m->line);
     else
         snprintf(out, n, "%s, the profiler's report", what);
 }
@@ -102,15 +102,16 @@ static bool take_other_batches(const struct leat_plan_job *job, const struct lea
     double slope = (n * sxy - sx * sy) / variance;
     e->step_s = (sy - slope * sx) / n + slope * job->value[LEAT_KEY_BATCH];
     e->step_spread = 2 * SPREAD_ONCE;
-    snprintf(e->step_source, sizeof e->step_source, "a line through %.0f batches in %.80s", n, measures->name);
+    snprintf(e->step_source, sizeof e->step_source, "a line through %.0f batches in %.80s", n,
+             leat_plan_tail(measures->name));
     return e->step_s > 0;
 }
 
-static bool take_regression(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
-                            struct leat_plan_engine *e)
+/* Leaves step_s at 0 when there is nothing to fit to. */
+static leat_status take_regression(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
+                                   struct leat_plan_engine *e, struct leat_error *err)
 {
     struct leat_plan_model model;
-    struct leat_error why = {.text = ""};
     const char *missing = NULL;
     struct leat_plan_interval step;
     struct leat_plan_measure row = {
@@ -118,19 +119,20 @@ static bool take_regression(const struct leat_plan_job *job, const struct leat_p
         .parameters = job->value[LEAT_KEY_PARAMETERS],
         .tensors = job->value[LEAT_KEY_TENSORS],
     };
-    if (leat_plan_model_fit(measures, LEAT_PLAN_STEP, e->accelerator, &model, NULL, NULL, &why) != LEAT_OK)
-        return false;
+    leat_status rc = leat_plan_model_fit(measures, LEAT_PLAN_STEP, e->accelerator, &model, NULL, NULL, err);
+    if (rc != LEAT_OK)
+        return rc == LEAT_NO_MEMORY ? rc : LEAT_OK;
     if (!leat_plan_model_predict(&model, &row, 0.9, &step, &missing)) {
         snprintf(e->missing, sizeof e->missing,
                  "the step time of %s would be fitted to %s, which the job does not give (model.%s)", e->accelerator,
                  missing, strcmp(missing, "flops_per_step") == 0 ? "flops" : missing);
-        return false;
+        return LEAT_OK;
     }
     e->step_s = step.mean;
     e->step_spread = log1p(model.fit.spread);
     snprintf(e->step_source, sizeof e->step_source, "fitted to %zu models in %.60s, error of models left out %.1f %%",
-             model.fit.rows, measures->name, 100 * model.fit.left_out_mean);
-    return true;
+             model.fit.rows, leat_plan_tail(measures->name), 100 * model.fit.left_out_mean);
+    return LEAT_OK;
 }
 
 static void take_link_cap(const struct leat_plan_job *job, struct leat_plan_engine *e)
@@ -243,14 +245,17 @@ leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct 
     bool by_type = any_by_type(measures, type);
     snprintf(e.accelerator, sizeof e.accelerator, "%s", accelerator);
     snprintf(e.type, sizeof e.type, "%s", by_type ? type : "");
-    if (!take_measured(job, measures, &e, by_type) && !take_other_batches(job, measures, &e, by_type) &&
-        !take_regression(job, measures, &e) && !*e.missing)
+    leat_status rc = LEAT_OK;
+    if (!take_measured(job, measures, &e, by_type) && !take_other_batches(job, measures, &e, by_type))
+        rc = take_regression(job, measures, &e, err);
+    if (e.step_s > 0)
+        e.missing[0] = '\0'; /* what one way lacked, another had */
+    else if (rc == LEAT_OK && !*e.missing)
         snprintf(e.missing, sizeof e.missing,
                  "nothing is known about the speed of %s: measure this job on it, or other models to fit to "
                  "(--measurements)",
                  accelerator);
-    leat_status rc = LEAT_OK;
-    if (e.step_s > 0)
+    if (rc == LEAT_OK && e.step_s > 0)
         rc = job->mode == LEAT_PLAN_ASYNC ? fit_async(job, measures, &e, by_type, err)
                                           : fit_allreduce(job, measures, &e, by_type, err);
     e.cache_speed = calloc(LEAT_PLAN_WORKERS_MAX + 1, sizeof *e.cache_speed);

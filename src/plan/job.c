@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "plan/notes.h"
 
 enum kind { NUMBER, COUNT, SIZE, DURATION, RATE, USD };
 
@@ -204,7 +205,7 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
     if (k == LEAT_KEY_COUNT)
         return leat_fail(err, LEAT_INVALID, "%s: no such setting; docs/plan.md lists them", what);
     const struct setting *s = &table[k];
-    snprintf(job->source[k], sizeof job->source[k], "%.70s line %u", doc->name, e->line);
+    snprintf(job->source[k], sizeof job->source[k], "%.70s line %u", leat_plan_tail(doc->name), e->line);
     return take_value(&e->value, s->kind, s->min, s->max, s->hint, what, &job->value[k], err);
 }
 

@@ -238,7 +238,7 @@ static leat_status take_report(const char *name, const json_t *root, struct leat
     }
     if (!isnan(prep) && !leat_plan_job_has(job, LEAT_KEY_PREP_RATE)) {
         job->value[LEAT_KEY_PREP_RATE] = prep;
-        snprintf(job->source[LEAT_KEY_PREP_RATE], sizeof job->source[0], "%.80s", name);
+        snprintf(job->source[LEAT_KEY_PREP_RATE], sizeof job->source[0], "%.80s", leat_plan_tail(name));
     }
     return LEAT_OK;
 }

@@ -7,12 +7,14 @@
 #define LEAT_PLAN_NOTES_MAX 50
 
 struct leat_plan_notes {
-    char *line[LEAT_PLAN_NOTES_MAX];
+    char line[LEAT_PLAN_NOTES_MAX][400];
     size_t count;
-    size_t more; /* beyond the maximum, or for want of memory */
+    size_t more; /* beyond the maximum */
 };
 
 void leat_plan_note(struct leat_plan_notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void leat_plan_notes_free(struct leat_plan_notes *notes);
+
+/* The end of a path, from the first slash on that leaves at most 60 letters: enough to know a file by. */
+const char *leat_plan_tail(const char *path);
 
 #endif

@@ -59,10 +59,12 @@ static leat_status read_measures(struct leat_plan *p, const struct leat_plan_inp
     if (rc == LEAT_OK && !p->measures.count)
         rc = leat_fail(err, LEAT_INVALID,
                        "nothing is known about speed: give --measurements FILE.csv or --report report.json");
-    if (rc == LEAT_OK)
-        p->has_checkpoint_model = leat_plan_model_fit(&p->measures, LEAT_PLAN_CHECKPOINT, NULL, &p->checkpoint_model,
-                                                      NULL, NULL, NULL) == LEAT_OK;
-    return rc;
+    if (rc != LEAT_OK)
+        return rc;
+    /* Too few measured checkpoints are no error: the job may know their time in another way. */
+    rc = leat_plan_model_fit(&p->measures, LEAT_PLAN_CHECKPOINT, NULL, &p->checkpoint_model, NULL, NULL, err);
+    p->has_checkpoint_model = rc == LEAT_OK;
+    return rc == LEAT_NO_MEMORY ? rc : LEAT_OK;
 }
 
 /* One engine for all offers that are measured alike. */
@@ -101,6 +103,8 @@ static leat_status check_options(const struct leat_plan_options *o, struct leat_
         return leat_fail(err, LEAT_INVALID, "--draws: %u is not from 50 to 100000", o->draws);
     if (!(o->risk >= 0.5 && o->risk <= 0.999))
         return leat_fail(err, LEAT_INVALID, "--risk: %g is not from p50 to p99.9", o->risk * 100);
+    if (!(o->min_accuracy >= 0 && o->min_accuracy <= 100))
+        return leat_fail(err, LEAT_INVALID, "--min-accuracy: %g is not from 0 to 100", o->min_accuracy);
     if (!(o->deadline_s >= 0 && o->deadline_s < HUGE_VAL) || !(o->budget_usd >= 0 && o->budget_usd < HUGE_VAL))
         return leat_fail(err, LEAT_INVALID, "deadline and budget must be 0 or more");
     return LEAT_OK;
@@ -132,6 +136,9 @@ leat_status leat_plan_open(const struct leat_plan_inputs *inputs, const struct l
         rc = leat_plan_revocations_csv(t->name, t->text, t->n, &p->revocations, err);
     if (rc == LEAT_OK)
         rc = read_traces(p, inputs, err);
+    if (rc == LEAT_OK && options->min_accuracy > 0 && !p->job.accuracies)
+        rc = leat_fail(err, LEAT_INVALID,
+                       "--min-accuracy: the job does not say how accuracy falls with workers ([accuracy])");
     if (rc == LEAT_OK)
         rc = make_engines(p, err);
     if (rc == LEAT_OK) {
@@ -158,7 +165,6 @@ void leat_plan_close(struct leat_plan *plan)
     leat_plan_catalog_free(&plan->catalog);
     leat_plan_measures_free(&plan->measures);
     leat_plan_revocations_free(&plan->revocations);
-    leat_plan_notes_free(&plan->notes);
     free(plan->engines);
     free(plan->engine_of);
     free(plan->traces);
@@ -235,6 +241,8 @@ leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err)
         if (!wanted_region(plan, offer->region))
             continue;
         any_region = true;
+        if (plan->options.interrupted && plan->options.interrupted(plan->options.user))
+            return leat_fail(err, LEAT_CANCELLED, "interrupted");
         leat_status rc = price_offer(plan, offer, err);
         if (rc != LEAT_OK)
             return rc;

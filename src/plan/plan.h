@@ -47,9 +47,12 @@ struct leat_plan_options {
     double budget_usd; /* 0: none */
     unsigned max_nodes;
     const char *regions; /* separated by commas; NULL: all */
+    double min_accuracy; /* percent; 0: any */
     double risk;         /* the probability with which deadline and budget must be kept */
     uint64_t seed;
     unsigned draws;
+    bool (*interrupted)(void *user); /* asked now and then while pricing; NULL: never */
+    void *user;
 };
 
 enum leat_plan_kind {
@@ -70,11 +73,12 @@ struct leat_plan_record {
     struct leat_plan_interval usd;
     double risk_time_s; /* kept with the probability asked for */
     double risk_usd;
-    double stall_share; /* of the computing time, waiting for data */
+    double stall_share; /* of the time, GPUs waiting: for each other, for the network, for data */
+    double data_share;  /* the part of it that is data */
     double revocations;
     double interval_s; /* between checkpoints; HUGE_VAL: only at the end */
     double accuracy;   /* percent; NaN: not given */
-    bool meets;        /* deadline and budget */
+    bool meets;        /* deadline, budget and accuracy */
     bool front;        /* nothing else is both faster and cheaper */
     bool chosen;
     char why[200]; /* why it is chosen, or why not */
@@ -86,11 +90,11 @@ leat_status leat_plan_open(const struct leat_plan_inputs *inputs, const struct l
                            struct leat_plan **out, struct leat_error *err);
 void leat_plan_close(struct leat_plan *plan); /* NULL is allowed */
 
-/* Prices every configuration. Fails only when there is none at all, naming what is missing. */
+/* Prices every configuration. Fails when there is none at all, naming what is missing, and when interrupted. */
 leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err);
 
 /* Marks front, meets, chosen and why, and sorts: the chosen first, then the front by time, then the rest by
- * money. True when something meets deadline and budget; else the nearest is chosen. */
+ * money. True when something meets deadline, budget and accuracy; else the nearest is chosen. */
 bool leat_plan_choose_records(struct leat_plan *plan);
 
 const struct leat_plan_record *leat_plan_records(const struct leat_plan *plan, size_t *count);

@@ -25,7 +25,7 @@ struct sum {
     double gpu_speed;                         /* samples a second that the GPUs could take */
     double speed[LEAT_PLAN_MACHINES_MAX + 1]; /* and get, by machines ready */
     double spread;
-    double stall_share;
+    double data_share; /* of the time, waiting for data */
     double fetched_bytes;
     double cached_bytes;
     struct leat_plan_run run;
@@ -117,9 +117,9 @@ static void data_path(struct sum *s)
             s->speed[n] = fed_speed(s, &supply, n, s->speed[n]);
     }
     const struct leat_plan_feed feed = feed_of(s, c->nodes);
-    s->stall_share = 1 - s->speed[c->nodes] / s->gpu_speed;
-    if (s->stall_share < 1e-9)
-        s->stall_share = 0; /* what rounding left */
+    s->data_share = 1 - s->speed[c->nodes] / s->gpu_speed;
+    if (s->data_share < 1e-9)
+        s->data_share = 0; /* what rounding left */
     s->cached_bytes = leat_plan_feed_cached(&feed);
     s->fetched_bytes = leat_plan_feed_total(&feed, s->work / s->job->value[LEAT_KEY_SAMPLES]);
     say(s, "cached on the machines", path->name, "%s of %s", leat_format_size((uint64_t)s->cached_bytes, size),
@@ -131,8 +131,8 @@ static void data_path(struct sum *s)
         say(s, "preparation", "data.prep_per_vcpu or the catalog's vCPUs are not given", "taken to keep up");
     else
         say(s, "preparation", source(s, LEAT_KEY_PREP_RATE), "%.4g samples/s", c->nodes * prep);
-    say(s, "speed with data", "the slower of computing and data, by epoch", "%.4g samples/s, %.1f %% stall",
-        s->speed[c->nodes], 100 * s->stall_share);
+    say(s, "speed with data", "the slower of computing and data, by epoch", "%.4g samples/s, %.1f %% data stall",
+        s->speed[c->nodes], 100 * s->data_share);
 }
 
 static bool checkpoints(struct sum *s)
@@ -180,6 +180,16 @@ static void interval(struct sum *s)
         run->interval_s = leat_plan_run_interval_s(run);
         from = "Daly's, for the revocations of this very run";
     }
+    if (s->lines && run->rollback && !s->traced && run->checkpoint_s > 0) {
+        /* For whoever can change it while running: what the hazard of fresh and of settled machines asks for. */
+        double ages[LEAT_PLAN_MACHINES_MAX] = {0};
+        double fresh = leat_plan_hazard_interval_s(run->checkpoint_s, run->lifetime, ages, run->transients);
+        for (unsigned i = 0; i < run->transients; i++)
+            ages[i] = 2 * 3600;
+        double settled = leat_plan_hazard_interval_s(run->checkpoint_s, run->lifetime, ages, run->transients);
+        say(s, "by hazard", "Daly's, for the machines' ages", "%.3g min when all are fresh, %.3g min after 2 h",
+            fresh / 60, settled / 60);
+    }
     if (run->interval_s < HUGE_VAL)
         say(s, "work between checkpoints", from, "%s",
             leat_format_duration((uint64_t)(fmin(run->interval_s, 1e9) * 1e9), text));
@@ -224,7 +234,7 @@ static bool money(struct sum *s)
     if (run->transients)
         machines += run->transients * c->offer->usd_per_hour[1];
     char from[320];
-    snprintf(from, sizeof from, "%.250s line %u", s->plan->catalog.name, c->offer->line);
+    snprintf(from, sizeof from, "%.250s line %u", leat_plan_tail(s->plan->catalog.name), c->offer->line);
     say(s, "machines", from, "%.4f usd/h", machines);
     double per_hour = machines;
     if (s->job->mode == LEAT_PLAN_ASYNC && s->workers > 1) {
@@ -284,8 +294,8 @@ static void by_lifetimes(struct sum *s, struct leat_plan_record *out)
     out->revocations = e.revocations;
     char from[400] = "on-demand machines are taken to stay";
     if (run->transients) {
-        snprintf(from, sizeof from, "%.100s line %u; %s", s->plan->revocations.name, s->revocation->line,
-                 run->rollback ? "each stops all and loses work" : "the others go on");
+        snprintf(from, sizeof from, "%.100s line %u; %s", leat_plan_tail(s->plan->revocations.name),
+                 s->revocation->line, run->rollback ? "each stops all and loses work" : "the others go on");
         say(s, "replacing a machine", source(s, LEAT_KEY_REPLACE), "%.3g s", run->replace_s);
     }
     say(s, "revocations", from, "%.2f expected", e.revocations);
@@ -330,7 +340,7 @@ static void by_trace(struct sum *s, struct leat_plan_record *out)
     out->time_s.mean = leat_plan_mean(time, n);
     out->usd.mean = leat_plan_mean(usd, n);
     out->revocations = revocations / n;
-    say(s, "revocations", s->trace->name, "%.2f on average over %u starts", out->revocations, n);
+    say(s, "revocations", leat_plan_tail(s->trace->name), "%.2f on average over %u starts", out->revocations, n);
     say(s, "time: work", "samples / speed", "%.3f h", work_s / 3600);
     say(s, "a change of machines", "start, and half a checkpoint interval again", "%.3g s", job.changeover_s);
 }
@@ -379,7 +389,9 @@ bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c
     else
         by_lifetimes(&s, &r);
     finish(&s, &r);
-    r.stall_share = s.stall_share;
+    double alone = s.workers * s.job->value[LEAT_KEY_BATCH] / s.engine->step_s;
+    r.stall_share = fmax(s.data_share, 1 - s.speed[c->nodes] / alone);
+    r.data_share = s.data_share;
     r.interval_s = s.run.interval_s;
     r.accuracy = s.job->mode == LEAT_PLAN_ASYNC ? leat_plan_job_accuracy(s.job, s.workers) : NAN;
     if (!isnan(r.accuracy))

@@ -118,6 +118,8 @@ static leat_status take_options(const json_t *o, struct request *r, struct leat_
     if (rc == LEAT_OK)
         rc = take_amount(o, "budget", &r->options.budget_usd, err);
     if (rc == LEAT_OK)
+        rc = take_amount(o, "min_accuracy", &r->options.min_accuracy, err);
+    if (rc == LEAT_OK)
         rc = take_count(o, "max_nodes", &r->options.max_nodes, err);
     if (rc == LEAT_OK)
         rc = take_count(o, "draws", &r->options.draws, err);
@@ -163,7 +165,8 @@ out:
     return rc;
 }
 
-leat_status leat_plan_request(const char *request, size_t n, char **out, struct leat_error *err)
+leat_status leat_plan_request(const char *request, size_t n, bool (*interrupted)(void *user), void *user, char **out,
+                              struct leat_error *err)
 {
     json_error_t why;
     struct leat_buf text;
@@ -193,8 +196,11 @@ leat_status leat_plan_request(const char *request, size_t n, char **out, struct 
         rc = take_settings(root, r, err);
     if (rc == LEAT_OK)
         rc = take_options(json_object_get(root, "options"), r, err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK) {
+        r->options.interrupted = interrupted;
+        r->options.user = user;
         rc = answer(r, &text, err);
+    }
     if (rc == LEAT_OK)
         *out = leat_buf_take(&text);
     leat_buf_free(&text);

@@ -1,18 +1,25 @@
 #include "plan/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
+/* Shell's sort: qsort's calls through a pointer were a fifth of the time of a plan. */
 void leat_plan_sort(double *v, size_t n)
 {
-    qsort(v, n, sizeof *v, compare);
+    size_t gap = 1;
+    while (gap < n / 3)
+        gap = gap * 9 / 4 + 1; /* 1, 3, 7, 16, 37, … */
+    for (;;) {
+        for (size_t i = gap; i < n; i++) {
+            double x = v[i];
+            size_t j = i;
+            for (; j >= gap && v[j - gap] > x; j -= gap)
+                v[j] = v[j - gap];
+            v[j] = x;
+        }
+        if (gap == 1)
+            return;
+        gap = gap * 4 / 9 ? gap * 4 / 9 : 1;
+    }
 }
 
 double leat_plan_quantile(const double *sorted, size_t n, double q)
@@ -34,7 +41,7 @@ double leat_plan_mean(const double *v, size_t n)
     return sum / (double)n;
 }
 
-/* Acklam's rational approximation, then one step of Halley's method: about 1e-15. */
+/* Acklam's rational approximation: good to 1.2e-9 of the value, far beyond what it is used for. */
 double leat_plan_normal_quantile(double q)
 {
     static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
@@ -45,21 +52,16 @@ double leat_plan_normal_quantile(double q)
                                -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
     static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
                                3.754408661907416e+00};
-    double x;
     if (q < 0.02425 || q > 1 - 0.02425) {
         double r = sqrt(-2 * log(q < 0.5 ? q : 1 - q));
-        x = (((((c[0] * r + c[1]) * r + c[2]) * r + c[3]) * r + c[4]) * r + c[5]) /
-            ((((d[0] * r + d[1]) * r + d[2]) * r + d[3]) * r + 1);
-        x = q < 0.5 ? x : -x;
-    } else {
-        double r = q - 0.5;
-        double s = r * r;
-        x = (((((a[0] * s + a[1]) * s + a[2]) * s + a[3]) * s + a[4]) * s + a[5]) * r /
-            (((((b[0] * s + b[1]) * s + b[2]) * s + b[3]) * s + b[4]) * s + 1);
+        double x = (((((c[0] * r + c[1]) * r + c[2]) * r + c[3]) * r + c[4]) * r + c[5]) /
+                   ((((d[0] * r + d[1]) * r + d[2]) * r + d[3]) * r + 1);
+        return q < 0.5 ? x : -x;
     }
-    double e = 0.5 * erfc(-x / sqrt(2)) - q;
-    double u = e * sqrt(2 * M_PI) * exp(x * x / 2);
-    return x - u / (1 + x * u / 2);
+    double r = q - 0.5;
+    double s = r * r;
+    return (((((a[0] * s + a[1]) * s + a[2]) * s + a[3]) * s + a[4]) * s + a[5]) * r /
+           (((((b[0] * s + b[1]) * s + b[2]) * s + b[3]) * s + b[4]) * s + 1);
 }
 
 double leat_plan_normal(struct leat_rng *rng)

@@ -64,7 +64,8 @@ static void costs_rank_as_published_and_the_headlines_hold(void **state)
         }
     }
     assert_true(fabs(figure_costs[0].hours / figure_costs[3].hours - 7.7) < 0.05);
-    double saved = 1 - priced(&figure_costs[6], figure_costs[6].hours) / priced(&figure_costs[3], figure_costs[3].hours);
+    double saved =
+        1 - priced(&figure_costs[6], figure_costs[6].hours) / priced(&figure_costs[3], figure_costs[3].hours);
     assert_true(fabs(saved - 0.629) < 0.002);
 }
 
@@ -145,13 +146,41 @@ static void the_study_planned_from_speeds_has_the_published_order(void **state)
     leat_buf_free(&speeds);
 }
 
+static void accuracy_limits_the_number_of_asynchronous_workers(void **state)
+{
+    (void)state;
+    struct leat_buf speeds;
+    struct leat_plan_options o = usual;
+    struct leat_error err;
+    size_t count;
+    leat_buf_init(&speeds, 10000);
+    icac_speeds(&speeds);
+    struct leat_plan_inputs in = {.job = text_of("job.toml", icac_job),
+                                  .catalog = text_of("catalog.csv", icac_catalog),
+                                  .measurements = text_of("speeds.csv", speeds.data),
+                                  .revocations = text_of("lives.csv", icac_lives)};
+    o.deadline_s = 4 * 3600;
+    o.min_accuracy = 91;
+    struct leat_plan *plan = open_plan(&in, &o);
+    assert_true(leat_plan_choose_records(plan));
+    const struct leat_plan_record *r = leat_plan_records(plan, &count);
+    for (size_t i = 0; i < count; i++)
+        assert_true(!r[i].meets || r[i].nodes <= 4);
+    assert_true(r[0].accuracy >= 91);
+    leat_plan_close(plan);
+    in.job = text_of("job.toml", "job.batch = 128\njob.steps = 10\n");
+    assert_fails(leat_plan_open(&in, &o, &plan, &err), err, LEAT_INVALID, "--min-accuracy");
+    leat_buf_free(&speeds);
+}
+
 /* ---- choosing ---- */
 
-static const char job_text[] = "[job]\nsamples = 1_000_000\nepochs = 10\nbatch = 100\n[model]\nparameter_bytes = \"100MB\"\n"
-                               "[checkpoint]\ntime = \"5s\"\n[data]\ndataset = \"100GB\"\n[network]\n"
-                               "bandwidth = \"10Gbit/s\"\n[path.bucket]\nbandwidth = \"1Gbit/s\"\ncache = \"20GB\"\n"
-                               "usd_per_egress_gb = 0.02\n[path.disk]\nbandwidth = \"1Gbit/s\"\ncache = \"110GB\"\n"
-                               "usd_per_disk_gb_month = 0.1\n";
+static const char job_text[] =
+    "[job]\nsamples = 1_000_000\nepochs = 10\nbatch = 100\n[model]\nparameter_bytes = \"100MB\"\n"
+    "[checkpoint]\ntime = \"5s\"\n[data]\ndataset = \"100GB\"\n[network]\n"
+    "bandwidth = \"10Gbit/s\"\n[path.bucket]\nbandwidth = \"1Gbit/s\"\ncache = \"20GB\"\n"
+    "usd_per_egress_gb = 0.02\n[path.disk]\nbandwidth = \"1Gbit/s\"\ncache = \"110GB\"\n"
+    "usd_per_disk_gb_month = 0.1\n";
 static const char catalog_text[] = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,Price,SpotPrice,Region\n"
                                    "small,A,1,8,1.0,0.3,us\nsmall,A,1,8,1.1,0.35,eu\nbig,B,1,16,4.0,1.2,us\n"
                                    "odd,C,1,16,4.0,1.2,us\n";
@@ -321,6 +350,27 @@ static void a_plan_without_its_inputs_asks_for_them_by_name(void **state)
     assert_fails(leat_plan_open(&in, &o, &plan, &err), err, LEAT_INVALID, "--draws");
 }
 
+static bool after_two(void *user)
+{
+    return ++*(int *)user > 2;
+}
+
+static void pricing_ends_when_interrupted(void **state)
+{
+    (void)state;
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan_options o = usual;
+    struct leat_plan *plan;
+    struct leat_error err;
+    int asked = 0;
+    o.interrupted = after_two;
+    o.user = &asked;
+    assert_ok(leat_plan_open(&in, &o, &plan, &err), err);
+    assert_fails(leat_plan_price(plan, &err), err, LEAT_CANCELLED, "interrupted");
+    assert_int_equal(asked, 3);
+    leat_plan_close(plan);
+}
+
 static void an_explanation_adds_up(void **state)
 {
     (void)state;
@@ -363,16 +413,18 @@ static void the_same_request_has_the_same_answer(void **state)
     char *a = NULL;
     char *b = NULL;
     struct leat_error err;
-    assert_ok(leat_plan_request(request, strlen(request), &a, &err), err);
-    assert_ok(leat_plan_request(request, strlen(request), &b, &err), err);
+    assert_ok(leat_plan_request(request, strlen(request), NULL, NULL, &a, &err), err);
+    assert_ok(leat_plan_request(request, strlen(request), NULL, NULL, &b, &err), err);
     assert_string_equal(a, b);
     assert_non_null(strstr(a, "\"config\": \"p:1:on-demand:us\""));
     free(a);
     free(b);
-    assert_fails(leat_plan_request("{", 1, &a, &err), err, LEAT_INVALID, "request line 1");
-    assert_fails(leat_plan_request("[]", 2, &a, &err), err, LEAT_INVALID, "not an object");
-    assert_fails(leat_plan_request("{\"job\": 3}", 10, &a, &err), err, LEAT_INVALID, "'job' must be an object");
-    assert_fails(leat_plan_request("{\"options\": {\"deadline\": -1}}", 29, &a, &err), err, LEAT_INVALID, "deadline");
+    assert_fails(leat_plan_request("{", 1, NULL, NULL, &a, &err), err, LEAT_INVALID, "request line 1");
+    assert_fails(leat_plan_request("[]", 2, NULL, NULL, &a, &err), err, LEAT_INVALID, "not an object");
+    assert_fails(leat_plan_request("{\"job\": 3}", 10, NULL, NULL, &a, &err), err, LEAT_INVALID,
+                 "'job' must be an object");
+    assert_fails(leat_plan_request("{\"options\": {\"deadline\": -1}}", 29, NULL, NULL, &a, &err), err, LEAT_INVALID,
+                 "deadline");
 }
 
 int main(void)
@@ -381,6 +433,7 @@ int main(void)
         cmocka_unit_test(dollars_follow_from_durations_and_unit_prices),
         cmocka_unit_test(costs_rank_as_published_and_the_headlines_hold),
         cmocka_unit_test(the_study_planned_from_speeds_has_the_published_order),
+        cmocka_unit_test(accuracy_limits_the_number_of_asynchronous_workers),
         cmocka_unit_test(the_front_holds_exactly_what_nothing_beats),
         cmocka_unit_test(the_cheapest_in_time_and_the_fastest_in_money_are_chosen),
         cmocka_unit_test(a_deadline_that_nothing_meets_gives_the_nearest),
@@ -388,6 +441,7 @@ int main(void)
         cmocka_unit_test(data_that_comes_too_slowly_is_a_stall_and_a_cache_cures_it),
         cmocka_unit_test(what_cannot_be_priced_is_noted_with_what_is_missing),
         cmocka_unit_test(a_plan_without_its_inputs_asks_for_them_by_name),
+        cmocka_unit_test(pricing_ends_when_interrupted),
         cmocka_unit_test(an_explanation_adds_up),
         cmocka_unit_test(the_same_request_has_the_same_answer),
     };

@@ -1,0 +1,61 @@
+"""The planner's figures: tables, what each was to reach, and bench/out/plan.json.
+
+python bench/bench_plan.py [--build build/release] [PART [TRACE.json …]]
+
+PART is one of daly, costs, models, clusters, simulated, hazard, deadlines, speed; all of them otherwise. Traces are replayed too.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# name, what it is, at most or at least, the aim, shown as
+AIMS = [
+    ("cost_error_on_demand", "ICAC'19 on-demand rows, worst error", "<=", 0.01, "{:.1%}"),
+    ("cost_error_transient", "ICAC'19 transient rows, worst error", "<=", 0.03, "{:.1%}"),
+    ("step_error_k80", "step time on K80, mean error of models left out", "<=", 0.05, "{:.2%}"),
+    ("step_error_p100", "step time on P100, mean error of models left out", "<=", 0.07, "{:.2%}"),
+    ("checkpoint_error", "checkpoint time, mean error of rows left out", "<=", 0.04, "{:.2%}"),
+    ("cluster_error", "cluster speed, 5–8 workers from 1–4, mean error", "<=", 0.10, "{:.1%}"),
+    ("cluster_held", "cluster speed, measured points in their interval", ">=", 0.90, "{:.1%}"),
+    ("formula_error_worst", "formula against simulation, worst error", "<=", 0.02, "{:.2%}"),
+    ("interval_held_least", "runs in the 90 % interval, least of all cases", ">=", 0.85, "{:.1%}"),
+    ("interval_held_most", "runs in the 90 % interval, most of all cases", "<=", 0.95, "{:.1%}"),
+    ("deadlines_kept", "deadlines kept by uniform progress", ">=", 0.99, "{:.1%}"),
+    ("above_foresight", "cost above a schedule that knew the trace", "<=", 0.25, "{:.1%}"),
+    ("price_10000_cpu_s", "10,000 configurations with intervals, core seconds", "<=", 2.0, "{:.2f}"),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("part", nargs="?", default="")
+    parser.add_argument("traces", nargs="*")
+    options = parser.parse_args()
+    subprocess.run(["ninja", "-C", options.build, "bench/bench_plan"], check=True, stdout=subprocess.DEVNULL)
+    program = str(Path(options.build) / "bench" / "bench_plan")
+    done = subprocess.run([program, options.part, *options.traces], check=True, stdout=subprocess.PIPE, text=True)
+    *tables, last = done.stdout.rstrip().split("\n")
+    figures = json.loads(last)
+    print("\n".join(tables).rstrip())
+
+    print("\nAims")
+    for name, what, way, aim, shown in AIMS:
+        if name not in figures:
+            continue
+        kept = figures[name] <= aim if way == "<=" else figures[name] >= aim
+        print(f"  {'kept  ' if kept else 'missed'}  {what}: {shown.format(figures[name])} ({way} {shown.format(aim)})")
+    if not options.part:
+        out = ROOT / "bench" / "out"
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "plan.json").write_text(json.dumps(figures, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+/* Everything a plan reads: the input is a request, and also each of its files in turn beside good others. */
+#include <math.h>
+
+#include "fuzz.h"
+#include "leat/plan.h"
+#include "plan/plan.h"
+
+static const char job[] = "[job]\nsamples = 1000\nepochs = 2\nbatch = 10\n[model]\nparameter_bytes = 1000000\n"
+                          "[checkpoint]\ntime = 1\n[data]\ndataset = 1000000\n[path.a]\nbandwidth = 1000000\n"
+                          "[network]\nbandwidth = 1000000\n";
+static const char catalog[] = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,Price,SpotPrice,Region\n"
+                              "p,A,1,8,3,1,us\n";
+static const char speeds[] = "accelerator,batch,step_s\nA,10,0.2\n";
+static const char lives[] = "accelerator,region,age_h,probability\nA,*,0,0\nA,*,24,0.5\n";
+static const char trace[] = "{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, 0, 1]}";
+
+static void try_plan(const struct leat_plan_inputs *in)
+{
+    const struct leat_plan_options o = {.max_nodes = 2, .risk = 0.9, .seed = 1, .draws = 50, .deadline_s = 3600};
+    struct leat_plan *plan = NULL;
+    struct leat_error err;
+    size_t count;
+    leat_status rc = leat_plan_open(in, &o, &plan, &err);
+    fuzz_check_error(rc, &err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_price(plan, &err);
+    if (rc == LEAT_OK) {
+        leat_plan_choose_records(plan);
+        const struct leat_plan_record *r = leat_plan_records(plan, &count);
+        for (size_t i = 0; i < count; i++) {
+            PROMISE(isfinite(r[i].time_s.mean) && r[i].time_s.mean > 0 && isfinite(r[i].usd.mean) &&
+                    r[i].usd.mean >= 0);
+            PROMISE(r[i].time_s.lo <= r[i].time_s.hi && r[i].usd.lo <= r[i].usd.hi);
+            PROMISE(r[i].chosen == (i == 0));
+        }
+    }
+    leat_plan_close(plan);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1)
+        return 0;
+    const struct leat_plan_text given = {"fuzz", (const char *)data + 1, size - 1};
+    struct leat_plan_trace_text traces = {"A", "*", {"trace", trace, sizeof trace - 1}};
+    struct leat_plan_inputs in = {
+        .job = {"job", job, sizeof job - 1},
+        .catalog = {"catalog", catalog, sizeof catalog - 1},
+        .measurements = {"speeds", speeds, sizeof speeds - 1},
+        .revocations = {"lives", lives, sizeof lives - 1},
+        .traces = &traces,
+        .trace_count = 1,
+        .catalog_date = "2026-01-01",
+        .today = "2026-01-02",
+    };
+    struct leat_plan_text *const place[] = {&in.job,         &in.catalog, &in.measurements,
+                                            &in.revocations, &in.report,  &traces.file};
+    struct leat_error err;
+    char *answer = NULL;
+    if (data[0] % 7 == 6) {
+        leat_status rc = leat_plan_request(given.text, given.n, NULL, NULL, &answer, &err);
+        fuzz_check_error(rc, &err);
+        free(answer);
+        return 0;
+    }
+    *place[data[0] % 7] = given;
+    try_plan(&in);
+    return 0;
+}

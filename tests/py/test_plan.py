@@ -1,0 +1,297 @@
+"""leat plan and leat.plan: the examples work, both give the same records, and wrong input is named."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plan"
+FILES = {
+    "-j": "job.toml",
+    "-c": "catalog.csv",
+    "-m": "speeds.csv",
+    "--revocations": "lifetimes.csv",
+}
+
+
+@pytest.fixture
+def example(tmp_path):
+    """A copy of the examples that a test may spoil."""
+    folder = tmp_path / "plan"
+    shutil.copytree(EXAMPLES, folder)
+    return folder
+
+
+def arguments(folder, **without):
+    return [word for flag, name in FILES.items() if flag not in without for word in (flag, folder / name)]
+
+
+@pytest.fixture
+def plan(run_leat, example):
+    """plan("--deadline", "24h", status=0) -> CompletedProcess, on the copied examples."""
+
+    def run(*more, status=0, **options):
+        return run_leat("plan", *more, *arguments(example), status=status, **options)
+
+    return run
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_the_example_gives_a_table_with_one_choice(plan):
+    out = plan("--deadline", "24h").stdout
+    chosen = [line for line in out.splitlines() if line.startswith("*|") or line.startswith("* ")]
+    assert len([line for line in chosen if "usd" not in line[:40] and ":" in line]) >= 1
+    assert "cheapest that is done in time" in out
+    assert "configuration" in out and "checkpoint" in out and "why, or why not" in out
+
+
+def test_json_has_the_records_of_the_table(plan):
+    answer = json.loads(plan("--deadline", "24h", "--json").stdout)
+    assert answer["met"] is True
+    first, *others = answer["records"]
+    assert first["chosen"] and first["risk_time_s"] <= 24 * 3600
+    for record in answer["records"]:
+        assert record["time_s"]["lo"] <= record["time_s"]["mean"] <= record["time_s"]["hi"]
+        assert record["usd"]["lo"] <= record["usd"]["mean"] <= record["usd"]["hi"]
+    times = [record["time_s"]["mean"] for record in others]
+    assert times == sorted(times)
+    everything = json.loads(plan("--deadline", "24h", "--json", "--all").stdout)
+    assert len(everything["records"]) == everything["considered"] == answer["considered"]
+
+
+def test_python_returns_the_same_records(plan, example, leat):
+    printed = json.loads(plan("--deadline", "24h", "--region", "us-east-1", "--json").stdout)
+    returned = leat.plan(
+        example / "job.toml",
+        catalog=example / "catalog.csv",
+        measurements=example / "speeds.csv",
+        revocations=example / "lifetimes.csv",
+        deadline="24h",
+        region=["us-east-1"],
+    )
+    assert returned["records"] == printed["records"]
+
+
+def test_python_takes_a_dict_and_single_settings(example, leat):
+    files = {"catalog": example / "catalog.csv", "measurements": example / "speeds.csv"}
+    job = {"job": {"name": "resnet50", "samples": 1281167, "epochs": 1, "batch": 256}}
+    one = leat.plan(job, max_nodes=1, **files)
+    two = leat.plan(job, max_nodes=1, settings={"job.epochs": 2}, **files)
+    assert two["records"][0]["time_s"]["mean"] > 1.9 * one["records"][0]["time_s"]["mean"]
+    lines = leat.plan(job, max_nodes=1, explain=one["records"][0]["config"], **files)["lines"]
+    assert any(line["label"] == "money" for line in lines)
+    with pytest.raises(ValueError, match=r"job: job.batch is missing"):
+        leat.plan({"job": {"samples": 5, "epochs": 1}}, **files)
+    with pytest.raises(ValueError, match="risk"):
+        leat.plan(job, risk="most", **files)
+    with pytest.raises(FileNotFoundError):
+        leat.plan(job, catalog=example / "nothing.csv")
+
+
+def test_explain_shows_every_number_with_its_source(plan, example):
+    out = plan("explain", "p3.16xlarge:2:transient:us-east-1:disk").stdout
+    assert "plan/speeds.csv line" in out
+    assert "plan/job.toml line" in out
+    assert "plan/catalog.csv line 9" in out
+    assert "default" not in out.split("replacing a machine")[1].splitlines()[0]
+    answer = json.loads(plan("explain", "p3.16xlarge:2:transient:us-east-1:disk", "--json").stdout)
+    assert all(line["label"] and line["value"] and line["source"] for line in answer["lines"])
+
+
+def test_explain_wants_one_configuration(plan):
+    assert "configurations begin with 'p3'" in plan("explain", "p3", status=2).stderr
+    assert "no configuration is called 'x'" in plan("explain", "x", status=3).stderr
+    assert "leat plan explain CONFIG" in plan("explain", status=2).stderr
+    assert "neither explain nor fit" in plan("guess", status=2).stderr
+
+
+def test_a_deadline_that_nothing_meets_says_so_and_gives_the_nearest(plan):
+    done = plan("--deadline", "5min", status=1)
+    assert "nothing keeps the deadline" in done.stderr
+    assert "nearest:" in done.stdout
+    answer = json.loads(plan("--deadline", "5min", "--json", status=1).stdout)
+    assert answer["met"] is False and answer["records"][0]["chosen"]
+
+
+def test_a_budget_gives_the_fastest_within_it(plan):
+    answer = json.loads(plan("--budget", "120usd", "--risk", "p95", "--json", "--all").stdout)
+    first, *others = answer["records"]
+    assert first["risk_usd"] <= 120
+    assert all(r["risk_usd"] > 120 or r["time_s"]["mean"] >= first["time_s"]["mean"] for r in others)
+
+
+def test_the_seed_makes_it_reproducible(plan):
+    runs = [plan("--seed", seed, "--json").stdout for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_flags_win_over_the_file(plan):
+    out = plan("explain", "p3.2xlarge:1:on-demand:us-east-1:disk", "--epochs", "1").stdout
+    assert re.search(r"work\s+1\.28117e\+06 samples\s+--epochs", out)
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced and that nothing is fetched."""
+
+    VOID = {"meta", "line", "path", "circle", "br"}
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+        self.counts = {}
+
+    def handle_starttag(self, tag, attributes):
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        for name, value in attributes:
+            assert name not in ("src", "href"), f"{tag} fetches {value}"
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+
+    def handle_endtag(self, tag):
+        if tag in self.VOID:
+            return
+        assert self.open and self.open.pop() == tag
+
+
+def test_the_page_stands_alone(plan, example, tmp_path):
+    edit(example / "job.toml", 'name = "resnet50"', 'name = "<b>&\\"x"')
+    edit(example / "speeds.csv", "model,", "comment,")
+    path = tmp_path / "plan.html"
+    plan("--deadline", "24h", "--html", path)
+    text = path.read_text()
+    assert "<b>" not in text and "&lt;b&gt;&amp;&quot;x" in text
+    assert "http" not in text and "script" not in text
+    page = Page()
+    page.feed(text)
+    assert not page.open
+    assert page.counts["svg"] == 1 and page.counts["circle"] > 100 and page.counts["tr"] > 5
+
+
+def test_the_page_is_refused_where_it_cannot_be_written(plan, tmp_path):
+    assert "cannot write" in plan("--html", tmp_path / "no" / "x.html", status=3).stderr
+
+
+WRONG = {
+    "negative price": ("catalog.csv", "0.90,0.27", "-0.90,0.27", r"catalog.csv line 3: Price is -0.9"),
+    "no price": ("catalog.csv", "0.90,0.27", "nan,0.27", r"catalog.csv line 3: Price: 'nan' is not a number"),
+    "missing column": ("catalog.csv", "Region,", "Where,", r"catalog.csv line 2: there is no column 'Region'"),
+    "falling distribution": ("lifetimes.csv", "1,0.2162", "1,0.9", r"lifetimes.csv line 3: .*the probability falls"),
+    "percent": ("lifetimes.csv", "24,0.47", "24,47", r"lifetimes.csv line 5: probability is 47: from 0 to 1"),
+    "empty distribution": ("lifetimes.csv", None, "accelerator,region,age_h,probability\n", "no distribution"),
+    "milliseconds": ("speeds.csv", "256,0.701", "256,-701", r"speeds.csv line 3: step_s is -701"),
+    "wrong unit": ("job.toml", '"205MB"', '"205min"', r"job.toml line 14: checkpoint.bytes: '205min' has no unit"),
+    "unknown setting": ("job.toml", "[model]", "[model]\nlayers = 5", r"job.toml line 10: model.layers: no such"),
+    "not toml": ("job.toml", "epochs = 90", "epochs: 90", r"job.toml line 5: '=' is expected"),
+    "infinite": ("job.toml", "epochs = 90", "epochs = inf", r"job.toml line 5: 'inf' is not a value"),
+    "gigaflops": ("job.toml", "[model]", "[model]\nflops = 12.3", r"job.toml line 10: model.flops: 12.3 is outside"),
+    "no batch": ("job.toml", "batch = 256", "", r"job.toml: job.batch is missing"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_named_with_file_and_line(plan, example, case):
+    name, old, new, says = WRONG[case]
+    if old is None:
+        (example / name).write_text(new)
+    else:
+        edit(example / name, old, new)
+    done = plan(status=2)
+    assert re.search(says, done.stderr), done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--deadline", "soon"], "--deadline"),
+        (["--budget", "500eur"], "--budget: '500eur' is not in dollars"),
+        (["--risk", "95"], "--risk: '95' is not a percentile"),
+        (["--risk", "p20"], "--risk"),
+        (["--max-nodes", "0"], "--max-nodes"),
+        (["--region", "mars"], "has nothing in 'mars'"),
+        (["--predict", "x.csv"], "--predict belongs to"),
+    ],
+)
+def test_wrong_options_are_named(plan, words, says):
+    assert says in plan(*words, status=2).stderr
+
+
+def test_missing_files_are_asked_for_by_name(run_leat, example):
+    assert "job.batch is missing" in run_leat("plan", status=2).stderr
+    job = ["-j", example / "job.toml"]
+    assert "give --catalog FILE.csv" in run_leat("plan", *job, status=2).stderr
+    both = [*job, "-c", example / "catalog.csv"]
+    assert "give --measurements FILE.csv or --report" in run_leat("plan", *both, status=2).stderr
+    assert "cannot open" in run_leat("plan", "-j", example / "none.toml", status=3).stderr
+
+
+def test_old_prices_and_unknown_columns_warn(plan, example):
+    edit(example / "catalog.csv", "# date: 2026-09-01", "# date: 2020-01-01")
+    edit(example / "catalog.csv", "MemoryGiB", "Colour")
+    stderr = plan().stderr
+    assert re.search(r"warning: .*catalog.csv: prices of 2020-01-01 are \d+ days old", stderr)
+    assert re.search(r"warning: .*catalog.csv line 2: column 'Colour' is not known", stderr)
+
+
+def test_what_is_left_out_is_told_on_request(plan, example):
+    edit(example / "lifetimes.csv", "V100,us-east-1,0,0,\nV100,us-east-1,1,0.3685,\nV100,us-east-1,24,0.67,taken\n", "")
+    assert "left out" not in plan().stderr
+    assert "no lifetimes (--revocations) of transient V100" in plan(env={"LEAT_LOG": "info"}).stderr
+
+
+def test_traces_give_a_policy_for_the_deadline(plan, example):
+    answer = json.loads(plan("--traces", example / "traces.csv", "--deadline", "40h", "--json", "--all").stdout)
+    uniform = [r for r in answer["records"] if r["kind"] == "uniform" and r["type"] == "p3.8xlarge" and r["nodes"] == 1]
+    demand = [r for r in answer["records"] if r["kind"] == "on-demand" and r["type"] == "p3.8xlarge" and r["nodes"] == 1]
+    assert uniform and all(r["risk_time_s"] <= 40 * 3600 for r in uniform)
+    assert min(r["usd"]["mean"] for r in uniform) < 0.8 * min(r["usd"]["mean"] for r in demand)
+
+
+def test_wrong_traces_are_named(plan, example):
+    (example / "broken.json").write_text('{"metadata": {"gap_seconds": 600}, "data": [1, 5]}')
+    (example / "traces.csv").write_text("accelerator,region,file\nV100,*,broken.json\n")
+    assert "broken.json: tick 2 of 'data'" in plan("--traces", example / "traces.csv", status=2).stderr
+    (example / "traces.csv").write_text("accelerator,region,file\nV100,*,none.json\n")
+    assert re.search(r"traces.csv line 2: cannot open", plan("--traces", example / "traces.csv", status=3).stderr)
+    (example / "traces.csv").write_text("accelerator,file\nV100,none.json\n")
+    assert "there is no column 'region'" in plan("--traces", example / "traces.csv", status=2).stderr
+
+
+def test_fit_prints_the_error_of_rows_left_out_and_predicts(run_leat, example):
+    out = run_leat("plan", "fit", example / "models.csv", "--predict", example / "mine.csv", status=0).stdout
+    assert re.search(r"step of K80: 16 rows, error of rows left out: mean 4\.\d %", out)
+    assert re.search(r"step of P100: 16 rows, error of rows left out: mean 6\.\d %", out)
+    assert re.search(r"checkpoint: 16 rows, error of rows left out: mean 3\.\d %", out)
+    predicted = re.findall(r"line \d+\s+\S.*(?:step|checkpoint)\s+([\d.]+) s \[([\d.]+), ([\d.]+)\]", out)
+    assert len(predicted) >= 3
+    for mean, low, high in predicted:
+        assert float(low) < float(mean) < float(high)
+
+
+def test_fit_refuses_what_it_cannot_fit(run_leat, example, tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("accelerator,flops_per_step,step_s\nK80,1e9,0.1\nK80,2e9,0.2\n")
+    assert "2 rows are too few" in run_leat("plan", "fit", few, status=2).stderr
+    few.write_text("accelerator,colour\nK80,red\n")
+    done = run_leat("plan", "fit", few, status=2)
+    assert "nothing to fit" in done.stderr and "column 'colour' is not known" in done.stderr
+    assert "cannot open" in run_leat("plan", "fit", tmp_path / "none.csv", status=3).stderr
+    assert "leat plan fit DATA.csv" in run_leat("plan", "fit", status=2).stderr
+
+
+def test_help_comes_from_the_table(run_leat):
+    text = run_leat("plan", "--help", status=0).stdout
+    for word in ("--deadline", "--budget", "--risk", "--max-nodes", "--region", "explain CONFIG", "fit DATA.csv"):
+        assert word in text

@@ -1,0 +1,46 @@
+/* Memory runs out at every single allocation of a plan: a clean error each time, nothing leaked. */
+
+#include "fail_alloc.h"
+#include "plan/plan.h"
+#include "unit.h"
+
+static const char job[] =
+    "[job]\nsamples = 1000\nepochs = 2\nbatch = 10\nmode = \"async\"\n[checkpoint]\ntime = \"1s\"\n"
+    "[server]\nusd_per_hour = 1\n[accuracy]\nworkers = [1, 2]\npercent = [90, 80]\n";
+static const char catalog[] =
+    "# date: 2020-01-01\nInstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"
+    "p,A,1,3,1,us\nq,B,1,,1,us\n";
+static const char speeds[] = "accelerator,batch,nodes,steps_per_s\nA,10,1,5\nA,10,2,9\n";
+static const char lives[] = "accelerator,region,age_h,probability\nA,*,0,0\nA,*,24,0.5\n";
+
+static leat_status make(void *user, struct leat_error *err)
+{
+    (void)user;
+    const struct leat_plan_inputs in = {.job = {"job", job, sizeof job - 1},
+                                        .catalog = {"catalog", catalog, sizeof catalog - 1},
+                                        .measurements = {"speeds", speeds, sizeof speeds - 1},
+                                        .revocations = {"lives", lives, sizeof lives - 1}};
+    const struct leat_plan_options o = {.max_nodes = 2, .risk = 0.9, .seed = 1, .draws = 50};
+    struct leat_plan *plan = NULL;
+    leat_status rc = leat_plan_open(&in, &o, &plan, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_price(plan, err);
+    if (rc == LEAT_OK)
+        leat_plan_choose_records(plan);
+    leat_plan_close(plan);
+    return rc;
+}
+
+static void plans(void **state)
+{
+    (void)state;
+    assert_true(fail_alloc_each(make, NULL) > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -109,15 +109,16 @@ static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode
         refused = true;
     }
     if (!refused && code != CURLE_OK) {
-        char *primary = NULL;
-        curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_IP, &primary);
+        char *address = NULL;
+        curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_IP, &address);
         call->status = transfer_status(code, os_error);
-        if (os_error && call->status == LEAT_NETWORK)
-            leat_fail(&call->err, call->status, "%s: %s%s%s", curl_easy_strerror(code), strerror((int)os_error),
-                      primary && *primary ? ", at " : "", primary ? primary : "");
-        else
-            leat_fail(&call->err, call->status, "%s%s%s", curl_easy_strerror(code), primary && *primary ? ", at " : "",
-                      primary ? primary : "");
+        const char *reason = os_error && call->status == LEAT_NETWORK ? strerror((int)os_error) : "";
+        const char *host = strstr(call->url, "://");
+        host = host ? host + 3 : call->url;
+        /* The address that was reached, else the host that was not. */
+        bool reached = address && *address;
+        leat_fail(&call->err, call->status, "%s%s%s, at %.*s", curl_easy_strerror(code), *reason ? ": " : "", reason,
+                  reached ? (int)strlen(address) : (int)strcspn(host, "/?"), reached ? address : host);
         call->err.os_error = (int)os_error;
     }
     report(http, call);

@@ -286,6 +286,66 @@ static void describe_end(struct leat_store *store, const char *key, struct leat_
     leat_buf_printf(out, "%s://%s/%s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key);
 }
 
+static uint64_t part_offset(const struct job *job, uint32_t index)
+{
+    return index * job->part_size;
+}
+
+static size_t part_bytes(const struct job *job, uint32_t index)
+{
+    uint64_t left = job->object.size - part_offset(job, index);
+    return (size_t)(left < job->part_size ? left : job->part_size);
+}
+
+/* Goes on with the upload in the journal: sends its first missing part (the last one again when none is missing).
+ * That also shows whether the server still has the upload; many drop unfinished ones after some days. */
+static leat_status try_upload(struct job *job, bool *gone, struct leat_error *err)
+{
+    struct leat_copy *c = job->copy;
+    uint32_t i = 0;
+    while (i + 1 < job->parts_n && job->parts[i].etag[0])
+        i++;
+    size_t n = part_bytes(job, i);
+    char *data = malloc(n);
+    if (!data)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to copy '%s'", job->from_key);
+    leat_status rc = leat_store_get(c->opts.from, job->from_key, part_offset(job, i), n, data, job->object.etag, err);
+    if (rc == LEAT_OK) {
+        struct leat_store_op op = {
+            .verb = LEAT_STORE_UPLOAD_PART,
+            .key = job->to_key,
+            .upload = job->upload,
+            .part = i + 1,
+            .offset = part_offset(job, i),
+            .data = data,
+            .data_n = n,
+        };
+        rc = leat_store_run(c->opts.to, &op, err);
+        *gone = rc == LEAT_NOT_FOUND;
+        if (rc == LEAT_OK) {
+            memcpy(job->parts[i].etag, op.object.etag, sizeof job->parts[i].etag);
+            leat_journal_note(job->journal, i + 1, op.object.etag);
+        }
+    }
+    free(data);
+    return rc;
+}
+
+static leat_status begin_upload(struct job *job, const char *from, const char *to, struct leat_journal_head *head,
+                                bool keep, struct leat_error *err)
+{
+    struct leat_copy *c = job->copy;
+    struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = job->to_key};
+    leat_status rc = leat_store_run(c->opts.to, &op, err);
+    if (rc != LEAT_OK)
+        return rc;
+    memcpy(job->upload, op.upload_id, sizeof job->upload);
+    memcpy(head->upload, op.upload_id, sizeof head->upload);
+    if (keep) /* without one the copy goes on; it only cannot be taken up again */
+        leat_journal_begin(c->journal, from, to, head, &job->journal, NULL);
+    return LEAT_OK;
+}
+
 /* Finds the upload to go on with, or begins one. */
 static leat_status open_upload(struct job *job, struct leat_error *err)
 {
@@ -299,21 +359,23 @@ static leat_status open_upload(struct job *job, struct leat_error *err)
     describe_end(c->opts.from, job->from_key, &from);
     describe_end(c->opts.to, job->to_key, &to);
     bool keep = c->journal && job->object.etag[0] && !from.failed && !to.failed;
+    bool gone = false;
+    leat_status rc = LEAT_OK;
     if (keep && c->opts.resume)
         leat_journal_find(c->journal, from.data, to.data, &head, job->parts, job->parts_n, &job->journal, NULL);
-    leat_status rc = LEAT_OK;
     if (job->journal) {
         memcpy(job->upload, head.upload, sizeof job->upload);
-    } else {
-        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = job->to_key};
-        rc = leat_store_run(c->opts.to, &op, err);
-        if (rc == LEAT_OK) {
-            memcpy(job->upload, op.upload_id, sizeof job->upload);
-            memcpy(head.upload, op.upload_id, sizeof head.upload);
-            if (keep) /* without one the copy goes on; it only cannot be taken up again */
-                leat_journal_begin(c->journal, from.data, to.data, &head, &job->journal, NULL);
-        }
+        rc = try_upload(job, &gone, err);
     }
+    if (gone) {
+        leat_journal_close(job->journal, true);
+        job->journal = NULL;
+        memset(job->parts, 0, job->parts_n * sizeof *job->parts);
+        job->upload[0] = '\0';
+        rc = LEAT_OK;
+    }
+    if (rc == LEAT_OK && !job->journal)
+        rc = begin_upload(job, from.data, to.data, &head, keep, err);
     leat_buf_free(&from);
     leat_buf_free(&to);
     return rc;
@@ -324,9 +386,7 @@ static leat_status send_parts(struct job *job, struct leat_error *err)
     struct leat_copy *c = job->copy;
     leat_status rc = LEAT_OK;
     for (uint32_t i = 0; i < job->parts_n && rc == LEAT_OK; i++) {
-        uint64_t offset = i * job->part_size;
-        uint64_t left = job->object.size - offset;
-        uint64_t size = left < job->part_size ? left : job->part_size;
+        size_t size = part_bytes(job, i);
         pthread_mutex_lock(&c->mu);
         bool there = job->parts[i].etag[0] != '\0';
         if (there) {
@@ -335,7 +395,7 @@ static leat_status send_parts(struct job *job, struct leat_error *err)
         }
         pthread_mutex_unlock(&c->mu);
         if (!there)
-            rc = send_unit(job, i + 1, offset, (size_t)size, err);
+            rc = send_unit(job, i + 1, part_offset(job, i), size, err);
     }
     return rc;
 }

@@ -11,10 +11,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "leat/leat.h"
 
 #define TEXT_MAX_DEFAULT (64 << 10)
-#define RECEIVE_BUFFER   (256 << 10) /* fewer, larger reads; beyond this nothing was gained on loopback */
+#define SEND_BUFFER      (256 << 10)
+#define RECEIVE_BUFFER   (64 << 10)
+#define LARGE_ANSWER     (1 << 20)   /* too much to be still in a cache when somebody reads it */
+#define LARGE_RECEIVE    (512 << 10) /* libcurl's limit. Fewer, larger reads: 0.37 s of CPU a GB, with 256 KiB 0.43 */
 #define LOW_SPEED_LIMIT  1000L       /* bytes a second that count as life */
 #define IDLE_EASY_MAX    256
 #define TOO_LARGE        100 /* CURLE_TOO_LARGE, a head without end; older headers do not name it */
@@ -300,6 +304,23 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
     return n;
 }
 
+static bool large(const struct leat_http_call *call)
+{
+    return call->into_n >= LARGE_ANSWER;
+}
+
+/* libcurl cannot receive into memory of ours, so that this is the one copy on the way. For large answers it took a
+ * third of the client's time before it went past the caches, a fifth since. */
+static void deliver(struct leat_http_call *call, const char *data, size_t n)
+{
+    char *to = (char *)call->into + call->got;
+    if (large(call))
+        leat_copy_past_caches(to, data, n);
+    else
+        memcpy(to, data, n);
+    call->got += n;
+}
+
 static size_t on_body(char *data, size_t size, size_t n, void *user)
 {
     struct leat_http_call *call = user;
@@ -316,16 +337,13 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
     }
     size_t room = call->into_n - (size_t)call->got;
     if (n > room) {
-        memcpy((char *)call->into + call->got, data, room);
-        call->got += room;
+        deliver(call, data, room);
         if (!call->cut)
             call->status =
                 leat_fail(&call->err, LEAT_SERVER, "the answer is longer than the %zu bytes asked for", call->into_n);
         return CURL_WRITEFUNC_ERROR;
     }
-    if (n)
-        memcpy((char *)call->into + call->got, data, n);
-    call->got += n;
+    deliver(call, data, n);
     if (call->received)
         call->received(call, n);
     return call->dropped ? CURL_WRITEFUNC_ERROR : all;
@@ -370,7 +388,7 @@ static void set_body(CURL *easy, struct leat_http_call *call)
         curl_easy_setopt(easy, CURLOPT_READDATA, call);
         curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_rewind);
         curl_easy_setopt(easy, CURLOPT_SEEKDATA, call);
-        curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)RECEIVE_BUFFER);
+        curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)SEND_BUFFER);
         if (strcmp(call->method, "PUT") != 0)
             curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
     } else if (strcmp(call->method, "GET") != 0) {
@@ -433,7 +451,7 @@ static leat_status set_up(struct leat_http *http, struct leat_http_call *call)
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* keys may hold "..": never squash them */
-    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)(large(call) ? LARGE_RECEIVE : RECEIVE_BUFFER));
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L); /* spread over a bucket's front ends */
     curl_easy_setopt(easy, CURLOPT_USERAGENT, http->user_agent);

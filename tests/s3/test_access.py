@@ -1,0 +1,97 @@
+"""Ways to be let in: anonymous, profiles, session tokens; and ways to address a bucket."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def public(s3, bucket):
+    """A bucket that anybody may list and read."""
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
+    s3.put_object(Bucket=bucket, Key="a b/c=d", Body=b"public", ACL="public-read")
+    s3.put_object(Bucket=bucket, Key="private", Body=b"private")
+    return bucket
+
+
+NO_KEYS = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}
+
+
+@pytest.mark.parametrize("how", [[], ["--no-sign-request"]], ids=["no keys", "--no-sign-request"])
+def test_public_bucket_is_read_anonymously(how, leat, public):
+    env = {} if how else NO_KEYS
+    assert leat("cat", *how, f"s3://{public}/a b/c=d", env=env, status=0).stdout == "public"
+    done = leat("ls", *how, "-r", f"s3://{public}", env=env, status=0)
+    assert len(done.stdout.splitlines()) == 2
+    leat("cat", *how, f"s3://{public}/private", env=env, status=4)
+
+
+def test_public_object_is_read_as_a_web_page(leat, public, s3_env, tmp_path):
+    url = f"{s3_env['AWS_ENDPOINT_URL']}/{public}/a%20b/c%3Dd"
+    assert leat("cat", url, env=NO_KEYS, status=0).stdout == "public"
+    leat("cp", url, tmp_path / "x", env=NO_KEYS, status=0)
+    assert (tmp_path / "x").read_bytes() == b"public"
+
+
+def test_signed_link_is_read_as_a_web_page(leat, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a b=c+d", Body=b"by link")
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "a b=c+d"}, ExpiresIn=60)
+    assert leat("cat", "--length", "7", url, env=NO_KEYS).stdout in ("by link", "")
+
+
+def test_profile_is_read_from_the_home_folder(leat, clean_env, s3, s3_env, bucket):
+    from pathlib import Path
+
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    aws = Path(clean_env["HOME"]) / ".aws"
+    aws.mkdir()
+    (aws / "credentials").write_text(
+        "[default]\naws_access_key_id = WRONG\naws_secret_access_key = WRONG\n"
+        f"[mine]\naws_access_key_id = {s3_env['AWS_ACCESS_KEY_ID']}\n"
+        f"aws_secret_access_key = {s3_env['AWS_SECRET_ACCESS_KEY']}\n"
+    )
+    (aws / "config").write_text(f"[profile mine]\nregion = us-east-1\nendpoint_url = {s3_env['AWS_ENDPOINT_URL']}\n")
+    nothing = dict.fromkeys(s3_env)
+    assert leat("cat", "--profile", "mine", f"s3://{bucket}/k", env=nothing, status=0).stdout == "x"
+    env = {**nothing, "AWS_ENDPOINT_URL": s3_env["AWS_ENDPOINT_URL"]}
+    assert "profile 'default'" in leat("cat", f"s3://{bucket}/k", env=env, status=4).stderr
+
+
+@pytest.fixture
+def session(boto):
+    """Keys with a session token, from the gateway's own token service."""
+    allowed = {"Effect": "Allow", "Action": ["s3:*", "sts:*"], "Resource": ["*"]}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    boto("iam").put_user_policy(UserName="leat", PolicyName="tokens", PolicyDocument=policy)
+    answer = boto("sts").get_session_token(DurationSeconds=900)["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": answer["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": answer["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": answer["SessionToken"],
+    }
+
+
+def test_session_token_is_sent_and_signed(leat, s3, bucket, session, tmp_path):
+    (tmp_path / "data").write_bytes(b"with a token")
+    leat("cp", tmp_path / "data", f"s3://{bucket}/o =+", env=session, status=0)
+    assert s3.get_object(Bucket=bucket, Key="o =+")["Body"].read() == b"with a token"
+    assert leat("cat", f"s3://{bucket}/o =+", env=session, status=0).stdout == "with a token"
+    assert json.loads(leat("ls", "--json", f"s3://{bucket}/", env=session, status=0).stdout)["key"] == "o =+"
+
+
+def test_damaged_session_token_is_denied(leat, bucket, session):
+    session["AWS_SESSION_TOKEN"] = session["AWS_SESSION_TOKEN"][:-9] + "AAAAAAAA="
+    done = leat("ls", f"s3://{bucket}", env=session, status=4)
+    assert session["AWS_SESSION_TOKEN"] not in done.stderr
+
+
+@pytest.mark.parametrize("style", ["path", "virtual"])
+def test_bucket_is_found_in_path_and_in_host(style, leat, s3, keys_of, bucket, s3_env, tmp_path):
+    env = {"AWS_ENDPOINT_URL": s3_env["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost")}
+    (tmp_path / "data").write_bytes(b"x" * (9 << 20))
+    for key in ["o", "a b/=+%/..", "käse"]:
+        leat("cp", "--addressing", style, tmp_path / "data", f"s3://{bucket}/{key}", env=env, status=0)
+        done = leat("cat", "--addressing", style, f"s3://{bucket}/{key}", env=env, status=0)
+        assert len(done.stdout) == 9 << 20
+    listed = leat("ls", "--addressing", style, "-r", "--json", f"s3://{bucket}", env=env, status=0)
+    assert [json.loads(line)["key"] for line in listed.stdout.splitlines()] == keys_of(bucket)

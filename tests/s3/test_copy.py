@@ -1,0 +1,84 @@
+"""Folders copied up, across and down again are byte-identical; rm takes what it names and nothing else."""
+
+import json
+import random
+
+import pytest
+
+
+def tree_of(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    rng = random.Random(7)
+    folder = tmp_path / "tree"
+    names = [f"d{i % 13}/e{i % 5}/file {i} =+%&?#'\"ü.bin" for i in range(300)]
+    names += ["top", ".hidden", "d0/.hidden/x", "empty", "a\\b", "d1/big"]
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = 0 if name == "empty" else 9 << 20 if name == "d1/big" else rng.randrange(20000)
+        path.write_bytes(rng.randbytes(size))
+    return folder
+
+
+def test_folder_up_across_and_down_is_byte_identical(leat, s3, keys_of, bucket, tree, tmp_path):
+    expected = tree_of(tree)
+    leat("cp", "--recursive", tree, f"s3://{bucket}/one", status=0)
+    assert keys_of(bucket) == sorted((f"one/{name}" for name in expected), key=str.encode)
+    for name in ["top", "empty", "d1/big", "a\\b"]:
+        assert s3.get_object(Bucket=bucket, Key=f"one/{name}")["Body"].read() == expected[name]
+    leat("cp", "--recursive", f"s3://{bucket}/one", f"s3://{bucket}/two/", status=0)
+    done = leat("cp", "--recursive", "--json", f"s3://{bucket}/two", tmp_path / "down", status=0)
+    assert tree_of(tmp_path / "down") == expected
+    assert json.loads(done.stdout) == {
+        "objects": len(expected),
+        "skipped": 0,
+        "bytes": sum(len(data) for data in expected.values()),
+    }
+
+
+def test_resume_leaves_out_what_is_there(leat, s3, bucket, tree):
+    leat("cp", "--recursive", tree, f"s3://{bucket}/t", status=0)
+    s3.delete_object(Bucket=bucket, Key="t/top")
+    done = leat("cp", "--recursive", "--resume", "--json", tree, f"s3://{bucket}/t", status=0)
+    counts = json.loads(done.stdout)
+    assert counts["objects"] == 1
+    assert counts["skipped"] == len(tree_of(tree)) - 1
+
+
+@pytest.mark.parametrize("key", ["../out", "a/../../out", "/out", "a//b", "."])
+def test_key_that_leads_out_of_the_folder_is_refused(key, leat, s3, bucket, tmp_path):
+    s3.put_object(Bucket=bucket, Key=f"in/{key}", Body=b"x")
+    target = tmp_path / "deep" / "down"
+    done = leat("cp", "--recursive", f"s3://{bucket}/in/", target, status=2)
+    assert "cannot be a path" in done.stderr
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_copy_onto_itself_is_refused(leat, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a/b", Body=b"x")
+    leat("cp", f"s3://{bucket}/a/b", f"s3://{bucket}/a/b", status=2)
+    leat("cp", "--recursive", f"s3://{bucket}/a", f"s3://{bucket}/a/c", status=2)
+    assert s3.get_object(Bucket=bucket, Key="a/b")["Body"].read() == b"x"
+
+
+def test_folder_without_recursive_says_so(leat, s3, bucket, tmp_path):
+    s3.put_object(Bucket=bucket, Key="a/b", Body=b"x")
+    done = leat("cp", f"s3://{bucket}/a", tmp_path / "x", status=2)
+    assert "--recursive" in done.stderr
+
+
+def test_rm_recursive_takes_the_folder_and_not_its_neighbours(leat, s3, keys_of, bucket):
+    for i in range(50):
+        s3.put_object(Bucket=bucket, Key=f"train/{i} =+", Body=b"x")
+    for key in ["train", "train2/x", "trai"]:
+        s3.put_object(Bucket=bucket, Key=key, Body=b"x")
+    dry = leat("rm", "--recursive", "--dry-run", f"s3://{bucket}/train", status=0)
+    assert len(dry.stdout.splitlines()) == 50
+    assert len(keys_of(bucket)) == 53
+    done = leat("rm", "--recursive", "--json", f"s3://{bucket}/train", status=0)
+    assert json.loads(done.stdout) == {"deleted": 50}
+    assert keys_of(bucket) == ["trai", "train", "train2/x"]

@@ -1,0 +1,11 @@
+"""Runs the program store_calls: promises of the store's C interface that no command shows."""
+
+import subprocess
+
+
+def test_store_keeps_its_promises(leat_build, clean_env, s3_env, bucket):
+    command = [str(leat_build / "tests" / "s3" / "store_calls"), bucket]
+    done = subprocess.run(
+        command, env={**clean_env, **s3_env}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

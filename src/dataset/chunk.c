@@ -16,7 +16,9 @@ static leat_status read_head(struct leat_reader *r, struct leat_chunk *c, uint32
     *schema_bytes = leat_read_u32(r);
     uint64_t size = leat_read_u64(r);
     const uint8_t *pack = leat_read_bytes(r, LEAT_PACK_ID_BYTES);
-    leat_read_bytes(r, LEAT_CHUNK_HEAD - CHUNK_BODY_SUM_AT);
+    leat_read_u64(r);
+    c->total = leat_read_u32(r);
+    leat_read_u32(r);
     if (r->bad || memcmp(magic, CHUNK_MAGIC, 8) != 0)
         return leat_fail(err, LEAT_CORRUPT, "these %zu bytes are not a chunk", r->size);
     if (format != LEAT_FORMAT_VERSION)

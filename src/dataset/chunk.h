@@ -22,6 +22,7 @@ struct leat_chunk {
     size_t size;
     uint8_t pack[LEAT_PACK_ID_BYTES]; /* which packing it belongs to */
     uint32_t number;                  /* in that packing */
+    uint32_t total;                   /* chunks in that packing; 0: not known when it was written */
     uint32_t samples;
     struct leat_schema schema;
     const uint8_t *rows;
@@ -66,8 +67,9 @@ size_t leat_chunk_builder_size(const struct leat_chunk_builder *b); /* of the ch
 uint64_t leat_chunk_builder_size_with(const struct leat_chunk_builder *b, size_t key_n,
                                       const struct leat_value *values); /* … with one sample more */
 
-/* Writes the chunk to `out` (cleared first) and empties the builder for the next one. */
+/* Writes the chunk to `out` (cleared first) and empties the builder for the next one. total: chunks in the packing,
+ * 0 when it is not known; the last one must know it. */
 leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES],
-                                      uint32_t number, struct leat_buf *out, struct leat_error *err);
+                                      uint32_t number, uint32_t total, struct leat_buf *out, struct leat_error *err);
 
 #endif

@@ -139,7 +139,7 @@ static void move_cells(struct leat_chunk_builder *b, uint32_t by)
 }
 
 static void write_head(const struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES], uint32_t number,
-                       struct leat_buf *out)
+                       uint32_t total, struct leat_buf *out)
 {
     struct leat_writer w = leat_writer(out->data, LEAT_CHUNK_HEAD);
     leat_write_bytes(&w, CHUNK_MAGIC, 8);
@@ -150,12 +150,12 @@ static void write_head(const struct leat_chunk_builder *b, const uint8_t pack[LE
     leat_write_u64(&w, out->len);
     leat_write_bytes(&w, pack, LEAT_PACK_ID_BYTES);
     leat_write_u64(&w, leat_xxh3(out->data + LEAT_CHUNK_HEAD, out->len - LEAT_CHUNK_HEAD));
-    leat_write_u32(&w, 0);
+    leat_write_u32(&w, total);
     leat_write_u32(&w, leat_crc32c(0, out->data, CHUNK_HEAD_SUM_AT));
 }
 
 leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES],
-                                      uint32_t number, struct leat_buf *out, struct leat_error *err)
+                                      uint32_t number, uint32_t total, struct leat_buf *out, struct leat_error *err)
 {
     static const uint8_t zeros[LEAT_CHUNK_HEAD];
     if (b->samples == 0)
@@ -175,7 +175,7 @@ leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_
     rc = leat_buf_check(out, "a chunk", err);
     if (rc != LEAT_OK)
         return rc;
-    write_head(b, pack, number, out);
+    write_head(b, pack, number, total, out);
     b->samples = 0;
     leat_buf_clear(&b->rows);
     leat_buf_clear(&b->key_ends);

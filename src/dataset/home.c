@@ -84,7 +84,7 @@ static leat_status explain_missing(const struct leat_home *h, struct leat_error 
     if (strcmp(first, "leat/") == 0 && files + folders == 1)
         return leat_fail(err, LEAT_NOT_FOUND,
                          "no dataset at %s: it has no " LEAT_NAME_POINTER
-                         ". Packing was not finished, or its snapshot is lost: 'leat rebuild %s' makes it again",
+                         ". Packing was not finished, or the snapshot is lost, which 'leat rebuild %s' makes again",
                          h->url, h->url);
     return leat_fail(err, LEAT_NOT_FOUND,
                      "no dataset at %s: there are %s%u files and %u folders ('%s' first); 'leat pack %s DEST' makes "

@@ -6,7 +6,8 @@
 
 #define CHUNK_MAGIC       "leat-chk"
 #define CHUNK_BODY_SUM_AT 48 /* u64: XXH3 of everything behind the head */
-#define CHUNK_HEAD_SUM_AT 60 /* u32: CRC32C of the head before it; 56 … 59 are zero */
+#define CHUNK_TOTAL_AT    56 /* u32: chunks of the packing, 0 when that was not known yet */
+#define CHUNK_HEAD_SUM_AT 60 /* u32: CRC32C of the head before it */
 
 #define ROOT_MAGIC        "leat-snp"
 #define ROOT_HEAD         80u

@@ -13,6 +13,7 @@ struct leat_pack {
     const struct leat_home *home;
     struct leat_schema schema;
     uint64_t chunk_bytes;
+    uint32_t chunks; /* in the end; 0: not known */
     uint8_t id[LEAT_PACK_ID_BYTES];
     pthread_mutex_t mutex;
     struct {                             /* hold mutex */
@@ -50,6 +51,7 @@ leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_
     p->home = home;
     p->schema = *opts->schema;
     p->chunk_bytes = opts->chunk_bytes ? opts->chunk_bytes : LEAT_CHUNK_BYTES;
+    p->chunks = opts->chunks;
     memcpy(p->id, opts->id, sizeof p->id);
     rc = leat_snapshot_open(CHUNKS_MAX, &p->locked.snapshot, err);
     if (rc != LEAT_OK) {
@@ -70,14 +72,15 @@ void leat_pack_close(struct leat_pack *p)
     free(p);
 }
 
-leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uint32_t number, struct leat_error *err)
+static leat_status put_chunk(struct leat_pack *p, struct leat_chunk_builder *b, uint32_t number, uint32_t total,
+                             struct leat_error *err)
 {
     struct leat_buf bytes;
     struct leat_chunk chunk;
     uint8_t sha[LEAT_SHA256_SIZE];
     char name[LEAT_NAME_MAX];
     leat_buf_init(&bytes, LEAT_CHUNK_MAX);
-    leat_status rc = leat_chunk_builder_finish(b, p->id, number, &bytes, err);
+    leat_status rc = leat_chunk_builder_finish(b, p->id, number, total, &bytes, err);
     if (rc == LEAT_OK)
         rc = leat_chunk_read(bytes.data, bytes.len, &chunk, err);
     if (rc == LEAT_OK) {
@@ -94,29 +97,46 @@ leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uin
     return rc;
 }
 
+leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uint32_t number, struct leat_error *err)
+{
+    return put_chunk(p, b, number, p->chunks, err);
+}
+
+/* Puts the sample into a new chunk, which takes the place of the open one; *full is that one then. A sample that is
+ * refused changes nothing. Hold the mutex. */
+static leat_status start_chunk(struct leat_pack *p, const void *key, size_t key_n, const struct leat_value *values,
+                               struct leat_chunk_builder **full, struct leat_error *err)
+{
+    struct leat_chunk_builder *fresh;
+    leat_status rc = leat_chunk_builder_open(&p->schema, &fresh, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_chunk_builder_add(fresh, key, key_n, values, err);
+    if (rc != LEAT_OK) {
+        leat_chunk_builder_close(fresh);
+        return rc;
+    }
+    *full = p->locked.open;
+    p->locked.open = fresh;
+    return LEAT_OK;
+}
+
 leat_status leat_pack_add(struct leat_pack *p, const void *key, size_t key_n, const struct leat_value *values,
                           struct leat_error *err)
 {
     struct leat_chunk_builder *full = NULL;
     uint32_t number = 0;
-    leat_status rc = LEAT_OK;
+    leat_status rc;
     pthread_mutex_lock(&p->mutex);
-    if (p->locked.open && leat_chunk_builder_samples(p->locked.open) &&
-        leat_chunk_builder_size_with(p->locked.open, key_n, values) > p->chunk_bytes) {
-        full = p->locked.open;
-        p->locked.open = NULL;
-        number = p->locked.next++;
-    }
-    if (!p->locked.open)
-        rc = leat_chunk_builder_open(&p->schema, &p->locked.open, err);
-    if (rc == LEAT_OK)
+    if (p->locked.open && leat_chunk_builder_size_with(p->locked.open, key_n, values) <= p->chunk_bytes)
         rc = leat_chunk_builder_add(p->locked.open, key, key_n, values, err);
+    else
+        rc = start_chunk(p, key, key_n, values, &full, err);
+    if (full)
+        number = p->locked.next++;
     pthread_mutex_unlock(&p->mutex);
-    /* A sample that is refused must not take the chunk before it along. */
-    if (full) {
-        leat_status put = leat_pack_put(p, full, number, rc == LEAT_OK ? err : NULL);
-        rc = rc == LEAT_OK ? put : rc;
-    }
+    if (full)
+        rc = leat_pack_put(p, full, number, err);
     leat_chunk_builder_close(full);
     return rc;
 }
@@ -136,7 +156,7 @@ struct leat_pack_totals leat_pack_totals(struct leat_pack *p)
 leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
-    if (p->locked.open && leat_chunk_builder_samples(p->locked.open))
-        rc = leat_pack_put(p, p->locked.open, p->locked.next, err);
+    if (p->locked.open) /* never empty: it was opened for a sample */
+        rc = put_chunk(p, p->locked.open, p->locked.next, p->locked.next + 1, err);
     return rc == LEAT_OK ? leat_home_publish(p->home, p->locked.snapshot, id, err) : rc;
 }

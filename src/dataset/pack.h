@@ -17,6 +17,7 @@ struct leat_pack_opts {
     uint64_t chunk_bytes;             /* 0: LEAT_CHUNK_BYTES */
     uint8_t id[LEAT_PACK_ID_BYTES];   /* of this packing: the same for the same input, so that packing again gives
                                          the same objects. All chunks carry it. */
+    uint32_t chunks;                  /* there will be, when known; all carry it. 0: only the last one knows */
     bool replace;                     /* a dataset that is there already is replaced; else LEAT_EXISTS */
 };
 

@@ -360,6 +360,7 @@ static leat_status open_pack(struct job *j, const struct leat_home *to, struct l
         rc = plan_chunks(j, schema.len, err);
     if (rc == LEAT_OK)
         rc = packing_id(j, opts.id, err);
+    opts.chunks = j->chunks;
     if (rc == LEAT_OK)
         rc = leat_pack_open(to, &opts, &j->pack, err);
     leat_buf_free(&schema);

@@ -23,6 +23,7 @@ struct leat_snapshot {
     uint32_t cap;
     uint32_t chunks_max;
     uint32_t chunks;
+    uint32_t total; /* as the chunks say; 0: none has said yet */
     uint64_t samples;
     uint64_t bytes;
     uint8_t pack[LEAT_PACK_ID_BYTES];
@@ -138,6 +139,7 @@ leat_status leat_snapshot_add(struct leat_snapshot *s, const struct leat_chunk *
     if (rc != LEAT_OK)
         return rc;
     s->chunks++;
+    s->total = c->total > s->total ? c->total : s->total;
     s->samples += c->samples;
     s->bytes += c->size;
     return LEAT_OK;
@@ -215,11 +217,14 @@ leat_status leat_snapshot_write(const struct leat_snapshot *s, struct leat_snaps
     leat_buf_init(&out->root, LEAT_ROOT_MAX);
     if (s->chunks == 0)
         return leat_fail(err, LEAT_INVALID, "there are no samples");
-    for (uint32_t i = 0; i < s->parts_n; i++) {
-        if (!s->parts[i].there)
-            return leat_fail(err, LEAT_NOT_FOUND, "chunk %u is missing; %u of at least %u are there", i, s->chunks,
-                             s->parts_n);
+    if (s->total == 0)
+        return leat_fail(err, LEAT_NOT_FOUND, "the last chunk is missing, and perhaps more: %u are there", s->chunks);
+    for (uint32_t i = 0; i < s->total; i++) {
+        if (i >= s->parts_n || !s->parts[i].there)
+            return leat_fail(err, LEAT_NOT_FOUND, "chunk %u is missing: %u of %u are there", i, s->chunks, s->total);
     }
+    if (s->chunks != s->total)
+        return leat_fail(err, LEAT_CORRUPT, "there are %u chunks, but they say they are %u", s->chunks, s->total);
     leat_status rc = write_samples(s, &out->samples, err);
     if (rc == LEAT_OK)
         rc = write_keys(s, &out->keys, err);

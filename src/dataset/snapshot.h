@@ -40,7 +40,7 @@ struct leat_snapshot_files {
     uint8_t id[LEAT_SHA256_SIZE];
 };
 
-/* LEAT_NOT_FOUND when a chunk between the first and the last is missing, naming it. */
+/* LEAT_NOT_FOUND when a chunk is missing, naming it. The chunks say how many they are. */
 leat_status leat_snapshot_write(const struct leat_snapshot *s, struct leat_snapshot_files *out, struct leat_error *err);
 void leat_snapshot_files_free(struct leat_snapshot_files *f);
 

@@ -20,6 +20,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                                              \
     } while (0)
 
+/* Keeps the compiler from leaving out the reads that went into a value. */
+static inline void fuzz_use(uint64_t value)
+{
+    volatile uint64_t kept = value;
+    (void)kept;
+}
+
 /* The input as a string in memory of exactly its size, so that reading past its end is seen. NULs end it early. */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {

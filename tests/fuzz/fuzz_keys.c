@@ -1,13 +1,9 @@
 /* Any bytes as the section of keys: looking up by number and by key stays inside it and ends. */
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "dataset/chunk.h"
 #include "dataset/keys.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "fuzz.h"
 
 struct memory {
     const uint8_t *data;

@@ -1,11 +1,7 @@
 /* Any text as a loader's state: what is accepted can be written and read again. */
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "order/state.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {

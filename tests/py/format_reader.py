@@ -66,12 +66,11 @@ class Chunk:
     """One chunk: number, samples, schema, rows, keys and values; everything it carries is checked."""
 
     def __init__(self, data):
-        magic, form, self.number, n, schema_n, size, self.packing, body, zero, head = struct.unpack_from(
+        magic, form, self.number, n, schema_n, size, self.packing, body, self.total, head = struct.unpack_from(
             "<8s4IQ16sQII", data
         )
         assert magic == b"leat-chk"
         assert form == 1
-        assert zero == 0
         assert n >= 1
         assert size == len(data)
         assert body == xxhash.xxh3_64_intdigest(data[64:])

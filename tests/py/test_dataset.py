@@ -229,7 +229,7 @@ def rewrite_first_key(path, key):
     body = data[64 : 64 + schema_n] + rows + struct.pack(f"<{n}I", *(e + by for e in ends))
     body += bytes(padded(4 * n) - 4 * n) + key + data[keys_at + ends[0] :]
     head = data[:24] + struct.pack("<Q", 64 + len(body)) + data[32:48]
-    head += struct.pack("<QI", xxhash.xxh3_64_intdigest(body), 0)
+    head += struct.pack("<Q", xxhash.xxh3_64_intdigest(body)) + data[56:60]
     chunk = head + struct.pack("<I", crc32c(head)) + body
     name = hashlib.sha256(chunk).hexdigest()
     target = path.parents[1] / name[:2] / name

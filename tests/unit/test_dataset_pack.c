@@ -206,7 +206,10 @@ static void nothing_is_published_before_finish(void **state)
     for (uint32_t i = 0; i < SAMPLES; i++)
         assert_ok(add_sample(pack, i, &err), err);
     leat_pack_close(pack);
-    assert_fails(leat_home_current(&p->home, id, &err), err, LEAT_NOT_FOUND, "leat pack");
+    assert_fails(leat_home_current(&p->home, id, &err), err, LEAT_NOT_FOUND, "not finished");
+    leat_status rc = leat_pack_rebuild(&p->home, NULL, id, &err); /* must not publish half a dataset */
+    assert_int_equal(rc, LEAT_NOT_FOUND);
+    assert_non_null(strstr(err.text, "missing"));
 }
 
 static void a_dataset_is_not_replaced_unasked(void **state)

@@ -1,0 +1,65 @@
+/* Memory runs out at every single allocation of the order: a clean error each time, nothing leaked. */
+
+#include "fail_alloc.h"
+#include "order/assign.h"
+#include "order/reader.h"
+#include "unit.h"
+
+#define CHUNKS 1100u
+
+static uint32_t counts[CHUNKS];
+
+static leat_status read_epoch(void *user, struct leat_error *err)
+{
+    (void)user;
+    struct leat_order_spec spec = {
+        .view = "samples", .counts = counts, .chunks = CHUNKS, .shuffle = true, .window = 30};
+    struct leat_order *o = NULL;
+    struct leat_order_reader *r = NULL;
+    struct leat_order_item items[64];
+    leat_status rc = leat_order_open(&spec, &o, err);
+    if (rc == LEAT_OK)
+        rc = leat_order_reader_open(o, 500, &r, err);
+    for (int i = 0; rc == LEAT_OK && i < 3; i++) {
+        size_t got;
+        rc = leat_order_reader_next(r, items, 64, &got, err);
+    }
+    leat_order_reader_close(r);
+    leat_order_close(o);
+    return rc;
+}
+
+static void opening_and_reading(void **state)
+{
+    (void)state;
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        counts[c] = c % 5;
+    assert_true(fail_alloc_each(read_epoch, NULL) > 20);
+}
+
+static leat_status assign_batch(void *user, struct leat_error *err)
+{
+    (void)user;
+    const uint32_t node_of_rank[2] = {0, 1};
+    const uint32_t node_of_slot[4] = {0, 0, 1, 1};
+    struct leat_order_world w = {
+        .ranks = 2, .nodes = 2, .node_of_rank = node_of_rank, .slots = 4, .node_of_slot = node_of_slot, .chunks = 4};
+    const struct leat_order_item items[4] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
+    uint32_t rank_of[4];
+    return leat_order_assign(&w, items, NULL, 4, rank_of, err);
+}
+
+static void assigning(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_alloc_each(assign_batch, NULL), 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_and_reading),
+        cmocka_unit_test(assigning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -48,6 +48,8 @@ def check_file(path, module, allowed, known, root):
         elif folder == "leat":
             if not (root / "include" / name).exists():
                 yield path, number, f"there is no include/{name}"
+        elif not module and not folder and (path.parent / name).exists():
+            continue  # the extension's own header, beside it
         elif folder not in known:
             yield path, number, f'write "{name}" with its module\'s name before it'
         elif folder != module and folder not in allowed:

@@ -45,7 +45,7 @@ leat_status leat_pointer_read(const char *text, size_t n, uint8_t id[LEAT_SHA256
     json_t *pointer = n < LEAT_POINTER_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, &where) : NULL;
     const json_t *format = json_object_get(pointer, "format");
     const char *root = json_string_value(json_object_get(pointer, "root"));
-    uint8_t sha[LEAT_SHA256_SIZE];
+    uint8_t sha[LEAT_SHA256_SIZE] = {0};
     if (!json_is_integer(format))
         rc = leat_fail(err, LEAT_CORRUPT, LEAT_NAME_POINTER " is not the pointer of a dataset");
     else if (json_integer_value(format) != LEAT_FORMAT_VERSION)

@@ -527,7 +527,7 @@ static leat_status listen_on(struct leat_server *s, const char *address, unsigne
         return leat_fail_errno(err, e, "cannot listen on %s port %u", address, port);
     }
     freeaddrinfo(found);
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t n = sizeof bound;
     getsockname(s->listener, (struct sockaddr *)&bound, &n);
     bool v6 = bound.ss_family == AF_INET6;

@@ -28,7 +28,7 @@ static json_t *record(const struct leat_plan *p, const struct leat_plan_record *
         "{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, "
         "s:s}",
         "config", leat_plan_record_name(p, r, name), "type", r->offer->type, "accelerator", r->offer->accelerator,
-        "gpus", (json_int_t)(r->nodes * r->offer->gpus), "region", r->offer->region, "nodes", (json_int_t)r->nodes,
+        "gpus", (json_int_t)r->nodes * r->offer->gpus, "region", r->offer->region, "nodes", (json_int_t)r->nodes,
         "kind", leat_plan_kind_name(r->kind), "path", r->path >= 0 ? p->job.path[r->path].name : NULL, "time_s",
         interval(r->time_s), "usd", interval(r->usd), "risk_time_s", number(r->risk_time_s), "risk_usd",
         number(r->risk_usd), "stall_share", number(r->stall_share), "data_stall_share", number(r->data_share),

@@ -49,7 +49,7 @@ static void build(const double *x, const double *y, size_t rows, size_t features
 /* Solves for the terms in `set` by Cholesky; false when they depend on one another. */
 static bool solve(const struct normal *n, unsigned set, double out[TERMS_MAX])
 {
-    size_t which[TERMS_MAX];
+    size_t which[TERMS_MAX] = {0};
     size_t m = 0;
     double l[TERMS_MAX][TERMS_MAX] = {{0}};
     double z[TERMS_MAX];

@@ -232,6 +232,8 @@ static leat_status resize(struct leat_geometry *g, uint32_t width, uint32_t heig
 {
     uint64_t w = width;
     uint64_t h = height;
+    if (!g->output[0] || !g->output[1])
+        return leat_fail(err, LEAT_INVALID, "a picture without pixels cannot be resized");
     if (!height && g->output[0] <= g->output[1])
         h = (uint64_t)width * g->output[1] / g->output[0];
     else if (!height) {

@@ -47,7 +47,7 @@ struct leat_serve_writer {
 
 leat_status leat_serve_writer_open(struct leat_serve_bucket *b, struct leat_serve_writer *out, struct leat_error *err);
 leat_status leat_serve_writer_add(struct leat_serve_writer *w, const void *data, size_t n, struct leat_error *err);
-leat_status leat_serve_writer_copy(struct leat_serve_writer *w, int from, uint64_t n, struct leat_error *err);
+leat_status leat_serve_writer_copy(struct leat_serve_writer *to, int from, uint64_t n, struct leat_error *err);
 void leat_serve_writer_close(struct leat_serve_writer *w); /* drops what was not committed; zeroed is allowed */
 
 /* What must hold for an object to be replaced. */

@@ -52,7 +52,7 @@ static char *bucket_of_host(const char *host, const char *domain)
 {
     size_t n = host ? strcspn(host, ":") : 0;
     size_t d = strlen(domain);
-    if (n < d || strncasecmp(host + n - d, domain, d) != 0)
+    if (!host || n < d || strncasecmp(host + n - d, domain, d) != 0)
         return NULL;
     n -= d;
     if (n >= 3 && strncasecmp(host + n - 3, "s3.", 3) == 0 && (n == 3 || host[n - 4] == '.'))

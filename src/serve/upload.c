@@ -90,7 +90,7 @@ static leat_status read_parts(struct leat_serve_upload *u, struct leat_error *er
 static leat_status read_info(struct leat_serve_upload *u, struct leat_error *err)
 {
     char text[INFO_MAX + 1];
-    struct stat st;
+    struct stat st = {0};
     int fd = openat(u->dir, "info", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t n = fd >= 0 && fstat(fd, &st) == 0 ? read(fd, text, INFO_MAX) : -1;
     if (fd >= 0)

@@ -54,9 +54,11 @@ def check_includes(root):
         ("src/order/x.c", "<string.h>"),
         ("src/net/x.c", "<curl/curl.h>"),
         ("python/leat/x.c", '"leat/error.h"'),
+        ("python/leat/x.c", '"y.h"'),
     ],
 )
 def test_an_allowed_include_passes(tree, path, include):
+    tree("python/leat/y.h")
     tree(path, f"#include {include}\n")
     assert check_includes(tree.root) == (0, "")
 

@@ -243,11 +243,11 @@ static void on_message(void *cls, const char *format, va_list args) __attribute_
 static void on_message(void *cls, const char *format, va_list args)
 {
     struct leat_server *s = cls;
-    char line[sizeof s->last_message];
+    char line[sizeof s->first_message];
     vsnprintf(line, sizeof line, format, args);
     line[strcspn(line, "\r\n")] = '\0';
-    if (!s->opened)
-        memcpy(s->last_message, line, sizeof line);
+    if (!s->opened && !*s->first_message)
+        memcpy(s->first_message, line, sizeof line);
     else
         leat_log(LEAT_LOG_DEBUG, "http server: %s", line);
 }
@@ -303,8 +303,9 @@ static leat_status start_daemon(struct leat_server *s, const struct leat_server_
         MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_ARRAY, s->tls ? tls : tls + 2, MHD_OPTION_END);
     if (!s->daemon)
-        return leat_fail(err, s->tls ? LEAT_TLS : LEAT_INTERNAL, "cannot start the HTTP server: %s",
-                         *s->last_message ? s->last_message : "no reason given");
+        return leat_fail(err, s->tls ? LEAT_TLS : LEAT_INTERNAL, "cannot start the HTTP server%s: %s",
+                         s->tls ? " with this certificate and key" : "",
+                         *s->first_message ? s->first_message : "no reason given");
     s->opened = true;
     return LEAT_OK;
 }

@@ -20,7 +20,7 @@ struct leat_server {
     pthread_t acceptor;
     bool accepting;
     _Atomic bool opened;
-    char last_message[200]; /* of libmicrohttpd, while opening */
+    char first_message[200]; /* of libmicrohttpd, while opening */
 
     struct {
         pthread_mutex_t mu;

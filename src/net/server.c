@@ -87,10 +87,50 @@ static void *accept_all(void *arg)
     }
 }
 
+/* Of a connection: libmicrohttpd forgets a request without a word when its arguments are too many for it. */
+struct connection {
+    struct leat_request *request;
+};
+
+static struct connection *connection_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void end_request(struct leat_request *x, bool whole)
+{
+    if (!x)
+        return;
+    struct leat_server_handler *h = &x->server->handler;
+    if (x->started)
+        h->end(x, whole, h->user);
+    leat_request_unwatch(x);
+    if (x->response)
+        MHD_destroy_response(x->response);
+    if (x->stream.free)
+        x->stream.free(x->stream.state);
+    leat_buf_free(&x->headers);
+    free(x->target);
+    free(x);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode reason)
+{
+    struct connection *c = connection_of(connection);
+    (void)cls;
+    end_request(*state, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    *state = NULL;
+    if (c)
+        c->request = NULL;
+}
+
 /* The request line is in: the only place where libmicrohttpd shows the target as it was sent. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
-    struct leat_request *x = calloc(1, sizeof *x);
+    struct connection *c = connection_of(connection);
+    struct leat_request *x = c ? calloc(1, sizeof *x) : NULL;
     if (!x)
         return NULL;
     x->server = cls;
@@ -106,6 +146,8 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
     if (mark)
         *mark = '\0';
     x->query = mark ? mark + 1 : "";
+    end_request(c->request, false);
+    c->request = x;
     return x;
 }
 
@@ -115,27 +157,6 @@ static size_t keep_escapes(void *cls, struct MHD_Connection *connection, char *t
     (void)cls;
     (void)connection;
     return strlen(text);
-}
-
-static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
-                         enum MHD_RequestTerminationCode reason)
-{
-    struct leat_server *s = cls;
-    struct leat_request *x = *state;
-    (void)connection;
-    if (!x)
-        return;
-    *state = NULL;
-    if (x->started)
-        s->handler.end(x, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK, s->handler.user);
-    leat_request_unwatch(x);
-    if (x->response)
-        MHD_destroy_response(x->response);
-    if (x->stream.free)
-        x->stream.free(x->stream.state);
-    leat_buf_free(&x->headers);
-    free(x->target);
-    free(x);
 }
 
 static enum MHD_Result queue(struct leat_request *x)
@@ -224,8 +245,16 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
 {
     struct leat_server *s = cls;
     struct leat_server_connections *c = &s->locked.connections;
+    struct connection *own = *state;
     (void)connection;
-    (void)state;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *state = calloc(1, sizeof *own); /* without it the connection's requests are refused */
+    } else {
+        if (own)
+            end_request(own->request, false);
+        free(own);
+        *state = NULL;
+    }
     pthread_mutex_lock(&s->locked.mu);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         s->locked.started++;

@@ -132,7 +132,7 @@ def test_an_unwritable_folder_is_refused_unless_read_only(run_leat, leat_bin):
         except PermissionError:
             pytest.skip("another user cannot reach the build folder")
         assert reach.returncode == 0
-        done = run_leat("serve", folder, status=4, **other)
+        done = run_leat("serve", folder, status=4, env={"HOME": folder}, **other)
         assert done.stderr == f"leat: cannot write to '{folder}', so serve it with --read-only: Permission denied\n"
         os.chmod(folder, 0o755)
 

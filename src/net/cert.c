@@ -49,7 +49,12 @@ static char *take_text(BIO *bio)
 {
     char *data;
     long n = BIO_get_mem_data(bio, &data);
-    return n > 0 ? strndup(data, (size_t)n) : NULL;
+    char *text = n > 0 ? malloc((size_t)n + 1) : NULL;
+    if (text) {
+        memcpy(text, data, (size_t)n);
+        text[n] = '\0';
+    }
+    return text;
 }
 
 leat_status leat_cert_self_signed(const char *address, char **cert_pem, char **key_pem, struct leat_error *err)

@@ -2,12 +2,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/tcp.h>
-#include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,371 +14,123 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "net/server_impl.h"
 
 #define CONNECTIONS_MAX  1000
 #define IDLE_TIMEOUT_S   60
 #define THREAD_STACK     ((size_t)512 << 10)
 #define CONNECTION_BYTES ((size_t)160 << 10) /* headers of a request, and the buffer its body arrives in */
 #define HEADERS_MAX      ((size_t)64 << 10)  /* of an answer */
-#define FILE_BLOCK       ((size_t)128 << 10) /* of a file sent over TLS */
 #define BACKLOG          1024
+#define SPARE            64 /* connections that are closed, but not yet for libmicrohttpd */
 
-struct leat_server {
-    struct leat_server_handler handler; /* constant after open */
-    bool tls;
-    int listener;
-    int stop_fd; /* readable once the server is stopping */
-    struct MHD_Daemon *daemon;
-    unsigned port;
-    char url[100];
-    pthread_t watcher;
-    bool watching;
-    _Atomic bool opened;
-    char last_message[200]; /* of libmicrohttpd, while opening */
-
-    struct {
-        pthread_mutex_t mu;
-        pthread_cond_t stop_changed;
-        bool stopping;
-        struct leat_request *files; /* those that send a file */
-        struct leat_server_connections connections;
-    } locked;
-};
-
-struct leat_request {
-    struct leat_server *server;
-    struct MHD_Connection *connection;
-    char *target; /* "path\0query" */
-    const char *query;
-    const char *method;
-    void *state;
-    bool started;
-    bool dropped;
-    struct leat_buf headers; /* of the answer: "name\0value\0" … */
-
-    struct MHD_Response *response; /* not yet queued */
-    bool queued;
-    unsigned status;
-    uint64_t planned;
-    uint64_t streamed; /* taken from the stream */
-    uint64_t acked_before;
-    struct leat_server_stream stream;
-
-    int file; /* borrowed from the response; -1: none */
-    uint64_t file_end;
-    struct leat_request *next; /* under the server's lock */
-    struct leat_request *prev;
-};
-
-static int socket_of(const struct leat_request *x)
+static void look_at_files(struct leat_server *s)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    return info ? info->connect_fd : -1;
-}
-
-static uint64_t bytes_acked(const struct leat_request *x)
-{
-    struct tcp_info info;
-    socklen_t n = sizeof info;
-    memset(&info, 0, sizeof info);
-    if (getsockopt(socket_of(x), IPPROTO_TCP, TCP_INFO, &info, &n) != 0)
-        return 0;
-    return info.tcpi_bytes_acked;
-}
-
-const char *leat_request_method(const struct leat_request *x)
-{
-    return x->method;
-}
-
-const char *leat_request_path(const struct leat_request *x)
-{
-    return x->target;
-}
-
-const char *leat_request_query(const struct leat_request *x)
-{
-    return x->query;
-}
-
-const char *leat_request_header(const struct leat_request *x, const char *name)
-{
-    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
-}
-
-bool leat_request_local(const struct leat_request *x)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *a = info ? info->client_addr : NULL;
-    if (a && a->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24 == 127;
-    if (a && a->sa_family == AF_INET6) {
-        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-        return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
-    }
-    return false;
-}
-
-struct each_header {
-    leat_request_header_each *each;
-    void *user;
-};
-
-static enum MHD_Result each_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    struct each_header *e = cls;
-    (void)kind;
-    e->each(name, value ? value : "", e->user);
-    return MHD_YES;
-}
-
-void leat_request_headers(const struct leat_request *x, leat_request_header_each *each, void *user)
-{
-    struct each_header e = {each, user};
-    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, each_header, &e);
-}
-
-void leat_request_set_state(struct leat_request *x, void *state)
-{
-    x->state = state;
-}
-
-void *leat_request_state(const struct leat_request *x)
-{
-    return x->state;
-}
-
-void leat_request_add_header(struct leat_request *x, const char *name, const char *value)
-{
-    leat_buf_add(&x->headers, name, strlen(name) + 1);
-    leat_buf_add(&x->headers, value, strlen(value) + 1);
-}
-
-bool leat_request_replied(const struct leat_request *x)
-{
-    return x->response || x->queued || x->dropped;
-}
-
-unsigned leat_request_status(const struct leat_request *x)
-{
-    return x->dropped && !x->queued ? 0 : x->status;
-}
-
-uint64_t leat_request_planned(const struct leat_request *x)
-{
-    return x->planned;
-}
-
-uint64_t leat_request_sent(const struct leat_request *x)
-{
-    if (x->file < 0 || !x->queued)
-        return x->streamed;
-    /* The kernel sent the file and only it knows how much; the headers, some 300 bytes, count as well. */
-    uint64_t acked = bytes_acked(x) - x->acked_before;
-    return acked < x->planned ? acked : x->planned;
-}
-
-/* Takes a finished response, or NULL when it could not be made. */
-static void set_response(struct leat_request *x, unsigned status, uint64_t n, struct MHD_Response *response)
-{
-    const char *end = x->headers.data + x->headers.len;
-    if (!response || x->headers.failed) {
-        leat_request_drop(x, false);
-        if (response)
-            MHD_destroy_response(response);
-        return;
-    }
-    for (const char *name = x->headers.data; name < end;) {
-        const char *value = name + strlen(name) + 1;
-        MHD_add_response_header(response, name, value);
-        name = value + strlen(value) + 1;
-    }
-    x->response = response;
-    x->status = status;
-    x->planned = n;
-}
-
-void leat_request_reply(struct leat_request *x, unsigned status, const void *body, size_t n)
-{
-    if (leat_request_replied(x))
-        return;
-    /* libmicrohttpd only reads a buffer that it is told to copy. */
-    void *data = (void *)(uintptr_t)body;
-    set_response(x, status, n, MHD_create_response_from_buffer(n, data, MHD_RESPMEM_MUST_COPY));
-    x->streamed = n;
-}
-
-static ssize_t read_stream(void *cls, uint64_t at, char *out, size_t max)
-{
-    struct leat_request *x = cls;
-    ssize_t n = x->stream.read(x->stream.state, at, out, max);
-    if (n <= 0)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    x->streamed += (uint64_t)n;
-    return n;
-}
-
-void leat_request_reply_stream(struct leat_request *x, unsigned status, uint64_t n,
-                               const struct leat_server_stream *stream)
-{
-    struct MHD_Response *response;
-    if (leat_request_replied(x)) {
-        if (stream->free)
-            stream->free(stream->state);
-        return;
-    }
-    x->stream = *stream;
-    if (n == 0)
-        response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    else
-        response = MHD_create_response_from_callback(n, stream->block, read_stream, x, NULL);
-    set_response(x, status, n, response);
-}
-
-struct file_stream {
-    int fd;
-    uint64_t offset;
-};
-
-static ssize_t read_file(void *state, uint64_t at, char *out, size_t max)
-{
-    struct file_stream *f = state;
-    return pread(f->fd, out, max, (off_t)(f->offset + at));
-}
-
-static void free_file(void *state)
-{
-    struct file_stream *f = state;
-    close(f->fd);
-    free(f);
-}
-
-static void stream_file(struct leat_request *x, unsigned status, int fd, uint64_t offset, uint64_t n)
-{
-    struct file_stream *f = malloc(sizeof *f);
-    if (!f) {
-        close(fd);
-        leat_request_drop(x, false);
-        return;
-    }
-    *f = (struct file_stream){fd, offset};
-    struct leat_server_stream stream = {read_file, free_file, f, n < FILE_BLOCK ? (size_t)n : FILE_BLOCK};
-    leat_request_reply_stream(x, status, n, &stream);
-}
-
-/* A file that shrinks while the kernel sends it makes sendfile return 0 for ever, and libmicrohttpd call it for
- * ever. So files being sent are looked at once a second, and the connection of a short one is broken. */
-static void watch_file(struct leat_request *x)
-{
-    struct leat_server *s = x->server;
     pthread_mutex_lock(&s->locked.mu);
-    x->next = s->locked.files;
-    if (x->next)
-        x->next->prev = x;
-    s->locked.files = x;
+    for (struct leat_request *x = s->locked.files; x; x = x->next) {
+        struct stat st;
+        if (fstat(x->file, &st) == 0 && (uint64_t)st.st_size < x->file_end)
+            shutdown(leat_request_socket(x), SHUT_RDWR);
+    }
     pthread_mutex_unlock(&s->locked.mu);
 }
 
-static void unwatch_file(struct leat_request *x)
+/* Connections are accepted here and not by libmicrohttpd, which would close those above the limit instead of leaving
+ * them in the backlog. */
+static void accept_one(struct leat_server *s, uint64_t *handed_over)
 {
-    struct leat_server *s = x->server;
-    if (x->file < 0)
-        return;
-    pthread_mutex_lock(&s->locked.mu);
-    if (x->prev)
-        x->prev->next = x->next;
-    else
-        s->locked.files = x->next;
-    if (x->next)
-        x->next->prev = x->prev;
-    pthread_mutex_unlock(&s->locked.mu);
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+    int fd = accept4(s->listener, (struct sockaddr *)&address, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        /* Whatever happens, the socket is libmicrohttpd's from here on. */
+        *handed_over += MHD_add_connection(s->daemon, fd, (struct sockaddr *)&address, n) == MHD_YES;
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        leat_log(LEAT_LOG_WARN, "cannot take a connection now: %s", strerror(errno));
+        leat_sleep_until(leat_after(100 * LEAT_MS));
+    }
 }
 
-static void *watch(void *arg)
+static bool has_room(struct leat_server *s, uint64_t *handed_over, bool patient)
+{
+    pthread_mutex_lock(&s->locked.mu);
+    /* One that was lost on the way, for want of memory, must not take up room for ever. */
+    if (patient && *handed_over > s->locked.started)
+        *handed_over = s->locked.started;
+    uint64_t on_the_way = *handed_over > s->locked.started ? *handed_over - s->locked.started : 0;
+    bool room = s->locked.connections.open + on_the_way < s->connections_max;
+    pthread_mutex_unlock(&s->locked.mu);
+    return room;
+}
+
+static void *accept_all(void *arg)
 {
     struct leat_server *s = arg;
-    pthread_mutex_lock(&s->locked.mu);
-    while (!s->locked.stopping) {
-        for (struct leat_request *x = s->locked.files; x; x = x->next) {
-            struct stat st;
-            if (fstat(x->file, &st) == 0 && (uint64_t)st.st_size < x->file_end)
-                shutdown(socket_of(x), SHUT_RDWR);
-        }
-        leat_cond_wait(&s->locked.stop_changed, &s->locked.mu, leat_after(LEAT_S));
-    }
-    pthread_mutex_unlock(&s->locked.mu);
-    return NULL;
-}
-
-void leat_request_reply_file(struct leat_request *x, unsigned status, int fd, uint64_t offset, uint64_t n)
-{
-    if (leat_request_replied(x) || n == 0) {
-        close(fd);
-        leat_request_reply(x, status, "", 0);
-        return;
-    }
-    if (x->server->tls) {
-        stream_file(x, status, fd, offset, n);
-        return;
-    }
-    struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(n, fd, offset);
-    if (!response)
-        close(fd);
-    set_response(x, status, n, response);
-    if (!x->response)
-        return;
-    x->file = fd;
-    x->file_end = offset + n;
-    x->acked_before = bytes_acked(x);
-    watch_file(x);
-}
-
-void leat_request_drop(struct leat_request *x, bool reset)
-{
-    x->dropped = true;
-    if (reset) {
-        /* Disconnecting sends the RST now; a close with SO_LINGER would come after libmicrohttpd's shutdown,
-         * which already sent a FIN. */
-        struct sockaddr none = {.sa_family = AF_UNSPEC};
-        connect(socket_of(x), &none, sizeof none);
-    }
-}
-
-static bool wait_for(struct leat_request *x, uint64_t deadline_ns, bool client)
-{
-    struct pollfd p[2] = {{.fd = x->server->stop_fd, .events = POLLIN},
-                          {.fd = client ? socket_of(x) : -1, .events = POLLRDHUP}};
+    uint64_t handed_over = 0;
+    uint64_t look_ns = leat_after(LEAT_S);
     for (;;) {
-        uint64_t left = leat_left(deadline_ns);
-        struct timespec t = leat_timespec(left);
-        int n = ppoll(p, 2, left == LEAT_NEVER ? NULL : &t, NULL);
-        if (n > 0)
-            return false;
-        if (n == 0 && leat_left(deadline_ns) == 0)
-            return true;
-        if (n < 0 && errno != EINTR)
-            return false;
+        bool late = leat_left(look_ns) == 0;
+        bool room = has_room(s, &handed_over, late);
+        if (late) {
+            look_at_files(s);
+            look_ns = leat_after(LEAT_S);
+        }
+        struct pollfd p[2] = {{.fd = s->stop_fd, .events = POLLIN}, {.fd = room ? s->listener : -1, .events = POLLIN}};
+        int n = poll(p, 2, room ? 1000 : 10);
+        if (n > 0 && p[0].revents)
+            return NULL;
+        if (n > 0 && p[1].revents)
+            accept_one(s, &handed_over);
     }
 }
 
-bool leat_request_wait(struct leat_request *x, uint64_t deadline_ns)
+/* Of a connection: libmicrohttpd forgets a request without a word when its arguments are too many for it. */
+struct connection {
+    struct leat_request *request;
+};
+
+static struct connection *connection_of(struct MHD_Connection *connection)
 {
-    return wait_for(x, deadline_ns, false);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
 }
 
-bool leat_request_wait_client(struct leat_request *x, uint64_t deadline_ns)
+static void end_request(struct leat_request *x, bool whole)
 {
-    return wait_for(x, deadline_ns, true);
+    if (!x)
+        return;
+    struct leat_server_handler *h = &x->server->handler;
+    if (x->started)
+        h->end(x, whole, h->user);
+    leat_request_unwatch(x);
+    if (x->response)
+        MHD_destroy_response(x->response);
+    if (x->stream.free)
+        x->stream.free(x->stream.state);
+    leat_buf_free(&x->headers);
+    free(x->target);
+    free(x);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode reason)
+{
+    struct connection *c = connection_of(connection);
+    (void)cls;
+    end_request(*state, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    *state = NULL;
+    if (c)
+        c->request = NULL;
 }
 
 /* The request line is in: the only place where libmicrohttpd shows the target as it was sent. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
-    struct leat_request *x = calloc(1, sizeof *x);
+    struct connection *c = connection_of(connection);
+    struct leat_request *x = c ? calloc(1, sizeof *x) : NULL;
     if (!x)
         return NULL;
     x->server = cls;
@@ -397,6 +146,8 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
     if (mark)
         *mark = '\0';
     x->query = mark ? mark + 1 : "";
+    end_request(c->request, false);
+    c->request = x;
     return x;
 }
 
@@ -406,27 +157,6 @@ static size_t keep_escapes(void *cls, struct MHD_Connection *connection, char *t
     (void)cls;
     (void)connection;
     return strlen(text);
-}
-
-static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
-                         enum MHD_RequestTerminationCode reason)
-{
-    struct leat_server *s = cls;
-    struct leat_request *x = *state;
-    (void)connection;
-    if (!x)
-        return;
-    *state = NULL;
-    if (x->started)
-        s->handler.end(x, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK, s->handler.user);
-    unwatch_file(x);
-    if (x->response)
-        MHD_destroy_response(x->response);
-    if (x->stream.free)
-        x->stream.free(x->stream.state);
-    leat_buf_free(&x->headers);
-    free(x->target);
-    free(x);
 }
 
 static enum MHD_Result queue(struct leat_request *x)
@@ -446,6 +176,41 @@ static bool expects_continue(const struct leat_request *x)
     return expect && strcasecmp(expect, "100-continue") == 0;
 }
 
+struct lengths {
+    unsigned given;
+    bool chunked;
+};
+
+static enum MHD_Result count_length(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct lengths *l = cls;
+    (void)kind;
+    (void)value;
+    l->given += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    l->chunked = l->chunked || strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    return MHD_YES;
+}
+
+/* A body with two lengths can be two requests to somebody between client and server. */
+static bool has_one_length(struct leat_request *x)
+{
+    struct lengths l = {0};
+    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, count_length, &l);
+    return l.given + l.chunked <= 1;
+}
+
+static void start(struct leat_server *s, struct leat_request *x, const char *method)
+{
+    x->method = method;
+    if (has_one_length(x)) {
+        x->started = true;
+        s->handler.start(x, s->handler.user);
+    } else {
+        leat_request_add_header(x, MHD_HTTP_HEADER_CONNECTION, "close");
+        leat_request_reply(x, MHD_HTTP_BAD_REQUEST, "", 0);
+    }
+}
+
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *data, size_t *n, void **state)
 {
@@ -456,10 +221,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     (void)version;
     if (!x)
         return MHD_NO; /* no memory for it */
-    if (!x->started) {
-        x->started = true;
-        x->method = method;
-        s->handler.start(x, s->handler.user);
+    if (!x->method) {
+        start(s, x, method);
         if (x->dropped)
             return MHD_NO;
         /* Answering before the body makes libmicrohttpd close the connection, and the kernel then resets it
@@ -482,10 +245,19 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
 {
     struct leat_server *s = cls;
     struct leat_server_connections *c = &s->locked.connections;
+    struct connection *own = *state;
     (void)connection;
-    (void)state;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *state = calloc(1, sizeof *own); /* without it the connection's requests are refused */
+    } else {
+        if (own)
+            end_request(own->request, false);
+        free(own);
+        *state = NULL;
+    }
     pthread_mutex_lock(&s->locked.mu);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        s->locked.started++;
         c->total++;
         c->open++;
         if (c->open > c->peak)
@@ -500,11 +272,11 @@ static void on_message(void *cls, const char *format, va_list args) __attribute_
 static void on_message(void *cls, const char *format, va_list args)
 {
     struct leat_server *s = cls;
-    char line[sizeof s->last_message];
+    char line[sizeof s->first_message];
     vsnprintf(line, sizeof line, format, args);
     line[strcspn(line, "\r\n")] = '\0';
-    if (!s->opened)
-        memcpy(s->last_message, line, sizeof line);
+    if (!s->opened && !*s->first_message)
+        memcpy(s->first_message, line, sizeof line);
     else
         leat_log(LEAT_LOG_DEBUG, "http server: %s", line);
 }
@@ -540,7 +312,11 @@ static leat_status listen_on(struct leat_server *s, const char *address, unsigne
 
 static leat_status start_daemon(struct leat_server *s, const struct leat_server_options *o, struct leat_error *err)
 {
-    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ERROR_LOG;
+    /* A thread a connection: handlers may block, and files go out by sendfile in pieces of 2 MiB, where a pool of
+     * threads on epoll uses 128 KiB to be fair. Measured on two cores with curl as client (16 connections, 8 MiB
+     * files): 1595 MB/s, against 1222 MB/s with epoll and two threads, and 1422 MB/s with nginx. */
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+                     MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->tls_cert_pem},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key_pem},
@@ -549,18 +325,17 @@ static leat_status start_daemon(struct leat_server *s, const struct leat_server_
     if (s->tls)
         flags |= MHD_USE_TLS;
     s->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_message, s, MHD_OPTION_LISTEN_SOCKET,
-        s->listener, MHD_OPTION_CONNECTION_LIMIT, o->connections_max ? o->connections_max : CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, o->idle_timeout_s ? o->idle_timeout_s : IDLE_TIMEOUT_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK,
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, s,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_ARRAY,
-        s->tls ? tls : tls + 2, MHD_OPTION_END);
+        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_message, s, MHD_OPTION_CONNECTION_LIMIT,
+        s->connections_max + SPARE, MHD_OPTION_CONNECTION_TIMEOUT,
+        o->idle_timeout_s ? o->idle_timeout_s : IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+        MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK, MHD_OPTION_URI_LOG_CALLBACK, on_target, s,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_ARRAY, s->tls ? tls : tls + 2, MHD_OPTION_END);
     if (!s->daemon)
-        return leat_fail(err, s->tls ? LEAT_TLS : LEAT_INTERNAL, "cannot start the HTTP server: %s",
-                         *s->last_message ? s->last_message : "no reason given");
+        return leat_fail(err, s->tls ? LEAT_TLS : LEAT_INTERNAL, "cannot start the HTTP server%s: %s",
+                         s->tls ? " with this certificate and key" : "",
+                         *s->first_message ? s->first_message : "no reason given");
     s->opened = true;
-    s->listener = -1; /* the daemon closes it */
     return LEAT_OK;
 }
 
@@ -573,9 +348,9 @@ leat_status leat_server_open(const struct leat_server_options *options, struct l
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for an HTTP server");
     s->handler = options->handler;
     s->tls = options->tls_cert_pem != NULL;
+    s->connections_max = options->connections_max ? options->connections_max : CONNECTIONS_MAX;
     s->listener = -1;
     pthread_mutex_init(&s->locked.mu, NULL);
-    leat_cond_init(&s->locked.stop_changed);
     s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->stop_fd < 0) {
         rc = leat_fail_errno(err, errno, "cannot make an eventfd");
@@ -588,13 +363,13 @@ leat_status leat_server_open(const struct leat_server_options *options, struct l
     rc = listen_on(s, options->bind ? options->bind : "127.0.0.1", options->port, err);
     if (rc != LEAT_OK)
         goto fail;
-    rc = leat_thread_start(&s->watcher, "http-watch", watch, s, err);
-    if (rc != LEAT_OK)
-        goto fail;
-    s->watching = true;
     rc = start_daemon(s, options, err);
     if (rc != LEAT_OK)
         goto fail;
+    rc = leat_thread_start(&s->acceptor, "http-accept", accept_all, s, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    s->accepting = true;
     *out = s;
     return LEAT_OK;
 fail:
@@ -606,21 +381,16 @@ void leat_server_close(struct leat_server *s)
 {
     if (!s)
         return;
-    pthread_mutex_lock(&s->locked.mu);
-    s->locked.stopping = true;
-    pthread_cond_broadcast(&s->locked.stop_changed);
-    pthread_mutex_unlock(&s->locked.mu);
     if (s->stop_fd >= 0)
         eventfd_write(s->stop_fd, 1);
-    if (s->watching)
-        pthread_join(s->watcher, NULL);
+    if (s->accepting)
+        pthread_join(s->acceptor, NULL);
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
     if (s->listener >= 0)
         close(s->listener);
     if (s->stop_fd >= 0)
         close(s->stop_fd);
-    pthread_cond_destroy(&s->locked.stop_changed);
     pthread_mutex_destroy(&s->locked.mu);
     free(s);
 }

@@ -43,12 +43,15 @@ static void eight(const int16_t *in, size_t step, unsigned shift, int out[8])
     out[4] = (e0 - e3 - o0 + half) >> shift;
 }
 
-void leat_idct_scalar(const int16_t *in, uint8_t *out, size_t stride)
+void leat_idct_scalar(const int16_t *in, const uint16_t *quant, uint8_t *out, size_t stride)
 {
+    int16_t whole[64];
     int16_t between[64];
     int v[8];
+    for (unsigned i = 0; i < 64; i++)
+        whole[i] = (int16_t)(in[i] * quant[i]);
     for (unsigned x = 0; x < 8; x++) {
-        eight(in + x, 8, 11, v);
+        eight(whole + x, 8, 11, v);
         for (unsigned y = 0; y < 8; y++)
             between[8 * y + x] = clamp16(v[y]);
     }
@@ -73,26 +76,26 @@ static void four(const int *in, size_t step, unsigned shift, int out[4])
     out[3] = (e0 - o0 + half) >> shift;
 }
 
-void leat_idct_reduced(const int16_t *in, unsigned size, uint8_t *out, size_t stride)
+void leat_idct_reduced(const int16_t *in, const uint16_t *quant, unsigned size, uint8_t *out, size_t stride)
 {
+    int columns[16];
+    for (unsigned i = 0; i < 16; i++) {
+        unsigned at = i / 4 * 8 + i % 4;
+        columns[i] = (int16_t)(in[at] * quant[at]);
+    }
     if (size == 2) {
-        int a = in[0] + in[8];
-        int b = in[0] - in[8];
-        int c = in[1] + in[9];
-        int d = in[1] - in[9];
+        int a = columns[0] + columns[4];
+        int b = columns[0] - columns[4];
+        int c = columns[1] + columns[5];
+        int d = columns[1] - columns[5];
         out[0] = clamp8(((a + c + 4) >> 3) + 128);
         out[1] = clamp8(((a - c + 4) >> 3) + 128);
         out[stride] = clamp8(((b + d + 4) >> 3) + 128);
         out[stride + 1] = clamp8(((b - d + 4) >> 3) + 128);
         return;
     }
-    int columns[16];
     int between[16];
     int v[4];
-    for (unsigned y = 0; y < 4; y++) {
-        for (unsigned x = 0; x < 4; x++)
-            columns[4 * y + x] = in[8 * y + x];
-    }
     for (unsigned x = 0; x < 4; x++) {
         four(columns + x, 4, 11, v);
         for (unsigned y = 0; y < 4; y++)

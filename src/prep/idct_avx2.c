@@ -85,12 +85,13 @@ AVX2_INLINE void transpose(__m128i r[8])
     r[7] = _mm_unpackhi_epi64(b3, b7);
 }
 
-AVX2 void leat_idct_avx2(const int16_t *in, uint8_t *out, size_t stride)
+AVX2 void leat_idct_avx2(const int16_t *in, const uint16_t *quant, uint8_t *out, size_t stride)
 {
     const __m128i middle = _mm_set1_epi8((char)-128);
     __m128i r[8];
     for (unsigned i = 0; i < 8; i++)
-        r[i] = _mm_loadu_si128((const __m128i *)(const void *)(in + 8 * i));
+        r[i] = _mm_mullo_epi16(_mm_loadu_si128((const __m128i *)(const void *)(in + 8 * i)),
+                               _mm_loadu_si128((const __m128i *)(const void *)(quant + 8 * i)));
     pass(r, 11);
     transpose(r);
     pass(r, 18);

@@ -5,12 +5,10 @@
 #include "prep/jpeg_state.h"
 
 #define EOB_RUN   64 /* ends a block: no coefficient lies so far ahead */
-#define DUMP      64 /* where coefficients beyond the last one go */
-#define BLOCK     80
-#define ORDER_MAX 128
+#define BLOCK     80 /* behind the 64 there is room for what a broken file puts there */
+#define ORDER_MAX 136
 
-#define ENTRY(code, extra, run)                                                                                        \
-    ((uint32_t)((code) + (extra)) | (uint32_t)(code) << 8 | (uint32_t)(extra) << 16 | (uint32_t)(run) << 20)
+#define PARTIAL 0x8000u /* the extra bits are not in sight */
 
 /* From the order in the file to the place in the block. */
 static const uint8_t order[ORDER_MAX] = {
@@ -56,14 +54,43 @@ bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
     return true;
 }
 
-static uint32_t entry_of(unsigned length, uint8_t value, bool ac)
+/* The extra bits behind a code are a number with its sign folded in: below half, it is negative. `bits` starts with
+ * them. */
+static inline __attribute__((always_inline)) int extra_value(uint64_t bits, unsigned extra)
+{
+    int raw = (int)(bits >> 1 >> (63 - extra));
+    int below = (int)(~bits >> 63);
+    return raw - (((1 << extra) - 1) & -below);
+}
+
+/* The entry of a code of `length` bits, when `in_sight` bits, left-aligned in `bits`, are known. */
+static uint32_t entry_of(unsigned length, uint8_t value, bool ac, uint64_t bits, unsigned in_sight)
 {
     unsigned extra = value & 15;
-    if (!ac)
-        return ENTRY(length, extra, 0);
-    if (value == 0)
-        return ENTRY(length, 0, EOB_RUN);
-    return ENTRY(length, extra, value >> 4);
+    unsigned run = !ac ? 0 : value == 0 ? EOB_RUN : value >> 4;
+    uint32_t e = (length + extra) | run << 8;
+    if (length + extra <= in_sight)
+        return e | (uint32_t)extra_value(bits << length, extra) << 16;
+    return e | PARTIAL | length << 16 | extra << 24;
+}
+
+/* Adds up symbols while they are in sight. */
+static uint32_t jump_of(const struct leat_scan_table *t, unsigned window)
+{
+    unsigned bits = 0;
+    unsigned far = 0;
+    while (bits < LEAT_SCAN_BITS) {
+        uint32_t e = t->entry[window << bits & ((1u << LEAT_SCAN_BITS) - 1)];
+        unsigned run = e >> 8 & 127;
+        /* What is shifted in behind the window is not known: an entry that needs it does not count. */
+        if (e & PARTIAL || (e & 255) > LEAT_SCAN_BITS - bits || far + run > 255 - EOB_RUN)
+            break;
+        bits += e & 255;
+        if (run == EOB_RUN)
+            return bits | (far + 1) << 8 | (far + EOB_RUN) << 16;
+        far += run + 1;
+    }
+    return bits | far << 8 | far << 16;
 }
 
 static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac)
@@ -71,7 +98,8 @@ static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac
     if (t->made && t->ac == ac && memcmp(t->made_of.bits, from->bits, sizeof from->bits) == 0 &&
         memcmp(t->made_of.huffval, from->huffval, sizeof from->huffval) == 0)
         return;
-    memset(t->entry, 0, sizeof t->entry);
+    for (unsigned i = 0; i < 1u << LEAT_SCAN_BITS; i++)
+        t->entry[i] = PARTIAL;
     unsigned code = 0;
     unsigned place = 0;
     for (unsigned length = 1; length <= 16; length++) {
@@ -80,13 +108,15 @@ static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac
             if (length > LEAT_SCAN_BITS)
                 continue;
             unsigned free_bits = LEAT_SCAN_BITS - length;
-            uint32_t e = entry_of(length, from->huffval[place], ac);
-            for (unsigned j = 0; j < 1u << free_bits; j++)
-                t->entry[(code << free_bits) + j] = e;
+            for (unsigned j = code << free_bits; j < (code + 1) << free_bits; j++)
+                t->entry[j] =
+                    entry_of(length, from->huffval[place], ac, (uint64_t)j << (64 - LEAT_SCAN_BITS), LEAT_SCAN_BITS);
         }
         t->limit[length] = from->bits[length] ? (uint64_t)code << (16 - length) : 0;
         code <<= 1;
     }
+    for (unsigned i = 0; ac && i < 1u << LEAT_SCAN_BITS; i++)
+        t->jump[i] = jump_of(t, i);
     t->made_of = *from;
     t->ac = ac;
     t->made = true;
@@ -114,25 +144,25 @@ void leat_scan_begin(struct leat_scan *s, const struct jpeg_decompress_struct *c
         s->last_dc[i] = 0;
         make_table(&s->dc[c->dc_tbl_no], cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no], false);
         make_table(&s->ac[c->ac_tbl_no], cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no], true);
-        /* libjpeg keeps them in the block's order. */
-        memset(s->quant[i], 0, sizeof s->quant[i]);
-        for (int k = 0; k < 64; k++)
-            s->quant[i][k] = cinfo->quant_tbl_ptrs[c->quant_tbl_no]->quantval[order[k]];
+        s->quant[i] = cinfo->quant_tbl_ptrs[c->quant_tbl_no]->quantval;
     }
 }
 
 /* The reader's state while a row is decoded: kept in registers. */
 struct bits {
     uint64_t bits;
-    int count;
+    uint32_t count; /* only its low byte counts: whole entries are subtracted from it */
     const uint8_t *at;
 };
+
+#define COUNT(b) ((uint8_t)(b)->count)
 
 /* Byte by byte: where an 0xff comes, and at the end. A marker stays where it is, and zeros follow. */
 static __attribute__((noinline)) struct bits refill_slowly(struct leat_scan *s, struct bits b)
 {
-    b.bits &= b.count > 0 ? ~(uint64_t)0 << (64 - b.count) : 0;
-    while (b.count <= 56) {
+    b.count = COUNT(&b);
+    b.bits &= b.count ? ~(uint64_t)0 << (64 - b.count) : 0;
+    while (b.count < 56) {
         uint64_t byte = 0;
         if (b.at < s->end && *b.at != 0xff)
             byte = *b.at++;
@@ -155,89 +185,122 @@ static inline __attribute__((always_inline)) void refill(struct leat_scan *s, st
         memcpy(&x, b->at, 8);
         /* No byte is 0xff: none of the complement is 0. */
         if (!((~x - 0x0101010101010101u) & x & 0x8080808080808080u)) {
-            unsigned bytes = (unsigned)(63 - b->count) >> 3;
-            b->bits |= __builtin_bswap64(x) >> b->count;
+            unsigned count = COUNT(b);
+            unsigned bytes = (63 - count) >> 3;
+            b->bits |= __builtin_bswap64(x) >> count;
             b->at += bytes;
-            b->count += (int)(8 * bytes);
+            b->count = count + 8 * bytes;
             return;
         }
     }
     *b = refill_slowly(s, *b);
 }
 
+/* The rest of an entry whose extra bits, or whose code, were not in sight. */
 static __attribute__((noinline)) uint32_t long_code(struct leat_scan *s, const struct leat_scan_table *t, uint64_t bits)
 {
     uint64_t code = bits >> 48;
     for (unsigned length = LEAT_SCAN_BITS + 1; length <= 16; length++) {
-        if (code < t->limit[length])
-            return entry_of(length, t->made_of.huffval[(uint8_t)((int32_t)(code >> (16 - length)) + t->offset[length])],
-                            t->ac);
+        if (code < t->limit[length]) {
+            uint8_t place = (uint8_t)((int32_t)(code >> (16 - length)) + t->offset[length]);
+            return entry_of(length, t->made_of.huffval[place], t->ac, bits, 31);
+        }
     }
     s->damage = "a code that no table has";
-    return ENTRY(16, 0, EOB_RUN);
+    return 16 | EOB_RUN << 8;
 }
 
-/* The extra bits behind a code are a number with its sign folded in: below half, it is negative. */
-static inline __attribute__((always_inline)) int extra_value(uint64_t bits, uint32_t e)
+static inline __attribute__((always_inline)) uint32_t complete(struct leat_scan *s, const struct leat_scan_table *t,
+                                                               uint64_t bits, uint32_t e)
 {
-    uint64_t t = bits << (e >> 8 & 31);
-    unsigned extra = e >> 16 & 15;
-    int raw = (int)(t >> 1 >> (63 - extra));
-    int below = (int)(~t >> 63);
-    return raw - (((1 << extra) - 1) & -below);
+    unsigned length = e >> 16 & 31;
+    if (length == 0)
+        return long_code(s, t, bits);
+    return (e & 0x7fff) | (uint32_t)extra_value(bits << length, e >> 24 & 15) << 16;
 }
 
-/* Decodes one block; with values it is written, dequantised. Returns where in the file's order it ended: 66 where
- * there was nothing but the first coefficient. */
+static inline __attribute__((always_inline)) void take(struct bits *b, uint32_t e)
+{
+    b->bits <<= e & 63;
+    b->count -= e;
+}
+
+static inline __attribute__((always_inline)) uint32_t next_entry(struct leat_scan *s, struct bits *b,
+                                                                 const struct leat_scan_table *t)
+{
+    if (COUNT(b) < 32)
+        refill(s, b);
+    uint32_t e = t->entry[b->bits >> (64 - LEAT_SCAN_BITS)];
+    if (__builtin_expect(e & PARTIAL, 0))
+        e = complete(s, t, b->bits, e);
+    take(b, e);
+    return e;
+}
+
+/* One block into values. Returns where in the file's order it ended: 66 where there was only the first one. */
 static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s, struct bits *b, int component,
                                                             const struct leat_scan_table *dc,
                                                             const struct leat_scan_table *ac, int16_t *values)
 {
-    const uint16_t *quant = s->quant[component];
-    if (b->count < 32)
-        refill(s, b);
-    uint32_t e = dc->entry[b->bits >> (64 - LEAT_SCAN_BITS)];
-    if (__builtin_expect(e == 0, 0))
-        e = long_code(s, dc, b->bits);
-    s->last_dc[component] += (uint32_t)extra_value(b->bits, e);
-    b->bits <<= e & 63;
-    b->count -= (int)(e & 63);
-    if (values)
-        values[0] = (int16_t)(s->last_dc[component] * quant[0]);
+    s->last_dc[component] += (uint32_t)((int32_t)next_entry(s, b, dc) >> 16);
+    values[0] = (int16_t)s->last_dc[component];
     unsigned k = 1;
     do {
-        if (b->count < 32)
-            refill(s, b);
-        e = ac->entry[b->bits >> (64 - LEAT_SCAN_BITS)];
-        if (__builtin_expect(e == 0, 0))
-            e = long_code(s, ac, b->bits);
-        k += e >> 20;
-        if (values)
-            values[order[k]] = (int16_t)(extra_value(b->bits, e) * quant[k]);
-        b->bits <<= e & 63;
-        b->count -= (int)(e & 63);
+        uint32_t e = next_entry(s, b, ac);
+        k += e >> 8 & 127;
+        values[order[k]] = (int16_t)(e >> 16);
         k++;
     } while (k < 64);
     return k;
 }
 
-static void transform(const struct leat_scan *s, unsigned size, const int16_t *values, bool flat, uint8_t *to,
-                      size_t stride)
+/* The same without values: several symbols at a step while they cannot run over the end of the block. */
+static inline __attribute__((always_inline)) void skip(struct leat_scan *s, struct bits *b, int component,
+                                                       const struct leat_scan_table *dc,
+                                                       const struct leat_scan_table *ac)
+{
+    s->last_dc[component] += (uint32_t)((int32_t)next_entry(s, b, dc) >> 16);
+    unsigned k = 1;
+    do {
+        if (COUNT(b) < 32)
+            refill(s, b);
+        uint32_t e = ac->jump[b->bits >> (64 - LEAT_SCAN_BITS)];
+        if (__builtin_expect((e & 255) != 0 && k + (e >> 8 & 255) <= 64, 1)) {
+            take(b, e);
+            k += e >> 16;
+        } else {
+            k += (next_entry(s, b, ac) >> 8 & 127) + 1;
+        }
+    } while (k < 64);
+}
+
+static inline __attribute__((always_inline)) void transform(const struct leat_scan *s, unsigned size,
+                                                            const int16_t *values, const uint16_t *quant, bool flat,
+                                                            uint8_t *to, size_t stride)
 {
     if (size == 8 && !flat) {
-        s->kernels->idct(values, to, stride);
+        s->kernels->idct(values, quant, to, stride);
         return;
     }
     if (!flat && size > 1) {
-        leat_idct_reduced(values, size, to, stride);
+        leat_idct_reduced(values, quant, size, to, stride);
         return;
     }
-    int v = ((values[0] + 4) >> 3) + 128;
+    int v = (((int16_t)(values[0] * quant[0]) + 4) >> 3) + 128;
     for (unsigned y = 0; y < size; y++)
         memset(to + stride * y, v < 0 ? 0 : v > 255 ? 255 : v, size);
 }
 
-static void mcu_wanted(struct leat_scan *s, struct bits *b, const struct leat_jpeg_planes *planes, uint32_t mcu)
+/* memset() of this size becomes a string instruction, which costs as much as a quarter of a block. */
+static inline __attribute__((always_inline)) void clear(int16_t *values)
+{
+    typedef int16_t part __attribute__((vector_size(16), may_alias));
+    for (unsigned i = 0; i < 8; i++)
+        ((part *)values)[i] = (part){0};
+}
+
+static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s, struct bits *b,
+                                                             const struct leat_jpeg_planes *planes, uint32_t mcu)
 {
     int16_t values[BLOCK] __attribute__((aligned(64)));
     for (int i = 0; i < s->cinfo->num_components; i++) {
@@ -246,7 +309,7 @@ static void mcu_wanted(struct leat_scan *s, struct bits *b, const struct leat_jp
         const struct leat_scan_table *ac = &s->ac[c->ac_tbl_no];
         if (i >= (int)planes->count) {
             for (int n = 0; n < c->h_samp_factor * c->v_samp_factor; n++)
-                block(s, b, i, dc, ac, NULL);
+                skip(s, b, i, dc, ac);
             continue;
         }
         const struct leat_jpeg_plane *p = &planes->plane[i];
@@ -254,20 +317,20 @@ static void mcu_wanted(struct leat_scan *s, struct bits *b, const struct leat_jp
         for (int y = 0; y < c->v_samp_factor; y++) {
             uint8_t *to = leat_jpeg_plane_row(p, planes->step * p->rows + (uint32_t)y * size, mcu * p->columns);
             for (int x = 0; x < c->h_samp_factor; x++) {
-                memset(values, 0, 64 * sizeof *values);
+                clear(values);
                 unsigned k = block(s, b, i, dc, ac, values);
-                transform(s, size, values, k == EOB_RUN + 2, to + (size_t)x * size, p->stride);
+                transform(s, size, values, s->quant[i], k == EOB_RUN + 2, to + (size_t)x * size, p->stride);
             }
         }
     }
 }
 
-static void mcu_skipped(struct leat_scan *s, struct bits *b)
+static inline __attribute__((always_inline)) void mcu_skipped(struct leat_scan *s, struct bits *b)
 {
     for (int i = 0; i < s->cinfo->num_components; i++) {
         const jpeg_component_info *c = &s->cinfo->comp_info[i];
         for (int n = 0; n < c->h_samp_factor * c->v_samp_factor; n++)
-            block(s, b, i, &s->dc[c->dc_tbl_no], &s->ac[c->ac_tbl_no], NULL);
+            skip(s, b, i, &s->dc[c->dc_tbl_no], &s->ac[c->ac_tbl_no]);
     }
 }
 
@@ -294,7 +357,8 @@ static void restart(struct leat_scan *s, struct bits *b)
     memset(s->last_dc, 0, sizeof s->last_dc);
 }
 
-void leat_scan_row(struct leat_scan *s, const struct leat_jpeg_planes *planes, bool wanted)
+static inline __attribute__((always_inline)) void scan_row(struct leat_scan *s, const struct leat_jpeg_planes *planes,
+                                                           bool wanted)
 {
     struct bits b = {s->bits, s->count, s->at};
     for (uint32_t mcu = 0; mcu < s->mcus; mcu++) {
@@ -307,12 +371,32 @@ void leat_scan_row(struct leat_scan *s, const struct leat_jpeg_planes *planes, b
             mcu_wanted(s, &b, planes, mcu);
         else if (!s->damage)
             mcu_skipped(s, &b);
-        if (b.count < s->padding)
+        if (COUNT(&b) < s->padding)
             s->damage = s->damage ? s->damage : "the data ends too early";
         if (s->damage && inside)
             mcu_missing(planes, mcu);
     }
     s->bits = b.bits;
-    s->count = b.count;
+    s->count = COUNT(&b);
     s->at = b.at;
+}
+
+#if defined(__x86_64__)
+/* Shifts by a variable amount are what this code does most; BMI2 has them in one step. */
+static __attribute__((target("bmi2,avx2"))) void scan_row_bmi2(struct leat_scan *s,
+                                                               const struct leat_jpeg_planes *planes, bool wanted)
+{
+    scan_row(s, planes, wanted);
+}
+#endif
+
+void leat_scan_row(struct leat_scan *s, const struct leat_jpeg_planes *planes, bool wanted)
+{
+#if defined(__x86_64__)
+    if (s->kernels != &leat_kernels_scalar) {
+        scan_row_bmi2(s, planes, wanted);
+        return;
+    }
+#endif
+    scan_row(s, planes, wanted);
 }

@@ -19,10 +19,17 @@ struct leat_jpeg_planes;
 
 #define LEAT_SCAN_BITS 11 /* looked up at once: 8 KiB a table, and few codes are longer */
 
-/* One Huffman table. An entry: bits 0-7 code and extra bits together, 8-15 the code alone, 16-19 the extra bits,
- * 20-27 zeros before the coefficient. 0: a longer code, or none. */
+/* One Huffman table, by the next bits of the file.
+ *
+ * entry: bits 0-7 how many bits the symbol takes, its extra bits included; 8-14 zeros before the coefficient; 16-31
+ * the coefficient, where its extra bits are in sight too. Else bit 15 is set and 16-20 hold the code's own length,
+ * 24-27 the extra bits' count; with no length, the code itself is longer or does not exist.
+ *
+ * jump, for blocks that are not wanted: as many whole symbols as are in sight. Bits 0-7 how many bits they take, 8-15
+ * how far they go with the place of an end of block counted, 16-23 how far they really go. 0: not one. */
 struct leat_scan_table {
     uint32_t entry[1 << LEAT_SCAN_BITS];
+    uint32_t jump[1 << LEAT_SCAN_BITS];
     uint64_t limit[18]; /* by length: codes of that length are below this, left-aligned in 16 bits; 0: none */
     int32_t offset[18]; /* from a code to its place among the values */
     JHUFF_TBL made_of;  /* what it was made from: files of one origin share their tables */
@@ -48,8 +55,8 @@ struct leat_scan {
     uint32_t mcus;         /* of a row */
     uint32_t first;        /* columns of MCUs that are wanted */
     uint32_t last;
-    uint16_t quant[3][128]; /* in the order of the file; zeros behind 64 */
-    const char *damage;     /* what is wrong with the data; from there on blocks are grey */
+    const uint16_t *quant[3]; /* in the block's order */
+    const char *damage;       /* what is wrong with the data; from there on blocks are grey */
 };
 
 /* Whether the file at its first scan is of the common kind, its tables sound. */

@@ -33,8 +33,8 @@ struct leat_kernels {
     void (*ycc_rgb)(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, size_t n, uint8_t *r, uint8_t *g,
                     uint8_t *b);
 
-    /* The inverse DCT of 64 dequantised coefficients, as libjpeg's accurate one rounds it. */
-    void (*idct)(const int16_t *in, uint8_t *out, size_t stride);
+    /* The inverse DCT of 64 coefficients times quant, as libjpeg's accurate one rounds it. */
+    void (*idct)(const int16_t *in, const uint16_t *quant, uint8_t *out, size_t stride);
 
     /* Horizontal pass over 1 to 3 rows that share an axis. */
     void (*across)(const struct leat_axis *axis, unsigned rows, const uint8_t *const *in, uint8_t *const *out);
@@ -56,7 +56,7 @@ struct leat_kernels {
 };
 
 /* The same from the lowest 4x4 or 2x2 coefficients, to a block of that size; size is 4 or 2. */
-void leat_idct_reduced(const int16_t *in, unsigned size, uint8_t *out, size_t stride);
+void leat_idct_reduced(const int16_t *in, const uint16_t *quant, unsigned size, uint8_t *out, size_t stride);
 
 /* The best level this processor has. */
 const struct leat_kernels *leat_kernels(void);
@@ -65,11 +65,11 @@ const struct leat_kernels *leat_kernels(void);
 const struct leat_kernels *leat_kernels_named(const char *name);
 
 extern const struct leat_kernels leat_kernels_scalar;
-void leat_idct_scalar(const int16_t *in, uint8_t *out, size_t stride);
+void leat_idct_scalar(const int16_t *in, const uint16_t *quant, uint8_t *out, size_t stride);
 #if defined(__x86_64__)
 extern const struct leat_kernels leat_kernels_avx2;
 extern const struct leat_kernels leat_kernels_avx512;
-void leat_idct_avx2(const int16_t *in, uint8_t *out, size_t stride);
+void leat_idct_avx2(const int16_t *in, const uint16_t *quant, uint8_t *out, size_t stride);
 #endif
 
 #endif

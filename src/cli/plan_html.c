@@ -66,11 +66,12 @@ static size_t ticks(const struct axis *a, double out[32])
     size_t n = 0;
     if (a->log) {
         static const double steps[] = {1, 2, 5};
-        for (double power = pow(10, floor(log10(a->lo))); power <= a->hi && n < 30; power *= 10) {
-            for (size_t i = 0; i < 3 && n < 30; i++) {
-                if (power * steps[i] >= a->lo && power * steps[i] <= a->hi)
-                    out[n++] = power * steps[i];
-            }
+        int first = (int)floor(log10(a->lo));
+        for (int i = 0; i < 30; i++) {
+            int power = first + i / 3;
+            double v = pow(10, power) * steps[i % 3];
+            if (v >= a->lo && v <= a->hi)
+                out[n++] = v;
         }
         return n;
     }
@@ -79,8 +80,11 @@ static size_t ticks(const struct axis *a, double out[32])
         step /= 5;
     else if ((a->hi - a->lo) / step < 5)
         step /= 2;
-    for (double v = ceil(a->lo / step) * step; v <= a->hi && n < 30; v += step)
-        out[n++] = v;
+    double first = ceil(a->lo / step);
+    while (n < 30 && (first + (double)n) * step <= a->hi) {
+        out[n] = (first + (double)n) * step;
+        n++;
+    }
     return n;
 }
 

@@ -149,7 +149,7 @@ static leat_status take_path(const struct leat_doc_entry *e, const char *what, s
     }
     for (size_t i = 0; i < sizeof path_table / sizeof *path_table; i++) {
         const struct path_setting *s = &path_table[i];
-        double *at = (double *)((char *)path + s->offset);
+        void *at = (char *)path + s->offset;
         if (strcmp(s->name, setting) == 0)
             return take_value(&e->value, s->kind, s->min, s->max, s->hint, what, at, err);
     }

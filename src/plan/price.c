@@ -370,8 +370,9 @@ static void finish(struct sum *s, struct leat_plan_record *out)
 bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
                           struct leat_plan_lines *lines, char why[300])
 {
-    struct sum s = {.plan = plan, .c = c, .job = &plan->job, .lines = lines, .why = why};
+    struct sum s = {.plan = plan, .c = c, .job = &plan->job, .lines = lines};
     struct leat_plan_record r = {.offer = c->offer, .kind = c->kind, .nodes = c->nodes, .path = c->path};
+    s.why = why;
     s.engine = &plan->engines[plan->engine_of[c->offer - plan->catalog.offer]];
     s.workers = c->nodes * c->offer->gpus;
     s.work = leat_plan_job_work(s.job);

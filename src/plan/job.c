@@ -199,6 +199,7 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
         if (e->path[4] == 'm')
             return take_mode(e->value.text, what, job, err);
         snprintf(job->name, sizeof job->name, "%s", e->value.text);
+        leat_one_line(job->name);
         return LEAT_OK;
     }
     enum leat_plan_key k = find_key(e->path);

@@ -56,6 +56,7 @@ static leat_status optional_text(const struct leat_csv *csv, size_t row, size_t 
         return leat_fail(err, LEAT_INVALID, "%s line %u: %s is too long", csv->name, csv->rows[row].line,
                          csv->columns[column]);
     memcpy(out, text, strlen(text) + 1);
+    leat_one_line(out);
     return LEAT_OK;
 }
 

@@ -254,6 +254,13 @@ def test_old_prices_and_unknown_columns_warn(plan, example):
     assert re.search(r"warning: .*catalog.csv line 2: column 'Colour' is not known", stderr)
 
 
+def test_bytes_that_are_no_text_do_no_harm(plan, example):
+    catalog = example / "catalog.csv"
+    catalog.write_bytes(catalog.read_bytes().replace(b"p2.xlarge", b"p2\xff\x1b[1m"))
+    answer = json.loads(plan("--json", "--all").stdout)
+    assert any(r["type"] == "p2? [1m" for r in answer["records"])
+
+
 def test_what_is_left_out_is_told_on_request(plan, example):
     edit(example / "lifetimes.csv", "V100,us-east-1,0,0,\nV100,us-east-1,1,0.3685,\nV100,us-east-1,24,0.67,taken\n", "")
     assert "left out" not in plan().stderr

@@ -213,12 +213,11 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     leat_buf_str(b, "</td></tr>\n");
 }
 
-static void write_notes(struct leat_buf *b, const struct leat_plan *plan)
+static void write_notes(struct leat_buf *b, const char *title, const struct leat_plan_notes *notes)
 {
-    const struct leat_plan_notes *notes = leat_plan_notes_of(plan);
     if (!notes->count)
         return;
-    leat_buf_str(b, "<h2>Notes</h2><ul>\n");
+    leat_buf_printf(b, "<h2>%s</h2><ul>\n", title);
     for (size_t i = 0; i < notes->count; i++) {
         leat_buf_str(b, "<li>");
         escape(b, notes->line[i]);
@@ -285,7 +284,8 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
     for (size_t i = 0; i < count && i < TABLED; i++)
         write_row(out, plan, &r[i]);
     leat_buf_str(out, "</tbody></table></div>\n");
-    write_notes(out, plan);
+    write_notes(out, "Notes", leat_plan_notes_of(plan));
+    write_notes(out, "Left out", leat_plan_left_out(plan));
     leat_buf_str(out, "</body></html>\n");
     return leat_buf_check(out, "the page", err);
 }

@@ -2,7 +2,8 @@
 
 python bench/bench_plan.py [--build build/release] [PART [TRACE.json …]]
 
-PART is one of daly, costs, models, clusters, simulated, hazard, deadlines, speed; all of them otherwise. Traces are replayed too.
+PART is one of daly, costs, models, clusters, simulated, hazard, deadlines, speed; all of them otherwise. Traces
+are replayed too.
 """
 
 import argparse
@@ -20,7 +21,7 @@ AIMS = [
     ("step_error_k80", "step time on K80, mean error of models left out", "<=", 0.05, "{:.2%}"),
     ("step_error_p100", "step time on P100, mean error of models left out", "<=", 0.07, "{:.2%}"),
     ("checkpoint_error", "checkpoint time, mean error of rows left out", "<=", 0.04, "{:.2%}"),
-    ("cluster_error", "cluster speed, 5–8 workers from 1–4, mean error", "<=", 0.10, "{:.1%}"),
+    ("cluster_error", "cluster speed, 5 to 8 workers from 1 to 4, mean error", "<=", 0.10, "{:.1%}"),
     ("cluster_held", "cluster speed, measured points in their interval", ">=", 0.90, "{:.1%}"),
     ("formula_error_worst", "formula against simulation, worst error", "<=", 0.02, "{:.2%}"),
     ("interval_held_least", "runs in the 90 % interval, least of all cases", ">=", 0.85, "{:.1%}"),

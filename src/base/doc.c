@@ -119,6 +119,9 @@ static leat_status take_plain(const json_t *json, const struct place *p, const c
                               struct leat_error *err)
 {
     struct leat_doc_value v = {0};
+    if (!json_is_string(json) && !json_is_number(json) && !json_is_boolean(json))
+        return leat_fail(err, LEAT_INVALID, "%s line %u: '%s' is neither a string, a number nor a boolean", p->name,
+                         p->line, path);
     if (json_is_string(json)) {
         v.type = LEAT_DOC_STRING;
         v.text = strdup(json_string_value(json));
@@ -127,12 +130,9 @@ static leat_status take_plain(const json_t *json, const struct place *p, const c
     } else if (json_is_number(json)) {
         v.type = LEAT_DOC_NUMBER;
         v.number = json_number_value(json);
-    } else if (json_is_boolean(json)) {
+    } else {
         v.type = LEAT_DOC_BOOL;
         v.flag = json_is_true(json);
-    } else {
-        return leat_fail(err, LEAT_INVALID, "%s line %u: '%s' is neither a string, a number nor a boolean", p->name,
-                         p->line, path);
     }
     *out = v;
     return LEAT_OK;

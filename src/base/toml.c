@@ -25,7 +25,7 @@ static leat_status refuse(const struct toml *t, struct leat_error *err, const ch
 
 static char peek(const struct toml *t)
 {
-    return t->at < t->end ? *t->at : '\0';
+    return (char)(t->at < t->end ? *t->at : '\0');
 }
 
 static bool starts(const struct toml *t, const char *word)

@@ -323,8 +323,10 @@ static int run_plan(const struct plan_settings *s, const char *explain)
         met = leat_plan_choose_records(plan);
         rc = explain ? print_explanation(s, plan, explain, &err) : print_answer(s, plan, &err);
     }
-    if (plan)
-        leat_cli_plan_notes(leat_plan_notes_of(plan));
+    if (plan) {
+        leat_cli_plan_notes(leat_plan_notes_of(plan), LEAT_LOG_WARN);
+        leat_cli_plan_notes(leat_plan_left_out(plan), LEAT_LOG_INFO);
+    }
     leat_plan_close(plan);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
@@ -359,7 +361,8 @@ const struct leat_command leat_command_plan = {
     .arguments = "[explain CONFIG | fit DATA.csv]",
     .summary = "predict time and money of a training over clusters, and pick one",
     .details =
-        "Prices every cluster the catalog offers (type × count × on-demand, transient or mixed × data path) and shows "
+        "Prices every cluster the catalog offers (by type, count, on-demand, transient or mixed, and data path) and "
+        "shows "
         "those that nothing else beats in both time and money, each with the interval that holds nine of ten runs. "
         "With --deadline the cheapest that keeps it is chosen, with --budget the fastest; when nothing does, the "
         "nearest is shown and the exit status is 1.\n\n"

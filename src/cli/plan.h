@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "plan/plan.h"
 
 struct plan_settings {
@@ -48,7 +49,7 @@ struct plan_settings {
 leat_status leat_cli_plan_read(const char *path, struct leat_buf *out, char date[11], struct leat_error *err);
 void leat_cli_plan_today(char date[11]);
 
-void leat_cli_plan_notes(const struct leat_plan_notes *notes);
+void leat_cli_plan_notes(const struct leat_plan_notes *notes, enum leat_log_level level);
 void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out);
 void leat_cli_plan_lines(const struct leat_plan *plan, const struct leat_plan_record *record,
                          const struct leat_plan_lines *lines, FILE *out);

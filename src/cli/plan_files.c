@@ -30,9 +30,7 @@ leat_status leat_cli_plan_read(const char *path, struct leat_buf *out, char date
     size_t n;
     while ((n = fread(block, 1, sizeof block, in)) > 0)
         leat_buf_add(out, block, n);
-    if (ferror(in))
-        rc = leat_fail_errno(err, errno, "cannot read '%s'", path);
-    else if (fstat(fileno(in), &st) != 0)
+    if (ferror(in) || fstat(fileno(in), &st) != 0)
         rc = leat_fail_errno(err, errno, "cannot read '%s'", path);
     else if (date)
         day_of(st.st_mtime, date);

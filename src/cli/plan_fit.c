@@ -153,7 +153,7 @@ int leat_cli_plan_fit(const struct plan_settings *s, const char *path)
         rc = fit_all(f, &err);
     if (rc == LEAT_OK && s->predict)
         rc = read_measures(s->predict, &f->asked, &f->notes, &err);
-    leat_cli_plan_notes(&f->notes);
+    leat_cli_plan_notes(&f->notes, LEAT_LOG_WARN);
     if (rc != LEAT_OK) {
         fits_free(f);
         return leat_cli_fail(&err);

@@ -66,11 +66,12 @@ static size_t ticks(const struct axis *a, double out[32])
     size_t n = 0;
     if (a->log) {
         static const double steps[] = {1, 2, 5};
-        for (double power = pow(10, floor(log10(a->lo))); power <= a->hi && n < 30; power *= 10) {
-            for (size_t i = 0; i < 3 && n < 30; i++) {
-                if (power * steps[i] >= a->lo && power * steps[i] <= a->hi)
-                    out[n++] = power * steps[i];
-            }
+        int first = (int)floor(log10(a->lo));
+        for (int i = 0; i < 30; i++) {
+            int power = first + i / 3;
+            double v = pow(10, power) * steps[i % 3];
+            if (v >= a->lo && v <= a->hi)
+                out[n++] = v;
         }
         return n;
     }
@@ -79,8 +80,11 @@ static size_t ticks(const struct axis *a, double out[32])
         step /= 5;
     else if ((a->hi - a->lo) / step < 5)
         step /= 2;
-    for (double v = ceil(a->lo / step) * step; v <= a->hi && n < 30; v += step)
-        out[n++] = v;
+    double first = ceil(a->lo / step);
+    while (n < 30 && (first + (double)n) * step <= a->hi) {
+        out[n] = (first + (double)n) * step;
+        n++;
+    }
     return n;
 }
 
@@ -209,12 +213,11 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     leat_buf_str(b, "</td></tr>\n");
 }
 
-static void write_notes(struct leat_buf *b, const struct leat_plan *plan)
+static void write_notes(struct leat_buf *b, const char *title, const struct leat_plan_notes *notes)
 {
-    const struct leat_plan_notes *notes = leat_plan_notes_of(plan);
     if (!notes->count)
         return;
-    leat_buf_str(b, "<h2>Notes</h2><ul>\n");
+    leat_buf_printf(b, "<h2>%s</h2><ul>\n", title);
     for (size_t i = 0; i < notes->count; i++) {
         leat_buf_str(b, "<li>");
         escape(b, notes->line[i]);
@@ -281,7 +284,8 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
     for (size_t i = 0; i < count && i < TABLED; i++)
         write_row(out, plan, &r[i]);
     leat_buf_str(out, "</tbody></table></div>\n");
-    write_notes(out, plan);
+    write_notes(out, "Notes", leat_plan_notes_of(plan));
+    write_notes(out, "Left out", leat_plan_left_out(plan));
     leat_buf_str(out, "</body></html>\n");
     return leat_buf_check(out, "the page", err);
 }

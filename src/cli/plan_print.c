@@ -8,12 +8,12 @@
 /* Rows beside the front in the short table: enough to see what was nearly as good. */
 #define OTHERS_SHOWN 3
 
-void leat_cli_plan_notes(const struct leat_plan_notes *notes)
+void leat_cli_plan_notes(const struct leat_plan_notes *notes, enum leat_log_level level)
 {
     for (size_t i = 0; i < notes->count; i++)
-        leat_log(strncmp(notes->line[i], "left out", 8) == 0 ? LEAT_LOG_INFO : LEAT_LOG_WARN, "%s", notes->line[i]);
+        leat_log(level, "%s", notes->line[i]);
     if (notes->more)
-        leat_log(LEAT_LOG_WARN, "and %zu notes more", notes->more);
+        leat_log(level, "… and more of this kind");
 }
 
 static const char *checkpoint(double interval_s, char out[LEAT_FORMAT_SIZE])

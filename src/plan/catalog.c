@@ -98,6 +98,7 @@ static leat_status copy(const struct leat_csv *csv, size_t row, size_t column, c
         return leat_fail(err, LEAT_INVALID, "%s line %u: %s is %s", csv->name, csv->rows[row].line,
                          csv->columns[column], *text ? "too long" : "missing");
     memcpy(out, text, strlen(text) + 1);
+    leat_one_line(out);
     return LEAT_OK;
 }
 

@@ -149,7 +149,7 @@ static leat_status take_path(const struct leat_doc_entry *e, const char *what, s
     }
     for (size_t i = 0; i < sizeof path_table / sizeof *path_table; i++) {
         const struct path_setting *s = &path_table[i];
-        double *at = (double *)((char *)path + s->offset);
+        void *at = (char *)path + s->offset;
         if (strcmp(s->name, setting) == 0)
             return take_value(&e->value, s->kind, s->min, s->max, s->hint, what, at, err);
     }
@@ -199,6 +199,7 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
         if (e->path[4] == 'm')
             return take_mode(e->value.text, what, job, err);
         snprintf(job->name, sizeof job->name, "%s", e->value.text);
+        leat_one_line(job->name);
         return LEAT_OK;
     }
     enum leat_plan_key k = find_key(e->path);

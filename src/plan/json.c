@@ -48,11 +48,11 @@ static leat_status write_json(json_t *root, struct leat_buf *out, struct leat_er
     return leat_buf_check(out, "the answer", err);
 }
 
-static json_t *notes(const struct leat_plan *p)
+static json_t *lines_of(const struct leat_plan_notes *notes)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < p->notes.count; i++)
-        json_array_append_new(list, json_string(p->notes.line[i]));
+    for (size_t i = 0; i < notes->count; i++)
+        json_array_append_new(list, json_string(notes->line[i]));
     return list;
 }
 
@@ -68,11 +68,11 @@ leat_status leat_plan_json(const struct leat_plan *plan, bool all, struct leat_b
             json_array_append_new(records, record(plan, r));
     }
     json_t *root =
-        json_pack("{s:i, s:s, s:{s:o, s:o, s:f, s:I, s:I}, s:b, s:I, s:o, s:o}", "version", 1, "job", plan->job.name,
-                  "options", "deadline_s", number(o->deadline_s > 0 ? o->deadline_s : HUGE_VAL), "budget_usd",
-                  number(o->budget_usd > 0 ? o->budget_usd : HUGE_VAL), "risk", o->risk, "seed", (json_int_t)o->seed,
-                  "draws", (json_int_t)o->draws, "met", met, "considered", (json_int_t)plan->count, "records", records,
-                  "notes", notes(plan));
+        json_pack("{s:i, s:s, s:{s:o, s:o, s:f, s:I, s:I}, s:b, s:I, s:o, s:o, s:o}", "version", 1, "job",
+                  plan->job.name, "options", "deadline_s", number(o->deadline_s > 0 ? o->deadline_s : HUGE_VAL),
+                  "budget_usd", number(o->budget_usd > 0 ? o->budget_usd : HUGE_VAL), "risk", o->risk, "seed",
+                  (json_int_t)o->seed, "draws", (json_int_t)o->draws, "met", met, "considered", (json_int_t)plan->count,
+                  "records", records, "notes", lines_of(&plan->notes), "left_out", lines_of(&plan->left_out));
     return write_json(root, out, err);
 }
 
@@ -85,7 +85,7 @@ leat_status leat_plan_explain_json(const struct leat_plan *plan, const struct le
         json_array_append_new(list,
                               json_pack("{s:s, s:s, s:s}", "label", l->label, "value", l->value, "source", l->source));
     }
-    return write_json(
-        json_pack("{s:i, s:o, s:o, s:o}", "version", 1, "record", record(plan, r), "lines", list, "notes", notes(plan)),
-        out, err);
+    return write_json(json_pack("{s:i, s:o, s:o, s:o}", "version", 1, "record", record(plan, r), "lines", list, "notes",
+                                lines_of(&plan->notes)),
+                      out, err);
 }

@@ -78,14 +78,14 @@ static double mean_of(const struct leat_plan_lifetime *l)
     return sum;
 }
 
-#define STEPS 1152
+#define STEPS ((size_t)1152)
 
 /* The renewal equation m(t) = F(t) + ∫ m(t-x) dF(x) on even steps over four times the last age (or four mean
  * lifetimes, when that is longer), by the trapezoidal rule; then thinned to cells that widen with age. */
 static leat_status renew(struct leat_plan_lifetime *l, struct leat_error *err)
 {
     double horizon = 4 * fmax(l->age_s[l->count - 1], fmin(l->mean_s, 8 * l->age_s[l->count - 1]));
-    double step = horizon / STEPS;
+    double step = horizon / (double)STEPS;
     double *f = calloc(2 * (STEPS + 1), sizeof *f);
     if (!f)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a distribution of lifetimes");
@@ -101,8 +101,8 @@ static leat_status renew(struct leat_plan_lifetime *l, struct leat_error *err)
     for (size_t c = 0; c < LEAT_PLAN_CELLS; c++) {
         /* The first cells are single steps, the last ones a thirtieth of the horizon. */
         double share = (double)c / (LEAT_PLAN_CELLS - 1);
-        size_t i = (size_t)lround(STEPS * (expm1(4 * share) / expm1(4)));
-        if (c && i * step <= l->cell_s[c - 1])
+        size_t i = (size_t)lround((double)STEPS * (expm1(4 * share) / expm1(4)));
+        if (c && (double)i * step <= l->cell_s[c - 1])
             i = (size_t)lround(l->cell_s[c - 1] / step) + 1;
         l->cell_s[c] = (double)i * step;
         l->expected[c] = m[i];

@@ -56,6 +56,7 @@ static leat_status optional_text(const struct leat_csv *csv, size_t row, size_t 
         return leat_fail(err, LEAT_INVALID, "%s line %u: %s is too long", csv->name, csv->rows[row].line,
                          csv->columns[column]);
     memcpy(out, text, strlen(text) + 1);
+    leat_one_line(out);
     return LEAT_OK;
 }
 
@@ -87,10 +88,10 @@ static leat_status take_row(const struct leat_csv *csv, size_t row, struct leat_
     double steps_per_s = NAN;
     leat_status rc = LEAT_OK;
     for (size_t i = 0; i < NUMBERS && rc == LEAT_OK; i++) {
-        double *at = (double *)((char *)&m + numbers[i].offset);
-        *at = NAN;
+        double v = NAN;
         rc = optional_number(csv, row, leat_csv_column(csv, numbers[i].name), numbers[i].min, numbers[i].max,
-                             numbers[i].hint, at, err);
+                             numbers[i].hint, &v, err);
+        memcpy((char *)&m + numbers[i].offset, &v, sizeof v);
     }
     if (rc == LEAT_OK)
         rc = optional_text(csv, row, leat_csv_column(csv, "model"), m.model, sizeof m.model, err);
@@ -265,7 +266,9 @@ static const struct {
 
 static double value_at(const struct leat_plan_measure *m, size_t offset)
 {
-    return *(const double *)((const char *)m + offset);
+    double v;
+    memcpy(&v, (const char *)m + offset, sizeof v);
+    return v;
 }
 
 static double feature(const struct leat_plan_measure *m, const char *column)

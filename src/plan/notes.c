@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+
 void leat_plan_note(struct leat_plan_notes *notes, const char *format, ...)
 {
     char text[sizeof notes->line[0]];
@@ -11,6 +13,7 @@ void leat_plan_note(struct leat_plan_notes *notes, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    leat_one_line(text);
     for (size_t i = 0; i < notes->count; i++) {
         if (strcmp(notes->line[i], text) == 0)
             return;

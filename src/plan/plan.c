@@ -207,7 +207,7 @@ static leat_status add_case(struct leat_plan *p, const struct leat_plan_case *c,
     if (leat_plan_price_case(p, c, &p->records[p->count], NULL, why))
         p->count++;
     else
-        leat_plan_note(&p->notes, "left out: %s", why);
+        leat_plan_note(&p->left_out, "%s", why);
     return LEAT_OK;
 }
 
@@ -251,7 +251,7 @@ leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err)
         return leat_fail(err, LEAT_INVALID, "--region: %s has nothing in '%s'", plan->catalog.name, plan->regions);
     if (!plan->count)
         return leat_fail(err, LEAT_INVALID, "no configuration can be priced; %s",
-                         plan->notes.count ? plan->notes.line[plan->notes.count - 1] : "nothing is offered");
+                         plan->left_out.count ? plan->left_out.line[0] : "nothing is offered");
     return LEAT_OK;
 }
 
@@ -283,6 +283,11 @@ const struct leat_plan_record *leat_plan_records(const struct leat_plan *plan, s
 const struct leat_plan_notes *leat_plan_notes_of(const struct leat_plan *plan)
 {
     return &plan->notes;
+}
+
+const struct leat_plan_notes *leat_plan_left_out(const struct leat_plan *plan)
+{
+    return &plan->left_out;
 }
 
 const struct leat_plan_job *leat_plan_job_of(const struct leat_plan *plan)

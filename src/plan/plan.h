@@ -99,6 +99,7 @@ bool leat_plan_choose_records(struct leat_plan *plan);
 
 const struct leat_plan_record *leat_plan_records(const struct leat_plan *plan, size_t *count);
 const struct leat_plan_notes *leat_plan_notes_of(const struct leat_plan *plan);
+const struct leat_plan_notes *leat_plan_left_out(const struct leat_plan *plan); /* and what would be needed */
 const struct leat_plan_job *leat_plan_job_of(const struct leat_plan *plan);
 const struct leat_plan_options *leat_plan_options_of(const struct leat_plan *plan);
 

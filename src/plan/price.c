@@ -46,6 +46,8 @@ __attribute__((format(printf, 4, 5))) static void say(struct sum *s, const char 
     va_end(args);
     snprintf(line->label, sizeof line->label, "%s", label);
     snprintf(line->source, sizeof line->source, "%s", source);
+    leat_one_line(line->value);
+    leat_one_line(line->source);
 }
 
 static const char *source(const struct sum *s, enum leat_plan_key key)
@@ -92,7 +94,7 @@ static double fed_speed(const struct sum *s, const struct leat_plan_supply *supp
 {
     const struct leat_plan_feed feed = feed_of(s, nodes);
     double samples = s->job->value[LEAT_KEY_SAMPLES];
-    double epochs = s->work / samples;
+    double epochs = leat_plan_job_epochs(s->job);
     double first = fmin(epochs, 1);
     double compute_s = samples / speed;
     double time = first * fmax(compute_s, leat_plan_feed_epoch_s(&feed, supply, samples, 0)) +
@@ -121,7 +123,7 @@ static void data_path(struct sum *s)
     if (s->data_share < 1e-9)
         s->data_share = 0; /* what rounding left */
     s->cached_bytes = leat_plan_feed_cached(&feed);
-    s->fetched_bytes = leat_plan_feed_total(&feed, s->work / s->job->value[LEAT_KEY_SAMPLES]);
+    s->fetched_bytes = leat_plan_feed_total(&feed, leat_plan_job_epochs(s->job));
     say(s, "cached on the machines", path->name, "%s of %s", leat_format_size((uint64_t)s->cached_bytes, size),
         leat_format_size((uint64_t)feed.dataset_bytes, size2));
     say(s, "fetched in all", source(s, LEAT_KEY_DATASET_BYTES), "%s, %s an epoch after the first",
@@ -370,8 +372,9 @@ static void finish(struct sum *s, struct leat_plan_record *out)
 bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
                           struct leat_plan_lines *lines, char why[300])
 {
-    struct sum s = {.plan = plan, .c = c, .job = &plan->job, .lines = lines, .why = why};
+    struct sum s = {.plan = plan, .c = c, .job = &plan->job, .lines = lines};
     struct leat_plan_record r = {.offer = c->offer, .kind = c->kind, .nodes = c->nodes, .path = c->path};
+    s.why = why;
     s.engine = &plan->engines[plan->engine_of[c->offer - plan->catalog.offer]];
     s.workers = c->nodes * c->offer->gpus;
     s.work = leat_plan_job_work(s.job);

@@ -82,6 +82,8 @@ static leat_status take_group(const struct leat_csv *csv, const struct columns *
     }
     snprintf(out->accelerator, sizeof out->accelerator, "%s", row->fields[c->accelerator]);
     snprintf(out->region, sizeof out->region, "%s", row->fields[c->region]);
+    leat_one_line(out->accelerator);
+    leat_one_line(out->region);
     return leat_plan_lifetime_set(age, probability, last - first, ends, what, &out->lifetime, err);
 }
 

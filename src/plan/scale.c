@@ -11,7 +11,7 @@
 #define NOISES 11
 #define CAPS   81
 #define RATES  41
-#define CELLS  (KNEES * CAPS * RATES)
+#define CELLS  ((size_t)KNEES * CAPS * RATES)
 
 #define KNEE_MIN  3.0
 #define KNEE_MAX  32.0
@@ -100,7 +100,7 @@ static void fill(struct grid *g, const struct leat_plan_series *s)
         double sum = 0;
         for (size_t i = 0; i < CELLS; i++)
             sum += exp(-k * ((double)g->squares[i] - least));
-        g->evidence[n] = log(sum / CELLS) - k * least - (double)s->count * log(g->noise[n]);
+        g->evidence[n] = log(sum / (double)CELLS) - k * least - (double)s->count * log(g->noise[n]);
     }
 }
 

@@ -28,6 +28,7 @@ struct leat_plan {
     bool has_checkpoint_model;
     struct leat_plan_model checkpoint_model;
     struct leat_plan_notes notes;
+    struct leat_plan_notes left_out; /* why configurations could not be priced */
     struct leat_plan_record *records;
     size_t count;
     size_t cap;

@@ -50,14 +50,17 @@ def test_the_example_gives_a_table_with_one_choice(plan):
     chosen = [line for line in out.splitlines() if line.startswith("*|") or line.startswith("* ")]
     assert len([line for line in chosen if "usd" not in line[:40] and ":" in line]) >= 1
     assert "cheapest that is done in time" in out
-    assert "configuration" in out and "checkpoint" in out and "why, or why not" in out
+    assert "configuration" in out
+    assert "checkpoint" in out
+    assert "why, or why not" in out
 
 
 def test_json_has_the_records_of_the_table(plan):
     answer = json.loads(plan("--deadline", "24h", "--json").stdout)
     assert answer["met"] is True
     first, *others = answer["records"]
-    assert first["chosen"] and first["risk_time_s"] <= 24 * 3600
+    assert first["chosen"]
+    assert first["risk_time_s"] <= 24 * 3600
     for record in answer["records"]:
         assert record["time_s"]["lo"] <= record["time_s"]["mean"] <= record["time_s"]["hi"]
         assert record["usd"]["lo"] <= record["usd"]["mean"] <= record["usd"]["hi"]
@@ -118,7 +121,8 @@ def test_a_deadline_that_nothing_meets_says_so_and_gives_the_nearest(plan):
     assert "nothing keeps the deadline" in done.stderr
     assert "nearest:" in done.stdout
     answer = json.loads(plan("--deadline", "5min", "--json", status=1).stdout)
-    assert answer["met"] is False and answer["records"][0]["chosen"]
+    assert answer["met"] is False
+    assert answer["records"][0]["chosen"]
 
 
 def test_a_budget_gives_the_fastest_within_it(plan):
@@ -141,7 +145,7 @@ def test_flags_win_over_the_file(plan):
 class Page(HTMLParser):
     """Checks that tags are balanced and that nothing is fetched."""
 
-    VOID = {"meta", "line", "path", "circle", "br"}
+    VOID = frozenset({"meta", "line", "path", "circle", "br"})
 
     def __init__(self):
         super().__init__()
@@ -161,7 +165,8 @@ class Page(HTMLParser):
     def handle_endtag(self, tag):
         if tag in self.VOID:
             return
-        assert self.open and self.open.pop() == tag
+        assert self.open
+        assert self.open.pop() == tag
 
 
 def test_the_page_stands_alone(plan, example, tmp_path):
@@ -170,12 +175,16 @@ def test_the_page_stands_alone(plan, example, tmp_path):
     path = tmp_path / "plan.html"
     plan("--deadline", "24h", "--html", path)
     text = path.read_text()
-    assert "<b>" not in text and "&lt;b&gt;&amp;&quot;x" in text
-    assert "http" not in text and "script" not in text
+    assert "<b>" not in text
+    assert "&lt;b&gt;&amp;&quot;x" in text
+    assert "http" not in text
+    assert "script" not in text
     page = Page()
     page.feed(text)
     assert not page.open
-    assert page.counts["svg"] == 1 and page.counts["circle"] > 100 and page.counts["tr"] > 5
+    assert page.counts["svg"] == 1
+    assert page.counts["circle"] > 100
+    assert page.counts["tr"] > 5
 
 
 def test_the_page_is_refused_where_it_cannot_be_written(plan, tmp_path):
@@ -245,17 +254,26 @@ def test_old_prices_and_unknown_columns_warn(plan, example):
     assert re.search(r"warning: .*catalog.csv line 2: column 'Colour' is not known", stderr)
 
 
+def test_bytes_that_are_no_text_do_no_harm(plan, example):
+    catalog = example / "catalog.csv"
+    catalog.write_bytes(catalog.read_bytes().replace(b"p2.xlarge", b"p2\xff\x1b[1m"))
+    answer = json.loads(plan("--json", "--all").stdout)
+    assert any(r["type"] == "p2? [1m" for r in answer["records"])
+
+
 def test_what_is_left_out_is_told_on_request(plan, example):
     edit(example / "lifetimes.csv", "V100,us-east-1,0,0,\nV100,us-east-1,1,0.3685,\nV100,us-east-1,24,0.67,taken\n", "")
-    assert "left out" not in plan().stderr
+    assert plan().stderr == ""
     assert "no lifetimes (--revocations) of transient V100" in plan(env={"LEAT_LOG": "info"}).stderr
 
 
 def test_traces_give_a_policy_for_the_deadline(plan, example):
     answer = json.loads(plan("--traces", example / "traces.csv", "--deadline", "40h", "--json", "--all").stdout)
-    uniform = [r for r in answer["records"] if r["kind"] == "uniform" and r["type"] == "p3.8xlarge" and r["nodes"] == 1]
-    demand = [r for r in answer["records"] if r["kind"] == "on-demand" and r["type"] == "p3.8xlarge" and r["nodes"] == 1]
-    assert uniform and all(r["risk_time_s"] <= 40 * 3600 for r in uniform)
+    ones = [r for r in answer["records"] if r["type"] == "p3.8xlarge" and r["nodes"] == 1]
+    uniform = [r for r in ones if r["kind"] == "uniform"]
+    demand = [r for r in ones if r["kind"] == "on-demand"]
+    assert uniform
+    assert all(r["risk_time_s"] <= 40 * 3600 for r in uniform)
     assert min(r["usd"]["mean"] for r in uniform) < 0.8 * min(r["usd"]["mean"] for r in demand)
 
 
@@ -286,7 +304,8 @@ def test_fit_refuses_what_it_cannot_fit(run_leat, example, tmp_path):
     assert "2 rows are too few" in run_leat("plan", "fit", few, status=2).stderr
     few.write_text("accelerator,colour\nK80,red\n")
     done = run_leat("plan", "fit", few, status=2)
-    assert "nothing to fit" in done.stderr and "column 'colour' is not known" in done.stderr
+    assert "nothing to fit" in done.stderr
+    assert "column 'colour' is not known" in done.stderr
     assert "cannot open" in run_leat("plan", "fit", tmp_path / "none.csv", status=3).stderr
     assert "leat plan fit DATA.csv" in run_leat("plan", "fit", status=2).stderr
 

@@ -303,7 +303,7 @@ static void what_cannot_be_priced_is_noted_with_what_is_missing(void **state)
     (void)state;
     struct leat_plan_inputs in = sample_inputs();
     struct leat_plan *plan = open_plan(&in, &usual);
-    const struct leat_plan_notes *notes = leat_plan_notes_of(plan);
+    const struct leat_plan_notes *notes = leat_plan_left_out(plan);
     bool said = false;
     for (size_t i = 0; i < notes->count; i++)
         said |= strstr(notes->line[i], "nothing is known about the speed of C") != NULL;
@@ -311,7 +311,7 @@ static void what_cannot_be_priced_is_noted_with_what_is_missing(void **state)
     leat_plan_close(plan);
     in.revocations.text = NULL;
     plan = open_plan(&in, &usual);
-    notes = leat_plan_notes_of(plan);
+    notes = leat_plan_left_out(plan);
     said = false;
     for (size_t i = 0; i < notes->count; i++)
         said |= strstr(notes->line[i], "no lifetimes (--revocations) or trace (--traces) of transient A in us") != NULL;

@@ -43,8 +43,9 @@ test-s3: build-release venv deps-test deps-s3 ## against a real radosgw, started
 test-long: build-release venv deps-test ## the tests that take minutes
 	tools/suite release --long
 
-bench: build-release venv deps-bench ## benchmarks; prints tables, writes JSON to bench/out
-	@if [ -e bench/run.py ]; then .venv/bin/python bench/run.py $(BENCH); else echo "no benchmarks yet"; fi
+bench: build-release venv deps-bench ## benchmarks, or some: BENCH="store order"; prints tables, writes JSON to bench/out
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt || true
+	.venv/bin/python bench/run.py $(BENCH)
 
 bench-plan: build-release venv ## the planner against published figures, simulation and traces
 	@.venv/bin/python bench/bench_plan.py

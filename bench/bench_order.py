@@ -5,24 +5,15 @@ python bench/bench_order.py [--build build/release] [--runs 5]
 
 import argparse
 import json
-import statistics
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from common import ROOT, shown, spread, write
 
 
 def measure(program, what, epoch):
     done = subprocess.run([program, what, str(epoch)], check=True, capture_output=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def spread(values):
-    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
-
-
-def shown(s, digits):
-    return f"{s['median']:.{digits}f}  ({s['min']:.{digits}f} … {s['max']:.{digits}f})"
 
 
 def main():
@@ -63,9 +54,7 @@ def main():
             f" {row['first_batch_chunks']}, later at most {row['batch_chunks_max']}; correlation of a sample's position"
             f" with the next epoch's {row['correlation']:+.3f} (sd of unrelated ones {row['correlation_sd']:.3f})"
         )
-    out = ROOT / "bench" / "out"
-    out.mkdir(exist_ok=True)
-    (out / "order.json").write_text(json.dumps(result, indent=1) + "\n")
+    write("order", result)
 
 
 if __name__ == "__main__":

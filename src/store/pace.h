@@ -1,8 +1,9 @@
 /* How many requests to have in flight: a pure controller, fed with what happens and the time it happens.
  *
  * Doubles while that raises the throughput, then holds a little above the knee and tries a quarter more now and
- * then. Answers that ask to slow down halve it, at most once a second, when they are more than stray ones: a
- * few per cent of 503 are retried and change nothing, a burst is. */
+ * then. Answers that ask to slow down halve it, at most once a second, when they are more than stray ones: a few
+ * per cent of 503 are retried and change nothing, a burst does. The level at which that happened is approached
+ * again in small steps. */
 #ifndef LEAT_STORE_PACE_H
 #define LEAT_STORE_PACE_H
 
@@ -16,15 +17,17 @@ struct leat_pace {
     uint32_t limit; /* requests allowed in flight now */
     uint32_t max;
     bool fixed;
-    enum { LEAT_PACE_CLIMB, LEAT_PACE_HOLD, LEAT_PACE_PROBE } phase;
-    uint32_t before;   /* the limit before the running probe or climb */
+    enum leat_pace_phase { LEAT_PACE_CLIMB, LEAT_PACE_HOLD, LEAT_PACE_PROBE } phase;
+    uint32_t before;   /* the limit before the running climb or probe */
     double rate;       /* bytes a second at `before` */
-    uint64_t since_ns; /* start of the running interval; 0: none yet */
-    uint64_t bytes;    /* in the running interval */
-    bool starved;      /* in the running interval fewer requests were wanted than allowed */
-    uint64_t hold_until_ns;
+    uint64_t since_ns; /* the running interval; 0: none yet */
+    uint64_t until_ns;
+    uint64_t bytes; /* in the running interval */
+    bool starved;   /* in the running interval fewer requests were wanted than allowed */
     uint64_t last_cut_ns;
-    uint32_t outcomes; /* the last 32 answers, one bit each: 1 throttled */
+    uint32_t ceiling;          /* the limit at the last cut … */
+    uint64_t ceiling_until_ns; /* … and how long it is remembered */
+    uint64_t outcomes;         /* the last 64 answers, one bit each: 1 throttled */
     uint32_t outcomes_n;
 };
 

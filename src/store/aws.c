@@ -175,6 +175,19 @@ static leat_status take_given(const struct leat_store_opts *opts, struct leat_aw
     return rc;
 }
 
+/* They become lines of a request's head. (A line break at the end is what reading them from a file leaves.) */
+static leat_status check_keys(const struct leat_aws *aws, struct leat_error *err)
+{
+    const char *const texts[] = {aws->access_key, aws->secret_key, aws->session_token};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        for (const char *p = texts[i]; p && *p; p++) {
+            if ((unsigned char)*p < ' ' || *p == 0x7f)
+                return leat_fail(err, LEAT_INVALID, "there is a control character in the keys from %s", aws->keys_from);
+        }
+    }
+    return LEAT_OK;
+}
+
 leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
 {
     if (opts->keys_given)
@@ -191,6 +204,8 @@ leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *o
         rc = read_environment_keys(&aws, err);
     if (rc == LEAT_OK)
         rc = read_profile(&aws, profile, !aws.access_key && !opts->anonymous, err);
+    if (rc == LEAT_OK)
+        rc = check_keys(&aws, err);
     if (rc != LEAT_OK)
         leat_aws_free(&aws);
     else

@@ -7,7 +7,7 @@
 #define LONGEST_NS   (20 * LEAT_S)
 #define BUDGET_MAX   64.0
 #define BUDGET_EARN  .2
-#define BUDGET_PER_S 1.0
+#define BUDGET_PER_S 10.0
 
 bool leat_retry_useful(leat_status status)
 {
@@ -45,11 +45,8 @@ uint64_t leat_retry_take(struct leat_retry_budget *b, uint64_t now_ns)
     b->at_ns = now_ns;
     if (b->tokens > BUDGET_MAX)
         b->tokens = BUDGET_MAX;
+    if (b->tokens < 1)
+        return (uint64_t)((1 - b->tokens) / BUDGET_PER_S * 1e9) + 1;
     b->tokens -= 1;
-    return b->tokens >= 0 ? 0 : (uint64_t)(-b->tokens / BUDGET_PER_S * 1e9);
-}
-
-void leat_retry_give_back(struct leat_retry_budget *b)
-{
-    b->tokens += 1;
+    return 0;
 }

@@ -14,8 +14,8 @@ bool leat_retry_useful(leat_status status);
  * the server asked for. `unit` is uniform in [0, 1). */
 uint64_t leat_retry_delay(leat_status status, uint32_t attempt, uint64_t asked_ns, double unit);
 
-/* The retry budget of a store. Every finished request earns a fifth of a retry, time earns one a second; when
- * none is left, retries wait instead of adding to a server's trouble. */
+/* The retry budget of a store. Every finished request earns a fifth of a retry, time earns ten a second; when none is
+ * left, retries wait instead of adding to a server's trouble. */
 struct leat_retry_budget {
     double tokens;
     uint64_t at_ns;
@@ -24,10 +24,8 @@ struct leat_retry_budget {
 struct leat_retry_budget leat_retry_budget(uint64_t now_ns);
 void leat_retry_earn(struct leat_retry_budget *b);
 
-/* Takes one retry; returns how long to wait for it (0: now). */
+/* Takes one retry and returns 0; or takes none and returns how long it is until there will be one if nothing is
+ * earned before: ask again then. */
 uint64_t leat_retry_take(struct leat_retry_budget *b, uint64_t now_ns);
-
-/* Gives back one that was taken but will not be made: operations that give up must not starve those after them. */
-void leat_retry_give_back(struct leat_retry_budget *b);
 
 #endif

@@ -168,10 +168,24 @@ static void on_tick(struct leat_timer *timer)
     pump(store);
 }
 
+static void conclude(struct leat_store *store, struct leat_store_op *op);
+
+/* An op has waited for its next attempt. Without a retry left in the budget it waits on, but not past its deadline. */
 static void on_retry_time(struct leat_timer *timer)
 {
     struct leat_store_op *op = (struct leat_store_op *)((char *)timer - offsetof(struct leat_store_op, own.timer));
     struct leat_store *store = op->own.store;
+    uint64_t now = leat_now_ns();
+    uint64_t left = leat_left(op->own.deadline_ns);
+    uint64_t wait = left ? leat_retry_take(&store->own.budget, now) : 0;
+    if (wait) {
+        leat_loop_arm(store->loop, timer, now + (wait < left ? wait : left));
+        return;
+    }
+    if (!left) {
+        conclude(store, op);
+        return;
+    }
     take(&store->own.active, op);
     op->own.state = OP_QUEUED;
     push_front(&store->own.queued, op); /* it has waited already */
@@ -194,12 +208,8 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
     uint64_t now = leat_now_ns();
     uint64_t delay =
         leat_retry_delay(op->status, op->attempts + 1, op->own.retry_after_ns, leat_rng_unit(&store->own.jitter));
-    uint64_t budget = leat_retry_take(&store->own.budget, now);
-    delay = delay > budget ? delay : budget;
-    if (delay >= leat_left(op->own.deadline_ns)) {
-        leat_retry_give_back(&store->own.budget);
+    if (delay >= leat_left(op->own.deadline_ns))
         return false;
-    }
     leat_log(LEAT_LOG_INFO, "attempt %u of %u for '%s' failed (%s); next in %.1f s", op->attempts, most, op->key,
              op->err.text, (double)delay / 1e9);
     op->own.fresh = host_fault(op->status);
@@ -235,6 +245,15 @@ static void explain(const struct leat_store *store, struct leat_store_op *op)
     op->err.os_error = os_error;
 }
 
+/* No further attempt: whatever came of it is the result. */
+static void conclude(struct leat_store *store, struct leat_store_op *op)
+{
+    take(&store->own.active, op);
+    if (op->status != LEAT_OK && op->status != LEAT_CANCELLED)
+        explain(store, op);
+    give_back(store, op);
+}
+
 void leat_store_attempted(struct leat_store_op *op)
 {
     struct leat_store *store = op->own.store;
@@ -250,12 +269,8 @@ void leat_store_attempted(struct leat_store_op *op)
         leat_retry_earn(&store->own.budget);
     if (op->own.cancelled && op->status != LEAT_OK)
         op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
-    if (op->status == LEAT_OK || !try_again(store, op)) {
-        take(&store->own.active, op);
-        if (op->status != LEAT_OK && op->status != LEAT_CANCELLED)
-            explain(store, op);
-        give_back(store, op);
-    }
+    if (op->status == LEAT_OK || !try_again(store, op))
+        conclude(store, op);
     pump(store);
 }
 

@@ -7,9 +7,11 @@ settings of the person who runs them, and no proxy. A sanitizer's report in anyt
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -258,3 +260,13 @@ def faulty():
     yield start
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def shm_path():
+    """A folder in memory, where fsync costs nothing, and open to others."""
+    path = Path(tempfile.mkdtemp(prefix="leat-test-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    path.chmod(0o755)
+    yield path
+    subprocess.run(["chmod", "-R", "u+rwx", str(path)], check=False)
+    shutil.rmtree(path)

@@ -146,7 +146,7 @@ class Exchange:
 class FaultyServer:
     """`objects` maps "bucket/key" to bytes. `requests` holds every request in the order they arrived."""
 
-    def __init__(self, tls=None, host="127.0.0.1", clock_offset=0):
+    def __init__(self, tls=None, host="127.0.0.1", port=0, clock_offset=0):
         self.objects = {}
         self.tags = {}  # keys whose ETag is not the MD5 of the bytes
         self.modified = {}  # keys that were written while the server ran
@@ -161,7 +161,7 @@ class FaultyServer:
         self.threads = []
         self.open = set()
         self.tls = tls
-        self.listener = socket.create_server((host, 0), backlog=512)
+        self.listener = socket.create_server((host, port), backlog=512)
         self.port = self.listener.getsockname()[1]
         self.host = host
         self._spawn(self._accept)
@@ -270,6 +270,9 @@ class FaultyServer:
             if not piece:
                 return None, b""
             data += piece
+            if data[0] < 32:  # TLS, where none is spoken
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                return None, b""
         head, _, rest = data.partition(b"\r\n\r\n")
         request = Request(head, b"", number)
         length = int(request.headers.get("content-length", 0))

@@ -1,0 +1,200 @@
+"""Copies that are interrupted: what is left behind, and what it takes to go on."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from command_tools import MIB, leftovers, one_line, some_bytes, started, wait_until
+from conftest import SANITIZE, assert_no_report
+from faulty_server import black_hole, status
+
+
+@pytest.fixture
+def server(faulty):
+    return faulty()
+
+
+PART = 5 * MIB  # the smallest there is
+
+
+def big_copy(server, shm_path, direction):
+    """Source and destination of a large copy, and what tells whether it has arrived."""
+    data = some_bytes(6 * PART - 1234)
+    if direction == "up":
+        (shm_path / "big").write_bytes(data)
+        return shm_path / "big", "s3://bucket/big", lambda: server.objects.get("bucket/big") == data
+    server.objects["bucket/big"] = data
+    to = shm_path / "to" / "big"
+    return "s3://bucket/big", to, lambda: to.exists() and to.read_bytes() == data
+
+
+def moves_data(request):
+    return request.method == "PUT" or (request.method == "GET" and request.range is not None)
+
+
+def kill_midway(leat_bin, env, server, source, to, parts, how):
+    """Starts the copy, lets so many parts arrive and stops it there."""
+    server.fault(black_hole, match=moves_data, after=parts)
+    with started(
+        leat_bin, env, "cp", "--part-size", PART, "--connections", 2, source, to, stdout=subprocess.DEVNULL
+    ) as process:
+        wait_until(lambda: len([r for r in server.requests if moves_data(r)]) > parts + 1, "the parts to arrive")
+        process.send_signal(how)
+        process.wait(60)
+        stderr = process.stderr.read().decode()
+    assert_no_report("cp", process.returncode, stderr)
+    server.faults.clear()
+    server.requests.clear()
+    return process.returncode, stderr
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_copy_is_taken_up_where_it_stopped(
+    run_leat, leat_bin, clean_env, server, shm_path, direction, how
+):
+    source, to, arrived = big_copy(server, shm_path, direction)
+    env = {**clean_env, **server.env()}
+    code, stderr = kill_midway(leat_bin, env, server, source, to, 3, how)
+    assert not arrived()
+    if how == signal.SIGINT:
+        assert code == 130
+        assert "--resume" in stderr
+    done = run_leat("cp", "--part-size", PART, "--resume", "--json", source, to, env=server.env(), status=0)
+    assert arrived()
+    assert json.loads(done.stdout)["objects"] == 1
+    moved = len([r for r in server.requests if moves_data(r)])
+    assert moved <= 4, "parts that had arrived were moved again"
+    assert leftovers(shm_path) == []
+    assert server.uploads == {}
+    assert not list((Path(clean_env["HOME"]) / ".local" / "state" / "leat").iterdir()), (
+        "the journal is gone with the copy"
+    )
+    server.requests.clear()
+    done = run_leat("cp", "--part-size", PART, "--resume", "--json", source, to, env=server.env(), status=0)
+    assert json.loads(done.stdout) == {"objects": 0, "skipped": 1, "bytes": 0}
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_a_copy_begins_anew_when_the_upload_has_vanished(run_leat, leat_bin, clean_env, server, shm_path, direction):
+    source, to, arrived = big_copy(server, shm_path, direction)
+    kill_midway(leat_bin, {**clean_env, **server.env()}, server, source, to, 3, signal.SIGKILL)
+    server.uploads.clear()
+    for path in leftovers(shm_path):
+        path.unlink()
+    run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=0)
+    assert arrived()
+    assert server.uploads == {}
+    assert leftovers(shm_path) == []
+
+
+def test_a_server_that_cannot_tell_of_uploads_costs_one_failed_resume(run_leat, leat_bin, clean_env, server, shm_path):
+    source, to, arrived = big_copy(server, shm_path, "up")
+    kill_midway(leat_bin, {**clean_env, **server.env()}, server, source, to, 3, signal.SIGKILL)
+    server.fault(status(501, "NotImplemented"), match=lambda r: r.method == "GET" and "uploadId" in r.query)
+    server.uploads.clear()
+    one_line(run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=3), "no longer known")
+    run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=0)
+    assert arrived()
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_a_changed_source_is_copied_anew_and_the_old_parts_are_dropped(
+    run_leat, leat_bin, clean_env, server, shm_path, direction
+):
+    source, to, arrived = big_copy(server, shm_path, direction)
+    kill_midway(leat_bin, {**clean_env, **server.env()}, server, source, to, 3, signal.SIGKILL)
+    data = some_bytes(20 * MIB, 99)
+    if direction == "up":
+        source.write_bytes(data)
+    else:
+        server.objects["bucket/big"] = data
+    run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=0)
+    assert not arrived()
+    assert (server.objects["bucket/big"] if direction == "up" else to.read_bytes()) == data
+    assert server.uploads == {}
+    assert leftovers(shm_path) == []
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_a_copy_begun_anew_drops_what_the_interrupted_one_had_sent(
+    run_leat, leat_bin, clean_env, server, shm_path, direction
+):
+    source, to, arrived = big_copy(server, shm_path, direction)
+    kill_midway(leat_bin, {**clean_env, **server.env()}, server, source, to, 3, signal.SIGKILL)
+    run_leat("cp", "--part-size", PART, source, to, env=server.env(), status=0)
+    assert arrived()
+    assert server.uploads == {}
+    assert leftovers(shm_path) == []
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_without_a_journal_an_interrupted_copy_leaves_nothing(leat_bin, clean_env, server, shm_path, direction):
+    source, to, arrived = big_copy(server, shm_path, direction)
+    env = {**clean_env, **server.env()}
+    del env["HOME"]
+    kill_midway(leat_bin, env, server, source, to, 3, signal.SIGTERM)
+    assert not arrived()
+    assert server.uploads == {}
+    assert leftovers(shm_path) == []
+
+
+def test_two_copies_of_the_same_object_do_not_take_each_others_upload(run_leat, leat_bin, clean_env, server, shm_path):
+    source, to, arrived = big_copy(server, shm_path, "up")
+    server.fault(black_hole, match=moves_data, after=3)
+    with started(
+        leat_bin, {**clean_env, **server.env()}, "cp", "--part-size", PART, source, to, stdout=subprocess.DEVNULL
+    ):
+        wait_until(lambda: len([r for r in server.requests if moves_data(r)]) > 4, "the parts to arrive")
+        before = dict(server.uploads)
+        server.faults.clear()
+        one_line(
+            run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=5), "another copy"
+        )
+        run_leat("cp", "--part-size", PART, source, to, env=server.env(), status=0)
+        assert arrived()
+        assert server.uploads.keys() == before.keys()
+
+
+def test_ctrl_c_ends_a_copy_of_many_small_objects(leat_bin, clean_env, server, shm_path):
+    for n in range(300):
+        server.objects[f"bucket/p/{n:04}"] = some_bytes(100, n)
+    server.fault(black_hole, match=moves_data, after=50)
+    with started(
+        leat_bin, {**clean_env, **server.env()}, "cp", "-r", "s3://bucket/p", shm_path / "to", stdout=subprocess.DEVNULL
+    ) as process:
+        wait_until(lambda: len([r for r in server.requests if moves_data(r)]) > 55, "some objects to arrive")
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        took = time.monotonic() - began
+        stderr = process.stderr.read().decode()
+    assert_no_report("cp", process.returncode, stderr)
+    assert process.returncode == 130
+    assert "--resume" in stderr
+    assert took < (1 if not SANITIZE and os.getloadavg()[0] < 4 else 10)
+    assert leftovers(shm_path) == []
+    for path in (shm_path / "to").iterdir():
+        assert path.read_bytes() == server.objects[f"bucket/p/{path.name}"]
+
+
+def test_a_reader_never_sees_half_a_file(leat_bin, clean_env, shm_path):
+    """One process replaces a file again and again; whoever reads it sees one version or the other, whole."""
+    versions = [some_bytes(9 * MIB, n) for n in (1, 2)]
+    for n, data in enumerate(versions):
+        (shm_path / f"v{n}").write_bytes(data)
+    target = shm_path / "target"
+    target.write_bytes(versions[0])
+    seen = set()
+    for n in range(6):
+        with started(leat_bin, clean_env, "cp", "-q", shm_path / f"v{(n + 1) % 2}", target) as process:
+            while process.poll() is None:
+                data = target.read_bytes()
+                assert data in versions
+                seen.add(versions.index(data))
+            assert process.returncode == 0
+    assert seen == {0, 1}

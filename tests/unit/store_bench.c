@@ -1,0 +1,110 @@
+#include "store_bench.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "store/file.h"
+#include "unit.h"
+
+void bench_clean_environment(void)
+{
+    static const char *const names[] = {
+        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN", "AWS_PROFILE",
+        "AWS_REGION",        "AWS_DEFAULT_REGION",
+        "AWS_ENDPOINT_URL",  "AWS_ENDPOINT_URL_S3",
+        "S3_ENDPOINT_URL",   "http_proxy",
+        "https_proxy",       "all_proxy",
+        "ALL_PROXY",
+    };
+    for (size_t i = 0; i < COUNT(names); i++)
+        unsetenv(names[i]);
+    setenv("HOME", "/nonexistent", 1);
+}
+
+struct leat_store *bench_open(const char *text, const struct leat_store_opts *opts)
+{
+    struct leat_error err;
+    struct leat_url url;
+    struct leat_store *store = NULL;
+    assert_ok(leat_url_parse(text, &url, &err), err);
+    assert_ok(leat_store_open(&url, opts, &store, &err), err);
+    leat_url_free(&url);
+    return store;
+}
+
+struct leat_store *bench_open_bucket(const struct peer *peer, struct leat_store_opts opts)
+{
+    opts.endpoint_url = peer_url(peer);
+    opts.anonymous = true;
+    return bench_open("s3://bucket", &opts);
+}
+
+struct leat_store *bench_open_files(void)
+{
+    return bench_open("/", NULL);
+}
+
+const char *bench_folder(char path[64])
+{
+    snprintf(path, 64, "%s/leat-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void bench_remove(const char *folder)
+{
+    assert_int_equal(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+const char *bench_path(const char *folder, const char *name)
+{
+    static _Thread_local char paths[8][4096];
+    static _Thread_local unsigned turn;
+    char *path = paths[turn++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+unsigned bench_leftovers(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    unsigned n = 0;
+    for (struct dirent *d; (d = readdir(dir));)
+        n += strncmp(d->d_name, LEAT_FILE_TEMPORARY, strlen(LEAT_FILE_TEMPORARY)) == 0;
+    closedir(dir);
+    return n;
+}
+
+void bench_on_done(struct leat_store_op *op)
+{
+    ((struct bench_op *)op)->done++;
+}
+
+void bench_wait(const struct bench_op *op)
+{
+    for (uint64_t deadline = leat_after(60 * LEAT_S); !op->done; usleep(50)) {
+        if (!leat_left(deadline))
+            fail_msg("an operation did not end within a minute");
+    }
+}
+
+void bench_fill(void *data, size_t n, uint64_t seed)
+{
+    struct leat_rng rng = leat_rng(seed, 0);
+    unsigned char *p = data;
+    for (size_t i = 0; i < n; i++)
+        p[i] = (unsigned char)leat_rng_u32(&rng);
+}

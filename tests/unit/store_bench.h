@@ -1,0 +1,37 @@
+/* Stores for tests: a bucket whose server is a peer, and a folder that goes away again. */
+#ifndef LEAT_TESTS_STORE_BENCH_H
+#define LEAT_TESTS_STORE_BENCH_H
+
+#include "peer.h"
+#include "store/store.h"
+
+/* Forgets keys, endpoints and proxies of whoever runs the tests. */
+void bench_clean_environment(void);
+
+struct leat_store *bench_open(const char *url, const struct leat_store_opts *opts);
+struct leat_store *bench_open_bucket(const struct peer *peer, struct leat_store_opts opts); /* s3://bucket, anonymous */
+struct leat_store *bench_open_files(void);
+
+/* An empty folder, its path without a slash at the end. */
+const char *bench_folder(char path[64]);
+void bench_remove(const char *folder);
+
+/* "folder/name", in one of a few buffers that are used in turn. */
+const char *bench_path(const char *folder, const char *name);
+
+/* Names in the folder that begin with what temporary files begin with. */
+unsigned bench_leftovers(const char *folder);
+
+/* An op that counts its end. */
+struct bench_op {
+    struct leat_store_op op; /* first member */
+    atomic_uint done;
+    void *user;
+};
+void bench_on_done(struct leat_store_op *op);
+void bench_wait(const struct bench_op *op);
+
+/* Bytes that differ from place to place, the same in every run. */
+void bench_fill(void *data, size_t n, uint64_t seed);
+
+#endif

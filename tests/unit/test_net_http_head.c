@@ -1,0 +1,121 @@
+#include "net/http.h"
+#include "unit.h"
+
+static struct leat_http_head parse(const char *line)
+{
+    struct leat_http_head head = {0};
+    leat_http_parse_header(&head, line, strlen(line));
+    return head;
+}
+
+static void lengths_are_digits_and_nothing_else(void **state)
+{
+    (void)state;
+    struct leat_http_head h = parse("Content-Length: 12345\r\n");
+    assert_true(h.has_length);
+    assert_int_equal(h.content_length, 12345);
+    assert_true(parse("CONTENT-length:\t 0 \r\n").has_length);
+    assert_int_equal(parse("content-length: 18446744073709551606").content_length, 18446744073709551606u);
+    static const char *const wrong[] = {"", " ", "-1", "+1", "1 2", "0x10", "1.5", "12a", "99999999999999999999", "１"};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        char line[64];
+        snprintf(line, sizeof line, "Content-Length: %s\r\n", wrong[i]);
+        if (parse(line).has_length)
+            fail_msg("'%s' passed for a length", wrong[i]);
+    }
+}
+
+static void ranges_are_taken_only_when_they_make_sense(void **state)
+{
+    (void)state;
+    struct leat_http_head h = parse("Content-Range: bytes 10-19/100");
+    assert_true(h.has_range);
+    assert_int_equal(h.range_first, 10);
+    assert_int_equal(h.range_last, 19);
+    assert_int_equal(h.range_total, 100);
+    h = parse("content-range: Bytes 0-0/*");
+    assert_true(h.has_range);
+    assert_true(h.range_total == UINT64_MAX);
+    h = parse("Content-Range: bytes */42");
+    assert_false(h.has_range);
+    assert_int_equal(h.range_total, 42);
+    static const char *const wrong[] = {
+        "bytes",         "bytes ",        "bytes 1",       "bytes 1-",
+        "bytes -1/10",   "bytes 5-4/10",  "bytes 0-10/10", "bytes 0-9/",
+        "bytes 0-9/10 ", "bytes 0-9/10x", "items 0-9/10",  "bytes 0 - 9/10",
+        "bytes=0-9/10",  "bytes 0-9",     "bytes  0-9/10", "bytes 0-18446744073709551615/*",
+        "bytes 0-9/-10", "bytes +0-9/10", "0-9/10",        "bytes 0-99999999999999999999/*",
+    };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        char line[96];
+        snprintf(line, sizeof line, "Content-Range: %s", wrong[i]);
+        bool trailing = line[strlen(line) - 1] == ' ' && strstr(line, "/10 ");
+        if (parse(line).has_range && !trailing) /* white space at the end belongs to no header */
+            fail_msg("'%s' passed for a range", wrong[i]);
+    }
+}
+
+static void texts_are_whole_or_not_there(void **state)
+{
+    (void)state;
+    char line[400] = "ETag: ";
+    assert_string_equal(parse("ETag: \"abc\"\r\n").etag, "\"abc\"");
+    assert_string_equal(parse("etag:W/\"abc\"").etag, "W/\"abc\"");
+    assert_string_equal(parse("x-amz-bucket-region: eu-west-1").region, "eu-west-1");
+    assert_string_equal(parse("Location: http://x/y").location, "http://x/y");
+    assert_string_equal(parse("Content-Type: text/html; charset=utf-8").content_type, "text/html; charset=utf-8");
+    memset(line + 6, 'e', LEAT_HTTP_ETAG_MAX - 1);
+    line[6 + LEAT_HTTP_ETAG_MAX - 1] = '\0';
+    assert_int_equal(strlen(parse(line).etag), LEAT_HTTP_ETAG_MAX - 1);
+    memset(line + 6, 'e', LEAT_HTTP_ETAG_MAX);
+    line[6 + LEAT_HTTP_ETAG_MAX] = '\0';
+    assert_string_equal(parse(line).etag, "");
+    struct leat_http_head h = {0};
+    leat_http_parse_header(&h, "ETag: a\0b", 9);
+    assert_string_equal(h.etag, "");
+}
+
+static void dates_are_seconds_and_nonsense_is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("Date: Tue, 15 Nov 1994 08:12:31 GMT").date_s, 784887151);
+    assert_int_equal(parse("Last-Modified: Tue, 15 Nov 1994 08:12:31 GMT\r\n").modified_s, 784887151);
+    assert_int_equal(parse("Date: tomorrow").date_s, 0);
+    assert_int_equal(parse("Date:").date_s, 0);
+    assert_int_equal(parse("Retry-After: 17").retry_after_s, 17);
+    assert_int_equal(parse("Retry-After: Tue, 15 Nov 1994 08:12:31 GMT").retry_after_s, 0);
+    assert_int_equal(parse("Retry-After: -5").retry_after_s, 0);
+}
+
+static void other_lines_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"",
+                                        "\r\n",
+                                        ":",
+                                        "::",
+                                        "Content-Length",
+                                        " Content-Length: 1",
+                                        "Content-Length : 1",
+                                        "X-Content-Length: 1",
+                                        "ETa: x",
+                                        "ETags: x"};
+    const struct leat_http_head nothing = {0};
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct leat_http_head h = parse(lines[i]);
+        if (memcmp(&h, &nothing, sizeof h) != 0)
+            fail_msg("'%s' changed something", lines[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lengths_are_digits_and_nothing_else),
+        cmocka_unit_test(ranges_are_taken_only_when_they_make_sense),
+        cmocka_unit_test(texts_are_whole_or_not_there),
+        cmocka_unit_test(dates_are_seconds_and_nonsense_is_none),
+        cmocka_unit_test(other_lines_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -129,7 +129,8 @@ static void take_memory(struct leat_loader *l, const json_t *m, int fd)
     if (slot < 0 || slot >= LEAT_RING_SLOTS_MAX || column < 0 || column >= LEAT_RING_COLUMNS_MAX || !l->ref ||
         fstat(fd, &st) < 0 || st.st_size <= 0)
         return;
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    /* Writable as the rest of a batch is: whoever may change it in place there expects to here. */
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return; /* the taker finds it missing and says so */
     drop_external(l->ref, (uint32_t)slot, (uint32_t)column);

@@ -208,7 +208,9 @@ class Loader:
             batch = self._core.next()
             if batch is None:
                 return
-            yield self._unpack(batch)
+            values = [self._unpack(batch)]
+            del batch  # the frame of a generator lives on: nothing in it may hold a slot that the user has dropped
+            yield values.pop()
 
     def __len__(self):
         """Batches in a whole epoch."""

@@ -24,6 +24,7 @@
 /* A ring as the rank sees it; lives until the loader and all its batches have let go of it. */
 struct ring_ref {
     _Atomic uint32_t refs;
+    pid_t pid; /* of the process that opened it; its forks see the same memory but own no slot */
     struct leat_ring ring;
     int release_fd; /* eventfd: tells the agent that a slot is free */
     struct {
@@ -92,6 +93,8 @@ static void drop_external(struct ring_ref *ref, uint32_t slot, uint32_t column)
 static void free_slot(struct ring_ref *ref, uint32_t slot)
 {
     const uint64_t one = 1;
+    if (ref->pid != getpid())
+        return; /* a batch inherited over a fork is still its parent's */
     /* Release: all our reads of the slot come before the agent's writes; partner: the agent's acquire. */
     atomic_store_explicit(&leat_ring_slot(&ref->ring, slot)->state, LEAT_SLOT_FREE, memory_order_release);
     ssize_t ignored = write(ref->release_fd, &one, sizeof one);
@@ -187,6 +190,7 @@ static leat_status take_opened(struct leat_loader *l, const json_t *opened, int 
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a ring");
     }
     atomic_init(&ref->refs, 1);
+    ref->pid = l->pid;
     ref->ring.fd = -1;
     ref->release_fd = fds[2];
     l->ref = ref;

@@ -60,9 +60,9 @@ def _as_torch(kind, dtype, dims, data, samples):
 
     types = {1: torch.uint8, 2: torch.int64, 3: torch.float32, 4: torch.float16, 5: torch.bfloat16}
     shape = (samples, *dims)
-    if not samples:
-        return torch.empty(shape, dtype=types[dtype])
-    tensor = torch.frombuffer(data, dtype=types[dtype]).reshape(shape)
+    # frombuffer() takes no empty buffer: a rank may get nothing of a short last batch
+    tensor = torch.frombuffer(data, dtype=types[dtype]) if samples else torch.empty(0, dtype=types[dtype])
+    tensor = tensor.reshape(shape)
     return tensor.view(torch.bool) if kind == _VALID else tensor
 
 
@@ -208,7 +208,9 @@ class Loader:
             batch = self._core.next()
             if batch is None:
                 return
-            yield self._unpack(batch)
+            values = [self._unpack(batch)]
+            del batch  # the frame of a generator lives on: nothing in it may hold a slot that the user has dropped
+            yield values.pop()
 
     def __len__(self):
         """Batches in a whole epoch."""

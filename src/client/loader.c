@@ -24,6 +24,7 @@
 /* A ring as the rank sees it; lives until the loader and all its batches have let go of it. */
 struct ring_ref {
     _Atomic uint32_t refs;
+    pid_t pid; /* of the process that opened it; its forks see the same memory but own no slot */
     struct leat_ring ring;
     int release_fd; /* eventfd: tells the agent that a slot is free */
     struct {
@@ -92,6 +93,8 @@ static void drop_external(struct ring_ref *ref, uint32_t slot, uint32_t column)
 static void free_slot(struct ring_ref *ref, uint32_t slot)
 {
     const uint64_t one = 1;
+    if (ref->pid != getpid())
+        return; /* a batch inherited over a fork is still its parent's */
     /* Release: all our reads of the slot come before the agent's writes; partner: the agent's acquire. */
     atomic_store_explicit(&leat_ring_slot(&ref->ring, slot)->state, LEAT_SLOT_FREE, memory_order_release);
     ssize_t ignored = write(ref->release_fd, &one, sizeof one);
@@ -129,7 +132,8 @@ static void take_memory(struct leat_loader *l, const json_t *m, int fd)
     if (slot < 0 || slot >= LEAT_RING_SLOTS_MAX || column < 0 || column >= LEAT_RING_COLUMNS_MAX || !l->ref ||
         fstat(fd, &st) < 0 || st.st_size <= 0)
         return;
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    /* Writable as the rest of a batch is: whoever may change it in place there expects to here. */
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return; /* the taker finds it missing and says so */
     drop_external(l->ref, (uint32_t)slot, (uint32_t)column);
@@ -186,6 +190,7 @@ static leat_status take_opened(struct leat_loader *l, const json_t *opened, int 
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a ring");
     }
     atomic_init(&ref->refs, 1);
+    ref->pid = l->pid;
     ref->ring.fd = -1;
     ref->release_fd = fds[2];
     l->ref = ref;

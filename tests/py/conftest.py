@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["loading"]
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LEAT_BUILD", ROOT / "build" / "release")).resolve()
 SANITIZE = os.environ.get("LEAT_SANITIZE", "")

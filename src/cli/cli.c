@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -108,7 +109,8 @@ void leat_cli_json_name(json_t *line, const char *field, const char *name)
     free(hex);
 }
 
-static volatile sig_atomic_t interrupted;
+static atomic_int interrupted; /* lock-free: set by a signal handler, read by any thread */
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "signal handlers must not lock");
 
 static void on_signal(int number)
 {

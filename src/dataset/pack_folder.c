@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/random.h"
 #include "base/limits.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "dataset/layout.h"
 #include "dataset/pack.h"

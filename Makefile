@@ -43,6 +43,9 @@ test-s3: build-release venv deps-test deps-s3 ## against a real radosgw, started
 test-long: build-release venv deps-test ## the tests that take minutes
 	tools/suite release --long
 
+demo: build-release venv ## the same training from a slow bucket, fed by plain PyTorch and by Leat
+	LEAT_BUILD=$(CURDIR)/build/release PYTHONPATH=build/release/python .venv/bin/python examples/demo/demo.py $(DEMO)
+
 bench: build-release venv deps-bench ## benchmarks, or some: BENCH="store order"; prints tables, writes JSON to bench/out
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt || true
 	.venv/bin/python bench/run.py $(BENCH)
@@ -74,5 +77,5 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$*
 
-.PHONY: all deps test check asan tsan cov fuzz test-s3 test-long bench bench-plan install format clean help venv
+.PHONY: demo all deps test check asan tsan cov fuzz test-s3 test-long bench bench-plan install format clean help venv
 .DEFAULT_GOAL := all

@@ -173,7 +173,12 @@ static void greet(struct leat_session *s, const json_t *hello)
         return;
     }
     s->greeted = true;
-    send_message(s, json_pack("{s:{s:i,s:s}}", "welcome", "pid", (int)getpid(), "version", leat_version()), NULL, 0);
+    const struct leat_agent_opts *o = &s->agent->opts;
+    send_message(s,
+                 json_pack("{s:{s:i,s:s,s:I,s:I,s:I}}", "welcome", "pid", (int)getpid(), "version", leat_version(),
+                           "ram", (json_int_t)o->ram, "threads", (json_int_t)o->threads, "linger_ns",
+                           (json_int_t)(o->linger_ns & INT64_MAX)),
+                 NULL, 0);
 }
 
 static json_t *describe_agent(const struct leat_agent *agent)

@@ -213,12 +213,15 @@ static leat_status open_ring(struct leat_loader *l, const char *state, struct le
     int fds[LEAT_WIRE_FDS];
     size_t fds_n = 0;
     json_t *answer = NULL;
+    const struct leat_connection *before = &l->connection;
+    bool again = before->agent_pid != 0;
+    /* A successor runs with what the lost agent ran with: other loaders may have asked for that. */
     struct leat_connect_opts connect = {
         .scope = l->scope,
         .agent = l->agent,
-        .ram = l->opts.ram,
-        .threads = l->opts.threads,
-        .linger_ns = l->opts.linger_ns ? l->opts.linger_ns : UINT64_MAX,
+        .ram = again ? before->ram : l->opts.ram,
+        .threads = again ? before->threads : l->opts.threads,
+        .linger_ns = again ? before->linger_ns : l->opts.linger_ns ? l->opts.linger_ns : UINT64_MAX,
         .stop = l->opts.stop,
         .stop_user = l->opts.stop_user,
     };

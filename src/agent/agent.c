@@ -172,6 +172,7 @@ static void stop(void *arg)
     leat_loop_unwatch(a->loop, &a->listening);
     leat_loop_unwatch(a->loop, &a->signals);
     leat_session_close_all(a);
+    leat_supply_stop_all(a);
     leat_loop_disarm(a->loop, &a->linger);
 }
 

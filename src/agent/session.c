@@ -20,33 +20,25 @@ struct leat_session {
     struct leat_session *prev, *next;
     int pid; /* the rank's */
     bool greeted;
-    bool opening; /* a supply is being opened for it */
-    bool gone;    /* closed while opening: freed when the supply is there */
+    struct leat_opening *opening; /* NULL: no supply is being opened for it */
     json_t *request;
     struct leat_loading *loading;
 };
-
-static void session_free(struct leat_session *s)
-{
-    struct leat_agent *agent = s->agent;
-    json_decref(s->request);
-    free(s);
-    leat_agent_session_gone(agent);
-}
 
 static void session_close(struct leat_session *s)
 {
     struct leat_agent *agent = s->agent;
     leat_loop_unwatch(agent->loop, &s->watch);
     close(s->watch.fd);
+    if (s->opening)
+        leat_supply_abandon(s->opening);
     leat_loading_close(s->loading);
-    s->loading = NULL;
     *(s->prev ? &s->prev->next : &agent->sessions) = s->next;
     if (s->next)
         s->next->prev = s->prev;
-    s->gone = true;
-    if (!s->opening)
-        session_free(s);
+    json_decref(s->request);
+    free(s);
+    leat_agent_session_gone(agent);
     leat_agent_pump(agent); /* its chunks are free for others */
 }
 
@@ -115,11 +107,7 @@ static leat_status check_settings(const struct leat_agent *agent, const json_t *
 static void on_opened(void *user, struct leat_supply *supply, const struct leat_error *err)
 {
     struct leat_session *s = user;
-    s->opening = false;
-    if (s->gone) {
-        session_free(s);
-        return;
-    }
+    s->opening = NULL;
     struct leat_error failure = *err;
     if (supply) {
         struct leat_loading_opts opts = {
@@ -153,9 +141,7 @@ static void open_loader(struct leat_session *s, json_t *request)
     if (rc == LEAT_OK) {
         json_decref(s->request);
         s->request = json_incref(request);
-        s->opening = true;
-        rc = leat_supply_open(s->agent, url, json_object_get(request, "store"), on_opened, s, &err);
-        s->opening = rc == LEAT_OK;
+        rc = leat_supply_open(s->agent, url, json_object_get(request, "store"), on_opened, s, &s->opening, &err);
     }
     if (rc != LEAT_OK)
         send_error(s, &err);
@@ -173,7 +159,12 @@ static void greet(struct leat_session *s, const json_t *hello)
         return;
     }
     s->greeted = true;
-    send_message(s, json_pack("{s:{s:i,s:s}}", "welcome", "pid", (int)getpid(), "version", leat_version()), NULL, 0);
+    const struct leat_agent_opts *o = &s->agent->opts;
+    send_message(s,
+                 json_pack("{s:{s:i,s:s,s:I,s:I,s:I}}", "welcome", "pid", (int)getpid(), "version", leat_version(),
+                           "ram", (json_int_t)o->ram, "threads", (json_int_t)o->threads, "linger_ns",
+                           (json_int_t)(o->linger_ns & INT64_MAX)),
+                 NULL, 0);
 }
 
 static json_t *describe_agent(const struct leat_agent *agent)

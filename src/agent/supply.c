@@ -8,36 +8,49 @@
 #include "base/thread.h"
 
 /* A request on its way through an opener thread. */
-struct opening {
-    struct leat_task task;
+struct leat_opening {
+    struct leat_task task; /* first member */
     struct leat_agent *agent;
+    struct leat_opening *next; /* of the agent */
+    struct leat_supply *known; /* open already; asked for is only whether it is still current */
+    _Atomic bool *stop;        /* on the heap: the store keeps asking it */
     json_t *settings;
     char *url;
     char *name;
     struct leat_dataset *dataset;
     struct leat_error err;
-    leat_supply_opened *opened;
+    leat_supply_opened *opened; /* NULL: abandoned */
     void *user;
 };
 
-static void opening_free(struct opening *o)
+static void opening_free(struct leat_opening *o)
 {
     if (!o)
         return;
     leat_dataset_close(o->dataset);
+    free(o->stop);
     json_decref(o->settings);
     free(o->url);
     free(o->name);
     free(o);
 }
 
-static struct leat_supply *find(struct leat_agent *agent, const char *name)
+/* The youngest of that name; of that id, unless it is NULL. */
+static struct leat_supply *find(struct leat_agent *agent, const char *name, const uint8_t *id)
 {
     for (struct leat_supply *s = agent->supplies; s; s = s->next) {
-        if (strcmp(s->name, name) == 0)
+        if (strcmp(s->name, name) == 0 && (!id || memcmp(leat_dataset_id(s->dataset), id, LEAT_SHA256_SIZE) == 0))
             return s;
     }
     return NULL;
+}
+
+static void unlist(struct leat_opening *o)
+{
+    struct leat_opening **p = &o->agent->openings;
+    while (*p != o)
+        p = &(*p)->next;
+    *p = o->next;
 }
 
 /* When a chunk is next used by any loader. */
@@ -85,7 +98,7 @@ static void changed(void *user)
     leat_agent_pump(((struct leat_supply *)user)->agent);
 }
 
-static struct leat_supply *make_supply(struct opening *o, struct leat_error *err)
+static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error *err)
 {
     struct leat_supply *s = calloc(1, sizeof *s);
     if (!s) {
@@ -109,8 +122,10 @@ static struct leat_supply *make_supply(struct opening *o, struct leat_error *err
     s->name = o->name;
     s->url = o->url;
     s->dataset = o->dataset;
+    s->stop = o->stop;
     o->name = o->url = NULL;
     o->dataset = NULL;
+    o->stop = NULL;
     s->next = o->agent->supplies;
     o->agent->supplies = s;
     return s;
@@ -118,23 +133,24 @@ static struct leat_supply *make_supply(struct opening *o, struct leat_error *err
 
 static void throw_away(struct leat_task *task)
 {
-    opening_free((struct opening *)task);
+    opening_free((struct leat_opening *)task);
 }
 
 /* On the loop: the dataset is open, or not. */
 static void finish(struct leat_task *task)
 {
-    struct opening *o = (struct opening *)task;
+    struct leat_opening *o = (struct leat_opening *)task;
     struct leat_agent *agent = o->agent;
     struct leat_supply *s = NULL;
-    if (o->err.status == LEAT_OK && agent->stopping)
-        leat_fail(&o->err, LEAT_CANCELLED, "the agent ends");
-    if (o->err.status == LEAT_OK) {
-        s = find(agent, o->name); /* two ranks may have asked at the same time */
+    unlist(o);
+    if (o->err.status == LEAT_OK && o->opened) {
+        /* two ranks may have asked at the same time */
+        s = o->dataset ? find(agent, o->name, leat_dataset_id(o->dataset)) : o->known;
         if (!s)
             s = make_supply(o, &o->err);
     }
-    o->opened(o->user, s, &o->err);
+    if (o->opened)
+        o->opened(o->user, s, &o->err);
     o->task.run = throw_away;
     if (agent->stopping)
         throw_away(&o->task); /* the openers are gone */
@@ -147,11 +163,18 @@ static const char *text_of(const json_t *settings, const char *name)
     return json_string_value(json_object_get(settings, name));
 }
 
+static bool told_to_stop(void *user)
+{
+    return atomic_load_explicit((_Atomic bool *)user, memory_order_relaxed);
+}
+
 /* On an opener thread. */
 static void open_here(struct leat_task *task)
 {
-    struct opening *o = (struct opening *)task;
+    struct leat_opening *o = (struct leat_opening *)task;
     struct leat_store_opts opts = {
+        .stop = told_to_stop,
+        .stop_user = o->stop,
         .endpoint_url = text_of(o->settings, "endpoint_url"),
         .region = text_of(o->settings, "region"),
         .access_key = text_of(o->settings, "access_key"),
@@ -161,15 +184,22 @@ static void open_here(struct leat_task *task)
         .keys_given = true,
         .addressing = (enum leat_store_addressing)json_integer_value(json_object_get(o->settings, "addressing")),
     };
-    leat_dataset_open(o->url, &opts, NULL, &o->dataset, &o->err);
+    uint8_t id[LEAT_SHA256_SIZE] = {0};
+    bool current = false;
+    if (o->known) {
+        leat_home_current(leat_dataset_home(o->known->dataset), id, &o->err);
+        current = memcmp(id, leat_dataset_id(o->known->dataset), sizeof id) == 0;
+    }
+    if (o->err.status == LEAT_OK && !current)
+        leat_dataset_open(o->url, &opts, o->known ? id : NULL, &o->dataset, &o->err);
     o->task.run = finish;
     leat_loop_post(o->agent->loop, &o->task);
 }
 
 leat_status leat_supply_open(struct leat_agent *agent, const char *url, const json_t *store, leat_supply_opened *opened,
-                             void *user, struct leat_error *err)
+                             void *user, struct leat_opening **out, struct leat_error *err)
 {
-    struct opening *o = calloc(1, sizeof *o);
+    struct leat_opening *o = calloc(1, sizeof *o);
     char *settings = json_dumps(store, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     struct leat_buf name;
     leat_buf_init(&name, 64 << 10);
@@ -181,23 +211,37 @@ leat_status leat_supply_open(struct leat_agent *agent, const char *url, const js
         o->url = strdup(url);
         o->name = text;
         o->settings = json_deep_copy(store);
+        o->stop = calloc(1, sizeof *o->stop);
         o->opened = opened;
         o->user = user;
     }
-    if (!o || !o->url || !o->name) {
+    if (!o || !o->url || !o->name || !o->stop) {
         if (!o)
             free(text);
         opening_free(o);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     }
-    if (find(agent, o->name)) {
-        o->task.run = finish;
-        leat_loop_post(agent->loop, &o->task);
-    } else {
-        o->task.run = open_here;
-        leat_pool_add(agent->openers, &o->task);
-    }
+    o->known = find(agent, o->name, NULL);
+    o->next = agent->openings;
+    agent->openings = o;
+    *out = o;
+    o->task.run = open_here;
+    leat_pool_add(agent->openers, &o->task);
     return LEAT_OK;
+}
+
+void leat_supply_abandon(struct leat_opening *o)
+{
+    o->opened = NULL;
+    atomic_store_explicit(o->stop, true, memory_order_relaxed);
+}
+
+void leat_supply_stop_all(struct leat_agent *agent)
+{
+    for (struct leat_opening *o = agent->openings; o; o = o->next)
+        leat_supply_abandon(o);
+    for (struct leat_supply *s = agent->supplies; s; s = s->next)
+        atomic_store_explicit(s->stop, true, memory_order_relaxed);
 }
 
 /* Closing, from outside the loop: the feeds end on it. */
@@ -239,6 +283,7 @@ void leat_supply_close_all(struct leat_agent *agent)
         pthread_mutex_destroy(&c.mu);
         agent->supplies = s->next;
         leat_dataset_close(s->dataset);
+        free(s->stop);
         free(s->name);
         free(s->url);
         free(s);

@@ -4,6 +4,7 @@
 #define LEAT_AGENT_SUPPLY_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 #include "agent/agent.h"
 #include "dataset/dataset.h"
@@ -17,15 +18,25 @@ struct leat_supply {
     char *name; /* URL and settings: who asks for the same gets the same */
     char *url;
     struct leat_dataset *dataset;
+    _Atomic bool *stop; /* ends calls that wait for its store */
     struct leat_feed *feed;
     struct leat_loading *loadings; /* that read it */
 };
 
 typedef void leat_supply_opened(void *user, struct leat_supply *supply, const struct leat_error *err);
 
-/* Opens a supply, or finds it open. `opened` is called later, on the loop's thread, with a supply or an error. */
+struct leat_opening; /* a supply on its way */
+
+/* Opens a supply, or finds it open and still what the URL names. `opened` is called later, on the loop's thread, with a
+ * supply or an error; *out is gone then. */
 leat_status leat_supply_open(struct leat_agent *agent, const char *url, const json_t *store, leat_supply_opened *opened,
-                             void *user, struct leat_error *err);
+                             void *user, struct leat_opening **out, struct leat_error *err);
+
+/* `opened` will not be called. Nothing waits for the bucket on its behalf any longer. */
+void leat_supply_abandon(struct leat_opening *opening);
+
+/* At the end of the agent, on the loop: ends whatever waits for a store. */
+void leat_supply_stop_all(struct leat_agent *agent);
 
 /* At the end of the agent, when nothing is loading any more: waits for everything in flight. Not on the loop. */
 void leat_supply_close_all(struct leat_agent *agent);

@@ -111,7 +111,11 @@ static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const 
     if (rc != LEAT_OK)
         return rc;
     rc = leat_connection_check(answer, err);
-    c->agent_pid = (int)json_integer_value(json_object_get(json_object_get(answer, "welcome"), "pid"));
+    const json_t *welcome = json_object_get(answer, "welcome");
+    c->agent_pid = (int)json_integer_value(json_object_get(welcome, "pid"));
+    c->ram = (uint64_t)json_integer_value(json_object_get(welcome, "ram"));
+    c->threads = (uint32_t)json_integer_value(json_object_get(welcome, "threads"));
+    c->linger_ns = (uint64_t)json_integer_value(json_object_get(welcome, "linger_ns"));
     if (rc == LEAT_OK && !c->agent_pid)
         rc = leat_fail(err, LEAT_VERSION, "the agent at '%s' speaks another language", c->paths.socket);
     json_decref(answer);

@@ -22,6 +22,10 @@ struct leat_connect_opts {
 struct leat_connection {
     int fd; /* -1: not connected */
     int agent_pid;
+    /* What the agent runs with; whoever has to start its successor asks for the same. */
+    uint64_t ram;
+    uint32_t threads;
+    uint64_t linger_ns;
     struct leat_wire_paths paths;
 };
 

@@ -213,12 +213,17 @@ static leat_status open_ring(struct leat_loader *l, const char *state, struct le
     int fds[LEAT_WIRE_FDS];
     size_t fds_n = 0;
     json_t *answer = NULL;
+    const struct leat_connection *before = &l->connection;
+    bool again = before->agent_pid != 0;
+    /* A successor runs with what the lost agent ran with: other loaders may have asked for that. */
     struct leat_connect_opts connect = {
         .scope = l->scope,
         .agent = l->agent,
-        .ram = l->opts.ram,
-        .threads = l->opts.threads,
-        .linger_ns = l->opts.linger_ns ? l->opts.linger_ns : UINT64_MAX,
+        .ram = again ? before->ram : l->opts.ram,
+        .threads = again ? before->threads : l->opts.threads,
+        .linger_ns = again               ? before->linger_ns
+                     : l->opts.linger_ns ? l->opts.linger_ns
+                                         : UINT64_MAX,
         .stop = l->opts.stop,
         .stop_user = l->opts.stop_user,
     };
@@ -229,9 +234,12 @@ static leat_status open_ring(struct leat_loader *l, const char *state, struct le
     leat_status rc = leat_connect(&connect, &l->connection, err);
     if (rc != LEAT_OK)
         return rc;
+    char mine[LEAT_STATE_SIZE];
     json_t *request = json_copy(l->request);
     json_object_set_new(request, "epoch", json_integer((json_int_t)l->epoch));
-    json_object_set_new(request, "position", json_integer((json_int_t)l->position));
+    /* The whole state rather than a position: the dataset may have been replaced since. */
+    if (!state && l->state && leat_loader_state(l, mine, NULL) == LEAT_OK)
+        state = mine;
     if (state)
         json_object_set_new(request, "state", json_string(state));
     rc = ask(l, json_pack("{s:o}", "open", request), "opened", &answer, fds, &fds_n, err);

@@ -1,0 +1,260 @@
+"""What tests of loaders share: small datasets, a runtime folder a test with its agents watched, and ranks as processes.
+
+The client always comes from a build that Python can load; with ThreadSanitizer only the agent is of the build under
+test, and the rest comes from build/release.
+"""
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, PRELOAD, ROOT, SANITIZE, assert_no_report
+
+PYTHON_BUILD = ROOT / "build" / "release" if SANITIZE == "thread" else BUILD
+RANK = Path(__file__).with_name("loader_rank.py")
+SLOW = 5 if SANITIZE else 1  # sanitizers take their time
+
+
+def import_leat():
+    """The package, from the build that this interpreter can load."""
+    if not (PYTHON_BUILD / "python").exists():
+        pytest.skip(f"{PYTHON_BUILD} is not built: ThreadSanitizer's agent needs a plain client")
+    path = str(PYTHON_BUILD / "python")
+    if path not in sys.path:
+        sys.path.insert(0, path)
+    if SANITIZE == "thread" and str(BUILD / "python") in sys.path:
+        sys.path.remove(str(BUILD / "python"))
+    import leat
+
+    return leat
+
+
+def make_images(folder, count, classes=3, seed=1, sides=(20, 40)):
+    """PNG files of noise, so that chunks fill up; {key: class}."""
+    import numpy
+    from PIL import Image
+
+    draw = numpy.random.default_rng(seed)
+    labels = {}
+    for i in range(count):
+        key = f"c{i % classes}/{i:04d}.png"
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        height, width = draw.integers(*sides, size=2)
+        Image.fromarray(draw.integers(0, 256, size=(height, width, 3), dtype=numpy.uint8)).save(path)
+        labels[key] = i % classes
+    return labels
+
+
+def make_blobs(folder, count, seed=1, sizes=(0, 3000), ending="bin"):
+    """Files that are no images; {key: bytes}."""
+    draw = random.Random(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {f"{i:04d}.{ending}": draw.randbytes(draw.randint(*sizes)) for i in range(count)}
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return files
+
+
+class Packed:
+    """A dataset on disk and what is known of it."""
+
+    def __init__(self, path, known, info):
+        self.path = path
+        self.url = str(path)
+        self.known = known
+        self.samples = info["samples"]
+        self.chunks = info["chunks"]
+
+
+def pack(leat_bin, source, dest, *options, known=None):
+    done = subprocess.run(
+        [leat_bin, "pack", "--quiet", "--json", *map(str, options), str(source), str(dest)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return Packed(Path(dest), known, json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="session")
+def images(leat_bin, tmp_path_factory):
+    """203 small images in three classes, in about 40 chunks."""
+    folder = tmp_path_factory.mktemp("images")
+    known = make_images(folder / "files", 203)
+    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "16KiB", known=known)
+
+
+@pytest.fixture(scope="session")
+def blobs(leat_bin, tmp_path_factory):
+    """300 blobs without labels, in about 30 chunks; one is much larger than a slot provides for."""
+    folder = tmp_path_factory.mktemp("blobs")
+    known = make_blobs(folder / "files", 300)
+    known["0007.bin"] = random.Random(7).randbytes(400_000)
+    (folder / "files" / "0007.bin").write_bytes(known["0007.bin"])
+    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "16KiB", known=known)
+
+
+def processes_of(folder):
+    """Ids of live agents whose runtime folder this is."""
+    wanted = f"LEAT_RUNTIME_DIR={folder}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+            if b"agent" in command and b"run" in command and wanted in Path(f"/proc/{entry}/environ").read_bytes():
+                found.append(int(entry))
+    return found
+
+
+def wait_until(condition, timeout=20.0, what="the condition"):
+    deadline = time.monotonic() + timeout * SLOW
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true within {timeout * SLOW:.0f} s"
+        time.sleep(0.02)
+
+
+class Runtime:
+    """A runtime folder of its own, the environment that points to it, and the agents in it."""
+
+    def __init__(self, folder, env):
+        self.folder = folder
+        self.env = env
+
+    def agents(self):
+        return processes_of(self.folder)
+
+    def agent(self):
+        """The one agent there is."""
+        found = self.agents()
+        assert len(found) == 1, f"{len(found)} agents"
+        return found[0]
+
+    def kill_agents(self, number=signal.SIGKILL):
+        for pid in self.agents():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def log(self):
+        return "".join(p.read_text(errors="replace") for p in Path(self.folder).glob("*.log"))
+
+    def wait_gone(self, timeout=20.0):
+        """Until no agent is left; then nothing but logs may lie in the folder, unless one was killed."""
+        wait_until(lambda: not self.agents(), timeout, "the end of the agents")
+
+    def left_behind(self):
+        return sorted(p.name for p in Path(self.folder).iterdir() if p.suffix != ".log")
+
+    def start_rank(self, loader, **job):
+        """A process that runs loader_rank.py."""
+        env = {**self.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        if PRELOAD:
+            env["LD_PRELOAD"] = PRELOAD
+            env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
+        return Rank(
+            subprocess.Popen(
+                [sys.executable, str(RANK), json.dumps({"loader": loader, **job})],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+
+    def run_world(self, world, loader, timeout=60, **job):
+        """All ranks of a world at once; their lines, by rank."""
+        ranks = [self.start_rank({**loader, "rank": r, "world_size": world}, **job) for r in range(world)]
+        return [rank.finish(timeout) for rank in ranks]
+
+
+class Rank:
+    """A running rank."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def read(self):
+        """The next line; None at the end."""
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def finish(self, timeout=60, status=0):
+        """Waits for the end and returns all lines that were not read yet."""
+        try:
+            out, stderr = self.process.communicate(timeout=timeout * SLOW)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, stderr = self.process.communicate()
+            pytest.fail(f"a rank hangs; it printed\n{out[-2000:]}\n{stderr}")
+        assert_no_report("a rank", self.process.returncode, stderr)
+        assert self.process.returncode == status, f"exit status {self.process.returncode}\n{out[-2000:]}\n{stderr}"
+        return [json.loads(line) for line in out.splitlines()]
+
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+
+
+@pytest.fixture
+def runtime(leat_bin, monkeypatch):
+    """A private runtime folder, short enough for a socket; no agent may be left in it when the test ends."""
+    folder = tempfile.mkdtemp(prefix="leat-t-", dir="/tmp")
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "LEAT_", "XDG_", "SLURM_")) or name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", folder)
+    monkeypatch.setenv("LEAT_AGENT", str(leat_bin))
+    monkeypatch.setenv("LEAT_LINGER", "300ms")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    it = Runtime(folder, dict(os.environ))
+    yield it
+    it.kill_agents(signal.SIGTERM)
+    it.wait_gone()
+    log = it.log()
+    shutil.rmtree(folder, ignore_errors=True)
+    assert_no_report("the agent", 0, log)
+    assert not re.search(r"Assertion|SIGSEGV", log), log
+
+
+@pytest.fixture
+def lt(runtime):
+    """The package leat, with a runtime folder of this test's own."""
+    return import_leat()
+
+
+def batches_of(lines):
+    """The lines of a rank that are batches."""
+    return [line for line in lines if "index" in line]
+
+
+def global_batches(ranks):
+    """[[(index, pixels, …) of all ranks], …]: what the ranks together saw in each step."""
+    steps = zip(*(batches_of(lines) for lines in ranks))
+    return [[sample for line in step for sample in samples_of(line)] for step in steps]
+
+
+def samples_of(line):
+    """(index, pixels, label) of the places that count."""
+    return [
+        (index, pixels, label)
+        for index, pixels, label, valid in zip(line["index"], line["x"], line["y"], line["valid"])
+        if valid
+    ]

@@ -107,9 +107,7 @@ def make_data(build, folder, total):
         (raw / f"{i:07}.bin").write_bytes(i.to_bytes(8, "little") + block[8:])
     bucket = folder / "buckets" / "data"
     bucket.mkdir(parents=True)
-    subprocess.run(
-        [str(build / "src" / "cli" / "leat"), "pack", str(raw), str(bucket / "set"), "--quiet"], check=True
-    )
+    subprocess.run([str(build / "src" / "cli" / "leat"), "pack", str(raw), str(bucket / "set"), "--quiet"], check=True)
     subprocess.run(["rm", "-rf", str(raw)], check=True)
     return folder / "buckets"
 
@@ -167,7 +165,9 @@ def main():
             [(r["whole"]["agent_peak"] - ram - r["whole"]["ring"]) / 1e6 for r in rows]
         ),
     }
-    print(f"{options.gb:g} GB of samples of {SAMPLE} bytes from a bucket with 50 ms, 25 MB/s a connection, 400 MB/s in all")
+    print(
+        f"{options.gb:g} GB of samples of {SAMPLE} bytes from a bucket with 50 ms, 25 MB/s a connection, 400 MB/s in all"
+    )
     table(
         ["", "median (min … max)", "aim"],
         [

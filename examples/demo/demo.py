@@ -159,7 +159,9 @@ def train(name, batches, epochs):
             losses.append(step(*batch))
             samples += len(batch[1])
         took = time.monotonic() - began
-        print(f"  {name:8} epoch {epoch + 1}: {took:6.1f} s so far, waited {wait:6.1f} s, loss {sum(losses) / len(losses):.3f}")
+        print(
+            f"  {name:8} epoch {epoch + 1}: {took:6.1f} s so far, waited {wait:6.1f} s, loss {sum(losses) / len(losses):.3f}"
+        )
     total = time.monotonic() - began
     return total, wait, samples / total
 
@@ -176,7 +178,7 @@ def main():
     leat_command = find_leat()
     os.environ.setdefault("LEAT_AGENT", leat_command)
     folder = tempfile.mkdtemp(prefix="leat-demo-")
-    os.environ["LEAT_RUNTIME_DIR"] = os.path.join(folder, "run")
+    os.environ["LEAT_SCOPE"] = f"demo-{os.getpid()}"  # an agent of its own
     bucket = None
     try:
         print(f"making {args.images} pictures")

@@ -37,7 +37,7 @@ class ServerError(NetworkError):
     """The other side answered with a failure of its own."""
 
 
-class TimeoutError(Error, TimeoutError):  # noqa: A001 - it is one
+class TimeoutError(Error, TimeoutError):
     """A deadline passed; the message names what was waited for."""
 
 

@@ -1,5 +1,6 @@
 """The examples run, and what they print is true."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,34 +10,39 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_c_example_reads_every_sample_once(run_leat, leat_build, leat_bin, clean_env, tmp_path):
+def test_the_c_example_reads_every_sample_once(run_leat, leat_build, runtime, tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     for i in range(100):
         (source / f"{i:03}.txt").write_bytes(b"x" * i)
-    run_leat(["pack", source, tmp_path / "set", "--chunk-size", "1KiB"])
-    env = {**clean_env, "LEAT_AGENT": str(leat_bin), "LEAT_RUNTIME_DIR": str(tmp_path / "run"), "LEAT_LINGER": "100ms"}
+    run_leat("pack", source, tmp_path / "set", "--chunk-size", "1KiB")
     program = leat_build / "examples" / "example_read_batches"
-    done = subprocess.run([program, tmp_path / "set", "8"], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, tmp_path / "set", "8"], env=runtime.env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "100 samples in 13 batches" in done.stdout
     assert "100 samples seen, numbers add up to 4950" in done.stdout
     assert '"epoch":1,"position":0' in done.stdout
 
 
-def test_the_c_example_says_what_is_wrong(leat_build, leat_bin, clean_env, tmp_path):
-    env = {**clean_env, "LEAT_AGENT": str(leat_bin), "LEAT_RUNTIME_DIR": str(tmp_path / "run"), "LEAT_LINGER": "100ms"}
+def test_the_c_example_says_what_is_wrong(leat_build, runtime, tmp_path):
     program = leat_build / "examples" / "example_read_batches"
-    done = subprocess.run([program, tmp_path / "nothing"], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, tmp_path / "nothing"], env=runtime.env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and "nothing" in done.stderr
 
 
-@pytest.mark.skipif("LEAT_SANITIZE" in __import__("os").environ, reason="a demo of speed")
+@pytest.mark.skipif(bool(os.environ.get("LEAT_SANITIZE")), reason="a demo of speed")
 def test_the_demo_trains_both_ways_and_cleans_up(leat_build, clean_env, tmp_path):
-    env = {**clean_env, "LEAT_BUILD": str(leat_build), "PYTHONPATH": str(leat_build / "python"), "TMPDIR": str(tmp_path)}
+    env = {
+        **clean_env,
+        "LEAT_BUILD": str(leat_build),
+        "PYTHONPATH": str(leat_build / "python"),
+        "TMPDIR": str(tmp_path),
+    }
     command = [sys.executable, ROOT / "examples" / "demo" / "demo.py", "--images", "160", "--epochs", "1"]
-    done = subprocess.run([*command, "--workers", "2", "--batch-size", "32"], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*command, "--workers", "2", "--batch-size", "32"], env=env, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert "times as fast" in done.stdout
     assert not list(tmp_path.glob("leat-demo-*"))

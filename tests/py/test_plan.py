@@ -254,7 +254,9 @@ def test_what_is_left_out_is_told_on_request(plan, example):
 def test_traces_give_a_policy_for_the_deadline(plan, example):
     answer = json.loads(plan("--traces", example / "traces.csv", "--deadline", "40h", "--json", "--all").stdout)
     uniform = [r for r in answer["records"] if r["kind"] == "uniform" and r["type"] == "p3.8xlarge" and r["nodes"] == 1]
-    demand = [r for r in answer["records"] if r["kind"] == "on-demand" and r["type"] == "p3.8xlarge" and r["nodes"] == 1]
+    demand = [
+        r for r in answer["records"] if r["kind"] == "on-demand" and r["type"] == "p3.8xlarge" and r["nodes"] == 1
+    ]
     assert uniform and all(r["risk_time_s"] <= 40 * 3600 for r in uniform)
     assert min(r["usd"]["mean"] for r in uniform) < 0.8 * min(r["usd"]["mean"] for r in demand)
 

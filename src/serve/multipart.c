@@ -90,16 +90,19 @@ void leat_serve_upload_part(struct leat_serve_call *c)
         leat_serve_failf(c, LEAT_SERVE_INVALID_ARGUMENT, "partNumber is not from 1 to %d.", LEAT_SERVE_PARTS_MAX);
         return;
     }
-    if (leat_request_header(c->x, "x-amz-copy-source")) {
-        leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "Copying into a part is not implemented here.");
+    bool copied = leat_request_header(c->x, "x-amz-copy-source") != NULL;
+    if (copied && !leat_serve_copy_part(c))
         return;
-    }
     leat_hex(c->md5, sizeof c->md5, md5);
     pthread_mutex_lock(&c->bucket->mu);
     leat_status rc = place_part(c, (unsigned)number, md5, &err);
     pthread_mutex_unlock(&c->bucket->mu);
     if (rc != LEAT_OK) {
         fail_upload(c, &err);
+        return;
+    }
+    if (copied) {
+        leat_serve_reply_part_copied(c, md5);
         return;
     }
     snprintf(quoted, sizeof quoted, "\"%s\"", md5);

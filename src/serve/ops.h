@@ -13,6 +13,11 @@ void leat_serve_list_objects(struct leat_serve_call *c); /* both versions */
 void leat_serve_get_object(struct leat_serve_call *c);   /* and HEAD */
 void leat_serve_put_object(struct leat_serve_call *c);   /* and copies */
 void leat_serve_copy_object(struct leat_serve_call *c);
+
+/* A part that is copied: its bytes go into the call's writer (false: answered), and it has an answer of its own. */
+bool leat_serve_copy_part(struct leat_serve_call *c);
+void leat_serve_reply_part_copied(struct leat_serve_call *c, const char *md5);
+
 void leat_serve_delete_object(struct leat_serve_call *c);
 void leat_serve_delete_objects(struct leat_serve_call *c);
 void leat_serve_create_upload(struct leat_serve_call *c);

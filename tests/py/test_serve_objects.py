@@ -371,6 +371,24 @@ def test_multipart_uploads_that_cannot_be_completed(s3):
     assert error_of(s3.upload_part, **at, UploadId=upload, PartNumber=1, Body=b"x") == ("NoSuchUpload", 404)
 
 
+def test_parts_can_be_copied(s3):
+    body = os.urandom(6 * MIB)
+    s3.put_object(Bucket="bucket", Key="source", Body=body)
+    at = {"Bucket": "bucket", "Key": "k"}
+    source = {"Bucket": "bucket", "Key": "source"}
+    upload = s3.create_multipart_upload(**at)["UploadId"]
+    parts = []
+    for number, bytes_range in [(1, None), (2, "bytes=100-299")]:
+        more = {"CopySourceRange": bytes_range} if bytes_range else {}
+        copied = s3.upload_part_copy(**at, UploadId=upload, PartNumber=number, CopySource=source, **more)
+        parts.append({"PartNumber": number, "ETag": copied["CopyPartResult"]["ETag"]})
+    wrong = {**at, "UploadId": upload, "PartNumber": 3, "CopySource": source}
+    assert error_of(s3.upload_part_copy, **wrong, CopySourceRange=f"bytes={6 * MIB}-") == ("InvalidRequest", 400)
+    assert error_of(s3.upload_part_copy, **wrong, CopySourceIfMatch='"x"') == ("PreconditionFailed", 412)
+    s3.complete_multipart_upload(**at, UploadId=upload, MultipartUpload={"Parts": parts})
+    assert s3.get_object(**at)["Body"].read() == body + body[100:300]
+
+
 def test_multipart_uploads_survive_a_restart(serve, bucket_dir):
     first = serve(bucket_dir)
     at = {"Bucket": "bucket", "Key": "k"}

@@ -50,6 +50,9 @@ bench: build-release venv deps-bench ## benchmarks, or some: BENCH="store order"
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt || true
 	.venv/bin/python bench/run.py $(BENCH)
 
+bench-prep: build-release ## image preparation against Pillow, torchvision, OpenCV, SPDL, DALI, in an environment of its own
+	@bench/prep_venv && build/bench-prep/bin/python bench/bench_prep.py
+
 bench-plan: build-release venv ## the planner against published figures, simulation and traces
 	@.venv/bin/python bench/bench_plan.py
 
@@ -77,5 +80,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$*
 
-.PHONY: demo all deps test check asan tsan cov fuzz test-s3 test-long bench bench-plan install format clean help venv
+.PHONY: all deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-plan bench-prep install format clean \
+	help venv
 .DEFAULT_GOAL := all

@@ -71,7 +71,7 @@ def cases(count):
 
 @pytest.mark.parametrize("name", ["bilinear", "bicubic"])
 def test_a_resized_crop_is_equal_to_pytorch_and_close_to_pillow(save, pixels_of, name):
-    """Within one level of Pillow; bicubic's negative weights make two of it at one sample in a million or so."""
+    """Within one level of Pillow; bicubic's negative weights make two of it at a few samples in a million."""
     torch = pytest.importorskip("torch")
     samples, twos = 0, 0
     for w, h, cw, ch, x, y, size in cases(30):

@@ -92,6 +92,12 @@ static void exact_crops_of_files_with_restarts_equal_a_full_decode(void **state)
     sweep(&(struct jpeg_choice){.restart = 3}, NULL, 6);
 }
 
+static void exact_crops_of_files_with_tables_of_their_own_equal_a_full_decode(void **state)
+{
+    (void)state;
+    sweep(&(struct jpeg_choice){.optimize = true}, NULL, 6);
+}
+
 static void exact_crops_of_gray_and_rgb_files_equal_a_full_decode(void **state)
 {
     (void)state;
@@ -213,6 +219,7 @@ int main(void)
         cmocka_unit_test(exact_crops_equal_a_full_decode_at_every_vector_level),
         cmocka_unit_test(exact_crops_of_progressive_files_equal_a_full_decode),
         cmocka_unit_test(exact_crops_of_files_with_restarts_equal_a_full_decode),
+        cmocka_unit_test(exact_crops_of_files_with_tables_of_their_own_equal_a_full_decode),
         cmocka_unit_test(exact_crops_of_gray_and_rgb_files_equal_a_full_decode),
         cmocka_unit_test(damage_is_an_error_or_the_rows_that_are_there),
         cmocka_unit_test(truncation_at_every_length_is_an_error_and_never_more),

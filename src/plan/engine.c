@@ -199,6 +199,8 @@ static leat_status fit_link(const struct leat_plan_job *job, const struct leat_p
         if (!of_job(job, m) || !matches(m, e, by_type) || !level || isnan(m->step_s) ||
             (!isnan(m->batch) && m->batch != job->value[LEAT_KEY_BATCH]))
             continue;
+        if (network && m->gpus > 1 && isnan(e->inside_error))
+            continue; /* how much of it the machines' inside takes is not known */
         rows[n++] = (struct leat_plan_scaling_row){m->nodes, m->gpus, e->step_s, m->step_s};
     }
     *error = NAN;

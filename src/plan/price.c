@@ -330,12 +330,12 @@ static void by_trace(struct sum *s, struct leat_plan_record *out)
     };
     for (unsigned i = 0; i < n; i++) {
         struct leat_plan_replayed r;
-        double q = ((double)(i * 7919 % n) + 0.5) / n;
+        double q = ((double)((size_t)i * 7919 % n) + 0.5) / n; /* a prime: speeds fall on starts in no order */
         double factor = exp(run->speed_spread * leat_plan_normal_quantile(q));
         size_t start = (size_t)((double)i / n * (double)trace->count);
         job.work_s = work_s / factor + pieces * run->checkpoint_s;
         leat_plan_replay(trace, start, uniform ? LEAT_PLAN_UNIFORM : LEAT_PLAN_TRANSIENT, &job, &r);
-        time[i] = fmin(r.time_s, 3.2e9);
+        time[i] = fmin(r.time_s, LEAT_PLAN_PATIENCE * (run->start_s + job.work_s));
         usd[i] = r.usd + run->usd_fixed + run->usd_per_revocation * r.revocations;
         revocations += r.revocations;
     }

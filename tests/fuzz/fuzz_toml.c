@@ -32,8 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned lines = 1;
     for (size_t i = 0; i < size; i++)
         lines += data[i] == '\n';
-    check(leat_toml_parse("fuzz", (const char *)data, size, &doc, &err), &err, doc, lines);
+    leat_status rc = leat_toml_parse("fuzz", (const char *)data, size, &doc, &err);
+    check(rc, &err, doc, lines);
     doc = NULL;
-    check(leat_doc_json("fuzz", (const char *)data, size, &doc, &err), &err, doc, lines);
+    rc = leat_doc_json("fuzz", (const char *)data, size, &doc, &err);
+    check(rc, &err, doc, lines);
     return 0;
 }

@@ -319,6 +319,24 @@ static void what_cannot_be_priced_is_noted_with_what_is_missing(void **state)
     leat_plan_close(plan);
 }
 
+static void a_network_step_says_nothing_while_the_inside_is_unknown(void **state)
+{
+    (void)state;
+    struct leat_plan_inputs in = sample_inputs();
+    in.catalog = text_of("c.csv", "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"
+                                  "one,A,1,1,,us\nfour,A,4,4,,us\n");
+    in.measurements = text_of("m.csv", "accelerator,gpus,nodes,batch,step_s\nA,1,1,100,0.2\nA,4,2,100,0.3\n");
+    struct leat_plan *plan = open_plan(&in, &usual);
+    const struct leat_plan_record *r = find(plan, "one:2:on-demand");
+    assert_true(r->time_s.mean > 0.4 * find(plan, "one:1:on-demand")->time_s.mean); /* by network.bandwidth */
+    const struct leat_plan_notes *notes = leat_plan_left_out(plan);
+    bool said = false;
+    for (size_t i = 0; i < notes->count; i++)
+        said |= strstr(notes->line[i], "a measured step of several GPUs of a machine") != NULL;
+    assert_true(said);
+    leat_plan_close(plan);
+}
+
 static void a_plan_without_its_inputs_asks_for_them_by_name(void **state)
 {
     (void)state;
@@ -440,6 +458,7 @@ int main(void)
         cmocka_unit_test(a_stricter_risk_never_shortens_the_quantile),
         cmocka_unit_test(data_that_comes_too_slowly_is_a_stall_and_a_cache_cures_it),
         cmocka_unit_test(what_cannot_be_priced_is_noted_with_what_is_missing),
+        cmocka_unit_test(a_network_step_says_nothing_while_the_inside_is_unknown),
         cmocka_unit_test(a_plan_without_its_inputs_asks_for_them_by_name),
         cmocka_unit_test(pricing_ends_when_interrupted),
         cmocka_unit_test(an_explanation_adds_up),

@@ -21,6 +21,7 @@ struct walk {
     unsigned depth;
     struct leat_buf text;
     bool bad;
+    bool no_memory; /* … and that is why */
     void (*leaf)(struct walk *w, const char *parent, const char *name, const char *text);
     void (*end)(struct walk *w, const char *name);
     void *user;
@@ -30,6 +31,21 @@ static void give_up(struct walk *w)
 {
     w->bad = true;
     XML_StopParser(w->parser, XML_FALSE);
+}
+
+static void run_out(struct walk *w)
+{
+    w->no_memory = true;
+    give_up(w);
+}
+
+/* Gives up because of a buffer that was too small, or could not grow. */
+static void give_up_buffer(struct walk *w, const struct leat_buf *buf)
+{
+    if (buf->full)
+        give_up(w);
+    else
+        run_out(w);
 }
 
 static void XMLCALL on_start(void *user, const XML_Char *name, const XML_Char **attributes)
@@ -64,7 +80,7 @@ static void XMLCALL on_text(void *user, const XML_Char *text, int n)
 {
     struct walk *w = user;
     if (!leat_buf_add(&w->text, text, (size_t)n))
-        give_up(w);
+        give_up_buffer(w, &w->text);
 }
 
 /* No server we talk to declares entities; a document that does is an attack. */
@@ -83,14 +99,17 @@ static bool walk_xml(struct walk *w, const char *xml, size_t n)
     if (n > INT32_MAX)
         return false;
     w->parser = XML_ParserCreate("UTF-8");
-    if (!w->parser)
+    if (!w->parser) {
+        w->no_memory = true;
         return false;
+    }
     leat_buf_init(&w->text, TEXT_MAX);
     XML_SetUserData(w->parser, w);
     XML_SetElementHandler(w->parser, on_start, on_end);
     XML_SetCharacterDataHandler(w->parser, on_text);
     XML_SetStartDoctypeDeclHandler(w->parser, on_doctype);
     bool ok = XML_Parse(w->parser, xml, (int)n, 1) == XML_STATUS_OK && !w->bad;
+    w->no_memory |= XML_GetErrorCode(w->parser) == XML_ERROR_NO_MEMORY;
     XML_ParserFree(w->parser);
     leat_buf_free(&w->text);
     return ok;
@@ -193,7 +212,9 @@ static void take_key(struct walk *w, const char *text)
     struct page_walk *p = w->user;
     p->entry.key = add_string(&p->page, text, p->url_encoded);
     p->has_key = true;
-    if (p->entry.key == SIZE_MAX)
+    if (p->entry.key == SIZE_MAX && p->page.strings.failed)
+        give_up_buffer(w, &p->page.strings);
+    else if (p->entry.key == SIZE_MAX)
         give_up(w);
 }
 
@@ -209,7 +230,7 @@ static void page_leaf(struct walk *w, const char *parent, const char *name, cons
         } else if (strcmp(name, "ETag") == 0) {
             p->entry.etag = add_string(&p->page, text, false);
             if (p->entry.etag == SIZE_MAX)
-                give_up(w);
+                give_up_buffer(w, &p->page.strings);
         } else if (strcmp(name, "LastModified") == 0)
             p->entry.modified_s = leat_s3_parse_time(text);
     } else if (strcmp(parent, "CommonPrefixes") == 0 && strcmp(name, "Prefix") == 0) {
@@ -219,7 +240,7 @@ static void page_leaf(struct walk *w, const char *parent, const char *name, cons
     } else if (w->depth == 1 && strcmp(name, "NextContinuationToken") == 0 && !p->page.token) {
         p->page.token = strdup(text);
         if (!p->page.token)
-            give_up(w);
+            run_out(w);
     }
 }
 
@@ -242,7 +263,7 @@ static void page_end(struct walk *w, const char *name)
         size_t cap = page->cap ? page->cap * 2 : 256;
         struct leat_s3_entry *more = realloc(page->entries, cap * sizeof *more);
         if (!more) {
-            give_up(w);
+            run_out(w);
             return;
         }
         page->entries = more;
@@ -282,6 +303,8 @@ leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *o
     struct walk w = {.leaf = page_leaf, .end = page_end, .user = &p};
     if (!walk_xml(&w, xml, n) || (p.truncated && !p.page.token)) {
         leat_s3_page_free(&p.page);
+        if (w.no_memory)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list");
         return leat_fail(err, LEAT_SERVER, "the server's list is not one that can be read");
     }
     if (!p.truncated) {

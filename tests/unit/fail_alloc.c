@@ -1,6 +1,7 @@
 #include "fail_alloc.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "unit.h"
 
@@ -10,6 +11,21 @@ static _Thread_local struct {
     bool failed;
     long left; /* allocations until the one that fails */
 } plan;
+
+static struct {
+    atomic_bool on;
+    atomic_bool and_later;
+    atomic_bool failed;
+    atomic_long left;
+} everywhere;
+
+void fail_alloc_anywhere_at(long n, bool and_later)
+{
+    everywhere.and_later = and_later;
+    everywhere.failed = false;
+    everywhere.left = n;
+    everywhere.on = true;
+}
 
 void fail_alloc_at(long n, bool and_later)
 {
@@ -21,14 +37,29 @@ void fail_alloc_at(long n, bool and_later)
 
 bool fail_alloc_stop(void)
 {
-    plan.on = false;
-    return plan.failed;
+    bool failed = plan.failed || everywhere.failed;
+    plan.on = plan.failed = false;
+    everywhere.on = everywhere.failed = false;
+    return failed;
+}
+
+static bool fails_everywhere(void)
+{
+    if (!everywhere.on)
+        return false;
+    long left = atomic_fetch_sub(&everywhere.left, 1);
+    bool now = left == 0 || (left < 0 && everywhere.and_later);
+    if (now) {
+        everywhere.failed = true;
+        errno = ENOMEM;
+    }
+    return now;
 }
 
 static bool fails(void)
 {
     if (!plan.on)
-        return false;
+        return fails_everywhere();
     bool now = plan.left == 0 || (plan.left < 0 && plan.and_later);
     plan.left--;
     if (now) {

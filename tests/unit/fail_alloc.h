@@ -12,6 +12,9 @@
 /* From now on the n-th allocation (from 0) of this thread fails; `and_later`: and all behind it. */
 void fail_alloc_at(long n, bool and_later);
 
+/* The same for the n-th allocation of the whole process, whichever thread makes it. */
+void fail_alloc_anywhere_at(long n, bool and_later);
+
 /* Allocations succeed again. True when one was made to fail since. */
 bool fail_alloc_stop(void);
 

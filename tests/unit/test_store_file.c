@@ -1,0 +1,356 @@
+/* Files as a store: whole or not at all, and listed as a bucket would. */
+#include "store/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "store_bench.h"
+#include "unit.h"
+
+static char folder[64];
+static struct leat_store *files;
+
+static int open_all(void **state)
+{
+    (void)state;
+    bench_folder(folder);
+    files = bench_open_files();
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    leat_store_close(files);
+    bench_remove(folder);
+    return 0;
+}
+
+static const char *at(const char *name)
+{
+    return bench_path(folder, name);
+}
+
+static void put(const char *name, const char *text)
+{
+    struct leat_error err;
+    assert_ok(leat_store_put(files, at(name), text, strlen(text), NULL, &err), err);
+}
+
+static void what_is_put_is_there_with_its_parents_and_no_leftovers(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_object object;
+    struct leat_object again;
+    assert_ok(leat_store_put(files, at("a/b/c"), "hello", 5, &object, &err), err);
+    assert_int_equal(object.size, 5);
+    assert_true(object.modified_s > 0);
+    assert_ok(leat_store_stat(files, at("a/b/c"), &again, &err), err);
+    assert_string_equal(object.etag, again.etag);
+    char text[6] = "";
+    assert_ok(leat_store_get(files, at("a/b/c"), 1, 4, text, object.etag, &err), err);
+    assert_string_equal(text, "ello");
+    put("empty", "");
+    assert_ok(leat_store_stat(files, at("empty"), &object, &err), err);
+    assert_int_equal(object.size, 0);
+    assert_ok(leat_store_delete(files, at("a/b/c"), &err), err);
+    assert_ok(leat_store_delete(files, at("a/b/c"), &err), err); /* gone already */
+    assert_ok(leat_store_delete(files, at("none/none"), &err), err);
+    assert_fails(leat_store_stat(files, at("a/b/c"), &object, &err), err, LEAT_NOT_FOUND, "a/b/c");
+    assert_int_equal(bench_leftovers(folder), 0);
+}
+
+static void a_changed_file_is_noticed_by_its_tag(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_object object;
+    char text[10];
+    put("x", "one");
+    assert_ok(leat_store_stat(files, at("x"), &object, &err), err);
+    put("x", "two");
+    assert_fails(leat_store_get(files, at("x"), 0, 3, text, object.etag, &err), err, LEAT_CHANGED, "changed");
+    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = at("x"), .if_match = object.etag};
+    assert_int_equal(leat_store_run(files, &op, &err), LEAT_CHANGED);
+}
+
+static void reading_past_the_end_is_an_error_unless_short_is_fine(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char text[10];
+    put("x", "12345");
+    assert_fails(leat_store_get(files, at("x"), 3, 3, text, NULL, &err), err, LEAT_INVALID, "5 bytes");
+    assert_fails(leat_store_get(files, at("x"), 100, 1, text, NULL, &err), err, LEAT_INVALID, "5 bytes");
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = at("x"), .offset = 3, .length = 10, .into = text, .short_ok = true};
+    assert_ok(leat_store_run(files, &op, &err), err);
+    assert_int_equal(op.got, 2);
+    assert_int_equal(op.object.size, 5);
+    assert_int_not_equal(leat_store_get(files, at("x"), UINT64_MAX - 5, 3, text, NULL, &err), LEAT_OK);
+}
+
+static void what_is_no_regular_file_is_no_object(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_object object;
+    char text[1];
+    assert_int_equal(mkdir(at("folder"), 0755), 0);
+    assert_int_equal(mkfifo(at("pipe"), 0644), 0);
+    assert_int_equal(symlink("loop", at("loop")), 0);
+    assert_fails(leat_store_stat(files, at("folder"), &object, &err), err, LEAT_NOT_FOUND, "folder");
+    assert_fails(leat_store_get(files, at("folder"), 0, 1, text, NULL, &err), err, LEAT_NOT_FOUND, "folder");
+    assert_fails(leat_store_get(files, at("pipe"), 0, 1, text, NULL, &err), err, LEAT_INVALID, "regular");
+    assert_int_not_equal(leat_store_get(files, at("loop"), 0, 1, text, NULL, &err), LEAT_OK);
+    assert_fails(leat_store_put(files, at("folder"), "x", 1, NULL, &err), err, LEAT_INVALID, "folder");
+    assert_fails(leat_store_put(files, at("folder/"), "x", 1, NULL, &err), err, LEAT_INVALID, "folder");
+    assert_fails(leat_store_put(files, at("folder/.."), "x", 1, NULL, &err), err, LEAT_INVALID, "folder");
+    assert_int_equal(bench_leftovers(folder), 0);
+}
+
+static void what_must_not_be_replaced_is_not(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = at("x"), .data = "new", .data_n = 3, .create_only = true};
+    assert_ok(leat_store_run(files, &op, &err), err);
+    assert_int_equal(leat_store_run(files, &op, &err), LEAT_EXISTS);
+    assert_int_equal(bench_leftovers(folder), 0);
+}
+
+static void a_put_in_parts_appears_whole_at_its_end(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_object object;
+    struct leat_store_op open = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = at("dir/big")};
+    assert_ok(leat_store_run(files, &open, &err), err);
+    char key[128];
+    snprintf(key, sizeof key, "%s", open.key);
+    for (unsigned part = 3; part >= 1; part--) { /* in any order */
+        char text[4] = {(char)('a' + part), (char)('a' + part), (char)('a' + part), 0};
+        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_PART,
+                                   .key = key,
+                                   .upload = open.upload_id,
+                                   .part = part,
+                                   .offset = (part - 1) * 3,
+                                   .data = text,
+                                   .data_n = 3};
+        assert_ok(leat_store_run(files, &op, &err), err);
+        assert_true(op.object.etag[0]);
+        assert_int_equal(leat_store_stat(files, key, &object, &err), LEAT_NOT_FOUND);
+    }
+    struct leat_store_op stat = {.verb = LEAT_STORE_UPLOAD_STAT, .key = key, .upload = open.upload_id};
+    assert_ok(leat_store_run(files, &stat, &err), err);
+    struct leat_store_op finish = {.verb = LEAT_STORE_UPLOAD_FINISH, .key = key, .upload = open.upload_id};
+    assert_ok(leat_store_run(files, &finish, &err), err);
+    char text[10] = "";
+    assert_ok(leat_store_get(files, key, 0, 9, text, NULL, &err), err);
+    assert_string_equal(text, "bbbcccddd");
+    assert_int_equal(leat_store_run(files, &stat, &err), LEAT_NOT_FOUND);
+    assert_int_equal(leat_store_run(files, &finish, &err), LEAT_NOT_FOUND);
+    struct leat_store_op second = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = key};
+    assert_ok(leat_store_run(files, &second, &err), err);
+    assert_int_equal(bench_leftovers(at("dir")), 1);
+    struct leat_store_op abort = {.verb = LEAT_STORE_UPLOAD_ABORT, .key = key, .upload = second.upload_id};
+    assert_ok(leat_store_run(files, &abort, &err), err);
+    assert_ok(leat_store_run(files, &abort, &err), err);
+    assert_int_equal(bench_leftovers(at("dir")), 0);
+}
+
+#define VERSION_SIZE (300 << 10)
+
+struct flipping {
+    char path[128];
+    atomic_bool stop;
+    atomic_uint puts;
+};
+
+static void *flip(void *arg)
+{
+    struct flipping *f = arg;
+    struct leat_error err;
+    char *data = malloc(VERSION_SIZE);
+    for (unsigned i = 0; !f->stop; i++) {
+        memset(data, 'a' + (int)(i % 26), VERSION_SIZE);
+        if (leat_store_put(files, f->path, data, VERSION_SIZE - i % 100, NULL, &err) == LEAT_OK)
+            f->puts++;
+    }
+    free(data);
+    return NULL;
+}
+
+static void a_reader_sees_one_version_whole(void **state)
+{
+    (void)state;
+    struct flipping f = {.stop = false};
+    pthread_t thread;
+    snprintf(f.path, sizeof f.path, "%s", at("flip"));
+    assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
+    while (!f.puts)
+        usleep(100);
+    unsigned last = 0;
+    for (unsigned reads = 0; reads < 100 || f.puts < 50; reads++) {
+        struct leat_error err;
+        char *data;
+        size_t n;
+        leat_status rc = leat_store_load(files, f.path, VERSION_SIZE, &data, &n, NULL, &err);
+        if (rc == LEAT_CHANGED)
+            continue; /* replaced between the first piece and the rest: said, not mixed */
+        assert_ok(rc, err);
+        assert_true(n > VERSION_SIZE - 100);
+        for (size_t i = 1; i < n; i++) {
+            if (data[i] != data[0])
+                fail_msg("two versions in one read");
+        }
+        last += data[0] != 0;
+        free(data);
+    }
+    f.stop = true;
+    pthread_join(thread, NULL);
+    assert_true(last > 0);
+    assert_int_equal(bench_leftovers(folder), 0);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names made to sort badly: '/' comes after '-' and '.', and before letters. */
+static void listings_are_sorted_as_a_buckets_are(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {"a", "b", "a-", "a.", "a0", "A", "\xc3\xa4", "a/", "b/", "a./", "-/", "\xff"};
+    struct leat_rng rng = leat_rng(5, 0);
+    struct leat_error err;
+    char *keys[300];
+    unsigned n = 0;
+    while (n < COUNT(keys)) {
+        char name[256] = "";
+        for (unsigned i = 0, len = 1 + leat_rng_u32(&rng) % 5; i < len; i++) {
+            const char *piece = pieces[leat_rng_u32(&rng) % COUNT(pieces)];
+            strncat(name, piece, sizeof name - strlen(name) - 1);
+        }
+        strncat(name, "z", sizeof name - strlen(name) - 1);
+        struct leat_object there;
+        if (leat_store_stat(files, at(name), &there, NULL) == LEAT_OK)
+            continue;
+        if (leat_store_put(files, at(name), "x", 1, NULL, &err) != LEAT_OK)
+            continue; /* a file where a folder should be */
+        keys[n++] = strdup(at(name));
+    }
+    put(".leat-part-1-2", "never listed");
+    qsort(keys, n, sizeof *keys, by_bytes);
+    struct leat_list *list;
+    struct leat_list_entry entry;
+    bool end = false;
+    assert_ok(leat_store_list_open(files, at(""), true, &list, &err), err);
+    for (unsigned i = 0; i < n; i++) {
+        assert_ok(leat_store_list_next(list, &entry, &end, &err), err);
+        assert_false(end);
+        assert_string_equal(entry.key, keys[i]);
+        assert_int_equal(entry.size, 1);
+        free(keys[i]);
+    }
+    assert_ok(leat_store_list_next(list, &entry, &end, &err), err);
+    assert_true(end);
+    leat_store_list_close(list);
+    unlink(at(".leat-part-1-2"));
+}
+
+static void a_prefix_is_a_beginning_not_a_folder(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_list *list;
+    struct leat_list_entry entry;
+    bool end = false;
+    put("train/a", "");
+    put("train2/b", "");
+    put("trai", "");
+    put("other", "");
+    static const char *const expected[] = {"train/a", "train2/b"};
+    assert_ok(leat_store_list_open(files, at("train"), true, &list, &err), err);
+    for (size_t i = 0; i < COUNT(expected); i++) {
+        assert_ok(leat_store_list_next(list, &entry, &end, &err), err);
+        assert_false(end);
+        assert_string_equal(entry.key, at(expected[i]));
+    }
+    assert_ok(leat_store_list_next(list, &entry, &end, &err), err);
+    assert_true(end);
+    leat_store_list_close(list);
+    assert_ok(leat_store_list_open(files, at("none/at/all"), true, &list, &err), err);
+    assert_ok(leat_store_list_next(list, &entry, &end, &err), err);
+    assert_true(end);
+    leat_store_list_close(list);
+    assert_ok(leat_store_list_open(files, at("tr"), false, &list, &err), err);
+    leat_store_list_close(list); /* unread */
+    leat_store_list_close(NULL);
+}
+
+static void deep_folders_have_a_limit(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_list *list;
+    struct leat_list_entry entry;
+    bool end = false;
+    char path[1024];
+    int n = snprintf(path, sizeof path, "%s", folder);
+    for (int i = 0; i < 140; i++) {
+        n += snprintf(path + n, sizeof path - (size_t)n, "/d");
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    assert_ok(leat_store_list_open(files, at(""), true, &list, &err), err);
+    assert_fails(leat_store_list_next(list, &entry, &end, &err), err, LEAT_LIMIT, "deep");
+    leat_store_list_close(list);
+}
+
+static void without_descriptors_operations_fail_and_work_again_later(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char text[3];
+    struct rlimit before;
+    put("x", "abc");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    leat_status get = leat_store_get(files, at("x"), 0, 3, text, NULL, &err);
+    leat_status write = leat_store_put(files, at("y"), "y", 1, NULL, &err);
+    struct leat_list *list = NULL;
+    leat_status listing = leat_store_list_open(files, at(""), true, &list, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(get, LEAT_LIMIT);
+    assert_int_equal(write, LEAT_LIMIT);
+    assert_int_equal(listing, LEAT_LIMIT);
+    assert_ok(leat_store_get(files, at("x"), 0, 3, text, NULL, &err), err);
+}
+
+int main(void)
+{
+    bench_clean_environment();
+#define EACH(test) cmocka_unit_test_setup_teardown(test, open_all, close_all)
+    const struct CMUnitTest tests[] = {
+        EACH(what_is_put_is_there_with_its_parents_and_no_leftovers),
+        EACH(a_changed_file_is_noticed_by_its_tag),
+        EACH(reading_past_the_end_is_an_error_unless_short_is_fine),
+        EACH(what_is_no_regular_file_is_no_object),
+        EACH(what_must_not_be_replaced_is_not),
+        EACH(a_put_in_parts_appears_whole_at_its_end),
+        EACH(a_reader_sees_one_version_whole),
+        EACH(listings_are_sorted_as_a_buckets_are),
+        EACH(a_prefix_is_a_beginning_not_a_folder),
+        EACH(deep_folders_have_a_limit),
+        EACH(without_descriptors_operations_fail_and_work_again_later),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

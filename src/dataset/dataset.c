@@ -8,9 +8,12 @@
 #include "base/prefix.h"
 #include "dataset/keys.h"
 
-/* Sections are read in runs of blocks: a request for 64 KiB costs as long as one for 1 MiB. */
-#define RUN_BLOCKS 16u
-#define RUNS       32u /* kept at most; of each section's as they come */
+/* Sections are read in runs of blocks: a request for 64 KiB takes as long as one for 1 MiB. Blocks divide it. */
+#define RUN_BYTES (1u << 20)
+#define RUNS      32u /* kept at most; of each section's as they come */
+
+/* Before memory is set aside for a chunk larger than any usual one, the store is asked whether it is that large. */
+#define CHUNK_UNUSUAL (64u << 20)
 
 struct run {
     const struct leat_section *section; /* NULL: empty */
@@ -117,9 +120,8 @@ uint32_t leat_dataset_locate(const struct leat_dataset *d, uint64_t sample, uint
 static leat_status fetch_run(const struct leat_dataset *d, const struct leat_section *s, uint64_t number,
                              struct run *out, struct leat_error *err)
 {
-    uint64_t at = number * RUN_BLOCKS * d->root.block_bytes;
-    uint64_t most = (uint64_t)RUN_BLOCKS * d->root.block_bytes;
-    size_t size = (size_t)(s->size - at < most ? s->size - at : most);
+    uint64_t at = number * RUN_BYTES;
+    size_t size = s->size - at < RUN_BYTES ? (size_t)(s->size - at) : RUN_BYTES;
     char name[LEAT_NAME_MAX];
     leat_name_section(s->name, name);
     char *key = leat_home_key(&d->home, name);
@@ -128,7 +130,7 @@ static leat_status fetch_run(const struct leat_dataset *d, const struct leat_sec
     if (rc == LEAT_OK)
         rc = leat_store_get(d->home.store, key, at, size, data, NULL, err);
     for (size_t done = 0; rc == LEAT_OK && done < size; done += d->root.block_bytes) {
-        uint64_t block = number * RUN_BLOCKS + done / d->root.block_bytes;
+        uint64_t block = (at + done) / d->root.block_bytes;
         size_t n = leat_root_block_size(&d->root, s, block);
         rc = leat_root_check_block(&d->root, s, block, data + done, n, err);
     }
@@ -176,12 +178,11 @@ static leat_status read_section(struct leat_dataset *d, enum leat_section_kind k
     leat_status rc = LEAT_OK;
     pthread_mutex_lock(&d->mutex);
     while (rc == LEAT_OK && n) {
-        uint64_t run_bytes = (uint64_t)RUN_BLOCKS * d->root.block_bytes;
         const struct run *run;
-        rc = find_run(d, s, at / run_bytes, &run, err);
+        rc = find_run(d, s, at / RUN_BYTES, &run, err);
         if (rc != LEAT_OK)
             break;
-        size_t from = (size_t)(at % run_bytes);
+        size_t from = (size_t)(at % RUN_BYTES);
         size_t take = run->size - from < n ? run->size - from : n;
         memcpy(to, run->data + from, take);
         to += take;
@@ -195,7 +196,7 @@ static leat_status read_section(struct leat_dataset *d, enum leat_section_kind k
 leat_status leat_dataset_check_section(struct leat_dataset *d, const struct leat_section *s, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
-    for (uint64_t run = 0; rc == LEAT_OK && run * RUN_BLOCKS < s->blocks; run++) {
+    for (uint64_t run = 0; rc == LEAT_OK && run * RUN_BYTES < s->size; run++) {
         struct run fetched;
         rc = fetch_run(d, s, run, &fetched, err);
         if (rc == LEAT_OK)
@@ -255,27 +256,53 @@ static leat_status load_once(const struct leat_dataset *d, uint32_t chunk, const
     return rc == LEAT_OK ? leat_root_check_chunk(&d->root, chunk, data, size, err) : rc;
 }
 
+static leat_status check_size(const struct leat_dataset *d, uint32_t chunk, const char *key, struct leat_error *err)
+{
+    struct leat_object object;
+    if (d->root.sizes[chunk] <= CHUNK_UNUSUAL)
+        return LEAT_OK;
+    leat_status rc = leat_store_stat(d->home.store, key, &object, err);
+    if (rc == LEAT_OK && object.size != d->root.sizes[chunk])
+        rc = leat_fail(err, LEAT_CORRUPT, "it has %" PRIu64 " bytes, the snapshot says %" PRIu32, object.size,
+                       d->root.sizes[chunk]);
+    return rc;
+}
+
+/* *data is allocated here and freed by the caller, also after a failure. */
+static leat_status load_chunk(const struct leat_dataset *d, uint32_t chunk, const char *key, void **data,
+                              struct leat_chunk *out, struct leat_error *err)
+{
+    uint32_t size = d->root.sizes[chunk];
+    leat_status rc = check_size(d, chunk, key, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *data = malloc(size);
+    if (!*data)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu32 " bytes", size);
+    rc = load_once(d, chunk, key, *data, err);
+    if (rc == LEAT_CORRUPT)
+        rc = load_once(d, chunk, key, *data, err); /* damaged on the way, perhaps */
+    if (rc == LEAT_OK)
+        rc = leat_chunk_read(*data, size, out, err);
+    if (rc == LEAT_OK && out->samples != d->root.counts[chunk])
+        rc = leat_fail(err, LEAT_CORRUPT, "it has %" PRIu32 " samples, the snapshot says %" PRIu32, out->samples,
+                       d->root.counts[chunk]);
+    return rc;
+}
+
 leat_status leat_dataset_load(struct leat_dataset *d, uint32_t chunk, void **data, struct leat_chunk *out,
                               struct leat_error *err)
 {
     char name[LEAT_NAME_MAX];
+    void *bytes = NULL;
     leat_name_chunk(leat_root_chunk_name(&d->root, chunk), name);
     char *key = leat_home_key(&d->home, name);
-    void *bytes = malloc(d->root.sizes[chunk]);
     leat_status rc =
-        key && bytes ? load_once(d, chunk, key, bytes, err)
-                     : leat_fail(err, LEAT_NO_MEMORY, "no memory for chunk %u (%u bytes)", chunk, d->root.sizes[chunk]);
-    if (rc == LEAT_CORRUPT)
-        rc = load_once(d, chunk, key, bytes, err); /* damaged on the way, perhaps */
-    if (rc == LEAT_OK)
-        rc = leat_chunk_read(bytes, d->root.sizes[chunk], out, err);
-    if (rc == LEAT_OK && out->samples != d->root.counts[chunk])
-        rc = leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says %u", chunk, out->samples,
-                       d->root.counts[chunk]);
+        key ? load_chunk(d, chunk, key, &bytes, out, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
     free(key);
     if (rc != LEAT_OK) {
         free(bytes);
-        return leat_fail_context(err, rc, "chunk %u of %s (%s)", chunk, d->home.url, name);
+        return leat_fail_context(err, rc, "chunk %" PRIu32 " of %s (%s)", chunk, d->home.url, name);
     }
     *data = bytes;
     return LEAT_OK;

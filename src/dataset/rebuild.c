@@ -17,7 +17,7 @@ struct rebuild {
 static bool chunk_name(const char *key, uint8_t sha[LEAT_SHA256_SIZE])
 {
     const char *name = strrchr(key, '/');
-    return name && strlen(name + 1) == 2 * LEAT_SHA256_SIZE && leat_unhex(name + 1, sha, LEAT_SHA256_SIZE);
+    return name && leat_unhex(name + 1, sha, LEAT_SHA256_SIZE);
 }
 
 typedef leat_status visit_chunk(struct rebuild *r, const char *key, uint64_t size, const uint8_t *sha,

@@ -42,7 +42,7 @@ static leat_status read_head(struct leat_reader *r, struct leat_root *root, stru
         return corrupt(err, "its length is not what it says", 32);
     if (zero || zeros)
         return corrupt(err, "reserved bytes are in use", 68);
-    if (root->block_bytes < 4096 || root->block_bytes > 1u << 24 || (root->block_bytes & (root->block_bytes - 1)))
+    if (root->block_bytes < 4096 || root->block_bytes > 1u << 20 || (root->block_bytes & (root->block_bytes - 1)))
         return corrupt(err, "the size of blocks", 64);
     if (root->sections_n > LEAT_SECTIONS_MAX)
         return corrupt(err, "too many sections", 44);

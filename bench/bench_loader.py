@@ -52,7 +52,8 @@ def rank(url, ram, first_only):
         arrivals.append((now - start, total))
         del data, index
     stats = loader.stats()
-    peak = int(next(x.split()[1] for x in open(f"/proc/{stats['agent_pid']}/status") if x.startswith("VmHWM"))) * 1024
+    status = Path(f"/proc/{stats['agent_pid']}/status").read_text()
+    peak = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) * 1024
     cpu = resource.getrusage(resource.RUSAGE_SELF)
     used = cpu.ru_utime + cpu.ru_stime - before
     # next() of a batch that is there: wait for the ring to fill, then take one
@@ -165,9 +166,7 @@ def main():
             [(r["whole"]["agent_peak"] - ram - r["whole"]["ring"]) / 1e6 for r in rows]
         ),
     }
-    print(
-        f"{options.gb:g} GB of samples of {SAMPLE} bytes from a bucket with 50 ms, 25 MB/s a connection, 400 MB/s in all"
-    )
+    print(f"{options.gb:g} GB of samples of {SAMPLE} bytes; bucket: 50 ms, 25 MB/s a connection, 400 MB/s in all")
     table(
         ["", "median (min … max)", "aim"],
         [

@@ -159,9 +159,8 @@ def train(name, batches, epochs):
             losses.append(step(*batch))
             samples += len(batch[1])
         took = time.monotonic() - began
-        print(
-            f"  {name:8} epoch {epoch + 1}: {took:6.1f} s so far, waited {wait:6.1f} s, loss {sum(losses) / len(losses):.3f}"
-        )
+        loss = sum(losses) / len(losses)
+        print(f"  {name:8} epoch {epoch + 1}: {took:6.1f} s so far, waited {wait:6.1f} s, loss {loss:.3f}")
     total = time.monotonic() - began
     return total, wait, samples / total
 
@@ -195,7 +194,7 @@ def main():
     finally:
         if bucket:
             bucket.close()
-        subprocess.run([leat_command, "agent", "stop"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run([leat_command, "agent", "stop"], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -145,7 +145,7 @@ class Loader:
         if on_error not in _ON_ERROR:
             problems.append(f"on_error={on_error!r} is not one of raise, skip")
         if not isinstance(fields, dict) or not all(isinstance(f, Field) for f in fields.values()):
-            problems.append('fields is a dict such as {"x": leat.image("jpg").resize((224, 224)), "y": leat.int("cls")}')
+            problems.append('fields is a dict such as {"x": leat.image("jpg").resize((64, 64)), "y": leat.int("cls")}')
         for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
             if value is not None and (not isinstance(value, int) or value <= 0):
                 problems.append(f"{name}={value!r} is not a positive whole number")

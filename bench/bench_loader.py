@@ -94,9 +94,19 @@ def start_rank(build, env, *args):
     return json.loads(done.stdout)
 
 
-def requests_of(env, reset=False):
-    with urllib.request.urlopen(env["AWS_ENDPOINT_URL"] + "/-/stats" + ("?reset" if reset else "")) as answer:
-        return json.load(answer)
+def ask_server(env, path):
+    with urllib.request.urlopen(env["AWS_ENDPOINT_URL"] + path) as answer:
+        return answer.read().decode()
+
+
+def forget_requests(env):
+    ask_server(env, "/-/stats?reset")
+
+
+def requests_before_chunks(env):
+    """Requests for the pointer, the root and whatever else opening needed; chunks come after it."""
+    lines = [json.loads(line) for line in ask_server(env, "/-/log").splitlines()]
+    return sum("leat/chunks/" not in line.get("key", "") for line in lines)
 
 
 def make_data(build, folder, total):
@@ -113,10 +123,10 @@ def make_data(build, folder, total):
     return folder / "buckets"
 
 
-def steady_rate(arrivals):
-    """Bytes a second between the first second and the end."""
-    late = [a for a in arrivals if a[0] > arrivals[0][0] + 1]
-    return (late[-1][1] - late[0][1]) / (late[-1][0] - late[0][0])
+def rate_of(run):
+    """Bytes a second from the opening of the dataset to the last batch of the epoch, the climb included."""
+    last, total = run["arrivals"][-1]
+    return total / (last - run["opened_s"])
 
 
 def main():
@@ -133,33 +143,27 @@ def main():
     total = options.gb * 1e9
     ram = 512 << 20
     rows = []
+    opening = []
     with scratch(2 * total) as folder:
         buckets = make_data(build, folder, total)
         limits = ["--latency", "50ms", "--bandwidth", "400MB/s", "--connection-bandwidth", "25MB/s"]
         with serving(build, buckets, *limits) as env:
             for _ in range(options.runs):
-                requests_of(env, reset=True)
+                forget_requests(env)
                 first = start_rank(build, env, "s3://data/set", str(ram), "first")
+                opening.append(requests_before_chunks(env))
                 whole = start_rank(build, env, "s3://data/set", str(ram), "all")
                 rows.append({"first": first, "whole": whole})
-            requests_of(env, reset=True)
-            subprocess.run(
-                [str(build / "src" / "cli" / "leat"), "info", "--json", "s3://data/set"],
-                env=env,
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
-            opening = requests_of(env)["requests"]
     # The first batch touches at most its own number of samples in chunks of 8 MiB, in a window of 8.
     chunk = 8 << 20
     touched = min(8, -(-BATCH * SAMPLE // chunk) + 7) * chunk
     bound = 3 * LATENCY + touched / LINE
-    rate = spread([steady_rate(r["whole"]["arrivals"]) / LINE * 100 for r in rows])
+    rate = spread([rate_of(r["whole"]) / LINE * 100 for r in rows])
     result = {
         "rate_percent_of_line": rate,
         "first_batch_s": spread([r["first"]["first_s"] for r in rows]),
         "first_batch_bound_s": bound,
-        "open_requests": opening,
+        "open_requests": max(opening),
         "next_us": spread([r["whole"]["next_us"] for r in rows]),
         "rank_cpu_percent": spread([100 * r["whole"]["cpu_s"] / r["whole"]["arrivals"][-1][0] for r in rows]),
         "agent_peak_over_budget_mb": spread(
@@ -170,9 +174,9 @@ def main():
     table(
         ["", "median (min … max)", "aim"],
         [
-            ["epoch 1, % of the line after the first second", shown(rate, 1), "≥ 90"],
+            ["epoch 1, % of the line", shown(rate, 1), "≥ 90"],
             ["first batch, s", shown(result["first_batch_s"], 2), f"≤ {1.3 * bound:.2f}"],
-            ["requests to open the dataset", opening, "≤ 3"],
+            ["requests to open the dataset", max(opening), "≤ 3"],
             ["next() of a ready batch, µs", shown(result["next_us"], 1), "≤ 20"],
             ["a rank's own CPU, % of a core", shown(result["rank_cpu_percent"], 1), "≤ 2"],
             ["agent's peak over budget and ring, MB", shown(result["agent_peak_over_budget_mb"], 0), "≤ 64"],

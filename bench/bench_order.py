@@ -26,7 +26,7 @@ def main():
 
     speed = [row for epoch in range(options.runs) for row in measure(program, "speed", epoch)]
     result = {name: spread([row[name] for row in speed]) for name in speed[0] if name != "what"}
-    print("1,000,000 chunks of 100 samples, window 128, one core: median (min … max)")
+    print("1,000,000 chunks of 100 samples, window 128, CPU time of one core: median (min … max)")
     print(f"  tables of an epoch     {shown(result['open_ms'], 1)} ms")
     print(f"  seek within it         {shown(result['seek_ms'], 2)} ms")
     print(f"  both: a resume         {shown(result['resume_ms'], 1)} ms   (aim: 50)")

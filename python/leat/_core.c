@@ -29,20 +29,16 @@ static PyObject *plan(PyObject *self, PyObject *args)
     const char *request;
     Py_ssize_t n;
     char *answer = NULL;
-    struct leat_error err;
-    leat_status rc;
+    struct leat_error err = {.text = ""};
     (void)self;
     if (!PyArg_ParseTuple(args, "s#", &request, &n))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = leat_plan_request(request, (size_t)n, signalled, NULL, &answer, &err);
-    Py_END_ALLOW_THREADS if (rc == LEAT_NO_MEMORY) return PyErr_NoMemory();
-    if (rc != LEAT_OK) {
-        PyErr_SetString(PyExc_ValueError, err.text);
-        return NULL;
-    }
-    PyObject *text = PyUnicode_FromString(answer);
+    PyThreadState *thread = PyEval_SaveThread();
+    leat_status rc = leat_plan_request(request, (size_t)n, signalled, NULL, &answer, &err);
+    PyEval_RestoreThread(thread);
+    PyObject *pair = PyErr_Occurred() ? NULL : Py_BuildValue("is", (int)rc, rc == LEAT_OK ? answer : err.text);
     free(answer);
-    return text;
+    return pair;
 }
 
 /* Sizes and durations as people write them. */
@@ -77,7 +73,7 @@ static PyObject *parse_duration(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"parse_duration", parse_duration, METH_VARARGS, "Nanoseconds of a duration such as '50ms'."},
     {"parse_size", parse_size, METH_VARARGS, "Bytes of a size such as '2gb'."},
-    {"plan", plan, METH_VARARGS, "Answers a request for a plan; JSON both ways."},
+    {"plan", plan, METH_VARARGS, "Answers a request for a plan with (status, JSON or what is wrong)."},
     {"version", version, METH_NOARGS, "The library's version."},
     {0},
 };

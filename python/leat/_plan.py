@@ -5,7 +5,7 @@ import datetime
 import json
 import os
 
-from leat import _core
+from leat import _core, errors
 
 
 def _file(path):
@@ -65,7 +65,8 @@ def plan(
 
     Returns what `leat plan --json` prints, as a dict: "records" has the chosen configuration first, then those that
     nothing else beats in both time and money (every one with `all=True`). With `explain="CONFIG"` it returns the
-    record and the lines of the sum behind it. Raises ValueError for input that cannot work, with file and line.
+    record and the lines of the sum behind it. Raises leat.errors.InvalidError, a ValueError, for input that cannot
+    work, with file and line.
     """
     request = {
         "job": _file(job),
@@ -90,4 +91,7 @@ def plan(
             "catalog_date": _changed(catalog),
         },
     }
-    return json.loads(_core.plan(json.dumps(request)))
+    status, text = _core.plan(json.dumps(request))
+    if status:
+        raise errors.make(status, text)
+    return json.loads(text)

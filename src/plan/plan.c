@@ -196,6 +196,8 @@ static unsigned next_count(unsigned n)
 static leat_status add_case(struct leat_plan *p, const struct leat_plan_case *c, struct leat_error *err)
 {
     char why[300];
+    if (p->options.interrupted && p->options.interrupted(p->options.user))
+        return leat_fail(err, LEAT_CANCELLED, "interrupted");
     if (p->count == p->cap) {
         size_t cap = p->cap ? 2 * p->cap : 256;
         struct leat_plan_record *records = realloc(p->records, cap * sizeof *records);
@@ -241,8 +243,6 @@ leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err)
         if (!wanted_region(plan, offer->region))
             continue;
         any_region = true;
-        if (plan->options.interrupted && plan->options.interrupted(plan->options.user))
-            return leat_fail(err, LEAT_CANCELLED, "interrupted");
         leat_status rc = price_offer(plan, offer, err);
         if (rc != LEAT_OK)
             return rc;

@@ -99,6 +99,27 @@ def test_python_takes_a_dict_and_single_settings(example, leat):
         leat.plan(job, catalog=example / "nothing.csv")
 
 
+def test_ctrl_c_ends_a_long_plan(run_python, example):
+    done = run_python(
+        """
+import signal, sys, time, leat
+folder = sys.argv[1]
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+began = time.monotonic()
+try:
+    leat.plan(folder + "/job.toml", catalog=folder + "/catalog.csv", measurements=folder + "/speeds.csv",
+              revocations=folder + "/lifetimes.csv", max_nodes=64, draws=20000)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - began)
+""",
+        example,
+    )
+    word, seconds = done.stdout.split()
+    assert word == "interrupted"
+    assert float(seconds) < 5
+
+
 def test_explain_shows_every_number_with_its_source(plan, example):
     out = plan("explain", "p3.16xlarge:2:transient:us-east-1:disk").stdout
     assert "plan/speeds.csv line" in out

@@ -302,6 +302,7 @@ def main():
     parser.add_argument("--only", nargs="+", default=RIVALS)
     parser.add_argument("--python", nargs="*", default=[])
     options = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # a run that is cut short has shown what it has
     subprocess.run(["ninja", "-C", options.build, "bench/bench_prep"], check=True, stdout=subprocess.DEVNULL)
     program = str(Path(options.build) / "bench" / "bench_prep")
     core = str(max(os.sched_getaffinity(0)))

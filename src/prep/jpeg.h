@@ -17,8 +17,8 @@ void leat_jpeg_close(struct leat_jpeg *jpeg);
 leat_status leat_jpeg_rows(struct leat_jpeg *jpeg, const struct leat_source *source, const struct leat_decode *decode,
                            const struct leat_box *box, struct leat_rows *to, struct leat_error *err);
 
-/* Reduced DCT where the picture is at least twice the size wanted, planes resized before they are joined: faster,
- * and close. LEAT_UNSUPPORTED, with nothing written, where the file has no such planes: decode exactly then. */
+/* Reduced DCT, planes resized before they are joined: faster, and close. LEAT_UNSUPPORTED, with nothing written, where
+ * the crop is not twice the size wanted or the file has no such planes: decode exactly then. */
 leat_status leat_jpeg_fast(struct leat_jpeg *jpeg, const struct leat_source *source, const struct leat_decode *decode,
                            const struct leat_target *target, const struct leat_geometry *geometry,
                            struct leat_error *err);

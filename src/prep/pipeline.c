@@ -168,11 +168,10 @@ static leat_status run_fast(struct leat_scratch *scratch, const struct leat_sour
                             const struct leat_geometry *geometry, uint8_t orientation, struct leat_error *err)
 {
     leat_status rc = LEAT_UNSUPPORTED;
-    if (orientation != 1 || target->filter == LEAT_FILTER_NEAREST)
-        ;
-    else if (source->info.type == LEAT_IMAGE_JPEG)
+    bool plain = orientation == 1 && target->filter != LEAT_FILTER_NEAREST;
+    if (plain && source->info.type == LEAT_IMAGE_JPEG)
         rc = leat_jpeg_fast(scratch->jpeg, source, decode, target, geometry, err);
-    else if (source->info.type == LEAT_IMAGE_WEBP)
+    else if (plain && source->info.type == LEAT_IMAGE_WEBP)
         rc = leat_webp_fast(source, decode, target, geometry, err);
     if (rc == LEAT_UNSUPPORTED)
         rc = run_exact(scratch, source, decode, target, geometry, orientation, err);

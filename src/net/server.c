@@ -299,12 +299,16 @@ static leat_status listen_on(struct leat_server *s, const char *address, unsigne
         return leat_fail_errno(err, e, "cannot listen on %s port %u", address, port);
     }
     freeaddrinfo(found);
-    struct sockaddr_storage bound = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound;
     socklen_t n = sizeof bound;
-    getsockname(s->listener, (struct sockaddr *)&bound, &n);
-    bool v6 = bound.ss_family == AF_INET6;
-    s->port =
-        ntohs(v6 ? ((const struct sockaddr_in6 *)&bound)->sin6_port : ((const struct sockaddr_in *)&bound)->sin_port);
+    memset(&bound, 0, sizeof bound);
+    getsockname(s->listener, &bound.any, &n);
+    bool v6 = bound.any.sa_family == AF_INET6;
+    s->port = ntohs(v6 ? bound.v6.sin6_port : bound.v4.sin_port);
     snprintf(s->url, sizeof s->url, "%s://%s%s%s:%u", s->tls ? "https" : "http", v6 ? "[" : "", address, v6 ? "]" : "",
              s->port);
     return LEAT_OK;

@@ -89,8 +89,6 @@ void leat_request_reply_stream(struct leat_request *x, unsigned status, uint64_t
                                const struct leat_server_stream *stream);
 
 bool leat_request_replied(const struct leat_request *x);
-unsigned leat_request_status(const struct leat_request *x);  /* 0 before the reply or when dropped */
-uint64_t leat_request_planned(const struct leat_request *x); /* body bytes the answer was meant to have */
 uint64_t leat_request_sent(const struct leat_request *x);    /* in `end`: body bytes that went out */
 
 /* No answer: the connection is closed, or with `reset` broken off at once (RST). Also inside a stream's read. */

@@ -11,7 +11,8 @@
 #include "base/clock.h"
 #include "net/server_impl.h"
 
-#define FILE_BLOCK ((size_t)128 << 10) /* of a file sent over TLS */
+#define FILE_BLOCK ((size_t)128 << 10)  /* of a file sent over TLS */
+#define SMALL_FILE ((uint64_t)64 << 10) /* up to here one send with the headers beats sendfile */
 
 int leat_request_socket(const struct leat_request *x)
 {
@@ -100,16 +101,6 @@ void leat_request_add_header(struct leat_request *x, const char *name, const cha
 bool leat_request_replied(const struct leat_request *x)
 {
     return x->response || x->queued || x->dropped;
-}
-
-unsigned leat_request_status(const struct leat_request *x)
-{
-    return x->dropped && !x->queued ? 0 : x->status;
-}
-
-uint64_t leat_request_planned(const struct leat_request *x)
-{
-    return x->planned;
 }
 
 uint64_t leat_request_sent(const struct leat_request *x)
@@ -237,11 +228,37 @@ void leat_request_unwatch(struct leat_request *x)
     pthread_mutex_unlock(&s->locked.mu);
 }
 
+static void reply_small_file(struct leat_request *x, unsigned status, int fd, uint64_t offset, size_t n)
+{
+    char *data = malloc(n);
+    size_t got = 0;
+    ssize_t more = 1;
+    while (data && got < n && more > 0) {
+        more = pread(fd, data + got, n - got, (off_t)(offset + got));
+        got += more > 0 ? (size_t)more : 0;
+    }
+    close(fd);
+    if (got < n) {
+        free(data);
+        leat_request_drop(x, false); /* no memory, or the file became shorter */
+        return;
+    }
+    struct MHD_Response *response = MHD_create_response_from_buffer(n, data, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(data);
+    set_response(x, status, n, response);
+    x->streamed = n;
+}
+
 void leat_request_reply_file(struct leat_request *x, unsigned status, int fd, uint64_t offset, uint64_t n)
 {
     if (leat_request_replied(x) || n == 0) {
         close(fd);
         leat_request_reply(x, status, "", 0);
+        return;
+    }
+    if (n <= SMALL_FILE) {
+        reply_small_file(x, status, fd, offset, (size_t)n);
         return;
     }
     if (x->server->tls) {

@@ -56,6 +56,7 @@ struct leat_serve_call {
     const struct leat_serve_op *op; /* NULL: none known */
     uint64_t number;                /* for faults */
     uint64_t logged;                /* in the log; 0: not yet */
+    uint64_t counted;               /* bytes of the answer, when it was */
     uint64_t start_ns;
     bool delayed;
 

@@ -117,7 +117,7 @@ leat_status leat_serve_object_open(struct leat_serve_bucket *b, struct leat_serv
 {
     char plain[LEAT_SERVE_KEY_MAX + 1];
     char escaped[PATH_BYTES];
-    struct stat st;
+    struct stat st = {0};
     int fd = plain_path(key, plain) ? open_file(b->fd, plain, &st) : -ENOENT;
     if (fd < 0 && is_absent(-fd) && escaped_path(key, escaped))
         fd = open_file(b->fd, escaped, &st);
@@ -135,7 +135,7 @@ leat_status leat_serve_object_look(struct leat_serve_lookup *l, struct leat_serv
     const char *slash = memrchr(key.data, '/', key.n);
     size_t n = slash ? (size_t)(slash - key.data) + 1 : 0;
     char leaf[256];
-    struct stat st;
+    struct stat st = {0};
     if (!leat_serve_key_plain(key) || n > LEAT_SERVE_KEY_MAX)
         return leat_serve_object_open(l->bucket, key, out, err);
     if (l->dir < 0 || n != l->path_n || memcmp(key.data, l->path, n) != 0) {

@@ -90,6 +90,7 @@ static void before_reply(struct leat_serve_call *c, unsigned status, uint64_t by
     };
     leat_serve_stats_count(s->stats, &record);
     c->logged = record.number;
+    c->counted = record.sent;
 }
 
 static void add_common_headers(struct leat_serve_call *c)

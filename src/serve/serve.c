@@ -136,10 +136,9 @@ static void on_end(struct leat_request *x, bool whole, void *user)
     struct leat_serve_call *c = leat_request_state(x);
     if (!c)
         return;
-    uint64_t sent = leat_request_sent(x);
-    uint64_t planned = leat_request_planned(x);
+    uint64_t sent = whole ? c->counted : leat_request_sent(x);
     if (c->logged)
-        leat_serve_stats_end(s->stats, c->logged, whole || sent > planned ? 0 : planned - sent,
+        leat_serve_stats_end(s->stats, c->logged, sent < c->counted ? c->counted - sent : 0,
                              leat_now_ns() - c->start_ns);
     leat_serve_body_close(c);
     leat_serve_bucket_release(c->bucket);

@@ -324,13 +324,14 @@ static void take_up(struct job *job, const struct leat_journal_head *wanted)
     if (fits) {
         struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_STAT, .key = job->to_key, .upload = head.upload};
         fits = leat_store_run(c->opts.to, &op, NULL) != LEAT_NOT_FOUND; /* else writing will say what is wrong */
-    } else if (head.upload[0]) {
-        abort_upload(c, job->to_key, head.upload);
     }
-    if (fits)
+    if (fits) {
         memcpy(job->upload, head.upload, sizeof job->upload);
-    else
-        memset(job->parts, 0, job->parts_n * sizeof *job->parts);
+        return;
+    }
+    memset(job->parts, 0, job->parts_n * sizeof *job->parts);
+    if (head.upload[0]) /* also one that seems gone: its parts might not be */
+        abort_upload(c, job->to_key, head.upload);
 }
 
 /* Finds the upload to go on with, or begins one. */

@@ -388,8 +388,6 @@ static void explain(const struct s3 *s3, struct leat_store_op *op, const struct 
         advice = "the bucket is elsewhere; say where with --region or --endpoint-url";
     if (!advice)
         advice = answer->message[0] ? answer->message : head->code == 403 ? "access denied" : "the server refused";
-    if (op->verb == LEAT_STORE_UPLOAD_STAT && status == LEAT_NOT_FOUND && strcmp(answer->code, "NoSuchUpload") != 0)
-        status = LEAT_UNSUPPORTED; /* a server without this call looked for an object instead */
     op->status = leat_fail(&op->err, status, "%s%s (%s%s%u)", advice, keys, answer->code, answer->code[0] ? ", " : "",
                            head->code);
 }

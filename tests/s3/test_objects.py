@@ -98,8 +98,20 @@ def killed_upload(leat_bin, clean_env, s3_env, s3, bucket, large, tmp_path):
         process.kill()
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket), "half an object became visible"
     (upload,) = s3.list_multipart_uploads(Bucket=bucket)["Uploads"]
-    assert len(s3.list_parts(Bucket=bucket, Key="o", UploadId=upload["UploadId"])["Parts"]) >= 3
+    assert parts_when_settled(s3, bucket, upload["UploadId"]) >= 3
     return upload["UploadId"]
+
+
+def parts_when_settled(s3, bucket, upload):
+    """How many parts there are once the one that was on its way is there or given up."""
+    count = -1
+    for _ in range(60):
+        before = count
+        count = len(s3.list_parts(Bucket=bucket, Key="o", UploadId=upload)["Parts"])
+        if count == before:
+            break
+        time.sleep(1)
+    return count
 
 
 def test_killed_upload_is_resumed(leat, s3, bucket, killed_upload, large, tmp_path):

@@ -26,6 +26,7 @@
 struct sock {
     struct leat_watch watch; /* first member */
     struct leat_http *http;
+    CURL *easy; /* whose it was last */
     struct sock *prev;
     struct sock *next;
 };
@@ -158,6 +159,17 @@ static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode
     report(http, call);
 }
 
+/* Ends a call in the middle. libcurl closes a socket that is still connecting before it says so, and then its number
+ * may be somebody else's already: it is taken off the loop first. */
+static void drop(struct leat_http *http, struct leat_http_call *call)
+{
+    for (struct sock *s = http->socks; s; s = s->next) {
+        if (s->easy == call->easy)
+            leat_loop_unwatch(http->loop, &s->watch);
+    }
+    report(http, call);
+}
+
 static void check_finished(struct leat_http *http)
 {
     int left;
@@ -179,7 +191,7 @@ static void check_dropped(struct leat_http *http)
         for (struct leat_http_call *call = http->calls; call; call = call->next) {
             if (call->dropped) {
                 http->dropped = true; /* there may be more: done() can change the list */
-                report(http, call);
+                drop(http, call);
                 break;
             }
         }
@@ -242,7 +254,6 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *user, vo
 {
     struct leat_http *http = user;
     struct sock *s = per_socket;
-    (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (!s)
             return 0;
@@ -267,6 +278,7 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *user, vo
         http->socks = s;
         curl_multi_assign(http->multi, fd, s);
     }
+    s->easy = easy;
     uint32_t events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
     return leat_loop_watch(http->loop, &s->watch, events, NULL) == LEAT_OK ? 0 : -1;
 }
@@ -531,7 +543,7 @@ void leat_http_cancel(struct leat_http *http, struct leat_http_call *call)
     if (http->inside)
         call->dropped = http->dropped = true;
     else
-        report(http, call);
+        drop(http, call);
 }
 
 static void init_curl(void)

@@ -299,6 +299,9 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
                 return rc;
             rc = LEAT_OK;
             busy = true;
+        } else if (rc == LEAT_BUSY) {
+            rc = LEAT_OK;
+            busy = true;
         } else if (rc == LEAT_NOT_FOUND) {
             rc = start_agent(opts, &c.paths, deadline, &busy, err);
         }

@@ -34,9 +34,9 @@ static leat_status read_settings(struct leat_loading *l, const json_t *r, struct
     l->slots = (uint32_t)json_integer_value(json_object_get(r, "slots"));
     uint32_t local = (uint32_t)json_integer_value(json_object_get(r, "local_world"));
     if (!l->world || l->rank >= l->world || !l->global_batch || l->global_batch % l->world ||
-        (unsigned)l->last > LEAT_ORDER_SHORT)
-        return leat_fail(err, LEAT_INVALID, "rank %u of %u with a global batch of %u cannot be", l->rank, l->world,
-                         l->global_batch);
+        (unsigned)l->last > LEAT_ORDER_SHORT || l->slots < 2 || l->slots > LEAT_RING_SLOTS_MAX)
+        return leat_fail(err, LEAT_INVALID, "rank %u of %u with a global batch of %u and %u slots cannot be", l->rank,
+                         l->world, l->global_batch, l->slots);
     l->local_world = local && l->world % local == 0 ? local : l->world;
     l->spec.shuffle = json_is_true(json_object_get(r, "shuffle"));
     l->spec.seed = (uint64_t)json_integer_value(json_object_get(r, "seed"));

@@ -41,8 +41,13 @@ static leat_status read_settings(struct leat_loading *l, const json_t *r, struct
     l->spec.shuffle = json_is_true(json_object_get(r, "shuffle"));
     l->spec.seed = (uint64_t)json_integer_value(json_object_get(r, "seed"));
     l->spec.window = (uint32_t)json_integer_value(json_object_get(r, "window"));
-    l->epoch = (uint64_t)json_integer_value(json_object_get(r, "epoch"));
-    l->position = (uint64_t)json_integer_value(json_object_get(r, "position"));
+    json_int_t epoch = json_integer_value(json_object_get(r, "epoch"));
+    json_int_t position = json_integer_value(json_object_get(r, "position"));
+    if (epoch < 0 || position < 0)
+        return leat_fail(err, LEAT_INVALID, "epoch %lld, position %lld cannot be", (long long)epoch,
+                         (long long)position);
+    l->epoch = (uint64_t)epoch;
+    l->position = (uint64_t)position;
     return LEAT_OK;
 }
 

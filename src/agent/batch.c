@@ -104,6 +104,29 @@ static leat_status allocate(struct leat_loading_batch *b, uint32_t n, struct lea
     return LEAT_OK;
 }
 
+/* A batch may touch more than the estimate at the start said (chunks of very different sample counts): that is
+ * promised to it too, or refused, since no other loader's promise may be broken for it. */
+static leat_status promise(struct leat_loading *l, const struct leat_loading_batch *b, struct leat_error *err)
+{
+    struct leat_agent *agent = l->opts.agent;
+    const struct leat_root *root = leat_dataset_root(l->opts.supply->dataset);
+    uint64_t budget = leat_cache_budget(agent->cache);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < b->chunks_n; i++)
+        bytes += root->sizes[b->chunks[i]];
+    if (bytes <= l->needed)
+        return LEAT_OK;
+    uint64_t all = agent->promised - l->needed + bytes;
+    if (all > budget)
+        return leat_fail(err, LEAT_LIMIT,
+                         "a batch takes samples from %u chunks, for which the budget is too small: ask for at least "
+                         "ram=\"%llumib\", or for a smaller window",
+                         b->chunks_n, (unsigned long long)((all + (1 << 20) - 1) >> 20));
+    agent->promised = all;
+    l->needed = bytes;
+    return LEAT_OK;
+}
+
 /* Takes this rank's share of the global batch in l->items. */
 static leat_status take_share(struct leat_loading *l, struct leat_loading_batch *b, struct leat_order_batch size,
                               struct leat_error *err)
@@ -128,7 +151,7 @@ static leat_status take_share(struct leat_loading *l, struct leat_loading_batch 
         if (i == 0 || b->chunks[i] != b->chunks[b->chunks_n - 1])
             b->chunks[b->chunks_n++] = b->chunks[i];
     }
-    return LEAT_OK;
+    return promise(l, b, err);
 }
 
 /* The order goes on into the next epoch. */
@@ -355,8 +378,10 @@ static void finish_part(struct leat_task *task)
     struct leat_loading_batch *b = p->batch;
     struct leat_loading *l = b->loading;
     l->working--;
-    if (--b->parts_left == 0)
+    if (--b->parts_left == 0) {
         b->state = BATCH_DONE;
+        unpin(b); /* an earlier batch may need the room to be published before this one */
+    }
     if (!l->closing) {
         if (b->state == BATCH_DONE)
             leat_agent_pump(l->opts.agent); /* all of them: its chunks may make room for others */

@@ -122,8 +122,8 @@ leat_status leat_request_make(const struct leat_loader_opts *o, json_t **out, st
             json_pack("{s:O,s:O*,s:O,s:I,s:I,s:I,s:i,s:i,s:b,s:I,s:I,s:I,s:I,s:I,s:I}", "url", address, "store", store,
                       "outputs", outputs, "global_batch", (json_int_t)o->global_batch, "rank", (json_int_t)o->rank,
                       "world", (json_int_t)o->world, "last", (int)o->last, "on_error", (int)o->on_error, "shuffle",
-                      (int)o->shuffle, "seed", (json_int_t)o->seed, "window", (json_int_t)o->window,
-                      "ram", (json_int_t)o->ram, "threads", (json_int_t)o->threads, "slots",
+                      (int)o->shuffle, "seed", (json_int_t)o->seed, "window", (json_int_t)o->window, "ram",
+                      (json_int_t)o->ram, "threads", (json_int_t)o->threads, "slots",
                       (json_int_t)(o->slots ? o->slots : 4), "local_world", (json_int_t)o->local_world);
         if (request)
             *out = request;

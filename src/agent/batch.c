@@ -73,6 +73,7 @@ static void batch_free(struct leat_loading_batch *b)
     for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++) {
         if (b->external[c].data)
             munmap(b->external[c].data, (size_t)b->external[c].bytes);
+        free(b->view.ends[c]);
     }
     free(b->items);
     free(b->numbers);
@@ -280,16 +281,20 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
 {
     struct leat_loading *l = b->loading;
     struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->slot);
+    uint32_t external = 0;
     b->view.slot = (char *)slot;
-    slot->external = 0;
     for (uint32_t c = 0; c < l->outputs.n; c++) {
         const struct leat_ring_column *column = &l->outputs.columns[c];
         if (!column->ragged)
             continue;
-        uint64_t *ends = (uint64_t *)(b->view.slot + column->offset);
+        uint64_t *ends = calloc(b->n + 1, sizeof *ends);
         uint64_t at = 0;
+        b->view.ends[c] = ends;
+        if (!ends)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory to lay out a batch");
         for (uint32_t i = 0; i < b->n; i++)
             ends[i] = at += leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
+        memcpy(b->view.slot + column->offset, ends, b->n * sizeof *ends);
         slot->arena_used[c] = at;
         b->view.arena[c] = b->view.slot + column->arena;
         if (at <= column->arena_bytes)
@@ -302,12 +307,13 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
         b->external[c].data = map;
         b->external[c].bytes = at;
         b->view.arena[c] = map;
-        slot->external |= 1u << c;
+        external |= 1u << c;
         rc = l->opts.memory(l->opts.user, b->slot, c, fd, err);
         close(fd);
         if (rc != LEAT_OK)
             return rc;
     }
+    slot->external = external;
     return LEAT_OK;
 }
 
@@ -447,7 +453,7 @@ static void publish(struct leat_loading *l, struct leat_loading_batch *b)
     slot->batch = b->number;
     slot->end = b->end;
     atomic_store_explicit(&slot->state, LEAT_SLOT_READY, memory_order_relaxed);
-    l->ring.head->queue[l->published % l->slots] = b->slot;
+    l->ring.head->queue[l->published % LEAT_RING_SLOTS_MAX] = b->slot;
     l->published++;
     /* Release: everything above; partner: the acquire in the rank's published(). */
     atomic_store_explicit(&l->ring.head->published, l->published, memory_order_release);
@@ -560,13 +566,8 @@ void leat_batches_drop(struct leat_loading *l)
     l->planned = 0;
 }
 
-void leat_batches_explain(const struct leat_loading *l, char *out, size_t n)
+static void explain(const struct leat_loading *l, const struct leat_loading_batch *b, char *out, size_t n)
 {
-    const struct leat_loading_batch *b = l->first;
-    if (!b) {
-        snprintf(out, n, "nothing is planned");
-        return;
-    }
     switch (b->state) {
     case BATCH_UNPINNED:
         snprintf(out, n, "room in the cache for the %u chunks of a batch", b->chunks_n);
@@ -587,4 +588,15 @@ void leat_batches_explain(const struct leat_loading *l, char *out, size_t n)
     default:
         snprintf(out, n, "%u parts of a batch being prepared", b->parts_left);
     }
+}
+
+void leat_batches_explain(const struct leat_loading *l, char *out, size_t n)
+{
+    const struct leat_loading_batch *b = l->first;
+    if (!b) {
+        snprintf(out, n, "nothing is planned");
+        return;
+    }
+    explain(l, b, out, n);
+    leat_one_line(out); /* a URL may have been cut in the middle of a character */
 }

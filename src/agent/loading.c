@@ -64,6 +64,11 @@ static leat_status describe_order(struct leat_loading *l, struct leat_error *err
         l->chunk_bytes_max = root->sizes[i] > l->chunk_bytes_max ? root->sizes[i] : l->chunk_bytes_max;
     if (root->samples == 0)
         return leat_fail(err, LEAT_INVALID, "the dataset '%s' has no samples", l->opts.supply->url);
+    if (l->last == LEAT_ORDER_DROP && l->global_batch > root->samples)
+        return leat_fail(err, LEAT_INVALID,
+                         "a global batch of %u is more than the %llu samples there are, and an incomplete one is "
+                         "dropped: nothing would ever come (last=\"pad\" or \"short\", or a smaller batch)",
+                         l->global_batch, (unsigned long long)root->samples);
     return LEAT_OK;
 }
 

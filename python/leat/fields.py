@@ -126,5 +126,6 @@ def index():
 
 
 def valid():
-    """False where a place is padding, or its sample could not be decoded and on_error is "skip"."""
+    """False where a place is padding, or its sample could not be decoded and on_error is "skip": image and ints there
+    are another sample's of the batch, key, index, bytes and strings those of the one that failed."""
     return Field(_VALID)

@@ -75,27 +75,54 @@ def _rank_and_world(rank, world_size):
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    return _variable("RANK", 0), _variable("WORLD_SIZE", 1)
+
+
+def _variable(name, default):
+    text = os.environ.get(name, "")
+    if text and not text.isdigit():
+        raise InvalidError(f"the environment's {name}={text!r} is not a whole number")
+    return int(text) if text else default
 
 
 def _local_world(world):
     """Ranks on each machine; 0 when it is not known or not the same everywhere."""
-    n = int(os.environ.get("LOCAL_WORLD_SIZE", "0"))
+    n = _variable("LOCAL_WORLD_SIZE", 0)
     return n if n > 0 and world % n == 0 else 0
 
 
-def _bytes(size, name):
-    if size is None:
-        return 0
-    if isinstance(size, str):
-        return _core.parse_size(size, name)
-    return int(size)
+def _whole(value):
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _nanoseconds(time, name):
-    if isinstance(time, str):
-        return _core.parse_duration(time, name)
-    return int(time * 1e9)
+class _Settings:
+    """Collects what is wrong with the arguments, to say it all at once."""
+
+    def __init__(self):
+        self.problems = []
+
+    def choice(self, name, value, choices):
+        if value not in choices:
+            self.problems.append(f"{name}={value!r} is not one of {', '.join(choices)}")
+
+    def number(self, name, value, least, most):
+        ok = _whole(value) and least <= value <= most
+        if not ok:
+            self.problems.append(f"{name}={value!r} is not a whole number from {least} to {most}")
+        return ok
+
+    def parsed(self, name, value, parse, scale):
+        """Text with a unit, or a number of whole units; None: nothing was said."""
+        if value is None:
+            return None
+        try:
+            number = parse(value, name) if isinstance(value, str) else int(value * scale)
+        except (InvalidError, ValueError, TypeError, OverflowError) as error:
+            self.problems.append(str(error) if name in str(error) else f"{name}={value!r}: {error}")
+            return 0
+        if not 0 <= number < 2**63:
+            self.problems.append(f"{name}={value!r} is out of range")
+        return number
 
 
 class Loader:
@@ -137,20 +164,31 @@ class Loader:
         anonymous=False,
     ):
         rank, world = _rank_and_world(rank, world_size)
-        problems = []
+        check = _Settings()
+        check.choice("last", last, _LAST)
+        check.choice("on_error", on_error, _ON_ERROR)
+        for name, value, most in (("seed", seed, 2**63 - 1), ("epoch", epoch, 2**63 - 1), ("window", window, 2**31)):
+            check.number(name, value, 0, most)
+        check.number("threads", threads, 0, 1024)
+        check.number("slots", slots, 2, 64)
+        if check.number("world_size", world, 1, 2**31):
+            check.number("rank", rank, 0, world - 1)
         if (batch_size is None) == (global_batch_size is None):
-            problems.append("give exactly one of batch_size and global_batch_size")
-        if last not in _LAST:
-            problems.append(f"last={last!r} is not one of drop, pad, short")
-        if on_error not in _ON_ERROR:
-            problems.append(f"on_error={on_error!r} is not one of raise, skip")
-        if not isinstance(fields, dict) or not all(isinstance(f, Field) for f in fields.values()):
-            problems.append('fields is a dict such as {"x": leat.image("jpg").resize((64, 64)), "y": leat.int("cls")}')
+            check.problems.append("give exactly one of batch_size and global_batch_size")
         for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
-            if value is not None and (not isinstance(value, int) or value <= 0):
-                problems.append(f"{name}={value!r} is not a positive whole number")
-        if problems:
-            raise InvalidError("; ".join(problems))
+            if value is not None:
+                check.number(name, value, 1, 2**31)
+        if not isinstance(fields, dict) or not fields or not all(isinstance(f, Field) for f in fields.values()):
+            check.problems.append(
+                'fields is a dict such as {"x": leat.image("jpg").resize((224, 224)), "y": leat.int("cls")}'
+            )
+        ram = check.parsed("ram", ram, _core.parse_size, 1)
+        timeout_ns = check.parsed("timeout", timeout, _core.parse_duration, 1e9)
+        linger_ns = check.parsed("linger", linger, _core.parse_duration, 1e9)
+        if timeout_ns == 0:
+            check.problems.append("timeout is 0: no batch would ever be there in time")
+        if check.problems:
+            raise InvalidError("; ".join(check.problems))
         self._names = tuple(fields)
         self._as_dict = as_dict
         self._convert = self._choose(as_numpy)
@@ -167,12 +205,12 @@ class Loader:
             seed=seed,
             window=window,
             epoch=epoch,
-            ram=_bytes(ram, "ram"),
+            ram=ram or 0,
             threads=threads,
             slots=slots,
-            timeout_ns=_nanoseconds(timeout, "timeout"),
+            timeout_ns=timeout_ns or 0,
             scope=scope,
-            linger_ns=0 if linger is None else max(1, _nanoseconds(linger, "linger")),
+            linger_ns=0 if linger_ns is None else max(1, linger_ns),
             agent=None,
             endpoint_url=endpoint_url,
             region=region,

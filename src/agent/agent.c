@@ -60,10 +60,18 @@ static void on_connection(struct leat_watch *watch, uint32_t events)
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             leat_log(LEAT_LOG_WARN, "out of descriptors: a rank has to wait");
-            leat_sleep_until(leat_after(ACCEPT_PAUSE)); /* else the loop would turn without rest */
+            leat_loop_unwatch(a->loop, watch); /* else the loop would turn without rest */
+            leat_loop_arm(a->loop, &a->listen_again, leat_after(ACCEPT_PAUSE));
         }
         return;
     }
+}
+
+static void on_listen_again(struct leat_timer *timer)
+{
+    struct leat_agent *a = (struct leat_agent *)((char *)timer - offsetof(struct leat_agent, listen_again));
+    if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK)
+        leat_loop_arm(a->loop, timer, leat_after(ACCEPT_PAUSE));
 }
 
 static void on_signal(struct leat_watch *watch, uint32_t events)
@@ -157,6 +165,7 @@ static void begin(void *arg)
     a->listening.ready = on_connection;
     a->signals.ready = on_signal;
     a->linger.fire = on_linger;
+    a->listen_again.fire = on_listen_again;
     uint64_t first = a->opts.linger_ns > 10 * LEAT_S ? a->opts.linger_ns : 10 * LEAT_S;
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK ||
         leat_loop_watch(a->loop, &a->signals, EPOLLIN, NULL) != LEAT_OK)
@@ -174,6 +183,7 @@ static void stop(void *arg)
     leat_session_close_all(a);
     leat_supply_stop_all(a);
     leat_loop_disarm(a->loop, &a->linger);
+    leat_loop_disarm(a->loop, &a->listen_again);
 }
 
 static void nothing(void *arg)

@@ -37,6 +37,7 @@ struct leat_agent {
     struct leat_pool *openers; /* for what blocks: opening and closing stores */
     struct leat_cache *cache;
     struct leat_watch listening;
+    struct leat_timer listen_again; /* when descriptors ran out */
     struct leat_watch signals;
     struct leat_timer linger;
     struct leat_session *sessions;

@@ -73,6 +73,7 @@ static void batch_free(struct leat_loading_batch *b)
     for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++) {
         if (b->external[c].data)
             munmap(b->external[c].data, (size_t)b->external[c].bytes);
+        free(b->view.ends[c]);
     }
     free(b->items);
     free(b->numbers);
@@ -104,6 +105,29 @@ static leat_status allocate(struct leat_loading_batch *b, uint32_t n, struct lea
     return LEAT_OK;
 }
 
+/* A batch may touch more than the estimate at the start said (chunks of very different sample counts): that is
+ * promised to it too, or refused, since no other loader's promise may be broken for it. */
+static leat_status promise(struct leat_loading *l, const struct leat_loading_batch *b, struct leat_error *err)
+{
+    struct leat_agent *agent = l->opts.agent;
+    const struct leat_root *root = leat_dataset_root(l->opts.supply->dataset);
+    uint64_t budget = leat_cache_budget(agent->cache);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < b->chunks_n; i++)
+        bytes += root->sizes[b->chunks[i]];
+    if (bytes <= l->needed)
+        return LEAT_OK;
+    uint64_t all = agent->promised - l->needed + bytes;
+    if (all > budget)
+        return leat_fail(err, LEAT_LIMIT,
+                         "a batch takes samples from %u chunks, for which the budget is too small: ask for at least "
+                         "ram=\"%llumib\", or for a smaller window",
+                         b->chunks_n, (unsigned long long)((all + (1 << 20) - 1) >> 20));
+    agent->promised = all;
+    l->needed = bytes;
+    return LEAT_OK;
+}
+
 /* Takes this rank's share of the global batch in l->items. */
 static leat_status take_share(struct leat_loading *l, struct leat_loading_batch *b, struct leat_order_batch size,
                               struct leat_error *err)
@@ -128,7 +152,7 @@ static leat_status take_share(struct leat_loading *l, struct leat_loading_batch 
         if (i == 0 || b->chunks[i] != b->chunks[b->chunks_n - 1])
             b->chunks[b->chunks_n++] = b->chunks[i];
     }
-    return LEAT_OK;
+    return promise(l, b, err);
 }
 
 /* The order goes on into the next epoch. */
@@ -257,16 +281,20 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
 {
     struct leat_loading *l = b->loading;
     struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->slot);
+    uint32_t external = 0;
     b->view.slot = (char *)slot;
-    slot->external = 0;
     for (uint32_t c = 0; c < l->outputs.n; c++) {
         const struct leat_ring_column *column = &l->outputs.columns[c];
         if (!column->ragged)
             continue;
-        uint64_t *ends = (uint64_t *)(b->view.slot + column->offset);
+        uint64_t *ends = calloc(b->n + 1, sizeof *ends);
         uint64_t at = 0;
+        b->view.ends[c] = ends;
+        if (!ends)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory to lay out a batch");
         for (uint32_t i = 0; i < b->n; i++)
             ends[i] = at += leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
+        memcpy(b->view.slot + column->offset, ends, b->n * sizeof *ends);
         slot->arena_used[c] = at;
         b->view.arena[c] = b->view.slot + column->arena;
         if (at <= column->arena_bytes)
@@ -279,12 +307,13 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
         b->external[c].data = map;
         b->external[c].bytes = at;
         b->view.arena[c] = map;
-        slot->external |= 1u << c;
+        external |= 1u << c;
         rc = l->opts.memory(l->opts.user, b->slot, c, fd, err);
         close(fd);
         if (rc != LEAT_OK)
             return rc;
     }
+    slot->external = external;
     return LEAT_OK;
 }
 
@@ -355,8 +384,10 @@ static void finish_part(struct leat_task *task)
     struct leat_loading_batch *b = p->batch;
     struct leat_loading *l = b->loading;
     l->working--;
-    if (--b->parts_left == 0)
+    if (--b->parts_left == 0) {
         b->state = BATCH_DONE;
+        unpin(b); /* an earlier batch may need the room to be published before this one */
+    }
     if (!l->closing) {
         if (b->state == BATCH_DONE)
             leat_agent_pump(l->opts.agent); /* all of them: its chunks may make room for others */
@@ -422,7 +453,7 @@ static void publish(struct leat_loading *l, struct leat_loading_batch *b)
     slot->batch = b->number;
     slot->end = b->end;
     atomic_store_explicit(&slot->state, LEAT_SLOT_READY, memory_order_relaxed);
-    l->ring.head->queue[l->published % l->slots] = b->slot;
+    l->ring.head->queue[l->published % LEAT_RING_SLOTS_MAX] = b->slot;
     l->published++;
     /* Release: everything above; partner: the acquire in the rank's published(). */
     atomic_store_explicit(&l->ring.head->published, l->published, memory_order_release);
@@ -535,13 +566,8 @@ void leat_batches_drop(struct leat_loading *l)
     l->planned = 0;
 }
 
-void leat_batches_explain(const struct leat_loading *l, char *out, size_t n)
+static void explain(const struct leat_loading *l, const struct leat_loading_batch *b, char *out, size_t n)
 {
-    const struct leat_loading_batch *b = l->first;
-    if (!b) {
-        snprintf(out, n, "nothing is planned");
-        return;
-    }
     switch (b->state) {
     case BATCH_UNPINNED:
         snprintf(out, n, "room in the cache for the %u chunks of a batch", b->chunks_n);
@@ -562,4 +588,15 @@ void leat_batches_explain(const struct leat_loading *l, char *out, size_t n)
     default:
         snprintf(out, n, "%u parts of a batch being prepared", b->parts_left);
     }
+}
+
+void leat_batches_explain(const struct leat_loading *l, char *out, size_t n)
+{
+    const struct leat_loading_batch *b = l->first;
+    if (!b) {
+        snprintf(out, n, "nothing is planned");
+        return;
+    }
+    explain(l, b, out, n);
+    leat_one_line(out); /* a URL may have been cut in the middle of a character */
 }

@@ -34,15 +34,20 @@ static leat_status read_settings(struct leat_loading *l, const json_t *r, struct
     l->slots = (uint32_t)json_integer_value(json_object_get(r, "slots"));
     uint32_t local = (uint32_t)json_integer_value(json_object_get(r, "local_world"));
     if (!l->world || l->rank >= l->world || !l->global_batch || l->global_batch % l->world ||
-        (unsigned)l->last > LEAT_ORDER_SHORT)
-        return leat_fail(err, LEAT_INVALID, "rank %u of %u with a global batch of %u cannot be", l->rank, l->world,
-                         l->global_batch);
+        (unsigned)l->last > LEAT_ORDER_SHORT || l->slots < 2 || l->slots > LEAT_RING_SLOTS_MAX)
+        return leat_fail(err, LEAT_INVALID, "rank %u of %u with a global batch of %u and %u slots cannot be", l->rank,
+                         l->world, l->global_batch, l->slots);
     l->local_world = local && l->world % local == 0 ? local : l->world;
     l->spec.shuffle = json_is_true(json_object_get(r, "shuffle"));
     l->spec.seed = (uint64_t)json_integer_value(json_object_get(r, "seed"));
     l->spec.window = (uint32_t)json_integer_value(json_object_get(r, "window"));
-    l->epoch = (uint64_t)json_integer_value(json_object_get(r, "epoch"));
-    l->position = (uint64_t)json_integer_value(json_object_get(r, "position"));
+    json_int_t epoch = json_integer_value(json_object_get(r, "epoch"));
+    json_int_t position = json_integer_value(json_object_get(r, "position"));
+    if (epoch < 0 || position < 0)
+        return leat_fail(err, LEAT_INVALID, "epoch %lld, position %lld cannot be", (long long)epoch,
+                         (long long)position);
+    l->epoch = (uint64_t)epoch;
+    l->position = (uint64_t)position;
     return LEAT_OK;
 }
 
@@ -59,6 +64,11 @@ static leat_status describe_order(struct leat_loading *l, struct leat_error *err
         l->chunk_bytes_max = root->sizes[i] > l->chunk_bytes_max ? root->sizes[i] : l->chunk_bytes_max;
     if (root->samples == 0)
         return leat_fail(err, LEAT_INVALID, "the dataset '%s' has no samples", l->opts.supply->url);
+    if (l->last == LEAT_ORDER_DROP && l->global_batch > root->samples)
+        return leat_fail(err, LEAT_INVALID,
+                         "a global batch of %u is more than the %llu samples there are, and an incomplete one is "
+                         "dropped: nothing would ever come (last=\"pad\" or \"short\", or a smaller batch)",
+                         l->global_batch, (unsigned long long)root->samples);
     return LEAT_OK;
 }
 

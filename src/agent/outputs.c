@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "leat/loader.h"
 
 static const struct {
@@ -137,11 +138,18 @@ leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *s
     leat_status rc = LEAT_OK;
     if (n == 0 || n > LEAT_RING_COLUMNS_MAX)
         return leat_fail(err, LEAT_INVALID, "%zu outputs: between 1 and %u are possible", n, LEAT_RING_COLUMNS_MAX);
-    for (size_t i = 0; i < n && rc == LEAT_OK; i++) {
+    struct leat_buf problems; /* of all outputs: nobody wants to be told one at a time */
+    leat_buf_init(&problems, 16 << 10);
+    for (size_t i = 0; i < n; i++) {
+        struct leat_error one;
         uint64_t arena = ragged_bytes * samples_max;
-        rc = make_one(json_array_get(outputs, i), schema, arena, &o.plans[i], &o.columns[i], err);
+        rc = make_one(json_array_get(outputs, i), schema, arena, &o.plans[i], &o.columns[i], &one);
+        if (rc != LEAT_OK)
+            leat_buf_printf(&problems, "%s%s", problems.len ? "; " : "", one.text);
         o.n++;
     }
+    rc = problems.len ? leat_fail(err, LEAT_INVALID, "%s", problems.data) : LEAT_OK;
+    leat_buf_free(&problems);
     if (rc == LEAT_OK) {
         o.slot_bytes = leat_ring_layout(o.columns, o.n, samples_max);
         if (!o.slot_bytes)
@@ -203,7 +211,7 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
         char *to = view->slot + c->offset + place * c->stride;
         int64_t number;
         if (c->ragged) {
-            const uint64_t *ends = (const uint64_t *)(view->slot + c->offset);
+            const uint64_t *ends = view->ends[i];
             size_t n;
             const void *data = ragged_data(p, s, &n);
             if (n)
@@ -234,7 +242,7 @@ void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_vi
 {
     for (uint32_t i = 0; i < o->n; i++) {
         const struct leat_ring_column *c = &o->columns[i];
-        if (!c->ragged && o->plans[i].kind == LEAT_OUTPUT_IMAGE)
+        if (o->plans[i].kind == LEAT_OUTPUT_IMAGE || o->plans[i].kind == LEAT_OUTPUT_INT)
             memcpy(view->slot + c->offset + to * c->stride, view->slot + c->offset + from * c->stride, c->stride);
     }
 }

@@ -45,14 +45,16 @@ uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, cons
 /* Where the values of a slot go. */
 struct leat_slot_view {
     char *slot;
-    char *arena[LEAT_RING_COLUMNS_MAX]; /* of ragged columns, in the slot or elsewhere */
+    char *arena[LEAT_RING_COLUMNS_MAX];    /* of ragged columns, in the slot or elsewhere */
+    uint64_t *ends[LEAT_RING_COLUMNS_MAX]; /* of ragged columns: our own copy, the rank can write to the slot's */
 };
 
-/* Writes everything of one sample at `place`; the ends of ragged columns must have been written already. */
+/* Writes everything of one sample at `place`; the ends of ragged columns must be known. */
 leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                                const struct leat_sample *sample, struct leat_scratch *scratch, struct leat_error *err);
 
-/* Puts the sample at `from` also at `to`, fixed-size columns only: for places that could not be filled. */
+/* Puts images and numbers of the sample at `from` also at `to`, for a place that could not be filled: what is seen and
+ * what it is called belong together. Key, index, bytes and strings stay those of the sample that failed. */
 void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t from, uint32_t to);
 void leat_outputs_set_valid(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                             bool valid);

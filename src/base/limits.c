@@ -86,6 +86,22 @@ uint64_t leat_memory_limit(void)
     return allowed && allowed < all ? allowed : all;
 }
 
+uint64_t leat_memory_available(void)
+{
+    char line[128];
+    uint64_t kilobytes;
+    uint64_t limit = leat_memory_limit();
+    const char *name = "MemAvailable:";
+    if (!read_line("/proc/meminfo", name, line, sizeof line))
+        return limit;
+    char *number = line + strlen(name);
+    number += strspn(number, " ");
+    number[strspn(number, "0123456789")] = '\0';
+    if (leat_parse_u64(number, name, &kilobytes, NULL) != LEAT_OK)
+        return limit;
+    return kilobytes < limit / 1024 ? kilobytes * 1024 : limit;
+}
+
 unsigned leat_cpu_count(void)
 {
     cpu_set_t set;

@@ -15,4 +15,7 @@ uint64_t leat_cgroup_memory(const char *groups, const char *mount);
 /* Bytes of memory: the machine's, or the smallest limit of the cgroups this process is in. */
 uint64_t leat_memory_limit(void);
 
+/* What of that can be had now without pushing anything out, as far as the kernel says. */
+uint64_t leat_memory_available(void);
+
 #endif

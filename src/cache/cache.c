@@ -122,7 +122,9 @@ static struct leat_cache_entry *farthest(struct leat_cache *c, uint64_t *use)
     return best;
 }
 
-/* Evicts until `bytes` fit. What was evicted before it turned out not to be enough was needed later than `use`. */
+/* Evicts until `bytes` fit. What was evicted before it turned out not to be enough was needed later than `use`.
+ * What is needed now comes before all that is not pinned, chunks that are in use at this distance too: a small cache is
+ * full of those, and would wait for room for ever. */
 static bool make_room(struct leat_cache *c, uint64_t bytes, uint64_t use)
 {
     if (bytes > c->budget)
@@ -130,7 +132,7 @@ static bool make_room(struct leat_cache *c, uint64_t bytes, uint64_t use)
     while (c->used > c->budget - bytes) {
         uint64_t far = 0;
         struct leat_cache_entry *e = farthest(c, &far);
-        if (!e || far <= use)
+        if (!e || (far <= use && use > 0))
             return false;
         c->stats.evictions++;
         e->set->forget(e->set->user, e);

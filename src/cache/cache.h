@@ -43,8 +43,9 @@ void leat_cache_set_close(struct leat_cache_set *set); /* frees its entries, pin
 
 struct leat_cache_entry *leat_cache_find(const struct leat_cache_set *set, uint32_t chunk); /* NULL: not there */
 
-/* Room for a chunk that is not there. Entries whose next use is farther away than `use` are evicted as needed; NULL
- * when that is not enough (or memory ran out). The new entry is not ready and not pinned. */
+/* Room for a chunk that is not there. Entries whose next use is farther away than `use` are evicted as needed, with 0
+ * (now) all that are not pinned; NULL when that is not enough (or memory ran out). The new entry is not ready and not
+ * pinned. */
 struct leat_cache_entry *leat_cache_add(struct leat_cache_set *set, uint32_t chunk, uint64_t bytes, uint64_t use);
 
 void leat_cache_pin(struct leat_cache_entry *entry);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -172,6 +173,16 @@ static bool find_agent(const char *said, char *out, size_t n)
     return false;
 }
 
+/* Whoever starts the agent may have no standard streams: then a pipe would get their numbers, which the agent needs. */
+static void move_up(int *fd)
+{
+    if (*fd < 0 || *fd > READY_FD)
+        return;
+    int higher = fcntl(*fd, F_DUPFD_CLOEXEC, READY_FD + 1);
+    close(*fd);
+    *fd = higher;
+}
+
 /* In the child, between fork and exec: only calls that are safe after a fork of a process with threads. */
 static void become_agent(const char *path, char *const *argv, int log_fd, int ready_fd)
 {
@@ -184,10 +195,7 @@ static void become_agent(const char *path, char *const *argv, int log_fd, int re
     dup2(null_fd, STDIN_FILENO);
     dup2(null_fd, STDOUT_FILENO);
     dup2(log_fd >= 0 ? log_fd : null_fd, STDERR_FILENO);
-    if (ready_fd != READY_FD)
-        dup2(ready_fd, READY_FD);
-    else
-        fcntl(ready_fd, F_SETFD, 0);
+    dup2(ready_fd, READY_FD);
     syscall(SYS_close_range, READY_FD + 1, ~0u, 0);
     if (chdir("/") < 0)
         _exit(1);
@@ -233,12 +241,14 @@ static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_c
 static leat_status start_agent(const struct leat_connect_opts *opts, const struct leat_wire_paths *paths,
                                uint64_t deadline_ns, bool *busy, struct leat_error *err)
 {
-    char path[4096];
+    char found[4096];
+    char path[PATH_MAX];
     char ram[32];
     char threads[32];
     char linger[32];
     int ready[2];
-    if (!find_agent(opts->agent, path, sizeof path))
+    /* in full, since the agent's folder is another */
+    if (!find_agent(opts->agent, found, sizeof found) || !realpath(found, path))
         return leat_fail(
             err, LEAT_NOT_FOUND,
             "the leat command, which is the agent, is not to be found; put it into PATH or set LEAT_AGENT");
@@ -262,13 +272,16 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     if (pipe2(ready, O_CLOEXEC) < 0)
         return leat_fail_errno(err, errno, "cannot make a pipe");
     int log_fd = open(paths->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    pid_t pid = fork();
+    move_up(&log_fd);
+    move_up(&ready[1]);
+    pid_t pid = ready[1] < 0 ? -1 : fork();
     if (pid == 0)
         become_agent(path, (char *const *)(uintptr_t)argv, log_fd, ready[1]);
     leat_status rc = LEAT_OK;
     if (pid < 0)
         rc = leat_fail_errno(err, errno, "cannot start the agent");
-    close(ready[1]);
+    if (ready[1] >= 0)
+        close(ready[1]);
     if (log_fd >= 0)
         close(log_fd);
     if (rc == LEAT_OK) {
@@ -297,6 +310,9 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
             leat_connection_close(&c);
             if (rc != LEAT_NETWORK) /* an agent that was just about to end: start another */
                 return rc;
+            rc = LEAT_OK;
+            busy = true;
+        } else if (rc == LEAT_BUSY) {
             rc = LEAT_OK;
             busy = true;
         } else if (rc == LEAT_NOT_FOUND) {

@@ -383,7 +383,8 @@ static leat_status wait_published(struct leat_loader *l, struct leat_error *err)
             return fail_timeout(l, err);
         left = left < POLL_NS ? left : POLL_NS;
         int n = poll(p, 2, (int)(left / LEAT_MS) + 1);
-        if (l->opts.stop && l->opts.stop(l->opts.stop_user))
+        /* Only when nothing came: in Python, asking means waiting for the interpreter. */
+        if (n <= 0 && l->opts.stop && l->opts.stop(l->opts.stop_user))
             return leat_fail(err, LEAT_CANCELLED, "interrupted");
         if (n > 0 && p[0].revents) {
             ssize_t ignored = read(l->ready_fd, &count, sizeof count);
@@ -438,12 +439,12 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
 {
     leat_status rc = await_batch(l, err);
     if (rc != LEAT_OK) {
-        if (rc != LEAT_CANCELLED && rc != LEAT_TIMEOUT && rc != LEAT_LIMIT)
+        if (l->failed.status != LEAT_OK || (rc != LEAT_CANCELLED && rc != LEAT_TIMEOUT && rc != LEAT_LIMIT))
             disconnect(l); /* the next call opens it again, at the cursor */
         return rc;
     }
     struct leat_ring *ring = &l->ref->ring;
-    uint32_t i = ring->head->queue[l->taken % ring->slots];
+    uint32_t i = ring->head->queue[l->taken % LEAT_RING_SLOTS_MAX];
     if (i >= ring->slots)
         return leat_fail(err, LEAT_INTERNAL, "the ring names a slot that is not there");
     struct leat_ring_slot *slot = leat_ring_slot(ring, i);

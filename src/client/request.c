@@ -40,6 +40,8 @@ static leat_status check(const struct leat_loader_opts *o, struct leat_error *er
                         o->global_batch, o->world);
     if (o->slots == 1 || o->slots > 64)
         problem(&b, "slots must be between 2 and 64");
+    if (o->seed > INT64_MAX || o->epoch > INT64_MAX)
+        problem(&b, "seed and epoch must be below 2 to the power of 63");
     for (size_t i = 0; i < o->outputs_n; i++) {
         const struct leat_output *out = &o->outputs[i];
         bool needs = out->kind >= LEAT_OUTPUT_IMAGE && out->kind <= LEAT_OUTPUT_STRING;
@@ -120,8 +122,8 @@ leat_status leat_request_make(const struct leat_loader_opts *o, json_t **out, st
             json_pack("{s:O,s:O*,s:O,s:I,s:I,s:I,s:i,s:i,s:b,s:I,s:I,s:I,s:I,s:I,s:I}", "url", address, "store", store,
                       "outputs", outputs, "global_batch", (json_int_t)o->global_batch, "rank", (json_int_t)o->rank,
                       "world", (json_int_t)o->world, "last", (int)o->last, "on_error", (int)o->on_error, "shuffle",
-                      (int)o->shuffle, "seed", (json_int_t)(o->seed & INT64_MAX), "window", (json_int_t)o->window,
-                      "ram", (json_int_t)o->ram, "threads", (json_int_t)o->threads, "slots",
+                      (int)o->shuffle, "seed", (json_int_t)o->seed, "window", (json_int_t)o->window, "ram",
+                      (json_int_t)o->ram, "threads", (json_int_t)o->threads, "slots",
                       (json_int_t)(o->slots ? o->slots : 4), "local_world", (json_int_t)o->local_world);
         if (request)
             *out = request;

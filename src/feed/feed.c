@@ -94,6 +94,8 @@ static void settle(struct leat_task *task)
             return;
         }
     }
+    if (status == LEAT_CORRUPT)
+        leat_fail_context(&h->err, status, "'%s'", h->key);
     if (status != LEAT_OK) {
         f->stats.failed++;
         h->failed = true;

@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
+#include "base/parse.h"
+
 #define RING_BYTES_MAX (1ull << 40)
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -41,6 +44,14 @@ uint64_t leat_ring_layout(struct leat_ring_column *columns, uint32_t columns_n, 
 
 leat_status leat_shared_create(const char *name, uint64_t bytes, int *fd, void **map, struct leat_error *err)
 {
+    char wanted[LEAT_FORMAT_SIZE];
+    char there[LEAT_FORMAT_SIZE];
+    uint64_t available = leat_memory_available();
+    /* The kernel would go on giving pages until it has to kill somebody. */
+    if (bytes > available)
+        return leat_fail(err, LEAT_LIMIT,
+                         "no memory for batches of %s: %s are free; ask for a smaller batch or fewer slots",
+                         leat_format_size(bytes, wanted), leat_format_size(available, there));
     int f = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (f < 0)
         return leat_fail_errno(err, errno, "cannot make shared memory");

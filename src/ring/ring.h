@@ -68,7 +68,9 @@ struct leat_ring_head {
     /* Written by the rank: since when it waits for a batch (monotonic clock), 0: it does not. Relaxed: statistics. */
     _Atomic uint64_t waiting_since_ns;
     uint8_t pad2[LEAT_RING_LINE - 8];
-    uint32_t queue[LEAT_RING_SLOTS_MAX]; /* slot of batch n at n modulo slots; written before `published` */
+    /* Slot of batch n at n modulo LEAT_RING_SLOTS_MAX, which divides 2^32, where the count begins anew. Written before
+     * `published`. */
+    uint32_t queue[LEAT_RING_SLOTS_MAX];
     struct leat_ring_column column[LEAT_RING_COLUMNS_MAX];
 };
 

@@ -77,14 +77,17 @@ leat_status leat_wire_receive(int fd, char text[LEAT_WIRE_MAX + 1], size_t *n, i
     if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
         while (*fds_n)
             close(fds[--*fds_n]);
-        return leat_fail(err, LEAT_NETWORK, "a message that is too large");
+        if (m.msg_flags & MSG_TRUNC)
+            return leat_fail(err, LEAT_NETWORK, "a message that is too large");
+        return leat_fail(err, LEAT_LIMIT, "this process has no file descriptors left (ulimit -n)");
     }
     text[got] = '\0';
     *n = (size_t)got;
     return LEAT_OK;
 }
 
-/* Ours, a real folder, and nobody else's business. */
+/* Ours, a real folder, and nobody else can put a socket there. One that others can write to is refused rather than
+ * changed: it may be /tmp. */
 static leat_status check_folder(const char *path, struct leat_error *err)
 {
     struct stat st;
@@ -94,8 +97,11 @@ static leat_status check_folder(const char *path, struct leat_error *err)
         return leat_fail_errno(err, errno, "cannot look at the folder '%s'", path);
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
         return leat_fail(err, LEAT_DENIED, "'%s' is not a folder of this user; set LEAT_RUNTIME_DIR to one", path);
-    if ((st.st_mode & 0077) && chmod(path, 0700) < 0)
-        return leat_fail_errno(err, errno, "cannot make the folder '%s' private", path);
+    if (st.st_mode & 0022)
+        return leat_fail(err, LEAT_DENIED,
+                         "others can write to '%s': make it private (chmod 700), or set LEAT_RUNTIME_DIR to a folder "
+                         "that is",
+                         path);
     if (access(path, W_OK | X_OK) < 0)
         return leat_fail_errno(err, errno, "cannot write to the folder '%s'", path);
     return LEAT_OK;
@@ -109,10 +115,12 @@ static leat_status find_folder(char out[LEAT_WIRE_PATH], struct leat_error *err)
     if (set && *set) {
         if (strlen(set) > most)
             return leat_fail(err, LEAT_INVALID, "LEAT_RUNTIME_DIR is longer than %zu bytes: no socket fits in", most);
+        if (set[0] != '/')
+            return leat_fail(err, LEAT_INVALID, "LEAT_RUNTIME_DIR ('%s') is not an absolute path", set);
         snprintf(out, LEAT_WIRE_PATH, "%s", set);
         return check_folder(out, err);
     }
-    if (xdg && *xdg && strlen(xdg) + 5 <= most) {
+    if (xdg && xdg[0] == '/' && strlen(xdg) + 5 <= most) {
         snprintf(out, LEAT_WIRE_PATH, "%s/leat", xdg);
         if (check_folder(out, err) == LEAT_OK)
             return LEAT_OK;
@@ -128,17 +136,21 @@ static leat_status find_folder(char out[LEAT_WIRE_PATH], struct leat_error *err)
 leat_status leat_wire_find(const char *scope, struct leat_wire_paths *out, struct leat_error *err)
 {
     struct leat_wire_paths p = {0};
-    char name[200];
+    char *const name = p.scope;
+    const size_t most = sizeof p.scope;
+    int n;
     const char *set = getenv("LEAT_SCOPE");
     const char *slurm = getenv("SLURM_JOB_ID");
     if (scope && *scope)
-        snprintf(name, sizeof name, "%s", scope);
+        n = snprintf(name, most, "%s", scope);
     else if (set && *set)
-        snprintf(name, sizeof name, "%s", set);
+        n = snprintf(name, most, "%s", set);
     else if (slurm && *slurm)
-        snprintf(name, sizeof name, "slurm-%s", slurm);
+        n = snprintf(name, most, "slurm-%s", slurm);
     else
-        snprintf(name, sizeof name, "default");
+        n = snprintf(name, most, "default");
+    if (n < 0 || (size_t)n >= most)
+        return leat_fail(err, LEAT_INVALID, "the scope has a name longer than %zu bytes", most - 1);
     leat_status rc = find_folder(p.folder, err);
     if (rc != LEAT_OK)
         return rc;
@@ -147,11 +159,10 @@ leat_status leat_wire_find(const char *scope, struct leat_wire_paths *out, struc
     char hex[17];
     leat_sha256(name, strlen(name), digest);
     leat_hex(digest, 8, hex);
-    snprintf(p.scope, sizeof p.scope, "%.63s", name);
     char *const files[] = {p.socket, p.lock, p.log};
     static const char *const endings[] = {"sock", "lock", "log"};
     for (size_t i = 0; i < 3; i++) {
-        int n = snprintf(files[i], LEAT_WIRE_PATH, "%s/%s-%s.%s", p.folder, leat_version(), hex, endings[i]);
+        n = snprintf(files[i], LEAT_WIRE_PATH, "%s/%s-%s.%s", p.folder, leat_version(), hex, endings[i]);
         if (n < 0 || n >= LEAT_WIRE_PATH)
             return leat_fail(err, LEAT_INVALID, "the folder '%s' has too long a name for a socket", p.folder);
     }
@@ -177,6 +188,8 @@ leat_status leat_wire_connect(const struct leat_wire_paths *paths, int *fd, stru
         close(s);
         if (e == ENOENT || e == ECONNREFUSED)
             return leat_fail(err, LEAT_NOT_FOUND, "no agent listens at '%s'", paths->socket);
+        if (e == EAGAIN)
+            return leat_fail(err, LEAT_BUSY, "too many ranks wait for the agent at '%s'", paths->socket);
         return leat_fail_errno(err, e, "cannot connect to the agent at '%s'", paths->socket);
     }
     *fd = s;

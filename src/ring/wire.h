@@ -21,22 +21,24 @@ leat_status leat_wire_send(int fd, const char *text, size_t n, const int *fds, s
 leat_status leat_wire_receive(int fd, char text[LEAT_WIRE_MAX + 1], size_t *n, int fds[LEAT_WIRE_FDS], size_t *fds_n,
                               struct leat_error *err);
 
-/* The agent's files, in a folder that is this user's alone (0700): $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else
- * /tmp/leat-UID, else /dev/shm/leat-UID. */
-#define LEAT_WIRE_PATH 104 /* a UNIX socket's name holds 107 bytes */
+/* The agent's files, in a folder that is this user's and that nobody else can write to: $LEAT_RUNTIME_DIR, else
+ * $XDG_RUNTIME_DIR/leat, else /tmp/leat-UID, else /dev/shm/leat-UID. One that is missing is made, with mode 0700. */
+#define LEAT_WIRE_PATH  104 /* a UNIX socket's name holds 107 bytes */
+#define LEAT_WIRE_SCOPE 200
 
 struct leat_wire_paths {
     char folder[LEAT_WIRE_PATH];
     char socket[LEAT_WIRE_PATH]; /* "FOLDER/VERSION-SCOPE.sock" and so on */
     char lock[LEAT_WIRE_PATH];
     char log[LEAT_WIRE_PATH];
-    char scope[64];
+    char scope[LEAT_WIRE_SCOPE];
 };
 
 /* Makes the folder when it is missing and checks whose it is. `scope` NULL: LEAT_SCOPE, "slurm-JOB", "default". */
 leat_status leat_wire_find(const char *scope, struct leat_wire_paths *out, struct leat_error *err);
 
-/* A connected socket, non-blocking, close-on-exec. LEAT_NOT_FOUND when no agent listens. */
+/* A connected socket, non-blocking, close-on-exec. LEAT_NOT_FOUND when no agent listens, LEAT_BUSY when too many
+ * others are waiting to be let in. */
 leat_status leat_wire_connect(const struct leat_wire_paths *paths, int *fd, struct leat_error *err);
 
 /* A listening one; a stale socket of the same name is replaced, so hold the lock. */

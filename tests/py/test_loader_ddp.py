@@ -1,0 +1,76 @@
+"""Real training: two ranks under torchrun, fed by Leat, come to the same losses as plain PyTorch in the same order."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PRELOAD
+from loading import PYTHON_BUILD, SLOW, make_images, pack
+
+torch = pytest.importorskip("torch")
+
+G = 16
+
+
+@pytest.fixture(scope="module")
+def squares(leat_bin, tmp_path_factory):
+    """96 images that have the network's size already, so that no two programs can resize them differently."""
+    folder = tmp_path_factory.mktemp("squares")
+    known = make_images(folder / "files", 96, sides=(16, 17))
+    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "8KiB", known=known)
+
+
+def train(runtime, *args):
+    env = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        + [str(Path(__file__).with_name("ddp_train.py")), *map(str, args)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120 * SLOW,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(re.search(r"losses (\[.*\])", done.stdout).group(1))
+
+
+@pytest.mark.skipif(bool(PRELOAD), reason="torchrun's workers do not get the sanitizer's runtime")
+def test_two_ranks_under_torchrun_reach_the_losses_of_plain_pytorch(runtime, squares, leat_bin, tmp_path):
+    import numpy
+    from PIL import Image
+
+    steps = [[], []]
+    keys = {}
+    for epoch in (0, 1):
+        for rank in (0, 1):
+            said = subprocess.run(
+                [leat_bin, "order", "--seed", "5", "--epoch", str(epoch), "--global-batch", str(G)]
+                + ["--world", "2", "--rank", str(rank), "--keys", squares.url],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+            ).stdout
+            rows = [line.split("\t") for line in said.splitlines() if line[0].isdigit()]
+            keys.update({int(row[1]): row[-1] for row in rows})
+            numbers = [int(row[1]) for row in rows]
+            steps[rank] += [numbers[i : i + G // 2] for i in range(0, len(numbers), G // 2)]
+    files = squares.path.parent / "files"
+    images = [numpy.asarray(Image.open(io.BytesIO((files / keys[i]).read_bytes()))) for i in range(96)]
+    plan = {
+        "x": torch.from_numpy(numpy.stack(images)),
+        "y": torch.tensor([squares.known[keys[i]] for i in range(96)]),
+        "steps": steps,
+    }
+    torch.save(plan, tmp_path / "plan")
+    mine = train(runtime, "leat", squares.url, G)
+    plain = train(runtime, "file", tmp_path / "plan", G)
+    assert len(mine) == 12
+    assert mine == plain
+    assert os.listdir(runtime.folder) or not runtime.agents()

@@ -1,0 +1,813 @@
+"""Processes come and go: ranks and agents are killed, stopped, forked and started at once, and nothing is left behind."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import PRELOAD, SANITIZE
+from loading import PYTHON_BUILD, SLOW, batches_of, import_leat, wait_until
+
+G = 24
+
+
+def numbers(lt, url, **more):
+    """The sample numbers of an epoch, batch by batch."""
+    with lt.Loader(url, fields={"i": lt.index()}, **{"batch_size": G, **more}) as loader:
+        return [i.tolist() for (i,) in loader]
+
+
+def shared_memory():
+    """What there is of ours: other tests put folders of theirs there."""
+    return sorted(n for n in os.listdir("/dev/shm") if re.match(r"leat-(\d+$|ring|batch)", n))
+
+
+def kill_agent_at_random(lt, runtime, images, times, seed):
+    """Takes batches while the agent is killed again and again; every batch is checked."""
+    draw = random.Random(seed)
+    fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16).flip()}
+    with lt.Loader(images.url, batch_size=G, fields=fields, as_numpy=True) as loader:
+        expected = [[(i.tolist(), x.tobytes()) for i, x in loader] for _ in range(3)]
+    before = shared_memory()
+    killed, slowest = 0, 0.0
+    with lt.Loader(images.url, batch_size=G, fields=fields, as_numpy=True) as loader:
+        epoch = 0
+        while killed < times:
+            got = []
+            for i, x in loader:
+                got.append((i.tolist(), x.tobytes()))
+                if killed < times and draw.random() < 0.4:
+                    timer = threading.Timer(draw.random() * 0.02, runtime.kill_agents)
+                    timer.start()
+                    began = time.monotonic()
+                    timer.join()
+                    slowest = max(slowest, time.monotonic() - began)
+                    killed += 1
+            assert got == expected[epoch % 3], f"epoch {epoch} after {killed} kills"
+            epoch += 1
+            if epoch % 3 == 0:
+                loader.set_epoch(0)
+        assert loader.stats()["agents_lost"] > 0
+    runtime.wait_gone()
+    assert runtime.left_behind() == []
+    assert shared_memory() == before
+
+
+def test_killed_agents_cost_time_but_no_sample(lt, runtime, images):
+    kill_agent_at_random(lt, runtime, images, 12, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_hundreds_of_killed_agents_cost_time_but_no_sample(lt, runtime, images):
+    for seed in range(10):
+        kill_agent_at_random(lt, runtime, images, 40, seed)
+
+
+def kill_ranks_at_random(runtime, images, times, seed):
+    """Two ranks; one is killed at a random moment and started again at its last printed state, the agent sometimes too.
+    What it printed plus what its successors print is exactly its share."""
+    draw = random.Random(seed)
+    job = {"url": images.url, "global_batch_size": G, "world_size": 2}
+    whole = [batches_of(rank) for rank in runtime.run_world(2, {"url": images.url, "global_batch_size": G})]
+    other = runtime.start_rank({**job, "rank": 1}, sleep=0.03 * SLOW)
+    seen, more = [], {}
+    for _ in range(times):
+        rank = runtime.start_rank({**job, "rank": 0}, sleep=0.02, **more)
+        for _ in range(draw.randint(0, 3)):
+            line = rank.read()
+            if line and "index" in line:
+                seen.append(line)
+        time.sleep(draw.random() * 0.05)
+        rank.kill()
+        out, _ = rank.process.communicate(timeout=30)
+        seen += [json.loads(line) for line in out.splitlines() if '"index"' in line and line.endswith("}")]
+        more = {"state": seen[-1]["state"]} if seen else {}
+        if draw.random() < 0.3:
+            runtime.kill_agents()
+        if seen and len(seen) >= len(whole[0]):
+            break
+    seen += batches_of(runtime.start_rank({**job, "rank": 0}, **more).finish())
+    assert seen == whole[0]
+    assert batches_of(other.finish()) == whole[1], "the other rank saw nothing of it"
+
+
+def test_killed_ranks_disturb_nobody_and_resume_exactly(runtime, images):
+    kill_ranks_at_random(runtime, images, 4, seed=3)
+    runtime.wait_gone()
+    assert runtime.left_behind() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_many_killed_ranks_disturb_nobody_and_resume_exactly(runtime, images):
+    for seed in range(40):
+        kill_ranks_at_random(runtime, images, 6, seed)
+
+
+def test_agent_that_dies_with_two_loaders_comes_back_for_both(lt, runtime, images):
+    """Settings of the agent come from its first loader; whoever starts the next one must not lose them."""
+    with (
+        lt.Loader(images.url, batch_size=8, ram="90mib", threads=3, fields={"i": lt.index()}) as one,
+        lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as two,
+    ):
+        a, b = iter(one), iter(two)
+        assert next(a)[0].tolist() == next(b)[0].tolist()
+        runtime.kill_agents()
+        for _ in range(20):  # the one that asked for nothing is the first to notice
+            left = next(b)[0].tolist()
+        for _ in range(20):
+            right = next(a)[0].tolist()
+        assert left == right
+        assert one.stats()["cache_budget"] == 90 << 20
+
+
+def test_stopped_rank_does_not_disturb_the_others(runtime, images):
+    job = {"url": images.url, "global_batch_size": G, "world_size": 2}
+    stopped = runtime.start_rank({**job, "rank": 0}, go=True)
+    assert stopped.read()["open"]
+    assert stopped.read()["index"]
+    stopped.kill(signal.SIGSTOP)
+    try:
+        assert len(batches_of(runtime.start_rank({**job, "rank": 1}, epochs=3).finish())) == 3 * (images.samples // G)
+        assert len(runtime.agents()) == 1
+    finally:
+        stopped.kill(signal.SIGCONT)
+    stopped.go()
+    assert stopped.read()["index"]
+    stopped.process.stdin.close()
+    stopped.process.stdin = None
+    stopped.finish()
+
+
+def test_agent_is_gone_after_its_linger(lt, runtime, images, monkeypatch):
+    monkeypatch.setenv("LEAT_LINGER", "1s")
+    numbers(lt, images.url)
+    pid = runtime.agent()
+    numbers(lt, images.url)
+    assert runtime.agent() == pid, "the second loader finds the first one's agent"
+    began = time.monotonic()
+    runtime.wait_gone()
+    assert time.monotonic() - began > 0.5
+    assert os.listdir(runtime.folder) == [], "a quiet agent leaves not even a log"
+
+
+def test_linger_0_ends_the_agent_at_once(lt, runtime, images):
+    with lt.Loader(images.url, batch_size=8, linger=0, fields={"i": lt.index()}) as loader:
+        next(iter(loader))
+        runtime.agent()
+    wait_until(lambda: not runtime.agents(), 2, "the end of the agent")
+    for _ in range(5):  # the next one must not meet an agent that is just ending
+        with lt.Loader(images.url, batch_size=8, linger=0, fields={"i": lt.index()}) as loader:
+            next(iter(loader))
+
+
+def test_many_ranks_that_open_at_once_share_one_agent(runtime, images):
+    ranks = [runtime.start_rank({"url": images.url, "batch_size": 8}, batches=2) for _ in range(12)]
+    lines = [rank.finish(120) for rank in ranks]
+    assert len({line[0]["agent"] for line in lines}) == 1
+    assert all(batches_of(line) == batches_of(lines[0]) for line in lines)
+
+
+def test_threads_that_open_at_once_share_one_agent(lt, runtime, images):
+    pids, failures = [], []
+
+    def one():
+        try:
+            with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+                next(iter(loader))
+                pids.append(loader.stats()["agent_pid"])
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=one) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not failures
+    assert len(set(pids)) == 1
+
+
+def test_stale_socket_and_lock_stand_in_nobodys_way(lt, runtime, images):
+    numbers(lt, images.url)
+    runtime.kill_agents()
+    wait_until(lambda: not runtime.agents())
+    assert len(runtime.left_behind()) == 2, "a killed agent leaves its socket and its lock"
+    assert numbers(lt, images.url)
+    runtime.wait_gone()
+    assert runtime.left_behind() == []
+
+
+def test_thousand_opens_and_closes_do_not_grow(lt, runtime, images):
+    def opened(times):
+        for n in range(times):
+            loader = lt.Loader(images.url, batch_size=4, slots=2, fields={"i": lt.index(), "k": lt.key()})
+            if n % 3 == 0:
+                next(iter(loader))
+            loader.close()
+
+    def memory(pid):
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        return int(fields["VmRSS"].split()[0]), len(os.listdir(f"/proc/{pid}/fd")), int(fields["Threads"])
+
+    with lt.Loader(images.url, batch_size=4, fields={"i": lt.index()}):
+        opened(200)
+        time.sleep(0.3)
+        agent, mine = memory(runtime.agent()), memory(os.getpid())
+        opened(800 if not SANITIZE else 100)
+        time.sleep(0.3)
+        wait_until(lambda: memory(runtime.agent())[1] <= agent[1], 5, "the end of the sessions")
+        agent_after, mine_after = memory(runtime.agent()), memory(os.getpid())
+    assert agent_after[1:] == agent[1:], "descriptors and threads of the agent"
+    assert mine_after[1] == mine[1], "descriptors of the rank"
+    if not SANITIZE:
+        assert agent_after[0] - agent[0] < 4096, "kilobytes of the agent"
+        assert mine_after[0] - mine[0] < 4096, "kilobytes of the rank"
+
+
+def child_goes_on(loader, batch, queue):
+    """In a forked child: an inherited loader goes on by itself, an inherited batch stays the parent's."""
+    before = loader._core
+    got = [i.tolist() for i, _ in loader]
+    del batch
+    queue.put((got, before is loader._core))
+
+
+def test_fork_after_use_works_and_shares_no_socket(lt, runtime, images):
+    fields = {"i": lt.index(), "x": lt.image("png").resize((16, 16))}
+    with lt.Loader(images.url, batch_size=G, fields=fields, as_numpy=True) as loader:
+        it = iter(loader)
+        i, x = next(it)
+        kept = (i.tolist(), x.tobytes())
+        del i
+        context = multiprocessing.get_context("fork")
+        queue = context.Queue()
+        child = context.Process(target=child_goes_on, args=(loader, x, queue))
+        child.start()
+        mine = [i.tolist() for i, _ in it]
+        theirs, _ = queue.get(timeout=60)
+        child.join(60)
+        assert child.exitcode == 0
+        assert theirs == mine
+        assert len(mine) == images.samples // G - 1
+        assert x.tobytes() == kept[1]
+
+
+def test_batch_kept_by_a_parent_does_not_change_when_its_child_drops_it(lt, images):
+    fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16)}
+    with lt.Loader(images.url, batch_size=G, slots=2, fields=fields, as_numpy=True) as loader:
+        it = iter(loader)
+        i, x = next(it)
+        kept = (i.tolist(), x.tobytes())
+        pid = os.fork()
+        if pid == 0:
+            del i, x
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        for _ in range(4):
+            next(it)
+        assert (i.tolist(), x.tobytes()) == kept
+
+
+def spawned(url, queue):
+    lt = import_leat()
+    with lt.Loader(url, batch_size=G, fields={"i": lt.index()}, as_numpy=True) as loader:
+        queue.put([i.tolist() for (i,) in loader])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_every_way_to_start_a_process_works(lt, runtime, images, method):
+    if PRELOAD and method != "fork":
+        pytest.skip("the sanitizer's runtime is not preloaded into spawned interpreters")
+    expected = numbers(lt, images.url)
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    children = [context.Process(target=spawned, args=(images.url, queue)) for _ in range(2)]
+    for child in children:
+        child.start()
+    assert [queue.get(timeout=60 * SLOW) for _ in children] == [expected, expected]
+    for child in children:
+        child.join(60)
+    if method == "forkserver":
+        multiprocessing.forkserver._forkserver._stop()
+
+
+INTERRUPTED = """
+import sys, time, leat
+loader = leat.Loader(sys.argv[1], batch_size=8, fields={"b": leat.bytes("bin")}, as_numpy=True, endpoint_url=sys.argv[2])
+print("open", flush=True)
+try:
+    for _ in loader: print("batch", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def start_python(runtime, code, *args, **env):
+    full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
+    if PRELOAD:
+        full["LD_PRELOAD"] = PRELOAD
+        full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, args)],
+        env=full,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def bucket_of(blobs, tmp_path):
+    folder = tmp_path / "served"
+    if not folder.exists():
+        shutil.copytree(blobs.path, folder / "bucket" / "ds")
+    return folder
+
+
+def test_ctrl_c_ends_a_wait_within_a_second(runtime, blobs, tmp_path, serve):
+    folder = bucket_of(blobs, tmp_path)
+    server = serve(folder, "--fault", "stall=1", "--fault-only", "chunks/")
+    env = server.s3_env()
+    process = start_python(runtime, INTERRUPTED, "s3://bucket/ds", server.url, **env)
+    assert process.stdout.readline() == "open\n"
+    time.sleep(0.5)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "interrupted\n"
+    assert time.monotonic() - began < 1 * SLOW
+    process.communicate(timeout=30)
+    # The agent does not wait for the bucket either.
+    runtime.wait_gone(10)
+    assert runtime.left_behind() == []
+
+
+def test_ctrl_c_ends_an_open_within_a_second(runtime, blobs, tmp_path, serve):
+    folder = bucket_of(blobs, tmp_path)
+    server = serve(folder, "--fault", "stall=1")
+    process = start_python(
+        runtime,
+        "import leat, sys, time\nprint('go', flush=True)\ntry:\n"
+        "    leat.Loader('s3://bucket/ds', batch_size=8, fields={'b': leat.bytes('bin')}, as_numpy=True)\n"
+        "except KeyboardInterrupt: print('interrupted', flush=True)\n",
+        **server.s3_env(),
+    )
+    assert process.stdout.readline() == "go\n"
+    time.sleep(1)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "interrupted\n"
+    assert time.monotonic() - began < 1 * SLOW
+    process.communicate(timeout=30)
+    runtime.wait_gone(10)
+    assert runtime.left_behind() == []
+
+
+def test_new_loader_does_not_wait_for_an_agent_that_hangs_on_its_bucket(lt, runtime, images, blobs, tmp_path, serve):
+    server = serve(bucket_of(blobs, tmp_path), "--fault", "stall=1", "--fault-only", "chunks/")
+    env = server.s3_env()
+    process = start_python(runtime, INTERRUPTED, "s3://bucket/ds", server.url, **env, LEAT_LINGER="0s")
+    assert process.stdout.readline() == "open\n"
+    time.sleep(0.3)
+    process.kill()
+    process.communicate(timeout=30)
+    began = time.monotonic()
+    assert numbers(lt, images.url)
+    assert time.monotonic() - began < 5 * SLOW
+
+
+def test_loader_dropped_in_mid_iteration_ends_cleanly(lt, runtime, images):
+    loader = lt.Loader(images.url, batch_size=8, fields={"i": lt.index(), "x": lt.image("png").resize((8, 8))})
+    it = iter(loader)
+    i, _ = next(it)
+    kept = i.tolist()
+    del loader, it
+    assert i.tolist() == kept, "a batch outlives its loader"
+    loader = lt.Loader(images.url, batch_size=8, fields={"i": lt.index()})
+    it = iter(loader)
+    next(it)
+    loader.close()
+    with pytest.raises(ValueError, match="closed"):
+        next(it)
+    for use in (loader.state_dict, loader.stats, lambda: loader.epoch, lambda: len(loader)):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    loader.close()
+    runtime.wait_gone()
+
+
+def test_loader_in_use_by_another_thread_says_so(lt, runtime, images, blobs, tmp_path, serve, monkeypatch):
+    server = serve(bucket_of(blobs, tmp_path), "--fault", "stall=1", "--fault-only", "chunks/")
+    for name, value in server.s3_env().items():
+        monkeypatch.setenv(name, value)
+    loader = lt.Loader("s3://bucket/ds", batch_size=8, timeout=1.5, fields={"b": lt.bytes("bin")}, as_numpy=True)
+    failures = []
+
+    def wait():
+        try:
+            next(iter(loader))
+        except lt.Error as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.5)
+    for use in (loader.close, loader.stats, loader.state_dict, lambda: next(iter(loader))):
+        with pytest.raises(RuntimeError, match="thread"):
+            use()
+    thread.join(30)
+    assert isinstance(failures[0], TimeoutError)
+    assert "chunk" in str(failures[0])
+    assert "s3://bucket/ds" in str(failures[0]), "the deadline's error names what was waited for"
+    loader.close()
+
+
+def test_all_slots_held_is_an_error_that_says_what_to_do(lt, images):
+    fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16)}
+    with lt.Loader(images.url, batch_size=8, slots=3, fields=fields, as_numpy=True) as loader:
+        kept, copies = [], []
+        with pytest.raises(lt.Error, match="slots"):
+            for i, x in loader:
+                kept.append((i, x))
+                copies.append((i.tolist(), x.tobytes()))
+        assert len(kept) == 3
+        assert [(i.tolist(), x.tobytes()) for i, x in kept] == copies
+        del kept[-1], i, x
+        i, x = next(iter(loader))
+        assert [(a.tolist(), b.tobytes()) for a, b in kept] == copies[:2], "a batch kept never changes"
+        assert i.tolist() not in [c[0] for c in copies]
+        kept.clear()
+        del i, x
+        assert len([0 for _ in loader]) == images.samples // 8 - 4
+
+
+def test_batches_kept_over_a_killed_agent_do_not_change(lt, runtime, images):
+    fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16)}
+    with lt.Loader(images.url, batch_size=8, fields=fields, as_numpy=True) as loader:
+        it = iter(loader)
+        kept = [next(it) for _ in range(2)]
+        copies = [(i.tolist(), x.tobytes()) for i, x in kept]
+        runtime.kill_agents()
+        for _ in range(12):
+            next(it)
+        assert [(i.tolist(), x.tobytes()) for i, x in kept] == copies
+
+
+def talk(runtime, *messages):
+    """Speaks to the agent as a rank would; its answers, None where it hung up."""
+    path = next(Path(runtime.folder).glob("*.sock"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.settimeout(10)
+        s.connect(str(path))
+        answers = []
+        for message in messages:
+            with contextlib.suppress(BrokenPipeError):
+                s.send(message if isinstance(message, bytes) else json.dumps(message).encode())
+            try:
+                answer = s.recv(1 << 16)
+            except ConnectionResetError:
+                answer = b""
+            answers.append(json.loads(answer) if answer else None)
+        return answers
+
+
+def test_other_version_of_client_and_agent_is_told(lt, runtime, images):
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
+        (answer,) = talk(runtime, {"hello": {"protocol": 99, "version": "9.9"}})
+        assert answer["error"]["status"] == 18
+        assert "9.9" in answer["error"]["text"]
+
+
+def fake_agent(runtime, lt, images, answer):
+    """A socket in the agent's place that gives one answer."""
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        path = loader.stats()["socket"]
+    runtime.wait_gone()
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server.bind(path)
+    server.listen(8)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                s, _ = server.accept()
+                with s:
+                    s.recv(1 << 16)
+                    s.send(answer)
+                    time.sleep(0.2)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+@pytest.mark.parametrize(
+    ("answer", "match"),
+    [
+        (b'{"error": {"status": 18, "text": "this agent is leat 9.9"}}', "9.9"),
+        (b'{"welcome": 7}', "language"),
+        (b"not JSON", "read"),
+        (b"[1]", "language"),
+    ],
+)
+def test_agent_of_another_version_is_a_version_error(lt, runtime, images, answer, match):
+    from leat.errors import VersionError
+
+    server = fake_agent(runtime, lt, images, answer)
+    try:
+        with pytest.raises(VersionError, match=match):
+            lt.Loader(images.url, batch_size=8, fields={"i": lt.index()})
+    finally:
+        server.close()
+
+
+def test_agent_survives_messages_that_make_no_sense(lt, runtime, images):
+    hello = {"hello": {"protocol": 1, "version": "x", "pid": 1}}
+    outputs = [{"name": "i", "kind": "index"}]
+    good = {"url": images.url, "outputs": outputs, "global_batch": 8, "rank": 0, "world": 1, "slots": 4, "last": 0}
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        pid = runtime.agent()
+        for first in (b"", b"{", b"[]", b"null", b"\xff" * 100, b'{"open": {}}', b"x" * 65536):
+            assert talk(runtime, first) == [None]
+        for key, value in (
+            ("slots", 0), ("slots", 1), ("slots", 65), ("slots", -1), ("slots", "many"),
+            ("world", 0), ("world", -1), ("rank", 1), ("rank", -1), ("global_batch", 0), ("global_batch", 2**31),
+            ("last", 9), ("outputs", []), ("outputs", {}), ("outputs", outputs * 40), ("outputs", [{"name": "i"}]),
+            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "resize=0"}]),
+            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "explode=1"}]),
+            ("outputs", [{"name": "n" * 60, "kind": "index"}]),
+            ("url", 7), ("url", ""), ("url", "/nowhere"), ("url", "ftp://x/y"), ("window", 2**40), ("position", 10**9),
+            ("position", -1), ("epoch", -1), ("state", "{}"), ("state", "["), ("ram", 5), ("threads", 5000),
+        ):  # fmt: skip
+            try:
+                _, answer = talk(runtime, hello, {"open": {**good, key: value}})
+            except TimeoutError:
+                pytest.fail(f"no answer to {key}={value!r}")
+            assert answer is None or answer.get("error", {}).get("text") or answer.get("opened"), (key, value, answer)
+        assert runtime.agent() == pid, "the same agent as before"
+        assert next(iter(loader))[0].shape == (8,)
+
+
+def test_second_loader_with_another_budget_is_refused(lt, images):
+    fields = {"i": lt.index()}
+    with lt.Loader(images.url, batch_size=8, ram="100mib", threads=2, fields=fields):
+        for more, word in (({"ram": "200mib"}, "ram=100"), ({"threads": 1}, "threads=2")):
+            with pytest.raises(lt.Error, match=word) as caught:
+                lt.Loader(images.url, batch_size=8, fields=fields, **more)
+            assert "scope" in str(caught.value)
+        lt.Loader(images.url, batch_size=8, ram=100 << 20, fields=fields).close()
+        lt.Loader(images.url, batch_size=8, fields=fields).close()
+        lt.Loader(images.url, batch_size=8, ram="200mib", scope="other", fields=fields).close()
+
+
+@pytest.mark.parametrize("scope", ["a", "s" * 63, "s" * 64, "s" * 199, "with / and .. and \n"])
+def test_every_scope_has_an_agent_of_its_own(lt, runtime, images, scope, leat_bin):
+    with (
+        lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as one,
+        lt.Loader(images.url, batch_size=8, scope=scope, fields={"i": lt.index()}) as two,
+    ):
+        assert one.stats()["agent_pid"] != two.stats()["agent_pid"]
+        said = subprocess.run([leat_bin, "agent", "ls", "--json"], capture_output=True, text=True, check=True).stdout
+        assert sorted(json.loads(line)["pid"] for line in said.splitlines()) == sorted(runtime.agents())
+        subprocess.run([leat_bin, "agent", "stop", "--scope", scope], check=True, capture_output=True)
+        assert runtime.agent() == one.stats()["agent_pid"]
+        assert next(iter(two))[0].shape == (8,), "a stopped agent is started again"
+
+
+NEW_USER = """
+import leat, sys, os
+with leat.Loader(sys.argv[1], batch_size=8, fields={"i": leat.index()}, as_numpy=True) as loader:
+    seen = sorted(j for i, in loader for j in i.tolist())
+    print(len(seen), os.path.dirname(loader.stats()["socket"]), flush=True)
+"""
+
+
+@pytest.fixture
+def open_tree(images):
+    """The build and a copy of the images where any user may read them."""
+    folder = Path(tempfile.mkdtemp(prefix="leat-u-", dir="/tmp"))
+    folder.chmod(0o755)
+    shutil.copytree(images.path, folder / "ds")
+    shutil.copytree(PYTHON_BUILD / "python" / "leat", folder / "python" / "leat")
+    shutil.copy2(os.environ["LEAT_AGENT"] if "LEAT_AGENT" in os.environ else "", folder / "leat") if os.environ.get(
+        "LEAT_AGENT"
+    ) else None
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user takes root")
+
+
+@needs_root
+@pytest.mark.skipif(bool(SANITIZE), reason="the sanitizers' runtimes need their own environment")
+def test_users_without_home_or_runtime_folder_have_agents_of_their_own(lt, runtime, images, open_tree):
+    """Two users, one of them with a number nobody knows, no HOME, no XDG_RUNTIME_DIR, at once."""
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": f"{open_tree}/python:{Path(sys.executable).parents[1]}/lib/python3.11/site-packages",
+        "LEAT_AGENT": str(open_tree / "leat"),
+        "LEAT_LINGER": "300ms",
+    }
+    site = next(p for p in sys.path if p.endswith("site-packages"))
+    env["PYTHONPATH"] = f"{open_tree}/python:{site}"
+    users = [65534, 41234]
+    children = []
+    for uid in users:
+        shutil.rmtree(f"/tmp/leat-{uid}", ignore_errors=True)
+        children.append(
+            subprocess.Popen(
+                ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
+                + [os.path.realpath(sys.executable), "-c", NEW_USER, str(open_tree / "ds")],
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    mine = numbers(lt, images.url, batch_size=8)
+    for uid, child in zip(users, children):
+        out, stderr = child.communicate(timeout=60)
+        assert child.returncode == 0, stderr
+        assert out.split() == [str(len(mine) * 8), f"/tmp/leat-{uid}"]
+        folder = Path(f"/tmp/leat-{uid}")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        wait_until(lambda folder=folder: not list(folder.iterdir()), what="the end of the user's agent")
+        shutil.rmtree(folder)
+
+
+@needs_root
+@pytest.mark.skipif(bool(SANITIZE), reason="the sanitizers' runtimes need their own environment")
+def test_read_only_root_works(runtime, images, open_tree):
+    site = next(p for p in sys.path if p.endswith("site-packages"))
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": f"{open_tree}/python:{site}",
+        "LEAT_AGENT": str(open_tree / "leat"),
+        "LEAT_LINGER": "0s",
+    }
+    uid = 41235
+    script = 'mount -o remount,ro,bind / 2>/dev/null || mount --bind / / && mount -o remount,ro,bind /; touch /tmp/leat-ro-probe 2>/dev/null && echo writable; exec "$@"'
+    done = subprocess.run(
+        [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            "setpriv",
+            f"--reuid={uid}",
+            f"--regid={uid}",
+            "--clear-groups",
+            "--",
+        ]
+        + [os.path.realpath(sys.executable), "-c", NEW_USER, str(open_tree / "ds")],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    with contextlib.suppress(OSError):
+        os.unlink("/tmp/leat-ro-probe")
+    if "writable" in done.stdout or "mount" in done.stderr:
+        pytest.skip("the root cannot be made read-only here")
+    assert done.returncode == 0, done.stderr
+    count, folder = done.stdout.split()
+    assert folder == f"/dev/shm/leat-{uid}"
+    wait_until(lambda: not list(Path(folder).iterdir()), what="the end of the agent")
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_runtime_folder_that_others_can_write_to_is_refused_and_left_alone(lt, runtime, images, monkeypatch, mode):
+    folder = Path(runtime.folder) / "open"
+    folder.mkdir()
+    folder.chmod(mode)
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(folder))
+    with pytest.raises(lt.Error, match="LEAT_RUNTIME_DIR"):
+        lt.Loader(images.url, batch_size=8, fields={"i": lt.index()})
+    assert folder.stat().st_mode & 0o7777 == mode, "a folder that is not ours to change"
+    assert list(folder.iterdir()) == []
+
+
+def test_relative_paths_to_agent_and_folder(lt, runtime, images, monkeypatch, leat_bin):
+    monkeypatch.chdir(leat_bin.parent)
+    monkeypatch.setenv("LEAT_AGENT", "./leat")
+    assert numbers(lt, images.url)
+    runtime.wait_gone()
+    monkeypatch.setenv("LEAT_AGENT", "./nothing")
+    with pytest.raises(lt.Error, match="LEAT_AGENT"):
+        numbers(lt, images.url)
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", "here")
+    with pytest.raises(lt.Error, match="absolute"):
+        numbers(lt, images.url)
+
+
+def test_rank_without_standard_streams_gets_its_agent(runtime, images):
+    code = (
+        "import os, sys\n"
+        "for fd in (0, 1, 2): os.close(fd)\n"
+        "import leat\n"
+        f"with leat.Loader({images.url!r}, batch_size=8, fields={{'i': leat.index()}}, as_numpy=True) as loader:\n"
+        "    n = sum(len(i) for i, in loader)\n"
+        "os._exit(0 if n == 200 else 1)\n"
+    )
+    process = start_python(runtime, code)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    numbers(lt, images.url)
+    used = len(os.listdir("/proc/self/fd"))
+    try:
+        for spare in range(0, 12):
+            # descriptors are given out lowest first, so the limit has to count from the highest in use
+            highest = max(int(n) for n in os.listdir("/proc/self/fd"))
+            holes = [os.dup(0) for _ in range(highest + 1 - used + 4)]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(int(n) for n in os.listdir("/proc/self/fd")) + spare, hard))
+            try:
+                assert numbers(lt, images.url)
+            except (lt.Error, OSError) as error:
+                assert "descriptor" in str(error) or "open files" in str(error), error
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for fd in holes:
+                    os.close(fd)
+        assert numbers(lt, images.url)
+        assert len(os.listdir("/proc/self/fd")) == used
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, runtime, images):
+    import resource
+
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        it = iter(loader)
+        next(it)
+        pid = runtime.agent()
+        highest = max(int(n) for n in os.listdir(f"/proc/{pid}/fd"))
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, hard))
+        result = []
+
+        def open_another():
+            result.append(numbers(lt, images.url))
+
+        thread = threading.Thread(target=open_another)
+        thread.start()
+        time.sleep(0.3)
+        cpu = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+        began = time.monotonic()
+        for _ in range(15):
+            next(it)
+        assert time.monotonic() - began < 1.0 * SLOW, "those already connected are not slowed down"
+        time.sleep(1.0)
+        cpu = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) - cpu
+        assert cpu < 50 * SLOW, "no busy loop"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard if hard > 0 else 1024, hard))
+        thread.join(30)
+        assert result
+        assert len(result[0]) == images.samples // G
+
+
+def test_dataset_that_was_packed_anew_is_seen_by_the_next_loader_and_mixed_into_none(lt, runtime, leat_bin, tmp_path):
+    from loading import make_blobs, pack
+
+    def loader():
+        return lt.Loader(url, batch_size=5, fields={"k": lt.key(), "b": lt.bytes("bin")}, as_numpy=True)
+
+    known = make_blobs(tmp_path / "files", 60)
+    url = pack(leat_bin, tmp_path / "files", tmp_path / "ds").url
+    with loader() as old:
+        it = iter(old)
+        next(it)
+        more = make_blobs(tmp_path / "files", 90, seed=2)
+        pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--replace")
+        with loader() as new:
+            assert dict(pair for k, b in new for pair in zip(k, b.tolist())) == more
+        assert len(old.state_dict()["dataset"]) > 8
+        for keys, values in it:
+            assert all(known[k] == v for k, v in zip(keys, values.tolist()))
+        runtime.kill_agents()
+        with pytest.raises(lt.Error, match="dataset"):
+            for _ in old:
+                pass

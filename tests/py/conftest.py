@@ -59,6 +59,14 @@ def leat_bin():
 
 
 @pytest.fixture(scope="session")
+def shared_bin(leat_bin):
+    """The command where every user can run it: a clone below /root cannot be reached by others."""
+    with tempfile.TemporaryDirectory(prefix="leat-shared-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(shutil.copy(leat_bin, folder))
+
+
+@pytest.fixture(scope="session")
 def leat():
     """The Python package, imported from the build folder."""
     if SANITIZE == "thread":

@@ -174,11 +174,11 @@ def test_a_read_only_file_system_is_said(leat_bin, clean_env, tmp_path):
 
 
 @needs_root
-def test_an_unwritable_folder_is_said(leat_bin, clean_env, shm_path):
+def test_an_unwritable_folder_is_said(shared_bin, clean_env, shm_path):
     (shm_path / "data").write_bytes(b"x")
     (shm_path / "closed").mkdir(mode=0o755)
     done = subprocess.run(
-        [leat_bin, "cp", shm_path / "data", shm_path / "closed" / "x"],
+        [shared_bin, "cp", shm_path / "data", shm_path / "closed" / "x"],
         env={**clean_env, "HOME": str(shm_path)},
         capture_output=True,
         text=True,

@@ -68,6 +68,8 @@ def test_the_installed_command_runs(installed):
     assert done.stdout == f"leat {VERSION}\n"
 
 
+@pytest.mark.long  # compiles everything once more
+@pytest.mark.timeout(1800)
 def test_the_wheel_has_the_package_and_the_command_of_the_same_version(tmp_path):
     bin_folder = Path(sys.executable).parent
     env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}

@@ -176,14 +176,14 @@ def test_a_loop_of_links_is_an_error_and_no_endless_list(run_leat, tmp_path):
 
 
 @needs_root
-def test_what_may_not_be_looked_at_is_an_error_not_left_out(leat_bin, clean_env, shm_path):
+def test_what_may_not_be_looked_at_is_an_error_not_left_out(shared_bin, clean_env, shm_path):
     folder = shm_path / "x"
     (folder / "closed").mkdir(parents=True)
     (folder / "closed" / "a").touch()
     for mode in (0o000, 0o744):
         os.chmod(folder / "closed", mode)
         done = subprocess.run(
-            [leat_bin, "ls", "-r", folder],
+            [shared_bin, "ls", "-r", folder],
             env={**clean_env, "HOME": str(shm_path)},
             capture_output=True,
             text=True,

@@ -93,6 +93,11 @@ static void check_later(void *user, struct leat_task *task)
     task->run(task); /* no memory to put it off: here and now, on the store's thread */
 }
 
+static void come_back(void *user, struct leat_task *task)
+{
+    leat_loop_post(((struct leat_supply *)user)->agent->loop, task);
+}
+
 static void changed(void *user)
 {
     leat_agent_pump(((struct leat_supply *)user)->agent);
@@ -107,11 +112,11 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
     }
     s->agent = o->agent;
     struct leat_feed_opts feed = {
-        .loop = o->agent->loop,
         .dataset = o->dataset,
         .cache = o->agent->cache,
         .next_use = next_use,
         .later = check_later,
+        .back = come_back,
         .changed = changed,
         .user = s,
     };

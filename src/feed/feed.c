@@ -7,7 +7,7 @@
 
 #define ARRIVALS_MAX 2u /* a chunk that is bad twice is bad in the bucket */
 
-/* What the feed knows of a cached chunk. The op and the task travel; everything else stays on the loop. */
+/* What the feed knows of a cached chunk. The op and the task travel; everything else stays on the feed's thread. */
 struct held {
     struct leat_store_op op; /* first member */
     struct leat_task task;
@@ -70,7 +70,7 @@ static void drop(struct held *h)
 
 static void fetch(struct held *h);
 
-/* On the loop: a chunk has been fetched and checked, or not. */
+/* On the feed's thread: a chunk has been fetched and checked, or not. */
 static void settle(struct leat_task *task)
 {
     struct held *h = (struct held *)((char *)task - offsetof(struct held, task));
@@ -118,7 +118,7 @@ static void check(struct leat_task *task)
     if (leat_root_check_chunk(root, h->entry->chunk, h->entry->data, n, &h->err) == LEAT_OK)
         leat_chunk_read(h->entry->data, n, &h->chunk, &h->err);
     h->task.run = settle;
-    leat_loop_post(h->feed->opts.loop, &h->task);
+    h->feed->opts.back(h->feed->opts.user, &h->task);
 }
 
 /* On the store's thread. */
@@ -133,7 +133,7 @@ static void arrived(struct leat_store_op *op)
         h->feed->opts.later(h->feed->opts.user, &h->task);
     } else {
         h->task.run = settle;
-        leat_loop_post(h->feed->opts.loop, &h->task);
+        h->feed->opts.back(h->feed->opts.user, &h->task);
     }
 }
 

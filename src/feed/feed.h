@@ -1,7 +1,7 @@
 /* The feed: brings the chunks of one dataset from its store into the cache, checked, and keeps those that are needed.
  * It decides nothing about what comes when; that is read off the order by whoever pins and prefetches.
  *
- * One thread (the loop's); fetching runs in the store, checking wherever `later` puts it. */
+ * One thread, to which `back` leads; fetching runs in the store, checking wherever `later` puts it. */
 #ifndef LEAT_FEED_FEED_H
 #define LEAT_FEED_FEED_H
 
@@ -10,24 +10,23 @@
 #include "cache/cache.h"
 #include "dataset/chunk.h"
 #include "dataset/dataset.h"
-#include "net/loop.h"
 
 struct leat_feed;
 
 struct leat_feed_opts {
-    struct leat_loop *loop;
     const struct leat_dataset *dataset;
     struct leat_cache *cache;
     leat_cache_next_use *next_use;                     /* for eviction */
     void (*later)(void *user, struct leat_task *task); /* runs a task on some other thread, soon */
-    void (*changed)(void *user);                       /* a chunk has arrived or failed; on the loop's thread */
+    void (*back)(void *user, struct leat_task *task);  /* runs a task on the feed's own thread; from any thread */
+    void (*changed)(void *user);                       /* a chunk has arrived or failed; on the feed's thread */
     void *user;
 };
 
 /* All of it is borrowed and must outlive the feed. */
 leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed **out, struct leat_error *err);
 
-/* Cancels what is on its way. `closed` is called on the loop's thread when nothing refers to the feed any more and
+/* Cancels what is on its way. `closed` is called on the feed's thread when nothing refers to the feed any more and
  * it has been freed. NULL is allowed (then closed is called at once). */
 void leat_feed_close(struct leat_feed *feed, void (*closed)(void *user), void *user);
 

@@ -600,9 +600,7 @@ def open_tree(images):
     folder.chmod(0o755)
     shutil.copytree(images.path, folder / "ds")
     shutil.copytree(PYTHON_BUILD / "python" / "leat", folder / "python" / "leat")
-    shutil.copy2(os.environ["LEAT_AGENT"] if "LEAT_AGENT" in os.environ else "", folder / "leat") if os.environ.get(
-        "LEAT_AGENT"
-    ) else None
+    shutil.copy2(os.environ.get("LEAT_AGENT", ""), folder / "leat") if os.environ.get("LEAT_AGENT") else None
     subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -686,7 +684,7 @@ def test_read_only_root_works(runtime, images, open_tree):
     if "writable" in done.stdout or "mount" in done.stderr:
         pytest.skip("the root cannot be made read-only here")
     assert done.returncode == 0, done.stderr
-    count, folder = done.stdout.split()
+    _count, folder = done.stdout.split()
     assert folder == f"/dev/shm/leat-{uid}"
     wait_until(lambda: not list(Path(folder).iterdir()), what="the end of the agent")
     shutil.rmtree(folder)

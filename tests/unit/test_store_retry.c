@@ -60,7 +60,7 @@ static uint64_t retries_within(struct leat_retry_budget *b, uint64_t ns, unsigne
         uint64_t now = START + i * (LEAT_S / per_s);
         if (i % 100 >= chance)
             leat_retry_earn(b);
-        else if (leat_retry_take(b, now) + now <= START + ns)
+        else if (leat_retry_take(b, now) == 0) /* else it waits, and asks again */
             retries++;
     }
     return retries;

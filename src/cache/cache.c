@@ -91,7 +91,8 @@ struct leat_cache_entry *leat_cache_find(const struct leat_cache_set *s, uint32_
     return chunk < s->chunks ? s->by_chunk[chunk] : NULL;
 }
 
-void leat_cache_remove(struct leat_cache_entry *e)
+/* Takes the entry out and leaves its memory in *spare. */
+static void take_out(struct leat_cache_entry *e, struct leat_cache_memory *spare)
 {
     struct leat_cache *c = e->set->cache;
     e->set->by_chunk[e->chunk] = NULL;
@@ -100,8 +101,16 @@ void leat_cache_remove(struct leat_cache_entry *e)
         e->next->prev = e->prev;
     c->used -= e->bytes;
     c->stats.entries--;
-    free(e->data);
+    leat_cache_memory_free(spare);
+    *spare = e->memory;
     free(e);
+}
+
+void leat_cache_remove(struct leat_cache_entry *e)
+{
+    struct leat_cache_memory memory = {0};
+    take_out(e, &memory);
+    leat_cache_memory_free(&memory);
 }
 
 /* The evictable entry whose next use is farthest away, and that distance. */
@@ -125,7 +134,7 @@ static struct leat_cache_entry *farthest(struct leat_cache *c, uint64_t *use)
 /* Evicts until `bytes` fit. What was evicted before it turned out not to be enough was needed later than `use`.
  * What is needed now comes before all that is not pinned, chunks that are in use at this distance too: a small cache is
  * full of those, and would wait for room for ever. */
-static bool make_room(struct leat_cache *c, uint64_t bytes, uint64_t use)
+static bool make_room(struct leat_cache *c, uint64_t bytes, uint64_t use, struct leat_cache_memory *spare)
 {
     if (bytes > c->budget)
         return false;
@@ -136,7 +145,7 @@ static bool make_room(struct leat_cache *c, uint64_t bytes, uint64_t use)
             return false;
         c->stats.evictions++;
         e->set->forget(e->set->user, e);
-        leat_cache_remove(e);
+        take_out(e, spare);
     }
     return true;
 }
@@ -144,18 +153,23 @@ static bool make_room(struct leat_cache *c, uint64_t bytes, uint64_t use)
 struct leat_cache_entry *leat_cache_add(struct leat_cache_set *s, uint32_t chunk, uint64_t bytes, uint64_t use)
 {
     struct leat_cache *c = s->cache;
-    if (chunk >= s->chunks || s->by_chunk[chunk] || !make_room(c, bytes, use))
+    struct leat_cache_memory spare = {0};
+    struct leat_cache_memory memory = {0};
+    if (chunk >= s->chunks || s->by_chunk[chunk])
         return NULL;
     struct leat_cache_entry *e = calloc(1, sizeof *e);
-    void *data = e ? malloc((size_t)bytes) : NULL;
-    if (!data) {
+    if (e && make_room(c, bytes, use, &spare))
+        memory = leat_cache_memory_get(bytes, &spare);
+    leat_cache_memory_free(&spare);
+    if (!memory.data) {
         free(e);
         return NULL;
     }
     e->set = s;
     e->chunk = chunk;
     e->bytes = bytes;
-    e->data = data;
+    e->memory = memory;
+    e->data = memory.data;
     e->next = c->entries;
     if (e->next)
         e->next->prev = e;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "cache/memory.h"
 
 #define LEAT_CACHE_NEVER UINT64_MAX
 
@@ -23,6 +24,7 @@ struct leat_cache_entry {
     uint64_t bytes;
     void *data;
     void *user; /* the owner's */
+    struct leat_cache_memory memory;
     struct leat_cache_entry *prev, *next;
 };
 

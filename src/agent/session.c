@@ -254,8 +254,11 @@ void leat_session_accept(struct leat_agent *agent, int fd)
 
 void leat_session_close_all(struct leat_agent *agent)
 {
-    while (agent->sessions)
-        session_close(agent->sessions);
+    struct leat_session *next;
+    for (struct leat_session *s = agent->sessions; s; s = next) {
+        next = s->next;
+        session_close(s);
+    }
 }
 
 void leat_agent_pump(struct leat_agent *agent)

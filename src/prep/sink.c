@@ -236,6 +236,7 @@ static void write_row(struct leat_sink *s, uint32_t y, const uint8_t *const *row
 void leat_sink_drain(struct leat_sink *s)
 {
     const uint8_t *row[3] = {0};
+    assert(s->planes > 0);
     while (s->next < s->geometry.window.height) {
         for (unsigned i = 0; i < s->planes; i++) {
             if (!ready(&s->plane[i], s->next))

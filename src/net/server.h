@@ -55,7 +55,8 @@ struct leat_server_connections {
 struct leat_server_connections leat_server_connections(struct leat_server *s);
 void leat_server_reset_connections(struct leat_server *s); /* peak: those open now; total: likewise */
 
-/* The request. Strings live as long as the exchange. */
+/* The request. Strings live as long as it does. Its server is there even before leat_server_open has returned. */
+struct leat_server *leat_request_server(const struct leat_request *x);
 const char *leat_request_method(const struct leat_request *x);
 const char *leat_request_path(const struct leat_request *x);  /* as sent, up to '?' */
 const char *leat_request_query(const struct leat_request *x); /* as sent, behind '?'; "" when there is none */

@@ -30,6 +30,11 @@ static uint64_t bytes_acked(const struct leat_request *x)
     return info.tcpi_bytes_acked;
 }
 
+struct leat_server *leat_request_server(const struct leat_request *x)
+{
+    return x->server;
+}
+
 const char *leat_request_method(const struct leat_request *x)
 {
     return x->method;

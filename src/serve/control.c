@@ -17,13 +17,14 @@ static void reply_json(struct leat_serve_call *c, const char *type, struct leat_
 
 static void stats(struct leat_serve_call *c)
 {
-    struct leat_serve *s = c->serve;
+    struct leat_serve_stats *s = c->serve->stats;
+    struct leat_server *server = leat_request_server(c->x);
     struct leat_buf json;
     leat_buf_init(&json, JSON_MAX);
-    bool ok = leat_serve_stats_json(s->stats, leat_server_connections(s->server), &json);
+    bool ok = leat_serve_stats_json(s, leat_server_connections(server), &json);
     if (leat_serve_arg(c, "reset")) {
-        leat_serve_stats_reset(s->stats);
-        leat_server_reset_connections(s->server);
+        leat_serve_stats_reset(s);
+        leat_server_reset_connections(server);
     }
     reply_json(c, "application/json", &json, ok);
 }

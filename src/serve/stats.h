@@ -34,7 +34,7 @@ void leat_serve_stats_close(struct leat_serve_stats *s);          /* NULL is all
 /* Sets record->number. */
 void leat_serve_stats_count(struct leat_serve_stats *s, struct leat_serve_record *record);
 
-/* The exchange is over: `unsent` bytes of what was counted never left. */
+/* The request is over: `unsent` bytes of what was counted never left. */
 void leat_serve_stats_end(struct leat_serve_stats *s, uint64_t number, uint64_t unsent, uint64_t took_ns);
 
 /* JSON: one object; and the log's requests with a number above `after`, one object a line. */

@@ -80,7 +80,7 @@ def test_connections_share_the_bandwidth_evenly(serve, folder):
 
     holds(share, 2.5)
     # all began together and had the same to fetch: they end together
-    assert max(ends) > 0.9
+    assert max(ends) > (0.5 if SANITIZED else 0.9)
 
 
 def test_each_connection_has_its_own_limit(serve, folder):

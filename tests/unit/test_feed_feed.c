@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "dataset/pack.h"
+#include "net/loop.h"
 #include "unit.h"
 
 #define SAMPLES 400u
@@ -38,6 +39,11 @@ static uint64_t next_use(void *user, uint32_t chunk)
 static void later(void *user, struct leat_task *task)
 {
     leat_pool_add(((struct fixture *)user)->pool, task);
+}
+
+static void back(void *user, struct leat_task *task)
+{
+    leat_loop_post(((struct fixture *)user)->loop, task);
 }
 
 static void changed(void *user)
@@ -87,11 +93,11 @@ static struct fixture *open_feed(uint64_t budget)
     assert_ok(leat_pool_open("test", 2, &f->pool, &err), err);
     assert_ok(leat_cache_open(budget, &f->cache, &err), err);
     struct leat_feed_opts opts = {
-        .loop = f->loop,
         .dataset = f->dataset,
         .cache = f->cache,
         .next_use = next_use,
         .later = later,
+        .back = back,
         .changed = changed,
         .user = f,
     };

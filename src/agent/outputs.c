@@ -148,7 +148,9 @@ leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *s
             leat_buf_printf(&problems, "%s%s", problems.len ? "; " : "", one.text);
         o.n++;
     }
-    rc = problems.len ? leat_fail(err, LEAT_INVALID, "%s", problems.data) : LEAT_OK;
+    rc = leat_buf_check(&problems, "the list of what is wrong with the outputs", err);
+    if (rc == LEAT_OK && problems.len)
+        rc = leat_fail(err, LEAT_INVALID, "%s", problems.data);
     leat_buf_free(&problems);
     if (rc == LEAT_OK) {
         o.slot_bytes = leat_ring_layout(o.columns, o.n, samples_max);

@@ -54,7 +54,9 @@ static leat_status check(const struct leat_loader_opts *o, struct leat_error *er
                 leat_buf_printf(&b, "%stwo outputs called '%s'", b.len ? "; " : "", out->name);
         }
     }
-    leat_status rc = b.len ? leat_fail(err, LEAT_INVALID, "%s", b.data) : LEAT_OK;
+    leat_status rc = leat_buf_check(&b, "the list of what is wrong", err);
+    if (rc == LEAT_OK && b.len)
+        rc = leat_fail(err, LEAT_INVALID, "%s", b.data);
     leat_buf_free(&b);
     return rc;
 }
@@ -63,6 +65,7 @@ static leat_status check(const struct leat_loader_opts *o, struct leat_error *er
 static leat_status absolute_url(const struct leat_loader_opts *o, const struct leat_url *url, json_t **out,
                                 struct leat_error *err)
 {
+    leat_status rc = LEAT_OK;
     *out = NULL;
     if (url->scheme != LEAT_SCHEME_FILE) {
         *out = json_string(o->url);
@@ -73,11 +76,14 @@ static leat_status absolute_url(const struct leat_loader_opts *o, const struct l
         char *here = getcwd(NULL, 0);
         leat_buf_init(&b, 16 << 10);
         leat_buf_printf(&b, "%s/%s", here ? here : "", url->path);
-        if (here)
+        rc = leat_buf_check(&b, "the folder's name", err);
+        if (here && rc == LEAT_OK)
             *out = json_string(b.data);
         free(here);
         leat_buf_free(&b);
     }
+    if (rc != LEAT_OK)
+        return rc;
     return *out ? LEAT_OK : leat_fail(err, LEAT_INVALID, "the address '%s' is not UTF-8 or has no folder", o->url);
 }
 

@@ -33,9 +33,10 @@ def main():
     torch.set_num_threads(1)
     net = DistributedDataParallel(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16 * 16 * 3, 3)))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
-    batches = (
-        batches_from_leat(argument, global_batch) if source == "leat" else batches_from_file(argument, dist.get_rank())
-    )
+    if source == "leat":
+        batches = batches_from_leat(argument, global_batch)
+    else:
+        batches = batches_from_file(argument, dist.get_rank())
     losses = []
     for x, y in batches:
         loss = torch.nn.functional.cross_entropy(net(x.float() / 255), y)

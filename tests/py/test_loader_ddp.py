@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from loading import PYTHON_BUILD, SLOW, make_images, pack
 torch = pytest.importorskip("torch")
 
 G = 16
+TRAIN = Path(__file__).with_name("ddp_train.py")
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,15 @@ def squares(leat_bin, tmp_path_factory):
 def train(runtime, *args):
     env = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        + [str(Path(__file__).with_name("ddp_train.py")), *map(str, args)],
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=2",
+            str(TRAIN),
+            *map(str, args),
+        ],
         env=env,
         capture_output=True,
         text=True,
@@ -50,8 +57,15 @@ def test_two_ranks_under_torchrun_reach_the_losses_of_plain_pytorch(runtime, squ
     for epoch in (0, 1):
         for rank in (0, 1):
             said = subprocess.run(
-                [leat_bin, "order", "--seed", "5", "--epoch", str(epoch), "--global-batch", str(G)]
-                + ["--world", "2", "--rank", str(rank), "--keys", squares.url],
+                [
+                    leat_bin,
+                    "order",
+                    *f"--seed=5 --epoch={epoch} --global-batch={G} --world=2".split(),
+                    "--rank",
+                    str(rank),
+                    "--keys",
+                    squares.url,
+                ],
                 capture_output=True,
                 text=True,
                 check=True,
@@ -73,4 +87,3 @@ def test_two_ranks_under_torchrun_reach_the_losses_of_plain_pytorch(runtime, squ
     plain = train(runtime, "file", tmp_path / "plan", G)
     assert len(mine) == 12
     assert mine == plain
-    assert os.listdir(runtime.folder) or not runtime.agents()

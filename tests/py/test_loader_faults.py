@@ -1,4 +1,4 @@
-"""Bad samples, bad chunks, bad buckets and bad settings: an error that says what to do, never a wrong byte or a hang."""
+"""Bad samples, chunks, buckets and settings: an error that says what to do, never a wrong byte or a hang."""
 
 import json
 import os
@@ -29,6 +29,12 @@ def damaged(leat_bin, tmp_path_factory):
     return it
 
 
+def take_all(loader, seen):
+    """Keys and values of all batches up to an error or the end of the epoch."""
+    for keys, values in loader:
+        seen.update(zip(keys, values.tolist()))
+
+
 def fields(lt):
     return {"x": lt.image("png").resize((16, 16)), "y": lt.int("cls"), "k": lt.key(), "v": lt.valid()}
 
@@ -38,8 +44,7 @@ def test_image_that_does_not_decode_is_an_error_that_names_it(lt, damaged):
     with lt.Loader(damaged.url, batch_size=4, timeout=20 * SLOW, fields=fields(lt), as_numpy=True) as loader:
         for _ in range(2):  # and again: the loader stays where it is
             with pytest.raises(lt.Error) as caught:
-                for _, _, keys, _ in loader:
-                    seen.update(keys)
+                seen.update(key for _, _, keys, _ in loader for key in keys)
             named = re.search(r"sample \d+ \('(.*)'\)", str(caught.value)).group(1)
             printable = {key.replace("\n", " ").replace("\udcff", "?").replace("\udcfe", "?") for key in damaged.bad}
             assert named in printable
@@ -154,8 +159,7 @@ def test_flipped_byte_in_the_bucket_is_named_and_never_delivered(lt, runtime, bl
         tmp_path / "ds", batch_size=4, timeout=30 * SLOW, fields={"k": lt.key(), "b": lt.bytes("bin")}, as_numpy=True
     ) as loader:
         with pytest.raises(lt.Error) as caught:
-            for keys, values in loader:
-                seen.update(zip(keys, values.tolist()))
+            take_all(loader, seen)
         assert type(caught.value).__name__ == "CorruptError"
         assert victim.name in str(caught.value) or victim.stem in str(caught.value)
         assert all(blobs.known[key] == value for key, value in seen.items())

@@ -15,8 +15,16 @@ def expected(images, leat_bin):
 
     def read(epoch=0, seed=0, last="drop"):
         done = subprocess.run(
-            [leat_bin, "order", "--seed", str(seed), "--epoch", str(epoch), "--global-batch", str(G)]
-            + ["--last", last, images.url],
+            [
+                leat_bin,
+                "order",
+                f"--seed={seed}",
+                f"--epoch={epoch}",
+                f"--global-batch={G}",
+                "--last",
+                last,
+                images.url,
+            ],
             capture_output=True,
             text=True,
             check=True,
@@ -118,8 +126,7 @@ def test_samples_go_to_the_ranks_that_leat_order_names(runtime, images, leat_bin
     ranks = runtime.run_world(2, {"url": images.url, "global_batch_size": G, "seed": 5}, batches=3)
     for rank in (0, 1):
         done = subprocess.run(
-            [leat_bin, "order", "--seed", "5", "--global-batch", str(G), "--world", "2", "--rank", str(rank)]
-            + [images.url],
+            [leat_bin, "order", "--seed=5", f"--global-batch={G}", "--world=2", f"--rank={rank}", images.url],
             capture_output=True,
             text=True,
             check=True,

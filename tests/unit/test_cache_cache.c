@@ -136,6 +136,29 @@ static void chunks_that_can_never_fit_evict_nothing(void **state)
     close_cache(f);
 }
 
+static void chunks_of_megabytes_take_each_others_memory(void **state)
+{
+    (void)state;
+    const uint64_t large = 8 << 20;
+    struct fixture *f = open_cache(large);
+    struct leat_cache_entry *e = add_ready(f, 1, large, 0);
+    assert_non_null(e);
+    void *data = e->data;
+    memset(data, 1, large);
+    e = add_ready(f, 2, large - 70000, 0); /* the chunks of a dataset are nearly alike */
+    assert_non_null(e);
+    assert_ptr_equal(e->data, data);
+    memset(data, 2, large - 70000);
+    e = add_ready(f, 3, 3 << 20, 0); /* another class */
+    assert_non_null(e);
+    memset(e->data, 3, 3 << 20);
+    e = add_ready(f, 4, 5 << 20, 1);
+    assert_non_null(e);
+    memset(e->data, 4, 5 << 20);
+    assert_non_null(leat_cache_find(f->set, 3));
+    close_cache(f);
+}
+
 /* Random adds, pins and removals against a model. */
 static void budget_is_never_exceeded(void **state)
 {
@@ -266,6 +289,7 @@ int main(void)
         cmocka_unit_test(what_is_needed_now_always_finds_room_among_the_unpinned),
         cmocka_unit_test(entries_that_are_coming_are_not_evicted),
         cmocka_unit_test(chunks_that_can_never_fit_evict_nothing),
+        cmocka_unit_test(chunks_of_megabytes_take_each_others_memory),
         cmocka_unit_test(budget_is_never_exceeded),
         cmocka_unit_test(next_use_reaches_the_lower_bound_of_fetches),
     };

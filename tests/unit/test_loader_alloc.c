@@ -1,0 +1,106 @@
+/* Memory runs out at every single allocation of making a ring, a cache and a request: a clean error each time. */
+#include "agent/workers.h"
+#include "cache/cache.h"
+#include "client/request.h"
+#include "fail_alloc.h"
+#include "leat/loader.h"
+#include "ring/ring.h"
+#include "unit.h"
+
+static uint64_t never(void *user, uint32_t chunk)
+{
+    (void)user;
+    (void)chunk;
+    return LEAT_CACHE_NEVER;
+}
+
+static void let_go(void *user, struct leat_cache_entry *e)
+{
+    (void)user;
+    (void)e;
+}
+
+static leat_status use_cache(void *user, struct leat_error *err)
+{
+    struct leat_cache *cache = NULL;
+    struct leat_cache_set *set = NULL;
+    (void)user;
+    leat_status rc = leat_cache_open(1000, &cache, err);
+    if (rc == LEAT_OK)
+        rc = leat_cache_set_open(cache, 10, never, let_go, NULL, &set, err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < 4; i++) {
+        struct leat_cache_entry *e = leat_cache_add(set, i, 400, 1);
+        if (!e)
+            rc = leat_fail(err, LEAT_NO_MEMORY, "no room");
+        else
+            e->ready = true;
+    }
+    leat_cache_set_close(set);
+    leat_cache_close(cache);
+    return rc;
+}
+
+static void cache(void **state)
+{
+    (void)state;
+    assert_true(fail_alloc_each(use_cache, NULL) >= 11);
+}
+
+static leat_status make_request(void *user, struct leat_error *err)
+{
+    const struct leat_output outputs[] = {
+        {.name = "x", .kind = LEAT_OUTPUT_IMAGE, .field = "png", .pipeline = "resize=8x8"},
+        {.name = "k", .kind = LEAT_OUTPUT_KEY},
+    };
+    struct leat_loader_opts opts = {
+        .size = sizeof opts,
+        .url = user,
+        .outputs = outputs,
+        .outputs_n = COUNT(outputs),
+        .global_batch = 8,
+        .world = 1,
+    };
+    json_t *request = NULL;
+    leat_status rc = leat_request_make(&opts, &request, err);
+    assert_true((rc == LEAT_OK) == (request != NULL));
+    json_decref(request);
+    return rc;
+}
+
+static void requests(void **state)
+{
+    (void)state;
+    setenv("AWS_ACCESS_KEY_ID", "a", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "b", 1);
+    setenv("AWS_REGION", "c", 1);
+    setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1", 1);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    char urls[][20] = {"/data/set", "relative/set", "s3://bucket/set"};
+    for (size_t i = 0; i < COUNT(urls); i++)
+        assert_true(fail_alloc_each(make_request, urls[i]) > 0);
+}
+
+static leat_status use_workers(void *user, struct leat_error *err)
+{
+    struct leat_workers *w = NULL;
+    (void)user;
+    leat_status rc = leat_workers_open(2, &w, err);
+    leat_workers_close(w);
+    return rc;
+}
+
+static void workers(void **state)
+{
+    (void)state;
+    assert_true(fail_alloc_each(use_workers, NULL) >= 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cache),
+        cmocka_unit_test(requests),
+        cmocka_unit_test(workers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

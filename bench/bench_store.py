@@ -216,7 +216,9 @@ def main():
         parser.error(f"parts are {', '.join(PARTS)}")
     build = Path(options.build).resolve()
     subprocess.run(["ninja", "-C", build, "bench/read_objects", "src/cli/leat"], check=True, stdout=subprocess.DEVNULL)
-    write("store", {name: PARTS[name](build, options.runs) for name in options.parts or PARTS})
+    write(
+        "store", {name: PARTS[name](build, options.runs) for name in options.parts or PARTS}, keep=bool(options.parts)
+    )
 
 
 if __name__ == "__main__":

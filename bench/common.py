@@ -47,10 +47,12 @@ def machine():
     }
 
 
-def write(name, result):
+def write(name, result, keep=False):
+    """Writes bench/out/NAME.json; `keep`: what is in it under other names stays."""
     OUT.mkdir(exist_ok=True)
     path = OUT / f"{name}.json"
-    path.write_text(json.dumps({"machine": machine(), **result}, indent=1) + "\n")
+    old = json.loads(path.read_text()) if keep and path.exists() else {}
+    path.write_text(json.dumps({**old, "machine": machine(), **result}, indent=1) + "\n")
     print(f"\nwritten to {path.relative_to(ROOT)}")
 
 

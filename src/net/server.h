@@ -90,7 +90,7 @@ void leat_request_reply_stream(struct leat_request *x, unsigned status, uint64_t
                                const struct leat_server_stream *stream);
 
 bool leat_request_replied(const struct leat_request *x);
-uint64_t leat_request_sent(const struct leat_request *x);    /* in `end`: body bytes that went out */
+uint64_t leat_request_sent(const struct leat_request *x); /* in `end`: body bytes that went out */
 
 /* No answer: the connection is closed, or with `reset` broken off at once (RST). Also inside a stream's read. */
 void leat_request_drop(struct leat_request *x, bool reset);

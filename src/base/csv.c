@@ -119,9 +119,12 @@ static leat_status take_preamble(struct reader *r, struct leat_csv *csv, struct 
         if (*r->at == '#' && !csv->comment) {
             const char *start = r->at + 1;
             const char *nl = memchr(start, '\n', (size_t)(r->end - start));
-            csv->comment = strndup(start, (size_t)((nl ? nl : r->end) - start));
+            size_t n = (size_t)((nl ? nl : r->end) - start);
+            csv->comment = malloc(n + 1); /* the text has no NUL at its end, which strndup() may look for */
             if (!csv->comment)
                 return leat_fail(err, LEAT_NO_MEMORY, "no memory to read %s", r->name);
+            memcpy(csv->comment, start, n);
+            csv->comment[n] = '\0';
         }
         skip_line(r);
     }

@@ -172,7 +172,7 @@ class Runtime:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
+                bufsize=0,
             )
         )
 
@@ -187,23 +187,33 @@ class Rank:
 
     def __init__(self, process):
         self.process = process
+        self.pending = b""  # read from the pipe, not yet given out
 
     def read(self):
         """The next line; None at the end."""
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else None
+        while b"\n" not in self.pending:
+            piece = os.read(self.process.stdout.fileno(), 65536)
+            if not piece:
+                return None
+            self.pending += piece
+        line, self.pending = self.pending.split(b"\n", 1)
+        return json.loads(line)
 
     def go(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        self.process.stdin.write(b"\n")
+
+    def rest(self, timeout=60):
+        """Waits for the end; whatever was not read yet, and what it complained about."""
+        out, stderr = self.process.communicate(timeout=timeout)
+        return (self.pending + out).decode(), stderr.decode(errors="replace")
 
     def finish(self, timeout=60, status=0):
         """Waits for the end and returns all lines that were not read yet."""
         try:
-            out, stderr = self.process.communicate(timeout=timeout * SLOW)
+            out, stderr = self.rest(timeout * SLOW)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            out, stderr = self.process.communicate()
+            out, stderr = self.rest()
             pytest.fail(f"a rank hangs; it printed\n{out[-2000:]}\n{stderr}")
         assert_no_report("a rank", self.process.returncode, stderr)
         assert self.process.returncode == status, f"exit status {self.process.returncode}\n{out[-2000:]}\n{stderr}"

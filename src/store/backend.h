@@ -34,6 +34,9 @@ void leat_store_attempted(struct leat_store_op *op);
 void leat_store_received(struct leat_store_op *op, size_t n);
 void leat_store_sent(struct leat_store_op *op, size_t n);
 
+/* How many bytes of the key a message may show: of a web address all but the query, which may hold a signature. */
+int leat_store_shown(const struct leat_store_op *op);
+
 /* What the backends need of the store they serve. */
 struct leat_loop *leat_store_loop(struct leat_store *store);
 const struct leat_store_opts *leat_store_settings(const struct leat_store *store);

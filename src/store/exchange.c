@@ -104,8 +104,8 @@ static bool accept_whole(struct leat_http_call *call, struct leat_store_op *op)
     struct leat_backend *backend = leat_store_backend(op->own.store);
     if (!backend->warned_whole && (first || !call->head.has_length || call->head.content_length > op->length)) {
         backend->warned_whole = true;
-        leat_log(LEAT_LOG_WARN, "the server sends '%s' whole although a part was asked for: reading will be slow",
-                 op->key);
+        leat_log(LEAT_LOG_WARN, "the server sends '%.*s' whole although a part was asked for: reading will be slow",
+                 leat_store_shown(op), op->key);
     }
     op->object.size = call->head.has_length ? call->head.content_length : UINT64_MAX;
     call->skip = first;

@@ -22,6 +22,7 @@
 #define DEFAULT_TIMEOUT    (300 * LEAT_S)
 #define DEFAULT_INACTIVITY (20 * LEAT_S)
 #define STOP_POLL          (100 * LEAT_MS)
+#define SHOWN_MAX          200
 #define LOAD_FIRST         (64u << 10)
 
 enum { OP_IDLE, OP_QUEUED, OP_RUNNING, OP_WAITING };
@@ -210,8 +211,8 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
         leat_retry_delay(op->status, op->attempts + 1, op->own.retry_after_ns, leat_rng_unit(&store->own.jitter));
     if (delay >= leat_left(op->own.deadline_ns))
         return false;
-    leat_log(LEAT_LOG_INFO, "attempt %u of %u for '%s' failed (%s); next in %.1f s", op->attempts, most, op->key,
-             op->err.text, (double)delay / 1e9);
+    leat_log(LEAT_LOG_INFO, "attempt %u of %u for '%.*s' failed (%s); next in %.1f s", op->attempts, most,
+             leat_store_shown(op), op->key, op->err.text, (double)delay / 1e9);
     op->own.fresh = host_fault(op->status);
     op->own.state = OP_WAITING;
     op->own.timer.fire = on_retry_time;
@@ -227,11 +228,17 @@ static const char *verb_name(enum leat_store_verb verb)
     return names[verb];
 }
 
+int leat_store_shown(const struct leat_store_op *op)
+{
+    bool web = op->own.store->scheme == LEAT_SCHEME_HTTP || op->own.store->scheme == LEAT_SCHEME_HTTPS;
+    size_t n = web ? strcspn(op->key, "?") : strlen(op->key);
+    return n > SHOWN_MAX ? SHOWN_MAX : (int)n;
+}
+
 /* "cannot read s3://bucket/key: REASON (10 attempts)" */
 static void explain(const struct leat_store *store, struct leat_store_op *op)
 {
     char tries[32] = "";
-    const char *shown = op->key;
     if (op->attempts > 1)
         snprintf(tries, sizeof tries, " (%u attempts)", op->attempts);
     char reason[sizeof op->err.text];
@@ -239,9 +246,9 @@ static void explain(const struct leat_store *store, struct leat_store_op *op)
     int os_error = op->err.os_error;
     bool file = store->scheme == LEAT_SCHEME_FILE;
     const char *slash = store->scheme == LEAT_SCHEME_S3 ? "/" : "";
-    leat_fail(&op->err, op->status, "cannot %s '%s%s%s%s%.200s': %.280s", verb_name(op->verb),
+    leat_fail(&op->err, op->status, "cannot %s '%s%s%s%s%.*s': %.280s", verb_name(op->verb),
               file ? "" : leat_scheme_name(store->scheme), file ? "" : "://", file ? "" : store->host,
-              file ? "" : slash, shown, reason);
+              file ? "" : slash, leat_store_shown(op), op->key, reason);
     op->err.os_error = os_error;
 }
 

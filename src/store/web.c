@@ -12,6 +12,7 @@ struct web {
     struct leat_store *store;
     struct leat_http *http;
     char *origin; /* "http://host:port" */
+    bool no_head; /* HEAD was refused where GET may not be: a link is signed for one of them */
 };
 
 struct web_request {
@@ -19,6 +20,8 @@ struct web_request {
     char if_match[LEAT_ETAG_MAX + 16];
     const char *headers[2];
     struct leat_buf url;
+    bool head;  /* asks HEAD */
+    bool probe; /* asks for the first byte, to look at the object */
 };
 
 static void request_free(struct web_request *r)
@@ -29,12 +32,41 @@ static void request_free(struct web_request *r)
     free(r);
 }
 
+static void start(struct leat_backend *backend, struct leat_store_op *op);
+
+/* The whole object in answer to a probe: its head says enough. */
+static bool accept_probe(struct leat_http_call *call)
+{
+    return call->head.code == 206;
+}
+
+/* Turns the answer to a probe into the one that HEAD would have got. */
+static void finish_probe(struct leat_http_call *call)
+{
+    struct leat_http_head *head = &call->head;
+    if (head->code == 206 || head->code == 416) {
+        head->has_length = head->range_total != UINT64_MAX && (head->has_range || head->code == 416);
+        head->content_length = head->range_total;
+    }
+    if (head->code == 200 && call->accepted)
+        call->status = LEAT_OK; /* it was dropped by us */
+    if (head->code == 416)
+        head->code = 200; /* an empty object has no first byte */
+}
+
 static void on_done(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
+    struct web *web = (struct web *)leat_store_backend(op->own.store);
+    struct web_request *r = op->own.request;
+    if (r->probe)
+        finish_probe(call);
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
-    if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
+    bool again = call->status == LEAT_OK && r->head && (code == 403 || code == 405 || code == 501);
+    if (again) {
+        web->no_head = true;
+    } else if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
         op->status = call->status;
         op->err = call->err;
     } else if (good || code == 416) {
@@ -47,9 +79,12 @@ static void on_done(struct leat_http_call *call)
         op->own.retry_after_ns = call->head.retry_after_s * LEAT_S;
     }
     leat_buf_free(&call->text);
-    request_free(op->own.request);
+    request_free(r);
     op->own.request = NULL;
-    leat_store_attempted(op);
+    if (again)
+        start(&web->backend, op);
+    else
+        leat_store_attempted(op);
 }
 
 static void fail_later(struct leat_task *task)
@@ -64,6 +99,13 @@ static leat_status describe(const struct web *web, struct leat_store_op *op, str
     size_t n = 0;
     leat_buf_init(&r->url, 16 << 10);
     leat_exchange_begin(op, range);
+    bool look = op->verb == LEAT_STORE_STAT || op->length == 0;
+    r->head = look && !web->no_head;
+    r->probe = look && web->no_head;
+    if (r->probe) {
+        snprintf(range, sizeof range, "bytes=0-0");
+        call->accept = accept_probe;
+    }
     if (range[0]) {
         snprintf(r->range, sizeof r->range, "Range: %s", range);
         r->headers[n++] = r->range;
@@ -73,7 +115,7 @@ static leat_status describe(const struct web *web, struct leat_store_op *op, str
         r->headers[n++] = r->if_match;
     }
     leat_buf_printf(&r->url, "%s%s", web->origin, op->key);
-    call->method = op->verb == LEAT_STORE_STAT || op->length == 0 ? "HEAD" : "GET";
+    call->method = r->head ? "HEAD" : "GET";
     call->url = r->url.data;
     call->headers = r->headers;
     call->headers_n = n;

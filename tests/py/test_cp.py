@@ -56,6 +56,24 @@ def test_cp_from_a_web_server(run_leat, server, tmp_path):
     one_line(run_leat("ls", f"{server.url}/files", status=2), "web server")
 
 
+@pytest.mark.parametrize("size", [0, 1, 30 * MIB])
+@pytest.mark.parametrize("code", [403, 405, 501])
+def test_a_web_server_that_refuses_head_is_read_all_the_same(run_leat, server, code, size):
+    server.objects["files/a"] = some_bytes(size)
+    server.fault(status(code), method="HEAD")
+    done = run_leat("cat", f"{server.url}/files/a", text=False, status=0)
+    assert done.stdout == server.objects["files/a"]
+    assert len([r for r in server.requests if r.method == "HEAD"]) == 1
+
+
+def test_a_link_that_is_refused_is_named_without_its_query(run_leat, server):
+    server.objects["files/a"] = b"A"
+    server.fault(status(403))
+    done = run_leat("cat", f"{server.url}/files/a?X-Amz-Signature=abc", status=4)
+    one_line(done, "/files/a'")
+    assert "abc" not in done.stderr
+
+
 def test_a_weak_tag_of_a_web_server_is_no_reason_to_fail(run_leat, server):
     server.objects["files/a"] = some_bytes(30 * MIB)
     server.tags["files/a"] = 'W/"weak"'

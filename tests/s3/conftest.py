@@ -42,6 +42,7 @@ def boto(s3_env):
             aws_session_token=keys.get("token"),
             region_name=s3_env["AWS_REGION"],
             config=Config(
+                signature_version="s3v4" if service == "s3" else None,
                 s3={"addressing_style": "path"},
                 connect_timeout=10,
                 read_timeout=60,

@@ -33,10 +33,29 @@ def test_public_object_is_read_as_a_web_page(leat, public, s3_env, tmp_path):
     assert (tmp_path / "x").read_bytes() == b"public"
 
 
-def test_signed_link_is_read_as_a_web_page(leat, s3, bucket):
-    s3.put_object(Bucket=bucket, Key="a b=c+d", Body=b"by link")
-    url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "a b=c+d"}, ExpiresIn=60)
-    assert leat("cat", "--length", "7", url, env=NO_KEYS).stdout in ("by link", "")
+@pytest.fixture(params=[b"by link", b"", b"x" * (20 << 20)], ids=["small", "empty", "large"])
+def link(request, boto, bucket):
+    """(a link that is signed for GET alone, what it leads to)"""
+    client = boto()
+    client.put_object(Bucket=bucket, Key="a b=c+d", Body=request.param)
+    where = {"Bucket": bucket, "Key": "a b=c+d"}
+    return client.generate_presigned_url("get_object", Params=where, ExpiresIn=300), request.param
+
+
+def test_signed_link_is_read_as_a_web_page(leat, link, tmp_path):
+    url, data = link
+    assert leat("cat", url, env=NO_KEYS, status=0, text=False).stdout == data
+    leat("cp", url, tmp_path / "x", env=NO_KEYS, status=0)
+    assert (tmp_path / "x").read_bytes() == data
+
+
+def test_refused_link_is_named_without_its_signature(leat, link):
+    url = link[0].replace("a%20b", "another")
+    done = leat("cat", url, env=NO_KEYS, status=4)
+    assert "another%3Dc%2Bd'" in done.stderr
+    assert "Signature" not in done.stderr
+    logged = leat("--log", "debug", "cat", url, env=NO_KEYS, status=4)
+    assert "Signature" not in logged.stderr
 
 
 def test_profile_is_read_from_the_home_folder(leat, clean_env, s3, s3_env, bucket):

@@ -268,3 +268,23 @@ def samples_of(line):
         for index, pixels, label, valid in zip(line["index"], line["x"], line["y"], line["valid"])
         if valid
     ]
+
+
+def numbers(lt, url, **more):
+    """The sample numbers of an epoch, batch by batch."""
+    with lt.Loader(url, fields={"i": lt.index()}, **{"batch_size": 24, **more}) as loader:
+        return [i.tolist() for (i,) in loader]
+
+
+def start_python(runtime, code, *args, **env):
+    full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
+    if PRELOAD:
+        full["LD_PRELOAD"] = PRELOAD
+        full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, args)],
+        env=full,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -1,6 +1,5 @@
 """Processes come and go: ranks and agents are killed, stopped, forked and started at once; nothing is left behind."""
 
-import contextlib
 import json
 import multiprocessing
 import os
@@ -8,24 +7,21 @@ import random
 import re
 import shutil
 import signal
+<<<<<<< HEAD
 import socket
 import subprocess
 import sys
+=======
+>>>>>>> f3088f0fcc5c59a4808da0c39c59749d287156ff
 import threading
 import time
 from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from loading import PYTHON_BUILD, SLOW, batches_of, import_leat, wait_until
+from loading import SLOW, batches_of, import_leat, numbers, start_python, wait_until
 
 G = 24
-
-
-def numbers(lt, url, **more):
-    """The sample numbers of an epoch, batch by batch."""
-    with lt.Loader(url, fields={"i": lt.index()}, **{"batch_size": G, **more}) as loader:
-        return [i.tolist() for (i,) in loader]
 
 
 def shared_memory():
@@ -317,20 +313,6 @@ except KeyboardInterrupt:
 """
 
 
-def start_python(runtime, code, *args, **env):
-    full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
-    if PRELOAD:
-        full["LD_PRELOAD"] = PRELOAD
-        full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, args)],
-        env=full,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def bucket_of(blobs, tmp_path):
     folder = tmp_path / "served"
     if not folder.exists():
@@ -464,6 +446,7 @@ def test_batches_kept_over_a_killed_agent_do_not_change(lt, runtime, images):
         assert [(i.tolist(), x.tobytes()) for i, x in kept] == copies
 
 
+<<<<<<< HEAD
 def talk(runtime, *messages):
     """Speaks to the agent as a rank would; its answers, None where it hung up."""
     path = next(Path(runtime.folder).glob("*.sock"))
@@ -556,3 +539,27 @@ def test_agent_survives_messages_that_make_no_sense(lt, runtime, images):
             assert answer is None or answer.get("error", {}).get("text") or answer.get("opened"), (key, value, answer)
         assert runtime.agent() == pid, "the same agent as before"
         assert next(iter(loader))[0].shape == (8,)
+=======
+def test_dataset_that_was_packed_anew_is_seen_by_the_next_loader_and_mixed_into_none(lt, runtime, leat_bin, tmp_path):
+    from loading import make_blobs, pack
+
+    def loader():
+        return lt.Loader(url, batch_size=5, fields={"k": lt.key(), "b": lt.bytes("bin")}, as_numpy=True)
+
+    known = make_blobs(tmp_path / "files", 60)
+    url = pack(leat_bin, tmp_path / "files", tmp_path / "ds").url
+    with loader() as old:
+        it = iter(old)
+        next(it)
+        more = make_blobs(tmp_path / "files", 90, seed=2)
+        pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--replace")
+        with loader() as new:
+            assert dict(pair for k, b in new for pair in zip(k, b.tolist())) == more
+        assert len(old.state_dict()["dataset"]) > 8
+        for keys, values in it:
+            assert all(known[k] == v for k, v in zip(keys, values.tolist()))
+        runtime.kill_agents()
+        with pytest.raises(lt.Error, match="dataset"):
+            for _ in old:
+                pass
+>>>>>>> f3088f0fcc5c59a4808da0c39c59749d287156ff

@@ -1,0 +1,335 @@
+"""Where an agent lives and whom it talks to: users, folders, scopes, versions, descriptors, messages without sense."""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import SANITIZE
+from loading import PYTHON_BUILD, SLOW, numbers, start_python, wait_until
+
+G = 24
+
+
+def talk(runtime, *messages):
+    """Speaks to the agent as a rank would; its answers, None where it hung up."""
+    path = next(Path(runtime.folder).glob("*.sock"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.settimeout(10)
+        s.connect(str(path))
+        answers = []
+        for message in messages:
+            with contextlib.suppress(BrokenPipeError):
+                s.send(message if isinstance(message, bytes) else json.dumps(message).encode())
+            try:
+                answer = s.recv(1 << 16)
+            except ConnectionResetError:
+                answer = b""
+            answers.append(json.loads(answer) if answer else None)
+        return answers
+
+
+def test_other_version_of_client_and_agent_is_told(lt, runtime, images):
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
+        (answer,) = talk(runtime, {"hello": {"protocol": 99, "version": "9.9"}})
+        assert answer["error"]["status"] == 18
+        assert "9.9" in answer["error"]["text"]
+
+
+def fake_agent(runtime, lt, images, answer):
+    """A socket in the agent's place that gives one answer."""
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        path = loader.stats()["socket"]
+    runtime.wait_gone()
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server.bind(path)
+    server.listen(8)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                s, _ = server.accept()
+                with s:
+                    s.recv(1 << 16)
+                    s.send(answer)
+                    time.sleep(0.2)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+@pytest.mark.parametrize(
+    ("answer", "match"),
+    [
+        (b'{"error": {"status": 18, "text": "this agent is leat 9.9"}}', "9.9"),
+        (b'{"welcome": 7}', "language"),
+        (b"not JSON", "read"),
+        (b"[1]", "language"),
+    ],
+)
+def test_agent_of_another_version_is_a_version_error(lt, runtime, images, answer, match):
+    from leat.errors import VersionError
+
+    server = fake_agent(runtime, lt, images, answer)
+    try:
+        with pytest.raises(VersionError, match=match):
+            lt.Loader(images.url, batch_size=8, fields={"i": lt.index()})
+    finally:
+        server.close()
+
+
+def test_agent_survives_messages_that_make_no_sense(lt, runtime, images):
+    hello = {"hello": {"protocol": 1, "version": "x", "pid": 1}}
+    outputs = [{"name": "i", "kind": "index"}]
+    good = {"url": images.url, "outputs": outputs, "global_batch": 8, "rank": 0, "world": 1, "slots": 4, "last": 0}
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        pid = runtime.agent()
+        for first in (b"", b"{", b"[]", b"null", b"\xff" * 100, b'{"open": {}}', b"x" * 65536):
+            assert talk(runtime, first) == [None]
+        for key, value in (
+            ("slots", 0), ("slots", 1), ("slots", 65), ("slots", -1), ("slots", "many"),
+            ("world", 0), ("world", -1), ("rank", 1), ("rank", -1), ("global_batch", 0), ("global_batch", 2**31),
+            ("last", 9), ("outputs", []), ("outputs", {}), ("outputs", outputs * 40), ("outputs", [{"name": "i"}]),
+            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "resize=0"}]),
+            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "explode=1"}]),
+            ("outputs", [{"name": "n" * 60, "kind": "index"}]),
+            ("url", 7), ("url", ""), ("url", "/nowhere"), ("url", "ftp://x/y"), ("window", 2**40), ("position", 10**9),
+            ("position", -1), ("epoch", -1), ("state", "{}"), ("state", "["), ("ram", 5), ("threads", 5000),
+        ):  # fmt: skip
+            try:
+                _, answer = talk(runtime, hello, {"open": {**good, key: value}})
+            except TimeoutError:
+                pytest.fail(f"no answer to {key}={value!r}")
+            assert answer is None or answer.get("error", {}).get("text") or answer.get("opened"), (key, value, answer)
+        assert runtime.agent() == pid, "the same agent as before"
+        assert next(iter(loader))[0].shape == (8,)
+
+
+def test_second_loader_with_another_budget_is_refused(lt, images):
+    fields = {"i": lt.index()}
+    with lt.Loader(images.url, batch_size=8, ram="100mib", threads=2, fields=fields):
+        for more, word in (({"ram": "200mib"}, "ram=100"), ({"threads": 1}, "threads=2")):
+            with pytest.raises(lt.Error, match=word) as caught:
+                lt.Loader(images.url, batch_size=8, fields=fields, **more)
+            assert "scope" in str(caught.value)
+        lt.Loader(images.url, batch_size=8, ram=100 << 20, fields=fields).close()
+        lt.Loader(images.url, batch_size=8, fields=fields).close()
+        lt.Loader(images.url, batch_size=8, ram="200mib", scope="other", fields=fields).close()
+
+
+@pytest.mark.parametrize("scope", ["a", "s" * 63, "s" * 64, "s" * 199, "with / and .. and \n"])
+def test_every_scope_has_an_agent_of_its_own(lt, runtime, images, scope, leat_bin):
+    with (
+        lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as one,
+        lt.Loader(images.url, batch_size=8, scope=scope, fields={"i": lt.index()}) as two,
+    ):
+        assert one.stats()["agent_pid"] != two.stats()["agent_pid"]
+        said = subprocess.run([leat_bin, "agent", "ls", "--json"], capture_output=True, text=True, check=True).stdout
+        assert sorted(json.loads(line)["pid"] for line in said.splitlines()) == sorted(runtime.agents())
+        subprocess.run([leat_bin, "agent", "stop", "--scope", scope], check=True, capture_output=True)
+        assert runtime.agent() == one.stats()["agent_pid"]
+        assert next(iter(two))[0].shape == (8,), "a stopped agent is started again"
+
+
+NEW_USER = """
+import leat, sys, os
+with leat.Loader(sys.argv[1], batch_size=8, fields={"i": leat.index()}, as_numpy=True) as loader:
+    seen = sorted(j for i, in loader for j in i.tolist())
+    print(len(seen), os.path.dirname(loader.stats()["socket"]), flush=True)
+"""
+
+
+@pytest.fixture
+def open_tree(images, leat_bin):
+    """The build and a copy of the images where any user may read them."""
+    folder = Path(tempfile.mkdtemp(prefix="leat-u-", dir="/tmp"))
+    folder.chmod(0o755)
+    shutil.copytree(images.path, folder / "ds")
+    shutil.copytree(PYTHON_BUILD / "python" / "leat", folder / "python" / "leat")
+    shutil.copy2(leat_bin, folder / "leat")
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user takes root")
+
+
+@needs_root
+@pytest.mark.skipif(bool(SANITIZE), reason="the sanitizers' runtimes need their own environment")
+def test_users_without_home_or_runtime_folder_have_agents_of_their_own(lt, runtime, images, open_tree):
+    """Two users, one of them with a number nobody knows, no HOME, no XDG_RUNTIME_DIR, at once."""
+    site = next(p for p in sys.path if p.endswith("site-packages"))
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": f"{open_tree}/python:{site}",
+        "LEAT_AGENT": str(open_tree / "leat"),
+        "LEAT_LINGER": "300ms",
+    }
+    users = [65534, 41234]
+    rank = [os.path.realpath(sys.executable), "-c", NEW_USER, str(open_tree / "ds")]
+    children = []
+    for uid in users:
+        shutil.rmtree(f"/tmp/leat-{uid}", ignore_errors=True)
+        children.append(
+            subprocess.Popen(
+                ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--", *rank],
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    mine = numbers(lt, images.url, batch_size=8)
+    for uid, child in zip(users, children):
+        out, stderr = child.communicate(timeout=60)
+        assert child.returncode == 0, stderr
+        assert out.split() == [str(len(mine) * 8), f"/tmp/leat-{uid}"]
+        folder = Path(f"/tmp/leat-{uid}")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        wait_until(lambda folder=folder: not list(folder.iterdir()), what="the end of the user's agent")
+        shutil.rmtree(folder)
+
+
+@needs_root
+@pytest.mark.skipif(bool(SANITIZE), reason="the sanitizers' runtimes need their own environment")
+def test_read_only_root_works(runtime, images, open_tree):
+    site = next(p for p in sys.path if p.endswith("site-packages"))
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": f"{open_tree}/python:{site}",
+        "LEAT_AGENT": str(open_tree / "leat"),
+        "LEAT_LINGER": "0s",
+    }
+    uid = 41235
+    script = (
+        "{ mount -o remount,ro,bind / 2>/dev/null || { mount --bind / / && mount -o remount,ro,bind /; }; };"
+        ' touch /tmp/leat-ro-probe 2>/dev/null && echo writable; exec "$@"'
+    )
+    become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
+    rank = [os.path.realpath(sys.executable), "-c", NEW_USER, str(open_tree / "ds")]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *become, *rank],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    with contextlib.suppress(OSError):
+        os.unlink("/tmp/leat-ro-probe")
+    if "writable" in done.stdout or "mount" in done.stderr:
+        pytest.skip("the root cannot be made read-only here")
+    assert done.returncode == 0, done.stderr
+    folder = done.stdout.split()[1]
+    assert folder == f"/dev/shm/leat-{uid}"
+    wait_until(lambda: not list(Path(folder).iterdir()), what="the end of the agent")
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_runtime_folder_that_others_can_write_to_is_refused_and_left_alone(lt, runtime, images, monkeypatch, mode):
+    folder = Path(runtime.folder) / "open"
+    folder.mkdir()
+    folder.chmod(mode)
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(folder))
+    with pytest.raises(lt.Error, match="LEAT_RUNTIME_DIR"):
+        lt.Loader(images.url, batch_size=8, fields={"i": lt.index()})
+    assert folder.stat().st_mode & 0o7777 == mode, "a folder that is not ours to change"
+    assert list(folder.iterdir()) == []
+
+
+def test_relative_paths_to_agent_and_folder(lt, runtime, images, monkeypatch, leat_bin):
+    monkeypatch.chdir(leat_bin.parent)
+    monkeypatch.setenv("LEAT_AGENT", "./leat")
+    assert numbers(lt, images.url)
+    runtime.wait_gone()
+    monkeypatch.setenv("LEAT_AGENT", "./nothing")
+    with pytest.raises(lt.Error, match="LEAT_AGENT"):
+        numbers(lt, images.url)
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", "here")
+    with pytest.raises(lt.Error, match="absolute"):
+        numbers(lt, images.url)
+
+
+def test_rank_without_standard_streams_gets_its_agent(runtime, images):
+    code = (
+        "import os, sys\n"
+        "for fd in (0, 1, 2): os.close(fd)\n"
+        "import leat\n"
+        f"with leat.Loader({images.url!r}, batch_size=8, fields={{'i': leat.index()}}, as_numpy=True) as loader:\n"
+        "    n = sum(len(i) for i, in loader)\n"
+        "os._exit(0 if n == 200 else 1)\n"
+    )
+    process = start_python(runtime, code)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    numbers(lt, images.url)
+    used = len(os.listdir("/proc/self/fd"))
+    refusals = []
+    try:
+        for spare in range(0, 12):
+            # descriptors are given out lowest first, so the limit has to count from the highest in use
+            highest = max(int(n) for n in os.listdir("/proc/self/fd"))
+            holes = [os.dup(0) for _ in range(highest + 1 - used + 4)]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(int(n) for n in os.listdir("/proc/self/fd")) + spare, hard))
+            try:
+                assert numbers(lt, images.url)
+            except (lt.Error, OSError) as error:
+                refusals.append(str(error))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for fd in holes:
+                    os.close(fd)
+        assert refusals
+        assert all("descriptor" in text or "open files" in text for text in refusals), refusals
+        assert numbers(lt, images.url)
+        assert len(os.listdir("/proc/self/fd")) == used
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, runtime, images):
+    import resource
+
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        it = iter(loader)
+        next(it)
+        pid = runtime.agent()
+        highest = max(int(n) for n in os.listdir(f"/proc/{pid}/fd"))
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, hard))
+        result = []
+
+        def open_another():
+            result.append(numbers(lt, images.url))
+
+        thread = threading.Thread(target=open_another)
+        thread.start()
+        time.sleep(0.3)
+        cpu = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+        began = time.monotonic()
+        for _ in range(15):
+            next(it)
+        assert time.monotonic() - began < 1.0 * SLOW, "those already connected are not slowed down"
+        time.sleep(1.0)
+        cpu = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) - cpu
+        assert cpu < 50 * SLOW, "no busy loop"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard if hard > 0 else 1024, hard))
+        thread.join(30)
+        assert result
+        assert len(result[0]) == images.samples // G

@@ -7,12 +7,6 @@ import random
 import re
 import shutil
 import signal
-<<<<<<< HEAD
-import socket
-import subprocess
-import sys
-=======
->>>>>>> f3088f0fcc5c59a4808da0c39c59749d287156ff
 import threading
 import time
 from pathlib import Path
@@ -446,100 +440,6 @@ def test_batches_kept_over_a_killed_agent_do_not_change(lt, runtime, images):
         assert [(i.tolist(), x.tobytes()) for i, x in kept] == copies
 
 
-<<<<<<< HEAD
-def talk(runtime, *messages):
-    """Speaks to the agent as a rank would; its answers, None where it hung up."""
-    path = next(Path(runtime.folder).glob("*.sock"))
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-        s.settimeout(10)
-        s.connect(str(path))
-        answers = []
-        for message in messages:
-            with contextlib.suppress(BrokenPipeError):
-                s.send(message if isinstance(message, bytes) else json.dumps(message).encode())
-            try:
-                answer = s.recv(1 << 16)
-            except ConnectionResetError:
-                answer = b""
-            answers.append(json.loads(answer) if answer else None)
-        return answers
-
-
-def test_other_version_of_client_and_agent_is_told(lt, runtime, images):
-    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
-        (answer,) = talk(runtime, {"hello": {"protocol": 99, "version": "9.9"}})
-        assert answer["error"]["status"] == 18
-        assert "9.9" in answer["error"]["text"]
-
-
-def fake_agent(runtime, lt, images, answer):
-    """A socket in the agent's place that gives one answer."""
-    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
-        path = loader.stats()["socket"]
-    runtime.wait_gone()
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    server.bind(path)
-    server.listen(8)
-
-    def serve():
-        with contextlib.suppress(OSError):
-            while True:
-                s, _ = server.accept()
-                with s:
-                    s.recv(1 << 16)
-                    s.send(answer)
-                    time.sleep(0.2)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return server
-
-
-@pytest.mark.parametrize(
-    ("answer", "match"),
-    [
-        (b'{"error": {"status": 18, "text": "this agent is leat 9.9"}}', "9.9"),
-        (b'{"welcome": 7}', "language"),
-        (b"not JSON", "read"),
-        (b"[1]", "language"),
-    ],
-)
-def test_agent_of_another_version_is_a_version_error(lt, runtime, images, answer, match):
-    from leat.errors import VersionError
-
-    server = fake_agent(runtime, lt, images, answer)
-    try:
-        with pytest.raises(VersionError, match=match):
-            lt.Loader(images.url, batch_size=8, fields={"i": lt.index()})
-    finally:
-        server.close()
-
-
-def test_agent_survives_messages_that_make_no_sense(lt, runtime, images):
-    hello = {"hello": {"protocol": 1, "version": "x", "pid": 1}}
-    outputs = [{"name": "i", "kind": "index"}]
-    good = {"url": images.url, "outputs": outputs, "global_batch": 8, "rank": 0, "world": 1, "slots": 4, "last": 0}
-    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
-        pid = runtime.agent()
-        for first in (b"", b"{", b"[]", b"null", b"\xff" * 100, b'{"open": {}}', b"x" * 65536):
-            assert talk(runtime, first) == [None]
-        for key, value in (
-            ("slots", 0), ("slots", 1), ("slots", 65), ("slots", -1), ("slots", "many"),
-            ("world", 0), ("world", -1), ("rank", 1), ("rank", -1), ("global_batch", 0), ("global_batch", 2**31),
-            ("last", 9), ("outputs", []), ("outputs", {}), ("outputs", outputs * 40), ("outputs", [{"name": "i"}]),
-            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "resize=0"}]),
-            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "explode=1"}]),
-            ("outputs", [{"name": "n" * 60, "kind": "index"}]),
-            ("url", 7), ("url", ""), ("url", "/nowhere"), ("url", "ftp://x/y"), ("window", 2**40), ("position", 10**9),
-            ("position", -1), ("epoch", -1), ("state", "{}"), ("state", "["), ("ram", 5), ("threads", 5000),
-        ):  # fmt: skip
-            try:
-                _, answer = talk(runtime, hello, {"open": {**good, key: value}})
-            except TimeoutError:
-                pytest.fail(f"no answer to {key}={value!r}")
-            assert answer is None or answer.get("error", {}).get("text") or answer.get("opened"), (key, value, answer)
-        assert runtime.agent() == pid, "the same agent as before"
-        assert next(iter(loader))[0].shape == (8,)
-=======
 def test_dataset_that_was_packed_anew_is_seen_by_the_next_loader_and_mixed_into_none(lt, runtime, leat_bin, tmp_path):
     from loading import make_blobs, pack
 
@@ -562,4 +462,3 @@ def test_dataset_that_was_packed_anew_is_seen_by_the_next_loader_and_mixed_into_
         with pytest.raises(lt.Error, match="dataset"):
             for _ in old:
                 pass
->>>>>>> f3088f0fcc5c59a4808da0c39c59749d287156ff

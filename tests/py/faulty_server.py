@@ -357,7 +357,8 @@ class FaultyServer:
             return
         self.modified[request.key] = self.now()
         self.objects[request.key] = b"".join(parts[n] for n in sorted(parts))
-        self.tags[request.key] = f'"{hashlib.md5(self.objects[request.key]).hexdigest()}-{len(parts)}"'
+        digests = b"".join(hashlib.md5(parts[n]).digest() for n in sorted(parts))
+        self.tags[request.key] = f'"{hashlib.md5(digests).hexdigest()}-{len(parts)}"'
         text = (
             "<CompleteMultipartUploadResult><ETag>"
             + self.tags[request.key].replace('"', "&quot;")
@@ -453,6 +454,13 @@ def reset_after(n):
         exchange.reset()
 
     return act
+
+
+def lost_answer(exchange):
+    """Does what was asked; the answer does not arrive."""
+    exchange.send = lambda data: None
+    exchange.server.proper(exchange)
+    exchange.reset()
 
 
 def black_hole(exchange):

@@ -149,6 +149,7 @@ class FaultyServer:
     def __init__(self, tls=None, host="127.0.0.1", port=0, clock_offset=0):
         self.objects = {}
         self.tags = {}  # keys whose ETag is not the MD5 of the bytes
+        self.digests = {}  # what the others' ETags were made of, and the ETags
         self.modified = {}  # keys that were written while the server ran
         self.uploads = {}
         self.requests = []
@@ -183,7 +184,12 @@ class FaultyServer:
         return time.time() + self.clock_offset
 
     def etag(self, key):
-        return self.tags.get(key) or f'"{hashlib.md5(self.objects[key]).hexdigest()}"'
+        data = self.objects[key]
+        if key in self.tags:
+            return self.tags[key]
+        if self.digests.get(key, (None,))[0] is not data:
+            self.digests[key] = data, f'"{hashlib.md5(data).hexdigest()}"'
+        return self.digests[key][1]
 
     def fault(self, action, times=None, after=0, method=None, key=None, match=None):
         """Does `action` to requests that fit; `times` of them (None: all), leaving out the first `after`."""

@@ -160,6 +160,10 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
         add_query(r, "max-parts", "1");
         break;
     case LEAT_STORE_UPLOAD_FINISH:
+        if (op->own.looking) {
+            r->method = "HEAD";
+            break;
+        }
         r->method = "POST";
         add_query(r, "uploadId", op->upload);
         complete_body(r, op);
@@ -190,7 +194,7 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
         add_header(r, "range", r->range);
     if ((op->verb == LEAT_STORE_GET || op->verb == LEAT_STORE_STAT) && leat_exchange_pin(op))
         add_header(r, "if-match", leat_exchange_pin(op));
-    if (op->create_only)
+    if (op->create_only && !op->own.looking)
         add_header(r, "if-none-match", "*");
 }
 
@@ -453,6 +457,26 @@ static void check_page(const struct s3 *s3, struct leat_store_op *op)
         op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not a list");
 }
 
+/* Putting the parts together may have worked although its answer was lost; whoever tries again (libcurl does so by
+ * itself on a connection it had kept) then finds no upload. */
+static bool look_for_object(struct leat_store_op *op, const struct leat_s3_answer *answer)
+{
+    if (op->verb != LEAT_STORE_UPLOAD_FINISH || op->own.looking || strcmp(answer->code, "NoSuchUpload") != 0)
+        return false;
+    op->own.looking = true;
+    return true;
+}
+
+static void take_look(struct leat_store_op *op)
+{
+    const struct leat_http_head *head = &op->own.call.head;
+    char expected[LEAT_ETAG_MAX];
+    if (leat_s3_parts_etag(op->parts, op->parts_n, expected) && strcmp(expected, head->etag) == 0)
+        memcpy(op->object.etag, head->etag, sizeof op->object.etag);
+    else
+        op->status = leat_fail(&op->err, LEAT_NOT_FOUND, "the upload is no longer known to the server");
+}
+
 /* 2xx that carries XML, which may still be an error: CompleteMultipartUpload says 200 before it has begun. */
 static void take_answer(const struct s3 *s3, struct leat_store_op *op)
 {
@@ -506,7 +530,10 @@ static void take_success(const struct s3 *s3, struct leat_store_op *op)
     case LEAT_STORE_UPLOAD_OPEN:
     case LEAT_STORE_UPLOAD_FINISH:
     case LEAT_STORE_LIST:
-        take_answer(s3, op);
+        if (op->own.looking)
+            take_look(op);
+        else
+            take_answer(s3, op);
         return;
     case LEAT_STORE_DELETE:
     case LEAT_STORE_UPLOAD_STAT:
@@ -532,7 +559,7 @@ static void on_done(struct leat_http_call *call)
     } else {
         struct leat_s3_answer answer;
         leat_s3_parse_answer(call->text.data, call->text.len, &answer);
-        again = follow_region(s3, op, &answer) || follow_clock(s3, op, &answer);
+        again = follow_region(s3, op, &answer) || follow_clock(s3, op, &answer) || look_for_object(op, &answer);
         if (!again)
             explain(s3, op, &answer);
     }

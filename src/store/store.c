@@ -311,7 +311,7 @@ static void run_submit(struct leat_task *task)
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
 {
     op->own.store = store;
-    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = false;
+    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = op->own.looking = false;
     op->own.state = OP_IDLE;
     op->own.timer = (struct leat_timer){0};
     op->own.pinned[0] = '\0';

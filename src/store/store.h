@@ -132,6 +132,7 @@ struct leat_store_op {
         bool cancelled;
         bool moved;     /* a region redirect was followed … */
         bool reclocked; /* … or the clock corrected: once each */
+        bool looking;   /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
         bool fresh;     /* connect anew */
         uint64_t retry_after_ns;
         char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */

@@ -55,7 +55,7 @@ class NameServer:
 def set_up(folder):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     files = {
-        "/etc/resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
+        "/etc/resolv.conf": "nameserver 127.0.0.1\noptions timeout:25 attempts:1\n",
         "/etc/hosts": "127.0.0.1 localhost\n",
         "/etc/nsswitch.conf": "hosts: files dns\n",
     }

@@ -149,6 +149,7 @@ class FaultyServer:
     def __init__(self, tls=None, host="127.0.0.1", port=0, clock_offset=0):
         self.objects = {}
         self.tags = {}  # keys whose ETag is not the MD5 of the bytes
+        self.digests = {}  # what the others' ETags were made of, and the ETags
         self.modified = {}  # keys that were written while the server ran
         self.uploads = {}
         self.requests = []
@@ -183,7 +184,12 @@ class FaultyServer:
         return time.time() + self.clock_offset
 
     def etag(self, key):
-        return self.tags.get(key) or f'"{hashlib.md5(self.objects[key]).hexdigest()}"'
+        data = self.objects[key]
+        if key in self.tags:
+            return self.tags[key]
+        if self.digests.get(key, (None,))[0] is not data:
+            self.digests[key] = data, f'"{hashlib.md5(data).hexdigest()}"'
+        return self.digests[key][1]
 
     def fault(self, action, times=None, after=0, method=None, key=None, match=None):
         """Does `action` to requests that fit; `times` of them (None: all), leaving out the first `after`."""
@@ -357,7 +363,8 @@ class FaultyServer:
             return
         self.modified[request.key] = self.now()
         self.objects[request.key] = b"".join(parts[n] for n in sorted(parts))
-        self.tags[request.key] = f'"{hashlib.md5(self.objects[request.key]).hexdigest()}-{len(parts)}"'
+        digests = b"".join(hashlib.md5(parts[n]).digest() for n in sorted(parts))
+        self.tags[request.key] = f'"{hashlib.md5(digests).hexdigest()}-{len(parts)}"'
         text = (
             "<CompleteMultipartUploadResult><ETag>"
             + self.tags[request.key].replace('"', "&quot;")
@@ -453,6 +460,13 @@ def reset_after(n):
         exchange.reset()
 
     return act
+
+
+def lost_answer(exchange):
+    """Does what was asked; the answer does not arrive."""
+    exchange.send = lambda data: None
+    exchange.server.proper(exchange)
+    exchange.reset()
 
 
 def black_hole(exchange):

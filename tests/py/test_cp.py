@@ -9,7 +9,7 @@ import time
 import pytest
 from command_tools import MIB, as_nobody, can_unshare, leftovers, needs_root, one_line, some_bytes, tree
 from conftest import assert_no_report
-from faulty_server import status
+from faulty_server import lost_answer, status
 
 
 @pytest.fixture
@@ -241,3 +241,27 @@ def test_few_descriptors_are_a_clear_error_and_no_busy_loop(run_leat, server, tm
     else:
         one_line(done)
     assert leftovers(tmp_path) == []
+
+
+def test_an_upload_whose_last_answer_was_lost_is_recognised(run_leat, server, tmp_path):
+    data = some_bytes(20 * MIB)
+    (tmp_path / "big").write_bytes(data)
+
+    server.fault(lost_answer, times=1, method="POST", match=lambda r: "uploadId" in r.query)
+    run_leat("cp", tmp_path / "big", "s3://bucket/big", env=server.env(), status=0)
+    assert server.objects["bucket/big"] == data
+    assert [r.method for r in server.requests if "uploadId" in r.query and r.method == "POST"] == ["POST", "POST"]
+
+
+def test_an_older_object_is_not_taken_for_the_upload_whose_answer_was_lost(run_leat, server, tmp_path):
+    (tmp_path / "big").write_bytes(some_bytes(20 * MIB, 1))
+    (tmp_path / "new").write_bytes(some_bytes(20 * MIB, 2))
+    run_leat("cp", tmp_path / "big", "s3://bucket/big", env=server.env(), status=0)
+
+    def forget_and_reset(exchange):
+        exchange.server.uploads.clear()
+        exchange.reset()
+
+    server.fault(forget_and_reset, times=1, method="POST", match=lambda r: "uploadId" in r.query)
+    done = run_leat("cp", tmp_path / "new", "s3://bucket/big", env=server.env(), status=3)
+    one_line(done, "s3://bucket/big", "no longer known")

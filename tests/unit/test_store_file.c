@@ -219,6 +219,47 @@ static void a_reader_sees_one_version_whole(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
+struct writer {
+    char path[128];
+    atomic_bool stop;
+};
+
+static void *write_in_place(void *arg)
+{
+    struct writer *w = arg;
+    int fd = open(w->path, O_WRONLY | O_CLOEXEC);
+    for (char c = 'a'; fd >= 0 && !w->stop; c = c == 'z' ? 'a' : (char)(c + 1)) {
+        if (pwrite(fd, &c, 1, 0) != 1)
+            break;
+        usleep(500);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void a_file_written_to_while_it_is_read_is_an_error(void **state)
+{
+    (void)state;
+    const size_t size = 64 << 20; /* long enough to read for its time of change to move on */
+    struct writer w = {.stop = false};
+    struct leat_error err;
+    pthread_t thread;
+    char *into = malloc(size);
+    assert_non_null(into);
+    snprintf(w.path, sizeof w.path, "%s", at("written"));
+    put("written", "x");
+    assert_int_equal(truncate(w.path, (off_t)size), 0);
+    assert_ok(leat_store_get(files, w.path, 0, size, into, NULL, &err), err);
+    assert_int_equal(pthread_create(&thread, NULL, write_in_place, &w), 0);
+    leat_status rc = LEAT_OK;
+    for (uint64_t deadline = leat_after(60 * LEAT_S); rc == LEAT_OK && leat_left(deadline);)
+        rc = leat_store_get(files, w.path, 0, size, into, NULL, &err);
+    w.stop = true;
+    pthread_join(thread, NULL);
+    assert_int_equal(rc, LEAT_CHANGED);
+    free(into);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -347,6 +388,7 @@ int main(void)
         EACH(what_must_not_be_replaced_is_not),
         EACH(a_put_in_parts_appears_whole_at_its_end),
         EACH(a_reader_sees_one_version_whole),
+        EACH(a_file_written_to_while_it_is_read_is_an_error),
         EACH(listings_are_sorted_as_a_buckets_are),
         EACH(a_prefix_is_a_beginning_not_a_folder),
         EACH(deep_folders_have_a_limit),

@@ -502,6 +502,31 @@ static void an_object_whose_end_is_not_known_is_not_loaded_as_if_it_were(void **
     peer_close(peer);
 }
 
+static bool serve_more_than_said(struct peer_request *r, void *user)
+{
+    (void)user;
+    if (r->number > 1)
+        return peer_object(r, data, 10, "\"x\"");
+    return peer_say(r, "HTTP/1.1 206 Part\r\nETag: \"x\"\r\nContent-Range: bytes 0-9/10\r\n"
+                       "Transfer-Encoding: chunked\r\n\r\nf\r\n012345678901234\r\n0\r\n\r\n");
+}
+
+static void an_answer_longer_than_the_range_it_names_is_not_taken(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char into[100];
+    struct peer *peer = peer_open(serve_more_than_said, NULL);
+    struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
+    struct leat_store_op op = {.verb = LEAT_STORE_GET, .key = "key", .length = 100, .into = into, .short_ok = true};
+    assert_ok(leat_store_run(store, &op, &err), err);
+    assert_int_equal(op.attempts, 2);
+    assert_int_equal(op.got, 10);
+    assert_memory_equal(into, data, 10);
+    leat_store_close(store);
+    peer_close(peer);
+}
+
 static void what_a_store_cannot_do_is_refused_without_a_request(void **state)
 {
     (void)state;
@@ -542,6 +567,7 @@ int main(void)
         cmocka_unit_test(a_waiting_call_ends_when_it_is_told_to_stop),
         cmocka_unit_test(objects_of_any_size_are_loaded_whole),
         cmocka_unit_test(an_object_whose_end_is_not_known_is_not_loaded_as_if_it_were),
+        cmocka_unit_test(an_answer_longer_than_the_range_it_names_is_not_taken),
         cmocka_unit_test(what_a_store_cannot_do_is_refused_without_a_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

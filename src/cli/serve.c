@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -256,6 +257,17 @@ static leat_status open_serve(const struct serve_settings *s, const char *dir, s
     return rc == LEAT_OK ? leat_serve_open(&o, out, err) : rc;
 }
 
+/* Each connection has a socket and, while it is answered, a file. */
+static void raise_file_limit(uint64_t connections)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)(2 * connections + 100);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit); /* else they run out, and clients are told to slow down */
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct serve_settings *s = settings;
@@ -264,6 +276,7 @@ static int run(const void *settings, int argc, char **argv)
     struct tls tls = {0};
     int status;
     (void)argc;
+    raise_file_limit(s->connections);
     if (open_serve(s, argv[0], &tls, &serve, &err) != LEAT_OK) {
         status = leat_cli_fail(&err);
     } else {

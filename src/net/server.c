@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,6 +327,11 @@ static leat_status start_daemon(struct leat_server *s, const struct leat_server_
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key_pem},
         {MHD_OPTION_END, 0, NULL},
     };
+    /* Its threads inherit the mask: signals are for the main thread. */
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     if (s->tls)
         flags |= MHD_USE_TLS;
     s->daemon = MHD_start_daemon(
@@ -335,6 +341,7 @@ static leat_status start_daemon(struct leat_server *s, const struct leat_server_
         MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK, MHD_OPTION_URI_LOG_CALLBACK, on_target, s,
         MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_ARRAY, s->tls ? tls : tls + 2, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!s->daemon)
         return leat_fail(err, s->tls ? LEAT_TLS : LEAT_INTERNAL, "cannot start the HTTP server%s: %s",
                          s->tls ? " with this certificate and key" : "",

@@ -104,6 +104,7 @@ bool leat_serve_arg_number(struct leat_serve_call *c, const char *name, uint64_t
 
 /* Appends the request's headers that are kept with an object, as "name: value\n" lines. */
 void leat_serve_kept_headers(struct leat_serve_call *c, struct leat_buf *out);
+void leat_serve_fail_headers(struct leat_serve_call *c); /* there are more of them than can be kept */
 
 /* True once, when the call is to suffer this fault. */
 bool leat_serve_suffers(struct leat_serve_call *c, enum leat_serve_fault_kind kind);

@@ -70,7 +70,7 @@ static leat_status copy_object(struct leat_serve_call *c, const struct leat_serv
         leat_serve_kept_headers(c, &headers);
     else
         leat_buf_str(&headers, o->headers.data);
-    leat_status rc = leat_buf_check(&headers, "what is kept of the headers", err);
+    leat_status rc = headers.failed ? leat_fail(err, LEAT_INVALID, "the headers to keep are too large") : LEAT_OK;
     if (rc == LEAT_OK)
         rc = leat_serve_writer_copy(&c->writer, o->fd, o->size, err);
     if (rc == LEAT_OK) {

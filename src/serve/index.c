@@ -16,7 +16,7 @@
 
 #define BYTES_MAX    ((size_t)512 << 20) /* of folders kept: some ten million names */
 #define LARGE_FOLDER 10000               /* entries: reading fewer takes milliseconds */
-#define BUCKETS      4096
+#define BUCKETS      16384
 #define ESCAPED_DIR  LEAT_SERVE_RESERVED "/keys"
 
 /* File systems stamp with a clock that ticks every few milliseconds: a folder changed twice within a tick shows one
@@ -57,6 +57,7 @@ struct leat_serve_index {
 
     uint64_t page;
     bool fresh;
+    size_t folders_from;
     struct level *level;
     size_t depth;
     size_t depth_cap;
@@ -108,12 +109,17 @@ static void link_newest(struct leat_serve_index *ix, struct folder *f)
     ix->newest = f;
 }
 
+static size_t cost(const struct folder *f)
+{
+    return sizeof *f + f->path_n + leat_serve_names_bytes(&f->names);
+}
+
 static void forget(struct leat_serve_index *ix, struct folder *f)
 {
     struct folder **slot = slot_of(ix, f->path, f->path_n);
     *slot = f->chain;
     unlink_used(ix, f);
-    ix->bytes -= leat_serve_names_bytes(&f->names);
+    ix->bytes -= cost(f);
     leat_serve_names_free(&f->names);
     free(f);
 }
@@ -218,10 +224,10 @@ static leat_status read_folder(struct leat_serve_index *ix, struct folder *f, in
         leat_serve_names_free(&names);
         return rc;
     }
-    ix->bytes -= leat_serve_names_bytes(&f->names);
+    ix->bytes -= cost(f);
     leat_serve_names_free(&f->names);
     f->names = names;
-    ix->bytes += leat_serve_names_bytes(&f->names);
+    ix->bytes += cost(f);
     f->read_ns = leat_now_ns();
     f->cost_ns = f->read_ns - before;
     f->read_wall_ns = wall;
@@ -240,6 +246,7 @@ static struct folder *folder_new(struct leat_serve_index *ix, const char *path, 
     f->path_n = n;
     *slot_of(ix, path, n) = f;
     link_newest(ix, f);
+    ix->bytes += cost(f);
     return f;
 }
 
@@ -296,10 +303,10 @@ void leat_serve_index_added(struct leat_serve_index *ix, const char *path, bool 
         n += p[n] == '/';
         struct folder *f = *slot_of(ix, path, (size_t)(p - path));
         if (f) {
-            ix->bytes -= leat_serve_names_bytes(&f->names);
+            ix->bytes -= cost(f);
             f->changed_by_us = true;
             bool ok = leat_serve_names_insert(&f->names, p, n);
-            ix->bytes += leat_serve_names_bytes(&f->names);
+            ix->bytes += cost(f);
             if (!ok)
                 forget(ix, f); /* it will be read again */
         }
@@ -384,10 +391,11 @@ done:
     return rc;
 }
 
-void leat_serve_index_begin(struct leat_serve_index *ix, bool fresh)
+void leat_serve_index_begin(struct leat_serve_index *ix, bool fresh, size_t folders_from)
 {
     ix->page++;
     ix->fresh = fresh;
+    ix->folders_from = folders_from;
     ix->depth = 0;
     ix->have = ix->spent = false;
 }
@@ -428,6 +436,31 @@ static bool set_key(struct leat_serve_index *ix, const struct level *l)
     return leat_buf_add(&ix->key, s->text + s->entry[l->i].at, s->entry[l->i].n);
 }
 
+/* Whether there is a file anywhere below. Looks no further than the first one: a folder that is only to be named
+ * need not be read. */
+static bool holds_a_file(int base, const char *path, int depth)
+{
+    int at = leat_serve_walk(base, path, false);
+    int fd = at >= 0 ? openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *d;
+    bool found = false;
+    while (dir && !found && (d = readdir(dir)))
+        found = kind_of(fd, d) == KIND_FILE;
+    if (dir && !found && depth < LEAT_SERVE_KEY_MAX / 2) {
+        rewinddir(dir);
+        while (!found && (d = readdir(dir)))
+            found =
+                kind_of(fd, d) == KIND_FOLDER && !skipped(d->d_name, false) && holds_a_file(fd, d->d_name, depth + 1);
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    leat_serve_walk_end(base, at);
+    return found;
+}
+
 /* On to the next plain key, from the position in the stack. */
 static leat_status advance(struct leat_serve_index *ix, struct leat_error *err)
 {
@@ -448,6 +481,13 @@ static leat_status advance(struct leat_serve_index *ix, struct leat_error *err)
             l->i++;
             ix->have = true;
             return LEAT_OK;
+        }
+        if (ix->key.len > ix->folders_from) {
+            l->i++;
+            ix->have = holds_a_file(ix->bucket_fd, ix->key.data, 0);
+            if (ix->have)
+                return LEAT_OK;
+            continue;
         }
         bool there;
         leat_status rc = push(ix, ix->key.data, ix->key.len, &there, err);

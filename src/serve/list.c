@@ -233,7 +233,8 @@ static void list(struct leat_serve_call *c, struct page *p, bool v2)
     struct leat_serve_bucket *b = c->bucket;
     if (p->max) {
         pthread_mutex_lock(&b->mu);
-        leat_serve_index_begin(b->index, !p->resumed);
+        bool slash = p->delimiter.n == 1 && p->delimiter.data[0] == '/';
+        leat_serve_index_begin(b->index, !p->resumed, slash ? p->prefix.n : SIZE_MAX);
         rc = fill(b->index, p, &err);
         leat_serve_index_end(b->index);
         pthread_mutex_unlock(&b->mu);

@@ -49,12 +49,14 @@ void leat_serve_create_upload(struct leat_serve_call *c)
     struct leat_buf xml;
     leat_buf_init(&headers, LEAT_SERVE_HEADERS_MAX);
     leat_serve_kept_headers(c, &headers);
-    leat_status rc = leat_buf_check(&headers, "what is to be kept of the headers", &err);
-    if (rc == LEAT_OK) {
-        pthread_mutex_lock(&c->bucket->mu);
-        rc = leat_serve_upload_make(c->bucket, c->key, headers.data, id, &err);
-        pthread_mutex_unlock(&c->bucket->mu);
+    if (headers.failed) {
+        leat_buf_free(&headers);
+        leat_serve_fail_headers(c);
+        return;
     }
+    pthread_mutex_lock(&c->bucket->mu);
+    leat_status rc = leat_serve_upload_make(c->bucket, c->key, headers.data, id, &err);
+    pthread_mutex_unlock(&c->bucket->mu);
     leat_buf_free(&headers);
     if (rc != LEAT_OK) {
         leat_serve_fail_status(c, &err);

@@ -35,6 +35,12 @@ void leat_serve_kept_headers(struct leat_serve_call *c, struct leat_buf *out)
     leat_request_headers(c->x, keep_header, out);
 }
 
+void leat_serve_fail_headers(struct leat_serve_call *c)
+{
+    leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The headers to keep with the object are larger than %d bytes.",
+                     LEAT_SERVE_HEADERS_MAX);
+}
+
 static void reply_etag(struct leat_serve_call *c, const char *etag)
 {
     char text[LEAT_SERVE_ETAG + 2];
@@ -74,8 +80,7 @@ void leat_serve_put_object(struct leat_serve_call *c)
         leat_buf_printf(&headers, "%s: %s\n", header, checksum);
     leat_hex(c->md5, sizeof c->md5, etag);
     if (headers.failed)
-        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The headers to keep with the object are larger than %d bytes.",
-                         LEAT_SERVE_HEADERS_MAX);
+        leat_serve_fail_headers(c);
     else if (leat_serve_writer_commit(&c->writer, c->key, &condition, headers.data, etag, &err) != LEAT_OK)
         leat_serve_fail_status(c, &err);
     else

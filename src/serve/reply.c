@@ -359,6 +359,10 @@ void leat_serve_fail_status(struct leat_serve_call *c, const struct leat_error *
     case LEAT_CHANGED:
         leat_serve_fail(c, LEAT_SERVE_PRECONDITION_FAILED);
         break;
+    case LEAT_LIMIT: /* no file descriptors left: later there will be */
+    case LEAT_NO_MEMORY:
+        leat_serve_fail(c, LEAT_SERVE_SLOW_DOWN);
+        break;
     case LEAT_NO_SPACE:
         leat_serve_failf(c, LEAT_SERVE_NO_SPACE, "%s", err->text);
         break;

@@ -9,6 +9,7 @@
 #include "store/sign.h"
 
 #define TALLIES_MAX 512 /* calls × statuses in use: a few dozen */
+#define LOG_BATCH   200 /* requests written out at a time: nobody waits long to be counted */
 
 /* One count for each name that occurred. The names are constant strings. */
 struct tally {
@@ -220,18 +221,31 @@ static json_t *entry_json(const struct entry *e)
     return json;
 }
 
-bool leat_serve_stats_log(struct leat_serve_stats *s, uint64_t after, struct leat_buf *out)
+/* Some requests from `from` to `last`; *next is where to go on. */
+static bool log_some(struct leat_serve_stats *s, uint64_t from, uint64_t last, uint64_t *next, struct leat_buf *out)
 {
     bool ok = true;
     pthread_mutex_lock(&s->mu);
-    uint64_t first = s->last_number > s->log_max ? s->last_number - s->log_max + 1 : 1;
-    if (after >= first)
-        first = after + 1;
-    for (uint64_t k = first; ok && k <= s->last_number; k++) {
+    uint64_t first = s->last_number >= s->log_max ? s->last_number - s->log_max + 1 : 1;
+    uint64_t k = from > first ? from : first;
+    uint64_t stop = k + LOG_BATCH;
+    for (; ok && k <= last && k < stop; k++) {
         const struct entry *e = &s->log[k % s->log_max];
         if (e->record.number == k)
             ok = dump(entry_json(e), out);
     }
+    *next = k;
     pthread_mutex_unlock(&s->mu);
+    return ok;
+}
+
+bool leat_serve_stats_log(struct leat_serve_stats *s, uint64_t after, struct leat_buf *out)
+{
+    bool ok = true;
+    pthread_mutex_lock(&s->mu);
+    uint64_t last = s->last_number; /* those that come meanwhile are for the next time */
+    pthread_mutex_unlock(&s->mu);
+    for (uint64_t next = after < last ? after + 1 : last + 1; ok && next <= last;)
+        ok = log_some(s, next, last, &next, out);
     return ok;
 }

@@ -4,6 +4,7 @@ Tests see the build in $LEAT_BUILD (build/release unless told otherwise; `make a
 settings of the person who runs them, and no proxy. A sanitizer's report in anything started here is a failure.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -244,8 +245,9 @@ def serve(leat_bin, clean_env, tmp_path):
         return servers[-1]
 
     yield start
-    for server in servers:
-        server.stop()
+    with contextlib.ExitStack() as stack:  # all of them, also when one has something to complain of
+        for server in servers:
+            stack.callback(server.stop)
 
 
 @pytest.fixture
@@ -268,8 +270,9 @@ def faulty():
         return servers[-1]
 
     yield start
-    for server in servers:
-        server.stop()
+    with contextlib.ExitStack() as stack:  # all of them, also when one has something to complain of
+        for server in servers:
+            stack.callback(server.stop)
 
 
 @pytest.fixture

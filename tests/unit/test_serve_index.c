@@ -66,7 +66,7 @@ static size_t list(struct fixture *f, struct leat_serve_key at, bool fresh, size
     size_t n = 0;
     bool more = true;
     pthread_mutex_lock(&f->bucket->mu);
-    leat_serve_index_begin(ix, fresh);
+    leat_serve_index_begin(ix, fresh, SIZE_MAX);
     assert_int_equal(leat_serve_index_seek(ix, at, NULL), LEAT_OK);
     while (n < max) {
         struct leat_serve_key k;

@@ -128,45 +128,58 @@ static int make_parents(char *path)
     return 0;
 }
 
-/* Splits a key into folder (with its slash) and name; checks that it can be a file. */
-static leat_status check_target(struct leat_store_op *op, size_t *folder_n)
+/* Where the file of a key is written: at the key itself, or where a link there leads, so that links stay links. What
+ * is there must be a regular file: rename() would replace a device or a pipe as readily. The caller frees it; NULL
+ * with op's error set. */
+static char *target_path(struct leat_store_op *op)
 {
     const char *slash = strrchr(op->key, '/');
     const char *name = slash ? slash + 1 : op->key;
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return op->status = leat_fail(&op->err, LEAT_INVALID, "it is the name of a folder, not of a file");
-    *folder_n = (size_t)(name - op->key);
-    return LEAT_OK;
+    struct stat st;
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        op->status = leat_fail(&op->err, LEAT_INVALID, "it is the name of a folder, not of a file");
+        return NULL;
+    }
+    bool link = lstat(op->key, &st) == 0 && S_ISLNK(st.st_mode);
+    if (stat(op->key, &st) == 0 && !S_ISREG(st.st_mode)) {
+        op->status = leat_fail(&op->err, LEAT_INVALID, "there is %s, which is not replaced",
+                               S_ISDIR(st.st_mode) ? "a folder" : "something that is not a regular file");
+        return NULL;
+    }
+    char *path = link ? realpath(op->key, NULL) : strdup(op->key);
+    if (!path && link && errno != ENOMEM)
+        op->status = leat_fail(&op->err, LEAT_INVALID, "it is a link that leads nowhere");
+    else if (!path)
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+    return path;
 }
 
-/* "folder/" + the temporary's name; the caller frees it. */
-static char *temporary_path(const struct leat_store_op *op, const char *id)
+/* "folder/" + the temporary's name; the caller frees it. NULL with op's error set. */
+static char *temporary_path(struct leat_store_op *op, const char *target, const char *id)
 {
-    const char *slash = strrchr(op->key, '/');
-    int folder_n = slash ? (int)(slash + 1 - op->key) : 0;
+    const char *slash = strrchr(target, '/');
+    int folder_n = slash ? (int)(slash + 1 - target) : 0;
     struct leat_buf path;
     leat_buf_init(&path, 16 << 10);
-    leat_buf_printf(&path, "%.*s%s%s", folder_n, op->key, LEAT_FILE_TEMPORARY, id);
-    return leat_buf_take(&path);
+    leat_buf_printf(&path, "%.*s%s%s", folder_n, target, LEAT_FILE_TEMPORARY, id);
+    char *taken = leat_buf_take(&path);
+    if (!taken)
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+    return taken;
 }
 
 /* Creates the temporary and writes its id; the descriptor, or -1 with op's error set. */
-static int create_temporary(struct leat_store_op *op, char *id, size_t id_size)
+static int create_temporary(struct leat_store_op *op, const char *target, char *id, size_t id_size)
 {
-    size_t folder_n;
     uint64_t random;
-    if (check_target(op, &folder_n) != LEAT_OK)
-        return -1;
     if (getrandom(&random, sizeof random, 0) != sizeof random) {
         fail_errno(op, errno);
         return -1;
     }
     snprintf(id, id_size, "%ld-%016" PRIx64, (long)getpid(), random);
-    char *path = temporary_path(op, id);
-    if (!path) {
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+    char *path = temporary_path(op, target, id);
+    if (!path)
         return -1;
-    }
     int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
     if (fd < 0 && errno == ENOENT) {
         int e = make_parents(path);
@@ -197,7 +210,7 @@ static bool write_all(struct leat_store_op *op, int fd, uint64_t offset)
 }
 
 /* Gives the finished temporary its name. fsync first: after a power cut the name must not lead to half a file. */
-static void publish(struct leat_store_op *op, int fd, const char *temporary)
+static void publish(struct leat_store_op *op, int fd, const char *temporary, const char *target)
 {
     struct stat st;
     if (fsync(fd) < 0 && errno != EINVAL && errno != EROFS) {
@@ -205,7 +218,7 @@ static void publish(struct leat_store_op *op, int fd, const char *temporary)
         return;
     }
     /* link() fails when the name is taken; rename() replaces. */
-    int rc = op->create_only ? link(temporary, op->key) : rename(temporary, op->key);
+    int rc = op->create_only ? link(temporary, target) : rename(temporary, target);
     if (rc < 0) {
         fail_errno(op, errno);
         return;
@@ -219,18 +232,17 @@ static void publish(struct leat_store_op *op, int fd, const char *temporary)
 static void do_put(struct leat_store_op *op)
 {
     char id[64];
-    int fd = create_temporary(op, id, sizeof id);
-    if (fd < 0)
-        return;
-    char *path = temporary_path(op, id);
-    if (!path)
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
-    else if (write_all(op, fd, 0))
-        publish(op, fd, path);
+    char *target = target_path(op);
+    int fd = target ? create_temporary(op, target, id, sizeof id) : -1;
+    char *path = fd >= 0 ? temporary_path(op, target, id) : NULL;
+    if (path && write_all(op, fd, 0))
+        publish(op, fd, path, target);
     if (path && op->status != LEAT_OK)
         unlink(path);
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     free(path);
+    free(target);
 }
 
 static void do_delete(struct leat_store_op *op)
@@ -249,41 +261,45 @@ static void do_delete(struct leat_store_op *op)
     fail_errno(op, errno);
 }
 
+/* Writes a part into the temporary, or gives the temporary its name. */
+static void write_upload(struct leat_store_op *op, const char *path, const char *target)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        fail_errno(op, errno);
+        return;
+    }
+    if (op->verb == LEAT_STORE_UPLOAD_FINISH) {
+        publish(op, fd, path, target);
+    } else if (write_all(op, fd, op->offset)) {
+        /* On disk before it is reported: a journal may count on it after a power cut. */
+        if (fdatasync(fd) < 0 && errno != EINVAL)
+            fail_errno(op, errno);
+        else
+            snprintf(op->object.etag, sizeof op->object.etag, "\"%u\"", op->part);
+    }
+    close(fd);
+}
+
 static void do_upload(struct leat_store_op *op)
 {
-    if (op->verb == LEAT_STORE_UPLOAD_OPEN) {
-        int fd = create_temporary(op, op->upload_id, sizeof op->upload_id);
+    char *target = target_path(op);
+    if (target && op->verb == LEAT_STORE_UPLOAD_OPEN) {
+        int fd = create_temporary(op, target, op->upload_id, sizeof op->upload_id);
         if (fd >= 0)
             close(fd);
+        free(target);
         return;
     }
-    char *path = temporary_path(op, op->upload);
-    if (!path) {
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
-        return;
-    }
-    if (op->verb == LEAT_STORE_UPLOAD_ABORT) {
+    char *path = target ? temporary_path(op, target, op->upload) : NULL;
+    if (path && op->verb == LEAT_STORE_UPLOAD_ABORT)
         unlink(path);
-    } else if (op->verb == LEAT_STORE_UPLOAD_STAT) {
-        if (access(path, W_OK) < 0)
-            fail_errno(op, errno);
-    } else {
-        int fd = open(path, O_WRONLY | O_CLOEXEC);
-        if (fd < 0) {
-            fail_errno(op, errno);
-        } else if (op->verb == LEAT_STORE_UPLOAD_PART) {
-            /* On disk before it is reported: a journal may count on it after a power cut. */
-            if (write_all(op, fd, op->offset) && fdatasync(fd) < 0 && errno != EINVAL)
-                fail_errno(op, errno);
-            if (op->status == LEAT_OK)
-                snprintf(op->object.etag, sizeof op->object.etag, "\"%u\"", op->part);
-        } else {
-            publish(op, fd, path);
-        }
-        if (fd >= 0)
-            close(fd);
-    }
+    else if (path && op->verb == LEAT_STORE_UPLOAD_STAT && access(path, W_OK) < 0)
+        fail_errno(op, errno);
+    else if (path && op->verb != LEAT_STORE_UPLOAD_STAT)
+        write_upload(op, path, target);
     free(path);
+    free(target);
 }
 
 static struct leat_store_op *op_of(struct leat_task *task)

@@ -1,5 +1,7 @@
 #include "store/retry.h"
 
+#include <errno.h>
+
 #include "base/clock.h"
 
 #define FIRST_NS     (50 * LEAT_MS)
@@ -9,8 +11,10 @@
 #define BUDGET_EARN  .2
 #define BUDGET_PER_S 10.0
 
-bool leat_retry_useful(leat_status status)
+bool leat_retry_useful(leat_status status, int os_error)
 {
+    if (os_error == EMFILE || os_error == ENFILE)
+        return true; /* others give their descriptors back in time */
     return status == LEAT_NETWORK || status == LEAT_SERVER || status == LEAT_THROTTLED || status == LEAT_TIMEOUT;
 }
 

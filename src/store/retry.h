@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 
-/* Whether trying again can help at all. */
-bool leat_retry_useful(leat_status status);
+/* Whether trying again can help at all. os_error: errno behind the status, or 0. */
+bool leat_retry_useful(leat_status status, int os_error);
 
 /* How long to wait before attempt number `attempt` (2, 3, …): exponential with full jitter, never less than what
  * the server asked for. `unit` is uniform in [0, 1). */

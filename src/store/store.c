@@ -204,7 +204,8 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
     uint32_t most = store->opts.attempts;
     if (!store->own.reached && most > UNREACHED_ATTEMPTS && host_fault(op->status))
         most = UNREACHED_ATTEMPTS;
-    if (op->own.cancelled || store->own.closing || !leat_retry_useful(op->status) || op->attempts >= most)
+    if (op->own.cancelled || store->own.closing || !leat_retry_useful(op->status, op->err.os_error) ||
+        op->attempts >= most)
         return false;
     uint64_t now = leat_now_ns();
     uint64_t delay =

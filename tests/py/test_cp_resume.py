@@ -36,13 +36,21 @@ def moves_data(request):
     return request.method == "PUT" or (request.method == "GET" and request.range is not None)
 
 
+def journal_lines(env):
+    """How many lines the journals have: one for each copy and each part that arrived."""
+    folder = Path(env["HOME"]) / ".local" / "state" / "leat"
+    return sum(len(path.read_bytes().splitlines()) for path in folder.iterdir()) if folder.exists() else 0
+
+
 def kill_midway(leat_bin, env, server, source, to, parts, how):
     """Starts the copy, lets so many parts arrive and stops it there."""
     server.fault(black_hole, match=moves_data, after=parts)
     with started(
         leat_bin, env, "cp", "--part-size", PART, "--connections", 2, source, to, stdout=subprocess.DEVNULL
     ) as process:
-        wait_until(lambda: len([r for r in server.requests if moves_data(r)]) > parts + 1, "the parts to arrive")
+        wait_until(lambda: len([r for r in server.requests if moves_data(r)]) > parts + 1, "the parts to be asked for")
+        if "HOME" in env:
+            wait_until(lambda: journal_lines(env) > parts, "the parts to arrive")
         process.send_signal(how)
         process.wait(60)
         stderr = process.stderr.read().decode()
@@ -68,7 +76,7 @@ def test_an_interrupted_copy_is_taken_up_where_it_stopped(
     assert arrived()
     assert json.loads(done.stdout)["objects"] == 1
     moved = len([r for r in server.requests if moves_data(r)])
-    assert moved <= 4, "parts that had arrived were moved again"
+    assert moved == 3, "parts that had arrived were moved again"
     assert leftovers(shm_path) == []
     assert server.uploads == {}
     assert not list((Path(clean_env["HOME"]) / ".local" / "state" / "leat").iterdir()), (

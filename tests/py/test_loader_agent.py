@@ -303,33 +303,67 @@ def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, runtime, images):
+@contextlib.contextmanager
+def no_more_descriptors(pid):
+    """The process can open nothing while this lasts."""
     import resource
 
+    highest = max(int(n) for n in os.listdir(f"/proc/{pid}/fd"))
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def cpu_ticks(pid):
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+
+
+def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, runtime, images):
     with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
         it = iter(loader)
         next(it)
+        wait_until(lambda: loader.stats()["chunks_fetched"] == images.chunks, what="having read every chunk")
         pid = runtime.agent()
-        highest = max(int(n) for n in os.listdir(f"/proc/{pid}/fd"))
-        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, hard))
         result = []
 
         def open_another():
             result.append(numbers(lt, images.url))
 
         thread = threading.Thread(target=open_another)
-        thread.start()
-        time.sleep(0.3)
-        cpu = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
-        began = time.monotonic()
-        for _ in range(15):
-            next(it)
-        assert time.monotonic() - began < 1.0 * SLOW, "those already connected are not slowed down"
-        time.sleep(1.0)
-        cpu = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) - cpu
-        assert cpu < 50 * SLOW, "no busy loop"
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard if hard > 0 else 1024, hard))
+        with no_more_descriptors(pid):
+            thread.start()
+            time.sleep(0.3)
+            cpu = cpu_ticks(pid)
+            began = time.monotonic()
+            for _ in range(15):
+                next(it)
+            assert time.monotonic() - began < 1.0 * SLOW, "those already connected are not slowed down"
+            time.sleep(1.0)
+            assert cpu_ticks(pid) - cpu < 50 * SLOW, "no busy loop"
+            assert not result
         thread.join(30)
         assert result
         assert len(result[0]) == images.samples // G
+
+
+def test_agent_out_of_descriptors_reads_on_when_there_are_some_again(lt, runtime, images):
+    whole = numbers(lt, images.url)
+    runtime.wait_gone()
+    # so little memory that chunks are read as the epoch goes
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}, ram="1mb") as loader:
+        seen = []
+        it = iter(loader)
+        seen.append(next(it)[0].tolist())
+        pid = runtime.agent()
+        with no_more_descriptors(pid):
+            thread = threading.Thread(target=lambda: seen.extend(i.tolist() for (i,) in it))
+            thread.start()
+            cpu = cpu_ticks(pid)
+            time.sleep(1.0)
+            assert cpu_ticks(pid) - cpu < 50 * SLOW, "no busy loop"
+            assert len(seen) < len(whole), "chunks were still to be read"
+        thread.join(60)
+        assert seen == whole

@@ -115,6 +115,34 @@ static void what_is_no_regular_file_is_no_object(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
+static void only_regular_files_are_replaced_and_links_stay_links(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct stat st;
+    char text[4] = "";
+    assert_int_equal(mkfifo(at("pipe"), 0644), 0);
+    assert_int_equal(symlink("/dev/null", at("device")), 0);
+    assert_int_equal(symlink("nowhere", at("broken")), 0);
+    put("real", "old");
+    assert_int_equal(symlink("real", at("link")), 0);
+    assert_fails(leat_store_put(files, at("pipe"), "x", 1, NULL, &err), err, LEAT_INVALID, "not replaced");
+    assert_fails(leat_store_put(files, at("device"), "x", 1, NULL, &err), err, LEAT_INVALID, "not replaced");
+    assert_fails(leat_store_put(files, at("broken"), "x", 1, NULL, &err), err, LEAT_INVALID, "nowhere");
+    struct leat_store_op upload = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = at("pipe")};
+    assert_int_equal(leat_store_run(files, &upload, &err), LEAT_INVALID);
+    assert_int_equal(lstat(at("pipe"), &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(lstat(at("device"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    put("link", "new");
+    assert_int_equal(lstat(at("link"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_ok(leat_store_get(files, at("real"), 0, 3, text, NULL, &err), err);
+    assert_string_equal(text, "new");
+    assert_int_equal(bench_leftovers(folder), 0);
+}
+
 static void what_must_not_be_replaced_is_not(void **state)
 {
     (void)state;
@@ -385,6 +413,7 @@ int main(void)
         EACH(a_changed_file_is_noticed_by_its_tag),
         EACH(reading_past_the_end_is_an_error_unless_short_is_fine),
         EACH(what_is_no_regular_file_is_no_object),
+        EACH(only_regular_files_are_replaced_and_links_stay_links),
         EACH(what_must_not_be_replaced_is_not),
         EACH(a_put_in_parts_appears_whole_at_its_end),
         EACH(a_reader_sees_one_version_whole),

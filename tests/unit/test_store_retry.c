@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +17,11 @@ static void only_what_can_pass_is_tried_again(void **state)
     for (int status = 0; status < LEAT_STATUS_COUNT; status++) {
         bool passing =
             status == LEAT_NETWORK || status == LEAT_SERVER || status == LEAT_THROTTLED || status == LEAT_TIMEOUT;
-        assert_int_equal(leat_retry_useful((leat_status)status), passing);
+        assert_int_equal(leat_retry_useful((leat_status)status, 0), passing);
     }
+    assert_true(leat_retry_useful(LEAT_LIMIT, EMFILE));
+    assert_true(leat_retry_useful(LEAT_LIMIT, ENFILE));
+    assert_false(leat_retry_useful(LEAT_DENIED, EACCES));
 }
 
 static void delay_is_spread_from_nothing_to_a_bound_that_doubles(void **state)

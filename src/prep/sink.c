@@ -219,6 +219,7 @@ static void write_row(struct leat_sink *s, uint32_t y, const uint8_t *const *row
 {
     const struct leat_target *t = &s->target;
     const struct leat_geometry *g = &s->geometry;
+    assert(t->channels <= 3); /* as many as there are rows */
     size_t n = g->window.width;
     size_t x = g->flip ? g->output[0] - g->place[0] - n : g->place[0];
     size_t at = (size_t)(g->place[1] + y) * g->output[0] + x;
@@ -236,7 +237,6 @@ static void write_row(struct leat_sink *s, uint32_t y, const uint8_t *const *row
 void leat_sink_drain(struct leat_sink *s)
 {
     const uint8_t *row[3] = {0};
-    assert(s->planes > 0);
     while (s->next < s->geometry.window.height) {
         for (unsigned i = 0; i < s->planes; i++) {
             if (!ready(&s->plane[i], s->next))

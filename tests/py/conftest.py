@@ -33,6 +33,10 @@ if SANITIZE == "address":
 
 sys.path.insert(0, str(BUILD / "python"))
 
+# A shell starts what it runs in the background with Ctrl-C ignored, and children inherit that. Tests press it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SANITIZER_EXIT = 99
 SANITIZER_REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:")
 

@@ -350,10 +350,10 @@ def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, 
 
 
 def test_agent_out_of_descriptors_reads_on_when_there_are_some_again(lt, runtime, images):
-    whole = numbers(lt, images.url)
+    whole = numbers(lt, images.url, window=4)
     runtime.wait_gone()
     # so little memory that chunks are read as the epoch goes
-    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}, ram="1mb") as loader:
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}, window=4, ram="200kb") as loader:
         seen = []
         it = iter(loader)
         seen.append(next(it)[0].tolist())

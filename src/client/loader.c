@@ -17,7 +17,7 @@
 #include "ring/ring.h"
 
 #define TIMEOUT_DEFAULT (600 * LEAT_S)
-#define ANSWER_NS       (60 * LEAT_S) /* for a control message; opening a dataset may take a bucket's time */
+#define ANSWER_NS       (60 * LEAT_S) /* for a control message */
 #define POLL_NS         (100 * LEAT_MS)
 #define REOPENS_MAX     5u /* in a row without a batch between them */
 
@@ -153,10 +153,10 @@ static void take_unasked(struct leat_loader *l, const json_t *m, int *fds, size_
 }
 
 /* Sends a request and waits for its answer, taking what comes unasked on the way. */
-static leat_status ask(struct leat_loader *l, json_t *request, const char *answer_name, json_t **answer,
-                       int fds[LEAT_WIRE_FDS], size_t *fds_n, struct leat_error *err)
+static leat_status ask(struct leat_loader *l, json_t *request, const char *answer_name, uint64_t timeout_ns,
+                       json_t **answer, int fds[LEAT_WIRE_FDS], size_t *fds_n, struct leat_error *err)
 {
-    uint64_t deadline = leat_after(ANSWER_NS);
+    uint64_t deadline = leat_after(timeout_ns);
     leat_status rc = leat_connection_send(&l->connection, request, err);
     while (rc == LEAT_OK) {
         json_t *m;
@@ -242,7 +242,13 @@ static leat_status open_ring(struct leat_loader *l, const char *state, struct le
         state = mine;
     if (state)
         json_object_set_new(request, "state", json_string(state));
-    rc = ask(l, json_pack("{s:o}", "open", request), "opened", &answer, fds, &fds_n, err);
+    /* The agent gives up on a bucket by itself; it may take as long as a batch may. */
+    rc = ask(l, json_pack("{s:o}", "open", request), "opened", l->timeout_ns, &answer, fds, &fds_n, err);
+    if (rc == LEAT_TIMEOUT)
+        rc = leat_fail(err, LEAT_TIMEOUT,
+                       "'%.200s' could not be opened within %.0f s: the agent (pid %d, log %s) waits for it",
+                       json_string_value(json_object_get(l->request, "url")), (double)l->timeout_ns / 1e9,
+                       l->connection.agent_pid, l->connection.paths.log);
     if (rc == LEAT_OK)
         rc = take_opened(l, json_object_get(answer, "opened"), fds, fds_n, err);
     json_decref(answer);
@@ -525,7 +531,7 @@ leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_err
     json_t *answer = NULL;
     /* An agent that is gone has taken its part along; the loader's own is still there. */
     if (l->pid == getpid() && l->connection.fd >= 0) {
-        leat_status rc = ask(l, json_pack("{s:{}}", "stats"), "stats", &answer, fds, &fds_n, err);
+        leat_status rc = ask(l, json_pack("{s:{}}", "stats"), "stats", ANSWER_NS, &answer, fds, &fds_n, err);
         if (rc != LEAT_OK && rc != LEAT_NETWORK)
             return rc;
     }

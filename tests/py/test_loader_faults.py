@@ -236,6 +236,14 @@ def test_deadline_names_what_was_waited_for_and_the_loader_goes_on_afterwards(lt
     assert server.stats()
 
 
+def test_opening_has_the_deadline_as_well_and_names_the_dataset(lt, served):
+    url, _ = served("--fault", "stall=1")
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"'s3://bucket/ds' could not be opened within 1 s: the agent"):
+        lt.Loader(url, batch_size=20, timeout=1, fields={"b": lt.bytes("bin")}, as_numpy=True)
+    assert 0.9 < time.monotonic() - began < 5 * SLOW
+
+
 def test_folder_without_a_dataset_says_what_is_there_and_what_to_do(
     lt, images, tmp_path, bucket_dir, serve, monkeypatch
 ):

@@ -1,5 +1,6 @@
 #include "base/bytes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 uint32_t leat_get_u32(const void *p)
@@ -106,4 +107,15 @@ void leat_write_u64(struct leat_writer *w, uint64_t v)
     uint8_t b[8];
     leat_put_u64(b, v);
     leat_write_bytes(w, b, sizeof b);
+}
+
+char *leat_bytes_text(const char *bytes, size_t n)
+{
+    char *text = malloc(n + 1);
+    if (!text)
+        return NULL;
+    if (n)
+        memcpy(text, bytes, n);
+    text[n] = '\0';
+    return text;
 }

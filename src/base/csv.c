@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes.h"
 #include "base/parse.h"
 
 struct reader {
@@ -120,11 +121,9 @@ static leat_status take_preamble(struct reader *r, struct leat_csv *csv, struct 
             const char *start = r->at + 1;
             const char *nl = memchr(start, '\n', (size_t)(r->end - start));
             size_t n = (size_t)((nl ? nl : r->end) - start);
-            csv->comment = malloc(n + 1); /* the text has no NUL at its end, which strndup() may look for */
+            csv->comment = leat_bytes_text(start, n);
             if (!csv->comment)
                 return leat_fail(err, LEAT_NO_MEMORY, "no memory to read %s", r->name);
-            memcpy(csv->comment, start, n);
-            csv->comment[n] = '\0';
         }
         skip_line(r);
     }

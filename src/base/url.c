@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes.h"
+#include "base/hash.h"
 #include "base/parse.h"
 
 #define KEY_MAX    1024 /* S3's limit */
@@ -65,8 +67,8 @@ static leat_status set_parts(struct leat_url *url, enum leat_scheme scheme, cons
                              const char *path, size_t path_n, const char *query, struct leat_error *err)
 {
     url->scheme = scheme;
-    url->host = strndup(host, host_n);
-    url->path = strndup(path, path_n);
+    url->host = leat_bytes_text(host, host_n);
+    url->path = leat_bytes_text(path, path_n);
     url->query = strdup(query);
     if (url->host && url->path && url->query)
         return LEAT_OK;
@@ -193,4 +195,21 @@ bool leat_url_split_host(const char *text, char *host, size_t host_size, unsigne
     host[n] = '\0';
     *port = (unsigned)number;
     return true;
+}
+
+bool leat_url_decode(struct leat_buf *out, const char *text, size_t n, bool plus)
+{
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (c == '+' && plus) {
+            c = ' ';
+        } else if (c == '%') {
+            char hex[3] = {i + 1 < n ? text[i + 1] : '\0', i + 2 < n ? text[i + 2] : '\0', '\0'};
+            if (!leat_unhex(hex, &c, 1))
+                return false;
+            i += 2;
+        }
+        leat_buf_char(out, c);
+    }
+    return !out->failed;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 
 enum leat_scheme { LEAT_SCHEME_FILE, LEAT_SCHEME_S3, LEAT_SCHEME_HTTP, LEAT_SCHEME_HTTPS };
@@ -28,5 +29,9 @@ const char *leat_scheme_name(enum leat_scheme scheme);
 
 /* Splits "host", "host:port", "[v6]:port". *port is 0 when none is given. False when malformed. */
 bool leat_url_split_host(const char *text, char *host, size_t host_size, unsigned *port);
+
+/* Appends what percent-encoded text stands for; with `plus`, '+' is a space. False when it is malformed or the buffer
+ * is full. */
+bool leat_url_decode(struct leat_buf *out, const char *text, size_t n, bool plus);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -62,7 +63,7 @@ static leat_status write_sample(struct unpacking *u, const struct leat_chunk *c,
         atomic_fetch_add(&u->refused, 1);
         return LEAT_OK;
     }
-    char *name = strndup(key, n);
+    char *name = leat_bytes_text(key, n);
     if (!name)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
     leat_status rc = leat_home_put(&u->to, name, leat_chunk_data(c, &cell), cell.size, err);

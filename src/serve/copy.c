@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/url.h"
 #include "serve/ops.h"
 #include "serve/range.h"
 #include "serve/target.h"
@@ -21,7 +22,7 @@ static bool parse_source(const char *header, struct source *out)
     size_t n = strcspn(header, "?");
     const char *p = header + (*header == '/');
     leat_buf_init(&out->text, 4096);
-    if (!leat_serve_decode(&out->text, p, n - (size_t)(p - header), false))
+    if (!leat_url_decode(&out->text, p, n - (size_t)(p - header), false))
         return false;
     char *slash = memchr(out->text.data, '/', out->text.len);
     if (!slash)

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/hash.h"
+#include "base/bytes.h"
+#include "base/url.h"
 
 #define TARGET_MAX ((size_t)64 << 10)
 
@@ -17,29 +18,12 @@ const char *leat_serve_target_path(const char *target)
     return slash ? slash : "/";
 }
 
-bool leat_serve_decode(struct leat_buf *out, const char *text, size_t n, bool plus)
-{
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i];
-        if (c == '+' && plus) {
-            c = ' ';
-        } else if (c == '%') {
-            char hex[3] = {i + 1 < n ? text[i + 1] : '\0', i + 2 < n ? text[i + 2] : '\0', '\0'};
-            if (!leat_unhex(hex, &c, 1))
-                return false;
-            i += 2;
-        }
-        leat_buf_char(out, c);
-    }
-    return !out->failed;
-}
-
 /* Decoded, NUL-terminated and owned by the caller; NULL when broken, too long or without memory. */
 static char *decoded(const char *text, size_t n, bool plus, size_t *out_n)
 {
     struct leat_buf out;
     leat_buf_init(&out, TARGET_MAX);
-    if (!leat_serve_decode(&out, text, n, plus)) {
+    if (!leat_url_decode(&out, text, n, plus)) {
         leat_buf_free(&out);
         return NULL;
     }
@@ -59,7 +43,7 @@ static char *bucket_of_host(const char *host, const char *domain)
         n -= 3;
     if (n == 0)
         return strdup("");
-    return host[n - 1] == '.' ? strndup(host, n - 1) : NULL;
+    return host[n - 1] == '.' ? leat_bytes_text(host, n - 1) : NULL;
 }
 
 static bool parse_args(struct leat_serve_call *c, const char *query)

@@ -7,9 +7,6 @@
 /* The path behind the scheme and host of a target in absolute form ("http://host/a"), or as it is ("/a"). */
 const char *leat_serve_target_path(const char *target);
 
-/* Decodes %XX, and '+' as a space where `plus`. False when an escape is broken. */
-bool leat_serve_decode(struct leat_buf *out, const char *text, size_t n, bool plus);
-
 /* Fills in bucket_name, key and arguments of the call, which owns them. `host`, the Host header, may be NULL. */
 bool leat_serve_target_parse(struct leat_serve_call *c, const char *host, const char *path, const char *query,
                              enum leat_serve_code *why);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "base/url.h"
 
 #define TEXT_MAX ((size_t)1 << 20) /* of a canonical request: far beyond what any server takes */
 
@@ -254,19 +255,13 @@ leat_status leat_sign_canonical(const struct leat_sign_request *request, const c
 /* Decodes and encodes again: one spelling for all. */
 static bool add_received(struct leat_buf *out, const char *text, size_t n, bool in_query)
 {
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i];
-        if (c == '+' && in_query) {
-            c = ' ';
-        } else if (c == '%') {
-            char hex[3] = {i + 1 < n ? text[i + 1] : '\0', i + 2 < n ? text[i + 2] : '\0', '\0'};
-            if (!leat_unhex(hex, &c, 1))
-                return false;
-            i += 2;
-        }
-        leat_sign_encode(out, &c, 1, !in_query);
-    }
-    return true;
+    struct leat_buf plain;
+    leat_buf_init(&plain, n + 1);
+    bool ok = leat_url_decode(&plain, text, n, in_query);
+    if (ok && plain.len)
+        leat_sign_encode(out, plain.data, plain.len, !in_query);
+    leat_buf_free(&plain);
+    return ok;
 }
 
 static bool add_received_query(struct leat_buf *out, const char *query, const char *skip)

@@ -82,7 +82,6 @@ WRAP(void *, calloc, (size_t n, size_t size), (n, size))
 WRAP(void *, realloc, (void *p, size_t n), (p, n))
 WRAP(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
 WRAP(char *, strdup, (const char *s), (s))
-WRAP(char *, strndup, (const char *s, size_t n), (s, n))
 WRAP(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
 
 int __real_posix_memalign(void **out, size_t alignment, size_t n);

@@ -1,5 +1,5 @@
 /* Makes allocations fail, one after the other. List the test under alloc_tests in meson.build: it is linked so that
- * malloc, calloc, realloc, reallocarray, strdup, strndup, aligned_alloc and posix_memalign of Leat's own code come
+ * malloc, calloc, realloc, reallocarray, strdup, aligned_alloc and posix_memalign of Leat's own code come
  * through here (the C library's and other libraries' own calls do not). Works under the sanitizers too, which then
  * say what leaked on a failure path. */
 #ifndef LEAT_TESTS_FAIL_ALLOC_H

@@ -118,6 +118,20 @@ static void writing_past_the_end_leaves_the_rest_alone(void **state)
         assert_int_equal(out[i], 0xee);
 }
 
+static void text_is_copied_without_looking_past_its_end(void **state)
+{
+    (void)state;
+    char *exact = malloc(3); /* a sanitizer sees who reads a fourth byte */
+    memcpy(exact, "a\0b", 3);
+    char *text = leat_bytes_text(exact, 3);
+    assert_memory_equal(text, "a\0b", 4);
+    free(text);
+    free(exact);
+    text = leat_bytes_text(NULL, 0);
+    assert_string_equal(text, "");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +142,7 @@ int main(void)
         cmocka_unit_test(a_huge_length_is_bad_and_does_not_wrap),
         cmocka_unit_test(nothing_can_be_read_from_nothing),
         cmocka_unit_test(writing_past_the_end_leaves_the_rest_alone),
+        cmocka_unit_test(text_is_copied_without_looking_past_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

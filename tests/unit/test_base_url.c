@@ -193,6 +193,31 @@ static void hosts_split_from_ports(void **state)
     assert_int_equal(port, 65535);
 }
 
+static bool decodes_to(const char *text, bool plus, const char *expected, size_t n)
+{
+    struct leat_buf out;
+    leat_buf_init(&out, 64);
+    bool ok = leat_url_decode(&out, text, strlen(text), plus) && out.len == n && memcmp(out.data, expected, n) == 0;
+    leat_buf_free(&out);
+    return ok;
+}
+
+static void percent_encoding_is_undone_or_refused(void **state)
+{
+    (void)state;
+    assert_true(decodes_to("a%20b%2Fc%2f", false, "a b/c/", 6));
+    assert_true(decodes_to("a+b", false, "a+b", 3));
+    assert_true(decodes_to("a+b%2B", true, "a b+", 4));
+    assert_true(decodes_to("%00%ff", false, "\0\xff", 2));
+    static const char *const broken[] = {"%", "a%2", "%g0", "%0g", "%%20", "% 1"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        struct leat_buf out;
+        leat_buf_init(&out, 64);
+        assert_false(leat_url_decode(&out, broken[i], strlen(broken[i]), false));
+        leat_buf_free(&out);
+    }
+}
+
 static void freeing_nothing_is_allowed(void **state)
 {
     (void)state;
@@ -215,6 +240,7 @@ int main(void)
         cmocka_unit_test(errors_repeat_no_password_and_no_signature),
         cmocka_unit_test(lengths_have_limits),
         cmocka_unit_test(hosts_split_from_ports),
+        cmocka_unit_test(percent_encoding_is_undone_or_refused),
         cmocka_unit_test(freeing_nothing_is_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -211,6 +211,19 @@ static void unknown(struct leat_settings *s, const char *shown, const char *name
     problem(s, text);
 }
 
+/* The word behind an option is its value. Returns how many words were taken. */
+static int take_next(struct leat_settings *s, const struct leat_option *o, const char *what, int argc, char **argv)
+{
+    char text[160];
+    if (argc >= 2) {
+        set(s, o, argv[1], what, RANK_LINE);
+        return 2;
+    }
+    snprintf(text, sizeof text, "%s needs a value (%s)", what, o->argument ? o->argument : "VALUE");
+    problem(s, text);
+    return 1;
+}
+
 /* --name, --name=value, --name value, --no-name for flags. Returns how many words it took. */
 static int take_long(struct leat_settings *s, int argc, char **argv)
 {
@@ -239,14 +252,7 @@ static int take_long(struct leat_settings *s, int argc, char **argv)
         set(s, o, "true", what, RANK_LINE);
         return 1;
     }
-    if (argc < 2) {
-        char text[160];
-        snprintf(text, sizeof text, "%s needs a value (%s)", what, o->argument ? o->argument : "VALUE");
-        problem(s, text);
-        return 1;
-    }
-    set(s, o, argv[1], what, RANK_LINE);
-    return 2;
+    return take_next(s, o, what, argc, argv);
 }
 
 /* -r, -rn, -o value, -ovalue. Returns how many words it took. */
@@ -268,14 +274,7 @@ static int take_letters(struct leat_settings *s, int argc, char **argv)
             set(s, o, p + 1, what, RANK_LINE);
             return 1;
         }
-        if (argc < 2) {
-            char text[160];
-            snprintf(text, sizeof text, "%s needs a value (%s)", what, o->argument ? o->argument : "VALUE");
-            problem(s, text);
-            return 1;
-        }
-        set(s, o, argv[1], what, RANK_LINE);
-        return 2;
+        return take_next(s, o, what, argc, argv);
     }
     return 1;
 }

@@ -18,28 +18,6 @@ struct bench {
     char url[256];
 };
 
-struct errand {
-    struct leat_task task;
-    void (*run)(void *user);
-    void *user;
-    atomic_bool finished;
-};
-
-static void run_errand(struct leat_task *task)
-{
-    struct errand *e = (struct errand *)task;
-    e->run(e->user);
-    e->finished = true;
-}
-
-static void on_loop(struct leat_loop *loop, void (*run)(void *), void *user)
-{
-    struct errand e = {.task.run = run_errand, .run = run, .user = user};
-    leat_loop_post(loop, &e.task);
-    while (!e.finished)
-        usleep(50);
-}
-
 static void open_bench(struct bench *b, peer_handler *handler, void *user)
 {
     struct leat_error err;
@@ -58,7 +36,7 @@ static void close_client(void *user)
 
 static void close_bench(struct bench *b)
 {
-    on_loop(b->loop, close_client, b);
+    leat_loop_call(b->loop, close_client, b);
     leat_loop_close(b->loop);
     peer_close(b->peer);
 }
@@ -108,7 +86,7 @@ static void wait_done(struct trial *t)
 
 static void run_call(struct trial *t)
 {
-    on_loop(t->bench->loop, start_call, t);
+    leat_loop_call(t->bench->loop, start_call, t);
     wait_done(t);
 }
 
@@ -162,7 +140,7 @@ static void hundreds_of_calls_are_in_flight_from_one_thread(void **state)
         m->trial[i].call.headers_n = 1;
         m->trial[i].call.into = m->into[i];
         m->trial[i].call.into_n = PIECE;
-        on_loop(b.loop, start_call, &m->trial[i]);
+        leat_loop_call(b.loop, start_call, &m->trial[i]);
     }
     for (unsigned i = 0; i < CALLS; i++) {
         wait_done(&m->trial[i]);
@@ -374,10 +352,10 @@ static void cancelled_calls_end_once_whatever_they_were_doing(void **state)
     unsigned cancelled = 0;
     for (int i = 0; i < 300; i++) {
         struct trial t = {.bench = &b, .call = {.into = into, .into_n = sizeof data, .fresh = i % 3 == 0}};
-        on_loop(b.loop, start_call, &t);
+        leat_loop_call(b.loop, start_call, &t);
         if (i % 4)
             usleep(leat_rng_u32(&rng) % 2000);
-        on_loop(b.loop, cancel_call, &t);
+        leat_loop_call(b.loop, cancel_call, &t);
         assert_int_equal(t.done, 1); /* before cancel returned */
         cancelled += t.call.status == LEAT_CANCELLED;
         if (t.call.status == LEAT_OK)
@@ -416,8 +394,8 @@ static void calls_can_be_cancelled_from_within_received(void **state)
         struct trial t = {.bench = &b, .call = {.into = into, .into_n = sizeof data, .received = cancel_both}};
         struct trial other = {.bench = &b, .call = {.into = into + sizeof data, .into_n = sizeof data}};
         t.user = &other;
-        on_loop(b.loop, start_call, &other);
-        on_loop(b.loop, start_call, &t);
+        leat_loop_call(b.loop, start_call, &other);
+        leat_loop_call(b.loop, start_call, &t);
         wait_done(&t);
         wait_done(&other);
         assert_int_equal(t.call.status, LEAT_CANCELLED);
@@ -437,8 +415,8 @@ static void a_call_that_cannot_begin_is_reported_later_and_can_be_cancelled(void
     run_call(&t);
     assert_int_not_equal(t.call.status, LEAT_OK);
     struct trial odd = {.bench = &b, .call = {.url = "http://"}};
-    on_loop(b.loop, start_call, &odd);
-    on_loop(b.loop, cancel_call, &odd);
+    leat_loop_call(b.loop, start_call, &odd);
+    leat_loop_call(b.loop, cancel_call, &odd);
     wait_done(&odd);
     assert_int_equal(odd.done, 1);
     close_bench(&b);

@@ -10,29 +10,6 @@
 #include "base/random.h"
 #include "unit.h"
 
-/* Runs a function on the loop and waits for it. */
-struct errand {
-    struct leat_task task;
-    void (*run)(void *user);
-    void *user;
-    atomic_bool finished;
-};
-
-static void run_errand(struct leat_task *task)
-{
-    struct errand *e = (struct errand *)task;
-    e->run(e->user);
-    e->finished = true;
-}
-
-static void on_loop(struct leat_loop *loop, void (*run)(void *), void *user)
-{
-    struct errand e = {.task.run = run_errand, .run = run, .user = user};
-    leat_loop_post(loop, &e.task);
-    while (!e.finished)
-        usleep(100);
-}
-
 static void wait_for(const atomic_uint *count, unsigned n)
 {
     for (uint64_t deadline = leat_after(60 * LEAT_S); *count < n; usleep(100)) {
@@ -93,7 +70,7 @@ static void timers_fire_in_order_once_and_never_early(void **state)
     (void)state;
     struct leat_rng rng = leat_rng(1, 0);
     timers.loop = open_loop();
-    on_loop(timers.loop, arm_many, &rng);
+    leat_loop_call(timers.loop, arm_many, &rng);
     unsigned expected = 0;
     for (unsigned i = 0; i < TIMERS; i++)
         expected += !timers.off[i];
@@ -128,7 +105,7 @@ static void close_leaves_armed_timers_alone(void **state)
 {
     (void)state;
     struct arming a = {.loop = open_loop()};
-    on_loop(a.loop, arm_far, &a);
+    leat_loop_call(a.loop, arm_far, &a);
     leat_loop_close(a.loop);
     assert_int_equal(closed_too_early, 0);
 }
@@ -269,9 +246,9 @@ static void a_watch_taken_off_inside_a_callback_is_not_called_any_more(void **st
     watching.loop = open_loop();
     for (unsigned i = 0; i < PAIRS; i++)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, watching.fd[i]), 0);
-    on_loop(watching.loop, watch_all, NULL);
+    leat_loop_call(watching.loop, watch_all, NULL);
     wait_for(&watching.called, 1);
-    on_loop(watching.loop, unwatch_all, NULL);
+    leat_loop_call(watching.loop, unwatch_all, NULL);
     leat_loop_close(watching.loop);
     assert_int_equal(watching.called, 1);
     for (unsigned i = 0; i < PAIRS; i++) {
@@ -297,7 +274,7 @@ static void a_descriptor_that_cannot_be_watched_is_an_error(void **state)
 {
     (void)state;
     struct bad_watch b = {.loop = open_loop()};
-    on_loop(b.loop, watch_bad, &b);
+    leat_loop_call(b.loop, watch_bad, &b);
     assert_int_not_equal(b.status, LEAT_OK);
     assert_non_null(strstr(b.err.text, "12345"));
     leat_loop_close(b.loop);

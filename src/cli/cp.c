@@ -109,12 +109,6 @@ static char *join(const char *folder, const char *rest)
     return leat_buf_take(&b);
 }
 
-static bool same_store(const struct ends *e)
-{
-    return leat_store_scheme(e->from) == leat_store_scheme(e->to) &&
-           strcmp(leat_store_host(e->from), leat_store_host(e->to)) == 0;
-}
-
 static bool same_file(const char *a, const char *b)
 {
     struct stat x;
@@ -142,8 +136,9 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
         free(e->to_key);
         e->to_key = longer;
     }
-    if (same_store(e) && (strcmp(e->from_key, e->to_key) == 0 ||
-                          (leat_store_scheme(e->from) == LEAT_SCHEME_FILE && same_file(e->from_key, e->to_key))))
+    if (leat_cli_same_store(e->from, e->to) &&
+        (strcmp(e->from_key, e->to_key) == 0 ||
+         (leat_store_scheme(e->from) == LEAT_SCHEME_FILE && same_file(e->from_key, e->to_key))))
         return leat_fail(err, LEAT_INVALID, "'%s' and '%s' are the same object", e->from_key, e->to_key);
     rc = leat_copy_add(e->copy, e->from_key, NULL, e->to_key, err);
     if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(e->from, e->from_key, &folder, NULL) == LEAT_OK && folder)
@@ -152,35 +147,10 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
     return rc;
 }
 
-/* Copying a folder into itself would never end. Paths are compared as the file system sees them. */
+/* Copying a folder into itself would never end. */
 static leat_status check_apart(const struct ends *e, struct leat_error *err)
 {
-    if (!same_store(e))
-        return LEAT_OK;
-    char *from = NULL;
-    char *to = NULL;
-    if (leat_store_scheme(e->from) == LEAT_SCHEME_FILE) {
-        from = realpath(e->from_key, NULL);
-        struct leat_buf parent; /* the nearest folder above the destination that is there */
-        leat_buf_init(&parent, 8192);
-        leat_buf_str(&parent, *e->to_key ? e->to_key : ".");
-        while (!(to = realpath(parent.data, NULL)) && strrchr(parent.data, '/') > parent.data) {
-            size_t n = (size_t)(strrchr(parent.data, '/') - parent.data);
-            parent.data[n] = '\0';
-        }
-        if (!to)
-            to = realpath(".", NULL);
-        leat_buf_free(&parent);
-    } else {
-        from = join(e->from_key, "");
-        to = join(e->to_key, "");
-    }
-    size_t n = from ? strlen(from) : 0;
-    bool inside =
-        from && to && strncmp(from, to, n) == 0 && (n == 0 || from[n - 1] == '/' || to[n] == '/' || to[n] == '\0');
-    free(from);
-    free(to);
-    if (inside)
+    if (leat_cli_lies_in(e->from, e->from_key, e->to, e->to_key))
         return leat_fail(err, LEAT_INVALID, "'%s' lies in '%s': a folder cannot be copied into itself", e->to_key,
                          e->from_key);
     return LEAT_OK;

@@ -111,10 +111,9 @@ static leat_status parse_labels(const char *text, enum leat_scan_labels *out, st
 /* A dataset inside the folder it is made of would be packed itself the next time. */
 static leat_status check_places(const struct packing *p, struct leat_error *err)
 {
-    bool same_store = leat_store_scheme(p->from.store) == leat_store_scheme(p->to.store) &&
-                      strcmp(leat_store_host(p->from.store), leat_store_host(p->to.store)) == 0;
-    if (same_store && strncmp(p->to.prefix, p->from.prefix, strlen(p->from.prefix)) == 0)
-        return leat_fail(err, LEAT_INVALID, "DEST (%s) lies inside DIR (%s)", p->to.url, p->from.url);
+    if (leat_cli_lies_in(p->from.store, p->from.prefix, p->to.store, p->to.prefix))
+        return leat_fail(err, LEAT_INVALID, "'%s' lies in '%s': the next packing would pack the dataset too", p->to.url,
+                         p->from.url);
     return LEAT_OK;
 }
 
@@ -126,7 +125,6 @@ static leat_status pack(const struct pack_settings *s, struct packing *p, struct
                                          .seed = s->seed,
                                          .chunk_bytes = s->chunk_size,
                                          .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
-
                                          .replace = s->replace,
                                          .probe = probe,
                                          .stop = stop};

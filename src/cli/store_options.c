@@ -114,3 +114,43 @@ leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct le
     *key = longer;
     return LEAT_OK;
 }
+
+bool leat_cli_same_store(const struct leat_store *a, const struct leat_store *b)
+{
+    return leat_store_scheme(a) == leat_store_scheme(b) && strcmp(leat_store_host(a), leat_store_host(b)) == 0;
+}
+
+/* The real path of the nearest folder at or above `path` that is there; the caller frees it. */
+static char *nearest(const char *path)
+{
+    struct leat_buf b;
+    char *real = NULL;
+    leat_buf_init(&b, 8192);
+    leat_buf_str(&b, *path ? path : ".");
+    while (!b.failed && !(real = realpath(b.data, NULL)) && strrchr(b.data, '/') > b.data)
+        *strrchr(b.data, '/') = '\0';
+    leat_buf_free(&b);
+    return real ? real : realpath(*path == '/' ? "/" : ".", NULL);
+}
+
+/* `whole` begins with all of `part`, and a name ends there. */
+static bool begins_with(const char *whole, const char *part)
+{
+    size_t n = strlen(part);
+    return strncmp(whole, part, n) == 0 && (n == 0 || part[n - 1] == '/' || whole[n] == '/' || whole[n] == '\0');
+}
+
+bool leat_cli_lies_in(const struct leat_store *outer_store, const char *outer, const struct leat_store *inner_store,
+                      const char *inner)
+{
+    if (!leat_cli_same_store(outer_store, inner_store))
+        return false;
+    if (leat_store_scheme(outer_store) != LEAT_SCHEME_FILE)
+        return begins_with(inner, outer);
+    char *above = realpath(*outer ? outer : ".", NULL);
+    char *below = nearest(inner);
+    bool inside = above && below && begins_with(below, above);
+    free(above);
+    free(below);
+    return inside;
+}

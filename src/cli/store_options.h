@@ -83,4 +83,11 @@ leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct le
 /* True when the key, taken as a folder, holds something. */
 leat_status leat_cli_is_folder(struct leat_store *store, const char *key, bool *out, struct leat_error *err);
 
+bool leat_cli_same_store(const struct leat_store *a, const struct leat_store *b);
+
+/* Whether the folder `inner` is `outer` or lies below it. Paths are compared as the file system sees them, links
+ * followed; `inner` need not exist. */
+bool leat_cli_lies_in(const struct leat_store *outer_store, const char *outer, const struct leat_store *inner_store,
+                      const char *inner);
+
 #endif

@@ -143,7 +143,12 @@ def test_verify_names_every_missing_chunk(packed, run_leat):
 def test_places_that_cannot_work_are_refused(tmp_path, files, packed, run_leat):
     assert "already; --replace" in run_leat("pack", tmp_path / "files", packed).stderr
     run_leat("pack", "--replace", tmp_path / "files", packed, status=0)
-    assert "inside" in run_leat("pack", tmp_path / "files", tmp_path / "files" / "x", status=2).stderr
+    (tmp_path / "link").symlink_to("files")
+    for source in ("files", "files/", "files/.", "link", "link/../files"):
+        for dest in ("files/x", "link/x/y", "files"):
+            done = run_leat("pack", f"{tmp_path}/{source}", f"{tmp_path}/{dest}", status=2)
+            assert "lies in" in done.stderr
+    run_leat("pack", tmp_path / "files", tmp_path / "files-packed", status=0)
     assert "packed dataset" in run_leat("pack", packed, tmp_path / "y", status=2).stderr
     (tmp_path / "empty").mkdir()
     assert "no files" in run_leat("pack", tmp_path / "empty", tmp_path / "z", status=3).stderr

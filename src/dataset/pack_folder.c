@@ -176,21 +176,18 @@ static leat_status start_reads(struct worker *w, uint64_t first, uint32_t n, str
         memcpy(w->keys[i], j->from->prefix, prefix);
         memcpy(w->keys[i] + prefix, key, key_n);
         w->keys[i][prefix + key_n] = '\0';
-        w->ops[i] = (struct leat_store_op){.verb = LEAT_STORE_GET,
+        uint64_t size = j->files->sizes[j->order[first + i]];
+        w->ops[i] = (struct leat_store_op){.verb = size ? LEAT_STORE_GET : LEAT_STORE_STAT,
                                            .key = w->keys[i],
-                                           .length = j->files->sizes[j->order[first + i]],
+                                           .length = size,
                                            .into = w->data + at,
                                            .done = read_done,
                                            .user = w};
         at += (size_t)w->ops[i].length;
     }
-    w->locked.pending = 0; /* nothing is in flight yet */
+    w->locked.pending = n; /* nothing is in flight yet */
     for (uint32_t i = 0; i < n; i++)
-        w->locked.pending += w->ops[i].length != 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (w->ops[i].length)
-            leat_store_submit(j->from->store, &w->ops[i]);
-    }
+        leat_store_submit(j->from->store, &w->ops[i]);
     return LEAT_OK;
 }
 
@@ -204,10 +201,8 @@ static void wait_reads(struct worker *w, uint32_t n)
         if (!cancelled && w->locked.pending && stopped(w->job)) {
             cancelled = true;
             pthread_mutex_unlock(&w->mutex);
-            for (uint32_t i = 0; i < n; i++) {
-                if (w->ops[i].length)
-                    leat_store_cancel(w->job->from->store, &w->ops[i]);
-            }
+            for (uint32_t i = 0; i < n; i++)
+                leat_store_cancel(w->job->from->store, &w->ops[i]);
             pthread_mutex_lock(&w->mutex);
         }
     }
@@ -221,12 +216,15 @@ static leat_status add_sample(struct worker *w, uint64_t sample, const struct le
     struct leat_value values[2] = {{.data = op->into, .size = (size_t)op->length}};
     size_t key_n;
     const char *key = leat_scan_key(j->files, file, &key_n);
+    bool seen = op->status == LEAT_OK || *op->object.etag; /* a file that is too short ends in an error, too */
+    if (seen && op->object.size != op->length)
+        return leat_fail(err, LEAT_CHANGED,
+                         "'%.*s' changed while it was packed: it had %" PRIu64 " bytes and has %" PRIu64, (int)key_n,
+                         key, op->length, op->object.size);
     if (op->status != LEAT_OK) {
         *err = op->err;
         return op->status;
     }
-    if (op->length && op->object.size != op->length)
-        return leat_fail(err, LEAT_CHANGED, "'%.*s' changed while it was packed", (int)key_n, key);
     if (j->files->labels)
         values[1].number = j->files->labels[file];
     if (j->files->schema.fields[0].type == LEAT_FIELD_IMAGE && j->opts->probe &&

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "dataset/dataset.h"
 #include "dataset/pack.h"
+#include "dataset/pack_folder.h"
 #include "unit.h"
 
 #define SAMPLES 3000u
@@ -358,6 +359,50 @@ static void two_samples_with_one_key_are_refused(void **state)
     assert_int_equal(leat_home_current(&p->home, id, &err), LEAT_NOT_FOUND);
 }
 
+static void write_file(const struct place *p, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", p->dir, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void a_file_that_changes_while_it_is_packed_is_named_and_nothing_published(void **state)
+{
+    struct place *from = *state;
+    static const char *const names[] = {"grown", "shorter", "emptied", "filled", "gone"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct leat_scan_opts scan_opts = {0};
+        struct leat_pack_folder_opts opts = {0};
+        struct leat_pack_progress progress = {0};
+        struct leat_pack_result result;
+        struct leat_scan files = {0};
+        struct leat_error err;
+        void *other;
+        setup(&other);
+        struct place *to = other;
+        write_file(from, "other", "here");
+        write_file(from, names[i], i == 3 ? "" : "0123456789");
+        assert_ok(leat_scan_open(&from->home, &scan_opts, &files, &err), err);
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", from->dir, names[i]);
+        if (i == 4)
+            unlink(path);
+        else
+            write_file(from, names[i], i == 0 ? "0123456789a" : i == 1 ? "0123" : i == 2 ? "" : "text");
+        leat_status rc = leat_pack_folder(&from->home, &files, &to->home, &opts, &progress, &result, &err);
+        assert_int_equal(rc, i == 4 ? LEAT_NOT_FOUND : LEAT_CHANGED);
+        assert_non_null(strstr(err.text, names[i]));
+        uint8_t id[LEAT_SHA256_SIZE];
+        assert_int_equal(leat_home_current(&to->home, id, &err), LEAT_NOT_FOUND);
+        leat_scan_close(&files);
+        unlink(path);
+        teardown(&other);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -371,6 +416,7 @@ int main(void)
         TEST(damage_to_the_snapshot_is_noticed),
         TEST(large_samples_get_chunks_of_their_own),
         TEST(two_samples_with_one_key_are_refused),
+        TEST(a_file_that_changes_while_it_is_packed_is_named_and_nothing_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

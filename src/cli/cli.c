@@ -95,12 +95,11 @@ void leat_cli_print_name(const char *name, bool terminal)
     free(safe);
 }
 
-void leat_cli_json_name(json_t *line, const char *field, const char *name)
+void leat_cli_json_name(json_t *line, const char *field, const char *name, size_t n)
 {
     char hex_field[64];
-    if (json_object_set_new(line, field, json_string(name)) == 0)
+    if (json_object_set_new(line, field, json_stringn(name, n)) == 0)
         return;
-    size_t n = strlen(name);
     char *hex = malloc(2 * n + 1);
     if (hex)
         leat_hex(name, n, hex);

@@ -35,7 +35,7 @@ int leat_cli_finish(void);
 void leat_cli_print_name(const char *name, bool terminal);
 
 /* Sets a field of a JSON object to a key or path. Those that are not UTF-8 are given in hexadecimal as FIELD_hex. */
-void leat_cli_json_name(json_t *line, const char *field, const char *name);
+void leat_cli_json_name(json_t *line, const char *field, const char *name, size_t n);
 
 /* From here on Ctrl-C and SIGTERM set a flag instead of ending the process; a second one ends it. */
 void leat_cli_catch_signals(void);

@@ -50,7 +50,7 @@ static void print_json(const struct leat_list_entry *e)
 {
     char modified[32];
     json_t *line = json_object();
-    leat_cli_json_name(line, e->prefix ? "prefix" : "key", e->key);
+    leat_cli_json_name(line, e->prefix ? "prefix" : "key", e->key, strlen(e->key));
     if (!e->prefix) {
         format_time(e->modified_s, modified);
         json_object_set_new(line, "size", json_integer((json_int_t)e->size));

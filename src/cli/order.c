@@ -26,6 +26,7 @@ struct order_settings {
     uint64_t nodes;
     const char *rank;
     bool keys;
+    bool json;
 };
 
 static const struct leat_option options[] = {
@@ -50,6 +51,8 @@ static const struct leat_option options[] = {
     {"rank", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, rank), "R", NULL, NULL, "only this rank's samples"},
     {"keys", 'k', LEAT_OPTION_FLAG, offsetof(struct order_settings, keys), NULL, NULL, NULL,
      "print each sample's key too"},
+    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct order_settings, json), NULL, NULL, NULL,
+     "a JSON object a line; padding has null as its position"},
     LEAT_STORE_OPTIONS(offsetof(struct order_settings, store)),
     {0},
 };
@@ -73,42 +76,74 @@ struct view {
     uint32_t *rank_of;
 };
 
-static leat_status print_key(const struct view *v, uint64_t sample, struct leat_error *err)
+/* One place of a batch. */
+struct place {
+    uint64_t position;
+    bool valid; /* padding has no position of its own */
+    uint64_t sample;
+    uint32_t chunk;
+    uint64_t step;
+    uint32_t rank;
+};
+
+static void print_text(const struct view *v, const struct place *p, const struct leat_buf *key)
 {
-    struct leat_buf key;
-    leat_buf_init(&key, LEAT_KEY_MAX);
-    leat_status rc = leat_dataset_key(v->dataset, sample, &key, err);
-    char *shown = rc == LEAT_OK ? leat_cli_show_key(key.data, key.len) : NULL;
+    if (p->valid)
+        printf("%" PRIu64, p->position);
+    else
+        putchar('-');
+    printf("\t%" PRIu64 "\t%" PRIu32, p->sample, p->chunk);
+    if (v->batch)
+        printf("\t%" PRIu64 "\t%" PRIu32, p->step, p->rank);
+    char *shown = v->s->keys ? leat_cli_show_key(key->data, key->len) : NULL;
     if (shown)
         printf("\t%s", shown);
     free(shown);
-    leat_buf_free(&key);
-    return rc;
+    putchar('\n');
+}
+
+static void print_json(const struct view *v, const struct place *p, const struct leat_buf *key)
+{
+    json_t *line =
+        json_pack("{s:o,s:I,s:I}", "position", p->valid ? json_integer((json_int_t)p->position) : json_null(), "sample",
+                  (json_int_t)p->sample, "chunk", (json_int_t)p->chunk);
+    if (v->batch) {
+        json_object_set_new(line, "step", json_integer((json_int_t)p->step));
+        json_object_set_new(line, "rank", json_integer((json_int_t)p->rank));
+    }
+    if (v->s->keys)
+        leat_cli_json_name(line, "key", key->data, key->len);
+    json_dumpf(line, stdout, 0);
+    putchar('\n');
+    json_decref(line);
 }
 
 static leat_status print_batch(const struct view *v, uint64_t position, struct leat_order_batch b,
                                struct leat_error *err)
 {
+    struct leat_buf key;
     leat_status rc = LEAT_OK;
+    leat_buf_init(&key, LEAT_KEY_MAX);
     for (uint32_t i = 0; rc == LEAT_OK && i < b.size && !ferror(stdout); i++) {
-        bool valid = i < b.take;
-        uint64_t at = position + i;
-        if (v->rank != LEAT_ORDER_NONE && v->rank_of[i] != v->rank)
+        struct place p = {.position = position + i,
+                          .valid = i < b.take,
+                          .sample = leat_order_unit(v->order, v->items[i]),
+                          .chunk = v->items[i].chunk};
+        if (v->batch) {
+            p.step = position / v->batch;
+            p.rank = v->rank_of[i];
+        }
+        if (v->rank != LEAT_ORDER_NONE && p.rank != v->rank)
             continue;
-        if (!v->batch && at >= v->end)
+        if (!v->batch && p.position >= v->end)
             break;
-        uint64_t sample = leat_order_unit(v->order, v->items[i]);
-        if (valid)
-            printf("%" PRIu64, at);
-        else
-            putchar('-'); /* padding has no position of its own */
-        printf("\t%" PRIu64 "\t%" PRIu32, sample, v->items[i].chunk);
-        if (v->batch)
-            printf("\t%" PRIu64 "\t%" PRIu32, position / v->batch, v->rank_of[i]);
+        leat_buf_free(&key);
         if (v->s->keys)
-            rc = print_key(v, sample, err);
-        putchar('\n');
+            rc = leat_dataset_key(v->dataset, p.sample, &key, err);
+        if (rc == LEAT_OK)
+            (v->s->json ? print_json : print_text)(v, &p, &key);
     }
+    leat_buf_free(&key);
     return rc;
 }
 
@@ -144,6 +179,10 @@ static leat_status make_world(struct view *v, struct leat_error *err)
 {
     const struct order_settings *s = v->s;
     uint32_t chunks = leat_order_chunks(v->order);
+    if (v->batch && s->world && v->batch % s->world)
+        return leat_fail(err, LEAT_INVALID,
+                         "--global-batch %" PRIu32 " is no multiple of --world %" PRIu64 ": ranks get equal shares",
+                         v->batch, s->world);
     if (s->world == 0 || s->world > WORLD_MAX || s->nodes == 0 || s->nodes > s->world)
         return leat_fail(err, LEAT_INVALID, "--world %" PRIu64 " on --nodes %" PRIu64 " cannot be", s->world, s->nodes);
     v->node_of_rank = calloc(s->world, sizeof *v->node_of_rank);

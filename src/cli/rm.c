@@ -108,7 +108,7 @@ static void print_would(const char *key, const struct rm_settings *s)
 {
     if (s->json) {
         json_t *line = json_object();
-        leat_cli_json_name(line, "would_delete", key);
+        leat_cli_json_name(line, "would_delete", key, strlen(key));
         json_dumpf(line, stdout, JSON_COMPACT);
         json_decref(line);
     } else {

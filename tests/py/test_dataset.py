@@ -284,6 +284,18 @@ def test_order_of_an_incomplete_last_batch(packed, run_leat):
     assert "--global-batch" in run_leat("order", packed, "--rank", 0, status=2).stderr
     args = ["--global-batch", 8, "--world", 4, "--rank", 4]
     assert "world of 4" in run_leat("order", packed, *args, status=2).stderr
+    assert "no multiple" in run_leat("order", packed, "--global-batch", 8, "--world", 3, status=2).stderr
+
+
+def test_order_as_json_says_the_same(packed, run_leat):
+    for args, names in (
+        (["--count", 9], ["position", "sample", "chunk"]),
+        (["--keys", "--global-batch", 50, "--last", "pad"], ["position", "sample", "chunk", "step", "rank", "key"]),
+    ):
+        text = [line.split("\t") for line in run_leat("order", packed, *args, status=0).stdout.splitlines()]
+        lines = [json.loads(line) for line in run_leat("order", packed, "--json", *args, status=0).stdout.splitlines()]
+        assert all(list(line) == names for line in lines)
+        assert [["-" if v is None else str(v) for v in line.values()] for line in lines] == text
 
 
 def test_golden_dataset_is_read_by_both_readers(tmp_path, run_leat):

@@ -465,7 +465,7 @@ static void publish(struct leat_loading *l, struct leat_loading_batch *b)
 static uint32_t free_slots(struct leat_loading *l)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < l->slots; i++) {
+    for (uint32_t i = 0; l->ring.head && i < l->slots; i++) {
         /* Acquire: the rank's reads of the slot are over; partner: its release when it frees the slot. */
         if (l->slot[i] == LEAT_OURS_OUT &&
             atomic_load_explicit(&leat_ring_slot(&l->ring, i)->state, memory_order_acquire) == LEAT_SLOT_FREE)

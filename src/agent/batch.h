@@ -76,6 +76,9 @@ void leat_loading_free(struct leat_loading *l);
 /* Plans, pins, prepares and publishes as far as possible now. */
 leat_status leat_batches_step(struct leat_loading *l, struct leat_error *err);
 void leat_batches_drop(struct leat_loading *l); /* those no work is under way for; the others follow when it ends */
+
+/* Whether the very first batch still waits for most of its chunks: then nothing else is sent for. */
+bool leat_batches_hurry(const struct leat_loading *l);
 bool leat_batches_yield(struct leat_loading *l);
 void leat_batches_explain(const struct leat_loading *l, char *out, size_t n); /* what the next batch waits for */
 

@@ -406,7 +406,7 @@ void leat_loading_pump(struct leat_loading *l)
         l->opts.failed(l->opts.user, &err);
         return;
     }
-    if (l->planned_since_prefetch) {
+    if (l->planned_since_prefetch && !leat_batches_hurry(l)) {
         l->planned_since_prefetch = false;
         prefetch(l);
     }

@@ -211,12 +211,29 @@ static leat_status plan_one(struct leat_loading *l, struct leat_error *err)
     return LEAT_OK;
 }
 
+static uint32_t count_chunks(const struct leat_loading_batch *b, enum leat_feed_state state)
+{
+    const struct leat_chunk *chunk;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->chunks_n; i++)
+        n += leat_feed_look(b->loading->opts.supply->feed, b->chunks[i], &chunk, NULL) == state;
+    return n;
+}
+
+bool leat_batches_hurry(const struct leat_loading *l)
+{
+    const struct leat_loading_batch *b = l->first;
+    return !l->published && b && b->state == BATCH_FETCHING && count_chunks(b, LEAT_FEED_COMING) > b->chunks_n / 2;
+}
+
 /* Pins what is still unpinned. The first batch may ask the others, of any loader, to give way. */
 static bool pin(struct leat_loading_batch *b, bool first)
 {
     struct leat_loading *l = b->loading;
+    /* Only here somebody is sure to wait, and nothing was sent for in advance. */
+    uint32_t together = first && !l->published ? count_chunks(b, LEAT_FEED_ABSENT) : 0;
     while (b->pinned < b->chunks_n) {
-        if (leat_feed_pin(l->opts.supply->feed, b->chunks[b->pinned], 0)) {
+        if (leat_feed_pin(l->opts.supply->feed, b->chunks[b->pinned], 0, together)) {
             b->pinned++;
             continue;
         }
@@ -465,7 +482,7 @@ static void publish(struct leat_loading *l, struct leat_loading_batch *b)
 static uint32_t free_slots(struct leat_loading *l)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < l->slots; i++) {
+    for (uint32_t i = 0; l->ring.head && i < l->slots; i++) {
         /* Acquire: the rank's reads of the slot are over; partner: its release when it frees the slot. */
         if (l->slot[i] == LEAT_OURS_OUT &&
             atomic_load_explicit(&leat_ring_slot(&l->ring, i)->state, memory_order_acquire) == LEAT_SLOT_FREE)
@@ -524,8 +541,8 @@ static leat_status advance_all(struct leat_loading *l, struct leat_error *err)
             before++;
         else if (!had)
             slots--;
-        if (b->state == BATCH_UNPINNED)
-            break; /* those behind it must not take its room */
+        if (b->state == BATCH_UNPINNED || leat_batches_hurry(l))
+            break; /* those behind it must not take its room, nor its share of the line */
     }
     return LEAT_OK;
 }

@@ -43,7 +43,12 @@ struct leat_loading {
     bool planned_since_prefetch;
 
     struct leat_outputs outputs;
-    struct leat_ring ring;
+    struct leat_ring ring; /* without a head until its memory is there */
+    struct {
+        struct leat_task task;
+        struct leat_ring ring;
+        struct leat_error err;
+    } making; /* of the ring, on an opener's thread while it lasts */
     int ready_fd;
     struct leat_watch released;
     uint32_t slots;
@@ -55,7 +60,7 @@ struct leat_loading {
     struct leat_loading_batch *tail;
     uint32_t planned;
     uint64_t batches; /* planned since the opening */
-    uint32_t working; /* tasks with the workers */
+    uint32_t working; /* tasks with the workers and the openers */
 
     uint64_t accounted_ns; /* beginning of the rank's wait that was accounted for last */
     struct {
@@ -71,6 +76,9 @@ void leat_loading_free(struct leat_loading *l);
 /* Plans, pins, prepares and publishes as far as possible now. */
 leat_status leat_batches_step(struct leat_loading *l, struct leat_error *err);
 void leat_batches_drop(struct leat_loading *l); /* those no work is under way for; the others follow when it ends */
+
+/* Whether the very first batch still waits for most of its chunks: then nothing else is sent for. */
+bool leat_batches_hurry(const struct leat_loading *l);
 bool leat_batches_yield(struct leat_loading *l);
 void leat_batches_explain(const struct leat_loading *l, char *out, size_t n); /* what the next batch waits for */
 

@@ -183,7 +183,35 @@ static void on_released(struct leat_watch *watch, uint32_t events)
     leat_loading_pump(l);
 }
 
-static leat_status open_ring(struct leat_loading *l, const json_t *request, struct leat_error *err)
+/* On the loop: the ring is there, or not. */
+static void take_ring(struct leat_task *task)
+{
+    struct leat_loading *l = (struct leat_loading *)((char *)task - offsetof(struct leat_loading, making.task));
+    struct leat_error err = l->making.err;
+    l->ring = l->making.ring;
+    l->working--;
+    if (l->closing) {
+        if (!l->working)
+            leat_loading_free(l);
+        return;
+    }
+    if (err.status == LEAT_OK)
+        leat_loop_watch(l->opts.agent->loop, &l->released, EPOLLIN, &err);
+    l->opts.opened(l->opts.user, &err); /* may close it */
+}
+
+/* On an opener's thread: the kernel zeroes every page of it, at some gigabytes a second. */
+static void make_ring(struct leat_task *task)
+{
+    struct leat_loading *l = (struct leat_loading *)((char *)task - offsetof(struct leat_loading, making.task));
+    leat_ring_create(l->outputs.columns, l->outputs.n, l->batch, l->outputs.slot_bytes, l->slots, &l->making.ring,
+                     &l->making.err);
+    l->making.task.run = take_ring;
+    leat_loop_post(l->opts.agent->loop, &l->making.task);
+}
+
+/* Lays the ring out and has its memory made. */
+static leat_status begin_ring(struct leat_loading *l, const json_t *request, struct leat_error *err)
 {
     const struct leat_root *root = root_of(l);
     uint64_t average = root->bytes / root->samples;
@@ -195,9 +223,6 @@ static leat_status open_ring(struct leat_loading *l, const json_t *request, stru
     if (rc == LEAT_OK && l->outputs.slot_bytes > RING_BYTES_MAX / l->slots)
         rc = leat_fail(err, LEAT_LIMIT, "%u slots of %llu bytes are more than a ring may have", l->slots,
                        (unsigned long long)l->outputs.slot_bytes);
-    if (rc == LEAT_OK)
-        rc = leat_ring_create(l->outputs.columns, l->outputs.n, l->batch, l->outputs.slot_bytes, l->slots, &l->ring,
-                              err);
     if (rc != LEAT_OK)
         return rc;
     l->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -205,7 +230,10 @@ static leat_status open_ring(struct leat_loading *l, const json_t *request, stru
     l->released.ready = on_released;
     if (l->ready_fd < 0 || l->released.fd < 0)
         return leat_fail(err, LEAT_LIMIT, "no descriptors left for a ring");
-    return leat_loop_watch(l->opts.agent->loop, &l->released, EPOLLIN, err);
+    l->working++;
+    l->making.task.run = make_ring;
+    leat_pool_add(l->opts.agent->openers, &l->making.task);
+    return LEAT_OK;
 }
 
 leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_loading **out, struct leat_error *err)
@@ -214,7 +242,7 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_
     if (!l)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     l->opts = *opts;
-    l->ring.fd = l->ready_fd = l->released.fd = -1;
+    l->ring.fd = l->making.ring.fd = l->ready_fd = l->released.fd = -1;
     leat_status rc = read_settings(l, opts->request, err);
     l->batch = rc == LEAT_OK ? l->global_batch / l->world : 0;
     if (rc == LEAT_OK)
@@ -228,7 +256,7 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_
     if (rc == LEAT_OK)
         rc = open_orders(l, err);
     if (rc == LEAT_OK)
-        rc = open_ring(l, opts->request, err);
+        rc = begin_ring(l, opts->request, err);
     l->opts.request = NULL;
     if (rc != LEAT_OK) {
         leat_loading_close(l);
@@ -378,7 +406,7 @@ void leat_loading_pump(struct leat_loading *l)
         l->opts.failed(l->opts.user, &err);
         return;
     }
-    if (l->planned_since_prefetch) {
+    if (l->planned_since_prefetch && !leat_batches_hurry(l)) {
         l->planned_since_prefetch = false;
         prefetch(l);
     }

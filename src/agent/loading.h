@@ -9,20 +9,24 @@
 
 struct leat_loading;
 
-/* `request` is the "open" message. `failed` is called (once) when the loader cannot go on; `memory` when a batch has
- * memory of its own that the rank must be given before it is published. */
+/* `request` is the "open" message. `opened` is called later, once, with an error or with none: then the ring is there,
+ * and descriptors and description may be asked for. `failed` is called (once) when the loader cannot go on; `memory`
+ * when a batch has memory of its own that the rank must be given before it is published. */
 struct leat_loading_opts {
     struct leat_agent *agent;
     struct leat_supply *supply;
     const json_t *request;
+    void (*opened)(void *user, const struct leat_error *err);
     void (*failed)(void *user, const struct leat_error *err);
     leat_status (*memory)(void *user, uint32_t slot, uint32_t column, int fd, struct leat_error *err);
     void *user;
 };
 
+/* Chunks may be sent for from here on, while the ring's memory is still being made. */
 leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_loading **out, struct leat_error *err);
 
-/* Nothing is published any more. Work that is under way keeps the loader's memory until it ends. NULL is allowed. */
+/* Nothing is published any more, nothing of `opts` called. Work that is under way keeps the loader's memory until it
+ * ends. NULL is allowed. */
 void leat_loading_close(struct leat_loading *l);
 
 /* What the rank needs: descriptors (the loader's) and the answer to "open" (the caller's). */

@@ -104,7 +104,22 @@ static leat_status check_settings(const struct leat_agent *agent, const json_t *
     return LEAT_OK;
 }
 
-static void on_opened(void *user, struct leat_supply *supply, const struct leat_error *err)
+static void on_opened(void *user, const struct leat_error *err)
+{
+    struct leat_session *s = user;
+    if (err->status != LEAT_OK) {
+        leat_loading_close(s->loading);
+        s->loading = NULL;
+        send_error(s, err);
+        return;
+    }
+    int fds[3];
+    leat_loading_fds(s->loading, fds);
+    send_message(s, json_pack("{s:o}", "opened", leat_loading_describe(s->loading)), fds, 3);
+    leat_loading_pump(s->loading);
+}
+
+static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
 {
     struct leat_session *s = user;
     s->opening = NULL;
@@ -114,15 +129,13 @@ static void on_opened(void *user, struct leat_supply *supply, const struct leat_
             .agent = s->agent,
             .supply = supply,
             .request = s->request,
+            .opened = on_opened,
             .failed = on_failed,
             .memory = on_memory,
             .user = s,
         };
         if (leat_loading_open(&opts, &s->loading, &failure) == LEAT_OK) {
-            int fds[3];
-            leat_loading_fds(s->loading, fds);
-            send_message(s, json_pack("{s:o}", "opened", leat_loading_describe(s->loading)), fds, 3);
-            leat_loading_pump(s->loading);
+            leat_loading_pump(s->loading); /* sends for the first chunks */
             return;
         }
     }
@@ -141,7 +154,7 @@ static void open_loader(struct leat_session *s, json_t *request)
     if (rc == LEAT_OK) {
         json_decref(s->request);
         s->request = json_incref(request);
-        rc = leat_supply_open(s->agent, url, json_object_get(request, "store"), on_opened, s, &s->opening, &err);
+        rc = leat_supply_open(s->agent, url, json_object_get(request, "store"), on_supply, s, &s->opening, &err);
     }
     if (rc != LEAT_OK)
         send_error(s, &err);

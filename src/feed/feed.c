@@ -7,14 +7,29 @@
 
 #define ARRIVALS_MAX 2u /* a chunk that is bad twice is bad in the bucket */
 
-/* What the feed knows of a cached chunk. The op and the task travel; everything else stays on the feed's thread. */
-struct held {
+/* What somebody waits for is fetched in so many ranges at most, all of them in flight at once: one that had to wait for
+ * another would take a round trip more. Ranges shorter than the least spend more time on the way than on the line. */
+#define RANGES_TOGETHER LEAT_STORE_HURRY
+#define RANGE_LEAST     (1u << 20)
+
+struct held;
+
+/* One request of a chunk's. */
+struct range {
     struct leat_store_op op; /* first member */
+    struct held *held;
+};
+
+/* What the feed knows of a cached chunk. Ranges and task travel; everything else stays on the feed's thread. */
+struct held {
     struct leat_task task;
     struct leat_feed *feed;
     struct leat_cache_entry *entry;
     struct leat_chunk chunk; /* when ready */
     char *key;
+    struct range *ranges; /* while it is coming */
+    uint32_t ranges_n;
+    uint32_t ranges_left; /* the store's thread, while they are on their way */
     unsigned arrivals;
     bool coming;
     bool failed;
@@ -49,6 +64,7 @@ static void held_free(struct held *h)
 {
     if (!h)
         return;
+    free(h->ranges);
     free(h->key);
     free(h);
 }
@@ -68,7 +84,7 @@ static void drop(struct held *h)
     leat_cache_remove(e);
 }
 
-static void fetch(struct held *h);
+static bool fetch(struct held *h, uint32_t together);
 
 /* On the feed's thread: a chunk has been fetched and checked, or not. */
 static void settle(struct leat_task *task)
@@ -78,6 +94,8 @@ static void settle(struct leat_task *task)
     leat_status status = h->err.status;
     h->coming = false;
     f->stats.coming--;
+    free(h->ranges);
+    h->ranges = NULL;
     if (f->closing) {
         if (h->entry->pins)
             leat_cache_unpin(h->entry);
@@ -90,8 +108,10 @@ static void settle(struct leat_task *task)
         f->stats.corrupt++;
         if (h->arrivals < ARRIVALS_MAX) {
             leat_log(LEAT_LOG_WARN, "%s; fetching it again", h->err.text);
-            fetch(h);
-            return;
+            struct leat_error corrupt = h->err;
+            if (fetch(h, 0))
+                return;
+            h->err = corrupt;
         }
     }
     if (status == LEAT_CORRUPT)
@@ -121,14 +141,16 @@ static void check(struct leat_task *task)
     h->feed->opts.back(h->feed->opts.user, &h->task);
 }
 
-/* On the store's thread. */
+/* On the store's thread: one of the ranges. A checksum is over the whole chunk, so it waits for the last. */
 static void arrived(struct leat_store_op *op)
 {
-    struct held *h = (struct held *)op;
+    struct held *h = ((struct range *)op)->held;
+    if (op->status != LEAT_OK && h->err.status == LEAT_OK)
+        h->err = op->err;
+    if (--h->ranges_left)
+        return;
     h->arrivals++;
-    h->err = op->err;
-    if (op->status == LEAT_OK) {
-        h->err = (struct leat_error){0};
+    if (h->err.status == LEAT_OK) {
         h->task.run = check;
         h->feed->opts.later(h->feed->opts.user, &h->task);
     } else {
@@ -137,25 +159,49 @@ static void arrived(struct leat_store_op *op)
     }
 }
 
-static void fetch(struct held *h)
+/* How many ranges a chunk of so many bytes comes in. */
+static uint32_t count_ranges(uint64_t bytes, uint32_t together)
+{
+    uint64_t most = bytes / RANGE_LEAST;
+    uint32_t n = together ? RANGES_TOGETHER / together : 1;
+    n = n < most ? n : (uint32_t)most;
+    return n ? n : 1;
+}
+
+/* Sends for it. False: no memory. */
+static bool fetch(struct held *h, uint32_t together)
 {
     struct leat_feed *f = h->feed;
-    h->op = (struct leat_store_op){
-        .verb = LEAT_STORE_GET,
-        .key = h->key,
-        .length = h->entry->bytes,
-        .into = h->entry->data,
-        .done = arrived,
-    };
+    uint64_t bytes = h->entry->bytes;
+    uint32_t n = count_ranges(bytes, together);
+    h->ranges = calloc(n, sizeof *h->ranges);
+    if (!h->ranges)
+        return false;
+    h->ranges_n = h->ranges_left = n;
     h->coming = true;
     h->failed = false;
     h->err = (struct leat_error){0};
     f->stats.coming++;
-    leat_store_submit(store_of(f), &h->op);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = bytes * i / n;
+        h->ranges[i].held = h;
+        h->ranges[i].op = (struct leat_store_op){
+            .verb = LEAT_STORE_GET,
+            .key = h->key,
+            .offset = at,
+            .length = bytes * (i + 1) / n - at,
+            .into = (char *)h->entry->data + at,
+            .urgent = together > 0,
+            .done = arrived,
+        };
+    }
+    for (uint32_t i = 0; i < n; i++)
+        leat_store_submit(store_of(f), &h->ranges[i].op);
+    return true;
 }
 
 /* Makes room and sends for the chunk; NULL when there is none. */
-static struct leat_cache_entry *add(struct leat_feed *f, uint32_t chunk, uint64_t use)
+static struct leat_cache_entry *add(struct leat_feed *f, uint32_t chunk, uint64_t use, uint32_t together)
 {
     const struct leat_root *root = leat_dataset_root(f->opts.dataset);
     struct leat_cache_entry *e = leat_cache_add(f->set, chunk, root->sizes[chunk], use);
@@ -164,25 +210,25 @@ static struct leat_cache_entry *add(struct leat_feed *f, uint32_t chunk, uint64_
     struct held *h = calloc(1, sizeof *h);
     char name[LEAT_NAME_MAX];
     leat_name_chunk(leat_root_chunk_name(root, chunk), name);
-    if (h)
+    if (h) {
         h->key = leat_home_key(leat_dataset_home(f->opts.dataset), name);
-    if (!h || !h->key) {
+        h->feed = f;
+        h->entry = e;
+    }
+    if (!h || !h->key || !fetch(h, together)) {
         held_free(h);
         leat_cache_remove(e);
         return NULL;
     }
-    h->feed = f;
-    h->entry = e;
     e->user = h;
-    fetch(h);
     return e;
 }
 
-bool leat_feed_pin(struct leat_feed *f, uint32_t chunk, uint64_t use)
+bool leat_feed_pin(struct leat_feed *f, uint32_t chunk, uint64_t use, uint32_t together)
 {
     struct leat_cache_entry *e = leat_cache_find(f->set, chunk);
     if (!e)
-        e = add(f, chunk, use);
+        e = add(f, chunk, use, together);
     if (!e)
         return false;
     leat_cache_pin(e);
@@ -202,7 +248,7 @@ void leat_feed_unpin(struct leat_feed *f, uint32_t chunk)
 
 bool leat_feed_prefetch(struct leat_feed *f, uint32_t chunk, uint64_t use)
 {
-    return leat_cache_find(f->set, chunk) || add(f, chunk, use);
+    return leat_cache_find(f->set, chunk) || add(f, chunk, use, 0);
 }
 
 enum leat_feed_state leat_feed_look(struct leat_feed *f, uint32_t number, const struct leat_chunk **chunk,
@@ -226,6 +272,13 @@ enum leat_feed_state leat_feed_look(struct leat_feed *f, uint32_t number, const 
 void leat_feed_stats(const struct leat_feed *f, struct leat_feed_stats *out)
 {
     *out = f->stats;
+}
+
+/* settle() follows. */
+static void cancel(struct held *h)
+{
+    for (uint32_t i = 0; i < h->ranges_n; i++)
+        leat_store_cancel(store_of(h->feed), &h->ranges[i].op);
 }
 
 leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed **out, struct leat_error *err)
@@ -259,7 +312,7 @@ void leat_feed_close(struct leat_feed *f, void (*closed)(void *user), void *user
         struct leat_cache_entry *e = leat_cache_find(f->set, i);
         struct held *h = e ? e->user : NULL;
         if (h && h->coming)
-            leat_store_cancel(store_of(f), &h->op); /* settle() follows */
+            cancel(h);
         else if (h)
             forget(NULL, e);
     }

@@ -31,8 +31,11 @@ leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed *
 void leat_feed_close(struct leat_feed *feed, void (*closed)(void *user), void *user);
 
 /* Keeps a chunk, and fetches it first when it is not there; `use` says how soon it is needed (0: now). False when
- * there is no room for it now. Every success needs one unpin. */
-bool leat_feed_pin(struct leat_feed *feed, uint32_t chunk, uint64_t use);
+ * there is no room for it now. Every success needs one unpin.
+ *
+ * `together`: somebody waits, and for so many absent chunks. They come before all others, and when they are few each of
+ * them in several ranges, for a connection alone may be far slower than the line. 0: one request does. */
+bool leat_feed_pin(struct leat_feed *feed, uint32_t chunk, uint64_t use, uint32_t together);
 void leat_feed_unpin(struct leat_feed *feed, uint32_t chunk);
 
 /* Fetches a chunk that is not there, as long as only later needed ones have to go for it. False: no room. */

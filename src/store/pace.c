@@ -68,6 +68,15 @@ void leat_pace_answered(struct leat_pace *p, bool throttled, uint64_t now_ns)
     p->until_ns = now_ns + CUT_EVERY;
 }
 
+void leat_pace_hurry(struct leat_pace *p, uint32_t requests, uint64_t now_ns)
+{
+    if (p->fixed || p->last_cut_ns || requests <= p->limit)
+        return;
+    p->limit = p->before = clamp(p, requests);
+    p->rate = 0;
+    begin(p, LEAT_PACE_CLIMB, now_ns);
+}
+
 static void climb(struct leat_pace *p, double rate, uint64_t now_ns)
 {
     uint32_t next = p->limit * 2;

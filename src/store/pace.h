@@ -32,6 +32,11 @@ struct leat_pace {
 };
 
 struct leat_pace leat_pace(uint32_t fixed); /* 0: adapts */
+
+/* Somebody waits for as many requests as this: climbs on from there, unless the other side has ever asked to slow down.
+ */
+void leat_pace_hurry(struct leat_pace *p, uint32_t requests, uint64_t now_ns);
+
 void leat_pace_received(struct leat_pace *p, uint64_t bytes);
 void leat_pace_answered(struct leat_pace *p, bool throttled, uint64_t now_ns);
 

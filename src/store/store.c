@@ -76,6 +76,22 @@ static void push_front(struct queue *q, struct leat_store_op *op)
     q->first = op;
 }
 
+/* Behind the last urgent one. */
+static void push_urgent(struct queue *q, struct leat_store_op *op)
+{
+    struct leat_store_op *next = q->first;
+    while (next && next->urgent)
+        next = next->own.next;
+    if (!next) {
+        push(q, op);
+        return;
+    }
+    op->own.prev = next->own.prev;
+    op->own.next = next;
+    *(next->own.prev ? &next->own.prev->own.next : &q->first) = op;
+    next->own.prev = op;
+}
+
 static void take(struct queue *q, struct leat_store_op *op)
 {
     *(op->own.prev ? &op->own.prev->own.next : &q->first) = op->own.next;
@@ -305,7 +321,12 @@ static void run_submit(struct leat_task *task)
         return;
     }
     op->own.state = OP_QUEUED;
-    push(&store->own.queued, op);
+    if (op->urgent) {
+        push_urgent(&store->own.queued, op);
+        leat_pace_hurry(&store->own.pace, LEAT_STORE_HURRY, leat_now_ns());
+    } else {
+        push(&store->own.queued, op);
+    }
     pump(store);
 }
 

@@ -23,6 +23,8 @@
 
 struct leat_store;
 
+#define LEAT_STORE_HURRY 32u /* urgent requests that are in flight together from the start */
+
 enum leat_store_addressing { LEAT_ADDRESSING_AUTO, LEAT_ADDRESSING_PATH, LEAT_ADDRESSING_VIRTUAL };
 
 /* Zeros and NULLs mean the default. */
@@ -107,6 +109,7 @@ struct leat_store_op {
     const char *delimiter; /* LIST: "/" or NULL; key is the prefix */
     const char *token;     /* LIST: where to go on, or NULL */
     uint64_t timeout_ns;   /* 0: the store's */
+    bool urgent;           /* goes before all that wait and are not; see LEAT_STORE_HURRY */
     bool ignore_stop;      /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
     void (*received)(struct leat_store_op *op, size_t n); /* GET: bytes arrived, on the store's thread; or NULL */
     void (*done)(struct leat_store_op *op);               /* on the store's thread; must not block */

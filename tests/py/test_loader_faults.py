@@ -197,9 +197,10 @@ def read_all(lt, url, blobs, **more):
 
 
 def test_chunks_corrupted_on_the_way_are_fetched_again(lt, served, blobs):
-    url, _ = served("--fault", "corrupt=1", "--fault-only", "chunks/", "--fault-count", "5")
+    # as many as the first batch surely sends for at once: one chunk that is bad twice is bad in the bucket
+    url, _ = served("--fault", "corrupt=1", "--fault-only", "chunks/", "--fault-count", "3")
     stats = read_all(lt, url, blobs)
-    assert stats["chunks_corrupt"] == 5
+    assert stats["chunks_corrupt"] == 3
 
 
 def test_every_fault_of_a_bucket_is_survived(lt, served, blobs):

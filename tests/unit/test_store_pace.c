@@ -276,11 +276,40 @@ static void limit_stays_while_less_is_wanted_than_allowed(void **state)
     free(s);
 }
 
+static void haste_begins_with_many_and_climbs_on_from_there(void **state)
+{
+    (void)state;
+    struct sim *s = new_sim();
+    leat_pace_hurry(&s->pace, 32, s->now_ns);
+    assert_int_equal(s->pace.limit, 32);
+    /* 32 connections fill the line at once, but for the first round trip. */
+    assert_true(run(s, 500 * LEAT_MS) > .85 * s->total_rate);
+    assert_true(run(s, 60 * LEAT_S) > .99 * s->total_rate);
+    assert_true(s->limit_min >= 32);
+    leat_pace_hurry(&s->pace, 16, s->now_ns); /* is less than there are */
+    assert_true(s->pace.limit >= 32);
+    free(s);
+}
+
+static void haste_does_not_overrule_a_server_that_has_asked_to_slow_down(void **state)
+{
+    (void)state;
+    struct sim *s = new_sim();
+    s->stray_chance = 1;
+    run(s, 3 * LEAT_S);
+    uint32_t before = s->pace.limit;
+    assert_true(before < LEAT_PACE_START);
+    leat_pace_hurry(&s->pace, 32, s->now_ns);
+    assert_int_equal(s->pace.limit, before);
+    free(s);
+}
+
 static void fixed_limit_never_changes(void **state)
 {
     (void)state;
     struct sim *s = new_sim();
     s->pace = leat_pace(13);
+    leat_pace_hurry(&s->pace, 32, s->now_ns);
     run(s, 10 * LEAT_S);
     s->stray_chance = .8;
     run(s, 10 * LEAT_S);
@@ -302,6 +331,8 @@ int main(void)
         cmocka_unit_test(rate_comes_back_after_a_burst),
         cmocka_unit_test(server_that_refuses_from_some_load_on_is_used_without_a_storm),
         cmocka_unit_test(limit_stays_while_less_is_wanted_than_allowed),
+        cmocka_unit_test(haste_begins_with_many_and_climbs_on_from_there),
+        cmocka_unit_test(haste_does_not_overrule_a_server_that_has_asked_to_slow_down),
         cmocka_unit_test(fixed_limit_never_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

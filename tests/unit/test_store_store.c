@@ -85,6 +85,81 @@ static void requests_in_flight_stay_at_the_number_set(void **state)
     peer_close(peer);
 }
 
+#define QUEUED 20u
+
+/* Notes what arrives in which order; the first request is answered when all others wait behind it. */
+struct arrivals {
+    atomic_bool all_wait;
+    char target[QUEUED + 4][16];
+};
+
+static bool serve_noting(struct peer_request *r, void *user)
+{
+    struct arrivals *a = user;
+    if (r->number <= COUNT(a->target))
+        snprintf(a->target[r->number - 1], sizeof a->target[0], "%.15s", strrchr(r->target, '/') + 1);
+    while (!a->all_wait && !peer_closing(r->peer))
+        usleep(1000);
+    return serve_object(r, NULL);
+}
+
+static void urgent_operations_go_first_and_keep_their_order(void **state)
+{
+    (void)state;
+    struct arrivals a = {.all_wait = false};
+    struct peer *peer = peer_open(serve_noting, &a);
+    struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = 1});
+    struct bench_op *ops = submit_gets(store, "later", QUEUED, 10);
+    struct bench_op hurry[3] = {0};
+    static const char *const keys[] = {"now0", "now1", "now2"};
+    char into[3][10];
+    for (unsigned i = 0; i < 3; i++) {
+        hurry[i].op = (struct leat_store_op){.verb = LEAT_STORE_GET,
+                                             .key = keys[i],
+                                             .length = 10,
+                                             .into = into[i],
+                                             .urgent = true,
+                                             .done = bench_on_done};
+        leat_store_submit(store, &hurry[i].op);
+    }
+    struct bench_op last = {.op = {.verb = LEAT_STORE_GET, .key = "", .done = bench_on_done}};
+    leat_store_submit(store, &last.op); /* refused at once: all before it have been submitted */
+    bench_wait(&last);
+    a.all_wait = true;
+    for (unsigned i = 0; i < QUEUED; i++)
+        bench_wait(&ops[i]);
+    assert_string_equal(a.target[0], "later"); /* was on its way already */
+    for (unsigned i = 0; i < 3; i++)
+        assert_string_equal(a.target[1 + i], keys[i]);
+    assert_string_equal(a.target[4], "later");
+    assert_int_equal(peer_requests(peer), QUEUED + 3);
+    leat_store_close(store);
+    free_ops(ops, QUEUED);
+    peer_close(peer);
+}
+
+static void urgent_operations_are_all_in_flight_at_once(void **state)
+{
+    (void)state;
+    struct arrivals a = {.all_wait = false};
+    struct peer *peer = peer_open(serve_noting, &a);
+    struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
+    struct bench_op ops[LEAT_STORE_HURRY] = {0};
+    char into[10];
+    for (unsigned i = 0; i < COUNT(ops); i++) {
+        ops[i].op = (struct leat_store_op){
+            .verb = LEAT_STORE_GET, .key = "now", .length = 10, .into = into, .urgent = true, .done = bench_on_done};
+        leat_store_submit(store, &ops[i].op);
+    }
+    for (uint64_t end = leat_after(20 * LEAT_S); peer_now(peer) < COUNT(ops); usleep(1000))
+        assert_true(leat_left(end) > 0);
+    a.all_wait = true;
+    for (unsigned i = 0; i < COUNT(ops); i++)
+        bench_wait(&ops[i]);
+    leat_store_close(store);
+    peer_close(peer);
+}
+
 static void a_burst_of_503_halves_the_requests_in_flight(void **state)
 {
     (void)state;
@@ -554,6 +629,8 @@ int main(void)
     bench_fill(data, sizeof data, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_in_flight_stay_at_the_number_set),
+        cmocka_unit_test(urgent_operations_go_first_and_keep_their_order),
+        cmocka_unit_test(urgent_operations_are_all_in_flight_at_once),
         cmocka_unit_test(a_burst_of_503_halves_the_requests_in_flight),
         cmocka_unit_test(a_server_that_only_says_503_gets_no_storm),
         cmocka_unit_test(operations_recover_soon_after_an_outage),

@@ -16,7 +16,7 @@ struct leat_loading_opts {
     struct leat_supply *supply;
     const json_t *request;
     void (*failed)(void *user, const struct leat_error *err);
-    leat_status (*memory)(void *user, uint32_t slot, uint32_t column, int fd, struct leat_error *err);
+    leat_status (*memory)(void *user, uint32_t slot, int fd, struct leat_error *err);
     void *user;
 };
 

@@ -10,8 +10,6 @@
 /* Raises the exception that leat.errors makes of a status. */
 static PyObject *raise_leat(const struct leat_error *err)
 {
-    if (err->status == LEAT_NO_MEMORY)
-        return PyErr_NoMemory();
     PyObject *module = PyImport_ImportModule("leat.errors");
     PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)err->status, err->text) : NULL;
     if (exception)

@@ -45,6 +45,10 @@ class CancelledError(Error):
     """The call was interrupted."""
 
 
+class OutOfMemoryError(Error, MemoryError):
+    """An allocation failed, here or in the agent."""
+
+
 class LimitError(Error):
     """A limit of memory, disk or of Leat's own was reached."""
 
@@ -71,6 +75,7 @@ _KINDS = {
     11: TimeoutError,
     12: CancelledError,
     14: LimitError,
+    15: OutOfMemoryError,
     16: LimitError,
     18: VersionError,
     19: UnsupportedError,

@@ -50,9 +50,10 @@ struct leat_loading_batch {
     uint32_t slot;
     struct leat_slot_view view;
     struct {
-        void *data;
+        void *data; /* NULL: the slot is large enough */
         uint64_t bytes;
-    } external[LEAT_RING_COLUMNS_MAX];
+        int fd; /* until the rank was given it */
+    } memory;
     struct part *parts;
     uint32_t parts_left;
     _Atomic uint32_t failed; /* places; relaxed: counted by workers, read after their tasks were posted */
@@ -70,11 +71,12 @@ static void batch_free(struct leat_loading_batch *b)
     if (!b)
         return;
     unpin(b);
-    for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++) {
-        if (b->external[c].data)
-            munmap(b->external[c].data, (size_t)b->external[c].bytes);
+    for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++)
         free(b->view.ends[c]);
-    }
+    if (b->memory.data)
+        munmap(b->memory.data, (size_t)b->memory.bytes);
+    if (b->memory.fd >= 0)
+        close(b->memory.fd);
     free(b->items);
     free(b->numbers);
     free(b->valid);
@@ -179,6 +181,7 @@ static leat_status plan_one(struct leat_loading *l, struct leat_error *err)
     if (!b)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to plan a batch");
     b->loading = l;
+    b->memory.fd = -1;
     b->number = l->batches;
     b->epoch = l->epoch;
     b->augment_key = l->augment_key;
@@ -293,45 +296,61 @@ static leat_status look(struct leat_loading_batch *b, bool *ready, struct leat_e
     return LEAT_OK;
 }
 
-/* Says where each sample's ragged bytes end, and finds room for them. */
+/* Says where the ragged bytes of each sample end, for one column. */
+static leat_status lay_out_column(struct leat_loading_batch *b, uint32_t c, struct leat_error *err)
+{
+    struct leat_loading *l = b->loading;
+    uint64_t *ends = calloc(b->n + 1, sizeof *ends);
+    uint64_t at = 0;
+    b->view.ends[c] = ends;
+    if (!ends)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to lay out a batch");
+    for (uint32_t i = 0; i < b->n; i++)
+        ends[i] = at += leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
+    memcpy(b->view.slot + l->outputs.columns[c].offset, ends, b->n * sizeof *ends);
+    return LEAT_OK;
+}
+
+/* Finds room for all ragged bytes: in the slot, or one column behind the other in memory of the batch's own. */
 static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
 {
     struct leat_loading *l = b->loading;
     struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->slot);
+    uint64_t offset[LEAT_RING_COLUMNS_MAX];
     uint32_t external = 0;
+    uint64_t bytes = 0;
     b->view.slot = (char *)slot;
     for (uint32_t c = 0; c < l->outputs.n; c++) {
         const struct leat_ring_column *column = &l->outputs.columns[c];
         if (!column->ragged)
             continue;
-        uint64_t *ends = calloc(b->n + 1, sizeof *ends);
-        uint64_t at = 0;
-        b->view.ends[c] = ends;
-        if (!ends)
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory to lay out a batch");
-        for (uint32_t i = 0; i < b->n; i++)
-            ends[i] = at += leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
-        memcpy(b->view.slot + column->offset, ends, b->n * sizeof *ends);
-        slot->arena_used[c] = at;
+        leat_status rc = lay_out_column(b, c, err);
+        if (rc != LEAT_OK)
+            return rc;
+        uint64_t used = b->n ? b->view.ends[c][b->n - 1] : 0;
+        slot->arena_used[c] = used;
         b->view.arena[c] = b->view.slot + column->arena;
-        if (at <= column->arena_bytes)
+        if (used <= column->arena_bytes)
             continue;
-        int fd;
-        void *map;
-        leat_status rc = leat_shared_create("leat-batch", at, &fd, &map, err);
-        if (rc != LEAT_OK)
-            return rc;
-        b->external[c].data = map;
-        b->external[c].bytes = at;
-        b->view.arena[c] = map;
         external |= 1u << c;
-        rc = l->opts.memory(l->opts.user, b->slot, c, fd, err);
-        close(fd);
-        if (rc != LEAT_OK)
-            return rc;
+        offset[c] = bytes;
+        bytes = leat_ring_memory_next(bytes, used);
     }
     slot->external = external;
-    return LEAT_OK;
+    if (!external)
+        return LEAT_OK;
+    leat_status rc = leat_shared_create("leat-batch", bytes, &b->memory.fd, &b->memory.data, err);
+    if (rc != LEAT_OK)
+        return rc;
+    b->memory.bytes = bytes;
+    for (uint32_t c = 0; c < l->outputs.n; c++) {
+        if (external >> c & 1)
+            b->view.arena[c] = (char *)b->memory.data + offset[c];
+    }
+    rc = l->opts.memory(l->opts.user, b->slot, b->memory.fd, err);
+    close(b->memory.fd);
+    b->memory.fd = -1;
+    return rc;
 }
 
 static void finish_part(struct leat_task *task);

@@ -18,7 +18,7 @@ struct leat_loading_opts {
     const json_t *request;
     void (*opened)(void *user, const struct leat_error *err);
     void (*failed)(void *user, const struct leat_error *err);
-    leat_status (*memory)(void *user, uint32_t slot, uint32_t column, int fd, struct leat_error *err);
+    leat_status (*memory)(void *user, uint32_t slot, int fd, struct leat_error *err);
     void *user;
 };
 

@@ -42,15 +42,20 @@ static void session_close(struct leat_session *s)
     leat_agent_pump(agent); /* its chunks are free for others */
 }
 
-/* Takes `message` over. A rank that does not read (stopped by SIGSTOP, say) has a buffer full of our messages. */
+/* Takes `message` over. A rank that misses one would wait for it in vain, so a message that cannot be sent (no memory
+ * for it, a buffer full of others) ends the connection: the rank notices, and comes again at its cursor. The session
+ * closes when the loop sees the end, not here, where others may be using it. */
 static leat_status send_message(struct leat_session *s, json_t *message, const int *fds, size_t fds_n)
 {
     char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
     struct leat_error err = {0};
     leat_status rc = text ? leat_wire_send(s->watch.fd, text, strlen(text), fds, fds_n, &err)
                           : leat_fail(&err, LEAT_NO_MEMORY, "no memory for a message");
-    if (rc != LEAT_OK && rc != LEAT_NETWORK)
-        leat_log(LEAT_LOG_WARN, "rank of process %d: %s", s->pid, err.text);
+    if (rc != LEAT_OK) {
+        if (rc != LEAT_NETWORK)
+            leat_log(LEAT_LOG_WARN, "rank of process %d: %s", s->pid, err.text);
+        shutdown(s->watch.fd, SHUT_RDWR);
+    }
     free(text);
     json_decref(message);
     return rc;
@@ -73,11 +78,10 @@ static void on_failed(void *user, const struct leat_error *err)
     send_message(s, json_pack("{s:o}", "failed", error_message(err)), NULL, 0);
 }
 
-static leat_status on_memory(void *user, uint32_t slot, uint32_t column, int fd, struct leat_error *err)
+static leat_status on_memory(void *user, uint32_t slot, int fd, struct leat_error *err)
 {
     struct leat_session *s = user;
-    leat_status rc = send_message(
-        s, json_pack("{s:{s:I,s:I}}", "memory", "slot", (json_int_t)slot, "column", (json_int_t)column), &fd, 1);
+    leat_status rc = send_message(s, json_pack("{s:{s:I}}", "memory", "slot", (json_int_t)slot), &fd, 1);
     if (rc != LEAT_OK)
         return leat_fail(err, rc, "the rank could not be given the memory of a large batch");
     return LEAT_OK;

@@ -21,6 +21,7 @@
 #define CONNECT_NS (20 * LEAT_S)
 #define POLL_NS    (100 * LEAT_MS)
 #define READY_FD   3
+#define STARTS_MAX 4u /* agents that end before they are ready: killed by somebody, or by their own doing */
 
 void leat_connection_close(struct leat_connection *c)
 {
@@ -207,7 +208,7 @@ static void become_agent(const char *path, char *const *argv, int log_fd, int re
     _exit(127);
 }
 
-/* Reads what the starting agent says: "ok", "busy" or why it cannot. */
+/* Reads what the starting agent says: "ok", "busy" or why it cannot. LEAT_NETWORK: it ended without a word. */
 static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_connect_opts *opts,
                                const struct leat_wire_paths *paths, bool *busy, struct leat_error *err)
 {
@@ -234,7 +235,7 @@ static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_c
     if (*busy || strcmp(text, "ok\n") == 0)
         return LEAT_OK;
     if (!at)
-        return leat_fail(err, LEAT_IO, "the agent ended before it was ready; its log is %s", paths->log);
+        return leat_fail(err, LEAT_NETWORK, "the agent ended before it was ready; its log is %s", paths->log);
     return leat_fail(err, LEAT_INVALID, "the agent cannot start: %s", text);
 }
 
@@ -297,6 +298,7 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
 {
     struct leat_connection c = {.fd = -1};
     uint64_t deadline = leat_after(CONNECT_NS);
+    unsigned starts = 0;
     leat_status rc = leat_wire_find(opts->scope, &c.paths, err);
     while (rc == LEAT_OK) {
         bool busy = false;
@@ -317,6 +319,11 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
             busy = true;
         } else if (rc == LEAT_NOT_FOUND) {
             rc = start_agent(opts, &c.paths, deadline, &busy, err);
+            if (rc == LEAT_NETWORK && ++starts < STARTS_MAX)
+                rc = LEAT_OK;
+            else if (rc == LEAT_NETWORK)
+                rc = leat_fail(err, LEAT_IO, "the agent ended before it was ready, %u times; its log is %s", starts,
+                               c.paths.log);
         }
         if (rc == LEAT_OK && !leat_left(deadline))
             rc = leat_fail(err, LEAT_TIMEOUT, "no agent could be reached at '%s'", c.paths.socket);

@@ -6,37 +6,18 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "client/batch.h"
 #include "client/connect.h"
 #include "client/request.h"
-#include "ring/ring.h"
 
 #define TIMEOUT_DEFAULT (600 * LEAT_S)
 #define ANSWER_NS       (60 * LEAT_S) /* for a control message */
 #define POLL_NS         (100 * LEAT_MS)
 #define REOPENS_MAX     5u /* in a row without a batch between them */
-
-/* A ring as the rank sees it; lives until the loader and all its batches have let go of it. */
-struct ring_ref {
-    _Atomic uint32_t refs;
-    pid_t pid; /* of the process that opened it; its forks see the same memory but own no slot */
-    struct leat_ring ring;
-    int release_fd; /* eventfd: tells the agent that a slot is free */
-    struct {
-        void *data;
-        uint64_t bytes;
-    } external[LEAT_RING_SLOTS_MAX][LEAT_RING_COLUMNS_MAX]; /* arenas with memory of their own */
-};
-
-struct leat_batch {
-    struct ring_ref *ref;
-    uint32_t slot;
-};
 
 struct leat_loader {
     struct leat_loader_opts opts; /* pointers in it are not used after open */
@@ -47,7 +28,7 @@ struct leat_loader {
 
     pid_t pid; /* the process that opened the connection */
     struct leat_connection connection;
-    struct ring_ref *ref;
+    struct leat_rank_ring *ring;
     int ready_fd; /* eventfd: the agent has published */
     uint32_t taken;
     struct leat_error failed; /* the agent's last word on this loader; status LEAT_OK: none */
@@ -67,51 +48,6 @@ struct leat_loader {
     } stats;
 };
 
-static void ref_drop(struct ring_ref *ref)
-{
-    if (!ref || atomic_fetch_sub_explicit(&ref->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    for (uint32_t s = 0; s < LEAT_RING_SLOTS_MAX; s++) {
-        for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++) {
-            if (ref->external[s][c].data)
-                munmap(ref->external[s][c].data, (size_t)ref->external[s][c].bytes);
-        }
-    }
-    if (ref->release_fd >= 0)
-        close(ref->release_fd);
-    leat_ring_close(&ref->ring);
-    free(ref);
-}
-
-static void drop_external(struct ring_ref *ref, uint32_t slot, uint32_t column)
-{
-    if (ref->external[slot][column].data)
-        munmap(ref->external[slot][column].data, (size_t)ref->external[slot][column].bytes);
-    ref->external[slot][column].data = NULL;
-}
-
-static void free_slot(struct ring_ref *ref, uint32_t slot)
-{
-    const uint64_t one = 1;
-    if (ref->pid != getpid())
-        return; /* a batch inherited over a fork is still its parent's */
-    /* Release: all our reads of the slot come before the agent's writes; partner: the agent's acquire. */
-    atomic_store_explicit(&leat_ring_slot(&ref->ring, slot)->state, LEAT_SLOT_FREE, memory_order_release);
-    ssize_t ignored = write(ref->release_fd, &one, sizeof one);
-    (void)ignored;
-}
-
-void leat_batch_release(struct leat_batch *batch)
-{
-    if (!batch)
-        return;
-    for (uint32_t c = 0; c < batch->ref->ring.columns; c++)
-        drop_external(batch->ref, batch->slot, c);
-    free_slot(batch->ref, batch->slot);
-    ref_drop(batch->ref);
-    free(batch);
-}
-
 /* Lets go of agent and ring. In a forked child the descriptors are copies: closing them hurts nobody. */
 static void disconnect(struct leat_loader *l)
 {
@@ -119,33 +55,15 @@ static void disconnect(struct leat_loader *l)
     if (l->ready_fd >= 0)
         close(l->ready_fd);
     l->ready_fd = -1;
-    ref_drop(l->ref);
-    l->ref = NULL;
-}
-
-/* Memory of its own for one arena: maps it where the slot's taker will look. */
-static void take_memory(struct leat_loader *l, const json_t *m, int fd)
-{
-    json_int_t slot = json_integer_value(json_object_get(m, "slot"));
-    json_int_t column = json_integer_value(json_object_get(m, "column"));
-    struct stat st;
-    if (slot < 0 || slot >= LEAT_RING_SLOTS_MAX || column < 0 || column >= LEAT_RING_COLUMNS_MAX || !l->ref ||
-        fstat(fd, &st) < 0 || st.st_size <= 0)
-        return;
-    /* Writable as the rest of a batch is: whoever may change it in place there expects to here. */
-    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return; /* the taker finds it missing and says so */
-    drop_external(l->ref, (uint32_t)slot, (uint32_t)column);
-    l->ref->external[slot][column].data = map;
-    l->ref->external[slot][column].bytes = (uint64_t)st.st_size;
+    leat_rank_ring_drop(l->ring);
+    l->ring = NULL;
 }
 
 static void take_unasked(struct leat_loader *l, const json_t *m, int *fds, size_t fds_n)
 {
     const json_t *memory = json_object_get(m, "memory");
-    if (memory && fds_n)
-        take_memory(l, memory, fds[0]);
+    if (memory && fds_n && l->ring)
+        leat_rank_ring_memory(l->ring, json_integer_value(json_object_get(memory, "slot")), fds[0]);
     if (json_object_get(m, "failed"))
         leat_connection_check(json_object_get(m, "failed"), &l->failed);
     for (size_t i = 0; i < fds_n; i++)
@@ -183,18 +101,7 @@ static leat_status take_opened(struct leat_loader *l, const json_t *opened, int 
         return leat_fail(err, LEAT_VERSION, "the agent's answer has no ring");
     }
     l->ready_fd = fds[1];
-    struct ring_ref *ref = calloc(1, sizeof *ref);
-    if (!ref) {
-        close(fds[0]);
-        close(fds[2]);
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a ring");
-    }
-    atomic_init(&ref->refs, 1);
-    ref->pid = l->pid;
-    ref->ring.fd = -1;
-    ref->release_fd = fds[2];
-    l->ref = ref;
-    leat_status rc = leat_ring_attach(fds[0], &ref->ring, err);
+    leat_status rc = leat_rank_ring_open(fds[0], fds[2], &l->ring, err);
     if (rc != LEAT_OK)
         return rc;
     json_t *state = json_object_get(opened, "state");
@@ -335,15 +242,6 @@ static leat_status fail_timeout(struct leat_loader *l, struct leat_error *err)
                      (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log, why);
 }
 
-static bool all_held(const struct leat_loader *l)
-{
-    for (uint32_t i = 0; i < l->ref->ring.slots; i++) {
-        if (atomic_load_explicit(&leat_ring_slot(&l->ref->ring, i)->state, memory_order_relaxed) != LEAT_SLOT_HELD)
-            return false;
-    }
-    return true;
-}
-
 /* Takes messages that came unasked; LEAT_NETWORK when the agent is gone. */
 static leat_status read_messages(struct leat_loader *l, struct leat_error *err)
 {
@@ -363,8 +261,7 @@ static leat_status read_messages(struct leat_loader *l, struct leat_error *err)
 
 static bool published(const struct leat_loader *l)
 {
-    /* Acquire: the slot's contents and the queue were written before; partner: the agent's release. */
-    return atomic_load_explicit(&l->ref->ring.head->published, memory_order_acquire) != l->taken;
+    return leat_rank_ring_published(l->ring, l->taken);
 }
 
 static leat_status wait_published(struct leat_loader *l, struct leat_error *err)
@@ -377,12 +274,12 @@ static leat_status wait_published(struct leat_loader *l, struct leat_error *err)
                 *err = l->failed;
             return l->failed.status;
         }
-        if (all_held(l))
+        if (leat_rank_ring_all_held(l->ring))
             return leat_fail(
                 err, LEAT_LIMIT,
                 "all %u slots of the ring are held by batches that were not released; drop some, copy what "
                 "you keep, or ask for more slots",
-                l->ref->ring.slots);
+                l->ring->ring.slots);
         struct pollfd p[] = {{.fd = l->ready_fd, .events = POLLIN}, {.fd = l->connection.fd, .events = POLLIN}};
         uint64_t left = leat_left(deadline);
         if (!left)
@@ -409,17 +306,17 @@ static leat_status wait_published(struct leat_loader *l, struct leat_error *err)
 static leat_status await_batch(struct leat_loader *l, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
-    if (l->pid != getpid() || !l->ref) {
+    if (l->pid != getpid() || !l->ring) {
         rc = open_ring(l, NULL, err); /* after a fork, or after a failure */
         if (rc == LEAT_NETWORK)
             rc = reopen(l, err);
     }
     while (rc == LEAT_OK && !published(l)) {
         uint64_t began = leat_now_ns();
-        atomic_store_explicit(&l->ref->ring.head->waiting_since_ns, began, memory_order_relaxed);
+        atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, began, memory_order_relaxed);
         rc = wait_published(l, err);
-        if (l->ref)
-            atomic_store_explicit(&l->ref->ring.head->waiting_since_ns, 0, memory_order_relaxed);
+        if (l->ring)
+            atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, 0, memory_order_relaxed);
         l->stats.wait_ns += leat_now_ns() - began;
         if (rc == LEAT_NETWORK && l->failed.status == LEAT_OK)
             rc = reopen(l, err);
@@ -427,56 +324,54 @@ static leat_status await_batch(struct leat_loader *l, struct leat_error *err)
     return rc;
 }
 
-/* An arena with memory of its own was announced over the socket before the batch was published. */
-static leat_status find_external(struct leat_loader *l, uint32_t slot, struct leat_error *err)
+/* What the cursor says of the next batch. */
+static struct leat_rank_expect expect(const struct leat_loader *l)
 {
-    uint32_t external = leat_ring_slot(&l->ref->ring, slot)->external;
-    if (!external)
-        return LEAT_OK;
-    read_messages(l, NULL);
-    for (uint32_t c = 0; c < l->ref->ring.columns; c++) {
-        if ((external >> c & 1) && !l->ref->external[slot][c].data)
-            return leat_fail(err, LEAT_NO_MEMORY, "the memory of an unusually large batch could not be mapped");
+    uint64_t left = l->position < l->units ? l->units - l->position : 0;
+    uint32_t global = l->opts.global_batch;
+    return (struct leat_rank_expect){
+        .taken = l->taken,
+        .epoch = l->epoch,
+        .position = l->position + (left < global ? left : global),
+        .end = left == 0 || (left < global && l->opts.last == LEAT_LAST_DROP),
+        .whole = left >= global || l->opts.last != LEAT_LAST_SHORT,
+    };
+}
+
+static leat_status take(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
+{
+    struct leat_rank_expect next = expect(l);
+    leat_status rc = leat_rank_ring_take(l->ring, &next, out, err);
+    if (rc == LEAT_BUSY) { /* its memory was sent before it was published */
+        read_messages(l, NULL);
+        rc = leat_rank_ring_take(l->ring, &next, out, err);
     }
+    if (rc == LEAT_BUSY)
+        rc = leat_fail(err, LEAT_NO_MEMORY, "the memory of an unusually large batch could not be mapped");
+    if (rc != LEAT_OK)
+        return rc;
+    l->taken++;
+    l->epoch = next.end ? next.epoch + 1 : next.epoch;
+    l->position = next.end ? 0 : next.position;
     return LEAT_OK;
 }
 
 leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
     leat_status rc = await_batch(l, err);
+    bool there = rc == LEAT_OK;
+    if (there)
+        rc = take(l, out, err);
     if (rc != LEAT_OK) {
-        if (l->failed.status != LEAT_OK || (rc != LEAT_CANCELLED && rc != LEAT_TIMEOUT && rc != LEAT_LIMIT))
+        if (there || l->failed.status != LEAT_OK || (rc != LEAT_CANCELLED && rc != LEAT_TIMEOUT && rc != LEAT_LIMIT))
             disconnect(l); /* the next call opens it again, at the cursor */
         return rc;
     }
-    struct leat_ring *ring = &l->ref->ring;
-    uint32_t i = ring->head->queue[l->taken % LEAT_RING_SLOTS_MAX];
-    if (i >= ring->slots)
-        return leat_fail(err, LEAT_INTERNAL, "the ring names a slot that is not there");
-    struct leat_ring_slot *slot = leat_ring_slot(ring, i);
-    if (slot->end) {
-        l->taken++;
-        l->epoch = slot->epoch + 1;
-        l->position = 0;
-        free_slot(l->ref, i);
-        *out = NULL;
+    if (!*out)
         return LEAT_OK;
-    }
-    rc = find_external(l, i, err);
-    struct leat_batch *b = rc == LEAT_OK ? malloc(sizeof *b) : NULL;
-    if (!b)
-        return rc != LEAT_OK ? rc : leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch");
-    atomic_store_explicit(&slot->state, LEAT_SLOT_HELD, memory_order_relaxed);
-    atomic_fetch_add_explicit(&l->ref->refs, 1, memory_order_relaxed);
-    b->ref = l->ref;
-    b->slot = i;
-    l->taken++;
     l->reopens = 0;
-    l->epoch = slot->epoch;
-    l->position = slot->position;
     l->stats.batches++;
-    l->stats.samples += slot->samples;
-    *out = b;
+    l->stats.samples += leat_batch_samples(*out);
     return LEAT_OK;
 }
 
@@ -548,55 +443,4 @@ leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_err
     *out = json_dumps(s, JSON_COMPACT);
     json_decref(answer);
     return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
-}
-
-static struct leat_ring_slot *slot_of(const struct leat_batch *b)
-{
-    return leat_ring_slot(&b->ref->ring, b->slot);
-}
-
-uint32_t leat_batch_samples(const struct leat_batch *b)
-{
-    return slot_of(b)->samples;
-}
-
-size_t leat_batch_columns(const struct leat_batch *b)
-{
-    return b->ref->ring.columns;
-}
-
-uint64_t leat_batch_epoch(const struct leat_batch *b)
-{
-    return slot_of(b)->epoch;
-}
-
-uint64_t leat_batch_position(const struct leat_batch *b)
-{
-    return slot_of(b)->position;
-}
-
-leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_column *out, struct leat_error *err)
-{
-    if (i >= b->ref->ring.columns)
-        return leat_fail(err, LEAT_INVALID, "the batch has %u columns, not %zu", b->ref->ring.columns, i + 1);
-    const struct leat_ring_column *c = &b->ref->ring.head->column[i];
-    struct leat_ring_slot *slot = slot_of(b);
-    char *base = (char *)slot;
-    struct leat_column column = {
-        .name = c->name,
-        .kind = (enum leat_output_kind)c->kind,
-        .dtype = (enum leat_dtype_code)c->dtype,
-        .dims_n = c->dims_n,
-        .stride = c->stride,
-        .data = base + c->offset,
-        .bytes = c->stride * slot->samples,
-    };
-    memcpy(column.dims, c->dims, sizeof column.dims);
-    if (c->ragged) {
-        column.ends = (const uint64_t *)(base + c->offset);
-        column.bytes = slot->arena_used[i];
-        column.data = slot->external >> i & 1 ? b->ref->external[b->slot][i].data : base + c->arena;
-    }
-    *out = column;
-    return LEAT_OK;
 }

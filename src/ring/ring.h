@@ -48,7 +48,7 @@ struct leat_ring_slot {
     uint64_t position; /* in the order, behind this batch */
     uint64_t batch;    /* counted from the opening of the ring */
     uint32_t end;      /* 1: no batch, the end of the epoch */
-    uint32_t external; /* bit c: the arena of column c is memory of its own, sent over the socket before */
+    uint32_t external; /* bit c: the bytes of column c are in memory of their own, sent over the socket before */
     uint64_t arena_used[LEAT_RING_COLUMNS_MAX];
 };
 
@@ -105,6 +105,13 @@ void leat_ring_close(struct leat_ring *ring); /* a zeroed one (fd 0 included) mu
 static inline struct leat_ring_slot *leat_ring_slot(const struct leat_ring *ring, uint32_t i)
 {
     return (struct leat_ring_slot *)((char *)ring->head + ring->slot_offset + i * ring->slot_bytes);
+}
+
+/* In a batch's own memory the columns that did not fit the slot lie one behind the other: where the next one begins
+ * when this one begins at `at`. Pure. */
+static inline uint64_t leat_ring_memory_next(uint64_t at, uint64_t bytes)
+{
+    return (at + bytes + LEAT_RING_LINE - 1) / LEAT_RING_LINE * LEAT_RING_LINE;
 }
 
 /* A sealed piece of shared memory, mapped. */

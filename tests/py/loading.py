@@ -128,6 +128,18 @@ def wait_until(condition, timeout=20.0, what="the condition"):
         time.sleep(0.02)
 
 
+def cpu_ticks(pid):
+    """Hundredths of a second that a process has computed."""
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+
+
+def is_idle(pid):
+    """A process that does nothing now, and thus has done what it had to."""
+    before = cpu_ticks(pid)
+    time.sleep(0.3)
+    return cpu_ticks(pid) == before
+
+
 class Runtime:
     """A runtime folder of its own, the environment that points to it, and the agents in it."""
 

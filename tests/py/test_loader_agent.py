@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import PYTHON_BUILD, SLOW, numbers, start_python, wait_until
+from loading import PYTHON_BUILD, SLOW, cpu_ticks, numbers, start_python, wait_until
 
 G = 24
 
@@ -315,10 +315,6 @@ def no_more_descriptors(pid):
         yield
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def cpu_ticks(pid):
-    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
 
 
 def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, runtime, images):

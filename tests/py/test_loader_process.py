@@ -23,32 +23,61 @@ def shared_memory():
     return sorted(n for n in os.listdir("/dev/shm") if re.match(r"leat-(\d+$|ring|batch)", n))
 
 
+class Killer:
+    """Kills the agents of a test at moments the test does not know: now, while the next one starts, or later."""
+
+    def __init__(self, runtime, draw):
+        self.runtime = runtime
+        self.draw = draw
+        self.thread = None
+        self.kills = 0
+
+    def strike(self, delays):
+        time.sleep(delays[0])
+        self.kills += bool(self.runtime.agents())
+        self.runtime.kill_agents()
+        if len(delays) > 1:  # and its successor, on its way
+            self.strike(delays[1:])
+
+    def begin(self, longest=0.06):
+        """At most two kills, unless those begun before are still under way: a loader gives up after five in a row."""
+        if self.thread and self.thread.is_alive():
+            return
+        delays = [self.draw.random() * longest for _ in range(self.draw.choice((1, 1, 2)))]
+        self.thread = threading.Thread(target=self.strike, args=(delays,))
+        self.thread.start()
+
+    def end(self):
+        if self.thread:
+            self.thread.join()
+
+
 def kill_agent_at_random(lt, runtime, images, times, seed):
-    """Takes batches while the agent is killed again and again; every batch is checked."""
-    draw = random.Random(seed)
+    """Takes batches while the agent is killed again and again; every batch is checked, and how long it took to come."""
+    killer = Killer(runtime, random.Random(seed))
     fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16).flip()}
     with lt.Loader(images.url, batch_size=G, fields=fields, as_numpy=True) as loader:
         expected = [[(i.tolist(), x.tobytes()) for i, x in loader] for _ in range(3)]
     before = shared_memory()
-    killed, slowest = 0, 0.0
+    slowest = 0.0
     with lt.Loader(images.url, batch_size=G, fields=fields, as_numpy=True) as loader:
         epoch = 0
-        while killed < times:
+        while killer.kills < times:
             got = []
+            began = time.monotonic()
             for i, x in loader:
+                slowest = max(slowest, time.monotonic() - began)
                 got.append((i.tolist(), x.tobytes()))
-                if killed < times and draw.random() < 0.4:
-                    timer = threading.Timer(draw.random() * 0.02, runtime.kill_agents)
-                    timer.start()
-                    began = time.monotonic()
-                    timer.join()
-                    slowest = max(slowest, time.monotonic() - began)
-                    killed += 1
-            assert got == expected[epoch % 3], f"epoch {epoch} after {killed} kills"
+                if killer.kills < times and killer.draw.random() < 0.5:
+                    killer.begin()
+                began = time.monotonic()
+            assert got == expected[epoch % 3], f"epoch {epoch} after {killer.kills} kills"
             epoch += 1
             if epoch % 3 == 0:
                 loader.set_epoch(0)
+        killer.end()
         assert loader.stats()["agents_lost"] > 0
+    assert slowest < 5 * SLOW, "seconds until the next batch"
     numbers(lt, images.url)  # the last kill may have left files; the next agent takes them along
     runtime.wait_gone()
     assert runtime.left_behind() == []
@@ -64,6 +93,19 @@ def test_killed_agents_cost_time_but_no_sample(lt, runtime, images):
 def test_hundreds_of_killed_agents_cost_time_but_no_sample(lt, runtime, images):
     for seed in range(10):
         kill_agent_at_random(lt, runtime, images, 40, seed)
+
+
+def test_agent_killed_while_a_loader_opens_costs_time_but_no_sample(lt, runtime, images):
+    whole = numbers(lt, images.url)
+    killer = Killer(runtime, random.Random(2))
+    for _ in range(12):
+        killer.begin(0.1)
+        began = time.monotonic()
+        with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
+            assert time.monotonic() - began < 5 * SLOW
+            assert [i.tolist() for (i,) in loader] == whole
+        killer.end()
+    assert killer.kills
 
 
 def kill_ranks_at_random(runtime, images, times, seed):

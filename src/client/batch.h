@@ -1,0 +1,55 @@
+/* A ring as the rank sees it, and the batches taken from it.
+ *
+ * The user's process can write to this memory, by mistake too. So the layout is a private copy, and what the agent
+ * says of a batch is read once, when it is taken, and must fit what the rank knows: else the batch is refused. */
+#ifndef LEAT_CLIENT_BATCH_H
+#define LEAT_CLIENT_BATCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "leat/loader.h"
+#include "ring/ring.h"
+
+/* Lives until the loader and all its batches have let go of it. */
+struct leat_rank_ring {
+    _Atomic uint32_t refs; /* the loader and its batches */
+    pid_t pid;             /* of the process that opened it; its forks see the same memory but own no slot */
+    struct leat_ring ring;
+    uint32_t samples_max; /* copies of what the head says */
+    struct leat_ring_column column[LEAT_RING_COLUMNS_MAX];
+    int release_fd; /* eventfd: tells the agent that a slot is free */
+    struct leat_rank_memory {
+        void *data;
+        uint64_t bytes;
+    } memory[LEAT_RING_SLOTS_MAX]; /* of batches larger than their slot, until they are taken */
+};
+
+/* Maps the ring. Takes both descriptors over, also on failure. */
+leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **out, struct leat_error *err);
+void leat_rank_ring_drop(struct leat_rank_ring *r); /* NULL is allowed */
+
+/* The agent gave memory for the batch in a slot; fd stays the caller's. */
+void leat_rank_ring_memory(struct leat_rank_ring *r, int64_t slot, int fd);
+
+bool leat_rank_ring_published(const struct leat_rank_ring *r, uint32_t taken); /* a batch is there */
+bool leat_rank_ring_all_held(const struct leat_rank_ring *r);
+
+/* What the next batch must be: the rank knows it from its cursor. */
+struct leat_rank_expect {
+    uint32_t taken; /* batches before it */
+    uint64_t epoch;
+    uint64_t position; /* in the order, behind it */
+    bool end;          /* no batch, the end of the epoch */
+    bool whole;        /* it has as many samples as a slot holds */
+};
+
+/* Takes the next batch, when one is published; *out is NULL for an end. LEAT_BUSY when memory of its own is still to
+ * come, LEAT_CORRUPT when it is not what it must be: then somebody else has written to the ring. */
+leat_status leat_rank_ring_take(struct leat_rank_ring *r, const struct leat_rank_expect *expect,
+                                struct leat_batch **out, struct leat_error *err);
+
+#endif

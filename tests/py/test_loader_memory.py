@@ -1,0 +1,149 @@
+"""Memory that somebody else writes to, that runs out, or that very uneven samples ask for: one loader may fail, with a
+typed error; the agent and the others go on."""
+
+import json
+import signal
+
+import pytest
+from loading import SLOW, batches_of, is_idle, pack, start_python, wait_until
+
+G = 24
+
+SCRIBBLE = """
+import ctypes, json, random, re, sys, time
+import leat
+
+def ring():
+    maps = [line for line in open("/proc/self/maps") if "leat-ring" in line]
+    first, last = (int(n, 16) for n in maps[-1].split()[0].split("-"))
+    return first, last - first
+
+def put(at, data):
+    ctypes.memmove(at, data, len(data))
+
+def scribble(draw, at, size):
+    slots, slot_bytes = (ctypes.c_uint32.from_address(at + 12).value, ctypes.c_uint64.from_address(at + 40).value)
+    if not 2 <= slots <= 64 or not 0 < slot_bytes < size:
+        slots, slot_bytes = 4, (size - 8192) // 4
+    slot = at + 8192 + draw.randrange(slots) * slot_bytes  # the head takes two pages
+    slot = min(slot, at + size - 4096)
+    kind = draw.randrange(9)
+    if kind == 0:
+        put(at, draw.randbytes(4224))  # the whole head
+    elif kind == 1:
+        put(at + 128, draw.randbytes(4))  # published
+    elif kind == 2:
+        put(at + 128, ((ctypes.c_uint32.from_address(at + 128).value + draw.choice((1, 5, 63, 1000))) & 0xffffffff).to_bytes(4, "little"))
+    elif kind == 3:
+        put(at + 384, b"".join(draw.choice((draw.randrange(8), draw.randrange(2**32))).to_bytes(4, "little") for _ in range(64)))  # queue
+    elif kind == 4:
+        put(at + 640, draw.randbytes(112 * 4))  # columns
+    elif kind == 5:
+        for i in range(slots):  # all is free, though it is not
+            if at + 8192 + i * slot_bytes + 4 <= at + size:
+                put(at + 8192 + i * slot_bytes, bytes(4))
+    elif kind == 6:
+        put(slot + draw.choice((0, 4, 8, 16, 24, 32, 36, 40)), draw.randbytes(draw.choice((1, 4, 8))))
+    elif kind == 7:
+        put(slot, draw.randbytes(600))  # header, and the ends behind it
+    else:
+        put(at + draw.randrange(size - 64), draw.randbytes(64))
+
+def fields():
+    return {"i": leat.index(), "k": leat.key(), "b": leat.bytes("bin"), "c": leat.bytes("bin"), "v": leat.valid()}
+
+def look(batch):
+    i, k, b, c, v = batch
+    return len(i.tolist()), len(k.tolist() if hasattr(k, "tolist") else list(k)), sum(map(len, b)), len(v)
+
+draw = random.Random(int(sys.argv[2]))
+count = {}
+left = int(sys.argv[3])
+while left:
+    with leat.Loader(sys.argv[1], batch_size=7, seed=draw.randrange(100), fields=fields(), as_numpy=True, timeout=0.2) as loader:
+        try:
+            for _ in range(20):
+                if not left:
+                    break
+                for batch in loader:
+                    look(batch)
+                    del batch
+                    for _ in range(draw.randrange(3)):
+                        left -= left > 0
+                        scribble(draw, *ring())
+                    if draw.random() < 0.2:
+                        time.sleep(draw.random() * 0.005)
+                    if not left:
+                        break
+        except leat.Error as error:
+            name = type(error).__name__
+            count[name] = count.get(name, 0) + 1
+        except UnicodeDecodeError:
+            count["text"] = count.get("text", 0) + 1
+print(json.dumps(count), flush=True)
+"""
+
+
+def test_rank_that_scribbles_over_its_ring_fails_alone(lt, runtime, blobs):
+    """Head, queue, columns, slots: random bytes, many times. Another rank sees every sample all the while."""
+    job = {"url": blobs.url, "batch_size": 20}
+    fields = ["index", "bin", "key"]
+    expected = batches_of(runtime.run_world(1, job, fields=fields, epochs=2)[0])
+    with lt.Loader(blobs.url, batch_size=5, fields={"i": lt.index()}):  # keeps the agent
+        agent = runtime.agent()
+        ranks = [start_python(runtime, SCRIBBLE, blobs.url, seed, 300 // SLOW) for seed in range(3)]
+        good = 0
+        while any(rank.poll() is None for rank in ranks) or not good:
+            lines = runtime.start_rank({**job, "rank": 0, "world_size": 1}, fields=fields, epochs=2).finish()
+            assert batches_of(lines) == expected
+            good += 1
+        errors = {}
+        for rank in ranks:
+            out, stderr = rank.communicate(timeout=60)
+            assert rank.returncode == 0, f"{rank.returncode}\n{stderr}"
+            for name, n in json.loads(out).items():
+                errors[name] = errors.get(name, 0) + n
+        assert errors.get("CorruptError"), errors
+        assert errors.keys() <= {"CorruptError", "TimeoutError", "LimitError", "OutOfMemoryError", "text"}, errors
+        assert runtime.agent() == agent, "the agent has seen nothing of it"
+
+
+@pytest.fixture(scope="module")
+def large_first(leat_bin, tmp_path_factory):
+    """100 samples of 20 KB before 900 of 10 bytes: far more than twice the average, for more batches than slots."""
+    folder = tmp_path_factory.mktemp("large-first")
+    files = folder / "files"
+    files.mkdir()
+    for i in range(1000):
+        (files / f"{i:04d}.bin").write_bytes(bytes([i % 251]) * (20_000 if i < 100 else 10))
+    return pack(leat_bin, files, folder / "ds", "--chunk-size", "64KiB", "--keep-order")
+
+
+MANY_COLUMNS = """
+import leat, sys
+fields = {f"b{i}": leat.bytes("bin") for i in range(30)}
+loader = leat.Loader(sys.argv[1], batch_size=1, shuffle=False, slots=64, fields=fields, as_numpy=True)
+print("open", flush=True)
+n = 0
+for batch in loader:
+    wanted = bytes([n % 251]) * (20_000 if n < 100 else 10)
+    assert all(column[0] == wanted for column in batch), n
+    n += 1
+print(n, loader.stats()["agents_lost"], flush=True)
+"""
+
+
+def test_stopped_rank_with_64_slots_of_30_large_columns_disturbs_nobody_and_goes_on(runtime, large_first, images):
+    """None of the 64 batches that are made for it fits its slot; its socket must hold whatever it is told of them."""
+    stopped = start_python(runtime, MANY_COLUMNS, large_first.url)
+    assert stopped.stdout.readline() == "open\n"
+    stopped.send_signal(signal.SIGSTOP)
+    try:
+        others = runtime.run_world(2, {"url": images.url, "global_batch_size": G}, epochs=2)
+        assert [len(batches_of(lines)) for lines in others] == [2 * (images.samples // G)] * 2
+        pid = runtime.agent()
+        wait_until(lambda: is_idle(pid), what="having made all that the stopped rank has slots for")
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+    out, stderr = stopped.communicate(timeout=60 * SLOW)
+    assert out.split() == ["1000", "0"], stderr

@@ -84,6 +84,23 @@ def test_half_a_key_pair_is_said_before_anything_is_sent(run_leat, server):
     run_leat("ls", "--no-sign-request", "s3://bucket", env={**server.env(), "AWS_SECRET_ACCESS_KEY": None}, status=0)
 
 
+def test_closed_streams_are_no_place_to_write_to(leat_bin, clean_env, server, tmp_path):
+    server.objects["bucket/x"] = some_bytes(MIB)
+
+    def run(command, **env):
+        env = {**clean_env, **server.env(), **env}
+        done = subprocess.run(["sh", "-c", f"{leat_bin} {command}"], env=env, capture_output=True, check=False)
+        assert_no_report(command, done.returncode, done.stderr)
+        return done
+
+    done = run("cat s3://bucket/x >&-")
+    assert done.returncode == 1
+    assert done.stderr == b"leat: cannot write to standard output: Bad file descriptor\n"
+    server.fault(status(500, "InternalError"), times=1)
+    assert run(f"cp --quiet s3://bucket/x {tmp_path}/x <&- >&- 2>&-", LEAT_LOG="debug").returncode == 0
+    assert (tmp_path / "x").read_bytes() == server.objects["bucket/x"]
+
+
 def test_settings_come_from_options_then_environment_then_file(run_leat, server, tmp_path):
     server.fault(status(500, "InternalError"))
     config = tmp_path / "config"

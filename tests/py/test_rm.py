@@ -26,6 +26,14 @@ def test_rm_deletes_what_is_named_and_nothing_else(run_leat, server, tmp_path):
     assert sorted(server.objects) == ["bucket/trai", "bucket/train2/x"]
 
 
+def test_deletes_take_as_many_connections_as_help(run_leat, serve, bucket_dir):
+    for i in range(300):
+        (bucket_dir / "bucket" / f"{i}").touch()
+    server = serve(bucket_dir, "--latency", "50ms")
+    run_leat("rm", "-r", "s3://bucket", env=server.s3_env(), status=0)
+    assert server.stats()["connections"]["peak"] >= 16  # eight are the beginning
+
+
 def test_rm_of_folders_of_files(run_leat, tmp_path):
     for name in ("train/a", "train/b/c", "train2/x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -36,6 +36,7 @@ struct job {
     bool finishing; /* hold mu: the op above is on its way */
     bool finished;  /* hold mu */
     bool useless;   /* hold mu: nothing could go on with this upload */
+    bool skipped;   /* hold mu: it was there already */
 };
 
 struct unit {
@@ -118,7 +119,7 @@ static void check_job(struct job *job)
     if (job->adding || job->parts_left || job->finishing || job->copy->failed)
         return;
     if (!job->parts) {
-        job_end(job, true);
+        job_end(job, !job->skipped);
         return;
     }
     job->finishing = true;
@@ -207,6 +208,98 @@ static void on_read(struct leat_store_op *op)
     pthread_mutex_unlock(&c->mu);
 }
 
+static void describe_end(struct leat_store *store, const char *key, struct leat_buf *out)
+{
+    leat_buf_init(out, 16 << 10);
+    if (leat_store_scheme(store) == LEAT_SCHEME_FILE && *key != '/') { /* the same from wherever it is called */
+        char *here = getcwd(NULL, 0);
+        leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
+        free(here);
+    } else {
+        leat_buf_printf(out, "%s://%s/%s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key);
+    }
+}
+
+/* Both ends in full, for the journal. The caller frees them. */
+static void describe_ends(const struct job *job, struct leat_buf *from, struct leat_buf *to)
+{
+    describe_end(job->copy->opts.from, job->from_key, from);
+    describe_end(job->copy->opts.to, job->to_key, to);
+}
+
+/* What an interruption between the object's end and the journal's left behind. */
+static void forget_journal(const struct job *job)
+{
+    struct leat_buf from;
+    struct leat_buf to;
+    if (!job->copy->journal || job->object.size <= LEAT_PART_MIN)
+        return;
+    describe_ends(job, &from, &to);
+    if (!from.failed && !to.failed)
+        leat_journal_forget(job->copy->journal, from.data, to.data);
+    leat_buf_free(&from);
+    leat_buf_free(&to);
+}
+
+/* Hold mu. */
+static void read_unit(struct unit *u)
+{
+    struct job *job = u->job;
+    if (!u->size) {
+        write_unit(u);
+        return;
+    }
+    u->op = (struct leat_store_op){
+        .verb = LEAT_STORE_GET,
+        .key = job->from_key,
+        .offset = u->offset,
+        .length = u->size,
+        .into = u->data,
+        .if_match = job->object.etag[0] ? job->object.etag : NULL,
+        .done = on_read,
+    };
+    u->busy = job->copy->opts.from;
+    leat_store_submit(u->busy, &u->op);
+}
+
+/* What a resume leaves out: the same size, and not older than the source. */
+static bool same_object(const struct leat_object *source, const struct leat_object *there)
+{
+    return there->size == source->size && there->modified_s >= source->modified_s;
+}
+
+static void on_looked(struct leat_store_op *op)
+{
+    struct unit *u = (struct unit *)op;
+    struct job *job = u->job;
+    struct leat_copy *c = job->copy;
+    bool there = op->status == LEAT_OK && same_object(&job->object, &op->object);
+    if (there)
+        forget_journal(job);
+    pthread_mutex_lock(&c->mu);
+    if (c->failed) {
+        unit_end(u);
+    } else if (there) {
+        job->skipped = true;
+        job->parts_left = 0;
+        c->progress.skipped++;
+        c->progress.bytes_planned -= u->size;
+        unit_end(u);
+        check_job(job);
+    } else {
+        read_unit(u); /* if looking failed for another reason, writing will say it */
+    }
+    pthread_mutex_unlock(&c->mu);
+}
+
+/* Hold mu. Many at a time, as everything here: one after the other, looking could take longer than copying. */
+static void look_unit(struct unit *u)
+{
+    u->op = (struct leat_store_op){.verb = LEAT_STORE_STAT, .key = u->job->to_key, .done = on_looked};
+    u->busy = u->job->copy->opts.to;
+    leat_store_submit(u->busy, &u->op);
+}
+
 static bool stopped(const struct leat_copy *c)
 {
     return c->opts.stop && c->opts.stop(c->opts.stop_user);
@@ -258,20 +351,10 @@ static leat_status send_unit(struct job *job, uint32_t part, uint64_t offset, si
             c->units = u;
             c->units_n++;
             c->memory += size + UNIT_COST;
-            u->op = (struct leat_store_op){
-                .verb = LEAT_STORE_GET,
-                .key = job->from_key,
-                .offset = offset,
-                .length = size,
-                .into = data,
-                .if_match = job->object.etag[0] ? job->object.etag : NULL,
-                .done = on_read,
-            };
-            u->busy = c->opts.from;
-            if (size)
-                leat_store_submit(u->busy, &u->op);
+            if (c->opts.resume && !part)
+                look_unit(u);
             else
-                write_unit(u);
+                read_unit(u);
         }
     }
     pthread_mutex_unlock(&c->mu);
@@ -283,25 +366,6 @@ static uint64_t choose_part_size(uint64_t wanted, uint64_t size)
     uint64_t least = size / LEAT_PARTS_MAX + 1;
     uint64_t part = wanted > least ? wanted : (least + (1u << 20) - 1) >> 20 << 20;
     return part < LEAT_PART_MIN ? LEAT_PART_MIN : part;
-}
-
-static void describe_end(struct leat_store *store, const char *key, struct leat_buf *out)
-{
-    leat_buf_init(out, 16 << 10);
-    if (leat_store_scheme(store) == LEAT_SCHEME_FILE && *key != '/') { /* the same from wherever it is called */
-        char *here = getcwd(NULL, 0);
-        leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
-        free(here);
-    } else {
-        leat_buf_printf(out, "%s://%s/%s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key);
-    }
-}
-
-/* Both ends in full, for the journal. The caller frees them. */
-static void describe_ends(const struct job *job, struct leat_buf *from, struct leat_buf *to)
-{
-    describe_end(job->copy->opts.from, job->from_key, from);
-    describe_end(job->copy->opts.to, job->to_key, to);
 }
 
 /* An upload that nobody can go on with only costs storage. */
@@ -387,9 +451,7 @@ static leat_status send_parts(struct job *job, struct leat_error *err)
 
 static leat_status add_job(struct job *job, struct leat_error *err)
 {
-    struct leat_copy *c = job->copy;
     leat_status rc = LEAT_OK;
-    job->part_size = choose_part_size(c->opts.part_size, job->object.size);
     job->parts_left = 1;
     if (job->object.size > job->part_size) {
         job->parts_n = (uint32_t)((job->object.size + job->part_size - 1) / job->part_size);
@@ -402,26 +464,11 @@ static leat_status add_job(struct job *job, struct leat_error *err)
     return rc;
 }
 
-/* True when the destination has the object already: same size and not older than the source. */
-static bool there_already(struct leat_copy *c, const struct leat_object *object, const char *to_key)
+static bool there_already(const struct job *job)
 {
     struct leat_object there;
-    return leat_store_stat(c->opts.to, to_key, &there, NULL) == LEAT_OK && there.size == object->size &&
-           there.modified_s >= object->modified_s;
-}
-
-/* What an interruption between the object's end and the journal's left behind. */
-static void forget_journal(const struct job *job)
-{
-    struct leat_buf from;
-    struct leat_buf to;
-    if (!job->copy->journal || job->object.size <= LEAT_PART_MIN)
-        return;
-    describe_ends(job, &from, &to);
-    if (!from.failed && !to.failed)
-        leat_journal_forget(job->copy->journal, from.data, to.data);
-    leat_buf_free(&from);
-    leat_buf_free(&to);
+    return leat_store_stat(job->copy->opts.to, job->to_key, &there, NULL) == LEAT_OK &&
+           same_object(&job->object, &there);
 }
 
 static void skip_job(struct job *job)
@@ -467,7 +514,8 @@ leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struc
         job_free(job, false);
         return rc;
     }
-    if (c->opts.resume && there_already(c, &job->object, to_key)) {
+    job->part_size = choose_part_size(c->opts.part_size, job->object.size);
+    if (c->opts.resume && job->object.size > job->part_size && there_already(job)) {
         skip_job(job);
         return LEAT_OK;
     }

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,22 @@ def test_an_interrupted_copy_is_taken_up_where_it_stopped(
     server.requests.clear()
     done = run_leat("cp", "--part-size", PART, "--resume", "--json", source, to, env=server.env(), status=0)
     assert json.loads(done.stdout) == {"objects": 0, "skipped": 1, "bytes": 0}
+
+
+def test_a_resume_looks_at_many_objects_at_a_time(run_leat, serve, bucket_dir, shm_path):
+    for i in range(300):
+        (shm_path / f"{i:03}").write_text(f"{i}")
+    server = serve(bucket_dir, "--latency", "50ms")
+    run_leat("cp", "-rq", shm_path, "s3://bucket/to", env=server.s3_env(), status=0)
+    (bucket_dir / "bucket" / "to" / "017").write_text("longer")
+    (bucket_dir / "bucket" / "to" / "018").unlink()
+    with urllib.request.urlopen(server.url + "/-/stats?reset"):
+        pass
+    done = run_leat("cp", "-r", "--resume", "--json", shm_path, "s3://bucket/to", env=server.s3_env(), status=0)
+    assert json.loads(done.stdout) == {"objects": 2, "skipped": 298, "bytes": 4}
+    assert server.stats()["calls"]["PutObject"] == {"200": 2}
+    assert (bucket_dir / "bucket" / "to" / "017").read_text() == "17"
+    assert server.stats()["connections"]["peak"] >= 8
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])

@@ -62,23 +62,18 @@ static void look(void *user, struct leat_progress_state *out)
     out->growing = !__atomic_load_n(&e->whole, __ATOMIC_RELAXED);
 }
 
-/* $XDG_STATE_HOME/leat, else ~/.local/state/leat; its parents are made. False: nowhere to keep it. */
+/* $XDG_STATE_HOME/leat, else ~/.local/state/leat where there is a home. False: nowhere to keep it. */
 static bool journal_folder(char *out, size_t n)
 {
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
+    struct stat st;
+    int len = -1;
     if (state && *state)
-        snprintf(out, n, "%s/leat", state);
-    else if (home && *home)
-        snprintf(out, n, "%s/.local/state/leat", home);
-    else
-        return false;
-    for (char *p = out + 1; (p = strchr(p, '/')); p++) {
-        *p = '\0';
-        mkdir(out, 0700);
-        *p = '/';
-    }
-    return true;
+        len = snprintf(out, n, "%s/leat", state);
+    else if (home && *home && stat(home, &st) == 0 && S_ISDIR(st.st_mode))
+        len = snprintf(out, n, "%s/.local/state/leat", home);
+    return len > 0 && (size_t)len < n;
 }
 
 /* A key from a bucket must not lead out of the folder it is copied to. */
@@ -328,6 +323,8 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_CANCELLED)
         return leat_cli_failf(rc, "interrupted after %" PRIu64 " objects; run it again with --resume to go on",
                               totals.objects + totals.skipped);
+    if (rc != LEAT_OK && (totals.objects || totals.resumable))
+        return leat_cli_failf(rc, "%s; run it again with --resume to go on", err.text);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     print_totals(s, &totals);

@@ -216,7 +216,10 @@ static void describe_end(struct leat_store *store, const char *key, struct leat_
         leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
         free(here);
     } else {
-        leat_buf_printf(out, "%s://%s/%s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key);
+        bool web = leat_store_scheme(store) != LEAT_SCHEME_S3 && leat_store_scheme(store) != LEAT_SCHEME_FILE;
+        int key_n = (int)(web ? strcspn(key, "?") : strlen(key)); /* a signature is to be kept nowhere */
+        leat_buf_printf(out, "%s://%s/%.*s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key_n,
+                        key);
     }
 }
 
@@ -366,6 +369,12 @@ static uint64_t choose_part_size(uint64_t wanted, uint64_t size)
     uint64_t least = size / LEAT_PARTS_MAX + 1;
     uint64_t part = wanted > least ? wanted : (least + (1u << 20) - 1) >> 20 << 20;
     return part < LEAT_PART_MIN ? LEAT_PART_MIN : part;
+}
+
+/* Hold mu. Whether a later resume could go on with what has arrived. A full disk gets its space back instead. */
+static bool resumable(const struct job *job)
+{
+    return !job->finished && job->upload[0] && job->journal && !job->useless && job->copy->err.status != LEAT_NO_SPACE;
 }
 
 /* An upload that nobody can go on with only costs storage. */
@@ -552,6 +561,9 @@ void leat_copy_progress(struct leat_copy *c, struct leat_copy_progress *out)
 {
     pthread_mutex_lock(&c->mu);
     *out = c->progress;
+    out->resumable = 0;
+    for (const struct job *job = c->jobs; job; job = job->next)
+        out->resumable += resumable(job);
     pthread_mutex_unlock(&c->mu);
 }
 
@@ -622,9 +634,10 @@ void leat_copy_close(struct leat_copy *c)
     while (c->jobs) {
         struct job *job = c->jobs;
         c->jobs = job->next;
-        if (!job->finished && job->upload[0] && (!job->journal || job->useless))
+        bool keep = resumable(job);
+        if (!job->finished && job->upload[0] && !keep)
             abort_upload(c, job->to_key, job->upload);
-        job_free(job, job->finished || job->useless);
+        job_free(job, !keep);
     }
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->mu);

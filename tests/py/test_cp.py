@@ -172,10 +172,10 @@ def test_a_full_disk_is_said_and_nothing_is_left(leat_bin, clean_env, tmp_path):
     (tmp_path / "small").mkdir()
     (tmp_path / "data").write_bytes(some_bytes(MIB))
     (tmp_path / "big").write_bytes(some_bytes(20 * MIB))
-    for source, size in (("data", "512k"), ("big", "12m")):
+    for source, size, home in (("data", "512k", ""), ("big", "12m", ""), ("big", "12m", tmp_path)):
         script = f"""
             mount -t tmpfs -o size={size} none "$1/small" || exit 99
-            HOME= "$2" cp "$1/{source}" "$1/small/x"; status=$?
+            HOME={home} "$2" cp "$1/{source}" "$1/small/x"; status=$?
             ls -A "$1/small"
             exit $status
         """
@@ -185,6 +185,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(leat_bin, clean_env, tmp_path):
         assert done.returncode == 7, done.stderr
         one_line(done, "small/x", "No space")
         assert done.stdout == ""
+        assert not list(tmp_path.rglob("copy-*")), "a journal of nothing is of no use"
 
 
 @pytest.mark.skipif(not can_unshare(), reason="needs a mount namespace")

@@ -104,6 +104,39 @@ def test_a_resume_looks_at_many_objects_at_a_time(run_leat, serve, bucket_dir, s
     assert server.stats()["connections"]["peak"] >= 8
 
 
+def test_a_copy_that_failed_midway_says_how_to_go_on(run_leat, clean_env, server, shm_path):
+    source, to, arrived = big_copy(server, shm_path, "up")
+    server.fault(status(403, "AccessDenied"), match=moves_data, after=3)
+    done = run_leat("cp", "--part-size", PART, source, to, env=server.env(), status=4)
+    one_line(done, "--resume")
+    assert journal_lines(clean_env) >= 1
+    server.faults.clear()
+    run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=0)
+    assert arrived()
+    server.fault(status(403, "AccessDenied"), method="POST")
+    done = run_leat("cp", "--part-size", PART, source, "s3://bucket/other", env=server.env(), status=4)
+    one_line(done)
+    assert "--resume" not in done.stderr, "nothing was begun"
+
+
+def test_no_folders_are_made_for_journals_that_are_not_needed(run_leat, clean_env, server, shm_path):
+    (shm_path / "small").write_bytes(b"x")
+    run_leat("cp", shm_path / "small", "s3://bucket/small", env=server.env(), status=0)
+    assert os.listdir(clean_env["HOME"]) == []
+    source, to, arrived = big_copy(server, shm_path, "up")
+    run_leat("cp", source, to, env={**server.env(), "HOME": shm_path / "nobody"}, status=0)
+    assert arrived()
+    assert not (shm_path / "nobody").exists()
+
+
+def test_a_journal_keeps_no_signature(leat_bin, clean_env, server, shm_path):
+    _, to, _ = big_copy(server, shm_path, "down")
+    source = f"{server.url}/bucket/big?X-Amz-Signature=hush"
+    kill_midway(leat_bin, {**clean_env, **server.env()}, server, source, to, 3, signal.SIGKILL)
+    (journal,) = (Path(clean_env["HOME"]) / ".local" / "state" / "leat").iterdir()
+    assert "hush" not in journal.read_text()
+
+
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_a_copy_begins_anew_when_the_upload_has_vanished(run_leat, leat_bin, clean_env, server, shm_path, direction):
     source, to, arrived = big_copy(server, shm_path, direction)

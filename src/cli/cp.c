@@ -56,7 +56,7 @@ static void look(void *user, struct leat_progress_state *out)
     struct ends *e = user;
     struct leat_copy_progress p;
     leat_copy_progress(e->copy, &p);
-    out->done = p.bytes;
+    out->done = p.bytes + p.bytes_moving;
     out->total = p.bytes_planned;
     out->items = p.objects + p.skipped;
     out->growing = !__atomic_load_n(&e->whole, __ATOMIC_RELAXED);

@@ -50,6 +50,7 @@ struct unit {
     uint32_t part;           /* 1, 2, …; 0: the whole object */
     uint64_t offset;
     size_t size;
+    size_t moved; /* hold mu: for progress */
     char *data;
 };
 
@@ -143,6 +144,7 @@ static void unit_end(struct unit *u)
     u->data = NULL;
     c->memory -= u->size + UNIT_COST;
     c->units_n--;
+    c->progress.bytes_moving -= u->moved;
     u->ended = true;
     *(u->prev ? &u->prev->next : &c->units) = u->next;
     if (u->next)
@@ -176,6 +178,23 @@ static void on_written(struct leat_store_op *op)
     pthread_mutex_unlock(&c->mu);
 }
 
+static void on_moved(struct leat_store_op *op, size_t n)
+{
+    struct unit *u = (struct unit *)op;
+    struct leat_copy *c = u->job->copy;
+    pthread_mutex_lock(&c->mu);
+    size_t left = u->size - u->moved; /* nothing, where an attempt begins anew */
+    u->moved += n < left ? n : left;
+    c->progress.bytes_moving += n < left ? n : left;
+    pthread_mutex_unlock(&c->mu);
+}
+
+/* Progress goes by the end that takes time: reading a file does not. */
+static bool counts_reading(const struct leat_copy *c)
+{
+    return leat_store_scheme(c->opts.from) != LEAT_SCHEME_FILE;
+}
+
 /* Hold mu. */
 static void write_unit(struct unit *u)
 {
@@ -188,6 +207,7 @@ static void write_unit(struct unit *u)
         .upload = job->upload,
         .part = u->part,
         .offset = u->offset,
+        .moved = counts_reading(job->copy) ? NULL : on_moved,
         .done = on_written,
     };
     u->busy = job->copy->opts.to;
@@ -259,6 +279,7 @@ static void read_unit(struct unit *u)
         .length = u->size,
         .into = u->data,
         .if_match = job->object.etag[0] ? job->object.etag : NULL,
+        .moved = counts_reading(job->copy) ? on_moved : NULL,
         .done = on_read,
     };
     u->busy = job->copy->opts.from;

@@ -22,6 +22,7 @@ struct leat_copy_progress {
     uint64_t objects;       /* copied */
     uint64_t skipped;       /* there already */
     uint64_t bytes;         /* arrived at the destination, resumed ones included */
+    uint64_t bytes_moving;  /* of parts that have not arrived whole: received, or sent where the source is a file */
     uint64_t bytes_planned; /* of all objects added so far */
     uint64_t resumable;     /* objects begun and not finished whose parts would stay for a later resume */
 };

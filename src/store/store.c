@@ -529,8 +529,8 @@ void leat_store_received(struct leat_store_op *op, size_t n)
     struct leat_store *store = op->own.store;
     COUNT(store, bytes_in, n);
     leat_pace_received(&store->own.pace, n);
-    if (op->received)
-        op->received(op, n);
+    if (op->moved)
+        op->moved(op, n);
 }
 
 void leat_store_sent(struct leat_store_op *op, size_t n)

@@ -186,6 +186,20 @@ def test_progress_is_drawn_on_a_terminal_and_leaves_a_clean_line(leat_bin, clean
     assert (text, code) == ("", 0)
 
 
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_progress_shows_what_a_part_has_moved_before_it_is_whole(leat_bin, clean_env, serve, tmp_path, direction):
+    (tmp_path / "box" / "bucket").mkdir(parents=True)
+    source = tmp_path / "box" / "bucket" / "a" if direction == "down" else tmp_path / "a"
+    source.write_bytes(some_bytes(8 * MIB))
+    server = serve(tmp_path / "box", "--bandwidth", "4MB/s")
+    args = ["s3://bucket/a", tmp_path / "b"] if direction == "down" else [tmp_path / "a", "s3://bucket/b"]
+    text, code = run_on_terminal(leat_bin, {**clean_env, **server.s3_env()}, "cp", *args)
+    assert code == 0
+    percents = {int(n) for n in re.findall(r"(\d+) %", text)}
+    assert len(percents - {0, 100}) >= 2, text
+    assert " ns left" not in text
+
+
 def test_ctrl_c_on_a_terminal_leaves_a_clean_line(leat_bin, clean_env, server, tmp_path):
     server.objects["bucket/a"] = some_bytes(3 * MIB)
     server.fault(black_hole, method="GET")

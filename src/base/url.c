@@ -133,6 +133,14 @@ static leat_status parse_file(const char *text, const char *rest, struct leat_ur
     return set_parts(url, LEAT_SCHEME_FILE, "", 0, rest, strlen(rest), "", err);
 }
 
+/* "s3:/bucket" is a slip of the hand, and taken for a path it would make folders of that name. */
+static bool lacks_slashes(const char *text)
+{
+    enum leat_scheme scheme;
+    size_t n = strcspn(text, ":/");
+    return text[n] == ':' && find_scheme(text, n, &scheme);
+}
+
 leat_status leat_url_parse(const char *text, struct leat_url *out, struct leat_error *err)
 {
     struct leat_url url = {0};
@@ -143,8 +151,13 @@ leat_status leat_url_parse(const char *text, struct leat_url *out, struct leat_e
         return leat_fail(err, LEAT_INVALID, "the address '%.60s…' is longer than %d bytes", text, URL_MAX);
     const char *sep = strstr(text, "://");
     size_t scheme_n = sep ? (size_t)(sep - text) : 0;
+    bool plain = !sep || scheme_n == 0 || !all_in(text, scheme_n, "+.-");
     leat_status rc;
-    if (!sep || scheme_n == 0 || !all_in(text, scheme_n, "+.-")) {
+    if (plain && lacks_slashes(text)) {
+        int n = (int)strcspn(text, ":");
+        rc = leat_fail(err, LEAT_INVALID, "'%.*s:' without '//' behind it; write %.*s://…, or ./%.*s:… for a path", n,
+                       text, n, text, n, text);
+    } else if (plain) {
         rc = set_parts(&url, LEAT_SCHEME_FILE, "", 0, text, strlen(text), "", err);
     } else if (!find_scheme(text, scheme_n, &scheme)) {
         rc = leat_fail(err, LEAT_INVALID,

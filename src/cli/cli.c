@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -8,6 +9,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 
@@ -125,6 +127,16 @@ static void catch_signal(int number)
     sigemptyset(&action.sa_mask);
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* as nohup and '&' want it */
         sigaction(number, &action, NULL);
+}
+
+void leat_cli_hold_streams(void)
+{
+    /* Of /dev/null the wrong way round: reading and writing go on failing, as they do where nothing is. */
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", flags[fd]) < 0)
+            return;
+    }
 }
 
 void leat_cli_catch_signals(void)

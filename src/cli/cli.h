@@ -37,6 +37,10 @@ void leat_cli_print_name(const char *name, bool terminal);
 /* Sets a field of a JSON object to a key or path. Those that are not UTF-8 are given in hexadecimal as FIELD_hex. */
 void leat_cli_json_name(json_t *line, const char *field, const char *name, size_t n);
 
+/* Called first: where a standard stream is closed, keeps its number from going to a file or connection of ours, into
+ * which messages would then be written. */
+void leat_cli_hold_streams(void);
+
 /* From here on Ctrl-C and SIGTERM set a flag instead of ending the process; a second one ends it. */
 void leat_cli_catch_signals(void);
 bool leat_cli_interrupted(void);

@@ -41,6 +41,8 @@ static const struct leat_option options[] = {
 };
 
 struct ends {
+    const char *from_url; /* as they were given: for messages */
+    const char *to_url;
     struct leat_store *from;
     struct leat_store *to;
     char *from_key;
@@ -54,29 +56,24 @@ static void look(void *user, struct leat_progress_state *out)
     struct ends *e = user;
     struct leat_copy_progress p;
     leat_copy_progress(e->copy, &p);
-    out->done = p.bytes;
+    out->done = p.bytes + p.bytes_moving;
     out->total = p.bytes_planned;
     out->items = p.objects + p.skipped;
     out->growing = !__atomic_load_n(&e->whole, __ATOMIC_RELAXED);
 }
 
-/* $XDG_STATE_HOME/leat, else ~/.local/state/leat; its parents are made. False: nowhere to keep it. */
+/* $XDG_STATE_HOME/leat, else ~/.local/state/leat where there is a home. False: nowhere to keep it. */
 static bool journal_folder(char *out, size_t n)
 {
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
+    struct stat st;
+    int len = -1;
     if (state && *state)
-        snprintf(out, n, "%s/leat", state);
-    else if (home && *home)
-        snprintf(out, n, "%s/.local/state/leat", home);
-    else
-        return false;
-    for (char *p = out + 1; (p = strchr(p, '/')); p++) {
-        *p = '\0';
-        mkdir(out, 0700);
-        *p = '/';
-    }
-    return true;
+        len = snprintf(out, n, "%s/leat", state);
+    else if (home && *home && stat(home, &st) == 0 && S_ISDIR(st.st_mode))
+        len = snprintf(out, n, "%s/.local/state/leat", home);
+    return len > 0 && (size_t)len < n;
 }
 
 /* A key from a bucket must not lead out of the folder it is copied to. */
@@ -94,10 +91,18 @@ static bool safe_path(const char *rest)
     return true;
 }
 
-static const char *last_name(const char *key)
+static bool is_web(const struct leat_store *store)
 {
-    const char *slash = strrchr(key, '/');
-    return slash ? slash + 1 : key;
+    return leat_store_scheme(store) == LEAT_SCHEME_HTTP || leat_store_scheme(store) == LEAT_SCHEME_HTTPS;
+}
+
+/* What the copy of one object is called in a folder; a web address's query is no part of it. The caller frees it. */
+static char *last_name(const struct leat_store *store, const char *key)
+{
+    size_t n = is_web(store) ? strcspn(key, "?") : strlen(key);
+    const char *slash = memrchr(key, '/', n);
+    const char *name = slash ? slash + 1 : key;
+    return strndup(name, (size_t)(key + n - name));
 }
 
 static char *join(const char *folder, const char *rest)
@@ -116,7 +121,8 @@ static bool same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static leat_status copy_one(struct ends *e, struct leat_error *err)
+/* Where DST is a folder, the object goes into it under its own name. */
+static leat_status name_target(struct ends *e, struct leat_error *err)
 {
     bool folder = false;
     size_t n = strlen(e->to_key);
@@ -125,24 +131,37 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
         rc = leat_cli_is_folder(e->to, e->to_key, &folder, err);
     if (rc != LEAT_OK)
         return rc;
-    if (!*last_name(e->from_key))
-        return leat_fail(err, LEAT_INVALID, "'%s' names a folder; add --recursive to copy what is in it",
-                         *e->from_key ? e->from_key : leat_store_host(e->from));
-    bool into = folder || n == 0 || e->to_key[n - 1] == '/';
-    if (into) {
-        char *longer = join(e->to_key, last_name(e->from_key));
-        if (!longer)
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+    char *name = last_name(e->from, e->from_key);
+    char *longer = name ? join(e->to_key, name) : NULL;
+    if (!longer) {
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+    } else if (!*name) {
+        int shown = (int)(is_web(e->from) ? strcspn(e->from_url, "?") : strlen(e->from_url));
+        rc = leat_fail(err, LEAT_INVALID, "'%.*s' names a folder%s", shown, e->from_url,
+                       is_web(e->from) ? ", not a file in it" : "; add --recursive to copy what is in it");
+    } else if (folder || n == 0 || e->to_key[n - 1] == '/') {
         free(e->to_key);
         e->to_key = longer;
+        longer = NULL;
     }
+    free(name);
+    free(longer);
+    return rc;
+}
+
+static leat_status copy_one(struct ends *e, struct leat_error *err)
+{
+    bool folder = false;
+    leat_status rc = name_target(e, err);
+    if (rc != LEAT_OK)
+        return rc;
     if (leat_cli_same_store(e->from, e->to) &&
         (strcmp(e->from_key, e->to_key) == 0 ||
          (leat_store_scheme(e->from) == LEAT_SCHEME_FILE && same_file(e->from_key, e->to_key))))
-        return leat_fail(err, LEAT_INVALID, "'%s' and '%s' are the same object", e->from_key, e->to_key);
+        return leat_fail(err, LEAT_INVALID, "'%s' and '%s' are the same object", e->from_url, e->to_url);
     rc = leat_copy_add(e->copy, e->from_key, NULL, e->to_key, err);
     if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(e->from, e->from_key, &folder, NULL) == LEAT_OK && folder)
-        rc = leat_fail(err, LEAT_INVALID, "'%s' is a folder; add --recursive to copy what is in it", e->from_key);
+        rc = leat_fail(err, LEAT_INVALID, "'%s' is a folder; add --recursive to copy what is in it", e->from_url);
     __atomic_store_n(&e->whole, true, __ATOMIC_RELAXED);
     return rc;
 }
@@ -151,8 +170,8 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
 static leat_status check_apart(const struct ends *e, struct leat_error *err)
 {
     if (leat_cli_lies_in(e->from, e->from_key, e->to, e->to_key))
-        return leat_fail(err, LEAT_INVALID, "'%s' lies in '%s': a folder cannot be copied into itself", e->to_key,
-                         e->from_key);
+        return leat_fail(err, LEAT_INVALID, "'%s' lies in '%s': a folder cannot be copied into itself", e->to_url,
+                         e->from_url);
     return LEAT_OK;
 }
 
@@ -164,7 +183,7 @@ static leat_status add_listed(struct ends *e, const struct leat_list_entry *entr
     if (to_file && (n == 0 || rest[n - 1] == '/') && entry->size == 0)
         return LEAT_OK; /* the empty object by which some tools mark a folder */
     if (to_file && (!safe_path(rest) || rest[n - 1] == '/'))
-        return leat_fail(err, LEAT_INVALID, "the key '%s' cannot be a path below '%s'", entry->key, e->to_key);
+        return leat_fail(err, LEAT_INVALID, "the key '%s' cannot be a path below '%s'", entry->key, e->to_url);
     struct leat_object known = {.size = entry->size, .modified_s = entry->modified_s};
     snprintf(known.etag, sizeof known.etag, "%s", entry->etag);
     char *to = join(e->to_key, rest);
@@ -183,11 +202,11 @@ static leat_status copy_folder(struct ends *e, struct leat_error *err)
     bool any = false;
     bool folder = false;
     leat_status rc = LEAT_OK;
-    if (leat_store_scheme(e->from) == LEAT_SCHEME_HTTP || leat_store_scheme(e->from) == LEAT_SCHEME_HTTPS)
+    if (is_web(e->from))
         return leat_store_list_open(e->from, e->from_key, true, &list, err); /* which says that it cannot */
     rc = leat_cli_is_folder(e->from, e->from_key, &folder, err);
     if (rc == LEAT_OK && !folder)
-        rc = leat_fail(err, LEAT_NOT_FOUND, "there is no folder '%s' with anything in it", e->from_key);
+        rc = leat_fail(err, LEAT_NOT_FOUND, "there is no folder '%s' with anything in it", e->from_url);
     if (rc == LEAT_OK)
         rc = check_apart(e, err);
     if (rc == LEAT_OK)
@@ -203,7 +222,7 @@ static leat_status copy_folder(struct ends *e, struct leat_error *err)
     }
     leat_store_list_close(list);
     if (rc == LEAT_OK && !any)
-        rc = leat_fail(err, LEAT_NOT_FOUND, "there is nothing in '%s'", e->from_key);
+        rc = leat_fail(err, LEAT_NOT_FOUND, "there is nothing in '%s'", e->from_url);
     __atomic_store_n(&e->whole, true, __ATOMIC_RELAXED);
     return rc;
 }
@@ -257,7 +276,7 @@ static int run(const void *settings, int argc, char **argv)
 {
     const struct cp_settings *s = settings;
     struct leat_error err;
-    struct ends e = {0};
+    struct ends e = {.from_url = argv[0], .to_url = argv[1]};
     struct leat_copy_progress totals = {0};
     (void)argc;
     if (s->part_size < LEAT_PART_MIN || s->part_size > 5ull << 30)
@@ -274,6 +293,8 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_CANCELLED)
         return leat_cli_failf(rc, "interrupted after %" PRIu64 " objects; run it again with --resume to go on",
                               totals.objects + totals.skipped);
+    if (rc != LEAT_OK && (totals.objects || totals.resumable))
+        return leat_cli_failf(rc, "%s; run it again with --resume to go on", err.text);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     print_totals(s, &totals);

@@ -114,6 +114,7 @@ static int run_command(const struct leat_command *command, int argc, char **argv
 
 int main(int argc, char **argv)
 {
+    leat_cli_hold_streams();
     const char *level = getenv("LEAT_LOG");
     int i = 1;
     if (argc > 2 && strcmp(argv[1], "--log") == 0) {

@@ -60,9 +60,9 @@ static void draw(struct leat_progress *p)
         memset(bar, '#', filled);
         memset(bar + filled, '.', BAR - filled);
         bar[BAR] = '\0';
-        if (rate > 0) {
+        if (rate > 0 && s.done < s.total) {
             char time[LEAT_FORMAT_SIZE];
-            double seconds = (double)(s.total - s.done) / rate;
+            double seconds = (double)(s.total - s.done) / rate + 1; /* the last second counts as one */
             snprintf(left, sizeof left, "  %s left",
                      leat_format_duration((uint64_t)(seconds < 1e9 ? seconds : 1e9) * LEAT_S, time));
         }

@@ -37,6 +37,7 @@ static const struct leat_option options[] = {
 
 /* Deletes on their way. */
 struct deletes {
+    const char *url; /* as it was given: for messages */
     struct leat_store *store;
     pthread_mutex_t mu;
     pthread_cond_t cond;
@@ -232,7 +233,7 @@ static leat_status delete_folder(struct deletes *d, char **key, const struct rm_
     bool files = leat_store_scheme(d->store) == LEAT_SCHEME_FILE;
     leat_status rc = leat_cli_is_folder(d->store, *key, &folder, err);
     if (rc == LEAT_OK && !folder)
-        rc = leat_fail(err, LEAT_NOT_FOUND, "there is no folder '%s'%s", *key, files ? "" : " with anything in it");
+        rc = leat_fail(err, LEAT_NOT_FOUND, "there is no folder '%s'%s", d->url, files ? "" : " with anything in it");
     if (rc == LEAT_OK && files)
         rc = check_path(*key, err);
     if (rc == LEAT_OK)
@@ -255,7 +256,7 @@ static leat_status check_one(struct deletes *d, const char *key, struct leat_err
         return LEAT_OK;
     leat_status rc = leat_store_stat(d->store, key, &object, err);
     if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(d->store, key, &folder, NULL) == LEAT_OK && folder)
-        rc = leat_fail(err, LEAT_INVALID, "'%s' is a folder; add --recursive to delete what is in it", key);
+        rc = leat_fail(err, LEAT_INVALID, "'%s' is a folder; add --recursive to delete what is in it", d->url);
     return rc;
 }
 
@@ -272,7 +273,7 @@ static leat_status delete_one(struct deletes *d, const char *key, const struct r
 
 static leat_status delete_url(const char *url, const struct rm_settings *s, uint64_t *deleted, struct leat_error *err)
 {
-    struct deletes d = {0};
+    struct deletes d = {.url = url};
     char *key = NULL;
     pthread_mutex_init(&d.mu, NULL);
     leat_cond_init(&d.cond);

@@ -370,6 +370,8 @@ static size_t on_send(char *out, size_t size, size_t n, void *user)
         n = left;
     memcpy(out, (const char *)call->body + call->body_at, n);
     call->body_at += n;
+    if (call->sent)
+        call->sent(call, n);
     return n;
 }
 

@@ -68,6 +68,8 @@ struct leat_http_call {
     bool (*accept)(struct leat_http_call *call);
     /* Body bytes arrived: for progress. May be NULL; may cancel calls, start none. */
     void (*received)(struct leat_http_call *call, size_t n);
+    /* Body bytes are going out, the same ones again when libcurl starts over: for progress. May be NULL. */
+    void (*sent)(struct leat_http_call *call, size_t n);
     void (*done)(struct leat_http_call *call); /* exactly once, on the loop's thread */
     void *user;
 

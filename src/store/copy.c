@@ -36,6 +36,7 @@ struct job {
     bool finishing; /* hold mu: the op above is on its way */
     bool finished;  /* hold mu */
     bool useless;   /* hold mu: nothing could go on with this upload */
+    bool skipped;   /* hold mu: it was there already */
 };
 
 struct unit {
@@ -49,6 +50,7 @@ struct unit {
     uint32_t part;           /* 1, 2, …; 0: the whole object */
     uint64_t offset;
     size_t size;
+    size_t moved; /* hold mu: for progress */
     char *data;
 };
 
@@ -118,7 +120,7 @@ static void check_job(struct job *job)
     if (job->adding || job->parts_left || job->finishing || job->copy->failed)
         return;
     if (!job->parts) {
-        job_end(job, true);
+        job_end(job, !job->skipped);
         return;
     }
     job->finishing = true;
@@ -142,6 +144,7 @@ static void unit_end(struct unit *u)
     u->data = NULL;
     c->memory -= u->size + UNIT_COST;
     c->units_n--;
+    c->progress.bytes_moving -= u->moved;
     u->ended = true;
     *(u->prev ? &u->prev->next : &c->units) = u->next;
     if (u->next)
@@ -175,6 +178,23 @@ static void on_written(struct leat_store_op *op)
     pthread_mutex_unlock(&c->mu);
 }
 
+static void on_moved(struct leat_store_op *op, size_t n)
+{
+    struct unit *u = (struct unit *)op;
+    struct leat_copy *c = u->job->copy;
+    pthread_mutex_lock(&c->mu);
+    size_t left = u->size - u->moved; /* nothing, where an attempt begins anew */
+    u->moved += n < left ? n : left;
+    c->progress.bytes_moving += n < left ? n : left;
+    pthread_mutex_unlock(&c->mu);
+}
+
+/* Progress goes by the end that takes time: reading a file does not. */
+static bool counts_reading(const struct leat_copy *c)
+{
+    return leat_store_scheme(c->opts.from) != LEAT_SCHEME_FILE;
+}
+
 /* Hold mu. */
 static void write_unit(struct unit *u)
 {
@@ -187,6 +207,7 @@ static void write_unit(struct unit *u)
         .upload = job->upload,
         .part = u->part,
         .offset = u->offset,
+        .moved = counts_reading(job->copy) ? NULL : on_moved,
         .done = on_written,
     };
     u->busy = job->copy->opts.to;
@@ -205,6 +226,102 @@ static void on_read(struct leat_store_op *op)
     else
         write_unit(u);
     pthread_mutex_unlock(&c->mu);
+}
+
+static void describe_end(struct leat_store *store, const char *key, struct leat_buf *out)
+{
+    leat_buf_init(out, 16 << 10);
+    if (leat_store_scheme(store) == LEAT_SCHEME_FILE && *key != '/') { /* the same from wherever it is called */
+        char *here = getcwd(NULL, 0);
+        leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
+        free(here);
+    } else {
+        bool web = leat_store_scheme(store) != LEAT_SCHEME_S3 && leat_store_scheme(store) != LEAT_SCHEME_FILE;
+        int key_n = (int)(web ? strcspn(key, "?") : strlen(key)); /* a signature is to be kept nowhere */
+        leat_buf_printf(out, "%s://%s/%.*s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key_n,
+                        key);
+    }
+}
+
+/* Both ends in full, for the journal. The caller frees them. */
+static void describe_ends(const struct job *job, struct leat_buf *from, struct leat_buf *to)
+{
+    describe_end(job->copy->opts.from, job->from_key, from);
+    describe_end(job->copy->opts.to, job->to_key, to);
+}
+
+/* What an interruption between the object's end and the journal's left behind. */
+static void forget_journal(const struct job *job)
+{
+    struct leat_buf from;
+    struct leat_buf to;
+    if (!job->copy->journal || job->object.size <= LEAT_PART_MIN)
+        return;
+    describe_ends(job, &from, &to);
+    if (!from.failed && !to.failed)
+        leat_journal_forget(job->copy->journal, from.data, to.data);
+    leat_buf_free(&from);
+    leat_buf_free(&to);
+}
+
+/* Hold mu. */
+static void read_unit(struct unit *u)
+{
+    struct job *job = u->job;
+    if (!u->size) {
+        write_unit(u);
+        return;
+    }
+    u->op = (struct leat_store_op){
+        .verb = LEAT_STORE_GET,
+        .key = job->from_key,
+        .offset = u->offset,
+        .length = u->size,
+        .into = u->data,
+        .if_match = job->object.etag[0] ? job->object.etag : NULL,
+        .moved = counts_reading(job->copy) ? on_moved : NULL,
+        .done = on_read,
+    };
+    u->busy = job->copy->opts.from;
+    leat_store_submit(u->busy, &u->op);
+}
+
+/* What a resume leaves out: the same size, and not older than the source. */
+static bool same_object(const struct leat_object *source, const struct leat_object *there)
+{
+    return there->size == source->size && there->modified_s >= source->modified_s;
+}
+
+static void on_looked(struct leat_store_op *op)
+{
+    struct unit *u = (struct unit *)op;
+    struct job *job = u->job;
+    struct leat_copy *c = job->copy;
+    bool there = op->status == LEAT_OK && same_object(&job->object, &op->object);
+    if (there)
+        forget_journal(job);
+    pthread_mutex_lock(&c->mu);
+    if (c->failed) {
+        unit_end(u);
+    } else if (there) {
+        job->skipped = true;
+        job->parts_left = 0;
+        c->progress.skipped++;
+        c->progress.bytes_planned -= u->size;
+        unit_end(u);
+        check_job(job);
+    } else {
+        read_unit(u); /* if looking failed for another reason, writing will say it */
+    }
+    pthread_mutex_unlock(&c->mu);
+}
+
+/* Hold mu. Many at a time, as everything here: one after the other, looking could take longer than copying. */
+static void look_unit(struct unit *u)
+{
+    u->op = (struct leat_store_op){.verb = LEAT_STORE_STAT, .key = u->job->to_key, .done = on_looked};
+    u->busy = u->job->copy->opts.to;
+    leat_store_submit(u->busy, &u->op);
 }
 
 static bool stopped(const struct leat_copy *c)
@@ -258,20 +375,10 @@ static leat_status send_unit(struct job *job, uint32_t part, uint64_t offset, si
             c->units = u;
             c->units_n++;
             c->memory += size + UNIT_COST;
-            u->op = (struct leat_store_op){
-                .verb = LEAT_STORE_GET,
-                .key = job->from_key,
-                .offset = offset,
-                .length = size,
-                .into = data,
-                .if_match = job->object.etag[0] ? job->object.etag : NULL,
-                .done = on_read,
-            };
-            u->busy = c->opts.from;
-            if (size)
-                leat_store_submit(u->busy, &u->op);
+            if (c->opts.resume && !part)
+                look_unit(u);
             else
-                write_unit(u);
+                read_unit(u);
         }
     }
     pthread_mutex_unlock(&c->mu);
@@ -285,23 +392,10 @@ static uint64_t choose_part_size(uint64_t wanted, uint64_t size)
     return part < LEAT_PART_MIN ? LEAT_PART_MIN : part;
 }
 
-static void describe_end(struct leat_store *store, const char *key, struct leat_buf *out)
+/* Hold mu. Whether a later resume could go on with what has arrived. A full disk gets its space back instead. */
+static bool resumable(const struct job *job)
 {
-    leat_buf_init(out, 16 << 10);
-    if (leat_store_scheme(store) == LEAT_SCHEME_FILE && *key != '/') { /* the same from wherever it is called */
-        char *here = getcwd(NULL, 0);
-        leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
-        free(here);
-    } else {
-        leat_buf_printf(out, "%s://%s/%s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key);
-    }
-}
-
-/* Both ends in full, for the journal. The caller frees them. */
-static void describe_ends(const struct job *job, struct leat_buf *from, struct leat_buf *to)
-{
-    describe_end(job->copy->opts.from, job->from_key, from);
-    describe_end(job->copy->opts.to, job->to_key, to);
+    return !job->finished && job->upload[0] && job->journal && !job->useless && job->copy->err.status != LEAT_NO_SPACE;
 }
 
 /* An upload that nobody can go on with only costs storage. */
@@ -387,9 +481,7 @@ static leat_status send_parts(struct job *job, struct leat_error *err)
 
 static leat_status add_job(struct job *job, struct leat_error *err)
 {
-    struct leat_copy *c = job->copy;
     leat_status rc = LEAT_OK;
-    job->part_size = choose_part_size(c->opts.part_size, job->object.size);
     job->parts_left = 1;
     if (job->object.size > job->part_size) {
         job->parts_n = (uint32_t)((job->object.size + job->part_size - 1) / job->part_size);
@@ -402,26 +494,11 @@ static leat_status add_job(struct job *job, struct leat_error *err)
     return rc;
 }
 
-/* True when the destination has the object already: same size and not older than the source. */
-static bool there_already(struct leat_copy *c, const struct leat_object *object, const char *to_key)
+static bool there_already(const struct job *job)
 {
     struct leat_object there;
-    return leat_store_stat(c->opts.to, to_key, &there, NULL) == LEAT_OK && there.size == object->size &&
-           there.modified_s >= object->modified_s;
-}
-
-/* What an interruption between the object's end and the journal's left behind. */
-static void forget_journal(const struct job *job)
-{
-    struct leat_buf from;
-    struct leat_buf to;
-    if (!job->copy->journal || job->object.size <= LEAT_PART_MIN)
-        return;
-    describe_ends(job, &from, &to);
-    if (!from.failed && !to.failed)
-        leat_journal_forget(job->copy->journal, from.data, to.data);
-    leat_buf_free(&from);
-    leat_buf_free(&to);
+    return leat_store_stat(job->copy->opts.to, job->to_key, &there, NULL) == LEAT_OK &&
+           same_object(&job->object, &there);
 }
 
 static void skip_job(struct job *job)
@@ -467,7 +544,8 @@ leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struc
         job_free(job, false);
         return rc;
     }
-    if (c->opts.resume && there_already(c, &job->object, to_key)) {
+    job->part_size = choose_part_size(c->opts.part_size, job->object.size);
+    if (c->opts.resume && job->object.size > job->part_size && there_already(job)) {
         skip_job(job);
         return LEAT_OK;
     }
@@ -504,6 +582,9 @@ void leat_copy_progress(struct leat_copy *c, struct leat_copy_progress *out)
 {
     pthread_mutex_lock(&c->mu);
     *out = c->progress;
+    out->resumable = 0;
+    for (const struct job *job = c->jobs; job; job = job->next)
+        out->resumable += resumable(job);
     pthread_mutex_unlock(&c->mu);
 }
 
@@ -574,9 +655,10 @@ void leat_copy_close(struct leat_copy *c)
     while (c->jobs) {
         struct job *job = c->jobs;
         c->jobs = job->next;
-        if (!job->finished && job->upload[0] && (!job->journal || job->useless))
+        bool keep = resumable(job);
+        if (!job->finished && job->upload[0] && !keep)
             abort_upload(c, job->to_key, job->upload);
-        job_free(job, job->finished || job->useless);
+        job_free(job, !keep);
     }
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->mu);

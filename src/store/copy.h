@@ -22,7 +22,9 @@ struct leat_copy_progress {
     uint64_t objects;       /* copied */
     uint64_t skipped;       /* there already */
     uint64_t bytes;         /* arrived at the destination, resumed ones included */
+    uint64_t bytes_moving;  /* of parts that have not arrived whole: received, or sent where the source is a file */
     uint64_t bytes_planned; /* of all objects added so far */
+    uint64_t resumable;     /* objects begun and not finished whose parts would stay for a later resume */
 };
 
 leat_status leat_copy_open(const struct leat_copy_opts *opts, struct leat_copy **out, struct leat_error *err);
@@ -38,8 +40,8 @@ leat_status leat_copy_wait(struct leat_copy *copy, struct leat_error *err);
 /* From any thread. */
 void leat_copy_progress(struct leat_copy *copy, struct leat_copy_progress *out);
 
-/* Cancels what is on its way. Parts that arrived stay for a later resume where a journal is kept; else the server
- * is told to drop them. NULL is allowed. */
+/* Cancels what is on its way. Parts that arrived stay for a later resume where a journal is kept, unless there was no
+ * space for more; else the server is told to drop them. NULL is allowed. */
 void leat_copy_close(struct leat_copy *copy);
 
 #endif

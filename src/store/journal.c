@@ -62,17 +62,35 @@ static leat_status lock_file(struct leat_journal *j, struct leat_error *err)
     }
 }
 
+/* With the folders above it. */
+static leat_status make_folder(const char *path, struct leat_error *err)
+{
+    char *copy = strdup(path);
+    if (!copy)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a journal");
+    for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        mkdir(copy, 0700); /* what is wrong with one of them is wrong with the last one too */
+        *p = '/';
+    }
+    free(copy);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return leat_fail_errno(err, errno, "cannot make the folder '%s'", path);
+    return LEAT_OK;
+}
+
 leat_status leat_journal_open(const char *folder, const char *from, const char *to, struct leat_journal **out,
                               struct leat_error *err)
 {
-    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-        return leat_fail_errno(err, errno, "cannot make the folder '%s'", folder);
+    leat_status rc = make_folder(folder, err);
+    if (rc != LEAT_OK)
+        return rc;
     struct leat_journal *j = calloc(1, sizeof *j);
     if (!j)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a journal");
     j->fd = -1;
     j->path = journal_path(folder, from, to);
-    leat_status rc = j->path ? lock_file(j, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a journal");
+    rc = j->path ? lock_file(j, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a journal");
     if (rc != LEAT_OK) {
         leat_journal_close(j, false);
         return rc;

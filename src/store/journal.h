@@ -15,7 +15,7 @@ struct leat_journal_head {
 };
 
 /* The journal of copying `from` to `to`, which name both ends in full: the one that is there, or a new one. The folder
- * is made when missing. LEAT_BUSY when another copy is at work with it. */
+ * is made when missing, with those above it. LEAT_BUSY when another copy is at work with it. */
 leat_status leat_journal_open(const char *folder, const char *from, const char *to, struct leat_journal **out,
                               struct leat_error *err);
 

@@ -288,6 +288,13 @@ static leat_status sign(const struct s3 *s3, struct leat_store_op *op, struct s3
 
 static void on_done(struct leat_http_call *call);
 
+static void on_sent(struct leat_http_call *call, size_t n)
+{
+    struct leat_store_op *op = call->user;
+    if (op->moved)
+        op->moved(op, n);
+}
+
 static void fail_later(struct leat_task *task)
 {
     leat_store_attempted((struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task)));
@@ -321,6 +328,7 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     if (op->verb != LEAT_STORE_UPLOAD_FINISH)
         call->inactivity_ns = leat_store_settings(s3->store)->inactivity_ns;
     call->fresh = op->own.fresh;
+    call->sent = on_sent;
     call->done = on_done;
     call->user = op;
     leat_http_start(s3->http, call);

@@ -23,6 +23,7 @@
 #define DEFAULT_INACTIVITY (20 * LEAT_S)
 #define STOP_POLL          (100 * LEAT_MS)
 #define SHOWN_MAX          200
+#define ANSWER_BYTES       1024 /* what an answer counts for besides its body: deletes have a throughput too */
 #define LOAD_FIRST         (64u << 10)
 
 enum { OP_IDLE, OP_QUEUED, OP_RUNNING, OP_WAITING };
@@ -289,8 +290,10 @@ void leat_store_attempted(struct leat_store_op *op)
     leat_pace_answered(&store->own.pace, throttled, leat_now_ns());
     if (!host_fault(op->status) && op->status != LEAT_CANCELLED)
         store->own.reached = true;
-    if (op->status == LEAT_OK)
+    if (op->status == LEAT_OK) {
         leat_retry_earn(&store->own.budget);
+        leat_pace_received(&store->own.pace, ANSWER_BYTES);
+    }
     if (op->own.cancelled && op->status != LEAT_OK)
         op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
     if (op->status == LEAT_OK || !try_again(store, op))
@@ -547,8 +550,8 @@ void leat_store_received(struct leat_store_op *op, size_t n)
     struct leat_store *store = op->own.store;
     COUNT(store, bytes_in, n);
     leat_pace_received(&store->own.pace, n);
-    if (op->received)
-        op->received(op, n);
+    if (op->moved)
+        op->moved(op, n);
 }
 
 void leat_store_sent(struct leat_store_op *op, size_t n)

@@ -111,8 +111,10 @@ struct leat_store_op {
     uint64_t timeout_ns;   /* 0: the store's */
     bool urgent;           /* goes before all that wait and are not; see LEAT_STORE_HURRY */
     bool ignore_stop;      /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
-    void (*received)(struct leat_store_op *op, size_t n); /* GET: bytes arrived, on the store's thread; or NULL */
-    void (*done)(struct leat_store_op *op);               /* on the store's thread; must not block */
+    /* GET, PUT, UPLOAD_PART: bytes arrived or went out, some of them again when an attempt fails: for progress. On
+     * the store's thread. NULL: nobody wants to know. */
+    void (*moved)(struct leat_store_op *op, size_t n);
+    void (*done)(struct leat_store_op *op); /* on the store's thread; must not block */
     void *user;
 
     /* Results, from done() on. */

@@ -84,6 +84,23 @@ def test_half_a_key_pair_is_said_before_anything_is_sent(run_leat, server):
     run_leat("ls", "--no-sign-request", "s3://bucket", env={**server.env(), "AWS_SECRET_ACCESS_KEY": None}, status=0)
 
 
+def test_closed_streams_are_no_place_to_write_to(leat_bin, clean_env, server, tmp_path):
+    server.objects["bucket/x"] = some_bytes(MIB)
+
+    def run(command, **env):
+        env = {**clean_env, **server.env(), **env}
+        done = subprocess.run(["sh", "-c", f"{leat_bin} {command}"], env=env, capture_output=True, check=False)
+        assert_no_report(command, done.returncode, done.stderr)
+        return done
+
+    done = run("cat s3://bucket/x >&-")
+    assert done.returncode == 1
+    assert done.stderr == b"leat: cannot write to standard output: Bad file descriptor\n"
+    server.fault(status(500, "InternalError"), times=1)
+    assert run(f"cp --quiet s3://bucket/x {tmp_path}/x <&- >&- 2>&-", LEAT_LOG="debug").returncode == 0
+    assert (tmp_path / "x").read_bytes() == server.objects["bucket/x"]
+
+
 def test_settings_come_from_options_then_environment_then_file(run_leat, server, tmp_path):
     server.fault(status(500, "InternalError"))
     config = tmp_path / "config"
@@ -167,6 +184,20 @@ def test_progress_is_drawn_on_a_terminal_and_leaves_a_clean_line(leat_bin, clean
     assert shown(text) == ["copied 1 object, 3 MiB"]
     text, code = run_on_terminal(leat_bin, {**clean_env, **server.env()}, "cp", "-q", "s3://bucket/a", tmp_path / "b")
     assert (text, code) == ("", 0)
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_progress_shows_what_a_part_has_moved_before_it_is_whole(leat_bin, clean_env, serve, tmp_path, direction):
+    (tmp_path / "box" / "bucket").mkdir(parents=True)
+    source = tmp_path / "box" / "bucket" / "a" if direction == "down" else tmp_path / "a"
+    source.write_bytes(some_bytes(8 * MIB))
+    server = serve(tmp_path / "box", "--bandwidth", "4MB/s")
+    args = ["s3://bucket/a", tmp_path / "b"] if direction == "down" else [tmp_path / "a", "s3://bucket/b"]
+    text, code = run_on_terminal(leat_bin, {**clean_env, **server.s3_env()}, "cp", *args)
+    assert code == 0
+    percents = {int(n) for n in re.findall(r"(\d+) %", text)}
+    assert len(percents - {0, 100}) >= 2, text
+    assert " ns left" not in text
 
 
 def test_ctrl_c_on_a_terminal_leaves_a_clean_line(leat_bin, clean_env, server, tmp_path):

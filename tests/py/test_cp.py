@@ -51,6 +51,9 @@ def test_cp_from_a_web_server(run_leat, server, tmp_path):
     server.objects["files/a b"] = some_bytes(30_000)
     run_leat("cp", f"{server.url}/files/a%20b", tmp_path / "a", status=0)
     assert (tmp_path / "a").read_bytes() == server.objects["files/a b"]
+    (tmp_path / "folder").mkdir()
+    run_leat("cp", f"{server.url}/files/a%20b?key=a/b&signature={300 * 'x'}", tmp_path / "folder", status=0)
+    assert tree(tmp_path / "folder") == {"a%20b": server.objects["files/a b"]}
     one_line(run_leat("cp", tmp_path / "a", f"{server.url}/b", status=2), "only be read")
     one_line(run_leat("cp", "-r", f"{server.url}/files", tmp_path / "c", status=2), "web server")
     one_line(run_leat("ls", f"{server.url}/files", status=2), "web server")
@@ -89,7 +92,7 @@ def test_cp_onto_itself_is_refused_and_harmless(run_leat, server, tmp_path):
     server.objects["bucket/a"] = b"A"
     for to in ("a", "link", "hard", "", "./../" + tmp_path.name + "/a"):
         one_line(run_leat("cp", tmp_path / "a", f"{tmp_path}/{to}", status=2), "same object")
-    one_line(run_leat("cp", "s3://bucket/a", "s3://bucket/a", env=server.env(), status=2), "same object")
+    one_line(run_leat("cp", "s3://bucket/a", "s3://bucket/a", env=server.env(), status=2), "'s3://bucket/a' and")
     one_line(run_leat("cp", "s3://bucket/a", "s3://bucket", env=server.env(), status=2), "same object")
     assert (tmp_path / "a").read_text() == "A"
     assert server.objects == {"bucket/a": b"A"}
@@ -105,7 +108,8 @@ def test_cp_of_a_folder_into_itself_is_refused(run_leat, server, tmp_path):
     run_leat("cp", "-r", ".", "sub", cwd=tmp_path / "a", status=2)
     for to in ("a", "a/", "a/b"):
         one_line(run_leat("cp", "-r", "s3://bucket/a", f"s3://bucket/{to}", env=server.env(), status=2), "into itself")
-    one_line(run_leat("cp", "-r", "s3://bucket", "s3://bucket/b", env=server.env(), status=2), "into itself")
+    done = run_leat("cp", "-r", "s3://bucket", "s3://bucket/b", env=server.env(), status=2)
+    one_line(done, "'s3://bucket/b' lies in 's3://bucket'", "into itself")
     assert tree(tmp_path / "a") == {"x": b"x"}
     run_leat("cp", "-rq", tmp_path / "a", tmp_path / "ab", status=0)
     run_leat("cp", "-rq", "s3://bucket/a", "s3://bucket/ab", env=server.env(), status=0)
@@ -133,10 +137,13 @@ def test_cp_says_what_is_wrong_with_its_source(run_leat, server, tmp_path):
     one_line(run_leat("cp", tmp_path / "none", tmp_path / "to", status=3), "none")
     one_line(run_leat("cp", tmp_path / "folder", tmp_path / "to", status=2), "--recursive")
     one_line(run_leat("cp", f"{tmp_path}/folder/", tmp_path / "to", status=2), "--recursive")
-    one_line(run_leat("cp", "s3://bucket/folder", tmp_path / "to", env=server.env(), status=2), "--recursive")
-    one_line(run_leat("cp", "s3://bucket", tmp_path / "to", env=server.env(), status=2), "--recursive")
+    for source in ("s3://bucket/folder", "s3://bucket/folder/", "s3://bucket"):
+        done = run_leat("cp", source, tmp_path / "to", env=server.env(), status=2)
+        one_line(done, f"'{source}'", "--recursive")
     one_line(run_leat("cp", "-r", tmp_path / "none", tmp_path / "to", status=3), "none")
-    one_line(run_leat("cp", "-r", "s3://bucket/none", tmp_path / "to", env=server.env(), status=3), "none")
+    done = run_leat("cp", "-r", "s3://bucket/none", tmp_path / "to", env=server.env(), status=3)
+    one_line(done, "'s3://bucket/none'")
+    one_line(run_leat("cp", f"{server.url}/folder/?s=hush", tmp_path, status=2), f"'{server.url}/folder/'", "not a file")
     one_line(run_leat("cp", "-r", tmp_path / "folder", tmp_path / "to", status=3), "nothing in")
     assert not (tmp_path / "to").exists()
 
@@ -165,10 +172,10 @@ def test_a_full_disk_is_said_and_nothing_is_left(leat_bin, clean_env, tmp_path):
     (tmp_path / "small").mkdir()
     (tmp_path / "data").write_bytes(some_bytes(MIB))
     (tmp_path / "big").write_bytes(some_bytes(20 * MIB))
-    for source, size in (("data", "512k"), ("big", "12m")):
+    for source, size, home in (("data", "512k", ""), ("big", "12m", ""), ("big", "12m", tmp_path)):
         script = f"""
             mount -t tmpfs -o size={size} none "$1/small" || exit 99
-            HOME= "$2" cp "$1/{source}" "$1/small/x"; status=$?
+            HOME={home} "$2" cp "$1/{source}" "$1/small/x"; status=$?
             ls -A "$1/small"
             exit $status
         """
@@ -178,6 +185,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(leat_bin, clean_env, tmp_path):
         assert done.returncode == 7, done.stderr
         one_line(done, "small/x", "No space")
         assert done.stdout == ""
+        assert not list(tmp_path.rglob("copy-*")), "a journal of nothing is of no use"
 
 
 @pytest.mark.skipif(not can_unshare(), reason="needs a mount namespace")

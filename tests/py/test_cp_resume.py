@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,55 @@ def test_an_interrupted_copy_is_taken_up_where_it_stopped(
     server.requests.clear()
     done = run_leat("cp", "--part-size", PART, "--resume", "--json", source, to, env=server.env(), status=0)
     assert json.loads(done.stdout) == {"objects": 0, "skipped": 1, "bytes": 0}
+
+
+def test_a_resume_looks_at_many_objects_at_a_time(run_leat, serve, bucket_dir, shm_path):
+    for i in range(300):
+        (shm_path / f"{i:03}").write_text(f"{i}")
+    server = serve(bucket_dir, "--latency", "50ms")
+    run_leat("cp", "-rq", shm_path, "s3://bucket/to", env=server.s3_env(), status=0)
+    (bucket_dir / "bucket" / "to" / "017").write_text("longer")
+    (bucket_dir / "bucket" / "to" / "018").unlink()
+    with urllib.request.urlopen(server.url + "/-/stats?reset"):
+        pass
+    done = run_leat("cp", "-r", "--resume", "--json", shm_path, "s3://bucket/to", env=server.s3_env(), status=0)
+    assert json.loads(done.stdout) == {"objects": 2, "skipped": 298, "bytes": 4}
+    assert server.stats()["calls"]["PutObject"] == {"200": 2}
+    assert (bucket_dir / "bucket" / "to" / "017").read_text() == "17"
+    assert server.stats()["connections"]["peak"] >= 8
+
+
+def test_a_copy_that_failed_midway_says_how_to_go_on(run_leat, clean_env, server, shm_path):
+    source, to, arrived = big_copy(server, shm_path, "up")
+    server.fault(status(403, "AccessDenied"), match=moves_data, after=3)
+    done = run_leat("cp", "--part-size", PART, source, to, env=server.env(), status=4)
+    one_line(done, "--resume")
+    assert journal_lines(clean_env) >= 1
+    server.faults.clear()
+    run_leat("cp", "--part-size", PART, "--resume", source, to, env=server.env(), status=0)
+    assert arrived()
+    server.fault(status(403, "AccessDenied"), method="POST")
+    done = run_leat("cp", "--part-size", PART, source, "s3://bucket/other", env=server.env(), status=4)
+    one_line(done)
+    assert "--resume" not in done.stderr, "nothing was begun"
+
+
+def test_no_folders_are_made_for_journals_that_are_not_needed(run_leat, clean_env, server, shm_path):
+    (shm_path / "small").write_bytes(b"x")
+    run_leat("cp", shm_path / "small", "s3://bucket/small", env=server.env(), status=0)
+    assert os.listdir(clean_env["HOME"]) == []
+    source, to, arrived = big_copy(server, shm_path, "up")
+    run_leat("cp", source, to, env={**server.env(), "HOME": shm_path / "nobody"}, status=0)
+    assert arrived()
+    assert not (shm_path / "nobody").exists()
+
+
+def test_a_journal_keeps_no_signature(leat_bin, clean_env, server, shm_path):
+    _, to, _ = big_copy(server, shm_path, "down")
+    source = f"{server.url}/bucket/big?X-Amz-Signature=hush"
+    kill_midway(leat_bin, {**clean_env, **server.env()}, server, source, to, 3, signal.SIGKILL)
+    (journal,) = (Path(clean_env["HOME"]) / ".local" / "state" / "leat").iterdir()
+    assert "hush" not in journal.read_text()
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])

@@ -26,6 +26,14 @@ def test_rm_deletes_what_is_named_and_nothing_else(run_leat, server, tmp_path):
     assert sorted(server.objects) == ["bucket/trai", "bucket/train2/x"]
 
 
+def test_deletes_take_as_many_connections_as_help(run_leat, serve, bucket_dir):
+    for i in range(300):
+        (bucket_dir / "bucket" / f"{i}").touch()
+    server = serve(bucket_dir, "--latency", "50ms")
+    run_leat("rm", "-r", "s3://bucket", env=server.s3_env(), status=0)
+    assert server.stats()["connections"]["peak"] >= 16  # eight are the beginning
+
+
 def test_rm_of_folders_of_files(run_leat, tmp_path):
     for name in ("train/a", "train/b/c", "train2/x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -84,8 +92,8 @@ def test_rm_says_what_is_not_there_and_goes_on(run_leat, server, tmp_path):
     (tmp_path / "a").touch()
     (tmp_path / "folder").mkdir()
     one_line(run_leat("rm", "s3://bucket/none", env=server.env(), status=3), "s3://bucket/none")
-    one_line(run_leat("rm", "-r", "s3://bucket/none", env=server.env(), status=3), "none")
-    one_line(run_leat("rm", "s3://bucket/f", env=server.env(), status=2), "--recursive")
+    one_line(run_leat("rm", "-r", "s3://bucket/none", env=server.env(), status=3), "'s3://bucket/none'")
+    one_line(run_leat("rm", "s3://bucket/f", env=server.env(), status=2), "'s3://bucket/f'", "--recursive")
     one_line(run_leat("rm", tmp_path / "folder", status=2), "--recursive")
     one_line(run_leat("rm", tmp_path / "none", tmp_path / "a", status=3), "none")
     assert not (tmp_path / "a").exists()

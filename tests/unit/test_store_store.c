@@ -472,7 +472,7 @@ static void an_operation_can_be_cancelled_from_its_own_progress(void **state)
                                     .key = "key",
                                     .length = SIZE,
                                     .into = into,
-                                    .received = cancel_itself,
+                                    .moved = cancel_itself,
                                     .done = bench_on_done}};
         leat_store_submit(store, &b.op);
         bench_wait(&b);

@@ -122,6 +122,7 @@ static void a_catalog_keeps_the_cheapest_zone_of_each_region(void **state)
     assert_string_equal(c.offer[0].region, "eu");
     assert_true(isnan(c.offer[0].usd_per_hour[1]) && c.offer[0].usd_per_hour[0] == 3.30);
     assert_true(c.offer[1].usd_per_hour[1] == 0.92 && c.offer[1].vcpus == 8);
+    assert_true(c.offer[1].price_line[0] == 3 && c.offer[1].price_line[1] == 4);
     assert_true(isnan(c.offer[2].usd_per_hour[0]) && c.offer[2].gpus == 8 && isnan(c.offer[2].vcpus));
     assert_int_equal(notes.count, 0);
     leat_plan_catalog_free(&c);
@@ -148,9 +149,12 @@ static void wrong_catalogs_are_refused_by_line(void **state)
         {HEADER "p3,V100,1,8,61,,3usd,1,us,a\n", "c.csv line 2: Price: '3usd'"},
         {HEADER "\np3,V100,half,8,61,,3,1,us,a\n", "c.csv line 3: AcceleratorCount: 'half'"},
         {HEADER "p3,V100,0,8,61,,3,1,us,a\n", "AcceleratorCount is 0"},
+        {HEADER "p3,V100,1,-8,61,,3,1,us,a\n", "c.csv line 2: vCPUs is -8"},
+        {HEADER "p3,V100,1,0,61,,3,1,us,a\n", "c.csv line 2: vCPUs is 0"},
         {HEADER ",V100,1,8,61,,3,1,us,a\n", "no machine with a GPU and a price"},
         {HEADER "p3,V100,1,8,61,,3,1,,a\n", "Region is missing"},
         {"# date: yesterday\n" HEADER, "c.csv line 1: 'yesterday' is not a date"},
+        {"# date: 2026-02-30\n" HEADER, "c.csv line 1: '2026-02-30' is not a date"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
         struct leat_plan_catalog c;
@@ -190,6 +194,39 @@ static void old_prices_missing_ones_and_unknown_columns_are_noted(void **state)
     leat_plan_catalog_free(&c);
 }
 
+static void a_type_with_two_kinds_of_gpus_is_noted(void **state)
+{
+    (void)state;
+    struct leat_plan_catalog c;
+    struct leat_plan_notes notes;
+    struct leat_error err;
+    assert_ok(read_catalog(HEADER "p3,V100,1,8,61,,3,1,us,a\np3,V100,4,8,61,,2,1,us,b\np3,K80,1,8,61,,2,1,us,c\n", &c,
+                           &notes, &err),
+              err);
+    assert_int_equal(c.count, 1);
+    assert_true(c.offer[0].gpus == 1 && c.offer[0].usd_per_hour[0] == 3);
+    assert_int_equal(notes.count, 1);
+    assert_true(strstr(notes.line[0], "c.csv line 3 and 1 more: other GPUs than an earlier row") != NULL);
+    leat_plan_catalog_free(&c);
+}
+
+static void a_date_is_found_however_it_is_written(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"# date: 2020-01-01\n", "#date:2020-01-01\n", "# Date 2020-01-01 at noon\n"};
+    for (size_t i = 0; i < COUNT(first); i++) {
+        struct leat_plan_catalog c;
+        struct leat_plan_notes notes;
+        struct leat_error err;
+        char text[500];
+        snprintf(text, sizeof text, "%s%s", first[i], HEADER "p3,V100,1,8,61,,3,1,us,a\n");
+        assert_ok(read_catalog(text, &c, &notes, &err), err);
+        assert_int_equal(notes.count, 1);
+        assert_true(strstr(notes.line[0], "prices of 2020-01-01 are") != NULL);
+        leat_plan_catalog_free(&c);
+    }
+}
+
 static void days_are_counted_over_leap_years(void **state)
 {
     (void)state;
@@ -198,6 +235,9 @@ static void days_are_counted_over_leap_years(void **state)
     assert_int_equal(leat_plan_days("2100-03-01") - leat_plan_days("2100-02-28"), 1);
     assert_int_equal(leat_plan_days("2026-01-01") - leat_plan_days("2025-12-31"), 1);
     assert_int_equal(leat_plan_days("2026-01-01") - leat_plan_days("1970-01-01"), 20454);
+    assert_true(leat_plan_days("2024-02-29") > 0 && leat_plan_days("2100-02-29") < 0);
+    assert_true(leat_plan_days("2026-07-31") > 0 && leat_plan_days("2026-08-31") > 0 &&
+                leat_plan_days("2026-09-31") < 0);
     assert_true(leat_plan_days("2026-1-1") < 0 && leat_plan_days("2026-13-01") < 0 && leat_plan_days("20x6-01-01") < 0);
 }
 
@@ -345,6 +385,8 @@ int main(void)
         cmocka_unit_test(a_catalog_keeps_the_cheapest_zone_of_each_region),
         cmocka_unit_test(wrong_catalogs_are_refused_by_line),
         cmocka_unit_test(old_prices_missing_ones_and_unknown_columns_are_noted),
+        cmocka_unit_test(a_type_with_two_kinds_of_gpus_is_noted),
+        cmocka_unit_test(a_date_is_found_however_it_is_written),
         cmocka_unit_test(days_are_counted_over_leap_years),
         cmocka_unit_test(speeds_given_in_any_way_mean_the_same),
         cmocka_unit_test(wrong_measurements_are_refused_by_line),

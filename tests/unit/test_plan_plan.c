@@ -262,6 +262,25 @@ static void a_deadline_that_nothing_meets_gives_the_nearest(void **state)
     leat_plan_close(plan);
 }
 
+static void counts_hold_the_powers_of_two_and_the_largest(void **state)
+{
+    (void)state;
+    static const unsigned counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 27};
+    const struct leat_plan_inputs in = sample_inputs();
+    struct leat_plan_options o = usual;
+    o.max_nodes = 27;
+    struct leat_plan *plan = open_plan(&in, &o);
+    size_t count;
+    size_t found = 0;
+    const struct leat_plan_record *r = leat_plan_records(plan, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(r[i].offer->type, "big") == 0 && r[i].kind == LEAT_PLAN_KIND_ON_DEMAND && r[i].path == 0)
+            assert_true(found < COUNT(counts) && r[i].nodes == counts[found++]);
+    }
+    assert_int_equal(found, COUNT(counts));
+    leat_plan_close(plan);
+}
+
 static void a_stricter_risk_never_shortens_the_quantile(void **state)
 {
     (void)state;
@@ -355,8 +374,14 @@ static void a_plan_without_its_inputs_asks_for_them_by_name(void **state)
     struct leat_plan_options o = usual;
     o.regions = "mars,venus";
     assert_ok(leat_plan_open(&in, &o, &plan, &err), err);
-    assert_fails(leat_plan_price(plan, &err), err, LEAT_INVALID, "has nothing in 'mars,venus'");
+    assert_fails(leat_plan_price(plan, &err), err, LEAT_INVALID, "has nothing in 'mars'");
     leat_plan_close(plan);
+    o.regions = "us, venus";
+    assert_ok(leat_plan_open(&in, &o, &plan, &err), err);
+    assert_fails(leat_plan_price(plan, &err), err, LEAT_INVALID, "has nothing in 'venus'");
+    leat_plan_close(plan);
+    o.regions = "eu, us";
+    leat_plan_close(open_plan(&in, &o));
     o = usual;
     o.risk = 0.3;
     assert_fails(leat_plan_open(&in, &o, &plan, &err), err, LEAT_INVALID, "--risk");
@@ -455,6 +480,7 @@ int main(void)
         cmocka_unit_test(the_front_holds_exactly_what_nothing_beats),
         cmocka_unit_test(the_cheapest_in_time_and_the_fastest_in_money_are_chosen),
         cmocka_unit_test(a_deadline_that_nothing_meets_gives_the_nearest),
+        cmocka_unit_test(counts_hold_the_powers_of_two_and_the_largest),
         cmocka_unit_test(a_stricter_risk_never_shortens_the_quantile),
         cmocka_unit_test(data_that_comes_too_slowly_is_a_stall_and_a_cache_cures_it),
         cmocka_unit_test(what_cannot_be_priced_is_noted_with_what_is_missing),

@@ -127,9 +127,14 @@ static leat_status take_mode(const char *text, const char *what, struct leat_pla
     return LEAT_OK;
 }
 
+static void source_of(const struct leat_doc *doc, const struct leat_doc_entry *e, char out[LEAT_PLAN_SOURCE_SIZE])
+{
+    snprintf(out, LEAT_PLAN_SOURCE_SIZE, "%.70s line %u", leat_plan_tail(doc->name), e->line);
+}
+
 /* path.NAME.SETTING */
-static leat_status take_path(const struct leat_doc_entry *e, const char *what, struct leat_plan_job *job,
-                             struct leat_error *err)
+static leat_status take_path(const struct leat_doc *doc, const struct leat_doc_entry *e, const char *what,
+                             struct leat_plan_job *job, struct leat_error *err)
 {
     const char *name = e->path + strlen("path.");
     size_t n = strcspn(name, ".");
@@ -148,6 +153,7 @@ static leat_status take_path(const struct leat_doc_entry *e, const char *what, s
         path = &job->path[job->paths++];
         *path = (struct leat_plan_path){.request_bytes = 8388608};
         memcpy(path->name, name, n);
+        source_of(doc, e, path->source);
     }
     for (size_t i = 0; i < sizeof path_table / sizeof *path_table; i++) {
         const struct path_setting *s = &path_table[i];
@@ -194,7 +200,7 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
     char what[300];
     snprintf(what, sizeof what, "%.180s line %u: %.80s", doc->name, e->line, e->path);
     if (strncmp(e->path, "path.", 5) == 0)
-        return take_path(e, what, job, err);
+        return take_path(doc, e, what, job, err);
     if (strcmp(e->path, "accuracy.workers") == 0)
         return take_accuracy(e, job->accuracy_workers, &job->accuracies, 1, 1e6, what, err);
     if (strcmp(e->path, "accuracy.percent") == 0)
@@ -212,7 +218,7 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
     if (k == LEAT_KEY_COUNT)
         return leat_fail(err, LEAT_INVALID, "%s: no such setting; docs/plan.md lists them", what);
     const struct setting *s = &table[k];
-    snprintf(job->source[k], sizeof job->source[k], "%.70s line %u", leat_plan_tail(doc->name), e->line);
+    source_of(doc, e, job->source[k]);
     return take_value(&e->value, s->kind, s->min, s->max, s->hint, what, &job->value[k], err);
 }
 

@@ -160,7 +160,7 @@ def test_the_seed_makes_it_reproducible(plan):
 
 def test_flags_win_over_the_file(plan):
     out = plan("explain", "p3.2xlarge:1:on-demand:us-east-1:disk", "--epochs", "1").stdout
-    assert re.search(r"work\s+1\.28117e\+06 samples\s+--epochs", out)
+    assert re.search(r"work\s+1 epochs of 1281167 = 1\.28117e\+06 samples\s+--epochs", out)
 
 
 class Page(HTMLParser):

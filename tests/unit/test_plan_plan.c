@@ -168,6 +168,13 @@ static void accuracy_limits_the_number_of_asynchronous_workers(void **state)
         assert_true(!r[i].meets || r[i].nodes <= 4);
     assert_true(r[0].accuracy >= 91);
     leat_plan_close(plan);
+    o.min_accuracy = 95; /* more than any reaches: the nearest is the most accurate that is in time */
+    plan = open_plan(&in, &o);
+    assert_false(leat_plan_choose_records(plan));
+    r = leat_plan_records(plan, &count);
+    assert_true(r[0].chosen && r[0].accuracy == 93.07 && r[0].risk_time_s <= o.deadline_s);
+    assert_non_null(strstr(r[0].why, "accuracy 93.07 %"));
+    leat_plan_close(plan);
     in.job = text_of("job.toml", "job.batch = 128\njob.steps = 10\n");
     assert_fails(leat_plan_open(&in, &o, &plan, &err), err, LEAT_INVALID, "--min-accuracy");
     leat_buf_free(&speeds);

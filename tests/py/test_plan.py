@@ -103,6 +103,29 @@ def test_python_takes_a_dict_and_single_settings(example, leat):
         leat.plan(job, catalog=example / "nothing.csv")
 
 
+def test_python_names_what_is_wrong_like_the_command(example, leat):
+    files = {"catalog": example / "catalog.csv", "measurements": example / "speeds.csv"}
+    catalog = example / "catalog.csv"
+    catalog.write_bytes(catalog.read_bytes().replace(b"p2.xlarge", b"p2\xff"))
+    assert leat.plan(example / "job.toml", **files, seed=5_000_000_000)["records"]
+    traces = example / "traces.csv"
+    for text, says in [
+        ("accelerator,file\nV100,trace.json\n", "the columns must be accelerator, region and file"),
+        ("accelerator,region,file\nV100,trace.json\n", "header's three fields"),
+        ("", "the columns must be"),
+        ("\0", "NUL byte"),
+    ]:
+        traces.write_text(text)
+        with pytest.raises(leat.errors.InvalidError, match=says):
+            leat.plan(example / "job.toml", **files, traces=traces)
+    traces.write_text("\ufeff# mine\nRegion,file,accelerator\n*, trace.json ,V100\n")
+    answer = leat.plan(example / "job.toml", **files, traces=traces, deadline="40h", all=True)
+    assert any(r["kind"] == "uniform" for r in answer["records"])
+    for wrong in ({"deadline": 0}, {"deadline": "0h"}, {"budget": 0}, {"budget": "0usd"}, {"seed": -1}):
+        with pytest.raises(leat.errors.InvalidError, match=next(iter(wrong))):
+            leat.plan(example / "job.toml", **files, **wrong)
+
+
 def test_ctrl_c_ends_a_long_plan(run_python, example):
     done = run_python(
         """

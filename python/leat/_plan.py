@@ -8,14 +8,22 @@ import os
 from leat import _core, errors
 
 
+def _text(path):
+    """A file as text; what is not UTF-8 in it harms no more than on the command line."""
+    with open(path, "rb") as file:
+        text = file.read().decode("utf-8", "replace")
+    if "\0" in text:
+        raise errors.InvalidError(f"{path} holds a NUL byte: not a text file")
+    return text
+
+
 def _file(path):
     """A path becomes its name and content; a mapping becomes JSON; None stays."""
     if path is None:
         return None
     if isinstance(path, dict):
         return {"name": "job", "text": json.dumps(path)}
-    with open(path, encoding="utf-8") as file:
-        return {"name": os.fspath(path), "text": file.read()}
+    return {"name": os.fspath(path), "text": _text(path)}
 
 
 def _changed(path):
@@ -29,12 +37,18 @@ def _traces(index):
     if index is None:
         return []
     folder = os.path.dirname(os.fspath(index))
-    with open(index, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [
-        {"accelerator": row["accelerator"], "region": row["region"], "file": _file(os.path.join(folder, row["file"]))}
-        for row in rows
-    ]
+    lines = _text(index).removeprefix("\ufeff").splitlines()
+    rows = csv.reader(line for line in lines if line.strip() and not line.startswith("#"))
+    header = [name.strip().lower() for name in next(rows, [])]
+    if sorted(header) != ["accelerator", "file", "region"]:
+        raise errors.InvalidError(f"{index}: the columns must be accelerator, region and file, not {header}")
+    traces = []
+    for fields in rows:
+        if len(fields) != 3:
+            raise errors.InvalidError(f"{index}: {fields} does not have the header's three fields")
+        row = {name: field.strip() for name, field in zip(header, fields)}
+        traces.append({**row, "file": _file(os.path.join(folder, row["file"]))})
+    return traces
 
 
 def plan(

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -76,6 +77,7 @@ struct cell {
 
 struct sheet {
     struct cell *cells; /* by file, then draw */
+    uint64_t bytes;     /* of all that are there */
     size_t files;
     size_t draws;
     unsigned channels;
@@ -181,6 +183,21 @@ static leat_status prepare(const struct leat_pipeline *pipeline, struct leat_scr
     return leat_pipeline_run(pipeline, scratch, file->data, file->len, draws, out->pixels, bytes, err);
 }
 
+/* Only what will be part of a sheet stays in memory. */
+static leat_status keep(const struct image_settings *s, struct cell *cell, struct sheet *sheet, struct leat_error *err)
+{
+    if (!s->output) {
+        free(cell->pixels);
+        cell->pixels = NULL;
+        return LEAT_OK;
+    }
+    sheet->bytes += (uint64_t)cell->width * cell->height * sheet->channels;
+    if (sheet->bytes > SHEET_MAX)
+        return leat_fail(err, LEAT_LIMIT, "a sheet of more than %" PRIu64 " bytes: ask for fewer draws or files",
+                         SHEET_MAX);
+    return LEAT_OK;
+}
+
 static leat_status show_file(const struct image_settings *s, const struct leat_pipeline *pipeline,
                              struct leat_scratch *scratch, const char *path, size_t number, struct sheet *sheet,
                              struct leat_error *err)
@@ -201,6 +218,8 @@ static leat_status show_file(const struct image_settings *s, const struct leat_p
             rc = prepare(pipeline, scratch, &file, &info, leat_prep_draws(key, number, (uint32_t)i, 0), cell, &g, err);
             if (rc == LEAT_OK && !quiet)
                 print_geometry(i, &g);
+            if (rc == LEAT_OK)
+                rc = keep(s, cell, sheet, err);
         }
         if (rc != LEAT_OK)
             leat_fail_context(err, rc, "%s", path);
@@ -261,6 +280,8 @@ static leat_status write_file(const char *path, const struct leat_buf *png, stru
     FILE *f = fopen(path, "wb");
     if (!f)
         return leat_fail_errno(err, errno, "cannot write %s", path);
+    struct stat st;
+    bool ours = fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode); /* never a device or a pipe */
     bool ok = fwrite(png->data, 1, png->len, f) == png->len;
     int reason = errno;
     if (fclose(f) != 0 && ok) {
@@ -269,7 +290,8 @@ static leat_status write_file(const char *path, const struct leat_buf *png, stru
     }
     if (ok)
         return LEAT_OK;
-    remove(path);
+    if (ours)
+        remove(path);
     return leat_fail_errno(err, reason, "cannot write %s", path);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/csv.h"
 #include "base/log.h"
@@ -23,7 +24,7 @@ static const struct leat_option options[] = {
      "how long transient machines live, by accelerator and region: a CSV"},
     {"traces", 0, LEAT_OPTION_STRING, AT(traces), "FILE", NULL, NULL,
      "availability traces by accelerator and region: a CSV that names the files"},
-    {"deadline", 0, LEAT_OPTION_DURATION, AT(deadline_ns), "TIME", NULL, NULL,
+    {"deadline", 0, LEAT_OPTION_STRING, AT(deadline), "TIME", NULL, NULL,
      "the cheapest that is done by then, for example 24h"},
     {"budget", 0, LEAT_OPTION_STRING, AT(budget), "MONEY", NULL, NULL,
      "the fastest that costs no more, for example 500usd"},
@@ -109,6 +110,13 @@ static leat_status read_traces(const char *path, struct files *f, struct leat_pl
     if (rc == LEAT_OK)
         rc = leat_csv_parse(path, text.data, text.len, &f->index, err);
     leat_buf_free(&text);
+    for (size_t i = 0; rc == LEAT_OK && i < f->index->column_count; i++) {
+        const char *column = f->index->columns[i];
+        if (strcasecmp(column, "accelerator") != 0 && strcasecmp(column, "region") != 0 &&
+            strcasecmp(column, "file") != 0)
+            rc = leat_fail(err, LEAT_INVALID, "%s line %u: column '%s' is not known here", path, f->index->header_line,
+                           column);
+    }
     if (rc == LEAT_OK)
         rc = leat_csv_need(f->index, "accelerator", &accelerator, err);
     if (rc == LEAT_OK)
@@ -201,7 +209,6 @@ static bool interrupted(void *user)
 static leat_status take_options(const struct plan_settings *s, struct leat_plan_options *out, struct leat_error *err)
 {
     struct leat_plan_options o = {
-        .deadline_s = (double)s->deadline_ns / 1e9,
         .max_nodes = s->max_nodes > UINT32_MAX ? UINT32_MAX : (unsigned)s->max_nodes,
         .regions = s->region,
         .min_accuracy = s->min_accuracy,
@@ -211,8 +218,17 @@ static leat_status take_options(const struct plan_settings *s, struct leat_plan_
     };
     double percent;
     leat_status rc = LEAT_OK;
-    if (s->budget)
+    if (s->deadline) {
+        uint64_t ns = 0;
+        rc = leat_parse_duration(s->deadline, "--deadline", &ns, err);
+        o.deadline_s = (double)ns / 1e9;
+        if (rc == LEAT_OK && !ns) /* inside, 0 means that there is none */
+            rc = leat_fail(err, LEAT_INVALID, "--deadline: '%s' is no time at all", s->deadline);
+    }
+    if (rc == LEAT_OK && s->budget)
         rc = leat_parse_usd(s->budget, "--budget", &o.budget_usd, err);
+    if (rc == LEAT_OK && s->budget && !(o.budget_usd > 0))
+        rc = leat_fail(err, LEAT_INVALID, "--budget: '%s' is no money at all", s->budget);
     if (rc == LEAT_OK && s->risk[0] != 'p')
         rc = leat_fail(err, LEAT_INVALID, "--risk: '%s' is not a percentile; write for example p95", s->risk);
     if (rc == LEAT_OK)
@@ -347,6 +363,12 @@ static int run(const void *settings, int argc, char **argv)
     bool fit = strcmp(verb, "fit") == 0;
     if (s->predict && !fit)
         return leat_cli_failf(LEAT_INVALID, "--predict belongs to 'leat plan fit DATA.csv'");
+    if (argc && (s->html || s->all || (fit && s->json)))
+        return leat_cli_failf(LEAT_INVALID, "%s does not belong to 'leat plan %s'",
+                              s->html  ? "--html"
+                              : s->all ? "--all"
+                                       : "--json",
+                              verb);
     if (!argc)
         return run_plan(s, NULL);
     if (!fit && strcmp(verb, "explain") != 0)
@@ -371,7 +393,7 @@ const struct leat_command leat_command_plan = {
         "rows left out, and with --predict predicts the rows of another table.\n\n"
         "docs/plan.md describes every file; examples/plan has one of each.",
     .examples = "  leat plan -j job.toml -c catalog.csv -m speeds.csv --revocations lifetimes.csv --deadline 24h\n"
-                "  leat plan explain p3.2xlarge:4:transient -j job.toml -c catalog.csv -m speeds.csv\n"
+                "  leat plan explain p3.2xlarge:1:on-demand:us-east-1:disk -j job.toml -c catalog.csv -m speeds.csv\n"
                 "  leat plan fit models.csv --predict mine.csv\n",
     .options = options,
     .settings_size = sizeof(struct plan_settings),

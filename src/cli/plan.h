@@ -21,7 +21,7 @@ struct plan_settings {
     const char *risk;
     const char *budget;
     double min_accuracy;
-    uint64_t deadline_ns;
+    const char *deadline;
     uint64_t max_nodes;
     uint64_t seed;
     uint64_t draws;

@@ -65,27 +65,47 @@ static leat_status add_fit(struct fits *f, enum leat_plan_target target, const c
     return rc;
 }
 
+/* What has too few rows is noted beside what has enough; `failed` counts them. */
+static leat_status try_fit(struct fits *f, enum leat_plan_target target, const char *accelerator, size_t *failed,
+                           struct leat_error *err)
+{
+    leat_status rc = add_fit(f, target, accelerator, err);
+    if (rc != LEAT_INVALID)
+        return rc;
+    free(f->fit[f->count].used);
+    free(f->fit[f->count].left_out);
+    f->fit[f->count] = (struct fit){0};
+    leat_plan_note(&f->notes, "%s", err->text);
+    ++*failed;
+    return LEAT_OK;
+}
+
 /* A regression an accelerator that has rows for one, and one over all checkpoints. */
 static leat_status fit_all(struct fits *f, struct leat_error *err)
 {
     bool checkpoints = false;
+    size_t failed = 0;
     for (size_t i = 0; i < f->data.count; i++) {
         const struct leat_plan_measure *m = &f->data.row[i];
         bool seen = false;
         checkpoints |= !isnan(m->checkpoint_s);
         for (size_t k = 0; k < f->count; k++)
             seen |= strcmp(f->fit[k].accelerator, m->accelerator) == 0;
-        if (seen || isnan(m->step_s) || isnan(m->flops) || f->count + 1 == FITS_MAX)
+        if (seen || isnan(m->step_s) || isnan(m->flops))
             continue;
-        leat_status rc = add_fit(f, LEAT_PLAN_STEP, m->accelerator, err);
+        if (f->count + 1 == FITS_MAX)
+            return leat_fail(err, LEAT_LIMIT, "%s: more than %d accelerators", f->data.name, FITS_MAX - 1);
+        leat_status rc = try_fit(f, LEAT_PLAN_STEP, m->accelerator, &failed, err);
         if (rc != LEAT_OK)
             return rc;
     }
     if (checkpoints) {
-        leat_status rc = add_fit(f, LEAT_PLAN_CHECKPOINT, NULL, err);
+        leat_status rc = try_fit(f, LEAT_PLAN_CHECKPOINT, NULL, &failed, err);
         if (rc != LEAT_OK)
             return rc;
     }
+    if (!f->count && failed)
+        return leat_fail(err, LEAT_INVALID, "nothing can be fitted");
     if (!f->count)
         return leat_fail(
             err, LEAT_INVALID,
@@ -142,6 +162,25 @@ static void print_prediction(const struct fits *f, const struct leat_plan_measur
                m->accelerator);
 }
 
+/* Rows of the data itself that say what to predict from but not the time. */
+static bool lacks_time(const struct leat_plan_measure *m)
+{
+    return (isnan(m->step_s) && !isnan(m->flops)) || (isnan(m->checkpoint_s) && !isnan(m->checkpoint_bytes));
+}
+
+static void print_predictions(const struct fits *f, const struct leat_plan_measures *rows, bool all)
+{
+    bool begun = false;
+    for (size_t i = 0; i < rows->count; i++) {
+        if (!all && !lacks_time(&rows->row[i]))
+            continue;
+        if (!begun)
+            printf("%s%s:\n", rows->name, all ? "" : ", rows without a time");
+        begun = true;
+        print_prediction(f, &rows->row[i]);
+    }
+}
+
 int leat_cli_plan_fit(const struct plan_settings *s, const char *path)
 {
     struct leat_error err;
@@ -160,10 +199,8 @@ int leat_cli_plan_fit(const struct plan_settings *s, const char *path)
     }
     for (size_t i = 0; i < f->count; i++)
         print_fit(f, &f->fit[i]);
-    if (s->predict)
-        printf("%s:\n", s->predict);
-    for (size_t i = 0; i < f->asked.count; i++)
-        print_prediction(f, &f->asked.row[i]);
+    print_predictions(f, &f->data, false);
+    print_predictions(f, &f->asked, true);
     fits_free(f);
     return leat_cli_finish();
 }

@@ -274,6 +274,8 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
         leat_buf_printf(out, ", deadline %.4g h", o->deadline_s / 3600);
     if (o->budget_usd > 0)
         leat_buf_printf(out, ", budget %.2f usd", o->budget_usd);
+    if (o->deadline_s > 0 || o->budget_usd > 0)
+        leat_buf_printf(out, " at p%g", o->risk * 100);
     leat_buf_printf(out, ". Bars and ranges hold nine of ten of %u drawn runs.</p>\n", o->draws);
     draw_picture(out, plan);
     leat_buf_str(out, key);

@@ -6,7 +6,8 @@
 #include "cli/plan.h"
 
 /* Rows beside the front in the short table: enough to see what was nearly as good. */
-#define OTHERS_SHOWN 3
+#define OTHERS_SHOWN  3
+#define REASONS_SHOWN 5
 
 void leat_cli_plan_notes(const struct leat_plan_notes *notes, enum leat_log_level level)
 {
@@ -61,6 +62,17 @@ static void print_row(const struct leat_plan *plan, const struct leat_plan_recor
     fprintf(out, "  %s\n", r->why);
 }
 
+/* Whoever misses a kind of machine in the table should not have to guess why. */
+static void print_left_out(const struct leat_plan_notes *notes, FILE *out)
+{
+    if (notes->count)
+        fputs("\nleft out:\n", out);
+    for (size_t i = 0; i < notes->count && i < REASONS_SHOWN; i++)
+        fprintf(out, "  %s\n", notes->line[i]);
+    if (notes->count > REASONS_SHOWN)
+        fprintf(out, "  … and %zu more reasons (LEAT_LOG=info)\n", notes->count - REASONS_SHOWN + notes->more);
+}
+
 void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out)
 {
     size_t count;
@@ -89,6 +101,7 @@ void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out)
             print_row(plan, &r[i], width, job->accuracies, out);
     }
     fputs("\n* chosen   | nothing else is both faster and cheaper\n", out);
+    print_left_out(leat_plan_left_out(plan), out);
 }
 
 /* Letters, not bytes: printf's widths know nothing of UTF-8. */

@@ -21,6 +21,12 @@ static long two_digits(const char *p)
     return p[0] >= '0' && p[0] <= '9' && p[1] >= '0' && p[1] <= '9' ? (p[0] - '0') * 10 + (p[1] - '0') : -1000000;
 }
 
+static long days_of(long year, long month)
+{
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return month == 2 ? 28 + leap : 30 + (month + (month > 7)) % 2;
+}
+
 long leat_plan_days(const char *date)
 {
     if (strlen(date) != 10 || date[4] != '-' || date[7] != '-')
@@ -28,7 +34,7 @@ long leat_plan_days(const char *date)
     long year = two_digits(date) * 100 + two_digits(date + 2);
     long month = two_digits(date + 5);
     long day = two_digits(date + 8);
-    if (year < 1900 || month < 1 || month > 12 || day < 1 || day > 31)
+    if (year < 1900 || month < 1 || month > 12 || day < 1 || day > days_of(year, month))
         return -1;
     /* Years that begin in March put the leap day last. */
     long m = (month + 9) % 12;
@@ -40,8 +46,10 @@ static leat_status check_date(const struct leat_csv *csv, const char *date, cons
                               struct leat_plan_notes *notes, struct leat_error *err)
 {
     char own[11] = "";
-    if (csv->comment && strncmp(csv->comment, " date: ", 7) == 0) {
-        snprintf(own, sizeof own, "%.10s", csv->comment + 7);
+    const char *says = csv->comment ? csv->comment + strspn(csv->comment, " \t") : "";
+    if (strncasecmp(says, "date", 4) == 0 && strchr(": \t", says[4])) { /* no other spelling is passed over */
+        says += 4;
+        snprintf(own, sizeof own, "%.10s", says + strspn(says, ": \t"));
         if (leat_plan_days(own) < 0)
             return leat_fail(err, LEAT_INVALID, "%s line 1: '%s' is not a date; write # date: 2026-11-01", csv->name,
                              own);
@@ -120,6 +128,8 @@ static leat_status take_offer(const struct leat_csv *csv, size_t row, const size
         rc = leat_fail(err, LEAT_INVALID, "%s line %u: AcceleratorCount is %g", csv->name, o.line, gpus);
     if (rc == LEAT_OK && column[VCPUS] != LEAT_CSV_NONE && *csv->rows[row].fields[column[VCPUS]])
         rc = leat_csv_number(csv, row, column[VCPUS], &o.vcpus, err);
+    if (rc == LEAT_OK && !isnan(o.vcpus) && !(o.vcpus > 0 && o.vcpus <= 1e5))
+        rc = leat_fail(err, LEAT_INVALID, "%s line %u: vCPUs is %g", csv->name, o.line, o.vcpus);
     if (rc == LEAT_OK)
         rc = take_price(csv, row, column[PRICE], &o.usd_per_hour[0], err);
     if (rc == LEAT_OK)
@@ -127,17 +137,24 @@ static leat_status take_offer(const struct leat_csv *csv, size_t row, const size
     if (rc != LEAT_OK)
         return rc;
     o.gpus = gpus == floor(gpus) ? (unsigned)gpus : 0;
+    o.price_line[0] = o.price_line[1] = o.line;
     *out = o;
     return LEAT_OK;
 }
 
 /* Rows that cannot be planned with, told once with the first of them. */
-enum flaw { NO_TYPE, PART_OF_GPU, NO_PRICE, FLAWS };
+enum flaw { NO_TYPE, PART_OF_GPU, NO_PRICE, OTHER_GPUS, FLAWS };
 
 struct flaws {
     unsigned first[FLAWS];
     size_t count[FLAWS];
 };
+
+static void count_flaw(struct flaws *flaws, enum flaw flaw, unsigned line)
+{
+    if (flaws->count[flaw]++ == 0)
+        flaws->first[flaw] = line;
+}
 
 static bool flawed(const struct leat_plan_offer *o, struct flaws *flaws)
 {
@@ -150,8 +167,7 @@ static bool flawed(const struct leat_plan_offer *o, struct flaws *flaws)
         flaw = NO_PRICE;
     if (flaw == FLAWS)
         return false;
-    if (flaws->count[flaw]++ == 0)
-        flaws->first[flaw] = o->line;
+    count_flaw(flaws, flaw, o->line);
     return true;
 }
 
@@ -161,6 +177,7 @@ static void tell_flaws(const struct leat_csv *csv, const struct flaws *flaws, st
         "an accelerator without an InstanceType: its machine is priced elsewhere",
         "a part of a GPU",
         "no price, on demand or transient",
+        "other GPUs than an earlier row of the same InstanceType and Region",
     };
     for (int f = 0; f < FLAWS; f++) {
         if (flaws->count[f] == 1)
@@ -179,19 +196,38 @@ static int compare(const void *a, const void *b)
     return c ? c : strcmp(x->region, y->region);
 }
 
-/* Zones of a region differ in the transient price only; the cheapest is what one would take. */
-static void merge_zones(struct leat_plan_catalog *c)
+static int compare_lines(const void *a, const void *b)
 {
-    qsort(c->offer, c->count, sizeof *c->offer, compare);
+    const struct leat_plan_offer *x = a;
+    const struct leat_plan_offer *y = b;
+    int c = compare(a, b);
+    return c ? c : (x->line > y->line) - (x->line < y->line);
+}
+
+static void take_cheaper(struct leat_plan_offer *o, const struct leat_plan_offer *other)
+{
+    for (int k = 0; k < 2; k++) {
+        if (isnan(o->usd_per_hour[k]) || other->usd_per_hour[k] < o->usd_per_hour[k]) {
+            o->usd_per_hour[k] = other->usd_per_hour[k];
+            o->price_line[k] = other->line;
+        }
+    }
+}
+
+/* Zones of a region differ in the transient price only; the cheapest is what one would take. */
+static void merge_zones(struct leat_plan_catalog *c, struct flaws *flaws)
+{
+    qsort(c->offer, c->count, sizeof *c->offer, compare_lines);
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++) {
         struct leat_plan_offer *last = kept ? &c->offer[kept - 1] : NULL;
-        if (last && compare(last, &c->offer[i]) == 0) {
-            for (int k = 0; k < 2; k++)
-                last->usd_per_hour[k] = fmin(last->usd_per_hour[k], c->offer[i].usd_per_hour[k]); /* NaN loses */
-        } else {
-            c->offer[kept++] = c->offer[i];
-        }
+        const struct leat_plan_offer *o = &c->offer[i];
+        if (!last || compare(last, o) != 0)
+            c->offer[kept++] = *o;
+        else if (last->gpus == o->gpus && strcmp(last->accelerator, o->accelerator) == 0)
+            take_cheaper(last, o);
+        else
+            count_flaw(flaws, OTHER_GPUS, o->line);
     }
     c->count = kept;
 }
@@ -219,10 +255,10 @@ static leat_status take_rows(const struct leat_csv *csv, struct leat_plan_catalo
             return rc;
         c->count += !flawed(o, &flaws);
     }
+    merge_zones(c, &flaws);
     tell_flaws(csv, &flaws, notes);
     if (!c->count)
         return leat_fail(err, LEAT_INVALID, "%s: no machine with a GPU and a price", csv->name);
-    merge_zones(c);
     return LEAT_OK;
 }
 

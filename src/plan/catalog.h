@@ -13,6 +13,7 @@ struct leat_plan_offer {
     unsigned gpus;
     double vcpus;           /* NaN: not given */
     double usd_per_hour[2]; /* on demand, transient; NaN: not offered */
+    unsigned price_line[2]; /* where each stands: the cheapest zone of one need not be that of the other */
     char region[40];
     unsigned line;
 };
@@ -30,7 +31,7 @@ leat_status leat_plan_catalog_parse(const char *name, const char *text, size_t n
                                     struct leat_error *err);
 void leat_plan_catalog_free(struct leat_plan_catalog *catalog);
 
-/* Days from year 0 for "YYYY-MM-DD"; negative when it is no date. */
+/* Days from year 0 for "YYYY-MM-DD"; negative when there is no such day. */
 long leat_plan_days(const char *date);
 
 #define LEAT_PLAN_CATALOG_DAYS 90

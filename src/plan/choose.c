@@ -35,7 +35,7 @@ static bool accurate(const struct leat_plan_options *o, const struct leat_plan_r
     return !(o->min_accuracy > 0) || r->accuracy >= o->min_accuracy; /* unknown is not enough */
 }
 
-/* How far beyond deadline and budget: at most 1 when both are kept. */
+/* How far beyond deadline, budget and accuracy: at most 1 when all are kept. */
 static double excess(const struct leat_plan_options *o, const struct leat_plan_record *r)
 {
     double worst = 0;
@@ -43,6 +43,8 @@ static double excess(const struct leat_plan_options *o, const struct leat_plan_r
         worst = r->risk_time_s / o->deadline_s;
     if (o->budget_usd > 0)
         worst = fmax(worst, r->risk_usd / o->budget_usd);
+    if (!accurate(o, r))
+        worst = isnan(r->accuracy) ? HUGE_VAL : fmax(worst, o->min_accuracy / r->accuracy);
     return worst;
 }
 
@@ -72,7 +74,10 @@ static void say_chosen(const struct leat_plan_options *o, struct leat_plan_recor
 {
     char sure[32];
     snprintf(sure, sizeof sure, "p%g", o->risk * 100);
-    if (!any)
+    if (!any && o->min_accuracy > 0 && !isnan(r->accuracy))
+        snprintf(r->why, sizeof r->why, "nearest: %s %.1f h, %.2f usd, accuracy %.2f %%", sure, r->risk_time_s / 3600,
+                 r->risk_usd, r->accuracy);
+    else if (!any)
         snprintf(r->why, sizeof r->why, "nearest: %s %.1f h, %.2f usd", sure, r->risk_time_s / 3600, r->risk_usd);
     else if (o->deadline_s > 0)
         snprintf(r->why, sizeof r->why, "cheapest that is done in time (%s %.1f h)", sure, r->risk_time_s / 3600);
@@ -121,7 +126,7 @@ bool leat_plan_choose_records(struct leat_plan *plan)
         struct leat_plan_record *r = &plan->records[i];
         r->front = r->usd.mean < least;
         least = fmin(least, r->usd.mean);
-        r->meets = excess(&plan->options, r) <= 1 && accurate(&plan->options, r);
+        r->meets = excess(&plan->options, r) <= 1;
         if (r->front && fronts < FRONT_MAX)
             front[fronts++] = r;
         any |= r->meets;

@@ -28,7 +28,7 @@ static const struct setting {
     [LEAT_KEY_PARAMETERS] = {"model.parameters", COUNT, 1, 1e14, NAN, "a count, not millions or billions"},
     [LEAT_KEY_PARAMETER_BYTES] = {"model.parameter_bytes", SIZE, 1e3, 1e15, NAN, "bytes of all parameters"},
     [LEAT_KEY_TENSORS] = {"model.tensors", COUNT, 1, 1e7, NAN, "how many parameter tensors the model has"},
-    [LEAT_KEY_CHECKPOINT_BYTES] = {"checkpoint.bytes", SIZE, 1, 1e16, NAN, "bytes of one checkpoint"},
+    [LEAT_KEY_CHECKPOINT_BYTES] = {"checkpoint.bytes", SIZE, 1e3, 1e16, NAN, "bytes of one checkpoint: 205MB"},
     [LEAT_KEY_CHECKPOINT_S] = {"checkpoint.time", DURATION, 0, 86400, NAN, "time that writing one takes"},
     [LEAT_KEY_CHECKPOINT_RATE] = {"checkpoint.bandwidth", RATE, 1e3, 1e13, NAN, "for example 200MB/s"},
     [LEAT_KEY_CHECKPOINT_INTERVAL] = {"checkpoint.interval", DURATION, 1, 3e8, NAN, "work between two checkpoints"},
@@ -63,6 +63,8 @@ static const struct path_setting {
     {"usd_per_egress_gb", USD, offsetof(struct leat_plan_path, usd_per_egress_gb), 0, 100, "0.09"},
     {"usd_per_disk_gb_month", USD, offsetof(struct leat_plan_path, usd_per_disk_gb_month), 0, 100, "0.08"},
 };
+
+#define CACHE_LEAST 1e6 /* 0 is none; less than this, a number whose unit was left out */
 
 static leat_status parse_text(enum kind kind, const char *text, const char *what, double *out, struct leat_error *err)
 {
@@ -125,9 +127,14 @@ static leat_status take_mode(const char *text, const char *what, struct leat_pla
     return LEAT_OK;
 }
 
+static void source_of(const struct leat_doc *doc, const struct leat_doc_entry *e, char out[LEAT_PLAN_SOURCE_SIZE])
+{
+    snprintf(out, LEAT_PLAN_SOURCE_SIZE, "%.70s line %u", leat_plan_tail(doc->name), e->line);
+}
+
 /* path.NAME.SETTING */
-static leat_status take_path(const struct leat_doc_entry *e, const char *what, struct leat_plan_job *job,
-                             struct leat_error *err)
+static leat_status take_path(const struct leat_doc *doc, const struct leat_doc_entry *e, const char *what,
+                             struct leat_plan_job *job, struct leat_error *err)
 {
     const char *name = e->path + strlen("path.");
     size_t n = strcspn(name, ".");
@@ -146,12 +153,17 @@ static leat_status take_path(const struct leat_doc_entry *e, const char *what, s
         path = &job->path[job->paths++];
         *path = (struct leat_plan_path){.request_bytes = 8388608};
         memcpy(path->name, name, n);
+        source_of(doc, e, path->source);
     }
     for (size_t i = 0; i < sizeof path_table / sizeof *path_table; i++) {
         const struct path_setting *s = &path_table[i];
         void *at = (char *)path + s->offset;
-        if (strcmp(s->name, setting) == 0)
-            return take_value(&e->value, s->kind, s->min, s->max, s->hint, what, at, err);
+        if (strcmp(s->name, setting) != 0)
+            continue;
+        leat_status rc = take_value(&e->value, s->kind, s->min, s->max, s->hint, what, at, err);
+        if (rc == LEAT_OK && path->cache_bytes > 0 && path->cache_bytes < CACHE_LEAST)
+            rc = leat_fail(err, LEAT_INVALID, "%s: %g bytes are no cache (%s)", what, path->cache_bytes, s->hint);
+        return rc;
     }
     return leat_fail(err, LEAT_INVALID, "%s: not a setting of a data path", what);
 }
@@ -188,7 +200,7 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
     char what[300];
     snprintf(what, sizeof what, "%.180s line %u: %.80s", doc->name, e->line, e->path);
     if (strncmp(e->path, "path.", 5) == 0)
-        return take_path(e, what, job, err);
+        return take_path(doc, e, what, job, err);
     if (strcmp(e->path, "accuracy.workers") == 0)
         return take_accuracy(e, job->accuracy_workers, &job->accuracies, 1, 1e6, what, err);
     if (strcmp(e->path, "accuracy.percent") == 0)
@@ -206,7 +218,7 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
     if (k == LEAT_KEY_COUNT)
         return leat_fail(err, LEAT_INVALID, "%s: no such setting; docs/plan.md lists them", what);
     const struct setting *s = &table[k];
-    snprintf(job->source[k], sizeof job->source[k], "%.70s line %u", leat_plan_tail(doc->name), e->line);
+    source_of(doc, e, job->source[k]);
     return take_value(&e->value, s->kind, s->min, s->max, s->hint, what, &job->value[k], err);
 }
 
@@ -253,6 +265,10 @@ static leat_status check(const struct leat_plan_job *job, const char *where, str
                              where);
         if (!leat_plan_job_has(job, LEAT_KEY_SAMPLES))
             return leat_fail(err, LEAT_INVALID, "%s: job.samples is missing (--samples): data.dataset needs it", where);
+        if (job->value[LEAT_KEY_DATASET_BYTES] < job->value[LEAT_KEY_SAMPLES])
+            return leat_fail(
+                err, LEAT_INVALID, "%s: data.dataset (%s): %g bytes for %g samples; write for example 147GB", where,
+                job->source[LEAT_KEY_DATASET_BYTES], job->value[LEAT_KEY_DATASET_BYTES], job->value[LEAT_KEY_SAMPLES]);
     }
     for (unsigned i = 0; i < job->accuracies; i++) {
         if (job->accuracy_workers[i] == 0 || job->accuracy_percent[i] == 0)
@@ -261,6 +277,20 @@ static leat_status check(const struct leat_plan_job *job, const char *where, str
             return leat_fail(err, LEAT_INVALID, "%s: accuracy.workers must rise", where);
     }
     return LEAT_OK;
+}
+
+/* Steps or epochs given from elsewhere win over the other of the two in the file. */
+static void length_from_settings(const struct leat_plan_setting *settings, size_t count, struct leat_plan_job *job)
+{
+    static const enum leat_plan_key keys[2] = {LEAT_KEY_STEPS, LEAT_KEY_EPOCHS};
+    for (size_t i = 0; i < count; i++) {
+        for (int k = 0; k < 2; k++) {
+            if (strcmp(settings[i].key, table[keys[k]].path) != 0)
+                continue;
+            job->value[keys[!k]] = NAN;
+            snprintf(job->source[keys[!k]], sizeof job->source[0], "not given");
+        }
+    }
 }
 
 leat_status leat_plan_job_read(const struct leat_doc *doc, const struct leat_plan_setting *settings, size_t count,
@@ -276,6 +306,7 @@ leat_status leat_plan_job_read(const struct leat_doc *doc, const struct leat_pla
         if (rc != LEAT_OK)
             return rc;
     }
+    length_from_settings(settings, count, &job);
     for (size_t i = 0; i < count; i++) {
         leat_status rc = take_setting(&settings[i], &job, err);
         if (rc != LEAT_OK)

@@ -10,9 +10,12 @@
 
 enum leat_plan_mode { LEAT_PLAN_ALLREDUCE, LEAT_PLAN_ASYNC };
 
+#define LEAT_PLAN_SOURCE_SIZE 96
+
 /* One way the data may come. */
 struct leat_plan_path {
     char name[32];
+    char source[LEAT_PLAN_SOURCE_SIZE]; /* where its first setting stands */
     double node_bytes_per_s;
     double bucket_bytes_per_s;
     double cache_bytes; /* each machine */
@@ -24,7 +27,6 @@ struct leat_plan_path {
 
 #define LEAT_PLAN_PATHS_MAX    16
 #define LEAT_PLAN_ACCURACY_MAX 32
-#define LEAT_PLAN_SOURCE_SIZE  96
 
 /* Every plain setting, in the table's order. NaN: not given. */
 enum leat_plan_key {

@@ -3,6 +3,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+const char *leat_plan_lifetime_flaw(const double *age_s, const double *probability, size_t i)
+{
+    if (!isfinite(age_s[i]) || !(probability[i] >= 0 && probability[i] <= 1))
+        return "an age or a probability that is none";
+    if (i == 0)
+        return age_s[0] == 0 && probability[0] == 0 ? NULL : "the first point must be age 0 with probability 0";
+    if (age_s[i] <= age_s[i - 1])
+        return "the point is not older than the one before it";
+    if (probability[i] < probability[i - 1])
+        return "the probability falls: machines do not come back";
+    return NULL;
+}
+
 static leat_status check(const double *age_s, const double *probability, size_t count, const char *what,
                          struct leat_error *err)
 {
@@ -10,17 +23,10 @@ static leat_status check(const double *age_s, const double *probability, size_t 
         return leat_fail(err, LEAT_INVALID, "%s: a distribution of lifetimes needs at least two points", what);
     if (count > LEAT_PLAN_POINTS_MAX)
         return leat_fail(err, LEAT_INVALID, "%s: more than %d points", what, LEAT_PLAN_POINTS_MAX);
-    if (age_s[0] != 0 || probability[0] != 0)
-        return leat_fail(err, LEAT_INVALID, "%s: the first point must be age 0 with probability 0", what);
     for (size_t i = 0; i < count; i++) {
-        if (!isfinite(age_s[i]) || !(probability[i] >= 0 && probability[i] <= 1))
-            return leat_fail(err, LEAT_INVALID, "%s: point %zu has age %g and probability %g, which is none", what,
-                             i + 1, age_s[i], probability[i]);
-        if (i && age_s[i] <= age_s[i - 1])
-            return leat_fail(err, LEAT_INVALID, "%s: point %zu is not older than the one before it", what, i + 1);
-        if (i && probability[i] < probability[i - 1])
-            return leat_fail(err, LEAT_INVALID, "%s: the probability falls at point %zu: machines do not come back",
-                             what, i + 1);
+        const char *flaw = leat_plan_lifetime_flaw(age_s, probability, i);
+        if (flaw)
+            return leat_fail(err, LEAT_INVALID, "%s: point %zu: %s", what, i + 1, flaw);
     }
     return LEAT_OK;
 }

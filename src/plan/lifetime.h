@@ -30,6 +30,9 @@ struct leat_plan_lifetime {
 leat_status leat_plan_lifetime_set(const double *age_s, const double *probability, size_t count, bool ends,
                                    const char *what, struct leat_plan_lifetime *out, struct leat_error *err);
 
+/* What is wrong with point i, given those before it; NULL: nothing. For readers that can name its line. */
+const char *leat_plan_lifetime_flaw(const double *age_s, const double *probability, size_t i);
+
 double leat_plan_lifetime_cdf(const struct leat_plan_lifetime *l, double age_s);
 double leat_plan_lifetime_hazard(const struct leat_plan_lifetime *l, double age_s); /* a second */
 double leat_plan_lifetime_draw(const struct leat_plan_lifetime *l, double u);       /* u in [0, 1) */

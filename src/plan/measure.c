@@ -30,6 +30,9 @@ static const struct number_column {
 static const char *const texts[] = {"model", "accelerator", "type", "gpus", "nodes", "steps_per_s"};
 #define TEXTS (sizeof texts / sizeof *texts)
 
+#define SAME_SPEED  0.02
+#define UNIT_FACTOR 300.0 /* milliseconds for seconds are 1000; the dearest known communication is a factor of 5 */
+
 static leat_status optional_number(const struct leat_csv *csv, size_t row, size_t column, double min, double max,
                                    const char *hint, double *out, struct leat_error *err)
 {
@@ -60,18 +63,24 @@ static leat_status optional_text(const struct leat_csv *csv, size_t row, size_t 
     return LEAT_OK;
 }
 
-/* Speeds given in one way become those given in the other. */
+/* Speeds given in one way become those given in the other. Given in several ways they must agree to what rounding
+ * explains: else one is in another unit, or of another run. */
 static leat_status settle_speed(const char *name, struct leat_plan_measure *m, double steps_per_s,
                                 struct leat_error *err)
 {
-    bool single = m->gpus * m->nodes == 1;
+    double in_step = m->batch * m->gpus * m->nodes / m->step_s; /* NaN where one is not given, and so not compared */
     if (!isnan(steps_per_s)) {
         if (isnan(m->batch))
             return leat_fail(err, LEAT_INVALID, "%s line %u: steps_per_s without batch", name, m->line);
-        m->samples_per_s = steps_per_s * m->batch;
-        if (single)
-            m->step_s = 1 / steps_per_s;
+        double samples = steps_per_s * m->batch;
+        if (fabs(samples / m->samples_per_s - 1) > SAME_SPEED)
+            return leat_fail(err, LEAT_INVALID, "%s line %u: steps_per_s times batch is %g samples/s, samples_per_s %g",
+                             name, m->line, samples, m->samples_per_s);
+        m->samples_per_s = samples;
     }
+    if (fabs(in_step / m->samples_per_s - 1) > SAME_SPEED)
+        return leat_fail(err, LEAT_INVALID, "%s line %u: step_s says %g samples/s for all GPUs, the other column %g",
+                         name, m->line, in_step, m->samples_per_s);
     if (!isnan(m->step_s) && isnan(m->samples_per_s) && !isnan(m->batch))
         m->samples_per_s = m->batch * m->gpus * m->nodes / m->step_s;
     if (isnan(m->step_s) && !isnan(m->samples_per_s) && !isnan(m->batch))
@@ -108,12 +117,44 @@ static leat_status take_row(const struct leat_csv *csv, size_t row, struct leat_
                              &steps_per_s, err);
     if (rc != LEAT_OK)
         return rc;
+    if (gpus != floor(gpus) || nodes != floor(nodes))
+        return leat_fail(err, LEAT_INVALID, "%s line %u: gpus or nodes is not a whole number", csv->name, m.line);
     m.gpus = (unsigned)gpus;
     m.nodes = (unsigned)nodes;
     rc = settle_speed(csv->name, &m, steps_per_s, err);
     if (rc == LEAT_OK)
         *out = m;
     return rc;
+}
+
+static bool same_or_none(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static bool alike(const struct leat_plan_measure *a, const struct leat_plan_measure *b)
+{
+    return strcmp(a->model, b->model) == 0 && strcmp(a->accelerator, b->accelerator) == 0 &&
+           strcmp(a->type, b->type) == 0 && same_or_none(a->batch, b->batch) && same_or_none(a->flops, b->flops);
+}
+
+#define LOOK_BACK 200 /* lines, so that a table of a million is not compared with itself */
+
+/* The same model on the same accelerator at the same batch: other GPUs and machines make a step longer, but not by
+ * orders of magnitude. */
+static leat_status check_units(const struct leat_plan_measures *m, struct leat_error *err)
+{
+    for (size_t i = 1; i < m->count; i++) {
+        const struct leat_plan_measure *a = &m->row[i];
+        const struct leat_plan_measure *b = NULL;
+        for (size_t k = i > LOOK_BACK ? i - LOOK_BACK : 0; k < i && !b; k++)
+            b = !isnan(m->row[k].step_s) && alike(a, &m->row[k]) ? &m->row[k] : NULL;
+        if (b && (a->step_s > UNIT_FACTOR * b->step_s || b->step_s > UNIT_FACTOR * a->step_s))
+            return leat_fail(err, LEAT_INVALID,
+                             "%s line %u: a step of %g s, and one of %g s on line %u: is one in another unit?", m->name,
+                             a->line, a->step_s, b->step_s, b->line);
+    }
+    return LEAT_OK;
 }
 
 static leat_status grow(struct leat_plan_measures *m, size_t more, struct leat_error *err)
@@ -156,6 +197,8 @@ leat_status leat_plan_measures_csv(const char *name, const char *text, size_t n,
         rc = take_row(csv, i, &out->row[out->count], err);
         out->count += rc == LEAT_OK;
     }
+    if (rc == LEAT_OK)
+        rc = check_units(out, err);
     leat_csv_free(csv);
     return rc;
 }
@@ -209,6 +252,8 @@ static leat_status take_report(const char *name, const json_t *root, struct leat
         rc = report_number(name, step, "network", 0, 1e5, nodes > 1, &network, err);
     if (rc == LEAT_OK)
         rc = report_number(name, root, "prep_per_vcpu", 1e-3, 1e9, false, &prep, err);
+    if (rc == LEAT_OK && (gpus != floor(gpus) || nodes != floor(nodes)))
+        rc = leat_fail(err, LEAT_INVALID, "%s: 'gpus' or 'nodes' is not a whole number", name);
     if (rc == LEAT_OK)
         rc = grow(out, 3, err);
     if (rc != LEAT_OK)

@@ -16,11 +16,13 @@ static leat_status read_job(struct leat_plan *p, const struct leat_plan_inputs *
     const struct leat_plan_text *t = &in->job;
     if (t->text) {
         size_t at = 0;
-        while (at < t->n && strchr(" \t\r\n", t->text[at]))
+        size_t mark = t->n >= 3 && memcmp(t->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* editors write it unasked */
+        const char *text = t->text + mark;
+        size_t n = t->n - mark;
+        while (at < n && strchr(" \t\r\n", text[at]))
             at++;
-        bool json = at < t->n && t->text[at] == '{';
-        rc = json ? leat_doc_json(t->name, t->text, t->n, &doc, err)
-                  : leat_toml_parse(t->name, t->text, t->n, &doc, err);
+        bool json = at < n && text[at] == '{';
+        rc = json ? leat_doc_json(t->name, text, n, &doc, err) : leat_toml_parse(t->name, text, n, &doc, err);
     }
     if (rc == LEAT_OK)
         rc = leat_plan_job_read(doc, in->settings, in->setting_count, &p->job, err);
@@ -120,10 +122,14 @@ leat_status leat_plan_open(const struct leat_plan_inputs *inputs, const struct l
     if (!p)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a plan");
     p->options = *options;
-    snprintf(p->regions, sizeof p->regions, "%s", options->regions ? options->regions : "");
+    if (options->regions && strlen(options->regions) >= sizeof p->regions)
+        rc = leat_fail(err, LEAT_INVALID, "--region: a list of %zu letters and more", sizeof p->regions);
+    else
+        snprintf(p->regions, sizeof p->regions, "%s", options->regions ? options->regions : "");
     p->options.regions = p->regions;
     const struct leat_plan_text *t = &inputs->catalog;
-    rc = read_job(p, inputs, err);
+    if (rc == LEAT_OK)
+        rc = read_job(p, inputs, err);
     if (rc == LEAT_OK && !t->text)
         rc = leat_fail(err, LEAT_INVALID, "no machines to choose from: give --catalog FILE.csv");
     if (rc == LEAT_OK)
@@ -173,24 +179,61 @@ void leat_plan_close(struct leat_plan *plan)
     free(plan);
 }
 
+/* The next name of a list separated by commas, without the blanks around it; false at the end. */
+static bool next_name(const char **list, const char **name, size_t *n)
+{
+    while (**list == ',' || **list == ' ')
+        (*list)++;
+    *name = *list;
+    *n = strcspn(*list, ",");
+    *list += *n;
+    while (*n && (*name)[*n - 1] == ' ')
+        (*n)--;
+    return *n > 0;
+}
+
+static bool is_name(const char *region, const char *name, size_t n)
+{
+    return strlen(region) == n && memcmp(name, region, n) == 0;
+}
+
 static bool wanted_region(const struct leat_plan *p, const char *region)
 {
     const char *list = p->regions;
-    if (!*list)
-        return true;
-    while (*list) {
-        size_t n = strcspn(list, ",");
-        if (strlen(region) == n && memcmp(list, region, n) == 0)
+    const char *name;
+    size_t n;
+    bool any = false;
+    while (next_name(&list, &name, &n)) {
+        any = true;
+        if (is_name(region, name, n))
             return true;
-        list += n + (list[n] == ',');
     }
-    return false;
+    return !any;
 }
 
-/* Every count up to eight, then about six a doubling. */
-static unsigned next_count(unsigned n)
+static leat_status check_regions(const struct leat_plan *p, struct leat_error *err)
 {
-    return n < 8 ? n + 1 : n + (n / 4 > 2 ? n / 4 : 2);
+    const char *list = p->regions;
+    const char *name;
+    size_t n;
+    while (next_name(&list, &name, &n)) {
+        size_t i = 0;
+        while (i < p->catalog.count && !is_name(p->catalog.offer[i].region, name, n))
+            i++;
+        if (i == p->catalog.count)
+            return leat_fail(err, LEAT_INVALID, "--region: %s has nothing in '%.*s'", p->catalog.name, (int)n, name);
+    }
+    return LEAT_OK;
+}
+
+/* Every count up to eight, then four a doubling with the powers of two among them, and the largest allowed. */
+static unsigned next_count(unsigned n, unsigned max)
+{
+    unsigned power = 8;
+    while (power * 2 <= n)
+        power *= 2;
+    unsigned next = n < 8 ? n + 1 : n + power / 4;
+    return n < max && next > max ? max : next;
 }
 
 static leat_status add_case(struct leat_plan *p, const struct leat_plan_case *c, struct leat_error *err)
@@ -216,7 +259,7 @@ static leat_status add_case(struct leat_plan *p, const struct leat_plan_case *c,
 static leat_status price_offer(struct leat_plan *p, const struct leat_plan_offer *offer, struct leat_error *err)
 {
     bool planned = leat_plan_job_has(&p->job, LEAT_KEY_DATASET_BYTES);
-    for (unsigned n = 1; n <= p->options.max_nodes; n = next_count(n)) {
+    for (unsigned n = 1; n <= p->options.max_nodes; n = next_count(n, p->options.max_nodes)) {
         for (int kind = LEAT_PLAN_KIND_ON_DEMAND; kind <= LEAT_PLAN_KIND_UNIFORM; kind++) {
             bool demand = !isnan(offer->usd_per_hour[0]);
             bool transient = !isnan(offer->usd_per_hour[1]);
@@ -237,18 +280,17 @@ static leat_status price_offer(struct leat_plan *p, const struct leat_plan_offer
 
 leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err)
 {
-    bool any_region = false;
+    leat_status rc = check_regions(plan, err);
+    if (rc != LEAT_OK)
+        return rc;
     for (size_t i = 0; i < plan->catalog.count; i++) {
         const struct leat_plan_offer *offer = &plan->catalog.offer[i];
         if (!wanted_region(plan, offer->region))
             continue;
-        any_region = true;
-        leat_status rc = price_offer(plan, offer, err);
+        rc = price_offer(plan, offer, err);
         if (rc != LEAT_OK)
             return rc;
     }
-    if (!any_region)
-        return leat_fail(err, LEAT_INVALID, "--region: %s has nothing in '%s'", plan->catalog.name, plan->regions);
     if (!plan->count)
         return leat_fail(err, LEAT_INVALID, "no configuration can be priced; %s",
                          plan->left_out.count ? plan->left_out.line[0] : "nothing is offered");

@@ -28,6 +28,9 @@ struct sum {
     double data_share; /* of the time, waiting for data */
     double fetched_bytes;
     double cached_bytes;
+    double machines_usd_h[2]; /* of all machines on demand, of all transient ones */
+    double beside_usd_h[2];   /* the parameter server, disks */
+    double paid_h[3];         /* hours of machines on demand, of transient ones, and of what is beside them */
     struct leat_plan_run run;
     const struct leat_plan_revocation *revocation;
     const struct leat_plan_named_trace *trace;
@@ -53,6 +56,14 @@ __attribute__((format(printf, 4, 5))) static void say(struct sum *s, const char 
 static const char *source(const struct sum *s, enum leat_plan_key key)
 {
     return s->job->source[key];
+}
+
+#define PATH_SOURCE_SIZE 160
+
+static char *path_source(const struct leat_plan_path *path, char out[PATH_SOURCE_SIZE])
+{
+    snprintf(out, PATH_SOURCE_SIZE, "[path.%s], %s", path->name, path->source);
+    return out;
 }
 
 static bool gpu_speeds(struct sum *s)
@@ -102,6 +113,19 @@ static double fed_speed(const struct sum *s, const struct leat_plan_supply *supp
     return s->work / time;
 }
 
+static void say_fetching(struct sum *s, const struct leat_plan_supply *supply, const struct leat_plan_feed *feed)
+{
+    char from[PATH_SOURCE_SIZE];
+    const struct leat_plan_supply fetch = {supply->node_bytes_per_s, supply->bucket_bytes_per_s, 0};
+    double samples = s->job->value[LEAT_KEY_SAMPLES];
+    path_source(&s->job->path[s->c->path], from);
+    if (supply->node_bytes_per_s > 0 || supply->bucket_bytes_per_s > 0)
+        say(s, "fetching", from, "%.4g s in the first epoch, %.4g s in later ones",
+            leat_plan_feed_epoch_s(feed, &fetch, samples, 0), leat_plan_feed_epoch_s(feed, &fetch, samples, 1));
+    else
+        say(s, "fetching", "no bandwidth is given", "taken to keep up");
+}
+
 static void data_path(struct sum *s)
 {
     const struct leat_plan_case *c = s->c;
@@ -111,6 +135,7 @@ static void data_path(struct sum *s)
     }
     char size[LEAT_FORMAT_SIZE];
     char size2[LEAT_FORMAT_SIZE];
+    char from[PATH_SOURCE_SIZE];
     const struct leat_plan_path *path = &s->job->path[c->path];
     double prep = s->job->value[LEAT_KEY_PREP_RATE] * c->offer->vcpus; /* NaN: one is not known, no limit */
     const struct leat_plan_supply supply = {path->node_bytes_per_s, path->bucket_bytes_per_s, isnan(prep) ? 0 : prep};
@@ -124,15 +149,17 @@ static void data_path(struct sum *s)
         s->data_share = 0; /* what rounding left */
     s->cached_bytes = leat_plan_feed_cached(&feed);
     s->fetched_bytes = leat_plan_feed_total(&feed, leat_plan_job_epochs(s->job));
-    say(s, "cached on the machines", path->name, "%s of %s", leat_format_size((uint64_t)s->cached_bytes, size),
-        leat_format_size((uint64_t)feed.dataset_bytes, size2));
+    say(s, "cached on the machines", path_source(path, from), "%s of %s",
+        leat_format_size((uint64_t)s->cached_bytes, size), leat_format_size((uint64_t)feed.dataset_bytes, size2));
     say(s, "fetched in all", source(s, LEAT_KEY_DATASET_BYTES), "%s, %s an epoch after the first",
         leat_format_size((uint64_t)s->fetched_bytes, size),
         leat_format_size((uint64_t)leat_plan_feed_fetched(&feed, 1), size2));
     if (isnan(prep))
         say(s, "preparation", "data.prep_per_vcpu or the catalog's vCPUs are not given", "taken to keep up");
     else
-        say(s, "preparation", source(s, LEAT_KEY_PREP_RATE), "%.4g samples/s", c->nodes * prep);
+        say(s, "preparation", source(s, LEAT_KEY_PREP_RATE), "%u × %g vCPUs × %g = %.4g samples/s", c->nodes,
+            c->offer->vcpus, s->job->value[LEAT_KEY_PREP_RATE], c->nodes * prep);
+    say_fetching(s, &supply, &feed);
     say(s, "speed with data", "the slower of computing and data, by epoch", "%.4g samples/s, %.1f %% data stall",
         s->speed[c->nodes], 100 * s->data_share);
 }
@@ -143,13 +170,15 @@ static bool checkpoints(struct sum *s)
     struct leat_plan_run *run = &s->run;
     const char *from = NULL;
     double bytes = job->value[LEAT_KEY_CHECKPOINT_BYTES];
-    char text[160];
+    char text[2 * LEAT_PLAN_SOURCE_SIZE + 4];
     if (leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_S)) {
         run->checkpoint_s = job->value[LEAT_KEY_CHECKPOINT_S];
         from = source(s, LEAT_KEY_CHECKPOINT_S);
     } else if (!isnan(bytes) && leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_RATE)) {
         run->checkpoint_s = bytes / job->value[LEAT_KEY_CHECKPOINT_RATE];
-        from = source(s, LEAT_KEY_CHECKPOINT_RATE);
+        snprintf(text, sizeof text, "%s, %s", source(s, LEAT_KEY_CHECKPOINT_BYTES),
+                 source(s, LEAT_KEY_CHECKPOINT_RATE));
+        from = text;
     } else if (!isnan(bytes) && s->plan->has_checkpoint_model) {
         const struct leat_plan_fit *fit = &s->plan->checkpoint_model.fit;
         run->checkpoint_s = leat_plan_fit_predict(fit, &bytes, 0.9).mean;
@@ -226,39 +255,70 @@ static bool transient_source(struct sum *s)
     return true;
 }
 
+static void price_machines(struct sum *s)
+{
+    const struct leat_plan_case *c = s->c;
+    /* Uniform progress rents the whole cluster of either kind, by turns. */
+    const unsigned machines[2] = {c->kind == LEAT_PLAN_KIND_UNIFORM ? c->nodes : s->run.anchors, s->run.transients};
+    for (int k = 0; k < 2; k++) {
+        if (!machines[k]) /* a price that is not offered is NaN: never multiply it by 0 */
+            continue;
+        char from[320];
+        s->machines_usd_h[k] = machines[k] * c->offer->usd_per_hour[k];
+        snprintf(from, sizeof from, "%.250s line %u", leat_plan_tail(s->plan->catalog.name), c->offer->price_line[k]);
+        say(s, k ? "transient machines" : "on-demand machines", from, "%u × %.4f = %.4f usd/h", machines[k],
+            c->offer->usd_per_hour[k], s->machines_usd_h[k]);
+    }
+}
+
 static bool money(struct sum *s)
 {
     const struct leat_plan_case *c = s->c;
     struct leat_plan_run *run = &s->run;
-    double machines = 0;
-    if (run->anchors) /* a price that is not offered is NaN: never multiply it by 0 */
-        machines += run->anchors * c->offer->usd_per_hour[0];
-    if (run->transients)
-        machines += run->transients * c->offer->usd_per_hour[1];
-    char from[320];
-    snprintf(from, sizeof from, "%.250s line %u", leat_plan_tail(s->plan->catalog.name), c->offer->line);
-    say(s, "machines", from, "%.4f usd/h", machines);
-    double per_hour = machines;
+    price_machines(s);
     if (s->job->mode == LEAT_PLAN_ASYNC && s->workers > 1) {
         if (!leat_plan_job_has(s->job, LEAT_KEY_SERVER_USD)) {
             snprintf(s->why, 300, "asynchronous workers need a parameter server: server.usd_per_hour is missing");
             return false;
         }
-        per_hour += s->job->value[LEAT_KEY_SERVER_USD];
-        say(s, "parameter server", source(s, LEAT_KEY_SERVER_USD), "%.4f usd/h", s->job->value[LEAT_KEY_SERVER_USD]);
+        s->beside_usd_h[0] = s->job->value[LEAT_KEY_SERVER_USD];
+        say(s, "parameter server", source(s, LEAT_KEY_SERVER_USD), "%.4f usd/h", s->beside_usd_h[0]);
     }
     if (c->path >= 0) {
+        char from[PATH_SOURCE_SIZE];
         const struct leat_plan_path *p = &s->job->path[c->path];
         double byte_usd = p->usd_per_1000_requests / 1000 / p->request_bytes + p->usd_per_egress_gb / 1e9;
-        double disk = c->nodes * p->cache_bytes / 1e9 * p->usd_per_disk_gb_month / HOURS_A_MONTH;
-        per_hour += disk;
+        s->beside_usd_h[1] = c->nodes * p->cache_bytes / 1e9 * p->usd_per_disk_gb_month / HOURS_A_MONTH;
         run->usd_fixed = s->fetched_bytes * byte_usd;
-        run->usd_per_revocation = s->cached_bytes / c->nodes * byte_usd;
-        say(s, "requests and egress", p->name, "%.4f usd", run->usd_fixed);
-        say(s, "cache disks", p->name, "%.4f usd/h", disk);
+        /* A trace takes all machines at a time, and with them all that they hold. */
+        run->usd_per_revocation = s->cached_bytes / (s->traced ? 1 : c->nodes) * byte_usd;
+        say(s, "cache disks", path_source(p, from), "%.4f usd/h", s->beside_usd_h[1]);
     }
-    run->usd_per_s = per_hour / 3600;
+    /* A cluster of uniform progress costs this while it is transient. */
+    run->usd_per_s = (c->kind == LEAT_PLAN_KIND_UNIFORM ? 0 : s->machines_usd_h[0]) / 3600 +
+                     (s->machines_usd_h[1] + s->beside_usd_h[0] + s->beside_usd_h[1]) / 3600;
     return true;
+}
+
+/* The sum of the money; every line that is not nothing. */
+static void say_money(struct sum *s, double revocations)
+{
+    static const char *const labels[] = {"money: on demand", "money: transient", "money: parameter server",
+                                         "money: cache disks"};
+    const double usd_h[] = {s->machines_usd_h[0], s->machines_usd_h[1], s->beside_usd_h[0], s->beside_usd_h[1]};
+    const double hours[] = {s->paid_h[0], s->paid_h[1], s->paid_h[2], s->paid_h[2]};
+    char from[PATH_SOURCE_SIZE];
+    for (int i = 0; i < 4; i++) {
+        if (usd_h[i] > 0)
+            say(s, labels[i], "price × time", "%.4f usd/h × %.4f h = %.4f usd", usd_h[i], hours[i],
+                usd_h[i] * hours[i]);
+    }
+    if (s->run.usd_fixed > 0)
+        say(s, "money: requests and egress", path_source(&s->job->path[s->c->path], from), "%.4f usd",
+            s->run.usd_fixed);
+    if (s->run.usd_per_revocation * revocations > 0)
+        say(s, "money: fetched again", "what a new machine's cache must hold", "%.2f × %.6f = %.4f usd", revocations,
+            s->run.usd_per_revocation, s->run.usd_per_revocation * revocations);
 }
 
 static void describe_run(struct sum *s)
@@ -301,14 +361,18 @@ static void by_lifetimes(struct sum *s, struct leat_plan_record *out)
         say(s, "replacing a machine", source(s, LEAT_KEY_REPLACE), "%.3g s", run->replace_s);
     }
     say(s, "revocations", from, "%.2f expected", e.revocations);
-    say(s, "time: work", "samples / speed", "%.3f h", e.work_s / 3600);
-    say(s, "time: checkpoints", "count × one", "%.0f × %.3g s = %.3f h", e.pieces, run->checkpoint_s,
+    say(s, "time: start", "the mean, when some take longer", "%.4f h", e.start_s / 3600);
+    say(s, "time: work", "samples / speed", "%.4f h", e.work_s / 3600);
+    say(s, "time: checkpoints", "count × one", "%.0f × %.3g s = %.4f h", e.pieces, run->checkpoint_s,
         e.checkpoint_s / 3600);
-    say(s, "time: revocations", "repeated, waited, slowed", "%.3f h", e.lost_s / 3600);
+    say(s, "time: revocations", "repeated, waited, slowed", "%.4f h", e.lost_s / 3600);
+    say(s, "time: uncertain speed", "too slow adds more than too fast saves", "%.4f h", e.skew_s / 3600);
+    for (int k = 0; k < 3; k++)
+        s->paid_h[k] = e.time_s / 3600;
 }
 
-/* The trace from evenly spaced beginnings, each with a speed of its own. */
-static void by_trace(struct sum *s, struct leat_plan_record *out)
+/* The trace from evenly spaced beginnings, each with a speed of its own. False when a run does not end on it. */
+static bool by_trace(struct sum *s, struct leat_plan_record *out)
 {
     const struct leat_plan_case *c = s->c;
     struct leat_plan_run *run = &s->run;
@@ -320,13 +384,12 @@ static void by_trace(struct sum *s, struct leat_plan_record *out)
     double revocations = 0;
     double work_s = run->work / s->speed[c->nodes];
     double pieces = run->interval_s < HUGE_VAL ? fmax(1, ceil(work_s / run->interval_s)) : 1;
-    double demand_usd = c->nodes * c->offer->usd_per_hour[0] / 3600;
-    double extra_usd = run->usd_per_s - c->nodes * c->offer->usd_per_hour[1] / 3600;
+    double beside_usd_h = s->beside_usd_h[0] + s->beside_usd_h[1];
     struct leat_plan_replay job = {
         .deadline_s = uniform ? s->plan->options.deadline_s : HUGE_VAL,
         /* A new cluster starts, and on average half of what lay between two checkpoints is done again. */
         .changeover_s = run->start_s + (run->rollback ? work_s / pieces / 2 : 0),
-        .usd_per_s = {(isnan(demand_usd) ? 0 : demand_usd) + extra_usd, run->usd_per_s},
+        .usd_per_s = {(s->machines_usd_h[0] + beside_usd_h) / 3600, run->usd_per_s},
     };
     for (unsigned i = 0; i < n; i++) {
         struct leat_plan_replayed r;
@@ -335,16 +398,29 @@ static void by_trace(struct sum *s, struct leat_plan_record *out)
         size_t start = (size_t)((double)i / n * (double)trace->count);
         job.work_s = work_s / factor + pieces * run->checkpoint_s;
         leat_plan_replay(trace, start, uniform ? LEAT_PLAN_UNIFORM : LEAT_PLAN_TRANSIENT, &job, &r);
-        time[i] = fmin(r.time_s, LEAT_PLAN_PATIENCE * (run->start_s + job.work_s));
+        if (!(r.time_s < HUGE_VAL)) {
+            snprintf(s->why, 300, "%s of %.80s: on the trace %.100s %s runs do not end in ten rounds of it",
+                     leat_plan_kind_name(c->kind), c->offer->type, leat_plan_tail(s->trace->name), i ? "some" : "its");
+            return false;
+        }
+        time[i] = r.time_s;
         usd[i] = r.usd + run->usd_fixed + run->usd_per_revocation * r.revocations;
         revocations += r.revocations;
+        s->paid_h[0] += r.on_demand_s / 3600 / n;
+        s->paid_h[1] += r.transient_s / 3600 / n;
     }
+    s->paid_h[2] = s->paid_h[0] + s->paid_h[1];
     out->time_s.mean = leat_plan_mean(time, n);
     out->usd.mean = leat_plan_mean(usd, n);
     out->revocations = revocations / n;
     say(s, "revocations", leat_plan_tail(s->trace->name), "%.2f on average over %u starts", out->revocations, n);
-    say(s, "time: work", "samples / speed", "%.3f h", work_s / 3600);
     say(s, "a change of machines", "start, and half a checkpoint interval again", "%.3g s", job.changeover_s);
+    say(s, "time: work", "samples / speed", "%.4f h", work_s / 3600);
+    say(s, "time: checkpoints", "count × one", "%.0f × %.3g s = %.4f h", pieces, run->checkpoint_s,
+        pieces * run->checkpoint_s / 3600);
+    say(s, "time: waits and changes", "the rest of the replayed runs", "%.4f h",
+        (out->time_s.mean - work_s - pieces * run->checkpoint_s) / 3600);
+    return true;
 }
 
 static void finish(struct sum *s, struct leat_plan_record *out)
@@ -362,11 +438,22 @@ static void finish(struct sum *s, struct leat_plan_record *out)
     out->risk_time_s = leat_plan_quantile(time, n, risk);
     out->risk_usd = leat_plan_quantile(usd, n, risk);
     char from[120];
-    snprintf(from, sizeof from, "sum of the above; nine of ten of %u drawn runs", n);
-    say(s, "time", from, "%.3f h [%.3f, %.3f]", out->time_s.mean / 3600, out->time_s.lo / 3600, out->time_s.hi / 3600);
-    say(s, "money", "time × prices, and what is fixed", "%.2f usd [%.2f, %.2f]", out->usd.mean, out->usd.lo,
-        out->usd.hi);
+    snprintf(from, sizeof from, "sum of its lines; nine of ten of %u drawn runs", n);
+    say(s, "time", from, "%.4f h [%.4f, %.4f]", out->time_s.mean / 3600, out->time_s.lo / 3600, out->time_s.hi / 3600);
+    say_money(s, out->revocations);
+    say(s, "money", from, "%.4f usd [%.2f, %.2f]", out->usd.mean, out->usd.lo, out->usd.hi);
     say(s, "speed's uncertainty", "the models' own errors", "± %.1f %% (one standard deviation)", 100 * s->spread);
+}
+
+static void say_work(struct sum *s)
+{
+    bool steps = leat_plan_job_has(s->job, LEAT_KEY_STEPS);
+    enum leat_plan_key times = steps ? LEAT_KEY_STEPS : LEAT_KEY_EPOCHS;
+    enum leat_plan_key of = steps ? LEAT_KEY_BATCH : LEAT_KEY_SAMPLES;
+    char from[2 * LEAT_PLAN_SOURCE_SIZE + 4];
+    snprintf(from, sizeof from, "%s, %s", source(s, times), source(s, of));
+    say(s, "work", from, "%.12g %s of %.12g = %.6g samples", s->job->value[times], steps ? "steps" : "epochs",
+        s->job->value[of], s->work);
 }
 
 bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
@@ -378,8 +465,7 @@ bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c
     s.engine = &plan->engines[plan->engine_of[c->offer - plan->catalog.offer]];
     s.workers = c->nodes * c->offer->gpus;
     s.work = leat_plan_job_work(s.job);
-    say(&s, "work", leat_plan_job_has(s.job, LEAT_KEY_STEPS) ? source(&s, LEAT_KEY_STEPS) : source(&s, LEAT_KEY_EPOCHS),
-        "%.6g samples", s.work);
+    say_work(&s);
     if (!gpu_speeds(&s) || (c->kind != LEAT_PLAN_KIND_ON_DEMAND && !transient_source(&s)))
         return false;
     data_path(&s);
@@ -387,9 +473,9 @@ bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c
     if (!checkpoints(&s) || !money(&s))
         return false;
     interval(&s);
-    if (s.traced)
-        by_trace(&s, &r);
-    else
+    if (s.traced && !by_trace(&s, &r))
+        return false;
+    if (!s.traced)
         by_lifetimes(&s, &r);
     finish(&s, &r);
     double alone = s.workers * s.job->value[LEAT_KEY_BATCH] / s.engine->step_s;

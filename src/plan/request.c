@@ -73,6 +73,14 @@ static leat_status take_traces(const json_t *root, struct request *r, struct lea
     return LEAT_OK;
 }
 
+/* Inside, 0 means that there is no deadline and no budget: not what somebody means who gives one of 0. */
+static leat_status more_than_nothing(const char *key, double v, struct leat_error *err)
+{
+    if (!(v > 0) && strcmp(key, "min_accuracy") != 0)
+        return leat_fail(err, LEAT_INVALID, "%s: %g is nothing at all", key, v);
+    return LEAT_OK;
+}
+
 /* A number, or a text as on the command line. */
 static leat_status take_amount(const json_t *options, const char *key, double *out, struct leat_error *err)
 {
@@ -85,16 +93,19 @@ static leat_status take_amount(const json_t *options, const char *key, double *o
         if (!(d >= 0))
             return leat_fail(err, LEAT_INVALID, "%s: %g is less than nothing", key, d);
         *out = d;
-        return LEAT_OK;
+        return more_than_nothing(key, d, err);
     }
     if (!json_is_string(v))
         return leat_fail(err, LEAT_INVALID, "%s: neither a number nor a text", key);
-    if (strcmp(key, "budget") == 0)
-        return leat_parse_usd(json_string_value(v), key, out, err);
-    leat_status rc = leat_parse_duration(json_string_value(v), key, &ns, err);
-    if (rc == LEAT_OK)
-        *out = (double)ns / 1e9;
-    return rc;
+    leat_status rc;
+    if (strcmp(key, "budget") == 0) {
+        rc = leat_parse_usd(json_string_value(v), key, out, err);
+    } else {
+        rc = leat_parse_duration(json_string_value(v), key, &ns, err);
+        if (rc == LEAT_OK)
+            *out = (double)ns / 1e9;
+    }
+    return rc == LEAT_OK ? more_than_nothing(key, *out, err) : rc;
 }
 
 static leat_status take_count(const json_t *options, const char *key, unsigned *out, struct leat_error *err)
@@ -110,8 +121,8 @@ static leat_status take_count(const json_t *options, const char *key, unsigned *
 
 static leat_status take_options(const json_t *o, struct request *r, struct leat_error *err)
 {
-    unsigned seed = 1;
     double percent = 90;
+    const json_t *seed = json_object_get(o, "seed");
     const char *risk = json_string_value(json_object_get(o, "risk"));
     r->options = (struct leat_plan_options){.max_nodes = 8, .draws = 400};
     leat_status rc = take_amount(o, "deadline", &r->options.deadline_s, err);
@@ -123,13 +134,13 @@ static leat_status take_options(const json_t *o, struct request *r, struct leat_
         rc = take_count(o, "max_nodes", &r->options.max_nodes, err);
     if (rc == LEAT_OK)
         rc = take_count(o, "draws", &r->options.draws, err);
-    if (rc == LEAT_OK)
-        rc = take_count(o, "seed", &seed, err);
+    if (rc == LEAT_OK && seed && !json_is_null(seed) && (!json_is_integer(seed) || json_integer_value(seed) < 0))
+        rc = leat_fail(err, LEAT_INVALID, "seed: not a whole number from 0 on");
     if (rc == LEAT_OK && risk && *risk != 'p')
         rc = leat_fail(err, LEAT_INVALID, "risk: '%s' is not a percentile; write for example p95", risk);
     if (rc == LEAT_OK && risk)
         rc = leat_parse_double(risk + 1, "risk", &percent, err);
-    r->options.seed = seed;
+    r->options.seed = json_is_integer(seed) ? (uint64_t)json_integer_value(seed) : 1;
     r->options.risk = percent / 100;
     r->options.regions = json_string_value(json_object_get(o, "region"));
     r->explain = json_string_value(json_object_get(o, "explain"));

@@ -50,6 +50,9 @@ static leat_status take_then(const struct leat_csv *csv, const struct columns *c
     return LEAT_OK;
 }
 
+/* More than a year: no transient machine lives so long, but a day in seconds would be ten of them. */
+#define AGE_MAX_H 10000.0
+
 /* Rows first … last-1 are the points of one distribution. */
 static leat_status take_group(const struct leat_csv *csv, const struct columns *c, size_t first, size_t last,
                               struct leat_plan_revocation *out, struct leat_error *err)
@@ -78,7 +81,13 @@ static leat_status take_group(const struct leat_csv *csv, const struct columns *
         if (!(probability[i - first] >= 0 && probability[i - first] <= 1))
             return leat_fail(err, LEAT_INVALID, "%s line %u: probability is %g: from 0 to 1, not percent", csv->name,
                              csv->rows[i].line, probability[i - first]);
+        if (!(age[i - first] <= AGE_MAX_H))
+            return leat_fail(err, LEAT_INVALID, "%s line %u: age_h is %g: in hours, at most %g", csv->name,
+                             csv->rows[i].line, age[i - first], AGE_MAX_H);
         age[i - first] *= 3600;
+        const char *flaw = leat_plan_lifetime_flaw(age, probability, i - first);
+        if (flaw)
+            return leat_fail(err, LEAT_INVALID, "%s line %u: %s", csv->name, csv->rows[i].line, flaw);
     }
     snprintf(out->accelerator, sizeof out->accelerator, "%s", row->fields[c->accelerator]);
     snprintf(out->region, sizeof out->region, "%s", row->fields[c->region]);

@@ -123,7 +123,9 @@ void leat_plan_run_expect(const struct leat_plan_run *run, struct leat_plan_expe
     /* Speeds are as likely x times too high as x times too low, and the time is in their inverse: its mean lies
      * above the time at the middle speed. */
     double skew = exp(run->speed_spread * run->speed_spread / 2);
-    e.time_s = run->start_s * exp(run->start_spread * run->start_spread / 2) + (e.time_s - run->start_s) * skew;
+    e.skew_s = (e.time_s - run->start_s) * (skew - 1);
+    e.start_s = run->start_s * exp(run->start_spread * run->start_spread / 2);
+    e.time_s = e.start_s + (e.time_s - run->start_s) * skew;
     e.usd = run->usd_per_s * e.time_s + run->usd_fixed + run->usd_per_revocation * e.revocations;
     *out = e;
 }

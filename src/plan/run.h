@@ -47,9 +47,11 @@ struct leat_plan_expected {
     double time_s;
     double usd;
     double revocations;
+    double start_s;      /* until the machines are ready */
     double work_s;       /* at full speed, nothing in the way */
     double checkpoint_s; /* writing checkpoints */
     double lost_s;       /* repeated, waited or slowed down because of revocations */
+    double skew_s;       /* what uncertain speeds add to the mean: these five make time_s */
     double pieces;       /* checkpoints written */
 };
 

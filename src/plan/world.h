@@ -15,7 +15,7 @@ struct leat_plan_named_trace {
 
 struct leat_plan {
     struct leat_plan_options options;
-    char regions[256];
+    char regions[1024];
     struct leat_plan_job job;
     struct leat_plan_catalog catalog;
     struct leat_plan_measures measures;

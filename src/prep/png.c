@@ -75,21 +75,52 @@ static void unpack(const uint8_t *row, unsigned bits, uint32_t from, uint32_t n,
 }
 
 /* Where the file stands, for libspng's reading in blocks: it takes a whole buffer's chunks only complete, which would
- * lose every row of a truncated file that is one chunk. */
+ * lose every row of a truncated file that is one chunk. It reads whole blocks of a chunk, too: so a chunk that the
+ * file's end cuts off says that it ends there, and what there is of it is read before the error comes. */
 struct reading {
     const uint8_t *data;
-    size_t left;
+    size_t size;
+    size_t at;
+    size_t cut;      /* where the length of the chunk stands that is cut off; size: none is */
+    uint8_t rest[4]; /* what it says instead */
 };
+
+#define SIGNATURE_BYTES   ((size_t)8)
+#define CHUNK_HEAD_BYTES  ((size_t)8) /* length, type */
+#define CHUNK_FRAME_BYTES (CHUNK_HEAD_BYTES + 4)
+
+static struct reading reading_of(const uint8_t *data, size_t size)
+{
+    struct reading r = {.data = data, .size = size, .cut = size};
+    size_t at = SIGNATURE_BYTES;
+    while (at < size && size - at > CHUNK_HEAD_BYTES) {
+        const uint8_t *d = data + at;
+        size_t length = (size_t)d[0] << 24 | (size_t)d[1] << 16 | (size_t)d[2] << 8 | d[3];
+        size_t left = size - at - CHUNK_HEAD_BYTES;
+        if (length > left) {
+            r.cut = at;
+            for (unsigned i = 0; i < 4; i++)
+                r.rest[i] = (uint8_t)(left >> (24 - 8 * i));
+            break;
+        }
+        at += CHUNK_FRAME_BYTES + length;
+    }
+    return r;
+}
 
 static int read_block(spng_ctx *ctx, void *user, void *to, size_t n)
 {
     struct reading *r = user;
     (void)ctx;
-    if (n > r->left)
+    if (n > r->size - r->at)
         return SPNG_IO_EOF;
-    memcpy(to, r->data, n);
-    r->data += n;
-    r->left -= n;
+    memcpy(to, r->data + r->at, n);
+    for (size_t i = 0; i < 4; i++) {
+        size_t place = r->cut + i;
+        if (place >= r->at && place - r->at < n)
+            ((uint8_t *)to)[place - r->at] = r->rest[i];
+    }
+    r->at += n;
     return 0;
 }
 
@@ -163,7 +194,7 @@ static leat_status prepare(struct job *j, struct leat_rows *to, struct leat_erro
     int code = spng_set_image_limits(j->ctx, l->dimension, l->dimension);
     if (code == 0)
         code = spng_set_chunk_limits(j->ctx, CHUNK_MAX, 2 * CHUNK_MAX);
-    j->reading = (struct reading){j->source->data, j->source->size};
+    j->reading = reading_of(j->source->data, j->source->size);
     if (code == 0 && j->decode->damage == LEAT_DAMAGE_ROWS)
         code = spng_set_png_stream(j->ctx, read_block, &j->reading);
     else if (code == 0)

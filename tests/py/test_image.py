@@ -1,7 +1,9 @@
 """`leat image`: pixels as Pillow and PyTorch have them, and what the command says."""
 
 import io
+import os
 import random
+import resource
 
 import numpy as np
 import pytest
@@ -58,6 +60,47 @@ def test_a_decoded_jpeg_is_what_pillow_decodes(save, pixels_of, subsampling, pro
 def test_a_cmyk_jpeg_is_what_pillow_makes_of_it(save, pixels_of):
     path = save(photo(97, 64, mode="CMYK"), "a.jpg", quality=95, subsampling=0)
     assert difference(pixels_of(path), np.asarray(Image.open(path).convert("RGB"))) <= 1
+
+
+def rows_there(ours, whole):
+    """How many rows are the picture's; those below must be grey."""
+    count = int((ours == whole).all(axis=(1, 2)).argmin())
+    assert (ours[count:] == 128).all()
+    return count
+
+
+@pytest.mark.parametrize("size", [(40, 50), (200, 150)])
+@pytest.mark.parametrize("name", ["a.png", "a.jpg"])
+def test_a_truncated_file_gives_the_rows_that_are_there(save, pixels_of, tmp_path, name, size):
+    path = save(photo(*size), name, **({"quality": 90, "subsampling": 0} if name == "a.jpg" else {}))
+    whole, data = pixels_of(path), path.read_bytes()
+    for share in (0.3, 0.6, 0.9):
+        path.write_bytes(data[: int(share * len(data))])
+        ours = pixels_of(path, "--damage", "rows")
+        if name == "a.png":
+            assert rows_there(ours, whole) >= (share - 0.2) * size[1]
+        else:  # the last row of blocks is grey from its middle on
+            assert (
+                ours[: int((share - 0.25) * size[1]) // 8 * 8] == whole[: int((share - 0.25) * size[1]) // 8 * 8]
+            ).all()
+
+
+def test_what_is_no_file_is_never_removed(save, run_leat, tmp_path):
+    path = save(photo(60, 40), "a.jpg")
+    full = tmp_path / "full.png"
+    full.symlink_to("/dev/full")
+    assert "No space left" in run_leat("image", path, "-o", full, status=7).stderr
+    assert full.is_symlink()
+
+
+@pytest.mark.skipif(bool(os.environ.get("LEAT_SANITIZE")), reason="sanitizers take address space of their own")
+def test_draws_that_are_not_written_take_no_memory(save, run_leat):
+    path = save(photo(16, 16), "a.png")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+
+    run_leat("image", path, "-n", 200, "--resize", "1000x1000", status=0, preexec_fn=limit)
 
 
 def cases(count):

@@ -1,5 +1,6 @@
 """leat plan and leat.plan: the examples work, both give the same records, and wrong input is named."""
 
+import datetime
 import json
 import re
 import shutil
@@ -22,6 +23,9 @@ def example(tmp_path):
     """A copy of the examples that a test may spoil."""
     folder = tmp_path / "plan"
     shutil.copytree(EXAMPLES, folder)
+    catalog = folder / "catalog.csv"
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    catalog.write_text(re.sub(r"^# date: \S+", f"# date: {today}", catalog.read_text()))  # never old, and so no warning
     return folder
 
 
@@ -99,6 +103,29 @@ def test_python_takes_a_dict_and_single_settings(example, leat):
         leat.plan(job, catalog=example / "nothing.csv")
 
 
+def test_python_names_what_is_wrong_like_the_command(example, leat):
+    files = {"catalog": example / "catalog.csv", "measurements": example / "speeds.csv"}
+    catalog = example / "catalog.csv"
+    catalog.write_bytes(catalog.read_bytes().replace(b"p2.xlarge", b"p2\xff"))
+    assert leat.plan(example / "job.toml", **files, seed=5_000_000_000)["records"]
+    traces = example / "traces.csv"
+    for text, says in [
+        ("accelerator,file\nV100,trace.json\n", "the columns must be accelerator, region and file"),
+        ("accelerator,region,file\nV100,trace.json\n", "header's three fields"),
+        ("", "the columns must be"),
+        ("\0", "NUL byte"),
+    ]:
+        traces.write_text(text)
+        with pytest.raises(leat.errors.InvalidError, match=says):
+            leat.plan(example / "job.toml", **files, traces=traces)
+    traces.write_text("\ufeff# mine\nRegion,file,accelerator\n*, trace.json ,V100\n")
+    answer = leat.plan(example / "job.toml", **files, traces=traces, deadline="40h", all=True)
+    assert any(r["kind"] == "uniform" for r in answer["records"])
+    for wrong in ({"deadline": 0}, {"deadline": "0h"}, {"budget": 0}, {"budget": "0usd"}, {"seed": -1}):
+        with pytest.raises(leat.errors.InvalidError, match=next(iter(wrong))):
+            leat.plan(example / "job.toml", **files, **wrong)
+
+
 def test_ctrl_c_ends_a_long_plan(run_python, example):
     done = run_python(
         """
@@ -160,7 +187,7 @@ def test_the_seed_makes_it_reproducible(plan):
 
 def test_flags_win_over_the_file(plan):
     out = plan("explain", "p3.2xlarge:1:on-demand:us-east-1:disk", "--epochs", "1").stdout
-    assert re.search(r"work\s+1\.28117e\+06 samples\s+--epochs", out)
+    assert re.search(r"work\s+1 epochs of 1281167 = 1\.28117e\+06 samples\s+--epochs", out)
 
 
 class Page(HTMLParser):
@@ -216,7 +243,7 @@ WRONG = {
     "negative price": ("catalog.csv", "0.90,0.27", "-0.90,0.27", r"catalog.csv line 3: Price is -0.9"),
     "no price": ("catalog.csv", "0.90,0.27", "nan,0.27", r"catalog.csv line 3: Price: 'nan' is not a number"),
     "missing column": ("catalog.csv", "Region,", "Where,", r"catalog.csv line 2: there is no column 'Region'"),
-    "falling distribution": ("lifetimes.csv", "1,0.2162", "1,0.9", r"lifetimes.csv line 3: .*the probability falls"),
+    "falling distribution": ("lifetimes.csv", "1,0.2162", "1,0.9", r"lifetimes.csv line 5: the probability falls"),
     "percent": ("lifetimes.csv", "24,0.47", "24,47", r"lifetimes.csv line 5: probability is 47: from 0 to 1"),
     "empty distribution": ("lifetimes.csv", None, "accelerator,region,age_h,probability\n", "no distribution"),
     "milliseconds": ("speeds.csv", "256,0.701", "256,-701", r"speeds.csv line 3: step_s is -701"),
@@ -251,7 +278,13 @@ def test_wrong_input_is_named_with_file_and_line(plan, example, case):
         (["--risk", "p20"], "--risk"),
         (["--max-nodes", "0"], "--max-nodes"),
         (["--region", "mars"], "has nothing in 'mars'"),
+        (["--region", "us-east-1,mars"], "has nothing in 'mars'"),
         (["--predict", "x.csv"], "--predict belongs to"),
+        (["--deadline", "0h"], "--deadline: '0h' is no time at all"),
+        (["--budget", "0usd"], "--budget: '0usd' is no money at all"),
+        (["explain", "p3", "--html", "x.html"], "--html does not belong to 'leat plan explain'"),
+        (["explain", "p3", "--all"], "--all does not belong to 'leat plan explain'"),
+        (["fit", "x.csv", "--json"], "--json does not belong to 'leat plan fit'"),
     ],
 )
 def test_wrong_options_are_named(plan, words, says):
@@ -268,7 +301,8 @@ def test_missing_files_are_asked_for_by_name(run_leat, example):
 
 
 def test_old_prices_and_unknown_columns_warn(plan, example):
-    edit(example / "catalog.csv", "# date: 2026-09-01", "# date: 2020-01-01")
+    catalog = example / "catalog.csv"
+    catalog.write_text(re.sub(r"^# date: \S+", "# date: 2020-01-01", catalog.read_text()))
     edit(example / "catalog.csv", "MemoryGiB", "Colour")
     stderr = plan().stderr
     assert re.search(r"warning: .*catalog.csv: prices of 2020-01-01 are \d+ days old", stderr)
@@ -282,9 +316,13 @@ def test_bytes_that_are_no_text_do_no_harm(plan, example):
     assert any(r["type"] == "p2? [1m" for r in answer["records"])
 
 
-def test_what_is_left_out_is_told_on_request(plan, example):
+def test_what_is_left_out_is_told(plan, example):
     edit(example / "lifetimes.csv", "V100,us-east-1,0,0,\nV100,us-east-1,1,0.3685,\nV100,us-east-1,24,0.67,taken\n", "")
-    assert plan().stderr == ""
+    done = plan()
+    assert done.stderr == ""
+    assert (
+        "left out:\n  no lifetimes (--revocations) or trace (--traces) of transient V100 in us-east-1\n" in done.stdout
+    )
     assert "no lifetimes (--revocations) of transient V100" in plan(env={"LEAT_LOG": "info"}).stderr
 
 
@@ -304,6 +342,8 @@ def test_wrong_traces_are_named(plan, example):
     assert "broken.json: tick 2 of 'data'" in plan("--traces", example / "traces.csv", status=2).stderr
     (example / "traces.csv").write_text("accelerator,region,file\nV100,*,none.json\n")
     assert re.search(r"traces.csv line 2: cannot open", plan("--traces", example / "traces.csv", status=3).stderr)
+    (example / "traces.csv").write_text("accelerator,region,file,zone\nV100,*,trace.json,a\n")
+    assert "traces.csv line 1: column 'zone' is not known" in plan("--traces", example / "traces.csv", status=2).stderr
     (example / "traces.csv").write_text("accelerator,file\nV100,none.json\n")
     assert "there is no column 'region'" in plan("--traces", example / "traces.csv", status=2).stderr
 
@@ -317,6 +357,27 @@ def test_fit_prints_the_error_of_rows_left_out_and_predicts(run_leat, example):
     assert len(predicted) >= 3
     for mean, low, high in predicted:
         assert float(low) < float(mean) < float(high)
+
+
+def test_fit_predicts_rows_of_its_own_table_that_lack_the_time(run_leat, example):
+    models = example / "models.csv"
+    models.write_text(models.read_text() + "mine,K80,3.2e9,3600000,150,,30e6,\nfew,V100,1e9,1,1,0.1,,\n")
+    done = run_leat("plan", "fit", models, status=0)
+    own = done.stdout.split("rows without a time:\n")[1]
+    assert re.search(r"line 35\s+mine\s+K80\s+step\s+0\.3\d+ s \[", own)
+    assert re.search(r"line 35\s+mine\s+K80\s+checkpoint\s+3\.\d+ s \[", own)
+    assert len(own.strip().splitlines()) == 2
+    assert "warning: steps of V100: 1 rows are too few" in done.stderr
+
+
+def test_the_examples_of_the_help_work(run_leat, example):
+    text = run_leat("plan", "--help", status=0).stdout
+    lines = [
+        line.split()[1:] for line in text.split("\nexamples:\n")[1].splitlines() if line.strip().startswith("leat ")
+    ]
+    assert len(lines) == 3
+    for words in lines:
+        run_leat(*words, status=0, cwd=example)
 
 
 def test_fit_refuses_what_it_cannot_fit(run_leat, example, tmp_path):

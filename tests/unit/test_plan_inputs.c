@@ -48,6 +48,16 @@ static void a_job_is_read_with_the_source_of_every_value(void **state)
     assert_false(leat_plan_job_has(&job, LEAT_KEY_FLOPS));
 }
 
+static void steps_from_a_flag_win_over_the_files_epochs(void **state)
+{
+    (void)state;
+    struct leat_plan_job job;
+    struct leat_error err;
+    const struct leat_plan_setting set = {"job.steps", "7", "--steps"};
+    assert_ok(read_job(small_job, &set, 1, &job, &err), err);
+    assert_true(leat_plan_job_work(&job) == 70 && !leat_plan_job_has(&job, LEAT_KEY_EPOCHS));
+}
+
 static void wrong_jobs_are_refused_by_name_and_line(void **state)
 {
     (void)state;
@@ -68,6 +78,9 @@ static void wrong_jobs_are_refused_by_name_and_line(void **state)
         {"[server]\nusd_per_hour = \"3eur\"\n", "not in dollars"},
         {"[job.x]\ny = 1\n", "job.x.y: no such setting"},
         {"[data]\ndataset = \"1TB\"\n", "no [path.NAME]"},
+        {"[data]\ndataset = 147\n[path.a]\ncache = 0\n", "data.dataset (job.toml line 6): 147 bytes for 1000 samples"},
+        {"[path.a]\ncache = 24\n", "job.toml line 6: path.a.cache: 24 bytes are no cache (on each machine: 64GiB)"},
+        {"[checkpoint]\nbytes = 205\n", "job.toml line 6: checkpoint.bytes: 205 is outside"},
         {"[path.a]\ncash = 1\n", "path.a.cash: not a setting of a data path"},
         {"[path]\na = 1\n", "not a setting of a data path"},
         {"[accuracy]\nworkers = [1, 2]\npercent = [90]\n", "differ in length"},
@@ -91,6 +104,8 @@ static void wrong_jobs_are_refused_by_name_and_line(void **state)
                  "both given");
     assert_fails(read_job("job.mode = \"sync\"", NULL, 0, &job, &err), err, LEAT_INVALID,
                  "neither allreduce nor async");
+    const struct leat_plan_setting both[] = {{"job.steps", "7", "--steps"}, {"job.epochs", "7", "--epochs"}};
+    assert_fails(read_job(small_job, both, 2, &job, &err), err, LEAT_INVALID, "both given");
     const struct leat_plan_setting set = {"job.samples", "many", "--samples"};
     assert_fails(read_job(small_job, &set, 1, &job, &err), err, LEAT_INVALID, "--samples: 'many'");
 }
@@ -122,6 +137,7 @@ static void a_catalog_keeps_the_cheapest_zone_of_each_region(void **state)
     assert_string_equal(c.offer[0].region, "eu");
     assert_true(isnan(c.offer[0].usd_per_hour[1]) && c.offer[0].usd_per_hour[0] == 3.30);
     assert_true(c.offer[1].usd_per_hour[1] == 0.92 && c.offer[1].vcpus == 8);
+    assert_true(c.offer[1].price_line[0] == 3 && c.offer[1].price_line[1] == 4);
     assert_true(isnan(c.offer[2].usd_per_hour[0]) && c.offer[2].gpus == 8 && isnan(c.offer[2].vcpus));
     assert_int_equal(notes.count, 0);
     leat_plan_catalog_free(&c);
@@ -148,9 +164,12 @@ static void wrong_catalogs_are_refused_by_line(void **state)
         {HEADER "p3,V100,1,8,61,,3usd,1,us,a\n", "c.csv line 2: Price: '3usd'"},
         {HEADER "\np3,V100,half,8,61,,3,1,us,a\n", "c.csv line 3: AcceleratorCount: 'half'"},
         {HEADER "p3,V100,0,8,61,,3,1,us,a\n", "AcceleratorCount is 0"},
+        {HEADER "p3,V100,1,-8,61,,3,1,us,a\n", "c.csv line 2: vCPUs is -8"},
+        {HEADER "p3,V100,1,0,61,,3,1,us,a\n", "c.csv line 2: vCPUs is 0"},
         {HEADER ",V100,1,8,61,,3,1,us,a\n", "no machine with a GPU and a price"},
         {HEADER "p3,V100,1,8,61,,3,1,,a\n", "Region is missing"},
         {"# date: yesterday\n" HEADER, "c.csv line 1: 'yesterday' is not a date"},
+        {"# date: 2026-02-30\n" HEADER, "c.csv line 1: '2026-02-30' is not a date"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
         struct leat_plan_catalog c;
@@ -190,6 +209,39 @@ static void old_prices_missing_ones_and_unknown_columns_are_noted(void **state)
     leat_plan_catalog_free(&c);
 }
 
+static void a_type_with_two_kinds_of_gpus_is_noted(void **state)
+{
+    (void)state;
+    struct leat_plan_catalog c;
+    struct leat_plan_notes notes;
+    struct leat_error err;
+    assert_ok(read_catalog(HEADER "p3,V100,1,8,61,,3,1,us,a\np3,V100,4,8,61,,2,1,us,b\np3,K80,1,8,61,,2,1,us,c\n", &c,
+                           &notes, &err),
+              err);
+    assert_int_equal(c.count, 1);
+    assert_true(c.offer[0].gpus == 1 && c.offer[0].usd_per_hour[0] == 3);
+    assert_int_equal(notes.count, 1);
+    assert_true(strstr(notes.line[0], "c.csv line 3 and 1 more: other GPUs than an earlier row") != NULL);
+    leat_plan_catalog_free(&c);
+}
+
+static void a_date_is_found_however_it_is_written(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"# date: 2020-01-01\n", "#date:2020-01-01\n", "# Date 2020-01-01 at noon\n"};
+    for (size_t i = 0; i < COUNT(first); i++) {
+        struct leat_plan_catalog c;
+        struct leat_plan_notes notes;
+        struct leat_error err;
+        char text[500];
+        snprintf(text, sizeof text, "%s%s", first[i], HEADER "p3,V100,1,8,61,,3,1,us,a\n");
+        assert_ok(read_catalog(text, &c, &notes, &err), err);
+        assert_int_equal(notes.count, 1);
+        assert_true(strstr(notes.line[0], "prices of 2020-01-01 are") != NULL);
+        leat_plan_catalog_free(&c);
+    }
+}
+
 static void days_are_counted_over_leap_years(void **state)
 {
     (void)state;
@@ -198,6 +250,9 @@ static void days_are_counted_over_leap_years(void **state)
     assert_int_equal(leat_plan_days("2100-03-01") - leat_plan_days("2100-02-28"), 1);
     assert_int_equal(leat_plan_days("2026-01-01") - leat_plan_days("2025-12-31"), 1);
     assert_int_equal(leat_plan_days("2026-01-01") - leat_plan_days("1970-01-01"), 20454);
+    assert_true(leat_plan_days("2024-02-29") > 0 && leat_plan_days("2100-02-29") < 0);
+    assert_true(leat_plan_days("2026-07-31") > 0 && leat_plan_days("2026-08-31") > 0 &&
+                leat_plan_days("2026-09-31") < 0);
     assert_true(leat_plan_days("2026-1-1") < 0 && leat_plan_days("2026-13-01") < 0 && leat_plan_days("20x6-01-01") < 0);
 }
 
@@ -242,6 +297,11 @@ static void wrong_measurements_are_refused_by_line(void **state)
         {"accelerator,checkpoint_bytes\nV100,6.27\n", "bytes, not megabytes"},
         {"accelerator,steps_per_s\nV100,3\n", "steps_per_s without batch"},
         {"accelerator,gpus\nV100,0\n", "gpus is 0"},
+        {"accelerator,gpus\nV100,1.5\n", "m.csv line 2: gpus or nodes is not a whole number"},
+        {"accelerator,batch,step_s,samples_per_s\nV100,100,0.5,2000\n", "m.csv line 2: step_s says 200 samples/s"},
+        {"accelerator,batch,steps_per_s,samples_per_s\nV100,100,2,2000\n", "m.csv line 2: steps_per_s times batch"},
+        {"accelerator,gpus,batch,step_s\nV100,1,100,0.5\nK80,1,100,900\nV100,4,100,550\n",
+         "m.csv line 4: a step of 550 s, and one of 0.5 s on line 2: is one in another unit?"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
         struct leat_plan_measures m;
@@ -286,6 +346,8 @@ static void a_report_gives_compute_interconnect_and_network(void **state)
         {"{\"accelerator\": \"V100\", \"batch\": 64}", "'compute' is missing"},
         {"{\"accelerator\": \"V100\", \"batch\": 64, \"gpus\": 2, \"step_s\": {\"compute\": 1}}", "'interconnect'"},
         {"{\"accelerator\": \"V100\", \"batch\": 64, \"step_s\": {\"compute\": -1}}", "'compute' is not a number from"},
+        {"{\"accelerator\": \"V100\", \"batch\": 64, \"gpus\": 1.5, \"step_s\": {\"compute\": 1, \"interconnect\": 1}}",
+         "not a whole number"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
         assert_fails(read_report(wrong[i].text, &job, &m, &err), err, LEAT_INVALID, wrong[i].says);
@@ -322,8 +384,11 @@ static void wrong_lifetimes_are_refused_by_line(void **state)
         {"accelerator,region,age_h,probability\nK,r,0,0\n", "r.csv line 2: K in r: a distribution of lifetimes needs"},
         {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,24,56\n", "r.csv line 3: probability is 56: from 0 to 1"},
         {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,24,nan\n", "r.csv line 3: probability: 'nan'"},
-        {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,2,.5\nK,r,3,.4\n",
-         "r.csv line 2: K in r: the probability falls"},
+        {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,2,.5\nK,r,3,.4\n", "r.csv line 4: the probability falls"},
+        {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,2,.5\n\nK,r,2,.6\n",
+         "r.csv line 5: the point is not older"},
+        {"accelerator,region,age_h,probability\nK,r,1,0\n", "r.csv line 2: the first point must be age 0"},
+        {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,86400,.5\n", "r.csv line 3: age_h is 86400: in hours"},
         {"accelerator,region,age_h,probability,then\nK,r,0,0,never\n", "neither taken nor steady"},
         {"accelerator,region,age_h,probability\nK,r,0,0\nK,r,1,1\nL,r,0,0\nL,r,1,1\nK,r,0,0\nK,r,1,1\n",
          "was given before, on line 2"},
@@ -341,10 +406,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_read_with_the_source_of_every_value),
+        cmocka_unit_test(steps_from_a_flag_win_over_the_files_epochs),
         cmocka_unit_test(wrong_jobs_are_refused_by_name_and_line),
         cmocka_unit_test(a_catalog_keeps_the_cheapest_zone_of_each_region),
         cmocka_unit_test(wrong_catalogs_are_refused_by_line),
         cmocka_unit_test(old_prices_missing_ones_and_unknown_columns_are_noted),
+        cmocka_unit_test(a_type_with_two_kinds_of_gpus_is_noted),
+        cmocka_unit_test(a_date_is_found_however_it_is_written),
         cmocka_unit_test(days_are_counted_over_leap_years),
         cmocka_unit_test(speeds_given_in_any_way_mean_the_same),
         cmocka_unit_test(wrong_measurements_are_refused_by_line),

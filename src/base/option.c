@@ -1,5 +1,6 @@
 #include "base/option.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -561,8 +562,10 @@ void leat_command_man(const struct leat_command *command, const char *version, F
 {
     char words[120];
     char text[1000];
-    fprintf(out, ".TH LEAT\\-%s 1 \"\" \"leat %s\" \"Leat\"\n.SH NAME\nleat\\-%s \\- ", command->name, version,
-            command->name);
+    fputs(".TH LEAT\\-", out);
+    for (const char *p = command->name; *p; p++)
+        fputc(toupper((unsigned char)*p), out);
+    fprintf(out, " 1 \"\" \"leat %s\" \"Leat\"\n.SH NAME\nleat\\-%s \\- ", version, command->name);
     roff(out, command->summary, false);
     fprintf(out, "\n.SH SYNOPSIS\n.B leat %s\n[\\fIoptions\\fR] ", command->name);
     roff(out, command->arguments, false);

@@ -52,6 +52,8 @@ def test_manual_pages_are_well_formed(leat_build):
         )
         assert done.returncode == 0
         assert done.stderr == "", f"{page.name}: {done.stderr}"
+        title = page.read_text().splitlines()[0].split()[1]
+        assert title == page.stem.upper().replace("-", "\\-")
 
 
 def test_an_unknown_command_or_option_is_a_usage_error(run_leat):

@@ -1,5 +1,6 @@
 #include "base/option.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,27 +315,49 @@ static void take_environment(struct leat_settings *s, char *const *environ)
 struct config {
     struct leat_settings *s;
     const struct leat_command *command;
+    const struct leat_command *const *commands;
     const char *path;
 };
 
-/* Settings before the first section are for every command; other commands' sections are theirs. A key that
- * this command does not know may be meant for another one, so only its own section is checked strictly. */
+static const struct leat_option *find_setting(const struct leat_command *command, const char *key)
+{
+    const struct leat_option *o = find_long(command->options, key, strlen(key));
+    return o && o->env ? o : NULL;
+}
+
+/* A section must be some command's, and a setting outside of them one that some command takes. */
+static bool known_anywhere(const struct config *c, const char *section, const char *key)
+{
+    for (const struct leat_command *const *other = c->commands; other && *other; other++) {
+        if (*section ? strcmp((*other)->name, section) == 0 : find_setting(*other, key) != NULL)
+            return true;
+    }
+    return !c->commands;
+}
+
+/* Settings before the first section are for every command that knows them; other commands' sections are theirs, and
+ * checked when they run. */
 static leat_status take_config_line(const char *section, const char *key, const char *value, unsigned line, void *user,
                                     struct leat_error *err)
 {
     struct config *c = user;
     (void)err;
     bool own = strcmp(section, c->command->name) == 0;
-    if (*section && !own)
-        return LEAT_OK;
-    const struct leat_option *o = find_long(c->s->options, key, strlen(key));
     char what[300];
+    char text[400];
+    if (*section && !own) {
+        snprintf(text, sizeof text, "%.150s line %u: '%.80s' is no command of leat", c->path, line, section);
+        if (!known_anywhere(c, section, key))
+            problem(c->s, text);
+        return LEAT_OK;
+    }
+    const struct leat_option *o = find_setting(c->command, key);
     snprintf(what, sizeof what, "%.150s line %u: %.80s", c->path, line, key);
-    if (o && o->env) {
+    if (o) {
         set(c->s, o, value, what, RANK_CONFIG);
-    } else if (own) {
-        char text[400];
-        snprintf(text, sizeof text, "%s is not a setting of 'leat %s'", what, c->command->name);
+    } else if (own || !known_anywhere(c, section, key)) {
+        snprintf(text, sizeof text, "%s is not a setting of %s%s%s", what, own ? "'leat " : "any command",
+                 own ? c->command->name : "", own ? "'" : "");
         problem(c->s, text);
     }
     return LEAT_OK;
@@ -345,7 +368,7 @@ static leat_status take_config(struct leat_settings *s, const struct leat_comman
 {
     if (!source->config)
         return LEAT_OK;
-    struct config c = {.s = s, .command = command, .path = source->config};
+    struct config c = {.s = s, .command = command, .commands = source->commands, .path = source->config};
     leat_status rc = leat_ini_read(source->config, take_config_line, &c, err);
     if (rc == LEAT_NOT_FOUND && !source->config_required)
         return LEAT_OK;
@@ -538,8 +561,10 @@ void leat_command_man(const struct leat_command *command, const char *version, F
 {
     char words[120];
     char text[1000];
-    fprintf(out, ".TH LEAT\\-%s 1 \"\" \"leat %s\" \"Leat\"\n.SH NAME\nleat\\-%s \\- ", command->name, version,
-            command->name);
+    fputs(".TH LEAT\\-", out);
+    for (const char *p = command->name; *p; p++)
+        fputc(toupper((unsigned char)*p), out);
+    fprintf(out, " 1 \"\" \"leat %s\" \"Leat\"\n.SH NAME\nleat\\-%s \\- ", version, command->name);
     roff(out, command->summary, false);
     fprintf(out, "\n.SH SYNOPSIS\n.B leat %s\n[\\fIoptions\\fR] ", command->name);
     roff(out, command->arguments, false);

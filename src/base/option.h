@@ -56,6 +56,8 @@ struct leat_settings_source {
     char *const *environ; /* NULL: none */
     const char *config;   /* path; NULL: none. A missing file is an error only when config_required. */
     bool config_required;
+    /* Every command there is, up to a NULL: what the config file says must be meant for one. NULL: not checked. */
+    const struct leat_command *const *commands;
 };
 
 /* Reads all sources. `-h`/`--help` sets *help and ignores whatever else is wrong.

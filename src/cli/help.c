@@ -56,8 +56,8 @@ static void print_main_man(void)
         printf(".TP\n.BR leat\\-%s (1)\n%s\n", (*c)->name, (*c)->summary);
     fputs(".SH SETTINGS\nAn option marked with a LEAT_ name may also be set in the environment or in the config "
           "file, by its long name:\n.nf\n\n    connections = 32\n    [cp]\n    part\\-size = 64MiB\n\n.fi\n"
-          "Lines before the first section are for every command, others for the command named. The command line wins "
-          "over the environment, which wins over the file.\n"
+          "Lines before the first section are for every command that knows them, others for the command named; what no "
+          "command knows is an error. The command line wins over the environment, which wins over the file.\n"
           ".SH ENVIRONMENT\n.TP\n.B LEAT_LOG\nerror, warning (the default), info or debug\n"
           ".TP\n.B LEAT_CONFIG\nthe config file, instead of $XDG_CONFIG_HOME/leat/config or ~/.config/leat/config\n"
           ".TP\n.B AWS_*\nkeys, profile, region and endpoint, as in other S3 clients\n"

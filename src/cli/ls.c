@@ -118,6 +118,15 @@ static void print_total(const struct counts *c, bool json)
                leat_format_size(c->bytes, size));
 }
 
+/* A bucket that could be listed, or a folder of files, is there although it holds nothing. */
+static bool is_empty(struct leat_store *store, const char *key)
+{
+    bool folder = false;
+    if (leat_store_scheme(store) != LEAT_SCHEME_FILE)
+        return !*key;
+    return leat_cli_is_folder(store, key, &folder, NULL) == LEAT_OK && folder;
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct ls_settings *s = settings;
@@ -131,16 +140,16 @@ static int run(const void *settings, int argc, char **argv)
         rc = leat_cli_open_folder(store, &key, &err);
     if (rc == LEAT_OK)
         rc = list(store, key, s, &counts, &err);
+    bool nothing = rc == LEAT_OK && !counts.objects && !counts.prefixes && !is_empty(store, key);
     leat_store_close(store);
     free(key);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
+    if (nothing)
+        return leat_cli_failf(LEAT_NOT_FOUND, "there is nothing at '%s'", where);
     if (s->total)
         print_total(&counts, s->json);
-    int status = leat_cli_finish();
-    if (status == LEAT_EXIT_OK && !counts.objects && !counts.prefixes)
-        return leat_cli_failf(LEAT_NOT_FOUND, "there is nothing at '%s'", where);
-    return status;
+    return leat_cli_finish();
 }
 
 const struct leat_command leat_command_ls = {
@@ -148,7 +157,8 @@ const struct leat_command leat_command_ls = {
     .arguments = "[URL]",
     .summary = "list a bucket, a prefix or a folder",
     .details = "Prints size, time of change and key, sorted by the bytes of the keys, in constant memory whatever the "
-               "number of objects. Without --recursive, what lies behind the next '/' is shown as one line.",
+               "number of objects. Without --recursive, what lies behind the next '/' is shown as one line. An "
+               "empty bucket or folder is an empty list; where there is nothing at all, that is an error.",
     .examples = "  leat ls s3://bucket/train/\n  leat ls --recursive --json s3://bucket | wc -l\n"
                 "  leat ls --recursive --total s3://bucket/train\n",
     .options = options,

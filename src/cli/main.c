@@ -90,6 +90,7 @@ static int run_command(const struct leat_command *command, int argc, char **argv
         .environ = environ,
         .config = *config ? config : NULL,
         .config_required = required,
+        .commands = commands,
     };
     struct leat_settings *settings;
     struct leat_error err;

@@ -136,6 +136,8 @@ static leat_status delete_listed(struct deletes *d, const char *folder, const st
             rc = send_delete(d, e.key, err);
         if (rc == LEAT_OK && leat_cli_interrupted())
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (ferror(stdout)) /* nobody reads on */
+            break;
     }
     leat_store_list_close(list);
     return rc == LEAT_OK ? wait_below(d, 0, err) : rc;

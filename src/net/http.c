@@ -131,6 +131,8 @@ static void explain(struct leat_http_call *call, CURLcode code, long os_error)
     }
     if (code == CURLE_UNSUPPORTED_PROTOCOL)
         text = "what answered does not speak HTTP";
+    if (code == CURLE_SSL_CONNECT_ERROR && strstr(text, "wrong version number")) /* OpenSSL's way to say it */
+        text = "what answered does not speak TLS (http:// instead of https://?)";
     const char *os_text = os_error ? strerror_r((int)os_error, reason, sizeof reason) : "";
     if (strstr(text, os_text))
         os_text = "";

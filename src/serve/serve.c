@@ -155,9 +155,10 @@ static leat_status copy_options(struct leat_serve *s, const struct leat_serve_op
                               &s->options.secret_key, &s->options.region, &s->options.fault_only};
     bool ok = true;
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
-        if (*strings[i])
-            *strings[i] = strdup(*strings[i]);
-        ok = ok && (*strings[i] || true);
+        if (!*strings[i])
+            continue;
+        *strings[i] = strdup(*strings[i]);
+        ok = ok && *strings[i];
     }
     return ok ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the settings");
 }

@@ -176,6 +176,10 @@ leat_status leat_serve_upload_make(struct leat_serve_bucket *b, struct leat_serv
         rc = dir < 0 ? leat_fail_errno(err, -dir, "cannot make the folder of the upload") : write_info(dir, &info, err);
     if (dir >= 0)
         close(dir);
+    if (dir >= 0 && rc != LEAT_OK) {
+        snprintf(path, sizeof path, UPLOADS_DIR "/%s/info", id);
+        leat_serve_walk_prune(b->fd, path);
+    }
     leat_buf_free(&info);
     return rc;
 }

@@ -31,13 +31,12 @@ static const char *variable(const char *name)
     return v && *v ? v : NULL;
 }
 
-static const char *first_variable(const char *const *names)
+/* The first of them that is set, NULL: none. */
+static const char *first_set(const char *const *names)
 {
-    for (; *names; names++) {
-        if (variable(*names))
-            return variable(*names);
-    }
-    return NULL;
+    while (*names && !variable(*names))
+        names++;
+    return *names;
 }
 
 /* Reading one of the two files. The same profile may be in both; what was found first stays. */
@@ -57,6 +56,13 @@ static void keep(struct profile *p, char **field, const char *value)
     *field = strdup(value);
     if (!*field)
         p->failed = true;
+}
+
+static void keep_endpoint(struct profile *p, const char *value)
+{
+    if (!p->aws->endpoint_url)
+        snprintf(p->aws->endpoint_from, sizeof p->aws->endpoint_from, "profile '%.60s'", p->name);
+    keep(p, &p->aws->endpoint_url, value);
 }
 
 static bool names_profile(const struct profile *p, const char *section)
@@ -85,7 +91,7 @@ static leat_status take_line(const char *section, const char *key, const char *v
     else if (strcmp(key, "region") == 0)
         keep(p, &aws->region, value);
     else if (strcmp(key, "endpoint_url") == 0 || strcmp(key, "s3.endpoint_url") == 0)
-        keep(p, &aws->endpoint_url, value);
+        keep_endpoint(p, value);
     else if (strcmp(key, "s3.addressing_style") == 0 && aws->addressing == LEAT_ADDRESSING_AUTO)
         aws->addressing = strcmp(value, "path") == 0      ? LEAT_ADDRESSING_PATH
                           : strcmp(value, "virtual") == 0 ? LEAT_ADDRESSING_VIRTUAL
@@ -168,6 +174,7 @@ static leat_status take_given(const struct leat_store_opts *opts, struct leat_aw
         rc = set_text(&aws.region, opts->region, err);
     if (rc == LEAT_OK)
         rc = set_text(&aws.endpoint_url, opts->endpoint_url, err);
+    snprintf(aws.endpoint_from, sizeof aws.endpoint_from, "%s", aws.endpoint_url ? "the loader" : "AWS's own");
     if (rc != LEAT_OK)
         leat_aws_free(&aws);
     else
@@ -194,11 +201,19 @@ leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *o
         return take_given(opts, out, err);
     static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION", NULL};
     static const char *const endpoints[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL", NULL};
-    struct leat_aws aws = {.addressing = opts->addressing};
+    struct leat_aws aws = {.addressing = opts->addressing, .endpoint_from = "AWS's own"};
     const char *profile = opts->profile ? opts->profile : variable("AWS_PROFILE");
-    leat_status rc = set_text(&aws.region, opts->region ? opts->region : first_variable(regions), err);
+    const char *region = first_set(regions);
+    const char *endpoint = first_set(endpoints);
+    leat_status rc = set_text(&aws.region, opts->region ? opts->region : region ? getenv(region) : NULL, err);
     if (rc == LEAT_OK)
-        rc = set_text(&aws.endpoint_url, opts->endpoint_url ? opts->endpoint_url : first_variable(endpoints), err);
+        rc = set_text(&aws.endpoint_url,
+                      opts->endpoint_url ? opts->endpoint_url
+                      : endpoint         ? getenv(endpoint)
+                                         : NULL,
+                      err);
+    if (aws.endpoint_url)
+        snprintf(aws.endpoint_from, sizeof aws.endpoint_from, "%s", opts->endpoint_url ? "--endpoint-url" : endpoint);
     /* A profile named on the command line is meant, whatever keys the environment has. */
     if (rc == LEAT_OK && !opts->profile && !opts->anonymous)
         rc = read_environment_keys(&aws, err);

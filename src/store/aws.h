@@ -15,7 +15,9 @@ struct leat_aws {
     char *region;        /* NULL: not said */
     char *endpoint_url;  /* NULL: AWS's own */
     enum leat_store_addressing addressing;
-    char keys_from[80]; /* "AWS_ACCESS_KEY_ID", "profile 'default'", "" when there are none: for messages */
+    /* For messages. */
+    char keys_from[80];     /* "AWS_ACCESS_KEY_ID", "profile 'default'", "" when there are none */
+    char endpoint_from[80]; /* "--endpoint-url", "AWS_ENDPOINT_URL", "profile 'default'", "AWS's own" */
 };
 
 /* A profile that was asked for by name and is not there, or half a key pair, is an error; no keys at all is not. */

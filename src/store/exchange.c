@@ -174,8 +174,8 @@ static void finish_past_end(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own.call.head;
     if (op->got) {
-        op->status =
-            leat_fail(&op->err, LEAT_CHANGED, "the object has changed: it ends before byte %" PRIu64 " now", op->got);
+        op->status = leat_fail(&op->err, LEAT_CHANGED, "the object has changed: it ends before byte %" PRIu64 " now",
+                               first_missing(op));
     } else if (first_missing(op) < head->range_total) {
         op->status = leat_fail(&op->err, LEAT_SERVER, "the server refuses a range that it says is there");
     } else if (op->short_ok) {

@@ -31,6 +31,7 @@ struct s3 {
     char base[200];     /* path before the bucket, "" or "/s3" */
     bool aws_own;       /* AWS's endpoint, which changes with the region */
     bool virtual_host;  /* bucket in the host's name rather than in the path */
+    bool answered;      /* by whatever is at the endpoint */
     char *bucket;
     char region[32];
     bool region_known;
@@ -388,6 +389,8 @@ static void explain(const struct s3 *s3, struct leat_store_op *op, const struct 
     char keys[128] = "";
     if (status == LEAT_DENIED && s3->aws.access_key)
         snprintf(keys, sizeof keys, "; keys are from %s", s3->aws.keys_from);
+    else if (status == LEAT_DENIED && leat_store_settings(s3->store)->anonymous)
+        snprintf(keys, sizeof keys, "; the request was anonymous, as --no-sign-request asks");
     else if (status == LEAT_DENIED)
         snprintf(keys, sizeof keys, "; no keys were found (AWS_ACCESS_KEY_ID, ~/.aws), so the request was anonymous");
     if (!advice && status == LEAT_NOT_FOUND)
@@ -400,8 +403,21 @@ static void explain(const struct s3 *s3, struct leat_store_op *op, const struct 
         advice = "the bucket is elsewhere; say where with --region or --endpoint-url";
     if (!advice)
         advice = answer->message[0] ? answer->message : head->code == 403 ? "access denied" : "the server refused";
-    op->status = leat_fail(&op->err, status, "%s%s (%s%s%u)", advice, keys, answer->code, answer->code[0] ? ", " : "",
-                           head->code);
+    size_t n = strlen(advice);
+    n -= n && advice[n - 1] == '.'; /* a server's own sentence; ours goes on */
+    op->status = leat_fail(&op->err, status, "%.*s%s (%s%s%u)", (int)n, advice, keys, answer->code,
+                           answer->code[0] ? ", " : "", head->code);
+}
+
+/* Nothing has answered yet: the address may be wrong, and somebody gave it. */
+static void explain_endpoint(const struct s3 *s3, struct leat_store_op *op)
+{
+    struct leat_error why = op->err;
+    if (why.status == LEAT_CANCELLED || why.status == LEAT_NO_MEMORY)
+        return;
+    leat_fail(&op->err, why.status, "%s; the endpoint is %s%s", why.text, s3->aws_own ? "" : "from ",
+              s3->aws.endpoint_from);
+    op->err.os_error = why.os_error;
 }
 
 /* The answer says that the bucket is in another region: go on there. Credentials go to no host that an answer names:
@@ -557,9 +573,12 @@ static void on_done(struct leat_http_call *call)
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
     bool again = false;
+    s3->answered |= code != 0;
     if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
         op->status = call->status;
         op->err = call->err;
+        if (!s3->answered)
+            explain_endpoint(s3, op);
     } else if (good || (code == 416 && op->verb == LEAT_STORE_GET)) {
         take_success(s3, op);
     } else if (code == 404 && (op->verb == LEAT_STORE_DELETE || op->verb == LEAT_STORE_UPLOAD_ABORT)) {

@@ -347,7 +347,9 @@ def test_a_refused_connection_is_said_soon_and_by_name(run_leat):
     began = time.monotonic()
     done = run_leat("cat", "s3://bucket/key", env={"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, status=5)
     assert time.monotonic() - began < 30
-    assert_one_line(done, "s3://bucket/key", "3 attempts", "refused", "127.0.0.1")
+    assert_one_line(done, "s3://bucket/key", "3 attempts", "refused", "127.0.0.1", "from AWS_ENDPOINT_URL")
+    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "LEAT_ENDPOINT_URL": "http://127.0.0.1:2"}
+    assert_one_line(run_leat("cat", "s3://bucket/key", env=env, status=5), "port 2", "from --endpoint-url")
 
 
 @pytest.mark.parametrize(
@@ -381,11 +383,13 @@ def test_access_denied_is_one_request_and_says_where_the_keys_are_from(server, c
 
 
 def test_access_denied_without_keys_says_that_there_were_none(run_leat, server):
-    server.fault(status(403, "AccessDenied", "Access Denied"))
+    server.fault(status(403, "AccessDenied", "Access Denied."))
     done = run_leat("cat", "s3://bucket/key", env={"AWS_ENDPOINT_URL": server.url}, status=4)
     assert len(server.requests) == 1
     assert "authorization" not in server.requests[0].headers
     assert_one_line(done, "no keys were found")
+    done = run_leat("ls", "--no-sign-request", "s3://bucket/key", env=server.env(), status=4)
+    assert_one_line(done, "Access Denied; the request was anonymous, as --no-sign-request asks")
 
 
 def skewed_beyond(limit_s):

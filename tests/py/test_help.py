@@ -52,6 +52,8 @@ def test_manual_pages_are_well_formed(leat_build):
         )
         assert done.returncode == 0
         assert done.stderr == "", f"{page.name}: {done.stderr}"
+        title = page.read_text().splitlines()[0].split()[1]
+        assert title == page.stem.upper().replace("-", "\\-")
 
 
 def test_an_unknown_command_or_option_is_a_usage_error(run_leat):
@@ -72,6 +74,19 @@ def test_a_config_file_that_was_asked_for_must_be_there(run_leat, tmp_path):
     missing.write_text("[help]\nnonsense = 1\n")
     done = run_leat("help", env={"LEAT_CONFIG": missing}, status=2)
     assert "line 2: nonsense is not a setting of 'leat help'" in done.stderr
+
+
+def test_a_config_file_for_nobody_is_a_mistake(run_leat, tmp_path):
+    config = tmp_path / "config"
+    config.write_text("part-size = 16MiB\nconnection = 5\n[cp]\nquick = yes\n[copy]\npart-size = 1MiB\n")
+    done = run_leat("ls", tmp_path, env={"LEAT_CONFIG": config}, status=2)
+    first = done.stderr.splitlines()[0]
+    assert "line 2: connection is not a setting of any command" in first
+    assert "line 6: 'copy' is no command of leat" in first
+    assert "part-size" not in first
+    assert "quick" not in first
+    config.write_text("part-size = 16MiB\n[cp]\npart-size = 8MiB\n")
+    run_leat("ls", tmp_path, env={"LEAT_CONFIG": config}, status=0)
 
 
 def test_a_full_disk_behind_standard_output_is_a_failure(run_leat):

@@ -104,7 +104,20 @@ def test_ls_total_counts_objects_and_bytes(run_leat, tmp_path):
 def test_ls_of_nothing_is_not_found(run_leat, server, tmp_path):
     server.objects["bucket/x"] = b""
     one_line(run_leat("ls", tmp_path / "none", status=3), str(tmp_path / "none"))
-    one_line(run_leat("ls", "s3://bucket/none", env=server.env(), status=3), "s3://bucket/none")
+    for options in ((), ("--total",), ("-r", "--json", "--total")):
+        done = run_leat("ls", *options, "s3://bucket/none", env=server.env(), status=3)
+        one_line(done, "s3://bucket/none")
+        assert done.stdout == ""
+
+
+def test_ls_of_an_empty_bucket_or_folder_is_an_empty_list(run_leat, serve, bucket_dir, tmp_path):
+    server = serve(bucket_dir)
+    (tmp_path / "empty").mkdir()
+    for url in ("s3://bucket", "s3://bucket/", tmp_path / "empty", f"{tmp_path}/empty/", f"file://{tmp_path}/empty"):
+        assert run_leat("ls", url, env=server.s3_env(), status=0).stdout == ""
+    assert run_leat("ls", "--total", "s3://bucket", env=server.s3_env(), status=0).stdout == "0 objects, 0 bytes (0 B)\n"
+    assert run_leat("ls", cwd=tmp_path / "empty", status=0).stdout == ""
+    one_line(run_leat("ls", "s3://other", env=server.s3_env(), status=3), "s3://other")
 
 
 def test_a_big_folder_is_listed_whole(run_leat, shm_path):

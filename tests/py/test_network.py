@@ -133,7 +133,7 @@ def test_a_server_without_tls_where_tls_was_meant_is_refused(run_leat, faulty):
     server.objects["bucket/key"] = b"x"
     env = {**server.env(), "AWS_ENDPOINT_URL": server.url.replace("http:", "https:")}
     done = run_leat("cat", "s3://bucket/key", env=env, status=4)
-    one_line(done, "s3://bucket/key")
+    one_line(done, "s3://bucket/key", "does not speak TLS", "AWS_ENDPOINT_URL")
     assert server.requests == []
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import pytest
 from command_tools import one_line
@@ -32,6 +33,14 @@ def test_deletes_take_as_many_connections_as_help(run_leat, serve, bucket_dir):
     server = serve(bucket_dir, "--latency", "50ms")
     run_leat("rm", "-r", "s3://bucket", env=server.s3_env(), status=0)
     assert server.stats()["connections"]["peak"] >= 16  # eight are the beginning
+
+
+def test_a_dry_run_that_nobody_reads_ends(leat_bin, clean_env, server):
+    for i in range(20_000):
+        server.objects[f"bucket/{i:05}-{60 * 'x'}"] = b""
+    command = f"{leat_bin} rm -rn s3://bucket | head -n 1"
+    subprocess.run(["sh", "-c", command], env={**clean_env, **server.env()}, capture_output=True, check=True)
+    assert server.count("GET") < 20  # pages of a thousand keys
 
 
 def test_rm_of_folders_of_files(run_leat, tmp_path):

@@ -4,9 +4,11 @@ import hashlib
 import http.client
 import io
 import os
+import resource
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from command_tools import wait_until
 from s3 import all_keys, client, error_of, keys_of
 
 MIB = 1 << 20
@@ -387,6 +389,19 @@ def test_parts_can_be_copied(s3):
     assert error_of(s3.upload_part_copy, **wrong, CopySourceIfMatch='"x"') == ("PreconditionFailed", 412)
     s3.complete_multipart_upload(**at, UploadId=upload, MultipartUpload={"Parts": parts})
     assert s3.get_object(**at)["Body"].read() == body + body[100:300]
+
+
+def test_an_upload_or_object_that_cannot_be_written_leaves_nothing(serve, bucket_dir):
+    server = serve(bucket_dir)
+    s3 = client(server)
+    # Files can have no bytes from here on, as on a full disk.
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    for call, more in ((s3.create_multipart_upload, {}), (s3.put_object, {"Body": b"x"})):
+        assert error_of(call, Bucket="bucket", Key="k", **more)
+    assert not list(bucket_dir.rglob("uploads/*"))
+    wait_until(lambda: not any(p.is_file() for p in bucket_dir.rglob("*")), "the temporary file to go", 30)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    s3.put_object(Bucket="bucket", Key="k", Body=b"x")
 
 
 def test_multipart_uploads_survive_a_restart(serve, bucket_dir):

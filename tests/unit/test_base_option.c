@@ -394,7 +394,7 @@ static void the_manual_page_escapes_what_roff_would_read(void **state)
     (void)state;
     char *text = printed(print_man);
     static const char *const parts[] = {
-        ".TH LEAT\\-try 1 \"\" \"leat 1.2.3\" \"Leat\"\n",
+        ".TH LEAT\\-TRY 1 \"\" \"leat 1.2.3\" \"Leat\"\n",
         "leat\\-try \\- a command for tests\n",
         "The first paragraph.\n.PP\nThe second",
         ".TP\n.B \\-j, \\-\\-json\nprint JSON [LEAT_JSON]\n",

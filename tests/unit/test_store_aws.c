@@ -106,16 +106,19 @@ static void endpoints_have_their_order(void **state)
     write_file(config, "[default]\nendpoint_url = http://file\n");
     struct leat_aws aws = load(NULL);
     assert_string_equal(aws.endpoint_url, "http://file");
+    assert_string_equal(aws.endpoint_from, "profile 'default'");
     leat_aws_free(&aws);
     static const char *const names[] = {"S3_ENDPOINT_URL", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"};
     for (size_t i = 0; i < COUNT(names); i++) {
         setenv(names[i], names[i], 1);
         aws = load(NULL);
         assert_string_equal(aws.endpoint_url, names[i]);
+        assert_string_equal(aws.endpoint_from, names[i]);
         leat_aws_free(&aws);
     }
     aws = load(&(struct leat_store_opts){.endpoint_url = "http://option"});
     assert_string_equal(aws.endpoint_url, "http://option");
+    assert_string_equal(aws.endpoint_from, "--endpoint-url");
     leat_aws_free(&aws);
 }
 

@@ -298,8 +298,8 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--sets", nargs="+", default=SETS)
-    parser.add_argument("--only", nargs="+", default=RIVALS)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--only", nargs="+", choices=RIVALS, default=RIVALS)  # beside ours
     parser.add_argument("--python", nargs="*", default=[])
     options = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # a run that is cut short has shown what it has

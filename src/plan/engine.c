@@ -38,7 +38,7 @@ static void source_of(const struct leat_plan_measures *measures, const struct le
     if (m->line)
         snprintf(out, n, "%s, %.80s line %u", what, leat_plan_tail(measures->name), m->line);
     else
-        snprintf(out, n, "%s, the profiler's report", what);
+        snprintf(out, n, "%s, %.80s", what, leat_plan_tail(measures->report));
 }
 
 /* Measured at the job's own batch. */

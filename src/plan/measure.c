@@ -296,6 +296,7 @@ leat_status leat_plan_measures_report(const char *name, const char *text, size_t
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (!root)
         return leat_fail(err, LEAT_INVALID, "%s line %d: %s", name, why.line, why.text);
+    snprintf(out->report, sizeof out->report, "%s", name);
     leat_status rc = take_report(name, root, job, out, err);
     json_decref(root);
     return rc;

@@ -31,6 +31,7 @@ struct leat_plan_measure {
 
 struct leat_plan_measures {
     char name[256];
+    char report[256]; /* the profiler's, for rows without a line */
     struct leat_plan_measure *row;
     size_t count;
 };

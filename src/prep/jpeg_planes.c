@@ -112,6 +112,14 @@ void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *pla
         take_buffers(jpeg, planes);
         return;
     }
+    planes->own_scans =
+        leat_scans_read(&jpeg->scans, cinfo, jpeg->memory.arena, kernels, jpeg->scans_max, planes, first, last);
+    if (planes->own_scans) {
+        for (unsigned i = 0; i < planes->count; i++)
+            planes->plane[i].first = first * planes->plane[i].columns;
+        take_buffers(jpeg, planes);
+        return;
+    }
     /* libjpeg would look for an upsampler that raw planes do not have if a crop were a sample wide. */
     if (first == last && first > 0)
         first--;
@@ -120,7 +128,12 @@ void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *pla
     cinfo->raw_data_out = TRUE;
     cinfo->dct_method = JDCT_ISLOW;
     jpeg_start_decompress(cinfo);
-    crop_columns(cinfo, planes, first, last);
+    /* Where coefficients are missing libjpeg smooths over the edges of blocks, and at the edge of a crop otherwise than
+     * inside: nothing is cut off then. */
+    if (cinfo->progressive_mode)
+        crop_columns(cinfo, planes, 0, (cinfo->output_width - 1) / planes->plane[0].columns);
+    else
+        crop_columns(cinfo, planes, first, last);
     take_buffers(jpeg, planes);
 }
 
@@ -152,6 +165,11 @@ bool leat_jpeg_planes_next(struct leat_jpeg *jpeg, struct leat_jpeg_planes *plan
         return false;
     if (planes->own) {
         next_by_scan(jpeg, planes);
+        return true;
+    }
+    if (planes->own_scans) {
+        planes->step = planes->step == UINT32_MAX ? planes->step_first : planes->step + 1;
+        leat_scans_row(&jpeg->scans, planes);
         return true;
     }
     do {

@@ -2,24 +2,15 @@
 
 #include <string.h>
 
+#include "prep/jpeg_bits.h"
 #include "prep/jpeg_state.h"
 
-#define EOB_RUN   64 /* ends a block: no coefficient lies so far ahead */
-#define BLOCK     80 /* behind the 64 there is room for what a broken file puts there */
-#define ORDER_MAX 136
+#define EOB_RUN 64 /* ends a block: no coefficient lies so far ahead */
+#define BLOCK   80 /* behind the 64 there is room for what a broken file puts there */
 
 #define PARTIAL 0x8000u /* the extra bits are not in sight */
 
-/* From the order in the file to the place in the block. */
-static const uint8_t order[ORDER_MAX] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
-    13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
-    38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-    64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-    64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-};
-
-static bool table_sound(const JHUFF_TBL *t)
+bool leat_scan_table_sound(const JHUFF_TBL *t)
 {
     unsigned values = 0;
     unsigned code = 0;
@@ -47,20 +38,12 @@ bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
         c = cinfo->cur_comp_info[i];
         if (c != &cinfo->comp_info[i] || c->quant_tbl_no < 0 || c->quant_tbl_no >= NUM_QUANT_TBLS ||
             !cinfo->quant_tbl_ptrs[c->quant_tbl_no] || c->dc_tbl_no < 0 || c->dc_tbl_no >= NUM_HUFF_TBLS ||
-            c->ac_tbl_no < 0 || c->ac_tbl_no >= NUM_HUFF_TBLS || !table_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
-            !table_sound(cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no]))
+            c->ac_tbl_no < 0 || c->ac_tbl_no >= NUM_HUFF_TBLS ||
+            !leat_scan_table_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
+            !leat_scan_table_sound(cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no]))
             return false;
     }
     return true;
-}
-
-/* The extra bits behind a code are a number with its sign folded in: below half, it is negative. `bits` starts with
- * them. */
-static inline __attribute__((always_inline)) int extra_value(uint64_t bits, unsigned extra)
-{
-    int raw = (int)(bits >> 1 >> (63 - extra));
-    int below = (int)(~bits >> 63);
-    return raw - (((1 << extra) - 1) & -below);
 }
 
 /* The entry of a code of `length` bits, when `in_sight` bits, left-aligned in `bits`, are known. */
@@ -70,7 +53,7 @@ static uint32_t entry_of(unsigned length, uint8_t value, bool ac, uint64_t bits,
     unsigned run = !ac ? 0 : value == 0 ? EOB_RUN : value >> 4;
     uint32_t e = (length + extra) | run << 8;
     if (length + extra <= in_sight)
-        return e | (uint32_t)extra_value(bits << length, extra) << 16;
+        return e | (uint32_t)leat_bits_signed(bits << length, extra) << 16;
     return e | PARTIAL | length << 16 | extra << 24;
 }
 
@@ -128,10 +111,10 @@ void leat_scan_begin(struct leat_scan *s, const struct jpeg_decompress_struct *c
     s->cinfo = cinfo;
     s->kernels = kernels;
     s->at = cinfo->src->next_input_byte;
-    s->end = s->at + cinfo->src->bytes_in_buffer;
+    s->from.end = s->at + cinfo->src->bytes_in_buffer;
     s->bits = 0;
     s->count = 0;
-    s->padding = 0;
+    s->from.padding = 0;
     s->restart_left = cinfo->restart_interval;
     s->restart_next = 0;
     s->first = first;
@@ -146,54 +129,6 @@ void leat_scan_begin(struct leat_scan *s, const struct jpeg_decompress_struct *c
         make_table(&s->ac[c->ac_tbl_no], cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no], true);
         s->quant[i] = cinfo->quant_tbl_ptrs[c->quant_tbl_no]->quantval;
     }
-}
-
-/* The reader's state while a row is decoded: kept in registers. */
-struct bits {
-    uint64_t bits;
-    uint32_t count; /* only its low byte counts: whole entries are subtracted from it */
-    const uint8_t *at;
-};
-
-#define COUNT(b) ((uint8_t)(b)->count)
-
-/* Byte by byte: where an 0xff comes, and at the end. A marker stays where it is, and zeros follow. */
-static __attribute__((noinline)) struct bits refill_slowly(struct leat_scan *s, struct bits b)
-{
-    b.count = COUNT(&b);
-    b.bits &= b.count ? ~(uint64_t)0 << (64 - b.count) : 0;
-    while (b.count < 56) {
-        uint64_t byte = 0;
-        if (b.at < s->end && *b.at != 0xff)
-            byte = *b.at++;
-        else if (s->end - b.at >= 2 && b.at[1] == 0) {
-            byte = 0xff;
-            b.at += 2;
-        } else {
-            s->padding += 8;
-        }
-        b.bits |= byte << (56 - b.count);
-        b.count += 8;
-    }
-    return b;
-}
-
-static inline __attribute__((always_inline)) void refill(struct leat_scan *s, struct bits *b)
-{
-    if (s->end - b->at >= 8) {
-        uint64_t x;
-        memcpy(&x, b->at, 8);
-        /* No byte is 0xff: none of the complement is 0. */
-        if (!((~x - 0x0101010101010101u) & x & 0x8080808080808080u)) {
-            unsigned count = COUNT(b);
-            unsigned bytes = (63 - count) >> 3;
-            b->bits |= __builtin_bswap64(x) >> count;
-            b->at += bytes;
-            b->count = count + 8 * bytes;
-            return;
-        }
-    }
-    *b = refill_slowly(s, *b);
 }
 
 /* The rest of an entry whose extra bits, or whose code, were not in sight. */
@@ -216,20 +151,20 @@ static inline __attribute__((always_inline)) uint32_t complete(struct leat_scan 
     unsigned length = e >> 16 & 31;
     if (length == 0)
         return long_code(s, t, bits);
-    return (e & 0x7fff) | (uint32_t)extra_value(bits << length, e >> 24 & 15) << 16;
+    return (e & 0x7fff) | (uint32_t)leat_bits_signed(bits << length, e >> 24 & 15) << 16;
 }
 
-static inline __attribute__((always_inline)) void take(struct bits *b, uint32_t e)
+static inline __attribute__((always_inline)) void take(struct leat_bits *b, uint32_t e)
 {
     b->bits <<= e & 63;
     b->count -= e;
 }
 
-static inline __attribute__((always_inline)) uint32_t next_entry(struct leat_scan *s, struct bits *b,
+static inline __attribute__((always_inline)) uint32_t next_entry(struct leat_scan *s, struct leat_bits *b,
                                                                  const struct leat_scan_table *t)
 {
-    if (COUNT(b) < 32)
-        refill(s, b);
+    if (LEAT_BITS_COUNT(b) < 32)
+        leat_bits_refill(&s->from, b);
     uint32_t e = t->entry[b->bits >> (64 - LEAT_SCAN_BITS)];
     if (__builtin_expect(e & PARTIAL, 0))
         e = complete(s, t, b->bits, e);
@@ -238,7 +173,7 @@ static inline __attribute__((always_inline)) uint32_t next_entry(struct leat_sca
 }
 
 /* One block into values. Returns where in the file's order it ended: 66 where there was only the first one. */
-static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s, struct bits *b, int component,
+static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s, struct leat_bits *b, int component,
                                                             const struct leat_scan_table *dc,
                                                             const struct leat_scan_table *ac, int16_t *values)
 {
@@ -248,22 +183,22 @@ static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s,
     do {
         uint32_t e = next_entry(s, b, ac);
         k += e >> 8 & 127;
-        values[order[k]] = (int16_t)(e >> 16);
+        values[leat_jpeg_order[k]] = (int16_t)(e >> 16);
         k++;
     } while (k < 64);
     return k;
 }
 
 /* The same without values: several symbols at a step while they cannot run over the end of the block. */
-static inline __attribute__((always_inline)) void skip(struct leat_scan *s, struct bits *b, int component,
+static inline __attribute__((always_inline)) void skip(struct leat_scan *s, struct leat_bits *b, int component,
                                                        const struct leat_scan_table *dc,
                                                        const struct leat_scan_table *ac)
 {
     s->last_dc[component] += (uint32_t)((int32_t)next_entry(s, b, dc) >> 16);
     unsigned k = 1;
     do {
-        if (COUNT(b) < 32)
-            refill(s, b);
+        if (LEAT_BITS_COUNT(b) < 32)
+            leat_bits_refill(&s->from, b);
         uint32_t e = ac->jump[b->bits >> (64 - LEAT_SCAN_BITS)];
         if (__builtin_expect((e & 255) != 0 && k + (e >> 8 & 255) <= 64, 1)) {
             take(b, e);
@@ -274,23 +209,6 @@ static inline __attribute__((always_inline)) void skip(struct leat_scan *s, stru
     } while (k < 64);
 }
 
-static inline __attribute__((always_inline)) void transform(const struct leat_scan *s, unsigned size,
-                                                            const int16_t *values, const uint16_t *quant, bool flat,
-                                                            uint8_t *to, size_t stride)
-{
-    if (size == 8 && !flat) {
-        s->kernels->idct(values, quant, to, stride);
-        return;
-    }
-    if (!flat && size > 1) {
-        leat_idct_reduced(values, quant, size, to, stride);
-        return;
-    }
-    int v = (((int16_t)(values[0] * quant[0]) + 4) >> 3) + 128;
-    for (unsigned y = 0; y < size; y++)
-        memset(to + stride * y, v < 0 ? 0 : v > 255 ? 255 : v, size);
-}
-
 /* memset() of this size becomes a string instruction, which costs as much as a quarter of a block. */
 static inline __attribute__((always_inline)) void clear(int16_t *values)
 {
@@ -299,7 +217,7 @@ static inline __attribute__((always_inline)) void clear(int16_t *values)
         ((part *)values)[i] = (part){0};
 }
 
-static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s, struct bits *b,
+static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s, struct leat_bits *b,
                                                              const struct leat_jpeg_planes *planes, uint32_t mcu)
 {
     int16_t values[BLOCK] __attribute__((aligned(64)));
@@ -319,13 +237,14 @@ static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s
             for (int x = 0; x < c->h_samp_factor; x++) {
                 clear(values);
                 unsigned k = block(s, b, i, dc, ac, values);
-                transform(s, size, values, s->quant[i], k == EOB_RUN + 2, to + (size_t)x * size, p->stride);
+                leat_block_transform(s->kernels, size, values, s->quant[i], k == EOB_RUN + 2, to + (size_t)x * size,
+                                     p->stride);
             }
         }
     }
 }
 
-static inline __attribute__((always_inline)) void mcu_skipped(struct leat_scan *s, struct bits *b)
+static inline __attribute__((always_inline)) void mcu_skipped(struct leat_scan *s, struct leat_bits *b)
 {
     for (int i = 0; i < s->cinfo->num_components; i++) {
         const jpeg_component_info *c = &s->cinfo->comp_info[i];
@@ -344,14 +263,14 @@ static void mcu_missing(const struct leat_jpeg_planes *planes, uint32_t mcu)
     }
 }
 
-static void restart(struct leat_scan *s, struct bits *b)
+static void restart(struct leat_scan *s, struct leat_bits *b)
 {
-    if (s->end - b->at < 2 || b->at[0] != 0xff || b->at[1] != 0xd0 + s->restart_next) {
+    if (s->from.end - b->at < 2 || b->at[0] != 0xff || b->at[1] != 0xd0 + s->restart_next) {
         s->damage = "a restart marker is missing";
         return;
     }
-    *b = (struct bits){.at = b->at + 2};
-    s->padding = 0;
+    *b = (struct leat_bits){.at = b->at + 2};
+    s->from.padding = 0;
     s->restart_next = (s->restart_next + 1) % 8;
     s->restart_left = s->cinfo->restart_interval;
     memset(s->last_dc, 0, sizeof s->last_dc);
@@ -360,7 +279,7 @@ static void restart(struct leat_scan *s, struct bits *b)
 static inline __attribute__((always_inline)) void scan_row(struct leat_scan *s, const struct leat_jpeg_planes *planes,
                                                            bool wanted)
 {
-    struct bits b = {s->bits, s->count, s->at};
+    struct leat_bits b = {s->bits, s->count, s->at};
     for (uint32_t mcu = 0; mcu < s->mcus; mcu++) {
         bool inside = wanted && mcu >= s->first && mcu <= s->last;
         if (s->cinfo->restart_interval && s->restart_left-- == 0 && !s->damage) {
@@ -371,13 +290,13 @@ static inline __attribute__((always_inline)) void scan_row(struct leat_scan *s, 
             mcu_wanted(s, &b, planes, mcu);
         else if (!s->damage)
             mcu_skipped(s, &b);
-        if (COUNT(&b) < s->padding)
+        if (LEAT_BITS_COUNT(&b) < s->from.padding)
             s->damage = s->damage ? s->damage : "the data ends too early";
         if (s->damage && inside)
             mcu_missing(planes, mcu);
     }
     s->bits = b.bits;
-    s->count = COUNT(&b);
+    s->count = LEAT_BITS_COUNT(&b);
     s->at = b.at;
 }
 

@@ -37,6 +37,11 @@ struct leat_scan_table {
     bool made;
 };
 
+struct leat_bit_source {
+    const uint8_t *end;
+    int padding; /* bits handed out that are zeros behind the end of the data */
+};
+
 struct leat_scan {
     struct leat_scan_table dc[NUM_HUFF_TBLS];
     struct leat_scan_table ac[NUM_HUFF_TBLS];
@@ -45,10 +50,9 @@ struct leat_scan {
     const struct jpeg_decompress_struct *cinfo;
     const struct leat_kernels *kernels;
     const uint8_t *at;
-    const uint8_t *end;
+    struct leat_bit_source from;
     uint64_t bits;         /* left-aligned */
     int count;             /* of them that are there */
-    int padding;           /* of them that are zeros behind the end of the data */
     uint32_t last_dc[3];   /* wraps where a file is made to make it */
     uint32_t restart_left; /* MCUs until the next restart marker */
     uint32_t restart_next; /* its number */
@@ -58,6 +62,9 @@ struct leat_scan {
     const uint16_t *quant[3]; /* in the block's order */
     const char *damage;       /* what is wrong with the data; from there on blocks are grey */
 };
+
+/* Whether codes of these lengths can exist. NULL is no table. */
+bool leat_scan_table_sound(const JHUFF_TBL *table);
 
 /* Whether the file at its first scan is of the common kind, its tables sound. */
 bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo);

@@ -7,6 +7,7 @@
 #include "prep/jpeg.h"
 #include "prep/jpeg_memory.h"
 #include "prep/jpeg_scan.h"
+#include "prep/jpeg_scans.h"
 
 /* libjpeg's own errors leave by longjmp to `jump`: whoever calls into libjpeg sets it first, and keeps nothing
  * in plain local variables that changes after that. */
@@ -16,6 +17,7 @@ struct leat_jpeg {
     struct jpeg_progress_mgr progress;
     struct leat_jpeg_memory memory;
     struct leat_scan scan;
+    struct leat_scans scans;
     bool created;
     jmp_buf jump;
     leat_status status; /* of the error that jumped */
@@ -51,7 +53,8 @@ struct leat_jpeg_plane {
 
 struct leat_jpeg_planes {
     unsigned count;
-    bool own; /* entropy decoding by leat_scan, not by libjpeg */
+    bool own;       /* entropy decoding by leat_scan, not by libjpeg */
+    bool own_scans; /* by leat_scans */
     struct leat_jpeg_plane plane[3];
     uint32_t step;       /* the row of iMCUs read last */
     uint32_t step_first; /* that is wanted */

@@ -160,7 +160,9 @@ const struct leat_kernels *leat_kernels_named(const char *name)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2"); /* no processor has it without F16C */
+    /* No processor has AVX2 without F16C and the others, but a virtual one may hide them. */
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                __builtin_cpu_supports("popcnt");
     /* Byte permutations over 64 bytes carry the horizontal pass: AVX-512 without VBMI is no gain over AVX2. */
     bool avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                   __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");

@@ -348,6 +348,17 @@ def test_wrong_traces_are_named(plan, example):
     assert "there is no column 'region'" in plan("--traces", example / "traces.csv", status=2).stderr
 
 
+def test_a_profilers_report_stands_in_for_measurements(run_leat, example):
+    files = ["-j", example / "job.toml", "-c", example / "catalog.csv", "--report", example / "report.json"]
+    out = run_leat("plan", "explain", "p3.8xlarge:2:on-demand:us-east-1:disk", *files, status=0).stdout
+    assert re.search(r"step of one GPU\s+0\.7 s for 256 samples\s+measured, .*report\.json", out)
+    speed = float(re.search(r"speed of the GPUs\s+([\d.]+) samples/s", out).group(1))
+    assert abs(speed / (8 * 256 / 0.84) - 1) < 0.01
+    (example / "report.json").write_text('{"accelerator": "V100", "batch": 256, "step_s": {"compute": "fast"}}')
+    stderr = run_leat("plan", *files, status=2).stderr
+    assert "report.json: 'compute' is not a number" in stderr
+
+
 def test_fit_prints_the_error_of_rows_left_out_and_predicts(run_leat, example):
     out = run_leat("plan", "fit", example / "models.csv", "--predict", example / "mine.csv", status=0).stdout
     assert re.search(r"step of K80: 16 rows, error of rows left out: mean 4\.\d %", out)

@@ -33,6 +33,7 @@ struct jpeg_choice {
     bool cmyk; /* 4 components, Adobe, inverted */
     bool rgb;  /* stored as RGB */
     bool progressive;
+    unsigned script; /* of progressive scans of three components; 0: libjpeg's own */
     bool arithmetic;
     bool optimize;
     unsigned restart; /* MCUs */
@@ -107,6 +108,31 @@ static inline void write_exif(struct jpeg_compress_struct *cinfo, uint8_t orient
     jpeg_write_marker(cinfo, JPEG_APP0 + 1, exif, sizeof exif - 1);
 }
 
+/* Orders of scans that encoders seldom choose. */
+enum { JPEG_SCRIPT_BITS = 1, JPEG_SCRIPT_BANDS, JPEG_SCRIPT_INCOMPLETE };
+
+static inline void jpeg_script(struct jpeg_compress_struct *cinfo, unsigned which)
+{
+    static const jpeg_scan_info bits[] = {
+        {3, {0, 1, 2}, 0, 0, 0, 2}, {1, {0}, 1, 63, 0, 3},      {1, {2}, 1, 63, 0, 2}, {1, {0}, 1, 63, 3, 2},
+        {1, {1}, 1, 63, 0, 1},      {3, {0, 1, 2}, 0, 0, 2, 1}, {1, {0}, 1, 63, 2, 1}, {1, {2}, 1, 63, 2, 1},
+        {1, {1}, 1, 63, 1, 0},      {1, {2}, 1, 63, 1, 0},      {1, {0}, 1, 63, 1, 0}, {3, {0, 1, 2}, 0, 0, 1, 0},
+    };
+    static const jpeg_scan_info bands[] = {
+        {2, {0, 1}, 0, 0, 0, 0}, {1, {2}, 0, 0, 0, 1},  {1, {0}, 1, 5, 0, 0},   {1, {0}, 6, 63, 0, 1},
+        {1, {2}, 0, 0, 1, 0},    {1, {1}, 1, 1, 0, 0},  {1, {1}, 2, 62, 0, 0},  {1, {1}, 63, 63, 0, 0},
+        {1, {0}, 6, 30, 1, 0},   {1, {2}, 1, 63, 0, 0}, {1, {0}, 31, 63, 1, 0},
+    };
+    static const jpeg_scan_info incomplete[] = {
+        {3, {0, 1, 2}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 1}, {1, {1}, 1, 63, 0, 0}, {1, {2}, 1, 5, 0, 0}};
+    static const struct {
+        const jpeg_scan_info *scans;
+        int count;
+    } scripts[] = {{0}, {bits, 12}, {bands, 11}, {incomplete, 4}};
+    cinfo->scan_info = scripts[which].scans;
+    cinfo->num_scans = scripts[which].count;
+}
+
 static inline struct encoded jpeg_make(const struct picture *p, const struct jpeg_choice *choice)
 {
     struct jpeg_compress_struct cinfo;
@@ -141,7 +167,9 @@ static inline struct encoded jpeg_make(const struct picture *p, const struct jpe
     cinfo.optimize_coding = choice->optimize;
     cinfo.restart_interval = choice->restart;
     cinfo.arith_code = choice->arithmetic;
-    if (choice->progressive)
+    if (choice->progressive && choice->script)
+        jpeg_script(&cinfo, choice->script);
+    else if (choice->progressive)
         jpeg_simple_progression(&cinfo);
     jpeg_start_compress(&cinfo, TRUE);
     if (choice->orientation)

@@ -86,6 +86,25 @@ static void exact_crops_of_progressive_files_equal_a_full_decode(void **state)
     sweep(&(struct jpeg_choice){.progressive = true}, NULL, 6);
 }
 
+static void exact_crops_of_progressive_files_equal_a_full_decode_at_every_vector_level(void **state)
+{
+    (void)state;
+    static const char *const levels[] = {"scalar", "avx2", "avx512"};
+    for (size_t i = 0; i < COUNT(levels); i++) {
+        if (leat_kernels_named(levels[i]))
+            sweep(&(struct jpeg_choice){.progressive = true}, levels[i], 2);
+    }
+}
+
+static void progressive_files_of_any_script_equal_a_full_decode(void **state)
+{
+    (void)state;
+    for (unsigned script = JPEG_SCRIPT_BITS; script <= JPEG_SCRIPT_INCOMPLETE; script++) {
+        sweep(&(struct jpeg_choice){.progressive = true, .script = script}, NULL, 2);
+        sweep(&(struct jpeg_choice){.progressive = true, .script = script, .restart = 5}, NULL, 1);
+    }
+}
+
 static void exact_crops_of_files_with_restarts_equal_a_full_decode(void **state)
 {
     (void)state;
@@ -218,6 +237,8 @@ int main(void)
         cmocka_unit_test(exact_crops_equal_a_full_decode),
         cmocka_unit_test(exact_crops_equal_a_full_decode_at_every_vector_level),
         cmocka_unit_test(exact_crops_of_progressive_files_equal_a_full_decode),
+        cmocka_unit_test(exact_crops_of_progressive_files_equal_a_full_decode_at_every_vector_level),
+        cmocka_unit_test(progressive_files_of_any_script_equal_a_full_decode),
         cmocka_unit_test(exact_crops_of_files_with_restarts_equal_a_full_decode),
         cmocka_unit_test(exact_crops_of_files_with_tables_of_their_own_equal_a_full_decode),
         cmocka_unit_test(exact_crops_of_gray_and_rgb_files_equal_a_full_decode),

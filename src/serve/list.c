@@ -44,7 +44,8 @@ static size_t common_prefix(struct leat_serve_key key, const struct page *p)
     return at ? (size_t)(at - key.data) + p->delimiter.n : 0;
 }
 
-/* The least text that is greater than every one beginning with `text`; false when there is none. */
+/* The least text that is greater than every one beginning with `text`; false when there is none. Without memory for
+ * it, *out has failed. */
 static bool successor(const char *text, size_t n, struct leat_buf *out)
 {
     while (n && (unsigned char)text[n - 1] == 0xff)
@@ -52,9 +53,21 @@ static bool successor(const char *text, size_t n, struct leat_buf *out)
     if (!n)
         return false;
     leat_buf_clear(out);
-    leat_buf_add(out, text, n);
-    out->data[n - 1] = (char)((unsigned char)out->data[n - 1] + 1);
-    return !out->failed;
+    if (leat_buf_add(out, text, n))
+        out->data[n - 1] = (char)((unsigned char)out->data[n - 1] + 1);
+    return true;
+}
+
+static leat_status no_memory(struct leat_error *err)
+{
+    return leat_fail(err, LEAT_NO_MEMORY, "no memory for a listing");
+}
+
+static leat_status seek(struct leat_serve_index *ix, const struct leat_buf *at, struct leat_error *err)
+{
+    if (at->failed)
+        return no_memory(err);
+    return leat_serve_index_seek(ix, (struct leat_serve_key){at->data, at->len}, err);
 }
 
 /* Where the page begins: behind `after`, and if that is (in) a common prefix behind all of it. */
@@ -74,14 +87,9 @@ static leat_status seek_start(struct leat_serve_index *ix, const struct page *p,
         leat_buf_add(&at, p->prefix.data, p->prefix.n);
     }
     if (*any)
-        rc = leat_serve_index_seek(ix, (struct leat_serve_key){at.data, at.len}, err);
+        rc = seek(ix, &at, err);
     leat_buf_free(&at);
     return rc;
-}
-
-static leat_status no_memory(struct leat_error *err)
-{
-    return leat_fail(err, LEAT_NO_MEMORY, "no memory for a listing");
 }
 
 /* Notes the key or its common prefix; *skip when the index has to go behind a common prefix. */
@@ -115,7 +123,7 @@ static leat_status fill(struct leat_serve_index *ix, struct page *p, struct leat
         if (rc == LEAT_OK && common) {
             any = successor(p->last.data, common, &at);
             if (any)
-                rc = leat_serve_index_seek(ix, (struct leat_serve_key){at.data, at.len}, err);
+                rc = seek(ix, &at, err);
         }
     }
     leat_buf_free(&at);
@@ -148,16 +156,22 @@ static void add_object(struct leat_buf *xml, struct leat_serve_key key, const st
     leat_buf_str(xml, "<StorageClass>STANDARD</StorageClass></Contents>");
 }
 
-static void add_contents(struct leat_serve_call *c, const struct page *p, struct leat_buf *xml, bool owner)
+/* Of the keys only those that were removed since are left out: a list that lacks others would be a lie. */
+static leat_status add_contents(struct leat_serve_call *c, const struct page *p, struct leat_buf *xml, bool owner,
+                                struct leat_error *err)
 {
     struct leat_serve_lookup lookup = {.bucket = c->bucket, .dir = -1};
-    for (size_t i = 0; i < p->keys.n; i++) {
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < p->keys.n; i++) {
         struct leat_serve_key key = {p->keys.text + p->keys.entry[i].at, p->keys.entry[i].n};
         struct leat_serve_object o = {.fd = -1};
-        if (leat_serve_object_look(&lookup, key, &o, NULL) != LEAT_OK)
-            continue; /* removed since */
-        add_object(xml, key, &o, p->url, owner);
-        leat_serve_object_close(&o);
+        rc = leat_serve_object_look(&lookup, key, &o, err);
+        if (rc == LEAT_OK) {
+            add_object(xml, key, &o, p->url, owner);
+            leat_serve_object_close(&o);
+        } else if (rc == LEAT_NOT_FOUND) {
+            rc = LEAT_OK;
+        }
     }
     leat_serve_lookup_end(&lookup);
     for (size_t i = 0; i < p->prefixes.n; i++) {
@@ -165,6 +179,7 @@ static void add_contents(struct leat_serve_call *c, const struct page *p, struct
         add_key(xml, "Prefix", p->prefixes.text + p->prefixes.entry[i].at, p->prefixes.entry[i].n, p->url);
         leat_buf_str(xml, "</CommonPrefixes>");
     }
+    return rc;
 }
 
 /* Tokens are opaque to clients: the last key in hexadecimal behind a letter, so that none has to be escaped. */
@@ -194,6 +209,7 @@ static void add_token(struct leat_buf *xml, const struct leat_buf *last)
 static void render(struct leat_serve_call *c, const struct page *p, bool v2)
 {
     struct leat_buf xml;
+    struct leat_error err;
     const char *owner = leat_serve_arg(c, "fetch-owner");
     const char *token = leat_serve_arg(c, "continuation-token");
     leat_buf_init(&xml, XML_MAX);
@@ -206,7 +222,11 @@ static void render(struct leat_serve_call *c, const struct page *p, bool v2)
     if (p->url)
         leat_serve_xml_string(&xml, "EncodingType", "url");
     leat_serve_xml_string(&xml, "IsTruncated", p->truncated ? "true" : "false");
-    add_contents(c, p, &xml, !v2 || (owner && strcmp(owner, "true") == 0));
+    if (add_contents(c, p, &xml, !v2 || (owner && strcmp(owner, "true") == 0), &err) != LEAT_OK) {
+        leat_buf_free(&xml);
+        leat_serve_fail_status(c, &err);
+        return;
+    }
     if (v2) {
         struct leat_serve_key start = arg_key(c, "start-after");
         leat_serve_xml_number(&xml, "KeyCount", p->keys.n + p->prefixes.n);

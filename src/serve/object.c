@@ -148,9 +148,11 @@ leat_status leat_serve_object_look(struct leat_serve_lookup *l, struct leat_serv
     memcpy(leaf, key.data + n, key.n - n);
     leaf[key.n - n] = '\0';
     int fd = l->dir >= 0 ? open_leaf(l->dir, leaf, &st) : -1;
-    if (fd < 0)
+    /* What may not be read is there all the same. */
+    bool closed = fd == -EACCES && fstatat(l->dir, leaf, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+    if (fd < 0 && !closed)
         return leat_serve_object_open(l->bucket, key, out, err);
-    describe(fd, &st, out);
+    describe(closed ? -1 : fd, &st, out);
     return LEAT_OK;
 }
 

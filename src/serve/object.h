@@ -21,7 +21,8 @@ leat_status leat_serve_object_open(struct leat_serve_bucket *b, struct leat_serv
                                    struct leat_serve_object *out, struct leat_error *err);
 void leat_serve_object_close(struct leat_serve_object *o);
 
-/* The same for many keys of one bucket: the last one's folder stays open. Initialise with the bucket and dir -1. */
+/* The same for many keys of one bucket, to look at only: the last one's folder stays open, and an object that may not
+ * be read has no handle. Initialise with the bucket and dir -1. */
 struct leat_serve_lookup {
     struct leat_serve_bucket *bucket;
     int dir;

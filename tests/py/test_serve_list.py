@@ -1,13 +1,18 @@
 """`leat serve`: listings, against a model in a few lines."""
 
+import http.client
 import os
 import random
+import resource
+import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from command_tools import as_nobody, needs_root, started
 from s3 import all_keys, client, error_of, keys_of
 
 NS = "{http://s3.amazonaws.com/doc/2006-03-01/}"
@@ -208,3 +213,45 @@ def test_boto3_pages_through_everything(serve, bucket_dir):
     s3 = client(serve(bucket_dir))
     assert len(all_keys(s3, "bucket")) == 2500
     assert len(all_keys(s3, "bucket", Prefix="00003/")) == 100
+
+
+def test_a_list_without_descriptors_is_an_error_and_never_shorter(serve, bucket_dir):
+    for i in range(20):
+        (bucket_dir / "bucket" / f"{i}").touch()
+    os.utime(bucket_dir / "bucket", (1e9, 1e9))  # one that has just changed is read again
+    server = serve(bucket_dir)
+    pid = server.process.pid
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+
+    def ask():
+        connection.request("GET", "/bucket?list-type=2")
+        answer = connection.getresponse()
+        return answer.status, answer.read().count(b"<Key>")
+
+    assert ask() == (200, 20)
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(n) for n in os.listdir(f"/proc/{pid}/fd")}
+    free = [n for n in range(max(used) + 10) if n not in used]
+    for spare in range(4):
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[spare], hard))
+        assert ask() in [(503, 0), (200, 20)][: spare + 1]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert ask() == (200, 20)
+    connection.close()
+
+
+@needs_root
+def test_what_may_not_be_read_is_listed_all_the_same(shared_bin, clean_env, shm_path):
+    (shm_path / "bucket").mkdir()
+    for name in ("a", "b", "c"):
+        (shm_path / "bucket" / name).write_text(name)
+    (shm_path / "bucket" / "b").chmod(0o600)
+    env = {**clean_env, "HOME": str(shm_path)}
+    command = ["serve", "--read-only", shm_path]
+    with started(shared_bin, env, *command, preexec_fn=as_nobody, stdout=subprocess.PIPE) as process:
+        url = process.stdout.readline().decode().strip()
+        with urllib.request.urlopen(f"{url}/bucket?list-type=2", timeout=60) as answer:
+            assert answer.read().count(b"<Key>") == 3
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}/bucket/b", timeout=60)
+        assert refused.value.code == 403

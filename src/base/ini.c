@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_MAX   ((size_t)1 << 20)
@@ -116,11 +117,23 @@ leat_status leat_ini_parse(const char *name, const char *text, size_t n, leat_in
     return LEAT_OK;
 }
 
+static leat_status fail_open(const char *path, int os_error, struct leat_error *err)
+{
+    struct stat st;
+    leat_status rc = leat_fail_errno(err, os_error, "cannot open '%s'", path);
+    if (os_error != EACCES || stat(path, &st) == 0)
+        return rc;
+    /* Its folder is closed to us: another user's home, say, in which nobody keeps settings for us. */
+    if (err)
+        err->status = LEAT_NOT_FOUND;
+    return LEAT_NOT_FOUND;
+}
+
 leat_status leat_ini_read(const char *path, leat_ini_line *each, void *user, struct leat_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return leat_fail_errno(err, errno, "cannot open '%s'", path);
+        return fail_open(path, errno, err);
     leat_status rc;
     size_t n = 0;
     ssize_t got = 0;

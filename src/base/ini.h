@@ -16,7 +16,7 @@ typedef leat_status leat_ini_line(const char *section, const char *key, const ch
 leat_status leat_ini_parse(const char *name, const char *text, size_t n, leat_ini_line *each, void *user,
                            struct leat_error *err);
 
-/* The same for a file of at most 1 MiB. LEAT_NOT_FOUND when there is none. */
+/* The same for a file of at most 1 MiB. LEAT_NOT_FOUND when there is none, or its folder is closed to us. */
 leat_status leat_ini_read(const char *path, leat_ini_line *each, void *user, struct leat_error *err);
 
 #endif

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from command_tools import MIB, one_line, some_bytes
+from command_tools import MIB, as_nobody, needs_root, one_line, some_bytes
 from conftest import assert_no_report
 from faulty_server import black_hole, status
 
@@ -119,6 +119,29 @@ def test_settings_come_from_options_then_environment_then_file(run_leat, server,
     assert "none" in done.stderr
     done = run_leat("ls", env={"LEAT_TIMEOUT": "soon"}, status=2)
     assert "LEAT_TIMEOUT" in done.stderr
+
+
+@needs_root
+def test_settings_in_a_home_of_somebody_else_are_left_alone(shared_bin, clean_env, server, shm_path):
+    home = shm_path / "home"
+    (home / ".config" / "leat").mkdir(parents=True)
+    (home / ".aws").mkdir()
+    server.objects["bucket/x"] = b"content"
+    env = {**clean_env, "AWS_ENDPOINT_URL": server.url, "HOME": str(home)}
+
+    def cat():
+        command = [shared_bin, "cat", "s3://bucket/x"]
+        return subprocess.run(command, env=env, preexec_fn=as_nobody, capture_output=True, text=True, check=False)
+
+    home.chmod(0o700)
+    assert cat().stdout == "content"
+    home.chmod(0o755)
+    for path in (home / ".config" / "leat" / "config", home / ".aws" / "credentials"):
+        path.touch(0o600)
+        done = cat()
+        assert done.returncode == 4
+        one_line(done, str(path), "Permission denied")
+        path.unlink()
 
 
 def run_on_terminal(leat_bin, env, *args, stop_at=None):

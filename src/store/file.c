@@ -168,6 +168,13 @@ static char *temporary_path(struct leat_store_op *op, const char *target, const 
     return taken;
 }
 
+/* Who may do what with the file that is to be replaced: its successor is for the same people. 0: there is none. */
+static mode_t mode_of(const char *target)
+{
+    struct stat st;
+    return stat(target, &st) == 0 ? st.st_mode & 0777 : 0;
+}
+
 /* Creates the temporary and writes its id; the descriptor, or -1 with op's error set. */
 static int create_temporary(struct leat_store_op *op, const char *target, char *id, size_t id_size)
 {
@@ -180,10 +187,12 @@ static int create_temporary(struct leat_store_op *op, const char *target, char *
     char *path = temporary_path(op, target, id);
     if (!path)
         return -1;
-    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    mode_t mode = mode_of(target);
+    mode = mode ? mode | S_IWUSR : 0666; /* its parts are written by and by */
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
     if (fd < 0 && errno == ENOENT) {
         int e = make_parents(path);
-        fd = e ? -1 : open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        fd = e ? -1 : open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
         if (e)
             errno = e;
     }
@@ -217,6 +226,9 @@ static void publish(struct leat_store_op *op, int fd, const char *temporary, con
         fail_errno(op, errno);
         return;
     }
+    mode_t mode = mode_of(target);
+    if (mode)
+        fchmod(fd, mode); /* past the umask; where it cannot be, what it was created with must do */
     /* link() fails when the name is taken; rename() replaces. */
     int rc = op->create_only ? link(temporary, target) : rename(temporary, target);
     if (rc < 0) {

@@ -33,6 +33,18 @@ def test_cp_of_a_file_to_a_file_a_folder_and_a_bucket(run_leat, server, tmp_path
     assert sorted(server.objects) == ["bucket/a", "bucket/p/a", "bucket/x"]
 
 
+@pytest.mark.parametrize("size", [10, 20 * MIB])
+def test_a_file_that_is_replaced_keeps_its_mode(run_leat, tmp_path, size):
+    (tmp_path / "from").write_bytes(some_bytes(size))
+    for mode in (0o600, 0o755, 0o666, 0o444):
+        to = tmp_path / f"{mode:o}"
+        to.write_bytes(b"old")
+        to.chmod(mode)
+        run_leat("cp", "-q", tmp_path / "from", to, status=0)
+        assert to.read_bytes() == (tmp_path / "from").read_bytes()
+        assert to.stat().st_mode & 0o777 == mode
+
+
 def test_cp_between_buckets_and_folders_keeps_every_byte(run_leat, server, tmp_path):
     sizes = [0, 1, 1000, MIB, 8 * MIB, 8 * MIB + 1, 20 * MIB]
     for n, size in enumerate(sizes):

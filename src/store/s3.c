@@ -1,4 +1,4 @@
-/* Buckets: one S3 request per attempt, signed, and what its answer means. */
+/* Buckets: one S3 request per attempt, signed, and what comes of it. */
 #include "store/s3.h"
 
 #include <inttypes.h>
@@ -10,9 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "store/aws.h"
 #include "store/exchange.h"
-#include "store/s3_xml.h"
 #include "store/sign.h"
 
 #define HEADERS_MAX   8
@@ -342,84 +340,6 @@ static void cancel(struct leat_backend *backend, struct leat_store_op *op)
         leat_http_cancel(s3->http, &op->own.call);
 }
 
-/* What S3's error codes mean here. Codes not listed go by the HTTP status. */
-static const struct {
-    const char *code;
-    leat_status status;
-    const char *advice; /* shown instead of the server's message */
-} meanings[] = {
-    {"NoSuchKey", LEAT_NOT_FOUND, "there is no such object"},
-    {"NoSuchBucket", LEAT_NOT_FOUND, "there is no such bucket"},
-    {"NoSuchUpload", LEAT_NOT_FOUND, "the upload is no longer known to the server"},
-    {"AccessDenied", LEAT_DENIED, NULL},
-    {"AllAccessDisabled", LEAT_DENIED, NULL},
-    {"InvalidAccessKeyId", LEAT_DENIED, "the server does not know this access key"},
-    {"SignatureDoesNotMatch", LEAT_DENIED, "the secret key does not belong to the access key"},
-    {"ExpiredToken", LEAT_DENIED, "the session token has expired"},
-    {"InvalidToken", LEAT_DENIED, "the session token is not valid"},
-    {"SlowDown", LEAT_THROTTLED, "the server asks to slow down"},
-    {"ServiceUnavailable", LEAT_THROTTLED, "the server is not available"},
-    {"RequestLimitExceeded", LEAT_THROTTLED, "the server asks to slow down"},
-    {"Throttling", LEAT_THROTTLED, "the server asks to slow down"},
-    {"InternalError", LEAT_SERVER, "the server had an internal error"},
-    {"OperationAborted", LEAT_SERVER, NULL},
-    {"RequestTimeout", LEAT_NETWORK, "the request did not arrive in time"},
-    {"BadDigest", LEAT_NETWORK, "the data was damaged on its way to the server"},
-    {"XAmzContentSHA256Mismatch", LEAT_NETWORK, "the data was damaged on its way to the server"},
-    {"IncompleteBody", LEAT_NETWORK, "the data did not arrive whole"},
-    {"InvalidObjectState", LEAT_UNSUPPORTED, "the object is archived; restore it first"},
-    {"RequestTimeTooSkewed", LEAT_DENIED, "this machine's clock is too far from the server's"},
-};
-
-static void explain(const struct s3 *s3, struct leat_store_op *op, const struct leat_s3_answer *answer)
-{
-    const struct leat_http_head *head = &op->own.call.head;
-    /* An error document under 200 that says nothing to us is the server's fault. */
-    leat_status status = head->code < 300 ? LEAT_SERVER : leat_exchange_code_status(head->code);
-    const char *advice = NULL;
-    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
-        if (strcmp(meanings[i].code, answer->code) == 0) {
-            status = meanings[i].status;
-            advice = meanings[i].advice;
-        }
-    }
-    if (head->code == 412)
-        status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
-    op->own.retry_after_ns = head->retry_after_s * LEAT_S;
-    char keys[128] = "";
-    if (status == LEAT_DENIED && s3->aws.access_key)
-        snprintf(keys, sizeof keys, "; keys are from %s", s3->aws.keys_from);
-    else if (status == LEAT_DENIED && leat_store_settings(s3->store)->anonymous)
-        snprintf(keys, sizeof keys, "; the request was anonymous, as --no-sign-request asks");
-    else if (status == LEAT_DENIED)
-        snprintf(keys, sizeof keys, "; no keys were found (AWS_ACCESS_KEY_ID, ~/.aws), so the request was anonymous");
-    if (!advice && status == LEAT_NOT_FOUND)
-        advice = "there is no such object or bucket";
-    if (!advice && status == LEAT_CHANGED)
-        advice = "the object has changed since it was looked at";
-    if (!advice && status == LEAT_EXISTS)
-        advice = "there is one already";
-    if (head->code >= 300 && head->code < 400)
-        advice = "the bucket is elsewhere; say where with --region or --endpoint-url";
-    if (!advice)
-        advice = answer->message[0] ? answer->message : head->code == 403 ? "access denied" : "the server refused";
-    size_t n = strlen(advice);
-    n -= n && advice[n - 1] == '.'; /* a server's own sentence; ours goes on */
-    op->status = leat_fail(&op->err, status, "%.*s%s (%s%s%u)", (int)n, advice, keys, answer->code,
-                           answer->code[0] ? ", " : "", head->code);
-}
-
-/* Nothing has answered yet: the address may be wrong, and somebody gave it. */
-static void explain_endpoint(const struct s3 *s3, struct leat_store_op *op)
-{
-    struct leat_error why = op->err;
-    if (why.status == LEAT_CANCELLED || why.status == LEAT_NO_MEMORY)
-        return;
-    leat_fail(&op->err, why.status, "%s; the endpoint is %s%s", why.text, s3->aws_own ? "" : "from ",
-              s3->aws.endpoint_from);
-    op->err.os_error = why.os_error;
-}
-
 /* The answer says that the bucket is in another region: go on there. Credentials go to no host that an answer names:
  * only the region is taken from it. */
 static bool follow_region(struct s3 *s3, struct leat_store_op *op, const struct leat_s3_answer *answer)
@@ -476,7 +396,7 @@ static void check_page(const struct s3 *s3, struct leat_store_op *op)
         memmem(text->data + text->len - tail_n, tail_n, root, sizeof root - 1))
         return;
     if (leat_s3_parse_answer(text->data, text->len, &answer) && answer.code[0])
-        explain(s3, op, &answer);
+        leat_s3_explain(&s3->aws, op, &answer);
     else
         op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not a list");
 }
@@ -519,7 +439,7 @@ static void take_answer(const struct s3 *s3, struct leat_store_op *op)
     const char *wanted =
         op->verb == LEAT_STORE_UPLOAD_OPEN ? "InitiateMultipartUploadResult" : "CompleteMultipartUploadResult";
     if (parsed && answer.code[0]) {
-        explain(s3, op, &answer);
+        leat_s3_explain(&s3->aws, op, &answer);
         return;
     }
     if (!parsed || strcmp(answer.root, wanted) != 0) {
@@ -578,7 +498,7 @@ static void on_done(struct leat_http_call *call)
         op->status = call->status;
         op->err = call->err;
         if (!s3->answered)
-            explain_endpoint(s3, op);
+            leat_s3_explain_endpoint(&s3->aws, op);
     } else if (good || (code == 416 && op->verb == LEAT_STORE_GET)) {
         take_success(s3, op);
     } else if (code == 404 && (op->verb == LEAT_STORE_DELETE || op->verb == LEAT_STORE_UPLOAD_ABORT)) {
@@ -588,7 +508,7 @@ static void on_done(struct leat_http_call *call)
         leat_s3_parse_answer(call->text.data, call->text.len, &answer);
         again = follow_region(s3, op, &answer) || follow_clock(s3, op, &answer) || look_for_object(op, &answer);
         if (!again)
-            explain(s3, op, &answer);
+            leat_s3_explain(&s3->aws, op, &answer);
     }
     leat_buf_free(&call->text);
     request_free(op->own.request);

@@ -72,6 +72,13 @@ def test_passing_server_errors_are_retried_and_not_seen(server, cat, code, name)
     assert server.count("GET") == 4
 
 
+def test_an_answer_without_a_body_is_explained_all_the_same(server, cat):
+    server.fault(status(503), method="HEAD")
+    assert_one_line(
+        cat("--attempts", 2, status=5), "s3://bucket/key", "the server asks to slow down (503) (2 attempts)"
+    )
+
+
 @pytest.mark.parametrize(("code", "name"), [(503, "SlowDown"), (500, "InternalError")])
 def test_lasting_server_errors_end_after_the_attempts_allowed(server, cat, code, name):
     server.fault(status(code, name), method="GET")

@@ -1,0 +1,88 @@
+/* What a bucket's refusals mean, in a person's words. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/exchange.h"
+#include "store/s3.h"
+
+/* What S3's error codes mean here. Codes not listed go by the HTTP status. */
+static const struct {
+    const char *code;
+    leat_status status;
+    const char *advice; /* shown instead of the server's message */
+} meanings[] = {
+    {"NoSuchKey", LEAT_NOT_FOUND, "there is no such object"},
+    {"NoSuchBucket", LEAT_NOT_FOUND, "there is no such bucket"},
+    {"NoSuchUpload", LEAT_NOT_FOUND, "the upload is no longer known to the server"},
+    {"AccessDenied", LEAT_DENIED, NULL},
+    {"AllAccessDisabled", LEAT_DENIED, NULL},
+    {"InvalidAccessKeyId", LEAT_DENIED, "the server does not know this access key"},
+    {"SignatureDoesNotMatch", LEAT_DENIED, "the secret key does not belong to the access key"},
+    {"ExpiredToken", LEAT_DENIED, "the session token has expired"},
+    {"InvalidToken", LEAT_DENIED, "the session token is not valid"},
+    {"SlowDown", LEAT_THROTTLED, "the server asks to slow down"},
+    {"ServiceUnavailable", LEAT_THROTTLED, "the server is not available"},
+    {"RequestLimitExceeded", LEAT_THROTTLED, "the server asks to slow down"},
+    {"Throttling", LEAT_THROTTLED, "the server asks to slow down"},
+    {"InternalError", LEAT_SERVER, "the server had an internal error"},
+    {"OperationAborted", LEAT_SERVER, NULL},
+    {"RequestTimeout", LEAT_NETWORK, "the request did not arrive in time"},
+    {"BadDigest", LEAT_NETWORK, "the data was damaged on its way to the server"},
+    {"XAmzContentSHA256Mismatch", LEAT_NETWORK, "the data was damaged on its way to the server"},
+    {"IncompleteBody", LEAT_NETWORK, "the data did not arrive whole"},
+    {"InvalidObjectState", LEAT_UNSUPPORTED, "the object is archived; restore it first"},
+    {"RequestTimeTooSkewed", LEAT_DENIED, "this machine's clock is too far from the server's"},
+};
+
+void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const struct leat_s3_answer *answer)
+{
+    const struct leat_http_head *head = &op->own.call.head;
+    /* An error document under 200 that says nothing to us is the server's fault. */
+    leat_status status = head->code < 300 ? LEAT_SERVER : leat_exchange_code_status(head->code);
+    const char *advice = NULL;
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
+        if (strcmp(meanings[i].code, answer->code) == 0) {
+            status = meanings[i].status;
+            advice = meanings[i].advice;
+        }
+    }
+    if (head->code == 412)
+        status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
+    op->own.retry_after_ns = head->retry_after_s * LEAT_S;
+    char keys[128] = "";
+    if (status == LEAT_DENIED && aws->access_key)
+        snprintf(keys, sizeof keys, "; keys are from %s", aws->keys_from);
+    else if (status == LEAT_DENIED && leat_store_settings(op->own.store)->anonymous)
+        snprintf(keys, sizeof keys, "; the request was anonymous, as --no-sign-request asks");
+    else if (status == LEAT_DENIED)
+        snprintf(keys, sizeof keys, "; no keys were found (AWS_ACCESS_KEY_ID, ~/.aws), so the request was anonymous");
+    if (!advice && status == LEAT_NOT_FOUND)
+        advice = "there is no such object or bucket";
+    if (!advice && status == LEAT_CHANGED)
+        advice = "the object has changed since it was looked at";
+    if (!advice && status == LEAT_EXISTS)
+        advice = "there is one already";
+    if (head->code >= 300 && head->code < 400)
+        advice = "the bucket is elsewhere; say where with --region or --endpoint-url";
+    if (!advice && answer->message[0])
+        advice = answer->message;
+    if (!advice) /* the answer to a HEAD has nothing more to say */
+        advice = status == LEAT_DENIED      ? "access denied"
+                 : status == LEAT_THROTTLED ? "the server asks to slow down"
+                                            : "the server refused";
+    size_t n = strlen(advice);
+    n -= n && advice[n - 1] == '.'; /* a server's own sentence; ours goes on */
+    op->status = leat_fail(&op->err, status, "%.*s%s (%s%s%u)", (int)n, advice, keys, answer->code,
+                           answer->code[0] ? ", " : "", head->code);
+}
+
+void leat_s3_explain_endpoint(const struct leat_aws *aws, struct leat_store_op *op)
+{
+    struct leat_error why = op->err;
+    if (why.status == LEAT_CANCELLED || why.status == LEAT_NO_MEMORY)
+        return;
+    leat_fail(&op->err, why.status, "%s; the endpoint is %s%s", why.text, aws->endpoint_url ? "from " : "",
+              aws->endpoint_from);
+    op->err.os_error = why.os_error;
+}

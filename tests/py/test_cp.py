@@ -143,7 +143,9 @@ def test_cp_says_what_is_wrong_with_its_source(run_leat, server, tmp_path):
     one_line(run_leat("cp", "-r", tmp_path / "none", tmp_path / "to", status=3), "none")
     done = run_leat("cp", "-r", "s3://bucket/none", tmp_path / "to", env=server.env(), status=3)
     one_line(done, "'s3://bucket/none'")
-    one_line(run_leat("cp", f"{server.url}/folder/?s=hush", tmp_path, status=2), f"'{server.url}/folder/'", "not a file")
+    one_line(
+        run_leat("cp", f"{server.url}/folder/?s=hush", tmp_path, status=2), f"'{server.url}/folder/'", "not a file"
+    )
     one_line(run_leat("cp", "-r", tmp_path / "folder", tmp_path / "to", status=3), "nothing in")
     assert not (tmp_path / "to").exists()
 

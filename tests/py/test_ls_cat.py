@@ -115,7 +115,9 @@ def test_ls_of_an_empty_bucket_or_folder_is_an_empty_list(run_leat, serve, bucke
     (tmp_path / "empty").mkdir()
     for url in ("s3://bucket", "s3://bucket/", tmp_path / "empty", f"{tmp_path}/empty/", f"file://{tmp_path}/empty"):
         assert run_leat("ls", url, env=server.s3_env(), status=0).stdout == ""
-    assert run_leat("ls", "--total", "s3://bucket", env=server.s3_env(), status=0).stdout == "0 objects, 0 bytes (0 B)\n"
+    assert (
+        run_leat("ls", "--total", "s3://bucket", env=server.s3_env(), status=0).stdout == "0 objects, 0 bytes (0 B)\n"
+    )
     assert run_leat("ls", cwd=tmp_path / "empty", status=0).stdout == ""
     one_line(run_leat("ls", "s3://other", env=server.s3_env(), status=3), "s3://other")
 

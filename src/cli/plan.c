@@ -41,6 +41,7 @@ static const struct leat_option options[] = {
      "with 'fit': rows without a time, to predict it for"},
     {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "1", NULL, "of the draws behind the intervals"},
     {"draws", 0, LEAT_OPTION_U64, AT(draws), "N", "400", NULL, "runs drawn for each configuration"},
+    {"name", 0, LEAT_OPTION_STRING, AT(name), "NAME", NULL, NULL, "the job's name, which its measurements go by"},
     {"samples", 0, LEAT_OPTION_STRING, AT(samples), "N", NULL, NULL, "samples in the dataset"},
     {"epochs", 0, LEAT_OPTION_STRING, AT(epochs), "N", NULL, NULL, "how often all samples are read"},
     {"steps", 0, LEAT_OPTION_STRING, AT(steps), "N", NULL, NULL, "or: steps of one worker's batch each"},
@@ -179,6 +180,7 @@ static void files_free(struct files *f)
 static size_t take_flags(const struct plan_settings *s, struct leat_plan_setting out[])
 {
     const struct leat_plan_setting flags[] = {
+        {"job.name", s->name, "--name"},
         {"job.samples", s->samples, "--samples"},
         {"job.epochs", s->epochs, "--epochs"},
         {"job.steps", s->steps, "--steps"},

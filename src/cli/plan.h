@@ -28,6 +28,7 @@ struct plan_settings {
     bool json;
     bool all;
     /* What the job's file may say too. */
+    const char *name;
     const char *samples;
     const char *epochs;
     const char *steps;

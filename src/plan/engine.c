@@ -239,6 +239,26 @@ static leat_status fit_allreduce(const struct leat_plan_job *job, const struct l
     return rc;
 }
 
+/* A job without its name finds none of its own lines: that is worth telling apart from there being none. */
+static void say_unknown(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
+                        struct leat_plan_engine *e, bool by_type)
+{
+    for (size_t i = 0; i < measures->count; i++) {
+        const struct leat_plan_measure *m = &measures->row[i];
+        if (of_job(job, m) || !matches(m, e, by_type) || isnan(m->step_s))
+            continue;
+        snprintf(e->missing, sizeof e->missing,
+                 "%s was measured with '%s' (%.80s line %u) and the job is called '%s': give it that name (--name), "
+                 "or the models' FLOPs to fit to",
+                 e->accelerator, m->model, leat_plan_tail(measures->name), m->line, job->name);
+        return;
+    }
+    snprintf(e->missing, sizeof e->missing,
+             "nothing is known about the speed of %s: measure this job on it, or other models to fit to "
+             "(--measurements)",
+             e->accelerator);
+}
+
 leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
                                   const char *type, const char *accelerator, struct leat_plan_engine *out,
                                   struct leat_error *err)
@@ -253,10 +273,7 @@ leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct 
     if (e.step_s > 0)
         e.missing[0] = '\0'; /* what one way lacked, another had */
     else if (rc == LEAT_OK && !*e.missing)
-        snprintf(e.missing, sizeof e.missing,
-                 "nothing is known about the speed of %s: measure this job on it, or other models to fit to "
-                 "(--measurements)",
-                 accelerator);
+        say_unknown(job, measures, &e, by_type);
     if (rc == LEAT_OK && e.step_s > 0)
         rc = job->mode == LEAT_PLAN_ASYNC ? fit_async(job, measures, &e, by_type, err)
                                           : fit_allreduce(job, measures, &e, by_type, err);

@@ -127,6 +127,15 @@ static leat_status take_mode(const char *text, const char *what, struct leat_pla
     return LEAT_OK;
 }
 
+static leat_status take_name(const char *text, const char *what, struct leat_plan_job *job, struct leat_error *err)
+{
+    if (strlen(text) >= sizeof job->name)
+        return leat_fail(err, LEAT_INVALID, "%s: a short text is expected", what);
+    snprintf(job->name, sizeof job->name, "%s", text);
+    leat_one_line(job->name);
+    return LEAT_OK;
+}
+
 static void source_of(const struct leat_doc *doc, const struct leat_doc_entry *e, char out[LEAT_PLAN_SOURCE_SIZE])
 {
     snprintf(out, LEAT_PLAN_SOURCE_SIZE, "%.70s line %u", leat_plan_tail(doc->name), e->line);
@@ -206,13 +215,9 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
     if (strcmp(e->path, "accuracy.percent") == 0)
         return take_accuracy(e, job->accuracy_percent, &job->accuracies, 0, 100, what, err);
     if (strcmp(e->path, "job.name") == 0 || strcmp(e->path, "job.mode") == 0) {
-        if (e->value.type != LEAT_DOC_STRING || strlen(e->value.text) >= sizeof job->name)
+        if (e->value.type != LEAT_DOC_STRING)
             return leat_fail(err, LEAT_INVALID, "%s: a short text is expected", what);
-        if (e->path[4] == 'm')
-            return take_mode(e->value.text, what, job, err);
-        snprintf(job->name, sizeof job->name, "%s", e->value.text);
-        leat_one_line(job->name);
-        return LEAT_OK;
+        return e->path[4] == 'm' ? take_mode(e->value.text, what, job, err) : take_name(e->value.text, what, job, err);
     }
     enum leat_plan_key k = find_key(e->path);
     if (k == LEAT_KEY_COUNT)
@@ -226,6 +231,8 @@ static leat_status take_setting(const struct leat_plan_setting *set, struct leat
 {
     if (strcmp(set->key, "job.mode") == 0)
         return take_mode(set->text, set->source, job, err);
+    if (strcmp(set->key, "job.name") == 0)
+        return take_name(set->text, set->source, job, err);
     enum leat_plan_key k = find_key(set->key);
     if (k == LEAT_KEY_COUNT)
         return leat_fail(err, LEAT_INVALID, "%s: no such setting; docs/plan.md lists them", set->key);

@@ -291,6 +291,14 @@ def test_wrong_options_are_named(plan, words, says):
     assert says in plan(*words, status=2).stderr
 
 
+def test_a_job_may_be_given_by_flags_alone(run_leat, example):
+    files = ["-c", example / "catalog.csv", "-m", example / "speeds.csv"]
+    words = ["--batch", 256, "--steps", 1000, "--parameter-bytes", "102MB"]
+    assert "the job is called 'job'" in run_leat("plan", *words, *files, status=2).stderr
+    assert "resnet50: 48 configurations" in run_leat("plan", *words, *files, "--name", "resnet50", status=0).stdout
+    assert "--name: a short text" in run_leat("plan", *words, *files, "--name", "x" * 99, status=2).stderr
+
+
 def test_missing_files_are_asked_for_by_name(run_leat, example):
     assert "job.batch is missing" in run_leat("plan", status=2).stderr
     job = ["-j", example / "job.toml"]

@@ -335,6 +335,16 @@ static void what_cannot_be_priced_is_noted_with_what_is_missing(void **state)
         said |= strstr(notes->line[i], "nothing is known about the speed of C") != NULL;
     assert_true(said);
     leat_plan_close(plan);
+    in.measurements = text_of("speeds.csv", "model,accelerator,batch,step_s\nmine,A,100,0.2\nyours,B,100,0.2\n");
+    in.job = text_of("job.toml", "job.name = \"mine\"\njob.batch = 100\njob.steps = 1000\n");
+    plan = open_plan(&in, &usual);
+    notes = leat_plan_left_out(plan);
+    said = false;
+    for (size_t i = 0; i < notes->count; i++)
+        said |= strstr(notes->line[i], "B was measured with 'yours' (speeds.csv line 3) and the job is called") != NULL;
+    assert_true(said);
+    leat_plan_close(plan);
+    in = sample_inputs();
     in.revocations.text = NULL;
     plan = open_plan(&in, &usual);
     notes = leat_plan_left_out(plan);

@@ -27,7 +27,8 @@ check: build-release venv deps-check ## format, include table, clang-tidy, cppch
 asan: build-asan venv deps-test ## the whole suite with AddressSanitizer and UndefinedBehaviorSanitizer
 	tools/suite asan
 
-tsan: build-tsan venv deps-test ## the suite with ThreadSanitizer
+# Python cannot load code with ThreadSanitizer: there the agent and the commands are of build/tsan, the rest is not.
+tsan: build-release build-tsan venv deps-test ## the suite with ThreadSanitizer
 	tools/suite tsan
 
 cov: deps-cov build-cov venv deps-test ## the suite with coverage; report in build/cov/coverage

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -102,7 +103,7 @@ static char *last_name(const struct leat_store *store, const char *key)
     size_t n = is_web(store) ? strcspn(key, "?") : strlen(key);
     const char *slash = memrchr(key, '/', n);
     const char *name = slash ? slash + 1 : key;
-    return strndup(name, (size_t)(key + n - name));
+    return leat_bytes_text(name, (size_t)(key + n - name));
 }
 
 static char *join(const char *folder, const char *rest)

@@ -78,6 +78,9 @@ LEAT_API void leat_loader_close(struct leat_loader *loader); /* batches still he
  * batch: it occupies a slot of the ring until then. */
 LEAT_API leat_status leat_loader_next(struct leat_loader *loader, struct leat_batch **out, struct leat_error *err);
 
+/* Whether next() would return at once. */
+LEAT_API bool leat_loader_ready(const struct leat_loader *loader);
+
 LEAT_API uint64_t leat_loader_batches(const struct leat_loader *loader); /* in a whole epoch */
 LEAT_API uint64_t leat_loader_samples(const struct leat_loader *loader); /* in the dataset */
 LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);   /* of the next batch */

@@ -15,55 +15,37 @@ _IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID = range(1, 8)
 _LAST = {"drop": 0, "pad": 1, "short": 2}
 _ON_ERROR = {"raise": 0, "skip": 1}
 _NUMPY = {1: "uint8", 2: "int64", 3: "float32", 4: "float16", 5: "uint16"}
-_BFLOAT16 = 5
 
 
-class Ragged(Sequence):
+class Ragged(_core.Ragged, Sequence):
     """Values of different lengths, one a sample, without copying: memoryviews, or str where it is text."""
 
-    def __init__(self, data, ends, text):
-        self._data = memoryview(data)
-        self._ends = memoryview(ends).cast("Q")
-        self._text = text
-
-    def __len__(self):
-        return len(self._ends)
-
-    def __getitem__(self, i):
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        n = len(self._ends)
-        if i < 0:
-            i += n
-        if not 0 <= i < n:
-            raise IndexError(i)
-        view = self._data[self._ends[i - 1] if i else 0 : self._ends[i]]
-        return str(view, "utf-8", "surrogateescape") if self._text else view
+    __slots__ = ()
 
     def tolist(self):
         """Copies: a list of str or bytes."""
-        return [v if self._text else bytes(v) for v in self]
+        return list(self) if self._text else [bytes(v) for v in self]
 
     def __repr__(self):
-        return f"Ragged({len(self)} values, {len(self._data)} bytes)"
+        return f"Ragged({len(self)} values, {self.nbytes} bytes)"
 
 
-def _as_numpy(kind, dtype, dims, data, samples):
+def _plan_numpy(kind, dtype):
+    """How columns of this kind become arrays: asked once for each, with the first batch."""
     import numpy
 
-    array = numpy.frombuffer(data, dtype=_NUMPY[dtype]).reshape((samples, *dims))
-    return array.view(bool) if kind == _VALID else array
+    return numpy.ndarray, numpy.dtype(bool if kind == _VALID else _NUMPY[dtype])
 
 
-def _as_torch(kind, dtype, dims, data, samples):
+def _plan_torch(kind, dtype):
+    """How columns of this kind become tensors: by DLPack, which needs no numpy and makes nothing on the way."""
     import torch
 
-    types = {1: torch.uint8, 2: torch.int64, 3: torch.float32, 4: torch.float16, 5: torch.bfloat16}
-    shape = (samples, *dims)
-    # frombuffer() takes no empty buffer: a rank may get nothing of a short last batch
-    tensor = torch.frombuffer(data, dtype=types[dtype]) if samples else torch.empty(0, dtype=types[dtype])
-    tensor = tensor.reshape(shape)
-    return tensor.view(torch.bool) if kind == _VALID else tensor
+    # the public function does the same after having looked at what it was given, with every batch
+    make = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
+    if kind == _VALID:  # uint8 in memory
+        return lambda capsule: make(capsule).view(torch.bool), None
+    return make, None
 
 
 def _rank_and_world(rank, world_size):
@@ -189,9 +171,6 @@ class Loader:
             check.problems.append("timeout is 0: no batch would ever be there in time")
         if check.problems:
             raise InvalidError("; ".join(check.problems))
-        self._names = tuple(fields)
-        self._as_dict = as_dict
-        self._convert = self._choose(as_numpy)
         self._core = _core.Loader(
             url=os.fspath(url),
             outputs=[field._describe(name) for name, field in fields.items()],
@@ -216,39 +195,28 @@ class Loader:
             region=region,
             profile=profile,
             anonymous=anonymous,
+            as_dict=as_dict,
+            plan=self._choose(as_numpy),
+            ragged=Ragged,
         )
 
     @staticmethod
     def _choose(as_numpy):
-        if as_numpy:
-            return _as_numpy
-        try:
-            import torch  # noqa: F401
-        except ImportError:
-            if as_numpy is False:
-                raise
-            return _as_numpy
-        return _as_torch
-
-    def _unpack(self, batch):
-        values = []
-        for i in range(len(self._names)):
-            kind, dtype, dims, data, ends = batch.column(i)
-            if ends is not None:
-                values.append(Ragged(data, ends, kind in (_STRING, _KEY)))
+        if not as_numpy:
+            try:
+                import torch  # noqa: F401
+            except ImportError:
+                if as_numpy is False:
+                    raise
             else:
-                values.append(self._convert(kind, dtype, dims, data, batch.samples))
-        return dict(zip(self._names, values)) if self._as_dict else tuple(values)
+                return _plan_torch
+        import numpy  # noqa: F401
+
+        return _plan_numpy
 
     def __iter__(self):
         """One epoch, or the rest of it behind a restored state or a pass that was broken off."""
-        while True:
-            batch = self._core.next()
-            if batch is None:
-                return
-            values = [self._unpack(batch)]
-            del batch  # the frame of a generator lives on: nothing in it may hold a slot that the user has dropped
-            yield values.pop()
+        return iter(self._core)
 
     def __len__(self):
         """Batches in a whole epoch."""

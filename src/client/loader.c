@@ -375,6 +375,11 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
     return LEAT_OK;
 }
 
+bool leat_loader_ready(const struct leat_loader *l)
+{
+    return l->ring && l->pid == getpid() && published(l);
+}
+
 uint64_t leat_loader_batches(const struct leat_loader *l)
 {
     return l->batches;

@@ -1,0 +1,446 @@
+/* Columns of batches for Python. Glue only, but glue that is passed with every step: next() of a batch that is there
+ * mostly finds the caches cold, and then every function it goes through costs more than what it does. */
+#include "_batch.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define DIMS_MAX (sizeof((struct leat_column *)0)->dims / sizeof(uint32_t))
+
+PyObject *leat_py_raise(const struct leat_error *err)
+{
+    PyObject *module = PyImport_ImportModule("leat.errors");
+    PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)err->status, err->text) : NULL;
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_XDECREF(exception);
+    Py_XDECREF(module);
+    return NULL;
+}
+
+/* A batch in the hands of its columns. Not a Python object: tensors let go of memory on any thread, without the
+ * interpreter's lock. */
+struct share {
+    _Atomic uint32_t refs;
+    struct leat_batch *batch;
+};
+
+static struct share *share_keep(struct share *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+static void share_drop(struct share *s)
+{
+    /* Acquire and release: whatever was read or written through other columns comes before the slot is free. */
+    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    leat_batch_release(s->batch);
+    free(s);
+}
+
+/* A stretch of a batch's memory. */
+struct memory_object {
+    PyObject_HEAD struct share *share;
+    void *data;
+    Py_ssize_t n;
+};
+
+static void memory_dealloc(PyObject *self)
+{
+    share_drop(((struct memory_object *)self)->share);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static int memory_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    struct memory_object *m = (struct memory_object *)self;
+    return PyBuffer_FillInfo(view, self, m->data, m->n, 0, flags);
+}
+
+static PyBufferProcs memory_as_buffer = {.bf_getbuffer = memory_buffer};
+
+static PyTypeObject memory_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "leat._core.Memory",
+    .tp_basicsize = sizeof(struct memory_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = memory_dealloc,
+    .tp_as_buffer = &memory_as_buffer,
+    .tp_doc = "Memory of a batch.",
+};
+
+static PyObject *make_memory(struct share *share, const void *data, uint64_t n)
+{
+    struct memory_object *m = PyObject_New(struct memory_object, &memory_type);
+    if (!m)
+        return NULL;
+    m->share = share_keep(share);
+    m->data = (void *)(uintptr_t)data;
+    m->n = (Py_ssize_t)n;
+    return (PyObject *)m;
+}
+
+/* Values of different lengths. leat.loader.Ragged makes a Sequence of it. */
+struct ragged_object {
+    PyObject_HEAD struct share *share;
+    const char *data;
+    uint64_t bytes;
+    const uint64_t *ends;
+    Py_ssize_t n;
+    bool text;
+};
+
+static void ragged_dealloc(PyObject *self)
+{
+    share_drop(((struct ragged_object *)self)->share);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static Py_ssize_t ragged_length(PyObject *self)
+{
+    return ((struct ragged_object *)self)->n;
+}
+
+static PyObject *ragged_item(PyObject *self, Py_ssize_t i)
+{
+    struct ragged_object *r = (struct ragged_object *)self;
+    if (i < 0 || i >= r->n) {
+        PyErr_Format(PyExc_IndexError, "%zd of %zd values", i, r->n);
+        return NULL;
+    }
+    /* Read once: this process may write to them at any time. */
+    uint64_t begin = i ? *(const volatile uint64_t *)&r->ends[i - 1] : 0;
+    uint64_t end = *(const volatile uint64_t *)&r->ends[i];
+    if (begin > end || end > r->bytes)
+        return PyErr_Format(PyExc_RuntimeError, "value %zd ends where it cannot: something wrote to the batch", i);
+    if (r->text)
+        return PyUnicode_DecodeUTF8(r->data + begin, (Py_ssize_t)(end - begin), "surrogateescape");
+    PyObject *memory = make_memory(r->share, r->data + begin, end - begin);
+    PyObject *view = memory ? PyMemoryView_FromObject(memory) : NULL;
+    Py_XDECREF(memory);
+    return view;
+}
+
+static PyObject *ragged_slice(PyObject *self, PyObject *slice)
+{
+    Py_ssize_t first, last, step;
+    if (PySlice_Unpack(slice, &first, &last, &step) < 0)
+        return NULL;
+    Py_ssize_t n = PySlice_AdjustIndices(ragged_length(self), &first, &last, step);
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *value = ragged_item(self, first + i * step);
+        if (value)
+            PyList_SET_ITEM(list, i, value);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *ragged_subscript(PyObject *self, PyObject *key)
+{
+    if (PySlice_Check(key))
+        return ragged_slice(self, key);
+    Py_ssize_t i = PyNumber_AsSsize_t(key, PyExc_IndexError);
+    if (i == -1 && PyErr_Occurred())
+        return NULL;
+    return ragged_item(self, i < 0 ? i + ragged_length(self) : i);
+}
+
+static PyObject *ragged_nbytes(PyObject *self, void *closure)
+{
+    struct ragged_object *r = (struct ragged_object *)self;
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(r->bytes);
+}
+
+static PyObject *ragged_text(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(((struct ragged_object *)self)->text);
+}
+
+static PySequenceMethods ragged_as_sequence = {.sq_length = ragged_length, .sq_item = ragged_item};
+static PyMappingMethods ragged_as_mapping = {.mp_length = ragged_length, .mp_subscript = ragged_subscript};
+
+static PyGetSetDef ragged_getset[] = {
+    {"nbytes", ragged_nbytes, NULL, "Bytes of all values together.", NULL},
+    {"_text", ragged_text, NULL, NULL, NULL},
+    {0},
+};
+
+static PyTypeObject ragged_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "leat._core.Ragged",
+    .tp_basicsize = sizeof(struct ragged_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_dealloc = ragged_dealloc,
+    .tp_iter = PySeqIter_New,
+    .tp_as_sequence = &ragged_as_sequence,
+    .tp_as_mapping = &ragged_as_mapping,
+    .tp_getset = ragged_getset,
+    .tp_doc = "Values of different lengths, one a sample.",
+};
+
+PyTypeObject *leat_py_ragged(void)
+{
+    return &ragged_type;
+}
+
+static PyObject *make_ragged(const struct leat_py_delivery *d, struct share *share, const struct leat_column *c,
+                             uint32_t n)
+{
+    PyTypeObject *type = (PyTypeObject *)d->ragged;
+    struct ragged_object *r = (struct ragged_object *)type->tp_alloc(type, 0);
+    if (!r)
+        return NULL;
+    r->share = share_keep(share);
+    r->data = c->data;
+    r->bytes = c->bytes;
+    r->ends = c->ends;
+    r->n = n;
+    r->text = c->kind == LEAT_OUTPUT_STRING || c->kind == LEAT_OUTPUT_KEY;
+    return (PyObject *)r;
+}
+
+void leat_py_delivery_clear(struct leat_py_delivery *d)
+{
+    Py_CLEAR(d->names);
+    Py_CLEAR(d->plan);
+    Py_CLEAR(d->ragged);
+    for (size_t i = 0; i < LEAT_PY_OUTPUTS_MAX; i++) {
+        Py_CLEAR(d->columns[i].make);
+        Py_CLEAR(d->columns[i].dtype);
+    }
+}
+
+/* Places in numpy's table of functions, the same in every numpy 1 and 2. With its headers they would be macros, but
+ * then the build would need numpy. */
+enum { NUMPY_ABI = 0, NUMPY_NEW_FROM_DESCR = 94, NUMPY_SET_BASE_OBJECT = 282 };
+
+#define NUMPY_ABI_1  0x1000009u
+#define NUMPY_ABI_2  0x2000000u
+#define NUMPY_CARRAY 0x501 /* row by row, aligned, may be written to */
+
+/* Leaves *out empty when this is a numpy we do not know. */
+static void find_numpy(struct leat_py_numpy *out)
+{
+    unsigned (*abi)(void) = NULL;
+    PyObject *module = PyImport_ImportModule("numpy._core._multiarray_umath");
+    if (!module) {
+        PyErr_Clear();
+        module = PyImport_ImportModule("numpy.core._multiarray_umath");
+    }
+    PyObject *capsule = module ? PyObject_GetAttrString(module, "_ARRAY_API") : NULL;
+    void **table = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    if (table)
+        abi = table[NUMPY_ABI];
+    if (abi && (abi() == NUMPY_ABI_1 || abi() == NUMPY_ABI_2)) {
+        out->new_from_descr = table[NUMPY_NEW_FROM_DESCR];
+        out->set_base_object = table[NUMPY_SET_BASE_OBJECT];
+    }
+    PyErr_Clear();
+    Py_XDECREF(capsule);
+    Py_XDECREF(module); /* numpy stays loaded */
+}
+
+/* Asks how columns like this one are made; once a loader. */
+static bool plan_column(const struct leat_py_delivery *d, const struct leat_column *c, struct leat_py_column *p)
+{
+    PyObject *answer = PyObject_CallFunction(d->plan, "ii", (int)c->kind, (int)c->dtype);
+    bool ok = answer && PyArg_ParseTuple(answer, "OO", &p->make, &p->dtype);
+    if (ok) {
+        Py_INCREF(p->make);
+        Py_INCREF(p->dtype);
+        if (PyType_Check(p->make))
+            find_numpy(&p->numpy);
+    } else {
+        p->make = p->dtype = NULL;
+    }
+    Py_XDECREF(answer);
+    return ok;
+}
+
+/* numpy.ndarray(shape, dtype, memory) by the shortest way. */
+static PyObject *make_array(const struct leat_py_column *p, struct share *share, const struct leat_column *c,
+                            uint32_t samples)
+{
+    Py_ssize_t dims[1 + DIMS_MAX] = {samples};
+    for (uint32_t d = 0; d < c->dims_n; d++)
+        dims[1 + d] = c->dims[d];
+    PyObject *memory = make_memory(share, c->data, c->bytes);
+    if (!memory)
+        return NULL;
+    Py_INCREF(p->dtype); /* which the call takes over, as the next does the memory */
+    PyObject *array = p->numpy.new_from_descr((PyTypeObject *)p->make, p->dtype, 1 + (int)c->dims_n, dims, NULL,
+                                              (void *)(uintptr_t)c->data, NUMPY_CARRAY, NULL);
+    if (!array)
+        Py_DECREF(memory);
+    else if (p->numpy.set_base_object(array, memory) < 0)
+        Py_CLEAR(array);
+    return array;
+}
+
+/* The same for a numpy whose table we do not know. */
+static PyObject *call_array(const struct leat_py_column *p, struct share *share, const struct leat_column *c,
+                            uint32_t samples)
+{
+    PyObject *shape = PyTuple_New(1 + (Py_ssize_t)c->dims_n);
+    for (uint32_t d = 0; shape && d <= c->dims_n; d++) {
+        PyObject *n = PyLong_FromUnsignedLong(d ? c->dims[d - 1] : samples);
+        if (n)
+            PyTuple_SET_ITEM(shape, (Py_ssize_t)d, n);
+        else
+            Py_CLEAR(shape);
+    }
+    PyObject *memory = shape ? make_memory(share, c->data, c->bytes) : NULL;
+    PyObject *array = memory ? PyObject_CallFunctionObjArgs(p->make, shape, p->dtype, memory, NULL) : NULL;
+    Py_XDECREF(memory);
+    Py_XDECREF(shape);
+    return array;
+}
+
+/* DLPack: https://dmlc.github.io/dlpack/latest/c_api.html. The layout is the same in every version of it. */
+struct dl_tensor {
+    void *data;
+    int32_t device_type;
+    int32_t device;
+    int32_t dims_n;
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+    int64_t *dims;
+    int64_t *strides; /* NULL: row by row */
+    uint64_t offset;
+};
+
+struct dl_managed {
+    struct dl_tensor tensor; /* first member */
+    void *context;
+    void (*drop)(struct dl_managed *self);
+    int64_t dims[1 + DIMS_MAX]; /* ours */
+};
+
+#define DL_NAME "dltensor"
+#define DL_CPU  1
+
+static void dl_drop(struct dl_managed *m)
+{
+    share_drop(m->context);
+    free(m);
+}
+
+/* Of a capsule that nobody took the tensor from: whoever does so changes its name. */
+static void dl_forget(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, DL_NAME))
+        dl_drop(PyCapsule_GetPointer(capsule, DL_NAME));
+}
+
+static PyObject *make_capsule(struct share *share, const struct leat_column *c, uint32_t samples)
+{
+    static const struct {
+        uint8_t code, bits;
+    } types[] = {
+        [LEAT_U8] = {1, 8}, [LEAT_I64] = {0, 64}, [LEAT_F32] = {2, 32}, [LEAT_F16] = {2, 16}, [LEAT_BF16] = {4, 16}};
+    struct dl_managed *m = malloc(sizeof *m);
+    if (!m)
+        return PyErr_NoMemory();
+    *m = (struct dl_managed){
+        .tensor = {.data = (void *)(uintptr_t)c->data,
+                   .device_type = DL_CPU,
+                   .dims_n = 1 + (int32_t)c->dims_n,
+                   .code = types[c->dtype].code,
+                   .bits = types[c->dtype].bits,
+                   .lanes = 1,
+                   .dims = m->dims},
+        .context = share_keep(share),
+        .drop = dl_drop,
+        .dims = {samples},
+    };
+    for (uint32_t d = 0; d < c->dims_n; d++)
+        m->dims[1 + d] = c->dims[d];
+    PyObject *capsule = PyCapsule_New(m, DL_NAME, dl_forget);
+    if (!capsule)
+        dl_drop(m);
+    return capsule;
+}
+
+static PyObject *make_tensor(PyObject *make, struct share *share, const struct leat_column *c, uint32_t samples)
+{
+    PyObject *capsule = make_capsule(share, c, samples);
+    PyObject *tensor = capsule ? PyObject_Vectorcall(make, &capsule, 1, NULL) : NULL;
+    Py_XDECREF(capsule);
+    return tensor;
+}
+
+static PyObject *make_column(struct leat_py_delivery *d, struct share *share, size_t i)
+{
+    struct leat_py_column *p = &d->columns[i];
+    struct leat_column c;
+    struct leat_error err;
+    if (leat_batch_column(share->batch, i, &c, &err) != LEAT_OK)
+        return leat_py_raise(&err);
+    if (c.dims_n > DIMS_MAX || c.dtype < LEAT_U8 || c.dtype > LEAT_BF16)
+        return PyErr_Format(PyExc_RuntimeError, "a column of %u dimensions and type %d", c.dims_n, (int)c.dtype);
+    uint32_t samples = leat_batch_samples(share->batch);
+    if (c.ends)
+        return make_ragged(d, share, &c, samples);
+    if (!p->make && !plan_column(d, &c, p))
+        return NULL;
+    if (p->dtype == Py_None)
+        return make_tensor(p->make, share, &c, samples);
+    return p->numpy.new_from_descr ? make_array(p, share, &c, samples) : call_array(p, share, &c, samples);
+}
+
+static PyObject *name_columns(PyObject *names, PyObject *columns)
+{
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t i = 0; dict && i < PyTuple_GET_SIZE(columns); i++) {
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(columns, i)) < 0)
+            Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+static PyObject *make_columns(struct leat_py_delivery *d, struct share *share)
+{
+    Py_ssize_t n = (Py_ssize_t)leat_batch_columns(share->batch);
+    if (n != PyTuple_GET_SIZE(d->names))
+        return PyErr_Format(PyExc_RuntimeError, "a batch has %zd columns, not %zd", n, PyTuple_GET_SIZE(d->names));
+    PyObject *columns = PyTuple_New(n);
+    for (Py_ssize_t i = 0; columns && i < n; i++) {
+        PyObject *column = make_column(d, share, (size_t)i);
+        if (column)
+            PyTuple_SET_ITEM(columns, i, column);
+        else
+            Py_CLEAR(columns);
+    }
+    return columns;
+}
+
+PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
+{
+    struct share *share = malloc(sizeof *share);
+    if (!share) {
+        leat_batch_release(batch);
+        return PyErr_NoMemory();
+    }
+    atomic_init(&share->refs, 1);
+    share->batch = batch;
+    PyObject *columns = make_columns(d, share);
+    share_drop(share);
+    if (!columns || !d->as_dict)
+        return columns;
+    PyObject *dict = name_columns(d->names, columns);
+    Py_DECREF(columns);
+    return dict;
+}
+
+int leat_py_add_batch(PyObject *module)
+{
+    if (PyType_Ready(&memory_type) < 0)
+        return -1;
+    return PyModule_AddType(module, &ragged_type);
+}

@@ -250,6 +250,12 @@ static struct folder *folder_new(struct leat_serve_index *ix, const char *path, 
     return f;
 }
 
+/* There is no such folder, as opposed to: it cannot be opened. */
+static bool is_gone(int e)
+{
+    return e == ENOENT || e == ENOTDIR;
+}
+
 /* The folder as it is now; *out is NULL when it does not exist. */
 static leat_status get_folder(struct leat_serve_index *ix, const char *path, size_t n, struct folder **out,
                               struct leat_error *err)
@@ -267,7 +273,7 @@ static leat_status get_folder(struct leat_serve_index *ix, const char *path, siz
         if (f)
             forget(ix, f);
         *out = NULL;
-        return e == ENOENT || e == ENOTDIR ? LEAT_OK : leat_fail_errno(err, e, "cannot open the folder '%s'", path);
+        return is_gone(e) ? LEAT_OK : leat_fail_errno(err, e, "cannot open the folder '%s'", path);
     }
     leat_status rc = LEAT_OK;
     if (!f) {
@@ -350,6 +356,8 @@ static leat_status read_escaped(struct leat_serve_index *ix, int dir, struct lea
             if (sub >= 0) {
                 rc = read_escaped(ix, sub, path, err);
                 close(sub);
+            } else if (!is_gone(-sub)) {
+                rc = leat_fail_errno(err, -sub, "cannot open a folder of escaped keys");
             }
         } else {
             leat_buf_clear(&key);
@@ -374,6 +382,8 @@ static leat_status refresh_escaped(struct leat_serve_index *ix, struct leat_erro
     if (dir < 0 || fstat(dir, &st) != 0) {
         leat_serve_names_free(&ix->escaped);
         ix->escaped_stale = true;
+        if (dir < 0 && !is_gone(-dir))
+            rc = leat_fail_errno(err, -dir, "cannot open the folder of escaped keys");
         goto done;
     }
     if (!ix->escaped_stale && ix->escaped_modified_ns == modified_ns(&st))
@@ -383,6 +393,7 @@ static leat_status refresh_escaped(struct leat_serve_index *ix, struct leat_erro
     ix->escaped_modified_ns = modified_ns(&st);
     ix->escaped_stale = wall_ns() - ix->escaped_modified_ns < TICK_NS;
     rc = read_escaped(ix, dir, &path, err);
+    ix->escaped_stale |= rc != LEAT_OK;
     leat_buf_free(&path);
     leat_serve_names_sort(&ix->escaped);
 done:
@@ -436,29 +447,47 @@ static bool set_key(struct leat_serve_index *ix, const struct level *l)
     return leat_buf_add(&ix->key, s->text + s->entry[l->i].at, s->entry[l->i].n);
 }
 
+static leat_status find_file(int base, const char *path, int depth, bool *found, struct leat_error *err);
+
+/* A file in the folder itself or, failing that, in those below it. */
+static leat_status find_file_in(DIR *dir, int depth, bool *found, struct leat_error *err)
+{
+    const struct dirent *d;
+    leat_status rc = LEAT_OK;
+    while (!*found && (d = readdir(dir)))
+        *found = kind_of(dirfd(dir), d) == KIND_FILE;
+    if (*found || depth >= LEAT_SERVE_KEY_MAX / 2)
+        return LEAT_OK;
+    rewinddir(dir);
+    while (rc == LEAT_OK && !*found && (d = readdir(dir))) {
+        if (kind_of(dirfd(dir), d) == KIND_FOLDER && !skipped(d->d_name, false))
+            rc = find_file(dirfd(dir), d->d_name, depth + 1, found, err);
+    }
+    return rc;
+}
+
 /* Whether there is a file anywhere below. Looks no further than the first one: a folder that is only to be named
- * need not be read. */
-static bool holds_a_file(int base, const char *path, int depth)
+ * need not be read; one that may not be is named all the same. */
+static leat_status find_file(int base, const char *path, int depth, bool *found, struct leat_error *err)
 {
     int at = leat_serve_walk(base, path, false);
     int fd = at >= 0 ? openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int e = at < 0 ? -at : errno;
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *d;
-    bool found = false;
-    while (dir && !found && (d = readdir(dir)))
-        found = kind_of(fd, d) == KIND_FILE;
-    if (dir && !found && depth < LEAT_SERVE_KEY_MAX / 2) {
-        rewinddir(dir);
-        while (!found && (d = readdir(dir)))
-            found =
-                kind_of(fd, d) == KIND_FOLDER && !skipped(d->d_name, false) && holds_a_file(fd, d->d_name, depth + 1);
-    }
+    leat_status rc = LEAT_OK;
+    *found = false;
+    if (dir)
+        rc = find_file_in(dir, depth, found, err);
+    else if (fd < 0 && e == EACCES)
+        *found = true;
+    else if (fd >= 0 || !is_gone(e))
+        rc = leat_fail_errno(err, fd >= 0 ? ENOMEM : e, "cannot open the folder '%s'", path);
     if (dir)
         closedir(dir);
     else if (fd >= 0)
         close(fd);
     leat_serve_walk_end(base, at);
-    return found;
+    return rc;
 }
 
 /* On to the next plain key, from the position in the stack. */
@@ -484,9 +513,9 @@ static leat_status advance(struct leat_serve_index *ix, struct leat_error *err)
         }
         if (ix->key.len > ix->folders_from) {
             l->i++;
-            ix->have = holds_a_file(ix->bucket_fd, ix->key.data, 0);
-            if (ix->have)
-                return LEAT_OK;
+            leat_status rc = find_file(ix->bucket_fd, ix->key.data, 0, &ix->have, err);
+            if (rc != LEAT_OK || ix->have)
+                return rc;
             continue;
         }
         bool there;

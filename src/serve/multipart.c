@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "serve/ops.h"
@@ -364,6 +365,26 @@ static void add_uploads(struct leat_serve_call *c, struct leat_buf *xml, struct 
     leat_serve_xml_string(xml, "IsTruncated", truncated ? "true" : "false");
 }
 
+/* Those that are still there. Their folders are closed again: there may be more of them than descriptors. */
+static leat_status open_uploads(struct leat_serve_call *c, const struct leat_serve_names *ids,
+                                struct leat_serve_upload *u, size_t *n, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < ids->n; i++) {
+        char id[LEAT_SERVE_UPLOAD_ID] = "";
+        if (ids->entry[i].n == sizeof id - 1)
+            memcpy(id, ids->text + ids->entry[i].at, sizeof id - 1);
+        rc = leat_serve_upload_open(c->bucket, id, &u[*n], err);
+        if (rc == LEAT_OK) {
+            close(u[*n].dir);
+            u[(*n)++].dir = -1;
+        } else if (rc == LEAT_NOT_FOUND) {
+            rc = LEAT_OK;
+        }
+    }
+    return rc;
+}
+
 void leat_serve_list_uploads(struct leat_serve_call *c)
 {
     struct leat_serve_names ids = {0};
@@ -375,27 +396,21 @@ void leat_serve_list_uploads(struct leat_serve_call *c)
         return;
     leat_status rc = leat_serve_uploads(c->bucket, &ids, &err);
     struct leat_serve_upload *u = rc == LEAT_OK ? calloc(ids.n + 1, sizeof *u) : NULL;
-    if (!u) {
-        leat_serve_names_free(&ids);
-        leat_serve_fail(c, LEAT_SERVE_INTERNAL_ERROR);
-        return;
-    }
-    for (size_t i = 0; i < ids.n; i++) {
-        char id[LEAT_SERVE_UPLOAD_ID] = "";
-        if (ids.entry[i].n == sizeof id - 1)
-            memcpy(id, ids.text + ids.entry[i].at, sizeof id - 1);
-        n += leat_serve_upload_open(c->bucket, id, &u[n], &err) == LEAT_OK;
-    }
+    if (rc == LEAT_OK)
+        rc = u ? open_uploads(c, &ids, u, &n, &err) : leat_fail(&err, LEAT_NO_MEMORY, "no memory for a list");
     leat_serve_names_free(&ids);
-    if (n > 1)
+    if (rc == LEAT_OK) {
         qsort(u, n, sizeof *u, by_key);
-    begin_xml(c, &xml, "ListMultipartUploadsResult");
-    max = max > LIST_MAX ? LIST_MAX : max;
-    leat_serve_xml_number(&xml, "MaxUploads", max);
-    add_uploads(c, &xml, u, n, max);
-    leat_buf_str(&xml, "</ListMultipartUploadsResult>\n");
+        begin_xml(c, &xml, "ListMultipartUploadsResult");
+        max = max > LIST_MAX ? LIST_MAX : max;
+        leat_serve_xml_number(&xml, "MaxUploads", max);
+        add_uploads(c, &xml, u, n, max);
+        leat_buf_str(&xml, "</ListMultipartUploadsResult>\n");
+        leat_serve_reply_xml(c, 200, &xml);
+    } else {
+        leat_serve_fail_status(c, &err);
+    }
     for (size_t i = 0; i < n; i++)
         leat_serve_upload_close(&u[i]);
     free(u);
-    leat_serve_reply_xml(c, 200, &xml);
 }

@@ -92,9 +92,10 @@ static leat_status read_info(struct leat_serve_upload *u, struct leat_error *err
     char text[INFO_MAX + 1];
     struct stat st = {0};
     int fd = openat(u->dir, "info", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t n = fd >= 0 && fstat(fd, &st) == 0 ? read(fd, text, INFO_MAX) : -1;
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return leat_fail_errno(err, errno, "cannot open the upload");
+    ssize_t n = fstat(fd, &st) == 0 ? read(fd, text, INFO_MAX) : -1;
+    close(fd);
     text[n > 0 ? n : 0] = '\0';
     char *end = strchr(text, '\n');
     if (!end)
@@ -120,7 +121,7 @@ leat_status leat_serve_upload_open(struct leat_serve_bucket *b, const char *id, 
     snprintf(path, sizeof path, UPLOADS_DIR "/%s", id);
     u.dir = leat_serve_walk(b->fd, path, false);
     if (u.dir < 0)
-        return leat_fail(err, LEAT_NOT_FOUND, "there is no such upload");
+        return leat_fail_errno(err, -u.dir, "cannot open the upload");
     leat_status rc = read_info(&u, err);
     if (rc == LEAT_OK)
         rc = read_parts(&u, err);
@@ -211,7 +212,7 @@ leat_status leat_serve_upload_append(const struct leat_serve_upload *u, const st
     part_name(name, part->number, part->md5);
     int fd = openat(u->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return leat_fail(err, LEAT_NOT_FOUND, "the upload was completed or aborted meanwhile");
+        return leat_fail_errno(err, errno, "cannot open a part of the upload");
     leat_status rc = leat_serve_writer_copy(to, fd, part->size, err);
     close(fd);
     return rc;
@@ -235,8 +236,11 @@ leat_status leat_serve_uploads(struct leat_serve_bucket *b, struct leat_serve_na
 {
     int fd = leat_serve_walk(b->fd, UPLOADS_DIR, false);
     DIR *dir = fd >= 0 ? open_dir(fd) : NULL;
+    int e = fd < 0 ? -fd : errno;
     const struct dirent *d;
     leat_status rc = LEAT_OK;
+    if (!dir && e != ENOENT)
+        rc = leat_fail_errno(err, e, "cannot read the list of uploads");
     while (rc == LEAT_OK && dir && (d = readdir(dir))) {
         if (d->d_name[0] != '.' && !leat_serve_names_append(out, d->d_name, strlen(d->d_name), false))
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the list of uploads");

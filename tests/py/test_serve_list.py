@@ -218,25 +218,39 @@ def test_boto3_pages_through_everything(serve, bucket_dir):
 def test_a_list_without_descriptors_is_an_error_and_never_shorter(serve, bucket_dir):
     for i in range(20):
         (bucket_dir / "bucket" / f"{i}").touch()
-    os.utime(bucket_dir / "bucket", (1e9, 1e9))  # one that has just changed is read again
+    (bucket_dir / "bucket" / "folder" / "deeper").mkdir(parents=True)
+    (bucket_dir / "bucket" / "folder" / "deeper" / "x").touch()
     server = serve(bucket_dir)
+    s3 = client(server)
+    s3.put_object(Bucket="bucket", Key="no//path", Body=b"")
+    uploads = [s3.create_multipart_upload(Bucket="bucket", Key="k")["UploadId"] for _ in range(30)]
+    os.utime(bucket_dir / "bucket", (1e9, 1e9))  # one that has just changed is read again
     pid = server.process.pid
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
 
-    def ask():
-        connection.request("GET", "/bucket?list-type=2")
+    def ask(target, what):
+        connection.request("GET", target)
         answer = connection.getresponse()
-        return answer.status, answer.read().count(b"<Key>")
+        return answer.status, answer.read().count(what)
 
-    assert ask() == (200, 20)
+    calls = [
+        ("/bucket?list-type=2", b"<Key>", 22),
+        ("/bucket?list-type=2&delimiter=/", b"<CommonPrefixes>", 2),
+        ("/bucket?uploads", b"<UploadId>", 30),
+        (f"/bucket/k?uploadId={uploads[0]}", b"<UploadId>", 1),
+    ]
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    assert [ask(target, what) for target, what, _ in calls] == [(200, n) for _, _, n in calls]
     used = {int(n) for n in os.listdir(f"/proc/{pid}/fd")}
-    free = [n for n in range(max(used) + 10) if n not in used]
-    for spare in range(4):
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[spare], hard))
-        assert ask() in [(503, 0), (200, 20)][: spare + 1]
+    free = [n for n in range(max(used) + 20) if n not in used]
+    for limit in free[:8]:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
+        for target, what, n in calls:
+            assert ask(target, what) in [(503, 0), (200, n)], f"{target} with {free.index(limit)} to spare"
+    assert [ask(target, what) for target, what, _ in calls] == [(200, n) for _, _, n in calls]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[0], hard))
+    assert [ask(target, what) for target, what, _ in calls] == [(503, 0)] * len(calls)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-    assert ask() == (200, 20)
     connection.close()
 
 

@@ -315,8 +315,7 @@ static leat_status await_batch(struct leat_loader *l, struct leat_error *err)
         uint64_t began = leat_now_ns();
         atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, began, memory_order_relaxed);
         rc = wait_published(l, err);
-        if (l->ring)
-            atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, 0, memory_order_relaxed);
         l->stats.wait_ns += leat_now_ns() - began;
         if (rc == LEAT_NETWORK && l->failed.status == LEAT_OK)
             rc = reopen(l, err);

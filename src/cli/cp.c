@@ -294,7 +294,8 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_CANCELLED)
         return leat_cli_failf(rc, "interrupted after %" PRIu64 " objects; run it again with --resume to go on",
                               totals.objects + totals.skipped);
-    if (rc != LEAT_OK && (totals.objects || totals.resumable))
+    bool lasting = rc == LEAT_INVALID || rc == LEAT_UNSUPPORTED; /* it would fail the same way again */
+    if (rc != LEAT_OK && !lasting && (totals.objects || totals.resumable))
         return leat_cli_failf(rc, "%s; run it again with --resume to go on", err.text);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);

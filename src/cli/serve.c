@@ -301,7 +301,7 @@ static const char details[] =
     "GET /-/stats counts requests, bytes, connections and faults as JSON (?reset sets them to 0), GET /-/log gives the "
     "last requests one by one (?after=NUMBER those behind one).";
 
-static const char examples[] = "  leat serve /data                                    folders in /data are buckets\n"
+static const char examples[] = "  leat serve /data --port 8000                         folders in /data are buckets\n"
                                "  leat serve /data --latency 50ms --bandwidth 400MB/s  as if it were far away\n"
                                "  AWS_ENDPOINT_URL=http://127.0.0.1:8000 leat ls s3://bucket/\n";
 

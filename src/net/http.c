@@ -112,6 +112,17 @@ static leat_status transfer_status(CURLcode code, long os_error)
     }
 }
 
+/* The variable that sets a proxy for such a URL, unless no_proxy makes an exception; "": none. */
+static const char *proxy_variable(const char *url)
+{
+    static const char *const tls[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", NULL};
+    static const char *const plain[] = {"http_proxy", "all_proxy", "ALL_PROXY", NULL}; /* libcurl knows no HTTP_PROXY */
+    const char *const *name = strncasecmp(url, "https:", 6) == 0 ? tls : plain;
+    while (*name && !(getenv(*name) && *getenv(*name)))
+        name++;
+    return *name ? *name : "";
+}
+
 /* The reason in a person's words: what libcurl noted, and where it says little, what stands behind it. */
 static void explain(struct leat_http_call *call, CURLcode code, long os_error)
 {
@@ -138,8 +149,9 @@ static void explain(struct leat_http_call *call, CURLcode code, long os_error)
         os_text = "";
     if (ip && strstr(text, ip))
         ip = NULL;
-    leat_fail(&call->err, call->status, "%s%s%s%s%s", text, *os_text ? ": " : "", os_text, ip && *ip ? ", at " : "",
-              ip ? ip : "");
+    const char *proxy = code == CURLE_COULDNT_CONNECT ? proxy_variable(call->url) : "";
+    leat_fail(&call->err, call->status, "%s%s%s%s%s%s%s", text, *os_text ? ": " : "", os_text, ip && *ip ? ", at " : "",
+              ip ? ip : "", *proxy ? "; there is a proxy, from " : "", proxy);
 }
 
 static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode code)

@@ -297,7 +297,7 @@ static leat_status get_folder(struct leat_serve_index *ix, const char *path, siz
     return LEAT_OK;
 }
 
-/* Calls for every folder of the path that is kept, with the name of the component in it ("b/" or "c"). */
+/* Every folder on the path that is kept gets the name that lies in it ("b/" or "c"). */
 void leat_serve_index_added(struct leat_serve_index *ix, const char *path, bool escaped)
 {
     if (escaped) {

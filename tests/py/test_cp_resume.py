@@ -119,6 +119,15 @@ def test_a_copy_that_failed_midway_says_how_to_go_on(run_leat, clean_env, server
     assert "--resume" not in done.stderr, "nothing was begun"
 
 
+def test_a_copy_that_can_never_work_is_not_to_be_gone_on_with(run_leat, server, shm_path):
+    for i in range(1500):  # more than are on their way at a time, so that some have arrived
+        server.objects[f"bucket/from/{i:04}"] = b""
+    server.objects["bucket/from/last/../x"] = b""
+    done = run_leat("cp", "-r", "s3://bucket/from", shm_path / "to", env=server.env(), status=2)
+    one_line(done, "cannot be a path")
+    assert "--resume" not in done.stderr
+
+
 def test_no_folders_are_made_for_journals_that_are_not_needed(run_leat, clean_env, server, shm_path):
     (shm_path / "small").write_bytes(b"x")
     run_leat("cp", shm_path / "small", "s3://bucket/small", env=server.env(), status=0)

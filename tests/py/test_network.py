@@ -201,6 +201,17 @@ def test_tls_goes_through_a_tunnel_and_the_proxy_sees_no_keys(run_leat, faulty, 
     assert "authorization" in server.requests[0].headers
 
 
+def test_a_proxy_that_is_not_there_is_named(run_leat, faulty):
+    server = faulty()
+    server.objects["bucket/key"] = b"x"
+    env = {**server.env(), "http_proxy": "http://127.0.0.1:1"}
+    one_line(run_leat("cat", "s3://bucket/key", env=env, status=5), "port 1 ", "there is a proxy, from http_proxy")
+    one_line(run_leat("cat", f"{server.url}/bucket/key", env=env, status=5), "there is a proxy, from http_proxy")
+    env = {**server.env(), "AWS_ENDPOINT_URL": "https://127.0.0.1:2", "http_proxy": "http://127.0.0.1:1"}
+    done = run_leat("cat", "s3://bucket/key", env=env, status=5)
+    assert "there is a proxy" not in done.stderr, "it is none for https"
+
+
 def test_a_proxy_that_refuses_is_an_error(run_leat, faulty, secure, certificates):
     proxy, server = faulty(), secure("good")
     proxy.fault(status(403, headers={"Proxy-Nope": "1"}), method="CONNECT")

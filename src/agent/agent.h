@@ -40,6 +40,7 @@ struct leat_agent {
     struct leat_timer listen_again; /* when descriptors ran out */
     struct leat_watch signals;
     struct leat_timer linger;
+    struct leat_timer pump_again;
     struct leat_session *sessions;
     uint32_t sessions_n;
     struct leat_supply *supplies;
@@ -60,5 +61,6 @@ void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: 
 
 /* Somewhere a chunk or a slot has become free: everyone tries to get on. */
 void leat_agent_pump(struct leat_agent *agent);
+void leat_agent_pump_soon(struct leat_agent *agent); /* and once more a little later, when nothing else may come */
 
 #endif

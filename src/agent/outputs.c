@@ -1,6 +1,7 @@
 #include "agent/outputs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -203,6 +204,26 @@ static leat_status write_image(const struct leat_output_plan *p, const struct le
                              key);
 }
 
+static leat_status write_ragged(const struct leat_slot_view *view, uint32_t column, uint32_t place,
+                                const struct leat_output_plan *p, const struct leat_sample *s, struct leat_error *err)
+{
+    size_t n;
+    const void *data = ragged_data(p, s, &n);
+    char *to;
+    if (!n)
+        return LEAT_OK;
+    if (view->kept[column]) {
+        to = malloc(n);
+        if (!to)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a value of %zu bytes", n);
+        view->kept[column][place] = (struct leat_kept){to, n};
+    } else {
+        to = view->arena[column] + (place ? view->ends[column][place - 1] : 0);
+    }
+    memcpy(to, data, n);
+    return LEAT_OK;
+}
+
 leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                                const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
 {
@@ -213,11 +234,8 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
         char *to = view->slot + c->offset + place * c->stride;
         int64_t number;
         if (c->ragged) {
-            const uint64_t *ends = view->ends[i];
-            size_t n;
-            const void *data = ragged_data(p, s, &n);
-            if (n)
-                memcpy(view->arena[i] + (place ? ends[place - 1] : 0), data, n);
+            leat_status one = write_ragged(view, i, place, p, s, err);
+            rc = one == LEAT_OK ? rc : one;
             continue;
         }
         switch (p->kind) {

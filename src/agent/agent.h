@@ -44,6 +44,7 @@ struct leat_agent {
     struct leat_session *sessions;
     uint32_t sessions_n;
     struct leat_supply *supplies;
+    uint64_t idles; /* how often a supply was left by its last user */
     struct leat_opening *openings;
     bool stopping;     /* no supplies are added any more */
     uint64_t promised; /* bytes of the budget that the open loaders need to go on at all */

@@ -268,6 +268,7 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_
     if (!l)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     l->opts = *opts;
+    leat_supply_hold(opts->supply);
     l->ring.fd = l->making.ring.fd = l->ready_fd = l->released.fd = -1;
     leat_status rc = read_settings(l, opts->request, err);
     l->batch = rc == LEAT_OK ? l->global_batch / l->world : 0;
@@ -325,6 +326,7 @@ void leat_loading_free(struct leat_loading *l)
     free(l->items);
     free(l->rank_of);
     free(l->upcoming);
+    leat_supply_release(l->opts.supply);
     free(l);
 }
 

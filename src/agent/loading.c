@@ -9,6 +9,7 @@
 
 #include "agent/batch.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
@@ -360,7 +361,10 @@ json_t *leat_loading_describe(const struct leat_loading *l)
     if (leat_order_state_write(&state, text, NULL) != LEAT_OK)
         return NULL;
     uint64_t units = leat_order_units(l->now);
-    return json_pack("{s:o,s:I,s:I,s:I}", "state", json_loads(text, 0, NULL), "units", (json_int_t)units, "batches",
+    json_t *cursor;
+    if (leat_json_read(text, strlen(text), 0, &cursor, NULL) != LEAT_OK)
+        return NULL;
+    return json_pack("{s:o,s:I,s:I,s:I}", "state", cursor, "units", (json_int_t)units, "batches",
                      (json_int_t)leat_order_batches(units, 0, l->global_batch, l->last), "window",
                      (json_int_t)l->spec.window);
 }

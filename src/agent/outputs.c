@@ -145,11 +145,17 @@ leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *s
         struct leat_error one;
         uint64_t arena = ragged_bytes * samples_max;
         rc = make_one(json_array_get(outputs, i), schema, arena, &o.plans[i], &o.columns[i], &one);
+        o.n++;
+        if (rc == LEAT_NO_MEMORY) {
+            if (err)
+                *err = one;
+            break;
+        }
         if (rc != LEAT_OK)
             leat_buf_printf(&problems, "%s%s", problems.len ? "; " : "", one.text);
-        o.n++;
     }
-    rc = leat_buf_check(&problems, "the list of what is wrong with the outputs", err);
+    if (rc != LEAT_NO_MEMORY)
+        rc = leat_buf_check(&problems, "the list of what is wrong with the outputs", err);
     if (rc == LEAT_OK && problems.len)
         rc = leat_fail(err, LEAT_INVALID, "%s", problems.data);
     leat_buf_free(&problems);

@@ -5,6 +5,7 @@
 
 #include "agent/loading.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/thread.h"
 
 /* Kept without a loader: training and validation that take turns, and what a jump leaves for an instant. Each has its
@@ -299,7 +300,7 @@ leat_status leat_supply_open(struct leat_agent *agent, const char *url, const js
                              void *user, struct leat_opening **out, struct leat_error *err)
 {
     struct leat_opening *o = calloc(1, sizeof *o);
-    char *settings = json_dumps(store, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    char *settings = leat_json_write(store, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     struct leat_buf name;
     leat_buf_init(&name, 64 << 10);
     leat_buf_printf(&name, "%s\n%s", url, settings ? settings : "");
@@ -315,7 +316,8 @@ leat_status leat_supply_open(struct leat_agent *agent, const char *url, const js
         o->opened = opened;
         o->user = user;
     }
-    if (!o || !o->url || !o->name || !o->stop || !whole || (store && !o->settings)) {
+    /* a copy may lack what there was no memory for */
+    if (!o || !o->url || !o->name || !o->stop || !whole || (store && !json_equal(o->settings, store))) {
         if (!o)
             free(text);
         opening_free(o);

@@ -253,9 +253,9 @@ leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error
             leat_cond_wait(&a.end.cond, &a.end.mu, LEAT_NEVER);
         pthread_mutex_unlock(&a.end.mu);
     } else {
-        char text[sizeof err->text + 2];
-        snprintf(text, sizeof text, "%s\n", rc == LEAT_BUSY ? "busy" : err->text);
-        say(opts->ready_fd, text);
+        char text[sizeof err->text + 16];
+        snprintf(text, sizeof text, "%d %s\n", (int)rc, err->text);
+        say(opts->ready_fd, rc == LEAT_BUSY ? "busy\n" : text);
     }
     close_agent(&a);
     return rc;

@@ -20,7 +20,7 @@ struct leat_agent_opts {
     uint64_t ram;      /* 0: a quarter of the machine's memory, or of the cgroup's */
     uint32_t threads;  /* 0: one a core this process may use */
     uint64_t linger_ns;
-    int ready_fd; /* is told "ok", "busy" or what is wrong, then closed; -1: none */
+    int ready_fd; /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
 };
 
 /* Runs an agent until its last loader has been gone for `linger`, or until SIGTERM or SIGINT. LEAT_BUSY when another

@@ -238,7 +238,11 @@ static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_c
         return LEAT_OK;
     if (!at)
         return leat_fail(err, LEAT_NETWORK, "the agent ended before it was ready; its log is %s", paths->log);
-    return leat_fail(err, LEAT_INVALID, "the agent cannot start: %s", text);
+    char *why;
+    long status = strtol(text, &why, 10);
+    if (status <= LEAT_OK || status >= LEAT_STATUS_COUNT)
+        status = LEAT_INTERNAL;
+    return leat_fail(err, (leat_status)status, "the agent cannot start:%s", why);
 }
 
 static leat_status start_agent(const struct leat_connect_opts *opts, const struct leat_wire_paths *paths,

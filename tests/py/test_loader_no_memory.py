@@ -127,6 +127,29 @@ def test_agent_without_memory_lives_and_delivers_exactly_or_says_so(lt, runtime,
     starve(lt, runtime, memory, fresh_epoch, 150)
 
 
+def test_agent_that_starts_without_memory_says_so(lt, runtime, memory, images, monkeypatch):
+    monkeypatch.setenv("LEAT_LINGER", "0s")
+    whole = epoch(lt, images.url)
+    runtime.wait_gone()
+    memory.write(0, 0)
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
+        allocations = memory.seen()
+    outcomes = collections.Counter()
+    for after in range(0, allocations, allocations // 40):
+        runtime.wait_gone()
+        memory.write(0, 0)
+        memory.fail(after, 1)
+        try:
+            assert epoch(lt, images.url) == whole
+            outcomes["exact"] += 1
+        except lt.Error as error:
+            outcomes[type(error).__name__] += 1
+    assert outcomes["OutOfMemoryError"], outcomes
+    assert outcomes.keys() <= {"exact", "OutOfMemoryError", "LimitError"}, outcomes
+    runtime.wait_gone()
+    assert runtime.left_behind() == []
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_agent_without_memory_at_any_allocation_lives(lt, runtime, memory, fresh_epoch):

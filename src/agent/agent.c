@@ -23,6 +23,7 @@
 #define RAM_SHARE    4 /* a quarter of what there is */
 #define OPENERS      4u
 #define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
+#define PUMP_PAUSE   (100 * LEAT_MS) /* when memory runs out */
 
 static void end(struct leat_agent *a)
 {
@@ -72,6 +73,17 @@ static void on_listen_again(struct leat_timer *timer)
     struct leat_agent *a = (struct leat_agent *)((char *)timer - offsetof(struct leat_agent, listen_again));
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK)
         leat_loop_arm(a->loop, timer, leat_after(ACCEPT_PAUSE));
+}
+
+static void on_pump_again(struct leat_timer *timer)
+{
+    leat_agent_pump((struct leat_agent *)((char *)timer - offsetof(struct leat_agent, pump_again)));
+}
+
+void leat_agent_pump_soon(struct leat_agent *a)
+{
+    if (!a->pump_again.armed)
+        leat_loop_arm(a->loop, &a->pump_again, leat_after(PUMP_PAUSE));
 }
 
 static void on_signal(struct leat_watch *watch, uint32_t events)
@@ -166,6 +178,7 @@ static void begin(void *arg)
     a->signals.ready = on_signal;
     a->linger.fire = on_linger;
     a->listen_again.fire = on_listen_again;
+    a->pump_again.fire = on_pump_again;
     uint64_t first = a->opts.linger_ns > 10 * LEAT_S ? a->opts.linger_ns : 10 * LEAT_S;
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK ||
         leat_loop_watch(a->loop, &a->signals, EPOLLIN, NULL) != LEAT_OK)
@@ -184,6 +197,7 @@ static void stop(void *arg)
     leat_supply_stop_all(a);
     leat_loop_disarm(a->loop, &a->linger);
     leat_loop_disarm(a->loop, &a->listen_again);
+    leat_loop_disarm(a->loop, &a->pump_again);
 }
 
 static void nothing(void *arg)
@@ -239,9 +253,9 @@ leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error
             leat_cond_wait(&a.end.cond, &a.end.mu, LEAT_NEVER);
         pthread_mutex_unlock(&a.end.mu);
     } else {
-        char text[sizeof err->text + 2];
-        snprintf(text, sizeof text, "%s\n", rc == LEAT_BUSY ? "busy" : err->text);
-        say(opts->ready_fd, text);
+        char text[sizeof err->text + 16];
+        snprintf(text, sizeof text, "%d %s\n", (int)rc, err->text);
+        say(opts->ready_fd, rc == LEAT_BUSY ? "busy\n" : text);
     }
     close_agent(&a);
     return rc;

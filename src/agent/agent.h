@@ -20,7 +20,7 @@ struct leat_agent_opts {
     uint64_t ram;      /* 0: a quarter of the machine's memory, or of the cgroup's */
     uint32_t threads;  /* 0: one a core this process may use */
     uint64_t linger_ns;
-    int ready_fd; /* is told "ok", "busy" or what is wrong, then closed; -1: none */
+    int ready_fd; /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
 };
 
 /* Runs an agent until its last loader has been gone for `linger`, or until SIGTERM or SIGINT. LEAT_BUSY when another
@@ -40,9 +40,11 @@ struct leat_agent {
     struct leat_timer listen_again; /* when descriptors ran out */
     struct leat_watch signals;
     struct leat_timer linger;
+    struct leat_timer pump_again;
     struct leat_session *sessions;
     uint32_t sessions_n;
     struct leat_supply *supplies;
+    uint64_t idles; /* how often a supply was left by its last user */
     struct leat_opening *openings;
     bool stopping;     /* no supplies are added any more */
     uint64_t promised; /* bytes of the budget that the open loaders need to go on at all */
@@ -60,5 +62,6 @@ void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: 
 
 /* Somewhere a chunk or a slot has become free: everyone tries to get on. */
 void leat_agent_pump(struct leat_agent *agent);
+void leat_agent_pump_soon(struct leat_agent *agent); /* and once more a little later, when nothing else may come */
 
 #endif

@@ -12,201 +12,25 @@
 
 #define PLANS_BEYOND 4u /* batches planned beyond the slots */
 
-enum batch_state {
-    BATCH_UNPINNED, /* no room for all its chunks yet */
-    BATCH_FETCHING,
-    BATCH_WAITING, /* chunks are there, no slot is free */
-    BATCH_PREPARING,
-    BATCH_DONE
-};
-
-/* A stretch of a batch that one worker prepares. */
-struct part {
-    struct leat_work work; /* first member */
-    struct leat_task task;
-    struct leat_loading_batch *batch;
-    uint32_t first, n;
-};
-
-struct leat_loading_batch {
-    struct leat_loading *loading;
-    struct leat_loading_batch *next;
-    enum batch_state state;
-    bool end; /* of the epoch: no samples */
-    uint64_t number;
-    uint64_t epoch;
-    uint64_t position; /* behind it */
-    uint64_t augment_key;
-    uint32_t n;                    /* places of this rank */
-    struct leat_order_item *items; /* n of them */
-    uint64_t *numbers;             /* of the samples in the dataset */
-    bool *valid;
-    struct leat_sample *samples;
-    struct leat_error *errors; /* by place; NULL until one fails */
-    uint32_t *chunks;          /* distinct */
-    uint32_t chunks_n;
-    uint32_t pinned; /* the first so many of chunks */
-    uint64_t chunks_ready_ns;
-    uint32_t slot;
-    struct leat_slot_view view;
-    struct {
-        void *data; /* NULL: the slot is large enough */
-        uint64_t bytes;
-        int fd; /* until the rank was given it */
-    } memory;
-    struct part *parts;
-    uint32_t parts_left;
-    _Atomic uint32_t failed; /* places; relaxed: counted by workers, read after their tasks were posted */
-};
-
 static void unpin(struct leat_loading_batch *b)
 {
     for (uint32_t i = 0; i < b->pinned; i++)
-        leat_feed_unpin(b->loading->opts.supply->feed, b->chunks[i]);
+        leat_feed_unpin(b->loading->opts.supply->feed, b->chunks[b->group + i]);
     b->pinned = 0;
 }
 
 static void batch_free(struct leat_loading_batch *b)
 {
-    if (!b)
-        return;
     unpin(b);
-    for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++)
-        free(b->view.ends[c]);
-    if (b->memory.data)
-        munmap(b->memory.data, (size_t)b->memory.bytes);
-    if (b->memory.fd >= 0)
-        close(b->memory.fd);
-    free(b->items);
-    free(b->numbers);
-    free(b->valid);
-    free(b->samples);
-    free(b->errors);
-    free(b->chunks);
-    free(b->parts);
-    free(b);
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static leat_status allocate(struct leat_loading_batch *b, uint32_t n, struct leat_error *err)
-{
-    b->n = n;
-    b->items = calloc(n + 1, sizeof *b->items);
-    b->numbers = calloc(n + 1, sizeof *b->numbers);
-    b->valid = calloc(n + 1, sizeof *b->valid);
-    b->samples = calloc(n + 1, sizeof *b->samples);
-    b->chunks = calloc(n + 1, sizeof *b->chunks);
-    if (!b->items || !b->numbers || !b->valid || !b->samples || !b->chunks)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory to plan a batch of %u", n);
-    return LEAT_OK;
-}
-
-/* A batch may touch more than the estimate at the start said (chunks of very different sample counts): that is
- * promised to it too, or refused, since no other loader's promise may be broken for it. */
-static leat_status promise(struct leat_loading *l, const struct leat_loading_batch *b, struct leat_error *err)
-{
-    struct leat_agent *agent = l->opts.agent;
-    const struct leat_root *root = leat_dataset_root(l->opts.supply->dataset);
-    uint64_t budget = leat_cache_budget(agent->cache);
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < b->chunks_n; i++)
-        bytes += root->sizes[b->chunks[i]];
-    if (bytes <= l->needed)
-        return LEAT_OK;
-    uint64_t all = agent->promised - l->needed + bytes;
-    if (all > budget)
-        return leat_fail(err, LEAT_LIMIT,
-                         "a batch takes samples from %u chunks, for which the budget is too small: ask for at least "
-                         "ram=\"%llumib\", or for a smaller window",
-                         b->chunks_n, (unsigned long long)((all + (1 << 20) - 1) >> 20));
-    agent->promised = all;
-    l->needed = bytes;
-    return LEAT_OK;
-}
-
-/* Takes this rank's share of the global batch in l->items. */
-static leat_status take_share(struct leat_loading *l, struct leat_loading_batch *b, struct leat_order_batch size,
-                              struct leat_error *err)
-{
-    leat_status rc = leat_order_assign(&l->order_world, l->items, NULL, size.size, l->rank_of, err);
-    if (rc == LEAT_OK)
-        rc = allocate(b, leat_order_quota(&l->order_world, size.size, l->rank), err);
-    if (rc != LEAT_OK)
-        return rc;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < size.size && n < b->n; i++) {
-        if (l->rank_of[i] != l->rank)
-            continue;
-        b->items[n] = l->items[i];
-        b->numbers[n] = leat_order_unit(l->now, l->items[i]);
-        b->valid[n] = i < size.take;
-        b->chunks[n] = l->items[i].chunk;
-        n++;
-    }
-    qsort(b->chunks, n, sizeof *b->chunks, by_number);
-    for (uint32_t i = 0; i < n; i++) {
-        if (i == 0 || b->chunks[i] != b->chunks[b->chunks_n - 1])
-            b->chunks[b->chunks_n++] = b->chunks[i];
-    }
-    return promise(l, b, err);
-}
-
-/* The order goes on into the next epoch. */
-static leat_status turn_epoch(struct leat_loading *l, struct leat_error *err)
-{
-    struct leat_order *after;
-    leat_status rc = leat_loading_order(l, l->epoch + 2, &after, err);
-    if (rc != LEAT_OK)
-        return rc;
-    leat_order_reader_close(l->reader);
-    l->reader = NULL;
-    leat_order_close(l->now);
-    l->now = l->coming;
-    l->coming = after;
-    l->epoch++;
-    l->position = 0;
-    l->augment_key = leat_key("augment", l->spec.seed, l->epoch, l->spec.dataset, sizeof l->spec.dataset);
-    return leat_order_reader_open(l->now, 0, &l->reader, err);
+    leat_loading_batch_free(b);
 }
 
 static leat_status plan_one(struct leat_loading *l, struct leat_error *err)
 {
-    struct leat_loading_batch *b = calloc(1, sizeof *b);
-    if (!b)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory to plan a batch");
-    b->loading = l;
-    b->memory.fd = -1;
-    b->number = l->batches;
-    b->epoch = l->epoch;
-    b->augment_key = l->augment_key;
-    struct leat_order_batch size = leat_order_batch_at(leat_order_units(l->now), l->position, l->global_batch, l->last);
-    leat_status rc = LEAT_OK;
-    if (size.take == 0) {
-        b->end = true;
-        b->position = l->position;
-        rc = turn_epoch(l, err);
-    } else {
-        size_t got;
-        rc = leat_order_reader_next(l->reader, l->items, size.take, &got, err);
-        if (rc == LEAT_OK && got != size.take)
-            rc = leat_fail(err, LEAT_INTERNAL, "the order ended early");
-        leat_order_batch_pad(l->items, size);
-        if (rc == LEAT_OK)
-            rc = take_share(l, b, size, err);
-        l->position += size.take;
-        b->position = l->position;
-    }
-    if (rc != LEAT_OK) {
-        batch_free(b);
+    struct leat_loading_batch *b;
+    leat_status rc = leat_loading_plan(l, &b, err);
+    if (rc != LEAT_OK)
         return rc;
-    }
-    l->batches++;
     *(l->tail ? &l->tail->next : &l->first) = b;
     l->tail = b;
     l->planned++;
@@ -214,11 +38,12 @@ static leat_status plan_one(struct leat_loading *l, struct leat_error *err)
     return LEAT_OK;
 }
 
+/* Of the group. */
 static uint32_t count_chunks(const struct leat_loading_batch *b, enum leat_feed_state state)
 {
     const struct leat_chunk *chunk;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < b->chunks_n; i++)
+    for (uint32_t i = b->group; i < b->group_end; i++)
         n += leat_feed_look(b->loading->opts.supply->feed, b->chunks[i], &chunk, NULL) == state;
     return n;
 }
@@ -226,7 +51,8 @@ static uint32_t count_chunks(const struct leat_loading_batch *b, enum leat_feed_
 bool leat_batches_hurry(const struct leat_loading *l)
 {
     const struct leat_loading_batch *b = l->first;
-    return !l->published && b && b->state == BATCH_FETCHING && count_chunks(b, LEAT_FEED_COMING) > b->chunks_n / 2;
+    return !l->published && b && b->state == LEAT_BATCH_FETCHING &&
+           count_chunks(b, LEAT_FEED_COMING) > (b->group_end - b->group) / 2;
 }
 
 /* Pins what is still unpinned. The first batch may ask the others, of any loader, to give way. */
@@ -235,8 +61,8 @@ static bool pin(struct leat_loading_batch *b, bool first)
     struct leat_loading *l = b->loading;
     /* Only here somebody is sure to wait, and nothing was sent for in advance. */
     uint32_t together = first && !l->published ? count_chunks(b, LEAT_FEED_ABSENT) : 0;
-    while (b->pinned < b->chunks_n) {
-        if (leat_feed_pin(l->opts.supply->feed, b->chunks[b->pinned], 0, together)) {
+    while (b->group + b->pinned < b->group_end) {
+        if (leat_feed_pin(l->opts.supply->feed, b->chunks[b->group + b->pinned], 0, together)) {
             b->pinned++;
             continue;
         }
@@ -247,8 +73,10 @@ static bool pin(struct leat_loading_batch *b, bool first)
             for (struct leat_loading *o = s->loadings; o && !given; o = o->next)
                 given = leat_loading_yield(o);
         }
-        if (!given)
-            return false; /* arrivals or the workers will make room */
+        if (!given) {
+            leat_agent_pump_soon(l->opts.agent); /* arrivals or the workers make room, unless memory had run out */
+            return false;
+        }
     }
     return true;
 }
@@ -257,24 +85,42 @@ bool leat_batches_yield(struct leat_loading *l)
 {
     struct leat_loading_batch *last = NULL;
     for (struct leat_loading_batch *b = l->first ? l->first->next : NULL; b; b = b->next) {
-        if (b->pinned && b->state < BATCH_PREPARING)
+        if (b->pinned && b->state < LEAT_BATCH_PREPARING)
             last = b;
     }
     if (!last)
         return false;
     unpin(last);
-    last->state = BATCH_UNPINNED;
+    last->state = LEAT_BATCH_UNPINNED;
     return true;
 }
 
-/* Whether all chunks are there; an error when one cannot be had. */
+/* The samples whose chunks are in the group. */
+static leat_status find_samples(struct leat_loading_batch *b, struct leat_error *err)
+{
+    struct leat_feed *feed = b->loading->opts.supply->feed;
+    for (uint32_t i = 0; i < b->n; i++) {
+        struct leat_sample *s = &b->samples[i];
+        uint32_t chunk = b->items[i].chunk;
+        *s = (struct leat_sample){
+            .index = b->items[i].index, .number = b->numbers[i], .key = b->augment_key, .valid = b->valid[i]};
+        if (chunk < b->chunks[b->group] || chunk > b->chunks[b->group_end - 1])
+            continue;
+        leat_feed_look(feed, chunk, &s->chunk, NULL);
+        if (s->index >= s->chunk->samples)
+            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says more", chunk,
+                             s->chunk->samples);
+    }
+    return LEAT_OK;
+}
+
+/* Whether all chunks of the group are there; an error when one cannot be had. */
 static leat_status look(struct leat_loading_batch *b, bool *ready, struct leat_error *err)
 {
-    struct leat_loading *l = b->loading;
     *ready = true;
-    for (uint32_t i = 0; i < b->chunks_n; i++) {
+    for (uint32_t i = b->group; i < b->group_end; i++) {
         const struct leat_chunk *chunk;
-        enum leat_feed_state s = leat_feed_look(l->opts.supply->feed, b->chunks[i], &chunk, err);
+        enum leat_feed_state s = leat_feed_look(b->loading->opts.supply->feed, b->chunks[i], &chunk, err);
         if (s == LEAT_FEED_FAILED)
             return err->status;
         if (s != LEAT_FEED_READY) {
@@ -282,18 +128,7 @@ static leat_status look(struct leat_loading_batch *b, bool *ready, struct leat_e
             return LEAT_OK;
         }
     }
-    for (uint32_t i = 0; i < b->n; i++) {
-        struct leat_sample *s = &b->samples[i];
-        leat_feed_look(l->opts.supply->feed, b->items[i].chunk, &s->chunk, NULL);
-        s->index = b->items[i].index;
-        s->number = b->numbers[i];
-        s->key = b->augment_key;
-        s->valid = b->valid[i];
-        if (s->index >= s->chunk->samples)
-            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says more", b->items[i].chunk,
-                             s->chunk->samples);
-    }
-    return LEAT_OK;
+    return find_samples(b, err);
 }
 
 /* Says where the ragged bytes of each sample end, for one column. */
@@ -306,7 +141,8 @@ static leat_status lay_out_column(struct leat_loading_batch *b, uint32_t c, stru
     if (!ends)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to lay out a batch");
     for (uint32_t i = 0; i < b->n; i++)
-        ends[i] = at += leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
+        ends[i] = at +=
+            b->view.kept[c] ? b->view.kept[c][i].bytes : leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
     memcpy(b->view.slot + l->outputs.columns[c].offset, ends, b->n * sizeof *ends);
     return LEAT_OK;
 }
@@ -353,15 +189,45 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
     return rc;
 }
 
+/* Room beside the slot for the ragged values of a batch whose chunks are not all there at the same time. */
+static leat_status keep_ragged(struct leat_loading_batch *b, struct leat_error *err)
+{
+    b->view.slot = (char *)leat_ring_slot(&b->loading->ring, b->slot);
+    for (uint32_t c = 0; c < b->loading->outputs.n; c++) {
+        if (!b->loading->outputs.columns[c].ragged)
+            continue;
+        b->view.kept[c] = calloc(b->n + 1, sizeof *b->view.kept[c]);
+        if (!b->view.kept[c])
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for the values of a batch");
+    }
+    return LEAT_OK;
+}
+
+/* Now that all of them are known, where they belong. */
+static leat_status gather_ragged(struct leat_loading_batch *b, struct leat_error *err)
+{
+    leat_status rc = lay_out(b, err);
+    for (uint32_t c = 0; rc == LEAT_OK && c < b->loading->outputs.n; c++) {
+        for (uint32_t i = 0; b->view.kept[c] && i < b->n; i++) {
+            const struct leat_kept *k = &b->view.kept[c][i];
+            if (k->bytes)
+                memcpy(b->view.arena[c] + (i ? b->view.ends[c][i - 1] : 0), k->data, k->bytes);
+        }
+    }
+    return rc;
+}
+
 static void finish_part(struct leat_task *task);
 
 /* On a worker. */
 static void run_part(struct leat_work *work, struct leat_scratch *scratch)
 {
-    struct part *p = (struct part *)work;
+    struct leat_batch_part *p = (struct leat_batch_part *)work;
     struct leat_loading_batch *b = p->batch;
     for (uint32_t i = p->first; i < p->first + p->n; i++) {
         struct leat_error err = {0};
+        if (!b->samples[i].chunk)
+            continue; /* of another group */
         if (leat_outputs_write(&b->loading->outputs, &b->view, i, &b->samples[i], scratch, &err) != LEAT_OK) {
             b->errors[i] = err;
             atomic_fetch_add_explicit(&b->failed, 1, memory_order_relaxed);
@@ -381,24 +247,34 @@ static uint32_t part_size(const struct leat_loading *l)
     return 64;
 }
 
-static leat_status prepare(struct leat_loading_batch *b, struct leat_error *err)
+/* Once a batch, when it has its slot. */
+static leat_status begin_batch(struct leat_loading_batch *b, struct leat_error *err)
 {
-    struct leat_loading *l = b->loading;
-    uint32_t size = part_size(l);
+    uint32_t size = part_size(b->loading);
     uint32_t parts = (b->n + size - 1) / size;
-    leat_status rc = lay_out(b, err);
+    leat_status rc = b->group_end < b->chunks_n ? keep_ragged(b, err) : lay_out(b, err);
     if (rc != LEAT_OK)
         return rc;
     b->errors = calloc(b->n + 1, sizeof *b->errors);
     b->parts = calloc(parts + 1, sizeof *b->parts);
     if (!b->errors || !b->parts)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch");
-    b->state = BATCH_PREPARING;
+    return LEAT_OK;
+}
+
+/* Gives the samples of the group to the workers. */
+static leat_status prepare(struct leat_loading_batch *b, struct leat_error *err)
+{
+    struct leat_loading *l = b->loading;
+    uint32_t size = part_size(l);
+    uint32_t parts = (b->n + size - 1) / size;
+    leat_status rc = b->parts ? LEAT_OK : begin_batch(b, err);
+    if (rc != LEAT_OK)
+        return rc;
+    b->state = parts ? LEAT_BATCH_PREPARING : LEAT_BATCH_DONE;
     b->parts_left = parts;
-    if (!parts)
-        b->state = BATCH_DONE;
     for (uint32_t i = 0; i < parts; i++) {
-        struct part *p = &b->parts[i];
+        struct leat_batch_part *p = &b->parts[i];
         p->batch = b;
         p->first = i * size;
         p->n = b->n - p->first < size ? b->n - p->first : size;
@@ -414,18 +290,28 @@ static leat_status prepare(struct leat_loading_batch *b, struct leat_error *err)
     return LEAT_OK;
 }
 
+/* All samples of the group are written. */
+static void finish_group(struct leat_loading_batch *b)
+{
+    unpin(b); /* an earlier batch may need the room to be published before this one */
+    if (b->group_end == b->chunks_n) {
+        b->state = LEAT_BATCH_DONE;
+        return;
+    }
+    leat_loading_batch_group(b);
+    b->state = LEAT_BATCH_UNPINNED;
+}
+
 static void finish_part(struct leat_task *task)
 {
-    struct part *p = (struct part *)((char *)task - offsetof(struct part, task));
+    struct leat_batch_part *p = (struct leat_batch_part *)((char *)task - offsetof(struct leat_batch_part, task));
     struct leat_loading_batch *b = p->batch;
     struct leat_loading *l = b->loading;
     l->working--;
-    if (--b->parts_left == 0) {
-        b->state = BATCH_DONE;
-        unpin(b); /* an earlier batch may need the room to be published before this one */
-    }
+    if (--b->parts_left == 0)
+        finish_group(b);
     if (!l->closing) {
-        if (b->state == BATCH_DONE)
+        if (b->parts_left == 0)
             leat_agent_pump(l->opts.agent); /* all of them: its chunks may make room for others */
         return;
     }
@@ -445,10 +331,10 @@ static leat_status settle_failures(struct leat_loading_batch *b, struct leat_err
     for (uint32_t i = b->n; i-- > 0;) {
         if (b->errors[i].status == LEAT_OK)
             good = i;
-        else if (!l->skip_errors)
-            *err = b->errors[i];
+        else if (!l->skip_errors || b->errors[i].status == LEAT_NO_MEMORY)
+            *err = b->errors[i]; /* a sample is not bad because there was no memory for it */
     }
-    if (!l->skip_errors)
+    if (err->status != LEAT_OK)
         return err->status;
     if (good == b->n)
         return leat_fail(err, LEAT_CORRUPT, "none of the %u samples of a batch can be decoded; the first: %.300s", b->n,
@@ -518,30 +404,32 @@ static void take_slot(struct leat_loading_batch *b)
     while (l->slot[b->slot] != LEAT_OURS_FREE)
         b->slot++;
     l->slot[b->slot] = LEAT_OURS_FILLING;
+    b->has_slot = true;
 }
 
 /* Takes one batch as far as it goes now. */
 static leat_status advance(struct leat_loading_batch *b, bool first, bool may_take_slot, struct leat_error *err)
 {
     bool ready;
-    if (b->state == BATCH_UNPINNED && pin(b, first))
-        b->state = BATCH_FETCHING;
-    if (b->state == BATCH_FETCHING) {
+    if (b->state == LEAT_BATCH_UNPINNED && pin(b, first))
+        b->state = LEAT_BATCH_FETCHING;
+    if (b->state == LEAT_BATCH_FETCHING) {
         leat_status rc = look(b, &ready, err);
         if (rc != LEAT_OK)
             return rc;
         if (ready) {
-            b->state = BATCH_WAITING;
+            b->state = LEAT_BATCH_WAITING;
             b->chunks_ready_ns = leat_now_ns();
         }
     }
-    if (b->state != BATCH_WAITING || !may_take_slot)
+    if (b->state != LEAT_BATCH_WAITING || (!b->has_slot && !may_take_slot))
         return LEAT_OK;
-    take_slot(b);
+    if (!b->has_slot)
+        take_slot(b);
     if (!b->end)
         return prepare(b, err);
     leat_ring_slot(&b->loading->ring, b->slot)->external = 0;
-    b->state = BATCH_DONE;
+    b->state = LEAT_BATCH_DONE;
     return LEAT_OK;
 }
 
@@ -552,15 +440,15 @@ static leat_status advance_all(struct leat_loading *l, struct leat_error *err)
     uint32_t slots = free_slots(l);
     uint32_t before = 0; /* earlier batches that still need one */
     for (struct leat_loading_batch *b = l->first; b; b = b->next) {
-        bool had = b->state >= BATCH_PREPARING;
+        bool had = b->has_slot;
         leat_status rc = advance(b, b == l->first, slots > before, err);
         if (rc != LEAT_OK)
             return rc;
-        if (b->state < BATCH_PREPARING)
+        if (!b->has_slot)
             before++;
         else if (!had)
             slots--;
-        if (b->state == BATCH_UNPINNED || leat_batches_hurry(l))
+        if (b->state == LEAT_BATCH_UNPINNED || leat_batches_hurry(l))
             break; /* those behind it must not take its room, nor its share of the line */
     }
     return LEAT_OK;
@@ -573,9 +461,11 @@ leat_status leat_batches_step(struct leat_loading *l, struct leat_error *err)
         rc = plan_one(l, err);
     if (rc == LEAT_OK)
         rc = advance_all(l, err);
-    while (rc == LEAT_OK && l->first && l->first->state == BATCH_DONE) {
+    while (rc == LEAT_OK && l->first && l->first->state == LEAT_BATCH_DONE) {
         struct leat_loading_batch *b = l->first;
         rc = settle_failures(b, err);
+        if (rc == LEAT_OK && b->group > 0)
+            rc = gather_ragged(b, err);
         if (rc != LEAT_OK)
             break;
         publish(l, b);
@@ -605,11 +495,11 @@ void leat_batches_drop(struct leat_loading *l)
 static void explain(const struct leat_loading *l, const struct leat_loading_batch *b, char *out, size_t n)
 {
     switch (b->state) {
-    case BATCH_UNPINNED:
-        snprintf(out, n, "room in the cache for the %u chunks of a batch", b->chunks_n);
+    case LEAT_BATCH_UNPINNED:
+        snprintf(out, n, "room in the cache for %u chunks of a batch", b->group_end - b->group);
         return;
-    case BATCH_FETCHING:
-        for (uint32_t i = 0; i < b->chunks_n; i++) {
+    case LEAT_BATCH_FETCHING:
+        for (uint32_t i = b->group; i < b->group_end; i++) {
             const struct leat_chunk *chunk;
             if (leat_feed_look(l->opts.supply->feed, b->chunks[i], &chunk, NULL) != LEAT_FEED_READY) {
                 snprintf(out, n, "chunk %u of %.200s", b->chunks[i], l->opts.supply->url);
@@ -618,7 +508,7 @@ static void explain(const struct leat_loading *l, const struct leat_loading_batc
         }
         snprintf(out, n, "chunks of %.200s", l->opts.supply->url);
         return;
-    case BATCH_WAITING:
+    case LEAT_BATCH_WAITING:
         snprintf(out, n, "a free slot: the rank holds all of them");
         return;
     default:

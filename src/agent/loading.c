@@ -9,6 +9,7 @@
 
 #include "agent/batch.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
@@ -117,7 +118,7 @@ static leat_status take_state(struct leat_loading *l, const json_t *state, struc
     return rc;
 }
 
-/* The most chunks that one batch of this rank can touch. */
+/* About as many chunks as one batch of this rank touches; more where chunks differ much in their number of samples. */
 static uint64_t chunks_needed(const struct leat_loading *l)
 {
     uint64_t samples = root_of(l)->samples;
@@ -128,12 +129,38 @@ static uint64_t chunks_needed(const struct leat_loading *l)
     return l->batch < most ? l->batch : most;
 }
 
-/* A budget too small to go on at all is refused now, with the smallest that works. */
+static int larger_first(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Bytes of the n largest chunks: so many chunks, whichever, fit into that. */
+static leat_status largest(const struct leat_root *root, uint64_t n, uint64_t *out, struct leat_error *err)
+{
+    uint64_t sum = 0;
+    uint32_t *sizes = malloc(((size_t)root->chunks + 1) * sizeof *sizes);
+    if (!sizes)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to look at %u chunks", root->chunks);
+    memcpy(sizes, root->sizes, root->chunks * sizeof *sizes);
+    qsort(sizes, root->chunks, sizeof *sizes, larger_first);
+    for (uint64_t i = 0; i < n; i++)
+        sum += sizes[i];
+    free(sizes);
+    *out = sum;
+    return LEAT_OK;
+}
+
+/* A budget too small for a usual batch is refused now, with the smallest that works. An unusual one comes in groups of
+ * chunks that have room: see leat_loading_batch_group(). */
 static leat_status check_budget(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_agent *agent = l->opts.agent;
     uint64_t budget = leat_cache_budget(agent->cache);
-    l->needed = chunks_needed(l) * l->chunk_bytes_max;
+    leat_status rc = largest(root_of(l), chunks_needed(l), &l->needed, err);
+    if (rc != LEAT_OK)
+        return rc;
     if (agent->promised + l->needed <= budget) {
         agent->promised += l->needed;
         return LEAT_OK;
@@ -242,6 +269,7 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_
     if (!l)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     l->opts = *opts;
+    leat_supply_hold(opts->supply);
     l->ring.fd = l->making.ring.fd = l->ready_fd = l->released.fd = -1;
     leat_status rc = read_settings(l, opts->request, err);
     l->batch = rc == LEAT_OK ? l->global_batch / l->world : 0;
@@ -299,6 +327,7 @@ void leat_loading_free(struct leat_loading *l)
     free(l->items);
     free(l->rank_of);
     free(l->upcoming);
+    leat_supply_release(l->opts.supply);
     free(l);
 }
 
@@ -332,7 +361,10 @@ json_t *leat_loading_describe(const struct leat_loading *l)
     if (leat_order_state_write(&state, text, NULL) != LEAT_OK)
         return NULL;
     uint64_t units = leat_order_units(l->now);
-    return json_pack("{s:o,s:I,s:I,s:I}", "state", json_loads(text, 0, NULL), "units", (json_int_t)units, "batches",
+    json_t *cursor;
+    if (leat_json_read(text, strlen(text), 0, &cursor, NULL) != LEAT_OK)
+        return NULL;
+    return json_pack("{s:o,s:I,s:I,s:I}", "state", cursor, "units", (json_int_t)units, "batches",
                      (json_int_t)leat_order_batches(units, 0, l->global_batch, l->last), "window",
                      (json_int_t)l->spec.window);
 }
@@ -347,14 +379,15 @@ json_t *leat_loading_stats(const struct leat_loading *l)
     leat_cache_stats(l->opts.agent->cache, &cache);
     leat_store_stats(leat_dataset_home(l->opts.supply->dataset)->store, &store);
     leat_batches_explain(l, waiting, sizeof waiting);
-    return json_pack(
-        "{s:s,s:{s:f,s:f},s:{s:I},s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "waiting_for", waiting, "wait_by_cause_s",
-        "fetch", (double)l->stats.wait_fetch_ns / 1e9, "prep", (double)l->stats.wait_prep_ns / 1e9, "bytes_by_source",
-        "bucket", (json_int_t)feed.fetched_bytes, "chunks_fetched", (json_int_t)feed.fetched_chunks, "chunks_corrupt",
-        (json_int_t)feed.corrupt, "samples_skipped", (json_int_t)l->stats.skipped, "requests",
-        (json_int_t)store.requests, "retries", (json_int_t)store.retries, "throttled", (json_int_t)store.throttled,
-        "evictions", (json_int_t)cache.evictions, "cache_bytes", (json_int_t)leat_cache_used(l->opts.agent->cache),
-        "cache_budget", (json_int_t)leat_cache_budget(l->opts.agent->cache), "ring_bytes", (json_int_t)l->ring.bytes);
+    return json_pack("{s:s,s:{s:f,s:f},s:{s:I},s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "waiting_for", waiting,
+                     "wait_by_cause_s", "fetch", (double)l->stats.wait_fetch_ns / 1e9, "prep",
+                     (double)l->stats.wait_prep_ns / 1e9, "bytes_by_source", "bucket", (json_int_t)feed.fetched_bytes,
+                     "chunks_fetched", (json_int_t)feed.fetched_chunks, "chunks_corrupt", (json_int_t)feed.corrupt,
+                     "samples_skipped", (json_int_t)l->stats.skipped, "batches_split", (json_int_t)l->stats.split,
+                     "requests", (json_int_t)store.requests, "retries", (json_int_t)store.retries, "throttled",
+                     (json_int_t)store.throttled, "evictions", (json_int_t)cache.evictions, "cache_bytes",
+                     (json_int_t)leat_cache_used(l->opts.agent->cache), "cache_budget",
+                     (json_int_t)leat_cache_budget(l->opts.agent->cache), "ring_bytes", (json_int_t)l->ring.bytes);
 }
 
 struct leat_loading *leat_loading_next(const struct leat_loading *l)

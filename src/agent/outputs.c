@@ -1,6 +1,7 @@
 #include "agent/outputs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -144,11 +145,17 @@ leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *s
         struct leat_error one;
         uint64_t arena = ragged_bytes * samples_max;
         rc = make_one(json_array_get(outputs, i), schema, arena, &o.plans[i], &o.columns[i], &one);
+        o.n++;
+        if (rc == LEAT_NO_MEMORY) {
+            if (err)
+                *err = one;
+            break;
+        }
         if (rc != LEAT_OK)
             leat_buf_printf(&problems, "%s%s", problems.len ? "; " : "", one.text);
-        o.n++;
     }
-    rc = leat_buf_check(&problems, "the list of what is wrong with the outputs", err);
+    if (rc != LEAT_NO_MEMORY)
+        rc = leat_buf_check(&problems, "the list of what is wrong with the outputs", err);
     if (rc == LEAT_OK && problems.len)
         rc = leat_fail(err, LEAT_INVALID, "%s", problems.data);
     leat_buf_free(&problems);
@@ -203,6 +210,26 @@ static leat_status write_image(const struct leat_output_plan *p, const struct le
                              key);
 }
 
+static leat_status write_ragged(const struct leat_slot_view *view, uint32_t column, uint32_t place,
+                                const struct leat_output_plan *p, const struct leat_sample *s, struct leat_error *err)
+{
+    size_t n;
+    const void *data = ragged_data(p, s, &n);
+    char *to;
+    if (!n)
+        return LEAT_OK;
+    if (view->kept[column]) {
+        to = malloc(n);
+        if (!to)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a value of %zu bytes", n);
+        view->kept[column][place] = (struct leat_kept){to, n};
+    } else {
+        to = view->arena[column] + (place ? view->ends[column][place - 1] : 0);
+    }
+    memcpy(to, data, n);
+    return LEAT_OK;
+}
+
 leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                                const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
 {
@@ -213,11 +240,8 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
         char *to = view->slot + c->offset + place * c->stride;
         int64_t number;
         if (c->ragged) {
-            const uint64_t *ends = view->ends[i];
-            size_t n;
-            const void *data = ragged_data(p, s, &n);
-            if (n)
-                memcpy(view->arena[i] + (place ? ends[place - 1] : 0), data, n);
+            leat_status one = write_ragged(view, i, place, p, s, err);
+            rc = one == LEAT_OK ? rc : one;
             continue;
         }
         switch (p->kind) {

@@ -42,14 +42,21 @@ struct leat_sample {
 /* Bytes of a ragged output of a sample; 0 for the others. */
 uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, const struct leat_sample *sample);
 
+/* A ragged value whose place in the slot is not known yet. */
+struct leat_kept {
+    void *data;
+    size_t bytes;
+};
+
 /* Where the values of a slot go. */
 struct leat_slot_view {
     char *slot;
-    char *arena[LEAT_RING_COLUMNS_MAX];    /* of ragged columns, in the slot or elsewhere */
+    struct leat_kept *kept[LEAT_RING_COLUMNS_MAX]; /* by place, of ragged columns; NULL: they go to the arena */
+    char *arena[LEAT_RING_COLUMNS_MAX];            /* of ragged columns, in the slot or elsewhere */
     uint64_t *ends[LEAT_RING_COLUMNS_MAX]; /* of ragged columns: our own copy, the rank can write to the slot's */
 };
 
-/* Writes everything of one sample at `place`; the ends of ragged columns must be known. */
+/* Writes everything of one sample at `place`; the ends of ragged columns must be known, unless they are kept. */
 leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                                const struct leat_sample *sample, struct leat_scratch *scratch, struct leat_error *err);
 

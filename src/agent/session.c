@@ -10,6 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/loading.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "leat/leat.h"
@@ -47,7 +48,7 @@ static void session_close(struct leat_session *s)
  * closes when the loop sees the end, not here, where others may be using it. */
 static leat_status send_message(struct leat_session *s, json_t *message, const int *fds, size_t fds_n)
 {
-    char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    char *text = leat_json_write(message, JSON_COMPACT);
     struct leat_error err = {0};
     leat_status rc = text ? leat_wire_send(s->watch.fd, text, strlen(text), fds, fds_n, &err)
                           : leat_fail(&err, LEAT_NO_MEMORY, "no memory for a message");
@@ -231,8 +232,8 @@ static void on_message(struct leat_watch *watch, uint32_t events)
             break;
         while (rc == LEAT_OK && fds_n)
             close(fds[--fds_n]); /* a rank has no reason to send any */
-        json_t *m = rc == LEAT_OK ? json_loadb(text, n, 0, NULL) : NULL;
-        go_on = m && take_message(s, m);
+        json_t *m = NULL;
+        go_on = rc == LEAT_OK && leat_json_read(text, n, 0, &m, NULL) == LEAT_OK && take_message(s, m);
         json_decref(m);
     }
     free(text);

@@ -5,7 +5,12 @@
 
 #include "agent/loading.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/thread.h"
+
+/* Kept without a loader: training and validation that take turns, and what a jump leaves for an instant. Each has its
+ * store's threads and its root in memory. */
+#define IDLE_MAX 4u
 
 /* A request on its way through an opener thread. */
 struct leat_opening {
@@ -39,10 +44,94 @@ static void opening_free(struct leat_opening *o)
 static struct leat_supply *find(struct leat_agent *agent, const char *name, const uint8_t *id)
 {
     for (struct leat_supply *s = agent->supplies; s; s = s->next) {
-        if (strcmp(s->name, name) == 0 && (!id || memcmp(leat_dataset_id(s->dataset), id, LEAT_SHA256_SIZE) == 0))
+        if (!s->leaving && strcmp(s->name, name) == 0 &&
+            (!id || memcmp(leat_dataset_id(s->dataset), id, LEAT_SHA256_SIZE) == 0))
             return s;
     }
     return NULL;
+}
+
+static void supply_free(struct leat_supply *s)
+{
+    leat_dataset_close(s->dataset);
+    free(s->stop);
+    free(s->name);
+    free(s->url);
+    free(s);
+}
+
+/* On an opener thread: closing a store waits for its threads. */
+static void close_here(struct leat_task *task)
+{
+    supply_free((struct leat_supply *)((char *)task - offsetof(struct leat_supply, task)));
+}
+
+/* At the end of the agent somebody waits for the feed. */
+struct leat_supply_waiter {
+    struct leat_supply *supply;
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool closed; /* hold mu */
+};
+
+static void wake(struct leat_supply_waiter *w)
+{
+    pthread_mutex_lock(&w->mu);
+    w->closed = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mu);
+}
+
+static void unlist_supply(struct leat_supply *s)
+{
+    struct leat_supply **p = &s->agent->supplies;
+    while (*p != s)
+        p = &(*p)->next;
+    *p = s->next;
+}
+
+/* On the loop: nothing refers to the feed any more. */
+static void on_feed_closed(void *user)
+{
+    struct leat_supply *s = user;
+    s->feed = NULL;
+    if (s->waiter) {
+        wake(s->waiter);
+    } else if (!s->agent->stopping) { /* else the openers are gone: see leat_supply_close_all() */
+        unlist_supply(s);
+        s->task.run = close_here;
+        leat_pool_add(s->agent->openers, &s->task);
+    }
+}
+
+static void let_go(struct leat_supply *s)
+{
+    s->leaving = true;
+    atomic_store_explicit(s->stop, true, memory_order_relaxed);
+    leat_feed_close(s->feed, on_feed_closed, s);
+}
+
+void leat_supply_hold(struct leat_supply *s)
+{
+    s->users++;
+}
+
+void leat_supply_release(struct leat_supply *s)
+{
+    struct leat_supply *oldest = s;
+    unsigned idle = 0;
+    if (--s->users)
+        return;
+    s->idle = ++s->agent->idles;
+    for (struct leat_supply *o = s->agent->supplies; o; o = o->next) {
+        if (o->users || o->leaving)
+            continue;
+        idle++;
+        if (o->idle < oldest->idle)
+            oldest = o;
+    }
+    if (idle > IDLE_MAX)
+        let_go(oldest);
 }
 
 static void unlist(struct leat_opening *o)
@@ -154,8 +243,14 @@ static void finish(struct leat_task *task)
         if (!s)
             s = make_supply(o, &o->err);
     }
+    if (s)
+        leat_supply_hold(s);
     if (o->opened)
         o->opened(o->user, s, &o->err);
+    if (s)
+        leat_supply_release(s);
+    if (o->known)
+        leat_supply_release(o->known);
     o->task.run = throw_away;
     if (agent->stopping)
         throw_away(&o->task); /* the openers are gone */
@@ -205,10 +300,11 @@ leat_status leat_supply_open(struct leat_agent *agent, const char *url, const js
                              void *user, struct leat_opening **out, struct leat_error *err)
 {
     struct leat_opening *o = calloc(1, sizeof *o);
-    char *settings = json_dumps(store, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    char *settings = leat_json_write(store, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     struct leat_buf name;
     leat_buf_init(&name, 64 << 10);
     leat_buf_printf(&name, "%s\n%s", url, settings ? settings : "");
+    bool whole = settings || !store; /* without its settings it would be another dataset's name */
     free(settings);
     char *text = leat_buf_take(&name);
     if (o) {
@@ -220,13 +316,16 @@ leat_status leat_supply_open(struct leat_agent *agent, const char *url, const js
         o->opened = opened;
         o->user = user;
     }
-    if (!o || !o->url || !o->name || !o->stop) {
+    /* a copy may lack what there was no memory for */
+    if (!o || !o->url || !o->name || !o->stop || !whole || (store && !json_equal(o->settings, store))) {
         if (!o)
             free(text);
         opening_free(o);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     }
     o->known = find(agent, o->name, NULL);
+    if (o->known)
+        leat_supply_hold(o->known);
     o->next = agent->openings;
     agent->openings = o;
     *out = o;
@@ -249,48 +348,33 @@ void leat_supply_stop_all(struct leat_agent *agent)
         atomic_store_explicit(s->stop, true, memory_order_relaxed);
 }
 
-/* Closing, from outside the loop: the feeds end on it. */
-struct closing {
-    struct leat_supply *supply;
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    bool closed; /* hold mu */
-};
-
-static void feed_closed(void *user)
-{
-    struct closing *c = user;
-    pthread_mutex_lock(&c->mu);
-    c->closed = true;
-    pthread_cond_signal(&c->cond);
-    pthread_mutex_unlock(&c->mu);
-}
-
+/* On the loop. */
 static void close_feed(void *arg)
 {
-    struct closing *c = arg;
-    leat_feed_close(c->supply->feed, feed_closed, c);
+    struct leat_supply_waiter *w = arg;
+    struct leat_supply *s = w->supply;
+    s->waiter = w;
+    if (!s->feed)
+        wake(w);
+    else if (!s->leaving)
+        let_go(s);
 }
 
 void leat_supply_close_all(struct leat_agent *agent)
 {
     while (agent->supplies) {
         struct leat_supply *s = agent->supplies;
-        struct closing c = {.supply = s};
-        pthread_mutex_init(&c.mu, NULL);
-        leat_cond_init(&c.cond);
-        leat_loop_call(agent->loop, close_feed, &c);
-        pthread_mutex_lock(&c.mu);
-        while (!c.closed)
-            leat_cond_wait(&c.cond, &c.mu, LEAT_NEVER); /* what is in flight was cancelled */
-        pthread_mutex_unlock(&c.mu);
-        pthread_cond_destroy(&c.cond);
-        pthread_mutex_destroy(&c.mu);
+        struct leat_supply_waiter w = {.supply = s};
+        pthread_mutex_init(&w.mu, NULL);
+        leat_cond_init(&w.cond);
+        leat_loop_call(agent->loop, close_feed, &w);
+        pthread_mutex_lock(&w.mu);
+        while (!w.closed)
+            leat_cond_wait(&w.cond, &w.mu, LEAT_NEVER); /* what is in flight was cancelled */
+        pthread_mutex_unlock(&w.mu);
+        pthread_cond_destroy(&w.cond);
+        pthread_mutex_destroy(&w.mu);
         agent->supplies = s->next;
-        leat_dataset_close(s->dataset);
-        free(s->stop);
-        free(s->name);
-        free(s->url);
-        free(s);
+        supply_free(s);
     }
 }

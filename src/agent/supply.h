@@ -1,5 +1,6 @@
 /* A supply: a dataset that is open in the agent, with its store and its feed, shared by every loader that reads it.
- * Kept when its last loader leaves, so that the next one finds its chunks; they are the first to be evicted. */
+ * The last few are kept when their last loader leaves, so that the next one finds their chunks (a jump closes a loader
+ * and opens another); those chunks are the first to be evicted. */
 #ifndef LEAT_AGENT_SUPPLY_H
 #define LEAT_AGENT_SUPPLY_H
 
@@ -21,14 +22,23 @@ struct leat_supply {
     _Atomic bool *stop; /* ends calls that wait for its store */
     struct leat_feed *feed;
     struct leat_loading *loadings; /* that read it */
+    uint32_t users;                /* loaders, also those that only wait for their workers, and openings */
+    uint64_t idle;                 /* when the last of them left: a count */
+    bool leaving;                  /* nobody can have it any more */
+    struct leat_task task;         /* to be closed by an opener */
+    struct leat_supply_waiter *waiter;
 };
+
+/* Whoever uses a supply holds it. When nobody does, it is kept for a while, or closed. */
+void leat_supply_hold(struct leat_supply *supply);
+void leat_supply_release(struct leat_supply *supply);
 
 typedef void leat_supply_opened(void *user, struct leat_supply *supply, const struct leat_error *err);
 
 struct leat_opening; /* a supply on its way */
 
 /* Opens a supply, or finds it open and still what the URL names. `opened` is called later, on the loop's thread, with a
- * supply or an error; *out is gone then. */
+ * supply (hold it) or an error; *out is gone then. */
 leat_status leat_supply_open(struct leat_agent *agent, const char *url, const json_t *store, leat_supply_opened *opened,
                              void *user, struct leat_opening **out, struct leat_error *err);
 

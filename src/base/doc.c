@@ -1,9 +1,10 @@
 #include "base/doc.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/json.h"
 
 void leat_doc_value_free(struct leat_doc_value *value)
 {
@@ -188,10 +189,13 @@ leat_status leat_doc_json(const char *name, const char *text, size_t n, struct l
 {
     json_error_t why;
     struct leat_doc *doc = NULL;
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
-    if (!root)
-        return leat_fail(err, LEAT_INVALID, "%s line %d: %s", name, why.line, why.text);
-    leat_status rc = leat_doc_new(name, &doc, err);
+    json_t *root;
+    leat_status rc = leat_json_read(text, n, JSON_REJECT_DUPLICATES, &root, &why);
+    if (rc == LEAT_NO_MEMORY)
+        return leat_fail(err, rc, "no memory to read %s", name);
+    if (rc != LEAT_OK)
+        return leat_fail(err, rc, "%s line %d: %s", name, why.line, why.text);
+    rc = leat_doc_new(name, &doc, err);
     if (rc == LEAT_OK && !json_is_object(root))
         rc = leat_fail(err, LEAT_INVALID, "%s line 1: not an object", name);
     struct place place = {.name = name, .at = text, .end = text + n, .line = 1};

@@ -23,6 +23,8 @@ leat_status leat_thread_start(pthread_t *out, const char *name, void *(*run)(voi
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int rc = pthread_create(out, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == EAGAIN)
+        return leat_fail(err, LEAT_LIMIT, "cannot start the thread '%s': no memory, or too many of them", name);
     if (rc)
         return leat_fail_errno(err, rc, "cannot start the thread '%s'", name);
     char shown[16];

@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "leat/leat.h"
 
 #define CONNECT_NS (20 * LEAT_S)
@@ -34,7 +35,7 @@ void leat_connection_close(struct leat_connection *c)
 
 leat_status leat_connection_send(struct leat_connection *c, json_t *message, struct leat_error *err)
 {
-    char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+    char *text = leat_json_write(message, JSON_COMPACT);
     leat_status rc = text ? leat_wire_send(c->fd, text, strlen(text), NULL, 0, err)
                           : leat_fail(err, LEAT_NO_MEMORY, "no memory for a message to the agent");
     free(text);
@@ -72,12 +73,13 @@ leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline
     }
     if (rc == LEAT_OK) {
         json_error_t e;
-        *out = json_loadb(text, n, 0, &e);
-        if (!*out) {
-            while (*fds_n)
-                close(fds[--*fds_n]);
+        rc = leat_json_read(text, n, 0, out, &e);
+        while (rc != LEAT_OK && *fds_n)
+            close(fds[--*fds_n]);
+        if (rc == LEAT_NO_MEMORY)
+            leat_fail(err, rc, "no memory to read a message from the agent");
+        else if (rc != LEAT_OK)
             rc = leat_fail(err, LEAT_VERSION, "a message from the agent that cannot be read (%s)", e.text);
-        }
     }
     free(text);
     return rc;
@@ -236,7 +238,11 @@ static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_c
         return LEAT_OK;
     if (!at)
         return leat_fail(err, LEAT_NETWORK, "the agent ended before it was ready; its log is %s", paths->log);
-    return leat_fail(err, LEAT_INVALID, "the agent cannot start: %s", text);
+    char *why;
+    long status = strtol(text, &why, 10);
+    if (status <= LEAT_OK || status >= LEAT_STATUS_COUNT)
+        status = LEAT_INTERNAL;
+    return leat_fail(err, (leat_status)status, "the agent cannot start:%s", why);
 }
 
 static leat_status start_agent(const struct leat_connect_opts *opts, const struct leat_wire_paths *paths,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "client/batch.h"
 #include "client/connect.h"
@@ -114,6 +115,33 @@ static leat_status take_opened(struct leat_loader *l, const json_t *opened, int 
     return LEAT_OK;
 }
 
+static bool put(json_t *object, const char *name, json_t *value)
+{
+    return json_object_set_new(object, name, value) == 0;
+}
+
+/* The request to open this loader at the cursor, or at a state that was given. */
+static leat_status make_request(struct leat_loader *l, const char *state, json_t **out, struct leat_error *err)
+{
+    char mine[LEAT_STATE_SIZE];
+    /* The whole state rather than a position: the dataset may have been replaced since. */
+    if (!state && l->state) {
+        leat_status rc = leat_loader_state(l, mine, err);
+        if (rc != LEAT_OK)
+            return rc;
+        state = mine;
+    }
+    json_t *request = json_copy(l->request);
+    /* a copy may lack what there was no memory for */
+    if (!json_equal(request, l->request) || !put(request, "epoch", json_integer((json_int_t)l->epoch)) ||
+        (state && !put(request, "state", json_string(state)))) {
+        json_decref(request);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a request, or a state that is not UTF-8");
+    }
+    *out = request;
+    return LEAT_OK;
+}
+
 /* Connects and opens the loader in the agent, at the cursor or at a state that was given. */
 static leat_status open_ring(struct leat_loader *l, const char *state, struct leat_error *err)
 {
@@ -141,16 +169,11 @@ static leat_status open_ring(struct leat_loader *l, const char *state, struct le
     leat_status rc = leat_connect(&connect, &l->connection, err);
     if (rc != LEAT_OK)
         return rc;
-    char mine[LEAT_STATE_SIZE];
-    json_t *request = json_copy(l->request);
-    json_object_set_new(request, "epoch", json_integer((json_int_t)l->epoch));
-    /* The whole state rather than a position: the dataset may have been replaced since. */
-    if (!state && l->state && leat_loader_state(l, mine, NULL) == LEAT_OK)
-        state = mine;
-    if (state)
-        json_object_set_new(request, "state", json_string(state));
+    json_t *request;
+    rc = make_request(l, state, &request, err);
     /* The agent gives up on a bucket by itself; it may take as long as a batch may. */
-    rc = ask(l, json_pack("{s:o}", "open", request), "opened", l->timeout_ns, &answer, fds, &fds_n, err);
+    if (rc == LEAT_OK)
+        rc = ask(l, json_pack("{s:o}", "open", request), "opened", l->timeout_ns, &answer, fds, &fds_n, err);
     if (rc == LEAT_TIMEOUT)
         rc = leat_fail(err, LEAT_TIMEOUT,
                        "'%.200s' could not be opened within %.0f s: the agent (pid %d, log %s) waits for it",
@@ -231,7 +254,8 @@ static leat_status fail_timeout(struct leat_loader *l, struct leat_error *err)
     char *stats = NULL;
     char why[300] = "it does not say";
     if (leat_loader_stats(l, &stats, NULL) == LEAT_OK) {
-        json_t *s = json_loads(stats, 0, NULL);
+        json_t *s = NULL;
+        leat_json_read(stats, strlen(stats), 0, &s, NULL);
         const char *text = json_string_value(json_object_get(s, "waiting_for"));
         if (text && *text)
             snprintf(why, sizeof why, "%s", text);
@@ -406,8 +430,9 @@ leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct 
 
 leat_status leat_loader_state(struct leat_loader *l, char out[LEAT_STATE_SIZE], struct leat_error *err)
 {
-    json_object_set_new(l->state, "epoch", json_integer((json_int_t)l->epoch));
-    json_object_set_new(l->state, "position", json_integer((json_int_t)l->position));
+    if (!put(l->state, "epoch", json_integer((json_int_t)l->epoch)) ||
+        !put(l->state, "position", json_integer((json_int_t)l->position)))
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the loader's state");
     size_t n = json_dumpb(l->state, out, LEAT_STATE_SIZE - 1, JSON_COMPACT);
     if (n == 0 || n >= LEAT_STATE_SIZE)
         return leat_fail(err, LEAT_INTERNAL, "the loader's state does not fit %d bytes", LEAT_STATE_SIZE);
@@ -437,14 +462,14 @@ leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_err
     if (!answer)
         answer = json_pack("{s:{}}", "stats");
     json_t *s = json_object_get(answer, "stats");
-    json_object_set_new(s, "batches", json_integer((json_int_t)l->stats.batches));
-    json_object_set_new(s, "samples", json_integer((json_int_t)l->stats.samples));
-    json_object_set_new(s, "wait_s", json_real((double)l->stats.wait_ns / 1e9));
-    json_object_set_new(s, "agents_lost", json_integer((json_int_t)l->stats.restarts));
-    json_object_set_new(s, "agent_pid", json_integer(l->connection.agent_pid));
-    json_object_set_new(s, "socket", json_string(l->connection.paths.socket));
-    json_object_set_new(s, "log", json_string(l->connection.paths.log));
-    *out = json_dumps(s, JSON_COMPACT);
+    bool good = put(s, "batches", json_integer((json_int_t)l->stats.batches)) &&
+                put(s, "samples", json_integer((json_int_t)l->stats.samples)) &&
+                put(s, "wait_s", json_real((double)l->stats.wait_ns / 1e9)) &&
+                put(s, "agents_lost", json_integer((json_int_t)l->stats.restarts)) &&
+                put(s, "agent_pid", json_integer(l->connection.agent_pid)) &&
+                put(s, "socket", json_string(l->connection.paths.socket)) &&
+                put(s, "log", json_string(l->connection.paths.log));
+    *out = good ? leat_json_write(s, JSON_COMPACT) : NULL;
     json_decref(answer);
     return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
 }

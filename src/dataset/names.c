@@ -1,8 +1,8 @@
 #include "dataset/names.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "dataset/schema.h"
 
 #define HEX_SIZE (2 * LEAT_SHA256_SIZE + 1)
@@ -40,9 +40,10 @@ void leat_pointer_write(const uint8_t id[LEAT_SHA256_SIZE], char out[LEAT_POINTE
 
 leat_status leat_pointer_read(const char *text, size_t n, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err)
 {
+    json_t *pointer = NULL;
     leat_status rc = LEAT_OK;
-    json_error_t where;
-    json_t *pointer = n < LEAT_POINTER_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, &where) : NULL;
+    if (n < LEAT_POINTER_MAX && leat_json_read(text, n, JSON_REJECT_DUPLICATES, &pointer, NULL) == LEAT_NO_MEMORY)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to read " LEAT_NAME_POINTER);
     const json_t *format = json_object_get(pointer, "format");
     const char *root = json_string_value(json_object_get(pointer, "root"));
     uint8_t sha[LEAT_SHA256_SIZE] = {0};

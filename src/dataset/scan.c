@@ -1,10 +1,11 @@
 #include "dataset/scan.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/json.h"
 
 #define KEYS_MAX  ((size_t)1 << 38)
 #define NAMES_MAX (512u << 10) /* bytes of labels' names: they stand in every chunk */
@@ -122,7 +123,7 @@ static void describe_labels(struct leat_scan *s, const struct folder *folders)
     bool good = true;
     for (uint32_t i = 0; good && i < s->labels_n; i++)
         good = json_array_append_new(names, json_stringn(folders[i].name, folders[i].n)) == 0;
-    char *text = good ? json_dumps(about, 0) : NULL;
+    char *text = good ? leat_json_write(about, 0) : NULL;
     if (text && strlen(text) <= NAMES_MAX)
         leat_buf_str(&s->about, text);
     free(text);

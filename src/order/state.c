@@ -1,13 +1,13 @@
 #include "order/state.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/json.h"
 
 struct leat_order_state leat_order_state(const struct leat_order_spec *spec, const struct leat_order *o)
 {
@@ -29,10 +29,10 @@ leat_status leat_order_state_write(const struct leat_order_state *s, char out[LE
     char id[2 * sizeof s->dataset + 1];
     leat_hex(s->dataset, sizeof s->dataset, id);
     json_t *view = json_string(s->view); /* jansson knows how to quote it, and refuses what is not UTF-8 */
-    char *quoted = view ? json_dumps(view, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) : NULL;
+    char *quoted = leat_json_write(view, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
     json_decref(view);
     if (!quoted)
-        return leat_fail(err, LEAT_INVALID, "the view's name is not text");
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
     int n = snprintf(out, LEAT_ORDER_STATE_SIZE,
                      "{\"order\": %d, \"dataset\": \"%s\", \"view\": %s, \"units\": %" PRIu64
                      ", \"shuffle\": %s, \"seed\": %" PRIu64 ", \"window\": %" PRIu32 ", \"epoch\": %" PRIu64
@@ -140,10 +140,13 @@ leat_status leat_order_state_read(const char *json, size_t n, struct leat_order_
     if (n >= LEAT_ORDER_STATE_SIZE)
         return leat_fail(err, LEAT_INVALID, "a state has less than %d bytes, this has %zu", LEAT_ORDER_STATE_SIZE, n);
     json_error_t where;
-    json_t *root = json_loadb(json, n, JSON_REJECT_DUPLICATES, &where);
-    if (!root)
-        return leat_fail(err, LEAT_INVALID, "the state is not JSON: %s (byte %d)", where.text, where.position);
-    leat_status rc = take_state(root, out, err);
+    json_t *root;
+    leat_status rc = leat_json_read(json, n, JSON_REJECT_DUPLICATES, &root, &where);
+    if (rc == LEAT_NO_MEMORY)
+        return leat_fail(err, rc, "no memory to read a state");
+    if (rc != LEAT_OK)
+        return leat_fail(err, rc, "the state is not JSON: %s (byte %d)", where.text, where.position);
+    rc = take_state(root, out, err);
     json_decref(root);
     return rc;
 }

@@ -1,11 +1,11 @@
 #include "serve/stats.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "store/sign.h"
 
 #define TALLIES_MAX 512 /* calls × statuses in use: a few dozen */
@@ -163,7 +163,7 @@ static json_t *tallies(const struct leat_serve_stats *s, const char *group)
 
 static bool dump(json_t *json, struct leat_buf *out)
 {
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    char *text = leat_json_write(json, JSON_COMPACT);
     json_decref(json);
     if (!text)
         return false;

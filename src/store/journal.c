@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 
 struct leat_journal {
     char *path;
@@ -150,7 +150,7 @@ bool leat_journal_read(struct leat_journal *j, struct leat_journal_head *head, s
 
 static void write_line(int fd, json_t *line)
 {
-    char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    char *text = leat_json_write(line, JSON_COMPACT);
     if (text) {
         size_t n = strlen(text);
         text[n] = '\n'; /* in place of the NUL: one write, so that lines of several threads do not mix */

@@ -288,6 +288,13 @@ def numbers(lt, url, **more):
         return [i.tolist() for (i,) in loader]
 
 
+def smallest_budget(lt, url, **options):
+    """The budget in bytes that a refusal names."""
+    with pytest.raises(lt.Error, match="at least") as caught:
+        lt.Loader(url, ram="1kib", linger=0, **options)
+    return int(re.search(r'ram="(\d+)mib"', str(caught.value)).group(1)) << 20
+
+
 def start_python(runtime, code, *args, **env):
     full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
     if PRELOAD:

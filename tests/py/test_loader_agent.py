@@ -135,7 +135,8 @@ def test_every_scope_has_an_agent_of_its_own(lt, runtime, images, scope, leat_bi
         said = subprocess.run([leat_bin, "agent", "ls", "--json"], capture_output=True, text=True, check=True).stdout
         assert sorted(json.loads(line)["pid"] for line in said.splitlines()) == sorted(runtime.agents())
         subprocess.run([leat_bin, "agent", "stop", "--scope", scope], check=True, capture_output=True)
-        assert runtime.agent() == one.stats()["agent_pid"]
+        mine = [one.stats()["agent_pid"]]
+        wait_until(lambda: runtime.agents() == mine, what="the end of the other agent's process")
         assert next(iter(two))[0].shape == (8,), "a stopped agent is started again"
 
 

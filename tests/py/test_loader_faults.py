@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from loading import SLOW, make_blobs, make_images, pack
+from loading import SLOW, make_blobs, make_images, pack, smallest_budget
 
 
 @pytest.fixture(scope="module")
@@ -329,13 +329,6 @@ def test_wrong_setting_is_refused(lt, images, options, match):
         lt.Loader(images.url, **{"batch_size": 8, "fields": {"i": lt.index()}, **options})
 
 
-def smallest(lt, url, **options):
-    """The budget that a refusal names."""
-    with pytest.raises(lt.Error, match="at least") as caught:
-        lt.Loader(url, ram="1kib", linger=0, **options)
-    return re.search(r'ram="(\w+)"', str(caught.value)).group(1)
-
-
 @pytest.mark.parametrize(("batch", "window", "world"), [(4, 8, 1), (60, 8, 1), (200, 3, 1), (16, 0, 2), (1, 30, 4)])
 def test_too_small_budget_is_refused_with_the_smallest_that_works(
     lt, runtime, leat_bin, tmp_path, batch, window, world
@@ -358,7 +351,7 @@ def test_too_small_budget_is_refused_with_the_smallest_that_works(
         "fields": {"k": lt.key(), "b": lt.bytes("bin")},
         "as_numpy": True,
     }
-    budget = smallest(lt, it.url, **options)
+    budget = smallest_budget(lt, it.url, **options)
     runtime.wait_gone()
     options["timeout"] = 20 * SLOW
     with lt.Loader(it.url, ram=budget, linger=0, **options) as loader:
@@ -375,9 +368,9 @@ def test_smallest_budget_for_two_loaders_works_though_one_of_them_stands_still(l
     make_blobs(files, 120, sizes=(80_000, 120_000))
     it = pack(leat_bin, files, tmp_path / "ds", "--chunk-size", "256KiB")
     options = {"batch_size": 6, "window": 8, "fields": {"b": lt.bytes("bin")}, "as_numpy": True}
-    one = smallest(lt, it.url, **options)
+    one = smallest_budget(lt, it.url, **options)
     runtime.wait_gone()
-    both = 2 * int(re.match(r"\d+", one).group()) << 20
+    both = 2 * one
     options["timeout"] = 20 * SLOW
     with (
         lt.Loader(it.url, ram=both, **options) as first,

@@ -5,7 +5,7 @@ import json
 import signal
 
 import pytest
-from loading import SLOW, batches_of, is_idle, pack, start_python, wait_until
+from loading import SLOW, batches_of, is_idle, pack, smallest_budget, start_python, wait_until
 
 G = 24
 
@@ -147,3 +147,74 @@ def test_stopped_rank_with_64_slots_of_30_large_columns_disturbs_nobody_and_goes
         stopped.send_signal(signal.SIGCONT)
     out, stderr = stopped.communicate(timeout=60 * SLOW)
     assert out.split() == ["1000", "0"], stderr
+
+
+@pytest.fixture(scope="module")
+def uneven(leat_bin, tmp_path_factory):
+    """Chunks of one sample beside one of 10,000, and among them a sample of 20 MB: an average says nothing."""
+    folder = tmp_path_factory.mktemp("uneven")
+    files = folder / "files"
+    files.mkdir()
+    known = {}
+
+    def add(count, size):
+        for _ in range(count):
+            n = len(known)
+            known[f"{n:05d}.bin"] = (size, n % 251)
+            (files / f"{n:05d}.bin").write_bytes(bytes([n % 251]) * size)
+
+    for count, size in ((25, 300_000), (10_000, 3), (30, 250_000), (1, 20_000_000), (300, 1000), (25, 300_000)):
+        add(count, size)
+    return pack(leat_bin, files, folder / "ds", "--chunk-size", "300KB", "--keep-order", known=known)
+
+
+@pytest.mark.parametrize(
+    ("batch", "more"),
+    [
+        (64, {"window": 8}),
+        (64, {"window": 8, "rank": 1, "world_size": 3}),
+        (40, {"window": 1}),
+        (1000, {"window": 30}),
+        (300, {"shuffle": False}),
+        (1, {"window": 20}),
+    ],
+)
+def test_loader_that_opened_never_fails_for_uneven_chunks(lt, runtime, uneven, batch, more):
+    """With the smallest budget that is not refused, every batch comes, whatever it takes."""
+    fields = {"k": lt.key(), "b": lt.bytes("bin"), "i": lt.index(), "again": lt.bytes("bin")}
+    options = {"batch_size": batch, "last": "short", "fields": fields, "as_numpy": True, **more}
+    budget = smallest_budget(lt, uneven.url, **options)
+    assert budget < 90 << 20, "a window of chunks, not as many times the largest"
+    runtime.wait_gone()
+    with lt.Loader(uneven.url, ram=budget, linger=0, timeout=60 * SLOW, **options) as loader:
+        for _ in range(2):
+            seen = {}
+            for keys, values, numbers, again in loader:
+                seen.update(zip(keys, numbers.tolist()))
+                for key, value, twice in zip(keys, values, again):
+                    size, byte = uneven.known[key]
+                    assert value == twice == bytes([byte]) * size
+                if batch == 1 and len(seen) > 300:
+                    break
+            assert all(int(key[:5]) == number for key, number in seen.items())
+            assert len(seen) == uneven.samples or batch == 1 or more.get("world_size")
+        stats = loader.stats()
+        assert stats["cache_bytes"] <= stats["cache_budget"]
+        assert stats["batches_split"] > 0 or batch in (1, 300)
+
+
+def test_two_loaders_with_split_batches_share_the_smallest_budget(lt, runtime, uneven):
+    fields = {"i": lt.index(), "b": lt.bytes("bin")}
+    options = {"batch_size": 64, "window": 8, "last": "short", "fields": fields, "as_numpy": True}
+    both = 2 * smallest_budget(lt, uneven.url, **options)
+    runtime.wait_gone()
+    options["timeout"] = 60 * SLOW
+    with (
+        lt.Loader(uneven.url, ram=both, **options) as one,
+        lt.Loader(uneven.url, seed=1, **options) as two,
+    ):
+        kept = next(iter(one))
+        seen = [sorted(n for i, _ in loader for n in i.tolist()) for loader in (two, one)]
+        assert seen[0] == list(range(uneven.samples))
+        assert sorted(seen[1] + kept[0].tolist()) == list(range(uneven.samples))
+        assert one.stats()["batches_split"] + two.stats()["batches_split"] > 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from loading import SLOW, batches_of, import_leat, numbers, start_python, wait_until
+from loading import SLOW, batches_of, import_leat, is_idle, numbers, start_python, wait_until
 
 G = 24
 
@@ -268,6 +268,50 @@ def test_thousand_opens_and_closes_do_not_grow(lt, runtime, images):
     if not SANITIZE:
         assert agent_after[0] - agent[0] < 4096, "kilobytes of the agent"
         assert mine_after[0] - mine[0] < 4096, "kilobytes of the rank"
+
+
+def test_datasets_opened_and_closed_one_after_another_do_not_grow_the_agent(lt, runtime, blobs, tmp_path):
+    def use(n):
+        url = tmp_path / f"{n}"
+        url.symlink_to(blobs.path)  # by another name it is another dataset
+        with lt.Loader(url, batch_size=20, slots=2, fields={"b": lt.bytes("bin")}, as_numpy=True) as loader:
+            for _ in range(1 + n % 3):
+                next(iter(loader))
+
+    def status(name):
+        text = Path(f"/proc/{runtime.agent()}/status").read_text()
+        return int(re.search(rf"^{name}:\s+(\d+)", text, re.M).group(1))
+
+    def counts():
+        return len(os.listdir(f"/proc/{runtime.agent()}/fd")), status("Threads")
+
+    size = sum(p.stat().st_size for p in blobs.path.rglob("*"))
+    with lt.Loader(blobs.url, batch_size=4, fields={"i": lt.index()}) as loader:
+        for n in range(40):
+            use(n)
+        wait_until(lambda: is_idle(runtime.agent()), what="the end of what was closed")
+        before, memory = counts(), status("VmRSS")
+        for n in range(40, 200 if not SANITIZE else 80):
+            use(n)
+        wait_until(lambda: all(a <= b for a, b in zip(counts(), before)), what="no more descriptors and threads")
+        wait_until(lambda: loader.stats()["cache_bytes"] <= 5 * size, what="the end of the chunks of all but a few")
+        if not SANITIZE:
+            assert status("VmRSS") - memory < 4096, "kilobytes"
+
+
+def test_chunks_of_a_dataset_outlive_its_last_loader(lt, runtime, images, blobs):
+    """A jump closes a loader and opens another; training and validation take turns."""
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
+        assert len([0 for _ in loader]) == len(loader)
+        fetched = loader.stats()["chunks_fetched"]
+        assert fetched == images.chunks
+        loader.set_epoch(5)
+        next(iter(loader))
+        assert loader.stats()["chunks_fetched"] == fetched
+    assert numbers(lt, blobs.url)
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
+        assert len([0 for _ in loader]) == len(loader)
+        assert loader.stats()["chunks_fetched"] == fetched
 
 
 def child_goes_on(loader, batch, queue):

@@ -1,0 +1,17 @@
+/* JSON by jansson, made safe for days without memory: its reader and its writer leave out what they find no memory for
+ * and go on. These two notice. */
+#ifndef LEAT_BASE_JSON_H
+#define LEAT_BASE_JSON_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+/* LEAT_NO_MEMORY, or LEAT_INVALID: then *why (which may be NULL) says what is wrong. `flags` are jansson's. *out is the
+ * caller's to json_decref(). */
+leat_status leat_json_read(const char *text, size_t n, size_t flags, json_t **out, json_error_t *why);
+
+/* The caller's to free(); NULL when memory ran out, or when there is no value. */
+char *leat_json_write(const json_t *value, size_t flags);
+
+#endif

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import SANITIZE, assert_no_report
-from loading import SLOW
+from loading import SLOW, wait_until
 
 G = 24
 
@@ -117,7 +117,10 @@ def starve(lt, runtime, memory, read, times):
         outcomes[outcome if memory.recover() else "untouched"] += 1
         assert outcome in ("exact", "OutOfMemoryError", "LimitError", "NetworkError"), f"{outcome} without {after}"
         assert took < 15 * SLOW, f"{outcome} after {took:.0f} s, without the allocation {after}"
-        assert runtime.agents() == [pid], f"{outcome} without the allocation {after}: {runtime.log()}"
+        # a rank whose connection was closed may have started a second one, which sees the lock and ends
+        wait_until(
+            lambda: runtime.agents() == [pid], 10, f"{outcome} without the allocation {after}: the same agent alone"
+        )
     assert read() == whole
     assert outcomes["OutOfMemoryError"] > times // 5, outcomes
     assert outcomes["untouched"] < times // 2, outcomes

@@ -26,13 +26,21 @@ def squares(leat_bin, tmp_path_factory):
 
 
 def train(runtime, *args):
-    env = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "OMP_NUM_THREADS": "1"}
+    env = {
+        **runtime.env,
+        "PYTHONPATH": str(PYTHON_BUILD / "python"),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     done = subprocess.run(
         [
             sys.executable,
             "-m",
             "torch.distributed.run",
-            "--standalone",
+            # all by address: a machine need not know its own name
+            "--rdzv-backend=c10d",
+            "--rdzv-endpoint=127.0.0.1:0",
+            "--local-addr=127.0.0.1",
             "--nproc-per-node=2",
             str(TRAIN),
             *map(str, args),

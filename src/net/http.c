@@ -117,10 +117,12 @@ static const char *proxy_variable(const char *url)
 {
     static const char *const tls[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", NULL};
     static const char *const plain[] = {"http_proxy", "all_proxy", "ALL_PROXY", NULL}; /* libcurl knows no HTTP_PROXY */
-    const char *const *name = strncasecmp(url, "https:", 6) == 0 ? tls : plain;
-    while (*name && !(getenv(*name) && *getenv(*name)))
-        name++;
-    return *name ? *name : "";
+    for (const char *const *name = strncasecmp(url, "https:", 6) == 0 ? tls : plain; *name; name++) {
+        const char *set = getenv(*name);
+        if (set && *set)
+            return *name;
+    }
+    return "";
 }
 
 /* The reason in a person's words: what libcurl noted, and where it says little, what stands behind it. */

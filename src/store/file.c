@@ -175,20 +175,26 @@ static mode_t mode_of(const char *target)
     return stat(target, &st) == 0 ? st.st_mode & 0777 : 0;
 }
 
-/* Creates the temporary and writes its id; the descriptor, or -1 with op's error set. */
-static int create_temporary(struct leat_store_op *op, const char *target, char *id, size_t id_size)
+static mode_t mode_for(const char *target)
+{
+    mode_t mode = mode_of(target);
+    return mode ? mode | S_IWUSR : 0666; /* its parts are written by and by */
+}
+
+static bool make_id(struct leat_store_op *op, char *id, size_t id_size)
 {
     uint64_t random;
     if (getrandom(&random, sizeof random, 0) != sizeof random) {
         fail_errno(op, errno);
-        return -1;
+        return false;
     }
     snprintf(id, id_size, "%ld-%016" PRIx64, (long)getpid(), random);
-    char *path = temporary_path(op, target, id);
-    if (!path)
-        return -1;
-    mode_t mode = mode_of(target);
-    mode = mode ? mode | S_IWUSR : 0666; /* its parts are written by and by */
+    return true;
+}
+
+/* Creates the temporary; the descriptor, or -1 with op's error set. */
+static int create_temporary(struct leat_store_op *op, char *path, mode_t mode)
+{
     int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
     if (fd < 0 && errno == ENOENT) {
         int e = make_parents(path);
@@ -198,8 +204,34 @@ static int create_temporary(struct leat_store_op *op, const char *target, char *
     }
     if (fd < 0)
         fail_errno(op, errno);
-    free(path);
     return fd;
+}
+
+/* A file in the folder of `path` that has no name yet: of a process that is killed nothing is left. The descriptor,
+ * or -1 where the file system knows no such thing or it could not be given a name later. */
+static int create_unnamed(char *path, mode_t mode)
+{
+    char *slash = strrchr(path, '/');
+    if (access("/proc/self/fd", X_OK) < 0)
+        return -1;
+    if (!slash || slash == path)
+        return open(slash ? "/" : ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    *slash = '\0';
+    int fd = open(path, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    *slash = '/';
+    if (fd >= 0 || errno != ENOENT || make_parents(path) != 0)
+        return fd;
+    *slash = '\0';
+    fd = open(path, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+    *slash = '/';
+    return fd;
+}
+
+static bool give_name(int fd, const char *path)
+{
+    char self[40];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
 static bool write_all(struct leat_store_op *op, int fd, uint64_t offset)
@@ -218,18 +250,23 @@ static bool write_all(struct leat_store_op *op, int fd, uint64_t offset)
     return true;
 }
 
-/* Gives the finished temporary its name. fsync first: after a power cut the name must not lead to half a file. */
-static void publish(struct leat_store_op *op, int fd, const char *temporary, const char *target)
+/* What must be before the file gets its name: after a power cut that must not lead to half a file, nor ever to one
+ * that more people may read than the one it replaces. */
+static bool settle(struct leat_store_op *op, int fd, const char *target)
 {
-    struct stat st;
-    if (fsync(fd) < 0 && errno != EINVAL && errno != EROFS) {
-        fail_errno(op, errno);
-        return;
-    }
     mode_t mode = mode_of(target);
     if (mode)
         fchmod(fd, mode); /* past the umask; where it cannot be, what it was created with must do */
-    /* link() fails when the name is taken; rename() replaces. */
+    if (fsync(fd) == 0 || errno == EINVAL || errno == EROFS)
+        return true;
+    fail_errno(op, errno);
+    return false;
+}
+
+/* link() fails when the name is taken; rename() replaces. */
+static void rename_temporary(struct leat_store_op *op, int fd, const char *temporary, const char *target)
+{
+    struct stat st;
     int rc = op->create_only ? link(temporary, target) : rename(temporary, target);
     if (rc < 0) {
         fail_errno(op, errno);
@@ -241,18 +278,49 @@ static void publish(struct leat_store_op *op, int fd, const char *temporary, con
         set_object(&op->object, &st);
 }
 
+/* False: not possible here, and nothing has happened. */
+static bool put_unnamed(struct leat_store_op *op, char *temporary, const char *target)
+{
+    struct stat st;
+    bool possible = true;
+    int fd = create_unnamed(temporary, mode_for(target));
+    if (fd < 0)
+        return false;
+    if (write_all(op, fd, 0) && settle(op, fd, target)) {
+        if (give_name(fd, target)) {
+            if (fstat(fd, &st) == 0)
+                set_object(&op->object, &st);
+        } else if (errno == EEXIST && op->create_only) {
+            fail_errno(op, EEXIST);
+        } else {
+            possible = errno == EEXIST && give_name(fd, temporary);
+            if (possible)
+                rename_temporary(op, fd, temporary, target);
+        }
+    }
+    close(fd);
+    return possible;
+}
+
+static void put_named(struct leat_store_op *op, char *temporary, const char *target)
+{
+    int fd = create_temporary(op, temporary, mode_for(target));
+    if (fd < 0)
+        return;
+    if (write_all(op, fd, 0) && settle(op, fd, target))
+        rename_temporary(op, fd, temporary, target);
+    close(fd);
+}
+
 static void do_put(struct leat_store_op *op)
 {
     char id[64];
     char *target = target_path(op);
-    int fd = target ? create_temporary(op, target, id, sizeof id) : -1;
-    char *path = fd >= 0 ? temporary_path(op, target, id) : NULL;
-    if (path && write_all(op, fd, 0))
-        publish(op, fd, path, target);
+    char *path = target && make_id(op, id, sizeof id) ? temporary_path(op, target, id) : NULL;
+    if (path && !put_unnamed(op, path, target))
+        put_named(op, path, target);
     if (path && op->status != LEAT_OK)
         unlink(path);
-    if (fd >= 0)
-        close(fd);
     free(path);
     free(target);
 }
@@ -282,7 +350,8 @@ static void write_upload(struct leat_store_op *op, const char *path, const char 
         return;
     }
     if (op->verb == LEAT_STORE_UPLOAD_FINISH) {
-        publish(op, fd, path, target);
+        if (settle(op, fd, target))
+            rename_temporary(op, fd, path, target);
     } else if (write_all(op, fd, op->offset)) {
         /* On disk before it is reported: a journal may count on it after a power cut. */
         if (fdatasync(fd) < 0 && errno != EINVAL)
@@ -293,18 +362,25 @@ static void write_upload(struct leat_store_op *op, const char *path, const char 
     close(fd);
 }
 
+static void begin_upload(struct leat_store_op *op, const char *target)
+{
+    char id[64];
+    char *path = make_id(op, id, sizeof id) ? temporary_path(op, target, id) : NULL;
+    int fd = path ? create_temporary(op, path, mode_for(target)) : -1;
+    if (fd >= 0) {
+        memcpy(op->upload_id, id, sizeof id);
+        close(fd);
+    }
+    free(path);
+}
+
 static void do_upload(struct leat_store_op *op)
 {
     char *target = target_path(op);
-    if (target && op->verb == LEAT_STORE_UPLOAD_OPEN) {
-        int fd = create_temporary(op, target, op->upload_id, sizeof op->upload_id);
-        if (fd >= 0)
-            close(fd);
-        free(target);
-        return;
-    }
-    char *path = target ? temporary_path(op, target, op->upload) : NULL;
-    if (path && op->verb == LEAT_STORE_UPLOAD_ABORT)
+    char *path = target && op->upload ? temporary_path(op, target, op->upload) : NULL;
+    if (target && op->verb == LEAT_STORE_UPLOAD_OPEN)
+        begin_upload(op, target);
+    else if (path && op->verb == LEAT_STORE_UPLOAD_ABORT)
         unlink(path);
     else if (path && op->verb == LEAT_STORE_UPLOAD_STAT && access(path, W_OK) < 0)
         fail_errno(op, errno);

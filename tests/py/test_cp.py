@@ -8,7 +8,7 @@ import time
 
 import pytest
 from command_tools import MIB, as_nobody, can_unshare, leftovers, needs_root, one_line, some_bytes, tree
-from conftest import assert_no_report
+from conftest import SANITIZE, assert_no_report
 from faulty_server import lost_answer, status
 
 
@@ -200,6 +200,26 @@ def test_a_full_disk_is_said_and_nothing_is_left(leat_bin, clean_env, tmp_path):
         one_line(done, "small/x", "No space")
         assert done.stdout == ""
         assert not list(tmp_path.rglob("copy-*")), "a journal of nothing is of no use"
+
+
+@pytest.mark.skipif(bool(SANITIZE), reason="sanitizers need /proc")
+@pytest.mark.skipif(not can_unshare(), reason="needs a mount namespace")
+def test_files_are_written_where_they_cannot_be_nameless(leat_bin, clean_env, tmp_path):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "to").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "from" / name).write_text(f"new {name}")
+    (tmp_path / "to" / "b").write_text("old")
+    (tmp_path / "to" / "b").chmod(0o600)
+    # A file without a name gets one through /proc.
+    script = 'mount -t tmpfs none /proc && "$2" cp -rq "$1/from" "$1/to"'
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), str(leat_bin)]
+    done = subprocess.run(command, env=clean_env, capture_output=True, text=True, check=False)
+    assert_no_report("cp", done.returncode, done.stderr)
+    assert done.returncode == 0, done.stderr
+    assert tree(tmp_path / "to") == {"a": b"new a", "b": b"new b"}
+    assert (tmp_path / "to" / "b").stat().st_mode & 0o777 == 0o600
+    assert leftovers(tmp_path) == []
 
 
 @pytest.mark.skipif(not can_unshare(), reason="needs a mount namespace")

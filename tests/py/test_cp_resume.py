@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -197,6 +198,23 @@ def test_a_copy_begun_anew_drops_what_the_interrupted_one_had_sent(
     assert arrived()
     assert server.uploads == {}
     assert leftovers(shm_path) == []
+
+
+def test_a_copy_of_small_files_that_is_killed_leaves_no_half_ones(leat_bin, clean_env, tmp_path):
+    try:
+        os.close(os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        pytest.skip("the file system knows no files without a name")
+    (tmp_path / "from" / "deeper").mkdir(parents=True)
+    for i in range(3000):
+        (tmp_path / "from" / ("deeper" if i % 2 else ".") / f"{i}").write_bytes(bytes(20_000))
+    for _ in range(3):
+        with started(leat_bin, clean_env, "cp", "-rq", tmp_path / "from", tmp_path / "to") as process:
+            wait_until(lambda: (tmp_path / "to").exists() and len(os.listdir(tmp_path / "to")) > 20, "some of them")
+            process.kill()
+        assert leftovers(tmp_path) == []
+        assert all(p.stat().st_size == 20_000 for p in tmp_path.glob("to/**/*") if p.is_file())
+        shutil.rmtree(tmp_path / "to")
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])

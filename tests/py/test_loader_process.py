@@ -208,7 +208,8 @@ def test_linger_0_ends_the_agent_at_once(lt, runtime, images, monkeypatch):
 
 
 def test_many_ranks_that_open_at_once_share_one_agent(runtime, images):
-    ranks = [runtime.start_rank({"url": images.url, "batch_size": 8}, batches=2) for _ in range(12)]
+    job = {"url": images.url, "batch_size": 8, "linger": 60}  # the last may come long after the first has gone
+    ranks = [runtime.start_rank(job, batches=2) for _ in range(12)]
     lines = [rank.finish(120) for rank in ranks]
     assert len({line[0]["agent"] for line in lines}) == 1
     assert all(batches_of(line) == batches_of(lines[0]) for line in lines)
@@ -219,7 +220,7 @@ def test_threads_that_open_at_once_share_one_agent(lt, runtime, images):
 
     def one():
         try:
-            with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+            with lt.Loader(images.url, batch_size=8, linger=60, fields={"i": lt.index()}) as loader:
                 next(iter(loader))
                 pids.append(loader.stats()["agent_pid"])
         except Exception as error:
@@ -235,8 +236,9 @@ def test_threads_that_open_at_once_share_one_agent(lt, runtime, images):
 
 
 def test_stale_socket_and_lock_stand_in_nobodys_way(lt, runtime, images):
-    numbers(lt, images.url)
-    runtime.kill_agents()
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        next(iter(loader))
+        runtime.kill_agents()
     wait_until(lambda: not runtime.agents())
     assert len(runtime.left_behind()) == 2, "a killed agent leaves its socket and its lock"
     assert numbers(lt, images.url)
@@ -300,8 +302,9 @@ def test_datasets_opened_and_closed_one_after_another_do_not_grow_the_agent(lt, 
             assert status("VmRSS") - memory < 4096, "kilobytes"
 
 
-def test_chunks_of_a_dataset_outlive_its_last_loader(lt, runtime, images, blobs):
+def test_chunks_of_a_dataset_outlive_its_last_loader(lt, runtime, images, blobs, monkeypatch):
     """A jump closes a loader and opens another; training and validation take turns."""
+    monkeypatch.setenv("LEAT_LINGER", "60s")
     with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
         assert len([0 for _ in loader]) == len(loader)
         fetched = loader.stats()["chunks_fetched"]

@@ -95,18 +95,24 @@ static leat_status take_share(struct leat_loading *l, struct leat_loading_batch 
 static leat_status turn_epoch(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_order *after;
+    struct leat_order_reader *reader;
     leat_status rc = leat_loading_order(l, l->epoch + 2, &after, err);
     if (rc != LEAT_OK)
         return rc;
+    rc = leat_order_reader_open(l->coming, 0, &reader, err);
+    if (rc != LEAT_OK) { /* other loaders go on asking this one what it would need next */
+        leat_order_close(after);
+        return rc;
+    }
     leat_order_reader_close(l->reader);
-    l->reader = NULL;
     leat_order_close(l->now);
     l->now = l->coming;
     l->coming = after;
     l->epoch++;
     l->position = 0;
+    l->reader = reader;
     l->augment_key = leat_key("augment", l->spec.seed, l->epoch, l->spec.dataset, sizeof l->spec.dataset);
-    return leat_order_reader_open(l->now, 0, &l->reader, err);
+    return LEAT_OK;
 }
 
 leat_status leat_loading_plan(struct leat_loading *l, struct leat_loading_batch **out, struct leat_error *err)

@@ -23,7 +23,7 @@ def talk(runtime, *messages):
     """Speaks to the agent as a rank would; its answers, None where it hung up."""
     path = next(Path(runtime.folder).glob("*.sock"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-        s.settimeout(10)
+        s.settimeout(30 * SLOW)
         s.connect(str(path))
         answers = []
         for message in messages:
@@ -339,11 +339,11 @@ def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, 
             began = time.monotonic()
             for _ in range(15):
                 next(it)
-            assert time.monotonic() - began < 1.0 * SLOW, "those already connected are not slowed down"
+            assert time.monotonic() - began < 5 * SLOW, "those already connected are not slowed down"
             time.sleep(1.0)
             assert cpu_ticks(pid) - cpu < 50 * SLOW, "no busy loop"
             assert not result
-        thread.join(30)
+        thread.join(60 * SLOW)
         assert result
         assert len(result[0]) == images.samples // G
 

@@ -1,9 +1,10 @@
 """Bad samples, chunks, buckets and settings: an error that says what to do, never a wrong byte or a hang."""
 
-import json
 import os
+import random
 import re
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -85,8 +86,6 @@ def test_skipped_images_are_filled_from_the_batch_masked_counted_and_named(lt, r
 def test_batch_without_a_single_good_sample_is_an_error_even_when_skipping(lt, leat_bin, tmp_path):
     make_blobs(tmp_path / "files", 8, sizes=(50, 60), ending="png")
     bad = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--field", "png")
-    if "image" not in json.dumps(json.loads(os.popen(f"{leat_bin} info --json {bad.url}").read())["fields"]):
-        pytest.skip("files that are no images are packed as bytes")
     x = {"x": lt.image("png").resize((8, 8))}
     with (
         lt.Loader(bad.url, batch_size=4, on_error="skip", fields=x, as_numpy=True) as loader,
@@ -172,6 +171,41 @@ def test_flipped_byte_in_the_bucket_is_named_and_never_delivered(lt, runtime, bl
     assert "fetching it again" in runtime.log()
 
 
+def test_damaged_snapshot_is_an_error_that_says_so(lt, runtime, blobs, tmp_path):
+    """Root and pointer with bytes flipped, cut off, emptied or of another dataset: never a crash, never a batch."""
+    draw = random.Random(4)
+    shutil.copytree(blobs.path, tmp_path / "ds")
+    victims = [p for p in (tmp_path / "ds").rglob("*") if p.is_file() and "chunks" not in p.parts]
+    assert len(victims) >= 2
+
+    def damage(data):
+        kind = draw.randrange(4)
+        if kind == 0:
+            return data[: draw.randrange(len(data))]
+        if kind == 1:
+            return data + draw.randbytes(100)
+        if kind == 2:
+            return draw.randbytes(len(data))
+        at = draw.randrange(len(data))
+        return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
+
+    with lt.Loader(blobs.url, batch_size=4, fields={"i": lt.index()}) as other:
+        refused = 0
+        for _ in range(60):
+            victim = draw.choice(victims)
+            whole = victim.read_bytes()
+            victim.write_bytes(damage(whole))
+            try:
+                read_all(lt, tmp_path / "ds", blobs)  # what was damaged may not be needed for loading
+            except lt.Error as error:
+                refused += 1
+                assert type(error).__name__ in ("CorruptError", "VersionError", "NotFoundError"), error
+            victim.write_bytes(whole)
+        assert refused > 10
+        read_all(lt, tmp_path / "ds", blobs)
+        assert next(iter(other))[0].shape == (4,)
+
+
 @pytest.fixture
 def served(blobs, bucket_dir, serve, monkeypatch):
     """served("--fault", …) -> (URL of the blobs in a bucket, server); the environment points to it."""
@@ -228,13 +262,23 @@ def test_chunk_that_is_missing_is_named(lt, runtime, blobs, tmp_path):
 
 
 def test_deadline_names_what_was_waited_for_and_the_loader_goes_on_afterwards(lt, served, blobs):
-    url, server = served("--fault", "stall=1", "--fault-only", "chunks/", "--fault-count", "30")
-    with lt.Loader(url, batch_size=20, timeout=1, fields={"b": lt.bytes("bin")}, as_numpy=True) as loader:
-        began = time.monotonic()
-        with pytest.raises(TimeoutError, match=r"chunk \d+ of s3://bucket/ds"):
-            next(iter(loader))
-        assert time.monotonic() - began < 5 * SLOW
-    assert server.stats()
+    url, server = served("--latency", "200ms")
+    seen = {}
+    options = {"batch_size": 20, "window": 4, "ram": "700kb", "timeout": 2 * SLOW}  # not room for all
+    with lt.Loader(url, fields={"k": lt.key(), "b": lt.bytes("bin")}, as_numpy=True, **options) as loader:
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            with pytest.raises(TimeoutError, match=r"chunk \d+ of s3://bucket/ds"):
+                take_all(loader, seen)
+            assert time.monotonic() - began < 10 * SLOW
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        assert len(seen) < len(blobs.known)
+        for keys, values in loader:
+            assert not seen.keys() & set(keys)
+            seen.update(zip(keys, values.tolist()))
+        assert seen == blobs.known
 
 
 def test_opening_has_the_deadline_as_well_and_names_the_dataset(lt, served):

@@ -1,7 +1,10 @@
 """Memory that somebody else writes to, that runs out, or that very uneven samples ask for: one loader may fail, with a
 typed error; the agent and the others go on."""
 
+import contextlib
 import json
+import os
+import resource
 import signal
 
 import pytest
@@ -60,11 +63,10 @@ draw = random.Random(int(sys.argv[2]))
 count = {}
 left = int(sys.argv[3])
 while left:
-    with leat.Loader(sys.argv[1], batch_size=7, seed=draw.randrange(100), fields=fields(), as_numpy=True, timeout=0.2) as loader:
-        try:
+    options = {"batch_size": 7, "seed": draw.randrange(100), "timeout": 0.5, "as_numpy": True}
+    try:
+        with leat.Loader(sys.argv[1], fields=fields(), **options) as loader:
             for _ in range(20):
-                if not left:
-                    break
                 for batch in loader:
                     look(batch)
                     del batch
@@ -75,11 +77,13 @@ while left:
                         time.sleep(draw.random() * 0.005)
                     if not left:
                         break
-        except leat.Error as error:
-            name = type(error).__name__
-            count[name] = count.get(name, 0) + 1
-        except UnicodeDecodeError:
-            count["text"] = count.get("text", 0) + 1
+                if not left:
+                    break
+    except leat.Error as error:
+        name = type(error).__name__
+        count[name] = count.get(name, 0) + 1
+    except UnicodeDecodeError:
+        count["text"] = count.get("text", 0) + 1
 print(json.dumps(count), flush=True)
 """
 
@@ -218,3 +222,51 @@ def test_two_loaders_with_split_batches_share_the_smallest_budget(lt, runtime, u
         assert seen[0] == list(range(uneven.samples))
         assert sorted(seen[1] + kept[0].tolist()) == list(range(uneven.samples))
         assert one.stats()["batches_split"] + two.stats()["batches_split"] > 0
+
+
+@contextlib.contextmanager
+def files_no_larger_than(pid, size):
+    """Shared memory counts as a file."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_no_memory_for_a_ring_is_an_error_at_the_start_and_leaves_nothing(lt, runtime, images):
+    fields = {"x": lt.image("png").resize((100, 100)), "k": lt.key()}
+    with lt.Loader(images.url, batch_size=4, fields=fields) as other:
+        pid = runtime.agent()
+        wait_until(lambda: other.stats()["chunks_fetched"] == images.chunks, what="having read every chunk")
+        before = len(os.listdir(f"/proc/{pid}/fd"))
+        with files_no_larger_than(pid, 1 << 20):
+            for _ in range(20):
+                with pytest.raises(lt.Error, match="shared memory"):
+                    lt.Loader(images.url, batch_size=40, fields=fields)
+        for slots, size in ((64, 20_000), (64, 4000)):
+            huge = {"x": lt.image("png").resize((size, size))}
+            with pytest.raises(lt.Error, match="slots"):
+                lt.Loader(images.url, batch_size=200, slots=slots, fields=huge)
+        wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == before, what="the end of the refused")
+        assert runtime.agent() == pid
+        assert sum(len(k) for _, k in other) == images.samples // 4 * 4
+        with lt.Loader(images.url, batch_size=40, fields=fields) as loader:
+            assert len([0 for _ in loader]) == len(loader)
+
+
+def test_no_memory_for_a_large_batch_is_an_error_that_passes(lt, runtime, blobs):
+    fields = {"k": lt.key(), "b": lt.bytes("bin")}
+    seen = {}
+    with lt.Loader(blobs.url, batch_size=4, slots=2, last="short", fields=fields, as_numpy=True) as loader:
+        pid = runtime.agent()
+        with files_no_larger_than(pid, 300_000), pytest.raises(lt.Error, match="shared memory"):
+            for keys, values in loader:
+                seen.update(zip(keys, values.tolist()))
+        assert "0007.bin" not in seen
+        for keys, values in loader:
+            assert not seen.keys() & set(keys)
+            seen.update(zip(keys, values.tolist()))
+        assert runtime.agent() == pid
+    assert seen == blobs.known

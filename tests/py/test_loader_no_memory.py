@@ -15,6 +15,7 @@ from conftest import SANITIZE, assert_no_report
 from loading import SLOW, wait_until
 
 G = 24
+BUDGET = "700kb"  # less than two datasets of images: some chunks have to go
 
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="ThreadSanitizer's own allocations would fail as well")
 
@@ -73,7 +74,8 @@ def memory(runtime, leat_build, leat_bin, tmp_path, monkeypatch):
 
 def epoch(lt, url, **more):
     fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16), "b": lt.bytes("png"), "k": lt.key()}
-    with lt.Loader(url, batch_size=G, slots=2, timeout=20 * SLOW, as_numpy=True, fields=fields, **more) as loader:
+    options = {"batch_size": G, "slots": 2, "ram": BUDGET, "timeout": 20 * SLOW, "as_numpy": True, **more}
+    with lt.Loader(url, fields=fields, **options) as loader:
         loader.stats()
         return [(i.tolist(), x.tobytes(), b.tolist(), list(k)) for i, x, b, k in loader]
 
@@ -96,9 +98,36 @@ def fresh_epoch(request, lt, memory, images, tmp_path, bucket_dir, serve, monkey
     return read
 
 
-def starve(lt, runtime, memory, read, times):
+class Other:
+    """Another loader of the same agent: what it is given follows on what it had, error or not."""
+
+    def __init__(self, lt, images):
+        self.errors = lt.Error
+        self.loader = lt.Loader(
+            images.url, batch_size=3, slots=2, shuffle=False, ram=BUDGET, timeout=20 * SLOW, fields={"i": lt.index()}
+        )
+        self.whole = images.samples // 3 * 3
+        self.position = 0
+
+    def go_on(self):
+        for _ in range(5):
+            try:
+                (numbers,) = next(iter(self.loader), (None,))
+            except self.errors as error:
+                assert type(error).__name__ in ("OutOfMemoryError", "LimitError", "NetworkError"), error
+                continue
+            if numbers is None:
+                assert self.position == self.whole
+                self.position = 0
+            else:
+                assert numbers.tolist() == list(range(self.position, self.position + 3))
+                self.position += 3
+
+
+def starve(lt, runtime, memory, read, images, times):
     """Opens, reads and closes, each time with memory lacking from another allocation of the agent's on."""
     whole = read()
+    other = Other(lt, images)
     before = memory.seen()
     assert read() == whole
     allocations = memory.seen() - before
@@ -108,11 +137,13 @@ def starve(lt, runtime, memory, read, times):
         after = n * allocations // times
         memory.fail(after, (1, 1, 2, 1, 10)[n % 5])
         began = time.monotonic()
+        other.go_on()
         try:
             assert read() == whole, f"without the allocation {after}"
             outcome = "exact"
         except lt.Error as error:
             outcome = type(error).__name__
+        other.go_on()
         took = time.monotonic() - began
         outcomes[outcome if memory.recover() else "untouched"] += 1
         assert outcome in ("exact", "OutOfMemoryError", "LimitError", "NetworkError"), f"{outcome} without {after}"
@@ -126,8 +157,8 @@ def starve(lt, runtime, memory, read, times):
     assert outcomes["untouched"] < times // 2, outcomes
 
 
-def test_agent_without_memory_lives_and_delivers_exactly_or_says_so(lt, runtime, memory, fresh_epoch):
-    starve(lt, runtime, memory, fresh_epoch, 150)
+def test_agent_without_memory_lives_and_delivers_exactly_or_says_so(lt, runtime, memory, fresh_epoch, images):
+    starve(lt, runtime, memory, fresh_epoch, images, 150)
 
 
 def test_agent_that_starts_without_memory_says_so(lt, runtime, memory, images, monkeypatch):
@@ -155,8 +186,8 @@ def test_agent_that_starts_without_memory_says_so(lt, runtime, memory, images, m
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_agent_without_memory_at_any_allocation_lives(lt, runtime, memory, fresh_epoch):
-    starve(lt, runtime, memory, fresh_epoch, 4000)
+def test_agent_without_memory_at_any_allocation_lives(lt, runtime, memory, fresh_epoch, images):
+    starve(lt, runtime, memory, fresh_epoch, images, 4000)
 
 
 def test_rank_without_memory_delivers_exactly_or_says_so(lt, runtime, leat_build, images, tmp_path):

@@ -185,29 +185,31 @@ def test_stopped_rank_does_not_disturb_the_others(runtime, images):
 
 
 def test_agent_is_gone_after_its_linger(lt, runtime, images, monkeypatch):
-    monkeypatch.setenv("LEAT_LINGER", "1s")
+    monkeypatch.setenv("LEAT_LINGER", "3s")
     numbers(lt, images.url)
     pid = runtime.agent()
     numbers(lt, images.url)
     assert runtime.agent() == pid, "the second loader finds the first one's agent"
     began = time.monotonic()
     runtime.wait_gone()
-    assert time.monotonic() - began > 0.5
+    assert time.monotonic() - began > 1.5
     assert os.listdir(runtime.folder) == [], "a quiet agent leaves not even a log"
 
 
-def test_linger_0_ends_the_agent_at_once(lt, runtime, images):
+def test_linger_0_ends_the_agent_at_once(lt, runtime, images, monkeypatch):
+    monkeypatch.setenv("LEAT_LINGER", "300s")
     with lt.Loader(images.url, batch_size=8, linger=0, fields={"i": lt.index()}) as loader:
         next(iter(loader))
         runtime.agent()
-    wait_until(lambda: not runtime.agents(), 2, "the end of the agent")
+    runtime.wait_gone()
     for _ in range(5):  # the next one must not meet an agent that is just ending
         with lt.Loader(images.url, batch_size=8, linger=0, fields={"i": lt.index()}) as loader:
             next(iter(loader))
 
 
 def test_many_ranks_that_open_at_once_share_one_agent(runtime, images):
-    ranks = [runtime.start_rank({"url": images.url, "batch_size": 8}, batches=2) for _ in range(12)]
+    job = {"url": images.url, "batch_size": 8, "linger": 60}  # the last may come long after the first has gone
+    ranks = [runtime.start_rank(job, batches=2) for _ in range(12)]
     lines = [rank.finish(120) for rank in ranks]
     assert len({line[0]["agent"] for line in lines}) == 1
     assert all(batches_of(line) == batches_of(lines[0]) for line in lines)
@@ -218,7 +220,7 @@ def test_threads_that_open_at_once_share_one_agent(lt, runtime, images):
 
     def one():
         try:
-            with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+            with lt.Loader(images.url, batch_size=8, linger=60, fields={"i": lt.index()}) as loader:
                 next(iter(loader))
                 pids.append(loader.stats()["agent_pid"])
         except Exception as error:
@@ -234,8 +236,9 @@ def test_threads_that_open_at_once_share_one_agent(lt, runtime, images):
 
 
 def test_stale_socket_and_lock_stand_in_nobodys_way(lt, runtime, images):
-    numbers(lt, images.url)
-    runtime.kill_agents()
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
+        next(iter(loader))
+        runtime.kill_agents()
     wait_until(lambda: not runtime.agents())
     assert len(runtime.left_behind()) == 2, "a killed agent leaves its socket and its lock"
     assert numbers(lt, images.url)
@@ -255,15 +258,15 @@ def test_thousand_opens_and_closes_do_not_grow(lt, runtime, images):
         fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         return int(fields["VmRSS"].split()[0]), len(os.listdir(f"/proc/{pid}/fd")), int(fields["Threads"])
 
-    with lt.Loader(images.url, batch_size=4, fields={"i": lt.index()}):
+    with lt.Loader(images.url, batch_size=4, fields={"i": lt.index()}) as other:
+        wait_until(lambda: other.stats()["chunks_fetched"] == images.chunks, what="having read every chunk")
+        few = memory(runtime.agent())[1:]
         opened(200)
-        time.sleep(0.3)
+        wait_until(lambda: memory(runtime.agent())[1:] == few, what="the end of the sessions")
         agent, mine = memory(runtime.agent()), memory(os.getpid())
         opened(800 if not SANITIZE else 100)
-        time.sleep(0.3)
-        wait_until(lambda: memory(runtime.agent())[1] <= agent[1], 5, "the end of the sessions")
+        wait_until(lambda: memory(runtime.agent())[1:] == few, what="as few descriptors and threads as before")
         agent_after, mine_after = memory(runtime.agent()), memory(os.getpid())
-    assert agent_after[1:] == agent[1:], "descriptors and threads of the agent"
     assert mine_after[1] == mine[1], "descriptors of the rank"
     if not SANITIZE:
         assert agent_after[0] - agent[0] < 4096, "kilobytes of the agent"
@@ -299,8 +302,9 @@ def test_datasets_opened_and_closed_one_after_another_do_not_grow_the_agent(lt, 
             assert status("VmRSS") - memory < 4096, "kilobytes"
 
 
-def test_chunks_of_a_dataset_outlive_its_last_loader(lt, runtime, images, blobs):
+def test_chunks_of_a_dataset_outlive_its_last_loader(lt, runtime, images, blobs, monkeypatch):
     """A jump closes a loader and opens another; training and validation take turns."""
+    monkeypatch.setenv("LEAT_LINGER", "60s")
     with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
         assert len([0 for _ in loader]) == len(loader)
         fetched = loader.stats()["chunks_fetched"]
@@ -410,7 +414,7 @@ def test_ctrl_c_ends_a_wait_within_a_second(runtime, blobs, tmp_path, serve):
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "interrupted\n"
-    assert time.monotonic() - began < 1 * SLOW
+    assert time.monotonic() - began < 3 * SLOW, "a second, and time for a loaded machine"
     process.communicate(timeout=30)
     # The agent does not wait for the bucket either.
     runtime.wait_gone(10)
@@ -432,7 +436,7 @@ def test_ctrl_c_ends_an_open_within_a_second(runtime, blobs, tmp_path, serve):
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "interrupted\n"
-    assert time.monotonic() - began < 1 * SLOW
+    assert time.monotonic() - began < 3 * SLOW, "a second, and time for a loaded machine"
     process.communicate(timeout=30)
     runtime.wait_gone(10)
     assert runtime.left_behind() == []
@@ -448,7 +452,7 @@ def test_new_loader_does_not_wait_for_an_agent_that_hangs_on_its_bucket(lt, runt
     process.communicate(timeout=30)
     began = time.monotonic()
     assert numbers(lt, images.url)
-    assert time.monotonic() - began < 5 * SLOW
+    assert time.monotonic() - began < 10 * SLOW
 
 
 def test_loader_dropped_in_mid_iteration_ends_cleanly(lt, runtime, images):
@@ -475,7 +479,7 @@ def test_loader_in_use_by_another_thread_says_so(lt, runtime, images, blobs, tmp
     server = serve(bucket_of(blobs, tmp_path), "--fault", "stall=1", "--fault-only", "chunks/")
     for name, value in server.s3_env().items():
         monkeypatch.setenv(name, value)
-    loader = lt.Loader("s3://bucket/ds", batch_size=8, timeout=1.5, fields={"b": lt.bytes("bin")}, as_numpy=True)
+    loader = lt.Loader("s3://bucket/ds", batch_size=8, timeout=4, fields={"b": lt.bytes("bin")}, as_numpy=True)
     failures = []
 
     def wait():

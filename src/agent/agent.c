@@ -207,14 +207,15 @@ static void nothing(void *arg)
 
 static void close_agent(struct leat_agent *a)
 {
-    if (a->listening.fd >= 0) { /* the name goes first: whoever comes now starts another agent */
-        unlink(a->paths.socket);
-        close(a->listening.fd);
-    }
+    if (a->listening.fd >= 0)
+        unlink(a->paths.socket); /* the name goes first: whoever comes now starts another agent */
+    if (a->loop)
+        leat_loop_call(a->loop, stop, a);
+    if (a->listening.fd >= 0)
+        close(a->listening.fd); /* not while the loop watches it: its number may be somebody else's at once */
     if (a->loop) {
         /* Work under way reads chunks, so it ends before the sources; sources need workers to check what arrives and
          * the loop to be told of it, so those end last. */
-        leat_loop_call(a->loop, stop, a);
         leat_pool_close(a->openers);
         if (a->workers)
             leat_workers_drain(a->workers);

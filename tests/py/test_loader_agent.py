@@ -308,12 +308,11 @@ def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images
 
 @contextlib.contextmanager
 def no_more_descriptors(pid):
-    """The process can open nothing while this lasts."""
+    """The process can open nothing while this lasts: the first three are its standard streams."""
     import resource
 
-    highest = max(int(n) for n in os.listdir(f"/proc/{pid}/fd"))
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1, hard))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
     try:
         yield
     finally:
@@ -351,8 +350,8 @@ def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, 
 def test_agent_out_of_descriptors_reads_on_when_there_are_some_again(lt, runtime, images):
     whole = numbers(lt, images.url, window=4)
     runtime.wait_gone()
-    # so little memory that chunks are read as the epoch goes
-    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}, window=4, ram="200kb") as loader:
+    # so little memory, and so few batches ahead, that chunks are read as the epoch goes
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}, window=4, ram="200kb", slots=2) as loader:
         seen = []
         it = iter(loader)
         seen.append(next(it)[0].tolist())

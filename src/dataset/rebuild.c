@@ -60,7 +60,8 @@ static leat_status take(struct rebuild *r, const struct leat_chunk *c, const uin
         char b[2 * LEAT_PACK_ID_BYTES + 1];
         leat_hex(r->first_pack, sizeof r->first_pack, a);
         leat_hex(c->pack, sizeof c->pack, b);
-        return leat_fail(err, LEAT_INVALID, "chunks of several packings are there (%s, %s): say which", a, b);
+        return leat_fail(err, LEAT_INVALID, "chunks of several packings are there (%s, %s): say which (--packing)", a,
+                         b);
     }
     return leat_snapshot_add(r->snapshot, c, sha, err);
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import time
@@ -110,6 +111,25 @@ def test_rebuild_with_a_missing_chunk_changes_nothing(packed, run_leat):
     (packed / "leat/current").unlink()
     assert "missing" in run_leat("rebuild", packed).stderr
     assert not (packed / "leat/current").exists()
+
+
+def test_rebuild_among_several_packings_wants_to_be_told_which(tmp_path, files, packed, run_leat):
+    first = Dataset(packed).id
+    run_leat("pack", "--replace", "--seed", 9, "--chunk-size", "64KiB", tmp_path / "files", packed, status=0)
+    second = Dataset(packed).id
+    (packed / "leat/current").unlink()
+    asked = run_leat("rebuild", packed, status=2).stderr
+    assert "--packing" in asked
+    names = re.findall(r"\b[0-9a-f]{32}\b", asked)
+    assert len(names) == 2
+    rebuilt = set()
+    for name in names:
+        run_leat("rebuild", "--packing", name, packed, status=0)
+        rebuilt.add(Dataset(packed).id)
+        run_leat("verify", packed, status=0)
+    assert rebuilt == {first, second}
+    assert "hexadecimal" in run_leat("rebuild", "--packing", "zz", packed, status=2).stderr
+    assert run_leat("rebuild", "--packing", "0" * 32, packed).returncode != 0
 
 
 @pytest.mark.parametrize("part", ["chunk", "section", "root"])

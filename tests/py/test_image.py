@@ -279,6 +279,7 @@ def test_mistakes_are_explained(run_leat, save, tmp_path):
         (["--random-crop", "64"], "resize before"),
         (["--resize", "0"], "between 1 and"),
         (["--scale", "0.5:1"], "random_resized_crop"),
+        (["--random-resized-crop", "10", "--ratio", "2:1"], "ratio"),
         (["--resize", "10", "--random-resized-crop", "10"], "resized once"),
         (["--filter", "cubic"], "bilinear, bicubic, nearest"),
         (["--flip", "2"], "between 0 and 1"),

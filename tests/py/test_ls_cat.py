@@ -50,6 +50,8 @@ def test_ls_shows_size_time_and_key_sorted_by_bytes(run_leat, tmp_path):
         "ä",
     ]
     assert done.stdout.splitlines()[0].split()[0] == "5"
+    (tmp_path / "x" / "Z").write_bytes(bytes(1536))
+    assert "1.50 KiB" in run_leat("ls", "--human", tmp_path / "x", status=0).stdout.splitlines()[0]
 
 
 def test_ls_of_a_bucket_turns_pages(run_leat, server):

@@ -299,6 +299,62 @@ def test_a_job_may_be_given_by_flags_alone(run_leat, example):
     assert "--name: a short text" in run_leat("plan", *words, *files, "--name", "x" * 99, status=2).stderr
 
 
+FLAGS = {
+    "--batch": ("job", "batch = 128", 128),
+    "--samples": ("job", "samples = 50_000", 50_000),
+    "--epochs": ("job", "epochs = 20", 20),
+    "--flops": ("model", "flops = 1.5e9", 1.5e9),
+    "--parameters": ("model", "parameters = 1_800_000", 1_800_000),
+    "--tensors": ("model", "tensors = 100", 100),
+    "--parameter-bytes": ("model", 'parameter_bytes = "7.2MB"', "7.2MB"),
+    "--checkpoint-bytes": ("checkpoint", 'bytes = "16MB"', "16MB"),
+}
+
+
+def test_every_flag_of_the_job_says_what_the_file_says(run_leat, example):
+    def records(*words):
+        measured = ["-m", example / "models.csv", "-c", example / "catalog.csv"]
+        more = ["--json", "--all", "--revocations", example / "lifetimes.csv"]
+        return json.loads(run_leat("plan", *words, *measured, *more, status=0).stdout)["records"]
+
+    def job_of(flags):
+        tables = {}
+        for table, line, _ in flags:
+            tables.setdefault(table, []).append(line)
+        path = example / "mine.toml"
+        path.write_text("".join(f"[{t}]\n" + "\n".join(lines) + "\n" for t, lines in tables.items()))
+        return path
+
+    whole = records("-j", job_of(FLAGS.values()))
+    assert whole
+    assert records(*[word for flag, (_, _, value) in FLAGS.items() for word in (flag, value)]) == whole
+    # each of them by itself, over a file that says something else
+    others = {"--batch": 64, "--samples": 10_000, "--epochs": 3, "--flops": 5e8}
+    # (--parameters weigh nothing on a K80 and their bytes nothing on one GPU; the fit above needs the first, though)
+    others |= {"--tensors": 20, "--checkpoint-bytes": "60MB"}
+    path = job_of(FLAGS.values())
+    for flag, value in others.items():
+        assert records("-j", path, flag, value) != whole, flag
+    assert records("-j", path, "--checkpoint-time", "3min") != whole
+
+
+def test_least_accuracy_limits_the_asynchronous_workers(plan, example):
+    edit(example / "job.toml", 'mode = "allreduce"', 'mode = "async"')
+    job = example / "job.toml"
+    text = "[server]\nusd_per_hour = 0.5\n[accuracy]\nworkers = [1, 2, 4]\npercent = [93.0, 91.5, 90.0]\n[network]"
+    edit(job, "[network]", text)
+    edit(job, 'latency = "30us"', 'latency = "30us"\nbandwidth = "10Gbit/s"')
+
+    def most(*words):
+        answer = json.loads(plan("--json", "--all", *words).stdout)
+        met = [r for r in answer["records"] if r["meets"]]
+        assert all(r["accuracy"] is not None for r in met)
+        return max(r["gpus"] for r in met)
+
+    assert most("--min-accuracy", "92") == 1
+    assert most("--min-accuracy", "90") == 4
+
+
 def test_missing_files_are_asked_for_by_name(run_leat, example):
     assert "job.batch is missing" in run_leat("plan", status=2).stderr
     job = ["-j", example / "job.toml"]

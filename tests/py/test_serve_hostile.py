@@ -289,3 +289,12 @@ def test_it_ends_within_a_second_with_connections_in_every_state(serve, folder):
             s.close()
     assert not (folder / "bucket" / "n").exists()
     assert not (folder / "bucket" / ".leat-serve").exists()
+
+
+def test_buckets_in_the_host_name_belong_to_the_domain_given(serve, tmp_path):
+    (tmp_path / "served" / "bucket").mkdir(parents=True)
+    (tmp_path / "served" / "bucket" / "k").write_bytes(b"found")
+    server = serve(tmp_path / "served", "--domain", "box.example")
+    ask = "GET /k HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"
+    assert talk(server, (ask % "bucket.box.example").encode()).endswith(b"found")
+    assert b"found" not in talk(server, (ask % "bucket.localhost").encode())

@@ -52,6 +52,16 @@ __attribute__((constructor)) static void watch(void)
         json_set_alloc_funcs(get, give);
 }
 
+/* Where this library is unloaded and jansson is not, it must not call what is gone. What we hand out is malloc's. */
+__attribute__((destructor)) static void unwatch(void)
+{
+    json_malloc_t now;
+    json_free_t now_free;
+    json_get_alloc_funcs(&now, &now_free);
+    if (now == get && now_free == give)
+        json_set_alloc_funcs(malloc, free);
+}
+
 static void enter(void)
 {
     inside = true;

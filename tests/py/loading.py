@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,14 @@ def images(leat_bin, tmp_path_factory):
     folder = tmp_path_factory.mktemp("images")
     known = make_images(folder / "files", 203)
     return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "16KiB", known=known)
+
+
+@pytest.fixture(scope="session")
+def squares(leat_bin, tmp_path_factory):
+    """96 images that have the size of a small network already, so that no two programs can resize them differently."""
+    folder = tmp_path_factory.mktemp("squares")
+    known = make_images(folder / "files", 96, sides=(16, 17))
+    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "8KiB", known=known)
 
 
 @pytest.fixture(scope="session")
@@ -293,6 +302,19 @@ def smallest_budget(lt, url, **options):
     with pytest.raises(lt.Error, match="at least") as caught:
         lt.Loader(url, ram="1kib", linger=0, **options)
     return int(re.search(r'ram="(\d+)mib"', str(caught.value)).group(1)) << 20
+
+
+def free_port():
+    """A port of the loopback that nobody listens on now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def torchrun(*args, ranks=2):
+    """The command that starts a program under torchrun, all by address: a machine need not know its own name."""
+    places = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+    return [sys.executable, "-m", "torch.distributed.run", *places, f"--nproc-per-node={ranks}", *map(str, args)]
 
 
 def start_python(runtime, code, *args, **env):

@@ -317,6 +317,39 @@ def torchrun(*args, ranks=2):
     return [sys.executable, "-m", "torch.distributed.run", *places, f"--nproc-per-node={ranks}", *map(str, args)]
 
 
+def run_jobs(runtime, tmp_path, cases, timeout=60):
+    """Runs programs/job.py with cases [(ranks, port or None), …]; what every rank of each got."""
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps([{"ranks": ranks, "port": port} for ranks, port in cases]))
+    process = start_python(runtime, (RANK.parent / "programs" / "job.py").read_text(), path)
+    try:
+        out, stderr = process.communicate(timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, stderr = process.communicate()
+        pytest.fail(f"a case hangs behind\n{out}\n{stderr}")
+    assert_no_report("a rank", process.returncode, stderr)
+    assert process.returncode == 0, stderr
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def rank_env(rank, world, local_rank=None, local_world=None, port=29500, **more):
+    """A rank's environment as torchrun makes it."""
+    names = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": rank if local_rank is None else local_rank,
+        "LOCAL_WORLD_SIZE": world if local_world is None else local_world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "TORCHELASTIC_RUN_ID": "job",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": 1,
+        **more,
+    }
+    return {name: str(value) for name, value in names.items()}
+
+
 def start_python(runtime, code, *args, **env):
     full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
     if PRELOAD:

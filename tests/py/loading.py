@@ -358,6 +358,7 @@ def start_python(runtime, code, *args, **env):
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, args)],
         env=full,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -128,9 +128,15 @@ class Chain:
         for rank in range(world):
             self.loaders.append(
                 self.leat.Loader(
-                    self.versions.url, fields=self.orders.fields(), as_numpy=True, rank=rank, world_size=world,
-                    global_batch_size=self.batch, last=self.last, **more,
-                )  # fmt: skip
+                    self.versions.url,
+                    fields=self.orders.fields(),
+                    as_numpy=True,
+                    rank=rank,
+                    world_size=world,
+                    global_batch_size=self.batch,
+                    last=self.last,
+                    **more,
+                )
             )
 
     def close(self):

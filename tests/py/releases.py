@@ -49,7 +49,9 @@ def objects_again(build, folder, flags):
 
 def link_again(build, target, output, objects):
     """Links a target with other objects: they stand before the archive, whose own are then not asked for."""
-    said = subprocess.run(["ninja", "-C", str(build), "-t", "commands", target], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        ["ninja", "-C", str(build), "-t", "commands", target], capture_output=True, text=True, check=True
+    )
     words = shlex.split([line for line in said.stdout.splitlines() if f"-o {target}" in line][-1])
     words[words.index("-o") + 1] = str(output)
     replaced = dict(objects)

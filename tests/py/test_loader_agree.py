@@ -34,7 +34,7 @@ def assert_all_once(ranks, blobs, checksums, epochs=1):
         assert not rank["error"], f"rank {number}: {rank['text']}"
     assert len({len(rank["batches"]) for rank in ranks}) == 1, "every rank has as many batches"
     samples = [tuple(sample) for rank in ranks for batch in rank["batches"] for sample in batch]
-    assert Counter(index for index, _ in samples) == {i: epochs for i in range(blobs.samples)}
+    assert Counter(index for index, _ in samples) == dict.fromkeys(range(blobs.samples), epochs)
     assert Counter(c for _, c in samples) == {c: n * epochs for c, n in checksums.items()}
     assert len({repr(rank["state"]) for rank in ranks}) == 1, "one state for all ranks"
 
@@ -58,7 +58,9 @@ def test_nodes_of_four_and_two_ranks_lose_and_repeat_nothing(runtime, blobs, che
         os.mkdir(f"{runtime.folder}/node{node}", 0o700)
     ranks = two_nodes(runtime, {"url": blobs.url, "global_batch_size": 36, "last": last}, epochs=2)
     (got,) = run_jobs(runtime, tmp_path, [(ranks, port_of(grouped))])
-    if not grouped and any(rank["error"] for rank in got):  # nobody there who could know all machines: it may be refused
+    if not grouped and any(
+        rank["error"] for rank in got
+    ):  # nobody there who could know all machines: it may be refused
         for rank in got:
             assert "LOCAL_WORLD_SIZE" in rank["text"], rank
             assert not rank["batches"]

@@ -3,9 +3,7 @@
 LEAT_CHAIN=17 runs that one alone."""
 
 import os
-import random
 import zlib
-from pathlib import Path
 
 import pytest
 from chain import Versions, run_chains

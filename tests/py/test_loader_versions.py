@@ -21,11 +21,10 @@ class Versions:
         self.folder = folder
         self.url = str(folder / "ds")
         self.files = {
-            name: make_blobs(folder / name, COUNT, seed=seed, sizes=(200, 900)) for name, seed in (("old", 1), ("new", 2))
+            name: make_blobs(folder / name, COUNT, seed=seed, sizes=(200, 900))
+            for name, seed in (("old", 1), ("new", 2))
         }
-        self.sums = {
-            name: {key: zlib.crc32(data) for key, data in files.items()} for name, files in self.files.items()
-        }
+        self.sums = {name: {key: zlib.crc32(data) for key, data in files.items()} for name, files in self.files.items()}
         for name in ("old", "new"):
             pack(leat_bin, folder / name, folder / f"{name}-ds", "--chunk-size", "4KiB")
         pack(leat_bin, folder / "old", folder / "ds", "--chunk-size", "4KiB")

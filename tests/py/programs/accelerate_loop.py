@@ -6,12 +6,11 @@ one has been read already; without STOP goes on from that state, to the end of e
 import json
 import sys
 
+import leat
 import torch
 from accelerate import Accelerator
 from accelerate.data_loader import DataLoaderShard
 from seen import Net, fields, finish, loss_of, note
-
-import leat
 
 
 class Batches(torch.utils.data.IterableDataset):

@@ -5,11 +5,10 @@ dataloader.py URL: prints for each way the numbers of an epoch as JSON, or the e
 import json
 import sys
 
+import leat
 import torch
 from seen import fields
 from torchdata.stateful_dataloader import StatefulDataLoader
-
-import leat
 
 
 class Batches(torch.utils.data.IterableDataset):

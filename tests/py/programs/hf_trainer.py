@@ -8,11 +8,10 @@ import json
 import os
 import sys
 
+import leat
 import torch
 from seen import Net, fields, finish, loss_of, note
 from transformers import Trainer, TrainerCallback, TrainingArguments
-
-import leat
 
 
 class Model(torch.nn.Module):

@@ -14,9 +14,8 @@ import time
 import traceback
 import zlib
 
-import numpy  # noqa: F401 (once, before the forks)
-
 import leat
+import numpy  # noqa: F401 (once, before the forks)
 
 FIELDS = {"i": leat.index(), "b": leat.bytes("bin"), "v": leat.valid()}
 

@@ -5,12 +5,11 @@ trainer that goes on from it. Two devices: two epochs by Lightning's own launche
 
 import sys
 
+import leat
 import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from seen import Net, fields, finish, loss_of, note
-
-import leat
 
 
 class Module(lightning.LightningModule):

@@ -5,11 +5,10 @@ import json
 import os
 import sys
 
+import leat
 import torch
 from seen import Net, fields, finish, loss_of, note
 from torch.nn.parallel import DistributedDataParallel
-
-import leat
 
 
 def main():
@@ -34,7 +33,7 @@ def main():
             note("train", epoch, i)
             stop -= 1
             if stop == 0:
-                if int(os.environ.get("RANK", 0)) == 0:
+                if int(os.environ.get("RANK", "0")) == 0:
                     with open(path, "w") as file:
                         json.dump(loader.state_dict(), file)
                 finish()

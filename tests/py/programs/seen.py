@@ -7,9 +7,8 @@ JSON a batch, written when the batch is trained on, not when it is read.
 import json
 import os
 
-import torch
-
 import leat
+import torch
 
 torch.set_num_threads(1)
 

@@ -3,11 +3,10 @@
 import os
 import sys
 
+import leat
 import torch
 from seen import Net, fields, finish, loss_of, note
 from torch.nn.parallel import DistributedDataParallel
-
-import leat
 
 
 def work(rank, url, epochs):

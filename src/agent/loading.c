@@ -104,16 +104,19 @@ static leat_status take_state(struct leat_loading *l, const json_t *state, struc
         return LEAT_OK;
     struct leat_order *order;
     leat_status rc = leat_order_state_read(text, strlen(text), &theirs, err);
+    if (rc == LEAT_OK && theirs.streams_n != 1)
+        rc = leat_fail(err, LEAT_INVALID, "the state is of a mixture of %u datasets, this loader reads one",
+                       theirs.streams_n);
     if (rc == LEAT_OK)
         rc = leat_loading_order(l, 0, &order, err);
     if (rc != LEAT_OK)
         return rc;
-    struct leat_order_state mine = leat_order_state(&l->spec, order);
+    struct leat_order_stream mine = leat_order_stream(&l->spec, order);
     leat_order_close(order);
-    rc = leat_order_state_fits(&theirs, &mine, "the state", err);
+    rc = leat_order_stream_fits(&theirs.streams[0], &mine, "the state", err);
     if (rc == LEAT_OK) {
-        l->epoch = theirs.epoch;
-        l->position = theirs.position;
+        l->epoch = theirs.streams[0].epoch;
+        l->position = theirs.streams[0].position;
     }
     return rc;
 }
@@ -354,15 +357,17 @@ void leat_loading_fds(const struct leat_loading *l, int fds[3])
 
 json_t *leat_loading_describe(const struct leat_loading *l)
 {
-    char text[LEAT_ORDER_STATE_SIZE];
-    struct leat_order_state state = leat_order_state(&l->spec, l->now);
-    state.epoch = l->first_epoch;
-    state.position = l->first_position;
-    if (leat_order_state_write(&state, text, NULL) != LEAT_OK)
+    char *text;
+    struct leat_order_state state = {.streams_n = 1, .streams = {leat_order_stream(&l->spec, l->now)}};
+    state.streams[0].epoch = l->first_epoch;
+    state.streams[0].position = l->first_position;
+    if (leat_order_state_write(&state, &text, NULL) != LEAT_OK)
         return NULL;
     uint64_t units = leat_order_units(l->now);
     json_t *cursor;
-    if (leat_json_read(text, strlen(text), 0, &cursor, NULL) != LEAT_OK)
+    leat_status rc = leat_json_read(text, strlen(text), 0, &cursor, NULL);
+    free(text);
+    if (rc != LEAT_OK)
         return NULL;
     return json_pack("{s:o,s:I,s:I,s:I}", "state", cursor, "units", (json_int_t)units, "batches",
                      (json_int_t)leat_order_batches(units, 0, l->global_batch, l->last), "window",

@@ -38,7 +38,7 @@ struct leat_loader {
     uint64_t position;
     uint32_t reopens;
 
-    json_t *state; /* the agent's, with epoch and position to be replaced */
+    json_t *state; /* the agent's, with epoch and position of its one stream to be replaced */
     uint64_t units;
     uint64_t batches;
     struct {
@@ -110,8 +110,9 @@ static leat_status take_opened(struct leat_loader *l, const json_t *opened, int 
     l->state = json_incref(state);
     l->units = (uint64_t)json_integer_value(json_object_get(opened, "units"));
     l->batches = (uint64_t)json_integer_value(json_object_get(opened, "batches"));
-    l->epoch = (uint64_t)json_integer_value(json_object_get(state, "epoch"));
-    l->position = (uint64_t)json_integer_value(json_object_get(state, "position"));
+    const json_t *stream = json_array_get(json_object_get(state, "streams"), 0);
+    l->epoch = (uint64_t)json_integer_value(json_object_get(stream, "epoch"));
+    l->position = (uint64_t)json_integer_value(json_object_get(stream, "position"));
     return LEAT_OK;
 }
 
@@ -430,8 +431,9 @@ leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct 
 
 leat_status leat_loader_state(struct leat_loader *l, char out[LEAT_STATE_SIZE], struct leat_error *err)
 {
-    if (!put(l->state, "epoch", json_integer((json_int_t)l->epoch)) ||
-        !put(l->state, "position", json_integer((json_int_t)l->position)))
+    json_t *stream = json_array_get(json_object_get(l->state, "streams"), 0);
+    if (!put(stream, "epoch", json_integer((json_int_t)l->epoch)) ||
+        !put(stream, "position", json_integer((json_int_t)l->position)))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the loader's state");
     size_t n = json_dumpb(l->state, out, LEAT_STATE_SIZE - 1, JSON_COMPACT);
     if (n == 0 || n >= LEAT_STATE_SIZE)

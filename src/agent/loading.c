@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "base/random.h"
 #include "leat/loader.h"
+#include "order/place.h"
 #include "order/state.h"
 
 #define AHEAD_BYTES    (512u << 20) /* fetched ahead of the live window: half a second of a fast line */
@@ -185,6 +186,9 @@ static leat_status check_budget(struct leat_loading *l, struct leat_error *err)
 static leat_status open_world(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_order_world *w = &l->order_world;
+    leat_status rc = leat_order_batch_check(l->global_batch, err); /* and the world is not larger */
+    if (rc != LEAT_OK)
+        return rc;
     w->ranks = l->world;
     w->nodes = l->world / l->local_world;
     w->chunks = l->spec.chunks;
@@ -197,10 +201,12 @@ static leat_status open_world(struct leat_loading *l, struct leat_error *err)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch of %u", l->global_batch);
     for (uint32_t r = 0; r < l->world; r++)
         l->node_of_rank[r] = r / l->local_world;
-    leat_order_place_slots(w->slots, w->nodes, l->node_of_slot);
     w->node_of_rank = l->node_of_rank;
     w->node_of_slot = l->node_of_slot;
-    return leat_order_world_check(w, err);
+    rc = leat_order_place(w->slots, w->ranks, w->node_of_rank, w->nodes, l->node_of_slot, err);
+    if (rc != LEAT_OK)
+        return rc;
+    return leat_order_assigner_open(w, l->global_batch, false, &l->assigner, err);
 }
 
 static void on_released(struct leat_watch *watch, uint32_t events)
@@ -325,6 +331,7 @@ void leat_loading_free(struct leat_loading *l)
     if (l->released.fd >= 0)
         close(l->released.fd);
     leat_ring_close(&l->ring);
+    leat_order_assigner_close(l->assigner);
     free(l->node_of_rank);
     free(l->node_of_slot);
     free(l->items);

@@ -105,7 +105,11 @@ static leat_status make_one(const json_t *request, const struct leat_schema *sch
     if (!name || !*name || strlen(name) >= LEAT_RING_NAME || k == sizeof kinds / sizeof *kinds)
         return leat_fail(err, LEAT_INVALID, "an output without a name or of an unknown kind");
     plan->kind = kinds[k].kind;
-    plan->view = (uint32_t)json_integer_value(json_object_get(request, "view"));
+    json_int_t view = json_integer_value(json_object_get(request, "view"));
+    if (view < 0 || view > LEAT_VIEW_MAX)
+        return leat_fail(err, LEAT_INVALID, "output '%s' has view %lld: 0 to %d are possible", name, (long long)view,
+                         LEAT_VIEW_MAX);
+    plan->view = (uint32_t)view;
     snprintf(column->name, sizeof column->name, "%s", name);
     column->kind = plan->kind;
     leat_status rc = kinds[k].type ? find_field(name, field, k, schema, &plan->field, err) : LEAT_OK;

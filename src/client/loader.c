@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "client/batch.h"
 #include "client/connect.h"
+#include "client/opts.h"
 #include "client/request.h"
 
 #define TIMEOUT_DEFAULT (600 * LEAT_S)
@@ -216,14 +217,18 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
     if (!l)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     l->connection.fd = l->ready_fd = -1;
-    /* A caller built against an older header has a shorter struct: the rest stays zero. */
-    memcpy(&l->opts, opts, opts->size < sizeof l->opts ? opts->size : sizeof l->opts);
+    leat_status rc = leat_opts_take(opts, &l->opts, err);
+    if (rc != LEAT_OK) {
+        leat_loader_close(l);
+        return rc;
+    }
     l->scope = copy_or_null(l->opts.scope, &failed);
     l->agent = copy_or_null(l->opts.agent, &failed);
     l->timeout_ns = l->opts.timeout_ns ? l->opts.timeout_ns : TIMEOUT_DEFAULT;
     l->epoch = l->opts.epoch;
-    leat_status rc = failed ? leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader")
-                            : leat_request_make(&l->opts, &l->request, err);
+    rc = failed ? leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader")
+                : leat_request_make(&l->opts, &l->request, err);
+    leat_opts_free_outputs(&l->opts);
     if (rc == LEAT_OK)
         rc = open_ring(l, NULL, err);
     if (rc == LEAT_NETWORK)

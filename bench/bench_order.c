@@ -8,6 +8,7 @@
 
 #include "order/assign.h"
 #include "order/order.h"
+#include "order/place.h"
 #include "order/reader.h"
 
 #define BATCH 4096
@@ -94,13 +95,17 @@ static void local_share(uint32_t chunks, uint32_t nodes, uint32_t ranks_per_node
     uint32_t *node_of_rank = calloc(ranks, sizeof *node_of_rank);
     for (uint32_t i = 0; i < ranks; i++)
         node_of_rank[i] = i / ranks_per_node;
-    leat_order_place_slots(slots, nodes, node_of_slot);
+    if (leat_order_place(slots, ranks, node_of_rank, nodes, node_of_slot, NULL) != LEAT_OK)
+        exit(1);
     struct leat_order_world w = {.ranks = ranks,
                                  .nodes = nodes,
                                  .node_of_rank = node_of_rank,
                                  .slots = slots,
                                  .node_of_slot = node_of_slot,
                                  .chunks = chunks};
+    struct leat_order_assigner *a;
+    if (leat_order_assigner_open(&w, BATCH, false, &a, NULL) != LEAT_OK)
+        exit(1);
     struct leat_order_item items[BATCH];
     uint32_t rank_of[BATCH];
     uint64_t local = 0;
@@ -110,8 +115,7 @@ static void local_share(uint32_t chunks, uint32_t nodes, uint32_t ranks_per_node
     size_t got;
     while (leat_order_reader_next(r, items, BATCH, &got, NULL) == LEAT_OK && got == BATCH) {
         uint64_t start = cpu_ns();
-        if (leat_order_assign(&w, items, NULL, BATCH, rank_of, NULL) != LEAT_OK)
-            exit(1);
+        leat_order_assign(a, items, NULL, BATCH, rank_of);
         ns += cpu_ns() - start;
         uint32_t here = leat_order_local(&w, items, BATCH, rank_of);
         local += here;
@@ -121,6 +125,7 @@ static void local_share(uint32_t chunks, uint32_t nodes, uint32_t ranks_per_node
     printf("{\"what\": \"local\", \"chunks\": %u, \"nodes\": %u, \"ranks\": %u, \"share\": %.5f, \"worst\": %.4f, "
            "\"assign_us\": %.1f}\n",
            chunks, nodes, ranks, (double)local / (double)total, worst, (double)ns / 1e3 / ((double)total / BATCH));
+    leat_order_assigner_close(a);
     free(node_of_rank);
     leat_order_reader_close(r);
     leat_order_close(o);

@@ -23,14 +23,14 @@ int main(int argc, char **argv)
     }
 
     /* What each batch is made of. Ragged outputs, such as keys, have any length; images have one fixed shape, and take
-     * a pipeline: {"x", LEAT_OUTPUT_IMAGE, "jpg", "random_resized_crop=224 flip=0.5"}. */
+     * a pipeline: .field = "jpg", .pipeline = "random_resized_crop=224 flip=0.5".
+     * `size` tells the library which release of a struct the program was built with. */
     const struct leat_output outputs[] = {
-        {.name = "index", .kind = LEAT_OUTPUT_INDEX},
-        {.name = "key", .kind = LEAT_OUTPUT_KEY},
+        {.size = sizeof *outputs, .name = "index", .kind = LEAT_OUTPUT_INDEX},
+        {.size = sizeof *outputs, .name = "key", .kind = LEAT_OUTPUT_KEY},
     };
 
-    /* `size` tells the library which version of this struct the program was built with; everything left out is 0, which
-     * means the default. */
+    /* Everything left out is 0, which means the default. */
     const struct leat_loader_opts opts = {
         .size = sizeof opts,
         .url = argv[1],
@@ -62,8 +62,8 @@ int main(int argc, char **argv)
         if (!batch)
             break; /* the end of the epoch; the next call would begin another */
 
-        struct leat_column index;
-        struct leat_column key;
+        struct leat_column index = {.size = sizeof index};
+        struct leat_column key = {.size = sizeof key};
         leat_batch_column(batch, 0, &index, NULL);
         leat_batch_column(batch, 1, &key, NULL);
         for (uint32_t i = 0; i < leat_batch_samples(batch); i++)

@@ -1,7 +1,12 @@
 /* Loaders: finished batches of a dataset, prepared by the agent and handed over in shared memory.
  *
  * A loader belongs to one thread at a time; different loaders are independent. After a fork the child may go on
- * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied. */
+ * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied.
+ *
+ * Every struct here begins with its size, which the caller sets to its sizeof: that is how the library knows which
+ * release the program was built for. Later releases add fields at the end. A shorter struct is taken as if zeros
+ * followed; a longer one is taken when what the library does not know of it is zero, and refused with LEAT_VERSION
+ * else. Fields that are left zero have their defaults. */
 #ifndef LEAT_LOADER_H
 #define LEAT_LOADER_H
 
@@ -29,19 +34,22 @@ enum leat_output_kind {
     LEAT_OUTPUT_VALID = 7   /* 1, or 0 where a place is padding or its sample could not be decoded: uint8 */
 };
 
+#define LEAT_VIEW_MAX 255 /* draws are numbered with eight bits */
+
 struct leat_output {
-    const char *name; /* of the output: "x" */
-    enum leat_output_kind kind;
+    size_t size;          /* sizeof(struct leat_output), in every element of an array */
+    const char *name;     /* of the output: "x" */
+    uint32_t kind;        /* enum leat_output_kind */
+    uint32_t view;        /* IMAGE: outputs of the same view share their random draws; at most LEAT_VIEW_MAX */
     const char *field;    /* of the dataset: "jpg"; NULL for KEY, INDEX, VALID */
     const char *pipeline; /* IMAGE: "random_resized_crop=224 flip=0.5"; else NULL */
-    uint32_t view;        /* IMAGE: outputs of the same view share their random draws */
 };
 
 enum leat_last { LEAT_LAST_DROP = 0, LEAT_LAST_PAD = 1, LEAT_LAST_SHORT = 2 };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP = 1 };
 
 struct leat_loader_opts {
-    size_t size;     /* sizeof(struct leat_loader_opts): later versions add fields at the end */
+    size_t size;     /* sizeof(struct leat_loader_opts) */
     const char *url; /* of the dataset */
     const struct leat_output *outputs;
     size_t outputs_n;
@@ -49,8 +57,8 @@ struct leat_loader_opts {
     uint32_t rank;
     uint32_t world;       /* at least 1 */
     uint32_t local_world; /* ranks on each machine, when that is the same everywhere; 0: not known */
-    enum leat_last last;
-    enum leat_on_error on_error;
+    uint32_t last;        /* enum leat_last */
+    uint32_t on_error;    /* enum leat_on_error */
     bool shuffle;
     uint64_t seed;
     uint32_t window;     /* chunks; 0: the dataset's default */
@@ -98,16 +106,35 @@ LEAT_API leat_status leat_loader_restore(struct leat_loader *loader, const char 
 /* What has happened, as JSON; the caller frees it with free(). */
 LEAT_API leat_status leat_loader_stats(struct leat_loader *loader, char **out, struct leat_error *err);
 
-enum leat_dtype_code { LEAT_U8 = 1, LEAT_I64 = 2, LEAT_F32 = 3, LEAT_F16 = 4, LEAT_BF16 = 5 };
+/* Types of values. The numbers are part of the ABI; they are in the order in which types came to be. */
+enum leat_dtype_code {
+    LEAT_U8 = 1,
+    LEAT_I64 = 2,
+    LEAT_F32 = 3,
+    LEAT_F16 = 4,
+    LEAT_BF16 = 5,
+    LEAT_I8 = 6,
+    LEAT_I16 = 7,
+    LEAT_U16 = 8,
+    LEAT_I32 = 9,
+    LEAT_U32 = 10,
+    LEAT_U64 = 11,
+    LEAT_F64 = 12,
+    LEAT_BOOL = 13 /* a byte, 0 or 1 */
+};
+
+#define LEAT_DIMS_MAX 8
 
 /* A column of a batch. The memory belongs to the batch. */
 struct leat_column {
+    size_t size; /* sizeof(struct leat_column): set it before every call, which leaves it alone */
     const char *name;
-    enum leat_output_kind kind;
-    enum leat_dtype_code dtype;
-    uint32_t dims_n; /* of one sample: 3 for images, 0 for numbers */
-    uint32_t dims[4];
-    uint64_t stride; /* bytes from one sample to the next; 0 for ragged columns */
+    uint32_t kind;                /* enum leat_output_kind */
+    uint32_t dtype;               /* enum leat_dtype_code */
+    uint32_t dims_n;              /* of one sample: 3 for images, 0 for numbers */
+    uint32_t reserved;            /* 0 */
+    uint64_t dims[LEAT_DIMS_MAX]; /* row by row; 0 from dims_n on */
+    uint64_t stride;              /* bytes from one sample to the next; 0 for ragged columns */
     const void *data;
     uint64_t bytes;
     const uint64_t *ends; /* ragged: sample i is data[ends[i-1] … ends[i]), with 0 for ends[-1] */
@@ -115,10 +142,11 @@ struct leat_column {
 
 LEAT_API uint32_t leat_batch_samples(const struct leat_batch *batch);
 LEAT_API size_t leat_batch_columns(const struct leat_batch *batch);
+/* Fills in *out, which must know its size; what a longer struct has beyond ours becomes zero. */
 LEAT_API leat_status leat_batch_column(const struct leat_batch *batch, size_t i, struct leat_column *out,
                                        struct leat_error *err);
 LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);
-LEAT_API uint64_t leat_batch_position(const struct leat_batch *batch); /* in the order, behind this batch */
+LEAT_API uint64_t leat_batch_position(const struct leat_batch *batch); /* in the order, after this batch */
 
 /* From any thread, also after the loader was closed. */
 LEAT_API void leat_batch_release(struct leat_batch *batch); /* NULL is allowed */

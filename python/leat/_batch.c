@@ -5,8 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define DIMS_MAX (sizeof((struct leat_column *)0)->dims / sizeof(uint32_t))
-
 PyObject *leat_py_raise(const struct leat_error *err)
 {
     PyObject *module = PyImport_ImportModule("leat.errors");
@@ -266,9 +264,9 @@ static bool plan_column(const struct leat_py_delivery *d, const struct leat_colu
 static PyObject *make_array(const struct leat_py_column *p, struct share *share, const struct leat_column *c,
                             uint32_t samples)
 {
-    Py_ssize_t dims[1 + DIMS_MAX] = {samples};
+    Py_ssize_t dims[1 + LEAT_DIMS_MAX] = {samples};
     for (uint32_t d = 0; d < c->dims_n; d++)
-        dims[1 + d] = c->dims[d];
+        dims[1 + d] = (Py_ssize_t)c->dims[d];
     PyObject *memory = make_memory(share, c->data, c->bytes);
     if (!memory)
         return NULL;
@@ -288,7 +286,7 @@ static PyObject *call_array(const struct leat_py_column *p, struct share *share,
 {
     PyObject *shape = PyTuple_New(1 + (Py_ssize_t)c->dims_n);
     for (uint32_t d = 0; shape && d <= c->dims_n; d++) {
-        PyObject *n = PyLong_FromUnsignedLong(d ? c->dims[d - 1] : samples);
+        PyObject *n = PyLong_FromUnsignedLongLong(d ? c->dims[d - 1] : samples);
         if (n)
             PyTuple_SET_ITEM(shape, (Py_ssize_t)d, n);
         else
@@ -319,7 +317,7 @@ struct dl_managed {
     struct dl_tensor tensor; /* first member */
     void *context;
     void (*drop)(struct dl_managed *self);
-    int64_t dims[1 + DIMS_MAX]; /* ours */
+    int64_t dims[1 + LEAT_DIMS_MAX]; /* ours */
 };
 
 #define DL_NAME "dltensor"
@@ -338,12 +336,24 @@ static void dl_forget(PyObject *capsule)
         dl_drop(PyCapsule_GetPointer(capsule, DL_NAME));
 }
 
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
+
+static const struct {
+    uint8_t code, bits;
+} dl_types[] = {
+    [LEAT_U8] = {DL_UINT, 8},      [LEAT_I64] = {DL_INT, 64},  [LEAT_F32] = {DL_FLOAT, 32}, [LEAT_F16] = {DL_FLOAT, 16},
+    [LEAT_BF16] = {DL_BFLOAT, 16}, [LEAT_I8] = {DL_INT, 8},    [LEAT_I16] = {DL_INT, 16},   [LEAT_U16] = {DL_UINT, 16},
+    [LEAT_I32] = {DL_INT, 32},     [LEAT_U32] = {DL_UINT, 32}, [LEAT_U64] = {DL_UINT, 64},  [LEAT_F64] = {DL_FLOAT, 64},
+    [LEAT_BOOL] = {DL_BOOL, 8},
+};
+
+static bool known_type(uint32_t dtype)
+{
+    return dtype < sizeof dl_types / sizeof *dl_types && dl_types[dtype].bits;
+}
+
 static PyObject *make_capsule(struct share *share, const struct leat_column *c, uint32_t samples)
 {
-    static const struct {
-        uint8_t code, bits;
-    } types[] = {
-        [LEAT_U8] = {1, 8}, [LEAT_I64] = {0, 64}, [LEAT_F32] = {2, 32}, [LEAT_F16] = {2, 16}, [LEAT_BF16] = {4, 16}};
     struct dl_managed *m = malloc(sizeof *m);
     if (!m)
         return PyErr_NoMemory();
@@ -351,8 +361,8 @@ static PyObject *make_capsule(struct share *share, const struct leat_column *c, 
         .tensor = {.data = (void *)(uintptr_t)c->data,
                    .device_type = DL_CPU,
                    .dims_n = 1 + (int32_t)c->dims_n,
-                   .code = types[c->dtype].code,
-                   .bits = types[c->dtype].bits,
+                   .code = dl_types[c->dtype].code,
+                   .bits = dl_types[c->dtype].bits,
                    .lanes = 1,
                    .dims = m->dims},
         .context = share_keep(share),
@@ -360,7 +370,7 @@ static PyObject *make_capsule(struct share *share, const struct leat_column *c, 
         .dims = {samples},
     };
     for (uint32_t d = 0; d < c->dims_n; d++)
-        m->dims[1 + d] = c->dims[d];
+        m->dims[1 + d] = (int64_t)c->dims[d];
     PyObject *capsule = PyCapsule_New(m, DL_NAME, dl_forget);
     if (!capsule)
         dl_drop(m);
@@ -378,12 +388,12 @@ static PyObject *make_tensor(PyObject *make, struct share *share, const struct l
 static PyObject *make_column(struct leat_py_delivery *d, struct share *share, size_t i)
 {
     struct leat_py_column *p = &d->columns[i];
-    struct leat_column c;
+    struct leat_column c = {.size = sizeof c};
     struct leat_error err;
     if (leat_batch_column(share->batch, i, &c, &err) != LEAT_OK)
         return leat_py_raise(&err);
-    if (c.dims_n > DIMS_MAX || c.dtype < LEAT_U8 || c.dtype > LEAT_BF16)
-        return PyErr_Format(PyExc_RuntimeError, "a column of %u dimensions and type %d", c.dims_n, (int)c.dtype);
+    if (c.dims_n > LEAT_DIMS_MAX || !known_type(c.dtype))
+        return PyErr_Format(PyExc_RuntimeError, "a column of %u dimensions and type %u", c.dims_n, c.dtype);
     uint32_t samples = leat_batch_samples(share->batch);
     if (c.ends)
         return make_ragged(d, share, &c, samples);

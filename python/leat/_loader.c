@@ -52,7 +52,8 @@ static Py_ssize_t read_outputs(PyObject *list, struct leat_output *out)
         if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "sizzI", &out[i].name, &kind, &out[i].field, &out[i].pipeline,
                               &view))
             return -1;
-        out[i].kind = (enum leat_output_kind)kind;
+        out[i].size = sizeof *out;
+        out[i].kind = (uint32_t)kind;
         out[i].view = view;
     }
     return n;
@@ -114,8 +115,8 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
         return -1;
     o.outputs = outputs;
     o.outputs_n = (size_t)n;
-    o.last = (enum leat_last)last;
-    o.on_error = (enum leat_on_error)on_error;
+    o.last = (uint32_t)last;
+    o.on_error = (uint32_t)on_error;
     o.shuffle = shuffle;
     o.seed = seed;
     o.epoch = epoch;

@@ -14,7 +14,10 @@ from leat.fields import Field
 _IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID = range(1, 8)
 _LAST = {"drop": 0, "pad": 1, "short": 2}
 _ON_ERROR = {"raise": 0, "skip": 1}
-_NUMPY = {1: "uint8", 2: "int64", 3: "float32", 4: "float16", 5: "uint16"}
+_NUMPY = {
+    **{1: "uint8", 2: "int64", 3: "float32", 4: "float16", 5: "uint16", 6: "int8", 7: "int16", 8: "uint16"},
+    **{9: "int32", 10: "uint32", 11: "uint64", 12: "float64", 13: "bool"},
+}
 
 
 class Ragged(_core.Ragged, Sequence):

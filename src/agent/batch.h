@@ -87,6 +87,7 @@ struct leat_loading {
     uint64_t first_epoch, first_position;
     uint64_t augment_key; /* of the epoch being planned */
     struct leat_order_world order_world;
+    struct leat_order_assigner *assigner;
     uint32_t *node_of_rank;
     uint32_t *node_of_slot;
     struct leat_order_item *items; /* of a global batch */

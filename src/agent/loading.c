@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "base/random.h"
 #include "leat/loader.h"
+#include "order/place.h"
 #include "order/state.h"
 
 #define AHEAD_BYTES    (512u << 20) /* fetched ahead of the live window: half a second of a fast line */
@@ -104,16 +105,19 @@ static leat_status take_state(struct leat_loading *l, const json_t *state, struc
         return LEAT_OK;
     struct leat_order *order;
     leat_status rc = leat_order_state_read(text, strlen(text), &theirs, err);
+    if (rc == LEAT_OK && theirs.streams_n != 1)
+        rc = leat_fail(err, LEAT_INVALID, "the state is of a mixture of %u datasets, this loader reads one",
+                       theirs.streams_n);
     if (rc == LEAT_OK)
         rc = leat_loading_order(l, 0, &order, err);
     if (rc != LEAT_OK)
         return rc;
-    struct leat_order_state mine = leat_order_state(&l->spec, order);
+    struct leat_order_stream mine = leat_order_stream(&l->spec, order);
     leat_order_close(order);
-    rc = leat_order_state_fits(&theirs, &mine, "the state", err);
+    rc = leat_order_stream_fits(&theirs.streams[0], &mine, "the state", err);
     if (rc == LEAT_OK) {
-        l->epoch = theirs.epoch;
-        l->position = theirs.position;
+        l->epoch = theirs.streams[0].epoch;
+        l->position = theirs.streams[0].position;
     }
     return rc;
 }
@@ -182,6 +186,9 @@ static leat_status check_budget(struct leat_loading *l, struct leat_error *err)
 static leat_status open_world(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_order_world *w = &l->order_world;
+    leat_status rc = leat_order_batch_check(l->global_batch, err); /* and the world is not larger */
+    if (rc != LEAT_OK)
+        return rc;
     w->ranks = l->world;
     w->nodes = l->world / l->local_world;
     w->chunks = l->spec.chunks;
@@ -194,10 +201,12 @@ static leat_status open_world(struct leat_loading *l, struct leat_error *err)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch of %u", l->global_batch);
     for (uint32_t r = 0; r < l->world; r++)
         l->node_of_rank[r] = r / l->local_world;
-    leat_order_place_slots(w->slots, w->nodes, l->node_of_slot);
     w->node_of_rank = l->node_of_rank;
     w->node_of_slot = l->node_of_slot;
-    return leat_order_world_check(w, err);
+    rc = leat_order_place(w->slots, w->ranks, w->node_of_rank, w->nodes, l->node_of_slot, err);
+    if (rc != LEAT_OK)
+        return rc;
+    return leat_order_assigner_open(w, l->global_batch, false, &l->assigner, err);
 }
 
 static void on_released(struct leat_watch *watch, uint32_t events)
@@ -322,6 +331,7 @@ void leat_loading_free(struct leat_loading *l)
     if (l->released.fd >= 0)
         close(l->released.fd);
     leat_ring_close(&l->ring);
+    leat_order_assigner_close(l->assigner);
     free(l->node_of_rank);
     free(l->node_of_slot);
     free(l->items);
@@ -354,15 +364,17 @@ void leat_loading_fds(const struct leat_loading *l, int fds[3])
 
 json_t *leat_loading_describe(const struct leat_loading *l)
 {
-    char text[LEAT_ORDER_STATE_SIZE];
-    struct leat_order_state state = leat_order_state(&l->spec, l->now);
-    state.epoch = l->first_epoch;
-    state.position = l->first_position;
-    if (leat_order_state_write(&state, text, NULL) != LEAT_OK)
+    char *text;
+    struct leat_order_state state = {.streams_n = 1, .streams = {leat_order_stream(&l->spec, l->now)}};
+    state.streams[0].epoch = l->first_epoch;
+    state.streams[0].position = l->first_position;
+    if (leat_order_state_write(&state, &text, NULL) != LEAT_OK)
         return NULL;
     uint64_t units = leat_order_units(l->now);
     json_t *cursor;
-    if (leat_json_read(text, strlen(text), 0, &cursor, NULL) != LEAT_OK)
+    leat_status rc = leat_json_read(text, strlen(text), 0, &cursor, NULL);
+    free(text);
+    if (rc != LEAT_OK)
         return NULL;
     return json_pack("{s:o,s:I,s:I,s:I}", "state", cursor, "units", (json_int_t)units, "batches",
                      (json_int_t)leat_order_batches(units, 0, l->global_batch, l->last), "window",

@@ -40,6 +40,13 @@ static leat_status find_field(const char *output, const char *field, size_t k, c
         return leat_fail(err, LEAT_INVALID, "output '%s': the dataset has no field '%s'; it has %s", output,
                          field ? field : "", fields);
     }
+    leat_status rc = leat_field_check(&schema->fields[i], err);
+    if (rc != LEAT_OK)
+        return leat_fail_context(err, rc, "output '%s'", output);
+    if (schema->fields[i].needs & LEAT_FIELD_OPTIONAL)
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "output '%s': field '%s' is optional, and a batch cannot say which samples lack it", output,
+                         field);
     uint32_t type = schema->fields[i].type;
     /* bytes() takes any field that has bytes, as they are stored */
     bool fits =
@@ -105,7 +112,11 @@ static leat_status make_one(const json_t *request, const struct leat_schema *sch
     if (!name || !*name || strlen(name) >= LEAT_RING_NAME || k == sizeof kinds / sizeof *kinds)
         return leat_fail(err, LEAT_INVALID, "an output without a name or of an unknown kind");
     plan->kind = kinds[k].kind;
-    plan->view = (uint32_t)json_integer_value(json_object_get(request, "view"));
+    json_int_t view = json_integer_value(json_object_get(request, "view"));
+    if (view < 0 || view > LEAT_VIEW_MAX)
+        return leat_fail(err, LEAT_INVALID, "output '%s' has view %lld: 0 to %d are possible", name, (long long)view,
+                         LEAT_VIEW_MAX);
+    plan->view = (uint32_t)view;
     snprintf(column->name, sizeof column->name, "%s", name);
     column->kind = plan->kind;
     leat_status rc = kinds[k].type ? find_field(name, field, k, schema, &plan->field, err) : LEAT_OK;

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/abi.h"
+
 struct leat_batch {
     struct leat_rank_ring *ring;
     uint32_t slot;
@@ -238,19 +240,19 @@ leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_
     char *base = (char *)leat_ring_slot(&r->ring, b->slot);
     struct leat_column column = {
         .name = c->name,
-        .kind = (enum leat_output_kind)c->kind,
-        .dtype = (enum leat_dtype_code)c->dtype,
+        .kind = c->kind,
+        .dtype = c->dtype,
         .dims_n = c->dims_n,
         .stride = c->stride,
         .data = base + c->offset,
         .bytes = c->stride * b->samples,
     };
+    static_assert(LEAT_DIMS_MAX == LEAT_RING_DIMS_MAX, "a ring's column fits");
     memcpy(column.dims, c->dims, sizeof column.dims);
     if (c->ragged) {
         column.ends = (const uint64_t *)(base + c->offset);
         column.bytes = b->arena[i].bytes;
         column.data = b->arena[i].data;
     }
-    *out = column;
-    return LEAT_OK;
+    return leat_abi_give(&column, sizeof column, "leat_column", out, err);
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "client/batch.h"
 #include "client/connect.h"
+#include "client/opts.h"
 #include "client/request.h"
 
 #define TIMEOUT_DEFAULT (600 * LEAT_S)
@@ -38,7 +39,7 @@ struct leat_loader {
     uint64_t position;
     uint32_t reopens;
 
-    json_t *state; /* the agent's, with epoch and position to be replaced */
+    json_t *state; /* the agent's, with epoch and position of its one stream to be replaced */
     uint64_t units;
     uint64_t batches;
     struct {
@@ -110,8 +111,9 @@ static leat_status take_opened(struct leat_loader *l, const json_t *opened, int 
     l->state = json_incref(state);
     l->units = (uint64_t)json_integer_value(json_object_get(opened, "units"));
     l->batches = (uint64_t)json_integer_value(json_object_get(opened, "batches"));
-    l->epoch = (uint64_t)json_integer_value(json_object_get(state, "epoch"));
-    l->position = (uint64_t)json_integer_value(json_object_get(state, "position"));
+    const json_t *stream = json_array_get(json_object_get(state, "streams"), 0);
+    l->epoch = (uint64_t)json_integer_value(json_object_get(stream, "epoch"));
+    l->position = (uint64_t)json_integer_value(json_object_get(stream, "position"));
     return LEAT_OK;
 }
 
@@ -215,14 +217,18 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
     if (!l)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     l->connection.fd = l->ready_fd = -1;
-    /* A caller built against an older header has a shorter struct: the rest stays zero. */
-    memcpy(&l->opts, opts, opts->size < sizeof l->opts ? opts->size : sizeof l->opts);
+    leat_status rc = leat_opts_take(opts, &l->opts, err);
+    if (rc != LEAT_OK) {
+        leat_loader_close(l);
+        return rc;
+    }
     l->scope = copy_or_null(l->opts.scope, &failed);
     l->agent = copy_or_null(l->opts.agent, &failed);
     l->timeout_ns = l->opts.timeout_ns ? l->opts.timeout_ns : TIMEOUT_DEFAULT;
     l->epoch = l->opts.epoch;
-    leat_status rc = failed ? leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader")
-                            : leat_request_make(&l->opts, &l->request, err);
+    rc = failed ? leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader")
+                : leat_request_make(&l->opts, &l->request, err);
+    leat_opts_free_outputs(&l->opts);
     if (rc == LEAT_OK)
         rc = open_ring(l, NULL, err);
     if (rc == LEAT_NETWORK)
@@ -430,8 +436,9 @@ leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct 
 
 leat_status leat_loader_state(struct leat_loader *l, char out[LEAT_STATE_SIZE], struct leat_error *err)
 {
-    if (!put(l->state, "epoch", json_integer((json_int_t)l->epoch)) ||
-        !put(l->state, "position", json_integer((json_int_t)l->position)))
+    json_t *stream = json_array_get(json_object_get(l->state, "streams"), 0);
+    if (!put(stream, "epoch", json_integer((json_int_t)l->epoch)) ||
+        !put(stream, "position", json_integer((json_int_t)l->position)))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the loader's state");
     size_t n = json_dumpb(l->state, out, LEAT_STATE_SIZE - 1, JSON_COMPACT);
     if (n == 0 || n >= LEAT_STATE_SIZE)

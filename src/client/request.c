@@ -15,7 +15,7 @@ static void problem(struct leat_buf *b, const char *text)
     leat_buf_str(b, text);
 }
 
-static const char *kind_name(enum leat_output_kind kind)
+static const char *kind_name(uint32_t kind)
 {
     static const char *const names[] = {"", "image", "int", "bytes", "string", "key", "index", "valid"};
     return kind >= LEAT_OUTPUT_IMAGE && kind <= LEAT_OUTPUT_VALID ? names[kind] : NULL;
@@ -49,6 +49,9 @@ static leat_status check(const struct leat_loader_opts *o, struct leat_error *er
             problem(&b, "an output without a name, or with one longer than 47 bytes");
         else if (!kind_name(out->kind) || (needs && (!out->field || !*out->field)))
             leat_buf_printf(&b, "%soutput '%s' names no field", b.len ? "; " : "", out->name);
+        if (out->view > LEAT_VIEW_MAX)
+            leat_buf_printf(&b, "%soutput '%s' has view %u: at most %d is possible", b.len ? "; " : "",
+                            out->name ? out->name : "", out->view, LEAT_VIEW_MAX);
         for (size_t j = 0; j < i; j++) {
             if (out->name && o->outputs[j].name && strcmp(out->name, o->outputs[j].name) == 0)
                 leat_buf_printf(&b, "%stwo outputs called '%s'", b.len ? "; " : "", out->name);

@@ -56,13 +56,13 @@ static leat_status check_spec(const struct leat_order_spec *spec, struct leat_er
                          LEAT_ORDER_CHUNKS_MAX);
     if (!spec->view || !*spec->view || strlen(spec->view) >= LEAT_ORDER_VIEW_MAX)
         return leat_fail(err, LEAT_INVALID, "a view's name has 1 to %d bytes", LEAT_ORDER_VIEW_MAX - 1);
+    if (spec->seed > LEAT_ORDER_NUMBER_MAX || spec->epoch > LEAT_ORDER_NUMBER_MAX)
+        return leat_fail(err, LEAT_INVALID, "seed and epoch must be below 2^63");
     if (!spec->shuffle)
         return LEAT_OK;
     if (spec->window == 0 || spec->window > LEAT_ORDER_WINDOW_MAX)
         return leat_fail(err, LEAT_INVALID, "window %u is not between 1 and %u chunks", spec->window,
                          LEAT_ORDER_WINDOW_MAX);
-    if (spec->seed > LEAT_ORDER_NUMBER_MAX || spec->epoch > LEAT_ORDER_NUMBER_MAX)
-        return leat_fail(err, LEAT_INVALID, "seed and epoch must be below 2^63");
     return LEAT_OK;
 }
 

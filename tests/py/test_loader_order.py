@@ -281,10 +281,16 @@ def test_states_of_something_else_are_refused_and_what_differs_is_named(lt, imag
             assert other.state_dict() == before
             assert next(iter(other))[0].shape == (8,), "a refused state leaves the loader as it was"
     with loader(seed=1, window=4) as same:
+        stream = state["streams"][0]
+        old = {"order": 1, **stream}
+        without = {k: v for k, v in stream.items() if k != "seed"}
         for wrong, match in (
-            ({**state, "order": 99}, "version|order"),
-            ({k: v for k, v in state.items() if k != "seed"}, "seed"),
-            ({**state, "position": 10**12}, "position|end"),
+            ({**state, "state": 99}, "version 99"),
+            ({**state, "needs": ["order 1", "time travel"]}, "time travel"),
+            (old, r"Leat 0\.1"),
+            ({**state, "streams": [without]}, "seed"),
+            ({**state, "streams": [{**stream, "position": 10**12}]}, "position"),
+            ({**state, "streams": [stream, stream]}, "mixture of 2"),
             ({}, "state"),
         ):
             with pytest.raises(lt.Error, match=match):

@@ -545,7 +545,7 @@ def test_dataset_that_was_packed_anew_is_seen_by_the_next_loader_and_mixed_into_
         pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--replace")
         with loader() as new:
             assert dict(pair for k, b in new for pair in zip(k, b.tolist())) == more
-        assert len(old.state_dict()["dataset"]) > 8
+        assert len(old.state_dict()["streams"][0]["dataset"]) > 8
         for keys, values in it:
             assert all(known[k] == v for k, v in zip(keys, values.tolist()))
         runtime.kill_agents()

@@ -49,8 +49,8 @@ static void cache(void **state)
 static leat_status make_request(void *user, struct leat_error *err)
 {
     const struct leat_output outputs[] = {
-        {.name = "x", .kind = LEAT_OUTPUT_IMAGE, .field = "png", .pipeline = "resize=8x8"},
-        {.name = "k", .kind = LEAT_OUTPUT_KEY},
+        {.size = sizeof *outputs, .name = "x", .kind = LEAT_OUTPUT_IMAGE, .field = "png", .pipeline = "resize=8x8"},
+        {.size = sizeof *outputs, .name = "k", .kind = LEAT_OUTPUT_KEY},
     };
     struct leat_loader_opts opts = {
         .size = sizeof opts,

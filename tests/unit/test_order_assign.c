@@ -1,18 +1,13 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "order/assign.h"
 
 #include "base/random.h"
-#include "order/assign.h"
 #include "order/batch.h"
+#include "order/place.h"
 #include "order/reader.h"
+#include "unit.h"
 
 #define RANKS_MAX 64
+#define BATCH_MAX 256
 
 struct job {
     uint32_t counts[1100];
@@ -21,6 +16,7 @@ struct job {
     uint32_t node_of_rank[RANKS_MAX];
     uint32_t node_of_slot[LEAT_ORDER_SLOTS_MAX];
     struct leat_order_world world;
+    struct leat_order_assigner *assigner;
 };
 
 static void job_open(struct job *j, uint32_t chunks)
@@ -38,18 +34,20 @@ static void job_world(struct job *j, uint32_t ranks, uint32_t nodes)
     uint32_t slots = leat_order_slots(j->spec.chunks);
     for (uint32_t r = 0; r < ranks; r++)
         j->node_of_rank[r] = r * nodes / ranks;
-    leat_order_place_slots(slots, nodes, j->node_of_slot);
+    assert_int_equal(leat_order_place(slots, ranks, j->node_of_rank, nodes, j->node_of_slot, NULL), LEAT_OK);
     j->world = (struct leat_order_world){.ranks = ranks,
                                          .nodes = nodes,
                                          .node_of_rank = j->node_of_rank,
                                          .slots = slots,
                                          .node_of_slot = j->node_of_slot,
                                          .chunks = j->spec.chunks};
-    assert_int_equal(leat_order_world_check(&j->world, NULL), LEAT_OK);
+    leat_order_assigner_close(j->assigner);
+    assert_int_equal(leat_order_assigner_open(&j->world, BATCH_MAX, true, &j->assigner, NULL), LEAT_OK);
 }
 
 static void job_close(struct job *j)
 {
+    leat_order_assigner_close(j->assigner);
     leat_order_close(j->order);
 }
 
@@ -71,7 +69,7 @@ static uint64_t deliver(struct job *j, uint64_t position, uint64_t steps, uint32
             assert_int_equal(leat_order_reader_next(r, items, b.take, &got, NULL), LEAT_OK);
             assert_int_equal(got, b.take);
             leat_order_batch_pad(items, b);
-            assert_int_equal(leat_order_assign(&j->world, items, NULL, b.size, rank_of, NULL), LEAT_OK);
+            leat_order_assign(j->assigner, items, NULL, b.size, rank_of);
             uint32_t own = 0;
             for (uint32_t i = 0; i < b.size; i++) {
                 own += rank_of[i] == rank;
@@ -180,7 +178,7 @@ static void units_stay_on_the_node_that_owns_them_while_it_has_room(void **state
     for (int step = 0; step < 10; step++) {
         size_t got;
         assert_int_equal(leat_order_reader_next(r, items, 240, &got, NULL), LEAT_OK);
-        assert_int_equal(leat_order_assign(&j.world, items, NULL, 240, rank_of, NULL), LEAT_OK);
+        leat_order_assign(j.assigner, items, NULL, 240, rank_of);
         uint32_t owned[4] = {0};
         uint32_t best = 0;
         for (int i = 0; i < 240; i++)
@@ -210,8 +208,8 @@ static void costs_come_out_level_within_a_node_and_never_move_units_between_node
     assert_int_equal(leat_order_reader_next(r, items, 256, &got, NULL), LEAT_OK);
     for (int i = 0; i < 256; i++)
         costs[i] = (uint32_t)leat_rng_below(&rng, 10) ? 100 : 5000; /* few large images */
-    assert_int_equal(leat_order_assign(&j.world, items, NULL, 256, plain, NULL), LEAT_OK);
-    assert_int_equal(leat_order_assign(&j.world, items, costs, 256, level, NULL), LEAT_OK);
+    leat_order_assign(j.assigner, items, NULL, 256, plain);
+    leat_order_assign(j.assigner, items, costs, 256, level);
     uint64_t sum[8] = {0};
     uint32_t own[8] = {0};
     for (int i = 0; i < 256; i++) {
@@ -273,8 +271,19 @@ static void worlds_that_cannot_be_are_refused(void **state)
     job_world(&j, 4, 2);
     j.world.slots--;
     assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    job_world(&j, 4, 3);
+    j.node_of_rank[3] = 1; /* and nobody is on node 2 */
+    assert_fails(leat_order_world_check(&j.world, &err), err, LEAT_INVALID, "node 2 of 3 has no ranks");
+    j.world.ranks = LEAT_ORDER_WORLD_MAX + 1;
+    assert_fails(leat_order_world_check(&j.world, &err), err, LEAT_LIMIT, "world of 1048577");
     j.world.ranks = 0;
     assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    job_world(&j, 4, 2);
+    struct leat_order_assigner *none = NULL;
+    assert_fails(leat_order_assigner_open(&j.world, 0, false, &none, &err), err, LEAT_INVALID, "global batch of 0");
+    assert_fails(leat_order_assigner_open(&j.world, LEAT_ORDER_BATCH_MAX + 1, false, &none, &err), err, LEAT_LIMIT,
+                 "global batch of 16777217");
+    assert_null(none);
     job_close(&j);
 }
 

@@ -82,6 +82,7 @@ class Chain:
         self.loaders, self.passes = [], None
         self.saved = []  # (state, epoch, position)
         self.taken = 0  # batches of this pass
+        self.marked = False  # set_epoch of this epoch came after the last batch: a new pass begins it anew
 
     # What the model knows: where the job stands.
 
@@ -98,7 +99,10 @@ class Chain:
         return rest // self.batch if self.last == "drop" else -(-rest // self.batch)
 
     def next_epoch(self):
-        self.epoch, self.position, self.passes, self.taken = self.epoch + 1, 0, None, 0
+        self.go_to(self.epoch + 1, 0)
+
+    def go_to(self, epoch, position):
+        self.epoch, self.position, self.passes, self.taken, self.marked = epoch, position, None, 0, False
 
     def say(self, what):
         self.did.append(what)
@@ -192,6 +196,7 @@ class Chain:
             assert all(state == states[0] for state in states), "ranks have different states"
             self.saved.append((states[0], self.epoch, self.position))
         self.taken += steps
+        self.marked = False
         if self.left() == 0:  # a pass that stopped at its last batch is finished
             if self.draw.random() < 0.5:
                 self.assert_end(self.passes)
@@ -211,31 +216,34 @@ class Chain:
             return
         self.say("break")
         if self.draw.random() < 0.3:
-            for loader in self.loaders:
-                loader.set_epoch(self.epoch)
-            self.say(f"set_epoch {self.epoch}")
-            self.position, self.passes, self.taken = 0, None, 0
+            self.mark()
+        if self.marked:
+            self.go_to(self.epoch, 0)
         else:
             self.next_epoch()
 
+    def mark(self):
+        """set_epoch of the epoch that a pass is in: that pass goes on, a new one begins the epoch anew."""
+        self.say(f"set_epoch {self.epoch} inside it")
+        for loader in self.loaders:
+            loader.set_epoch(self.epoch)
+        self.marked = True
+
     def set_epoch(self):
-        if self.passes is not None and self.draw.random() < 0.5:
-            self.say(f"set_epoch {self.epoch} inside it")
-            for loader in self.loaders:
-                loader.set_epoch(self.epoch)
+        if self.taken and self.draw.random() < 0.5:
+            self.mark()
             return
         epoch = self.draw.choice([e for e in range(6) if e != self.epoch])
         self.say(f"set_epoch {epoch}")
         for loader in self.loaders:
             loader.set_epoch(epoch)
-        self.epoch, self.position, self.passes, self.taken = epoch, 0, None, 0
+        self.go_to(epoch, 0)
 
     def seek(self):
-        self.epoch, self.position = self.draw.randint(0, 5), self.draw.randint(0, self.units - 1)
+        self.go_to(self.draw.randint(0, 5), self.draw.randint(0, self.units - 1))
         self.say(f"seek {self.epoch}:{self.position}")
         for loader in self.loaders:
             loader.seek(self.epoch, self.position)
-        self.passes, self.taken = None, 0
         self.maybe_same_epoch()
 
     def maybe_same_epoch(self):
@@ -262,9 +270,7 @@ class Chain:
     def restore(self, state, epoch, position):
         for loader in self.loaders:
             loader.load_state_dict(state)
-        self.epoch, self.position, self.passes, self.taken = epoch, position, None, 0
-        if position == self.units:
-            self.epoch, self.position = epoch + 1, 0
+        self.go_to(*((epoch + 1, 0) if position == self.units else (epoch, position)))
         self.maybe_same_epoch()
 
     def load_here(self):

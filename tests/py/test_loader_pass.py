@@ -253,7 +253,7 @@ def test_state_1_is_what_its_document_says(lt, images):
             ({**state, "needs": ["order 1", "mixtures 7"]}, "mixtures 7"),
             ({**state, "state": 2}, "state|newer"),
             ({**state, "streams": []}, "stream"),
-            ({**state, "streams": [stream, stream]}, "stream"),
+            ({**state, "streams": [stream, stream]}, "stream|mixture"),
             ({**state, "streams": [{k: v for k, v in stream.items() if k != "position"}]}, "position"),
             ({**state, "streams": [{**stream, "dataset": "00" * 32}]}, "dataset"),
         ):

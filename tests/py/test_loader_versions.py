@@ -126,7 +126,6 @@ def test_versions_are_opened_by_id_by_name_of_their_id_and_by_address(lt, versio
         ({"version": new_id}, new),
         ({"url": f"{versions.url}?id={old_id}"}, old),
         ({"url": f"{versions.url}?id={old_id[:8]}"}, old),
-        ({"url": f"{versions.url}?id={old_id}", "version": old_id}, old),
     ):
         with versions.load(lt, **options) as loader:
             assert versions.read(loader) == expected[0], options

@@ -37,7 +37,13 @@ void leat_rank_ring_drop(struct leat_rank_ring *r)
     if (r->release_fd >= 0)
         close(r->release_fd);
     leat_ring_close(&r->ring);
+    leat_rank_state_drop(r->state);
     free(r);
+}
+
+void leat_rank_ring_describe(struct leat_rank_ring *r, struct leat_rank_state *state)
+{
+    r->state = leat_rank_state_hold(state);
 }
 
 leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **out, struct leat_error *err)
@@ -255,4 +261,9 @@ leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_
         column.data = b->arena[i].data;
     }
     return leat_abi_give(&column, sizeof column, "leat_column", out, err);
+}
+
+leat_status leat_batch_state(const struct leat_batch *b, char **out, struct leat_error *err)
+{
+    return leat_rank_state_write(b->ring->state, b->epoch, b->position, out, err);
 }

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "client/state.h"
 #include "leat/loader.h"
 #include "ring/ring.h"
 
@@ -21,7 +22,8 @@ struct leat_rank_ring {
     struct leat_ring ring;
     uint32_t samples_max; /* copies of what the head says */
     struct leat_ring_column column[LEAT_RING_COLUMNS_MAX];
-    int release_fd; /* eventfd: tells the agent that a slot is free */
+    struct leat_rank_state *state; /* of its loader, for the batches; NULL: not known */
+    int release_fd;                /* eventfd: tells the agent that a slot is free */
     struct leat_rank_memory {
         void *data;
         uint64_t bytes;
@@ -31,6 +33,9 @@ struct leat_rank_ring {
 /* Maps the ring. Takes both descriptors over, also on failure. */
 leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **out, struct leat_error *err);
 void leat_rank_ring_drop(struct leat_rank_ring *r); /* NULL is allowed */
+
+/* Says what the state of its loader is, apart from the cursor. Once, before a batch is taken. */
+void leat_rank_ring_describe(struct leat_rank_ring *r, struct leat_rank_state *state);
 
 /* The agent gave memory for the batch in a slot; fd stays the caller's. */
 void leat_rank_ring_memory(struct leat_rank_ring *r, int64_t slot, int fd);

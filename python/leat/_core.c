@@ -5,6 +5,7 @@
 #include "leat/leat.h"
 #include "leat/plan.h"
 
+#include "_batch.h"
 #include "_loader.h"
 
 static PyObject *version(PyObject *self, PyObject *args)
@@ -74,6 +75,7 @@ static PyMethodDef methods[] = {
     {"parse_duration", parse_duration, METH_VARARGS, "Nanoseconds of a duration such as '50ms'."},
     {"parse_size", parse_size, METH_VARARGS, "Bytes of a size such as '2gb'."},
     {"plan", plan, METH_VARARGS, "Answers a request for a plan with (status, JSON or what is wrong)."},
+    {"state_of", leat_py_state_of, METH_O, "The state after the batch in which a column lies, as JSON."},
     {"version", version, METH_NOARGS, "The library's version."},
     {0},
 };

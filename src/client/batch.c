@@ -1,5 +1,7 @@
 #include "client/batch.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -7,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/abi.h"
+#include "base/json.h"
 
 struct leat_batch {
     struct leat_rank_ring *ring;
@@ -15,6 +18,7 @@ struct leat_batch {
     uint64_t epoch;
     uint64_t position;
     struct leat_rank_memory memory;
+    struct leat_release after; /* once it is to be released after an event */
     struct {
         void *data;
         uint64_t bytes;
@@ -37,10 +41,13 @@ void leat_rank_ring_drop(struct leat_rank_ring *r)
     if (r->release_fd >= 0)
         close(r->release_fd);
     leat_ring_close(&r->ring);
+    leat_releases_drop(r->releases);
+    free(r->state);
     free(r);
 }
 
-leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **out, struct leat_error *err)
+leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_releases *releases, struct leat_rank_ring **out,
+                                struct leat_error *err)
 {
     struct leat_rank_ring *r = calloc(1, sizeof *r);
     if (!r) {
@@ -52,6 +59,7 @@ leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **
     r->pid = getpid();
     r->ring.fd = -1;
     r->release_fd = release_fd;
+    r->releases = leat_releases_keep(releases);
     leat_status rc = leat_ring_attach(fd, &r->ring, err);
     if (rc != LEAT_OK) {
         leat_rank_ring_drop(r);
@@ -61,6 +69,13 @@ leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **
     memcpy(r->column, r->ring.head->column, r->ring.columns * sizeof *r->column);
     *out = r;
     return LEAT_OK;
+}
+
+leat_status leat_rank_ring_describe(struct leat_rank_ring *r, const json_t *state, struct leat_error *err)
+{
+    free(r->state);
+    r->state = leat_json_write(state, JSON_COMPACT);
+    return r->state ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader's state");
 }
 
 void leat_rank_ring_memory(struct leat_rank_ring *r, int64_t slot, int fd)
@@ -207,8 +222,43 @@ void leat_batch_release(struct leat_batch *b)
         return;
     unmap(&b->memory);
     free_slot(b->ring, b->slot);
+    leat_releases_poll(b->ring->releases);
     leat_rank_ring_drop(b->ring);
     free(b);
+}
+
+static leat_status add_release(struct leat_batch *b, const struct leat_release *after, struct leat_error *err)
+{
+    if (leat_releases_foreign(b->ring->releases))
+        return leat_fail(err, LEAT_INVALID, "the batch was taken before a fork: its slot is the parent's to release");
+    struct leat_rank_ring *r = b->ring;
+    atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed); /* from here on any thread may release the batch */
+    b->after = *after;
+    b->after.batch = b;
+    leat_releases_add(r->releases, &b->after);
+    leat_releases_poll(r->releases);
+    leat_rank_ring_drop(r);
+    return LEAT_OK;
+}
+
+leat_status leat_batch_release_after(struct leat_batch *b, bool (*done)(void *user), void *user, struct leat_error *err)
+{
+    if (!b || !done)
+        return leat_fail(err, LEAT_INVALID, "no %s to release %s", b ? "event" : "batch", b ? "the batch after" : "");
+    return add_release(b, &(struct leat_release){.done = done, .user = user, .fd = -1}, err);
+}
+
+leat_status leat_batch_release_after_fd(struct leat_batch *b, int fd, struct leat_error *err)
+{
+    if (!b)
+        return leat_fail(err, LEAT_INVALID, "no batch to release");
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return leat_fail_errno(err, errno, "descriptor %d cannot be waited for", fd);
+    leat_status rc = add_release(b, &(struct leat_release){.fd = own}, err);
+    if (rc != LEAT_OK)
+        close(own);
+    return rc;
 }
 
 uint32_t leat_batch_samples(const struct leat_batch *b)
@@ -229,6 +279,33 @@ uint64_t leat_batch_epoch(const struct leat_batch *b)
 uint64_t leat_batch_position(const struct leat_batch *b)
 {
     return b->position;
+}
+
+/* A batch has one position, so that there is one stream to put it into. */
+static bool fill_state(json_t *state, uint64_t epoch, uint64_t position)
+{
+    json_t *streams = json_object_get(state, "streams");
+    json_t *stream = streams ? json_array_get(streams, 0) : state;
+    return json_array_size(streams) <= 1 &&
+           json_object_set_new(stream, "epoch", json_integer((json_int_t)epoch)) == 0 &&
+           json_object_set_new(stream, "position", json_integer((json_int_t)position)) == 0;
+}
+
+leat_status leat_batch_state(const struct leat_batch *b, char **out, struct leat_error *err)
+{
+    const char *text = b->ring->state;
+    json_t *state = NULL;
+    if (!text)
+        return leat_fail(err, LEAT_INTERNAL, "the batch does not know of which dataset it is");
+    leat_status rc = leat_json_read(text, strlen(text), 0, &state, NULL);
+    char *filled = NULL;
+    if (rc == LEAT_OK && fill_state(state, b->epoch, b->position))
+        filled = leat_json_write(state, JSON_COMPACT);
+    json_decref(state);
+    if (!filled)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch's state");
+    *out = filled;
+    return LEAT_OK;
 }
 
 leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_column *out, struct leat_error *err)

@@ -5,12 +5,14 @@
 #ifndef LEAT_CLIENT_BATCH_H
 #define LEAT_CLIENT_BATCH_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "client/release.h"
 #include "leat/loader.h"
 #include "ring/ring.h"
 
@@ -22,15 +24,21 @@ struct leat_rank_ring {
     uint32_t samples_max; /* copies of what the head says */
     struct leat_ring_column column[LEAT_RING_COLUMNS_MAX];
     int release_fd; /* eventfd: tells the agent that a slot is free */
+    struct leat_releases *releases;
+    char *state; /* JSON: the state in which its batches stand, all but epoch and position; NULL: not told yet */
     struct leat_rank_memory {
         void *data;
         uint64_t bytes;
     } memory[LEAT_RING_SLOTS_MAX]; /* of batches larger than their slot, until they are taken */
 };
 
-/* Maps the ring. Takes both descriptors over, also on failure. */
-leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **out, struct leat_error *err);
+/* Maps the ring. Takes both descriptors over, also on failure. `releases` is the loader's list. */
+leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_releases *releases, struct leat_rank_ring **out,
+                                struct leat_error *err);
 void leat_rank_ring_drop(struct leat_rank_ring *r); /* NULL is allowed */
+
+/* What leat_batch_state() fills epoch and position into. Once, before the first batch is taken; copies. */
+leat_status leat_rank_ring_describe(struct leat_rank_ring *r, const json_t *state, struct leat_error *err);
 
 /* The agent gave memory for the batch in a slot; fd stays the caller's. */
 void leat_rank_ring_memory(struct leat_rank_ring *r, int64_t slot, int fd);

@@ -19,7 +19,9 @@
 #define TIMEOUT_DEFAULT (600 * LEAT_S)
 #define ANSWER_NS       (60 * LEAT_S) /* for a control message */
 #define POLL_NS         (100 * LEAT_MS)
-#define REOPENS_MAX     5u /* in a row without a batch between them */
+#define RELEASE_NS      (10 * LEAT_S) /* how long close() waits for events of batches that are to be released */
+#define EVENT_NS        (1 * LEAT_MS) /* between two looks at such events while waiting */
+#define REOPENS_MAX     5u            /* in a row without a batch between them */
 
 struct leat_loader {
     struct leat_loader_opts opts; /* pointers in it are not used after open */
@@ -31,6 +33,7 @@ struct leat_loader {
     pid_t pid; /* the process that opened the connection */
     struct leat_connection connection;
     struct leat_rank_ring *ring;
+    struct leat_releases *releases;
     int ready_fd; /* eventfd: the agent has published */
     uint32_t taken;
     struct leat_error failed; /* the agent's last word on this loader; status LEAT_OK: none */
@@ -103,10 +106,12 @@ static leat_status take_opened(struct leat_loader *l, const json_t *opened, int 
         return leat_fail(err, LEAT_VERSION, "the agent's answer has no ring");
     }
     l->ready_fd = fds[1];
-    leat_status rc = leat_rank_ring_open(fds[0], fds[2], &l->ring, err);
+    json_t *state = json_object_get(opened, "state");
+    leat_status rc = leat_rank_ring_open(fds[0], fds[2], l->releases, &l->ring, err);
+    if (rc == LEAT_OK)
+        rc = leat_rank_ring_describe(l->ring, state, err);
     if (rc != LEAT_OK)
         return rc;
-    json_t *state = json_object_get(opened, "state");
     json_decref(l->state);
     l->state = json_incref(state);
     l->units = (uint64_t)json_integer_value(json_object_get(opened, "units"));
@@ -167,7 +172,9 @@ static leat_status open_ring(struct leat_loader *l, const char *state, struct le
     l->failed = (struct leat_error){0};
     l->taken = 0;
     l->pid = getpid();
-    leat_status rc = leat_connect(&connect, &l->connection, err);
+    leat_status rc = leat_releases_own(&l->releases, err);
+    if (rc == LEAT_OK)
+        rc = leat_connect(&connect, &l->connection, err);
     if (rc != LEAT_OK)
         return rc;
     json_t *request;
@@ -245,7 +252,9 @@ void leat_loader_close(struct leat_loader *l)
 {
     if (!l)
         return;
+    leat_releases_wait(l->releases, leat_after(RELEASE_NS), l->opts.stop, l->opts.stop_user);
     disconnect(l);
+    leat_releases_drop(l->releases);
     json_decref(l->request);
     json_decref(l->state);
     free(l->scope);
@@ -293,40 +302,66 @@ static bool published(const struct leat_loader *l)
     return leat_rank_ring_published(l->ring, l->taken);
 }
 
+/* Milliseconds to wait for the agent before something else has to be looked at. */
+static int wait_ms(const struct leat_loader *l, uint64_t deadline)
+{
+    uint64_t most = leat_releases_waiting(l->releases) ? EVENT_NS : POLL_NS;
+    uint64_t left = leat_left(deadline);
+    return (int)(((left < most ? left : most) + LEAT_MS - 1) / LEAT_MS);
+}
+
+/* Why no batch can come, or has not come in time; LEAT_OK: it still may. */
+static leat_status why_none(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
+{
+    bool held = leat_rank_ring_all_held(l->ring);
+    uint32_t waiting = leat_releases_waiting(l->releases);
+    if (l->failed.status != LEAT_OK) {
+        if (err)
+            *err = l->failed;
+        return l->failed.status;
+    }
+    if (held && !waiting)
+        return leat_fail(err, LEAT_LIMIT,
+                         "all %u slots of the ring are held by batches that were not released; drop some, copy what "
+                         "you keep, or ask for more slots",
+                         l->ring->ring.slots);
+    if (leat_left(deadline))
+        return LEAT_OK;
+    if (held)
+        return leat_fail(err, LEAT_TIMEOUT,
+                         "no batch within %.0f s: all %u slots of the ring are held, and the events after which %u "
+                         "batches are to be released have not happened",
+                         (double)l->timeout_ns / 1e9, l->ring->ring.slots, waiting);
+    return fail_timeout(l, err);
+}
+
 static leat_status wait_published(struct leat_loader *l, struct leat_error *err)
 {
     uint64_t deadline = leat_after(l->timeout_ns);
+    uint64_t ask = leat_after(POLL_NS);
     uint64_t count;
     while (!published(l)) {
-        if (l->failed.status != LEAT_OK) {
-            if (err)
-                *err = l->failed;
-            return l->failed.status;
-        }
-        if (leat_rank_ring_all_held(l->ring))
-            return leat_fail(
-                err, LEAT_LIMIT,
-                "all %u slots of the ring are held by batches that were not released; drop some, copy what "
-                "you keep, or ask for more slots",
-                l->ring->ring.slots);
+        leat_status rc = why_none(l, deadline, err);
+        if (rc != LEAT_OK)
+            return rc;
         struct pollfd p[] = {{.fd = l->ready_fd, .events = POLLIN}, {.fd = l->connection.fd, .events = POLLIN}};
-        uint64_t left = leat_left(deadline);
-        if (!left)
-            return fail_timeout(l, err);
-        left = left < POLL_NS ? left : POLL_NS;
-        int n = poll(p, 2, (int)(left / LEAT_MS) + 1);
+        int n = poll(p, 2, wait_ms(l, deadline));
         /* Only when nothing came: in Python, asking means waiting for the interpreter. */
-        if (n <= 0 && l->opts.stop && l->opts.stop(l->opts.stop_user))
-            return leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (n < 0 || (n == 0 && !leat_left(ask))) {
+            if (l->opts.stop && l->opts.stop(l->opts.stop_user))
+                return leat_fail(err, LEAT_CANCELLED, "interrupted");
+            ask = leat_after(POLL_NS);
+        }
         if (n > 0 && p[0].revents) {
             ssize_t ignored = read(l->ready_fd, &count, sizeof count);
             (void)ignored;
         }
         if (n > 0 && p[1].revents && !published(l)) {
-            leat_status rc = read_messages(l, err);
+            rc = read_messages(l, err);
             if (rc != LEAT_OK && !published(l))
                 return rc;
         }
+        leat_releases_poll(l->releases);
     }
     return LEAT_OK;
 }
@@ -386,6 +421,7 @@ static leat_status take(struct leat_loader *l, struct leat_batch **out, struct l
 
 leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
+    leat_releases_poll(l->releases);
     leat_status rc = await_batch(l, err);
     bool there = rc == LEAT_OK;
     if (there)
@@ -405,6 +441,7 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
 
 bool leat_loader_ready(const struct leat_loader *l)
 {
+    leat_releases_poll(l->releases);
     return l->ring && l->pid == getpid() && published(l);
 }
 

@@ -97,9 +97,15 @@ bool leat_rank_ring_published(const struct leat_rank_ring *r, uint32_t taken)
     return atomic_load_explicit(&r->ring.head->published, memory_order_acquire) != taken;
 }
 
+uint32_t leat_rank_ring_held(const struct leat_rank_ring *r)
+{
+    return atomic_load_explicit(&r->held, memory_order_acquire);
+}
+
 bool leat_rank_ring_all_held(const struct leat_rank_ring *r)
 {
-    return atomic_load_explicit(&r->refs, memory_order_relaxed) > r->ring.slots;
+    /* In this order: had a batch waited for its event, and been released since, it would no longer be held. */
+    return leat_releases_waiting(r->releases) == 0 && leat_rank_ring_held(r) == r->ring.slots;
 }
 
 static void free_slot(struct leat_rank_ring *r, uint32_t slot)
@@ -212,6 +218,7 @@ leat_status leat_rank_ring_take(struct leat_rank_ring *r, const struct leat_rank
     r->memory[i] = (struct leat_rank_memory){0};
     atomic_store_explicit(&slot->state, LEAT_SLOT_HELD, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->held, 1, memory_order_relaxed);
     *out = b;
     return LEAT_OK;
 }
@@ -221,6 +228,7 @@ void leat_batch_release(struct leat_batch *b)
     if (!b)
         return;
     unmap(&b->memory);
+    atomic_fetch_sub_explicit(&b->ring->held, 1, memory_order_release);
     free_slot(b->ring, b->slot);
     leat_releases_poll(b->ring->releases);
     leat_rank_ring_drop(b->ring);

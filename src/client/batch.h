@@ -18,7 +18,8 @@
 
 /* Lives until the loader and all its batches have let go of it. */
 struct leat_rank_ring {
-    _Atomic uint32_t refs; /* the loader and its batches */
+    _Atomic uint32_t refs; /* the loader, its batches, and calls on them */
+    _Atomic uint32_t held; /* batches taken whose slot was not given back; only taking adds to it */
     pid_t pid;             /* of the process that opened it; its forks see the same memory but own no slot */
     struct leat_ring ring;
     uint32_t samples_max; /* copies of what the head says */
@@ -44,6 +45,9 @@ leat_status leat_rank_ring_describe(struct leat_rank_ring *r, const json_t *stat
 void leat_rank_ring_memory(struct leat_rank_ring *r, int64_t slot, int fd);
 
 bool leat_rank_ring_published(const struct leat_rank_ring *r, uint32_t taken); /* a batch is there */
+uint32_t leat_rank_ring_held(const struct leat_rank_ring *r);                  /* slots that were not given back */
+
+/* No slot is left for the agent to fill, nor will one be when an event happens: nothing but the caller can go on. */
 bool leat_rank_ring_all_held(const struct leat_rank_ring *r);
 
 /* What the next batch must be: the rank knows it from its cursor. */

@@ -313,21 +313,20 @@ static int wait_ms(const struct leat_loader *l, uint64_t deadline)
 /* Why no batch can come, or has not come in time; LEAT_OK: it still may. */
 static leat_status why_none(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
 {
-    bool held = leat_rank_ring_all_held(l->ring);
     uint32_t waiting = leat_releases_waiting(l->releases);
     if (l->failed.status != LEAT_OK) {
         if (err)
             *err = l->failed;
         return l->failed.status;
     }
-    if (held && !waiting)
+    if (leat_rank_ring_all_held(l->ring))
         return leat_fail(err, LEAT_LIMIT,
                          "all %u slots of the ring are held by batches that were not released; drop some, copy what "
                          "you keep, or ask for more slots",
                          l->ring->ring.slots);
     if (leat_left(deadline))
         return LEAT_OK;
-    if (held)
+    if (waiting && leat_rank_ring_held(l->ring) == l->ring->ring.slots)
         return leat_fail(err, LEAT_TIMEOUT,
                          "no batch within %.0f s: all %u slots of the ring are held, and the events after which %u "
                          "batches are to be released have not happened",

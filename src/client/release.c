@@ -66,7 +66,7 @@ void leat_releases_add(struct leat_releases *l, struct leat_release *r)
 
 uint32_t leat_releases_waiting(const struct leat_releases *l)
 {
-    return atomic_load_explicit(&l->waiting, memory_order_relaxed);
+    return atomic_load_explicit(&l->waiting, memory_order_acquire);
 }
 
 static bool happened(const struct leat_release *r)
@@ -113,8 +113,9 @@ void leat_releases_poll(struct leat_releases *l)
         if (happened(r)) {
             if (r->fd >= 0)
                 close(r->fd);
-            atomic_fetch_sub_explicit(&l->waiting, 1, memory_order_relaxed);
             leat_batch_release(r->batch);
+            /* Release: whoever sees that it waits no longer sees that it is held no longer. */
+            atomic_fetch_sub_explicit(&l->waiting, 1, memory_order_release);
         } else {
             r->next = left;
             left = r;

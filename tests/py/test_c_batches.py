@@ -1,10 +1,9 @@
 """Promises of the C interface, kept for a program that knows its headers and its shared library only."""
 
-import os
 import subprocess
 
 import pytest
-from conftest import ROOT, assert_no_report
+from conftest import ROOT, SANITIZE, assert_no_report
 from loading import SLOW
 
 PROMISES = ["options", "outputs", "columns", "callback", "descriptor", "timeout", "close", "threads", "fork", "state"]
@@ -63,7 +62,7 @@ int main(int, char **argv)
 def test_a_cpp_program_builds_without_a_warning_and_runs(leat_build, runtime, images, tmp_path):
     (tmp_path / "x.cpp").write_text(CPP)
     build = ["g++", "-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-I{ROOT}/include"]
-    if "LEAT_SANITIZE" in os.environ:  # its library wants a program with the sanitizer
+    if SANITIZE:  # its library wants a program with the sanitizer
         subprocess.run([*build, "-fsyntax-only", tmp_path / "x.cpp"], check=True)
         return
     library = leat_build / "src"

@@ -208,11 +208,29 @@ LEAT_API leat_status leat_batch_column(const struct leat_batch *batch, size_t i,
 LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);
 LEAT_API uint64_t leat_batch_position(const struct leat_batch *batch); /* in the order, after this batch */
 
-/* The state after this batch, for readers that are ahead of what was trained: JSON, which the caller frees. */
+/* The state after this batch, as leat_loader_state() would have said it when the batch was the last one taken: whoever
+ * reads ahead saves that of the batch it has used last. JSON; the caller frees it with free(). */
 LEAT_API leat_status leat_batch_state(const struct leat_batch *batch, char **out, struct leat_error *err);
 
 /* From any thread, also after the loader was closed. */
 LEAT_API void leat_batch_release(struct leat_batch *batch); /* NULL is allowed */
+
+/* Releases the batch once something has happened that others do with its memory, such as a copy to a GPU that is still
+ * under way: done() says whether it has. From any thread, also after the loader was closed. On success the batch is no
+ * longer the caller's: no call may be made on it. On failure it still is.
+ *
+ * done() is asked in this call, by later calls of leat_loader_next() and leat_loader_ready() (as long as next() waits,
+ * every millisecond) and by releases of other batches of the loader, on the thread that makes them, never by two
+ * threads at once for one batch, and not again after it has said true. `user` must live until then. It returns at once
+ * and makes no calls on the loader. leat_loader_close() waits up to 10 seconds for what is left; memory whose event has
+ * not happened by then stays mapped, so that nothing else can come to lie where a device still reads. */
+LEAT_API leat_status leat_batch_release_after(struct leat_batch *batch, bool (*done)(void *user), void *user,
+                                              struct leat_error *err);
+
+/* The same, once `fd` (an eventfd, a pipe, a sync file, …) can be read from or its other end was closed. Nothing is
+ * read from it, so that one descriptor can stand for several batches. The library keeps a duplicate: the caller may
+ * close its own at once. */
+LEAT_API leat_status leat_batch_release_after_fd(struct leat_batch *batch, int fd, struct leat_error *err);
 
 #ifdef __cplusplus
 }

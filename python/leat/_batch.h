@@ -40,6 +40,9 @@ PyObject *leat_py_raise_text(leat_status status, const char *text);
 
 PyTypeObject *leat_py_ragged(void); /* leat._core.Ragged */
 
+/* state_of(a Ragged, or the address of a column) -> the state after its batch as JSON; None: it is in no batch. */
+PyObject *leat_py_state_of(PyObject *self, PyObject *column);
+
 int leat_py_add_batch(PyObject *module);
 
 #endif

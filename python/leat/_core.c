@@ -5,6 +5,7 @@
 #include "leat/leat.h"
 #include "leat/plan.h"
 
+#include "_batch.h"
 #include "_loader.h"
 
 static PyObject *version(PyObject *self, PyObject *args)
@@ -46,6 +47,7 @@ static PyMethodDef methods[] = {
     {"problems", leat_py_problems, METH_VARARGS, "What is wrong with settings: [(name, text), …] to [sentence, …]."},
     {"plan", plan, METH_VARARGS, "Answers a request for a plan with (status, JSON or what is wrong)."},
     {"settings", leat_py_settings, METH_NOARGS, "The settings of a loader: (name, type, least, most, choices, help)."},
+    {"state_of", leat_py_state_of, METH_O, "The state after the batch in which a column lies, as JSON."},
     {"version", version, METH_NOARGS, "The library's version."},
     {0},
 };

@@ -16,8 +16,10 @@
 #include "ring/agreement.h"
 #include "ring/settings.h"
 
-#define POLL_NS   (100 * LEAT_MS)
-#define LISTEN_NS LEAT_S /* a rank that never has to wait looks at its socket that often */
+#define POLL_NS    (100 * LEAT_MS)
+#define RELEASE_NS (10 * LEAT_S) /* how long close() waits for events of batches that are to be released */
+#define EVENT_NS   (1 * LEAT_MS) /* between two looks at such events while waiting */
+#define LISTEN_NS  LEAT_S        /* a rank that never has to wait looks at its socket that often */
 
 static uint64_t deadline_of(const struct leat_loader *l)
 {
@@ -60,7 +62,9 @@ void leat_loader_close(struct leat_loader *l)
 {
     if (!l)
         return;
+    leat_releases_wait(l->releases, leat_after(RELEASE_NS), l->stop, l->stop_user);
     leat_opening_disconnect(l);
+    leat_releases_drop(l->releases);
     leat_request_free(&l->request);
     leat_rank_state_drop(l->state);
     free(l->agreement);
@@ -126,39 +130,64 @@ static bool published(const struct leat_loader *l)
     return leat_rank_ring_published(l->ring, l->taken);
 }
 
+/* Milliseconds to wait for the agent before something else has to be looked at. */
+static int wait_ms(const struct leat_loader *l, uint64_t deadline)
+{
+    uint64_t most = leat_releases_waiting(l->releases) ? EVENT_NS : POLL_NS;
+    uint64_t left = leat_left(deadline);
+    return (int)(((left < most ? left : most) + LEAT_MS - 1) / LEAT_MS);
+}
+
+/* Why no batch can come, or has not come in time; LEAT_OK: it still may. */
+static leat_status why_none(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
+{
+    uint32_t waiting = leat_releases_waiting(l->releases);
+    if (l->failed.status != LEAT_OK) {
+        if (err)
+            *err = l->failed;
+        return l->failed.status;
+    }
+    if (leat_rank_ring_all_held(l->ring))
+        return leat_fail(err, LEAT_LIMIT,
+                         "all %u slots of the ring are held by batches that were not released; drop some, copy what "
+                         "you keep, or ask for more slots",
+                         l->ring->ring.slots);
+    if (leat_left(deadline))
+        return LEAT_OK;
+    if (waiting && leat_rank_ring_held(l->ring) == l->ring->ring.slots)
+        return leat_fail(err, LEAT_TIMEOUT,
+                         "no batch within %.0f s: all %u slots of the ring are held, and the events after which %u "
+                         "batches are to be released have not happened",
+                         (double)l->timeout_ns / 1e9, l->ring->ring.slots, waiting);
+    return fail_timeout(l, err);
+}
+
 static leat_status wait_published(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
 {
+    uint64_t ask = leat_after(POLL_NS);
     uint64_t count;
     while (!published(l)) {
-        if (l->failed.status != LEAT_OK) {
-            if (err)
-                *err = l->failed;
-            return l->failed.status;
-        }
-        if (leat_rank_ring_all_held(l->ring))
-            return leat_fail(
-                err, LEAT_LIMIT,
-                "all %u slots of the ring are held by batches that were not released; drop some, copy what "
-                "you keep, or ask for more slots",
-                l->ring->ring.slots);
+        leat_status rc = why_none(l, deadline, err);
+        if (rc != LEAT_OK)
+            return rc;
         struct pollfd p[] = {{.fd = l->ready_fd, .events = POLLIN}, {.fd = l->connection.fd, .events = POLLIN}};
-        uint64_t left = leat_left(deadline);
-        if (!left)
-            return fail_timeout(l, err);
-        left = left < POLL_NS ? left : POLL_NS;
-        int n = poll(p, 2, (int)(left / LEAT_MS) + 1);
+        int n = poll(p, 2, wait_ms(l, deadline));
         /* Only when nothing came: in Python, asking means waiting for the interpreter. */
-        if (n <= 0 && l->stop && l->stop(l->stop_user))
-            return leat_fail(err, LEAT_CANCELLED, "interrupted");
+        if (n < 0 || (n == 0 && !leat_left(ask))) {
+            if (l->stop && l->stop(l->stop_user))
+                return leat_fail(err, LEAT_CANCELLED, "interrupted");
+            ask = leat_after(POLL_NS);
+        }
         if (n > 0 && p[0].revents) {
             ssize_t ignored = read(l->ready_fd, &count, sizeof count);
             (void)ignored;
         }
         if (n > 0 && p[1].revents && !published(l)) {
-            leat_status rc = leat_opening_listen(l, err);
+            rc = leat_opening_listen(l, err);
             if (rc != LEAT_OK && !published(l))
                 return rc;
         }
+        leat_releases_poll(l->releases);
     }
     return LEAT_OK;
 }
@@ -301,6 +330,7 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
     uint64_t deadline = now + l->timeout_ns;
     struct leat_batch *batch = NULL;
     leat_status rc = LEAT_OK;
+    leat_releases_poll(l->releases);
     if (!l->agreed)
         rc = agree(l, deadline, err);
     if (rc == LEAT_OK && l->beginning) {
@@ -330,6 +360,7 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
 
 bool leat_loader_ready(const struct leat_loader *l)
 {
+    leat_releases_poll(l->releases);
     return l->ring && l->pid == getpid() && l->agreed && !l->beginning && published(l);
 }
 

@@ -131,7 +131,7 @@ static leat_status take_opened(struct leat_loader *l, struct leat_incoming *m, s
         return leat_fail(err, LEAT_VERSION, "the agent's answer has no ring");
     m->fds_n = 0; /* they are taken over here */
     l->ready_fd = m->fds[1];
-    leat_status rc = leat_rank_ring_open(m->fds[0], m->fds[2], &l->ring, err);
+    leat_status rc = leat_rank_ring_open(m->fds[0], m->fds[2], l->releases, &l->ring, err);
     if (rc == LEAT_OK)
         rc = take_answer(l, m->part, err);
     if (rc == LEAT_OK)
@@ -206,6 +206,9 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
     l->failed = (struct leat_error){0};
     l->taken = 0;
     l->pid = getpid();
+    leat_status rc = leat_releases_own(&l->releases, err);
+    if (rc != LEAT_OK)
+        return rc;
     return leat_connect(&connect, &l->connection, err);
 }
 

@@ -24,7 +24,8 @@ struct leat_loader {
     pid_t pid; /* the process that opened the connection */
     struct leat_connection connection;
     struct leat_rank_ring *ring; /* NULL: not open */
-    int ready_fd;                /* eventfd: the agent has published */
+    struct leat_releases *releases;
+    int ready_fd; /* eventfd: the agent has published */
     uint32_t taken;
     struct leat_error failed; /* the agent's last word on this loader; status LEAT_OK: none */
     uint64_t listened_ns;     /* when messages that come unasked were looked for last */

@@ -147,7 +147,8 @@ leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const
     leat_status rc = LEAT_OK;
     if (n == 0 || n > LEAT_RING_COLUMNS_MAX)
         return leat_fail(err, LEAT_INVALID, "%zu outputs: between 1 and %u are possible", n, LEAT_RING_COLUMNS_MAX);
-    struct leat_buf problems; /* of all outputs: nobody wants to be told one at a time */
+    leat_status all = LEAT_OK; /* what is wrong with all outputs that something is wrong with */
+    struct leat_buf problems;  /* of all outputs: nobody wants to be told one at a time */
     leat_buf_init(&problems, 16 << 10);
     for (size_t i = 0; i < n; i++) {
         struct leat_error one;
@@ -159,13 +160,15 @@ leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const
                 *err = one;
             break;
         }
-        if (rc != LEAT_OK)
+        if (rc != LEAT_OK) {
+            all = problems.len && rc != all ? LEAT_INVALID : rc;
             leat_buf_printf(&problems, "%s%s", problems.len ? "; " : "", one.text);
+        }
     }
     if (rc != LEAT_NO_MEMORY)
         rc = leat_buf_check(&problems, "the list of what is wrong with the outputs", err);
     if (rc == LEAT_OK && problems.len)
-        rc = leat_fail(err, LEAT_INVALID, "%s", problems.data);
+        rc = leat_fail(err, all, "%s", problems.data);
     leat_buf_free(&problems);
     if (rc == LEAT_OK) {
         o.slot_bytes = leat_ring_layout(o.columns, o.n, samples_max);

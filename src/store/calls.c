@@ -125,7 +125,7 @@ leat_status leat_store_put(struct leat_store *store, const char *key, const void
     return rc;
 }
 
-/* Whether the object has these bytes. */
+/* Whether the object has these bytes, after a write on a condition was refused. */
 static bool has_bytes(struct leat_store *store, const char *key, const void *data, size_t n, struct leat_object *object)
 {
     char *found;
@@ -137,12 +137,31 @@ static bool has_bytes(struct leat_store *store, const char *key, const void *dat
     return same;
 }
 
+/* Ceph's radosgw 16 compares If-Match with the tag without its quotes. True when the object is the one expected all the
+ * same and `bare` has the tag to try. */
+static bool try_bare(struct leat_store *store, const char *key, const char *if_match, char bare[LEAT_ETAG_MAX])
+{
+    struct leat_object now;
+    size_t n = if_match ? strlen(if_match) : 0;
+    if (leat_store_scheme(store) != LEAT_SCHEME_S3 || n < 3 || n >= LEAT_ETAG_MAX || if_match[0] != '"' ||
+        leat_store_stat(store, key, &now, NULL) != LEAT_OK || strcmp(now.etag, if_match) != 0)
+        return false;
+    memcpy(bare, if_match + 1, n - 2);
+    bare[n - 2] = '\0';
+    return true;
+}
+
 leat_status leat_store_put_if(struct leat_store *store, const char *key, const void *data, size_t n,
                               const char *if_match, struct leat_object *object, struct leat_error *err)
 {
     struct leat_store_op op = {
         .verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n, .if_match = if_match, .create_only = !if_match};
+    char bare[LEAT_ETAG_MAX];
     leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_CHANGED && try_bare(store, key, if_match, bare)) {
+        op.if_match = bare;
+        rc = leat_store_run(store, &op, err);
+    }
     if ((rc == LEAT_EXISTS || rc == LEAT_CHANGED) && has_bytes(store, key, data, n, &op.object))
         rc = LEAT_OK;
     if (rc == LEAT_OK && object)

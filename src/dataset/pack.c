@@ -7,8 +7,6 @@
 #include "dataset/publish.h"
 #include "dataset/snapshot.h"
 
-#define CHUNKS_MAX (1u << 31)
-
 struct leat_pack {
     const struct leat_home *home;
     struct leat_schema schema;
@@ -53,7 +51,7 @@ leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_
     p->chunk_bytes = opts->chunk_bytes ? opts->chunk_bytes : LEAT_CHUNK_BYTES;
     p->chunks = opts->chunks;
     memcpy(p->id, opts->id, sizeof p->id);
-    rc = leat_snapshot_open(CHUNKS_MAX, &p->locked.snapshot, err);
+    rc = leat_snapshot_open(LEAT_PACK_CHUNKS_MAX, &p->locked.snapshot, err);
     if (rc != LEAT_OK) {
         leat_pack_close(p);
         return rc;

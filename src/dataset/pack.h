@@ -12,6 +12,8 @@
 #include "dataset/chunk.h"
 #include "dataset/home.h"
 
+#define LEAT_PACK_CHUNKS_MAX (1u << 31)
+
 struct leat_pack_opts {
     const struct leat_schema *schema; /* what it points to must stay until close */
     uint64_t chunk_bytes;             /* 0: LEAT_CHUNK_BYTES */

@@ -78,8 +78,20 @@ static leat_status make_order(struct job *j, struct leat_error *err)
     return LEAT_OK;
 }
 
+/* What cannot be a sample is said before anything is read. `more`: bytes of its key and data. */
+static leat_status check_file(const struct job *j, uint64_t fixed, uint64_t i, uint64_t more, struct leat_error *err)
+{
+    size_t n;
+    const char *key = leat_scan_key(j->files, j->order[i], &n);
+    uint64_t size = fixed + j->files->schema.row_bytes + layout_padded(4) + more;
+    if (size <= LEAT_CHUNK_MAX)
+        return LEAT_OK;
+    return leat_fail(err, LEAT_LIMIT, "'%.*s' has %" PRIu64 " bytes; a sample with its key has less than 4 GiB",
+                     n < 200 ? (int)n : 200, key, j->files->sizes[j->order[i]]);
+}
+
 /* Cuts the samples into chunks that stay below the size wanted: the builder's own arithmetic, on the sizes listed. */
-static leat_status plan_chunks(struct job *j, size_t schema_bytes, struct leat_error *err)
+static leat_status plan_chunks(struct job *j, uint64_t schema_bytes, struct leat_error *err)
 {
     uint64_t wanted = j->opts->chunk_bytes ? j->opts->chunk_bytes : LEAT_CHUNK_BYTES;
     uint64_t cap = 0;
@@ -91,7 +103,13 @@ static leat_status plan_chunks(struct job *j, size_t schema_bytes, struct leat_e
         leat_scan_key(j->files, j->order[i], &key_n);
         uint64_t more = key_n + j->files->sizes[j->order[i]];
         uint64_t size = fixed + (n + 1) * j->files->schema.row_bytes + layout_padded((n + 1) * 4) + bytes + more;
+        leat_status rc = check_file(j, fixed, i, more, err);
+        if (rc != LEAT_OK)
+            return rc;
         if (i == 0 || size > wanted) {
+            if (j->chunks == LEAT_PACK_CHUNKS_MAX)
+                return leat_fail(err, LEAT_LIMIT, "there would be more than %u chunks: make them larger (--chunk-size)",
+                                 LEAT_PACK_CHUNKS_MAX);
             if (j->chunks + 1 >= cap) {
                 cap = cap ? 2 * cap : 64;
                 uint64_t *starts = realloc(j->starts, cap * sizeof *starts);
@@ -110,9 +128,26 @@ static leat_status plan_chunks(struct job *j, size_t schema_bytes, struct leat_e
     return LEAT_OK;
 }
 
-/* The same files, packed the same way, make the same dataset. */
-static leat_status packing_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES], struct leat_error *err)
+static struct leat_mix_result judge_mix(const struct job *j)
 {
+    struct leat_mix mix = {0};
+    for (uint32_t i = 0; j->files->labels && i < leat_mix_chunks(j->chunks); i++) {
+        uint32_t chunk = leat_mix_chunk(j->chunks, i);
+        uint32_t n = (uint32_t)(j->starts[chunk + 1] - j->starts[chunk]);
+        for (uint32_t k = 0; k < leat_mix_samples(j->chunks, n); k++) {
+            uint64_t sample = j->starts[chunk] + leat_mix_sample(j->chunks, n, k);
+            leat_mix_add(&mix, i, j->files->labels[j->order[sample]]);
+        }
+    }
+    return leat_mix_judge(&mix);
+}
+
+/* The same files, packed the same way, make the same dataset. Contents are not known yet; chunks of two packings that
+ * differ in them alone are told apart by the lists of chunks. */
+static leat_status packing_id(const struct job *j, const struct leat_buf *schema, uint8_t id[LEAT_PACK_ID_BYTES],
+                              struct leat_error *err)
+{
+    static const char tag[] = "leat packing 1";
     uint8_t numbers[32];
     uint8_t sha[LEAT_SHA256_SIZE];
     struct leat_sha256 *h = leat_sha256_open();
@@ -122,7 +157,11 @@ static leat_status packing_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES
     leat_put_u64(numbers + 8, j->opts->keep_order ? 0 : j->opts->seed);
     leat_put_u64(numbers + 16, j->files->n);
     leat_put_u64(numbers + 24, j->opts->chunk_bytes);
+    leat_sha256_add(h, tag, sizeof tag);
     leat_sha256_add(h, numbers, sizeof numbers);
+    leat_put_u64(numbers, schema->len);
+    leat_sha256_add(h, numbers, 8);
+    leat_sha256_add(h, schema->data, schema->len);
     for (uint64_t i = 0; i < j->files->n; i++) {
         size_t n;
         const char *key = leat_scan_key(j->files, i, &n);
@@ -357,7 +396,7 @@ static leat_status open_pack(struct job *j, const struct leat_home *to, struct l
     if (rc == LEAT_OK)
         rc = plan_chunks(j, schema.len, err);
     if (rc == LEAT_OK)
-        rc = packing_id(j, opts.id, err);
+        rc = packing_id(j, &schema, opts.id, err);
     opts.chunks = j->chunks;
     if (rc == LEAT_OK)
         rc = leat_pack_open(to, &opts, &j->pack, err);
@@ -381,6 +420,7 @@ leat_status leat_pack_folder(const struct leat_home *from, const struct leat_sca
         out->chunks = totals.chunks;
         out->samples = totals.samples;
         out->bytes = totals.bytes;
+        out->mix = judge_mix(&j);
     }
     leat_pack_close(j.pack);
     free(j.starts);

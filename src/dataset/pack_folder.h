@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "dataset/home.h"
+#include "dataset/mix.h"
 #include "dataset/scan.h"
 #include "dataset/schema.h"
 
@@ -35,6 +36,7 @@ struct leat_pack_result {
     uint32_t chunks;
     uint64_t samples;
     uint64_t bytes;
+    struct leat_mix_result mix; /* of the classes in the chunks; zeros without labels */
 };
 
 leat_status leat_pack_folder(const struct leat_home *from, const struct leat_scan *files, const struct leat_home *to,

@@ -40,6 +40,13 @@ static leat_status find_field(const char *output, const char *field, size_t k, c
         return leat_fail(err, LEAT_INVALID, "output '%s': the dataset has no field '%s'; it has %s", output,
                          field ? field : "", fields);
     }
+    leat_status rc = leat_field_check(&schema->fields[i], err);
+    if (rc != LEAT_OK)
+        return leat_fail_context(err, rc, "output '%s'", output);
+    if (schema->fields[i].needs & LEAT_FIELD_OPTIONAL)
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "output '%s': field '%s' is optional, and a batch cannot say which samples lack it", output,
+                         field);
     uint32_t type = schema->fields[i].type;
     /* bytes() takes any field that has bytes, as they are stored */
     bool fits =

@@ -284,14 +284,14 @@ static void open_here(struct leat_task *task)
         .keys_given = true,
         .addressing = (enum leat_store_addressing)json_integer_value(json_object_get(o->settings, "addressing")),
     };
-    uint8_t id[LEAT_SHA256_SIZE] = {0};
+    struct leat_pointer now = {0};
     bool current = false;
     if (o->known) {
-        leat_home_current(leat_dataset_home(o->known->dataset), id, &o->err);
-        current = memcmp(id, leat_dataset_id(o->known->dataset), sizeof id) == 0;
+        leat_home_resolve(leat_dataset_home(o->known->dataset), NULL, &now, &o->err);
+        current = memcmp(now.id, leat_dataset_id(o->known->dataset), sizeof now.id) == 0;
     }
     if (o->err.status == LEAT_OK && !current)
-        leat_dataset_open(o->url, &opts, o->known ? id : NULL, &o->dataset, &o->err);
+        leat_dataset_open(o->url, &opts, o->known ? now.id : NULL, &o->dataset, &o->err);
     o->task.run = finish;
     leat_loop_post(o->agent->loop, &o->task);
 }

@@ -30,7 +30,7 @@ static int run(const void *settings, int argc, char **argv)
         return leat_cli_failf(LEAT_INVALID, "--packing: '%s' is not 32 hexadecimal digits", s->packing);
     if (leat_cli_home_open(&s->store, argv[0], &home, &err) != LEAT_OK)
         return leat_cli_fail(&err);
-    leat_status rc = leat_pack_rebuild(&home, s->packing ? packing : NULL, id, &err);
+    leat_status rc = leat_pack_rebuild(&home, s->packing ? &packing : NULL, s->packing ? 1 : 0, id, &err);
     leat_home_close(&home);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);

@@ -112,6 +112,8 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[1], &u.to, &err);
     if (rc == LEAT_OK)
+        rc = leat_home_check_plain(&u.to, &err);
+    if (rc == LEAT_OK)
         rc = unpack(s, d, &u, &err);
     leat_home_close(&u.to);
     leat_dataset_close(d);

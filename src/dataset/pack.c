@@ -39,7 +39,9 @@ static leat_status refuse_existing(const struct leat_home *home, struct leat_err
 leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
                            struct leat_error *err)
 {
-    leat_status rc = opts->replace ? LEAT_OK : refuse_existing(home, err);
+    leat_status rc = leat_home_check_plain(home, err);
+    if (rc == LEAT_OK && !opts->replace)
+        rc = refuse_existing(home, err);
     if (rc != LEAT_OK)
         return rc;
     struct leat_pack *p = calloc(1, sizeof *p);
@@ -156,5 +158,11 @@ leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], 
     leat_status rc = LEAT_OK;
     if (p->locked.open) /* never empty: it was opened for a sample */
         rc = put_chunk(p, p->locked.open, p->locked.next, p->locked.next + 1, err);
-    return rc == LEAT_OK ? leat_home_publish(p->home, p->locked.snapshot, id, err) : rc;
+    const struct leat_snapshot *snapshot = p->locked.snapshot;
+    struct leat_pointer pointer;
+    if (rc == LEAT_OK)
+        rc = leat_home_publish(p->home, &snapshot, 1, &pointer, err);
+    if (rc == LEAT_OK)
+        memcpy(id, pointer.id, sizeof pointer.id);
+    return rc;
 }

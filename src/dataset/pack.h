@@ -47,12 +47,13 @@ struct leat_pack_totals {
 };
 struct leat_pack_totals leat_pack_totals(struct leat_pack *p); /* so far; any thread */
 
-/* Stores what is left, the sections and the root, and last of all the pointer, atomically. */
+/* Stores what is left, the sections and the root, and last of all the pointer, atomically. id: the content id. */
 leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
 
-/* Makes the snapshot again from the chunks alone, and publishes it. Of several packings in one place, the one
- * named; pack NULL: there must be only one. LEAT_NOT_FOUND when chunks are missing. */
-leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t *pack, uint8_t id[LEAT_SHA256_SIZE],
-                              struct leat_error *err);
+/* Makes the snapshot again from the chunks alone, and publishes it; id is its content id. Of several packings in one
+ * place, the n named ones in their order, as if each had been added to those before it; n 0: there must be only one.
+ * LEAT_NOT_FOUND when chunks are missing. */
+leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*packs)[LEAT_PACK_ID_BYTES], uint32_t n,
+                              uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
 
 #endif

@@ -5,7 +5,8 @@
 #include "dataset/home.h"
 #include "dataset/snapshot.h"
 
-leat_status leat_home_publish(const struct leat_home *h, const struct leat_snapshot *s, uint8_t id[LEAT_SHA256_SIZE],
-                              struct leat_error *err);
+/* One dataset of n packings, in this order. */
+leat_status leat_home_publish(const struct leat_home *h, const struct leat_snapshot *const *packings, uint32_t n,
+                              struct leat_pointer *out, struct leat_error *err);
 
 #endif

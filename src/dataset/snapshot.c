@@ -64,16 +64,12 @@ static leat_status take_first(struct leat_snapshot *s, const struct leat_chunk *
 
 static leat_status check_family(const struct leat_snapshot *s, const struct leat_chunk *c, struct leat_error *err)
 {
-    struct leat_buf schema;
-    leat_buf_init(&schema, LEAT_SCHEMA_MAX);
-    leat_status rc = leat_schema_write(&c->schema, &schema, err);
-    if (rc == LEAT_OK && memcmp(s->pack, c->pack, sizeof s->pack) != 0)
-        rc = leat_fail(err, LEAT_INVALID, "chunk %u belongs to another packing", c->number);
-    else if (rc == LEAT_OK &&
-             (schema.len != s->encoded_schema.len || memcmp(schema.data, s->encoded_schema.data, schema.len) != 0))
-        rc = leat_fail(err, LEAT_INVALID, "chunk %u has other fields than the first", c->number);
-    leat_buf_free(&schema);
-    return rc;
+    if (memcmp(s->pack, c->pack, sizeof s->pack) != 0)
+        return leat_fail(err, LEAT_INVALID, "chunk %u belongs to another packing", c->number);
+    if (c->schema.encoded_n != s->encoded_schema.len ||
+        memcmp(c->schema.encoded, s->encoded_schema.data, s->encoded_schema.len) != 0)
+        return leat_fail(err, LEAT_INVALID, "chunk %u has other fields than the first", c->number);
+    return LEAT_OK;
 }
 
 static leat_status make_room(struct leat_snapshot *s, uint32_t number, struct leat_error *err)
@@ -160,61 +156,17 @@ uint64_t leat_snapshot_bytes(const struct leat_snapshot *s)
     return s->bytes;
 }
 
-/* Writing */
+/* Writing: one dataset of the packings, in their order. */
 
-static leat_status write_samples(const struct leat_snapshot *s, struct leat_buf *out, struct leat_error *err)
-{
-    for (uint32_t i = 0; i < s->parts_n; i++)
-        leat_buf_add(out, s->parts[i].rows, (size_t)s->parts[i].chunk.samples * s->schema.row_bytes);
-    return leat_buf_check(out, "the table of samples", err);
-}
+struct writing {
+    const struct leat_snapshot *const *packings;
+    uint32_t n;
+    uint64_t samples;
+    uint32_t chunks;
+};
 
-static leat_status write_keys(const struct leat_snapshot *s, struct leat_buf *out, struct leat_error *err)
+static leat_status check_whole(const struct leat_snapshot *s, struct leat_error *err)
 {
-    struct leat_buf keys;
-    leat_buf_init(&keys, SECTION_MAX);
-    uint64_t *ends = malloc((s->samples + 1) * sizeof *ends);
-    leat_status rc = ends ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu64 " keys", s->samples);
-    uint64_t n = 0;
-    for (uint32_t i = 0; rc == LEAT_OK && i < s->parts_n; i++) {
-        const struct part *p = &s->parts[i];
-        const uint8_t *part_ends = p->rows + (size_t)p->chunk.samples * s->schema.row_bytes;
-        for (uint32_t k = 0; k < p->chunk.samples; k++)
-            ends[n++] = keys.len + leat_get_u32(part_ends + 4 * (size_t)k);
-        leat_buf_add(&keys, part_ends + 4 * (size_t)p->chunk.samples, p->keys_n);
-    }
-    if (rc == LEAT_OK)
-        rc = leat_buf_check(&keys, "the keys", err);
-    if (rc == LEAT_OK)
-        rc = leat_keys_write(keys.data, ends, n, out, err);
-    free(ends);
-    leat_buf_free(&keys);
-    return rc;
-}
-
-static leat_status write_root(const struct leat_snapshot *s, struct leat_snapshot_files *f, struct leat_error *err)
-{
-    struct leat_root_chunk *chunks = malloc(((size_t)s->parts_n + 1) * sizeof *chunks);
-    if (!chunks)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a table of %u chunks", s->parts_n);
-    for (uint32_t i = 0; i < s->parts_n; i++)
-        chunks[i] = s->parts[i].chunk;
-    const struct leat_root_section sections[] = {
-        {LEAT_SECTION_SAMPLES, &f->samples},
-        {LEAT_SECTION_KEYS, &f->keys},
-    };
-    leat_status rc = leat_root_write(&s->schema, s->pack, chunks, s->parts_n, sections, 2, &f->root, err);
-    free(chunks);
-    if (rc == LEAT_OK)
-        leat_sha256(f->root.data, f->root.len, f->id);
-    return rc;
-}
-
-leat_status leat_snapshot_write(const struct leat_snapshot *s, struct leat_snapshot_files *out, struct leat_error *err)
-{
-    leat_buf_init(&out->samples, SECTION_MAX);
-    leat_buf_init(&out->keys, SECTION_MAX);
-    leat_buf_init(&out->root, LEAT_ROOT_MAX);
     if (s->chunks == 0)
         return leat_fail(err, LEAT_INVALID, "there are no samples");
     if (s->total == 0)
@@ -225,12 +177,137 @@ leat_status leat_snapshot_write(const struct leat_snapshot *s, struct leat_snaps
     }
     if (s->chunks != s->total)
         return leat_fail(err, LEAT_CORRUPT, "there are %u chunks, but they say they are %u", s->chunks, s->total);
-    leat_status rc = write_samples(s, &out->samples, err);
+    return LEAT_OK;
+}
+
+static leat_status check_all(struct writing *w, struct leat_error *err)
+{
+    const struct leat_buf *first = &w->packings[0]->encoded_schema;
+    uint64_t chunks = 0;
+    for (uint32_t p = 0; p < w->n; p++) {
+        const struct leat_snapshot *s = w->packings[p];
+        leat_status rc = check_whole(s, err);
+        if (rc != LEAT_OK)
+            return rc;
+        if (s->encoded_schema.len != first->len || memcmp(s->encoded_schema.data, first->data, first->len) != 0)
+            return leat_fail(err, LEAT_INVALID, "packing %u has other fields than the first, or other names of labels",
+                             p + 1);
+        w->samples += s->samples;
+        chunks += s->chunks;
+    }
+    if (chunks > UINT32_MAX)
+        return leat_fail(err, LEAT_LIMIT, "a dataset has less than 2^32 chunks, not %" PRIu64, chunks);
+    w->chunks = (uint32_t)chunks;
+    return LEAT_OK;
+}
+
+static leat_status write_samples(const struct writing *w, struct leat_buf *out, struct leat_error *err)
+{
+    for (uint32_t p = 0; p < w->n; p++) {
+        const struct leat_snapshot *s = w->packings[p];
+        for (uint32_t i = 0; i < s->parts_n; i++)
+            leat_buf_add(out, s->parts[i].rows, (size_t)s->parts[i].chunk.samples * s->schema.row_bytes);
+    }
+    return leat_buf_check(out, "the table of samples", err);
+}
+
+/* Appends the keys of a packing and where they end; returns how many ends there are then. */
+static uint64_t gather_keys(const struct leat_snapshot *s, struct leat_buf *keys, uint64_t *ends, uint64_t n)
+{
+    for (uint32_t i = 0; i < s->parts_n; i++) {
+        const struct part *p = &s->parts[i];
+        const uint8_t *part_ends = p->rows + (size_t)p->chunk.samples * s->schema.row_bytes;
+        for (uint32_t k = 0; k < p->chunk.samples; k++)
+            ends[n++] = keys->len + leat_get_u32(part_ends + 4 * (size_t)k);
+        leat_buf_add(keys, part_ends + 4 * (size_t)p->chunk.samples, p->keys_n);
+    }
+    return n;
+}
+
+static leat_status write_keys(const struct writing *w, struct leat_buf *out, struct leat_error *err)
+{
+    struct leat_buf keys;
+    leat_buf_init(&keys, SECTION_MAX);
+    uint64_t *ends = malloc((w->samples + 1) * sizeof *ends);
+    leat_status rc = ends ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu64 " keys", w->samples);
+    uint64_t n = 0;
+    for (uint32_t p = 0; rc == LEAT_OK && p < w->n; p++)
+        n = gather_keys(w->packings[p], &keys, ends, n);
     if (rc == LEAT_OK)
-        rc = write_keys(s, &out->keys, err);
+        rc = leat_buf_check(&keys, "the keys", err);
     if (rc == LEAT_OK)
-        rc = write_root(s, out, err);
+        rc = leat_keys_write(keys.data, ends, n, out, err);
+    free(ends);
+    leat_buf_free(&keys);
     return rc;
+}
+
+static void list_chunks(const struct writing *w, struct leat_packing *packings, struct leat_root_chunk *chunks)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < w->n; p++) {
+        const struct leat_snapshot *s = w->packings[p];
+        packings[p].chunks = s->chunks;
+        memcpy(packings[p].pack, s->pack, sizeof s->pack);
+        for (uint32_t i = 0; i < s->parts_n; i++)
+            chunks[n++] = s->parts[i].chunk;
+    }
+}
+
+static leat_status write_root(const struct writing *w, struct leat_snapshot_files *f, struct leat_error *err)
+{
+    struct leat_root_chunk *chunks = malloc(((size_t)w->chunks + 1) * sizeof *chunks);
+    struct leat_packing *packings = calloc((size_t)w->n + 1, sizeof *packings);
+    struct leat_buf digests[2];
+    struct leat_root_section sections[2];
+    leat_buf_init(&digests[0], LEAT_ROOT_MAX);
+    leat_buf_init(&digests[1], LEAT_ROOT_MAX);
+    leat_status rc =
+        chunks && packings ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a table of %u chunks", w->chunks);
+    if (rc == LEAT_OK)
+        rc = leat_root_section_of(LEAT_SECTION_SAMPLES, &f->samples, &digests[0], &sections[0], err);
+    if (rc == LEAT_OK)
+        rc = leat_root_section_of(LEAT_SECTION_KEYS, &f->keys, &digests[1], &sections[1], err);
+    if (rc == LEAT_OK) {
+        list_chunks(w, packings, chunks);
+        struct leat_root_parts parts = {.schema = &w->packings[0]->schema,
+                                        .packings = packings,
+                                        .packings_n = w->n,
+                                        .chunks = chunks,
+                                        .chunks_n = w->chunks,
+                                        .sections = sections,
+                                        .sections_n = 2};
+        rc = leat_root_write(&parts, &f->root, err);
+    }
+    leat_buf_free(&digests[0]);
+    leat_buf_free(&digests[1]);
+    free(packings);
+    free(chunks);
+    return rc;
+}
+
+leat_status leat_snapshot_write(const struct leat_snapshot *const *packings, uint32_t n,
+                                struct leat_snapshot_files *out, struct leat_error *err)
+{
+    struct writing w = {.packings = packings, .n = n};
+    struct leat_root_peek head;
+    leat_buf_init(&out->samples, SECTION_MAX);
+    leat_buf_init(&out->keys, SECTION_MAX);
+    leat_buf_init(&out->root, LEAT_ROOT_MAX);
+    leat_status rc = check_all(&w, err);
+    if (rc == LEAT_OK)
+        rc = write_samples(&w, &out->samples, err);
+    if (rc == LEAT_OK)
+        rc = write_keys(&w, &out->keys, err);
+    if (rc == LEAT_OK)
+        rc = write_root(&w, out, err);
+    if (rc == LEAT_OK)
+        rc = leat_root_peek(out->root.data, out->root.len, &head, err);
+    if (rc != LEAT_OK)
+        return rc;
+    memcpy(out->pointer.id, head.id, sizeof head.id);
+    leat_sha256(out->root.data, out->root.len, out->pointer.root);
+    return LEAT_OK;
 }
 
 void leat_snapshot_files_free(struct leat_snapshot_files *f)

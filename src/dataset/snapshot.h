@@ -1,5 +1,5 @@
-/* Gathers what a snapshot says of each chunk, in any order, and writes it when all are there. Used by packing and
- * by rebuilding a lost snapshot: both come to the same bytes. Not thread-safe. No I/O.
+/* Gathers what a snapshot says of each chunk of a packing, in any order, and writes it when all are there. Used by
+ * packing and by rebuilding a lost snapshot: both come to the same bytes. Not thread-safe. No I/O.
  *
  * Memory: what the sections will have, about 60 bytes a sample and the keys. */
 #ifndef LEAT_DATASET_SNAPSHOT_H
@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "dataset/chunk.h"
+#include "dataset/names.h"
 #include "dataset/root.h"
 
 struct leat_snapshot;
@@ -37,11 +38,13 @@ struct leat_snapshot_files {
     struct leat_buf samples;
     struct leat_buf keys;
     struct leat_buf root;
-    uint8_t id[LEAT_SHA256_SIZE];
+    struct leat_pointer pointer;
 };
 
-/* LEAT_NOT_FOUND when a chunk is missing, naming it. The chunks say how many they are. */
-leat_status leat_snapshot_write(const struct leat_snapshot *s, struct leat_snapshot_files *out, struct leat_error *err);
+/* One dataset of n packings, in this order: their chunks follow each other. LEAT_NOT_FOUND when a chunk is missing,
+ * naming it (the chunks say how many they are); LEAT_INVALID when the packings have different fields. */
+leat_status leat_snapshot_write(const struct leat_snapshot *const *packings, uint32_t n,
+                                struct leat_snapshot_files *out, struct leat_error *err);
 void leat_snapshot_files_free(struct leat_snapshot_files *f);
 
 #endif

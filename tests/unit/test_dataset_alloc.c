@@ -48,7 +48,7 @@ static leat_status make_snapshot(void *user, struct leat_error *err)
             rc = leat_snapshot_add(s, &chunk, sha, err);
     }
     if (rc == LEAT_OK) {
-        rc = leat_snapshot_write(s, &files, err);
+        rc = leat_snapshot_write((const struct leat_snapshot *const *)&s, 1, &files, err);
         leat_snapshot_files_free(&files);
     }
     leat_snapshot_close(s);

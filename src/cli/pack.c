@@ -22,6 +22,8 @@ struct pack_settings {
     const char *field;
     uint64_t jobs;
     bool replace;
+    const char *name;
+    bool no_current;
     bool quiet;
     bool json;
 };
@@ -45,7 +47,14 @@ static const struct leat_option options[] = {
     {"jobs", 'j', LEAT_OPTION_U64, offsetof(struct pack_settings, jobs), "N", NULL, "LEAT_JOBS",
      "threads (else one for each CPU)"},
     {"replace", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, replace), NULL, NULL, NULL,
-     "replace a dataset that is at DEST already"},
+     "make this the current dataset although there is one at DEST already, and give it the name although another "
+     "version "
+     "has it; only if nobody else has published there since packing began. The old version stays and can be opened by "
+     "its id"},
+    {"name", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, name), "NAME", NULL, NULL,
+     "name this version: 'DEST?name=NAME' opens it, whatever becomes the current one later"},
+    {"no-current", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, no_current), NULL, NULL, NULL,
+     "with --name: leave the current dataset as it is"},
     {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct pack_settings, quiet), NULL, NULL, NULL,
      "no progress and no summary"},
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, json), NULL, NULL, NULL,
@@ -99,9 +108,10 @@ static bool probe(const void *data, size_t n, struct leat_picture *out)
 static void look(void *user, struct leat_progress_state *out)
 {
     struct packing *p = user;
-    out->done = atomic_load_explicit(&p->progress.bytes, memory_order_relaxed);
+    out->done = atomic_load_explicit(&p->progress.bytes, memory_order_relaxed) +
+                atomic_load_explicit(&p->progress.digested, memory_order_relaxed);
     out->items = atomic_load_explicit(&p->progress.samples, memory_order_relaxed);
-    out->total = p->files.bytes;
+    out->total = p->files.bytes + atomic_load_explicit(&p->progress.to_digest, memory_order_relaxed);
 }
 
 static leat_status parse_labels(const char *text, enum leat_scan_labels *out, struct leat_error *err)
@@ -164,13 +174,14 @@ static leat_status pack(const struct pack_settings *s, struct packing *p, struct
                         struct leat_error *err)
 {
     struct leat_scan_opts scan = {.field = s->field, .stop = stop};
-    struct leat_pack_folder_opts opts = {.keep_order = s->keep_order,
-                                         .seed = s->seed,
-                                         .chunk_bytes = s->chunk_size,
-                                         .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
-                                         .replace = s->replace,
-                                         .probe = probe,
-                                         .stop = stop};
+    struct leat_pack_folder_opts opts = {
+        .keep_order = s->keep_order,
+        .seed = s->seed,
+        .chunk_bytes = s->chunk_size,
+        .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
+        .publish = {.name = s->name, .keep_current = s->no_current, .replace = s->replace},
+        .probe = probe,
+        .stop = stop};
     leat_status rc = parse_labels(s->labels, &scan.labels, err);
     if (rc == LEAT_OK && s->classes && scan.labels == LEAT_LABELS_NONE)
         rc = leat_fail(err, LEAT_INVALID, "--classes numbers labels, and --labels none wants none");
@@ -184,11 +195,11 @@ static leat_status pack(const struct pack_settings *s, struct packing *p, struct
         rc = leat_scan_open(&p->from, &scan, &p->files, err);
     if (rc != LEAT_OK)
         return rc;
+    if (s->no_current && !s->name)
+        return leat_fail(err, LEAT_INVALID, "--no-current needs a --name that the version can be found by");
     struct leat_progress *progress = s->quiet ? NULL : leat_progress_open("samples", look, p);
     rc = leat_pack_folder(&p->from, &p->files, &p->to, &opts, &p->progress, out, err);
     leat_progress_close(progress);
-    if (rc == LEAT_EXISTS && !s->replace)
-        rc = leat_fail(err, rc, "there is a dataset at %s already; --replace replaces it", p->to.url);
     return rc;
 }
 
@@ -201,9 +212,9 @@ static void print_result(const struct pack_settings *s, const struct packing *p,
     if (s->json) {
         printf("{\"id\": \"%s\", \"samples\": %" PRIu64 ", \"chunks\": %" PRIu32 ", \"bytes\": %" PRIu64
                ", \"labels\": %" PRIu32 ", \"hidden\": %" PRIu64 ", \"unreadable_images\": %" PRIu64
-               ", \"sorted_by_class\": %s}\n",
+               ", \"sorted_by_class\": %s, \"guarded\": %s}\n",
                id, r->samples, r->chunks, r->bytes, p->files.labels_n, p->files.skipped, unreadable,
-               r->mix.sorted ? "true" : "false");
+               r->mix.sorted ? "true" : "false", r->guarded ? "true" : "false");
         return;
     }
     printf("%" PRIu64 " samples in %" PRIu32 " chunks, %s", r->samples, r->chunks, leat_format_size(r->bytes, size));
@@ -214,6 +225,10 @@ static void print_result(const struct pack_settings *s, const struct packing *p,
         printf("left out: %" PRIu64 " hidden files\n", p->files.skipped);
     if (unreadable)
         printf("%" PRIu64 " files look like images but have no header that can be read\n", unreadable);
+    if (!r->guarded)
+        printf("%s knows no conditions (If-None-Match): somebody who had published there at the same moment would not "
+               "have been noticed\n",
+               p->to.url);
     if (r->mix.sorted)
         printf("the chunks are sorted by class: two samples of a chunk are of one class in %.0f of 100 cases, two of "
                "different chunks in %.0f. Pack without --keep-order, or load with a window that spans all %" PRIu32

@@ -28,7 +28,9 @@ struct job {
     uint64_t *order;  /* file by sample */
     uint64_t *starts; /* first sample of each chunk, and one more */
     uint32_t chunks;
-    _Atomic uint32_t next; /* chunk to be built */
+    uint8_t (*digests)[LEAT_MD5_SIZE]; /* by file: the scan's, and those found by reading */
+    bool digesting;                    /* files are read for their digests, nothing is packed yet */
+    _Atomic uint32_t next;             /* chunk to be built */
     _Atomic bool failed;
     pthread_mutex_t mutex;
     struct { /* hold mutex */
@@ -142,8 +144,7 @@ static struct leat_mix_result judge_mix(const struct job *j)
     return leat_mix_judge(&mix);
 }
 
-/* The same files, packed the same way, make the same dataset. Contents are not known yet; chunks of two packings that
- * differ in them alone are told apart by the lists of chunks. */
+/* The same files, packed the same way, make the same dataset; anything else makes another. */
 static leat_status packing_id(const struct job *j, const struct leat_buf *schema, uint8_t id[LEAT_PACK_ID_BYTES],
                               struct leat_error *err)
 {
@@ -169,6 +170,7 @@ static leat_status packing_id(const struct job *j, const struct leat_buf *schema
         leat_put_u64(numbers + 8, j->files->sizes[i]);
         leat_sha256_add(h, numbers, 16);
         leat_sha256_add(h, key, n);
+        leat_sha256_add(h, j->digests[i], LEAT_MD5_SIZE);
     }
     leat_sha256_finish(h, sha);
     memcpy(id, sha, LEAT_PACK_ID_BYTES);
@@ -248,11 +250,10 @@ static void wait_reads(struct worker *w, uint32_t n)
     pthread_mutex_unlock(&w->mutex);
 }
 
-static leat_status add_sample(struct worker *w, uint64_t sample, const struct leat_store_op *op, struct leat_error *err)
+/* Whether the file could be read and is the one that was listed. */
+static leat_status check_read(const struct job *j, uint64_t file, const struct leat_store_op *op,
+                              struct leat_error *err)
 {
-    const struct job *j = w->job;
-    uint64_t file = j->order[sample];
-    struct leat_value values[2] = {{.data = op->into, .size = (size_t)op->length}};
     size_t key_n;
     const char *key = leat_scan_key(j->files, file, &key_n);
     bool seen = op->status == LEAT_OK || *op->object.etag; /* a file that is too short ends in an error, too */
@@ -264,6 +265,23 @@ static leat_status add_sample(struct worker *w, uint64_t sample, const struct le
         *err = op->err;
         return op->status;
     }
+    if (leat_scan_tag(op->object.etag) != j->files->tags[file])
+        return leat_fail(err, LEAT_CHANGED, "'%.*s' changed while it was packed", (int)key_n, key);
+    return LEAT_OK;
+}
+
+static void digest_file(const struct job *j, uint64_t file, const struct leat_store_op *op)
+{
+    leat_md5(op->into, (size_t)op->length, j->digests[file]);
+    atomic_fetch_add_explicit(&j->progress->digested, op->length, memory_order_relaxed);
+}
+
+static leat_status add_sample(struct worker *w, uint64_t file, const struct leat_store_op *op, struct leat_error *err)
+{
+    const struct job *j = w->job;
+    struct leat_value values[2] = {{.data = op->into, .size = (size_t)op->length}};
+    size_t key_n;
+    const char *key = leat_scan_key(j->files, file, &key_n);
     if (j->files->labels)
         values[1].number = j->files->labels[file];
     if (j->files->schema.fields[0].type == LEAT_FIELD_IMAGE && j->opts->probe &&
@@ -287,13 +305,28 @@ static leat_status pack_group(struct worker *w, uint64_t first, uint32_t n, size
     leat_status rc = start_reads(w, first, n, err);
     if (rc == LEAT_OK)
         wait_reads(w, n);
-    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++)
-        rc = add_sample(w, first + i, &w->ops[i], err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++) {
+        uint64_t file = w->job->order[first + i];
+        rc = check_read(w->job, file, &w->ops[i], err);
+        if (rc == LEAT_OK && w->job->digesting)
+            digest_file(w->job, file, &w->ops[i]);
+        else if (rc == LEAT_OK)
+            rc = add_sample(w, file, &w->ops[i], err);
+    }
     for (uint32_t i = 0; i < n; i++) {
         free(w->keys[i]);
         w->keys[i] = NULL;
     }
     return rc;
+}
+
+static bool group_known(const struct job *j, uint64_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!leat_scan_known(j->files, j->order[first + i]))
+            return false;
+    }
+    return true;
 }
 
 static leat_status pack_chunk(struct worker *w, uint32_t chunk, struct leat_error *err)
@@ -304,10 +337,13 @@ static leat_status pack_chunk(struct worker *w, uint32_t chunk, struct leat_erro
     while (rc == LEAT_OK && at < j->starts[chunk + 1]) {
         size_t bytes;
         uint32_t n = group_size(j, at, j->starts[chunk + 1], &bytes);
-        rc = stopped(j) ? leat_fail(err, LEAT_CANCELLED, "interrupted") : pack_group(w, at, n, bytes, err);
+        if (stopped(j))
+            rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+        else if (!j->digesting || !group_known(j, at, n))
+            rc = pack_group(w, at, n, bytes, err);
         at += n;
     }
-    return rc == LEAT_OK ? leat_pack_put(j->pack, w->builder, chunk, err) : rc;
+    return rc == LEAT_OK && !j->digesting ? leat_pack_put(j->pack, w->builder, chunk, err) : rc;
 }
 
 static void *run_worker(void *arg)
@@ -384,22 +420,48 @@ static leat_status run_threads(struct job *j, struct leat_error *err)
     return rc;
 }
 
+/* Reads what must be read before the packing has an id. */
+static leat_status digest_files(struct job *j, struct leat_error *err)
+{
+    uint64_t unknown = 0;
+    uint64_t bytes = 0;
+    j->digests = j->files->digests;
+    for (uint64_t i = 0; i < j->files->n; i++) {
+        unknown += !leat_scan_known(j->files, i);
+        bytes += leat_scan_known(j->files, i) ? 0 : j->files->sizes[i];
+    }
+    if (!unknown)
+        return LEAT_OK;
+    atomic_store_explicit(&j->progress->to_digest, bytes, memory_order_relaxed);
+    j->digesting = true;
+    leat_status rc = run_threads(j, err);
+    j->digesting = false;
+    atomic_store(&j->next, 0);
+    return rc;
+}
+
 static leat_status open_pack(struct job *j, const struct leat_home *to, struct leat_error *err)
 {
     struct leat_buf schema;
-    struct leat_pack_opts opts = {
-        .schema = &j->files->schema, .chunk_bytes = j->opts->chunk_bytes, .replace = j->opts->replace};
+    struct leat_pack_opts opts = {.schema = &j->files->schema,
+                                  .chunk_bytes = j->opts->chunk_bytes,
+                                  .publish = j->opts->publish,
+                                  .memory = j->opts->memory};
     leat_buf_init(&schema, LEAT_SCHEMA_MAX);
     leat_status rc = leat_schema_write(&j->files->schema, &schema, err);
     if (rc == LEAT_OK)
         rc = make_order(j, err);
     if (rc == LEAT_OK)
         rc = plan_chunks(j, schema.len, err);
+    opts.chunks = j->chunks;
+    if (rc == LEAT_OK) /* says at once when a dataset is there already */
+        rc = leat_pack_open(to, &opts, &j->pack, err);
+    if (rc == LEAT_OK)
+        rc = digest_files(j, err);
     if (rc == LEAT_OK)
         rc = packing_id(j, &schema, opts.id, err);
-    opts.chunks = j->chunks;
     if (rc == LEAT_OK)
-        rc = leat_pack_open(to, &opts, &j->pack, err);
+        leat_pack_set_id(j->pack, opts.id);
     leat_buf_free(&schema);
     return rc;
 }
@@ -420,6 +482,7 @@ leat_status leat_pack_folder(const struct leat_home *from, const struct leat_sca
         out->chunks = totals.chunks;
         out->samples = totals.samples;
         out->bytes = totals.bytes;
+        out->guarded = leat_pack_guarded(j.pack);
         out->mix = judge_mix(&j);
     }
     leat_pack_close(j.pack);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "dataset/chunk.h"
 
@@ -27,6 +28,8 @@ void leat_scan_close(struct leat_scan *s)
     leat_buf_free(&s->about);
     free(s->ends);
     free(s->sizes);
+    free(s->tags);
+    free(s->digests);
     free(s->labels);
     *s = (struct leat_scan){0};
 }
@@ -36,15 +39,64 @@ static bool hidden(const char *path)
     return path[0] == '.' || strstr(path, "/.") != NULL;
 }
 
-static leat_status add_file(struct leat_scan *s, const char *path, uint64_t size, struct leat_error *err)
+/* The text between an ETag's quotes. */
+static const char *bare_tag(const char *etag, size_t *n)
+{
+    size_t quoted = *etag == '"';
+    *n = strlen(etag);
+    if (quoted && *n >= 2)
+        *n -= 2;
+    return etag + quoted;
+}
+
+uint64_t leat_scan_tag(const char *etag)
+{
+    size_t n;
+    const char *bare = bare_tag(etag, &n);
+    return leat_xxh3(bare, n);
+}
+
+bool leat_scan_known(const struct leat_scan *s, uint64_t i)
+{
+    static const uint8_t zeros[LEAT_MD5_SIZE];
+    return memcmp(s->digests[i], zeros, sizeof zeros) != 0;
+}
+
+static void note_etag(struct leat_scan *s, const char *etag)
+{
+    char hex[2 * LEAT_MD5_SIZE + 1];
+    size_t n;
+    const char *bare = bare_tag(etag, &n);
+    s->tags[s->n] = leat_scan_tag(etag);
+    memset(s->digests[s->n], 0, LEAT_MD5_SIZE);
+    if (n != 2 * LEAT_MD5_SIZE)
+        return;
+    memcpy(hex, bare, n);
+    hex[n] = '\0';
+    if (!leat_unhex(hex, s->digests[s->n], LEAT_MD5_SIZE))
+        memset(s->digests[s->n], 0, LEAT_MD5_SIZE);
+}
+
+/* All tables get room for `cap` files; what a table had stays when there is no memory for it. */
+static bool resize(struct leat_scan *s, uint64_t cap)
+{
+    uint64_t *ends = realloc(s->ends, cap * sizeof *ends);
+    s->ends = ends ? ends : s->ends;
+    uint64_t *sizes = realloc(s->sizes, cap * sizeof *sizes);
+    s->sizes = sizes ? sizes : s->sizes;
+    uint64_t *tags = realloc(s->tags, cap * sizeof *tags);
+    s->tags = tags ? tags : s->tags;
+    uint8_t(*digests)[LEAT_MD5_SIZE] = realloc(s->digests, cap * sizeof *digests);
+    s->digests = digests ? digests : s->digests;
+    return ends && sizes && tags && digests;
+}
+
+static leat_status add_file(struct leat_scan *s, const char *path, const struct leat_list_entry *entry,
+                            struct leat_error *err)
 {
     if (s->n == s->cap) {
         uint64_t cap = s->cap ? 2 * s->cap : 1024;
-        uint64_t *ends = realloc(s->ends, cap * sizeof *ends);
-        s->ends = ends ? ends : s->ends;
-        uint64_t *sizes = ends ? realloc(s->sizes, cap * sizeof *sizes) : NULL;
-        s->sizes = sizes ? sizes : s->sizes;
-        if (!ends || !sizes)
+        if (!resize(s, cap))
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for the list of %" PRIu64 " files", cap);
         s->cap = cap;
     }
@@ -53,20 +105,11 @@ static leat_status add_file(struct leat_scan *s, const char *path, uint64_t size
                          LEAT_KEY_MAX);
     leat_buf_str(&s->keys, path);
     s->ends[s->n] = s->keys.len;
-    s->sizes[s->n] = size;
+    s->sizes[s->n] = entry->size;
+    note_etag(s, entry->etag);
     s->n++;
-    s->bytes += size;
+    s->bytes += entry->size;
     return leat_buf_check(&s->keys, "the list of files", err);
-}
-
-/* Gives back what the tables could still have grown by. */
-static void trim(struct leat_scan *s)
-{
-    uint64_t *ends = realloc(s->ends, (s->n + 1) * sizeof *ends);
-    uint64_t *sizes = realloc(s->sizes, (s->n + 1) * sizeof *sizes);
-    s->ends = ends ? ends : s->ends;
-    s->sizes = sizes ? sizes : s->sizes;
-    s->cap = s->n;
 }
 
 static leat_status list_files(const struct leat_home *from, const struct leat_scan_opts *opts, struct leat_scan *s,
@@ -88,13 +131,15 @@ static leat_status list_files(const struct leat_home *from, const struct leat_sc
         else if (hidden(path))
             s->skipped++;
         else if (n && path[n - 1] != '/') /* buckets may hold empty objects that stand for folders */
-            rc = add_file(s, path, entry.size, err);
+            rc = add_file(s, path, &entry, err);
         if (rc == LEAT_OK && opts->stop && s->n % 1024 == 0 && opts->stop(opts->stop_user))
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
     }
     leat_store_list_close(list);
-    if (rc == LEAT_OK)
-        trim(s);
+    if (rc == LEAT_OK && s->n) { /* gives back what the tables could still have grown by */
+        resize(s, s->n);
+        s->cap = s->n;
+    }
     if (rc == LEAT_OK && s->n == 0)
         rc = leat_fail(err, LEAT_NOT_FOUND, "there are no files in %s%s", from->url,
                        s->skipped ? " but hidden ones" : "");

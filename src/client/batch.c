@@ -286,6 +286,7 @@ uint64_t leat_batch_position(const struct leat_batch *b)
     return b->position;
 }
 
+leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_column *out, struct leat_error *err)
 {
     const struct leat_rank_ring *r = b->ring;
     if (i >= r->ring.columns)

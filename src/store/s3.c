@@ -191,7 +191,7 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
     leat_exchange_require_etag(op);
     if (r->range[0])
         add_header(r, "range", r->range);
-    if ((op->verb == LEAT_STORE_GET || op->verb == LEAT_STORE_STAT) && leat_exchange_pin(op))
+    if (leat_exchange_pin(op) && !op->own.looking)
         add_header(r, "if-match", leat_exchange_pin(op));
     if (op->create_only && !op->own.looking)
         add_header(r, "if-none-match", "*");

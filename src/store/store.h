@@ -101,9 +101,11 @@ struct leat_store_op {
     uint64_t offset; /* GET: first byte. UPLOAD_PART: where in the object the part belongs */
     uint64_t length; /* GET: how many bytes, at `into` */
     void *into;
-    bool short_ok;        /* GET: an object that ends earlier is fine; `got` says how much there was */
-    const char *if_match; /* GET, STAT: the ETag it must still have, else LEAT_CHANGED. NULL: any */
-    const void *data;     /* PUT, UPLOAD_PART */
+    bool short_ok; /* GET: an object that ends earlier is fine; `got` says how much there was */
+    /* GET, STAT, PUT, UPLOAD_FINISH: the ETag that the object must (still) have, else LEAT_CHANGED. NULL: any.
+     * A store that cannot promise it for a write says LEAT_UNSUPPORTED. */
+    const char *if_match;
+    const void *data; /* PUT, UPLOAD_PART */
     size_t data_n;
     bool create_only;                    /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
     const char *upload;                  /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
@@ -181,6 +183,12 @@ leat_status leat_store_load(struct leat_store *store, const char *key, size_t ma
 /* Atomic: a reader sees the old object or the whole new one. object may be NULL. */
 leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
                            struct leat_object *object, struct leat_error *err);
+
+/* The same if nobody else has written there meanwhile. if_match: the ETag it must still have, else LEAT_CHANGED; NULL:
+ * there must be none, else LEAT_EXISTS. An object with the very bytes counts as ours: the answer to an attempt that
+ * succeeded may have been lost. LEAT_UNSUPPORTED: the store knows no conditions, and nothing was written. */
+leat_status leat_store_put_if(struct leat_store *store, const char *key, const void *data, size_t n,
+                              const char *if_match, struct leat_object *object, struct leat_error *err);
 leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err);
 
 /* Listing, sorted by the bytes of the keys, in constant memory; the next page is fetched while one is read. */

@@ -2,13 +2,19 @@
  * mostly finds the caches cold, and then every function it goes through costs more than what it does. */
 #include "_batch.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 PyObject *leat_py_raise(const struct leat_error *err)
 {
+    return leat_py_raise_text(err->status, err->text);
+}
+
+PyObject *leat_py_raise_text(leat_status status, const char *text)
+{
     PyObject *module = PyImport_ImportModule("leat.errors");
-    PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)err->status, err->text) : NULL;
+    PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)status, text) : NULL;
     if (exception)
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_XDECREF(exception);
@@ -21,7 +27,45 @@ PyObject *leat_py_raise(const struct leat_error *err)
 struct share {
     _Atomic uint32_t refs;
     struct leat_batch *batch;
+    struct share *next; /* in the list of all */
+    struct share **link;
 };
+
+/* All batches that Python holds. A tensor does not say which batch it belongs to, but its memory does; and a type of
+ * our own for what next() returns, which could say so, would be no tuple or dict to whoever looks at exact types, as
+ * the pytrees of torch and jax do. */
+static struct {
+    pthread_mutex_t mu;
+    struct share *first;
+} shares = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+/* Held over a fork, so that the child finds it free. */
+static void lock_shares(void)
+{
+    pthread_mutex_lock(&shares.mu);
+}
+
+static void unlock_shares(void)
+{
+    pthread_mutex_unlock(&shares.mu);
+}
+
+static struct share *share_make(struct leat_batch *batch)
+{
+    struct share *s = malloc(sizeof *s);
+    if (!s)
+        return NULL;
+    atomic_init(&s->refs, 1);
+    s->batch = batch;
+    lock_shares();
+    s->next = shares.first;
+    s->link = &shares.first;
+    if (s->next)
+        s->next->link = &s->next;
+    shares.first = s;
+    unlock_shares();
+    return s;
+}
 
 static struct share *share_keep(struct share *s)
 {
@@ -34,6 +78,11 @@ static void share_drop(struct share *s)
     /* Acquire and release: whatever was read or written through other columns comes before the slot is free. */
     if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
+    lock_shares();
+    *s->link = s->next;
+    if (s->next)
+        s->next->link = s->link;
+    unlock_shares();
     leat_batch_release(s->batch);
     free(s);
 }
@@ -432,13 +481,11 @@ static PyObject *make_columns(struct leat_py_delivery *d, struct share *share)
 
 PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
 {
-    struct share *share = malloc(sizeof *share);
+    struct share *share = share_make(batch);
     if (!share) {
         leat_batch_release(batch);
         return PyErr_NoMemory();
     }
-    atomic_init(&share->refs, 1);
-    share->batch = batch;
     PyObject *columns = make_columns(d, share);
     share_drop(share);
     if (!columns || !d->as_dict)
@@ -448,8 +495,60 @@ PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
     return dict;
 }
 
+/* Whether a column of this batch lies at the address. Of an empty one the beginning counts. */
+static bool lies_in(const struct leat_batch *batch, uintptr_t address)
+{
+    for (size_t i = 0; i < leat_batch_columns(batch); i++) {
+        struct leat_column c = {.size = sizeof c};
+        if (leat_batch_column(batch, i, &c, NULL) == LEAT_OK && address >= (uintptr_t)c.data &&
+            address < (uintptr_t)c.data + (c.bytes ? c.bytes : 1))
+            return true;
+    }
+    return false;
+}
+
+/* A batch that is dying on another thread may still be in the list: it is released only after it was taken out. */
+static leat_status state_at(uintptr_t address, char **out, struct leat_error *err)
+{
+    leat_status rc = LEAT_NOT_FOUND;
+    lock_shares();
+    for (const struct share *s = shares.first; s && rc == LEAT_NOT_FOUND; s = s->next) {
+        if (lies_in(s->batch, address))
+            rc = leat_batch_state(s->batch, out, err);
+    }
+    unlock_shares();
+    return rc;
+}
+
+PyObject *leat_py_state_of(PyObject *self, PyObject *column)
+{
+    char *text = NULL;
+    struct leat_error err;
+    leat_status rc;
+    (void)self;
+    if (PyObject_TypeCheck(column, &ragged_type)) {
+        rc = leat_batch_state(((struct ragged_object *)column)->share->batch, &text, &err);
+    } else {
+        void *address = PyLong_AsVoidPtr(column);
+        if (PyErr_Occurred())
+            return NULL;
+        rc = state_at((uintptr_t)address, &text, &err);
+    }
+    if (rc == LEAT_NOT_FOUND)
+        Py_RETURN_NONE;
+    if (rc != LEAT_OK)
+        return leat_py_raise(&err);
+    PyObject *state = PyUnicode_FromString(text);
+    free(text);
+    return state;
+}
+
 int leat_py_add_batch(PyObject *module)
 {
+    if (pthread_atfork(lock_shares, unlock_shares, unlock_shares) != 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
     if (PyType_Ready(&memory_type) < 0)
         return -1;
     return PyModule_AddType(module, &ragged_type);

@@ -16,11 +16,11 @@ struct order_settings {
     struct leat_cli_store store;
     uint64_t seed;
     uint64_t epoch;
-    uint64_t window;
+    const char *window;
     bool no_shuffle;
     uint64_t from;
     const char *count;
-    uint64_t global_batch;
+    const char *global_batch;
     const char *step;
     const char *last;
     const char *world;
@@ -33,14 +33,14 @@ struct order_settings {
 static const struct leat_option options[] = {
     {"seed", 0, LEAT_OPTION_U64, offsetof(struct order_settings, seed), "N", "0", NULL, "of the order"},
     {"epoch", 0, LEAT_OPTION_U64, offsetof(struct order_settings, epoch), "N", "0", NULL, "counted from 0"},
-    {"window", 0, LEAT_OPTION_U64, offsetof(struct order_settings, window), "N", NULL, NULL,
+    {"window", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, window), "N", NULL, NULL,
      "chunks mixed at a time (else the dataset's default, see 'leat info')"},
     {"no-shuffle", 0, LEAT_OPTION_FLAG, offsetof(struct order_settings, no_shuffle), NULL, NULL, NULL,
      "samples in their own order"},
     {"from", 0, LEAT_OPTION_U64, offsetof(struct order_settings, from), "P", "0", NULL, "first position to print"},
     {"count", 'n', LEAT_OPTION_STRING, offsetof(struct order_settings, count), "K", NULL, NULL,
      "how many positions (else to the end of the epoch)"},
-    {"global-batch", 0, LEAT_OPTION_U64, offsetof(struct order_settings, global_batch), "G", NULL, NULL,
+    {"global-batch", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, global_batch), "G", NULL, NULL,
      "also print the step each sample is in, and its rank; --from and --count then begin and end with whole batches"},
     {"step", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, step), "N", NULL, NULL,
      "only this global batch of the epoch, counted from 0"},
@@ -193,7 +193,7 @@ static leat_status read_nodes(const char *text, uint32_t *nodes, uint32_t *ranks
         if (here == 0)
             return leat_fail(err, LEAT_INVALID, "--nodes %.60s: node %" PRIu32 " has no ranks", text, n);
         if (here > LEAT_ORDER_WORLD_MAX - sum)
-            return leat_fail(err, LEAT_LIMIT, "--nodes %.60s: more than %u ranks", text, LEAT_ORDER_WORLD_MAX);
+            return leat_fail(err, LEAT_INVALID, "--nodes %.60s: more than %u ranks", text, LEAT_ORDER_WORLD_MAX);
         for (uint64_t r = 0; node_of_rank && r < here; r++)
             node_of_rank[sum + r] = n;
         sum += (uint32_t)here;
@@ -268,44 +268,76 @@ static leat_status make_world(struct view *v, struct leat_error *err)
     return rc;
 }
 
+/* What goes with what. */
+static leat_status check_settings(const struct order_settings *s, struct leat_error *err)
+{
+    if ((s->step || s->rank || s->world || s->nodes) && !s->global_batch)
+        return leat_fail(err, LEAT_INVALID, "--step, --rank, --world and --nodes need --global-batch");
+    if (s->step && (s->from || s->count))
+        return leat_fail(err, LEAT_INVALID, "--step is one whole batch: give it without --from and --count");
+    return LEAT_OK;
+}
+
+/* The positions to print: those of --step, or from --from on, --count of them. */
 static leat_status make_range(struct view *v, struct leat_error *err)
 {
     const struct order_settings *s = v->s;
     uint64_t units = leat_order_units(v->order);
     uint64_t count = units;
-    uint64_t step;
-    uint64_t rank;
     leat_status rc = LEAT_OK;
-    v->rank = LEAT_ORDER_NONE;
-    if (s->global_batch > LEAT_ORDER_BATCH_MAX)
-        return leat_fail(err, LEAT_INVALID, "--global-batch %" PRIu64 ": at most %u", s->global_batch,
-                         LEAT_ORDER_BATCH_MAX);
-    if ((s->step || s->rank) && s->global_batch == 0)
-        return leat_fail(err, LEAT_INVALID, "--step and --rank need --global-batch");
-    v->batch = (uint32_t)s->global_batch;
     v->from = s->from;
     if (s->count)
         rc = leat_parse_u64(s->count, "--count", &count, err);
-    if (rc == LEAT_OK && s->rank)
-        rc = leat_parse_u64(s->rank, "--rank", &rank, err);
-    if (rc == LEAT_OK && s->rank && rank >= v->world.ranks)
-        rc = leat_fail(err, LEAT_INVALID, "--rank %" PRIu64 " is not in a world of %" PRIu32, rank, v->world.ranks);
-    else if (rc == LEAT_OK && s->rank)
-        v->rank = (uint32_t)rank;
-    if (rc == LEAT_OK && s->step)
+    if (rc == LEAT_OK && s->step) {
+        uint64_t steps = leat_order_batches(units, 0, v->batch, v->last);
+        uint64_t step;
         rc = leat_parse_u64(s->step, "--step", &step, err);
-    if (rc == LEAT_OK && s->step && step >= leat_order_batches(units, 0, v->batch, v->last))
-        rc = leat_fail(err, LEAT_INVALID, "--step %" PRIu64 ": the epoch has %" PRIu64 " steps", step,
-                       leat_order_batches(units, 0, v->batch, v->last));
-    else if (rc == LEAT_OK && s->step) {
-        v->from = step * v->batch;
+        if (rc == LEAT_OK && step >= steps)
+            rc = leat_fail(err, LEAT_INVALID, "--step %" PRIu64 ": the epoch has %" PRIu64 " steps", step, steps);
+        v->from = rc == LEAT_OK ? step * v->batch : 0;
         count = v->batch;
     }
     if (rc == LEAT_OK && v->from > units)
         rc = leat_fail(err, LEAT_INVALID, "--from %" PRIu64 ": the epoch has %" PRIu64 " samples", v->from, units);
+    if (rc != LEAT_OK)
+        return rc;
     if (v->batch)
         v->from -= v->from % v->batch;
     v->end = count < units - v->from ? v->from + count : units;
+    return LEAT_OK;
+}
+
+static leat_status read_batch(struct view *v, struct leat_error *err)
+{
+    const struct order_settings *s = v->s;
+    uint64_t batch = 0;
+    uint64_t rank = LEAT_ORDER_NONE;
+    leat_status rc = LEAT_OK;
+    if (s->global_batch)
+        rc = leat_parse_u64(s->global_batch, "--global-batch", &batch, err);
+    if (rc == LEAT_OK && s->rank)
+        rc = leat_parse_u64(s->rank, "--rank", &rank, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (s->global_batch && (batch == 0 || batch > LEAT_ORDER_BATCH_MAX))
+        return leat_fail(err, LEAT_INVALID, "--global-batch %" PRIu64 ": from 1 to %u", batch, LEAT_ORDER_BATCH_MAX);
+    if (s->rank && rank >= v->world.ranks)
+        return leat_fail(err, LEAT_INVALID, "--rank %" PRIu64 " is not in a world of %" PRIu32, rank, v->world.ranks);
+    v->batch = (uint32_t)batch;
+    v->rank = (uint32_t)rank;
+    return LEAT_OK;
+}
+
+static leat_status read_window(const struct order_settings *s, uint32_t *out, struct leat_error *err)
+{
+    uint64_t window;
+    if (!s->window)
+        return LEAT_OK;
+    leat_status rc = leat_parse_u64(s->window, "--window", &window, err);
+    if (rc == LEAT_OK && (window == 0 || window > LEAT_ORDER_WINDOW_MAX))
+        rc = leat_fail(err, LEAT_INVALID, "--window %" PRIu64 ": from 1 to %u chunks", window, LEAT_ORDER_WINDOW_MAX);
+    if (rc == LEAT_OK)
+        *out = (uint32_t)window;
     return rc;
 }
 
@@ -321,13 +353,17 @@ static leat_status show(struct view *v, struct leat_error *err)
                                    .epoch = s->epoch};
     memcpy(spec.dataset, leat_dataset_id(v->dataset), sizeof spec.dataset);
     spec.window = leat_order_window_default(root->chunks, root->bytes);
-    if (s->window)
-        spec.window = s->window > UINT32_MAX ? UINT32_MAX : (uint32_t)s->window;
     leat_status rc = leat_order_last_parse(s->last, &v->last, err);
     if (rc == LEAT_OK)
-        rc = leat_order_open(&spec, &v->order, err);
+        rc = check_settings(s, err);
+    if (rc == LEAT_OK)
+        rc = read_window(s, &spec.window, err);
     if (rc == LEAT_OK)
         rc = make_node_map(v, err);
+    if (rc == LEAT_OK)
+        rc = read_batch(v, err);
+    if (rc == LEAT_OK)
+        rc = leat_order_open(&spec, &v->order, err);
     if (rc == LEAT_OK)
         rc = make_range(v, err);
     if (rc == LEAT_OK)

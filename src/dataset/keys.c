@@ -19,52 +19,6 @@ struct entry {
     uint64_t sample;
 };
 
-static int by_hash(const void *a, const void *b)
-{
-    const struct entry *x = a;
-    const struct entry *y = b;
-    if (x->hash != y->hash)
-        return x->hash < y->hash ? -1 : 1;
-    return x->sample < y->sample ? -1 : x->sample > y->sample;
-}
-
-static const char *key_at(const char *keys, const uint64_t *ends, uint64_t i, size_t *n)
-{
-    uint64_t start = i ? ends[i - 1] : 0;
-    *n = (size_t)(ends[i] - start);
-    return keys + start;
-}
-
-leat_status leat_keys_write(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out,
-                            struct leat_error *err)
-{
-    struct entry *index = malloc(((size_t)n + 1) * sizeof *index);
-    if (!index)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the index of %" PRIu64 " keys", n);
-    for (uint64_t i = 0; i < n; i++) {
-        size_t key_n;
-        const char *key = key_at(keys, ends, i, &key_n);
-        index[i] = (struct entry){leat_xxh3(key, key_n), i};
-    }
-    qsort(index, (size_t)n, sizeof *index, by_hash);
-    for (uint64_t i = 0; i < n; i++) {
-        uint8_t bytes[END_BYTES];
-        leat_put_u64(bytes, ends[i]);
-        leat_buf_add(out, bytes, sizeof bytes);
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        uint8_t bytes[INDEX_BYTES];
-        leat_put_u64(bytes, index[i].hash);
-        leat_put_u64(bytes + 8, index[i].sample);
-        leat_buf_add(out, bytes, sizeof bytes);
-    }
-    free(index);
-    leat_buf_add(out, keys, n ? (size_t)ends[n - 1] : 0);
-    return leat_buf_check(out, "the section of keys", err);
-}
-
-/* Reading */
-
 static uint64_t keys_start(const struct leat_keys *k)
 {
     return k->samples * (END_BYTES + INDEX_BYTES); /* the root has checked that the section is as large */
@@ -202,4 +156,28 @@ leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n,
     *sample = first;
     *count = found;
     return LEAT_OK;
+}
+
+leat_status leat_keys_repeat(const struct leat_keys *k, bool *out, struct leat_error *err)
+{
+    struct entry before = {0};
+    struct leat_buf key;
+    bool same = false;
+    leat_status rc = LEAT_OK;
+    leat_buf_init(&key, LEAT_KEY_MAX);
+    for (uint64_t i = 0; rc == LEAT_OK && !same && i < k->samples; i++) {
+        struct entry e;
+        rc = entry_at(k, i, &e, err);
+        if (rc == LEAT_OK && i && e.hash == before.hash) {
+            leat_buf_clear(&key);
+            rc = leat_keys_get(k, before.sample, &key, err);
+            if (rc == LEAT_OK && key.len)
+                rc = compare(k, e.sample, key.data, key.len, &same, err);
+        }
+        before = e;
+    }
+    leat_buf_free(&key);
+    if (rc == LEAT_OK)
+        *out = same;
+    return rc;
 }

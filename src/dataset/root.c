@@ -63,8 +63,7 @@ leat_status leat_section_check(const struct leat_section *s, struct leat_error *
 {
     char what[48];
     if (s->kind != LEAT_SECTION_SAMPLES && s->kind != LEAT_SECTION_KEYS)
-        return leat_fail(err, LEAT_VERSION,
-                         "the dataset needs a newer Leat: this one does not know sections of kind %u", s->kind);
+        return leat_fail(err, LEAT_VERSION, "the snapshot's section of kind %u needs a newer Leat", s->kind);
     snprintf(what, sizeof what, "the snapshot's section of kind %u", s->kind);
     return layout_check_needs(s->needs, LEAT_SECTION_REQUIRED, what, err);
 }
@@ -396,24 +395,6 @@ static void write_columns(const struct leat_root_chunk *chunks, uint32_t n, stru
         add_u64(out, chunks[c].sum);
     for (uint32_t c = 0; c < n; c++)
         leat_buf_add(out, chunks[c].name, LEAT_SHA256_SIZE);
-}
-
-leat_status leat_root_section_of(enum leat_section_kind kind, const struct leat_buf *data, struct leat_buf *digests,
-                                 struct leat_root_section *out, struct leat_error *err)
-{
-    leat_buf_clear(digests);
-    for (size_t at = 0; at < data->len; at += LEAT_BLOCK_BYTES) {
-        uint8_t digest[LEAT_SHA256_SIZE];
-        size_t n = data->len - at < LEAT_BLOCK_BYTES ? data->len - at : LEAT_BLOCK_BYTES;
-        leat_sha256(data->data + at, n, digest);
-        leat_buf_add(digests, digest, ROOT_DIGEST);
-    }
-    leat_status rc = leat_buf_check(digests, "a section's digests", err);
-    if (rc != LEAT_OK)
-        return rc;
-    *out = (struct leat_root_section){.kind = kind, .size = data->len, .digests = (const uint8_t *)digests->data};
-    leat_sha256(data->data, data->len, out->name);
-    return LEAT_OK;
 }
 
 static leat_status set_id(struct leat_buf *out, struct leat_error *err)

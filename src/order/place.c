@@ -6,11 +6,9 @@
 struct share {
     uint32_t node;
     uint32_t ranks;
-    uint32_t had;  /* slots, before */
-    uint32_t take; /* slots, from now on */
+    uint32_t has;  /* slots */
+    uint32_t take; /* slots that it is to have */
     uint32_t rest; /* of slots · ranks of the node / all ranks, rounded down: what is left, in parts of all ranks */
-    uint32_t kept; /* so far */
-    bool from_end; /* gives slots away from the high end of what it had, else from the low one */
 };
 
 static leat_status no_memory(uint32_t nodes, struct leat_error *err)
@@ -54,8 +52,8 @@ static int first_to_round_up(const void *a, const void *b)
 {
     const struct share *x = a;
     const struct share *y = b;
-    bool x_has = x->rest && x->had > x->take;
-    bool y_has = y->rest && y->had > y->take;
+    bool x_has = x->rest && x->has > x->take;
+    bool y_has = y->rest && y->has > y->take;
     if (x_has != y_has)
         return x_has ? -1 : 1;
     if (x->rest != y->rest)
@@ -83,29 +81,62 @@ static void set_shares(struct share *shares, uint32_t nodes, uint32_t slots, uin
     for (uint32_t k = 0; k < over; k++) /* less than the number of nodes with a rest */
         shares[k].take++;
     qsort(shares, nodes, sizeof *shares, by_node);
-    /* Neighbours give away at the ends where they meet, so that the pieces make longer runs. */
-    bool from_end = true;
-    for (uint32_t k = 0; k < nodes; k++) {
-        if (shares[k].had <= shares[k].take)
-            continue;
-        shares[k].from_end = from_end;
-        from_end = !from_end;
-    }
 }
 
-/* Slots that stay; the others get LEAT_ORDER_NONE. now_of: new number by old one. */
+/* Neighbouring slots of one node. */
+struct run {
+    uint32_t first;
+    uint32_t n;
+};
+
+static int shorter_first(const void *a, const void *b)
+{
+    const struct run *x = a;
+    const struct run *y = b;
+    if (x->n != y->n)
+        return x->n < y->n ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static uint32_t find_runs(uint32_t slots, const uint32_t *before, struct run *runs)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < slots; s++) {
+        if (s == 0 || before[s] != before[s - 1])
+            runs[n++] = (struct run){.first = s};
+        runs[n - 1].n++;
+    }
+    qsort(runs, n, sizeof *runs, shorter_first);
+    return n;
+}
+
+/* How often 2 divides a number. */
+static unsigned evenness(uint32_t x)
+{
+    return x ? (unsigned)__builtin_ctz(x) : 32;
+}
+
+/* Slots that must go get LEAT_ORDER_NONE: those of nodes that are gone, and what nodes have above their shares.
+ *
+ * A node gives its shortest runs first: they came from nodes that left, and the next one to join gets a whole run
+ * again. Of a run it gives the end that cuts the tree of slots at the less important place: the order is even over
+ * whole subtrees, and neighbours then give where they meet. now_of: new number by old one. */
 static void keep_slots(uint32_t slots, const uint32_t *before, const uint32_t *now_of, struct share *shares,
                        uint32_t *node_of_slot)
 {
-    for (uint32_t i = 0; i < 2 * slots; i++) { /* upwards, then downwards */
-        uint32_t s = i < slots ? i : 2 * slots - 1 - i;
-        uint32_t node = now_of[before[s]];
-        if (i < slots)
-            node_of_slot[s] = LEAT_ORDER_NONE;
-        if (node == LEAT_ORDER_NONE || shares[node].from_end != (i < slots) || shares[node].kept == shares[node].take)
-            continue;
-        shares[node].kept++;
-        node_of_slot[s] = node;
+    struct run runs[LEAT_ORDER_SLOTS_MAX];
+    uint32_t runs_n = find_runs(slots, before, runs);
+    for (uint32_t s = 0; s < slots; s++)
+        node_of_slot[s] = now_of[before[s]];
+    for (uint32_t i = 0; i < runs_n; i++) {
+        uint32_t first = runs[i].first;
+        uint32_t n = runs[i].n;
+        uint32_t node = node_of_slot[first];
+        bool low = evenness(first) < evenness(first + n);
+        for (uint32_t k = 0; node != LEAT_ORDER_NONE && k < n && shares[node].has > shares[node].take; k++) {
+            shares[node].has--;
+            node_of_slot[low ? first + k : first + n - 1 - k] = LEAT_ORDER_NONE;
+        }
     }
 }
 
@@ -115,9 +146,9 @@ static void fill_slots(uint32_t slots, struct share *shares, uint32_t *node_of_s
     for (uint32_t s = 0; s < slots; s++) {
         if (node_of_slot[s] != LEAT_ORDER_NONE)
             continue;
-        while (shares[node].kept == shares[node].take)
+        while (shares[node].has == shares[node].take)
             node++; /* ends: the shares make up all slots */
-        shares[node].kept++;
+        shares[node].has++;
         node_of_slot[s] = node;
     }
 }
@@ -138,7 +169,7 @@ static leat_status find_nodes(uint32_t slots, const uint32_t *before, uint32_t n
         if (before[s] >= nodes_before)
             return leat_fail(err, LEAT_INVALID, "slot %u was on node %u of %u", s, before[s], nodes_before);
         if (now_of[before[s]] != LEAT_ORDER_NONE)
-            shares[now_of[before[s]]].had++;
+            shares[now_of[before[s]]].has++;
     }
     return LEAT_OK;
 }

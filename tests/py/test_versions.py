@@ -123,3 +123,115 @@ def test_a_pointer_and_a_root_that_disagree_are_corrupt(place, run_leat):
     (ds / "leat/current").write_text(json.dumps({**pointer, "needs": ["gold"]}))
     assert "needs a newer Leat: it uses 'gold'" in run_leat("info", ds, status=1).stderr
     assert samples(run_leat, f"{ds}?id={second}") == 25
+
+
+def versions(run_leat, ds, **options):
+    return json.loads(run_leat("info", "--versions", "--json", ds, status=0, **options).stdout)
+
+
+def test_versions_are_listed_with_their_names(place, run_leat):
+    ds, first, second = place
+    listed = {v["id"]: v for v in versions(run_leat, ds)}
+    assert set(listed) == {first, second}
+    assert listed[first]["names"] == ["old"]
+    assert not listed[first]["current"]
+    assert listed[second]["current"]
+    assert [listed[i]["samples"] for i in (first, second)] == [20, 25]
+    assert listed[second]["chunks"] == len(Dataset(ds).root.counts)
+    assert listed[second]["bytes"] == Dataset(ds).root.bytes
+    assert listed[first]["root"] == Dataset(ds, id=first).root_id
+    assert listed[first]["written"].startswith("20")
+    lines = run_leat("info", "--versions", ds, status=0).stdout.splitlines()
+    assert len(lines) == 3
+    assert any(line.startswith(first[:12]) and first in line and line.endswith("  old") for line in lines)
+    assert any(line.startswith(second[:12]) and line.endswith("  current") for line in lines)
+    assert "leave out ?name=" in run_leat("info", "--versions", f"{ds}?name=old", status=2).stderr
+    assert "nothing is there" in run_leat("info", "--versions", ds.parent / "none", status=3).stderr
+
+
+def test_a_version_that_cannot_be_read_is_listed_with_the_reason(place, run_leat):
+    ds, first, second = place
+    (ds / "leat/roots" / Dataset(ds, id=first).root_id).unlink()
+    (ds / "leat/versions" / second).write_text("?")
+    listed = {v["id"]: v for v in versions(run_leat, ds)}
+    assert "error" in listed[first]
+    assert "not the pointer" in listed[second]["error"]
+
+
+def test_names_are_given_moved_and_taken_away(place, run_leat):
+    ds, first, second = place
+    assert run_leat("name", ds, "new", status=0).stdout == f"new {second}\n"
+    assert samples(run_leat, f"{ds}?name=new") == 25
+    assert "--replace" in run_leat("name", ds, "old", status=1).stderr
+    assert Dataset(ds, name="old").id == first
+    run_leat("name", f"{ds}?id={first[:9]}", "old", status=0)  # it has that name already
+    run_leat("name", "--replace", ds, "old", status=0)
+    assert Dataset(ds, name="old").id == second
+    assert run_leat("name", "--current", f"{ds}?id={first}", status=0).stdout == f"current {first}\n"
+    assert Dataset(ds).id == first
+    assert {v["id"]: v["names"] for v in versions(run_leat, ds)} == {first: [], second: ["new", "old"]}
+    run_leat("name", "--delete", ds, "old", status=0)
+    assert "no version" in run_leat("name", "--delete", ds, "old", status=3).stderr
+    assert [v["names"] for v in versions(run_leat, ds) if v["id"] == second] == [["new"]]
+    (ds / "leat/roots" / Dataset(ds, id=second).root_id).unlink()
+    assert run_leat("name", f"{ds}?id={second}", "lost", status=3)
+    assert not (ds / "leat/names/lost").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "give the name"),
+        (("x", "--current"), "not both"),
+        (("x", "--delete", "--replace"), "neither"),
+        (("a/b",), "cannot be the name"),
+        ((".hidden",), "cannot be the name"),
+        (("?name=old", "--delete", "x"), "not where to write"),
+    ],
+)
+def test_wrong_uses_of_name_are_said(place, run_leat, arguments, says):
+    ds, _, _ = place
+    url = f"{ds}{arguments[0]}" if arguments and arguments[0].startswith("?") else ds
+    rest = arguments[1:] if url != ds else arguments
+    assert says in run_leat("name", url, *rest, status=2).stderr
+
+
+def test_several_packings_become_one_dataset_in_the_order_given(place, tmp_path, run_leat):
+    ds, _, _ = place
+    (tmp_path / "more").mkdir()
+    for i in range(7):
+        (tmp_path / "more" / f"{i}.bin").write_bytes(b"more %d" % i)
+    run_leat("pack", "--replace", "--chunk-size", "4KiB", tmp_path / "more", ds, status=0)
+    packs = {v["samples"]: Dataset(ds, id=v["id"]).root.packings[0].hex() for v in versions(run_leat, ds)}
+    ids = {}
+    for order in ((20, 7), (7, 20), (7, 25, 20)):
+        options = [word for n in order for word in ("--packing", packs[n])]
+        run_leat("rebuild", *options, ds, status=0)
+        dataset = Dataset(ds)
+        ids[order] = dataset.id
+        assert len(list(dataset)) == sum(order)
+        assert [s.key for s in dataset] == dataset.keys()
+        assert [s.row for s in dataset] == dataset.rows()
+        run_leat("verify", ds, status=0)
+        run_leat("rebuild", *options, ds, status=0)
+        assert Dataset(ds).id == dataset.id
+    assert len(set(ids.values())) == 3
+    assert "named twice" in run_leat("rebuild", "--packing", packs[7], "--packing", packs[7], ds, status=2).stderr
+    # a key of both: the first is found, and that there are more is said
+    run_leat("rebuild", "--packing", packs[7], "--packing", packs[20], ds, status=0)
+    done = run_leat("cat", ds, "3.bin", status=0)
+    assert done.stdout == "more 3"
+    assert "2 samples have the key '3.bin'" in done.stderr
+
+
+def test_packings_of_other_fields_do_not_become_one(place, tmp_path, run_leat):
+    ds, first, _ = place
+    (tmp_path / "classes/cat").mkdir(parents=True)
+    (tmp_path / "classes/dog").mkdir()
+    (tmp_path / "classes/cat/1.bin").write_bytes(b"1")
+    (tmp_path / "classes/dog/2.bin").write_bytes(b"2")
+    run_leat("pack", "--replace", tmp_path / "classes", ds, status=0)
+    before = Dataset(ds)
+    options = ["--packing", before.root.packings[0].hex(), "--packing", Dataset(ds, id=first).root.packings[0].hex()]
+    assert "other fields" in run_leat("rebuild", *options, ds, status=2).stderr
+    assert Dataset(ds).id == before.id

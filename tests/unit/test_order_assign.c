@@ -1,5 +1,7 @@
 #include "order/assign.h"
 
+#include "base/bytes.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "order/batch.h"
 #include "order/place.h"
@@ -287,6 +289,134 @@ static void worlds_that_cannot_be_are_refused(void **state)
     job_close(&j);
 }
 
+/* Golden values: see docs/order.md */
+
+struct golden {
+    uint32_t ranks_of[20];
+    uint32_t nodes, ranks, slots;
+    uint32_t node_of_rank[RANKS_MAX];
+    uint32_t table[LEAT_ORDER_SLOTS_MAX];
+};
+
+static void number_ranks(struct golden *g)
+{
+    g->ranks = 0;
+    for (uint32_t k = 0; k < g->nodes; k++) {
+        for (uint32_t r = 0; r < g->ranks_of[k]; r++)
+            g->node_of_rank[g->ranks++] = k;
+    }
+}
+
+static void read_map(struct golden *g, const char *text)
+{
+    unsigned each, nodes;
+    g->nodes = 0;
+    if (sscanf(text, "%u/%u", &each, &nodes) == 2) {
+        g->nodes = nodes;
+        g->ranks = each * nodes;
+        for (uint32_t r = 0; r < g->ranks; r++)
+            g->node_of_rank[r] = r % nodes;
+        return;
+    }
+    for (const char *p = text; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        g->ranks_of[g->nodes++] = (uint32_t)strtoul(p, NULL, 10);
+    number_ranks(g);
+}
+
+static void take_step(struct golden *g, const char *step)
+{
+    struct leat_error err;
+    uint32_t was[20];
+    uint32_t before[LEAT_ORDER_SLOTS_MAX];
+    uint32_t nodes_before = g->nodes;
+    uint32_t number = (uint32_t)strtoul(step + 1, NULL, 10);
+    memcpy(before, g->table, sizeof before);
+    for (uint32_t k = 0; k < g->nodes; k++)
+        was[k] = k;
+    if (*step == '+') {
+        was[g->nodes] = LEAT_ORDER_NONE;
+        g->ranks_of[g->nodes++] = number;
+    } else {
+        g->nodes--;
+        for (uint32_t k = number; k < g->nodes; k++) {
+            was[k] = k + 1;
+            g->ranks_of[k] = g->ranks_of[k + 1];
+        }
+    }
+    number_ranks(g);
+    assert_ok(leat_order_place_again(g->slots, before, nodes_before, g->ranks, g->node_of_rank, g->nodes, was, g->table,
+                                     &err),
+              err);
+}
+
+static void assert_digest(const uint32_t *numbers, uint32_t n, const char *expected)
+{
+    uint8_t *bytes = malloc(4 * (size_t)n + 1);
+    uint8_t digest[LEAT_SHA256_SIZE];
+    char hex[2 * LEAT_SHA256_SIZE + 1];
+    for (uint32_t i = 0; i < n; i++)
+        leat_put_u32(bytes + 4 * (size_t)i, numbers[i]);
+    leat_sha256(bytes, 4 * (size_t)n, digest);
+    leat_hex(digest, sizeof digest, hex);
+    assert_string_equal(hex, expected);
+    free(bytes);
+}
+
+static void check_line(const char *line)
+{
+    unsigned chunks, batch, with_costs;
+    char map[100], steps[100], table[65], ranks[65];
+    struct golden g = {0};
+    struct leat_error err;
+    assert_int_equal(
+        sscanf(line, "%u %99s %u %u %99s %64s %64s", &chunks, map, &batch, &with_costs, steps, table, ranks), 7);
+    read_map(&g, map);
+    g.slots = leat_order_slots(chunks);
+    assert_ok(leat_order_place(g.slots, g.ranks, g.node_of_rank, g.nodes, g.table, &err), err);
+    for (const char *p = steps; p && steps[1]; p = strchr(p, ';') ? strchr(p, ';') + 1 : NULL)
+        take_step(&g, p);
+    assert_digest(g.table, g.slots, table);
+    struct leat_order_world w = {g.ranks, g.nodes, g.node_of_rank, g.slots, g.table, chunks};
+    struct leat_order_assigner *a;
+    struct leat_order_item *items = calloc(batch, sizeof *items);
+    uint32_t *costs = calloc(batch, sizeof *costs);
+    uint32_t *rank_of = calloc(batch, sizeof *rank_of);
+    for (uint32_t i = 0; i < batch; i++) {
+        items[i].chunk = (i * 7919 + i / 7 * 31) % chunks;
+        costs[i] = i * 2654435761u % 1000;
+    }
+    assert_ok(leat_order_assigner_open(&w, batch, with_costs, &a, &err), err);
+    for (int again = 0; again < 2; again++) { /* a used assigner answers as a new one */
+        leat_order_assign(a, items, with_costs ? costs : NULL, batch, rank_of);
+        assert_digest(rank_of, batch, ranks);
+        leat_order_assign(a, items, NULL, batch / 2, rank_of);
+    }
+    leat_order_assigner_close(a);
+    free(rank_of);
+    free(costs);
+    free(items);
+}
+
+static void golden_assignments_are_reproduced(void **state)
+{
+    (void)state;
+    char path[4096];
+    char line[500];
+    const char *root = getenv("LEAT_SOURCE_ROOT");
+    snprintf(path, sizeof path, "%s/tests/golden/assignment-1.txt", root ? root : ".");
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    int lines = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#')
+            continue;
+        check_line(line);
+        lines++;
+    }
+    fclose(f);
+    assert_true(lines >= 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +427,7 @@ int main(void)
         cmocka_unit_test(costs_come_out_level_within_a_node_and_never_move_units_between_nodes),
         cmocka_unit_test(last_batches_are_dropped_padded_or_short),
         cmocka_unit_test(worlds_that_cannot_be_are_refused),
+        cmocka_unit_test(golden_assignments_are_reproduced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
 #include "order/place.h"
 
 #include "base/random.h"
+#include "order/assign.h"
+#include "order/reader.h"
 #include "unit.h"
 
 #define NODES_MAX 200u
 #define RANKS_MAX 2000u
+#define CHUNKS    2048u
 
 /* A job: its node map and its table. */
 struct job {
@@ -186,6 +189,70 @@ static void any_change_of_nodes_moves_no_more_than_it_must(void **state)
     }
 }
 
+/* Of the first batches of an epoch: the share of units that stay on the node that owns them, and on how many nodes a
+ * chunk is read. */
+static void measure(const struct job *j, const struct leat_order *o, double *local, double *readers)
+{
+    static uint8_t reads[CHUNKS][NODES_MAX];
+    static struct leat_order_item items[5000];
+    static uint32_t rank_of[5000];
+    struct leat_order_world w = {j->ranks, j->nodes, j->node_of_rank, j->slots, j->table, CHUNKS};
+    struct leat_order_assigner *a;
+    struct leat_order_reader *r;
+    struct leat_error err;
+    uint32_t batch = 4096 / j->ranks * j->ranks;
+    uint64_t here = 0;
+    const uint32_t batches = 20;
+    memset(reads, 0, sizeof reads);
+    assert_ok(leat_order_assigner_open(&w, batch, false, &a, &err), err);
+    assert_ok(leat_order_reader_open(o, 0, &r, &err), err);
+    for (uint32_t step = 0; step < batches; step++) {
+        size_t got;
+        assert_ok(leat_order_reader_next(r, items, batch, &got, &err), err);
+        leat_order_assign(a, items, NULL, batch, rank_of);
+        here += leat_order_local(&w, items, batch, rank_of);
+        for (uint32_t i = 0; i < batch; i++)
+            reads[items[i].chunk][j->node_of_rank[rank_of[i]]] = 1;
+    }
+    uint32_t pairs = 0;
+    uint32_t chunks = 0;
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < j->nodes; k++)
+            n += reads[c][k];
+        pairs += n;
+        chunks += n > 0;
+    }
+    *local = (double)here / batch / batches;
+    *readers = (double)pairs / chunks;
+    leat_order_reader_close(r);
+    leat_order_assigner_close(a);
+}
+
+static void chunks_are_read_on_few_nodes_whatever_their_number(void **state)
+{
+    (void)state;
+    static struct job j;
+    uint32_t counts[CHUNKS];
+    struct leat_order *o;
+    struct leat_error err;
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        counts[c] = 75;
+    struct leat_order_spec spec = {
+        .view = "samples", .counts = counts, .chunks = CHUNKS, .shuffle = true, .window = 128};
+    assert_ok(leat_order_open(&spec, &o, &err), err);
+    for (uint32_t nodes = 2; nodes <= 128; nodes++) {
+        double local, readers;
+        make_job(&j, LEAT_ORDER_SLOTS_MAX, nodes, 2);
+        place(&j);
+        measure(&j, o, &local, &readers);
+        bool power = (nodes & (nodes - 1)) == 0;
+        if (local < (power ? 0.96 : 0.80) || readers > (power ? 1.8 : 2.9) || (nodes <= 24 && local < 0.95))
+            fail_msg("%u nodes: %.3f local, a chunk is read on %.2f", nodes, local, readers);
+    }
+    leat_order_close(o);
+}
+
 static void a_node_in_the_place_of_another_takes_its_slots(void **state)
 {
     (void)state;
@@ -231,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_node_that_joins_or_leaves_moves_its_share_of_the_slots),
         cmocka_unit_test(chains_of_joins_and_leaves_stay_even_and_move_little),
         cmocka_unit_test(any_change_of_nodes_moves_no_more_than_it_must),
+        cmocka_unit_test(chunks_are_read_on_few_nodes_whatever_their_number),
         cmocka_unit_test(a_node_in_the_place_of_another_takes_its_slots),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
     };

@@ -321,13 +321,15 @@ def run_jobs(runtime, tmp_path, cases, timeout=60):
     """Runs programs/job.py with cases [(ranks, port or None), …]; what every rank of each got."""
     path = tmp_path / "cases.json"
     path.write_text(json.dumps([{"ranks": ranks, "port": port} for ranks, port in cases]))
-    process = start_python(runtime, (RANK.parent / "programs" / "job.py").read_text(), path)
+    process = start_python(runtime, (RANK.parent / "programs" / "job.py").read_text(), path, start_new_session=True)
     try:
         out, stderr = process.communicate(timeout=timeout * SLOW)
     except subprocess.TimeoutExpired:
-        process.kill()
-        out, stderr = process.communicate()
-        pytest.fail(f"a case hangs behind\n{out}\n{stderr}")
+        pytest.fail("a case hangs")
+    finally:  # with the ranks it has forked, which hang where it does
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     assert_no_report("a rank", process.returncode, stderr)
     assert process.returncode == 0, stderr
     return [json.loads(line) for line in out.splitlines()]
@@ -350,7 +352,7 @@ def rank_env(rank, world, local_rank=None, local_world=None, port=29500, **more)
     return {name: str(value) for name, value in names.items()}
 
 
-def start_python(runtime, code, *args, **env):
+def start_python(runtime, code, *args, start_new_session=False, **env):
     full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
     if PRELOAD:
         full["LD_PRELOAD"] = PRELOAD
@@ -358,6 +360,7 @@ def start_python(runtime, code, *args, **env):
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, args)],
         env=full,
+        start_new_session=start_new_session,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@
 #include <leat/leat.h>
 #include <leat/loader.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv)
@@ -77,9 +78,11 @@ int main(int argc, char **argv)
     }
 
     /* A state says where the loader is; any loader of this dataset, at any world size, can go on from it. */
-    char state[LEAT_STATE_SIZE];
-    if (leat_loader_state(loader, state, &err) == LEAT_OK)
+    char *state;
+    if (leat_loader_state(loader, &state, &err) == LEAT_OK) {
         printf("state: %s\n", state);
+        free(state);
+    }
     printf("%" PRIu64 " samples seen, numbers add up to %" PRIu64 "\n", seen, sum);
     leat_loader_close(loader);
     return 0;

@@ -8,8 +8,13 @@
 
 PyObject *leat_py_raise(const struct leat_error *err)
 {
+    return leat_py_raise_text(err->status, err->text);
+}
+
+PyObject *leat_py_raise_text(leat_status status, const char *text)
+{
     PyObject *module = PyImport_ImportModule("leat.errors");
-    PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)err->status, err->text) : NULL;
+    PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)status, text) : NULL;
     if (exception)
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_XDECREF(exception);

@@ -36,6 +36,7 @@ PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch);
 
 /* Raises the exception that leat.errors makes of a status. */
 PyObject *leat_py_raise(const struct leat_error *err);
+PyObject *leat_py_raise_text(leat_status status, const char *text);
 
 PyTypeObject *leat_py_ragged(void); /* leat._core.Ragged */
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/abi.h"
-#include "base/json.h"
 
 struct leat_batch {
     struct leat_rank_ring *ring;
@@ -42,8 +41,13 @@ void leat_rank_ring_drop(struct leat_rank_ring *r)
         close(r->release_fd);
     leat_ring_close(&r->ring);
     leat_releases_drop(r->releases);
-    free(r->state);
+    leat_rank_state_drop(r->state);
     free(r);
+}
+
+void leat_rank_ring_describe(struct leat_rank_ring *r, struct leat_rank_state *state)
+{
+    r->state = leat_rank_state_hold(state);
 }
 
 leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_releases *releases, struct leat_rank_ring **out,
@@ -69,13 +73,6 @@ leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_releases *re
     memcpy(r->column, r->ring.head->column, r->ring.columns * sizeof *r->column);
     *out = r;
     return LEAT_OK;
-}
-
-leat_status leat_rank_ring_describe(struct leat_rank_ring *r, const json_t *state, struct leat_error *err)
-{
-    free(r->state);
-    r->state = leat_json_write(state, JSON_COMPACT);
-    return r->state ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader's state");
 }
 
 void leat_rank_ring_memory(struct leat_rank_ring *r, int64_t slot, int fd)
@@ -289,33 +286,6 @@ uint64_t leat_batch_position(const struct leat_batch *b)
     return b->position;
 }
 
-/* A batch has one position, so that there is one stream to put it into. */
-static bool fill_state(json_t *state, uint64_t epoch, uint64_t position)
-{
-    json_t *streams = json_object_get(state, "streams");
-    json_t *stream = streams ? json_array_get(streams, 0) : state;
-    return json_array_size(streams) <= 1 &&
-           json_object_set_new(stream, "epoch", json_integer((json_int_t)epoch)) == 0 &&
-           json_object_set_new(stream, "position", json_integer((json_int_t)position)) == 0;
-}
-
-leat_status leat_batch_state(const struct leat_batch *b, char **out, struct leat_error *err)
-{
-    const char *text = b->ring->state;
-    json_t *state = NULL;
-    if (!text)
-        return leat_fail(err, LEAT_INTERNAL, "the batch does not know of which dataset it is");
-    leat_status rc = leat_json_read(text, strlen(text), 0, &state, NULL);
-    char *filled = NULL;
-    if (rc == LEAT_OK && fill_state(state, b->epoch, b->position))
-        filled = leat_json_write(state, JSON_COMPACT);
-    json_decref(state);
-    if (!filled)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch's state");
-    *out = filled;
-    return LEAT_OK;
-}
-
 leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_column *out, struct leat_error *err)
 {
     const struct leat_rank_ring *r = b->ring;
@@ -344,4 +314,9 @@ leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_
     column.size = sizeof column;
     *out = column; /* the usual case, without a walk through code that is seldom in the cache */
     return LEAT_OK;
+}
+
+leat_status leat_batch_state(const struct leat_batch *b, char **out, struct leat_error *err)
+{
+    return leat_rank_state_write(b->ring->state, b->epoch, b->position, out, err);
 }

@@ -5,7 +5,6 @@
 #ifndef LEAT_CLIENT_BATCH_H
 #define LEAT_CLIENT_BATCH_H
 
-#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "client/release.h"
+#include "client/state.h"
 #include "leat/loader.h"
 #include "ring/ring.h"
 
@@ -26,7 +26,7 @@ struct leat_rank_ring {
     struct leat_ring_column column[LEAT_RING_COLUMNS_MAX];
     int release_fd; /* eventfd: tells the agent that a slot is free */
     struct leat_releases *releases;
-    char *state; /* JSON: the state in which its batches stand, all but epoch and position; NULL: not told yet */
+    struct leat_rank_state *state; /* of its loader, for the batches; NULL: not told yet */
     struct leat_rank_memory {
         void *data;
         uint64_t bytes;
@@ -38,8 +38,8 @@ leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_releases *re
                                 struct leat_error *err);
 void leat_rank_ring_drop(struct leat_rank_ring *r); /* NULL is allowed */
 
-/* What leat_batch_state() fills epoch and position into. Once, before the first batch is taken; copies. */
-leat_status leat_rank_ring_describe(struct leat_rank_ring *r, const json_t *state, struct leat_error *err);
+/* Says what the state of its loader is, apart from the cursor. Once, before a batch is taken. */
+void leat_rank_ring_describe(struct leat_rank_ring *r, struct leat_rank_state *state);
 
 /* The agent gave memory for the batch in a slot; fd stays the caller's. */
 void leat_rank_ring_memory(struct leat_rank_ring *r, int64_t slot, int fd);

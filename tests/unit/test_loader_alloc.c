@@ -60,10 +60,10 @@ static leat_status make_request(void *user, struct leat_error *err)
         .global_batch = 8,
         .world = 1,
     };
-    json_t *request = NULL;
+    struct leat_request request = {0};
     leat_status rc = leat_request_make(&opts, &request, err);
-    assert_true((rc == LEAT_OK) == (request != NULL));
-    json_decref(request);
+    assert_true((rc == LEAT_OK) == (request.bytes != NULL));
+    leat_request_free(&request);
     return rc;
 }
 

@@ -32,9 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     leat_buf_init(&key, LEAT_KEY_MAX);
     for (uint64_t i = 0; i < k.samples; i++) {
         uint64_t sample;
+        uint64_t count;
         leat_buf_clear(&key);
         if (leat_keys_get(&k, i, &key, &err) == LEAT_OK)
-            leat_keys_find(&k, key.data, key.len, &sample, &err);
+            leat_keys_find(&k, key.data, key.len, &sample, &count, &err);
     }
     leat_buf_free(&key);
     return 0;

@@ -11,7 +11,8 @@ import time
 import order_reference
 import pytest
 from conftest import ROOT
-from format_reader import Dataset
+from format_reader import Chunk, Dataset, read_schema
+from format_writer import Field, Place, chunk_bytes
 
 GOLDEN = ROOT / "tests" / "golden" / "dataset-1"
 
@@ -138,7 +139,7 @@ def test_verify_finds_a_flipped_bit_anywhere(packed, run_leat, part):
     path = {
         "chunk": packed / "leat/chunks" / dataset.root.names[1].hex()[:2] / dataset.root.names[1].hex(),
         "section": packed / "leat/sections" / dataset.root.sections[1][2].hex(),
-        "root": packed / "leat/roots" / dataset.id,
+        "root": packed / "leat/roots" / dataset.root_id,
     }[part]
     data = path.read_bytes()
     for at in range(0, len(data), max(1, len(data) // 7)):
@@ -233,33 +234,12 @@ def test_unpack_never_uses_a_key_as_a_path_unchecked(tmp_path, packed, run_leat,
 
 
 def rewrite_first_key(path, key):
-    import hashlib
-    import struct
-
-    import xxhash
-    from format_reader import crc32c, padded, read_schema
-
-    data = path.read_bytes()
+    old = Chunk(path.read_bytes())
     path.unlink()
-    n, schema_n = struct.unpack_from("<II", data, 16)
-    _, row_n = read_schema(data[64 : 64 + schema_n])
-    ends_at = 64 + schema_n + n * row_n
-    ends = list(struct.unpack_from(f"<{n}I", data, ends_at))
-    keys_at = ends_at + padded(4 * n)
-    by = len(key) - ends[0]
-    rows = bytearray(data[64 + schema_n : ends_at])
-    for i in range(n):  # the first field's offset moves with the keys
-        (offset,) = struct.unpack_from("<I", rows, i * row_n)
-        struct.pack_into("<I", rows, i * row_n, offset + by)
-    body = data[64 : 64 + schema_n] + rows + struct.pack(f"<{n}I", *(e + by for e in ends))
-    body += bytes(padded(4 * n) - 4 * n) + key + data[keys_at + ends[0] :]
-    head = data[:24] + struct.pack("<Q", 64 + len(body)) + data[32:48]
-    head += struct.pack("<Q", xxhash.xxh3_64_intdigest(body)) + data[56:60]
-    chunk = head + struct.pack("<I", crc32c(head)) + body
-    name = hashlib.sha256(chunk).hexdigest()
-    target = path.parents[1] / name[:2] / name
-    target.parent.mkdir(exist_ok=True)
-    target.write_bytes(chunk)
+    fields = [Field(f.name, f.kind, f.about) for f in read_schema(old.schema)[0]]
+    samples = list(zip([key, *old.keys[1:]], old.values))
+    chunk = chunk_bytes(fields, samples, old.packing, old.number, old.total, schema=old.schema)
+    Place(path.parents[3]).put_chunk(chunk)
 
 
 def test_order_prints_what_the_documents_specify(packed, run_leat):

@@ -19,52 +19,6 @@ struct entry {
     uint64_t sample;
 };
 
-static int by_hash(const void *a, const void *b)
-{
-    const struct entry *x = a;
-    const struct entry *y = b;
-    if (x->hash != y->hash)
-        return x->hash < y->hash ? -1 : 1;
-    return x->sample < y->sample ? -1 : x->sample > y->sample;
-}
-
-static const char *key_at(const char *keys, const uint64_t *ends, uint64_t i, size_t *n)
-{
-    uint64_t start = i ? ends[i - 1] : 0;
-    *n = (size_t)(ends[i] - start);
-    return keys + start;
-}
-
-leat_status leat_keys_write(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out,
-                            struct leat_error *err)
-{
-    struct entry *index = malloc(((size_t)n + 1) * sizeof *index);
-    if (!index)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the index of %" PRIu64 " keys", n);
-    for (uint64_t i = 0; i < n; i++) {
-        size_t key_n;
-        const char *key = key_at(keys, ends, i, &key_n);
-        index[i] = (struct entry){leat_xxh3(key, key_n), i};
-    }
-    qsort(index, (size_t)n, sizeof *index, by_hash);
-    for (uint64_t i = 0; i < n; i++) {
-        uint8_t bytes[END_BYTES];
-        leat_put_u64(bytes, ends[i]);
-        leat_buf_add(out, bytes, sizeof bytes);
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        uint8_t bytes[INDEX_BYTES];
-        leat_put_u64(bytes, index[i].hash);
-        leat_put_u64(bytes + 8, index[i].sample);
-        leat_buf_add(out, bytes, sizeof bytes);
-    }
-    free(index);
-    leat_buf_add(out, keys, n ? (size_t)ends[n - 1] : 0);
-    return leat_buf_check(out, "the section of keys", err);
-}
-
-/* Reading */
-
 static uint64_t keys_start(const struct leat_keys *k)
 {
     return k->samples * (END_BYTES + INDEX_BYTES); /* the root has checked that the section is as large */

@@ -10,11 +10,6 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* Appends the section of n keys: key i is keys[start(i) … ends[i]), start(0) = 0, start(i) = ends[i-1]. Samples may
- * have the same key; an empty one means that a sample has none. */
-leat_status leat_keys_write(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out,
-                            struct leat_error *err);
-
 /* How a reader gets at bytes of the section, verified: copies n bytes from `at` on. */
 typedef leat_status leat_keys_fetch(void *user, uint64_t at, void *into, size_t n, struct leat_error *err);
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "dataset/pack.h"
-#include "dataset/publish.h"
 #include "dataset/snapshot.h"
 
 struct rebuild {
@@ -109,7 +108,7 @@ static leat_status prepare(struct rebuild *r, const uint8_t (*packs)[LEAT_PACK_I
         memcpy(r->packs[i], packs[i], sizeof packs[i]);
     }
     for (uint32_t i = 0; rc == LEAT_OK && i < room; i++)
-        rc = leat_snapshot_open(listed, &r->snapshots[i], err);
+        rc = leat_snapshot_open(listed, 0, &r->snapshots[i], err);
     r->n = n;
     return rc;
 }
@@ -121,7 +120,9 @@ leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*pack
     struct leat_pointer pointer;
     uint32_t listed = 0;
     uint32_t again = 0;
-    leat_status rc = leat_home_check_plain(home, err);
+    const struct leat_publish_opts opts = {.replace = true};
+    struct leat_publish publish;
+    leat_status rc = leat_publish_begin(home, &opts, &publish, err);
     if (rc == LEAT_OK)
         rc = each_chunk(&r, NULL, &listed, err);
     if (rc == LEAT_OK && listed == 0)
@@ -131,7 +132,7 @@ leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*pack
     if (rc == LEAT_OK)
         rc = each_chunk(&r, visit, &again, err);
     if (rc == LEAT_OK)
-        rc = leat_home_publish(home, (const struct leat_snapshot *const *)r.snapshots, n ? n : 1, &pointer, err);
+        rc = leat_publish(home, (const struct leat_snapshot *const *)r.snapshots, n ? n : 1, &publish, &pointer, err);
     if (rc == LEAT_OK)
         memcpy(id, pointer.id, sizeof pointer.id);
     for (uint32_t i = 0; r.snapshots && i < (n ? n : 1); i++)

@@ -397,24 +397,6 @@ static void write_columns(const struct leat_root_chunk *chunks, uint32_t n, stru
         leat_buf_add(out, chunks[c].name, LEAT_SHA256_SIZE);
 }
 
-leat_status leat_root_section_of(enum leat_section_kind kind, const struct leat_buf *data, struct leat_buf *digests,
-                                 struct leat_root_section *out, struct leat_error *err)
-{
-    leat_buf_clear(digests);
-    for (size_t at = 0; at < data->len; at += LEAT_BLOCK_BYTES) {
-        uint8_t digest[LEAT_SHA256_SIZE];
-        size_t n = data->len - at < LEAT_BLOCK_BYTES ? data->len - at : LEAT_BLOCK_BYTES;
-        leat_sha256(data->data + at, n, digest);
-        leat_buf_add(digests, digest, ROOT_DIGEST);
-    }
-    leat_status rc = leat_buf_check(digests, "a section's digests", err);
-    if (rc != LEAT_OK)
-        return rc;
-    *out = (struct leat_root_section){.kind = kind, .size = data->len, .digests = (const uint8_t *)digests->data};
-    leat_sha256(data->data, data->len, out->name);
-    return LEAT_OK;
-}
-
 static leat_status set_id(struct leat_buf *out, struct leat_error *err)
 {
     struct leat_root root;

@@ -137,8 +137,4 @@ struct leat_root_parts {
 
 leat_status leat_root_write(const struct leat_root_parts *parts, struct leat_buf *out, struct leat_error *err);
 
-/* Describes a section in memory. `digests` takes the digests of its blocks, which `out` points to. */
-leat_status leat_root_section_of(enum leat_section_kind kind, const struct leat_buf *data, struct leat_buf *digests,
-                                 struct leat_root_section *out, struct leat_error *err);
-
 #endif

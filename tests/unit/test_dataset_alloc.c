@@ -34,7 +34,7 @@ static leat_status make_snapshot(void *user, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_chunk_builder_open(&schema, &b, err);
     if (rc == LEAT_OK)
-        rc = leat_snapshot_open(10, &s, err);
+        rc = leat_snapshot_open(10, 100, &s, err); /* goes through a file, too */
     for (uint32_t c = 0; rc == LEAT_OK && c < 2; c++) {
         struct leat_chunk chunk;
         rc = add_samples(b, 20 * c, err);

@@ -205,11 +205,13 @@ static void a_field_of_an_unknown_type_leaves_the_others_readable(void **state)
 }
 
 /* A snapshot of three chunks. */
+static struct leat_snapshot *made;
+
 static void make_snapshot(struct leat_snapshot_files *files)
 {
-    struct leat_snapshot *s;
     struct leat_error err;
-    assert_ok(leat_snapshot_open(100, &s, &err), err);
+    assert_ok(leat_snapshot_open(100, 0, &made, &err), err);
+    struct leat_snapshot *s = made;
     const uint32_t order[3] = {2, 0, 1};
     for (int k = 0; k < 3; k++) {
         struct leat_buf bytes;
@@ -225,8 +227,19 @@ static void make_snapshot(struct leat_snapshot_files *files)
         leat_buf_free(&bytes);
     }
     assert_int_equal(leat_snapshot_samples(s), 153);
-    assert_ok(leat_snapshot_write((const struct leat_snapshot *const *)&s, 1, files, &err), err);
-    leat_snapshot_close(s);
+    assert_ok(leat_snapshot_write((const struct leat_snapshot *const *)&made, 1, files, &err), err);
+}
+
+static void drop_snapshot(struct leat_snapshot_files *files)
+{
+    leat_snapshot_files_free(files);
+    leat_snapshot_close(made);
+}
+
+static leat_status append(void *user, const void *data, size_t n, struct leat_error *err)
+{
+    leat_buf_add(user, data, n);
+    return leat_buf_check(user, "a section", err);
 }
 
 static void a_root_gives_back_what_was_put_in(void **state)
@@ -256,12 +269,15 @@ static void a_root_gives_back_what_was_put_in(void **state)
         leat_buf_free(&bytes);
     }
     const struct leat_section *samples = leat_root_section(&r, LEAT_SECTION_SAMPLES);
-    assert_int_equal(samples->size, files.samples.len);
-    assert_ok(leat_root_check_block(&r, samples, 0, files.samples.data, files.samples.len, &err), err);
-    files.samples.data[5] ^= 1;
-    assert_fails(leat_root_check_block(&r, samples, 0, files.samples.data, files.samples.len, &err), err, LEAT_CORRUPT,
-                 "digest");
-    leat_snapshot_files_free(&files);
+    struct leat_buf bytes;
+    leat_buf_init(&bytes, 1 << 20);
+    assert_ok(leat_snapshot_emit(&files, LEAT_SECTION_SAMPLES, append, &bytes, &err), err);
+    assert_int_equal(samples->size, bytes.len);
+    assert_ok(leat_root_check_block(&r, samples, 0, bytes.data, bytes.len, &err), err);
+    bytes.data[5] ^= 1;
+    assert_fails(leat_root_check_block(&r, samples, 0, bytes.data, bytes.len, &err), err, LEAT_CORRUPT, "digest");
+    leat_buf_free(&bytes);
+    drop_snapshot(&files);
 }
 
 static void a_truncated_root_is_corrupt_at_every_length(void **state)
@@ -280,7 +296,7 @@ static void a_truncated_root_is_corrupt_at_every_length(void **state)
         }
         free(copy);
     }
-    leat_snapshot_files_free(&files);
+    drop_snapshot(&files);
 }
 
 /* What the numbers of a root say stays inside it, whatever they say: every column and digest is touched. */
@@ -309,7 +325,7 @@ static void any_damage_to_a_root_keeps_reads_inside_it(void **state)
             files.root.data[i] = kept;
         }
     }
-    leat_snapshot_files_free(&files);
+    drop_snapshot(&files);
 }
 
 struct memory {
@@ -325,6 +341,44 @@ static leat_status fetch(void *user, uint64_t at, void *into, size_t n, struct l
         return leat_fail(err, LEAT_CORRUPT, "outside");
     memcpy(into, m->b->data + at, n);
     return LEAT_OK;
+}
+
+/* The section of keys, as docs/format.md says. */
+struct entry {
+    uint64_t hash;
+    uint64_t sample;
+};
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    return x->hash != y->hash ? (x->hash > y->hash) - (x->hash < y->hash)
+                              : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static void add_u64(struct leat_buf *out, uint64_t v)
+{
+    uint8_t bytes[8];
+    leat_put_u64(bytes, v);
+    leat_buf_add(out, bytes, sizeof bytes);
+}
+
+static void write_keys(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out)
+{
+    struct entry *index = calloc(n, sizeof *index);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t start = i ? ends[i - 1] : 0;
+        index[i] = (struct entry){leat_xxh3(keys + start, ends[i] - start), i};
+        add_u64(out, ends[i]);
+    }
+    qsort(index, n, sizeof *index, by_hash);
+    for (uint64_t i = 0; i < n; i++) {
+        add_u64(out, index[i].hash);
+        add_u64(out, index[i].sample);
+    }
+    leat_buf_add(out, keys, ends[n - 1]);
+    free(index);
 }
 
 static void every_key_is_found_and_no_other(void **state)
@@ -343,7 +397,7 @@ static void every_key_is_found_and_no_other(void **state)
         leat_buf_printf(&keys, "key-%u", (unsigned)(i * 7919));
         ends[i] = keys.len;
     }
-    assert_ok(leat_keys_write(keys.data, ends, n, &section, &err), err);
+    write_keys(keys.data, ends, n, &section);
     assert_int_equal(section.len, n * 24 + keys.len);
     struct memory memory = {&section, 0};
     struct leat_keys k = {.samples = n, .size = section.len, .fetch = fetch, .user = &memory};
@@ -378,7 +432,7 @@ static void lying_keys_cannot_be_read_outside_their_section(void **state)
     struct leat_error err;
     leat_buf_init(&section, 1 << 20);
     leat_buf_init(&out, LEAT_KEY_MAX);
-    assert_ok(leat_keys_write("abcdefghi", ends, 3, &section, &err), err);
+    write_keys("abcdefghi", ends, 3, &section);
     struct memory memory = {&section, 0};
     struct leat_keys k = {.samples = 3, .size = section.len, .fetch = fetch, .user = &memory};
     leat_put_u64(section.data + 8, 1000);
@@ -404,7 +458,7 @@ static void chunks_that_do_not_belong_together_are_refused(void **state)
     struct leat_error err;
     uint8_t sha[LEAT_SHA256_SIZE] = {0};
     leat_buf_init(&bytes, 1 << 20);
-    assert_ok(leat_snapshot_open(10, &s, &err), err);
+    assert_ok(leat_snapshot_open(10, 0, &s, &err), err);
     assert_fails(leat_snapshot_write((const struct leat_snapshot *const *)&s, 1, &files, &err), err, LEAT_INVALID,
                  "no samples");
     leat_snapshot_files_free(&files);

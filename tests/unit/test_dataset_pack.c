@@ -76,7 +76,7 @@ static leat_status add_sample(struct leat_pack *p, uint32_t i, struct leat_error
 
 static struct leat_pack *open_pack(struct place *p, const struct leat_schema *schema, bool replace)
 {
-    struct leat_pack_opts opts = {.schema = schema, .chunk_bytes = 20000, .id = "pack", .replace = replace};
+    struct leat_pack_opts opts = {.schema = schema, .chunk_bytes = 20000, .id = "pack", .publish.replace = replace};
     struct leat_pack *pack;
     struct leat_error err;
     assert_ok(leat_pack_open(&p->home, &opts, &pack, &err), err);

@@ -294,11 +294,17 @@ leat_status leat_settings_read_message(struct leat_part p, struct leat_loader_op
 {
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *r = &rows[i];
+        uint32_t tag = LEAT_TAG_SETTING + r->tag;
+        if (!leat_part_has(p, tag))
+            continue;
+        const char *text = leat_part_text(p, tag);
+        uint64_t value = leat_part_number(p, tag, UINT64_MAX); /* more than any setting may be */
+        if (r->store == STORE_TEXT ? !text : value == UINT64_MAX)
+            return leat_fail(err, LEAT_INVALID, "%s is of another type, or out of range", r->name);
         if (r->store == STORE_TEXT) {
-            put_text(out, r, leat_part_text(p, LEAT_TAG_SETTING + r->tag));
+            put_text(out, r, text);
             continue;
         }
-        uint64_t value = leat_part_number(p, LEAT_TAG_SETTING + r->tag, 0);
         if (!allowed(r, value))
             return leat_fail(err, LEAT_INVALID, "%s=%" PRIu64 " is not between %" PRIu64 " and %" PRIu64, r->name,
                              value, r->least, r->most);

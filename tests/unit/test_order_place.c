@@ -307,6 +307,7 @@ static void tables_that_cannot_be_are_refused(void **state)
     uint32_t after[4];
     assert_fails(leat_order_place(4, 3, node_of_rank, 2, after, &err), err, LEAT_INVALID, "rank 2");
     assert_fails(leat_order_place(4, 0, node_of_rank, 2, after, &err), err, LEAT_INVALID, "0 ranks");
+    assert_fails(leat_order_place(1025, 3, node_of_rank, 3, after, &err), err, LEAT_INVALID, "1025 slots");
     assert_ok(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err);
     was[1] = 0;
     assert_fails(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err, LEAT_INVALID,

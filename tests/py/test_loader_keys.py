@@ -121,7 +121,9 @@ def test_files_with_keys_are_read_again(lt, bucket, blobs, monkeypatch, tmp_path
     assert "one" in guard.refused
 
 
-def test_loaders_with_different_keys_share_what_was_fetched_after_each_has_proved_its_own(lt, bucket, blobs, monkeypatch):
+def test_loaders_with_different_keys_share_what_was_fetched_after_each_has_proved_its_own(
+    lt, bucket, blobs, monkeypatch
+):
     guard = Guard(bucket, ["first", "second"])
     guard.code = "AccessDenied"
     monkeypatch.setenv("AWS_SESSION_TOKEN", "first")

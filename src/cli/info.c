@@ -140,7 +140,10 @@ static void print_text(const struct leat_dataset *d, const json_t *info)
     printf("  samples  %" PRIu64 "\n", r->samples);
     printf("  chunks   %" PRIu32 " of %s, %s in all, every one with a checksum\n", r->chunks,
            leat_format_size(mean_bytes, mean), leat_format_size(r->bytes, bytes));
-    printf("  window   %" PRIu32 " chunks by default, %s\n", w, leat_format_size(w * mean_bytes, window));
+    if (w >= r->chunks)
+        printf("  window   %" PRIu32 " by default: all chunks are mixed at once\n", w);
+    else
+        printf("  window   %" PRIu32 " chunks by default, %s\n", w, leat_format_size(w * mean_bytes, window));
     for (uint32_t f = 0; f < r->schema.n; f++) {
         const struct leat_field *field = &r->schema.fields[f];
         json_t *about = field->about_n ? json_loadb(field->about, field->about_n, 0, NULL) : NULL;

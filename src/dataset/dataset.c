@@ -270,6 +270,13 @@ leat_status leat_dataset_find(struct leat_dataset *d, const void *key, size_t n,
     return rc == LEAT_OK ? leat_keys_find(&keys, key, n, sample, count, err) : rc;
 }
 
+leat_status leat_dataset_keys_repeat(struct leat_dataset *d, bool *out, struct leat_error *err)
+{
+    struct leat_keys keys = keys_of(d);
+    leat_status rc = check_section(d, LEAT_SECTION_KEYS, NULL, err);
+    return rc == LEAT_OK ? leat_keys_repeat(&keys, out, err) : rc;
+}
+
 /* Chunks */
 
 static leat_status load_once(const struct leat_dataset *d, uint32_t chunk, const char *key, void *data,

@@ -5,6 +5,7 @@
 #ifndef LEAT_DATASET_DATASET_H
 #define LEAT_DATASET_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,9 @@ leat_status leat_dataset_key(struct leat_dataset *d, uint64_t sample, struct lea
 /* The first sample with a key, and how many have it: leat_keys_find. */
 leat_status leat_dataset_find(struct leat_dataset *d, const void *key, size_t n, uint64_t *sample, uint64_t *count,
                               struct leat_error *err);
+
+/* Whether two samples have the same key. Reads the whole index of the keys. */
+leat_status leat_dataset_keys_repeat(struct leat_dataset *d, bool *out, struct leat_error *err);
 
 /* A chunk, fetched and verified; one that arrives damaged is fetched once more. The caller frees *data, which
  * `out` points into. */

@@ -123,9 +123,24 @@ char *leat_home_key(const struct leat_home *h, const char *name)
 
 #define LOOK_MAX 1000 /* entries counted for a message */
 
+static leat_status count_one(void *user, const char *name, const struct leat_list_entry *entry, struct leat_error *err)
+{
+    (void)name;
+    (void)entry;
+    (void)err;
+    ++*(uint32_t *)user;
+    return LEAT_OK;
+}
+
 /* Puts into words what lies where a dataset was expected. */
 static leat_status explain_missing(const struct leat_home *h, struct leat_error *err)
 {
+    uint32_t versions = 0;
+    if (leat_home_each(h, LEAT_NAME_VERSIONS, count_one, &versions, NULL) == LEAT_OK && versions)
+        return leat_fail(err, LEAT_NOT_FOUND,
+                         "the dataset at %s has no current version: it has no " LEAT_NAME_POINTER
+                         ". 'leat info --versions %s' lists what is there for ?id= and ?name=",
+                         h->url, h->url);
     struct leat_list *list;
     struct leat_list_entry entry;
     bool end = false;
@@ -216,10 +231,18 @@ static leat_status compare_start(void *user, const char *name, const struct leat
     return LEAT_OK;
 }
 
-static leat_status no_version(const struct leat_home *h, const char *id, struct leat_error *err)
+/* Whether there is neither a current version nor any other. */
+static bool is_missing(const struct leat_home *h)
 {
     struct leat_pointer current;
-    if (leat_home_pointer(h, LEAT_NAME_POINTER, &current, NULL) == LEAT_NOT_FOUND)
+    uint32_t versions = 0;
+    return leat_home_pointer(h, LEAT_NAME_POINTER, &current, NULL) == LEAT_NOT_FOUND &&
+           leat_home_each(h, LEAT_NAME_VERSIONS, count_one, &versions, NULL) == LEAT_OK && !versions;
+}
+
+static leat_status no_version(const struct leat_home *h, const char *id, struct leat_error *err)
+{
+    if (is_missing(h))
         return explain_missing(h, err);
     return leat_fail(err, LEAT_NOT_FOUND, "the dataset at %s has no version %s; 'leat info --versions %s' lists them",
                      h->url, id, h->url);
@@ -277,10 +300,9 @@ static leat_status note_name(void *user, const char *name, const struct leat_lis
 
 static leat_status no_name(const struct leat_home *h, struct leat_error *err)
 {
-    struct leat_pointer current;
     struct names names = {0};
     leat_buf_init(&names.text, 400);
-    if (leat_home_pointer(h, LEAT_NAME_POINTER, &current, NULL) == LEAT_NOT_FOUND)
+    if (is_missing(h))
         return explain_missing(h, err);
     leat_status rc = leat_home_each(h, LEAT_NAME_NAMES, note_name, &names, NULL);
     if (rc != LEAT_OK)

@@ -157,3 +157,27 @@ leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n,
     *count = found;
     return LEAT_OK;
 }
+
+leat_status leat_keys_repeat(const struct leat_keys *k, bool *out, struct leat_error *err)
+{
+    struct entry before = {0};
+    struct leat_buf key;
+    bool same = false;
+    leat_status rc = LEAT_OK;
+    leat_buf_init(&key, LEAT_KEY_MAX);
+    for (uint64_t i = 0; rc == LEAT_OK && !same && i < k->samples; i++) {
+        struct entry e;
+        rc = entry_at(k, i, &e, err);
+        if (rc == LEAT_OK && i && e.hash == before.hash) {
+            leat_buf_clear(&key);
+            rc = leat_keys_get(k, before.sample, &key, err);
+            if (rc == LEAT_OK && key.len)
+                rc = compare(k, e.sample, key.data, key.len, &same, err);
+        }
+        before = e;
+    }
+    leat_buf_free(&key);
+    if (rc == LEAT_OK)
+        *out = same;
+    return rc;
+}

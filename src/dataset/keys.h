@@ -3,6 +3,7 @@
 #ifndef LEAT_DATASET_KEYS_H
 #define LEAT_DATASET_KEYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,5 +28,8 @@ leat_status leat_keys_get(const struct leat_keys *k, uint64_t sample, struct lea
 #define LEAT_KEYS_COUNT_MAX 1000u
 leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample, uint64_t *count,
                            struct leat_error *err);
+
+/* Whether two samples have the same key. Reads the whole index. */
+leat_status leat_keys_repeat(const struct leat_keys *k, bool *out, struct leat_error *err);
 
 #endif

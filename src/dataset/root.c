@@ -63,8 +63,7 @@ leat_status leat_section_check(const struct leat_section *s, struct leat_error *
 {
     char what[48];
     if (s->kind != LEAT_SECTION_SAMPLES && s->kind != LEAT_SECTION_KEYS)
-        return leat_fail(err, LEAT_VERSION,
-                         "the dataset needs a newer Leat: this one does not know sections of kind %u", s->kind);
+        return leat_fail(err, LEAT_VERSION, "the snapshot's section of kind %u needs a newer Leat", s->kind);
     snprintf(what, sizeof what, "the snapshot's section of kind %u", s->kind);
     return layout_check_needs(s->needs, LEAT_SECTION_REQUIRED, what, err);
 }

@@ -1,9 +1,11 @@
 #include "prep/pipeline.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "leat/loader.h"
 #include "prep/jpeg.h"
 #include "prep/png.h"
 #include "prep/turn.h"
@@ -219,6 +221,7 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
 
 #define SAMPLE_BITS     40
 #define OCCURRENCE_BITS 16
+static_assert(LEAT_VIEW_MAX < 1 << (64 - SAMPLE_BITS - OCCURRENCE_BITS), "every view has draws of its own");
 
 struct leat_rng leat_prep_draws(uint64_t key, uint64_t sample, uint32_t occurrence, uint32_t view)
 {

@@ -20,6 +20,8 @@ static const struct {
     {"InvalidAccessKeyId", LEAT_DENIED, "the server does not know this access key"},
     {"SignatureDoesNotMatch", LEAT_DENIED, "the secret key does not belong to the access key"},
     {"ExpiredToken", LEAT_DENIED, "the session token has expired"},
+    {"ExpiredTokenException", LEAT_DENIED, "the session token has expired"},
+    {"TokenRefreshRequired", LEAT_DENIED, "the session token has to be renewed"},
     {"InvalidToken", LEAT_DENIED, "the session token is not valid"},
     {"SlowDown", LEAT_THROTTLED, "the server asks to slow down"},
     {"ServiceUnavailable", LEAT_THROTTLED, "the server is not available"},
@@ -48,6 +50,8 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
             advice = meanings[i].advice;
         }
     }
+    op->own.expired = strcmp(answer->code, "ExpiredToken") == 0 || strcmp(answer->code, "ExpiredTokenException") == 0 ||
+                      strcmp(answer->code, "TokenRefreshRequired") == 0;
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (head->code == 412)
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;

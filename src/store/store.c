@@ -18,7 +18,9 @@
 #include "store/retry.h"
 
 #define DEFAULT_ATTEMPTS   10u
-#define UNREACHED_ATTEMPTS 3u /* of a host that never answered yet: a typo should not take minutes to show */
+#define UNREACHED_ATTEMPTS 3u            /* of a host that never answered yet: a typo should not take minutes to show */
+#define KEYS_PATIENCE      (30 * LEAT_S) /* that whoever renews keys may be late */
+#define KEYS_PAUSE         (500 * LEAT_MS)
 #define DEFAULT_TIMEOUT    (300 * LEAT_S)
 #define DEFAULT_INACTIVITY (20 * LEAT_S)
 #define SHOWN_MAX          200
@@ -162,6 +164,7 @@ static void start(struct leat_store *store, struct leat_store_op *op)
     op->status = LEAT_OK;
     op->err = (struct leat_error){0};
     op->own.retry_after_ns = 0;
+    op->own.expired = false;
     store->backend->ops->start(store->backend, op);
 }
 
@@ -213,9 +216,54 @@ static bool host_fault(leat_status status)
     return status == LEAT_NETWORK || status == LEAT_TIMEOUT;
 }
 
+/* The keys had expired. Whoever gave them is asked for others, or they are looked up where they came from; the
+ * operation waits a little for them, without that counting as an attempt. */
+static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
+{
+    uint64_t now = leat_now_ns();
+    bool others = false;
+    if (op->own.cancelled || store->own.closing || !store->backend->ops->renew)
+        return false;
+    if (!op->own.expired_ns)
+        op->own.expired_ns = now;
+    if (store->opts.expired)
+        store->opts.expired(store->opts.expired_user);
+    else
+        others = store->backend->ops->renew(store->backend, NULL);
+    uint64_t patience = store->opts.expired ? KEYS_PATIENCE : 0;
+    if (!others && now - op->own.expired_ns >= patience)
+        return false;
+    op->attempts--;
+    op->own.state = OP_WAITING;
+    op->own.timer.fire = on_retry_time;
+    leat_loop_arm(store->loop, &op->own.timer, now + (others ? 0 : KEYS_PAUSE));
+    return true;
+}
+
+struct renewal {
+    struct leat_store *store;
+    struct leat_backend_keys keys;
+};
+
+static void renew_here(void *arg)
+{
+    const struct renewal *r = arg;
+    r->store->backend->ops->renew(r->store->backend, &r->keys);
+}
+
+void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
+                      const char *session_token)
+{
+    struct renewal r = {store, {access_key, secret_key, session_token}};
+    if (store->backend->ops->renew)
+        leat_loop_call(store->loop, renew_here, &r);
+}
+
 /* Decides whether another attempt follows; if so, arms its timer. */
 static bool try_again(struct leat_store *store, struct leat_store_op *op)
 {
+    if (op->own.expired)
+        return wait_for_keys(store, op);
     uint32_t most = store->opts.attempts;
     if (!store->own.reached && most > UNREACHED_ATTEMPTS && host_fault(op->status))
         most = UNREACHED_ATTEMPTS;
@@ -341,7 +389,8 @@ static void run_submit(struct leat_task *task)
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
 {
     op->own.store = store;
-    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = op->own.looking = false;
+    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = op->own.looking = op->own.expired = false;
+    op->own.expired_ns = 0;
     op->own.state = OP_IDLE;
     op->own.timer = (struct leat_timer){0};
     op->own.pinned[0] = '\0';

@@ -45,6 +45,10 @@ struct leat_store_opts {
     uint64_t inactivity_ns;   /* 0: 20 s */
     bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
     void *stop_user;
+    /* s3: the keys have expired, and requests wait a while for others: leat_store_renew(). On the store's thread, again
+     * and again while they wait. NULL: they are looked up anew where they came from. */
+    void (*expired)(void *user);
+    void *expired_user;
 };
 
 /* The store that `url` is in; its path does not matter. */
@@ -137,16 +141,23 @@ struct leat_store_op {
         uint64_t deadline_ns;
         uint32_t state;
         bool cancelled;
-        bool moved;     /* a region redirect was followed … */
-        bool reclocked; /* … or the clock corrected: once each */
-        bool looking;   /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
-        bool fresh;     /* connect anew */
+        bool moved;          /* a region redirect was followed … */
+        bool reclocked;      /* … or the clock corrected: once each */
+        bool looking;        /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
+        bool fresh;          /* connect anew */
+        bool expired;        /* the keys had expired: this attempt does not count */
+        uint64_t expired_ns; /* since when; 0: not at all */
         uint64_t retry_after_ns;
         char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */
         struct leat_http_call call;
         void *request; /* the backend's strings */
     } own;
 };
+
+/* Other keys for the requests from now on; those that wait because the old ones have expired go on. From any thread;
+ * NULL: anonymous. Nothing for stores that have no keys. */
+void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
+                      const char *session_token);
 
 /* From any thread. */
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op);

@@ -6,6 +6,7 @@ for sample in dataset: sample.number, sample.key, sample.values["jpg"]
 
 import hashlib
 import json
+import re
 import struct
 from pathlib import Path
 
@@ -55,6 +56,10 @@ def read_schema(data):
         assert record >= 32 + name_n + about_n
         name_at = at + 32
         name = data[name_at : name_at + name_n].decode("ascii")
+        assert re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", name)
+        assert name not in [f.name for f in fields]
+        assert cell_bytes % 8 == 0
+        assert cell_bytes <= 4096
         about = data[name_at + name_n : name_at + name_n + about_n]
         at += record
         assert at <= len(data)
@@ -65,7 +70,7 @@ def read_schema(data):
     return fields, cell_at
 
 
-def read_cell(field, row, chunk):
+def read_cell(field, row, chunk, data_at):
     """A field's value: ABSENT where there is none, None where it cannot be read."""
     cell = row[field.cell_at : field.cell_at + field.cell_bytes]
     if not field.readable:
@@ -76,6 +81,7 @@ def read_cell(field, row, chunk):
     offset, size = struct.unpack_from("<II", cell)
     if field.optional and offset == 0 and size == 0:
         return ABSENT
+    assert data_at <= offset
     assert offset + size <= len(chunk)
     data = chunk[offset : offset + size]
     return (data, dict(zip(IMAGE, struct.unpack_from("<3I4B", cell, 8)))) if field.kind == 2 else data
@@ -112,7 +118,8 @@ class Chunk:
         ends = struct.unpack_from(f"<{n}I", data, at)
         at += padded(4 * n)
         self.keys = [data[at + a : at + b] for a, b in zip((0, *ends), ends)]
-        self.values = [{f.name: read_cell(f, row, data) for f in fields} for row in self.rows]
+        at += ends[-1]
+        self.values = [{f.name: read_cell(f, row, data, at) for f in fields} for row in self.rows]
 
 
 class Root:
@@ -126,11 +133,15 @@ class Root:
         (self.block,) = struct.unpack_from("<I", data, 112)
         assert section_n >= 64
         assert packing_n >= 32
+        assert section_n % 8 == packing_n % 8 == 0
+        assert 4096 <= self.block <= 1 << 20
+        assert self.block & (self.block - 1) == 0
         self.sections = []
         for _ in range(sections):
             kind, needs, size, name = struct.unpack_from("<IIQ32s", data, at)
             if needs & 1 and (kind not in (1, 2) or needs & ~1):
                 raise NeedsNewer(f"a section of kind {kind}")
+            assert kind not in (1, 2) or kind not in [k for k, _, _, _ in self.sections]
             self.sections.append((kind, size, name, needs))
             at += section_n
         self.packings = []  # the packing of each chunk
@@ -234,6 +245,7 @@ class Dataset:
 
     def keys(self):
         data, n = self.section(2), self.root.samples
+        assert len(data) >= 24 * n
         ends = struct.unpack_from(f"<{n}Q", data)
         blob = data[24 * n :]
         return [blob[a:b] for a, b in zip((0, *ends), ends)]

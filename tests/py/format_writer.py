@@ -154,6 +154,9 @@ class Place:
         name = hashlib.sha256(data).hexdigest()
         self.put(f"chunks/{name[:2]}/{name}", data)
 
+    def put_section(self, data):
+        self.put(f"sections/{hashlib.sha256(data).hexdigest()}", data)
+
     def publish(self, root, names=(), current=True, **more):
         """Stores a root and the pointers to it. Returns its content id in hex."""
         root_id, id = hashlib.sha256(root).hexdigest(), root[64:96].hex()
@@ -177,7 +180,7 @@ class Place:
         if odd.get("keys", True):
             sections.append((2, keys_section([key for samples in chunks for key, _ in samples]), 0, 0))
         for _, data, _, _ in sections:
-            self.put(f"sections/{hashlib.sha256(data).hexdigest()}", data)
+            self.put_section(data)
         root = root_bytes(schema, made, sections, [(packing, len(made))], **odd.get("root", {}))
         return self.publish(root, names, **odd.get("pointer", {}))
 
@@ -186,11 +189,10 @@ def rows_of(chunk):
     """The rows of a chunk that was made here."""
     (size_of,) = struct.unpack_from("<I", chunk, 12)
     n, schema_n = struct.unpack_from("<II", chunk, 40)
+    (fields,) = struct.unpack_from("<I", chunk, size_of)
     row_n, at = 0, size_of + 8
-    while at < size_of + schema_n:
+    for _ in range(fields):
         record, _, _, _, _, cell = struct.unpack_from("<IHHIII", chunk, at)
-        if record == 0:
-            break  # spare bytes after the last field
         row_n, at = row_n + cell, at + record
     at = size_of + schema_n
     return chunk[at : at + n * row_n]

@@ -287,6 +287,50 @@ def test_order_of_an_incomplete_last_batch(packed, run_leat):
     assert "no multiple" in run_leat("order", packed, "--global-batch", 8, "--world", 3, status=2).stderr
 
 
+def test_order_of_nodes_with_different_numbers_of_ranks(packed, run_leat):
+    """Also the assignment itself, against the reference: which rank prints which sample."""
+    dataset = Dataset(packed)
+    chunks = len(dataset.root.counts)
+    for nodes, args in (("4,2", []), ("1,1,3", ["--last", "short"]), ("2,2", ["--world", 4])):
+        node_of_rank = order_reference.read_map(nodes)
+        table = order_reference.place(min(1024, chunks), node_of_rank)
+        batch = 6 * len(node_of_rank)
+        text = run_leat("order", packed, "--global-batch", batch, "--nodes", nodes, *args, status=0).stdout
+        lines = [list(map(int, line.split("\t"))) for line in text.splitlines()]
+        assert len(lines) == (120 if "short" in args else 120 - 120 % batch)
+        for at in range(0, len(lines), batch):
+            part = lines[at : at + batch]
+            slots = [order_reference.slot_of(chunk, chunks) for _, _, chunk, _, _ in part]
+            assert [line[4] for line in part] == order_reference.assign(slots, table, node_of_rank), (nodes, at)
+
+
+def test_order_says_which_option_cannot_be(packed, run_leat):
+    for args, words in (
+        (["--nodes", "4,2", "--world", 7], ("--nodes 4,2", "6 ranks", "--world")),
+        (["--nodes", "4,0"], ("--nodes", "node 1", "no ranks")),
+        (["--nodes", "4,"], ("--nodes",)),
+        (["--nodes", "4,x"], ("--nodes",)),
+        (["--nodes", "4,99999999"], ("--nodes", "1048576")),
+        (["--nodes", "4,11111111111111111112"], ("--nodes",)),
+        (["--nodes", 0], ("--nodes 0",)),
+        (["--nodes", 4, "--world", 6], ("--nodes 4", "6", "4,2")),
+        (["--world", 0], ("--world 0",)),
+        (["--world", 2**20 + 1], ("--world", "1048576")),
+        (["--world", "two"], ("--world", "two")),
+        (["--global-batch", 0], ("--global-batch 0",)),
+        (["--global-batch", 2**24 + 1], ("--global-batch", "16777216")),
+        (["--window", 0], ("--window 0", "65536")),
+        (["--window", 65537], ("--window 65537",)),
+        (["--step", 1, "--from", 4], ("--step", "--from")),
+        (["--step", 1, "--count", 4], ("--step", "--count")),
+    ):
+        batch = [] if "--global-batch" in args else ["--global-batch", 12]
+        stderr = run_leat("order", packed, *batch, *args, status=2).stderr
+        assert all(word in stderr for word in words), (args, stderr)
+    for option in ("--world", "--nodes", "--rank", "--step"):
+        assert "need --global-batch" in run_leat("order", packed, option, 1, status=2).stderr
+
+
 def test_order_as_json_says_the_same(packed, run_leat):
     for args, names in (
         (["--count", 9], ["position", "sample", "chunk"]),

@@ -124,10 +124,11 @@ def test_one_column_that_is_kept_keeps_its_slot_and_its_bytes(lt, images, as_num
                     del batch
                     assert kept.tolist() == before, epoch
             del kept
-            second = next(iter(loader))  # both slots again
-            third = next(iter(loader))
+            it = iter(loader)
+            second = next(it)  # both slots again
+            third = next(it)
             with pytest.raises(lt.Error, match="all 2 slots"):
-                next(iter(loader))
+                next(it)
             del second, third
 
 

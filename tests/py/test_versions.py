@@ -235,3 +235,14 @@ def test_packings_of_other_fields_do_not_become_one(place, tmp_path, run_leat):
     options = ["--packing", before.root.packings[0].hex(), "--packing", Dataset(ds, id=first).root.packings[0].hex()]
     assert "other fields" in run_leat("rebuild", *options, ds, status=2).stderr
     assert Dataset(ds).id == before.id
+
+
+def test_without_a_current_version_the_others_are_there(place, run_leat):
+    ds, first, second = place
+    (ds / "leat/current").unlink()
+    assert "has no current version" in run_leat("info", ds, status=3).stderr
+    assert samples(run_leat, f"{ds}?name=old") == 20
+    assert "there are: old" in run_leat("info", f"{ds}?name=new", status=3).stderr
+    assert [v["current"] for v in versions(run_leat, ds)] == [False, False]
+    run_leat("name", "--current", f"{ds}?id={second}", status=0)
+    assert samples(run_leat, ds) == 25

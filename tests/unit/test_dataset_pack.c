@@ -403,6 +403,32 @@ static void keys_may_repeat_and_may_be_none(void **state)
     leat_dataset_close(d);
 }
 
+static void an_id_that_is_asked_for_must_fit_the_address_and_goes_before_a_name(void **state)
+{
+    struct place *p = *state;
+    struct leat_dataset *d;
+    struct leat_error err;
+    uint8_t id[LEAT_SHA256_SIZE];
+    uint8_t other[LEAT_SHA256_SIZE];
+    char hex[2 * LEAT_SHA256_SIZE + 1];
+    char url[300];
+    pack_all(p, id);
+    memcpy(other, id, sizeof id);
+    other[0] ^= 1;
+    leat_hex(id, sizeof id, hex);
+    snprintf(url, sizeof url, "%s?id=%.9s", p->dir, hex);
+    assert_ok(leat_dataset_open(url, NULL, id, &d, &err), err);
+    assert_memory_equal(leat_dataset_id(d), id, sizeof id);
+    assert_memory_not_equal(leat_dataset_root_id(d), id, sizeof id);
+    leat_dataset_close(d);
+    assert_fails(leat_dataset_open(url, NULL, other, &d, &err), err, LEAT_INVALID, "says ?id=");
+    assert_fails(leat_dataset_open(p->dir, NULL, other, &d, &err), err, LEAT_NOT_FOUND, "has no version");
+    snprintf(url, sizeof url, "%s?name=gone", p->dir); /* a name that has moved on does not matter to who has the id */
+    assert_ok(leat_dataset_open(url, NULL, id, &d, &err), err);
+    leat_dataset_close(d);
+    assert_fails(leat_dataset_open(url, NULL, NULL, &d, &err), err, LEAT_NOT_FOUND, "none has a name");
+}
+
 static void write_file(const struct place *p, const char *name, const char *text)
 {
     char path[128];
@@ -461,6 +487,7 @@ int main(void)
         TEST(damage_to_the_snapshot_is_noticed),
         TEST(large_samples_get_chunks_of_their_own),
         TEST(keys_may_repeat_and_may_be_none),
+        TEST(an_id_that_is_asked_for_must_fit_the_address_and_goes_before_a_name),
         TEST(a_file_that_changes_while_it_is_packed_is_named_and_nothing_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,7 +90,7 @@ static void snapshot(const struct leat_chunk *c)
     struct leat_error err;
     uint8_t sha[LEAT_SHA256_SIZE];
     leat_sha256(c->data, c->size, sha);
-    PROMISE(leat_snapshot_open(1, &s, &err) == LEAT_OK);
+    PROMISE(leat_snapshot_open(1, 0, &s, &err) == LEAT_OK);
     PROMISE(leat_snapshot_add(s, c, sha, &err) == LEAT_OK);
     PROMISE(leat_snapshot_write((const struct leat_snapshot *const *)&s, 1, &files, &err) == LEAT_OK);
     PROMISE(leat_root_read(files.root.data, files.root.len, &root, &err) == LEAT_OK);

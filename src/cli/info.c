@@ -90,15 +90,6 @@ static leat_status judge_mix(struct leat_dataset *d, bool *known, struct leat_mi
     return rc;
 }
 
-/* Puts what was found into words. */
-static void print_mix(const struct leat_mix_result *m, uint32_t chunks)
-{
-    printf(
-        "  sorted   by class: two samples of a chunk are of one class in %.0f of 100 cases, two of different chunks in "
-        "%.0f.\n           Pack without --keep-order, or load with a window that spans all %" PRIu32 " chunks\n",
-        100 * m->within, 100 * m->across, chunks);
-}
-
 static json_t *describe(const struct leat_dataset *d)
 {
     const struct leat_root *r = leat_dataset_root(d);
@@ -265,7 +256,7 @@ static int run(const void *settings, int argc, char **argv)
         if (!looked)
             printf("  sorted   by class or not cannot be said: %s\n", err.text);
         else if (mix.sorted)
-            print_mix(&mix, leat_dataset_root(d)->chunks);
+            leat_cli_print_mix("  sorted   by class", &mix, leat_dataset_root(d)->chunks, leat_dataset_root(d)->bytes);
     }
     json_decref(info);
     leat_dataset_close(d);

@@ -230,10 +230,7 @@ static void print_result(const struct pack_settings *s, const struct packing *p,
                "have been noticed\n",
                p->to.url);
     if (r->mix.sorted)
-        printf("the chunks are sorted by class: two samples of a chunk are of one class in %.0f of 100 cases, two of "
-               "different chunks in %.0f. Pack without --keep-order, or load with a window that spans all %" PRIu32
-               " chunks\n",
-               100 * r->mix.within, 100 * r->mix.across, r->chunks);
+        leat_cli_print_mix("the chunks are sorted by class", &r->mix, r->chunks, r->bytes);
 }
 
 static int run(const void *settings, int argc, char **argv)

@@ -4,8 +4,10 @@ read, chunks sorted by class noticed."""
 import json
 import os
 import shutil
+import subprocess
 
 import pytest
+from command_tools import can_unshare
 from format_reader import Dataset
 
 
@@ -162,7 +164,7 @@ def test_chunks_sorted_by_class_are_noticed(tmp_path, run_leat):
         assert info["sorted_by_class"] is (None if "none" in options else expected)
         assert ("sorted   by class" in run_leat("info", tmp_path / "ds", status=0).stdout) is expected
     said = run_leat("pack", "--keep-order", "--replace", "--chunk-size", "24KiB", source, tmp_path / "ds", status=0)
-    assert "sorted by class" in said.stdout and "--keep-order" in said.stdout  # a few chunks of several classes each
+    assert "sorted by class" in said.stdout and "mixed whole" in said.stdout  # a few chunks of several classes each
     one = json.loads(run_leat("pack", "--json", "--keep-order", source, tmp_path / "one", status=0).stdout)
     assert one["sorted_by_class"] is False  # a single chunk is always mixed whole
 
@@ -189,3 +191,19 @@ def test_tables_that_do_not_fit_into_memory_need_a_place(tmp_path, run_leat):
     """Nothing is spilled below 64 MiB: a bad TMPDIR does not matter to a small dataset."""
     source = write_files(tmp_path / "files", {f"{i}.bin": b"1" for i in range(50)})
     pack(run_leat, source, tmp_path / "ds", env={"TMPDIR": "/nonexistent"})
+
+
+@pytest.mark.skipif(not can_unshare(), reason="needs a mount namespace")
+def test_a_full_disk_is_said_and_no_dataset_is_left(tmp_path, leat_bin, clean_env):
+    write_files(tmp_path / "files", {f"{i}.bin": os.urandom(100_000) for i in range(30)})
+    (tmp_path / "small").mkdir()
+    script = """
+        mount -t tmpfs -o size=2m none "$1/small" || exit 99
+        "$2" pack --chunk-size 256KiB "$1/files" "$1/small/ds"; status=$?
+        ls "$1/small/ds/leat"
+        exit $status
+    """
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), str(leat_bin)]
+    done = subprocess.run(command, env=clean_env, capture_output=True, text=True, check=False)
+    assert done.returncode == 7 and "No space" in done.stderr, done.stderr
+    assert done.stdout.split() == ["chunks"]

@@ -28,6 +28,10 @@ class Ragged(_core.Ragged, Sequence):
         """Copies: a list of str or bytes."""
         return list(self) if self._text else [bytes(v) for v in self]
 
+    def to(self, *args, **kwargs):
+        """Itself: text and bytes stay in the host's memory. Without it Lightning takes it apart, value by value."""
+        return self
+
     def __repr__(self):
         return f"Ragged({len(self)} values, {self.nbytes} bytes)"
 

@@ -12,7 +12,7 @@
 #define LEAT_TIMEOUT_DEFAULT 600000000000ull /* ns */
 
 /* Appends what is wrong with single values, and with values beside each other, to a list for people. */
-void leat_settings_check(const struct leat_loader_opts *o, struct leat_buf *problems);
+void leat_settings_check(const struct leat_loader_opts *o, struct leat_buf *b);
 
 /* Every setting that is not at its default, as fields of a message; and back into a zeroed struct. Texts point into the
  * message. Values that the table does not allow are refused. */

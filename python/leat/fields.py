@@ -86,7 +86,7 @@ class Image(Field):
         return self._with(f"dtype={name}")
 
     def normalize(self, mean, std):
-        """For float types: (value / 255 - mean) / std, by channel."""
+        """(value / 255 - mean) / std, by channel: float32 unless dtype() names another float type; uint8 is refused."""
         return self._with(f"mean={_numbers(mean)}", f"std={_numbers(std)}")
 
     def gray(self):

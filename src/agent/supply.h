@@ -17,6 +17,7 @@ struct leat_loading; /* a loader, agent/loading.h */
 struct leat_supply_hook {
     struct leat_agent *agent;
     _Atomic bool stop; /* ends calls that wait for the store */
+    _Atomic bool open; /* a supply has it, whose ranks can be asked for keys */
 };
 
 struct leat_supply {

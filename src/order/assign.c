@@ -115,7 +115,7 @@ static void set_ranks(struct leat_order_assigner *a)
 
 static void set_line(struct leat_order_assigner *a, const struct leat_order_world *w)
 {
-    uint32_t line[LEAT_ORDER_SLOTS_MAX]; /* by slot */
+    uint32_t line[LEAT_ORDER_SLOTS_MAX] = {0}; /* by slot */
     for (uint32_t s = 0; s < w->slots; s++)
         a->node[w->node_of_slot[s]].lines_end++;
     for (uint32_t k = 1; k < a->nodes; k++)

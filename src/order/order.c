@@ -237,7 +237,7 @@ uint64_t leat_order_stage_of(const struct leat_order *o, uint64_t position)
     /* Stage s starts at or before the units of the places before s, so the answer is not below this one; and
      * a window later all of those have come. */
     uint64_t low = leat_prefix_find(&o->by_place, position);
-    uint64_t high = low + o->spec.window; /* starts behind the position */
+    uint64_t high = low + o->spec.window; /* starts after the position */
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         if (leat_order_stage_start(o, middle) <= position)

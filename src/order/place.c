@@ -16,9 +16,11 @@ static leat_status no_memory(uint32_t nodes, struct leat_error *err)
     return leat_fail(err, LEAT_NO_MEMORY, "no memory to place slots on %u nodes", nodes);
 }
 
-static leat_status count_ranks(uint32_t ranks, const uint32_t *node_of_rank, uint32_t nodes, struct share *shares,
-                               struct leat_error *err)
+static leat_status count_ranks(uint32_t slots, uint32_t ranks, const uint32_t *node_of_rank, uint32_t nodes,
+                               struct share *shares, struct leat_error *err)
 {
+    if (slots > LEAT_ORDER_SLOTS_MAX)
+        return leat_fail(err, LEAT_INVALID, "a placement of %u slots, more than %u", slots, LEAT_ORDER_SLOTS_MAX);
     if (ranks == 0 || nodes == 0)
         return leat_fail(err, LEAT_INVALID, "slots cannot be placed on %u ranks of %u nodes", ranks, nodes);
     for (uint32_t k = 0; k < nodes; k++)
@@ -35,7 +37,7 @@ leat_status leat_order_place(uint32_t slots, uint32_t ranks, const uint32_t *nod
                              uint32_t *node_of_slot, struct leat_error *err)
 {
     struct share *shares = calloc((size_t)nodes + 1, sizeof *shares);
-    leat_status rc = shares ? count_ranks(ranks, node_of_rank, nodes, shares, err) : no_memory(nodes, err);
+    leat_status rc = shares ? count_ranks(slots, ranks, node_of_rank, nodes, shares, err) : no_memory(nodes, err);
     uint32_t node = 0;
     uint64_t end = shares ? shares[0].ranks : 0; /* ranks of the nodes up to this one */
     for (uint32_t s = 0; rc == LEAT_OK && s < slots; s++) {
@@ -124,7 +126,7 @@ static unsigned evenness(uint32_t x)
 static void keep_slots(uint32_t slots, const uint32_t *before, const uint32_t *now_of, struct share *shares,
                        uint32_t *node_of_slot)
 {
-    struct run runs[LEAT_ORDER_SLOTS_MAX];
+    struct run runs[LEAT_ORDER_SLOTS_MAX] = {0};
     uint32_t runs_n = find_runs(slots, before, runs);
     for (uint32_t s = 0; s < slots; s++)
         node_of_slot[s] = now_of[before[s]];
@@ -182,7 +184,7 @@ leat_status leat_order_place_again(uint32_t slots, const uint32_t *before, uint3
     uint32_t *now_of = malloc(((size_t)nodes_before + 1) * sizeof *now_of);
     leat_status rc = shares && now_of ? LEAT_OK : no_memory(nodes, err);
     if (rc == LEAT_OK)
-        rc = count_ranks(ranks, node_of_rank, nodes, shares, err);
+        rc = count_ranks(slots, ranks, node_of_rank, nodes, shares, err);
     if (rc == LEAT_OK)
         rc = find_nodes(slots, before, nodes_before, was, nodes, now_of, shares, err);
     if (rc == LEAT_OK) {

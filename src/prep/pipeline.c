@@ -35,6 +35,8 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
         if (!(d->std[c] >= 0.0) || !(d->std[c] <= 1e6) || !(d->mean[c] >= -1e6) || !(d->mean[c] <= 1e6))
             return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot normalise", d->mean[c],
                              d->std[c], c);
+        if (d->dtype == LEAT_DTYPE_UINT8 && (d->std[c] > 0.0 || d->mean[c] != 0.0))
+            return leat_fail(err, LEAT_INVALID, "uint8 cannot hold normalised values");
     }
     return leat_steps_check(&d->steps, err);
 }

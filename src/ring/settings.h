@@ -14,8 +14,8 @@
 /* Appends what is wrong with single values, and with values beside each other, to a list for people. */
 void leat_settings_check(const struct leat_loader_opts *o, struct leat_buf *problems);
 
-/* Every setting that is not at its default, as fields of a message; and back. Texts point into the message. Values
- * that the table does not allow are refused. */
+/* Every setting that is not at its default, as fields of a message; and back into a zeroed struct. Texts point into the
+ * message. Values that the table does not allow are refused. */
 void leat_settings_write(const struct leat_loader_opts *o, struct leat_buf *b);
 leat_status leat_settings_read_message(struct leat_part p, struct leat_loader_opts *out, struct leat_error *err);
 

@@ -53,7 +53,7 @@ static void job_close(struct job *j)
     leat_order_close(j->order);
 }
 
-/* Delivers `steps` batches from a position as a world of so many ranks would, and counts what every unit got.
+/* Delivers `steps` batches from a position as a world of that many ranks would, and counts what every unit got.
  * Each rank reads the order by itself, as the agents of different nodes do. Returns the new position. */
 static uint64_t deliver(struct job *j, uint64_t position, uint64_t steps, uint32_t batch, enum leat_order_last last,
                         uint8_t *seen)

@@ -192,17 +192,21 @@ static void run_chain(struct chain *c, uint64_t number)
     c->state = NULL;
 }
 
+static uint64_t chains = 3000;
+
 static void chains_lose_and_double_nothing(void **state)
 {
     (void)state;
     struct chain *c = calloc(1, sizeof *c);
-    for (uint64_t number = 0; number < 3000; number++)
+    for (uint64_t number = 0; number < chains; number++)
         run_chain(c, number);
     free(c);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        chains = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_lose_and_double_nothing),
     };

@@ -253,6 +253,35 @@ static void chunks_are_read_on_few_nodes_whatever_their_number(void **state)
     leat_order_close(o);
 }
 
+/* Runs, because that is what the order is even over: a table must not fall to pieces with every change. */
+static void a_job_that_gets_its_nodes_back_gets_its_runs_back(void **state)
+{
+    (void)state;
+    static struct job whole;
+    static struct job less;
+    uint32_t was[NODES_MAX];
+    struct leat_rng rng = leat_rng(5, 5);
+    for (uint32_t nodes = 2; nodes <= 128; nodes *= 2) {
+        make_job(&whole, LEAT_ORDER_SLOTS_MAX, nodes, 8);
+        place(&whole);
+        make_job(&less, LEAT_ORDER_SLOTS_MAX, nodes - 1, 8);
+        for (int step = 0; step < 50; step++) {
+            uint32_t gone = (uint32_t)leat_rng_below(&rng, nodes);
+            uint32_t back = (uint32_t)leat_rng_below(&rng, nodes);
+            for (uint32_t k = 0; k + 1 < nodes; k++)
+                was[k] = k < gone ? k : k + 1;
+            place_again(&whole, &less, was);
+            for (uint32_t k = 0; k < nodes; k++)
+                was[k] = k < back ? k : k == back ? LEAT_ORDER_NONE : k - 1;
+            place_again(&less, &whole, was);
+            for (uint32_t s = 0; s < whole.slots; s++) {
+                uint32_t first = s - s % (whole.slots / nodes);
+                assert_int_equal(whole.table[s], whole.table[first]);
+            }
+        }
+    }
+}
+
 static void a_node_in_the_place_of_another_takes_its_slots(void **state)
 {
     (void)state;
@@ -278,6 +307,7 @@ static void tables_that_cannot_be_are_refused(void **state)
     uint32_t after[4];
     assert_fails(leat_order_place(4, 3, node_of_rank, 2, after, &err), err, LEAT_INVALID, "rank 2");
     assert_fails(leat_order_place(4, 0, node_of_rank, 2, after, &err), err, LEAT_INVALID, "0 ranks");
+    assert_fails(leat_order_place(1025, 3, node_of_rank, 3, after, &err), err, LEAT_INVALID, "1025 slots");
     assert_ok(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err);
     was[1] = 0;
     assert_fails(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err, LEAT_INVALID,
@@ -299,6 +329,7 @@ int main(void)
         cmocka_unit_test(chains_of_joins_and_leaves_stay_even_and_move_little),
         cmocka_unit_test(any_change_of_nodes_moves_no_more_than_it_must),
         cmocka_unit_test(chunks_are_read_on_few_nodes_whatever_their_number),
+        cmocka_unit_test(a_job_that_gets_its_nodes_back_gets_its_runs_back),
         cmocka_unit_test(a_node_in_the_place_of_another_takes_its_slots),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
     };

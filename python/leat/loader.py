@@ -28,6 +28,10 @@ class Ragged(_core.Ragged, Sequence):
         """Copies: a list of str or bytes."""
         return list(self) if self._text else [bytes(v) for v in self]
 
+    def to(self, *args, **kwargs):
+        """Itself: text and bytes stay in the host's memory. Without it Lightning takes it apart, value by value."""
+        return self
+
     def __repr__(self):
         return f"Ragged({len(self)} values, {self.nbytes} bytes)"
 
@@ -73,6 +77,17 @@ def _as_text(name, kind, value):
     if kind == _DURATION:  # a number is seconds
         return f"{max(int(value * 1e9), 1 if name == 'linger' else 0)}ns"
     raise ValueError(f"{name}={value!r} is not a text")
+
+
+def _whole(name, value):
+    """A number that is no setting: of an epoch, or of samples."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**63:
+        raise InvalidError(f"{name}={value!r} is not a whole number from 0")
+    return number
 
 
 def _settings(given):
@@ -135,16 +150,17 @@ class Loader:
         self._last = given.get("last", "drop")
         self._batch = int(given.get("batch_size", 0)), int(given.get("global_batch_size", 0))
         rank = (int(given["rank"]), int(given["world_size"])) if explicit else ()
-        texts += ranks.settings(url, explicit)
+        found = ranks.settings(explicit, rank[1] if explicit else None)
         self._core = _core.Loader(
             url=url,
             outputs=[field._describe(name) for name, field in fields.items()],
-            settings=texts,
-            prepare=lambda core: ranks.join(core, url, core.timeout, *rank),
+            settings=texts + found,
+            prepare=lambda core: ranks.join(core, core.timeout, *rank),
             as_dict=as_dict,
             plan=self._choose(as_numpy),
             ragged=Ragged,
         )
+        ranks.count(found)
 
     @staticmethod
     def _choose(as_numpy):
@@ -191,11 +207,11 @@ class Loader:
 
     def set_epoch(self, epoch):
         """Goes to the beginning of an epoch; inside that epoch nothing happens."""
-        self._core.set_epoch(operator.index(epoch))
+        self._core.set_epoch(_whole("epoch", epoch))
 
     def seek(self, epoch, position=0):
         """Goes to a position in an epoch: a number of samples, of all ranks together."""
-        self._core.seek(operator.index(epoch), operator.index(position))
+        self._core.seek(_whole("epoch", epoch), _whole("position", position))
 
     def state_dict(self):
         """The state after the last batch: the same on every rank, JSON."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import datetime
-import hashlib
 import json
 import os
 import socket
@@ -17,7 +16,9 @@ import time
 from leat import _core
 from leat.errors import Error, InvalidError, TimeoutError
 
-_opened = collections.Counter()  # loaders of each job and address that have come to their first batch in this process
+# Ranks know each other's loaders by their numbers: every rank opens the same ones in the same order. Not by their addresses:
+# ranks that read different datasets have to meet to be told so.
+_opened = collections.Counter()
 
 
 def _variable(name):
@@ -53,21 +54,21 @@ def rank_and_world():
     return rank or 0, world
 
 
-def job(url):
-    """What ranks of the same job have in common, for the agent of a machine; None where nothing says so."""
+def job():
+    """What the next loader has in common with those of other ranks of its job, for the agent of a machine; None where
+    nothing says so."""
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID")
     texts = [os.environ.get(name, "") for name in (*names, "MASTER_ADDR", "MASTER_PORT")]
-    if not any(texts):
-        return None
-    _opened["agent", url] += 1
-    return "/".join([*texts, hashlib.sha256(url.encode()).hexdigest()[:16], str(_opened["agent", url])])
+    return "/".join([*texts, str(_opened["agent"])]) if any(texts) else None
 
 
-def settings(url, explicit):
+def settings(explicit, world):
     """What is known when a loader is built. The agent begins to fetch for the rank this seems to be; join() puts that right
     where it turns out otherwise."""
+    if explicit and world == 1:
+        return []  # validation on one rank, say: it is nobody else's business
     found = []
-    text = job(url)
+    text = job()
     if text is not None:
         found.append(("job", text))
     if explicit:
@@ -79,6 +80,11 @@ def settings(url, explicit):
     except InvalidError:
         return found  # said at the first batch, unless there is a process group by then
     return [*found, ("rank", str(rank)), ("world_size", str(world))]
+
+
+def count(found):
+    """A loader was built with these settings: the next one of its job is another."""
+    _opened["agent"] += any(name == "job" for name, _ in found)
 
 
 def refuse_workers():
@@ -97,15 +103,14 @@ class Exchange:
     """Texts of all ranks, through the store that torch.distributed was initialised with. It is the same for every
     backend, moves no tensors and has deadlines."""
 
-    def __init__(self, url, timeout_s):
+    def __init__(self, timeout_s):
         from torch.distributed import distributed_c10d
 
         group = _distributed()
         self.rank, self.world = group.get_rank(), group.get_world_size()
         self._store = distributed_c10d._get_default_store()
-        _opened["group", url] += 1
-        digest = hashlib.sha256(url.encode()).hexdigest()[:16]
-        self._prefix = f"leat/{digest}/{_opened['group', url]}"
+        _opened["group"] += 1
+        self._prefix = f"leat/{_opened['group']}"
         self._timeout_s = timeout_s
 
     def _get(self, name, missing):
@@ -118,7 +123,7 @@ class Exchange:
             except RuntimeError:  # torch has several kinds for a time-out, all of this family
                 if time.monotonic() > deadline:
                     raise TimeoutError(
-                        f"{missing} within {self._timeout_s:.0f} s: it hangs, has ended, or reads another dataset"
+                        f"{missing} within {self._timeout_s:.0f} s: it hangs, has ended, or opens other loaders"
                     ) from None
 
     def _set(self, name, text):
@@ -165,7 +170,7 @@ def _judge(texts):
     return ""
 
 
-def join(core, url, timeout_s, rank=None, world=None):
+def join(core, timeout_s, rank=None, world=None):
     """Makes a loader that rank of that world, of torch.distributed's or of the environment's; then all ranks compare what
     they are about to read."""
     refuse_workers()
@@ -174,7 +179,7 @@ def join(core, url, timeout_s, rank=None, world=None):
     if not given:
         rank, world = rank_and_world()
     same = group is not None and (rank, world) == (group.get_rank(), group.get_world_size())
-    exchange = Exchange(url, timeout_s) if same and world > 1 else None
+    exchange = Exchange(timeout_s) if same and world > 1 else None
     nodes = None
     if exchange is not None and not given:
         nodes = json.loads(exchange.gather("nodes", _node(), _number_nodes))

@@ -52,7 +52,7 @@ static void on_deadline(struct leat_timer *timer)
     leat_fail(
         &err, LEAT_TIMEOUT,
         "%u ranks of this job should open this loader on this machine, and only %u have (rank %s): the others hang, "
-        "have ended, or open another dataset",
+        "have ended, or open other loaders",
         seat->expected, n, names.data);
     leat_buf_free(&names);
     seat->waiting = false;

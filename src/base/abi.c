@@ -80,3 +80,17 @@ leat_status leat_abi_give(const void *mine, size_t size, const char *name, void 
     memset((char *)theirs + known, 0, n - known);
     return LEAT_OK;
 }
+
+leat_status leat_abi_reaches(const void *theirs, const char *name, size_t size, size_t end, struct leat_error *err)
+{
+    if (!theirs)
+        return leat_fail(err, LEAT_INVALID, "NULL instead of a struct %s", name);
+    size_t n;
+    memcpy(&n, theirs, sizeof n);
+    leat_status rc = check_size(n, name, size, err);
+    if (rc == LEAT_OK && n < end)
+        rc = leat_fail(err, LEAT_VERSION,
+                       "a struct %s of %zu bytes has no room for this: the program was built for an older Leat", name,
+                       n);
+    return rc;
+}

@@ -22,4 +22,8 @@ leat_status leat_abi_take_array(const void *theirs, size_t n, const char *name, 
  * ours becomes zero. */
 leat_status leat_abi_give(const void *mine, size_t size, const char *name, void *theirs, struct leat_error *err);
 
+/* For what is changed in the caller's struct itself: its size can be one, and it reaches as far as `end`. LEAT_VERSION
+ * when it does not: it is of an older release, which did not have what lies there. */
+leat_status leat_abi_reaches(const void *theirs, const char *name, size_t size, size_t end, struct leat_error *err);
+
 #endif

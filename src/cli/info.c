@@ -1,12 +1,14 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
+#include "dataset/mix.h"
 #include "dataset/versions.h"
 #include "order/order.h"
 
@@ -46,6 +48,46 @@ static const char *section_name(uint32_t kind)
     if (kind == LEAT_SECTION_SAMPLES)
         return "samples";
     return kind == LEAT_SECTION_KEYS ? "keys" : "unknown";
+}
+
+/* The field whose values are classes; LEAT_FIELDS_MAX: there is none. */
+static uint32_t class_field(const struct leat_schema *schema)
+{
+    for (uint32_t f = 0; f < schema->n; f++) {
+        const struct leat_field *field = &schema->fields[f];
+        json_t *about = field->about_n ? json_loadb(field->about, field->about_n, 0, NULL) : NULL;
+        bool named = json_array_size(json_object_get(about, "names")) > 0;
+        json_decref(about);
+        if (field->type == LEAT_FIELD_INT && leat_field_check(field, NULL) == LEAT_OK &&
+            (named || strcmp(field->name, "cls") == 0))
+            return f;
+    }
+    return LEAT_FIELDS_MAX;
+}
+
+/* Looks at the labels of a few samples in the table of samples. *known is false without classes. */
+static leat_status judge_mix(struct leat_dataset *d, bool *known, struct leat_mix_result *out, struct leat_error *err)
+{
+    const struct leat_root *r = leat_dataset_root(d);
+    uint32_t field = class_field(&r->schema);
+    struct leat_mix mix = {0};
+    uint8_t *row = malloc(r->schema.row_bytes + 1);
+    leat_status rc = row ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a row");
+    uint64_t first = 0; /* sample of the chunk */
+    *known = field < LEAT_FIELDS_MAX && leat_root_section(r, LEAT_SECTION_SAMPLES);
+    for (uint32_t c = 0, i = 0; *known && rc == LEAT_OK && i < leat_mix_chunks(r->chunks); first += r->counts[c++]) {
+        if (c != leat_mix_chunk(r->chunks, i))
+            continue;
+        for (uint32_t k = 0; rc == LEAT_OK && k < leat_mix_samples(r->chunks, r->counts[c]); k++) {
+            rc = leat_dataset_row(d, first + leat_mix_sample(r->chunks, r->counts[c], k), row, err);
+            if (rc == LEAT_OK)
+                leat_mix_add(&mix, i, leat_cell_read(&r->schema.fields[field], row).number);
+        }
+        i++;
+    }
+    free(row);
+    *out = leat_mix_judge(&mix);
+    return rc;
 }
 
 static json_t *describe(const struct leat_dataset *d)
@@ -200,12 +242,21 @@ static int run(const void *settings, int argc, char **argv)
         return list_versions(s, argv[0]);
     if (leat_cli_dataset_open(&s->store, argv[0], &d, &err) != LEAT_OK)
         return leat_cli_fail(&err);
+    struct leat_mix_result mix = {0};
+    bool known;
+    bool looked = judge_mix(d, &known, &mix, &err) == LEAT_OK;
+    known = known && looked;
     json_t *info = describe(d);
+    json_object_set_new(info, "sorted_by_class", known ? json_boolean(mix.sorted) : json_null());
     if (s->json) {
         json_dumpf(info, stdout, JSON_INDENT(2));
         putchar('\n');
     } else {
         print_text(d, info);
+        if (!looked)
+            printf("  sorted   by class or not cannot be said: %s\n", err.text);
+        else if (mix.sorted)
+            leat_cli_print_mix("  sorted   by class", &mix, leat_dataset_root(d)->chunks, leat_dataset_root(d)->bytes);
     }
     json_decref(info);
     leat_dataset_close(d);
@@ -216,10 +267,12 @@ const struct leat_command leat_command_info = {
     .name = "info",
     .arguments = "DATASET",
     .summary = "say what is in a dataset",
-    .details = "Reads the pointer and the root of the dataset's snapshot, nothing else.\n\n"
-               "As in every command that reads a dataset, its address may end with ?id=ID (the version's id, or at "
-               "least 8 digits of its beginning) or ?name=NAME; else the current version is meant. --versions lists "
-               "what there is.",
+    .details =
+        "Reads the pointer and the root of the dataset's snapshot, and of a dataset with classes the labels of at "
+        "most 256 samples, to see whether its chunks are sorted by class.\n\n"
+        "As in every command that reads a dataset, its address may end with ?id=ID (the version's id, or at "
+        "least 8 digits of its beginning) or ?name=NAME; else the current version is meant. --versions lists "
+        "what there is.",
     .examples = "  leat info s3://bucket/imagenet/train\n  leat info --json /datasets/photos | jq .samples\n"
                 "  leat info --versions s3://bucket/imagenet/train\n"
                 "  leat info 's3://bucket/imagenet/train?id=1f0c2e88'\n",

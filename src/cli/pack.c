@@ -230,10 +230,7 @@ static void print_result(const struct pack_settings *s, const struct packing *p,
                "have been noticed\n",
                p->to.url);
     if (r->mix.sorted)
-        printf("the chunks are sorted by class: two samples of a chunk are of one class in %.0f of 100 cases, two of "
-               "different chunks in %.0f. Pack without --keep-order, or load with a window that spans all %" PRIu32
-               " chunks\n",
-               100 * r->mix.within, 100 * r->mix.across, r->chunks);
+        leat_cli_print_mix("the chunks are sorted by class", &r->mix, r->chunks, r->bytes);
 }
 
 static int run(const void *settings, int argc, char **argv)
@@ -269,10 +266,24 @@ const struct leat_command leat_command_pack = {
         "the folders' sorted names, or by a list (--classes). Hidden files are left out.\n\n"
         "Samples are permuted by a fixed seed, so that a folder sorted by class does not make chunks of one class, "
         "unless --keep-order is given. The same files packed with the same options give the same dataset, byte for "
-        "byte. The snapshot is published last: an interrupted packing leaves nothing that looks like a dataset.\n\n"
-        "Memory: three chunks for each job, and about 150 bytes and two paths for each file.",
+        "byte; anything else gives another. Files on disk are read twice for that (their MD5 is part of the id that "
+        "every "
+        "chunk carries), objects of a bucket only where their ETag is not an MD5. A file that changes meanwhile is an "
+        "error.\n\n"
+        "The snapshot is published last: an interrupted packing leaves nothing that looks like a dataset. Of two who "
+        "pack into one place at the same time the second gets an error, and what it packed can still be opened by its "
+        "id. --replace replaces the version that was there when packing began, and no later one.\n\n"
+        "With --name the version gets a name as well, and becomes the current one unless --no-current is given; the "
+        "name "
+        "is written first.\n\n"
+        "Memory: three chunks for each job, 60 bytes and the path for each file, 150 bytes for each chunk, and at most "
+        "256 MiB for the snapshot, whose tables go to a temporary file in TMPDIR (/var/tmp) from 64 MiB on: 40 bytes "
+        "for "
+        "each sample, its row and its key.",
     .examples = "  leat pack /data/imagenet/train s3://bucket/imagenet/train\n"
-                "  leat pack --keep-order --labels none photos /datasets/photos\n",
+                "  leat pack --keep-order --labels none photos /datasets/photos\n"
+                "  leat pack --classes s3://bucket/imagenet/train /data/imagenet/val s3://bucket/imagenet/val\n"
+                "  leat pack --replace --name may-release photos /datasets/photos\n",
     .options = options,
     .settings_size = sizeof(struct pack_settings),
     .arguments_min = 2,

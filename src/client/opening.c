@@ -1,5 +1,6 @@
 #include "client/opening.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -162,6 +163,22 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
     return rc;
 }
 
+/* Whose answer did not come: the bucket's, as far as this rank can know. */
+static leat_status say_unopened(const struct leat_loader *l, struct leat_error *err)
+{
+    struct leat_aws aws;
+    struct leat_request_store store = {0};
+    struct leat_error ignored;
+    char from[300] = "";
+    if (leat_request_keys(&l->request, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
+        snprintf(from, sizeof from, " for an answer of %.250s", store.endpoint_url);
+    leat_aws_free(&aws);
+    return leat_fail(err, LEAT_TIMEOUT,
+                     "'%.200s' could not be opened within %.0f s: the agent (pid %d, log %s) waits%s", l->request.url,
+                     (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log,
+                     from[0] ? from : " for it");
+}
+
 /* One attempt on a connection that is there. */
 static leat_status open_here(struct leat_loader *l, const char *state, uint64_t deadline_ns, bool *lost,
                              struct leat_error *err)
@@ -174,9 +191,7 @@ static leat_status open_here(struct leat_loader *l, const char *state, uint64_t 
         rc = ask(l, &b, LEAT_MESSAGE_OPENED, deadline_ns, &answer, lost, err);
     leat_buf_free(&b);
     if (rc == LEAT_TIMEOUT && !leat_left(deadline_ns))
-        rc = leat_fail(err, LEAT_TIMEOUT,
-                       "'%.200s' could not be opened within %.0f s: the agent (pid %d, log %s) waits for it",
-                       l->request.url, (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log);
+        rc = say_unopened(l, err);
     if (rc != LEAT_OK)
         return rc;
     rc = take_opened(l, &answer, err);
@@ -278,6 +293,12 @@ leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, stru
             leat_incoming_free(&answer);
         else if (lost)
             rc = leat_opening_again(l, deadline_ns, err);
+        else if (rc == LEAT_TIMEOUT && !leat_left(deadline_ns)) /* the agent's own answer may come a moment later */
+            rc =
+                leat_fail(err, LEAT_TIMEOUT,
+                          "not all of the %u ranks of this job that are on this machine have opened this loader within "
+                          "%.0f s: they hang, have ended, or open other loaders",
+                          o->local_world, (double)l->timeout_ns / 1e9);
     }
     l->agreed = rc == LEAT_OK;
     return rc;

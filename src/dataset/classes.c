@@ -124,14 +124,18 @@ leat_status leat_classes_read(const char *text, size_t n, struct leat_classes *o
     return conclude(&c, rc, out, err);
 }
 
-/* The array of names in a field's description; *about is to be freed. NULL when there is none. */
-static const json_t *names_of(const struct leat_field *f, json_t **about)
+/* The array of names in a field's description, NULL when there is none; *about is to be freed. */
+static leat_status names_of(const struct leat_field *f, json_t **about, const json_t **names, struct leat_error *err)
 {
     *about = NULL;
-    if (f->type != LEAT_FIELD_INT || !f->about_n || leat_json_read(f->about, f->about_n, 0, about, NULL) != LEAT_OK)
-        return NULL;
-    const json_t *names = json_object_get(*about, "names");
-    return json_is_array(names) ? names : NULL;
+    *names = NULL;
+    if (f->type != LEAT_FIELD_INT || !f->about_n)
+        return LEAT_OK;
+    if (leat_json_read(f->about, f->about_n, 0, about, NULL) == LEAT_NO_MEMORY)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of classes");
+    const json_t *found = json_object_get(*about, "names");
+    *names = json_is_array(found) ? found : NULL;
+    return LEAT_OK;
 }
 
 static leat_status pick_field(const struct leat_schema *schema, uint32_t *out, struct leat_error *err)
@@ -140,7 +144,11 @@ static leat_status pick_field(const struct leat_schema *schema, uint32_t *out, s
     uint32_t n = 0;
     for (uint32_t f = 0; f < schema->n; f++) {
         json_t *about;
-        if (names_of(&schema->fields[f], &about)) {
+        const json_t *names;
+        leat_status rc = names_of(&schema->fields[f], &about, &names, err);
+        if (rc != LEAT_OK)
+            return rc;
+        if (names) {
             n++;
             found = n == 1 || strcmp(schema->fields[f].name, "cls") == 0 ? f : found;
         }
@@ -162,10 +170,10 @@ leat_status leat_classes_of(const struct leat_schema *schema, struct leat_classe
     leat_status rc = pick_field(schema, &field, err);
     if (rc != LEAT_OK)
         return rc;
-    const json_t *names = names_of(&schema->fields[field], &about);
-    if (!names)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of classes");
-    rc = begin(&c, (uint32_t)json_array_size(names), err);
+    const json_t *names;
+    rc = names_of(&schema->fields[field], &about, &names, err);
+    if (rc == LEAT_OK)
+        rc = begin(&c, (uint32_t)json_array_size(names), err);
     for (size_t i = 0; rc == LEAT_OK && i < json_array_size(names); i++) {
         const json_t *name = json_array_get(names, i);
         rc = json_is_string(name) ? add(&c, json_string_value(name), json_string_length(name), err)

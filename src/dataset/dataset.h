@@ -45,7 +45,7 @@ leat_status leat_dataset_key(struct leat_dataset *d, uint64_t sample, struct lea
 leat_status leat_dataset_find(struct leat_dataset *d, const void *key, size_t n, uint64_t *sample, uint64_t *count,
                               struct leat_error *err);
 
-/* Whether two samples have the same key. Reads the whole index of the keys. */
+/* Whether two samples may have the same key: leat_keys_repeat. Reads the whole index of the keys. */
 leat_status leat_dataset_keys_repeat(struct leat_dataset *d, bool *out, struct leat_error *err);
 
 /* A chunk, fetched and verified; one that arrives damaged is fetched once more. The caller frees *data, which

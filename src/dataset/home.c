@@ -137,10 +137,11 @@ static leat_status explain_missing(const struct leat_home *h, struct leat_error 
 {
     uint32_t versions = 0;
     if (leat_home_each(h, LEAT_NAME_VERSIONS, count_one, &versions, NULL) == LEAT_OK && versions)
-        return leat_fail(err, LEAT_NOT_FOUND,
-                         "the dataset at %s has no current version: it has no " LEAT_NAME_POINTER
-                         ". 'leat info --versions %s' lists what is there for ?id= and ?name=",
-                         h->url, h->url);
+        return leat_fail(
+            err, LEAT_NOT_FOUND,
+            "the dataset at %s has no current version: it has no " LEAT_NAME_POINTER
+            ". 'leat info --versions %s' lists the others, and 'leat rebuild %s' makes a lost snapshot again",
+            h->url, h->url, h->url);
     struct leat_list *list;
     struct leat_list_entry entry;
     bool end = false;

@@ -181,7 +181,8 @@ static leat_status take_into_level(void *user, const uint8_t *data, size_t n, st
     return rc;
 }
 
-static leat_status sort_in_memory(struct leat_key_index *x, uint32_t number, struct leat_error *err)
+static leat_status sort_in_memory(struct leat_key_index *x, uint32_t number, struct leat_spill *out,
+                                  struct leat_error *err)
 {
     size_t n = (size_t)x->parts[number].entries;
     struct gather g = {.entries = malloc((n + 1) * sizeof *g.entries)};
@@ -194,27 +195,33 @@ static leat_status sort_in_memory(struct leat_key_index *x, uint32_t number, str
         leat_put_u64((uint8_t *)&g.entries[i] + 8, e.sample);
     }
     if (rc == LEAT_OK)
-        rc = leat_spill_add(x->spill, g.entries, n * sizeof *g.entries, NULL, err);
+        rc = leat_spill_add(out, g.entries, n * sizeof *g.entries, NULL, err);
     free(g.entries);
     return rc;
 }
 
-static leat_status sort_all(struct leat_key_index *x, struct leat_error *err);
+static leat_status sort_all(struct leat_key_index *x, struct leat_spill *out, struct leat_error *err);
 
-/* Too many for memory because keys repeat, or by chance: the next bits divide them. */
-static leat_status sort_by_parts(struct leat_key_index *x, uint32_t number, struct leat_error *err)
+/* Too many for memory because keys repeat, or by chance: the next bits divide them. Their runs go to a spill of their
+ * own: what is sorted stands together in `out`. */
+static leat_status sort_by_parts(struct leat_key_index *x, uint32_t number, struct leat_spill *out,
+                                 struct leat_error *err)
 {
     struct leat_key_index *level = NULL;
-    leat_status rc = open_level(x->spill, x->parts[number].entries, x->memory, x->used + x->bits, &level, err);
+    struct leat_spill *spill = NULL;
+    leat_status rc = leat_spill_open(x->memory, &spill, err);
+    if (rc == LEAT_OK)
+        rc = open_level(spill, x->parts[number].entries, x->memory, x->used + x->bits, &level, err);
     if (rc == LEAT_OK)
         rc = each_piece(x, number, take_into_level, level, err);
     if (rc == LEAT_OK)
-        rc = sort_all(level, err);
+        rc = sort_all(level, out, err);
     leat_key_index_close(level);
+    leat_spill_close(spill);
     return rc;
 }
 
-static leat_status sort_all(struct leat_key_index *x, struct leat_error *err)
+static leat_status sort_all(struct leat_key_index *x, struct leat_spill *out, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     for (uint32_t i = 0; rc == LEAT_OK && i < 1u << x->bits; i++) {
@@ -222,11 +229,11 @@ static leat_status sort_all(struct leat_key_index *x, struct leat_error *err)
         if (p->entries == 0)
             continue;
         if (p->least == p->most) /* sorted already: samples came in order */
-            rc = each_piece(x, i, take_into_spill, x->spill, err);
+            rc = each_piece(x, i, take_into_spill, out, err);
         else if (p->entries * LEAT_KEY_ENTRY <= x->memory || x->used + x->bits >= 48)
-            rc = sort_in_memory(x, i, err);
+            rc = sort_in_memory(x, i, out, err);
         else
-            rc = sort_by_parts(x, i, err);
+            rc = sort_by_parts(x, i, out, err);
     }
     return rc;
 }
@@ -234,5 +241,5 @@ static leat_status sort_all(struct leat_key_index *x, struct leat_error *err)
 leat_status leat_key_index_finish(struct leat_key_index *x, uint64_t *at, struct leat_error *err)
 {
     *at = leat_spill_size(x->spill);
-    return sort_all(x, err);
+    return sort_all(x, x->spill, err);
 }

@@ -161,23 +161,20 @@ leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n,
 leat_status leat_keys_repeat(const struct leat_keys *k, bool *out, struct leat_error *err)
 {
     struct entry before = {0};
-    struct leat_buf key;
-    bool same = false;
+    bool repeat = false;
     leat_status rc = LEAT_OK;
-    leat_buf_init(&key, LEAT_KEY_MAX);
-    for (uint64_t i = 0; rc == LEAT_OK && !same && i < k->samples; i++) {
+    for (uint64_t i = 0; rc == LEAT_OK && !repeat && i < k->samples; i++) {
         struct entry e;
         rc = entry_at(k, i, &e, err);
         if (rc == LEAT_OK && i && e.hash == before.hash) {
-            leat_buf_clear(&key);
-            rc = leat_keys_get(k, before.sample, &key, err);
-            if (rc == LEAT_OK && key.len)
-                rc = compare(k, e.sample, key.data, key.len, &same, err);
+            uint64_t start = 0;
+            uint64_t end = 0;
+            rc = locate(k, e.sample, &start, &end, err);
+            repeat = end > start; /* samples without a key have the same hash, too */
         }
         before = e;
     }
-    leat_buf_free(&key);
     if (rc == LEAT_OK)
-        *out = same;
+        *out = repeat;
     return rc;
 }

@@ -29,7 +29,8 @@ leat_status leat_keys_get(const struct leat_keys *k, uint64_t sample, struct lea
 leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample, uint64_t *count,
                            struct leat_error *err);
 
-/* Whether two samples have the same key. Reads the whole index. */
+/* Whether two samples may have the same key: false is certain, true may be a collision of hashes. Reads the whole
+ * index. */
 leat_status leat_keys_repeat(const struct leat_keys *k, bool *out, struct leat_error *err);
 
 #endif

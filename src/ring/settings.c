@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/parse.h"
 
 #define WORLD_MAX (1u << 20) /* ranks; more than any job has had */
@@ -114,6 +115,17 @@ static void put_text(struct leat_loader_opts *o, const struct row *row, const ch
     memcpy((char *)o + row->offset, &text, sizeof text);
 }
 
+static size_t end_of(const struct row *row)
+{
+    static const size_t bytes[] = {
+        [STORE_U32] = sizeof(uint32_t),
+        [STORE_U64] = sizeof(uint64_t),
+        [STORE_BOOL] = sizeof(bool),
+        [STORE_TEXT] = sizeof(char *),
+    };
+    return row->offset + bytes[row->store];
+}
+
 static bool allowed(const struct row *row, uint64_t value)
 {
     return value <= row->most && (value >= row->least || value == 0);
@@ -128,11 +140,11 @@ size_t leat_loader_settings(void)
 
 leat_status leat_loader_setting(size_t i, struct leat_setting *out, struct leat_error *err)
 {
-    if (i >= NAMED || out->size < offsetof(struct leat_setting, help) + sizeof out->help)
-        return leat_fail(err, LEAT_INVALID, "there is no setting %zu, or the struct for it is too short", i);
+    if (i >= NAMED)
+        return leat_fail(err, LEAT_INVALID, "there is no setting %zu: there are %zu", i, (size_t)NAMED);
     const struct row *r = &rows[i];
-    *out = (struct leat_setting){out->size, r->name, r->type, r->least, r->most, r->choices, r->help};
-    return LEAT_OK;
+    struct leat_setting mine = {sizeof mine, r->name, r->type, r->least, r->most, r->choices, r->help};
+    return leat_abi_give(&mine, sizeof mine, "leat_setting", out, err);
 }
 
 /* How many letters of two names differ, about: enough to find a slip. */
@@ -222,11 +234,14 @@ leat_status leat_loader_set(struct leat_loader_opts *o, const char *name, const 
         row = strcmp(rows[i].name, name) == 0 ? &rows[i] : NULL;
     if (!row)
         return fail_unknown(name, err);
+    leat_status rc = leat_abi_reaches(o, "leat_loader_opts", sizeof *o, end_of(row), err);
+    if (rc != LEAT_OK)
+        return leat_fail_context(err, rc, "%s", name);
     if (row->store == STORE_TEXT) {
         put_text(o, row, value);
         return LEAT_OK;
     }
-    leat_status rc = parse(row, value, &number, err);
+    rc = parse(row, value, &number, err);
     if (rc != LEAT_OK)
         return rc;
     if (number < row->least || number > row->most)
@@ -265,12 +280,16 @@ void leat_settings_check(const struct leat_loader_opts *o, struct leat_buf *b)
                         o->batch, o->world, BATCH_MAX);
 }
 
-leat_status leat_loader_check(const struct leat_loader_opts *o, struct leat_error *err)
+leat_status leat_loader_check(const struct leat_loader_opts *theirs, struct leat_error *err)
 {
+    struct leat_loader_opts o;
     struct leat_buf problems;
+    leat_status rc = leat_abi_take(theirs, "leat_loader_opts", &o, sizeof o, err);
+    if (rc != LEAT_OK)
+        return rc;
     leat_buf_init(&problems, 4096);
-    leat_settings_check(o, &problems);
-    leat_status rc = leat_buf_check(&problems, "the list of what is wrong", err);
+    leat_settings_check(&o, &problems);
+    rc = leat_buf_check(&problems, "the list of what is wrong", err);
     if (rc == LEAT_OK && problems.len)
         rc = leat_fail(err, LEAT_INVALID, "%s", problems.data);
     leat_buf_free(&problems);

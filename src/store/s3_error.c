@@ -51,7 +51,8 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
         }
     }
     op->own.expired = strcmp(answer->code, "ExpiredToken") == 0 || strcmp(answer->code, "ExpiredTokenException") == 0 ||
-                      strcmp(answer->code, "TokenRefreshRequired") == 0;
+                      strcmp(answer->code, "TokenRefreshRequired") == 0 ||
+                      strcmp(answer->code, "InvalidAccessKeyId") == 0; /* as keys that were rotated are called */
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (head->code == 412)
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;

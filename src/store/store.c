@@ -222,15 +222,16 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
 {
     uint64_t now = leat_now_ns();
     bool others = false;
+    bool asked = false;
     if (op->own.cancelled || store->own.closing || !store->backend->ops->renew)
         return false;
     if (!op->own.expired_ns)
         op->own.expired_ns = now;
     if (store->opts.expired)
-        store->opts.expired(store->opts.expired_user);
+        asked = store->opts.expired(store->opts.expired_user);
     else
         others = store->backend->ops->renew(store->backend, NULL);
-    uint64_t patience = store->opts.expired ? KEYS_PATIENCE : 0;
+    uint64_t patience = asked ? KEYS_PATIENCE : 0;
     if (!others && now - op->own.expired_ns >= patience)
         return false;
     op->attempts--;

@@ -45,9 +45,10 @@ struct leat_store_opts {
     uint64_t inactivity_ns;   /* 0: 20 s */
     bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
     void *stop_user;
-    /* s3: the keys have expired, and requests wait a while for others: leat_store_renew(). On the store's thread, again
-     * and again while they wait. NULL: they are looked up anew where they came from. */
-    void (*expired)(void *user);
+    /* s3: the keys have expired. True: somebody was asked for others, and requests wait a while for them:
+     * leat_store_renew(). On the store's thread, again and again while they wait. NULL: they are looked up anew where
+     * they came from. */
+    bool (*expired)(void *user);
     void *expired_user;
 };
 

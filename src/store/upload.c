@@ -127,12 +127,13 @@ static leat_status await(struct leat_upload *u, struct slot *s, struct leat_erro
 
 static void send_part(struct leat_upload *u, struct slot *s)
 {
+    uint32_t number = u->parts_n++;
     s->op = (struct leat_store_op){
         .verb = LEAT_STORE_UPLOAD_PART,
         .key = u->key,
         .upload = u->id,
-        .part = ++u->parts_n,
-        .offset = (uint64_t)(u->parts_n - 1) * u->part_size,
+        .part = number + 1,
+        .offset = number * u->part_size,
         .data = s->data,
         .data_n = s->n,
         .done = on_part,

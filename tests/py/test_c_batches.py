@@ -6,7 +6,19 @@ import pytest
 from conftest import ROOT, SANITIZE, assert_no_report
 from loading import SLOW
 
-PROMISES = ["options", "outputs", "columns", "callback", "descriptor", "timeout", "close", "threads", "fork", "state"]
+PROMISES = [
+    "options",
+    "outputs",
+    "columns",
+    "settings",
+    "callback",
+    "descriptor",
+    "timeout",
+    "close",
+    "threads",
+    "fork",
+    "state",
+]
 
 
 @pytest.mark.parametrize("promise", PROMISES)

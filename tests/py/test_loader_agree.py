@@ -68,18 +68,20 @@ def test_nodes_of_four_and_two_ranks_lose_and_repeat_nothing(runtime, blobs, che
         assert_all_once(got, blobs, checksums, epochs=2)
 
 
-def differing(blobs):
+def differing(blobs, grouped):
     """(what differs, the word that names it, the second rank's loader and environment)"""
     base = {"url": blobs.url, "global_batch_size": G, "seed": 1, "window": 4, "last": "drop"}
-    return base, [
+    cases = [
         ("seed", r"\bseed\b", {"seed": 2}, {}),
         ("window", r"\bwindow\b", {"window": 5}, {}),
         ("batch", r"batch", {"global_batch_size": 2 * G}, {}),
         ("last", r"\blast\b", {"last": "short"}, {}),
         ("shuffle", r"\bshuffle\b", {"shuffle": False}, {}),
         ("dataset", r"\bdataset\b|\bversion\b", {"url": f"{blobs.url}-other"}, {}),
-        ("world", r"\bworld", {"rank": 1, "world_size": 3}, {"WORLD_SIZE": "3"}),
     ]
+    if not grouped:  # a group has one world
+        cases.append(("world", r"\bworld", {}, {"WORLD_SIZE": "3"}))
+    return base, cases
 
 
 @pytest.mark.parametrize("grouped", GROUPED)
@@ -92,7 +94,7 @@ def test_ranks_that_disagree_get_an_error_on_each_that_names_the_difference(
         shutil.copytree(blobs.path.parent / "files", files)
         (files / "0003.bin").write_bytes(b"another text of another length")
         pack(leat_bin, files, other, "--chunk-size", "16KiB")
-    base, cases = differing(blobs)
+    base, cases = differing(blobs, grouped)
     jobs = []
     for number, (_name, _word, loader, env) in enumerate(cases):
         ranks = [

@@ -201,7 +201,8 @@ def test_every_batch_knows_the_state_after_it(lt, images, epochs, as_dict):
         for number, state in enumerate(states, 1):
             loader.load_state_dict(state)
             assert whole(loader) == epochs[0][number:]
-    for wrong in (None, (1, 2), {}, [held[0]], "x", held[0]["i"] if as_dict else held[0][0]):
+    copied = [column.copy() for column in (held[0].values() if as_dict else held[0])]
+    for wrong in (None, (1, 2), {}, [held[0]], "x", copied):
         with pytest.raises((lt.Error, TypeError), match="batch"):
             lt.state_of(wrong)
 

@@ -238,7 +238,7 @@ def test_packings_of_other_fields_do_not_become_one(place, tmp_path, run_leat):
 
 
 def test_without_a_current_version_the_others_are_there(place, run_leat):
-    ds, first, second = place
+    ds, _, second = place
     (ds / "leat/current").unlink()
     assert "has no current version" in run_leat("info", ds, status=3).stderr
     assert samples(run_leat, f"{ds}?name=old") == 20

@@ -1,4 +1,4 @@
-/* store_calls BUCKET: what the store promises its callers and no command shows, against the server that the
+/* store_calls BUCKET [PATTERN]: what the store promises its callers and no command shows, against the server that the
  * environment names. Run by test_store_calls.py. */
 #include <inttypes.h>
 #include <pthread.h>
@@ -419,8 +419,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(hundreds_of_ranges_at_once_each_get_their_bytes),
         cmocka_unit_test(cancelled_reads_come_back_once_and_leave_the_store_usable),
     };
-    if (argc != 2)
+    if (argc < 2 || argc > 3)
         return 2;
     bucket = argv[1];
+    if (argc == 3)
+        cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, open_store, close_store);
 }

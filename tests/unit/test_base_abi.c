@@ -132,6 +132,23 @@ static void giving_fills_what_is_there_and_nothing_beyond(void **state)
     assert_int_equal(longer.c, 0);
 }
 
+static void changing_a_struct_needs_one_that_has_the_field(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct now given = {sizeof given, 1, 2};
+    assert_int_equal(leat_abi_reaches(&given, "now", sizeof given, sizeof given, &err), LEAT_OK);
+    given.size = sizeof(struct later);
+    assert_int_equal(leat_abi_reaches(&given, "now", sizeof given, sizeof given, &err), LEAT_OK);
+    given.size = sizeof(struct old);
+    assert_int_equal(leat_abi_reaches(&given, "now", sizeof given, sizeof(struct old), &err), LEAT_OK);
+    assert_fails(leat_abi_reaches(&given, "now", sizeof given, sizeof given, &err), err, LEAT_VERSION,
+                 "struct now of 16");
+    given.size = 0;
+    assert_fails(leat_abi_reaches(&given, "now", sizeof given, 8, &err), err, LEAT_INVALID, "sizeof(struct now)");
+    assert_fails(leat_abi_reaches(NULL, "now", sizeof given, 8, &err), err, LEAT_INVALID, "NULL");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +159,7 @@ int main(void)
         cmocka_unit_test(arrays_step_by_the_callers_size),
         cmocka_unit_test(an_array_with_a_size_missing_is_refused_by_place),
         cmocka_unit_test(giving_fills_what_is_there_and_nothing_beyond),
+        cmocka_unit_test(changing_a_struct_needs_one_that_has_the_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

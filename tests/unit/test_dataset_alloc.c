@@ -2,7 +2,7 @@
  * leaked, and never a chunk that lacks something. */
 
 #include "dataset/chunk.h"
-#include "dataset/keys.h"
+#include "dataset/classes.h"
 #include "dataset/snapshot.h"
 #include "fail_alloc.h"
 #include "unit.h"
@@ -63,10 +63,33 @@ static void chunks_and_snapshots(void **state)
     assert_true(fail_alloc_each(make_snapshot, NULL) > 20);
 }
 
+static leat_status read_classes(void *user, struct leat_error *err)
+{
+    (void)user;
+    struct leat_schema schema = {0};
+    struct leat_classes list = {0};
+    struct leat_classes taken = {0};
+    leat_status rc = leat_classes_read("a\nb\nc\n", 6, &list, err);
+    if (rc == LEAT_OK)
+        rc = leat_schema_add(&schema, "cls", LEAT_FIELD_INT, "{\"names\": [\"a\", \"b\"]}", err);
+    if (rc == LEAT_OK)
+        rc = leat_classes_of(&schema, &taken, err);
+    leat_classes_close(&list);
+    leat_classes_close(&taken);
+    return rc;
+}
+
+static void lists_of_classes(void **state)
+{
+    (void)state;
+    assert_true(fail_alloc_each(read_classes, NULL) > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_and_snapshots),
+        cmocka_unit_test(lists_of_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,30 @@ static void what_was_packed_is_read_back(void **state)
     assert_memory_equal(id, again, sizeof id);
 }
 
+static void tables_that_go_through_files_come_to_the_same_dataset(void **state)
+{
+    struct place *p = *state;
+    struct leat_schema schema = make_schema();
+    struct leat_pack_opts opts = {
+        .schema = &schema, .chunk_bytes = 20000, .id = "pack", .publish.replace = true, .memory = 5000};
+    struct leat_pack *pack;
+    struct leat_error err;
+    uint8_t id[LEAT_SHA256_SIZE];
+    uint8_t again[LEAT_SHA256_SIZE];
+    struct leat_pointer before;
+    struct leat_pointer after;
+    pack_all(p, id);
+    assert_ok(leat_home_resolve(&p->home, NULL, &before, &err), err);
+    assert_ok(leat_pack_open(&p->home, &opts, &pack, &err), err);
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        assert_ok(add_sample(pack, i, &err), err);
+    assert_ok(leat_pack_finish(pack, again, &err), err);
+    leat_pack_close(pack);
+    assert_ok(leat_home_resolve(&p->home, NULL, &after, &err), err);
+    assert_memory_equal(&before, &after, sizeof before); /* the root names the sections by their digests */
+    check_all(p);
+}
+
 struct worker {
     struct leat_pack *pack;
     uint32_t first;
@@ -454,6 +478,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(what_was_packed_is_read_back),
+        TEST(tables_that_go_through_files_come_to_the_same_dataset),
         TEST(several_threads_may_add),
         TEST(nothing_is_published_before_finish),
         TEST(a_dataset_is_not_replaced_unasked),

@@ -226,6 +226,46 @@ static void columns_of_other_releases(const char *url)
     leat_loader_close(loader);
 }
 
+/* Settings by name, in options and descriptions of any size. */
+static void settings_of_other_releases(const char *url)
+{
+    struct {
+        struct leat_loader_opts o;
+        uint64_t beyond;
+    } given = {options(url), UINT64_MAX};
+    struct {
+        struct leat_setting s;
+        uint64_t beyond;
+    } row = {{.size = sizeof row}, 1};
+    struct leat_error err;
+    OK(leat_loader_set(&given.o, "region", "here", why));
+    CHECK(strcmp(given.o.region, "here") == 0);
+    OK(leat_loader_check(&given.o, why));
+    /* an older program's options end before the region */
+    given.o.size = offsetof(struct leat_loader_opts, region);
+    given.o.region = NULL;
+    CHECK(leat_loader_set(&given.o, "region", "there", &err) == LEAT_VERSION && strstr(err.text, "region"));
+    CHECK(!given.o.region);
+    OK(leat_loader_set(&given.o, "slots", "7", why));
+    CHECK(given.o.slots == 7);
+    given.o.region = "not read";
+    OK(leat_loader_check(&given.o, why));
+    given.o.size = sizeof given;
+    CHECK(leat_loader_check(&given.o, &err) == LEAT_VERSION && strstr(err.text, "leat_loader_opts"));
+    given.o.size = 0;
+    CHECK(leat_loader_check(&given.o, &err) == LEAT_INVALID);
+    CHECK(leat_loader_set(&given.o, "slots", "8", &err) == LEAT_INVALID && given.o.slots == 7);
+    OK(leat_loader_setting(0, &row.s, why));
+    CHECK(row.s.name && row.s.help && row.s.size == sizeof row && row.beyond == 0);
+    memset(&row, 0xa5, sizeof row);
+    row.s.size = offsetof(struct leat_setting, choices);
+    OK(leat_loader_setting(1, &row.s, why));
+    CHECK(row.s.most > 0 && (uintptr_t)row.s.choices == 0xa5a5a5a5a5a5a5a5);
+    row.s.size = 0;
+    CHECK(leat_loader_setting(0, &row.s, &err) == LEAT_INVALID && strstr(err.text, "leat_setting"));
+    CHECK(leat_loader_setting(leat_loader_settings(), &row.s, &err) == LEAT_INVALID);
+}
+
 /* The slot is given back when the event has happened, and not before. */
 static void released_after_a_callback(const char *url)
 {
@@ -501,11 +541,17 @@ int main(int argc, char **argv)
         const char *name;
         void (*keep)(const char *url);
     } promises[] = {
-        {"options", options_of_other_releases},      {"outputs", outputs_of_other_releases},
-        {"columns", columns_of_other_releases},      {"callback", released_after_a_callback},
-        {"descriptor", released_after_a_descriptor}, {"timeout", waiting_for_an_event_times_out},
-        {"close", closing_keeps_what_is_still_read}, {"threads", released_on_another_thread},
-        {"fork", fork_leaves_events_to_the_parent},  {"state", state_of_a_batch_is_the_state_after_it},
+        {"options", options_of_other_releases},
+        {"outputs", outputs_of_other_releases},
+        {"settings", settings_of_other_releases},
+        {"columns", columns_of_other_releases},
+        {"callback", released_after_a_callback},
+        {"descriptor", released_after_a_descriptor},
+        {"timeout", waiting_for_an_event_times_out},
+        {"close", closing_keeps_what_is_still_read},
+        {"threads", released_on_another_thread},
+        {"fork", fork_leaves_events_to_the_parent},
+        {"state", state_of_a_batch_is_the_state_after_it},
     };
     for (size_t i = 0; argc == 3 && i < sizeof promises / sizeof *promises; i++) {
         if (strcmp(argv[1], promises[i].name) == 0) {

@@ -288,15 +288,22 @@ static void on_expired_here(struct leat_task *task)
 /* While a dataset is being opened its keys were looked up a moment ago: there are no others to wait for. */
 static bool on_expired(void *user)
 {
-    const struct leat_supply_hook *hook = user;
+    struct leat_supply_hook *hook = user;
     if (!atomic_load(&hook->open))
         return false;
+    atomic_store_explicit(&hook->expired_ns, leat_now_ns(), memory_order_relaxed);
     struct expired *e = malloc(sizeof *e);
     if (!e)
         return true; /* it says so again */
     *e = (struct expired){.task.run = on_expired_here, .hook = hook, .agent = hook->agent};
     leat_loop_post(hook->agent->loop, &e->task);
     return true;
+}
+
+bool leat_supply_wants_keys(const struct leat_supply *s)
+{
+    uint64_t told = atomic_load_explicit(&s->hook->expired_ns, memory_order_relaxed);
+    return told && leat_now_ns() - told < 2 * LEAT_S;
 }
 
 static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error *err)

@@ -18,6 +18,7 @@ struct leat_supply_hook {
     struct leat_agent *agent;
     _Atomic bool stop; /* ends calls that wait for the store */
     _Atomic bool open; /* a supply has it, whose ranks can be asked for keys */
+    _Atomic uint64_t expired_ns; /* when the store said last that its keys are no good; 0: never */
 };
 
 struct leat_supply {
@@ -52,6 +53,9 @@ struct leat_opening; /* a supply on its way */
  * loop's thread, with a supply (hold it) or an error; *out is gone then. */
 leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request *request, leat_supply_opened *opened,
                              void *user, struct leat_opening **out, struct leat_error *err);
+
+/* Whether requests wait for keys at this moment. */
+bool leat_supply_wants_keys(const struct leat_supply *supply);
 
 /* A rank's answer when it was asked for keys. */
 void leat_supply_renew(struct leat_supply *supply, const struct leat_request_store *store);

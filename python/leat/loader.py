@@ -179,7 +179,15 @@ class Loader:
     def __iter__(self):
         """An epoch: the next one after a pass that has come to its end or was broken off; the rest of one after
         load_state_dict() or seek()."""
+        ranks.refuse_workers()
         return iter(self._core)
+
+    def __getitem__(self, key):
+        """A DataLoader would index what it is given, and tell of it in its own words."""
+        raise InvalidError(
+            "a Loader is iterated, not indexed: it is what a DataLoader would be. Where a program insists on one, give it an "
+            "IterableDataset whose __iter__ is iter(loader), with batch_size=None and num_workers=0"
+        )
 
     def __len__(self):
         """Batches in a whole epoch."""

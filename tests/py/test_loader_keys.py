@@ -75,7 +75,7 @@ def test_rotated_keys_are_looked_up_again_and_nothing_is_lost(lt, bucket, blobs,
 def test_keys_that_come_late_are_waited_for(lt, bucket, blobs, monkeypatch):
     guard = Guard(bucket, ["old"])
     monkeypatch.setenv("AWS_SESSION_TOKEN", "old")
-    with load(lt, ram="2mib", window=4, timeout=2) as loader:
+    with load(lt, ram="2mib", window=4, timeout=4) as loader:
         it = iter(loader)
         next(it)
         guard.valid = {"new"}

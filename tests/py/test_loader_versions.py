@@ -27,7 +27,7 @@ class Versions:
         self.sums = {name: {key: zlib.crc32(data) for key, data in files.items()} for name, files in self.files.items()}
         for name in ("old", "new"):
             pack(leat_bin, folder / name, folder / f"{name}-ds", "--chunk-size", "4KiB")
-        pack(leat_bin, folder / "old", folder / "ds", "--chunk-size", "4KiB")
+        pack(leat_bin, folder / "old", folder / "ds", "--chunk-size", "4KiB", "--name", "first")
 
     def command(self):
         more = ["--quiet", "--replace", "--chunk-size", "4KiB"]
@@ -111,7 +111,7 @@ def test_child_of_a_fork_reads_its_parents_version(lt, versions):
         child.join(60)
 
 
-def test_versions_are_opened_by_id_by_name_of_their_id_and_by_address(lt, versions):
+def test_versions_are_opened_by_id_by_name_and_by_address(lt, versions):
     old, new = versions.epochs(lt, "old", 1), versions.epochs(lt, "new", 1)
     with versions.load(lt) as loader:
         old_id = loader.version
@@ -124,6 +124,8 @@ def test_versions_are_opened_by_id_by_name_of_their_id_and_by_address(lt, versio
     for options, expected in (
         ({"version": old_id}, old),
         ({"version": new_id}, new),
+        ({"version": "first"}, old),
+        ({"url": f"{versions.url}?name=first"}, old),
         ({"url": f"{versions.url}?id={old_id}"}, old),
         ({"url": f"{versions.url}?id={old_id[:8]}"}, old),
     ):

@@ -24,6 +24,8 @@ class Batches(torch.utils.data.IterableDataset):
 
 def try_one(url, make, workers, way):
     loader = None if way == "inside" else leat.Loader(url, batch_size=16, fields=fields())
+    if way == "used":
+        next(iter(loader))
     dataset = loader if way == "itself" else Batches(loader, url)
     try:
         batches = make(dataset, batch_size=None, num_workers=workers)
@@ -35,7 +37,7 @@ def try_one(url, make, workers, way):
 def main():
     for make in (torch.utils.data.DataLoader, StatefulDataLoader):
         for workers in (0, 2):
-            for way in ("itself", "before", "inside"):
+            for way in ("itself", "before", "used", "inside"):
                 said = try_one(sys.argv[1], make, workers, way)
                 print(json.dumps({"make": make.__name__, "workers": workers, "way": way, **said}), flush=True)
 

@@ -55,16 +55,12 @@ struct march {
     double pieces;
 };
 
-/* Where a provider takes all machines at a fixed age, those that nothing else hit go at the same moment: one
- * interruption, not many. `*each` gets the share of machines that reaches the one in (from, to], if any. */
-static double common_end_s(const struct leat_plan_lifetime *l, double from_s, double to_s, double *each)
+/* Revocations of one place between two times that come by themselves, not at a common end. */
+static double scattered(const struct leat_plan_lifetime *l, double from_s, double to_s)
 {
-    double age = l->age_s[l->count - 1];
-    double generation = floor(to_s / age);
-    if (!l->ends || generation < 1 || generation * age <= from_s)
-        return 0;
-    *each = pow(1 - l->probability[l->count - 1], generation);
-    return generation * age;
+    double each;
+    leat_plan_lifetime_common_end_s(l, from_s, to_s, &each);
+    return fmax(0, leat_plan_lifetime_renewals(l, to_s) - leat_plan_lifetime_renewals(l, from_s) - each);
 }
 
 /* Pieces a second between two times. */
@@ -72,21 +68,22 @@ static double progress(const struct march *m, double from_s, double to_s)
 {
     const struct leat_plan_run *run = m->run;
     const struct leat_plan_lifetime *l = run->lifetime;
-    double renewals = leat_plan_lifetime_renewals(l, to_s) - leat_plan_lifetime_renewals(l, from_s);
-    if (run->rollback) {
-        double each = 0;
-        double span = to_s - from_s;
-        double ends = common_end_s(l, from_s, to_s, &each);
-        double rate = run->transients * fmax(0, renewals - each) / span;
-        double speed = rollback_progress(m->piece_s, run->replace_s, rate);
-        double any = 1 - pow(1 - each, run->transients);
-        return ends > 0 ? speed * fmax(0.01, 1 - any * (run->replace_s + m->piece_s / 2) / span) : speed;
-    }
-    double rate = run->transients * renewals / (to_s - from_s);
+    double rate = run->transients * scattered(l, from_s, to_s) / (to_s - from_s);
+    if (run->rollback)
+        return rollback_progress(m->piece_s, run->replace_s, rate);
     double middle = (from_s + to_s) / 2;
-    double down = leat_plan_lifetime_renewals(l, middle) - leat_plan_lifetime_renewals(l, middle - run->replace_s);
-    double share = mixed_progress(run, fmax(0, 1 - down));
+    double share = mixed_progress(run, fmax(0, 1 - scattered(l, middle - run->replace_s, middle)));
     return share * fmax(0.01, 1 - 2 * rate * run->regroup_s) / m->piece_s;
+}
+
+/* What the moment costs at which a share `each` of the places loses its machine: one interruption, not many. */
+static double common_end_cost_s(const struct march *m, double each)
+{
+    const struct leat_plan_run *run = m->run;
+    double any = 1 - pow(1 - each, run->transients);
+    if (run->rollback)
+        return any * (run->replace_s + m->piece_s / 2);
+    return (1 - mixed_progress(run, 1 - each)) * run->replace_s + 2 * any * run->regroup_s;
 }
 
 /* When the last piece is done: through the lifetime's cells, beyond which nothing changes any more. */
@@ -95,14 +92,18 @@ static double march(const struct march *m)
     const struct leat_plan_lifetime *l = m->run->lifetime;
     double t = m->run->start_s;
     double left = m->pieces;
-    for (size_t i = 1; i < LEAT_PLAN_CELLS; i++) {
+    for (size_t i = 1; i < l->cells; i++) {
+        double each;
         if (l->cell_s[i] <= t)
             continue;
         double speed = progress(m, t, l->cell_s[i]);
         if (left <= speed * (l->cell_s[i] - t))
             return t + left / speed;
         left -= speed * (l->cell_s[i] - t);
+        double from = t;
         t = l->cell_s[i];
+        if (leat_plan_lifetime_common_end_s(l, from, t, &each) > 0)
+            t += common_end_cost_s(m, each);
     }
     return t + left / progress(m, t, t + l->mean_s);
 }

@@ -112,6 +112,16 @@ static leat_status parse_value(struct leat_settings *s, const struct leat_option
         memcpy(at, &copy, sizeof copy);
         return LEAT_OK;
     }
+    case LEAT_OPTION_LIST: {
+        struct leat_option_list *list = at;
+        if (list->count == LEAT_OPTION_LIST_MAX)
+            return leat_fail(err, LEAT_INVALID, "%s is given more than %d times", what, LEAT_OPTION_LIST_MAX);
+        const char *copy = keep(s, text);
+        if (!copy)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for %s", what);
+        list->item[list->count++] = copy;
+        return LEAT_OK;
+    }
     case LEAT_OPTION_U64:
         return leat_parse_u64(text, what, at, err);
     case LEAT_OPTION_SIZE:
@@ -132,6 +142,8 @@ static void set(struct leat_settings *s, const struct leat_option *o, const char
     size_t i = (size_t)(o - s->options);
     if (s->rank[i] > rank)
         return;
+    if (o->type == LEAT_OPTION_LIST && s->rank[i] < rank)
+        memset(s->values + o->offset, 0, sizeof(struct leat_option_list));
     leat_status rc = parse_value(s, o, text, what, &err);
     if (rc == LEAT_OK)
         s->rank[i] = rank;

@@ -13,6 +13,7 @@ struct settings {
     uint64_t timeout;
     uint64_t bandwidth;
     double share;
+    struct leat_option_list files;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -26,6 +27,7 @@ static const struct leat_option options[] = {
     {"timeout", 't', LEAT_OPTION_DURATION, AT(timeout), "TIME", "30s", "LEAT_TIMEOUT", "give up after"},
     {"bandwidth", 0, LEAT_OPTION_RATE, AT(bandwidth), "RATE", NULL, NULL, "no faster than this"},
     {"share", 0, LEAT_OPTION_DOUBLE, AT(share), "X", "0.5", "LEAT_SHARE", "of something"},
+    {"file", 'f', LEAT_OPTION_LIST, AT(files), "FILE", NULL, "LEAT_FILE", "several"},
     {0},
 };
 
@@ -141,6 +143,27 @@ static void every_way_to_write_an_option_works(void **state)
         assert_int_equal(leat_settings_argc(keep), 2);
         leat_settings_free(keep);
     }
+}
+
+static void a_list_holds_every_occurrence_and_the_line_replaces_the_environments(void **state)
+{
+    (void)state;
+    struct reading from = {.line = {"src", "-f", "a", "--file=b"}, .environ = {"LEAT_FILE=c"}};
+    struct leat_settings *s = NULL;
+    struct leat_error err;
+    bool help;
+    assert_ok(read_it(&from, &s, &help, &err), err);
+    const struct leat_option_list *files = &((const struct settings *)leat_settings_get(s))->files;
+    assert_int_equal(files->count, 2);
+    assert_string_equal(files->item[0], "a");
+    assert_string_equal(files->item[1], "b");
+    leat_settings_free(s);
+    from.line[1] = NULL;
+    assert_ok(read_it(&from, &s, &help, &err), err);
+    files = &((const struct settings *)leat_settings_get(s))->files;
+    assert_int_equal(files->count, 1);
+    assert_string_equal(files->item[0], "c");
+    leat_settings_free(s);
 }
 
 static void two_dashes_end_the_options(void **state)
@@ -420,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_come_from_the_table),
         cmocka_unit_test(every_way_to_write_an_option_works),
+        cmocka_unit_test(a_list_holds_every_occurrence_and_the_line_replaces_the_environments),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(line_beats_environment_beats_file_beats_default),
         cmocka_unit_test(a_config_file_has_settings_for_all_and_for_one_command),

@@ -254,17 +254,23 @@ struct tally {
 static void replay_all(const struct leat_plan_trace *t, double deadline_h, size_t stride, struct tally *out)
 {
     /* Longer than a tick of a coarse trace a changeover cannot be. */
-    const struct leat_plan_replay job = {24 * 3600, deadline_h * 3600, fmin(180, t->gap_s), {1.0 / 3600, 0.3 / 3600}};
+    const struct leat_plan_replay job = {.work_s = 24 * 3600,
+                                         .deadline_s = deadline_h * 3600,
+                                         .start_s = fmin(180, t->gap_s),
+                                         .changeover_s = fmin(180, t->gap_s),
+                                         .usd_per_s = 1.0 / 3600,
+                                         .machines = 1};
+    const struct leat_plan_market market = {.count = 1, .zone = {{t, 0.3 / 3600}}};
     for (size_t start = 0; start < t->count; start += stride) {
         struct leat_plan_replayed r;
         struct leat_error err;
         double best;
-        leat_plan_replay(t, start, LEAT_PLAN_UNIFORM, &job, &r);
+        leat_plan_replay(&market, start, LEAT_PLAN_UNIFORM, &job, &r);
         out->usd[0] += r.usd;
         out->kept += r.kept;
-        check(leat_sim_clairvoyant(t, start, &job, &best, &err), &err);
+        check(leat_sim_clairvoyant(&market, start, &job, &best, &err), &err);
         out->usd[1] += best;
-        leat_plan_replay(t, start, LEAT_PLAN_ON_DEMAND, &job, &r);
+        leat_plan_replay(&market, start, LEAT_PLAN_ON_DEMAND, &job, &r);
         out->usd[2] += r.usd;
         out->starts++;
     }
@@ -372,10 +378,16 @@ static void speed(void)
     for (int i = 0; i < 39; i++)
         leat_buf_printf(&lives, "%c,region%d,0,0,\n%c,region%d,1,%g,\n%c,region%d,24,%g,taken\n", 'A' + i / 13, i % 13,
                         'A' + i / 13, i % 13, 0.1 + 0.005 * i, 'A' + i / 13, i % 13, 0.3 + 0.01 * i);
+    const struct leat_plan_catalog_file file = {"catalog", catalog.data, catalog.len, NULL};
+    const struct leat_plan_text measures = {"speeds", speeds, strlen(speeds)};
+    const struct leat_plan_text lifetimes = {"lives", lives.data, lives.len};
     const struct leat_plan_inputs in = {.job = {"job", job, strlen(job)},
-                                        .catalog = {"catalog", catalog.data, catalog.len},
-                                        .measurements = {"speeds", speeds, strlen(speeds)},
-                                        .revocations = {"lives", lives.data, lives.len}};
+                                        .catalogs = &file,
+                                        .catalog_count = 1,
+                                        .measurements = &measures,
+                                        .measurement_count = 1,
+                                        .revocations = &lifetimes,
+                                        .revocation_count = 1};
     const struct leat_plan_options o = {.max_nodes = 8, .risk = 0.9, .seed = 1, .draws = 400};
     uint64_t began = leat_now_ns();
     clock_t used = clock();

@@ -11,7 +11,7 @@
 #define RIGHT  20
 #define TOP    20
 #define BOTTOM 50
-#define DOTS   3000 /* beyond that a picture only grows */
+#define DOTS   3000 /* beyond that a picture only grows: of more, every so many-th is drawn */
 #define TABLED 40
 
 static void escape(struct leat_buf *b, const char *text)
@@ -187,7 +187,7 @@ static void draw_picture(struct leat_buf *b, const struct leat_plan *plan)
     draw_axes(b, &x, &y);
     draw_limits(b, leat_plan_options_of(plan), &x, &y);
     for (size_t i = count; i-- > 0;) { /* the best last, on top */
-        if (r[i].front || r[i].chosen || i < DOTS)
+        if (r[i].front || r[i].chosen || i % (count / DOTS + 1) == 0)
             draw_dot(b, plan, &r[i], &x, &y);
     }
     draw_front(b, r, count, &x, &y);
@@ -199,8 +199,12 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     char text[LEAT_PLAN_NAME_SIZE];
     leat_buf_printf(b, "<tr%s><td>", r->chosen ? " class=\"chosen\"" : "");
     escape(b, leat_plan_record_name(plan, r, text));
-    leat_buf_printf(b, "</td><td>%.2f h <small>%.2f – %.2f</small></td>", r->time_s.mean / 3600, r->time_s.lo / 3600,
-                    r->time_s.hi / 3600);
+    leat_buf_printf(b, "</td><td>%u × ", r->nodes * r->offer->gpus);
+    escape(b, r->offer->accelerator);
+    leat_buf_str(b, "</td><td>");
+    escape(b, *leat_plan_record_zone(r) ? leat_plan_record_zone(r) : "–");
+    leat_buf_printf(b, "</td><td>%.2f</td><td>%.2f h <small>%.2f – %.2f</small></td>", r->usd_per_hour,
+                    r->time_s.mean / 3600, r->time_s.lo / 3600, r->time_s.hi / 3600);
     leat_buf_printf(b, "<td>%.2f <small>%.2f – %.2f</small></td><td>%.1f %%</td><td>%.2f</td><td>", r->usd.mean,
                     r->usd.lo, r->usd.hi, 100 * r->stall_share, r->revocations);
     leat_buf_str(b, r->interval_s < 1e9 ? leat_format_duration((uint64_t)(r->interval_s * 1e9), text) : "at the end");
@@ -221,6 +225,8 @@ static void write_notes(struct leat_buf *b, const char *title, const struct leat
     for (size_t i = 0; i < notes->count; i++) {
         leat_buf_str(b, "<li>");
         escape(b, notes->line[i]);
+        if (notes->times[i] > 1)
+            leat_buf_printf(b, " (%zu times)", notes->times[i]);
         leat_buf_str(b, "</li>\n");
     }
     leat_buf_str(b, "</ul>\n");
@@ -279,10 +285,13 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
     leat_buf_printf(out, ". Bars and ranges hold nine of ten of %u drawn runs.</p>\n", o->draws);
     draw_picture(out, plan);
     leat_buf_str(out, key);
-    leat_buf_printf(out,
-                    "<div class=\"table\"><table><thead><tr><th>configuration</th><th>time</th><th>usd</th>"
-                    "<th>stall</th><th>taken</th><th>checkpoint</th>%s<th>why, or why not</th></tr></thead><tbody>\n",
-                    leat_plan_job_of(plan)->accuracies ? "<th>accuracy</th>" : "");
+    leat_buf_printf(
+        out,
+        "<div "
+        "class=\"table\"><table><thead><tr><th>configuration</th><th>GPUs</th><th>zone</th><th>usd/h</th><th>time</th>"
+        "<th>usd</th>"
+        "<th>stall</th><th>taken</th><th>checkpoint</th>%s<th>why, or why not</th></tr></thead><tbody>\n",
+        leat_plan_job_of(plan)->accuracies ? "<th>accuracy</th>" : "");
     for (size_t i = 0; i < count && i < TABLED; i++)
         write_row(out, plan, &r[i]);
     leat_buf_str(out, "</tbody></table></div>\n");

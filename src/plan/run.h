@@ -1,9 +1,9 @@
 /* One run of a job on one cluster: how long and how dear, by formula, and by draws over everything that is not
  * certain. Pure functions; the event simulation in src/sim checks both.
  *
- * What happens, here and there alike: all machines are ordered at time 0 and ready at start_s. A transient
- * machine that is taken is ordered again at once and ready replace_s later. Machines age and are billed from
- * their order on.
+ * What happens, here and there alike: all machines are ordered at time 0, each takes start_s or so, and work begins
+ * with the slowest. A transient machine that is taken is ordered again at once and ready replace_s later. Machines age
+ * and are billed from their order on.
  *
  *  - rollback (synchronous training without a machine that stays): a machine taken stops the cluster until all
  *    are ready again, and what was done since the last checkpoint is lost.
@@ -13,7 +13,7 @@
  * A run that takes a hundred times as long as undisturbed is given up there: nobody would wait for it.
  *
  * A checkpoint stops the work for checkpoint_s, after equal pieces of work of about interval_s each and at the
- * end. */
+ * end. One that is written in the background counts only lag_s after that; the next waits for it. */
 #ifndef LEAT_PLAN_RUN_H
 #define LEAT_PLAN_RUN_H
 
@@ -32,6 +32,7 @@ struct leat_plan_run {
     double speed_spread; /* standard deviation of log(true speed / speed) */
     bool rollback;
     double checkpoint_s;
+    double lag_s;
     double interval_s; /* HUGE_VAL: one checkpoint at the end */
     double start_s;
     double start_spread; /* standard deviation of log(true start / start_s) */
@@ -41,19 +42,24 @@ struct leat_plan_run {
     double usd_per_s;
     double usd_fixed;
     double usd_per_revocation; /* what a new machine must fetch again */
+    double bill_increment_s;   /* machines are paid for in steps of this; 0: by the second */
+    double bill_minimum_s;     /* and for this long at least */
 };
 
 struct leat_plan_expected {
     double time_s;
     double usd;
     double revocations;
-    double start_s;      /* until the machines are ready */
+    double start_s;      /* until the slowest machine is ready */
     double work_s;       /* at full speed, nothing in the way */
     double checkpoint_s; /* writing checkpoints */
     double lost_s;       /* repeated, waited or slowed down because of revocations */
     double skew_s;       /* what uncertain speeds add to the mean: these five make time_s */
     double pieces;       /* checkpoints written */
 };
+
+/* Seconds that one machine is paid for which is kept for `time_s`. */
+double leat_plan_run_billed_s(const struct leat_plan_run *run, double time_s);
 
 void leat_plan_run_expect(const struct leat_plan_run *run, struct leat_plan_expected *out);
 

@@ -79,11 +79,59 @@ static void renewals_follow_any_table(void **state)
     }
 }
 
+static struct leat_plan_run quiet_run(const double *speed, unsigned machines)
+{
+    return (struct leat_plan_run){.work = 3600 * speed[machines],
+                                  .anchors = machines,
+                                  .speed = speed,
+                                  .interval_s = HUGE_VAL,
+                                  .start_s = 100,
+                                  .usd_per_s = 1};
+}
+
+static void a_cluster_starts_with_its_slowest_machine(void **state)
+{
+    (void)state;
+    double speed[33];
+    double before = 0;
+    for (unsigned n = 0; n <= 32; n++)
+        speed[n] = n;
+    for (unsigned n = 1; n <= 32; n *= 2) {
+        struct leat_plan_run run = quiet_run(speed, n);
+        struct leat_plan_expected e;
+        run.start_spread = 0.3;
+        leat_plan_run_expect(&run, &e);
+        assert_true(e.start_s > before);
+        assert_true(fabs(drawn_mean(&run) / e.time_s - 1) < 0.002);
+        before = e.start_s;
+    }
+    assert_true(before > 170); /* the slowest of 32, when one takes 100 s */
+}
+
+/* Billed by the hour, an hour and two minutes are two hours; nothing costs less than the minimum. */
+static void machines_are_paid_for_in_whole_steps(void **state)
+{
+    (void)state;
+    const double speed[] = {0, 1};
+    double time[100];
+    double usd[100];
+    struct leat_plan_run run = quiet_run(speed, 1);
+    run.bill_increment_s = 3600;
+    leat_plan_run_draw(&run, 1, 100, time, usd);
+    assert_true(fabs(time[0] - 3700) < 1e-9 && fabs(usd[0] - 7200) < 1e-9);
+    run.bill_increment_s = 1;
+    run.bill_minimum_s = 5000;
+    leat_plan_run_draw(&run, 1, 100, time, usd);
+    assert_true(fabs(usd[0] - 5000) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_first_hour_counts_in_a_table_of_any_length),
         cmocka_unit_test(renewals_follow_any_table),
+        cmocka_unit_test(a_cluster_starts_with_its_slowest_machine),
+        cmocka_unit_test(machines_are_paid_for_in_whole_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

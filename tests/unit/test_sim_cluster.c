@@ -117,6 +117,23 @@ static void nine_of_ten_of_ten_thousand_runs_fall_into_the_interval(void **state
     }
 }
 
+/* Written in the background: work stops for two seconds, but what is lost reaches back to the last one that was done. */
+static void background_checkpoints_agree_with_simulated_runs(void **state)
+{
+    (void)state;
+    struct leat_plan_lifetime l = life(&figure_lives[3]);
+    for (double lag = 60; lag <= 240; lag *= 2) {
+        double speed[9];
+        struct leat_plan_run run = cluster(&l, speed, 8, false, 10);
+        run.checkpoint_s = 2;
+        run.lag_s = lag;
+        run.interval_s = fmax(leat_plan_run_interval_s(&run), lag);
+        struct compared c = compare(&run, RUNS / 2);
+        if (fabs(c.formula_time - 1) > 0.01 || c.held_time < 0.85 || c.held_time > 0.95)
+            fail_msg("lag %g s: formula/simulation %.4f, held %.3f", lag, c.formula_time, c.held_time);
+    }
+}
+
 static void machines_that_stay_take_what_the_sum_says(void **state)
 {
     (void)state;
@@ -240,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formulas_and_intervals_agree_with_simulated_runs),
         cmocka_unit_test(nine_of_ten_of_ten_thousand_runs_fall_into_the_interval),
+        cmocka_unit_test(background_checkpoints_agree_with_simulated_runs),
         cmocka_unit_test(machines_that_stay_take_what_the_sum_says),
         cmocka_unit_test(the_same_seed_gives_the_same_run),
         cmocka_unit_test(every_second_of_every_machine_is_paid),

@@ -7,7 +7,7 @@
 
 #define WIDTH  860
 #define HEIGHT 460
-#define LEFT   70
+#define LEFT   90
 #define RIGHT  20
 #define TOP    20
 #define BOTTOM 50
@@ -239,10 +239,11 @@ static const char style[] =
     "@media(prefers-color-scheme:dark){:root{--ink:#e4e9ee;--soft:#9aa6b2;--page:#14191f;--grid:#2b333c;--front:#"
     "5cc3de;"
     "--chosen:#ff8a55}}\n"
-    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1100px;margin:2em "
+    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1400px;margin:2em "
     "auto;padding:0 1em}h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.1em;margin-top:2em}p{color:var(--soft);"
     "margin:.3em 0 1em}\n"
-    "svg{width:100%;height:auto}svg text{font-size:12px;fill:var(--soft)}.grid{stroke:var(--grid)}.limit{stroke:"
+    "svg{width:100%;max-width:1050px;height:auto}svg "
+    "text{font-size:12px;fill:var(--soft)}.grid{stroke:var(--grid)}.limit{stroke:"
     "var(--chosen);stroke-dasharray:5 4}text.limit{stroke:none;fill:var(--chosen)}.line{fill:none;stroke:var(--front);"
     "stroke-width:1.5}.bar{fill:none;stroke:var(--front);opacity:.35;stroke-width:3}\n"
     "circle{fill:var(--soft);opacity:.55}circle.front{fill:var(--front);opacity:1}circle.chosen{fill:var(--chosen);"
@@ -251,8 +252,9 @@ static const char style[] =
     "div.table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{text-"
     "align:left;padding:.35em .8em .35em 0;border-bottom:1px solid var(--grid);vertical-align:top}th{color:var(--soft);"
     "font-weight:500}tr.chosen "
-    "td:first-child{color:var(--chosen);font-weight:600}small,td{white-space:nowrap}td:last-child{white-space:normal}"
-    "small{color:var(--soft)}\n"
+    "td:first-child{color:var(--chosen);font-weight:600}small,td{white-space:nowrap}td:last-child,td:first-child{white-"
+    "space:normal;overflow-wrap:anywhere}"
+    "small{color:var(--soft);display:block}table{font-size:13px}\n"
     ".key span{margin-right:1.2em;white-space:nowrap}.key "
     "i{display:inline-block;width:.7em;height:.7em;border-radius:50%;"
     "margin-right:.4em}\n";
@@ -292,8 +294,12 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
         "<th>usd</th>"
         "<th>stall</th><th>taken</th><th>checkpoint</th>%s<th>why, or why not</th></tr></thead><tbody>\n",
         leat_plan_job_of(plan)->accuracies ? "<th>accuracy</th>" : "");
-    for (size_t i = 0; i < count && i < TABLED; i++)
+    for (size_t i = 0, n = 0; i < count && n < TABLED; i++) {
+        if (r[i].same_as)
+            continue;
         write_row(out, plan, &r[i]);
+        n++;
+    }
     leat_buf_str(out, "</tbody></table></div>\n");
     write_notes(out, "Notes", leat_plan_notes_of(plan));
     write_notes(out, "Left out", leat_plan_left_out(plan));

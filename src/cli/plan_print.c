@@ -111,15 +111,23 @@ static void print_left_out(const struct leat_plan_notes *notes, FILE *out)
     char text[40];
     if (notes->count)
         fputs("\nleft out:\n", out);
-    for (size_t i = 0; i < notes->count && i < REASONS_SHOWN; i++)
-        fprintf(out, "  %s%s\n", notes->line[i], times(notes, i, text));
+    bool told[LEAT_PLAN_NOTES_MAX] = {false};
+    for (size_t k = 0; k < notes->count && k < REASONS_SHOWN; k++) { /* the most frequent first */
+        size_t best = LEAT_PLAN_NOTES_MAX;
+        for (size_t i = 0; i < notes->count; i++) {
+            if (!told[i] && (best == LEAT_PLAN_NOTES_MAX || notes->times[i] > notes->times[best]))
+                best = i;
+        }
+        told[best] = true;
+        fprintf(out, "  %s%s\n", notes->line[best], times(notes, best, text));
+    }
     if (notes->count > REASONS_SHOWN)
         fprintf(out, "  … and %zu more reasons (LEAT_LOG=info)\n", notes->count - REASONS_SHOWN + notes->more);
 }
 
 static bool shown(const struct leat_plan_record *r, bool all, size_t *others)
 {
-    return all || r->front || r->chosen || (*others)++ < OTHERS_SHOWN;
+    return all || r->front || r->chosen || (!r->same_as && (*others)++ < OTHERS_SHOWN);
 }
 
 static struct widths measure(const struct leat_plan *plan, bool all)

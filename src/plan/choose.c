@@ -12,7 +12,14 @@ static int by_time(const void *a, const void *b)
     const struct leat_plan_record *y = b;
     if (x->time_s.mean != y->time_s.mean)
         return x->time_s.mean < y->time_s.mean ? -1 : 1;
-    return x->usd.mean < y->usd.mean ? -1 : x->usd.mean > y->usd.mean;
+    if (x->usd.mean != y->usd.mean)
+        return x->usd.mean < y->usd.mean ? -1 : 1;
+    /* Ties in one order on every machine, with the same offer of several places side by side. */
+    int c = strcmp(x->offer->type, y->offer->type);
+    c = c ? c : (int)x->kind - (int)y->kind;
+    c = c ? c : (x->nodes > y->nodes) - (x->nodes < y->nodes);
+    c = c ? c : x->path - y->path;
+    return c ? c : (x->offer > y->offer) - (x->offer < y->offer);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -154,6 +161,33 @@ static void say_other(const struct leat_plan *p, struct leat_plan_record *r, con
 /* Fronts have tens of members; of a longer one the slow end is only left unnamed. */
 #define FRONT_MAX 1000
 
+static bool twins(const struct leat_plan_record *a, const struct leat_plan_record *b)
+{
+    return same(a->time_s.mean, b->time_s.mean) && same(a->usd.mean, b->usd.mean) && a->kind == b->kind &&
+           a->nodes == b->nodes && a->path == b->path && strcmp(a->offer->type, b->offer->type) == 0 &&
+           strcmp(a->offer->provider, b->offer->provider) == 0;
+}
+
+/* Equal offers of several places are one answer: the first stands for the others and names them. */
+static void join_twins(struct leat_plan *plan)
+{
+    struct leat_plan_record *first = NULL;
+    for (size_t i = 0; i < plan->count; i++) {
+        struct leat_plan_record *r = &plan->records[i];
+        if (!first || !twins(first, r)) {
+            first = r;
+            continue;
+        }
+        size_t at = strlen(first->also_in);
+        size_t need = strlen(r->offer->region) + 2;
+        r->same_as = first->offer;
+        if (at + need + 4 < sizeof first->also_in)
+            snprintf(first->also_in + at, sizeof first->also_in - at, "%s%s", at ? ", " : "", r->offer->region);
+        else if (at < 3 || strcmp(first->also_in + at - 3, "…") != 0)
+            snprintf(first->also_in + at, sizeof first->also_in - at, "…");
+    }
+}
+
 /* Marks front and meets, in records sorted by time; returns whether any meets. `best` gets the front of those. */
 static bool mark(struct leat_plan *plan, const struct leat_plan_record **best, size_t *count)
 {
@@ -182,6 +216,7 @@ bool leat_plan_choose_records(struct leat_plan *plan)
     size_t best = 0;
     size_t fronts = 0;
     qsort(plan->records, plan->count, sizeof *plan->records, by_time);
+    join_twins(plan);
     bool any = mark(plan, front, &fronts);
     for (size_t i = 0; i < plan->count; i++) {
         const struct leat_plan_record *r = &plan->records[i];
@@ -198,6 +233,12 @@ bool leat_plan_choose_records(struct leat_plan *plan)
     }
     plan->records[best].chosen = true;
     say_chosen(&plan->options, &plan->records[best], any);
+    for (size_t i = 0; i < plan->count; i++) {
+        struct leat_plan_record *r = &plan->records[i];
+        size_t at = strlen(r->why);
+        if (*r->also_in)
+            snprintf(r->why + at, sizeof r->why - at, "; the same in %s", r->also_in);
+    }
     qsort(plan->records, plan->count, sizeof *plan->records, by_rank);
     return any;
 }

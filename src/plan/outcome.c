@@ -25,7 +25,7 @@ static void by_lifetimes(struct leat_plan_sum *s, struct leat_plan_record *out)
     unsigned n = s->plan->options.draws;
     double *usd = s->plan->draws + n;
     leat_plan_run_expect(run, &e);
-    leat_plan_run_draw(run, s->plan->options.seed, n, s->plan->draws, usd);
+    leat_plan_run_draw(run, s->plan->luck, s->plan->draws, usd);
     out->time_s.mean = e.time_s;
     double plain = run->usd_per_s * e.time_s + run->usd_fixed + run->usd_per_revocation * e.revocations;
     /* In steps longer than the time's own scatter, the mean is no smooth function of the time: that of the draws. */

@@ -143,6 +143,8 @@ leat_status leat_plan_open(const struct leat_plan_inputs *inputs, const struct l
                        "min_accuracy: the job does not say how accuracy falls with workers ([accuracy])");
     if (rc == LEAT_OK)
         rc = make_engines(p, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_luck_new(options->seed, options->draws, &p->luck, err);
     if (rc == LEAT_OK) {
         p->draws = calloc(4 * (size_t)options->draws, sizeof *p->draws);
         if (!p->draws)
@@ -171,6 +173,7 @@ void leat_plan_close(struct leat_plan *plan)
     free(plan->engine_of);
     free(plan->records);
     free(plan->draws);
+    leat_plan_luck_free(plan->luck);
     free(plan);
 }
 

@@ -86,7 +86,10 @@ struct leat_plan_record {
     bool meets;          /* deadline, budget and accuracy */
     bool front;          /* nothing else is faster and no dearer, or cheaper and no slower */
     bool chosen;
-    char why[300]; /* why it is chosen, or why not */
+    const struct leat_plan_offer
+        *same_as;      /* the very same in another place stands for it; NULL: it stands for itself */
+    char also_in[120]; /* places that it stands for: "eu-west-1, us-west-2" */
+    char why[300];     /* why it is chosen, or why not */
 };
 
 struct leat_plan;

@@ -58,11 +58,14 @@ static leat_status check_memory(struct leat_plan_sum *s, struct leat_error *err)
     }
     if (isnan(need) || isnan(o->gpu_memory_bytes))
         return LEAT_OK;
+    /* Without the number of GPUs: the same reason for many clusters is told once. */
+    if (need > o->gpu_memory_bytes && job->sharded && !leat_plan_job_has(job, LEAT_KEY_GPU_MEMORY))
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s of %.3g GiB: so few of them do not hold the model's %.3g GiB (%s)",
+                         o->accelerator, o->gpu_memory_bytes / 1073741824, need * s->workers / 1073741824, from);
     if (need > o->gpu_memory_bytes)
-        return leat_fail(
-            err, LEAT_UNSUPPORTED, "%s: %.3g GiB a GPU (%s) do not fit into its %.3g GiB%s", o->accelerator,
-            need / 1073741824, from, o->gpu_memory_bytes / 1073741824,
-            job->sharded || leat_plan_job_has(job, LEAT_KEY_GPU_MEMORY) ? "" : "; model.sharded would spread it");
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s: %.3g GiB a GPU (%s) do not fit into its %.3g GiB%s",
+                         o->accelerator, need / 1073741824, from, o->gpu_memory_bytes / 1073741824,
+                         leat_plan_job_has(job, LEAT_KEY_GPU_MEMORY) ? "" : "; model.sharded would spread it");
     struct leat_plan_term *t = leat_plan_term(s->terms, "memory of one GPU", need, LEAT_PLAN_UNIT_BYTES, from);
     leat_plan_term_words(t, "of %.3g GiB", o->gpu_memory_bytes / 1073741824);
     return LEAT_OK;
@@ -332,15 +335,18 @@ static leat_status transient_source(struct leat_plan_sum *s, struct leat_error *
     bool uniform = s->c->kind == LEAT_PLAN_KIND_UNIFORM;
     leat_plan_traces_market(&s->plan->traces, &s->plan->catalog, o, s->c->nodes, &s->market, &s->trace_name);
     s->revocation = leat_plan_revocations_find(&s->plan->revocations, o->accelerator, o->region);
+    /* The region counts only where others of the accelerator are known. */
+    bool some = leat_plan_revocations_know(&s->plan->revocations, o->accelerator) || s->plan->traces.count;
+    char where[LEAT_PLAN_REGION_SIZE + 8] = "";
+    if (some)
+        snprintf(where, sizeof where, " in %s", o->region);
     if (uniform && !s->market.count)
-        return leat_fail(err, LEAT_UNSUPPORTED, "no availability trace (traces) for %s in %s", o->accelerator,
-                         o->region);
+        return leat_fail(err, LEAT_UNSUPPORTED, "no availability trace (traces) for %s%s", o->accelerator, where);
     if (s->c->kind == LEAT_PLAN_KIND_MIXED && !s->revocation)
-        return leat_fail(err, LEAT_UNSUPPORTED, "no lifetimes (revocations) of transient %s in %s", o->accelerator,
-                         o->region);
+        return leat_fail(err, LEAT_UNSUPPORTED, "no lifetimes (revocations) of transient %s%s", o->accelerator, where);
     if (!uniform && !s->revocation && !s->market.count)
-        return leat_fail(err, LEAT_UNSUPPORTED, "no lifetimes (revocations) or trace (traces) of transient %s in %s",
-                         o->accelerator, o->region);
+        return leat_fail(err, LEAT_UNSUPPORTED, "no lifetimes (revocations) or trace (traces) of transient %s%s",
+                         o->accelerator, where);
     s->traced = uniform || (s->c->kind == LEAT_PLAN_KIND_TRANSIENT && !s->revocation);
     return LEAT_OK;
 }

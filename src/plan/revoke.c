@@ -158,3 +158,12 @@ const struct leat_plan_revocation *leat_plan_revocations_find(const struct leat_
     }
     return any;
 }
+
+bool leat_plan_revocations_know(const struct leat_plan_revocations *r, const char *accelerator)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (strcmp(r->row[i].accelerator, accelerator) == 0)
+            return true;
+    }
+    return false;
+}

@@ -30,4 +30,7 @@ void leat_plan_revocations_free(struct leat_plan_revocations *r);
 const struct leat_plan_revocation *leat_plan_revocations_find(const struct leat_plan_revocations *r,
                                                               const char *accelerator, const char *region);
 
+/* Whether anything is known about an accelerator, in whatever region. */
+bool leat_plan_revocations_know(const struct leat_plan_revocations *r, const char *accelerator);
+
 #endif

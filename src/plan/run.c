@@ -1,6 +1,7 @@
 #include "plan/run.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/checkpoint.h"
@@ -18,14 +19,13 @@ static double pieces_of(const struct leat_plan_run *run, double work_s)
     return fmax(1, ceil(work_s / fmax(run->interval_s, run->lag_s) - 1e-9));
 }
 
-/* The start of the slowest of all machines, when the start of one stands at the q-th quantile of that. */
-static double slowest_s(const struct leat_plan_run *run, double q)
+/* The standard normal start of the slowest of some machines, at the q-th quantile of that. */
+static double slowest_normal(unsigned machines, double q)
 {
-    unsigned machines = run->anchors + run->transients;
     double one = fmin(fmax(q, 1e-9), 1 - 1e-9);
     if (machines > 1)
         one = pow(one, 1.0 / machines);
-    return run->start_s * exp(run->start_spread * leat_plan_normal_quantile(fmin(one, 1 - 1e-12)));
+    return leat_plan_normal_quantile(fmin(one, 1 - 1e-12));
 }
 
 #define START_CELLS 32
@@ -34,8 +34,8 @@ static double mean_start_s(const struct leat_plan_run *run)
 {
     double sum = 0;
     for (int i = 0; i < START_CELLS; i++)
-        sum += slowest_s(run, (i + 0.5) / START_CELLS);
-    return sum / START_CELLS;
+        sum += exp(run->start_spread * slowest_normal(run->anchors + run->transients, (i + 0.5) / START_CELLS));
+    return run->start_s * sum / START_CELLS;
 }
 
 double leat_plan_run_billed_s(const struct leat_plan_run *run, double time_s)
@@ -279,27 +279,85 @@ static double walk_mixed(struct walk *w)
     return w->end_s;
 }
 
-void leat_plan_run_draw(const struct leat_plan_run *run, uint64_t seed, size_t count, double *time_s, double *usd)
+struct luck_draw {
+    double speed;        /* standard normal */
+    double start;        /* uniform */
+    struct leat_rng rng; /* for the machines' lives */
+};
+
+struct leat_plan_luck {
+    size_t count;
+    struct luck_draw *draw;
+    /* By machines: the standard normal start of the slowest, for every draw. Made when first asked for: it costs more
+     * than the rest of a quiet run. */
+    double *slowest[LEAT_PLAN_MACHINES_MAX + 1];
+};
+
+leat_status leat_plan_luck_new(uint64_t seed, size_t count, struct leat_plan_luck **out, struct leat_error *err)
 {
     uint64_t key = leat_key("plan run", seed, 0, NULL, 0);
-    struct walk w = {.run = run, .end_s = LEAT_PLAN_PATIENCE * quiet_s(run, run->start_s)};
+    struct leat_plan_luck *luck = calloc(1, sizeof *luck);
+    struct luck_draw *draw = calloc(count, sizeof *draw);
+    if (!luck || !draw) {
+        free(luck);
+        free(draw);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu draws", count);
+    }
     for (size_t i = 0; i < count; i++) {
         struct leat_rng rng = leat_rng(key, i);
-        w.rng = &rng;
         /* The speed's quantiles are spread evenly over the draws and only shuffled: a few hundred draws then
          * place the ends of an interval as well as thousands of independent ones. */
         double even = ((double)i + leat_rng_unit(&rng)) / (double)count;
-        w.factor = exp(run->speed_spread * leat_plan_normal_quantile(fmin(fmax(even, 1e-9), 1 - 1e-9)));
-        w.start_s = slowest_s(run, leat_rng_unit(&rng));
+        draw[i].speed = leat_plan_normal_quantile(fmin(fmax(even, 1e-9), 1 - 1e-9));
+        draw[i].start = leat_rng_unit(&rng);
+        draw[i].rng = rng;
+    }
+    luck->count = count;
+    luck->draw = draw;
+    *out = luck;
+    return LEAT_OK;
+}
+
+void leat_plan_luck_free(struct leat_plan_luck *luck)
+{
+    if (!luck)
+        return;
+    for (size_t i = 0; i <= LEAT_PLAN_MACHINES_MAX; i++)
+        free(luck->slowest[i]);
+    free(luck->draw);
+    free(luck);
+}
+
+static double start_of(struct leat_plan_luck *luck, size_t i, unsigned machines)
+{
+    if (machines > LEAT_PLAN_MACHINES_MAX)
+        machines = LEAT_PLAN_MACHINES_MAX;
+    double **all = &luck->slowest[machines];
+    if (!*all) {
+        *all = calloc(luck->count, sizeof **all);
+        for (size_t k = 0; *all && k < luck->count; k++)
+            (*all)[k] = slowest_normal(machines, luck->draw[k].start);
+    }
+    return *all ? (*all)[i] : slowest_normal(machines, luck->draw[i].start); /* without memory only slower */
+}
+
+void leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *luck, double *time_s, double *usd)
+{
+    struct walk w = {.run = run, .end_s = LEAT_PLAN_PATIENCE * quiet_s(run, run->start_s)};
+    double work_s = run->work / full_speed(run);
+    double checkpoints_s = pieces_of(run, work_s) * run->checkpoint_s + run->lag_s;
+    for (size_t i = 0; i < luck->count; i++) {
+        struct leat_rng rng = luck->draw[i].rng;
+        w.rng = &rng;
+        w.factor = exp(run->speed_spread * luck->draw[i].speed);
+        w.start_s = run->start_s * exp(run->start_spread * start_of(luck, i, run->anchors + run->transients));
         w.revocations = 0;
         for (unsigned m = 0; m < run->transients; m++)
             w.places[m] = (struct place){.next_s = lifetime(&w), .ready = true};
-        if (run->transients) {
+        if (run->transients)
             time_s[i] = run->rollback ? walk_rollback(&w) : walk_mixed(&w);
-        } else {
-            double work_s = run->work / full_speed(run);
-            time_s[i] = w.start_s + work_s / w.factor + pieces_of(run, work_s) * run->checkpoint_s + run->lag_s;
-        }
+        else
+            time_s[i] = w.start_s + work_s / w.factor + checkpoints_s;
         usd[i] = usd_of(run, time_s[i], w.revocations);
     }
 }

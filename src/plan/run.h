@@ -63,9 +63,14 @@ double leat_plan_run_billed_s(const struct leat_plan_run *run, double time_s);
 
 void leat_plan_run_expect(const struct leat_plan_run *run, struct leat_plan_expected *out);
 
-/* `count` runs drawn from the seed: times and money, in the order drawn. The same seed meets every cluster with
- * the same luck, so that two of them can be compared by few draws. */
-void leat_plan_run_draw(const struct leat_plan_run *run, uint64_t seed, size_t count, double *time_s, double *usd);
+/* What chance has in store for `count` runs, the same for every cluster: two of them can then be compared by few
+ * draws. One thread at a time. */
+struct leat_plan_luck;
+leat_status leat_plan_luck_new(uint64_t seed, size_t count, struct leat_plan_luck **out, struct leat_error *err);
+void leat_plan_luck_free(struct leat_plan_luck *luck); /* NULL is allowed */
+
+/* As many runs as there is luck for: times and money, in the order drawn. */
+void leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *luck, double *time_s, double *usd);
 
 /* Work between checkpoints that costs least time in expectation: Daly's, with the mean time between revocations
  * that this run will see (its hazard over its own length, not the machines' mean lifetime). HUGE_VAL where

@@ -5,6 +5,7 @@
 #include "plan/engine.h"
 #include "plan/plan.h"
 #include "plan/revoke.h"
+#include "plan/run.h"
 #include "plan/terms.h"
 #include "plan/traces.h"
 
@@ -26,6 +27,7 @@ struct leat_plan {
     struct leat_plan_record *records;
     size_t count;
     size_t cap;
+    struct leat_plan_luck *luck;
     double *draws; /* room for times, money and a sorted copy of each */
 };
 

@@ -96,12 +96,31 @@ static void everything_that_is_broken_is_said(void **state)
     drop(p);
 }
 
+static void equal_offers_of_several_places_are_one_row(void **state)
+{
+    (void)state;
+    static const struct fact facts[] = {{10, 5, 10, 0}, {10, 5, 10, 0}, {10, 5, 10, 0}};
+    const struct leat_plan_options o = {.risk = 0.9};
+    struct leat_plan *p = plan_of(facts, 3, &o);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(offers[i].type, sizeof offers[i].type, "t");
+        snprintf(offers[i].region, sizeof offers[i].region, "r%zu", i);
+    }
+    assert_true(leat_plan_choose_records(p));
+    assert_null(p->records[0].same_as);
+    assert_string_equal(p->records[0].also_in, "r1, r2");
+    assert_non_null(strstr(p->records[0].why, "; the same in r1, r2"));
+    assert_true(p->records[1].same_as == &offers[0] && p->records[2].same_as == &offers[0]);
+    drop(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ties_are_called_ties),
         cmocka_unit_test(only_what_keeps_the_limits_is_a_reason),
         cmocka_unit_test(everything_that_is_broken_is_said),
+        cmocka_unit_test(equal_offers_of_several_places_are_one_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,20 @@
 
 #define DRAWS 20000
 
+static void draw(const struct leat_plan_run *run, uint64_t seed, size_t count, double *time_s, double *usd)
+{
+    struct leat_plan_luck *luck = NULL;
+    struct leat_error err;
+    assert_ok(leat_plan_luck_new(seed, count, &luck, &err), err);
+    leat_plan_run_draw(run, luck, time_s, usd);
+    leat_plan_luck_free(luck);
+}
+
 static double drawn_mean(const struct leat_plan_run *run)
 {
     static double time[DRAWS];
     static double usd[DRAWS];
-    leat_plan_run_draw(run, 5, DRAWS, time, usd);
+    draw(run, 5, DRAWS, time, usd);
     return leat_plan_mean(time, DRAWS);
 }
 
@@ -117,11 +126,11 @@ static void machines_are_paid_for_in_whole_steps(void **state)
     double usd[100];
     struct leat_plan_run run = quiet_run(speed, 1);
     run.bill_increment_s = 3600;
-    leat_plan_run_draw(&run, 1, 100, time, usd);
+    draw(&run, 1, 100, time, usd);
     assert_true(fabs(time[0] - 3700) < 1e-9 && fabs(usd[0] - 7200) < 1e-9);
     run.bill_increment_s = 1;
     run.bill_minimum_s = 5000;
-    leat_plan_run_draw(&run, 1, 100, time, usd);
+    draw(&run, 1, 100, time, usd);
     assert_true(fabs(usd[0] - 5000) < 1e-9);
 }
 

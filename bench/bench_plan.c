@@ -11,9 +11,11 @@
 #include "base/clock.h"
 #include "plan/checkpoint.h"
 #include "plan/curve.h"
+#include "plan/engine.h"
 #include "plan/plan.h"
 #include "plan/regress.h"
 #include "plan/scale.h"
+#include "plan/toml.h"
 #include "sim/cluster.h"
 #include "sim/trace.h"
 
@@ -144,16 +146,17 @@ static double line_speed(const double *y, double n)
     return y[0] + (y[1] - y[0]) / 3 * (n - 1);
 }
 
-static void rings(void)
+static void ring_table(const struct figure_ring *table, size_t count, const char *title, const char *prefix)
 {
     double error[4] = {0};
     unsigned held = 0;
     unsigned rows = 0;
-    puts("\nSpeed of synchronous training on 8 and 16 GPUs, predicted from 1 and 4 (published tables)");
+    printf("\nSpeed of synchronous training on 8 and 16 GPUs, predicted from 1 and 4: %s\n", title);
+    char name[40];
     puts("  model                    GPUs   measured  predicted   error  interval (9 of 10)      line  constant  plain "
          "sum");
-    for (size_t i = 0; i < FIGURE_RINGS; i++) {
-        const struct figure_ring *f = &figure_rings[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct figure_ring *f = &table[i];
         double base = f->batch / f->speed[0];
         const struct leat_plan_allreduce model = {.gradient_bytes = f->gradient_bytes,
                                                   .bucket_bytes = LEAT_PLAN_BUCKET_BYTES,
@@ -183,10 +186,67 @@ static void rings(void)
     printf(
         "  mean error %.1f %% (line %.1f, constant efficiency %.1f, plain sum %.1f %%), %u of %u in their interval\n",
         100 * error[0] / rows, 100 * error[1] / rows, 100 * error[2] / rows, 100 * error[3] / rows, held, rows);
-    result("ring_error", error[0] / rows);
-    result("ring_error_line", error[1] / rows);
-    result("ring_error_plain_sum", error[3] / rows);
-    result("ring_held", (double)held / rows);
+    static const char *const what[] = {"error", "error_line", "error_constant", "error_plain_sum"};
+    for (int b = 0; b < 4; b++) {
+        snprintf(name, sizeof name, "%s_%s", prefix, what[b]);
+        result(name, error[b] / rows);
+    }
+    snprintf(name, sizeof name, "%s_held", prefix);
+    result(name, (double)held / rows);
+}
+
+static void rings(void)
+{
+    ring_table(figure_rings, FIGURE_RINGS, "published tables", "ring");
+    ring_table(figure_other_rings, FIGURE_OTHER_RINGS, "tables by which nothing was set", "other_ring");
+}
+
+/* A speed carried from one accelerator to another by peak rates; beside it either rate alone. */
+static void transfers(void)
+{
+    double error[3] = {0};
+    unsigned held = 0;
+    puts("\nOne A100 from one V100, mixed precision, by the hardware table (published speeds)");
+    puts("  model             measured  carried over   error  interval (9 of 10)    FLOPs   memory alone");
+    for (size_t i = 0; i < FIGURE_TRANSFERS; i++) {
+        const struct figure_transfer *f = &figure_transfers[i];
+        char text[200];
+        static const char toml[] = "[job]\nbatch = 1\nsteps = 1\n[model]\nprecision = \"mixed\"\n";
+        struct leat_plan_measures m = {0};
+        struct leat_plan_notes notes = {0};
+        struct leat_plan_doc *doc = NULL;
+        struct leat_plan_job job;
+        struct leat_plan_engine e;
+        struct leat_plan_accelerator from;
+        struct leat_plan_accelerator to;
+        struct leat_error err;
+        snprintf(text, sizeof text, "accelerator,batch,step_s\nV100,1,%.9g\n", 1 / f->v100);
+        check(leat_plan_measures_csv("m", text, strlen(text), &m, &notes, &err), &err);
+        check(leat_plan_toml_parse("job", toml, strlen(toml), &doc, &err), &err);
+        check(leat_plan_job_read(doc, NULL, 0, &job, &err), &err);
+        check(leat_plan_engine_make(&job, &m, NULL, "", f->to, &e, &err), &err);
+        leat_plan_hardware_accelerator(NULL, "V100", &from);
+        leat_plan_hardware_accelerator(NULL, f->to, &to);
+        const double said[3] = {1 / e.step_s, f->v100 * to.tensor_tflops / from.tensor_tflops,
+                                f->v100 * to.memory_gb_per_s / from.memory_gb_per_s};
+        double width = exp(1.645 * e.step_spread);
+        bool in = f->a100 >= said[0] / width && f->a100 <= said[0] * width;
+        held += in;
+        for (int b = 0; b < 3; b++)
+            error[b] += fabs(said[b] / f->a100 - 1) / FIGURE_TRANSFERS;
+        printf("  %-16s  %8.4g  %12.4g  %+5.1f %%  [%.4g, %.4g]%s  %+6.1f %%  %+6.1f %%\n", f->model, f->a100, said[0],
+               100 * (said[0] / f->a100 - 1), said[0] / width, said[0] * width, in ? " " : "*",
+               100 * (said[1] / f->a100 - 1), 100 * (said[2] / f->a100 - 1));
+        leat_plan_engine_free(&e);
+        leat_plan_measures_free(&m);
+        leat_plan_doc_free(doc);
+    }
+    printf("  mean error %.1f %% (FLOPs alone %.1f, memory alone %.1f %%), %u of %zu in their interval\n",
+           100 * error[0], 100 * error[1], 100 * error[2], held, FIGURE_TRANSFERS);
+    result("transfer_error", error[0]);
+    result("transfer_error_flops", error[1]);
+    result("transfer_error_memory", error[2]);
+    result("transfer_held", held / (double)FIGURE_TRANSFERS);
 }
 
 /* Nothing measured but one GPU: what the other tables lose stands for this one. */
@@ -226,7 +286,7 @@ static void draw(const struct leat_plan_run *run, uint64_t seed, size_t count, d
     struct leat_plan_luck *luck = NULL;
     struct leat_error err;
     check(leat_plan_luck_new(seed, count, &luck, &err), &err);
-    leat_plan_run_draw(run, luck, time_s, usd);
+    check(leat_plan_run_draw(run, luck, time_s, usd, &err), &err);
     leat_plan_luck_free(luck);
 }
 
@@ -556,9 +616,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"daly", daly},           {"costs", costs}, {"models", models},       {"clusters", clusters},
-                 {"rings", rings},         {"prior", prior}, {"simulated", simulated}, {"hazard", hazard},
-                 {"deadlines", deadlines}, {"zones", zones}, {"speed", speed}};
+    } parts[] = {{"daly", daly},     {"costs", costs},         {"models", models},       {"clusters", clusters},
+                 {"rings", rings},   {"prior", prior},         {"transfers", transfers}, {"simulated", simulated},
+                 {"hazard", hazard}, {"deadlines", deadlines}, {"zones", zones},         {"speed", speed}};
     leat_buf_init(&summary, 10000);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!*only || strcmp(only, parts[i].name) == 0)

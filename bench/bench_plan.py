@@ -2,7 +2,7 @@
 
 python bench/bench_plan.py [--build build/release] [PART [TRACE.json …]]
 
-PART is one of daly, costs, models, clusters, rings, prior, simulated, hazard, deadlines,
+PART is one of daly, costs, models, clusters, rings, prior, transfers, simulated, hazard, deadlines,
 zones, speed; all of them otherwise. Traces
 are replayed too.
 """
@@ -26,6 +26,10 @@ AIMS = [
     ("cluster_held", "cluster speed, measured points in their interval", ">=", 0.90, "{:.1%}"),
     ("ring_error", "all-reduce, 8 and 16 GPUs from 1 and 4, mean error", "<=", 0.035, "{:.1%}"),
     ("ring_held", "all-reduce, published points in their interval", ">=", 0.90, "{:.1%}"),
+    ("other_ring_error", "the same on tables by which nothing was set", "<=", 0.10, "{:.1%}"),
+    ("other_ring_held", "the same, points in their interval", ">=", 0.90, "{:.1%}"),
+    ("transfer_error", "V100 to A100 by peak rates, mean error", "<=", 0.15, "{:.1%}"),
+    ("transfer_held", "V100 to A100, speeds in their interval", ">=", 0.90, "{:.1%}"),
     ("prior_held", "8 GPUs from one alone, published points in their interval", ">=", 0.90, "{:.1%}"),
     ("formula_error_worst", "formula against simulation, worst error", "<=", 0.02, "{:.2%}"),
     ("interval_held_least", "runs in the 90 % interval, least of all cases", ">=", 0.85, "{:.1%}"),

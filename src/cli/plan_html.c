@@ -201,7 +201,7 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     escape(b, leat_plan_record_name(plan, r, text));
     leat_buf_printf(b, "</td><td>%u × ", r->nodes * r->offer->gpus);
     escape(b, r->offer->accelerator);
-    leat_buf_str(b, "</td><td>");
+    leat_buf_str(b, r->transferred ? " (not measured)</td><td>" : "</td><td>");
     escape(b, *leat_plan_record_zone(r) ? leat_plan_record_zone(r) : "–");
     leat_buf_printf(b, "</td><td>%.2f</td><td>%.2f h <small>%.2f – %.2f</small></td>", r->usd_per_hour,
                     r->time_s.mean / 3600, r->time_s.lo / 3600, r->time_s.hi / 3600);

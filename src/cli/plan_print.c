@@ -56,7 +56,7 @@ static void time_cell(const struct leat_plan_interval *t, char *out, size_t n)
 static void machine_cell(const struct leat_plan_record *r, char *out, size_t n)
 {
     unsigned gpus = r->nodes * r->offer->gpus;
-    snprintf(out, n, "%u × %s", gpus, r->offer->accelerator);
+    snprintf(out, n, "%u × %s%s", gpus, r->offer->accelerator, r->transferred ? " ~" : "");
 }
 
 struct widths {
@@ -178,7 +178,9 @@ void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out)
         if (shown(&r[i], all, &others))
             print_row(plan, &r[i], &w, job->accuracies, out);
     }
-    fputs("\n* chosen   | nothing else is both faster and cheaper\n", out);
+    fputs("\n* chosen   | nothing else is both faster and cheaper   ~ not measured: carried over from another "
+          "accelerator\n",
+          out);
     print_left_out(leat_plan_left_out(plan), out);
 }
 

@@ -209,6 +209,36 @@ static bool mark(struct leat_plan *plan, const struct leat_plan_record **best, s
     return any;
 }
 
+/* The run whose result would change the choice most: of accelerators that nobody measured, the one whose luckier half
+ * gains most on the choice, by what the choice is made by; the chosen one's own first. */
+static void say_measure_next(struct leat_plan *plan, const struct leat_plan_record *chosen, bool any)
+{
+    const struct leat_plan_options *o = &plan->options;
+    const struct leat_plan_record *next = chosen->transferred ? chosen : NULL;
+    double most = 0;
+    for (size_t i = 0; i < plan->count && !chosen->transferred; i++) {
+        const struct leat_plan_record *r = &plan->records[i];
+        struct leat_plan_record lucky = *r;
+        lucky.time_s.mean = r->time_s.lo;
+        lucky.usd.mean = r->usd.lo;
+        lucky.risk_time_s = r->time_s.lo;
+        lucky.risk_usd = r->usd.lo;
+        if (!r->transferred || excess(o, &lucky) > 1)
+            continue;
+        double gain = 1 - score(o, &lucky, any) / score(o, chosen, any);
+        if (gain > most) {
+            most = gain;
+            next = r;
+        }
+    }
+    if (next == chosen && next)
+        leat_plan_note(&plan->notes, "measure next: this job on one %s; the choice rests on a speed carried over to it",
+                       next->offer->accelerator);
+    else if (next)
+        leat_plan_note(&plan->notes, "measure next: this job on one %s; if it is fast, %s is up to %.0f %% better",
+                       next->offer->accelerator, next->offer->type, 100 * most);
+}
+
 bool leat_plan_choose_records(struct leat_plan *plan)
 {
     const struct leat_plan_record *front[FRONT_MAX];
@@ -232,6 +262,7 @@ bool leat_plan_choose_records(struct leat_plan *plan)
             say_other(plan, r, &plan->records[best], dominator(front, fronts, r));
     }
     plan->records[best].chosen = true;
+    say_measure_next(plan, &plan->records[best], any);
     say_chosen(&plan->options, &plan->records[best], any);
     for (size_t i = 0; i < plan->count; i++) {
         struct leat_plan_record *r = &plan->records[i];

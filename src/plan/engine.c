@@ -150,13 +150,61 @@ static void say_unknown(const struct leat_plan_job *job, const struct leat_plan_
         return;
     }
     snprintf(e->missing, sizeof e->missing,
-             "nothing is known about the speed of %s: measure this job on it, or other models to fit to",
-             e->accelerator);
+             "nothing is known about the speed of %s: measure this job on it%s, or other models to fit to",
+             e->accelerator, job->mixed_precision ? "" : ", or say model.precision");
+}
+
+/* A step is part computing, part moving bytes; each goes as the peak rates of the two accelerators. Where FLOPs and
+ * bytes of a sample are known they say how much of either, else each is taken for a half. */
+static double carried_over(const struct leat_plan_job *job, const struct leat_plan_accelerator *from,
+                           const struct leat_plan_accelerator *to, double *spread)
+{
+    double computing = log(from->tensor_tflops / to->tensor_tflops);
+    double moving = log(from->memory_gb_per_s / to->memory_gb_per_s);
+    double flops_s = job->value[LEAT_KEY_FLOPS] / (from->tensor_tflops * 1e12);
+    double bytes_s = job->value[LEAT_KEY_TRAFFIC] / (from->memory_gb_per_s * 1e9);
+    double share = flops_s / (flops_s + bytes_s);
+    *spread = isnan(share) ? 0.15 : 0.12;
+    /* The farther apart the two accelerators are, and the two rates' answers, the less a rule of thumb is worth. */
+    *spread = fmax(*spread, 0.35 * fabs(computing - moving));
+    *spread = fmax(*spread, 0.15 * fabs(computing + moving) / 2);
+    if (isnan(share))
+        share = 0.5;
+    return exp(share * computing + (1 - share) * moving);
+}
+
+/* From the measured accelerator that is most like this one. */
+static void take_transfer(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
+                          const struct leat_plan_hardware *hardware, struct leat_plan_engine *e)
+{
+    struct leat_plan_accelerator to;
+    double best = HUGE_VAL;
+    if (!job->mixed_precision || !leat_plan_hardware_accelerator(hardware, e->accelerator, &to))
+        return;
+    for (size_t i = 0; i < measures->count; i++) {
+        const struct leat_plan_measure *m = &measures->row[i];
+        struct leat_plan_accelerator from;
+        double spread;
+        if (!of_job(job, m) || m->gpus * m->nodes != 1 || isnan(m->step_s) ||
+            (!isnan(m->batch) && m->batch != job->value[LEAT_KEY_BATCH]) ||
+            !leat_plan_hardware_accelerator(hardware, m->accelerator, &from))
+            continue;
+        double ratio = carried_over(job, &from, &to, &spread);
+        if (!(fabs(log(ratio)) < best) || !(ratio > 0))
+            continue;
+        best = fabs(log(ratio));
+        e->step_s = m->step_s * ratio;
+        e->step_spread = hypot(spread, LEAT_PLAN_SPREAD_ONCE);
+        snprintf(e->step_source, sizeof e->step_source,
+                 "not measured: carried over from %s (%.60s line %u) by peak rates, ± %.0f %%", m->accelerator,
+                 leat_plan_tail(measures->name[m->file]), m->line, 100 * e->step_spread);
+        e->transferred = true;
+    }
 }
 
 leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
-                                  const char *type, const char *accelerator, struct leat_plan_engine *out,
-                                  struct leat_error *err)
+                                  const struct leat_plan_hardware *hardware, const char *type, const char *accelerator,
+                                  struct leat_plan_engine *out, struct leat_error *err)
 {
     struct leat_plan_engine e = {.cap = HUGE_VAL, .measures = measures};
     bool by_type = leat_plan_engine_by_type(measures, type);
@@ -165,6 +213,8 @@ leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct 
     leat_status rc = LEAT_OK;
     if (!take_measured(job, measures, &e) && !take_other_batches(job, measures, &e))
         rc = take_regression(job, measures, &e, err);
+    if (rc == LEAT_OK && !(e.step_s > 0))
+        take_transfer(job, measures, hardware, &e);
     if (e.step_s > 0)
         e.missing[0] = '\0'; /* what one way lacked, another had */
     else if (rc == LEAT_OK && !*e.missing)

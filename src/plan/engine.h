@@ -4,6 +4,7 @@
 #define LEAT_PLAN_ENGINE_H
 
 #include "plan/curve.h"
+#include "plan/hardware.h"
 #include "plan/job.h"
 #include "plan/measure.h"
 #include "plan/scale.h"
@@ -37,6 +38,7 @@ struct leat_plan_engine {
     double step_s;      /* of one GPU */
     double step_spread; /* standard deviation of its logarithm */
     char step_source[160];
+    bool transferred;                          /* carried over from another accelerator: nobody measured this one */
     const struct leat_plan_measures *measures; /* the caller's */
 
     struct leat_plan_measured *measured; /* several GPUs or workers */
@@ -54,9 +56,10 @@ struct leat_plan_engine {
     struct leat_plan_curve *network;
 };
 
+/* `hardware` may be NULL: the built-in table alone. */
 leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
-                                  const char *type, const char *accelerator, struct leat_plan_engine *out,
-                                  struct leat_error *err);
+                                  const struct leat_plan_hardware *hardware, const char *type, const char *accelerator,
+                                  struct leat_plan_engine *out, struct leat_error *err);
 void leat_plan_engine_free(struct leat_plan_engine *engine);
 
 /* Lines about a very type win over those about its accelerator. */

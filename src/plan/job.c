@@ -26,6 +26,7 @@ static const struct setting {
     [LEAT_KEY_GLOBAL_BATCH] = {"job.global_batch", COUNT, 1, 1e10, NAN, "samples of all GPUs in one optimizer step"},
     [LEAT_KEY_FLOPS] = {"model.flops", NUMBER, 1e4, 1e18, NAN,
                         "plain FLOPs of one sample, forward and backward: 12.3e9, not 12.3 GFLOPs"},
+    [LEAT_KEY_TRAFFIC] = {"model.bytes", SIZE, 1, 1e16, NAN, "that one sample moves through a GPU's memory"},
     [LEAT_KEY_PARAMETERS] = {"model.parameters", COUNT, 1, 1e14, NAN, "a count, not millions or billions"},
     [LEAT_KEY_PARAMETER_BYTES] = {"model.parameter_bytes", SIZE, 1e3, 1e15, NAN, "bytes of all parameters"},
     [LEAT_KEY_TENSORS] = {"model.tensors", COUNT, 1, 1e7, NAN, "how many parameter tensors the model has"},
@@ -143,6 +144,7 @@ static leat_status take_word(const char *text, const char *const *words, int cou
 
 static const char *const restarts[] = {"elastic", "all"};
 static const char *const stores[] = {"memory", "disk", "local"};
+static const char *const precisions[] = {"other", "mixed"};
 static const char *const truths[] = {"false", "true"};
 
 static leat_status take_mode(const char *text, const char *what, struct leat_plan_job *job, struct leat_error *err)
@@ -256,6 +258,9 @@ static leat_status take_text(const char *key, const char *text, const char *what
     if (strcmp(key, "job.restart") == 0) {
         rc = take_word(text, restarts, 2, what, &which, err);
         job->restart = (enum leat_plan_restart)which;
+    } else if (strcmp(key, "model.precision") == 0) {
+        rc = take_word(text, precisions, 2, what, &which, err);
+        job->mixed_precision = which;
     } else if (strcmp(key, "model.sharded") == 0) {
         rc = take_word(text, truths, 2, what, &which, err);
         job->sharded = which;
@@ -267,7 +272,8 @@ static leat_status take_text(const char *key, const char *text, const char *what
 
 static bool is_words(const char *path)
 {
-    return strcmp(path, "job.name") == 0 || strcmp(path, "job.mode") == 0 || strcmp(path, "job.restart") == 0;
+    return strcmp(path, "job.name") == 0 || strcmp(path, "job.mode") == 0 || strcmp(path, "job.restart") == 0 ||
+           strcmp(path, "model.precision") == 0;
 }
 
 static leat_status take_entry(const struct leat_plan_doc *doc, const struct leat_plan_doc_entry *e,

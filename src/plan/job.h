@@ -45,6 +45,7 @@ enum leat_plan_key {
     LEAT_KEY_BATCH,
     LEAT_KEY_GLOBAL_BATCH,
     LEAT_KEY_FLOPS,
+    LEAT_KEY_TRAFFIC,
     LEAT_KEY_PARAMETERS,
     LEAT_KEY_PARAMETER_BYTES,
     LEAT_KEY_TENSORS,
@@ -78,6 +79,7 @@ struct leat_plan_job {
     char name[64];
     enum leat_plan_mode mode;
     enum leat_plan_restart restart;
+    bool mixed_precision;         /* said so: then speeds may be carried over to accelerators that were not measured */
     bool sharded;                 /* parameters, gradients and optimizer state lie in parts on all GPUs */
     double value[LEAT_KEY_COUNT]; /* bytes, seconds, bytes a second, dollars an hour */
     char source[LEAT_KEY_COUNT][LEAT_PLAN_SOURCE_SIZE]; /* "job.toml line 7", "--samples", "default" */

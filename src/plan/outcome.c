@@ -18,14 +18,16 @@ static void checkpoint_hours(struct leat_plan_sum *s, double pieces, double seco
     leat_plan_term_words(t, "%.0f of them", pieces);
 }
 
-static void by_lifetimes(struct leat_plan_sum *s, struct leat_plan_record *out)
+static leat_status by_lifetimes(struct leat_plan_sum *s, struct leat_plan_record *out, struct leat_error *err)
 {
     struct leat_plan_expected e;
     struct leat_plan_run *run = &s->run;
     unsigned n = s->plan->options.draws;
     double *usd = s->plan->draws + n;
     leat_plan_run_expect(run, &e);
-    leat_plan_run_draw(run, s->plan->luck, s->plan->draws, usd);
+    leat_status rc = leat_plan_run_draw(run, s->plan->luck, s->plan->draws, usd, err);
+    if (rc != LEAT_OK)
+        return rc;
     out->time_s.mean = e.time_s;
     double plain = run->usd_per_s * e.time_s + run->usd_fixed + run->usd_per_revocation * e.revocations;
     /* In steps longer than the time's own scatter, the mean is no smooth function of the time: that of the draws. */
@@ -36,7 +38,7 @@ static void by_lifetimes(struct leat_plan_sum *s, struct leat_plan_record *out)
     for (int k = 0; k < 3; k++)
         s->paid_h[k] = e.time_s / 3600;
     if (!s->terms)
-        return;
+        return LEAT_OK;
     char from[400] = "on-demand machines are taken to stay";
     if (run->transients) {
         snprintf(from, sizeof from, "%.100s line %u; %s", leat_plan_tail(s->plan->revocations.name),
@@ -52,6 +54,7 @@ static void by_lifetimes(struct leat_plan_sum *s, struct leat_plan_record *out)
     checkpoint_hours(s, e.pieces, e.checkpoint_s);
     hours(s, "time: revocations", e.lost_s, "repeated, waited, slowed");
     hours(s, "time: uncertain speed", e.skew_s, "too slow adds more than too fast saves");
+    return LEAT_OK;
 }
 
 /* Averages over the replayed starts. */
@@ -168,13 +171,9 @@ static void finish(struct leat_plan_sum *s, struct leat_plan_record *out)
 
 leat_status leat_plan_outcome(struct leat_plan_sum *s, struct leat_plan_record *out, struct leat_error *err)
 {
-    if (s->traced) {
-        leat_status rc = by_trace(s, out, err);
-        if (rc != LEAT_OK)
-            return rc;
-    } else {
-        by_lifetimes(s, out);
-    }
+    leat_status rc = s->traced ? by_trace(s, out, err) : by_lifetimes(s, out, err);
+    if (rc != LEAT_OK)
+        return rc;
     finish(s, out);
     return LEAT_OK;
 }

@@ -96,7 +96,8 @@ static leat_status make_engines(struct leat_plan *p, struct leat_error *err)
                                        strcmp(p->engines[k].type, own ? o->type : "") != 0))
             k++;
         if (k == p->engine_count) {
-            leat_status rc = leat_plan_engine_make(&p->job, &p->measures, o->type, o->accelerator, &p->engines[k], err);
+            leat_status rc = leat_plan_engine_make(&p->job, &p->measures, &p->hardware, o->type, o->accelerator,
+                                                   &p->engines[k], err);
             if (rc != LEAT_OK)
                 return rc;
             p->engine_count++;

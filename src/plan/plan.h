@@ -83,6 +83,7 @@ struct leat_plan_record {
     double usd_per_hour; /* of the whole cluster; of uniform progress, while it is transient */
     double interval_s;   /* between checkpoints; HUGE_VAL: only at the end */
     double accuracy;     /* percent; NaN: not given */
+    bool transferred;    /* its accelerator was not measured: a speed carried over from another */
     bool meets;          /* deadline, budget and accuracy */
     bool front;          /* nothing else is faster and no dearer, or cheaper and no slower */
     bool chosen;

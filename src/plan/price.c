@@ -424,6 +424,7 @@ leat_status leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_
     double alone = s.workers * s.job->value[LEAT_KEY_BATCH] / s.engine->step_s;
     r.stall_share = fmin(1, fmax(s.data_share, 1 - s.speed[c->nodes] / alone));
     r.data_share = s.data_share;
+    r.transferred = s.engine->transferred;
     r.interval_s = s.run.interval_s;
     r.usd_per_hour = s.run.usd_per_s * 3600;
     r.accuracy = s.job->mode == LEAT_PLAN_ASYNC ? leat_plan_job_accuracy(s.job, s.workers) : NAN;

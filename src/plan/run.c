@@ -328,21 +328,24 @@ void leat_plan_luck_free(struct leat_plan_luck *luck)
     free(luck);
 }
 
-static double start_of(struct leat_plan_luck *luck, size_t i, unsigned machines)
+/* NULL: no memory. */
+static const double *starts_of(struct leat_plan_luck *luck, unsigned machines)
 {
-    if (machines > LEAT_PLAN_MACHINES_MAX)
-        machines = LEAT_PLAN_MACHINES_MAX;
-    double **all = &luck->slowest[machines];
+    double **all = &luck->slowest[machines > LEAT_PLAN_MACHINES_MAX ? LEAT_PLAN_MACHINES_MAX : machines];
     if (!*all) {
         *all = calloc(luck->count, sizeof **all);
         for (size_t k = 0; *all && k < luck->count; k++)
             (*all)[k] = slowest_normal(machines, luck->draw[k].start);
     }
-    return *all ? (*all)[i] : slowest_normal(machines, luck->draw[i].start); /* without memory only slower */
+    return *all;
 }
 
-void leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *luck, double *time_s, double *usd)
+leat_status leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *luck, double *time_s,
+                               double *usd, struct leat_error *err)
 {
+    const double *starts = starts_of(luck, run->anchors + run->transients);
+    if (!starts)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu draws", luck->count);
     struct walk w = {.run = run, .end_s = LEAT_PLAN_PATIENCE * quiet_s(run, run->start_s)};
     double work_s = run->work / full_speed(run);
     double checkpoints_s = pieces_of(run, work_s) * run->checkpoint_s + run->lag_s;
@@ -350,7 +353,7 @@ void leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *
         struct leat_rng rng = luck->draw[i].rng;
         w.rng = &rng;
         w.factor = exp(run->speed_spread * luck->draw[i].speed);
-        w.start_s = run->start_s * exp(run->start_spread * start_of(luck, i, run->anchors + run->transients));
+        w.start_s = run->start_s * exp(run->start_spread * starts[i]);
         w.revocations = 0;
         for (unsigned m = 0; m < run->transients; m++)
             w.places[m] = (struct place){.next_s = lifetime(&w), .ready = true};
@@ -360,4 +363,5 @@ void leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *
             time_s[i] = w.start_s + work_s / w.factor + checkpoints_s;
         usd[i] = usd_of(run, time_s[i], w.revocations);
     }
+    return LEAT_OK;
 }

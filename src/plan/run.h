@@ -70,7 +70,8 @@ leat_status leat_plan_luck_new(uint64_t seed, size_t count, struct leat_plan_luc
 void leat_plan_luck_free(struct leat_plan_luck *luck); /* NULL is allowed */
 
 /* As many runs as there is luck for: times and money, in the order drawn. */
-void leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *luck, double *time_s, double *usd);
+leat_status leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan_luck *luck, double *time_s,
+                               double *usd, struct leat_error *err);
 
 /* Work between checkpoints that costs least time in expectation: Daly's, with the mean time between revocations
  * that this run will see (its hazard over its own length, not the machines' mean lifetime). HUGE_VAL where

@@ -582,3 +582,17 @@ def test_a_model_that_does_not_fit_is_left_out(run_leat, example):
     assert "do not fit into its 12 GiB; model.sharded would spread it" in stderr
     answer = json.loads(run_leat("plan", *files, *few, "--set", "model.sharded=true", "--all", status=0).stdout)
     assert min(r["gpus"] for r in answer["records"] if r["accelerator"] == "V100") == 3
+
+
+def test_an_unmeasured_accelerator_is_marked_and_the_next_run_named(run_leat, example):
+    (example / "speeds.csv").write_text("model,accelerator,batch,step_s\nresnet50,K80,256,4.92\n")
+    files = ["-j", example / "job.toml", "-c", example / "catalog.csv", "-m", example / "speeds.csv"]
+    plain = json.loads(run_leat("plan", *files, "--json", "--all", status=0).stdout)
+    assert {r["accelerator"] for r in plain["records"]} == {"K80"}
+    mixed = [*files, "--set", "model.precision=mixed"]
+    answer = json.loads(run_leat("plan", *mixed, "--json", "--all", status=0).stdout)
+    assert all(r["transferred"] == (r["accelerator"] == "V100") for r in answer["records"])
+    assert any(note.startswith("measure next: this job on one V100") for note in answer["notes"])
+    out = run_leat("plan", *mixed, status=0)
+    assert re.search(r"× V100 ~ ", out.stdout)
+    assert "measure next" in out.stderr

@@ -110,6 +110,29 @@ static const struct figure_ring {
     {"SSD V100 FP32", 92e6, 32, {107.2, 419.5, 840.4, 0}},
     {"SSD V100 AMP", 92e6, 32, {296.8, 1115.6, 2154.0, 0}},
 };
+/* Of the same source (19.06 containers on DGX-1 V100), and not among those by which the forms were weighed. Batches in
+ * the unit of the speed: 8,000 audio samples a clip, about 566 mel frames. */
+static const struct figure_ring figure_other_rings[] = {
+    {"Tacotron 2 V100 AMP", 112e6, 72448, {20992, 74989, 140060, 0}},
+    {"Tacotron 2 V100 FP32", 112e6, 36224, {12933, 46115, 88719, 0}},
+    {"WaveGlow V100 AMP", 350e6, 80000, {81503, 275803, 583887, 0}},
+    {"WaveGlow V100 FP32", 350e6, 32000, {36671, 124504, 264903, 0}},
+};
+#define FIGURE_OTHER_RINGS (sizeof figure_other_rings / sizeof *figure_other_rings)
+
+/* One V100 and one A100 with mixed precision, samples or tokens a second (the same source). */
+static const struct figure_transfer {
+    const char *model;
+    const char *to;
+    double v100;
+    double a100;
+} figure_transfers[] = {
+    {"ResNet-50", "A100-80GB", 1200, 2470},   {"SE-ResNeXt-101", "A100-80GB", 443, 855},
+    {"Transformer", "A100", 32942, 82059},    {"SSD, batch 64", "A100", 296.8, 662.9},
+    {"SSD, batch 128", "A100", 296.8, 724.4},
+};
+#define FIGURE_TRANSFERS (sizeof figure_transfers / sizeof *figure_transfers)
+
 #define FIGURE_RINGS (sizeof figure_rings / sizeof *figure_rings)
 static const double figure_ring_gpus[4] = {1, 4, 8, 16};
 

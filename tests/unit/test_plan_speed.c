@@ -25,16 +25,21 @@ struct world {
     struct leat_plan_engine engine;
 };
 
-static struct world *make(const char *job, const char *speeds)
+static struct world *make_on(const char *accelerator, const char *job, const char *speeds)
 {
     struct world *w = calloc(1, sizeof *w);
     struct leat_plan_notes *notes = calloc(1, sizeof *notes);
     struct leat_error err;
     w->job = job_of(job);
     assert_ok(leat_plan_measures_csv("m.csv", speeds, strlen(speeds), &w->measures, notes, &err), err);
-    assert_ok(leat_plan_engine_make(&w->job, &w->measures, "type", "A", &w->engine, &err), err);
+    assert_ok(leat_plan_engine_make(&w->job, &w->measures, NULL, "type", accelerator, &w->engine, &err), err);
     free(notes);
     return w;
+}
+
+static struct world *make(const char *job, const char *speeds)
+{
+    return make_on("A", job, speeds);
 }
 
 static void drop(struct world *w)
@@ -150,6 +155,27 @@ static void links_count_only_where_nothing_was_measured(void **state)
     drop(w);
 }
 
+static void an_unmeasured_accelerator_is_carried_over_only_when_asked_for(void **state)
+{
+    (void)state;
+    static const char speeds[] = "accelerator,batch,step_s\nK80,256,4.9\nV100,256,0.7\n";
+    struct world *w = make_on("A100", JOB, speeds);
+    assert_true(w->engine.step_s == 0 && strstr(w->engine.missing, "or say model.precision"));
+    drop(w);
+    w = make_on("A100", JOB "precision = \"mixed\"\n", speeds);
+    /* From the V100, which is nearer: 312/125 times the rate and 1555/900 times the bandwidth, half and half. */
+    assert_true(w->engine.transferred && fabs(w->engine.step_s - 0.7 / sqrt(312.0 / 125 * 1555 / 900)) < 1e-9);
+    assert_true(w->engine.step_spread > 0.15 && strstr(w->engine.step_source, "not measured: carried over from V100"));
+    double half = w->engine.step_s;
+    drop(w);
+    w = make_on("A100", JOB "precision = \"mixed\"\nflops = 12e9\nbytes = 1000\n", speeds); /* computing alone */
+    assert_true(fabs(w->engine.step_s - 0.7 * 125 / 312) < 1e-3 && w->engine.step_s < half);
+    drop(w);
+    w = make_on("V100", JOB "precision = \"mixed\"\n", speeds);
+    assert_true(!w->engine.transferred && w->engine.step_s == 0.7);
+    drop(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +183,7 @@ int main(void)
         cmocka_unit_test(asynchronous_intervals_hold_runs_and_not_only_their_mean),
         cmocka_unit_test(a_fixed_global_batch_accumulates_and_exchanges_once),
         cmocka_unit_test(links_count_only_where_nothing_was_measured),
+        cmocka_unit_test(an_unmeasured_accelerator_is_carried_over_only_when_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void draw(const struct leat_plan_run *run, uint64_t seed, size_t count, d
     struct leat_plan_luck *luck = NULL;
     struct leat_error err;
     assert_ok(leat_plan_luck_new(seed, count, &luck, &err), err);
-    leat_plan_run_draw(run, luck, time_s, usd);
+    assert_ok(leat_plan_run_draw(run, luck, time_s, usd, &err), err);
     leat_plan_luck_free(luck);
 }
 

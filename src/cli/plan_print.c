@@ -113,11 +113,15 @@ static void print_left_out(const struct leat_plan_notes *notes, FILE *out)
         fputs("\nleft out:\n", out);
     bool told[LEAT_PLAN_NOTES_MAX] = {false};
     for (size_t k = 0; k < notes->count && k < REASONS_SHOWN; k++) { /* the most frequent first */
-        size_t best = LEAT_PLAN_NOTES_MAX;
-        for (size_t i = 0; i < notes->count; i++) {
-            if (!told[i] && (best == LEAT_PLAN_NOTES_MAX || notes->times[i] > notes->times[best]))
+        size_t best = 0;
+        while (best < notes->count && told[best])
+            best++;
+        for (size_t i = best + 1; i < notes->count; i++) {
+            if (!told[i] && notes->times[i] > notes->times[best])
                 best = i;
         }
+        if (best >= LEAT_PLAN_NOTES_MAX)
+            break;
         told[best] = true;
         fprintf(out, "  %s%s\n", notes->line[best], times(notes, best, text));
     }

@@ -310,7 +310,7 @@ static leat_status take_rows(struct reading *r, struct leat_error *err)
 {
     for (size_t k = 0; k < COLUMNS; k++) {
         r->column[k] = leat_plan_csv_column(r->csv, names[k]);
-        if (r->column[k] == LEAT_PLAN_CSV_NONE && k <= REGION && k != SPOT)
+        if (k <= REGION && k != SPOT && r->column[k] == LEAT_PLAN_CSV_NONE)
             return leat_plan_csv_need(r->csv, names[k], &r->column[k], err);
     }
     r->apart = calloc(r->csv->row_count + 1, sizeof *r->apart);

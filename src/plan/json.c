@@ -31,12 +31,17 @@ static json_t *record(const struct leat_plan *p, const struct leat_plan_record *
                   o->accelerator, "gpus", (json_int_t)r->nodes * o->gpus, "gpus_per_node", (json_int_t)o->gpus,
                   "region", o->region, "zone", leat_plan_record_zone(r), "nodes", (json_int_t)r->nodes, "kind",
                   leat_plan_kind_name(r->kind), "path", r->path >= 0 ? p->job.path[r->path].name : NULL);
-    json_t *what = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:s}", "time_s", interval(r->time_s), "usd",
-        interval(r->usd), "usd_per_hour", number(r->usd_per_hour), "risk_time_s", number(r->risk_time_s), "risk_usd",
-        number(r->risk_usd), "stall_share", number(r->stall_share), "data_stall_share", number(r->data_share),
-        "revocations", number(r->revocations), "checkpoint_interval_s", number(r->interval_s), "accuracy",
-        number(r->accuracy), "meets", r->meets, "front", r->front, "chosen", r->chosen, "why", r->why);
+    struct leat_plan_record twin = *r;
+    char other[LEAT_PLAN_NAME_SIZE];
+    twin.offer = r->same_as ? r->same_as : o;
+    json_t *what =
+        json_pack("{s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:s}", "same_as",
+                  r->same_as ? leat_plan_record_name(p, &twin, other) : NULL, "transferred", r->transferred, "time_s",
+                  interval(r->time_s), "usd", interval(r->usd), "usd_per_hour", number(r->usd_per_hour), "risk_time_s",
+                  number(r->risk_time_s), "risk_usd", number(r->risk_usd), "stall_share", number(r->stall_share),
+                  "data_stall_share", number(r->data_share), "revocations", number(r->revocations),
+                  "checkpoint_interval_s", number(r->interval_s), "accuracy", number(r->accuracy), "meets", r->meets,
+                  "front", r->front, "chosen", r->chosen, "why", r->why);
     if (where && what)
         json_object_update(where, what);
     json_decref(what);

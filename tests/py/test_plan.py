@@ -501,6 +501,19 @@ def test_several_catalogs_are_compared(run_leat, example, tmp_path, leat):
     assert same["records"] == only["records"]
 
 
+def test_equal_offers_name_the_one_that_stands_for_them(run_leat, example):
+    catalog = example / "catalog.csv"
+    text = catalog.read_text()
+    catalog.write_text(text + text.split("GpuInfo", 1)[1].split("\n", 1)[1].replace("us-east-1", "eu-west-1"))
+    files = ["-j", example / "job.toml", "-c", catalog, "-m", example / "speeds.csv"]
+    answer = json.loads(run_leat("plan", *files, "--json", "--all", status=0).stdout)
+    twins = [r for r in answer["records"] if r["same_as"]]
+    assert len(twins) == answer["considered"] // 2
+    assert all(r["same_as"] != r["config"] and not r["front"] for r in twins)
+    out = run_leat("plan", *files, status=0).stdout
+    assert "; the same in " in out
+
+
 def test_regions_with_commas_can_be_named(run_leat, example):
     catalog = example / "catalog.csv"
     text = catalog.read_text()
@@ -596,3 +609,61 @@ def test_an_unmeasured_accelerator_is_marked_and_the_next_run_named(run_leat, ex
     out = run_leat("plan", *mixed, status=0)
     assert re.search(r"× V100 ~ ", out.stdout)
     assert "measure next" in out.stderr
+
+
+def records_of(run_leat, example, *words):
+    files = ["-j", example / "job.toml", "-c", example / "catalog.csv", "-m", example / "speeds.csv"]
+    more = ["--revocations", example / "lifetimes.csv", "--json", "--all", *words]
+    answer = json.loads(run_leat("plan", *files, *more, status=0).stdout)
+    return {r["config"]: r for r in answer["records"]}
+
+
+def test_a_restart_of_all_loses_what_an_elastic_job_keeps(run_leat, example):
+    name = "p3.16xlarge:1+3:mixed:us-east-1:disk"
+    elastic = records_of(run_leat, example)[name]
+    everything = records_of(run_leat, example, "--set", "job.restart=all")[name]
+    assert elastic["checkpoint_interval_s"] is None
+    assert everything["checkpoint_interval_s"] < 3600
+    assert everything["time_s"]["mean"] > elastic["time_s"]["mean"]
+    slow = records_of(run_leat, example, "--set", "job.restart=all", "--set", "checkpoint.restore=30min")[name]
+    assert slow["time_s"]["mean"] > everything["time_s"]["mean"] + 600
+    sharded = records_of(run_leat, example, "--set", "model.sharded=true")[name]
+    assert sharded["checkpoint_interval_s"] is not None
+
+
+def test_background_checkpoints_and_billing_steps_count(run_leat, example):
+    name = "p3.16xlarge:4:transient:us-east-1:disk"
+    plain = records_of(run_leat, example, "--checkpoint-time", "60s")[name]
+    behind = records_of(run_leat, example, "--checkpoint-time", "60s", "--set", "checkpoint.stall=1s")[name]
+    assert behind["time_s"]["mean"] < plain["time_s"]["mean"]
+    demand = "p3.8xlarge:1:on-demand:us-east-1:disk"
+    short = ["--epochs", "1"]  # a quarter of an hour
+    second = records_of(run_leat, example, *short)[demand]
+    hour = records_of(run_leat, example, *short, "--set", "billing.increment=1h")[demand]
+    fixed = 147e9 / 8388608 * 0.0004 / 1000
+    assert second["usd"]["mean"] < 0.5 * second["usd_per_hour"]
+    assert hour["usd"]["mean"] == pytest.approx(hour["usd_per_hour"] + fixed, rel=1e-3)
+
+
+def test_preparing_limits_the_speed_without_a_dataset_too(run_leat, example):
+    edit(example / "job.toml", 'dataset = "147GB"\n', "")
+    name = "p3.16xlarge:1:on-demand:us-east-1"
+    fast = records_of(run_leat, example)[name]
+    slow = records_of(run_leat, example, "--set", "data.prep_per_vcpu=10")[name]
+    assert fast["data_stall_share"] == 0
+    assert slow["data_stall_share"] > 0.7
+
+
+def test_the_page_draws_a_sample_of_all(run_leat, example, tmp_path):
+    header, *_ = (example / "catalog.csv").read_text().split("\n", 2)[1:]
+    rows = [f"t{i},V100,1,8,61,,{3 + 0.05 * i:.2f},,us-east-1,a" for i in range(260)]
+    (example / "catalog.csv").write_text("\n".join([header, *rows, ""]))
+    page = tmp_path / "p.html"
+    files = ["-j", example / "job.toml", "-c", example / "catalog.csv", "-m", example / "speeds.csv"]
+    out = run_leat("plan", *files, "--draws", "50", "--html", page, "--json", "--all", status=0).stdout
+    records = json.loads(out)["records"]
+    drawn = [float(usd) for usd in re.findall(r"<title>[^<]*, ([\d.]+) usd</title>", page.read_text())]
+    assert len(records) > 4000
+    assert 1500 < len(drawn) < 3500
+    dearest = max(r["usd"]["mean"] for r in records)
+    assert max(drawn) > 0.97 * dearest

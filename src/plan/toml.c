@@ -1,4 +1,4 @@
-#include "base/toml.h"
+#include "plan/toml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,7 +154,7 @@ static leat_status take_escape(struct toml *t, struct leat_buf *b, struct leat_e
     return LEAT_OK;
 }
 
-static leat_status take_string(struct toml *t, struct leat_doc_value *out, struct leat_error *err)
+static leat_status take_string(struct toml *t, struct leat_plan_doc_value *out, struct leat_error *err)
 {
     char quote = *t->at;
     if (starts(t, "\"\"\"") || starts(t, "'''"))
@@ -182,7 +182,7 @@ static leat_status take_string(struct toml *t, struct leat_doc_value *out, struc
         if (!text)
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to read %s", t->name);
         else
-            *out = (struct leat_doc_value){.type = LEAT_DOC_STRING, .text = text};
+            *out = (struct leat_plan_doc_value){.type = LEAT_PLAN_DOC_STRING, .text = text};
     }
     leat_buf_free(&b);
     return rc;
@@ -193,7 +193,7 @@ static bool digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static leat_status take_number(struct toml *t, struct leat_doc_value *out, struct leat_error *err)
+static leat_status take_number(struct toml *t, struct leat_plan_doc_value *out, struct leat_error *err)
 {
     char copy[64];
     char what[160];
@@ -222,7 +222,7 @@ static leat_status take_number(struct toml *t, struct leat_doc_value *out, struc
     const char *point = strchr(copy, '.');
     if (point && !digit(point[1]))
         return refuse(t, err, "digits must follow the point");
-    struct leat_doc_value v = {.type = LEAT_DOC_NUMBER};
+    struct leat_plan_doc_value v = {.type = LEAT_PLAN_DOC_NUMBER};
     snprintf(what, sizeof what, "%.120s line %u", t->name, t->line);
     leat_status rc = leat_parse_double(copy, what, &v.number, err);
     if (rc != LEAT_OK)
@@ -232,13 +232,13 @@ static leat_status take_number(struct toml *t, struct leat_doc_value *out, struc
     return LEAT_OK;
 }
 
-static leat_status take_plain(struct toml *t, struct leat_doc_value *out, struct leat_error *err)
+static leat_status take_plain(struct toml *t, struct leat_plan_doc_value *out, struct leat_error *err)
 {
     char c = peek(t);
     if (c == '"' || c == '\'')
         return take_string(t, out, err);
     if (starts(t, "true") || starts(t, "false")) {
-        *out = (struct leat_doc_value){.type = LEAT_DOC_BOOL, .flag = c == 't'};
+        *out = (struct leat_plan_doc_value){.type = LEAT_PLAN_DOC_BOOL, .flag = c == 't'};
         t->at += c == 't' ? 4 : 5;
         if (key_char(peek(t)))
             return refuse(t, err, "strings are quoted");
@@ -253,7 +253,7 @@ static leat_status take_plain(struct toml *t, struct leat_doc_value *out, struct
     return take_number(t, out, err);
 }
 
-static leat_status take_items(struct toml *t, struct leat_doc_value *v, struct leat_error *err)
+static leat_status take_items(struct toml *t, struct leat_plan_doc_value *v, struct leat_error *err)
 {
     for (;;) {
         leat_status rc = skip_lines(t, err);
@@ -261,11 +261,11 @@ static leat_status take_items(struct toml *t, struct leat_doc_value *v, struct l
             return rc;
         if (peek(t) == ']')
             break;
-        if (v->count == LEAT_DOC_ITEMS_MAX)
+        if (v->count == LEAT_PLAN_DOC_ITEMS_MAX)
             return refuse(t, err, "an array with too many items");
         if ((v->count & (v->count - 1)) == 0) {
             size_t cap = v->count ? v->count * 2 : 1;
-            struct leat_doc_value *items = realloc(v->items, cap * sizeof *items);
+            struct leat_plan_doc_value *items = realloc(v->items, cap * sizeof *items);
             if (!items)
                 return leat_fail(err, LEAT_NO_MEMORY, "no memory to read %s", t->name);
             v->items = items;
@@ -286,7 +286,7 @@ static leat_status take_items(struct toml *t, struct leat_doc_value *v, struct l
     return LEAT_OK;
 }
 
-static leat_status take_setting(struct toml *t, struct leat_doc *doc, struct leat_error *err)
+static leat_status take_setting(struct toml *t, struct leat_plan_doc *doc, struct leat_error *err)
 {
     char path[TOML_PATH_MAX];
     unsigned line = t->line;
@@ -298,10 +298,10 @@ static leat_status take_setting(struct toml *t, struct leat_doc *doc, struct lea
         return refuse(t, err, "'=' is expected behind a key");
     t->at++;
     skip_blanks(t);
-    struct leat_doc_value v = {0};
+    struct leat_plan_doc_value v = {0};
     if (peek(t) == '[') {
         t->at++;
-        v.type = LEAT_DOC_ARRAY;
+        v.type = LEAT_PLAN_DOC_ARRAY;
         rc = take_items(t, &v, err);
     } else {
         rc = take_plain(t, &v, err);
@@ -309,10 +309,10 @@ static leat_status take_setting(struct toml *t, struct leat_doc *doc, struct lea
     if (rc == LEAT_OK)
         rc = end_line(t, err);
     if (rc != LEAT_OK) {
-        leat_doc_value_free(&v);
+        leat_plan_doc_value_free(&v);
         return rc;
     }
-    return leat_doc_add(doc, path, line, v, err);
+    return leat_plan_doc_add(doc, path, line, v, err);
 }
 
 static leat_status take_table(struct toml *t, struct leat_error *err)
@@ -331,13 +331,14 @@ static leat_status take_table(struct toml *t, struct leat_error *err)
     return end_line(t, err);
 }
 
-leat_status leat_toml_parse(const char *name, const char *text, size_t n, struct leat_doc **out, struct leat_error *err)
+leat_status leat_plan_toml_parse(const char *name, const char *text, size_t n, struct leat_plan_doc **out,
+                                 struct leat_error *err)
 {
     struct toml t = {.name = name, .at = text, .end = text + n, .line = 1};
-    struct leat_doc *doc = NULL;
+    struct leat_plan_doc *doc = NULL;
     if (memchr(text, '\0', n))
         return leat_fail(err, LEAT_INVALID, "%s holds a NUL byte: not a text file", name);
-    leat_status rc = leat_doc_new(name, &doc, err);
+    leat_status rc = leat_plan_doc_new(name, &doc, err);
     if (rc == LEAT_OK)
         rc = skip_lines(&t, err);
     while (rc == LEAT_OK && t.at < t.end) {
@@ -346,7 +347,7 @@ leat_status leat_toml_parse(const char *name, const char *text, size_t n, struct
             rc = skip_lines(&t, err);
     }
     if (rc != LEAT_OK) {
-        leat_doc_free(doc);
+        leat_plan_doc_free(doc);
         return rc;
     }
     *out = doc;

@@ -1,4 +1,4 @@
-#include "base/csv.h"
+#include "plan/csv.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -16,11 +16,11 @@ struct reader {
     unsigned line;
     char *text; /* where fields are written: never longer than what they are read from, NULs included */
     size_t used;
-    char *fields[LEAT_CSV_COLUMNS_MAX];
+    char *fields[LEAT_PLAN_CSV_COLUMNS_MAX];
     size_t count;
 };
 
-void leat_csv_free(struct leat_csv *csv)
+void leat_plan_csv_free(struct leat_plan_csv *csv)
 {
     if (!csv)
         return;
@@ -35,10 +35,13 @@ void leat_csv_free(struct leat_csv *csv)
     free(csv);
 }
 
+#define QUOTED_MAX 65536 /* so that a quote that does not close costs a row, and not a pass over the file each */
+
 static leat_status take_quoted(struct reader *r, struct leat_error *err)
 {
     unsigned line = r->line;
-    for (r->at++; r->at < r->end; r->at++) {
+    const char *limit = r->end - r->at > QUOTED_MAX ? r->at + QUOTED_MAX : r->end;
+    for (r->at++; r->at < limit; r->at++) {
         if (*r->at == '"') {
             if (r->at + 1 == r->end || r->at[1] != '"') {
                 r->at++;
@@ -71,9 +74,9 @@ static leat_status take_record(struct reader *r, struct leat_error *err)
 {
     r->count = 0;
     for (;;) {
-        if (r->count == LEAT_CSV_COLUMNS_MAX)
+        if (r->count == LEAT_PLAN_CSV_COLUMNS_MAX)
             return leat_fail(err, LEAT_INVALID, "%s line %u: more than %d fields", r->name, r->line,
-                             LEAT_CSV_COLUMNS_MAX);
+                             LEAT_PLAN_CSV_COLUMNS_MAX);
         while (r->at < r->end && (*r->at == ' ' || *r->at == '\t'))
             r->at++;
         r->fields[r->count++] = r->text + r->used;
@@ -112,7 +115,7 @@ static void skip_line(struct reader *r)
     }
 }
 
-static leat_status take_preamble(struct reader *r, struct leat_csv *csv, struct leat_error *err)
+static leat_status take_preamble(struct reader *r, struct leat_plan_csv *csv, struct leat_error *err)
 {
     if (r->end - r->at >= 3 && memcmp(r->at, "\xef\xbb\xbf", 3) == 0)
         r->at += 3; /* spreadsheets write a byte-order mark */
@@ -132,7 +135,7 @@ static leat_status take_preamble(struct reader *r, struct leat_csv *csv, struct 
     return LEAT_OK;
 }
 
-static leat_status take_header(struct reader *r, struct leat_csv *csv, struct leat_error *err)
+static leat_status take_header(struct reader *r, struct leat_plan_csv *csv, struct leat_error *err)
 {
     csv->header_line = r->line;
     leat_status rc = take_record(r, err);
@@ -163,11 +166,24 @@ static size_t count_lines(const struct reader *r)
     return n;
 }
 
-static leat_status take_rows(struct reader *r, struct leat_csv *csv, struct leat_error *err)
+static void note_bad(struct leat_plan_csv_bad *bad, unsigned line, const struct reader *r,
+                     const struct leat_plan_csv *csv)
+{
+    if (bad->count++)
+        return;
+    bad->first_line = line;
+    if (r->count != csv->column_count)
+        snprintf(bad->why, sizeof bad->why, "%zu fields where the header has %zu", r->count, csv->column_count);
+    else
+        snprintf(bad->why, sizeof bad->why, "quotes that do not match");
+}
+
+static leat_status take_rows(struct reader *r, struct leat_plan_csv *csv, struct leat_plan_csv_bad *bad,
+                             struct leat_error *err)
 {
     size_t cap = count_lines(r);
-    if (cap > LEAT_CSV_ROWS_MAX)
-        return leat_fail(err, LEAT_LIMIT, "%s has more than %d lines", r->name, LEAT_CSV_ROWS_MAX);
+    if (cap > LEAT_PLAN_CSV_ROWS_MAX)
+        return leat_fail(err, LEAT_LIMIT, "%s has more than %d lines", r->name, LEAT_PLAN_CSV_ROWS_MAX);
     csv->rows = calloc(cap, sizeof *csv->rows);
     char **fields = csv->rows ? calloc(cap * csv->column_count, sizeof *fields) : NULL;
     if (!fields)
@@ -178,14 +194,25 @@ static leat_status take_rows(struct reader *r, struct leat_csv *csv, struct leat
             skip_line(r);
             continue;
         }
+        const char *start = r->at;
         unsigned line = r->line;
+        size_t used = r->used;
         leat_status rc = take_record(r, err);
-        if (rc != LEAT_OK)
+        if (rc == LEAT_OK && r->count != csv->column_count)
+            rc = leat_fail(err, LEAT_INVALID, "%s line %u: %zu fields where the header has %zu", r->name, line,
+                           r->count, csv->column_count);
+        if (rc != LEAT_OK && !bad)
             return rc;
-        if (r->count != csv->column_count)
-            return leat_fail(err, LEAT_INVALID, "%s line %u: %zu fields where the header has %zu", r->name, line,
-                             r->count, csv->column_count);
-        struct leat_csv_row *row = &csv->rows[csv->row_count];
+        if (rc != LEAT_OK) {
+            note_bad(bad, line, r, csv);
+            /* From the next line on: what a quote that does not close would swallow is not lost. */
+            r->at = start;
+            r->line = line;
+            r->used = used;
+            skip_line(r);
+            continue;
+        }
+        struct leat_plan_csv_row *row = &csv->rows[csv->row_count];
         row->line = line;
         row->fields = fields + csv->row_count * csv->column_count;
         memcpy(row->fields, r->fields, r->count * sizeof *r->fields);
@@ -194,13 +221,14 @@ static leat_status take_rows(struct reader *r, struct leat_csv *csv, struct leat
     return LEAT_OK;
 }
 
-leat_status leat_csv_parse(const char *name, const char *text, size_t n, struct leat_csv **out, struct leat_error *err)
+leat_status leat_plan_csv_parse(const char *name, const char *text, size_t n, struct leat_plan_csv_bad *bad,
+                                struct leat_plan_csv **out, struct leat_error *err)
 {
     if (memchr(text, '\0', n))
         return leat_fail(err, LEAT_INVALID, "%s holds a NUL byte: not a text file", name);
     leat_status rc;
     struct reader *r = calloc(1, sizeof *r);
-    struct leat_csv *csv = calloc(1, sizeof *csv);
+    struct leat_plan_csv *csv = calloc(1, sizeof *csv);
     if (r && csv) {
         *r = (struct reader){.name = name, .at = text, .end = text + n, .line = 1, .text = malloc(n + 2)};
         csv->name = strdup(name);
@@ -213,7 +241,7 @@ leat_status leat_csv_parse(const char *name, const char *text, size_t n, struct 
     if (rc == LEAT_OK)
         rc = take_header(r, csv, err);
     if (rc == LEAT_OK)
-        rc = take_rows(r, csv, err);
+        rc = take_rows(r, csv, bad, err);
     if (rc != LEAT_OK)
         goto fail;
     free(r);
@@ -223,32 +251,33 @@ fail:
     if (r && !(csv && csv->columns))
         free(r->text); /* not yet the table's own */
     free(r);
-    leat_csv_free(csv);
+    leat_plan_csv_free(csv);
     return rc;
 }
 
-size_t leat_csv_column(const struct leat_csv *csv, const char *name)
+size_t leat_plan_csv_column(const struct leat_plan_csv *csv, const char *name)
 {
     for (size_t i = 0; i < csv->column_count; i++) {
         if (strcasecmp(csv->columns[i], name) == 0)
             return i;
     }
-    return LEAT_CSV_NONE;
+    return LEAT_PLAN_CSV_NONE;
 }
 
-leat_status leat_csv_need(const struct leat_csv *csv, const char *name, size_t *out, struct leat_error *err)
+leat_status leat_plan_csv_need(const struct leat_plan_csv *csv, const char *name, size_t *out, struct leat_error *err)
 {
-    size_t i = leat_csv_column(csv, name);
-    if (i == LEAT_CSV_NONE)
+    size_t i = leat_plan_csv_column(csv, name);
+    if (i == LEAT_PLAN_CSV_NONE)
         return leat_fail(err, LEAT_INVALID, "%s line %u: there is no column '%s'", csv->name, csv->header_line, name);
     *out = i;
     return LEAT_OK;
 }
 
-leat_status leat_csv_number(const struct leat_csv *csv, size_t row, size_t column, double *out, struct leat_error *err)
+leat_status leat_plan_csv_number(const struct leat_plan_csv *csv, size_t row, size_t column, double *out,
+                                 struct leat_error *err)
 {
     char what[300];
-    const struct leat_csv_row *r = &csv->rows[row];
+    const struct leat_plan_csv_row *r = &csv->rows[row];
     snprintf(what, sizeof what, "%.180s line %u: %.60s", csv->name, r->line, csv->columns[column]);
     if (!*r->fields[column])
         return leat_fail(err, LEAT_INVALID, "%s is missing", what);

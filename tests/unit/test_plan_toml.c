@@ -1,23 +1,23 @@
-#include "base/toml.h"
+#include "plan/toml.h"
 
 #include <math.h>
 
 #include "base/buf.h"
 #include "unit.h"
 
-static void print_value(struct leat_buf *b, const struct leat_doc_value *v)
+static void print_value(struct leat_buf *b, const struct leat_plan_doc_value *v)
 {
     switch (v->type) {
-    case LEAT_DOC_STRING:
+    case LEAT_PLAN_DOC_STRING:
         leat_buf_printf(b, "'%s'", v->text);
         break;
-    case LEAT_DOC_NUMBER:
+    case LEAT_PLAN_DOC_NUMBER:
         leat_buf_printf(b, "%.17g", v->number);
         break;
-    case LEAT_DOC_BOOL:
+    case LEAT_PLAN_DOC_BOOL:
         leat_buf_str(b, v->flag ? "true" : "false");
         break;
-    case LEAT_DOC_ARRAY:
+    case LEAT_PLAN_DOC_ARRAY:
         leat_buf_char(b, '[');
         for (size_t i = 0; i < v->count; i++) {
             leat_buf_str(b, i ? "," : "");
@@ -30,14 +30,14 @@ static void print_value(struct leat_buf *b, const struct leat_doc_value *v)
 /* Everything a document holds as one text: "path=value@line;" */
 static void assert_reads(const char *text, const char *expected, bool json)
 {
-    struct leat_doc *doc = NULL;
+    struct leat_plan_doc *doc = NULL;
     struct leat_error err;
     struct leat_buf b;
     leat_buf_init(&b, 100000);
     if (json)
-        assert_ok(leat_doc_json("t", text, strlen(text), &doc, &err), err);
+        assert_ok(leat_plan_doc_json("t", text, strlen(text), &doc, &err), err);
     else
-        assert_ok(leat_toml_parse("t", text, strlen(text), &doc, &err), err);
+        assert_ok(leat_plan_toml_parse("t", text, strlen(text), &doc, &err), err);
     for (size_t i = 0; i < doc->count; i++) {
         leat_buf_printf(&b, "%s=", doc->entries[i].path);
         print_value(&b, &doc->entries[i].value);
@@ -45,7 +45,7 @@ static void assert_reads(const char *text, const char *expected, bool json)
     }
     assert_string_equal(b.data, expected);
     leat_buf_free(&b);
-    leat_doc_free(doc);
+    leat_plan_doc_free(doc);
 }
 
 static void settings_come_with_their_table_and_line(void **state)
@@ -115,14 +115,14 @@ static void anything_else_is_refused_with_its_line(void **state)
         {"a = truefoo", "strings are quoted"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        struct leat_doc *doc;
+        struct leat_plan_doc *doc;
         struct leat_error err;
-        assert_fails(leat_toml_parse("t", wrong[i].text, strlen(wrong[i].text), &doc, &err), err, LEAT_INVALID,
+        assert_fails(leat_plan_toml_parse("t", wrong[i].text, strlen(wrong[i].text), &doc, &err), err, LEAT_INVALID,
                      wrong[i].says);
     }
-    struct leat_doc *doc;
+    struct leat_plan_doc *doc;
     struct leat_error err;
-    assert_fails(leat_toml_parse("t", "a\0b", 3, &doc, &err), err, LEAT_INVALID, "NUL");
+    assert_fails(leat_plan_toml_parse("t", "a\0b", 3, &doc, &err), err, LEAT_INVALID, "NUL");
 }
 
 static void every_beginning_of_a_document_is_read_or_refused(void **state)
@@ -130,13 +130,13 @@ static void every_beginning_of_a_document_is_read_or_refused(void **state)
     (void)state;
     static const char text[] = "# c\n[a.b]\nc = [1, \"x\\u00e9\", true] # d\ne = 'f'\ng = -1_0.5e+3\n";
     for (size_t n = 0; n < sizeof text; n++) {
-        struct leat_doc *doc = NULL;
+        struct leat_plan_doc *doc = NULL;
         struct leat_error err;
         char *copy = malloc(n + 1); /* exactly as long: a read beyond the end is seen by ASan */
         memcpy(copy, text, n);
-        if (leat_toml_parse("t", copy, n, &doc, &err) != LEAT_OK)
+        if (leat_plan_toml_parse("t", copy, n, &doc, &err) != LEAT_OK)
             assert_true(strstr(err.text, "t line") != NULL);
-        leat_doc_free(doc);
+        leat_plan_doc_free(doc);
         free(copy);
     }
 }
@@ -167,9 +167,9 @@ static void json_that_is_no_document_is_refused(void **state)
         {"{\"a\": [{}]}", "'a' is neither"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        struct leat_doc *doc;
+        struct leat_plan_doc *doc;
         struct leat_error err;
-        assert_fails(leat_doc_json("t", wrong[i].text, strlen(wrong[i].text), &doc, &err), err, LEAT_INVALID,
+        assert_fails(leat_plan_doc_json("t", wrong[i].text, strlen(wrong[i].text), &doc, &err), err, LEAT_INVALID,
                      wrong[i].says);
     }
 }

@@ -86,6 +86,18 @@ static void rebase(struct leat_axis *a, const uint32_t *taps_of)
         a->start[i] -= begin;
     a->begin = begin;
     a->end = end;
+    /* Every output is summed over as many samples as the one with the most: those of the last ones, which have fewer,
+     * start earlier, with weights of 0, and so end where the samples end. */
+    for (uint32_t i = 0; i < a->count; i++) {
+        uint32_t last = end - begin - a->taps;
+        if (a->start[i] <= last)
+            continue;
+        int16_t *weight = a->weight + (size_t)i * a->stride;
+        uint32_t by = a->start[i] - last;
+        memmove(weight + by, weight, (a->taps - by) * sizeof *weight);
+        memset(weight, 0, by * sizeof *weight);
+        a->start[i] = last;
+    }
 }
 
 static leat_status make_nearest(struct leat_axis *a, const struct leat_axis_spec *s, struct leat_arena *arena,

@@ -40,13 +40,13 @@ struct leat_axis_shape {
 struct leat_axis {
     uint32_t count;  /* outputs */
     uint32_t taps;   /* samples of an output, at most */
-    uint32_t stride; /* of weight; even, zero behind an output's own */
+    uint32_t stride; /* of weight; even, zero outside an output's own */
     uint32_t shift;
     uint32_t begin; /* the first sample that is used at all, */
     uint32_t end;   /* and one behind the last */
     bool copy;      /* outputs are the samples from begin to end, unchanged */
 
-    uint32_t *start; /* by output, counted from begin */
+    uint32_t *start; /* by output, counted from begin; taps further it is never beyond end */
     int16_t *weight; /* by output and tap */
 
     /* The same again for vector units; groups is 0 where an output's samples do not fit the window. */

@@ -194,8 +194,7 @@ static bool ready(const struct leat_sink_plane *p, uint32_t y)
 {
     if (p->down.copy)
         return p->taken > y;
-    uint64_t need = (uint64_t)p->down.start[y] + p->down.taps;
-    return p->taken >= (need > p->height ? p->height : need);
+    return p->taken >= p->down.start[y] + p->down.taps;
 }
 
 static const uint8_t *sum_rows(struct leat_sink *s, unsigned plane, uint32_t y)
@@ -207,7 +206,7 @@ static const uint8_t *sum_rows(struct leat_sink *s, unsigned plane, uint32_t y)
     unsigned taps = (down->taps + 1) & ~1u;
     for (unsigned i = 0; i < taps; i++) {
         uint32_t row = down->start[y] + i;
-        /* Behind the last row the weights are 0. */
+        /* Behind the last row there is at most one, to make them even; its weight is 0. */
         s->taps[i] = p->ring + p->stride * ((row < p->height ? row : p->height - 1) % p->rows);
     }
     s->kernels->down(s->taps, down->weight + (size_t)y * down->stride, taps, down->shift, p->across.count,

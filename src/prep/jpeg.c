@@ -99,6 +99,13 @@ void leat_jpeg_start(struct leat_jpeg *jpeg, const struct leat_source *source, c
     jpeg->damaged = false;
     jpeg->text[0] = '\0';
     jpeg->scans_max = limits->scans;
+    /* The last file's tables and its source lay in memory that is given back, and are not this one's: a file that
+     * leaves tables out must not be decoded with them. */
+    jpeg->cinfo.src = NULL;
+    for (int i = 0; i < NUM_QUANT_TBLS; i++)
+        jpeg->cinfo.quant_tbl_ptrs[i] = NULL;
+    for (int i = 0; i < NUM_HUFF_TBLS; i++)
+        jpeg->cinfo.dc_huff_tbl_ptrs[i] = jpeg->cinfo.ac_huff_tbl_ptrs[i] = NULL;
     jpeg_mem_src(&jpeg->cinfo, source->data, source->size);
 }
 

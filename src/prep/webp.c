@@ -4,6 +4,8 @@
 #include <string.h>
 #include <webp/decode.h>
 
+#include "base/bytes.h"
+
 /* Chroma is interpolated between neighbours: this much more around the box makes its own pixels come out as in a
  * full decode. Even, because libwebp cuts at even places. */
 #define MARGIN 4
@@ -18,10 +20,30 @@ struct picture {
     uint32_t rows; /* that are there; fewer in a truncated file */
 };
 
+#define RIFF_HEAD_BYTES   12
+#define FILTER_HORIZONTAL 1
+
+/* A plane of alpha that is filtered horizontally begins each row with a difference to the row above, and libwebp (1.6
+ * too) does not decode the rows above a crop there: such a file is decoded from its top. */
+static bool needs_top(const struct leat_source *source)
+{
+    struct leat_reader r = leat_reader(source->data, source->size);
+    leat_read_bytes(&r, RIFF_HEAD_BYTES);
+    while (leat_reader_left(&r) > 8) {
+        const uint8_t *name = leat_read_bytes(&r, 4);
+        uint32_t length = leat_read_u32(&r);
+        if (memcmp(name, "ALPH", 4) == 0)
+            return (leat_read_u8(&r) >> 2 & 3) == FILTER_HORIZONTAL;
+        if (!leat_read_bytes(&r, (size_t)length + (length & 1)))
+            break;
+    }
+    return false;
+}
+
 static void choose_region(const struct leat_source *source, const struct leat_box *box, struct picture *p)
 {
     p->left = (box->x > MARGIN ? box->x - MARGIN : 0) & ~1u;
-    p->top = (box->y > MARGIN ? box->y - MARGIN : 0) & ~1u;
+    p->top = (box->y > MARGIN && !needs_top(source) ? box->y - MARGIN : 0) & ~1u;
     uint32_t right = box->x + box->width + MARGIN;
     uint32_t bottom = box->y + box->height + MARGIN;
     p->width = (right < source->info.width ? right : source->info.width) - p->left;

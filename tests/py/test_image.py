@@ -243,6 +243,35 @@ def test_a_webp_crop_equals_the_whole_picture_cut(save, pixels_of, lossless):
         assert difference(ours, whole[y : y + h, x : x + w]) == 0, (w, h, x, y)
 
 
+def alpha_plane(kind):
+    """Alpha that an encoder filters not at all, from the left, from above."""
+    rng = np.random.default_rng(1)
+    y, x = np.mgrid[0:96, 0:80]
+    planes = {
+        "none": x + y,
+        "horizontal": np.cumsum(rng.integers(-3, 4, (96, 80)), axis=1) + rng.integers(40, 200, (96, 1)),
+        # Few differences are kept as a palette.
+        "few": (np.cumsum(rng.choice([-9, 4], (96, 80)), axis=1) + rng.choice([30, 90, 200], (96, 1))) % 256,
+        "vertical": np.cumsum(rng.integers(-1, 2, (96, 80)), axis=0) + rng.integers(40, 200, (1, 80)),
+    }
+    return Image.fromarray(np.clip(planes[kind], 0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize(("kind", "number"), [("none", 0), ("few", 1), ("horizontal", 1), ("vertical", 2)])
+def test_a_crop_of_a_webp_with_alpha_equals_the_whole_picture_cut(save, pixels_of, kind, number):
+    image = photo(80, 96, mode="RGBA")
+    image.putalpha(alpha_plane(kind))
+    path = save(image, "a.webp", quality=80, method=0)
+    data = path.read_bytes()
+    assert data[data.index(b"ALPH") + 8] >> 2 & 3 == number, "the encoder chose another filter"
+    args = ["-p", "background=200:40:90"]
+    whole = pixels_of(path, *args)
+    for box in ((40, 30, 20, 50), (9, 8, 70, 88), (80, 1, 0, 95), (1, 60, 40, 17)):
+        w, h, x, y = box
+        ours = pixels_of(path, *args, "--crop", f"{w}x{h}+{x}+{y}")
+        assert difference(ours, whole[y : y + h, x : x + w]) == 0, box
+
+
 @pytest.mark.parametrize("kind", ["jpg", "webp"])
 def test_fast_stays_close_to_exact(save, pixels_of, kind):
     path = save(photo(800, 600), f"a.{kind}", quality=90)

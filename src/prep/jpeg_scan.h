@@ -63,6 +63,8 @@ struct leat_scan {
     const char *damage;       /* what is wrong with the data; from there on blocks are grey */
 };
 
+#define LEAT_SCAN_OVERRUN "coefficients run over the end of their block"
+
 /* Whether codes of these lengths can exist. NULL is no table. */
 bool leat_scan_table_sound(const JHUFF_TBL *table);
 

@@ -7,47 +7,9 @@ import resource
 
 import numpy as np
 import pytest
+from pictures import difference, photo
 
 Image = pytest.importorskip("PIL.Image")
-
-
-def photo(width, height, seed=0, mode="RGB"):
-    """Detail at several scales, so that every tap of a filter matters."""
-    rng = np.random.default_rng(seed)
-    bands = len(Image.new(mode, (1, 1)).getbands())
-    total = np.zeros((height, width, bands))
-    for cell, amplitude in ((64, 70), (16, 50), (4, 30), (1, 20)):
-        grid = rng.uniform(-amplitude, amplitude, (height // cell + 2, width // cell + 2, bands))
-        total += np.kron(grid, np.ones((cell, cell, 1)))[:height, :width]
-    pixels = np.clip(total + 128, 0, 255).astype(np.uint8)
-    return Image.fromarray(pixels if bands > 1 else pixels[:, :, 0], mode)
-
-
-@pytest.fixture
-def save(tmp_path):
-    def run(image, name, **options):
-        path = tmp_path / name
-        image.save(path, **options)
-        return path
-
-    return run
-
-
-@pytest.fixture
-def pixels_of(run_leat, tmp_path):
-    """pixels_of(path, "--resize", 64) -> array of what the command wrote."""
-
-    def run(path, *args):
-        out = tmp_path / "out.png"
-        run_leat("image", path, "-o", out, *args, status=0)
-        return np.array(Image.open(out))
-
-    return run
-
-
-def difference(a, b):
-    assert a.shape == b.shape
-    return int(np.abs(a.astype(int) - b.astype(int)).max())
 
 
 @pytest.mark.parametrize("subsampling", [0, 1, 2])

@@ -24,6 +24,7 @@ struct leat_image_info {
     enum leat_jpeg_process process;
     bool alpha;
     bool palette;
+    bool animated; /* WebP: width and height are the canvas's; the first frame is the picture */
 };
 
 /* Caps against files made to hurt. 0 in any of them: the preset. */

@@ -30,6 +30,9 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
     if (d->colour == LEAT_COLOUR_INDEX && d->filter != LEAT_FILTER_NEAREST)
         return leat_fail(err, LEAT_INVALID, "colour=index needs filter=nearest: mixed palette numbers mean nothing");
     for (int c = 0; c < 3; c++) {
+        if (d->background[c] && !d->blend)
+            return leat_fail(err, LEAT_INVALID,
+                             "a background without alpha=blend: dropped alpha leaves nothing under it");
         if (!(d->std[c] >= 0.0) || !(d->std[c] <= 1e6) || !(d->mean[c] >= -1e6) || !(d->mean[c] <= 1e6))
             return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot normalise", d->mean[c],
                              d->std[c], c);
@@ -84,7 +87,7 @@ uint64_t leat_pipeline_bytes(const struct leat_pipeline *pipeline, uint32_t widt
 
 static uint8_t orientation_of(const struct leat_pipeline *pipeline, const struct leat_image_info *info)
 {
-    return pipeline->d.as_stored ? 1 : info->orientation;
+    return pipeline->d.upright ? info->orientation : 1;
 }
 
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
@@ -188,10 +191,14 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
     leat_status rc = leat_image_probe(data, data_bytes, &source.info, err);
     if (rc == LEAT_OK)
         rc = leat_image_check(&source.info, &pipeline->limits, err);
+    if (rc == LEAT_OK && source.info.animated && pipeline->d.refuse_animation)
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "an animation; animation=first takes its first frame");
     if (rc == LEAT_OK)
         rc = leat_pipeline_plan(pipeline, &source.info, draws, &geometry, err);
     if (rc != LEAT_OK)
         return rc;
+    if (!pipeline->d.blend)
+        source.info.alpha = false; /* decoded as if it were not there */
     uint64_t bytes = leat_pipeline_bytes(pipeline, geometry.output[0], geometry.output[1]);
     if (bytes != to_bytes)
         return leat_fail(err, LEAT_INVALID,

@@ -275,8 +275,7 @@ static leat_status probe_webp(struct leat_reader *r, struct leat_image_info *inf
         info->alpha = flags & WEBP_ALPHA;
         info->width = w + 1;
         info->height = h + 1;
-        if (flags & WEBP_ANIMATION)
-            return leat_fail(err, LEAT_UNSUPPORTED, "animated WebP is not decoded");
+        info->animated = flags & WEBP_ANIMATION;
         if (r->bad || length < 10)
             return leat_fail(err, LEAT_CORRUPT, "extended WebP header makes no sense");
         if (flags & (WEBP_EXIF | WEBP_XMP) && leat_read_bytes(r, length - 10 + (length & 1)))

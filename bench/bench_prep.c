@@ -6,6 +6,7 @@
  *
  *   --what exact|fast|bare|crop|resize        the pipeline; libjpeg decoding whole pictures; exact without a
  *                                             resize; 500x500 pixels in memory to 224x224, nothing decoded
+ *   --pipeline TEXT                           any other pipeline whose outputs have one size
  *   --threads N  --seconds S  --level NAME    NAME: scalar, avx2, avx512
  *   --pin                                     thread i on the i-th processor allowed
  */
@@ -28,6 +29,7 @@
 struct options {
     const char *what;
     const char *level;
+    const char *pipeline;
     unsigned threads;
     double seconds;
     bool pin;
@@ -160,7 +162,10 @@ static void *work(void *arg)
     struct bare lib = {0};
     struct leat_scratch *scratch = NULL;
     struct leat_error err;
-    uint64_t bytes = b->pipeline ? leat_pipeline_bytes(b->pipeline, 224, 224) : 0;
+    uint32_t width;
+    uint32_t height;
+    leat_pipeline_size(b->pipeline, &width, &height);
+    uint64_t bytes = leat_pipeline_bytes(b->pipeline, width, height);
     uint8_t *slot = malloc(bytes + 1);
     const struct leat_kernels *kernels = b->options.level ? leat_kernels_named(b->options.level) : NULL;
     if (b->options.level && !kernels)
@@ -312,6 +317,8 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "--what") == 0)
             b.options.what = value;
+        else if (strcmp(argv[i], "--pipeline") == 0)
+            b.options.pipeline = value;
         else if (strcmp(argv[i], "--level") == 0)
             b.options.level = value;
         else if (strcmp(argv[i], "--threads") == 0)
@@ -332,7 +339,8 @@ int main(int argc, char **argv)
         const char *suffix;
         b.files[n] = b.options.own ? set_member("small", (unsigned)n, &suffix) : read_file(argv[i + (int)n]);
     }
-    const char *text = strcmp(b.options.what, "fast") == 0   ? "mode=fast random_resized_crop=224 flip"
+    const char *text = b.options.pipeline                    ? b.options.pipeline
+                       : strcmp(b.options.what, "fast") == 0 ? "mode=fast random_resized_crop=224 flip"
                        : strcmp(b.options.what, "crop") == 0 ? "random_crop=224 flip"
                                                              : "random_resized_crop=224 flip";
     if (leat_prep_parse(text, &d, &err) != LEAT_OK || leat_pipeline_make(&d, &pipeline, &err) != LEAT_OK)

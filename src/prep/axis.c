@@ -164,6 +164,23 @@ static leat_status make_filtered(struct leat_axis *a, const struct leat_axis_spe
     return LEAT_OK;
 }
 
+/* Sample j of n becomes sample n - 1 - j. */
+static void mirror(struct leat_axis *a, uint32_t samples)
+{
+    uint32_t length = a->end - a->begin;
+    for (uint32_t i = 0; !a->copy && i < a->count; i++) {
+        int16_t *weight = a->weight + (size_t)i * a->stride;
+        a->start[i] = length - a->start[i] - a->taps;
+        for (uint32_t j = 0; j < a->taps / 2; j++) {
+            int16_t w = weight[j];
+            weight[j] = weight[a->taps - 1 - j];
+            weight[a->taps - 1 - j] = w;
+        }
+    }
+    a->begin = samples - a->end;
+    a->end = a->begin + length;
+}
+
 /* Falls back to groups = 0 where some output's samples lie outside its lane's window. */
 static leat_status pack_groups(struct leat_axis *a, const struct leat_axis_shape *shape, struct leat_arena *arena,
                                struct leat_error *err)
@@ -211,7 +228,7 @@ leat_status leat_axis_make(struct leat_axis *axis, const struct leat_axis_spec *
     struct leat_axis a = {.count = spec->count};
     bool whole = spec->offset == floor(spec->offset) && spec->length == spec->size;
     leat_status rc = LEAT_OK;
-    if (whole && !spec->reversed) {
+    if (whole && spec->reversed == spec->mirrored) {
         a.copy = true;
         a.taps = 1;
         a.begin = (uint32_t)spec->offset + spec->first;
@@ -221,6 +238,8 @@ leat_status leat_axis_make(struct leat_axis *axis, const struct leat_axis_spec *
     } else {
         rc = make_filtered(&a, spec, arena, err);
     }
+    if (rc == LEAT_OK && spec->mirrored)
+        mirror(&a, spec->samples);
     if (rc == LEAT_OK && !a.copy && shape->group)
         rc = pack_groups(&a, shape, arena, err);
     if (rc == LEAT_OK)

@@ -27,6 +27,7 @@ struct leat_axis_spec {
     uint32_t first;   /* of them, those wanted */
     uint32_t count;
     bool reversed; /* last output first */
+    bool mirrored; /* the samples lie in memory in the other order: begin and start count from their other end */
 };
 
 /* How a vector unit wants the weights of the horizontal pass: outputs in groups, each group in lanes that

@@ -6,7 +6,6 @@
 
 #include "prep/jpeg.h"
 #include "prep/png.h"
-#include "prep/turn.h"
 #include "prep/webp.h"
 
 struct leat_pipeline {
@@ -93,7 +92,7 @@ static uint8_t orientation_of(const struct leat_pipeline *pipeline, const struct
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
                                struct leat_rng draws, struct leat_geometry *out, struct leat_error *err)
 {
-    bool swaps = leat_orientation_swaps(orientation_of(pipeline, info));
+    bool swaps = leat_turning_of(orientation_of(pipeline, info)).exchanged;
     return leat_steps_apply(&pipeline->d.steps, swaps ? info->height : info->width, swaps ? info->width : info->height,
                             draws, out, err);
 }
@@ -145,25 +144,17 @@ static leat_status run_exact(struct leat_scratch *scratch, const struct leat_sou
                              const struct leat_geometry *geometry, uint8_t orientation, struct leat_error *err)
 {
     const struct leat_image_info *info = &source->info;
-    bool swaps = leat_orientation_swaps(orientation);
+    bool swaps = leat_turning_of(orientation).exchanged;
     unsigned planes = leat_decode_planes(info, decode->colour);
-    struct leat_plane_scale whole = {1.0, 1.0, swaps ? info->height : info->width, swaps ? info->width : info->height};
+    struct leat_plane_scale whole = {1.0, 1.0, swaps ? info->height : info->width, swaps ? info->width : info->height,
+                                     orientation};
     struct leat_sink sink;
     leat_status rc =
         leat_sink_open(&sink, decode->kernels, decode->arena, target, geometry, planes, false, &whole, err);
     if (rc != LEAT_OK)
         return rc;
     struct leat_box wanted = leat_sink_wants(&sink);
-    if (orientation == 1)
-        return give_rows(scratch, source, decode, &wanted, &sink.rows, err);
-    struct leat_box stored = leat_orientation_box(orientation, info->width, info->height, &wanted);
-    struct leat_turn turn;
-    rc = leat_turn_open(&turn, decode->arena, planes, stored.width, stored.height, err);
-    if (rc == LEAT_OK)
-        rc = give_rows(scratch, source, decode, &stored, &turn.rows, err);
-    if (rc == LEAT_OK)
-        leat_turn_into(&turn, orientation, &sink.rows);
-    return rc;
+    return give_rows(scratch, source, decode, &wanted, &sink.rows, err);
 }
 
 static leat_status run_fast(struct leat_scratch *scratch, const struct leat_source *source,

@@ -291,7 +291,7 @@ leat_status leat_webp_fast(const struct leat_source *source, const struct leat_d
     struct leat_geometry inside = *geometry;
     inside.crop.x -= p.left;
     inside.crop.y -= p.top;
-    struct leat_plane_scale scale = {(double)width / p.width, (double)height / p.height, width, height};
+    struct leat_plane_scale scale = {(double)width / p.width, (double)height / p.height, width, height, 1};
     struct leat_sink sink;
     unsigned planes = leat_decode_planes(&source->info, decode->colour);
     rc = leat_sink_open(&sink, decode->kernels, decode->arena, target, &inside, planes, false, &scale, err);

@@ -204,8 +204,9 @@ static leat_status pack_groups(struct leat_axis *a, const struct leat_axis_shape
     }
     for (uint32_t i = 0; i < groups * shape->group; i++) {
         uint32_t at = i < a->count ? a->start[i] - a->base[i / shape->lane] : 0;
-        if (at + 2 > shape->window)
+        if (at + 2 > shape->window && at + 2 > shape->wide)
             return LEAT_OK;
+        a->wide = a->wide || at + 2 > shape->window;
         /* 0x80 makes a zero: pairs of bytes become pairs of 16-bit numbers on the way. */
         uint8_t *index = a->index + (size_t)i * 4;
         index[0] = (uint8_t)at;

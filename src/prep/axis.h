@@ -36,6 +36,7 @@ struct leat_axis_shape {
     uint32_t group;  /* outputs */
     uint32_t lane;   /* outputs that share a window */
     uint32_t window; /* bytes */
+    uint32_t wide;   /* bytes, where it can look at more at some cost; 0: it cannot */
 };
 
 struct leat_axis {
@@ -53,6 +54,7 @@ struct leat_axis {
     /* The same again for vector units; groups is 0 where an output's samples do not fit the window. */
     uint32_t groups;
     uint32_t lanes;  /* of a group */
+    bool wide;       /* some sample lies outside the window, and all inside the wide one */
     uint32_t *base;  /* by lane */
     uint8_t *index;  /* by output: where in the window a pair of samples starts, spread to 4 bytes */
     int16_t *packed; /* by group, pair of taps, output: two weights */

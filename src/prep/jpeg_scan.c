@@ -91,6 +91,20 @@ static uint32_t jump_of(const struct leat_scan_table *t, unsigned window)
     return bits | far << 8 | far << 16;
 }
 
+/* All windows that begin with a code: those whose extra bits are in sight come in stretches of one value. */
+static void fill_entries(struct leat_scan_table *t, unsigned code, unsigned length, uint8_t value, bool ac)
+{
+    unsigned free_bits = LEAT_SCAN_BITS - length;
+    unsigned extra = value & 15;
+    unsigned stretch = 1u << (extra <= free_bits ? free_bits - extra : free_bits);
+    unsigned end = (code + 1) << free_bits;
+    for (unsigned j = code << free_bits; j < end; j += stretch) {
+        uint32_t e = entry_of(length, value, ac, (uint64_t)j << (64 - LEAT_SCAN_BITS), LEAT_SCAN_BITS);
+        for (unsigned k = 0; k < stretch; k++)
+            t->entry[j + k] = e;
+    }
+}
+
 static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac)
 {
     if (t->made && t->ac == ac && memcmp(t->made_of.bits, from->bits, sizeof from->bits) == 0 &&
@@ -103,12 +117,8 @@ static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac
     for (unsigned length = 1; length <= 16; length++) {
         t->offset[length] = (int32_t)place - (int32_t)code;
         for (unsigned i = 0; i < from->bits[length]; i++, code++, place++) {
-            if (length > LEAT_SCAN_BITS)
-                continue;
-            unsigned free_bits = LEAT_SCAN_BITS - length;
-            for (unsigned j = code << free_bits; j < (code + 1) << free_bits; j++)
-                t->entry[j] =
-                    entry_of(length, from->huffval[place], ac, (uint64_t)j << (64 - LEAT_SCAN_BITS), LEAT_SCAN_BITS);
+            if (length <= LEAT_SCAN_BITS)
+                fill_entries(t, code, length, from->huffval[place], ac);
         }
         t->limit[length] = from->bits[length] ? (uint64_t)code << (16 - length) : 0;
         code <<= 1;

@@ -426,9 +426,11 @@ static bool check_pass(struct leat_scans *s, const struct pass *p)
 {
     if (p->count < 1 || p->last > 63 || p->first > p->last || p->low > 13 || (p->high && p->low != p->high - 1))
         return false;
-    if (p->first ? p->count != 1 || !s->ac[p->ac].there : p->last != 0)
+    if (p->ac >= NUM_HUFF_TBLS || (p->first ? p->count != 1 || !s->ac[p->ac].there : p->last != 0))
         return false;
     for (unsigned i = 0; i < p->count; i++) {
+        if (p->dc[i] >= NUM_HUFF_TBLS)
+            return false;
         if ((!p->first && !p->high && !s->dc[p->dc[i]].there) || !follows(&s->plane[p->component[i]], p))
             return false;
     }
@@ -448,8 +450,8 @@ static bool take_pass(struct leat_scans *s, const uint8_t *body, size_t n, struc
         if (which == s->components || (i && which <= p->component[i - 1]))
             return false;
         p->component[i] = which;
-        p->dc[i] = body[2 + 2 * i] >> 4 & 3;
-        p->ac = body[2 + 2 * i] & 3;
+        p->dc[i] = body[2 + 2 * i] >> 4;
+        p->ac = body[2 + 2 * i] & 15;
     }
     body += 1 + 2 * (size_t)p->count;
     p->first = body[0];
@@ -467,8 +469,8 @@ static bool first_pass(struct leat_scans *s, struct pass *p)
     for (unsigned i = 0; i < p->count; i++) {
         const jpeg_component_info *c = cinfo->cur_comp_info[i];
         p->component[i] = (unsigned)c->component_index;
-        p->dc[i] = (unsigned)c->dc_tbl_no & 3;
-        p->ac = (unsigned)c->ac_tbl_no & 3;
+        p->dc[i] = (unsigned)c->dc_tbl_no;
+        p->ac = (unsigned)c->ac_tbl_no;
     }
     p->first = (unsigned)cinfo->Ss;
     p->last = (unsigned)cinfo->Se;

@@ -1,6 +1,7 @@
 /* Measures image preparation: pictures in memory, one thread or many, one line of JSON.
  *
- *   bench_prep --make SET DIR                 writes a set of pictures (small, yuv444, progressive, large, mixed)
+ *   bench_prep --make SET DIR                 writes a set of pictures (photo, photo-large, small, yuv444,
+ *                                             progressive, large, mixed)
  *   bench_prep [options] FILE…                runs over these files
  *   bench_prep [options] --own N              runs over N pictures it makes itself (of the set "small")
  *
@@ -18,7 +19,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "../tests/unit/images.h"
+#include "photos.h"
 #include "prep/pipeline.h"
 #ifndef LEAT_WITHOUT_PNG
 #include <spng.h>
@@ -264,11 +265,13 @@ static struct encoded png_make(const struct picture *p)
 static struct encoded set_member(const char *set, unsigned i, const char **suffix)
 {
     bool large = strcmp(set, "large") == 0;
+    *suffix = "jpg";
+    if (strncmp(set, "photo", 5) == 0)
+        return photo_file(i, set[5]);
     struct jpeg_choice choice = {.quality = large ? 85 : 94};
     uint32_t side = large ? 1000 + i * 1000 / SET_SIZE : 460 + i * 4 % 100;
     struct picture p = picture_make(i % 3 ? side : side * 3 / 4, i % 3 ? side * 3 / 4 : side, i + 1);
     struct encoded e;
-    *suffix = "jpg";
     if (strcmp(set, "yuv444") == 0)
         choice.h = choice.v = 1;
     choice.progressive = strcmp(set, "progressive") == 0;

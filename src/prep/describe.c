@@ -102,6 +102,17 @@ static leat_status parse_channels(const char *name, const char *value, double ou
     return LEAT_OK;
 }
 
+/* In a description a std of 0 stands for one that was not given: nobody may ask for it. */
+static leat_status parse_std(const char *name, const char *value, double out[3], struct leat_error *err)
+{
+    leat_status rc = parse_channels(name, value, out, err);
+    for (int c = 0; rc == LEAT_OK && c < 3; c++) {
+        if (!(out[c] > 0.0))
+            return leat_fail(err, LEAT_INVALID, "%s: '%s' cannot divide: it has to be above 0", name, value);
+    }
+    return rc;
+}
+
 static leat_status parse_colour(const char *name, const char *value, uint8_t out[3], struct leat_error *err)
 {
     double v[3];
@@ -169,7 +180,7 @@ static leat_status parse_word(const char *name, const char *value, struct leat_p
     if (strcmp(name, "mean") == 0)
         return parse_channels(name, value, d->mean, err);
     if (strcmp(name, "std") == 0)
-        return parse_channels(name, value, d->std, err);
+        return parse_std(name, value, d->std, err);
     if (strcmp(name, "background") == 0)
         return parse_colour(name, value, d->background, err);
     if (strcmp(name, "fill") == 0)
@@ -212,6 +223,8 @@ static leat_status parse_word(const char *name, const char *value, struct leat_p
 leat_status leat_prep_parse(const char *text, struct leat_prep_description *out, struct leat_error *err)
 {
     struct leat_prep_description d = {0};
+    bool normalises = false;
+    bool typed = false;
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
         char word[WORD_MAX];
         size_t n = strcspn(at, " ");
@@ -226,7 +239,15 @@ leat_status leat_prep_parse(const char *text, struct leat_prep_description *out,
         leat_status rc = parse_word(word, value ? value : "", &d, err);
         if (rc != LEAT_OK)
             return rc;
+        normalises |= strcmp(word, "mean") == 0 || strcmp(word, "std") == 0;
+        typed |= strcmp(word, "dtype") == 0;
     }
+    if (normalises && !typed)
+        d.dtype = LEAT_DTYPE_FLOAT32; /* what normalised values are in torch too */
+    if (normalises && d.dtype == LEAT_DTYPE_UINT8)
+        return leat_fail(err, LEAT_INVALID,
+                         "dtype=uint8 cannot hold normalised values: leave mean and std out, or "
+                         "choose float32, float16 or bfloat16");
     leat_status rc = leat_steps_check(&d.steps, err);
     if (rc == LEAT_OK)
         *out = d;

@@ -281,7 +281,7 @@ static void write_columns(struct leat_sink *s)
     uint32_t height = s->geometry.window.height;
     size_t n = columns_of(s);
     for (uint32_t y = 0; y < height; y++) {
-        const uint8_t *row[3];
+        const uint8_t *row[3] = {0};
         for (unsigned i = 0; i < 3; i++) {
             uint8_t *rows = s->column[i < s->planes ? i : 0] + n * s->column_stride;
             if (y % 8 == 0 && i < s->planes)

@@ -494,19 +494,24 @@ void leat_batches_drop(struct leat_loading *l)
 
 static void explain(const struct leat_loading *l, const struct leat_loading_batch *b, char *out, size_t n)
 {
+    const char *url = leat_dataset_home(l->opts.supply->dataset)->url;
     switch (b->state) {
     case LEAT_BATCH_UNPINNED:
         snprintf(out, n, "room in the cache for %u chunks of a batch", b->group_end - b->group);
         return;
     case LEAT_BATCH_FETCHING:
+        if (leat_supply_wants_keys(l->opts.supply)) {
+            snprintf(out, n, "new keys for %.200s: those that were given have expired or are gone", url);
+            return;
+        }
         for (uint32_t i = b->group; i < b->group_end; i++) {
             const struct leat_chunk *chunk;
             if (leat_feed_look(l->opts.supply->feed, b->chunks[i], &chunk, NULL) != LEAT_FEED_READY) {
-                snprintf(out, n, "chunk %u of %.200s", b->chunks[i], l->opts.supply->url);
+                snprintf(out, n, "chunk %u of %.200s", b->chunks[i], url);
                 return;
             }
         }
-        snprintf(out, n, "chunks of %.200s", l->opts.supply->url);
+        snprintf(out, n, "chunks of %.200s", url);
         return;
     case LEAT_BATCH_WAITING:
         snprintf(out, n, "a free slot: the rank holds all of them");

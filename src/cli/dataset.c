@@ -1,7 +1,9 @@
 #include "cli/dataset.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "order/order.h"
 
 #define THREADS_MAX 64u
 
@@ -164,4 +167,16 @@ char *leat_cli_show_key(const char *key, size_t n)
             leat_buf_char(&b, key[i]);
     }
     return leat_buf_take(&b);
+}
+
+void leat_cli_print_mix(const char *what, const struct leat_mix_result *mix, uint32_t chunks, uint64_t bytes)
+{
+    printf("%s: two samples of a chunk are of one class in %.0f of 100 cases, two of different chunks in %.0f. ", what,
+           100 * mix->within, 100 * mix->across);
+    if (leat_order_window_default(chunks, bytes) >= chunks)
+        puts("By default so small a dataset is mixed whole; with a smaller window batches would be of few classes");
+    else
+        printf("Batches will be of few classes: pack without --keep-order, or load with a window of %" PRIu32
+               " chunks, which is all of them\n",
+               chunks);
 }

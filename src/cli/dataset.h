@@ -7,6 +7,7 @@
 
 #include "cli/store_options.h"
 #include "dataset/dataset.h"
+#include "dataset/mix.h"
 
 leat_status leat_cli_home_open(const struct leat_cli_store *settings, const char *url, struct leat_home *out,
                                struct leat_error *err);
@@ -30,6 +31,9 @@ leat_status leat_cli_each_chunk(const struct leat_cli_chunks *run, struct leat_e
 /* The field to show or write when none is named: the first with bytes of its own. */
 leat_status leat_cli_pick_field(const struct leat_schema *schema, const char *name, uint32_t *out,
                                 struct leat_error *err);
+
+/* Chunks that are sorted by class, in words: "WHAT: …" and what to do about it, on standard output. */
+void leat_cli_print_mix(const char *what, const struct leat_mix_result *mix, uint32_t chunks, uint64_t bytes);
 
 /* A key for people: bytes that are not printable come as \xHH. The caller frees it. */
 char *leat_cli_show_key(const char *key, size_t n);

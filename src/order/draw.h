@@ -17,7 +17,7 @@ struct leat_order {
 };
 
 /* Units of a chunk are dealt to the window in equal strata, in units of 2^-32 of a stage: the unit with
- * stratum j falls between j·stride and (j + 1)·stride behind the chunk's own place. */
+ * stratum j falls between j·stride and (j + 1)·stride after the chunk's own place. */
 static inline uint64_t leat_order_stride(const struct leat_order *o, uint32_t count)
 {
     return ((uint64_t)o->spec.window << 32) / count;

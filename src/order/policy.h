@@ -21,7 +21,7 @@ uint64_t leat_order_next_use(const struct leat_order *now, const struct leat_ord
                              uint32_t chunk);
 
 /* The chunks in the order in which they are first needed. Those live at `stage` come first, then the ones
- * to come, then the next epoch's. Writes up to n of them behind the first `skip`; returns how many.
+ * to come, then the next epoch's. Writes up to n of them after the first `skip`; returns how many.
  * A chunk may appear twice, once in each epoch. */
 size_t leat_order_upcoming(const struct leat_order *now, const struct leat_order *next, uint64_t stage, size_t skip,
                            uint32_t *chunks, size_t n);

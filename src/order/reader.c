@@ -8,7 +8,7 @@
 
 /* A unit that waits for its stage. */
 struct unit {
-    uint32_t late; /* 2^-32 of the stage behind its beginning */
+    uint32_t late; /* 2^-32 of the stage after its beginning */
     struct leat_order_item item;
 };
 
@@ -78,7 +78,7 @@ static bool before(const struct unit *a, const struct unit *b)
 }
 
 /* Sorts a stage into `ready`. The times are uniform draws, so dealing them to as many buckets as there are
- * units leaves next to nothing for the insertion sort behind it. */
+ * units leaves next to nothing for the insertion sort after it. */
 static leat_status sort_stage(struct leat_order_reader *r, const struct bin *from, struct leat_error *err)
 {
     unsigned bits = 1;
@@ -184,7 +184,7 @@ leat_status leat_order_reader_seek(struct leat_order_reader *r, uint64_t positio
     const struct leat_order *o = r->o;
     uint64_t units = leat_order_units(o);
     if (position > units)
-        return leat_fail(err, LEAT_INVALID, "position %llu is behind the end of the epoch (%llu)",
+        return leat_fail(err, LEAT_INVALID, "position %llu is after the end of the epoch (%llu)",
                          (unsigned long long)position, (unsigned long long)units);
     for (uint32_t i = 0; o->spec.shuffle && i < o->spec.window; i++)
         r->ring[i].n = 0;

@@ -15,7 +15,9 @@ static const char *const layouts[] = {"nhwc", "nchw", NULL};
 static const char *const dtypes[] = {"uint8", "float32", "float16", "bfloat16", NULL};
 static const char *const damages[] = {"error", "rows", NULL};
 static const char *const modes[] = {"exact", "fast", NULL};
-static const char *const orientations[] = {"upright", "stored", NULL};
+static const char *const orientations[] = {"stored", "upright", NULL};
+static const char *const alphas[] = {"drop", "blend", NULL};
+static const char *const animations[] = {"first", "error", NULL};
 
 static leat_status choose(const char *name, const char *value, const char *const *words, int *out,
                           struct leat_error *err)
@@ -100,6 +102,17 @@ static leat_status parse_channels(const char *name, const char *value, double ou
     return LEAT_OK;
 }
 
+/* In a description a std of 0 stands for one that was not given: nobody may ask for it. */
+static leat_status parse_std(const char *name, const char *value, double out[3], struct leat_error *err)
+{
+    leat_status rc = parse_channels(name, value, out, err);
+    for (int c = 0; rc == LEAT_OK && c < 3; c++) {
+        if (!(out[c] > 0.0))
+            return leat_fail(err, LEAT_INVALID, "%s: '%s' cannot divide: it has to be above 0", name, value);
+    }
+    return rc;
+}
+
 static leat_status parse_colour(const char *name, const char *value, uint8_t out[3], struct leat_error *err)
 {
     double v[3];
@@ -167,7 +180,7 @@ static leat_status parse_word(const char *name, const char *value, struct leat_p
     if (strcmp(name, "mean") == 0)
         return parse_channels(name, value, d->mean, err);
     if (strcmp(name, "std") == 0)
-        return parse_channels(name, value, d->std, err);
+        return parse_std(name, value, d->std, err);
     if (strcmp(name, "background") == 0)
         return parse_colour(name, value, d->background, err);
     if (strcmp(name, "fill") == 0)
@@ -194,7 +207,13 @@ static leat_status parse_word(const char *name, const char *value, struct leat_p
         d->fast = choice;
     } else if (strcmp(name, "orientation") == 0) {
         rc = choose(name, value, orientations, &choice, err);
-        d->as_stored = choice;
+        d->upright = choice;
+    } else if (strcmp(name, "alpha") == 0) {
+        rc = choose(name, value, alphas, &choice, err);
+        d->blend = choice;
+    } else if (strcmp(name, "animation") == 0) {
+        rc = choose(name, value, animations, &choice, err);
+        d->refuse_animation = choice;
     } else {
         rc = leat_fail(err, LEAT_INVALID, "'%s' is not a word of a pipeline", name);
     }
@@ -204,6 +223,8 @@ static leat_status parse_word(const char *name, const char *value, struct leat_p
 leat_status leat_prep_parse(const char *text, struct leat_prep_description *out, struct leat_error *err)
 {
     struct leat_prep_description d = {0};
+    bool normalises = false;
+    bool typed = false;
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
         char word[WORD_MAX];
         size_t n = strcspn(at, " ");
@@ -218,7 +239,15 @@ leat_status leat_prep_parse(const char *text, struct leat_prep_description *out,
         leat_status rc = parse_word(word, value ? value : "", &d, err);
         if (rc != LEAT_OK)
             return rc;
+        normalises |= strcmp(word, "mean") == 0 || strcmp(word, "std") == 0;
+        typed |= strcmp(word, "dtype") == 0;
     }
+    if (normalises && !typed)
+        d.dtype = LEAT_DTYPE_FLOAT32; /* what normalised values are in torch too */
+    if (normalises && d.dtype == LEAT_DTYPE_UINT8)
+        return leat_fail(err, LEAT_INVALID,
+                         "dtype=uint8 cannot hold normalised values: leave mean and std out, or "
+                         "choose float32, float16 or bfloat16");
     leat_status rc = leat_steps_check(&d.steps, err);
     if (rc == LEAT_OK)
         *out = d;

@@ -2,7 +2,7 @@
  * leaked, and never a chunk that lacks something. */
 
 #include "dataset/chunk.h"
-#include "dataset/keys.h"
+#include "dataset/classes.h"
 #include "dataset/snapshot.h"
 #include "fail_alloc.h"
 #include "unit.h"
@@ -34,7 +34,7 @@ static leat_status make_snapshot(void *user, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_chunk_builder_open(&schema, &b, err);
     if (rc == LEAT_OK)
-        rc = leat_snapshot_open(10, &s, err);
+        rc = leat_snapshot_open(10, 100, &s, err); /* goes through a file, too */
     for (uint32_t c = 0; rc == LEAT_OK && c < 2; c++) {
         struct leat_chunk chunk;
         rc = add_samples(b, 20 * c, err);
@@ -48,7 +48,7 @@ static leat_status make_snapshot(void *user, struct leat_error *err)
             rc = leat_snapshot_add(s, &chunk, sha, err);
     }
     if (rc == LEAT_OK) {
-        rc = leat_snapshot_write(s, &files, err);
+        rc = leat_snapshot_write((const struct leat_snapshot *const *)&s, 1, &files, err);
         leat_snapshot_files_free(&files);
     }
     leat_snapshot_close(s);
@@ -63,10 +63,33 @@ static void chunks_and_snapshots(void **state)
     assert_true(fail_alloc_each(make_snapshot, NULL) > 20);
 }
 
+static leat_status read_classes(void *user, struct leat_error *err)
+{
+    (void)user;
+    struct leat_schema schema = {0};
+    struct leat_classes list = {0};
+    struct leat_classes taken = {0};
+    leat_status rc = leat_classes_read("a\nb\nc\n", 6, &list, err);
+    if (rc == LEAT_OK)
+        rc = leat_schema_add(&schema, "cls", LEAT_FIELD_INT, "{\"names\": [\"a\", \"b\"]}", err);
+    if (rc == LEAT_OK)
+        rc = leat_classes_of(&schema, &taken, err);
+    leat_classes_close(&list);
+    leat_classes_close(&taken);
+    return rc;
+}
+
+static void lists_of_classes(void **state)
+{
+    (void)state;
+    assert_true(fail_alloc_each(read_classes, NULL) > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_and_snapshots),
+        cmocka_unit_test(lists_of_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

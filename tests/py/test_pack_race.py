@@ -1,0 +1,159 @@
+"""Publishing: of two packers into one place one gets an error, whatever the moment; named versions; stores that know no
+conditions."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from format_reader import Dataset
+
+ROUNDS = 5
+
+
+def make_folder(folder, text):
+    folder.mkdir(parents=True)
+    for i in range(12):
+        (folder / f"{i}.bin").write_bytes(f"{text} {i}".encode() * 50)
+
+
+def contents(dataset):
+    return {sample.key.decode(): sample.values["bin"] for sample in dataset}
+
+
+def of_folder(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+class Racers:
+    """Two packers, of which each has seen what is at the destination long before either publishes: the list of files and
+    the files come through a server that takes its time."""
+
+    def __init__(self, leat_bin, env, bucket, server):
+        self.leat_bin, self.env, self.bucket = leat_bin, {**env, **server.s3_env()}, bucket
+
+    def run(self, destination, *options):
+        command = [self.leat_bin, "pack", "--json", "--chunk-size", "4KiB", *options]
+        processes = [
+            subprocess.Popen(
+                [*command, f"s3://bucket/source/{name}", destination],
+                env=self.env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for name in "ab"
+        ]
+        results = []
+        for name, process in zip("ab", processes, strict=True):
+            stdout, stderr = process.communicate(timeout=60)
+            results.append((process.returncode, name, stdout, stderr))
+        return sorted(results)
+
+
+@pytest.fixture
+def racers(leat_bin, clean_env, serve, bucket_dir):
+    for name in "ab":
+        make_folder(bucket_dir / "bucket/source" / name, name)
+    return Racers(leat_bin, clean_env, bucket_dir / "bucket", serve(bucket_dir, "--latency", "40ms"))
+
+
+@pytest.mark.parametrize("store", ["file", "s3"])
+@pytest.mark.parametrize("replace", [False, True])
+def test_of_two_packers_into_one_place_one_gets_an_error(tmp_path, racers, run_leat, store, replace):
+    late = 0
+    make_folder(tmp_path / "before", "before")
+    for i in range(ROUNDS):
+        place = tmp_path / f"ds{i}" if store == "file" else racers.bucket / f"ds{i}"
+        url = place if store == "file" else f"s3://bucket/ds{i}"
+        if replace:
+            run_leat("pack", tmp_path / "before", place, status=0)
+        (status, winner, stdout, _), (failed, loser, _, stderr) = racers.run(url, *["--replace"] * replace)
+        assert status == 0 and failed == (6 if replace else 1), stderr
+        assert Dataset(place).id == json.loads(stdout)["id"]
+        assert json.loads(stdout)["guarded"] is True
+        assert contents(Dataset(place)) == of_folder(racers.bucket / "source" / winner)
+        if "meanwhile" in stderr:
+            late += 1
+            loser_id = re.search(r"\?id=([0-9a-f]{64})", stderr).group(1)  # nothing is lost
+            assert contents(Dataset(place, id=loser_id)) == of_folder(racers.bucket / "source" / loser)
+        else:
+            assert "already" in stderr
+    assert late > ROUNDS / 2  # both had begun before one of them was done
+
+
+def test_a_packer_that_was_overtaken_does_not_replace(tmp_path, racers, run_leat, leat_bin):
+    """One round that needs no luck: the other packer publishes while this one is held up."""
+    ds, quick, slow = tmp_path / "ds", tmp_path / "quick", racers.bucket / "source/slow"
+    make_folder(quick, "quick")
+    slow.mkdir()
+    for i in range(30):
+        (slow / f"{i}.bin").write_bytes(bytes([i]) * 3000)
+    run_leat("pack", quick, ds, status=0)
+    chunks = set((ds / "leat/chunks").rglob("*"))
+    command = [leat_bin, "pack", "--replace", "--chunk-size", "4KiB", "-j", "1", "s3://bucket/source/slow", ds]
+    process = subprocess.Popen(command, env=racers.env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while set((ds / "leat/chunks").rglob("*")) == chunks:  # its first chunk: it has looked at the pointer before
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)
+    (quick / "new.bin").write_bytes(b"more")
+    run_leat("pack", "--replace", quick, ds, status=0)
+    process.send_signal(signal.SIGCONT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 6 and "meanwhile" in stderr
+    assert contents(Dataset(ds)) == of_folder(quick)
+
+
+def test_a_name_is_published_with_the_current_version_or_alone(tmp_path, run_leat):
+    make_folder(tmp_path / "one", "one")
+    make_folder(tmp_path / "two", "two")
+    ds = tmp_path / "ds"
+    run_leat("pack", "--name", "first", tmp_path / "one", ds, status=0)
+    assert Dataset(ds).id == Dataset(ds, name="first").id
+    said = run_leat("pack", "--name", "second", tmp_path / "two", ds, status=1).stderr
+    assert "--no-current" in said and not (ds / "leat/names/second").exists()
+    run_leat("pack", "--name", "second", "--no-current", tmp_path / "two", ds, status=0)
+    assert contents(Dataset(ds, name="second")) == of_folder(tmp_path / "two")
+    assert contents(Dataset(ds)) == of_folder(tmp_path / "one")
+    assert "'second'" in run_leat("pack", "--name", "second", "--no-current", tmp_path / "one", ds, status=1).stderr
+    run_leat("pack", "--name", "second", "--replace", tmp_path / "two", ds, status=0)
+    assert contents(Dataset(ds)) == of_folder(tmp_path / "two")
+    assert "--name" in run_leat("pack", "--no-current", tmp_path / "two", ds, status=2).stderr
+    assert "name of a version" in run_leat("pack", "--name", "a/b", tmp_path / "two", ds, status=2).stderr
+
+
+def test_a_store_that_ignores_conditions_is_noticed(tmp_path, faulty, run_leat):
+    make_folder(tmp_path / "one", "one")
+    server = faulty()
+    done = run_leat("pack", tmp_path / "one", "s3://bucket/ds", env=server.env(), status=0)
+    assert "no conditions" in done.stdout
+    done = run_leat("pack", "--json", "--replace", tmp_path / "one", "s3://bucket/ds", env=server.env(), status=0)
+    assert json.loads(done.stdout)["guarded"] is False
+
+
+def test_a_store_that_refuses_conditions_is_used_without_them(tmp_path, faulty, run_leat):
+    make_folder(tmp_path / "one", "one")
+    server = faulty()
+    server.fault(
+        lambda exchange: exchange.error(501, "NotImplemented"),
+        match=lambda r: r.method == "PUT" and {"if-none-match", "if-match"} & r.headers.keys(),
+    )
+    done = run_leat("pack", "--json", tmp_path / "one", "s3://bucket/ds", env=server.env(), status=0)
+    assert json.loads(done.stdout)["guarded"] is False
+    assert "bucket/ds/leat/current" in server.objects
+
+
+def test_a_change_without_conditions_is_noticed_when_the_pointer_is_read_back(tmp_path, faulty, run_leat):
+    make_folder(tmp_path / "one", "one")
+    server = faulty()
+
+    def overwrite(exchange):
+        server.proper(exchange)
+        server.objects[exchange.request.key] = b'{"format": 1, "root": "another packer was here"}'
+
+    server.fault(overwrite, match=lambda r: r.method == "PUT" and r.key.endswith("leat/current"))
+    said = run_leat("pack", tmp_path / "one", "s3://bucket/ds", env=server.env(), status=6).stderr
+    assert "meanwhile" in said

@@ -164,6 +164,7 @@ void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out)
     const struct leat_plan_job *job = leat_plan_job_of(plan);
     const struct leat_plan_options *o = leat_plan_options_of(plan);
     const struct widths w = measure(plan, all);
+    bool guessed = false;
     fprintf(out, "%s: %zu configurations", job->name, count);
     if (o->deadline_s > 0)
         fprintf(out, ", deadline %.4g h", o->deadline_s / 3600);
@@ -179,12 +180,15 @@ void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out)
     fprintf(out, "%8s  %-29s  %-26s  %6s  %6s  %-12s%s  %s\n", "usd/h", "time [9 of 10 runs]", "usd [9 of 10 runs]",
             "stall", "taken", "checkpoint", job->accuracies ? "  acc. %" : "", "why, or why not");
     for (size_t i = 0; i < count; i++) {
-        if (shown(&r[i], all, &others))
-            print_row(plan, &r[i], &w, job->accuracies, out);
+        if (!shown(&r[i], all, &others))
+            continue;
+        guessed |= r[i].transferred;
+        print_row(plan, &r[i], &w, job->accuracies, out);
     }
-    fputs("\n* chosen   | nothing else is both faster and cheaper   ~ not measured: carried over from another "
-          "accelerator\n",
-          out);
+    fputs("\n* chosen   | nothing else is both faster and cheaper", out);
+    if (guessed)
+        fputs("   ~ not measured: carried over from another accelerator", out);
+    fputc('\n', out);
     print_left_out(leat_plan_left_out(plan), out);
 }
 

@@ -369,6 +369,8 @@ static void add_zone(struct leat_plan_catalog *c, size_t *zones, struct leat_pla
 /* Zones of a place differ in the transient price only; the cheapest is what one would take. */
 static void merge_zones(struct leat_plan_catalog *c, struct flaws *flaws)
 {
+    if (!c->count)
+        return;
     qsort(c->offer, c->count, sizeof *c->offer, compare_lines);
     size_t kept = 0;
     size_t zones = 0;
@@ -506,8 +508,9 @@ leat_status leat_plan_catalog_parse(const struct leat_plan_catalog_file *files, 
 {
     struct leat_plan_catalog c = {0};
     leat_status rc = LEAT_OK;
-    if (count > LEAT_PLAN_CATALOGS_MAX)
-        return leat_fail(err, LEAT_LIMIT, "more than %d catalogs", LEAT_PLAN_CATALOGS_MAX);
+    if (!count || count > LEAT_PLAN_CATALOGS_MAX)
+        return leat_fail(err, count ? LEAT_LIMIT : LEAT_INVALID, "%zu catalogs: from 1 to %d", count,
+                         LEAT_PLAN_CATALOGS_MAX);
     struct reading *readings = calloc(count + 1, sizeof *readings);
     struct flaws *flaws = calloc(count + 1, sizeof *flaws);
     if (!readings || !flaws)

@@ -54,10 +54,12 @@ static size_t lay_out(const struct leat_plan_lifetime *l, double *t)
     least = fmax(least, last * 1e-6);
     double horizon = l->ends ? last : 4 * fmax(last, fmin(l->mean_s, 8 * last));
     for (unsigned k = 0; k < (l->ends ? LEAT_PLAN_GENERATIONS : 1); k++) {
-        for (double at = 0; at < horizon * (1 - 2 * LEAP); at = next_offset(l, at, least)) {
+        double at = 0;
+        while (at < horizon * (1 - 2 * LEAP)) {
             if (t)
                 t[n] = k * last + at;
             n++;
+            at = next_offset(l, at, least);
         }
         if (t)
             t[n] = (k + 1) * horizon - (l->ends ? LEAP * last : 0);

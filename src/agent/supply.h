@@ -16,8 +16,8 @@ struct leat_loading; /* a loader, agent/loading.h */
 /* What a store's callbacks know: on the heap, since its threads may outlive everything else. */
 struct leat_supply_hook {
     struct leat_agent *agent;
-    _Atomic bool stop; /* ends calls that wait for the store */
-    _Atomic bool open; /* a supply has it, whose ranks can be asked for keys */
+    _Atomic bool stop;           /* ends calls that wait for the store */
+    _Atomic bool open;           /* a supply has it, whose ranks can be asked for keys */
     _Atomic uint64_t expired_ns; /* when the store said last that its keys are no good; 0: never */
 };
 

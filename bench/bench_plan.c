@@ -10,9 +10,12 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "plan/checkpoint.h"
+#include "plan/curve.h"
+#include "plan/engine.h"
 #include "plan/plan.h"
 #include "plan/regress.h"
 #include "plan/scale.h"
+#include "plan/toml.h"
 #include "sim/cluster.h"
 #include "sim/trace.h"
 
@@ -137,7 +140,155 @@ static void clusters(void)
     free(s);
 }
 
+/* One form by itself, through the measured points: the baselines. */
+static double line_speed(const double *y, double n)
+{
+    return y[0] + (y[1] - y[0]) / 3 * (n - 1);
+}
+
+static void ring_table(const struct figure_ring *table, size_t count, const char *title, const char *prefix)
+{
+    double error[4] = {0};
+    unsigned held = 0;
+    unsigned rows = 0;
+    printf("\nSpeed of synchronous training on 8 and 16 GPUs, predicted from 1 and 4: %s\n", title);
+    char name[40];
+    puts("  model                    GPUs   measured  predicted   error  interval (9 of 10)      line  constant  plain "
+         "sum");
+    for (size_t i = 0; i < count; i++) {
+        const struct figure_ring *f = &table[i];
+        double base = f->batch / f->speed[0];
+        const struct leat_plan_allreduce model = {.gradient_bytes = f->gradient_bytes,
+                                                  .bucket_bytes = LEAT_PLAN_BUCKET_BYTES,
+                                                  .backward_share = LEAT_PLAN_BACKWARD_SHARE,
+                                                  .inside = {150e9, 10e-6}};
+        const struct leat_plan_curve_row four = {1, 4, base, base, 4 * f->batch / f->speed[1]};
+        struct leat_plan_curve curve;
+        struct leat_error err;
+        check(leat_plan_curve_fit(&model, false, &four, 1, &curve, &err), &err);
+        for (size_t k = 2; k < 4 && f->speed[k] > 0; k++, rows++) {
+            double n = figure_ring_gpus[k];
+            const struct leat_plan_curve_row row = {1, (unsigned)n, base, base, 0};
+            double spread;
+            const double said[4] = {n * f->batch / leat_plan_curve_step(&curve, &row, &spread), line_speed(f->speed, n),
+                                    f->speed[1] / 4 * n, f->speed[0] * n};
+            double width = exp(1.645 * spread);
+            bool in = f->speed[k] >= said[0] / width && f->speed[k] <= said[0] * width;
+            held += in;
+            for (int b = 0; b < 4; b++)
+                error[b] += fabs(said[b] / f->speed[k] - 1);
+            printf("  %-23s  %4g  %9.1f  %9.1f  %+5.1f %%  [%.4g, %.4g]%s  %+6.1f %%  %+6.1f %%  %+6.1f %%\n", f->name,
+                   n, f->speed[k], said[0], 100 * (said[0] / f->speed[k] - 1), said[0] / width, said[0] * width,
+                   in ? " " : "*", 100 * (said[1] / f->speed[k] - 1), 100 * (said[2] / f->speed[k] - 1),
+                   100 * (said[3] / f->speed[k] - 1));
+        }
+    }
+    printf(
+        "  mean error %.1f %% (line %.1f, constant efficiency %.1f, plain sum %.1f %%), %u of %u in their interval\n",
+        100 * error[0] / rows, 100 * error[1] / rows, 100 * error[2] / rows, 100 * error[3] / rows, held, rows);
+    static const char *const what[] = {"error", "error_line", "error_constant", "error_plain_sum"};
+    for (int b = 0; b < 4; b++) {
+        snprintf(name, sizeof name, "%s_%s", prefix, what[b]);
+        result(name, error[b] / rows);
+    }
+    snprintf(name, sizeof name, "%s_held", prefix);
+    result(name, (double)held / rows);
+}
+
+static void rings(void)
+{
+    ring_table(figure_rings, FIGURE_RINGS, "published tables", "ring");
+    ring_table(figure_other_rings, FIGURE_OTHER_RINGS, "tables by which nothing was set", "other_ring");
+}
+
+/* A speed carried from one accelerator to another by peak rates; beside it either rate alone. */
+static void transfers(void)
+{
+    double error[3] = {0};
+    unsigned held = 0;
+    puts("\nOne A100 from one V100, mixed precision, by the hardware table (published speeds)");
+    puts("  model             measured  carried over   error  interval (9 of 10)    FLOPs   memory alone");
+    for (size_t i = 0; i < FIGURE_TRANSFERS; i++) {
+        const struct figure_transfer *f = &figure_transfers[i];
+        char text[200];
+        static const char toml[] = "[job]\nbatch = 1\nsteps = 1\n[model]\nprecision = \"mixed\"\n";
+        struct leat_plan_measures m = {0};
+        struct leat_plan_notes notes = {0};
+        struct leat_plan_doc *doc = NULL;
+        struct leat_plan_job job;
+        struct leat_plan_engine e;
+        struct leat_plan_accelerator from;
+        struct leat_plan_accelerator to;
+        struct leat_error err;
+        snprintf(text, sizeof text, "accelerator,batch,step_s\nV100,1,%.9g\n", 1 / f->v100);
+        check(leat_plan_measures_csv("m", text, strlen(text), &m, &notes, &err), &err);
+        check(leat_plan_toml_parse("job", toml, strlen(toml), &doc, &err), &err);
+        check(leat_plan_job_read(doc, NULL, 0, &job, &err), &err);
+        check(leat_plan_engine_make(&job, &m, NULL, "", f->to, &e, &err), &err);
+        leat_plan_hardware_accelerator(NULL, "V100", &from);
+        leat_plan_hardware_accelerator(NULL, f->to, &to);
+        const double said[3] = {1 / e.step_s, f->v100 * to.tensor_tflops / from.tensor_tflops,
+                                f->v100 * to.memory_gb_per_s / from.memory_gb_per_s};
+        double width = exp(1.645 * e.step_spread);
+        bool in = f->a100 >= said[0] / width && f->a100 <= said[0] * width;
+        held += in;
+        for (int b = 0; b < 3; b++)
+            error[b] += fabs(said[b] / f->a100 - 1) / FIGURE_TRANSFERS;
+        printf("  %-16s  %8.4g  %12.4g  %+5.1f %%  [%.4g, %.4g]%s  %+6.1f %%  %+6.1f %%\n", f->model, f->a100, said[0],
+               100 * (said[0] / f->a100 - 1), said[0] / width, said[0] * width, in ? " " : "*",
+               100 * (said[1] / f->a100 - 1), 100 * (said[2] / f->a100 - 1));
+        leat_plan_engine_free(&e);
+        leat_plan_measures_free(&m);
+        leat_plan_doc_free(doc);
+    }
+    printf("  mean error %.1f %% (FLOPs alone %.1f, memory alone %.1f %%), %u of %zu in their interval\n",
+           100 * error[0], 100 * error[1], 100 * error[2], held, FIGURE_TRANSFERS);
+    result("transfer_error", error[0]);
+    result("transfer_error_flops", error[1]);
+    result("transfer_error_memory", error[2]);
+    result("transfer_held", held / (double)FIGURE_TRANSFERS);
+}
+
+/* Nothing measured but one GPU: what the other tables lose stands for this one. */
+static void prior(void)
+{
+    double error = 0;
+    double plain = 0;
+    unsigned held = 0;
+    puts("\nSpeed on 8 GPUs from one GPU alone, by what the eleven other tables lose");
+    for (size_t i = 0; i < FIGURE_RINGS; i++) {
+        double sum = 0;
+        double squares = 0;
+        double n = (double)FIGURE_RINGS - 1;
+        double own = 8 * figure_rings[i].speed[0] / figure_rings[i].speed[2];
+        for (size_t k = 0; k < FIGURE_RINGS; k++) {
+            double over = log(8 * figure_rings[k].speed[0] / figure_rings[k].speed[2]);
+            sum += k == i ? 0 : over;
+            squares += k == i ? 0 : over * over;
+        }
+        double spread = sqrt((squares - sum * sum / n) / (n - 1)) * sqrt(1 + 1 / n);
+        double said = exp(sum / n);
+        held += fabs(log(said / own)) <= leat_plan_t_quantile(0.95, n - 1) * spread;
+        error += fabs(own / said - 1) / (double)FIGURE_RINGS;
+        plain += fabs(own - 1) / (double)FIGURE_RINGS;
+    }
+    printf("  mean error %.1f %% (plain sum %.1f %%), %u of %zu in their interval\n", 100 * error, 100 * plain, held,
+           FIGURE_RINGS);
+    result("prior_error", error);
+    result("prior_error_plain_sum", plain);
+    result("prior_held", held / (double)FIGURE_RINGS);
+}
+
 #define DRAWS 2000
+
+static void draw(const struct leat_plan_run *run, uint64_t seed, size_t count, double *time_s, double *usd)
+{
+    struct leat_plan_luck *luck = NULL;
+    struct leat_error err;
+    check(leat_plan_luck_new(seed, count, &luck, &err), &err);
+    check(leat_plan_run_draw(run, luck, time_s, usd, &err), &err);
+    leat_plan_luck_free(luck);
+}
 
 static void simulated(void)
 {
@@ -183,7 +334,7 @@ static void simulated(void)
             if (!anchor)
                 run.interval_s = leat_plan_run_interval_s(&run);
             leat_plan_run_expect(&run, &e);
-            leat_plan_run_draw(&run, 1, DRAWS, time, usd);
+            draw(&run, 1, DRAWS, time, usd);
             leat_plan_sort(time, DRAWS);
             double lo = leat_plan_quantile(time, DRAWS, 0.05);
             double hi = leat_plan_quantile(time, DRAWS, 0.95);
@@ -254,17 +405,23 @@ struct tally {
 static void replay_all(const struct leat_plan_trace *t, double deadline_h, size_t stride, struct tally *out)
 {
     /* Longer than a tick of a coarse trace a changeover cannot be. */
-    const struct leat_plan_replay job = {24 * 3600, deadline_h * 3600, fmin(180, t->gap_s), {1.0 / 3600, 0.3 / 3600}};
+    const struct leat_plan_replay job = {.work_s = 24 * 3600,
+                                         .deadline_s = deadline_h * 3600,
+                                         .start_s = fmin(180, t->gap_s),
+                                         .changeover_s = fmin(180, t->gap_s),
+                                         .usd_per_s = 1.0 / 3600,
+                                         .machines = 1};
+    const struct leat_plan_market market = {.count = 1, .zone = {{t, 0.3 / 3600}}};
     for (size_t start = 0; start < t->count; start += stride) {
         struct leat_plan_replayed r;
         struct leat_error err;
         double best;
-        leat_plan_replay(t, start, LEAT_PLAN_UNIFORM, &job, &r);
+        leat_plan_replay(&market, start, LEAT_PLAN_UNIFORM, &job, &r);
         out->usd[0] += r.usd;
         out->kept += r.kept;
-        check(leat_sim_clairvoyant(t, start, &job, &best, &err), &err);
+        check(leat_sim_clairvoyant(&market, start, &job, &best, &err), &err);
         out->usd[1] += best;
-        leat_plan_replay(t, start, LEAT_PLAN_ON_DEMAND, &job, &r);
+        leat_plan_replay(&market, start, LEAT_PLAN_ON_DEMAND, &job, &r);
         out->usd[2] += r.usd;
         out->starts++;
     }
@@ -319,6 +476,59 @@ static void deadlines(void)
     result("on_demand_above_foresight", all.usd[2] / all.usd[1] - 1);
 }
 
+#define ZONES 9
+
+/* One to nine independent zones, the same job. */
+static void zones(void)
+{
+    static const struct leat_sim_weather weather = {3 * 3600, 4 * 3600, 0.4};
+    struct leat_plan_trace t[ZONES];
+    struct leat_error err;
+    double usd[3] = {0}; /* all zones, the best by itself, on demand */
+    double alone[ZONES] = {0};
+    unsigned kept = 0;
+    unsigned starts = 0;
+    puts("\nUniform progress over nine independent zones (up 43 % of the time each): 48 h of work in 72 h, on demand 1 "
+         "usd/h");
+    for (size_t z = 0; z < ZONES; z++)
+        check(leat_sim_trace(&weather, 600, 28 * 144, 500 + z, &t[z], &err), &err);
+    struct leat_plan_replay job = {.work_s = 48 * 3600,
+                                   .deadline_s = 72 * 3600,
+                                   .start_s = 180,
+                                   .changeover_s = 240,
+                                   .piece_s = 1800,
+                                   .usd_per_s = 1.0 / 3600,
+                                   .machines = 1};
+    struct leat_plan_market all = {.count = ZONES};
+    for (size_t z = 0; z < ZONES; z++) {
+        all.zone[z].trace = &t[z];
+        all.zone[z].usd_per_s = (0.28 + 0.01 * (double)z) / 3600;
+    }
+    for (size_t start = 0; start < t[0].count; start++, starts++) {
+        struct leat_plan_replayed r;
+        leat_plan_replay(&all, start, LEAT_PLAN_UNIFORM, &job, &r);
+        usd[0] += r.usd;
+        kept += r.kept;
+        for (size_t z = 0; z < ZONES; z++) {
+            const struct leat_plan_market one = {.count = 1, .zone = {{&t[z], all.zone[z].usd_per_s}}};
+            leat_plan_replay(&one, start, LEAT_PLAN_UNIFORM, &job, &r);
+            alone[z] += r.usd;
+        }
+        leat_plan_replay(&all, start, LEAT_PLAN_ON_DEMAND, &job, &r);
+        usd[2] += r.usd;
+    }
+    usd[1] = alone[0];
+    for (size_t z = 0; z < ZONES; z++) {
+        usd[1] = fmin(usd[1], alone[z]);
+        leat_plan_trace_free(&t[z]);
+    }
+    printf("  nine zones %.2f usd, the best single zone %.2f, on demand %.2f; deadlines kept %u of %u\n",
+           usd[0] / starts, usd[1] / starts, usd[2] / starts, kept, starts);
+    result("zones_over_best_zone", usd[0] / usd[1]);
+    result("zones_over_on_demand", usd[0] / usd[2]);
+    result("zones_kept", (double)kept / starts);
+}
+
 /* The same on a trace somebody has. */
 static void deadlines_of(const char *path)
 {
@@ -364,7 +574,7 @@ static void speed(void)
     leat_buf_init(&lives, 1 << 20);
     leat_buf_str(&catalog, "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,Price,SpotPrice,Region\n");
     leat_buf_str(&lives, "accelerator,region,age_h,probability,then\n");
-    for (int i = 0; i < 221; i++) {
+    for (int i = 0; i < 442; i++) {
         double usd = 1 + 0.01 * i;
         leat_buf_printf(&catalog, "type%d,%c,%d,%d,%g,%g,region%d\n", i / 13, 'A' + i % 3, 1 << i % 4, 8 << i % 4,
                         usd * (1 << i % 4), 0.3 * usd * (1 << i % 4), i % 13);
@@ -372,10 +582,16 @@ static void speed(void)
     for (int i = 0; i < 39; i++)
         leat_buf_printf(&lives, "%c,region%d,0,0,\n%c,region%d,1,%g,\n%c,region%d,24,%g,taken\n", 'A' + i / 13, i % 13,
                         'A' + i / 13, i % 13, 0.1 + 0.005 * i, 'A' + i / 13, i % 13, 0.3 + 0.01 * i);
+    const struct leat_plan_catalog_file file = {"catalog", catalog.data, catalog.len, NULL};
+    const struct leat_plan_text measures = {"speeds", speeds, strlen(speeds)};
+    const struct leat_plan_text lifetimes = {"lives", lives.data, lives.len};
     const struct leat_plan_inputs in = {.job = {"job", job, strlen(job)},
-                                        .catalog = {"catalog", catalog.data, catalog.len},
-                                        .measurements = {"speeds", speeds, strlen(speeds)},
-                                        .revocations = {"lives", lives.data, lives.len}};
+                                        .catalogs = &file,
+                                        .catalog_count = 1,
+                                        .measurements = &measures,
+                                        .measurement_count = 1,
+                                        .revocations = &lifetimes,
+                                        .revocation_count = 1};
     const struct leat_plan_options o = {.max_nodes = 8, .risk = 0.9, .seed = 1, .draws = 400};
     uint64_t began = leat_now_ns();
     clock_t used = clock();
@@ -387,8 +603,8 @@ static void speed(void)
     leat_plan_records(plan, &count);
     printf("\nSpeed: %zu configurations with intervals of 400 draws: %.2f s of one core (%.2f s by the clock)\n", count,
            cpu, wall);
-    result("price_10000_cpu_s", cpu * 1e4 / (double)count);
-    result("price_10000_wall_s", wall * 1e4 / (double)count);
+    result("price_20000_cpu_s", cpu * 2e4 / (double)count);
+    result("price_20000_wall_s", wall * 2e4 / (double)count);
     leat_plan_close(plan);
     leat_buf_free(&catalog);
     leat_buf_free(&lives);
@@ -400,8 +616,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"daly", daly},           {"costs", costs},   {"models", models},       {"clusters", clusters},
-                 {"simulated", simulated}, {"hazard", hazard}, {"deadlines", deadlines}, {"speed", speed}};
+    } parts[] = {{"daly", daly},     {"costs", costs},         {"models", models},       {"clusters", clusters},
+                 {"rings", rings},   {"prior", prior},         {"transfers", transfers}, {"simulated", simulated},
+                 {"hazard", hazard}, {"deadlines", deadlines}, {"zones", zones},         {"speed", speed}};
     leat_buf_init(&summary, 10000);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!*only || strcmp(only, parts[i].name) == 0)

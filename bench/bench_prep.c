@@ -1,11 +1,13 @@
 /* Measures image preparation: pictures in memory, one thread or many, one line of JSON.
  *
- *   bench_prep --make SET DIR                 writes a set of pictures (small, yuv444, progressive, large, mixed)
+ *   bench_prep --make SET DIR                 writes a set of pictures (photo, photo-large, small, yuv444,
+ *                                             progressive, large, mixed)
  *   bench_prep [options] FILE…                runs over these files
  *   bench_prep [options] --own N              runs over N pictures it makes itself (of the set "small")
  *
  *   --what exact|fast|bare|crop|resize        the pipeline; libjpeg decoding whole pictures; exact without a
  *                                             resize; 500x500 pixels in memory to 224x224, nothing decoded
+ *   --pipeline TEXT                           any other pipeline whose outputs have one size
  *   --threads N  --seconds S  --level NAME    NAME: scalar, avx2, avx512
  *   --pin                                     thread i on the i-th processor allowed
  */
@@ -17,7 +19,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "../tests/unit/images.h"
+#include "photos.h"
 #include "prep/pipeline.h"
 #ifndef LEAT_WITHOUT_PNG
 #include <spng.h>
@@ -28,6 +30,7 @@
 struct options {
     const char *what;
     const char *level;
+    const char *pipeline;
     unsigned threads;
     double seconds;
     bool pin;
@@ -160,7 +163,10 @@ static void *work(void *arg)
     struct bare lib = {0};
     struct leat_scratch *scratch = NULL;
     struct leat_error err;
-    uint64_t bytes = b->pipeline ? leat_pipeline_bytes(b->pipeline, 224, 224) : 0;
+    uint32_t width;
+    uint32_t height;
+    leat_pipeline_size(b->pipeline, &width, &height);
+    uint64_t bytes = leat_pipeline_bytes(b->pipeline, width, height);
     uint8_t *slot = malloc(bytes + 1);
     const struct leat_kernels *kernels = b->options.level ? leat_kernels_named(b->options.level) : NULL;
     if (b->options.level && !kernels)
@@ -259,11 +265,13 @@ static struct encoded png_make(const struct picture *p)
 static struct encoded set_member(const char *set, unsigned i, const char **suffix)
 {
     bool large = strcmp(set, "large") == 0;
+    *suffix = "jpg";
+    if (strncmp(set, "photo", 5) == 0)
+        return photo_file(i, set[5]);
     struct jpeg_choice choice = {.quality = large ? 85 : 94};
     uint32_t side = large ? 1000 + i * 1000 / SET_SIZE : 460 + i * 4 % 100;
     struct picture p = picture_make(i % 3 ? side : side * 3 / 4, i % 3 ? side * 3 / 4 : side, i + 1);
     struct encoded e;
-    *suffix = "jpg";
     if (strcmp(set, "yuv444") == 0)
         choice.h = choice.v = 1;
     choice.progressive = strcmp(set, "progressive") == 0;
@@ -312,6 +320,8 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "--what") == 0)
             b.options.what = value;
+        else if (strcmp(argv[i], "--pipeline") == 0)
+            b.options.pipeline = value;
         else if (strcmp(argv[i], "--level") == 0)
             b.options.level = value;
         else if (strcmp(argv[i], "--threads") == 0)
@@ -332,7 +342,8 @@ int main(int argc, char **argv)
         const char *suffix;
         b.files[n] = b.options.own ? set_member("small", (unsigned)n, &suffix) : read_file(argv[i + (int)n]);
     }
-    const char *text = strcmp(b.options.what, "fast") == 0   ? "mode=fast random_resized_crop=224 flip"
+    const char *text = b.options.pipeline                    ? b.options.pipeline
+                       : strcmp(b.options.what, "fast") == 0 ? "mode=fast random_resized_crop=224 flip"
                        : strcmp(b.options.what, "crop") == 0 ? "random_crop=224 flip"
                                                              : "random_resized_crop=224 flip";
     if (leat_prep_parse(text, &d, &err) != LEAT_OK || leat_pipeline_make(&d, &pipeline, &err) != LEAT_OK)

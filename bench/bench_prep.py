@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ["small", "yuv444", "progressive", "large", "mixed"]
+SETS = ["photo", "photo-large", "small", "yuv444", "progressive", "large", "mixed"]
 OURS = ["bare", "exact", "fast"]
 RIVALS = ["pillow", "torchvision", "opencv", "ffcv-recipe", "spdl", "torchcodec", "dali"]
 RESIZERS = ["pillow", "opencv-area", "opencv-linear", "torch"]

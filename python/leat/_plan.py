@@ -1,6 +1,5 @@
 """Which machines to train on: the same arithmetic and the same records as `leat plan --json`."""
 
-import csv
 import datetime
 import json
 import os
@@ -26,35 +25,41 @@ def _file(path):
     return {"name": os.fspath(path), "text": _text(path)}
 
 
+def _paths(value):
+    """None, one path or several: a list of paths."""
+    if value is None:
+        return []
+    return [value] if isinstance(value, (str, os.PathLike)) else list(value)
+
+
 def _changed(path):
     """The day a file was last changed: how old its prices are at most."""
     seconds = os.stat(path).st_mtime
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date().isoformat()
 
 
+def _ask(request):
+    status, text = _core.plan(json.dumps(request))
+    if status:
+        raise errors.make(status, text)
+    return json.loads(text)
+
+
 def _traces(index):
-    """The availability traces that a table names, relative to it."""
+    """A table of availability traces, and the files that it names, relative to it."""
     if index is None:
-        return []
+        return {}
+    table = _file(index)
     folder = os.path.dirname(os.fspath(index))
-    lines = _text(index).removeprefix("\ufeff").splitlines()
-    rows = csv.reader(line for line in lines if line.strip() and not line.startswith("#"))
-    header = [name.strip().lower() for name in next(rows, [])]
-    if sorted(header) != ["accelerator", "file", "region"]:
-        raise errors.InvalidError(f"{index}: the columns must be accelerator, region and file, not {header}")
-    traces = []
-    for fields in rows:
-        if len(fields) != 3:
-            raise errors.InvalidError(f"{index}: {fields} does not have the header's three fields")
-        row = {name: field.strip() for name, field in zip(header, fields)}
-        traces.append({**row, "file": _file(os.path.join(folder, row["file"]))})
-    return traces
+    names = _ask({"traces": table, "ask": "files"})["files"]
+    return {"traces": table, "trace_files": [_file(os.path.join(folder, name)) for name in names]}
 
 
 def plan(
     job=None,
     *,
     catalog,
+    hardware=None,
     measurements=None,
     report=None,
     revocations=None,
@@ -73,9 +78,9 @@ def plan(
 ):
     """Predicts time and money of a training over clusters and picks one.
 
-    `job` is the path of a job file or a dict of the same shape; the other files are paths, described in docs/plan.md.
-    `deadline` is "24h" or seconds, `budget` "500usd" or dollars, `region` a name, several separated by commas, or a
-    list. `settings` holds single values that win over the job's, such as {"job.batch": 128}.
+    `job` is the path of a job file or a dict of the same shape; the other files are paths, or lists of paths where
+    several make sense, described in docs/plan.md. `deadline` is "24h" or seconds, `budget` "500usd" or dollars, `region`
+    a name, several separated by commas, or a list. `settings` holds single values that win over the job's, such as {"job.batch": 128}.
 
     Returns what `leat plan --json` prints, as a dict: "records" has the chosen configuration first, then those that
     nothing else beats in both time and money (every one with `all=True`). With `explain="CONFIG"` it returns the
@@ -84,11 +89,12 @@ def plan(
     """
     request = {
         "job": _file(job),
-        "catalog": _file(catalog),
-        "measurements": _file(measurements),
-        "report": _file(report),
-        "revocations": _file(revocations),
-        "traces": _traces(traces),
+        "catalog": [{**_file(path), "date": _changed(path)} for path in _paths(catalog)],
+        "hardware": [_file(path) for path in _paths(hardware)],
+        "measurements": [_file(path) for path in _paths(measurements)],
+        "report": [_file(path) for path in _paths(report)],
+        "revocations": [_file(path) for path in _paths(revocations)],
+        **_traces(traces),
         "settings": {key: str(value) for key, value in (settings or {}).items()},
         "options": {
             "deadline": deadline,
@@ -96,16 +102,12 @@ def plan(
             "min_accuracy": min_accuracy,
             "risk": risk,
             "max_nodes": max_nodes,
-            "region": region if region is None or isinstance(region, str) else ",".join(region),
+            "region": region if region is None or isinstance(region, str) else list(region),
             "seed": seed,
             "draws": draws,
             "all": bool(all),
             "explain": explain,
             "today": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-            "catalog_date": _changed(catalog),
         },
     }
-    status, text = _core.plan(json.dumps(request))
-    if status:
-        raise errors.make(status, text)
-    return json.loads(text)
+    return _ask(request)

@@ -92,6 +92,23 @@ class Image(Field):
     def gray(self):
         return self._with("colour=gray")
 
+    def orientation(self, name):
+        """ "stored" (the default, as torchvision reads files) or "upright": turned as EXIF says."""
+        return self._with(f"orientation={name}")
+
+    def alpha(self, name, background=0):
+        """ "drop" (the default, as convert("RGB") does) or "blend": over the background, one number or (r, g, b)."""
+        words = [f"alpha={name}"]
+        if name == "blend":
+            words.append(f"background={_numbers(background)}")
+        elif background != 0:
+            raise ValueError("a background needs alpha('blend'): dropped alpha leaves nothing under it")
+        return self._with(*words)
+
+    def animation(self, name):
+        """ "first" (the default): an animation's first frame is its picture; "error": such a file is refused."""
+        return self._with(f"animation={name}")
+
     def fast(self):
         """Faster decoding that differs a little from the exact one; docs/prep.md says by how much."""
         return self._with("mode=fast")

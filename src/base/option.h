@@ -16,12 +16,20 @@
 enum leat_option_type {
     LEAT_OPTION_FLAG,     /* bool */
     LEAT_OPTION_STRING,   /* const char * */
-    LEAT_OPTION_LIST,     /* const char *: given several times, all of it, with commas between */
+    LEAT_OPTION_LIST,     /* struct leat_option_list: every occurrence adds one */
     LEAT_OPTION_U64,      /* uint64_t */
     LEAT_OPTION_SIZE,     /* uint64_t, bytes */
     LEAT_OPTION_DURATION, /* uint64_t, nanoseconds */
     LEAT_OPTION_RATE,     /* uint64_t, bytes a second */
     LEAT_OPTION_DOUBLE    /* double */
+};
+
+#define LEAT_OPTION_LIST_MAX 32
+
+/* What LEAT_OPTION_LIST fills in. A command line's list stands instead of one from the environment. */
+struct leat_option_list {
+    const char *item[LEAT_OPTION_LIST_MAX];
+    size_t count;
 };
 
 struct leat_option {

@@ -29,6 +29,7 @@ struct image_settings {
     const char *mode;
     const char *colour;
     const char *orientation;
+    const char *alpha;
     const char *damage;
     const char *output;
     uint64_t seed;
@@ -55,7 +56,9 @@ static const struct leat_option options[] = {
     {"mode", 0, LEAT_OPTION_STRING, FIELD(mode), "NAME", NULL, NULL, "exact (unless told) or fast"},
     {"colour", 0, LEAT_OPTION_STRING, FIELD(colour), "NAME", NULL, NULL, "rgb (unless told), gray or index"},
     {"orientation", 0, LEAT_OPTION_STRING, FIELD(orientation), "NAME", NULL, NULL,
-     "upright (unless told) or stored: what EXIF says is ignored"},
+     "stored (unless told), or upright: turned as EXIF says"},
+    {"alpha", 0, LEAT_OPTION_STRING, FIELD(alpha), "NAME", NULL, NULL,
+     "drop (unless told), or blend: over the background"},
     {"damage", 0, LEAT_OPTION_STRING, FIELD(damage), "NAME", NULL, NULL,
      "of a damaged file: error (unless told), or rows, those that are there"},
     {"pipeline", 'p', LEAT_OPTION_STRING, FIELD(pipeline), "TEXT", NULL, NULL,
@@ -102,6 +105,7 @@ static leat_status describe(const struct image_settings *s, struct leat_prep_des
         {"mode", s->mode},
         {"colour", s->colour},
         {"orientation", s->orientation},
+        {"alpha", s->alpha},
         {"damage", s->damage},
     };
     struct leat_buf text;

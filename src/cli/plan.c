@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/csv.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "cli/cli.h"
@@ -15,32 +13,38 @@
 
 static const struct leat_option options[] = {
     {"job", 'j', LEAT_OPTION_STRING, AT(job), "FILE", NULL, NULL, "what to train: job.toml or .json"},
-    {"catalog", 'c', LEAT_OPTION_STRING, AT(catalog), "FILE", NULL, "LEAT_CATALOG",
-     "machines and prices: a CSV with SkyPilot's columns"},
-    {"measurements", 'm', LEAT_OPTION_STRING, AT(measurements), "FILE", NULL, NULL,
-     "measured speeds of this job, or of other models to fit to: a CSV"},
-    {"report", 0, LEAT_OPTION_STRING, AT(report), "FILE", NULL, NULL, "a profiler's report.json with stalls"},
-    {"revocations", 0, LEAT_OPTION_STRING, AT(revocations), "FILE", NULL, NULL,
-     "how long transient machines live, by accelerator and region: a CSV"},
+    {"catalog", 'c', LEAT_OPTION_LIST, AT(catalogs), "FILE", NULL, "LEAT_CATALOG",
+     "machines and prices: a CSV with SkyPilot's columns; may be given several times"},
+    {"hardware", 0, LEAT_OPTION_LIST, AT(hardware), "FILE", NULL, NULL,
+     "figures of accelerators and machine types that add to the built-in table or overrule it: a CSV"},
+    {"measurements", 'm', LEAT_OPTION_LIST, AT(measurements), "FILE", NULL, NULL,
+     "measured speeds of this job, or of other models to fit to: a CSV; may be given several times"},
+    {"report", 0, LEAT_OPTION_LIST, AT(reports), "FILE", NULL, NULL,
+     "a profiler's report.json with stalls; may be given several times"},
+    {"revocations", 0, LEAT_OPTION_LIST, AT(revocations), "FILE", NULL, NULL,
+     "how long transient machines live, by accelerator and region: a CSV; may be given several times"},
     {"traces", 0, LEAT_OPTION_STRING, AT(traces), "FILE", NULL, NULL,
-     "availability traces by accelerator and region: a CSV that names the files"},
+     "availability traces by accelerator, region and zone: a CSV that names the files"},
     {"deadline", 0, LEAT_OPTION_STRING, AT(deadline), "TIME", NULL, NULL,
      "the cheapest that is done by then, for example 24h"},
     {"budget", 0, LEAT_OPTION_STRING, AT(budget), "MONEY", NULL, NULL,
      "the fastest that costs no more, for example 500usd"},
-    {"min-accuracy", 0, LEAT_OPTION_DOUBLE, AT(min_accuracy), "PERCENT", NULL, NULL,
+    {"min-accuracy", 0, LEAT_OPTION_STRING, AT(min_accuracy), "PERCENT", NULL, NULL,
      "no more asynchronous workers than this accuracy allows, where the job says how it falls"},
     {"risk", 0, LEAT_OPTION_STRING, AT(risk), "pNN", "p90", NULL,
      "how surely deadline and budget must be kept: p95 allows one run in twenty to miss"},
-    {"max-nodes", 0, LEAT_OPTION_U64, AT(max_nodes), "N", "8", NULL, "largest cluster to consider"},
-    {"region", 0, LEAT_OPTION_STRING, AT(region), "NAMES", NULL, NULL, "only these regions, separated by commas"},
+    {"max-nodes", 0, LEAT_OPTION_STRING, AT(max_nodes), "N", "8", NULL, "largest cluster to consider"},
+    {"region", 0, LEAT_OPTION_LIST, AT(regions), "NAME", NULL, NULL,
+     "only this region, or several separated by commas; may be given several times"},
+    {"set", 0, LEAT_OPTION_LIST, AT(sets), "KEY=VALUE", NULL, NULL,
+     "a setting of the job, for example checkpoint.stall=2s; may be given several times"},
     {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print the records as JSON"},
     {"html", 0, LEAT_OPTION_STRING, AT(html), "FILE", NULL, NULL, "also write a page with the picture of the choice"},
     {"all", 'a', LEAT_OPTION_FLAG, AT(all), NULL, NULL, NULL, "every configuration, not only the sensible ones"},
     {"predict", 0, LEAT_OPTION_STRING, AT(predict), "FILE", NULL, NULL,
      "with 'fit': rows without a time, to predict it for"},
-    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "1", NULL, "of the draws behind the intervals"},
-    {"draws", 0, LEAT_OPTION_U64, AT(draws), "N", "400", NULL, "runs drawn for each configuration"},
+    {"seed", 0, LEAT_OPTION_STRING, AT(seed), "N", "1", NULL, "of the draws behind the intervals"},
+    {"draws", 0, LEAT_OPTION_STRING, AT(draws), "N", "400", NULL, "runs drawn for each configuration"},
     {"name", 0, LEAT_OPTION_STRING, AT(name), "NAME", NULL, NULL, "the job's name, which its measurements go by"},
     {"samples", 0, LEAT_OPTION_STRING, AT(samples), "N", NULL, NULL, "samples in the dataset"},
     {"epochs", 0, LEAT_OPTION_STRING, AT(epochs), "N", NULL, NULL, "how often all samples are read"},
@@ -59,28 +63,57 @@ static const struct leat_option options[] = {
 
 /* Everything read, kept until the plan is made. */
 struct files {
-    struct leat_buf job;
-    struct leat_buf catalog;
-    struct leat_buf measurements;
-    struct leat_buf report;
-    struct leat_buf revocations;
-    struct leat_csv *index;
-    struct leat_buf traces[PLAN_TRACES_MAX];
-    char *trace_paths[PLAN_TRACES_MAX];
-    struct leat_plan_trace_text trace_texts[PLAN_TRACES_MAX];
-    size_t trace_count;
-    char catalog_date[11];
+    struct leat_buf *buf;
+    char **path; /* of traces: made here */
+    size_t count;
+    struct leat_plan_text hardware[LEAT_OPTION_LIST_MAX];
+    struct leat_plan_text measurements[LEAT_OPTION_LIST_MAX];
+    struct leat_plan_text reports[LEAT_OPTION_LIST_MAX];
+    struct leat_plan_text revocations[LEAT_OPTION_LIST_MAX];
+    struct leat_plan_catalog_file catalogs[LEAT_OPTION_LIST_MAX];
+    char catalog_date[LEAT_OPTION_LIST_MAX][11];
     char today[11];
+    struct leat_plan_setting settings[16 + LEAT_OPTION_LIST_MAX];
+    char keys[LEAT_OPTION_LIST_MAX][80];
+    struct leat_plan_text trace_files[LEAT_PLAN_TRACES_MAX];
 };
 
-static leat_status read_text(const char *path, struct leat_buf *buf, char date[11], struct leat_plan_text *out,
+#define FILES_ROOM (8 * LEAT_OPTION_LIST_MAX + LEAT_PLAN_TRACES_MAX)
+
+static leat_status read_text(const char *path, struct files *f, char date[11], struct leat_plan_text *out,
                              struct leat_error *err)
 {
     if (!path)
         return LEAT_OK;
+    struct leat_buf *buf = &f->buf[f->count++];
+    leat_buf_init(buf, PLAN_FILE_MAX);
     leat_status rc = leat_cli_plan_read(path, buf, date, err);
     if (rc == LEAT_OK)
-        *out = (struct leat_plan_text){.name = path, .text = buf->data, .n = buf->len};
+        *out = (struct leat_plan_text){.name = path, .text = buf->data ? buf->data : "", .n = buf->len};
+    return rc;
+}
+
+static leat_status read_list(const struct leat_option_list *list, struct files *f, struct leat_plan_text *out,
+                             size_t *count, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < list->count; i++)
+        rc = read_text(list->item[i], f, NULL, &out[i], err);
+    *count = list->count;
+    return rc;
+}
+
+static leat_status read_catalogs(const struct leat_option_list *list, struct files *f, struct leat_plan_inputs *in,
+                                 struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < list->count; i++) {
+        struct leat_plan_text t = {0};
+        rc = read_text(list->item[i], f, f->catalog_date[i], &t, err);
+        f->catalogs[i] = (struct leat_plan_catalog_file){t.name, t.text, t.n, f->catalog_date[i]};
+    }
+    in->catalogs = f->catalogs;
+    in->catalog_count = list->count;
     return rc;
 }
 
@@ -100,47 +133,22 @@ static char *beside(const char *index, const char *name)
 
 static leat_status read_traces(const char *path, struct files *f, struct leat_plan_inputs *in, struct leat_error *err)
 {
-    struct leat_buf text;
-    size_t accelerator = 0;
-    size_t region = 0;
-    size_t file = 0;
-    if (!path)
-        return LEAT_OK;
-    leat_buf_init(&text, PLAN_FILE_MAX);
-    leat_status rc = leat_cli_plan_read(path, &text, NULL, err);
-    if (rc == LEAT_OK)
-        rc = leat_csv_parse(path, text.data, text.len, &f->index, err);
-    leat_buf_free(&text);
-    for (size_t i = 0; rc == LEAT_OK && i < f->index->column_count; i++) {
-        const char *column = f->index->columns[i];
-        if (strcasecmp(column, "accelerator") != 0 && strcasecmp(column, "region") != 0 &&
-            strcasecmp(column, "file") != 0)
-            rc = leat_fail(err, LEAT_INVALID, "%s line %u: column '%s' is not known here", path, f->index->header_line,
-                           column);
-    }
-    if (rc == LEAT_OK)
-        rc = leat_csv_need(f->index, "accelerator", &accelerator, err);
-    if (rc == LEAT_OK)
-        rc = leat_csv_need(f->index, "region", &region, err);
-    if (rc == LEAT_OK)
-        rc = leat_csv_need(f->index, "file", &file, err);
-    if (rc == LEAT_OK && f->index->row_count > PLAN_TRACES_MAX)
-        rc = leat_fail(err, LEAT_LIMIT, "%s: more than %d traces", path, PLAN_TRACES_MAX);
-    for (size_t i = 0; rc == LEAT_OK && i < f->index->row_count; i++) {
-        char **fields = f->index->rows[i].fields;
-        struct leat_plan_trace_text *t = &f->trace_texts[i];
-        f->trace_paths[i] = beside(path, fields[file]);
-        if (!f->trace_paths[i])
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory to read traces");
-        rc = read_text(f->trace_paths[i], &f->traces[i], NULL, &t->file, err);
+    struct leat_plan_traces index = {0};
+    leat_status rc = read_text(path, f, NULL, &in->traces, err);
+    if (!path || rc != LEAT_OK)
+        return rc;
+    rc = leat_plan_traces_index(path, in->traces.text, in->traces.n, &index, err);
+    for (size_t i = 0; rc == LEAT_OK && i < index.count; i++) {
+        char *file = beside(path, index.row[i].file);
+        f->path[i] = file;
+        rc = file ? read_text(file, f, NULL, &f->trace_files[i], err)
+                  : leat_fail(err, LEAT_NO_MEMORY, "no memory to read traces");
         if (rc != LEAT_OK)
-            return leat_fail_context(err, rc, "%s line %u", path, f->index->rows[i].line);
-        t->accelerator = fields[accelerator];
-        t->region = fields[region];
-        f->trace_count++;
+            rc = leat_fail_context(err, rc, "%s line %u", path, index.row[i].line);
     }
-    in->traces = f->trace_texts;
-    in->trace_count = f->trace_count;
+    in->trace_files = f->trace_files;
+    in->trace_count = index.count;
+    leat_plan_traces_free(&index);
     return rc;
 }
 
@@ -149,13 +157,14 @@ static struct files *files_new(void)
     struct files *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
-    leat_buf_init(&f->job, PLAN_FILE_MAX);
-    leat_buf_init(&f->catalog, PLAN_FILE_MAX);
-    leat_buf_init(&f->measurements, PLAN_FILE_MAX);
-    leat_buf_init(&f->report, PLAN_FILE_MAX);
-    leat_buf_init(&f->revocations, PLAN_FILE_MAX);
-    for (size_t i = 0; i < PLAN_TRACES_MAX; i++)
-        leat_buf_init(&f->traces[i], PLAN_FILE_MAX);
+    f->buf = calloc(FILES_ROOM, sizeof *f->buf);
+    f->path = calloc(LEAT_PLAN_TRACES_MAX, sizeof *f->path);
+    if (!f->buf || !f->path) {
+        free(f->buf);
+        free(f->path);
+        free(f);
+        return NULL;
+    }
     leat_cli_plan_today(f->today);
     return f;
 }
@@ -164,17 +173,26 @@ static void files_free(struct files *f)
 {
     if (!f)
         return;
-    leat_buf_free(&f->job);
-    leat_buf_free(&f->catalog);
-    leat_buf_free(&f->measurements);
-    leat_buf_free(&f->report);
-    leat_buf_free(&f->revocations);
-    for (size_t i = 0; i < PLAN_TRACES_MAX; i++) {
-        leat_buf_free(&f->traces[i]);
-        free(f->trace_paths[i]);
-    }
-    leat_csv_free(f->index);
+    for (size_t i = 0; i < f->count; i++)
+        leat_buf_free(&f->buf[i]);
+    for (size_t i = 0; i < LEAT_PLAN_TRACES_MAX; i++)
+        free(f->path[i]);
+    free(f->buf);
+    free(f->path);
     free(f);
+}
+
+static leat_status take_sets(const struct plan_settings *s, struct files *f, size_t *n, struct leat_error *err)
+{
+    for (size_t i = 0; i < s->sets.count; i++) {
+        const char *text = s->sets.item[i];
+        size_t at = strcspn(text, "=");
+        if (!text[at] || at >= sizeof f->keys[i])
+            return leat_fail(err, LEAT_INVALID, "--set: '%s' is not KEY=VALUE", text);
+        snprintf(f->keys[i], sizeof f->keys[i], "%.*s", (int)at, text);
+        f->settings[(*n)++] = (struct leat_plan_setting){f->keys[i], text + at + 1, "--set"};
+    }
+    return LEAT_OK;
 }
 
 static size_t take_flags(const struct plan_settings *s, struct leat_plan_setting out[])
@@ -210,61 +228,56 @@ static bool interrupted(void *user)
 
 static leat_status take_options(const struct plan_settings *s, struct leat_plan_options *out, struct leat_error *err)
 {
-    struct leat_plan_options o = {
-        .max_nodes = s->max_nodes > UINT32_MAX ? UINT32_MAX : (unsigned)s->max_nodes,
-        .regions = s->region,
-        .min_accuracy = s->min_accuracy,
-        .interrupted = interrupted,
-        .seed = s->seed,
-        .draws = s->draws > UINT32_MAX ? UINT32_MAX : (unsigned)s->draws,
-    };
-    double percent;
+    const struct {
+        const char *key;
+        const char *text;
+    } given[] = {{"deadline", s->deadline}, {"budget", s->budget},       {"min_accuracy", s->min_accuracy},
+                 {"risk", s->risk},         {"max_nodes", s->max_nodes}, {"seed", s->seed},
+                 {"draws", s->draws}};
+    struct leat_plan_options o = leat_plan_options_default();
     leat_status rc = LEAT_OK;
-    if (s->deadline) {
-        uint64_t ns = 0;
-        rc = leat_parse_duration(s->deadline, "--deadline", &ns, err);
-        o.deadline_s = (double)ns / 1e9;
-        if (rc == LEAT_OK && !ns) /* inside, 0 means that there is none */
-            rc = leat_fail(err, LEAT_INVALID, "--deadline: '%s' is no time at all", s->deadline);
+    o.interrupted = interrupted;
+    for (size_t i = 0; rc == LEAT_OK && i < sizeof given / sizeof *given; i++) {
+        if (given[i].text)
+            rc = leat_plan_option_set(&o, given[i].key, given[i].text, err);
     }
-    if (rc == LEAT_OK && s->budget)
-        rc = leat_parse_usd(s->budget, "--budget", &o.budget_usd, err);
-    if (rc == LEAT_OK && s->budget && !(o.budget_usd > 0))
-        rc = leat_fail(err, LEAT_INVALID, "--budget: '%s' is no money at all", s->budget);
-    if (rc == LEAT_OK && s->risk[0] != 'p')
-        rc = leat_fail(err, LEAT_INVALID, "--risk: '%s' is not a percentile; write for example p95", s->risk);
+    for (size_t i = 0; rc == LEAT_OK && i < s->regions.count; i++)
+        rc = leat_plan_option_set(&o, "region", s->regions.item[i], err);
     if (rc == LEAT_OK)
-        rc = leat_parse_double(s->risk + 1, "--risk", &percent, err);
-    if (rc != LEAT_OK)
-        return rc;
-    o.risk = percent / 100;
-    *out = o;
-    return LEAT_OK;
+        *out = o;
+    return rc;
 }
 
 static leat_status open_plan(const struct plan_settings *s, struct leat_plan **out, struct leat_error *err)
 {
-    struct leat_plan_setting flags[16];
     struct leat_plan_options o;
-    struct leat_plan_inputs in = {.settings = flags, .setting_count = take_flags(s, flags)};
     struct files *f = files_new();
     if (!f)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to read files");
-    in.today = f->today;
+    struct leat_plan_inputs in = {.settings = f->settings,
+                                  .setting_count = take_flags(s, f->settings),
+                                  .today = f->today,
+                                  .hardware = f->hardware,
+                                  .measurements = f->measurements,
+                                  .reports = f->reports,
+                                  .revocations = f->revocations};
     leat_status rc = take_options(s, &o, err);
     if (rc == LEAT_OK)
-        rc = read_text(s->job, &f->job, NULL, &in.job, err);
+        rc = take_sets(s, f, &in.setting_count, err);
     if (rc == LEAT_OK)
-        rc = read_text(s->catalog, &f->catalog, f->catalog_date, &in.catalog, err);
+        rc = read_text(s->job, f, NULL, &in.job, err);
     if (rc == LEAT_OK)
-        rc = read_text(s->measurements, &f->measurements, NULL, &in.measurements, err);
+        rc = read_catalogs(&s->catalogs, f, &in, err);
     if (rc == LEAT_OK)
-        rc = read_text(s->report, &f->report, NULL, &in.report, err);
+        rc = read_list(&s->hardware, f, f->hardware, &in.hardware_count, err);
     if (rc == LEAT_OK)
-        rc = read_text(s->revocations, &f->revocations, NULL, &in.revocations, err);
+        rc = read_list(&s->measurements, f, f->measurements, &in.measurement_count, err);
+    if (rc == LEAT_OK)
+        rc = read_list(&s->reports, f, f->reports, &in.report_count, err);
+    if (rc == LEAT_OK)
+        rc = read_list(&s->revocations, f, f->revocations, &in.revocation_count, err);
     if (rc == LEAT_OK)
         rc = read_traces(s->traces, f, &in, err);
-    in.catalog_date = *f->catalog_date ? f->catalog_date : NULL;
     if (rc == LEAT_OK)
         rc = leat_plan_open(&in, &o, out, err);
     files_free(f);
@@ -311,21 +324,21 @@ static leat_status print_explanation(const struct plan_settings *s, struct leat_
                                      struct leat_error *err)
 {
     struct leat_plan_record record;
-    struct leat_plan_lines *lines = calloc(1, sizeof *lines);
+    struct leat_plan_terms *terms = calloc(1, sizeof *terms);
     struct leat_buf text;
-    if (!lines)
+    if (!terms)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for an explanation");
     leat_buf_init(&text, 1 << 20);
-    leat_status rc = leat_plan_explain(plan, name, &record, lines, err);
+    leat_status rc = leat_plan_explain(plan, name, &record, terms, err);
     if (rc == LEAT_OK && s->json) {
-        rc = leat_plan_explain_json(plan, &record, lines, &text, err);
+        rc = leat_plan_explain_json(plan, &record, terms, &text, err);
         if (rc == LEAT_OK)
             fwrite(text.data, 1, text.len, stdout);
     } else if (rc == LEAT_OK) {
-        leat_cli_plan_lines(plan, &record, lines, stdout);
+        leat_cli_plan_lines(plan, &record, terms, stdout);
     }
     leat_buf_free(&text);
-    free(lines);
+    free(terms);
     return rc;
 }
 
@@ -365,12 +378,8 @@ static int run(const void *settings, int argc, char **argv)
     bool fit = strcmp(verb, "fit") == 0;
     if (s->predict && !fit)
         return leat_cli_failf(LEAT_INVALID, "--predict belongs to 'leat plan fit DATA.csv'");
-    if (argc && (s->html || s->all || (fit && s->json)))
-        return leat_cli_failf(LEAT_INVALID, "%s does not belong to 'leat plan %s'",
-                              s->html  ? "--html"
-                              : s->all ? "--all"
-                                       : "--json",
-                              verb);
+    if (argc && (s->html || s->all))
+        return leat_cli_failf(LEAT_INVALID, "%s does not belong to 'leat plan %s'", s->html ? "--html" : "--all", verb);
     if (!argc)
         return run_plan(s, NULL);
     if (!fit && strcmp(verb, "explain") != 0)

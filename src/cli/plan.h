@@ -6,25 +6,28 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/option.h"
 #include "plan/plan.h"
 
 struct plan_settings {
     const char *job;
-    const char *catalog;
-    const char *measurements;
-    const char *report;
-    const char *revocations;
+    struct leat_option_list catalogs;
+    struct leat_option_list hardware;
+    struct leat_option_list measurements;
+    struct leat_option_list reports;
+    struct leat_option_list revocations;
     const char *traces;
     const char *predict;
     const char *html;
-    const char *region;
+    struct leat_option_list regions;
+    struct leat_option_list sets;
     const char *risk;
     const char *budget;
-    double min_accuracy;
+    const char *min_accuracy;
     const char *deadline;
-    uint64_t max_nodes;
-    uint64_t seed;
-    uint64_t draws;
+    const char *max_nodes;
+    const char *seed;
+    const char *draws;
     bool json;
     bool all;
     /* What the job's file may say too. */
@@ -43,8 +46,7 @@ struct plan_settings {
     const char *dataset;
 };
 
-#define PLAN_FILE_MAX   (64 << 20)
-#define PLAN_TRACES_MAX 256
+#define PLAN_FILE_MAX (64 << 20)
 
 /* A whole file; `date`, when not NULL, gets the day it was last changed. */
 leat_status leat_cli_plan_read(const char *path, struct leat_buf *out, char date[11], struct leat_error *err);
@@ -53,7 +55,7 @@ void leat_cli_plan_today(char date[11]);
 void leat_cli_plan_notes(const struct leat_plan_notes *notes, enum leat_log_level level);
 void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out);
 void leat_cli_plan_lines(const struct leat_plan *plan, const struct leat_plan_record *record,
-                         const struct leat_plan_lines *lines, FILE *out);
+                         const struct leat_plan_terms *terms, FILE *out);
 leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *out, struct leat_error *err);
 int leat_cli_plan_fit(const struct plan_settings *s, const char *path);
 

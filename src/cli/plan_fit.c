@@ -1,4 +1,5 @@
 /* leat plan fit: the regressions over a table of measurements, their honest errors, and predictions. */
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static leat_status add_fit(struct fits *f, enum leat_plan_target target, const c
         f->count++;
     else
         leat_fail_context(err, rc, "%s of %s", target == LEAT_PLAN_STEP ? "steps" : "checkpoints",
-                          accelerator ? accelerator : f->data.name);
+                          accelerator ? accelerator : f->data.name[0]);
     return rc;
 }
 
@@ -94,7 +95,7 @@ static leat_status fit_all(struct fits *f, struct leat_error *err)
         if (seen || isnan(m->step_s) || isnan(m->flops))
             continue;
         if (f->count + 1 == FITS_MAX)
-            return leat_fail(err, LEAT_LIMIT, "%s: more than %d accelerators", f->data.name, FITS_MAX - 1);
+            return leat_fail(err, LEAT_LIMIT, "%s: more than %d accelerators", f->data.name[0], FITS_MAX - 1);
         leat_status rc = try_fit(f, LEAT_PLAN_STEP, m->accelerator, &failed, err);
         if (rc != LEAT_OK)
             return rc;
@@ -110,7 +111,7 @@ static leat_status fit_all(struct fits *f, struct leat_error *err)
         return leat_fail(
             err, LEAT_INVALID,
             "%s: nothing to fit: step_s with flops_per_step, or checkpoint_s with checkpoint_bytes, is needed",
-            f->data.name);
+            f->data.name[0]);
     return LEAT_OK;
 }
 
@@ -175,10 +176,78 @@ static void print_predictions(const struct fits *f, const struct leat_plan_measu
         if (!all && !lacks_time(&rows->row[i]))
             continue;
         if (!begun)
-            printf("%s%s:\n", rows->name, all ? "" : ", rows without a time");
+            printf("%s%s:\n", rows->name[0], all ? "" : ", rows without a time");
         begun = true;
         print_prediction(f, &rows->row[i]);
     }
+}
+
+static json_t *number(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *fit_json(const struct fits *f, const struct fit *fit)
+{
+    const struct leat_plan_fit *c = &fit->model.fit;
+    bool step = fit->model.target == LEAT_PLAN_STEP;
+    double width = exp(leat_plan_t_quantile(0.95, c->freedom) * log1p(c->spread));
+    json_t *rows = json_array();
+    json_t *slopes = json_object();
+    for (size_t i = 0; i < c->features; i++)
+        json_object_set_new(slopes, fit->model.column[i], number(c->slope[i]));
+    for (size_t i = 0; i < f->data.count; i++) {
+        const struct leat_plan_measure *m = &f->data.row[i];
+        double p = fit->left_out[i];
+        if (fit->used[i])
+            json_array_append_new(rows,
+                                  json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "line", (int)m->line, "model", m->model,
+                                            "measured_s", number(step ? m->step_s : m->checkpoint_s), "left_out_s",
+                                            number(p), "lo_s", number(p / width), "hi_s", number(p * width)));
+    }
+    return json_pack("{s:s, s:s?, s:o, s:o, s:o, s:o, s:o}", "target", step ? "step" : "checkpoint", "accelerator",
+                     step ? fit->accelerator : NULL, "constant_s", number(c->constant), "slopes", slopes,
+                     "left_out_mean", number(c->left_out_mean), "left_out_worst", number(c->left_out_worst), "rows",
+                     rows);
+}
+
+static void predictions_json(const struct fits *f, const struct leat_plan_measures *rows, bool all, json_t *out)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct leat_plan_measure *m = &rows->row[i];
+        for (size_t k = 0; k < f->count && (all || lacks_time(m)); k++) {
+            const struct fit *fit = &f->fit[k];
+            bool step = fit->model.target == LEAT_PLAN_STEP;
+            struct leat_plan_interval p;
+            const char *missing;
+            if (step ? !isnan(m->step_s) || strcmp(fit->accelerator, m->accelerator) != 0 : !isnan(m->checkpoint_s))
+                continue;
+            if (!leat_plan_model_predict(&fit->model, m, 0.9, &p, &missing))
+                continue;
+            json_array_append_new(out, json_pack("{s:s, s:i, s:s, s:s, s:s, s:o, s:o, s:o}", "file", rows->name[0],
+                                                 "line", (int)m->line, "model", m->model, "accelerator", m->accelerator,
+                                                 "target", step ? "step" : "checkpoint", "mean_s", number(p.mean),
+                                                 "lo_s", number(p.lo), "hi_s", number(p.hi)));
+        }
+    }
+}
+
+static leat_status print_json(const struct fits *f, struct leat_error *err)
+{
+    json_t *fits = json_array();
+    json_t *predictions = json_array();
+    for (size_t i = 0; i < f->count; i++)
+        json_array_append_new(fits, fit_json(f, &f->fit[i]));
+    predictions_json(f, &f->data, false, predictions);
+    predictions_json(f, &f->asked, true, predictions);
+    json_t *root = json_pack("{s:i, s:o, s:o}", "version", 2, "fits", fits, "predictions", predictions);
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(root);
+    if (!text)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the answer");
+    puts(text);
+    free(text);
+    return LEAT_OK;
 }
 
 int leat_cli_plan_fit(const struct plan_settings *s, const char *path)
@@ -197,10 +266,14 @@ int leat_cli_plan_fit(const struct plan_settings *s, const char *path)
         fits_free(f);
         return leat_cli_fail(&err);
     }
-    for (size_t i = 0; i < f->count; i++)
-        print_fit(f, &f->fit[i]);
-    print_predictions(f, &f->data, false);
-    print_predictions(f, &f->asked, true);
+    if (s->json) {
+        rc = print_json(f, &err);
+    } else {
+        for (size_t i = 0; i < f->count; i++)
+            print_fit(f, &f->fit[i]);
+        print_predictions(f, &f->data, false);
+        print_predictions(f, &f->asked, true);
+    }
     fits_free(f);
-    return leat_cli_finish();
+    return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }

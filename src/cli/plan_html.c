@@ -7,11 +7,11 @@
 
 #define WIDTH  860
 #define HEIGHT 460
-#define LEFT   70
+#define LEFT   90
 #define RIGHT  20
 #define TOP    20
 #define BOTTOM 50
-#define DOTS   3000 /* beyond that a picture only grows */
+#define DOTS   3000 /* beyond that a picture only grows: of more, every so many-th is drawn */
 #define TABLED 40
 
 static void escape(struct leat_buf *b, const char *text)
@@ -187,7 +187,7 @@ static void draw_picture(struct leat_buf *b, const struct leat_plan *plan)
     draw_axes(b, &x, &y);
     draw_limits(b, leat_plan_options_of(plan), &x, &y);
     for (size_t i = count; i-- > 0;) { /* the best last, on top */
-        if (r[i].front || r[i].chosen || i < DOTS)
+        if (r[i].front || r[i].chosen || i % (count / DOTS + 1) == 0)
             draw_dot(b, plan, &r[i], &x, &y);
     }
     draw_front(b, r, count, &x, &y);
@@ -199,8 +199,12 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     char text[LEAT_PLAN_NAME_SIZE];
     leat_buf_printf(b, "<tr%s><td>", r->chosen ? " class=\"chosen\"" : "");
     escape(b, leat_plan_record_name(plan, r, text));
-    leat_buf_printf(b, "</td><td>%.2f h <small>%.2f – %.2f</small></td>", r->time_s.mean / 3600, r->time_s.lo / 3600,
-                    r->time_s.hi / 3600);
+    leat_buf_printf(b, "</td><td>%u × ", r->nodes * r->offer->gpus);
+    escape(b, r->offer->accelerator);
+    leat_buf_str(b, r->transferred ? " (not measured)</td><td>" : "</td><td>");
+    escape(b, *leat_plan_record_zone(r) ? leat_plan_record_zone(r) : "–");
+    leat_buf_printf(b, "</td><td>%.2f</td><td>%.2f h <small>%.2f – %.2f</small></td>", r->usd_per_hour,
+                    r->time_s.mean / 3600, r->time_s.lo / 3600, r->time_s.hi / 3600);
     leat_buf_printf(b, "<td>%.2f <small>%.2f – %.2f</small></td><td>%.1f %%</td><td>%.2f</td><td>", r->usd.mean,
                     r->usd.lo, r->usd.hi, 100 * r->stall_share, r->revocations);
     leat_buf_str(b, r->interval_s < 1e9 ? leat_format_duration((uint64_t)(r->interval_s * 1e9), text) : "at the end");
@@ -221,6 +225,8 @@ static void write_notes(struct leat_buf *b, const char *title, const struct leat
     for (size_t i = 0; i < notes->count; i++) {
         leat_buf_str(b, "<li>");
         escape(b, notes->line[i]);
+        if (notes->times[i] > 1)
+            leat_buf_printf(b, " (%zu times)", notes->times[i]);
         leat_buf_str(b, "</li>\n");
     }
     leat_buf_str(b, "</ul>\n");
@@ -233,10 +239,11 @@ static const char style[] =
     "@media(prefers-color-scheme:dark){:root{--ink:#e4e9ee;--soft:#9aa6b2;--page:#14191f;--grid:#2b333c;--front:#"
     "5cc3de;"
     "--chosen:#ff8a55}}\n"
-    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1100px;margin:2em "
+    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1400px;margin:2em "
     "auto;padding:0 1em}h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.1em;margin-top:2em}p{color:var(--soft);"
     "margin:.3em 0 1em}\n"
-    "svg{width:100%;height:auto}svg text{font-size:12px;fill:var(--soft)}.grid{stroke:var(--grid)}.limit{stroke:"
+    "svg{width:100%;max-width:1050px;height:auto}svg "
+    "text{font-size:12px;fill:var(--soft)}.grid{stroke:var(--grid)}.limit{stroke:"
     "var(--chosen);stroke-dasharray:5 4}text.limit{stroke:none;fill:var(--chosen)}.line{fill:none;stroke:var(--front);"
     "stroke-width:1.5}.bar{fill:none;stroke:var(--front);opacity:.35;stroke-width:3}\n"
     "circle{fill:var(--soft);opacity:.55}circle.front{fill:var(--front);opacity:1}circle.chosen{fill:var(--chosen);"
@@ -245,8 +252,9 @@ static const char style[] =
     "div.table{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{text-"
     "align:left;padding:.35em .8em .35em 0;border-bottom:1px solid var(--grid);vertical-align:top}th{color:var(--soft);"
     "font-weight:500}tr.chosen "
-    "td:first-child{color:var(--chosen);font-weight:600}small,td{white-space:nowrap}td:last-child{white-space:normal}"
-    "small{color:var(--soft)}\n"
+    "td:first-child{color:var(--chosen);font-weight:600}small,td{white-space:nowrap}td:last-child,td:first-child{white-"
+    "space:normal;overflow-wrap:anywhere}"
+    "small{color:var(--soft);display:block}table{font-size:13px}\n"
     ".key span{margin-right:1.2em;white-space:nowrap}.key "
     "i{display:inline-block;width:.7em;height:.7em;border-radius:50%;"
     "margin-right:.4em}\n";
@@ -279,12 +287,19 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
     leat_buf_printf(out, ". Bars and ranges hold nine of ten of %u drawn runs.</p>\n", o->draws);
     draw_picture(out, plan);
     leat_buf_str(out, key);
-    leat_buf_printf(out,
-                    "<div class=\"table\"><table><thead><tr><th>configuration</th><th>time</th><th>usd</th>"
-                    "<th>stall</th><th>taken</th><th>checkpoint</th>%s<th>why, or why not</th></tr></thead><tbody>\n",
-                    leat_plan_job_of(plan)->accuracies ? "<th>accuracy</th>" : "");
-    for (size_t i = 0; i < count && i < TABLED; i++)
+    leat_buf_printf(
+        out,
+        "<div "
+        "class=\"table\"><table><thead><tr><th>configuration</th><th>GPUs</th><th>zone</th><th>usd/h</th><th>time</th>"
+        "<th>usd</th>"
+        "<th>stall</th><th>taken</th><th>checkpoint</th>%s<th>why, or why not</th></tr></thead><tbody>\n",
+        leat_plan_job_of(plan)->accuracies ? "<th>accuracy</th>" : "");
+    for (size_t i = 0, n = 0; i < count && n < TABLED; i++) {
+        if (r[i].same_as)
+            continue;
         write_row(out, plan, &r[i]);
+        n++;
+    }
     leat_buf_str(out, "</tbody></table></div>\n");
     write_notes(out, "Notes", leat_plan_notes_of(plan));
     write_notes(out, "Left out", leat_plan_left_out(plan));

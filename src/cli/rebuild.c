@@ -9,7 +9,7 @@
 
 struct rebuild_settings {
     struct leat_cli_store store;
-    const char *packings;
+    struct leat_option_list packings;
 };
 
 static const struct leat_option options[] = {
@@ -22,30 +22,12 @@ static const struct leat_option options[] = {
 
 typedef uint8_t pack_id[LEAT_PACK_ID_BYTES];
 
-/* *out is the caller's to free. */
-static leat_status parse_packings(const char *text, pack_id **out, uint32_t *n, struct leat_error *err)
+static leat_status parse_packings(const struct leat_option_list *texts, pack_id *out, struct leat_error *err)
 {
-    uint32_t max = 1;
-    for (const char *p = text; *p; p++)
-        max += *p == ',';
-    pack_id *list = calloc(max, sizeof *list);
-    if (!list)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of packings");
-    for (uint32_t i = 0; i < max; i++) {
-        char hex[2 * LEAT_PACK_ID_BYTES + 1] = "";
-        size_t length = strcspn(text, ",");
-        if (length < sizeof hex)
-            memcpy(hex, text, length);
-        if (!leat_unhex(hex, list[i], sizeof list[i])) {
-            leat_status rc = leat_fail(err, LEAT_INVALID, "--packing: '%.*s' is not 32 hexadecimal digits",
-                                       (int)(length < 80 ? length : 80), text);
-            free(list);
-            return rc;
-        }
-        text += length + (text[length] == ',');
+    for (size_t i = 0; i < texts->count; i++) {
+        if (!leat_unhex(texts->item[i], out[i], sizeof out[i]))
+            return leat_fail(err, LEAT_INVALID, "--packing: '%.80s' is not 32 hexadecimal digits", texts->item[i]);
     }
-    *out = list;
-    *n = max;
     return LEAT_OK;
 }
 
@@ -55,17 +37,16 @@ static int run(const void *settings, int argc, char **argv)
     const struct rebuild_settings *s = settings;
     struct leat_home home = {0};
     struct leat_error err;
-    pack_id *packings = NULL;
-    uint32_t n = 0;
+    pack_id packings[LEAT_OPTION_LIST_MAX];
+    uint32_t n = (uint32_t)s->packings.count;
     uint8_t id[LEAT_SHA256_SIZE];
     char hex[2 * LEAT_SHA256_SIZE + 1];
-    leat_status rc = s->packings ? parse_packings(s->packings, &packings, &n, &err) : LEAT_OK;
+    leat_status rc = parse_packings(&s->packings, packings, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[0], &home, &err);
     if (rc == LEAT_OK)
         rc = leat_pack_rebuild(&home, (const pack_id *)packings, n, id, &err);
     leat_home_close(&home);
-    free(packings);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     leat_hex(id, sizeof id, hex);

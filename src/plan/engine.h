@@ -3,11 +3,33 @@
 #ifndef LEAT_PLAN_ENGINE_H
 #define LEAT_PLAN_ENGINE_H
 
+#include "plan/curve.h"
+#include "plan/hardware.h"
 #include "plan/job.h"
 #include "plan/measure.h"
 #include "plan/scale.h"
 
 #define LEAT_PLAN_WORKERS_MAX 4096
+
+/* Two runs of the same job on two machines of the same kind differ by about so much; said in docs/plan.md. */
+#define LEAT_PLAN_SPREAD_ONCE  0.03 /* measured once */
+#define LEAT_PLAN_SPREAD_LEAST 0.01 /* however often measured */
+
+struct leat_plan_known_speed {
+    double samples_per_s; /* 0: not yet asked for */
+    double spread;
+};
+
+/* A cluster that was measured as it is. */
+struct leat_plan_measured {
+    unsigned nodes;
+    unsigned gpus;
+    double step_s; /* geometric mean of its lines */
+    double spread;
+    unsigned lines;
+    unsigned file;
+    unsigned first_line; /* 0: of a report */
+};
 
 struct leat_plan_engine {
     char accelerator[32];
@@ -16,30 +38,39 @@ struct leat_plan_engine {
     double step_s;      /* of one GPU */
     double step_spread; /* standard deviation of its logarithm */
     char step_source[160];
+    bool transferred;                          /* carried over from another accelerator: nobody measured this one */
+    const struct leat_plan_measures *measures; /* the caller's */
 
-    /* Asynchronous: rate, cap and knee; `measured` points to draws, else the cap is the server's link. */
+    struct leat_plan_measured *measured; /* several GPUs or workers */
+    size_t measured_count;
+
+    /* Asynchronous: rate, cap and knee; without measured clusters the cap is the server's link. */
     struct leat_plan_saturation *saturation;
-    double cap;            /* samples a second; HUGE_VAL: none known */
-    unsigned workers_most; /* largest cluster measured */
+    double cap;                          /* samples a second; HUGE_VAL: none known */
+    unsigned workers_most;               /* largest cluster measured */
+    struct leat_plan_known_speed *cache; /* by workers: predictions are costly */
 
     /* All-reduce. */
-    struct leat_plan_allreduce allreduce;
-    double inside_error; /* of the links' share of a step; NaN: the link is not known */
-    double network_error;
-    char scale_source[200];
-
-    double *cache_speed; /* by workers: asynchronous predictions are costly */
-    double *cache_spread;
+    struct leat_plan_allreduce allreduce; /* gradient_bytes NaN: not known. Its links are fitted, else nominal */
+    struct leat_plan_curve *inside;       /* NULL: nothing measured */
+    struct leat_plan_curve *network;
 };
 
+/* `hardware` may be NULL: the built-in table alone. */
 leat_status leat_plan_engine_make(const struct leat_plan_job *job, const struct leat_plan_measures *measures,
-                                  const char *type, const char *accelerator, struct leat_plan_engine *out,
-                                  struct leat_error *err);
+                                  const struct leat_plan_hardware *hardware, const char *type, const char *accelerator,
+                                  struct leat_plan_engine *out, struct leat_error *err);
 void leat_plan_engine_free(struct leat_plan_engine *engine);
 
-/* Samples a second that the GPUs of a cluster can take, and the spread of that. False, with a sentence in `why`,
- * when something must be given first. */
-bool leat_plan_engine_speed(struct leat_plan_engine *engine, const struct leat_plan_job *job, unsigned nodes,
-                            unsigned gpus, double *samples_per_s, double *spread, char why[300]);
+/* Lines about a very type win over those about its accelerator. */
+bool leat_plan_engine_by_type(const struct leat_plan_measures *measures, const char *type);
+
+/* Whether a line is about this job, at its batch, on this engine. */
+bool leat_plan_engine_has(const struct leat_plan_engine *engine, const struct leat_plan_job *job,
+                          const struct leat_plan_measure *m);
+
+/* "measured, speeds.csv line 7" */
+void leat_plan_engine_source(const struct leat_plan_measures *measures, const struct leat_plan_measure *m,
+                             const char *what, char *out, size_t n);
 
 #endif

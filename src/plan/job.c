@@ -23,15 +23,23 @@ static const struct setting {
     [LEAT_KEY_EPOCHS] = {"job.epochs", NUMBER, 1e-3, 1e6, NAN, "how often all samples are read"},
     [LEAT_KEY_STEPS] = {"job.steps", COUNT, 1, 1e12, NAN, "steps of one worker's batch each"},
     [LEAT_KEY_BATCH] = {"job.batch", COUNT, 1, 1e7, NAN, "samples of one GPU in one step"},
+    [LEAT_KEY_GLOBAL_BATCH] = {"job.global_batch", COUNT, 1, 1e10, NAN, "samples of all GPUs in one optimizer step"},
     [LEAT_KEY_FLOPS] = {"model.flops", NUMBER, 1e4, 1e18, NAN,
                         "plain FLOPs of one sample, forward and backward: 12.3e9, not 12.3 GFLOPs"},
+    [LEAT_KEY_TRAFFIC] = {"model.bytes", SIZE, 1, 1e16, NAN, "that one sample moves through a GPU's memory"},
     [LEAT_KEY_PARAMETERS] = {"model.parameters", COUNT, 1, 1e14, NAN, "a count, not millions or billions"},
     [LEAT_KEY_PARAMETER_BYTES] = {"model.parameter_bytes", SIZE, 1e3, 1e15, NAN, "bytes of all parameters"},
     [LEAT_KEY_TENSORS] = {"model.tensors", COUNT, 1, 1e7, NAN, "how many parameter tensors the model has"},
+    [LEAT_KEY_BYTES_PER_PARAMETER] = {"model.bytes_per_parameter", NUMBER, 1, 64, 16,
+                                      "weights, gradients and optimizer: 16 for Adam in mixed precision"},
+    [LEAT_KEY_GPU_MEMORY] = {"model.memory_per_gpu", SIZE, 1e6, 1e13, NAN, "all that training holds on one GPU: 30GiB"},
     [LEAT_KEY_CHECKPOINT_BYTES] = {"checkpoint.bytes", SIZE, 1e3, 1e16, NAN, "bytes of one checkpoint: 205MB"},
     [LEAT_KEY_CHECKPOINT_S] = {"checkpoint.time", DURATION, 0, 86400, NAN, "time that writing one takes"},
     [LEAT_KEY_CHECKPOINT_RATE] = {"checkpoint.bandwidth", RATE, 1e3, 1e13, NAN, "for example 200MB/s"},
     [LEAT_KEY_CHECKPOINT_INTERVAL] = {"checkpoint.interval", DURATION, 1, 3e8, NAN, "work between two checkpoints"},
+    [LEAT_KEY_CHECKPOINT_STALL] = {"checkpoint.stall", DURATION, 0, 86400, NAN,
+                                   "for which work stops, when the rest is written in the background"},
+    [LEAT_KEY_RESTORE] = {"checkpoint.restore", DURATION, 0, 86400, NAN, "time to read one back on all machines"},
     [LEAT_KEY_DATASET_BYTES] = {"data.dataset", SIZE, 1, 1e18, NAN, "bytes of the whole dataset"},
     [LEAT_KEY_WINDOW_BYTES] = {"data.window", SIZE, 0, 1e15, 1.0737418240e9, "bytes of chunks live at a time"},
     [LEAT_KEY_PREP_RATE] = {"data.prep_per_vcpu", NUMBER, 1e-3, 1e9, NAN, "samples a second that one vCPU prepares"},
@@ -45,6 +53,8 @@ static const struct setting {
     [LEAT_KEY_INSIDE_RATE] = {"network.inside_bandwidth", RATE, 1e6, 1e14, NAN, "between GPUs of a machine: 50GB/s"},
     [LEAT_KEY_INSIDE_LATENCY] = {"network.inside_latency", DURATION, 0, 1, 10e-6, "of one hop: 10us"},
     [LEAT_KEY_SERVER_USD] = {"server.usd_per_hour", USD, 0, 1e5, NAN, "price of the parameter server"},
+    [LEAT_KEY_BILL_INCREMENT] = {"billing.increment", DURATION, 0, 86400, 1, "machines are paid for in steps of this"},
+    [LEAT_KEY_BILL_MINIMUM] = {"billing.minimum", DURATION, 0, 86400, 60, "and for this long at least"},
 };
 
 static const struct path_setting {
@@ -100,14 +110,14 @@ static leat_status in_range(enum kind kind, double v, double min, double max, co
     return LEAT_OK;
 }
 
-static leat_status take_value(const struct leat_doc_value *value, enum kind kind, double min, double max,
+static leat_status take_value(const struct leat_plan_doc_value *value, enum kind kind, double min, double max,
                               const char *hint, const char *what, double *out, struct leat_error *err)
 {
     double v = value->number;
     leat_status rc = LEAT_OK;
-    if (value->type == LEAT_DOC_STRING)
+    if (value->type == LEAT_PLAN_DOC_STRING)
         rc = parse_text(kind, value->text, what, &v, err);
-    else if (value->type != LEAT_DOC_NUMBER)
+    else if (value->type != LEAT_PLAN_DOC_NUMBER)
         rc = leat_fail(err, LEAT_INVALID, "%s: a number or a text with a unit is expected (%s)", what, hint);
     if (rc == LEAT_OK)
         rc = in_range(kind, v, min, max, hint, what, err);
@@ -115,6 +125,27 @@ static leat_status take_value(const struct leat_doc_value *value, enum kind kind
         *out = v;
     return rc;
 }
+
+/* One of several words. */
+static leat_status take_word(const char *text, const char *const *words, int count, const char *what, int *out,
+                             struct leat_error *err)
+{
+    char all[200] = "";
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *out = i;
+            return LEAT_OK;
+        }
+        size_t at = strlen(all);
+        snprintf(all + at, sizeof all - at, "%s%s", !i ? "" : i + 1 < count ? ", " : " or ", words[i]);
+    }
+    return leat_fail(err, LEAT_INVALID, "%s: '%s' is not one of %s", what, text, all);
+}
+
+static const char *const restarts[] = {"elastic", "all"};
+static const char *const stores[] = {"memory", "disk", "local"};
+static const char *const precisions[] = {"other", "mixed"};
+static const char *const truths[] = {"false", "true"};
 
 static leat_status take_mode(const char *text, const char *what, struct leat_plan_job *job, struct leat_error *err)
 {
@@ -136,13 +167,14 @@ static leat_status take_name(const char *text, const char *what, struct leat_pla
     return LEAT_OK;
 }
 
-static void source_of(const struct leat_doc *doc, const struct leat_doc_entry *e, char out[LEAT_PLAN_SOURCE_SIZE])
+static void source_of(const struct leat_plan_doc *doc, const struct leat_plan_doc_entry *e,
+                      char out[LEAT_PLAN_SOURCE_SIZE])
 {
     snprintf(out, LEAT_PLAN_SOURCE_SIZE, "%.70s line %u", leat_plan_tail(doc->name), e->line);
 }
 
 /* path.NAME.SETTING */
-static leat_status take_path(const struct leat_doc *doc, const struct leat_doc_entry *e, const char *what,
+static leat_status take_path(const struct leat_plan_doc *doc, const struct leat_plan_doc_entry *e, const char *what,
                              struct leat_plan_job *job, struct leat_error *err)
 {
     const char *name = e->path + strlen("path.");
@@ -164,6 +196,15 @@ static leat_status take_path(const struct leat_doc *doc, const struct leat_doc_e
         memcpy(path->name, name, n);
         source_of(doc, e, path->source);
     }
+    if (strcmp(setting, "store") == 0) {
+        int which = 0;
+        leat_status rc = e->value.type == LEAT_PLAN_DOC_STRING
+                             ? take_word(e->value.text, stores, 3, what, &which, err)
+                             : leat_fail(err, LEAT_INVALID, "%s: memory, disk or local is expected", what);
+        path->store = (enum leat_plan_store)which;
+        path->store_given = true;
+        return rc;
+    }
     for (size_t i = 0; i < sizeof path_table / sizeof *path_table; i++) {
         const struct path_setting *s = &path_table[i];
         void *at = (char *)path + s->offset;
@@ -177,15 +218,15 @@ static leat_status take_path(const struct leat_doc *doc, const struct leat_doc_e
     return leat_fail(err, LEAT_INVALID, "%s: not a setting of a data path", what);
 }
 
-static leat_status take_accuracy(const struct leat_doc_entry *e, double *out, unsigned *count, double min, double max,
-                                 const char *what, struct leat_error *err)
+static leat_status take_accuracy(const struct leat_plan_doc_entry *e, double *out, unsigned *count, double min,
+                                 double max, const char *what, struct leat_error *err)
 {
-    if (e->value.type != LEAT_DOC_ARRAY || e->value.count < 1 || e->value.count > LEAT_PLAN_ACCURACY_MAX)
+    if (e->value.type != LEAT_PLAN_DOC_ARRAY || e->value.count < 1 || e->value.count > LEAT_PLAN_ACCURACY_MAX)
         return leat_fail(err, LEAT_INVALID, "%s: an array of 1 to %d numbers is expected", what,
                          LEAT_PLAN_ACCURACY_MAX);
     for (size_t i = 0; i < e->value.count; i++) {
-        const struct leat_doc_value *v = &e->value.items[i];
-        if (v->type != LEAT_DOC_NUMBER || !(v->number >= min && v->number <= max))
+        const struct leat_plan_doc_value *v = &e->value.items[i];
+        if (v->type != LEAT_PLAN_DOC_NUMBER || !(v->number >= min && v->number <= max))
             return leat_fail(err, LEAT_INVALID, "%s: item %zu is not a number from %g to %g", what, i + 1, min, max);
         out[i] = v->number;
     }
@@ -203,8 +244,40 @@ static enum leat_plan_key find_key(const char *path)
     return (enum leat_plan_key)k;
 }
 
-static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_entry *e, struct leat_plan_job *job,
-                              struct leat_error *err)
+/* Settings that are words; *taken says whether this is one. */
+static leat_status take_text(const char *key, const char *text, const char *what, struct leat_plan_job *job,
+                             bool *taken, struct leat_error *err)
+{
+    int which = 0;
+    leat_status rc = LEAT_OK;
+    *taken = true;
+    if (strcmp(key, "job.mode") == 0)
+        return take_mode(text, what, job, err);
+    if (strcmp(key, "job.name") == 0)
+        return take_name(text, what, job, err);
+    if (strcmp(key, "job.restart") == 0) {
+        rc = take_word(text, restarts, 2, what, &which, err);
+        job->restart = (enum leat_plan_restart)which;
+    } else if (strcmp(key, "model.precision") == 0) {
+        rc = take_word(text, precisions, 2, what, &which, err);
+        job->mixed_precision = which;
+    } else if (strcmp(key, "model.sharded") == 0) {
+        rc = take_word(text, truths, 2, what, &which, err);
+        job->sharded = which;
+    } else {
+        *taken = false;
+    }
+    return rc;
+}
+
+static bool is_words(const char *path)
+{
+    return strcmp(path, "job.name") == 0 || strcmp(path, "job.mode") == 0 || strcmp(path, "job.restart") == 0 ||
+           strcmp(path, "model.precision") == 0;
+}
+
+static leat_status take_entry(const struct leat_plan_doc *doc, const struct leat_plan_doc_entry *e,
+                              struct leat_plan_job *job, struct leat_error *err)
 {
     char what[300];
     snprintf(what, sizeof what, "%.180s line %u: %.80s", doc->name, e->line, e->path);
@@ -214,11 +287,16 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
         return take_accuracy(e, job->accuracy_workers, &job->accuracies, 1, 1e6, what, err);
     if (strcmp(e->path, "accuracy.percent") == 0)
         return take_accuracy(e, job->accuracy_percent, &job->accuracies, 0, 100, what, err);
-    if (strcmp(e->path, "job.name") == 0 || strcmp(e->path, "job.mode") == 0) {
-        if (e->value.type != LEAT_DOC_STRING)
-            return leat_fail(err, LEAT_INVALID, "%s: a short text is expected", what);
-        return e->path[4] == 'm' ? take_mode(e->value.text, what, job, err) : take_name(e->value.text, what, job, err);
-    }
+    bool taken = false;
+    leat_status rc = LEAT_OK;
+    if (is_words(e->path) && e->value.type != LEAT_PLAN_DOC_STRING)
+        return leat_fail(err, LEAT_INVALID, "%s: a short text is expected", what);
+    if (e->value.type == LEAT_PLAN_DOC_STRING)
+        rc = take_text(e->path, e->value.text, what, job, &taken, err);
+    else if (e->value.type == LEAT_PLAN_DOC_BOOL)
+        rc = take_text(e->path, truths[e->value.flag], what, job, &taken, err);
+    if (taken)
+        return rc;
     enum leat_plan_key k = find_key(e->path);
     if (k == LEAT_KEY_COUNT)
         return leat_fail(err, LEAT_INVALID, "%s: no such setting; docs/plan.md lists them", what);
@@ -229,15 +307,15 @@ static leat_status take_entry(const struct leat_doc *doc, const struct leat_doc_
 
 static leat_status take_setting(const struct leat_plan_setting *set, struct leat_plan_job *job, struct leat_error *err)
 {
-    if (strcmp(set->key, "job.mode") == 0)
-        return take_mode(set->text, set->source, job, err);
-    if (strcmp(set->key, "job.name") == 0)
-        return take_name(set->text, set->source, job, err);
+    bool taken = false;
+    leat_status rc = take_text(set->key, set->text, set->source, job, &taken, err);
+    if (taken)
+        return rc;
     enum leat_plan_key k = find_key(set->key);
     if (k == LEAT_KEY_COUNT)
         return leat_fail(err, LEAT_INVALID, "%s: no such setting; docs/plan.md lists them", set->key);
     const struct setting *s = &table[k];
-    const struct leat_doc_value v = {.type = LEAT_DOC_STRING, .text = (char *)(uintptr_t)set->text};
+    const struct leat_plan_doc_value v = {.type = LEAT_PLAN_DOC_STRING, .text = (char *)(uintptr_t)set->text};
     snprintf(job->source[k], sizeof job->source[k], "%s", set->source);
     return take_value(&v, s->kind, s->min, s->max, s->hint, set->source, &job->value[k], err);
 }
@@ -257,26 +335,28 @@ static leat_status check(const struct leat_plan_job *job, const char *where, str
     bool steps = leat_plan_job_has(job, LEAT_KEY_STEPS);
     bool epochs = leat_plan_job_has(job, LEAT_KEY_EPOCHS);
     if (!leat_plan_job_has(job, LEAT_KEY_BATCH))
-        return leat_fail(err, LEAT_INVALID, "%s: job.batch is missing: samples of one GPU in one step (--batch)",
-                         where);
+        return leat_fail(err, LEAT_INVALID, "%s: job.batch is missing: samples of one GPU in one step", where);
     if (steps && epochs)
         return leat_fail(err, LEAT_INVALID, "%s: job.steps and job.epochs are both given; one of them says how long",
                          where);
     if (!steps && !epochs)
-        return leat_fail(err, LEAT_INVALID, "%s: job.epochs (--epochs) or job.steps (--steps) is missing", where);
+        return leat_fail(err, LEAT_INVALID, "%s: job.epochs or job.steps is missing", where);
     if (epochs && !leat_plan_job_has(job, LEAT_KEY_SAMPLES))
-        return leat_fail(err, LEAT_INVALID, "%s: job.samples is missing (--samples)", where);
+        return leat_fail(err, LEAT_INVALID, "%s: job.samples is missing", where);
     if (leat_plan_job_has(job, LEAT_KEY_DATASET_BYTES)) {
         if (!job->paths)
             return leat_fail(err, LEAT_INVALID, "%s: data.dataset is given but no [path.NAME] says how it comes",
                              where);
         if (!leat_plan_job_has(job, LEAT_KEY_SAMPLES))
-            return leat_fail(err, LEAT_INVALID, "%s: job.samples is missing (--samples): data.dataset needs it", where);
+            return leat_fail(err, LEAT_INVALID, "%s: job.samples is missing: data.dataset needs it", where);
         if (job->value[LEAT_KEY_DATASET_BYTES] < job->value[LEAT_KEY_SAMPLES])
             return leat_fail(
                 err, LEAT_INVALID, "%s: data.dataset (%s): %g bytes for %g samples; write for example 147GB", where,
                 job->source[LEAT_KEY_DATASET_BYTES], job->value[LEAT_KEY_DATASET_BYTES], job->value[LEAT_KEY_SAMPLES]);
     }
+    if (job->mode == LEAT_PLAN_ASYNC && (leat_plan_job_has(job, LEAT_KEY_GLOBAL_BATCH) || job->sharded))
+        return leat_fail(err, LEAT_INVALID, "%s: %s belongs to allreduce: asynchronous workers step on their own",
+                         where, job->sharded ? "model.sharded" : "job.global_batch");
     for (unsigned i = 0; i < job->accuracies; i++) {
         if (job->accuracy_workers[i] == 0 || job->accuracy_percent[i] == 0)
             return leat_fail(err, LEAT_INVALID, "%s: accuracy needs both workers and percent", where);
@@ -300,7 +380,7 @@ static void length_from_settings(const struct leat_plan_setting *settings, size_
     }
 }
 
-leat_status leat_plan_job_read(const struct leat_doc *doc, const struct leat_plan_setting *settings, size_t count,
+leat_status leat_plan_job_read(const struct leat_plan_doc *doc, const struct leat_plan_setting *settings, size_t count,
                                struct leat_plan_job *out, struct leat_error *err)
 {
     struct leat_plan_job job = {.name = "job"};
@@ -319,6 +399,10 @@ leat_status leat_plan_job_read(const struct leat_doc *doc, const struct leat_pla
         if (rc != LEAT_OK)
             return rc;
     }
+    for (unsigned i = 0; i < job.paths; i++) {
+        if (!job.path[i].store_given && job.path[i].usd_per_disk_gb_month > 0)
+            job.path[i].store = LEAT_PLAN_STORE_DISK;
+    }
     leat_status rc = check(&job, doc ? doc->name : "job", err);
     if (rc != LEAT_OK)
         return rc;
@@ -329,7 +413,8 @@ leat_status leat_plan_job_read(const struct leat_doc *doc, const struct leat_pla
 double leat_plan_job_work(const struct leat_plan_job *job)
 {
     if (leat_plan_job_has(job, LEAT_KEY_STEPS))
-        return job->value[LEAT_KEY_STEPS] * job->value[LEAT_KEY_BATCH];
+        return job->value[LEAT_KEY_STEPS] *
+               job->value[leat_plan_job_has(job, LEAT_KEY_GLOBAL_BATCH) ? LEAT_KEY_GLOBAL_BATCH : LEAT_KEY_BATCH];
     return job->value[LEAT_KEY_SAMPLES] * job->value[LEAT_KEY_EPOCHS];
 }
 

@@ -5,10 +5,17 @@
 
 #include <stdbool.h>
 
-#include "base/doc.h"
 #include "base/error.h"
+#include "plan/doc.h"
 
 enum leat_plan_mode { LEAT_PLAN_ALLREDUCE, LEAT_PLAN_ASYNC };
+
+/* What a lost machine does to the others of a job that one machine survives: they go on, or all begin again at the last
+ * checkpoint, as torchrun has it. */
+enum leat_plan_restart { LEAT_PLAN_ELASTIC, LEAT_PLAN_RESTART_ALL };
+
+/* Where a cache lies: in memory, on a disk that is paid for beside the machine, on the machine's own disk. */
+enum leat_plan_store { LEAT_PLAN_STORE_MEMORY, LEAT_PLAN_STORE_DISK, LEAT_PLAN_STORE_LOCAL };
 
 #define LEAT_PLAN_SOURCE_SIZE 96
 
@@ -19,6 +26,8 @@ struct leat_plan_path {
     double node_bytes_per_s;
     double bucket_bytes_per_s;
     double cache_bytes; /* each machine */
+    enum leat_plan_store store;
+    bool store_given; /* else a disk when one is paid for, or memory */
     double usd_per_1000_requests;
     double request_bytes;
     double usd_per_egress_gb;
@@ -34,14 +43,20 @@ enum leat_plan_key {
     LEAT_KEY_EPOCHS,
     LEAT_KEY_STEPS,
     LEAT_KEY_BATCH,
+    LEAT_KEY_GLOBAL_BATCH,
     LEAT_KEY_FLOPS,
+    LEAT_KEY_TRAFFIC,
     LEAT_KEY_PARAMETERS,
     LEAT_KEY_PARAMETER_BYTES,
     LEAT_KEY_TENSORS,
+    LEAT_KEY_BYTES_PER_PARAMETER,
+    LEAT_KEY_GPU_MEMORY,
     LEAT_KEY_CHECKPOINT_BYTES,
     LEAT_KEY_CHECKPOINT_S,
     LEAT_KEY_CHECKPOINT_RATE,
     LEAT_KEY_CHECKPOINT_INTERVAL,
+    LEAT_KEY_CHECKPOINT_STALL,
+    LEAT_KEY_RESTORE,
     LEAT_KEY_DATASET_BYTES,
     LEAT_KEY_WINDOW_BYTES,
     LEAT_KEY_PREP_RATE,
@@ -55,13 +70,18 @@ enum leat_plan_key {
     LEAT_KEY_INSIDE_RATE,
     LEAT_KEY_INSIDE_LATENCY,
     LEAT_KEY_SERVER_USD,
+    LEAT_KEY_BILL_INCREMENT,
+    LEAT_KEY_BILL_MINIMUM,
     LEAT_KEY_COUNT
 };
 
 struct leat_plan_job {
     char name[64];
     enum leat_plan_mode mode;
-    double value[LEAT_KEY_COUNT];                       /* bytes, seconds, bytes a second, dollars an hour */
+    enum leat_plan_restart restart;
+    bool mixed_precision;         /* said so: then speeds may be carried over to accelerators that were not measured */
+    bool sharded;                 /* parameters, gradients and optimizer state lie in parts on all GPUs */
+    double value[LEAT_KEY_COUNT]; /* bytes, seconds, bytes a second, dollars an hour */
     char source[LEAT_KEY_COUNT][LEAT_PLAN_SOURCE_SIZE]; /* "job.toml line 7", "--samples", "default" */
     struct leat_plan_path path[LEAT_PLAN_PATHS_MAX];
     unsigned paths;
@@ -78,7 +98,7 @@ struct leat_plan_setting {
 };
 
 /* `doc` may be NULL. Everything wrong or missing is named with its file and line, or its flag. */
-leat_status leat_plan_job_read(const struct leat_doc *doc, const struct leat_plan_setting *settings, size_t count,
+leat_status leat_plan_job_read(const struct leat_plan_doc *doc, const struct leat_plan_setting *settings, size_t count,
                                struct leat_plan_job *out, struct leat_error *err);
 
 bool leat_plan_job_has(const struct leat_plan_job *job, enum leat_plan_key key);

@@ -1,7 +1,8 @@
 #include "plan/lifetime.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "plan/renewal.h"
 
 const char *leat_plan_lifetime_flaw(const double *age_s, const double *probability, size_t i)
 {
@@ -84,39 +85,6 @@ static double mean_of(const struct leat_plan_lifetime *l)
     return sum;
 }
 
-#define STEPS ((size_t)1152)
-
-/* The renewal equation m(t) = F(t) + ∫ m(t-x) dF(x) on even steps over four times the last age (or four mean
- * lifetimes, when that is longer), by the trapezoidal rule; then thinned to cells that widen with age. */
-static leat_status renew(struct leat_plan_lifetime *l, struct leat_error *err)
-{
-    double horizon = 4 * fmax(l->age_s[l->count - 1], fmin(l->mean_s, 8 * l->age_s[l->count - 1]));
-    double step = horizon / (double)STEPS;
-    double *f = calloc(2 * (STEPS + 1), sizeof *f);
-    if (!f)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a distribution of lifetimes");
-    double *m = f + STEPS + 1;
-    for (size_t i = 1; i <= STEPS; i++) {
-        f[i] = leat_plan_lifetime_cdf(l, (double)i * step);
-        double sum = f[i];
-        for (size_t j = 1; j <= i; j++)
-            sum += (f[j] - f[j - 1]) * (m[i - j] + (j > 1 ? m[i - j + 1] : 0)) / 2;
-        /* The j = 1 term holds m[i] itself with weight (F1-F0)/2. */
-        m[i] = sum / (1 - (f[1] - f[0]) / 2);
-    }
-    for (size_t c = 0; c < LEAT_PLAN_CELLS; c++) {
-        /* The first cells are single steps, the last ones a thirtieth of the horizon. */
-        double share = (double)c / (LEAT_PLAN_CELLS - 1);
-        size_t i = (size_t)lround((double)STEPS * (expm1(4 * share) / expm1(4)));
-        if (c && (double)i * step <= l->cell_s[c - 1])
-            i = (size_t)lround(l->cell_s[c - 1] / step) + 1;
-        l->cell_s[c] = (double)i * step;
-        l->expected[c] = m[i];
-    }
-    free(f);
-    return LEAT_OK;
-}
-
 leat_status leat_plan_lifetime_set(const double *age_s, const double *probability, size_t count, bool ends,
                                    const char *what, struct leat_plan_lifetime *out, struct leat_error *err)
 {
@@ -135,7 +103,7 @@ leat_status leat_plan_lifetime_set(const double *age_s, const double *probabilit
                          "the distribution does not end there",
                          what, age_s[count - 1] / 3600);
     l.mean_s = mean_of(&l);
-    rc = renew(&l, err);
+    rc = leat_plan_renewal_solve(&l, err);
     if (rc != LEAT_OK)
         return rc;
     *out = l;
@@ -144,7 +112,7 @@ leat_status leat_plan_lifetime_set(const double *age_s, const double *probabilit
 
 double leat_plan_lifetime_renewals(const struct leat_plan_lifetime *l, double t_s)
 {
-    size_t last = LEAT_PLAN_CELLS - 1;
+    size_t last = l->cells - 1;
     if (t_s <= 0)
         return 0;
     if (t_s >= l->cell_s[last])
@@ -160,4 +128,15 @@ double leat_plan_lifetime_renewals(const struct leat_plan_lifetime *l, double t_
     }
     double share = (t_s - l->cell_s[lo]) / (l->cell_s[hi] - l->cell_s[lo]);
     return l->expected[lo] + share * (l->expected[hi] - l->expected[lo]);
+}
+
+double leat_plan_lifetime_common_end_s(const struct leat_plan_lifetime *l, double from_s, double to_s, double *each)
+{
+    double age = l->age_s[l->count - 1];
+    double generation = fmin(floor(to_s / age), LEAT_PLAN_GENERATIONS);
+    *each = 0;
+    if (!l->ends || generation < 1 || generation * age <= from_s)
+        return 0;
+    *each = pow(1 - l->probability[l->count - 1], generation);
+    return generation * age;
 }

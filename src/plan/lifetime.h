@@ -9,8 +9,9 @@
 
 #include "base/error.h"
 
-#define LEAT_PLAN_POINTS_MAX 64
-#define LEAT_PLAN_CELLS      72
+#define LEAT_PLAN_POINTS_MAX  64
+#define LEAT_PLAN_CELLS_MAX   192
+#define LEAT_PLAN_GENERATIONS 4 /* lives on end over which machines that all end at one age keep step */
 
 struct leat_plan_lifetime {
     size_t count;
@@ -20,9 +21,10 @@ struct leat_plan_lifetime {
     double tail_rate; /* hazard beyond the last age otherwise: that of the last stretch goes on */
     double mean_s;
     /* Revocations of one place whose machine is replaced whenever it is taken (a renewal process): how many are
-     * expected up to cell_s[i]. Cells widen with age; beyond the last one they come every mean_s. */
-    double cell_s[LEAT_PLAN_CELLS];
-    double expected[LEAT_PLAN_CELLS];
+     * expected up to cell_s[i], straight lines between. Beyond the last one they come every mean_s. */
+    size_t cells;
+    double cell_s[LEAT_PLAN_CELLS_MAX];
+    double expected[LEAT_PLAN_CELLS_MAX];
 };
 
 /* Ages rise from 0, probabilities from 0 to at most 1, neither NaN; somebody must be taken at some time.
@@ -39,5 +41,9 @@ double leat_plan_lifetime_draw(const struct leat_plan_lifetime *l, double u);   
 
 /* Expected revocations of one replaced place within t. */
 double leat_plan_lifetime_renewals(const struct leat_plan_lifetime *l, double t_s);
+
+/* Where a provider takes all machines at a fixed age, those that nothing else hit go at the same moment. When that
+ * happens in (from_s, to_s], *each gets the share of places that get so far, and the time is returned; else 0. */
+double leat_plan_lifetime_common_end_s(const struct leat_plan_lifetime *l, double from_s, double to_s, double *each);
 
 #endif

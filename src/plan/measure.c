@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/csv.h"
+#include "plan/csv.h"
 
 static const struct number_column {
     const char *name;
@@ -33,13 +33,13 @@ static const char *const texts[] = {"model", "accelerator", "type", "gpus", "nod
 #define SAME_SPEED  0.02
 #define UNIT_FACTOR 300.0 /* milliseconds for seconds are 1000; the dearest known communication is a factor of 5 */
 
-static leat_status optional_number(const struct leat_csv *csv, size_t row, size_t column, double min, double max,
+static leat_status optional_number(const struct leat_plan_csv *csv, size_t row, size_t column, double min, double max,
                                    const char *hint, double *out, struct leat_error *err)
 {
-    if (column == LEAT_CSV_NONE || !*csv->rows[row].fields[column])
+    if (column == LEAT_PLAN_CSV_NONE || !*csv->rows[row].fields[column])
         return LEAT_OK;
     double v;
-    leat_status rc = leat_csv_number(csv, row, column, &v, err);
+    leat_status rc = leat_plan_csv_number(csv, row, column, &v, err);
     if (rc != LEAT_OK)
         return rc;
     if (!(v >= min && v <= max))
@@ -49,10 +49,10 @@ static leat_status optional_number(const struct leat_csv *csv, size_t row, size_
     return LEAT_OK;
 }
 
-static leat_status optional_text(const struct leat_csv *csv, size_t row, size_t column, char *out, size_t n,
+static leat_status optional_text(const struct leat_plan_csv *csv, size_t row, size_t column, char *out, size_t n,
                                  struct leat_error *err)
 {
-    if (column == LEAT_CSV_NONE)
+    if (column == LEAT_PLAN_CSV_NONE)
         return LEAT_OK;
     const char *text = csv->rows[row].fields[column];
     if (strlen(text) >= n)
@@ -88,7 +88,7 @@ static leat_status settle_speed(const char *name, struct leat_plan_measure *m, d
     return LEAT_OK;
 }
 
-static leat_status take_row(const struct leat_csv *csv, size_t row, struct leat_plan_measure *out,
+static leat_status take_row(const struct leat_plan_csv *csv, size_t row, struct leat_plan_measure *out,
                             struct leat_error *err)
 {
     struct leat_plan_measure m = {.line = csv->rows[row].line};
@@ -98,22 +98,23 @@ static leat_status take_row(const struct leat_csv *csv, size_t row, struct leat_
     leat_status rc = LEAT_OK;
     for (size_t i = 0; i < NUMBERS && rc == LEAT_OK; i++) {
         double v = NAN;
-        rc = optional_number(csv, row, leat_csv_column(csv, numbers[i].name), numbers[i].min, numbers[i].max,
+        rc = optional_number(csv, row, leat_plan_csv_column(csv, numbers[i].name), numbers[i].min, numbers[i].max,
                              numbers[i].hint, &v, err);
         memcpy((char *)&m + numbers[i].offset, &v, sizeof v);
     }
     if (rc == LEAT_OK)
-        rc = optional_text(csv, row, leat_csv_column(csv, "model"), m.model, sizeof m.model, err);
+        rc = optional_text(csv, row, leat_plan_csv_column(csv, "model"), m.model, sizeof m.model, err);
     if (rc == LEAT_OK)
-        rc = optional_text(csv, row, leat_csv_column(csv, "accelerator"), m.accelerator, sizeof m.accelerator, err);
+        rc =
+            optional_text(csv, row, leat_plan_csv_column(csv, "accelerator"), m.accelerator, sizeof m.accelerator, err);
     if (rc == LEAT_OK)
-        rc = optional_text(csv, row, leat_csv_column(csv, "type"), m.type, sizeof m.type, err);
+        rc = optional_text(csv, row, leat_plan_csv_column(csv, "type"), m.type, sizeof m.type, err);
     if (rc == LEAT_OK)
-        rc = optional_number(csv, row, leat_csv_column(csv, "gpus"), 1, 1024, "GPUs of one machine", &gpus, err);
+        rc = optional_number(csv, row, leat_plan_csv_column(csv, "gpus"), 1, 1024, "GPUs of one machine", &gpus, err);
     if (rc == LEAT_OK)
-        rc = optional_number(csv, row, leat_csv_column(csv, "nodes"), 1, 1e5, "machines", &nodes, err);
+        rc = optional_number(csv, row, leat_plan_csv_column(csv, "nodes"), 1, 1e5, "machines", &nodes, err);
     if (rc == LEAT_OK)
-        rc = optional_number(csv, row, leat_csv_column(csv, "steps_per_s"), 1e-6, 1e9, "of the whole cluster",
+        rc = optional_number(csv, row, leat_plan_csv_column(csv, "steps_per_s"), 1e-6, 1e9, "of the whole cluster",
                              &steps_per_s, err);
     if (rc != LEAT_OK)
         return rc;
@@ -151,8 +152,8 @@ static leat_status check_units(const struct leat_plan_measures *m, struct leat_e
             b = !isnan(m->row[k].step_s) && alike(a, &m->row[k]) ? &m->row[k] : NULL;
         if (b && (a->step_s > UNIT_FACTOR * b->step_s || b->step_s > UNIT_FACTOR * a->step_s))
             return leat_fail(err, LEAT_INVALID,
-                             "%s line %u: a step of %g s, and one of %g s on line %u: is one in another unit?", m->name,
-                             a->line, a->step_s, b->step_s, b->line);
+                             "%s line %u: a step of %g s, and one of %g s on line %u: is one in another unit?",
+                             m->name[a->file], a->line, a->step_s, b->step_s, b->line);
     }
     return LEAT_OK;
 }
@@ -166,7 +167,7 @@ static leat_status grow(struct leat_plan_measures *m, size_t more, struct leat_e
     return LEAT_OK;
 }
 
-static void check_columns(const struct leat_csv *csv, struct leat_plan_notes *notes)
+static void check_columns(const struct leat_plan_csv *csv, struct leat_plan_notes *notes)
 {
     for (size_t i = 0; i < csv->column_count; i++) {
         bool known = false;
@@ -180,26 +181,35 @@ static void check_columns(const struct leat_csv *csv, struct leat_plan_notes *no
     }
 }
 
+static leat_status name_file(struct leat_plan_measures *m, const char *name, struct leat_error *err)
+{
+    if (m->files == LEAT_PLAN_MEASURE_FILES)
+        return leat_fail(err, LEAT_LIMIT, "more than %d files of measurements", LEAT_PLAN_MEASURE_FILES);
+    snprintf(m->name[m->files++], sizeof m->name[0], "%s", name);
+    return LEAT_OK;
+}
+
 leat_status leat_plan_measures_csv(const char *name, const char *text, size_t n, struct leat_plan_measures *out,
                                    struct leat_plan_notes *notes, struct leat_error *err)
 {
-    struct leat_csv *csv;
-    leat_status rc = leat_csv_parse(name, text, n, &csv, err);
+    struct leat_plan_csv *csv;
+    leat_status rc = leat_plan_csv_parse(name, text, n, NULL, &csv, err);
     if (rc != LEAT_OK)
         return rc;
     check_columns(csv, notes);
-    snprintf(out->name, sizeof out->name, "%s", name);
-    if (!csv->row_count)
+    rc = name_file(out, name, err);
+    if (rc == LEAT_OK && !csv->row_count)
         rc = leat_fail(err, LEAT_INVALID, "%s: no line of measurements below the header", name);
     if (rc == LEAT_OK)
         rc = grow(out, csv->row_count, err);
     for (size_t i = 0; rc == LEAT_OK && i < csv->row_count; i++) {
         rc = take_row(csv, i, &out->row[out->count], err);
+        out->row[out->count].file = out->files - 1;
         out->count += rc == LEAT_OK;
     }
     if (rc == LEAT_OK)
         rc = check_units(out, err);
-    leat_csv_free(csv);
+    leat_plan_csv_free(csv);
     return rc;
 }
 
@@ -221,6 +231,40 @@ static leat_status report_number(const char *name, const json_t *object, const c
     if (!json_is_number(v) || !(d >= min && d <= max))
         return leat_fail(err, LEAT_INVALID, "%s: '%s' is not a number from %g to %g", name, key, min, max);
     *out = d;
+    return LEAT_OK;
+}
+
+static const char *const report_keys[] = {"accelerator", "type",  "model",  "gpus",
+                                          "nodes",       "batch", "step_s", "prep_per_vcpu"};
+static const char *const step_keys[] = {"compute", "interconnect", "network"};
+
+/* A key nobody reads would be a measurement that is dropped without a word. */
+static leat_status known_keys(const char *name, json_t *object, const char *const *keys, size_t count,
+                              struct leat_error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (object, key, value) {
+        size_t i = 0;
+        while (i < count && strcmp(keys[i], key) != 0)
+            i++;
+        if (i == count)
+            return leat_fail(err, LEAT_INVALID, "%s: '%s' is not known here; docs/plan.md lists what is", name, key);
+    }
+    return LEAT_OK;
+}
+
+static leat_status report_text(const char *name, const json_t *root, const char *key, char *out, size_t n,
+                               struct leat_error *err)
+{
+    const json_t *v = json_object_get(root, key);
+    const char *text = json_string_value(v);
+    if (!v)
+        return LEAT_OK;
+    if (!text || strlen(text) >= n)
+        return leat_fail(err, LEAT_INVALID, "%s: '%s' is not a short text", name, key);
+    memcpy(out, text, strlen(text) + 1);
+    leat_one_line(out);
     return LEAT_OK;
 }
 
@@ -258,7 +302,8 @@ static leat_status take_report(const char *name, const json_t *root, struct leat
         rc = grow(out, 3, err);
     if (rc != LEAT_OK)
         return rc;
-    struct leat_plan_measure m = {.gpus = 1,
+    struct leat_plan_measure m = {.file = out->files - 1,
+                                  .gpus = 1,
                                   .nodes = 1,
                                   .batch = batch,
                                   .step_s = compute,
@@ -269,6 +314,11 @@ static leat_status take_report(const char *name, const json_t *root, struct leat
                                   .checkpoint_s = NAN,
                                   .samples_per_s = batch / compute};
     snprintf(m.accelerator, sizeof m.accelerator, "%s", accelerator);
+    rc = report_text(name, root, "type", m.type, sizeof m.type, err);
+    if (rc == LEAT_OK)
+        rc = report_text(name, root, "model", m.model, sizeof m.model, err);
+    if (rc != LEAT_OK)
+        return rc;
     out->row[out->count++] = m;
     if (gpus > 1) {
         m.gpus = (unsigned)gpus;
@@ -296,8 +346,13 @@ leat_status leat_plan_measures_report(const char *name, const char *text, size_t
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (!root)
         return leat_fail(err, LEAT_INVALID, "%s line %d: %s", name, why.line, why.text);
-    snprintf(out->report, sizeof out->report, "%s", name);
-    leat_status rc = take_report(name, root, job, out, err);
+    leat_status rc = name_file(out, name, err);
+    if (rc == LEAT_OK)
+        rc = known_keys(name, root, report_keys, sizeof report_keys / sizeof *report_keys, err);
+    if (rc == LEAT_OK)
+        rc = known_keys(name, json_object_get(root, "step_s"), step_keys, sizeof step_keys / sizeof *step_keys, err);
+    if (rc == LEAT_OK)
+        rc = take_report(name, root, job, out, err);
     json_decref(root);
     return rc;
 }

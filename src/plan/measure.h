@@ -26,12 +26,15 @@ struct leat_plan_measure {
     double tensors;
     double checkpoint_bytes;
     double checkpoint_s;
+    unsigned file; /* into the names */
     unsigned line; /* 0: from a report */
 };
 
+#define LEAT_PLAN_MEASURE_FILES 32
+
 struct leat_plan_measures {
-    char name[256];
-    char report[256]; /* the profiler's, for rows without a line */
+    char name[LEAT_PLAN_MEASURE_FILES][200];
+    unsigned files;
     struct leat_plan_measure *row;
     size_t count;
 };
@@ -42,7 +45,8 @@ struct leat_plan_measures {
 leat_status leat_plan_measures_csv(const char *name, const char *text, size_t n, struct leat_plan_measures *out,
                                    struct leat_plan_notes *notes, struct leat_error *err);
 
-/* A profiler's report.json; its prep rate goes to the job when the job has none. */
+/* A profiler's report.json; its prep rate goes to the job when the job has none. Keys that are not known are refused.
+ */
 leat_status leat_plan_measures_report(const char *name, const char *text, size_t n, struct leat_plan_job *job,
                                       struct leat_plan_measures *out, struct leat_error *err);
 void leat_plan_measures_free(struct leat_plan_measures *m);

@@ -15,13 +15,17 @@ void leat_plan_note(struct leat_plan_notes *notes, const char *format, ...)
     va_end(args);
     leat_one_line(text);
     for (size_t i = 0; i < notes->count; i++) {
-        if (strcmp(notes->line[i], text) == 0)
+        if (strcmp(notes->line[i], text) == 0) {
+            notes->times[i]++;
             return;
+        }
     }
-    if (notes->count < LEAT_PLAN_NOTES_MAX)
+    if (notes->count < LEAT_PLAN_NOTES_MAX) {
+        notes->times[notes->count] = 1;
         memcpy(notes->line[notes->count++], text, sizeof text);
-    else
+    } else {
         notes->more++;
+    }
 }
 
 const char *leat_plan_tail(const char *path)

@@ -8,6 +8,7 @@
 
 struct leat_plan_notes {
     char line[LEAT_PLAN_NOTES_MAX][400];
+    size_t times[LEAT_PLAN_NOTES_MAX]; /* that the same was noted */
     size_t count;
     size_t more; /* beyond the maximum */
 };

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/toml.h"
 #include "plan/run.h"
+#include "plan/toml.h"
 #include "plan/world.h"
 
 static leat_status read_job(struct leat_plan *p, const struct leat_plan_inputs *in, struct leat_error *err)
 {
-    struct leat_doc *doc = NULL;
+    struct leat_plan_doc *doc = NULL;
     leat_status rc = LEAT_OK;
     const struct leat_plan_text *t = &in->job;
     if (t->text) {
@@ -22,51 +22,63 @@ static leat_status read_job(struct leat_plan *p, const struct leat_plan_inputs *
         while (at < n && strchr(" \t\r\n", text[at]))
             at++;
         bool json = at < n && text[at] == '{';
-        rc = json ? leat_doc_json(t->name, text, n, &doc, err) : leat_toml_parse(t->name, text, n, &doc, err);
+        rc = json ? leat_plan_doc_json(t->name, text, n, &doc, err) : leat_plan_toml_parse(t->name, text, n, &doc, err);
     }
     if (rc == LEAT_OK)
         rc = leat_plan_job_read(doc, in->settings, in->setting_count, &p->job, err);
-    leat_doc_free(doc);
+    leat_plan_doc_free(doc);
     return rc;
 }
 
 static leat_status read_traces(struct leat_plan *p, const struct leat_plan_inputs *in, struct leat_error *err)
 {
-    p->traces = calloc(in->trace_count + 1, sizeof *p->traces);
-    if (!p->traces)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu traces", in->trace_count);
-    for (size_t i = 0; i < in->trace_count; i++) {
-        const struct leat_plan_trace_text *t = &in->traces[i];
-        struct leat_plan_named_trace *out = &p->traces[p->trace_count];
-        leat_status rc = leat_plan_trace_parse(t->file.name, t->file.text, t->file.n, &out->trace, err);
-        if (rc != LEAT_OK)
-            return rc;
-        p->trace_count++;
-        snprintf(out->accelerator, sizeof out->accelerator, "%s", t->accelerator);
-        snprintf(out->region, sizeof out->region, "%s", t->region);
-        snprintf(out->name, sizeof out->name, "%s", t->file.name);
-    }
-    return LEAT_OK;
+    const struct leat_plan_text *t = &in->traces;
+    if (!t->text)
+        return LEAT_OK;
+    leat_status rc = leat_plan_traces_index(t->name, t->text, t->n, &p->traces, err);
+    return rc == LEAT_OK ? leat_plan_traces_read(&p->traces, in->trace_files, in->trace_count, err) : rc;
 }
 
 static leat_status read_measures(struct leat_plan *p, const struct leat_plan_inputs *in, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
-    const struct leat_plan_text *t = &in->measurements;
-    if (t->text)
+    for (size_t i = 0; rc == LEAT_OK && i < in->measurement_count; i++) {
+        const struct leat_plan_text *t = &in->measurements[i];
         rc = leat_plan_measures_csv(t->name, t->text, t->n, &p->measures, &p->notes, err);
-    t = &in->report;
-    if (rc == LEAT_OK && t->text)
+    }
+    for (size_t i = 0; rc == LEAT_OK && i < in->report_count; i++) {
+        const struct leat_plan_text *t = &in->reports[i];
         rc = leat_plan_measures_report(t->name, t->text, t->n, &p->job, &p->measures, err);
+    }
     if (rc == LEAT_OK && !p->measures.count)
         rc = leat_fail(err, LEAT_INVALID,
-                       "nothing is known about speed: give --measurements FILE.csv or --report report.json");
+                       "nothing is known about speed: measurements (a CSV) or a profiler's report are missing");
     if (rc != LEAT_OK)
         return rc;
     /* Too few measured checkpoints are no error: the job may know their time in another way. */
     rc = leat_plan_model_fit(&p->measures, LEAT_PLAN_CHECKPOINT, NULL, &p->checkpoint_model, NULL, NULL, err);
     p->has_checkpoint_model = rc == LEAT_OK;
     return rc == LEAT_NO_MEMORY ? rc : LEAT_OK;
+}
+
+/* Hardware, machines and lifetimes. */
+static leat_status read_tables(struct leat_plan *p, const struct leat_plan_inputs *in, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < in->hardware_count; i++) {
+        const struct leat_plan_text *t = &in->hardware[i];
+        rc = leat_plan_hardware_csv(t->name, t->text, t->n, &p->hardware, err);
+    }
+    if (rc == LEAT_OK && !in->catalog_count)
+        rc = leat_fail(err, LEAT_INVALID, "no machines to choose from: a catalog is missing");
+    if (rc == LEAT_OK)
+        rc = leat_plan_catalog_parse(in->catalogs, in->catalog_count, &p->hardware, in->today, &p->catalog, &p->notes,
+                                     err);
+    for (size_t i = 0; rc == LEAT_OK && i < in->revocation_count; i++) {
+        const struct leat_plan_text *t = &in->revocations[i];
+        rc = leat_plan_revocations_csv(t->name, t->text, t->n, &p->revocations, err);
+    }
+    return rc;
 }
 
 /* One engine for all offers that are measured alike. */
@@ -79,14 +91,13 @@ static leat_status make_engines(struct leat_plan *p, struct leat_error *err)
     for (size_t i = 0; i < p->catalog.count; i++) {
         const struct leat_plan_offer *o = &p->catalog.offer[i];
         size_t k = 0;
-        bool own = false;
-        for (size_t r = 0; r < p->measures.count; r++)
-            own |= strcmp(p->measures.row[r].type, o->type) == 0;
+        bool own = leat_plan_engine_by_type(&p->measures, o->type);
         while (k < p->engine_count && (strcmp(p->engines[k].accelerator, o->accelerator) != 0 ||
                                        strcmp(p->engines[k].type, own ? o->type : "") != 0))
             k++;
         if (k == p->engine_count) {
-            leat_status rc = leat_plan_engine_make(&p->job, &p->measures, o->type, o->accelerator, &p->engines[k], err);
+            leat_status rc = leat_plan_engine_make(&p->job, &p->measures, &p->hardware, o->type, o->accelerator,
+                                                   &p->engines[k], err);
             if (rc != LEAT_OK)
                 return rc;
             p->engine_count++;
@@ -99,14 +110,13 @@ static leat_status make_engines(struct leat_plan *p, struct leat_error *err)
 static leat_status check_options(const struct leat_plan_options *o, struct leat_error *err)
 {
     if (o->max_nodes < 1 || o->max_nodes > LEAT_PLAN_MACHINES_MAX)
-        return leat_fail(err, LEAT_INVALID, "--max-nodes: %u is not from 1 to %d", o->max_nodes,
-                         LEAT_PLAN_MACHINES_MAX);
+        return leat_fail(err, LEAT_INVALID, "max_nodes: %u is not from 1 to %d", o->max_nodes, LEAT_PLAN_MACHINES_MAX);
     if (o->draws < 50 || o->draws > 100000)
-        return leat_fail(err, LEAT_INVALID, "--draws: %u is not from 50 to 100000", o->draws);
+        return leat_fail(err, LEAT_INVALID, "draws: %u is not from 50 to 100000", o->draws);
     if (!(o->risk >= 0.5 && o->risk <= 0.999))
-        return leat_fail(err, LEAT_INVALID, "--risk: %g is not from p50 to p99.9", o->risk * 100);
+        return leat_fail(err, LEAT_INVALID, "risk: %g is not from p50 to p99.9", o->risk * 100);
     if (!(o->min_accuracy >= 0 && o->min_accuracy <= 100))
-        return leat_fail(err, LEAT_INVALID, "--min-accuracy: %g is not from 0 to 100", o->min_accuracy);
+        return leat_fail(err, LEAT_INVALID, "min_accuracy: %g is not from 0 to 100", o->min_accuracy);
     if (!(o->deadline_s >= 0 && o->deadline_s < HUGE_VAL) || !(o->budget_usd >= 0 && o->budget_usd < HUGE_VAL))
         return leat_fail(err, LEAT_INVALID, "deadline and budget must be 0 or more");
     return LEAT_OK;
@@ -122,31 +132,20 @@ leat_status leat_plan_open(const struct leat_plan_inputs *inputs, const struct l
     if (!p)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a plan");
     p->options = *options;
-    if (options->regions && strlen(options->regions) >= sizeof p->regions)
-        rc = leat_fail(err, LEAT_INVALID, "--region: a list of %zu letters and more", sizeof p->regions);
-    else
-        snprintf(p->regions, sizeof p->regions, "%s", options->regions ? options->regions : "");
-    p->options.regions = p->regions;
-    const struct leat_plan_text *t = &inputs->catalog;
+    rc = read_job(p, inputs, err);
     if (rc == LEAT_OK)
-        rc = read_job(p, inputs, err);
-    if (rc == LEAT_OK && !t->text)
-        rc = leat_fail(err, LEAT_INVALID, "no machines to choose from: give --catalog FILE.csv");
-    if (rc == LEAT_OK)
-        rc = leat_plan_catalog_parse(t->name, t->text, t->n, inputs->catalog_date, inputs->today, &p->catalog,
-                                     &p->notes, err);
+        rc = read_tables(p, inputs, err);
     if (rc == LEAT_OK)
         rc = read_measures(p, inputs, err);
-    t = &inputs->revocations;
-    if (rc == LEAT_OK && t->text)
-        rc = leat_plan_revocations_csv(t->name, t->text, t->n, &p->revocations, err);
     if (rc == LEAT_OK)
         rc = read_traces(p, inputs, err);
     if (rc == LEAT_OK && options->min_accuracy > 0 && !p->job.accuracies)
         rc = leat_fail(err, LEAT_INVALID,
-                       "--min-accuracy: the job does not say how accuracy falls with workers ([accuracy])");
+                       "min_accuracy: the job does not say how accuracy falls with workers ([accuracy])");
     if (rc == LEAT_OK)
         rc = make_engines(p, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_luck_new(options->seed, options->draws, &p->luck, err);
     if (rc == LEAT_OK) {
         p->draws = calloc(4 * (size_t)options->draws, sizeof *p->draws);
         if (!p->draws)
@@ -166,62 +165,73 @@ void leat_plan_close(struct leat_plan *plan)
         return;
     for (size_t i = 0; i < plan->engine_count; i++)
         leat_plan_engine_free(&plan->engines[i]);
-    for (size_t i = 0; i < plan->trace_count; i++)
-        leat_plan_trace_free(&plan->traces[i].trace);
+    leat_plan_traces_free(&plan->traces);
+    leat_plan_hardware_free(&plan->hardware);
     leat_plan_catalog_free(&plan->catalog);
     leat_plan_measures_free(&plan->measures);
     leat_plan_revocations_free(&plan->revocations);
     free(plan->engines);
     free(plan->engine_of);
-    free(plan->traces);
     free(plan->records);
     free(plan->draws);
+    leat_plan_luck_free(plan->luck);
     free(plan);
 }
 
-/* The next name of a list separated by commas, without the blanks around it; false at the end. */
-static bool next_name(const char **list, const char **name, size_t *n)
+/* "us-east-1", or "aws/us-east-1" with several catalogs. */
+static bool is_region(const struct leat_plan_offer *o, const char *name, size_t n)
 {
-    while (**list == ',' || **list == ' ')
-        (*list)++;
-    *name = *list;
-    *n = strcspn(*list, ",");
-    *list += *n;
+    size_t before = strlen(o->provider);
+    if (strlen(o->region) == n && memcmp(name, o->region, n) == 0)
+        return true;
+    return before && n == before + 1 + strlen(o->region) && memcmp(name, o->provider, before) == 0 &&
+           name[before] == '/' && memcmp(name + before + 1, o->region, n - before - 1) == 0;
+}
+
+static bool any_in(const struct leat_plan *p, const char *name, size_t n)
+{
+    for (size_t i = 0; i < p->catalog.count; i++) {
+        if (is_region(&p->catalog.offer[i], name, n))
+            return true;
+    }
+    return false;
+}
+
+/* The next name of a text, without the blanks around it; false at the end. Some regions have commas in their names
+ * ("Denmark, DK, EU"): a text that is one as a whole is that one. */
+static bool next_region(const struct leat_plan *p, const char **text, const char **name, size_t *n)
+{
+    while (**text == ',' || **text == ' ')
+        (*text)++;
+    *name = *text;
+    *n = any_in(p, *text, strlen(*text)) ? strlen(*text) : strcspn(*text, ",");
+    *text += *n;
     while (*n && (*name)[*n - 1] == ' ')
         (*n)--;
     return *n > 0;
 }
 
-static bool is_name(const char *region, const char *name, size_t n)
+/* Marks the offers of the regions asked for. */
+static leat_status want_regions(const struct leat_plan *p, bool *wanted, struct leat_error *err)
 {
-    return strlen(region) == n && memcmp(name, region, n) == 0;
-}
-
-static bool wanted_region(const struct leat_plan *p, const char *region)
-{
-    const char *list = p->regions;
     const char *name;
     size_t n;
-    bool any = false;
-    while (next_name(&list, &name, &n)) {
-        any = true;
-        if (is_name(region, name, n))
-            return true;
-    }
-    return !any;
-}
-
-static leat_status check_regions(const struct leat_plan *p, struct leat_error *err)
-{
-    const char *list = p->regions;
-    const char *name;
-    size_t n;
-    while (next_name(&list, &name, &n)) {
-        size_t i = 0;
-        while (i < p->catalog.count && !is_name(p->catalog.offer[i].region, name, n))
-            i++;
-        if (i == p->catalog.count)
-            return leat_fail(err, LEAT_INVALID, "--region: %s has nothing in '%.*s'", p->catalog.name, (int)n, name);
+    for (size_t i = 0; i < p->catalog.count; i++)
+        wanted[i] = !p->options.region_count;
+    for (size_t k = 0; k < p->options.region_count; k++) {
+        /* Regions like ", CA, NA" begin with a comma: the whole text first. */
+        const char *text = p->options.regions[k];
+        if (any_in(p, text, strlen(text))) {
+            for (size_t i = 0; i < p->catalog.count; i++)
+                wanted[i] |= is_region(&p->catalog.offer[i], text, strlen(text));
+            continue;
+        }
+        while (next_region(p, &text, &name, &n)) {
+            if (!any_in(p, name, n))
+                return leat_fail(err, LEAT_INVALID, "region: the catalog has nothing in '%.*s'", (int)n, name);
+            for (size_t i = 0; i < p->catalog.count; i++)
+                wanted[i] |= is_region(&p->catalog.offer[i], name, n);
+        }
     }
     return LEAT_OK;
 }
@@ -238,7 +248,6 @@ static unsigned next_count(unsigned n, unsigned max)
 
 static leat_status add_case(struct leat_plan *p, const struct leat_plan_case *c, struct leat_error *err)
 {
-    char why[300];
     if (p->options.interrupted && p->options.interrupted(p->options.user))
         return leat_fail(err, LEAT_CANCELLED, "interrupted");
     if (p->count == p->cap) {
@@ -249,11 +258,12 @@ static leat_status add_case(struct leat_plan *p, const struct leat_plan_case *c,
         p->records = records;
         p->cap = cap;
     }
-    if (leat_plan_price_case(p, c, &p->records[p->count], NULL, why))
+    leat_status rc = leat_plan_price_case(p, c, &p->records[p->count], NULL, err);
+    if (rc == LEAT_OK)
         p->count++;
-    else
-        leat_plan_note(&p->left_out, "%s", why);
-    return LEAT_OK;
+    else if (rc == LEAT_UNSUPPORTED)
+        leat_plan_note(&p->left_out, "%s", err->text);
+    return rc == LEAT_UNSUPPORTED ? LEAT_OK : rc;
 }
 
 static leat_status price_offer(struct leat_plan *p, const struct leat_plan_offer *offer, struct leat_error *err)
@@ -265,7 +275,7 @@ static leat_status price_offer(struct leat_plan *p, const struct leat_plan_offer
             bool transient = !isnan(offer->usd_per_hour[1]);
             if ((kind != LEAT_PLAN_KIND_TRANSIENT && !demand) || (kind != LEAT_PLAN_KIND_ON_DEMAND && !transient) ||
                 (kind == LEAT_PLAN_KIND_MIXED && n < 2) ||
-                (kind == LEAT_PLAN_KIND_UNIFORM && (!p->trace_count || !(p->options.deadline_s > 0))))
+                (kind == LEAT_PLAN_KIND_UNIFORM && (!p->traces.count || !(p->options.deadline_s > 0))))
                 continue;
             for (int path = planned ? 0 : -1; path < (planned ? (int)p->job.paths : 0); path++) {
                 const struct leat_plan_case c = {offer, (enum leat_plan_kind)kind, n, path};
@@ -280,17 +290,16 @@ static leat_status price_offer(struct leat_plan *p, const struct leat_plan_offer
 
 leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err)
 {
-    leat_status rc = check_regions(plan, err);
+    bool *wanted = calloc(plan->catalog.count + 1, sizeof *wanted);
+    leat_status rc = wanted ? want_regions(plan, wanted, err)
+                            : leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu machine types", plan->catalog.count);
+    for (size_t i = 0; rc == LEAT_OK && i < plan->catalog.count; i++) {
+        if (wanted[i])
+            rc = price_offer(plan, &plan->catalog.offer[i], err);
+    }
+    free(wanted);
     if (rc != LEAT_OK)
         return rc;
-    for (size_t i = 0; i < plan->catalog.count; i++) {
-        const struct leat_plan_offer *offer = &plan->catalog.offer[i];
-        if (!wanted_region(plan, offer->region))
-            continue;
-        rc = price_offer(plan, offer, err);
-        if (rc != LEAT_OK)
-            return rc;
-    }
     if (!plan->count)
         return leat_fail(err, LEAT_INVALID, "no configuration can be priced; %s",
                          plan->left_out.count ? plan->left_out.line[0] : "nothing is offered");
@@ -311,9 +320,15 @@ char *leat_plan_record_name(const struct leat_plan *plan, const struct leat_plan
         snprintf(count, sizeof count, "1+%u", r->nodes - 1);
     else
         snprintf(count, sizeof count, "%u", r->nodes);
-    snprintf(out, LEAT_PLAN_NAME_SIZE, "%s:%s:%s:%s%s%s", r->offer->type, count, leat_plan_kind_name(r->kind),
-             r->offer->region, r->path >= 0 ? ":" : "", r->path >= 0 ? plan->job.path[r->path].name : "");
+    snprintf(out, LEAT_PLAN_NAME_SIZE, "%s:%s:%s:%s%s%s%s%s", r->offer->type, count, leat_plan_kind_name(r->kind),
+             r->offer->provider, *r->offer->provider ? "/" : "", r->offer->region, r->path >= 0 ? ":" : "",
+             r->path >= 0 ? plan->job.path[r->path].name : "");
     return out;
+}
+
+const char *leat_plan_record_zone(const struct leat_plan_record *r)
+{
+    return r->offer->zone[r->kind != LEAT_PLAN_KIND_ON_DEMAND];
 }
 
 const struct leat_plan_record *leat_plan_records(const struct leat_plan *plan, size_t *count)
@@ -343,13 +358,12 @@ const struct leat_plan_options *leat_plan_options_of(const struct leat_plan *pla
 }
 
 leat_status leat_plan_explain(struct leat_plan *plan, const char *name, struct leat_plan_record *record,
-                              struct leat_plan_lines *out, struct leat_error *err)
+                              struct leat_plan_terms *out, struct leat_error *err)
 {
     const struct leat_plan_record *found = NULL;
     unsigned beginnings = 0;
     size_t n = strlen(name);
     char full[LEAT_PLAN_NAME_SIZE];
-    char why[300];
     for (size_t i = 0; i < plan->count; i++) {
         leat_plan_record_name(plan, &plan->records[i], full);
         if (strncmp(full, name, n) != 0)
@@ -362,17 +376,19 @@ leat_status leat_plan_explain(struct leat_plan *plan, const char *name, struct l
         }
     }
     if (!beginnings)
-        return leat_fail(
-            err, LEAT_NOT_FOUND,
-            "no configuration is called '%s'; 'leat plan --all' lists them, as TYPE:COUNT:KIND:REGION[:PATH]", name);
+        return leat_fail(err, LEAT_NOT_FOUND,
+                         "no configuration is called '%s'; an answer with all of them lists the names, as "
+                         "TYPE:COUNT:KIND:REGION[:PATH]",
+                         name);
     if (beginnings > 1)
         return leat_fail(err, LEAT_INVALID, "%u configurations begin with '%s'; say more of the name", beginnings,
                          name);
     const struct leat_plan_case c = {found->offer, found->kind, found->nodes, found->path};
     struct leat_plan_record again;
     out->count = 0;
-    if (!leat_plan_price_case(plan, &c, &again, out, why))
-        return leat_fail(err, LEAT_INTERNAL, "%s", why);
+    leat_status rc = leat_plan_price_case(plan, &c, &again, out, err);
+    if (rc != LEAT_OK)
+        return rc;
     *record = *found;
     return LEAT_OK;
 }

@@ -14,46 +14,50 @@
 #include "plan/job.h"
 #include "plan/notes.h"
 #include "plan/stats.h"
-
-/* A file's content. text NULL: not given. */
-struct leat_plan_text {
-    const char *name;
-    const char *text;
-    size_t n;
-};
-
-struct leat_plan_trace_text {
-    const char *accelerator;
-    const char *region;
-    struct leat_plan_text file;
-};
+#include "plan/terms.h"
+#include "plan/traces.h"
 
 struct leat_plan_inputs {
     struct leat_plan_text job; /* TOML, or JSON when it begins with '{' */
     const struct leat_plan_setting *settings;
     size_t setting_count;
-    struct leat_plan_text catalog;
-    const char *catalog_date; /* "2026-11-01"; NULL: unknown */
+    const struct leat_plan_catalog_file *catalogs;
+    size_t catalog_count;
     const char *today;
-    struct leat_plan_text measurements;
-    struct leat_plan_text report;
-    struct leat_plan_text revocations;
-    const struct leat_plan_trace_text *traces;
+    const struct leat_plan_text *hardware; /* over the built-in table */
+    size_t hardware_count;
+    const struct leat_plan_text *measurements;
+    size_t measurement_count;
+    const struct leat_plan_text *reports;
+    size_t report_count;
+    const struct leat_plan_text *revocations;
+    size_t revocation_count;
+    struct leat_plan_text traces;             /* the table */
+    const struct leat_plan_text *trace_files; /* those it names, in its order */
     size_t trace_count;
 };
+
+#define LEAT_PLAN_REGIONS_MAX 64
 
 struct leat_plan_options {
     double deadline_s; /* 0: none */
     double budget_usd; /* 0: none */
     unsigned max_nodes;
-    const char *regions; /* separated by commas; NULL: all */
-    double min_accuracy; /* percent; 0: any */
-    double risk;         /* the probability with which deadline and budget must be kept */
+    const char *regions[LEAT_PLAN_REGIONS_MAX]; /* names, or several separated by commas */
+    size_t region_count;                        /* 0: all */
+    double min_accuracy;                        /* percent; 0: any */
+    double risk;                                /* the probability with which deadline and budget must be kept */
     uint64_t seed;
     unsigned draws;
     bool (*interrupted)(void *user); /* asked now and then while pricing; NULL: never */
     void *user;
 };
+
+/* The options' defaults, and one option from the text a user gives: the one reader for flags, arguments and requests.
+ * Keys: deadline, budget, max_nodes, region (adds one), min_accuracy, risk, seed, draws. `text` must outlive `o`. */
+struct leat_plan_options leat_plan_options_default(void);
+leat_status leat_plan_option_set(struct leat_plan_options *o, const char *key, const char *text,
+                                 struct leat_error *err);
 
 enum leat_plan_kind {
     LEAT_PLAN_KIND_ON_DEMAND,
@@ -76,12 +80,17 @@ struct leat_plan_record {
     double stall_share; /* of the time, GPUs waiting: for each other, for the network, for data */
     double data_share;  /* the part of it that is data */
     double revocations;
-    double interval_s; /* between checkpoints; HUGE_VAL: only at the end */
-    double accuracy;   /* percent; NaN: not given */
-    bool meets;        /* deadline, budget and accuracy */
-    bool front;        /* nothing else is both faster and cheaper */
+    double usd_per_hour; /* of the whole cluster; of uniform progress, while it is transient */
+    double interval_s;   /* between checkpoints; HUGE_VAL: only at the end */
+    double accuracy;     /* percent; NaN: not given */
+    bool transferred;    /* its accelerator was not measured: a speed carried over from another */
+    bool meets;          /* deadline, budget and accuracy */
+    bool front;          /* nothing else is faster and no dearer, or cheaper and no slower */
     bool chosen;
-    char why[200]; /* why it is chosen, or why not */
+    const struct leat_plan_offer
+        *same_as;      /* the very same in another place stands for it; NULL: it stands for itself */
+    char also_in[120]; /* places that it stands for: "eu-west-1, us-west-2" */
+    char why[300];     /* why it is chosen, or why not */
 };
 
 struct leat_plan;
@@ -103,32 +112,22 @@ const struct leat_plan_notes *leat_plan_left_out(const struct leat_plan *plan); 
 const struct leat_plan_job *leat_plan_job_of(const struct leat_plan *plan);
 const struct leat_plan_options *leat_plan_options_of(const struct leat_plan *plan);
 
-/* "p3.2xlarge:4:transient:us-east-1:bucket"; TYPE:1+3:mixed:… for an anchor and three transient machines. */
-#define LEAT_PLAN_NAME_SIZE 160
+/* "p3.2xlarge:4:transient:us-east-1:bucket"; TYPE:1+3:mixed:… for an anchor and three transient machines; with several
+ * catalogs the region is PROVIDER/REGION. */
+#define LEAT_PLAN_NAME_SIZE 240
 char *leat_plan_record_name(const struct leat_plan *plan, const struct leat_plan_record *r,
                             char out[LEAT_PLAN_NAME_SIZE]);
 
-/* The sum, line by line, each with where its numbers come from. */
-struct leat_plan_line {
-    char label[48];
-    char value[80];
-    char source[200];
-};
-
-#define LEAT_PLAN_LINES_MAX 48
-
-struct leat_plan_lines {
-    struct leat_plan_line line[LEAT_PLAN_LINES_MAX];
-    size_t count;
-};
+/* Of the price that the configuration pays first; "": the catalog names none. */
+const char *leat_plan_record_zone(const struct leat_plan_record *r);
 
 /* By its full name, or the beginning of one when only one configuration begins so. */
 leat_status leat_plan_explain(struct leat_plan *plan, const char *name, struct leat_plan_record *record,
-                              struct leat_plan_lines *out, struct leat_error *err);
+                              struct leat_plan_terms *out, struct leat_error *err);
 
 /* One record, the whole answer, and an explanation as JSON, the same for the command line and Python. */
 leat_status leat_plan_json(const struct leat_plan *plan, bool all, struct leat_buf *out, struct leat_error *err);
 leat_status leat_plan_explain_json(const struct leat_plan *plan, const struct leat_plan_record *record,
-                                   const struct leat_plan_lines *lines, struct leat_buf *out, struct leat_error *err);
+                                   const struct leat_plan_terms *terms, struct leat_buf *out, struct leat_error *err);
 
 #endif

@@ -1,107 +1,125 @@
 /* One configuration, from its inputs to a record: speed, data path, checkpoints, start, revocations, money. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
 #include "plan/checkpoint.h"
-#include "plan/feed.h"
-#include "plan/run.h"
-#include "plan/world.h"
+#include "plan/sum.h"
 
-#define HOURS_A_MONTH 730.0
-
-/* Everything found out on the way. */
-struct sum {
-    struct leat_plan *plan;
-    const struct leat_plan_case *c;
-    const struct leat_plan_job *job;
-    struct leat_plan_engine *engine;
-    struct leat_plan_lines *lines;
-    char *why;
-    unsigned workers;
-    double work;
-    double gpu_speed;                         /* samples a second that the GPUs could take */
-    double speed[LEAT_PLAN_MACHINES_MAX + 1]; /* and get, by machines ready */
-    double spread;
-    double data_share; /* of the time, waiting for data */
-    double fetched_bytes;
-    double cached_bytes;
-    double machines_usd_h[2]; /* of all machines on demand, of all transient ones */
-    double beside_usd_h[2];   /* the parameter server, disks */
-    double paid_h[3];         /* hours of machines on demand, of transient ones, and of what is beside them */
-    struct leat_plan_run run;
-    const struct leat_plan_revocation *revocation;
-    const struct leat_plan_named_trace *trace;
-    bool traced; /* replayed on the trace instead of drawn from lifetimes */
-};
-
-__attribute__((format(printf, 4, 5))) static void say(struct sum *s, const char *label, const char *source,
-                                                      const char *format, ...)
-{
-    if (!s->lines || s->lines->count == LEAT_PLAN_LINES_MAX)
-        return;
-    struct leat_plan_line *line = &s->lines->line[s->lines->count++];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line->value, sizeof line->value, format, args);
-    va_end(args);
-    snprintf(line->label, sizeof line->label, "%s", label);
-    snprintf(line->source, sizeof line->source, "%s", source);
-    leat_one_line(line->value);
-    leat_one_line(line->source);
-}
-
-static const char *source(const struct sum *s, enum leat_plan_key key)
+static const char *source(const struct leat_plan_sum *s, enum leat_plan_key key)
 {
     return s->job->source[key];
 }
 
-#define PATH_SOURCE_SIZE 160
-
-static char *path_source(const struct leat_plan_path *path, char out[PATH_SOURCE_SIZE])
+char *leat_plan_path_source(const struct leat_plan_path *path, char out[LEAT_PLAN_PATH_SOURCE_SIZE])
 {
-    snprintf(out, PATH_SOURCE_SIZE, "[path.%s], %s", path->name, path->source);
+    snprintf(out, LEAT_PLAN_PATH_SOURCE_SIZE, "[path.%s], %s", path->name, path->source);
     return out;
 }
 
-static bool gpu_speeds(struct sum *s)
+/* The job's own links win over the hardware table's: somebody wrote them down for this job. */
+static struct leat_plan_cluster cluster_of(const struct leat_plan_sum *s)
+{
+    const struct leat_plan_offer *o = s->c->offer;
+    const struct leat_plan_job *job = s->job;
+    struct leat_plan_cluster c = {
+        .gpus = o->gpus,
+        .inside = {o->link_bytes_per_s, job->value[LEAT_KEY_INSIDE_LATENCY]},
+        .network = {o->network_bytes_per_s, job->value[LEAT_KEY_NETWORK_LATENCY]},
+        .inside_source = o->link_source,
+        .network_source = o->machine_source,
+    };
+    if (leat_plan_job_has(job, LEAT_KEY_INSIDE_RATE)) {
+        c.inside.bytes_per_s = job->value[LEAT_KEY_INSIDE_RATE];
+        c.inside_source = source(s, LEAT_KEY_INSIDE_RATE);
+    }
+    if (leat_plan_job_has(job, LEAT_KEY_NETWORK_RATE)) {
+        c.network.bytes_per_s = job->value[LEAT_KEY_NETWORK_RATE];
+        c.network_source = source(s, LEAT_KEY_NETWORK_RATE);
+    }
+    return c;
+}
+
+/* What training must hold on one GPU: weights, gradients and the optimizer's state at least. */
+static leat_status check_memory(struct leat_plan_sum *s, struct leat_error *err)
+{
+    const struct leat_plan_job *job = s->job;
+    const struct leat_plan_offer *o = s->c->offer;
+    double need = job->value[LEAT_KEY_GPU_MEMORY];
+    const char *from = source(s, LEAT_KEY_GPU_MEMORY);
+    char text[200];
+    if (isnan(need)) {
+        double each = job->value[LEAT_KEY_BYTES_PER_PARAMETER];
+        need = job->value[LEAT_KEY_PARAMETERS] * each / (job->sharded ? s->workers : 1);
+        snprintf(text, sizeof text, "model.parameters × %g bytes%s, without activations", each,
+                 job->sharded ? " in parts on all GPUs" : "");
+        from = text;
+    }
+    if (isnan(need) || isnan(o->gpu_memory_bytes))
+        return LEAT_OK;
+    /* Without the number of GPUs: the same reason for many clusters is told once. */
+    if (need > o->gpu_memory_bytes && job->sharded && !leat_plan_job_has(job, LEAT_KEY_GPU_MEMORY))
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s of %.3g GiB: so few of them do not hold the model's %.3g GiB (%s)",
+                         o->accelerator, o->gpu_memory_bytes / 1073741824, need * s->workers / 1073741824, from);
+    if (need > o->gpu_memory_bytes)
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s: %.3g GiB a GPU (%s) do not fit into its %.3g GiB%s",
+                         o->accelerator, need / 1073741824, from, o->gpu_memory_bytes / 1073741824,
+                         leat_plan_job_has(job, LEAT_KEY_GPU_MEMORY) ? "" : "; model.sharded would spread it");
+    struct leat_plan_term *t = leat_plan_term(s->terms, "memory of one GPU", need, LEAT_PLAN_UNIT_BYTES, from);
+    leat_plan_term_words(t, "of %.3g GiB", o->gpu_memory_bytes / 1073741824);
+    return LEAT_OK;
+}
+
+static leat_status gpu_speeds(struct leat_plan_sum *s, struct leat_error *err)
 {
     const struct leat_plan_case *c = s->c;
-    unsigned gpus = c->offer->gpus;
     bool all = c->kind == LEAT_PLAN_KIND_MIXED || s->job->mode == LEAT_PLAN_ASYNC;
+    struct leat_plan_speed speed = {0};
+    s->cluster = cluster_of(s);
     for (unsigned n = all ? 1 : c->nodes; n <= c->nodes; n++) {
-        if (!leat_plan_engine_speed(s->engine, s->job, n, gpus, &s->speed[n], &s->spread, s->why))
-            return false;
+        s->cluster.nodes = n;
+        leat_status rc = leat_plan_speed(s->engine, s->job, &s->cluster, &speed, err);
+        if (rc != LEAT_OK)
+            return rc;
+        s->speed[n] = speed.samples_per_s;
+        s->spread = speed.spread;
     }
     s->gpu_speed = s->speed[c->nodes];
-    double alone = s->job->value[LEAT_KEY_BATCH] / s->engine->step_s;
-    say(s, "step of one GPU", s->engine->step_source, "%.4g s for %g samples", s->engine->step_s,
-        s->job->value[LEAT_KEY_BATCH]);
-    if (s->workers > 1)
-        say(s, "speed of the GPUs", s->engine->scale_source, "%.4g samples/s, %.0f %% of %u × %.4g", s->gpu_speed,
-            100 * s->gpu_speed / (s->workers * alone), s->workers, alone);
-    else
-        say(s, "speed of the GPU", "batch / step", "%.4g samples/s", s->gpu_speed);
     if (s->job->mode == LEAT_PLAN_ASYNC && s->engine->saturation && s->workers > 2 * s->engine->workers_most)
         leat_plan_note(&s->plan->notes, "%s: %u workers are more than twice the %u that were measured",
                        c->offer->accelerator, s->workers, s->engine->workers_most);
-    return true;
+    if (!s->terms)
+        return LEAT_OK;
+    char from[LEAT_PLAN_SPEED_SOURCE_SIZE];
+    double alone = s->job->value[LEAT_KEY_BATCH] / s->engine->step_s;
+    struct leat_plan_term *t =
+        leat_plan_term(s->terms, "step of one GPU", s->engine->step_s, LEAT_PLAN_UNIT_S, s->engine->step_source);
+    leat_plan_term_words(t, "for %g samples", s->job->value[LEAT_KEY_BATCH]);
+    leat_plan_speed_source(s->engine, s->job, &s->cluster, from);
+    t = leat_plan_term(s->terms, s->workers > 1 ? "speed of the GPUs" : "speed of the GPU", s->gpu_speed,
+                       LEAT_PLAN_UNIT_SAMPLES_S, s->workers > 1 ? from : "batch / step");
+    if (s->workers > 1)
+        leat_plan_term_words(t, "%.0f %% of %u × %.4g", 100 * s->gpu_speed / (s->workers * alone), s->workers, alone);
+    if (leat_plan_job_has(s->job, LEAT_KEY_GLOBAL_BATCH))
+        leat_plan_term(s->terms, "batches accumulated", speed.accumulate, LEAT_PLAN_UNIT_COUNT,
+                       source(s, LEAT_KEY_GLOBAL_BATCH));
+    return LEAT_OK;
 }
 
-static struct leat_plan_feed feed_of(const struct sum *s, unsigned nodes)
+static struct leat_plan_feed feed_of(const struct leat_plan_sum *s, unsigned nodes)
 {
     return (struct leat_plan_feed){
         .dataset_bytes = s->job->value[LEAT_KEY_DATASET_BYTES],
-        .budget_bytes = s->job->path[s->c->path].cache_bytes,
+        .budget_bytes = s->cache_bytes,
         .window_bytes = s->job->value[LEAT_KEY_WINDOW_BYTES],
         .nodes = nodes,
     };
 }
 
 /* What the GPUs get when the data comes no faster than it can: epoch by epoch the slower of the two. */
-static double fed_speed(const struct sum *s, const struct leat_plan_supply *supply, unsigned nodes, double speed)
+static double fed_speed(const struct leat_plan_sum *s, const struct leat_plan_supply *supply, unsigned nodes,
+                        double speed)
 {
     const struct leat_plan_feed feed = feed_of(s, nodes);
     double samples = s->job->value[LEAT_KEY_SAMPLES];
@@ -113,221 +131,236 @@ static double fed_speed(const struct sum *s, const struct leat_plan_supply *supp
     return s->work / time;
 }
 
-static void say_fetching(struct sum *s, const struct leat_plan_supply *supply, const struct leat_plan_feed *feed)
+/* Where a cache lies decides how large it can be. */
+#define MEMORY_SHARE 0.6 /* of a machine's memory: the training, its loaders and the system need the rest */
+
+static void bound_cache(struct leat_plan_sum *s, const struct leat_plan_path *path)
 {
-    char from[PATH_SOURCE_SIZE];
-    const struct leat_plan_supply fetch = {supply->node_bytes_per_s, supply->bucket_bytes_per_s, 0};
-    double samples = s->job->value[LEAT_KEY_SAMPLES];
-    path_source(&s->job->path[s->c->path], from);
-    if (supply->node_bytes_per_s > 0 || supply->bucket_bytes_per_s > 0)
-        say(s, "fetching", from, "%.4g s in the first epoch, %.4g s in later ones",
-            leat_plan_feed_epoch_s(feed, &fetch, samples, 0), leat_plan_feed_epoch_s(feed, &fetch, samples, 1));
-    else
-        say(s, "fetching", "no bandwidth is given", "taken to keep up");
+    const struct leat_plan_offer *o = s->c->offer;
+    char text[200] = "the machine's memory is not known: as given";
+    double room = path->store == LEAT_PLAN_STORE_MEMORY  ? MEMORY_SHARE * o->memory_bytes
+                  : path->store == LEAT_PLAN_STORE_LOCAL ? o->disk_bytes
+                                                         : HUGE_VAL;
+    s->cache_bytes = isnan(room) ? path->cache_bytes : fmin(path->cache_bytes, room);
+    if (!s->terms || !(path->cache_bytes > 0))
+        return;
+    if (path->store == LEAT_PLAN_STORE_DISK)
+        snprintf(text, sizeof text, "[path.%s], a disk beside the machine", path->name);
+    else if (path->store == LEAT_PLAN_STORE_LOCAL)
+        snprintf(text, sizeof text, "[path.%s], the machine's own disk (%s)", path->name,
+                 isnan(room) ? "size not known" : o->machine_source);
+    else if (!isnan(room))
+        snprintf(text, sizeof text, "[path.%s], at most %.0f %% of the machine's %.0f GiB", path->name,
+                 100 * MEMORY_SHARE, o->memory_bytes / 1073741824);
+    struct leat_plan_term *t =
+        leat_plan_term(s->terms, "cache of a machine", s->cache_bytes, LEAT_PLAN_UNIT_BYTES, text);
+    if (s->cache_bytes < path->cache_bytes)
+        leat_plan_term_words(t, "less than asked for: no room");
 }
 
-static void data_path(struct sum *s)
+static void fetching_term(struct leat_plan_sum *s, const struct leat_plan_supply *supply,
+                          const struct leat_plan_feed *feed)
 {
-    const struct leat_plan_case *c = s->c;
-    if (c->path < 0) {
-        say(s, "data path", "data.dataset is not given", "left out");
+    char from[LEAT_PLAN_PATH_SOURCE_SIZE];
+    const struct leat_plan_supply fetch = {supply->node_bytes_per_s, supply->bucket_bytes_per_s, 0};
+    double samples = s->job->value[LEAT_KEY_SAMPLES];
+    leat_plan_path_source(&s->job->path[s->c->path], from);
+    if (!(supply->node_bytes_per_s > 0) && !(supply->bucket_bytes_per_s > 0)) {
+        leat_plan_term_words(leat_plan_term(s->terms, "fetching", NAN, LEAT_PLAN_UNIT_WORDS, "no bandwidth is given"),
+                             "taken to keep up");
         return;
     }
-    char size[LEAT_FORMAT_SIZE];
-    char size2[LEAT_FORMAT_SIZE];
-    char from[PATH_SOURCE_SIZE];
+    struct leat_plan_term *t =
+        leat_plan_term(s->terms, "fetching", leat_plan_feed_epoch_s(feed, &fetch, samples, 0), LEAT_PLAN_UNIT_S, from);
+    leat_plan_term_words(t, "%.4g s in epochs after the first", leat_plan_feed_epoch_s(feed, &fetch, samples, 1));
+}
+
+/* Samples a second that one machine prepares; 0: not known, no limit. */
+static double preparing(struct leat_plan_sum *s)
+{
+    const struct leat_plan_offer *o = s->c->offer;
+    double prep = s->job->value[LEAT_KEY_PREP_RATE] * o->vcpus;
+    if (isnan(prep)) {
+        leat_plan_term_words(leat_plan_term(s->terms, "preparation", NAN, LEAT_PLAN_UNIT_WORDS,
+                                            "data.prep_per_vcpu or the catalog's vCPUs are not given"),
+                             "taken to keep up");
+        return 0;
+    }
+    struct leat_plan_term *t = leat_plan_term(s->terms, "preparation", s->c->nodes * prep, LEAT_PLAN_UNIT_SAMPLES_S,
+                                              source(s, LEAT_KEY_PREP_RATE));
+    leat_plan_term_factor(t, s->c->nodes, LEAT_PLAN_UNIT_COUNT);
+    leat_plan_term_factor(t, o->vcpus, LEAT_PLAN_UNIT_COUNT);
+    leat_plan_term_factor(t, s->job->value[LEAT_KEY_PREP_RATE], LEAT_PLAN_UNIT_SAMPLES_S);
+    return prep;
+}
+
+static void fed_term(struct leat_plan_sum *s)
+{
+    s->data_share = 1 - s->speed[s->c->nodes] / s->gpu_speed;
+    if (s->data_share < 1e-9)
+        s->data_share = 0; /* what rounding left */
+    struct leat_plan_term *t = leat_plan_term(s->terms, "speed with data", s->speed[s->c->nodes],
+                                              LEAT_PLAN_UNIT_SAMPLES_S, "the slower of computing and data, by epoch");
+    leat_plan_term_words(t, "%.1f %% data stall", 100 * s->data_share);
+}
+
+static void data_path(struct leat_plan_sum *s)
+{
+    const struct leat_plan_case *c = s->c;
+    if (c->path < 0) { /* preparing limits the speed wherever the data comes from */
+        double prep = leat_plan_job_has(s->job, LEAT_KEY_PREP_RATE) ? preparing(s) : 0;
+        leat_plan_term_words(
+            leat_plan_term(s->terms, "data path", NAN, LEAT_PLAN_UNIT_WORDS, "data.dataset is not given"), "left out");
+        for (unsigned n = 1; prep > 0 && n <= c->nodes; n++)
+            s->speed[n] = fmin(s->speed[n], n * prep);
+        if (prep > 0)
+            fed_term(s);
+        return;
+    }
     const struct leat_plan_path *path = &s->job->path[c->path];
-    double prep = s->job->value[LEAT_KEY_PREP_RATE] * c->offer->vcpus; /* NaN: one is not known, no limit */
-    const struct leat_plan_supply supply = {path->node_bytes_per_s, path->bucket_bytes_per_s, isnan(prep) ? 0 : prep};
+    struct leat_plan_supply supply = {path->node_bytes_per_s, path->bucket_bytes_per_s, 0};
+    double network = s->cluster.network.bytes_per_s;
+    if (supply.node_bytes_per_s > network) /* NaN: not known */
+        supply.node_bytes_per_s = network;
+    bound_cache(s, path);
+    supply.node_prep_per_s = preparing(s);
     for (unsigned n = 1; n <= c->nodes; n++) {
         if (s->speed[n] > 0)
             s->speed[n] = fed_speed(s, &supply, n, s->speed[n]);
     }
     const struct leat_plan_feed feed = feed_of(s, c->nodes);
-    s->data_share = 1 - s->speed[c->nodes] / s->gpu_speed;
-    if (s->data_share < 1e-9)
-        s->data_share = 0; /* what rounding left */
     s->cached_bytes = leat_plan_feed_cached(&feed);
     s->fetched_bytes = leat_plan_feed_total(&feed, leat_plan_job_epochs(s->job));
-    say(s, "cached on the machines", path_source(path, from), "%s of %s",
-        leat_format_size((uint64_t)s->cached_bytes, size), leat_format_size((uint64_t)feed.dataset_bytes, size2));
-    say(s, "fetched in all", source(s, LEAT_KEY_DATASET_BYTES), "%s, %s an epoch after the first",
-        leat_format_size((uint64_t)s->fetched_bytes, size),
-        leat_format_size((uint64_t)leat_plan_feed_fetched(&feed, 1), size2));
-    if (isnan(prep))
-        say(s, "preparation", "data.prep_per_vcpu or the catalog's vCPUs are not given", "taken to keep up");
-    else
-        say(s, "preparation", source(s, LEAT_KEY_PREP_RATE), "%u × %g vCPUs × %g = %.4g samples/s", c->nodes,
-            c->offer->vcpus, s->job->value[LEAT_KEY_PREP_RATE], c->nodes * prep);
-    say_fetching(s, &supply, &feed);
-    say(s, "speed with data", "the slower of computing and data, by epoch", "%.4g samples/s, %.1f %% data stall",
-        s->speed[c->nodes], 100 * s->data_share);
+    if (s->terms) {
+        char size[LEAT_FORMAT_SIZE];
+        struct leat_plan_term *t = leat_plan_term(s->terms, "cached on the machines", s->cached_bytes,
+                                                  LEAT_PLAN_UNIT_BYTES, source(s, LEAT_KEY_DATASET_BYTES));
+        leat_plan_term_words(t, "of %s", leat_format_size((uint64_t)feed.dataset_bytes, size));
+        t = leat_plan_term(s->terms, "fetched in all", s->fetched_bytes, LEAT_PLAN_UNIT_BYTES,
+                           source(s, LEAT_KEY_DATASET_BYTES));
+        leat_plan_term_words(t, "%s an epoch after the first",
+                             leat_format_size((uint64_t)leat_plan_feed_fetched(&feed, 1), size));
+        fetching_term(s, &supply, &feed);
+    }
+    fed_term(s);
 }
 
-static bool checkpoints(struct sum *s)
+static leat_status checkpoints(struct leat_plan_sum *s, struct leat_error *err)
 {
     const struct leat_plan_job *job = s->job;
     struct leat_plan_run *run = &s->run;
-    const char *from = NULL;
+    const char *from = "checkpoint.time is not given";
     double bytes = job->value[LEAT_KEY_CHECKPOINT_BYTES];
     char text[2 * LEAT_PLAN_SOURCE_SIZE + 4];
+    double write_s = 0;
     if (leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_S)) {
-        run->checkpoint_s = job->value[LEAT_KEY_CHECKPOINT_S];
+        write_s = job->value[LEAT_KEY_CHECKPOINT_S];
         from = source(s, LEAT_KEY_CHECKPOINT_S);
     } else if (!isnan(bytes) && leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_RATE)) {
-        run->checkpoint_s = bytes / job->value[LEAT_KEY_CHECKPOINT_RATE];
+        write_s = bytes / job->value[LEAT_KEY_CHECKPOINT_RATE];
         snprintf(text, sizeof text, "%s, %s", source(s, LEAT_KEY_CHECKPOINT_BYTES),
                  source(s, LEAT_KEY_CHECKPOINT_RATE));
         from = text;
     } else if (!isnan(bytes) && s->plan->has_checkpoint_model) {
         const struct leat_plan_fit *fit = &s->plan->checkpoint_model.fit;
-        run->checkpoint_s = leat_plan_fit_predict(fit, &bytes, 0.9).mean;
+        write_s = leat_plan_fit_predict(fit, &bytes, 0.9).mean;
         snprintf(text, sizeof text, "fitted to %zu measured checkpoints, error of rows left out %.1f %%", fit->rows,
                  100 * fit->left_out_mean);
         from = text;
     } else if (run->rollback) {
-        snprintf(s->why, 300,
-                 "transient machines lose what no checkpoint holds: checkpoint.time, or checkpoint.bytes with "
-                 "checkpoint.bandwidth, is missing");
-        return false;
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "transient machines lose what no checkpoint holds: checkpoint.time, or checkpoint.bytes with "
+                         "checkpoint.bandwidth, is missing");
     }
-    say(s, "one checkpoint", from ? from : "checkpoint.time is not given", "%.3g s", run->checkpoint_s);
-    return true;
+    run->checkpoint_s = write_s;
+    if (leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_STALL)) { /* written in the background */
+        run->checkpoint_s = fmin(write_s, job->value[LEAT_KEY_CHECKPOINT_STALL]);
+        run->lag_s = write_s - run->checkpoint_s;
+    }
+    s->restore_s = !run->rollback                             ? 0
+                   : leat_plan_job_has(job, LEAT_KEY_RESTORE) ? job->value[LEAT_KEY_RESTORE]
+                                                              : write_s;
+    run->replace_s += s->restore_s;
+    struct leat_plan_term *t = leat_plan_term(s->terms, "one checkpoint", write_s, LEAT_PLAN_UNIT_S, from);
+    if (run->lag_s > 0)
+        leat_plan_term_words(t, "work stops for %.3g s of it", run->checkpoint_s);
+    return LEAT_OK;
 }
 
-static void interval(struct sum *s)
+static void by_hazard_term(struct leat_plan_sum *s)
+{
+    const struct leat_plan_run *run = &s->run;
+    /* For those who can change it while running: what the hazard of fresh and of settled machines asks for. */
+    double ages[LEAT_PLAN_MACHINES_MAX] = {0};
+    double fresh = leat_plan_hazard_interval_s(run->checkpoint_s, run->lifetime, ages, run->transients);
+    for (unsigned i = 0; i < run->transients; i++)
+        ages[i] = 2 * 3600;
+    double settled = leat_plan_hazard_interval_s(run->checkpoint_s, run->lifetime, ages, run->transients);
+    struct leat_plan_term *t =
+        leat_plan_term(s->terms, "by hazard", fresh, LEAT_PLAN_UNIT_S, "Daly's, for the machines' ages");
+    leat_plan_term_words(t, "when all are fresh; %.3g min after 2 h", settled / 60);
+}
+
+static void interval(struct leat_plan_sum *s)
 {
     struct leat_plan_run *run = &s->run;
-    char text[LEAT_FORMAT_SIZE];
     const char *from = "nothing can be lost: one at the end";
     run->interval_s = HUGE_VAL;
     if (leat_plan_job_has(s->job, LEAT_KEY_CHECKPOINT_INTERVAL)) {
         run->interval_s = s->job->value[LEAT_KEY_CHECKPOINT_INTERVAL];
         from = source(s, LEAT_KEY_CHECKPOINT_INTERVAL);
     } else if (run->rollback && run->checkpoint_s > 0 && s->traced) {
-        run->interval_s = leat_plan_daly_s(run->checkpoint_s, leat_plan_trace_mtbf_s(&s->trace->trace));
+        double mtbf = 0;
+        for (size_t z = 0; z < s->market.count; z++)
+            mtbf += leat_plan_trace_mtbf_s(s->market.zone[z].trace, s->c->nodes) / (double)s->market.count;
+        run->interval_s = mtbf > 0 ? leat_plan_daly_s(run->checkpoint_s, mtbf) : HUGE_VAL;
         from = "Daly's, for the trace's mean time between losses";
     } else if (run->rollback && run->checkpoint_s > 0) {
         run->interval_s = leat_plan_run_interval_s(run);
         from = "Daly's, for the revocations of this very run";
+        if (s->terms)
+            by_hazard_term(s);
     }
-    if (s->lines && run->rollback && !s->traced && run->checkpoint_s > 0) {
-        /* For whoever can change it while running: what the hazard of fresh and of settled machines asks for. */
-        double ages[LEAT_PLAN_MACHINES_MAX] = {0};
-        double fresh = leat_plan_hazard_interval_s(run->checkpoint_s, run->lifetime, ages, run->transients);
-        for (unsigned i = 0; i < run->transients; i++)
-            ages[i] = 2 * 3600;
-        double settled = leat_plan_hazard_interval_s(run->checkpoint_s, run->lifetime, ages, run->transients);
-        say(s, "by hazard", "Daly's, for the machines' ages", "%.3g min when all are fresh, %.3g min after 2 h",
-            fresh / 60, settled / 60);
-    }
+    run->interval_s = fmax(run->interval_s, run->lag_s);
     if (run->interval_s < HUGE_VAL)
-        say(s, "work between checkpoints", from, "%s",
-            leat_format_duration((uint64_t)(fmin(run->interval_s, 1e9) * 1e9), text));
+        leat_plan_term(s->terms, "work between checkpoints", run->interval_s, LEAT_PLAN_UNIT_S, from);
     else
-        say(s, "work between checkpoints", from, "all of it");
+        leat_plan_term_words(leat_plan_term(s->terms, "work between checkpoints", NAN, LEAT_PLAN_UNIT_WORDS, from),
+                             "all of it");
 }
 
-static bool transient_source(struct sum *s)
+static leat_status transient_source(struct leat_plan_sum *s, struct leat_error *err)
 {
     const struct leat_plan_offer *o = s->c->offer;
-    for (size_t i = 0; i < s->plan->trace_count; i++) {
-        const struct leat_plan_named_trace *t = &s->plan->traces[i];
-        if (strcmp(t->accelerator, o->accelerator) == 0 &&
-            (strcmp(t->region, o->region) == 0 || strcmp(t->region, "*") == 0))
-            s->trace = t;
-    }
+    bool uniform = s->c->kind == LEAT_PLAN_KIND_UNIFORM;
+    leat_plan_traces_market(&s->plan->traces, &s->plan->catalog, o, s->c->nodes, &s->market, &s->trace_name);
     s->revocation = leat_plan_revocations_find(&s->plan->revocations, o->accelerator, o->region);
-    if (s->c->kind == LEAT_PLAN_KIND_UNIFORM && !s->trace) {
-        snprintf(s->why, 300, "no availability trace (--traces) for %s in %s", o->accelerator, o->region);
-        return false;
-    }
-    if (s->c->kind == LEAT_PLAN_KIND_MIXED && !s->revocation) {
-        snprintf(s->why, 300, "no lifetimes (--revocations) of transient %s in %s", o->accelerator, o->region);
-        return false;
-    }
-    if (s->c->kind == LEAT_PLAN_KIND_TRANSIENT && !s->revocation && !s->trace) {
-        snprintf(s->why, 300, "no lifetimes (--revocations) or trace (--traces) of transient %s in %s", o->accelerator,
-                 o->region);
-        return false;
-    }
-    s->traced = s->c->kind == LEAT_PLAN_KIND_UNIFORM || (s->c->kind == LEAT_PLAN_KIND_TRANSIENT && !s->revocation);
-    return true;
+    /* The region counts only where others of the accelerator are known. */
+    bool some = leat_plan_revocations_know(&s->plan->revocations, o->accelerator) || s->plan->traces.count;
+    char where[LEAT_PLAN_REGION_SIZE + 8] = "";
+    if (some)
+        snprintf(where, sizeof where, " in %s", o->region);
+    if (uniform && !s->market.count)
+        return leat_fail(err, LEAT_UNSUPPORTED, "no availability trace (traces) for %s%s", o->accelerator, where);
+    if (s->c->kind == LEAT_PLAN_KIND_MIXED && !s->revocation)
+        return leat_fail(err, LEAT_UNSUPPORTED, "no lifetimes (revocations) of transient %s%s", o->accelerator, where);
+    if (!uniform && !s->revocation && !s->market.count)
+        return leat_fail(err, LEAT_UNSUPPORTED, "no lifetimes (revocations) or trace (traces) of transient %s%s",
+                         o->accelerator, where);
+    s->traced = uniform || (s->c->kind == LEAT_PLAN_KIND_TRANSIENT && !s->revocation);
+    return LEAT_OK;
 }
 
-static void price_machines(struct sum *s)
-{
-    const struct leat_plan_case *c = s->c;
-    /* Uniform progress rents the whole cluster of either kind, by turns. */
-    const unsigned machines[2] = {c->kind == LEAT_PLAN_KIND_UNIFORM ? c->nodes : s->run.anchors, s->run.transients};
-    for (int k = 0; k < 2; k++) {
-        if (!machines[k]) /* a price that is not offered is NaN: never multiply it by 0 */
-            continue;
-        char from[320];
-        s->machines_usd_h[k] = machines[k] * c->offer->usd_per_hour[k];
-        snprintf(from, sizeof from, "%.250s line %u", leat_plan_tail(s->plan->catalog.name), c->offer->price_line[k]);
-        say(s, k ? "transient machines" : "on-demand machines", from, "%u × %.4f = %.4f usd/h", machines[k],
-            c->offer->usd_per_hour[k], s->machines_usd_h[k]);
-    }
-}
-
-static bool money(struct sum *s)
-{
-    const struct leat_plan_case *c = s->c;
-    struct leat_plan_run *run = &s->run;
-    price_machines(s);
-    if (s->job->mode == LEAT_PLAN_ASYNC && s->workers > 1) {
-        if (!leat_plan_job_has(s->job, LEAT_KEY_SERVER_USD)) {
-            snprintf(s->why, 300, "asynchronous workers need a parameter server: server.usd_per_hour is missing");
-            return false;
-        }
-        s->beside_usd_h[0] = s->job->value[LEAT_KEY_SERVER_USD];
-        say(s, "parameter server", source(s, LEAT_KEY_SERVER_USD), "%.4f usd/h", s->beside_usd_h[0]);
-    }
-    if (c->path >= 0) {
-        char from[PATH_SOURCE_SIZE];
-        const struct leat_plan_path *p = &s->job->path[c->path];
-        double byte_usd = p->usd_per_1000_requests / 1000 / p->request_bytes + p->usd_per_egress_gb / 1e9;
-        s->beside_usd_h[1] = c->nodes * p->cache_bytes / 1e9 * p->usd_per_disk_gb_month / HOURS_A_MONTH;
-        run->usd_fixed = s->fetched_bytes * byte_usd;
-        /* A trace takes all machines at a time, and with them all that they hold. */
-        run->usd_per_revocation = s->cached_bytes / (s->traced ? 1 : c->nodes) * byte_usd;
-        say(s, "cache disks", path_source(p, from), "%.4f usd/h", s->beside_usd_h[1]);
-    }
-    /* A cluster of uniform progress costs this while it is transient. */
-    run->usd_per_s = (c->kind == LEAT_PLAN_KIND_UNIFORM ? 0 : s->machines_usd_h[0]) / 3600 +
-                     (s->machines_usd_h[1] + s->beside_usd_h[0] + s->beside_usd_h[1]) / 3600;
-    return true;
-}
-
-/* The sum of the money; every line that is not nothing. */
-static void say_money(struct sum *s, double revocations)
-{
-    static const char *const labels[] = {"money: on demand", "money: transient", "money: parameter server",
-                                         "money: cache disks"};
-    const double usd_h[] = {s->machines_usd_h[0], s->machines_usd_h[1], s->beside_usd_h[0], s->beside_usd_h[1]};
-    const double hours[] = {s->paid_h[0], s->paid_h[1], s->paid_h[2], s->paid_h[2]};
-    char from[PATH_SOURCE_SIZE];
-    for (int i = 0; i < 4; i++) {
-        if (usd_h[i] > 0)
-            say(s, labels[i], "price × time", "%.4f usd/h × %.4f h = %.4f usd", usd_h[i], hours[i],
-                usd_h[i] * hours[i]);
-    }
-    if (s->run.usd_fixed > 0)
-        say(s, "money: requests and egress", path_source(&s->job->path[s->c->path], from), "%.4f usd",
-            s->run.usd_fixed);
-    if (s->run.usd_per_revocation * revocations > 0)
-        say(s, "money: fetched again", "what a new machine's cache must hold", "%.2f × %.6f = %.4f usd", revocations,
-            s->run.usd_per_revocation, s->run.usd_per_revocation * revocations);
-}
-
-static void describe_run(struct sum *s)
+static void describe_run(struct leat_plan_sum *s)
 {
     const struct leat_plan_case *c = s->c;
     const struct leat_plan_job *job = s->job;
     bool demand = c->kind == LEAT_PLAN_KIND_ON_DEMAND;
     bool mixed = c->kind == LEAT_PLAN_KIND_MIXED;
-    bool keeper = mixed || (job->mode == LEAT_PLAN_ASYNC && s->workers > 1);
+    /* An anchor keeps the state only of those who can go on without the others, and when it holds all of it. */
+    bool anchor = mixed && job->restart == LEAT_PLAN_ELASTIC && !job->sharded;
+    bool keeper = anchor || (job->mode == LEAT_PLAN_ASYNC && s->workers > 1);
+    enum leat_plan_key start = demand ? LEAT_KEY_START_ON_DEMAND : LEAT_KEY_START_TRANSIENT;
     s->run = (struct leat_plan_run){
         .work = s->work,
         .anchors = demand ? c->nodes : mixed,
@@ -335,156 +368,71 @@ static void describe_run(struct sum *s)
         .speed = s->speed,
         .speed_spread = s->spread,
         .rollback = !demand && !keeper,
-        .start_s = job->value[demand ? LEAT_KEY_START_ON_DEMAND : LEAT_KEY_START_TRANSIENT],
+        .start_s = job->value[start],
         .start_spread = job->value[LEAT_KEY_START_SPREAD],
         .replace_s = job->value[LEAT_KEY_REPLACE],
-        .regroup_s = job->mode == LEAT_PLAN_ALLREDUCE && mixed ? job->value[LEAT_KEY_REGROUP] : 0,
+        .regroup_s = job->mode == LEAT_PLAN_ALLREDUCE && anchor ? job->value[LEAT_KEY_REGROUP] : 0,
         .lifetime = s->revocation ? &s->revocation->lifetime : NULL,
     };
-    say(s, "start", source(s, demand ? LEAT_KEY_START_ON_DEMAND : LEAT_KEY_START_TRANSIENT), "%.3g s", s->run.start_s);
+    leat_plan_term(s->terms, "start of a machine", s->run.start_s, LEAT_PLAN_UNIT_S, source(s, start));
 }
 
-static void by_lifetimes(struct sum *s, struct leat_plan_record *out)
-{
-    struct leat_plan_expected e;
-    struct leat_plan_run *run = &s->run;
-    unsigned n = s->plan->options.draws;
-    leat_plan_run_expect(run, &e);
-    leat_plan_run_draw(run, s->plan->options.seed, n, s->plan->draws, s->plan->draws + n);
-    out->time_s.mean = e.time_s;
-    out->usd.mean = e.usd;
-    out->revocations = e.revocations;
-    char from[400] = "on-demand machines are taken to stay";
-    if (run->transients) {
-        snprintf(from, sizeof from, "%.100s line %u; %s", leat_plan_tail(s->plan->revocations.name),
-                 s->revocation->line, run->rollback ? "each stops all and loses work" : "the others go on");
-        say(s, "replacing a machine", source(s, LEAT_KEY_REPLACE), "%.3g s", run->replace_s);
-    }
-    say(s, "revocations", from, "%.2f expected", e.revocations);
-    say(s, "time: start", "the mean, when some take longer", "%.4f h", e.start_s / 3600);
-    say(s, "time: work", "samples / speed", "%.4f h", e.work_s / 3600);
-    say(s, "time: checkpoints", "count × one", "%.0f × %.3g s = %.4f h", e.pieces, run->checkpoint_s,
-        e.checkpoint_s / 3600);
-    say(s, "time: revocations", "repeated, waited, slowed", "%.4f h", e.lost_s / 3600);
-    say(s, "time: uncertain speed", "too slow adds more than too fast saves", "%.4f h", e.skew_s / 3600);
-    for (int k = 0; k < 3; k++)
-        s->paid_h[k] = e.time_s / 3600;
-}
-
-/* The trace from evenly spaced beginnings, each with a speed of its own. False when a run does not end on it. */
-static bool by_trace(struct sum *s, struct leat_plan_record *out)
-{
-    const struct leat_plan_case *c = s->c;
-    struct leat_plan_run *run = &s->run;
-    const struct leat_plan_trace *trace = &s->trace->trace;
-    unsigned n = s->plan->options.draws;
-    double *time = s->plan->draws;
-    double *usd = time + n;
-    bool uniform = c->kind == LEAT_PLAN_KIND_UNIFORM;
-    double revocations = 0;
-    double work_s = run->work / s->speed[c->nodes];
-    double pieces = run->interval_s < HUGE_VAL ? fmax(1, ceil(work_s / run->interval_s)) : 1;
-    double beside_usd_h = s->beside_usd_h[0] + s->beside_usd_h[1];
-    struct leat_plan_replay job = {
-        .deadline_s = uniform ? s->plan->options.deadline_s : HUGE_VAL,
-        /* A new cluster starts, and on average half of what lay between two checkpoints is done again. */
-        .changeover_s = run->start_s + (run->rollback ? work_s / pieces / 2 : 0),
-        .usd_per_s = {(s->machines_usd_h[0] + beside_usd_h) / 3600, run->usd_per_s},
-    };
-    for (unsigned i = 0; i < n; i++) {
-        struct leat_plan_replayed r;
-        double q = ((double)((size_t)i * 7919 % n) + 0.5) / n; /* a prime: speeds fall on starts in no order */
-        double factor = exp(run->speed_spread * leat_plan_normal_quantile(q));
-        size_t start = (size_t)((double)i / n * (double)trace->count);
-        job.work_s = work_s / factor + pieces * run->checkpoint_s;
-        leat_plan_replay(trace, start, uniform ? LEAT_PLAN_UNIFORM : LEAT_PLAN_TRANSIENT, &job, &r);
-        if (!(r.time_s < HUGE_VAL)) {
-            snprintf(s->why, 300, "%s of %.80s: on the trace %.100s %s runs do not end in ten rounds of it",
-                     leat_plan_kind_name(c->kind), c->offer->type, leat_plan_tail(s->trace->name), i ? "some" : "its");
-            return false;
-        }
-        time[i] = r.time_s;
-        usd[i] = r.usd + run->usd_fixed + run->usd_per_revocation * r.revocations;
-        revocations += r.revocations;
-        s->paid_h[0] += r.on_demand_s / 3600 / n;
-        s->paid_h[1] += r.transient_s / 3600 / n;
-    }
-    s->paid_h[2] = s->paid_h[0] + s->paid_h[1];
-    out->time_s.mean = leat_plan_mean(time, n);
-    out->usd.mean = leat_plan_mean(usd, n);
-    out->revocations = revocations / n;
-    say(s, "revocations", leat_plan_tail(s->trace->name), "%.2f on average over %u starts", out->revocations, n);
-    say(s, "a change of machines", "start, and half a checkpoint interval again", "%.3g s", job.changeover_s);
-    say(s, "time: work", "samples / speed", "%.4f h", work_s / 3600);
-    say(s, "time: checkpoints", "count × one", "%.0f × %.3g s = %.4f h", pieces, run->checkpoint_s,
-        pieces * run->checkpoint_s / 3600);
-    say(s, "time: waits and changes", "the rest of the replayed runs", "%.4f h",
-        (out->time_s.mean - work_s - pieces * run->checkpoint_s) / 3600);
-    return true;
-}
-
-static void finish(struct sum *s, struct leat_plan_record *out)
-{
-    unsigned n = s->plan->options.draws;
-    double *time = s->plan->draws;
-    double *usd = time + n;
-    double risk = s->plan->options.risk;
-    leat_plan_sort(time, n);
-    leat_plan_sort(usd, n);
-    out->time_s.lo = leat_plan_quantile(time, n, 0.05);
-    out->time_s.hi = leat_plan_quantile(time, n, 0.95);
-    out->usd.lo = leat_plan_quantile(usd, n, 0.05);
-    out->usd.hi = leat_plan_quantile(usd, n, 0.95);
-    out->risk_time_s = leat_plan_quantile(time, n, risk);
-    out->risk_usd = leat_plan_quantile(usd, n, risk);
-    char from[120];
-    snprintf(from, sizeof from, "sum of its lines; nine of ten of %u drawn runs", n);
-    say(s, "time", from, "%.4f h [%.4f, %.4f]", out->time_s.mean / 3600, out->time_s.lo / 3600, out->time_s.hi / 3600);
-    say_money(s, out->revocations);
-    say(s, "money", from, "%.4f usd [%.2f, %.2f]", out->usd.mean, out->usd.lo, out->usd.hi);
-    say(s, "speed's uncertainty", "the models' own errors", "± %.1f %% (one standard deviation)", 100 * s->spread);
-}
-
-static void say_work(struct sum *s)
+static void work_term(struct leat_plan_sum *s)
 {
     bool steps = leat_plan_job_has(s->job, LEAT_KEY_STEPS);
     enum leat_plan_key times = steps ? LEAT_KEY_STEPS : LEAT_KEY_EPOCHS;
-    enum leat_plan_key of = steps ? LEAT_KEY_BATCH : LEAT_KEY_SAMPLES;
+    enum leat_plan_key of = !steps                                             ? LEAT_KEY_SAMPLES
+                            : leat_plan_job_has(s->job, LEAT_KEY_GLOBAL_BATCH) ? LEAT_KEY_GLOBAL_BATCH
+                                                                               : LEAT_KEY_BATCH;
     char from[2 * LEAT_PLAN_SOURCE_SIZE + 4];
+    if (!s->terms)
+        return;
     snprintf(from, sizeof from, "%s, %s", source(s, times), source(s, of));
-    say(s, "work", from, "%.12g %s of %.12g = %.6g samples", s->job->value[times], steps ? "steps" : "epochs",
-        s->job->value[of], s->work);
+    struct leat_plan_term *t = leat_plan_term(s->terms, "work", s->work, LEAT_PLAN_UNIT_SAMPLES, from);
+    leat_plan_term_factor(t, s->job->value[times], LEAT_PLAN_UNIT_COUNT);
+    leat_plan_term_factor(t, s->job->value[of], LEAT_PLAN_UNIT_SAMPLES);
+    leat_plan_term_words(t, "%s", steps ? "steps" : "epochs");
 }
 
-bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
-                          struct leat_plan_lines *lines, char why[300])
+leat_status leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
+                                 struct leat_plan_terms *terms, struct leat_error *err)
 {
-    struct sum s = {.plan = plan, .c = c, .job = &plan->job, .lines = lines};
+    struct leat_plan_sum s = {.plan = plan, .c = c, .job = &plan->job, .terms = terms};
     struct leat_plan_record r = {.offer = c->offer, .kind = c->kind, .nodes = c->nodes, .path = c->path};
-    s.why = why;
     s.engine = &plan->engines[plan->engine_of[c->offer - plan->catalog.offer]];
     s.workers = c->nodes * c->offer->gpus;
     s.work = leat_plan_job_work(s.job);
-    say_work(&s);
-    if (!gpu_speeds(&s) || (c->kind != LEAT_PLAN_KIND_ON_DEMAND && !transient_source(&s)))
-        return false;
+    work_term(&s);
+    leat_status rc = check_memory(&s, err);
+    if (rc == LEAT_OK)
+        rc = gpu_speeds(&s, err);
+    if (rc == LEAT_OK && c->kind != LEAT_PLAN_KIND_ON_DEMAND)
+        rc = transient_source(&s, err);
+    if (rc != LEAT_OK)
+        return rc;
     data_path(&s);
     describe_run(&s);
-    if (!checkpoints(&s) || !money(&s))
-        return false;
+    rc = checkpoints(&s, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_bill(&s, err);
+    if (rc != LEAT_OK)
+        return rc;
     interval(&s);
-    if (s.traced && !by_trace(&s, &r))
-        return false;
-    if (!s.traced)
-        by_lifetimes(&s, &r);
-    finish(&s, &r);
+    rc = leat_plan_outcome(&s, &r, err);
+    if (rc != LEAT_OK)
+        return rc;
     double alone = s.workers * s.job->value[LEAT_KEY_BATCH] / s.engine->step_s;
-    r.stall_share = fmax(s.data_share, 1 - s.speed[c->nodes] / alone);
+    r.stall_share = fmin(1, fmax(s.data_share, 1 - s.speed[c->nodes] / alone));
     r.data_share = s.data_share;
+    r.transferred = s.engine->transferred;
     r.interval_s = s.run.interval_s;
+    r.usd_per_hour = s.run.usd_per_s * 3600;
     r.accuracy = s.job->mode == LEAT_PLAN_ASYNC ? leat_plan_job_accuracy(s.job, s.workers) : NAN;
-    if (!isnan(r.accuracy))
-        say(&s, "accuracy", "accuracy.percent", "%.2f %% with %u workers", r.accuracy, s.workers);
+    if (!isnan(r.accuracy)) {
+        struct leat_plan_term *t =
+            leat_plan_term(terms, "accuracy", r.accuracy, LEAT_PLAN_UNIT_PERCENT, "accuracy.percent");
+        leat_plan_term_words(t, "with %u workers", s.workers);
+    }
     *out = r;
-    return true;
+    return LEAT_OK;
 }

@@ -1,16 +1,15 @@
 #include "leat/plan.h"
 
 #include <jansson.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/parse.h"
 #include "plan/plan.h"
 
-#define SETTINGS_MAX 64
-#define TRACES_MAX   256
+#define SETTINGS_MAX 128
+#define FILES_MAX    32
 #define ANSWER_MAX   ((size_t)512 << 20)
 
 struct request {
@@ -19,12 +18,32 @@ struct request {
     const char *explain;
     bool all;
     struct leat_plan_setting settings[SETTINGS_MAX];
-    struct leat_plan_trace_text traces[TRACES_MAX];
+    struct leat_plan_catalog_file catalogs[FILES_MAX];
+    struct leat_plan_text hardware[FILES_MAX];
+    struct leat_plan_text measurements[FILES_MAX];
+    struct leat_plan_text reports[FILES_MAX];
+    struct leat_plan_text revocations[FILES_MAX];
+    struct leat_plan_text *trace_files;
 };
 
-static leat_status take_text(const json_t *root, const char *key, struct leat_plan_text *out, struct leat_error *err)
+/* A key nobody reads would be dropped without a word. */
+static leat_status known_keys(json_t *object, const char *where, const char *const *keys, size_t count,
+                              struct leat_error *err)
 {
-    const json_t *file = json_object_get(root, key);
+    const char *key;
+    json_t *value;
+    json_object_foreach (object, key, value) {
+        size_t i = 0;
+        while (i < count && strcmp(keys[i], key) != 0)
+            i++;
+        if (i == count)
+            return leat_fail(err, LEAT_INVALID, "request: '%s' is not known in %s", key, where);
+    }
+    return LEAT_OK;
+}
+
+static leat_status take_text(const json_t *file, const char *key, struct leat_plan_text *out, struct leat_error *err)
+{
     if (!file || json_is_null(file))
         return LEAT_OK;
     const json_t *text = json_object_get(file, "text");
@@ -34,6 +53,40 @@ static leat_status take_text(const json_t *root, const char *key, struct leat_pl
     *out = (struct leat_plan_text){
         .name = name ? name : key, .text = json_string_value(text), .n = json_string_length(text)};
     return LEAT_OK;
+}
+
+/* One file, or several. */
+static leat_status take_texts(const json_t *root, const char *key, struct leat_plan_text out[FILES_MAX], size_t *count,
+                              struct leat_error *err)
+{
+    const json_t *v = json_object_get(root, key);
+    size_t n = json_is_array(v) ? json_array_size(v) : v && !json_is_null(v);
+    if (n > FILES_MAX)
+        return leat_fail(err, LEAT_LIMIT, "request: more than %d files in '%s'", FILES_MAX, key);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *file = json_is_array(v) ? json_array_get(v, i) : v;
+        if (json_is_null(file))
+            return leat_fail(err, LEAT_INVALID, "request: '%s' must be an object with a name and a text", key);
+        leat_status rc = take_text(file, key, &out[i], err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    *count = n;
+    return LEAT_OK;
+}
+
+static leat_status take_catalogs(const json_t *root, struct request *r, struct leat_error *err)
+{
+    struct leat_plan_text texts[FILES_MAX];
+    const json_t *v = json_object_get(root, "catalog");
+    leat_status rc = take_texts(root, "catalog", texts, &r->in.catalog_count, err);
+    for (size_t i = 0; rc == LEAT_OK && i < r->in.catalog_count; i++) {
+        const json_t *file = json_is_array(v) ? json_array_get(v, i) : v;
+        r->catalogs[i] = (struct leat_plan_catalog_file){texts[i].name, texts[i].text, texts[i].n,
+                                                         json_string_value(json_object_get(file, "date"))};
+    }
+    r->in.catalogs = r->catalogs;
+    return rc;
 }
 
 static leat_status take_settings(json_t *root, struct request *r, struct leat_error *err)
@@ -53,107 +106,117 @@ static leat_status take_settings(json_t *root, struct request *r, struct leat_er
 
 static leat_status take_traces(const json_t *root, struct request *r, struct leat_error *err)
 {
-    const json_t *list = json_object_get(root, "traces");
+    const json_t *list = json_object_get(root, "trace_files");
     size_t n = json_array_size(list);
-    if (n > TRACES_MAX)
-        return leat_fail(err, LEAT_LIMIT, "request: more than %d traces", TRACES_MAX);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *t = json_array_get(list, i);
-        struct leat_plan_trace_text *out = &r->traces[i];
-        out->accelerator = json_string_value(json_object_get(t, "accelerator"));
-        out->region = json_string_value(json_object_get(t, "region"));
-        leat_status rc = take_text(t, "file", &out->file, err);
-        if (rc != LEAT_OK)
-            return rc;
-        if (!out->accelerator || !out->region || !out->file.text)
-            return leat_fail(err, LEAT_INVALID, "request: trace %zu needs accelerator, region and file", i + 1);
-    }
-    r->in.traces = r->traces;
+    leat_status rc = take_text(json_object_get(root, "traces"), "traces", &r->in.traces, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (n > LEAT_PLAN_TRACES_MAX)
+        return leat_fail(err, LEAT_LIMIT, "request: more than %d traces", LEAT_PLAN_TRACES_MAX);
+    r->trace_files = calloc(n + 1, sizeof *r->trace_files);
+    if (!r->trace_files)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu traces", n);
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++)
+        rc = take_text(json_array_get(list, i), "trace_files", &r->trace_files[i], err);
+    r->in.trace_files = r->trace_files;
     r->in.trace_count = n;
-    return LEAT_OK;
+    return rc;
 }
 
-/* Inside, 0 means that there is no deadline and no budget: not what somebody means who gives one of 0. */
-static leat_status more_than_nothing(const char *key, double v, struct leat_error *err)
+/* A text as on the command line, or a number. */
+static leat_status take_option(const json_t *v, const char *key, struct request *r, struct leat_error *err)
 {
-    if (!(v > 0) && strcmp(key, "min_accuracy") != 0)
-        return leat_fail(err, LEAT_INVALID, "%s: %g is nothing at all", key, v);
-    return LEAT_OK;
-}
-
-/* A number, or a text as on the command line. */
-static leat_status take_amount(const json_t *options, const char *key, double *out, struct leat_error *err)
-{
-    const json_t *v = json_object_get(options, key);
-    uint64_t ns = 0;
     if (!v || json_is_null(v))
         return LEAT_OK;
-    if (json_is_number(v)) {
-        double d = json_number_value(v);
-        if (!(d >= 0))
-            return leat_fail(err, LEAT_INVALID, "%s: %g is less than nothing", key, d);
-        *out = d;
-        return more_than_nothing(key, d, err);
-    }
-    if (!json_is_string(v))
+    if (json_is_string(v))
+        return leat_plan_option_set(&r->options, key, json_string_value(v), err);
+    if (!json_is_number(v))
         return leat_fail(err, LEAT_INVALID, "%s: neither a number nor a text", key);
-    leat_status rc;
-    if (strcmp(key, "budget") == 0) {
-        rc = leat_parse_usd(json_string_value(v), key, out, err);
-    } else {
-        rc = leat_parse_duration(json_string_value(v), key, &ns, err);
-        if (rc == LEAT_OK)
-            *out = (double)ns / 1e9;
-    }
-    return rc == LEAT_OK ? more_than_nothing(key, *out, err) : rc;
+    char text[40];
+    if (json_is_integer(v))
+        snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
+    else
+        snprintf(text, sizeof text, "%.17g", json_real_value(v));
+    if (strcmp(key, "region") == 0)
+        return leat_fail(err, LEAT_INVALID, "region: a number is no name");
+    return leat_plan_option_set(&r->options, key, text, err); /* only regions outlive the call */
 }
 
-static leat_status take_count(const json_t *options, const char *key, unsigned *out, struct leat_error *err)
+static leat_status take_options(json_t *o, struct request *r, struct leat_error *err)
 {
-    const json_t *v = json_object_get(options, key);
-    if (!v || json_is_null(v))
-        return LEAT_OK;
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > 1000000000)
-        return leat_fail(err, LEAT_INVALID, "%s: not a whole number from 0 on", key);
-    *out = (unsigned)json_integer_value(v);
-    return LEAT_OK;
-}
-
-static leat_status take_options(const json_t *o, struct request *r, struct leat_error *err)
-{
-    double percent = 90;
-    const json_t *seed = json_object_get(o, "seed");
-    const char *risk = json_string_value(json_object_get(o, "risk"));
-    r->options = (struct leat_plan_options){.max_nodes = 8, .draws = 400};
-    leat_status rc = take_amount(o, "deadline", &r->options.deadline_s, err);
-    if (rc == LEAT_OK)
-        rc = take_amount(o, "budget", &r->options.budget_usd, err);
-    if (rc == LEAT_OK)
-        rc = take_amount(o, "min_accuracy", &r->options.min_accuracy, err);
-    if (rc == LEAT_OK)
-        rc = take_count(o, "max_nodes", &r->options.max_nodes, err);
-    if (rc == LEAT_OK)
-        rc = take_count(o, "draws", &r->options.draws, err);
-    if (rc == LEAT_OK && seed && !json_is_null(seed) && (!json_is_integer(seed) || json_integer_value(seed) < 0))
-        rc = leat_fail(err, LEAT_INVALID, "seed: not a whole number from 0 on");
-    if (rc == LEAT_OK && risk && *risk != 'p')
-        rc = leat_fail(err, LEAT_INVALID, "risk: '%s' is not a percentile; write for example p95", risk);
-    if (rc == LEAT_OK && risk)
-        rc = leat_parse_double(risk + 1, "risk", &percent, err);
-    r->options.seed = json_is_integer(seed) ? (uint64_t)json_integer_value(seed) : 1;
-    r->options.risk = percent / 100;
-    r->options.regions = json_string_value(json_object_get(o, "region"));
+    static const char *const keys[] = {"deadline", "budget", "min_accuracy", "risk", "max_nodes", "seed", "draws"};
+    static const char *const known[] = {"deadline", "budget", "min_accuracy", "risk", "max_nodes", "seed",
+                                        "draws",    "region", "explain",      "all",  "today"};
+    const json_t *regions = json_object_get(o, "region");
+    r->options = leat_plan_options_default();
+    leat_status rc = known_keys(o, "options", known, sizeof known / sizeof *known, err);
+    for (size_t i = 0; rc == LEAT_OK && i < sizeof keys / sizeof *keys; i++)
+        rc = take_option(json_object_get(o, keys[i]), keys[i], r, err);
+    for (size_t i = 0; rc == LEAT_OK && i < json_array_size(regions); i++)
+        rc = take_option(json_array_get(regions, i), "region", r, err);
+    if (rc == LEAT_OK && !json_is_array(regions))
+        rc = take_option(regions, "region", r, err);
     r->explain = json_string_value(json_object_get(o, "explain"));
     r->all = json_is_true(json_object_get(o, "all"));
     r->in.today = json_string_value(json_object_get(o, "today"));
-    r->in.catalog_date = json_string_value(json_object_get(o, "catalog_date"));
+    return rc;
+}
+
+/* The files that a table of traces names: for callers that have to read them before they can ask for a plan. */
+static leat_status answer_files(const struct leat_plan_text *traces, struct leat_buf *out, struct leat_error *err)
+{
+    struct leat_plan_traces t = {0};
+    if (!traces->text)
+        return leat_fail(err, LEAT_INVALID, "request: 'traces' is missing");
+    leat_status rc = leat_plan_traces_index(traces->name, traces->text, traces->n, &t, err);
+    json_t *list = json_array();
+    for (size_t i = 0; rc == LEAT_OK && i < t.count; i++)
+        json_array_append_new(list, json_string(t.row[i].file));
+    char *text = rc == LEAT_OK && list ? json_dumps(list, 0) : NULL;
+    if (rc == LEAT_OK && !text)
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the answer");
+    if (text)
+        leat_buf_printf(out, "{\"files\": %s}\n", text);
+    free(text);
+    json_decref(list);
+    leat_plan_traces_free(&t);
+    return rc;
+}
+
+static leat_status read_request(json_t *root, struct request *r, struct leat_error *err)
+{
+    static const char *const known[] = {"job",    "catalog", "hardware",    "measurements", "report", "revocations",
+                                        "traces", "ask",     "trace_files", "settings",     "options"};
+    leat_status rc = known_keys(root, "it", known, sizeof known / sizeof *known, err);
+    if (rc == LEAT_OK)
+        rc = take_text(json_object_get(root, "job"), "job", &r->in.job, err);
+    if (rc == LEAT_OK)
+        rc = take_catalogs(root, r, err);
+    if (rc == LEAT_OK)
+        rc = take_texts(root, "hardware", r->hardware, &r->in.hardware_count, err);
+    if (rc == LEAT_OK)
+        rc = take_texts(root, "measurements", r->measurements, &r->in.measurement_count, err);
+    if (rc == LEAT_OK)
+        rc = take_texts(root, "report", r->reports, &r->in.report_count, err);
+    if (rc == LEAT_OK)
+        rc = take_texts(root, "revocations", r->revocations, &r->in.revocation_count, err);
+    if (rc == LEAT_OK)
+        rc = take_traces(root, r, err);
+    if (rc == LEAT_OK)
+        rc = take_settings(root, r, err);
+    if (rc == LEAT_OK)
+        rc = take_options(json_object_get(root, "options"), r, err);
+    r->in.hardware = r->hardware;
+    r->in.measurements = r->measurements;
+    r->in.reports = r->reports;
+    r->in.revocations = r->revocations;
     return rc;
 }
 
 static leat_status answer(const struct request *r, struct leat_buf *out, struct leat_error *err)
 {
     struct leat_plan *plan = NULL;
-    struct leat_plan_lines *lines = NULL;
+    struct leat_plan_terms *terms = NULL;
     struct leat_plan_record record;
     leat_status rc = leat_plan_open(&r->in, &r->options, &plan, err);
     if (rc == LEAT_OK)
@@ -165,13 +228,13 @@ static leat_status answer(const struct request *r, struct leat_buf *out, struct 
         rc = leat_plan_json(plan, r->all, out, err);
         goto out;
     }
-    lines = calloc(1, sizeof *lines);
-    rc = lines ? leat_plan_explain(plan, r->explain, &record, lines, err)
+    terms = calloc(1, sizeof *terms);
+    rc = terms ? leat_plan_explain(plan, r->explain, &record, terms, err)
                : leat_fail(err, LEAT_NO_MEMORY, "no memory for an explanation");
     if (rc == LEAT_OK)
-        rc = leat_plan_explain_json(plan, &record, lines, out, err);
+        rc = leat_plan_explain_json(plan, &record, terms, out, err);
 out:
-    free(lines);
+    free(terms);
     leat_plan_close(plan);
     return rc;
 }
@@ -192,22 +255,12 @@ leat_status leat_plan_request(const char *request, size_t n, bool (*interrupted)
     else if (!json_is_object(root))
         rc = leat_fail(err, LEAT_INVALID, "request: not an object");
     if (rc == LEAT_OK)
-        rc = take_text(root, "job", &r->in.job, err);
-    if (rc == LEAT_OK)
-        rc = take_text(root, "catalog", &r->in.catalog, err);
-    if (rc == LEAT_OK)
-        rc = take_text(root, "measurements", &r->in.measurements, err);
-    if (rc == LEAT_OK)
-        rc = take_text(root, "report", &r->in.report, err);
-    if (rc == LEAT_OK)
-        rc = take_text(root, "revocations", &r->in.revocations, err);
-    if (rc == LEAT_OK)
-        rc = take_traces(root, r, err);
-    if (rc == LEAT_OK)
-        rc = take_settings(root, r, err);
-    if (rc == LEAT_OK)
-        rc = take_options(json_object_get(root, "options"), r, err);
-    if (rc == LEAT_OK) {
+        rc = read_request(root, r, err);
+    if (rc == LEAT_OK && json_object_get(root, "ask")) {
+        const char *ask = json_string_value(json_object_get(root, "ask"));
+        rc = ask && strcmp(ask, "files") == 0 ? answer_files(&r->in.traces, &text, err)
+                                              : leat_fail(err, LEAT_INVALID, "request: 'ask' can only be 'files'");
+    } else if (rc == LEAT_OK) {
         r->options.interrupted = interrupted;
         r->options.user = user;
         rc = answer(r, &text, err);
@@ -216,6 +269,8 @@ leat_status leat_plan_request(const char *request, size_t n, bool (*interrupted)
         *out = leat_buf_take(&text);
     leat_buf_free(&text);
     json_decref(root);
+    if (r)
+        free(r->trace_files);
     free(r);
     return rc;
 }

@@ -5,26 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/csv.h"
+#include "plan/csv.h"
 
 struct columns {
     size_t accelerator;
     size_t region;
     size_t age;
     size_t probability;
-    size_t then; /* LEAT_CSV_NONE: not there */
+    size_t then; /* LEAT_PLAN_CSV_NONE: not there */
 };
 
-static leat_status find_columns(const struct leat_csv *csv, struct columns *c, struct leat_error *err)
+static leat_status find_columns(const struct leat_plan_csv *csv, struct columns *c, struct leat_error *err)
 {
-    leat_status rc = leat_csv_need(csv, "accelerator", &c->accelerator, err);
+    leat_status rc = leat_plan_csv_need(csv, "accelerator", &c->accelerator, err);
     if (rc == LEAT_OK)
-        rc = leat_csv_need(csv, "region", &c->region, err);
+        rc = leat_plan_csv_need(csv, "region", &c->region, err);
     if (rc == LEAT_OK)
-        rc = leat_csv_need(csv, "age_h", &c->age, err);
+        rc = leat_plan_csv_need(csv, "age_h", &c->age, err);
     if (rc == LEAT_OK)
-        rc = leat_csv_need(csv, "probability", &c->probability, err);
-    c->then = leat_csv_column(csv, "then");
+        rc = leat_plan_csv_need(csv, "probability", &c->probability, err);
+    c->then = leat_plan_csv_column(csv, "then");
     for (size_t i = 0; rc == LEAT_OK && i < csv->column_count; i++) {
         if (i != c->accelerator && i != c->region && i != c->age && i != c->probability && i != c->then)
             rc = leat_fail(err, LEAT_INVALID, "%s line %u: column '%s' is not known here", csv->name, csv->header_line,
@@ -33,16 +33,16 @@ static leat_status find_columns(const struct leat_csv *csv, struct columns *c, s
     return rc;
 }
 
-static bool same(const struct leat_csv *csv, const struct columns *c, size_t a, size_t b)
+static bool same(const struct leat_plan_csv *csv, const struct columns *c, size_t a, size_t b)
 {
     return strcmp(csv->rows[a].fields[c->accelerator], csv->rows[b].fields[c->accelerator]) == 0 &&
            strcmp(csv->rows[a].fields[c->region], csv->rows[b].fields[c->region]) == 0;
 }
 
-static leat_status take_then(const struct leat_csv *csv, const struct columns *c, size_t row, bool *ends,
+static leat_status take_then(const struct leat_plan_csv *csv, const struct columns *c, size_t row, bool *ends,
                              struct leat_error *err)
 {
-    const char *then = c->then == LEAT_CSV_NONE ? "" : csv->rows[row].fields[c->then];
+    const char *then = c->then == LEAT_PLAN_CSV_NONE ? "" : csv->rows[row].fields[c->then];
     if (*then && strcmp(then, "taken") != 0 && strcmp(then, "steady") != 0)
         return leat_fail(err, LEAT_INVALID, "%s line %u: '%s' is neither taken nor steady", csv->name,
                          csv->rows[row].line, then);
@@ -54,14 +54,14 @@ static leat_status take_then(const struct leat_csv *csv, const struct columns *c
 #define AGE_MAX_H 10000.0
 
 /* Rows first … last-1 are the points of one distribution. */
-static leat_status take_group(const struct leat_csv *csv, const struct columns *c, size_t first, size_t last,
+static leat_status take_group(const struct leat_plan_csv *csv, const struct columns *c, size_t first, size_t last,
                               struct leat_plan_revocation *out, struct leat_error *err)
 {
     double age[LEAT_PLAN_POINTS_MAX];
     double probability[LEAT_PLAN_POINTS_MAX];
     char what[400];
     bool ends = false;
-    const struct leat_csv_row *row = &csv->rows[first];
+    const struct leat_plan_csv_row *row = &csv->rows[first];
     out->line = row->line;
     snprintf(what, sizeof what, "%.200s line %u: %.40s in %.40s", csv->name, row->line, row->fields[c->accelerator],
              row->fields[c->region]);
@@ -71,9 +71,9 @@ static leat_status take_group(const struct leat_csv *csv, const struct columns *
     if (last - first > LEAT_PLAN_POINTS_MAX)
         return leat_fail(err, LEAT_INVALID, "%s: more than %d points", what, LEAT_PLAN_POINTS_MAX);
     for (size_t i = first; i < last; i++) {
-        leat_status rc = leat_csv_number(csv, i, c->age, &age[i - first], err);
+        leat_status rc = leat_plan_csv_number(csv, i, c->age, &age[i - first], err);
         if (rc == LEAT_OK)
-            rc = leat_csv_number(csv, i, c->probability, &probability[i - first], err);
+            rc = leat_plan_csv_number(csv, i, c->probability, &probability[i - first], err);
         if (rc == LEAT_OK)
             rc = take_then(csv, c, i, &ends, err);
         if (rc != LEAT_OK)
@@ -96,7 +96,7 @@ static leat_status take_group(const struct leat_csv *csv, const struct columns *
     return leat_plan_lifetime_set(age, probability, last - first, ends, what, &out->lifetime, err);
 }
 
-static leat_status take_rows(const struct leat_csv *csv, struct leat_plan_revocations *r, struct leat_error *err)
+static leat_status take_rows(const struct leat_plan_csv *csv, struct leat_plan_revocations *r, struct leat_error *err)
 {
     struct columns c = {0};
     leat_status rc = find_columns(csv, &c, err);
@@ -104,9 +104,10 @@ static leat_status take_rows(const struct leat_csv *csv, struct leat_plan_revoca
         return rc;
     if (!csv->row_count)
         return leat_fail(err, LEAT_INVALID, "%s: no distribution below the header", csv->name);
-    r->row = calloc(csv->row_count, sizeof *r->row);
-    if (!r->row)
+    void *more = realloc(r->row, (r->count + csv->row_count) * sizeof *r->row);
+    if (!more)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for %s", csv->name);
+    r->row = more;
     for (size_t first = 0, last; first < csv->row_count; first = last) {
         for (last = first + 1; last < csv->row_count && same(csv, &c, first, last);)
             last++;
@@ -127,20 +128,14 @@ static leat_status take_rows(const struct leat_csv *csv, struct leat_plan_revoca
 leat_status leat_plan_revocations_csv(const char *name, const char *text, size_t n, struct leat_plan_revocations *out,
                                       struct leat_error *err)
 {
-    struct leat_plan_revocations r = {0};
-    struct leat_csv *csv;
-    leat_status rc = leat_csv_parse(name, text, n, &csv, err);
+    struct leat_plan_csv *csv;
+    leat_status rc = leat_plan_csv_parse(name, text, n, NULL, &csv, err);
     if (rc != LEAT_OK)
         return rc;
-    snprintf(r.name, sizeof r.name, "%s", name);
-    rc = take_rows(csv, &r, err);
-    leat_csv_free(csv);
-    if (rc != LEAT_OK) {
-        leat_plan_revocations_free(&r);
-        return rc;
-    }
-    *out = r;
-    return LEAT_OK;
+    snprintf(out->name, sizeof out->name, "%s", name);
+    rc = take_rows(csv, out, err);
+    leat_plan_csv_free(csv);
+    return rc;
 }
 
 void leat_plan_revocations_free(struct leat_plan_revocations *r)
@@ -162,4 +157,13 @@ const struct leat_plan_revocation *leat_plan_revocations_find(const struct leat_
             any = &r->row[i];
     }
     return any;
+}
+
+bool leat_plan_revocations_know(const struct leat_plan_revocations *r, const char *accelerator)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (strcmp(r->row[i].accelerator, accelerator) == 0)
+            return true;
+    }
+    return false;
 }

@@ -9,7 +9,7 @@
 
 struct leat_plan_revocation {
     char accelerator[32];
-    char region[40]; /* "*": any */
+    char region[64]; /* "*": any */
     unsigned line;   /* of its first point */
     struct leat_plan_lifetime lifetime;
 };
@@ -21,7 +21,7 @@ struct leat_plan_revocations {
 };
 
 /* CSV with the columns accelerator, region, age_h, probability and perhaps `then`: "taken" when whoever reaches
- * the last age is taken at it, "steady" (as without the column) when the last hazard goes on. */
+ * the last age is taken at it, "steady" (as without the column) when the last hazard goes on. Adds to `out`. */
 leat_status leat_plan_revocations_csv(const char *name, const char *text, size_t n, struct leat_plan_revocations *out,
                                       struct leat_error *err);
 void leat_plan_revocations_free(struct leat_plan_revocations *r);
@@ -29,5 +29,8 @@ void leat_plan_revocations_free(struct leat_plan_revocations *r);
 /* The exact region first, then "*"; NULL: nothing is known. */
 const struct leat_plan_revocation *leat_plan_revocations_find(const struct leat_plan_revocations *r,
                                                               const char *accelerator, const char *region);
+
+/* Whether anything is known about an accelerator, in whatever region. */
+bool leat_plan_revocations_know(const struct leat_plan_revocations *r, const char *accelerator);
 
 #endif

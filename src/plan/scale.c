@@ -196,6 +196,14 @@ struct leat_plan_interval leat_plan_saturation_predict(const struct leat_plan_sa
     };
 }
 
+double leat_plan_saturation_scatter(const struct leat_plan_saturation *s)
+{
+    double squares = 0;
+    for (size_t i = 0; i < LEAT_PLAN_SCALE_DRAWS; i++)
+        squares += s->noise[i] * s->noise[i] / LEAT_PLAN_SCALE_DRAWS;
+    return sqrt(squares);
+}
+
 static double hop_s(const struct leat_plan_link *link, double bytes, unsigned members)
 {
     if (members < 2)

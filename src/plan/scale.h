@@ -46,6 +46,9 @@ double leat_plan_saturation_speed(const struct leat_plan_saturation *s, size_t d
 struct leat_plan_interval leat_plan_saturation_predict(const struct leat_plan_saturation *s, double workers,
                                                        double probability, double *spread);
 
+/* How far two runs of the same cluster differ: the standard deviation of the logarithm of their speeds. */
+double leat_plan_saturation_scatter(const struct leat_plan_saturation *s);
+
 struct leat_plan_link {
     double bytes_per_s;
     double latency_s; /* of one hop */

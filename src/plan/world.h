@@ -5,23 +5,18 @@
 #include "plan/engine.h"
 #include "plan/plan.h"
 #include "plan/revoke.h"
-
-struct leat_plan_named_trace {
-    char accelerator[32];
-    char region[40]; /* "*": any */
-    char name[200];
-    struct leat_plan_trace trace;
-};
+#include "plan/run.h"
+#include "plan/terms.h"
+#include "plan/traces.h"
 
 struct leat_plan {
     struct leat_plan_options options;
-    char regions[1024];
     struct leat_plan_job job;
+    struct leat_plan_hardware hardware;
     struct leat_plan_catalog catalog;
     struct leat_plan_measures measures;
     struct leat_plan_revocations revocations;
-    struct leat_plan_named_trace *traces;
-    size_t trace_count;
+    struct leat_plan_traces traces;
     struct leat_plan_engine *engines;
     size_t engine_count;
     size_t *engine_of; /* by offer */
@@ -32,6 +27,7 @@ struct leat_plan {
     struct leat_plan_record *records;
     size_t count;
     size_t cap;
+    struct leat_plan_luck *luck;
     double *draws; /* room for times, money and a sorted copy of each */
 };
 
@@ -43,8 +39,8 @@ struct leat_plan_case {
     int path;
 };
 
-/* False, with a sentence in `why`, when the configuration cannot be priced. `lines` may be NULL. */
-bool leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
-                          struct leat_plan_lines *lines, char why[300]);
+/* LEAT_UNSUPPORTED, with what would be needed, when the configuration cannot be priced. `terms` may be NULL. */
+leat_status leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
+                                 struct leat_plan_terms *terms, struct leat_error *err);
 
 #endif

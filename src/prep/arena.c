@@ -7,6 +7,37 @@
 /* What a rare giant needed is freed after it; a thread's ordinary samples stay below this. */
 #define KEEP_MAX ((size_t)64 << 20)
 
+/* Pieces lie side by side, so that reading past one would be seen by nobody: under AddressSanitizer there is a gap
+ * behind each that must not be touched, and neither must what has not been taken. */
+#if defined(__SANITIZE_ADDRESS__)
+#define LEAT_ARENA_GUARDED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LEAT_ARENA_GUARDED 1
+#endif
+#endif
+
+#ifdef LEAT_ARENA_GUARDED
+#include <sanitizer/asan_interface.h>
+#define GAP ((size_t)256)
+static void forbid(const volatile void *p, size_t n)
+{
+    __asan_poison_memory_region(p, n);
+}
+static void allow(const volatile void *p, size_t n)
+{
+    __asan_unpoison_memory_region(p, n);
+}
+#else
+#define GAP ((size_t)0)
+static void forbid(const volatile void *p, size_t n)
+{
+}
+static void allow(const volatile void *p, size_t n)
+{
+}
+#endif
+
 struct leat_arena_block {
     struct leat_arena_block *next;
     size_t size; /* behind the header */
@@ -29,6 +60,7 @@ static void free_blocks(struct leat_arena *a)
 {
     while (a->blocks) {
         struct leat_arena_block *next = a->blocks->next;
+        allow(a->blocks, LEAT_ARENA_ALIGN + a->blocks->size);
         free(a->blocks);
         a->blocks = next;
     }
@@ -47,6 +79,7 @@ static struct leat_arena_block *add_block(struct leat_arena *a, size_t bytes)
     if (!b)
         return NULL;
     *b = (struct leat_arena_block){.next = a->blocks, .size = size};
+    forbid((char *)b + LEAT_ARENA_ALIGN, size);
     a->blocks = b;
     return b;
 }
@@ -57,27 +90,31 @@ void *leat_arena_take(struct leat_arena *a, size_t bytes)
         a->full = true;
         return NULL;
     }
-    bytes = aligned(bytes);
+    size_t taken = aligned(bytes) + GAP;
     struct leat_arena_block *b = a->blocks;
-    if (!b || b->size - b->used < bytes) {
-        b = add_block(a, bytes);
+    if (!b || b->size - b->used < taken) {
+        b = add_block(a, taken);
         if (!b)
             return NULL;
     }
     void *p = (char *)b + LEAT_ARENA_ALIGN + b->used;
-    b->used += bytes;
-    a->used += bytes;
+    allow(p, bytes);
+    b->used += taken;
+    a->used += aligned(bytes);
     return p;
 }
 
 void leat_arena_reset(struct leat_arena *a)
 {
-    size_t used = a->used;
+    size_t used = 0;
+    for (const struct leat_arena_block *b = a->blocks; b; b = b->next)
+        used += b->used;
     a->used = 0;
     a->full = false;
     if (!a->blocks)
         return;
     if (!a->blocks->next && a->blocks->size <= KEEP_MAX) {
+        forbid((char *)a->blocks + LEAT_ARENA_ALIGN, used);
         a->blocks->used = 0;
         return;
     }

@@ -86,6 +86,18 @@ static void rebase(struct leat_axis *a, const uint32_t *taps_of)
         a->start[i] -= begin;
     a->begin = begin;
     a->end = end;
+    /* Every output is summed over as many samples as the one with the most: those of the last ones, which have fewer,
+     * start earlier, with weights of 0, and so end where the samples end. */
+    for (uint32_t i = 0; i < a->count; i++) {
+        uint32_t last = end - begin - a->taps;
+        if (a->start[i] <= last)
+            continue;
+        int16_t *weight = a->weight + (size_t)i * a->stride;
+        uint32_t by = a->start[i] - last;
+        memmove(weight + by, weight, (a->taps - by) * sizeof *weight);
+        memset(weight, 0, by * sizeof *weight);
+        a->start[i] = last;
+    }
 }
 
 static leat_status make_nearest(struct leat_axis *a, const struct leat_axis_spec *s, struct leat_arena *arena,
@@ -152,6 +164,23 @@ static leat_status make_filtered(struct leat_axis *a, const struct leat_axis_spe
     return LEAT_OK;
 }
 
+/* Sample j of n becomes sample n - 1 - j. */
+static void mirror(struct leat_axis *a, uint32_t samples)
+{
+    uint32_t length = a->end - a->begin;
+    for (uint32_t i = 0; !a->copy && i < a->count; i++) {
+        int16_t *weight = a->weight + (size_t)i * a->stride;
+        a->start[i] = length - a->start[i] - a->taps;
+        for (uint32_t j = 0; j < a->taps / 2; j++) {
+            int16_t w = weight[j];
+            weight[j] = weight[a->taps - 1 - j];
+            weight[a->taps - 1 - j] = w;
+        }
+    }
+    a->begin = samples - a->end;
+    a->end = a->begin + length;
+}
+
 /* Falls back to groups = 0 where some output's samples lie outside its lane's window. */
 static leat_status pack_groups(struct leat_axis *a, const struct leat_axis_shape *shape, struct leat_arena *arena,
                                struct leat_error *err)
@@ -175,8 +204,9 @@ static leat_status pack_groups(struct leat_axis *a, const struct leat_axis_shape
     }
     for (uint32_t i = 0; i < groups * shape->group; i++) {
         uint32_t at = i < a->count ? a->start[i] - a->base[i / shape->lane] : 0;
-        if (at + 2 > shape->window)
+        if (at + 2 > shape->window && at + 2 > shape->wide)
             return LEAT_OK;
+        a->wide = a->wide || at + 2 > shape->window;
         /* 0x80 makes a zero: pairs of bytes become pairs of 16-bit numbers on the way. */
         uint8_t *index = a->index + (size_t)i * 4;
         index[0] = (uint8_t)at;
@@ -199,7 +229,7 @@ leat_status leat_axis_make(struct leat_axis *axis, const struct leat_axis_spec *
     struct leat_axis a = {.count = spec->count};
     bool whole = spec->offset == floor(spec->offset) && spec->length == spec->size;
     leat_status rc = LEAT_OK;
-    if (whole && !spec->reversed) {
+    if (whole && spec->reversed == spec->mirrored) {
         a.copy = true;
         a.taps = 1;
         a.begin = (uint32_t)spec->offset + spec->first;
@@ -209,6 +239,8 @@ leat_status leat_axis_make(struct leat_axis *axis, const struct leat_axis_spec *
     } else {
         rc = make_filtered(&a, spec, arena, err);
     }
+    if (rc == LEAT_OK && spec->mirrored)
+        mirror(&a, spec->samples);
     if (rc == LEAT_OK && !a.copy && shape->group)
         rc = pack_groups(&a, shape, arena, err);
     if (rc == LEAT_OK)

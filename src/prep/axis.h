@@ -27,6 +27,7 @@ struct leat_axis_spec {
     uint32_t first;   /* of them, those wanted */
     uint32_t count;
     bool reversed; /* last output first */
+    bool mirrored; /* the samples lie in memory in the other order: begin and start count from their other end */
 };
 
 /* How a vector unit wants the weights of the horizontal pass: outputs in groups, each group in lanes that
@@ -35,23 +36,25 @@ struct leat_axis_shape {
     uint32_t group;  /* outputs */
     uint32_t lane;   /* outputs that share a window */
     uint32_t window; /* bytes */
+    uint32_t wide;   /* bytes, where it can look at more at some cost; 0: it cannot */
 };
 
 struct leat_axis {
     uint32_t count;  /* outputs */
     uint32_t taps;   /* samples of an output, at most */
-    uint32_t stride; /* of weight; even, zero behind an output's own */
+    uint32_t stride; /* of weight; even, zero outside an output's own */
     uint32_t shift;
     uint32_t begin; /* the first sample that is used at all, */
     uint32_t end;   /* and one behind the last */
     bool copy;      /* outputs are the samples from begin to end, unchanged */
 
-    uint32_t *start; /* by output, counted from begin */
+    uint32_t *start; /* by output, counted from begin; taps further it is never beyond end */
     int16_t *weight; /* by output and tap */
 
     /* The same again for vector units; groups is 0 where an output's samples do not fit the window. */
     uint32_t groups;
     uint32_t lanes;  /* of a group */
+    bool wide;       /* some sample lies outside the window, and all inside the wide one */
     uint32_t *base;  /* by lane */
     uint8_t *index;  /* by output: where in the window a pair of samples starts, spread to 4 bytes */
     int16_t *packed; /* by group, pair of taps, output: two weights */

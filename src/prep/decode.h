@@ -27,7 +27,7 @@ struct leat_source {
 struct leat_decode {
     enum leat_colour colour;
     enum leat_damage damage;
-    uint8_t background[3]; /* under what is transparent */
+    uint8_t background[3]; /* under what is transparent; alpha that is to be dropped is not in the source's info */
     struct leat_image_limits limits;
     const struct leat_kernels *kernels;
     struct leat_arena *arena;

@@ -15,7 +15,9 @@ static const char *const layouts[] = {"nhwc", "nchw", NULL};
 static const char *const dtypes[] = {"uint8", "float32", "float16", "bfloat16", NULL};
 static const char *const damages[] = {"error", "rows", NULL};
 static const char *const modes[] = {"exact", "fast", NULL};
-static const char *const orientations[] = {"upright", "stored", NULL};
+static const char *const orientations[] = {"stored", "upright", NULL};
+static const char *const alphas[] = {"drop", "blend", NULL};
+static const char *const animations[] = {"first", "error", NULL};
 
 static leat_status choose(const char *name, const char *value, const char *const *words, int *out,
                           struct leat_error *err)
@@ -205,7 +207,13 @@ static leat_status parse_word(const char *name, const char *value, struct leat_p
         d->fast = choice;
     } else if (strcmp(name, "orientation") == 0) {
         rc = choose(name, value, orientations, &choice, err);
-        d->as_stored = choice;
+        d->upright = choice;
+    } else if (strcmp(name, "alpha") == 0) {
+        rc = choose(name, value, alphas, &choice, err);
+        d->blend = choice;
+    } else if (strcmp(name, "animation") == 0) {
+        rc = choose(name, value, animations, &choice, err);
+        d->refuse_animation = choice;
     } else {
         rc = leat_fail(err, LEAT_INVALID, "'%s' is not a word of a pipeline", name);
     }

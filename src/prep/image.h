@@ -10,6 +10,8 @@
 
 enum leat_image_type { LEAT_IMAGE_JPEG, LEAT_IMAGE_PNG, LEAT_IMAGE_WEBP, LEAT_IMAGE_TYPE_COUNT };
 
+enum leat_jpeg_process { LEAT_JPEG_DCT, LEAT_JPEG_LOSSLESS, LEAT_JPEG_HIERARCHICAL }; /* only the first is decoded */
+
 struct leat_image_info {
     enum leat_image_type type;
     uint32_t width; /* as stored, before any rotation */
@@ -19,8 +21,10 @@ struct leat_image_info {
     uint8_t orientation; /* EXIF: 1 upright … 8; above 4 width and height change places */
     bool progressive;    /* JPEG in several scans, PNG interlaced */
     bool arithmetic;     /* JPEG with arithmetic coding: known, not decoded */
+    enum leat_jpeg_process process;
     bool alpha;
     bool palette;
+    bool animated; /* WebP: width and height are the canvas's; the first frame is the picture */
 };
 
 /* Caps against files made to hurt. 0 in any of them: the preset. */
@@ -34,7 +38,7 @@ struct leat_image_limits {
 #define LEAT_IMAGE_MEMORY_PRESET    ((uint64_t)1 << 30)
 #define LEAT_IMAGE_PIXELS_PRESET    ((uint64_t)200 * 1000 * 1000)
 #define LEAT_IMAGE_DIMENSION_PRESET 65535u
-#define LEAT_IMAGE_SCANS_PRESET     100u
+#define LEAT_IMAGE_SCANS_PRESET     500u
 
 struct leat_image_limits leat_image_limits_filled(const struct leat_image_limits *limits); /* NULL: all presets */
 
@@ -48,7 +52,11 @@ leat_status leat_image_probe(const void *data, size_t size, struct leat_image_in
 leat_status leat_image_check(const struct leat_image_info *info, const struct leat_image_limits *limits,
                              struct leat_error *err);
 
-/* Orientation out of a TIFF block, as EXIF keeps it ("II*\0…"); 1 where there is none. */
-uint8_t leat_exif_orientation(const void *tiff, size_t size);
+/* Orientation out of a TIFF block, as EXIF keeps it ("II*\0…"), with "Exif\0\0" before it or not; out of a text that
+ * holds such a block in hexadecimal digits, as some programs put it into PNG; out of XMP. 0 where nothing is said of
+ * it, 1 where what is said makes no sense. */
+uint8_t leat_exif_orientation(const void *exif, size_t size);
+uint8_t leat_exif_profile_orientation(const void *text, size_t size);
+uint8_t leat_xmp_orientation(const void *text, size_t size);
 
 #endif

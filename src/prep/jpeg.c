@@ -28,10 +28,18 @@ static struct leat_jpeg *jpeg_of(j_common_ptr cinfo)
     return (struct leat_jpeg *)(void *)((char *)cinfo->err - offsetof(struct leat_jpeg, messages));
 }
 
+/* Sound files of a kind that this libjpeg does not have. */
+static bool means_unsupported(int code)
+{
+    return code == JERR_SOF_UNSUPPORTED || code == JERR_BAD_PRECISION || code == JERR_ARITH_NOTIMPL ||
+           code == JERR_CONVERSION_NOTIMPL || code == JERR_FRACT_SAMPLE_NOTIMPL || code == JERR_NOTIMPL ||
+           code == JERR_NOT_COMPILED;
+}
+
 static void error_exit(j_common_ptr cinfo)
 {
     struct leat_jpeg *j = jpeg_of(cinfo);
-    j->status = LEAT_CORRUPT;
+    j->status = means_unsupported(cinfo->err->msg_code) ? LEAT_UNSUPPORTED : LEAT_CORRUPT;
     if (cinfo->err->msg_code == JERR_OUT_OF_MEMORY)
         j->status = j->created && j->memory.arena->full ? LEAT_LIMIT : LEAT_NO_MEMORY;
     else
@@ -99,11 +107,24 @@ void leat_jpeg_start(struct leat_jpeg *jpeg, const struct leat_source *source, c
     jpeg->damaged = false;
     jpeg->text[0] = '\0';
     jpeg->scans_max = limits->scans;
+    /* The last file's tables and its source lay in memory that is given back, and are not this one's: a file that
+     * leaves tables out must not be decoded with them. */
+    jpeg->cinfo.src = NULL;
+    for (int i = 0; i < NUM_QUANT_TBLS; i++)
+        jpeg->cinfo.quant_tbl_ptrs[i] = NULL;
+    for (int i = 0; i < NUM_HUFF_TBLS; i++)
+        jpeg->cinfo.dc_huff_tbl_ptrs[i] = jpeg->cinfo.ac_huff_tbl_ptrs[i] = NULL;
     jpeg_mem_src(&jpeg->cinfo, source->data, source->size);
 }
 
 leat_status leat_jpeg_header(struct leat_jpeg *jpeg, const struct leat_source *source, struct leat_error *err)
 {
+    const struct leat_image_info *info = &source->info;
+    if (info->process != LEAT_JPEG_DCT)
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s JPEG is not decoded",
+                         info->process == LEAT_JPEG_LOSSLESS ? "lossless" : "hierarchical");
+    if (info->bits != 8)
+        return leat_fail(err, LEAT_UNSUPPORTED, "JPEG of %u bits per sample is not decoded: only 8 are", info->bits);
     jpeg_read_header(&jpeg->cinfo, TRUE);
     if (jpeg->cinfo.arith_code)
         return leat_fail(err, LEAT_UNSUPPORTED,

@@ -6,15 +6,17 @@
 
 #include "prep/jpeg_scan.h"
 
-#define LEAT_JPEG_ORDER_MAX 136 /* behind the 64 there is room for where a broken file points */
+/* Where a symbol that ends a block leads: farther than any that runs over the block's end. */
+#define LEAT_JPEG_END       80
+#define LEAT_JPEG_ORDER_MAX (64 + LEAT_JPEG_END)
 
-/* From the order in the file to the place in the block. */
+/* From the order in the file to the place in the block. Behind the 64 all lead to one place that nobody reads. */
 static const uint8_t leat_jpeg_order[LEAT_JPEG_ORDER_MAX] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
-    13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
-    38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-    64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
-    64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18,
+    11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
+    13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43,
+    36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
+    38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63, [64 ... LEAT_JPEG_ORDER_MAX - 1] = 64,
 };
 
 /* The extra bits behind a code are a number with its sign folded in: below half, it is negative. `bits` starts with
@@ -35,6 +37,21 @@ struct leat_bits {
 
 #define LEAT_BITS_COUNT(b) ((uint8_t)(b)->count)
 
+/* The code of the marker at or behind `at`, and where it stands; 0 at the end. As libjpeg looks for one: any number of
+ * 0xff may come before it, and what is no marker is passed over. */
+static inline uint8_t leat_bits_marker(const uint8_t *at, const uint8_t *end, const uint8_t **behind)
+{
+    while (at < end && (at = memchr(at, 0xff, (size_t)(end - at)))) {
+        while (at < end && *at == 0xff)
+            at++;
+        if (at < end && *at != 0) {
+            *behind = at + 1;
+            return *at;
+        }
+    }
+    return 0;
+}
+
 /* Byte by byte: where an 0xff comes, and at the end. A marker stays where it is, and zeros follow. */
 static __attribute__((noinline)) struct leat_bits leat_bits_refill_slowly(struct leat_bit_source *s, struct leat_bits b)
 {
@@ -42,11 +59,14 @@ static __attribute__((noinline)) struct leat_bits leat_bits_refill_slowly(struct
     b.bits &= b.count ? ~(uint64_t)0 << (64 - b.count) : 0;
     while (b.count < 56) {
         uint64_t byte = 0;
-        if (b.at < s->end && *b.at != 0xff)
+        const uint8_t *next = b.at;
+        while (next < s->end && *next == 0xff)
+            next++;
+        if (next == b.at && next < s->end) {
             byte = *b.at++;
-        else if (s->end - b.at >= 2 && b.at[1] == 0) {
-            byte = 0xff;
-            b.at += 2;
+        } else if (next < s->end && *next == 0) {
+            byte = 0xff; /* however many there were */
+            b.at = next + 1;
         } else {
             s->padding += 8;
         }
@@ -72,6 +92,17 @@ static inline __attribute__((always_inline)) void leat_bits_refill(struct leat_b
         }
     }
     *b = leat_bits_refill_slowly(s, *b);
+}
+
+/* Passes the restart marker of a number; false when another marker comes, or none. */
+static inline bool leat_bits_restart(struct leat_bit_source *s, struct leat_bits *b, unsigned number)
+{
+    const uint8_t *behind = NULL;
+    if (leat_bits_marker(b->at, s->end, &behind) != 0xd0 + number)
+        return false;
+    *b = (struct leat_bits){.at = behind};
+    s->padding = 0;
+    return true;
 }
 
 static inline __attribute__((always_inline)) void leat_block_transform(const struct leat_kernels *kernels,

@@ -34,6 +34,7 @@ static leat_status fast(struct leat_jpeg *jpeg, const struct leat_source *source
         scale[i].y = (double)p->rows / (cinfo->max_v_samp_factor * DCTSIZE);
         scale[i].width = p->width;
         scale[i].height = p->height;
+        scale[i].orientation = 1;
     }
     rc = leat_sink_open(&sink, decode->kernels, decode->arena, target, geometry, planes.count, colour, scale, err);
     if (rc != LEAT_OK)

@@ -36,17 +36,14 @@ static void *take(j_common_ptr cinfo, size_t bytes)
     return p;
 }
 
+/* Whatever the pool: a file's tables too, which libjpeg would keep for the next file. */
 static void *alloc_small(j_common_ptr cinfo, int pool, size_t bytes)
 {
-    if (pool == JPOOL_PERMANENT)
-        return memory_of(cinfo)->original.alloc_small(cinfo, pool, bytes);
     return take(cinfo, bytes);
 }
 
 static void *alloc_large(j_common_ptr cinfo, int pool, size_t bytes)
 {
-    if (pool == JPOOL_PERMANENT)
-        return memory_of(cinfo)->original.alloc_large(cinfo, pool, bytes);
     return take(cinfo, bytes);
 }
 
@@ -71,15 +68,11 @@ static JBLOCKARRAY take_blocks(j_common_ptr cinfo, JDIMENSION width, JDIMENSION 
 
 static JSAMPARRAY alloc_sarray(j_common_ptr cinfo, int pool, JDIMENSION width, JDIMENSION count)
 {
-    if (pool == JPOOL_PERMANENT)
-        return memory_of(cinfo)->original.alloc_sarray(cinfo, pool, width, count);
     return take_samples(cinfo, width, count);
 }
 
 static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool, JDIMENSION width, JDIMENSION count)
 {
-    if (pool == JPOOL_PERMANENT)
-        return memory_of(cinfo)->original.alloc_barray(cinfo, pool, width, count);
     return take_blocks(cinfo, width, count);
 }
 

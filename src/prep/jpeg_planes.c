@@ -86,6 +86,15 @@ static void take_buffers(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes
     }
 }
 
+/* The first one is what is said. */
+static void note_damage(struct leat_jpeg *jpeg, const char *damage)
+{
+    if (!damage || jpeg->damaged)
+        return;
+    jpeg->damaged = true;
+    snprintf(jpeg->text, sizeof jpeg->text, "%s", damage);
+}
+
 void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes, const struct leat_kernels *kernels)
 {
     struct jpeg_decompress_struct *cinfo = &jpeg->cinfo;
@@ -120,6 +129,7 @@ void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *pla
         take_buffers(jpeg, planes);
         return;
     }
+    note_damage(jpeg, jpeg->scans.damage);
     /* libjpeg would look for an upsampler that raw planes do not have if a crop were a sample wide. */
     if (first == last && first > 0)
         first--;
@@ -149,10 +159,7 @@ static void next_by_scan(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes
         planes->step++;
         leat_scan_row(&jpeg->scan, planes, planes->step >= planes->step_first);
     } while (planes->step < planes->step_first);
-    if (jpeg->scan.damage && !jpeg->damaged) {
-        jpeg->damaged = true;
-        snprintf(jpeg->text, sizeof jpeg->text, "%s", jpeg->scan.damage);
-    }
+    note_damage(jpeg, jpeg->scan.damage);
 }
 
 bool leat_jpeg_planes_next(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes)

@@ -120,14 +120,13 @@ static leat_status planes_rows(struct leat_jpeg *jpeg, const struct leat_decode 
     return LEAT_OK;
 }
 
-/* Ink, inverted as Adobe's files have it, to light. */
-static void cmyk_to_rgb(uint8_t *pixel, uint32_t n, bool inverted)
+/* Ink to light. It is stored inverted, as Adobe began to: other programs assume so of files without Adobe's marker. */
+static void cmyk_to_rgb(uint8_t *pixel, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        unsigned k = inverted ? pixel[4 * i + 3] : 255u - pixel[4 * i + 3];
+        unsigned k = pixel[4 * i + 3];
         for (unsigned c = 0; c < 3; c++) {
-            unsigned light = inverted ? pixel[4 * i + c] : 255u - pixel[4 * i + c];
-            unsigned t = (255 - light) * k + 128;
+            unsigned t = (255u - pixel[4 * i + c]) * k + 128;
             pixel[3 * i + c] = (uint8_t)(k - ((t + (t >> 8)) >> 8));
         }
     }
@@ -175,7 +174,7 @@ static leat_status scanline_rows(struct leat_jpeg *jpeg, const struct leat_decod
         if (y < box->y)
             continue;
         if (ink)
-            cmyk_to_rgb(row + pixel * box->x, box->width, cinfo->saw_Adobe_marker);
+            cmyk_to_rgb(row + pixel * box->x, box->width);
         leat_splitter_give(&splitter, row + pixel * box->x);
     }
     return LEAT_OK;

@@ -5,8 +5,7 @@
 #include "prep/jpeg_bits.h"
 #include "prep/jpeg_state.h"
 
-#define EOB_RUN 64 /* ends a block: no coefficient lies so far ahead */
-#define BLOCK   80 /* behind the 64 there is room for what a broken file puts there */
+#define BLOCK 80 /* behind the 64 there is room for what a broken file puts there */
 
 #define PARTIAL 0x8000u /* the extra bits are not in sight */
 
@@ -19,10 +18,26 @@ bool leat_scan_table_sound(const JHUFF_TBL *t)
     for (int length = 1; length <= 16; length++) {
         code = 2 * code + t->bits[length];
         values += t->bits[length];
-        if (code > 1u << length)
+        /* A code of ones alone does not exist. */
+        if (code >= 1u << length)
             return false;
     }
     return values <= 256;
+}
+
+/* First coefficients have at most 15 extra bits. */
+static bool first_sound(const JHUFF_TBL *t)
+{
+    unsigned values = 0;
+    if (!leat_scan_table_sound(t))
+        return false;
+    for (int length = 1; length <= 16; length++)
+        values += t->bits[length];
+    for (unsigned i = 0; i < values; i++) {
+        if (t->huffval[i] > 15)
+            return false;
+    }
+    return true;
 }
 
 bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
@@ -38,8 +53,7 @@ bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
         c = cinfo->cur_comp_info[i];
         if (c != &cinfo->comp_info[i] || c->quant_tbl_no < 0 || c->quant_tbl_no >= NUM_QUANT_TBLS ||
             !cinfo->quant_tbl_ptrs[c->quant_tbl_no] || c->dc_tbl_no < 0 || c->dc_tbl_no >= NUM_HUFF_TBLS ||
-            c->ac_tbl_no < 0 || c->ac_tbl_no >= NUM_HUFF_TBLS ||
-            !leat_scan_table_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
+            c->ac_tbl_no < 0 || c->ac_tbl_no >= NUM_HUFF_TBLS || !first_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
             !leat_scan_table_sound(cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no]))
             return false;
     }
@@ -50,7 +64,8 @@ bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
 static uint32_t entry_of(unsigned length, uint8_t value, bool ac, uint64_t bits, unsigned in_sight)
 {
     unsigned extra = value & 15;
-    unsigned run = !ac ? 0 : value == 0 ? EOB_RUN : value >> 4;
+    /* Nothing follows a symbol without a coefficient, but for the one that stands for sixteen zeros. */
+    unsigned run = !ac ? 0 : extra == 0 && value != 0xf0 ? LEAT_JPEG_END : value >> 4;
     uint32_t e = (length + extra) | run << 8;
     if (length + extra <= in_sight)
         return e | (uint32_t)leat_bits_signed(bits << length, extra) << 16;
@@ -66,14 +81,28 @@ static uint32_t jump_of(const struct leat_scan_table *t, unsigned window)
         uint32_t e = t->entry[window << bits & ((1u << LEAT_SCAN_BITS) - 1)];
         unsigned run = e >> 8 & 127;
         /* What is shifted in behind the window is not known: an entry that needs it does not count. */
-        if (e & PARTIAL || (e & 255) > LEAT_SCAN_BITS - bits || far + run > 255 - EOB_RUN)
+        if (e & PARTIAL || (e & 255) > LEAT_SCAN_BITS - bits || far + run > 255 - LEAT_JPEG_END)
             break;
         bits += e & 255;
-        if (run == EOB_RUN)
-            return bits | (far + 1) << 8 | (far + EOB_RUN) << 16;
+        if (run == LEAT_JPEG_END)
+            return bits | (far + 1) << 8 | (far + LEAT_JPEG_END) << 16;
         far += run + 1;
     }
     return bits | far << 8 | far << 16;
+}
+
+/* All windows that begin with a code: those whose extra bits are in sight come in stretches of one value. */
+static void fill_entries(struct leat_scan_table *t, unsigned code, unsigned length, uint8_t value, bool ac)
+{
+    unsigned free_bits = LEAT_SCAN_BITS - length;
+    unsigned extra = value & 15;
+    unsigned stretch = 1u << (extra <= free_bits ? free_bits - extra : free_bits);
+    unsigned end = (code + 1) << free_bits;
+    for (unsigned j = code << free_bits; j < end; j += stretch) {
+        uint32_t e = entry_of(length, value, ac, (uint64_t)j << (64 - LEAT_SCAN_BITS), LEAT_SCAN_BITS);
+        for (unsigned k = 0; k < stretch; k++)
+            t->entry[j + k] = e;
+    }
 }
 
 static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac)
@@ -88,12 +117,8 @@ static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac
     for (unsigned length = 1; length <= 16; length++) {
         t->offset[length] = (int32_t)place - (int32_t)code;
         for (unsigned i = 0; i < from->bits[length]; i++, code++, place++) {
-            if (length > LEAT_SCAN_BITS)
-                continue;
-            unsigned free_bits = LEAT_SCAN_BITS - length;
-            for (unsigned j = code << free_bits; j < (code + 1) << free_bits; j++)
-                t->entry[j] =
-                    entry_of(length, from->huffval[place], ac, (uint64_t)j << (64 - LEAT_SCAN_BITS), LEAT_SCAN_BITS);
+            if (length <= LEAT_SCAN_BITS)
+                fill_entries(t, code, length, from->huffval[place], ac);
         }
         t->limit[length] = from->bits[length] ? (uint64_t)code << (16 - length) : 0;
         code <<= 1;
@@ -142,7 +167,7 @@ static __attribute__((noinline)) uint32_t long_code(struct leat_scan *s, const s
         }
     }
     s->damage = "a code that no table has";
-    return 16 | EOB_RUN << 8;
+    return 16 | LEAT_JPEG_END << 8;
 }
 
 static inline __attribute__((always_inline)) uint32_t complete(struct leat_scan *s, const struct leat_scan_table *t,
@@ -172,7 +197,14 @@ static inline __attribute__((always_inline)) uint32_t next_entry(struct leat_sca
     return e;
 }
 
-/* One block into values. Returns where in the file's order it ended: 66 where there was only the first one. */
+/* A block ends at its last place, or by the symbol that says so. */
+static inline __attribute__((always_inline)) void check_end(struct leat_scan *s, unsigned k)
+{
+    if (__builtin_expect(k - 65 < LEAT_JPEG_END - 64, 0))
+        s->damage = LEAT_SCAN_OVERRUN;
+}
+
+/* One block into values. Returns where in the file's order it ended: END + 2 where there was only the first one. */
 static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s, struct leat_bits *b, int component,
                                                             const struct leat_scan_table *dc,
                                                             const struct leat_scan_table *ac, int16_t *values)
@@ -186,6 +218,7 @@ static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s,
         values[leat_jpeg_order[k]] = (int16_t)(e >> 16);
         k++;
     } while (k < 64);
+    check_end(s, k);
     return k;
 }
 
@@ -207,6 +240,7 @@ static inline __attribute__((always_inline)) void skip(struct leat_scan *s, stru
             k += (next_entry(s, b, ac) >> 8 & 127) + 1;
         }
     } while (k < 64);
+    check_end(s, k);
 }
 
 /* memset() of this size becomes a string instruction, which costs as much as a quarter of a block. */
@@ -237,8 +271,8 @@ static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s
             for (int x = 0; x < c->h_samp_factor; x++) {
                 clear(values);
                 unsigned k = block(s, b, i, dc, ac, values);
-                leat_block_transform(s->kernels, size, values, s->quant[i], k == EOB_RUN + 2, to + (size_t)x * size,
-                                     p->stride);
+                leat_block_transform(s->kernels, size, values, s->quant[i], k == LEAT_JPEG_END + 2,
+                                     to + (size_t)x * size, p->stride);
             }
         }
     }
@@ -265,12 +299,10 @@ static void mcu_missing(const struct leat_jpeg_planes *planes, uint32_t mcu)
 
 static void restart(struct leat_scan *s, struct leat_bits *b)
 {
-    if (s->from.end - b->at < 2 || b->at[0] != 0xff || b->at[1] != 0xd0 + s->restart_next) {
+    if (!leat_bits_restart(&s->from, b, s->restart_next)) {
         s->damage = "a restart marker is missing";
         return;
     }
-    *b = (struct leat_bits){.at = b->at + 2};
-    s->from.padding = 0;
     s->restart_next = (s->restart_next + 1) % 8;
     s->restart_left = s->cinfo->restart_interval;
     memset(s->last_dc, 0, sizeof s->last_dc);

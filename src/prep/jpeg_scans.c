@@ -127,6 +127,13 @@ static inline __attribute__((always_inline)) void dc_block(struct run *r, unsign
         values[0] = (int16_t)(r->last_dc[i] << r->pass->low);
 }
 
+static __attribute__((noinline)) void overrun(struct run *r)
+{
+    r->s->damage =
+        r->bad ? r->s->damage : LEAT_SCAN_OVERRUN; /* what follows a code that does not exist means nothing */
+    r->bad = true;
+}
+
 static inline __attribute__((always_inline)) void ac_first(struct run *r, const struct leat_scans_table *t,
                                                            int16_t *values, uint64_t *has)
 {
@@ -142,12 +149,12 @@ static inline __attribute__((always_inline)) void ac_first(struct run *r, const 
             r->ends = ends_of(r, e >> 4) - 1;
             return;
         }
-        if (extra == 0)
-            continue;
         if (k > r->pass->last) {
-            r->bad = true;
+            overrun(r);
             return;
         }
+        if (extra == 0)
+            continue;
         int v = leat_bits_signed(r->b.bits, extra);
         take(&r->b, extra);
         *has |= PLACE(k);
@@ -242,7 +249,9 @@ static inline __attribute__((always_inline)) void ac_refine(struct run *r, const
         take(&r->b, adds);
         unsigned at = zero_behind(~before & places(k, end), run, end, deposits);
         grows |= corrections(r, before & places(k, at), deposits);
-        r->bad |= (e & 15) > 1 || (adds && at == end); /* wider than a bit, or beyond the band */
+        r->bad |= (e & 15) > 1; /* wider than a bit */
+        if (adds && at == end)
+            overrun(r);
         if (r->bad)
             return;
         if (adds) {
@@ -268,11 +277,7 @@ static inline __attribute__((always_inline)) void before_mcu(struct run *r)
         r->bad = true;
     if (!s->restart_interval || r->restart_left-- > 0)
         return;
-    if (s->from.end - r->b.at < 2 || r->b.at[0] != 0xff || r->b.at[1] != 0xd0 + r->restart_next)
-        r->bad = true;
-    else
-        r->b = (struct leat_bits){.at = r->b.at + 2};
-    s->from.padding = 0;
+    r->bad |= !leat_bits_restart(&s->from, &r->b, r->restart_next);
     r->restart_next = (r->restart_next + 1) % 8;
     r->restart_left = s->restart_interval - 1;
     r->ends = 0;
@@ -365,18 +370,11 @@ static bool decode(struct leat_scans *s, const struct pass *pass)
 /* The next marker's code and its body; false at the end of the data. */
 static bool next_marker(struct leat_scans *s, uint8_t *code, const uint8_t **body, size_t *n)
 {
-    for (;;) {
-        const uint8_t *ff = s->at < s->from.end ? memchr(s->at, 0xff, (size_t)(s->from.end - s->at)) : NULL;
-        if (!ff || s->from.end - ff < 2)
+    do {
+        *code = leat_bits_marker(s->at, s->from.end, &s->at);
+        if (*code == 0)
             return false;
-        s->at = ff + 1;
-        *code = *s->at;
-        if (*code == 0xff)
-            continue;
-        s->at++;
-        if (*code != 0 && !(*code >= 0xd0 && *code <= 0xd7))
-            break;
-    }
+    } while (*code >= 0xd0 && *code <= 0xd7);
     *n = 0;
     if (*code == 0xd9)
         return true;
@@ -428,9 +426,11 @@ static bool check_pass(struct leat_scans *s, const struct pass *p)
 {
     if (p->count < 1 || p->last > 63 || p->first > p->last || p->low > 13 || (p->high && p->low != p->high - 1))
         return false;
-    if (p->first ? p->count != 1 || !s->ac[p->ac].there : p->last != 0)
+    if (p->ac >= NUM_HUFF_TBLS || (p->first ? p->count != 1 || !s->ac[p->ac].there : p->last != 0))
         return false;
     for (unsigned i = 0; i < p->count; i++) {
+        if (p->dc[i] >= NUM_HUFF_TBLS)
+            return false;
         if ((!p->first && !p->high && !s->dc[p->dc[i]].there) || !follows(&s->plane[p->component[i]], p))
             return false;
     }
@@ -450,8 +450,8 @@ static bool take_pass(struct leat_scans *s, const uint8_t *body, size_t n, struc
         if (which == s->components || (i && which <= p->component[i - 1]))
             return false;
         p->component[i] = which;
-        p->dc[i] = body[2 + 2 * i] >> 4 & 3;
-        p->ac = body[2 + 2 * i] & 3;
+        p->dc[i] = body[2 + 2 * i] >> 4;
+        p->ac = body[2 + 2 * i] & 15;
     }
     body += 1 + 2 * (size_t)p->count;
     p->first = body[0];
@@ -469,8 +469,8 @@ static bool first_pass(struct leat_scans *s, struct pass *p)
     for (unsigned i = 0; i < p->count; i++) {
         const jpeg_component_info *c = cinfo->cur_comp_info[i];
         p->component[i] = (unsigned)c->component_index;
-        p->dc[i] = (unsigned)c->dc_tbl_no & 3;
-        p->ac = (unsigned)c->ac_tbl_no & 3;
+        p->dc[i] = (unsigned)c->dc_tbl_no;
+        p->ac = (unsigned)c->ac_tbl_no;
     }
     p->first = (unsigned)cinfo->Ss;
     p->last = (unsigned)cinfo->Se;
@@ -599,6 +599,7 @@ bool leat_scans_read(struct leat_scans *scans, struct jpeg_decompress_struct *ci
                      const struct leat_kernels *kernels, uint32_t scans_max, const struct leat_jpeg_planes *planes,
                      uint32_t first, uint32_t last)
 {
+    scans->damage = NULL;
     if (!suits(cinfo))
         return false;
     scans->cinfo = cinfo;

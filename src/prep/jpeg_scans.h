@@ -49,10 +49,12 @@ struct leat_scans {
     unsigned components;
     unsigned restart_interval;
     struct leat_scans_plane plane[3];
+    const char *damage; /* that libjpeg would pass over without a word; NULL: none was met */
 };
 
 /* After jpeg_read_header(): all scans, for the columns of MCUs first … last of the rows planes->step_first … step_last.
- * False: not a file of the common kind, or too large to be tried; cinfo is as it was. Jumps for want of memory. */
+ * False: not a file of the common kind, damaged, or too large to be tried; cinfo is as it was. Jumps for want of
+ * memory. */
 bool leat_scans_read(struct leat_scans *scans, struct jpeg_decompress_struct *cinfo, const struct leat_arena *arena,
                      const struct leat_kernels *kernels, uint32_t scans_max, const struct leat_jpeg_planes *planes,
                      uint32_t first, uint32_t last);

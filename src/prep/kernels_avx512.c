@@ -97,7 +97,7 @@ AVX512 static void ycc_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *c
     }
 }
 
-AVX512_INLINE void across_groups(const struct leat_axis *axis, unsigned rows, const uint8_t *const *in,
+AVX512_INLINE void across_groups(const struct leat_axis *axis, unsigned rows, bool wide, const uint8_t *const *in,
                                  uint8_t *const *out)
 {
     const __mmask64 even = 0x5555555555555555;
@@ -113,7 +113,9 @@ AVX512_INLINE void across_groups(const struct leat_axis *axis, unsigned rows, co
             __m512i weight = load(packed);
             packed += GROUP * 2;
             for (unsigned r = 0; r < rows; r++) {
-                __m512i v = _mm512_maskz_permutexvar_epi8(even, index, load(in[r] + base + 2 * p));
+                const uint8_t *from = in[r] + base + 2 * p;
+                __m512i v = wide ? _mm512_maskz_permutex2var_epi8(even, load(from), index, load(from + 64))
+                                 : _mm512_maskz_permutexvar_epi8(even, index, load(from));
                 sum[r] = _mm512_dpwssd_epi32(sum[r], v, weight);
             }
         }
@@ -139,10 +141,12 @@ AVX512 static void across_long(const struct leat_axis *axis, const uint8_t *in, 
 
 AVX512 static void across(const struct leat_axis *axis, unsigned rows, const uint8_t *const *in, uint8_t *const *out)
 {
-    if (axis->groups && rows == 3)
-        across_groups(axis, 3, in, out);
+    if (axis->groups && axis->wide && rows == 3)
+        across_groups(axis, 3, true, in, out);
+    else if (axis->groups && rows == 3)
+        across_groups(axis, 3, false, in, out);
     else if (axis->groups)
-        across_groups(axis, rows, in, out);
+        across_groups(axis, rows, axis->wide, in, out);
     else if (axis->stride % 32)
         leat_kernels_scalar.across(axis, rows, in, out);
     else
@@ -298,7 +302,7 @@ AVX512 static void to_bf16(const uint8_t *in, size_t n, const struct leat_affine
 
 const struct leat_kernels leat_kernels_avx512 = {
     .name = "avx512",
-    .shape = {.group = GROUP, .lane = GROUP, .window = 64},
+    .shape = {.group = GROUP, .lane = GROUP, .window = 64, .wide = 128},
     .up_h2v2 = up_h2v2,
     .up_h2v1 = up_h2v1,
     .up_h1v2 = up_h1v2,

@@ -8,7 +8,6 @@
 #include "leat/loader.h"
 #include "prep/jpeg.h"
 #include "prep/png.h"
-#include "prep/turn.h"
 #include "prep/webp.h"
 
 struct leat_pipeline {
@@ -32,6 +31,9 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
     if (d->colour == LEAT_COLOUR_INDEX && d->filter != LEAT_FILTER_NEAREST)
         return leat_fail(err, LEAT_INVALID, "colour=index needs filter=nearest: mixed palette numbers mean nothing");
     for (int c = 0; c < 3; c++) {
+        if (d->background[c] && !d->blend)
+            return leat_fail(err, LEAT_INVALID,
+                             "a background without alpha=blend: dropped alpha leaves nothing under it");
         if (!(d->std[c] >= 0.0) || !(d->std[c] <= 1e6) || !(d->mean[c] >= -1e6) || !(d->mean[c] <= 1e6))
             return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot normalise", d->mean[c],
                              d->std[c], c);
@@ -88,13 +90,13 @@ uint64_t leat_pipeline_bytes(const struct leat_pipeline *pipeline, uint32_t widt
 
 static uint8_t orientation_of(const struct leat_pipeline *pipeline, const struct leat_image_info *info)
 {
-    return pipeline->d.as_stored ? 1 : info->orientation;
+    return pipeline->d.upright ? info->orientation : 1;
 }
 
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
                                struct leat_rng draws, struct leat_geometry *out, struct leat_error *err)
 {
-    bool swaps = leat_orientation_swaps(orientation_of(pipeline, info));
+    bool swaps = leat_turning_of(orientation_of(pipeline, info)).exchanged;
     return leat_steps_apply(&pipeline->d.steps, swaps ? info->height : info->width, swaps ? info->width : info->height,
                             draws, out, err);
 }
@@ -146,25 +148,17 @@ static leat_status run_exact(struct leat_scratch *scratch, const struct leat_sou
                              const struct leat_geometry *geometry, uint8_t orientation, struct leat_error *err)
 {
     const struct leat_image_info *info = &source->info;
-    bool swaps = leat_orientation_swaps(orientation);
+    bool swaps = leat_turning_of(orientation).exchanged;
     unsigned planes = leat_decode_planes(info, decode->colour);
-    struct leat_plane_scale whole = {1.0, 1.0, swaps ? info->height : info->width, swaps ? info->width : info->height};
+    struct leat_plane_scale whole = {1.0, 1.0, swaps ? info->height : info->width, swaps ? info->width : info->height,
+                                     orientation};
     struct leat_sink sink;
     leat_status rc =
         leat_sink_open(&sink, decode->kernels, decode->arena, target, geometry, planes, false, &whole, err);
     if (rc != LEAT_OK)
         return rc;
     struct leat_box wanted = leat_sink_wants(&sink);
-    if (orientation == 1)
-        return give_rows(scratch, source, decode, &wanted, &sink.rows, err);
-    struct leat_box stored = leat_orientation_box(orientation, info->width, info->height, &wanted);
-    struct leat_turn turn;
-    rc = leat_turn_open(&turn, decode->arena, planes, stored.width, stored.height, err);
-    if (rc == LEAT_OK)
-        rc = give_rows(scratch, source, decode, &stored, &turn.rows, err);
-    if (rc == LEAT_OK)
-        leat_turn_into(&turn, orientation, &sink.rows);
-    return rc;
+    return give_rows(scratch, source, decode, &wanted, &sink.rows, err);
 }
 
 static leat_status run_fast(struct leat_scratch *scratch, const struct leat_source *source,
@@ -192,10 +186,14 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
     leat_status rc = leat_image_probe(data, data_bytes, &source.info, err);
     if (rc == LEAT_OK)
         rc = leat_image_check(&source.info, &pipeline->limits, err);
+    if (rc == LEAT_OK && source.info.animated && pipeline->d.refuse_animation)
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "an animation; animation=first takes its first frame");
     if (rc == LEAT_OK)
         rc = leat_pipeline_plan(pipeline, &source.info, draws, &geometry, err);
     if (rc != LEAT_OK)
         return rc;
+    if (!pipeline->d.blend)
+        source.info.alpha = false; /* decoded as if it were not there */
     uint64_t bytes = leat_pipeline_bytes(pipeline, geometry.output[0], geometry.output[1]);
     if (bytes != to_bytes)
         return leat_fail(err, LEAT_INVALID,

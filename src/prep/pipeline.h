@@ -17,9 +17,11 @@ struct leat_prep_description {
     enum leat_dtype dtype;
     double mean[3]; /* floats are (sample / 255 - mean) / std; a std of 0 counts as 1 */
     double std[3];
-    uint8_t background[3]; /* under what is transparent */
+    bool blend;            /* false: alpha is dropped, as convert("RGB") does */
+    uint8_t background[3]; /* under what is transparent, when it is blended */
     uint8_t fill[3];       /* around a picture smaller than its crop */
-    bool as_stored;        /* leave EXIF's orientation alone */
+    bool upright;          /* turn as EXIF says; false: as stored */
+    bool refuse_animation; /* false: an animation's first frame is its picture */
     enum leat_damage damage;
     struct leat_image_limits limits; /* zeros: presets; memory_bytes belongs to the scratch */
 };

@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* Of text, profiles and whatever else a file brings along. */
-#define CHUNK_MAX ((size_t)16 << 20)
+#define CHUNK_MAX  ((size_t)16 << 20)
+#define CHUNKS_MAX 1000 /* libspng's own, which its option for it refuses to raise */
 
 struct format {
     int spng; /* SPNG_FMT_… */
@@ -62,6 +63,9 @@ static leat_status fail(int code, struct leat_error *err)
 {
     if (lacked_memory)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a PNG");
+    if (code == SPNG_ECHUNK_LIMITS)
+        return leat_fail(err, LEAT_LIMIT, "PNG with more beside its pixels than the limits: %zu bytes, %d chunks",
+                         CHUNK_MAX, CHUNKS_MAX);
     return leat_fail(err, LEAT_CORRUPT, "PNG: %s", spng_strerror(code));
 }
 
@@ -146,6 +150,12 @@ static void give(struct job *j, const uint8_t *row)
     }
 }
 
+/* Whether the rows that are there will not do. */
+static bool is_refused(const struct job *j, int code)
+{
+    return j->decode->damage == LEAT_DAMAGE_ERROR || lacked_memory || code == SPNG_ECHUNK_LIMITS;
+}
+
 static leat_status stream(struct job *j, struct leat_error *err)
 {
     uint32_t end = j->box->y + j->box->height;
@@ -158,7 +168,7 @@ static leat_status stream(struct job *j, struct leat_error *err)
             code = spng_decode_row(j->ctx, row, j->row_bytes);
         if (code == SPNG_EOI && y + 1 == j->source->info.height)
             code = 0;
-        if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacked_memory))
+        if (code != 0 && is_refused(j, code))
             return fail(code, err);
         if (y >= j->box->y && code == 0)
             give(j, row);
@@ -176,7 +186,7 @@ static leat_status interlaced(struct job *j, struct leat_error *err)
         return leat_arena_fail(j->decode->arena, err);
     memset(image, 128, bytes);
     int code = spng_decode_image(j->ctx, image, bytes, j->format.spng, j->format.flags);
-    if (code != 0 && (j->decode->damage == LEAT_DAMAGE_ERROR || lacked_memory))
+    if (code != 0 && is_refused(j, code))
         return fail(code, err);
     for (uint32_t y = 0; y < j->box->height; y++)
         give(j, image + j->row_bytes * (j->box->y + y));

@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/bytes.h"
 #include "prep/image.h"
@@ -47,8 +48,22 @@ static uint32_t read_be(struct leat_reader *r, unsigned bytes)
     return v;
 }
 
+/* What a file says of its orientation, as Pillow weighs it: EXIF in its own place, else EXIF in a text, else XMP. */
+struct said {
+    uint8_t exif;
+    uint8_t profile;
+    uint8_t xmp;
+};
+
+static void settle(const struct said *said, struct leat_image_info *info)
+{
+    uint8_t exif = said->exif ? said->exif : said->profile;
+    info->orientation = exif ? exif : said->xmp ? said->xmp : 1;
+}
+
 #define EXIF_HEADER      "Exif\0\0"
 #define EXIF_HEADER_SIZE 6
+#define XMP_HEADER       "http://ns.adobe.com/xap/1.0/"
 
 /* The next marker's code; 0 at the end. Fill bytes and garbage before it are passed over, as decoders do. */
 static uint8_t jpeg_marker(struct leat_reader *r)
@@ -72,36 +87,106 @@ static bool is_frame(uint8_t code)
     return code >= 0xc0 && code <= 0xcf && code != 0xc4 && code != 0xc8 && code != 0xcc;
 }
 
+/* APP1 holds either; of several blocks of EXIF the first has the directory. */
+static void jpeg_orientation(const uint8_t *body, size_t size, struct said *said)
+{
+    if (size > EXIF_HEADER_SIZE && memcmp(body, EXIF_HEADER, EXIF_HEADER_SIZE) == 0 && !said->exif)
+        said->exif = leat_exif_orientation(body, size);
+    else if (size > sizeof XMP_HEADER && memcmp(body, XMP_HEADER, sizeof XMP_HEADER) == 0)
+        said->xmp = leat_xmp_orientation(body + sizeof XMP_HEADER, size - sizeof XMP_HEADER);
+}
+
+static bool jpeg_frame(uint8_t code, const uint8_t *body, size_t size, struct leat_image_info *info)
+{
+    struct leat_reader frame = leat_reader(body, size);
+    info->bits = leat_read_u8(&frame);
+    info->height = read_be(&frame, 2);
+    info->width = read_be(&frame, 2);
+    info->components = leat_read_u8(&frame);
+    info->progressive = code == 0xc2 || code == 0xc6 || code == 0xca || code == 0xce;
+    info->arithmetic = code >= 0xc9;
+    if ((code & 7) == 3)
+        info->process = LEAT_JPEG_LOSSLESS;
+    else if ((code & 7) >= 5)
+        info->process = LEAT_JPEG_HIERARCHICAL;
+    return !frame.bad && info->components >= 1 && info->components <= 4;
+}
+
 static leat_status probe_jpeg(struct leat_reader *r, struct leat_image_info *info, struct leat_error *err)
 {
+    struct said said = {0};
+    bool framed = false;
     info->type = LEAT_IMAGE_JPEG;
     leat_read_bytes(r, 2);
+    /* The orientation may stand behind the frame's header, before the first scan. */
     for (;;) {
         uint8_t code = jpeg_marker(r);
-        if (code == 0 || code == 0xd9 || code == 0xda)
+        bool ends = code == 0 || code == 0xd9 || code == 0xda;
+        if (ends && !framed)
             return leat_fail(err, LEAT_CORRUPT, "JPEG without a frame header in %zu bytes", r->size);
+        if (ends)
+            break;
         if (code == 0x01 || (code >= 0xd0 && code <= 0xd8))
             continue;
+        /* A length that does not even count itself is taken as that of an empty body, as decoders do. */
         uint32_t length = read_be(r, 2);
-        const uint8_t *body = length >= 2 ? leat_read_bytes(r, length - 2) : NULL;
-        if (!body)
+        const uint8_t *body = leat_read_bytes(r, length >= 2 ? length - 2 : 0);
+        if (r->bad && framed)
+            break;
+        if (r->bad)
             return leat_fail(err, LEAT_CORRUPT, "JPEG ends inside its headers, after %zu bytes", r->size);
-        length -= 2;
-        if (code == 0xe1 && length > EXIF_HEADER_SIZE && memcmp(body, EXIF_HEADER, EXIF_HEADER_SIZE) == 0)
-            info->orientation = leat_exif_orientation(body + EXIF_HEADER_SIZE, length - EXIF_HEADER_SIZE);
-        if (!is_frame(code))
-            continue;
-        struct leat_reader frame = leat_reader(body, length);
-        info->bits = leat_read_u8(&frame);
-        info->height = read_be(&frame, 2);
-        info->width = read_be(&frame, 2);
-        info->components = leat_read_u8(&frame);
-        info->progressive = code == 0xc2 || code == 0xc6 || code == 0xca || code == 0xce;
-        info->arithmetic = code >= 0xc9;
-        if (frame.bad || info->components < 1 || info->components > 4)
+        length = length >= 2 ? length - 2 : 0;
+        if (code == 0xe1)
+            jpeg_orientation(body, length, &said);
+        else if (code == 0xde)
+            info->process = LEAT_JPEG_HIERARCHICAL;
+        else if (is_frame(code) && !framed && !jpeg_frame(code, body, length, info))
             return leat_fail(err, LEAT_CORRUPT, "JPEG frame header of %u bytes makes no sense", (unsigned)length);
-        return LEAT_OK;
+        framed = framed || is_frame(code);
     }
+    settle(&said, info);
+    return LEAT_OK;
+}
+
+#define TEXT_BYTES 16384 /* of a text that is packed, as much as is looked at */
+
+/* A text in PNG: its keyword, a NUL, and by the kind of chunk flags and languages, then the text, packed or not. */
+static void png_text(const uint8_t *name, const uint8_t *body, size_t size, struct said *said)
+{
+    static const char profile[] = "Raw profile type exif";
+    static const char xmp[] = "XML:com.adobe.xmp";
+    bool is_profile = size > sizeof profile && memcmp(body, profile, sizeof profile) == 0;
+    bool is_xmp = size > sizeof xmp && memcmp(body, xmp, sizeof xmp) == 0;
+    bool packed = name[0] == 'z';
+    uint8_t text[TEXT_BYTES];
+    if (!is_profile && !is_xmp)
+        return;
+    struct leat_reader r = leat_reader(body, size);
+    leat_read_bytes(&r, is_profile ? sizeof profile : sizeof xmp);
+    if (name[0] == 'i')
+        packed = leat_read_u8(&r);
+    if (name[0] != 't')
+        leat_read_u8(&r); /* there is one way to pack */
+    for (unsigned i = 0; name[0] == 'i' && i < 2; i++) {
+        while (!r.bad && leat_read_u8(&r) != 0)
+            ;
+    }
+    const uint8_t *from = r.data + r.at;
+    size_t n = leat_reader_left(&r);
+    if (packed) {
+        z_stream z = {
+            .next_in = (Bytef *)(uintptr_t)from, .avail_in = (uInt)n, .next_out = text, .avail_out = sizeof text};
+        if (inflateInit(&z) != Z_OK)
+            return;
+        inflate(&z, Z_SYNC_FLUSH); /* what came out before the room or the data ended is enough */
+        inflateEnd(&z);
+        from = text;
+        n = sizeof text - z.avail_out;
+    }
+    if (is_profile)
+        said->profile = leat_exif_profile_orientation(from, n);
+    else
+        said->xmp = leat_xmp_orientation(from, n);
 }
 
 static leat_status probe_png(struct leat_reader *r, struct leat_image_info *info, struct leat_error *err)
@@ -123,39 +208,52 @@ static leat_status probe_png(struct leat_reader *r, struct leat_image_info *info
     info->components = components[kind];
     info->palette = kind == 3;
     info->alpha = kind >= 4;
-    /* Transparency and orientation stand in chunks of their own before the pixels. */
+    /* Transparency stands in a chunk of its own before the pixels, the orientation before or behind them. */
+    struct said said = {0};
+    bool pixels = false;
     while (leat_reader_left(r) >= 12) {
         length = read_be(r, 4);
         name = leat_read_bytes(r, 4);
         const uint8_t *body = leat_read_bytes(r, length);
         read_be(r, 4);
-        if (r->bad || memcmp(name, "IDAT", 4) == 0)
+        if (r->bad || memcmp(name, "IEND", 4) == 0)
             break;
-        if (memcmp(name, "tRNS", 4) == 0)
+        pixels = pixels || memcmp(name, "IDAT", 4) == 0;
+        if (memcmp(name, "tRNS", 4) == 0 && !pixels)
             info->alpha = true;
         else if (memcmp(name, "eXIf", 4) == 0)
-            info->orientation = leat_exif_orientation(body, length);
+            said.exif = leat_exif_orientation(body, length);
+        else if (memcmp(name, "tEXt", 4) == 0 || memcmp(name, "zTXt", 4) == 0 || memcmp(name, "iTXt", 4) == 0)
+            png_text(name, body, length, &said);
     }
+    settle(&said, info);
     return LEAT_OK;
 }
 
-/* Chunks behind the pixels too: EXIF is the last but one in an extended file. */
-static void probe_webp_exif(struct leat_reader *r, struct leat_image_info *info)
+#define WEBP_ANIMATION 0x02
+#define WEBP_XMP       0x04
+#define WEBP_EXIF      0x08
+#define WEBP_ALPHA     0x10
+
+/* Chunks behind the pixels too: EXIF and XMP are the last ones of an extended file, where its header announces them. */
+static void probe_webp_orientation(struct leat_reader *r, uint32_t flags, struct leat_image_info *info)
 {
+    struct said said = {0};
     while (leat_reader_left(r) >= 8) {
         const uint8_t *name = leat_read_bytes(r, 4);
         uint32_t length = leat_read_u32(r);
-        if (memcmp(name, "EXIF", 4) == 0) {
-            const uint8_t *body = leat_read_bytes(r, length);
-            if (body && length > EXIF_HEADER_SIZE && memcmp(body, EXIF_HEADER, EXIF_HEADER_SIZE) == 0)
-                info->orientation = leat_exif_orientation(body + EXIF_HEADER_SIZE, length - EXIF_HEADER_SIZE);
-            else if (body)
-                info->orientation = leat_exif_orientation(body, length);
-            return;
-        }
-        if (!leat_read_bytes(r, (size_t)length + (length & 1)))
-            return;
+        bool exif = flags & WEBP_EXIF && memcmp(name, "EXIF", 4) == 0;
+        bool xmp = flags & WEBP_XMP && memcmp(name, "XMP ", 4) == 0;
+        size_t whole = (size_t)length + (length & 1);
+        const uint8_t *body = leat_read_bytes(r, (exif || xmp) && leat_reader_left(r) == length ? length : whole);
+        if (!body)
+            break;
+        if (exif && !said.exif)
+            said.exif = leat_exif_orientation(body, length);
+        else if (xmp && !said.xmp)
+            said.xmp = leat_xmp_orientation(body, length);
     }
+    settle(&said, info);
 }
 
 static leat_status probe_webp(struct leat_reader *r, struct leat_image_info *info, struct leat_error *err)
@@ -174,15 +272,14 @@ static leat_status probe_webp(struct leat_reader *r, struct leat_image_info *inf
         w |= (uint32_t)leat_read_u8(r) << 16;
         uint32_t h = leat_read_u16(r);
         h |= (uint32_t)leat_read_u8(r) << 16;
-        info->alpha = flags & 0x10;
+        info->alpha = flags & WEBP_ALPHA;
         info->width = w + 1;
         info->height = h + 1;
-        if (flags & 0x02)
-            return leat_fail(err, LEAT_UNSUPPORTED, "animated WebP is not decoded");
+        info->animated = flags & WEBP_ANIMATION;
         if (r->bad || length < 10)
             return leat_fail(err, LEAT_CORRUPT, "extended WebP header makes no sense");
-        if (flags & 0x08 && leat_read_bytes(r, length - 10 + (length & 1)))
-            probe_webp_exif(r, info);
+        if (flags & (WEBP_EXIF | WEBP_XMP) && leat_read_bytes(r, length - 10 + (length & 1)))
+            probe_webp_orientation(r, flags, info);
     } else if (memcmp(name, "VP8L", 4) == 0) {
         uint8_t signature = leat_read_u8(r);
         uint32_t bits = leat_read_u32(r);

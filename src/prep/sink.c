@@ -55,6 +55,9 @@ void leat_target_fill(const struct leat_target *target, const struct leat_kernel
     }
 }
 
+/* The upright picture's axis d, 0 across it and 1 down. Outputs along a row stand in their order, those from row to row
+ * in the order in which rows arrive. The filter runs upright, and its weights are mirrored: so nothing is rounded
+ * otherwise than in a picture that was turned first. */
 static leat_status open_axis(struct leat_sink *s, int d, const struct leat_plane_scale *scale, struct leat_axis *axis,
                              uint32_t *first, struct leat_error *err)
 {
@@ -77,12 +80,14 @@ static leat_status open_axis(struct leat_sink *s, int d, const struct leat_plane
         .size = g->resized[d],
         .first = d ? g->window.y : g->window.x,
         .count = d ? g->window.height : g->window.width,
-        .reversed = d == 0 && g->flip,
     };
+    bool along = d == (s->turn.exchanged ? 1 : 0);
+    spec.mirrored = along ? s->turn.mirror_x : s->turn.mirror_y;
+    spec.reversed = along ? d == 0 && g->flip : spec.mirrored;
     static const struct leat_axis_shape none = {0};
-    leat_status rc = leat_axis_make(axis, &spec, d ? &none : &s->kernels->shape, s->arena, err);
+    leat_status rc = leat_axis_make(axis, &spec, along ? &s->kernels->shape : &none, s->arena, err);
     if (rc == LEAT_OK)
-        *first = low + axis->begin;
+        *first = (spec.mirrored ? limit - high : low) + axis->begin;
     return rc;
 }
 
@@ -99,9 +104,9 @@ static leat_status open_plane(struct leat_sink *s, unsigned i, const struct leat
         p->left = twin->left;
         p->top = twin->top;
     } else {
-        rc = open_axis(s, 0, scale, &p->across, &p->left, err);
+        rc = open_axis(s, s->turn.exchanged, scale, &p->across, &p->left, err);
         if (rc == LEAT_OK)
-            rc = open_axis(s, 1, scale, &p->down, &p->top, err);
+            rc = open_axis(s, !s->turn.exchanged, scale, &p->down, &p->top, err);
     }
     if (rc != LEAT_OK)
         return rc;
@@ -110,7 +115,7 @@ static leat_status open_plane(struct leat_sink *s, unsigned i, const struct leat
     p->taken = 0;
     p->rows = p->down.taps + (s->ycc ? RING_SLACK : 2);
     p->rows = p->rows > p->height ? p->height : p->rows;
-    p->stride = padded(p->across.count);
+    p->stride = padded(s->turn.exchanged ? p->width : p->across.count);
     p->ring = leat_arena_take(s->arena, p->stride * p->rows);
     s->line[i] = leat_arena_take(s->arena, p->stride);
     return p->ring && s->line[i] ? LEAT_OK : leat_arena_fail(s->arena, err);
@@ -126,15 +131,32 @@ static void give(struct leat_rows *rows, const uint8_t *const *row)
         return;
     for (unsigned i = 0; i < s->planes; i++)
         to[i] = s->plane[i].ring + s->plane[i].stride * (p->taken % p->rows);
-    if (p->across.copy) {
+    if (p->across.copy || s->turn.exchanged) {
         for (unsigned i = 0; i < s->planes; i++)
-            memcpy(to[i], row[i], p->across.count);
+            memcpy(to[i], row[i], p->width);
     } else {
         s->kernels->across(&p->across, s->planes, row, to);
     }
     for (unsigned i = 0; i < s->planes; i++)
         s->plane[i].taken++;
     leat_sink_drain(s);
+}
+
+static size_t columns_of(const struct leat_sink *s)
+{
+    return ((size_t)s->geometry.window.width + 7) / 8 * 8;
+}
+
+/* And room for eight rows behind them. */
+static leat_status take_columns(struct leat_sink *s, struct leat_error *err)
+{
+    s->column_stride = padded(s->geometry.window.height);
+    for (unsigned i = 0; i < s->planes; i++) {
+        s->column[i] = leat_arena_take(s->arena, columns_of(s) * (s->column_stride + 8) + LEAT_ROW_PAD);
+        if (!s->column[i])
+            return leat_arena_fail(s->arena, err);
+    }
+    return LEAT_OK;
 }
 
 leat_status leat_sink_open(struct leat_sink *sink, const struct leat_kernels *kernels, struct leat_arena *arena,
@@ -149,6 +171,7 @@ leat_status leat_sink_open(struct leat_sink *sink, const struct leat_kernels *ke
         .geometry = *geometry,
         .planes = planes,
         .ycc = ycc,
+        .turn = leat_turning_of(scale->orientation),
     };
     uint32_t taps = 0;
     for (unsigned i = 0; i < planes; i++) {
@@ -161,6 +184,11 @@ leat_status leat_sink_open(struct leat_sink *sink, const struct leat_kernels *ke
     sink->mixed = leat_arena_take(arena, padded(3 * (size_t)geometry->window.width));
     if (!sink->taps || !sink->mixed)
         return leat_arena_fail(arena, err);
+    if (sink->turn.exchanged) {
+        leat_status rc = take_columns(sink, err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
     if (geometry->window.width != geometry->output[0] || geometry->window.height != geometry->output[1])
         leat_target_fill(target, kernels, (uint64_t)geometry->output[0] * geometry->output[1]);
     return LEAT_OK;
@@ -194,8 +222,7 @@ static bool ready(const struct leat_sink_plane *p, uint32_t y)
 {
     if (p->down.copy)
         return p->taken > y;
-    uint64_t need = (uint64_t)p->down.start[y] + p->down.taps;
-    return p->taken >= (need > p->height ? p->height : need);
+    return p->taken >= p->down.start[y] + p->down.taps;
 }
 
 static const uint8_t *sum_rows(struct leat_sink *s, unsigned plane, uint32_t y)
@@ -207,11 +234,11 @@ static const uint8_t *sum_rows(struct leat_sink *s, unsigned plane, uint32_t y)
     unsigned taps = (down->taps + 1) & ~1u;
     for (unsigned i = 0; i < taps; i++) {
         uint32_t row = down->start[y] + i;
-        /* Behind the last row the weights are 0. */
+        /* Behind the last row there is at most one, to make them even; its weight is 0. */
         s->taps[i] = p->ring + p->stride * ((row < p->height ? row : p->height - 1) % p->rows);
     }
-    s->kernels->down(s->taps, down->weight + (size_t)y * down->stride, taps, down->shift, p->across.count,
-                     s->line[plane]);
+    s->kernels->down(s->taps, down->weight + (size_t)y * down->stride, taps, down->shift,
+                     s->turn.exchanged ? p->width : p->across.count, s->line[plane]);
     return s->line[plane];
 }
 
@@ -234,16 +261,54 @@ static void write_row(struct leat_sink *s, uint32_t y, const uint8_t *const *row
     }
 }
 
+/* A row from the vertical sum is an upright column: what is left is the other pass. */
+static void keep_column(struct leat_sink *s, uint32_t x, const uint8_t *const *row)
+{
+    const struct leat_axis *across = &s->plane[0].across;
+    uint8_t *to[3];
+    if (s->turn.mirror_y != s->geometry.flip)
+        x = s->geometry.window.width - 1 - x;
+    for (unsigned i = 0; i < s->planes; i++)
+        to[i] = s->column[i] + s->column_stride * x;
+    for (unsigned i = 0; across->copy && i < s->planes; i++)
+        memcpy(to[i], row[i], across->count);
+    if (!across->copy)
+        s->kernels->across(across, s->planes, row, to);
+}
+
+static void write_columns(struct leat_sink *s)
+{
+    uint32_t height = s->geometry.window.height;
+    size_t n = columns_of(s);
+    for (uint32_t y = 0; y < height; y++) {
+        const uint8_t *row[3];
+        for (unsigned i = 0; i < 3; i++) {
+            uint8_t *rows = s->column[i < s->planes ? i : 0] + n * s->column_stride;
+            if (y % 8 == 0 && i < s->planes)
+                leat_turn_rows(s->column[i] + y, s->column_stride, n, rows);
+            row[i] = rows + n * (y % 8);
+        }
+        write_row(s, y, row);
+    }
+}
+
 void leat_sink_drain(struct leat_sink *s)
 {
     const uint8_t *row[3] = {0};
-    while (s->next < s->geometry.window.height) {
+    uint32_t count = s->plane[0].down.count;
+    while (s->next < count) {
         for (unsigned i = 0; i < s->planes; i++) {
             if (!ready(&s->plane[i], s->next))
                 return;
         }
         for (unsigned i = 0; i < s->planes; i++)
             row[i] = sum_rows(s, i, s->next);
+        if (s->turn.exchanged) {
+            keep_column(s, s->next++, row);
+            if (s->next == count)
+                write_columns(s);
+            continue;
+        }
         for (unsigned i = s->planes; i < 3; i++)
             row[i] = row[0];
         if (s->ycc) {
@@ -251,6 +316,7 @@ void leat_sink_drain(struct leat_sink *s)
             for (unsigned i = 0; i < 3; i++)
                 row[i] = s->line[i];
         }
-        write_row(s, s->next++, row);
+        write_row(s, s->turn.mirror_y ? count - 1 - s->next : s->next, row);
+        s->next++;
     }
 }

@@ -5,6 +5,7 @@
 
 #include "prep/geometry.h"
 #include "prep/kernels.h"
+#include "prep/turn.h"
 
 enum leat_layout {
     LEAT_LAYOUT_NHWC, /* red, green, blue of a pixel side by side */
@@ -39,7 +40,7 @@ struct leat_sink_plane {
     uint32_t top;
     uint32_t width; /* wanted */
     uint32_t height;
-    uint8_t *ring; /* rows after the horizontal pass */
+    uint8_t *ring; /* rows after the horizontal pass; as they came where rows and columns are exchanged */
     size_t stride;
     uint32_t rows;  /* of the ring */
     uint32_t taken; /* rows received so far */
@@ -58,14 +59,18 @@ struct leat_sink {
     uint8_t *line[3];     /* one row a plane, after the vertical pass */
     uint8_t *mixed;       /* one interleaved row */
     const uint8_t **taps; /* rows of a vertical sum */
+    struct leat_turning turn;
+    uint8_t *column[3];   /* of the window, where rows and columns are exchanged */
+    size_t column_stride; /* from one column to the next */
 };
 
 /* A plane's samples against the picture's pixels: 1 for whole pictures, 1/2, 1/4 … for subsampled or reduced ones. */
 struct leat_plane_scale {
     double x;
     double y;
-    uint32_t width; /* of the whole plane, in samples */
+    uint32_t width; /* of the whole plane, in samples, upright */
     uint32_t height;
+    uint8_t orientation; /* EXIF: how whole rows will come; 0 and 1: upright. Not for planes of their own */
 };
 
 /* planes: 1, or 3 that share `scale[0]` (ycc false) or have each their own (ycc true). Fills what is outside the
@@ -80,7 +85,7 @@ void leat_sink_give_plane(struct leat_sink *sink, unsigned plane, const uint8_t 
 /* Writes the output rows that what has arrived allows. Whole rows do it by themselves. */
 void leat_sink_drain(struct leat_sink *sink);
 
-/* The part of the picture that has to be decoded, for a sink of whole rows. */
+/* The part of the picture that has to be decoded, for a sink of whole rows; of the stored one, where it is turned. */
 struct leat_box leat_sink_wants(const struct leat_sink *sink);
 
 /* Fills the whole destination with the fill colour. */

@@ -1,27 +1,25 @@
-/* Turning pictures upright: EXIF's orientations 2 to 8. Rare, so the part that is wanted is kept whole. */
+/* Turning pictures upright: EXIF's orientations 2 to 8. What is mirrored costs nothing: weights are counted from the
+ * other end. Where rows and columns change places, a stored row is an upright column, and columns become rows at the
+ * end. */
 #ifndef LEAT_PREP_TURN_H
 #define LEAT_PREP_TURN_H
 
-#include "prep/sink.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-struct leat_turn {
-    struct leat_rows rows; /* first: a turn is a receiver of whole rows, as stored */
-    unsigned planes;
-    uint32_t width; /* as stored, of the part that is wanted */
-    uint32_t height;
-    uint32_t taken;
-    uint8_t *plane[3];
-    uint8_t *line[3]; /* a turned row */
+/* How the stored picture differs from the upright one. Mirrored: counted from the other end of the stored one's axis.
+ */
+struct leat_turning {
+    bool exchanged; /* rows and columns */
+    bool mirror_x;  /* of the stored picture's own axes */
+    bool mirror_y;
 };
 
-/* Whether width and height change places. */
-bool leat_orientation_swaps(uint8_t orientation);
+struct leat_turning leat_turning_of(uint8_t orientation); /* 0 and 1: upright */
 
-/* A box of the upright picture, in the stored one of width x height. */
-struct leat_box leat_orientation_box(uint8_t orientation, uint32_t width, uint32_t height, const struct leat_box *box);
-
-leat_status leat_turn_open(struct leat_turn *turn, struct leat_arena *arena, unsigned planes, uint32_t width,
-                           uint32_t height, struct leat_error *err);
-void leat_turn_into(struct leat_turn *turn, uint8_t orientation, struct leat_rows *to);
+/* Eight rows out of columns: sample y of column x, at columns[x * stride + y], to rows[y * n_padded + x], n_padded a
+ * multiple of 8. Columns are readable for 8 samples, and as many as n_padded of them. */
+void leat_turn_rows(const uint8_t *columns, size_t stride, size_t n_padded, uint8_t *rows);
 
 #endif

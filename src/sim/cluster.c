@@ -26,6 +26,8 @@ struct sim {
     double unsaved; /* work since then */
     double piece;   /* work until the next checkpoint */
     double save_left_s;
+    double pending;      /* work of a checkpoint that is still being written in the background */
+    double pending_at_s; /* when it is safe */
     double pause_until_s;
     enum phase phase;
     struct leat_sim_result result;
@@ -52,7 +54,7 @@ static void order(struct sim *s, unsigned i, double startup_s)
 static double even_pieces(const struct leat_plan_run *run)
 {
     double work_s = run->work / run->speed[run->anchors + run->transients];
-    return run->interval_s < HUGE_VAL ? fmax(1, ceil(work_s / run->interval_s - 1e-9)) : 1;
+    return run->interval_s < HUGE_VAL ? fmax(1, ceil(work_s / fmax(run->interval_s, run->lag_s) - 1e-9)) : 1;
 }
 
 static double undisturbed_s(const struct leat_plan_run *run)
@@ -112,6 +114,11 @@ static void machine_taken(struct sim *s, unsigned i)
     s->result.machine_s[1] += s->now_s - s->machine[i].ordered_s;
     order(s, i, s->run->replace_s);
     if (s->run->rollback) {
+        if (s->now_s < s->pending_at_s) {
+            s->saved -= s->pending;
+            s->unsaved += s->pending;
+            s->pending_at_s = 0;
+        }
         s->result.lost_work_s += s->unsaved / (s->run->speed[s->machines] * s->factor);
         s->unsaved = 0;
         s->phase = WAITING;
@@ -142,6 +149,8 @@ static void work_done(struct sim *s)
     }
     s->result.checkpoints++;
     s->saved += s->piece;
+    s->pending = s->piece;
+    s->pending_at_s = s->now_s + s->run->lag_s;
     s->unsaved = 0;
     s->phase = WORKING;
     plan_piece(s);
@@ -151,8 +160,9 @@ static void begin(struct sim *s)
 {
     const struct leat_plan_run *run = s->run;
     s->factor = exp(run->speed_spread * leat_plan_normal(&s->rng));
-    s->start_s = run->start_s * exp(run->start_spread * leat_plan_normal(&s->rng));
     s->machines = run->anchors + run->transients;
+    for (unsigned i = 0; i < s->machines; i++)
+        s->start_s = fmax(s->start_s, run->start_s * exp(run->start_spread * leat_plan_normal(&s->rng)));
     s->phase = WAITING;
     for (unsigned i = 0; i < s->machines; i++)
         order(s, i, s->start_s);
@@ -165,8 +175,8 @@ void leat_sim_cluster(const struct leat_plan_run *run, enum leat_sim_interval in
         .run = run, .interval = interval, .rng = leat_rng(leat_key("sim cluster", seed, 0, NULL, 0), index)};
     begin(&s);
     double end_s = LEAT_PLAN_PATIENCE * undisturbed_s(run);
-    while (s.saved < run->work * (1 - 1e-12) && s.now_s < end_s) {
-        double next = done_at(&s);
+    while ((s.saved < run->work * (1 - 1e-12) || s.now_s < s.pending_at_s) && s.now_s < end_s) {
+        double next = s.saved < run->work * (1 - 1e-12) ? done_at(&s) : s.pending_at_s;
         unsigned which = s.machines;
         bool taken = false;
         for (unsigned i = 0; i < s.machines; i++) {
@@ -179,8 +189,10 @@ void leat_sim_cluster(const struct leat_plan_run *run, enum leat_sim_interval in
             }
         }
         pass_time(&s, fmin(next, end_s));
-        if (which == s.machines)
+        if (which == s.machines && s.saved < run->work * (1 - 1e-12))
             work_done(&s);
+        else if (which == s.machines)
+            s.pending_at_s = 0;
         else if (taken)
             machine_taken(&s, which);
         else

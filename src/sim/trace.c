@@ -18,8 +18,8 @@ static double stretch_s(const struct leat_sim_weather *w, double mean_s, struct 
 leat_status leat_sim_trace(const struct leat_sim_weather *weather, double gap_s, size_t count, uint64_t seed,
                            struct leat_plan_trace *out, struct leat_error *err)
 {
-    struct leat_plan_trace t = {.gap_s = gap_s, .count = count, .up = calloc(count, 1)};
-    if (!t.up)
+    struct leat_plan_trace t = {.gap_s = gap_s, .count = count, .free = calloc(count, sizeof *t.free)};
+    if (!t.free)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a trace of %zu ticks", count);
     struct leat_rng rng = leat_rng(leat_key("sim trace", seed, 0, NULL, 0), 0);
     double share = weather->up_mean_s / (weather->up_mean_s + weather->down_mean_s);
@@ -31,7 +31,7 @@ leat_status leat_sim_trace(const struct leat_sim_weather *weather, double gap_s,
             up = !up;
             until += stretch_s(weather, up ? weather->up_mean_s : weather->down_mean_s, &rng);
         }
-        t.up[i] = up;
+        t.free[i] = up;
     }
     *out = t;
     return LEAT_OK;
@@ -45,6 +45,7 @@ struct table {
 
 struct knower {
     const struct leat_plan_replay *job;
+    double transient_usd_per_s;
     double unit_s;
     size_t tick;       /* in units */
     size_t changeover; /* in units, at most a tick */
@@ -65,7 +66,7 @@ static double option(const struct knower *k, double *later, enum leat_plan_choic
     size_t lead = now == next ? 0 : k->changeover;
     size_t useful = k->tick - lead;
     size_t left = k->units - done;
-    double rate = k->job->usd_per_s[next == LEAT_PLAN_USE_ON_DEMAND ? 0 : 1];
+    double rate = next == LEAT_PLAN_USE_ON_DEMAND ? k->job->usd_per_s : k->transient_usd_per_s;
     if (useful >= left)
         return rate * (double)(lead + left) * k->unit_s;
     return rate * (double)k->tick * k->unit_s + row(later, k, next)[done + useful];
@@ -88,12 +89,16 @@ static void step_back(const struct knower *k, bool up, double *later, double *co
         memcpy(row(cost, k, LEAT_PLAN_USE_TRANSIENT), row(cost, k, LEAT_PLAN_IDLE), (k->units + 1) * sizeof *cost);
 }
 
-leat_status leat_sim_clairvoyant(const struct leat_plan_trace *trace, size_t start, const struct leat_plan_replay *job,
-                                 double *usd, struct leat_error *err)
+leat_status leat_sim_clairvoyant(const struct leat_plan_market *market, size_t start,
+                                 const struct leat_plan_replay *job, double *usd, struct leat_error *err)
 {
-    struct knower k = {.job = job, .unit_s = trace->gap_s / 20, .tick = 20};
+    const struct leat_plan_trace *trace = market->zone[0].trace;
+    struct knower k = {
+        .job = job, .transient_usd_per_s = market->zone[0].usd_per_s, .unit_s = trace->gap_s / 20, .tick = 20};
     k.changeover = (size_t)ceil(job->changeover_s / k.unit_s - 1e-9);
     k.units = (size_t)ceil(job->work_s / k.unit_s - 1e-9);
+    if (market->count != 1)
+        return leat_fail(err, LEAT_UNSUPPORTED, "foresight over %zu zones", market->count);
     if (k.changeover > k.tick)
         return leat_fail(err, LEAT_UNSUPPORTED, "a changeover longer than a tick of the trace");
     size_t ticks = (size_t)floor(job->deadline_s / trace->gap_s + 1e-9);
@@ -106,7 +111,7 @@ leat_status leat_sim_clairvoyant(const struct leat_plan_trace *trace, size_t sta
     for (size_t i = 0; i < cells; i++)
         later[i] = (i + 1) % (k.units + 1) == 0 ? 0 : HUGE_VAL;
     for (size_t i = ticks; i-- > 0;) {
-        step_back(&k, trace->up[(start + i) % trace->count], later, cost);
+        step_back(&k, trace->free[(start + i) % trace->count], later, cost);
         double *swap = later;
         later = cost;
         cost = swap;

@@ -16,8 +16,8 @@ leat_status leat_sim_trace(const struct leat_sim_weather *weather, double gap_s,
 
 /* Least money that keeps the deadline from tick `start` on, deciding at ticks like the policies, by dynamic
  * programming over (tick, progress, what is running). HUGE_VAL when nothing keeps it. Times are taken in units
- * of a twentieth of a tick, rounded up. */
-leat_status leat_sim_clairvoyant(const struct leat_plan_trace *trace, size_t start, const struct leat_plan_replay *job,
-                                 double *usd, struct leat_error *err);
+ * of a twentieth of a tick, rounded up. Of a market of one zone; who knows the future saves before each loss. */
+leat_status leat_sim_clairvoyant(const struct leat_plan_market *market, size_t start,
+                                 const struct leat_plan_replay *job, double *usd, struct leat_error *err);
 
 #endif

@@ -1,18 +1,25 @@
-#include "base/csv.h"
+#include "plan/csv.h"
 
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct leat_error err;
-    struct leat_csv *csv = NULL;
+    struct leat_plan_csv *csv = NULL;
     unsigned lines = 1;
     size_t letters = 0;
     for (size_t i = 0; i < size; i++)
         lines += data[i] == '\n';
-    leat_status rc = leat_csv_parse("fuzz", (const char *)data, size, &csv, &err);
+    leat_status rc = leat_plan_csv_parse("fuzz", (const char *)data, size, NULL, &csv, &err);
     fuzz_check_error(rc, &err);
     PROMISE(rc == LEAT_OK || rc == LEAT_INVALID || rc == LEAT_LIMIT);
+    struct leat_plan_csv_bad bad = {0};
+    struct leat_plan_csv *lax = NULL;
+    leat_status again = leat_plan_csv_parse("fuzz", (const char *)data, size, &bad, &lax, &err);
+    fuzz_check_error(again, &err);
+    PROMISE(rc != LEAT_OK || (again == LEAT_OK && !bad.count && lax->row_count == csv->row_count));
+    PROMISE(again != LEAT_OK || rc == LEAT_OK || bad.count);
+    leat_plan_csv_free(lax);
     if (!csv)
         return 0;
     PROMISE(csv->column_count >= 1);
@@ -21,10 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t c = 0; c < csv->column_count; c++) {
             double v;
             letters += strlen(csv->rows[r].fields[c]);
-            leat_csv_number(csv, r, c, &v, &err);
+            leat_plan_csv_number(csv, r, c, &v, &err);
         }
     }
     PROMISE(letters <= size);
-    leat_csv_free(csv);
+    leat_plan_csv_free(csv);
     return 0;
 }

@@ -7,14 +7,14 @@
 #define SIDE 64
 
 static const char *const texts[] = {
-    "random_resized_crop=64 flip",
+    "random_resized_crop=64 flip orientation=upright",
     "mode=fast random_resized_crop=64 flip damage=rows",
     "random_resized_crop=64 filter=bicubic damage=rows layout=nchw dtype=float16",
     "mode=fast random_resized_crop=64 scale=0.9:1 colour=gray",
-    "center_crop=64 fill=1:2:3 damage=rows background=9",
+    "center_crop=64 fill=1:2:3 damage=rows alpha=blend background=9 orientation=upright",
     "resize=64x64 filter=nearest colour=index",
-    "resize=64x64 orientation=stored damage=rows",
-    "mode=fast resize=64x64 dtype=bfloat16 damage=rows",
+    "resize=64x64 damage=rows",
+    "mode=fast resize=64x64 dtype=bfloat16 damage=rows alpha=blend orientation=upright",
 };
 
 #define TEXTS (sizeof texts / sizeof *texts)

@@ -14,6 +14,10 @@ static const char speeds[] = "accelerator,batch,step_s\nA,10,0.2\n";
 static const char lives[] = "accelerator,region,age_h,probability\nA,*,0,0\nA,*,24,0.5\n";
 static const char trace[] = "{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, 0, 1]}";
 
+static const char report[] = "{\"accelerator\": \"A\", \"batch\": 10, \"step_s\": {\"compute\": 0.21}}";
+static const char hardware[] = "accelerator,type,memory_gib,network_gbit_per_s\nA,,16,\n,p,64,10\n";
+static const char traces[] = "accelerator,region,file\nA,us,trace\n";
+
 static void try_plan(const struct leat_plan_inputs *in)
 {
     const struct leat_plan_options o = {.max_nodes = 2, .risk = 0.9, .seed = 1, .draws = 50, .deadline_s = 3600};
@@ -42,28 +46,42 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     const struct leat_plan_text given = {"fuzz", (const char *)data + 1, size - 1};
-    struct leat_plan_trace_text traces = {"A", "*", {"trace", trace, sizeof trace - 1}};
-    struct leat_plan_inputs in = {
-        .job = {"job", job, sizeof job - 1},
-        .catalog = {"catalog", catalog, sizeof catalog - 1},
-        .measurements = {"speeds", speeds, sizeof speeds - 1},
-        .revocations = {"lives", lives, sizeof lives - 1},
-        .traces = &traces,
-        .trace_count = 1,
-        .catalog_date = "2026-01-01",
-        .today = "2026-01-02",
-    };
-    struct leat_plan_text *const place[] = {&in.job,         &in.catalog, &in.measurements,
-                                            &in.revocations, &in.report,  &traces.file};
+    struct leat_plan_text texts[] = {{"job", job, sizeof job - 1},
+                                     {"catalog", catalog, sizeof catalog - 1},
+                                     {"speeds", speeds, sizeof speeds - 1},
+                                     {"lives", lives, sizeof lives - 1},
+                                     {"report", report, sizeof report - 1},
+                                     {"trace", trace, sizeof trace - 1},
+                                     {"hardware", hardware, sizeof hardware - 1},
+                                     {"traces", traces, sizeof traces - 1}};
+    enum { PLACES = sizeof texts / sizeof *texts };
     struct leat_error err;
     char *answer = NULL;
-    if (data[0] % 7 == 6) {
+    if (data[0] % (PLACES + 1) == PLACES) {
         leat_status rc = leat_plan_request(given.text, given.n, NULL, NULL, &answer, &err);
         fuzz_check_error(rc, &err);
         free(answer);
         return 0;
     }
-    *place[data[0] % 7] = given;
+    texts[data[0] % (PLACES + 1)] = given;
+    const struct leat_plan_catalog_file file = {texts[1].name, texts[1].text, texts[1].n, "2026-01-01"};
+    const struct leat_plan_inputs in = {
+        .job = texts[0],
+        .catalogs = &file,
+        .catalog_count = 1,
+        .measurements = &texts[2],
+        .measurement_count = 1,
+        .revocations = &texts[3],
+        .revocation_count = 1,
+        .reports = &texts[4],
+        .report_count = 1,
+        .hardware = &texts[6],
+        .hardware_count = 1,
+        .traces = texts[7],
+        .trace_files = &texts[5],
+        .trace_count = 1,
+        .today = "2026-01-02",
+    };
     try_plan(&in);
     return 0;
 }

@@ -1,6 +1,7 @@
 """Makes tests/fuzz/corpus/image: small pictures of every kind the decoders know, whole, damaged and hostile.
 
-The first byte of each file chooses the pipeline (see fuzz_image.c), the rest is the picture.
+The first byte of each file chooses the pipeline (see fuzz_image.c), the rest is the picture. The same pictures go to
+corpus/jpeg, png and webp, where the first four bytes choose a crop (see differ.h).
 """
 
 import io
@@ -68,6 +69,13 @@ def pictures():
     yield "webp_alpha", saved(photo("RGBA"), "WEBP", quality=50)
     yield "webp_lossless", saved(photo("RGB"), "WEBP", lossless=True)
     yield "webp_exif", saved(photo("RGB"), "WEBP", exif=oriented(7))
+    yield "webp_animation", saved(photo("RGBA"), "WEBP", save_all=True, append_images=[photo("RGBA")], lossless=True)
+    steps = np.cumsum(rng.choice([-9, 4], (25, 33)), axis=1) % 256
+    image = photo("RGB")
+    image.putalpha(Image.fromarray(steps.astype(np.uint8)))
+    yield "webp_filtered", saved(image, "WEBP", quality=50, method=0)
+    data = saved(photo("RGB"), "JPEG", quality=60, restart_marker_blocks=1)
+    yield "fill", data.replace(b"\xff\xd1", b"\xff\xff\xff\xd1").replace(b"\xff\xd2", b"\x12\xff\xd2")
 
 
 def hostile(name, data):
@@ -86,12 +94,21 @@ def hostile(name, data):
         yield "size", patched(data, 4, b"\xff\xff\xff\x7f")
 
 
+def kind_of(data):
+    return "jpeg" if data[:2] == b"\xff\xd8" else "png" if data[:4] == b"\x89PNG" else "webp"
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     for number, (name, data) in enumerate(pictures()):
+        differ = OUT.parent / kind_of(data)
+        differ.mkdir(exist_ok=True)
+        crop = bytes([number * 37 % 256, number * 91 % 256, number * 53 % 256, number * 17 % 256])
         (OUT / name).write_bytes(bytes([number % 8]) + data)
+        (differ / name).write_bytes(crop + data)
         for kind, bad in hostile(name, data):
             (OUT / f"{name}_{kind}").write_bytes(bytes([(number + 1) % 8]) + bad)
+            (differ / f"{name}_{kind}").write_bytes(crop[::-1] + bad)
 
 
 if __name__ == "__main__":

@@ -287,3 +287,28 @@ def shm_path():
     yield path
     subprocess.run(["chmod", "-R", "u+rwx", str(path)], check=False)
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def save(tmp_path):
+    def run(image, name, **options):
+        path = tmp_path / name
+        image.save(path, **options)
+        return path
+
+    return run
+
+
+@pytest.fixture
+def pixels_of(run_leat, tmp_path):
+    """pixels_of(path, "--resize", 64) -> array of what the command wrote."""
+
+    def run(path, *args):
+        out = tmp_path / "out.png"
+        run_leat("image", path, "-o", out, *args, status=0)
+        import numpy as np
+        from PIL import Image
+
+        return np.array(Image.open(out))
+
+    return run

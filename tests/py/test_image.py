@@ -7,47 +7,9 @@ import resource
 
 import numpy as np
 import pytest
+from pictures import difference, photo
 
 Image = pytest.importorskip("PIL.Image")
-
-
-def photo(width, height, seed=0, mode="RGB"):
-    """Detail at several scales, so that every tap of a filter matters."""
-    rng = np.random.default_rng(seed)
-    bands = len(Image.new(mode, (1, 1)).getbands())
-    total = np.zeros((height, width, bands))
-    for cell, amplitude in ((64, 70), (16, 50), (4, 30), (1, 20)):
-        grid = rng.uniform(-amplitude, amplitude, (height // cell + 2, width // cell + 2, bands))
-        total += np.kron(grid, np.ones((cell, cell, 1)))[:height, :width]
-    pixels = np.clip(total + 128, 0, 255).astype(np.uint8)
-    return Image.fromarray(pixels if bands > 1 else pixels[:, :, 0], mode)
-
-
-@pytest.fixture
-def save(tmp_path):
-    def run(image, name, **options):
-        path = tmp_path / name
-        image.save(path, **options)
-        return path
-
-    return run
-
-
-@pytest.fixture
-def pixels_of(run_leat, tmp_path):
-    """pixels_of(path, "--resize", 64) -> array of what the command wrote."""
-
-    def run(path, *args):
-        out = tmp_path / "out.png"
-        run_leat("image", path, "-o", out, *args, status=0)
-        return np.array(Image.open(out))
-
-    return run
-
-
-def difference(a, b):
-    assert a.shape == b.shape
-    return int(np.abs(a.astype(int) - b.astype(int)).max())
 
 
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
@@ -182,14 +144,15 @@ def test_pictures_are_turned_upright(save, pixels_of, orientation, kind):
     options = {"jpg": {"quality": 90}, "png": {}, "webp": {"lossless": True}}[kind]
     path = save(photo(61, 43, seed=orientation), f"a.{kind}", exif=exif, **options)
     upright = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
-    assert difference(pixels_of(path), np.asarray(upright)) == 0
+    turned = ["--orientation", "upright"]
+    assert difference(pixels_of(path, *turned), np.asarray(upright)) == 0
     box = (5, 7, 5 + 30, 7 + 29)
-    crop = ["--crop", "30x29+5+7"]
+    crop = ["--crop", "30x29+5+7", *turned]
     assert difference(pixels_of(path, *crop), np.asarray(upright.crop(box))) == 0
     small = np.asarray(upright.crop(box).resize((16, 12), Image.Resampling.BILINEAR))
     assert difference(pixels_of(path, *crop, "--resize", "16x12"), small) <= 1
     stored = np.asarray(Image.open(path).convert("RGB"))
-    assert difference(pixels_of(path, "--orientation", "stored"), stored) == 0
+    assert difference(pixels_of(path), stored) == 0
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "I;16"])
@@ -213,7 +176,66 @@ def test_alpha_is_blended_over_the_background(save, pixels_of):
         path = save(image, f"a.{kind}", **options)
         backdrop = Image.new("RGBA", image.size, (10, 200, 30, 255))
         want = np.asarray(Image.alpha_composite(backdrop, image).convert("RGB"))
-        assert difference(pixels_of(path, "-p", "background=10:200:30"), want) <= 1
+        assert difference(pixels_of(path, "-p", "alpha=blend background=10:200:30"), want) <= 1
+
+
+def transparent(kind):
+    """A picture of each kind that has transparency, and how to save it."""
+    image = photo(40, 30, mode="RGBA")
+    if kind == "P":
+        return image.convert("RGB").quantize(40), {"transparency": bytes(range(40))}
+    if kind == "L":
+        return image.convert("L"), {"transparency": 120}
+    if kind == "RGB":
+        return image.convert("RGB"), {"transparency": image.getpixel((3, 3))[:3]}
+    return image.convert(kind), {}
+
+
+@pytest.mark.parametrize("kind", ["RGBA", "LA", "P", "L", "RGB"])
+def test_alpha_is_dropped_as_pillow_drops_it_unless_told(save, pixels_of, kind):
+    image, options = transparent(kind)
+    path = save(image, "a.png", **options)
+    want = np.asarray(Image.open(path).convert("RGB"))
+    assert difference(pixels_of(path), want) == 0
+    assert difference(pixels_of(path, "--crop", "11x13+20+9"), want[9:22, 20:31]) == 0
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_alpha_of_a_webp_is_dropped_as_pillow_drops_it(save, pixels_of, lossless):
+    path = save(photo(40, 30, mode="RGBA"), "a.webp", lossless=lossless, exact=True)
+    assert difference(pixels_of(path), np.asarray(Image.open(path).convert("RGB"))) == 0
+
+
+def animation(path, corner):
+    """Two frames; the first covers the canvas, or lies at a corner of a larger one."""
+    frames = [photo(40, 30, seed=s, mode="RGBA") for s in (1, 2)]
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=100, lossless=True, exact=True)
+    if not corner:
+        return path
+    data = bytearray(path.read_bytes())
+    canvas, frame = data.index(b"VP8X") + 12, data.index(b"ANMF") + 8
+    data[canvas : canvas + 6] = (63).to_bytes(3, "little") + (47).to_bytes(3, "little")
+    data[frame : frame + 6] = (10).to_bytes(3, "little") + (8).to_bytes(3, "little")
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("corner", [False, True])
+def test_the_first_frame_of_an_animation_is_its_picture(run_leat, pixels_of, tmp_path, corner):
+    path = animation(tmp_path / "a.webp", corner)
+    want = np.asarray(Image.open(path).convert("RGB"))
+    assert want.shape == ((48, 64, 3) if corner else (30, 40, 3))
+    assert difference(pixels_of(path), want) == 0
+    for w, h, x, y in ((10, 10, 0, 0), (11, 9, 25, 20), (20, 20, 10, 5)):
+        assert difference(pixels_of(path, "--crop", f"{w}x{h}+{x}+{y}"), want[y : y + h, x : x + w]) == 0
+    if corner:
+        blended = pixels_of(path, "--alpha", "blend", "-p", "background=200:100:50")
+        assert (blended[:16] == (200, 100, 50)).all()
+        assert (blended[46:] == (200, 100, 50)).all()
+    exact, fast = (pixels_of(path, "--resize", "16x12", "--mode", mode).astype(int) for mode in ("exact", "fast"))
+    assert np.abs(exact - fast).mean() < 12
+    done = run_leat("image", path, "-p", "animation=error", "-o", tmp_path / "o.png", status=2)
+    assert "an animation" in done.stderr
 
 
 def test_index_keeps_palette_numbers(save, pixels_of):
@@ -241,6 +263,35 @@ def test_a_webp_crop_equals_the_whole_picture_cut(save, pixels_of, lossless):
         x, y = draw.randint(0, 211 - w), draw.randint(0, 157 - h)
         ours = pixels_of(path, "--crop", f"{w}x{h}+{x}+{y}")
         assert difference(ours, whole[y : y + h, x : x + w]) == 0, (w, h, x, y)
+
+
+def alpha_plane(kind):
+    """Alpha that an encoder filters not at all, from the left, from above."""
+    rng = np.random.default_rng(1)
+    y, x = np.mgrid[0:96, 0:80]
+    planes = {
+        "none": x + y,
+        "horizontal": np.cumsum(rng.integers(-3, 4, (96, 80)), axis=1) + rng.integers(40, 200, (96, 1)),
+        # Few differences are kept as a palette.
+        "few": (np.cumsum(rng.choice([-9, 4], (96, 80)), axis=1) + rng.choice([30, 90, 200], (96, 1))) % 256,
+        "vertical": np.cumsum(rng.integers(-1, 2, (96, 80)), axis=0) + rng.integers(40, 200, (1, 80)),
+    }
+    return Image.fromarray(np.clip(planes[kind], 0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize(("kind", "number"), [("none", 0), ("few", 1), ("horizontal", 1), ("vertical", 2)])
+def test_a_crop_of_a_webp_with_alpha_equals_the_whole_picture_cut(save, pixels_of, kind, number):
+    image = photo(80, 96, mode="RGBA")
+    image.putalpha(alpha_plane(kind))
+    path = save(image, "a.webp", quality=80, method=0)
+    data = path.read_bytes()
+    assert data[data.index(b"ALPH") + 8] >> 2 & 3 == number, "the encoder chose another filter"
+    args = ["-p", "alpha=blend background=200:40:90"]
+    whole = pixels_of(path, *args)
+    for box in ((40, 30, 20, 50), (9, 8, 70, 88), (80, 1, 0, 95), (1, 60, 40, 17)):
+        w, h, x, y = box
+        ours = pixels_of(path, *args, "--crop", f"{w}x{h}+{x}+{y}")
+        assert difference(ours, whole[y : y + h, x : x + w]) == 0, box
 
 
 @pytest.mark.parametrize("kind", ["jpg", "webp"])
@@ -287,6 +338,8 @@ def test_mistakes_are_explained(run_leat, save, tmp_path):
         (["-p", "sharpen=1"], "sharpen"),
         (["-p", "dtype=float32"], "uint8"),
         (["--colour", "index"], "nearest"),
+        (["-p", "background=1"], "alpha=blend"),
+        (["--alpha", "keep"], "drop, blend"),
     ):
         done = run_leat("image", path, *args, status=2)
         assert words in done.stderr, done.stderr
@@ -316,3 +369,12 @@ def test_arithmetic_coding_is_refused_with_a_sentence(run_leat, tmp_path):
     data[data.index(b"\xff\xc0") + 1] = 0xC9
     (tmp_path / "a.jpg").write_bytes(data)
     assert "arithmetic" in run_leat("image", tmp_path / "a.jpg", "-o", tmp_path / "o.png", status=2).stderr
+
+
+def test_choices_of_a_file_are_methods_in_python():
+    leat = pytest.importorskip("leat")
+    field = leat.image("jpg").orientation("upright").alpha("blend", (1, 2, 3)).animation("error")
+    words = field._describe("x")[3].split()
+    assert words == ["orientation=upright", "alpha=blend", "background=1.0:2.0:3.0", "animation=error"]
+    with pytest.raises(ValueError, match="blend"):
+        leat.image("jpg").alpha("drop", 7)

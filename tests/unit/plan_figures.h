@@ -89,4 +89,51 @@ static const struct figure_life {
 };
 #define FIGURE_LIVES (sizeof figure_lives / sizeof *figure_lives)
 
+/* Throughput of synchronous training on 1, 4, 8 and 16 GPUs of one machine, as published with NVIDIA's own training
+ * scripts (DGX A100, DGX-1 and DGX-2 V100). Gradient sizes are estimates from parameter counts. */
+static const struct figure_ring {
+    const char *name;
+    double gradient_bytes;
+    double batch;    /* of one GPU */
+    double speed[4]; /* samples or tokens a second; 0: not published */
+} figure_rings[] = {
+    {"Transformer A100 TF32", 852e6, 10240, {51057, 179245, 347936, 0}},
+    {"Transformer A100 AMP", 426e6, 10240, {82059, 286081, 551599, 0}},
+    {"Transformer V100 FP32", 852e6, 2560, {8742, 30204, 59316, 0}},
+    {"Transformer V100 AMP", 426e6, 5120, {32942, 109726, 214656, 0}},
+    {"Transformer DGX-2 FP32", 852e6, 5120, {9827, 35216, 68929, 136253}},
+    {"Transformer DGX-2 AMP", 426e6, 10240, {39911, 137703, 267815, 517227}},
+    {"SSD A100 TF32, 64", 92e6, 64, {364.3, 1432.7, 2838.8, 0}},
+    {"SSD A100 AMP, 64", 92e6, 64, {662.9, 2581.2, 5252.8, 0}},
+    {"SSD A100 TF32, 128", 92e6, 128, {377.2, 1493.1, 2967.2, 0}},
+    {"SSD A100 AMP, 128", 92e6, 128, {724.4, 2885.6, 5734.0, 0}},
+    {"SSD V100 FP32", 92e6, 32, {107.2, 419.5, 840.4, 0}},
+    {"SSD V100 AMP", 92e6, 32, {296.8, 1115.6, 2154.0, 0}},
+};
+/* Of the same source (19.06 containers on DGX-1 V100), and not among those by which the forms were weighed. Batches in
+ * the unit of the speed: 8,000 audio samples a clip, about 566 mel frames. */
+static const struct figure_ring figure_other_rings[] = {
+    {"Tacotron 2 V100 AMP", 112e6, 72448, {20992, 74989, 140060, 0}},
+    {"Tacotron 2 V100 FP32", 112e6, 36224, {12933, 46115, 88719, 0}},
+    {"WaveGlow V100 AMP", 350e6, 80000, {81503, 275803, 583887, 0}},
+    {"WaveGlow V100 FP32", 350e6, 32000, {36671, 124504, 264903, 0}},
+};
+#define FIGURE_OTHER_RINGS (sizeof figure_other_rings / sizeof *figure_other_rings)
+
+/* One V100 and one A100 with mixed precision, samples or tokens a second (the same source). */
+static const struct figure_transfer {
+    const char *model;
+    const char *to;
+    double v100;
+    double a100;
+} figure_transfers[] = {
+    {"ResNet-50", "A100-80GB", 1200, 2470},   {"SE-ResNeXt-101", "A100-80GB", 443, 855},
+    {"Transformer", "A100", 32942, 82059},    {"SSD, batch 64", "A100", 296.8, 662.9},
+    {"SSD, batch 128", "A100", 296.8, 724.4},
+};
+#define FIGURE_TRANSFERS (sizeof figure_transfers / sizeof *figure_transfers)
+
+#define FIGURE_RINGS (sizeof figure_rings / sizeof *figure_rings)
+static const double figure_ring_gpus[4] = {1, 4, 8, 16};
+
 #endif

@@ -13,7 +13,7 @@ struct settings {
     uint64_t timeout;
     uint64_t bandwidth;
     double share;
-    const char *many;
+    struct leat_option_list files;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -27,7 +27,7 @@ static const struct leat_option options[] = {
     {"timeout", 't', LEAT_OPTION_DURATION, AT(timeout), "TIME", "30s", "LEAT_TIMEOUT", "give up after"},
     {"bandwidth", 0, LEAT_OPTION_RATE, AT(bandwidth), "RATE", NULL, NULL, "no faster than this"},
     {"share", 0, LEAT_OPTION_DOUBLE, AT(share), "X", "0.5", "LEAT_SHARE", "of something"},
-    {"many", 'm', LEAT_OPTION_LIST, AT(many), "X", "none", "LEAT_MANY", "of these"},
+    {"file", 'f', LEAT_OPTION_LIST, AT(files), "FILE", NULL, "LEAT_FILE", "several"},
     {0},
 };
 
@@ -145,25 +145,25 @@ static void every_way_to_write_an_option_works(void **state)
     }
 }
 
-static void a_list_takes_all_that_is_given_in_one_place(void **state)
+static void a_list_holds_every_occurrence_and_the_line_replaces_the_environments(void **state)
 {
     (void)state;
-    static const struct {
-        struct reading from;
-        const char *many;
-    } cases[] = {
-        {{.line = {"src"}}, "none"},
-        {{.line = {"src", "--many", "a"}}, "a"},
-        {{.line = {"src", "--many", "a", "-mb", "--many=c,d"}}, "a,b,c,d"},
-        {{.line = {"src"}, .environ = {"LEAT_MANY=x,y"}}, "x,y"},
-        {{.line = {"src", "-ma", "-mb"}, .environ = {"LEAT_MANY=x,y"}}, "a,b"},
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct leat_settings *keep;
-        const struct settings *s = good(&cases[i].from, &keep);
-        assert_string_equal(s->many, cases[i].many);
-        leat_settings_free(keep);
-    }
+    struct reading from = {.line = {"src", "-f", "a", "--file=b"}, .environ = {"LEAT_FILE=c"}};
+    struct leat_settings *s = NULL;
+    struct leat_error err;
+    bool help;
+    assert_ok(read_it(&from, &s, &help, &err), err);
+    const struct leat_option_list *files = &((const struct settings *)leat_settings_get(s))->files;
+    assert_int_equal(files->count, 2);
+    assert_string_equal(files->item[0], "a");
+    assert_string_equal(files->item[1], "b");
+    leat_settings_free(s);
+    from.line[1] = NULL;
+    assert_ok(read_it(&from, &s, &help, &err), err);
+    files = &((const struct settings *)leat_settings_get(s))->files;
+    assert_int_equal(files->count, 1);
+    assert_string_equal(files->item[0], "c");
+    leat_settings_free(s);
 }
 
 static void two_dashes_end_the_options(void **state)
@@ -443,7 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_come_from_the_table),
         cmocka_unit_test(every_way_to_write_an_option_works),
-        cmocka_unit_test(a_list_takes_all_that_is_given_in_one_place),
+        cmocka_unit_test(a_list_holds_every_occurrence_and_the_line_replaces_the_environments),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(line_beats_environment_beats_file_beats_default),
         cmocka_unit_test(a_config_file_has_settings_for_all_and_for_one_command),

@@ -231,6 +231,102 @@ static void arithmetic_coding_is_refused(void **state)
     leat_scratch_close(s);
 }
 
+/* A copy without the segments of a marker before the first scan. */
+static struct encoded without(const struct encoded *e, uint8_t code)
+{
+    struct encoded out = {malloc(e->size), 2};
+    memcpy(out.data, e->data, 2);
+    for (size_t at = 2; at < e->size;) {
+        bool scan = e->data[at + 1] == 0xda;
+        size_t n = scan ? e->size - at : 2 + ((size_t)e->data[at + 2] << 8 | e->data[at + 3]);
+        if (e->data[at + 1] != code || scan) {
+            memcpy(out.data + out.size, e->data + at, n);
+            out.size += n;
+        }
+        at += n;
+    }
+    return out;
+}
+
+#define KIND_SIDE 48
+
+/* Files of every kind, those that leave tables out and those that are refused among them. */
+static size_t every_kind(struct encoded *out)
+{
+    static const struct jpeg_choice choices[] = {
+        {.quality = 50},
+        {.quality = 95, .optimize = true},
+        {.progressive = true, .quality = 30},
+        {.gray = true},
+        {.cmyk = true, .quality = 70},
+        {.rgb = true},
+        {.restart = 2},
+        {.progressive = true, .script = JPEG_SCRIPT_INCOMPLETE},
+        {.arithmetic = true},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < COUNT(choices); i++) {
+        out[n++] = jpeg_of(KIND_SIDE, KIND_SIDE, &choices[i]);
+        if (i < 3) {
+            out[n] = without(&out[n - 1], 0xc4);
+            out[n + 1] = without(&out[n - 1], 0xdb);
+            n += 2;
+        }
+    }
+    out[n] = jpeg_of(KIND_SIDE, KIND_SIDE, &(struct jpeg_choice){.optimize = true});
+    out[n].size = out[n].size * 2 / 3;
+    return n + 1;
+}
+
+static void no_file_depends_on_the_one_before_it(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "mode=fast resize=11x9", "colour=gray crop=9x20+30+20 damage=rows"};
+    static uint8_t want[KIND_SIDE * KIND_SIDE * 3];
+    static uint8_t got[sizeof want];
+    struct encoded kind[32];
+    size_t n = every_kind(kind);
+    for (size_t t = 0; t < COUNT(texts); t++) {
+        uint64_t bytes = t == 0 ? sizeof want : t == 1 ? 11 * 9 * 3 : 9 * 20;
+        for (size_t i = 0; i < n * n; i++) {
+            struct leat_error err;
+            struct leat_scratch *fresh = scratch_open(NULL);
+            struct leat_scratch *used = scratch_open(NULL);
+            leat_status rc = run_text(fresh, texts[t], &kind[i % n], want, bytes, &err);
+            run_text(used, texts[t], &kind[i / n], got, bytes, &err);
+            assert_int_equal(run_text(used, texts[t], &kind[i % n], got, bytes, &err), rc);
+            if (rc == LEAT_OK && memcmp(got, want, bytes) != 0)
+                fail_msg("'%s' of file %zu depends on file %zu before it", texts[t], i % n, i / n);
+            leat_scratch_close(fresh);
+            leat_scratch_close(used);
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        free(kind[i].data);
+}
+
+/* Frames of Motion JPEG leave the standard tables out. */
+static void missing_codes_are_the_standard_ones_and_missing_quantisation_is_an_error(void **state)
+{
+    (void)state;
+    static uint8_t want[90 * 70 * 3];
+    static uint8_t got[sizeof want];
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_error err;
+    struct encoded e = jpeg_of(90, 70, &(struct jpeg_choice){0});
+    struct encoded frame = without(&e, 0xc4);
+    struct encoded bare = without(&e, 0xdb);
+    assert_true(frame.size < e.size && bare.size < e.size);
+    assert_ok(run_text(s, "", &e, want, sizeof want, &err), err);
+    assert_ok(run_text(s, "", &frame, got, sizeof got, &err), err);
+    assert_memory_equal(got, want, sizeof want);
+    assert_fails(run_text(s, "", &bare, got, sizeof got, &err), err, LEAT_CORRUPT, "uantization table");
+    free(e.data);
+    free(frame.data);
+    free(bare.data);
+    leat_scratch_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +342,8 @@ int main(void)
         cmocka_unit_test(truncation_at_every_length_is_an_error_and_never_more),
         cmocka_unit_test(hostile_files_meet_limits_that_say_their_name),
         cmocka_unit_test(arithmetic_coding_is_refused),
+        cmocka_unit_test(no_file_depends_on_the_one_before_it),
+        cmocka_unit_test(missing_codes_are_the_standard_ones_and_missing_quantisation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,8 @@
 #include "prep_unit.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/random.h"
 
 static const char *const levels[] = {"avx2", "avx512"};
@@ -49,6 +52,81 @@ static void every_vector_level_gives_the_bytes_of_plain_c(void **state)
         leat_scratch_close(vector);
     }
     leat_scratch_close(plain);
+}
+
+/* A row of n samples that may be read LEAT_ROW_PAD bytes behind its end, and not one more: there the process ends. */
+struct guarded {
+    uint8_t *pages;
+    size_t bytes;
+    uint8_t *row;
+};
+
+static struct guarded guarded_row(uint32_t n)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t inside = (n + LEAT_ROW_PAD + page - 1) / page * page;
+    struct guarded g = {.bytes = inside + page};
+    g.pages = mmap(NULL, g.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(g.pages != MAP_FAILED);
+    assert_int_equal(mprotect(g.pages + inside, page, PROT_NONE), 0);
+    g.row = g.pages + inside - LEAT_ROW_PAD - n;
+    for (uint32_t i = 0; i < n; i++)
+        g.row[i] = (uint8_t)(i * 7);
+    return g;
+}
+
+static void no_level_reads_farther_behind_a_row_than_it_may(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][2] = {{65500, 8}, {65535, 1}, {60000, 77}, {4096, 8}, {1300, 1}, {700, 9}, {64, 224}};
+    static const char *const names[] = {"scalar", "avx2", "avx512"};
+    struct leat_arena arena;
+    struct leat_error err;
+    leat_arena_init(&arena, (size_t)1 << 28);
+    for (size_t i = 0; i < COUNT(cases) * 8 * COUNT(names); i++) {
+        const struct leat_kernels *k = leat_kernels_named(names[i % COUNT(names)]);
+        const uint32_t *c = cases[i / COUNT(names) % COUNT(cases)];
+        unsigned kind = (unsigned)(i / COUNT(names) / COUNT(cases));
+        if (!k)
+            continue;
+        struct leat_axis_spec spec = {.filter = kind & 1 ? LEAT_FILTER_BICUBIC : LEAT_FILTER_BILINEAR,
+                                      .samples = c[0],
+                                      .length = c[0],
+                                      .size = c[1],
+                                      .first = kind & 2 ? c[1] / 2 : 0,
+                                      .count = kind & 2 ? c[1] - c[1] / 2 : c[1],
+                                      .reversed = kind & 4};
+        struct leat_axis axis;
+        struct leat_axis plain;
+        struct guarded g = guarded_row(c[0]);
+        uint8_t want[256 + 64];
+        uint8_t got[256 + 64];
+        leat_arena_reset(&arena);
+        assert_ok(leat_axis_make(&axis, &spec, &k->shape, &arena, &err), err);
+        assert_ok(leat_axis_make(&plain, &spec, &leat_kernels_scalar.shape, &arena, &err), err);
+        assert_int_equal(axis.end, c[0]);
+        k->across(&axis, 1, &(const uint8_t *){g.row + axis.begin}, &(uint8_t *){got});
+        leat_kernels_scalar.across(&plain, 1, &(const uint8_t *){g.row + plain.begin}, &(uint8_t *){want});
+        assert_memory_equal(got, want, spec.count);
+        munmap(g.pages, g.bytes);
+    }
+    leat_arena_free(&arena);
+}
+
+static void a_very_wide_picture_becomes_very_small(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    static const char *const texts[] = {"resize=8x8", "resize=8x8 filter=bicubic", "resize=8x8 mode=fast",
+                                        "resize=40x8 filter=bicubic colour=gray"};
+    struct encoded e = jpeg_of(65500, 40, &(struct jpeg_choice){0});
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct leat_scratch *s = scratch_open(NULL);
+        uint8_t out[40 * 8 * 3];
+        assert_ok(run_text(s, texts[i], &e, out, i == 3 ? 40 * 8 : 8 * 8 * 3, &err), err);
+        leat_scratch_close(s);
+    }
+    free(e.data);
 }
 
 /* The rules once more, in floating point and with no regard to speed. */
@@ -186,6 +264,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_vector_level_gives_the_bytes_of_plain_c),
+        cmocka_unit_test(no_level_reads_farther_behind_a_row_than_it_may),
+        cmocka_unit_test(a_very_wide_picture_becomes_very_small),
         cmocka_unit_test(bilinear_is_within_a_level_of_its_definition),
         cmocka_unit_test(a_flat_picture_stays_flat),
         cmocka_unit_test(floats_are_normalised_samples),

@@ -117,7 +117,8 @@ static void memory_running_out_anywhere_is_a_clean_error(void **state)
     (void)state;
     static uint8_t want[KINDS][BYTES];
     static uint8_t got[KINDS][BYTES];
-    static const char *const texts[] = {"random_resized_crop=40 flip", "mode=fast random_resized_crop=40 flip",
+    static const char *const texts[] = {"orientation=upright random_resized_crop=40 flip",
+                                        "mode=fast random_resized_crop=40 flip",
                                         "random_resized_crop=40 flip damage=rows"};
     for (size_t t = 0; t < COUNT(texts); t++) {
         struct leat_error err;
@@ -175,7 +176,8 @@ static void in_steady_state_jpegs_allocate_nothing(void **state)
 {
     (void)state;
     struct leat_scratch *s = scratch_open(NULL);
-    static const char *const texts[] = {"random_resized_crop=40 flip", "mode=fast random_resized_crop=40 flip"};
+    static const char *const texts[] = {"orientation=upright random_resized_crop=40 flip",
+                                        "mode=fast random_resized_crop=40 flip"};
     struct leat_error err;
     uint8_t out[BYTES];
     for (size_t t = 0; t < COUNT(texts); t++) {

@@ -18,6 +18,15 @@ static struct leat_plan_lifetime life(const struct figure_life *f)
     return l;
 }
 
+static void draw(const struct leat_plan_run *run, uint64_t seed, size_t count, double *time_s, double *usd)
+{
+    struct leat_plan_luck *luck = NULL;
+    struct leat_error err;
+    assert_ok(leat_plan_luck_new(seed, count, &luck, &err), err);
+    assert_ok(leat_plan_run_draw(run, luck, time_s, usd, &err), err);
+    leat_plan_luck_free(luck);
+}
+
 struct compared {
     double formula_time; /* over simulation */
     double formula_usd;
@@ -34,7 +43,7 @@ static struct compared compare(const struct leat_plan_run *run, unsigned runs)
     struct compared c = {0};
     double sum[2] = {0};
     leat_plan_run_expect(run, &e);
-    leat_plan_run_draw(run, 1, DRAWS, time, usd);
+    draw(run, 1, DRAWS, time, usd);
     leat_plan_sort(time, DRAWS);
     leat_plan_sort(usd, DRAWS);
     for (unsigned i = 0; i < runs; i++) {
@@ -117,6 +126,24 @@ static void nine_of_ten_of_ten_thousand_runs_fall_into_the_interval(void **state
     }
 }
 
+/* Written in the background: work stops for two seconds, but what is lost reaches back to the last one that was done.
+ */
+static void background_checkpoints_agree_with_simulated_runs(void **state)
+{
+    (void)state;
+    struct leat_plan_lifetime l = life(&figure_lives[3]);
+    for (double lag = 60; lag <= 240; lag *= 2) {
+        double speed[9];
+        struct leat_plan_run run = cluster(&l, speed, 8, false, 10);
+        run.checkpoint_s = 2;
+        run.lag_s = lag;
+        run.interval_s = fmax(leat_plan_run_interval_s(&run), lag);
+        struct compared c = compare(&run, RUNS / 2);
+        if (fabs(c.formula_time - 1) > 0.01 || c.held_time < 0.85 || c.held_time > 0.95)
+            fail_msg("lag %g s: formula/simulation %.4f, held %.3f", lag, c.formula_time, c.held_time);
+    }
+}
+
 static void machines_that_stay_take_what_the_sum_says(void **state)
 {
     (void)state;
@@ -133,7 +160,7 @@ static void machines_that_stay_take_what_the_sum_says(void **state)
     double time;
     double usd;
     leat_plan_run_expect(&run, &e);
-    leat_plan_run_draw(&run, 1, 1, &time, &usd);
+    draw(&run, 1, 1, &time, &usd);
     leat_sim_cluster(&run, LEAT_SIM_EVEN, 1, 0, &r);
     assert_true(fabs(e.time_s - 3730) < 1e-6 && fabs(time - 3730) < 1e-6 && fabs(r.time_s - 3730) < 1e-6);
     assert_true(fabs(e.usd - 7460) < 1e-6 && fabs(usd - 7460) < 1e-6 && fabs(r.usd - 7460) < 1e-6);
@@ -157,8 +184,8 @@ static void the_same_seed_gives_the_same_run(void **state)
     assert_memory_equal(&a.time_s, &b.time_s, sizeof a.time_s);
     leat_sim_cluster(&run, LEAT_SIM_EVEN, 4, 17, &b);
     assert_true(a.time_s != b.time_s);
-    leat_plan_run_draw(&run, 9, 50, t[0], u[0]);
-    leat_plan_run_draw(&run, 9, 50, t[1], u[1]);
+    draw(&run, 9, 50, t[0], u[0]);
+    draw(&run, 9, 50, t[1], u[1]);
     assert_memory_equal(t[0], t[1], sizeof t[0]);
 }
 
@@ -229,7 +256,7 @@ static void a_hopeless_cluster_ends(void **state)
     run.interval_s = HUGE_VAL;
     run.speed_spread = run.start_spread = 0;
     leat_plan_run_expect(&run, &e);
-    leat_plan_run_draw(&run, 1, 50, t, u);
+    draw(&run, 1, 50, t, u);
     leat_sim_cluster(&run, LEAT_SIM_EVEN, 1, 0, &r);
     double end = LEAT_PLAN_PATIENCE * (run.start_s + 3600 + run.checkpoint_s);
     assert_true(e.time_s == end && t[0] == end && t[49] == end && r.time_s == end);
@@ -240,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formulas_and_intervals_agree_with_simulated_runs),
         cmocka_unit_test(nine_of_ten_of_ten_thousand_runs_fall_into_the_interval),
+        cmocka_unit_test(background_checkpoints_agree_with_simulated_runs),
         cmocka_unit_test(machines_that_stay_take_what_the_sum_says),
         cmocka_unit_test(the_same_seed_gives_the_same_run),
         cmocka_unit_test(every_second_of_every_machine_is_paid),

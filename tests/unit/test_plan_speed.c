@@ -1,0 +1,189 @@
+/* Speeds of clusters: as measured where they were, and as uncertain as runs are. */
+#include "plan/speed.h"
+
+#include <math.h>
+
+#include "base/random.h"
+#include "plan/run.h"
+#include "plan/toml.h"
+#include "unit.h"
+
+static struct leat_plan_job job_of(const char *text)
+{
+    struct leat_plan_doc *doc = NULL;
+    struct leat_plan_job job;
+    struct leat_error err;
+    assert_ok(leat_plan_toml_parse("job.toml", text, strlen(text), &doc, &err), err);
+    assert_ok(leat_plan_job_read(doc, NULL, 0, &job, &err), err);
+    leat_plan_doc_free(doc);
+    return job;
+}
+
+struct world {
+    struct leat_plan_job job;
+    struct leat_plan_measures measures;
+    struct leat_plan_engine engine;
+};
+
+static struct world *make_on(const char *accelerator, const char *job, const char *speeds)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct leat_plan_notes *notes = calloc(1, sizeof *notes);
+    struct leat_error err;
+    w->job = job_of(job);
+    assert_ok(leat_plan_measures_csv("m.csv", speeds, strlen(speeds), &w->measures, notes, &err), err);
+    assert_ok(leat_plan_engine_make(&w->job, &w->measures, NULL, "type", accelerator, &w->engine, &err), err);
+    free(notes);
+    return w;
+}
+
+static struct world *make(const char *job, const char *speeds)
+{
+    return make_on("A", job, speeds);
+}
+
+static void drop(struct world *w)
+{
+    leat_plan_engine_free(&w->engine);
+    leat_plan_measures_free(&w->measures);
+    free(w);
+}
+
+static struct leat_plan_speed speed(struct world *w, unsigned nodes, unsigned gpus)
+{
+    const struct leat_plan_cluster c = {nodes, gpus, {NAN, 0}, {NAN, 0}, "", ""};
+    struct leat_plan_speed s;
+    struct leat_error err;
+    assert_ok(leat_plan_speed(&w->engine, &w->job, &c, &s, &err), err);
+    return s;
+}
+
+#define JOB "[job]\nsteps = 1000\nbatch = 256\n[model]\nparameter_bytes = \"102MB\"\n"
+
+static void a_measured_cluster_is_used_as_measured(void **state)
+{
+    (void)state;
+    struct world *w = make(JOB, "accelerator,gpus,nodes,batch,step_s\nA,1,1,256,0.701\nA,4,1,256,0.728\n"
+                                "A,8,1,256,0.741\nA,8,2,256,0.842\nA,8,4,256,0.861\n");
+    static const struct {
+        unsigned nodes;
+        unsigned gpus;
+        double step_s;
+    } rows[] = {{1, 1, 0.701}, {1, 4, 0.728}, {1, 8, 0.741}, {2, 8, 0.842}, {4, 8, 0.861}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct leat_plan_speed s = speed(w, rows[i].nodes, rows[i].gpus);
+        assert_true(fabs(256 * rows[i].nodes * rows[i].gpus / s.samples_per_s / rows[i].step_s - 1) < 1e-9);
+        assert_true(s.spread == LEAT_PLAN_SPREAD_ONCE);
+    }
+    /* Between measured clusters: between them, and less sure. */
+    struct leat_plan_speed s = speed(w, 3, 8);
+    double step = 256 * 24 / s.samples_per_s;
+    assert_true(step > 0.84 && step < 0.87 && s.spread > LEAT_PLAN_SPREAD_ONCE);
+    drop(w);
+}
+
+static void asynchronous_intervals_hold_runs_and_not_only_their_mean(void **state)
+{
+    (void)state;
+    char speeds[2000] = "accelerator,nodes,batch,samples_per_s\n";
+    struct leat_rng rng = leat_rng(leat_key("test", 3, 0, NULL, 0), 0);
+    for (unsigned n = 1; n <= 8; n++) {
+        for (int again = 0; again < 3; again++) {
+            size_t at = strlen(speeds);
+            snprintf(speeds + at, sizeof speeds - at, "A,%u,256,%g\n", n, 100 * n * exp(0.05 * leat_plan_normal(&rng)));
+        }
+    }
+    struct world *w = make("[job]\nmode = \"async\"\nsteps = 1000\nbatch = 256\n", speeds);
+    for (unsigned n = 4; n <= 10; n += 3) { /* measured, and beyond */
+        struct leat_plan_speed s = speed(w, n, 1);
+        double width = exp(1.645 * s.spread);
+        unsigned held = 0;
+        for (int i = 0; i < 200; i++) {
+            double run = 100 * n * exp(0.05 * leat_plan_normal(&rng));
+            held += run >= s.samples_per_s / width && run <= s.samples_per_s * width;
+        }
+        assert_in_range(held, 165, 200);
+    }
+    drop(w);
+}
+
+static void a_fixed_global_batch_accumulates_and_exchanges_once(void **state)
+{
+    (void)state;
+    static const char speeds[] = "accelerator,gpus,batch,step_s\nA,1,256,1.0\nA,4,256,1.2\n";
+    struct world *w =
+        make("[job]\nsteps = 1000\nbatch = 256\nglobal_batch = 4096\n[model]\nparameter_bytes = \"102MB\"\n", speeds);
+    struct leat_plan_speed s = speed(w, 1, 4);
+    assert_int_equal(s.accumulate, 4);
+    assert_true(fabs(s.samples_per_s - 4096 / (3 * 1.0 + 1.2)) < 1e-9);
+    assert_true(leat_plan_job_work(&w->job) == 4096e3);
+    w->job.value[LEAT_KEY_GLOBAL_BATCH] = 3000; /* not a multiple: the last batch is a part */
+    s = speed(w, 1, 4);
+    assert_int_equal(s.accumulate, 3);
+    assert_true(fabs(s.samples_per_s - 3000 / (2 * 1.0 + 1.2)) < 1e-9);
+    w->job.value[LEAT_KEY_GLOBAL_BATCH] = 512;
+    const struct leat_plan_cluster c = {1, 4, {NAN, 0}, {NAN, 0}, "", ""};
+    struct leat_error err;
+    assert_fails(leat_plan_speed(&w->engine, &w->job, &c, &s, &err), err, LEAT_UNSUPPORTED, "job.global_batch 512");
+    drop(w);
+    w = make(
+        "[job]\nsteps = 1000\nbatch = 256\nglobal_batch = 4096\n[model]\nparameter_bytes = \"102MB\"\nsharded = true\n",
+        speeds);
+    assert_true(fabs(speed(w, 1, 4).samples_per_s - 4096 / (4 * 1.2)) < 1e-9);
+    drop(w);
+}
+
+static void links_count_only_where_nothing_was_measured(void **state)
+{
+    (void)state;
+    struct world *w = make(JOB, "accelerator,batch,step_s\nA,256,0.7\n");
+    struct leat_plan_cluster c = {2, 8, {300e9, 10e-6}, {1.25e9, 30e-6}, "", ""};
+    struct leat_plan_speed slow;
+    struct leat_plan_speed fast;
+    struct leat_error err;
+    assert_ok(leat_plan_speed(&w->engine, &w->job, &c, &slow, &err), err);
+    c.network.bytes_per_s = 50e9;
+    assert_ok(leat_plan_speed(&w->engine, &w->job, &c, &fast, &err), err);
+    assert_true(fast.samples_per_s > slow.samples_per_s);
+    /* Published tables lose a tenth on eight GPUs, whatever their links promise. */
+    c.nodes = 1;
+    assert_ok(leat_plan_speed(&w->engine, &w->job, &c, &fast, &err), err);
+    assert_true(fabs(8 * 256 / fast.samples_per_s / 0.7 - 1.107) < 1e-6 && fast.spread > 0.07);
+    c.network.bytes_per_s = NAN;
+    c.nodes = 2;
+    assert_fails(leat_plan_speed(&w->engine, &w->job, &c, &fast, &err), err, LEAT_UNSUPPORTED, "network.bandwidth");
+    drop(w);
+}
+
+static void an_unmeasured_accelerator_is_carried_over_only_when_asked_for(void **state)
+{
+    (void)state;
+    static const char speeds[] = "accelerator,batch,step_s\nK80,256,4.9\nV100,256,0.7\n";
+    struct world *w = make_on("A100", JOB, speeds);
+    assert_true(w->engine.step_s == 0 && strstr(w->engine.missing, "or say model.precision"));
+    drop(w);
+    w = make_on("A100", JOB "precision = \"mixed\"\n", speeds);
+    /* From the V100, which is nearer: 312/125 times the rate and 1555/900 times the bandwidth, half and half. */
+    assert_true(w->engine.transferred && fabs(w->engine.step_s - 0.7 / sqrt(312.0 / 125 * 1555 / 900)) < 1e-9);
+    assert_true(w->engine.step_spread > 0.15 && strstr(w->engine.step_source, "not measured: carried over from V100"));
+    double half = w->engine.step_s;
+    drop(w);
+    w = make_on("A100", JOB "precision = \"mixed\"\nflops = 12e9\nbytes = 1000\n", speeds); /* computing alone */
+    assert_true(fabs(w->engine.step_s - 0.7 * 125 / 312) < 1e-3 && w->engine.step_s < half);
+    drop(w);
+    w = make_on("V100", JOB "precision = \"mixed\"\n", speeds);
+    assert_true(!w->engine.transferred && w->engine.step_s == 0.7);
+    drop(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_measured_cluster_is_used_as_measured),
+        cmocka_unit_test(asynchronous_intervals_hold_runs_and_not_only_their_mean),
+        cmocka_unit_test(a_fixed_global_batch_accumulates_and_exchanges_once),
+        cmocka_unit_test(links_count_only_where_nothing_was_measured),
+        cmocka_unit_test(an_unmeasured_accelerator_is_carried_over_only_when_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -50,16 +50,17 @@ class Orders:
                 self.ids[name] = loader.version
         return self.ids[name]
 
-    def of(self, name, seed, window, epoch):
-        at = (name, seed, window, epoch)
+    def of(self, name, seed, window, shuffle, epoch):
+        at = (name, seed, window, shuffle, epoch)
         if at not in self.known:
             content = self.versions.contents[name]
-            more = {"batch_size": len(content), "seed": seed, "window": window, "epoch": epoch}
+            more = {"batch_size": len(content), "seed": seed, "window": window, "epoch": epoch, "shuffle": shuffle}
             with self.leat.Loader(
                 self.versions.url, version=self.id_of(name), fields=self.fields(), as_numpy=True, **more
             ) as loader:
                 samples = rows_of(next(iter(loader)))
             assert sorted(key for _, key, _ in samples) == sorted(content), f"epoch {at} is no permutation"
+            assert shuffle or [index for index, _, _ in samples] == list(range(len(content))), "not shuffled, and mixed"
             assert all(content[key] == crc for _, key, crc in samples), f"epoch {at} has wrong bytes"
             self.known[at] = samples
         return self.known[at]
@@ -91,7 +92,7 @@ class Chain:
         return len(self.versions.contents[self.name])
 
     def order(self):
-        return self.orders.of(self.name, self.seed, self.window, self.epoch)
+        return self.orders.of(self.name, self.seed, self.window, self.shuffle, self.epoch)
 
     def left(self):
         """Batches left in this epoch."""
@@ -113,6 +114,7 @@ class Chain:
         self.name = self.draw.choice(list(self.versions.contents))
         self.seed = self.draw.choice([0, 1, 2**40])
         self.window = self.draw.choice([1, 3, None])
+        self.shuffle = self.draw.random() < 0.8
         self.epoch, self.position = self.draw.choice([0, 0, 3]), 0
         self.orders.id_of(self.name)
         self.versions.point_at(self.name)
@@ -124,6 +126,7 @@ class Chain:
         self.batch = world * self.draw.choice([1, 2, 3, 5])
         self.last = self.draw.choice(LAST)
         local = self.draw.choice([None, 1, 2, 3, 4])
+        more = {**more, "shuffle": self.shuffle}
         self.say(f"open world={world} batch={self.batch} last={self.last} local={local} {more}")
         if local is None:
             os.environ.pop("LOCAL_WORLD_SIZE", None)

@@ -112,6 +112,29 @@ def test_ranks_that_disagree_get_an_error_on_each_that_names_the_difference(
 
 
 @pytest.mark.parametrize("grouped", GROUPED)
+def test_ranks_that_stand_at_different_places_are_told(lt, runtime, blobs, tmp_path, grouped):
+    """One rank resumes and the other has not found the checkpoint, or another one."""
+    loader = {"url": blobs.url, "global_batch_size": G}
+    with lt.Loader(**loader, fields={"i": lt.index()}, as_numpy=True) as one:
+        iterator = iter(one)
+        states = [None, *(one.state_dict() for _ in range(2) if next(iterator))]
+        one.seek(4, 0)
+        states.append(one.state_dict())
+    jobs = []
+    for number, (first, second) in enumerate(((0, 1), (1, 2), (3, 0))):
+        ranks = [
+            {"env": rank_env(rank, 2, port=29600 + number), "loader": loader, "state": states[at]}
+            for rank, at in enumerate((first, second))
+        ]
+        jobs.append((ranks, port_of(grouped)))
+    for ranks in run_jobs(runtime, tmp_path, jobs):
+        for rank in ranks:
+            assert rank["error"] == "InvalidError" and not rank["batches"], rank
+            assert re.search(r"\b(epoch|position)\b", rank["text"]), rank["text"]
+            assert rank["seconds"] < 8 * SLOW, rank
+
+
+@pytest.mark.parametrize("grouped", GROUPED)
 def test_ranks_that_agree_go_on_when_one_comes_late_and_again_after_a_jump(
     runtime, blobs, checksums, tmp_path, grouped
 ):

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "prep/canvas.h"
 #include "prep/jpeg.h"
 #include "prep/png.h"
 #include "prep/turn.h"
@@ -29,12 +30,20 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
         return leat_fail(err, LEAT_INVALID, "a choice in the description is out of range");
     if (d->colour == LEAT_COLOUR_INDEX && d->filter != LEAT_FILTER_NEAREST)
         return leat_fail(err, LEAT_INVALID, "colour=index needs filter=nearest: mixed palette numbers mean nothing");
+    for (unsigned i = 0; d->colour == LEAT_COLOUR_INDEX && i < d->effects.count; i++) {
+        const struct leat_effect *e = &d->effects.effect[i];
+        if (!leat_effect_is_geometric(e->kind) || e->bilinear)
+            return leat_fail(err, LEAT_INVALID,
+                             "colour=index: palette numbers can be moved (interpolation=nearest), "
+                             "not blended or changed");
+    }
     for (int c = 0; c < 3; c++) {
         if (!(d->std[c] >= 0.0) || !(d->std[c] <= 1e6) || !(d->mean[c] >= -1e6) || !(d->mean[c] <= 1e6))
             return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot normalise", d->mean[c],
                              d->std[c], c);
     }
-    return leat_steps_check(&d->steps, err);
+    leat_status rc = leat_steps_check(&d->steps, err);
+    return rc == LEAT_OK ? leat_effects_check(&d->effects, err) : rc;
 }
 
 leat_status leat_pipeline_make(const struct leat_prep_description *description, struct leat_pipeline **out,
@@ -88,11 +97,14 @@ static uint8_t orientation_of(const struct leat_pipeline *pipeline, const struct
 }
 
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
-                               struct leat_rng draws, struct leat_geometry *out, struct leat_error *err)
+                               struct leat_rng draws, struct leat_drawn *out, struct leat_error *err)
 {
     bool swaps = leat_orientation_swaps(orientation_of(pipeline, info));
-    return leat_steps_apply(&pipeline->d.steps, swaps ? info->height : info->width, swaps ? info->width : info->height,
-                            draws, out, err);
+    leat_status rc = leat_steps_apply(&pipeline->d.steps, swaps ? info->height : info->width,
+                                      swaps ? info->width : info->height, draws, &out->geometry, err);
+    if (rc == LEAT_OK)
+        leat_effects_draw(&pipeline->d.effects, out->geometry.output[0], out->geometry.output[1], draws, &out->ops);
+    return rc;
 }
 
 leat_status leat_scratch_open(uint64_t memory_bytes, const struct leat_kernels *kernels, struct leat_scratch **out,
@@ -137,72 +149,165 @@ static leat_status give_rows(struct leat_scratch *scratch, const struct leat_sou
     }
 }
 
+/* One view on its way: what was drawn for it, where its rows go. */
+struct run {
+    const struct leat_view *view;
+    struct leat_drawn drawn;
+    struct leat_target target; /* the caller's memory, or the canvas */
+    struct leat_canvas canvas; /* where operations follow */
+    struct leat_sink sink;
+    struct leat_box wanted;
+    bool staged;
+    bool done;
+};
+
+/* Rows of one decode for several sinks, each of which wants a box of its own out of the box that holds them all. */
+struct fan {
+    struct leat_rows rows;
+    struct run **runs;
+    unsigned n;
+    unsigned planes;
+    struct leat_box all;
+    uint32_t y;
+};
+
+static void give_fan(struct leat_rows *rows, const uint8_t *const *row)
+{
+    struct fan *f = (struct fan *)rows;
+    uint32_t y = f->all.y + f->y++;
+    for (unsigned i = 0; i < f->n; i++) {
+        const struct leat_box *b = &f->runs[i]->wanted;
+        const uint8_t *part[3];
+        if (y < b->y || y - b->y >= b->height)
+            continue;
+        for (unsigned p = 0; p < f->planes; p++)
+            part[p] = row[p] + (b->x - f->all.x);
+        f->runs[i]->sink.rows.give(&f->runs[i]->sink.rows, part);
+    }
+}
+
+static struct leat_box around(const struct leat_box *a, const struct leat_box *b)
+{
+    uint32_t x = a->x < b->x ? a->x : b->x;
+    uint32_t y = a->y < b->y ? a->y : b->y;
+    uint32_t right = a->x + a->width > b->x + b->width ? a->x + a->width : b->x + b->width;
+    uint32_t bottom = a->y + a->height > b->y + b->height ? a->y + a->height : b->y + b->height;
+    return (struct leat_box){x, y, right - x, bottom - y};
+}
+
+/* Decodes once for all runs, which share how it is done. */
 static leat_status run_exact(struct leat_scratch *scratch, const struct leat_source *source,
-                             const struct leat_decode *decode, const struct leat_target *target,
-                             const struct leat_geometry *geometry, uint8_t orientation, struct leat_error *err)
+                             const struct leat_decode *decode, struct run **runs, unsigned n, uint8_t orientation,
+                             struct leat_error *err)
 {
     const struct leat_image_info *info = &source->info;
     bool swaps = leat_orientation_swaps(orientation);
-    unsigned planes = leat_decode_planes(info, decode->colour);
+    struct fan fan = {.rows.give = give_fan, .runs = runs, .n = n};
+    fan.planes = leat_decode_planes(info, decode->colour);
     struct leat_plane_scale whole = {1.0, 1.0, swaps ? info->height : info->width, swaps ? info->width : info->height};
-    struct leat_sink sink;
-    leat_status rc =
-        leat_sink_open(&sink, decode->kernels, decode->arena, target, geometry, planes, false, &whole, err);
-    if (rc != LEAT_OK)
-        return rc;
-    struct leat_box wanted = leat_sink_wants(&sink);
+    for (unsigned i = 0; i < n; i++) {
+        struct run *r = runs[i];
+        leat_status rc = leat_sink_open(&r->sink, decode->kernels, decode->arena, &r->target, &r->drawn.geometry,
+                                        fan.planes, false, &whole, err);
+        if (rc != LEAT_OK)
+            return rc;
+        r->wanted = leat_sink_wants(&r->sink);
+        fan.all = i ? around(&fan.all, &r->wanted) : r->wanted;
+    }
+    struct leat_rows *to = n == 1 ? &runs[0]->sink.rows : &fan.rows;
     if (orientation == 1)
-        return give_rows(scratch, source, decode, &wanted, &sink.rows, err);
-    struct leat_box stored = leat_orientation_box(orientation, info->width, info->height, &wanted);
+        return give_rows(scratch, source, decode, &fan.all, to, err);
+    struct leat_box stored = leat_orientation_box(orientation, info->width, info->height, &fan.all);
     struct leat_turn turn;
-    rc = leat_turn_open(&turn, decode->arena, planes, stored.width, stored.height, err);
+    leat_status rc = leat_turn_open(&turn, decode->arena, fan.planes, stored.width, stored.height, err);
     if (rc == LEAT_OK)
         rc = give_rows(scratch, source, decode, &stored, &turn.rows, err);
     if (rc == LEAT_OK)
-        leat_turn_into(&turn, orientation, &sink.rows);
+        leat_turn_into(&turn, orientation, to);
     return rc;
 }
 
 static leat_status run_fast(struct leat_scratch *scratch, const struct leat_source *source,
-                            const struct leat_decode *decode, const struct leat_target *target,
-                            const struct leat_geometry *geometry, uint8_t orientation, struct leat_error *err)
+                            const struct leat_decode *decode, struct run *run, uint8_t orientation,
+                            struct leat_error *err)
 {
     leat_status rc = LEAT_UNSUPPORTED;
-    bool plain = orientation == 1 && target->filter != LEAT_FILTER_NEAREST;
+    bool plain = orientation == 1 && run->target.filter != LEAT_FILTER_NEAREST;
     if (plain && source->info.type == LEAT_IMAGE_JPEG)
-        rc = leat_jpeg_fast(scratch->jpeg, source, decode, target, geometry, err);
+        rc = leat_jpeg_fast(scratch->jpeg, source, decode, &run->target, &run->drawn.geometry, err);
     else if (plain && source->info.type == LEAT_IMAGE_WEBP)
-        rc = leat_webp_fast(source, decode, target, geometry, err);
+        rc = leat_webp_fast(source, decode, &run->target, &run->drawn.geometry, err);
     if (rc == LEAT_UNSUPPORTED)
-        rc = run_exact(scratch, source, decode, target, geometry, orientation, err);
+        rc = run_exact(scratch, source, decode, &run, 1, orientation, err);
     return rc;
 }
 
-leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
-                              size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
-                              struct leat_error *err)
+/* Draws, and makes ready where rows will go. */
+static leat_status begin(const struct leat_view *view, struct leat_scratch *scratch, const struct leat_source *source,
+                         struct run *run, struct leat_error *err)
 {
-    struct leat_source source = {.data = data, .size = data_bytes};
-    struct leat_geometry geometry;
-    leat_arena_reset(&scratch->arena);
-    leat_status rc = leat_image_probe(data, data_bytes, &source.info, err);
+    const struct leat_pipeline *pipeline = view->pipeline;
+    const struct leat_geometry *g = &run->drawn.geometry;
+    leat_status rc = leat_image_check(&source->info, &pipeline->limits, err);
     if (rc == LEAT_OK)
-        rc = leat_image_check(&source.info, &pipeline->limits, err);
-    if (rc == LEAT_OK)
-        rc = leat_pipeline_plan(pipeline, &source.info, draws, &geometry, err);
+        rc = leat_pipeline_plan(pipeline, &source->info, view->draws, &run->drawn, err);
     if (rc != LEAT_OK)
         return rc;
-    uint64_t bytes = leat_pipeline_bytes(pipeline, geometry.output[0], geometry.output[1]);
-    if (bytes != to_bytes)
+    uint64_t bytes = leat_pipeline_bytes(pipeline, g->output[0], g->output[1]);
+    if (bytes != view->to_bytes)
         return leat_fail(err, LEAT_INVALID,
-                         "an output of %" PRIu32 "x%" PRIu32 " takes %" PRIu64 " bytes, not %" PRIu64,
-                         geometry.output[0], geometry.output[1], bytes, to_bytes);
-    struct leat_target target = pipeline->target;
-    target.data = to;
-    if (geometry.window.width == 0 || geometry.window.height == 0) {
-        leat_target_fill(&target, scratch->kernels, (uint64_t)geometry.output[0] * geometry.output[1]);
-        return LEAT_OK;
+                         "an output of %" PRIu32 "x%" PRIu32 " takes %" PRIu64 " bytes, not %" PRIu64, g->output[0],
+                         g->output[1], bytes, view->to_bytes);
+    run->view = view;
+    run->target = pipeline->target;
+    run->target.data = view->to;
+    run->staged = run->drawn.ops.count || g->border != LEAT_BORDER_CONSTANT;
+    if (run->staged) {
+        rc = leat_canvas_open(&run->canvas, scratch->kernels, &scratch->arena, pipeline->target.channels, g->output[0],
+                              g->output[1], err);
+        run->canvas.filled = pipeline->d.filled;
+        memcpy(run->canvas.fill, pipeline->d.fill, sizeof run->canvas.fill);
+        run->target.data = run->canvas.plane[0];
+        run->target.layout = LEAT_LAYOUT_NCHW;
+        run->target.dtype = LEAT_DTYPE_UINT8;
     }
+    run->done = g->window.width == 0 || g->window.height == 0;
+    if (rc == LEAT_OK && run->done)
+        leat_target_fill(&run->target, scratch->kernels, (uint64_t)g->output[0] * g->output[1]);
+    return rc;
+}
+
+static leat_status finish(struct run *run, struct leat_scratch *scratch, struct leat_error *err)
+{
+    if (!run->staged)
+        return LEAT_OK;
+    struct leat_target target = run->view->pipeline->target;
+    size_t pixels = (size_t)run->canvas.width * run->canvas.height;
+    if (run->drawn.geometry.border != LEAT_BORDER_CONSTANT)
+        leat_canvas_border(&run->canvas, &run->drawn.geometry);
+    leat_status rc = leat_canvas_run(&run->canvas, &run->drawn.ops, err);
+    if (rc != LEAT_OK)
+        return rc;
+    target.data = run->view->to;
+    leat_target_put(&target, scratch->kernels, (const uint8_t *const *)run->canvas.plane, pixels, 0, pixels);
+    return LEAT_OK;
+}
+
+/* One decode serves two views when nothing but their boxes differs. */
+static bool decodes_alike(const struct leat_prep_description *a, const struct leat_prep_description *b)
+{
+    return !a->fast && !b->fast && a->colour == b->colour && a->damage == b->damage && a->as_stored == b->as_stored &&
+           memcmp(a->background, b->background, sizeof a->background) == 0 &&
+           memcmp(&a->limits, &b->limits, sizeof a->limits) == 0;
+}
+
+/* Decodes for the first view that is left and for all that go with it. */
+static leat_status decode_some(struct leat_scratch *scratch, const struct leat_source *source, struct run *runs,
+                               unsigned n, struct run **group, struct leat_error *err)
+{
+    const struct leat_pipeline *pipeline = runs[0].view->pipeline;
+    uint8_t orientation = orientation_of(pipeline, &source->info);
+    unsigned count = 0;
     struct leat_decode decode = {
         .colour = pipeline->d.colour,
         .damage = pipeline->d.damage,
@@ -211,10 +316,44 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
         .arena = &scratch->arena,
     };
     memcpy(decode.background, pipeline->d.background, sizeof decode.background);
-    uint8_t orientation = orientation_of(pipeline, &source.info);
-    if (pipeline->d.fast)
-        return run_fast(scratch, &source, &decode, &target, &geometry, orientation, err);
-    return run_exact(scratch, &source, &decode, &target, &geometry, orientation, err);
+    for (unsigned i = 0; i < n; i++) {
+        if (i == 0 || (!runs[i].done && decodes_alike(&pipeline->d, &runs[i].view->pipeline->d)))
+            group[count++] = &runs[i];
+    }
+    leat_status rc = pipeline->d.fast ? run_fast(scratch, source, &decode, &runs[0], orientation, err)
+                                      : run_exact(scratch, source, &decode, group, count, orientation, err);
+    for (unsigned i = 0; i < count; i++)
+        group[i]->done = true;
+    return rc;
+}
+
+leat_status leat_pipeline_run_views(struct leat_scratch *scratch, const void *data, size_t data_bytes,
+                                    const struct leat_view *views, unsigned n, struct leat_error *err)
+{
+    struct leat_source source = {.data = data, .size = data_bytes};
+    leat_arena_reset(&scratch->arena);
+    struct run *runs = leat_arena_take(&scratch->arena, n * sizeof *runs);
+    struct run **group = leat_arena_take(&scratch->arena, n * sizeof *group);
+    if (!runs || !group)
+        return leat_arena_fail(&scratch->arena, err);
+    leat_status rc = leat_image_probe(data, data_bytes, &source.info, err);
+    for (unsigned i = 0; rc == LEAT_OK && i < n; i++)
+        rc = begin(&views[i], scratch, &source, &runs[i], err);
+    for (unsigned i = 0; rc == LEAT_OK && i < n; i++) {
+        if (!runs[i].done)
+            rc = decode_some(scratch, &source, runs + i, n - i, group, err);
+    }
+    for (unsigned i = 0; rc == LEAT_OK && i < n; i++)
+        rc = finish(&runs[i], scratch, err);
+    return rc;
+}
+
+leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
+                              size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
+                              struct leat_error *err)
+{
+    struct leat_view view = {pipeline, draws, to, to_bytes};
+    return leat_pipeline_run_views(scratch, data, data_bytes, &view, 1, err);
 }
 
 #define SAMPLE_BITS     40

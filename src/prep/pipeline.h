@@ -7,10 +7,12 @@
 #define LEAT_PREP_PIPELINE_H
 
 #include "prep/decode.h"
+#include "prep/effect.h"
 
 struct leat_prep_description {
     struct leat_steps steps;
-    bool fast; /* false: pixels exactly as a full decode has them, resized by Pillow's rules */
+    struct leat_effects effects; /* after the steps */
+    bool fast;                   /* false: pixels exactly as a full decode has them, resized by Pillow's rules */
     enum leat_colour colour;
     enum leat_filter filter;
     enum leat_layout layout;
@@ -18,7 +20,8 @@ struct leat_prep_description {
     double mean[3]; /* floats are (sample / 255 - mean) / std; a std of 0 counts as 1 */
     double std[3];
     uint8_t background[3]; /* under what is transparent */
-    uint8_t fill[3];       /* around a picture smaller than its crop */
+    uint8_t fill[3];       /* around a picture smaller than its crop, or moved */
+    bool filled;           /* fill was chosen: torchvision's fill=…, which is not quite the same as none even for 0 */
     bool as_stored;        /* leave EXIF's orientation alone */
     enum leat_damage damage;
     struct leat_image_limits limits; /* zeros: presets; memory_bytes belongs to the scratch */
@@ -41,9 +44,15 @@ void leat_pipeline_size(const struct leat_pipeline *pipeline, uint32_t *width, u
 /* Bytes of an output of a size. */
 uint64_t leat_pipeline_bytes(const struct leat_pipeline *pipeline, uint32_t width, uint32_t height);
 
+/* What is drawn for a sample. */
+struct leat_drawn {
+    struct leat_geometry geometry;
+    struct leat_ops ops;
+};
+
 /* What running would do to a picture, without its pixels. */
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
-                               struct leat_rng draws, struct leat_geometry *out, struct leat_error *err);
+                               struct leat_rng draws, struct leat_drawn *out, struct leat_error *err);
 
 struct leat_scratch;
 
@@ -58,6 +67,18 @@ void leat_scratch_close(struct leat_scratch *scratch); /* NULL is allowed */
 leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
                               size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
                               struct leat_error *err);
+
+/* Several outputs of one picture, each with its pipeline and draws. What can share a decode does (all of mode=exact
+ * with the same colour, damage, background and orientation): the bytes are those of running one after the other. */
+struct leat_view {
+    const struct leat_pipeline *pipeline;
+    struct leat_rng draws;
+    void *to;
+    uint64_t to_bytes;
+};
+
+leat_status leat_pipeline_run_views(struct leat_scratch *scratch, const void *data, size_t data_bytes,
+                                    const struct leat_view *views, unsigned n, struct leat_error *err);
 
 /* The draws of one view of one occurrence of a sample. key comes from leat_key("augment", seed, epoch, dataset id),
  * once an epoch. */

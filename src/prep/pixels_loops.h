@@ -63,8 +63,8 @@ PIXELS_LOOP float unit(float v)
     return v > 1.0f ? 1.0f : v;
 }
 
-/* To hue, saturation and value, the hue moved, and back. Everything is computed and the right part chosen, as vector
- * units like it. */
+/* To hue, saturation and value, the hue moved, and back. Everything is computed and the right part chosen: that way the
+ * compiler makes vector code of it. */
 PIXELS_LOOP void loop_turn_hue(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue, size_t n,
                                float by)
 {
@@ -80,18 +80,22 @@ PIXELS_LOOP void loop_turn_hue(uint8_t *restrict red, uint8_t *restrict green, u
         low = b < low ? b : low;
         v = b > v ? b : v;
         float range = v - low;
-        bool flat = v == low;
-        float s = range / (flat ? 1.0f : v);
-        float divisor = flat ? 1.0f : range;
+        float whole = v == low ? 1.0f : v;
+        float divisor = v == low ? 1.0f : range;
+        float s = range / whole;
         float rc = (v - r) / divisor;
         float gc = (v - g) / divisor;
         float bc = (v - b) / divisor;
-        float h = v == r ? bc - gc : v == g ? (rc + 2.0f) - bc : (gc + 4.0f) - rc;
+        float from_red = bc - gc;
+        float from_green = (rc + 2.0f) - bc;
+        float from_blue = (gc + 4.0f) - rc;
+        float h = v == g ? from_green : from_blue;
+        h = v == r ? from_red : h;
         h = h * sixth + 1.0f;
-        h = h >= 1.0f ? h - 1.0f : h;
+        h = h - (h >= 1.0f ? 1.0f : 0.0f);
         h = h + by;
-        h = h >= 1.0f ? h - 1.0f : h;
-        h = h < 0.0f ? h + 1.0f : h;
+        h = h - (h >= 1.0f ? 1.0f : 0.0f);
+        h = h + (h < 0.0f ? 1.0f : 0.0f);
         float h6 = h * 6.0f;
         int sector = (int)h6;
         float f = h6 - (float)sector;
@@ -101,9 +105,15 @@ PIXELS_LOOP void loop_turn_hue(uint8_t *restrict red, uint8_t *restrict green, u
         float t = unit((sf + rest) * v);
         float p = unit(rest * v);
         sector = sector >= 6 ? 0 : sector;
-        float nr = sector == 0 || sector == 5 ? v : sector == 1 ? q : sector == 4 ? t : p;
-        float ng = sector == 1 || sector == 2 ? v : sector == 3 ? q : sector == 0 ? t : p;
-        float nb = sector == 3 || sector == 4 ? v : sector == 5 ? q : sector == 2 ? t : p;
+        float nr = sector == 1 ? q : p;
+        float ng = sector == 3 ? q : p;
+        float nb = sector == 5 ? q : p;
+        nr = sector == 4 ? t : nr;
+        ng = sector == 0 ? t : ng;
+        nb = sector == 2 ? t : nb;
+        nr = (sector == 0) | (sector == 5) ? v : nr;
+        ng = (sector == 1) | (sector == 2) ? v : ng;
+        nb = (sector == 3) | (sector == 4) ? v : nb;
         red[i] = (uint8_t)(int)(nr * to_byte);
         green[i] = (uint8_t)(int)(ng * to_byte);
         blue[i] = (uint8_t)(int)(nb * to_byte);
@@ -134,8 +144,10 @@ PIXELS_LOOP void loop_smooth_across(const float *restrict row, size_t n, const f
         for (unsigned k = 0; k < SMOOTH_BLOCK; k++)
             sum[k] = middle[k] * weight[0];
         for (unsigned j = 1; j <= half; j++) {
+            const float *left = middle - j;
+            const float *right = middle + j;
             for (unsigned k = 0; k < SMOOTH_BLOCK; k++)
-                sum[k] = fmaf(middle[k - (ptrdiff_t)j] + middle[k + j], weight[j], sum[k]);
+                sum[k] = fmaf(left[k] + right[k], weight[j], sum[k]);
         }
         for (unsigned k = 0; k < SMOOTH_BLOCK; k++)
             out[at + k] = sum[k];

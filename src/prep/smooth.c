@@ -4,8 +4,10 @@
 #include "prep/canvas.h"
 #include "prep/deviate.h"
 
-/* weight[0] is the middle tap; all of both sides together make 1. */
-static void gaussian(double sigma, unsigned half, float *weight)
+#define LIGHTEST 1e-10 /* of all taps together: a lighter one moves no level by more than 1e-7 */
+
+/* weight[0] is the middle tap; all of both sides together make 1. Returns how many to a side weigh anything. */
+static unsigned gaussian(double sigma, unsigned half, float *weight)
 {
     double total = 1.0;
     double at[128] = {1.0};
@@ -13,8 +15,12 @@ static void gaussian(double sigma, unsigned half, float *weight)
         at[j] = leat_prep_exp(-((double)j * j) / (2.0 * sigma * sigma));
         total += 2.0 * at[j];
     }
-    for (unsigned j = 0; j <= half; j++)
+    unsigned used = 0;
+    for (unsigned j = 0; j <= half; j++) {
         weight[j] = (float)(at[j] / total);
+        used = at[j] / total > LIGHTEST ? j : used;
+    }
+    return used;
 }
 
 static size_t reflected(ptrdiff_t i, size_t n)
@@ -38,7 +44,7 @@ leat_status leat_canvas_blur(struct leat_canvas *c, const struct leat_op *op, st
     const float **rows = leat_arena_take(c->arena, (c->height + 2 * (size_t)half) * sizeof *rows);
     if (rc != LEAT_OK || !line || !across || !rows)
         return rc != LEAT_OK ? rc : leat_arena_fail(c->arena, err);
-    gaussian(op->v[1], half, weight);
+    half = gaussian(op->v[1], half, weight);
     memset(line, 0, (stride + 2 * (size_t)half) * sizeof *line);
     for (size_t y = 0; y < c->height + 2 * (size_t)half; y++)
         rows[y] = across + reflected((ptrdiff_t)y - half, c->height) * stride;

@@ -107,6 +107,32 @@ leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struc
     return rc;
 }
 
+/* One direction of a crop, from a picture of `from` pixels to one of `to`. */
+static void carry_over(uint32_t *at, uint32_t *size, uint32_t from, uint32_t to)
+{
+    uint64_t begin = ((uint64_t)*at * to * 2 + from) / (2 * (uint64_t)from);
+    uint64_t end = (((uint64_t)*at + *size) * to * 2 + from) / (2 * (uint64_t)from);
+    begin = begin < to ? begin : to - 1;
+    end = end > begin ? end : begin + 1;
+    *at = (uint32_t)begin;
+    *size = (uint32_t)(end - begin);
+}
+
+leat_status leat_view_plan(const struct leat_view *view, const struct leat_image_info *info, struct leat_drawn *out,
+                           struct leat_error *err)
+{
+    const struct leat_image_info *like = view->like ? view->like : info;
+    leat_status rc = leat_pipeline_plan(view->pipeline, like, view->draws, out, err);
+    struct leat_box *crop = &out->geometry.crop;
+    if (rc != LEAT_OK || like == info || !crop->width || !crop->height)
+        return rc;
+    bool turned = leat_orientation_swaps(orientation_of(view->pipeline, info));
+    bool like_turned = leat_orientation_swaps(orientation_of(view->pipeline, like));
+    carry_over(&crop->x, &crop->width, like_turned ? like->height : like->width, turned ? info->height : info->width);
+    carry_over(&crop->y, &crop->height, like_turned ? like->width : like->height, turned ? info->width : info->height);
+    return rc;
+}
+
 leat_status leat_scratch_open(uint64_t memory_bytes, const struct leat_kernels *kernels, struct leat_scratch **out,
                               struct leat_error *err)
 {
@@ -250,7 +276,7 @@ static leat_status begin(const struct leat_view *view, struct leat_scratch *scra
     const struct leat_geometry *g = &run->drawn.geometry;
     leat_status rc = leat_image_check(&source->info, &pipeline->limits, err);
     if (rc == LEAT_OK)
-        rc = leat_pipeline_plan(pipeline, &source->info, view->draws, &run->drawn, err);
+        rc = leat_view_plan(view, &source->info, &run->drawn, err);
     if (rc != LEAT_OK)
         return rc;
     uint64_t bytes = leat_pipeline_bytes(pipeline, g->output[0], g->output[1]);
@@ -352,7 +378,7 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
                               size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
                               struct leat_error *err)
 {
-    struct leat_view view = {pipeline, draws, to, to_bytes};
+    struct leat_view view = {.pipeline = pipeline, .draws = draws, .to = to, .to_bytes = to_bytes};
     return leat_pipeline_run_views(scratch, data, data_bytes, &view, 1, err);
 }
 

@@ -54,6 +54,22 @@ struct leat_drawn {
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
                                struct leat_rng draws, struct leat_drawn *out, struct leat_error *err);
 
+/* Several outputs of one picture, each with its pipeline and draws. What can share a decode does (all of mode=exact
+ * with the same colour, damage, background and orientation): the bytes are those of running one after the other. */
+struct leat_view {
+    const struct leat_pipeline *pipeline;
+    struct leat_rng draws;
+    void *to;
+    uint64_t to_bytes;
+    /* Another picture of the sample whose draws to follow, for a mask of another size: what is drawn is drawn for that
+     * picture, and its crop carried over to this one. NULL: none. */
+    const struct leat_image_info *like;
+};
+
+/* What running a view would do: where it follows another picture, the crop is in its own pixels. */
+leat_status leat_view_plan(const struct leat_view *view, const struct leat_image_info *info, struct leat_drawn *out,
+                           struct leat_error *err);
+
 struct leat_scratch;
 
 /* memory_bytes 0: the preset. kernels NULL: the best there are. */
@@ -68,15 +84,8 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
                               size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
                               struct leat_error *err);
 
-/* Several outputs of one picture, each with its pipeline and draws. What can share a decode does (all of mode=exact
- * with the same colour, damage, background and orientation): the bytes are those of running one after the other. */
-struct leat_view {
-    const struct leat_pipeline *pipeline;
-    struct leat_rng draws;
-    void *to;
-    uint64_t to_bytes;
-};
-
+/* Several outputs of one picture. What can share a decode does (all of mode=exact with the same colour, damage,
+ * background and orientation): the bytes are those of running one after the other. */
 leat_status leat_pipeline_run_views(struct leat_scratch *scratch, const void *data, size_t data_bytes,
                                     const struct leat_view *views, unsigned n, struct leat_error *err);
 

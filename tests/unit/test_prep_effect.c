@@ -98,7 +98,7 @@ static void views_of_one_decode_are_those_of_many(void **state)
         struct leat_error err;
         for (unsigned i = 0; i < VIEWS; i++) {
             uint64_t bytes = leat_pipeline_bytes(p[i], side_of(p[i]), side_of(p[i]));
-            views[i] = (struct leat_view){p[i], leat_prep_draws(3, k, 0, i), got[i], bytes};
+            views[i] = (struct leat_view){p[i], leat_prep_draws(3, k, 0, i), got[i], bytes, NULL};
             assert_ok(leat_pipeline_run(p[i], s, e.data, e.size, views[i].draws, want[i], bytes, &err), err);
         }
         assert_ok(leat_pipeline_run_views(s, e.data, e.size, views, VIEWS, &err), err);

@@ -9,6 +9,8 @@ OPTIONS_release =
 OPTIONS_asan = --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
 OPTIONS_tsan = --buildtype=debug -Doptimization=1 -Db_sanitize=thread -Db_lundef=false
 OPTIONS_cov = --buildtype=debug -Db_coverage=true
+OPTIONS_abi = --buildtype=debug -Dtests=false
+TARGETS_abi = src/libleat.so.1
 OPTIONS_fuzz = --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true
 ENV_fuzz = CC=clang
 
@@ -21,7 +23,7 @@ deps: ## install the packages (as root; else list them) and the Python environme
 test: build-release venv deps-test ## build and run every test
 	tools/suite release
 
-check: build-release venv deps-check ## format, include table, clang-tidy, cppcheck, banned functions, symbols, …
+check: build-release build-abi venv deps-check ## format, include table, clang-tidy, cppcheck, banned functions, symbols, …
 	.venv/bin/python tools/check.py
 
 asan: build-asan venv deps-test ## the whole suite with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -61,6 +63,9 @@ install: build-release ## library, headers, pkg-config file, command and man pag
 	meson configure build/release --prefix=$(PREFIX)
 	meson install -C build/release --tags runtime,command,devel,man $(if $(DESTDIR),--destdir=$(abspath $(DESTDIR)))
 
+abi-dump: build-abi venv deps-check ## store the C interface as it is now, after a change that was intended
+	.venv/bin/python tools/check_abi.py --renew
+
 format: venv ## put all sources into the one format
 	.venv/bin/python tools/check.py --fix format ruff
 
@@ -79,8 +84,8 @@ deps-%:
 build-%: deps-build
 	@test -e build/$*/build.ninja || { tools/venv --bare && $(ENV_$*) meson setup build/$* $(OPTIONS_$*) \
 		-Dpython=$(CURDIR)/.venv/bin/python; }
-	@ninja -C build/$*
+	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-plan bench-prep install format clean \
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-plan bench-prep install format clean \
 	help venv
 .DEFAULT_GOAL := all

@@ -16,6 +16,28 @@ def measure(program, what, epoch):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def shares(program, what, runs):
+    found = {}
+    for epoch in range(runs):
+        for row in measure(program, what, epoch):
+            found.setdefault((row["chunks"], row["nodes"]), []).append(row)
+    return [
+        {
+            "chunks": chunks,
+            "nodes": nodes,
+            "share_percent": spread([100 * row["share"] for row in rows]),
+            "readers": spread([row["readers"] for row in rows]),
+            "assign_us": spread([row["assign_us"] for row in rows]),
+        }
+        for (chunks, nodes), rows in sorted(found.items())
+    ]
+
+
+def show_share(row):
+    share, readers = shown(row["share_percent"], 1), row["readers"]["median"]
+    print(f"  {row['chunks']:6}  {row['nodes']:5}   {share:28}  {readers:23.2f}   {row['assign_us']['median']:.0f} µs")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
@@ -33,18 +55,27 @@ def main():
     millions = {k: v / 1e6 for k, v in result["reads_per_s"].items()}
     print(f"  samples read           {shown(millions, 1)} million/s   (aim: 10)")
 
-    local = {}
-    for epoch in range(options.runs):
-        for row in measure(program, "local", epoch):
-            local.setdefault((row["chunks"], row["nodes"]), []).append(row)
-    result["local"] = []
-    print("\nReads from the rank's own node, 75 samples a chunk, window 128, G = 4096, 8 ranks a node")
-    print("  chunks  nodes   share of an epoch             assigning a batch")
-    for (chunks, nodes), rows in sorted(local.items()):
-        share = spread([100 * row["share"] for row in rows])
-        took = spread([row["assign_us"] for row in rows])
-        result["local"].append({"chunks": chunks, "nodes": nodes, "share_percent": share, "assign_us": took})
-        print(f"  {chunks:6}  {nodes:5}   {shown(share, 1):28}  {took['median']:.0f} µs")
+    print("\nReads from the node that owns the chunk, 75 samples a chunk, window 128, G = 4096, 8 ranks a node")
+    print("  chunks  nodes   share of an epoch, %          nodes that read a chunk   assigning a batch")
+    result["local"] = local = shares(program, "local", options.runs)
+    for row in local:
+        show_share(row)
+    result["nodes"] = nodes = shares(program, "nodes", options.runs)
+    for row in nodes:
+        if row["nodes"] in (24, 48, 96, 100, 120, 128):
+            show_share(row)
+    print("  of 2 to 128 nodes: the least share, and the most nodes that read a chunk")
+    show_share(min(nodes, key=lambda row: row["share_percent"]["median"]))
+    show_share(max(nodes, key=lambda row: row["readers"]["median"]))
+    print("  after a node has left and another joined, 100 times")
+    result["changed"] = shares(program, "changed", 1)
+    for row in result["changed"]:
+        show_share(row)
+
+    print("\nAssigning a batch, CPU time of one core")
+    result["assign"] = measure(program, "assign", 0)
+    for row in result["assign"]:
+        print(f"  G = {row['batch']:,} over {row['ranks']:,} ranks: {row['ms']} ms, with costs {row['costs_ms']} ms")
 
     result["shape"] = measure(program, "shape", 0)
     print("\nThe window, 75 samples a chunk, w = 128, G = 4096")

@@ -61,6 +61,7 @@ CHECKS = {
     "sizes": lambda fix: script("sizes"),
     "headers": lambda fix: script("headers"),
     "symbols": lambda fix: script("symbols"),
+    "abi": lambda fix: script("abi"),
     "links": lambda fix: script("links"),
     "ruff": ruff,
     "shellcheck": lambda fix: ["shellcheck", "-x", *map(str, shell_scripts())],

@@ -1,4 +1,4 @@
-"""Fails when libleat.so exports anything but what include/leat marks LEAT_API, or less than that."""
+"""Fails when libleat.so exports anything but what include/leat marks LEAT_API, or less than that, or without a version."""
 
 import re
 import subprocess
@@ -22,10 +22,17 @@ def main():
     listing = subprocess.run(
         ["nm", "-D", "--defined-only", "--format=posix", str(LIBRARY)], check=True, capture_output=True, text=True
     ).stdout
-    exported = {line.split()[0] for line in listing.splitlines()}
+    symbols = [line.split()[:2] for line in listing.splitlines()]
+    versions = {name for name, kind in symbols if kind == "A"}  # the nodes of src/leat.map themselves
+    exported = {name.partition("@@")[0]: name.partition("@@")[2] for name, kind in symbols if kind != "A"}
     public = declared()
-    problems = [(LIBRARY, 0, f"exports {name}, which include/leat does not declare") for name in exported - set(public)]
-    problems += [(public[n], 0, f"{n} is LEAT_API but libleat.so does not export it") for n in set(public) - exported]
+    problems = [(LIBRARY, 0, f"exports {n}, which include/leat does not declare") for n in exported if n not in public]
+    problems += [(LIBRARY, 0, f"exports {n} without a version") for n, v in exported.items() if v not in versions]
+    problems += [
+        (public[n], 0, f"{n} is LEAT_API but libleat.so does not export it: add it to src/leat.map")
+        for n in public
+        if n not in exported
+    ]
     finish(sorted(problems))
 
 

@@ -7,6 +7,7 @@
 #include <leat/leat.h>
 #include <leat/loader.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv)
@@ -23,14 +24,14 @@ int main(int argc, char **argv)
     }
 
     /* What each batch is made of. Ragged outputs, such as keys, have any length; images have one fixed shape, and take
-     * a pipeline: {"x", LEAT_OUTPUT_IMAGE, "jpg", "random_resized_crop=224 flip=0.5"}. */
+     * a pipeline: .field = "jpg", .pipeline = "random_resized_crop=224 flip=0.5".
+     * `size` tells the library which release of a struct the program was built with. */
     const struct leat_output outputs[] = {
-        {.name = "index", .kind = LEAT_OUTPUT_INDEX},
-        {.name = "key", .kind = LEAT_OUTPUT_KEY},
+        {.size = sizeof *outputs, .name = "index", .kind = LEAT_OUTPUT_INDEX},
+        {.size = sizeof *outputs, .name = "key", .kind = LEAT_OUTPUT_KEY},
     };
 
-    /* `size` tells the library which version of this struct the program was built with; everything left out is 0, which
-     * means the default. */
+    /* Everything left out is 0, which means the default. */
     const struct leat_loader_opts opts = {
         .size = sizeof opts,
         .url = argv[1],
@@ -62,8 +63,8 @@ int main(int argc, char **argv)
         if (!batch)
             break; /* the end of the epoch; the next call would begin another */
 
-        struct leat_column index;
-        struct leat_column key;
+        struct leat_column index = {.size = sizeof index};
+        struct leat_column key = {.size = sizeof key};
         leat_batch_column(batch, 0, &index, NULL);
         leat_batch_column(batch, 1, &key, NULL);
         for (uint32_t i = 0; i < leat_batch_samples(batch); i++)
@@ -77,9 +78,11 @@ int main(int argc, char **argv)
     }
 
     /* A state says where the loader is; any loader of this dataset, at any world size, can go on from it. */
-    char state[LEAT_STATE_SIZE];
-    if (leat_loader_state(loader, state, &err) == LEAT_OK)
+    char *state;
+    if (leat_loader_state(loader, &state, &err) == LEAT_OK) {
         printf("state: %s\n", state);
+        free(state);
+    }
     printf("%" PRIu64 " samples seen, numbers add up to %" PRIu64 "\n", seen, sum);
     leat_loader_close(loader);
     return 0;

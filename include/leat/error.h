@@ -2,6 +2,8 @@
 #ifndef LEAT_ERROR_H
 #define LEAT_ERROR_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -12,8 +14,11 @@ extern "C" {
 #define LEAT_API
 #endif
 
-/* Values are part of the ABI: new ones are added at the end. */
-typedef enum leat_status {
+/* How a call went. Of 32 bits, whatever the compiler makes of enums. */
+typedef int32_t leat_status;
+
+/* Its values, which stay: new ones are added at the end, so a program must expect one that it does not know. */
+enum leat_status_code {
     LEAT_OK = 0,
     LEAT_INVALID,     /* an argument, setting or request that cannot work */
     LEAT_NOT_FOUND,   /* no such object, bucket, file or sample */
@@ -34,15 +39,18 @@ typedef enum leat_status {
     LEAT_BUSY,        /* somebody else holds it */
     LEAT_VERSION,     /* made by, or speaking to, an incompatible version */
     LEAT_UNSUPPORTED, /* understood, but not possible here */
-    LEAT_INTERNAL,    /* a fault in Leat itself */
-    LEAT_STATUS_COUNT
-} leat_status;
+    LEAT_INTERNAL     /* a fault in Leat itself */
+};
 
-/* Owned by the caller, filled in on failure only. Where a function takes one, NULL is allowed. */
+/* Owned by the caller, filled in on failure only. Where a function takes one, NULL is allowed.
+ *
+ * It has no size of its own, unlike the structs of loader.h: it is written to and never read, so it needs no
+ * preparation, and its 576 bytes stay as they are. What later releases have to add goes where zeros are today. */
 struct leat_error {
     leat_status status;
-    int os_error;   /* errno behind it, or 0 */
-    char text[500]; /* one sentence for a person, no line break, no secrets */
+    int32_t os_error;     /* the errno that caused it, or 0 */
+    uint64_t reserved[7]; /* 0 */
+    char text[512];       /* one sentence for a person, no line break, no secrets */
 };
 
 /* A short fixed name such as "not found"; never NULL. */

@@ -1,7 +1,12 @@
 /* Loaders: finished batches of a dataset, prepared by the agent and handed over in shared memory.
  *
  * A loader belongs to one thread at a time; different loaders are independent. After a fork the child may go on
- * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied. */
+ * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied.
+ *
+ * Every struct here begins with its size, which the caller sets to its sizeof: that is how the library knows which
+ * release the program was built for. Later releases add fields at the end. A shorter struct is taken as if zeros
+ * followed; a longer one is taken when what the library does not know of it is zero, and refused with LEAT_VERSION
+ * else. Fields that are left zero have their defaults. */
 #ifndef LEAT_LOADER_H
 #define LEAT_LOADER_H
 
@@ -29,50 +34,109 @@ enum leat_output_kind {
     LEAT_OUTPUT_VALID = 7   /* 1, or 0 where a place is padding or its sample could not be decoded: uint8 */
 };
 
+#define LEAT_VIEW_MAX 255 /* draws are numbered with eight bits */
+
 struct leat_output {
-    const char *name; /* of the output: "x" */
-    enum leat_output_kind kind;
+    size_t size;          /* sizeof(struct leat_output), in every element of an array */
+    const char *name;     /* of the output: "x" */
+    uint32_t kind;        /* enum leat_output_kind */
+    uint32_t view;        /* IMAGE: outputs of the same view share their random draws; at most LEAT_VIEW_MAX */
     const char *field;    /* of the dataset: "jpg"; NULL for KEY, INDEX, VALID */
     const char *pipeline; /* IMAGE: "random_resized_crop=224 flip=0.5"; else NULL */
-    uint32_t view;        /* IMAGE: outputs of the same view share their random draws */
 };
 
 enum leat_last { LEAT_LAST_DROP = 0, LEAT_LAST_PAD = 1, LEAT_LAST_SHORT = 2 };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP = 1 };
 
+/* Zeros and NULLs mean the default. Each setting but the first few is a row of the table behind leat_loader_settings().
+ */
 struct leat_loader_opts {
-    size_t size;     /* sizeof(struct leat_loader_opts): later versions add fields at the end */
-    const char *url; /* of the dataset */
+    size_t size;         /* sizeof(struct leat_loader_opts): later versions add fields at the end */
+    const char *url;     /* of the dataset; "?id=HEX" or "?name=NAME" at its end names a version */
+    const char *version; /* content id in hexadecimal digits, or a name; NULL: what the URL says */
     const struct leat_output *outputs;
     size_t outputs_n;
-    uint32_t global_batch; /* samples of all ranks together; a multiple of world */
+    uint32_t batch;        /* samples of each rank: give exactly one of this … */
+    uint32_t global_batch; /* … and samples of all ranks together, a multiple of world */
     uint32_t rank;
-    uint32_t world;       /* at least 1 */
-    uint32_t local_world; /* ranks on each machine, when that is the same everywhere; 0: not known */
-    enum leat_last last;
-    enum leat_on_error on_error;
+    uint32_t world;               /* 0: leat_loader_join() says it before the first batch */
+    const uint32_t *node_of_rank; /* for each rank of the world the node it is on, 0, 1, …; NULL: not known */
+    uint32_t local_world;         /* ranks of this job that open the same loader on this machine; 0: not known */
+    /* Before their first batch, loaders of different ranks with the same text are compared by the machine's agent:
+     * where they differ all of them fail. NULL: they are not. */
+    const char *job;
+    uint32_t last;     /* enum leat_last */
+    uint32_t on_error; /* enum leat_on_error */
     bool shuffle;
+    bool seed_given; /* false: a state that is restored says the seed */
+    bool anonymous;  /* do not sign requests, whatever keys there are */
     uint64_t seed;
-    uint32_t window;     /* chunks; 0: the dataset's default */
+    uint32_t window;     /* chunks; 0: what a restored state says, else the dataset's default */
     uint64_t epoch;      /* to begin with */
     uint64_t ram;        /* the agent's budget for chunks in bytes; 0: what it has, or a default */
-    uint32_t threads;    /* the agent's, for preparing samples; 0: what it has, or one a core */
+    uint32_t threads;    /* the agent's, for preparing samples; 0: what it has, or one for each core */
     uint32_t slots;      /* batches in the ring, those you hold included; 0: 4 */
-    uint64_t timeout_ns; /* how long next() waits for a batch; 0: 10 minutes */
-    const char *scope;   /* which agent; NULL: LEAT_SCOPE, the Slurm job, "default" */
+    uint64_t timeout_ns; /* how long any call waits; 0: 10 minutes */
     uint64_t linger_ns;  /* how long a new agent outlives its last loader; 0: the default (5 s, under Slurm none) */
+    const char *scope;   /* which agent; NULL: LEAT_SCOPE, the Slurm job, "default" */
     const char *agent;   /* path of the leat command; NULL: LEAT_AGENT, beside this library, in PATH */
     const char *endpoint_url; /* of an S3 server, and below: NULL means what the environment and ~/.aws say */
     const char *region;
     const char *profile;
-    bool anonymous;
     bool (*stop)(void *user); /* asked several times a second by waiting calls; true ends them with LEAT_CANCELLED */
     void *stop_user;
 };
 
+/* The settings by name, for front ends that should not need a list of their own. */
+enum leat_setting_type {
+    LEAT_SETTING_NUMBER = 1,
+    LEAT_SETTING_FLAG = 2, /* "true" or "false" */
+    LEAT_SETTING_TEXT = 3,
+    LEAT_SETTING_SIZE = 4,     /* "2gb", or bytes */
+    LEAT_SETTING_DURATION = 5, /* "50ms", or nanoseconds with "ns" */
+    LEAT_SETTING_CHOICE = 6
+};
+
+struct leat_setting {
+    size_t size;      /* of this struct */
+    const char *name; /* "batch_size" */
+    uint32_t type;    /* enum leat_setting_type */
+    uint64_t least;   /* of a number */
+    uint64_t most;
+    const char *choices; /* separated by spaces: "drop pad short" */
+    const char *help;    /* one sentence */
+};
+
+LEAT_API size_t leat_loader_settings(void); /* how many there are */
+LEAT_API leat_status leat_loader_setting(size_t i, struct leat_setting *out, struct leat_error *err);
+
+/* Sets one by name. Texts are borrowed: they must stay until the loader is open. The error of an unknown name suggests
+ * the one that was meant. */
+LEAT_API leat_status leat_loader_set(struct leat_loader_opts *opts, const char *name, const char *value,
+                                     struct leat_error *err);
+
+/* What is wrong with the settings, all of it in one sentence; leat_loader_open() asks too. Says nothing of URL and
+ * outputs. */
+LEAT_API leat_status leat_loader_check(const struct leat_loader_opts *opts, struct leat_error *err);
+
 LEAT_API leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_loader **out,
                                       struct leat_error *err);
 LEAT_API void leat_loader_close(struct leat_loader *loader); /* batches still held stay valid; NULL is allowed */
+
+/* Says which rank of which world this is, where the options did not, or otherwise than they did: before the first
+ * batch. */
+LEAT_API leat_status leat_loader_join(struct leat_loader *loader, uint32_t rank, uint32_t world,
+                                      const uint32_t *node_of_rank, struct leat_error *err);
+
+/* Everything that must be the same on all ranks, as JSON: dataset, view, seed, window, batch, world, cursor, …; opens
+ * the loader if need be. The caller frees it. compare() names what differs between two of them. */
+LEAT_API leat_status leat_loader_agreement(struct leat_loader *loader, char **out, struct leat_error *err);
+LEAT_API leat_status leat_loader_compare(const char *mine, const char *theirs, const char *who, struct leat_error *err);
+
+/* Begins a pass over an epoch. After a state was restored or seek() called, the pass begins there; after set_epoch(),
+ * at the beginning of that epoch; after a pass that came to its end or was broken off, with the next epoch; after an
+ * error, where it happened. */
+LEAT_API leat_status leat_loader_begin(struct leat_loader *loader, struct leat_error *err);
 
 /* The next batch, or NULL in *out at the end of the epoch; the call after that begins the next epoch. Release every
  * batch: it occupies a slot of the ring until then. */
@@ -81,33 +145,56 @@ LEAT_API leat_status leat_loader_next(struct leat_loader *loader, struct leat_ba
 /* Whether next() would return at once. */
 LEAT_API bool leat_loader_ready(const struct leat_loader *loader);
 
-LEAT_API uint64_t leat_loader_batches(const struct leat_loader *loader); /* in a whole epoch */
-LEAT_API uint64_t leat_loader_samples(const struct leat_loader *loader); /* in the dataset */
-LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);   /* of the next batch */
+LEAT_API uint64_t leat_loader_batches(const struct leat_loader *loader);    /* in a whole epoch; 0: no world yet */
+LEAT_API uint64_t leat_loader_samples(const struct leat_loader *loader);    /* in the dataset */
+LEAT_API uint64_t leat_loader_epoch(const struct leat_loader *loader);      /* of the next batch */
+LEAT_API const char *leat_loader_version(const struct leat_loader *loader); /* the dataset's content id: 64 digits */
 
-/* Goes to the beginning of an epoch. */
+/* Goes to the beginning of an epoch; inside that epoch it changes nothing. */
 LEAT_API leat_status leat_loader_set_epoch(struct leat_loader *loader, uint64_t epoch, struct leat_error *err);
 
-#define LEAT_STATE_SIZE 1024
+/* Goes to a position (a number of samples, of all ranks together) in an epoch. */
+LEAT_API leat_status leat_loader_seek(struct leat_loader *loader, uint64_t epoch, uint64_t position,
+                                      struct leat_error *err);
 
-/* The state after the last batch that next() returned: JSON, the same on every rank. restore() takes one that
- * fits and refuses others, naming what differs. */
-LEAT_API leat_status leat_loader_state(struct leat_loader *loader, char out[LEAT_STATE_SIZE], struct leat_error *err);
+/* The state after the last batch that next() returned: JSON, the same on every rank, which the caller frees. restore()
+ * takes one that fits and refuses others, naming what differs; it says version, seed and window where the options do
+ * not. */
+LEAT_API leat_status leat_loader_state(struct leat_loader *loader, char **out, struct leat_error *err);
 LEAT_API leat_status leat_loader_restore(struct leat_loader *loader, const char *state, struct leat_error *err);
 
 /* What has happened, as JSON; the caller frees it with free(). */
 LEAT_API leat_status leat_loader_stats(struct leat_loader *loader, char **out, struct leat_error *err);
 
-enum leat_dtype_code { LEAT_U8 = 1, LEAT_I64 = 2, LEAT_F32 = 3, LEAT_F16 = 4, LEAT_BF16 = 5 };
+/* Types of values. The numbers are part of the ABI; they are in the order in which types came to be. */
+enum leat_dtype_code {
+    LEAT_U8 = 1,
+    LEAT_I64 = 2,
+    LEAT_F32 = 3,
+    LEAT_F16 = 4,
+    LEAT_BF16 = 5,
+    LEAT_I8 = 6,
+    LEAT_I16 = 7,
+    LEAT_U16 = 8,
+    LEAT_I32 = 9,
+    LEAT_U32 = 10,
+    LEAT_U64 = 11,
+    LEAT_F64 = 12,
+    LEAT_BOOL = 13 /* a byte, 0 or 1 */
+};
+
+#define LEAT_DIMS_MAX 8
 
 /* A column of a batch. The memory belongs to the batch. */
 struct leat_column {
+    size_t size; /* sizeof(struct leat_column): set it before every call, which leaves it alone */
     const char *name;
-    enum leat_output_kind kind;
-    enum leat_dtype_code dtype;
-    uint32_t dims_n; /* of one sample: 3 for images, 0 for numbers */
-    uint32_t dims[4];
-    uint64_t stride; /* bytes from one sample to the next; 0 for ragged columns */
+    uint32_t kind;                /* enum leat_output_kind */
+    uint32_t dtype;               /* enum leat_dtype_code */
+    uint32_t dims_n;              /* of one sample: 3 for images, 0 for numbers */
+    uint32_t reserved;            /* 0 */
+    uint64_t dims[LEAT_DIMS_MAX]; /* row by row; 0 from dims_n on */
+    uint64_t stride;              /* bytes from one sample to the next; 0 for ragged columns */
     const void *data;
     uint64_t bytes;
     const uint64_t *ends; /* ragged: sample i is data[ends[i-1] … ends[i]), with 0 for ends[-1] */
@@ -115,13 +202,35 @@ struct leat_column {
 
 LEAT_API uint32_t leat_batch_samples(const struct leat_batch *batch);
 LEAT_API size_t leat_batch_columns(const struct leat_batch *batch);
+/* Fills in *out, which must know its size; what a longer struct has beyond ours becomes zero. */
 LEAT_API leat_status leat_batch_column(const struct leat_batch *batch, size_t i, struct leat_column *out,
                                        struct leat_error *err);
 LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);
-LEAT_API uint64_t leat_batch_position(const struct leat_batch *batch); /* in the order, behind this batch */
+LEAT_API uint64_t leat_batch_position(const struct leat_batch *batch); /* in the order, after this batch */
+
+/* The state after this batch, as leat_loader_state() would have said it when the batch was the last one taken: whoever
+ * reads ahead saves that of the batch it has used last. JSON; the caller frees it with free(). */
+LEAT_API leat_status leat_batch_state(const struct leat_batch *batch, char **out, struct leat_error *err);
 
 /* From any thread, also after the loader was closed. */
 LEAT_API void leat_batch_release(struct leat_batch *batch); /* NULL is allowed */
+
+/* Releases the batch once something has happened that others do with its memory, such as a copy to a GPU that is still
+ * under way: done() says whether it has. From any thread, also after the loader was closed. On success the batch is no
+ * longer the caller's: no call may be made on it. On failure it still is.
+ *
+ * done() is asked in this call, by later calls of leat_loader_next() and leat_loader_ready() (as long as next() waits,
+ * every millisecond) and by releases of other batches of the loader, on the thread that makes them, never by two
+ * threads at once for one batch, and not again after it has said true. `user` must live until then. It returns at once
+ * and makes no calls on the loader. leat_loader_close() waits up to 10 seconds for what is left; memory whose event has
+ * not happened by then stays mapped, so that nothing else can come to lie where a device still reads. */
+LEAT_API leat_status leat_batch_release_after(struct leat_batch *batch, bool (*done)(void *user), void *user,
+                                              struct leat_error *err);
+
+/* The same, once `fd` (an eventfd, a pipe, a sync file, …) can be read from or its other end was closed. Nothing is
+ * read from it, so that one descriptor can stand for several batches. The library keeps a duplicate: the caller may
+ * close its own at once. */
+LEAT_API leat_status leat_batch_release_after_fd(struct leat_batch *batch, int fd, struct leat_error *err);
 
 #ifdef __cplusplus
 }

@@ -3,20 +3,12 @@
 from leat._core import version as _version
 from leat._plan import plan
 from leat.errors import Error
-from leat.fields import bytes, image, index, int, key, string, valid
+from leat.fields import bytes as bytes
+from leat.fields import image, index, key, string, valid
+from leat.fields import int as int
 from leat.loader import Loader
+from leat.state import state_of
 
 __version__ = _version()
-__all__ = [
-    "Error",
-    "Loader",
-    "__version__",
-    "bytes",
-    "image",
-    "index",
-    "int",
-    "key",
-    "plan",
-    "string",
-    "valid",
-]
+# Without `bytes` and `int`: `from leat import *` must not replace Python's own.
+__all__ = ["Error", "Loader", "__version__", "image", "index", "key", "plan", "state_of", "string", "valid"]

@@ -2,15 +2,19 @@
  * mostly finds the caches cold, and then every function it goes through costs more than what it does. */
 #include "_batch.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define DIMS_MAX (sizeof((struct leat_column *)0)->dims / sizeof(uint32_t))
-
 PyObject *leat_py_raise(const struct leat_error *err)
 {
+    return leat_py_raise_text(err->status, err->text);
+}
+
+PyObject *leat_py_raise_text(leat_status status, const char *text)
+{
     PyObject *module = PyImport_ImportModule("leat.errors");
-    PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)err->status, err->text) : NULL;
+    PyObject *exception = module ? PyObject_CallMethod(module, "make", "is", (int)status, text) : NULL;
     if (exception)
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_XDECREF(exception);
@@ -23,7 +27,45 @@ PyObject *leat_py_raise(const struct leat_error *err)
 struct share {
     _Atomic uint32_t refs;
     struct leat_batch *batch;
+    struct share *next; /* in the list of all */
+    struct share **link;
 };
+
+/* All batches that Python holds. A tensor does not say which batch it belongs to, but its memory does; and a type of
+ * our own for what next() returns, which could say so, would be no tuple or dict to whoever looks at exact types, as
+ * the pytrees of torch and jax do. */
+static struct {
+    pthread_mutex_t mu;
+    struct share *first;
+} shares = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+/* Held over a fork, so that the child finds it free. */
+static void lock_shares(void)
+{
+    pthread_mutex_lock(&shares.mu);
+}
+
+static void unlock_shares(void)
+{
+    pthread_mutex_unlock(&shares.mu);
+}
+
+static struct share *share_make(struct leat_batch *batch)
+{
+    struct share *s = malloc(sizeof *s);
+    if (!s)
+        return NULL;
+    atomic_init(&s->refs, 1);
+    s->batch = batch;
+    lock_shares();
+    s->next = shares.first;
+    s->link = &shares.first;
+    if (s->next)
+        s->next->link = &s->next;
+    shares.first = s;
+    unlock_shares();
+    return s;
+}
 
 static struct share *share_keep(struct share *s)
 {
@@ -36,6 +78,11 @@ static void share_drop(struct share *s)
     /* Acquire and release: whatever was read or written through other columns comes before the slot is free. */
     if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
+    lock_shares();
+    *s->link = s->next;
+    if (s->next)
+        s->next->link = s->link;
+    unlock_shares();
     leat_batch_release(s->batch);
     free(s);
 }
@@ -266,9 +313,9 @@ static bool plan_column(const struct leat_py_delivery *d, const struct leat_colu
 static PyObject *make_array(const struct leat_py_column *p, struct share *share, const struct leat_column *c,
                             uint32_t samples)
 {
-    Py_ssize_t dims[1 + DIMS_MAX] = {samples};
+    Py_ssize_t dims[1 + LEAT_DIMS_MAX] = {samples};
     for (uint32_t d = 0; d < c->dims_n; d++)
-        dims[1 + d] = c->dims[d];
+        dims[1 + d] = (Py_ssize_t)c->dims[d];
     PyObject *memory = make_memory(share, c->data, c->bytes);
     if (!memory)
         return NULL;
@@ -288,7 +335,7 @@ static PyObject *call_array(const struct leat_py_column *p, struct share *share,
 {
     PyObject *shape = PyTuple_New(1 + (Py_ssize_t)c->dims_n);
     for (uint32_t d = 0; shape && d <= c->dims_n; d++) {
-        PyObject *n = PyLong_FromUnsignedLong(d ? c->dims[d - 1] : samples);
+        PyObject *n = PyLong_FromUnsignedLongLong(d ? c->dims[d - 1] : samples);
         if (n)
             PyTuple_SET_ITEM(shape, (Py_ssize_t)d, n);
         else
@@ -319,7 +366,7 @@ struct dl_managed {
     struct dl_tensor tensor; /* first member */
     void *context;
     void (*drop)(struct dl_managed *self);
-    int64_t dims[1 + DIMS_MAX]; /* ours */
+    int64_t dims[1 + LEAT_DIMS_MAX]; /* ours */
 };
 
 #define DL_NAME "dltensor"
@@ -338,12 +385,24 @@ static void dl_forget(PyObject *capsule)
         dl_drop(PyCapsule_GetPointer(capsule, DL_NAME));
 }
 
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
+
+static const struct {
+    uint8_t code, bits;
+} dl_types[] = {
+    [LEAT_U8] = {DL_UINT, 8},      [LEAT_I64] = {DL_INT, 64},  [LEAT_F32] = {DL_FLOAT, 32}, [LEAT_F16] = {DL_FLOAT, 16},
+    [LEAT_BF16] = {DL_BFLOAT, 16}, [LEAT_I8] = {DL_INT, 8},    [LEAT_I16] = {DL_INT, 16},   [LEAT_U16] = {DL_UINT, 16},
+    [LEAT_I32] = {DL_INT, 32},     [LEAT_U32] = {DL_UINT, 32}, [LEAT_U64] = {DL_UINT, 64},  [LEAT_F64] = {DL_FLOAT, 64},
+    [LEAT_BOOL] = {DL_BOOL, 8},
+};
+
+static bool known_type(uint32_t dtype)
+{
+    return dtype < sizeof dl_types / sizeof *dl_types && dl_types[dtype].bits;
+}
+
 static PyObject *make_capsule(struct share *share, const struct leat_column *c, uint32_t samples)
 {
-    static const struct {
-        uint8_t code, bits;
-    } types[] = {
-        [LEAT_U8] = {1, 8}, [LEAT_I64] = {0, 64}, [LEAT_F32] = {2, 32}, [LEAT_F16] = {2, 16}, [LEAT_BF16] = {4, 16}};
     struct dl_managed *m = malloc(sizeof *m);
     if (!m)
         return PyErr_NoMemory();
@@ -351,8 +410,8 @@ static PyObject *make_capsule(struct share *share, const struct leat_column *c, 
         .tensor = {.data = (void *)(uintptr_t)c->data,
                    .device_type = DL_CPU,
                    .dims_n = 1 + (int32_t)c->dims_n,
-                   .code = types[c->dtype].code,
-                   .bits = types[c->dtype].bits,
+                   .code = dl_types[c->dtype].code,
+                   .bits = dl_types[c->dtype].bits,
                    .lanes = 1,
                    .dims = m->dims},
         .context = share_keep(share),
@@ -360,7 +419,7 @@ static PyObject *make_capsule(struct share *share, const struct leat_column *c, 
         .dims = {samples},
     };
     for (uint32_t d = 0; d < c->dims_n; d++)
-        m->dims[1 + d] = c->dims[d];
+        m->dims[1 + d] = (int64_t)c->dims[d];
     PyObject *capsule = PyCapsule_New(m, DL_NAME, dl_forget);
     if (!capsule)
         dl_drop(m);
@@ -378,12 +437,12 @@ static PyObject *make_tensor(PyObject *make, struct share *share, const struct l
 static PyObject *make_column(struct leat_py_delivery *d, struct share *share, size_t i)
 {
     struct leat_py_column *p = &d->columns[i];
-    struct leat_column c;
+    struct leat_column c = {.size = sizeof c};
     struct leat_error err;
     if (leat_batch_column(share->batch, i, &c, &err) != LEAT_OK)
         return leat_py_raise(&err);
-    if (c.dims_n > DIMS_MAX || c.dtype < LEAT_U8 || c.dtype > LEAT_BF16)
-        return PyErr_Format(PyExc_RuntimeError, "a column of %u dimensions and type %d", c.dims_n, (int)c.dtype);
+    if (c.dims_n > LEAT_DIMS_MAX || !known_type(c.dtype))
+        return PyErr_Format(PyExc_RuntimeError, "a column of %u dimensions and type %u", c.dims_n, c.dtype);
     uint32_t samples = leat_batch_samples(share->batch);
     if (c.ends)
         return make_ragged(d, share, &c, samples);
@@ -422,13 +481,11 @@ static PyObject *make_columns(struct leat_py_delivery *d, struct share *share)
 
 PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
 {
-    struct share *share = malloc(sizeof *share);
+    struct share *share = share_make(batch);
     if (!share) {
         leat_batch_release(batch);
         return PyErr_NoMemory();
     }
-    atomic_init(&share->refs, 1);
-    share->batch = batch;
     PyObject *columns = make_columns(d, share);
     share_drop(share);
     if (!columns || !d->as_dict)
@@ -438,8 +495,60 @@ PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
     return dict;
 }
 
+/* Whether a column of this batch lies at the address. Of an empty one the beginning counts. */
+static bool lies_in(const struct leat_batch *batch, uintptr_t address)
+{
+    for (size_t i = 0; i < leat_batch_columns(batch); i++) {
+        struct leat_column c = {.size = sizeof c};
+        if (leat_batch_column(batch, i, &c, NULL) == LEAT_OK && address >= (uintptr_t)c.data &&
+            address < (uintptr_t)c.data + (c.bytes ? c.bytes : 1))
+            return true;
+    }
+    return false;
+}
+
+/* A batch that is dying on another thread may still be in the list: it is released only after it was taken out. */
+static leat_status state_at(uintptr_t address, char **out, struct leat_error *err)
+{
+    leat_status rc = LEAT_NOT_FOUND;
+    lock_shares();
+    for (const struct share *s = shares.first; s && rc == LEAT_NOT_FOUND; s = s->next) {
+        if (lies_in(s->batch, address))
+            rc = leat_batch_state(s->batch, out, err);
+    }
+    unlock_shares();
+    return rc;
+}
+
+PyObject *leat_py_state_of(PyObject *self, PyObject *column)
+{
+    char *text = NULL;
+    struct leat_error err;
+    leat_status rc;
+    (void)self;
+    if (PyObject_TypeCheck(column, &ragged_type)) {
+        rc = leat_batch_state(((struct ragged_object *)column)->share->batch, &text, &err);
+    } else {
+        void *address = PyLong_AsVoidPtr(column);
+        if (PyErr_Occurred())
+            return NULL;
+        rc = state_at((uintptr_t)address, &text, &err);
+    }
+    if (rc == LEAT_NOT_FOUND)
+        Py_RETURN_NONE;
+    if (rc != LEAT_OK)
+        return leat_py_raise(&err);
+    PyObject *state = PyUnicode_FromString(text);
+    free(text);
+    return state;
+}
+
 int leat_py_add_batch(PyObject *module)
 {
+    if (pthread_atfork(lock_shares, unlock_shares, unlock_shares) != 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
     if (PyType_Ready(&memory_type) < 0)
         return -1;
     return PyModule_AddType(module, &ragged_type);

@@ -36,8 +36,12 @@ PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch);
 
 /* Raises the exception that leat.errors makes of a status. */
 PyObject *leat_py_raise(const struct leat_error *err);
+PyObject *leat_py_raise_text(leat_status status, const char *text);
 
 PyTypeObject *leat_py_ragged(void); /* leat._core.Ragged */
+
+/* state_of(a Ragged, or the address of a column) -> the state after its batch as JSON; None: it is in no batch. */
+PyObject *leat_py_state_of(PyObject *self, PyObject *column);
 
 int leat_py_add_batch(PyObject *module);
 

@@ -5,6 +5,7 @@
 #include "leat/leat.h"
 #include "leat/plan.h"
 
+#include "_batch.h"
 #include "_loader.h"
 
 static PyObject *version(PyObject *self, PyObject *args)
@@ -41,39 +42,12 @@ static PyObject *plan(PyObject *self, PyObject *args)
     return pair;
 }
 
-/* Sizes and durations as people write them. */
-static PyObject *parse(PyObject *args,
-                       leat_status (*parser)(const char *, const char *, uint64_t *, struct leat_error *))
-{
-    const char *text;
-    const char *name;
-    uint64_t value;
-    struct leat_error err;
-    if (!PyArg_ParseTuple(args, "ss", &text, &name))
-        return NULL;
-    if (parser(text, name, &value, &err) != LEAT_OK) {
-        PyErr_SetString(PyExc_ValueError, err.text);
-        return NULL;
-    }
-    return PyLong_FromUnsignedLongLong(value);
-}
-
-static PyObject *parse_size(PyObject *self, PyObject *args)
-{
-    (void)self;
-    return parse(args, leat_text_size);
-}
-
-static PyObject *parse_duration(PyObject *self, PyObject *args)
-{
-    (void)self;
-    return parse(args, leat_text_duration);
-}
-
 static PyMethodDef methods[] = {
-    {"parse_duration", parse_duration, METH_VARARGS, "Nanoseconds of a duration such as '50ms'."},
-    {"parse_size", parse_size, METH_VARARGS, "Bytes of a size such as '2gb'."},
+    {"compare", leat_py_compare, METH_VARARGS, "Raises what differs between two agreements: (mine, theirs, who)."},
+    {"problems", leat_py_problems, METH_VARARGS, "What is wrong with settings: [(name, text), …] to [sentence, …]."},
     {"plan", plan, METH_VARARGS, "Answers a request for a plan with (status, JSON or what is wrong)."},
+    {"settings", leat_py_settings, METH_NOARGS, "The settings of a loader: (name, type, least, most, choices, help)."},
+    {"state_of", leat_py_state_of, METH_O, "The state after the batch in which a column lies, as JSON."},
     {"version", version, METH_NOARGS, "The library's version."},
     {0},
 };

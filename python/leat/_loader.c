@@ -26,7 +26,10 @@ static PyObject *raise_or_interrupt(leat_status rc, const struct leat_error *err
 
 struct loader_object {
     PyObject_HEAD struct leat_loader *loader;
-    bool busy; /* a call is under way, perhaps without the interpreter's lock */
+    bool busy;                 /* a call is under way, perhaps without the interpreter's lock */
+    PyObject *prepare;         /* called before the first batch, to join a world; NULL: that is done */
+    unsigned long long passes; /* begun so far */
+    double timeout_s;
     struct leat_py_delivery delivery;
 };
 
@@ -35,6 +38,7 @@ static void loader_dealloc(PyObject *self)
     struct loader_object *l = (struct loader_object *)self;
     leat_loader_close(l->loader);
     leat_py_delivery_clear(&l->delivery);
+    Py_CLEAR(l->prepare);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -52,7 +56,8 @@ static Py_ssize_t read_outputs(PyObject *list, struct leat_output *out)
         if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "sizzI", &out[i].name, &kind, &out[i].field, &out[i].pipeline,
                               &view))
             return -1;
-        out[i].kind = (enum leat_output_kind)kind;
+        out[i].size = sizeof *out;
+        out[i].kind = (uint32_t)kind;
         out[i].view = view;
     }
     return n;
@@ -76,60 +81,65 @@ static bool read_delivery(PyObject *list, PyObject *plan, PyObject *ragged, bool
     return d->names != NULL;
 }
 
+/* Settings: a list of (name, text), by the library's own table. What is wrong goes to a list, or is raised. */
+static bool read_settings(PyObject *list, struct leat_loader_opts *o, PyObject *problems)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        const char *name;
+        const char *value;
+        struct leat_error err;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "ss", &name, &value))
+            return false;
+        if (leat_loader_set(o, name, value, &err) == LEAT_OK)
+            continue;
+        PyObject *text = problems ? PyUnicode_FromString(err.text) : leat_py_raise(&err);
+        bool kept = text && PyList_Append(problems, text) == 0;
+        Py_XDECREF(text);
+        if (!kept)
+            return false;
+    }
+    return true;
+}
+
 static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct loader_object *l = (struct loader_object *)self;
-    static const char *const names[] = {"url",         "outputs", "global_batch", "rank",    "world",
-                                        "local_world", "last",    "on_error",     "shuffle", "seed",
-                                        "window",      "epoch",   "ram",          "threads", "slots",
-                                        "timeout_ns",  "scope",   "linger_ns",    "agent",   "endpoint_url",
-                                        "region",      "profile", "anonymous",    "as_dict", "plan",
-                                        "ragged",      NULL};
+    static const char *const names[] = {"url", "outputs", "settings", "prepare", "as_dict", "plan", "ragged", NULL};
     struct leat_loader_opts o = {.size = sizeof o, .stop = stop};
     struct leat_output outputs[LEAT_PY_OUTPUTS_MAX] = {{0}};
     struct leat_error err;
-    PyObject *list, *plan, *ragged;
-    int last;
-    int on_error;
-    int shuffle;
-    int anonymous;
+    PyObject *list, *settings, *prepare, *plan, *ragged;
     int as_dict;
-    unsigned long long seed, epoch, ram, timeout_ns, linger_ns;
     if (l->loader) {
         PyErr_SetString(PyExc_RuntimeError, "the loader is open already");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!IIIIiipKIKKIIKzKzzzzppOO!", (char **)(uintptr_t)names, &o.url,
-                                     &PyList_Type, &list, &o.global_batch, &o.rank, &o.world, &o.local_world, &last,
-                                     &on_error, &shuffle, &seed, &o.window, &epoch, &ram, &o.threads, &o.slots,
-                                     &timeout_ns, &o.scope, &linger_ns, &o.agent, &o.endpoint_url, &o.region,
-                                     &o.profile, &anonymous, &as_dict, &plan, &PyType_Type, &ragged))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!O!OpOO!", (char **)(uintptr_t)names, &o.url, &PyList_Type, &list,
+                                     &PyList_Type, &settings, &prepare, &as_dict, &plan, &PyType_Type, &ragged))
         return -1;
     if (!PyType_IsSubtype((PyTypeObject *)ragged, leat_py_ragged())) {
         PyErr_SetString(PyExc_TypeError, "ragged is not derived from leat._core.Ragged");
         return -1;
     }
     Py_ssize_t n = read_outputs(list, outputs);
-    if (n < 0 || !read_delivery(list, plan, ragged, as_dict, &l->delivery))
+    if (n < 0 || !read_settings(settings, &o, NULL) || !read_delivery(list, plan, ragged, as_dict, &l->delivery))
         return -1;
     o.outputs = outputs;
     o.outputs_n = (size_t)n;
-    o.last = (enum leat_last)last;
-    o.on_error = (enum leat_on_error)on_error;
-    o.shuffle = shuffle;
-    o.seed = seed;
-    o.epoch = epoch;
-    o.ram = ram;
-    o.timeout_ns = timeout_ns;
-    o.linger_ns = linger_ns;
-    o.anonymous = anonymous;
+    l->timeout_s = o.timeout_ns ? (double)o.timeout_ns / 1e9 : 600;
     leat_status rc;
     Py_BEGIN_ALLOW_THREADS;
     rc = leat_loader_open(&o, &l->loader, &err);
     Py_END_ALLOW_THREADS;
-    if (rc != LEAT_OK)
+    if (rc != LEAT_OK) {
         raise_or_interrupt(rc, &err);
-    return rc == LEAT_OK ? 0 : -1;
+        return -1;
+    }
+    if (prepare != Py_None) {
+        Py_INCREF(prepare);
+        l->prepare = prepare;
+    }
+    return 0;
 }
 
 /* A loader is used by one thread at a time; the interpreter's lock is not held while it waits. */
@@ -156,6 +166,8 @@ static void leave(PyObject *self)
 /* One pass over a loader: an epoch, or what is left of it. */
 struct pass_object {
     PyObject_HEAD PyObject *loader;
+    unsigned long long number;
+    bool begun;
     bool over;
 };
 
@@ -165,15 +177,50 @@ static void pass_dealloc(PyObject *self)
     Py_TYPE(self)->tp_free(self);
 }
 
+/* Before the first batch of all the rank learns which one it is. */
+static bool prepare(struct loader_object *l)
+{
+    if (!l->prepare)
+        return true;
+    PyObject *done = PyObject_CallOneArg(l->prepare, (PyObject *)l);
+    if (!done)
+        return false;
+    Py_DECREF(done);
+    Py_CLEAR(l->prepare);
+    return true;
+}
+
+static bool begin_pass(struct pass_object *p)
+{
+    struct loader_object *l = (struct loader_object *)p->loader;
+    struct leat_error err;
+    if (!prepare(l))
+        return false;
+    if (p->number != l->passes) {
+        leat_py_raise_text(LEAT_INVALID, "this pass is over: another one was begun by iter(loader)");
+        return false;
+    }
+    if (!p->begun && l->loader && leat_loader_begin(l->loader, &err) != LEAT_OK) {
+        leat_py_raise(&err);
+        return false;
+    }
+    p->begun = true;
+    return true;
+}
+
 static PyObject *pass_next(PyObject *self)
 {
     struct pass_object *p = (struct pass_object *)self;
     struct leat_batch *batch = NULL;
     struct leat_error err;
     leat_status rc;
-    struct leat_loader *l = p->over ? NULL : enter(p->loader);
-    if (!l)
+    if (p->over)
         return NULL; /* without an exception: the end */
+    if ((!p->begun || p->number != ((struct loader_object *)p->loader)->passes) && !begin_pass(p))
+        return NULL;
+    struct leat_loader *l = enter(p->loader);
+    if (!l)
+        return NULL;
     if (leat_loader_ready(l)) {
         /* Keeps the lock: another thread might take it meanwhile, and give it back only five milliseconds later. */
         rc = leat_loader_next(l, &batch, &err);
@@ -210,21 +257,39 @@ static PyObject *loader_iter(PyObject *self)
         return NULL;
     Py_INCREF(self);
     p->loader = self;
-    p->over = false;
+    p->number = ++((struct loader_object *)self)->passes;
+    p->begun = p->over = false;
     return (PyObject *)p;
+}
+
+/* A text of the library's, freed. */
+static PyObject *text_or_raise(leat_status rc, char *text, const struct leat_error *err)
+{
+    if (rc != LEAT_OK)
+        return raise_or_interrupt(rc, err);
+    PyObject *out = PyUnicode_FromString(text);
+    free(text);
+    return out;
+}
+
+static PyObject *none_or_raise(leat_status rc, const struct leat_error *err)
+{
+    if (rc != LEAT_OK)
+        return raise_or_interrupt(rc, err);
+    Py_RETURN_NONE;
 }
 
 static PyObject *loader_state(PyObject *self, PyObject *ignored)
 {
     struct leat_loader *l = enter(self);
-    char text[LEAT_STATE_SIZE];
+    char *text = NULL;
     struct leat_error err;
     (void)ignored;
     if (!l)
         return NULL;
-    leat_status rc = leat_loader_state(l, text, &err);
+    leat_status rc = leat_loader_state(l, &text, &err);
     leave(self);
-    return rc == LEAT_OK ? PyUnicode_FromString(text) : leat_py_raise(&err);
+    return text_or_raise(rc, text, &err);
 }
 
 static PyObject *loader_restore(PyObject *self, PyObject *args)
@@ -241,17 +306,25 @@ static PyObject *loader_restore(PyObject *self, PyObject *args)
     rc = leat_loader_restore(l, text, &err);
     Py_END_ALLOW_THREADS;
     leave(self);
-    if (rc != LEAT_OK)
-        return raise_or_interrupt(rc, &err);
-    Py_RETURN_NONE;
+    return none_or_raise(rc, &err);
+}
+
+/* A whole number that fits 64 bits, else an exception: "K" would cut it off. */
+static int read_count(PyObject *object, void *out)
+{
+    unsigned long long value = PyLong_AsUnsignedLongLong(object);
+    if (value == (unsigned long long)-1 && PyErr_Occurred())
+        return 0;
+    *(uint64_t *)out = value;
+    return 1;
 }
 
 static PyObject *loader_set_epoch(PyObject *self, PyObject *args)
 {
-    unsigned long long epoch;
+    uint64_t epoch;
     struct leat_error err;
     leat_status rc;
-    if (!PyArg_ParseTuple(args, "K", &epoch))
+    if (!PyArg_ParseTuple(args, "O&", read_count, &epoch))
         return NULL;
     struct leat_loader *l = enter(self);
     if (!l)
@@ -260,9 +333,71 @@ static PyObject *loader_set_epoch(PyObject *self, PyObject *args)
     rc = leat_loader_set_epoch(l, epoch, &err);
     Py_END_ALLOW_THREADS;
     leave(self);
-    if (rc != LEAT_OK)
-        return raise_or_interrupt(rc, &err);
-    Py_RETURN_NONE;
+    return none_or_raise(rc, &err);
+}
+
+static PyObject *loader_seek(PyObject *self, PyObject *args)
+{
+    uint64_t epoch;
+    uint64_t position;
+    struct leat_error err;
+    leat_status rc;
+    if (!PyArg_ParseTuple(args, "O&O&", read_count, &epoch, read_count, &position))
+        return NULL;
+    struct leat_loader *l = enter(self);
+    if (!l)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_seek(l, epoch, position, &err);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    return none_or_raise(rc, &err);
+}
+
+/* join(rank, world, nodes): nodes is a list with the node of each rank, or None. */
+static PyObject *loader_join(PyObject *self, PyObject *args)
+{
+    unsigned rank;
+    unsigned world;
+    PyObject *list;
+    uint32_t *nodes = NULL;
+    struct leat_error err;
+    if (!PyArg_ParseTuple(args, "IIO", &rank, &world, &list))
+        return NULL;
+    if (list != Py_None) {
+        if (!PyList_Check(list) || PyList_GET_SIZE(list) != (Py_ssize_t)world) {
+            PyErr_SetString(PyExc_TypeError, "nodes is a list with a number for each rank");
+            return NULL;
+        }
+        nodes = PyMem_Calloc((size_t)world + 1, sizeof *nodes);
+        if (!nodes)
+            return PyErr_NoMemory();
+        for (unsigned i = 0; i < world; i++)
+            nodes[i] = (uint32_t)PyLong_AsUnsignedLong(PyList_GET_ITEM(list, i));
+    }
+    struct leat_loader *l = PyErr_Occurred() ? NULL : enter(self);
+    leat_status rc = l ? leat_loader_join(l, rank, world, nodes, &err) : LEAT_OK;
+    PyMem_Free(nodes);
+    if (!l)
+        return NULL;
+    leave(self);
+    return none_or_raise(rc, &err);
+}
+
+static PyObject *loader_agreement(PyObject *self, PyObject *ignored)
+{
+    struct leat_loader *l = enter(self);
+    char *text = NULL;
+    struct leat_error err;
+    leat_status rc;
+    (void)ignored;
+    if (!l)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_agreement(l, &text, &err);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    return text_or_raise(rc, text, &err);
 }
 
 static PyObject *loader_stats(PyObject *self, PyObject *ignored)
@@ -278,11 +413,7 @@ static PyObject *loader_stats(PyObject *self, PyObject *ignored)
     rc = leat_loader_stats(l, &text, &err);
     Py_END_ALLOW_THREADS;
     leave(self);
-    if (rc != LEAT_OK)
-        return raise_or_interrupt(rc, &err);
-    PyObject *out = PyUnicode_FromString(text);
-    free(text);
-    return out;
+    return text_or_raise(rc, text, &err);
 }
 
 static PyObject *loader_close(PyObject *self, PyObject *ignored)
@@ -312,10 +443,30 @@ static PyObject *get_number(PyObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(v);
 }
 
+static PyObject *get_version(PyObject *self, void *closure)
+{
+    struct loader_object *l = (struct loader_object *)self;
+    (void)closure;
+    if (!l->loader) {
+        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+        return NULL;
+    }
+    return PyUnicode_FromString(leat_loader_version(l->loader));
+}
+
+static PyObject *get_timeout(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyFloat_FromDouble(((struct loader_object *)self)->timeout_s);
+}
+
 static PyMethodDef loader_methods[] = {
-    {"state", loader_state, METH_NOARGS, "The state behind the last batch, as JSON."},
+    {"state", loader_state, METH_NOARGS, "The state after the last batch, as JSON."},
     {"restore", loader_restore, METH_VARARGS, "Goes to a state."},
     {"set_epoch", loader_set_epoch, METH_VARARGS, "Goes to the beginning of an epoch."},
+    {"seek", loader_seek, METH_VARARGS, "Goes to a position in an epoch."},
+    {"join", loader_join, METH_VARARGS, "Says which rank of which world this is, and on which nodes the ranks are."},
+    {"agreement", loader_agreement, METH_NOARGS, "What all ranks must have in common, as JSON."},
     {"stats", loader_stats, METH_NOARGS, "What has happened so far, as JSON."},
     {"close", loader_close, METH_NOARGS, "Lets go of the agent."},
     {0},
@@ -324,10 +475,9 @@ static PyMethodDef loader_methods[] = {
 static int numbers[] = {'b', 's', 'e'}; /* which number a property is */
 
 static PyGetSetDef loader_getset[] = {
-    {"batches", get_number, NULL, NULL, &numbers[0]},
-    {"samples", get_number, NULL, NULL, &numbers[1]},
-    {"epoch", get_number, NULL, NULL, &numbers[2]},
-    {0},
+    {"batches", get_number, NULL, NULL, &numbers[0]}, {"samples", get_number, NULL, NULL, &numbers[1]},
+    {"epoch", get_number, NULL, NULL, &numbers[2]},   {"version", get_version, NULL, NULL, NULL},
+    {"timeout", get_timeout, NULL, NULL, NULL},       {0},
 };
 
 static PyTypeObject loader_type = {
@@ -342,6 +492,61 @@ static PyTypeObject loader_type = {
     .tp_getset = loader_getset,
     .tp_doc = "A loader of the C library.",
 };
+
+/* The table of settings: (name, type, least, most, choices, help). */
+PyObject *leat_py_settings(PyObject *self, PyObject *ignored)
+{
+    (void)self;
+    (void)ignored;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < leat_loader_settings(); i++) {
+        struct leat_setting s = {.size = sizeof s};
+        PyObject *row = NULL;
+        if (leat_loader_setting(i, &s, NULL) == LEAT_OK)
+            row = Py_BuildValue("sIKKzs", s.name, s.type, (unsigned long long)s.least, (unsigned long long)s.most,
+                                s.choices, s.help);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* problems([(name, text), …]): all that is wrong with settings, a list of sentences. */
+PyObject *leat_py_problems(PyObject *self, PyObject *args)
+{
+    PyObject *list;
+    struct leat_loader_opts o = {.size = sizeof o};
+    struct leat_error err;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!", &PyList_Type, &list))
+        return NULL;
+    PyObject *problems = PyList_New(0);
+    if (!problems || !read_settings(list, &o, problems)) {
+        Py_XDECREF(problems);
+        return NULL;
+    }
+    if (leat_loader_check(&o, &err) != LEAT_OK) {
+        PyObject *text = PyUnicode_FromString(err.text);
+        if (!text || PyList_Append(problems, text) < 0)
+            Py_CLEAR(problems);
+        Py_XDECREF(text);
+    }
+    return problems;
+}
+
+/* compare(mine, theirs, who): raises what differs between two agreements. */
+PyObject *leat_py_compare(PyObject *self, PyObject *args)
+{
+    const char *mine;
+    const char *theirs;
+    const char *who;
+    struct leat_error err;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sss", &mine, &theirs, &who))
+        return NULL;
+    return none_or_raise(leat_loader_compare(mine, theirs, who, &err), &err);
+}
 
 int leat_py_add_loader(PyObject *module)
 {

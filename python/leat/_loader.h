@@ -6,4 +6,9 @@
 
 int leat_py_add_loader(PyObject *module);
 
+/* Functions of the module. */
+PyObject *leat_py_settings(PyObject *self, PyObject *ignored);
+PyObject *leat_py_problems(PyObject *self, PyObject *args);
+PyObject *leat_py_compare(PyObject *self, PyObject *args);
+
 #endif

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import builtins
 
+from leat.errors import InvalidError
+
 _IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID = range(1, 8)
+_VIEW_MAX = 255  # draws are numbered with eight bits
 
 
 class Field:
@@ -222,7 +225,7 @@ class Image(Field):
         return self._with(f"dtype={name}")
 
     def normalize(self, mean, std):
-        """For float types: (value / 255 - mean) / std, by channel."""
+        """(value / 255 - mean) / std, by channel: float32 unless dtype() names another float type; uint8 is refused."""
         return self._with(f"mean={_numbers(mean)}", f"std={_numbers(std)}")
 
     def gray(self):
@@ -235,7 +238,9 @@ class Image(Field):
 
 def image(field, view=0):
     """An image. Outputs of the same view share their random draws (an image and its mask); give two views of a
-    sample different numbers."""
+    sample different numbers, from 0 to 255."""
+    if not isinstance(view, builtins.int) or isinstance(view, bool) or not 0 <= view <= _VIEW_MAX:
+        raise InvalidError(f"view={view!r} is not a whole number from 0 to {_VIEW_MAX}")
     return Image(field, view)
 
 

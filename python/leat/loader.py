@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import operator
 import os
-import sys
 from collections.abc import Sequence
 
-from leat import _core
+from leat import _core, ranks
 from leat.errors import InvalidError
 from leat.fields import Field
 
 _IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID = range(1, 8)
-_LAST = {"drop": 0, "pad": 1, "short": 2}
-_ON_ERROR = {"raise": 0, "skip": 1}
-_NUMPY = {1: "uint8", 2: "int64", 3: "float32", 4: "float16", 5: "uint16"}
+_NUMPY = {
+    **{1: "uint8", 2: "int64", 3: "float32", 4: "float16", 5: "uint16", 6: "int8", 7: "int16", 8: "uint16"},
+    **{9: "int32", 10: "uint32", 11: "uint64", 12: "float64", 13: "bool"},
+}
 
 
 class Ragged(_core.Ragged, Sequence):
@@ -48,63 +50,59 @@ def _plan_torch(kind, dtype):
     return make, None
 
 
-def _rank_and_world(rank, world_size):
-    """What was said, else torch.distributed when it is initialised, else the environment."""
-    if (rank is None) != (world_size is None):
-        raise InvalidError("give both rank and world_size, or neither")
-    if rank is not None:
-        return rank, world_size
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return _variable("RANK", 0), _variable("WORLD_SIZE", 1)
+_NUMBER, _FLAG, _TEXT, _SIZE, _DURATION, _CHOICE = range(1, 7)  # enum leat_setting_type
+_SETTINGS = {row[0]: row for row in _core.settings()}
+_HIDDEN = {"job", "local_world_size", "agent"}  # found out, not asked for
 
 
-def _variable(name, default):
-    text = os.environ.get(name, "")
-    if text and not text.isdigit():
-        raise InvalidError(f"the environment's {name}={text!r} is not a whole number")
-    return int(text) if text else default
-
-
-def _local_world(world):
-    """Ranks on each machine; 0 when it is not known or not the same everywhere."""
-    n = _variable("LOCAL_WORLD_SIZE", 0)
-    return n if n > 0 and world % n == 0 else 0
-
-
-def _whole(value):
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-class _Settings:
-    """Collects what is wrong with the arguments, to say it all at once."""
-
-    def __init__(self):
-        self.problems = []
-
-    def choice(self, name, value, choices):
-        if value not in choices:
-            self.problems.append(f"{name}={value!r} is not one of {', '.join(choices)}")
-
-    def number(self, name, value, least, most):
-        ok = _whole(value) and least <= value <= most
-        if not ok:
-            self.problems.append(f"{name}={value!r} is not a whole number from {least} to {most}")
-        return ok
-
-    def parsed(self, name, value, parse, scale):
-        """Text with a unit, or a number of whole units; None: nothing was said."""
-        if value is None:
-            return None
+def _as_text(name, kind, value):
+    """A setting as the C library's table reads it, which checks it."""
+    if kind == _FLAG:
+        if type(value).__name__ not in ("bool", "bool_"):  # numpy's too
+            raise ValueError(f"{name}={value!r} is neither True nor False")
+        return "true" if value else "false"
+    if kind == _NUMBER:
         try:
-            number = parse(value, name) if isinstance(value, str) else int(value * scale)
-        except (InvalidError, ValueError, TypeError, OverflowError) as error:
-            self.problems.append(str(error) if name in str(error) else f"{name}={value!r}: {error}")
-            return 0
-        if not 0 <= number < 2**63:
-            self.problems.append(f"{name}={value!r} is out of range")
-        return number
+            return str(operator.index(value)) if not isinstance(value, bool) else repr(value)
+        except TypeError:
+            return repr(value)
+    if isinstance(value, str):
+        return value
+    if kind == _SIZE:
+        return str(int(value))
+    if kind == _DURATION:  # a number is seconds
+        return f"{max(int(value * 1e9), 1 if name == 'linger' else 0)}ns"
+    raise ValueError(f"{name}={value!r} is not a text")
+
+
+def _settings(given):
+    """(name, text) of everything that was said, and what is wrong with it."""
+    texts, problems = [], []
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in _HIDDEN:
+            problems.append(f"{name} is not for loaders in Python")
+            continue
+        try:
+            texts.append((name, _as_text(name, _SETTINGS.get(name, (name, _TEXT))[1], value)))
+        except (ValueError, TypeError, OverflowError) as error:
+            problems.append(str(error) if name in str(error) else f"{name}={value!r}: {error}")
+    return texts, problems
+
+
+def _signature():
+    """What help() shows: the library's own table."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    parameters.append(inspect.Parameter("url", inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    parameters.append(inspect.Parameter("fields", kind))
+    for name in _SETTINGS:
+        if name not in _HIDDEN:
+            parameters.append(inspect.Parameter(name, kind, default=True if name == "shuffle" else None))
+    for name, default in (("as_dict", False), ("as_numpy", None)):
+        parameters.append(inspect.Parameter(name, kind, default=default))
+    return inspect.Signature(parameters)
 
 
 class Loader:
@@ -114,87 +112,35 @@ class Loader:
     `fields` (or dicts with as_dict=True) of tensors where torch is installed, numpy arrays elsewhere, without a copy:
     a batch you keep occupies a slot until it is dropped.
 
-    batch_size counts the samples of this rank, global_batch_size those of all ranks: give exactly one.
+    Which rank of which world this is, is found out at the first batch: from torch.distributed when it is initialised, else
+    from RANK and WORLD_SIZE. All ranks then compare what they are about to read, and stop where they differ.
+
+    Settings:
     """
 
-    def __init__(
-        self,
-        url,
-        *,
-        fields,
-        batch_size=None,
-        global_batch_size=None,
-        shuffle=True,
-        seed=0,
-        window=0,
-        last="drop",
-        on_error="raise",
-        rank=None,
-        world_size=None,
-        epoch=0,
-        ram=None,
-        threads=0,
-        slots=4,
-        timeout=600.0,
-        as_dict=False,
-        as_numpy=None,
-        scope=None,
-        linger=None,
-        endpoint_url=None,
-        region=None,
-        profile=None,
-        anonymous=False,
-    ):
-        rank, world = _rank_and_world(rank, world_size)
-        check = _Settings()
-        check.choice("last", last, _LAST)
-        check.choice("on_error", on_error, _ON_ERROR)
-        for name, value, most in (("seed", seed, 2**63 - 1), ("epoch", epoch, 2**63 - 1), ("window", window, 2**31)):
-            check.number(name, value, 0, most)
-        check.number("threads", threads, 0, 1024)
-        check.number("slots", slots, 2, 64)
-        if check.number("world_size", world, 1, 2**31):
-            check.number("rank", rank, 0, world - 1)
-        if (batch_size is None) == (global_batch_size is None):
-            check.problems.append("give exactly one of batch_size and global_batch_size")
-        for name, value in (("batch_size", batch_size), ("global_batch_size", global_batch_size)):
-            if value is not None:
-                check.number(name, value, 1, 2**31)
+    def __init__(self, url, *, fields, as_dict=False, as_numpy=None, shuffle=True, **settings):
+        url = os.fspath(url)
+        texts, problems = _settings({"shuffle": shuffle, **settings})
+        explicit = settings.get("rank") is not None
+        if explicit != (settings.get("world_size") is not None):
+            problems.append("give both rank and world_size, or neither")
         if not isinstance(fields, dict) or not fields or not all(isinstance(f, Field) for f in fields.values()):
-            check.problems.append(
+            problems.append(
                 'fields is a dict such as {"x": leat.image("jpg").resize((224, 224)), "y": leat.int("cls")}'
             )
-        ram = check.parsed("ram", ram, _core.parse_size, 1)
-        timeout_ns = check.parsed("timeout", timeout, _core.parse_duration, 1e9)
-        linger_ns = check.parsed("linger", linger, _core.parse_duration, 1e9)
-        if timeout_ns == 0:
-            check.problems.append("timeout is 0: no batch would ever be there in time")
-        if check.problems:
-            raise InvalidError("; ".join(check.problems))
+        problems += _core.problems(texts)
+        if problems:
+            raise InvalidError("; ".join(problems))
+        given = dict(texts)
+        self._last = given.get("last", "drop")
+        self._batch = int(given.get("batch_size", 0)), int(given.get("global_batch_size", 0))
+        rank = (int(given["rank"]), int(given["world_size"])) if explicit else ()
+        texts += ranks.settings(url, explicit)
         self._core = _core.Loader(
-            url=os.fspath(url),
+            url=url,
             outputs=[field._describe(name) for name, field in fields.items()],
-            global_batch=global_batch_size if global_batch_size is not None else batch_size * world,
-            rank=rank,
-            world=world,
-            local_world=_local_world(world),
-            last=_LAST[last],
-            on_error=_ON_ERROR[on_error],
-            shuffle=shuffle,
-            seed=seed,
-            window=window,
-            epoch=epoch,
-            ram=ram or 0,
-            threads=threads,
-            slots=slots,
-            timeout_ns=timeout_ns or 0,
-            scope=scope,
-            linger_ns=0 if linger_ns is None else max(1, linger_ns),
-            agent=None,
-            endpoint_url=endpoint_url,
-            region=region,
-            profile=profile,
-            anonymous=anonymous,
+            settings=texts,
+            prepare=lambda core: ranks.join(core, url, core.timeout, *rank),
             as_dict=as_dict,
             plan=self._choose(as_numpy),
             ragged=Ragged,
@@ -215,12 +161,18 @@ class Loader:
         return _plan_numpy
 
     def __iter__(self):
-        """One epoch, or the rest of it behind a restored state or a pass that was broken off."""
+        """An epoch: the next one after a pass that has come to its end or was broken off; the rest of one after
+        load_state_dict() or seek()."""
         return iter(self._core)
 
     def __len__(self):
         """Batches in a whole epoch."""
-        return self._core.batches
+        if self._core.batches:
+            return self._core.batches
+        each, together = self._batch
+        together = together or each * ranks.rank_and_world()[1]
+        full, rest = divmod(self._core.samples, together)
+        return full + (rest > 0 and self._last != "drop")
 
     @property
     def samples(self):
@@ -228,20 +180,30 @@ class Loader:
         return self._core.samples
 
     @property
+    def version(self):
+        """The dataset's content id: what this loader stays with, whatever is published in its place."""
+        return self._core.version
+
+    @property
     def epoch(self):
         """The epoch of the next batch."""
         return self._core.epoch
 
     def set_epoch(self, epoch):
-        """Goes to the beginning of an epoch; nothing happens when the loader is there already."""
-        self._core.set_epoch(epoch)
+        """Goes to the beginning of an epoch; inside that epoch nothing happens."""
+        self._core.set_epoch(operator.index(epoch))
+
+    def seek(self, epoch, position=0):
+        """Goes to a position in an epoch: a number of samples, of all ranks together."""
+        self._core.seek(operator.index(epoch), operator.index(position))
 
     def state_dict(self):
-        """The state behind the last batch: the same on every rank, under 1 KB of JSON."""
+        """The state after the last batch: the same on every rank, JSON."""
         return json.loads(self._core.state())
 
     def load_state_dict(self, state):
-        """Goes to a state of this dataset, seed and window, saved at any world size; refuses others."""
+        """Goes to a state that was saved at any world size. It says version, seed and window where this loader was not told
+        them; a state that does not fit is refused."""
         self._core.restore(json.dumps(state))
 
     def stats(self):
@@ -257,3 +219,7 @@ class Loader:
 
     def __exit__(self, *exc):
         self.close()
+
+
+Loader.__init__.__signature__ = _signature()
+Loader.__doc__ += "".join(f"    {row[0]}: {row[5]}\n" for row in _SETTINGS.values() if row[0] not in _HIDDEN)

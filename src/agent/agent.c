@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/session.h"
 #include "agent/supply.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -150,6 +151,8 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     leat_status rc = leat_wire_find(a->opts.scope, &a->paths, err);
+    if (rc == LEAT_OK && a->opts.socket)
+        rc = leat_wire_at(a->opts.socket, a->paths.scope, &a->paths, err);
     if (rc == LEAT_OK)
         rc = take_lock(a, err);
     if (rc == LEAT_OK)

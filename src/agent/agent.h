@@ -16,9 +16,10 @@
 #include "ring/wire.h"
 
 struct leat_agent_opts {
-    const char *scope; /* NULL: LEAT_SCOPE, the Slurm job, "default" */
-    uint64_t ram;      /* 0: a quarter of the machine's memory, or of the cgroup's */
-    uint32_t threads;  /* 0: one a core this process may use */
+    const char *scope;  /* NULL: LEAT_SCOPE, the Slurm job, "default" */
+    const char *socket; /* where to listen; NULL: where the scope says */
+    uint64_t ram;       /* 0: a quarter of the machine's memory, or of the cgroup's */
+    uint32_t threads;   /* 0: one a core this process may use */
     uint64_t linger_ns;
     int ready_fd; /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
 };
@@ -46,8 +47,9 @@ struct leat_agent {
     struct leat_supply *supplies;
     uint64_t idles; /* how often a supply was left by its last user */
     struct leat_opening *openings;
-    bool stopping;     /* no supplies are added any more */
-    uint64_t promised; /* bytes of the budget that the open loaders need to go on at all */
+    struct leat_seat *council; /* ranks that have to agree, agent/council.h */
+    bool stopping;             /* no supplies are added any more */
+    uint64_t promised;         /* bytes of the budget that the open loaders need to go on at all */
     struct {
         pthread_mutex_t mu;
         pthread_cond_t cond;
@@ -55,9 +57,6 @@ struct leat_agent {
     } end;
 };
 
-/* Session: one connection of a rank. */
-void leat_session_accept(struct leat_agent *agent, int fd); /* takes fd over */
-void leat_session_close_all(struct leat_agent *agent);
 void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: perhaps the last */
 
 /* Somewhere a chunk or a slot has become free: everyone tries to get on. */

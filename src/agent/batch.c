@@ -502,11 +502,11 @@ static void explain(const struct leat_loading *l, const struct leat_loading_batc
         for (uint32_t i = b->group; i < b->group_end; i++) {
             const struct leat_chunk *chunk;
             if (leat_feed_look(l->opts.supply->feed, b->chunks[i], &chunk, NULL) != LEAT_FEED_READY) {
-                snprintf(out, n, "chunk %u of %.200s", b->chunks[i], l->opts.supply->url);
+                snprintf(out, n, "chunk %u of %.200s", b->chunks[i], leat_dataset_home(l->opts.supply->dataset)->url);
                 return;
             }
         }
-        snprintf(out, n, "chunks of %.200s", l->opts.supply->url);
+        snprintf(out, n, "chunks of %.200s", leat_dataset_home(l->opts.supply->dataset)->url);
         return;
     case LEAT_BATCH_WAITING:
         snprintf(out, n, "a free slot: the rank holds all of them");

@@ -71,8 +71,8 @@ struct leat_loading {
     bool dead; /* an error was reported */
 
     uint32_t global_batch;
-    uint32_t batch; /* of this rank */
-    uint32_t rank, world, local_world;
+    uint32_t batch;       /* of this rank */
+    uint32_t rank, world; /* world 0: a look */
     enum leat_order_last last;
     bool skip_errors;
     uint64_t chunk_bytes_max;
@@ -84,9 +84,11 @@ struct leat_loading {
     struct leat_order_reader *reader;
     uint64_t epoch; /* where planning is */
     uint64_t position;
-    uint64_t first_epoch, first_position;
+    char *state;          /* at the opening, JSON */
+    char *agreement;      /* JSON */
     uint64_t augment_key; /* of the epoch being planned */
     struct leat_order_world order_world;
+    struct leat_order_assigner *assigner;
     uint32_t *node_of_rank;
     uint32_t *node_of_slot;
     struct leat_order_item *items; /* of a global batch */

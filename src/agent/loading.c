@@ -9,12 +9,15 @@
 
 #include "agent/batch.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
 #include "leat/loader.h"
+#include "order/place.h"
 #include "order/state.h"
+#include "ring/settings.h"
 
 #define AHEAD_BYTES    (512u << 20) /* fetched ahead of the live window: half a second of a fast line */
 #define RAGGED_MAX     (1u << 20)   /* a sample's ragged bytes that a slot provides for; more gets its own memory */
@@ -25,31 +28,20 @@ static const struct leat_root *root_of(const struct leat_loading *l)
     return leat_dataset_root(l->opts.supply->dataset);
 }
 
-static leat_status read_settings(struct leat_loading *l, const json_t *r, struct leat_error *err)
+/* The table of settings has checked each value; here is what they must be together. */
+static leat_status read_settings(struct leat_loading *l, const struct leat_loader_opts *o, struct leat_error *err)
 {
-    l->global_batch = (uint32_t)json_integer_value(json_object_get(r, "global_batch"));
-    l->rank = (uint32_t)json_integer_value(json_object_get(r, "rank"));
-    l->world = (uint32_t)json_integer_value(json_object_get(r, "world"));
-    l->last = (enum leat_order_last)json_integer_value(json_object_get(r, "last"));
-    l->skip_errors = json_integer_value(json_object_get(r, "on_error")) == LEAT_ON_ERROR_SKIP;
-    l->slots = (uint32_t)json_integer_value(json_object_get(r, "slots"));
-    uint32_t local = (uint32_t)json_integer_value(json_object_get(r, "local_world"));
-    if (!l->world || l->rank >= l->world || !l->global_batch || l->global_batch % l->world ||
-        (unsigned)l->last > LEAT_ORDER_SHORT || l->slots < 2 || l->slots > LEAT_RING_SLOTS_MAX)
-        return leat_fail(err, LEAT_INVALID, "rank %u of %u with a global batch of %u and %u slots cannot be", l->rank,
-                         l->world, l->global_batch, l->slots);
-    l->local_world = local && l->world % local == 0 ? local : l->world;
-    l->spec.shuffle = json_is_true(json_object_get(r, "shuffle"));
-    l->spec.seed = (uint64_t)json_integer_value(json_object_get(r, "seed"));
-    l->spec.window = (uint32_t)json_integer_value(json_object_get(r, "window"));
-    json_int_t epoch = json_integer_value(json_object_get(r, "epoch"));
-    json_int_t position = json_integer_value(json_object_get(r, "position"));
-    if (epoch < 0 || position < 0)
-        return leat_fail(err, LEAT_INVALID, "epoch %lld, position %lld cannot be", (long long)epoch,
-                         (long long)position);
-    l->epoch = (uint64_t)epoch;
-    l->position = (uint64_t)position;
-    return LEAT_OK;
+    l->rank = o->rank;
+    l->world = o->world;
+    l->global_batch = o->global_batch ? o->global_batch : o->batch * o->world;
+    l->last = (enum leat_order_last)o->last;
+    l->skip_errors = o->on_error == LEAT_ON_ERROR_SKIP;
+    l->slots = o->slots ? o->slots : LEAT_SLOTS_DEFAULT;
+    l->spec.shuffle = o->shuffle;
+    l->spec.seed = o->seed;
+    l->spec.window = o->window;
+    l->epoch = o->epoch;
+    return leat_loader_check(o, err);
 }
 
 static leat_status describe_order(struct leat_loading *l, struct leat_error *err)
@@ -59,17 +51,21 @@ static leat_status describe_order(struct leat_loading *l, struct leat_error *err
     l->spec.view = LEAT_ORDER_VIEW_SAMPLES;
     l->spec.counts = root->counts;
     l->spec.chunks = root->chunks;
-    if (!l->spec.window)
-        l->spec.window = leat_order_window_default(root->chunks, root->bytes);
     for (uint32_t i = 0; i < root->chunks; i++)
         l->chunk_bytes_max = root->sizes[i] > l->chunk_bytes_max ? root->sizes[i] : l->chunk_bytes_max;
     if (root->samples == 0)
-        return leat_fail(err, LEAT_INVALID, "the dataset '%s' has no samples", l->opts.supply->url);
-    if (l->last == LEAT_ORDER_DROP && l->global_batch > root->samples)
+        return leat_fail(err, LEAT_INVALID, "the dataset '%s' has no samples",
+                         leat_dataset_home(l->opts.supply->dataset)->url);
+    return LEAT_OK;
+}
+
+static leat_status check_batch(const struct leat_loading *l, struct leat_error *err)
+{
+    if (l->last == LEAT_ORDER_DROP && l->global_batch > root_of(l)->samples)
         return leat_fail(err, LEAT_INVALID,
                          "a global batch of %u is more than the %llu samples there are, and an incomplete one is "
                          "dropped: nothing would ever come (last=\"pad\" or \"short\", or a smaller batch)",
-                         l->global_batch, (unsigned long long)root->samples);
+                         l->global_batch, (unsigned long long)root_of(l)->samples);
     return LEAT_OK;
 }
 
@@ -95,26 +91,84 @@ static leat_status open_orders(struct leat_loading *l, struct leat_error *err)
     return leat_order_reader_open(l->now, l->position, &l->reader, err);
 }
 
-/* A state from outside takes the cursor's place, if it is one of this loader. */
-static leat_status take_state(struct leat_loading *l, const json_t *state, struct leat_error *err)
+/* A state says where to begin, and the seed and the window where the caller has not: what it says otherwise must be
+ * this loader's. */
+static leat_status take_state(struct leat_loading *l, const struct leat_request *r, struct leat_error *err)
 {
-    const char *text = json_string_value(state);
-    struct leat_order_state theirs;
-    if (!text)
-        return LEAT_OK;
-    struct leat_order *order;
-    leat_status rc = leat_order_state_read(text, strlen(text), &theirs, err);
+    struct leat_order_state *theirs = malloc(sizeof *theirs);
+    struct leat_order *order = NULL;
+    if (!theirs)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
+    leat_status rc = leat_order_state_read(r->state, strlen(r->state), theirs, err);
+    const struct leat_order_stream *one = &theirs->streams[0];
+    if (rc == LEAT_OK && theirs->streams_n != 1)
+        rc = leat_fail(err, LEAT_INVALID, "the state is one of a mixture of %u datasets, and this loader reads one",
+                       theirs->streams_n);
+    if (rc == LEAT_OK && !r->opts.seed_given)
+        l->spec.seed = one->seed;
+    if (rc == LEAT_OK && !l->spec.window && one->shuffle)
+        l->spec.window = one->window;
+    if (rc == LEAT_OK && !l->spec.window)
+        l->spec.window = leat_order_window_default(l->spec.chunks, root_of(l)->bytes);
     if (rc == LEAT_OK)
         rc = leat_loading_order(l, 0, &order, err);
-    if (rc != LEAT_OK)
-        return rc;
-    struct leat_order_state mine = leat_order_state(&l->spec, order);
-    leat_order_close(order);
-    rc = leat_order_state_fits(&theirs, &mine, "the state", err);
     if (rc == LEAT_OK) {
-        l->epoch = theirs.epoch;
-        l->position = theirs.position;
+        struct leat_order_stream mine = leat_order_stream(&l->spec, order);
+        rc = leat_order_stream_fits(one, &mine, "the state", err);
     }
+    if (rc == LEAT_OK) {
+        l->epoch = one->epoch;
+        l->position = one->position;
+    }
+    leat_order_close(order);
+    free(theirs);
+    return rc;
+}
+
+/* Everything that has to be known before any memory is set aside: settings, order, cursor. */
+static leat_status read_request(struct leat_loading *l, const struct leat_request *r, struct leat_error *err)
+{
+    leat_status rc = read_settings(l, &r->opts, err);
+    if (rc == LEAT_OK)
+        rc = describe_order(l, err);
+    if (rc == LEAT_OK && r->state)
+        rc = take_state(l, r, err);
+    if (rc == LEAT_OK && !l->spec.window)
+        l->spec.window = leat_order_window_default(l->spec.chunks, root_of(l)->bytes);
+    return rc;
+}
+
+/* The state at the opening, and what all ranks must have in common. */
+static leat_status describe(struct leat_loading *l, struct leat_error *err)
+{
+    struct leat_order_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
+    struct leat_order_stream *one = &s->streams[0];
+    s->streams_n = 1;
+    *one = leat_order_stream(&l->spec, l->now);
+    one->epoch = l->epoch;
+    one->position = l->position;
+    leat_status rc = leat_order_state_write(s, &l->state, err);
+    if (rc == LEAT_OK && l->world) {
+        char id[2 * LEAT_SHA256_SIZE + 1];
+        char nodes[2 * LEAT_SHA256_SIZE + 1];
+        uint8_t digest[LEAT_SHA256_SIZE];
+        leat_hex(one->dataset, sizeof one->dataset, id);
+        leat_sha256(l->node_of_rank, l->world * sizeof *l->node_of_rank, digest);
+        leat_hex(digest, 8, nodes);
+        json_t *j = json_pack("{s:s,s:s,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:s,s:i,s:i}", "dataset", id, "view",
+                              one->view, "units", (json_int_t)one->units, "shuffle", one->shuffle, "seed",
+                              (json_int_t)one->seed, "window", (json_int_t)one->window, "epoch", (json_int_t)one->epoch,
+                              "position", (json_int_t)one->position, "global_batch_size", (json_int_t)l->global_batch,
+                              "last", leat_order_last_name(l->last), "world_size", (json_int_t)l->world, "node map",
+                              nodes, "order", LEAT_ORDER_VERSION, "assignment", LEAT_ORDER_ASSIGNMENT);
+        l->agreement = leat_json_write(j, JSON_COMPACT);
+        json_decref(j);
+        if (!l->agreement)
+            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
+    }
+    free(s);
     return rc;
 }
 
@@ -179,11 +233,14 @@ static leat_status check_budget(struct leat_loading *l, struct leat_error *err)
         (unsigned long long)((agent->promised + needed + (1 << 20) - 1) >> 20));
 }
 
-static leat_status open_world(struct leat_loading *l, struct leat_error *err)
+static leat_status open_world(struct leat_loading *l, const uint32_t *node_of_rank, struct leat_error *err)
 {
     struct leat_order_world *w = &l->order_world;
+    leat_status rc = leat_order_batch_check(l->global_batch, err); /* and the world is not larger */
+    if (rc != LEAT_OK)
+        return rc;
     w->ranks = l->world;
-    w->nodes = l->world / l->local_world;
+    w->nodes = 1;
     w->chunks = l->spec.chunks;
     w->slots = leat_order_slots(l->spec.chunks);
     l->node_of_rank = calloc(l->world, sizeof *l->node_of_rank);
@@ -192,12 +249,20 @@ static leat_status open_world(struct leat_loading *l, struct leat_error *err)
     l->rank_of = calloc(l->global_batch, sizeof *l->rank_of);
     if (!l->node_of_rank || !l->node_of_slot || !l->items || !l->rank_of)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch of %u", l->global_batch);
-    for (uint32_t r = 0; r < l->world; r++)
-        l->node_of_rank[r] = r / l->local_world;
-    leat_order_place_slots(w->slots, w->nodes, l->node_of_slot);
+    /* Ranks whose machines are not known count as one node: every rank comes to the same answer, and only locality is
+     * lost. */
+    for (uint32_t r = 0; node_of_rank && r < l->world; r++) {
+        l->node_of_rank[r] = node_of_rank[r];
+        w->nodes = node_of_rank[r] >= w->nodes ? node_of_rank[r] + 1 : w->nodes;
+    }
+    if (w->nodes > w->ranks)
+        return leat_fail(err, LEAT_INVALID, "a node map with a node %u in a world of %u ranks", w->nodes - 1, w->ranks);
     w->node_of_rank = l->node_of_rank;
     w->node_of_slot = l->node_of_slot;
-    return leat_order_world_check(w, err);
+    rc = leat_order_place(w->slots, w->ranks, w->node_of_rank, w->nodes, l->node_of_slot, err);
+    if (rc != LEAT_OK)
+        return rc;
+    return leat_order_assigner_open(w, l->global_batch, false, &l->assigner, err);
 }
 
 static void on_released(struct leat_watch *watch, uint32_t events)
@@ -238,7 +303,7 @@ static void make_ring(struct leat_task *task)
 }
 
 /* Lays the ring out and has its memory made. */
-static leat_status begin_ring(struct leat_loading *l, const json_t *request, struct leat_error *err)
+static leat_status begin_ring(struct leat_loading *l, const struct leat_request *r, struct leat_error *err)
 {
     const struct leat_root *root = root_of(l);
     uint64_t average = root->bytes / root->samples;
@@ -246,7 +311,7 @@ static leat_status begin_ring(struct leat_loading *l, const json_t *request, str
     if (ragged > RAGGED_MAX)
         ragged = RAGGED_MAX;
     leat_status rc =
-        leat_outputs_make(json_object_get(request, "outputs"), &root->schema, l->batch, ragged, &l->outputs, err);
+        leat_outputs_make(r->outputs, r->opts.outputs_n, &root->schema, l->batch, ragged, &l->outputs, err);
     if (rc == LEAT_OK && l->outputs.slot_bytes > RING_BYTES_MAX / l->slots)
         rc = leat_fail(err, LEAT_LIMIT, "%u slots of %llu bytes are more than a ring may have", l->slots,
                        (unsigned long long)l->outputs.slot_bytes);
@@ -271,18 +336,18 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_
     l->opts = *opts;
     leat_supply_hold(opts->supply);
     l->ring.fd = l->making.ring.fd = l->ready_fd = l->released.fd = -1;
-    leat_status rc = read_settings(l, opts->request, err);
+    leat_status rc = read_request(l, opts->request, err);
     l->batch = rc == LEAT_OK ? l->global_batch / l->world : 0;
     if (rc == LEAT_OK)
-        rc = describe_order(l, err);
-    if (rc == LEAT_OK)
-        rc = take_state(l, json_object_get(opts->request, "state"), err);
+        rc = check_batch(l, err);
     if (rc == LEAT_OK)
         rc = check_budget(l, err);
     if (rc == LEAT_OK)
-        rc = open_world(l, err);
+        rc = open_world(l, opts->request->opts.node_of_rank, err);
     if (rc == LEAT_OK)
         rc = open_orders(l, err);
+    if (rc == LEAT_OK)
+        rc = describe(l, err);
     if (rc == LEAT_OK)
         rc = begin_ring(l, opts->request, err);
     l->opts.request = NULL;
@@ -290,8 +355,6 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_
         leat_loading_close(l);
         return rc;
     }
-    l->first_epoch = l->epoch;
-    l->first_position = l->position;
     l->next = opts->supply->loadings;
     opts->supply->loadings = l;
     l->listed = true;
@@ -322,11 +385,14 @@ void leat_loading_free(struct leat_loading *l)
     if (l->released.fd >= 0)
         close(l->released.fd);
     leat_ring_close(&l->ring);
+    leat_order_assigner_close(l->assigner);
     free(l->node_of_rank);
     free(l->node_of_slot);
     free(l->items);
     free(l->rank_of);
     free(l->upcoming);
+    free(l->state);
+    free(l->agreement);
     leat_supply_release(l->opts.supply);
     free(l);
 }
@@ -352,21 +418,54 @@ void leat_loading_fds(const struct leat_loading *l, int fds[3])
     fds[2] = l->released.fd;
 }
 
-json_t *leat_loading_describe(const struct leat_loading *l)
+void leat_loading_describe(const struct leat_loading *l, struct leat_buf *b)
 {
-    char text[LEAT_ORDER_STATE_SIZE];
-    struct leat_order_state state = leat_order_state(&l->spec, l->now);
-    state.epoch = l->first_epoch;
-    state.position = l->first_position;
-    if (leat_order_state_write(&state, text, NULL) != LEAT_OK)
-        return NULL;
-    uint64_t units = leat_order_units(l->now);
-    json_t *cursor;
-    if (leat_json_read(text, strlen(text), 0, &cursor, NULL) != LEAT_OK)
-        return NULL;
-    return json_pack("{s:o,s:I,s:I,s:I}", "state", cursor, "units", (json_int_t)units, "batches",
-                     (json_int_t)leat_order_batches(units, 0, l->global_batch, l->last), "window",
-                     (json_int_t)l->spec.window);
+    char id[2 * LEAT_SHA256_SIZE + 1];
+    uint64_t units = root_of(l)->samples;
+    leat_hex(l->spec.dataset, sizeof l->spec.dataset, id);
+    leat_message_text(b, LEAT_TAG_ID, id);
+    leat_message_text(b, LEAT_TAG_STATE, l->state);
+    leat_message_number(b, LEAT_TAG_UNITS, units);
+    if (l->world)
+        leat_message_number(b, LEAT_TAG_BATCHES, leat_order_batches(units, 0, l->global_batch, l->last));
+    leat_message_text(b, LEAT_TAG_AGREEMENT, l->agreement);
+}
+
+const char *leat_loading_agreement(const struct leat_loading *l)
+{
+    return l->agreement;
+}
+
+struct leat_supply *leat_loading_supply(const struct leat_loading *l)
+{
+    return l->opts.supply;
+}
+
+leat_status leat_loading_look(struct leat_supply *supply, const struct leat_request *r, struct leat_buf *answer,
+                              struct leat_error *err)
+{
+    struct leat_loading l = {.opts = {.agent = supply->agent, .supply = supply}};
+    struct leat_outputs outputs = {0};
+    leat_status rc = read_request(&l, r, err);
+    /* What is too much for one rank alone is too much for any world. */
+    l.global_batch = l.batch = r->opts.batch;
+    if (rc == LEAT_OK)
+        rc = check_batch(&l, err);
+    if (rc == LEAT_OK && l.batch)
+        rc = check_budget(&l, err);
+    supply->agent->promised -= l.needed;
+    if (rc == LEAT_OK)
+        rc = leat_outputs_make(r->outputs, r->opts.outputs_n, &root_of(&l)->schema, 1, 0, &outputs, err);
+    leat_outputs_free(&outputs);
+    if (rc == LEAT_OK)
+        rc = leat_loading_order(&l, l.epoch, &l.now, err);
+    if (rc == LEAT_OK)
+        rc = describe(&l, err);
+    if (rc == LEAT_OK)
+        leat_loading_describe(&l, answer);
+    leat_order_close(l.now);
+    free(l.state);
+    return rc;
 }
 
 json_t *leat_loading_stats(const struct leat_loading *l)

@@ -9,13 +9,13 @@
 
 struct leat_loading;
 
-/* `request` is the "open" message. `opened` is called later, once, with an error or with none: then the ring is there,
- * and descriptors and description may be asked for. `failed` is called (once) when the loader cannot go on; `memory`
- * when a batch has memory of its own that the rank must be given before it is published. */
+/* `request` is only read while opening. `opened` is called later, once, with an error or with none: then the ring is
+ * there, and descriptors and description may be asked for. `failed` is called (once) when the loader cannot go on;
+ * `memory` when a batch has memory of its own that the rank must be given before it is published. */
 struct leat_loading_opts {
     struct leat_agent *agent;
     struct leat_supply *supply;
-    const json_t *request;
+    const struct leat_request *request;
     void (*opened)(void *user, const struct leat_error *err);
     void (*failed)(void *user, const struct leat_error *err);
     leat_status (*memory)(void *user, uint32_t slot, int fd, struct leat_error *err);
@@ -29,9 +29,16 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, struct leat_
  * ends. NULL is allowed. */
 void leat_loading_close(struct leat_loading *l);
 
-/* What the rank needs: descriptors (the loader's) and the answer to "open" (the caller's). */
+/* What the rank needs: descriptors (the loader's), and what the answer to its request says. */
 void leat_loading_fds(const struct leat_loading *l, int fds[3]); /* ring, ready, release */
-json_t *leat_loading_describe(const struct leat_loading *l);
+void leat_loading_describe(const struct leat_loading *l, struct leat_buf *answer);
+
+/* Checks a request that has no world yet, and answers it: address, outputs and state are right. */
+leat_status leat_loading_look(struct leat_supply *supply, const struct leat_request *request, struct leat_buf *answer,
+                              struct leat_error *err);
+
+const char *leat_loading_agreement(const struct leat_loading *l); /* what all ranks must have in common, JSON */
+struct leat_supply *leat_loading_supply(const struct leat_loading *l);
 json_t *leat_loading_stats(const struct leat_loading *l);
 
 void leat_loading_pump(struct leat_loading *l);

@@ -40,6 +40,13 @@ static leat_status find_field(const char *output, const char *field, size_t k, c
         return leat_fail(err, LEAT_INVALID, "output '%s': the dataset has no field '%s'; it has %s", output,
                          field ? field : "", fields);
     }
+    leat_status rc = leat_field_check(&schema->fields[i], err);
+    if (rc != LEAT_OK)
+        return leat_fail_context(err, rc, "output '%s'", output);
+    if (schema->fields[i].needs & LEAT_FIELD_OPTIONAL)
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "output '%s': field '%s' is optional, and a batch cannot say which samples lack it", output,
+                         field);
     uint32_t type = schema->fields[i].type;
     /* bytes() takes any field that has bytes, as they are stored */
     bool fits =
@@ -93,27 +100,28 @@ static leat_status make_image(const char *name, const char *text, struct leat_ou
     return LEAT_OK;
 }
 
-static leat_status make_one(const json_t *request, const struct leat_schema *schema, uint64_t arena_bytes,
+static leat_status make_one(const struct leat_output *asked, const struct leat_schema *schema, uint64_t arena_bytes,
                             struct leat_output_plan *plan, struct leat_ring_column *column, struct leat_error *err)
 {
-    const char *name = json_string_value(json_object_get(request, "name"));
-    const char *kind = json_string_value(json_object_get(request, "kind"));
-    const char *field = json_string_value(json_object_get(request, "field"));
+    const char *name = asked->name;
     size_t k = 0;
-    while (k < sizeof kinds / sizeof *kinds && (!kind || strcmp(kinds[k].name, kind) != 0))
+    while (k < sizeof kinds / sizeof *kinds && kinds[k].kind != asked->kind)
         k++;
-    if (!name || !*name || strlen(name) >= LEAT_RING_NAME || k == sizeof kinds / sizeof *kinds)
-        return leat_fail(err, LEAT_INVALID, "an output without a name or of an unknown kind");
+    if (k == sizeof kinds / sizeof *kinds)
+        return leat_fail(err, LEAT_INVALID, "output '%s' is of an unknown kind (%u)", name, asked->kind);
+    if (asked->view > LEAT_VIEW_MAX)
+        return leat_fail(err, LEAT_INVALID, "output '%s' has view %u: 0 to %d are possible", name, asked->view,
+                         LEAT_VIEW_MAX);
     plan->kind = kinds[k].kind;
-    plan->view = (uint32_t)json_integer_value(json_object_get(request, "view"));
+    plan->view = asked->view;
     snprintf(column->name, sizeof column->name, "%s", name);
     column->kind = plan->kind;
-    leat_status rc = kinds[k].type ? find_field(name, field, k, schema, &plan->field, err) : LEAT_OK;
+    leat_status rc = kinds[k].type ? find_field(name, asked->field, k, schema, &plan->field, err) : LEAT_OK;
     if (rc != LEAT_OK)
         return rc;
     switch (plan->kind) {
     case LEAT_OUTPUT_IMAGE:
-        return make_image(name, json_string_value(json_object_get(request, "pipeline")), plan, column, err);
+        return make_image(name, asked->pipeline, plan, column, err);
     case LEAT_OUTPUT_INT:
     case LEAT_OUTPUT_INDEX:
         column->dtype = LEAT_I64;
@@ -131,33 +139,36 @@ static leat_status make_one(const json_t *request, const struct leat_schema *sch
     }
 }
 
-leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *schema, uint32_t samples_max,
-                              uint64_t ragged_bytes, struct leat_outputs *out, struct leat_error *err)
+leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const struct leat_schema *schema,
+                              uint32_t samples_max, uint64_t ragged_bytes, struct leat_outputs *out,
+                              struct leat_error *err)
 {
     struct leat_outputs o = {.samples_max = samples_max};
-    size_t n = json_array_size(outputs);
     leat_status rc = LEAT_OK;
     if (n == 0 || n > LEAT_RING_COLUMNS_MAX)
         return leat_fail(err, LEAT_INVALID, "%zu outputs: between 1 and %u are possible", n, LEAT_RING_COLUMNS_MAX);
-    struct leat_buf problems; /* of all outputs: nobody wants to be told one at a time */
+    leat_status all = LEAT_OK; /* what is wrong with all outputs that something is wrong with */
+    struct leat_buf problems;  /* of all outputs: nobody wants to be told one at a time */
     leat_buf_init(&problems, 16 << 10);
     for (size_t i = 0; i < n; i++) {
         struct leat_error one;
         uint64_t arena = ragged_bytes * samples_max;
-        rc = make_one(json_array_get(outputs, i), schema, arena, &o.plans[i], &o.columns[i], &one);
+        rc = make_one(&outputs[i], schema, arena, &o.plans[i], &o.columns[i], &one);
         o.n++;
         if (rc == LEAT_NO_MEMORY) {
             if (err)
                 *err = one;
             break;
         }
-        if (rc != LEAT_OK)
+        if (rc != LEAT_OK) {
+            all = problems.len && rc != all ? LEAT_INVALID : rc;
             leat_buf_printf(&problems, "%s%s", problems.len ? "; " : "", one.text);
+        }
     }
     if (rc != LEAT_NO_MEMORY)
         rc = leat_buf_check(&problems, "the list of what is wrong with the outputs", err);
     if (rc == LEAT_OK && problems.len)
-        rc = leat_fail(err, LEAT_INVALID, "%s", problems.data);
+        rc = leat_fail(err, all, "%s", problems.data);
     leat_buf_free(&problems);
     if (rc == LEAT_OK) {
         o.slot_bytes = leat_ring_layout(o.columns, o.n, samples_max);

@@ -3,10 +3,9 @@
 #ifndef LEAT_AGENT_OUTPUTS_H
 #define LEAT_AGENT_OUTPUTS_H
 
-#include <jansson.h>
-
 #include "base/error.h"
 #include "dataset/chunk.h"
+#include "leat/loader.h"
 #include "prep/pipeline.h"
 #include "ring/ring.h"
 
@@ -25,10 +24,11 @@ struct leat_outputs {
     uint64_t slot_bytes;
 };
 
-/* From the request's "outputs". `ragged_bytes` is what to reserve for a sample's ragged values. */
-leat_status leat_outputs_make(const json_t *outputs, const struct leat_schema *schema, uint32_t samples_max,
-                              uint64_t ragged_bytes, struct leat_outputs *out, struct leat_error *err);
-void leat_outputs_free(struct leat_outputs *o);
+/* `ragged_bytes` is what to reserve for a sample's ragged values. */
+leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const struct leat_schema *schema,
+                              uint32_t samples_max, uint64_t ragged_bytes, struct leat_outputs *out,
+                              struct leat_error *err);
+void leat_outputs_free(struct leat_outputs *o); /* a zeroed one is allowed */
 
 /* A sample on its way into a slot. */
 struct leat_sample {

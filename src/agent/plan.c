@@ -65,11 +65,10 @@ void leat_loading_batch_group(struct leat_loading_batch *b)
 static leat_status take_share(struct leat_loading *l, struct leat_loading_batch *b, struct leat_order_batch size,
                               struct leat_error *err)
 {
-    leat_status rc = leat_order_assign(&l->order_world, l->items, NULL, size.size, l->rank_of, err);
-    if (rc == LEAT_OK)
-        rc = allocate(b, leat_order_quota(&l->order_world, size.size, l->rank), err);
+    leat_status rc = allocate(b, leat_order_quota(&l->order_world, size.size, l->rank), err);
     if (rc != LEAT_OK)
         return rc;
+    leat_order_assign(l->assigner, l->items, NULL, size.size, l->rank_of);
     uint32_t n = 0;
     for (uint32_t i = 0; i < size.size && n < b->n; i++) {
         if (l->rank_of[i] != l->rank)

@@ -1,5 +1,8 @@
-/* A session: one rank's connection. It greets, opens at most one loader, and answers questions about it. Messages
- * are JSON from a process of the same user; what does not fit closes the connection. */
+/* A session: one rank's connection. It greets, looks at a dataset as often as it likes, opens at most one loader, and
+ * answers questions about it. Messages come from a process of the same user; what does not fit closes the connection.
+ */
+#include "agent/session.h"
+
 #include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,12 +11,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/council.h"
 #include "agent/loading.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "leat/leat.h"
+#include "order/state.h"
+#include "ring/settings.h"
 
 struct leat_session {
     struct leat_watch watch; /* first member */
@@ -22,9 +27,20 @@ struct leat_session {
     int pid; /* the rank's */
     bool greeted;
     struct leat_opening *opening; /* NULL: no supply is being opened for it */
-    json_t *request;
+    struct leat_request request;  /* the last one */
+    struct leat_supply *looked;   /* held between a look and the opening of the loader */
     struct leat_loading *loading;
+    bool opened; /* the rank was told */
+    struct leat_seat seat;
+    bool agreed;
 };
+
+static void let_go_looked(struct leat_session *s)
+{
+    if (s->looked)
+        leat_supply_release(s->looked);
+    s->looked = NULL;
+}
 
 static void session_close(struct leat_session *s)
 {
@@ -33,95 +49,179 @@ static void session_close(struct leat_session *s)
     close(s->watch.fd);
     if (s->opening)
         leat_supply_abandon(s->opening);
+    leat_council_leave(&s->seat);
     leat_loading_close(s->loading);
+    let_go_looked(s);
     *(s->prev ? &s->prev->next : &agent->sessions) = s->next;
     if (s->next)
         s->next->prev = s->prev;
-    json_decref(s->request);
+    leat_request_free(&s->request);
     free(s);
     leat_agent_session_gone(agent);
     leat_agent_pump(agent); /* its chunks are free for others */
 }
 
-/* Takes `message` over. A rank that misses one would wait for it in vain, so a message that cannot be sent (no memory
- * for it, a buffer full of others) ends the connection: the rank notices, and comes again at its cursor. The session
- * closes when the loop sees the end, not here, where others may be using it. */
-static leat_status send_message(struct leat_session *s, json_t *message, const int *fds, size_t fds_n)
+/* Sends what is in the buffer and frees it. A rank that misses a message would wait for it in vain, so one that cannot
+ * be sent (no memory for it, a socket full of others) ends the connection: the rank notices, and comes again at its
+ * cursor. The session closes when the loop sees the end, not here, where others may be using it. */
+static leat_status send_message(struct leat_session *s, struct leat_buf *b, const int *fds, size_t fds_n)
 {
-    char *text = leat_json_write(message, JSON_COMPACT);
     struct leat_error err = {0};
-    leat_status rc = text ? leat_wire_send(s->watch.fd, text, strlen(text), fds, fds_n, &err)
-                          : leat_fail(&err, LEAT_NO_MEMORY, "no memory for a message");
+    leat_status rc = leat_buf_check(b, "a message", &err);
+    if (rc == LEAT_OK)
+        rc = leat_wire_send(s->watch.fd, b->data, b->len, fds, fds_n, &err);
     if (rc != LEAT_OK) {
         if (rc != LEAT_NETWORK)
             leat_log(LEAT_LOG_WARN, "rank of process %d: %s", s->pid, err.text);
         shutdown(s->watch.fd, SHUT_RDWR);
     }
-    free(text);
-    json_decref(message);
+    leat_buf_free(b);
     return rc;
 }
 
-static json_t *error_message(const struct leat_error *err)
+static void begin(struct leat_buf *b, enum leat_message_kind kind)
 {
-    return json_pack("{s:{s:i,s:s}}", "error", "status", (int)err->status, "text", err->text);
+    leat_buf_init(b, LEAT_WIRE_MAX);
+    leat_message_begin(b, kind);
 }
 
-static void send_error(struct leat_session *s, const struct leat_error *err)
+static void send_error(struct leat_session *s, enum leat_message_kind kind, const struct leat_error *err, bool agree)
 {
-    send_message(s, error_message(err), NULL, 0);
+    struct leat_buf b;
+    begin(&b, kind);
+    leat_message_number(&b, LEAT_TAG_STATUS, (uint64_t)err->status);
+    leat_message_text(&b, LEAT_TAG_TEXT, err->text);
+    leat_message_number(&b, LEAT_TAG_AGREE, agree);
+    send_message(s, &b, NULL, 0);
+}
+
+static void send_json(struct leat_session *s, enum leat_message_kind kind, json_t *json)
+{
+    char *text = leat_json_write(json, JSON_COMPACT);
+    struct leat_buf b;
+    begin(&b, kind);
+    if (text)
+        leat_message_text(&b, LEAT_TAG_TEXT, text);
+    else
+        b.failed = true;
+    send_message(s, &b, NULL, 0);
+    free(text);
+    json_decref(json);
 }
 
 static void on_failed(void *user, const struct leat_error *err)
 {
     struct leat_session *s = user;
     leat_log(LEAT_LOG_WARN, "loader of process %d failed: %s", s->pid, err->text);
-    send_message(s, json_pack("{s:o}", "failed", error_message(err)), NULL, 0);
+    send_error(s, LEAT_MESSAGE_FAILED, err, false);
 }
 
 static leat_status on_memory(void *user, uint32_t slot, int fd, struct leat_error *err)
 {
     struct leat_session *s = user;
-    leat_status rc = send_message(s, json_pack("{s:{s:I}}", "memory", "slot", (json_int_t)slot), &fd, 1);
+    struct leat_buf b;
+    begin(&b, LEAT_MESSAGE_MEMORY);
+    leat_message_number(&b, LEAT_TAG_SLOT, slot);
+    leat_status rc = send_message(s, &b, &fd, 1);
     if (rc != LEAT_OK)
         return leat_fail(err, rc, "the rank could not be given the memory of a large batch");
     return LEAT_OK;
 }
 
 /* Settings of the whole agent: a second loader may leave them out or ask for the same. */
-static leat_status check_settings(const struct leat_agent *agent, const json_t *request, struct leat_error *err)
+static leat_status check_settings(const struct leat_agent *agent, const struct leat_loader_opts *o,
+                                  struct leat_error *err)
 {
-    uint64_t ram = (uint64_t)json_integer_value(json_object_get(request, "ram"));
-    uint64_t threads = (uint64_t)json_integer_value(json_object_get(request, "threads"));
     char has[LEAT_FORMAT_SIZE];
     char wants[LEAT_FORMAT_SIZE];
-    if (ram && ram != agent->opts.ram)
+    if (o->ram && o->ram != agent->opts.ram)
         return leat_fail(
             err, LEAT_INVALID,
             "this machine's agent (pid %d) runs with ram=%s and the loader asks for %s: use the same, leave "
             "it out, or give the loader another scope",
-            (int)getpid(), leat_format_size(agent->opts.ram, has), leat_format_size(ram, wants));
-    if (threads && threads != agent->opts.threads)
+            (int)getpid(), leat_format_size(agent->opts.ram, has), leat_format_size(o->ram, wants));
+    if (o->threads && o->threads != agent->opts.threads)
         return leat_fail(err, LEAT_INVALID,
                          "this machine's agent (pid %d) runs with threads=%u and the loader asks for %u: use the same, "
                          "leave it out, or give the loader another scope",
-                         (int)getpid(), agent->opts.threads, (unsigned)threads);
+                         (int)getpid(), agent->opts.threads, o->threads);
     return LEAT_OK;
+}
+
+static void drop_loading(struct leat_session *s, const struct leat_error *err)
+{
+    leat_loading_close(s->loading);
+    s->loading = NULL;
+    send_error(s, LEAT_MESSAGE_ERROR, err, false);
 }
 
 static void on_opened(void *user, const struct leat_error *err)
 {
     struct leat_session *s = user;
+    int fds[3];
+    struct leat_buf b;
     if (err->status != LEAT_OK) {
-        leat_loading_close(s->loading);
-        s->loading = NULL;
-        send_error(s, err);
+        drop_loading(s, err);
         return;
     }
-    int fds[3];
     leat_loading_fds(s->loading, fds);
-    send_message(s, json_pack("{s:o}", "opened", leat_loading_describe(s->loading)), fds, 3);
+    begin(&b, LEAT_MESSAGE_OPENED);
+    leat_loading_describe(s->loading, &b);
+    s->opened = true;
+    send_message(s, &b, fds, 3);
     leat_loading_pump(s->loading);
+}
+
+/* The ranks of the job agree, or not; one that comes later may differ too. */
+static void on_decided(void *user, const struct leat_error *err)
+{
+    struct leat_session *s = user;
+    struct leat_buf b;
+    if (err->status == LEAT_OK) {
+        s->agreed = true;
+        begin(&b, LEAT_MESSAGE_AGREE);
+        send_message(s, &b, NULL, 0);
+    } else {
+        send_error(s, s->agreed ? LEAT_MESSAGE_FAILED : LEAT_MESSAGE_ERROR, err, true);
+    }
+}
+
+static void agree(struct leat_session *s)
+{
+    const struct leat_loader_opts *o = &s->request.opts;
+    struct leat_error err = {0};
+    if (!s->opened || !s->loading || !o->job) {
+        leat_fail(&err, LEAT_INVALID, "a connection without a loader has nothing to agree to");
+        send_error(s, LEAT_MESSAGE_ERROR, &err, false);
+        return;
+    }
+    leat_council_leave(&s->seat); /* a rank that tries again */
+    s->agreed = false;
+    s->seat.rank = o->rank;
+    s->seat.expected = o->local_world;
+    s->seat.decided = on_decided;
+    s->seat.user = s;
+    uint64_t timeout_ns = o->timeout_ns ? o->timeout_ns : LEAT_TIMEOUT_DEFAULT;
+    const char *agreement = leat_loading_agreement(s->loading);
+    if (leat_council_join(s->agent, &s->seat, o->job, agreement, timeout_ns, &err) != LEAT_OK)
+        send_error(s, LEAT_MESSAGE_ERROR, &err, false);
+}
+
+/* A look: the same checks, without a ring. */
+static void answer_look(struct leat_session *s, struct leat_supply *supply)
+{
+    struct leat_error err = {0};
+    struct leat_buf b;
+    begin(&b, LEAT_MESSAGE_OPENED);
+    leat_supply_hold(supply);
+    let_go_looked(s);
+    s->looked = supply;
+    if (leat_loading_look(supply, &s->request, &b, &err) == LEAT_OK) {
+        send_message(s, &b, NULL, 0);
+        return;
+    }
+    leat_buf_free(&b);
+    send_error(s, LEAT_MESSAGE_ERROR, &err, false);
 }
 
 static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
@@ -129,92 +229,145 @@ static void on_supply(void *user, struct leat_supply *supply, const struct leat_
     struct leat_session *s = user;
     s->opening = NULL;
     struct leat_error failure = *err;
+    if (supply && !s->request.opts.world) {
+        answer_look(s, supply);
+        return;
+    }
     if (supply) {
         struct leat_loading_opts opts = {
             .agent = s->agent,
             .supply = supply,
-            .request = s->request,
+            .request = &s->request,
             .opened = on_opened,
             .failed = on_failed,
             .memory = on_memory,
             .user = s,
         };
-        if (leat_loading_open(&opts, &s->loading, &failure) == LEAT_OK) {
+        leat_status rc = leat_loading_open(&opts, &s->loading, &failure);
+        let_go_looked(s);
+        if (rc == LEAT_OK) {
             leat_loading_pump(s->loading); /* sends for the first chunks */
             return;
         }
     }
-    send_error(s, &failure);
+    send_error(s, LEAT_MESSAGE_ERROR, &failure, false);
 }
 
-static void open_loader(struct leat_session *s, json_t *request)
+/* A state says which version it is of; unless the loader is bound to one, that is the one to open. */
+static leat_status version_of_state(struct leat_request *r, char id[2 * LEAT_SHA256_SIZE + 1], struct leat_error *err)
+{
+    struct leat_order_state *state = malloc(sizeof *state);
+    if (!state)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
+    leat_status rc = leat_order_state_read(r->state, strlen(r->state), state, err);
+    if (rc == LEAT_OK) {
+        leat_hex(state->streams[0].dataset, sizeof state->streams[0].dataset, id);
+        r->id = id;
+    }
+    free(state);
+    return rc;
+}
+
+static void open_loader(struct leat_session *s, struct leat_part part)
 {
     struct leat_error err = {0};
-    const char *url = json_string_value(json_object_get(request, "url"));
+    char id[2 * LEAT_SHA256_SIZE + 1];
+    leat_request_free(&s->request);
     leat_status rc = LEAT_OK;
-    if (s->loading || s->opening || !url)
-        rc = leat_fail(&err, LEAT_INVALID, "a connection opens one loader, of a dataset it names");
+    if (s->loading || s->opening)
+        rc = leat_fail(&err, LEAT_INVALID, "a connection opens one loader");
     if (rc == LEAT_OK)
-        rc = check_settings(s->agent, request, &err);
-    if (rc == LEAT_OK) {
-        json_decref(s->request);
-        s->request = json_incref(request);
-        rc = leat_supply_open(s->agent, url, json_object_get(request, "store"), on_supply, s, &s->opening, &err);
-    }
+        rc = leat_request_read(part, &s->request, &err);
+    if (rc == LEAT_OK)
+        rc = check_settings(s->agent, &s->request.opts, &err);
+    if (rc == LEAT_OK && s->request.state && !s->request.id && !s->request.strict)
+        rc = version_of_state(&s->request, id, &err);
+    if (rc == LEAT_OK)
+        rc = leat_supply_open(s->agent, &s->request, on_supply, s, &s->opening, &err);
+    if (s->request.id == id)
+        s->request.id = NULL;
     if (rc != LEAT_OK)
-        send_error(s, &err);
+        send_error(s, LEAT_MESSAGE_ERROR, &err, false);
 }
 
-static void greet(struct leat_session *s, const json_t *hello)
+static void greet(struct leat_session *s, struct leat_part hello)
 {
     struct leat_error err;
-    s->pid = (int)json_integer_value(json_object_get(hello, "pid"));
-    if (json_integer_value(json_object_get(hello, "protocol")) != LEAT_WIRE_PROTOCOL) {
-        const char *version = json_string_value(json_object_get(hello, "version"));
+    struct leat_buf b;
+    const struct leat_agent_opts *o = &s->agent->opts;
+    s->pid = (int)leat_part_number(hello, LEAT_TAG_PID, 0);
+    if (leat_part_number(hello, LEAT_TAG_PROTOCOL, 0) != LEAT_WIRE_PROTOCOL) {
+        const char *version = leat_part_text(hello, LEAT_TAG_VERSION);
         leat_fail(&err, LEAT_VERSION, "this machine's agent (pid %d) is leat %s and cannot serve leat %.40s",
                   (int)getpid(), leat_version(), version ? version : "?");
-        send_error(s, &err);
+        send_error(s, LEAT_MESSAGE_ERROR, &err, false);
         return;
     }
     s->greeted = true;
-    const struct leat_agent_opts *o = &s->agent->opts;
-    send_message(s,
-                 json_pack("{s:{s:i,s:s,s:I,s:I,s:I}}", "welcome", "pid", (int)getpid(), "version", leat_version(),
-                           "ram", (json_int_t)o->ram, "threads", (json_int_t)o->threads, "linger_ns",
-                           (json_int_t)(o->linger_ns & INT64_MAX)),
-                 NULL, 0);
+    begin(&b, LEAT_MESSAGE_WELCOME);
+    leat_message_number(&b, LEAT_TAG_PROTOCOL, LEAT_WIRE_PROTOCOL);
+    leat_message_text(&b, LEAT_TAG_VERSION, leat_version());
+    leat_message_text(&b, LEAT_TAG_FEATURES, "");
+    leat_message_number(&b, LEAT_TAG_PID, (uint64_t)getpid());
+    leat_message_number(&b, LEAT_TAG_RAM, o->ram);
+    leat_message_number(&b, LEAT_TAG_THREADS, o->threads);
+    leat_message_number(&b, LEAT_TAG_LINGER, o->linger_ns);
+    send_message(s, &b, NULL, 0);
 }
 
 static json_t *describe_agent(const struct leat_agent *agent)
 {
-    return json_pack("{s:i,s:s,s:s,s:I,s:I,s:I,s:I,s:s}", "pid", (int)getpid(), "version", leat_version(), "scope",
-                     agent->paths.scope, "ram", (json_int_t)agent->opts.ram, "cache_bytes",
-                     (json_int_t)leat_cache_used(agent->cache), "threads", (json_int_t)agent->opts.threads, "sessions",
-                     (json_int_t)agent->sessions_n, "log", agent->paths.log);
+    return json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:s}", "pid", (int)getpid(), "version", leat_version(),
+                     "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->paths.scope, "ram", (json_int_t)agent->opts.ram,
+                     "cache_bytes", (json_int_t)leat_cache_used(agent->cache), "threads",
+                     (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
+                     agent->paths.log);
+}
+
+/* A rank has looked its keys up again. */
+static void take_keys(struct leat_session *s, struct leat_part part)
+{
+    struct leat_request_store store;
+    if (s->loading && leat_request_store_read(part, &store))
+        leat_supply_renew(leat_loading_supply(s->loading), &store);
+    else if (s->loading)
+        leat_log(LEAT_LOG_WARN, "rank of process %d has no new keys: %s", s->pid,
+                 leat_part_text(part, LEAT_TAG_TEXT) ? leat_part_text(part, LEAT_TAG_TEXT) : "it does not say why");
 }
 
 /* True: go on; false: this is not a conversation. */
-static bool take_message(struct leat_session *s, json_t *m)
+static bool take_message(struct leat_session *s, enum leat_message_kind kind, struct leat_part part)
 {
-    json_t *part;
-    if ((part = json_object_get(m, "hello"))) {
-        greet(s, part);
-    } else if (!s->greeted) {
+    struct leat_buf b;
+    if (kind != LEAT_MESSAGE_HELLO && !s->greeted)
         return false;
-    } else if ((part = json_object_get(m, "open"))) {
+    switch (kind) {
+    case LEAT_MESSAGE_HELLO:
+        greet(s, part);
+        return true;
+    case LEAT_MESSAGE_OPEN:
         open_loader(s, part);
-    } else if (json_object_get(m, "stats")) {
-        send_message(s, json_pack("{s:o}", "stats", s->loading ? leat_loading_stats(s->loading) : json_object()), NULL,
-                     0);
-    } else if (json_object_get(m, "describe")) {
-        send_message(s, json_pack("{s:o}", "agent", describe_agent(s->agent)), NULL, 0);
-    } else if (json_object_get(m, "stop")) {
-        send_message(s, json_pack("{s:{}}", "stopping"), NULL, 0);
+        return true;
+    case LEAT_MESSAGE_AGREE:
+        agree(s);
+        return true;
+    case LEAT_MESSAGE_STATS:
+        send_json(s, kind, s->loading ? leat_loading_stats(s->loading) : json_object());
+        return true;
+    case LEAT_MESSAGE_DESCRIBE:
+        send_json(s, kind, describe_agent(s->agent));
+        return true;
+    case LEAT_MESSAGE_KEYS:
+        take_keys(s, part);
+        return true;
+    case LEAT_MESSAGE_STOP:
+        begin(&b, kind);
+        send_message(s, &b, NULL, 0);
         kill(getpid(), SIGTERM);
-    } else {
+        return true;
+    default:
         return false;
     }
-    return true;
 }
 
 static void on_message(struct leat_watch *watch, uint32_t events)
@@ -227,18 +380,40 @@ static void on_message(struct leat_watch *watch, uint32_t events)
         int fds[LEAT_WIRE_FDS];
         size_t fds_n = 0;
         size_t n;
+        enum leat_message_kind kind;
+        struct leat_part part;
+        struct leat_error err;
         leat_status rc = leat_wire_receive(watch->fd, text, &n, fds, &fds_n, NULL);
         if (rc == LEAT_BUSY)
             break;
         while (rc == LEAT_OK && fds_n)
             close(fds[--fds_n]); /* a rank has no reason to send any */
-        json_t *m = NULL;
-        go_on = rc == LEAT_OK && leat_json_read(text, n, 0, &m, NULL) == LEAT_OK && take_message(s, m);
-        json_decref(m);
+        if (rc != LEAT_OK) {
+            go_on = false;
+            break;
+        }
+        rc = leat_message_open(text, n, &kind, &part, &err);
+        if (rc == LEAT_VERSION)
+            send_error(s, LEAT_MESSAGE_ERROR, &err, false);
+        else
+            go_on = rc == LEAT_OK && take_message(s, kind, part);
     }
+    if (text)
+        explicit_bzero(text, LEAT_WIRE_MAX); /* keys may have been in it */
     free(text);
     if (!go_on)
         session_close(s);
+}
+
+void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *supply)
+{
+    for (struct leat_session *s = agent->sessions; s; s = s->next) {
+        struct leat_buf b;
+        if (!s->loading || leat_loading_supply(s->loading) != supply)
+            continue;
+        begin(&b, LEAT_MESSAGE_KEYS);
+        send_message(s, &b, NULL, 0);
+    }
 }
 
 void leat_session_accept(struct leat_agent *agent, int fd)

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "agent/loading.h"
+#include "agent/session.h"
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/hash.h"
+#include "base/log.h"
 #include "base/thread.h"
 
 /* Kept without a loader: training and validation that take turns, and what a jump leaves for an instant. Each has its
@@ -17,11 +20,13 @@ struct leat_opening {
     struct leat_task task; /* first member */
     struct leat_agent *agent;
     struct leat_opening *next; /* of the agent */
-    struct leat_supply *known; /* open already; asked for is only whether it is still current */
-    _Atomic bool *stop;        /* on the heap: the store keeps asking it */
-    json_t *settings;
-    char *url;
-    char *name;
+    struct leat_supply *known; /* open already, by the same keys: perhaps it is the one */
+    struct leat_supply_hook *hook;
+    struct leat_request request;
+    uint8_t keys[LEAT_SHA256_SIZE];
+    uint8_t id[LEAT_SHA256_SIZE]; /* what the request names, where it does */
+    char *asked;
+    char *place; /* when the dataset is open */
     struct leat_dataset *dataset;
     struct leat_error err;
     leat_supply_opened *opened; /* NULL: abandoned */
@@ -33,19 +38,34 @@ static void opening_free(struct leat_opening *o)
     if (!o)
         return;
     leat_dataset_close(o->dataset);
-    free(o->stop);
-    json_decref(o->settings);
-    free(o->url);
-    free(o->name);
+    free(o->hook);
+    leat_request_free(&o->request);
+    free(o->asked);
+    free(o->place);
     free(o);
 }
 
-/* The youngest of that name; of that id, unless it is NULL. */
-static struct leat_supply *find(struct leat_agent *agent, const char *name, const uint8_t *id)
+static bool is_version(const struct leat_supply *s, const uint8_t id[LEAT_SHA256_SIZE])
 {
-    for (struct leat_supply *s = agent->supplies; s; s = s->next) {
-        if (!s->leaving && strcmp(s->name, name) == 0 &&
-            (!id || memcmp(leat_dataset_id(s->dataset), id, LEAT_SHA256_SIZE) == 0))
+    return memcmp(leat_dataset_id(s->dataset), id, LEAT_SHA256_SIZE) == 0;
+}
+
+/* The youngest that was asked for like this, with these keys. */
+static struct leat_supply *find_asked(const struct leat_opening *o)
+{
+    for (struct leat_supply *s = o->agent->supplies; s; s = s->next) {
+        if (!s->leaving && strcmp(s->asked, o->asked) == 0 && memcmp(s->keys, o->keys, sizeof s->keys) == 0 &&
+            (!o->request.id || is_version(s, o->id)))
+            return s;
+    }
+    return NULL;
+}
+
+/* What another rank has opened meanwhile, or with other keys or words. */
+static struct leat_supply *find_same(const struct leat_opening *o)
+{
+    for (struct leat_supply *s = o->agent->supplies; s; s = s->next) {
+        if (!s->leaving && strcmp(s->place, o->place) == 0 && is_version(s, leat_dataset_id(o->dataset)))
             return s;
     }
     return NULL;
@@ -54,9 +74,9 @@ static struct leat_supply *find(struct leat_agent *agent, const char *name, cons
 static void supply_free(struct leat_supply *s)
 {
     leat_dataset_close(s->dataset);
-    free(s->stop);
-    free(s->name);
-    free(s->url);
+    free(s->hook);
+    free(s->asked);
+    free(s->place);
     free(s);
 }
 
@@ -107,7 +127,8 @@ static void on_feed_closed(void *user)
 static void let_go(struct leat_supply *s)
 {
     s->leaving = true;
-    atomic_store_explicit(s->stop, true, memory_order_relaxed);
+    leat_loop_disarm(s->agent->loop, &s->renew);
+    atomic_store_explicit(&s->hook->stop, true, memory_order_relaxed);
     leat_feed_close(s->feed, on_feed_closed, s);
 }
 
@@ -192,6 +213,88 @@ static void changed(void *user)
     leat_agent_pump(((struct leat_supply *)user)->agent);
 }
 
+/* Keys */
+
+#define RENEW_EARLY_S 300 /* before they expire: as early as AWS's own clients */
+
+static void digest_keys(const struct leat_request_store *s, uint8_t out[LEAT_SHA256_SIZE])
+{
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    const char *const texts[] = {s->access_key, s->secret_key, s->session_token};
+    for (size_t i = 0; i < 3; i++)
+        leat_buf_printf(&b, "%zu:%s", texts[i] ? strlen(texts[i]) : 0, texts[i] ? texts[i] : "");
+    leat_sha256(b.data, b.len, out);
+    if (b.cap)
+        explicit_bzero(b.data, b.len);
+    leat_buf_free(&b);
+}
+
+/* On the loop: its ranks look their keys up again. The agent has none of its own. */
+static void ask_for_keys(struct leat_supply *s)
+{
+    if (s->keys_wanted || s->leaving)
+        return;
+    s->keys_wanted = true;
+    leat_log(LEAT_LOG_INFO, "the keys for %s expire: asking for new ones", leat_dataset_home(s->dataset)->url);
+    leat_session_ask_keys(s->agent, s);
+}
+
+static void on_renew(struct leat_timer *timer)
+{
+    ask_for_keys((struct leat_supply *)((char *)timer - offsetof(struct leat_supply, renew)));
+}
+
+static void watch_expiry(struct leat_supply *s, uint64_t expires_s)
+{
+    s->renew.fire = on_renew;
+    leat_loop_disarm(s->agent->loop, &s->renew);
+    if (!expires_s)
+        return;
+    uint64_t now_s = (uint64_t)leat_wall_s();
+    uint64_t left_s = expires_s > now_s + RENEW_EARLY_S ? expires_s - now_s - RENEW_EARLY_S : 1;
+    leat_loop_arm(s->agent->loop, &s->renew, leat_after(left_s * LEAT_S));
+}
+
+void leat_supply_renew(struct leat_supply *s, const struct leat_request_store *store)
+{
+    uint8_t keys[LEAT_SHA256_SIZE];
+    digest_keys(store, keys);
+    s->keys_wanted = false;
+    if (memcmp(keys, s->keys, sizeof keys) == 0)
+        return; /* nothing new yet: the store asks again while it can */
+    memcpy(s->keys, keys, sizeof keys);
+    leat_store_renew(leat_dataset_home(s->dataset)->store, store->access_key, store->secret_key, store->session_token);
+    watch_expiry(s, store->expires_s);
+}
+
+/* The store's thread tells of expired keys; the loop asks for others. */
+struct expired {
+    struct leat_task task;               /* first member */
+    const struct leat_supply_hook *hook; /* names the supply, which may be gone by then */
+    struct leat_agent *agent;
+};
+
+static void on_expired_here(struct leat_task *task)
+{
+    struct expired *e = (struct expired *)task;
+    for (struct leat_supply *s = e->agent->supplies; s; s = s->next) {
+        if (s->hook == e->hook)
+            ask_for_keys(s);
+    }
+    free(e);
+}
+
+static void on_expired(void *user)
+{
+    const struct leat_supply_hook *hook = user;
+    struct expired *e = malloc(sizeof *e);
+    if (!e)
+        return; /* it says so again */
+    *e = (struct expired){.task.run = on_expired_here, .hook = hook, .agent = hook->agent};
+    leat_loop_post(hook->agent->loop, &e->task);
+}
+
 static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error *err)
 {
     struct leat_supply *s = calloc(1, sizeof *s);
@@ -213,13 +316,15 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
         free(s);
         return NULL;
     }
-    s->name = o->name;
-    s->url = o->url;
+    s->place = o->place;
+    s->asked = o->asked;
     s->dataset = o->dataset;
-    s->stop = o->stop;
-    o->name = o->url = NULL;
+    s->hook = o->hook;
+    o->place = o->asked = NULL;
     o->dataset = NULL;
-    o->stop = NULL;
+    o->hook = NULL;
+    memcpy(s->keys, o->keys, sizeof s->keys);
+    watch_expiry(s, o->request.store.expires_s);
     s->next = o->agent->supplies;
     o->agent->supplies = s;
     return s;
@@ -238,10 +343,11 @@ static void finish(struct leat_task *task)
     struct leat_supply *s = NULL;
     unlist(o);
     if (o->err.status == LEAT_OK && o->opened) {
-        /* two ranks may have asked at the same time */
-        s = o->dataset ? find(agent, o->name, leat_dataset_id(o->dataset)) : o->known;
+        s = o->dataset ? find_same(o) : o->known;
         if (!s)
             s = make_supply(o, &o->err);
+        else if (memcmp(s->keys, o->keys, sizeof s->keys) != 0)
+            leat_supply_renew(s, &o->request.store); /* proved a moment ago: the youngest are the ones to go on with */
     }
     if (s)
         leat_supply_hold(s);
@@ -258,72 +364,87 @@ static void finish(struct leat_task *task)
         leat_pool_add(agent->openers, &o->task); /* closing a store waits for its thread */
 }
 
-static const char *text_of(const json_t *settings, const char *name)
-{
-    return json_string_value(json_object_get(settings, name));
-}
-
 static bool told_to_stop(void *user)
 {
-    return atomic_load_explicit((_Atomic bool *)user, memory_order_relaxed);
+    return atomic_load_explicit(&((struct leat_supply_hook *)user)->stop, memory_order_relaxed);
+}
+
+/* Where a dataset lies, with an address of it. */
+static char *place_of(const char *url, const struct leat_request_store *s)
+{
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u", url, s->endpoint_url ? s->endpoint_url : "", s->region ? s->region : "",
+                    s->ca_bundle ? s->ca_bundle : "", s->addressing);
+    return leat_buf_take(&b);
+}
+
+/* Whether the supply that is open already is what the request asks for. It was opened with the same words and keys, so
+ * nothing has to be proved when the request names a version. */
+static bool still_it(const struct leat_opening *o, struct leat_error *err)
+{
+    struct leat_pointer now;
+    if (o->request.id)
+        return true;
+    return leat_home_resolve(leat_dataset_home(o->known->dataset), NULL, &now, err) == LEAT_OK &&
+           is_version(o->known, now.id);
 }
 
 /* On an opener thread. */
 static void open_here(struct leat_task *task)
 {
     struct leat_opening *o = (struct leat_opening *)task;
+    const struct leat_request_store *keys = &o->request.store;
     struct leat_store_opts opts = {
         .stop = told_to_stop,
-        .stop_user = o->stop,
-        .endpoint_url = text_of(o->settings, "endpoint_url"),
-        .region = text_of(o->settings, "region"),
-        .access_key = text_of(o->settings, "access_key"),
-        .secret_key = text_of(o->settings, "secret_key"),
-        .session_token = text_of(o->settings, "session_token"),
-        .ca_bundle = text_of(o->settings, "ca_bundle"),
+        .stop_user = o->hook,
+        .expired = on_expired,
+        .expired_user = o->hook,
+        .endpoint_url = keys->endpoint_url,
+        .region = keys->region,
+        .access_key = keys->access_key,
+        .secret_key = keys->secret_key,
+        .session_token = keys->session_token,
+        .ca_bundle = keys->ca_bundle,
         .keys_given = true,
-        .addressing = (enum leat_store_addressing)json_integer_value(json_object_get(o->settings, "addressing")),
+        .addressing = (enum leat_store_addressing)keys->addressing,
     };
-    uint8_t id[LEAT_SHA256_SIZE] = {0};
-    bool current = false;
-    if (o->known) {
-        leat_home_current(leat_dataset_home(o->known->dataset), id, &o->err);
-        current = memcmp(id, leat_dataset_id(o->known->dataset), sizeof id) == 0;
-    }
-    if (o->err.status == LEAT_OK && !current)
-        leat_dataset_open(o->url, &opts, o->known ? id : NULL, &o->dataset, &o->err);
+    bool known = o->known && still_it(o, &o->err);
+    if (o->err.status == LEAT_OK && !known)
+        leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
+    if (o->dataset)
+        o->place = place_of(leat_dataset_home(o->dataset)->url, keys);
+    if (o->dataset && !o->place)
+        leat_fail(&o->err, LEAT_NO_MEMORY, "no memory for a dataset");
     o->task.run = finish;
     leat_loop_post(o->agent->loop, &o->task);
 }
 
-leat_status leat_supply_open(struct leat_agent *agent, const char *url, const json_t *store, leat_supply_opened *opened,
+leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request *request, leat_supply_opened *opened,
                              void *user, struct leat_opening **out, struct leat_error *err)
 {
     struct leat_opening *o = calloc(1, sizeof *o);
-    char *settings = leat_json_write(store, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    struct leat_buf name;
-    leat_buf_init(&name, 64 << 10);
-    leat_buf_printf(&name, "%s\n%s", url, settings ? settings : "");
-    bool whole = settings || !store; /* without its settings it would be another dataset's name */
-    free(settings);
-    char *text = leat_buf_take(&name);
-    if (o) {
+    if (!o)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
+    leat_status rc = leat_request_copy(request, &o->request, err);
+    if (rc == LEAT_OK && o->request.id && !leat_unhex(o->request.id, o->id, sizeof o->id))
+        rc = leat_fail(err, LEAT_INVALID, "'%.64s' is not the id of a dataset", o->request.id);
+    if (rc == LEAT_OK) {
         o->agent = agent;
-        o->url = strdup(url);
-        o->name = text;
-        o->settings = json_deep_copy(store);
-        o->stop = calloc(1, sizeof *o->stop);
+        o->asked = place_of(o->request.url, &o->request.store);
+        o->hook = calloc(1, sizeof *o->hook);
         o->opened = opened;
         o->user = user;
+        digest_keys(&o->request.store, o->keys);
+        if (!o->asked || !o->hook)
+            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     }
-    /* a copy may lack what there was no memory for */
-    if (!o || !o->url || !o->name || !o->stop || !whole || (store && !json_equal(o->settings, store))) {
-        if (!o)
-            free(text);
+    if (rc != LEAT_OK) {
         opening_free(o);
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
+        return rc;
     }
-    o->known = find(agent, o->name, NULL);
+    o->hook->agent = agent;
+    o->known = find_asked(o);
     if (o->known)
         leat_supply_hold(o->known);
     o->next = agent->openings;
@@ -337,7 +458,7 @@ leat_status leat_supply_open(struct leat_agent *agent, const char *url, const js
 void leat_supply_abandon(struct leat_opening *o)
 {
     o->opened = NULL;
-    atomic_store_explicit(o->stop, true, memory_order_relaxed);
+    atomic_store_explicit(&o->hook->stop, true, memory_order_relaxed);
 }
 
 void leat_supply_stop_all(struct leat_agent *agent)
@@ -345,7 +466,7 @@ void leat_supply_stop_all(struct leat_agent *agent)
     for (struct leat_opening *o = agent->openings; o; o = o->next)
         leat_supply_abandon(o);
     for (struct leat_supply *s = agent->supplies; s; s = s->next)
-        atomic_store_explicit(s->stop, true, memory_order_relaxed);
+        atomic_store_explicit(&s->hook->stop, true, memory_order_relaxed);
 }
 
 /* On the loop. */

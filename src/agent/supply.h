@@ -4,22 +4,31 @@
 #ifndef LEAT_AGENT_SUPPLY_H
 #define LEAT_AGENT_SUPPLY_H
 
-#include <jansson.h>
 #include <stdatomic.h>
 
 #include "agent/agent.h"
 #include "dataset/dataset.h"
 #include "feed/feed.h"
+#include "ring/request.h"
 
 struct leat_loading; /* a loader, agent/loading.h */
+
+/* What a store's callbacks know: on the heap, since its threads may outlive everything else. */
+struct leat_supply_hook {
+    struct leat_agent *agent;
+    _Atomic bool stop; /* ends calls that wait for the store */
+};
 
 struct leat_supply {
     struct leat_agent *agent;
     struct leat_supply *next;
-    char *name; /* URL and settings: who asks for the same gets the same */
-    char *url;
+    char *asked; /* address as a loader gave it, and endpoint: who asks with the same words is likely to mean it */
+    char *place; /* address without a version, and endpoint: with the version's id, what makes two loaders share it */
+    uint8_t keys[LEAT_SHA256_SIZE]; /* digest of the keys that its store has now, proved to read it */
+    bool keys_wanted;               /* they have expired, or will: its ranks were asked for others */
+    struct leat_timer renew;        /* before they expire */
     struct leat_dataset *dataset;
-    _Atomic bool *stop; /* ends calls that wait for its store */
+    struct leat_supply_hook *hook;
     struct leat_feed *feed;
     struct leat_loading *loadings; /* that read it */
     uint32_t users;                /* loaders, also those that only wait for their workers, and openings */
@@ -37,10 +46,14 @@ typedef void leat_supply_opened(void *user, struct leat_supply *supply, const st
 
 struct leat_opening; /* a supply on its way */
 
-/* Opens a supply, or finds it open and still what the URL names. `opened` is called later, on the loop's thread, with a
- * supply (hold it) or an error; *out is gone then. */
-leat_status leat_supply_open(struct leat_agent *agent, const char *url, const json_t *store, leat_supply_opened *opened,
+/* Opens a supply, or finds it open: the version that the request names, else the one that its address names now. A
+ * loader shares what others have opened only after its own keys have read the pointer. `opened` is called later, on the
+ * loop's thread, with a supply (hold it) or an error; *out is gone then. */
+leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request *request, leat_supply_opened *opened,
                              void *user, struct leat_opening **out, struct leat_error *err);
+
+/* A rank's answer when it was asked for keys. */
+void leat_supply_renew(struct leat_supply *supply, const struct leat_request_store *store);
 
 /* `opened` will not be called. Nothing waits for the bucket on its behalf any longer. */
 void leat_supply_abandon(struct leat_opening *opening);

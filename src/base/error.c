@@ -35,7 +35,7 @@ static const char *const names[LEAT_STATUS_COUNT] = {
 
 const char *leat_status_name(leat_status status)
 {
-    return (unsigned)status < LEAT_STATUS_COUNT ? names[status] : "unknown";
+    return status >= 0 && status < LEAT_STATUS_COUNT ? names[status] : "unknown";
 }
 
 leat_status leat_status_from_errno(int os_error)
@@ -160,6 +160,7 @@ static void finish(struct leat_error *err, leat_status status, int os_error)
     leat_one_line(err->text);
     err->status = status;
     err->os_error = os_error;
+    memset(err->reserved, 0, sizeof err->reserved);
 }
 
 leat_status leat_fail(struct leat_error *err, leat_status status, const char *format, ...)

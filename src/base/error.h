@@ -6,6 +6,8 @@
 
 #include "leat/error.h"
 
+#define LEAT_STATUS_COUNT (LEAT_INTERNAL + 1) /* not public: it grows */
+
 /* Both return the status, so that they can stand in a return statement. err may be NULL. */
 leat_status leat_fail(struct leat_error *err, leat_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

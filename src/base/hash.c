@@ -2,6 +2,7 @@
 
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/crypto.h>
+#include <openssl/md5.h>
 #include <openssl/sha.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -194,6 +195,14 @@ void leat_sha256(const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE])
     if (n)
         SHA256_Update(&ctx, data, n);
     SHA256_Final(out, &ctx);
+}
+
+void leat_md5(const void *data, size_t n, uint8_t out[LEAT_MD5_SIZE])
+{
+    MD5_CTX ctx;
+    MD5_Init(&ctx);
+    MD5_Update(&ctx, data, n);
+    MD5_Final(out, &ctx);
 }
 
 void leat_hmac_sha256(const void *key, size_t key_n, const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE])

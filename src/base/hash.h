@@ -1,4 +1,4 @@
-/* Checksums and digests: CRC32C, XXH3-64, SHA-256, HMAC-SHA-256, and hexadecimal. */
+/* Checksums and digests: CRC32C, XXH3-64, MD5, SHA-256, HMAC-SHA-256, and hexadecimal. */
 #ifndef LEAT_BASE_HASH_H
 #define LEAT_BASE_HASH_H
 
@@ -22,6 +22,11 @@ uint64_t leat_xxh3(const void *data, size_t n);
 
 void leat_sha256(const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE]);
 void leat_hmac_sha256(const void *key, size_t key_n, const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE]);
+
+#define LEAT_MD5_SIZE 16
+
+/* What buckets tag objects with; not for what somebody might forge. */
+void leat_md5(const void *data, size_t n, uint8_t out[LEAT_MD5_SIZE]);
 
 /* SHA-256 in pieces. `open` returns NULL when memory runs out; `finish` frees it. */
 struct leat_sha256;

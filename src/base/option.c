@@ -105,7 +105,8 @@ static leat_status parse_value(struct leat_settings *s, const struct leat_option
     switch (o->type) {
     case LEAT_OPTION_FLAG:
         return parse_flag(text, what, at, err);
-    case LEAT_OPTION_STRING: {
+    case LEAT_OPTION_STRING:
+    case LEAT_OPTION_LIST: {
         const char *copy = keep(s, text);
         if (!copy)
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for %s", what);
@@ -126,13 +127,28 @@ static leat_status parse_value(struct leat_settings *s, const struct leat_option
     return leat_fail(err, LEAT_INTERNAL, "option type %d", (int)o->type);
 }
 
+/* What a list has so far, and one more. NULL without memory. */
+static char *join(const struct leat_settings *s, const struct leat_option *o, const char *text)
+{
+    const char *before;
+    memcpy(&before, s->values + o->offset, sizeof before);
+    size_t n = strlen(before) + strlen(text) + 2;
+    char *all = malloc(n);
+    if (all)
+        snprintf(all, n, "%s,%s", before, text);
+    return all;
+}
+
 static void set(struct leat_settings *s, const struct leat_option *o, const char *text, const char *what, uint8_t rank)
 {
     struct leat_error err;
     size_t i = (size_t)(o - s->options);
     if (s->rank[i] > rank)
         return;
-    leat_status rc = parse_value(s, o, text, what, &err);
+    bool more = o->type == LEAT_OPTION_LIST && s->rank[i] == rank && rank > 0;
+    char *all = more ? join(s, o, text) : NULL;
+    leat_status rc = more && !all ? LEAT_NO_MEMORY : parse_value(s, o, all ? all : text, what, &err);
+    free(all);
     if (rc == LEAT_OK)
         s->rank[i] = rank;
     else if (rc == LEAT_NO_MEMORY)

@@ -16,6 +16,7 @@
 enum leat_option_type {
     LEAT_OPTION_FLAG,     /* bool */
     LEAT_OPTION_STRING,   /* const char * */
+    LEAT_OPTION_LIST,     /* const char *: given several times, all of it, with commas between */
     LEAT_OPTION_U64,      /* uint64_t */
     LEAT_OPTION_SIZE,     /* uint64_t, bytes */
     LEAT_OPTION_DURATION, /* uint64_t, nanoseconds */

@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "client/connect.h"
+#include "leat/leat.h"
 
 #define LOG_MAX (1 << 20)
 
@@ -26,6 +28,8 @@ struct agent_settings {
     uint64_t threads;
     const char *linger;
     const char *ready_fd;
+    const char *socket;
+    uint64_t protocol;
     bool json;
 };
 
@@ -40,6 +44,10 @@ static const struct leat_option options[] = {
      "run: threads that prepare samples (else one a core)"},
     {"linger", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, linger), "TIME", NULL, "LEAT_LINGER",
      "run: how long to outlive the last loader (else 5s, under Slurm not at all)"},
+    {"socket", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, socket), "PATH", NULL, NULL,
+     "run: where to listen (else where the scope says)"},
+    {"protocol", 0, LEAT_OPTION_U64, offsetof(struct agent_settings, protocol), "N", NULL, NULL,
+     "run: the protocol to speak; one that this release does not know is refused"},
     {"ready-fd", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, ready_fd), "N", NULL, NULL,
      "run: descriptor that is told when it is ready"},
     {0},
@@ -64,7 +72,8 @@ static void write_log(enum leat_log_level level, const char *line, void *user)
 static int run_agent(const struct agent_settings *s)
 {
     struct leat_error err;
-    struct leat_agent_opts opts = {.scope = s->scope, .ram = s->ram, .threads = (uint32_t)s->threads, .ready_fd = -1};
+    struct leat_agent_opts opts = {
+        .scope = s->scope, .socket = s->socket, .ram = s->ram, .threads = (uint32_t)s->threads, .ready_fd = -1};
     uint64_t fd;
     opts.linger_ns = getenv("SLURM_JOB_ID") ? 0 : 5 * LEAT_S;
     if (s->linger && leat_parse_duration(s->linger, "--linger", &opts.linger_ns, &err) != LEAT_OK)
@@ -75,6 +84,14 @@ static int run_agent(const struct agent_settings *s)
         opts.ready_fd = (int)fd;
         leat_log_open(LEAT_LOG_WARN, write_log, NULL); /* detached: standard error is the log file */
     }
+    if (s->protocol && s->protocol != LEAT_WIRE_PROTOCOL) {
+        leat_fail(&err, LEAT_VERSION,
+                  "leat %s speaks protocol %d, and a loader wants %llu: update the older of the two", leat_version(),
+                  LEAT_WIRE_PROTOCOL, (unsigned long long)s->protocol);
+        if (opts.ready_fd >= 0)
+            dprintf(opts.ready_fd, "%d %s\n", (int)err.status, err.text);
+        return leat_cli_fail(&err);
+    }
     if (s->threads > 1024)
         return leat_cli_failf(LEAT_INVALID, "--threads: at most 1024");
     leat_status rc = leat_agent_run(&opts, &err);
@@ -83,16 +100,17 @@ static int run_agent(const struct agent_settings *s)
     return rc == LEAT_OK ? LEAT_EXIT_OK : leat_cli_fail(&err);
 }
 
-/* Sends one request to an agent and returns its answer, or NULL. */
-static json_t *ask(struct leat_connection *c, const char *question, struct leat_error *err)
+/* Sends one request to an agent and waits for its answer. */
+static leat_status ask(struct leat_connection *c, enum leat_message_kind question, struct leat_incoming *answer,
+                       struct leat_error *err)
 {
-    int fds[LEAT_WIRE_FDS];
-    size_t fds_n = 0;
-    json_t *answer = NULL;
-    if (leat_connection_send(c, json_pack("{s:{}}", question), err) != LEAT_OK ||
-        leat_connection_receive(c, leat_after(5 * LEAT_S), NULL, NULL, &answer, fds, &fds_n, err) != LEAT_OK)
-        return NULL;
-    return answer;
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, question);
+    leat_status rc = leat_connection_send(c, &b, err);
+    if (rc == LEAT_OK)
+        rc = leat_connection_receive(c, leat_after(5 * LEAT_S), NULL, NULL, answer, err);
+    return rc;
 }
 
 static void print_agent(const json_t *a, bool json)
@@ -132,10 +150,15 @@ static int list_agents(const struct agent_settings *s)
         struct leat_connection c;
         if (leat_connect_existing(&paths, &c, &err) != LEAT_OK)
             continue;
-        json_t *answer = ask(&c, "describe", &err);
-        if (answer)
-            print_agent(json_object_get(answer, "agent"), s->json);
-        json_decref(answer);
+        struct leat_incoming answer = {0};
+        json_t *about = NULL;
+        const char *text = ask(&c, LEAT_MESSAGE_DESCRIBE, &answer, &err) == LEAT_OK
+                               ? leat_part_text(answer.part, LEAT_TAG_TEXT)
+                               : NULL;
+        if (text && leat_json_read(text, strlen(text), 0, &about, NULL) == LEAT_OK)
+            print_agent(about, s->json);
+        json_decref(about);
+        leat_incoming_free(&answer);
         leat_connection_close(&c);
     }
     closedir(dir);
@@ -153,11 +176,12 @@ static int stop_agent(const struct agent_settings *s)
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     int pid = c.agent_pid;
-    json_t *answer = ask(&c, "stop", &err);
+    struct leat_incoming answer = {0};
+    rc = ask(&c, LEAT_MESSAGE_STOP, &answer, &err);
     leat_connection_close(&c);
-    if (!answer)
+    leat_incoming_free(&answer);
+    if (rc != LEAT_OK)
         return leat_cli_fail(&err);
-    json_decref(answer);
     /* It unlinks its lock when everything else is gone. */
     uint64_t deadline = leat_after(10 * LEAT_S);
     while (access(paths.lock, F_OK) == 0 && leat_left(deadline) && !leat_cli_interrupted())

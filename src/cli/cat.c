@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/dataset.h"
 #include "cli/store_options.h"
+#include "dataset/keys.h"
 #include "store/stream.h"
 
 struct cat_settings {
@@ -98,32 +99,43 @@ static int write_objects(const struct cat_settings *s, int argc, char **argv)
 static bool names_dataset(const struct cat_settings *s, int argc, char **argv)
 {
     struct leat_home home;
-    uint8_t id[LEAT_SHA256_SIZE];
+    struct leat_pointer pointer;
     if (s->sample || s->field)
         return true;
     if (argc != 2 || leat_cli_home_open(&s->store, argv[0], &home, NULL) != LEAT_OK)
         return false;
-    char *key = leat_home_key(&home, LEAT_NAME_POINTER);
-    struct leat_object object;
-    bool found = key && leat_store_stat(home.store, key, &object, NULL) == LEAT_OK &&
-                 leat_home_current(&home, id, NULL) == LEAT_OK;
-    free(key);
+    bool versioned = home.id || home.name;
+    leat_status rc = versioned ? LEAT_OK : leat_home_pointer(&home, LEAT_NAME_POINTER, &pointer, NULL);
     leat_home_close(&home);
-    return found;
+    return rc == LEAT_OK || rc == LEAT_VERSION || rc == LEAT_CORRUPT; /* which opening it will say */
 }
 
 static leat_status write_field(const struct leat_chunk *c, uint32_t i, uint32_t field, bool *left,
                                struct leat_error *err)
 {
     struct leat_cell cell = leat_chunk_cell(c, i, field);
+    leat_status rc = leat_field_check(&c->schema.fields[field], err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (cell.absent)
+        return leat_fail(err, LEAT_NOT_FOUND, "the sample has no '%s', which is optional",
+                         c->schema.fields[field].name);
     if (leat_field_has_data(&c->schema.fields[field]))
         return write_out((const char *)leat_chunk_data(c, &cell), cell.size, left, err);
-    if (c->schema.fields[field].type != LEAT_FIELD_INT)
-        return leat_fail(err, LEAT_UNSUPPORTED, "field '%s' has a type this Leat does not know",
-                         c->schema.fields[field].name);
     char text[32];
     int n = snprintf(text, sizeof text, "%" PRId64 "\n", cell.number);
     return write_out(text, (size_t)n, left, err);
+}
+
+/* Keys may repeat: which of the samples is written is said. */
+static leat_status find_sample(struct leat_dataset *d, const char *key, uint64_t *sample, struct leat_error *err)
+{
+    uint64_t count;
+    leat_status rc = leat_dataset_find(d, key, strlen(key), sample, &count, err);
+    if (rc == LEAT_OK && count > 1)
+        fprintf(stderr, "leat: %s%" PRIu64 " samples have the key '%s'; this is the first, number %" PRIu64 "\n",
+                count == LEAT_KEYS_COUNT_MAX ? "at least " : "", count, key, *sample);
+    return rc;
 }
 
 static leat_status write_sample(const struct cat_settings *s, int argc, char **argv, bool *left, struct leat_error *err)
@@ -141,7 +153,7 @@ static leat_status write_sample(const struct cat_settings *s, int argc, char **a
     if (rc == LEAT_OK)
         rc = leat_cli_pick_field(&leat_dataset_root(d)->schema, s->field, &field, err);
     if (rc == LEAT_OK && !s->sample)
-        rc = leat_dataset_find(d, argv[1], strlen(argv[1]), &sample, err);
+        rc = find_sample(d, argv[1], &sample, err);
     if (rc == LEAT_OK && sample >= leat_dataset_root(d)->samples)
         rc = leat_fail(err, LEAT_NOT_FOUND, "there is no sample %" PRIu64 ": the dataset has %" PRIu64, sample,
                        leat_dataset_root(d)->samples);

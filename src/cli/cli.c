@@ -9,6 +9,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -149,4 +150,12 @@ void leat_cli_catch_signals(void)
 bool leat_cli_interrupted(void)
 {
     return interrupted;
+}
+
+void leat_cli_format_time(int64_t at_s, char out[LEAT_CLI_TIME])
+{
+    struct tm t;
+    time_t at = (time_t)at_s;
+    if (!at_s || !gmtime_r(&at, &t) || !strftime(out, LEAT_CLI_TIME, "%Y-%m-%dT%H:%M:%SZ", &t))
+        memcpy(out, "-", 2);
 }

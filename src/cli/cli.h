@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "base/option.h"
@@ -36,6 +37,10 @@ void leat_cli_print_name(const char *name, bool terminal);
 
 /* Sets a field of a JSON object to a key or path. Those that are not UTF-8 are given in hexadecimal as FIELD_hex. */
 void leat_cli_json_name(json_t *line, const char *field, const char *name, size_t n);
+
+/* Seconds since 1970 as 2026-11-16T03:02:33Z; "-" for 0, which means not known. */
+#define LEAT_CLI_TIME 32
+void leat_cli_format_time(int64_t at_s, char out[LEAT_CLI_TIME]);
 
 /* Called first: where a standard stream is closed, keeps its number from going to a file or connection of ours, into
  * which messages would then be written. */

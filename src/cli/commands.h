@@ -11,6 +11,7 @@ extern const struct leat_command leat_command_help_command;
 extern const struct leat_command leat_command_image;
 extern const struct leat_command leat_command_info;
 extern const struct leat_command leat_command_ls;
+extern const struct leat_command leat_command_name;
 extern const struct leat_command leat_command_order;
 extern const struct leat_command leat_command_pack;
 extern const struct leat_command leat_command_plan;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/parse.h"
@@ -38,21 +37,13 @@ struct counts {
     uint64_t prefixes;
 };
 
-static void format_time(int64_t at_s, char out[32])
-{
-    struct tm t;
-    time_t at = (time_t)at_s;
-    if (!at_s || !gmtime_r(&at, &t) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &t))
-        memcpy(out, "-", 2);
-}
-
 static void print_json(const struct leat_list_entry *e)
 {
-    char modified[32];
+    char modified[LEAT_CLI_TIME];
     json_t *line = json_object();
     leat_cli_json_name(line, e->prefix ? "prefix" : "key", e->key, strlen(e->key));
     if (!e->prefix) {
-        format_time(e->modified_s, modified);
+        leat_cli_format_time(e->modified_s, modified);
         json_object_set_new(line, "size", json_integer((json_int_t)e->size));
         json_object_set_new(line, "modified", json_string(modified));
         json_object_set_new(line, "etag", json_string(e->etag));
@@ -64,10 +55,10 @@ static void print_json(const struct leat_list_entry *e)
 
 static void print_line(const struct leat_list_entry *e, bool human, bool terminal)
 {
-    char modified[32] = "";
+    char modified[LEAT_CLI_TIME] = "";
     char size[LEAT_FORMAT_SIZE] = "";
     if (!e->prefix)
-        format_time(e->modified_s, modified);
+        leat_cli_format_time(e->modified_s, modified);
     if (!e->prefix && human)
         leat_format_size(e->size, size);
     else if (!e->prefix)

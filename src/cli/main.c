@@ -17,6 +17,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_rm,
     &leat_command_pack,
     &leat_command_info,
+    &leat_command_name,
     &leat_command_verify,
     &leat_command_unpack,
     &leat_command_rebuild,

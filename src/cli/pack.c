@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parse.h"
@@ -17,9 +18,12 @@ struct pack_settings {
     uint64_t seed;
     uint64_t chunk_size;
     const char *labels;
+    const char *classes;
     const char *field;
     uint64_t jobs;
     bool replace;
+    const char *name;
+    bool no_current;
     bool quiet;
     bool json;
 };
@@ -33,12 +37,24 @@ static const struct leat_option options[] = {
     {"labels", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, labels), "HOW", "auto", NULL,
      "folder: the first folder of a path is the sample's label, the int field 'cls'; none: no labels; auto: folder, if "
      "every file lies in one"},
+    {"classes", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, classes), "LIST", NULL, NULL,
+     "numbers of the labels: a text file with a name per line, the first is 0, or a packed dataset whose names are "
+     "taken "
+     "over. A folder that is not in the list is an error. Without it the folders that are there are numbered, and a "
+     "validation set that lacks a class has other numbers than the training set"},
     {"field", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, field), "NAME", NULL, NULL,
      "name of the field that holds the file (else its ending, such as 'jpg'; with several, 'image' or 'data')"},
     {"jobs", 'j', LEAT_OPTION_U64, offsetof(struct pack_settings, jobs), "N", NULL, "LEAT_JOBS",
      "threads (else one for each CPU)"},
     {"replace", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, replace), NULL, NULL, NULL,
-     "replace a dataset that is at DEST already"},
+     "make this the current dataset although there is one at DEST already, and give it the name although another "
+     "version "
+     "has it; only if nobody else has published there since packing began. The old version stays and can be opened by "
+     "its id"},
+    {"name", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, name), "NAME", NULL, NULL,
+     "name this version: 'DEST?name=NAME' opens it, whatever becomes the current one later"},
+    {"no-current", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, no_current), NULL, NULL, NULL,
+     "with --name: leave the current dataset as it is"},
     {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct pack_settings, quiet), NULL, NULL, NULL,
      "no progress and no summary"},
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, json), NULL, NULL, NULL,
@@ -51,6 +67,7 @@ struct packing {
     struct leat_home from;
     struct leat_home to;
     struct leat_scan files;
+    struct leat_classes classes;
     struct leat_pack_progress progress;
 };
 
@@ -91,9 +108,10 @@ static bool probe(const void *data, size_t n, struct leat_picture *out)
 static void look(void *user, struct leat_progress_state *out)
 {
     struct packing *p = user;
-    out->done = atomic_load_explicit(&p->progress.bytes, memory_order_relaxed);
+    out->done = atomic_load_explicit(&p->progress.bytes, memory_order_relaxed) +
+                atomic_load_explicit(&p->progress.digested, memory_order_relaxed);
     out->items = atomic_load_explicit(&p->progress.samples, memory_order_relaxed);
-    out->total = p->files.bytes;
+    out->total = p->files.bytes + atomic_load_explicit(&p->progress.to_digest, memory_order_relaxed);
 }
 
 static leat_status parse_labels(const char *text, enum leat_scan_labels *out, struct leat_error *err)
@@ -106,6 +124,41 @@ static leat_status parse_labels(const char *text, enum leat_scan_labels *out, st
         }
     }
     return leat_fail(err, LEAT_INVALID, "--labels: '%s' is not auto, folder or none", text);
+}
+
+/* What lies there as an object is a text file, else it is a dataset. */
+static leat_status load_classes(const struct pack_settings *s, struct leat_classes *out, struct leat_error *err)
+{
+    struct leat_dataset *dataset;
+    struct leat_store_opts opts;
+    struct leat_url url = {0};
+    struct leat_store *store = NULL;
+    char *text = NULL;
+    char *key = NULL;
+    size_t n;
+    leat_status rc = leat_cli_store_opts(&s->store, &opts, err);
+    if (rc == LEAT_OK)
+        rc = leat_url_parse(s->classes, &url, err);
+    if (rc == LEAT_OK)
+        rc = leat_store_open(&url, &opts, &store, err);
+    if (rc == LEAT_OK && !(key = leat_store_key(&url)))
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    if (rc == LEAT_OK)
+        rc = *key ? leat_store_load(store, key, LEAT_CLASSES_TEXT_MAX, &text, &n, NULL, err) : LEAT_NOT_FOUND;
+    if (rc == LEAT_OK) {
+        rc = leat_classes_read(text, n, out, err);
+    } else if (rc == LEAT_NOT_FOUND) {
+        rc = leat_cli_dataset_open(&s->store, s->classes, &dataset, err);
+        if (rc == LEAT_OK) {
+            rc = leat_classes_of(&leat_dataset_root(dataset)->schema, out, err);
+            leat_dataset_close(dataset);
+        }
+    }
+    free(text);
+    free(key);
+    leat_store_close(store);
+    leat_url_free(&url);
+    return rc == LEAT_OK ? rc : leat_fail_context(err, rc, "--classes %s", s->classes);
 }
 
 /* A dataset inside the folder it is made of would be packed itself the next time. */
@@ -121,25 +174,32 @@ static leat_status pack(const struct pack_settings *s, struct packing *p, struct
                         struct leat_error *err)
 {
     struct leat_scan_opts scan = {.field = s->field, .stop = stop};
-    struct leat_pack_folder_opts opts = {.keep_order = s->keep_order,
-                                         .seed = s->seed,
-                                         .chunk_bytes = s->chunk_size,
-                                         .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
-                                         .replace = s->replace,
-                                         .probe = probe,
-                                         .stop = stop};
+    struct leat_pack_folder_opts opts = {
+        .keep_order = s->keep_order,
+        .seed = s->seed,
+        .chunk_bytes = s->chunk_size,
+        .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
+        .publish = {.name = s->name, .keep_current = s->no_current, .replace = s->replace},
+        .probe = probe,
+        .stop = stop};
     leat_status rc = parse_labels(s->labels, &scan.labels, err);
+    if (rc == LEAT_OK && s->classes && scan.labels == LEAT_LABELS_NONE)
+        rc = leat_fail(err, LEAT_INVALID, "--classes numbers labels, and --labels none wants none");
     if (rc == LEAT_OK)
         rc = check_places(p, err);
+    if (rc == LEAT_OK && s->classes) {
+        rc = load_classes(s, &p->classes, err);
+        scan.classes = &p->classes;
+    }
     if (rc == LEAT_OK)
         rc = leat_scan_open(&p->from, &scan, &p->files, err);
     if (rc != LEAT_OK)
         return rc;
+    if (s->no_current && !s->name)
+        return leat_fail(err, LEAT_INVALID, "--no-current needs a --name that the version can be found by");
     struct leat_progress *progress = s->quiet ? NULL : leat_progress_open("samples", look, p);
     rc = leat_pack_folder(&p->from, &p->files, &p->to, &opts, &p->progress, out, err);
     leat_progress_close(progress);
-    if (rc == LEAT_EXISTS && !s->replace)
-        rc = leat_fail(err, rc, "there is a dataset at %s already; --replace replaces it", p->to.url);
     return rc;
 }
 
@@ -151,8 +211,10 @@ static void print_result(const struct pack_settings *s, const struct packing *p,
     leat_hex(r->id, sizeof r->id, id);
     if (s->json) {
         printf("{\"id\": \"%s\", \"samples\": %" PRIu64 ", \"chunks\": %" PRIu32 ", \"bytes\": %" PRIu64
-               ", \"labels\": %" PRIu32 ", \"hidden\": %" PRIu64 ", \"unreadable_images\": %" PRIu64 "}\n",
-               id, r->samples, r->chunks, r->bytes, p->files.labels_n, p->files.skipped, unreadable);
+               ", \"labels\": %" PRIu32 ", \"hidden\": %" PRIu64 ", \"unreadable_images\": %" PRIu64
+               ", \"sorted_by_class\": %s, \"guarded\": %s}\n",
+               id, r->samples, r->chunks, r->bytes, p->files.labels_n, p->files.skipped, unreadable,
+               r->mix.sorted ? "true" : "false", r->guarded ? "true" : "false");
         return;
     }
     printf("%" PRIu64 " samples in %" PRIu32 " chunks, %s", r->samples, r->chunks, leat_format_size(r->bytes, size));
@@ -163,6 +225,15 @@ static void print_result(const struct pack_settings *s, const struct packing *p,
         printf("left out: %" PRIu64 " hidden files\n", p->files.skipped);
     if (unreadable)
         printf("%" PRIu64 " files look like images but have no header that can be read\n", unreadable);
+    if (!r->guarded)
+        printf("%s knows no conditions (If-None-Match): somebody who had published there at the same moment would not "
+               "have been noticed\n",
+               p->to.url);
+    if (r->mix.sorted)
+        printf("the chunks are sorted by class: two samples of a chunk are of one class in %.0f of 100 cases, two of "
+               "different chunks in %.0f. Pack without --keep-order, or load with a window that spans all %" PRIu32
+               " chunks\n",
+               100 * r->mix.within, 100 * r->mix.across, r->chunks);
 }
 
 static int run(const void *settings, int argc, char **argv)
@@ -182,6 +253,7 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_OK && !(s->quiet && !s->json))
         print_result(s, &p, &result);
     leat_scan_close(&p.files);
+    leat_classes_close(&p.classes);
     leat_home_close(&p.to);
     leat_home_close(&p.from);
     return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
@@ -194,7 +266,7 @@ const struct leat_command leat_command_pack = {
     .details =
         "Every file below DIR (a folder, or a prefix in a bucket) becomes a sample whose key is its path. Where all of "
         "them lie in folders, as in an ImageFolder, the first folder is the label: an int field 'cls', numbered by "
-        "the folders' sorted names. Hidden files are left out.\n\n"
+        "the folders' sorted names, or by a list (--classes). Hidden files are left out.\n\n"
         "Samples are permuted by a fixed seed, so that a folder sorted by class does not make chunks of one class, "
         "unless --keep-order is given. The same files packed with the same options give the same dataset, byte for "
         "byte. The snapshot is published last: an interrupted packing leaves nothing that looks like a dataset.\n\n"

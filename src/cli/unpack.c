@@ -29,7 +29,9 @@ static const struct leat_option options[] = {
 };
 
 struct unpacking {
+    struct leat_dataset *dataset;
     struct leat_home to;
+    bool keys_repeat;
     uint32_t field;
     _Atomic uint64_t written;
     _Atomic uint64_t refused;
@@ -51,22 +53,57 @@ static bool good_path(const char *key, size_t n)
     return true;
 }
 
-static leat_status write_sample(struct unpacking *u, const struct leat_chunk *c, uint32_t i, struct leat_error *err)
+static leat_status leave_out(struct unpacking *u, const char *what)
+{
+    fprintf(stderr, "leat: %s: left out\n", what);
+    atomic_fetch_add(&u->refused, 1);
+    return LEAT_OK;
+}
+
+/* Whether the sample is written, in *good; why not is printed. Of samples with one key the first is. */
+static leat_status check_sample(struct unpacking *u, const struct leat_chunk *c, uint32_t i, uint64_t sample,
+                                bool *good, struct leat_error *err)
+{
+    char what[500];
+    size_t n;
+    uint64_t first = sample;
+    uint64_t count;
+    const char *key = leat_chunk_key(c, i, &n);
+    leat_status rc = n && u->keys_repeat ? leat_dataset_find(u->dataset, key, n, &first, &count, err) : LEAT_OK;
+    char *shown = leat_cli_show_key(key, n);
+    *good = false;
+    if (rc != LEAT_OK || !shown)
+        rc = rc != LEAT_OK ? rc : leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    else if (n == 0)
+        snprintf(what, sizeof what, "sample %" PRIu64 " has no key", sample);
+    else if (!good_path(key, n))
+        snprintf(what, sizeof what, "key '%.300s' cannot be a path", shown);
+    else if (first != sample)
+        snprintf(what, sizeof what, "sample %" PRIu64 " has the key '%.300s', as sample %" PRIu64 " has", sample, shown,
+                 first);
+    else if (leat_chunk_cell(c, i, u->field).absent)
+        snprintf(what, sizeof what, "sample %" PRIu64 " ('%.300s') has no '%s'", sample, shown,
+                 c->schema.fields[u->field].name);
+    else
+        *good = true;
+    free(shown);
+    return rc == LEAT_OK && !*good ? leave_out(u, what) : rc;
+}
+
+static leat_status write_sample(struct unpacking *u, const struct leat_chunk *c, uint32_t i, uint64_t sample,
+                                struct leat_error *err)
 {
     size_t n;
+    bool good;
     const char *key = leat_chunk_key(c, i, &n);
     struct leat_cell cell = leat_chunk_cell(c, i, u->field);
-    if (!good_path(key, n)) {
-        char *shown = leat_cli_show_key(key, n);
-        fprintf(stderr, "leat: key '%s' cannot be a path: left out\n", shown ? shown : "?");
-        free(shown);
-        atomic_fetch_add(&u->refused, 1);
-        return LEAT_OK;
-    }
+    leat_status rc = check_sample(u, c, i, sample, &good, err);
+    if (rc != LEAT_OK || !good)
+        return rc;
     char *name = leat_bytes_text(key, n);
     if (!name)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    leat_status rc = leat_home_put(&u->to, name, leat_chunk_data(c, &cell), cell.size, err);
+    rc = leat_home_put(&u->to, name, leat_chunk_data(c, &cell), cell.size, err);
     free(name);
     if (rc == LEAT_OK)
         atomic_fetch_add(&u->written, 1);
@@ -77,10 +114,10 @@ static leat_status write_chunk(void *user, uint32_t chunk, uint64_t first, const
                                struct leat_error *err)
 {
     (void)chunk;
-    (void)first;
     leat_status rc = LEAT_OK;
     for (uint32_t i = 0; rc == LEAT_OK && i < c->samples; i++)
-        rc = leat_cli_interrupted() ? leat_fail(err, LEAT_CANCELLED, "interrupted") : write_sample(user, c, i, err);
+        rc = leat_cli_interrupted() ? leat_fail(err, LEAT_CANCELLED, "interrupted")
+                                    : write_sample(user, c, i, first + i, err);
     return rc;
 }
 
@@ -89,8 +126,13 @@ static leat_status unpack(const struct unpack_settings *s, struct leat_dataset *
 {
     const struct leat_root *root = leat_dataset_root(d);
     leat_status rc = leat_cli_pick_field(&root->schema, s->field, &u->field, err);
+    if (rc == LEAT_OK)
+        rc = leat_field_check(&root->schema.fields[u->field], err);
+    if (rc == LEAT_OK)
+        rc = leat_dataset_keys_repeat(d, &u->keys_repeat, err);
     if (rc != LEAT_OK)
         return rc;
+    u->dataset = d;
     if (!leat_field_has_data(&root->schema.fields[u->field]))
         return leat_fail(err, LEAT_INVALID, "field '%s' has no bytes that could be a file", s->field);
     struct leat_cli_chunks run = {.dataset = d,
@@ -112,6 +154,8 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[1], &u.to, &err);
     if (rc == LEAT_OK)
+        rc = leat_home_check_plain(&u.to, &err);
+    if (rc == LEAT_OK)
         rc = unpack(s, d, &u, &err);
     leat_home_close(&u.to);
     leat_dataset_close(d);
@@ -132,7 +176,8 @@ const struct leat_command leat_command_unpack = {
     .details =
         "Every sample becomes a file below DEST (a folder, or a prefix in a bucket) whose path is its key. Files "
         "that are there already are replaced. A key that would lead out of DEST, or cannot be a path, is named "
-        "and left out; the exit status is 2 then.",
+        "and left out; the exit status is 2 then. So are samples without a key or a value, and of samples with the "
+        "same key all but the first.",
     .examples = "  leat unpack s3://bucket/photos ./photos\n",
     .options = options,
     .settings_size = sizeof(struct unpack_settings),

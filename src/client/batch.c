@@ -1,10 +1,14 @@
 #include "client/batch.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/abi.h"
 
 struct leat_batch {
     struct leat_rank_ring *ring;
@@ -13,6 +17,7 @@ struct leat_batch {
     uint64_t epoch;
     uint64_t position;
     struct leat_rank_memory memory;
+    struct leat_release after; /* once it is to be released after an event */
     struct {
         void *data;
         uint64_t bytes;
@@ -35,10 +40,18 @@ void leat_rank_ring_drop(struct leat_rank_ring *r)
     if (r->release_fd >= 0)
         close(r->release_fd);
     leat_ring_close(&r->ring);
+    leat_releases_drop(r->releases);
+    leat_rank_state_drop(r->state);
     free(r);
 }
 
-leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **out, struct leat_error *err)
+void leat_rank_ring_describe(struct leat_rank_ring *r, struct leat_rank_state *state)
+{
+    r->state = leat_rank_state_hold(state);
+}
+
+leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_releases *releases, struct leat_rank_ring **out,
+                                struct leat_error *err)
 {
     struct leat_rank_ring *r = calloc(1, sizeof *r);
     if (!r) {
@@ -50,6 +63,7 @@ leat_status leat_rank_ring_open(int fd, int release_fd, struct leat_rank_ring **
     r->pid = getpid();
     r->ring.fd = -1;
     r->release_fd = release_fd;
+    r->releases = leat_releases_keep(releases);
     leat_status rc = leat_ring_attach(fd, &r->ring, err);
     if (rc != LEAT_OK) {
         leat_rank_ring_drop(r);
@@ -80,9 +94,15 @@ bool leat_rank_ring_published(const struct leat_rank_ring *r, uint32_t taken)
     return atomic_load_explicit(&r->ring.head->published, memory_order_acquire) != taken;
 }
 
+uint32_t leat_rank_ring_held(const struct leat_rank_ring *r)
+{
+    return atomic_load_explicit(&r->held, memory_order_acquire);
+}
+
 bool leat_rank_ring_all_held(const struct leat_rank_ring *r)
 {
-    return atomic_load_explicit(&r->refs, memory_order_relaxed) > r->ring.slots;
+    /* In this order: had a batch waited for its event, and been released since, it would no longer be held. */
+    return leat_releases_waiting(r->releases) == 0 && leat_rank_ring_held(r) == r->ring.slots;
 }
 
 static void free_slot(struct leat_rank_ring *r, uint32_t slot)
@@ -195,6 +215,7 @@ leat_status leat_rank_ring_take(struct leat_rank_ring *r, const struct leat_rank
     r->memory[i] = (struct leat_rank_memory){0};
     atomic_store_explicit(&slot->state, LEAT_SLOT_HELD, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->held, 1, memory_order_relaxed);
     *out = b;
     return LEAT_OK;
 }
@@ -204,9 +225,45 @@ void leat_batch_release(struct leat_batch *b)
     if (!b)
         return;
     unmap(&b->memory);
+    atomic_fetch_sub_explicit(&b->ring->held, 1, memory_order_release);
     free_slot(b->ring, b->slot);
+    leat_releases_poll(b->ring->releases);
     leat_rank_ring_drop(b->ring);
     free(b);
+}
+
+static leat_status add_release(struct leat_batch *b, const struct leat_release *after, struct leat_error *err)
+{
+    if (leat_releases_foreign(b->ring->releases))
+        return leat_fail(err, LEAT_INVALID, "the batch was taken before a fork: its slot is the parent's to release");
+    struct leat_rank_ring *r = b->ring;
+    atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed); /* from here on any thread may release the batch */
+    b->after = *after;
+    b->after.batch = b;
+    leat_releases_add(r->releases, &b->after);
+    leat_releases_poll(r->releases);
+    leat_rank_ring_drop(r);
+    return LEAT_OK;
+}
+
+leat_status leat_batch_release_after(struct leat_batch *b, bool (*done)(void *user), void *user, struct leat_error *err)
+{
+    if (!b || !done)
+        return leat_fail(err, LEAT_INVALID, "no %s to release %s", b ? "event" : "batch", b ? "the batch after" : "");
+    return add_release(b, &(struct leat_release){.done = done, .user = user, .fd = -1}, err);
+}
+
+leat_status leat_batch_release_after_fd(struct leat_batch *b, int fd, struct leat_error *err)
+{
+    if (!b)
+        return leat_fail(err, LEAT_INVALID, "no batch to release");
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return leat_fail_errno(err, errno, "descriptor %d cannot be waited for", fd);
+    leat_status rc = add_release(b, &(struct leat_release){.fd = own}, err);
+    if (rc != LEAT_OK)
+        close(own);
+    return rc;
 }
 
 uint32_t leat_batch_samples(const struct leat_batch *b)
@@ -238,19 +295,28 @@ leat_status leat_batch_column(const struct leat_batch *b, size_t i, struct leat_
     char *base = (char *)leat_ring_slot(&r->ring, b->slot);
     struct leat_column column = {
         .name = c->name,
-        .kind = (enum leat_output_kind)c->kind,
-        .dtype = (enum leat_dtype_code)c->dtype,
+        .kind = c->kind,
+        .dtype = c->dtype,
         .dims_n = c->dims_n,
         .stride = c->stride,
         .data = base + c->offset,
         .bytes = c->stride * b->samples,
     };
+    static_assert(LEAT_DIMS_MAX == LEAT_RING_DIMS_MAX, "a ring's column fits");
     memcpy(column.dims, c->dims, sizeof column.dims);
     if (c->ragged) {
         column.ends = (const uint64_t *)(base + c->offset);
         column.bytes = b->arena[i].bytes;
         column.data = b->arena[i].data;
     }
-    *out = column;
+    if (!out || out->size != sizeof column)
+        return leat_abi_give(&column, sizeof column, "leat_column", out, err);
+    column.size = sizeof column;
+    *out = column; /* the usual case, without a walk through code that is seldom in the cache */
     return LEAT_OK;
+}
+
+leat_status leat_batch_state(const struct leat_batch *b, char **out, struct leat_error *err)
+{
+    return leat_rank_state_write(b->ring->state, b->epoch, b->position, out, err);
 }

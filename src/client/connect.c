@@ -16,7 +16,6 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "leat/leat.h"
 
 #define CONNECT_NS (20 * LEAT_S)
@@ -33,14 +32,21 @@ void leat_connection_close(struct leat_connection *c)
     c->fd = -1;
 }
 
-leat_status leat_connection_send(struct leat_connection *c, json_t *message, struct leat_error *err)
+leat_status leat_connection_send(struct leat_connection *c, struct leat_buf *message, struct leat_error *err)
 {
-    char *text = leat_json_write(message, JSON_COMPACT);
-    leat_status rc = text ? leat_wire_send(c->fd, text, strlen(text), NULL, 0, err)
-                          : leat_fail(err, LEAT_NO_MEMORY, "no memory for a message to the agent");
-    free(text);
-    json_decref(message);
+    leat_status rc = leat_buf_check(message, "a message to the agent", err);
+    if (rc == LEAT_OK)
+        rc = leat_wire_send(c->fd, message->data, message->len, NULL, 0, err);
+    leat_buf_free(message);
     return rc;
+}
+
+void leat_incoming_free(struct leat_incoming *m)
+{
+    while (m->fds_n)
+        close(m->fds[--m->fds_n]);
+    free(m->bytes);
+    *m = (struct leat_incoming){0};
 }
 
 static bool stopped(bool (*stop)(void *user), void *user)
@@ -49,15 +55,14 @@ static bool stopped(bool (*stop)(void *user), void *user)
 }
 
 leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline_ns, bool (*stop)(void *user),
-                                    void *stop_user, json_t **out, int fds[LEAT_WIRE_FDS], size_t *fds_n,
-                                    struct leat_error *err)
+                                    void *stop_user, struct leat_incoming *out, struct leat_error *err)
 {
-    char *text = malloc(LEAT_WIRE_MAX + 1);
-    if (!text)
+    struct leat_incoming m = {.bytes = malloc(LEAT_WIRE_MAX + 1)};
+    if (!m.bytes)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a message from the agent");
     leat_status rc;
     size_t n = 0;
-    while ((rc = leat_wire_receive(c->fd, text, &n, fds, fds_n, err)) == LEAT_BUSY) {
+    while ((rc = leat_wire_receive(c->fd, m.bytes, &n, m.fds, &m.fds_n, err)) == LEAT_BUSY) {
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
         uint64_t left = leat_left(deadline_ns);
         if (!left) {
@@ -72,27 +77,24 @@ leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline
         poll(&p, 1, (int)(left / LEAT_MS) + 1);
     }
     if (rc == LEAT_OK) {
-        json_error_t e;
-        rc = leat_json_read(text, n, 0, out, &e);
-        while (rc != LEAT_OK && *fds_n)
-            close(fds[--*fds_n]);
-        if (rc == LEAT_NO_MEMORY)
-            leat_fail(err, rc, "no memory to read a message from the agent");
-        else if (rc != LEAT_OK)
-            rc = leat_fail(err, LEAT_VERSION, "a message from the agent that cannot be read (%s)", e.text);
+        rc = leat_message_open(m.bytes, n, &m.kind, &m.part, err);
+        if (rc != LEAT_OK)
+            rc = leat_fail_context(err, LEAT_VERSION, "the agent at '%s'", c->paths.socket);
     }
-    free(text);
+    if (rc == LEAT_OK)
+        *out = m;
+    else
+        leat_incoming_free(&m);
     return rc;
 }
 
-leat_status leat_connection_check(const json_t *message, struct leat_error *err)
+leat_status leat_incoming_check(const struct leat_incoming *m, struct leat_error *err)
 {
-    const json_t *e = json_object_get(message, "error");
-    if (!e)
+    if (m->kind != LEAT_MESSAGE_ERROR && m->kind != LEAT_MESSAGE_FAILED)
         return LEAT_OK;
-    json_int_t status = json_integer_value(json_object_get(e, "status"));
-    const char *text = json_string_value(json_object_get(e, "text"));
-    if (status <= LEAT_OK || status >= LEAT_STATUS_COUNT)
+    uint64_t status = leat_part_number(m->part, LEAT_TAG_STATUS, 0);
+    const char *text = leat_part_text(m->part, LEAT_TAG_TEXT);
+    if (status == LEAT_OK || status >= LEAT_STATUS_COUNT)
         status = LEAT_INTERNAL;
     return leat_fail(err, (leat_status)status, "%s", text ? text : "the agent gave no reason");
 }
@@ -101,28 +103,29 @@ leat_status leat_connection_check(const json_t *message, struct leat_error *err)
 static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const struct leat_connect_opts *opts,
                          struct leat_error *err)
 {
-    int fds[LEAT_WIRE_FDS];
-    size_t fds_n = 0;
-    json_t *answer;
-    leat_status rc = leat_connection_send(c,
-                                          json_pack("{s:{s:i,s:s,s:i}}", "hello", "protocol", LEAT_WIRE_PROTOCOL,
-                                                    "version", leat_version(), "pid", (int)getpid()),
-                                          err);
+    struct leat_incoming answer;
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_HELLO);
+    leat_message_number(&b, LEAT_TAG_PROTOCOL, LEAT_WIRE_PROTOCOL);
+    leat_message_text(&b, LEAT_TAG_VERSION, leat_version());
+    leat_message_number(&b, LEAT_TAG_PID, (uint64_t)getpid());
+    leat_status rc = leat_connection_send(c, &b, err);
     if (rc != LEAT_OK)
         return rc;
-    rc = leat_connection_receive(c, deadline_ns, opts ? opts->stop : NULL, opts ? opts->stop_user : NULL, &answer, fds,
-                                 &fds_n, err);
+    rc = leat_connection_receive(c, deadline_ns, opts ? opts->stop : NULL, opts ? opts->stop_user : NULL, &answer, err);
     if (rc != LEAT_OK)
         return rc;
-    rc = leat_connection_check(answer, err);
-    const json_t *welcome = json_object_get(answer, "welcome");
-    c->agent_pid = (int)json_integer_value(json_object_get(welcome, "pid"));
-    c->ram = (uint64_t)json_integer_value(json_object_get(welcome, "ram"));
-    c->threads = (uint32_t)json_integer_value(json_object_get(welcome, "threads"));
-    c->linger_ns = (uint64_t)json_integer_value(json_object_get(welcome, "linger_ns"));
-    if (rc == LEAT_OK && !c->agent_pid)
-        rc = leat_fail(err, LEAT_VERSION, "the agent at '%s' speaks another language", c->paths.socket);
-    json_decref(answer);
+    rc = leat_incoming_check(&answer, err);
+    if (rc == LEAT_OK && (answer.kind != LEAT_MESSAGE_WELCOME ||
+                          leat_part_number(answer.part, LEAT_TAG_PROTOCOL, 0) != LEAT_WIRE_PROTOCOL))
+        rc = leat_fail(err, LEAT_VERSION, "the agent at '%s' speaks another protocol than leat %s", c->paths.socket,
+                       leat_version());
+    c->agent_pid = (int)leat_part_number(answer.part, LEAT_TAG_PID, 0);
+    c->ram = leat_part_number(answer.part, LEAT_TAG_RAM, 0);
+    c->threads = (uint32_t)leat_part_number(answer.part, LEAT_TAG_THREADS, 0);
+    c->linger_ns = leat_part_number(answer.part, LEAT_TAG_LINGER, 0);
+    leat_incoming_free(&answer);
     return rc;
 }
 
@@ -253,17 +256,21 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     char ram[32];
     char threads[32];
     char linger[32];
+    char protocol[16];
     int ready[2];
     /* in full, since the agent's folder is another */
     if (!find_agent(opts->agent, found, sizeof found) || !realpath(found, path))
         return leat_fail(
             err, LEAT_NOT_FOUND,
             "the leat command, which is the agent, is not to be found; put it into PATH or set LEAT_AGENT");
+    snprintf(protocol, sizeof protocol, "%d", LEAT_WIRE_PROTOCOL);
     snprintf(ram, sizeof ram, "%" PRIu64, opts->ram);
     snprintf(threads, sizeof threads, "%u", opts->threads);
     snprintf(linger, sizeof linger, "%" PRIu64 "ns", opts->linger_ns);
-    const char *argv[16] = {path, "agent", "run", "--scope", paths->scope, "--ready-fd", "3"};
-    size_t n = 7;
+    /* The agent may be of another release: it is told where to listen and what to speak. */
+    const char *argv[20] = {path,          "agent",      "run",    "--scope",    paths->scope, "--socket",
+                            paths->socket, "--protocol", protocol, "--ready-fd", "3"};
+    size_t n = 11;
     if (opts->ram) {
         argv[n++] = "--ram";
         argv[n++] = ram;
@@ -304,6 +311,8 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
 {
     struct leat_connection c = {.fd = -1};
     uint64_t deadline = leat_after(CONNECT_NS);
+    if (opts->deadline_ns && opts->deadline_ns < deadline)
+        deadline = opts->deadline_ns;
     unsigned starts = 0;
     leat_status rc = leat_wire_find(opts->scope, &c.paths, err);
     while (rc == LEAT_OK) {

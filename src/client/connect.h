@@ -2,11 +2,11 @@
 #ifndef LEAT_CLIENT_CONNECT_H
 #define LEAT_CLIENT_CONNECT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
+#include "ring/message.h"
 #include "ring/wire.h"
 
 struct leat_connect_opts {
@@ -14,7 +14,8 @@ struct leat_connect_opts {
     const char *agent; /* path of the leat command; NULL: LEAT_AGENT, beside this code, PATH */
     uint64_t ram;      /* for an agent that has to be started; 0: its default */
     uint32_t threads;
-    uint64_t linger_ns; /* UINT64_MAX: its default */
+    uint64_t linger_ns;   /* UINT64_MAX: its default */
+    uint64_t deadline_ns; /* on the monotonic clock; 0: 20 s from now, which is also the most */
     bool (*stop)(void *user);
     void *stop_user;
 };
@@ -29,7 +30,7 @@ struct leat_connection {
     struct leat_wire_paths paths;
 };
 
-/* Connects and exchanges greetings, within 20 s. */
+/* Connects and exchanges greetings. */
 leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_connection *out, struct leat_error *err);
 
 /* Connects to an agent that is there already: LEAT_NOT_FOUND else. */
@@ -37,15 +38,24 @@ leat_status leat_connect_existing(const struct leat_wire_paths *paths, struct le
                                   struct leat_error *err);
 void leat_connection_close(struct leat_connection *c); /* NULL is allowed */
 
-/* Sends one JSON message; takes `message` over. */
-leat_status leat_connection_send(struct leat_connection *c, json_t *message, struct leat_error *err);
+/* Sends one message and empties the buffer. */
+leat_status leat_connection_send(struct leat_connection *c, struct leat_buf *message, struct leat_error *err);
 
-/* The next message, waiting until the deadline. *out is the caller's to json_decref(), fds to close. */
+/* A message that came. */
+struct leat_incoming {
+    char *bytes; /* what `part` points into */
+    enum leat_message_kind kind;
+    struct leat_part part;
+    int fds[LEAT_WIRE_FDS];
+    size_t fds_n;
+};
+void leat_incoming_free(struct leat_incoming *m); /* closes descriptors that are still there; a zeroed one is allowed */
+
+/* The next message, waiting until the deadline. */
 leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline_ns, bool (*stop)(void *user),
-                                    void *stop_user, json_t **out, int fds[LEAT_WIRE_FDS], size_t *fds_n,
-                                    struct leat_error *err);
+                                    void *stop_user, struct leat_incoming *out, struct leat_error *err);
 
-/* Turns {"error": {"status": N, "text": "…"}} into the error it is; LEAT_OK when the message is something else. */
-leat_status leat_connection_check(const json_t *message, struct leat_error *err);
+/* The error that an ERROR or FAILED message is; LEAT_OK when it is something else. */
+leat_status leat_incoming_check(const struct leat_incoming *m, struct leat_error *err);
 
 #endif

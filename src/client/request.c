@@ -6,19 +6,28 @@
 
 #include "base/buf.h"
 #include "base/url.h"
-#include "store/aws.h"
+#include "ring/settings.h"
 
-static void problem(struct leat_buf *b, const char *text)
+static void check_output(const struct leat_loader_opts *o, size_t i, struct leat_buf *b)
 {
-    if (b->len)
-        leat_buf_str(b, "; ");
-    leat_buf_str(b, text);
-}
-
-static const char *kind_name(enum leat_output_kind kind)
-{
-    static const char *const names[] = {"", "image", "int", "bytes", "string", "key", "index", "valid"};
-    return kind >= LEAT_OUTPUT_IMAGE && kind <= LEAT_OUTPUT_VALID ? names[kind] : NULL;
+    const struct leat_output *out = &o->outputs[i];
+    bool needs = out->kind >= LEAT_OUTPUT_IMAGE && out->kind <= LEAT_OUTPUT_STRING;
+    const char *and = b->len ? "; " : "";
+    if (!out->name || !*out->name || strlen(out->name) >= LEAT_RING_NAME) {
+        leat_buf_printf(b, "%san output without a name, or with one longer than %u bytes", and, LEAT_RING_NAME - 1);
+        return;
+    }
+    if (out->kind < LEAT_OUTPUT_IMAGE || out->kind > LEAT_OUTPUT_VALID)
+        leat_buf_printf(b, "%soutput '%s' is of no known kind", and, out->name);
+    else if (needs && (!out->field || !*out->field))
+        leat_buf_printf(b, "%soutput '%s' names no field", and, out->name);
+    if (out->view > LEAT_VIEW_MAX)
+        leat_buf_printf(b, "%soutput '%s' has view %u: at most %d is possible", b->len ? "; " : "", out->name,
+                        out->view, LEAT_VIEW_MAX);
+    for (size_t j = 0; j < i; j++) {
+        if (o->outputs[j].name && strcmp(out->name, o->outputs[j].name) == 0)
+            leat_buf_printf(b, "%stwo outputs called '%s'", b->len ? "; " : "", out->name);
+    }
 }
 
 static leat_status check(const struct leat_loader_opts *o, struct leat_error *err)
@@ -26,34 +35,13 @@ static leat_status check(const struct leat_loader_opts *o, struct leat_error *er
     struct leat_buf b;
     leat_buf_init(&b, 4096);
     if (!o->url || !*o->url)
-        problem(&b, "no dataset URL");
-    if (!o->outputs_n)
-        problem(&b, "no outputs: name at least one field");
-    if (o->world == 0)
-        problem(&b, "world size 0");
-    else if (o->rank >= o->world)
-        leat_buf_printf(&b, "%srank %u of a world of %u", b.len ? "; " : "", o->rank, o->world);
-    if (o->global_batch == 0)
-        problem(&b, "batch size 0");
-    else if (o->world && o->global_batch % o->world)
-        leat_buf_printf(&b, "%sglobal batch size %u is no multiple of the world size %u", b.len ? "; " : "",
-                        o->global_batch, o->world);
-    if (o->slots == 1 || o->slots > 64)
-        problem(&b, "slots must be between 2 and 64");
-    if (o->seed > INT64_MAX || o->epoch > INT64_MAX)
-        problem(&b, "seed and epoch must be below 2 to the power of 63");
-    for (size_t i = 0; i < o->outputs_n; i++) {
-        const struct leat_output *out = &o->outputs[i];
-        bool needs = out->kind >= LEAT_OUTPUT_IMAGE && out->kind <= LEAT_OUTPUT_STRING;
-        if (!out->name || !*out->name || strlen(out->name) >= 48)
-            problem(&b, "an output without a name, or with one longer than 47 bytes");
-        else if (!kind_name(out->kind) || (needs && (!out->field || !*out->field)))
-            leat_buf_printf(&b, "%soutput '%s' names no field", b.len ? "; " : "", out->name);
-        for (size_t j = 0; j < i; j++) {
-            if (out->name && o->outputs[j].name && strcmp(out->name, o->outputs[j].name) == 0)
-                leat_buf_printf(&b, "%stwo outputs called '%s'", b.len ? "; " : "", out->name);
-        }
-    }
+        leat_buf_str(&b, "no dataset URL");
+    leat_settings_check(o, &b);
+    if (!o->outputs_n || o->outputs_n > LEAT_RING_COLUMNS_MAX)
+        leat_buf_printf(&b, "%s%zu outputs: between 1 and %u are possible", b.len ? "; " : "", o->outputs_n,
+                        LEAT_RING_COLUMNS_MAX);
+    for (size_t i = 0; i < o->outputs_n && i < LEAT_RING_COLUMNS_MAX; i++)
+        check_output(o, i, &b);
     leat_status rc = leat_buf_check(&b, "the list of what is wrong", err);
     if (rc == LEAT_OK && b.len)
         rc = leat_fail(err, LEAT_INVALID, "%s", b.data);
@@ -61,84 +49,93 @@ static leat_status check(const struct leat_loader_opts *o, struct leat_error *er
     return rc;
 }
 
-/* Plain paths are relative to our folder, not to the agent's. */
-static leat_status absolute_url(const struct leat_loader_opts *o, const struct leat_url *url, json_t **out,
-                                struct leat_error *err)
+static bool is_id(const char *text)
 {
-    leat_status rc = LEAT_OK;
-    *out = NULL;
-    if (url->scheme != LEAT_SCHEME_FILE) {
-        *out = json_string(o->url);
-    } else if (url->path[0] == '/') {
-        *out = json_string(url->path);
-    } else {
-        struct leat_buf b;
-        char *here = getcwd(NULL, 0);
-        leat_buf_init(&b, 16 << 10);
-        leat_buf_printf(&b, "%s/%s", here ? here : "", url->path);
-        rc = leat_buf_check(&b, "the folder's name", err);
-        if (here && rc == LEAT_OK)
-            *out = json_string(b.data);
-        free(here);
-        leat_buf_free(&b);
-    }
-    if (rc != LEAT_OK)
-        return rc;
-    return *out ? LEAT_OK : leat_fail(err, LEAT_INVALID, "the address '%s' is not UTF-8 or has no folder", o->url);
+    size_t n = strspn(text, "0123456789abcdefABCDEF");
+    return !text[n] && n >= 8 && n <= 64;
 }
 
-static leat_status store_settings(const struct leat_loader_opts *o, json_t **out, struct leat_error *err)
-{
-    struct leat_store_opts s = {
-        .endpoint_url = o->endpoint_url, .region = o->region, .profile = o->profile, .anonymous = o->anonymous};
-    struct leat_aws aws = {0};
-    const char *ca = leat_http_ca_bundle();
-    leat_status rc = leat_aws_load(&s, &aws, err);
-    if (rc != LEAT_OK)
-        return rc;
-    *out = json_pack("{s:s*,s:s*,s:s*,s:s*,s:s*,s:i,s:s*,s:s}", "access_key", aws.access_key, "secret_key",
-                     aws.secret_key, "session_token", aws.session_token, "region", aws.region, "endpoint_url",
-                     aws.endpoint_url, "addressing", (int)aws.addressing, "ca_bundle", ca, "keys_from", aws.keys_from);
-    leat_aws_free(&aws);
-    return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a request");
-}
-
-leat_status leat_request_make(const struct leat_loader_opts *o, json_t **out, struct leat_error *err)
+/* Plain paths are relative to our folder, not to the agent's. The version becomes part of the address. */
+static leat_status full_address(const struct leat_loader_opts *o, char **out, struct leat_error *err)
 {
     struct leat_url url = {0};
-    json_t *address = NULL;
-    json_t *store = NULL;
-    json_t *outputs = json_array();
+    struct leat_buf b;
+    leat_buf_init(&b, 16 << 10);
+    leat_status rc = leat_url_parse(o->url, &url, err);
+    if (rc == LEAT_OK && url.scheme != LEAT_SCHEME_FILE) {
+        leat_buf_str(&b, o->url);
+    } else if (rc == LEAT_OK && url.path[0] == '/') {
+        leat_buf_str(&b, url.path);
+    } else if (rc == LEAT_OK) {
+        char *here = getcwd(NULL, 0);
+        if (here)
+            leat_buf_printf(&b, "%s/%s", here, url.path);
+        else
+            rc = leat_fail(err, LEAT_INVALID, "'%.200s' is relative to a folder that is not there", o->url);
+        free(here);
+    }
+    leat_url_free(&url);
+    if (rc == LEAT_OK && o->version) {
+        const char *said = strrchr(b.data, '?');
+        if (said && (strncmp(said, "?id=", 4) == 0 || strncmp(said, "?name=", 6) == 0))
+            rc = leat_fail(err, LEAT_INVALID, "the address says '%.100s' and version says '%.100s': give one of them",
+                           said, o->version);
+        leat_buf_printf(&b, "?%s=%s", is_id(o->version) ? "id" : "name", o->version);
+    }
+    if (rc == LEAT_OK)
+        rc = leat_buf_check(&b, "the dataset's address", err);
+    if (rc == LEAT_OK)
+        *out = leat_buf_take(&b);
+    leat_buf_free(&b);
+    return rc;
+}
+
+leat_status leat_request_make(const struct leat_loader_opts *o, struct leat_request *out, struct leat_error *err)
+{
+    struct leat_request given = {.opts = *o};
+    char *url = NULL;
     leat_status rc = check(o, err);
     if (rc == LEAT_OK)
-        rc = leat_url_parse(o->url, &url, err);
-    if (rc == LEAT_OK)
-        rc = absolute_url(o, &url, &address, err);
-    if (rc == LEAT_OK && url.scheme == LEAT_SCHEME_S3)
-        rc = store_settings(o, &store, err);
-    for (size_t i = 0; rc == LEAT_OK && i < o->outputs_n; i++) {
-        const struct leat_output *x = &o->outputs[i];
-        json_t *one = json_pack("{s:s,s:s,s:s*,s:s*,s:I}", "name", x->name, "kind", kind_name(x->kind), "field",
-                                x->field, "pipeline", x->pipeline, "view", (json_int_t)x->view);
-        if (!one || json_array_append_new(outputs, one) < 0)
-            rc = leat_fail(err, LEAT_INVALID, "output %zu is not described in UTF-8", i);
-    }
-    if (rc == LEAT_OK) {
-        json_t *request =
-            json_pack("{s:O,s:O*,s:O,s:I,s:I,s:I,s:i,s:i,s:b,s:I,s:I,s:I,s:I,s:I,s:I}", "url", address, "store", store,
-                      "outputs", outputs, "global_batch", (json_int_t)o->global_batch, "rank", (json_int_t)o->rank,
-                      "world", (json_int_t)o->world, "last", (int)o->last, "on_error", (int)o->on_error, "shuffle",
-                      (int)o->shuffle, "seed", (json_int_t)o->seed, "window", (json_int_t)o->window, "ram",
-                      (json_int_t)o->ram, "threads", (json_int_t)o->threads, "slots",
-                      (json_int_t)(o->slots ? o->slots : 4), "local_world", (json_int_t)o->local_world);
-        if (request)
-            *out = request;
-        else
-            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a request");
-    }
-    json_decref(address);
-    json_decref(store);
-    json_decref(outputs);
-    leat_url_free(&url);
+        rc = full_address(o, &url, err);
+    if (rc != LEAT_OK)
+        return rc;
+    given.url = url;
+    memcpy(given.outputs, o->outputs, o->outputs_n * sizeof *o->outputs);
+    rc = leat_request_copy(&given, out, err);
+    free(url);
     return rc;
+}
+
+leat_status leat_request_keys(const struct leat_request *r, struct leat_aws *aws, struct leat_request_store *store,
+                              struct leat_error *err)
+{
+    struct leat_url url = {0};
+    *aws = (struct leat_aws){0};
+    *store = (struct leat_request_store){0};
+    leat_status rc = leat_url_parse(r->url, &url, err);
+    bool bucket = rc == LEAT_OK && url.scheme == LEAT_SCHEME_S3;
+    leat_url_free(&url);
+    if (rc != LEAT_OK || !bucket)
+        return rc;
+    struct leat_store_opts s = {
+        .endpoint_url = r->opts.endpoint_url,
+        .region = r->opts.region,
+        .profile = r->opts.profile,
+        .anonymous = r->opts.anonymous,
+    };
+    rc = leat_aws_load(&s, aws, err);
+    if (rc != LEAT_OK)
+        return rc;
+    *store = (struct leat_request_store){
+        .endpoint_url = aws->endpoint_url,
+        .region = aws->region,
+        .access_key = aws->access_key,
+        .secret_key = aws->secret_key,
+        .session_token = aws->session_token,
+        .keys_from = aws->keys_from,
+        .ca_bundle = leat_http_ca_bundle(),
+        .addressing = (uint32_t)aws->addressing,
+        .expires_s = aws->expires_s,
+    };
+    return LEAT_OK;
 }

@@ -1,14 +1,19 @@
-/* The request that opens a loader in the agent: everything it needs to know, as JSON. */
+/* From a caller's options to the request that opens a loader. */
 #ifndef LEAT_CLIENT_REQUEST_H
 #define LEAT_CLIENT_REQUEST_H
 
-#include <jansson.h>
-
 #include "base/error.h"
 #include "leat/loader.h"
+#include "ring/request.h"
+#include "store/aws.h"
 
-/* Checks the options (all that is wrong with them, in one sentence) and makes the request, without a cursor. Keys
- * and endpoint are looked up here, in the caller's environment: the agent has another. */
-leat_status leat_request_make(const struct leat_loader_opts *opts, json_t **out, struct leat_error *err);
+/* Checks the options (all that is wrong with them, in one sentence) and copies them into a request of its own, without
+ * keys and without a cursor. */
+leat_status leat_request_make(const struct leat_loader_opts *opts, struct leat_request *out, struct leat_error *err);
+
+/* Looks keys and endpoint up, in this process's environment: the agent has another. Nothing for what is no bucket.
+ * `store` points into *aws, which the caller frees. */
+leat_status leat_request_keys(const struct leat_request *r, struct leat_aws *aws, struct leat_request_store *store,
+                              struct leat_error *err);
 
 #endif

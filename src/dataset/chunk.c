@@ -6,26 +6,31 @@
 #include "base/hash.h"
 #include "dataset/layout.h"
 
+static leat_status check_head(const uint8_t *data, const struct layout_head *h, struct leat_error *err)
+{
+    uint32_t at = h->bytes - 4;
+    if (leat_crc32c(0, data, at) != leat_get_u32(data + at))
+        return leat_fail(err, LEAT_CORRUPT, "the head of the chunk does not match its checksum");
+    return layout_check_needs(h->needs, CHUNK_NEEDS, "the chunk", err);
+}
+
+/* Leaves the reader at the first byte after the head. */
 static leat_status read_head(struct leat_reader *r, struct leat_chunk *c, uint32_t *schema_bytes,
                              struct leat_error *err)
 {
-    const uint8_t *magic = leat_read_bytes(r, 8);
-    uint32_t format = leat_read_u32(r);
-    c->number = leat_read_u32(r);
+    struct layout_head h;
+    leat_status rc = layout_read_head(r, CHUNK_MAGIC, "a chunk", LEAT_CHUNK_HEAD, &h, err);
+    if (rc == LEAT_OK)
+        rc = check_head(r->data, &h, err);
+    if (rc != LEAT_OK)
+        return rc;
+    c->head_bytes = h.bytes;
     c->samples = leat_read_u32(r);
     *schema_bytes = leat_read_u32(r);
-    uint64_t size = leat_read_u64(r);
-    const uint8_t *pack = leat_read_bytes(r, LEAT_PACK_ID_BYTES);
-    leat_read_u64(r);
+    memcpy(c->pack, leat_read_bytes(r, LEAT_PACK_ID_BYTES), sizeof c->pack);
+    c->number = leat_read_u32(r);
     c->total = leat_read_u32(r);
-    leat_read_u32(r);
-    if (r->bad || memcmp(magic, CHUNK_MAGIC, 8) != 0)
-        return leat_fail(err, LEAT_CORRUPT, "these %zu bytes are not a chunk", r->size);
-    if (format != LEAT_FORMAT_VERSION)
-        return leat_fail(err, LEAT_VERSION, "the chunk has format %u, this Leat reads %d", format, LEAT_FORMAT_VERSION);
-    if (size != r->size)
-        return leat_fail(err, LEAT_CORRUPT, "the chunk has %zu bytes and says %llu", r->size, (unsigned long long)size);
-    memcpy(c->pack, pack, sizeof c->pack);
+    leat_read_bytes(r, h.bytes - r->at); /* the body's checksum, and what this Leat does not know */
     return LEAT_OK;
 }
 
@@ -47,7 +52,7 @@ static leat_status check_cells(const struct leat_chunk *c, size_t data_at, struc
     for (uint32_t i = 0; i < c->samples; i++) {
         for (uint32_t f = 0; f < c->schema.n; f++) {
             struct leat_cell cell = leat_chunk_cell(c, i, f);
-            if (!leat_field_has_data(&c->schema.fields[f]))
+            if (cell.absent || !leat_field_has_data(&c->schema.fields[f]))
                 continue;
             if (cell.offset < data_at || cell.offset > c->size || cell.size > c->size - cell.offset)
                 return leat_fail(err, LEAT_CORRUPT, "field '%s' of sample %u lies outside the chunk (byte %u)",
@@ -95,9 +100,7 @@ leat_status leat_chunk_read(const void *data, size_t n, struct leat_chunk *out, 
 
 leat_status leat_chunk_check(const struct leat_chunk *c, struct leat_error *err)
 {
-    if (leat_crc32c(0, c->data, CHUNK_HEAD_SUM_AT) != leat_get_u32(c->data + CHUNK_HEAD_SUM_AT))
-        return leat_fail(err, LEAT_CORRUPT, "the head of chunk %u does not match its checksum", c->number);
-    if (leat_xxh3(c->data + LEAT_CHUNK_HEAD, c->size - LEAT_CHUNK_HEAD) != leat_get_u64(c->data + CHUNK_BODY_SUM_AT))
+    if (leat_xxh3(c->data + c->head_bytes, c->size - c->head_bytes) != leat_get_u64(c->data + CHUNK_BODY_SUM_AT))
         return leat_fail(err, LEAT_CORRUPT, "the body of chunk %u does not match its checksum", c->number);
     return LEAT_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef LEAT_DATASET_CHUNK_H
 #define LEAT_DATASET_CHUNK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,7 +11,7 @@
 #include "base/error.h"
 #include "dataset/schema.h"
 
-#define LEAT_CHUNK_HEAD    64u
+#define LEAT_CHUNK_HEAD    128u       /* as this writer makes it; later ones may be longer */
 #define LEAT_CHUNK_BYTES   (8u << 20) /* what packing aims at */
 #define LEAT_CHUNK_MAX     UINT32_MAX /* offsets have 32 bits */
 #define LEAT_KEY_MAX       (64u << 10)
@@ -20,6 +21,7 @@
 struct leat_chunk {
     const uint8_t *data;
     size_t size;
+    uint32_t head_bytes;
     uint8_t pack[LEAT_PACK_ID_BYTES]; /* which packing it belongs to */
     uint32_t number;                  /* in that packing */
     uint32_t total;                   /* chunks in that packing; 0: not known when it was written */
@@ -30,21 +32,24 @@ struct leat_chunk {
     const uint8_t *keys;
 };
 
-/* Checks the structure: every row, key and value lies within the n bytes. Does not check the checksums, which
- * whoever fetched the chunk has done against the snapshot. */
+/* Checks the structure: every row, key and value lies within the n bytes, and the head has its checksum. Does not check
+ * the body's, which is done against the snapshot (leat_root_open_chunk) or by leat_chunk_check. LEAT_VERSION for a
+ * chunk that needs a newer Leat. */
 leat_status leat_chunk_read(const void *data, size_t n, struct leat_chunk *out, struct leat_error *err);
 
-/* The checksums a chunk carries of itself. */
+/* The checksum of its body that a chunk carries. */
 leat_status leat_chunk_check(const struct leat_chunk *c, struct leat_error *err);
 
 /* i < samples, field < schema.n */
 const uint8_t *leat_chunk_row(const struct leat_chunk *c, uint32_t i);
-const char *leat_chunk_key(const struct leat_chunk *c, uint32_t i, size_t *n); /* not NUL-terminated */
+const char *leat_chunk_key(const struct leat_chunk *c, uint32_t i, size_t *n); /* not NUL-terminated; *n 0: none */
 struct leat_cell leat_chunk_cell(const struct leat_chunk *c, uint32_t i, uint32_t field);
-const uint8_t *leat_chunk_data(const struct leat_chunk *c, const struct leat_cell *cell); /* cell.size bytes */
+const uint8_t *leat_chunk_data(const struct leat_chunk *c, const struct leat_cell *cell); /* cell.size bytes; of an
+                                                                                             absent value: none */
 
 /* Building one. */
 struct leat_value {
+    bool absent;      /* optional fields: there is none, and the rest does not matter */
     const void *data; /* bytes, image, string */
     size_t size;
     int64_t number;            /* int */
@@ -57,8 +62,8 @@ leat_status leat_chunk_builder_open(const struct leat_schema *schema, struct lea
                                     struct leat_error *err); /* copies the schema, borrows what it points to */
 void leat_chunk_builder_close(struct leat_chunk_builder *b);
 
-/* One value for each field, in order; everything is copied. LEAT_LIMIT when the chunk would become too large; after
- * LEAT_NO_MEMORY the builder can only be closed. */
+/* One value for each field, in order; everything is copied. key_n 0: the sample has no key. LEAT_LIMIT when the chunk
+ * would become too large; after LEAT_NO_MEMORY the builder can only be closed. */
 leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key, size_t key_n,
                                    const struct leat_value *values, struct leat_error *err);
 

@@ -10,7 +10,7 @@ struct leat_chunk_builder {
     struct leat_schema schema;
     struct leat_buf encoded_schema;
     uint32_t samples;
-    struct leat_buf rows; /* offsets in them count from the beginning of `data` */
+    struct leat_buf rows; /* offsets in them count from the beginning of `data`, plus 1: 0 is an absent value's */
     struct leat_buf key_ends;
     struct leat_buf keys;
     struct leat_buf data;
@@ -29,6 +29,8 @@ leat_status leat_chunk_builder_open(const struct leat_schema *schema, struct lea
     leat_buf_init(&b->keys, LEAT_CHUNK_MAX);
     leat_buf_init(&b->data, LEAT_CHUNK_MAX);
     leat_status rc = leat_schema_write(schema, &b->encoded_schema, err);
+    for (uint32_t f = 0; rc == LEAT_OK && f < schema->n; f++)
+        rc = leat_field_check(&schema->fields[f], err);
     if (rc != LEAT_OK) {
         leat_chunk_builder_close(b);
         return rc;
@@ -68,20 +70,46 @@ uint64_t leat_chunk_builder_size_with(const struct leat_chunk_builder *b, size_t
 {
     uint64_t size = data_start(b, (size_t)b->samples + 1, b->keys.len + key_n) + b->data.len;
     for (uint32_t f = 0; f < b->schema.n; f++)
-        size += leat_field_has_data(&b->schema.fields[f]) ? values[f].size : 0;
+        size += leat_field_has_data(&b->schema.fields[f]) && !values[f].absent ? values[f].size : 0;
     return size;
 }
 
 static leat_status check_room(const struct leat_chunk_builder *b, size_t key_n, const struct leat_value *values,
                               struct leat_error *err)
 {
-    if (key_n == 0 || key_n > LEAT_KEY_MAX)
-        return leat_fail(err, LEAT_INVALID, "a key has 1 to %u bytes, not %zu", LEAT_KEY_MAX, key_n);
+    if (key_n > LEAT_KEY_MAX)
+        return leat_fail(err, LEAT_INVALID, "a key has at most %u bytes, not %zu", LEAT_KEY_MAX, key_n);
     uint64_t size = leat_chunk_builder_size_with(b, key_n, values);
     if (size > LEAT_CHUNK_MAX)
         return leat_fail(err, LEAT_LIMIT, "a chunk holds less than 4 GiB, with this sample it has %llu bytes",
                          (unsigned long long)size);
     return LEAT_OK;
+}
+
+static leat_status check_value(const struct leat_field *f, const struct leat_value *v, struct leat_error *err)
+{
+    bool optional = f->needs & LEAT_FIELD_OPTIONAL;
+    if (v->absent && !optional)
+        return leat_fail(err, LEAT_INVALID, "field '%s' is not optional: every sample has a value", f->name);
+    if (optional && !v->absent && f->type == LEAT_FIELD_INT && v->number == LEAT_INT_ABSENT)
+        return leat_fail(err, LEAT_INVALID,
+                         "%lld cannot be a value of '%s': in an optional field it means that there is none",
+                         (long long)v->number, f->name);
+    return LEAT_OK;
+}
+
+static void add_value(struct leat_chunk_builder *b, const struct leat_field *f, const struct leat_value *v,
+                      uint8_t *row)
+{
+    struct leat_cell cell = {.absent = true};
+    if (!v->absent)
+        cell = (struct leat_cell){.number = v->number, .image = v->image};
+    if (!v->absent && leat_field_has_data(f)) {
+        cell.offset = (uint32_t)b->data.len + 1;
+        cell.size = (uint32_t)v->size;
+        leat_buf_add(&b->data, v->data, v->size);
+    }
+    leat_cell_write(f, &cell, row);
 }
 
 /* A builder that ran out of memory in mid-sample stays failed: what it holds must not become a chunk. */
@@ -97,6 +125,8 @@ leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key
 {
     static const uint8_t zeros[256];
     leat_status rc = check_room(b, key_n, values, err);
+    for (uint32_t f = 0; rc == LEAT_OK && f < b->schema.n; f++)
+        rc = check_value(&b->schema.fields[f], &values[f], err);
     if (rc == LEAT_OK)
         rc = check_memory(b, err);
     if (rc != LEAT_OK)
@@ -107,16 +137,8 @@ leat_status leat_chunk_builder_add(struct leat_chunk_builder *b, const void *key
         leat_buf_add(&b->rows, zeros, n);
         left -= n;
     }
-    for (uint32_t f = 0; f < b->schema.n && !b->rows.failed; f++) {
-        const struct leat_field *field = &b->schema.fields[f];
-        struct leat_cell cell = {.number = values[f].number, .image = values[f].image};
-        if (leat_field_has_data(field)) {
-            cell.offset = (uint32_t)b->data.len;
-            cell.size = (uint32_t)values[f].size;
-            leat_buf_add(&b->data, values[f].data, values[f].size);
-        }
-        leat_cell_write(field, &cell, (uint8_t *)b->rows.data + row_at);
-    }
+    for (uint32_t f = 0; f < b->schema.n && !b->rows.failed; f++)
+        add_value(b, &b->schema.fields[f], &values[f], (uint8_t *)b->rows.data + row_at);
     leat_buf_add(&b->keys, key, key_n);
     uint8_t end[4];
     leat_put_u32(end, (uint32_t)b->keys.len);
@@ -132,7 +154,9 @@ static void move_cells(struct leat_chunk_builder *b, uint32_t by)
         uint8_t *row = (uint8_t *)b->rows.data + (size_t)i * b->schema.row_bytes;
         for (uint32_t f = 0; f < b->schema.n; f++) {
             struct leat_cell cell = leat_cell_read(&b->schema.fields[f], row);
-            cell.offset += by;
+            if (cell.absent)
+                continue;
+            cell.offset += by - 1;
             leat_cell_write(&b->schema.fields[f], &cell, row);
         }
     }
@@ -142,16 +166,14 @@ static void write_head(const struct leat_chunk_builder *b, const uint8_t pack[LE
                        uint32_t total, struct leat_buf *out)
 {
     struct leat_writer w = leat_writer(out->data, LEAT_CHUNK_HEAD);
-    leat_write_bytes(&w, CHUNK_MAGIC, 8);
-    leat_write_u32(&w, LEAT_FORMAT_VERSION);
-    leat_write_u32(&w, number);
+    layout_write_head(&w, CHUNK_MAGIC, LEAT_CHUNK_HEAD, out->len);
     leat_write_u32(&w, b->samples);
     leat_write_u32(&w, (uint32_t)b->encoded_schema.len);
-    leat_write_u64(&w, out->len);
     leat_write_bytes(&w, pack, LEAT_PACK_ID_BYTES);
-    leat_write_u64(&w, leat_xxh3(out->data + LEAT_CHUNK_HEAD, out->len - LEAT_CHUNK_HEAD));
+    leat_write_u32(&w, number);
     leat_write_u32(&w, total);
-    leat_write_u32(&w, leat_crc32c(0, out->data, CHUNK_HEAD_SUM_AT));
+    leat_write_u64(&w, leat_xxh3(out->data + LEAT_CHUNK_HEAD, out->len - LEAT_CHUNK_HEAD));
+    leat_put_u32(out->data + LEAT_CHUNK_HEAD - 4, leat_crc32c(0, out->data, LEAT_CHUNK_HEAD - 4));
 }
 
 leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES],

@@ -25,7 +25,7 @@ struct run {
 
 struct leat_dataset {
     struct leat_home home;
-    uint8_t id[LEAT_SHA256_SIZE];
+    struct leat_pointer version;
     char *root_data;
     struct leat_root root;
     struct leat_prefix by_chunk;
@@ -39,7 +39,7 @@ struct leat_dataset {
 static leat_status load_root(struct leat_dataset *d, struct leat_error *err)
 {
     char name[LEAT_NAME_MAX];
-    leat_name_root(d->id, name);
+    leat_name_root(d->version.root, name);
     char *key = leat_home_key(&d->home, name);
     if (!key)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
@@ -50,9 +50,12 @@ static leat_status load_root(struct leat_dataset *d, struct leat_error *err)
         return rc;
     uint8_t sha[LEAT_SHA256_SIZE];
     leat_sha256(d->root_data, n, sha);
-    if (memcmp(sha, d->id, sizeof sha) != 0)
+    if (memcmp(sha, d->version.root, sizeof sha) != 0)
         return leat_fail(err, LEAT_CORRUPT, "the root %s does not have the bytes its name promises", name);
-    return leat_root_read(d->root_data, n, &d->root, err);
+    rc = leat_root_read(d->root_data, n, &d->root, err);
+    if (rc == LEAT_OK && memcmp(d->root.id, d->version.id, sizeof d->version.id) != 0)
+        rc = leat_fail(err, LEAT_CORRUPT, "the root %s has another content id than the pointer to it", name);
+    return rc;
 }
 
 leat_status leat_dataset_open(const char *url, const struct leat_store_opts *opts, const uint8_t *id,
@@ -63,10 +66,8 @@ leat_status leat_dataset_open(const char *url, const struct leat_store_opts *opt
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     pthread_mutex_init(&d->mutex, NULL);
     leat_status rc = leat_home_open(url, opts, &d->home, err);
-    if (rc == LEAT_OK && id)
-        memcpy(d->id, id, sizeof d->id);
-    else if (rc == LEAT_OK)
-        rc = leat_home_current(&d->home, d->id, err);
+    if (rc == LEAT_OK)
+        rc = leat_home_resolve(&d->home, id, &d->version, err);
     if (rc == LEAT_OK)
         rc = load_root(d, err);
     if (rc == LEAT_OK)
@@ -99,7 +100,12 @@ const struct leat_root *leat_dataset_root(const struct leat_dataset *d)
 
 const uint8_t *leat_dataset_id(const struct leat_dataset *d)
 {
-    return d->id;
+    return d->version.id;
+}
+
+const uint8_t *leat_dataset_root_id(const struct leat_dataset *d)
+{
+    return d->version.root;
 }
 
 const struct leat_home *leat_dataset_home(const struct leat_dataset *d)
@@ -168,14 +174,29 @@ static leat_status find_run(struct leat_dataset *d, const struct leat_section *s
     return LEAT_OK;
 }
 
+/* Whether there is such a section, and it can be read. out may be NULL. */
+static leat_status check_section(const struct leat_dataset *d, enum leat_section_kind kind,
+                                 const struct leat_section **out, struct leat_error *err)
+{
+    const struct leat_section *s = leat_root_section(&d->root, kind);
+    if (!s)
+        return leat_fail(err, LEAT_NOT_FOUND, "the dataset at %s has no %s", d->home.url,
+                         kind == LEAT_SECTION_KEYS ? "keys" : "table of samples");
+    if (out)
+        *out = s;
+    return leat_section_check(s, err);
+}
+
 static leat_status read_section(struct leat_dataset *d, enum leat_section_kind kind, uint64_t at, void *into, size_t n,
                                 struct leat_error *err)
 {
-    const struct leat_section *s = leat_root_section(&d->root, kind);
+    const struct leat_section *s = NULL;
     uint8_t *to = into;
-    if (!s || at > s->size || n > s->size - at)
+    leat_status rc = check_section(d, kind, &s, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (at > s->size || n > s->size - at)
         return leat_fail(err, LEAT_CORRUPT, "the snapshot has no byte %" PRIu64 " in section %d", at, kind);
-    leat_status rc = LEAT_OK;
     pthread_mutex_lock(&d->mutex);
     while (rc == LEAT_OK && n) {
         const struct run *run;
@@ -236,24 +257,36 @@ leat_status leat_dataset_key(struct leat_dataset *d, uint64_t sample, struct lea
 {
     struct leat_keys keys = keys_of(d);
     leat_status rc = check_sample(d, sample, err);
+    if (rc == LEAT_OK)
+        rc = check_section(d, LEAT_SECTION_KEYS, NULL, err);
     return rc == LEAT_OK ? leat_keys_get(&keys, sample, out, err) : rc;
 }
 
-leat_status leat_dataset_find(struct leat_dataset *d, const void *key, size_t n, uint64_t *sample,
+leat_status leat_dataset_find(struct leat_dataset *d, const void *key, size_t n, uint64_t *sample, uint64_t *count,
                               struct leat_error *err)
 {
     struct leat_keys keys = keys_of(d);
-    return leat_keys_find(&keys, key, n, sample, err);
+    leat_status rc = check_section(d, LEAT_SECTION_KEYS, NULL, err);
+    return rc == LEAT_OK ? leat_keys_find(&keys, key, n, sample, count, err) : rc;
+}
+
+leat_status leat_dataset_keys_repeat(struct leat_dataset *d, bool *out, struct leat_error *err)
+{
+    struct leat_keys keys = keys_of(d);
+    leat_status rc = check_section(d, LEAT_SECTION_KEYS, NULL, err);
+    return rc == LEAT_OK ? leat_keys_repeat(&keys, out, err) : rc;
 }
 
 /* Chunks */
 
 static leat_status load_once(const struct leat_dataset *d, uint32_t chunk, const char *key, void *data,
-                             struct leat_error *err)
+                             struct leat_chunk *out, struct leat_error *err)
 {
     uint32_t size = d->root.sizes[chunk];
     leat_status rc = leat_store_get(d->home.store, key, 0, size, data, NULL, err);
-    return rc == LEAT_OK ? leat_root_check_chunk(&d->root, chunk, data, size, err) : rc;
+    if (rc == LEAT_INVALID) /* the range is not there */
+        return leat_fail_context(err, LEAT_CORRUPT, "it is shorter than the snapshot says");
+    return rc == LEAT_OK ? leat_root_open_chunk(&d->root, chunk, data, size, out, err) : rc;
 }
 
 static leat_status check_size(const struct leat_dataset *d, uint32_t chunk, const char *key, struct leat_error *err)
@@ -279,14 +312,9 @@ static leat_status load_chunk(const struct leat_dataset *d, uint32_t chunk, cons
     *data = malloc(size);
     if (!*data)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu32 " bytes", size);
-    rc = load_once(d, chunk, key, *data, err);
+    rc = load_once(d, chunk, key, *data, out, err);
     if (rc == LEAT_CORRUPT)
-        rc = load_once(d, chunk, key, *data, err); /* damaged on the way, perhaps */
-    if (rc == LEAT_OK)
-        rc = leat_chunk_read(*data, size, out, err);
-    if (rc == LEAT_OK && out->samples != d->root.counts[chunk])
-        rc = leat_fail(err, LEAT_CORRUPT, "it has %" PRIu32 " samples, the snapshot says %" PRIu32, out->samples,
-                       d->root.counts[chunk]);
+        rc = load_once(d, chunk, key, *data, out, err); /* damaged on the way, perhaps */
     return rc;
 }
 

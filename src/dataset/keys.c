@@ -1,6 +1,7 @@
 #include "dataset/keys.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,72 +18,6 @@ struct entry {
     uint64_t hash;
     uint64_t sample;
 };
-
-static int by_hash(const void *a, const void *b)
-{
-    const struct entry *x = a;
-    const struct entry *y = b;
-    if (x->hash != y->hash)
-        return x->hash < y->hash ? -1 : 1;
-    return x->sample < y->sample ? -1 : x->sample > y->sample;
-}
-
-static const char *key_at(const char *keys, const uint64_t *ends, uint64_t i, size_t *n)
-{
-    uint64_t start = i ? ends[i - 1] : 0;
-    *n = (size_t)(ends[i] - start);
-    return keys + start;
-}
-
-/* Entries of one hash stand together; hardly ever are there two. */
-static leat_status check_twins(const struct entry *index, uint64_t n, const char *keys, const uint64_t *ends,
-                               struct leat_error *err)
-{
-    for (uint64_t i = 1; i < n; i++) {
-        for (uint64_t k = i; k > 0 && index[k - 1].hash == index[i].hash; k--) {
-            size_t a_n;
-            size_t b_n;
-            const char *a = key_at(keys, ends, index[i].sample, &a_n);
-            const char *b = key_at(keys, ends, index[k - 1].sample, &b_n);
-            if (a_n == b_n && memcmp(a, b, a_n) == 0)
-                return leat_fail(err, LEAT_EXISTS, "two samples have the key '%.*s'", a_n < 200 ? (int)a_n : 200, a);
-        }
-    }
-    return LEAT_OK;
-}
-
-leat_status leat_keys_write(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out,
-                            struct leat_error *err)
-{
-    struct entry *index = malloc(((size_t)n + 1) * sizeof *index);
-    if (!index)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the index of %" PRIu64 " keys", n);
-    for (uint64_t i = 0; i < n; i++) {
-        size_t key_n;
-        const char *key = key_at(keys, ends, i, &key_n);
-        index[i] = (struct entry){leat_xxh3(key, key_n), i};
-    }
-    qsort(index, (size_t)n, sizeof *index, by_hash);
-    leat_status rc = check_twins(index, n, keys, ends, err);
-    for (uint64_t i = 0; rc == LEAT_OK && i < n; i++) {
-        uint8_t bytes[END_BYTES];
-        leat_put_u64(bytes, ends[i]);
-        leat_buf_add(out, bytes, sizeof bytes);
-    }
-    for (uint64_t i = 0; rc == LEAT_OK && i < n; i++) {
-        uint8_t bytes[INDEX_BYTES];
-        leat_put_u64(bytes, index[i].hash);
-        leat_put_u64(bytes + 8, index[i].sample);
-        leat_buf_add(out, bytes, sizeof bytes);
-    }
-    free(index);
-    if (rc != LEAT_OK)
-        return rc;
-    leat_buf_add(out, keys, n ? (size_t)ends[n - 1] : 0);
-    return leat_buf_check(out, "the section of keys", err);
-}
-
-/* Reading */
 
 static uint64_t keys_start(const struct leat_keys *k)
 {
@@ -177,29 +112,72 @@ static leat_status lower_bound(const struct leat_keys *k, uint64_t hash, uint64_
     return rc == LEAT_OK ? bisect(k, hash, low, high, out, err) : rc;
 }
 
-leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample,
+/* Whether a sample has this key. */
+static leat_status compare(const struct leat_keys *k, uint64_t sample, const void *key, size_t n, bool *same,
+                           struct leat_error *err)
+{
+    struct leat_buf found;
+    uint64_t start;
+    uint64_t end;
+    *same = false;
+    leat_status rc = locate(k, sample, &start, &end, err);
+    if (rc != LEAT_OK || end - start != n)
+        return rc;
+    leat_buf_init(&found, LEAT_KEY_MAX);
+    rc = leat_keys_get(k, sample, &found, err);
+    *same = rc == LEAT_OK && found.len == n && memcmp(found.data, key, n) == 0;
+    leat_buf_free(&found);
+    return rc;
+}
+
+leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample, uint64_t *count,
                            struct leat_error *err)
 {
     uint64_t hash = leat_xxh3(key, n);
-    uint64_t at;
-    struct leat_buf found;
-    leat_status rc = lower_bound(k, hash, &at, err);
-    leat_buf_init(&found, LEAT_KEY_MAX);
-    for (; rc == LEAT_OK && at < k->samples; at++) {
+    uint64_t at = 0;
+    uint64_t first = 0;
+    uint64_t found = 0;
+    leat_status rc = n ? lower_bound(k, hash, &at, err) : LEAT_OK;
+    for (; n && rc == LEAT_OK && at < k->samples && found < LEAT_KEYS_COUNT_MAX; at++) {
         struct entry e;
+        bool same;
         rc = entry_at(k, at, &e, err);
         if (rc != LEAT_OK || e.hash != hash)
             break;
-        leat_buf_clear(&found);
-        rc = leat_keys_get(k, e.sample, &found, err);
-        if (rc == LEAT_OK && found.len == n && memcmp(found.data, key, n) == 0) {
-            *sample = e.sample;
-            leat_buf_free(&found);
-            return LEAT_OK;
-        }
+        rc = compare(k, e.sample, key, n, &same, err);
+        if (rc == LEAT_OK && same && found++ == 0)
+            first = e.sample;
     }
-    leat_buf_free(&found);
     if (rc != LEAT_OK)
         return rc;
-    return leat_fail(err, LEAT_NOT_FOUND, "no sample has the key '%.*s'", n < 300 ? (int)n : 300, (const char *)key);
+    if (!found)
+        return leat_fail(err, LEAT_NOT_FOUND, "no sample has the key '%.*s'", n < 300 ? (int)n : 300,
+                         (const char *)key);
+    *sample = first;
+    *count = found;
+    return LEAT_OK;
+}
+
+leat_status leat_keys_repeat(const struct leat_keys *k, bool *out, struct leat_error *err)
+{
+    struct entry before = {0};
+    struct leat_buf key;
+    bool same = false;
+    leat_status rc = LEAT_OK;
+    leat_buf_init(&key, LEAT_KEY_MAX);
+    for (uint64_t i = 0; rc == LEAT_OK && !same && i < k->samples; i++) {
+        struct entry e;
+        rc = entry_at(k, i, &e, err);
+        if (rc == LEAT_OK && i && e.hash == before.hash) {
+            leat_buf_clear(&key);
+            rc = leat_keys_get(k, before.sample, &key, err);
+            if (rc == LEAT_OK && key.len)
+                rc = compare(k, e.sample, key.data, key.len, &same, err);
+        }
+        before = e;
+    }
+    leat_buf_free(&key);
+    if (rc == LEAT_OK)
+        *out = same;
+    return rc;
 }

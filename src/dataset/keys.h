@@ -3,16 +3,12 @@
 #ifndef LEAT_DATASET_KEYS_H
 #define LEAT_DATASET_KEYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/error.h"
-
-/* Appends the section of n keys: key i is keys[start(i) … ends[i]), start(0) = 0, start(i) = ends[i-1].
- * LEAT_EXISTS when two are the same, naming it. */
-leat_status leat_keys_write(const char *keys, const uint64_t *ends, uint64_t n, struct leat_buf *out,
-                            struct leat_error *err);
 
 /* How a reader gets at bytes of the section, verified: copies n bytes from `at` on. */
 typedef leat_status leat_keys_fetch(void *user, uint64_t at, void *into, size_t n, struct leat_error *err);
@@ -27,8 +23,13 @@ struct leat_keys {
 /* Appends the key of a sample (< samples) to `out`. */
 leat_status leat_keys_get(const struct leat_keys *k, uint64_t sample, struct leat_buf *out, struct leat_error *err);
 
-/* LEAT_NOT_FOUND when no sample has the key. */
-leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample,
+/* The first sample with the key, and how many have it; counted up to LEAT_KEYS_COUNT_MAX, which means that many or
+ * more. LEAT_NOT_FOUND when none has it. */
+#define LEAT_KEYS_COUNT_MAX 1000u
+leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n, uint64_t *sample, uint64_t *count,
                            struct leat_error *err);
+
+/* Whether two samples have the same key. Reads the whole index. */
+leat_status leat_keys_repeat(const struct leat_keys *k, bool *out, struct leat_error *err);
 
 #endif

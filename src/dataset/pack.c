@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dataset/publish.h"
 #include "dataset/snapshot.h"
-
-#define CHUNKS_MAX (1u << 31)
 
 struct leat_pack {
     const struct leat_home *home;
@@ -15,6 +12,7 @@ struct leat_pack {
     uint64_t chunk_bytes;
     uint32_t chunks; /* in the end; 0: not known */
     uint8_t id[LEAT_PACK_ID_BYTES];
+    struct leat_publish publish; /* finish only */
     pthread_mutex_t mutex;
     struct {                             /* hold mutex */
         struct leat_chunk_builder *open; /* being filled by leat_pack_add */
@@ -23,25 +21,11 @@ struct leat_pack {
     } locked;
 };
 
-static leat_status refuse_existing(const struct leat_home *home, struct leat_error *err)
-{
-    struct leat_object object;
-    char *key = leat_home_key(home, LEAT_NAME_POINTER);
-    if (!key)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    leat_status rc = leat_store_stat(home->store, key, &object, err);
-    free(key);
-    if (rc == LEAT_NOT_FOUND)
-        return LEAT_OK;
-    if (rc != LEAT_OK)
-        return rc;
-    return leat_fail(err, LEAT_EXISTS, "there is a dataset at %s already", home->url);
-}
-
 leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
                            struct leat_error *err)
 {
-    leat_status rc = opts->replace ? LEAT_OK : refuse_existing(home, err);
+    struct leat_publish publish;
+    leat_status rc = leat_publish_begin(home, &opts->publish, &publish, err);
     if (rc != LEAT_OK)
         return rc;
     struct leat_pack *p = calloc(1, sizeof *p);
@@ -49,17 +33,23 @@ leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for packing");
     pthread_mutex_init(&p->mutex, NULL);
     p->home = home;
+    p->publish = publish;
     p->schema = *opts->schema;
     p->chunk_bytes = opts->chunk_bytes ? opts->chunk_bytes : LEAT_CHUNK_BYTES;
     p->chunks = opts->chunks;
     memcpy(p->id, opts->id, sizeof p->id);
-    rc = leat_snapshot_open(CHUNKS_MAX, &p->locked.snapshot, err);
+    rc = leat_snapshot_open(LEAT_PACK_CHUNKS_MAX, opts->memory, &p->locked.snapshot, err);
     if (rc != LEAT_OK) {
         leat_pack_close(p);
         return rc;
     }
     *out = p;
     return LEAT_OK;
+}
+
+void leat_pack_set_id(struct leat_pack *p, const uint8_t id[LEAT_PACK_ID_BYTES])
+{
+    memcpy(p->id, id, sizeof p->id);
 }
 
 void leat_pack_close(struct leat_pack *p)
@@ -158,5 +148,16 @@ leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], 
     leat_status rc = LEAT_OK;
     if (p->locked.open) /* never empty: it was opened for a sample */
         rc = put_chunk(p, p->locked.open, p->locked.next, p->locked.next + 1, err);
-    return rc == LEAT_OK ? leat_home_publish(p->home, p->locked.snapshot, id, err) : rc;
+    const struct leat_snapshot *snapshot = p->locked.snapshot;
+    struct leat_pointer pointer;
+    if (rc == LEAT_OK)
+        rc = leat_publish(p->home, &snapshot, 1, &p->publish, &pointer, err);
+    if (rc == LEAT_OK)
+        memcpy(id, pointer.id, sizeof pointer.id);
+    return rc;
+}
+
+bool leat_pack_guarded(const struct leat_pack *p)
+{
+    return p->publish.guarded;
 }

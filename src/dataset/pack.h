@@ -1,7 +1,8 @@
 /* Packing: samples in, chunks and finally a snapshot out, straight into a store.
  *
  * There are no threads of its own: whoever calls with a full chunk encodes, digests and stores it on the way, so
- * packing is as parallel as its callers are. It holds two chunks for each of them, one more, and the snapshot to be. */
+ * packing is as parallel as its callers are. It holds two chunks for each of them, one more, and of the snapshot to be
+ * some 150 bytes per chunk and at most 256 MiB: the rest is in temporary files (spill.h). */
 #ifndef LEAT_DATASET_PACK_H
 #define LEAT_DATASET_PACK_H
 
@@ -11,6 +12,9 @@
 #include "base/error.h"
 #include "dataset/chunk.h"
 #include "dataset/home.h"
+#include "dataset/publish.h"
+
+#define LEAT_PACK_CHUNKS_MAX (1u << 31)
 
 struct leat_pack_opts {
     const struct leat_schema *schema; /* what it points to must stay until close */
@@ -18,14 +22,19 @@ struct leat_pack_opts {
     uint8_t id[LEAT_PACK_ID_BYTES];   /* of this packing: the same for the same input, so that packing again gives
                                          the same objects. All chunks carry it. */
     uint32_t chunks;                  /* there will be, when known; all carry it. 0: only the last one knows */
-    bool replace;                     /* a dataset that is there already is replaced; else LEAT_EXISTS */
+    struct leat_publish_opts publish; /* where */
+    size_t memory;                    /* bytes of the snapshot's tables before they go to a file; 0: 64 MiB */
 };
 
 struct leat_pack;
 
-/* Borrows the home. Fails at once when a dataset is there and must not be replaced. */
+/* Borrows the home. Fails at once when a dataset is there and must not be replaced; what is there now is what may be
+ * replaced at the end. */
 leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
                            struct leat_error *err);
+
+/* Another id than the one given at open; before the first chunk. */
+void leat_pack_set_id(struct leat_pack *p, const uint8_t id[LEAT_PACK_ID_BYTES]);
 
 /* Without a finish before it, nothing is published: chunks already stored stay, unseen. */
 void leat_pack_close(struct leat_pack *p);
@@ -45,12 +54,16 @@ struct leat_pack_totals {
 };
 struct leat_pack_totals leat_pack_totals(struct leat_pack *p); /* so far; any thread */
 
-/* Stores what is left, the sections and the root, and last of all the pointer, atomically. */
+/* Stores what is left, the sections and the root, and last of all the pointer, atomically. id: the content id. */
 leat_status leat_pack_finish(struct leat_pack *p, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
 
-/* Makes the snapshot again from the chunks alone, and publishes it. Of several packings in one place, the one
- * named; pack NULL: there must be only one. LEAT_NOT_FOUND when chunks are missing. */
-leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t *pack, uint8_t id[LEAT_SHA256_SIZE],
-                              struct leat_error *err);
+/* After finish: whether the store has kept others from publishing at the same moment. */
+bool leat_pack_guarded(const struct leat_pack *p);
+
+/* Makes the snapshot again from the chunks alone, and publishes it; id is its content id. Of several packings in one
+ * place, the n named ones in their order, as if each had been added to those before it; n 0: there must be only one.
+ * LEAT_NOT_FOUND when chunks are missing. */
+leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*packs)[LEAT_PACK_ID_BYTES], uint32_t n,
+                              uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
 
 #endif

@@ -28,7 +28,9 @@ struct job {
     uint64_t *order;  /* file by sample */
     uint64_t *starts; /* first sample of each chunk, and one more */
     uint32_t chunks;
-    _Atomic uint32_t next; /* chunk to be built */
+    uint8_t (*digests)[LEAT_MD5_SIZE]; /* by file: the scan's, and those found by reading */
+    bool digesting;                    /* files are read for their digests, nothing is packed yet */
+    _Atomic uint32_t next;             /* chunk to be built */
     _Atomic bool failed;
     pthread_mutex_t mutex;
     struct { /* hold mutex */
@@ -78,8 +80,20 @@ static leat_status make_order(struct job *j, struct leat_error *err)
     return LEAT_OK;
 }
 
+/* What cannot be a sample is said before anything is read. `more`: bytes of its key and data. */
+static leat_status check_file(const struct job *j, uint64_t fixed, uint64_t i, uint64_t more, struct leat_error *err)
+{
+    size_t n;
+    const char *key = leat_scan_key(j->files, j->order[i], &n);
+    uint64_t size = fixed + j->files->schema.row_bytes + layout_padded(4) + more;
+    if (size <= LEAT_CHUNK_MAX)
+        return LEAT_OK;
+    return leat_fail(err, LEAT_LIMIT, "'%.*s' has %" PRIu64 " bytes; a sample with its key has less than 4 GiB",
+                     n < 200 ? (int)n : 200, key, j->files->sizes[j->order[i]]);
+}
+
 /* Cuts the samples into chunks that stay below the size wanted: the builder's own arithmetic, on the sizes listed. */
-static leat_status plan_chunks(struct job *j, size_t schema_bytes, struct leat_error *err)
+static leat_status plan_chunks(struct job *j, uint64_t schema_bytes, struct leat_error *err)
 {
     uint64_t wanted = j->opts->chunk_bytes ? j->opts->chunk_bytes : LEAT_CHUNK_BYTES;
     uint64_t cap = 0;
@@ -91,7 +105,13 @@ static leat_status plan_chunks(struct job *j, size_t schema_bytes, struct leat_e
         leat_scan_key(j->files, j->order[i], &key_n);
         uint64_t more = key_n + j->files->sizes[j->order[i]];
         uint64_t size = fixed + (n + 1) * j->files->schema.row_bytes + layout_padded((n + 1) * 4) + bytes + more;
+        leat_status rc = check_file(j, fixed, i, more, err);
+        if (rc != LEAT_OK)
+            return rc;
         if (i == 0 || size > wanted) {
+            if (j->chunks == LEAT_PACK_CHUNKS_MAX)
+                return leat_fail(err, LEAT_LIMIT, "there would be more than %u chunks: make them larger (--chunk-size)",
+                                 LEAT_PACK_CHUNKS_MAX);
             if (j->chunks + 1 >= cap) {
                 cap = cap ? 2 * cap : 64;
                 uint64_t *starts = realloc(j->starts, cap * sizeof *starts);
@@ -110,9 +130,25 @@ static leat_status plan_chunks(struct job *j, size_t schema_bytes, struct leat_e
     return LEAT_OK;
 }
 
-/* The same files, packed the same way, make the same dataset. */
-static leat_status packing_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES], struct leat_error *err)
+static struct leat_mix_result judge_mix(const struct job *j)
 {
+    struct leat_mix mix = {0};
+    for (uint32_t i = 0; j->files->labels && i < leat_mix_chunks(j->chunks); i++) {
+        uint32_t chunk = leat_mix_chunk(j->chunks, i);
+        uint32_t n = (uint32_t)(j->starts[chunk + 1] - j->starts[chunk]);
+        for (uint32_t k = 0; k < leat_mix_samples(j->chunks, n); k++) {
+            uint64_t sample = j->starts[chunk] + leat_mix_sample(j->chunks, n, k);
+            leat_mix_add(&mix, i, j->files->labels[j->order[sample]]);
+        }
+    }
+    return leat_mix_judge(&mix);
+}
+
+/* The same files, packed the same way, make the same dataset; anything else makes another. */
+static leat_status packing_id(const struct job *j, const struct leat_buf *schema, uint8_t id[LEAT_PACK_ID_BYTES],
+                              struct leat_error *err)
+{
+    static const char tag[] = "leat packing 1";
     uint8_t numbers[32];
     uint8_t sha[LEAT_SHA256_SIZE];
     struct leat_sha256 *h = leat_sha256_open();
@@ -122,7 +158,11 @@ static leat_status packing_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES
     leat_put_u64(numbers + 8, j->opts->keep_order ? 0 : j->opts->seed);
     leat_put_u64(numbers + 16, j->files->n);
     leat_put_u64(numbers + 24, j->opts->chunk_bytes);
+    leat_sha256_add(h, tag, sizeof tag);
     leat_sha256_add(h, numbers, sizeof numbers);
+    leat_put_u64(numbers, schema->len);
+    leat_sha256_add(h, numbers, 8);
+    leat_sha256_add(h, schema->data, schema->len);
     for (uint64_t i = 0; i < j->files->n; i++) {
         size_t n;
         const char *key = leat_scan_key(j->files, i, &n);
@@ -130,6 +170,7 @@ static leat_status packing_id(const struct job *j, uint8_t id[LEAT_PACK_ID_BYTES
         leat_put_u64(numbers + 8, j->files->sizes[i]);
         leat_sha256_add(h, numbers, 16);
         leat_sha256_add(h, key, n);
+        leat_sha256_add(h, j->digests[i], LEAT_MD5_SIZE);
     }
     leat_sha256_finish(h, sha);
     memcpy(id, sha, LEAT_PACK_ID_BYTES);
@@ -209,11 +250,10 @@ static void wait_reads(struct worker *w, uint32_t n)
     pthread_mutex_unlock(&w->mutex);
 }
 
-static leat_status add_sample(struct worker *w, uint64_t sample, const struct leat_store_op *op, struct leat_error *err)
+/* Whether the file could be read and is the one that was listed. */
+static leat_status check_read(const struct job *j, uint64_t file, const struct leat_store_op *op,
+                              struct leat_error *err)
 {
-    const struct job *j = w->job;
-    uint64_t file = j->order[sample];
-    struct leat_value values[2] = {{.data = op->into, .size = (size_t)op->length}};
     size_t key_n;
     const char *key = leat_scan_key(j->files, file, &key_n);
     bool seen = op->status == LEAT_OK || *op->object.etag; /* a file that is too short ends in an error, too */
@@ -225,6 +265,23 @@ static leat_status add_sample(struct worker *w, uint64_t sample, const struct le
         *err = op->err;
         return op->status;
     }
+    if (leat_scan_tag(op->object.etag) != j->files->tags[file])
+        return leat_fail(err, LEAT_CHANGED, "'%.*s' changed while it was packed", (int)key_n, key);
+    return LEAT_OK;
+}
+
+static void digest_file(const struct job *j, uint64_t file, const struct leat_store_op *op)
+{
+    leat_md5(op->into, (size_t)op->length, j->digests[file]);
+    atomic_fetch_add_explicit(&j->progress->digested, op->length, memory_order_relaxed);
+}
+
+static leat_status add_sample(struct worker *w, uint64_t file, const struct leat_store_op *op, struct leat_error *err)
+{
+    const struct job *j = w->job;
+    struct leat_value values[2] = {{.data = op->into, .size = (size_t)op->length}};
+    size_t key_n;
+    const char *key = leat_scan_key(j->files, file, &key_n);
     if (j->files->labels)
         values[1].number = j->files->labels[file];
     if (j->files->schema.fields[0].type == LEAT_FIELD_IMAGE && j->opts->probe &&
@@ -248,13 +305,28 @@ static leat_status pack_group(struct worker *w, uint64_t first, uint32_t n, size
     leat_status rc = start_reads(w, first, n, err);
     if (rc == LEAT_OK)
         wait_reads(w, n);
-    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++)
-        rc = add_sample(w, first + i, &w->ops[i], err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++) {
+        uint64_t file = w->job->order[first + i];
+        rc = check_read(w->job, file, &w->ops[i], err);
+        if (rc == LEAT_OK && w->job->digesting)
+            digest_file(w->job, file, &w->ops[i]);
+        else if (rc == LEAT_OK)
+            rc = add_sample(w, file, &w->ops[i], err);
+    }
     for (uint32_t i = 0; i < n; i++) {
         free(w->keys[i]);
         w->keys[i] = NULL;
     }
     return rc;
+}
+
+static bool group_known(const struct job *j, uint64_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!leat_scan_known(j->files, j->order[first + i]))
+            return false;
+    }
+    return true;
 }
 
 static leat_status pack_chunk(struct worker *w, uint32_t chunk, struct leat_error *err)
@@ -265,10 +337,13 @@ static leat_status pack_chunk(struct worker *w, uint32_t chunk, struct leat_erro
     while (rc == LEAT_OK && at < j->starts[chunk + 1]) {
         size_t bytes;
         uint32_t n = group_size(j, at, j->starts[chunk + 1], &bytes);
-        rc = stopped(j) ? leat_fail(err, LEAT_CANCELLED, "interrupted") : pack_group(w, at, n, bytes, err);
+        if (stopped(j))
+            rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
+        else if (!j->digesting || !group_known(j, at, n))
+            rc = pack_group(w, at, n, bytes, err);
         at += n;
     }
-    return rc == LEAT_OK ? leat_pack_put(j->pack, w->builder, chunk, err) : rc;
+    return rc == LEAT_OK && !j->digesting ? leat_pack_put(j->pack, w->builder, chunk, err) : rc;
 }
 
 static void *run_worker(void *arg)
@@ -345,22 +420,48 @@ static leat_status run_threads(struct job *j, struct leat_error *err)
     return rc;
 }
 
+/* Reads what must be read before the packing has an id. */
+static leat_status digest_files(struct job *j, struct leat_error *err)
+{
+    uint64_t unknown = 0;
+    uint64_t bytes = 0;
+    j->digests = j->files->digests;
+    for (uint64_t i = 0; i < j->files->n; i++) {
+        unknown += !leat_scan_known(j->files, i);
+        bytes += leat_scan_known(j->files, i) ? 0 : j->files->sizes[i];
+    }
+    if (!unknown)
+        return LEAT_OK;
+    atomic_store_explicit(&j->progress->to_digest, bytes, memory_order_relaxed);
+    j->digesting = true;
+    leat_status rc = run_threads(j, err);
+    j->digesting = false;
+    atomic_store(&j->next, 0);
+    return rc;
+}
+
 static leat_status open_pack(struct job *j, const struct leat_home *to, struct leat_error *err)
 {
     struct leat_buf schema;
-    struct leat_pack_opts opts = {
-        .schema = &j->files->schema, .chunk_bytes = j->opts->chunk_bytes, .replace = j->opts->replace};
+    struct leat_pack_opts opts = {.schema = &j->files->schema,
+                                  .chunk_bytes = j->opts->chunk_bytes,
+                                  .publish = j->opts->publish,
+                                  .memory = j->opts->memory};
     leat_buf_init(&schema, LEAT_SCHEMA_MAX);
     leat_status rc = leat_schema_write(&j->files->schema, &schema, err);
     if (rc == LEAT_OK)
         rc = make_order(j, err);
     if (rc == LEAT_OK)
         rc = plan_chunks(j, schema.len, err);
-    if (rc == LEAT_OK)
-        rc = packing_id(j, opts.id, err);
     opts.chunks = j->chunks;
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK) /* says at once when a dataset is there already */
         rc = leat_pack_open(to, &opts, &j->pack, err);
+    if (rc == LEAT_OK)
+        rc = digest_files(j, err);
+    if (rc == LEAT_OK)
+        rc = packing_id(j, &schema, opts.id, err);
+    if (rc == LEAT_OK)
+        leat_pack_set_id(j->pack, opts.id);
     leat_buf_free(&schema);
     return rc;
 }
@@ -381,6 +482,8 @@ leat_status leat_pack_folder(const struct leat_home *from, const struct leat_sca
         out->chunks = totals.chunks;
         out->samples = totals.samples;
         out->bytes = totals.bytes;
+        out->guarded = leat_pack_guarded(j.pack);
+        out->mix = judge_mix(&j);
     }
     leat_pack_close(j.pack);
     free(j.starts);

@@ -2,15 +2,14 @@
 #include <string.h>
 
 #include "dataset/pack.h"
-#include "dataset/publish.h"
 #include "dataset/snapshot.h"
 
 struct rebuild {
     const struct leat_home *home;
-    const uint8_t *pack; /* wanted, or NULL */
-    bool chosen;
-    uint8_t first_pack[LEAT_PACK_ID_BYTES];
-    struct leat_snapshot *snapshot;
+    bool chosen; /* packs are those asked for, else the one that was met first */
+    uint32_t n;
+    uint8_t (*packs)[LEAT_PACK_ID_BYTES];
+    struct leat_snapshot **snapshots; /* one for each */
 };
 
 /* The digest a chunk's object is named by; false for anything else that lies there. */
@@ -50,20 +49,22 @@ static leat_status each_chunk(struct rebuild *r, visit_chunk *visit, uint32_t *n
 
 static leat_status take(struct rebuild *r, const struct leat_chunk *c, const uint8_t *sha, struct leat_error *err)
 {
-    if (r->pack && memcmp(c->pack, r->pack, sizeof c->pack) != 0)
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (memcmp(c->pack, r->packs[i], sizeof c->pack) == 0)
+            return leat_snapshot_add(r->snapshots[i], c, sha, err);
+    }
+    if (r->chosen)
         return LEAT_OK; /* another packing's */
-    if (!r->chosen)
-        memcpy(r->first_pack, c->pack, sizeof c->pack);
-    r->chosen = true;
-    if (memcmp(c->pack, r->first_pack, sizeof c->pack) != 0) {
+    if (r->n) {
         char a[2 * LEAT_PACK_ID_BYTES + 1];
         char b[2 * LEAT_PACK_ID_BYTES + 1];
-        leat_hex(r->first_pack, sizeof r->first_pack, a);
+        leat_hex(r->packs[0], sizeof r->packs[0], a);
         leat_hex(c->pack, sizeof c->pack, b);
-        return leat_fail(err, LEAT_INVALID, "chunks of several packings are there (%s, %s): say which (--packing)", a,
-                         b);
+        return leat_fail(err, LEAT_INVALID,
+                         "chunks of several packings are there (%s, %s): say which, in which order (--packing)", a, b);
     }
-    return leat_snapshot_add(r->snapshot, c, sha, err);
+    memcpy(r->packs[r->n++], c->pack, sizeof c->pack);
+    return leat_snapshot_add(r->snapshots[0], c, sha, err);
 }
 
 static leat_status visit(struct rebuild *r, const char *key, uint64_t size, const uint8_t *sha, struct leat_error *err)
@@ -89,21 +90,54 @@ static leat_status visit(struct rebuild *r, const char *key, uint64_t size, cons
     return rc;
 }
 
-leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t *pack, uint8_t id[LEAT_SHA256_SIZE],
-                              struct leat_error *err)
+static leat_status prepare(struct rebuild *r, const uint8_t (*packs)[LEAT_PACK_ID_BYTES], uint32_t n, uint32_t listed,
+                           struct leat_error *err)
 {
-    struct rebuild r = {.home = home, .pack = pack};
+    uint32_t room = n ? n : 1;
+    leat_status rc = LEAT_OK;
+    r->chosen = n > 0;
+    r->packs = calloc(room, sizeof *r->packs);
+    r->snapshots = calloc(room, sizeof(struct leat_snapshot *));
+    if (!r->packs || !r->snapshots)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of %u packings", room);
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (memcmp(packs[k], packs[i], sizeof packs[i]) == 0)
+                return leat_fail(err, LEAT_INVALID, "a packing is named twice");
+        }
+        memcpy(r->packs[i], packs[i], sizeof packs[i]);
+    }
+    for (uint32_t i = 0; rc == LEAT_OK && i < room; i++)
+        rc = leat_snapshot_open(listed, 0, &r->snapshots[i], err);
+    r->n = n;
+    return rc;
+}
+
+leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*packs)[LEAT_PACK_ID_BYTES], uint32_t n,
+                              uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err)
+{
+    struct rebuild r = {.home = home};
+    struct leat_pointer pointer;
     uint32_t listed = 0;
     uint32_t again = 0;
-    leat_status rc = each_chunk(&r, NULL, &listed, err);
+    const struct leat_publish_opts opts = {.replace = true};
+    struct leat_publish publish;
+    leat_status rc = leat_publish_begin(home, &opts, &publish, err);
+    if (rc == LEAT_OK)
+        rc = each_chunk(&r, NULL, &listed, err);
     if (rc == LEAT_OK && listed == 0)
         rc = leat_fail(err, LEAT_NOT_FOUND, "there are no chunks at %s", home->url);
     if (rc == LEAT_OK)
-        rc = leat_snapshot_open(listed, &r.snapshot, err);
+        rc = prepare(&r, packs, n, listed, err);
     if (rc == LEAT_OK)
         rc = each_chunk(&r, visit, &again, err);
     if (rc == LEAT_OK)
-        rc = leat_home_publish(home, r.snapshot, id, err);
-    leat_snapshot_close(r.snapshot);
+        rc = leat_publish(home, (const struct leat_snapshot *const *)r.snapshots, n ? n : 1, &publish, &pointer, err);
+    if (rc == LEAT_OK)
+        memcpy(id, pointer.id, sizeof pointer.id);
+    for (uint32_t i = 0; r.snapshots && i < (n ? n : 1); i++)
+        leat_snapshot_close(r.snapshots[i]);
+    free(r.snapshots);
+    free(r.packs);
     return rc;
 }

@@ -1,6 +1,8 @@
 #include "dataset/root.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -9,9 +11,12 @@
 /* Columns are used where they lie. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "roots are mapped, and little-endian");
 
+_Static_assert(LEAT_ROOT_PEEK == ROOT_HEAD, "a peek takes the head");
+
 struct head {
+    struct layout_head common;
     uint32_t schema_bytes;
-    uint64_t size;
+    uint32_t section_bytes; /* of an entry */
 };
 
 static leat_status corrupt(struct leat_error *err, const char *what, size_t at)
@@ -19,54 +24,96 @@ static leat_status corrupt(struct leat_error *err, const char *what, size_t at)
     return leat_fail(err, LEAT_CORRUPT, "the snapshot's root is damaged: %s (byte %zu)", what, at);
 }
 
-static leat_status read_head(struct leat_reader *r, struct leat_root *root, struct head *h, struct leat_error *err)
+/* The head's own numbers, after what it has in common with a chunk's. */
+static void read_numbers(struct leat_reader *r, struct leat_root *root, struct head *h)
 {
-    const uint8_t *magic = leat_read_bytes(r, 8);
-    uint32_t format = leat_read_u32(r);
     root->chunks = leat_read_u32(r);
+    h->schema_bytes = leat_read_u32(r);
     root->samples = leat_read_u64(r);
     root->bytes = leat_read_u64(r);
-    h->size = leat_read_u64(r);
-    h->schema_bytes = leat_read_u32(r);
+    root->id = leat_read_bytes(r, LEAT_SHA256_SIZE);
     root->sections_n = leat_read_u32(r);
-    const uint8_t *pack = leat_read_bytes(r, LEAT_PACK_ID_BYTES);
+    h->section_bytes = leat_read_u32(r);
+    root->packings_n = leat_read_u32(r);
+    root->packing_bytes = leat_read_u32(r);
     root->block_bytes = leat_read_u32(r);
-    uint32_t zero = leat_read_u32(r);
-    uint64_t zeros = leat_read_u64(r);
-    if (r->bad || memcmp(magic, ROOT_MAGIC, 8) != 0)
-        return leat_fail(err, LEAT_CORRUPT, "these %zu bytes are not a snapshot's root", r->size);
-    if (format != LEAT_FORMAT_VERSION)
-        return leat_fail(err, LEAT_VERSION, "the snapshot has format %u, this Leat reads %d", format,
-                         LEAT_FORMAT_VERSION);
-    if (h->size != r->size)
-        return corrupt(err, "its length is not what it says", 32);
-    if (zero || zeros)
-        return corrupt(err, "reserved bytes are in use", 68);
+}
+
+/* Leaves the reader at the first byte after the head. */
+static leat_status read_head(struct leat_reader *r, struct leat_root *root, struct head *h, struct leat_error *err)
+{
+    leat_status rc = layout_read_head(r, ROOT_MAGIC, "a snapshot's root", ROOT_HEAD, &h->common, err);
+    if (rc == LEAT_OK)
+        rc = layout_check_needs(h->common.needs, ROOT_NEEDS, "the snapshot's root", err);
+    if (rc != LEAT_OK)
+        return rc;
+    read_numbers(r, root, h);
+    root->flags = h->common.flags;
+    leat_read_bytes(r, h->common.bytes - r->at); /* what this Leat does not know */
     if (root->block_bytes < 4096 || root->block_bytes > 1u << 20 || (root->block_bytes & (root->block_bytes - 1)))
-        return corrupt(err, "the size of blocks", 64);
-    if (root->sections_n > LEAT_SECTIONS_MAX)
-        return corrupt(err, "too many sections", 44);
-    memcpy(root->pack, pack, sizeof root->pack);
+        return corrupt(err, "the size of blocks", 112);
+    if (root->sections_n > LEAT_SECTIONS_MAX || h->section_bytes < ROOT_SECTION_HEAD || h->section_bytes % 8)
+        return corrupt(err, "the number or size of its sections", 96);
+    if (root->packing_bytes < ROOT_PACKING_HEAD || root->packing_bytes % 8)
+        return corrupt(err, "the size of its packings", 108);
     return LEAT_OK;
 }
 
-static leat_status read_sections(struct leat_reader *r, struct leat_root *root, struct leat_error *err)
+leat_status leat_section_check(const struct leat_section *s, struct leat_error *err)
+{
+    char what[48];
+    if (s->kind != LEAT_SECTION_SAMPLES && s->kind != LEAT_SECTION_KEYS)
+        return leat_fail(err, LEAT_VERSION, "the snapshot's section of kind %u needs a newer Leat", s->kind);
+    snprintf(what, sizeof what, "the snapshot's section of kind %u", s->kind);
+    return layout_check_needs(s->needs, LEAT_SECTION_REQUIRED, what, err);
+}
+
+static leat_status read_section(struct leat_reader *all, const struct head *h, struct leat_root *root, uint32_t i,
+                                struct leat_error *err)
+{
+    const uint8_t *entry = leat_read_bytes(all, h->section_bytes);
+    struct leat_reader r = leat_reader(entry, entry ? h->section_bytes : 0);
+    struct leat_section *s = &root->sections[i];
+    s->kind = leat_read_u32(&r);
+    s->needs = leat_read_u32(&r);
+    s->size = leat_read_u64(&r);
+    s->name = leat_read_bytes(&r, LEAT_SHA256_SIZE);
+    s->flags = leat_read_u32(&r);
+    if (r.bad)
+        return corrupt(err, "its list of sections", all->at);
+    s->blocks = s->size / root->block_bytes + (s->size % root->block_bytes != 0);
+    for (uint32_t k = 0; k < i; k++) {
+        if (root->sections[k].kind == s->kind && leat_section_check(s, NULL) == LEAT_OK)
+            return corrupt(err, "a section is listed twice", all->at);
+    }
+    return s->needs & LEAT_SECTION_REQUIRED ? leat_section_check(s, err) : LEAT_OK;
+}
+
+static leat_status read_lists(struct leat_reader *r, const struct head *h, struct leat_root *root,
+                              struct leat_error *err)
 {
     for (uint32_t i = 0; i < root->sections_n; i++) {
-        struct leat_section *s = &root->sections[i];
-        s->kind = leat_read_u32(r);
-        uint32_t zero = leat_read_u32(r);
-        s->size = leat_read_u64(r);
-        s->name = leat_read_bytes(r, LEAT_SHA256_SIZE);
-        if (r->bad || zero)
-            return corrupt(err, "its list of sections", r->at);
-        for (uint32_t k = 0; k < i; k++) {
-            if (root->sections[k].kind == s->kind)
-                return corrupt(err, "a section is listed twice", r->at);
-        }
-        s->blocks = s->size / root->block_bytes + (s->size % root->block_bytes != 0);
+        leat_status rc = read_section(r, h, root, i, err);
+        if (rc != LEAT_OK)
+            return rc;
     }
+    if ((uint64_t)root->packings_n * root->packing_bytes > leat_reader_left(r))
+        return corrupt(err, "it has no room for its packings", r->at);
+    root->packings = leat_read_bytes(r, (size_t)root->packings_n * root->packing_bytes);
+    uint64_t chunks = 0;
+    for (uint32_t i = 0; i < root->packings_n; i++)
+        chunks += leat_root_packing(root, i).chunks;
+    if (chunks != root->chunks)
+        return corrupt(err, "its packings have other chunks than it has", r->at);
     return LEAT_OK;
+}
+
+struct leat_packing leat_root_packing(const struct leat_root *r, uint32_t i)
+{
+    const uint8_t *entry = r->packings + (size_t)i * r->packing_bytes;
+    struct leat_packing p = {.chunks = leat_get_u32(entry + LEAT_PACK_ID_BYTES)};
+    memcpy(p.pack, entry, sizeof p.pack);
+    return p;
 }
 
 /* A column of n entries of `width` bytes, and zeros up to a multiple of 8. The product has less than 64 bits. */
@@ -101,6 +148,11 @@ static leat_status read_columns(struct leat_reader *r, struct leat_root *root, s
     return LEAT_OK;
 }
 
+static bool usable(const struct leat_section *s)
+{
+    return s && leat_section_check(s, NULL) == LEAT_OK;
+}
+
 static leat_status read_digests(struct leat_reader *r, struct leat_root *root, struct leat_error *err)
 {
     for (uint32_t i = 0; i < root->sections_n; i++) {
@@ -109,19 +161,18 @@ static leat_status read_digests(struct leat_reader *r, struct leat_root *root, s
             return corrupt(err, "it has no room for its digests", r->at);
         s->digests = leat_read_bytes(r, (size_t)s->blocks * ROOT_DIGEST);
     }
-    if (leat_reader_left(r))
-        return corrupt(err, "something follows its end", r->at);
+    /* what follows is a later release's */
     const struct leat_section *samples = leat_root_section(root, LEAT_SECTION_SAMPLES);
     const struct leat_section *keys = leat_root_section(root, LEAT_SECTION_KEYS);
     /* No overflow: samples are at most 2^64/2^32 chunks' worth, checked against the columns. */
-    if (samples && (unsigned __int128)root->samples * root->schema.row_bytes != samples->size)
+    if (usable(samples) && (unsigned __int128)root->samples * root->schema.row_bytes != samples->size)
         return corrupt(err, "the sample table's length", ROOT_HEAD);
-    if (keys && (unsigned __int128)root->samples * 24 > keys->size)
+    if (usable(keys) && (unsigned __int128)root->samples * 24 > keys->size)
         return corrupt(err, "the keys' length", ROOT_HEAD);
     return LEAT_OK;
 }
 
-leat_status leat_root_read(const void *data, size_t n, struct leat_root *out, struct leat_error *err)
+leat_status leat_root_map(const void *data, size_t n, struct leat_root *out, struct leat_error *err)
 {
     struct leat_reader r = leat_reader(data, n);
     struct leat_root root = {.data = data, .size = n};
@@ -130,7 +181,7 @@ leat_status leat_root_read(const void *data, size_t n, struct leat_root *out, st
         return leat_fail(err, LEAT_INTERNAL, "a root must be aligned to 8 bytes");
     leat_status rc = read_head(&r, &root, &h, err);
     if (rc == LEAT_OK)
-        rc = read_sections(&r, &root, err);
+        rc = read_lists(&r, &h, &root, err);
     if (rc != LEAT_OK)
         return rc;
     const uint8_t *schema = leat_read_bytes(&r, h.schema_bytes);
@@ -144,6 +195,63 @@ leat_status leat_root_read(const void *data, size_t n, struct leat_root *out, st
     if (rc != LEAT_OK)
         return rc;
     *out = root;
+    return LEAT_OK;
+}
+
+leat_status leat_root_read(const void *data, size_t n, struct leat_root *out, struct leat_error *err)
+{
+    struct leat_root root;
+    uint8_t id[LEAT_SHA256_SIZE];
+    leat_status rc = leat_root_map(data, n, &root, err);
+    if (rc == LEAT_OK)
+        rc = leat_root_content_id(&root, id, err);
+    if (rc == LEAT_OK && memcmp(id, root.id, sizeof id) != 0)
+        rc = corrupt(err, "its content id is not that of its schema and chunks", ROOT_ID_AT);
+    if (rc != LEAT_OK)
+        return rc;
+    *out = root;
+    return LEAT_OK;
+}
+
+leat_status leat_root_content_id(const struct leat_root *r, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err)
+{
+    uint8_t head[24];
+    struct leat_writer w = leat_writer(head, sizeof head);
+    struct leat_sha256 *h = leat_sha256_open();
+    if (!h)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a digest");
+    leat_write_bytes(&w, CONTENT_MAGIC, 8);
+    leat_write_u32(&w, LEAT_FORMAT_VERSION);
+    leat_write_u32(&w, r->schema.encoded_n);
+    leat_write_u64(&w, r->chunks);
+    leat_sha256_add(h, head, sizeof head);
+    leat_sha256_add(h, r->schema.encoded, r->schema.encoded_n);
+    leat_sha256_add(h, r->counts, (size_t)r->chunks * sizeof *r->counts);
+    leat_sha256_add(h, r->names, (size_t)r->chunks * LEAT_SHA256_SIZE);
+    leat_sha256_finish(h, id);
+    return LEAT_OK;
+}
+
+leat_status leat_root_peek(const void *data, size_t n, struct leat_root_peek *out, struct leat_error *err)
+{
+    struct leat_root root = {0};
+    struct head h;
+    struct leat_reader r = leat_reader(data, n);
+    struct leat_reader sized = leat_reader(data, n < LAYOUT_HEAD ? n : LAYOUT_HEAD);
+    if (n >= LAYOUT_HEAD)
+        sized.size = (size_t)leat_get_u64((const uint8_t *)data + 16); /* only the head is here, and read */
+    leat_status rc = n < ROOT_HEAD
+                         ? corrupt(err, "it is shorter than its head", n)
+                         : layout_read_head(&sized, ROOT_MAGIC, "a snapshot's root", ROOT_HEAD, &h.common, err);
+    if (rc == LEAT_OK)
+        rc = layout_check_needs(h.common.needs, ROOT_NEEDS, "the snapshot's root", err);
+    if (rc != LEAT_OK)
+        return rc;
+    r.at = LAYOUT_HEAD;
+    read_numbers(&r, &root, &h);
+    *out = (struct leat_root_peek){
+        .size = sized.size, .samples = root.samples, .bytes = root.bytes, .chunks = root.chunks};
+    memcpy(out->id, root.id, sizeof out->id);
     return LEAT_OK;
 }
 
@@ -168,6 +276,26 @@ leat_status leat_root_check_chunk(const struct leat_root *r, uint32_t chunk, con
         return leat_fail(err, LEAT_CORRUPT, "chunk %u has %zu bytes, the snapshot says %u", chunk, n, r->sizes[chunk]);
     if (leat_xxh3(data, n) != r->sums[chunk])
         return leat_fail(err, LEAT_CORRUPT, "chunk %u does not match the checksum in the snapshot", chunk);
+    return LEAT_OK;
+}
+
+leat_status leat_root_open_chunk(const struct leat_root *r, uint32_t chunk, const void *data, size_t n,
+                                 struct leat_chunk *out, struct leat_error *err)
+{
+    struct leat_chunk c;
+    leat_status rc = leat_root_check_chunk(r, chunk, data, n, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_chunk_read(data, n, &c, err);
+    if (rc != LEAT_OK)
+        return leat_fail_context(err, rc, "chunk %u", chunk);
+    if (c.samples != r->counts[chunk])
+        return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says %u", chunk, c.samples,
+                         r->counts[chunk]);
+    if (c.schema.encoded_n != r->schema.encoded_n ||
+        memcmp(c.schema.encoded, r->schema.encoded, c.schema.encoded_n) != 0)
+        return leat_fail(err, LEAT_CORRUPT, "chunk %u has another schema than the snapshot", chunk);
+    *out = c;
     return LEAT_OK;
 }
 
@@ -210,27 +338,49 @@ static void pad(struct leat_buf *b)
     leat_buf_add(b, zeros, layout_padded(b->len) - b->len);
 }
 
-static void write_head(const uint8_t pack[LEAT_PACK_ID_BYTES], const struct leat_root_chunk *chunks, uint32_t chunks_n,
-                       uint32_t sections_n, struct leat_buf *out)
+/* Sizes and the content id are set at the end. */
+static void write_head(const struct leat_root_parts *p, struct leat_buf *out)
 {
+    uint8_t head[ROOT_HEAD] = {0};
+    struct leat_writer w = leat_writer(head, sizeof head);
     uint64_t samples = 0;
     uint64_t bytes = 0;
-    for (uint32_t c = 0; c < chunks_n; c++) {
-        samples += chunks[c].samples;
-        bytes += chunks[c].size;
+    for (uint32_t c = 0; c < p->chunks_n; c++) {
+        samples += p->chunks[c].samples;
+        bytes += p->chunks[c].size;
     }
-    leat_buf_add(out, ROOT_MAGIC, 8);
-    add_u32(out, LEAT_FORMAT_VERSION);
-    add_u32(out, chunks_n);
-    add_u64(out, samples);
-    add_u64(out, bytes);
-    add_u64(out, 0); /* size: set at the end */
-    add_u32(out, 0); /* schema: likewise */
-    add_u32(out, sections_n);
-    leat_buf_add(out, pack, LEAT_PACK_ID_BYTES);
-    add_u32(out, LEAT_BLOCK_BYTES);
-    add_u32(out, 0);
-    add_u64(out, 0);
+    layout_write_head(&w, ROOT_MAGIC, ROOT_HEAD, 0);
+    leat_write_u32(&w, p->chunks_n);
+    leat_write_u32(&w, 0); /* schema */
+    leat_write_u64(&w, samples);
+    leat_write_u64(&w, bytes);
+    w.at += LEAT_SHA256_SIZE; /* content id */
+    leat_write_u32(&w, p->sections_n);
+    leat_write_u32(&w, ROOT_SECTION_HEAD);
+    leat_write_u32(&w, p->packings_n);
+    leat_write_u32(&w, ROOT_PACKING_HEAD);
+    leat_write_u32(&w, LEAT_BLOCK_BYTES);
+    leat_buf_add(out, head, sizeof head);
+}
+
+static void write_lists(const struct leat_root_parts *p, struct leat_buf *out)
+{
+    for (uint32_t i = 0; i < p->sections_n; i++) {
+        uint8_t entry[ROOT_SECTION_HEAD] = {0};
+        struct leat_writer w = leat_writer(entry, sizeof entry);
+        leat_write_u32(&w, p->sections[i].kind);
+        leat_write_u32(&w, 0);
+        leat_write_u64(&w, p->sections[i].size);
+        leat_write_bytes(&w, p->sections[i].name, LEAT_SHA256_SIZE);
+        leat_buf_add(out, entry, sizeof entry);
+    }
+    for (uint32_t i = 0; i < p->packings_n; i++) {
+        uint8_t entry[ROOT_PACKING_HEAD] = {0};
+        struct leat_writer w = leat_writer(entry, sizeof entry);
+        leat_write_bytes(&w, p->packings[i].pack, LEAT_PACK_ID_BYTES);
+        leat_write_u32(&w, p->packings[i].chunks);
+        leat_buf_add(out, entry, sizeof entry);
+    }
 }
 
 static void write_columns(const struct leat_root_chunk *chunks, uint32_t n, struct leat_buf *out)
@@ -247,43 +397,37 @@ static void write_columns(const struct leat_root_chunk *chunks, uint32_t n, stru
         leat_buf_add(out, chunks[c].name, LEAT_SHA256_SIZE);
 }
 
-static void write_digests(const struct leat_buf *data, struct leat_buf *out)
+static leat_status set_id(struct leat_buf *out, struct leat_error *err)
 {
-    for (size_t at = 0; at < data->len; at += LEAT_BLOCK_BYTES) {
-        uint8_t digest[LEAT_SHA256_SIZE];
-        size_t n = data->len - at < LEAT_BLOCK_BYTES ? data->len - at : LEAT_BLOCK_BYTES;
-        leat_sha256(data->data + at, n, digest);
-        leat_buf_add(out, digest, ROOT_DIGEST);
-    }
+    struct leat_root root;
+    uint8_t id[LEAT_SHA256_SIZE];
+    leat_status rc = leat_root_map(out->data, out->len, &root, err);
+    if (rc == LEAT_OK)
+        rc = leat_root_content_id(&root, id, err);
+    if (rc == LEAT_OK)
+        memcpy(out->data + ROOT_ID_AT, id, sizeof id);
+    return rc;
 }
 
-leat_status leat_root_write(const struct leat_schema *schema, const uint8_t pack[LEAT_PACK_ID_BYTES],
-                            const struct leat_root_chunk *chunks, uint32_t chunks_n,
-                            const struct leat_root_section *sections, uint32_t sections_n, struct leat_buf *out,
-                            struct leat_error *err)
+leat_status leat_root_write(const struct leat_root_parts *p, struct leat_buf *out, struct leat_error *err)
 {
     leat_buf_clear(out);
-    write_head(pack, chunks, chunks_n, sections_n, out);
-    for (uint32_t i = 0; i < sections_n; i++) {
-        uint8_t name[LEAT_SHA256_SIZE];
-        leat_sha256(sections[i].data->data, sections[i].data->len, name);
-        add_u32(out, sections[i].kind);
-        add_u32(out, 0);
-        add_u64(out, sections[i].data->len);
-        leat_buf_add(out, name, sizeof name);
-    }
+    write_head(p, out);
+    write_lists(p, out);
     size_t schema_at = out->len;
-    leat_status rc = leat_schema_write(schema, out, err);
+    leat_status rc = leat_schema_write(p->schema, out, err);
     if (rc != LEAT_OK)
         return rc;
     size_t schema_bytes = out->len - schema_at;
-    write_columns(chunks, chunks_n, out);
-    for (uint32_t i = 0; i < sections_n; i++)
-        write_digests(sections[i].data, out);
+    write_columns(p->chunks, p->chunks_n, out);
+    for (uint32_t i = 0; i < p->sections_n; i++) {
+        uint64_t blocks = (p->sections[i].size + LEAT_BLOCK_BYTES - 1) / LEAT_BLOCK_BYTES;
+        leat_buf_add(out, p->sections[i].digests, (size_t)blocks * ROOT_DIGEST);
+    }
     rc = leat_buf_check(out, "the snapshot's root", err);
     if (rc != LEAT_OK)
         return rc;
-    leat_put_u64(out->data + 32, out->len);
-    leat_put_u32(out->data + 40, (uint32_t)schema_bytes);
-    return LEAT_OK;
+    leat_put_u64(out->data + 16, out->len);
+    leat_put_u32(out->data + 44, (uint32_t)schema_bytes);
+    return set_id(out, err);
 }

@@ -20,9 +20,14 @@
  * a dataset can still be read. */
 enum leat_field_type { LEAT_FIELD_BYTES = 1, LEAT_FIELD_IMAGE = 2, LEAT_FIELD_INT = 3, LEAT_FIELD_STRING = 4 };
 
+#define LEAT_FIELD_OPTIONAL 1u /* a bit of `needs`: samples may lack a value */
+
 struct leat_field {
     char name[LEAT_FIELD_NAME_MAX]; /* letters, digits, '_', '.', '-' */
-    uint32_t type;
+    uint16_t type;
+    uint16_t encoding;   /* of the type; 0: the plain one */
+    uint32_t needs;      /* what must be understood to read its values */
+    uint32_t flags;      /* what need not */
     uint32_t cell_bytes; /* of its cell in a row, a multiple of 8 */
     uint32_t cell_at;    /* in the row */
     const char *about;   /* JSON object that says more, such as {"names": […]}; borrowed, not NUL-terminated */
@@ -33,6 +38,8 @@ struct leat_schema {
     uint32_t n;
     uint32_t row_bytes;
     struct leat_field fields[LEAT_FIELDS_MAX];
+    const uint8_t *encoded; /* the bytes it was read from, borrowed; NULL: it was made by leat_schema_add */
+    uint32_t encoded_n;
 };
 
 /* Appends a field of a known type. `about` (may be NULL) stays the caller's. */
@@ -44,7 +51,12 @@ uint32_t leat_schema_find(const struct leat_schema *s, const char *name);
 
 const char *leat_field_type_name(uint32_t type); /* "bytes", "image", "int", "string", "unknown" */
 
-/* The encoded schema is a multiple of 8 bytes. Reading takes exactly n bytes, and borrows them for `about`. */
+/* Whether its values can be read. LEAT_VERSION, with the field's name, for a type, an encoding or a bit of `needs`
+ * that this Leat does not know. */
+leat_status leat_field_check(const struct leat_field *f, struct leat_error *err);
+
+/* The encoded schema is a multiple of 8 bytes. Reading takes exactly n bytes, and borrows them. A schema that was read
+ * is written as the same bytes, with whatever in them is not known here. */
 leat_status leat_schema_write(const struct leat_schema *s, struct leat_buf *out, struct leat_error *err);
 leat_status leat_schema_read(const void *data, size_t n, struct leat_schema *out, struct leat_error *err);
 
@@ -65,17 +77,20 @@ struct leat_picture {
 
 /* One value of a sample, as its row says. */
 struct leat_cell {
-    uint32_t offset; /* in the chunk: bytes, image, string */
+    bool absent;     /* optional fields: the sample has no value, and what follows is zero */
+    uint32_t offset; /* in the chunk: bytes, image, string; never 0 for a value */
     uint32_t size;
     int64_t number;            /* int */
     struct leat_picture image; /* image */
 };
 
-/* `row` has row_bytes bytes. */
+#define LEAT_INT_ABSENT INT64_MIN /* in the cell of an optional int */
+
+/* `row` has row_bytes bytes. Cells of fields that cannot be read are all zero, and are not written. */
 void leat_cell_write(const struct leat_field *f, const struct leat_cell *cell, uint8_t *row);
 struct leat_cell leat_cell_read(const struct leat_field *f, const uint8_t *row);
 
-/* Whether the field's bytes lie in the chunk (and its cell says where). */
+/* Whether the field's bytes lie in the chunk (and its cell says where); false when it cannot be read. */
 bool leat_field_has_data(const struct leat_field *f);
 
 #endif

@@ -1,7 +1,8 @@
-/* Gathers what a snapshot says of each chunk, in any order, and writes it when all are there. Used by packing and
- * by rebuilding a lost snapshot: both come to the same bytes. Not thread-safe. No I/O.
+/* Gathers what a snapshot says of each chunk of a packing, in any order, and writes it when all are there. Used by
+ * packing and by rebuilding a lost snapshot: both come to the same bytes. Not thread-safe.
  *
- * Memory: what the sections will have, about 60 bytes a sample and the keys. */
+ * Memory: some 70 bytes per chunk while gathering and as many again while writing, and what is said at open; the rest
+ * of the tables lies in temporary files (spill.h), some 40 bytes per sample and its row and key. */
 #ifndef LEAT_DATASET_SNAPSHOT_H
 #define LEAT_DATASET_SNAPSHOT_H
 
@@ -12,12 +13,14 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "dataset/chunk.h"
+#include "dataset/names.h"
 #include "dataset/root.h"
 
 struct leat_snapshot;
 
-/* Chunk numbers from chunks_max on are refused, before memory is set aside for them. */
-leat_status leat_snapshot_open(uint32_t chunks_max, struct leat_snapshot **out, struct leat_error *err);
+/* Chunk numbers from chunks_max on are refused, before memory is set aside for them. memory: bytes of tables that are
+ * kept before they go to a file; writing takes as much again. 0: 64 MiB. */
+leat_status leat_snapshot_open(uint32_t chunks_max, size_t memory, struct leat_snapshot **out, struct leat_error *err);
 void leat_snapshot_close(struct leat_snapshot *s);
 
 /* Takes note of a chunk with the name `sha`; copies what it needs. Refuses a chunk of another packing or schema than
@@ -32,16 +35,36 @@ uint32_t leat_snapshot_chunks(const struct leat_snapshot *s);
 uint64_t leat_snapshot_samples(const struct leat_snapshot *s);
 uint64_t leat_snapshot_bytes(const struct leat_snapshot *s);
 
-/* The finished snapshot. Buffers are initialised by the call and freed by the caller, also after a failure. */
+#define LEAT_SNAPSHOT_SECTIONS 2u
+
+struct leat_spill;
+
+/* The finished snapshot; the bytes of its sections are made when they are asked for. */
 struct leat_snapshot_files {
-    struct leat_buf samples;
-    struct leat_buf keys;
+    struct leat_root_section sections[LEAT_SNAPSHOT_SECTIONS];
     struct leat_buf root;
-    uint8_t id[LEAT_SHA256_SIZE];
+    struct leat_pointer pointer;
+
+    /* Its own. */
+    struct leat_buf digests[LEAT_SNAPSHOT_SECTIONS];
+    const struct leat_snapshot *const *packings;
+    uint32_t packings_n;
+    uint32_t chunks;
+    uint64_t samples;
+    struct leat_spill *index; /* of the keys, sorted … */
+    uint64_t index_at;        /* … from here on */
 };
 
-/* LEAT_NOT_FOUND when a chunk is missing, naming it. The chunks say how many they are. */
-leat_status leat_snapshot_write(const struct leat_snapshot *s, struct leat_snapshot_files *out, struct leat_error *err);
+/* One dataset of n packings, in this order: their chunks follow each other. LEAT_NOT_FOUND when a chunk is missing,
+ * naming it (the chunks say how many they are); LEAT_INVALID when the packings have different fields. Borrows the
+ * packings, which must stay as they are until *out is freed: by the caller, also after a failure. */
+leat_status leat_snapshot_write(const struct leat_snapshot *const *packings, uint32_t n,
+                                struct leat_snapshot_files *out, struct leat_error *err);
 void leat_snapshot_files_free(struct leat_snapshot_files *f);
+
+/* The bytes of a section, from front to back; as often as one likes. */
+typedef leat_status leat_snapshot_sink(void *user, const void *data, size_t n, struct leat_error *err);
+leat_status leat_snapshot_emit(const struct leat_snapshot_files *f, enum leat_section_kind kind,
+                               leat_snapshot_sink *sink, void *user, struct leat_error *err);
 
 #endif

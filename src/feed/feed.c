@@ -135,8 +135,7 @@ static void check(struct leat_task *task)
     struct held *h = (struct held *)((char *)task - offsetof(struct held, task));
     const struct leat_root *root = leat_dataset_root(h->feed->opts.dataset);
     size_t n = (size_t)h->entry->bytes;
-    if (leat_root_check_chunk(root, h->entry->chunk, h->entry->data, n, &h->err) == LEAT_OK)
-        leat_chunk_read(h->entry->data, n, &h->chunk, &h->err);
+    leat_root_open_chunk(root, h->entry->chunk, h->entry->data, n, &h->chunk, &h->err);
     h->task.run = settle;
     h->feed->opts.back(h->feed->opts.user, &h->task);
 }

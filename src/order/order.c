@@ -12,7 +12,7 @@
 /* A window of 1 GiB mixes 128 chunks of 8 MiB: enough that a batch of thousands sees no chunk twice over,
  * and small beside the memory of a machine with a GPU. */
 #define WINDOW_BYTES ((uint64_t)1 << 30)
-#define WINDOW_CAP   4096u
+#define WINDOW_CAP   4096u /* of a window that is smaller than the dataset */
 
 static uint32_t reverse_bits(uint32_t x, unsigned bits)
 {
@@ -38,14 +38,15 @@ uint32_t leat_order_slot_of(uint32_t chunk, uint32_t chunks)
 
 uint32_t leat_order_window_default(uint32_t chunks, uint64_t bytes)
 {
-    if (chunks == 0)
-        return 1;
-    uint64_t mean = bytes / chunks;
+    /* All chunks may be live, so they are mixed as a whole. With w the number of chunks they would not be: the first
+     * chunk of the list begins w stages before the last, and an epoch would begin and end with few of them. The
+     * larger w is beside the number of chunks, the less of an epoch is such a beginning. */
+    if (bytes <= WINDOW_BYTES)
+        return LEAT_ORDER_WINDOW_MAX;
+    uint64_t mean = chunks ? bytes / chunks : bytes;
     uint64_t w = WINDOW_BYTES / (mean ? mean : 1);
     if (w > WINDOW_CAP)
         w = WINDOW_CAP;
-    if (w > chunks)
-        w = chunks;
     return w ? (uint32_t)w : 1;
 }
 
@@ -56,13 +57,13 @@ static leat_status check_spec(const struct leat_order_spec *spec, struct leat_er
                          LEAT_ORDER_CHUNKS_MAX);
     if (!spec->view || !*spec->view || strlen(spec->view) >= LEAT_ORDER_VIEW_MAX)
         return leat_fail(err, LEAT_INVALID, "a view's name has 1 to %d bytes", LEAT_ORDER_VIEW_MAX - 1);
+    if (spec->seed > LEAT_ORDER_NUMBER_MAX || spec->epoch > LEAT_ORDER_NUMBER_MAX)
+        return leat_fail(err, LEAT_INVALID, "seed and epoch must be below 2^63");
     if (!spec->shuffle)
         return LEAT_OK;
     if (spec->window == 0 || spec->window > LEAT_ORDER_WINDOW_MAX)
         return leat_fail(err, LEAT_INVALID, "window %u is not between 1 and %u chunks", spec->window,
                          LEAT_ORDER_WINDOW_MAX);
-    if (spec->seed > LEAT_ORDER_NUMBER_MAX || spec->epoch > LEAT_ORDER_NUMBER_MAX)
-        return leat_fail(err, LEAT_INVALID, "seed and epoch must be below 2^63");
     return LEAT_OK;
 }
 

@@ -32,7 +32,7 @@ struct leat_order_spec {
     bool shuffle; /* false: units in their own order, whatever seed, epoch and window */
     uint64_t seed;
     uint64_t epoch;
-    uint32_t window; /* chunks, 1 … LEAT_ORDER_WINDOW_MAX; ignored without shuffle */
+    uint32_t window; /* chunks, 1 … LEAT_ORDER_WINDOW_MAX, also more than there are; ignored without shuffle */
 };
 
 struct leat_order_item {
@@ -69,7 +69,8 @@ uint64_t leat_order_stage_of(const struct leat_order *o, uint64_t position); /* 
 uint32_t leat_order_slots(uint32_t chunks);
 uint32_t leat_order_slot_of(uint32_t chunk, uint32_t chunks);
 
-/* The window for a dataset of so many chunks and bytes, when none is asked for: a GiB of chunks. */
+/* The window for a dataset of that many chunks and bytes, when none is asked for: a GiB of chunks, and the largest
+ * there is for a dataset that has no more than that. */
 uint32_t leat_order_window_default(uint32_t chunks, uint64_t bytes);
 
 #endif

@@ -1,5 +1,6 @@
 #include "order/state.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +10,17 @@
 #include "base/hash.h"
 #include "base/json.h"
 
-struct leat_order_state leat_order_state(const struct leat_order_spec *spec, const struct leat_order *o)
+/* What a state may need of its reader. Each is a promise that outlives releases. */
+static const char order_1[] = "order 1";
+
+static_assert(LEAT_ORDER_VERSION == 1, "a new order needs a name here, and streams that say which is theirs");
+
+struct leat_order_stream leat_order_stream(const struct leat_order_spec *spec, const struct leat_order *o)
 {
-    struct leat_order_state s = {
+    struct leat_order_stream s = {
         .units = leat_order_units(o),
         .shuffle = spec->shuffle,
-        .seed = spec->shuffle ? spec->seed : 0,
+        .seed = spec->seed,
         .window = leat_order_window(o),
         .epoch = spec->epoch,
     };
@@ -23,8 +29,31 @@ struct leat_order_state leat_order_state(const struct leat_order_spec *spec, con
     return s;
 }
 
-leat_status leat_order_state_write(const struct leat_order_state *s, char out[LEAT_ORDER_STATE_SIZE],
-                                   struct leat_error *err)
+/* Ranges, for what is read and what is written alike. */
+static leat_status check_stream(const struct leat_order_stream *s, uint32_t i, struct leat_error *err)
+{
+    if (s->units > LEAT_ORDER_NUMBER_MAX || s->seed > LEAT_ORDER_NUMBER_MAX || s->epoch > LEAT_ORDER_NUMBER_MAX)
+        return leat_fail(err, LEAT_INVALID, "stream %" PRIu32 " of the state: numbers must be below 2^63", i);
+    if (s->window < 1 || s->window > LEAT_ORDER_WINDOW_MAX)
+        return leat_fail(err, LEAT_INVALID,
+                         "stream %" PRIu32 " of the state: window %" PRIu32 " is not between 1 and %u", i, s->window,
+                         LEAT_ORDER_WINDOW_MAX);
+    if (!s->shuffle && s->window != 1)
+        return leat_fail(err, LEAT_INVALID,
+                         "stream %" PRIu32 " of the state: without shuffle the window is 1, not %" PRIu32, i,
+                         s->window);
+    if (s->position > s->units)
+        return leat_fail(err, LEAT_INVALID,
+                         "stream %" PRIu32 " of the state: position %" PRIu64 " is after its last unit (%" PRIu64 ")",
+                         i, s->position, s->units);
+    if (!s->view[0])
+        return leat_fail(err, LEAT_INVALID, "stream %" PRIu32 " of the state: its view has no name", i);
+    return LEAT_OK;
+}
+
+/* Writing */
+
+static leat_status add_stream(struct leat_buf *b, const struct leat_order_stream *s, struct leat_error *err)
 {
     char id[2 * sizeof s->dataset + 1];
     leat_hex(s->dataset, sizeof s->dataset, id);
@@ -32,20 +61,41 @@ leat_status leat_order_state_write(const struct leat_order_state *s, char out[LE
     char *quoted = leat_json_write(view, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
     json_decref(view);
     if (!quoted)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
-    int n = snprintf(out, LEAT_ORDER_STATE_SIZE,
-                     "{\"order\": %d, \"dataset\": \"%s\", \"view\": %s, \"units\": %" PRIu64
-                     ", \"shuffle\": %s, \"seed\": %" PRIu64 ", \"window\": %" PRIu32 ", \"epoch\": %" PRIu64
-                     ", \"position\": %" PRIu64 "}",
-                     LEAT_ORDER_VERSION, id, quoted, s->units, s->shuffle ? "true" : "false", s->seed, s->window,
-                     s->epoch, s->position);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state, or a view that is not UTF-8");
+    leat_buf_printf(b,
+                    "%s{\"dataset\": \"%s\", \"view\": %s, \"units\": %" PRIu64 ", \"shuffle\": %s, \"seed\": %" PRIu64
+                    ", \"window\": %" PRIu32 ", \"epoch\": %" PRIu64 ", \"position\": %" PRIu64 "}",
+                    b->data[b->len - 1] == '[' ? "" : ", ", id, quoted, s->units, s->shuffle ? "true" : "false",
+                    s->seed, s->window, s->epoch, s->position);
     free(quoted);
-    if (n < 0 || n >= LEAT_ORDER_STATE_SIZE)
-        return leat_fail(err, LEAT_INTERNAL, "a state does not fit %d bytes", LEAT_ORDER_STATE_SIZE);
     return LEAT_OK;
 }
 
-/* One member of a state. */
+leat_status leat_order_state_write(const struct leat_order_state *s, char **out, struct leat_error *err)
+{
+    struct leat_buf b;
+    leat_status rc = LEAT_OK;
+    if (s->streams_n < 1 || s->streams_n > LEAT_ORDER_STREAMS_MAX)
+        return leat_fail(err, LEAT_INVALID, "a state of %" PRIu32 " streams cannot be", s->streams_n);
+    leat_buf_init(&b, LEAT_ORDER_STATE_MAX);
+    leat_buf_printf(&b, "{\"state\": %d, \"needs\": [\"%s\"], \"streams\": [", LEAT_ORDER_STATE_VERSION, order_1);
+    for (uint32_t i = 0; rc == LEAT_OK && !b.failed && i < s->streams_n; i++) {
+        rc = check_stream(&s->streams[i], i, err);
+        if (rc == LEAT_OK)
+            rc = add_stream(&b, &s->streams[i], err);
+    }
+    leat_buf_str(&b, "]}");
+    if (rc == LEAT_OK)
+        rc = leat_buf_check(&b, "a state", err);
+    if (rc == LEAT_OK)
+        *out = leat_buf_take(&b);
+    leat_buf_free(&b);
+    return rc;
+}
+
+/* Reading */
+
+/* One member of a stream. */
 enum kind { NUMBER, TEXT, TRUTH };
 struct member {
     const char *name;
@@ -53,7 +103,10 @@ struct member {
     const json_t *value;
 };
 
-enum { ORDER, DATASET, VIEW, UNITS, SHUFFLE, SEED, WINDOW, EPOCH, POSITION, MEMBERS };
+enum { DATASET, VIEW, UNITS, SHUFFLE, SEED, WINDOW, EPOCH, POSITION, MEMBERS };
+
+static const char *const kind_names[] = {
+    [NUMBER] = "a whole number from 0 on", [TEXT] = "a string", [TRUTH] = "true or false"};
 
 static bool is_kind(const json_t *value, enum kind kind)
 {
@@ -64,81 +117,108 @@ static bool is_kind(const json_t *value, enum kind kind)
     return json_is_integer(value) && json_integer_value(value) >= 0;
 }
 
-/* The version comes first: what else a state of another version holds is not ours to judge. */
-static leat_status check_version(const json_t *root, struct leat_error *err)
+/* Members that are not in the table are not ours to judge: whatever a reader must understand stands in "needs". */
+static leat_status take_members(const json_t *stream, uint32_t i, struct member *members, struct leat_error *err)
 {
-    const json_t *version = json_object_get(root, "order");
-    if (!json_is_object(root) || !json_is_integer(version))
-        return leat_fail(err, LEAT_INVALID, "not the state of a loader: it has no \"order\" version");
-    if (json_integer_value(version) != LEAT_ORDER_VERSION)
-        return leat_fail(err, LEAT_VERSION, "the state has order version %lld, this Leat knows version %d",
-                         (long long)json_integer_value(version), LEAT_ORDER_VERSION);
-    return LEAT_OK;
-}
-
-static leat_status take_members(const json_t *root, struct member *members, struct leat_error *err)
-{
-    for (int i = 0; i < MEMBERS; i++) {
-        members[i].value = json_object_get(root, members[i].name);
-        if (!members[i].value)
-            return leat_fail(err, LEAT_INVALID, "the state lacks \"%s\"", members[i].name);
-        if (!is_kind(members[i].value, members[i].kind))
-            return leat_fail(err, LEAT_INVALID, "the state's \"%s\" is not what it should be", members[i].name);
-    }
-    const char *name;
-    json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)root, name, value) /* reads only, but is not declared so */
-    {
-        int i = 0;
-        while (i < MEMBERS && strcmp(name, members[i].name) != 0)
-            i++;
-        if (i == MEMBERS)
-            return leat_fail(err, LEAT_INVALID, "the state has an unknown \"%.40s\"", name);
+    if (!json_is_object(stream))
+        return leat_fail(err, LEAT_INVALID, "stream %" PRIu32 " of the state is not an object", i);
+    for (int k = 0; k < MEMBERS; k++) {
+        members[k].value = json_object_get(stream, members[k].name);
+        if (!members[k].value)
+            return leat_fail(err, LEAT_INVALID, "stream %" PRIu32 " of the state lacks \"%s\"", i, members[k].name);
+        if (!is_kind(members[k].value, members[k].kind))
+            return leat_fail(err, LEAT_INVALID, "stream %" PRIu32 " of the state: \"%s\" is not %s", i, members[k].name,
+                             kind_names[members[k].kind]);
     }
     return LEAT_OK;
 }
 
-static leat_status take_state(const json_t *root, struct leat_order_state *out, struct leat_error *err)
+static leat_status take_stream(const json_t *stream, uint32_t i, struct leat_order_stream *out, struct leat_error *err)
 {
     struct member m[MEMBERS] = {
-        [ORDER] = {"order", NUMBER},   [DATASET] = {"dataset", TEXT},  [VIEW] = {"view", TEXT},
-        [UNITS] = {"units", NUMBER},   [SHUFFLE] = {"shuffle", TRUTH}, [SEED] = {"seed", NUMBER},
-        [WINDOW] = {"window", NUMBER}, [EPOCH] = {"epoch", NUMBER},    [POSITION] = {"position", NUMBER},
+        [DATASET] = {"dataset", TEXT},  [VIEW] = {"view", TEXT},           [UNITS] = {"units", NUMBER},
+        [SHUFFLE] = {"shuffle", TRUTH}, [SEED] = {"seed", NUMBER},         [WINDOW] = {"window", NUMBER},
+        [EPOCH] = {"epoch", NUMBER},    [POSITION] = {"position", NUMBER},
     };
-    leat_status rc = check_version(root, err);
-    if (rc == LEAT_OK)
-        rc = take_members(root, m, err);
+    leat_status rc = take_members(stream, i, m, err);
     if (rc != LEAT_OK)
         return rc;
-    struct leat_order_state s = {
+    json_int_t window = json_integer_value(m[WINDOW].value);
+    *out = (struct leat_order_stream){
         .units = (uint64_t)json_integer_value(m[UNITS].value),
         .shuffle = json_is_true(m[SHUFFLE].value),
         .seed = (uint64_t)json_integer_value(m[SEED].value),
+        .window = window > UINT32_MAX ? UINT32_MAX : (uint32_t)window,
         .epoch = (uint64_t)json_integer_value(m[EPOCH].value),
         .position = (uint64_t)json_integer_value(m[POSITION].value),
     };
-    json_int_t window = json_integer_value(m[WINDOW].value);
-    if (window < 1 || window > LEAT_ORDER_WINDOW_MAX)
-        return leat_fail(err, LEAT_INVALID, "the state's window %lld is not between 1 and %u", (long long)window,
-                         LEAT_ORDER_WINDOW_MAX);
-    s.window = (uint32_t)window;
-    if (!leat_unhex(json_string_value(m[DATASET].value), s.dataset, sizeof s.dataset))
-        return leat_fail(err, LEAT_INVALID, "the state's \"dataset\" is not an id");
+    if (!leat_unhex(json_string_value(m[DATASET].value), out->dataset, sizeof out->dataset))
+        return leat_fail(err, LEAT_INVALID, "stream %" PRIu32 " of the state: \"dataset\" is not an id", i);
     size_t view = json_string_length(m[VIEW].value);
-    if (view == 0 || view >= sizeof s.view || strlen(json_string_value(m[VIEW].value)) != view)
-        return leat_fail(err, LEAT_INVALID, "the state's \"view\" is not what it should be");
-    memcpy(s.view, json_string_value(m[VIEW].value), view);
-    if (s.position > s.units)
-        return leat_fail(err, LEAT_INVALID, "the state's position %" PRIu64 " is behind its last unit (%" PRIu64 ")",
-                         s.position, s.units);
-    *out = s;
+    if (view >= sizeof out->view)
+        return leat_fail(err, LEAT_INVALID, "stream %" PRIu32 " of the state: a view's name has 1 to %zu bytes", i,
+                         sizeof out->view - 1);
+    memcpy(out->view, json_string_value(m[VIEW].value), view); /* without NUL: the reader refuses those */
+    return check_stream(out, i, err);
+}
+
+/* The version comes first: what else a state of another version holds is not ours to judge. */
+static leat_status check_version(const json_t *root, struct leat_error *err)
+{
+    const json_t *version = json_object_get(root, "state");
+    if (!version && json_is_integer(json_object_get(root, "order")) && json_object_get(root, "dataset"))
+        return leat_fail(err, LEAT_VERSION,
+                         "the state was written by Leat 0.1, before states had a version: it cannot be continued");
+    if (!json_is_integer(version))
+        return leat_fail(err, LEAT_INVALID, "not the state of a loader: it has no \"state\" version");
+    if (json_integer_value(version) != LEAT_ORDER_STATE_VERSION)
+        return leat_fail(err, LEAT_VERSION, "the state has version %lld, this Leat knows version %d",
+                         (long long)json_integer_value(version), LEAT_ORDER_STATE_VERSION);
     return LEAT_OK;
+}
+
+static leat_status check_needs(const json_t *needs, struct leat_error *err)
+{
+    bool order = false;
+    if (!json_is_array(needs))
+        return leat_fail(err, LEAT_INVALID, "the state lacks \"needs\", the list of what its reader must understand");
+    for (size_t i = 0; i < json_array_size(needs); i++) {
+        const char *need = json_string_value(json_array_get(needs, i));
+        if (!need)
+            return leat_fail(err, LEAT_INVALID, "the state's \"needs\" has an entry that is not a string");
+        if (strcmp(need, order_1) != 0)
+            return leat_fail(err, LEAT_VERSION, "the state needs \"%.60s\", which this Leat does not know", need);
+        order = true;
+    }
+    if (!order)
+        return leat_fail(err, LEAT_INVALID, "the state's \"needs\" does not say which order it counts in (\"%s\")",
+                         order_1);
+    return LEAT_OK;
+}
+
+static leat_status take_state(const json_t *root, struct leat_order_state *s, struct leat_error *err)
+{
+    const json_t *streams = json_object_get(root, "streams");
+    size_t n = json_array_size(streams);
+    leat_status rc = check_version(root, err);
+    if (rc == LEAT_OK)
+        rc = check_needs(json_object_get(root, "needs"), err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (!json_is_array(streams) || n == 0)
+        return leat_fail(err, LEAT_INVALID, "the state lacks \"streams\", a list with at least one entry");
+    if (n > LEAT_ORDER_STREAMS_MAX)
+        return leat_fail(err, LEAT_LIMIT, "the state has %zu streams, more than %d", n, LEAT_ORDER_STREAMS_MAX);
+    s->streams_n = (uint32_t)n;
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++)
+        rc = take_stream(json_array_get(streams, i), i, &s->streams[i], err);
+    return rc;
 }
 
 leat_status leat_order_state_read(const char *json, size_t n, struct leat_order_state *out, struct leat_error *err)
 {
-    if (n >= LEAT_ORDER_STATE_SIZE)
-        return leat_fail(err, LEAT_INVALID, "a state has less than %d bytes, this has %zu", LEAT_ORDER_STATE_SIZE, n);
+    if (n > LEAT_ORDER_STATE_MAX)
+        return leat_fail(err, LEAT_LIMIT, "a state has at most %u bytes, this has %zu", LEAT_ORDER_STATE_MAX, n);
     json_error_t where;
     json_t *root;
     leat_status rc = leat_json_read(json, n, JSON_REJECT_DUPLICATES, &root, &where);
@@ -146,7 +226,11 @@ leat_status leat_order_state_read(const char *json, size_t n, struct leat_order_
         return leat_fail(err, rc, "no memory to read a state");
     if (rc != LEAT_OK)
         return leat_fail(err, rc, "the state is not JSON: %s (byte %d)", where.text, where.position);
-    rc = take_state(root, out, err);
+    struct leat_order_state *s = calloc(1, sizeof *s); /* some KB, and the output is written only on success */
+    rc = s ? take_state(root, s, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory to read a state");
+    if (rc == LEAT_OK)
+        *out = *s;
+    free(s);
     json_decref(root);
     return rc;
 }
@@ -168,27 +252,26 @@ static void differ_number(struct leat_buf *b, const char *what, uint64_t theirs,
         differ(b, what, t, o);
 }
 
-leat_status leat_order_state_fits(const struct leat_order_state *s, const struct leat_order_state *mine,
-                                  const char *who, struct leat_error *err)
+leat_status leat_order_stream_fits(const struct leat_order_stream *theirs, const struct leat_order_stream *mine,
+                                   const char *who, struct leat_error *err)
 {
     struct leat_buf b;
     leat_buf_init(&b, 400);
-    if (memcmp(s->dataset, mine->dataset, sizeof s->dataset) != 0) {
-        char theirs[17]; /* enough of an id to see which */
+    if (memcmp(theirs->dataset, mine->dataset, sizeof theirs->dataset) != 0) {
+        char id[17]; /* enough of an id to see which */
         char ours[17];
-        leat_hex(s->dataset, 8, theirs);
+        leat_hex(theirs->dataset, 8, id);
         leat_hex(mine->dataset, 8, ours);
-        differ(&b, "dataset", theirs, ours);
+        differ(&b, "dataset", id, ours);
     }
-    if (strcmp(s->view, mine->view) != 0)
-        differ(&b, "view", s->view, mine->view);
-    differ_number(&b, "number of units", s->units, mine->units);
-    if (s->shuffle != mine->shuffle)
-        differ(&b, "shuffle", s->shuffle ? "on" : "off", mine->shuffle ? "on" : "off");
-    if (s->shuffle && mine->shuffle) {
-        differ_number(&b, "seed", s->seed, mine->seed);
-        differ_number(&b, "window", s->window, mine->window);
-    }
+    if (strcmp(theirs->view, mine->view) != 0)
+        differ(&b, "view", theirs->view, mine->view);
+    differ_number(&b, "number of units", theirs->units, mine->units);
+    if (theirs->shuffle != mine->shuffle)
+        differ(&b, "shuffle", theirs->shuffle ? "on" : "off", mine->shuffle ? "on" : "off");
+    differ_number(&b, "seed", theirs->seed, mine->seed);
+    if (theirs->shuffle && mine->shuffle)
+        differ_number(&b, "window", theirs->window, mine->window);
     leat_status rc = LEAT_OK;
     if (b.len || b.failed)
         rc = leat_fail(err, LEAT_INVALID, "%s does not fit: it has %s", who, b.data);

@@ -1,5 +1,5 @@
-/* The whole state of a loader: the order's arguments and a cursor, as JSON of less than 1 KB. The same on
- * every rank. */
+/* State 1 (docs/order.md): what a loader has to keep to go on exactly where it was. A list of streams, each an
+ * order's arguments and a cursor in it, as JSON. The same on every rank. */
 #ifndef LEAT_ORDER_STATE_H
 #define LEAT_ORDER_STATE_H
 
@@ -9,32 +9,40 @@
 
 #include "order/order.h"
 
-#define LEAT_ORDER_STATE_SIZE 1024 /* bytes a written state needs at most, with the NUL */
+#define LEAT_ORDER_STATE_VERSION 1
+#define LEAT_ORDER_STREAMS_MAX   64         /* a mixture of more is not foreseen; each is some 150 bytes here */
+#define LEAT_ORDER_STATE_MAX     (1u << 20) /* bytes of a text that is read: members that are ignored count too */
 
-struct leat_order_state {
-    uint8_t dataset[32];
-    char view[LEAT_ORDER_VIEW_MAX];
-    uint64_t units; /* in an epoch */
+/* One order and the place reached in it. */
+struct leat_order_stream {
+    uint8_t dataset[32];            /* the content id */
+    char view[LEAT_ORDER_VIEW_MAX]; /* UTF-8 */
+    uint64_t units;                 /* in an epoch */
     bool shuffle;
-    uint64_t seed;   /* 0 without shuffle */
+    uint64_t seed;   /* without shuffle too: random operations are drawn from it */
     uint32_t window; /* 1 without shuffle */
     uint64_t epoch;
     uint64_t position; /* in the order of that epoch: units already delivered */
 };
 
-/* The state at the beginning of an order. */
-struct leat_order_state leat_order_state(const struct leat_order_spec *spec, const struct leat_order *o);
+struct leat_order_state {
+    uint32_t streams_n; /* at least 1 */
+    struct leat_order_stream streams[LEAT_ORDER_STREAMS_MAX];
+};
 
-/* Writes JSON on one line. */
-leat_status leat_order_state_write(const struct leat_order_state *s, char out[LEAT_ORDER_STATE_SIZE],
-                                   struct leat_error *err);
+/* The stream at the beginning of an order. */
+struct leat_order_stream leat_order_stream(const struct leat_order_spec *spec, const struct leat_order *o);
 
-/* Takes a whole state or refuses it: LEAT_VERSION for one of another order version, LEAT_INVALID else. */
+/* JSON on one line, the caller's to free(). Refuses what leat_order_state_read() would not take. */
+leat_status leat_order_state_write(const struct leat_order_state *s, char **out, struct leat_error *err);
+
+/* Takes a whole state or refuses it: LEAT_VERSION for one of another version and for one that needs what this
+ * Leat does not know, LEAT_LIMIT for one that is too large, else LEAT_INVALID. */
 leat_status leat_order_state_read(const char *json, size_t n, struct leat_order_state *out, struct leat_error *err);
 
-/* Whether a state can be continued by a loader whose own is `mine` (epoch and position may differ): else
+/* Whether a stream can be continued by a loader whose own is `mine` (epoch and position may differ): else
  * LEAT_INVALID, naming everything that differs. `who` says whose the other is: "the state", "rank 3". */
-leat_status leat_order_state_fits(const struct leat_order_state *s, const struct leat_order_state *mine,
-                                  const char *who, struct leat_error *err);
+leat_status leat_order_stream_fits(const struct leat_order_stream *theirs, const struct leat_order_stream *mine,
+                                   const char *who, struct leat_error *err);
 
 #endif

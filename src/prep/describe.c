@@ -65,6 +65,19 @@ static leat_status refuse(const char *name, struct leat_error *err)
     return rc;
 }
 
+static leat_status set(const struct leat_word *w, const char *value, struct leat_prep_description *d,
+                       struct leat_error *err)
+{
+    leat_status rc = leat_word_parse(w, value, d, err);
+    d->filled = d->filled || w->offset == offsetof(struct leat_prep_description, fill);
+    /* In a description a std of 0 stands for one that was not given: nobody may ask for it. */
+    for (int c = 0; rc == LEAT_OK && w->offset == offsetof(struct leat_prep_description, std) && c < 3; c++) {
+        if (!(d->std[c] > 0.0))
+            return leat_fail(err, LEAT_INVALID, "%s: '%s' cannot divide: it has to be above 0", w->name, value);
+    }
+    return rc;
+}
+
 static leat_status parse_word(const char *name, const char *value, struct leat_prep_description *d, struct last *last,
                               struct leat_error *err)
 {
@@ -78,9 +91,7 @@ static leat_status parse_word(const char *name, const char *value, struct leat_p
             return add_step(w, value, d, last, err);
         if (w->place == LEAT_WORD_EFFECT)
             return add_effect(w, value, d, last, err);
-        if (w->offset == offsetof(struct leat_prep_description, fill))
-            d->filled = true;
-        return leat_word_parse(w, value, d, err);
+        return set(w, value, d, err);
     }
     return refuse(name, err);
 }
@@ -89,6 +100,8 @@ leat_status leat_prep_parse(const char *text, struct leat_prep_description *out,
 {
     struct leat_prep_description d = {0};
     struct last last = {0};
+    bool normalises = false;
+    bool typed = false;
     for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
         char word[LEAT_WORD_MAX];
         size_t n = strcspn(at, " ");
@@ -103,7 +116,15 @@ leat_status leat_prep_parse(const char *text, struct leat_prep_description *out,
         leat_status rc = parse_word(word, value ? value : "", &d, &last, err);
         if (rc != LEAT_OK)
             return rc;
+        normalises |= strcmp(word, "mean") == 0 || strcmp(word, "std") == 0;
+        typed |= strcmp(word, "dtype") == 0;
     }
+    if (normalises && !typed)
+        d.dtype = LEAT_DTYPE_FLOAT32; /* what normalised values are in torch too */
+    if (normalises && d.dtype == LEAT_DTYPE_UINT8)
+        return leat_fail(err, LEAT_INVALID,
+                         "dtype=uint8 cannot hold normalised values: leave mean and std out, or "
+                         "choose float32, float16 or bfloat16");
     leat_status rc = leat_steps_check(&d.steps, err);
     if (rc == LEAT_OK)
         rc = leat_effects_check(&d.effects, err);

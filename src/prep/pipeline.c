@@ -1,9 +1,11 @@
 #include "prep/pipeline.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "leat/loader.h"
 #include "prep/canvas.h"
 #include "prep/jpeg.h"
 #include "prep/png.h"
@@ -41,6 +43,8 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
         if (!(d->std[c] >= 0.0) || !(d->std[c] <= 1e6) || !(d->mean[c] >= -1e6) || !(d->mean[c] <= 1e6))
             return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot normalise", d->mean[c],
                              d->std[c], c);
+        if (d->dtype == LEAT_DTYPE_UINT8 && (d->std[c] > 0.0 || d->mean[c] != 0.0))
+            return leat_fail(err, LEAT_INVALID, "uint8 cannot hold normalised values");
     }
     leat_status rc = leat_steps_check(&d->steps, err);
     return rc == LEAT_OK ? leat_effects_check(&d->effects, err) : rc;
@@ -384,6 +388,7 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
 
 #define SAMPLE_BITS     40
 #define OCCURRENCE_BITS 16
+static_assert(LEAT_VIEW_MAX < 1 << (64 - SAMPLE_BITS - OCCURRENCE_BITS), "every view has draws of its own");
 
 struct leat_rng leat_prep_draws(uint64_t key, uint64_t sample, uint32_t occurrence, uint32_t view)
 {

@@ -18,6 +18,7 @@
 #define LEAT_RING_VERSION     1u
 #define LEAT_RING_SLOTS_MAX   64u
 #define LEAT_RING_COLUMNS_MAX 32u
+#define LEAT_RING_DIMS_MAX    8u
 #define LEAT_RING_NAME        48u
 #define LEAT_RING_PAGE        4096u
 #define LEAT_RING_LINE        128u /* two cache lines: neighbours are fetched in pairs */
@@ -27,8 +28,8 @@ struct leat_ring_column {
     uint32_t kind;  /* enum leat_output_kind */
     uint32_t dtype; /* enum leat_dtype_code */
     uint32_t dims_n;
-    uint32_t dims[4];
     uint32_t ragged;
+    uint64_t dims[LEAT_RING_DIMS_MAX];
     uint64_t stride; /* bytes of a sample; 0: ragged */
     uint64_t offset; /* from the beginning of the slot; ragged: of the ends, uint64_t[samples] */
     uint64_t arena;  /* ragged: offset of the bytes */
@@ -77,7 +78,7 @@ struct leat_ring_head {
 static_assert(offsetof(struct leat_ring_head, published) == LEAT_RING_LINE, "shared ABI");
 static_assert(offsetof(struct leat_ring_head, queue) == 3 * LEAT_RING_LINE, "shared ABI");
 static_assert(offsetof(struct leat_ring_slot, arena_used) == 40, "shared ABI");
-static_assert(sizeof(struct leat_ring_column) == 112, "shared ABI");
+static_assert(sizeof(struct leat_ring_column) == 160, "shared ABI");
 static_assert(ATOMIC_INT_LOCK_FREE == 2, "must be lock-free across processes");
 
 /* One side's view of a ring. */

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "leat/leat.h"
 
 leat_status leat_wire_send(int fd, const char *text, size_t n, const int *fds, size_t fds_n, struct leat_error *err)
 {
@@ -157,15 +156,28 @@ leat_status leat_wire_find(const char *scope, struct leat_wire_paths *out, struc
     /* Any text may name a scope; eight bytes of its digest name the files. */
     uint8_t digest[LEAT_SHA256_SIZE];
     char hex[17];
+    char socket[LEAT_WIRE_PATH];
     leat_sha256(name, strlen(name), digest);
     leat_hex(digest, 8, hex);
+    n = snprintf(socket, sizeof socket, "%s/p%d-%s.sock", p.folder, LEAT_WIRE_PROTOCOL, hex);
+    if (n < 0 || (size_t)n >= sizeof socket)
+        return leat_fail(err, LEAT_INVALID, "the folder '%s' has too long a name for a socket", p.folder);
+    return leat_wire_at(socket, name, out, err);
+}
+
+leat_status leat_wire_at(const char *socket, const char *scope, struct leat_wire_paths *out, struct leat_error *err)
+{
+    struct leat_wire_paths p = {0};
     char *const files[] = {p.socket, p.lock, p.log};
     static const char *const endings[] = {"sock", "lock", "log"};
-    for (size_t i = 0; i < 3; i++) {
-        n = snprintf(files[i], LEAT_WIRE_PATH, "%s/%s-%s.%s", p.folder, leat_version(), hex, endings[i]);
-        if (n < 0 || n >= LEAT_WIRE_PATH)
-            return leat_fail(err, LEAT_INVALID, "the folder '%s' has too long a name for a socket", p.folder);
-    }
+    const char *slash = strrchr(socket, '/');
+    size_t n = strlen(socket);
+    if (!slash || n < 6 || strcmp(socket + n - 5, ".sock") != 0 || n >= LEAT_WIRE_PATH)
+        return leat_fail(err, LEAT_INVALID, "'%.150s' cannot be the name of an agent's socket", socket);
+    snprintf(p.folder, sizeof p.folder, "%.*s", (int)(slash - socket), socket);
+    snprintf(p.scope, sizeof p.scope, "%s", scope);
+    for (size_t i = 0; i < 3; i++)
+        snprintf(files[i], LEAT_WIRE_PATH, "%.*s%s", (int)(n - 4), socket, endings[i]);
     *out = p;
     return LEAT_OK;
 }

@@ -1,5 +1,5 @@
-/* The little protocol beside the ring: JSON messages with descriptors over a UNIX socket, one packet a message.
- * And where that socket is. */
+/* The little protocol beside the ring: messages (ring/message.h) with descriptors over a UNIX socket, one packet for
+ * each. And where that socket is. */
 #ifndef LEAT_RING_WIRE_H
 #define LEAT_RING_WIRE_H
 
@@ -8,9 +8,14 @@
 
 #include "base/error.h"
 
+/* What both sides of a socket must have in common: it stands in the socket's name, so that releases with the same
+ * protocol share an agent and others never meet. Raised by changes that an older side would misread; never by a new
+ * field. */
+#ifndef LEAT_WIRE_PROTOCOL
 #define LEAT_WIRE_PROTOCOL 1
-#define LEAT_WIRE_MAX      (64u << 10) /* bytes of a message */
-#define LEAT_WIRE_FDS      4u
+#endif
+#define LEAT_WIRE_MAX (64u << 10) /* bytes of a message */
+#define LEAT_WIRE_FDS 4u
 
 /* Sends one message with up to LEAT_WIRE_FDS descriptors, which stay the caller's. LEAT_BUSY when the other side
  * does not read (the socket is never waited for). LEAT_NETWORK when it is gone. */
@@ -28,7 +33,7 @@ leat_status leat_wire_receive(int fd, char text[LEAT_WIRE_MAX + 1], size_t *n, i
 
 struct leat_wire_paths {
     char folder[LEAT_WIRE_PATH];
-    char socket[LEAT_WIRE_PATH]; /* "FOLDER/VERSION-SCOPE.sock" and so on */
+    char socket[LEAT_WIRE_PATH]; /* "FOLDER/pPROTOCOL-SCOPE.sock" and so on */
     char lock[LEAT_WIRE_PATH];
     char log[LEAT_WIRE_PATH];
     char scope[LEAT_WIRE_SCOPE];
@@ -36,6 +41,9 @@ struct leat_wire_paths {
 
 /* Makes the folder when it is missing and checks whose it is. `scope` NULL: LEAT_SCOPE, "slurm-JOB", "default". */
 leat_status leat_wire_find(const char *scope, struct leat_wire_paths *out, struct leat_error *err);
+
+/* The files that belong to a socket of this name, for an agent that was told it. */
+leat_status leat_wire_at(const char *socket, const char *scope, struct leat_wire_paths *out, struct leat_error *err);
 
 /* A connected socket, non-blocking, close-on-exec. LEAT_NOT_FOUND when no agent listens, LEAT_BUSY when too many
  * others are waiting to be let in. */

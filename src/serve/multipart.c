@@ -194,19 +194,20 @@ static leat_status tag_parts(const struct wanted *w, char etag[LEAT_SERVE_ETAG],
 
 /* Puts the parts together in a new file and names it. Without the lock, so that nobody waits for gigabytes. */
 static leat_status assemble(struct leat_serve_call *c, const struct leat_serve_upload *u, const struct wanted *w,
-                            char etag[LEAT_SERVE_ETAG], struct leat_error *err)
+                            const struct leat_serve_condition *condition, char etag[LEAT_SERVE_ETAG],
+                            struct leat_error *err)
 {
     struct leat_serve_writer writer = {.fd = -1};
-    const char *none = leat_request_header(c->x, "If-None-Match");
-    struct leat_serve_condition condition = {.absent = none && strcmp(none, "*") == 0,
-                                             .match = leat_request_header(c->x, "If-Match")};
     leat_status rc = tag_parts(w, etag, err);
     if (rc == LEAT_OK)
         rc = leat_serve_writer_open(c->bucket, &writer, err);
     for (size_t i = 0; rc == LEAT_OK && i < w->n; i++)
         rc = leat_serve_upload_append(u, &w->part[i], &writer, err);
-    if (rc == LEAT_OK)
-        rc = leat_serve_writer_commit(&writer, c->key, &condition, u->headers.data, etag, err);
+    if (rc == LEAT_OK) {
+        rc = leat_serve_writer_commit(&writer, c->key, condition, u->headers.data, etag, err);
+        if (rc == LEAT_NOT_FOUND) /* the object of If-Match, not the upload */
+            rc = leat_fail(err, LEAT_CHANGED, "the object that was to be replaced is gone");
+    }
     leat_serve_writer_close(&writer);
     return rc;
 }
@@ -216,7 +217,10 @@ static void complete(struct leat_serve_call *c, const struct leat_serve_upload *
     char etag[LEAT_SERVE_ETAG];
     struct leat_error err;
     struct leat_buf xml;
-    if (assemble(c, u, w, etag, &err) != LEAT_OK) {
+    struct leat_serve_condition condition;
+    if (!leat_serve_read_condition(c, &condition))
+        return;
+    if (assemble(c, u, w, &condition, etag, &err) != LEAT_OK) {
         fail_upload(c, &err);
         return;
     }

@@ -9,9 +9,10 @@ void leat_serve_head_bucket(struct leat_serve_call *c);
 void leat_serve_create_bucket(struct leat_serve_call *c);
 void leat_serve_delete_bucket(struct leat_serve_call *c);
 void leat_serve_get_location(struct leat_serve_call *c);
-void leat_serve_list_objects(struct leat_serve_call *c); /* both versions */
-void leat_serve_get_object(struct leat_serve_call *c);   /* and HEAD */
-void leat_serve_put_object(struct leat_serve_call *c);   /* and copies */
+void leat_serve_list_objects(struct leat_serve_call *c);                                     /* both versions */
+void leat_serve_get_object(struct leat_serve_call *c);                                       /* and HEAD */
+void leat_serve_put_object(struct leat_serve_call *c);                                       /* and copies */
+bool leat_serve_read_condition(struct leat_serve_call *c, struct leat_serve_condition *out); /* false: answered */
 void leat_serve_copy_object(struct leat_serve_call *c);
 
 /* A part that is copied: its bytes go into the call's writer (false: answered), and it has an answer of its own. */

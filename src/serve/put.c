@@ -49,8 +49,7 @@ static void reply_etag(struct leat_serve_call *c, const char *etag)
     leat_serve_reply(c, 200, "", "", 0);
 }
 
-/* What must hold for a write. False: answered. */
-static bool read_condition(struct leat_serve_call *c, struct leat_serve_condition *out)
+bool leat_serve_read_condition(struct leat_serve_call *c, struct leat_serve_condition *out)
 {
     const char *none = leat_request_header(c->x, "If-None-Match");
     *out = (struct leat_serve_condition){.absent = none != NULL, .match = leat_request_header(c->x, "If-Match")};
@@ -71,7 +70,7 @@ void leat_serve_put_object(struct leat_serve_call *c)
         leat_serve_copy_object(c);
         return;
     }
-    if (!read_condition(c, &condition))
+    if (!leat_serve_read_condition(c, &condition))
         return;
     leat_buf_init(&headers, LEAT_SERVE_HEADERS_MAX);
     leat_serve_kept_headers(c, &headers);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/ini.h"
 
@@ -145,6 +146,15 @@ static leat_status set_text(char **field, const char *value, struct leat_error *
     return *field ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for AWS settings");
 }
 
+/* "2026-11-16T12:00:00Z" in seconds since 1970; 0 for anything else: then the server says when the time has come. */
+static uint64_t expiry(const char *text)
+{
+    struct tm t = {0};
+    const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &t) : NULL;
+    time_t at = end && (*end == 'Z' || strncmp(end, "+00:00", 6) == 0) ? timegm(&t) : 0;
+    return at > 0 ? (uint64_t)at : 0;
+}
+
 static leat_status read_environment_keys(struct leat_aws *aws, struct leat_error *err)
 {
     const char *access = variable("AWS_ACCESS_KEY_ID");
@@ -156,8 +166,10 @@ static leat_status read_environment_keys(struct leat_aws *aws, struct leat_error
         rc = set_text(&aws->secret_key, secret, err);
     if (rc == LEAT_OK && access)
         rc = set_text(&aws->session_token, variable("AWS_SESSION_TOKEN"), err);
-    if (access)
+    if (access) {
         snprintf(aws->keys_from, sizeof aws->keys_from, "AWS_ACCESS_KEY_ID");
+        aws->expires_s = expiry(variable("AWS_CREDENTIAL_EXPIRATION"));
+    }
     return rc;
 }
 

@@ -15,6 +15,7 @@ struct leat_aws {
     char *region;        /* NULL: not said */
     char *endpoint_url;  /* NULL: AWS's own */
     enum leat_store_addressing addressing;
+    uint64_t expires_s; /* since 1970: when the keys expire; 0: not known */
     /* For messages. */
     char keys_from[80];     /* "AWS_ACCESS_KEY_ID", "profile 'default'", "" when there are none */
     char endpoint_from[80]; /* "--endpoint-url", "AWS_ENDPOINT_URL", "profile 'default'", "AWS's own" */

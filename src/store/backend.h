@@ -7,12 +7,22 @@
 
 struct leat_backend;
 
+struct leat_backend_keys {
+    const char *access_key; /* NULL: anonymous */
+    const char *secret_key;
+    const char *session_token;
+};
+
 struct leat_backend_ops {
     /* Begins one attempt; leat_store_attempted() is called later, never from within. */
     void (*start)(struct leat_backend *backend, struct leat_store_op *op);
     /* Ends the attempt as soon as possible; leat_store_attempted() is still called, now or later. */
     void (*cancel)(struct leat_backend *backend, struct leat_store_op *op);
     void (*close)(struct leat_backend *backend); /* nothing is in flight; accepts half-built ones */
+
+    /* Other keys from now on, or NULL: look them up again where they came from. Returns whether they are others than
+     * before. NULL: this kind of store has none. */
+    bool (*renew)(struct leat_backend *backend, const struct leat_backend_keys *keys);
 
     /* Listing, on the caller's thread. NULL: this kind of store cannot be listed. */
     leat_status (*list_open)(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,

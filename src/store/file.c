@@ -8,13 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 #define THREADS      8u /* enough to keep an NVMe drive's queue filled with large reads */
 #define READ_AT_ONCE (1u << 20)
+#define LOCK_WAIT    (10 * LEAT_S)
 
 struct file_store {
     struct leat_backend backend; /* first member */
@@ -263,12 +267,70 @@ static bool settle(struct leat_store_op *op, int fd, const char *target)
     return false;
 }
 
+/* Takes the lock on the folder that all who replace a file on a condition take. The descriptor, or -1 with op's error
+ * set. It is held for a moment only; whoever was stopped in that moment must not hold up the others for ever. */
+static int lock_folder(struct leat_store_op *op, const char *target)
+{
+    const char *slash = strrchr(target, '/');
+    char *folder = slash ? leat_bytes_text(target, slash == target ? 1 : (size_t)(slash - target)) : strdup(".");
+    if (!folder) {
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+        return -1;
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    if (fd < 0) {
+        fail_errno(op, errno);
+        return -1;
+    }
+    uint64_t deadline = leat_after(LOCK_WAIT);
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if ((errno == EWOULDBLOCK || errno == EINTR) && leat_left(deadline)) {
+            leat_sleep_until(leat_after(LEAT_MS));
+            continue;
+        }
+        if (errno == EWOULDBLOCK || errno == EINTR)
+            op->status = leat_fail(&op->err, LEAT_BUSY, "somebody else holds the lock on its folder");
+        else
+            op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "this file system cannot lock a folder");
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Replaces the file if it is still the one that the caller has seen. */
+static void replace_seen(struct leat_store_op *op, const char *temporary, const char *target)
+{
+    struct stat st;
+    char etag[LEAT_ETAG_MAX];
+    int lock = lock_folder(op, target);
+    if (lock < 0)
+        return;
+    if (stat(target, &st) < 0) {
+        fail_errno(op, errno);
+        if (op->err.os_error == ENOENT)
+            op->status = leat_fail(&op->err, LEAT_CHANGED, "the file that was to be replaced is gone");
+    } else {
+        leat_file_etag(&st, etag);
+        if (strcmp(etag, op->if_match) != 0)
+            op->status =
+                leat_fail(&op->err, LEAT_CHANGED, "the file has changed: its tag was %s and is %s", op->if_match, etag);
+        else if (rename(temporary, target) < 0)
+            fail_errno(op, errno);
+    }
+    close(lock);
+}
+
 /* link() fails when the name is taken; rename() replaces. */
 static void rename_temporary(struct leat_store_op *op, int fd, const char *temporary, const char *target)
 {
     struct stat st;
-    int rc = op->create_only ? link(temporary, target) : rename(temporary, target);
-    if (rc < 0) {
+    if (op->if_match) {
+        replace_seen(op, temporary, target);
+        if (op->status != LEAT_OK)
+            return;
+    } else if ((op->create_only ? link(temporary, target) : rename(temporary, target)) < 0) {
         fail_errno(op, errno);
         return;
     }
@@ -287,13 +349,13 @@ static bool put_unnamed(struct leat_store_op *op, char *temporary, const char *t
     if (fd < 0)
         return false;
     if (write_all(op, fd, 0) && settle(op, fd, target)) {
-        if (give_name(fd, target)) {
+        if (!op->if_match && give_name(fd, target)) {
             if (fstat(fd, &st) == 0)
                 set_object(&op->object, &st);
-        } else if (errno == EEXIST && op->create_only) {
+        } else if (!op->if_match && errno == EEXIST && op->create_only) {
             fail_errno(op, EEXIST);
         } else {
-            possible = errno == EEXIST && give_name(fd, temporary);
+            possible = (op->if_match || errno == EEXIST) && give_name(fd, temporary);
             if (possible)
                 rename_temporary(op, fd, temporary, target);
         }

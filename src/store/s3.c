@@ -191,7 +191,7 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
     leat_exchange_require_etag(op);
     if (r->range[0])
         add_header(r, "range", r->range);
-    if ((op->verb == LEAT_STORE_GET || op->verb == LEAT_STORE_STAT) && leat_exchange_pin(op))
+    if (leat_exchange_pin(op) && !op->own.looking)
         add_header(r, "if-match", leat_exchange_pin(op));
     if (op->create_only && !op->own.looking)
         add_header(r, "if-none-match", "*");
@@ -331,6 +331,42 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     call->done = on_done;
     call->user = op;
     leat_http_start(s3->http, call);
+}
+
+static bool differs(const char *a, const char *b)
+{
+    return !a != !b || (a && strcmp(a, b) != 0);
+}
+
+/* Requests that are under way were signed with the keys of their time. */
+static bool renew(struct leat_backend *backend, const struct leat_backend_keys *keys)
+{
+    struct s3 *s3 = (struct s3 *)backend;
+    struct leat_store_opts opts = *leat_store_settings(s3->store);
+    struct leat_aws aws = {0};
+    if (keys) {
+        opts.keys_given = true;
+        opts.access_key = keys->access_key;
+        opts.secret_key = keys->secret_key;
+        opts.session_token = keys->session_token;
+    } else if (opts.keys_given) {
+        return false;
+    }
+    if (leat_aws_load(&opts, &aws, NULL) != LEAT_OK)
+        return false;
+    bool others = differs(aws.access_key, s3->aws.access_key) || differs(aws.secret_key, s3->aws.secret_key) ||
+                  differs(aws.session_token, s3->aws.session_token);
+    /* Only the keys: where the bucket is was settled when the store was opened. */
+    char *const old[] = {s3->aws.access_key, s3->aws.secret_key, s3->aws.session_token};
+    s3->aws.access_key = aws.access_key;
+    s3->aws.secret_key = aws.secret_key;
+    s3->aws.session_token = aws.session_token;
+    memcpy(s3->aws.keys_from, aws.keys_from, sizeof s3->aws.keys_from);
+    aws.access_key = old[0];
+    aws.secret_key = old[1];
+    aws.session_token = old[2];
+    leat_aws_free(&aws);
+    return others;
 }
 
 static void cancel(struct leat_backend *backend, struct leat_store_op *op)
@@ -531,7 +567,7 @@ static void close_s3(struct leat_backend *backend)
 }
 
 static const struct leat_backend_ops ops = {
-    .start = start, .cancel = cancel, .close = close_s3, .list_open = leat_s3_list_open};
+    .start = start, .cancel = cancel, .renew = renew, .close = close_s3, .list_open = leat_s3_list_open};
 
 /* Splits "https://host:port/base". */
 static leat_status set_endpoint(struct s3 *s3, const char *text, struct leat_error *err)

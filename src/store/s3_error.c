@@ -20,6 +20,8 @@ static const struct {
     {"InvalidAccessKeyId", LEAT_DENIED, "the server does not know this access key"},
     {"SignatureDoesNotMatch", LEAT_DENIED, "the secret key does not belong to the access key"},
     {"ExpiredToken", LEAT_DENIED, "the session token has expired"},
+    {"ExpiredTokenException", LEAT_DENIED, "the session token has expired"},
+    {"TokenRefreshRequired", LEAT_DENIED, "the session token has to be renewed"},
     {"InvalidToken", LEAT_DENIED, "the session token is not valid"},
     {"SlowDown", LEAT_THROTTLED, "the server asks to slow down"},
     {"ServiceUnavailable", LEAT_THROTTLED, "the server is not available"},
@@ -27,6 +29,7 @@ static const struct {
     {"Throttling", LEAT_THROTTLED, "the server asks to slow down"},
     {"InternalError", LEAT_SERVER, "the server had an internal error"},
     {"OperationAborted", LEAT_SERVER, NULL},
+    {"ConditionalRequestConflict", LEAT_SERVER, "somebody else writes it at the same time"},
     {"RequestTimeout", LEAT_NETWORK, "the request did not arrive in time"},
     {"BadDigest", LEAT_NETWORK, "the data was damaged on its way to the server"},
     {"XAmzContentSHA256Mismatch", LEAT_NETWORK, "the data was damaged on its way to the server"},
@@ -47,8 +50,15 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
             advice = meanings[i].advice;
         }
     }
+    op->own.expired = strcmp(answer->code, "ExpiredToken") == 0 || strcmp(answer->code, "ExpiredTokenException") == 0 ||
+                      strcmp(answer->code, "TokenRefreshRequired") == 0;
+    bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (head->code == 412)
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
+    if (writes && op->if_match && strcmp(answer->code, "NoSuchKey") == 0) {
+        status = LEAT_CHANGED;
+        advice = "the object that was to be replaced is gone";
+    }
     op->own.retry_after_ns = head->retry_after_s * LEAT_S;
     char keys[128] = "";
     if (status == LEAT_DENIED && aws->access_key)

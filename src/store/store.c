@@ -18,13 +18,13 @@
 #include "store/retry.h"
 
 #define DEFAULT_ATTEMPTS   10u
-#define UNREACHED_ATTEMPTS 3u /* of a host that never answered yet: a typo should not take minutes to show */
+#define UNREACHED_ATTEMPTS 3u            /* of a host that never answered yet: a typo should not take minutes to show */
+#define KEYS_PATIENCE      (30 * LEAT_S) /* that whoever renews keys may be late */
+#define KEYS_PAUSE         (500 * LEAT_MS)
 #define DEFAULT_TIMEOUT    (300 * LEAT_S)
 #define DEFAULT_INACTIVITY (20 * LEAT_S)
-#define STOP_POLL          (100 * LEAT_MS)
 #define SHOWN_MAX          200
 #define ANSWER_BYTES       1024 /* what an answer counts for besides its body: deletes have a throughput too */
-#define LOAD_FIRST         (64u << 10)
 
 enum { OP_IDLE, OP_QUEUED, OP_RUNNING, OP_WAITING };
 
@@ -164,6 +164,7 @@ static void start(struct leat_store *store, struct leat_store_op *op)
     op->status = LEAT_OK;
     op->err = (struct leat_error){0};
     op->own.retry_after_ns = 0;
+    op->own.expired = false;
     store->backend->ops->start(store->backend, op);
 }
 
@@ -215,9 +216,54 @@ static bool host_fault(leat_status status)
     return status == LEAT_NETWORK || status == LEAT_TIMEOUT;
 }
 
+/* The keys had expired. Whoever gave them is asked for others, or they are looked up where they came from; the
+ * operation waits a little for them, without that counting as an attempt. */
+static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
+{
+    uint64_t now = leat_now_ns();
+    bool others = false;
+    if (op->own.cancelled || store->own.closing || !store->backend->ops->renew)
+        return false;
+    if (!op->own.expired_ns)
+        op->own.expired_ns = now;
+    if (store->opts.expired)
+        store->opts.expired(store->opts.expired_user);
+    else
+        others = store->backend->ops->renew(store->backend, NULL);
+    uint64_t patience = store->opts.expired ? KEYS_PATIENCE : 0;
+    if (!others && now - op->own.expired_ns >= patience)
+        return false;
+    op->attempts--;
+    op->own.state = OP_WAITING;
+    op->own.timer.fire = on_retry_time;
+    leat_loop_arm(store->loop, &op->own.timer, now + (others ? 0 : KEYS_PAUSE));
+    return true;
+}
+
+struct renewal {
+    struct leat_store *store;
+    struct leat_backend_keys keys;
+};
+
+static void renew_here(void *arg)
+{
+    const struct renewal *r = arg;
+    r->store->backend->ops->renew(r->store->backend, &r->keys);
+}
+
+void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
+                      const char *session_token)
+{
+    struct renewal r = {store, {access_key, secret_key, session_token}};
+    if (store->backend->ops->renew)
+        leat_loop_call(store->loop, renew_here, &r);
+}
+
 /* Decides whether another attempt follows; if so, arms its timer. */
 static bool try_again(struct leat_store *store, struct leat_store_op *op)
 {
+    if (op->own.expired)
+        return wait_for_keys(store, op);
     uint32_t most = store->opts.attempts;
     if (!store->own.reached && most > UNREACHED_ATTEMPTS && host_fault(op->status))
         most = UNREACHED_ATTEMPTS;
@@ -316,6 +362,13 @@ static void run_submit(struct leat_task *task)
         give_back(store, op);
         return;
     }
+    bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
+    if (writes && op->if_match && (!*op->if_match || strncmp(op->if_match, "W/", 2) == 0)) {
+        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "its ETag cannot tell one version from another");
+        explain(store, op);
+        give_back(store, op);
+        return;
+    }
     /* What is done to the empty key would be done to the bucket itself. */
     if (store->scheme == LEAT_SCHEME_S3 && op->verb != LEAT_STORE_LIST && !*op->key) {
         op->status = leat_fail(&op->err, LEAT_INVALID, "it names a bucket, not an object in it");
@@ -336,7 +389,8 @@ static void run_submit(struct leat_task *task)
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
 {
     op->own.store = store;
-    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = op->own.looking = false;
+    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = op->own.looking = op->own.expired = false;
+    op->own.expired_ns = 0;
     op->own.state = OP_IDLE;
     op->own.timer = (struct leat_timer){0};
     op->own.pinned[0] = '\0';
@@ -384,49 +438,6 @@ static void run_cancel(void *arg)
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op)
 {
     leat_loop_call(store->loop, run_cancel, op);
-}
-
-/* Waiting for one op. */
-struct waiter {
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    bool finished;
-};
-
-static void on_waited(struct leat_store_op *op)
-{
-    struct waiter *w = op->user;
-    pthread_mutex_lock(&w->mu);
-    w->finished = true;
-    pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->mu);
-}
-
-leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err)
-{
-    struct waiter w = {.finished = false};
-    bool stopped = op->ignore_stop;
-    pthread_mutex_init(&w.mu, NULL);
-    leat_cond_init(&w.cond);
-    op->done = on_waited;
-    op->user = &w;
-    leat_store_submit(store, op);
-    pthread_mutex_lock(&w.mu);
-    while (!w.finished) {
-        leat_cond_wait(&w.cond, &w.mu, store->opts.stop && !stopped ? leat_after(STOP_POLL) : LEAT_NEVER);
-        if (!w.finished && !stopped && store->opts.stop && store->opts.stop(store->opts.stop_user)) {
-            stopped = true;
-            pthread_mutex_unlock(&w.mu);
-            leat_store_cancel(store, op);
-            pthread_mutex_lock(&w.mu);
-        }
-    }
-    pthread_mutex_unlock(&w.mu);
-    pthread_cond_destroy(&w.cond);
-    pthread_mutex_destroy(&w.mu);
-    if (op->status != LEAT_OK && err)
-        *err = op->err;
-    return op->status;
 }
 
 struct close_task {
@@ -573,84 +584,6 @@ void leat_store_stats(const struct leat_store *store, struct leat_store_stats *o
     COPY(in_flight);
     COPY(in_flight_max);
 #undef COPY
-}
-
-leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
-{
-    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key};
-    leat_status rc = leat_store_run(store, &op, err);
-    if (rc == LEAT_OK)
-        *out = op.object;
-    return rc;
-}
-
-leat_status leat_store_get(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, void *into,
-                           const char *if_match, struct leat_error *err)
-{
-    struct leat_store_op op = {
-        .verb = LEAT_STORE_GET, .key = key, .offset = offset, .length = length, .into = into, .if_match = if_match};
-    return leat_store_run(store, &op, err);
-}
-
-leat_status leat_store_load(struct leat_store *store, const char *key, size_t max, char **data, size_t *n,
-                            struct leat_object *object, struct leat_error *err)
-{
-    size_t first = max < LOAD_FIRST ? max : LOAD_FIRST;
-    char *text = malloc(first + 1);
-    if (!text)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
-    struct leat_store_op op = {.verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true};
-    leat_status rc = leat_store_run(store, &op, err);
-    if (rc != LEAT_OK)
-        goto fail;
-    size_t got = (size_t)op.got;
-    if (op.object.size == UINT64_MAX) {
-        rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot load '%s': the server does not say how long it is", key);
-        goto fail;
-    }
-    if (op.object.size > max) {
-        rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %llu bytes, more than the %zu allowed here", key,
-                       (unsigned long long)op.object.size, max);
-        goto fail;
-    }
-    if (op.object.size > got) {
-        char *more = realloc(text, (size_t)op.object.size + 1);
-        if (!more) {
-            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
-            goto fail;
-        }
-        text = more;
-        rc = leat_store_get(store, key, got, op.object.size - got, text + got,
-                            op.object.etag[0] ? op.object.etag : NULL, err);
-        if (rc != LEAT_OK)
-            goto fail;
-        got = (size_t)op.object.size;
-    }
-    text[got] = '\0';
-    *data = text;
-    *n = got;
-    if (object)
-        *object = op.object;
-    return LEAT_OK;
-fail:
-    free(text);
-    return rc;
-}
-
-leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
-                           struct leat_object *object, struct leat_error *err)
-{
-    struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n};
-    leat_status rc = leat_store_run(store, &op, err);
-    if (rc == LEAT_OK && object)
-        *object = op.object;
-    return rc;
-}
-
-leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err)
-{
-    struct leat_store_op op = {.verb = LEAT_STORE_DELETE, .key = key};
-    return leat_store_run(store, &op, err);
 }
 
 leat_status leat_store_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,

@@ -45,6 +45,10 @@ struct leat_store_opts {
     uint64_t inactivity_ns;   /* 0: 20 s */
     bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
     void *stop_user;
+    /* s3: the keys have expired, and requests wait a while for others: leat_store_renew(). On the store's thread, again
+     * and again while they wait. NULL: they are looked up anew where they came from. */
+    void (*expired)(void *user);
+    void *expired_user;
 };
 
 /* The store that `url` is in; its path does not matter. */
@@ -97,9 +101,11 @@ struct leat_store_op {
     uint64_t offset; /* GET: first byte. UPLOAD_PART: where in the object the part belongs */
     uint64_t length; /* GET: how many bytes, at `into` */
     void *into;
-    bool short_ok;        /* GET: an object that ends earlier is fine; `got` says how much there was */
-    const char *if_match; /* GET, STAT: the ETag it must still have, else LEAT_CHANGED. NULL: any */
-    const void *data;     /* PUT, UPLOAD_PART */
+    bool short_ok; /* GET: an object that ends earlier is fine; `got` says how much there was */
+    /* GET, STAT, PUT, UPLOAD_FINISH: the ETag that the object must (still) have, else LEAT_CHANGED. NULL: any.
+     * A store that cannot promise it for a write says LEAT_UNSUPPORTED. */
+    const char *if_match;
+    const void *data; /* PUT, UPLOAD_PART */
     size_t data_n;
     bool create_only;                    /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
     const char *upload;                  /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
@@ -135,16 +141,23 @@ struct leat_store_op {
         uint64_t deadline_ns;
         uint32_t state;
         bool cancelled;
-        bool moved;     /* a region redirect was followed … */
-        bool reclocked; /* … or the clock corrected: once each */
-        bool looking;   /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
-        bool fresh;     /* connect anew */
+        bool moved;          /* a region redirect was followed … */
+        bool reclocked;      /* … or the clock corrected: once each */
+        bool looking;        /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
+        bool fresh;          /* connect anew */
+        bool expired;        /* the keys had expired: this attempt does not count */
+        uint64_t expired_ns; /* since when; 0: not at all */
         uint64_t retry_after_ns;
         char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */
         struct leat_http_call call;
         void *request; /* the backend's strings */
     } own;
 };
+
+/* Other keys for the requests from now on; those that wait because the old ones have expired go on. From any thread;
+ * NULL: anonymous. Nothing for stores that have no keys. */
+void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
+                      const char *session_token);
 
 /* From any thread. */
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op);
@@ -170,6 +183,12 @@ leat_status leat_store_load(struct leat_store *store, const char *key, size_t ma
 /* Atomic: a reader sees the old object or the whole new one. object may be NULL. */
 leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
                            struct leat_object *object, struct leat_error *err);
+
+/* The same if nobody else has written there meanwhile. if_match: the ETag it must still have, else LEAT_CHANGED; NULL:
+ * there must be none, else LEAT_EXISTS. An object with the very bytes counts as ours: the answer to an attempt that
+ * succeeded may have been lost. LEAT_UNSUPPORTED: the store knows no conditions, and nothing was written. */
+leat_status leat_store_put_if(struct leat_store *store, const char *key, const void *data, size_t n,
+                              const char *if_match, struct leat_object *object, struct leat_error *err);
 leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err);
 
 /* Listing, sorted by the bytes of the keys, in constant memory; the next page is fetched while one is read. */

@@ -1,26 +1,143 @@
-/* Any bytes as a chunk: whatever it says it holds can be read without leaving it. */
+/* Any bytes as a chunk: whatever it says it holds can be read without leaving it, and building a chunk of the same
+ * samples gives back the same, twice to the same bytes. */
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "dataset/chunk.h"
+#include "dataset/snapshot.h"
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+static bool walk(const struct leat_chunk *c)
 {
-    struct leat_chunk c;
-    struct leat_error err;
-    if (leat_chunk_read(data, n, &c, &err) != LEAT_OK)
-        return 0;
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < c.samples; i++) {
+    bool readable = true;
+    struct leat_error err;
+    for (uint32_t f = 0; f < c->schema.n; f++)
+        readable &= leat_field_check(&c->schema.fields[f], &err) == LEAT_OK;
+    for (uint32_t i = 0; i < c->samples; i++) {
         size_t key_n;
-        const char *key = leat_chunk_key(&c, i, &key_n);
+        const char *key = leat_chunk_key(c, i, &key_n);
         sum += leat_xxh3(key, key_n);
-        for (uint32_t f = 0; f < c.schema.n; f++) {
-            struct leat_cell cell = leat_chunk_cell(&c, i, f);
-            sum += leat_xxh3(leat_chunk_data(&c, &cell), cell.size);
+        for (uint32_t f = 0; f < c->schema.n; f++) {
+            struct leat_cell cell = leat_chunk_cell(c, i, f);
+            sum += cell.absent ? 1 : leat_xxh3(leat_chunk_data(c, &cell), cell.size);
         }
     }
-    leat_chunk_check(&c, &err);
+    fuzz_check_error(leat_chunk_check(c, &err), &err);
     fuzz_use(sum);
+    return readable;
+}
+
+static struct leat_value value_of(const struct leat_chunk *c, const struct leat_cell *cell)
+{
+    struct leat_value v = {.absent = cell->absent, .number = cell->number, .image = cell->image};
+    v.data = cell->absent ? NULL : leat_chunk_data(c, cell);
+    v.size = cell->size;
+    return v;
+}
+
+/* False when the samples together are too large to be built again: cells may point to the same bytes. */
+static bool build(const struct leat_chunk *c, struct leat_buf *out)
+{
+    struct leat_chunk_builder *b;
+    struct leat_error err;
+    uint64_t total = 0;
+    PROMISE(leat_chunk_builder_open(&c->schema, &b, &err) == LEAT_OK);
+    for (uint32_t i = 0; i < c->samples && total < 1 << 20; i++) {
+        struct leat_value values[LEAT_FIELDS_MAX];
+        size_t key_n;
+        const char *key = leat_chunk_key(c, i, &key_n);
+        for (uint32_t f = 0; f < c->schema.n; f++) {
+            struct leat_cell cell = leat_chunk_cell(c, i, f);
+            values[f] = value_of(c, &cell);
+            total += cell.size;
+        }
+        if (total < 1 << 20)
+            PROMISE(leat_chunk_builder_add(b, key, key_n, values, &err) == LEAT_OK);
+    }
+    if (total < 1 << 20)
+        PROMISE(leat_chunk_builder_finish(b, c->pack, c->number, c->total, out, &err) == LEAT_OK);
+    leat_chunk_builder_close(b);
+    return total < 1 << 20;
+}
+
+static void compare(const struct leat_chunk *a, const struct leat_chunk *b)
+{
+    PROMISE(a->samples == b->samples && a->number == b->number && a->total == b->total);
+    for (uint32_t i = 0; i < a->samples; i++) {
+        size_t a_n;
+        size_t b_n;
+        const char *a_key = leat_chunk_key(a, i, &a_n);
+        const char *b_key = leat_chunk_key(b, i, &b_n);
+        PROMISE(a_n == b_n && memcmp(a_key, b_key, a_n) == 0);
+        for (uint32_t f = 0; f < a->schema.n; f++) {
+            struct leat_cell x = leat_chunk_cell(a, i, f);
+            struct leat_cell y = leat_chunk_cell(b, i, f);
+            PROMISE(x.absent == y.absent && x.number == y.number && x.size == y.size);
+            PROMISE(memcmp(&x.image, &y.image, sizeof x.image) == 0);
+            PROMISE(!x.size || memcmp(leat_chunk_data(a, &x), leat_chunk_data(b, &y), x.size) == 0);
+        }
+    }
+}
+
+/* A snapshot of this chunk alone: its root takes the chunk, and no other. */
+static void snapshot(const struct leat_chunk *c)
+{
+    struct leat_snapshot *s;
+    struct leat_snapshot_files files;
+    struct leat_root root;
+    struct leat_chunk again;
+    struct leat_error err;
+    uint8_t sha[LEAT_SHA256_SIZE];
+    leat_sha256(c->data, c->size, sha);
+    PROMISE(leat_snapshot_open(1, 0, &s, &err) == LEAT_OK);
+    PROMISE(leat_snapshot_add(s, c, sha, &err) == LEAT_OK);
+    PROMISE(leat_snapshot_write((const struct leat_snapshot *const *)&s, 1, &files, &err) == LEAT_OK);
+    PROMISE(leat_root_read(files.root.data, files.root.len, &root, &err) == LEAT_OK);
+    PROMISE(leat_root_open_chunk(&root, 0, c->data, c->size, &again, &err) == LEAT_OK);
+    leat_snapshot_files_free(&files);
+    leat_snapshot_close(s);
+}
+
+static void read_chunk(const uint8_t *data, size_t n)
+{
+    struct leat_chunk c;
+    struct leat_chunk built;
+    struct leat_error err;
+    struct leat_buf once;
+    struct leat_buf twice;
+    leat_status rc = leat_chunk_read(data, n, &c, &err);
+    fuzz_check_error(rc, &err);
+    if (rc != LEAT_OK || !walk(&c) || c.samples > 1000)
+        return;
+    if (c.number == 0 && c.total == 1)
+        snapshot(&c);
+    leat_buf_init(&once, 64 << 20);
+    leat_buf_init(&twice, 64 << 20);
+    if (build(&c, &once)) {
+        PROMISE(leat_chunk_read(once.data, once.len, &built, &err) == LEAT_OK);
+        PROMISE(leat_chunk_check(&built, &err) == LEAT_OK);
+        compare(&c, &built);
+        PROMISE(build(&built, &twice));
+        PROMISE(once.len == twice.len && memcmp(once.data, twice.data, once.len) == 0);
+    }
+    leat_buf_free(&once);
+    leat_buf_free(&twice);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    read_chunk(data, n);
+    if (n < LEAT_CHUNK_HEAD)
+        return 0;
+    uint8_t *copy = malloc(n); /* with an honest length and checksum, which get further */
+    PROMISE(copy);
+    memcpy(copy, data, n);
+    leat_put_u64(copy + 16, n);
+    uint32_t head = leat_get_u32(copy + 12);
+    if (head >= LEAT_CHUNK_HEAD && head <= n)
+        leat_put_u32(copy + head - 4, leat_crc32c(0, copy, head - 4));
+    read_chunk(copy, n);
+    free(copy);
     return 0;
 }

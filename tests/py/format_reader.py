@@ -6,6 +6,7 @@ for sample in dataset: sample.number, sample.key, sample.values["jpg"]
 
 import hashlib
 import json
+import re
 import struct
 from pathlib import Path
 
@@ -13,6 +14,13 @@ import xxhash
 
 CELLS = {1: ("bytes", 8), 2: ("image", 24), 3: ("int", 8), 4: ("string", 8)}
 IMAGE = ["width", "height", "decoded", "kind", "channels", "orientation", "flags"]
+
+
+ABSENT = "absent"
+
+
+class NeedsNewer(Exception):
+    """The dataset is sound, and uses something that this reader does not know."""
 
 
 def crc32c(data):
@@ -29,97 +37,141 @@ def padded(n):
 
 
 class Field:
-    def __init__(self, name, kind, cell_bytes, cell_at, about):
-        self.name, self.kind, self.cell_bytes, self.cell_at, self.about = name, kind, cell_bytes, cell_at, about
+    def __init__(self, name, kind, encoding, needs, cell_bytes, cell_at, about):
+        self.name, self.kind, self.encoding, self.needs = name, kind, encoding, needs
+        self.cell_bytes, self.cell_at, self.about = cell_bytes, cell_at, about
+        self.optional = bool(needs & 1)
+        self.readable = kind in CELLS and encoding == 0 and not needs & ~1
 
 
 def read_schema(data):
-    (n,) = struct.unpack_from("<I", data)
-    at, cell_at, fields = 4, 0, []
+    n, needs = struct.unpack_from("<II", data)
+    if needs:
+        raise NeedsNewer(f"the schema: {needs:#x}")
+    at, cell_at, fields = 8, 0, []
+    assert len(data) % 8 == 0
     for _ in range(n):
-        kind, cell_bytes, name_n, about_n = struct.unpack_from("<4I", data, at)
-        at += 16
-        name = data[at : at + name_n].decode("ascii")
-        about = data[at + name_n : at + name_n + about_n]
-        at += name_n + about_n
-        assert kind not in CELLS or CELLS[kind][1] == cell_bytes
-        fields.append(Field(name, kind, cell_bytes, cell_at, json.loads(about) if about else None))
+        record, kind, encoding, needs, _, cell_bytes, name_n, about_n = struct.unpack_from("<IHH5I", data, at)
+        assert record % 8 == 0
+        assert record >= 32 + name_n + about_n
+        name_at = at + 32
+        name = data[name_at : name_at + name_n].decode("ascii")
+        assert re.fullmatch(r"[A-Za-z0-9_.-]{1,63}", name)
+        assert name not in [f.name for f in fields]
+        assert cell_bytes % 8 == 0
+        assert cell_bytes <= 4096
+        about = data[name_at + name_n : name_at + name_n + about_n]
+        at += record
+        assert at <= len(data)
+        field = Field(name, kind, encoding, needs, cell_bytes, cell_at, json.loads(about) if about else None)
+        assert not field.readable or CELLS[kind][1] <= cell_bytes
+        fields.append(field)
         cell_at += cell_bytes
-    assert padded(at) == len(data)
-    assert not any(data[at:])
     return fields, cell_at
 
 
-def read_cell(field, row, chunk):
+def read_cell(field, row, chunk, data_at):
+    """A field's value: ABSENT where there is none, None where it cannot be read."""
     cell = row[field.cell_at : field.cell_at + field.cell_bytes]
-    if field.kind == 3:
-        return struct.unpack("<q", cell)[0]
-    if field.kind not in CELLS:
+    if not field.readable:
         return None
+    if field.kind == 3:
+        value = struct.unpack_from("<q", cell)[0]
+        return ABSENT if field.optional and value == -(1 << 63) else value
     offset, size = struct.unpack_from("<II", cell)
+    if field.optional and offset == 0 and size == 0:
+        return ABSENT
+    assert data_at <= offset
     assert offset + size <= len(chunk)
     data = chunk[offset : offset + size]
     return (data, dict(zip(IMAGE, struct.unpack_from("<3I4B", cell, 8)))) if field.kind == 2 else data
+
+
+def read_head(data, magic, head_min):
+    """What roots and chunks begin with; returns the bytes of the head."""
+    found, form, head, size, needs, _flags = struct.unpack_from("<8sIIQQQ", data)
+    assert found == magic
+    if form != 1:
+        raise NeedsNewer(f"format {form}")
+    assert size == len(data)
+    assert head >= head_min
+    assert head % 8 == 0
+    return head, needs
 
 
 class Chunk:
     """One chunk: number, samples, schema, rows, keys and values; everything it carries is checked."""
 
     def __init__(self, data):
-        magic, form, self.number, n, schema_n, size, self.packing, body, self.total, head = struct.unpack_from(
-            "<8s4IQ16sQII", data
-        )
-        assert magic == b"leat-chk"
-        assert form == 1
+        head, needs = read_head(data, b"leat-chk", 128)
+        assert struct.unpack_from("<I", data, head - 4)[0] == crc32c(data[: head - 4])
+        if needs:
+            raise NeedsNewer(f"the chunk: {needs:#x}")
+        n, schema_n, self.packing, self.number, self.total, body = struct.unpack_from("<II16sIIQ", data, 40)
         assert n >= 1
-        assert size == len(data)
-        assert body == xxhash.xxh3_64_intdigest(data[64:])
-        assert head == crc32c(data[:60])
-        self.schema = data[64 : 64 + schema_n]
+        assert body == xxhash.xxh3_64_intdigest(data[head:])
+        self.schema = data[head : head + schema_n]
         fields, row_n = read_schema(self.schema)
-        at = 64 + schema_n
+        at = head + schema_n
         self.rows = [data[at + i * row_n : at + (i + 1) * row_n] for i in range(n)]
         at += n * row_n
         ends = struct.unpack_from(f"<{n}I", data, at)
         at += padded(4 * n)
         self.keys = [data[at + a : at + b] for a, b in zip((0, *ends), ends)]
-        self.values = [{f.name: read_cell(f, row, data) for f in fields} for row in self.rows]
+        at += ends[-1]
+        self.values = [{f.name: read_cell(f, row, data, at) for f in fields} for row in self.rows]
 
 
 class Root:
     def __init__(self, data):
-        (magic, form, chunks, self.samples, self.bytes, size, schema_n, sections, self.packing, self.block) = (
-            struct.unpack_from("<8sIIQQQII16sI", data)
+        at, needs = read_head(data, b"leat-snp", 192)
+        if needs:
+            raise NeedsNewer(f"the root: {needs:#x}")
+        (chunks, schema_n, self.samples, self.bytes, self.content_id, sections, section_n, packings, packing_n) = (
+            struct.unpack_from("<IIQQ32s4I", data, 40)
         )
-        assert magic == b"leat-snp"
-        assert form == 1
-        assert size == len(data)
-        assert not any(data[68:80])
-        at = 80
+        (self.block,) = struct.unpack_from("<I", data, 112)
+        assert section_n >= 64
+        assert packing_n >= 32
+        assert section_n % 8 == packing_n % 8 == 0
+        assert 4096 <= self.block <= 1 << 20
+        assert self.block & (self.block - 1) == 0
         self.sections = []
         for _ in range(sections):
-            kind, zero, section_n, name = struct.unpack_from("<IIQ32s", data, at)
-            assert zero == 0
-            self.sections.append((kind, section_n, name))
-            at += 48
+            kind, needs, size, name = struct.unpack_from("<IIQ32s", data, at)
+            if needs & 1 and (kind not in (1, 2) or needs & ~1):
+                raise NeedsNewer(f"a section of kind {kind}")
+            assert kind not in (1, 2) or kind not in [k for k, _, _, _ in self.sections]
+            self.sections.append((kind, size, name, needs))
+            at += section_n
+        self.packings = []  # the packing of each chunk
+        for _ in range(packings):
+            pack, run = struct.unpack_from("<16sI", data, at)
+            self.packings += [pack] * run
+            at += packing_n
+        assert len(self.packings) == chunks
         self.schema = data[at : at + schema_n]
         at += schema_n
-        self.counts = struct.unpack_from(f"<{chunks}I", data, at)
+        counts = data[at : at + 4 * chunks]
+        self.counts = struct.unpack(f"<{chunks}I", counts)
         at += padded(4 * chunks)
         self.sizes = struct.unpack_from(f"<{chunks}I", data, at)
         at += padded(4 * chunks)
         self.sums = struct.unpack_from(f"<{chunks}Q", data, at)
         at += 8 * chunks
-        self.names = [data[at + 32 * i : at + 32 * (i + 1)] for i in range(chunks)]
+        names = data[at : at + 32 * chunks]
+        self.names = [names[32 * i : 32 * (i + 1)] for i in range(chunks)]
         at += 32 * chunks
-        self.digests = {}
-        for kind, section_n, _ in self.sections:
-            blocks = -(-section_n // self.block)
-            self.digests[kind] = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(blocks)]
+        self.digests = []
+        for _, size, _, _ in self.sections:
+            blocks = -(-size // self.block)
+            self.digests.append([data[at + 16 * i : at + 16 * (i + 1)] for i in range(blocks)])
             at += 16 * blocks
-        assert at == len(data)
+        assert at <= len(data)
         assert sum(self.counts) == self.samples
         assert sum(self.sizes) == self.bytes
+        head = struct.pack("<8sIIQ", b"leat-cid", 1, schema_n, chunks)
+        assert hashlib.sha256(head + self.schema + counts + names).digest() == self.content_id
 
 
 class Sample:
@@ -127,26 +179,39 @@ class Sample:
         self.number, self.key, self.row, self.values = number, key, row, values
 
 
+def read_pointer(path):
+    pointer = json.loads(path.read_text())
+    if pointer["format"] != 1 or pointer.get("needs"):
+        raise NeedsNewer(f"{path.name}: {pointer}")
+    return pointer
+
+
 class Dataset:
-    def __init__(self, folder):
+    """A version of a dataset: the current one, or that with a content id or a name."""
+
+    def __init__(self, folder, id=None, name=None):
         self.folder = Path(folder)
-        pointer = json.loads((self.folder / "leat/current").read_text())
-        assert pointer["format"] == 1
-        self.id = pointer["root"]
-        data = (self.folder / "leat/roots" / self.id).read_bytes()
-        assert hashlib.sha256(data).hexdigest() == self.id
+        path = f"leat/versions/{id}" if id else f"leat/names/{name}" if name else "leat/current"
+        pointer = read_pointer(self.folder / path)
+        self.id, self.root_id = pointer["id"], pointer["root"]
+        assert not id or id == self.id
+        data = (self.folder / "leat/roots" / self.root_id).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == self.root_id
         self.root = Root(data)
+        assert self.root.content_id.hex() == self.id
         self.fields, self.row_n = read_schema(self.root.schema)
 
     def section(self, wanted):
         """A whole section, every block of it verified."""
-        for kind, size, name in self.root.sections:
+        for (kind, size, name, needs), digests in zip(self.root.sections, self.root.digests):
             if kind != wanted:
                 continue
+            if needs & ~1:
+                raise NeedsNewer(f"the section of kind {kind}: {needs:#x}")
             data = (self.folder / "leat/sections" / name.hex()).read_bytes()
             assert len(data) == size
             assert hashlib.sha256(data).digest() == name
-            for i, digest in enumerate(self.root.digests[kind]):
+            for i, digest in enumerate(digests):
                 block = data[i * self.root.block : (i + 1) * self.root.block]
                 assert hashlib.sha256(block).digest()[:16] == digest
             return data
@@ -160,9 +225,9 @@ class Dataset:
         assert xxhash.xxh3_64_intdigest(data) == self.root.sums[i]
         chunk = Chunk(data)
         assert len(chunk.keys) == self.root.counts[i]
-        assert chunk.number == i
+        assert chunk.number == self.root.packings[:i].count(self.root.packings[i])
         assert chunk.schema == self.root.schema
-        assert chunk.packing == self.root.packing
+        assert chunk.packing == self.root.packings[i]
         return chunk
 
     def __iter__(self):
@@ -180,12 +245,13 @@ class Dataset:
 
     def keys(self):
         data, n = self.section(2), self.root.samples
+        assert len(data) >= 24 * n
         ends = struct.unpack_from(f"<{n}Q", data)
         blob = data[24 * n :]
         return [blob[a:b] for a, b in zip((0, *ends), ends)]
 
     def find(self, key):
-        """The sample with a key, by the index; None when there is none."""
+        """The first sample with a key, by the index; None when there is none."""
         data, n = self.section(2), self.root.samples
         keys = self.keys()
         entries = [struct.unpack_from("<QQ", data, 8 * n + 16 * i) for i in range(n)]

@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,14 @@ def images(leat_bin, tmp_path_factory):
     folder = tmp_path_factory.mktemp("images")
     known = make_images(folder / "files", 203)
     return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "16KiB", known=known)
+
+
+@pytest.fixture(scope="session")
+def squares(leat_bin, tmp_path_factory):
+    """96 images that have the size of a small network already, so that no two programs can resize them differently."""
+    folder = tmp_path_factory.mktemp("squares")
+    known = make_images(folder / "files", 96, sides=(16, 17))
+    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "8KiB", known=known)
 
 
 @pytest.fixture(scope="session")
@@ -295,7 +304,55 @@ def smallest_budget(lt, url, **options):
     return int(re.search(r'ram="(\d+)mib"', str(caught.value)).group(1)) << 20
 
 
-def start_python(runtime, code, *args, **env):
+def free_port():
+    """A port of the loopback that nobody listens on now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def torchrun(*args, ranks=2):
+    """The command that starts a program under torchrun, all by address: a machine need not know its own name."""
+    places = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+    return [sys.executable, "-m", "torch.distributed.run", *places, f"--nproc-per-node={ranks}", *map(str, args)]
+
+
+def run_jobs(runtime, tmp_path, cases, timeout=60):
+    """Runs programs/job.py with cases [(ranks, port or None), …]; what every rank of each got."""
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps([{"ranks": ranks, "port": port} for ranks, port in cases]))
+    process = start_python(runtime, (RANK.parent / "programs" / "job.py").read_text(), path, start_new_session=True)
+    try:
+        out, stderr = process.communicate(timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        pytest.fail("a case hangs")
+    finally:  # with the ranks it has forked, which hang where it does
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert_no_report("a rank", process.returncode, stderr)
+    assert process.returncode == 0, stderr
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def rank_env(rank, world, local_rank=None, local_world=None, port=29500, **more):
+    """A rank's environment as torchrun makes it."""
+    names = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": rank if local_rank is None else local_rank,
+        "LOCAL_WORLD_SIZE": world if local_world is None else local_world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "TORCHELASTIC_RUN_ID": "job",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": 1,
+        **more,
+    }
+    return {name: str(value) for name, value in names.items()}
+
+
+def start_python(runtime, code, *args, start_new_session=False, **env):
     full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
     if PRELOAD:
         full["LD_PRELOAD"] = PRELOAD
@@ -303,6 +360,8 @@ def start_python(runtime, code, *args, **env):
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, args)],
         env=full,
+        start_new_session=start_new_session,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

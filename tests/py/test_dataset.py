@@ -11,7 +11,8 @@ import time
 import order_reference
 import pytest
 from conftest import ROOT
-from format_reader import Dataset
+from format_reader import Chunk, Dataset, read_schema
+from format_writer import Field, Place, chunk_bytes
 
 GOLDEN = ROOT / "tests" / "golden" / "dataset-1"
 
@@ -138,7 +139,7 @@ def test_verify_finds_a_flipped_bit_anywhere(packed, run_leat, part):
     path = {
         "chunk": packed / "leat/chunks" / dataset.root.names[1].hex()[:2] / dataset.root.names[1].hex(),
         "section": packed / "leat/sections" / dataset.root.sections[1][2].hex(),
-        "root": packed / "leat/roots" / dataset.id,
+        "root": packed / "leat/roots" / dataset.root_id,
     }[part]
     data = path.read_bytes()
     for at in range(0, len(data), max(1, len(data) // 7)):
@@ -233,33 +234,12 @@ def test_unpack_never_uses_a_key_as_a_path_unchecked(tmp_path, packed, run_leat,
 
 
 def rewrite_first_key(path, key):
-    import hashlib
-    import struct
-
-    import xxhash
-    from format_reader import crc32c, padded, read_schema
-
-    data = path.read_bytes()
+    old = Chunk(path.read_bytes())
     path.unlink()
-    n, schema_n = struct.unpack_from("<II", data, 16)
-    _, row_n = read_schema(data[64 : 64 + schema_n])
-    ends_at = 64 + schema_n + n * row_n
-    ends = list(struct.unpack_from(f"<{n}I", data, ends_at))
-    keys_at = ends_at + padded(4 * n)
-    by = len(key) - ends[0]
-    rows = bytearray(data[64 + schema_n : ends_at])
-    for i in range(n):  # the first field's offset moves with the keys
-        (offset,) = struct.unpack_from("<I", rows, i * row_n)
-        struct.pack_into("<I", rows, i * row_n, offset + by)
-    body = data[64 : 64 + schema_n] + rows + struct.pack(f"<{n}I", *(e + by for e in ends))
-    body += bytes(padded(4 * n) - 4 * n) + key + data[keys_at + ends[0] :]
-    head = data[:24] + struct.pack("<Q", 64 + len(body)) + data[32:48]
-    head += struct.pack("<Q", xxhash.xxh3_64_intdigest(body)) + data[56:60]
-    chunk = head + struct.pack("<I", crc32c(head)) + body
-    name = hashlib.sha256(chunk).hexdigest()
-    target = path.parents[1] / name[:2] / name
-    target.parent.mkdir(exist_ok=True)
-    target.write_bytes(chunk)
+    fields = [Field(f.name, f.kind, f.about) for f in read_schema(old.schema)[0]]
+    samples = list(zip([key, *old.keys[1:]], old.values))
+    chunk = chunk_bytes(fields, samples, old.packing, old.number, old.total, schema=old.schema)
+    Place(path.parents[3]).put_chunk(chunk)
 
 
 def test_order_prints_what_the_documents_specify(packed, run_leat):
@@ -305,6 +285,50 @@ def test_order_of_an_incomplete_last_batch(packed, run_leat):
     args = ["--global-batch", 8, "--world", 4, "--rank", 4]
     assert "world of 4" in run_leat("order", packed, *args, status=2).stderr
     assert "no multiple" in run_leat("order", packed, "--global-batch", 8, "--world", 3, status=2).stderr
+
+
+def test_order_of_nodes_with_different_numbers_of_ranks(packed, run_leat):
+    """Also the assignment itself, against the reference: which rank prints which sample."""
+    dataset = Dataset(packed)
+    chunks = len(dataset.root.counts)
+    for nodes, args in (("4,2", []), ("1,1,3", ["--last", "short"]), ("2,2", ["--world", 4])):
+        node_of_rank = order_reference.read_map(nodes)
+        table = order_reference.place(min(1024, chunks), node_of_rank)
+        batch = 6 * len(node_of_rank)
+        text = run_leat("order", packed, "--global-batch", batch, "--nodes", nodes, *args, status=0).stdout
+        lines = [list(map(int, line.split("\t"))) for line in text.splitlines()]
+        assert len(lines) == (120 if "short" in args else 120 - 120 % batch)
+        for at in range(0, len(lines), batch):
+            part = lines[at : at + batch]
+            slots = [order_reference.slot_of(chunk, chunks) for _, _, chunk, _, _ in part]
+            assert [line[4] for line in part] == order_reference.assign(slots, table, node_of_rank), (nodes, at)
+
+
+def test_order_says_which_option_cannot_be(packed, run_leat):
+    for args, words in (
+        (["--nodes", "4,2", "--world", 7], ("--nodes 4,2", "6 ranks", "--world")),
+        (["--nodes", "4,0"], ("--nodes", "node 1", "no ranks")),
+        (["--nodes", "4,"], ("--nodes",)),
+        (["--nodes", "4,x"], ("--nodes",)),
+        (["--nodes", "4,99999999"], ("--nodes", "1048576")),
+        (["--nodes", "4,11111111111111111112"], ("--nodes",)),
+        (["--nodes", 0], ("--nodes 0",)),
+        (["--nodes", 4, "--world", 6], ("--nodes 4", "6", "4,2")),
+        (["--world", 0], ("--world 0",)),
+        (["--world", 2**20 + 1], ("--world", "1048576")),
+        (["--world", "two"], ("--world", "two")),
+        (["--global-batch", 0], ("--global-batch 0",)),
+        (["--global-batch", 2**24 + 1], ("--global-batch", "16777216")),
+        (["--window", 0], ("--window 0", "65536")),
+        (["--window", 65537], ("--window 65537",)),
+        (["--step", 1, "--from", 4], ("--step", "--from")),
+        (["--step", 1, "--count", 4], ("--step", "--count")),
+    ):
+        batch = [] if "--global-batch" in args else ["--global-batch", 12]
+        stderr = run_leat("order", packed, *batch, *args, status=2).stderr
+        assert all(word in stderr for word in words), (args, stderr)
+    for option in ("--world", "--nodes", "--rank", "--step"):
+        assert "need --global-batch" in run_leat("order", packed, option, 1, status=2).stderr
 
 
 def test_order_as_json_says_the_same(packed, run_leat):

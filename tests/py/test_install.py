@@ -36,7 +36,7 @@ def installed(tmp_path_factory):
 def test_library_headers_command_and_manual_pages_are_installed(installed):
     files = {str(p.relative_to(installed / "usr/local")) for p in installed.rglob("*") if not p.is_dir()}
     names = {Path(f).name for f in files}
-    assert {"libleat.so", "libleat.so.0", f"libleat.so.{VERSION}", "leat.pc"} <= names
+    assert {"libleat.so", "libleat.so.1", "leat.pc"} <= names
     assert {"include/leat/leat.h", "include/leat/error.h", "bin/leat"} <= files
     assert {"share/man/man1/leat.1", "share/man/man1/leat-help.1"} <= files
     assert not any("python" in f or f.endswith(".a") for f in files)
@@ -56,7 +56,7 @@ def test_a_program_builds_with_pkg_config_and_runs(installed, tmp_path):
     flags = pkg_config("--cflags", "--libs").split()
     subprocess.run(["gcc", "-Wall", "-Werror", tmp_path / "x.c", *flags, "-o", tmp_path / "x"], check=True)
     needed = subprocess.run(["readelf", "-d", tmp_path / "x"], check=True, capture_output=True, text=True).stdout
-    assert "[libleat.so.0]" in needed
+    assert "[libleat.so.1]" in needed
     done = subprocess.run(
         [tmp_path / "x"], env={"LD_LIBRARY_PATH": str(library)}, check=True, capture_output=True, text=True
     )

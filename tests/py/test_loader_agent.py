@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import wire
 from conftest import SANITIZE
 from loading import PYTHON_BUILD, SLOW, cpu_ticks, numbers, start_python, wait_until
 
@@ -20,7 +21,7 @@ G = 24
 
 
 def talk(runtime, *messages):
-    """Speaks to the agent as a rank would; its answers, None where it hung up."""
+    """Speaks to the agent as a rank would; its answers as (kind, fields), None where it hung up."""
     path = next(Path(runtime.folder).glob("*.sock"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.settimeout(30 * SLOW)
@@ -28,20 +29,33 @@ def talk(runtime, *messages):
         answers = []
         for message in messages:
             with contextlib.suppress(BrokenPipeError):
-                s.send(message if isinstance(message, bytes) else json.dumps(message).encode())
+                s.send(message)
             try:
                 answer = s.recv(1 << 16)
             except ConnectionResetError:
                 answer = b""
-            answers.append(json.loads(answer) if answer else None)
+            answers.append(wire.parse(answer) if answer else None)
         return answers
 
 
-def test_other_version_of_client_and_agent_is_told(lt, runtime, images):
+def test_other_protocol_of_client_and_agent_is_told(lt, runtime, images):
     with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
-        (answer,) = talk(runtime, {"hello": {"protocol": 99, "version": "9.9"}})
-        assert answer["error"]["status"] == 18
-        assert "9.9" in answer["error"]["text"]
+        hello = {wire.PROTOCOL: 99, wire.VERSION: "9.9", wire.PID: 1}
+        ((kind, answer),) = talk(runtime, wire.message(wire.HELLO, hello))
+        assert kind == wire.ERROR
+        assert answer[wire.STATUS] == 18
+        assert "9.9" in answer[wire.TEXT]
+
+
+def test_message_that_needs_a_newer_agent_is_refused_and_one_that_only_says_more_is_not(lt, runtime, images):
+    hello = wire.message(wire.HELLO, {wire.PROTOCOL: 1, wire.VERSION: "9.9", wire.PID: 1})
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
+        ((kind, _),) = talk(runtime, hello + wire.field(300, 7, needed=False) + wire.field(3, b"new", needed=False))
+        assert kind == wire.WELCOME
+        for more in (wire.field(300, 7), wire.field(300, {1: 2}), wire.field(99, b"another type")):
+            ((kind, answer),) = talk(runtime, hello + more)
+            assert kind == wire.ERROR
+            assert answer[wire.STATUS] == 18, "needs a newer one"
 
 
 def fake_agent(runtime, lt, images, answer):
@@ -69,10 +83,12 @@ def fake_agent(runtime, lt, images, answer):
 @pytest.mark.parametrize(
     ("answer", "match"),
     [
-        (b'{"error": {"status": 18, "text": "this agent is leat 9.9"}}', "9.9"),
-        (b'{"welcome": 7}', "language"),
-        (b"not JSON", "read"),
-        (b"[1]", "language"),
+        (wire.message(wire.ERROR, {wire.STATUS: 18, wire.TEXT: "this agent is leat 9.9"}), "9.9"),
+        (wire.message(wire.WELCOME, {wire.PROTOCOL: 2, wire.PID: 1}), "another protocol"),
+        (wire.message(wire.WELCOME, {wire.PROTOCOL: 1, 250: 1}), "does not know"),
+        (wire.message(wire.STATS), "another protocol"),
+        (b"{}", "message"),
+        (b"not a message at all", "message"),
     ],
 )
 def test_agent_of_another_version_is_a_version_error(lt, runtime, images, answer, match):
@@ -87,28 +103,42 @@ def test_agent_of_another_version_is_a_version_error(lt, runtime, images, answer
 
 
 def test_agent_survives_messages_that_make_no_sense(lt, runtime, images):
-    hello = {"hello": {"protocol": 1, "version": "x", "pid": 1}}
-    outputs = [{"name": "i", "kind": "index"}]
-    good = {"url": images.url, "outputs": outputs, "global_batch": 8, "rank": 0, "world": 1, "slots": 4, "last": 0}
+    hello = wire.message(wire.HELLO, {wire.PROTOCOL: 1, wire.VERSION: "x", wire.PID: 1})
+    output = {wire.NAME: "i", wire.KIND: 6}
+    names = wire.SETTINGS
+    good = {wire.URL: images.url, names["batch_size"]: 8, names["world_size"]: 1, wire.OUTPUT: output}
+    image = {wire.NAME: "x", wire.KIND: 1, wire.FIELD: "png"}
+    whole = wire.message(wire.OPEN, good)
     with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
         pid = runtime.agent()
-        for first in (b"", b"{", b"[]", b"null", b"\xff" * 100, b'{"open": {}}', b"x" * 65536):
+        for first in (b"", b"\1", b"{}[]", b"\xff" * 100, wire.message(wire.OPEN), b"x" * 65536):
             assert talk(runtime, first) == [None]
+        assert talk(runtime, hello, whole)[1][0] == wire.OPENED
+        for n in (*range(4, 60), len(whole) - 1):  # cut anywhere
+            _, answer = talk(runtime, hello, whole[:n])
+            assert answer is None or answer[0] == wire.ERROR, n
+        for kind in (0, wire.OPENED, 77, 2**32 - 1):
+            assert talk(runtime, hello, wire.message(kind)) != []
         for key, value in (
-            ("slots", 0), ("slots", 1), ("slots", 65), ("slots", -1), ("slots", "many"),
-            ("world", 0), ("world", -1), ("rank", 1), ("rank", -1), ("global_batch", 0), ("global_batch", 2**31),
-            ("last", 9), ("outputs", []), ("outputs", {}), ("outputs", outputs * 40), ("outputs", [{"name": "i"}]),
-            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "resize=0"}]),
-            ("outputs", [{"name": "x", "kind": "image", "field": "png", "pipeline": "explode=1"}]),
-            ("outputs", [{"name": "n" * 60, "kind": "index"}]),
-            ("url", 7), ("url", ""), ("url", "/nowhere"), ("url", "ftp://x/y"), ("window", 2**40), ("position", 10**9),
-            ("position", -1), ("epoch", -1), ("state", "{}"), ("state", "["), ("ram", 5), ("threads", 5000),
+            ("slots", 1), ("slots", 65), ("slots", -1), ("slots", "many"), ("batch_size", 0), ("batch_size", 2**31),
+            ("world_size", 0), ("world_size", -1), ("rank", 1), ("rank", -1), ("global_batch_size", 7), ("last", 9),
+            (wire.OUTPUT, {}), (wire.OUTPUT, {wire.NAME: "i"}), (wire.OUTPUT, {wire.NAME: "n" * 60, wire.KIND: 6}),
+            (wire.OUTPUT, {**image, wire.PIPELINE: "resize=0"}), (wire.OUTPUT, {**image, wire.PIPELINE: "explode=1"}),
+            (wire.OUTPUT, {**image, wire.PIPELINE: "resize=8x8", wire.VIEW: 256}), (wire.OUTPUT, "text"),
+            (wire.URL, 7), (wire.URL, ""), (wire.URL, "/nowhere"), (wire.URL, "ftp://x/y"), ("window", 2**40),
+            ("epoch", 2**63), (wire.STATE, "{}"), (wire.STATE, "["), ("ram", 5), ("threads", 5000),
+            (wire.ID, "abc"), (wire.ID, "x" * 64), (wire.ID, "0" * 64), (wire.NODES, [0]), (wire.NODES, [0, 2]),
+            (wire.NODES, [7, 1]), (wire.NODES, [0, 2**32 - 1]), (wire.STORE, {wire.NAME: "x"}), (wire.STORE, "x"),
         ):  # fmt: skip
+            request = {**good, names.get(key, key): value}
             try:
-                _, answer = talk(runtime, hello, {"open": {**good, key: value}})
+                _, answer = talk(runtime, hello, wire.message(wire.OPEN, request))
             except TimeoutError:
                 pytest.fail(f"no answer to {key}={value!r}")
-            assert answer is None or answer.get("error", {}).get("text") or answer.get("opened"), (key, value, answer)
+            fits = (key, value) in (("world_size", 0), (wire.STORE, "x"), (wire.STORE, {wire.NAME: "x"}))
+            assert answer is None or answer[0] == (wire.OPENED if fits else wire.ERROR), (key, value, answer)
+        many = wire.message(wire.OPEN, (*good.items(), *((wire.OUTPUT, output),) * 40))
+        assert talk(runtime, hello, many)[1][0] == wire.ERROR
         assert runtime.agent() == pid, "the same agent as before"
         assert next(iter(loader))[0].shape == (8,)
 

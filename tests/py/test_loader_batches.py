@@ -124,10 +124,11 @@ def test_one_column_that_is_kept_keeps_its_slot_and_its_bytes(lt, images, as_num
                     del batch
                     assert kept.tolist() == before, epoch
             del kept
-            second = next(iter(loader))  # both slots again
-            third = next(iter(loader))
+            it = iter(loader)
+            second = next(it)  # both slots again
+            third = next(it)
             with pytest.raises(lt.Error, match="all 2 slots"):
-                next(iter(loader))
+                next(it)
             del second, third
 
 
@@ -268,3 +269,33 @@ def test_ragged_values_whose_ends_were_overwritten_are_an_error_and_no_other_mem
                     values[i]
             ends[5] = before
         assert [len(v) for v in values] == lengths
+
+
+def test_normalised_values_are_floats_whether_or_not_a_type_was_named(lt, images):
+    import numpy
+
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.25, 0.5)
+    plain = lt.image("png").resize((12, 10))
+    normal = plain.normalize(mean, std)
+    fields = {
+        "u8": plain,
+        "unnamed": normal,
+        "f32": normal.dtype("float32"),
+        "f16": normal.dtype("float16"),
+        "scaled": plain.normalize(0, 1),
+    }
+    with load(lt, images, fields, as_numpy=True, as_dict=True) as loader:
+        batch = next(iter(loader))
+        levels = batch["u8"].astype("float64") / 255
+        assert batch["unnamed"].dtype == batch["scaled"].dtype == numpy.float32
+        assert numpy.array_equal(batch["unnamed"], batch["f32"])
+        assert numpy.allclose(batch["unnamed"], (levels - mean) / std, atol=1e-5)
+        assert numpy.allclose(batch["f16"], (levels - mean) / std, atol=1e-2)
+        assert numpy.allclose(batch["scaled"], levels, atol=1e-6)
+    for wrong, word in (
+        (normal.dtype("uint8"), "normalised"),
+        (plain.dtype("uint8").normalize(0, 1), "normalised"),
+        (plain.normalize(0.5, 0), "above 0"),
+    ):
+        with pytest.raises(lt.Error, match=word):
+            load(lt, images, {"x": wrong})

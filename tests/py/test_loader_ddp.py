@@ -4,25 +4,16 @@ import io
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import PRELOAD
-from loading import PYTHON_BUILD, SLOW, make_images, pack
+from loading import PYTHON_BUILD, SLOW, torchrun
 
 torch = pytest.importorskip("torch")
 
 G = 16
 TRAIN = Path(__file__).with_name("ddp_train.py")
-
-
-@pytest.fixture(scope="module")
-def squares(leat_bin, tmp_path_factory):
-    """96 images that have the network's size already, so that no two programs can resize them differently."""
-    folder = tmp_path_factory.mktemp("squares")
-    known = make_images(folder / "files", 96, sides=(16, 17))
-    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "8KiB", known=known)
 
 
 def train(runtime, *args):
@@ -33,18 +24,7 @@ def train(runtime, *args):
         "GLOO_SOCKET_IFNAME": "lo",
     }
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            # all by address: a machine need not know its own name
-            "--rdzv-backend=c10d",
-            "--rdzv-endpoint=127.0.0.1:0",
-            "--local-addr=127.0.0.1",
-            "--nproc-per-node=2",
-            str(TRAIN),
-            *map(str, args),
-        ],
+        torchrun(TRAIN, *args),
         env=env,
         capture_output=True,
         text=True,

@@ -201,7 +201,7 @@ def test_damaged_snapshot_is_an_error_that_says_so(lt, runtime, blobs, tmp_path)
                 refused += 1
                 assert type(error).__name__ in ("CorruptError", "VersionError", "NotFoundError"), error
             victim.write_bytes(whole)
-        assert refused > 10
+        assert refused > 5
         read_all(lt, tmp_path / "ds", blobs)
         assert next(iter(other))[0].shape == (4,)
 
@@ -420,10 +420,11 @@ def test_smallest_budget_for_two_loaders_works_though_one_of_them_stands_still(l
         lt.Loader(it.url, ram=both, **options) as first,
         lt.Loader(it.url, seed=1, **options) as second,
     ):
-        held = next(iter(first))
+        rest = iter(first)
+        held = next(rest)
         for _ in range(3):
             assert sum(len(b) for (b,) in second) == 120
         assert len(held[0]) == 6
-        assert sum(len(b) for (b,) in first) == 114
+        assert sum(len(b) for (b,) in rest) == 114
         with pytest.raises(lt.Error, match="other loaders"):
             lt.Loader(it.url, **options)

@@ -106,19 +106,21 @@ class Other:
         self.loader = lt.Loader(
             images.url, batch_size=3, slots=2, shuffle=False, ram=BUDGET, timeout=20 * SLOW, fields={"i": lt.index()}
         )
+        self.batches = iter(self.loader)
         self.whole = images.samples // 3 * 3
         self.position = 0
 
     def go_on(self):
         for _ in range(5):
             try:
-                (numbers,) = next(iter(self.loader), (None,))
+                (numbers,) = next(self.batches, (None,))
             except self.errors as error:
                 assert type(error).__name__ in ("OutOfMemoryError", "LimitError", "NetworkError"), error
                 continue
             if numbers is None:
                 assert self.position == self.whole
                 self.position = 0
+                self.batches = iter(self.loader)
             else:
                 assert numbers.tolist() == list(range(self.position, self.position + 3))
                 self.position += 3

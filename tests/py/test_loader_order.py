@@ -115,8 +115,10 @@ def test_resumes_at_any_batch_and_twice(lt, images, alone, runtime):
             whole.append((i.tolist(), x.tobytes()))
             states.append(loader.state_dict())
         assert len(loader) == len(whole) == images.samples // G
-    for n, state in enumerate(states):
+    for n, state in enumerate(states[:-1]):
         assert rest(state) == whole[n:]
+    with lt.Loader(images.url, global_batch_size=G, fields=fields, as_numpy=True, epoch=1) as loader:
+        assert rest(states[-1]) == [(i.tolist(), x.tobytes()) for i, x in loader], "nothing was left: the next epoch"
     assert rest(states[2]) == whole[2:], "a second time"
 
 
@@ -222,17 +224,83 @@ def test_several_processes_may_be_the_same_rank(runtime, images):
     assert len(lines[0]) == 4
 
 
-def test_break_in_mid_epoch_then_go_on(lt, images):
+def test_pass_that_was_broken_off_is_over_and_the_next_begins_anew(lt, images, alone):
     with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
         first = []
         for (i,) in loader:
             first.append(i.tolist())
             if len(first) == 3:
                 break
+        again = loader.state_dict()
+        assert len([0 for _ in loader]) == len(loader)
+        assert loader.epoch == 2
+        loader.load_state_dict(again)
         rest = [i.tolist() for (i,) in loader]
-        assert loader.epoch == 1
+        assert len(first) + len(rest) == len(loader)
         loader.set_epoch(0)
         assert [i.tolist() for (i,) in loader] == first + rest
+
+
+def test_passes_that_stop_at_len_are_whole_epochs(lt, images):
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
+        for epoch in range(4):
+            seen = [i.tolist() for _, (i,) in zip(range(len(loader)), loader)]
+            assert len(seen) == len(loader), epoch
+            assert loader.epoch == epoch
+            assert loader.state_dict()["streams"][0]["position"] == G * len(loader)
+
+
+def test_set_epoch_of_the_epoch_under_way_changes_nothing(lt, images):
+    def rest(loader):
+        return [i.tolist() for (i,) in loader]
+
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
+        it = iter(loader)
+        head = [next(it)[0].tolist(), next(it)[0].tolist()]
+        loader.set_epoch(0)
+        state = loader.state_dict()
+        whole = head + rest(it)
+        assert len(whole) == len(loader)
+        loader.load_state_dict(state)
+        loader.set_epoch(0)  # as frameworks do when they resume
+        assert rest(loader) == whole[2:]
+        next(iter(loader))
+        loader.set_epoch(1)
+        assert len(rest(loader)) == len(loader)
+        assert loader.epoch == 2
+
+
+def test_seek_goes_to_a_position_of_an_epoch(lt, images, alone):
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
+        loader.set_epoch(3)
+        whole = [i.tolist() for (i,) in loader]
+        for n in (0, 1, 5):
+            loader.seek(3, n * G)
+            assert [i.tolist() for (i,) in loader] == whole[n:]
+        with pytest.raises(ValueError, match="203 samples"):
+            loader.seek(3, 204)
+
+
+def test_a_state_says_seed_and_window_where_the_loader_does_not(lt, images):
+    def read(loader):
+        return [i.tolist() for (i,) in loader]
+
+    fields = {"i": lt.index()}
+    with lt.Loader(images.url, batch_size=G, seed=5, window=7, fields=fields) as loader:
+        it = iter(loader)
+        next(it)
+        state, rest = loader.state_dict(), read(it)
+    for given in ({}, {"seed": 5}, {"window": 7}, {"seed": 5, "window": 7}):
+        with lt.Loader(images.url, batch_size=G, fields=fields, **given) as loader:
+            loader.load_state_dict(state)
+            assert read(loader) == rest, given
+            runtime_state = loader.state_dict()["streams"][0]
+            assert (runtime_state["seed"], runtime_state["window"]) == (5, 7)
+    for given, word in (({"seed": 0}, "seed 5"), ({"window": 8}, "window 7")):
+        with lt.Loader(images.url, batch_size=G, fields=fields, **given) as loader:
+            with pytest.raises(ValueError, match=word):
+                loader.load_state_dict(state)
+            assert len(read(loader)) == len(loader), "it goes on as if nothing had been asked"
 
 
 def test_two_loaders_in_one_process_do_not_disturb_each_other(lt, images, blobs):
@@ -281,10 +349,16 @@ def test_states_of_something_else_are_refused_and_what_differs_is_named(lt, imag
             assert other.state_dict() == before
             assert next(iter(other))[0].shape == (8,), "a refused state leaves the loader as it was"
     with loader(seed=1, window=4) as same:
+        stream = state["streams"][0]
+        old = {"order": 1, **stream}
+        without = {k: v for k, v in stream.items() if k != "seed"}
         for wrong, match in (
-            ({**state, "order": 99}, "version|order"),
-            ({k: v for k, v in state.items() if k != "seed"}, "seed"),
-            ({**state, "position": 10**12}, "position|end"),
+            ({**state, "state": 99}, "version 99"),
+            ({**state, "needs": ["order 1", "time travel"]}, "time travel"),
+            (old, r"Leat 0\.1"),
+            ({**state, "streams": [without]}, "seed"),
+            ({**state, "streams": [{**stream, "position": 10**12}]}, "position"),
+            ({**state, "streams": [stream, stream]}, "mixture of 2"),
             ({}, "state"),
         ):
             with pytest.raises(lt.Error, match=match):

@@ -34,7 +34,7 @@ static leat_status make_snapshot(void *user, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_chunk_builder_open(&schema, &b, err);
     if (rc == LEAT_OK)
-        rc = leat_snapshot_open(10, &s, err);
+        rc = leat_snapshot_open(10, 100, &s, err); /* goes through a file, too */
     for (uint32_t c = 0; rc == LEAT_OK && c < 2; c++) {
         struct leat_chunk chunk;
         rc = add_samples(b, 20 * c, err);
@@ -48,7 +48,7 @@ static leat_status make_snapshot(void *user, struct leat_error *err)
             rc = leat_snapshot_add(s, &chunk, sha, err);
     }
     if (rc == LEAT_OK) {
-        rc = leat_snapshot_write(s, &files, err);
+        rc = leat_snapshot_write((const struct leat_snapshot *const *)&s, 1, &files, err);
         leat_snapshot_files_free(&files);
     }
     leat_snapshot_close(s);

@@ -49,8 +49,8 @@ static void cache(void **state)
 static leat_status make_request(void *user, struct leat_error *err)
 {
     const struct leat_output outputs[] = {
-        {.name = "x", .kind = LEAT_OUTPUT_IMAGE, .field = "png", .pipeline = "resize=8x8"},
-        {.name = "k", .kind = LEAT_OUTPUT_KEY},
+        {.size = sizeof *outputs, .name = "x", .kind = LEAT_OUTPUT_IMAGE, .field = "png", .pipeline = "resize=8x8"},
+        {.size = sizeof *outputs, .name = "k", .kind = LEAT_OUTPUT_KEY},
     };
     struct leat_loader_opts opts = {
         .size = sizeof opts,
@@ -60,10 +60,10 @@ static leat_status make_request(void *user, struct leat_error *err)
         .global_batch = 8,
         .world = 1,
     };
-    json_t *request = NULL;
+    struct leat_request request = {0};
     leat_status rc = leat_request_make(&opts, &request, err);
-    assert_true((rc == LEAT_OK) == (request != NULL));
-    json_decref(request);
+    assert_true((rc == LEAT_OK) == (request.bytes != NULL));
+    leat_request_free(&request);
     return rc;
 }
 

@@ -2,7 +2,9 @@
 
 #include "fail_alloc.h"
 #include "order/assign.h"
+#include "order/place.h"
 #include "order/reader.h"
+#include "order/state.h"
 #include "unit.h"
 
 #define CHUNKS 1100u
@@ -45,14 +47,62 @@ static leat_status assign_batch(void *user, struct leat_error *err)
     struct leat_order_world w = {
         .ranks = 2, .nodes = 2, .node_of_rank = node_of_rank, .slots = 4, .node_of_slot = node_of_slot, .chunks = 4};
     const struct leat_order_item items[4] = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
+    const uint32_t costs[4] = {1, 2, 3, 4};
     uint32_t rank_of[4];
-    return leat_order_assign(&w, items, NULL, 4, rank_of, err);
+    struct leat_order_assigner *a;
+    leat_status rc = leat_order_assigner_open(&w, 4, true, &a, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat_order_assign(a, items, costs, 4, rank_of);
+    leat_order_assigner_close(a);
+    return LEAT_OK;
 }
 
 static void assigning(void **state)
 {
     (void)state;
-    assert_int_equal(fail_alloc_each(assign_batch, NULL), 6);
+    assert_int_equal(fail_alloc_each(assign_batch, NULL), 8);
+}
+
+static leat_status place(void *user, struct leat_error *err)
+{
+    (void)user;
+    const uint32_t node_of_rank[3] = {0, 1, 2};
+    const uint32_t was[3] = {1, LEAT_ORDER_NONE, 0};
+    uint32_t before[10];
+    uint32_t after[10];
+    leat_status rc = leat_order_place(10, 2, node_of_rank, 2, before, err);
+    if (rc == LEAT_OK)
+        rc = leat_order_place_again(10, before, 2, 3, node_of_rank, 3, was, after, err);
+    return rc;
+}
+
+static void placing(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_alloc_each(place, NULL), 3);
+}
+
+static leat_status keep_state(void *user, struct leat_error *err)
+{
+    (void)user;
+    static struct leat_order_state s;
+    char *text;
+    s = (struct leat_order_state){.streams_n = 2,
+                                  .streams = {{.view = "samples", .units = 9, .shuffle = true, .window = 3},
+                                              {.view = "tokens", .units = 9, .window = 1}}};
+    leat_status rc = leat_order_state_write(&s, &text, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_order_state_read(text, strlen(text), &s, err);
+    free(text);
+    return rc;
+}
+
+static void writing_and_reading_a_state(void **state)
+{
+    (void)state;
+    assert_true(fail_alloc_each(keep_state, NULL) >= 3);
 }
 
 int main(void)
@@ -60,6 +110,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_and_reading),
         cmocka_unit_test(assigning),
+        cmocka_unit_test(placing),
+        cmocka_unit_test(writing_and_reading_a_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

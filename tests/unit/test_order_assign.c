@@ -1,18 +1,15 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/random.h"
 #include "order/assign.h"
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "order/batch.h"
+#include "order/place.h"
 #include "order/reader.h"
+#include "unit.h"
 
 #define RANKS_MAX 64
+#define BATCH_MAX 256
 
 struct job {
     uint32_t counts[1100];
@@ -21,6 +18,7 @@ struct job {
     uint32_t node_of_rank[RANKS_MAX];
     uint32_t node_of_slot[LEAT_ORDER_SLOTS_MAX];
     struct leat_order_world world;
+    struct leat_order_assigner *assigner;
 };
 
 static void job_open(struct job *j, uint32_t chunks)
@@ -38,18 +36,20 @@ static void job_world(struct job *j, uint32_t ranks, uint32_t nodes)
     uint32_t slots = leat_order_slots(j->spec.chunks);
     for (uint32_t r = 0; r < ranks; r++)
         j->node_of_rank[r] = r * nodes / ranks;
-    leat_order_place_slots(slots, nodes, j->node_of_slot);
+    assert_int_equal(leat_order_place(slots, ranks, j->node_of_rank, nodes, j->node_of_slot, NULL), LEAT_OK);
     j->world = (struct leat_order_world){.ranks = ranks,
                                          .nodes = nodes,
                                          .node_of_rank = j->node_of_rank,
                                          .slots = slots,
                                          .node_of_slot = j->node_of_slot,
                                          .chunks = j->spec.chunks};
-    assert_int_equal(leat_order_world_check(&j->world, NULL), LEAT_OK);
+    leat_order_assigner_close(j->assigner);
+    assert_int_equal(leat_order_assigner_open(&j->world, BATCH_MAX, true, &j->assigner, NULL), LEAT_OK);
 }
 
 static void job_close(struct job *j)
 {
+    leat_order_assigner_close(j->assigner);
     leat_order_close(j->order);
 }
 
@@ -71,7 +71,7 @@ static uint64_t deliver(struct job *j, uint64_t position, uint64_t steps, uint32
             assert_int_equal(leat_order_reader_next(r, items, b.take, &got, NULL), LEAT_OK);
             assert_int_equal(got, b.take);
             leat_order_batch_pad(items, b);
-            assert_int_equal(leat_order_assign(&j->world, items, NULL, b.size, rank_of, NULL), LEAT_OK);
+            leat_order_assign(j->assigner, items, NULL, b.size, rank_of);
             uint32_t own = 0;
             for (uint32_t i = 0; i < b.size; i++) {
                 own += rank_of[i] == rank;
@@ -180,7 +180,7 @@ static void units_stay_on_the_node_that_owns_them_while_it_has_room(void **state
     for (int step = 0; step < 10; step++) {
         size_t got;
         assert_int_equal(leat_order_reader_next(r, items, 240, &got, NULL), LEAT_OK);
-        assert_int_equal(leat_order_assign(&j.world, items, NULL, 240, rank_of, NULL), LEAT_OK);
+        leat_order_assign(j.assigner, items, NULL, 240, rank_of);
         uint32_t owned[4] = {0};
         uint32_t best = 0;
         for (int i = 0; i < 240; i++)
@@ -210,8 +210,8 @@ static void costs_come_out_level_within_a_node_and_never_move_units_between_node
     assert_int_equal(leat_order_reader_next(r, items, 256, &got, NULL), LEAT_OK);
     for (int i = 0; i < 256; i++)
         costs[i] = (uint32_t)leat_rng_below(&rng, 10) ? 100 : 5000; /* few large images */
-    assert_int_equal(leat_order_assign(&j.world, items, NULL, 256, plain, NULL), LEAT_OK);
-    assert_int_equal(leat_order_assign(&j.world, items, costs, 256, level, NULL), LEAT_OK);
+    leat_order_assign(j.assigner, items, NULL, 256, plain);
+    leat_order_assign(j.assigner, items, costs, 256, level);
     uint64_t sum[8] = {0};
     uint32_t own[8] = {0};
     for (int i = 0; i < 256; i++) {
@@ -273,9 +273,148 @@ static void worlds_that_cannot_be_are_refused(void **state)
     job_world(&j, 4, 2);
     j.world.slots--;
     assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    job_world(&j, 4, 3);
+    j.node_of_rank[3] = 1; /* and nobody is on node 2 */
+    assert_fails(leat_order_world_check(&j.world, &err), err, LEAT_INVALID, "node 2 of 3 has no ranks");
+    j.world.ranks = LEAT_ORDER_WORLD_MAX + 1;
+    assert_fails(leat_order_world_check(&j.world, &err), err, LEAT_LIMIT, "world of 1048577");
     j.world.ranks = 0;
     assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
+    job_world(&j, 4, 2);
+    struct leat_order_assigner *none = NULL;
+    assert_fails(leat_order_assigner_open(&j.world, 0, false, &none, &err), err, LEAT_INVALID, "global batch of 0");
+    assert_fails(leat_order_assigner_open(&j.world, LEAT_ORDER_BATCH_MAX + 1, false, &none, &err), err, LEAT_LIMIT,
+                 "global batch of 16777217");
+    assert_null(none);
     job_close(&j);
+}
+
+/* Golden values: see docs/order.md */
+
+struct golden {
+    uint32_t ranks_of[20];
+    uint32_t nodes, ranks, slots;
+    uint32_t node_of_rank[RANKS_MAX];
+    uint32_t table[LEAT_ORDER_SLOTS_MAX];
+};
+
+static void number_ranks(struct golden *g)
+{
+    g->ranks = 0;
+    for (uint32_t k = 0; k < g->nodes; k++) {
+        for (uint32_t r = 0; r < g->ranks_of[k]; r++)
+            g->node_of_rank[g->ranks++] = k;
+    }
+}
+
+static void read_map(struct golden *g, const char *text)
+{
+    unsigned each, nodes;
+    g->nodes = 0;
+    if (sscanf(text, "%u/%u", &each, &nodes) == 2) {
+        g->nodes = nodes;
+        g->ranks = each * nodes;
+        for (uint32_t r = 0; r < g->ranks; r++)
+            g->node_of_rank[r] = r % nodes;
+        return;
+    }
+    for (const char *p = text; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        g->ranks_of[g->nodes++] = (uint32_t)strtoul(p, NULL, 10);
+    number_ranks(g);
+}
+
+static void take_step(struct golden *g, const char *step)
+{
+    struct leat_error err;
+    uint32_t was[20];
+    uint32_t before[LEAT_ORDER_SLOTS_MAX];
+    uint32_t nodes_before = g->nodes;
+    uint32_t number = (uint32_t)strtoul(step + 1, NULL, 10);
+    memcpy(before, g->table, sizeof before);
+    for (uint32_t k = 0; k < g->nodes; k++)
+        was[k] = k;
+    if (*step == '+') {
+        was[g->nodes] = LEAT_ORDER_NONE;
+        g->ranks_of[g->nodes++] = number;
+    } else {
+        g->nodes--;
+        for (uint32_t k = number; k < g->nodes; k++) {
+            was[k] = k + 1;
+            g->ranks_of[k] = g->ranks_of[k + 1];
+        }
+    }
+    number_ranks(g);
+    assert_ok(leat_order_place_again(g->slots, before, nodes_before, g->ranks, g->node_of_rank, g->nodes, was, g->table,
+                                     &err),
+              err);
+}
+
+static void assert_digest(const uint32_t *numbers, uint32_t n, const char *expected)
+{
+    uint8_t *bytes = malloc(4 * (size_t)n + 1);
+    uint8_t digest[LEAT_SHA256_SIZE];
+    char hex[2 * LEAT_SHA256_SIZE + 1];
+    for (uint32_t i = 0; i < n; i++)
+        leat_put_u32(bytes + 4 * (size_t)i, numbers[i]);
+    leat_sha256(bytes, 4 * (size_t)n, digest);
+    leat_hex(digest, sizeof digest, hex);
+    assert_string_equal(hex, expected);
+    free(bytes);
+}
+
+static void check_line(const char *line)
+{
+    unsigned chunks, batch, with_costs;
+    char map[100], steps[100], table[65], ranks[65];
+    struct golden g = {0};
+    struct leat_error err;
+    assert_int_equal(
+        sscanf(line, "%u %99s %u %u %99s %64s %64s", &chunks, map, &batch, &with_costs, steps, table, ranks), 7);
+    read_map(&g, map);
+    g.slots = leat_order_slots(chunks);
+    assert_ok(leat_order_place(g.slots, g.ranks, g.node_of_rank, g.nodes, g.table, &err), err);
+    for (const char *p = steps; p && steps[1]; p = strchr(p, ';') ? strchr(p, ';') + 1 : NULL)
+        take_step(&g, p);
+    assert_digest(g.table, g.slots, table);
+    struct leat_order_world w = {g.ranks, g.nodes, g.node_of_rank, g.slots, g.table, chunks};
+    struct leat_order_assigner *a;
+    struct leat_order_item *items = calloc(batch, sizeof *items);
+    uint32_t *costs = calloc(batch, sizeof *costs);
+    uint32_t *rank_of = calloc(batch, sizeof *rank_of);
+    for (uint32_t i = 0; i < batch; i++) {
+        items[i].chunk = (i * 7919 + i / 7 * 31) % chunks;
+        costs[i] = i * 2654435761u % 1000;
+    }
+    assert_ok(leat_order_assigner_open(&w, batch, with_costs, &a, &err), err);
+    for (int again = 0; again < 2; again++) { /* a used assigner answers as a new one */
+        leat_order_assign(a, items, with_costs ? costs : NULL, batch, rank_of);
+        assert_digest(rank_of, batch, ranks);
+        leat_order_assign(a, items, NULL, batch / 2, rank_of);
+    }
+    leat_order_assigner_close(a);
+    free(rank_of);
+    free(costs);
+    free(items);
+}
+
+static void golden_assignments_are_reproduced(void **state)
+{
+    (void)state;
+    char path[4096];
+    char line[500];
+    const char *root = getenv("LEAT_SOURCE_ROOT");
+    snprintf(path, sizeof path, "%s/tests/golden/assignment-1.txt", root ? root : ".");
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    int lines = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#')
+            continue;
+        check_line(line);
+        lines++;
+    }
+    fclose(f);
+    assert_true(lines >= 16);
 }
 
 int main(void)
@@ -288,6 +427,7 @@ int main(void)
         cmocka_unit_test(costs_come_out_level_within_a_node_and_never_move_units_between_nodes),
         cmocka_unit_test(last_batches_are_dropped_padded_or_short),
         cmocka_unit_test(worlds_that_cannot_be_are_refused),
+        cmocka_unit_test(golden_assignments_are_reproduced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "order/order.h"
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "order/order.h"
 #include "order/policy.h"
 #include "order/reader.h"
+#include "unit.h"
 
 static uint32_t *make_counts(uint32_t chunks, uint32_t low, uint32_t span)
 {
@@ -429,19 +421,83 @@ static void the_default_window_is_a_gibibyte_of_chunks(void **state)
 {
     (void)state;
     assert_int_equal(leat_order_window_default(10000, 10000ull << 23), 128);
-    assert_int_equal(leat_order_window_default(100, 100ull << 23), 100);
-    assert_int_equal(leat_order_window_default(0, 0), 1);
     assert_int_equal(leat_order_window_default(1, 1ull << 40), 1);
-    assert_int_equal(leat_order_window_default(1u << 20, 1u << 20), 4096);
+    assert_int_equal(leat_order_window_default(1u << 31, 1u << 31), 4096);
+    assert_int_equal(leat_order_window_default(1u << 31, (1ull << 30) + 1), 4096);
+    /* what fits is mixed as a whole */
+    assert_int_equal(leat_order_window_default(128, 1ull << 30), LEAT_ORDER_WINDOW_MAX);
+    assert_int_equal(leat_order_window_default(129, (1ull << 30) + 1000), 128);
+    assert_int_equal(leat_order_window_default(1, 5000), LEAT_ORDER_WINDOW_MAX);
+    assert_int_equal(leat_order_window_default(0, 0), LEAT_ORDER_WINDOW_MAX);
+}
+
+/* How far the classes of some units are from their shares: chi-square of 10 classes, 9 degrees of freedom. */
+static double chi_square(const struct leat_order *o, const struct leat_order_item *items, size_t n)
+{
+    double found[10] = {0};
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        found[leat_order_unit(o, items[i]) * 10 / leat_order_units(o)]++;
+    for (int c = 0; c < 10; c++)
+        sum += (found[c] - (double)n / 10) * (found[c] - (double)n / 10) / ((double)n / 10);
+    return sum;
+}
+
+/* Mean chi-square of the first and of the last batch over many seeds. */
+static void first_and_last(uint32_t chunks, uint32_t count, uint32_t window, size_t batch, double out[2])
+{
+    uint32_t *counts = make_counts(chunks, count, 1);
+    struct leat_order_spec spec = make_spec(counts, chunks);
+    struct leat_order_item *items = malloc(batch * sizeof *items);
+    const int seeds = 20;
+    spec.window = window;
+    out[0] = out[1] = 0;
+    for (int seed = 0; seed < seeds; seed++) {
+        spec.seed = (uint64_t)seed;
+        struct leat_order *o = open_order(&spec);
+        for (int end = 0; end < 2; end++) {
+            struct leat_order_reader *r;
+            size_t got;
+            uint64_t at = end ? leat_order_units(o) - batch : 0;
+            assert_int_equal(leat_order_reader_open(o, at, &r, NULL), LEAT_OK);
+            assert_int_equal(leat_order_reader_next(r, items, batch, &got, NULL), LEAT_OK);
+            out[end] += chi_square(o, items, got) / seeds;
+            leat_order_reader_close(r);
+        }
+        leat_order_close(o);
+    }
+    free(items);
+    free(counts);
+}
+
+/* CIFAR-10 sorted by class, in 3 chunks and in 19 of 8 MiB; a thousand samples in 100 chunks. */
+static void a_dataset_that_fits_into_the_window_begins_and_ends_with_all_classes_in_proportion(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t chunks, count;
+    } sets[] = {{3, 16667}, {19, 2632}, {100, 10}};
+    for (size_t i = 0; i < COUNT(sets); i++) {
+        uint32_t window = leat_order_window_default(sets[i].chunks, sets[i].chunks * 1000ull);
+        double chi[2];
+        for (size_t batch = 64; batch <= 256; batch *= 4) {
+            first_and_last(sets[i].chunks, sets[i].count, window, batch, chi);
+            if (chi[0] > 11 || chi[1] > 11) /* independent draws: 9, and 1 is the deviation of a mean of 20 */
+                fail_msg("%u chunks, batches of %zu: %.1f, %.1f", sets[i].chunks, batch, chi[0], chi[1]);
+        }
+    }
+    double chi[2];
+    first_and_last(3, 16667, 3, 256, chi); /* which is what a window of all chunks would not do */
+    assert_true(chi[0] > 100 && chi[1] > 100);
 }
 
 /* Policy */
 
-static void next_use_is_the_next_unit_of_the_chunk_in_either_epoch(void **state)
+static void check_next_use(uint32_t window)
 {
-    (void)state;
     uint32_t *counts = make_counts(90, 1, 7);
     struct leat_order_spec spec = make_spec(counts, 90);
+    spec.window = window;
     struct leat_order *now = open_order(&spec);
     spec.epoch++;
     struct leat_order *next = open_order(&spec);
@@ -466,11 +522,18 @@ static void next_use_is_the_next_unit_of_the_chunk_in_either_epoch(void **state)
     free(counts);
 }
 
-static void upcoming_lists_live_chunks_then_those_to_come_then_the_next_epoch(void **state)
+static void next_use_is_the_next_unit_of_the_chunk_in_either_epoch(void **state)
 {
     (void)state;
+    check_next_use(16);
+    check_next_use(300); /* more than there are chunks */
+}
+
+static void check_upcoming(uint32_t window)
+{
     uint32_t *counts = make_counts(90, 1, 7);
     struct leat_order_spec spec = make_spec(counts, 90);
+    spec.window = window;
     struct leat_order *now = open_order(&spec);
     spec.epoch++;
     struct leat_order *next = open_order(&spec);
@@ -499,6 +562,13 @@ static void upcoming_lists_live_chunks_then_those_to_come_then_the_next_epoch(vo
     free(counts);
 }
 
+static void upcoming_lists_live_chunks_then_those_to_come_then_the_next_epoch(void **state)
+{
+    (void)state;
+    check_upcoming(16);
+    check_upcoming(300); /* more than there are chunks */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -516,6 +586,7 @@ int main(void)
         cmocka_unit_test(an_order_depends_on_every_argument),
         cmocka_unit_test(arguments_that_cannot_work_are_refused),
         cmocka_unit_test(the_default_window_is_a_gibibyte_of_chunks),
+        cmocka_unit_test(a_dataset_that_fits_into_the_window_begins_and_ends_with_all_classes_in_proportion),
         cmocka_unit_test(next_use_is_the_next_unit_of_the_chunk_in_either_epoch),
         cmocka_unit_test(upcoming_lists_live_chunks_then_those_to_come_then_the_next_epoch),
     };

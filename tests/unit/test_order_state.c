@@ -1,49 +1,63 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "order/state.h"
 
-static struct leat_order_state sample(void)
+#include <dirent.h>
+
+#include "unit.h"
+
+static struct leat_order_stream sample(void)
 {
-    struct leat_order_state s = {.view = "samples",
-                                 .units = 1281167,
-                                 .shuffle = true,
-                                 .seed = LEAT_ORDER_NUMBER_MAX,
-                                 .window = LEAT_ORDER_WINDOW_MAX,
-                                 .epoch = 89,
-                                 .position = 1281167};
+    struct leat_order_stream s = {.view = "samples",
+                                  .units = 1281167,
+                                  .shuffle = true,
+                                  .seed = LEAT_ORDER_NUMBER_MAX,
+                                  .window = LEAT_ORDER_WINDOW_MAX,
+                                  .epoch = 89,
+                                  .position = 1281167};
     memset(s.dataset, 0xa7, sizeof s.dataset);
     return s;
 }
 
-static void a_state_survives_the_round_trip_in_less_than_1_kb(void **state)
+static void a_state_survives_the_round_trip(void **state)
 {
     (void)state;
-    struct leat_order_state s = sample();
-    struct leat_order_state back;
-    char text[LEAT_ORDER_STATE_SIZE];
-    for (int k = 0; k < 3; k++) {
-        if (k == 1)
-            s.units = s.seed = s.epoch = s.position = LEAT_ORDER_NUMBER_MAX;
-        if (k == 2) /* the longest view, every byte of which needs quoting */
-            memset(s.view, '"', sizeof s.view - 1);
-        assert_int_equal(leat_order_state_write(&s, text, NULL), LEAT_OK);
-        assert_true(strlen(text) < 1000);
+    static struct leat_order_state s;
+    static struct leat_order_state back;
+    struct leat_error err;
+    memset(&s, 0, sizeof s);
+    for (uint32_t n = 1; n <= LEAT_ORDER_STREAMS_MAX; n += n < 3 ? 1 : 61) {
+        s.streams_n = n;
+        for (uint32_t i = 0; i < n; i++) {
+            s.streams[i] = sample();
+            s.streams[i].dataset[0] = (uint8_t)i;
+            if (i % 3 == 1)
+                s.streams[i].units = s.streams[i].epoch = s.streams[i].position = LEAT_ORDER_NUMBER_MAX;
+            if (i % 3 == 2) /* the longest view, every byte of which needs quoting */
+                memset(s.streams[i].view, '"', sizeof s.streams[i].view - 1);
+        }
+        char *text = NULL;
+        assert_ok(leat_order_state_write(&s, &text, &err), err);
+        assert_true(strlen(text) < 50 + n * 500);
+        assert_null(strchr(text, '\n'));
         memset(&back, 0, sizeof back);
-        struct leat_error err;
-        if (leat_order_state_read(text, strlen(text), &back, &err) != LEAT_OK)
-            fail_msg("%s", err.text);
+        assert_ok(leat_order_state_read(text, strlen(text), &back, &err), err);
         assert_memory_equal(&s, &back, sizeof s);
+        free(text);
     }
 }
 
-static void a_state_begins_where_its_order_does(void **state)
+static void a_usual_state_has_less_than_1_kb(void **state)
+{
+    (void)state;
+    static struct leat_order_state s;
+    char *text = NULL;
+    s = (struct leat_order_state){.streams_n = 1, .streams = {sample()}};
+    s.streams[0].units = s.streams[0].epoch = s.streams[0].position = LEAT_ORDER_NUMBER_MAX;
+    assert_int_equal(leat_order_state_write(&s, &text, NULL), LEAT_OK);
+    assert_true(strlen(text) < 500);
+    free(text);
+}
+
+static void a_stream_begins_where_its_order_does(void **state)
 {
     (void)state;
     const uint32_t counts[3] = {4, 5, 6};
@@ -51,44 +65,45 @@ static void a_state_begins_where_its_order_does(void **state)
         .view = "samples", .counts = counts, .chunks = 3, .shuffle = true, .seed = 5, .epoch = 2, .window = 3};
     struct leat_order *o;
     assert_int_equal(leat_order_open(&spec, &o, NULL), LEAT_OK);
-    struct leat_order_state s = leat_order_state(&spec, o);
+    struct leat_order_stream s = leat_order_stream(&spec, o);
     assert_true(s.units == 15 && s.seed == 5 && s.epoch == 2 && s.window == 3 && s.position == 0);
     assert_string_equal(s.view, "samples");
     leat_order_close(o);
     spec.shuffle = false;
     assert_int_equal(leat_order_open(&spec, &o, NULL), LEAT_OK);
-    s = leat_order_state(&spec, o);
-    assert_true(s.seed == 0 && s.window == 1);
+    s = leat_order_stream(&spec, o);
+    assert_true(s.seed == 5 && s.window == 1); /* the seed counts without shuffle too */
     leat_order_close(o);
+    spec.seed = LEAT_ORDER_NUMBER_MAX + 1; /* and must fit a state then too */
+    assert_int_equal(leat_order_open(&spec, &o, NULL), LEAT_INVALID);
 }
 
 static void what_differs_is_named(void **state)
 {
     (void)state;
-    struct leat_order_state mine = sample();
+    struct leat_order_stream mine = sample();
     struct leat_error err;
-    struct leat_order_state other = mine;
+    struct leat_order_stream other = mine;
     other.epoch = 3;
     other.position = 7;
-    assert_int_equal(leat_order_state_fits(&other, &mine, "the state", &err), LEAT_OK);
+    assert_ok(leat_order_stream_fits(&other, &mine, "the state", &err), err);
     const struct {
         const char *name;
         size_t offset;
     } members[] = {
-        {"dataset", offsetof(struct leat_order_state, dataset)},
-        {"view", offsetof(struct leat_order_state, view)},
-        {"units", offsetof(struct leat_order_state, units)},
-        {"shuffle", offsetof(struct leat_order_state, shuffle)},
-        {"seed", offsetof(struct leat_order_state, seed)},
-        {"window", offsetof(struct leat_order_state, window)},
+        {"dataset", offsetof(struct leat_order_stream, dataset)},
+        {"view", offsetof(struct leat_order_stream, view)},
+        {"units", offsetof(struct leat_order_stream, units)},
+        {"shuffle", offsetof(struct leat_order_stream, shuffle)},
+        {"seed", offsetof(struct leat_order_stream, seed)},
+        {"window", offsetof(struct leat_order_stream, window)},
     };
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+    for (size_t i = 0; i < COUNT(members); i++) {
         other = mine;
         ((uint8_t *)&other)[members[i].offset] ^= 1;
-        assert_int_equal(leat_order_state_fits(&other, &mine, "rank 3", &err), LEAT_INVALID);
-        assert_non_null(strstr(err.text, members[i].name));
+        assert_fails(leat_order_stream_fits(&other, &mine, "rank 3", &err), err, LEAT_INVALID, members[i].name);
         assert_non_null(strstr(err.text, "rank 3"));
-        for (size_t k = 0; k < sizeof members / sizeof *members; k++) {
+        for (size_t k = 0; k < COUNT(members); k++) {
             if (k != i)
                 assert_null(strstr(err.text, members[k].name));
         }
@@ -96,73 +111,149 @@ static void what_differs_is_named(void **state)
     other = mine;
     other.seed = 1;
     other.window = 2;
-    assert_int_equal(leat_order_state_fits(&other, &mine, "the state", &err), LEAT_INVALID);
-    assert_non_null(strstr(err.text, "seed 1 (here 9223372036854775807), window 2 (here 65536)"));
+    assert_fails(leat_order_stream_fits(&other, &mine, "the state", &err), err, LEAT_INVALID,
+                 "seed 1 (here 9223372036854775807), window 2 (here 65536)");
+    mine.shuffle = other.shuffle = false;
+    mine.window = other.window = 1;
+    assert_fails(leat_order_stream_fits(&other, &mine, "the state", &err), err, LEAT_INVALID, "seed 1");
 }
 
-static void a_state_of_another_version_is_refused_by_that_name(void **state)
+static void errors_say_what_is_needed(void **state)
 {
     (void)state;
-    struct leat_order_state s;
+    static struct leat_order_state s;
     struct leat_error err;
-    const char *text = "{\"order\": 2, \"something\": [\"new\"]}";
-    assert_int_equal(leat_order_state_read(text, strlen(text), &s, &err), LEAT_VERSION);
-    assert_non_null(strstr(err.text, "version 2"));
-}
-
-static void texts_that_are_no_state_are_refused(void **state)
-{
-    (void)state;
-    struct leat_order_state s = sample();
-    struct leat_order_state out;
-    struct leat_error err;
-    char text[LEAT_ORDER_STATE_SIZE];
-    char bad[LEAT_ORDER_STATE_SIZE + 64];
-    assert_int_equal(leat_order_state_write(&s, text, NULL), LEAT_OK);
-    for (size_t n = 0; n < strlen(text); n++) /* cut anywhere */
-        assert_int_equal(leat_order_state_read(text, n, &out, &err), LEAT_INVALID);
     const struct {
-        const char *from, *to;
-    } edits[] = {
-        {"\"units\": 1281167", "\"units\": 1281166"},
-        {"\"seed\": ", "\"seed\": -"},
-        {"\"seed\": 9", "\"seed\": 19"},
-        {"\"window\": 65536", "\"window\": 65537"},
-        {"\"window\": 65536", "\"window\": 0"},
-        {"\"shuffle\": true", "\"shuffle\": 1"},
-        {"\"epoch\": 89", "\"epoch\": 8.5"},
-        {"\"epoch\": 89", "\"epok\": 89"},
-        {"\"epoch\": 89", "\"epoch\": 89, \"epoch\": 8"},
-        {"\"epoch\": 89", "\"epoch\": 89, \"more\": 8"},
-        {"\"a7", "\"7"},
-        {"\"a7", "\"g7"},
-        {"\"samples\"", "\"\""},
-        {"\"samples\"", "\"sam\\u0000ples\""},
-        {"{", "["},
-        {"{", "{\"x\":{"},
+        const char *text, *says;
+        leat_status status;
+    } cases[] = {
+        {"{\"state\": 2, \"something\": [\"new\"]}", "version 2", LEAT_VERSION},
+        {"{\"state\": 1, \"needs\": [\"order 1\", \"weights\"], \"streams\": 7}", "\"weights\"", LEAT_VERSION},
+        {"{\"order\": 1, \"dataset\": \"ab\", \"view\": \"samples\"}", "Leat 0.1", LEAT_VERSION},
+        {"{\"state\": 1, \"needs\": [], \"streams\": []}", "\"order 1\"", LEAT_INVALID},
+        {"{\"state\": 1, \"needs\": [\"order 1\"], \"streams\": [{}]}", "stream 0 of the state lacks \"dataset\"",
+         LEAT_INVALID},
+        {"{\"order\": 1}", "\"state\"", LEAT_INVALID},
+        {"{", "not JSON", LEAT_INVALID},
     };
-    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
-        const char *at = strstr(text, edits[i].from);
-        assert_non_null(at);
-        snprintf(bad, sizeof bad, "%.*s%s%s", (int)(at - text), text, edits[i].to, at + strlen(edits[i].from));
-        memset(&out, 0x55, sizeof out);
-        struct leat_order_state untouched = out;
-        assert_int_equal(leat_order_state_read(bad, strlen(bad), &out, &err), LEAT_INVALID);
-        assert_memory_equal(&out, &untouched, sizeof out);
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_fails(leat_order_state_read(cases[i].text, strlen(cases[i].text), &s, &err), err, cases[i].status,
+                     cases[i].says);
+    char *large = malloc(LEAT_ORDER_STATE_MAX + 1);
+    memset(large, ' ', LEAT_ORDER_STATE_MAX + 1);
+    assert_fails(leat_order_state_read(large, LEAT_ORDER_STATE_MAX + 1, &s, &err), err, LEAT_LIMIT, "1048576");
+    free(large);
+}
+
+static void what_could_not_be_read_again_is_not_written(void **state)
+{
+    (void)state;
+    static struct leat_order_state s;
+    struct leat_error err;
+    char *text = NULL;
+    for (int k = 0; k < 7; k++) {
+        s = (struct leat_order_state){.streams_n = 2, .streams = {sample(), sample()}};
+        struct leat_order_stream *last = &s.streams[1];
+        if (k == 0)
+            s.streams_n = 0;
+        else if (k == 1)
+            s.streams_n = LEAT_ORDER_STREAMS_MAX + 1;
+        else if (k == 2)
+            last->window = 0;
+        else if (k == 3)
+            last->position = last->units + 1;
+        else if (k == 4)
+            last->seed = LEAT_ORDER_NUMBER_MAX + 1;
+        else if (k == 5)
+            last->view[0] = '\0';
+        else
+            last->shuffle = false;
+        assert_int_equal(leat_order_state_write(&s, &text, &err), LEAT_INVALID);
+        assert_null(text);
     }
-    memset(bad, ' ', sizeof bad);
-    memcpy(bad, text, strlen(text));
-    assert_int_equal(leat_order_state_read(bad, sizeof bad, &out, &err), LEAT_INVALID);
+}
+
+/* Golden states */
+
+static const char *golden(const char *name, char *out, size_t size)
+{
+    const char *root = getenv("LEAT_SOURCE_ROOT");
+    snprintf(out, size, "%s/tests/golden/states-1/%s", root ? root : ".", name);
+    return out;
+}
+
+static size_t read_golden(const char *name, char *out, size_t size)
+{
+    char path[600];
+    FILE *f = fopen(golden(name, path, sizeof path), "rb");
+    if (!f)
+        fail_msg("no %s", path);
+    size_t n = fread(out, 1, size, f);
+    fclose(f);
+    return n;
+}
+
+/* "good-…" is read and written again byte for byte; "good-NAME+HOW" means the same as "good-NAME" but is written
+ * another way; any other name begins with the status it is refused with. */
+static void check_golden(const char *name)
+{
+    static struct leat_order_state s;
+    static struct leat_order_state same;
+    static char text[1 << 16];
+    struct leat_error err;
+    size_t n = read_golden(name, text, sizeof text);
+    memset(&s, 0x55, sizeof s);
+    memset(&same, 0x55, sizeof same);
+    leat_status rc = leat_order_state_read(text, n, &s, &err);
+    if (strncmp(name, "good-", 5) != 0) {
+        const char *status = leat_status_name(rc);
+        if (rc == LEAT_OK || strncasecmp(name, status, strlen(status)) != 0)
+            fail_msg("%s: %s %s", name, status, rc == LEAT_OK ? "" : err.text);
+        assert_memory_equal(&s, &same, sizeof s); /* untouched */
+        return;
+    }
+    if (rc != LEAT_OK)
+        fail_msg("%s: %s", name, err.text);
+    char *written = NULL;
+    assert_ok(leat_order_state_write(&s, &written, &err), err);
+    const char *plus = strchr(name, '+');
+    char other[300];
+    snprintf(other, sizeof other, "%.*s%s", plus ? (int)(plus - name) : (int)strlen(name), name, plus ? ".json" : "");
+    n = read_golden(other, text, sizeof text);
+    if (n != strlen(written) + 1 || memcmp(written, text, n - 1) != 0)
+        fail_msg("%s is written as %s", name, written);
+    free(written);
+}
+
+static void every_golden_state_is_read_or_refused_as_ever(void **state)
+{
+    (void)state;
+    char path[600];
+    DIR *dir = opendir(golden("", path, sizeof path));
+    if (!dir)
+        fail_msg("no %s", path);
+    int good = 0;
+    int refused = 0;
+    for (const struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        if (e->d_name[0] == '.')
+            continue;
+        check_golden(e->d_name);
+        *(strncmp(e->d_name, "good-", 5) == 0 ? &good : &refused) += 1;
+    }
+    closedir(dir);
+    assert_true(good >= 14 && refused >= 70);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_survives_the_round_trip_in_less_than_1_kb),
-        cmocka_unit_test(a_state_begins_where_its_order_does),
+        cmocka_unit_test(a_state_survives_the_round_trip),
+        cmocka_unit_test(a_usual_state_has_less_than_1_kb),
+        cmocka_unit_test(a_stream_begins_where_its_order_does),
         cmocka_unit_test(what_differs_is_named),
-        cmocka_unit_test(a_state_of_another_version_is_refused_by_that_name),
-        cmocka_unit_test(texts_that_are_no_state_are_refused),
+        cmocka_unit_test(errors_say_what_is_needed),
+        cmocka_unit_test(what_could_not_be_read_again_is_not_written),
+        cmocka_unit_test(every_golden_state_is_read_or_refused_as_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,78 @@ static void what_must_not_be_replaced_is_not(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
+static void put_on_a_condition_replaces_only_what_was_seen(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_object seen;
+    struct leat_object now;
+    assert_ok(leat_store_put_if(files, at("dir/x"), "first", 5, NULL, &seen, &err), err);
+    assert_ok(leat_store_put_if(files, at("dir/x"), "first", 5, NULL, &now, &err), err); /* the very bytes: ours */
+    assert_string_equal(seen.etag, now.etag);
+    assert_fails(leat_store_put_if(files, at("dir/x"), "other", 5, NULL, NULL, &err), err, LEAT_EXISTS, "exists");
+    assert_ok(leat_store_put_if(files, at("dir/x"), "second", 6, seen.etag, &now, &err), err);
+    assert_fails(leat_store_put_if(files, at("dir/x"), "third", 5, seen.etag, NULL, &err), err, LEAT_CHANGED,
+                 "changed");
+    assert_int_equal(unlink(at("dir/x")), 0);
+    assert_fails(leat_store_put_if(files, at("dir/x"), "third", 5, now.etag, NULL, &err), err, LEAT_CHANGED, "gone");
+    assert_fails(leat_store_put_if(files, at("dir/x"), "third", 5, "", NULL, &err), err, LEAT_UNSUPPORTED, "ETag");
+    assert_int_equal(bench_leftovers(folder), 0);
+}
+
+/* A counter that several raise, each from what it has seen. */
+struct raiser {
+    pthread_t thread;
+    char path[128];
+    unsigned raised;
+};
+
+static void *raise_counter(void *arg)
+{
+    struct raiser *r = arg;
+    for (int i = 0; i < 200; i++) {
+        struct leat_error err;
+        struct leat_object seen;
+        char *text;
+        size_t n;
+        char more[64];
+        leat_status rc = leat_store_load(files, r->path, sizeof more, &text, &n, &seen, &err);
+        if (rc == LEAT_CHANGED) /* replaced between two looks */
+            continue;
+        assert_ok(rc, err);
+        snprintf(more, sizeof more, "%ld %p", strtol(text, NULL, 10) + 1, (void *)&r->raised);
+        free(text);
+        rc = leat_store_put_if(files, r->path, more, strlen(more), seen.etag, NULL, &err);
+        assert_true(rc == LEAT_OK || rc == LEAT_CHANGED);
+        r->raised += rc == LEAT_OK;
+    }
+    return NULL;
+}
+
+static void of_many_who_replace_what_they_saw_none_undoes_another(void **state)
+{
+    (void)state;
+    struct raiser raisers[4] = {0};
+    struct leat_error err;
+    unsigned raised = 0;
+    char *text;
+    size_t n;
+    put("counter", "0");
+    for (int i = 0; i < 4; i++) {
+        snprintf(raisers[i].path, sizeof raisers[i].path, "%s", at("counter"));
+        assert_int_equal(pthread_create(&raisers[i].thread, NULL, raise_counter, &raisers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(raisers[i].thread, NULL);
+        raised += raisers[i].raised;
+    }
+    assert_ok(leat_store_load(files, at("counter"), 100, &text, &n, NULL, &err), err);
+    assert_int_equal(strtol(text, NULL, 10), raised);
+    assert_true(raised >= 200);
+    free(text);
+    assert_int_equal(bench_leftovers(folder), 0);
+}
+
 static void a_put_in_parts_appears_whole_at_its_end(void **state)
 {
     (void)state;
@@ -415,6 +487,8 @@ int main(void)
         EACH(what_is_no_regular_file_is_no_object),
         EACH(only_regular_files_are_replaced_and_links_stay_links),
         EACH(what_must_not_be_replaced_is_not),
+        EACH(put_on_a_condition_replaces_only_what_was_seen),
+        EACH(of_many_who_replace_what_they_saw_none_undoes_another),
         EACH(a_put_in_parts_appears_whole_at_its_end),
         EACH(a_reader_sees_one_version_whole),
         EACH(a_file_written_to_while_it_is_read_is_an_error),

@@ -1,0 +1,192 @@
+"""Which rank of which world this is, on which node, and whether all ranks mean the same.
+
+Asked before the first batch and not earlier: a loader may be built before the process group is.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import hashlib
+import json
+import os
+import socket
+import sys
+import time
+
+from leat import _core
+from leat.errors import Error, InvalidError, TimeoutError
+
+_opened = collections.Counter()  # loaders of each job and address that have come to their first batch in this process
+
+
+def _variable(name):
+    text = os.environ.get(name, "")
+    if text and not text.isdigit():
+        raise InvalidError(f"the environment's {name}={text!r} is not a whole number")
+    return int(text) if text else None
+
+
+def _distributed():
+    """torch.distributed when it is initialised, else None. Another thread may be importing torch at this moment."""
+    module = getattr(sys.modules.get("torch"), "distributed", None)
+    try:
+        return module if module is not None and module.is_available() and module.is_initialized() else None
+    except AttributeError:
+        return None
+
+
+def rank_and_world():
+    """torch.distributed when it is initialised, else the environment, else the only rank."""
+    group = _distributed()
+    if group is not None:
+        return group.get_rank(), group.get_world_size()
+    rank, world = _variable("RANK"), _variable("WORLD_SIZE")
+    if world is None and rank is None:
+        return 0, 1
+    if world is None or (rank is None and world > 1):
+        there, missing = ("RANK", "WORLD_SIZE") if world is None else ("WORLD_SIZE", "RANK")
+        raise InvalidError(
+            f"the environment has {there}={os.environ[there]} and no {missing}: set both, initialise "
+            "torch.distributed before the first batch, or give rank= and world_size="
+        )
+    return rank or 0, world
+
+
+def job(url):
+    """What ranks of the same job have in common, for the agent of a machine; None where nothing says so."""
+    names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID")
+    texts = [os.environ.get(name, "") for name in (*names, "MASTER_ADDR", "MASTER_PORT")]
+    if not any(texts):
+        return None
+    _opened["agent", url] += 1
+    return "/".join([*texts, hashlib.sha256(url.encode()).hexdigest()[:16], str(_opened["agent", url])])
+
+
+def settings(url, explicit):
+    """What is known when a loader is built. The agent begins to fetch for the rank this seems to be; join() puts that right
+    where it turns out otherwise."""
+    found = []
+    text = job(url)
+    if text is not None:
+        found.append(("job", text))
+    if explicit:
+        return found
+    if text is not None and _variable("LOCAL_WORLD_SIZE"):
+        found.append(("local_world_size", str(_variable("LOCAL_WORLD_SIZE"))))
+    try:
+        rank, world = rank_and_world()
+    except InvalidError:
+        return found  # said at the first batch, unless there is a process group by then
+    return [*found, ("rank", str(rank)), ("world_size", str(world))]
+
+
+def refuse_workers():
+    """Inside several DataLoader workers each would deliver everything."""
+    torch = sys.modules.get("torch")
+    data = getattr(getattr(torch, "utils", None), "data", None)
+    info = data.get_worker_info() if data is not None else None
+    if info is not None and info.num_workers > 1:
+        raise InvalidError(
+            f"a loader inside {info.num_workers} DataLoader workers would deliver every sample {info.num_workers} "
+            "times: iterate over the loader itself, or use num_workers=0. The agent has threads of its own"
+        )
+
+
+class Exchange:
+    """Texts of all ranks, through the store that torch.distributed was initialised with. It is the same for every
+    backend, moves no tensors and has deadlines."""
+
+    def __init__(self, url, timeout_s):
+        from torch.distributed import distributed_c10d
+
+        group = _distributed()
+        self.rank, self.world = group.get_rank(), group.get_world_size()
+        self._store = distributed_c10d._get_default_store()
+        _opened["group", url] += 1
+        digest = hashlib.sha256(url.encode()).hexdigest()[:16]
+        self._prefix = f"leat/{digest}/{_opened['group', url]}"
+        self._timeout_s = timeout_s
+
+    def _get(self, name, missing):
+        key = f"{self._prefix}/{name}"
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                self._store.wait([key], datetime.timedelta(seconds=1))  # in short steps: Ctrl-C works in between
+                return self._store.get(key).decode()
+            except RuntimeError:  # torch has several kinds for a time-out, all of this family
+                if time.monotonic() > deadline:
+                    raise TimeoutError(
+                        f"{missing} within {self._timeout_s:.0f} s: it hangs, has ended, or reads another dataset"
+                    ) from None
+
+    def _set(self, name, text):
+        self._store.set(f"{self._prefix}/{name}", text)
+
+    def gather(self, name, text, judge):
+        """Every rank gives a text; judge, on rank 0, makes one answer of all of them, which every rank gets."""
+        self._set(f"{name}/{self.rank}", text)
+        if self.rank == 0:
+            texts = [text] + [
+                self._get(f"{name}/{r}", f"rank {r} has not opened the same loader") for r in range(1, self.world)
+            ]
+            self._set(f"{name}/answer", judge(texts))
+        return self._get(f"{name}/answer", "rank 0 has not opened the same loader")
+
+
+def _node():
+    """This machine, as far as agents go: ranks with the same text share one."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as f:
+            boot = f.read().strip()
+    except OSError:
+        boot = ""
+    parts = [socket.gethostname(), boot, os.environ.get("LEAT_RUNTIME_DIR", ""), os.environ.get("LEAT_SCOPE", "")]
+    return "/".join(parts)
+
+
+def _number_nodes(texts):
+    seen = {}
+    return json.dumps([seen.setdefault(text, len(seen)) for text in texts])
+
+
+def _judge(texts):
+    """What differs between rank 0 and another, "" for nothing."""
+    answers = [json.loads(text) for text in texts]
+    for rank, answer in enumerate(answers):
+        if "error" in answer:
+            return f"rank {rank} could not open its loader: {answer['error']}"
+    for rank, answer in enumerate(answers):
+        try:
+            _core.compare(answers[0]["agreement"], answer["agreement"], f"rank {rank}")
+        except Error as error:
+            return str(error).replace("(here ", "(rank 0: ")
+    return ""
+
+
+def join(core, url, timeout_s, rank=None, world=None):
+    """Makes a loader that rank of that world, of torch.distributed's or of the environment's; then all ranks compare what
+    they are about to read."""
+    refuse_workers()
+    given = rank is not None
+    group = _distributed()
+    if not given:
+        rank, world = rank_and_world()
+    same = group is not None and (rank, world) == (group.get_rank(), group.get_world_size())
+    exchange = Exchange(url, timeout_s) if same and world > 1 else None
+    nodes = None
+    if exchange is not None and not given:
+        nodes = json.loads(exchange.gather("nodes", _node(), _number_nodes))
+    try:
+        if not given:
+            core.join(rank, world, nodes)
+        answer = {"agreement": core.agreement()} if exchange is not None else None
+    except Error as error:
+        if exchange is not None:  # or the others would wait for this rank
+            exchange.gather("agreement", json.dumps({"error": str(error)}), _judge)
+        raise
+    if exchange is not None:
+        difference = exchange.gather("agreement", json.dumps(answer), _judge)
+        if difference:
+            raise InvalidError(difference)

@@ -1,0 +1,306 @@
+#include "client/opening.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "client/request.h"
+
+#define REOPENS_MAX 5u
+
+void leat_opening_disconnect(struct leat_loader *l)
+{
+    leat_connection_close(&l->connection);
+    if (l->ready_fd >= 0)
+        close(l->ready_fd);
+    l->ready_fd = -1;
+    leat_rank_ring_drop(l->ring);
+    l->ring = NULL;
+}
+
+/* Keys are looked up anew whenever they are needed: whoever renews them does so in this process's environment, or in
+ * files that it names. */
+static void answer_keys(struct leat_loader *l)
+{
+    struct leat_aws aws;
+    struct leat_request_store store;
+    struct leat_error err = {0};
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_KEYS);
+    if (leat_request_keys(&l->request, &aws, &store, &err) == LEAT_OK) {
+        leat_request_store_write(&store, &b);
+    } else {
+        leat_message_number(&b, LEAT_TAG_STATUS, (uint64_t)err.status);
+        leat_message_text(&b, LEAT_TAG_TEXT, err.text);
+    }
+    leat_aws_free(&aws);
+    leat_connection_send(&l->connection, &b, NULL); /* an agent that is gone is noticed by whoever waits for it */
+}
+
+static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
+{
+    if (m->kind == LEAT_MESSAGE_MEMORY && m->fds_n && l->ring) {
+        leat_rank_ring_memory(l->ring, (int64_t)leat_part_number(m->part, LEAT_TAG_SLOT, UINT32_MAX), m->fds[0]);
+    } else if (m->kind == LEAT_MESSAGE_FAILED) {
+        leat_incoming_check(m, &l->failed);
+        l->agreed &= !leat_part_number(m->part, LEAT_TAG_AGREE, 0); /* other ranks do not agree: compare anew */
+    } else if (m->kind == LEAT_MESSAGE_KEYS) {
+        answer_keys(l);
+    }
+    leat_incoming_free(m);
+}
+
+leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err)
+{
+    struct leat_incoming m;
+    for (;;) {
+        leat_status rc = leat_connection_receive(&l->connection, 0, NULL, NULL, &m, err);
+        if (rc == LEAT_TIMEOUT)
+            return LEAT_OK;
+        if (rc != LEAT_OK)
+            return rc;
+        take_unasked(l, &m);
+    }
+}
+
+/* Sends a request and waits for its answer, taking what comes unasked on the way. *lost: the connection broke, as
+ * opposed to an answer that is an error. */
+static leat_status ask(struct leat_loader *l, struct leat_buf *request, enum leat_message_kind answer,
+                       uint64_t deadline_ns, struct leat_incoming *out, bool *lost, struct leat_error *err)
+{
+    leat_status rc = leat_connection_send(&l->connection, request, err);
+    *lost = rc == LEAT_NETWORK;
+    while (rc == LEAT_OK) {
+        struct leat_incoming m;
+        rc = leat_connection_receive(&l->connection, deadline_ns, l->stop, l->stop_user, &m, err);
+        *lost = rc == LEAT_NETWORK;
+        if (rc != LEAT_OK)
+            break;
+        if (m.kind == answer) {
+            *out = m;
+            return LEAT_OK;
+        }
+        if (m.kind == LEAT_MESSAGE_ERROR) {
+            rc = leat_incoming_check(&m, err);
+            leat_incoming_free(&m);
+        } else {
+            take_unasked(l, &m);
+        }
+    }
+    return rc;
+}
+
+/* What the agent says of dataset, order and cursor. */
+static leat_status take_answer(struct leat_loader *l, struct leat_part p, struct leat_error *err)
+{
+    struct leat_rank_state *state;
+    uint64_t epoch;
+    uint64_t position;
+    const char *text = leat_part_text(p, LEAT_TAG_STATE);
+    const char *id = leat_part_text(p, LEAT_TAG_ID);
+    const char *agreement = leat_part_text(p, LEAT_TAG_AGREEMENT);
+    if (!text || !id || strlen(id) != sizeof l->id - 1)
+        return leat_fail(err, LEAT_VERSION, "the agent's answer lacks a state or the dataset's version");
+    leat_status rc = leat_rank_state_make(text, &state, &epoch, &position, err);
+    if (rc != LEAT_OK)
+        return rc;
+    char *copy = agreement ? strdup(agreement) : NULL;
+    if (agreement && !copy) {
+        leat_rank_state_drop(state);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
+    }
+    leat_rank_state_drop(l->state);
+    free(l->agreement);
+    l->state = state;
+    l->agreement = copy;
+    memcpy(l->id, id, sizeof l->id);
+    l->epoch = epoch;
+    l->position = position;
+    l->units = leat_part_number(p, LEAT_TAG_UNITS, 0);
+    l->batches = leat_part_number(p, LEAT_TAG_BATCHES, 0);
+    return LEAT_OK;
+}
+
+static leat_status take_opened(struct leat_loader *l, struct leat_incoming *m, struct leat_error *err)
+{
+    if (!l->request.opts.world)
+        return take_answer(l, m->part, err);
+    if (m->fds_n != 3)
+        return leat_fail(err, LEAT_VERSION, "the agent's answer has no ring");
+    m->fds_n = 0; /* they are taken over here */
+    l->ready_fd = m->fds[1];
+    leat_status rc = leat_rank_ring_open(m->fds[0], m->fds[2], l->releases, &l->ring, err);
+    if (rc == LEAT_OK)
+        rc = take_answer(l, m->part, err);
+    if (rc == LEAT_OK)
+        leat_rank_ring_describe(l->ring, l->state);
+    return rc;
+}
+
+/* The request at the cursor, or at a state that was given. */
+static leat_status write_request(struct leat_loader *l, const char *given, struct leat_buf *b, struct leat_error *err)
+{
+    struct leat_request r = l->request;
+    struct leat_aws aws;
+    char *mine = NULL;
+    /* The whole state rather than a position: it says the order's arguments too. */
+    leat_status rc = given || !l->state ? LEAT_OK : leat_rank_state_write(l->state, l->epoch, l->position, &mine, err);
+    if (rc != LEAT_OK)
+        return rc;
+    r.state = given ? given : mine;
+    /* From the first batch on it is one dataset, whatever is published in its place; before that, a state may say
+     * which. */
+    r.strict = l->delivered || l->version_given;
+    r.id = l->id[0] && (r.strict || !given) ? l->id : NULL;
+    rc = leat_request_keys(&r, &aws, &r.store, err);
+    if (rc == LEAT_OK)
+        leat_request_write(&r, b);
+    leat_aws_free(&aws);
+    free(mine);
+    return rc;
+}
+
+/* One attempt on a connection that is there. */
+static leat_status open_here(struct leat_loader *l, const char *state, uint64_t deadline_ns, bool *lost,
+                             struct leat_error *err)
+{
+    struct leat_incoming answer;
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_status rc = write_request(l, state, &b, err);
+    if (rc == LEAT_OK)
+        rc = ask(l, &b, LEAT_MESSAGE_OPENED, deadline_ns, &answer, lost, err);
+    leat_buf_free(&b);
+    if (rc == LEAT_TIMEOUT && !leat_left(deadline_ns))
+        rc = leat_fail(err, LEAT_TIMEOUT,
+                       "'%.200s' could not be opened within %.0f s: the agent (pid %d, log %s) waits for it",
+                       l->request.url, (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = take_opened(l, &answer, err);
+    leat_incoming_free(&answer);
+    return rc;
+}
+
+static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
+{
+    const struct leat_connection *before = &l->connection;
+    const struct leat_loader_opts *o = &l->request.opts;
+    bool again = before->agent_pid != 0;
+    /* A successor runs with what the lost agent ran with: other loaders may have asked for that. */
+    struct leat_connect_opts connect = {
+        .scope = o->scope,
+        .agent = o->agent,
+        .ram = again ? before->ram : o->ram,
+        .threads = again ? before->threads : o->threads,
+        .linger_ns = again          ? before->linger_ns
+                     : o->linger_ns ? o->linger_ns
+                                    : UINT64_MAX,
+        .deadline_ns = deadline_ns,
+        .stop = l->stop,
+        .stop_user = l->stop_user,
+    };
+    leat_opening_disconnect(l);
+    l->failed = (struct leat_error){0};
+    l->taken = 0;
+    l->pid = getpid();
+    leat_status rc = leat_releases_own(&l->releases, err);
+    if (rc != LEAT_OK)
+        return rc;
+    return leat_connect(&connect, &l->connection, err);
+}
+
+/* Connects anew, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,
+ * another one is tried, a few times. An agent's answer is not a lost connection, whatever it says. */
+static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
+{
+    leat_status rc;
+    bool lost;
+    bool usable = l->connection.fd >= 0 && !l->ring && l->pid == getpid();
+    do {
+        lost = false;
+        rc = usable ? LEAT_OK : connect_agent(l, deadline_ns, err);
+        usable = false;
+        if (rc == LEAT_OK)
+            rc = open_here(l, state, deadline_ns, &lost, err);
+        if (!lost)
+            break;
+        l->stats.restarts++;
+    } while (l->reopens++ < REOPENS_MAX);
+    if (lost)
+        rc = leat_fail(err, LEAT_NETWORK, "the agent was lost %u times in a row; its log is %s", REOPENS_MAX,
+                       l->connection.paths.log);
+    if (rc != LEAT_OK)
+        leat_opening_disconnect(l);
+    return rc;
+}
+
+leat_status leat_opening_look(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
+{
+    leat_status rc = open_anew(l, state, deadline_ns, err);
+    l->reopens = 0;
+    return rc;
+}
+
+leat_status leat_opening_ring(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
+{
+    if (!l->request.opts.world)
+        return leat_fail(err, LEAT_INVALID, "which rank of which world this is has not been said: leat_loader_join()");
+    return open_anew(l, state, deadline_ns, err);
+}
+
+leat_status leat_opening_again(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
+{
+    if (l->reopens++ >= REOPENS_MAX)
+        return leat_fail(err, LEAT_NETWORK, "the agent was lost %u times in a row; its log is %s", REOPENS_MAX,
+                         l->connection.paths.log);
+    l->stats.restarts++;
+    return leat_opening_ring(l, NULL, deadline_ns, err);
+}
+
+leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
+{
+    const struct leat_loader_opts *o = &l->request.opts;
+    struct leat_incoming answer;
+    struct leat_buf b;
+    bool lost = true;
+    leat_status rc = LEAT_OK;
+    while (!l->agreed && lost && rc == LEAT_OK) {
+        if (!o->job || o->world == 1)
+            break;
+        leat_buf_init(&b, LEAT_WIRE_MAX);
+        leat_message_begin(&b, LEAT_MESSAGE_AGREE);
+        rc = ask(l, &b, LEAT_MESSAGE_AGREE, deadline_ns, &answer, &lost, err);
+        leat_buf_free(&b);
+        if (rc == LEAT_OK)
+            leat_incoming_free(&answer);
+        else if (lost)
+            rc = leat_opening_again(l, deadline_ns, err);
+    }
+    l->agreed = rc == LEAT_OK;
+    return rc;
+}
+
+leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err)
+{
+    struct leat_incoming answer;
+    struct leat_buf b;
+    bool lost;
+    *out = NULL;
+    if (l->pid != getpid() || l->connection.fd < 0)
+        return LEAT_OK;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_STATS);
+    leat_status rc = ask(l, &b, LEAT_MESSAGE_STATS, deadline_ns, &answer, &lost, err);
+    leat_buf_free(&b);
+    if (lost)
+        return LEAT_OK; /* an agent that is gone has taken its part along */
+    if (rc != LEAT_OK)
+        return rc;
+    const char *text = leat_part_text(answer.part, LEAT_TAG_TEXT);
+    *out = text ? strdup(text) : NULL;
+    leat_incoming_free(&answer);
+    return LEAT_OK;
+}

@@ -1,0 +1,80 @@
+/* A loader's way to its ring: connecting, asking the agent, opening at the cursor, and doing so again when the agent or
+ * the process has changed. Inside the client. */
+#ifndef LEAT_CLIENT_OPENING_H
+#define LEAT_CLIENT_OPENING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "client/batch.h"
+#include "client/connect.h"
+#include "client/state.h"
+#include "leat/loader.h"
+#include "ring/request.h"
+
+struct leat_loader {
+    struct leat_request request; /* as it was given; world 0 until somebody joins */
+    bool version_given;          /* by the caller: a state of another one is refused */
+    uint64_t timeout_ns;
+    bool (*stop)(void *user);
+    void *stop_user;
+
+    pid_t pid; /* the process that opened the connection */
+    struct leat_connection connection;
+    struct leat_rank_ring *ring; /* NULL: not open */
+    struct leat_releases *releases;
+    int ready_fd; /* eventfd: the agent has published */
+    uint32_t taken;
+    struct leat_error failed; /* the agent's last word on this loader; status LEAT_OK: none */
+    uint64_t listened_ns;     /* when messages that come unasked were looked for last */
+    uint32_t reopens;         /* in a row without a batch between them */
+
+    /* What the agent said of the dataset and the order. */
+    char id[65];                   /* the version, "" until it is known */
+    struct leat_rank_state *state; /* NULL until the first answer */
+    char *agreement;
+    uint64_t units;
+    uint64_t batches; /* 0 before the world is known */
+
+    /* The cursor: after the last batch taken. */
+    uint64_t epoch;
+    uint64_t position;
+    bool placed;    /* put there on purpose, no batch taken since: a pass begins right there */
+    bool again;     /* set_epoch() said the epoch that is under way: the next pass begins it anew */
+    bool beginning; /* a pass was begun and nothing asked for yet */
+    bool delivered; /* a batch was handed out: the version is fixed */
+    bool agreed;    /* the other ranks of the machine have been compared with */
+
+    struct {
+        uint64_t batches;
+        uint64_t samples;
+        uint64_t wait_ns;
+        uint64_t restarts; /* agents lost */
+    } stats;
+};
+
+/* Lets go of agent and ring. In a forked child the descriptors are copies: closing them hurts nobody. */
+void leat_opening_disconnect(struct leat_loader *l);
+
+/* Looks at the dataset, without a ring: checks address, version, outputs and a state (NULL: none), and takes over what
+ * the agent says of them. */
+leat_status leat_opening_look(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err);
+
+/* Opens the ring at the cursor, or at a state that was given, which becomes the cursor. A lost agent is replaced. */
+leat_status leat_opening_ring(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err);
+
+/* After the agent was lost in mid-epoch. */
+leat_status leat_opening_again(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err);
+
+/* Waits for the other ranks of the job on this machine and compares with them, once. */
+leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err);
+
+/* Takes messages that came unasked; LEAT_NETWORK when the agent is gone. */
+leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err);
+
+/* What the agent says about this loader, as JSON, the caller's; NULL text when it is not there. */
+leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err);
+
+#endif

@@ -1,0 +1,48 @@
+/* The message that opens a loader in the agent, or only looks at its dataset: everything the agent needs to know. */
+#ifndef LEAT_RING_REQUEST_H
+#define LEAT_RING_REQUEST_H
+
+#include "base/error.h"
+#include "leat/loader.h"
+#include "ring/message.h"
+#include "ring/ring.h"
+
+/* How to reach a bucket. Keys are the rank's: it has looked them up in its own environment. */
+struct leat_request_store {
+    const char *endpoint_url; /* NULL where nothing is said */
+    const char *region;
+    const char *access_key; /* NULL: anonymous */
+    const char *secret_key;
+    const char *session_token;
+    const char *keys_from; /* for messages */
+    const char *ca_bundle;
+    uint32_t addressing; /* enum leat_store_addressing */
+    uint64_t expires_s;  /* since 1970, when the keys expire; 0: not known */
+};
+
+struct leat_request {
+    /* world 0: a look. What it points to is the request's own; callbacks are not part of it. */
+    struct leat_loader_opts opts;
+    struct leat_output outputs[LEAT_RING_COLUMNS_MAX];
+    const char *url;   /* absolute */
+    const char *id;    /* the dataset's version, 64 digits; NULL: what the URL says */
+    bool strict;       /* a state of another version is refused; else it says the version */
+    const char *state; /* where to begin; NULL: at opts.epoch */
+    struct leat_request_store store;
+    uint32_t *node_of_rank; /* world of them, or NULL */
+    char *bytes;            /* the message that the rest points into */
+};
+
+/* Writes the message. It has no limit of its own but the wire's: a node map with too many runs does not fit. */
+void leat_request_write(const struct leat_request *r, struct leat_buf *b);
+
+/* Reads one, checking every value: takes what it needs a copy of. */
+leat_status leat_request_read(struct leat_part p, struct leat_request *out, struct leat_error *err);
+leat_status leat_request_copy(const struct leat_request *r, struct leat_request *out, struct leat_error *err);
+void leat_request_free(struct leat_request *r); /* wipes the keys; a zeroed one is allowed */
+
+/* Only the part about the bucket: what a rank answers when it is asked for new keys. */
+void leat_request_store_write(const struct leat_request_store *s, struct leat_buf *b);
+bool leat_request_store_read(struct leat_part p, struct leat_request_store *out); /* points into the message */
+
+#endif

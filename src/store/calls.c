@@ -1,0 +1,176 @@
+/* The calls that wait for their operation. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "store/backend.h"
+
+#define STOP_POLL  (100 * LEAT_MS)
+#define LOAD_FIRST (64u << 10)
+
+struct waiter {
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool finished;
+};
+
+static void on_waited(struct leat_store_op *op)
+{
+    struct waiter *w = op->user;
+    pthread_mutex_lock(&w->mu);
+    w->finished = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mu);
+}
+
+leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err)
+{
+    const struct leat_store_opts *opts = leat_store_settings(store);
+    struct waiter w = {.finished = false};
+    bool stopped = op->ignore_stop;
+    pthread_mutex_init(&w.mu, NULL);
+    leat_cond_init(&w.cond);
+    op->done = on_waited;
+    op->user = &w;
+    leat_store_submit(store, op);
+    pthread_mutex_lock(&w.mu);
+    while (!w.finished) {
+        leat_cond_wait(&w.cond, &w.mu, opts->stop && !stopped ? leat_after(STOP_POLL) : LEAT_NEVER);
+        if (!w.finished && !stopped && opts->stop && opts->stop(opts->stop_user)) {
+            stopped = true;
+            pthread_mutex_unlock(&w.mu);
+            leat_store_cancel(store, op);
+            pthread_mutex_lock(&w.mu);
+        }
+    }
+    pthread_mutex_unlock(&w.mu);
+    pthread_cond_destroy(&w.cond);
+    pthread_mutex_destroy(&w.mu);
+    if (op->status != LEAT_OK && err)
+        *err = op->err;
+    return op->status;
+}
+
+leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key};
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_OK)
+        *out = op.object;
+    return rc;
+}
+
+leat_status leat_store_get(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, void *into,
+                           const char *if_match, struct leat_error *err)
+{
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = key, .offset = offset, .length = length, .into = into, .if_match = if_match};
+    return leat_store_run(store, &op, err);
+}
+
+leat_status leat_store_load(struct leat_store *store, const char *key, size_t max, char **data, size_t *n,
+                            struct leat_object *object, struct leat_error *err)
+{
+    size_t first = max < LOAD_FIRST ? max : LOAD_FIRST;
+    char *text = malloc(first + 1);
+    if (!text)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
+    struct leat_store_op op = {.verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true};
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    size_t got = (size_t)op.got;
+    if (op.object.size == UINT64_MAX) {
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot load '%s': the server does not say how long it is", key);
+        goto fail;
+    }
+    if (op.object.size > max) {
+        rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %llu bytes, more than the %zu allowed here", key,
+                       (unsigned long long)op.object.size, max);
+        goto fail;
+    }
+    if (op.object.size > got) {
+        char *more = realloc(text, (size_t)op.object.size + 1);
+        if (!more) {
+            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
+            goto fail;
+        }
+        text = more;
+        rc = leat_store_get(store, key, got, op.object.size - got, text + got,
+                            op.object.etag[0] ? op.object.etag : NULL, err);
+        if (rc != LEAT_OK)
+            goto fail;
+        got = (size_t)op.object.size;
+    }
+    text[got] = '\0';
+    *data = text;
+    *n = got;
+    if (object)
+        *object = op.object;
+    return LEAT_OK;
+fail:
+    free(text);
+    return rc;
+}
+
+leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
+                           struct leat_object *object, struct leat_error *err)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n};
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_OK && object)
+        *object = op.object;
+    return rc;
+}
+
+/* Whether the object has these bytes, after a write on a condition was refused. */
+static bool has_bytes(struct leat_store *store, const char *key, const void *data, size_t n, struct leat_object *object)
+{
+    char *found;
+    size_t found_n;
+    if (leat_store_load(store, key, n, &found, &found_n, object, NULL) != LEAT_OK)
+        return false;
+    bool same = found_n == n && memcmp(found, data, n) == 0;
+    free(found);
+    return same;
+}
+
+/* Ceph's radosgw 16 compares If-Match with the tag without its quotes. True when the object is the one expected all the
+ * same and `bare` has the tag to try. */
+static bool try_bare(struct leat_store *store, const char *key, const char *if_match, char bare[LEAT_ETAG_MAX])
+{
+    struct leat_object now;
+    size_t n = if_match ? strlen(if_match) : 0;
+    if (leat_store_scheme(store) != LEAT_SCHEME_S3 || n < 3 || n >= LEAT_ETAG_MAX || if_match[0] != '"' ||
+        leat_store_stat(store, key, &now, NULL) != LEAT_OK || strcmp(now.etag, if_match) != 0)
+        return false;
+    memcpy(bare, if_match + 1, n - 2);
+    bare[n - 2] = '\0';
+    return true;
+}
+
+leat_status leat_store_put_if(struct leat_store *store, const char *key, const void *data, size_t n,
+                              const char *if_match, struct leat_object *object, struct leat_error *err)
+{
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n, .if_match = if_match, .create_only = !if_match};
+    char bare[LEAT_ETAG_MAX];
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_CHANGED && try_bare(store, key, if_match, bare)) {
+        op.if_match = bare;
+        rc = leat_store_run(store, &op, err);
+    }
+    if ((rc == LEAT_EXISTS || rc == LEAT_CHANGED) && has_bytes(store, key, data, n, &op.object))
+        rc = LEAT_OK;
+    if (rc == LEAT_OK && object)
+        *object = op.object;
+    return rc;
+}
+
+leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_DELETE, .key = key};
+    return leat_store_run(store, &op, err);
+}

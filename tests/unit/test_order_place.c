@@ -1,0 +1,336 @@
+#include "order/place.h"
+
+#include "base/random.h"
+#include "order/assign.h"
+#include "order/reader.h"
+#include "unit.h"
+
+#define NODES_MAX 200u
+#define RANKS_MAX 2000u
+#define CHUNKS    2048u
+
+/* A job: its node map and its table. */
+struct job {
+    uint32_t slots, nodes, ranks;
+    uint32_t node_of_rank[RANKS_MAX];
+    uint32_t ranks_of[NODES_MAX];
+    uint32_t table[LEAT_ORDER_SLOTS_MAX];
+    uint32_t owned[NODES_MAX];
+};
+
+static void add_node(struct job *j, uint32_t ranks)
+{
+    for (uint32_t r = 0; r < ranks; r++)
+        j->node_of_rank[j->ranks++] = j->nodes;
+    j->ranks_of[j->nodes++] = ranks;
+}
+
+static void make_job(struct job *j, uint32_t slots, uint32_t nodes, uint32_t ranks_each)
+{
+    *j = (struct job){.slots = slots};
+    for (uint32_t k = 0; k < nodes; k++)
+        add_node(j, ranks_each);
+}
+
+/* Every slot has an owner, and no node is a slot or more away from its share. */
+static void check_shares(struct job *j)
+{
+    memset(j->owned, 0, sizeof j->owned);
+    for (uint32_t s = 0; s < j->slots; s++) {
+        assert_true(j->table[s] < j->nodes);
+        j->owned[j->table[s]]++;
+    }
+    for (uint32_t k = 0; k < j->nodes; k++) {
+        uint64_t exact = (uint64_t)j->slots * j->ranks_of[k];
+        assert_true(j->owned[k] >= exact / j->ranks && j->owned[k] * (uint64_t)j->ranks < exact + j->ranks);
+    }
+}
+
+static void place(struct job *j)
+{
+    struct leat_error err;
+    assert_ok(leat_order_place(j->slots, j->ranks, j->node_of_rank, j->nodes, j->table, &err), err);
+    check_shares(j);
+}
+
+/* The new job's table; returns how many slots have another owner than before. */
+static uint32_t place_again(const struct job *old, struct job *now, const uint32_t *was)
+{
+    struct leat_error err;
+    assert_ok(leat_order_place_again(old->slots, old->table, old->nodes, now->ranks, now->node_of_rank, now->nodes, was,
+                                     now->table, &err),
+              err);
+    check_shares(now);
+    uint32_t moved = 0;
+    for (uint32_t s = 0; s < now->slots; s++)
+        moved += was[now->table[s]] != old->table[s];
+    return moved;
+}
+
+static void every_node_owns_a_run_of_its_share(void **state)
+{
+    (void)state;
+    struct job j;
+    const uint32_t sizes[] = {1, 2, 7, 500, 1023, 1024};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        for (uint32_t nodes = 1; nodes <= 128; nodes++) {
+            make_job(&j, sizes[i], nodes, 1 + nodes % 3);
+            place(&j);
+            for (uint32_t s = 0; s < j.slots; s++)
+                assert_int_equal(j.table[s], s * nodes / j.slots);
+        }
+    }
+    j = (struct job){.slots = 1024};
+    add_node(&j, 4);
+    add_node(&j, 2);
+    place(&j);
+    assert_int_equal(j.owned[0], 683);
+    assert_int_equal(j.owned[1], 341);
+}
+
+/* A node's share of the slots, times 1.2: what a join or a leave may move. */
+static void assert_moved_little(uint32_t moved, uint32_t slots, uint32_t nodes)
+{
+    uint32_t share = (slots + nodes - 1) / nodes;
+    if (moved * 10 > share * 12)
+        fail_msg("%u of %u slots moved, the share of one of %u nodes is %u", moved, slots, nodes, share);
+}
+
+static void a_node_that_joins_or_leaves_moves_its_share_of_the_slots(void **state)
+{
+    (void)state;
+    static struct job a;
+    static struct job b;
+    uint32_t was[NODES_MAX];
+    for (uint32_t nodes = 2; nodes <= 128; nodes++) {
+        make_job(&a, LEAT_ORDER_SLOTS_MAX, nodes, 8);
+        place(&a);
+        make_job(&b, LEAT_ORDER_SLOTS_MAX, nodes + 1, 8);
+        for (uint32_t at = 0; at <= nodes;
+             at += nodes / 2) { /* the one that joins is the first, a middle or the last */
+            for (uint32_t k = 0; k <= nodes; k++)
+                was[k] = k < at ? k : k == at ? LEAT_ORDER_NONE : k - 1;
+            assert_moved_little(place_again(&a, &b, was), a.slots, nodes + 1);
+        }
+        make_job(&b, LEAT_ORDER_SLOTS_MAX, nodes - 1, 8);
+        for (uint32_t gone = 0; gone < nodes; gone++) {
+            for (uint32_t k = 0; k + 1 < nodes; k++)
+                was[k] = k < gone ? k : k + 1;
+            uint32_t moved = place_again(&a, &b, was);
+            assert_moved_little(moved, a.slots, nodes);
+            assert_int_equal(moved, a.owned[gone]); /* nothing but what it had */
+        }
+    }
+}
+
+static void chains_of_joins_and_leaves_stay_even_and_move_little(void **state)
+{
+    (void)state;
+    static struct job jobs[2];
+    uint32_t was[NODES_MAX];
+    struct leat_rng rng = leat_rng(8, 13);
+    for (int trial = 0; trial < 20; trial++) {
+        uint32_t nodes = 2 + (uint32_t)leat_rng_below(&rng, 126);
+        make_job(&jobs[0], LEAT_ORDER_SLOTS_MAX, nodes, 4);
+        place(&jobs[0]);
+        for (int step = 0; step < 100; step++) {
+            struct job *old = &jobs[step % 2];
+            struct job *now = &jobs[1 - step % 2];
+            bool join = nodes == 2 || (nodes < 128 && leat_rng_below(&rng, 2));
+            uint32_t at = (uint32_t)leat_rng_below(&rng, nodes);
+            nodes = join ? nodes + 1 : nodes - 1;
+            make_job(now, LEAT_ORDER_SLOTS_MAX, nodes, 4);
+            for (uint32_t k = 0; k < nodes; k++) {
+                if (join)
+                    was[k] = k < at ? k : k == at ? LEAT_ORDER_NONE : k - 1;
+                else
+                    was[k] = k < at ? k : k + 1;
+            }
+            assert_moved_little(place_again(old, now, was), now->slots, join ? nodes : nodes + 1);
+        }
+    }
+}
+
+/* No balanced table moves fewer: every node keeps as many as its share allows. */
+static void any_change_of_nodes_moves_no_more_than_it_must(void **state)
+{
+    (void)state;
+    static struct job a;
+    static struct job b;
+    uint32_t was[NODES_MAX];
+    struct leat_rng rng = leat_rng(3, 5);
+    for (int trial = 0; trial < 300; trial++) {
+        uint32_t slots = 1 + (uint32_t)leat_rng_below(&rng, LEAT_ORDER_SLOTS_MAX);
+        make_job(&a, slots, 0, 0);
+        for (uint32_t k = 0, n = 1 + (uint32_t)leat_rng_below(&rng, 40); k < n; k++)
+            add_node(&a, 1 + (uint32_t)leat_rng_below(&rng, 8));
+        place(&a);
+        make_job(&b, slots, 0, 0);
+        for (uint32_t k = 0; k < a.nodes; k++) { /* some go, some stay, some come */
+            if (leat_rng_below(&rng, 3)) {
+                was[b.nodes] = k;
+                add_node(&b, a.ranks_of[k]);
+            }
+            if (leat_rng_below(&rng, 4) == 0 || (k + 1 == a.nodes && b.nodes == 0)) {
+                was[b.nodes] = LEAT_ORDER_NONE;
+                add_node(&b, 1 + (uint32_t)leat_rng_below(&rng, 8));
+            }
+        }
+        uint32_t moved = place_again(&a, &b, was);
+        uint32_t most_kept = 0;
+        for (uint32_t k = 0; k < b.nodes; k++) {
+            uint32_t had = was[k] == LEAT_ORDER_NONE ? 0 : a.owned[was[k]];
+            uint32_t up = (slots * b.ranks_of[k] + b.ranks - 1) / b.ranks;
+            most_kept += had < up ? had : up;
+            assert_true(b.owned[k] >= had || b.owned[k] + 1 >= up); /* gives no more than its share asks */
+        }
+        assert_true(moved >= slots - most_kept);
+        assert_true(moved <= slots - most_kept + b.nodes);
+    }
+}
+
+/* Of the first batches of an epoch: the share of units that stay on the node that owns them, and on how many nodes a
+ * chunk is read. */
+static void measure(const struct job *j, const struct leat_order *o, double *local, double *readers)
+{
+    static uint8_t reads[CHUNKS][NODES_MAX];
+    static struct leat_order_item items[5000];
+    static uint32_t rank_of[5000];
+    struct leat_order_world w = {j->ranks, j->nodes, j->node_of_rank, j->slots, j->table, CHUNKS};
+    struct leat_order_assigner *a;
+    struct leat_order_reader *r;
+    struct leat_error err;
+    uint32_t batch = 4096 / j->ranks * j->ranks;
+    uint64_t here = 0;
+    const uint32_t batches = 20;
+    memset(reads, 0, sizeof reads);
+    assert_ok(leat_order_assigner_open(&w, batch, false, &a, &err), err);
+    assert_ok(leat_order_reader_open(o, 0, &r, &err), err);
+    for (uint32_t step = 0; step < batches; step++) {
+        size_t got;
+        assert_ok(leat_order_reader_next(r, items, batch, &got, &err), err);
+        leat_order_assign(a, items, NULL, batch, rank_of);
+        here += leat_order_local(&w, items, batch, rank_of);
+        for (uint32_t i = 0; i < batch; i++)
+            reads[items[i].chunk][j->node_of_rank[rank_of[i]]] = 1;
+    }
+    uint32_t pairs = 0;
+    uint32_t chunks = 0;
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < j->nodes; k++)
+            n += reads[c][k];
+        pairs += n;
+        chunks += n > 0;
+    }
+    *local = (double)here / batch / batches;
+    *readers = (double)pairs / chunks;
+    leat_order_reader_close(r);
+    leat_order_assigner_close(a);
+}
+
+static void chunks_are_read_on_few_nodes_whatever_their_number(void **state)
+{
+    (void)state;
+    static struct job j;
+    uint32_t counts[CHUNKS];
+    struct leat_order *o;
+    struct leat_error err;
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        counts[c] = 75;
+    struct leat_order_spec spec = {
+        .view = "samples", .counts = counts, .chunks = CHUNKS, .shuffle = true, .window = 128};
+    assert_ok(leat_order_open(&spec, &o, &err), err);
+    for (uint32_t nodes = 2; nodes <= 128; nodes++) {
+        double local, readers;
+        make_job(&j, LEAT_ORDER_SLOTS_MAX, nodes, 2);
+        place(&j);
+        measure(&j, o, &local, &readers);
+        bool power = (nodes & (nodes - 1)) == 0;
+        if (local < (power ? 0.96 : 0.80) || readers > (power ? 1.8 : 2.9) || (nodes <= 24 && local < 0.95))
+            fail_msg("%u nodes: %.3f local, a chunk is read on %.2f", nodes, local, readers);
+    }
+    leat_order_close(o);
+}
+
+/* Runs, because that is what the order is even over: a table must not fall to pieces with every change. */
+static void a_job_that_gets_its_nodes_back_gets_its_runs_back(void **state)
+{
+    (void)state;
+    static struct job whole;
+    static struct job less;
+    uint32_t was[NODES_MAX];
+    struct leat_rng rng = leat_rng(5, 5);
+    for (uint32_t nodes = 2; nodes <= 128; nodes *= 2) {
+        make_job(&whole, LEAT_ORDER_SLOTS_MAX, nodes, 8);
+        place(&whole);
+        make_job(&less, LEAT_ORDER_SLOTS_MAX, nodes - 1, 8);
+        for (int step = 0; step < 50; step++) {
+            uint32_t gone = (uint32_t)leat_rng_below(&rng, nodes);
+            uint32_t back = (uint32_t)leat_rng_below(&rng, nodes);
+            for (uint32_t k = 0; k + 1 < nodes; k++)
+                was[k] = k < gone ? k : k + 1;
+            place_again(&whole, &less, was);
+            for (uint32_t k = 0; k < nodes; k++)
+                was[k] = k < back ? k : k == back ? LEAT_ORDER_NONE : k - 1;
+            place_again(&less, &whole, was);
+            for (uint32_t s = 0; s < whole.slots; s++) {
+                uint32_t first = s - s % (whole.slots / nodes);
+                assert_int_equal(whole.table[s], whole.table[first]);
+            }
+        }
+    }
+}
+
+static void a_node_in_the_place_of_another_takes_its_slots(void **state)
+{
+    (void)state;
+    static struct job a;
+    static struct job b;
+    uint32_t was[NODES_MAX];
+    make_job(&a, LEAT_ORDER_SLOTS_MAX, 48, 8);
+    place(&a);
+    make_job(&b, LEAT_ORDER_SLOTS_MAX, 48, 8);
+    for (uint32_t k = 0; k < 48; k++)
+        was[k] = k == 17 ? LEAT_ORDER_NONE : k;
+    assert_int_equal(place_again(&a, &b, was), a.owned[17]);
+    assert_memory_equal(a.table, b.table, sizeof a.table);
+}
+
+static void tables_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    const uint32_t node_of_rank[3] = {0, 1, 2};
+    uint32_t was[3] = {0, 1, LEAT_ORDER_NONE};
+    uint32_t before[4] = {0, 0, 1, 1};
+    uint32_t after[4];
+    assert_fails(leat_order_place(4, 3, node_of_rank, 2, after, &err), err, LEAT_INVALID, "rank 2");
+    assert_fails(leat_order_place(4, 0, node_of_rank, 2, after, &err), err, LEAT_INVALID, "0 ranks");
+    assert_ok(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err);
+    was[1] = 0;
+    assert_fails(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err, LEAT_INVALID,
+                 "node 1 cannot have been node 0");
+    was[1] = 2;
+    assert_fails(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err, LEAT_INVALID,
+                 "node 1 cannot have been node 2");
+    was[1] = 1;
+    before[3] = 2;
+    assert_fails(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err, LEAT_INVALID,
+                 "slot 3");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_node_owns_a_run_of_its_share),
+        cmocka_unit_test(a_node_that_joins_or_leaves_moves_its_share_of_the_slots),
+        cmocka_unit_test(chains_of_joins_and_leaves_stay_even_and_move_little),
+        cmocka_unit_test(any_change_of_nodes_moves_no_more_than_it_must),
+        cmocka_unit_test(chunks_are_read_on_few_nodes_whatever_their_number),
+        cmocka_unit_test(a_job_that_gets_its_nodes_back_gets_its_runs_back),
+        cmocka_unit_test(a_node_in_the_place_of_another_takes_its_slots),
+        cmocka_unit_test(tables_that_cannot_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -9,7 +9,7 @@ import builtins
 
 from leat.errors import InvalidError
 
-_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID = range(1, 8)
+_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID, _DRAWN, _BOXES = range(1, 10)
 _VIEW_MAX = 255  # draws are numbered with eight bits
 
 
@@ -206,6 +206,24 @@ class Image(Field):
         """DeiT III's: one of grey, solarised and blurred."""
         return self._effect("three_augment", p, sigma=_numbers(sigma))
 
+    # What follows the picture: outputs of their own.
+
+    def drawn(self):
+        """What was drawn for this image, 20 float32 numbers: width and height of the picture, the crop's x, y, width and
+        height, width and height of the output, flipped and upside down (0 or 1), the angle, and a 3 x 3 matrix from places in
+        the picture to places in the output."""
+        return Field(_DRAWN, self._source, self._pipeline, self._view)
+
+    def boxes(self, field):
+        """Boxes that a field holds as float32 (left, top, right, bottom) in pixels of the picture, as they lie in this
+        image: moved, cut and dropped with it. A sequence of memoryviews; `np.frombuffer(v, "f4").reshape(-1, 5)` has a fifth
+        column: which of the sample's boxes it is."""
+        return Field(_BOXES, field, f"{self._pipeline} follow={self._source}", self._view)
+
+    def follow(self, field):
+        """For a mask of another size: the draws and the crop are those of the image in `field`, in proportion."""
+        return self._with(f"follow={field}")
+
     # The whole.
 
     def fill(self, colour):
@@ -230,6 +248,10 @@ class Image(Field):
 
     def gray(self):
         return self._with("colour=gray")
+
+    def index(self):
+        """One channel as a PNG stores it, palette numbers: for masks. Needs filter("nearest")."""
+        return self._with("colour=index")
 
     def fast(self):
         """Faster decoding that differs a little from the exact one; docs/prep.md says by how much."""

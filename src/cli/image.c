@@ -121,6 +121,8 @@ static leat_status describe(const struct image_settings *s, struct leat_prep_des
     leat_buf_free(&text);
     if (rc == LEAT_OK && out->dtype != LEAT_DTYPE_UINT8)
         rc = leat_fail(err, LEAT_INVALID, "dtype: a picture to look at is uint8");
+    if (rc == LEAT_OK && *out->follow)
+        rc = leat_fail(err, LEAT_INVALID, "follow=%s: files have no fields; that is for a loader", out->follow);
     /* A sheet is put together from pixels side by side. */
     out->layout = LEAT_LAYOUT_NHWC;
     return rc;
@@ -383,7 +385,7 @@ static void print_words(void)
             snprintf(values + n, sizeof values - n, "%s%s", i ? ", " : "", w->choices[i]);
         }
         snprintf(word, sizeof word, "%s%s%s", w->place == LEAT_WORD_PARAMETER ? "  " : "", w->name, form_of(w->type));
-        printf("%-34s  %-12s  %-34s  %s\n", word, w->preset ? w->preset : "-", values, w->help);
+        printf("%-34s  %-12s  %-34s  %s\n", word, w->preset && *w->preset ? w->preset : "-", values, w->help);
     }
 }
 

@@ -115,7 +115,7 @@ static bool move_box(const double m[9], const float box[LEAT_BOX_IN], double low
     return true;
 }
 
-size_t leat_boxes_follow(const struct leat_drawn *drawn, const void *in, size_t n, float *out)
+size_t leat_boxes_follow(const struct leat_drawn *drawn, const void *in, size_t n, void *out)
 {
     const struct leat_geometry *g = &drawn->geometry;
     double m[9];
@@ -134,12 +134,10 @@ size_t leat_boxes_follow(const struct leat_drawn *drawn, const void *in, size_t 
         }
         if (!(high[0] - low[0] >= 1.0 && high[1] - low[1] >= 1.0))
             continue;
-        float *to = out + LEAT_BOX_OUT * kept++;
-        to[0] = (float)low[0];
-        to[1] = (float)low[1];
-        to[2] = (float)high[0];
-        to[3] = (float)high[1];
-        to[4] = (float)i;
+        const float to[LEAT_BOX_OUT] = {(float)low[0], (float)low[1], (float)high[0], (float)high[1], (float)i};
+        if (out)
+            memcpy((char *)out + kept * sizeof to, to, sizeof to);
+        kept++;
     }
     return kept;
 }

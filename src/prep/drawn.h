@@ -25,8 +25,8 @@ void leat_drawn_numbers(const struct leat_drawn *drawn, uint32_t width, uint32_t
 #define LEAT_BOX_OUT 5 /* and which one of those that came in */
 
 /* Boxes of the picture as they lie in the output: around their corners, cut at its edges; those of which less than a
- * pixel is left in either direction are dropped. Returns how many are left; out has room for n. `in` need not be
- * aligned. */
-size_t leat_boxes_follow(const struct leat_drawn *drawn, const void *in, size_t n, float *out);
+ * pixel is left in either direction are dropped. Returns how many are left; out has room for as many, and may be
+ * NULL. Neither needs to be aligned. */
+size_t leat_boxes_follow(const struct leat_drawn *drawn, const void *in, size_t n, void *out);
 
 #endif

@@ -100,12 +100,21 @@ static uint8_t orientation_of(const struct leat_pipeline *pipeline, const struct
     return pipeline->d.as_stored ? 1 : info->orientation;
 }
 
+void leat_pipeline_upright(const struct leat_pipeline *pipeline, const struct leat_image_info *info, uint32_t *width,
+                           uint32_t *height)
+{
+    bool swaps = leat_orientation_swaps(orientation_of(pipeline, info));
+    *width = swaps ? info->height : info->width;
+    *height = swaps ? info->width : info->height;
+}
+
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
                                struct leat_rng draws, struct leat_drawn *out, struct leat_error *err)
 {
-    bool swaps = leat_orientation_swaps(orientation_of(pipeline, info));
-    leat_status rc = leat_steps_apply(&pipeline->d.steps, swaps ? info->height : info->width,
-                                      swaps ? info->width : info->height, draws, &out->geometry, err);
+    uint32_t width;
+    uint32_t height;
+    leat_pipeline_upright(pipeline, info, &width, &height);
+    leat_status rc = leat_steps_apply(&pipeline->d.steps, width, height, draws, &out->geometry, err);
     if (rc == LEAT_OK)
         leat_effects_draw(&pipeline->d.effects, out->geometry.output[0], out->geometry.output[1], draws, &out->ops);
     return rc;
@@ -130,10 +139,12 @@ leat_status leat_view_plan(const struct leat_view *view, const struct leat_image
     struct leat_box *crop = &out->geometry.crop;
     if (rc != LEAT_OK || like == info || !crop->width || !crop->height)
         return rc;
-    bool turned = leat_orientation_swaps(orientation_of(view->pipeline, info));
-    bool like_turned = leat_orientation_swaps(orientation_of(view->pipeline, like));
-    carry_over(&crop->x, &crop->width, like_turned ? like->height : like->width, turned ? info->height : info->width);
-    carry_over(&crop->y, &crop->height, like_turned ? like->width : like->height, turned ? info->width : info->height);
+    uint32_t from[2];
+    uint32_t to[2];
+    leat_pipeline_upright(view->pipeline, like, &from[0], &from[1]);
+    leat_pipeline_upright(view->pipeline, info, &to[0], &to[1]);
+    carry_over(&crop->x, &crop->width, from[0], to[0]);
+    carry_over(&crop->y, &crop->height, from[1], to[1]);
     return rc;
 }
 

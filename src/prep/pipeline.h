@@ -9,6 +9,8 @@
 #include "prep/decode.h"
 #include "prep/effect.h"
 
+#define LEAT_FOLLOW_MAX 64
+
 struct leat_prep_description {
     struct leat_steps steps;
     struct leat_effects effects; /* after the steps */
@@ -24,6 +26,8 @@ struct leat_prep_description {
     bool filled;           /* fill was chosen: torchvision's fill=…, which is not quite the same as none even for 0 */
     bool as_stored;        /* leave EXIF's orientation alone */
     enum leat_damage damage;
+    char follow[LEAT_FOLLOW_MAX];    /* another field of the sample whose picture's draws this one takes; "": none. For
+                                        whoever knows fields: here it is only carried */
     struct leat_image_limits limits; /* zeros: presets; memory_bytes belongs to the scratch */
 };
 
@@ -40,6 +44,10 @@ void leat_pipeline_free(struct leat_pipeline *pipeline); /* NULL is allowed */
 /* Channels, 1 or 3, and the size of every output; 0x0 where it depends on the picture. */
 unsigned leat_pipeline_channels(const struct leat_pipeline *pipeline);
 void leat_pipeline_size(const struct leat_pipeline *pipeline, uint32_t *width, uint32_t *height);
+
+/* The picture's own size, turned as the pipeline turns it. */
+void leat_pipeline_upright(const struct leat_pipeline *pipeline, const struct leat_image_info *info, uint32_t *width,
+                           uint32_t *height);
 
 /* Bytes of an output of a size. */
 uint64_t leat_pipeline_bytes(const struct leat_pipeline *pipeline, uint32_t width, uint32_t height);

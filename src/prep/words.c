@@ -135,7 +135,8 @@ const struct leat_word leat_words[] = {
     PICK("colour", SETTING, CHOICE, D(colour), colours, "rgb",
          "gray, one channel; index, one channel as a PNG stores it: palette numbers, for masks"),
     PICK("layout", SETTING, CHOICE, D(layout), layouts, "nhwc", "of the output"),
-    PICK("dtype", SETTING, CHOICE, D(dtype), dtypes, "uint8", "floats are sample / 255, normalised where mean or std is given"),
+    PICK("dtype", SETTING, CHOICE, D(dtype), dtypes, "uint8",
+         "floats are sample / 255, normalised where mean or std is given"),
     SETTING("mean", CHANNELS, D(mean), "0",
             "(sample / 255 − mean) / std: float32 unless dtype names another float type; uint8 is refused"),
     SETTING("std", CHANNELS, D(std), "1", "above 0"),
@@ -143,6 +144,8 @@ const struct leat_word leat_words[] = {
     SETTING("fill", COLOUR, D(fill), "0", "the colour around a picture that is padded, rotated or moved"),
     PICK("orientation", SETTING, FLAG, D(as_stored), orientations, "upright",
          "turned as EXIF says; stored is what Pillow and torchvision do unless told"),
+    SETTING("follow", TEXT, D(follow), "",
+            "in a loader, another image field: a mask of another size takes its draws and its crop"),
     PICK("damage", SETTING, CHOICE, D(damage), damages, "error", "rows: those that are there, grey (128) for the rest"),
     {0},
 };
@@ -308,6 +311,11 @@ leat_status leat_word_parse(const struct leat_word *word, const char *value, voi
     case LEAT_WORD_SIZE:
     case LEAT_WORD_SIDE:
         return parse_box(word, value, record, err);
+    case LEAT_WORD_TEXT:
+        if (strlen(value) >= LEAT_FOLLOW_MAX)
+            return leat_fail(err, LEAT_INVALID, "%s: '%s' is too long", word->name, value);
+        memcpy(to, value, strlen(value) + 1);
+        return LEAT_OK;
     case LEAT_WORD_CHOICE:
         rc = choose(word, value, &choice, err);
         if (rc == LEAT_OK)
@@ -370,7 +378,7 @@ leat_status leat_word_check(const struct leat_word *word, const void *record, st
                 count++;
             if (choice < 0 || choice >= count)
                 rc = leat_fail(err, LEAT_INVALID, "%s: choice %d is out of range", w->name, choice);
-        } else if (w->type >= LEAT_WORD_NUMBER) {
+        } else if (w->type >= LEAT_WORD_NUMBER && w->type < LEAT_WORD_TEXT) {
             rc = check_numbers(w, at, err);
         }
         if (rc != LEAT_OK)

@@ -32,6 +32,7 @@ enum leat_word_type {
     LEAT_WORD_CHANNELS, /* double[3]: one number or three */
     LEAT_WORD_COLOUR,   /* uint8_t[3]: one number or three, 0 … 255 */
     LEAT_WORD_LEVELS,   /* double[3], the same */
+    LEAT_WORD_TEXT,     /* char[LEAT_FOLLOW_MAX] */
     LEAT_WORD_CHOICE,   /* int or enum, one of `choices` */
     LEAT_WORD_FLAG,     /* bool, one of two `choices` */
 };

@@ -18,6 +18,7 @@ SETTINGS = {
     "std",
     "background",
     "fill",
+    "follow",
     "orientation",
     "damage",
 }

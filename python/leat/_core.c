@@ -3,8 +3,8 @@
 #include <Python.h>
 
 #include "leat/leat.h"
+#include "leat/mix.h"
 #include "leat/plan.h"
-#include "prep/mix.h"
 
 #include "_batch.h"
 #include "_loader.h"
@@ -46,8 +46,8 @@ static PyObject *plan(PyObject *self, PyObject *args)
 /* (mixup, cutmix, p, seed, epoch, first, width, height) to (share, box or None). */
 static PyObject *mix(PyObject *self, PyObject *args)
 {
-    struct leat_mix settings;
-    struct leat_mixed mixed;
+    struct leat_mix settings = {.size = sizeof settings};
+    struct leat_mixed mixed = {.size = sizeof mixed};
     struct leat_error err;
     unsigned long long seed;
     unsigned long long epoch;
@@ -58,9 +58,9 @@ static PyObject *mix(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "dddKKKII", &settings.mixup, &settings.cutmix, &settings.p, &seed, &epoch, &first,
                           &width, &height))
         return NULL;
-    if (leat_mix_check(&settings, &err) != LEAT_OK)
+    settings.seed = seed;
+    if (leat_mix_draw(&settings, epoch, first, width, height, &mixed, &err) != LEAT_OK)
         return leat_py_raise(&err);
-    leat_mix_draw(&settings, width, height, leat_mix_draws(seed, epoch, first), &mixed);
     if (!mixed.cut)
         return Py_BuildValue("dO", mixed.share, Py_None);
     return Py_BuildValue("d(IIII)", mixed.share, mixed.box[0], mixed.box[1], mixed.box[2], mixed.box[3]);

@@ -368,6 +368,7 @@ static const char *form_of(enum leat_word_type type)
         [LEAT_WORD_JITTER] = "=B:C:S:H", [LEAT_WORD_CHANNELS] = "=R:G:B",
         [LEAT_WORD_COLOUR] = "=R:G:B",   [LEAT_WORD_LEVELS] = "=R:G:B",
         [LEAT_WORD_CHOICE] = "=NAME",    [LEAT_WORD_FLAG] = "=NAME",
+        [LEAT_WORD_TEXT] = "=FIELD",
     };
     return forms[type];
 }

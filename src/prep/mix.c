@@ -1,12 +1,14 @@
-#include "prep/mix.h"
+#include "leat/mix.h"
 
 #include <math.h>
+#include <stdbool.h>
 
+#include "base/abi.h"
 #include "prep/deviate.h"
 
 #define ALPHA_MAX 1e6
 
-leat_status leat_mix_check(const struct leat_mix *mix, struct leat_error *err)
+static leat_status check(const struct leat_mix *mix, struct leat_error *err)
 {
     const double alphas[] = {mix->mixup, mix->cutmix};
     for (int i = 0; i < 2; i++) {
@@ -21,33 +23,40 @@ leat_status leat_mix_check(const struct leat_mix *mix, struct leat_error *err)
     return LEAT_OK;
 }
 
-struct leat_rng leat_mix_draws(uint64_t seed, uint64_t epoch, uint64_t first)
+static void cut(double share, uint32_t width, uint32_t height, struct leat_rng *draws, struct leat_mixed *out)
 {
-    return leat_rng(leat_key("mix", seed, epoch, NULL, 0), first);
-}
-
-void leat_mix_draw(const struct leat_mix *mix, uint32_t width, uint32_t height, struct leat_rng draws,
-                   struct leat_mixed *out)
-{
-    double shares[2];
-    bool happens = leat_rng_unit(&draws) < mix->p;
-    bool cut = leat_rng_unit(&draws) < (mix->cutmix == 0.0 ? 0.0 : mix->mixup == 0.0 ? 1.0 : 0.5);
-    *out = (struct leat_mixed){.share = 1.0};
-    if (!happens || !width || !height)
-        return;
-    leat_prep_dirichlet(&draws, cut ? mix->cutmix : mix->mixup, 2, shares);
-    out->share = shares[0];
-    if (!cut)
-        return;
     const uint32_t size[2] = {width, height};
-    double half = 0.5 * sqrt(1.0 - shares[0]);
+    double half = 0.5 * sqrt(1.0 - share);
     for (int d = 0; d < 2; d++) {
-        int64_t middle = (int64_t)leat_rng_below(&draws, size[d]);
+        int64_t middle = (int64_t)leat_rng_below(draws, size[d]);
         int64_t reach = (int64_t)(half * size[d]);
         out->box[d] = (uint32_t)(middle - reach < 0 ? 0 : middle - reach);
         out->box[2 + d] = (uint32_t)(middle + reach > size[d] ? size[d] : middle + reach);
     }
-    out->cut = true;
     double area = (double)(out->box[2] - out->box[0]) * (out->box[3] - out->box[1]);
+    out->cut = 1;
     out->share = 1.0 - area / ((double)width * height);
+}
+
+leat_status leat_mix_draw(const struct leat_mix *mix, uint64_t epoch, uint64_t first, uint32_t width, uint32_t height,
+                          struct leat_mixed *out, struct leat_error *err)
+{
+    struct leat_mix m;
+    leat_status rc = leat_abi_take(mix, "leat_mix", &m, sizeof m, err);
+    if (rc == LEAT_OK)
+        rc = check(&m, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_rng draws = leat_rng(leat_key("mix", m.seed, epoch, NULL, 0), first);
+    struct leat_mixed mixed = {.share = 1.0};
+    bool happens = leat_rng_unit(&draws) < m.p;
+    bool cuts = leat_rng_unit(&draws) < (m.cutmix == 0.0 ? 0.0 : m.mixup == 0.0 ? 1.0 : 0.5);
+    if (happens && width && height) {
+        double shares[2];
+        leat_prep_dirichlet(&draws, cuts ? m.cutmix : m.mixup, 2, shares);
+        mixed.share = shares[0];
+        if (cuts)
+            cut(shares[0], width, height, &draws, &mixed);
+    }
+    return leat_abi_give(&mixed, sizeof mixed, "leat_mixed", out, err);
 }

@@ -252,7 +252,7 @@ static leat_status begin_mix(struct leat_canvas *c, float weight, struct leat_er
     for (unsigned i = 0; rc == LEAT_OK && i < c->planes; i++) {
         if (!c->sum[i])
             c->sum[i] = leat_arena_take(c->arena, n * sizeof(float) + LEAT_ROW_PAD);
-        if (!c->sum[i])
+        if (!c->sum[i] || !c->kept[i])
             return leat_arena_fail(c->arena, err);
         memcpy(c->kept[i], c->plane[i], n);
         c->kernels->pixels->weigh(c->plane[i], n, weight, c->sum[i]);

@@ -133,8 +133,9 @@ static void solve(double a[8][9], double out[8])
 static void draw_perspective(const struct leat_effect *e, uint32_t width, uint32_t height, struct leat_rng *r,
                              struct leat_op *op)
 {
-    uint32_t most_x = (uint32_t)(e->number * (width / 2)) + 1;
-    uint32_t most_y = (uint32_t)(e->number * (height / 2)) + 1;
+    uint32_t half[2] = {width / 2, height / 2};
+    uint32_t most_x = (uint32_t)(e->number * half[0]) + 1;
+    uint32_t most_y = (uint32_t)(e->number * half[1]) + 1;
     const double start[4][2] = {{0, 0}, {width - 1.0, 0}, {width - 1.0, height - 1.0}, {0, height - 1.0}};
     double a[8][9] = {{0}};
     for (unsigned i = 0; i < 4; i++) {

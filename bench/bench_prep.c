@@ -5,8 +5,8 @@
  *   bench_prep [options] FILE…                runs over these files
  *   bench_prep [options] --own N              runs over N pictures it makes itself (of the set "small")
  *
- *   --what exact|fast|bare|crop|resize        the pipeline; libjpeg decoding whole pictures; exact without a
- *                                             resize; 500x500 pixels in memory to 224x224, nothing decoded
+ *   --what exact|fast|bare|crop|resize|jitter|trivial|dino        the pipeline; libjpeg decoding whole pictures; exact
+ * without a resize; 500x500 pixels in memory to 224x224, nothing decoded
  *   --pipeline TEXT                           any other pipeline whose outputs have one size
  *   --threads N  --seconds S  --level NAME    NAME: scalar, avx2, avx512
  *   --pin                                     thread i on the i-th processor allowed
@@ -37,11 +37,39 @@ struct options {
     unsigned own;
 };
 
+#define VIEWS_MAX 10
+
+/* What is made of a picture: views, of up to three kinds. */
+static const struct recipe {
+    const char *name;
+    struct {
+        unsigned count;
+        const char *text;
+    } part[3];
+} recipes[] = {
+    {"exact", {{1, "random_resized_crop=224 flip"}}},
+    {"bare", {{1, "random_resized_crop=224 flip"}}},
+    {"resize", {{1, "random_resized_crop=224 flip"}}},
+    {"fast", {{1, "mode=fast random_resized_crop=224 flip"}}},
+    {"crop", {{1, "random_crop=224 flip"}}},
+    {"jitter",
+     {{1, "random_resized_crop=224 flip color_jitter=0.4:0.4:0.2:0.1 gaussian_blur=23 sigma=0.1:2 solarize=128 p=1"}}},
+    {"trivial", {{1, "random_resized_crop=224 flip trivial_augment"}}},
+    {"dino",
+     {{1, "random_resized_crop=224 scale=0.4:1 flip color_jitter=0.4:0.4:0.2:0.1 p=0.8 grayscale=0.2 gaussian_blur=23 "
+          "filter=bicubic"},
+      {1, "random_resized_crop=224 scale=0.4:1 flip color_jitter=0.4:0.4:0.2:0.1 p=0.8 grayscale=0.2 gaussian_blur=23 "
+          "p=0.1 solarize=128 p=0.2 filter=bicubic"},
+      {8, "random_resized_crop=96 scale=0.05:0.4 flip color_jitter=0.4:0.4:0.2:0.1 p=0.8 grayscale=0.2 gaussian_blur=9 "
+          "p=0.5 filter=bicubic"}}},
+};
+
 struct bench {
     struct options options;
     struct encoded *files;
     size_t count;
-    const struct leat_pipeline *pipeline;
+    struct leat_pipeline *pipelines[VIEWS_MAX]; /* the views of one picture */
+    unsigned views;
     _Atomic bool stop;
     pthread_barrier_t start;
 };
@@ -163,11 +191,15 @@ static void *work(void *arg)
     struct bare lib = {0};
     struct leat_scratch *scratch = NULL;
     struct leat_error err;
-    uint32_t width;
-    uint32_t height;
-    leat_pipeline_size(b->pipeline, &width, &height);
-    uint64_t bytes = leat_pipeline_bytes(b->pipeline, width, height);
-    uint8_t *slot = malloc(bytes + 1);
+    struct leat_view views[VIEWS_MAX];
+    uint8_t *slot = malloc((size_t)VIEWS_MAX * 224 * 224 * 3);
+    for (unsigned i = 0; i < b->views; i++) {
+        uint32_t width;
+        uint32_t height;
+        leat_pipeline_size(b->pipelines[i], &width, &height);
+        views[i] = (struct leat_view){.pipeline = b->pipelines[i], .to = slot + (size_t)i * 224 * 224 * 3};
+        views[i].to_bytes = leat_pipeline_bytes(b->pipelines[i], width, height);
+    }
     const struct leat_kernels *kernels = b->options.level ? leat_kernels_named(b->options.level) : NULL;
     if (b->options.level && !kernels)
         die("this processor does not have that level");
@@ -188,12 +220,13 @@ static void *work(void *arg)
     double wall = seconds_of(CLOCK_MONOTONIC);
     while (!atomic_load_explicit(&b->stop, memory_order_relaxed)) {
         const struct encoded *e = &b->files[at % b->count];
-        struct leat_rng draws = leat_prep_draws(1, at % b->count, (uint32_t)(at / b->count), 0);
+        for (unsigned i = 0; i < b->views; i++)
+            views[i].draws = leat_prep_draws(1, at % b->count, (uint32_t)(at / b->count), i);
         if (bare)
             bare_decode(&lib, e);
         else if (resize)
             resize_once(&arena, kernels, flat.rgb, slot);
-        else if (leat_pipeline_run(b->pipeline, scratch, e->data, e->size, draws, slot, bytes, &err) != LEAT_OK)
+        else if (leat_pipeline_run_views(scratch, e->data, e->size, views, b->views, &err) != LEAT_OK)
             die(err.text);
         at++;
         w->images++;
@@ -303,12 +336,31 @@ static int make_set(const char *set, const char *dir)
     return 0;
 }
 
+static void make_views(struct bench *b)
+{
+    const struct recipe *r = NULL;
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        if (strcmp(recipes[i].name, b->options.what) == 0)
+            r = &recipes[i];
+    }
+    const struct recipe said = {.part = {{1, b->options.pipeline}}};
+    r = b->options.pipeline ? &said : r;
+    if (!r)
+        die("nothing of that name");
+    for (unsigned k = 0; k < 3; k++) {
+        for (unsigned i = 0; i < r->part[k].count; i++) {
+            struct leat_prep_description d;
+            struct leat_error err;
+            if (leat_prep_parse(r->part[k].text, &d, &err) != LEAT_OK ||
+                leat_pipeline_make(&d, &b->pipelines[b->views++], &err) != LEAT_OK)
+                die(err.text);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {.options = {.what = "exact", .threads = 1, .seconds = 3}};
-    struct leat_prep_description d;
-    struct leat_pipeline *pipeline;
-    struct leat_error err;
     int i = 1;
     if (argc == 4 && strcmp(argv[1], "--make") == 0)
         return make_set(argv[2], argv[3]);
@@ -342,14 +394,9 @@ int main(int argc, char **argv)
         const char *suffix;
         b.files[n] = b.options.own ? set_member("small", (unsigned)n, &suffix) : read_file(argv[i + (int)n]);
     }
-    const char *text = b.options.pipeline                    ? b.options.pipeline
-                       : strcmp(b.options.what, "fast") == 0 ? "mode=fast random_resized_crop=224 flip"
-                       : strcmp(b.options.what, "crop") == 0 ? "random_crop=224 flip"
-                                                             : "random_resized_crop=224 flip";
-    if (leat_prep_parse(text, &d, &err) != LEAT_OK || leat_pipeline_make(&d, &pipeline, &err) != LEAT_OK)
-        die(err.text);
-    b.pipeline = pipeline;
+    make_views(&b);
     run(&b);
-    leat_pipeline_free(pipeline);
+    for (unsigned n = 0; n < b.views; n++)
+        leat_pipeline_free(b.pipelines[n]);
     return 0;
 }

@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SETS = ["photo", "photo-large", "small", "yuv444", "progressive", "large", "mixed"]
 OURS = ["bare", "exact", "fast"]
 RIVALS = ["pillow", "torchvision", "opencv", "ffcv-recipe", "spdl", "torchcodec", "dali"]
+RECIPES = ["jitter", "trivial", "dino"]
+RECIPE_RIVALS = ["torchvision", "torchvision-tensor", "dali"]
 RESIZERS = ["pillow", "opencv-area", "opencv-linear", "torch"]
 
 
@@ -61,19 +63,26 @@ def pillow(files):
     return run
 
 
-def torchvision(files):
-    """ImageFolder's loader and the transforms of every example: Pillow decodes, tensors come last."""
-    import io
+def torchvision_v2():
     import types
 
     import torch
 
-    # The registry's wheel wants CUDA for its own operators; the transforms of Pillow's images need none of them.
+    # The registry's wheel wants CUDA for its own operators; the transforms need none of them.
     sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-    from PIL import Image
     from torchvision.transforms import v2
 
     torch.set_num_threads(1)
+    return v2
+
+
+def torchvision(files):
+    """ImageFolder's loader and the transforms of every example: Pillow decodes, tensors come last."""
+    import io
+
+    from PIL import Image
+
+    v2 = torchvision_v2()
     chain = v2.Compose([v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(), v2.PILToTensor()])
     return lambda i: chain(Image.open(io.BytesIO(files[i])).convert("RGB"))
 
@@ -175,6 +184,119 @@ def dali(files):
     return run
 
 
+# ---- recipes: what bench_prep.c's `recipes` says, in others' words
+
+
+def torchvision_views(v2, recipe):
+    """[(how often, transform)]"""
+    flip = v2.RandomHorizontalFlip()
+    jitter = v2.ColorJitter(0.4, 0.4, 0.2, 0.1)
+    if recipe == "jitter":
+        blur, solarize = v2.GaussianBlur(23, (0.1, 2.0)), v2.RandomSolarize(128, p=1)
+        return [(1, v2.Compose([v2.RandomResizedCrop(224, antialias=True), flip, jitter, blur, solarize]))]
+    if recipe == "trivial":
+        return [(1, v2.Compose([v2.RandomResizedCrop(224, antialias=True), flip, v2.TrivialAugmentWide()]))]
+    cubic = v2.InterpolationMode.BICUBIC
+    colours = [flip, v2.RandomApply([jitter], 0.8), v2.RandomGrayscale(0.2)]
+    large = v2.RandomResizedCrop(224, (0.4, 1.0), interpolation=cubic, antialias=True)
+    small = v2.RandomResizedCrop(96, (0.05, 0.4), interpolation=cubic, antialias=True)
+    blurs = {k: v2.GaussianBlur(k, (0.1, 2.0)) for k in (23, 9)}
+    return [
+        (1, v2.Compose([large, *colours, blurs[23]])),
+        (1, v2.Compose([large, *colours, v2.RandomApply([blurs[23]], 0.1), v2.RandomSolarize(128, p=0.2)])),
+        (8, v2.Compose([small, *colours, v2.RandomApply([blurs[9]], 0.5)])),
+    ]
+
+
+def recipe_torchvision(recipe, tensors):
+    """On Pillow's images and made tensors last, or on uint8 tensors from the first step on; one decode for all views."""
+
+    def make(files):
+        import io
+
+        from PIL import Image
+
+        v2 = torchvision_v2()
+        views, convert = torchvision_views(v2, recipe), v2.PILToTensor()
+
+        def run(i):
+            image = Image.open(io.BytesIO(files[i])).convert("RGB")
+            image = convert(image) if tensors else image
+            made = [view(image) for count, view in views for _ in range(count)]
+            return made if tensors else [convert(one) for one in made]
+
+        return run
+
+    return make
+
+
+def dali_views(fn, types, auto_aug, recipe, images):
+    def crop(size, scale, interp):
+        made = fn.random_resized_crop(images, size=size, random_area=scale, interp_type=interp)
+        return fn.flip(made, horizontal=fn.random.coin_flip())
+
+    def jitter(made):
+        return fn.color_twist(
+            made,
+            brightness=fn.random.uniform(range=[0.6, 1.4]),
+            contrast=fn.random.uniform(range=[0.6, 1.4]),
+            saturation=fn.random.uniform(range=[0.8, 1.2]),
+            hue=fn.random.uniform(range=[-36, 36]),
+        )
+
+    def blur(made, window):
+        return fn.gaussian_blur(made, window_size=window, sigma=fn.random.uniform(range=[0.1, 2.0]))
+
+    def solarize(made):
+        mask = made >= 128
+        return mask * (255 - made) + (mask ^ True) * made
+
+    linear, cubic = types.INTERP_TRIANGULAR, types.INTERP_CUBIC
+    if recipe == "jitter":
+        return [fn.cast(solarize(blur(jitter(crop(224, [0.08, 1.0], linear)), 23)), dtype=types.UINT8)]
+    if recipe == "trivial":
+        return [auto_aug.trivial_augment.trivial_augment_wide(crop(224, [0.08, 1.0], linear))]
+    # Without conditionals every view is jittered and blurred as often as DINO does it on average: the first large one
+    # blurred, half of the small ones.
+    views = [blur(jitter(crop(224, [0.4, 1.0], cubic)), 23), jitter(crop(224, [0.4, 1.0], cubic))]
+    for k in range(8):
+        made = jitter(crop(96, [0.05, 0.4], cubic))
+        views.append(blur(made, 9) if k % 2 else made)
+    return views
+
+
+def recipe_dali(recipe):
+    def make(files):
+        import numpy
+        from nvidia.dali import auto_aug, fn, pipeline_def, types
+        from nvidia.dali.auto_aug import trivial_augment  # noqa: F401
+
+        batch = 16
+        arrays = [numpy.frombuffer(data, numpy.uint8) for data in files]
+        state = {"at": 0}
+
+        def source():
+            state["at"] += batch
+            return [arrays[(state["at"] + k) % len(arrays)] for k in range(batch)]
+
+        @pipeline_def(batch_size=batch, num_threads=1, device_id=None, prefetch_queue_depth=1, enable_conditionals=True)
+        def chain():
+            data = fn.external_source(source=source, dtype=types.UINT8)
+            images = fn.decoders.image(data, device="cpu")
+            return tuple(dali_views(fn, types, auto_aug, recipe, images))
+
+        pipe = chain()
+        pipe.build()
+
+        def run(i):
+            if i % batch == 0:
+                pipe.run()
+
+        return run
+
+    return make
+
+
 def resize_pillow(pixels):
     from PIL import Image
 
@@ -209,6 +331,10 @@ DECODERS = {
     "torchcodec": torchcodec,
     "dali": dali,
 }
+for _recipe in RECIPES:
+    DECODERS[f"{_recipe}/torchvision"] = recipe_torchvision(_recipe, False)
+    DECODERS[f"{_recipe}/torchvision-tensor"] = recipe_torchvision(_recipe, True)
+    DECODERS[f"{_recipe}/dali"] = recipe_dali(_recipe)
 RESIZE = {
     "pillow": resize_pillow,
     "opencv-area": resize_opencv("INTER_AREA"),
@@ -291,6 +417,33 @@ def show(title, result, reasons, base):
         print(f"  {name:16}  not here: {reason}")
 
 
+def versions():
+    """Of what is installed beside this interpreter."""
+    import importlib.metadata
+
+    found = {}
+    for name in ("torch", "torchvision", "pillow", "nvidia-dali-cuda130", "opencv-python-headless", "spdl-io"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def recipes(program, pinned, folder, options):
+    """Whole recipes on the small set: crop, flip, ColorJitter, blur and solarize; TrivialAugment; DINO's ten views."""
+    files, report = sorted(map(str, folder.iterdir())), {}
+    for recipe in RECIPES:
+        commands = {"leat": [*pinned, program, "--what", recipe, "--seconds", str(options.seconds), *files]}
+        for rival in RECIPE_RIVALS:
+            commands[rival] = [*pinned, sys.executable, __file__, "--worker", "decode", f"{recipe}/{rival}", str(folder),
+                               str(options.seconds)]  # fmt: skip
+        result, reasons = interleaved(commands, options.rounds)
+        report[recipe] = {"one_core": result, "not_here": reasons}
+        show(f"{recipe}: one core, pictures (not views) per second", result, reasons, "leat")
+    return report
+
+
 def main():
     if len(sys.argv) > 1 and sys.argv[1] == "--worker":
         return worker(*sys.argv[2:5], float(sys.argv[5]))
@@ -298,16 +451,17 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--sets", nargs="*", choices=SETS, default=SETS)
     parser.add_argument("--only", nargs="+", choices=RIVALS, default=RIVALS)  # beside ours
     parser.add_argument("--python", nargs="*", default=[])
     options = parser.parse_args()
+    print(", ".join(f"{name} {version}" for name, version in versions().items() if version))
     sys.stdout.reconfigure(line_buffering=True)  # a run that is cut short has shown what it has
     subprocess.run(["ninja", "-C", options.build, "bench/bench_prep"], check=True, stdout=subprocess.DEVNULL)
     program = str(Path(options.build) / "bench" / "bench_prep")
     core = str(max(os.sched_getaffinity(0)))
     pinned = ["taskset", "-c", core]
-    report = {"sets": {}, "rounds": options.rounds, "seconds": options.seconds}
+    report = {"versions": versions(), "sets": {}, "rounds": options.rounds, "seconds": options.seconds}
     with tempfile.TemporaryDirectory() as temporary:
         for name in options.sets:
             folder = Path(temporary) / name
@@ -332,6 +486,10 @@ def main():
             result, reasons = interleaved(commands, min(3, options.rounds))
             report["sets"][name]["all_cores"] = result
             show(f"{name}: all {cores} cores (rates per CPU second)", result, reasons, "exact")
+        folder = Path(temporary) / "recipes"
+        folder.mkdir()
+        subprocess.run([program, "--make", "small", str(folder)], check=True)
+        report["recipes"] = recipes(program, pinned, folder, options)
     commands = {f"leat-{level}": [*pinned, program, "--what", "resize", "--level", level, "--seconds",
                                   str(options.seconds), "--own", "1"]
                 for level in ("avx512", "avx2", "scalar")}  # fmt: skip

@@ -7,8 +7,9 @@ from leat.fields import bytes as bytes
 from leat.fields import image, index, key, string, valid
 from leat.fields import int as int
 from leat.loader import Loader
+from leat.mix import Mix
 from leat.state import state_of
 
 __version__ = _version()
 # Without `bytes` and `int`: `from leat import *` must not replace Python's own.
-__all__ = ["Error", "Loader", "__version__", "image", "index", "key", "plan", "state_of", "string", "valid"]
+__all__ = ["Error", "Loader", "Mix", "__version__", "image", "index", "key", "plan", "state_of", "string", "valid"]

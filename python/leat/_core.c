@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "leat/leat.h"
+#include "leat/mix.h"
 #include "leat/plan.h"
 
 #include "_batch.h"
@@ -42,8 +43,32 @@ static PyObject *plan(PyObject *self, PyObject *args)
     return pair;
 }
 
+/* (mixup, cutmix, p, seed, epoch, first, width, height) to (share, box or None). */
+static PyObject *mix(PyObject *self, PyObject *args)
+{
+    struct leat_mix settings = {.size = sizeof settings};
+    struct leat_mixed mixed = {.size = sizeof mixed};
+    struct leat_error err;
+    unsigned long long seed;
+    unsigned long long epoch;
+    unsigned long long first;
+    unsigned width;
+    unsigned height;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "dddKKKII", &settings.mixup, &settings.cutmix, &settings.p, &seed, &epoch, &first,
+                          &width, &height))
+        return NULL;
+    settings.seed = seed;
+    if (leat_mix_draw(&settings, epoch, first, width, height, &mixed, &err) != LEAT_OK)
+        return leat_py_raise(&err);
+    if (!mixed.cut)
+        return Py_BuildValue("dO", mixed.share, Py_None);
+    return Py_BuildValue("d(IIII)", mixed.share, mixed.box[0], mixed.box[1], mixed.box[2], mixed.box[3]);
+}
+
 static PyMethodDef methods[] = {
     {"compare", leat_py_compare, METH_VARARGS, "Raises what differs between two agreements: (mine, theirs, who)."},
+    {"mix", mix, METH_VARARGS, "What is drawn for a batch that is mixed."},
     {"problems", leat_py_problems, METH_VARARGS, "What is wrong with settings: [(name, text), …] to [sentence, …]."},
     {"plan", plan, METH_VARARGS, "Answers a request for a plan with (status, JSON or what is wrong)."},
     {"settings", leat_py_settings, METH_NOARGS, "The settings of a loader: (name, type, least, most, choices, help)."},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/pictures.h"
 #include "base/buf.h"
 #include "leat/loader.h"
 
@@ -19,6 +20,8 @@ static const struct {
     {"key", LEAT_OUTPUT_KEY, 0},
     {"index", LEAT_OUTPUT_INDEX, 0},
     {"valid", LEAT_OUTPUT_VALID, 0},
+    {"drawn", LEAT_OUTPUT_DRAWN, LEAT_FIELD_IMAGE},
+    {"boxes", LEAT_OUTPUT_BOXES, LEAT_FIELD_BYTES},
 };
 
 static void list_fields(const struct leat_schema *schema, char *out, size_t n)
@@ -58,48 +61,6 @@ static leat_status find_field(const char *output, const char *field, size_t k, c
     return LEAT_OK;
 }
 
-static uint32_t dtype_code(enum leat_dtype dtype)
-{
-    switch (dtype) {
-    case LEAT_DTYPE_FLOAT32:
-        return LEAT_F32;
-    case LEAT_DTYPE_FLOAT16:
-        return LEAT_F16;
-    case LEAT_DTYPE_BFLOAT16:
-        return LEAT_BF16;
-    default:
-        return LEAT_U8;
-    }
-}
-
-static leat_status make_image(const char *name, const char *text, struct leat_output_plan *plan,
-                              struct leat_ring_column *column, struct leat_error *err)
-{
-    struct leat_prep_description d;
-    uint32_t width;
-    uint32_t height;
-    leat_status rc = leat_prep_parse(text ? text : "", &d, err);
-    if (rc == LEAT_OK)
-        rc = leat_pipeline_make(&d, &plan->pipeline, err);
-    if (rc != LEAT_OK)
-        return leat_fail_context(err, rc, "output '%s'", name);
-    leat_pipeline_size(plan->pipeline, &width, &height);
-    if (!width || !height)
-        return leat_fail(err, LEAT_INVALID,
-                         "output '%s' has no fixed size: add resize and crop steps (for example resize=256 "
-                         "center_crop=224), or take the encoded bytes",
-                         name);
-    uint32_t channels = leat_pipeline_channels(plan->pipeline);
-    bool planar = d.layout == LEAT_LAYOUT_NCHW;
-    column->dtype = dtype_code(d.dtype);
-    column->dims_n = 3;
-    column->dims[0] = planar ? channels : height;
-    column->dims[1] = planar ? height : width;
-    column->dims[2] = planar ? width : channels;
-    column->stride = leat_pipeline_bytes(plan->pipeline, width, height);
-    return LEAT_OK;
-}
-
 static leat_status make_one(const struct leat_output *asked, const struct leat_schema *schema, uint64_t arena_bytes,
                             struct leat_output_plan *plan, struct leat_ring_column *column, struct leat_error *err)
 {
@@ -119,9 +80,14 @@ static leat_status make_one(const struct leat_output *asked, const struct leat_s
     leat_status rc = kinds[k].type ? find_field(name, asked->field, k, schema, &plan->field, err) : LEAT_OK;
     if (rc != LEAT_OK)
         return rc;
+    if (leat_output_is_picture(plan->kind))
+        rc = leat_picture_make(asked, schema, plan, column, err);
+    if (rc != LEAT_OK)
+        return rc;
     switch (plan->kind) {
     case LEAT_OUTPUT_IMAGE:
-        return make_image(name, asked->pipeline, plan, column, err);
+    case LEAT_OUTPUT_DRAWN:
+        return LEAT_OK;
     case LEAT_OUTPUT_INT:
     case LEAT_OUTPUT_INDEX:
         column->dtype = LEAT_I64;
@@ -200,35 +166,28 @@ static const void *ragged_data(const struct leat_output_plan *p, const struct le
 
 uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, const struct leat_sample *s)
 {
+    const struct leat_output_plan *p = &o->plans[column];
     size_t n = 0;
+    if (p->kind == LEAT_OUTPUT_BOXES)
+        return leat_picture_boxes(p, s, NULL, &n, NULL) == LEAT_OK ? n : 0; /* writing says what is wrong */
     if (o->columns[column].ragged)
-        ragged_data(&o->plans[column], s, &n);
+        ragged_data(p, s, &n);
     return n;
-}
-
-static leat_status write_image(const struct leat_output_plan *p, const struct leat_ring_column *c, char *to,
-                               const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
-{
-    struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
-    struct leat_rng draws = leat_prep_draws(s->key, s->number, 0, p->view);
-    leat_status rc =
-        leat_pipeline_run(p->pipeline, scratch, leat_chunk_data(s->chunk, &cell), cell.size, draws, to, c->stride, err);
-    if (rc == LEAT_OK)
-        return rc;
-    size_t n;
-    const char *key = leat_chunk_key(s->chunk, s->index, &n);
-    return leat_fail_context(err, rc, "sample %llu ('%.*s')", (unsigned long long)s->number, (int)(n > 200 ? 200 : n),
-                             key);
 }
 
 static leat_status write_ragged(const struct leat_slot_view *view, uint32_t column, uint32_t place,
                                 const struct leat_output_plan *p, const struct leat_sample *s, struct leat_error *err)
 {
-    size_t n;
-    const void *data = ragged_data(p, s, &n);
+    size_t n = 0;
+    const void *data = NULL;
     char *to;
-    if (!n)
-        return LEAT_OK;
+    leat_status rc = LEAT_OK;
+    if (p->kind == LEAT_OUTPUT_BOXES)
+        rc = leat_picture_boxes(p, s, NULL, &n, err);
+    else
+        data = ragged_data(p, s, &n);
+    if (rc != LEAT_OK || !n)
+        return rc;
     if (view->kept[column]) {
         to = malloc(n);
         if (!to)
@@ -237,6 +196,8 @@ static leat_status write_ragged(const struct leat_slot_view *view, uint32_t colu
     } else {
         to = view->arena[column] + (place ? view->ends[column][place - 1] : 0);
     }
+    if (p->kind == LEAT_OUTPUT_BOXES)
+        return leat_picture_boxes(p, s, to, &n, err);
     memcpy(to, data, n);
     return LEAT_OK;
 }
@@ -257,8 +218,7 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
         }
         switch (p->kind) {
         case LEAT_OUTPUT_IMAGE:
-            if (rc == LEAT_OK)
-                rc = write_image(p, c, to, s, scratch, err);
+        case LEAT_OUTPUT_DRAWN:
             break;
         case LEAT_OUTPUT_INT:
             number = leat_chunk_cell(s->chunk, s->index, p->field).number;
@@ -272,14 +232,15 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
             *to = (char)s->valid;
         }
     }
-    return rc;
+    return rc == LEAT_OK ? leat_pictures_write(o, view, place, s, scratch, err) : rc;
 }
 
 void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < o->n; i++) {
         const struct leat_ring_column *c = &o->columns[i];
-        if (o->plans[i].kind == LEAT_OUTPUT_IMAGE || o->plans[i].kind == LEAT_OUTPUT_INT)
+        if (o->plans[i].kind == LEAT_OUTPUT_IMAGE || o->plans[i].kind == LEAT_OUTPUT_DRAWN ||
+            o->plans[i].kind == LEAT_OUTPUT_INT)
             memcpy(view->slot + c->offset + to * c->stride, view->slot + c->offset + from * c->stride, c->stride);
     }
 }

@@ -14,6 +14,8 @@ struct leat_output_plan {
     uint32_t field;
     uint32_t view; /* draws: outputs with the same number share them */
     struct leat_pipeline *pipeline;
+    bool follows; /* the draws and size of another field's picture, `like` */
+    uint32_t like;
 };
 
 struct leat_outputs {

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "prep/pipeline.h"
 #include "prep/png_write.h"
+#include "prep/words.h"
 
 #define FILE_MAX  ((size_t)1 << 30)
 #define SHEET_MAX ((uint64_t)1 << 30)
@@ -32,6 +33,7 @@ struct image_settings {
     const char *alpha;
     const char *damage;
     const char *output;
+    bool words;
     uint64_t seed;
     uint64_t epoch;
     uint64_t draws;
@@ -63,6 +65,8 @@ static const struct leat_option options[] = {
      "of a damaged file: error (unless told), or rows, those that are there"},
     {"pipeline", 'p', LEAT_OPTION_STRING, FIELD(pipeline), "TEXT", NULL, NULL,
      "a whole pipeline as a loader is given it; the options above are added behind it"},
+    {"words", 0, LEAT_OPTION_FLAG, FIELD(words), NULL, NULL, NULL,
+     "list the words of a pipeline: steps, augmentations, their parameters and settings"},
     {"seed", 0, LEAT_OPTION_U64, FIELD(seed), "N", "0", NULL, "of the random draws"},
     {"epoch", 0, LEAT_OPTION_U64, FIELD(epoch), "N", "0", NULL, "of the random draws"},
     {"draws", 'n', LEAT_OPTION_U64, FIELD(draws), "N", "1", NULL, "show each file this often, side by side"},
@@ -121,6 +125,8 @@ static leat_status describe(const struct image_settings *s, struct leat_prep_des
     leat_buf_free(&text);
     if (rc == LEAT_OK && out->dtype != LEAT_DTYPE_UINT8)
         rc = leat_fail(err, LEAT_INVALID, "dtype: a picture to look at is uint8");
+    if (rc == LEAT_OK && *out->follow)
+        rc = leat_fail(err, LEAT_INVALID, "follow=%s: files have no fields; that is for a loader", out->follow);
     /* A sheet is put together from pixels side by side. */
     out->layout = LEAT_LAYOUT_NHWC;
     return rc;
@@ -157,22 +163,30 @@ static void print_info(const char *path, const struct leat_image_info *info)
     putchar('\n');
 }
 
-static void print_geometry(uint64_t draw, const struct leat_geometry *g)
+static void print_drawn(uint64_t draw, const struct leat_drawn *drawn)
 {
+    const struct leat_geometry *g = &drawn->geometry;
     printf("  draw %" PRIu64 ": %" PRIu32 "x%" PRIu32 "+%" PRIu32 "+%" PRIu32, draw, g->crop.width, g->crop.height,
            g->crop.x, g->crop.y);
     if (g->resized[0] != g->crop.width || g->resized[1] != g->crop.height)
         printf(" to %" PRIu32 "x%" PRIu32, g->resized[0], g->resized[1]);
     if (g->output[0] != g->resized[0] || g->output[1] != g->resized[1])
         printf(", of it %" PRIu32 "x%" PRIu32, g->output[0], g->output[1]);
-    puts(g->flip ? ", mirrored" : "");
+    printf("%s%s", g->flip ? ", mirrored" : "", g->vflip ? ", upside down" : "");
+    for (unsigned i = 0; i < drawn->ops.count; i++) {
+        char text[300];
+        leat_op_print(&drawn->ops.op[i], text, sizeof text);
+        printf("%s%s", i ? ", " : "; ", text);
+    }
+    putchar('\n');
 }
 
 static leat_status prepare(const struct leat_pipeline *pipeline, struct leat_scratch *scratch,
                            const struct leat_buf *file, const struct leat_image_info *info, struct leat_rng draws,
-                           struct cell *out, struct leat_geometry *g, struct leat_error *err)
+                           struct cell *out, struct leat_drawn *drawn, struct leat_error *err)
 {
-    leat_status rc = leat_pipeline_plan(pipeline, info, draws, g, err);
+    const struct leat_geometry *g = &drawn->geometry;
+    leat_status rc = leat_pipeline_plan(pipeline, info, draws, drawn, err);
     if (rc != LEAT_OK)
         return rc;
     uint64_t bytes = leat_pipeline_bytes(pipeline, g->output[0], g->output[1]);
@@ -217,11 +231,12 @@ static leat_status show_file(const struct image_settings *s, const struct leat_p
         if (rc == LEAT_OK && !quiet)
             print_info(path, &info);
         for (uint64_t i = 0; rc == LEAT_OK && i < s->draws && !leat_cli_interrupted(); i++) {
-            struct leat_geometry g;
+            struct leat_drawn drawn;
             struct cell *cell = &sheet->cells[number * sheet->draws + i];
-            rc = prepare(pipeline, scratch, &file, &info, leat_prep_draws(key, number, (uint32_t)i, 0), cell, &g, err);
+            rc = prepare(pipeline, scratch, &file, &info, leat_prep_draws(key, number, (uint32_t)i, 0), cell, &drawn,
+                         err);
             if (rc == LEAT_OK && !quiet)
-                print_geometry(i, &g);
+                print_drawn(i, &drawn);
             if (rc == LEAT_OK)
                 rc = keep(s, cell, sheet, err);
         }
@@ -345,29 +360,71 @@ static leat_status show(const struct image_settings *s, int argc, char **argv, s
     return rc;
 }
 
+/* What the value of a word looks like. */
+static const char *form_of(enum leat_word_type type)
+{
+    static const char *const forms[] = {
+        [LEAT_WORD_BOX] = "=WxH+X+Y",    [LEAT_WORD_SIZE] = "=SIZE",
+        [LEAT_WORD_SIDE] = "=SIZE",      [LEAT_WORD_COUNT] = "=N",
+        [LEAT_WORD_NUMBER] = "=X",       [LEAT_WORD_WHOLE] = "=N",
+        [LEAT_WORD_RANGE] = "=LOW:HIGH", [LEAT_WORD_SPAN] = "=LOW:HIGH",
+        [LEAT_WORD_PAIR] = "=X:Y",       [LEAT_WORD_SHEAR] = "=LOW:HIGH:LOW:HIGH",
+        [LEAT_WORD_JITTER] = "=B:C:S:H", [LEAT_WORD_CHANNELS] = "=R:G:B",
+        [LEAT_WORD_COLOUR] = "=R:G:B",   [LEAT_WORD_LEVELS] = "=R:G:B",
+        [LEAT_WORD_CHOICE] = "=NAME",    [LEAT_WORD_FLAG] = "=NAME",
+        [LEAT_WORD_TEXT] = "=FIELD",
+    };
+    return forms[type];
+}
+
+static void print_words(void)
+{
+    printf("%-34s  %-12s  %-34s  %s\n", "WORD", "DEFAULT", "VALUES", "MEANING");
+    for (const struct leat_word *w = leat_words; w->name; w++) {
+        char values[100] = "-";
+        char word[60];
+        if (w->low != w->high)
+            snprintf(values, sizeof values, "%g to %g", w->low, w->high);
+        for (int i = 0; w->choices && w->choices[i]; i++) {
+            size_t n = i ? strlen(values) : 0;
+            snprintf(values + n, sizeof values - n, "%s%s", i ? ", " : "", w->choices[i]);
+        }
+        snprintf(word, sizeof word, "%s%s%s", w->place == LEAT_WORD_PARAMETER ? "  " : "", w->name, form_of(w->type));
+        printf("%-34s  %-12s  %-34s  %s\n", word, w->preset && *w->preset ? w->preset : "-", values, w->help);
+    }
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     struct leat_error err;
-    if (show(settings, argc, argv, &err) != LEAT_OK)
+    const struct image_settings *s = settings;
+    if (s->words)
+        print_words();
+    else if (argc == 0)
+        leat_fail(&err, LEAT_INVALID, "which FILE? (--words lists what a pipeline can do)");
+    if (!s->words && (argc == 0 || show(s, argc, argv, &err) != LEAT_OK))
         return leat_cli_fail(&err);
     return leat_cli_finish();
 }
 
 const struct leat_command leat_command_image = {
     .name = "image",
-    .arguments = "FILE…",
+    .arguments = "[FILE…]",
     .summary = "show what a pipeline does to pictures",
     .details = "Decodes JPEG, PNG and WebP files, applies the steps a loader would apply, prints which part of each "
                "picture was drawn and writes the result as PNG. With several draws or files the result is a sheet: "
                "a file a row, a draw a column.\n\n"
+               "Augmentations and all else a pipeline can have are given with -p; --words lists them. The numbers that "
+               "were drawn for them are printed too.\n\n"
                "Steps are taken in the order in which they are listed below. A file's draws are those of its number "
                "among the arguments, of the seed and of the epoch: the same on every machine.",
     .examples = "  leat image cat.jpg\n"
                 "  leat image cat.jpg --random-resized-crop 224 --flip 0.5 --seed 1 -n 8 -o sheet.png\n"
+                "  leat image cat.jpg -p 'random_resized_crop=224 flip trivial_augment erase=0.1' -n 8 -o sheet.png\n"
                 "  leat image *.jpg --resize 256 --center-crop 224 -o eval.png\n",
     .options = options,
     .settings_size = sizeof(struct image_settings),
-    .arguments_min = 1,
+    .arguments_min = 0,
     .arguments_max = 10000,
     .run = run,
 };

@@ -142,6 +142,7 @@ static void to_bf16(const uint8_t *in, size_t n, const struct leat_affine *map, 
 
 const struct leat_kernels leat_kernels_scalar = {
     .name = "scalar",
+    .pixels = &leat_pixels_scalar,
     .up_h2v2 = up_h2v2,
     .up_h2v1 = up_h2v1,
     .up_h1v2 = up_h1v2,
@@ -162,10 +163,11 @@ const struct leat_kernels *leat_kernels_named(const char *name)
     __builtin_cpu_init();
     /* No processor has AVX2 without F16C and the others, but a virtual one may hide them. */
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                __builtin_cpu_supports("popcnt");
+                __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("fma");
     /* Byte permutations over 64 bytes carry the horizontal pass: AVX-512 without VBMI is no gain over AVX2. */
     bool avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                  __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi") &&
+                  __builtin_cpu_supports("avx512vnni");
     if (avx512 && strcmp(name, "avx512") == 0)
         return &leat_kernels_avx512;
     if (avx2 && strcmp(name, "avx2") == 0)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "prep/axis.h"
+#include "prep/pixels.h"
 
 #define LEAT_ROW_PAD 192
 
@@ -22,6 +23,7 @@ struct leat_affine {
 struct leat_kernels {
     const char *name; /* "scalar", "avx2", "avx512" */
     struct leat_axis_shape shape;
+    const struct leat_pixels *pixels; /* of augmentations */
 
     /* libjpeg's "fancy" upsampling of n chroma samples, exactly: near[-1], near[n] and the same of far are
      * the neighbours, repeated at the picture's edge. */

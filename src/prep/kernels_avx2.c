@@ -333,6 +333,7 @@ AVX2 static void to_bf16(const uint8_t *in, size_t n, const struct leat_affine *
 
 const struct leat_kernels leat_kernels_avx2 = {
     .name = "avx2",
+    .pixels = &leat_pixels_avx2,
     .shape = {.group = GROUP, .lane = LANE, .window = 16},
     .up_h2v2 = up_h2v2,
     .up_h2v1 = up_h2v1,

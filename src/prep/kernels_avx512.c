@@ -302,6 +302,7 @@ AVX512 static void to_bf16(const uint8_t *in, size_t n, const struct leat_affine
 
 const struct leat_kernels leat_kernels_avx512 = {
     .name = "avx512",
+    .pixels = &leat_pixels_avx512,
     .shape = {.group = GROUP, .lane = GROUP, .window = 64, .wide = 128},
     .up_h2v2 = up_h2v2,
     .up_h2v1 = up_h2v1,

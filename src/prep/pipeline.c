@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "leat/loader.h"
+#include "prep/canvas.h"
 #include "prep/jpeg.h"
 #include "prep/png.h"
 #include "prep/webp.h"
@@ -30,6 +31,13 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
         return leat_fail(err, LEAT_INVALID, "a choice in the description is out of range");
     if (d->colour == LEAT_COLOUR_INDEX && d->filter != LEAT_FILTER_NEAREST)
         return leat_fail(err, LEAT_INVALID, "colour=index needs filter=nearest: mixed palette numbers mean nothing");
+    for (unsigned i = 0; d->colour == LEAT_COLOUR_INDEX && i < d->effects.count; i++) {
+        const struct leat_effect *e = &d->effects.effect[i];
+        if (!leat_effect_is_geometric(e->kind) || e->bilinear)
+            return leat_fail(err, LEAT_INVALID,
+                             "colour=index: palette numbers can be moved (interpolation=nearest), "
+                             "not blended or changed");
+    }
     for (int c = 0; c < 3; c++) {
         if (d->background[c] && !d->blend)
             return leat_fail(err, LEAT_INVALID,
@@ -40,7 +48,8 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
         if (d->dtype == LEAT_DTYPE_UINT8 && (d->std[c] > 0.0 || d->mean[c] != 0.0))
             return leat_fail(err, LEAT_INVALID, "uint8 cannot hold normalised values");
     }
-    return leat_steps_check(&d->steps, err);
+    leat_status rc = leat_steps_check(&d->steps, err);
+    return rc == LEAT_OK ? leat_effects_check(&d->effects, err) : rc;
 }
 
 leat_status leat_pipeline_make(const struct leat_prep_description *description, struct leat_pipeline **out,
@@ -93,12 +102,52 @@ static uint8_t orientation_of(const struct leat_pipeline *pipeline, const struct
     return pipeline->d.upright ? info->orientation : 1;
 }
 
-leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
-                               struct leat_rng draws, struct leat_geometry *out, struct leat_error *err)
+void leat_pipeline_upright(const struct leat_pipeline *pipeline, const struct leat_image_info *info, uint32_t *width,
+                           uint32_t *height)
 {
     bool swaps = leat_turning_of(orientation_of(pipeline, info)).exchanged;
-    return leat_steps_apply(&pipeline->d.steps, swaps ? info->height : info->width, swaps ? info->width : info->height,
-                            draws, out, err);
+    *width = swaps ? info->height : info->width;
+    *height = swaps ? info->width : info->height;
+}
+
+leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
+                               struct leat_rng draws, struct leat_drawn *out, struct leat_error *err)
+{
+    uint32_t width;
+    uint32_t height;
+    leat_pipeline_upright(pipeline, info, &width, &height);
+    leat_status rc = leat_steps_apply(&pipeline->d.steps, width, height, draws, &out->geometry, err);
+    if (rc == LEAT_OK)
+        leat_effects_draw(&pipeline->d.effects, out->geometry.output[0], out->geometry.output[1], draws, &out->ops);
+    return rc;
+}
+
+/* One direction of a crop, from a picture of `from` pixels to one of `to`. */
+static void carry_over(uint32_t *at, uint32_t *size, uint32_t from, uint32_t to)
+{
+    uint64_t begin = ((uint64_t)*at * to * 2 + from) / (2 * (uint64_t)from);
+    uint64_t end = (((uint64_t)*at + *size) * to * 2 + from) / (2 * (uint64_t)from);
+    begin = begin < to ? begin : to - 1;
+    end = end > begin ? end : begin + 1;
+    *at = (uint32_t)begin;
+    *size = (uint32_t)(end - begin);
+}
+
+leat_status leat_view_plan(const struct leat_view *view, const struct leat_image_info *info, struct leat_drawn *out,
+                           struct leat_error *err)
+{
+    const struct leat_image_info *like = view->like ? view->like : info;
+    leat_status rc = leat_pipeline_plan(view->pipeline, like, view->draws, out, err);
+    struct leat_box *crop = &out->geometry.crop;
+    if (rc != LEAT_OK || like == info || !crop->width || !crop->height)
+        return rc;
+    uint32_t from[2];
+    uint32_t to[2];
+    leat_pipeline_upright(view->pipeline, like, &from[0], &from[1]);
+    leat_pipeline_upright(view->pipeline, info, &to[0], &to[1]);
+    carry_over(&crop->x, &crop->width, from[0], to[0]);
+    carry_over(&crop->y, &crop->height, from[1], to[1]);
+    return rc;
 }
 
 leat_status leat_scratch_open(uint64_t memory_bytes, const struct leat_kernels *kernels, struct leat_scratch **out,
@@ -143,68 +192,170 @@ static leat_status give_rows(struct leat_scratch *scratch, const struct leat_sou
     }
 }
 
+/* One view on its way: what was drawn for it, where its rows go. */
+struct run {
+    const struct leat_view *view;
+    struct leat_drawn drawn;
+    struct leat_target target; /* the caller's memory, or the canvas */
+    struct leat_canvas canvas; /* where operations follow */
+    struct leat_sink sink;
+    struct leat_box wanted;
+    bool staged;
+    bool done;
+};
+
+/* Rows of one decode for several sinks, each of which wants a box of its own out of the box that holds them all. */
+struct fan {
+    struct leat_rows rows;
+    struct run **runs;
+    unsigned n;
+    unsigned planes;
+    struct leat_box all;
+    uint32_t y;
+};
+
+static void give_fan(struct leat_rows *rows, const uint8_t *const *row)
+{
+    struct fan *f = (struct fan *)rows;
+    uint32_t y = f->all.y + f->y++;
+    for (unsigned i = 0; i < f->n; i++) {
+        const struct leat_box *b = &f->runs[i]->wanted;
+        const uint8_t *part[3];
+        if (y < b->y || y - b->y >= b->height)
+            continue;
+        for (unsigned p = 0; p < f->planes; p++)
+            part[p] = row[p] + (b->x - f->all.x);
+        f->runs[i]->sink.rows.give(&f->runs[i]->sink.rows, part);
+    }
+}
+
+static struct leat_box around(const struct leat_box *a, const struct leat_box *b)
+{
+    uint32_t x = a->x < b->x ? a->x : b->x;
+    uint32_t y = a->y < b->y ? a->y : b->y;
+    uint32_t right = a->x + a->width > b->x + b->width ? a->x + a->width : b->x + b->width;
+    uint32_t bottom = a->y + a->height > b->y + b->height ? a->y + a->height : b->y + b->height;
+    return (struct leat_box){x, y, right - x, bottom - y};
+}
+
+/* Decodes once for all runs, which share how it is done. */
 static leat_status run_exact(struct leat_scratch *scratch, const struct leat_source *source,
-                             const struct leat_decode *decode, const struct leat_target *target,
-                             const struct leat_geometry *geometry, uint8_t orientation, struct leat_error *err)
+                             const struct leat_decode *decode, struct run **runs, unsigned n, uint8_t orientation,
+                             struct leat_error *err)
 {
     const struct leat_image_info *info = &source->info;
     bool swaps = leat_turning_of(orientation).exchanged;
-    unsigned planes = leat_decode_planes(info, decode->colour);
+    struct fan fan = {.rows.give = give_fan, .runs = runs, .n = n};
+    fan.planes = leat_decode_planes(info, decode->colour);
     struct leat_plane_scale whole = {1.0, 1.0, swaps ? info->height : info->width, swaps ? info->width : info->height,
                                      orientation};
-    struct leat_sink sink;
-    leat_status rc =
-        leat_sink_open(&sink, decode->kernels, decode->arena, target, geometry, planes, false, &whole, err);
-    if (rc != LEAT_OK)
-        return rc;
-    struct leat_box wanted = leat_sink_wants(&sink);
-    return give_rows(scratch, source, decode, &wanted, &sink.rows, err);
+    for (unsigned i = 0; i < n; i++) {
+        struct run *r = runs[i];
+        leat_status rc = leat_sink_open(&r->sink, decode->kernels, decode->arena, &r->target, &r->drawn.geometry,
+                                        fan.planes, false, &whole, err);
+        if (rc != LEAT_OK)
+            return rc;
+        r->wanted = leat_sink_wants(&r->sink);
+        fan.all = i ? around(&fan.all, &r->wanted) : r->wanted;
+    }
+    /* Sinks want boxes of the picture as it is stored, and turn what they are given themselves. */
+    return give_rows(scratch, source, decode, &fan.all, n == 1 ? &runs[0]->sink.rows : &fan.rows, err);
 }
 
 static leat_status run_fast(struct leat_scratch *scratch, const struct leat_source *source,
-                            const struct leat_decode *decode, const struct leat_target *target,
-                            const struct leat_geometry *geometry, uint8_t orientation, struct leat_error *err)
+                            const struct leat_decode *decode, struct run *run, uint8_t orientation,
+                            struct leat_error *err)
 {
     leat_status rc = LEAT_UNSUPPORTED;
-    bool plain = orientation == 1 && target->filter != LEAT_FILTER_NEAREST;
+    bool plain = orientation == 1 && run->target.filter != LEAT_FILTER_NEAREST;
     if (plain && source->info.type == LEAT_IMAGE_JPEG)
-        rc = leat_jpeg_fast(scratch->jpeg, source, decode, target, geometry, err);
+        rc = leat_jpeg_fast(scratch->jpeg, source, decode, &run->target, &run->drawn.geometry, err);
     else if (plain && source->info.type == LEAT_IMAGE_WEBP)
-        rc = leat_webp_fast(source, decode, target, geometry, err);
+        rc = leat_webp_fast(source, decode, &run->target, &run->drawn.geometry, err);
     if (rc == LEAT_UNSUPPORTED)
-        rc = run_exact(scratch, source, decode, target, geometry, orientation, err);
+        rc = run_exact(scratch, source, decode, &run, 1, orientation, err);
     return rc;
 }
 
-leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
-                              size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
-                              struct leat_error *err)
+static leat_status check_animation(const struct leat_prep_description *d, const struct leat_image_info *info,
+                                   struct leat_error *err)
 {
-    struct leat_source source = {.data = data, .size = data_bytes};
-    struct leat_geometry geometry;
-    leat_arena_reset(&scratch->arena);
-    leat_status rc = leat_image_probe(data, data_bytes, &source.info, err);
+    if (info->animated && d->refuse_animation)
+        return leat_fail(err, LEAT_UNSUPPORTED, "an animation; animation=first takes its first frame");
+    return LEAT_OK;
+}
+
+/* Draws, and makes ready where rows will go. */
+static leat_status begin(const struct leat_view *view, struct leat_scratch *scratch, const struct leat_source *source,
+                         struct run *run, struct leat_error *err)
+{
+    const struct leat_pipeline *pipeline = view->pipeline;
+    const struct leat_geometry *g = &run->drawn.geometry;
+    leat_status rc = leat_image_check(&source->info, &pipeline->limits, err);
     if (rc == LEAT_OK)
-        rc = leat_image_check(&source.info, &pipeline->limits, err);
-    if (rc == LEAT_OK && source.info.animated && pipeline->d.refuse_animation)
-        rc = leat_fail(err, LEAT_UNSUPPORTED, "an animation; animation=first takes its first frame");
+        rc = check_animation(&pipeline->d, &source->info, err);
     if (rc == LEAT_OK)
-        rc = leat_pipeline_plan(pipeline, &source.info, draws, &geometry, err);
+        rc = leat_view_plan(view, &source->info, &run->drawn, err);
     if (rc != LEAT_OK)
         return rc;
-    if (!pipeline->d.blend)
-        source.info.alpha = false; /* decoded as if it were not there */
-    uint64_t bytes = leat_pipeline_bytes(pipeline, geometry.output[0], geometry.output[1]);
-    if (bytes != to_bytes)
+    uint64_t bytes = leat_pipeline_bytes(pipeline, g->output[0], g->output[1]);
+    if (bytes != view->to_bytes)
         return leat_fail(err, LEAT_INVALID,
-                         "an output of %" PRIu32 "x%" PRIu32 " takes %" PRIu64 " bytes, not %" PRIu64,
-                         geometry.output[0], geometry.output[1], bytes, to_bytes);
-    struct leat_target target = pipeline->target;
-    target.data = to;
-    if (geometry.window.width == 0 || geometry.window.height == 0) {
-        leat_target_fill(&target, scratch->kernels, (uint64_t)geometry.output[0] * geometry.output[1]);
-        return LEAT_OK;
+                         "an output of %" PRIu32 "x%" PRIu32 " takes %" PRIu64 " bytes, not %" PRIu64, g->output[0],
+                         g->output[1], bytes, view->to_bytes);
+    run->view = view;
+    run->target = pipeline->target;
+    run->target.data = view->to;
+    run->staged = run->drawn.ops.count || g->border != LEAT_BORDER_CONSTANT;
+    if (run->staged) {
+        rc = leat_canvas_open(&run->canvas, scratch->kernels, &scratch->arena, pipeline->target.channels, g->output[0],
+                              g->output[1], err);
+        run->canvas.filled = pipeline->d.filled;
+        memcpy(run->canvas.fill, pipeline->d.fill, sizeof run->canvas.fill);
+        run->target.data = run->canvas.plane[0];
+        run->target.layout = LEAT_LAYOUT_NCHW;
+        run->target.dtype = LEAT_DTYPE_UINT8;
     }
+    run->done = g->window.width == 0 || g->window.height == 0;
+    if (rc == LEAT_OK && run->done)
+        leat_target_fill(&run->target, scratch->kernels, (uint64_t)g->output[0] * g->output[1]);
+    return rc;
+}
+
+static leat_status finish(struct run *run, struct leat_scratch *scratch, struct leat_error *err)
+{
+    if (!run->staged)
+        return LEAT_OK;
+    struct leat_target target = run->view->pipeline->target;
+    size_t pixels = (size_t)run->canvas.width * run->canvas.height;
+    if (run->drawn.geometry.border != LEAT_BORDER_CONSTANT)
+        leat_canvas_border(&run->canvas, &run->drawn.geometry);
+    leat_status rc = leat_canvas_run(&run->canvas, &run->drawn.ops, err);
+    if (rc != LEAT_OK)
+        return rc;
+    target.data = run->view->to;
+    leat_target_put(&target, scratch->kernels, (const uint8_t *const *)run->canvas.plane, pixels, 0, pixels);
+    return LEAT_OK;
+}
+
+/* One decode serves two views when nothing but their boxes differs. */
+static bool decodes_alike(const struct leat_prep_description *a, const struct leat_prep_description *b)
+{
+    return !a->fast && !b->fast && a->colour == b->colour && a->damage == b->damage && a->upright == b->upright && a->blend == b->blend &&
+           memcmp(a->background, b->background, sizeof a->background) == 0 &&
+           memcmp(&a->limits, &b->limits, sizeof a->limits) == 0;
+}
+
+/* Decodes for the first view that is left and for all that go with it. */
+static leat_status decode_some(struct leat_scratch *scratch, const struct leat_source *source, struct run *runs,
+                               unsigned n, struct run **group, struct leat_error *err)
+{
+    const struct leat_pipeline *pipeline = runs[0].view->pipeline;
+    uint8_t orientation = orientation_of(pipeline, &source->info);
+    struct leat_source seen = *source;
+    unsigned count = 0;
+    if (!pipeline->d.blend)
+        seen.info.alpha = false; /* decoded as if it were not there */
     struct leat_decode decode = {
         .colour = pipeline->d.colour,
         .damage = pipeline->d.damage,
@@ -213,10 +364,44 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
         .arena = &scratch->arena,
     };
     memcpy(decode.background, pipeline->d.background, sizeof decode.background);
-    uint8_t orientation = orientation_of(pipeline, &source.info);
-    if (pipeline->d.fast)
-        return run_fast(scratch, &source, &decode, &target, &geometry, orientation, err);
-    return run_exact(scratch, &source, &decode, &target, &geometry, orientation, err);
+    for (unsigned i = 0; i < n; i++) {
+        if (i == 0 || (!runs[i].done && decodes_alike(&pipeline->d, &runs[i].view->pipeline->d)))
+            group[count++] = &runs[i];
+    }
+    leat_status rc = pipeline->d.fast ? run_fast(scratch, &seen, &decode, &runs[0], orientation, err)
+                                      : run_exact(scratch, &seen, &decode, group, count, orientation, err);
+    for (unsigned i = 0; i < count; i++)
+        group[i]->done = true;
+    return rc;
+}
+
+leat_status leat_pipeline_run_views(struct leat_scratch *scratch, const void *data, size_t data_bytes,
+                                    const struct leat_view *views, unsigned n, struct leat_error *err)
+{
+    struct leat_source source = {.data = data, .size = data_bytes};
+    leat_arena_reset(&scratch->arena);
+    struct run *runs = leat_arena_take(&scratch->arena, n * sizeof *runs);
+    struct run **group = leat_arena_take(&scratch->arena, n * sizeof *group);
+    if (!runs || !group)
+        return leat_arena_fail(&scratch->arena, err);
+    leat_status rc = leat_image_probe(data, data_bytes, &source.info, err);
+    for (unsigned i = 0; rc == LEAT_OK && i < n; i++)
+        rc = begin(&views[i], scratch, &source, &runs[i], err);
+    for (unsigned i = 0; rc == LEAT_OK && i < n; i++) {
+        if (!runs[i].done)
+            rc = decode_some(scratch, &source, runs + i, n - i, group, err);
+    }
+    for (unsigned i = 0; rc == LEAT_OK && i < n; i++)
+        rc = finish(&runs[i], scratch, err);
+    return rc;
+}
+
+leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
+                              size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
+                              struct leat_error *err)
+{
+    struct leat_view view = {.pipeline = pipeline, .draws = draws, .to = to, .to_bytes = to_bytes};
+    return leat_pipeline_run_views(scratch, data, data_bytes, &view, 1, err);
 }
 
 #define SAMPLE_BITS     40

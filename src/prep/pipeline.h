@@ -7,10 +7,14 @@
 #define LEAT_PREP_PIPELINE_H
 
 #include "prep/decode.h"
+#include "prep/effect.h"
+
+#define LEAT_FOLLOW_MAX 64
 
 struct leat_prep_description {
     struct leat_steps steps;
-    bool fast; /* false: pixels exactly as a full decode has them, resized by Pillow's rules */
+    struct leat_effects effects; /* after the steps */
+    bool fast;                   /* false: pixels exactly as a full decode has them, resized by Pillow's rules */
     enum leat_colour colour;
     enum leat_filter filter;
     enum leat_layout layout;
@@ -19,10 +23,13 @@ struct leat_prep_description {
     double std[3];
     bool blend;            /* false: alpha is dropped, as convert("RGB") does */
     uint8_t background[3]; /* under what is transparent, when it is blended */
-    uint8_t fill[3];       /* around a picture smaller than its crop */
+    uint8_t fill[3];       /* around a picture smaller than its crop, or moved */
+    bool filled;           /* fill was chosen: torchvision's fill=…, which is not quite the same as none even for 0 */
     bool upright;          /* turn as EXIF says; false: as stored */
     bool refuse_animation; /* false: an animation's first frame is its picture */
     enum leat_damage damage;
+    char follow[LEAT_FOLLOW_MAX];    /* another field of the sample whose picture's draws this one takes; "": none. For
+                                        whoever knows fields: here it is only carried */
     struct leat_image_limits limits; /* zeros: presets; memory_bytes belongs to the scratch */
 };
 
@@ -40,12 +47,38 @@ void leat_pipeline_free(struct leat_pipeline *pipeline); /* NULL is allowed */
 unsigned leat_pipeline_channels(const struct leat_pipeline *pipeline);
 void leat_pipeline_size(const struct leat_pipeline *pipeline, uint32_t *width, uint32_t *height);
 
+/* The picture's own size, turned as the pipeline turns it. */
+void leat_pipeline_upright(const struct leat_pipeline *pipeline, const struct leat_image_info *info, uint32_t *width,
+                           uint32_t *height);
+
 /* Bytes of an output of a size. */
 uint64_t leat_pipeline_bytes(const struct leat_pipeline *pipeline, uint32_t width, uint32_t height);
 
+/* What is drawn for a sample. */
+struct leat_drawn {
+    struct leat_geometry geometry;
+    struct leat_ops ops;
+};
+
 /* What running would do to a picture, without its pixels. */
 leat_status leat_pipeline_plan(const struct leat_pipeline *pipeline, const struct leat_image_info *info,
-                               struct leat_rng draws, struct leat_geometry *out, struct leat_error *err);
+                               struct leat_rng draws, struct leat_drawn *out, struct leat_error *err);
+
+/* Several outputs of one picture, each with its pipeline and draws. What can share a decode does (all of mode=exact
+ * with the same colour, damage, background and orientation): the bytes are those of running one after the other. */
+struct leat_view {
+    const struct leat_pipeline *pipeline;
+    struct leat_rng draws;
+    void *to;
+    uint64_t to_bytes;
+    /* Another picture of the sample whose draws to follow, for a mask of another size: what is drawn is drawn for that
+     * picture, and its crop carried over to this one. NULL: none. */
+    const struct leat_image_info *like;
+};
+
+/* What running a view would do: where it follows another picture, the crop is in its own pixels. */
+leat_status leat_view_plan(const struct leat_view *view, const struct leat_image_info *info, struct leat_drawn *out,
+                           struct leat_error *err);
 
 struct leat_scratch;
 
@@ -60,6 +93,11 @@ void leat_scratch_close(struct leat_scratch *scratch); /* NULL is allowed */
 leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
                               size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
                               struct leat_error *err);
+
+/* Several outputs of one picture. What can share a decode does (all of mode=exact with the same colour, damage,
+ * background and orientation): the bytes are those of running one after the other. */
+leat_status leat_pipeline_run_views(struct leat_scratch *scratch, const void *data, size_t data_bytes,
+                                    const struct leat_view *views, unsigned n, struct leat_error *err);
 
 /* The draws of one view of one occurrence of a sample. key comes from leat_key("augment", seed, epoch, dataset id),
  * once an epoch. */

@@ -55,6 +55,29 @@ void leat_target_fill(const struct leat_target *target, const struct leat_kernel
     }
 }
 
+#define PUT_BLOCK 1024 /* pixels put in order on the stack on their way to floats */
+
+void leat_target_put(const struct leat_target *t, const struct leat_kernels *kernels, const uint8_t *const *row,
+                     size_t n, size_t at, size_t pixels)
+{
+    assert(t->channels <= 3); /* as many as there are rows */
+    if (t->channels != 3 || t->layout != LEAT_LAYOUT_NHWC) {
+        for (unsigned c = 0; c < t->channels; c++)
+            put(t, kernels, row[c], n, c, 1, c * pixels + at);
+        return;
+    }
+    if (t->dtype == LEAT_DTYPE_UINT8) {
+        kernels->interleave(row[0], row[1], row[2], n, (uint8_t *)t->data + 3 * at);
+        return;
+    }
+    uint8_t mixed[3 * PUT_BLOCK + LEAT_ROW_PAD];
+    for (size_t i = 0; i < n; i += PUT_BLOCK) {
+        size_t part = n - i < PUT_BLOCK ? n - i : PUT_BLOCK;
+        kernels->interleave(row[0] + i, row[1] + i, row[2] + i, part, mixed);
+        put(t, kernels, mixed, 3 * part, 0, 3, 3 * (at + i));
+    }
+}
+
 /* The upright picture's axis d, 0 across it and 1 down. Outputs along a row stand in their order, those from row to row
  * in the order in which rows arrive. The filter runs upright, and its weights are mirrored: so nothing is rounded
  * otherwise than in a picture that was turned first. */
@@ -181,8 +204,7 @@ leat_status leat_sink_open(struct leat_sink *sink, const struct leat_kernels *ke
         taps = sink->plane[i].down.taps > taps ? sink->plane[i].down.taps : taps;
     }
     sink->taps = leat_arena_take(arena, ((size_t)taps + 1) * sizeof *sink->taps);
-    sink->mixed = leat_arena_take(arena, padded(3 * (size_t)geometry->window.width));
-    if (!sink->taps || !sink->mixed)
+    if (!sink->taps)
         return leat_arena_fail(arena, err);
     if (sink->turn.exchanged) {
         leat_status rc = take_columns(sink, err);
@@ -244,21 +266,12 @@ static const uint8_t *sum_rows(struct leat_sink *s, unsigned plane, uint32_t y)
 
 static void write_row(struct leat_sink *s, uint32_t y, const uint8_t *const *row)
 {
-    const struct leat_target *t = &s->target;
     const struct leat_geometry *g = &s->geometry;
-    assert(t->channels <= 3); /* as many as there are rows */
     size_t n = g->window.width;
     size_t x = g->flip ? g->output[0] - g->place[0] - n : g->place[0];
-    size_t at = (size_t)(g->place[1] + y) * g->output[0] + x;
-    if (t->channels == 3 && t->layout == LEAT_LAYOUT_NHWC && t->dtype == LEAT_DTYPE_UINT8) {
-        s->kernels->interleave(row[0], row[1], row[2], n, (uint8_t *)t->data + 3 * at);
-    } else if (t->channels == 3 && t->layout == LEAT_LAYOUT_NHWC) {
-        s->kernels->interleave(row[0], row[1], row[2], n, s->mixed);
-        put(t, s->kernels, s->mixed, 3 * n, 0, 3, 3 * at);
-    } else {
-        for (unsigned c = 0; c < t->channels; c++)
-            put(t, s->kernels, row[c], n, c, 1, (size_t)c * g->output[0] * g->output[1] + at);
-    }
+    size_t line = g->place[1] + y;
+    line = g->vflip ? g->output[1] - 1 - line : line;
+    leat_target_put(&s->target, s->kernels, row, n, line * g->output[0] + x, (size_t)g->output[0] * g->output[1]);
 }
 
 /* A row from the vertical sum is an upright column: what is left is the other pass. */

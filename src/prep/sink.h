@@ -57,7 +57,6 @@ struct leat_sink {
     struct leat_sink_plane plane[3];
     uint32_t next;        /* output row of the window */
     uint8_t *line[3];     /* one row a plane, after the vertical pass */
-    uint8_t *mixed;       /* one interleaved row */
     const uint8_t **taps; /* rows of a vertical sum */
     struct leat_turning turn;
     uint8_t *column[3];   /* of the window, where rows and columns are exchanged */
@@ -87,6 +86,10 @@ void leat_sink_drain(struct leat_sink *sink);
 
 /* The part of the picture that has to be decoded, for a sink of whole rows; of the stored one, where it is turned. */
 struct leat_box leat_sink_wants(const struct leat_sink *sink);
+
+/* n pixels of as many planes as there are channels, to pixel `at` of a destination of `pixels`. */
+void leat_target_put(const struct leat_target *target, const struct leat_kernels *kernels, const uint8_t *const *row,
+                     size_t n, size_t at, size_t pixels);
 
 /* Fills the whole destination with the fill colour. */
 void leat_target_fill(const struct leat_target *target, const struct leat_kernels *kernels, uint64_t pixels);

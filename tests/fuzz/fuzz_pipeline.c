@@ -20,9 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (leat_prep_parse(text, &d, &err) == LEAT_OK && leat_pipeline_make(&d, &p, &err) == LEAT_OK) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             struct leat_image_info info = {.width = sizes[i][0], .height = sizes[i][1], .orientation = 1 + size % 8};
-            struct leat_geometry g;
-            if (leat_pipeline_plan(p, &info, leat_rng(1, size), &g, &err) != LEAT_OK)
+            struct leat_drawn drawn;
+            if (leat_pipeline_plan(p, &info, leat_rng(1, size), &drawn, &err) != LEAT_OK)
                 continue;
+            struct leat_geometry g = drawn.geometry;
             if (g.window.width > g.output[0] || g.place[0] > g.output[0] - g.window.width ||
                 g.window.height > g.output[1] || g.place[1] > g.output[1] - g.window.height)
                 abort();

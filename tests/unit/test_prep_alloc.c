@@ -29,9 +29,11 @@ static void pipelines(void **state)
     (void)state;
     static char exact[] = "random_resized_crop=64 flip";
     static char fast[] = "mode=fast random_resized_crop=64 flip";
+    static char effects[] = "random_resized_crop=64 color_jitter=0.4:0.4:0.4:0.1 gaussian_blur=9 augmix=3";
     picture = jpeg_of(1500, 1000, &(struct jpeg_choice){.progressive = true});
     assert_true(fail_alloc_each(prepare, exact) > 3);
     assert_true(fail_alloc_each(prepare, fast) > 3);
+    assert_true(fail_alloc_each(prepare, effects) > 3);
     free(picture.data);
 }
 

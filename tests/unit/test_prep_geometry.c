@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "prep/deviate.h"
 #include "prep/geometry.h"
 #include "prep/pipeline.h"
 #include "unit.h"
@@ -190,10 +191,44 @@ static void steps_come_down_to_one_crop_one_resize_one_window(void **state)
     boxes_are(&g, (uint32_t[]){15, 26, 30, 20, 30, 20, 0, 0, 30, 20, 30, 20, 0, 0});
     g = apply("center_crop=100x41", 61, 50, 0);
     boxes_are(&g, (uint32_t[]){0, 4, 61, 41, 61, 41, 0, 0, 61, 41, 100, 41, 19, 0});
+    g = apply("letterbox=100x80", 50, 20, 0);
+    boxes_are(&g, (uint32_t[]){0, 0, 50, 20, 100, 40, 0, 0, 100, 40, 100, 80, 0, 20});
+    g = apply("longest=64", 100, 401, 0);
+    boxes_are(&g, (uint32_t[]){0, 0, 100, 401, 16, 64, 0, 0, 16, 64, 16, 64, 0, 0});
+    g = apply("resize=80 limit=133", 100, 300, 0); /* torchvision's Resize(80, max_size=133) */
+    boxes_are(&g, (uint32_t[]){0, 0, 100, 300, 44, 133, 0, 0, 44, 133, 44, 133, 0, 0});
+    g = apply("resize=80 limit=133", 100, 120, 0);
+    boxes_are(&g, (uint32_t[]){0, 0, 100, 120, 80, 96, 0, 0, 80, 96, 80, 96, 0, 0});
+    g = apply("scale_jitter=100 scale=0.5:0.5", 200, 100, 0);
+    boxes_are(&g, (uint32_t[]){0, 0, 200, 100, 50, 25, 0, 0, 50, 25, 100, 100, 0, 0});
     g = apply("center_crop=100 crop=10x10+0+0", 20, 20, 0);
     assert_int_equal(g.window.width, 0);
     assert_int_equal(g.output[0], 10);
     assert_int_equal(g.place[0], 0);
+}
+
+static void padded_crops_reach_every_place(void **state)
+{
+    (void)state;
+    unsigned seen[2][9] = {{0}};
+    for (uint64_t i = 0; i < 2000; i++) {
+        struct leat_geometry g = apply("random_crop=32 padding=4 border=reflect", 32, 32, i);
+        assert_int_equal(g.border, LEAT_BORDER_REFLECT);
+        seen[0][4 + g.place[0] - g.crop.x]++;
+        seen[1][4 + g.place[1] - g.crop.y]++;
+        assert_int_equal(g.window.width, 32 - g.place[0] - g.crop.x);
+    }
+    for (int i = 0; i < 9; i++)
+        assert_true(seen[0][i] > 150 && seen[1][i] > 150);
+    unsigned upside = 0;
+    for (uint64_t i = 0; i < 2000; i++)
+        upside += apply("vflip=0.25", 9, 9, i).vflip;
+    assert_true(upside > 420 && upside < 580);
+    for (uint64_t i = 0; i < 500; i++) {
+        struct leat_geometry g = apply("scale_jitter=100 scale=0.1:2", 90, 160, i);
+        assert_true(g.resized[0] >= 5 && g.resized[0] <= 113 && g.resized[1] >= 10 && g.resized[1] <= 200);
+        assert_true(g.window.y + g.window.height <= g.resized[1] && g.output[0] == 100 && g.output[1] == 100);
+    }
 }
 
 static void descriptions_that_cannot_work_are_refused(void **state)
@@ -211,7 +246,7 @@ static void descriptions_that_cannot_work_are_refused(void **state)
         {"random_resized_crop=10 scale=0:1", "scale"},
         {"random_resized_crop=10 scale=0.5:0.4", "scale"},
         {"random_resized_crop=10 ratio=0:2", "ratio"},
-        {"scale=0.1:1", "behind"},
+        {"scale=0.1:1", "belongs after"},
         {"crop=10", "size like"},
         {"crop=10x10+1", "size like"},
         {"resize=10x", "size like"},
@@ -226,6 +261,12 @@ static void descriptions_that_cannot_work_are_refused(void **state)
         {"fill=300", "255"},
         {"layout=hwc", "nhwc, nchw"},
         {"blur=3", "blur"},
+        {"longest=0", "between 1"},
+        {"letterbox=10 resize=3", "resized once"},
+        {"random_crop=8 padding=4 border=reflect", "at least 9"},
+        {"random_crop=9 padding=4 border=reflect center_crop=3", "made from the picture"},
+        {"center_crop=40 random_crop=9 padding=4 border=edge", "made from padding"},
+        {"scale_jitter=10 scale=0:1", "scale"},
         {"crop=1x1+0+0 crop=1x1+0+0 crop=1x1+0+0 crop=1x1+0+0 crop=1x1+0+0 crop=1x1+0+0 crop=1x1+0+0 crop=1x1+0+0 "
          "crop=1x1+0+0",
          "more than 8"},
@@ -254,6 +295,7 @@ int main(void)
         cmocka_unit_test(draws_are_these_and_stay_these),
         cmocka_unit_test(exponentials_agree_with_the_c_library),
         cmocka_unit_test(steps_come_down_to_one_crop_one_resize_one_window),
+        cmocka_unit_test(padded_crops_reach_every_place),
         cmocka_unit_test(descriptions_that_cannot_work_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,18 +62,22 @@ static void same_draws_give_the_same_bytes_on_any_thread(void **state)
 static void a_picture_and_its_mask_share_their_draws_and_two_views_do_not(void **state)
 {
     (void)state;
-    struct leat_pipeline *image = pipeline_make(rrc);
-    struct leat_pipeline *mask = pipeline_make("random_resized_crop=96 flip filter=nearest colour=gray");
+    struct leat_pipeline *image = pipeline_make("random_resized_crop=96 flip color_jitter=0.4 rotate=-30:30 equalize");
+    struct leat_pipeline *mask = pipeline_make("random_resized_crop=96 flip rotate=-30:30 filter=nearest colour=index");
     struct leat_image_info info = {.width = 300, .height = 200, .orientation = 1, .components = 3};
     struct leat_error err;
     for (unsigned i = 0; i < 100; i++) {
-        struct leat_geometry a;
-        struct leat_geometry b;
+        struct leat_drawn a;
+        struct leat_drawn b;
         assert_ok(leat_pipeline_plan(image, &info, leat_prep_draws(1, i, 0, 0), &a, &err), err);
         assert_ok(leat_pipeline_plan(mask, &info, leat_prep_draws(1, i, 0, 0), &b, &err), err);
-        assert_memory_equal(&a, &b, sizeof a);
+        assert_memory_equal(&a.geometry.crop, &b.geometry.crop, sizeof a.geometry.crop);
+        assert_int_equal(a.geometry.flip, b.geometry.flip);
+        assert_int_equal(a.ops.op[1].kind, LEAT_OP_AFFINE);
+        assert_true(a.ops.op[1].v[0] == b.ops.op[0].v[0]);
         assert_ok(leat_pipeline_plan(mask, &info, leat_prep_draws(1, i, 0, 1), &b, &err), err);
-        assert_memory_not_equal(&a.crop, &b.crop, sizeof a.crop);
+        assert_memory_not_equal(&a.geometry.crop, &b.geometry.crop, sizeof a.geometry.crop);
+        assert_true(a.ops.op[1].v[0] != b.ops.op[0].v[0]);
     }
     leat_pipeline_free(image);
     leat_pipeline_free(mask);

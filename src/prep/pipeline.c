@@ -341,8 +341,8 @@ static leat_status finish(struct run *run, struct leat_scratch *scratch, struct 
 /* One decode serves two views when nothing but their boxes differs. */
 static bool decodes_alike(const struct leat_prep_description *a, const struct leat_prep_description *b)
 {
-    return !a->fast && !b->fast && a->colour == b->colour && a->damage == b->damage && a->upright == b->upright && a->blend == b->blend &&
-           memcmp(a->background, b->background, sizeof a->background) == 0 &&
+    return !a->fast && !b->fast && a->colour == b->colour && a->damage == b->damage && a->upright == b->upright &&
+           a->blend == b->blend && memcmp(a->background, b->background, sizeof a->background) == 0 &&
            memcmp(&a->limits, &b->limits, sizeof a->limits) == 0;
 }
 

@@ -4,14 +4,20 @@ import re
 import sys
 import types
 
-import pytest
+from conftest import ROOT
+
+PEERS = ROOT / ".venv" / "peers"
 
 
 def torchvision_v2():
     """transforms.v2 and its functional part. The registry's wheel wants CUDA for its own operators; transforms need none."""
-    torch = pytest.importorskip("torch")
+    import torch
+
+    if str(PEERS) not in sys.path:
+        sys.path.append(str(PEERS))
     sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-    v2 = pytest.importorskip("torchvision.transforms.v2")
+    from torchvision.transforms import v2
+
     torch.set_num_threads(1)
     return v2
 
@@ -62,7 +68,8 @@ def run_op(image, op, fill=None):
 
 
 def run_ops(image, ops, fill=None):
-    torch = pytest.importorskip("torch")
+    import torch
+
     mixture = kept = weight = None
     for op in ops:
         if op[0] == "mix":
@@ -78,7 +85,8 @@ def run_ops(image, ops, fill=None):
 
 
 def tensor_of(pixels):
-    torch = pytest.importorskip("torch")
+    import torch
+
     pixels = pixels if pixels.ndim == 3 else pixels[:, :, None]
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1).contiguous()
 

@@ -19,6 +19,8 @@ SETTINGS = {
     "background",
     "fill",
     "follow",
+    "alpha",
+    "animation",
     "orientation",
     "damage",
 }

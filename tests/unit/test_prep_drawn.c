@@ -103,8 +103,8 @@ static void a_mask_of_another_size_follows_its_picture(void **state)
     static const uint32_t boxes[][4] = {{60, 80, 180, 160}, {30, 40, 90, 80}, {80, 60, 160, 180}};
     static const uint32_t sizes[][2] = {{300, 240}, {150, 120}, {240, 300}};
     struct leat_scratch *s = scratch_open(NULL);
-    struct leat_pipeline *p =
-        pipeline_make("random_resized_crop=64 scale=0.3:1 flip rotate=-20:20 filter=nearest colour=gray");
+    struct leat_pipeline *p = pipeline_make(
+        "orientation=upright random_resized_crop=64 scale=0.3:1 flip rotate=-20:20 filter=nearest colour=gray");
     struct leat_image_info info = {.width = 300, .height = 240, .orientation = 1};
     struct encoded picture = spot(300, 240, boxes[0], 0);
     for (unsigned k = 1; k < 3; k++) {

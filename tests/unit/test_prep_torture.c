@@ -117,10 +117,9 @@ static void memory_running_out_anywhere_is_a_clean_error(void **state)
     (void)state;
     static uint8_t want[KINDS][BYTES];
     static uint8_t got[KINDS][BYTES];
-    static const char *const texts[] = {"orientation=upright random_resized_crop=40 flip",
-                                        "mode=fast random_resized_crop=40 flip",
-                                        "random_resized_crop=40 flip damage=rows",
-                                        "random_resized_crop=40 flip sharpness=2 p=1 rotate=9 equalize=1"};
+    static const char *const texts[] = {
+        "orientation=upright random_resized_crop=40 flip", "mode=fast random_resized_crop=40 flip",
+        "random_resized_crop=40 flip damage=rows", "random_resized_crop=40 flip sharpness=2 p=1 rotate=9 equalize=1"};
     for (size_t t = 0; t < COUNT(texts); t++) {
         struct leat_error err;
         leat_status rc = LEAT_NO_MEMORY;

@@ -52,12 +52,13 @@ static void compare(struct leat_scratch *s, const char *text, const struct encod
     static uint8_t want[300 * 300 * 3 * 4];
     static uint8_t got[sizeof want];
     struct leat_error err;
-    struct leat_geometry g;
+    struct leat_drawn drawn;
+    const uint32_t *size = drawn.geometry.output;
     struct leat_image_info info;
     struct leat_pipeline *p = pipeline_make(text);
     assert_ok(leat_image_probe(png->data, png->size, &info, &err), err);
-    assert_ok(leat_pipeline_plan(p, &info, leat_rng(1, 2), &g, &err), err);
-    uint64_t bytes = leat_pipeline_bytes(p, g.output[0], g.output[1]);
+    assert_ok(leat_pipeline_plan(p, &info, leat_rng(1, 2), &drawn, &err), err);
+    uint64_t bytes = leat_pipeline_bytes(p, size[0], size[1]);
     assert_true(bytes <= sizeof want);
     assert_ok(leat_pipeline_run(p, s, png->data, png->size, leat_rng(1, 2), want, bytes, &err), err);
     assert_ok(leat_pipeline_run(p, s, turned->data, turned->size, leat_rng(1, 2), got, bytes, &err), err);

@@ -198,7 +198,7 @@ static void ring_table(const struct figure_ring *table, size_t count, const char
 static void rings(void)
 {
     ring_table(figure_rings, FIGURE_RINGS, "published tables", "ring");
-    ring_table(figure_other_rings, FIGURE_OTHER_RINGS, "tables by which nothing was set", "other_ring");
+    ring_table(figure_other_rings, FIGURE_OTHER_RINGS, "tables by which no weight was set", "other_ring");
 }
 
 /* A speed carried from one accelerator to another by peak rates; beside it either rate alone. */

@@ -31,7 +31,7 @@ void leat_loading_close(struct leat_loading *l);
 
 /* What the rank needs: descriptors (the loader's), and what the answer to its request says. */
 void leat_loading_fds(const struct leat_loading *l, int fds[3]); /* ring, ready, release */
-void leat_loading_describe(const struct leat_loading *l, struct leat_buf *answer);
+void leat_loading_describe(const struct leat_loading *l, struct leat_buf *b);
 
 /* Checks a request that has no world yet, and answers it: address, outputs and state are right. */
 leat_status leat_loading_look(struct leat_supply *supply, const struct leat_request *request, struct leat_buf *answer,

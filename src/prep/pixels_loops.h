@@ -111,9 +111,9 @@ PIXELS_LOOP void loop_turn_hue(uint8_t *restrict red, uint8_t *restrict green, u
         nr = sector == 4 ? t : nr;
         ng = sector == 0 ? t : ng;
         nb = sector == 2 ? t : nb;
-        nr = (sector == 0) | (sector == 5) ? v : nr;
-        ng = (sector == 1) | (sector == 2) ? v : ng;
-        nb = (sector == 3) | (sector == 4) ? v : nb;
+        nr = ((sector == 0) | (sector == 5)) ? v : nr;
+        ng = ((sector == 1) | (sector == 2)) ? v : ng;
+        nb = ((sector == 3) | (sector == 4)) ? v : nb;
         red[i] = (uint8_t)(int)(nr * to_byte);
         green[i] = (uint8_t)(int)(ng * to_byte);
         blue[i] = (uint8_t)(int)(nb * to_byte);

@@ -6,7 +6,6 @@ Asked before the first batch and not earlier: a loader may be built before the p
 from __future__ import annotations
 
 import collections
-import datetime
 import json
 import os
 import socket
@@ -14,7 +13,9 @@ import sys
 import time
 
 from leat import _core
-from leat.errors import Error, InvalidError, TimeoutError
+from leat.errors import Error, InvalidError, NetworkError, TimeoutError
+
+PARTING_S = 5.0
 
 # Ranks know each other's loaders by their numbers: every rank opens the same ones in the same order. Not by their addresses:
 # ranks that read different datasets have to meet to be told so.
@@ -113,21 +114,30 @@ class Exchange:
         self._prefix = f"leat/{_opened['group']}"
         self._timeout_s = timeout_s
 
+    def _ask(self, call, *args):
+        try:
+            return getattr(self._store, call)(*args)
+        except RuntimeError as error:  # torch has several kinds, all of this family
+            why = str(error).partition("\n")[0]
+            raise NetworkError(f"the store of torch.distributed does not answer: rank 0 has ended? ({why})") from None
+
+    def _there(self, name, deadline):
+        """Waits by asking now and then: torch's own wait cannot be interrupted, and warns when nothing has come."""
+        pause, longest = 0.001, min(0.5, max(0.01, self.world / 20000))  # some ten thousand questions a second at most
+        while not self._ask("check", [f"{self._prefix}/{name}"]):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, longest)
+        return True
+
     def _get(self, name, missing):
-        key = f"{self._prefix}/{name}"
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                self._store.wait([key], datetime.timedelta(seconds=1))  # in short steps: Ctrl-C works in between
-                return self._store.get(key).decode()
-            except RuntimeError:  # torch has several kinds for a time-out, all of this family
-                if time.monotonic() > deadline:
-                    raise TimeoutError(
-                        f"{missing} within {self._timeout_s:.0f} s: it hangs, has ended, or opens other loaders"
-                    ) from None
+        if not self._there(name, time.monotonic() + self._timeout_s):
+            raise TimeoutError(f"{missing} within {self._timeout_s:.0f} s: it hangs, has ended, or opens other loaders")
+        return self._ask("get", f"{self._prefix}/{name}").decode()
 
     def _set(self, name, text):
-        self._store.set(f"{self._prefix}/{name}", text)
+        self._ask("set", f"{self._prefix}/{name}", text)
 
     def gather(self, name, text, judge):
         """Every rank gives a text; judge, on rank 0, makes one answer of all of them, which every rank gets."""
@@ -138,6 +148,14 @@ class Exchange:
             ]
             self._set(f"{name}/answer", judge(texts))
         return self._get(f"{name}/answer", "rank 0 has not opened the same loader")
+
+    def part(self):
+        """The last word: rank 0 has the store, and may end when it has nothing more to do, so it waits until all others have
+        had their answers."""
+        self._set(f"parted/{self.rank}", "")
+        deadline = time.monotonic() + PARTING_S
+        if self.rank == 0:
+            all(self._there(f"parted/{r}", deadline) for r in range(1, self.world))
 
 
 def _node():
@@ -190,8 +208,10 @@ def join(core, timeout_s, rank=None, world=None):
     except Error as error:
         if exchange is not None:  # or the others would wait for this rank
             exchange.gather("agreement", json.dumps({"error": str(error)}), _judge)
+            exchange.part()
         raise
     if exchange is not None:
         difference = exchange.gather("agreement", json.dumps(answer), _judge)
+        exchange.part()
         if difference:
             raise InvalidError(difference)

@@ -49,7 +49,7 @@ static void write_nodes(const struct leat_request *r, struct leat_buf *b)
     const uint32_t *node = r->opts.node_of_rank;
     uint32_t world = r->opts.world;
     uint32_t runs = 0;
-    if (!node)
+    if (!node || !world)
         return;
     for (uint32_t i = 0; i < world; i++)
         runs += i == 0 || node[i] != node[i - 1];
@@ -76,6 +76,8 @@ static leat_status read_nodes(struct leat_part p, struct leat_request *r, struct
     uint32_t at = 0;
     if (!n)
         return LEAT_OK;
+    if (!world)
+        return leat_fail(err, LEAT_INVALID, "a node map without a world");
     uint32_t *pairs = n / 2 > RUNS_MAX ? NULL : malloc(n * sizeof *pairs);
     r->node_of_rank = calloc((size_t)world + 1, sizeof *r->node_of_rank);
     leat_status rc = pairs && r->node_of_rank ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a node map");

@@ -614,9 +614,10 @@ void leat_http_close(struct leat_http *http)
     for (size_t i = 0; i < http->idle_n; i++)
         curl_easy_cleanup(http->idle[i]);
     if (http->multi)
-        curl_multi_cleanup(http->multi); /* closes connections, which removes their watches */
-    while (http->socks) {
+        curl_multi_cleanup(http->multi); /* closes connections, which removes their watches … */
+    while (http->socks) {                /* … unless it had no memory to say so */
         struct sock *next = http->socks->next;
+        leat_loop_unwatch(http->loop, &http->socks->watch);
         free(http->socks);
         http->socks = next;
     }

@@ -279,17 +279,39 @@ static PyObject *none_or_raise(leat_status rc, const struct leat_error *err)
     Py_RETURN_NONE;
 }
 
-static PyObject *loader_state(PyObject *self, PyObject *ignored)
+typedef leat_status text_call(struct leat_loader *loader, char **out, struct leat_error *err);
+
+static PyObject *ask_for_text(PyObject *self, text_call *call)
 {
     struct leat_loader *l = enter(self);
     char *text = NULL;
     struct leat_error err;
-    (void)ignored;
+    leat_status rc;
     if (!l)
         return NULL;
-    leat_status rc = leat_loader_state(l, &text, &err);
+    Py_BEGIN_ALLOW_THREADS;
+    rc = call(l, &text, &err);
+    Py_END_ALLOW_THREADS;
     leave(self);
     return text_or_raise(rc, text, &err);
+}
+
+static PyObject *loader_state(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return ask_for_text(self, leat_loader_state);
+}
+
+static PyObject *loader_agreement(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return ask_for_text(self, leat_loader_agreement);
+}
+
+static PyObject *loader_stats(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return ask_for_text(self, leat_loader_stats);
 }
 
 static PyObject *loader_restore(PyObject *self, PyObject *args)
@@ -382,38 +404,6 @@ static PyObject *loader_join(PyObject *self, PyObject *args)
         return NULL;
     leave(self);
     return none_or_raise(rc, &err);
-}
-
-static PyObject *loader_agreement(PyObject *self, PyObject *ignored)
-{
-    struct leat_loader *l = enter(self);
-    char *text = NULL;
-    struct leat_error err;
-    leat_status rc;
-    (void)ignored;
-    if (!l)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_agreement(l, &text, &err);
-    Py_END_ALLOW_THREADS;
-    leave(self);
-    return text_or_raise(rc, text, &err);
-}
-
-static PyObject *loader_stats(PyObject *self, PyObject *ignored)
-{
-    struct leat_loader *l = enter(self);
-    char *text = NULL;
-    struct leat_error err;
-    leat_status rc;
-    (void)ignored;
-    if (!l)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_stats(l, &text, &err);
-    Py_END_ALLOW_THREADS;
-    leave(self);
-    return text_or_raise(rc, text, &err);
 }
 
 static PyObject *loader_close(PyObject *self, PyObject *ignored)

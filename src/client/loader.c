@@ -346,7 +346,8 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
     if (rc == LEAT_OK)
         rc = step(l, deadline, &batch, err);
     if (rc != LEAT_OK) {
-        l->placed |= rc != LEAT_CANCELLED; /* nothing is skipped for a failure: whoever tries again goes on here */
+        /* Nothing is skipped for a failure: another attempt goes on here. A pass that has not begun yet stays that. */
+        l->placed |= rc != LEAT_CANCELLED && !l->beginning;
         return rc;
     }
     *out = batch;

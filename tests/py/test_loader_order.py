@@ -1,6 +1,8 @@
 """Every sample once, in the order that `leat order` prints, with the same pixels, whatever the world looks like."""
 
 import json
+import os
+import signal
 
 import pytest
 from loading import batches_of, global_batches, import_leat, samples_of
@@ -239,6 +241,20 @@ def test_pass_that_was_broken_off_is_over_and_the_next_begins_anew(lt, images, a
         assert len(first) + len(rest) == len(loader)
         loader.set_epoch(0)
         assert [i.tolist() for (i,) in loader] == first + rest
+
+
+def test_pass_after_a_broken_one_begins_anew_although_its_first_attempt_fails(lt, runtime, images):
+    with lt.Loader(images.url, batch_size=G, timeout=2, fields={"i": lt.index()}) as loader:
+        it = iter(loader)
+        next(it), next(it)
+        os.kill(runtime.agent(), signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError):
+                next(iter(loader))
+        finally:
+            os.kill(runtime.agent(), signal.SIGCONT)
+        assert len([0 for _ in loader]) == len(loader)
+        assert loader.epoch == 2
 
 
 def test_passes_that_stop_at_len_are_whole_epochs(lt, images):

@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -261,14 +262,12 @@ bool leat_segment_claim(struct leat_segment *s)
 
 /* --- the table --- */
 
-static uint64_t entry_check(const struct leat_segment *s, uint32_t slot, const uint8_t entry[ENTRY])
+static uint32_t entry_check(const struct leat_segment *s, const uint8_t entry[ENTRY])
 {
-    /* With the place it belongs to: an entry in another's place, or in another file's, is not believed. */
-    uint8_t bound[ENTRY + 8];
-    memcpy(bound, entry, ENTRY - 8);
-    leat_put_u64(bound + ENTRY - 8, s->id);
-    leat_put_u64(bound + ENTRY, slot);
-    return leat_xxh3(bound, sizeof bound);
+    uint8_t bound[ENTRY + 4]; /* with the file it belongs to: an entry of another one is not believed */
+    memcpy(bound, entry, ENTRY - 4);
+    leat_put_u64(bound + ENTRY - 4, s->id);
+    return (uint32_t)leat_xxh3(bound, sizeof bound);
 }
 
 static uint64_t entry_offset(uint32_t slot)
@@ -284,9 +283,9 @@ leat_status leat_segment_publish(const struct leat_segment *s, uint32_t slot, co
     leat_write_bytes(&w, e->name, sizeof e->name);
     leat_write_u64(&w, e->bytes);
     leat_write_u64(&w, e->hash);
+    leat_write_u64(&w, e->sequence);
     leat_write_u32(&w, e->block);
-    leat_write_u32(&w, e->sequence);
-    leat_write_u64(&w, entry_check(s, slot, entry));
+    leat_write_u32(&w, entry_check(s, entry));
     return write_at(s, entry_offset(slot), entry, sizeof entry, err);
 }
 
@@ -323,11 +322,11 @@ static bool take_entry(struct leat_segment *s, uint32_t slot, const uint8_t entr
     memcpy(e.name, leat_read_bytes(&r, sizeof e.name), sizeof e.name);
     e.bytes = leat_read_u64(&r);
     e.hash = leat_read_u64(&r);
+    e.sequence = leat_read_u64(&r);
     e.block = leat_read_u32(&r);
-    e.sequence = leat_read_u32(&r);
     uint64_t from = (uint64_t)e.block * BLOCK;
     uint64_t end = s->data_end < file_end ? s->data_end : file_end;
-    if (leat_read_u64(&r) != entry_check(s, slot, entry) || e.bytes == 0 || from < s->data_start || from > end ||
+    if (leat_read_u32(&r) != entry_check(s, entry) || e.bytes == 0 || from < s->data_start || from > end ||
         e.bytes > end - from || round_up(e.bytes) > end - from) {
         s->torn++;
         return true;
@@ -337,8 +336,8 @@ static bool take_entry(struct leat_segment *s, uint32_t slot, const uint8_t entr
     s->slots[slot] = e;
     s->live++;
     s->live_bytes += leat_segment_footprint(e.bytes);
-    if ((int32_t)(e.sequence - s->sequence) >= 0)
-        s->sequence = e.sequence + 1;
+    if (e.sequence > s->sequence)
+        s->sequence = e.sequence;
     return true;
 }
 
@@ -408,7 +407,7 @@ static leat_status find_free(struct leat_segment *s, struct leat_error *err)
     uint32_t last = 0;
     for (size_t i = 0; i < n && rc == LEAT_OK; i++) {
         struct leat_segment_slot *e = &s->slots[starts[i].slot];
-        if (e->block < end && (int32_t)(e->sequence - s->slots[last].sequence) <= 0) {
+        if (e->block < end && e->sequence < s->slots[last].sequence) {
             drop_entry(s, starts[i].slot);
             continue;
         }
@@ -464,8 +463,12 @@ bool leat_segment_take(struct leat_segment *s, const uint8_t name[32], uint64_t 
     if (!free_slot(s, slot) || !leat_extents_take(&s->extents, round_up(bytes) / BLOCK, &block))
         return false;
     struct leat_segment_slot *e = &s->slots[*slot];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t now_ns = (uint64_t)now.tv_sec * LEAT_S + (uint64_t)now.tv_nsec;
+    s->sequence = now_ns > s->sequence ? now_ns : s->sequence + 1;
     *e = (struct leat_segment_slot){
-        .bytes = bytes, .block = (uint32_t)block, .sequence = s->sequence++, .state = LEAT_SLOT_WRITING};
+        .bytes = bytes, .block = (uint32_t)block, .sequence = s->sequence, .state = LEAT_SLOT_WRITING};
     memcpy(e->name, name, sizeof e->name);
     return true;
 }

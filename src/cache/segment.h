@@ -26,8 +26,8 @@ struct leat_segment_slot {
     uint8_t name[32];
     uint64_t bytes;
     uint64_t hash;  /* XXH3 of the chunk; of a dead one the caller's */
-    uint32_t block; /* where it begins, in blocks from the file's beginning */
-    uint32_t sequence;
+    uint64_t sequence; /* the wall clock when it was written, in nanoseconds, made to grow */
+    uint32_t block;    /* where it begins, in blocks from the file's beginning */
     uint32_t readers; /* the caller's */
     uint32_t state;
 };
@@ -48,7 +48,7 @@ struct leat_segment {
     struct leat_segment_slot *slots; /* slots_n of them; behind them all are free */
     uint32_t slots_n;
     uint32_t first_free; /* no slot before it is free */
-    uint32_t sequence;   /* of the next entry */
+    uint64_t sequence;   /* of the last entry */
     struct leat_extents extents;
     uint32_t live;        /* chunks */
     uint64_t live_bytes;  /* their footprint */

@@ -163,15 +163,14 @@ static void take_away(struct leat_disk *d, uint64_t now)
 static void *watch(void *arg)
 {
     struct leat_disk *d = arg;
-    uint64_t tick = d->patience_ns / 4 < LOOK_NS ? d->patience_ns / 4 : LOOK_NS;
-    uint64_t between = d->patience_ns < LOOK_NS ? d->patience_ns : LOOK_NS;
-    uint64_t look = leat_after(between);
+    uint64_t tick = d->patience_ns / 4 < d->look_ns ? d->patience_ns / 4 : d->look_ns;
+    uint64_t look = leat_after(d->look_ns);
     pthread_mutex_lock(&d->mu);
     for (;;) {
         uint64_t now = leat_now_ns();
         take_away(d, now);
         if (now >= look && !d->stop) {
-            look = leat_after(between);
+            look = leat_after(d->look_ns);
             d->look_due = true;
             pthread_cond_signal(&d->work);
         }
@@ -216,6 +215,7 @@ static struct leat_disk *new_disk(const struct leat_disk_opts *opts)
         return NULL;
     snprintf(d->dir, sizeof d->dir, "%s", opts->dir ? opts->dir : "");
     d->patience_ns = opts->patience_ns ? opts->patience_ns : PATIENCE_NS;
+    d->look_ns = opts->look_ns ? opts->look_ns : LOOK_NS;
     d->shrunk = opts->shrunk;
     d->found = opts->found;
     d->user = opts->user;

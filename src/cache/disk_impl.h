@@ -20,7 +20,7 @@ struct leat_disk_worker {
 
     /* Hold mu. */
     struct leat_disk_op *op; /* what it works at; NULL: nothing, or the caller has been told that it takes too long */
-    uint64_t deadline_ns;    /* of op */
+    uint64_t deadline_ns;    /* of op; moves on with every piece */
     bool touching;           /* the caller's memory is in use: the operation cannot be taken away now */
     bool exited;
 };
@@ -42,6 +42,7 @@ struct leat_disk {
     uint64_t budget; /* the most */
     uint64_t segment_bytes;
     uint64_t patience_ns;
+    uint64_t look_ns;
     void (*shrunk)(void *user, uint64_t budget);
     void (*found)(void *user, const uint8_t name[32], uint64_t bytes);
     void *user;

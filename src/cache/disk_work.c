@@ -27,6 +27,7 @@ static bool hold(struct leat_disk_worker *w, const struct leat_disk_op *op)
     pthread_mutex_lock(&w->disk->mu);
     bool ours = w->op == op;
     w->touching = ours;
+    w->deadline_ns = leat_after(w->disk->patience_ns);
     pthread_mutex_unlock(&w->disk->mu);
     return ours;
 }

@@ -25,10 +25,10 @@ enum leat_slot_state { LEAT_SLOT_FREE, LEAT_SLOT_WRITING, LEAT_SLOT_LIVE, LEAT_S
 struct leat_segment_slot {
     uint8_t name[32];
     uint64_t bytes;
-    uint64_t hash;  /* XXH3 of the chunk; of a dead one the caller's */
+    uint64_t hash;     /* XXH3 of the chunk; of a dead one the caller's */
     uint64_t sequence; /* the wall clock when it was written, in nanoseconds, made to grow */
     uint32_t block;    /* where it begins, in blocks from the file's beginning */
-    uint32_t readers; /* the caller's */
+    uint32_t readers;  /* the caller's */
     uint32_t state;
 };
 

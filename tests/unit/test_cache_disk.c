@@ -245,12 +245,8 @@ static struct leat_disk *open_with_news(uint64_t budget, struct news *news)
 {
     struct leat_disk *d = NULL;
     struct leat_error err;
-    struct leat_disk_opts opts = {.dir = folder,
-                                  .budget = budget,
-                                  .patience_ns = 100 * LEAT_MS, /* and so it looks ten times a second */
-                                  .shrunk = on_shrunk,
-                                  .found = on_found,
-                                  .user = news};
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = budget, .look_ns = 50 * LEAT_MS, .shrunk = on_shrunk, .found = on_found, .user = news};
     assert_ok(leat_disk_open(&opts, &d, &err), err);
     return d;
 }

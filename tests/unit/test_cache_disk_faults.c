@@ -53,7 +53,8 @@ static struct leat_disk *open_quick(void)
 {
     struct leat_disk *d = NULL;
     struct leat_error err;
-    struct leat_disk_opts opts = {.dir = folder, .budget = 1 << 30, .patience_ns = 200 * LEAT_MS, .shrunk = on_shrunk};
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = 1 << 30, .patience_ns = 500 * LEAT_MS, .look_ns = 50 * LEAT_MS, .shrunk = on_shrunk};
     assert_ok(leat_disk_open(&opts, &d, &err), err);
     return d;
 }
@@ -355,7 +356,8 @@ static void without_holes_the_budget_holds_all_the_same(void **state)
     (void)state;
     struct leat_error err;
     struct leat_disk *d = NULL;
-    struct leat_disk_opts opts = {.dir = folder, .budget = 100u << 20, .patience_ns = 200 * LEAT_MS};
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = 100u << 20, .patience_ns = 500 * LEAT_MS, .look_ns = 50 * LEAT_MS};
     fail_io(FAIL_IO_PUNCH, EOPNOTSUPP, 0, 0);
     assert_ok(leat_disk_open(&opts, &d, &err), err);
     for (uint32_t i = 0; i < 20; i++)

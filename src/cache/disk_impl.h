@@ -10,12 +10,11 @@
 #include "cache/segment.h"
 
 #define LEAT_DISK_WORKERS 4u
-#define LEAT_DISK_PIECE   (1u << 20) /* bytes a call: large enough for full speed, small enough for the caches */
 
 struct leat_disk_worker {
     struct leat_disk *disk;
     pthread_t thread;
-    uint8_t *piece; /* LEAT_DISK_PIECE bytes, aligned for O_DIRECT */
+    uint8_t *piece; /* LEAT_SEGMENT_PIECE bytes, aligned for O_DIRECT */
     bool started;
 
     /* Hold mu. */

@@ -37,6 +37,14 @@ uint64_t leat_segment_footprint(uint64_t bytes)
     return round_up(bytes) + ENTRY;
 }
 
+uint64_t leat_segment_hash(uint64_t before, const void *piece, size_t n)
+{
+    uint8_t chain[16];
+    leat_put_u64(chain, before);
+    leat_put_u64(chain + 8, leat_xxh3(piece, n));
+    return leat_xxh3(chain, sizeof chain);
+}
+
 bool leat_segment_is_name(const char *file)
 {
     uint8_t id[8];

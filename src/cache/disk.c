@@ -237,7 +237,7 @@ static leat_status start_threads(struct leat_disk *d, struct leat_error *err)
         struct leat_disk_worker *w = &d->workers[i];
         void *piece = NULL;
         w->disk = d;
-        if (posix_memalign(&piece, LEAT_SEGMENT_BLOCK, LEAT_SEGMENT_PIECE) != 0)
+        if (posix_memalign(&piece, LEAT_SEGMENT_BLOCK, LEAT_DISK_CALL) != 0)
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
         w->piece = piece;
         rc = leat_thread_start(&w->thread, "leat-disk", leat_disk_work, w, err);

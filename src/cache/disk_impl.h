@@ -9,12 +9,15 @@
 #include "cache/disk_index.h"
 #include "cache/segment.h"
 
-#define LEAT_DISK_WORKERS 4u
+/* Enough calls under way to keep the disk busy while some of the workers hash and copy: with four workers, or pieces of
+ * a mebibyte, a fifth of the speed was missing (measured with chunks of 8 MiB). */
+#define LEAT_DISK_WORKERS 8u
+#define LEAT_DISK_CALL    (2u << 20) /* bytes */
 
 struct leat_disk_worker {
     struct leat_disk *disk;
     pthread_t thread;
-    uint8_t *piece; /* LEAT_SEGMENT_PIECE bytes, aligned for O_DIRECT */
+    uint8_t *piece; /* LEAT_DISK_CALL bytes, aligned for O_DIRECT */
     bool started;
 
     /* Hold mu. */

@@ -144,8 +144,8 @@ static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op,
     uint64_t bytes = r->entry.bytes;
     uint64_t hash = bytes;
     leat_status rc = LEAT_OK;
-    for (uint64_t at = 0; at < bytes && rc == LEAT_OK; at += LEAT_SEGMENT_PIECE) {
-        size_t n = bytes - at < LEAT_SEGMENT_PIECE ? (size_t)(bytes - at) : LEAT_SEGMENT_PIECE;
+    for (uint64_t at = 0; at < bytes && rc == LEAT_OK; at += LEAT_DISK_CALL) {
+        size_t n = bytes - at < LEAT_DISK_CALL ? (size_t)(bytes - at) : LEAT_DISK_CALL;
         rc =
             leat_segment_read(s, (uint64_t)r->entry.block * BLOCK + at, w->piece, (n + BLOCK - 1) / BLOCK * BLOCK, err);
         if (!hold(w, op))
@@ -242,8 +242,8 @@ static leat_status copy_in(struct leat_disk_worker *w, struct leat_disk_op *op, 
                            struct leat_segment_slot *e, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
-    for (uint64_t at = 0; at < e->bytes && rc == LEAT_OK; at += LEAT_SEGMENT_PIECE) {
-        size_t n = e->bytes - at < LEAT_SEGMENT_PIECE ? (size_t)(e->bytes - at) : LEAT_SEGMENT_PIECE;
+    for (uint64_t at = 0; at < e->bytes && rc == LEAT_OK; at += LEAT_DISK_CALL) {
+        size_t n = e->bytes - at < LEAT_DISK_CALL ? (size_t)(e->bytes - at) : LEAT_DISK_CALL;
         size_t whole = (n + BLOCK - 1) / BLOCK * BLOCK;
         if (!hold(w, op))
             return LEAT_CANCELLED;

@@ -37,12 +37,19 @@ uint64_t leat_segment_footprint(uint64_t bytes)
     return round_up(bytes) + ENTRY;
 }
 
-uint64_t leat_segment_hash(uint64_t before, const void *piece, size_t n)
+uint64_t leat_segment_hash(uint64_t before, const void *data, size_t n)
 {
-    uint8_t chain[16];
-    leat_put_u64(chain, before);
-    leat_put_u64(chain + 8, leat_xxh3(piece, n));
-    return leat_xxh3(chain, sizeof chain);
+    const uint8_t *at = data;
+    for (size_t left = n; left;) {
+        size_t piece = left < LEAT_SEGMENT_PIECE ? left : LEAT_SEGMENT_PIECE;
+        uint8_t chain[16];
+        leat_put_u64(chain, before);
+        leat_put_u64(chain + 8, leat_xxh3(at, piece));
+        before = leat_xxh3(chain, sizeof chain);
+        at += piece;
+        left -= piece;
+    }
+    return before;
 }
 
 bool leat_segment_is_name(const char *file)
@@ -402,14 +409,16 @@ static leat_status find_free(struct leat_segment *s, struct leat_error *err)
 {
     struct start *starts = calloc(s->live ? s->live : 1, sizeof *starts);
     size_t n = 0;
+    bool sorted = true;
     leat_status rc = LEAT_OK;
     if (!starts || !leat_extents_init(&s->extents, s->data_start / BLOCK, s->data_end / BLOCK))
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
     for (uint32_t i = 0; rc == LEAT_OK && i < s->slots_n; i++) {
         if (s->slots[i].state == LEAT_SLOT_LIVE)
             starts[n++] = (struct start){s->slots[i].block, i};
+        sorted = sorted && (n < 2 || starts[n - 2].block < starts[n - 1].block);
     }
-    if (n)
+    if (!sorted) /* only where something was removed */
         qsort(starts, n, sizeof *starts, by_block);
     uint64_t end = 0; /* of the last one that was kept */
     uint32_t last = 0;

@@ -16,7 +16,7 @@
 #include "cache/extents.h"
 
 #define LEAT_SEGMENT_BLOCK     4096u      /* chunks begin and end at multiples: what O_DIRECT wants of any disk */
-#define LEAT_SEGMENT_PIECE     (1u << 20) /* bytes a call: enough for full speed, and still in the processor's cache */
+#define LEAT_SEGMENT_PIECE     (1u << 20) /* bytes that are hashed at once */
 #define LEAT_SEGMENT_ENTRY     64u        /* bytes of the table a chunk */
 #define LEAT_SEGMENT_FILE      24u        /* a file's name, with its NUL */
 #define LEAT_SEGMENT_BYTES_MAX (1ull << 40)
@@ -83,9 +83,9 @@ leat_status leat_segment_scan(struct leat_segment *s, struct leat_error *err);
 
 uint64_t leat_segment_footprint(uint64_t bytes); /* bytes of the disk that a chunk takes, its entry included */
 
-/* A chunk's checksum: begins with its length and goes on with every piece of LEAT_SEGMENT_PIECE bytes, the last one
- * shorter. In pieces, so that each is looked at once, while it is in the processor's cache. */
-uint64_t leat_segment_hash(uint64_t before, const void *piece, size_t n);
+/* A chunk's checksum: begins with its length and goes on with its data, given in multiples of LEAT_SEGMENT_PIECE but
+ * for the last. It is a chain over pieces, so that whoever reads can look at each once, while the processor has it. */
+uint64_t leat_segment_hash(uint64_t before, const void *data, size_t n);
 
 /* Space and a slot for a chunk: state WRITING. False when there is no room for it here. */
 bool leat_segment_take(struct leat_segment *s, const uint8_t name[32], uint64_t bytes, uint32_t *slot);

@@ -1,7 +1,7 @@
 /* A dataset in a store, open for reading. Opening reads the pointer and the root, nothing else; sample tables and
  * keys are fetched by range when they are asked for, and every block of them is verified on its way in.
  *
- * Any thread may call; reads of sections wait for each other. */
+ * Any thread may call; reads of the same stretch of a section wait for each other. */
 #ifndef LEAT_DATASET_DATASET_H
 #define LEAT_DATASET_DATASET_H
 

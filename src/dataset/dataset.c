@@ -30,6 +30,8 @@ static leat_status load_root(struct leat_dataset *d, struct leat_error *err)
     if (!key)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
     size_t n;
+    free(d->root_data); /* of an earlier attempt */
+    d->root_data = NULL;
     leat_status rc = leat_store_load(d->home.store, key, LEAT_ROOT_MAX, &d->root_data, &n, NULL, err);
     free(key);
     if (rc != LEAT_OK)
@@ -44,6 +46,20 @@ static leat_status load_root(struct leat_dataset *d, struct leat_error *err)
     return rc;
 }
 
+/* The pointer has no checksum: when the root that it names is not there, or is another, either of them may have been
+ * damaged on the way. So both are read once more. */
+static leat_status load_version(struct leat_dataset *d, const uint8_t *id, struct leat_error *err)
+{
+    leat_status rc = LEAT_CORRUPT;
+    for (int i = 0; i < 2 && (rc == LEAT_CORRUPT || rc == LEAT_NOT_FOUND); i++) {
+        rc = leat_home_resolve(&d->home, id, &d->version, err);
+        if (rc != LEAT_OK)
+            return rc;
+        rc = load_root(d, err);
+    }
+    return rc;
+}
+
 leat_status leat_dataset_open(const char *url, const struct leat_store_opts *opts, const uint8_t *id,
                               struct leat_dataset **out, struct leat_error *err)
 {
@@ -52,9 +68,7 @@ leat_status leat_dataset_open(const char *url, const struct leat_store_opts *opt
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     leat_status rc = leat_home_open(url, opts, &d->home, err);
     if (rc == LEAT_OK)
-        rc = leat_home_resolve(&d->home, id, &d->version, err);
-    if (rc == LEAT_OK)
-        rc = load_root(d, err);
+        rc = load_version(d, id, err);
     if (rc == LEAT_OK)
         rc = leat_prefix_make(d->root.counts, NULL, d->root.chunks, &d->by_chunk, err);
     if (rc == LEAT_OK)

@@ -18,7 +18,8 @@
 
 struct leat_dataset;
 
-/* Which version: leat_home_resolve (home.h) says how `id`, a content id or NULL, and the address decide it. */
+/* Which version: leat_home_resolve (home.h) says how `id`, a content id or NULL, and the address decide it. A pointer
+ * or root that arrives damaged is read once more. */
 leat_status leat_dataset_open(const char *url, const struct leat_store_opts *opts, const uint8_t *id,
                               struct leat_dataset **out, struct leat_error *err);
 void leat_dataset_close(struct leat_dataset *d);

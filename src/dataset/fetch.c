@@ -125,8 +125,8 @@ static leat_status judge(const struct request *r, struct leat_error *err)
     }
     if (p->object_bytes && op->object.size != UINT64_MAX && op->object.size != p->object_bytes)
         return leat_fail(err, LEAT_CORRUPT,
-                         "'%s' is not as long as the snapshot says: it has %" PRIu64 " bytes instead of %" PRIu64,
-                         p->key, op->object.size, p->object_bytes);
+                         "'%s' is %s than the snapshot says: it has %" PRIu64 " bytes instead of %" PRIu64, p->key,
+                         op->object.size < p->object_bytes ? "shorter" : "longer", op->object.size, p->object_bytes);
     return LEAT_OK;
 }
 

@@ -70,6 +70,8 @@ def _as_text(name, kind, value):
             return str(operator.index(value)) if not isinstance(value, bool) else repr(value)
         except TypeError:
             return repr(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if isinstance(value, str):
         return value
     if kind == _SIZE:

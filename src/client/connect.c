@@ -125,6 +125,9 @@ static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const 
     c->ram = leat_part_number(answer.part, LEAT_TAG_RAM, 0);
     c->threads = (uint32_t)leat_part_number(answer.part, LEAT_TAG_THREADS, 0);
     c->linger_ns = leat_part_number(answer.part, LEAT_TAG_LINGER, 0);
+    c->cache = leat_part_number(answer.part, LEAT_TAG_CACHE, 0);
+    const char *dir = leat_part_text(answer.part, LEAT_TAG_CACHE_DIR);
+    snprintf(c->cache_dir, sizeof c->cache_dir, "%s", dir ? dir : "");
     leat_incoming_free(&answer);
     return rc;
 }
@@ -256,6 +259,7 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     char ram[32];
     char threads[32];
     char linger[32];
+    char cache[32];
     char protocol[16];
     int ready[2];
     /* in full, since the agent's folder is another */
@@ -267,8 +271,9 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     snprintf(ram, sizeof ram, "%" PRIu64, opts->ram);
     snprintf(threads, sizeof threads, "%u", opts->threads);
     snprintf(linger, sizeof linger, "%" PRIu64 "ns", opts->linger_ns);
+    snprintf(cache, sizeof cache, "%" PRIu64, opts->cache);
     /* The agent may be of another release: it is told where to listen and what to speak. */
-    const char *argv[20] = {path,          "agent",      "run",    "--scope",    paths->scope, "--socket",
+    const char *argv[24] = {path,          "agent",      "run",    "--scope",    paths->scope, "--socket",
                             paths->socket, "--protocol", protocol, "--ready-fd", "3"};
     size_t n = 11;
     if (opts->ram) {
@@ -282,6 +287,14 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     if (opts->linger_ns != UINT64_MAX) {
         argv[n++] = "--linger";
         argv[n++] = linger;
+    }
+    if (opts->cache_dir) {
+        argv[n++] = "--cache-dir";
+        argv[n++] = opts->cache_dir;
+    }
+    if (opts->cache) {
+        argv[n++] = "--cache";
+        argv[n++] = cache;
     }
     if (pipe2(ready, O_CLOEXEC) < 0)
         return leat_fail_errno(err, errno, "cannot make a pipe");

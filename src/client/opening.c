@@ -213,6 +213,8 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
         .linger_ns = again          ? before->linger_ns
                      : o->linger_ns ? o->linger_ns
                                     : UINT64_MAX,
+        .cache_dir = again ? (before->cache_dir[0] ? before->cache_dir : NULL) : o->cache_dir,
+        .cache = again ? before->cache : o->cache,
         .deadline_ns = deadline_ns,
         .stop = l->stop,
         .stop_user = l->stop_user,

@@ -92,6 +92,10 @@ struct leat_loader_opts {
      */
     const char *cache_dir;
     uint64_t cache;
+    /* Told, in one line of text, why a call has been waiting for 5, 10, 20, 40 … seconds; on the thread that waits. It
+     * makes no calls on the loader. */
+    void (*warn)(void *user, const char *text);
+    void *warn_user;
 };
 
 /* The settings by name, for front ends that should not need a list of their own. */

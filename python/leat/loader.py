@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import operator
 import os
 from collections.abc import Sequence
@@ -158,6 +159,7 @@ class Loader:
             outputs=[field._describe(name) for name, field in fields.items()],
             settings=texts + found,
             prepare=lambda core: ranks.join(core, core.timeout, *rank),
+            warn=logging.getLogger("leat").warning,
             as_dict=as_dict,
             plan=self._choose(as_numpy),
             ragged=Ragged,

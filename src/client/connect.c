@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,7 +67,8 @@ leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
         uint64_t left = leat_left(deadline_ns);
         if (!left) {
-            rc = leat_fail(err, LEAT_TIMEOUT, "the agent (pid %d, log %s) does not answer", c->agent_pid, c->paths.log);
+            rc = leat_fail(err, LEAT_TIMEOUT, "the agent (pid %d, log %s) does not answer: it hangs, or was stopped",
+                           c->agent_pid, c->paths.log);
             break;
         }
         if (stopped(stop, stop_user)) {
@@ -99,12 +101,21 @@ leat_status leat_incoming_check(const struct leat_incoming *m, struct leat_error
     return leat_fail(err, (leat_status)status, "%s", text ? text : "the agent gave no reason");
 }
 
+/* Who listens there, before it has said a word: an agent that hangs has to be named too. 0: not known. */
+static int listener_pid(int fd)
+{
+    struct ucred peer;
+    socklen_t n = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 ? (int)peer.pid : 0;
+}
+
 /* Says hello; the answer names the agent's process. */
 static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const struct leat_connect_opts *opts,
                          struct leat_error *err)
 {
     struct leat_incoming answer;
     struct leat_buf b;
+    c->agent_pid = listener_pid(c->fd);
     leat_buf_init(&b, LEAT_WIRE_MAX);
     leat_message_begin(&b, LEAT_MESSAGE_HELLO);
     leat_message_number(&b, LEAT_TAG_PROTOCOL, LEAT_WIRE_PROTOCOL);

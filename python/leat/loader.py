@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import operator
 import os
 from collections.abc import Sequence
@@ -70,6 +71,8 @@ def _as_text(name, kind, value):
             return str(operator.index(value)) if not isinstance(value, bool) else repr(value)
         except TypeError:
             return repr(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if isinstance(value, str):
         return value
     if kind == _SIZE:
@@ -156,6 +159,7 @@ class Loader:
             outputs=[field._describe(name) for name, field in fields.items()],
             settings=texts + found,
             prepare=lambda core: ranks.join(core, core.timeout, *rank),
+            warn=logging.getLogger("leat").warning,
             as_dict=as_dict,
             plan=self._choose(as_numpy),
             ragged=Ragged,

@@ -26,6 +26,8 @@ struct agent_settings {
     const char *scope;
     uint64_t ram;
     uint64_t threads;
+    const char *cache_dir;
+    uint64_t cache;
     const char *linger;
     const char *ready_fd;
     const char *socket;
@@ -42,6 +44,10 @@ static const struct leat_option options[] = {
      "run: budget for chunks (else a quarter of the memory)"},
     {"threads", 0, LEAT_OPTION_U64, offsetof(struct agent_settings, threads), "N", NULL, "LEAT_THREADS",
      "run: threads that prepare samples (else one a core)"},
+    {"cache-dir", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, cache_dir), "PATH", NULL, "LEAT_CACHE_DIR",
+     "run: folder of the cache on disk (else, where --cache asks for one, $XDG_CACHE_HOME/leat or ~/.cache/leat)"},
+    {"cache", 0, LEAT_OPTION_SIZE, offsetof(struct agent_settings, cache), "SIZE", NULL, "LEAT_CACHE",
+     "run: how much of the disk that cache may take"},
     {"linger", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, linger), "TIME", NULL, "LEAT_LINGER",
      "run: how long to outlive the last loader (else 5s, under Slurm not at all)"},
     {"socket", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, socket), "PATH", NULL, NULL,
@@ -73,7 +79,14 @@ static int run_agent(const struct agent_settings *s)
 {
     struct leat_error err;
     struct leat_agent_opts opts = {
-        .scope = s->scope, .socket = s->socket, .ram = s->ram, .threads = (uint32_t)s->threads, .ready_fd = -1};
+        .scope = s->scope,
+        .socket = s->socket,
+        .ram = s->ram,
+        .threads = (uint32_t)s->threads,
+        .cache_dir = s->cache_dir,
+        .cache = s->cache,
+        .ready_fd = -1,
+    };
     uint64_t fd;
     opts.linger_ns = getenv("SLURM_JOB_ID") ? 0 : 5 * LEAT_S;
     if (s->linger && leat_parse_duration(s->linger, "--linger", &opts.linger_ns, &err) != LEAT_OK)

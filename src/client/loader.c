@@ -21,11 +21,6 @@
 #define EVENT_NS   (1 * LEAT_MS) /* between two looks at such events while waiting */
 #define LISTEN_NS  LEAT_S        /* a rank that never has to wait looks at its socket that often */
 
-static uint64_t deadline_of(const struct leat_loader *l)
-{
-    return leat_after(l->timeout_ns);
-}
-
 leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_loader **out, struct leat_error *err)
 {
     struct leat_loader_opts known;
@@ -40,6 +35,8 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
     l->connection.fd = l->ready_fd = -1;
     l->stop = known.stop;
     l->stop_user = known.stop_user;
+    l->warn = known.warn;
+    l->warn_user = known.warn_user;
     l->timeout_ns = known.timeout_ns ? known.timeout_ns : LEAT_TIMEOUT_DEFAULT;
     l->epoch = known.epoch;
     l->placed = true;
@@ -47,8 +44,8 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
     rc = leat_request_make(&known, &l->request, err);
     leat_opts_free_outputs(&known);
     if (rc == LEAT_OK)
-        rc = known.world ? leat_opening_ring(l, NULL, deadline_of(l), err)
-                         : leat_opening_look(l, NULL, deadline_of(l), err);
+        rc = known.world ? leat_opening_ring(l, NULL, leat_patience_begin(l), err)
+                         : leat_opening_look(l, NULL, leat_patience_begin(l), err);
     l->reopens = 0;
     if (rc != LEAT_OK) {
         leat_loader_close(l);
@@ -107,24 +104,6 @@ leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t worl
     return LEAT_OK;
 }
 
-/* Asks the agent what the next batch is waiting for; the text says so. */
-static leat_status fail_timeout(struct leat_loader *l, struct leat_error *err)
-{
-    char *stats = NULL;
-    char why[300] = "it does not say";
-    if (leat_opening_stats(l, leat_after(LEAT_S / 2), &stats, NULL) == LEAT_OK && stats) {
-        json_t *s = NULL;
-        leat_json_read(stats, strlen(stats), 0, &s, NULL);
-        const char *text = json_string_value(json_object_get(s, "waiting_for"));
-        if (text && *text)
-            snprintf(why, sizeof why, "%s", text);
-        json_decref(s);
-    }
-    free(stats);
-    return leat_fail(err, LEAT_TIMEOUT, "no batch within %.0f s; the agent (pid %d, log %s) waits for: %s",
-                     (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log, why);
-}
-
 static bool published(const struct leat_loader *l)
 {
     return leat_rank_ring_published(l->ring, l->taken);
@@ -135,6 +114,8 @@ static int wait_ms(const struct leat_loader *l, uint64_t deadline)
 {
     uint64_t most = leat_releases_waiting(l->releases) ? EVENT_NS : POLL_NS;
     uint64_t left = leat_left(deadline);
+    uint64_t look = leat_patience_left_ns(l);
+    left = left < look ? left : look;
     return (int)(((left < most ? left : most) + LEAT_MS - 1) / LEAT_MS);
 }
 
@@ -159,13 +140,14 @@ static leat_status why_none(struct leat_loader *l, uint64_t deadline, struct lea
                          "no batch within %.0f s: all %u slots of the ring are held, and the events after which %u "
                          "batches are to be released have not happened",
                          (double)l->timeout_ns / 1e9, l->ring->ring.slots, waiting);
-    return fail_timeout(l, err);
+    return leat_patience_fail(l, err);
 }
 
 static leat_status wait_published(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
 {
     uint64_t ask = leat_after(POLL_NS);
     uint64_t count;
+    l->patience.what = LEAT_WAITING_BATCH;
     while (!published(l)) {
         leat_status rc = why_none(l, deadline, err);
         if (rc != LEAT_OK)
@@ -173,6 +155,7 @@ static leat_status wait_published(struct leat_loader *l, uint64_t deadline, stru
         struct pollfd p[] = {{.fd = l->ready_fd, .events = POLLIN}, {.fd = l->connection.fd, .events = POLLIN}};
         int n = poll(p, 2, wait_ms(l, deadline));
         /* Only when nothing came: in Python, asking means waiting for the interpreter. */
+        leat_patience_look(l);
         if (n < 0 || (n == 0 && !leat_left(ask))) {
             if (l->stop && l->stop(l->stop_user))
                 return leat_fail(err, LEAT_CANCELLED, "interrupted");
@@ -326,8 +309,8 @@ leat_status leat_loader_begin(struct leat_loader *l, struct leat_error *err)
 
 leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
-    uint64_t now = leat_now_ns();
-    uint64_t deadline = now + l->timeout_ns;
+    uint64_t deadline = leat_patience_begin(l);
+    uint64_t now = l->patience.began_ns;
     struct leat_batch *batch = NULL;
     leat_status rc = LEAT_OK;
     leat_releases_poll(l->releases);
@@ -397,7 +380,7 @@ leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct 
         l->again = false; /* the next pass begins there by itself */
         return LEAT_OK;
     }
-    return jump(l, epoch, 0, deadline_of(l), err);
+    return jump(l, epoch, 0, leat_patience_begin(l), err);
 }
 
 leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
@@ -407,7 +390,7 @@ leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t pos
                          (unsigned long long)epoch, (unsigned long long)position, (unsigned long long)l->units);
     if (l->placed && epoch == l->epoch && position == l->position)
         return LEAT_OK;
-    return jump(l, epoch, position, deadline_of(l), err);
+    return jump(l, epoch, position, leat_patience_begin(l), err);
 }
 
 leat_status leat_loader_state(struct leat_loader *l, char **out, struct leat_error *err)
@@ -417,7 +400,7 @@ leat_status leat_loader_state(struct leat_loader *l, char **out, struct leat_err
 
 leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct leat_error *err)
 {
-    uint64_t deadline = deadline_of(l);
+    uint64_t deadline = leat_patience_begin(l);
     leat_status rc =
         l->request.opts.world ? leat_opening_ring(l, state, deadline, err) : leat_opening_look(l, state, deadline, err);
     l->reopens = 0;
@@ -432,7 +415,7 @@ leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat
 {
     leat_status rc = LEAT_OK;
     if (!l->ring)
-        rc = leat_opening_ring(l, NULL, deadline_of(l), err);
+        rc = leat_opening_ring(l, NULL, leat_patience_begin(l), err);
     if (rc != LEAT_OK)
         return rc;
     char *copy = strdup(l->agreement ? l->agreement : "{}");
@@ -456,7 +439,7 @@ leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_err
 {
     char *theirs = NULL;
     json_t *s = NULL;
-    leat_status rc = leat_opening_stats(l, deadline_of(l), &theirs, err);
+    leat_status rc = leat_opening_stats(l, leat_after(l->timeout_ns), &theirs, err);
     if (rc != LEAT_OK)
         return rc;
     if (!theirs || leat_json_read(theirs, strlen(theirs), 0, &s, NULL) != LEAT_OK)

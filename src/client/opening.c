@@ -49,6 +49,9 @@ static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
         l->agreed &= !leat_part_number(m->part, LEAT_TAG_AGREE, 0); /* other ranks do not agree: compare anew */
     } else if (m->kind == LEAT_MESSAGE_KEYS) {
         answer_keys(l);
+    } else if (m->kind == LEAT_MESSAGE_STATS && l->owed) {
+        l->owed--;
+        leat_patience_answer(l, leat_part_text(m->part, LEAT_TAG_TEXT));
     }
     leat_incoming_free(m);
 }
@@ -67,19 +70,22 @@ leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err)
 }
 
 /* Sends a request and waits for its answer, taking what comes unasked on the way. *lost: the connection broke, as
- * opposed to an answer that is an error. */
+ * opposed to an answer that is an error. Questions for statistics are put beside another call's wait: they do not
+ * count against its patience. */
 static leat_status ask(struct leat_loader *l, struct leat_buf *request, enum leat_message_kind answer,
                        uint64_t deadline_ns, struct leat_incoming *out, bool *lost, struct leat_error *err)
 {
+    bool beside = answer == LEAT_MESSAGE_STATS;
     leat_status rc = leat_connection_send(&l->connection, request, err);
     *lost = rc == LEAT_NETWORK;
     while (rc == LEAT_OK) {
         struct leat_incoming m;
-        rc = leat_connection_receive(&l->connection, deadline_ns, l->stop, l->stop_user, &m, err);
+        rc = leat_connection_receive(&l->connection, deadline_ns, beside ? l->stop : leat_patience_stop,
+                                     beside ? l->stop_user : l, &m, err);
         *lost = rc == LEAT_NETWORK;
         if (rc != LEAT_OK)
             break;
-        if (m.kind == answer) {
+        if (m.kind == answer && !(beside && l->owed)) {
             *out = m;
             return LEAT_OK;
         }
@@ -163,20 +169,24 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
     return rc;
 }
 
-/* Whose answer did not come: the bucket's, as far as this rank can know. */
-static leat_status say_unopened(const struct leat_loader *l, struct leat_error *err)
+void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n)
 {
     struct leat_aws aws;
     struct leat_request_store store = {0};
     struct leat_error ignored;
-    char from[300] = "";
+    snprintf(out, n, " for it");
     if (leat_request_keys(&l->request, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
-        snprintf(from, sizeof from, " for an answer of %.250s", store.endpoint_url);
+        snprintf(out, n, " for an answer of %.250s", store.endpoint_url);
     leat_aws_free(&aws);
+}
+
+static leat_status say_unopened(const struct leat_loader *l, struct leat_error *err)
+{
+    char from[300];
+    leat_opening_bucket(l, from, sizeof from);
     return leat_fail(err, LEAT_TIMEOUT,
                      "'%.200s' could not be opened within %.0f s: the agent (pid %d, log %s) waits%s", l->request.url,
-                     (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log,
-                     from[0] ? from : " for it");
+                     (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log, from);
 }
 
 /* One attempt on a connection that is there. */
@@ -185,6 +195,7 @@ static leat_status open_here(struct leat_loader *l, const char *state, uint64_t 
 {
     struct leat_incoming answer;
     struct leat_buf b;
+    l->patience.what = LEAT_WAITING_OPENING;
     leat_buf_init(&b, LEAT_WIRE_MAX);
     leat_status rc = write_request(l, state, &b, err);
     if (rc == LEAT_OK)
@@ -213,11 +224,15 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
         .linger_ns = again          ? before->linger_ns
                      : o->linger_ns ? o->linger_ns
                                     : UINT64_MAX,
+        .cache_dir = again ? (before->cache_dir[0] ? before->cache_dir : NULL) : o->cache_dir,
+        .cache = again ? before->cache : o->cache,
         .deadline_ns = deadline_ns,
-        .stop = l->stop,
-        .stop_user = l->stop_user,
+        .stop = leat_patience_stop,
+        .stop_user = l,
     };
     leat_opening_disconnect(l);
+    l->patience.what = LEAT_WAITING_AGENT;
+    l->owed = 0;
     l->failed = (struct leat_error){0};
     l->taken = 0;
     l->pid = getpid();
@@ -285,6 +300,7 @@ leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, stru
     while (!l->agreed && lost && rc == LEAT_OK) {
         if (!o->job || o->world == 1)
             break;
+        l->patience.what = LEAT_WAITING_RANKS;
         leat_buf_init(&b, LEAT_WIRE_MAX);
         leat_message_begin(&b, LEAT_MESSAGE_AGREE);
         rc = ask(l, &b, LEAT_MESSAGE_AGREE, deadline_ns, &answer, &lost, err);
@@ -316,6 +332,7 @@ leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char
     leat_message_begin(&b, LEAT_MESSAGE_STATS);
     leat_status rc = ask(l, &b, LEAT_MESSAGE_STATS, deadline_ns, &answer, &lost, err);
     leat_buf_free(&b);
+    l->owed += rc == LEAT_TIMEOUT || rc == LEAT_CANCELLED; /* it may come yet */
     if (lost)
         return LEAT_OK; /* an agent that is gone has taken its part along */
     if (rc != LEAT_OK)
@@ -324,4 +341,17 @@ leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char
     *out = text ? strdup(text) : NULL;
     leat_incoming_free(&answer);
     return LEAT_OK;
+}
+
+bool leat_opening_inquire(struct leat_loader *l)
+{
+    struct leat_buf b;
+    if (l->pid != getpid() || l->connection.fd < 0)
+        return false;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_STATS);
+    if (leat_connection_send(&l->connection, &b, NULL) != LEAT_OK)
+        return false;
+    l->owed++;
+    return true;
 }

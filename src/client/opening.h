@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "client/batch.h"
 #include "client/connect.h"
+#include "client/patience.h"
 #include "client/state.h"
 #include "leat/loader.h"
 #include "ring/request.h"
@@ -20,6 +21,9 @@ struct leat_loader {
     uint64_t timeout_ns;
     bool (*stop)(void *user);
     void *stop_user;
+    void (*warn)(void *user, const char *text);
+    void *warn_user;
+    struct leat_patience patience;
 
     pid_t pid; /* the process that opened the connection */
     struct leat_connection connection;
@@ -30,6 +34,7 @@ struct leat_loader {
     struct leat_error failed; /* the agent's last word on this loader; status LEAT_OK: none */
     uint64_t listened_ns;     /* when messages that come unasked were looked for last */
     uint32_t reopens;         /* in a row without a batch between them */
+    uint32_t owed;            /* answers to questions for statistics that nobody waits for any more */
 
     /* What the agent said of the dataset and the order. */
     char id[65];                   /* the version, "" until it is known */
@@ -76,5 +81,11 @@ leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err);
 
 /* What the agent says about this loader, as JSON, the caller's; NULL text when it is not there. */
 leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err);
+
+/* Asks for the same without waiting: leat_patience_answer() is told when it comes. False: it could not be asked. */
+bool leat_opening_inquire(struct leat_loader *l);
+
+/* " for an answer of ENDPOINT", as far as this rank can know; else " for it". */
+void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n);
 
 #endif

@@ -175,7 +175,7 @@ void leat_account_since(struct leat_account *now, const struct leat_account *bef
 
 /* JSON */
 
-static json_t *number(const struct leat_account_row *row, uint64_t value)
+json_t *leat_account_number(const struct leat_account_row *row, uint64_t value)
 {
     if (row->unit == LEAT_UNIT_SECONDS)
         return json_real((double)value / 1e9);
@@ -193,6 +193,11 @@ static json_t *home_of(const struct leat_account_row *row, json_t *object)
     return home;
 }
 
+bool leat_account_put(const struct leat_account_row *row, json_t *value, json_t *object)
+{
+    return json_object_set_new(home_of(row, object), row->part ? row->part : row->name, value) == 0;
+}
+
 bool leat_account_write(const struct leat_account *a, enum leat_account_of from, enum leat_account_of until,
                         json_t *object)
 {
@@ -200,8 +205,7 @@ bool leat_account_write(const struct leat_account *a, enum leat_account_of from,
         const struct leat_account_row *row = &rows[i];
         if (!within(row, from, until))
             continue;
-        if (json_object_set_new(home_of(row, object), row->part ? row->part : row->name,
-                                number(row, leat_account_get(a, row))) < 0)
+        if (!leat_account_put(row, leat_account_number(row, leat_account_get(a, row)), object))
             return false;
     }
     return true;

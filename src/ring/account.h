@@ -29,8 +29,8 @@ enum leat_wait_cause {
     LEAT_WAIT_CAUSES
 };
 
-enum leat_source { LEAT_FROM_BUCKET, LEAT_FROM_DISK, LEAT_FROM_RAM, LEAT_FROM_PEER, LEAT_SOURCES };
-enum leat_tier { LEAT_TIER_RAM, LEAT_TIER_DISK, LEAT_TIERS };
+enum leat_account_source { LEAT_FROM_BUCKET, LEAT_FROM_DISK, LEAT_FROM_RAM, LEAT_FROM_PEER, LEAT_SOURCES };
+enum leat_account_tier { LEAT_TIER_RAM, LEAT_TIER_DISK, LEAT_TIERS };
 
 struct leat_account {
     /* Of a rank's loader, whatever becomes of agents meanwhile. Filled in by the client. */
@@ -109,6 +109,10 @@ void leat_account_since(struct leat_account *now, const struct leat_account *bef
 /* Adds every row from `from` to `until` to an object. False: no memory. */
 bool leat_account_write(const struct leat_account *a, enum leat_account_of from, enum leat_account_of until,
                         json_t *object);
+
+/* A row's number as people see it, and putting one (which may be NULL: then it fails) where the row belongs. */
+json_t *leat_account_number(const struct leat_account_row *row, uint64_t value);
+bool leat_account_put(const struct leat_account_row *row, json_t *value, json_t *object);
 
 /* What the table knows of an object; the rest is ignored, and what is missing or no number is 0. */
 void leat_account_read(const json_t *object, struct leat_account *out);

@@ -15,14 +15,15 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-#define BLOCK        LEAT_SEGMENT_BLOCK
-#define ENTRY        LEAT_SEGMENT_ENTRY
-#define HEAD_BYTES   64u
-#define OWNER_AT     2048u               /* in the first block: the process id of who claimed it, for people */
-#define MAGIC        0x6765737461656cull /* "leatseg" */
-#define FORMAT       1u
-#define ENTRY_A_DATA 65536u /* bytes of chunks for which the table has an entry: smaller chunks fill the table first   \
-                             */
+#define BLOCK      LEAT_SEGMENT_BLOCK
+#define ENTRY      LEAT_SEGMENT_ENTRY
+#define HEAD_BYTES 64u
+#define OWNER_AT   2048u               /* in the first block: the process id of who claimed it, for people */
+#define MAGIC      0x6765737461656cull /* "leatseg" */
+#define FORMAT     1u
+#define ENTRY_A_DATA                                                                                                   \
+    65536u /* bytes of chunks for which the table has an entry: smaller chunks fill the table first                    \
+            */
 #define SCAN_PIECE 65536u
 
 static uint64_t round_up(uint64_t n)

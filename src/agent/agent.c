@@ -131,6 +131,31 @@ static void say(int fd, const char *text)
     close(fd);
 }
 
+/* The folder of the cache on disk: what was said, else the user's own place for such things where a cache was asked
+ * for. */
+static leat_status find_cache_dir(struct leat_agent *a, struct leat_error *err)
+{
+    const struct leat_agent_opts *o = &a->opts;
+    const char *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    int n = 0;
+    if (o->cache_dir)
+        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s", o->cache_dir);
+    else if (!o->cache)
+        return LEAT_OK;
+    else if (xdg && *xdg)
+        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s/leat", xdg);
+    else if (home && *home)
+        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s/.cache/leat", home);
+    if (n == 0)
+        return leat_fail(err, LEAT_INVALID, "cache= asks for a cache on disk and nothing says where: give cache_dir=");
+    if (a->cache_dir[0] != '/' || (size_t)n >= sizeof a->cache_dir)
+        return leat_fail(err, LEAT_INVALID, "the cache's folder '%.200s' is not an absolute path, or too long",
+                         a->cache_dir);
+    a->opts.cache_dir = a->cache_dir;
+    return LEAT_OK;
+}
+
 static void fill_in(struct leat_agent_opts *o)
 {
     if (!o->ram) {
@@ -153,6 +178,8 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     leat_status rc = leat_wire_find(a->opts.scope, &a->paths, err);
     if (rc == LEAT_OK && a->opts.socket)
         rc = leat_wire_at(a->opts.socket, a->paths.scope, &a->paths, err);
+    if (rc == LEAT_OK)
+        rc = find_cache_dir(a, err);
     if (rc == LEAT_OK)
         rc = take_lock(a, err);
     if (rc == LEAT_OK)

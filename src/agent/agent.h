@@ -4,6 +4,7 @@
 #ifndef LEAT_AGENT_AGENT_H
 #define LEAT_AGENT_AGENT_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +22,9 @@ struct leat_agent_opts {
     uint64_t ram;       /* 0: a quarter of the machine's memory, or of the cgroup's */
     uint32_t threads;   /* 0: one a core this process may use */
     uint64_t linger_ns;
-    int ready_fd; /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
+    const char *cache_dir; /* of the cache on disk; NULL: none, unless `cache` asks for one */
+    uint64_t cache;        /* how much of the disk it may take; 0: what the cache thinks right */
+    int ready_fd;          /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
 };
 
 /* Runs an agent until its last loader has been gone for `linger`, or until SIGTERM or SIGINT. LEAT_BUSY when another
@@ -30,7 +33,8 @@ leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error
 
 /* What the agent's parts know of each other. */
 struct leat_agent {
-    struct leat_agent_opts opts; /* with defaults filled in */
+    struct leat_agent_opts opts; /* with defaults filled in; cache_dir NULL: no cache on disk */
+    char cache_dir[PATH_MAX];    /* what opts points to */
     struct leat_wire_paths paths;
     int lock_fd;
     struct leat_loop *loop;

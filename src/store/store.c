@@ -170,6 +170,7 @@ static void start(struct leat_store *store, struct leat_store_op *op)
         COUNT(store, retries, 1);
     op->attempts++;
     op->own.state = OP_RUNNING;
+    op->own.started_ns = leat_now_ns();
     push(&store->own.active, op);
     store->own.running++;
     COUNT(store, requests, 1);
@@ -346,9 +347,11 @@ void leat_store_attempted(struct leat_store_op *op)
     store->own.running--;
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     bool throttled = op->status == LEAT_THROTTLED;
+    uint64_t now = leat_now_ns();
     if (throttled)
         COUNT(store, throttled, 1);
-    leat_pace_answered(&store->own.pace, throttled, leat_now_ns());
+    COUNT(store, request_ns, now - op->own.started_ns);
+    leat_pace_answered(&store->own.pace, throttled, now);
     if (!host_fault(op->status) && op->status != LEAT_CANCELLED)
         store->own.reached = true;
     if (op->status == LEAT_OK) {
@@ -619,6 +622,7 @@ void leat_store_stats(const struct leat_store *store, struct leat_store_stats *o
     COPY(requests);
     COPY(retries);
     COPY(throttled);
+    COPY(request_ns);
     COPY(bytes_in);
     COPY(bytes_out);
     COPY(in_flight);

@@ -141,6 +141,7 @@ struct leat_store_op {
         struct leat_timer timer;
         struct leat_store_op *prev, *next;
         uint64_t deadline_ns;
+        uint64_t started_ns; /* the last attempt */
         uint32_t state;
         bool cancelled;
         bool moved;          /* a region redirect was followed … */
@@ -175,8 +176,8 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op);
  * must still be there; one that was given back is left alone. */
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op);
 
-/* Runs on the store's thread, for owners of several ops that belong together: what they keep beside their ops then needs
- * no lock. Posting takes no memory; call waits, and runs at once on the thread itself. */
+/* Runs on the store's thread, for owners of several ops that belong together: what they keep beside their ops then
+ * needs no lock. Posting takes no memory; call waits, and runs at once on the thread itself. */
 void leat_store_post(struct leat_store *store, struct leat_store_task *task);
 void leat_store_call(struct leat_store *store, void (*run)(void *arg), void *arg);
 
@@ -233,6 +234,7 @@ struct leat_store_stats {
     uint64_t requests;   /* attempts started */
     uint64_t retries;    /* of those, not the first of their operation */
     uint64_t throttled;  /* answers that asked to slow down */
+    uint64_t request_ns; /* time of all attempts, from start to answer; those in parallel each count */
     uint64_t bytes_in;   /* object bytes received, thrown-away ones included */
     uint64_t bytes_out;
     uint32_t in_flight;

@@ -5,6 +5,7 @@ import random
 import shutil
 
 import pytest
+from format_writer import Field, Place
 
 PARTS = ["leat/chunks/", "leat/sections/", "leat/roots/", "leat/current"]
 
@@ -116,3 +117,12 @@ def test_rebuilding_names_a_chunk_that_is_damaged_for_good(dataset, serve, bucke
     done = run_leat("rebuild", "s3://bucket/ds", env=server.s3_env(), status=6)
     assert objects(dataset, "leat/chunks/")[0] in done.stderr
     assert not (dataset / "leat/current").exists()
+
+
+def test_snapshot_that_promises_gigabytes_is_compared_before_they_are_set_aside(serve, bucket_dir, run_leat):
+    samples = [[(b"k", {"raw": b"some bytes"})]]
+    Place(bucket_dir / "bucket/ds").write([Field("raw", 1)], samples, root={"sizes": [3 << 30]})
+    server = serve(bucket_dir)
+    done = run_leat("cat", "-n", 0, "s3://bucket/ds", env=server.s3_env(), status=6)
+    assert "the snapshot says 3221225472" in done.stderr
+    assert [r["method"] for r in server.log() if "/chunks/" in r["key"]] == ["HEAD"]

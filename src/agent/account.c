@@ -3,7 +3,7 @@
 #include "agent/batch.h"
 #include "base/clock.h"
 
-#define SHOW_NS (10 * LEAT_MS) /* how old what the rank finds may be; what a batch costs is far more than that */
+#define SHOW_NS (10 * LEAT_MS) /* chunks arrive by the thousand a second; nobody looks that often */
 
 static void of_loader(const struct leat_loading *l, struct leat_account *a)
 {
@@ -67,13 +67,13 @@ json_t *leat_loading_stats(const struct leat_loading *l)
     return NULL;
 }
 
-void leat_loading_show(struct leat_loading *l)
+void leat_loading_show(struct leat_loading *l, bool now)
 {
     struct leat_account a;
-    uint64_t now = leat_now_ns();
-    if (!l->ring.head || now - l->shown_ns < SHOW_NS)
+    uint64_t time = leat_now_ns();
+    if (!l->ring.head || (!now && time - l->shown_ns < SHOW_NS))
         return;
-    l->shown_ns = now;
+    l->shown_ns = time;
     leat_loading_account(l, &a);
     leat_account_show(&l->ring, &a);
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/account.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -366,6 +367,7 @@ static void publish(struct leat_loading *l, struct leat_loading_batch *b)
     slot->end = b->end;
     slot->ready_ns = b->chunks_ready_ns;
     slot->published_ns = leat_now_ns();
+    leat_loading_show(l, true);
     atomic_store_explicit(&slot->state, LEAT_SLOT_READY, memory_order_relaxed);
     l->ring.head->queue[l->published % LEAT_RING_SLOTS_MAX] = b->slot;
     l->published++;

@@ -522,7 +522,7 @@ void leat_loading_pump(struct leat_loading *l)
         l->planned_since_prefetch = false;
         prefetch(l);
     }
-    leat_loading_show(l);
+    leat_loading_show(l, false);
 }
 
 bool leat_loading_yield(struct leat_loading *l)

@@ -24,8 +24,8 @@ struct leat_dataset {
     struct leat_sections *sections;
 };
 
-/* The rest of a root, behind its first `got` bytes: in ranges, since a bucket gives one connection far less than the line
- * carries, and nothing can begin before the root is here. */
+/* The rest of a root, behind its first `got` bytes: in ranges, since a bucket gives one connection far less than the
+ * line carries, and nothing can begin before the root is here. */
 static leat_status load_rest(struct leat_dataset *d, struct leat_piece *piece, size_t got,
                              const struct leat_object *object, struct leat_error *err)
 {
@@ -55,12 +55,10 @@ static leat_status fetch_root(struct leat_dataset *d, const char *name, size_t *
         return rc;
     free(d->root_data); /* of an earlier attempt */
     d->root_data = malloc(ROOT_FIRST);
-    struct leat_store_op op = {.verb = LEAT_STORE_GET,
-                               .key = first.list[0].key,
-                               .length = ROOT_FIRST,
-                               .into = d->root_data,
-                               .short_ok = true};
-    rc = d->root_data ? leat_store_run(d->home.store, &op, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a root");
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = first.list[0].key, .length = ROOT_FIRST, .into = d->root_data, .short_ok = true};
+    rc =
+        d->root_data ? leat_store_run(d->home.store, &op, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a root");
     if (rc == LEAT_OK && op.object.size == UINT64_MAX)
         rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot read '%s': the server does not say how long it is", op.key);
     if (rc == LEAT_OK && op.object.size > LEAT_ROOT_MAX)

@@ -99,7 +99,7 @@ uint64_t leat_disk_report(struct leat_disk *d, bool *changed);
 void leat_disk_free(struct leat_disk *d);
 
 /* disk_work.c */
-void *leat_disk_work(void *worker);
+void *leat_disk_work(void *arg);                            /* a worker */
 void leat_disk_bury(struct leat_segment *s, uint32_t slot); /* hold mu: a dead slot nobody reads waits for removal */
 
 /* disk_look.c */

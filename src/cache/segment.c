@@ -315,7 +315,7 @@ leat_status leat_segment_retract(const struct leat_segment *s, uint32_t slot, st
 static bool grow_slots(struct leat_segment *s, uint32_t n)
 {
     if (n <= s->slots_n)
-        return true;
+        return s->slots != NULL;
     uint32_t cap = s->slots_n * 2 > n ? s->slots_n * 2 : n + 64;
     if (cap > s->slots_max)
         cap = s->slots_max;

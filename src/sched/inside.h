@@ -68,6 +68,7 @@ struct leat_sched {
     unsigned storing; /* writes under way */
     uint64_t storing_bytes;
     uint64_t fixed_bytes;
+    bool short_now, short_next; /* a first batch found no room, in the step before this one or in this one */
     uint64_t chunk_max; /* bytes of the largest seen */
     uint64_t counts;    /* uses and arrivals, for policies that ask who was first */
     uint64_t again_ns;  /* something could not be begun: try again then */

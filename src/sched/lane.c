@@ -224,8 +224,12 @@ static bool bring(struct leat_sched_batch *b, struct leat_sched_chunk *c, bool f
                            c->from_disk ? "disk" : "the bucket", b->number, first ? ", which comes next" : "");
             return true;
         }
-        if (!first || s->again_ns > s->now_ns || !someone_yields(s))
+        if (!first || s->again_ns > s->now_ns)
             return false;
+        if (!someone_yields(s)) {
+            s->short_now = s->short_next = true;
+            return false;
+        }
     }
 }
 

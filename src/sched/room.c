@@ -230,6 +230,8 @@ static bool make_room(struct leat_sched *s, uint64_t bytes, uint64_t key, bool u
 {
     if (bytes > s->opts.ram)
         return false;
+    if (!urgent && s->short_now)
+        return false; /* room that comes free is a first batch's: in small pieces it would go to others for ever */
     while (s->stats.ram_used + bytes > s->opts.ram) {
         struct leat_sched_chunk *c = droppable(s);
         if (!c) {

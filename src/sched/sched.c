@@ -243,6 +243,8 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
 {
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     s->again_ns = 0;
+    s->short_now = s->short_next;
+    s->short_next = false;
     s->turn++;
     sum_depth(s);
     each_lane(s, s->turn, leat_sched_lane_step);

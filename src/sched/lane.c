@@ -462,10 +462,22 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
     s->stats.promised += l->needed;
+    if (leat_sched_lane_window(l) > s->opts.ram)
+        leat_sched_say(s,
+                       "the order's window takes about %" PRIu64 " bytes of %" PRIu64
+                       ": chunks will be fetched again and again",
+                       leat_sched_lane_window(l), s->opts.ram);
     leat_sched_lane_anchor(l);
     list(l);
     *out = l;
     return LEAT_OK;
+}
+
+uint64_t leat_sched_lane_window(const struct leat_sched_lane *l)
+{
+    uint32_t chunks = leat_order_chunks(l->view.now);
+    uint32_t window = leat_order_window(l->view.now);
+    return chunks ? l->set->bytes / chunks * (window < chunks ? window : chunks) : 0;
 }
 
 void leat_sched_lane_ready(struct leat_sched_lane *l)
@@ -475,6 +487,8 @@ void leat_sched_lane_ready(struct leat_sched_lane *l)
 
 void leat_sched_lane_view(struct leat_sched_lane *l, const struct leat_sched_view *view)
 {
+    if (view->before != l->view.before)
+        l->before_last = l->view.before;
     l->view = *view;
 }
 

@@ -282,10 +282,13 @@ void leat_sched_tidy(struct leat_sched *s)
     }
 }
 
-/* Which lanes' epoch a stage lies in, as a mark that differs from one epoch to the next. */
+/* Which epoch of a lane a stage lies in, as a mark that differs from one to the next. Batches of the epoch before may
+ * still be on their way. */
 static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage)
 {
     uint64_t end = l->view.before + leat_order_stages(l->view.now);
+    if (stage < l->view.before)
+        return 1 + (uint32_t)l->before_last;
     return 1 + (uint32_t)(stage < end ? l->view.before : end);
 }
 

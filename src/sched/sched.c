@@ -84,6 +84,8 @@ leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, cons
         .sched = s, .next = s->sets, .names = names, .sizes = sizes, .chunks = chunks, .epochs = epochs, .user = user};
     s->sets = set;
     for (uint32_t i = 0; i < chunks; i++)
+        set->bytes += sizes[i];
+    for (uint32_t i = 0; i < chunks; i++)
         set->largest = sizes[i] > set->largest ? sizes[i] : set->largest;
     recognise(set);
     *out = set;

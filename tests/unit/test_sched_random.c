@@ -194,8 +194,8 @@ static void look_for_the_starved(struct world *w)
         } else if (w->p.now_ns - w->seen_ns[i] > w->patience_ns) {
             char text[160];
             leat_sched_lane_explain(l->lane, text, sizeof text);
-            fail_msg("world %llu: a lane has waited for %llu ms: %s", (unsigned long long)world_number, (unsigned long long)((w->p.now_ns - w->seen_ns[i]) / MILLI),
-                     text);
+            fail_msg("world %llu: a lane has waited for %llu ms: %s", (unsigned long long)world_number,
+                     (unsigned long long)((w->p.now_ns - w->seen_ns[i]) / MILLI), text);
         }
     }
 }

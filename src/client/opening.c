@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,6 +13,10 @@
 
 void leat_opening_disconnect(struct leat_loader *l)
 {
+    /* The agent sees the end of a connection when its last copy is closed, and children that were forked have copies:
+     * the loader's own process ends it for all of them. */
+    if (l->connection.fd >= 0 && l->pid == getpid())
+        shutdown(l->connection.fd, SHUT_RDWR);
     leat_connection_close(&l->connection);
     if (l->ready_fd >= 0)
         close(l->ready_fd);

@@ -180,6 +180,11 @@ LEAT_API leat_status leat_loader_restore(struct leat_loader *loader, const char 
 /* What has happened, as JSON; the caller frees it with free(). */
 LEAT_API leat_status leat_loader_stats(struct leat_loader *loader, char **out, struct leat_error *err);
 
+/* The same over time, as far as it is kept so: lists under the same names, and "t", seconds since 1970. Points are
+ * taken by calls of next(), a second apart at first; their number is bounded, and when there are too many every second
+ * one is dropped. JSON; the caller frees it with free(). */
+LEAT_API leat_status leat_loader_series(struct leat_loader *loader, char **out, struct leat_error *err);
+
 /* Types of values. The numbers are part of the ABI; they are in the order in which types came to be. */
 enum leat_dtype_code {
     LEAT_U8 = 1,

@@ -389,6 +389,12 @@ static PyObject *loader_stats(PyObject *self, PyObject *ignored)
     return look_for_text(self, leat_loader_stats);
 }
 
+static PyObject *loader_series(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return look_for_text(self, leat_loader_series);
+}
+
 static PyObject *loader_restore(PyObject *self, PyObject *args)
 {
     const char *text;
@@ -540,6 +546,7 @@ static PyMethodDef loader_methods[] = {
     {"join", loader_join, METH_VARARGS, "Says which rank of which world this is, and on which nodes the ranks are."},
     {"agreement", loader_agreement, METH_NOARGS, "What all ranks must have in common, as JSON."},
     {"stats", loader_stats, METH_NOARGS, "What has happened so far, as JSON."},
+    {"series", loader_series, METH_NOARGS, "The same over time, as JSON."},
     {"close", loader_close, METH_NOARGS, "Lets go of the agent."},
     {0},
 };

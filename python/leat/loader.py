@@ -234,9 +234,13 @@ class Loader:
         them; a state that does not fit is refused."""
         self._core.restore(json.dumps(state))
 
-    def stats(self):
-        """Samples, bytes by source, waiting by cause, the agent's pid, socket and log."""
-        return json.loads(self._core.stats())
+    def stats(self, series=False):
+        """Samples, bytes by source, waiting by cause, the agent's pid, socket and log: docs/loader.md lists them.
+        With series=True also "series": lists of the main ones over time, and "t", seconds since 1970."""
+        numbers = json.loads(self._core.stats())
+        if series:
+            numbers["series"] = json.loads(self._core.series())
+        return numbers
 
     def close(self):
         """Lets go of the agent. Batches still held stay valid."""

@@ -224,6 +224,7 @@ static void run_part(struct leat_work *work, struct leat_scratch *scratch)
 {
     struct leat_batch_part *p = (struct leat_batch_part *)work;
     struct leat_loading_batch *b = p->batch;
+    uint64_t began_ns = leat_thread_cpu_ns();
     for (uint32_t i = p->first; i < p->first + p->n; i++) {
         struct leat_error err = {0};
         if (!b->samples[i].chunk)
@@ -233,6 +234,7 @@ static void run_part(struct leat_work *work, struct leat_scratch *scratch)
             atomic_fetch_add_explicit(&b->failed, 1, memory_order_relaxed);
         }
     }
+    p->cpu_ns = leat_thread_cpu_ns() - began_ns;
     p->task.run = finish_part;
     leat_loop_post(b->loading->opts.agent->loop, &p->task);
 }
@@ -299,6 +301,7 @@ static void finish_group(struct leat_loading_batch *b)
         return;
     }
     leat_loading_batch_group(b);
+    b->chunks_ready_ns = 0;
     b->state = LEAT_BATCH_UNPINNED;
 }
 
@@ -308,6 +311,7 @@ static void finish_part(struct leat_task *task)
     struct leat_loading_batch *b = p->batch;
     struct leat_loading *l = b->loading;
     l->working--;
+    l->stats.prep_cpu_ns += p->cpu_ns;
     if (--b->parts_left == 0)
         finish_group(b);
     if (!l->closing) {
@@ -350,30 +354,18 @@ static leat_status settle_failures(struct leat_loading_batch *b, struct leat_err
     return LEAT_OK;
 }
 
-/* How long the rank has been waiting for this batch, and for what. */
-static void account(struct leat_loading *l, const struct leat_loading_batch *b)
-{
-    uint64_t since = atomic_load_explicit(&l->ring.head->waiting_since_ns, memory_order_relaxed);
-    uint64_t now = leat_now_ns();
-    if (!since || since == l->accounted_ns || since > now || b->end)
-        return; /* one wait ends with one batch, though the rank may not have woken up when the next is there */
-    l->accounted_ns = since;
-    uint64_t ready = b->chunks_ready_ns > since ? b->chunks_ready_ns : since;
-    l->stats.wait_fetch_ns += ready - since;
-    l->stats.wait_prep_ns += now - ready;
-}
-
 static void publish(struct leat_loading *l, struct leat_loading_batch *b)
 {
     const uint64_t one = 1;
     struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->slot);
-    account(l, b);
     l->slot[b->slot] = LEAT_OURS_OUT;
     slot->samples = b->n;
     slot->epoch = b->epoch;
     slot->position = b->position;
     slot->batch = b->number;
     slot->end = b->end;
+    slot->ready_ns = b->chunks_ready_ns;
+    slot->published_ns = leat_now_ns();
     atomic_store_explicit(&slot->state, LEAT_SLOT_READY, memory_order_relaxed);
     l->ring.head->queue[l->published % LEAT_RING_SLOTS_MAX] = b->slot;
     l->published++;
@@ -477,6 +469,9 @@ leat_status leat_batches_step(struct leat_loading *l, struct leat_error *err)
         if (l->planned < l->slots + PLANS_BEYOND)
             rc = plan_one(l, err);
     }
+    if (l->ring.head)
+        atomic_store_explicit(&l->ring.head->next_ready_ns, l->first ? l->first->chunks_ready_ns : 0,
+                              memory_order_relaxed);
     return rc;
 }
 

@@ -24,6 +24,7 @@ struct leat_batch_part {
     struct leat_task task;
     struct leat_loading_batch *batch;
     uint32_t first, n;
+    uint64_t cpu_ns; /* that it took */
 };
 
 /* A batch, planned and then prepared. Its chunks are needed all at once, unless they are more than the loader was
@@ -116,10 +117,9 @@ struct leat_loading {
     uint64_t batches; /* planned since the opening */
     uint32_t working; /* tasks with the workers and the openers */
 
-    uint64_t accounted_ns; /* beginning of the rank's wait that was accounted for last */
+    uint64_t shown_ns; /* when the account was put into the ring */
     struct {
-        uint64_t wait_fetch_ns;
-        uint64_t wait_prep_ns;
+        uint64_t prep_cpu_ns;
         uint64_t skipped;
         uint64_t split; /* batches that took more than one group */
     } stats;

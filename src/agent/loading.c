@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/account.h"
 #include "agent/batch.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -468,27 +469,6 @@ leat_status leat_loading_look(struct leat_supply *supply, const struct leat_requ
     return rc;
 }
 
-json_t *leat_loading_stats(const struct leat_loading *l)
-{
-    struct leat_feed_stats feed;
-    struct leat_cache_stats cache;
-    struct leat_store_stats store;
-    char waiting[300];
-    leat_feed_stats(l->opts.supply->feed, &feed);
-    leat_cache_stats(l->opts.agent->cache, &cache);
-    leat_store_stats(leat_dataset_home(l->opts.supply->dataset)->store, &store);
-    leat_batches_explain(l, waiting, sizeof waiting);
-    return json_pack("{s:s,s:{s:f,s:f},s:{s:I},s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "waiting_for", waiting,
-                     "wait_by_cause_s", "fetch", (double)l->stats.wait_fetch_ns / 1e9, "prep",
-                     (double)l->stats.wait_prep_ns / 1e9, "bytes_by_source", "bucket", (json_int_t)feed.fetched_bytes,
-                     "chunks_fetched", (json_int_t)feed.fetched_chunks, "chunks_corrupt", (json_int_t)feed.corrupt,
-                     "samples_skipped", (json_int_t)l->stats.skipped, "batches_split", (json_int_t)l->stats.split,
-                     "requests", (json_int_t)store.requests, "retries", (json_int_t)store.retries, "throttled",
-                     (json_int_t)store.throttled, "evictions", (json_int_t)cache.evictions, "cache_bytes",
-                     (json_int_t)leat_cache_used(l->opts.agent->cache), "cache_budget",
-                     (json_int_t)leat_cache_budget(l->opts.agent->cache), "ring_bytes", (json_int_t)l->ring.bytes);
-}
-
 struct leat_loading *leat_loading_next(const struct leat_loading *l)
 {
     return l->next;
@@ -542,6 +522,7 @@ void leat_loading_pump(struct leat_loading *l)
         l->planned_since_prefetch = false;
         prefetch(l);
     }
+    leat_loading_show(l);
 }
 
 bool leat_loading_yield(struct leat_loading *l)

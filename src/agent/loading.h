@@ -3,8 +3,6 @@
 #ifndef LEAT_AGENT_LOADING_H
 #define LEAT_AGENT_LOADING_H
 
-#include <jansson.h>
-
 #include "agent/supply.h"
 
 struct leat_loading;
@@ -39,7 +37,6 @@ leat_status leat_loading_look(struct leat_supply *supply, const struct leat_requ
 
 const char *leat_loading_agreement(const struct leat_loading *l); /* what all ranks must have in common, JSON */
 struct leat_supply *leat_loading_supply(const struct leat_loading *l);
-json_t *leat_loading_stats(const struct leat_loading *l);
 
 void leat_loading_pump(struct leat_loading *l);
 

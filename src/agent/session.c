@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/account.h"
 #include "agent/council.h"
 #include "agent/loading.h"
 #include "base/json.h"
@@ -360,11 +361,17 @@ static void greet(struct leat_session *s, struct leat_part hello)
 
 static json_t *describe_agent(const struct leat_agent *agent)
 {
-    return json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:s,s:s?,s:I}", "pid", (int)getpid(), "version", leat_version(),
-                     "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->paths.scope, "ram", (json_int_t)agent->opts.ram,
-                     "cache_bytes", (json_int_t)leat_cache_used(agent->cache), "threads",
-                     (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
-                     agent->paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
+    struct leat_account a;
+    leat_agent_account(agent, &a);
+    json_t *j =
+        json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:s,s:s?,s:I}", "pid", (int)getpid(), "version", leat_version(),
+                  "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->paths.scope, "ram", (json_int_t)agent->opts.ram,
+                  "threads", (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
+                  agent->paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
+    if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
+        return j;
+    json_decref(j);
+    return NULL;
 }
 
 /* A rank has looked its keys up again. */

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -71,6 +72,14 @@ void leat_loader_close(struct leat_loader *l)
     free(l);
 }
 
+/* Begins a call that uses the loader; leat_turn_end() ends it. */
+static leat_status use(struct leat_loader *l, struct leat_error *err)
+{
+    if (l->turn.pid != getpid())
+        l->wait = (struct leat_wait){0}; /* what a thread of the parent's was waiting for */
+    return leat_turn_use(&l->turn, err);
+}
+
 /* Ranks whose nodes are not known count as being on one. */
 static bool same_nodes(const uint32_t *a, const uint32_t *b, uint32_t world)
 {
@@ -110,7 +119,7 @@ static leat_status join_world(struct leat_loader *l, uint32_t rank, uint32_t wor
 leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
                              struct leat_error *err)
 {
-    leat_status rc = leat_turn_use(&l->turn, err);
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
     rc = join_world(l, rank, world, node_of_rank, err);
@@ -157,12 +166,23 @@ static leat_status why_none(struct leat_loader *l, uint64_t deadline, struct lea
     return leat_patience_fail(l, err);
 }
 
+static void sample(struct leat_loader *l)
+{
+    struct leat_account a;
+    uint64_t now = leat_now_ns();
+    if (!leat_series_due(&l->series, now))
+        return;
+    leat_opening_account(l, NULL, &a);
+    leat_series_add(&l->series, now, &a);
+}
+
 static leat_status wait_published(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
 {
     uint64_t ask = leat_after(POLL_NS);
     uint64_t count;
     l->patience.what = LEAT_WAITING_BATCH;
     while (!published(l)) {
+        bool held = leat_rank_ring_held(l->ring) == l->ring->ring.slots;
         leat_status rc = why_none(l, deadline, err);
         if (rc != LEAT_OK)
             return rc;
@@ -171,8 +191,8 @@ static leat_status wait_published(struct leat_loader *l, uint64_t deadline, stru
         leat_turn_pause(&l->turn); /* others may look, and take messages that came */
         int n = poll(p, 2, ms);
         leat_turn_resume(&l->turn);
-        /* Only when nothing came: in Python, asking means waiting for the interpreter. */
         leat_patience_look(l);
+        /* Only when nothing came: in Python, asking means waiting for the interpreter. */
         if (n < 0 || (n == 0 && !leat_left(ask))) {
             if (l->stop && l->stop(l->stop_user))
                 return leat_fail(err, LEAT_CANCELLED, "interrupted");
@@ -188,8 +208,28 @@ static leat_status wait_published(struct leat_loader *l, uint64_t deadline, stru
                 return rc;
         }
         leat_releases_poll(l->releases);
+        if (held) /* what comes after it is released is the agent's time */
+            leat_wait_charge(&l->wait, LEAT_WAIT_SLOTS, leat_now_ns(), &l->account);
+        sample(l);
     }
     return LEAT_OK;
+}
+
+/* Ends a wait for the batch that is next: published now, or not to come in this wait. */
+static void account_for(struct leat_loader *l)
+{
+    const struct leat_ring_head *head = l->ring->ring.head;
+    uint64_t now = leat_now_ns();
+    if (published(l)) {
+        uint32_t i = head->queue[l->taken % LEAT_RING_SLOTS_MAX];
+        const struct leat_ring_slot *slot = i < l->ring->ring.slots ? leat_ring_slot(&l->ring->ring, i) : NULL;
+        if (slot && slot->published_ns && slot->published_ns <= now)
+            leat_wait_charge_batch(&l->wait, slot->ready_ns, slot->published_ns, &l->account);
+    } else {
+        uint64_t ready = atomic_load_explicit(&head->next_ready_ns, memory_order_relaxed);
+        leat_wait_charge_batch(&l->wait, ready, now, &l->account);
+    }
+    leat_wait_leave(&l->wait, leat_now_ns(), &l->account);
 }
 
 /* Makes sure the connection is this process's own and the next batch is there. */
@@ -200,10 +240,11 @@ static leat_status await_batch(struct leat_loader *l, uint64_t deadline, struct 
         rc = leat_opening_ring(l, NULL, deadline, err); /* the first time, after a fork, or after a failure */
     while (rc == LEAT_OK && !published(l)) {
         uint64_t began = leat_now_ns();
+        leat_wait_enter(&l->wait, began);
         atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, began, memory_order_relaxed);
         rc = wait_published(l, deadline, err);
         atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, 0, memory_order_relaxed);
-        l->stats.wait_ns += leat_now_ns() - began;
+        account_for(l);
         if (rc == LEAT_NETWORK && l->failed.status == LEAT_OK)
             rc = leat_opening_again(l, deadline, err);
     }
@@ -319,7 +360,7 @@ static leat_status agree(struct leat_loader *l, uint64_t deadline, struct leat_e
 
 leat_status leat_loader_begin(struct leat_loader *l, struct leat_error *err)
 {
-    leat_status rc = leat_turn_use(&l->turn, err);
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
     l->beginning = true;
@@ -345,26 +386,28 @@ static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, st
     if (rc == LEAT_OK && l->ring && l->pid == getpid() && now - l->listened_ns > LISTEN_NS) {
         l->listened_ns = now;
         leat_opening_listen(l, NULL); /* an agent that is gone is noticed when there is nothing more to take */
+        sample(l);
     }
     if (rc == LEAT_OK)
         rc = step(l, deadline, &batch, err);
     if (rc != LEAT_OK) {
         /* Nothing is skipped for a failure: another attempt goes on here. A pass that has not begun yet stays that. */
         l->placed |= rc != LEAT_CANCELLED && !l->beginning;
+        l->account.timeouts += rc == LEAT_TIMEOUT;
         return rc;
     }
     *out = batch;
     if (batch) {
         l->reopens = 0;
-        l->stats.batches++;
-        l->stats.samples += leat_batch_samples(batch);
+        l->account.batches++;
+        l->account.samples += leat_batch_samples(batch);
     }
     return LEAT_OK;
 }
 
 leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
-    leat_status rc = leat_turn_use(&l->turn, err);
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
     rc = next_batch(l, out, err);
@@ -415,7 +458,7 @@ static leat_status go_to_epoch(struct leat_loader *l, uint64_t epoch, struct lea
 
 leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct leat_error *err)
 {
-    leat_status rc = leat_turn_use(&l->turn, err);
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
     rc = go_to_epoch(l, epoch, err);
@@ -435,7 +478,7 @@ static leat_status go_to(struct leat_loader *l, uint64_t epoch, uint64_t positio
 
 leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
 {
-    leat_status rc = leat_turn_use(&l->turn, err);
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
     rc = go_to(l, epoch, position, err);
@@ -469,7 +512,7 @@ static leat_status restore_state(struct leat_loader *l, const char *state, struc
 
 leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct leat_error *err)
 {
-    leat_status rc = leat_turn_use(&l->turn, err);
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
     rc = restore_state(l, state, err);
@@ -493,7 +536,7 @@ static leat_status tell_agreement(struct leat_loader *l, char **out, struct leat
 
 leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat_error *err)
 {
-    leat_status rc = leat_turn_use(&l->turn, err);
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
     rc = tell_agreement(l, out, err);
@@ -515,17 +558,19 @@ static leat_status tell_stats(struct leat_loader *l, uint64_t deadline_ns, char 
 {
     char *theirs = NULL;
     json_t *s = NULL;
+    struct leat_account now;
+    struct leat_account a;
     leat_status rc = leat_opening_stats(l, deadline_ns, &theirs, err);
     if (rc != LEAT_OK)
         return rc;
     if (!theirs || leat_json_read(theirs, strlen(theirs), 0, &s, NULL) != LEAT_OK)
         s = json_object();
+    bool told = json_object_size(s) > 0; /* an agent that is gone, or has only looked, says nothing */
     free(theirs);
-    bool good = put(s, "batches", json_integer((json_int_t)l->stats.batches)) &&
-                put(s, "samples", json_integer((json_int_t)l->stats.samples)) &&
-                put(s, "wait_s", json_real((double)l->stats.wait_ns / 1e9)) &&
-                put(s, "agents_lost", json_integer((json_int_t)l->stats.restarts)) &&
-                put(s, "version", json_string(l->id)) && put(s, "agent_pid", json_integer(l->connection.agent_pid)) &&
+    leat_account_read(s, &now);
+    leat_opening_account(l, told ? &now : NULL, &a);
+    bool good = leat_account_write(&a, LEAT_OF_RANK, LEAT_OF_AGENT, s) && put(s, "version", json_string(l->id)) &&
+                put(s, "agent_pid", json_integer(l->connection.agent_pid)) &&
                 put(s, "socket", json_string(l->connection.paths.socket)) &&
                 put(s, "log", json_string(l->connection.paths.log));
     *out = good ? leat_json_write(s, JSON_COMPACT) : NULL;
@@ -542,6 +587,31 @@ leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_err
         return rc;
     uint64_t soon = leat_after(BESIDE_NS);
     rc = tell_stats(l, beside && soon < deadline ? soon : deadline, out, err);
+    leat_turn_looked(&l->turn);
+    return rc;
+}
+
+static leat_status tell_series(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    struct timespec wall;
+    sample(l);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    json_t *s = leat_series_json(&l->series, leat_now_ns(), (double)wall.tv_sec + (double)wall.tv_nsec / 1e9);
+    char *text = leat_json_write(s, JSON_COMPACT);
+    json_decref(s);
+    if (!text)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
+    *out = text;
+    return LEAT_OK;
+}
+
+leat_status leat_loader_series(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    bool beside;
+    leat_status rc = leat_turn_look(&l->turn, leat_after(l->timeout_ns), l->stop, l->stop_user, &beside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = tell_series(l, out, err);
     leat_turn_looked(&l->turn);
     return rc;
 }

@@ -11,8 +11,37 @@
 
 #define REOPENS_MAX 5u
 
+/* What was counted in a ring that is left is kept: the next one counts from 0, in the same agent all but the dataset's
+ * numbers and the agent's. */
+static void keep_account(struct leat_loader *l)
+{
+    if (l->ring && l->pid == getpid() && leat_account_look(&l->ring->ring, &l->left.shown))
+        l->left.agent_pid = l->connection.agent_pid;
+}
+
+static void carry_account(struct leat_loader *l)
+{
+    bool same = l->left.agent_pid == l->connection.agent_pid;
+    if (l->left.agent_pid)
+        leat_account_carry(&l->account, &l->left.shown, LEAT_OF_LOADER, same ? LEAT_OF_LOADER : LEAT_OF_AGENT);
+    l->left.agent_pid = 0;
+}
+
+void leat_opening_account(const struct leat_loader *l, const struct leat_account *now, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    if (now)
+        a = *now;
+    else if (!l->ring || l->pid != getpid() || !leat_account_look(&l->ring->ring, &a))
+        a = l->left.agent_pid ? l->left.shown : (struct leat_account){0};
+    leat_account_carry(&a, &l->account, LEAT_OF_LOADER, LEAT_OF_AGENT);
+    leat_account_carry(&a, &l->account, LEAT_OF_RANK, LEAT_OF_RANK);
+    *out = a;
+}
+
 void leat_opening_disconnect(struct leat_loader *l)
 {
+    keep_account(l);
     /* The agent sees the end of a connection when its last copy is closed, and children that were forked have copies:
      * the loader's own process ends it for all of them. */
     if (l->connection.fd >= 0 && l->pid == getpid())
@@ -142,6 +171,7 @@ static leat_status take_opened(struct leat_loader *l, struct leat_incoming *m, s
     if (m->fds_n != 3)
         return leat_fail(err, LEAT_VERSION, "the agent's answer has no ring");
     m->fds_n = 0; /* they are taken over here */
+    carry_account(l);
     l->ready_fd = m->fds[1];
     leat_status rc = leat_rank_ring_open(m->fds[0], m->fds[2], l->releases, &l->ring, err);
     if (rc == LEAT_OK)
@@ -262,7 +292,8 @@ static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t 
             rc = open_here(l, state, deadline_ns, &lost, err);
         if (!lost)
             break;
-        l->stats.restarts++;
+        l->account.agents_lost++;
+        l->lost = true;
     } while (l->reopens++ < REOPENS_MAX);
     if (lost)
         rc = leat_fail(err, LEAT_NETWORK, "the agent was lost %u times in a row; its log is %s", REOPENS_MAX,
@@ -272,9 +303,21 @@ static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t 
     return rc;
 }
 
+/* The same, with the time that it takes accounted for. */
+static leat_status open_timed(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
+{
+    leat_wait_enter(&l->wait, leat_now_ns());
+    leat_status rc = open_anew(l, state, deadline_ns, err);
+    uint64_t now = leat_now_ns();
+    leat_wait_charge(&l->wait, l->lost ? LEAT_WAIT_AGENT : LEAT_WAIT_OPEN, now, &l->account);
+    leat_wait_leave(&l->wait, now, &l->account);
+    l->lost &= rc != LEAT_OK;
+    return rc;
+}
+
 leat_status leat_opening_look(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
 {
-    leat_status rc = open_anew(l, state, deadline_ns, err);
+    leat_status rc = open_timed(l, state, deadline_ns, err);
     l->reopens = 0;
     return rc;
 }
@@ -283,7 +326,7 @@ leat_status leat_opening_ring(struct leat_loader *l, const char *state, uint64_t
 {
     if (!l->request.opts.world)
         return leat_fail(err, LEAT_INVALID, "which rank of which world this is has not been said: leat_loader_join()");
-    return open_anew(l, state, deadline_ns, err);
+    return open_timed(l, state, deadline_ns, err);
 }
 
 leat_status leat_opening_again(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
@@ -291,11 +334,12 @@ leat_status leat_opening_again(struct leat_loader *l, uint64_t deadline_ns, stru
     if (l->reopens++ >= REOPENS_MAX)
         return leat_fail(err, LEAT_NETWORK, "the agent was lost %u times in a row; its log is %s", REOPENS_MAX,
                          l->connection.paths.log);
-    l->stats.restarts++;
+    l->account.agents_lost++;
+    l->lost = true;
     return leat_opening_ring(l, NULL, deadline_ns, err);
 }
 
-leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
+static leat_status agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
 {
     const struct leat_loader_opts *o = &l->request.opts;
     struct leat_incoming answer;
@@ -310,6 +354,7 @@ leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, stru
         leat_message_begin(&b, LEAT_MESSAGE_AGREE);
         rc = ask(l, &b, LEAT_MESSAGE_AGREE, deadline_ns, &answer, &lost, err);
         leat_buf_free(&b);
+        leat_wait_charge(&l->wait, LEAT_WAIT_RANKS, leat_now_ns(), &l->account);
         if (rc == LEAT_OK)
             leat_incoming_free(&answer);
         else if (lost)
@@ -322,6 +367,14 @@ leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, stru
                           o->local_world, (double)l->timeout_ns / 1e9);
     }
     l->agreed = rc == LEAT_OK;
+    return rc;
+}
+
+leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
+{
+    leat_wait_enter(&l->wait, leat_now_ns());
+    leat_status rc = agree(l, deadline_ns, err);
+    leat_wait_leave(&l->wait, leat_now_ns(), &l->account);
     return rc;
 }
 

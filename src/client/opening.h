@@ -13,8 +13,10 @@
 #include "client/patience.h"
 #include "client/state.h"
 #include "client/turn.h"
+#include "client/wait.h"
 #include "leat/loader.h"
 #include "ring/request.h"
+#include "ring/series.h"
 
 struct leat_loader {
     struct leat_turn turn;       /* of the thread that may touch the rest */
@@ -54,12 +56,14 @@ struct leat_loader {
     bool delivered; /* a batch was handed out: the version is fixed */
     bool agreed;    /* the other ranks of the machine have been compared with */
 
+    bool lost;                   /* the agent, and no other has opened the loader yet */
+    struct leat_wait wait;       /* that is under way */
+    struct leat_account account; /* the rank's part is counted here; the agent's is of rings that are gone */
     struct {
-        uint64_t batches;
-        uint64_t samples;
-        uint64_t wait_ns;
-        uint64_t restarts; /* agents lost */
-    } stats;
+        int agent_pid; /* 0: none, or added to the account already */
+        struct leat_account shown;
+    } left; /* what the agent had shown in the ring that was left last */
+    struct leat_series series;
 };
 
 /* Lets go of agent and ring. In a forked child the descriptors are copies: closing them hurts nobody. */
@@ -89,5 +93,8 @@ bool leat_opening_inquire(struct leat_loader *l);
 
 /* " for an answer of ENDPOINT", as far as this rank can know; else " for it". */
 void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n);
+
+/* The rank's and the agents' account together. `now`: what the agent said, NULL: what it has shown in the ring. */
+void leat_opening_account(const struct leat_loader *l, const struct leat_account *now, struct leat_account *out);
 
 #endif

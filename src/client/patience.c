@@ -108,6 +108,8 @@ leat_status leat_patience_fail(struct leat_loader *l, struct leat_error *err)
     const char *why = !p->answered ? "it does not say: it hangs, or was stopped"
                       : p->why[0]  ? p->why
                                    : "it does not say";
+    if (!p->answered)
+        leat_wait_charge(&l->wait, LEAT_WAIT_AGENT, leat_now_ns(), &l->account);
     return leat_fail(err, LEAT_TIMEOUT, "no batch within %.0f s; the agent (pid %d, log %s) waits for: %s",
                      (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log, why);
 }

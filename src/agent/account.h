@@ -1,0 +1,22 @@
+/* The agent's part of the account (ring/account.h): gathers what its modules count. Loop thread only. */
+#ifndef LEAT_AGENT_ACCOUNT_H
+#define LEAT_AGENT_ACCOUNT_H
+
+#include <jansson.h>
+
+#include "agent/loading.h"
+#include "ring/account.h"
+
+/* Of one loader, its dataset and the agent. */
+void leat_loading_account(const struct leat_loading *l, struct leat_account *out);
+
+/* The same as JSON, with a sentence about what the next batch waits for; the caller's. NULL: no memory. */
+json_t *leat_loading_stats(const struct leat_loading *l);
+
+/* Puts it where the rank finds it (the ring's memory), unless that was done a moment ago. */
+void leat_loading_show(struct leat_loading *l);
+
+/* Of all loaders and datasets of the agent together. */
+void leat_agent_account(const struct leat_agent *agent, struct leat_account *out);
+
+#endif

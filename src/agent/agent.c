@@ -21,8 +21,9 @@
 #include "base/thread.h"
 
 #define RAM_LEAST    (64ull << 20)
-#define RAM_SHARE    4 /* a quarter of what there is */
-#define OPENERS      4u
+#define RAM_SHARE    4    /* a quarter of what there is */
+#define OPENERS      128u /* several times what supply.c gives to one bucket */
+#define MAKERS       2u
 #define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
 #define PUMP_PAUSE   (100 * LEAT_MS) /* when memory runs out */
 
@@ -191,6 +192,8 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_pool_open("leat-open", OPENERS, &a->openers, err);
     if (rc == LEAT_OK)
+        rc = leat_pool_open("leat-ring", MAKERS, &a->makers, err);
+    if (rc == LEAT_OK)
         rc = leat_wire_listen(&a->paths, &a->listening.fd, err);
     if (rc == LEAT_OK) {
         a->signals.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -247,6 +250,7 @@ static void close_agent(struct leat_agent *a)
         /* Work under way reads chunks, so it ends before the sources; sources need workers to check what arrives and
          * the loop to be told of it, so those end last. */
         leat_pool_close(a->openers);
+        leat_pool_close(a->makers);
         if (a->workers)
             leat_workers_drain(a->workers);
         leat_loop_call(a->loop, nothing, NULL); /* what the workers posted has been run */

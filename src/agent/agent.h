@@ -39,7 +39,8 @@ struct leat_agent {
     int lock_fd;
     struct leat_loop *loop;
     struct leat_workers *workers;
-    struct leat_pool *openers; /* for what blocks: opening and closing stores */
+    struct leat_pool *openers; /* for what may hang: opening and closing stores */
+    struct leat_pool *makers;  /* of rings, whose pages the kernel zeroes */
     struct leat_cache *cache;
     struct leat_watch listening;
     struct leat_timer listen_again; /* when descriptors ran out */

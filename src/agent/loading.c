@@ -325,7 +325,7 @@ static leat_status begin_ring(struct leat_loading *l, const struct leat_request 
         return leat_fail(err, LEAT_LIMIT, "no descriptors left for a ring");
     l->working++;
     l->making.task.run = make_ring;
-    leat_pool_add(l->opts.agent->openers, &l->making.task);
+    leat_pool_add(l->opts.agent->makers, &l->making.task);
     return LEAT_OK;
 }
 

@@ -1,4 +1,5 @@
-/* A few threads that run tasks in the order they were added. */
+/* Threads that run tasks in the order they were added. They are started when they are needed: a task waits for another
+ * one to end only when as many as allowed are at work, or no more can be had. */
 #ifndef LEAT_BASE_POOL_H
 #define LEAT_BASE_POOL_H
 
@@ -13,7 +14,8 @@ struct leat_task {
 
 struct leat_pool;
 
-leat_status leat_pool_open(const char *name, unsigned threads, struct leat_pool **out, struct leat_error *err);
+/* `most` threads; the first is there when it returns. The name stays the caller's. */
+leat_status leat_pool_open(const char *name, unsigned most, struct leat_pool **out, struct leat_error *err);
 void leat_pool_close(struct leat_pool *pool); /* runs what was added, then joins the threads; NULL is allowed */
 void leat_pool_add(struct leat_pool *pool, struct leat_task *task); /* any thread; takes no memory, cannot fail */
 

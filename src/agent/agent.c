@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/inheritance.h"
 #include "agent/session.h"
 #include "agent/supply.h"
 #include "base/clock.h"
@@ -277,6 +278,8 @@ leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error
     struct leat_agent a = {.opts = *opts, .lock_fd = -1, .listening.fd = -1, .signals.fd = -1};
     pthread_mutex_init(&a.end.mu, NULL);
     leat_cond_init(&a.end.cond);
+    if (opts->ready_fd >= 0) /* a rank started it: what a person has given it by hand stays */
+        leat_inheritance_shed();
     fill_in(&a.opts);
     leat_status rc = open_agent(&a, err);
     if (rc == LEAT_OK) {

@@ -365,9 +365,9 @@ static json_t *describe_agent(const struct leat_agent *agent)
     leat_agent_account(agent, &a);
     json_t *j =
         json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:s,s:s?,s:I}", "pid", (int)getpid(), "version", leat_version(),
-                  "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->paths.scope, "ram", (json_int_t)agent->opts.ram,
+                  "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->names.paths.scope, "ram", (json_int_t)agent->opts.ram,
                   "threads", (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
-                  agent->paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
+                  agent->names.paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
     if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
         return j;
     json_decref(j);

@@ -265,16 +265,19 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
         .stop = leat_patience_stop,
         .stop_user = l,
     };
-    leat_opening_disconnect(l);
+    struct leat_connection next;
     l->patience.what = LEAT_WAITING_AGENT;
+    /* Before the old connection ends, which may be the last that keeps its agent from ending too. */
+    leat_status rc = leat_connect(&connect, &next, err);
+    leat_opening_disconnect(l);
     l->owed = 0;
     l->failed = (struct leat_error){0};
     l->taken = 0;
     l->pid = getpid();
-    leat_status rc = leat_releases_own(&l->releases, err);
     if (rc != LEAT_OK)
         return rc;
-    return leat_connect(&connect, &l->connection, err);
+    l->connection = next;
+    return leat_releases_own(&l->releases, err);
 }
 
 /* Connects anew, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,

@@ -515,12 +515,8 @@ def test_agent_does_not_keep_what_is_its_first_ranks_own(runtime, images, leat_b
 
 def test_agent_that_a_person_starts_keeps_what_it_was_given(runtime, leat_bin):
     cpu = min(os.sched_getaffinity(0))
-    process = subprocess.Popen(
-        [leat_bin, "agent", "run", "--linger", "0s"],
-        env=runtime.env,
-        preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
-        stderr=subprocess.DEVNULL,
-    )
+    command = ["taskset", "-c", str(cpu), leat_bin, "agent", "run", "--linger", "0s"]
+    process = subprocess.Popen(command, env=runtime.env, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: list(Path(runtime.folder).glob("*.sock")), what="its socket")
         assert os.sched_getaffinity(process.pid) == {cpu}

@@ -19,8 +19,9 @@
 #include "base/thread.h"
 
 #define RAM_LEAST    (64ull << 20)
-#define RAM_SHARE    4    /* a quarter of what there is */
-#define OPENERS      128u /* several times what supply.c gives to one bucket */
+#define RAM_SHARE    4 /* a quarter of what there is */
+#define OPENERS      8u
+#define OPENERS_MAX  128u /* several times what supply.c gives to one bucket */
 #define MAKERS       2u
 #define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
 #define NAMES_PAUSE  LEAT_S          /* between two looks whether ranks can still find us */
@@ -201,7 +202,7 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_workers_open(a->opts.threads, &a->workers, err);
     if (rc == LEAT_OK)
-        rc = leat_pool_open("leat-open", OPENERS, &a->openers, err);
+        rc = leat_pool_open_growing("leat-open", OPENERS, OPENERS_MAX, &a->openers, err);
     if (rc == LEAT_OK)
         rc = leat_pool_open("leat-ring", MAKERS, &a->makers, err);
     if (rc == LEAT_OK)

@@ -44,7 +44,7 @@ static void *run_pool(void *arg)
     return NULL;
 }
 
-/* Holding mu, or before others know the pool. */
+/* Holding mu. */
 static leat_status start_one(struct leat_pool *pool, struct leat_error *err)
 {
     leat_status rc = leat_thread_start(&pool->threads[pool->threads_n], pool->name, run_pool, pool, err);
@@ -52,7 +52,13 @@ static leat_status start_one(struct leat_pool *pool, struct leat_error *err)
     return rc;
 }
 
-leat_status leat_pool_open(const char *name, unsigned most, struct leat_pool **out, struct leat_error *err)
+leat_status leat_pool_open(const char *name, unsigned threads, struct leat_pool **out, struct leat_error *err)
+{
+    return leat_pool_open_growing(name, threads, threads, out, err);
+}
+
+leat_status leat_pool_open_growing(const char *name, unsigned least, unsigned most, struct leat_pool **out,
+                                   struct leat_error *err)
 {
     struct leat_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
@@ -63,8 +69,11 @@ leat_status leat_pool_open(const char *name, unsigned most, struct leat_pool **o
     pool->name = name;
     pool->most = most;
     pool->threads = calloc(most, sizeof *pool->threads);
-    leat_status rc =
-        pool->threads ? start_one(pool, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a thread pool");
+    leat_status rc = pool->threads ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a thread pool");
+    pthread_mutex_lock(&pool->mu);
+    while (rc == LEAT_OK && pool->threads_n < least)
+        rc = start_one(pool, err);
+    pthread_mutex_unlock(&pool->mu);
     if (rc != LEAT_OK) {
         leat_pool_close(pool);
         return rc;

@@ -93,7 +93,7 @@ static void tasks_that_wait_for_each_other_run_at_once(void **state)
     struct leat_pool *pool;
     struct meeting meetings[N];
     pthread_barrier_t all[3];
-    assert_ok(leat_pool_open("pool", N, &pool, &err), err);
+    assert_ok(leat_pool_open_growing("pool", 2, N, &pool, &err), err);
     for (int round = 0; round < 3; round++) { /* later ones find the threads idle, or on the way to it */
         pthread_barrier_init(&all[round], NULL, N + 1);
         for (int i = 0; i < N; i++) {

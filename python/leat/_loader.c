@@ -412,8 +412,7 @@ static PyObject *loader_restore(PyObject *self, PyObject *args)
     return none_or_raise(rc, &err);
 }
 
-/* A whole number that fits 64 bits, else an exception: "K" would cut it off. */
-static int read_count(PyObject *object, void *out)
+int leat_py_read_u64(PyObject *object, void *out)
 {
     unsigned long long value = PyLong_AsUnsignedLongLong(object);
     if (value == (unsigned long long)-1 && PyErr_Occurred())
@@ -422,12 +421,25 @@ static int read_count(PyObject *object, void *out)
     return 1;
 }
 
+int leat_py_read_u32(PyObject *object, void *out)
+{
+    uint64_t value;
+    if (!leat_py_read_u64(object, &value))
+        return 0;
+    if (value > UINT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%llu does not fit into 32 bits", (unsigned long long)value);
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return 1;
+}
+
 static PyObject *loader_set_epoch(PyObject *self, PyObject *args)
 {
     uint64_t epoch;
     struct leat_error err;
     leat_status rc;
-    if (!PyArg_ParseTuple(args, "O&", read_count, &epoch))
+    if (!PyArg_ParseTuple(args, "O&", leat_py_read_u64, &epoch))
         return NULL;
     struct leat_loader *l = enter(self);
     if (!l)
@@ -445,7 +457,7 @@ static PyObject *loader_seek(PyObject *self, PyObject *args)
     uint64_t position;
     struct leat_error err;
     leat_status rc;
-    if (!PyArg_ParseTuple(args, "O&O&", read_count, &epoch, read_count, &position))
+    if (!PyArg_ParseTuple(args, "O&O&", leat_py_read_u64, &epoch, leat_py_read_u64, &position))
         return NULL;
     struct leat_loader *l = enter(self);
     if (!l)
@@ -460,12 +472,12 @@ static PyObject *loader_seek(PyObject *self, PyObject *args)
 /* join(rank, world, nodes): nodes is a list with the node of each rank, or None. */
 static PyObject *loader_join(PyObject *self, PyObject *args)
 {
-    unsigned rank;
-    unsigned world;
+    uint32_t rank;
+    uint32_t world;
     PyObject *list;
     uint32_t *nodes = NULL;
     struct leat_error err;
-    if (!PyArg_ParseTuple(args, "IIO", &rank, &world, &list))
+    if (!PyArg_ParseTuple(args, "O&O&O", leat_py_read_u32, &rank, leat_py_read_u32, &world, &list))
         return NULL;
     if (list != Py_None) {
         if (!PyList_Check(list) || PyList_GET_SIZE(list) != (Py_ssize_t)world) {
@@ -475,8 +487,8 @@ static PyObject *loader_join(PyObject *self, PyObject *args)
         nodes = PyMem_Calloc((size_t)world + 1, sizeof *nodes);
         if (!nodes)
             return PyErr_NoMemory();
-        for (unsigned i = 0; i < world; i++)
-            nodes[i] = (uint32_t)PyLong_AsUnsignedLong(PyList_GET_ITEM(list, i));
+        for (uint32_t i = 0; i < world && leat_py_read_u32(PyList_GET_ITEM(list, i), &nodes[i]);)
+            i++;
     }
     struct leat_loader *l = PyErr_Occurred() ? NULL : enter(self);
     leat_status rc = LEAT_OK;

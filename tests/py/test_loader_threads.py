@@ -4,8 +4,10 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
+import types
 
 import pytest
 from loading import SLOW, is_idle, numbers, start_python, wait_until
@@ -211,3 +213,37 @@ def test_workers_of_a_dataloader_neither_keep_nor_disturb_a_loader(lt, runtime, 
     loader.close()
     runtime.wait_gone(5)
     assert len(list(other)) == 16
+
+
+IMPORTING = """
+import sys, threading, leat
+other = threading.Thread(target=lambda: __import__("torch"))
+other.start()
+passes = 0
+while other.is_alive() or not passes:
+    with leat.Loader(sys.argv[1], batch_size=24, fields={"i": leat.index()}, as_numpy=True) as loader:
+        assert sum(len(i) for i, in loader) == 192
+        len(loader)
+    passes += 1
+other.join()
+print(passes)
+"""
+
+
+def test_another_thread_may_import_torch_meanwhile(lt, runtime, images):
+    pytest.importorskip("torch")
+    process = start_python(runtime, IMPORTING, images.url)
+    out, stderr = process.communicate(timeout=120 * SLOW)
+    assert process.returncode == 0, stderr
+    assert int(out) > 1
+
+
+@pytest.mark.parametrize("parts", [[], ["distributed"], ["utils"], ["utils", "utils.data", "distributed"]], ids=str)
+def test_torch_that_is_half_imported_is_no_torch(lt, images, monkeypatch, parts):
+    torch = types.ModuleType("torch")
+    for name in parts:
+        above = torch.utils if name == "utils.data" else torch
+        setattr(above, name.rpartition(".")[2], types.ModuleType(f"torch.{name}"))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with lt.Loader(images.url, batch_size=24, fields={"i": lt.index()}, as_numpy=True) as loader:
+        assert sum(1 for _ in loader) == len(loader) == 8

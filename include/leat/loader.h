@@ -1,7 +1,10 @@
 /* Loaders: finished batches of a dataset, prepared by the agent and handed over in shared memory.
  *
- * A loader belongs to one thread at a time; different loaders are independent. After a fork the child may go on
- * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied.
+ * A loader is used by one thread at a time: a second call that would use it fails with LEAT_BUSY. leat_loader_state()
+ * and leat_loader_stats() may be called from any thread at any time, leat_loader_close() when no other call is under
+ * way. Different loaders are independent. After a fork the child may go on using its copy, which connects anew by
+ * itself; a loader that another thread of the parent was opening or moving at that moment is refused there. All text is
+ * UTF-8; all strings are copied.
  *
  * Every struct here begins with its size, which the caller sets to its sizeof: that is how the library knows which
  * release the program was built for. Later releases add fields at the end. A shorter struct is taken as if zeros

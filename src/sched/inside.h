@@ -16,6 +16,7 @@ struct leat_sched_set {
     void *user;
     struct leat_sched_lane *lanes;
     struct leat_sched_line line;
+    struct leat_sched_sources sources;
     uint64_t ahead_bytes; /* fetched, or on their way, before a batch wanted them */
 };
 

@@ -18,6 +18,8 @@ static void want(struct leat_sched_lane *l, struct leat_sched_batch *b, struct l
         if (c->state == LEAT_SCHED_READY && !c->ahead) {
             s->stats.ram_bytes += c->bytes;
             s->stats.ram_chunks++;
+            l->set->sources.ram_bytes += c->bytes;
+            l->set->sources.ram_chunks++;
         }
     }
     if (!c->wants++)

@@ -93,7 +93,7 @@ void leat_sched_loose(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     if (c->wants)
         stop_leaving(s, c);
-    if (c->state == LEAT_SCHED_READY && !c->pins && !c->leaving)
+    if (c->state == LEAT_SCHED_READY && !c->pins && !c->leaving && !c->storing)
         leat_sched_heap_put(&s->in_ram, &c->ram, leat_sched_use(s, c, false));
     else
         leat_sched_heap_remove(&s->in_ram, &c->ram);
@@ -195,6 +195,7 @@ void leat_sched_stored(struct leat_sched *s, struct leat_sched_chunk *c, bool ok
     } else {
         s->stats.disk_used -= leat_sched_footprint(s, c);
     }
+    leat_sched_loose(s, c);
     leat_sched_settle(s, c);
 }
 
@@ -261,13 +262,10 @@ void leat_sched_tidy(struct leat_sched *s)
 
 bool leat_sched_bring(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t key, bool urgent, uint32_t ranges)
 {
-    struct leat_sched_fetch how = {.from_disk = c->on_disk, .ranges = ranges, .urgent = urgent};
-    if (!how.from_disk) {
-        if (!c->ref.set)
-            return false; /* its dataset is being closed */
-        how.set = c->ref.set;
-        how.number = c->ref.number;
-    }
+    struct leat_sched_fetch how = {
+        .set = c->ref.set, .number = c->ref.number, .from_disk = c->on_disk, .ranges = ranges, .urgent = urgent};
+    if (!how.set)
+        return false; /* its dataset is being closed */
     if (!make_room(s, c->bytes, key, urgent))
         return false;
     c->state = LEAT_SCHED_COMING;
@@ -283,6 +281,8 @@ bool leat_sched_bring(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t
     place_on_disk(s, c);
     s->stats.ram_used += c->bytes;
     s->stats.coming++;
+    *(c->from_disk ? &how.set->sources.disk_bytes : &how.set->sources.bucket_bytes) += c->bytes;
+    *(c->from_disk ? &how.set->sources.disk_chunks : &how.set->sources.bucket_chunks) += 1;
     *(c->from_disk ? &s->stats.disk_bytes : &s->stats.bucket_bytes) += c->bytes;
     *(c->from_disk ? &s->stats.disk_chunks : &s->stats.bucket_chunks) += 1;
     return true;

@@ -100,6 +100,11 @@ void *leat_sched_set_user(const struct leat_sched_set *set)
     return set->user;
 }
 
+void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_sources *out)
+{
+    *out = set->sources;
+}
+
 /* Events */
 
 static void came(struct leat_sched *s, struct leat_sched_chunk *c)
@@ -152,10 +157,21 @@ void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *c, uint64_
     leat_sched_settle(s, c);
 }
 
+void leat_sched_cancelled(struct leat_sched *s, struct leat_sched_chunk *c)
+{
+    not_there(s, c);
+    leat_sched_loose(s, c);
+    leat_sched_settle(s, c);
+}
+
 void leat_sched_lost(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     s->stats.disk_bytes -= c->bytes;
     s->stats.disk_chunks--;
+    if (c->ref.set) {
+        c->ref.set->sources.disk_bytes -= c->bytes;
+        c->ref.set->sources.disk_chunks--;
+    }
     not_there(s, c);
     leat_sched_disk_gone(s, c);
     leat_sched_settle(s, c);

@@ -91,7 +91,7 @@ struct leat_sched_batch {
 
 /* A fetch as it is asked for. */
 struct leat_sched_fetch {
-    struct leat_sched_set *set; /* a dataset that has the chunk, and its number there; NULL when it comes from disk */
+    struct leat_sched_set *set; /* a dataset that has the chunk, and its number there */
     uint32_t number;
     bool from_disk;
     uint32_t ranges; /* to split it into, at most */
@@ -145,6 +145,14 @@ leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, cons
 void leat_sched_set_close(struct leat_sched_set *set); /* its lanes must be closed; NULL is allowed */
 void *leat_sched_set_user(const struct leat_sched_set *set);
 
+/* What the lanes of a set have had from where; `ram`: uses that found the chunk in memory from before. */
+struct leat_sched_sources {
+    uint64_t bucket_bytes, bucket_chunks;
+    uint64_t disk_bytes, disk_chunks;
+    uint64_t ram_bytes, ram_chunks;
+};
+void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_sources *out);
+
 /* Where a lane stands in the order: what makes "next use" of a chunk. */
 struct leat_sched_view {
     const struct leat_order *now;    /* of the epoch being planned; borrowed until the next view is given */
@@ -179,6 +187,8 @@ void leat_sched_lane_ready(struct leat_sched_lane *lane); /* its slots can be us
 /* Events. */
 void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
 void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
+void leat_sched_cancelled(struct leat_sched *s,
+                          struct leat_sched_chunk *chunk);                  /* nobody's fault: as if not sent for */
 void leat_sched_lost(struct leat_sched *s, struct leat_sched_chunk *chunk); /* could not be read from disk */
 void leat_sched_stored(struct leat_sched *s, struct leat_sched_chunk *chunk, bool ok);
 void leat_sched_prepared(struct leat_sched_batch *batch); /* the group; a closed lane's batch is the caller's again */

@@ -5,6 +5,7 @@ import random
 import shutil
 
 import pytest
+from format_writer import Field, Place
 
 PARTS = ["leat/chunks/", "leat/sections/", "leat/roots/", "leat/current"]
 
@@ -99,3 +100,29 @@ def test_chunk_that_is_gone_is_not_found(dataset, serve, bucket_dir, run_leat):
     server = serve(bucket_dir)
     done = run_leat("cat", "-n", 0, "s3://bucket/ds", env=server.s3_env(), status=3)
     assert "chunk 0 of s3://bucket/ds" in done.stderr
+
+
+def test_rebuilding_reads_a_damaged_chunk_once_more(dataset, serve, bucket_dir, run_leat):
+    before = (dataset / "leat/current").read_text()
+    (dataset / "leat/current").unlink()
+    server = serve(bucket_dir, "--fault", "corrupt=1", "--fault-only", "leat/chunks/", "--fault-count", 1)
+    run_leat("rebuild", "s3://bucket/ds", env=server.s3_env(), status=0)
+    assert sum(server.stats()["faults"].values()) == 1
+    assert (dataset / "leat/current").read_text() == before
+
+
+def test_rebuilding_names_a_chunk_that_is_damaged_for_good(dataset, serve, bucket_dir, run_leat):
+    (dataset / "leat/current").unlink()
+    server = serve(bucket_dir, "--fault", "corrupt=1", "--fault-only", "leat/chunks/")
+    done = run_leat("rebuild", "s3://bucket/ds", env=server.s3_env(), status=6)
+    assert objects(dataset, "leat/chunks/")[0] in done.stderr
+    assert not (dataset / "leat/current").exists()
+
+
+def test_snapshot_that_promises_gigabytes_is_compared_before_they_are_set_aside(serve, bucket_dir, run_leat):
+    samples = [[(b"k", {"raw": b"some bytes"})]]
+    Place(bucket_dir / "bucket/ds").write([Field("raw", 1)], samples, root={"sizes": [3 << 30]})
+    server = serve(bucket_dir)
+    done = run_leat("cat", "-n", 0, "s3://bucket/ds", env=server.s3_env(), status=6)
+    assert "the snapshot says 3221225472" in done.stderr
+    assert [r["method"] for r in server.log() if "/chunks/" in r["key"]] == ["HEAD"]

@@ -169,12 +169,14 @@ static json_t *account_json(const struct leat_account *a)
 static json_t *epochs_json(const struct leat_reading *r)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < r->epochs_n && i < LEAT_READING_EPOCHS; i++) {
+    for (uint32_t i = 0; list && i < r->epochs_n && i < LEAT_READING_EPOCHS; i++) {
         const struct leat_reading_epoch *e = &r->epoch[i];
         json_t *j = account_json(&e->account);
-        json_object_set_new(j, "seconds", json_real(e->seconds));
-        json_object_set_new(j, "samples", json_integer((json_int_t)e->samples));
-        json_array_append_new(list, j);
+        if (json_object_set_new(j, "seconds", json_real(e->seconds)) < 0 || json_array_append(list, j) < 0) {
+            json_decref(list);
+            list = NULL; /* whoever packs it says that there was no memory */
+        }
+        json_decref(j);
     }
     return list;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/json.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -89,9 +89,12 @@ static int tell(const struct leat_reading *r, const struct warm_settings *s)
                               leat_loader_version(r->loader), "bytes", (json_int_t)root->bytes, "stored_bytes",
                               (json_int_t)stored(r), "bucket_bytes", (json_int_t)bucket, "cache_budget",
                               (json_int_t)r->budget.disk_budget, "seconds", r->seconds, "interrupted", r->interrupted);
-        json_dumpf(j, stdout, JSON_COMPACT);
-        putchar('\n');
+        char *text = leat_json_write(j, JSON_COMPACT);
         json_decref(j);
+        if (!text)
+            return leat_cli_failf(LEAT_NO_MEMORY, "no memory for the numbers");
+        puts(text);
+        free(text);
         return LEAT_EXIT_OK;
     }
     printf("%s of %s are in the cache on disk; %s came from the bucket, in %s\n", leat_format_size(stored(r), x),

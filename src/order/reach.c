@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/parse.h"
 
 uint64_t leat_reach_live(uint64_t dataset_bytes, uint32_t chunks, uint32_t window)

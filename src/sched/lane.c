@@ -301,7 +301,6 @@ static void begin(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
     struct leat_sched *s = l->sched;
-    b->here_ns = s->now_ns;
     if (!b->chunks_n) {
         b->state = LEAT_SCHED_DONE;
         return;
@@ -323,8 +322,10 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
         b->first_ns = s->now_ns;
     if (b->state == LEAT_SCHED_PLANNED && pin(b, first))
         b->state = LEAT_SCHED_PINNED;
-    if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad))
+    if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad)) {
         b->state = LEAT_SCHED_HERE;
+        b->here_ns = s->now_ns;
+    }
     if (bad) {
         s->opts.ops->fail(s->opts.user, b, bad);
         leat_sched_lane_end(b->lane);
@@ -403,6 +404,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         return;
     }
     next_group(b);
+    b->here_ns = 0;
     b->state = LEAT_SCHED_PLANNED;
 }
 
@@ -450,6 +452,11 @@ void leat_sched_lane_view(struct leat_sched_lane *l, const struct leat_sched_vie
     l->view = *view;
 }
 
+uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *l)
+{
+    return l->first ? l->first->here_ns : 0;
+}
+
 void *leat_sched_lane_user(const struct leat_sched_lane *l)
 {
     return l->user;
@@ -493,34 +500,34 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
         free(l);
 }
 
-void leat_sched_lane_explain(const struct leat_sched_lane *l, char *out, size_t n)
+/* The first chunk that is not there. */
+static void explain_chunk(const struct leat_sched_batch *b, const char *of, char *out, size_t n)
+{
+    uint32_t all = b->group_end - b->group;
+    uint32_t lack = all - count(b, LEAT_SCHED_READY);
+    for (uint32_t i = b->group; i < b->group_end; i++) {
+        const struct leat_sched_chunk *c = b->held[i];
+        if (c->state == LEAT_SCHED_READY)
+            continue;
+        int k = snprintf(out, n, "chunk %u of %.150s%s", b->chunks[i], of, c->from_disk ? ", from disk" : "");
+        if (lack > 1 && k > 0 && (size_t)k < n)
+            snprintf(out + k, n - (size_t)k, " (and %u more of the %u of a batch)", lack - 1, all);
+        return;
+    }
+    snprintf(out, n, "chunks of %.150s", of);
+}
+
+void leat_sched_lane_explain(const struct leat_sched_lane *l, const char *of, char *out, size_t n)
 {
     const struct leat_sched_batch *b = l->first;
-    if (!b) {
+    if (!b)
         snprintf(out, n, "a batch to be planned");
-        return;
-    }
-    uint32_t all = b->group_end - b->group;
-    uint32_t here = count(b, LEAT_SCHED_READY);
-    switch (b->state) {
-    case LEAT_SCHED_PLANNED:
-        snprintf(out, n, "room in the cache for %u chunks of a batch", all);
-        return;
-    case LEAT_SCHED_PINNED:
-        for (uint32_t i = b->group; i < b->group_end; i++) {
-            const struct leat_sched_chunk *c = b->held[i];
-            if (c->state == LEAT_SCHED_READY)
-                continue;
-            snprintf(out, n, "chunk %u%s, and %u more of a batch's %u", b->chunks[i],
-                     c->from_disk ? " from the disk" : "", all - here - 1, all);
-            return;
-        }
-        snprintf(out, n, "chunks of a batch");
-        return;
-    case LEAT_SCHED_HERE:
+    else if (b->state == LEAT_SCHED_PLANNED)
+        snprintf(out, n, "room in the cache for %u chunks of a batch", b->group_end - b->group);
+    else if (b->state == LEAT_SCHED_PINNED)
+        explain_chunk(b, of, out, n);
+    else if (b->state == LEAT_SCHED_HERE)
         snprintf(out, n, "a free slot: the rank holds all of them");
-        return;
-    default:
+    else
         snprintf(out, n, "a batch that is being prepared");
-    }
 }

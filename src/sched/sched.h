@@ -199,8 +199,10 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns);
 /* When to step again though nothing has happened; LEAT_SCHED_NEVER: no need. */
 uint64_t leat_sched_wake_ns(const struct leat_sched *s);
 
-/* What the first batch of a lane waits for, in words; "" when it waits for none of the scheduler's doing. */
-void leat_sched_lane_explain(const struct leat_sched_lane *lane, char *out, size_t n);
+/* What the first batch of a lane waits for, in words; `of`: what its dataset is called. */
+void leat_sched_lane_explain(const struct leat_sched_lane *lane, const char *of, char *out, size_t n);
+uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *lane); /* since when the chunks of the batch published
+                                                                         next are all there; 0: they are not */
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 
 struct leat_sched_stats {

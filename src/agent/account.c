@@ -35,6 +35,7 @@ static void of_dataset(const struct leat_supply *supply, struct leat_account *a)
     a->chunks_by_source[LEAT_FROM_DISK] = from.disk_chunks;
     a->chunks_by_source[LEAT_FROM_RAM] = from.ram_chunks;
     a->chunks_corrupt = source.corrupt;
+    a->chunks_refetched = from.refetched;
     a->chunks_failed = source.failed;
     a->fetches_in_flight = source.coming;
     a->requests = store.requests;

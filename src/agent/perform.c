@@ -295,6 +295,7 @@ leat_status leat_perform_open(struct leat_agent *a, struct leat_error *err)
         .ram = a->opts.ram,
         .disk = a->disk ? leat_disk_budget(a->disk) : 0,
         .disk_bytes = leat_disk_footprint,
+        .marks = true,
         .ops = &a->ops,
         .user = a,
     };

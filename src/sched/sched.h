@@ -125,6 +125,7 @@ struct leat_sched_opts {
     uint64_t disk;                          /* bytes on disk; 0: none */
     uint64_t (*disk_bytes)(uint64_t bytes); /* what a chunk takes there; NULL: its bytes */
     enum leat_sched_policy policy;
+    bool marks; /* count chunks that are fetched twice in an epoch: 4 bytes for each chunk of a set */
     const struct leat_sched_ops *ops; /* borrowed */
     void *user;
 };
@@ -150,6 +151,7 @@ struct leat_sched_sources {
     uint64_t bucket_bytes, bucket_chunks;
     uint64_t disk_bytes, disk_chunks;
     uint64_t ram_bytes, ram_chunks;
+    uint64_t refetched; /* chunks fetched again in the epoch in which they had been there (opts.marks) */
 };
 void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_sources *out);
 

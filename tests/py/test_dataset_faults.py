@@ -5,7 +5,7 @@ import random
 import shutil
 
 import pytest
-from format_writer import Field, Place
+from format_writer import Field, Place, chunk_bytes, root_bytes, schema_bytes
 
 PARTS = ["leat/chunks/", "leat/sections/", "leat/roots/", "leat/current"]
 
@@ -126,3 +126,46 @@ def test_snapshot_that_promises_gigabytes_is_compared_before_they_are_set_aside(
     done = run_leat("cat", "-n", 0, "s3://bucket/ds", env=server.s3_env(), status=6)
     assert "the snapshot says 3221225472" in done.stderr
     assert [r["method"] for r in server.log() if "/chunks/" in r["key"]] == ["HEAD"]
+
+
+@pytest.fixture
+def many_chunks(bucket_dir):
+    """A dataset whose root has some 3 MB: one small chunk, named many times."""
+    fields, packing, n = [Field("raw", 1)], b"p" * 16, 60_000
+    data = chunk_bytes(fields, [(b"k", {"raw": b"some bytes"})], packing, 0, 1)
+    place = Place(bucket_dir / "bucket/many")
+    place.put_chunk(data)
+    place.publish(root_bytes(schema_bytes(fields), [(1, data)] * n, [], [(packing, n)]))
+    return n
+
+
+def of_roots(server):
+    return [r for r in server.log() if "/roots/" in r["key"]]
+
+
+def test_large_root_comes_in_ranges(many_chunks, serve, bucket_dir, run_leat):
+    server = serve(bucket_dir)
+    assert f"{many_chunks}" in run_leat("info", "--json", "s3://bucket/many", env=server.s3_env(), status=0).stdout
+    assert [r["method"] for r in of_roots(server)] == ["GET"] * 3  # the first 64 KiB, then two of 1 MiB or more
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, 0), (None, 6)])
+def test_large_root_damaged_in_one_of_its_ranges(times, status, many_chunks, faulty, bucket_dir, run_leat):
+    from faulty_server import changed
+
+    server = faulty()
+    folder = bucket_dir / "bucket"
+    for path in folder.rglob("*"):
+        if path.is_file():
+            server.objects["bucket/" + str(path.relative_to(folder))] = path.read_bytes()
+
+    def flip(code, headers, body):
+        return code, headers, body[:-1] + bytes([body[-1] ^ 1])
+
+    def from_the_middle(request):
+        return "/roots/" in request.key and not request.headers["range"].startswith("bytes=0-")
+
+    server.fault(changed(flip), times=times, method="GET", match=from_the_middle)
+    done = run_leat("info", "s3://bucket/many", env=server.env(), status=status)
+    assert status == 0 or "leat/roots/" in done.stderr
+    assert len([r for r in server.of("GET") if "/roots/" in r.key]) == 2 * 3

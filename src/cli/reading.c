@@ -14,9 +14,8 @@
 #include "cli/progress.h"
 #include "order/order.h"
 
+#define BATCH_MAX      (1u << 20)
 #define AHEAD_REQUESTS 32u /* chunks on their way on a line that is kept full */
-#define LOOK_NS        LEAT_S
-#define RAM_LEAST      (64ull << 20)
 
 /* What was read until Ctrl-C is still told. */
 static bool stop(void *user)
@@ -65,9 +64,11 @@ static leat_status open_loader(struct leat_reading *r, const struct leat_output 
         o.scope = r->agent_scope;
         o.linger_ns = 1;
     }
-    uint64_t ram = r->ram_chunks * largest_chunk(leat_dataset_root(r->dataset));
-    if (!o.ram && r->ram_chunks)
-        o.ram = ram > RAM_LEAST ? ram : RAM_LEAST;
+    const struct leat_root *root = leat_dataset_root(r->dataset);
+    if (r->ram_chunks)
+        o.ram = r->ram_chunks * largest_chunk(root);
+    if (r->batch_chunks && root->chunks)
+        o.batch = (uint32_t)(r->batch_chunks * root->samples / root->chunks % BATCH_MAX) + 1;
     leat_hex(leat_dataset_id(r->dataset), LEAT_SHA256_SIZE, version);
     o.size = sizeof o;
     o.url = leat_dataset_home(r->dataset)->url;
@@ -197,7 +198,6 @@ static bool over(const struct leat_reading *r)
 
 static leat_status read_epoch(struct leat_reading *r, bool *enough, struct leat_error *err)
 {
-    uint64_t looked = leat_now_ns();
     leat_status rc = leat_loader_begin(r->loader, err);
     while (rc == LEAT_OK && !*enough && !over(r)) {
         struct leat_batch *batch = NULL;
@@ -207,8 +207,7 @@ static leat_status read_epoch(struct leat_reading *r, bool *enough, struct leat_
         take(r, batch);
         compute(r, leat_after(r->compute_ns));
         leat_batch_release(batch);
-        if (r->enough && leat_now_ns() - looked >= LOOK_NS) {
-            looked = leat_now_ns();
+        if (r->enough) {
             rc = look(r, &r->account, err);
             *enough = rc == LEAT_OK && r->enough(r->user, r);
         }
@@ -258,6 +257,15 @@ static uint64_t own_peak(void)
     if (f)
         fclose(f);
     return kib << 10;
+}
+
+leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err)
+{
+    struct leat_account a;
+    leat_status rc = look(r, &a, err);
+    if (rc == LEAT_OK)
+        r->account = a;
+    return rc;
 }
 
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err)

@@ -60,14 +60,15 @@ struct leat_reading {
     const char *field;    /* NULL: the first with bytes of its own */
     const char *pipeline; /* NULL: the field's bytes as they are; "": no field at all, only numbers */
     struct leat_loader_opts opts;
-    uint32_t ram_chunks; /* where no ram is said: memory for so many of the largest chunks; 0: the agent's default */
-    uint64_t epochs;     /* 0: until the time is over */
-    uint64_t time_ns;    /* 0: until the epochs are over */
-    uint64_t compute_ns; /* how long each batch is held, as a training step would */
-    double line;         /* bytes a second that the bucket gives, for the line at the start; 0: not known */
+    uint32_t ram_chunks;   /* memory for so many of the largest chunks; 0: what opts say */
+    uint32_t batch_chunks; /* batches of about so many chunks; 0: what opts say */
+    uint64_t epochs;       /* 0: until the time is over */
+    uint64_t time_ns;      /* 0: until the epochs are over */
+    uint64_t compute_ns;   /* how long each batch is held, as a training step would */
+    double line;           /* bytes a second that the bucket gives, for the line at the start; 0: not known */
     bool quiet;
-    /* Asked after each epoch and once a second: true ends the reading. May be NULL. */
-    bool (*enough)(void *user, const struct leat_reading *r);
+    /* Asked after each batch and each epoch, when the numbers are fresh: true ends the reading. May be NULL. */
+    bool (*enough)(void *user, struct leat_reading *r);
     void *user;
 
     /* What the dataset and the agent are: from the opening on. */
@@ -100,6 +101,9 @@ leat_status leat_reading_open(struct leat_reading *r, struct leat_error *err);
 
 /* Reads. Being interrupted is no error. */
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err);
+
+/* Takes the numbers anew. */
+leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err);
 void leat_reading_close(struct leat_reading *r); /* also a half-open one */
 
 #endif

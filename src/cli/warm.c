@@ -5,14 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/reading.h"
 
-#define BATCH      64u
-#define RAM_CHUNKS 40u /* a line of tens of requests, and what is being read */
+#define EPOCHS       4u
+#define RAM_CHUNKS   96u /* the batches on their way, and a line of tens of requests */
+#define BATCH_CHUNKS 4u
+#define LOOK_NS      (2 * LEAT_MS)
+#define QUIET_LEAST  (10 * LEAT_MS)
+#define QUIET_MOST   (LEAT_S / 4)
+#define HOLD_MOST    (5 * LEAT_S)
 
 struct warm_settings {
     struct leat_reading_store store;
@@ -34,40 +40,98 @@ static const struct leat_option options[] = {
     {0},
 };
 
-/* Of this dataset, in the cache on disk: what was found there and what has been put there. */
-static uint64_t stored(const struct leat_reading *r)
+/* The agent drops chunks rather than let a rank wait for the disk, so a reader that is as fast as it can fills little.
+ * This one goes on when chunks have stopped moving to the disk: quiet for twice the longest pause between two of them.
+ */
+struct warming {
+    uint64_t quiet_ns;
+    uint64_t demotions; /* when the epoch began */
+    uint32_t epochs;    /* that have ended */
+};
+
+/* Chunks of this dataset on disk, as far as the numbers tell: found there in the first epoch, or put there since. What
+ * had to leave the disk was others' first, which nobody needs. */
+static uint64_t stored_chunks(const struct leat_reading *r)
 {
-    uint64_t all = leat_dataset_root(r->dataset)->bytes;
-    uint64_t grown = r->account.disk_bytes > r->disk_before_bytes ? r->account.disk_bytes - r->disk_before_bytes : 0;
-    uint64_t first =
-        r->epochs_n ? r->epoch[0].account.bytes_by_source[LEAT_FROM_DISK] : r->account.bytes_by_source[LEAT_FROM_DISK];
-    uint64_t sum = first + grown;
+    const struct leat_root *root = leat_dataset_root(r->dataset);
+    uint64_t all = root->chunks;
+    uint64_t fetched = r->epochs_n ? r->epoch[0].account.chunks_by_source[LEAT_FROM_BUCKET] : all;
+    uint64_t found = fetched < all ? all - fetched : 0;
+    uint64_t each = all ? root->bytes / all + 1 : 1;
+    uint64_t others = r->disk_before_bytes / each > found ? r->disk_before_bytes / each - found : 0;
+    uint64_t left = r->account.evictions_by_tier[LEAT_TIER_DISK];
+    uint64_t sum = found + r->account.demotions;
+    uint64_t own = left > others ? left - others : 0;
+    sum = sum > own ? sum - own : 0;
     return sum < all ? sum : all;
 }
 
-/* One epoch brings everything; what is still in memory at its end goes to disk as the next one's beginning comes in. */
-static bool enough(void *user, const struct leat_reading *r)
+static uint64_t stored_bytes(const struct leat_reading *r)
 {
-    uint64_t all = leat_dataset_root(r->dataset)->bytes;
-    uint64_t samples = leat_dataset_root(r->dataset)->samples;
-    uint64_t again = samples ? (uint64_t)((double)r->samples / (double)samples * (double)all) : 0;
-    (void)user;
-    if (stored(r) == all)
-        return true;
-    return r->epochs_n && again > all && again - all > 2 * r->budget.cache_budget;
+    const struct leat_root *root = leat_dataset_root(r->dataset);
+    uint64_t chunks = stored_chunks(r);
+    uint64_t bytes =
+        chunks == root->chunks ? root->bytes : (uint64_t)((double)root->bytes / root->chunks * (double)chunks);
+    return bytes < r->account.disk_bytes ? bytes : r->account.disk_bytes;
 }
 
-static leat_status prepare(const struct warm_settings *s, const char *url, struct leat_reading *r,
+static bool whole(const struct leat_reading *r)
+{
+    return r->epochs_n && stored_chunks(r) == leat_dataset_root(r->dataset)->chunks;
+}
+
+/* Lets the disk keep up. */
+static void wait_quiet(struct warming *w, struct leat_reading *r)
+{
+    uint64_t began = leat_now_ns();
+    uint64_t changed = began;
+    uint64_t seen = r->account.demotions;
+    bool full = r->account.cache_bytes > r->budget.cache_budget - r->budget.cache_budget / 4;
+    while (full && leat_now_ns() - changed < w->quiet_ns && leat_now_ns() - began < HOLD_MOST &&
+           !leat_cli_interrupted()) {
+        leat_sleep_until(leat_after(LOOK_NS));
+        if (leat_reading_look(r, NULL) != LEAT_OK)
+            return; /* the next batch tells why */
+        uint64_t now = leat_now_ns();
+        if (r->account.demotions == seen)
+            continue;
+        seen = r->account.demotions;
+        if (2 * (now - changed) > w->quiet_ns)
+            w->quiet_ns = 2 * (now - changed) < QUIET_MOST ? 2 * (now - changed) : QUIET_MOST;
+        changed = now;
+    }
+}
+
+/* True when nothing more can be done: all of it is there, or an epoch has added nothing. */
+static bool enough(void *user, struct leat_reading *r)
+{
+    struct warming *w = user;
+    if (whole(r))
+        return true;
+    if (r->epochs_n == w->epochs) {
+        wait_quiet(w, r);
+        return whole(r);
+    }
+    bool added = r->account.demotions > w->demotions;
+    w->demotions = r->account.demotions;
+    w->epochs = r->epochs_n;
+    return !added;
+}
+
+static leat_status prepare(const struct warm_settings *s, const char *url, struct warming *w, struct leat_reading *r,
                            struct leat_error *err)
 {
     *r = (struct leat_reading){.url = url,
                                .store = s->store,
                                .pipeline = "",
-                               .epochs = 3,
+                               .epochs = EPOCHS,
                                .quiet = s->quiet,
                                .enough = enough,
-                               .ram_chunks = RAM_CHUNKS};
-    r->opts.batch = BATCH;
+                               .user = w,
+                               .ram_chunks = RAM_CHUNKS,
+                               .batch_chunks = BATCH_CHUNKS};
+    w->quiet_ns = QUIET_LEAST;
+    r->opts.batch = 1;
     r->opts.cache_dir = s->cache_dir;
     r->opts.cache = s->cache;
     if (!s->cache_dir && !s->cache)
@@ -87,7 +151,7 @@ static int tell(const struct leat_reading *r, const struct warm_settings *s)
     if (s->json) {
         json_t *j = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:b}", "url", leat_dataset_home(r->dataset)->url, "version",
                               leat_loader_version(r->loader), "bytes", (json_int_t)root->bytes, "stored_bytes",
-                              (json_int_t)stored(r), "bucket_bytes", (json_int_t)bucket, "cache_budget",
+                              (json_int_t)stored_bytes(r), "bucket_bytes", (json_int_t)bucket, "cache_budget",
                               (json_int_t)r->budget.disk_budget, "seconds", r->seconds, "interrupted", r->interrupted);
         char *text = leat_json_write(j, JSON_COMPACT);
         json_decref(j);
@@ -97,7 +161,7 @@ static int tell(const struct leat_reading *r, const struct warm_settings *s)
         free(text);
         return LEAT_EXIT_OK;
     }
-    printf("%s of %s are in the cache on disk; %s came from the bucket, in %s\n", leat_format_size(stored(r), x),
+    printf("%s of %s are in the cache on disk; %s came from the bucket, in %s\n", leat_format_size(stored_bytes(r), x),
            leat_format_size(root->bytes, y), leat_format_size(bucket, z),
            leat_format_duration((uint64_t)(r->seconds * 1e9), t));
     return LEAT_EXIT_OK;
@@ -118,10 +182,11 @@ static int run(const void *settings, int argc, char **argv)
     (void)argc;
     const struct warm_settings *s = settings;
     struct leat_reading *r = calloc(1, sizeof *r);
+    struct warming w = {0};
     struct leat_error err;
     if (!r)
         return leat_cli_failf(LEAT_NO_MEMORY, "no memory to read with");
-    leat_status rc = prepare(s, argv[0], r, &err);
+    leat_status rc = prepare(s, argv[0], &w, r, &err);
     if (rc == LEAT_OK)
         rc = leat_reading_open(r, &err);
     if (rc == LEAT_OK)

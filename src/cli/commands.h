@@ -18,6 +18,7 @@ extern const struct leat_command leat_command_plan;
 extern const struct leat_command leat_command_rebuild;
 extern const struct leat_command leat_command_rm;
 extern const struct leat_command leat_command_serve;
+extern const struct leat_command leat_command_simulate;
 extern const struct leat_command leat_command_unpack;
 extern const struct leat_command leat_command_verify;
 

@@ -324,7 +324,7 @@ static leat_status sweep_one(struct simulate *v, double share, enum leat_sched_p
         return rc;
     double bytes = 0;
     for (uint64_t e = 1; e < result.epochs_n; e++)
-        bytes += (double)result.epochs[e].bucket.bytes;
+        bytes += (double)result.epochs[e].uses.bucket.bytes;
     *out = (struct leat_sim_point){share, bytes / (double)(result.epochs_n - 1) / (double)v->head.bytes};
     leat_sim_job_result_free(&result);
     return LEAT_OK;

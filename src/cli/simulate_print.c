@@ -53,8 +53,8 @@ void leat_cli_simulate_table(const struct leat_cli_simulation *s)
         double share = e->time_ns ? 100.0 * (double)e->stall_ns / (double)e->time_ns : 0;
         printf("%5" PRIu64 " %12.3f %12.3f %6.1f %% %12.3f %12.3f %6.1f %% %11s %11s %11s %10" PRIu64 "\n", i + 1,
                seconds(e->time_ns), seconds(e->stall_ns), share, seconds(e->data_ns), seconds(e->prep_ns),
-               100 * leat_sim_epoch_hits(e), leat_format_size(e->ram.bytes, ram), leat_format_size(e->disk.bytes, disk),
-               leat_format_size(e->bucket.bytes, bucket), e->requests);
+               100 * leat_sim_hits(&e->uses), leat_format_size(e->uses.ram.bytes, ram), leat_format_size(e->uses.disk.bytes, disk),
+               leat_format_size(e->uses.bucket.bytes, bucket), e->requests);
     }
     printf("%.3f s in all, the first step after %.3f s\n", seconds(s->result.time_ns), seconds(s->result.first_ns));
 }
@@ -78,7 +78,7 @@ json_t *leat_cli_simulate_json_head(const struct leat_cli_simulated *s, const st
                      "bucket_bytes_per_s", o->bucket_line);
 }
 
-static json_t *json_source(struct leat_sim_part_of p)
+static json_t *json_source(struct leat_sim_source p)
 {
     return json_pack("{s:I,s:I}", "bytes", (json_int_t)p.bytes, "chunks", (json_int_t)p.chunks);
 }
@@ -89,15 +89,16 @@ json_t *leat_cli_simulate_json(const struct leat_cli_simulation *s)
     for (uint64_t i = 0; i < s->result.epochs_n; i++) {
         const struct leat_sim_epoch_result *e = &s->result.epochs[i];
         json_array_append_new(
-            epochs, json_pack("{s:I,s:f,s:f,s:f,s:f,s:I,s:I,s:f,s:o,s:o,s:o,s:I,s:I,s:I}", "epoch", (json_int_t)i,
+            epochs, json_pack("{s:I,s:f,s:f,s:f,s:f,s:I,s:I,s:f,s:o,s:o,s:o,s:I,s:I}", "epoch", (json_int_t)i,
                               "time_s", seconds(e->time_ns), "stall_s", seconds(e->stall_ns), "stall_data_s",
                               seconds(e->data_ns), "stall_prep_s", seconds(e->prep_ns), "steps", (json_int_t)e->steps,
-                              "samples", (json_int_t)e->samples, "hits", leat_sim_epoch_hits(e), "ram",
-                              json_source(e->ram), "disk", json_source(e->disk), "bucket", json_source(e->bucket),
-                              "stored_bytes", (json_int_t)e->stored_bytes, "requests", (json_int_t)e->requests,
-                              "refetched_chunks", (json_int_t)e->refetched));
+                              "samples", (json_int_t)e->samples, "hits", leat_sim_hits(&e->uses), "ram",
+                              json_source(e->uses.ram), "disk", json_source(e->uses.disk), "bucket", json_source(e->uses.bucket),
+                              "stored_bytes", (json_int_t)e->stored_bytes, "requests", (json_int_t)e->requests));
     }
-    return json_pack("{s:s,s:I,s:I,s:f,s:f,s:o}", "policy", leat_sched_policy_name(s->opts.policy), "ram_bytes",
+    return json_pack("{s:s,s:I,s:I,s:f,s:f,s:o,s:o}", "policy", leat_sched_policy_name(s->opts.policy), "ram_bytes",
                      (json_int_t)s->opts.ram, "disk_bytes", (json_int_t)s->opts.disk, "time_s",
-                     seconds(s->result.time_ns), "first_step_s", seconds(s->result.first_ns), "epochs", epochs);
+                     seconds(s->result.time_ns), "first_step_s", seconds(s->result.first_ns), "epochs", epochs, "ahead",
+                     json_pack("{s:o,s:o}", "disk", json_source(s->result.ahead.disk), "bucket",
+                               json_source(s->result.ahead.bucket)));
 }

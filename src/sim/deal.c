@@ -229,8 +229,6 @@ static leat_status deal(struct leat_sim_deal *d, struct leat_sim_batch *b, struc
         begin = end;
     }
     b->first[ranks] = kept;
-    uint32_t *shrunk = realloc(b->chunks, ((size_t)kept + 1) * sizeof *shrunk);
-    b->chunks = shrunk ? shrunk : b->chunks;
     return LEAT_OK;
 }
 

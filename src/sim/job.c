@@ -36,15 +36,16 @@ struct job {
 
     uint64_t epoch_ns;                  /* when it began */
     struct leat_sim_epoch_result epoch; /* being counted */
-    struct leat_sim_epoch_result sums;  /* of all sources up to the last epoch's end */
+    uint64_t stored_bytes, requests;    /* up to the last epoch's end */
+    struct leat_sim_uses *uses;         /* by epoch */
     uint64_t samples;
     struct leat_sim_job_result result;
 };
 
-double leat_sim_epoch_hits(const struct leat_sim_epoch_result *e)
+double leat_sim_hits(const struct leat_sim_uses *u)
 {
-    double here = (double)e->ram.bytes + (double)e->disk.bytes;
-    double all = here + (double)e->bucket.bytes;
+    double here = (double)u->ram.bytes + (double)u->disk.bytes;
+    double all = here + (double)u->bucket.bytes;
     return all > 0 ? here / all : 0;
 }
 
@@ -158,7 +159,8 @@ static leat_status open_world(struct job *j, struct leat_error *err)
     j->nodes = calloc(o->nodes, sizeof *j->nodes);
     j->flows = calloc(o->nodes, sizeof *j->flows);
     j->result.epochs = calloc(o->epochs, sizeof *j->result.epochs);
-    if (!j->node_of_rank || !j->node_of_slot || !j->nodes || !j->flows || !j->result.epochs ||
+    j->uses = calloc(o->epochs + 1, sizeof *j->uses);
+    if (!j->node_of_rank || !j->node_of_slot || !j->nodes || !j->flows || !j->result.epochs || !j->uses ||
         !leat_sched_heap_reserve(&j->agenda, (size_t)o->nodes + 1))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a job of %u nodes", o->nodes);
     for (uint32_t r = 0; r < w->ranks; r++)
@@ -211,6 +213,8 @@ static leat_status open_nodes(struct job *j, uint64_t needed, struct leat_error 
         .disk_write = o->disk_write,
         .cores = o->cores,
         .prep = o->prep,
+        .epochs = o->epochs,
+        .uses = j->uses,
     };
     leat_status rc = LEAT_OK;
     for (uint32_t k = 0; rc == LEAT_OK && k < o->nodes; k++) {
@@ -231,6 +235,7 @@ static void close_job(struct job *j)
     free(j->node_of_slot);
     free(j->nodes);
     free(j->flows);
+    free(j->uses);
 }
 
 void leat_sim_job_result_free(struct leat_sim_job_result *r)
@@ -284,44 +289,25 @@ static leat_status run_node(struct job *j, uint32_t k, struct leat_error *err)
 
 /* Epochs */
 
-static void add_up(const struct job *j, struct leat_sim_epoch_result *out)
+static void end_epoch(struct job *j)
 {
+    struct leat_sim_epoch_result *e = &j->epoch;
+    uint64_t stored = 0;
+    uint64_t requests = 0;
     for (uint32_t k = 0; k < j->opts->nodes; k++) {
         struct leat_sched_stats s;
         leat_sched_stats(j->nodes[k].sched, &s);
-        out->ram.bytes += s.ram_bytes;
-        out->ram.chunks += s.ram_chunks;
-        out->disk.bytes += s.disk_bytes;
-        out->disk.chunks += s.disk_chunks;
-        out->bucket.bytes += s.bucket_bytes;
-        out->bucket.chunks += s.bucket_chunks;
-        out->stored_bytes += s.stored_bytes;
-        out->refetched += s.refetched;
-        out->requests += j->nodes[k].wire.requests;
+        stored += s.stored_bytes;
+        requests += j->nodes[k].wire.requests;
     }
-}
-
-static struct leat_sim_part_of less(struct leat_sim_part_of a, struct leat_sim_part_of b)
-{
-    return (struct leat_sim_part_of){.bytes = a.bytes - b.bytes, .chunks = a.chunks - b.chunks};
-}
-
-static void end_epoch(struct job *j)
-{
-    struct leat_sim_epoch_result sums = {0};
-    struct leat_sim_epoch_result *e = &j->epoch;
-    add_up(j, &sums);
     e->time_ns = j->now_ns - j->epoch_ns;
-    e->ram = less(sums.ram, j->sums.ram);
-    e->disk = less(sums.disk, j->sums.disk);
-    e->bucket = less(sums.bucket, j->sums.bucket);
-    e->stored_bytes = sums.stored_bytes - j->sums.stored_bytes;
-    e->refetched = sums.refetched - j->sums.refetched;
-    e->requests = sums.requests - j->sums.requests;
+    e->stored_bytes = stored - j->stored_bytes;
+    e->requests = requests - j->requests;
     j->result.epochs[j->result.epochs_n++] = *e;
-    j->sums = sums;
     j->epoch = (struct leat_sim_epoch_result){0};
     j->epoch_ns = j->now_ns;
+    j->stored_bytes = stored;
+    j->requests = requests;
 }
 
 /* Steps */
@@ -420,6 +406,9 @@ static leat_status run(struct job *j, struct leat_error *err)
         if (rc == LEAT_OK && o->stop && o->stop(o->user))
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
     }
+    for (uint64_t e = 0; e < j->result.epochs_n; e++)
+        j->result.epochs[e].uses = j->uses[e];
+    j->result.ahead = j->uses[o->epochs];
     j->result.time_ns = j->now_ns - BEGIN_NS;
     return rc;
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "order/batch.h"
 #include "sched/sched.h"
+#include "sim/node.h"
 
 /* Below these every number is exact, and memory for tables can be had. */
 #define LEAT_SIM_NODES_MAX  65536u
@@ -57,30 +58,25 @@ struct leat_sim_job_opts {
     void *user;
 };
 
-struct leat_sim_part_of {
-    uint64_t bytes;
-    uint64_t chunks;
-};
-
-/* An epoch. What is fetched ahead for the next one counts where it was fetched. */
+/* An epoch. A chunk counts in the epoch that uses it, also when it was fetched before the last one's end. */
 struct leat_sim_epoch_result {
     uint64_t time_ns;
     uint64_t stall_ns; /* of it, steps waited … */
     uint64_t data_ns;  /* … for chunks … */
     uint64_t prep_ns;  /* … and for preparation */
     uint64_t steps;
-    uint64_t samples;                          /* delivered, without padding */
-    struct leat_sim_part_of ram, disk, bucket; /* where chunks came from, all nodes together */
-    uint64_t stored_bytes;                     /* from memory to disk */
-    uint64_t requests;                         /* to the bucket */
-    uint64_t refetched;                        /* chunks fetched again in an epoch in which they had been there */
+    uint64_t samples;          /* delivered, without padding */
+    struct leat_sim_uses uses; /* where chunks came from */
+    uint64_t stored_bytes;     /* from memory to disk while it lasted */
+    uint64_t requests;         /* to the bucket while it lasted */
 };
 
-double leat_sim_epoch_hits(const struct leat_sim_epoch_result *e); /* share of the bytes, 0 … 1 */
+double leat_sim_hits(const struct leat_sim_uses *uses); /* share of the bytes that did not come from the bucket, 0 … 1 */
 
 struct leat_sim_job_result {
     struct leat_sim_epoch_result *epochs; /* opts.epochs of them */
     uint64_t epochs_n;
+    struct leat_sim_uses ahead; /* fetched for what would have come after them */
     uint64_t first_ns; /* until the first step began */
     uint64_t time_ns;
     uint64_t events;

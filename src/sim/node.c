@@ -23,6 +23,45 @@ static void no_memory(struct leat_sim_node *n)
     fail(n, LEAT_NO_MEMORY, "no memory for the events of a simulated node");
 }
 
+/* Which epoch uses what comes from where */
+
+static void count(struct leat_sim_source *s, uint64_t bytes, uint64_t chunks)
+{
+    s->bytes += bytes;
+    s->chunks += chunks;
+}
+
+static struct leat_sim_uses *uses_of(const struct leat_sim_node *n, uint64_t epoch)
+{
+    return &n->opts->uses[epoch < n->opts->epochs ? epoch : n->opts->epochs];
+}
+
+/* The epoch for which a chunk is sent for: that of the batch that wants it, or else that of its next use. */
+static uint64_t epoch_of(const struct leat_sim_node *n, const struct leat_sched_chunk *c)
+{
+    const struct leat_sim_lane *l = &n->lanes[0];
+    const struct leat_sim_epoch *now = leat_sim_deal_epoch(n->opts->deal, l->view);
+    uint64_t first;
+    uint64_t last;
+    if (c->wants)
+        return c->epoch > now->before || !l->view ? l->view : l->view - 1;
+    bool soon = leat_order_uses(now->order, c->ref.number, &first, &last) && last >= l->stage;
+    return soon ? l->view : l->view + 1;
+}
+
+/* What was used from memory is counted as batches are planned, so an epoch is over when all ranks have planned its
+ * end. */
+static void end_epoch(struct leat_sim_node *n, uint64_t epoch)
+{
+    if (++n->ended < n->opts->ranks)
+        return;
+    struct leat_sched_stats s;
+    leat_sched_stats(n->sched, &s);
+    count(&uses_of(n, epoch)->ram, s.ram_bytes - n->used.bytes, s.ram_chunks - n->used.chunks);
+    n->used = (struct leat_sim_source){s.ram_bytes, s.ram_chunks};
+    n->ended = 0;
+}
+
 /* Actions */
 
 static bool act_fetch(void *user, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
@@ -30,7 +69,10 @@ static bool act_fetch(void *user, struct leat_sched_chunk *c, const struct leat_
     struct leat_sim_node *n = user;
     bool ok = how->from_disk ? leat_sim_belt_add(&n->reads, c, c->bytes, n->now_ns)
                              : leat_sim_wire_add(&n->wire, c, c->bytes, how->ranges, how->urgent, n->now_ns);
-    if (!ok)
+    struct leat_sim_uses *uses = uses_of(n, epoch_of(n, c));
+    if (ok)
+        count(how->from_disk ? &uses->disk : &uses->bucket, c->bytes, 1);
+    else
         no_memory(n);
     return ok;
 }
@@ -81,7 +123,9 @@ static struct leat_sched_batch *act_plan(void *user, struct leat_sched_lane *lan
         return NULL;
     }
     struct leat_sched_batch *b = &own->batch;
-    if (!g->end) {
+    if (g->end) {
+        end_epoch(n, g->epoch);
+    } else {
         b->chunks = g->chunks + g->first[l->rank];
         b->chunks_n = g->first[l->rank + 1] - g->first[l->rank];
     }

@@ -9,6 +9,16 @@
 #include "sim/deal.h"
 #include "sim/wire.h"
 
+struct leat_sim_source {
+    uint64_t bytes;
+    uint64_t chunks;
+};
+
+/* Where the chunks came from that an epoch used, all nodes together. */
+struct leat_sim_uses {
+    struct leat_sim_source ram, disk, bucket;
+};
+
 /* What all nodes have. */
 struct leat_sim_node_opts {
     const uint8_t *names; /* of the chunks, 32 bytes each; as the rest borrowed */
@@ -28,6 +38,8 @@ struct leat_sim_node_opts {
     double disk_read, disk_write; /* bytes a second */
     uint32_t cores;
     double prep; /* samples a second and core */
+    uint64_t epochs;
+    struct leat_sim_uses *uses; /* epochs + 1 of them, which the nodes add to; the last: fetched for what comes after */
 };
 
 /* A rank of it. */
@@ -55,6 +67,8 @@ struct leat_sim_node {
     struct leat_sim_belt reads, writes;
     struct leat_sim_cores cores;
     struct leat_sim_own *preparing; /* in order of time */
+    uint32_t ended;              /* lanes that have planned the end of the epoch that the others plan */
+    struct leat_sim_source used; /* chunks in memory that were used, in the epochs before it */
     uint64_t now_ns;
     bool changed; /* something was reported: the scheduler has to step */
     leat_status status;

@@ -158,9 +158,8 @@ static leat_status read_run(struct leat_sections *s, const struct leat_section *
         return rc;
     }
     pthread_mutex_lock(&s->mutex);
-    *place = rc == LEAT_OK
-                 ? (struct run){.section = section, .number = number, .data = fresh, .used = ++s->locked.uses}
-                 : (struct run){0};
+    *place = rc == LEAT_OK ? (struct run){.section = section, .number = number, .data = fresh, .used = ++s->locked.uses}
+                           : (struct run){0};
     pthread_cond_broadcast(&s->settled);
     pthread_mutex_unlock(&s->mutex);
     return rc;

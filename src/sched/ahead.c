@@ -41,12 +41,20 @@ static bool fetch_one(struct leat_sched_lane *l)
         }
         return true;
     }
-    if (!leat_sched_bring(s, c, leat_sched_lane_key(l, l->pending_stage), false, 1)) {
+    struct leat_sched_call call = {.lane = l, .stage = l->pending_stage, .ranges = 1};
+    call.key =
+        s->opts.policy == LEAT_SCHED_NEXT_USE ? leat_sched_use(s, c, false) : leat_sched_lane_key(l, l->pending_stage);
+    if (!leat_sched_bring(c, &call)) {
         leat_sched_settle(s, c);
         return false;
     }
     c->ahead = true;
-    c->ahead_set = l->set;
+    c->ahead_lane = l;
+    c->ahead_prev = NULL;
+    c->ahead_next = l->ahead;
+    if (l->ahead)
+        l->ahead->ahead_prev = c;
+    l->ahead = c;
     l->set->ahead_bytes += c->bytes;
     leat_sched_say(s, "fetch chunk %u ahead from %s: %llu of %llu MiB are ahead", l->pending_number,
                    c->from_disk ? "disk" : "the bucket", (unsigned long long)l->set->ahead_bytes >> 20,

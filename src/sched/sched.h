@@ -91,7 +91,7 @@ struct leat_sched_batch {
 
 /* A fetch as it is asked for. */
 struct leat_sched_fetch {
-    struct leat_sched_set *set; /* a dataset that has the chunk, and its number there; NULL when it comes from disk */
+    struct leat_sched_set *set; /* a dataset that has the chunk, and its number there */
     uint32_t number;
     bool from_disk;
     uint32_t ranges; /* to split it into, at most */
@@ -125,6 +125,7 @@ struct leat_sched_opts {
     uint64_t disk;                          /* bytes on disk; 0: none */
     uint64_t (*disk_bytes)(uint64_t bytes); /* what a chunk takes there; NULL: its bytes */
     enum leat_sched_policy policy;
+    bool marks; /* count chunks that are fetched twice in an epoch: 4 bytes for each chunk of a set */
     const struct leat_sched_ops *ops; /* borrowed */
     void *user;
 };
@@ -144,6 +145,15 @@ leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, cons
                                 void *user, struct leat_sched_set **out, struct leat_error *err);
 void leat_sched_set_close(struct leat_sched_set *set); /* its lanes must be closed; NULL is allowed */
 void *leat_sched_set_user(const struct leat_sched_set *set);
+
+/* What the lanes of a set have had from where; `ram`: uses that found the chunk in memory from before. */
+struct leat_sched_sources {
+    uint64_t bucket_bytes, bucket_chunks;
+    uint64_t disk_bytes, disk_chunks;
+    uint64_t ram_bytes, ram_chunks;
+    uint64_t refetched; /* chunks fetched again in the epoch in which they had been there (opts.marks) */
+};
+void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_sources *out);
 
 /* Where a lane stands in the order: what makes "next use" of a chunk. */
 struct leat_sched_view {
@@ -179,6 +189,8 @@ void leat_sched_lane_ready(struct leat_sched_lane *lane); /* its slots can be us
 /* Events. */
 void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
 void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
+void leat_sched_cancelled(struct leat_sched *s,
+                          struct leat_sched_chunk *chunk);                  /* nobody's fault: as if not sent for */
 void leat_sched_lost(struct leat_sched *s, struct leat_sched_chunk *chunk); /* could not be read from disk */
 void leat_sched_stored(struct leat_sched *s, struct leat_sched_chunk *chunk, bool ok);
 void leat_sched_prepared(struct leat_sched_batch *batch); /* the group; a closed lane's batch is the caller's again */
@@ -189,8 +201,10 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns);
 /* When to step again though nothing has happened; LEAT_SCHED_NEVER: no need. */
 uint64_t leat_sched_wake_ns(const struct leat_sched *s);
 
-/* What the first batch of a lane waits for, in words; "" when it waits for none of the scheduler's doing. */
-void leat_sched_lane_explain(const struct leat_sched_lane *lane, char *out, size_t n);
+/* What the first batch of a lane waits for, in words; `of`: what its dataset is called. */
+void leat_sched_lane_explain(const struct leat_sched_lane *lane, const char *of, char *out, size_t n);
+uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *lane); /* since when the chunks of the batch published
+                                                                         next are all there; 0: they are not */
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 
 struct leat_sched_stats {

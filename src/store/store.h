@@ -176,8 +176,8 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op);
  * must still be there; one that was given back is left alone. */
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op);
 
-/* Runs on the store's thread, for owners of several ops that belong together: what they keep beside their ops then needs
- * no lock. Posting takes no memory; call waits, and runs at once on the thread itself. */
+/* Runs on the store's thread, for owners of several ops that belong together: what they keep beside their ops then
+ * needs no lock. Posting takes no memory; call waits, and runs at once on the thread itself. */
 void leat_store_post(struct leat_store *store, struct leat_store_task *task);
 void leat_store_call(struct leat_store *store, void (*run)(void *arg), void *arg);
 

@@ -353,7 +353,7 @@ static leat_status stuck(const struct job *j, const struct leat_sim_batch *g, st
     uint32_t rank = 0;
     for (; rank + 1 < j->world.ranks; rank++) {
         const struct leat_sim_lane *l = &j->nodes[rank / j->opts->ranks].lanes[rank % j->opts->ranks];
-        leat_sched_lane_explain(l->sched, what, sizeof what);
+        leat_sched_lane_explain(l->sched, "a batch", what, sizeof what);
         if (strcmp(what, "a batch to be planned") != 0)
             break;
     }

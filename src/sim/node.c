@@ -49,17 +49,15 @@ static uint64_t epoch_of(const struct leat_sim_node *n, const struct leat_sched_
     return soon ? l->view : l->view + 1;
 }
 
-/* What was used from memory is counted as batches are planned, so an epoch is over when all ranks have planned its
- * end. */
-static void end_epoch(struct leat_sim_node *n, uint64_t epoch)
+/* The scheduler counts what is used from memory when it is given a batch: what it has counted since the last one was
+ * given belongs to that one's epoch. */
+static void count_used(struct leat_sim_node *n, uint64_t next_epoch)
 {
-    if (++n->ended < n->opts->ranks)
-        return;
     struct leat_sched_stats s;
     leat_sched_stats(n->sched, &s);
-    count(&uses_of(n, epoch)->ram, s.ram_bytes - n->used.bytes, s.ram_chunks - n->used.chunks);
+    count(&uses_of(n, n->planned)->ram, s.ram_bytes - n->used.bytes, s.ram_chunks - n->used.chunks);
     n->used = (struct leat_sim_source){s.ram_bytes, s.ram_chunks};
-    n->ended = 0;
+    n->planned = next_epoch;
 }
 
 /* Actions */
@@ -123,9 +121,8 @@ static struct leat_sched_batch *act_plan(void *user, struct leat_sched_lane *lan
         return NULL;
     }
     struct leat_sched_batch *b = &own->batch;
-    if (g->end) {
-        end_epoch(n, g->epoch);
-    } else {
+    count_used(n, g->epoch);
+    if (!g->end) {
         b->chunks = g->chunks + g->first[l->rank];
         b->chunks_n = g->first[l->rank + 1] - g->first[l->rank];
     }
@@ -205,8 +202,8 @@ static bool act_publish(void *user, struct leat_sched_batch *b)
 
 static void act_fail(void *user, struct leat_sched_batch *b, struct leat_sched_chunk *c)
 {
+    (void)b; /* comes back when the lane is closed */
     (void)c; /* no fetch fails here: it has found no memory */
-    free(b);
     no_memory(user);
 }
 

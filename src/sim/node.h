@@ -67,8 +67,8 @@ struct leat_sim_node {
     struct leat_sim_belt reads, writes;
     struct leat_sim_cores cores;
     struct leat_sim_own *preparing; /* in order of time */
-    uint32_t ended;              /* lanes that have planned the end of the epoch that the others plan */
-    struct leat_sim_source used; /* chunks in memory that were used, in the epochs before it */
+    uint64_t planned;            /* epoch of the batch that was planned last */
+    struct leat_sim_source used; /* from memory, before that batch */
     uint64_t now_ns;
     bool changed; /* something was reported: the scheduler has to step */
     leat_status status;

@@ -8,32 +8,11 @@
 #define RIGHT  210 /* room for the legend */
 #define TOP    64
 #define BOTTOM 52
-#define DRAWN  100 /* steps of the curves that arithmetic gives */
 
 /* Distinct for readers who see colours differently, too (Okabe and Ito). */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#e69f00", "#009e73", "#7f7f7f", "#cc79a7"};
 
 #define COLOURS (sizeof colours / sizeof colours[0])
-
-static double kept(double l)
-{
-    return l <= 1 ? l * l * l / 3 : l * l - l * l * l / 3 - 1.0 / 3;
-}
-
-double leat_sim_bound(double c)
-{
-    double low = 0;
-    double high = 2;
-    if (!(c > 0))
-        return 0;
-    if (c >= 1)
-        return 1;
-    for (unsigned i = 0; i < 60; i++) {
-        double middle = (low + high) / 2;
-        *(kept(middle) < c ? &low : &high) = middle;
-    }
-    return low <= 1 ? low * low / 2 : 1 - (2 - low) * (2 - low) / 2;
-}
 
 static void escape(struct leat_buf *b, const char *text)
 {
@@ -101,24 +80,6 @@ static void draw_legend(struct leat_buf *b, size_t row, const char *class, const
     leat_buf_str(b, "</text>\n");
 }
 
-static double less_cache(double c)
-{
-    return 1 - c;
-}
-
-static double less_bound(double c)
-{
-    return 1 - leat_sim_bound(c);
-}
-
-static void draw_sum(struct leat_buf *b, double (*of)(double c), const char *class, double most)
-{
-    leat_buf_printf(b, "<polyline class=\"%s\" stroke=\"#333\" points=\"", class);
-    for (int i = 0; i <= DRAWN; i++)
-        leat_buf_printf(b, "%.1f,%.1f ", x_of((double)i / DRAWN), y_of(of((double)i / DRAWN), most));
-    leat_buf_str(b, "\"/>\n");
-}
-
 static void draw_curve(struct leat_buf *b, const struct leat_sim_curve *c, const char *colour, double most)
 {
     leat_buf_printf(b, "<polyline class=\"policy\" stroke=\"%s\" points=\"", colour);
@@ -142,8 +103,7 @@ void leat_sim_picture(const struct leat_sim_picture *p, struct leat_buf *b)
                     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
                     "<style>text{font:13px system-ui,sans-serif;fill:#222}.title{font-size:16px;font-weight:600}"
                     ".grid{stroke:#ddd}.policy{fill:none;stroke-width:2.5;stroke-linejoin:round}"
-                    ".bound{fill:none;stroke-width:1.5;stroke-dasharray:7 4}"
-                    ".theory{fill:none;stroke-width:1.5;stroke-dasharray:2 3}</style>\n"
+                    ".bound{stroke-width:1.5;stroke-dasharray:7 4}</style>\n"
                     "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" y=\"24\">",
                     WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
     escape(b, p->title);
@@ -151,13 +111,12 @@ void leat_sim_picture(const struct leat_sim_picture *p, struct leat_buf *b)
     escape(b, p->subtitle);
     leat_buf_str(b, "</text>\n");
     draw_axes(b, p, most, step);
-    draw_sum(b, less_cache, "bound", most);
-    draw_sum(b, less_bound, "theory", most);
+    leat_buf_printf(b, "<line class=\"bound\" stroke=\"#333\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x_of(0),
+                    y_of(1, most), x_of(1), y_of(0, most));
     for (size_t i = 0; i < p->n; i++) {
         draw_curve(b, &p->curves[i], colours[i % COLOURS], most);
         draw_legend(b, i, "policy", colours[i % COLOURS], p->curves[i].name);
     }
     draw_legend(b, p->n, "bound", "#333", "dataset − cache");
-    draw_legend(b, p->n + 1, "theory", "#333", "best for random orders");
     leat_buf_str(b, "</svg>\n");
 }

@@ -1,5 +1,8 @@
 /* What a cache is worth, as a picture: bytes from the bucket in the second and later epochs over the size of the cache,
- * one line a policy, and beside them what arithmetic says. SVG without scripts or anything fetched. */
+ * one line a policy, and beside them the least there can be. SVG without scripts or anything fetched.
+ *
+ * The least: a job reads every chunk once an epoch, so whatever is read from the cache in one epoch was in it when the
+ * epoch began. No policy serves more than the cache holds, and dataset − cache comes from the bucket. */
 #ifndef LEAT_SIM_PICTURE_H
 #define LEAT_SIM_PICTURE_H
 
@@ -27,11 +30,5 @@ struct leat_sim_picture {
 };
 
 void leat_sim_picture(const struct leat_sim_picture *picture, struct leat_buf *out);
-
-/* The share of uses that a cache of the share c of the dataset can serve when every epoch has a new random order and
- * what is kept is what comes again soonest: the next use lies between 0 and 2 epochs away, by a triangular density f,
- * and a chunk kept over an interval of length L takes a share L of the time. So intervals up to the l with
- * ∫ L·f(L) dL = c over 0 … l are kept, and their share is ∫ f(L) dL. Nothing that fits into c serves more. */
-double leat_sim_bound(double c);
 
 #endif

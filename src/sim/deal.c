@@ -165,9 +165,9 @@ void leat_sim_deal_close(struct leat_sim_deal *d)
         return;
     while (d->batches.n)
         leat_sim_deal_give_back(d);
+    leat_order_reader_close(d->reader); /* before the order that it reads */
     for (uint32_t i = 0; i < d->epochs_n; i++)
         close_epoch(d->epochs[i]);
-    leat_order_reader_close(d->reader);
     leat_order_assigner_close(d->assigner);
     free(d->epochs);
     free(d->batches.list);
@@ -303,6 +303,11 @@ leat_status leat_sim_deal_batch(struct leat_sim_deal *d, uint64_t number, struct
     q->n++;
     *out = b;
     return LEAT_OK;
+}
+
+const struct leat_sim_batch *leat_sim_deal_made(const struct leat_sim_deal *d, uint64_t number)
+{
+    return d->batches.list[number % d->batches.cap];
 }
 
 void leat_sim_deal_give_back(struct leat_sim_deal *d)

@@ -52,6 +52,7 @@ void leat_sim_deal_close(struct leat_sim_deal *d); /* NULL is allowed */
  * the last epoch. */
 leat_status leat_sim_deal_batch(struct leat_sim_deal *d, uint64_t number, struct leat_sim_batch **out,
                                 struct leat_error *err);
+const struct leat_sim_batch *leat_sim_deal_made(const struct leat_sim_deal *d, uint64_t number); /* it is there */
 void leat_sim_deal_give_back(struct leat_sim_deal *d); /* the oldest */
 
 /* The epoch of a batch's view and the one after it are there; NULL for others. */

@@ -36,6 +36,39 @@ static struct leat_sim_uses *uses_of(const struct leat_sim_node *n, uint64_t epo
     return &n->opts->uses[epoch < n->opts->epochs ? epoch : n->opts->epochs];
 }
 
+static bool touches(const struct leat_sim_batch *g, uint32_t rank, uint32_t chunk)
+{
+    uint32_t low = g->end ? 0 : g->first[rank];
+    uint32_t high = g->end ? 0 : g->first[rank + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (g->chunks[middle] == chunk)
+            return true;
+        if (g->chunks[middle] < chunk)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* The epoch of the first batch planned that wants a chunk; that of the last planned when it is too late to tell. */
+static uint64_t wanted_in(const struct leat_sim_node *n, uint32_t chunk)
+{
+    uint64_t epoch = n->planned;
+    for (uint32_t r = 0; r < n->opts->ranks; r++) {
+        const struct leat_sim_lane *l = &n->lanes[r];
+        for (uint64_t k = l->published; k < l->next; k++) {
+            const struct leat_sim_batch *g = leat_sim_deal_made(n->opts->deal, k);
+            if (g->epoch >= epoch)
+                break;
+            if (touches(g, l->rank, chunk))
+                epoch = g->epoch;
+        }
+    }
+    return epoch;
+}
+
 /* The epoch for which a chunk is sent for: that of the batch that wants it, or else that of its next use. */
 static uint64_t epoch_of(const struct leat_sim_node *n, const struct leat_sched_chunk *c)
 {
@@ -44,7 +77,7 @@ static uint64_t epoch_of(const struct leat_sim_node *n, const struct leat_sched_
     uint64_t first;
     uint64_t last;
     if (c->wants)
-        return c->epoch > now->before || !l->view ? l->view : l->view - 1;
+        return wanted_in(n, c->ref.number);
     bool soon = leat_order_uses(now->order, c->ref.number, &first, &last) && last >= l->stage;
     return soon ? l->view : l->view + 1;
 }
@@ -193,6 +226,7 @@ static bool act_publish(void *user, struct leat_sched_batch *b)
     struct leat_sim_lane *l = leat_sched_lane_user(b->lane);
     struct leat_sim_batch *g = b->user;
     l->slot_of[g->number % LEAT_SCHED_SLOTS_MAX] = (uint8_t)b->slot;
+    l->published++;
     g->published++;
     g->ready_ns = n->now_ns;
     g->here_ns = b->here_ns > g->here_ns ? b->here_ns : g->here_ns;

@@ -47,7 +47,8 @@ struct leat_sim_lane {
     struct leat_sim_node *node;
     struct leat_sched_lane *sched;
     uint32_t rank;       /* of the job */
-    uint64_t next;       /* number of the batch planned next */
+    uint64_t next;       /* number of the batch planned next … */
+    uint64_t published;  /* … and of the one published next */
     uint64_t view;       /* the epoch it stands in … */
     uint64_t stage;      /* … and where */
     uint64_t ahead_view; /* the epoch and the place among the node's own chunks … */

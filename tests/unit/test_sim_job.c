@@ -26,31 +26,32 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
-/* Four chunks of a second each on the line, one sample each, two seconds a step. */
+/* Twenty chunks of a second each on the line, one sample each, two seconds a step. */
 static void a_tiny_job_by_hand(void **state)
 {
     (void)state;
-    struct leat_sim_job_opts o = sim_job(4, 1, 1000000);
+    struct leat_sim_job_opts o = sim_job(20, 1, 1000000);
     o.line = 1e6;
     o.compute_ns = 2 * LEAT_S;
     struct leat_sim_job_result r = simulate(&o);
     near(seconds(r.first_ns), 1, 1e-4);
-    near(seconds(r.epochs[0].time_ns), 1 + 4 * 2, 1e-4); /* the first chunk is waited for */
+    near(seconds(r.epochs[0].time_ns), 1 + 20 * 2, 1e-4); /* the first chunk is waited for */
     near(seconds(r.epochs[0].stall_ns), 1, 1e-4);
     near(seconds(r.epochs[0].data_ns), 1, 1e-4);
-    near(seconds(r.epochs[1].time_ns), 4 * 2, 1e-4);
+    near(seconds(r.epochs[1].time_ns), 20 * 2, 1e-4);
     near(seconds(r.epochs[1].stall_ns), 0, 1e-4);
-    assert_int_equal(r.epochs[0].uses.bucket.bytes, 4000000);
-    assert_int_equal(r.epochs[0].requests, 4);
-    assert_int_equal(r.epochs[1].uses.ram.bytes, 4000000);
+    assert_int_equal(r.epochs[0].uses.bucket.bytes, 20000000);
+    assert_int_equal(r.epochs[0].requests, 20);
+    assert_int_equal(r.epochs[1].uses.ram.bytes, 20000000);
     assert_int_equal(r.epochs[1].uses.bucket.bytes, 0);
-    assert_int_equal(r.epochs[1].steps, 4);
+    assert_int_equal(r.epochs[1].steps, 20);
+    near(seconds(r.time_ns), 1 + 2 * 20 * 2, 1e-4);
     leat_sim_job_result_free(&r);
 
-    o.compute_ns = LEAT_S / 2; /* the line is the limit: chunks at 1, 2, 3 and 4 s */
+    o.compute_ns = LEAT_S / 2; /* the line is the limit: chunks at 1, 2 … 20 s */
     r = simulate(&o);
-    near(seconds(r.epochs[0].time_ns), 4 + 0.5, 1e-4);
-    near(seconds(r.epochs[0].stall_ns), 2.5, 1e-4);
+    near(seconds(r.epochs[0].time_ns), 20 + 0.5, 1e-4);
+    near(seconds(r.epochs[0].stall_ns), 20.5 - 20 * 0.5, 1e-4);
     leat_sim_job_result_free(&r);
 }
 
@@ -100,7 +101,8 @@ static void nothing_is_lost_or_counted_twice(void **state)
                 assert_int_equal(u->disk.bytes, u->disk.chunks * 1000000);
                 assert_int_equal(u->ram.bytes, u->ram.chunks * 1000000);
                 uint64_t all = u->ram.chunks + u->disk.chunks + u->bucket.chunks;
-                if (all < 300 || all > 303) /* a few come again: evicted between two uses */
+                /* One that is on its way for the end of an epoch serves the beginning of the next too. */
+                if (all < 297 || all > 303)
                     fail_msg("%s, disk %u, epoch %u: %u chunks", leat_sched_policy_name(o.policy), disk, (unsigned)e,
                              (unsigned)all);
                 assert_int_equal(r.epochs[e].data_ns + r.epochs[e].prep_ns, r.epochs[e].stall_ns);
@@ -205,8 +207,7 @@ static void a_disk_keeps_what_memory_cannot(void **state)
     o.batch = 16;
     o.ram = 500000000;
     o.disk = 4000000000;
-    o.line = 1e8;
-    o.connections = 0;
+    o.line = 1e8; /* one request at a time: the disk, which is faster, keeps up with each */
     o.disk_read = 1e9;
     o.disk_write = 1e9;
     struct leat_sim_job_result r = simulate(&o);

@@ -19,7 +19,8 @@ struct leat_sched_set {
     struct leat_sched_lane *lanes;
     struct leat_sched_line line;
     struct leat_sched_sources sources;
-    uint64_t ahead_bytes; /* fetched, or on their way, before a batch wanted them */
+    uint64_t coming_bytes; /* on their way, for whatever reason */
+    uint64_t ahead_bytes;  /* that are there, and no batch wants yet */
     uint64_t said_depth;
 };
 
@@ -36,6 +37,7 @@ struct leat_sched_lane {
     struct leat_sched_batch *first, *last; /* planned, in order */
     uint32_t planned;
     uint32_t preparing; /* batches */
+    uint32_t out;       /* slots that the rank has */
     uint64_t numbers;   /* planned since the opening */
     uint64_t published;
     uint32_t slots;      /* that there are */

@@ -5,7 +5,8 @@
 
 #include "sched/inside.h"
 
-#define PLANS_BEYOND 4u /* batches planned beyond the slots */
+#define PLANS_BEYOND                                                                                                   \
+    2u /* batches planned beyond the slots that are free: they hold chunks, and the order looks farther */
 
 /* Wants and pins */
 
@@ -141,7 +142,7 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
 static void plan(struct leat_sched_lane *l)
 {
     struct leat_sched *s = l->sched;
-    while (!l->ended && l->planned < l->slots + PLANS_BEYOND) {
+    while (!l->ended && l->planned < l->slots - l->out + PLANS_BEYOND) {
         struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
         if (!b)
             return;
@@ -301,6 +302,7 @@ void leat_sched_slot_free(struct leat_sched_lane *l, uint32_t slot, uint64_t now
         return; /* a rank that gives back what it does not have harms nobody else */
     l->slots_free |= 1ull << slot;
     l->freed++;
+    l->out--;
     if (l->freed_ns && now_ns > l->freed_ns) {
         uint64_t step = now_ns - l->freed_ns;
         l->step_ns = l->step_ns ? (7 * l->step_ns + step) / 8 : step;
@@ -389,6 +391,7 @@ static bool publish(struct leat_sched_lane *l)
     struct leat_sched_batch *b = l->first;
     take_out_first(l);
     l->published++;
+    l->out++;
     if (!s->opts.ops->publish(s->opts.user, b))
         leat_sched_lane_end(l);
     return true;

@@ -106,7 +106,8 @@ void leat_sched_unahead(struct leat_sched_chunk *c)
     struct leat_sched_lane *l = c->ahead_lane;
     if (!l)
         return;
-    l->set->ahead_bytes -= c->bytes;
+    if (c->state == LEAT_SCHED_READY)
+        l->set->ahead_bytes -= c->bytes;
     *(c->ahead_prev ? &c->ahead_prev->ahead_next : &l->ahead) = c->ahead_next;
     if (c->ahead_next)
         c->ahead_next->ahead_prev = c->ahead_prev;
@@ -341,6 +342,7 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     c->failed = false;
     s->stats.ram_used += c->bytes;
     s->stats.coming++;
+    how.set->coming_bytes += c->bytes;
     *(c->from_disk ? &how.set->sources.disk_bytes : &how.set->sources.bucket_bytes) += c->bytes;
     *(c->from_disk ? &how.set->sources.disk_chunks : &how.set->sources.bucket_chunks) += 1;
     *(c->from_disk ? &s->stats.disk_bytes : &s->stats.bucket_bytes) += c->bytes;

@@ -118,6 +118,8 @@ void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_
 static void came(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     s->stats.coming--;
+    if (c->source)
+        c->source->coming_bytes -= c->bytes;
     c->from_disk = false;
 }
 
@@ -138,6 +140,8 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
     came(s, c);
     c->state = LEAT_SCHED_READY;
+    if (c->ahead_lane)
+        c->ahead_lane->set->ahead_bytes += c->bytes;
     c->failures = 0;
     c->came = c->touched = ++s->counts;
     fix(s, c);

@@ -86,10 +86,11 @@ static void compare(const char *name, double ram, double disk, uint32_t ranks)
     struct figures ours = measure(&k);
     k.policy = LEAT_SCHED_LRU;
     struct figures lru = measure(&k);
-    printf("# %-12s %3.0f %% memory, %3.0f %% disk: %5.1f %% of the data from the bucket, %.3f of d - c (%5.1f %%), line "
-           "%5.1f %% full, %5.1f %% written, %.2f %% twice; LRU %5.1f %%\n",
-           name, 100 * ram, 100 * disk, 100 * ours.bytes / data, ours.bytes / ours.bound, 100 * ours.bound / data,
-           100 * ours.line, 100 * ours.written / data, 100 * ours.again, 100 * lru.bytes / data);
+    printf(
+        "# %-12s %3.0f %% memory, %3.0f %% disk: %5.1f %% of the data from the bucket, %.3f of d - c (%5.1f %%), line "
+        "%5.1f %% full, %5.1f %% written, %.2f %% twice; LRU %5.1f %%\n",
+        name, 100 * ram, 100 * disk, 100 * ours.bytes / data, ours.bytes / ours.bound, 100 * ours.bound / data,
+        100 * ours.line, 100 * ours.written / data, 100 * ours.again, 100 * lru.bytes / data);
     fflush(stdout);
     if (ours.bytes > 1.02 * ours.bound)
         fail_msg("%.3f of the bound", ours.bytes / ours.bound);

@@ -20,6 +20,7 @@ extern const struct leat_command leat_command_read;
 extern const struct leat_command leat_command_rebuild;
 extern const struct leat_command leat_command_rm;
 extern const struct leat_command leat_command_serve;
+extern const struct leat_command leat_command_simulate;
 extern const struct leat_command leat_command_unpack;
 extern const struct leat_command leat_command_verify;
 extern const struct leat_command leat_command_warm;

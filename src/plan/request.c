@@ -23,6 +23,7 @@ struct request {
     struct leat_plan_text measurements[FILES_MAX];
     struct leat_plan_text reports[FILES_MAX];
     struct leat_plan_text revocations[FILES_MAX];
+    struct leat_plan_text egress[FILES_MAX];
     struct leat_plan_text *trace_files;
 };
 
@@ -186,7 +187,7 @@ static leat_status answer_files(const struct leat_plan_text *traces, struct leat
 static leat_status read_request(json_t *root, struct request *r, struct leat_error *err)
 {
     static const char *const known[] = {"job",    "catalog", "hardware",    "measurements", "report", "revocations",
-                                        "traces", "ask",     "trace_files", "settings",     "options"};
+                                        "traces", "ask",     "trace_files", "settings",     "options", "egress"};
     leat_status rc = known_keys(root, "it", known, sizeof known / sizeof *known, err);
     if (rc == LEAT_OK)
         rc = take_text(json_object_get(root, "job"), "job", &r->in.job, err);
@@ -201,6 +202,8 @@ static leat_status read_request(json_t *root, struct request *r, struct leat_err
     if (rc == LEAT_OK)
         rc = take_texts(root, "revocations", r->revocations, &r->in.revocation_count, err);
     if (rc == LEAT_OK)
+        rc = take_texts(root, "egress", r->egress, &r->in.egress_count, err);
+    if (rc == LEAT_OK)
         rc = take_traces(root, r, err);
     if (rc == LEAT_OK)
         rc = take_settings(root, r, err);
@@ -210,6 +213,7 @@ static leat_status read_request(json_t *root, struct request *r, struct leat_err
     r->in.measurements = r->measurements;
     r->in.reports = r->reports;
     r->in.revocations = r->revocations;
+    r->in.egress = r->egress;
     return rc;
 }
 

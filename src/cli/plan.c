@@ -487,10 +487,10 @@ const struct leat_command leat_command_plan = {
         "docs/plan.md describes every file; examples/plan has one of each.",
     .examples = "  leat plan -j job.toml -c catalog.csv -m speeds.csv --revocations lifetimes.csv --deadline 24h\n"
                 "  leat plan explain p3.2xlarge:1:on-demand:us-east-1:disk -j job.toml -c catalog.csv -m speeds.csv\n"
-                "  leat plan launch --as sbatch --script 'train.py --save-every {checkpoint_steps}' -j job.toml -c "
-                "catalog.csv -m speeds.csv\n"
+                "  leat plan launch --as sbatch -j job.toml -c catalog.csv -m speeds.csv\n"
+                "  leat plan --compare run.json -j job.toml -c catalog.csv -m speeds.csv\n"
                 "  leat plan fit models.csv --predict mine.csv\n"
-                "  leat plan fit machines.csv > lifetimes.csv\n",
+                "  leat plan fit machines.csv\n",
     .options = options,
     .settings_size = sizeof(struct plan_settings),
     .arguments_max = 2,

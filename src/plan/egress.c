@@ -106,12 +106,15 @@ const struct leat_plan_egress_row *leat_plan_egress_find(const struct leat_plan_
     int most = 0;
     char origin[96];
     const char *slash = strchr(from, '/');
+    bool inside = leat_plan_same_place(from, provider, region);
     /* "aws/us-east-1" has its provider before the slash. A Local Zone has a slash too and is its own place, which the
      * comparison with the whole name finds. */
     snprintf(origin, sizeof origin, "%.*s", slash ? (int)(slash - from) : 0, from);
     for (size_t i = 0; i < e->count; i++) {
         int there = closeness(e->row[i].to, provider, region);
         int here = strcmp(e->row[i].from, from) == 0 ? 3 : closeness(e->row[i].from, origin, slash ? slash + 1 : from);
+        if (inside && (there != 3 || here != 3)) /* "to anywhere" does not mean to stay */
+            continue;
         if (there && here && 4 * here + there > most) {
             most = 4 * here + there;
             best = &e->row[i];

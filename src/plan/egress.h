@@ -34,7 +34,7 @@ void leat_plan_egress_free(struct leat_plan_egress *e);
 bool leat_plan_same_place(const char *name, const char *provider, const char *region);
 
 /* The line for data in `from` and machines in `region`: the one that names the origin most closely, among those the
- * destination. NULL: none. */
+ * destination. Within one region only a line that names it twice counts: a star is for those that leave. NULL: none. */
 const struct leat_plan_egress_row *leat_plan_egress_find(const struct leat_plan_egress *e, const char *from,
                                                          const char *provider, const char *region);
 

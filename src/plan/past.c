@@ -184,6 +184,23 @@ leat_status leat_plan_past_locate(struct leat_plan_past *past, const struct leat
     return LEAT_OK;
 }
 
+/* Takes out earlier lines about the very cluster of the run. */
+static void drop_same(const struct leat_plan_past *past, const struct leat_plan_job *job, struct leat_plan_measures *m)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct leat_plan_measure *r = &m->row[i];
+        bool same = (!*r->model || strcmp(r->model, job->name) == 0) &&
+                    strcmp(r->accelerator, past->offer->accelerator) == 0 &&
+                    (!*r->type || strcmp(r->type, past->offer->type) == 0) && r->gpus == past->offer->gpus &&
+                    r->nodes == past->nodes && (isnan(r->batch) || r->batch == job->value[LEAT_KEY_BATCH]) &&
+                    !isnan(r->step_s);
+        if (!same)
+            m->row[kept++] = *r;
+    }
+    m->count = kept;
+}
+
 /* One more measured cluster: of the type where others are, else of the accelerator. */
 static leat_status add_speed(const struct leat_plan_past *past, const struct leat_plan_job *job,
                              struct leat_plan_measures *m, struct leat_error *err)
@@ -272,13 +289,15 @@ static leat_status learn_lives(const struct leat_plan_past *past, struct leat_pl
     return leat_plan_revocations_add(r, &row, err);
 }
 
-leat_status leat_plan_past_learn(const struct leat_plan_past *past, struct leat_plan_job *job,
+leat_status leat_plan_past_learn(const struct leat_plan_past *past, bool alone, struct leat_plan_job *job,
                                  struct leat_plan_measures *measures, struct leat_plan_revocations *revocations,
                                  struct leat_error *err)
 {
     enum leat_plan_key start =
         past->kind == LEAT_PLAN_KIND_ON_DEMAND ? LEAT_KEY_START_ON_DEMAND : LEAT_KEY_START_TRANSIENT;
     leat_status rc = LEAT_OK;
+    if (!isnan(past->samples_per_s) && alone)
+        drop_same(past, job, measures);
     if (!isnan(past->samples_per_s))
         rc = add_speed(past, job, measures, err);
     if (!isnan(past->checkpoint_s)) {

@@ -43,8 +43,9 @@ leat_status leat_plan_past_locate(struct leat_plan_past *past, const struct leat
                                   const struct leat_plan_job *job, struct leat_error *err);
 
 /* Its speed as a measured cluster, its checkpoints and its start as settings, its machines' lives as lifetimes of its
- * type and region. */
-leat_status leat_plan_past_learn(const struct leat_plan_past *past, struct leat_plan_job *job,
+ * type and region. With `alone`, what was measured on such a cluster before no longer counts: the run goes on on the
+ * machines it has. */
+leat_status leat_plan_past_learn(const struct leat_plan_past *past, bool alone, struct leat_plan_job *job,
                                  struct leat_plan_measures *measures, struct leat_plan_revocations *revocations,
                                  struct leat_error *err);
 

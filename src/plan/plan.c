@@ -132,7 +132,7 @@ static leat_status read_past(struct leat_plan *p, const struct leat_plan_inputs 
     if (rc == LEAT_OK)
         rc = leat_plan_past_locate(&p->past, &p->catalog, &p->job, err);
     if (rc == LEAT_OK)
-        rc = leat_plan_past_learn(&p->past, &p->job, &p->measures, &p->revocations, err);
+        rc = leat_plan_past_learn(&p->past, in->resume, &p->job, &p->measures, &p->revocations, err);
     p->resumed = in->resume;
     return rc == LEAT_OK && in->resume ? less_spent(p, err) : rc;
 }

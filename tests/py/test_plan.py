@@ -450,7 +450,7 @@ def test_the_examples_of_the_help_work(run_leat, example):
     lines = [
         line.split()[1:] for line in text.split("\nexamples:\n")[1].splitlines() if line.strip().startswith("leat ")
     ]
-    assert len(lines) == 3
+    assert len(lines) == 6
     for words in lines:
         run_leat(*words, status=0, cwd=example)
 

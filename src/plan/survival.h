@@ -33,7 +33,7 @@ double leat_plan_survival_events(const struct leat_plan_survival *s);
 
 /* How much the hazard of one place differs from study to study, beside the size of the samples: the standard deviation
  * of its logarithm between two published studies of the same accelerators and regions (docs/plan.md). */
-#define LEAT_PLAN_HAZARD_DRIFT 1.0
+#define LEAT_PLAN_HAZARD_DRIFT 1.3
 
 /* Of the logarithm of the hazard: what so many revocations leave open, and the drift. */
 double leat_plan_hazard_spread(double events);

@@ -160,8 +160,14 @@ static void say_unknown(const struct leat_plan_job *job, const struct leat_plan_
 #define PEAK_POWER  0.72
 #define PEAK_SPREAD 0.18
 
+/* Towards those that are slower in rates or in bandwidth, such as from a V100 to a T4 or an L40S, nothing was published to
+ * judge by: half and half, without the power, which would flatter them. */
+#define SLOWER_SHARE  0.5
+#define SLOWER_SPREAD 0.3
+
 /* A step is part computing, part moving bytes; each goes as the peak rates of the two accelerators. Where FLOPs and
- * bytes of a sample are known they say how much of either, else all is taken for computing. */
+ * bytes of a sample are known they say how much of either, else all is taken for computing, or half of it where one of the two
+ * gets worse. */
 static double carried_over(const struct leat_plan_job *job, const struct leat_plan_accelerator *from,
                            const struct leat_plan_accelerator *to, double *spread)
 {
@@ -171,11 +177,12 @@ static double carried_over(const struct leat_plan_job *job, const struct leat_pl
     double bytes_s = job->value[LEAT_KEY_TRAFFIC] / (from->memory_gb_per_s * 1e9);
     double share = flops_s / (flops_s + bytes_s);
     /* The farther apart the two accelerators are, and the two rates' answers, the less a rule of thumb is worth. */
-    *spread = fmax(PEAK_SPREAD, 0.35 * fabs(computing - moving));
+    bool slower = computing > 0 || moving > 0; /* in one of them at least */
+    *spread = fmax(slower ? SLOWER_SPREAD : PEAK_SPREAD, 0.35 * fabs(computing - moving));
     *spread = fmax(*spread, 0.2 * fabs(computing + moving) / 2);
     if (isnan(share))
-        share = 1;
-    return exp(PEAK_POWER * (share * computing + (1 - share) * moving));
+        share = slower ? SLOWER_SHARE : 1;
+    return exp((slower ? 1 : PEAK_POWER) * (share * computing + (1 - share) * moving));
 }
 
 /* From the measured accelerator that is most like this one. */

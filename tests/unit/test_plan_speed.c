@@ -168,6 +168,10 @@ static void an_unmeasured_accelerator_is_carried_over_only_when_asked_for(void *
     assert_true(w->engine.step_spread > 0.15 && strstr(w->engine.step_source, "not measured: carried over from V100"));
     double computing = w->engine.step_s;
     drop(w);
+    /* Towards a slower one both count, and less is believed: 65/125 of the rate, 320/900 of the bandwidth. */
+    w = make_on("T4", JOB "precision = \"mixed\"\n", "accelerator,batch,step_s\nV100,256,0.7\n");
+    assert_true(fabs(w->engine.step_s - 0.7 * sqrt(125.0 / 65 * 900 / 320)) < 1e-9 && w->engine.step_spread > 0.29);
+    drop(w);
     w = make_on("A100", JOB "precision = \"mixed\"\nflops = 1e6\nbytes = 1000000000\n", speeds); /* moving alone */
     assert_true(fabs(w->engine.step_s - 0.7 / pow(1555.0 / 900, 0.72)) < 1e-3 && w->engine.step_s > computing);
     drop(w);

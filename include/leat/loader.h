@@ -87,6 +87,15 @@ struct leat_loader_opts {
     const char *profile;
     bool (*stop)(void *user); /* asked several times a second by waiting calls; true ends them with LEAT_CANCELLED */
     void *stop_user;
+    /* The agent's cache on disk: its folder, and how much of the disk it may take. NULL and 0: as the agent has it,
+     * which is none unless LEAT_CACHE_DIR or LEAT_CACHE asks for one. Each has a default when only the other is given.
+     */
+    const char *cache_dir;
+    uint64_t cache;
+    /* Told, in one line of text, why a call has been waiting for 5, 10, 20, 40 … seconds; on the thread that waits. It
+     * makes no calls on the loader. */
+    void (*warn)(void *user, const char *text);
+    void *warn_user;
 };
 
 /* The settings by name, for front ends that should not need a list of their own. */
@@ -167,6 +176,11 @@ LEAT_API leat_status leat_loader_restore(struct leat_loader *loader, const char 
 
 /* What has happened, as JSON; the caller frees it with free(). */
 LEAT_API leat_status leat_loader_stats(struct leat_loader *loader, char **out, struct leat_error *err);
+
+/* The same over time, as far as it is kept so: lists under the same names, and "t", seconds since 1970. Points are
+ * taken by calls of next(), a second apart at first; their number is bounded, and when there are too many every second
+ * one is dropped. JSON; the caller frees it with free(). */
+LEAT_API leat_status leat_loader_series(struct leat_loader *loader, char **out, struct leat_error *err);
 
 /* Types of values. The numbers are part of the ABI; they are in the order in which types came to be. */
 enum leat_dtype_code {

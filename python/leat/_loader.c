@@ -28,10 +28,24 @@ struct loader_object {
     PyObject_HEAD struct leat_loader *loader;
     bool busy;                 /* a call is under way, perhaps without the interpreter's lock */
     PyObject *prepare;         /* called before the first batch, to join a world; NULL: that is done */
+    PyObject *warn;            /* told why a call has been waiting for long */
     unsigned long long passes; /* begun so far */
     double timeout_s;
     struct leat_py_delivery delivery;
 };
+
+static void warn(void *user, const char *text)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace); /* Ctrl-C may be under way */
+    PyObject *done = PyObject_CallFunction(((struct loader_object *)user)->warn, "s", text);
+    if (!done)
+        PyErr_WriteUnraisable(NULL);
+    Py_XDECREF(done);
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
 
 static void loader_dealloc(PyObject *self)
 {
@@ -39,6 +53,7 @@ static void loader_dealloc(PyObject *self)
     leat_loader_close(l->loader);
     leat_py_delivery_clear(&l->delivery);
     Py_CLEAR(l->prepare);
+    Py_CLEAR(l->warn);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -104,18 +119,20 @@ static bool read_settings(PyObject *list, struct leat_loader_opts *o, PyObject *
 static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct loader_object *l = (struct loader_object *)self;
-    static const char *const names[] = {"url", "outputs", "settings", "prepare", "as_dict", "plan", "ragged", NULL};
-    struct leat_loader_opts o = {.size = sizeof o, .stop = stop};
+    static const char *const names[] = {"url",     "outputs", "settings", "prepare", "warn",
+                                        "as_dict", "plan",    "ragged",   NULL};
+    struct leat_loader_opts o = {.size = sizeof o, .stop = stop, .warn = warn, .warn_user = self};
     struct leat_output outputs[LEAT_PY_OUTPUTS_MAX] = {{0}};
     struct leat_error err;
-    PyObject *list, *settings, *prepare, *plan, *ragged;
+    PyObject *list, *settings, *prepare, *warner, *plan, *ragged;
     int as_dict;
     if (l->loader) {
         PyErr_SetString(PyExc_RuntimeError, "the loader is open already");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!O!OpOO!", (char **)(uintptr_t)names, &o.url, &PyList_Type, &list,
-                                     &PyList_Type, &settings, &prepare, &as_dict, &plan, &PyType_Type, &ragged))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!O!OOpOO!", (char **)(uintptr_t)names, &o.url, &PyList_Type,
+                                     &list, &PyList_Type, &settings, &prepare, &warner, &as_dict, &plan, &PyType_Type,
+                                     &ragged))
         return -1;
     if (!PyType_IsSubtype((PyTypeObject *)ragged, leat_py_ragged())) {
         PyErr_SetString(PyExc_TypeError, "ragged is not derived from leat._core.Ragged");
@@ -126,6 +143,8 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
         return -1;
     o.outputs = outputs;
     o.outputs_n = (size_t)n;
+    Py_INCREF(warner);
+    l->warn = warner;
     l->timeout_s = o.timeout_ns ? (double)o.timeout_ns / 1e9 : 600;
     leat_status rc;
     Py_BEGIN_ALLOW_THREADS;
@@ -314,6 +333,12 @@ static PyObject *loader_stats(PyObject *self, PyObject *ignored)
     return ask_for_text(self, leat_loader_stats);
 }
 
+static PyObject *loader_series(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return ask_for_text(self, leat_loader_series);
+}
+
 static PyObject *loader_restore(PyObject *self, PyObject *args)
 {
     const char *text;
@@ -458,6 +483,7 @@ static PyMethodDef loader_methods[] = {
     {"join", loader_join, METH_VARARGS, "Says which rank of which world this is, and on which nodes the ranks are."},
     {"agreement", loader_agreement, METH_NOARGS, "What all ranks must have in common, as JSON."},
     {"stats", loader_stats, METH_NOARGS, "What has happened so far, as JSON."},
+    {"series", loader_series, METH_NOARGS, "The same over time, as JSON."},
     {"close", loader_close, METH_NOARGS, "Lets go of the agent."},
     {0},
 };

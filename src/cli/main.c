@@ -26,6 +26,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_image,
     &leat_command_plan,
     &leat_command_agent,
+    &leat_command_cache,
     &leat_command_help_command,
     NULL,
     /* clang-format on */

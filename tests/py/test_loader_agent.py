@@ -155,6 +155,86 @@ def test_second_loader_with_another_budget_is_refused(lt, images):
         lt.Loader(images.url, batch_size=8, ram="200mib", scope="other", fields=fields).close()
 
 
+def about_agent(leat_bin):
+    (line,) = subprocess.run(
+        [leat_bin, "agent", "ls", "--json"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return json.loads(line)
+
+
+@pytest.mark.parametrize(
+    ("said", "env", "folder", "size"),
+    [
+        ({}, {}, None, 0),
+        ({"cache_dir": "HERE/a", "cache": "3gib"}, {}, "HERE/a", 3 << 30),
+        ({"cache_dir": Path("sub/b")}, {}, "HERE/sub/b", 0),
+        ({"cache": 5 << 20}, {}, "HERE/home/.cache/leat", 5 << 20),
+        ({"cache": "5mib"}, {"XDG_CACHE_HOME": "HERE/xdg"}, "HERE/xdg/leat", 5 << 20),
+        ({"cache": "5mib"}, {"LEAT_CACHE_DIR": "HERE/e", "LEAT_CACHE": "1mib"}, "HERE/e", 5 << 20),
+        ({}, {"LEAT_CACHE": "7mib"}, "HERE/home/.cache/leat", 7 << 20),
+        ({"cache_dir": "HERE/c"}, {"LEAT_CACHE_DIR": "HERE/e"}, "HERE/c", 0),
+    ],
+)
+def test_cache_on_disk_is_where_loader_or_environment_say(
+    lt, runtime, images, leat_bin, tmp_path, monkeypatch, said, env, folder, size
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def here(value):
+        return value.replace("HERE", str(tmp_path)) if isinstance(value, str) else value
+
+    for name, value in env.items():
+        monkeypatch.setenv(name, here(value))
+    said = {name: here(value) for name, value in said.items()}
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}, **said) as loader:
+        about = about_agent(leat_bin)
+        assert (about["cache_dir"], about["cache"]) == (here(folder), size)
+        runtime.kill_agents()  # its successor is started with the same, whatever the environment says by then
+        if folder:
+            monkeypatch.setenv("LEAT_CACHE_DIR", "/elsewhere")
+        loader.set_epoch(5)
+        about = about_agent(leat_bin)
+        assert (about["cache_dir"], about["cache"]) == (here(folder), size)
+
+
+def test_cache_on_disk_other_than_the_agents_is_refused(lt, runtime, images, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    options = {"batch_size": 8, "fields": {"i": lt.index()}}
+    with lt.Loader(images.url, cache_dir=tmp_path / "a", cache="1gib", **options):
+        for more, word in (({"cache": "2gib"}, "cache=1"), ({"cache_dir": tmp_path / "b"}, r"cache_dir=.*/a and")):
+            with pytest.raises(lt.errors.InvalidError, match=word) as caught:
+                lt.Loader(images.url, **options, **more)
+            assert "scope" in str(caught.value)
+        for more in ({}, {"cache": 1 << 30}, {"cache_dir": f"{tmp_path}/a/"}, {"cache_dir": tmp_path / "link"}):
+            lt.Loader(images.url, **options, **more).close()
+    runtime.wait_gone()
+    with lt.Loader(images.url, **options):
+        for more in ({"cache": "1gib"}, {"cache_dir": tmp_path / "a"}):
+            with pytest.raises(lt.errors.InvalidError, match=r"without a cache on disk.*leat agent stop"):
+                lt.Loader(images.url, **options, **more)
+
+
+@pytest.mark.parametrize(
+    ("said", "env", "match"),
+    [
+        ({"cache_dir": ""}, {}, "cache_dir"),
+        ({"cache_dir": "~/cache"}, {}, "shell's word"),
+        ({"cache_dir": "/" + "x" * 5000}, {}, "cache_dir"),
+        ({"cache": 0}, {}, "cache="),
+        ({"cache": "much"}, {}, "cache"),
+        ({}, {"LEAT_CACHE_DIR": "relative"}, "'relative' is not an absolute path"),
+        ({"cache": "1mib"}, {"HOME": ""}, "cache_dir="),
+    ],
+)
+def test_cache_on_disk_that_cannot_be_is_refused(lt, images, monkeypatch, said, env, match):
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(lt.Error, match=match):
+        lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}, **said)
+
+
 @pytest.mark.parametrize("scope", ["a", "s" * 63, "s" * 64, "s" * 199, "with / and .. and \n"])
 def test_every_scope_has_an_agent_of_its_own(lt, runtime, images, scope, leat_bin):
     with (

@@ -239,15 +239,23 @@ class Image(Field):
         return self._with(f"layout={name}")
 
     def dtype(self, name):
-        """ "uint8" (the default), "float32", "float16" or "bfloat16"."""
+        """ "uint8" (the default), "uint16", "float32", "float16" or "bfloat16"."""
         return self._with(f"dtype={name}")
 
     def normalize(self, mean, std):
         """(value / 255 - mean) / std, by channel: float32 unless dtype() names another float type; uint8 is refused."""
         return self._with(f"mean={_numbers(mean)}", f"std={_numbers(std)}")
 
+    def bits(self, n):
+        """8 (the default), or 16: nothing is cut off files of 16 bits on their way to floats. "uint16" has 16 anyway."""
+        return self._with(f"bits={n}")
+
     def gray(self):
         return self._with("colour=gray")
+
+    def rgba(self):
+        """Four channels; what has no alpha is opaque."""
+        return self._with("colour=rgba")
 
     def orientation(self, name):
         """ "stored" (the default, as torchvision reads files) or "upright": turned as EXIF says."""
@@ -267,7 +275,7 @@ class Image(Field):
         return self._with(f"animation={name}")
 
     def index(self):
-        """One channel as a PNG stores it, palette numbers: for masks. Needs filter("nearest")."""
+        """One channel as it is stored, palette numbers: for masks. Needs filter("nearest")."""
         return self._with("colour=index")
 
     def fast(self):

@@ -5,7 +5,8 @@
 
 #include "differ.h"
 
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max) __attribute__((weak)); /* libFuzzer's; none in a replay */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max)
+    __attribute__((weak)); /* libFuzzer's; none in a replay */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
 
 #define SIGNATURE 8

@@ -9,7 +9,7 @@ import builtins
 
 from leat.errors import InvalidError
 
-_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID, _DRAWN, _BOXES = range(1, 10)
+_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID, _DRAWN, _BOXES, _SOUND = range(1, 11)
 _VIEW_MAX = 255  # draws are numbered with eight bits
 
 
@@ -283,11 +283,81 @@ class Image(Field):
         return self._with("mode=fast")
 
 
+class Sound(Field):
+    """A field that holds WAV or FLAC files, as floats of -1 … 1. Every step returns a new object.
+
+    With excerpt() an array of (channels, samples), or (channels, bands, frames) after mel(); without, sounds of any length: a
+    sequence of memoryviews, `np.frombuffer(v, "f4").reshape(channels, -1)`.
+    """
+
+    def __init__(self, source, view=0, words=()):
+        super().__init__(_SOUND, source, " ".join(words), view)
+        self._words = tuple(words)
+
+    def _with(self, *words):
+        return Sound(self._source, self._view, self._words + words)
+
+    def resample(self, rate):
+        """To this rate in Hz, as torchaudio.functional.resample does it."""
+        return self._with(f"resample={rate}")
+
+    def channels(self, n=1):
+        """1 (the default) is the mean of all; another number is what every file has, or one channel for all."""
+        return self._with(f"channels={n}")
+
+    def excerpt(self, samples, place="random"):
+        """So many samples at the new rate, from a "random" place, the "middle" or the "begin"; silence follows a shorter
+        sound."""
+        return self._with(f"excerpt={samples}", f"place={place}")
+
+    def mel(
+        self,
+        bands,
+        n_fft=400,
+        hop=0,
+        window=0,
+        low=0.0,
+        high=0.0,
+        power=2.0,
+        scale="htk",
+        norm="none",
+        log="none",
+    ):
+        """torchaudio.transforms.MelSpectrogram, which calls these n_mels, hop_length, win_length, f_min, f_max and mel_scale;
+        log is "ln" or "db" of what is at least 1e-10. Needs resample()."""
+        return self._with(
+            f"mel={bands}",
+            f"n_fft={n_fft}",
+            f"hop={hop}",
+            f"window={window}",
+            f"low={_numbers(low)}",
+            f"high={_numbers(high)}",
+            f"power={_numbers(power)}",
+            f"scale={scale}",
+            f"norm={norm}",
+            f"log={log}",
+        )
+
+    def dtype(self, name):
+        """ "float32" (the default) or "float16"."""
+        return self._with(f"dtype={name}")
+
+
+def _check_view(view):
+    if not isinstance(view, builtins.int) or isinstance(view, bool) or not 0 <= view <= _VIEW_MAX:
+        raise InvalidError(f"view={view!r} is not a whole number from 0 to {_VIEW_MAX}")
+
+
+def sound(field, view=0):
+    """A sound. Outputs of the same view share their random draws."""
+    _check_view(view)
+    return Sound(field, view)
+
+
 def image(field, view=0):
     """An image. Outputs of the same view share their random draws (an image and its mask); give two views of a
     sample different numbers, from 0 to 255."""
-    if not isinstance(view, builtins.int) or isinstance(view, bool) or not 0 <= view <= _VIEW_MAX:
-        raise InvalidError(f"view={view!r} is not a whole number from 0 to {_VIEW_MAX}")
+    _check_view(view)
     return Image(field, view)
 
 

@@ -210,6 +210,12 @@ void leat_scratch_close(struct leat_scratch *scratch)
     free(scratch);
 }
 
+struct leat_arena *leat_scratch_begin(struct leat_scratch *scratch)
+{
+    leat_arena_reset(&scratch->arena);
+    return &scratch->arena;
+}
+
 /* Of formats that are not decoded row by row; of PNG and WebP, for wide samples. */
 static leat_status read_bitmap(const struct leat_source *source, const struct leat_decode *decode,
                                const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err)

@@ -88,6 +88,9 @@ leat_status leat_scratch_open(uint64_t memory_bytes, const struct leat_kernels *
                               struct leat_error *err);
 void leat_scratch_close(struct leat_scratch *scratch); /* NULL is allowed */
 
+/* Gives back what the last sample took, and what the next one may take from. */
+struct leat_arena *leat_scratch_begin(struct leat_scratch *scratch);
+
 /* Writes exactly leat_pipeline_bytes() into `to`, which must be that large (size_bytes says); on failure what is
  * there is undefined. Outputs that share their draws (a picture and its mask) are given the same `draws`;
  * two views of a sample are given different ones. */

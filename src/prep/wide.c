@@ -152,21 +152,6 @@ static void squeeze_row(const struct work *w, uint32_t y)
     }
 }
 
-static uint16_t half_of(float v)
-{
-    _Float16 h = (_Float16)v;
-    uint16_t bits;
-    memcpy(&bits, &h, sizeof bits);
-    return bits;
-}
-
-static uint16_t brain_of(float v)
-{
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 /* A level of 0 … 65535 to sample `at` of the destination. */
 static void put_level(const struct leat_target *t, float level, unsigned channel, size_t at)
 {
@@ -185,10 +170,10 @@ static void put_level(const struct leat_target *t, float level, unsigned channel
         ((float *)t->data)[at] = v;
         break;
     case LEAT_DTYPE_FLOAT16:
-        ((uint16_t *)t->data)[at] = half_of(v);
+        ((uint16_t *)t->data)[at] = leat_f16_of(v);
         break;
     default:
-        ((uint16_t *)t->data)[at] = brain_of(v);
+        ((uint16_t *)t->data)[at] = leat_bf16_of(v);
         break;
     }
 }

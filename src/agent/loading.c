@@ -211,7 +211,7 @@ static void say_reach(const struct leat_loading *l)
     if (leat_reach(&given).tight)
         leat_log(LEAT_LOG_WARN,
                  "ram=%llu MiB does not hold the %llu MiB of chunks that window %u mixes: chunks come "
-                 "several times an epoch; give more ram, or a smaller window",
+                 "several times per epoch; give more ram, or a smaller window",
                  (unsigned long long)s.ram >> 20, (unsigned long long)l->live >> 20, l->spec.window);
 }
 

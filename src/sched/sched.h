@@ -209,7 +209,7 @@ uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *lane); /* since w
                                                                          next are all there; 0: they are not */
 uint64_t leat_sched_lane_window(
     const struct leat_sched_lane *lane);                          /* bytes of the order's window, about: with less
-                                                                     memory chunks are fetched several times an epoch */
+                                                                     memory chunks are fetched several times per epoch */
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 
 struct leat_sched_stats {

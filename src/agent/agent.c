@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/perform.h"
 #include "agent/session.h"
 #include "agent/supply.h"
 #include "base/clock.h"
@@ -24,7 +25,6 @@
 #define RAM_SHARE    4 /* a quarter of what there is */
 #define OPENERS      4u
 #define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
-#define PUMP_PAUSE   (100 * LEAT_MS) /* when memory runs out */
 
 static void end(struct leat_agent *a)
 {
@@ -74,17 +74,6 @@ static void on_listen_again(struct leat_timer *timer)
     struct leat_agent *a = (struct leat_agent *)((char *)timer - offsetof(struct leat_agent, listen_again));
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK)
         leat_loop_arm(a->loop, timer, leat_after(ACCEPT_PAUSE));
-}
-
-static void on_pump_again(struct leat_timer *timer)
-{
-    leat_agent_pump((struct leat_agent *)((char *)timer - offsetof(struct leat_agent, pump_again)));
-}
-
-void leat_agent_pump_soon(struct leat_agent *a)
-{
-    if (!a->pump_again.armed)
-        leat_loop_arm(a->loop, &a->pump_again, leat_after(PUMP_PAUSE));
 }
 
 static void on_signal(struct leat_watch *watch, uint32_t events)
@@ -183,13 +172,13 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = take_lock(a, err);
     if (rc == LEAT_OK)
-        rc = leat_cache_open(a->opts.ram, &a->cache, err);
-    if (rc == LEAT_OK)
         rc = leat_loop_open("leat-agent", &a->loop, err);
     if (rc == LEAT_OK)
         rc = leat_workers_open(a->opts.threads, &a->workers, err);
     if (rc == LEAT_OK)
         rc = leat_pool_open("leat-open", OPENERS, &a->openers, err);
+    if (rc == LEAT_OK)
+        rc = leat_perform_open(a, err);
     if (rc == LEAT_OK)
         rc = leat_wire_listen(&a->paths, &a->listening.fd, err);
     if (rc == LEAT_OK) {
@@ -208,7 +197,6 @@ static void begin(void *arg)
     a->signals.ready = on_signal;
     a->linger.fire = on_linger;
     a->listen_again.fire = on_listen_again;
-    a->pump_again.fire = on_pump_again;
     uint64_t first = a->opts.linger_ns > 10 * LEAT_S ? a->opts.linger_ns : 10 * LEAT_S;
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK ||
         leat_loop_watch(a->loop, &a->signals, EPOLLIN, NULL) != LEAT_OK)
@@ -227,7 +215,8 @@ static void stop(void *arg)
     leat_supply_stop_all(a);
     leat_loop_disarm(a->loop, &a->linger);
     leat_loop_disarm(a->loop, &a->listen_again);
-    leat_loop_disarm(a->loop, &a->pump_again);
+    leat_loop_disarm(a->loop, &a->pump.again);
+    a->pump.ended = true;
 }
 
 static void nothing(void *arg)
@@ -251,12 +240,14 @@ static void close_agent(struct leat_agent *a)
             leat_workers_drain(a->workers);
         leat_loop_call(a->loop, nothing, NULL); /* what the workers posted has been run */
         leat_supply_close_all(a);
+        leat_perform_end(a);
+        leat_loop_call(a->loop, nothing, NULL); /* and what the disk posted */
         leat_workers_close(a->workers);
         leat_loop_close(a->loop);
     }
     if (a->signals.fd >= 0)
         close(a->signals.fd);
-    leat_cache_close(a->cache);
+    leat_perform_close(a);
     if (a->lock_fd >= 0) {
         unlink(a->paths.lock); /* while it is locked: see take_lock() */
         struct stat log;

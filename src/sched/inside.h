@@ -15,12 +15,13 @@ struct leat_sched_set {
     uint32_t chunks;
     uint32_t largest; /* bytes */
     uint64_t bytes;   /* of all */
-    uint32_t *epochs; /* in which a chunk was fetched last: a mark, see note() */
+    uint32_t *epochs; /* in which a chunk was fetched last: a mark, see note(); NULL: nobody asks */
     void *user;
     struct leat_sched_lane *lanes;
     struct leat_sched_line line;
     struct leat_sched_sources sources;
-    uint64_t ahead_bytes; /* fetched, or on their way, before a batch wanted them */
+    uint64_t coming_bytes; /* on their way, for whatever reason */
+    uint64_t ahead_bytes;  /* that are there, and no batch wants yet */
     uint64_t said_depth;
 };
 
@@ -38,6 +39,7 @@ struct leat_sched_lane {
     struct leat_sched_batch *first, *last; /* planned, in order */
     uint32_t planned;
     uint32_t preparing; /* batches */
+    uint32_t out;       /* slots that the rank has */
     uint64_t numbers;   /* planned since the opening */
     uint64_t published;
     uint32_t slots;      /* that there are */

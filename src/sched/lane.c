@@ -5,7 +5,8 @@
 
 #include "sched/inside.h"
 
-#define PLANS_BEYOND 4u /* batches planned beyond the slots */
+#define PLANS_BEYOND                                                                                                   \
+    2u /* batches planned beyond the slots that are free: they hold chunks, and the order looks farther */
 
 /* Wants and pins */
 
@@ -141,7 +142,7 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
 static void plan(struct leat_sched_lane *l)
 {
     struct leat_sched *s = l->sched;
-    while (!l->ended && l->planned < l->slots + PLANS_BEYOND) {
+    while (!l->ended && l->planned < l->slots - l->out + PLANS_BEYOND) {
         struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
         if (!b)
             return;
@@ -305,6 +306,7 @@ void leat_sched_slot_free(struct leat_sched_lane *l, uint32_t slot, uint64_t now
         return; /* a rank that gives back what it does not have harms nobody else */
     l->slots_free |= 1ull << slot;
     l->freed++;
+    l->out--;
     if (l->freed_ns && now_ns > l->freed_ns) {
         uint64_t step = now_ns - l->freed_ns;
         l->step_ns = l->step_ns ? (7 * l->step_ns + step) / 8 : step;
@@ -319,7 +321,6 @@ static void begin(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
     struct leat_sched *s = l->sched;
-    b->here_ns = s->now_ns;
     if (!b->chunks_n) {
         b->state = LEAT_SCHED_DONE;
         return;
@@ -341,8 +342,10 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
         b->first_ns = s->now_ns;
     if (b->state == LEAT_SCHED_PLANNED && pin(b, first))
         b->state = LEAT_SCHED_PINNED;
-    if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad))
+    if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad)) {
         b->state = LEAT_SCHED_HERE;
+        b->here_ns = s->now_ns;
+    }
     if (bad) {
         leat_sched_say(s,
                        "batch %" PRIu64 " fails: %02x%02x did not come though it was sent for since the batch is next",
@@ -392,6 +395,7 @@ static bool publish(struct leat_sched_lane *l)
     struct leat_sched_batch *b = l->first;
     take_out_first(l);
     l->published++;
+    l->out++;
     if (!s->opts.ops->publish(s->opts.user, b))
         leat_sched_lane_end(l);
     return true;
@@ -426,6 +430,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         return;
     }
     next_group(b);
+    b->here_ns = 0;
     b->state = LEAT_SCHED_PLANNED;
 }
 
@@ -492,6 +497,11 @@ void leat_sched_lane_view(struct leat_sched_lane *l, const struct leat_sched_vie
     l->view = *view;
 }
 
+uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *l)
+{
+    return l->first ? l->first->here_ns : 0;
+}
+
 void *leat_sched_lane_user(const struct leat_sched_lane *l)
 {
     return l->user;
@@ -541,37 +551,36 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
         free(l);
 }
 
-void leat_sched_lane_explain(const struct leat_sched_lane *l, char *out, size_t n)
+/* The first chunk that is not there. */
+static void explain_chunk(const struct leat_sched_batch *b, const char *of, char *out, size_t n)
+{
+    uint32_t all = b->group_end - b->group;
+    uint32_t lack = all - count(b, LEAT_SCHED_READY);
+    for (uint32_t i = b->group; i < b->group_end; i++) {
+        const struct leat_sched_chunk *c = b->held[i];
+        if (c->state == LEAT_SCHED_READY)
+            continue;
+        int k = snprintf(out, n, "chunk %u of %.150s%s", b->chunks[i], of, c->from_disk ? ", from disk" : "");
+        if (lack > 1 && k > 0 && (size_t)k < n)
+            snprintf(out + k, n - (size_t)k, " (and %u more of the %u of a batch)", lack - 1, all);
+        return;
+    }
+    snprintf(out, n, "chunks of %.150s", of);
+}
+
+void leat_sched_lane_explain(const struct leat_sched_lane *l, const char *of, char *out, size_t n)
 {
     const struct leat_sched_batch *b = l->first;
-    if (l->ended) {
+    if (l->ended)
         snprintf(out, n, "%s", "");
-        return;
-    }
-    if (!b) {
+    else if (!b)
         snprintf(out, n, "a batch to be planned");
-        return;
-    }
-    uint32_t all = b->group_end - b->group;
-    switch (b->state) {
-    case LEAT_SCHED_PLANNED:
-        snprintf(out, n, "room in the cache for %u chunks of a batch", all);
-        return;
-    case LEAT_SCHED_PINNED:
-        for (uint32_t i = b->group; i < b->group_end; i++) {
-            const struct leat_sched_chunk *c = b->held[i];
-            if (c->state == LEAT_SCHED_READY)
-                continue;
-            snprintf(out, n, "chunk %u%s, and %u more of a batch's %u", b->chunks[i],
-                     c->from_disk ? " from the disk" : "", all - count(b, LEAT_SCHED_READY) - 1, all);
-            return;
-        }
-        snprintf(out, n, "chunks of a batch");
-        return;
-    case LEAT_SCHED_HERE:
+    else if (b->state == LEAT_SCHED_PLANNED)
+        snprintf(out, n, "room in the cache for %u chunks of a batch", b->group_end - b->group);
+    else if (b->state == LEAT_SCHED_PINNED)
+        explain_chunk(b, of, out, n);
+    else if (b->state == LEAT_SCHED_HERE)
         snprintf(out, n, "a free slot: the rank holds all of them");
-        return;
-    default:
+    else
         snprintf(out, n, "a batch that is being prepared");
-    }
 }

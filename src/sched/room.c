@@ -106,7 +106,8 @@ void leat_sched_unahead(struct leat_sched_chunk *c)
     struct leat_sched_lane *l = c->ahead_lane;
     if (!l)
         return;
-    l->set->ahead_bytes -= c->bytes;
+    if (c->state == LEAT_SCHED_READY)
+        l->set->ahead_bytes -= c->bytes;
     *(c->ahead_prev ? &c->ahead_prev->ahead_next : &l->ahead) = c->ahead_next;
     if (c->ahead_next)
         c->ahead_next->ahead_prev = c->ahead_prev;
@@ -296,7 +297,9 @@ static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage)
 static void note(struct leat_sched *s, const struct leat_sched_fetch *how, const struct leat_sched_call *call)
 {
     uint32_t epoch = mark(call->lane, call->stage);
-    s->stats.refetched += how->set->epochs[how->number] == epoch;
+    bool again = how->set->epochs[how->number] == epoch;
+    s->stats.refetched += again;
+    how->set->sources.refetched += again;
     how->set->epochs[how->number] = epoch;
 }
 
@@ -312,7 +315,7 @@ static const struct leat_sched_ref *ref_of(const struct leat_sched_chunk *c, con
 void leat_sched_unnote(const struct leat_sched_chunk *c)
 {
     const struct leat_sched_ref *r = c->source ? ref_of(c, c->source) : NULL;
-    if (r && r->set == c->source)
+    if (r && r->set == c->source && r->set->epochs)
         r->set->epochs[r->number] = 0;
 }
 
@@ -344,11 +347,12 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     c->failed = false;
     s->stats.ram_used += c->bytes;
     s->stats.coming++;
+    how.set->coming_bytes += c->bytes;
     *(c->from_disk ? &how.set->sources.disk_bytes : &how.set->sources.bucket_bytes) += c->bytes;
     *(c->from_disk ? &how.set->sources.disk_chunks : &how.set->sources.bucket_chunks) += 1;
     *(c->from_disk ? &s->stats.disk_bytes : &s->stats.bucket_bytes) += c->bytes;
     *(c->from_disk ? &s->stats.disk_chunks : &s->stats.bucket_chunks) += 1;
-    if (!how.from_disk)
+    if (!how.from_disk && how.set->epochs)
         note(s, &how, call);
     return true;
 }

@@ -74,8 +74,8 @@ leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, cons
                                 void *user, struct leat_sched_set **out, struct leat_error *err)
 {
     struct leat_sched_set *set = calloc(1, sizeof *set);
-    uint32_t *epochs = calloc((size_t)chunks + 1, sizeof *epochs);
-    if (!set || !epochs) {
+    uint32_t *epochs = s->opts.marks ? calloc((size_t)chunks + 1, sizeof *epochs) : NULL;
+    if (!set || (s->opts.marks && !epochs)) {
         free(set);
         free(epochs);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the chunks of a dataset");
@@ -120,6 +120,8 @@ void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_
 static void came(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     s->stats.coming--;
+    if (c->source)
+        c->source->coming_bytes -= c->bytes;
     c->from_disk = false;
 }
 
@@ -140,6 +142,8 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
     came(s, c);
     c->state = LEAT_SCHED_READY;
+    if (c->ahead_lane)
+        c->ahead_lane->set->ahead_bytes += c->bytes;
     c->failures = 0;
     c->came = c->touched = ++s->counts;
     fix(s, c);

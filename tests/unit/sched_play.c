@@ -360,7 +360,8 @@ void play_open(struct play *p, const struct play_opts *o)
     p->rng = leat_rng(leat_key("play", o->seed, 0, NULL, 0), 0);
     p->why = calloc(1, PLAY_WHYS);
     assert_non_null(p->why);
-    struct leat_sched_opts opts = {.ram = o->ram, .disk = o->disk, .policy = o->policy, .ops = &p->ops, .user = p};
+    struct leat_sched_opts opts = {
+        .ram = o->ram, .disk = o->disk, .policy = o->policy, .marks = true, .ops = &p->ops, .user = p};
     assert_ok(leat_sched_open(&opts, &p->sched, &err), err);
 }
 
@@ -662,7 +663,7 @@ void play_until_done(struct play *p)
         if (play_turn(p))
             continue;
         char text[160];
-        leat_sched_lane_explain(late->lane, text, sizeof text);
+        leat_sched_lane_explain(late->lane, "ds", text, sizeof text);
         fail_msg("stuck after %llu events: %llu of %llu batches published, waiting for %s; %llu of %llu bytes in use",
                  (unsigned long long)p->events, (unsigned long long)late->published, (unsigned long long)late->plans,
                  text, (unsigned long long)p->ram_used, (unsigned long long)p->ram);

@@ -193,7 +193,7 @@ static void look_for_the_starved(struct world *w)
             w->seen_ns[i] = w->p.now_ns;
         } else if (w->p.now_ns - w->seen_ns[i] > w->patience_ns) {
             char text[160];
-            leat_sched_lane_explain(l->lane, text, sizeof text);
+            leat_sched_lane_explain(l->lane, "ds", text, sizeof text);
             fail_msg("world %llu: a lane has waited for %llu ms: %s", (unsigned long long)world_number,
                      (unsigned long long)((w->p.now_ns - w->seen_ns[i]) / MILLI), text);
         }
@@ -208,7 +208,7 @@ static void nobody_is_stuck(struct world *w)
         if (!l || l->ended)
             continue;
         char text[160];
-        leat_sched_lane_explain(l->lane, text, sizeof text);
+        leat_sched_lane_explain(l->lane, "ds", text, sizeof text);
         if (!l->idle || !strstr(text, "slot"))
             fail_msg("world %llu: nothing is outstanding, and a lane with %d slots in use waits for %s",
                      (unsigned long long)world_number, __builtin_popcountll(l->slots), text);

@@ -33,6 +33,7 @@ static struct answer ring[RING];
 static uint64_t head;
 static uint64_t tail;
 static uint64_t planning_ns;
+static uint64_t event_ns; /* from one to the next: a chunk at 2 GB/s */
 static uint64_t fetches;
 static uint64_t drops;
 
@@ -141,7 +142,7 @@ static const struct leat_sched_ops ops = {.fetch = do_fetch,
 static void turn(struct leat_sched *s, uint64_t *now)
 {
     struct answer a = ring[head++ % RING];
-    *now += 1000;
+    *now += event_ns;
     if (a.kind == CAME)
         leat_sched_arrived(s, a.what, *now);
     else if (a.kind == PREPARED)
@@ -200,6 +201,7 @@ int main(int argc, char **argv)
     struct leat_sched *s;
     struct leat_sched_set *set;
     uint64_t now = 1;
+    event_ns = bytes / 2;
     if (!names || !sizes || !counts || n > 64 || !leat_sched_policy_parse(argv[6], &opts.policy))
         die("bad arguments");
     for (uint32_t i = 0; i < chunks; i++) {

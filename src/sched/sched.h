@@ -82,6 +82,9 @@ struct leat_sched_batch {
     uint64_t number;
     uint32_t group, group_end; /* chunks that are worked at: group … group_end - 1 */
     uint32_t pins;             /* the first so many of the group */
+    uint32_t seen;             /* those before it were there when they were looked at last */
+    bool lacks;                /* one has to be sent for */
+    uint64_t troubles;         /* when all were looked at last: a count of the scheduler's */
     bool has_slot;
     uint32_t slot;
     uint64_t first_ns; /* when it became the first of its lane; 0: it is not */

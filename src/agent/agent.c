@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/inheritance.h"
+#include "agent/perform.h"
 #include "agent/session.h"
 #include "agent/supply.h"
 #include "base/clock.h"
@@ -22,10 +23,9 @@
 #define RAM_SHARE    4 /* a quarter of what there is */
 #define OPENERS      8u
 #define OPENERS_MAX  128u /* several times what supply.c gives to one bucket */
-#define MAKERS       2u
+#define MAKERS       4u
 #define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
 #define NAMES_PAUSE  LEAT_S          /* between two looks whether ranks can still find us */
-#define PUMP_PAUSE   (100 * LEAT_MS) /* when memory runs out */
 
 static void end(struct leat_agent *a)
 {
@@ -114,17 +114,6 @@ static void on_names_again(struct leat_timer *timer)
     leat_loop_arm(a->loop, timer, leat_after(NAMES_PAUSE));
 }
 
-static void on_pump_again(struct leat_timer *timer)
-{
-    leat_agent_pump((struct leat_agent *)((char *)timer - offsetof(struct leat_agent, pump_again)));
-}
-
-void leat_agent_pump_soon(struct leat_agent *a)
-{
-    if (!a->pump_again.armed)
-        leat_loop_arm(a->loop, &a->pump_again, leat_after(PUMP_PAUSE));
-}
-
 static void on_signal(struct leat_watch *watch, uint32_t events)
 {
     struct leat_agent *a = (struct leat_agent *)((char *)watch - offsetof(struct leat_agent, signals));
@@ -196,15 +185,15 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_names_lock(&a->names, err);
     if (rc == LEAT_OK)
-        rc = leat_cache_open(a->opts.ram, &a->cache, err);
-    if (rc == LEAT_OK)
         rc = leat_loop_open("leat-agent", &a->loop, err);
     if (rc == LEAT_OK)
         rc = leat_workers_open(a->opts.threads, &a->workers, err);
     if (rc == LEAT_OK)
         rc = leat_pool_open_growing("leat-open", OPENERS, OPENERS_MAX, &a->openers, err);
     if (rc == LEAT_OK)
-        rc = leat_pool_open("leat-ring", MAKERS, &a->makers, err);
+        rc = leat_pool_open("leat-make", MAKERS, &a->makers, err);
+    if (rc == LEAT_OK)
+        rc = leat_perform_open(a, err);
     if (rc == LEAT_OK)
         rc = leat_names_listen(&a->names, &a->listening.fd, err);
     if (rc == LEAT_OK) {
@@ -223,7 +212,6 @@ static void begin(void *arg)
     a->signals.ready = on_signal;
     a->linger.fire = on_linger;
     a->listen_again.fire = on_listen_again;
-    a->pump_again.fire = on_pump_again;
     a->names_again.fire = on_names_again;
     uint64_t first = a->opts.linger_ns > 10 * LEAT_S ? a->opts.linger_ns : 10 * LEAT_S;
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK ||
@@ -246,7 +234,8 @@ static void stop(void *arg)
     leat_supply_stop_all(a);
     leat_loop_disarm(a->loop, &a->linger);
     leat_loop_disarm(a->loop, &a->listen_again);
-    leat_loop_disarm(a->loop, &a->pump_again);
+    leat_loop_disarm(a->loop, &a->pump.again);
+    a->pump.ended = true;
 }
 
 static void nothing(void *arg)
@@ -269,12 +258,14 @@ static void close_agent(struct leat_agent *a)
             leat_workers_drain(a->workers);
         leat_loop_call(a->loop, nothing, NULL); /* what the workers posted has been run */
         leat_supply_close_all(a);
+        leat_perform_end(a);
+        leat_loop_call(a->loop, nothing, NULL); /* and what the disk posted */
         leat_workers_close(a->workers);
         leat_loop_close(a->loop);
     }
     if (a->signals.fd >= 0)
         close(a->signals.fd);
-    leat_cache_close(a->cache);
+    leat_perform_close(a);
     leat_names_drop(&a->names);
     pthread_cond_destroy(&a->end.cond);
     pthread_mutex_destroy(&a->end.mu);

@@ -13,9 +13,9 @@
 #include "agent/workers.h"
 #include "base/error.h"
 #include "base/pool.h"
-#include "cache/cache.h"
 #include "net/loop.h"
 #include "ring/wire.h"
+#include "sched/sched.h"
 
 struct leat_agent_opts {
     const char *scope;  /* NULL: LEAT_SCOPE, the Slurm job, "default" */
@@ -41,13 +41,22 @@ struct leat_agent {
     struct leat_loop *loop;
     struct leat_workers *workers;
     struct leat_pool *openers; /* for what may hang: opening and closing stores */
-    struct leat_pool *makers;  /* of rings, whose pages the kernel zeroes */
-    struct leat_cache *cache;
+    struct leat_pool *makers;  /* of what a loader needs: its order, its ring, whose pages the kernel zeroes */
+    struct leat_disk *disk;    /* NULL: none */
+    struct leat_feed *feed;
+    struct leat_sched *sched;
+    struct leat_sched_ops ops;
+    uint64_t disk_said_ns; /* when the log was told what the disk cannot do */
     struct leat_watch listening;
     struct leat_timer listen_again; /* when descriptors ran out */
     struct leat_watch signals;
     struct leat_timer linger;
-    struct leat_timer pump_again;
+    struct {
+        struct leat_task task;
+        bool posted;
+        bool ended;
+        struct leat_timer again; /* when the scheduler wants to be asked though nothing happens */
+    } pump;
     struct leat_session *sessions;
     uint32_t sessions_n;
     struct leat_supply *supplies;
@@ -55,7 +64,6 @@ struct leat_agent {
     struct leat_opening *openings;
     struct leat_seat *council; /* ranks that have to agree, agent/council.h */
     bool stopping;             /* no supplies are added any more */
-    uint64_t promised;         /* bytes of the budget that the open loaders need to go on at all */
     struct {
         pthread_mutex_t mu;
         pthread_cond_t cond;
@@ -65,8 +73,7 @@ struct leat_agent {
 
 void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: perhaps the last */
 
-/* Somewhere a chunk or a slot has become free: everyone tries to get on. */
+/* Something has happened: the scheduler decides what follows, in the same turn of the loop. agent/perform.h */
 void leat_agent_pump(struct leat_agent *agent);
-void leat_agent_pump_soon(struct leat_agent *agent); /* and once more a little later, when nothing else may come */
 
 #endif

@@ -209,7 +209,7 @@ static void on_opened(void *user, const struct leat_error *err)
     leat_loading_describe(s->loading, &b);
     s->opened = true;
     send_message(s, &b, fds, 3);
-    leat_loading_pump(s->loading);
+    let_go_looked(s);
 }
 
 /* The ranks of the job agree, or not; one that comes later may differ too. */
@@ -248,20 +248,20 @@ static void agree(struct leat_session *s)
 }
 
 /* A look: the same checks, without a ring. */
-static void answer_look(struct leat_session *s, struct leat_supply *supply)
+static void on_looked(void *user, const struct leat_error *err)
 {
-    struct leat_error err = {0};
+    struct leat_session *s = user;
     struct leat_buf b;
-    begin(&b, LEAT_MESSAGE_OPENED);
-    leat_supply_hold(supply);
-    let_go_looked(s);
-    s->looked = supply;
-    if (leat_loading_look(supply, &s->request, &b, &err) == LEAT_OK) {
+    struct leat_loading *look = s->loading;
+    s->loading = NULL;
+    if (err->status == LEAT_OK) {
+        begin(&b, LEAT_MESSAGE_OPENED);
+        leat_loading_describe(look, &b);
         send_message(s, &b, NULL, 0);
-        return;
+    } else {
+        send_error(s, LEAT_MESSAGE_ERROR, err, false);
     }
-    leat_buf_free(&b);
-    send_error(s, LEAT_MESSAGE_ERROR, &err, false);
+    leat_loading_close(look);
 }
 
 static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
@@ -269,26 +269,21 @@ static void on_supply(void *user, struct leat_supply *supply, const struct leat_
     struct leat_session *s = user;
     s->opening = NULL;
     struct leat_error failure = *err;
-    if (supply && !s->request.opts.world) {
-        answer_look(s, supply);
-        return;
-    }
     if (supply) {
+        bool look = !s->request.opts.world;
         struct leat_loading_opts opts = {
             .agent = s->agent,
             .supply = supply,
-            .request = &s->request,
-            .opened = on_opened,
+            .opened = look ? on_looked : on_opened,
             .failed = on_failed,
             .memory = on_memory,
             .user = s,
         };
-        leat_status rc = leat_loading_open(&opts, &s->loading, &failure);
+        leat_supply_hold(supply);
         let_go_looked(s);
-        if (rc == LEAT_OK) {
-            leat_loading_pump(s->loading); /* sends for the first chunks */
+        s->looked = supply; /* until the loader is opened: it would find its dataset closed */
+        if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK)
             return;
-        }
     }
     send_error(s, LEAT_MESSAGE_ERROR, &failure, false);
 }
@@ -519,16 +514,5 @@ void leat_session_close_all(struct leat_agent *agent)
     for (struct leat_session *s = agent->sessions; s; s = next) {
         next = s->next;
         session_close(s);
-    }
-}
-
-void leat_agent_pump(struct leat_agent *agent)
-{
-    for (struct leat_supply *supply = agent->supplies; supply; supply = supply->next) {
-        struct leat_loading *next;
-        for (struct leat_loading *l = supply->loadings; l; l = next) {
-            next = leat_loading_next(l);
-            leat_loading_pump(l);
-        }
     }
 }

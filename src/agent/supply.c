@@ -115,7 +115,7 @@ static void close_here(struct leat_task *task)
     supply_free((struct leat_supply *)((char *)task - offsetof(struct leat_supply, task)));
 }
 
-/* At the end of the agent somebody waits for the feed. */
+/* At the end of the agent somebody waits for what is on its way. */
 struct leat_supply_waiter {
     struct leat_supply *supply;
     pthread_mutex_t mu;
@@ -139,11 +139,11 @@ static void unlist_supply(struct leat_supply *s)
     *p = s->next;
 }
 
-/* On the loop: nothing refers to the feed any more. */
-static void on_feed_closed(void *user)
+/* On the loop: nothing comes from it any more. */
+static void on_source_closed(void *user)
 {
     struct leat_supply *s = user;
-    s->feed = NULL;
+    s->source = NULL;
     if (s->waiter) {
         wake(s->waiter);
     } else if (!s->agent->stopping) { /* else the openers are gone: see leat_supply_close_all() */
@@ -158,7 +158,9 @@ static void let_go(struct leat_supply *s)
     s->leaving = true;
     leat_loop_disarm(s->agent->loop, &s->renew);
     atomic_store_explicit(&s->hook->stop, true, memory_order_relaxed);
-    leat_feed_close(s->feed, on_feed_closed, s);
+    leat_sched_set_close(s->set); /* first: nothing new may be asked of it */
+    s->set = NULL;
+    leat_source_close(s->source, on_source_closed, s);
 }
 
 void leat_supply_hold(struct leat_supply *s)
@@ -190,56 +192,6 @@ static void unlist(struct leat_opening *o)
     while (*p != o)
         p = &(*p)->next;
     *p = o->next;
-}
-
-/* When a chunk is next used by any loader. */
-static uint64_t next_use(void *user, uint32_t chunk)
-{
-    const struct leat_supply *s = user;
-    uint64_t best = LEAT_CACHE_NEVER;
-    for (const struct leat_loading *l = s->loadings; l; l = leat_loading_next(l)) {
-        uint64_t use = leat_loading_next_use(l, chunk);
-        best = use < best ? use : best;
-    }
-    return best;
-}
-
-/* Checking a chunk comes before everything else: batches wait for it. */
-struct check_work {
-    struct leat_work work;
-    struct leat_task *task;
-};
-
-static void run_check(struct leat_work *work, struct leat_scratch *scratch)
-{
-    struct check_work *c = (struct check_work *)work;
-    struct leat_task *task = c->task;
-    (void)scratch;
-    free(c);
-    task->run(task);
-}
-
-static void check_later(void *user, struct leat_task *task)
-{
-    struct leat_supply *s = user;
-    struct check_work *c = malloc(sizeof *c);
-    if (c) {
-        *c = (struct check_work){.work = {.run = run_check, .due = 0}, .task = task};
-        if (leat_workers_add(s->agent->workers, &c->work))
-            return;
-        free(c);
-    }
-    task->run(task); /* no memory to put it off: here and now, on the store's thread */
-}
-
-static void come_back(void *user, struct leat_task *task)
-{
-    leat_loop_post(((struct leat_supply *)user)->agent->loop, task);
-}
-
-static void changed(void *user)
-{
-    leat_agent_pump(((struct leat_supply *)user)->agent);
 }
 
 /* Keys */
@@ -343,16 +295,13 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
         return NULL;
     }
     s->agent = o->agent;
-    struct leat_feed_opts feed = {
-        .dataset = o->dataset,
-        .cache = o->agent->cache,
-        .next_use = next_use,
-        .later = check_later,
-        .back = come_back,
-        .changed = changed,
-        .user = s,
-    };
-    if (leat_feed_open(&feed, &s->feed, err) != LEAT_OK) {
+    const struct leat_root *root = leat_dataset_root(o->dataset);
+    leat_status rc = leat_source_open(o->agent->feed, o->dataset, &s->source, err);
+    if (rc == LEAT_OK)
+        rc = leat_sched_set_open(o->agent->sched, leat_root_chunk_name(root, 0), root->sizes, root->chunks, s, &s->set,
+                                 err);
+    if (rc != LEAT_OK) {
+        leat_source_close(s->source, NULL, NULL);
         free(s);
         return NULL;
     }
@@ -532,12 +481,12 @@ void leat_supply_stop_all(struct leat_agent *agent)
 }
 
 /* On the loop. */
-static void close_feed(void *arg)
+static void close_source(void *arg)
 {
     struct leat_supply_waiter *w = arg;
     struct leat_supply *s = w->supply;
     s->waiter = w;
-    if (!s->feed)
+    if (!s->source)
         wake(w);
     else if (!s->leaving)
         let_go(s);
@@ -550,7 +499,7 @@ void leat_supply_close_all(struct leat_agent *agent)
         struct leat_supply_waiter w = {.supply = s};
         pthread_mutex_init(&w.mu, NULL);
         leat_cond_init(&w.cond);
-        leat_loop_call(agent->loop, close_feed, &w);
+        leat_loop_call(agent->loop, close_source, &w);
         pthread_mutex_lock(&w.mu);
         while (!w.closed)
             leat_cond_wait(&w.cond, &w.mu, LEAT_NEVER); /* what is in flight was cancelled */

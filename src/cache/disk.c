@@ -164,13 +164,14 @@ static void *watch(void *arg)
 {
     struct leat_disk *d = arg;
     uint64_t tick = d->patience_ns / 4 < LOOK_NS ? d->patience_ns / 4 : LOOK_NS;
-    uint64_t look = leat_after(LOOK_NS);
+    uint64_t between = d->patience_ns < LOOK_NS ? d->patience_ns : LOOK_NS;
+    uint64_t look = leat_after(between);
     pthread_mutex_lock(&d->mu);
     for (;;) {
         uint64_t now = leat_now_ns();
         take_away(d, now);
         if (now >= look && !d->stop) {
-            look = leat_after(LOOK_NS);
+            look = leat_after(between);
             d->look_due = true;
             pthread_cond_signal(&d->work);
         }

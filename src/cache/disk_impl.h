@@ -68,8 +68,9 @@ struct leat_disk {
     uint64_t full_until_ns; /* the disk said that it is full: the limit does not grow before */
     struct leat_disk_rest writing;
     struct leat_disk_rest reading;
-    unsigned said;  /* statuses that the log has had */
-    unsigned stuck; /* workers whose operation was given back and who are not back themselves */
+    unsigned said;   /* statuses that the log has had */
+    unsigned stuck;  /* workers whose operation was given back and who are not back themselves */
+    unsigned making; /* segments that workers are making */
     bool look_due;
     bool looking;
     bool no_punch; /* space of removed chunks cannot be given back, only reused */

@@ -195,9 +195,11 @@ static leat_status make_room(struct leat_disk *d, const struct leat_disk_op *op,
 {
     struct leat_segment *s = NULL;
     int folder = d->folder;
+    d->making++;
     pthread_mutex_unlock(&d->mu);
     leat_status rc = leat_segment_make(folder, op->bytes > d->segment_bytes ? op->bytes : d->segment_bytes, &s, err);
     pthread_mutex_lock(&d->mu);
+    d->making--;
     if (rc != LEAT_OK)
         return rc;
     if (!leat_disk_keep_segment(d, s)) {

@@ -104,7 +104,8 @@ static leat_status read_head(struct leat_segment *s, struct leat_error *err)
     struct leat_reader r = leat_reader(head, sizeof head);
     uint64_t magic = leat_read_u64(&r);
     uint32_t format = leat_read_u32(&r);
-    if (magic == MAGIC && format > FORMAT)
+    bool whole = leat_get_u64(head + HEAD_BYTES - 8) == leat_xxh3(head, HEAD_BYTES - 8); /* in every format */
+    if (whole && magic == MAGIC && format > FORMAT)
         return leat_fail(err, LEAT_VERSION, "'%s' was written by a later release of Leat", s->file);
     s->slots_max = leat_read_u32(&r);
     s->id = leat_read_u64(&r);
@@ -113,9 +114,8 @@ static leat_status read_head(struct leat_segment *s, struct leat_error *err)
     s->made_s = (int64_t)leat_read_u64(&r);
     char file[LEAT_SEGMENT_FILE];
     snprintf(file, sizeof file, "%016" PRIx64 ".seg", s->id);
-    if (magic != MAGIC || format != FORMAT || leat_get_u64(head + HEAD_BYTES - 8) != leat_xxh3(head, HEAD_BYTES - 8) ||
-        strcmp(file, s->file) != 0 || s->data_end < s->data_start || s->data_end > LEAT_SEGMENT_BYTES_MAX * 2 ||
-        s->data_start != BLOCK + round_up((uint64_t)s->slots_max * ENTRY))
+    if (!whole || magic != MAGIC || format != FORMAT || strcmp(file, s->file) != 0 || s->data_end < s->data_start ||
+        s->data_end > LEAT_SEGMENT_BYTES_MAX * 2 || s->data_start != BLOCK + round_up((uint64_t)s->slots_max * ENTRY))
         return leat_fail(err, LEAT_CORRUPT, "the head of '%s' is damaged", s->file);
     if (read_at(s, OWNER_AT, owner, sizeof owner, err) == LEAT_OK)
         s->owner = leat_get_u32(owner);
@@ -435,6 +435,7 @@ leat_status leat_segment_scan(struct leat_segment *s, struct leat_error *err)
     s->live_bytes = 0;
     if (fstat(s->fd, &st) < 0)
         return leat_fail_errno(err, errno, "cannot look at '%s'", s->file);
+    s->modified_ns = (uint64_t)st.st_mtim.tv_sec * LEAT_S + (uint64_t)st.st_mtim.tv_nsec;
     leat_status rc = read_table(s, (uint64_t)st.st_size, err);
     if (rc == LEAT_OK && s->ours)
         rc = find_free(s, err);

@@ -50,13 +50,14 @@ struct leat_segment {
     uint32_t first_free; /* no slot before it is free */
     uint32_t sequence;   /* of the next entry */
     struct leat_extents extents;
-    uint32_t live;       /* chunks */
-    uint64_t live_bytes; /* their footprint */
-    uint32_t torn;       /* entries that the scan could not believe */
-    uint32_t dead_first; /* the caller's: one more than the first dead slot in its list, 0: none */
-    unsigned users;      /* the caller's: operations under way in it */
-    bool gone;           /* the caller's: to be closed by the last user */
-    bool spoilt;         /* the caller's: nothing more is written to it */
+    uint32_t live;        /* chunks */
+    uint64_t live_bytes;  /* their footprint */
+    uint64_t modified_ns; /* the file, when the table was read */
+    uint32_t torn;        /* entries that the scan could not believe */
+    uint32_t dead_first;  /* the caller's: one more than the first dead slot in its list, 0: none */
+    unsigned users;       /* the caller's: operations under way in it */
+    bool gone;            /* the caller's: to be closed by the last user */
+    bool spoilt;          /* the caller's: nothing more is written to it */
 };
 
 /* A new one of so many bytes of chunks, locked, empty and sparse. */

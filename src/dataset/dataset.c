@@ -13,6 +13,8 @@
 /* Before memory is set aside for a chunk larger than any usual one, the store is asked whether it is that large. */
 #define CHUNK_UNUSUAL (64u << 20)
 
+#define ROOT_FIRST (64u << 10) /* asked for first: most roots are shorter */
+
 struct leat_dataset {
     struct leat_home home;
     struct leat_pointer version;
@@ -22,21 +24,63 @@ struct leat_dataset {
     struct leat_sections *sections;
 };
 
+/* The rest of a root, behind its first `got` bytes: in ranges, since a bucket gives one connection far less than the
+ * line carries, and nothing can begin before the root is here. */
+static leat_status load_rest(struct leat_dataset *d, struct leat_piece *piece, size_t got,
+                             const struct leat_object *object, struct leat_error *err)
+{
+    char *more = realloc(d->root_data, (size_t)object->size);
+    if (!more)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a root of %" PRIu64 " bytes", object->size);
+    d->root_data = more;
+    piece->offset = got;
+    piece->length = object->size - got;
+    piece->object_bytes = object->size;
+    piece->pin = object->etag[0] ? object->etag : NULL;
+    struct leat_pieces rest = {.list = piece, .n = 1, .bytes = piece->length};
+    struct leat_fetch_opts opts = {.store = d->home.store,
+                                   .pieces = &rest,
+                                   .into = d->root_data + got,
+                                   .ranges = LEAT_STORE_HURRY,
+                                   .urgent = true};
+    return leat_fetch_run(&opts, err);
+}
+
+/* Into d->root_data, n bytes. One round trip for a small root. */
+static leat_status fetch_root(struct leat_dataset *d, const char *name, size_t *n, struct leat_error *err)
+{
+    struct leat_pieces first = {0};
+    leat_status rc = leat_pieces_of(&d->home, name, 0, ROOT_FIRST, 0, &first, err);
+    if (rc != LEAT_OK)
+        return rc;
+    free(d->root_data); /* of an earlier attempt */
+    d->root_data = malloc(ROOT_FIRST);
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = first.list[0].key, .length = ROOT_FIRST, .into = d->root_data, .short_ok = true};
+    rc =
+        d->root_data ? leat_store_run(d->home.store, &op, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a root");
+    if (rc == LEAT_OK && op.object.size == UINT64_MAX)
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot read '%s': the server does not say how long it is", op.key);
+    if (rc == LEAT_OK && op.object.size > LEAT_ROOT_MAX)
+        rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %" PRIu64 " bytes, more than the %zu that a root may have", op.key,
+                       op.object.size, LEAT_ROOT_MAX);
+    if (rc == LEAT_OK && op.object.size > op.got)
+        rc = load_rest(d, &first.list[0], (size_t)op.got, &op.object, err);
+    leat_pieces_free(&first);
+    if (rc == LEAT_OK)
+        *n = (size_t)op.object.size;
+    return rc;
+}
+
 static leat_status load_root(struct leat_dataset *d, struct leat_error *err)
 {
     char name[LEAT_NAME_MAX];
-    leat_name_root(d->version.root, name);
-    char *key = leat_home_key(&d->home, name);
-    if (!key)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    uint8_t sha[LEAT_SHA256_SIZE];
     size_t n;
-    free(d->root_data); /* of an earlier attempt */
-    d->root_data = NULL;
-    leat_status rc = leat_store_load(d->home.store, key, LEAT_ROOT_MAX, &d->root_data, &n, NULL, err);
-    free(key);
+    leat_name_root(d->version.root, name);
+    leat_status rc = fetch_root(d, name, &n, err);
     if (rc != LEAT_OK)
         return rc;
-    uint8_t sha[LEAT_SHA256_SIZE];
     leat_sha256(d->root_data, n, sha);
     if (memcmp(sha, d->version.root, sizeof sha) != 0)
         return leat_fail(err, LEAT_CORRUPT, "the root %s does not have the bytes its name promises", name);

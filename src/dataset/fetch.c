@@ -26,7 +26,7 @@ struct leat_fetch {
     struct leat_fetch_opts opts; /* constant after the start, as requests_n */
     struct leat_error err;
     uint32_t piece; /* the part to send for next: of which piece … */
-    uint32_t part;  /* … which of its parts … */
+    uint64_t part;  /* … which of its parts … */
     uint64_t at;    /* … and where the piece belongs in memory */
     uint32_t busy;
     bool over; /* nothing more is sent for: failed or cancelled */
@@ -36,15 +36,14 @@ struct leat_fetch {
 };
 
 /* How many requests a piece comes in. One each is a must; the rest is shared out by length. */
-static uint32_t count_parts(const struct leat_fetch_opts *o, const struct leat_piece *piece)
+static uint64_t count_parts(const struct leat_fetch_opts *o, const struct leat_piece *piece)
 {
     uint64_t most = piece->length / LEAT_RANGE_LEAST;
-    uint64_t parts = 1;
-    if (o->ranges > o->pieces->n && piece->length)
-        parts += (uint64_t)((double)(o->ranges - o->pieces->n) * ((double)piece->length / (double)o->pieces->bytes));
-    if (parts > most)
-        parts = most ? most : 1;
-    return (uint32_t)parts;
+    uint64_t rest = o->ranges > o->pieces->n ? o->ranges - o->pieces->n : 0;
+    if (most < 2 || rest == 0)
+        return 1;
+    uint64_t share = 1 + (uint64_t)((double)rest * ((double)piece->length / (double)o->pieces->bytes));
+    return share < most ? share : most;
 }
 
 static uint32_t count_requests(const struct leat_fetch_opts *o)
@@ -63,7 +62,7 @@ static void send_next(struct leat_fetch *f, struct request *r)
     if (f->over || f->piece == f->opts.pieces->n)
         return;
     const struct leat_piece *piece = &f->opts.pieces->list[f->piece];
-    uint32_t parts = count_parts(&f->opts, piece);
+    uint64_t parts = count_parts(&f->opts, piece);
     uint64_t usual = piece->length / parts;
     uint64_t from = f->part * usual;
     bool last = f->part + 1 == parts;

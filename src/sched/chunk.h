@@ -35,12 +35,14 @@ struct leat_sched_chunk {
     uint64_t retry_ns; /* after a failure */
     unsigned failures; /* in a row */
 
-    struct leat_sched_ref ref; /* set NULL: none has it */
-    struct leat_sched_set *ahead_set;
-    struct leat_sched_place ram;          /* in the heap of those in memory that may be evicted */
-    struct leat_sched_place disk;         /* in the heap of those on disk */
-    struct leat_sched_chunk *chain;       /* of the table */
-    struct leat_sched_chunk *prev, *next; /* of those leaving */
+    struct leat_sched_ref ref;     /* set NULL: none has it */
+    struct leat_sched_set *source; /* the dataset that its last fetch was for; NULL: it is closed */
+    struct leat_sched_lane *ahead_lane;
+    struct leat_sched_chunk *ahead_prev, *ahead_next; /* of those fetched ahead for the lane */
+    struct leat_sched_place ram;                      /* in the heap of those in memory that may be evicted */
+    struct leat_sched_place disk;                     /* in the heap of those on disk */
+    struct leat_sched_chunk *chain;                   /* of the table */
+    struct leat_sched_chunk *prev, *next;             /* of those leaving */
 };
 
 #endif

@@ -13,11 +13,15 @@ struct leat_sched_set {
     const uint8_t *names;
     const uint32_t *sizes;
     uint32_t chunks;
+    uint32_t largest; /* bytes */
+    uint32_t *epochs; /* in which a chunk was fetched last: a mark, see note(); NULL: nobody asks */
     void *user;
     struct leat_sched_lane *lanes;
     struct leat_sched_line line;
     struct leat_sched_sources sources;
-    uint64_t ahead_bytes; /* fetched, or on their way, before a batch wanted them */
+    uint64_t coming_bytes; /* on their way, for whatever reason */
+    uint64_t ahead_bytes;  /* that are there, and no batch wants yet */
+    uint64_t said_depth;
 };
 
 struct leat_sched_lane {
@@ -33,12 +37,16 @@ struct leat_sched_lane {
     struct leat_sched_batch *first, *last; /* planned, in order */
     uint32_t planned;
     uint32_t preparing; /* batches */
+    uint32_t out;       /* slots that the rank has */
     uint64_t numbers;   /* planned since the opening */
     uint64_t published;
     uint32_t slots;      /* that there are */
     uint64_t slots_free; /* bit by bit; none until the lane is ready */
 
+    struct leat_sched_chunk *ahead; /* chunks fetched ahead for it */
+
     /* Its pace: when it will be where in the order. */
+    uint64_t stage_first;    /* at the opening */
     uint64_t offset, weight; /* stage n, counted through all epochs, is at offset + n·weight */
     uint64_t freed;          /* slots given back since the opening */
     uint64_t freed_ns;       /* the last of them */
@@ -60,6 +68,7 @@ struct leat_sched {
     struct leat_sched_chunk *leaving_first, *leaving_last;
     uint64_t leaving_bytes;
     unsigned storing; /* writes under way */
+    uint64_t storing_bytes;
     uint64_t fixed_bytes;
     uint64_t chunk_max; /* bytes of the largest seen */
     uint64_t counts;    /* uses and arrivals, for policies that ask who was first */
@@ -90,9 +99,16 @@ uint64_t leat_sched_footprint(const struct leat_sched *s, const struct leat_sche
 void leat_sched_keep(struct leat_sched *s, struct leat_sched_chunk *c);  /* it was pinned: it may not be evicted */
 void leat_sched_loose(struct leat_sched *s, struct leat_sched_chunk *c); /* its use has changed: it may, perhaps */
 void leat_sched_tidy(struct leat_sched *s); /* demotes ahead of need; looks at some keys again */
-/* Begins to bring a chunk that is not there, as long as only chunks needed later than `key` have to go for it; whatever
- * may go, when it is urgent. False: no room now. */
-bool leat_sched_bring(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t key, bool urgent, uint32_t ranges);
+/* Begins to bring a chunk that is not there for a lane that needs it at `stage`, as long as only chunks needed later
+ * than `key` have to go for it; whatever may go, when it is urgent. False: no room now. */
+struct leat_sched_call {
+    struct leat_sched_lane *lane;
+    uint64_t stage, key;
+    bool urgent;
+    uint32_t ranges;
+};
+bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *call);
+void leat_sched_unnote(const struct leat_sched_chunk *c); /* its fetch failed: the next is not one too many */
 void leat_sched_disk_gone(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_drop(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_unahead(struct leat_sched_chunk *c);

@@ -5,7 +5,8 @@
 
 #include "sched/inside.h"
 
-#define PLANS_BEYOND 4u /* batches planned beyond the slots */
+#define PLANS_BEYOND                                                                                                   \
+    2u /* batches planned beyond the slots that are free: they hold chunks, and the order looks farther */
 
 /* Wants and pins */
 
@@ -22,24 +23,30 @@ static void want(struct leat_sched_lane *l, struct leat_sched_batch *b, struct l
             l->set->sources.ram_chunks++;
         }
     }
-    if (!c->wants++)
-        c->want_key = leat_sched_lane_key(l, b->stage);
+    uint64_t key = leat_sched_lane_key(l, b->stage);
+    c->want_key = c->wants++ && c->want_key < key ? c->want_key : key;
     c->touched = ++s->counts;
     leat_sched_unahead(c);
     leat_sched_loose(s, c);
 }
 
-static void unwant(struct leat_sched_batch *b)
+static void unwant(struct leat_sched_batch *b, uint32_t from, uint32_t to)
 {
     struct leat_sched *s = b->lane->sched;
-    for (uint32_t i = 0; i < b->chunks_n && b->held; i++) {
+    for (uint32_t i = from; i < to && b->held; i++) {
         struct leat_sched_chunk *c = b->held[i];
         if (!c)
             continue;
+        b->held[i] = NULL;
         if (!--c->wants)
             leat_sched_loose(s, c);
         leat_sched_settle(s, c);
     }
+}
+
+static void unwant_all(struct leat_sched_batch *b)
+{
+    unwant(b, 0, b->chunks_n);
     free(b->held);
     b->held = NULL;
 }
@@ -106,34 +113,36 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     b->group = b->group_end = b->pins = 0;
     b->has_slot = false;
     b->first_ns = b->here_ns = 0;
-    if (!b->held)
-        return false;
-    for (uint32_t i = 0; i < b->chunks_n; i++) {
-        struct leat_sched_chunk *c = leat_sched_touch(l->set, b->chunks[i]);
-        if (!c) {
-            unwant(b);
-            return false;
-        }
-        b->held[i] = c;
-        want(l, b, c);
-    }
-    promise(b);
-    next_group(b);
-    l->sched->stats.split += b->group_end < b->chunks_n;
-    b->number = l->numbers++;
     if (l->last)
         l->last->next = b;
     else
         l->first = b;
     l->last = b;
     l->planned++;
+    b->number = l->numbers++;
+    if (!b->held)
+        return false;
+    for (uint32_t i = 0; i < b->chunks_n; i++) {
+        struct leat_sched_chunk *c = leat_sched_touch(l->set, b->chunks[i]);
+        if (!c)
+            return false;
+        b->held[i] = c;
+        want(l, b, c);
+    }
+    promise(b);
+    next_group(b);
+    l->sched->stats.split += b->group_end < b->chunks_n;
+    if (b->group_end < b->chunks_n)
+        leat_sched_say(l->sched,
+                       "batch %" PRIu64 " comes in groups: its %u chunks are more than the promised %" PRIu64 " bytes",
+                       b->number, b->chunks_n, l->needed);
     return true;
 }
 
 static void plan(struct leat_sched_lane *l)
 {
     struct leat_sched *s = l->sched;
-    while (!l->ended && l->planned < l->slots + PLANS_BEYOND) {
+    while (!l->ended && l->planned < l->slots - l->out + PLANS_BEYOND) {
         struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
         if (!b)
             return;
@@ -159,7 +168,7 @@ static uint32_t count(const struct leat_sched_batch *b, int state)
 bool leat_sched_lane_hurries(const struct leat_sched_lane *l)
 {
     const struct leat_sched_batch *b = l->first;
-    return !l->published && b && b->state == LEAT_SCHED_PINNED &&
+    return !l->published && !l->ended && b && b->state == LEAT_SCHED_PINNED &&
            count(b, LEAT_SCHED_COMING) > (b->group_end - b->group) / 2;
 }
 
@@ -205,9 +214,13 @@ static bool bring(struct leat_sched_batch *b, struct leat_sched_chunk *c, bool f
 {
     struct leat_sched *s = b->lane->sched;
     bool urgent = first && !b->lane->published;
-    uint64_t key = leat_sched_lane_key(b->lane, b->stage);
+    struct leat_sched_call call = {.lane = b->lane,
+                                   .stage = b->stage,
+                                   .key = leat_sched_lane_key(b->lane, b->stage),
+                                   .urgent = first,
+                                   .ranges = ranges(b, c, urgent ? absent : 0)};
     for (;;) {
-        if (leat_sched_bring(s, c, key, first, ranges(b, c, urgent ? absent : 0))) {
+        if (leat_sched_bring(c, &call)) {
             leat_sched_say(s, "fetch %02x%02x from %s for batch %" PRIu64 "%s", c->name[0], c->name[1],
                            c->from_disk ? "disk" : "the bucket", b->number, first ? ", which comes next" : "");
             return true;
@@ -237,7 +250,7 @@ static bool pin(struct leat_sched_batch *b, bool first)
 }
 
 /* Whether all chunks of the group are there. Those whose fetch failed are sent for again: after a pause, and at once
- * when the batch has become the first since. *bad: one that cannot be had. */
+ * when the batch has become the first since or another dataset was asked for it. *bad: one that cannot be had. */
 static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_chunk **bad)
 {
     struct leat_sched *s = b->lane->sched;
@@ -249,7 +262,7 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
         here = false;
         if (c->state == LEAT_SCHED_COMING)
             continue;
-        if (c->failed && first && c->began_ns >= b->first_ns) {
+        if (c->failed && first && c->began_ns >= b->first_ns && c->source == b->lane->set) {
             *bad = c;
             return false;
         }
@@ -285,8 +298,11 @@ void leat_sched_slot_free(struct leat_sched_lane *l, uint32_t slot, uint64_t now
 {
     struct leat_sched *s = l->sched;
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
+    if (slot >= l->slots || l->slots_free >> slot & 1)
+        return; /* a rank that gives back what it does not have harms nobody else */
     l->slots_free |= 1ull << slot;
     l->freed++;
+    l->out--;
     if (l->freed_ns && now_ns > l->freed_ns) {
         uint64_t step = now_ns - l->freed_ns;
         l->step_ns = l->step_ns ? (7 * l->step_ns + step) / 8 : step;
@@ -301,7 +317,6 @@ static void begin(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
     struct leat_sched *s = l->sched;
-    b->here_ns = s->now_ns;
     if (!b->chunks_n) {
         b->state = LEAT_SCHED_DONE;
         return;
@@ -323,9 +338,14 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
         b->first_ns = s->now_ns;
     if (b->state == LEAT_SCHED_PLANNED && pin(b, first))
         b->state = LEAT_SCHED_PINNED;
-    if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad))
+    if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad)) {
         b->state = LEAT_SCHED_HERE;
+        b->here_ns = s->now_ns;
+    }
     if (bad) {
+        leat_sched_say(s,
+                       "batch %" PRIu64 " fails: %02x%02x did not come though it was sent for since the batch is next",
+                       b->number, bad->name[0], bad->name[1]);
         s->opts.ops->fail(s->opts.user, b, bad);
         leat_sched_lane_end(b->lane);
         return false;
@@ -360,7 +380,7 @@ static void take_out_first(struct leat_sched_lane *l)
         l->last = NULL;
     l->planned--;
     unpin(b);
-    unwant(b);
+    unwant_all(b);
 }
 
 static bool publish(struct leat_sched_lane *l)
@@ -371,6 +391,7 @@ static bool publish(struct leat_sched_lane *l)
     struct leat_sched_batch *b = l->first;
     take_out_first(l);
     l->published++;
+    l->out++;
     if (!s->opts.ops->publish(s->opts.user, b))
         leat_sched_lane_end(l);
     return true;
@@ -392,8 +413,10 @@ void leat_sched_prepared(struct leat_sched_batch *b)
     struct leat_sched_lane *l = b->lane;
     l->preparing--;
     unpin(b); /* an earlier batch may need the room to be published before this one */
+    unwant(b, b->group, b->group_end);
+    if (l->ended)
+        unwant_all(b);
     if (l->closing) {
-        unwant(b);
         if (!l->preparing)
             free(l);
         return;
@@ -403,6 +426,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         return;
     }
     next_group(b);
+    b->here_ns = 0;
     b->state = LEAT_SCHED_PLANNED;
 }
 
@@ -419,19 +443,24 @@ static void list(struct leat_sched_lane *l)
 leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_lane_opts *o, uint64_t now_ns,
                                  struct leat_sched_lane **out, struct leat_error *err)
 {
-    if (s->stats.promised + o->needed > s->opts.ram)
+    uint64_t needed = o->needed > o->set->largest ? o->needed : o->set->largest; /* a chunk cannot be had in parts */
+    if (s->stats.promised + needed > s->opts.ram) {
+        leat_sched_say(s, "refuse a lane: %" PRIu64 " bytes needed, %" PRIu64 " of %" PRIu64 " promised to others",
+                       needed, s->stats.promised, s->opts.ram);
         return leat_fail(err, LEAT_LIMIT,
-                         "one batch needs %" PRIu64 " bytes, other loaders need %" PRIu64 " of %" PRIu64, o->needed,
+                         "one batch needs %" PRIu64 " bytes, other loaders need %" PRIu64 " of %" PRIu64, needed,
                          s->stats.promised, s->opts.ram);
+    }
     struct leat_sched_lane *l = calloc(1, sizeof *l);
     if (!l)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     l->sched = s;
     l->set = o->set;
-    l->needed = o->needed;
+    l->needed = needed;
     l->slots = o->slots < LEAT_SCHED_SLOTS_MAX ? o->slots : LEAT_SCHED_SLOTS_MAX;
     l->view = o->view;
+    l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
     s->stats.promised += l->needed;
     leat_sched_lane_anchor(l);
@@ -450,6 +479,11 @@ void leat_sched_lane_view(struct leat_sched_lane *l, const struct leat_sched_vie
     l->view = *view;
 }
 
+uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *l)
+{
+    return l->first ? l->first->here_ns : 0;
+}
+
 void *leat_sched_lane_user(const struct leat_sched_lane *l)
 {
     return l->user;
@@ -462,9 +496,17 @@ void leat_sched_lane_end(struct leat_sched_lane *l)
     l->ended = true;
     l->sched->stats.promised -= l->needed;
     l->needed = 0;
+    leat_sched_say(l->sched, "a lane ends after %" PRIu64 " batches: what it alone needed may go", l->published);
     for (struct leat_sched_batch *b = l->first; b; b = b->next) {
-        if (b->state != LEAT_SCHED_PREPARING)
-            unpin(b);
+        if (b->state == LEAT_SCHED_PREPARING)
+            continue;
+        unpin(b);
+        unwant_all(b);
+    }
+    while (l->ahead) {
+        struct leat_sched_chunk *c = l->ahead;
+        leat_sched_unahead(c);
+        leat_sched_loose(l->sched, c);
     }
 }
 
@@ -484,8 +526,6 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
         l->first = b->next;
         if (b->state == LEAT_SCHED_PREPARING)
             continue; /* leat_sched_prepared() follows */
-        unpin(b);
-        unwant(b);
         if (dropped)
             dropped(s->opts.user, b);
     }
@@ -493,34 +533,36 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
         free(l);
 }
 
-void leat_sched_lane_explain(const struct leat_sched_lane *l, char *out, size_t n)
+/* The first chunk that is not there. */
+static void explain_chunk(const struct leat_sched_batch *b, const char *of, char *out, size_t n)
+{
+    uint32_t all = b->group_end - b->group;
+    uint32_t lack = all - count(b, LEAT_SCHED_READY);
+    for (uint32_t i = b->group; i < b->group_end; i++) {
+        const struct leat_sched_chunk *c = b->held[i];
+        if (c->state == LEAT_SCHED_READY)
+            continue;
+        int k = snprintf(out, n, "chunk %u of %.150s%s", b->chunks[i], of, c->from_disk ? ", from disk" : "");
+        if (lack > 1 && k > 0 && (size_t)k < n)
+            snprintf(out + k, n - (size_t)k, " (and %u more of the %u of a batch)", lack - 1, all);
+        return;
+    }
+    snprintf(out, n, "chunks of %.150s", of);
+}
+
+void leat_sched_lane_explain(const struct leat_sched_lane *l, const char *of, char *out, size_t n)
 {
     const struct leat_sched_batch *b = l->first;
-    if (!b) {
+    if (l->ended)
+        snprintf(out, n, "%s", "");
+    else if (!b)
         snprintf(out, n, "a batch to be planned");
-        return;
-    }
-    uint32_t all = b->group_end - b->group;
-    uint32_t here = count(b, LEAT_SCHED_READY);
-    switch (b->state) {
-    case LEAT_SCHED_PLANNED:
-        snprintf(out, n, "room in the cache for %u chunks of a batch", all);
-        return;
-    case LEAT_SCHED_PINNED:
-        for (uint32_t i = b->group; i < b->group_end; i++) {
-            const struct leat_sched_chunk *c = b->held[i];
-            if (c->state == LEAT_SCHED_READY)
-                continue;
-            snprintf(out, n, "chunk %u%s, and %u more of a batch's %u", b->chunks[i],
-                     c->from_disk ? " from the disk" : "", all - here - 1, all);
-            return;
-        }
-        snprintf(out, n, "chunks of a batch");
-        return;
-    case LEAT_SCHED_HERE:
+    else if (b->state == LEAT_SCHED_PLANNED)
+        snprintf(out, n, "room in the cache for %u chunks of a batch", b->group_end - b->group);
+    else if (b->state == LEAT_SCHED_PINNED)
+        explain_chunk(b, of, out, n);
+    else if (b->state == LEAT_SCHED_HERE)
         snprintf(out, n, "a free slot: the rank holds all of them");
-        return;
-    default:
+    else
         snprintf(out, n, "a batch that is being prepared");
-    }
 }

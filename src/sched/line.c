@@ -4,10 +4,35 @@
 #define GAIN      3u
 #define ENOUGH    16u /* arrivals before an estimate is believed */
 
+static uint64_t greatest_rate(const struct leat_sched_line *l)
+{
+    uint64_t rate = 0;
+    for (uint32_t i = 0; i < LEAT_SCHED_LINE_TIMES; i++)
+        rate = l->rate[i] > rate ? l->rate[i] : rate;
+    return rate;
+}
+
+static uint64_t shortest_delay(const struct leat_sched_line *l)
+{
+    uint64_t delay = 0;
+    for (uint32_t i = 0; i < LEAT_SCHED_LINE_TIMES; i++) {
+        if (l->delay[i] && (!delay || l->delay[i] < delay))
+            delay = l->delay[i];
+    }
+    return delay;
+}
+
 static void turn(struct leat_sched_line *l, uint64_t now_ns)
 {
     uint64_t passed = now_ns - l->began_ns;
     l->rate[l->at] = (uint64_t)((double)l->bytes * 1e9 / (double)passed);
+    uint64_t rate = greatest_rate(l);
+    if (rate > l->best)
+        l->best = rate;
+    if (rate < l->best / 2) {
+        l->best = rate;
+        l->least = shortest_delay(l);
+    }
     l->at = (l->at + 1) % LEAT_SCHED_LINE_TIMES;
     l->rate[l->at] = 0;
     l->delay[l->at] = 0;
@@ -23,6 +48,8 @@ void leat_sched_line_arrived(struct leat_sched_line *l, uint64_t began_ns, uint6
     l->bytes += bytes;
     if (!l->delay[l->at] || delay < l->delay[l->at])
         l->delay[l->at] = delay;
+    if (!l->least || delay < l->least)
+        l->least = delay;
     l->arrivals += l->arrivals < ENOUGH;
     if (now_ns >= l->began_ns + PERIOD_NS)
         turn(l, now_ns);
@@ -30,17 +57,11 @@ void leat_sched_line_arrived(struct leat_sched_line *l, uint64_t began_ns, uint6
 
 uint64_t leat_sched_line_depth(const struct leat_sched_line *l)
 {
-    uint64_t rate = 0;
-    uint64_t delay = 0;
     if (l->arrivals < ENOUGH)
         return UINT64_MAX;
-    for (uint32_t i = 0; i < LEAT_SCHED_LINE_TIMES; i++) {
-        rate = l->rate[i] > rate ? l->rate[i] : rate;
-        if (l->delay[i] && (!delay || l->delay[i] < delay))
-            delay = l->delay[i];
-    }
-    if (!rate || !delay)
+    uint64_t rate = greatest_rate(l);
+    if (!rate)
         return UINT64_MAX;
-    double depth = (double)rate * (double)delay / 1e9 * GAIN;
+    double depth = (double)rate * (double)l->least / 1e9 * GAIN;
     return depth < 1e18 ? (uint64_t)depth : UINT64_MAX;
 }

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "order/order.h"
 #include "sched/inside.h"
 
 #define TRIES       8u /* keys computed anew for one eviction */
@@ -102,9 +103,16 @@ void leat_sched_loose(struct leat_sched *s, struct leat_sched_chunk *c)
 
 void leat_sched_unahead(struct leat_sched_chunk *c)
 {
-    if (c->ahead_set)
-        c->ahead_set->ahead_bytes -= c->bytes;
-    c->ahead_set = NULL;
+    struct leat_sched_lane *l = c->ahead_lane;
+    if (!l)
+        return;
+    if (c->state == LEAT_SCHED_READY)
+        l->set->ahead_bytes -= c->bytes;
+    *(c->ahead_prev ? &c->ahead_prev->ahead_next : &l->ahead) = c->ahead_next;
+    if (c->ahead_next)
+        c->ahead_next->ahead_prev = c->ahead_prev;
+    c->ahead_prev = c->ahead_next = NULL;
+    c->ahead_lane = NULL;
     c->ahead = false;
 }
 
@@ -168,15 +176,26 @@ static bool disk_room(struct leat_sched *s, const struct leat_sched_chunk *c)
     return true;
 }
 
-/* Writes a chunk that leaves memory to disk, if it is worth a place there. True: it is on its way. */
+/* A chunk being written takes memory that nobody can have, and a disk may hang. So writes take no more than half of
+ * what is promised to nobody; one is always allowed, else a small memory would never use its disk. */
+static bool may_write(const struct leat_sched *s, const struct leat_sched_chunk *c)
+{
+    uint64_t spare = s->opts.ram > s->stats.promised ? (s->opts.ram - s->stats.promised) / 2 : 0;
+    return !s->storing || (s->storing < STORES && s->storing_bytes + c->bytes <= spare);
+}
+
+/* Writes a chunk that leaves memory to disk, if it is worth a place there and the disk keeps up. True: it is on its
+ * way. */
 static bool store(struct leat_sched *s, struct leat_sched_chunk *c)
 {
-    if (!s->opts.disk || c->on_disk || c->storing || s->opts.policy == LEAT_SCHED_NONE || !disk_room(s, c))
+    if (!s->opts.disk || c->on_disk || c->storing || s->opts.policy == LEAT_SCHED_NONE || !may_write(s, c) ||
+        !disk_room(s, c))
         return false;
     if (!s->opts.ops->store(s->opts.user, c))
         return false;
     c->storing = true;
     s->storing++;
+    s->storing_bytes += c->bytes;
     s->stats.disk_used += leat_sched_footprint(s, c);
     leat_sched_say(s, "demote %02x%02x to disk: needed after all else in memory, before something there", c->name[0],
                    c->name[1]);
@@ -187,13 +206,14 @@ void leat_sched_stored(struct leat_sched *s, struct leat_sched_chunk *c, bool ok
 {
     c->storing = false;
     s->storing--;
+    s->storing_bytes -= c->bytes;
     if (ok) {
         c->on_disk = true;
         s->stats.stored_bytes += c->bytes;
         s->stats.stored_chunks++;
-        place_on_disk(s, c);
     } else {
         s->stats.disk_used -= leat_sched_footprint(s, c);
+        leat_sched_say(s, "%02x%02x did not get to disk", c->name[0], c->name[1]);
     }
     leat_sched_loose(s, c);
     leat_sched_settle(s, c);
@@ -246,6 +266,7 @@ void leat_sched_tidy(struct leat_sched *s)
         struct leat_sched_chunk *w = by_disk(farthest(s, &s->on_disk, true));
         if (!w)
             break;
+        leat_sched_say(s, "forget %02x%02x on disk: there is less room than before", w->name[0], w->name[1]);
         leat_sched_disk_gone(s, w);
         s->stats.forgotten++;
         s->opts.ops->forget(s->opts.user, w);
@@ -260,30 +281,73 @@ void leat_sched_tidy(struct leat_sched *s)
     }
 }
 
-bool leat_sched_bring(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t key, bool urgent, uint32_t ranges)
+/* Which lanes' epoch a stage lies in, as a mark that differs from one epoch to the next. */
+static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage)
 {
-    struct leat_sched_fetch how = {
-        .set = c->ref.set, .number = c->ref.number, .from_disk = c->on_disk, .ranges = ranges, .urgent = urgent};
-    if (!how.set)
+    uint64_t end = l->view.before + leat_order_stages(l->view.now);
+    return 1 + (uint32_t)(stage < end ? l->view.before : end);
+}
+
+/* Counts chunks that are fetched twice in an epoch. */
+static void note(struct leat_sched *s, const struct leat_sched_fetch *how, const struct leat_sched_call *call)
+{
+    uint32_t epoch = mark(call->lane, call->stage);
+    bool again = how->set->epochs[how->number] == epoch;
+    s->stats.refetched += again;
+    how->set->sources.refetched += again;
+    how->set->epochs[how->number] = epoch;
+}
+
+static const struct leat_sched_ref *ref_of(const struct leat_sched_chunk *c, const struct leat_sched_set *set)
+{
+    for (const struct leat_sched_ref *r = &c->ref; r; r = r->next) {
+        if (r->set == set)
+            return r;
+    }
+    return c->ref.set ? &c->ref : NULL;
+}
+
+void leat_sched_unnote(const struct leat_sched_chunk *c)
+{
+    const struct leat_sched_ref *r = c->source ? ref_of(c, c->source) : NULL;
+    if (r && r->set == c->source && r->set->epochs)
+        r->set->epochs[r->number] = 0;
+}
+
+/* From the lane's own dataset: what goes wrong there is its own affair. */
+bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *call)
+{
+    struct leat_sched *s = call->lane->sched;
+    const struct leat_sched_ref *r = ref_of(c, call->lane->set);
+    if (!r)
         return false; /* its dataset is being closed */
-    if (!make_room(s, c->bytes, key, urgent))
-        return false;
-    c->state = LEAT_SCHED_COMING;
+    struct leat_sched_fetch how = {
+        .set = r->set, .number = r->number, .from_disk = c->on_disk, .ranges = call->ranges, .urgent = call->urgent};
+    c->state = LEAT_SCHED_COMING; /* before room is made: else its own copy on disk may be what goes for it */
     c->from_disk = how.from_disk;
-    c->began_ns = s->now_ns;
-    if (!s->opts.ops->fetch(s->opts.user, c, &how)) {
+    place_on_disk(s, c);
+    bool room = make_room(s, c->bytes, call->key, call->urgent);
+    if (!room || !s->opts.ops->fetch(s->opts.user, c, &how)) {
         c->state = LEAT_SCHED_ABSENT;
         c->from_disk = false;
-        s->again_ns = s->now_ns + AGAIN_NS;
+        place_on_disk(s, c);
+        if (room) {
+            s->again_ns = s->now_ns + AGAIN_NS;
+            leat_sched_say(s, "%02x%02x cannot be sent for now: again in 100 ms", c->name[0], c->name[1]);
+        }
         return false;
     }
+    c->source = how.set;
+    c->began_ns = s->now_ns;
     c->failed = false;
-    place_on_disk(s, c);
     s->stats.ram_used += c->bytes;
     s->stats.coming++;
+    how.set->coming_bytes += c->bytes;
     *(c->from_disk ? &how.set->sources.disk_bytes : &how.set->sources.bucket_bytes) += c->bytes;
     *(c->from_disk ? &how.set->sources.disk_chunks : &how.set->sources.bucket_chunks) += 1;
     *(c->from_disk ? &s->stats.disk_bytes : &s->stats.bucket_bytes) += c->bytes;
     *(c->from_disk ? &s->stats.disk_chunks : &s->stats.bucket_chunks) += 1;
+    if (!how.from_disk && how.set->epochs)
+        note(s, &how, call);
     return true;
 }

@@ -27,6 +27,7 @@ void leat_sched_close(struct leat_sched *s)
             next = c->chain;
             c->on_disk = false; /* it stays there */
             c->storing = false;
+            leat_sched_heap_remove(&s->on_disk, &c->disk);
             if (c->state == LEAT_SCHED_READY)
                 leat_sched_drop(s, c);
             else
@@ -73,11 +74,17 @@ leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, cons
                                 void *user, struct leat_sched_set **out, struct leat_error *err)
 {
     struct leat_sched_set *set = calloc(1, sizeof *set);
-    if (!set)
+    uint32_t *epochs = s->opts.marks ? calloc((size_t)chunks + 1, sizeof *epochs) : NULL;
+    if (!set || (s->opts.marks && !epochs)) {
+        free(set);
+        free(epochs);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the chunks of a dataset");
+    }
     *set = (struct leat_sched_set){
-        .sched = s, .next = s->sets, .names = names, .sizes = sizes, .chunks = chunks, .user = user};
+        .sched = s, .next = s->sets, .names = names, .sizes = sizes, .chunks = chunks, .epochs = epochs, .user = user};
     s->sets = set;
+    for (uint32_t i = 0; i < chunks; i++)
+        set->largest = sizes[i] > set->largest ? sizes[i] : set->largest;
     recognise(set);
     *out = set;
     return LEAT_OK;
@@ -92,6 +99,7 @@ void leat_sched_set_close(struct leat_sched_set *set)
         p = &(*p)->next;
     *p = set->next;
     leat_sched_unrefer(set);
+    free(set->epochs);
     free(set);
 }
 
@@ -110,6 +118,8 @@ void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_
 static void came(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     s->stats.coming--;
+    if (c->source)
+        c->source->coming_bytes -= c->bytes;
     c->from_disk = false;
 }
 
@@ -126,10 +136,12 @@ static void fix(struct leat_sched *s, struct leat_sched_chunk *c)
 void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t now_ns)
 {
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
-    if (!c->from_disk && c->ref.set)
-        leat_sched_line_arrived(&c->ref.set->line, c->began_ns, now_ns, c->bytes);
+    if (c->source && !c->from_disk)
+        leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
     came(s, c);
     c->state = LEAT_SCHED_READY;
+    if (c->ahead_lane)
+        c->ahead_lane->set->ahead_bytes += c->bytes;
     c->failures = 0;
     c->came = c->touched = ++s->counts;
     fix(s, c);
@@ -146,13 +158,22 @@ static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
 
 void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t now_ns)
 {
+    if (c->from_disk) {
+        leat_sched_lost(s, c);
+        return;
+    }
     uint64_t pause = RETRY_FIRST << (c->failures < 5 ? c->failures : 5);
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     not_there(s, c);
+    leat_sched_unnote(c);
     c->failed = true;
     c->failures++;
-    c->retry_ns = now_ns + (pause < RETRY_MOST ? pause : RETRY_MOST);
+    pause = pause < RETRY_MOST ? pause : RETRY_MOST;
+    c->retry_ns = now_ns + pause;
     s->stats.failed++;
+    leat_sched_say(s, "%02x%02x did not come: %s", c->name[0], c->name[1],
+                   c->wants ? "tried again when a batch waits for it, or after a pause"
+                            : "forgotten until it is wanted");
     leat_sched_loose(s, c);
     leat_sched_settle(s, c);
 }
@@ -160,6 +181,7 @@ void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *c, uint64_
 void leat_sched_cancelled(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     not_there(s, c);
+    leat_sched_unnote(c);
     leat_sched_loose(s, c);
     leat_sched_settle(s, c);
 }
@@ -168,10 +190,11 @@ void leat_sched_lost(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     s->stats.disk_bytes -= c->bytes;
     s->stats.disk_chunks--;
-    if (c->ref.set) {
-        c->ref.set->sources.disk_bytes -= c->bytes;
-        c->ref.set->sources.disk_chunks--;
+    if (c->source) {
+        c->source->sources.disk_bytes -= c->bytes;
+        c->source->sources.disk_chunks--;
     }
+    leat_sched_say(s, "%02x%02x could not be read from disk: the bucket has it", c->name[0], c->name[1]);
     not_there(s, c);
     leat_sched_disk_gone(s, c);
     leat_sched_settle(s, c);
@@ -208,8 +231,16 @@ static void fetch_ahead(struct leat_sched_lane *l)
 static void sum_depth(struct leat_sched *s)
 {
     s->stats.depth_bytes = 0;
-    for (const struct leat_sched_set *set = s->sets; set; set = set->next)
-        s->stats.depth_bytes += set->lanes ? leat_sched_depth(set) : 0;
+    for (struct leat_sched_set *set = s->sets; set; set = set->next) {
+        uint64_t depth = set->lanes ? leat_sched_depth(set) : 0;
+        uint64_t said = set->said_depth;
+        s->stats.depth_bytes += depth;
+        if (depth > said + said / 4 || depth < said - said / 4) {
+            leat_sched_say(s, "fetch up to %llu KiB ahead, %llu until now", (unsigned long long)depth >> 10,
+                           (unsigned long long)said >> 10);
+            set->said_depth = depth;
+        }
+    }
 }
 
 void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
@@ -230,7 +261,7 @@ static uint64_t retry_ns(const struct leat_sched_lane *l)
     for (const struct leat_sched_batch *b = l->first; b && !l->ended; b = b->next) {
         for (uint32_t i = b->group; b->state == LEAT_SCHED_PINNED && i < b->group_end; i++) {
             const struct leat_sched_chunk *c = b->held[i];
-            if (c->failed && c->state == LEAT_SCHED_ABSENT && c->retry_ns < at)
+            if (c->failed && c->state == LEAT_SCHED_ABSENT && c->retry_ns > l->sched->now_ns && c->retry_ns < at)
                 at = c->retry_ns;
         }
     }

@@ -125,6 +125,7 @@ struct leat_sched_opts {
     uint64_t disk;                          /* bytes on disk; 0: none */
     uint64_t (*disk_bytes)(uint64_t bytes); /* what a chunk takes there; NULL: its bytes */
     enum leat_sched_policy policy;
+    bool marks; /* count chunks that are fetched twice in an epoch: 4 bytes for each chunk of a set */
     const struct leat_sched_ops *ops; /* borrowed */
     void *user;
 };
@@ -150,6 +151,7 @@ struct leat_sched_sources {
     uint64_t bucket_bytes, bucket_chunks;
     uint64_t disk_bytes, disk_chunks;
     uint64_t ram_bytes, ram_chunks;
+    uint64_t refetched; /* chunks fetched again in the epoch in which they had been there (opts.marks) */
 };
 void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_sources *out);
 
@@ -199,8 +201,10 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns);
 /* When to step again though nothing has happened; LEAT_SCHED_NEVER: no need. */
 uint64_t leat_sched_wake_ns(const struct leat_sched *s);
 
-/* What the first batch of a lane waits for, in words; "" when it waits for none of the scheduler's doing. */
-void leat_sched_lane_explain(const struct leat_sched_lane *lane, char *out, size_t n);
+/* What the first batch of a lane waits for, in words; `of`: what its dataset is called. */
+void leat_sched_lane_explain(const struct leat_sched_lane *lane, const char *of, char *out, size_t n);
+uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *lane); /* since when the chunks of the batch published
+                                                                         next are all there; 0: they are not */
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 
 struct leat_sched_stats {

@@ -125,8 +125,8 @@ void leat_sched_unrefer(struct leat_sched_set *set)
         struct leat_sched_chunk *next;
         for (struct leat_sched_chunk *c = s->table[i]; c; c = next) {
             next = c->chain;
-            if (c->ahead_set == set)
-                leat_sched_unahead(c);
+            if (c->source == set)
+                c->source = NULL;
             unrefer_one(c, set);
             leat_sched_loose(s, c);
             leat_sched_settle(s, c);

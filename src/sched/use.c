@@ -50,8 +50,9 @@ void leat_sched_lane_anchor(struct leat_sched_lane *l)
 {
     const struct leat_sched *s = l->sched;
     uint64_t stage = l->view.before + l->view.stage;
-    uint64_t per_batch = l->numbers && stage ? (stage + l->numbers - 1) / l->numbers : 1;
-    uint64_t weight = l->step_ns ? l->step_ns / per_batch : l->weight;
+    uint64_t passed = stage > l->stage_first ? stage - l->stage_first : 0;
+    uint64_t weight =
+        l->step_ns && passed ? (uint64_t)((double)l->step_ns * (double)l->numbers / (double)passed) : l->weight;
     weight = weight ? weight : 1;
     if (l->weight) {
         uint64_t says = leat_sched_lane_key(l, stage);

@@ -5,6 +5,7 @@ import random
 import shutil
 
 import pytest
+from format_writer import Field, Place, chunk_bytes, root_bytes, schema_bytes
 
 PARTS = ["leat/chunks/", "leat/sections/", "leat/roots/", "leat/current"]
 
@@ -99,3 +100,72 @@ def test_chunk_that_is_gone_is_not_found(dataset, serve, bucket_dir, run_leat):
     server = serve(bucket_dir)
     done = run_leat("cat", "-n", 0, "s3://bucket/ds", env=server.s3_env(), status=3)
     assert "chunk 0 of s3://bucket/ds" in done.stderr
+
+
+def test_rebuilding_reads_a_damaged_chunk_once_more(dataset, serve, bucket_dir, run_leat):
+    before = (dataset / "leat/current").read_text()
+    (dataset / "leat/current").unlink()
+    server = serve(bucket_dir, "--fault", "corrupt=1", "--fault-only", "leat/chunks/", "--fault-count", 1)
+    run_leat("rebuild", "s3://bucket/ds", env=server.s3_env(), status=0)
+    assert sum(server.stats()["faults"].values()) == 1
+    assert (dataset / "leat/current").read_text() == before
+
+
+def test_rebuilding_names_a_chunk_that_is_damaged_for_good(dataset, serve, bucket_dir, run_leat):
+    (dataset / "leat/current").unlink()
+    server = serve(bucket_dir, "--fault", "corrupt=1", "--fault-only", "leat/chunks/")
+    done = run_leat("rebuild", "s3://bucket/ds", env=server.s3_env(), status=6)
+    assert objects(dataset, "leat/chunks/")[0] in done.stderr
+    assert not (dataset / "leat/current").exists()
+
+
+def test_snapshot_that_promises_gigabytes_is_compared_before_they_are_set_aside(serve, bucket_dir, run_leat):
+    samples = [[(b"k", {"raw": b"some bytes"})]]
+    Place(bucket_dir / "bucket/ds").write([Field("raw", 1)], samples, root={"sizes": [3 << 30]})
+    server = serve(bucket_dir)
+    done = run_leat("cat", "-n", 0, "s3://bucket/ds", env=server.s3_env(), status=6)
+    assert "the snapshot says 3221225472" in done.stderr
+    assert [r["method"] for r in server.log() if "/chunks/" in r["key"]] == ["HEAD"]
+
+
+@pytest.fixture
+def many_chunks(bucket_dir):
+    """A dataset whose root has some 3 MB: one small chunk, named many times."""
+    fields, packing, n = [Field("raw", 1)], b"p" * 16, 60_000
+    data = chunk_bytes(fields, [(b"k", {"raw": b"some bytes"})], packing, 0, 1)
+    place = Place(bucket_dir / "bucket/many")
+    place.put_chunk(data)
+    place.publish(root_bytes(schema_bytes(fields), [(1, data)] * n, [], [(packing, n)]))
+    return n
+
+
+def of_roots(server):
+    return [r for r in server.log() if "/roots/" in r["key"]]
+
+
+def test_large_root_comes_in_ranges(many_chunks, serve, bucket_dir, run_leat):
+    server = serve(bucket_dir)
+    assert f"{many_chunks}" in run_leat("info", "--json", "s3://bucket/many", env=server.s3_env(), status=0).stdout
+    assert [r["method"] for r in of_roots(server)] == ["GET"] * 3  # the first 64 KiB, then two of 1 MiB or more
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, 0), (None, 6)])
+def test_large_root_damaged_in_one_of_its_ranges(times, status, many_chunks, faulty, bucket_dir, run_leat):
+    from faulty_server import changed
+
+    server = faulty()
+    folder = bucket_dir / "bucket"
+    for path in folder.rglob("*"):
+        if path.is_file():
+            server.objects["bucket/" + str(path.relative_to(folder))] = path.read_bytes()
+
+    def flip(code, headers, body):
+        return code, headers, body[:-1] + bytes([body[-1] ^ 1])
+
+    def from_the_middle(request):
+        return "/roots/" in request.key and not request.headers["range"].startswith("bytes=0-")
+
+    server.fault(changed(flip), times=times, method="GET", match=from_the_middle)
+    done = run_leat("info", "s3://bucket/many", env=server.env(), status=status)
+    assert status == 0 or "leat/roots/" in done.stderr
+    assert len([r for r in server.of("GET") if "/roots/" in r.key]) == 2 * 3

@@ -219,6 +219,458 @@ static void the_default_folder_follows_the_environment(void **state)
     assert_fails(leat_disk_default_dir(dir, &err), err, LEAT_INVALID, "LEAT_CACHE_DIR");
 }
 
+/* --- several agents in one folder: a lock belongs to an open file, so two in one process are as good --- */
+
+struct news {
+    _Atomic uint32_t found;
+    _Atomic uint64_t budget;
+    _Atomic uint32_t shrunk;
+};
+
+static void on_found(void *user, const uint8_t name[32], uint64_t bytes)
+{
+    (void)name;
+    (void)bytes;
+    ((struct news *)user)->found++;
+}
+
+static void on_shrunk(void *user, uint64_t budget)
+{
+    struct news *n = user;
+    n->budget = budget;
+    n->shrunk++;
+}
+
+static struct leat_disk *open_with_news(uint64_t budget, struct news *news)
+{
+    struct leat_disk *d = NULL;
+    struct leat_error err;
+    struct leat_disk_opts opts = {.dir = folder,
+                                  .budget = budget,
+                                  .patience_ns = 100 * LEAT_MS, /* and so it looks ten times a second */
+                                  .shrunk = on_shrunk,
+                                  .found = on_found,
+                                  .user = news};
+    assert_ok(leat_disk_open(&opts, &d, &err), err);
+    return d;
+}
+
+static bool found_one(void *user)
+{
+    return ((struct news *)user)->found >= 1;
+}
+
+static bool owns_two(void *user)
+{
+    struct leat_disk_stats stats;
+    leat_disk_stats(user, &stats);
+    return stats.segments == 2;
+}
+
+static void agents_of_a_folder_read_each_others_chunks_and_inherit_them(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct news news = {0};
+    struct leat_disk *a = disk_open(folder, 0);
+    assert_ok(disk_write_seed(a, 1, 50000, &err), err);
+    struct leat_disk *b = open_with_news(1 << 30, &news);
+    assert_int_equal(disk_count(b), 1);
+    assert_ok(disk_read_seed(b, 1, 50000, &err), err);
+    assert_ok(disk_write_seed(b, 1, 50000, &err), err); /* it is there: nothing is written */
+    assert_int_equal(disk_segment_count(folder), 1);
+    assert_ok(disk_write_seed(b, 2, 50000, &err), err);
+    assert_int_equal(disk_segment_count(folder), 2);
+
+    assert_ok(disk_write_seed(a, 3, 50000, &err), err);
+    assert_true(disk_wait(found_one, &news));
+    assert_ok(disk_read_seed(b, 3, 50000, &err), err);
+
+    disk_remove_seed(a, 1, 50000); /* under b's feet */
+    while (disk_read_seed(b, 1, 50000, &err) == LEAT_OK)
+        leat_sleep_until(leat_after(LEAT_MS));
+    assert_int_equal(err.status, LEAT_NOT_FOUND);
+
+    disk_remove_seed(b, 3, 50000); /* not b's to remove */
+    assert_ok(disk_read_seed(a, 3, 50000, &err), err);
+
+    leat_disk_close(a);
+    assert_true(disk_wait(owns_two, b));
+    assert_ok(disk_read_seed(b, 3, 50000, &err), err);
+    assert_ok(disk_read_seed(b, 2, 50000, &err), err);
+    leat_disk_close(b);
+}
+
+static bool budget_is_less(void *user)
+{
+    return ((struct news *)user)->budget && ((struct news *)user)->budget < 12u << 20;
+}
+
+static void agents_of_a_folder_share_one_budget(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct news news = {0};
+    struct leat_disk *a = disk_open(folder, 16u << 20);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_ok(disk_write_seed(a, i, 1 << 20, &err), err);
+    struct leat_disk *b = open_with_news(16u << 20, &news);
+    uint64_t sum = leat_disk_budget(b);
+    assert_true(sum > 15u << 20); /* a's chunks are visible: they count as used, not as lost */
+    for (uint32_t i = 0; i < 6; i++)
+        disk_remove_seed(b, i, 1 << 20); /* b forgets them; the bytes stay */
+    assert_true(disk_wait(budget_is_less, &news));
+    uint32_t n = 100;
+    while (disk_write_seed(b, n, 1 << 20, &err) == LEAT_OK)
+        n++;
+    assert_int_equal(err.status, LEAT_NO_SPACE);
+    assert_in_range(n - 100, 8, 10);
+    assert_true(disk_allocated(folder) <= 16u << 20);
+    leat_disk_close(a);
+    leat_disk_close(b);
+}
+
+/* --- the folder changes under a running agent --- */
+
+static bool is_empty(void *user)
+{
+    return disk_count(user) == 0;
+}
+
+static void a_segment_that_is_removed_is_forgotten_and_another_one_made(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct news news = {0};
+    struct leat_disk *d = open_with_news(1 << 30, &news);
+    char file[128];
+    assert_ok(disk_write_seed(d, 1, 50000, &err), err);
+    disk_segment_file(folder, file);
+    assert_int_equal(unlink(file), 0);
+    assert_true(disk_wait(is_empty, d));
+    assert_ok(disk_write_seed(d, 2, 50000, &err), err);
+    assert_int_equal(disk_segment_count(folder), 1);
+    assert_ok(disk_read_seed(d, 2, 50000, &err), err);
+    leat_disk_close(d);
+}
+
+static void a_folder_that_is_removed_is_made_again(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct news news = {0};
+    struct stat st;
+    struct leat_disk *d = open_with_news(1 << 30, &news);
+    assert_ok(disk_write_seed(d, 1, 50000, &err), err);
+    disk_folder_remove(folder);
+    assert_true(disk_wait(is_empty, d));
+    while (disk_write_seed(d, 2, 50000, &err) != LEAT_OK)
+        leat_sleep_until(leat_after(10 * LEAT_MS));
+    assert_int_equal(stat(folder, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    leat_disk_close(d);
+    d = disk_open(folder, 0);
+    assert_ok(disk_read_seed(d, 2, 50000, &err), err);
+    leat_disk_close(d);
+}
+
+static bool one_segment(void *user)
+{
+    return disk_segment_count(user) == 1;
+}
+
+static void segments_that_nothing_is_in_any_more_are_removed(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct news news = {0};
+    struct leat_disk *d = open_with_news(1 << 30, &news);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_ok(disk_write_seed(d, i, 16u << 20, &err), err); /* three or four in a segment */
+    assert_true(disk_segment_count(folder) >= 3);
+    for (uint32_t i = 0; i < 10; i++)
+        disk_remove_seed(d, i, 16u << 20);
+    assert_true(disk_wait(one_segment, folder));
+    leat_disk_close(d);
+}
+
+/* --- damage --- */
+
+static void damage(const char *file, off_t at, uint8_t flip)
+{
+    uint8_t byte;
+    int fd = open(file, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= flip;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static off_t data_start(const char *file)
+{
+    uint8_t head[64];
+    uint64_t at;
+    int fd = open(file, O_RDONLY);
+    assert_int_equal(pread(fd, head, sizeof head, 0), sizeof head);
+    close(fd);
+    memcpy(&at, head + 24, 8);
+    return (off_t)at;
+}
+
+static void a_flipped_bit_is_never_delivered(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_disk_stats stats;
+    char file[128];
+    for (int i = 0; i < 40; i++) {
+        struct leat_disk *d = disk_open(folder, 0);
+        assert_ok(disk_write_seed(d, 1, 9000, &err), err);
+        disk_segment_file(folder, file);
+        damage(file, data_start(file) + 225 * i, (uint8_t)(1u << (i % 8)));
+        assert_fails(disk_read_seed(d, 1, 9000, &err), err, LEAT_CORRUPT, "does not match its checksum");
+        assert_int_equal(disk_read_seed(d, 1, 9000, &err), LEAT_NOT_FOUND);
+        leat_disk_stats(d, &stats);
+        assert_int_equal(stats.damaged, 1);
+        assert_ok(disk_write_seed(d, 1, 9000, &err), err);
+        assert_ok(disk_read_seed(d, 1, 9000, &err), err);
+        disk_remove_seed(d, 1, 9000);
+        leat_disk_close(d);
+    }
+}
+
+static void a_flipped_bit_in_the_table_loses_one_chunk_only(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char file[128];
+    for (unsigned byte = 0; byte < 64; byte++) {
+        struct leat_disk *d = disk_open(folder, 0);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_ok(disk_write_seed(d, i, 5000, &err), err);
+        leat_disk_close(d);
+        disk_segment_file(folder, file);
+        damage(file, 4096 + 64 + byte, 0x10); /* the second entry */
+        d = disk_open(folder, 0);
+        assert_int_equal(disk_count(d), 2);
+        assert_int_equal(disk_verify(d), 2);
+        leat_disk_close(d);
+        unlink(file);
+    }
+}
+
+static void a_damaged_head_costs_the_segment_and_nothing_else(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char file[128];
+    for (unsigned byte = 0; byte < 64; byte++) {
+        struct leat_disk *d = disk_open(folder, 0);
+        assert_ok(disk_write_seed(d, 1, 5000, &err), err);
+        leat_disk_close(d);
+        disk_segment_file(folder, file);
+        damage(file, byte, 1);
+        d = disk_open(folder, 0);
+        assert_int_equal(disk_segment_count(folder), 0);
+        assert_int_equal(disk_count(d), 0);
+        assert_ok(disk_write_seed(d, 1, 5000, &err), err);
+        assert_ok(disk_read_seed(d, 1, 5000, &err), err);
+        leat_disk_close(d);
+        while (disk_segment_count(folder)) {
+            disk_segment_file(folder, file);
+            unlink(file);
+        }
+    }
+}
+
+static void a_truncated_segment_loses_what_was_cut_off_at_every_length(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char file[128];
+    static const off_t cuts[] = {0, 1, 63, 64, 4095, 4096, 4097, 4096 + 64, 4096 + 130, 8192, 20000};
+    for (size_t i = 0; i < 2 * COUNT(cuts); i++) {
+        struct leat_disk *d = disk_open(folder, 0);
+        for (uint32_t k = 0; k < 3; k++)
+            assert_ok(disk_write_seed(d, k, 5000, &err), err);
+        bool running = i >= COUNT(cuts);
+        if (!running)
+            leat_disk_close(d);
+        disk_segment_file(folder, file);
+        off_t cut = cuts[i % COUNT(cuts)];
+        assert_int_equal(truncate(file, cut < 20000 ? cut : data_start(file) + 8192 + 10), 0);
+        if (!running)
+            d = disk_open(folder, 0);
+        uint32_t right = disk_verify(d);
+        assert_int_equal(right, cut == 20000 ? 1 : 0);
+        assert_ok(disk_write_seed(d, 9, 5000, &err), err);
+        assert_ok(disk_read_seed(d, 9, 5000, &err), err);
+        leat_disk_close(d);
+        while (disk_segment_count(folder)) {
+            disk_segment_file(folder, file);
+            unlink(file);
+        }
+    }
+}
+
+static void a_later_format_is_left_alone(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char file[128];
+    uint8_t head[64];
+    struct leat_disk *d = disk_open(folder, 0);
+    assert_ok(disk_write_seed(d, 1, 5000, &err), err);
+    leat_disk_close(d);
+    disk_segment_file(folder, file);
+    int fd = open(file, O_RDWR);
+    assert_int_equal(pread(fd, head, sizeof head, 0), sizeof head);
+    head[8] = 2;
+    uint64_t check = leat_xxh3(head, sizeof head - 8);
+    memcpy(head + 56, &check, 8);
+    assert_int_equal(pwrite(fd, head, sizeof head, 0), sizeof head);
+    close(fd);
+    d = disk_open(folder, 0);
+    assert_int_equal(disk_count(d), 0);
+    assert_int_equal(disk_segment_count(folder), 1);
+    leat_disk_close(d);
+}
+
+/* The second chunk's bytes in the first one's place, and the first entry in the second one's. */
+static void swapped_blocks_and_entries_are_noticed(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    char file[128];
+    uint8_t a[4096];
+    uint8_t b[4096];
+    struct leat_disk *d = disk_open(folder, 0);
+    assert_ok(disk_write_seed(d, 1, 4096, &err), err);
+    assert_ok(disk_write_seed(d, 2, 4096, &err), err);
+    leat_disk_close(d);
+    disk_segment_file(folder, file);
+    int fd = open(file, O_RDWR);
+    off_t at = data_start(file);
+    assert_int_equal(pread(fd, a, 4096, at), 4096);
+    assert_int_equal(pread(fd, b, 4096, at + 4096), 4096);
+    assert_int_equal(pwrite(fd, b, 4096, at), 4096);
+    assert_int_equal(pwrite(fd, a, 4096, at + 4096), 4096);
+    d = disk_open(folder, 0);
+    assert_int_equal(disk_count(d), 2);
+    assert_int_equal(disk_verify(d), 0);
+    leat_disk_close(d);
+
+    d = disk_open(folder, 0);
+    assert_ok(disk_write_seed(d, 1, 4096, &err), err);
+    leat_disk_close(d);
+    assert_int_equal(pread(fd, a, 64, 4096), 64);
+    assert_int_equal(pwrite(fd, a, 64, 4096 + 64), 64); /* a copy of the entry in another slot */
+    close(fd);
+    d = disk_open(folder, 0);
+    assert_int_equal(disk_count(d), 1);
+    assert_int_equal(disk_verify(d), 1);
+    leat_disk_close(d);
+}
+
+static void foreign_files_in_the_folder_are_left_alone(void **state)
+{
+    (void)state;
+    struct stat st;
+    char path[160];
+    static const char *const names[] = {"notes.txt", "0123456789abcdef.segment", "0123456789abcdeg.seg", "x.seg"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        close(open(path, O_CREAT | O_WRONLY, 0600));
+    }
+    snprintf(path, sizeof path, "%s/00112233445566aa.seg", folder);
+    assert_int_equal(symlink("/etc/passwd", path), 0);
+    leat_disk_close(disk_open(folder, 0));
+    assert_int_equal(lstat(path, &st), 0);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(stat(path, &st), 0);
+    }
+}
+
+/* --- many at once --- */
+
+#define STRESS_CHUNKS  24u
+#define STRESS_THREADS 4u
+
+static struct leat_disk *shared;
+static uint32_t stress_steps = 400;
+
+static void *stress(void *arg)
+{
+    struct leat_rng r = leat_rng((uint64_t)(uintptr_t)arg, 7);
+    struct leat_error err;
+    for (uint32_t i = 0; i < stress_steps; i++) {
+        uint32_t seed = (uint32_t)leat_rng_below(&r, STRESS_CHUNKS);
+        uint64_t bytes = 1000 + 7001 * seed;
+        uint64_t what = leat_rng_below(&r, 4);
+        leat_status rc = LEAT_OK;
+        if (what == 0)
+            disk_remove_seed(shared, seed, bytes);
+        else if (what == 1)
+            rc = disk_write_seed(shared, seed, bytes, &err);
+        else
+            rc = disk_read_seed(shared, seed, bytes, &err);
+        if (rc != LEAT_OK && rc != LEAT_NOT_FOUND && rc != LEAT_NO_SPACE)
+            fail_msg("%s", err.text);
+    }
+    return NULL;
+}
+
+static void readers_writers_and_removals_at_once_never_mix_bytes(void **state)
+{
+    (void)state;
+    pthread_t threads[STRESS_THREADS];
+    struct leat_disk_stats stats;
+    shared = disk_open(folder, 1500000);
+    for (uintptr_t i = 0; i < STRESS_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, stress, (void *)(i + 1)), 0);
+    for (uintptr_t i = 0; i < STRESS_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    leat_disk_stats(shared, &stats);
+    assert_int_equal(stats.damaged, 0);
+    assert_true(stats.reads > 0 && stats.removed > 0 && stats.writes > 0);
+    assert_true(stats.used <= 1500000);
+    uint32_t n = disk_count(shared);
+    leat_disk_close(shared);
+    shared = disk_open(folder, 1500000);
+    assert_int_equal(disk_count(shared), n);
+    assert_int_equal(disk_verify(shared), n);
+    leat_disk_stats(shared, &stats);
+    assert_int_equal(stats.damaged, 0);
+    leat_disk_close(shared);
+}
+
+static _Atomic uint32_t answered;
+
+static void cancelled(struct leat_disk_op *op)
+{
+    assert_true(op->err.status == LEAT_OK || op->err.status == LEAT_CANCELLED);
+    answered++;
+}
+
+static void closing_answers_every_operation(void **state)
+{
+    (void)state;
+    struct leat_disk_op ops[64];
+    static uint8_t data[40000];
+    answered = 0;
+    struct leat_disk *d = disk_open(folder, 0);
+    for (uint32_t i = 0; i < COUNT(ops); i++) {
+        ops[i] = (struct leat_disk_op){.kind = LEAT_DISK_WRITE, .data = data, .bytes = sizeof data, .done = cancelled};
+        ops[i].name[0] = (uint8_t)i;
+        leat_disk_submit(d, &ops[i]);
+    }
+    leat_disk_close(d);
+    assert_int_equal(answered, COUNT(ops));
+    leat_disk_close(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +683,20 @@ int main(void)
         IN_A_FOLDER(the_folder_is_made_private_with_its_parents),
         IN_A_FOLDER(a_folder_that_others_can_reach_is_refused),
         IN_A_FOLDER(somebody_elses_folder_or_link_is_refused),
+        IN_A_FOLDER(agents_of_a_folder_read_each_others_chunks_and_inherit_them),
+        IN_A_FOLDER(agents_of_a_folder_share_one_budget),
+        IN_A_FOLDER(a_segment_that_is_removed_is_forgotten_and_another_one_made),
+        IN_A_FOLDER(a_folder_that_is_removed_is_made_again),
+        IN_A_FOLDER(segments_that_nothing_is_in_any_more_are_removed),
+        IN_A_FOLDER(a_flipped_bit_is_never_delivered),
+        IN_A_FOLDER(a_flipped_bit_in_the_table_loses_one_chunk_only),
+        IN_A_FOLDER(a_damaged_head_costs_the_segment_and_nothing_else),
+        IN_A_FOLDER(a_later_format_is_left_alone),
+        IN_A_FOLDER(a_truncated_segment_loses_what_was_cut_off_at_every_length),
+        IN_A_FOLDER(swapped_blocks_and_entries_are_noticed),
+        IN_A_FOLDER(foreign_files_in_the_folder_are_left_alone),
+        IN_A_FOLDER(readers_writers_and_removals_at_once_never_mix_bytes),
+        IN_A_FOLDER(closing_answers_every_operation),
         cmocka_unit_test(the_default_folder_follows_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,9 @@ static const struct leat_command *const commands[] = {
     &leat_command_serve,
     &leat_command_image,
     &leat_command_plan,
+    &leat_command_simulate,
     &leat_command_agent,
+    &leat_command_cache,
     &leat_command_help_command,
     NULL,
     /* clang-format on */

@@ -284,10 +284,6 @@ leat_status leat_sim_deal_batch(struct leat_sim_deal *d, uint64_t number, struct
         *out = q->list[number % q->cap];
         return LEAT_OK;
     }
-    if (d->epoch >= d->opts.epochs) {
-        *out = NULL;
-        return LEAT_OK;
-    }
     struct leat_sim_batch *b = calloc(1, sizeof *b);
     if (!b || !grow(q)) {
         free(b);

@@ -130,6 +130,8 @@ static leat_status check(const struct leat_sim_job_opts *o, struct leat_error *e
         return leat_fail(err, LEAT_INVALID, "%u slots: from 2 to %u", o->slots, LEAT_SCHED_SLOTS_MAX);
     if (!o->cores || o->cores > 65536)
         return leat_fail(err, LEAT_INVALID, "%u cores: from 1 to 65536", o->cores);
+    if (!(o->jitter >= 0 && o->jitter < 1))
+        return leat_fail(err, LEAT_INVALID, "a jitter of %g: from 0 to less than 1", o->jitter);
     return check_rates(o, err);
 }
 
@@ -183,7 +185,6 @@ static leat_status open_deal(struct job *j, struct leat_error *err)
         .world = j->world,
         .global_batch = o->batch * j->world.ranks,
         .last = o->last,
-        .epochs = o->epochs,
     };
     memcpy(d.spec.dataset, o->id, sizeof d.spec.dataset);
     return leat_sim_deal_open(&d, &j->deal, err);
@@ -209,6 +210,8 @@ static leat_status open_nodes(struct job *j, uint64_t needed, struct leat_error 
         .connection_line = o->connection_line,
         .latency_ns = o->latency_ns,
         .connections = o->connections,
+        .jitter = o->jitter,
+        .seed = o->seed,
         .disk_read = o->disk_read,
         .disk_write = o->disk_write,
         .cores = o->cores,
@@ -362,17 +365,13 @@ static leat_status stuck(const struct job *j, const struct leat_sim_batch *g, st
                      g->number, g->published, j->world.ranks, rank, what);
 }
 
-/* One event. *over: that was the last. */
-static leat_status advance(struct job *j, bool *over, struct leat_error *err)
+/* One event. */
+static leat_status advance(struct job *j, struct leat_error *err)
 {
     struct leat_sim_batch *g;
     leat_status rc = leat_sim_deal_batch(j->deal, j->step, &g, err);
     if (rc != LEAT_OK)
         return rc;
-    if (!g) {
-        *over = true;
-        return LEAT_OK;
-    }
     if (!j->computing_ns && g->published == j->world.ranks)
         begin_step(j, g);
     const struct leat_sched_place *top = leat_sched_heap_top(&j->agenda);
@@ -396,9 +395,8 @@ static leat_status run(struct job *j, struct leat_error *err)
     j->now_ns = j->free_ns = j->epoch_ns = BEGIN_NS;
     for (uint32_t k = 0; rc == LEAT_OK && k < o->nodes; k++)
         rc = run_node(j, k, err);
-    bool over = false;
-    for (uint64_t i = 0; rc == LEAT_OK && !over; i++) {
-        rc = advance(j, &over, err);
+    for (uint64_t i = 0; rc == LEAT_OK && j->result.epochs_n < o->epochs; i++) {
+        rc = advance(j, err);
         if (i % LOOK_EVERY)
             continue;
         if (o->progress)

@@ -18,15 +18,16 @@ from pathlib import Path
 from common import ROOT, scratch, serving, table, write
 
 SAMPLE = 100_000
+CHUNK = "2MiB"  # so that there are hundreds: one more or less of them must not be a point
 EPOCHS = 3
 
 # Sizes are shares of the dataset, compute is seconds a step; what a setting does not name is as in USUAL.
 USUAL = {
     "batch": 64,
-    "window": 4,
+    "window": 16,
     "ram": 0.5,
     "disk": 0,
-    "bandwidth": 100,
+    "bandwidth": 60,
     "connection": 0,
     "latency": 30,
     "compute": 0,
@@ -36,9 +37,9 @@ SETTINGS = {
     "half in memory": {},
     "a quarter in memory": {"ram": 0.25},
     "all in memory": {"ram": 1.3},
-    "slow connections, long way": {"connection": 10, "latency": 100, "bandwidth": 150},
-    "computing is the limit": {"compute": 0.12},
-    "computing and line alike": {"compute": 0.06, "ram": 0.4},
+    "slow connections, long way": {"connection": 10, "latency": 100},
+    "computing is the limit": {"compute": 0.2},
+    "computing and line alike": {"compute": 0.1, "ram": 0.4},
     "large batches": {"batch": 512, "ram": 0.75},
     "a quarter in memory, the rest on disk": {"ram": 0.25, "disk": 1.3},
 }
@@ -101,7 +102,8 @@ def make_data(build, folder, total):
         (raw / f"{i:07}.bin").write_bytes(i.to_bytes(8, "little") + block[8:])
     bucket = folder / "buckets" / "data"
     bucket.mkdir(parents=True)
-    subprocess.run([str(build / "src" / "cli" / "leat"), "pack", str(raw), str(bucket / "set"), "--quiet"], check=True)
+    leat = str(build / "src" / "cli" / "leat")
+    subprocess.run([leat, "pack", str(raw), str(bucket / "set"), "--chunk-size", CHUNK, "--quiet"], check=True)
     subprocess.run(["rm", "-rf", str(raw)], check=True)
     return folder / "buckets"
 
@@ -133,7 +135,7 @@ def run_simulated(build, dataset, setting):
     command += ["--ram", str(setting["ram"]), "--disk", str(setting["disk"]), "--slots", str(setting["slots"])]
     command += ["--bandwidth", f"{setting['bandwidth']}MB/s", "--latency", f"{setting['latency']}ms"]
     command += ["--connection-bandwidth", f"{setting['connection']}MB/s" if setting["connection"] else "0"]
-    command += ["--compute", f"{setting['compute']}s"]
+    command += ["--compute", f"{setting['compute']}s", "--burst", "100ms"]
     done = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["runs"][0]
     parts = [*done["epochs"], done["ahead"]]
     sums = {name: sum(part.get(name, {}).get("bytes", 0) for part in parts) for name in ("ram", "disk", "bucket")}

@@ -41,6 +41,8 @@ struct leat_sim_deal_opts {
     struct leat_order_world world;  /* borrowed */
     uint32_t global_batch;
     enum leat_order_last last;
+    bool (*stop)(void *user); /* asked for each batch, which may be millions of samples. True: LEAT_CANCELLED */
+    void *user;
 };
 
 leat_status leat_sim_deal_open(const struct leat_sim_deal_opts *opts, struct leat_sim_deal **out,

@@ -274,6 +274,7 @@ leat_status leat_sim_node_open(const struct leat_sim_node_opts *o, uint32_t numb
     *n = (struct leat_sim_node){.opts = o, .number = number, .now_ns = now_ns, .changed = true};
     n->wire = leat_sim_wire(o->line, o->connection_line, o->latency_ns, o->connections);
     n->wire.jitter = o->jitter;
+    n->wire.burst_ns = o->burst_ns;
     n->wire.seed = leat_key("simulated line", o->seed, number, NULL, 0);
     n->reads.rate = o->disk_read;
     n->writes.rate = o->disk_write;

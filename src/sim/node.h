@@ -36,6 +36,7 @@ struct leat_sim_node_opts {
     uint64_t latency_ns;
     uint32_t connections;
     double jitter;
+    uint64_t burst_ns;
     uint64_t seed;
     double disk_read, disk_write; /* bytes a second */
     uint32_t cores;

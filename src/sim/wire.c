@@ -95,6 +95,9 @@ static void flow_until(struct leat_sim_wire *w, uint64_t now_ns)
         leat_pace_received(&w->pace, (uint64_t)w->told);
         w->told -= (double)(uint64_t)w->told;
     } else {
+        double most = w->rate * (double)w->burst_ns / 1e9;
+        double saved = w->saved + w->rate * (double)(now_ns - w->now_ns) / 1e9;
+        w->saved = saved < most ? saved : most;
         w->sum = 0;
     }
     w->now_ns = now_ns;
@@ -120,7 +123,14 @@ static void pump(struct leat_sim_wire *w)
 
 static void begin_flow(struct leat_sim_wire *w, struct leat_sim_part *p)
 {
-    p->end = w->sum + (double)p->bytes * p->weight;
+    double bytes = (double)p->bytes;
+    if (w->saved > 0 && w->connection_rate >= w->rate) {
+        double given = w->saved < bytes ? w->saved : bytes;
+        leat_pace_received(&w->pace, (uint64_t)given);
+        w->saved -= given;
+        bytes -= given;
+    }
+    p->end = w->sum + bytes * p->weight;
     struct leat_sim_part *at = w->flowing.last;
     while (at && at->end > p->end)
         at = at->prev;

@@ -25,6 +25,8 @@ struct leat_sim_wire {
     uint64_t latency_ns;    /* constant */
     double jitter;          /* how much more or less a request may count for, as a share; constant */
     uint64_t seed;          /* constant */
+    uint64_t burst_ns;      /* what an idle line saves up, as a time at its rate; constant */
+    double saved;           /* bytes: for those that begin to flow first */
     double share;           /* what others leave of a bucket that is shared, bytes a second */
     struct leat_pace pace;
     uint64_t now_ns;               /* up to which it was run */
@@ -37,7 +39,8 @@ struct leat_sim_wire {
     uint64_t requests;             /* started since the beginning */
 };
 
-/* Rates of 0: no limit. connections 0: as many as the controller finds useful. Without jitter; set it before use. */
+/* Rates of 0: no limit. connections 0: as many as the controller finds useful. Without jitter and burst: set
+ * them before use. */
 struct leat_sim_wire leat_sim_wire(double rate, double connection_rate, uint64_t latency_ns, uint32_t connections);
 void leat_sim_wire_free(struct leat_sim_wire *w);
 

@@ -107,7 +107,7 @@ def test_the_picture_is_xml_of_its_own_with_a_line_for_each_policy(run_leat, tmp
     assert {*sweep, "dataset − cache"} <= set(names)
     bound = next(line for line in picture.iter(SVG + "line") if line.get("class") == "bound")
     left, top, right, bottom = (float(bound.get(name)) for name in ("x1", "y1", "x2", "y2"))
-    for line, points in zip(lines, sweep.values()):
+    for line, points in zip(reversed(lines), sweep.values()):
         drawn = points_of(line)
         assert len(drawn) == len(points) == 6
         for (x, y), point in zip(drawn, points):

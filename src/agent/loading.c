@@ -165,7 +165,7 @@ static void take_ring(struct leat_task *task)
     l->opts.opened(l->opts.user, &err); /* may close it */
 }
 
-/* On an opener's thread: the kernel zeroes every page of it, at some gigabytes a second. */
+/* On a maker's thread: the kernel zeroes every page of it, at some gigabytes a second. */
 static void make_ring(struct leat_task *task)
 {
     struct leat_loading *l = of_task(task);
@@ -235,7 +235,7 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     leat_agent_pump(agent); /* sends for the first chunks */
     l->working++;
     l->task.run = make_ring;
-    leat_pool_add(agent->openers, &l->task);
+    leat_pool_add(agent->makers, &l->task);
     return LEAT_OK;
 }
 
@@ -254,7 +254,7 @@ static void take_computed(struct leat_task *task)
     l->opts.opened(l->opts.user, &err); /* may close it */
 }
 
-/* On an opener's thread. */
+/* On a maker's thread. */
 static void compute(struct leat_task *task)
 {
     struct leat_loading *l = of_task(task);
@@ -284,7 +284,7 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, const struct
     l->working++;
     l->task.run = compute;
     *out = l;
-    leat_pool_add(opts->agent->openers, &l->task);
+    leat_pool_add(opts->agent->makers, &l->task);
     return LEAT_OK;
 }
 

@@ -19,7 +19,9 @@ static const struct leat_command *const commands[] = {
     &leat_command_info,
     &leat_command_name,
     &leat_command_verify,
+    &leat_command_warm,
     &leat_command_unpack,
+    &leat_command_read,
     &leat_command_rebuild,
     &leat_command_order,
     &leat_command_serve,
@@ -27,6 +29,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_plan,
     &leat_command_simulate,
     &leat_command_agent,
+    &leat_command_cache,
     &leat_command_help_command,
     NULL,
     /* clang-format on */

@@ -12,12 +12,14 @@
 #include "client/connect.h"
 #include "client/patience.h"
 #include "client/state.h"
+#include "client/turn.h"
 #include "client/wait.h"
 #include "leat/loader.h"
 #include "ring/request.h"
 #include "ring/series.h"
 
 struct leat_loader {
+    struct leat_turn turn;       /* of the thread that may touch the rest */
     struct leat_request request; /* as it was given; world 0 until somebody joins */
     bool version_given;          /* by the caller: a state of another one is refused */
     uint64_t timeout_ns;

@@ -31,7 +31,7 @@ def test_each_epoch_has_a_line(run_leat):
     assert "1 node x 1 rank, batches of 32" in out
     lines = out.split("next-use\n", 1)[1].splitlines()
     assert lines[0].split() == (
-        "epoch seconds stalled share for data for prep hits memory disk bucket requests".split()
+        ["epoch", "seconds", "stalled", "share", "for", "data", "for", "prep", "hits", "memory", "disk", "bucket", "requests"]
     )
     assert [line.split()[0] for line in lines[1:5]] == ["1", "2", "3", "4"]
     assert lines[5].endswith("s") and "s in all" in lines[5]

@@ -246,7 +246,7 @@ def test_damaged_flac_is_refused_where_it_is_damaged(lt, loaded, flac):
 
 def test_cut_and_mutated_sounds_are_refused_or_read_and_never_end_the_agent(lt, loaded, flac):
     rng = random.Random(5)
-    good, stored = wav(tone(600))
+    good, _ = wav(tone(600))
     for data in (good, flac(tone(600))[0]):
         files = [data[:n] for n in range(0, 60, 3)]
         for _ in range(120):

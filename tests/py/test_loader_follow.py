@@ -98,8 +98,8 @@ def test_a_mask_of_half_the_size_follows_the_picture(lt, marked):
     agree = total = 0
     for epoch in range(2):
         with lt.Loader(url, batch_size=20, fields=fields, epoch=epoch) as loader:
-            for pictures, masks in loader:
-                pictures, masks = np.asarray(pictures)[..., 0] // 50, np.asarray(masks)[..., 0]
+            for batch in loader:
+                pictures, masks = np.asarray(batch[0])[..., 0] // 50, np.asarray(batch[1])[..., 0]
                 agree += (pictures == masks).sum()
                 total += pictures.size
                 for p, m in zip(pictures, masks):  # no square is somewhere else than its mask, but for its edges
@@ -123,5 +123,8 @@ def test_boxes_that_are_not_whole_are_refused_by_sample(lt, tmp_path):
     rows = [(b"bad", {"img": (picture, (0,) * 7), "box": bytes(17)})]
     Place(tmp_path / "ds").write([Field("img", 2), Field("box", 1)], [rows])
     x = lt.image("img").resize((8, 8))
-    with pytest.raises(lt.Error, match=r"'bad'.*17 bytes"), lt.Loader(str(tmp_path / "ds"), batch_size=1, fields={"b": x.boxes("box")}) as loader:
+    with (
+        pytest.raises(lt.Error, match=r"'bad'.*17 bytes"),
+        lt.Loader(str(tmp_path / "ds"), batch_size=1, fields={"b": x.boxes("box")}) as loader,
+    ):
         next(iter(loader))

@@ -41,7 +41,9 @@ def wav(samples, rate=RATE, bits=16, real=False, extensible=False, chunks=b""):
                       channels * bits // 8, bits)  # fmt: skip
     if extensible:
         fmt += struct.pack("<HHI", 22, bits, 0) + struct.pack("<H", kind) + bytes(14)
-    data = b"WAVE" + b"fmt " + struct.pack("<I", len(fmt)) + fmt + chunks + b"data" + struct.pack("<I", len(body)) + body
+    data = (
+        b"WAVE" + b"fmt " + struct.pack("<I", len(fmt)) + fmt + chunks + b"data" + struct.pack("<I", len(body)) + body
+    )
     return b"RIFF" + struct.pack("<I", len(data)) + data, back
 
 
@@ -61,7 +63,10 @@ def loaded(lt, tmp_path):
             for batch in loader:
                 *values, keys = batch
                 break
-            out = [{k: np.asarray(x[i]).copy() if hasattr(x, "shape") else bytes(x[i]) for i, k in enumerate(keys)} for x in values]
+            out = [
+                {k: np.asarray(x[i]).copy() if hasattr(x, "shape") else bytes(x[i]) for i, k in enumerate(keys)}
+                for x in values
+            ]
         out = [[x[k] for k in sorted(x)] for x in out]
         return out if views > 1 else out[0]
 

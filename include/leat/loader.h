@@ -1,7 +1,10 @@
 /* Loaders: finished batches of a dataset, prepared by the agent and handed over in shared memory.
  *
- * A loader belongs to one thread at a time; different loaders are independent. After a fork the child may go on
- * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied.
+ * A loader is used by one thread at a time: a second call that would use it fails with LEAT_BUSY. leat_loader_state()
+ * and leat_loader_stats() may be called from any thread at any time, leat_loader_close() when no other call is under
+ * way. Different loaders are independent. After a fork the child may go on using its copy, which connects anew by
+ * itself; a loader that another thread of the parent was opening or moving at that moment is refused there. All text is
+ * UTF-8; all strings are copied.
  *
  * Every struct here begins with its size, which the caller sets to its sizeof: that is how the library knows which
  * release the program was built for. Later releases add fields at the end. A shorter struct is taken as if zeros
@@ -90,6 +93,15 @@ struct leat_loader_opts {
     const char *profile;
     bool (*stop)(void *user); /* asked several times a second by waiting calls; true ends them with LEAT_CANCELLED */
     void *stop_user;
+    /* The agent's cache on disk: its folder, and how much of the disk it may take. NULL and 0: as the agent has it,
+     * which is none unless LEAT_CACHE_DIR or LEAT_CACHE asks for one. Each has a default when only the other is given.
+     */
+    const char *cache_dir;
+    uint64_t cache;
+    /* Told, in one line of text, why a call has been waiting for 5, 10, 20, 40 … seconds; on the thread that waits. It
+     * makes no calls on the loader. */
+    void (*warn)(void *user, const char *text);
+    void *warn_user;
 };
 
 /* The settings by name, for front ends that should not need a list of their own. */
@@ -170,6 +182,11 @@ LEAT_API leat_status leat_loader_restore(struct leat_loader *loader, const char 
 
 /* What has happened, as JSON; the caller frees it with free(). */
 LEAT_API leat_status leat_loader_stats(struct leat_loader *loader, char **out, struct leat_error *err);
+
+/* The same over time, as far as it is kept so: lists under the same names, and "t", seconds since 1970. Points are
+ * taken by calls of next(), a second apart at first; their number is bounded, and when there are too many every second
+ * one is dropped. JSON; the caller frees it with free(). */
+LEAT_API leat_status leat_loader_series(struct leat_loader *loader, char **out, struct leat_error *err);
 
 /* Types of values. The numbers are part of the ABI; they are in the order in which types came to be. */
 enum leat_dtype_code {

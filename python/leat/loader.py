@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import operator
 import os
 from collections.abc import Sequence
@@ -70,6 +71,8 @@ def _as_text(name, kind, value):
             return str(operator.index(value)) if not isinstance(value, bool) else repr(value)
         except TypeError:
             return repr(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if isinstance(value, str):
         return value
     if kind == _SIZE:
@@ -156,6 +159,7 @@ class Loader:
             outputs=[field._describe(name) for name, field in fields.items()],
             settings=texts + found,
             prepare=lambda core: ranks.join(core, core.timeout, *rank),
+            warn=logging.getLogger("leat").warning,
             as_dict=as_dict,
             plan=self._choose(as_numpy),
             ragged=Ragged,
@@ -230,9 +234,13 @@ class Loader:
         them; a state that does not fit is refused."""
         self._core.restore(json.dumps(state))
 
-    def stats(self):
-        """Samples, bytes by source, waiting by cause, the agent's pid, socket and log."""
-        return json.loads(self._core.stats())
+    def stats(self, series=False):
+        """Samples, bytes by source, waiting by cause, the agent's pid, socket and log: docs/loader.md lists them.
+        With series=True also "series": lists of the main ones over time, and "t", seconds since 1970."""
+        numbers = json.loads(self._core.stats())
+        if series:
+            numbers["series"] = json.loads(self._core.series())
+        return numbers
 
     def close(self):
         """Lets go of the agent. Batches still held stay valid."""

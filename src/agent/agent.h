@@ -8,12 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/names.h"
 #include "agent/workers.h"
 #include "base/error.h"
 #include "base/pool.h"
-#include "cache/cache.h"
+#include "cache/disk_folder.h"
 #include "net/loop.h"
 #include "ring/wire.h"
+#include "sched/sched.h"
 
 struct leat_agent_opts {
     const char *scope;  /* NULL: LEAT_SCOPE, the Slurm job, "default" */
@@ -21,7 +23,9 @@ struct leat_agent_opts {
     uint64_t ram;       /* 0: a quarter of the machine's memory, or of the cgroup's */
     uint32_t threads;   /* 0: one a core this process may use */
     uint64_t linger_ns;
-    int ready_fd; /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
+    const char *cache_dir; /* of the cache on disk; NULL: none, unless `cache` asks for one */
+    uint64_t cache;        /* how much of the disk it may take; 0: what the cache thinks right */
+    int ready_fd;          /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
 };
 
 /* Runs an agent until its last loader has been gone for `linger`, or until SIGTERM or SIGINT. LEAT_BUSY when another
@@ -30,18 +34,29 @@ leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error
 
 /* What the agent's parts know of each other. */
 struct leat_agent {
-    struct leat_agent_opts opts; /* with defaults filled in */
-    struct leat_wire_paths paths;
-    int lock_fd;
+    struct leat_agent_opts opts;    /* with defaults filled in; cache_dir NULL: no cache on disk */
+    char cache_dir[LEAT_DISK_PATH]; /* what opts points to where nobody has said one */
+    struct leat_names names;
+    struct leat_timer names_again;
     struct leat_loop *loop;
     struct leat_workers *workers;
-    struct leat_pool *openers; /* for what blocks: opening and closing stores */
-    struct leat_cache *cache;
+    struct leat_pool *openers; /* for what may hang: opening and closing stores */
+    struct leat_pool *makers;  /* of what a loader needs: its order, its ring, whose pages the kernel zeroes */
+    struct leat_disk *disk;    /* NULL: none */
+    struct leat_feed *feed;
+    struct leat_sched *sched;
+    struct leat_sched_ops ops;
+    uint64_t disk_said_ns; /* when the log was told what the disk cannot do */
     struct leat_watch listening;
     struct leat_timer listen_again; /* when descriptors ran out */
     struct leat_watch signals;
     struct leat_timer linger;
-    struct leat_timer pump_again;
+    struct {
+        struct leat_task task;
+        bool posted;
+        bool ended;
+        struct leat_timer again; /* when the scheduler wants to be asked though nothing happens */
+    } pump;
     struct leat_session *sessions;
     uint32_t sessions_n;
     struct leat_supply *supplies;
@@ -49,7 +64,6 @@ struct leat_agent {
     struct leat_opening *openings;
     struct leat_seat *council; /* ranks that have to agree, agent/council.h */
     bool stopping;             /* no supplies are added any more */
-    uint64_t promised;         /* bytes of the budget that the open loaders need to go on at all */
     struct {
         pthread_mutex_t mu;
         pthread_cond_t cond;
@@ -59,8 +73,7 @@ struct leat_agent {
 
 void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: perhaps the last */
 
-/* Somewhere a chunk or a slot has become free: everyone tries to get on. */
+/* Something has happened: the scheduler decides what follows, in the same turn of the loop. agent/perform.h */
 void leat_agent_pump(struct leat_agent *agent);
-void leat_agent_pump_soon(struct leat_agent *agent); /* and once more a little later, when nothing else may come */
 
 #endif

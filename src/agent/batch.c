@@ -1,157 +1,123 @@
 #include "agent/batch.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
+#include "agent/inside.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "feed/feed.h"
 
-#define PLANS_BEYOND 4u /* batches planned beyond the slots */
+#define PARTS_EACH   4u /* for every worker, so that the last one to end does not end much later */
+#define PART_PICTURE 4u /* samples that make a part at least: less costs more to hand out than it levels */
+#define PART_BYTES   64u
 
-static void unpin(struct leat_loading_batch *b)
+leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *plan, uint64_t augment_key,
+                            struct leat_loading_batch **out, struct leat_error *err)
 {
-    for (uint32_t i = 0; i < b->pinned; i++)
-        leat_feed_unpin(b->loading->opts.supply->feed, b->chunks[b->group + i]);
-    b->pinned = 0;
-}
-
-static void batch_free(struct leat_loading_batch *b)
-{
-    unpin(b);
-    leat_loading_batch_free(b);
-}
-
-static leat_status plan_one(struct leat_loading *l, struct leat_error *err)
-{
-    struct leat_loading_batch *b;
-    leat_status rc = leat_loading_plan(l, &b, err);
-    if (rc != LEAT_OK)
-        return rc;
-    *(l->tail ? &l->tail->next : &l->first) = b;
-    l->tail = b;
-    l->planned++;
-    l->planned_since_prefetch = true;
+    struct leat_loading_batch *b = calloc(1, sizeof *b);
+    struct leat_sample *samples = b ? calloc((size_t)plan->n + 1, sizeof *samples) : NULL;
+    if (!samples) {
+        free(b);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to plan a batch of %u", plan->n);
+    }
+    b->loading = l;
+    b->samples = samples;
+    b->plan = *plan;
+    b->augment_key = augment_key;
+    b->memory.fd = -1;
+    b->sched.chunks = b->plan.chunks;
+    b->sched.chunks_n = b->plan.chunks_n;
+    b->sched.stage = b->plan.stage;
+    *plan = (struct leat_cursor_batch){0};
+    *out = b;
     return LEAT_OK;
 }
 
-/* Of the group. */
-static uint32_t count_chunks(const struct leat_loading_batch *b, enum leat_feed_state state)
+void leat_batch_free(struct leat_loading_batch *b)
 {
-    const struct leat_chunk *chunk;
-    uint32_t n = 0;
-    for (uint32_t i = b->group; i < b->group_end; i++)
-        n += leat_feed_look(b->loading->opts.supply->feed, b->chunks[i], &chunk, NULL) == state;
-    return n;
-}
-
-bool leat_batches_hurry(const struct leat_loading *l)
-{
-    const struct leat_loading_batch *b = l->first;
-    return !l->published && b && b->state == LEAT_BATCH_FETCHING &&
-           count_chunks(b, LEAT_FEED_COMING) > (b->group_end - b->group) / 2;
-}
-
-/* Pins what is still unpinned. The first batch may ask the others, of any loader, to give way. */
-static bool pin(struct leat_loading_batch *b, bool first)
-{
-    struct leat_loading *l = b->loading;
-    /* Only here somebody is sure to wait, and nothing was sent for in advance. */
-    uint32_t together = first && !l->published ? count_chunks(b, LEAT_FEED_ABSENT) : 0;
-    while (b->group + b->pinned < b->group_end) {
-        if (leat_feed_pin(l->opts.supply->feed, b->chunks[b->group + b->pinned], 0, together)) {
-            b->pinned++;
-            continue;
-        }
-        if (!first)
-            return false;
-        bool given = false;
-        for (struct leat_supply *s = l->opts.agent->supplies; s && !given; s = s->next) {
-            for (struct leat_loading *o = s->loadings; o && !given; o = o->next)
-                given = leat_loading_yield(o);
-        }
-        if (!given) {
-            leat_agent_pump_soon(l->opts.agent); /* arrivals or the workers make room, unless memory had run out */
-            return false;
-        }
+    if (!b)
+        return;
+    for (uint32_t c = 0; c < LEAT_RING_COLUMNS_MAX; c++) {
+        for (uint32_t i = 0; b->view.kept[c] && i < b->plan.n; i++)
+            free(b->view.kept[c][i].data);
+        free(b->view.kept[c]);
+        free(b->view.ends[c]);
     }
-    return true;
+    if (b->memory.data)
+        munmap(b->memory.data, (size_t)b->memory.bytes);
+    if (b->memory.fd >= 0)
+        close(b->memory.fd);
+    leat_cursor_batch_free(&b->plan);
+    free(b->samples);
+    free(b->errors);
+    free(b->parts);
+    free(b);
 }
 
-bool leat_batches_yield(struct leat_loading *l)
+/* The group */
+
+static const struct leat_sched_chunk *chunk_of(const struct leat_loading_batch *b, uint32_t number)
 {
-    struct leat_loading_batch *last = NULL;
-    for (struct leat_loading_batch *b = l->first ? l->first->next : NULL; b; b = b->next) {
-        if (b->pinned && b->state < LEAT_BATCH_PREPARING)
-            last = b;
+    uint32_t low = b->sched.group;
+    uint32_t high = b->sched.group_end;
+    while (low < high) { /* they are in ascending order */
+        uint32_t middle = low + (high - low) / 2;
+        if (b->plan.chunks[middle] < number)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    if (!last)
-        return false;
-    unpin(last);
-    last->state = LEAT_BATCH_UNPINNED;
-    return true;
+    return low < b->sched.group_end && b->plan.chunks[low] == number ? b->sched.held[low] : NULL;
 }
 
 /* The samples whose chunks are in the group. */
 static leat_status find_samples(struct leat_loading_batch *b, struct leat_error *err)
 {
-    struct leat_feed *feed = b->loading->opts.supply->feed;
-    for (uint32_t i = 0; i < b->n; i++) {
+    for (uint32_t i = 0; i < b->plan.n; i++) {
         struct leat_sample *s = &b->samples[i];
-        uint32_t chunk = b->items[i].chunk;
-        *s = (struct leat_sample){
-            .index = b->items[i].index, .number = b->numbers[i], .key = b->augment_key, .valid = b->valid[i]};
-        if (chunk < b->chunks[b->group] || chunk > b->chunks[b->group_end - 1])
+        uint32_t number = b->plan.items[i].chunk;
+        const struct leat_sched_chunk *chunk = chunk_of(b, number);
+        *s = (struct leat_sample){.index = b->plan.items[i].index,
+                                  .number = b->plan.numbers[i],
+                                  .key = b->augment_key,
+                                  .valid = b->plan.valid[i]};
+        if (!chunk)
             continue;
-        leat_feed_look(feed, chunk, &s->chunk, NULL);
+        s->chunk = leat_feed_chunk(chunk);
         if (s->index >= s->chunk->samples)
-            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says more", chunk,
+            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says more", number,
                              s->chunk->samples);
     }
     return LEAT_OK;
 }
 
-/* Whether all chunks of the group are there; an error when one cannot be had. */
-static leat_status look(struct leat_loading_batch *b, bool *ready, struct leat_error *err)
-{
-    *ready = true;
-    for (uint32_t i = b->group; i < b->group_end; i++) {
-        const struct leat_chunk *chunk;
-        enum leat_feed_state s = leat_feed_look(b->loading->opts.supply->feed, b->chunks[i], &chunk, err);
-        if (s == LEAT_FEED_FAILED)
-            return err->status;
-        if (s != LEAT_FEED_READY) {
-            *ready = false;
-            return LEAT_OK;
-        }
-    }
-    return find_samples(b, err);
-}
+/* Layout */
 
 /* Says where the ragged bytes of each sample end, for one column. */
 static leat_status lay_out_column(struct leat_loading_batch *b, uint32_t c, struct leat_error *err)
 {
     struct leat_loading *l = b->loading;
-    uint64_t *ends = calloc(b->n + 1, sizeof *ends);
+    uint64_t *ends = calloc((size_t)b->plan.n + 1, sizeof *ends);
     uint64_t at = 0;
     b->view.ends[c] = ends;
     if (!ends)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to lay out a batch");
-    for (uint32_t i = 0; i < b->n; i++)
+    for (uint32_t i = 0; i < b->plan.n; i++)
         ends[i] = at +=
             b->view.kept[c] ? b->view.kept[c][i].bytes : leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
-    memcpy(b->view.slot + l->outputs.columns[c].offset, ends, b->n * sizeof *ends);
+    memcpy(b->view.slot + l->outputs.columns[c].offset, ends, b->plan.n * sizeof *ends);
     return LEAT_OK;
 }
 
-/* Finds room for all ragged bytes: in the slot, or one column behind the other in memory of the batch's own. */
+/* Finds room for all ragged bytes: in the slot, or one column after the other in memory of the batch's own. */
 static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
 {
     struct leat_loading *l = b->loading;
-    struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->slot);
+    struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->sched.slot);
     uint64_t offset[LEAT_RING_COLUMNS_MAX];
     uint32_t external = 0;
     uint64_t bytes = 0;
@@ -163,7 +129,7 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
         leat_status rc = lay_out_column(b, c, err);
         if (rc != LEAT_OK)
             return rc;
-        uint64_t used = b->n ? b->view.ends[c][b->n - 1] : 0;
+        uint64_t used = b->plan.n ? b->view.ends[c][b->plan.n - 1] : 0;
         slot->arena_used[c] = used;
         b->view.arena[c] = b->view.slot + column->arena;
         if (used <= column->arena_bytes)
@@ -183,7 +149,7 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
         if (external >> c & 1)
             b->view.arena[c] = (char *)b->memory.data + offset[c];
     }
-    rc = l->opts.memory(l->opts.user, b->slot, b->memory.fd, err);
+    rc = l->opts.memory(l->opts.user, b->sched.slot, b->memory.fd, err);
     close(b->memory.fd);
     b->memory.fd = -1;
     return rc;
@@ -192,11 +158,11 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
 /* Room beside the slot for the ragged values of a batch whose chunks are not all there at the same time. */
 static leat_status keep_ragged(struct leat_loading_batch *b, struct leat_error *err)
 {
-    b->view.slot = (char *)leat_ring_slot(&b->loading->ring, b->slot);
+    b->view.slot = (char *)leat_ring_slot(&b->loading->ring, b->sched.slot);
     for (uint32_t c = 0; c < b->loading->outputs.n; c++) {
         if (!b->loading->outputs.columns[c].ragged)
             continue;
-        b->view.kept[c] = calloc(b->n + 1, sizeof *b->view.kept[c]);
+        b->view.kept[c] = calloc((size_t)b->plan.n + 1, sizeof *b->view.kept[c]);
         if (!b->view.kept[c])
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for the values of a batch");
     }
@@ -208,7 +174,7 @@ static leat_status gather_ragged(struct leat_loading_batch *b, struct leat_error
 {
     leat_status rc = lay_out(b, err);
     for (uint32_t c = 0; rc == LEAT_OK && c < b->loading->outputs.n; c++) {
-        for (uint32_t i = 0; b->view.kept[c] && i < b->n; i++) {
+        for (uint32_t i = 0; b->view.kept[c] && i < b->plan.n; i++) {
             const struct leat_kept *k = &b->view.kept[c][i];
             if (k->bytes)
                 memcpy(b->view.arena[c] + (i ? b->view.ends[c][i - 1] : 0), k->data, k->bytes);
@@ -217,13 +183,25 @@ static leat_status gather_ragged(struct leat_loading_batch *b, struct leat_error
     return rc;
 }
 
-static void finish_part(struct leat_task *task);
+/* Parts */
+
+static void finish_part(struct leat_task *task)
+{
+    struct leat_batch_part *p = (struct leat_batch_part *)((char *)task - offsetof(struct leat_batch_part, task));
+    struct leat_loading_batch *b = p->batch;
+    struct leat_loading *l = b->loading;
+    l->stats.prep_cpu_ns += p->cpu_ns;
+    l->stats.prep_cost += p->work.cost;
+    if (--b->parts_left == 0)
+        leat_loading_prepared(b);
+}
 
 /* On a worker. */
 static void run_part(struct leat_work *work, struct leat_scratch *scratch)
 {
     struct leat_batch_part *p = (struct leat_batch_part *)work;
     struct leat_loading_batch *b = p->batch;
+    uint64_t began_ns = leat_thread_cpu_ns();
     for (uint32_t i = p->first; i < p->first + p->n; i++) {
         struct leat_error err = {0};
         if (!b->samples[i].chunk)
@@ -233,56 +211,87 @@ static void run_part(struct leat_work *work, struct leat_scratch *scratch)
             atomic_fetch_add_explicit(&b->failed, 1, memory_order_relaxed);
         }
     }
+    p->cpu_ns = leat_thread_cpu_ns() - began_ns;
     p->task.run = finish_part;
     leat_loop_post(b->loading->opts.agent->loop, &p->task);
 }
 
-/* Splits the batch so that every worker gets a few parts of it: images a few at a time, bytes by the dozen. */
-static uint32_t part_size(const struct leat_loading *l)
+static uint64_t cost_of(const struct leat_loading_batch *b, uint32_t i)
 {
-    for (uint32_t c = 0; c < l->outputs.n; c++) {
-        if (l->outputs.plans[c].pipeline)
-            return 4;
+    return b->samples[i].chunk ? leat_outputs_cost(&b->loading->outputs, &b->samples[i]) : 0;
+}
+
+/* Cuts the batch so that parts cost about the same: a few for every worker, and none so small that handing it out costs
+ * more than it levels. */
+static uint32_t cut(struct leat_loading_batch *b)
+{
+    const struct leat_loading *l = b->loading;
+    uint32_t least = leat_outputs_pictures(&l->outputs) ? PART_PICTURE : PART_BYTES;
+    uint32_t most = (b->plan.n + least - 1) / least;
+    uint32_t want = PARTS_EACH * l->opts.agent->opts.threads;
+    uint32_t parts = want < most ? want : most;
+    b->cost = 0;
+    for (uint32_t i = 0; i < b->plan.n; i++)
+        b->cost += cost_of(b, i);
+    uint32_t n = 0;
+    uint64_t sum = 0;
+    b->parts[0].n = 0;
+    for (uint32_t i = 0; i < b->plan.n; i++) {
+        struct leat_batch_part *p = &b->parts[n];
+        uint64_t cost = cost_of(b, i);
+        if (p->n == 0)
+            *p = (struct leat_batch_part){.batch = b, .first = i, .work.run = run_part};
+        p->n++;
+        p->work.cost += cost;
+        sum += cost;
+        bool full = b->cost ? sum * parts >= b->cost * (n + 1) : p->n >= least;
+        if (full && n + 1 < b->parts_cap) {
+            n++;
+            b->parts[n].n = 0;
+        }
     }
-    return 64;
+    return b->parts[n].n ? n + 1 : n;
 }
 
 /* Once a batch, when it has its slot. */
 static leat_status begin_batch(struct leat_loading_batch *b, struct leat_error *err)
 {
-    uint32_t size = part_size(b->loading);
-    uint32_t parts = (b->n + size - 1) / size;
-    leat_status rc = b->group_end < b->chunks_n ? keep_ragged(b, err) : lay_out(b, err);
+    leat_status rc = b->sched.group_end < b->plan.chunks_n ? keep_ragged(b, err) : lay_out(b, err);
     if (rc != LEAT_OK)
         return rc;
-    b->errors = calloc(b->n + 1, sizeof *b->errors);
-    b->parts = calloc(parts + 1, sizeof *b->parts);
+    b->parts_cap = PARTS_EACH * b->loading->opts.agent->opts.threads + 1;
+    b->parts_cap = b->plan.n + 1 < b->parts_cap ? b->plan.n + 1 : b->parts_cap;
+    b->errors = calloc((size_t)b->plan.n + 1, sizeof *b->errors);
+    b->parts = calloc(b->parts_cap, sizeof *b->parts);
     if (!b->errors || !b->parts)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch");
     return LEAT_OK;
 }
 
-/* Gives the samples of the group to the workers. */
-static leat_status prepare(struct leat_loading_batch *b, struct leat_error *err)
+/* When its work should begin: batches that cost more begin earlier before they are due. */
+static uint64_t start_ns(const struct leat_loading_batch *b)
 {
-    struct leat_loading *l = b->loading;
-    uint32_t size = part_size(l);
-    uint32_t parts = (b->n + size - 1) / size;
-    leat_status rc = b->parts ? LEAT_OK : begin_batch(b, err);
+    const struct leat_loading *l = b->loading;
+    if (!l->stats.prep_cost)
+        return b->sched.due_ns;
+    double each = (double)l->stats.prep_cpu_ns / (double)l->stats.prep_cost;
+    uint64_t takes = (uint64_t)((double)b->cost * each / l->opts.agent->opts.threads);
+    return b->sched.due_ns > takes ? b->sched.due_ns - takes : 1; /* 0 is for checking */
+}
+
+static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err)
+{
+    leat_status rc = find_samples(b, err);
+    if (rc == LEAT_OK && !b->parts)
+        rc = begin_batch(b, err);
     if (rc != LEAT_OK)
         return rc;
-    b->state = parts ? LEAT_BATCH_PREPARING : LEAT_BATCH_DONE;
+    uint32_t parts = cut(b);
+    uint64_t due = start_ns(b);
     b->parts_left = parts;
     for (uint32_t i = 0; i < parts; i++) {
-        struct leat_batch_part *p = &b->parts[i];
-        p->batch = b;
-        p->first = i * size;
-        p->n = b->n - p->first < size ? b->n - p->first : size;
-        p->work.run = run_part;
-        p->work.due = 1 + b->number - l->published; /* batches the rank has to take before it; 0 is for checking */
-        l->working++;
-        if (!leat_workers_add(l->opts.agent->workers, &p->work)) {
-            l->working--;
+        b->parts[i].work.due = due;
+        if (!leat_workers_add(b->loading->opts.agent->workers, &b->parts[i].work)) {
             b->parts_left -= parts - i; /* none of the rest was given out */
             return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch");
         }
@@ -290,35 +299,20 @@ static leat_status prepare(struct leat_loading_batch *b, struct leat_error *err)
     return LEAT_OK;
 }
 
-/* All samples of the group are written. */
-static void finish_group(struct leat_loading_batch *b)
+static void prepared_later(struct leat_task *task)
 {
-    unpin(b); /* an earlier batch may need the room to be published before this one */
-    if (b->group_end == b->chunks_n) {
-        b->state = LEAT_BATCH_DONE;
-        return;
-    }
-    leat_loading_batch_group(b);
-    b->state = LEAT_BATCH_UNPINNED;
+    leat_loading_prepared((struct leat_loading_batch *)((char *)task - offsetof(struct leat_loading_batch, later)));
 }
 
-static void finish_part(struct leat_task *task)
+void leat_batch_prepare(struct leat_loading_batch *b)
 {
-    struct leat_batch_part *p = (struct leat_batch_part *)((char *)task - offsetof(struct leat_batch_part, task));
-    struct leat_loading_batch *b = p->batch;
-    struct leat_loading *l = b->loading;
-    l->working--;
-    if (--b->parts_left == 0)
-        finish_group(b);
-    if (!l->closing) {
-        if (b->parts_left == 0)
-            leat_agent_pump(l->opts.agent); /* all of them: its chunks may make room for others */
-        return;
-    }
-    if (b->parts_left == 0)
-        batch_free(b); /* leat_batches_drop() left it to us */
-    if (!l->working)
-        leat_loading_free(l);
+    struct leat_error err = {0};
+    if (b->err.status == LEAT_OK && hand_out(b, &err) != LEAT_OK)
+        b->err = err; /* the groups after it are not worked at */
+    if (b->parts_left)
+        return; /* the last of them tells */
+    b->later.run = prepared_later;
+    leat_loop_post(b->loading->opts.agent->loop, &b->later);
 }
 
 /* Samples that could not be decoded: an error, or their places are filled from the same batch. */
@@ -327,8 +321,8 @@ static leat_status settle_failures(struct leat_loading_batch *b, struct leat_err
     struct leat_loading *l = b->loading;
     if (!b->failed)
         return LEAT_OK;
-    uint32_t good = b->n;
-    for (uint32_t i = b->n; i-- > 0;) {
+    uint32_t good = b->plan.n;
+    for (uint32_t i = b->plan.n; i-- > 0;) {
         if (b->errors[i].status == LEAT_OK)
             good = i;
         else if (!l->skip_errors || b->errors[i].status == LEAT_NO_MEMORY)
@@ -336,10 +330,10 @@ static leat_status settle_failures(struct leat_loading_batch *b, struct leat_err
     }
     if (err->status != LEAT_OK)
         return err->status;
-    if (good == b->n)
-        return leat_fail(err, LEAT_CORRUPT, "none of the %u samples of a batch can be decoded; the first: %.300s", b->n,
-                         b->errors[0].text);
-    for (uint32_t i = 0; i < b->n; i++) {
+    if (good == b->plan.n)
+        return leat_fail(err, LEAT_CORRUPT, "none of the %u samples of a batch can be decoded; the first: %.300s",
+                         b->plan.n, b->errors[0].text);
+    for (uint32_t i = 0; i < b->plan.n; i++) {
         if (b->errors[i].status == LEAT_OK)
             continue;
         leat_log(LEAT_LOG_WARN, "skipped: %s", b->errors[i].text);
@@ -350,184 +344,16 @@ static leat_status settle_failures(struct leat_loading_batch *b, struct leat_err
     return LEAT_OK;
 }
 
-/* How long the rank has been waiting for this batch, and for what. */
-static void account(struct leat_loading *l, const struct leat_loading_batch *b)
+leat_status leat_batch_finish(struct leat_loading_batch *b, struct leat_error *err)
 {
-    uint64_t since = atomic_load_explicit(&l->ring.head->waiting_since_ns, memory_order_relaxed);
-    uint64_t now = leat_now_ns();
-    if (!since || since == l->accounted_ns || since > now || b->end)
-        return; /* one wait ends with one batch, though the rank may not have woken up when the next is there */
-    l->accounted_ns = since;
-    uint64_t ready = b->chunks_ready_ns > since ? b->chunks_ready_ns : since;
-    l->stats.wait_fetch_ns += ready - since;
-    l->stats.wait_prep_ns += now - ready;
-}
-
-static void publish(struct leat_loading *l, struct leat_loading_batch *b)
-{
-    const uint64_t one = 1;
-    struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->slot);
-    account(l, b);
-    l->slot[b->slot] = LEAT_OURS_OUT;
-    slot->samples = b->n;
-    slot->epoch = b->epoch;
-    slot->position = b->position;
-    slot->batch = b->number;
-    slot->end = b->end;
-    atomic_store_explicit(&slot->state, LEAT_SLOT_READY, memory_order_relaxed);
-    l->ring.head->queue[l->published % LEAT_RING_SLOTS_MAX] = b->slot;
-    l->published++;
-    /* Release: everything above; partner: the acquire in the rank's published(). */
-    atomic_store_explicit(&l->ring.head->published, l->published, memory_order_release);
-    ssize_t ignored = write(l->ready_fd, &one, sizeof one);
-    (void)ignored;
-}
-
-/* Slots that are free on both sides. */
-static uint32_t free_slots(struct leat_loading *l)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; l->ring.head && i < l->slots; i++) {
-        /* Acquire: the rank's reads of the slot are over; partner: its release when it frees the slot. */
-        if (l->slot[i] == LEAT_OURS_OUT &&
-            atomic_load_explicit(&leat_ring_slot(&l->ring, i)->state, memory_order_acquire) == LEAT_SLOT_FREE)
-            l->slot[i] = LEAT_OURS_FREE;
-        n += l->slot[i] == LEAT_OURS_FREE;
-    }
-    return n;
-}
-
-static void take_slot(struct leat_loading_batch *b)
-{
-    struct leat_loading *l = b->loading;
-    b->slot = 0;
-    while (l->slot[b->slot] != LEAT_OURS_FREE)
-        b->slot++;
-    l->slot[b->slot] = LEAT_OURS_FILLING;
-    b->has_slot = true;
-}
-
-/* Takes one batch as far as it goes now. */
-static leat_status advance(struct leat_loading_batch *b, bool first, bool may_take_slot, struct leat_error *err)
-{
-    bool ready;
-    if (b->state == LEAT_BATCH_UNPINNED && pin(b, first))
-        b->state = LEAT_BATCH_FETCHING;
-    if (b->state == LEAT_BATCH_FETCHING) {
-        leat_status rc = look(b, &ready, err);
-        if (rc != LEAT_OK)
-            return rc;
-        if (ready) {
-            b->state = LEAT_BATCH_WAITING;
-            b->chunks_ready_ns = leat_now_ns();
-        }
-    }
-    if (b->state != LEAT_BATCH_WAITING || (!b->has_slot && !may_take_slot))
+    if (b->plan.end) {
+        leat_ring_slot(&b->loading->ring, b->sched.slot)->external = 0;
         return LEAT_OK;
-    if (!b->has_slot)
-        take_slot(b);
-    if (!b->end)
-        return prepare(b, err);
-    leat_ring_slot(&b->loading->ring, b->slot)->external = 0;
-    b->state = LEAT_BATCH_DONE;
-    return LEAT_OK;
-}
-
-/* Every batch, in order. A batch may overtake an earlier one as long as enough slots stay free for all before it:
- * the rank takes them in order, and would wait for ever for one that finds no slot. */
-static leat_status advance_all(struct leat_loading *l, struct leat_error *err)
-{
-    uint32_t slots = free_slots(l);
-    uint32_t before = 0; /* earlier batches that still need one */
-    for (struct leat_loading_batch *b = l->first; b; b = b->next) {
-        bool had = b->has_slot;
-        leat_status rc = advance(b, b == l->first, slots > before, err);
-        if (rc != LEAT_OK)
-            return rc;
-        if (!b->has_slot)
-            before++;
-        else if (!had)
-            slots--;
-        if (b->state == LEAT_BATCH_UNPINNED || leat_batches_hurry(l))
-            break; /* those behind it must not take its room, nor its share of the line */
     }
-    return LEAT_OK;
-}
-
-leat_status leat_batches_step(struct leat_loading *l, struct leat_error *err)
-{
-    leat_status rc = LEAT_OK;
-    while (rc == LEAT_OK && l->planned < l->slots + PLANS_BEYOND)
-        rc = plan_one(l, err);
-    if (rc == LEAT_OK)
-        rc = advance_all(l, err);
-    while (rc == LEAT_OK && l->first && l->first->state == LEAT_BATCH_DONE) {
-        struct leat_loading_batch *b = l->first;
-        rc = settle_failures(b, err);
-        if (rc == LEAT_OK && b->group > 0)
-            rc = gather_ragged(b, err);
-        if (rc != LEAT_OK)
-            break;
-        publish(l, b);
-        l->first = b->next;
-        if (!l->first)
-            l->tail = NULL;
-        l->planned--;
-        batch_free(b);
-        if (l->planned < l->slots + PLANS_BEYOND)
-            rc = plan_one(l, err);
+    if (b->err.status != LEAT_OK) {
+        *err = b->err;
+        return err->status;
     }
-    return rc;
-}
-
-void leat_batches_drop(struct leat_loading *l)
-{
-    while (l->first) {
-        struct leat_loading_batch *b = l->first;
-        l->first = b->next;
-        if (!b->parts_left)
-            batch_free(b);
-    }
-    l->tail = NULL;
-    l->planned = 0;
-}
-
-static void explain(const struct leat_loading *l, const struct leat_loading_batch *b, char *out, size_t n)
-{
-    const char *url = leat_dataset_home(l->opts.supply->dataset)->url;
-    switch (b->state) {
-    case LEAT_BATCH_UNPINNED:
-        snprintf(out, n, "room in the cache for %u chunks of a batch", b->group_end - b->group);
-        return;
-    case LEAT_BATCH_FETCHING:
-        if (leat_supply_wants_keys(l->opts.supply)) {
-            snprintf(out, n, "new keys for %.200s: those that were given have expired or are gone", url);
-            return;
-        }
-        for (uint32_t i = b->group; i < b->group_end; i++) {
-            const struct leat_chunk *chunk;
-            if (leat_feed_look(l->opts.supply->feed, b->chunks[i], &chunk, NULL) != LEAT_FEED_READY) {
-                snprintf(out, n, "chunk %u of %.200s", b->chunks[i], url);
-                return;
-            }
-        }
-        snprintf(out, n, "chunks of %.200s", url);
-        return;
-    case LEAT_BATCH_WAITING:
-        snprintf(out, n, "a free slot: the rank holds all of them");
-        return;
-    default:
-        snprintf(out, n, "%u parts of a batch being prepared", b->parts_left);
-    }
-}
-
-void leat_batches_explain(const struct leat_loading *l, char *out, size_t n)
-{
-    const struct leat_loading_batch *b = l->first;
-    if (!b) {
-        snprintf(out, n, "nothing is planned");
-        return;
-    }
-    explain(l, b, out, n);
-    leat_one_line(out); /* a URL may have been cut in the middle of a character */
+    leat_status rc = settle_failures(b, err);
+    return rc == LEAT_OK && b->sched.group > 0 ? gather_ragged(b, err) : rc;
 }

@@ -269,3 +269,27 @@ void leat_outputs_set_valid(const struct leat_outputs *o, const struct leat_slot
             view->slot[o->columns[i].offset + place] = (char)valid;
     }
 }
+
+bool leat_outputs_pictures(const struct leat_outputs *o)
+{
+    for (uint32_t c = 0; c < o->n; c++) {
+        if (o->plans[c].pipeline)
+            return true;
+    }
+    return false;
+}
+
+/* Entropy decoding goes by bytes and everything after it by pixels; a byte of a photograph costs about as much as four
+ * pixels of it. */
+uint64_t leat_outputs_cost(const struct leat_outputs *o, const struct leat_sample *s)
+{
+    uint64_t cost = 1;
+    for (uint32_t c = 0; c < o->n; c++) {
+        const struct leat_output_plan *p = &o->plans[c];
+        if (!p->pipeline && !o->columns[c].ragged)
+            continue;
+        struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
+        cost += p->pipeline ? 4ull * cell.size + (uint64_t)cell.image.width * cell.image.height : cell.size / 16;
+    }
+    return cost;
+}

@@ -46,6 +46,11 @@ struct leat_sample {
 /* Bytes of a ragged output of a sample; 0 for the others. */
 uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, const struct leat_sample *sample);
 
+/* About what a sample costs to make, to be compared with others of the same outputs: pixels where they are known, and
+ * bytes. */
+uint64_t leat_outputs_cost(const struct leat_outputs *o, const struct leat_sample *sample);
+bool leat_outputs_pictures(const struct leat_outputs *o); /* whether any has to be decoded */
+
 /* A ragged value whose place in the slot is not known yet. */
 struct leat_kept {
     void *data;

@@ -9,8 +9,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/account.h"
 #include "agent/council.h"
 #include "agent/loading.h"
 #include "base/json.h"
@@ -21,7 +24,8 @@
 #include "ring/settings.h"
 
 struct leat_session {
-    struct leat_watch watch; /* first member */
+    struct leat_watch watch;   /* first member */
+    struct leat_watch process; /* a descriptor of the rank's process; -1: not to be had */
     struct leat_agent *agent;
     struct leat_session *prev, *next;
     int pid; /* the rank's */
@@ -47,6 +51,9 @@ static void session_close(struct leat_session *s)
     struct leat_agent *agent = s->agent;
     leat_loop_unwatch(agent->loop, &s->watch);
     close(s->watch.fd);
+    leat_loop_unwatch(agent->loop, &s->process);
+    if (s->process.fd >= 0)
+        close(s->process.fd);
     if (s->opening)
         leat_supply_abandon(s->opening);
     leat_council_leave(&s->seat);
@@ -128,6 +135,39 @@ static leat_status on_memory(void *user, uint32_t slot, int fd, struct leat_erro
     return LEAT_OK;
 }
 
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat one;
+    struct stat other;
+    if (strcmp(a, b) == 0)
+        return true;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+static leat_status check_cache_settings(const struct leat_agent_opts *has, const struct leat_loader_opts *o,
+                                        struct leat_error *err)
+{
+    static const char help[] = "use the same, leave it out, or give the loader another scope";
+    char mine[LEAT_FORMAT_SIZE];
+    char theirs[LEAT_FORMAT_SIZE];
+    if ((o->cache_dir || o->cache) && !has->cache_dir)
+        return leat_fail(
+            err, LEAT_INVALID,
+            "this machine's agent (pid %d) runs without a cache on disk and the loader asks for one: end it "
+            "first (leat agent stop), leave cache_dir and cache out, or give the loader another scope",
+            (int)getpid());
+    if (o->cache_dir && !same_folder(o->cache_dir, has->cache_dir))
+        return leat_fail(err, LEAT_INVALID,
+                         "this machine's agent (pid %d) runs with cache_dir=%.120s and the loader asks for %.120s: %s",
+                         (int)getpid(), has->cache_dir, o->cache_dir, help);
+    if (o->cache && o->cache != has->cache)
+        return leat_fail(err, LEAT_INVALID,
+                         "this machine's agent (pid %d) runs with cache=%s and the loader asks for %s: %s",
+                         (int)getpid(), has->cache ? leat_format_size(has->cache, mine) : "its default",
+                         leat_format_size(o->cache, theirs), help);
+    return LEAT_OK;
+}
+
 /* Settings of the whole agent: a second loader may leave them out or ask for the same. */
 static leat_status check_settings(const struct leat_agent *agent, const struct leat_loader_opts *o,
                                   struct leat_error *err)
@@ -145,7 +185,7 @@ static leat_status check_settings(const struct leat_agent *agent, const struct l
                          "this machine's agent (pid %d) runs with threads=%u and the loader asks for %u: use the same, "
                          "leave it out, or give the loader another scope",
                          (int)getpid(), agent->opts.threads, o->threads);
-    return LEAT_OK;
+    return check_cache_settings(&agent->opts, o, err);
 }
 
 static void drop_loading(struct leat_session *s, const struct leat_error *err)
@@ -169,7 +209,7 @@ static void on_opened(void *user, const struct leat_error *err)
     leat_loading_describe(s->loading, &b);
     s->opened = true;
     send_message(s, &b, fds, 3);
-    leat_loading_pump(s->loading);
+    let_go_looked(s);
 }
 
 /* The ranks of the job agree, or not; one that comes later may differ too. */
@@ -208,20 +248,20 @@ static void agree(struct leat_session *s)
 }
 
 /* A look: the same checks, without a ring. */
-static void answer_look(struct leat_session *s, struct leat_supply *supply)
+static void on_looked(void *user, const struct leat_error *err)
 {
-    struct leat_error err = {0};
+    struct leat_session *s = user;
     struct leat_buf b;
-    begin(&b, LEAT_MESSAGE_OPENED);
-    leat_supply_hold(supply);
-    let_go_looked(s);
-    s->looked = supply;
-    if (leat_loading_look(supply, &s->request, &b, &err) == LEAT_OK) {
+    struct leat_loading *look = s->loading;
+    s->loading = NULL;
+    if (err->status == LEAT_OK) {
+        begin(&b, LEAT_MESSAGE_OPENED);
+        leat_loading_describe(look, &b);
         send_message(s, &b, NULL, 0);
-        return;
+    } else {
+        send_error(s, LEAT_MESSAGE_ERROR, err, false);
     }
-    leat_buf_free(&b);
-    send_error(s, LEAT_MESSAGE_ERROR, &err, false);
+    leat_loading_close(look);
 }
 
 static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
@@ -229,26 +269,21 @@ static void on_supply(void *user, struct leat_supply *supply, const struct leat_
     struct leat_session *s = user;
     s->opening = NULL;
     struct leat_error failure = *err;
-    if (supply && !s->request.opts.world) {
-        answer_look(s, supply);
-        return;
-    }
     if (supply) {
+        bool look = !s->request.opts.world;
         struct leat_loading_opts opts = {
             .agent = s->agent,
             .supply = supply,
-            .request = &s->request,
-            .opened = on_opened,
+            .opened = look ? on_looked : on_opened,
             .failed = on_failed,
             .memory = on_memory,
             .user = s,
         };
-        leat_status rc = leat_loading_open(&opts, &s->loading, &failure);
+        leat_supply_hold(supply);
         let_go_looked(s);
-        if (rc == LEAT_OK) {
-            leat_loading_pump(s->loading); /* sends for the first chunks */
+        s->looked = supply; /* until the loader is opened: it would find its dataset closed */
+        if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK)
             return;
-        }
     }
     send_error(s, LEAT_MESSAGE_ERROR, &failure, false);
 }
@@ -312,16 +347,26 @@ static void greet(struct leat_session *s, struct leat_part hello)
     leat_message_number(&b, LEAT_TAG_RAM, o->ram);
     leat_message_number(&b, LEAT_TAG_THREADS, o->threads);
     leat_message_number(&b, LEAT_TAG_LINGER, o->linger_ns);
+    if (o->cache_dir) {
+        leat_message_text(&b, LEAT_TAG_CACHE_DIR, o->cache_dir);
+        leat_message_number(&b, LEAT_TAG_CACHE, o->cache);
+    }
     send_message(s, &b, NULL, 0);
 }
 
 static json_t *describe_agent(const struct leat_agent *agent)
 {
-    return json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:s}", "pid", (int)getpid(), "version", leat_version(),
-                     "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->paths.scope, "ram", (json_int_t)agent->opts.ram,
-                     "cache_bytes", (json_int_t)leat_cache_used(agent->cache), "threads",
-                     (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
-                     agent->paths.log);
+    struct leat_account a;
+    leat_agent_account(agent, &a);
+    json_t *j =
+        json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:s,s:s?,s:I}", "pid", (int)getpid(), "version", leat_version(),
+                  "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->names.paths.scope, "ram", (json_int_t)agent->opts.ram,
+                  "threads", (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
+                  agent->names.paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
+    if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
+        return j;
+    json_decref(j);
+    return NULL;
 }
 
 /* A rank has looked its keys up again. */
@@ -416,6 +461,23 @@ void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *s
     }
 }
 
+/* The rank has ended. Children that it forked may have copies of its socket, which would keep the loader. */
+static void on_process_end(struct leat_watch *watch, uint32_t events)
+{
+    (void)events;
+    session_close((struct leat_session *)((char *)watch - offsetof(struct leat_session, process)));
+}
+
+static void watch_process(struct leat_session *s)
+{
+    s->process.fd = s->pid > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
+    s->process.ready = on_process_end;
+    if (s->process.fd >= 0 && leat_loop_watch(s->agent->loop, &s->process, EPOLLIN, NULL) != LEAT_OK) {
+        close(s->process.fd);
+        s->process.fd = -1;
+    }
+}
+
 void leat_session_accept(struct leat_agent *agent, int fd)
 {
     struct ucred peer;
@@ -438,6 +500,7 @@ void leat_session_accept(struct leat_agent *agent, int fd)
         free(s);
         return;
     }
+    watch_process(s);
     s->next = agent->sessions;
     if (s->next)
         s->next->prev = s;
@@ -451,16 +514,5 @@ void leat_session_close_all(struct leat_agent *agent)
     for (struct leat_session *s = agent->sessions; s; s = next) {
         next = s->next;
         session_close(s);
-    }
-}
-
-void leat_agent_pump(struct leat_agent *agent)
-{
-    for (struct leat_supply *supply = agent->supplies; supply; supply = supply->next) {
-        struct leat_loading *next;
-        for (struct leat_loading *l = supply->loadings; l; l = next) {
-            next = leat_loading_next(l);
-            leat_loading_pump(l);
-        }
     }
 }

@@ -15,6 +15,10 @@
  * store's threads and its root in memory. */
 #define IDLE_MAX 4u
 
+/* Openings of one bucket at a time: one that hangs must not take the threads of all others, of which the agent has
+ * several times as many. */
+#define OPENINGS_MAX 16u
+
 /* A request on its way through an opener thread. */
 struct leat_opening {
     struct leat_task task; /* first member */
@@ -26,7 +30,9 @@ struct leat_opening {
     uint8_t keys[LEAT_SHA256_SIZE];
     uint8_t id[LEAT_SHA256_SIZE]; /* what the request names, where it does */
     char *asked;
-    char *place; /* when the dataset is open */
+    char *bucket; /* what it may have to wait for */
+    bool waiting; /* for others of the same bucket to end */
+    char *place;  /* when the dataset is open */
     struct leat_dataset *dataset;
     struct leat_error err;
     leat_supply_opened *opened; /* NULL: abandoned */
@@ -41,8 +47,31 @@ static void opening_free(struct leat_opening *o)
     free(o->hook);
     leat_request_free(&o->request);
     free(o->asked);
+    free(o->bucket);
     free(o->place);
     free(o);
+}
+
+static void open_here(struct leat_task *task);
+
+/* Gives the oldest openings that wait for this bucket to threads, as many as may be at work. */
+static void start_openings(struct leat_agent *agent, const char *bucket)
+{
+    for (;;) {
+        struct leat_opening *oldest = NULL; /* the list has the youngest first */
+        unsigned running = 0;
+        for (struct leat_opening *o = agent->openings; o; o = o->next) {
+            if (strcmp(o->bucket, bucket) != 0)
+                continue;
+            running += !o->waiting;
+            oldest = o->waiting ? o : oldest;
+        }
+        if (!oldest || running >= OPENINGS_MAX)
+            return;
+        oldest->waiting = false;
+        oldest->task.run = open_here;
+        leat_pool_add(agent->openers, &oldest->task);
+    }
 }
 
 static bool is_version(const struct leat_supply *s, const uint8_t id[LEAT_SHA256_SIZE])
@@ -86,7 +115,7 @@ static void close_here(struct leat_task *task)
     supply_free((struct leat_supply *)((char *)task - offsetof(struct leat_supply, task)));
 }
 
-/* At the end of the agent somebody waits for the feed. */
+/* At the end of the agent somebody waits for what is on its way. */
 struct leat_supply_waiter {
     struct leat_supply *supply;
     pthread_mutex_t mu;
@@ -110,11 +139,11 @@ static void unlist_supply(struct leat_supply *s)
     *p = s->next;
 }
 
-/* On the loop: nothing refers to the feed any more. */
-static void on_feed_closed(void *user)
+/* On the loop: nothing comes from it any more. */
+static void on_source_closed(void *user)
 {
     struct leat_supply *s = user;
-    s->feed = NULL;
+    s->source = NULL;
     if (s->waiter) {
         wake(s->waiter);
     } else if (!s->agent->stopping) { /* else the openers are gone: see leat_supply_close_all() */
@@ -129,7 +158,9 @@ static void let_go(struct leat_supply *s)
     s->leaving = true;
     leat_loop_disarm(s->agent->loop, &s->renew);
     atomic_store_explicit(&s->hook->stop, true, memory_order_relaxed);
-    leat_feed_close(s->feed, on_feed_closed, s);
+    leat_sched_set_close(s->set); /* first: nothing new may be asked of it */
+    s->set = NULL;
+    leat_source_close(s->source, on_source_closed, s);
 }
 
 void leat_supply_hold(struct leat_supply *s)
@@ -161,56 +192,6 @@ static void unlist(struct leat_opening *o)
     while (*p != o)
         p = &(*p)->next;
     *p = o->next;
-}
-
-/* When a chunk is next used by any loader. */
-static uint64_t next_use(void *user, uint32_t chunk)
-{
-    const struct leat_supply *s = user;
-    uint64_t best = LEAT_CACHE_NEVER;
-    for (const struct leat_loading *l = s->loadings; l; l = leat_loading_next(l)) {
-        uint64_t use = leat_loading_next_use(l, chunk);
-        best = use < best ? use : best;
-    }
-    return best;
-}
-
-/* Checking a chunk comes before everything else: batches wait for it. */
-struct check_work {
-    struct leat_work work;
-    struct leat_task *task;
-};
-
-static void run_check(struct leat_work *work, struct leat_scratch *scratch)
-{
-    struct check_work *c = (struct check_work *)work;
-    struct leat_task *task = c->task;
-    (void)scratch;
-    free(c);
-    task->run(task);
-}
-
-static void check_later(void *user, struct leat_task *task)
-{
-    struct leat_supply *s = user;
-    struct check_work *c = malloc(sizeof *c);
-    if (c) {
-        *c = (struct check_work){.work = {.run = run_check, .due = 0}, .task = task};
-        if (leat_workers_add(s->agent->workers, &c->work))
-            return;
-        free(c);
-    }
-    task->run(task); /* no memory to put it off: here and now, on the store's thread */
-}
-
-static void come_back(void *user, struct leat_task *task)
-{
-    leat_loop_post(((struct leat_supply *)user)->agent->loop, task);
-}
-
-static void changed(void *user)
-{
-    leat_agent_pump(((struct leat_supply *)user)->agent);
 }
 
 /* Keys */
@@ -314,16 +295,13 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
         return NULL;
     }
     s->agent = o->agent;
-    struct leat_feed_opts feed = {
-        .dataset = o->dataset,
-        .cache = o->agent->cache,
-        .next_use = next_use,
-        .later = check_later,
-        .back = come_back,
-        .changed = changed,
-        .user = s,
-    };
-    if (leat_feed_open(&feed, &s->feed, err) != LEAT_OK) {
+    const struct leat_root *root = leat_dataset_root(o->dataset);
+    leat_status rc = leat_source_open(o->agent->feed, o->dataset, &s->source, err);
+    if (rc == LEAT_OK)
+        rc = leat_sched_set_open(o->agent->sched, leat_root_chunk_name(root, 0), root->sizes, root->chunks, s, &s->set,
+                                 err);
+    if (rc != LEAT_OK) {
+        leat_source_close(s->source, NULL, NULL);
         free(s);
         return NULL;
     }
@@ -354,6 +332,7 @@ static void finish(struct leat_task *task)
     struct leat_agent *agent = o->agent;
     struct leat_supply *s = NULL;
     unlist(o);
+    start_openings(agent, o->bucket);
     if (o->err.status == LEAT_OK && o->opened) {
         s = o->dataset ? find_same(o) : o->known;
         if (!s)
@@ -391,13 +370,22 @@ static char *place_of(const char *url, const struct leat_request_store *s)
     return leat_buf_take(&b);
 }
 
-/* Whether the supply that is open already is what the request asks for. It was opened with the same words and keys, so
- * nothing has to be proved when the request names a version. */
+/* The bucket or the folder's beginning, with the endpoint: what hangs for one of its datasets hangs for all. */
+static char *bucket_of(const char *url, const struct leat_request_store *s)
+{
+    struct leat_buf b;
+    size_t n = 0;
+    for (unsigned slashes = 0; url[n] && (slashes += url[n] == '/') < 3;)
+        n++;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_buf_printf(&b, "%.*s\n%s", (int)n, url, s->endpoint_url ? s->endpoint_url : "");
+    return leat_buf_take(&b);
+}
+
+/* Whether the supply that is open already is what the address names now. */
 static bool still_it(const struct leat_opening *o, struct leat_error *err)
 {
     struct leat_pointer now;
-    if (o->request.id)
-        return true;
     return leat_home_resolve(leat_dataset_home(o->known->dataset), NULL, &now, err) == LEAT_OK &&
            is_version(o->known, now.id);
 }
@@ -444,11 +432,12 @@ leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request
     if (rc == LEAT_OK) {
         o->agent = agent;
         o->asked = place_of(o->request.url, &o->request.store);
+        o->bucket = bucket_of(o->request.url, &o->request.store);
         o->hook = calloc(1, sizeof *o->hook);
         o->opened = opened;
         o->user = user;
         digest_keys(&o->request.store, o->keys);
-        if (!o->asked || !o->hook)
+        if (!o->asked || !o->bucket || !o->hook)
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     }
     if (rc != LEAT_OK) {
@@ -462,8 +451,13 @@ leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request
     o->next = agent->openings;
     agent->openings = o;
     *out = o;
-    o->task.run = open_here;
-    leat_pool_add(agent->openers, &o->task);
+    if (o->known && o->request.id) { /* nothing has to be asked: a jump waits for nobody's bucket */
+        o->task.run = finish;
+        leat_loop_post(agent->loop, &o->task);
+        return LEAT_OK;
+    }
+    o->waiting = true;
+    start_openings(agent, o->bucket);
     return LEAT_OK;
 }
 
@@ -471,6 +465,11 @@ void leat_supply_abandon(struct leat_opening *o)
 {
     o->opened = NULL;
     atomic_store_explicit(&o->hook->stop, true, memory_order_relaxed);
+    if (!o->waiting)
+        return;
+    o->waiting = false; /* no thread has it yet, and none needs to */
+    o->task.run = finish;
+    leat_loop_post(o->agent->loop, &o->task);
 }
 
 void leat_supply_stop_all(struct leat_agent *agent)
@@ -482,12 +481,12 @@ void leat_supply_stop_all(struct leat_agent *agent)
 }
 
 /* On the loop. */
-static void close_feed(void *arg)
+static void close_source(void *arg)
 {
     struct leat_supply_waiter *w = arg;
     struct leat_supply *s = w->supply;
     s->waiter = w;
-    if (!s->feed)
+    if (!s->source)
         wake(w);
     else if (!s->leaving)
         let_go(s);
@@ -500,7 +499,7 @@ void leat_supply_close_all(struct leat_agent *agent)
         struct leat_supply_waiter w = {.supply = s};
         pthread_mutex_init(&w.mu, NULL);
         leat_cond_init(&w.cond);
-        leat_loop_call(agent->loop, close_feed, &w);
+        leat_loop_call(agent->loop, close_source, &w);
         pthread_mutex_lock(&w.mu);
         while (!w.closed)
             leat_cond_wait(&w.cond, &w.mu, LEAT_NEVER); /* what is in flight was cancelled */

@@ -1,4 +1,4 @@
-/* A supply: a dataset that is open in the agent, with its store and its feed, shared by every loader that reads it.
+/* A supply: a dataset that is open in the agent, with its store, shared by every loader that reads it.
  * The last few are kept when their last loader leaves, so that the next one finds their chunks (a jump closes a loader
  * and opens another); those chunks are the first to be evicted. */
 #ifndef LEAT_AGENT_SUPPLY_H
@@ -31,7 +31,8 @@ struct leat_supply {
     struct leat_timer renew;        /* before they expire */
     struct leat_dataset *dataset;
     struct leat_supply_hook *hook;
-    struct leat_feed *feed;
+    struct leat_source *source;
+    struct leat_sched_set *set;
     struct leat_loading *loadings; /* that read it */
     uint32_t users;                /* loaders, also those that only wait for their workers, and openings */
     uint64_t idle;                 /* when the last of them left: a count */

@@ -25,13 +25,16 @@ struct leat_workers {
         size_t n;
         size_t cap;
         uint64_t sequence;
+        struct leat_task *checks, **checks_end; /* come first */
         bool stop;
     } queue; /* hold mu */
 };
 
 static bool earlier(const struct leat_work *a, const struct leat_work *b)
 {
-    return a->due != b->due ? a->due < b->due : a->sequence < b->sequence;
+    if (a->due != b->due)
+        return a->due < b->due;
+    return a->cost != b->cost ? a->cost > b->cost : a->sequence < b->sequence;
 }
 
 static struct leat_work *pop(struct leat_workers *w)
@@ -75,23 +78,56 @@ bool leat_workers_add(struct leat_workers *w, struct leat_work *work)
     return ok;
 }
 
+void leat_workers_check(struct leat_workers *w, struct leat_task *task)
+{
+    task->next = NULL;
+    pthread_mutex_lock(&w->queue.mu);
+    *w->queue.checks_end = task;
+    w->queue.checks_end = &task->next;
+    pthread_cond_signal(&w->queue.added);
+    pthread_mutex_unlock(&w->queue.mu);
+}
+
+static bool has_work(const struct leat_workers *w)
+{
+    return w->queue.n || w->queue.checks;
+}
+
+/* Hold mu, which is given up meanwhile. */
+static void run_next(struct worker *worker)
+{
+    struct leat_workers *w = worker->all;
+    struct leat_task *task = w->queue.checks;
+    struct leat_work *work = NULL;
+    if (task) {
+        w->queue.checks = task->next;
+        if (!w->queue.checks)
+            w->queue.checks_end = &w->queue.checks;
+    } else {
+        work = pop(w);
+    }
+    w->queue.running++;
+    pthread_mutex_unlock(&w->queue.mu);
+    if (task)
+        task->run(task);
+    else
+        work->run(work, worker->scratch);
+    pthread_mutex_lock(&w->queue.mu);
+    if (--w->queue.running == 0 && !has_work(w))
+        pthread_cond_broadcast(&w->queue.idle);
+}
+
 static void *run_worker(void *arg)
 {
     struct worker *worker = arg;
     struct leat_workers *w = worker->all;
     pthread_mutex_lock(&w->queue.mu);
     for (;;) {
-        while (!w->queue.n && !w->queue.stop)
+        while (!has_work(w) && !w->queue.stop)
             leat_cond_wait(&w->queue.added, &w->queue.mu, LEAT_NEVER);
-        if (!w->queue.n)
+        if (!has_work(w))
             break;
-        struct leat_work *work = pop(w);
-        w->queue.running++;
-        pthread_mutex_unlock(&w->queue.mu);
-        work->run(work, worker->scratch);
-        pthread_mutex_lock(&w->queue.mu);
-        if (--w->queue.running == 0 && !w->queue.n)
-            pthread_cond_broadcast(&w->queue.idle);
+        run_next(worker);
     }
     pthread_mutex_unlock(&w->queue.mu);
     return NULL;
@@ -103,6 +139,7 @@ leat_status leat_workers_open(unsigned threads, struct leat_workers **out, struc
     if (!w)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for worker threads");
     pthread_mutex_init(&w->queue.mu, NULL);
+    w->queue.checks_end = &w->queue.checks;
     leat_cond_init(&w->queue.added);
     leat_cond_init(&w->queue.idle);
     w->workers = calloc(threads, sizeof *w->workers);
@@ -147,7 +184,7 @@ void leat_workers_close(struct leat_workers *w)
 void leat_workers_drain(struct leat_workers *w)
 {
     pthread_mutex_lock(&w->queue.mu);
-    while (w->queue.n || w->queue.running)
+    while (has_work(w) || w->queue.running)
         leat_cond_wait(&w->queue.idle, &w->queue.mu, LEAT_NEVER);
     pthread_mutex_unlock(&w->queue.mu);
 }

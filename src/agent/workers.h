@@ -7,14 +7,16 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "prep/pipeline.h"
 
 struct leat_workers;
 
 struct leat_work {
     void (*run)(struct leat_work *work, struct leat_scratch *scratch);
-    uint64_t due;      /* smaller ones first; equal ones as they were added */
-    uint64_t sequence; /* the workers' */
+    uint64_t due;      /* smaller ones first … */
+    uint64_t cost;     /* … of equal ones the larger: the last to be begun should not be the last to end … */
+    uint64_t sequence; /* … and else as they were added; the workers' */
 };
 
 leat_status leat_workers_open(unsigned threads, struct leat_workers **out, struct leat_error *err);
@@ -25,5 +27,8 @@ void leat_workers_drain(struct leat_workers *workers);
 
 /* From any thread. The memory is the caller's until run() is called. False when memory ran out. */
 bool leat_workers_add(struct leat_workers *workers, struct leat_work *work);
+
+/* Before all of them, as tasks: batches wait for chunks that are being checked. From any thread; takes no memory. */
+void leat_workers_check(struct leat_workers *workers, struct leat_task *task);
 
 #endif

@@ -9,6 +9,13 @@ uint64_t leat_now_ns(void)
     return (uint64_t)t.tv_sec * LEAT_S + (uint64_t)t.tv_nsec;
 }
 
+uint64_t leat_thread_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * LEAT_S + (uint64_t)t.tv_nsec;
+}
+
 int64_t leat_wall_s(void)
 {
     return (int64_t)time(NULL);

@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "client/connect.h"
 #include "leat/leat.h"
+#include "ring/account.h"
 
 #define LOG_MAX (1 << 20)
 
@@ -26,6 +27,8 @@ struct agent_settings {
     const char *scope;
     uint64_t ram;
     uint64_t threads;
+    const char *cache_dir;
+    uint64_t cache;
     const char *linger;
     const char *ready_fd;
     const char *socket;
@@ -42,6 +45,10 @@ static const struct leat_option options[] = {
      "run: budget for chunks (else a quarter of the memory)"},
     {"threads", 0, LEAT_OPTION_U64, offsetof(struct agent_settings, threads), "N", NULL, "LEAT_THREADS",
      "run: threads that prepare samples (else one a core)"},
+    {"cache-dir", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, cache_dir), "PATH", NULL, "LEAT_CACHE_DIR",
+     "run: folder of the cache on disk (else, where --cache asks for one, $XDG_CACHE_HOME/leat or ~/.cache/leat)"},
+    {"cache", 0, LEAT_OPTION_SIZE, offsetof(struct agent_settings, cache), "SIZE", NULL, "LEAT_CACHE",
+     "run: how much of the disk that cache may take"},
     {"linger", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, linger), "TIME", NULL, "LEAT_LINGER",
      "run: how long to outlive the last loader (else 5s, under Slurm not at all)"},
     {"socket", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, socket), "PATH", NULL, NULL,
@@ -73,7 +80,14 @@ static int run_agent(const struct agent_settings *s)
 {
     struct leat_error err;
     struct leat_agent_opts opts = {
-        .scope = s->scope, .socket = s->socket, .ram = s->ram, .threads = (uint32_t)s->threads, .ready_fd = -1};
+        .scope = s->scope,
+        .socket = s->socket,
+        .ram = s->ram,
+        .threads = (uint32_t)s->threads,
+        .cache_dir = s->cache_dir,
+        .cache = s->cache,
+        .ready_fd = -1,
+    };
     uint64_t fd;
     opts.linger_ns = getenv("SLURM_JOB_ID") ? 0 : 5 * LEAT_S;
     if (s->linger && leat_parse_duration(s->linger, "--linger", &opts.linger_ns, &err) != LEAT_OK)
@@ -117,17 +131,17 @@ static void print_agent(const json_t *a, bool json)
 {
     char ram[LEAT_FORMAT_SIZE];
     char used[LEAT_FORMAT_SIZE];
+    struct leat_account account;
     if (json) {
         json_dumpf(a, stdout, JSON_COMPACT);
         putchar('\n');
         return;
     }
+    leat_account_read(a, &account);
     printf("%7d  %-8s  %-20s  %2d loaders  %s of %s  %s\n", (int)json_integer_value(json_object_get(a, "pid")),
            json_string_value(json_object_get(a, "version")), json_string_value(json_object_get(a, "scope")),
-           (int)json_integer_value(json_object_get(a, "sessions")) - 1,
-           leat_format_size((uint64_t)json_integer_value(json_object_get(a, "cache_bytes")), used),
-           leat_format_size((uint64_t)json_integer_value(json_object_get(a, "ram")), ram),
-           json_string_value(json_object_get(a, "log")));
+           (int)json_integer_value(json_object_get(a, "sessions")) - 1, leat_format_size(account.cache_bytes, used),
+           leat_format_size(account.cache_budget, ram), json_string_value(json_object_get(a, "log")));
 }
 
 /* Every socket in the runtime folder that somebody answers at. */
@@ -207,6 +221,19 @@ static int print_log_file(const struct agent_settings *s)
     return leat_cli_finish();
 }
 
+static int print_fields(void)
+{
+    struct leat_buf b;
+    struct leat_error err;
+    leat_buf_init(&b, 1 << 20);
+    leat_account_describe(&b);
+    leat_status rc = leat_buf_check(&b, "the table", &err);
+    if (rc == LEAT_OK)
+        fputs(b.data, stdout);
+    leat_buf_free(&b);
+    return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct agent_settings *s = settings;
@@ -219,17 +246,20 @@ static int run(const void *settings, int argc, char **argv)
         return stop_agent(s);
     if (strcmp(argv[0], "log") == 0)
         return print_log_file(s);
-    return leat_cli_failf(LEAT_INVALID, "'%s' is not one of run, ls, stop, log", argv[0]);
+    if (strcmp(argv[0], "fields") == 0)
+        return print_fields();
+    return leat_cli_failf(LEAT_INVALID, "'%s' is not one of run, ls, stop, log, fields", argv[0]);
 }
 
 const struct leat_command leat_command_agent = {
     .name = "agent",
-    .arguments = "ls|stop|log|run",
+    .arguments = "ls|stop|log|fields|run",
     .summary = "look after the process that feeds this machine's loaders",
     .details =
         "Loaders start the agent by themselves, one for each user and scope, and it ends a short time after the "
         "last of them. ls shows the agents of this user, stop ends the one of a scope (its loaders start another), "
-        "log prints what it had to say, run is what the loaders start.\n\n"
+        "log prints what it had to say, fields lists the numbers that it and loaders keep, run is what the loaders "
+        "start.\n\n"
         "Its socket, lock and log are in $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else /tmp/leat-UID.",
     .examples = "  leat agent ls\n  leat agent log\n  leat agent stop --scope job42\n",
     .options = options,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 
 #define CONNECT_NS (20 * LEAT_S)
 #define POLL_NS    (100 * LEAT_MS)
+#define PAUSE_NS   (5 * LEAT_MS) /* at first, between two looks for an agent */
 #define READY_FD   3
 #define STARTS_MAX 4u /* agents that end before they are ready: killed by somebody, or by their own doing */
 
@@ -66,7 +68,8 @@ leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
         uint64_t left = leat_left(deadline_ns);
         if (!left) {
-            rc = leat_fail(err, LEAT_TIMEOUT, "the agent (pid %d, log %s) does not answer", c->agent_pid, c->paths.log);
+            rc = leat_fail(err, LEAT_TIMEOUT, "the agent (pid %d, log %s) does not answer: it hangs, or was stopped",
+                           c->agent_pid, c->paths.log);
             break;
         }
         if (stopped(stop, stop_user)) {
@@ -99,12 +102,21 @@ leat_status leat_incoming_check(const struct leat_incoming *m, struct leat_error
     return leat_fail(err, (leat_status)status, "%s", text ? text : "the agent gave no reason");
 }
 
+/* Who listens there, before it has said a word: an agent that hangs has to be named too. 0: not known. */
+static int listener_pid(int fd)
+{
+    struct ucred peer;
+    socklen_t n = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 ? (int)peer.pid : 0;
+}
+
 /* Says hello; the answer names the agent's process. */
 static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const struct leat_connect_opts *opts,
                          struct leat_error *err)
 {
     struct leat_incoming answer;
     struct leat_buf b;
+    c->agent_pid = listener_pid(c->fd);
     leat_buf_init(&b, LEAT_WIRE_MAX);
     leat_message_begin(&b, LEAT_MESSAGE_HELLO);
     leat_message_number(&b, LEAT_TAG_PROTOCOL, LEAT_WIRE_PROTOCOL);
@@ -125,6 +137,9 @@ static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const 
     c->ram = leat_part_number(answer.part, LEAT_TAG_RAM, 0);
     c->threads = (uint32_t)leat_part_number(answer.part, LEAT_TAG_THREADS, 0);
     c->linger_ns = leat_part_number(answer.part, LEAT_TAG_LINGER, 0);
+    c->cache = leat_part_number(answer.part, LEAT_TAG_CACHE, 0);
+    const char *dir = leat_part_text(answer.part, LEAT_TAG_CACHE_DIR);
+    snprintf(c->cache_dir, sizeof c->cache_dir, "%s", dir ? dir : "");
     leat_incoming_free(&answer);
     return rc;
 }
@@ -256,6 +271,7 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     char ram[32];
     char threads[32];
     char linger[32];
+    char cache[32];
     char protocol[16];
     int ready[2];
     /* in full, since the agent's folder is another */
@@ -267,8 +283,9 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     snprintf(ram, sizeof ram, "%" PRIu64, opts->ram);
     snprintf(threads, sizeof threads, "%u", opts->threads);
     snprintf(linger, sizeof linger, "%" PRIu64 "ns", opts->linger_ns);
+    snprintf(cache, sizeof cache, "%" PRIu64, opts->cache);
     /* The agent may be of another release: it is told where to listen and what to speak. */
-    const char *argv[20] = {path,          "agent",      "run",    "--scope",    paths->scope, "--socket",
+    const char *argv[24] = {path,          "agent",      "run",    "--scope",    paths->scope, "--socket",
                             paths->socket, "--protocol", protocol, "--ready-fd", "3"};
     size_t n = 11;
     if (opts->ram) {
@@ -282,6 +299,14 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     if (opts->linger_ns != UINT64_MAX) {
         argv[n++] = "--linger";
         argv[n++] = linger;
+    }
+    if (opts->cache_dir) {
+        argv[n++] = "--cache-dir";
+        argv[n++] = opts->cache_dir;
+    }
+    if (opts->cache) {
+        argv[n++] = "--cache";
+        argv[n++] = cache;
     }
     if (pipe2(ready, O_CLOEXEC) < 0)
         return leat_fail_errno(err, errno, "cannot make a pipe");
@@ -314,6 +339,7 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
     if (opts->deadline_ns && opts->deadline_ns < deadline)
         deadline = opts->deadline_ns;
     unsigned starts = 0;
+    uint64_t pause = PAUSE_NS;
     leat_status rc = leat_wire_find(opts->scope, &c.paths, err);
     while (rc == LEAT_OK) {
         bool busy = false;
@@ -344,8 +370,10 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
             rc = leat_fail(err, LEAT_TIMEOUT, "no agent could be reached at '%s'", c.paths.socket);
         if (rc == LEAT_OK && stopped(opts->stop, opts->stop_user))
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
-        if (rc == LEAT_OK && busy)
-            leat_sleep_until(leat_after(5 * LEAT_MS)); /* another one starts or ends: look again */
+        if (rc == LEAT_OK && busy) { /* another one starts, ends, or makes its socket again */
+            leat_sleep_until(leat_after(pause));
+            pause = pause < POLL_NS ? 2 * pause : pause;
+        }
     }
     return rc;
 }

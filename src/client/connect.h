@@ -2,6 +2,7 @@
 #ifndef LEAT_CLIENT_CONNECT_H
 #define LEAT_CLIENT_CONNECT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,7 +15,9 @@ struct leat_connect_opts {
     const char *agent; /* path of the leat command; NULL: LEAT_AGENT, beside this code, PATH */
     uint64_t ram;      /* for an agent that has to be started; 0: its default */
     uint32_t threads;
-    uint64_t linger_ns;   /* UINT64_MAX: its default */
+    uint64_t linger_ns;    /* UINT64_MAX: its default */
+    const char *cache_dir; /* NULL: its default */
+    uint64_t cache;
     uint64_t deadline_ns; /* on the monotonic clock; 0: 20 s from now, which is also the most */
     bool (*stop)(void *user);
     void *stop_user;
@@ -27,6 +30,8 @@ struct leat_connection {
     uint64_t ram;
     uint32_t threads;
     uint64_t linger_ns;
+    char cache_dir[PATH_MAX]; /* "": none */
+    uint64_t cache;
     struct leat_wire_paths paths;
 };
 

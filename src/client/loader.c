@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,12 +20,8 @@
 #define POLL_NS    (100 * LEAT_MS)
 #define RELEASE_NS (10 * LEAT_S) /* how long close() waits for events of batches that are to be released */
 #define EVENT_NS   (1 * LEAT_MS) /* between two looks at such events while waiting */
+#define BESIDE_NS  (LEAT_S / 2)  /* how long a question may keep a call waiting that has a deadline of its own */
 #define LISTEN_NS  LEAT_S        /* a rank that never has to wait looks at its socket that often */
-
-static uint64_t deadline_of(const struct leat_loader *l)
-{
-    return leat_after(l->timeout_ns);
-}
 
 leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_loader **out, struct leat_error *err)
 {
@@ -37,9 +34,12 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
         leat_opts_free_outputs(&known);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     }
+    leat_turn_init(&l->turn);
     l->connection.fd = l->ready_fd = -1;
     l->stop = known.stop;
     l->stop_user = known.stop_user;
+    l->warn = known.warn;
+    l->warn_user = known.warn_user;
     l->timeout_ns = known.timeout_ns ? known.timeout_ns : LEAT_TIMEOUT_DEFAULT;
     l->epoch = known.epoch;
     l->placed = true;
@@ -47,8 +47,8 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
     rc = leat_request_make(&known, &l->request, err);
     leat_opts_free_outputs(&known);
     if (rc == LEAT_OK)
-        rc = known.world ? leat_opening_ring(l, NULL, deadline_of(l), err)
-                         : leat_opening_look(l, NULL, deadline_of(l), err);
+        rc = known.world ? leat_opening_ring(l, NULL, leat_patience_begin(l), err)
+                         : leat_opening_look(l, NULL, leat_patience_begin(l), err);
     l->reopens = 0;
     if (rc != LEAT_OK) {
         leat_loader_close(l);
@@ -60,15 +60,24 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
 
 void leat_loader_close(struct leat_loader *l)
 {
-    if (!l)
-        return;
+    if (!l || leat_turn_broken(&l->turn))
+        return; /* the latter is half-written: better lost than freed */
     leat_releases_wait(l->releases, leat_after(RELEASE_NS), l->stop, l->stop_user);
     leat_opening_disconnect(l);
     leat_releases_drop(l->releases);
     leat_request_free(&l->request);
     leat_rank_state_drop(l->state);
     free(l->agreement);
+    leat_turn_destroy(&l->turn);
     free(l);
+}
+
+/* Begins a call that uses the loader; leat_turn_end() ends it. */
+static leat_status use(struct leat_loader *l, struct leat_error *err)
+{
+    if (l->turn.pid != getpid())
+        l->wait = (struct leat_wait){0}; /* what a thread of the parent's was waiting for */
+    return leat_turn_use(&l->turn, err);
 }
 
 /* Ranks whose nodes are not known count as being on one. */
@@ -81,8 +90,8 @@ static bool same_nodes(const uint32_t *a, const uint32_t *b, uint32_t world)
     return true;
 }
 
-leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
-                             struct leat_error *err)
+static leat_status join_world(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
+                              struct leat_error *err)
 {
     struct leat_loader_opts opts = l->request.opts;
     struct leat_request joined;
@@ -107,22 +116,15 @@ leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t worl
     return LEAT_OK;
 }
 
-/* Asks the agent what the next batch is waiting for; the text says so. */
-static leat_status fail_timeout(struct leat_loader *l, struct leat_error *err)
+leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
+                             struct leat_error *err)
 {
-    char *stats = NULL;
-    char why[300] = "it does not say";
-    if (leat_opening_stats(l, leat_after(LEAT_S / 2), &stats, NULL) == LEAT_OK && stats) {
-        json_t *s = NULL;
-        leat_json_read(stats, strlen(stats), 0, &s, NULL);
-        const char *text = json_string_value(json_object_get(s, "waiting_for"));
-        if (text && *text)
-            snprintf(why, sizeof why, "%s", text);
-        json_decref(s);
-    }
-    free(stats);
-    return leat_fail(err, LEAT_TIMEOUT, "no batch within %.0f s; the agent (pid %d, log %s) waits for: %s",
-                     (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log, why);
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = join_world(l, rank, world, node_of_rank, err);
+    leat_turn_end(&l->turn);
+    return rc;
 }
 
 static bool published(const struct leat_loader *l)
@@ -135,6 +137,8 @@ static int wait_ms(const struct leat_loader *l, uint64_t deadline)
 {
     uint64_t most = leat_releases_waiting(l->releases) ? EVENT_NS : POLL_NS;
     uint64_t left = leat_left(deadline);
+    uint64_t look = leat_patience_left_ns(l);
+    left = left < look ? left : look;
     return (int)(((left < most ? left : most) + LEAT_MS - 1) / LEAT_MS);
 }
 
@@ -159,19 +163,35 @@ static leat_status why_none(struct leat_loader *l, uint64_t deadline, struct lea
                          "no batch within %.0f s: all %u slots of the ring are held, and the events after which %u "
                          "batches are to be released have not happened",
                          (double)l->timeout_ns / 1e9, l->ring->ring.slots, waiting);
-    return fail_timeout(l, err);
+    return leat_patience_fail(l, err);
+}
+
+static void sample(struct leat_loader *l)
+{
+    struct leat_account a;
+    uint64_t now = leat_now_ns();
+    if (!leat_series_due(&l->series, now))
+        return;
+    leat_opening_account(l, NULL, &a);
+    leat_series_add(&l->series, now, &a);
 }
 
 static leat_status wait_published(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
 {
     uint64_t ask = leat_after(POLL_NS);
     uint64_t count;
+    l->patience.what = LEAT_WAITING_BATCH;
     while (!published(l)) {
+        bool held = leat_rank_ring_held(l->ring) == l->ring->ring.slots;
         leat_status rc = why_none(l, deadline, err);
         if (rc != LEAT_OK)
             return rc;
         struct pollfd p[] = {{.fd = l->ready_fd, .events = POLLIN}, {.fd = l->connection.fd, .events = POLLIN}};
-        int n = poll(p, 2, wait_ms(l, deadline));
+        int ms = wait_ms(l, deadline);
+        leat_turn_pause(&l->turn); /* others may look, and take messages that came */
+        int n = poll(p, 2, ms);
+        leat_turn_resume(&l->turn);
+        leat_patience_look(l);
         /* Only when nothing came: in Python, asking means waiting for the interpreter. */
         if (n < 0 || (n == 0 && !leat_left(ask))) {
             if (l->stop && l->stop(l->stop_user))
@@ -188,8 +208,28 @@ static leat_status wait_published(struct leat_loader *l, uint64_t deadline, stru
                 return rc;
         }
         leat_releases_poll(l->releases);
+        if (held) /* what comes after it is released is the agent's time */
+            leat_wait_charge(&l->wait, LEAT_WAIT_SLOTS, leat_now_ns(), &l->account);
+        sample(l);
     }
     return LEAT_OK;
+}
+
+/* Ends a wait for the batch that is next: published now, or not to come in this wait. */
+static void account_for(struct leat_loader *l)
+{
+    const struct leat_ring_head *head = l->ring->ring.head;
+    uint64_t now = leat_now_ns();
+    if (published(l)) {
+        uint32_t i = head->queue[l->taken % LEAT_RING_SLOTS_MAX];
+        const struct leat_ring_slot *slot = i < l->ring->ring.slots ? leat_ring_slot(&l->ring->ring, i) : NULL;
+        if (slot && slot->published_ns && slot->published_ns <= now)
+            leat_wait_charge_batch(&l->wait, slot->ready_ns, slot->published_ns, &l->account);
+    } else {
+        uint64_t ready = atomic_load_explicit(&head->next_ready_ns, memory_order_relaxed);
+        leat_wait_charge_batch(&l->wait, ready, now, &l->account);
+    }
+    leat_wait_leave(&l->wait, leat_now_ns(), &l->account);
 }
 
 /* Makes sure the connection is this process's own and the next batch is there. */
@@ -200,10 +240,11 @@ static leat_status await_batch(struct leat_loader *l, uint64_t deadline, struct 
         rc = leat_opening_ring(l, NULL, deadline, err); /* the first time, after a fork, or after a failure */
     while (rc == LEAT_OK && !published(l)) {
         uint64_t began = leat_now_ns();
+        leat_wait_enter(&l->wait, began);
         atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, began, memory_order_relaxed);
         rc = wait_published(l, deadline, err);
         atomic_store_explicit(&l->ring->ring.head->waiting_since_ns, 0, memory_order_relaxed);
-        l->stats.wait_ns += leat_now_ns() - began;
+        account_for(l);
         if (rc == LEAT_NETWORK && l->failed.status == LEAT_OK)
             rc = leat_opening_again(l, deadline, err);
     }
@@ -319,15 +360,18 @@ static leat_status agree(struct leat_loader *l, uint64_t deadline, struct leat_e
 
 leat_status leat_loader_begin(struct leat_loader *l, struct leat_error *err)
 {
-    (void)err;
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
     l->beginning = true;
+    leat_turn_end(&l->turn);
     return LEAT_OK;
 }
 
-leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
+static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
-    uint64_t now = leat_now_ns();
-    uint64_t deadline = now + l->timeout_ns;
+    uint64_t deadline = leat_patience_begin(l);
+    uint64_t now = l->patience.began_ns;
     struct leat_batch *batch = NULL;
     leat_status rc = LEAT_OK;
     leat_releases_poll(l->releases);
@@ -342,21 +386,33 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
     if (rc == LEAT_OK && l->ring && l->pid == getpid() && now - l->listened_ns > LISTEN_NS) {
         l->listened_ns = now;
         leat_opening_listen(l, NULL); /* an agent that is gone is noticed when there is nothing more to take */
+        sample(l);
     }
     if (rc == LEAT_OK)
         rc = step(l, deadline, &batch, err);
     if (rc != LEAT_OK) {
         /* Nothing is skipped for a failure: another attempt goes on here. A pass that has not begun yet stays that. */
         l->placed |= rc != LEAT_CANCELLED && !l->beginning;
+        l->account.timeouts += rc == LEAT_TIMEOUT;
         return rc;
     }
     *out = batch;
     if (batch) {
         l->reopens = 0;
-        l->stats.batches++;
-        l->stats.samples += leat_batch_samples(batch);
+        l->account.batches++;
+        l->account.samples += leat_batch_samples(batch);
     }
     return LEAT_OK;
+}
+
+leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = next_batch(l, out, err);
+    leat_turn_end(&l->turn);
+    return rc;
 }
 
 bool leat_loader_ready(const struct leat_loader *l)
@@ -385,7 +441,7 @@ const char *leat_loader_version(const struct leat_loader *l)
     return l->id;
 }
 
-leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct leat_error *err)
+static leat_status go_to_epoch(struct leat_loader *l, uint64_t epoch, struct leat_error *err)
 {
     if (epoch > INT64_MAX)
         return leat_fail(err, LEAT_INVALID, "epoch %llu is beyond 2^63", (unsigned long long)epoch);
@@ -397,27 +453,53 @@ leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct 
         l->again = false; /* the next pass begins there by itself */
         return LEAT_OK;
     }
-    return jump(l, epoch, 0, deadline_of(l), err);
+    return jump(l, epoch, 0, leat_patience_begin(l), err);
 }
 
-leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
+leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = go_to_epoch(l, epoch, err);
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
+static leat_status go_to(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
 {
     if (epoch > INT64_MAX || position > l->units)
         return leat_fail(err, LEAT_INVALID, "epoch %llu, position %llu: an epoch has %llu samples",
                          (unsigned long long)epoch, (unsigned long long)position, (unsigned long long)l->units);
     if (l->placed && epoch == l->epoch && position == l->position)
         return LEAT_OK;
-    return jump(l, epoch, position, deadline_of(l), err);
+    return jump(l, epoch, position, leat_patience_begin(l), err);
+}
+
+leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = go_to(l, epoch, position, err);
+    leat_turn_end(&l->turn);
+    return rc;
 }
 
 leat_status leat_loader_state(struct leat_loader *l, char **out, struct leat_error *err)
 {
-    return leat_rank_state_write(l->state, l->epoch, l->position, out, err);
+    bool beside;
+    leat_status rc = leat_turn_look(&l->turn, leat_after(l->timeout_ns), l->stop, l->stop_user, &beside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_rank_state_write(l->state, l->epoch, l->position, out, err);
+    leat_turn_looked(&l->turn);
+    return rc;
 }
 
-leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct leat_error *err)
+static leat_status restore_state(struct leat_loader *l, const char *state, struct leat_error *err)
 {
-    uint64_t deadline = deadline_of(l);
+    uint64_t deadline = leat_patience_begin(l);
     leat_status rc =
         l->request.opts.world ? leat_opening_ring(l, state, deadline, err) : leat_opening_look(l, state, deadline, err);
     l->reopens = 0;
@@ -428,11 +510,21 @@ leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct
     return LEAT_OK;
 }
 
-leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat_error *err)
+leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = restore_state(l, state, err);
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
+static leat_status tell_agreement(struct leat_loader *l, char **out, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     if (!l->ring)
-        rc = leat_opening_ring(l, NULL, deadline_of(l), err);
+        rc = leat_opening_ring(l, NULL, leat_patience_begin(l), err);
     if (rc != LEAT_OK)
         return rc;
     char *copy = strdup(l->agreement ? l->agreement : "{}");
@@ -440,6 +532,16 @@ leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for an agreement");
     *out = copy;
     return LEAT_OK;
+}
+
+leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = tell_agreement(l, out, err);
+    leat_turn_end(&l->turn);
+    return rc;
 }
 
 leat_status leat_loader_compare(const char *mine, const char *theirs, const char *who, struct leat_error *err)
@@ -452,24 +554,64 @@ static bool put(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value) == 0;
 }
 
-leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_error *err)
+static leat_status tell_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err)
 {
     char *theirs = NULL;
     json_t *s = NULL;
-    leat_status rc = leat_opening_stats(l, deadline_of(l), &theirs, err);
+    struct leat_account now;
+    struct leat_account a;
+    leat_status rc = leat_opening_stats(l, deadline_ns, &theirs, err);
     if (rc != LEAT_OK)
         return rc;
     if (!theirs || leat_json_read(theirs, strlen(theirs), 0, &s, NULL) != LEAT_OK)
         s = json_object();
+    bool told = json_object_size(s) > 0; /* an agent that is gone, or has only looked, says nothing */
     free(theirs);
-    bool good = put(s, "batches", json_integer((json_int_t)l->stats.batches)) &&
-                put(s, "samples", json_integer((json_int_t)l->stats.samples)) &&
-                put(s, "wait_s", json_real((double)l->stats.wait_ns / 1e9)) &&
-                put(s, "agents_lost", json_integer((json_int_t)l->stats.restarts)) &&
-                put(s, "version", json_string(l->id)) && put(s, "agent_pid", json_integer(l->connection.agent_pid)) &&
+    leat_account_read(s, &now);
+    leat_opening_account(l, told ? &now : NULL, &a);
+    bool good = leat_account_write(&a, LEAT_OF_RANK, LEAT_OF_AGENT, s) && put(s, "version", json_string(l->id)) &&
+                put(s, "agent_pid", json_integer(l->connection.agent_pid)) &&
                 put(s, "socket", json_string(l->connection.paths.socket)) &&
                 put(s, "log", json_string(l->connection.paths.log));
     *out = good ? leat_json_write(s, JSON_COMPACT) : NULL;
     json_decref(s);
     return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
+}
+
+leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    uint64_t deadline = leat_after(l->timeout_ns);
+    bool beside;
+    leat_status rc = leat_turn_look(&l->turn, deadline, l->stop, l->stop_user, &beside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    uint64_t soon = leat_after(BESIDE_NS);
+    rc = tell_stats(l, beside && soon < deadline ? soon : deadline, out, err);
+    leat_turn_looked(&l->turn);
+    return rc;
+}
+
+static leat_status tell_series(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    struct timespec wall;
+    sample(l);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    json_t *s = leat_series_json(&l->series, leat_now_ns(), (double)wall.tv_sec + (double)wall.tv_nsec / 1e9);
+    char *text = leat_json_write(s, JSON_COMPACT);
+    json_decref(s);
+    if (!text)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
+    *out = text;
+    return LEAT_OK;
+}
+
+leat_status leat_loader_series(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    bool beside;
+    leat_status rc = leat_turn_look(&l->turn, leat_after(l->timeout_ns), l->stop, l->stop_user, &beside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = tell_series(l, out, err);
+    leat_turn_looked(&l->turn);
+    return rc;
 }

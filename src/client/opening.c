@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -10,8 +11,41 @@
 
 #define REOPENS_MAX 5u
 
+/* What was counted in a ring that is left is kept: the next one counts from 0, in the same agent all but the dataset's
+ * numbers and the agent's. */
+static void keep_account(struct leat_loader *l)
+{
+    if (l->ring && l->pid == getpid() && leat_account_look(&l->ring->ring, &l->left.shown))
+        l->left.agent_pid = l->connection.agent_pid;
+}
+
+static void carry_account(struct leat_loader *l)
+{
+    bool same = l->left.agent_pid == l->connection.agent_pid;
+    if (l->left.agent_pid)
+        leat_account_carry(&l->account, &l->left.shown, LEAT_OF_LOADER, same ? LEAT_OF_LOADER : LEAT_OF_AGENT);
+    l->left.agent_pid = 0;
+}
+
+void leat_opening_account(const struct leat_loader *l, const struct leat_account *now, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    if (now)
+        a = *now;
+    else if (!l->ring || l->pid != getpid() || !leat_account_look(&l->ring->ring, &a))
+        a = l->left.agent_pid ? l->left.shown : (struct leat_account){0};
+    leat_account_carry(&a, &l->account, LEAT_OF_LOADER, LEAT_OF_AGENT);
+    leat_account_carry(&a, &l->account, LEAT_OF_RANK, LEAT_OF_RANK);
+    *out = a;
+}
+
 void leat_opening_disconnect(struct leat_loader *l)
 {
+    keep_account(l);
+    /* The agent sees the end of a connection when its last copy is closed, and children that were forked have copies:
+     * the loader's own process ends it for all of them. */
+    if (l->connection.fd >= 0 && l->pid == getpid())
+        shutdown(l->connection.fd, SHUT_RDWR);
     leat_connection_close(&l->connection);
     if (l->ready_fd >= 0)
         close(l->ready_fd);
@@ -49,6 +83,9 @@ static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
         l->agreed &= !leat_part_number(m->part, LEAT_TAG_AGREE, 0); /* other ranks do not agree: compare anew */
     } else if (m->kind == LEAT_MESSAGE_KEYS) {
         answer_keys(l);
+    } else if (m->kind == LEAT_MESSAGE_STATS && l->owed) {
+        l->owed--;
+        leat_patience_answer(l, leat_part_text(m->part, LEAT_TAG_TEXT));
     }
     leat_incoming_free(m);
 }
@@ -67,19 +104,22 @@ leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err)
 }
 
 /* Sends a request and waits for its answer, taking what comes unasked on the way. *lost: the connection broke, as
- * opposed to an answer that is an error. */
+ * opposed to an answer that is an error. Questions for statistics are put beside another call's wait: they do not
+ * count against its patience. */
 static leat_status ask(struct leat_loader *l, struct leat_buf *request, enum leat_message_kind answer,
                        uint64_t deadline_ns, struct leat_incoming *out, bool *lost, struct leat_error *err)
 {
+    bool beside = answer == LEAT_MESSAGE_STATS;
     leat_status rc = leat_connection_send(&l->connection, request, err);
     *lost = rc == LEAT_NETWORK;
     while (rc == LEAT_OK) {
         struct leat_incoming m;
-        rc = leat_connection_receive(&l->connection, deadline_ns, l->stop, l->stop_user, &m, err);
+        rc = leat_connection_receive(&l->connection, deadline_ns, beside ? l->stop : leat_patience_stop,
+                                     beside ? l->stop_user : l, &m, err);
         *lost = rc == LEAT_NETWORK;
         if (rc != LEAT_OK)
             break;
-        if (m.kind == answer) {
+        if (m.kind == answer && !(beside && l->owed)) {
             *out = m;
             return LEAT_OK;
         }
@@ -131,6 +171,7 @@ static leat_status take_opened(struct leat_loader *l, struct leat_incoming *m, s
     if (m->fds_n != 3)
         return leat_fail(err, LEAT_VERSION, "the agent's answer has no ring");
     m->fds_n = 0; /* they are taken over here */
+    carry_account(l);
     l->ready_fd = m->fds[1];
     leat_status rc = leat_rank_ring_open(m->fds[0], m->fds[2], l->releases, &l->ring, err);
     if (rc == LEAT_OK)
@@ -163,20 +204,24 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
     return rc;
 }
 
-/* Whose answer did not come: the bucket's, as far as this rank can know. */
-static leat_status say_unopened(const struct leat_loader *l, struct leat_error *err)
+void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n)
 {
     struct leat_aws aws;
     struct leat_request_store store = {0};
     struct leat_error ignored;
-    char from[300] = "";
+    snprintf(out, n, " for it");
     if (leat_request_keys(&l->request, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
-        snprintf(from, sizeof from, " for an answer of %.250s", store.endpoint_url);
+        snprintf(out, n, " for an answer of %.250s", store.endpoint_url);
     leat_aws_free(&aws);
+}
+
+static leat_status say_unopened(const struct leat_loader *l, struct leat_error *err)
+{
+    char from[300];
+    leat_opening_bucket(l, from, sizeof from);
     return leat_fail(err, LEAT_TIMEOUT,
                      "'%.200s' could not be opened within %.0f s: the agent (pid %d, log %s) waits%s", l->request.url,
-                     (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log,
-                     from[0] ? from : " for it");
+                     (double)l->timeout_ns / 1e9, l->connection.agent_pid, l->connection.paths.log, from);
 }
 
 /* One attempt on a connection that is there. */
@@ -185,6 +230,7 @@ static leat_status open_here(struct leat_loader *l, const char *state, uint64_t 
 {
     struct leat_incoming answer;
     struct leat_buf b;
+    l->patience.what = LEAT_WAITING_OPENING;
     leat_buf_init(&b, LEAT_WIRE_MAX);
     leat_status rc = write_request(l, state, &b, err);
     if (rc == LEAT_OK)
@@ -213,18 +259,25 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
         .linger_ns = again          ? before->linger_ns
                      : o->linger_ns ? o->linger_ns
                                     : UINT64_MAX,
+        .cache_dir = again ? (before->cache_dir[0] ? before->cache_dir : NULL) : o->cache_dir,
+        .cache = again ? before->cache : o->cache,
         .deadline_ns = deadline_ns,
-        .stop = l->stop,
-        .stop_user = l->stop_user,
+        .stop = leat_patience_stop,
+        .stop_user = l,
     };
+    struct leat_connection next;
+    l->patience.what = LEAT_WAITING_AGENT;
+    /* Before the old connection ends, which may be the last that keeps its agent from ending too. */
+    leat_status rc = leat_connect(&connect, &next, err);
     leat_opening_disconnect(l);
+    l->owed = 0;
     l->failed = (struct leat_error){0};
     l->taken = 0;
     l->pid = getpid();
-    leat_status rc = leat_releases_own(&l->releases, err);
     if (rc != LEAT_OK)
         return rc;
-    return leat_connect(&connect, &l->connection, err);
+    l->connection = next;
+    return leat_releases_own(&l->releases, err);
 }
 
 /* Connects anew, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,
@@ -242,7 +295,8 @@ static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t 
             rc = open_here(l, state, deadline_ns, &lost, err);
         if (!lost)
             break;
-        l->stats.restarts++;
+        l->account.agents_lost++;
+        l->lost = true;
     } while (l->reopens++ < REOPENS_MAX);
     if (lost)
         rc = leat_fail(err, LEAT_NETWORK, "the agent was lost %u times in a row; its log is %s", REOPENS_MAX,
@@ -252,9 +306,21 @@ static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t 
     return rc;
 }
 
+/* The same, with the time that it takes accounted for. */
+static leat_status open_timed(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
+{
+    leat_wait_enter(&l->wait, leat_now_ns());
+    leat_status rc = open_anew(l, state, deadline_ns, err);
+    uint64_t now = leat_now_ns();
+    leat_wait_charge(&l->wait, l->lost ? LEAT_WAIT_AGENT : LEAT_WAIT_OPEN, now, &l->account);
+    leat_wait_leave(&l->wait, now, &l->account);
+    l->lost &= rc != LEAT_OK;
+    return rc;
+}
+
 leat_status leat_opening_look(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
 {
-    leat_status rc = open_anew(l, state, deadline_ns, err);
+    leat_status rc = open_timed(l, state, deadline_ns, err);
     l->reopens = 0;
     return rc;
 }
@@ -263,7 +329,7 @@ leat_status leat_opening_ring(struct leat_loader *l, const char *state, uint64_t
 {
     if (!l->request.opts.world)
         return leat_fail(err, LEAT_INVALID, "which rank of which world this is has not been said: leat_loader_join()");
-    return open_anew(l, state, deadline_ns, err);
+    return open_timed(l, state, deadline_ns, err);
 }
 
 leat_status leat_opening_again(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
@@ -271,11 +337,12 @@ leat_status leat_opening_again(struct leat_loader *l, uint64_t deadline_ns, stru
     if (l->reopens++ >= REOPENS_MAX)
         return leat_fail(err, LEAT_NETWORK, "the agent was lost %u times in a row; its log is %s", REOPENS_MAX,
                          l->connection.paths.log);
-    l->stats.restarts++;
+    l->account.agents_lost++;
+    l->lost = true;
     return leat_opening_ring(l, NULL, deadline_ns, err);
 }
 
-leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
+static leat_status agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
 {
     const struct leat_loader_opts *o = &l->request.opts;
     struct leat_incoming answer;
@@ -285,10 +352,12 @@ leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, stru
     while (!l->agreed && lost && rc == LEAT_OK) {
         if (!o->job || o->world == 1)
             break;
+        l->patience.what = LEAT_WAITING_RANKS;
         leat_buf_init(&b, LEAT_WIRE_MAX);
         leat_message_begin(&b, LEAT_MESSAGE_AGREE);
         rc = ask(l, &b, LEAT_MESSAGE_AGREE, deadline_ns, &answer, &lost, err);
         leat_buf_free(&b);
+        leat_wait_charge(&l->wait, LEAT_WAIT_RANKS, leat_now_ns(), &l->account);
         if (rc == LEAT_OK)
             leat_incoming_free(&answer);
         else if (lost)
@@ -304,6 +373,14 @@ leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, stru
     return rc;
 }
 
+leat_status leat_opening_agree(struct leat_loader *l, uint64_t deadline_ns, struct leat_error *err)
+{
+    leat_wait_enter(&l->wait, leat_now_ns());
+    leat_status rc = agree(l, deadline_ns, err);
+    leat_wait_leave(&l->wait, leat_now_ns(), &l->account);
+    return rc;
+}
+
 leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err)
 {
     struct leat_incoming answer;
@@ -316,6 +393,7 @@ leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char
     leat_message_begin(&b, LEAT_MESSAGE_STATS);
     leat_status rc = ask(l, &b, LEAT_MESSAGE_STATS, deadline_ns, &answer, &lost, err);
     leat_buf_free(&b);
+    l->owed += rc == LEAT_TIMEOUT || rc == LEAT_CANCELLED; /* it may come yet */
     if (lost)
         return LEAT_OK; /* an agent that is gone has taken its part along */
     if (rc != LEAT_OK)
@@ -324,4 +402,17 @@ leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char
     *out = text ? strdup(text) : NULL;
     leat_incoming_free(&answer);
     return LEAT_OK;
+}
+
+bool leat_opening_inquire(struct leat_loader *l)
+{
+    struct leat_buf b;
+    if (l->pid != getpid() || l->connection.fd < 0)
+        return false;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_STATS);
+    if (leat_connection_send(&l->connection, &b, NULL) != LEAT_OK)
+        return false;
+    l->owed++;
+    return true;
 }

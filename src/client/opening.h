@@ -10,16 +10,24 @@
 #include "base/error.h"
 #include "client/batch.h"
 #include "client/connect.h"
+#include "client/patience.h"
 #include "client/state.h"
+#include "client/turn.h"
+#include "client/wait.h"
 #include "leat/loader.h"
 #include "ring/request.h"
+#include "ring/series.h"
 
 struct leat_loader {
+    struct leat_turn turn;       /* of the thread that may touch the rest */
     struct leat_request request; /* as it was given; world 0 until somebody joins */
     bool version_given;          /* by the caller: a state of another one is refused */
     uint64_t timeout_ns;
     bool (*stop)(void *user);
     void *stop_user;
+    void (*warn)(void *user, const char *text);
+    void *warn_user;
+    struct leat_patience patience;
 
     pid_t pid; /* the process that opened the connection */
     struct leat_connection connection;
@@ -30,6 +38,7 @@ struct leat_loader {
     struct leat_error failed; /* the agent's last word on this loader; status LEAT_OK: none */
     uint64_t listened_ns;     /* when messages that come unasked were looked for last */
     uint32_t reopens;         /* in a row without a batch between them */
+    uint32_t owed;            /* answers to questions for statistics that nobody waits for any more */
 
     /* What the agent said of the dataset and the order. */
     char id[65];                   /* the version, "" until it is known */
@@ -47,12 +56,14 @@ struct leat_loader {
     bool delivered; /* a batch was handed out: the version is fixed */
     bool agreed;    /* the other ranks of the machine have been compared with */
 
+    bool lost;                   /* the agent, and no other has opened the loader yet */
+    struct leat_wait wait;       /* that is under way */
+    struct leat_account account; /* the rank's part is counted here; the agent's is of rings that are gone */
     struct {
-        uint64_t batches;
-        uint64_t samples;
-        uint64_t wait_ns;
-        uint64_t restarts; /* agents lost */
-    } stats;
+        int agent_pid; /* 0: none, or added to the account already */
+        struct leat_account shown;
+    } left; /* what the agent had shown in the ring that was left last */
+    struct leat_series series;
 };
 
 /* Lets go of agent and ring. In a forked child the descriptors are copies: closing them hurts nobody. */
@@ -76,5 +87,14 @@ leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err);
 
 /* What the agent says about this loader, as JSON, the caller's; NULL text when it is not there. */
 leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err);
+
+/* Asks for the same without waiting: leat_patience_answer() is told when it comes. False: it could not be asked. */
+bool leat_opening_inquire(struct leat_loader *l);
+
+/* " for an answer of ENDPOINT", as far as this rank can know; else " for it". */
+void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n);
+
+/* The rank's and the agents' account together. `now`: what the agent said, NULL: what it has shown in the ring. */
+void leat_opening_account(const struct leat_loader *l, const struct leat_account *now, struct leat_account *out);
 
 #endif

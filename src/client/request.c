@@ -1,5 +1,6 @@
 #include "client/request.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,18 +92,48 @@ static leat_status full_address(const struct leat_loader_opts *o, char **out, st
     return rc;
 }
 
+/* In full, since the agent's folder is another. *out NULL: none was said. */
+static leat_status full_cache_dir(const char *said, char **out, struct leat_error *err)
+{
+    struct leat_buf b;
+    *out = NULL;
+    if (!said)
+        return LEAT_OK;
+    if (!*said || *said == '~')
+        return leat_fail(err, LEAT_INVALID,
+                         "cache_dir='%.200s' is not a path: '~' is the shell's word, write it in full", said);
+    leat_buf_init(&b, PATH_MAX - 1);
+    char *here = *said == '/' ? NULL : getcwd(NULL, 0);
+    leat_status rc = LEAT_OK;
+    if (*said != '/' && !here)
+        rc = leat_fail(err, LEAT_INVALID, "cache_dir='%.200s' is relative to a folder that is not there", said);
+    leat_buf_printf(&b, "%s%s%s", here ? here : "", here ? "/" : "", said);
+    free(here);
+    if (rc == LEAT_OK)
+        rc = leat_buf_check(&b, "the path in cache_dir", err);
+    if (rc == LEAT_OK)
+        *out = leat_buf_take(&b);
+    leat_buf_free(&b);
+    return rc;
+}
+
 leat_status leat_request_make(const struct leat_loader_opts *o, struct leat_request *out, struct leat_error *err)
 {
     struct leat_request given = {.opts = *o};
     char *url = NULL;
+    char *cache_dir = NULL;
     leat_status rc = check(o, err);
     if (rc == LEAT_OK)
+        rc = full_cache_dir(o->cache_dir, &cache_dir, err);
+    if (rc == LEAT_OK)
         rc = full_address(o, &url, err);
-    if (rc != LEAT_OK)
-        return rc;
-    given.url = url;
-    memcpy(given.outputs, o->outputs, o->outputs_n * sizeof *o->outputs);
-    rc = leat_request_copy(&given, out, err);
+    if (rc == LEAT_OK) {
+        given.url = url;
+        given.opts.cache_dir = cache_dir;
+        memcpy(given.outputs, o->outputs, o->outputs_n * sizeof *o->outputs);
+        rc = leat_request_copy(&given, out, err);
+    }
+    free(cache_dir);
     free(url);
     return rc;
 }

@@ -1,27 +1,19 @@
 #include "dataset/dataset.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/prefix.h"
+#include "dataset/fetch.h"
 #include "dataset/keys.h"
-
-/* Sections are read in runs of blocks: a request for 64 KiB takes as long as one for 1 MiB. Blocks divide it. */
-#define RUN_BYTES (1u << 20)
-#define RUNS      32u /* kept at most; of each section's as they come */
+#include "dataset/piece.h"
+#include "dataset/sections.h"
 
 /* Before memory is set aside for a chunk larger than any usual one, the store is asked whether it is that large. */
 #define CHUNK_UNUSUAL (64u << 20)
 
-struct run {
-    const struct leat_section *section; /* NULL: empty */
-    uint64_t number;
-    uint64_t used; /* counts up: the smallest is replaced first */
-    uint8_t *data;
-    size_t size;
-};
+#define ROOT_FIRST (64u << 10) /* asked for first: most roots are shorter */
 
 struct leat_dataset {
     struct leat_home home;
@@ -29,26 +21,66 @@ struct leat_dataset {
     char *root_data;
     struct leat_root root;
     struct leat_prefix by_chunk;
-    pthread_mutex_t mutex;
-    struct { /* hold mutex */
-        struct run runs[RUNS];
-        uint64_t uses;
-    } locked;
+    struct leat_sections *sections;
 };
+
+/* The rest of a root, behind its first `got` bytes: in ranges, since a bucket gives one connection far less than the
+ * line carries, and nothing can begin before the root is here. */
+static leat_status load_rest(struct leat_dataset *d, struct leat_piece *piece, size_t got,
+                             const struct leat_object *object, struct leat_error *err)
+{
+    char *more = realloc(d->root_data, (size_t)object->size);
+    if (!more)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a root of %" PRIu64 " bytes", object->size);
+    d->root_data = more;
+    piece->offset = got;
+    piece->length = object->size - got;
+    piece->object_bytes = object->size;
+    piece->pin = object->etag[0] ? object->etag : NULL;
+    struct leat_pieces rest = {.list = piece, .n = 1, .bytes = piece->length};
+    struct leat_fetch_opts opts = {.store = d->home.store,
+                                   .pieces = &rest,
+                                   .into = d->root_data + got,
+                                   .ranges = LEAT_STORE_HURRY,
+                                   .urgent = true};
+    return leat_fetch_run(&opts, err);
+}
+
+/* Into d->root_data, n bytes. One round trip for a small root. */
+static leat_status fetch_root(struct leat_dataset *d, const char *name, size_t *n, struct leat_error *err)
+{
+    struct leat_pieces first = {0};
+    leat_status rc = leat_pieces_of(&d->home, name, 0, ROOT_FIRST, 0, &first, err);
+    if (rc != LEAT_OK)
+        return rc;
+    free(d->root_data); /* of an earlier attempt */
+    d->root_data = malloc(ROOT_FIRST);
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = first.list[0].key, .length = ROOT_FIRST, .into = d->root_data, .short_ok = true};
+    rc =
+        d->root_data ? leat_store_run(d->home.store, &op, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a root");
+    if (rc == LEAT_OK && op.object.size == UINT64_MAX)
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot read '%s': the server does not say how long it is", op.key);
+    if (rc == LEAT_OK && op.object.size > LEAT_ROOT_MAX)
+        rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %" PRIu64 " bytes, more than the %zu that a root may have", op.key,
+                       op.object.size, LEAT_ROOT_MAX);
+    if (rc == LEAT_OK && op.object.size > op.got)
+        rc = load_rest(d, &first.list[0], (size_t)op.got, &op.object, err);
+    leat_pieces_free(&first);
+    if (rc == LEAT_OK)
+        *n = (size_t)op.object.size;
+    return rc;
+}
 
 static leat_status load_root(struct leat_dataset *d, struct leat_error *err)
 {
     char name[LEAT_NAME_MAX];
-    leat_name_root(d->version.root, name);
-    char *key = leat_home_key(&d->home, name);
-    if (!key)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    uint8_t sha[LEAT_SHA256_SIZE];
     size_t n;
-    leat_status rc = leat_store_load(d->home.store, key, LEAT_ROOT_MAX, &d->root_data, &n, NULL, err);
-    free(key);
+    leat_name_root(d->version.root, name);
+    leat_status rc = fetch_root(d, name, &n, err);
     if (rc != LEAT_OK)
         return rc;
-    uint8_t sha[LEAT_SHA256_SIZE];
     leat_sha256(d->root_data, n, sha);
     if (memcmp(sha, d->version.root, sizeof sha) != 0)
         return leat_fail(err, LEAT_CORRUPT, "the root %s does not have the bytes its name promises", name);
@@ -58,20 +90,33 @@ static leat_status load_root(struct leat_dataset *d, struct leat_error *err)
     return rc;
 }
 
+/* The pointer has no checksum: when the root that it names is not there, or is another, either of them may have been
+ * damaged on the way. So both are read once more. */
+static leat_status load_version(struct leat_dataset *d, const uint8_t *id, struct leat_error *err)
+{
+    leat_status rc = LEAT_CORRUPT;
+    for (int i = 0; i < 2 && (rc == LEAT_CORRUPT || rc == LEAT_NOT_FOUND); i++) {
+        rc = leat_home_resolve(&d->home, id, &d->version, err);
+        if (rc != LEAT_OK)
+            return rc;
+        rc = load_root(d, err);
+    }
+    return rc;
+}
+
 leat_status leat_dataset_open(const char *url, const struct leat_store_opts *opts, const uint8_t *id,
                               struct leat_dataset **out, struct leat_error *err)
 {
     struct leat_dataset *d = calloc(1, sizeof *d);
     if (!d)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
-    pthread_mutex_init(&d->mutex, NULL);
     leat_status rc = leat_home_open(url, opts, &d->home, err);
     if (rc == LEAT_OK)
-        rc = leat_home_resolve(&d->home, id, &d->version, err);
-    if (rc == LEAT_OK)
-        rc = load_root(d, err);
+        rc = load_version(d, id, err);
     if (rc == LEAT_OK)
         rc = leat_prefix_make(d->root.counts, NULL, d->root.chunks, &d->by_chunk, err);
+    if (rc == LEAT_OK)
+        rc = leat_sections_open(&d->home, &d->root, &d->sections, err);
     if (rc != LEAT_OK) {
         leat_dataset_close(d); /* accepts a half-built one */
         return rc;
@@ -84,12 +129,10 @@ void leat_dataset_close(struct leat_dataset *d)
 {
     if (!d)
         return;
-    for (uint32_t i = 0; i < RUNS; i++)
-        free(d->locked.runs[i].data);
+    leat_sections_close(d->sections);
     leat_prefix_free(&d->by_chunk);
     free(d->root_data);
     leat_home_close(&d->home);
-    pthread_mutex_destroy(&d->mutex);
     free(d);
 }
 
@@ -122,58 +165,6 @@ uint32_t leat_dataset_locate(const struct leat_dataset *d, uint64_t sample, uint
 
 /* Sections */
 
-/* Fetches and verifies a run of blocks into memory the caller frees. */
-static leat_status fetch_run(const struct leat_dataset *d, const struct leat_section *s, uint64_t number,
-                             struct run *out, struct leat_error *err)
-{
-    uint64_t at = number * RUN_BYTES;
-    size_t size = s->size - at < RUN_BYTES ? (size_t)(s->size - at) : RUN_BYTES;
-    char name[LEAT_NAME_MAX];
-    leat_name_section(s->name, name);
-    char *key = leat_home_key(&d->home, name);
-    uint8_t *data = malloc(size);
-    leat_status rc = key && data ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu bytes", size);
-    if (rc == LEAT_OK)
-        rc = leat_store_get(d->home.store, key, at, size, data, NULL, err);
-    for (size_t done = 0; rc == LEAT_OK && done < size; done += d->root.block_bytes) {
-        uint64_t block = (at + done) / d->root.block_bytes;
-        size_t n = leat_root_block_size(&d->root, s, block);
-        rc = leat_root_check_block(&d->root, s, block, data + done, n, err);
-    }
-    free(key);
-    if (rc != LEAT_OK) {
-        free(data);
-        return rc;
-    }
-    *out = (struct run){.section = s, .number = number, .data = data, .size = size};
-    return LEAT_OK;
-}
-
-/* Hold the mutex. */
-static leat_status find_run(struct leat_dataset *d, const struct leat_section *s, uint64_t number,
-                            const struct run **out, struct leat_error *err)
-{
-    struct run *oldest = d->locked.runs;
-    for (struct run *r = d->locked.runs; r < d->locked.runs + RUNS; r++) {
-        if (r->section == s && r->number == number) {
-            r->used = ++d->locked.uses;
-            *out = r;
-            return LEAT_OK;
-        }
-        if (r->used < oldest->used)
-            oldest = r;
-    }
-    struct run fresh;
-    leat_status rc = fetch_run(d, s, number, &fresh, err);
-    if (rc != LEAT_OK)
-        return rc;
-    free(oldest->data);
-    *oldest = fresh;
-    oldest->used = ++d->locked.uses;
-    *out = oldest;
-    return LEAT_OK;
-}
-
 /* Whether there is such a section, and it can be read. out may be NULL. */
 static leat_status check_section(const struct leat_dataset *d, enum leat_section_kind kind,
                                  const struct leat_section **out, struct leat_error *err)
@@ -191,39 +182,17 @@ static leat_status read_section(struct leat_dataset *d, enum leat_section_kind k
                                 struct leat_error *err)
 {
     const struct leat_section *s = NULL;
-    uint8_t *to = into;
     leat_status rc = check_section(d, kind, &s, err);
     if (rc != LEAT_OK)
         return rc;
     if (at > s->size || n > s->size - at)
         return leat_fail(err, LEAT_CORRUPT, "the snapshot has no byte %" PRIu64 " in section %d", at, kind);
-    pthread_mutex_lock(&d->mutex);
-    while (rc == LEAT_OK && n) {
-        const struct run *run;
-        rc = find_run(d, s, at / RUN_BYTES, &run, err);
-        if (rc != LEAT_OK)
-            break;
-        size_t from = (size_t)(at % RUN_BYTES);
-        size_t take = run->size - from < n ? run->size - from : n;
-        memcpy(to, run->data + from, take);
-        to += take;
-        at += take;
-        n -= take;
-    }
-    pthread_mutex_unlock(&d->mutex);
-    return rc;
+    return leat_sections_read(d->sections, s, at, into, n, err);
 }
 
 leat_status leat_dataset_check_section(struct leat_dataset *d, const struct leat_section *s, struct leat_error *err)
 {
-    leat_status rc = LEAT_OK;
-    for (uint64_t run = 0; rc == LEAT_OK && run * RUN_BYTES < s->size; run++) {
-        struct run fetched;
-        rc = fetch_run(d, s, run, &fetched, err);
-        if (rc == LEAT_OK)
-            free(fetched.data);
-    }
-    return rc;
+    return leat_sections_check(d->sections, s, err);
 }
 
 static leat_status check_sample(const struct leat_dataset *d, uint64_t sample, struct leat_error *err)
@@ -279,58 +248,60 @@ leat_status leat_dataset_keys_repeat(struct leat_dataset *d, bool *out, struct l
 
 /* Chunks */
 
-static leat_status load_once(const struct leat_dataset *d, uint32_t chunk, const char *key, void *data,
+static leat_status load_once(const struct leat_dataset *d, uint32_t chunk, const struct leat_pieces *pieces, void *data,
                              struct leat_chunk *out, struct leat_error *err)
 {
-    uint32_t size = d->root.sizes[chunk];
-    leat_status rc = leat_store_get(d->home.store, key, 0, size, data, NULL, err);
-    if (rc == LEAT_INVALID) /* the range is not there */
-        return leat_fail_context(err, LEAT_CORRUPT, "it is shorter than the snapshot says");
-    return rc == LEAT_OK ? leat_root_open_chunk(&d->root, chunk, data, size, out, err) : rc;
-}
-
-static leat_status check_size(const struct leat_dataset *d, uint32_t chunk, const char *key, struct leat_error *err)
-{
-    struct leat_object object;
-    if (d->root.sizes[chunk] <= CHUNK_UNUSUAL)
-        return LEAT_OK;
-    leat_status rc = leat_store_stat(d->home.store, key, &object, err);
-    if (rc == LEAT_OK && object.size != d->root.sizes[chunk])
-        rc = leat_fail(err, LEAT_CORRUPT, "it has %" PRIu64 " bytes, the snapshot says %" PRIu32, object.size,
-                       d->root.sizes[chunk]);
-    return rc;
-}
-
-/* *data is allocated here and freed by the caller, also after a failure. */
-static leat_status load_chunk(const struct leat_dataset *d, uint32_t chunk, const char *key, void **data,
-                              struct leat_chunk *out, struct leat_error *err)
-{
-    uint32_t size = d->root.sizes[chunk];
-    leat_status rc = check_size(d, chunk, key, err);
+    struct leat_fetch_opts opts = {.store = d->home.store, .pieces = pieces, .into = data};
+    char name[LEAT_NAME_MAX];
+    leat_status rc = leat_fetch_run(&opts, err);
     if (rc != LEAT_OK)
-        return rc;
-    *data = malloc(size);
-    if (!*data)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu32 " bytes", size);
-    rc = load_once(d, chunk, key, *data, out, err);
-    if (rc == LEAT_CORRUPT)
-        rc = load_once(d, chunk, key, *data, out, err); /* damaged on the way, perhaps */
-    return rc;
+        return leat_fail_context(err, rc, "chunk %" PRIu32 " of %s", chunk, d->home.url);
+    rc = leat_root_open_chunk(&d->root, chunk, data, (size_t)pieces->bytes, out, err);
+    if (rc == LEAT_OK)
+        return LEAT_OK;
+    leat_name_chunk(leat_root_chunk_name(&d->root, chunk), name);
+    return leat_fail_context(err, rc, "chunk %" PRIu32 " of %s (%s)", chunk, d->home.url, name);
+}
+
+/* What the store says about the pieces of a chunk that would need much memory. */
+static leat_status check_sizes(const struct leat_dataset *d, uint32_t chunk, const struct leat_pieces *pieces,
+                               struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && pieces->bytes > CHUNK_UNUSUAL && i < pieces->n; i++) {
+        const struct leat_piece *p = &pieces->list[i];
+        struct leat_object object;
+        rc = leat_store_stat(d->home.store, p->key, &object, err);
+        if (rc == LEAT_OK && (p->object_bytes ? object.size != p->object_bytes : object.size < p->offset + p->length))
+            rc = leat_fail(err, LEAT_CORRUPT, "'%s' has %" PRIu64 " bytes, the snapshot says %" PRIu64, p->key,
+                           object.size, p->object_bytes ? p->object_bytes : p->offset + p->length);
+    }
+    return rc == LEAT_OK ? rc : leat_fail_context(err, rc, "chunk %" PRIu32 " of %s", chunk, d->home.url);
 }
 
 leat_status leat_dataset_load(struct leat_dataset *d, uint32_t chunk, void **data, struct leat_chunk *out,
                               struct leat_error *err)
 {
-    char name[LEAT_NAME_MAX];
+    struct leat_pieces pieces = {0};
     void *bytes = NULL;
-    leat_name_chunk(leat_root_chunk_name(&d->root, chunk), name);
-    char *key = leat_home_key(&d->home, name);
-    leat_status rc =
-        key ? load_chunk(d, chunk, key, &bytes, out, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    free(key);
+    leat_status rc = leat_dataset_pieces(d, chunk, &pieces, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = check_sizes(d, chunk, &pieces, err);
+    if (rc == LEAT_OK) {
+        bytes = malloc((size_t)pieces.bytes);
+        if (!bytes)
+            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the %" PRIu64 " bytes of chunk %" PRIu32, pieces.bytes,
+                           chunk);
+    }
+    if (rc == LEAT_OK)
+        rc = load_once(d, chunk, &pieces, bytes, out, err);
+    if (rc == LEAT_CORRUPT && bytes)
+        rc = load_once(d, chunk, &pieces, bytes, out, err); /* damaged on the way, perhaps */
+    leat_pieces_free(&pieces);
     if (rc != LEAT_OK) {
         free(bytes);
-        return leat_fail_context(err, rc, "chunk %" PRIu32 " of %s (%s)", chunk, d->home.url, name);
+        return rc;
     }
     *data = bytes;
     return LEAT_OK;

@@ -1,7 +1,7 @@
 /* A dataset in a store, open for reading. Opening reads the pointer and the root, nothing else; sample tables and
  * keys are fetched by range when they are asked for, and every block of them is verified on its way in.
  *
- * Any thread may call; reads of sections wait for each other. */
+ * Any thread may call; reads of the same stretch of a section wait for each other. */
 #ifndef LEAT_DATASET_DATASET_H
 #define LEAT_DATASET_DATASET_H
 
@@ -18,7 +18,8 @@
 
 struct leat_dataset;
 
-/* Which version: leat_home_resolve (home.h) says how `id`, a content id or NULL, and the address decide it. */
+/* Which version: leat_home_resolve (home.h) says how `id`, a content id or NULL, and the address decide it. A pointer
+ * or root that arrives damaged is read once more. */
 leat_status leat_dataset_open(const char *url, const struct leat_store_opts *opts, const uint8_t *id,
                               struct leat_dataset **out, struct leat_error *err);
 void leat_dataset_close(struct leat_dataset *d);

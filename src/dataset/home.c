@@ -170,20 +170,43 @@ static leat_status explain_missing(const struct leat_home *h, struct leat_error 
                      h->url, files + folders == LOOK_MAX ? "more than " : "", files, folders, first, h->url);
 }
 
+static leat_status read_pointer(const struct leat_home *h, const char *object, const char *key, const uint8_t *id,
+                                struct leat_pointer *out, struct leat_error *err)
+{
+    char *text;
+    size_t n;
+    struct leat_pointer p;
+    leat_status rc = leat_store_load(h->store, key, LEAT_POINTER_MAX, &text, &n, NULL, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_pointer_read(object, text, n, &p, err);
+    free(text);
+    if (rc == LEAT_OK && id && memcmp(p.id, id, LEAT_SHA256_SIZE) != 0)
+        rc = leat_fail(err, LEAT_CORRUPT, "%s of %s is the pointer of another version", object, h->url);
+    if (rc == LEAT_OK)
+        *out = p;
+    return rc;
+}
+
+/* id, where it is not NULL, is the content id that the pointer must name. One that cannot be read is read once more: it
+ * has no checksum, so that damage on the way may also look like a format to come. */
+static leat_status load_pointer(const struct leat_home *h, const char *object, const uint8_t *id,
+                                struct leat_pointer *out, struct leat_error *err)
+{
+    char *key = leat_home_key(h, object);
+    if (!key)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    leat_status rc = read_pointer(h, object, key, id, out, err);
+    if (rc == LEAT_CORRUPT || rc == LEAT_VERSION)
+        rc = read_pointer(h, object, key, id, out, err);
+    free(key);
+    return rc;
+}
+
 leat_status leat_home_pointer(const struct leat_home *h, const char *object, struct leat_pointer *out,
                               struct leat_error *err)
 {
-    char *key = leat_home_key(h, object);
-    char *text = NULL;
-    size_t n;
-    if (!key)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    leat_status rc = leat_store_load(h->store, key, LEAT_POINTER_MAX, &text, &n, NULL, err);
-    if (rc == LEAT_OK)
-        rc = leat_pointer_read(object, text, n, out, err);
-    free(text);
-    free(key);
-    return rc;
+    return load_pointer(h, object, NULL, out, err);
 }
 
 leat_status leat_home_each(const struct leat_home *h, const char *folder, leat_home_visit *visit, void *user,
@@ -270,17 +293,9 @@ static leat_status resolve_id(const struct leat_home *h, const uint8_t id[LEAT_S
                               struct leat_error *err)
 {
     char object[LEAT_NAME_MAX];
-    struct leat_pointer p;
     leat_name_version(id, object);
-    leat_status rc = leat_home_pointer(h, object, &p, err);
-    if (rc == LEAT_NOT_FOUND)
-        return no_version(h, object + strlen(LEAT_NAME_VERSIONS), err);
-    if (rc != LEAT_OK)
-        return rc;
-    if (memcmp(p.id, id, LEAT_SHA256_SIZE) != 0)
-        return leat_fail(err, LEAT_CORRUPT, "%s of %s is the pointer of another version", object, h->url);
-    *out = p;
-    return LEAT_OK;
+    leat_status rc = load_pointer(h, object, id, out, err);
+    return rc == LEAT_NOT_FOUND ? no_version(h, object + strlen(LEAT_NAME_VERSIONS), err) : rc;
 }
 
 /* Names */

@@ -35,7 +35,8 @@ leat_status leat_home_check_plain(const struct leat_home *h, struct leat_error *
 leat_status leat_home_resolve(const struct leat_home *h, const uint8_t *id, struct leat_pointer *out,
                               struct leat_error *err);
 
-/* One pointer: LEAT_NAME_POINTER or what the functions of names.h give. LEAT_NOT_FOUND when it is not there. */
+/* One pointer: LEAT_NAME_POINTER or what the functions of names.h give. LEAT_NOT_FOUND when it is not there.
+ * One that cannot be read is read once more, here and above. */
 leat_status leat_home_pointer(const struct leat_home *h, const char *object, struct leat_pointer *out,
                               struct leat_error *err);
 

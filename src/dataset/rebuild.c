@@ -1,7 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataset/fetch.h"
 #include "dataset/pack.h"
+#include "dataset/piece.h"
 #include "dataset/snapshot.h"
 
 struct rebuild {
@@ -67,21 +69,36 @@ static leat_status take(struct rebuild *r, const struct leat_chunk *c, const uin
     return leat_snapshot_add(r->snapshots[0], c, sha, err);
 }
 
+/* The bytes that the name promises, or LEAT_CORRUPT. */
+static leat_status fetch_once(const struct rebuild *r, const struct leat_pieces *pieces, const uint8_t *sha, void *data,
+                              struct leat_error *err)
+{
+    uint8_t found[LEAT_SHA256_SIZE];
+    struct leat_fetch_opts opts = {.store = r->home->store, .pieces = pieces, .into = data};
+    leat_status rc = leat_fetch_run(&opts, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat_sha256(data, (size_t)pieces->bytes, found);
+    if (memcmp(found, sha, sizeof found) != 0)
+        return leat_fail(err, LEAT_CORRUPT, "the bytes of %s are not those its name promises", pieces->list[0].key);
+    return LEAT_OK;
+}
+
 static leat_status visit(struct rebuild *r, const char *key, uint64_t size, const uint8_t *sha, struct leat_error *err)
 {
     struct leat_chunk chunk;
-    uint8_t found[LEAT_SHA256_SIZE];
+    struct leat_pieces pieces = {0};
     if (size > LEAT_CHUNK_MAX)
         return leat_fail(err, LEAT_CORRUPT, "%s is too large for a chunk", key);
+    leat_status rc = leat_pieces_of(r->home, key + strlen(r->home->prefix), 0, size, size, &pieces, err);
+    if (rc != LEAT_OK)
+        return rc;
     void *data = malloc(size ? (size_t)size : 1);
-    leat_status rc =
-        data ? leat_store_get(r->home->store, key, 0, size, data, NULL, err)
-             : leat_fail(err, LEAT_NO_MEMORY, "no memory for a chunk of %llu bytes", (unsigned long long)size);
-    if (rc == LEAT_OK) {
-        leat_sha256(data, (size_t)size, found);
-        if (memcmp(found, sha, sizeof found) != 0)
-            rc = leat_fail(err, LEAT_CORRUPT, "the bytes of %s are not those its name promises", key);
-    }
+    rc = data ? fetch_once(r, &pieces, sha, data, err)
+              : leat_fail(err, LEAT_NO_MEMORY, "no memory for a chunk of %llu bytes", (unsigned long long)size);
+    if (rc == LEAT_CORRUPT)
+        rc = fetch_once(r, &pieces, sha, data, err); /* damaged on the way, perhaps */
+    leat_pieces_free(&pieces);
     if (rc == LEAT_OK)
         rc = leat_chunk_read(data, (size_t)size, &chunk, err);
     if (rc == LEAT_OK)

@@ -3,26 +3,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The head of the root that a pointer names. */
+#include "dataset/fetch.h"
+#include "dataset/piece.h"
+
+static leat_status peek_once(const struct leat_home *h, const struct leat_pointer *p, const struct leat_pieces *pieces,
+                             struct leat_root_peek *out, struct leat_error *err)
+{
+    uint8_t head[LEAT_ROOT_PEEK];
+    struct leat_root_peek found;
+    struct leat_fetch_opts opts = {.store = h->store, .pieces = pieces, .into = head};
+    leat_status rc = leat_fetch_run(&opts, err);
+    if (rc == LEAT_OK)
+        rc = leat_root_peek(head, sizeof head, &found, err);
+    if (rc == LEAT_OK && memcmp(found.id, p->id, sizeof found.id) != 0)
+        rc = leat_fail(err, LEAT_CORRUPT, "the root '%s' has another content id than the pointer to it",
+                       pieces->list[0].key);
+    if (rc == LEAT_OK)
+        *out = found;
+    return rc;
+}
+
+/* The head of the root that a pointer names. Its digest is over the whole root, so that only what the head itself shows
+ * to be damaged is read once more. */
 static leat_status peek(const struct leat_home *h, const struct leat_pointer *p, struct leat_root_peek *out,
                         struct leat_error *err)
 {
     char name[LEAT_NAME_MAX];
-    uint8_t head[LEAT_ROOT_PEEK];
-    struct leat_root_peek found;
+    struct leat_pieces pieces = {0};
     leat_name_root(p->root, name);
-    char *key = leat_home_key(h, name);
-    leat_status rc = key ? leat_store_get(h->store, key, 0, sizeof head, head, NULL, err)
-                         : leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    free(key);
-    if (rc == LEAT_INVALID)
-        return leat_fail_context(err, LEAT_CORRUPT, "it is shorter than a root");
+    leat_status rc = leat_pieces_of(h, name, 0, LEAT_ROOT_PEEK, 0, &pieces, err);
     if (rc == LEAT_OK)
-        rc = leat_root_peek(head, sizeof head, &found, err);
-    if (rc == LEAT_OK && memcmp(found.id, p->id, sizeof found.id) != 0)
-        rc = leat_fail(err, LEAT_CORRUPT, "the root %s has another content id than the pointer to it", name);
-    if (rc == LEAT_OK)
-        *out = found;
+        rc = peek_once(h, p, &pieces, out, err);
+    if (rc == LEAT_CORRUPT || rc == LEAT_VERSION)
+        rc = peek_once(h, p, &pieces, out, err);
+    leat_pieces_free(&pieces);
     return rc;
 }
 

@@ -4,280 +4,365 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cache/memory.h"
+#include "dataset/fetch.h"
 
 #define ARRIVALS_MAX 2u /* a chunk that is bad twice is bad in the bucket */
 
-/* What somebody waits for is fetched in so many ranges at most, all of them in flight at once: one that had to wait for
- * another would take a round trip more. Ranges shorter than the least spend more time on the way than on the line. */
-#define RANGES_TOGETHER LEAT_STORE_HURRY
-#define RANGE_LEAST     (1u << 20)
-
-struct held;
-
-/* One request of a chunk's. */
-struct range {
-    struct leat_store_op op; /* first member */
-    struct held *held;
-};
-
-/* What the feed knows of a cached chunk. Ranges and task travel; everything else stays on the feed's thread. */
-struct held {
-    struct leat_task task;
+/* What the feed has of a chunk. While it is on its way the store, the disk or a worker may write to it; else it is the
+ * feed's thread's. */
+struct stock {
+    struct leat_task task; /* first member */
+    struct leat_sched_chunk *of;
     struct leat_feed *feed;
-    struct leat_cache_entry *entry;
-    struct leat_chunk chunk; /* when ready */
-    char *key;
-    struct range *ranges; /* while it is coming */
-    uint32_t ranges_n;
-    uint32_t ranges_left; /* the store's thread, while they are on their way */
+    struct leat_source *source; /* while it comes */
+    struct stock *prev, *next;  /* of those that come from the source */
+    uint32_t number;
+    bool from_disk;
+    uint32_t ranges;
+    bool urgent;
     unsigned arrivals;
-    bool coming;
-    bool failed;
+    struct leat_pieces pieces;
+    struct leat_fetch *fetch;
+    struct leat_cache_memory memory;
+    struct leat_chunk chunk; /* when it is ready */
     struct leat_error err;
+    struct moving *moving; /* from disk */
 };
 
-struct leat_feed {
-    struct leat_feed_opts opts;
-    struct leat_cache_set *set;
-    struct leat_feed_stats stats;
+/* A chunk on its way from or to disk. */
+struct moving {
+    struct leat_disk_op op; /* first member */
+    struct leat_task task;
+    struct stock *stock;
+};
+
+struct leat_source {
+    struct leat_feed *feed;
+    const struct leat_dataset *dataset;
+    struct stock *coming;
+    struct leat_source_stats stats;
     bool closing;
     void (*closed)(void *user);
     void *closed_user;
 };
 
-static struct leat_store *store_of(const struct leat_feed *f)
+struct leat_feed {
+    struct leat_feed_opts opts;
+    struct leat_cache_memory spare;
+};
+
+static struct stock *stock_of(const struct leat_sched_chunk *c)
 {
-    return leat_dataset_home(f->opts.dataset)->store;
+    return c->user;
 }
 
-static void free_feed(struct leat_feed *f)
+const struct leat_chunk *leat_feed_chunk(const struct leat_sched_chunk *c)
 {
-    void (*closed)(void *user) = f->closed;
-    void *user = f->closed_user;
-    leat_cache_set_close(f->set);
-    free(f);
+    return &stock_of(c)->chunk;
+}
+
+const struct leat_error *leat_feed_error(const struct leat_sched_chunk *c)
+{
+    return &stock_of(c)->err;
+}
+
+/* Sources */
+
+leat_status leat_source_open(struct leat_feed *feed, const struct leat_dataset *dataset, struct leat_source **out,
+                             struct leat_error *err)
+{
+    struct leat_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a source of chunks");
+    s->feed = feed;
+    s->dataset = dataset;
+    *out = s;
+    return LEAT_OK;
+}
+
+static void source_free(struct leat_source *s)
+{
+    void (*closed)(void *user) = s->closed;
+    void *user = s->closed_user;
+    free(s);
     if (closed)
         closed(user);
 }
 
-static void held_free(struct held *h)
+void leat_source_close(struct leat_source *s, void (*closed)(void *user), void *user)
 {
-    if (!h)
+    if (!s) {
+        if (closed)
+            closed(user);
         return;
-    free(h->ranges);
-    free(h->key);
-    free(h);
+    }
+    s->closing = true;
+    s->closed = closed;
+    s->closed_user = user;
+    for (struct stock *k = s->coming; k; k = k->next) {
+        if (k->fetch)
+            leat_fetch_cancel(k->fetch);
+    }
+    if (!s->stats.coming)
+        source_free(s);
 }
 
-static void forget(void *user, struct leat_cache_entry *entry)
+void leat_source_stats(const struct leat_source *s, struct leat_source_stats *out)
 {
-    (void)user;
-    held_free(entry->user);
-    entry->user = NULL;
+    *out = s->stats;
 }
 
-static void drop(struct held *h)
+static void begin_coming(struct stock *k, struct leat_source *s)
 {
-    struct leat_cache_entry *e = h->entry;
-    held_free(h);
-    e->user = NULL;
-    leat_cache_remove(e);
+    k->source = s;
+    k->prev = NULL;
+    k->next = s->coming;
+    if (k->next)
+        k->next->prev = k;
+    s->coming = k;
+    s->stats.coming++;
 }
 
-static bool fetch(struct held *h, uint32_t together);
+/* Leaves its source, and ends it if it was the last that a closing one waited for. */
+static void end_coming(struct stock *k)
+{
+    struct leat_source *s = k->source;
+    *(k->prev ? &k->prev->next : &s->coming) = k->next;
+    if (k->next)
+        k->next->prev = k->prev;
+    k->source = NULL;
+    s->stats.coming--;
+    if (s->closing && !s->stats.coming)
+        source_free(s);
+}
+
+/* Fetching */
+
+static void free_memory(struct stock *k)
+{
+    leat_cache_memory_free(&k->memory);
+}
+
+static void free_fetch(struct stock *k)
+{
+    leat_fetch_free(k->fetch);
+    k->fetch = NULL;
+    leat_pieces_free(&k->pieces);
+    free(k->moving);
+    k->moving = NULL;
+}
+
+static bool send(struct stock *k);
+
+/* NULL: no memory. */
+static struct moving *begin_move(struct stock *k, enum leat_disk_kind kind, void (*done)(struct leat_disk_op *op))
+{
+    struct moving *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->stock = k;
+    m->op = (struct leat_disk_op){.kind = kind, .data = k->memory.data, .bytes = k->of->bytes, .done = done};
+    memcpy(m->op.name, k->of->name, sizeof m->op.name);
+    return m;
+}
 
 /* On the feed's thread: a chunk has been fetched and checked, or not. */
 static void settle(struct leat_task *task)
 {
-    struct held *h = (struct held *)((char *)task - offsetof(struct held, task));
-    struct leat_feed *f = h->feed;
-    leat_status status = h->err.status;
-    h->coming = false;
-    f->stats.coming--;
-    free(h->ranges);
-    h->ranges = NULL;
-    if (f->closing) {
-        if (h->entry->pins)
-            leat_cache_unpin(h->entry);
-        drop(h);
-        if (!f->stats.coming)
-            free_feed(f);
-        return;
-    }
-    if (status == LEAT_CORRUPT) {
-        f->stats.corrupt++;
-        if (h->arrivals < ARRIVALS_MAX) {
-            leat_log(LEAT_LOG_WARN, "%s; fetching it again", h->err.text);
-            struct leat_error corrupt = h->err;
-            if (fetch(h, 0))
+    struct stock *k = (struct stock *)task;
+    struct leat_sched_chunk *c = k->of;
+    struct leat_source *s = k->source;
+    const struct leat_feed_opts *o = &k->feed->opts;
+    struct leat_error err = k->err;
+    bool closing = s->closing;
+    free_fetch(k);
+    if (err.status == LEAT_CORRUPT && !k->from_disk) {
+        s->stats.corrupt++;
+        if (k->arrivals < ARRIVALS_MAX && !closing) {
+            leat_log(LEAT_LOG_WARN, "%s; fetching it again", err.text);
+            if (send(k))
                 return;
-            h->err = corrupt;
+            k->err = err;
         }
     }
-    if (status == LEAT_CORRUPT)
-        leat_fail_context(&h->err, status, "'%s'", h->key);
-    if (status != LEAT_OK) {
-        f->stats.failed++;
-        h->failed = true;
-        if (!h->entry->pins)
-            drop(h); /* nobody waits for it: a later pin tries again */
-    } else {
-        h->entry->ready = true;
-        f->stats.fetched_chunks++;
-        f->stats.fetched_bytes += h->entry->bytes;
+    if (err.status == LEAT_OK) {
+        end_coming(k);
+        o->arrived(o->user, c);
+        return;
     }
-    f->opts.changed(f->opts.user);
+    s->stats.failed += !k->from_disk && !closing;
+    end_coming(k);
+    free_memory(k);
+    if (k->from_disk)
+        o->lost(o->user, c, &err);
+    else if (closing)
+        o->cancelled(o->user, c);
+    else
+        o->failed(o->user, c);
+}
+
+static void go_back(struct stock *k)
+{
+    k->task.run = settle;
+    k->feed->opts.back(k->feed->opts.user, &k->task);
 }
 
 /* On a worker: eight megabytes take a millisecond or two. */
 static void check(struct leat_task *task)
 {
-    struct held *h = (struct held *)((char *)task - offsetof(struct held, task));
-    const struct leat_root *root = leat_dataset_root(h->feed->opts.dataset);
-    size_t n = (size_t)h->entry->bytes;
-    leat_root_open_chunk(root, h->entry->chunk, h->entry->data, n, &h->chunk, &h->err);
-    h->task.run = settle;
-    h->feed->opts.back(h->feed->opts.user, &h->task);
+    struct stock *k = (struct stock *)task;
+    const struct leat_root *root = leat_dataset_root(k->source->dataset);
+    leat_root_open_chunk(root, k->number, k->memory.data, (size_t)k->of->bytes, &k->chunk, &k->err);
+    if (k->err.status == LEAT_CORRUPT)
+        leat_fail_context(&k->err, LEAT_CORRUPT, "'%s'", k->pieces.n ? k->pieces.list[0].key : "on disk");
+    go_back(k);
 }
 
-/* On the store's thread: one of the ranges. A checksum is over the whole chunk, so it waits for the last. */
-static void arrived(struct leat_store_op *op)
+static void check_later(struct stock *k)
 {
-    struct held *h = ((struct range *)op)->held;
-    if (op->status != LEAT_OK && h->err.status == LEAT_OK)
-        h->err = op->err;
-    if (--h->ranges_left)
+    k->arrivals++;
+    k->task.run = check;
+    k->feed->opts.later(k->feed->opts.user, &k->task);
+}
+
+/* On the store's thread. */
+static void on_fetched(void *user, const struct leat_error *err)
+{
+    struct stock *k = user;
+    if (!err) {
+        check_later(k);
         return;
-    h->arrivals++;
-    if (h->err.status == LEAT_OK) {
-        h->task.run = check;
-        h->feed->opts.later(h->feed->opts.user, &h->task);
-    } else {
-        h->task.run = settle;
-        h->feed->opts.back(h->feed->opts.user, &h->task);
     }
+    k->err = *err;
+    k->arrivals += err->status == LEAT_CORRUPT; /* of another length */
+    go_back(k);
 }
 
-/* How many ranges a chunk of so many bytes comes in. */
-static uint32_t count_ranges(uint64_t bytes, uint32_t together)
+/* On a disk's thread. */
+static void on_read(struct leat_disk_op *op)
 {
-    uint64_t most = bytes / RANGE_LEAST;
-    uint32_t n = together ? RANGES_TOGETHER / together : 1;
-    n = n < most ? n : (uint32_t)most;
-    return n ? n : 1;
+    struct stock *k = ((struct moving *)op)->stock;
+    k->err = op->err;
+    if (op->err.status == LEAT_OK)
+        check_later(k);
+    else
+        go_back(k);
 }
 
-/* Sends for it. False: no memory. */
-static bool fetch(struct held *h, uint32_t together)
+/* Sends for it: to the bucket, in so many ranges, or to the disk. False: no memory. */
+static bool send(struct stock *k)
 {
-    struct leat_feed *f = h->feed;
-    uint64_t bytes = h->entry->bytes;
-    uint32_t n = count_ranges(bytes, together);
-    h->ranges = calloc(n, sizeof *h->ranges);
-    if (!h->ranges)
+    struct leat_error err;
+    k->err = (struct leat_error){0};
+    if (k->from_disk) {
+        k->moving = begin_move(k, LEAT_DISK_READ, on_read);
+        if (k->moving)
+            leat_disk_submit(k->feed->opts.disk, &k->moving->op);
+        return k->moving != NULL;
+    }
+    if (leat_dataset_pieces(k->source->dataset, k->number, &k->pieces, &err) != LEAT_OK)
         return false;
-    h->ranges_n = h->ranges_left = n;
-    h->coming = true;
-    h->failed = false;
-    h->err = (struct leat_error){0};
-    f->stats.coming++;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = bytes * i / n;
-        h->ranges[i].held = h;
-        h->ranges[i].op = (struct leat_store_op){
-            .verb = LEAT_STORE_GET,
-            .key = h->key,
-            .offset = at,
-            .length = bytes * (i + 1) / n - at,
-            .into = (char *)h->entry->data + at,
-            .urgent = together > 0,
-            .done = arrived,
-        };
+    struct leat_fetch_opts opts = {
+        .store = leat_dataset_home(k->source->dataset)->store,
+        .pieces = &k->pieces,
+        .into = k->memory.data,
+        .ranges = k->ranges,
+        .urgent = k->urgent,
+        .done = on_fetched,
+        .user = k,
+    };
+    if (leat_fetch_start(&opts, &k->fetch, &err) != LEAT_OK) {
+        free_fetch(k);
+        return false;
     }
-    for (uint32_t i = 0; i < n; i++)
-        leat_store_submit(store_of(f), &h->ranges[i].op);
     return true;
 }
 
-/* Makes room and sends for the chunk; NULL when there is none. */
-static struct leat_cache_entry *add(struct leat_feed *f, uint32_t chunk, uint64_t use, uint32_t together)
+bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
 {
-    const struct leat_root *root = leat_dataset_root(f->opts.dataset);
-    struct leat_cache_entry *e = leat_cache_add(f->set, chunk, root->sizes[chunk], use);
-    if (!e)
-        return NULL;
-    struct held *h = calloc(1, sizeof *h);
-    char name[LEAT_NAME_MAX];
-    leat_name_chunk(leat_root_chunk_name(root, chunk), name);
-    if (h) {
-        h->key = leat_home_key(leat_dataset_home(f->opts.dataset), name);
-        h->feed = f;
-        h->entry = e;
-    }
-    if (!h || !h->key || !fetch(h, together)) {
-        held_free(h);
-        leat_cache_remove(e);
-        return NULL;
-    }
-    e->user = h;
-    return e;
+    struct stock *k = stock_of(c);
+    if (s->closing)
+        return false;
+    if (!k)
+        c->user = k = calloc(1, sizeof *k);
+    if (!k)
+        return false;
+    k->of = c;
+    k->feed = s->feed;
+    k->number = how->number;
+    k->from_disk = how->from_disk;
+    k->ranges = how->ranges;
+    k->urgent = how->urgent;
+    k->arrivals = 0;
+    k->memory = leat_cache_memory_get(c->bytes, &s->feed->spare);
+    if (!k->memory.data)
+        return false;
+    begin_coming(k, s);
+    if (send(k))
+        return true;
+    end_coming(k);
+    free_memory(k);
+    return false;
 }
 
-bool leat_feed_pin(struct leat_feed *f, uint32_t chunk, uint64_t use, uint32_t together)
+/* Disk */
+
+/* On the feed's thread. */
+static void settle_written(struct leat_task *task)
 {
-    struct leat_cache_entry *e = leat_cache_find(f->set, chunk);
-    if (!e)
-        e = add(f, chunk, use, together);
-    if (!e)
+    struct moving *w = (struct moving *)((char *)task - offsetof(struct moving, task));
+    struct stock *k = w->stock;
+    struct leat_error err = w->op.err;
+    const struct leat_feed_opts *o = &k->feed->opts;
+    free(w);
+    o->stored(o->user, k->of, &err);
+}
+
+/* On a disk's thread. */
+static void on_written(struct leat_disk_op *op)
+{
+    struct moving *w = (struct moving *)op;
+    w->task.run = settle_written;
+    w->stock->feed->opts.back(w->stock->feed->opts.user, &w->task);
+}
+
+bool leat_feed_store(struct leat_feed *f, struct leat_sched_chunk *c)
+{
+    struct moving *w = f->opts.disk ? begin_move(stock_of(c), LEAT_DISK_WRITE, on_written) : NULL;
+    if (!w)
         return false;
-    leat_cache_pin(e);
+    leat_disk_submit(f->opts.disk, &w->op);
     return true;
 }
 
-void leat_feed_unpin(struct leat_feed *f, uint32_t chunk)
+void leat_feed_forget(struct leat_feed *f, struct leat_sched_chunk *c)
 {
-    struct leat_cache_entry *e = leat_cache_find(f->set, chunk);
-    if (!e)
+    leat_disk_remove(f->opts.disk, c->name);
+}
+
+void leat_feed_drop(struct leat_feed *f, struct leat_sched_chunk *c)
+{
+    struct stock *k = stock_of(c);
+    leat_cache_memory_free(&f->spare);
+    f->spare = k->memory;
+    k->memory = (struct leat_cache_memory){0};
+}
+
+void leat_feed_trim(struct leat_feed *f)
+{
+    leat_cache_memory_free(&f->spare);
+}
+
+void leat_feed_gone(struct leat_feed *f, struct leat_sched_chunk *c)
+{
+    struct stock *k = stock_of(c);
+    (void)f;
+    if (!k)
         return;
-    leat_cache_unpin(e);
-    struct held *h = e->user;
-    if (!e->pins && h->failed && !h->coming)
-        drop(h);
-}
-
-bool leat_feed_prefetch(struct leat_feed *f, uint32_t chunk, uint64_t use)
-{
-    return leat_cache_find(f->set, chunk) || add(f, chunk, use, 0);
-}
-
-enum leat_feed_state leat_feed_look(struct leat_feed *f, uint32_t number, const struct leat_chunk **chunk,
-                                    struct leat_error *err)
-{
-    struct leat_cache_entry *e = leat_cache_find(f->set, number);
-    struct held *h = e ? e->user : NULL;
-    if (!h)
-        return LEAT_FEED_ABSENT;
-    if (h->failed) {
-        if (err)
-            *err = h->err;
-        return LEAT_FEED_FAILED;
-    }
-    if (!e->ready)
-        return LEAT_FEED_COMING;
-    *chunk = &h->chunk;
-    return LEAT_FEED_READY;
-}
-
-void leat_feed_stats(const struct leat_feed *f, struct leat_feed_stats *out)
-{
-    *out = f->stats;
-}
-
-/* settle() follows. */
-static void cancel(struct held *h)
-{
-    for (uint32_t i = 0; i < h->ranges_n; i++)
-        leat_store_cancel(store_of(h->feed), &h->ranges[i].op);
+    free_memory(k);
+    free(k);
+    c->user = NULL;
 }
 
 leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed **out, struct leat_error *err)
@@ -286,35 +371,14 @@ leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed *
     if (!f)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a feed");
     f->opts = *opts;
-    leat_status rc = leat_cache_set_open(opts->cache, leat_dataset_root(opts->dataset)->chunks, opts->next_use, forget,
-                                         opts->user, &f->set, err);
-    if (rc != LEAT_OK) {
-        free(f);
-        return rc;
-    }
     *out = f;
     return LEAT_OK;
 }
 
-void leat_feed_close(struct leat_feed *f, void (*closed)(void *user), void *user)
+void leat_feed_close(struct leat_feed *f)
 {
-    if (!f) {
-        if (closed)
-            closed(user);
+    if (!f)
         return;
-    }
-    f->closing = true;
-    f->closed = closed;
-    f->closed_user = user;
-    uint32_t chunks = leat_dataset_root(f->opts.dataset)->chunks;
-    for (uint32_t i = 0; i < chunks; i++) {
-        struct leat_cache_entry *e = leat_cache_find(f->set, i);
-        struct held *h = e ? e->user : NULL;
-        if (h && h->coming)
-            cancel(h);
-        else if (h)
-            forget(NULL, e);
-    }
-    if (!f->stats.coming)
-        free_feed(f);
+    leat_feed_trim(f);
+    free(f);
 }

@@ -1,59 +1,64 @@
-/* The feed: brings the chunks of one dataset from its store into the cache, checked, and keeps those that are needed.
- * It decides nothing about what comes when; that is read off the order by whoever pins and prefetches.
+/* The feed: performs what the scheduler decides about chunks. It brings them from a bucket or from disk into memory,
+ * checked, writes them to disk, and lets go of them. It decides nothing about what comes when.
  *
- * One thread, to which `back` leads; fetching runs in the store, checking wherever `later` puts it. */
+ * One thread, to which `back` leads; fetching runs in the store, reading and writing in the disk, checking wherever
+ * `later` puts it. */
 #ifndef LEAT_FEED_FEED_H
 #define LEAT_FEED_FEED_H
 
 #include "base/error.h"
 #include "base/pool.h"
-#include "cache/cache.h"
+#include "cache/disk.h"
 #include "dataset/chunk.h"
 #include "dataset/dataset.h"
+#include "sched/chunk.h"
 
 struct leat_feed;
+struct leat_source; /* a dataset that chunks come from */
 
 struct leat_feed_opts {
-    const struct leat_dataset *dataset;
-    struct leat_cache *cache;
-    leat_cache_next_use *next_use;                     /* for eviction */
+    struct leat_disk *disk;                            /* NULL: none */
     void (*later)(void *user, struct leat_task *task); /* runs a task on some other thread, soon */
     void (*back)(void *user, struct leat_task *task);  /* runs a task on the feed's own thread; from any thread */
-    void (*changed)(void *user);                       /* a chunk has arrived or failed; on the feed's thread */
+
+    /* What has become of a chunk; on the feed's thread, never inside a call of the feed's functions. `err` of lost and
+     * stored: what the disk said. */
+    void (*arrived)(void *user, struct leat_sched_chunk *chunk);
+    void (*failed)(void *user, struct leat_sched_chunk *chunk); /* leat_feed_error() says why */
+    void (*cancelled)(void *user, struct leat_sched_chunk *chunk);
+    void (*lost)(void *user, struct leat_sched_chunk *chunk, const struct leat_error *err);
+    void (*stored)(void *user, struct leat_sched_chunk *chunk, const struct leat_error *err);
     void *user;
 };
 
 /* All of it is borrowed and must outlive the feed. */
 leat_status leat_feed_open(const struct leat_feed_opts *opts, struct leat_feed **out, struct leat_error *err);
+void leat_feed_close(struct leat_feed *feed); /* nothing may be on its way, or kept; NULL is allowed */
 
-/* Cancels what is on its way. `closed` is called on the feed's thread when nothing refers to the feed any more and
- * it has been freed. NULL is allowed (then closed is called at once). */
-void leat_feed_close(struct leat_feed *feed, void (*closed)(void *user), void *user);
+leat_status leat_source_open(struct leat_feed *feed, const struct leat_dataset *dataset, struct leat_source **out,
+                             struct leat_error *err);
+/* Cancels what is on its way. `closed` is called on the feed's thread when nothing refers to the dataset any more and
+ * the source has been freed; at once when there is nothing. NULL is allowed. */
+void leat_source_close(struct leat_source *source, void (*closed)(void *user), void *user);
 
-/* Keeps a chunk, and fetches it first when it is not there; `use` says how soon it is needed (0: now). False when
- * there is no room for it now. Every success needs one unpin.
- *
- * `together`: somebody waits, and for so many absent chunks. They come before all others, and when they are few each of
- * them in several ranges, for a connection alone may be far slower than the line. 0: one request does. */
-bool leat_feed_pin(struct leat_feed *feed, uint32_t chunk, uint64_t use, uint32_t together);
-void leat_feed_unpin(struct leat_feed *feed, uint32_t chunk);
-
-/* Fetches a chunk that is not there, as long as only later needed ones have to go for it. False: no room. */
-bool leat_feed_prefetch(struct leat_feed *feed, uint32_t chunk, uint64_t use);
-
-enum leat_feed_state { LEAT_FEED_ABSENT, LEAT_FEED_COMING, LEAT_FEED_READY, LEAT_FEED_FAILED };
-
-/* READY sets *chunk, valid while it is pinned; FAILED sets *err (which may be NULL). */
-enum leat_feed_state leat_feed_look(struct leat_feed *feed, uint32_t number, const struct leat_chunk **chunk,
-                                    struct leat_error *err);
-
-struct leat_feed_stats {
-    uint64_t fetched_chunks;
-    uint64_t fetched_bytes;
+struct leat_source_stats {
     uint64_t corrupt; /* arrivals that did not match their checksum */
     uint64_t failed;
     uint64_t coming; /* now */
 };
-void leat_feed_stats(const struct leat_feed *feed, struct leat_feed_stats *out);
+void leat_source_stats(const struct leat_source *source, struct leat_source_stats *out);
+
+/* The actions. False: it cannot be begun (no memory), and no event follows. */
+bool leat_feed_fetch(struct leat_source *source, struct leat_sched_chunk *chunk, const struct leat_sched_fetch *how);
+bool leat_feed_store(struct leat_feed *feed, struct leat_sched_chunk *chunk);
+void leat_feed_drop(struct leat_feed *feed, struct leat_sched_chunk *chunk);
+void leat_feed_forget(struct leat_feed *feed, struct leat_sched_chunk *chunk);
+void leat_feed_gone(struct leat_feed *feed, struct leat_sched_chunk *chunk);
+
+/* Memory of a dropped chunk is kept for the next one; this gives it back. After each round of decisions. */
+void leat_feed_trim(struct leat_feed *feed);
+
+const struct leat_chunk *leat_feed_chunk(const struct leat_sched_chunk *chunk); /* of one that is ready */
+const struct leat_error *leat_feed_error(const struct leat_sched_chunk *chunk); /* of one whose fetch failed */
 
 #endif

@@ -16,7 +16,7 @@
 /* Numbers of the protocol: new ones are added, none is used again for something else. */
 enum leat_message_kind {
     LEAT_MESSAGE_HELLO = 1,   /* rank: first of all. PROTOCOL, VERSION, PID */
-    LEAT_MESSAGE_WELCOME = 2, /* agent: PROTOCOL, VERSION, PID, RAM, THREADS, LINGER, FEATURES */
+    LEAT_MESSAGE_WELCOME = 2, /* agent: PROTOCOL, VERSION, PID, RAM, THREADS, LINGER, FEATURES, CACHE_DIR, CACHE */
     LEAT_MESSAGE_OPEN = 3,    /* rank: a loader, ring/request.h */
     LEAT_MESSAGE_OPENED =
         4, /* agent: ID, STATE, UNITS, BATCHES, AGREEMENT; with three descriptors, or none for a look */
@@ -66,6 +66,8 @@ enum leat_message_tag {
     LEAT_TAG_ENDPOINT,
     LEAT_TAG_ADDRESSING,
     LEAT_TAG_CA_BUNDLE,
+    LEAT_TAG_CACHE_DIR,
+    LEAT_TAG_CACHE,
     LEAT_TAG_SETTING = 100, /* and above: a loader's settings, by their own numbers (ring/settings.h) */
     LEAT_TAG_END = 200      /* tags from here on are of later versions */
 };

@@ -51,6 +51,8 @@ struct leat_ring_slot {
     uint32_t end;      /* 1: no batch, the end of the epoch */
     uint32_t external; /* bit c: the bytes of column c are in memory of their own, sent over the socket before */
     uint64_t arena_used[LEAT_RING_COLUMNS_MAX];
+    uint64_t ready_ns;     /* when its chunks were all there, and … */
+    uint64_t published_ns; /* … when it was published (monotonic clock); 0: not told. Statistics only */
 };
 
 struct leat_ring_head {
@@ -65,7 +67,11 @@ struct leat_ring_head {
     uint8_t reserved[LEAT_RING_LINE - 48];
     /* Written by the agent: how many batches it has published. Release; partner: the rank's acquire. */
     _Atomic uint32_t published;
-    uint8_t pad[LEAT_RING_LINE - 4];
+    uint8_t pad[4];
+    /* Written by the agent: when the chunks of the batch that it publishes next were all there, 0: not yet. Relaxed:
+     * statistics. */
+    _Atomic uint64_t next_ready_ns;
+    uint8_t pad1[LEAT_RING_LINE - 16];
     /* Written by the rank: since when it waits for a batch (monotonic clock), 0: it does not. Relaxed: statistics. */
     _Atomic uint64_t waiting_since_ns;
     uint8_t pad2[LEAT_RING_LINE - 8];
@@ -77,7 +83,9 @@ struct leat_ring_head {
 
 static_assert(offsetof(struct leat_ring_head, published) == LEAT_RING_LINE, "shared ABI");
 static_assert(offsetof(struct leat_ring_head, queue) == 3 * LEAT_RING_LINE, "shared ABI");
+static_assert(offsetof(struct leat_ring_head, next_ready_ns) == LEAT_RING_LINE + 8, "shared ABI");
 static_assert(offsetof(struct leat_ring_slot, arena_used) == 40, "shared ABI");
+static_assert(offsetof(struct leat_ring_slot, ready_ns) == 296, "shared ABI");
 static_assert(sizeof(struct leat_ring_column) == 160, "shared ABI");
 static_assert(ATOMIC_INT_LOCK_FREE == 2, "must be lock-free across processes");
 

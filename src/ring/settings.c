@@ -59,6 +59,8 @@ static const struct row rows[] = {
     {"region", 23, WORDS(region), "of the bucket"},
     {"profile", 24, WORDS(profile), "of ~/.aws"},
     {"anonymous", 25, FLAG(anonymous), "do not sign requests"},
+    {"cache_dir", 26, WORDS(cache_dir), "folder of the agent's cache on disk"},
+    {"cache", 27, BYTES(cache), "how much of the disk that cache may take"},
     {"seed_given", 11, FLAG(seed_given), NULL}, /* nobody says it: leat_loader_set() does, with the seed */
 };
 

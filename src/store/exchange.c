@@ -182,6 +182,7 @@ static void finish_past_end(struct leat_store_op *op)
         /* A range of an empty object cannot be satisfied, not even from its first byte on. */
         op->object.size = head->range_total;
     } else {
+        op->too_short = true;
         op->status = leat_fail(&op->err, LEAT_INVALID,
                                "the object ends before byte %" PRIu64 ", asked for were %" PRIu64 " bytes from there",
                                op->offset, op->length);
@@ -206,6 +207,7 @@ static void check_whole(struct leat_store_op *op)
     } else if (!known && op->got < op->length) {
         op->object.size = op->offset + op->got; /* sent without a length: it ended here */
     } else if (op->got < op->length && !op->short_ok) {
+        op->too_short = true;
         op->status = leat_fail(&op->err, LEAT_INVALID,
                                "the object has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
                                op->object.size, op->length, op->offset);

@@ -95,12 +95,14 @@ static void read_range(struct leat_store_op *op, int fd)
     }
     char etag[LEAT_ETAG_MAX];
     leat_file_etag(&st, etag);
-    if (strcmp(etag, op->object.etag) != 0)
+    if (strcmp(etag, op->object.etag) != 0) {
         op->status = leat_fail(&op->err, LEAT_CHANGED, "the file was written to while it was read");
-    else if (op->got < op->length && !op->short_ok)
+    } else if (op->got < op->length && !op->short_ok) {
+        op->too_short = true;
         op->status = leat_fail(&op->err, LEAT_INVALID,
                                "the file has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
                                op->object.size, op->length, op->offset);
+    }
 }
 
 static void do_get(struct leat_store_op *op)

@@ -55,7 +55,7 @@ struct leat_store {
     struct {
         pthread_mutex_t mu;
         pthread_cond_t idle;
-        uint32_t ops; /* submitted and not yet given back: hold mu */
+        uint32_t ops; /* submitted and not yet given back, and tasks posted and not yet run: hold mu */
     } open;
 };
 
@@ -135,6 +135,22 @@ const char *leat_store_host(const struct leat_store *store)
     return store->host;
 }
 
+/* What was submitted or posted is over: the store may close. */
+static void count_out(struct leat_store *store)
+{
+    pthread_mutex_lock(&store->open.mu);
+    if (--store->open.ops == 0)
+        pthread_cond_broadcast(&store->open.idle);
+    pthread_mutex_unlock(&store->open.mu);
+}
+
+static void count_in(struct leat_store *store)
+{
+    pthread_mutex_lock(&store->open.mu);
+    store->open.ops++;
+    pthread_mutex_unlock(&store->open.mu);
+}
+
 /* Hands the op back to its owner. */
 static void give_back(struct leat_store *store, struct leat_store_op *op)
 {
@@ -143,10 +159,7 @@ static void give_back(struct leat_store *store, struct leat_store_op *op)
         COUNT(store, failures, 1);
     op->own.state = OP_IDLE;
     op->done(op); /* the op may be gone after this */
-    pthread_mutex_lock(&store->open.mu);
-    if (--store->open.ops == 0)
-        pthread_cond_broadcast(&store->open.idle);
-    pthread_mutex_unlock(&store->open.mu);
+    count_out(store);
 }
 
 static void start(struct leat_store *store, struct leat_store_op *op)
@@ -157,12 +170,14 @@ static void start(struct leat_store *store, struct leat_store_op *op)
         COUNT(store, retries, 1);
     op->attempts++;
     op->own.state = OP_RUNNING;
+    op->own.started_ns = leat_now_ns();
     push(&store->own.active, op);
     store->own.running++;
     COUNT(store, requests, 1);
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     op->status = LEAT_OK;
     op->err = (struct leat_error){0};
+    op->too_short = false;
     op->own.retry_after_ns = 0;
     op->own.expired = false;
     store->backend->ops->start(store->backend, op);
@@ -332,9 +347,11 @@ void leat_store_attempted(struct leat_store_op *op)
     store->own.running--;
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     bool throttled = op->status == LEAT_THROTTLED;
+    uint64_t now = leat_now_ns();
     if (throttled)
         COUNT(store, throttled, 1);
-    leat_pace_answered(&store->own.pace, throttled, leat_now_ns());
+    COUNT(store, request_ns, now - op->own.started_ns);
+    leat_pace_answered(&store->own.pace, throttled, now);
     if (!host_fault(op->status) && op->status != LEAT_CANCELLED)
         store->own.reached = true;
     if (op->status == LEAT_OK) {
@@ -400,12 +417,11 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
     op->err = (struct leat_error){0};
     op->object = (struct leat_object){0};
     op->got = 0;
+    op->too_short = false;
     op->attempts = 0;
     op->upload_id[0] = '\0';
     leat_buf_init(&op->text, 0);
-    pthread_mutex_lock(&store->open.mu);
-    store->open.ops++;
-    pthread_mutex_unlock(&store->open.mu);
+    count_in(store);
     op->own.task.run = run_submit;
     leat_loop_post(store->loop, &op->own.task);
 }
@@ -439,6 +455,32 @@ static void run_cancel(void *arg)
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op)
 {
     leat_loop_call(store->loop, run_cancel, op);
+}
+
+static void run_task(struct leat_task *task)
+{
+    struct leat_store_task *t = (struct leat_store_task *)((char *)task - offsetof(struct leat_store_task, task));
+    struct leat_store *store = t->store;
+    t->run(t); /* the task may be gone after this */
+    count_out(store);
+}
+
+void leat_store_post(struct leat_store *store, struct leat_store_task *task)
+{
+    task->store = store;
+    task->task.run = run_task;
+    count_in(store);
+    leat_loop_post(store->loop, &task->task);
+}
+
+void leat_store_call(struct leat_store *store, void (*run)(void *arg), void *arg)
+{
+    leat_loop_call(store->loop, run, arg);
+}
+
+bool leat_store_stopped(const struct leat_store *store)
+{
+    return store->opts.stop && store->opts.stop(store->opts.stop_user);
 }
 
 struct close_task {
@@ -580,6 +622,7 @@ void leat_store_stats(const struct leat_store *store, struct leat_store_stats *o
     COPY(requests);
     COPY(retries);
     COPY(throttled);
+    COPY(request_ns);
     COPY(bytes_in);
     COPY(bytes_out);
     COPY(in_flight);

@@ -129,6 +129,7 @@ struct leat_store_op {
     struct leat_error err;
     struct leat_object object;          /* STAT, GET; etag and size for PUT */
     uint64_t got;                       /* GET: bytes at into, also after a failure */
+    bool too_short;                     /* GET failed because the object ends before the range does */
     char upload_id[LEAT_UPLOAD_ID_MAX]; /* UPLOAD_OPEN */
     struct leat_buf text;               /* LIST: the page's XML. Freed by the caller. */
     uint32_t attempts;
@@ -140,6 +141,7 @@ struct leat_store_op {
         struct leat_timer timer;
         struct leat_store_op *prev, *next;
         uint64_t deadline_ns;
+        uint64_t started_ns; /* the last attempt */
         uint32_t state;
         bool cancelled;
         bool moved;          /* a region redirect was followed … */
@@ -155,6 +157,13 @@ struct leat_store_op {
     } own;
 };
 
+/* Something to run on the store's thread. The caller's memory until run(). */
+struct leat_store_task {
+    void (*run)(struct leat_store_task *task);
+    struct leat_store *store; /* the store's own, as the next */
+    struct leat_task task;
+};
+
 /* Other keys for the requests from now on; those that wait because the old ones have expired go on. From any thread;
  * NULL: anonymous. Nothing for stores that have no keys. */
 void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
@@ -166,6 +175,14 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op);
 /* From any thread; done() still comes, soon, with LEAT_CANCELLED unless it was finished already. The op's memory
  * must still be there; one that was given back is left alone. */
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op);
+
+/* Runs on the store's thread, for owners of several ops that belong together: what they keep beside their ops then
+ * needs no lock. Posting takes no memory; call waits, and runs at once on the thread itself. */
+void leat_store_post(struct leat_store *store, struct leat_store_task *task);
+void leat_store_call(struct leat_store *store, void (*run)(void *arg), void *arg);
+
+/* Whether waiting calls should give up: what opts.stop says now. */
+bool leat_store_stopped(const struct leat_store *store);
 
 /* Submits, waits, and returns op->status with the error in err. Not from the store's thread. */
 leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err);
@@ -217,6 +234,7 @@ struct leat_store_stats {
     uint64_t requests;   /* attempts started */
     uint64_t retries;    /* of those, not the first of their operation */
     uint64_t throttled;  /* answers that asked to slow down */
+    uint64_t request_ns; /* time of all attempts, from start to answer; those in parallel each count */
     uint64_t bytes_in;   /* object bytes received, thrown-away ones included */
     uint64_t bytes_out;
     uint32_t in_flight;

@@ -113,6 +113,7 @@ def root_bytes(schema, chunks, sections, packings, **odd):
     spare = odd.get("spare", b"\0")
     counts = [count for count, _ in chunks]
     names = [hashlib.sha256(data).digest() for _, data in chunks]
+    sizes = odd.get("sizes") or [len(data) for _, data in chunks]
     n = len(chunks)
     section_n, packing_n = odd.get("section_bytes", 64), odd.get("packing_bytes", 32)
     body = b""
@@ -123,14 +124,14 @@ def root_bytes(schema, chunks, sections, packings, **odd):
         body += struct.pack("<16sI", packing, run).ljust(packing_n, spare)
     body += schema
     body += pad(struct.pack(f"<{n}I", *counts))
-    body += pad(struct.pack(f"<{n}I", *(len(data) for _, data in chunks)))
+    body += pad(struct.pack(f"<{n}I", *sizes))
     body += struct.pack(f"<{n}Q", *(xxhash.xxh3_64_intdigest(data) for _, data in chunks))
     body += b"".join(names)
     for _, data, _, _ in sections:
         for at in range(0, len(data), block):
             body += hashlib.sha256(data[at : at + block]).digest()[:16]
     body += odd.get("tail", b"")
-    rest = struct.pack("<IIQQ", n, len(schema), sum(counts), sum(len(data) for _, data in chunks))
+    rest = struct.pack("<IIQQ", n, len(schema), sum(counts), sum(sizes))
     rest += odd.get("id") or content_id(schema, counts, names)
     rest += struct.pack("<5I", len(sections), section_n, len(packings), packing_n, block)
     first = head(

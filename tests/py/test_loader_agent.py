@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -153,6 +154,86 @@ def test_second_loader_with_another_budget_is_refused(lt, images):
         lt.Loader(images.url, batch_size=8, ram=100 << 20, fields=fields).close()
         lt.Loader(images.url, batch_size=8, fields=fields).close()
         lt.Loader(images.url, batch_size=8, ram="200mib", scope="other", fields=fields).close()
+
+
+def about_agent(leat_bin):
+    (line,) = subprocess.run(
+        [leat_bin, "agent", "ls", "--json"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return json.loads(line)
+
+
+@pytest.mark.parametrize(
+    ("said", "env", "folder", "size"),
+    [
+        ({}, {}, None, 0),
+        ({"cache_dir": "HERE/a", "cache": "3gib"}, {}, "HERE/a", 3 << 30),
+        ({"cache_dir": Path("sub/b")}, {}, "HERE/sub/b", 0),
+        ({"cache": 5 << 20}, {}, "HERE/home/.cache/leat", 5 << 20),
+        ({"cache": "5mib"}, {"XDG_CACHE_HOME": "HERE/xdg"}, "HERE/xdg/leat", 5 << 20),
+        ({"cache": "5mib"}, {"LEAT_CACHE_DIR": "HERE/e", "LEAT_CACHE": "1mib"}, "HERE/e", 5 << 20),
+        ({}, {"LEAT_CACHE": "7mib"}, "HERE/home/.cache/leat", 7 << 20),
+        ({"cache_dir": "HERE/c"}, {"LEAT_CACHE_DIR": "HERE/e"}, "HERE/c", 0),
+    ],
+)
+def test_cache_on_disk_is_where_loader_or_environment_say(
+    lt, runtime, images, leat_bin, tmp_path, monkeypatch, said, env, folder, size
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def here(value):
+        return value.replace("HERE", str(tmp_path)) if isinstance(value, str) else value
+
+    for name, value in env.items():
+        monkeypatch.setenv(name, here(value))
+    said = {name: here(value) for name, value in said.items()}
+    with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}, **said) as loader:
+        about = about_agent(leat_bin)
+        assert (about["cache_dir"], about["cache"]) == (here(folder), size)
+        runtime.kill_agents()  # its successor is started with the same, whatever the environment says by then
+        if folder:
+            monkeypatch.setenv("LEAT_CACHE_DIR", "/elsewhere")
+        loader.set_epoch(5)
+        about = about_agent(leat_bin)
+        assert (about["cache_dir"], about["cache"]) == (here(folder), size)
+
+
+def test_cache_on_disk_other_than_the_agents_is_refused(lt, runtime, images, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    options = {"batch_size": 8, "fields": {"i": lt.index()}}
+    with lt.Loader(images.url, cache_dir=tmp_path / "a", cache="1gib", **options):
+        for more, word in (({"cache": "2gib"}, "cache=1"), ({"cache_dir": tmp_path / "b"}, r"cache_dir=.*/a and")):
+            with pytest.raises(lt.errors.InvalidError, match=word) as caught:
+                lt.Loader(images.url, **options, **more)
+            assert "scope" in str(caught.value)
+        for more in ({}, {"cache": 1 << 30}, {"cache_dir": f"{tmp_path}/a/"}, {"cache_dir": tmp_path / "link"}):
+            lt.Loader(images.url, **options, **more).close()
+    runtime.wait_gone()
+    with lt.Loader(images.url, **options):
+        for more in ({"cache": "1gib"}, {"cache_dir": tmp_path / "a"}):
+            with pytest.raises(lt.errors.InvalidError, match=r"without a cache on disk.*leat agent stop"):
+                lt.Loader(images.url, **options, **more)
+
+
+@pytest.mark.parametrize(
+    ("said", "env", "match"),
+    [
+        ({"cache_dir": ""}, {}, "cache_dir"),
+        ({"cache_dir": "~/cache"}, {}, "shell's word"),
+        ({"cache_dir": "/" + "x" * 5000}, {}, "cache_dir"),
+        ({"cache": 0}, {}, "cache="),
+        ({"cache": "much"}, {}, "cache"),
+        ({}, {"LEAT_CACHE_DIR": "relative"}, "'relative' is not an absolute path"),
+        ({"cache": "1mib"}, {"HOME": ""}, "cache_dir="),
+    ],
+)
+def test_cache_on_disk_that_cannot_be_is_refused(lt, images, monkeypatch, said, env, match):
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(lt.Error, match=match):
+        lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}, **said)
 
 
 @pytest.mark.parametrize("scope", ["a", "s" * 63, "s" * 64, "s" * 199, "with / and .. and \n"])
@@ -308,7 +389,6 @@ def test_rank_without_standard_streams_gets_its_agent(runtime, images):
 
 
 def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images):
-    import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     numbers(lt, images.url)
@@ -339,7 +419,6 @@ def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images
 @contextlib.contextmanager
 def no_more_descriptors(pid):
     """The process can open nothing while this lasts: the first three are its standard streams."""
-    import resource
 
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
@@ -395,3 +474,53 @@ def test_agent_out_of_descriptors_reads_on_when_there_are_some_again(lt, runtime
             assert len(seen) < len(whole), "chunks were still to be read"
         thread.join(60)
         assert seen == whole
+
+
+BOUND = """
+import os, resource, sys, leat
+cpu = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {cpu})
+os.nice(5)
+os.umask(0)
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+with leat.Loader(sys.argv[1], batch_size=8, fields={"i": leat.index()}, as_numpy=True) as loader:
+    next(iter(loader))
+    print(loader.stats()["agent_pid"], flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_agent_does_not_keep_what_is_its_first_ranks_own(runtime, images, leat_bin):
+    process = start_python(runtime, BOUND, images.url)
+    pid = int(process.stdout.readline() or pytest.fail(process.stderr.read()))
+    try:
+        cpus = os.sched_getaffinity(0)
+        assert os.sched_getaffinity(pid) == cpus
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            assert os.sched_getaffinity(int(thread)) == cpus
+        assert about_agent(leat_bin)["threads"] >= min(2, len(cpus))
+        for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+            soft, hard = resource.prlimit(pid, limit)
+            assert soft == hard
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        assert status["Umask"] == "0077"
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+        if os.geteuid() == 0:  # others may not make it smaller again
+            assert os.getpriority(os.PRIO_PROCESS, pid) == 0
+    finally:
+        process.communicate("\n", timeout=30)
+
+
+def test_agent_that_a_person_starts_keeps_what_it_was_given(runtime, leat_bin):
+    cpu = min(os.sched_getaffinity(0))
+    command = ["taskset", "-c", str(cpu), leat_bin, "agent", "run", "--linger", "0s"]
+    process = subprocess.Popen(command, env=runtime.env, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: list(Path(runtime.folder).glob("*.sock")), what="its socket")
+        assert os.sched_getaffinity(process.pid) == {cpu}
+        assert about_agent(leat_bin)["threads"] == 1
+    finally:
+        process.terminate()
+        process.wait(20)

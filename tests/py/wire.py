@@ -37,6 +37,8 @@ SETTINGS = {
             "region",
             "profile",
             "anonymous",
+            "cache_dir",
+            "cache",
         ],
         1,
     )

@@ -1,10 +1,13 @@
-/* Memory runs out at every single allocation of building chunks and snapshots: a clean error each time, nothing
- * leaked, and never a chunk that lacks something. */
+/* Memory runs out at every single allocation of building chunks and snapshots and of reading a dataset: a clean error
+ * each time, nothing leaked, and never a chunk that lacks something. */
 
 #include "dataset/chunk.h"
 #include "dataset/classes.h"
+#include "dataset/dataset.h"
+#include "dataset/pack.h"
 #include "dataset/snapshot.h"
 #include "fail_alloc.h"
+#include "store_bench.h"
 #include "unit.h"
 
 static leat_status add_samples(struct leat_chunk_builder *b, uint32_t first, struct leat_error *err)
@@ -85,11 +88,66 @@ static void lists_of_classes(void **state)
     assert_true(fail_alloc_each(read_classes, NULL) > 5);
 }
 
+static leat_status read_dataset(void *user, struct leat_error *err)
+{
+    struct leat_dataset *d = NULL;
+    struct leat_chunk chunk;
+    void *data = NULL;
+    uint8_t row[64];
+    struct leat_buf key;
+    leat_buf_init(&key, 100);
+    leat_status rc = leat_dataset_open(user, NULL, NULL, &d, err);
+    if (rc == LEAT_OK)
+        rc = leat_dataset_load(d, 0, &data, &chunk, err);
+    if (rc == LEAT_OK)
+        assert_int_equal(chunk.samples, 20);
+    if (rc == LEAT_OK)
+        rc = leat_dataset_row(d, 19, row, err);
+    if (rc == LEAT_OK)
+        rc = leat_dataset_key(d, 19, &key, err);
+    if (rc == LEAT_OK && key.full)
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
+    if (rc == LEAT_OK)
+        assert_string_equal(key.data, "19");
+    free(data);
+    leat_buf_free(&key);
+    leat_dataset_close(d);
+    return rc;
+}
+
+static void reading_a_dataset(void **state)
+{
+    (void)state;
+    char folder[64];
+    struct leat_home home;
+    struct leat_error err;
+    struct leat_schema schema = {0};
+    struct leat_pack *pack;
+    uint8_t id[LEAT_SHA256_SIZE];
+    bench_folder(folder);
+    assert_ok(leat_home_open(folder, NULL, &home, &err), err);
+    assert_ok(leat_schema_add(&schema, "data", LEAT_FIELD_BYTES, NULL, &err), err);
+    struct leat_pack_opts opts = {.schema = &schema, .chunk_bytes = 1 << 20, .id = "pack"};
+    assert_ok(leat_pack_open(&home, &opts, &pack, &err), err);
+    for (uint32_t i = 0; i < 20; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        struct leat_value value = {.data = key, .size = strlen(key)};
+        assert_ok(leat_pack_add(pack, key, strlen(key), &value, &err), err);
+    }
+    assert_ok(leat_pack_finish(pack, id, &err), err);
+    leat_pack_close(pack);
+    leat_home_close(&home);
+    assert_true(fail_alloc_each(read_dataset, folder) > 15);
+    bench_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_and_snapshots),
         cmocka_unit_test(lists_of_classes),
+        cmocka_unit_test(reading_a_dataset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,50 +1,10 @@
-/* Memory runs out at every single allocation of making a ring, a cache and a request: a clean error each time. */
+/* Memory runs out at every single allocation of making a request and worker threads: a clean error each time. */
 #include "agent/workers.h"
-#include "cache/cache.h"
 #include "client/request.h"
 #include "fail_alloc.h"
 #include "leat/loader.h"
 #include "ring/ring.h"
 #include "unit.h"
-
-static uint64_t never(void *user, uint32_t chunk)
-{
-    (void)user;
-    (void)chunk;
-    return LEAT_CACHE_NEVER;
-}
-
-static void let_go(void *user, struct leat_cache_entry *e)
-{
-    (void)user;
-    (void)e;
-}
-
-static leat_status use_cache(void *user, struct leat_error *err)
-{
-    struct leat_cache *cache = NULL;
-    struct leat_cache_set *set = NULL;
-    (void)user;
-    leat_status rc = leat_cache_open(1000, &cache, err);
-    if (rc == LEAT_OK)
-        rc = leat_cache_set_open(cache, 10, never, let_go, NULL, &set, err);
-    for (uint32_t i = 0; rc == LEAT_OK && i < 4; i++) {
-        struct leat_cache_entry *e = leat_cache_add(set, i, 400, 1);
-        if (!e)
-            rc = leat_fail(err, LEAT_NO_MEMORY, "no room");
-        else
-            e->ready = true;
-    }
-    leat_cache_set_close(set);
-    leat_cache_close(cache);
-    return rc;
-}
-
-static void cache(void **state)
-{
-    (void)state;
-    assert_true(fail_alloc_each(use_cache, NULL) >= 11);
-}
 
 static leat_status make_request(void *user, struct leat_error *err)
 {
@@ -98,7 +58,6 @@ static void workers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cache),
         cmocka_unit_test(requests),
         cmocka_unit_test(workers),
     };

@@ -24,6 +24,7 @@ static void offsets_are_those_of_version_1(void **state)
     assert_int_equal(offsetof(struct leat_ring_head, slot_offset), 32);
     assert_int_equal(offsetof(struct leat_ring_head, slot_bytes), 40);
     assert_int_equal(offsetof(struct leat_ring_head, published), 128);
+    assert_int_equal(offsetof(struct leat_ring_head, next_ready_ns), 136);
     assert_int_equal(offsetof(struct leat_ring_head, waiting_since_ns), 256);
     assert_int_equal(offsetof(struct leat_ring_head, queue), 384);
     assert_int_equal(offsetof(struct leat_ring_head, column), 640);
@@ -44,7 +45,9 @@ static void offsets_are_those_of_version_1(void **state)
     assert_int_equal(offsetof(struct leat_ring_slot, end), 32);
     assert_int_equal(offsetof(struct leat_ring_slot, external), 36);
     assert_int_equal(offsetof(struct leat_ring_slot, arena_used), 40);
-    assert_int_equal(sizeof(struct leat_ring_slot), 296);
+    assert_int_equal(offsetof(struct leat_ring_slot, ready_ns), 296);
+    assert_int_equal(offsetof(struct leat_ring_slot, published_ns), 304);
+    assert_true(sizeof(struct leat_ring_slot) <= 384); /* where the first column begins */
 }
 
 static uint32_t sample_columns(struct leat_ring_column *c)

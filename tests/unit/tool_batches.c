@@ -368,6 +368,12 @@ static void waiting_for_an_event_times_out(const char *url)
     OK(leat_batch_release_after(next(loader), asked, &e, why));
     CHECK(leat_loader_next(loader, &batch, &err) == LEAT_TIMEOUT);
     CHECK(strstr(err.text, "all 2 slots") && strstr(err.text, "events"));
+    char *stats = NULL;
+    double slots = 0;
+    OK(leat_loader_stats(loader, &stats, why));
+    CHECK(strstr(stats, "\"slots\":") && sscanf(strstr(stats, "\"slots\":") + 8, "%lf", &slots) == 1);
+    CHECK(slots > 0.29 && slots < 0.5); /* that is what was waited for */
+    free(stats);
     atomic_store(&e.happened, true);
     batch = next(loader); /* nothing is lost */
     CHECK(holds(numbers(batch), 2 * EACH));

@@ -1,0 +1,109 @@
+#include "agent/account.h"
+
+#include "agent/inside.h"
+#include "base/clock.h"
+#include "cache/disk.h"
+#include "feed/feed.h"
+
+#define SHOW_NS (10 * LEAT_MS) /* chunks arrive by the thousand a second; nobody looks that often */
+
+static void of_loader(const struct leat_loading *l, struct leat_account *a)
+{
+    a->samples_skipped = l->stats.skipped;
+    a->batches_split = l->stats.split;
+    a->prep_cpu_ns = l->stats.prep_cpu_ns;
+    a->ring_bytes = l->ring.bytes;
+    for (uint32_t i = 0; l->ring.head && i < l->slots; i++) {
+        /* Relaxed: statistics. */
+        a->batches_ready += (l->out >> i & 1) && atomic_load_explicit(&leat_ring_slot(&l->ring, i)->state,
+                                                                      memory_order_relaxed) == LEAT_SLOT_READY;
+    }
+}
+
+static void of_dataset(const struct leat_supply *supply, struct leat_account *a)
+{
+    struct leat_source_stats source;
+    struct leat_sched_sources from;
+    struct leat_store_stats store;
+    leat_source_stats(supply->source, &source);
+    leat_sched_set_sources(supply->set, &from);
+    leat_store_stats(leat_dataset_home(supply->dataset)->store, &store);
+    a->bytes_by_source[LEAT_FROM_BUCKET] = from.bucket_bytes;
+    a->bytes_by_source[LEAT_FROM_DISK] = from.disk_bytes;
+    a->bytes_by_source[LEAT_FROM_RAM] = from.ram_bytes;
+    a->chunks_by_source[LEAT_FROM_BUCKET] = from.bucket_chunks;
+    a->chunks_by_source[LEAT_FROM_DISK] = from.disk_chunks;
+    a->chunks_by_source[LEAT_FROM_RAM] = from.ram_chunks;
+    a->chunks_corrupt = source.corrupt;
+    a->chunks_refetched = from.refetched;
+    a->chunks_failed = source.failed;
+    a->fetches_in_flight = source.coming;
+    a->requests = store.requests;
+    a->retries = store.retries;
+    a->throttled = store.throttled;
+    a->request_ns = store.request_ns;
+}
+
+static void of_agent(const struct leat_agent *agent, struct leat_account *a)
+{
+    struct leat_sched_stats s;
+    leat_sched_stats(agent->sched, &s);
+    a->evictions_by_tier[LEAT_TIER_RAM] = s.evicted;
+    a->evictions_by_tier[LEAT_TIER_DISK] = s.forgotten;
+    a->demotions = s.stored_chunks;
+    a->cache_bytes = s.ram_used;
+    a->cache_budget = s.ram;
+    a->disk_bytes = s.disk_used;
+    a->disk_budget = s.disk;
+}
+
+void leat_loading_account(const struct leat_loading *l, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    of_loader(l, &a);
+    of_dataset(l->opts.supply, &a);
+    of_agent(l->opts.agent, &a);
+    *out = a;
+}
+
+json_t *leat_loading_stats(const struct leat_loading *l)
+{
+    struct leat_account a;
+    char waiting[300];
+    leat_loading_account(l, &a);
+    leat_loading_explain(l, waiting, sizeof waiting);
+    json_t *j = json_pack("{s:s}", "waiting_for", waiting);
+    if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
+        return j;
+    json_decref(j);
+    return NULL;
+}
+
+void leat_loading_show(struct leat_loading *l, bool now)
+{
+    struct leat_account a;
+    uint64_t time = leat_now_ns();
+    if (!l->ring.head || (!now && time - l->shown_ns < SHOW_NS))
+        return;
+    l->shown_ns = time;
+    leat_loading_account(l, &a);
+    leat_account_show(&l->ring, &a);
+}
+
+void leat_agent_account(const struct leat_agent *agent, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    of_agent(agent, &a);
+    for (const struct leat_supply *s = agent->supplies; s; s = s->next) {
+        struct leat_account one = {0};
+        if (s->set)
+            of_dataset(s, &one);
+        leat_account_add(&a, &one);
+        for (const struct leat_loading *l = s->loadings; l; l = leat_loading_next(l)) {
+            struct leat_account each = {0};
+            of_loader(l, &each);
+            leat_account_add(&a, &each);
+        }
+    }
+    *out = a;
+}

@@ -1,0 +1,23 @@
+/* The agent's part of the account (ring/account.h): gathers what its modules count. Loop thread only. */
+#ifndef LEAT_AGENT_ACCOUNT_H
+#define LEAT_AGENT_ACCOUNT_H
+
+#include <jansson.h>
+
+#include "agent/loading.h"
+#include "ring/account.h"
+
+/* Of one loader, its dataset and the agent. */
+void leat_loading_account(const struct leat_loading *l, struct leat_account *out);
+
+/* The same as JSON, with a sentence about what the next batch waits for; the caller's. NULL: no memory. */
+json_t *leat_loading_stats(const struct leat_loading *l);
+
+/* Puts it where the rank finds it, in the ring's memory: before a batch is published, so that what the rank has taken
+ * is in the account of an agent that is gone; else (`now` false) unless it was done a moment ago. */
+void leat_loading_show(struct leat_loading *l, bool now);
+
+/* Of all loaders and datasets of the agent together. */
+void leat_agent_account(const struct leat_agent *agent, struct leat_account *out);
+
+#endif

@@ -1,0 +1,67 @@
+/* What the agent's files know of a loader. */
+#ifndef LEAT_AGENT_INSIDE_H
+#define LEAT_AGENT_INSIDE_H
+
+#include "agent/batch.h"
+#include "agent/loading.h"
+#include "agent/outputs.h"
+#include "order/batch.h"
+#include "sched/cursor.h"
+
+struct leat_loading {
+    struct leat_loading_opts opts;
+    struct leat_loading *next; /* of the same supply */
+    struct leat_task task;     /* what is being done for the opening, on another thread */
+    bool listed;
+    bool closing;
+    bool dead;          /* an error was reported */
+    uint32_t working;   /* tasks on other threads */
+    uint32_t preparing; /* batches */
+    struct leat_error opening_err;
+    struct leat_request request; /* while it is being opened */
+
+    /* Constant once the order is open. */
+    uint32_t global_batch;
+    uint32_t batch;       /* of this rank */
+    uint32_t rank, world; /* world 0: a look */
+    enum leat_order_last last;
+    bool skip_errors;
+    uint32_t slots;
+    uint64_t needed;          /* bytes of chunks for one batch */
+    uint64_t live;            /* bytes of the chunks that are being read at any time, about */
+    uint64_t epoch, position; /* where it begins */
+    struct leat_order_spec spec;
+    char *state;     /* at the opening, JSON */
+    char *agreement; /* JSON */
+    struct leat_outputs outputs;
+
+    struct leat_cursor *cursor;
+    uint64_t augment_epoch, augment_key;
+    struct leat_sched_lane *lane;
+
+    struct leat_ring ring; /* without a head until its memory is there */
+    struct leat_ring made; /* while it is being made, on another thread */
+    int ready_fd;
+    struct leat_watch released;
+    uint64_t out; /* slots that the rank has, bit by bit: what the ring says of others does not count */
+    uint32_t published;
+
+    uint64_t shown_ns; /* when the account was put into the ring */
+    struct {
+        uint64_t prep_cpu_ns;
+        uint64_t prep_cost; /* units of cost that this was spent on */
+        uint64_t skipped;
+        uint64_t split; /* batches that took more than one group */
+    } stats;
+};
+
+/* The scheduler's actions, and what answers them. */
+struct leat_sched_batch *leat_loading_plan(struct leat_loading *l);
+bool leat_loading_publish(struct leat_loading_batch *b);
+void leat_loading_fail(struct leat_loading *l, const struct leat_error *err);
+void leat_loading_prepared(struct leat_loading_batch *b);
+
+/* What an opening computes, on a thread that may take its time (compute.c): everything above that is constant. */
+leat_status leat_loading_compute(struct leat_loading *l, struct leat_error *err);
+
+#endif

@@ -1,0 +1,328 @@
+#include "agent/perform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/account.h"
+#include "agent/inside.h"
+#include "agent/supply.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "cache/disk.h"
+#include "feed/feed.h"
+#include "sched/chunk.h"
+
+#define QUIET_NS (60 * LEAT_S) /* between two warnings about the disk */
+
+/* Actions */
+
+static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
+{
+    const struct leat_supply *s = leat_sched_set_user(how->set);
+    (void)user;
+    return leat_feed_fetch(s->source, c, how);
+}
+
+static void do_drop(void *user, struct leat_sched_chunk *c)
+{
+    leat_feed_drop(((struct leat_agent *)user)->feed, c);
+}
+
+static bool do_store(void *user, struct leat_sched_chunk *c)
+{
+    return leat_feed_store(((struct leat_agent *)user)->feed, c);
+}
+
+static void do_forget(void *user, struct leat_sched_chunk *c)
+{
+    leat_feed_forget(((struct leat_agent *)user)->feed, c);
+}
+
+static void do_gone(void *user, struct leat_sched_chunk *c)
+{
+    leat_feed_gone(((struct leat_agent *)user)->feed, c);
+}
+
+static struct leat_sched_batch *do_plan(void *user, struct leat_sched_lane *lane)
+{
+    (void)user;
+    return leat_loading_plan(leat_sched_lane_user(lane));
+}
+
+static bool do_ahead(void *user, struct leat_sched_lane *lane, uint32_t *number, uint64_t *stage)
+{
+    struct leat_loading *l = leat_sched_lane_user(lane);
+    (void)user;
+    return leat_cursor_ahead(l->cursor, number, stage);
+}
+
+static void do_prepare(void *user, struct leat_sched_batch *batch)
+{
+    struct leat_loading_batch *b = (struct leat_loading_batch *)batch;
+    (void)user;
+    b->loading->preparing++;
+    leat_batch_prepare(b);
+}
+
+static bool do_publish(void *user, struct leat_sched_batch *batch)
+{
+    (void)user;
+    return leat_loading_publish((struct leat_loading_batch *)batch);
+}
+
+static void do_fail(void *user, struct leat_sched_batch *batch, struct leat_sched_chunk *c)
+{
+    struct leat_loading_batch *b = (struct leat_loading_batch *)batch;
+    struct leat_error err;
+    (void)user;
+    if (c)
+        err = *leat_feed_error(c);
+    else
+        leat_fail(&err, LEAT_NO_MEMORY, "no memory to plan a batch");
+    leat_loading_fail(b->loading, &err);
+    if (!c)
+        leat_batch_free(b); /* the scheduler could not take it */
+}
+
+static void do_why(void *user, const char *text)
+{
+    (void)user;
+    leat_log(LEAT_LOG_DEBUG, "%s", text);
+}
+
+static const struct leat_sched_ops ops = {
+    .fetch = do_fetch,
+    .drop = do_drop,
+    .store = do_store,
+    .forget = do_forget,
+    .gone = do_gone,
+    .plan = do_plan,
+    .ahead = do_ahead,
+    .prepare = do_prepare,
+    .publish = do_publish,
+    .fail = do_fail,
+};
+
+/* Steps. Many things happen in one turn of the loop; they are decided about once. */
+
+/* What the ranks can see of it. */
+static void show(struct leat_agent *a)
+{
+    for (struct leat_supply *s = a->supplies; s; s = s->next) {
+        for (struct leat_loading *l = s->loadings; l; l = l->next) {
+            if (!l->ring.head || !l->lane)
+                continue;
+            atomic_store_explicit(&l->ring.head->next_ready_ns, leat_sched_lane_here_ns(l->lane), memory_order_relaxed);
+            leat_loading_show(l, false);
+        }
+    }
+}
+
+static void step(struct leat_task *task)
+{
+    struct leat_agent *a = (struct leat_agent *)((char *)task - offsetof(struct leat_agent, pump.task));
+    a->pump.posted = false;
+    if (a->pump.ended)
+        return;
+    leat_sched_step(a->sched, leat_now_ns());
+    leat_feed_trim(a->feed);
+    show(a);
+    uint64_t wake_ns = leat_sched_wake_ns(a->sched);
+    leat_loop_disarm(a->loop, &a->pump.again);
+    if (wake_ns != LEAT_SCHED_NEVER)
+        leat_loop_arm(a->loop, &a->pump.again, wake_ns);
+}
+
+void leat_agent_pump(struct leat_agent *a)
+{
+    if (a->pump.posted || a->pump.ended)
+        return;
+    a->pump.posted = true;
+    a->pump.task.run = step;
+    leat_loop_post(a->loop, &a->pump.task);
+}
+
+static void on_again(struct leat_timer *timer)
+{
+    leat_agent_pump((struct leat_agent *)((char *)timer - offsetof(struct leat_agent, pump.again)));
+}
+
+/* Events */
+
+static void later(void *user, struct leat_task *task)
+{
+    leat_workers_check(((struct leat_agent *)user)->workers, task);
+}
+
+static void back(void *user, struct leat_task *task)
+{
+    leat_loop_post(((struct leat_agent *)user)->loop, task);
+}
+
+static void on_arrived(void *user, struct leat_sched_chunk *c)
+{
+    struct leat_agent *a = user;
+    leat_sched_arrived(a->sched, c, leat_now_ns());
+    leat_agent_pump(a);
+}
+
+static void on_failed(void *user, struct leat_sched_chunk *c)
+{
+    struct leat_agent *a = user;
+    leat_log(LEAT_LOG_INFO, "a chunk did not come: %s", leat_feed_error(c)->text);
+    leat_sched_failed(a->sched, c, leat_now_ns());
+    leat_agent_pump(a);
+}
+
+static void on_cancelled(void *user, struct leat_sched_chunk *c)
+{
+    struct leat_agent *a = user;
+    leat_sched_cancelled(a->sched, c);
+    leat_agent_pump(a);
+}
+
+/* What the disk cannot do is said once, and once more when it goes on for long. */
+static void complain(struct leat_agent *a, const char *what, const struct leat_error *err)
+{
+    uint64_t now = leat_now_ns();
+    if (err->status == LEAT_CANCELLED || err->status == LEAT_NOT_FOUND)
+        return;
+    if (a->disk_said_ns && now - a->disk_said_ns < QUIET_NS)
+        return;
+    a->disk_said_ns = now;
+    leat_log(LEAT_LOG_WARN, "cache on disk: %s: %s; the bucket serves instead", what, err->text);
+}
+
+static void on_lost(void *user, struct leat_sched_chunk *c, const struct leat_error *err)
+{
+    struct leat_agent *a = user;
+    complain(a, "a chunk could not be read", err);
+    leat_sched_lost(a->sched, c);
+    leat_agent_pump(a);
+}
+
+static void on_stored(void *user, struct leat_sched_chunk *c, const struct leat_error *err)
+{
+    struct leat_agent *a = user;
+    if (err->status != LEAT_OK)
+        complain(a, "a chunk could not be written", err);
+    leat_sched_stored(a->sched, c, err->status == LEAT_OK);
+    leat_agent_pump(a);
+}
+
+/* The disk tells of its size, and of what others have stored, on its own threads. */
+struct news {
+    struct leat_task task; /* first member */
+    struct leat_agent *agent;
+    bool found;
+    uint8_t name[LEAT_SCHED_NAME];
+    uint64_t bytes;
+};
+
+static void take_news(struct leat_task *task)
+{
+    struct news *n = (struct news *)task;
+    struct leat_agent *a = n->agent;
+    char size[LEAT_FORMAT_SIZE];
+    if (n->found) {
+        leat_sched_found(a->sched, n->name, n->bytes);
+    } else {
+        leat_log(LEAT_LOG_INFO, "cache on disk: %s may be used now", leat_format_size(n->bytes, size));
+        leat_sched_set_disk(a->sched, n->bytes);
+    }
+    free(n);
+    leat_agent_pump(a);
+}
+
+static void tell(struct leat_agent *a, const uint8_t *name, uint64_t bytes)
+{
+    struct news *n = calloc(1, sizeof *n);
+    if (!n)
+        return; /* a chunk that is not known is fetched; a size is told again */
+    *n = (struct news){.task.run = take_news, .agent = a, .found = name != NULL, .bytes = bytes};
+    if (name)
+        memcpy(n->name, name, sizeof n->name);
+    leat_loop_post(a->loop, &n->task);
+}
+
+static void on_shrunk(void *user, uint64_t budget)
+{
+    tell(user, NULL, budget);
+}
+
+static void on_found(void *user, const uint8_t name[32], uint64_t bytes)
+{
+    tell(user, name, bytes);
+}
+
+/* Opening and closing */
+
+static void take_known(void *user, const uint8_t name[32], uint64_t bytes)
+{
+    leat_sched_found(((struct leat_agent *)user)->sched, name, bytes);
+}
+
+/* A folder that cannot be used is done without. A size that cannot work is somebody's mistake. */
+static leat_status open_disk(struct leat_agent *a, struct leat_error *err)
+{
+    struct leat_disk_opts opts = {
+        .dir = a->opts.cache_dir, .budget = a->opts.cache, .shrunk = on_shrunk, .found = on_found, .user = a};
+    if (!opts.dir)
+        return LEAT_OK;
+    if (opts.budget && opts.budget < LEAT_DISK_BUDGET_MIN)
+        return leat_fail(err, LEAT_INVALID, "cache=%llu bytes cannot hold a chunk: give at least cache=\"%llumib\"",
+                         (unsigned long long)opts.budget, LEAT_DISK_BUDGET_MIN >> 20);
+    if (leat_disk_open(&opts, &a->disk, err) != LEAT_OK)
+        leat_log(LEAT_LOG_WARN, "no cache on disk: %s", err->text);
+    return LEAT_OK;
+}
+
+leat_status leat_perform_open(struct leat_agent *a, struct leat_error *err)
+{
+    leat_status rc = open_disk(a, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_feed_opts feed = {
+        .disk = a->disk,
+        .later = later,
+        .back = back,
+        .arrived = on_arrived,
+        .failed = on_failed,
+        .cancelled = on_cancelled,
+        .lost = on_lost,
+        .stored = on_stored,
+        .user = a,
+    };
+    a->ops = ops;
+    if (leat_log_wants(LEAT_LOG_DEBUG))
+        a->ops.why = do_why;
+    struct leat_sched_opts sched = {
+        .ram = a->opts.ram,
+        .disk = a->disk ? leat_disk_budget(a->disk) : 0,
+        .disk_bytes = leat_disk_footprint,
+        .marks = true,
+        .ops = &a->ops,
+        .user = a,
+    };
+    a->pump.again.fire = on_again;
+    rc = leat_feed_open(&feed, &a->feed, err);
+    if (rc == LEAT_OK)
+        rc = leat_sched_open(&sched, &a->sched, err);
+    if (rc == LEAT_OK && a->disk)
+        leat_disk_each(a->disk, take_known, a);
+    return rc;
+}
+
+void leat_perform_end(struct leat_agent *a)
+{
+    leat_disk_close(a->disk);
+    a->disk = NULL;
+}
+
+void leat_perform_close(struct leat_agent *a)
+{
+    leat_sched_close(a->sched);
+    leat_feed_close(a->feed);
+    leat_disk_close(a->disk);
+}

@@ -1,0 +1,249 @@
+/* Everything but the start happens on the store's thread, so nothing here needs a lock. A fetch has a few requests of
+ * its own, which take one part after the other: a chunk of thousands of small objects must not need thousands of them.
+ *
+ * `busy` counts requests on their way and calls that are still looking at the fetch; whoever brings it to 0 ends it. */
+#include "dataset/fetch.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+#define REQUESTS_MAX 64u /* of one fetch on their way; a store has 256 in all */
+#define STOP_POLL    (100 * LEAT_MS)
+
+struct request {
+    struct leat_store_op op; /* first member */
+    struct leat_fetch *fetch;
+    const struct leat_piece *piece;
+    bool busy;
+};
+
+struct leat_fetch {
+    struct leat_store_task task;
+    struct leat_fetch_opts opts; /* constant after the start, as requests_n */
+    struct leat_error err;
+    uint32_t piece; /* the part to send for next: of which piece … */
+    uint64_t part;  /* … which of its parts … */
+    uint64_t at;    /* … and where the piece belongs in memory */
+    uint32_t busy;
+    bool over; /* nothing more is sent for: failed or cancelled */
+    bool done;
+    uint32_t requests_n;
+    struct request requests[];
+};
+
+/* How many requests a piece comes in. One each is a must; the rest is shared out by length. */
+static uint64_t count_parts(const struct leat_fetch_opts *o, const struct leat_piece *piece)
+{
+    uint64_t most = piece->length / LEAT_RANGE_LEAST;
+    uint64_t rest = o->ranges > o->pieces->n ? o->ranges - o->pieces->n : 0;
+    if (most < 2 || rest == 0)
+        return 1;
+    uint64_t share = 1 + (uint64_t)((double)rest * ((double)piece->length / (double)o->pieces->bytes));
+    return share < most ? share : most;
+}
+
+static uint32_t count_requests(const struct leat_fetch_opts *o)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < o->pieces->n && n < REQUESTS_MAX; i++)
+        n += count_parts(o, &o->pieces->list[i]);
+    return n < REQUESTS_MAX ? (uint32_t)n : REQUESTS_MAX;
+}
+
+static void arrived(struct leat_store_op *op);
+
+/* Sends for the next part, if there is one. */
+static void send_next(struct leat_fetch *f, struct request *r)
+{
+    if (f->over || f->piece == f->opts.pieces->n)
+        return;
+    const struct leat_piece *piece = &f->opts.pieces->list[f->piece];
+    uint64_t parts = count_parts(&f->opts, piece);
+    uint64_t usual = piece->length / parts;
+    uint64_t from = f->part * usual;
+    bool last = f->part + 1 == parts;
+    r->piece = piece;
+    r->op = (struct leat_store_op){
+        .verb = LEAT_STORE_GET,
+        .key = piece->key,
+        .offset = piece->offset + from,
+        .length = last ? piece->length - from : usual,
+        .into = (char *)f->opts.into + f->at + from,
+        .if_match = piece->pin,
+        .urgent = f->opts.urgent,
+        .done = arrived,
+    };
+    f->part++;
+    if (last) {
+        f->at += piece->length;
+        f->piece++;
+        f->part = 0;
+    }
+    r->busy = true;
+    f->busy++;
+    leat_store_submit(f->opts.store, &r->op);
+}
+
+/* One fewer looks at the fetch. It may be gone after this. */
+static void leave(struct leat_fetch *f)
+{
+    if (--f->busy)
+        return;
+    f->done = true;
+    f->opts.done(f->opts.user, f->over ? &f->err : NULL);
+}
+
+/* The first failure counts, and whatever else is on its way is for nothing. Hold a `busy`: cancelling may give back
+ * requests at once. */
+static void end_with(struct leat_fetch *f, const struct leat_error *err)
+{
+    if (f->over)
+        return;
+    f->over = true;
+    f->err = *err;
+    for (uint32_t i = 0; i < f->requests_n; i++)
+        if (f->requests[i].busy)
+            leat_store_cancel(f->opts.store, &f->requests[i].op);
+}
+
+/* What the answer says about the object's length, against what the snapshot says. */
+static leat_status judge(const struct request *r, struct leat_error *err)
+{
+    const struct leat_store_op *op = &r->op;
+    const struct leat_piece *p = r->piece;
+    if (op->status == LEAT_INVALID && op->too_short)
+        return leat_fail(err, LEAT_CORRUPT, "'%s' is shorter than the snapshot says: it ends before byte %" PRIu64,
+                         p->key, p->offset + p->length);
+    if (op->status != LEAT_OK) {
+        *err = op->err;
+        return op->status;
+    }
+    if (p->object_bytes && op->object.size != UINT64_MAX && op->object.size != p->object_bytes)
+        return leat_fail(err, LEAT_CORRUPT,
+                         "'%s' is %s than the snapshot says: it has %" PRIu64 " bytes instead of %" PRIu64, p->key,
+                         op->object.size < p->object_bytes ? "shorter" : "longer", op->object.size, p->object_bytes);
+    return LEAT_OK;
+}
+
+static void arrived(struct leat_store_op *op)
+{
+    struct request *r = (struct request *)op;
+    struct leat_fetch *f = r->fetch;
+    struct leat_error err;
+    r->busy = false;
+    if (judge(r, &err) == LEAT_OK)
+        send_next(f, r);
+    else
+        end_with(f, &err);
+    leave(f);
+}
+
+static void begin(struct leat_store_task *task)
+{
+    struct leat_fetch *f = (struct leat_fetch *)task; /* its first member */
+    for (uint32_t i = 0; i < f->requests_n; i++)
+        send_next(f, &f->requests[i]);
+    leave(f);
+}
+
+leat_status leat_fetch_start(const struct leat_fetch_opts *opts, struct leat_fetch **out, struct leat_error *err)
+{
+    uint32_t n = count_requests(opts);
+    struct leat_fetch *f = calloc(1, sizeof *f + n * sizeof *f->requests);
+    if (!f)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu32 " requests", n);
+    f->opts = *opts;
+    f->requests_n = n;
+    for (uint32_t i = 0; i < n; i++)
+        f->requests[i].fetch = f;
+    f->busy = 1; /* begin() */
+    f->task.run = begin;
+    *out = f; /* before the start: done may look for it there */
+    leat_store_post(opts->store, &f->task);
+    return LEAT_OK;
+}
+
+static void cancel(void *arg)
+{
+    struct leat_fetch *f = arg;
+    struct leat_error err;
+    if (f->done)
+        return;
+    leat_fail(&err, LEAT_CANCELLED, "cancelled");
+    f->busy++;
+    end_with(f, &err);
+    leave(f);
+}
+
+void leat_fetch_cancel(struct leat_fetch *f)
+{
+    leat_store_call(f->opts.store, cancel, f);
+}
+
+void leat_fetch_free(struct leat_fetch *f)
+{
+    free(f);
+}
+
+/* Waiting */
+
+struct waiter {
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    bool finished; /* hold mu, as for err */
+    struct leat_error err;
+};
+
+static void wake(void *user, const struct leat_error *err)
+{
+    struct waiter *w = user;
+    pthread_mutex_lock(&w->mu);
+    w->finished = true;
+    if (err)
+        w->err = *err;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mu);
+}
+
+static void wait_for(struct waiter *w, struct leat_fetch *f)
+{
+    bool stopped = false;
+    pthread_mutex_lock(&w->mu);
+    while (!w->finished) {
+        leat_cond_wait(&w->cond, &w->mu, stopped ? LEAT_NEVER : leat_after(STOP_POLL)); /* the store has a deadline */
+        if (w->finished || stopped)
+            continue;
+        pthread_mutex_unlock(&w->mu);
+        stopped = leat_store_stopped(f->opts.store);
+        if (stopped)
+            leat_fetch_cancel(f);
+        pthread_mutex_lock(&w->mu);
+    }
+    pthread_mutex_unlock(&w->mu);
+}
+
+leat_status leat_fetch_run(const struct leat_fetch_opts *opts, struct leat_error *err)
+{
+    struct waiter w = {.finished = false};
+    struct leat_fetch_opts mine = *opts;
+    struct leat_fetch *f;
+    mine.done = wake;
+    mine.user = &w;
+    pthread_mutex_init(&w.mu, NULL);
+    leat_cond_init(&w.cond);
+    leat_status rc = leat_fetch_start(&mine, &f, err);
+    if (rc == LEAT_OK) {
+        wait_for(&w, f);
+        leat_fetch_free(f);
+        rc = w.err.status;
+        if (rc != LEAT_OK && err)
+            *err = w.err;
+    }
+    pthread_cond_destroy(&w.cond);
+    pthread_mutex_destroy(&w.mu);
+    return rc;
+}

@@ -1,0 +1,132 @@
+/* What the scheduler's own files share. */
+#ifndef LEAT_SCHED_INSIDE_H
+#define LEAT_SCHED_INSIDE_H
+
+#include "sched/chunk.h"
+#include "sched/heap.h"
+#include "sched/line.h"
+#include "sched/sched.h"
+
+struct leat_sched_set {
+    struct leat_sched *sched;
+    struct leat_sched_set *next;
+    const uint8_t *names;
+    const uint32_t *sizes;
+    uint32_t chunks;
+    uint32_t largest; /* bytes */
+    uint64_t bytes;   /* of all */
+    uint32_t *epochs; /* in which a chunk was fetched last: a mark, see note(); NULL: nobody asks */
+    void *user;
+    struct leat_sched_lane *lanes;
+    struct leat_sched_line line;
+    struct leat_sched_sources sources;
+    uint64_t coming_bytes; /* on their way, for whatever reason */
+    uint64_t ahead_bytes;  /* that are there, and no batch wants yet */
+    uint64_t said_depth;
+};
+
+struct leat_sched_lane {
+    struct leat_sched *sched;
+    struct leat_sched_set *set;
+    struct leat_sched_lane *next; /* of the set */
+    void *user;
+    bool ended;   /* no more batches */
+    bool closing; /* only batches that are being prepared are left */
+    uint64_t needed;
+    struct leat_sched_view view;
+    uint64_t before_last; /* view.before of the epoch before */
+
+    struct leat_sched_batch *first, *last; /* planned, in order */
+    uint32_t planned;
+    uint32_t preparing; /* batches */
+    uint32_t out;       /* slots that the rank has */
+    uint64_t numbers;   /* planned since the opening */
+    uint64_t published;
+    uint32_t slots;      /* that there are */
+    uint64_t slots_free; /* bit by bit; none until the lane is ready */
+
+    struct leat_sched_chunk *ahead; /* chunks fetched ahead for it */
+
+    /* Its pace: when it will be where in the order. */
+    uint64_t stage_first;    /* at the opening */
+    uint64_t offset, weight; /* stage n, counted through all epochs, is at offset + n·weight */
+    uint64_t freed;          /* slots given back since the opening */
+    uint64_t freed_ns;       /* the last of them */
+    uint64_t step_ns;        /* from one to the next, smoothed; 0: not known */
+
+    bool pending; /* a chunk to fetch ahead for which there was no room */
+    uint32_t pending_number;
+    uint64_t pending_stage;
+};
+
+struct leat_sched {
+    struct leat_sched_opts opts;
+    uint64_t now_ns;
+    struct leat_sched_set *sets;
+    struct leat_sched_chunk **table; /* by the name's first bytes; a power of two */
+    size_t buckets;
+    size_t known;
+    struct leat_sched_heap in_ram, on_disk;
+    struct leat_sched_chunk *leaving_first, *leaving_last;
+    uint64_t leaving_bytes;
+    unsigned storing; /* writes under way */
+    uint64_t storing_bytes;
+    uint64_t fixed_bytes;
+    bool short_now, short_next; /* a first batch found no room, in the step before this one or in this one */
+    uint64_t chunk_max;         /* bytes of the largest seen */
+    uint64_t counts;            /* uses and arrivals, for policies that ask who was first */
+    uint64_t troubles; /* chunks that did not come, for whatever reason */
+    uint64_t again_ns;          /* something could not be begun: try again then */
+    size_t creep;
+    uint64_t crept_ns;
+    uint32_t turn; /* which lane is asked first */
+    struct leat_sched_stats stats;
+};
+
+/* table.c */
+struct leat_sched_chunk *leat_sched_find(const struct leat_sched *s, const uint8_t name[LEAT_SCHED_NAME]);
+struct leat_sched_chunk *leat_sched_add(struct leat_sched *s, const uint8_t name[LEAT_SCHED_NAME], uint64_t bytes);
+/* The chunk of a set, known from here on. NULL: no memory. */
+struct leat_sched_chunk *leat_sched_touch(struct leat_sched_set *set, uint32_t number);
+bool leat_sched_refer(struct leat_sched_chunk *c, struct leat_sched_set *set, uint32_t number);
+void leat_sched_unrefer(struct leat_sched_set *set); /* all its chunks */
+/* Forgets a chunk that is nowhere and that nobody wants. */
+void leat_sched_settle(struct leat_sched *s, struct leat_sched_chunk *c);
+
+/* use.c */
+uint64_t leat_sched_lane_key(const struct leat_sched_lane *lane, uint64_t stage); /* counted through all epochs */
+void leat_sched_lane_anchor(struct leat_sched_lane *lane); /* its clock, when it has drifted from the others' */
+/* When a chunk is needed next; `after`: when after that. */
+uint64_t leat_sched_use(const struct leat_sched *s, const struct leat_sched_chunk *c, bool after);
+
+/* room.c */
+uint64_t leat_sched_footprint(const struct leat_sched *s, const struct leat_sched_chunk *c);
+void leat_sched_keep(struct leat_sched *s, struct leat_sched_chunk *c);  /* it was pinned: it may not be evicted */
+void leat_sched_loose(struct leat_sched *s, struct leat_sched_chunk *c); /* its use has changed: it may, perhaps */
+void leat_sched_tidy(struct leat_sched *s); /* demotes ahead of need; looks at some keys again */
+/* Begins to bring a chunk that is not there for a lane that needs it at `stage`, as long as only chunks needed later
+ * than `key` have to go for it; whatever may go, when it is urgent. False: no room now. */
+struct leat_sched_call {
+    struct leat_sched_lane *lane;
+    uint64_t stage, key;
+    bool urgent;
+    uint32_t ranges;
+};
+bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *call);
+void leat_sched_unnote(const struct leat_sched_chunk *c); /* its fetch failed: the next is not one too many */
+void leat_sched_disk_gone(struct leat_sched *s, struct leat_sched_chunk *c);
+void leat_sched_drop(struct leat_sched *s, struct leat_sched_chunk *c);
+void leat_sched_unahead(struct leat_sched_chunk *c);
+
+/* lane.c */
+void leat_sched_lane_step(struct leat_sched_lane *lane);
+bool leat_sched_lane_yield(struct leat_sched_lane *lane);
+
+/* ahead.c */
+uint64_t leat_sched_depth(const struct leat_sched_set *set);
+void leat_sched_lane_ahead(struct leat_sched_lane *lane);
+
+/* Says why; costs nothing when nobody listens. */
+__attribute__((format(printf, 2, 3))) void leat_sched_say(struct leat_sched *s, const char *format, ...);
+
+#endif

@@ -1,0 +1,296 @@
+#include "sched/sched.h"
+
+#include <stdlib.h>
+
+#include "sched/inside.h"
+
+#define RETRY_FIRST 1000000000ull
+#define RETRY_MOST  30000000000ull
+
+leat_status leat_sched_open(const struct leat_sched_opts *opts, struct leat_sched **out, struct leat_error *err)
+{
+    struct leat_sched *s = calloc(1, sizeof *s);
+    if (!s)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a scheduler");
+    s->opts = *opts;
+    *out = s;
+    return LEAT_OK;
+}
+
+void leat_sched_close(struct leat_sched *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->buckets; i++) {
+        struct leat_sched_chunk *next;
+        for (struct leat_sched_chunk *c = s->table[i]; c; c = next) {
+            next = c->chain;
+            c->on_disk = false; /* it stays there */
+            c->storing = false;
+            leat_sched_heap_remove(&s->on_disk, &c->disk);
+            if (c->state == LEAT_SCHED_READY)
+                leat_sched_drop(s, c);
+            else
+                leat_sched_settle(s, c);
+        }
+    }
+    leat_sched_heap_free(&s->in_ram);
+    leat_sched_heap_free(&s->on_disk);
+    free(s->table);
+    free(s);
+}
+
+void leat_sched_set_disk(struct leat_sched *s, uint64_t bytes)
+{
+    s->opts.disk = bytes;
+}
+
+leat_status leat_sched_found(struct leat_sched *s, const uint8_t name[LEAT_SCHED_NAME], uint64_t bytes)
+{
+    struct leat_sched_chunk *c = leat_sched_find(s, name);
+    if (!c)
+        c = leat_sched_add(s, name, bytes);
+    if (!c)
+        return LEAT_NO_MEMORY;
+    if (c->on_disk || c->storing)
+        return LEAT_OK;
+    c->on_disk = true;
+    s->stats.disk_used += leat_sched_footprint(s, c);
+    leat_sched_loose(s, c);
+    return LEAT_OK;
+}
+
+/* Chunks that are known already, from disk or another dataset, are needed by this one too. */
+static void recognise(struct leat_sched_set *set)
+{
+    for (uint32_t i = 0; set->sched->known && i < set->chunks; i++) {
+        struct leat_sched_chunk *c = leat_sched_find(set->sched, set->names + (size_t)i * LEAT_SCHED_NAME);
+        if (c)
+            leat_sched_refer(c, set, i); /* without memory its next use is not known: it may go too early */
+    }
+}
+
+leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, const uint32_t *sizes, uint32_t chunks,
+                                void *user, struct leat_sched_set **out, struct leat_error *err)
+{
+    struct leat_sched_set *set = calloc(1, sizeof *set);
+    uint32_t *epochs = s->opts.marks ? calloc((size_t)chunks + 1, sizeof *epochs) : NULL;
+    if (!set || (s->opts.marks && !epochs)) {
+        free(set);
+        free(epochs);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the chunks of a dataset");
+    }
+    *set = (struct leat_sched_set){
+        .sched = s, .next = s->sets, .names = names, .sizes = sizes, .chunks = chunks, .epochs = epochs, .user = user};
+    s->sets = set;
+    for (uint32_t i = 0; i < chunks; i++)
+        set->bytes += sizes[i];
+    for (uint32_t i = 0; i < chunks; i++)
+        set->largest = sizes[i] > set->largest ? sizes[i] : set->largest;
+    recognise(set);
+    *out = set;
+    return LEAT_OK;
+}
+
+void leat_sched_set_close(struct leat_sched_set *set)
+{
+    if (!set)
+        return;
+    struct leat_sched_set **p = &set->sched->sets;
+    while (*p != set)
+        p = &(*p)->next;
+    *p = set->next;
+    leat_sched_unrefer(set);
+    free(set->epochs);
+    free(set);
+}
+
+void *leat_sched_set_user(const struct leat_sched_set *set)
+{
+    return set->user;
+}
+
+void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_sources *out)
+{
+    *out = set->sources;
+}
+
+/* Events */
+
+static void came(struct leat_sched *s, struct leat_sched_chunk *c)
+{
+    s->stats.coming--;
+    if (c->source)
+        c->source->coming_bytes -= c->bytes;
+    c->from_disk = false;
+}
+
+/* What came first stays, as long as the rest of the budget is enough to work with. */
+static void fix(struct leat_sched *s, struct leat_sched_chunk *c)
+{
+    uint64_t work = s->stats.promised + s->stats.depth_bytes;
+    if (s->opts.policy != LEAT_SCHED_MINIO || s->opts.ram < work || s->fixed_bytes + c->bytes > s->opts.ram - work)
+        return;
+    c->fixed = true;
+    s->fixed_bytes += c->bytes;
+}
+
+void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t now_ns)
+{
+    s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
+    if (c->source && !c->from_disk)
+        leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
+    came(s, c);
+    c->state = LEAT_SCHED_READY;
+    if (c->ahead_lane)
+        c->ahead_lane->set->ahead_bytes += c->bytes;
+    c->failures = 0;
+    c->came = c->touched = ++s->counts;
+    fix(s, c);
+    leat_sched_loose(s, c);
+}
+
+static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
+{
+    came(s, c);
+    s->troubles++;
+    c->state = LEAT_SCHED_ABSENT;
+    s->stats.ram_used -= c->bytes;
+    leat_sched_unahead(c);
+}
+
+void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t now_ns)
+{
+    if (c->from_disk) {
+        leat_sched_lost(s, c);
+        return;
+    }
+    uint64_t pause = RETRY_FIRST << (c->failures < 5 ? c->failures : 5);
+    s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
+    not_there(s, c);
+    leat_sched_unnote(c);
+    c->failed = true;
+    c->failures++;
+    pause = pause < RETRY_MOST ? pause : RETRY_MOST;
+    c->retry_ns = now_ns + pause;
+    s->stats.failed++;
+    leat_sched_say(s, "%02x%02x did not come: %s", c->name[0], c->name[1],
+                   c->wants ? "tried again when a batch waits for it, or after a pause"
+                            : "forgotten until it is wanted");
+    leat_sched_loose(s, c);
+    leat_sched_settle(s, c);
+}
+
+void leat_sched_cancelled(struct leat_sched *s, struct leat_sched_chunk *c)
+{
+    not_there(s, c);
+    leat_sched_unnote(c);
+    leat_sched_loose(s, c);
+    leat_sched_settle(s, c);
+}
+
+void leat_sched_lost(struct leat_sched *s, struct leat_sched_chunk *c)
+{
+    s->stats.disk_bytes -= c->bytes;
+    s->stats.disk_chunks--;
+    if (c->source) {
+        c->source->sources.disk_bytes -= c->bytes;
+        c->source->sources.disk_chunks--;
+    }
+    leat_sched_say(s, "%02x%02x could not be read from disk: the bucket has it", c->name[0], c->name[1]);
+    not_there(s, c);
+    leat_sched_disk_gone(s, c);
+    leat_sched_settle(s, c);
+}
+
+/* Steps */
+
+static void each_lane(struct leat_sched *s, uint32_t turn, void (*visit)(struct leat_sched_lane *l))
+{
+    uint32_t n = 0;
+    uint32_t i = 0;
+    for (struct leat_sched_set *set = s->sets; set; set = set->next) {
+        for (struct leat_sched_lane *l = set->lanes; l; l = l->next)
+            n++;
+    }
+    for (unsigned pass = 0; n && pass < 2; pass++) {
+        i = 0;
+        for (struct leat_sched_set *set = s->sets; set; set = set->next) {
+            for (struct leat_sched_lane *l = set->lanes; l; l = l->next) {
+                bool late = i++ < turn % n;
+                if (late == (pass == 1) && !l->ended)
+                    visit(l);
+            }
+        }
+    }
+}
+
+static void fetch_ahead(struct leat_sched_lane *l)
+{
+    if (!leat_sched_lane_hurries(l))
+        leat_sched_lane_ahead(l);
+}
+
+static void sum_depth(struct leat_sched *s)
+{
+    s->stats.depth_bytes = 0;
+    for (struct leat_sched_set *set = s->sets; set; set = set->next) {
+        uint64_t depth = set->lanes ? leat_sched_depth(set) : 0;
+        uint64_t said = set->said_depth;
+        s->stats.depth_bytes += depth;
+        if (depth > said + said / 4 || depth < said - said / 4) {
+            leat_sched_say(s, "fetch up to %llu KiB ahead, %llu until now", (unsigned long long)depth >> 10,
+                           (unsigned long long)said >> 10);
+            set->said_depth = depth;
+        }
+    }
+}
+
+void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
+{
+    s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
+    s->again_ns = 0;
+    s->short_now = s->short_next;
+    s->short_next = false;
+    s->turn++;
+    sum_depth(s);
+    each_lane(s, s->turn, leat_sched_lane_step);
+    each_lane(s, s->turn, fetch_ahead);
+    leat_sched_tidy(s);
+}
+
+/* The earliest time at which a failed chunk that a batch waits for may be tried again. */
+static uint64_t retry_ns(const struct leat_sched_lane *l)
+{
+    uint64_t at = LEAT_SCHED_NEVER;
+    for (const struct leat_sched_batch *b = l->first; b && !l->ended; b = b->next) {
+        for (uint32_t i = b->group; b->state == LEAT_SCHED_PINNED && i < b->group_end; i++) {
+            const struct leat_sched_chunk *c = b->held[i];
+            if (c->failed && c->state == LEAT_SCHED_ABSENT && c->retry_ns > l->sched->now_ns && c->retry_ns < at)
+                at = c->retry_ns;
+        }
+    }
+    return at;
+}
+
+uint64_t leat_sched_wake_ns(const struct leat_sched *s)
+{
+    uint64_t at = s->again_ns ? s->again_ns : LEAT_SCHED_NEVER;
+    if (!s->stats.failed)
+        return at;
+    for (const struct leat_sched_set *set = s->sets; set; set = set->next) {
+        for (const struct leat_sched_lane *l = set->lanes; l; l = l->next) {
+            uint64_t r = retry_ns(l);
+            at = r < at ? r : at;
+        }
+    }
+    return at;
+}
+
+void leat_sched_stats(const struct leat_sched *s, struct leat_sched_stats *out)
+{
+    *out = s->stats;
+    out->ram = s->opts.ram;
+    out->disk = s->opts.disk;
+    out->chunks = s->known;
+}

@@ -12,13 +12,9 @@
 #include "cli/commands.h"
 #include "cli/reading.h"
 
-#define EPOCHS       4u
-#define RAM_CHUNKS   96u /* the batches on their way, and a line of tens of requests */
-#define BATCH_CHUNKS 4u
-#define LOOK_NS      (2 * LEAT_MS)
-#define QUIET_LEAST  (10 * LEAT_MS)
-#define QUIET_MOST   (LEAT_S / 4)
-#define HOLD_MOST    (5 * LEAT_S)
+#define EPOCHS   4u
+#define LOOK_NS  (2 * LEAT_MS)
+#define STILL_NS (LEAT_S / 2) /* a disk that writes nothing for so long is not waited for */
 
 struct warm_settings {
     struct leat_reading_store store;
@@ -41,10 +37,9 @@ static const struct leat_option options[] = {
 };
 
 /* The agent drops chunks rather than let a rank wait for the disk, so a reader that is as fast as it can fills little.
- * This one goes on when chunks have stopped moving to the disk: quiet for twice the longest pause between two of them.
- */
+ * This one knows which chunks it has used, since it reads them one after the other, and waits when too many of them are
+ * still to be written. */
 struct warming {
-    uint64_t quiet_ns;
     uint64_t demotions; /* when the epoch began */
     uint32_t epochs;    /* that have ended */
 };
@@ -80,37 +75,47 @@ static bool whole(const struct leat_reading *r)
     return r->epochs_n && stored_chunks(r) == leat_dataset_root(r->dataset)->chunks;
 }
 
-/* Lets the disk keep up. */
-static void wait_quiet(struct warming *w, struct leat_reading *r)
+/* Chunks that were used in this epoch and are neither on disk nor, as far as one can tell, were there before. */
+static uint64_t unsaved(const struct warming *w, const struct leat_reading *r)
 {
-    uint64_t began = leat_now_ns();
-    uint64_t changed = began;
-    uint64_t seen = r->account.demotions;
-    bool full = r->account.cache_bytes > r->budget.cache_budget - r->budget.cache_budget / 4;
-    while (full && leat_now_ns() - changed < w->quiet_ns && leat_now_ns() - began < HOLD_MOST &&
-           !leat_cli_interrupted()) {
+    const struct leat_root *root = leat_dataset_root(r->dataset);
+    uint64_t in_epoch = r->samples - r->epochs_n * root->samples;
+    uint64_t used = (uint64_t)((double)in_epoch / (double)root->samples * root->chunks);
+    uint64_t saved = r->account.demotions - w->demotions + r->account.chunks_by_source[LEAT_FROM_DISK];
+    return used > saved ? used - saved : 0;
+}
+
+/* Lets the disk keep up, as long as something moves. */
+static void wait_for_disk(const struct warming *w, struct leat_reading *r)
+{
+    uint64_t until = leat_after(STILL_NS);
+    while (unsaved(w, r) > LEAT_READING_LITTLE / 4 && r->account.cache_bytes > r->budget.cache_budget / 4 * 3 &&
+           leat_left(until) && !leat_cli_interrupted()) {
+        uint64_t seen = r->account.demotions;
         leat_sleep_until(leat_after(LOOK_NS));
         if (leat_reading_look(r, NULL) != LEAT_OK)
             return; /* the next batch tells why */
-        uint64_t now = leat_now_ns();
-        if (r->account.demotions == seen)
-            continue;
-        seen = r->account.demotions;
-        if (2 * (now - changed) > w->quiet_ns)
-            w->quiet_ns = 2 * (now - changed) < QUIET_MOST ? 2 * (now - changed) : QUIET_MOST;
-        changed = now;
+        if (r->account.demotions > seen)
+            until = leat_after(STILL_NS);
     }
 }
 
-/* True when nothing more can be done: all of it is there, or an epoch has added nothing. */
+/* The cache holds nothing but this dataset, and no more fits. */
+static bool full(const struct leat_reading *r)
+{
+    uint64_t slack = 3 * (leat_dataset_root(r->dataset)->bytes / leat_dataset_root(r->dataset)->chunks + 1);
+    return r->account.disk_bytes + slack > r->budget.disk_budget && stored_bytes(r) + slack > r->budget.disk_budget;
+}
+
+/* True when nothing more can be done: all of it is there, the disk is full, or an epoch has added nothing. */
 static bool enough(void *user, struct leat_reading *r)
 {
     struct warming *w = user;
-    if (whole(r))
+    if (whole(r) || full(r))
         return true;
     if (r->epochs_n == w->epochs) {
-        wait_quiet(w, r);
-        return whole(r);
+        wait_for_disk(w, r);
+        return whole(r) || full(r);
     }
     bool added = r->account.demotions > w->demotions;
     w->demotions = r->account.demotions;
@@ -128,10 +133,7 @@ static leat_status prepare(const struct warm_settings *s, const char *url, struc
                                .quiet = s->quiet,
                                .enough = enough,
                                .user = w,
-                               .ram_chunks = RAM_CHUNKS,
-                               .batch_chunks = BATCH_CHUNKS};
-    w->quiet_ns = QUIET_LEAST;
-    r->opts.batch = 1;
+                               .little = true};
     r->opts.cache_dir = s->cache_dir;
     r->opts.cache = s->cache;
     if (!s->cache_dir && !s->cache)

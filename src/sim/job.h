@@ -47,6 +47,8 @@ struct leat_sim_job_opts {
     double line, connection_line; /* bytes a second */
     uint64_t latency_ns;          /* of the bucket */
     uint32_t connections;         /* 0: adapts as the store does */
+    uint64_t burst_ns;            /* what an idle line saves up, as a time at its rate */
+    double jitter;                /* how much requests differ in speed: 0 not at all, 0.2 by up to a fifth */
     double disk_read, disk_write; /* bytes a second */
     uint32_t cores;
     double prep; /* samples a second and core */
@@ -71,13 +73,14 @@ struct leat_sim_epoch_result {
     uint64_t requests;         /* to the bucket while it lasted */
 };
 
-double leat_sim_hits(const struct leat_sim_uses *uses); /* share of the bytes that did not come from the bucket, 0 … 1 */
+double leat_sim_hits(
+    const struct leat_sim_uses *uses); /* share of the bytes that did not come from the bucket, 0 … 1 */
 
 struct leat_sim_job_result {
     struct leat_sim_epoch_result *epochs; /* opts.epochs of them */
     uint64_t epochs_n;
     struct leat_sim_uses ahead; /* fetched for what would have come after them */
-    uint64_t first_ns; /* until the first step began */
+    uint64_t first_ns;          /* until the first step began */
     uint64_t time_ns;
     uint64_t events;
 };

@@ -225,8 +225,12 @@ static bool bring(struct leat_sched_batch *b, struct leat_sched_chunk *c, bool f
                            c->from_disk ? "disk" : "the bucket", b->number, first ? ", which comes next" : "");
             return true;
         }
-        if (!first || s->again_ns > s->now_ns || !someone_yields(s))
+        if (!first || s->again_ns > s->now_ns)
             return false;
+        if (!someone_yields(s)) {
+            s->short_now = s->short_next = true;
+            return false;
+        }
     }
 }
 
@@ -463,10 +467,22 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
     s->stats.promised += l->needed;
+    if (leat_sched_lane_window(l) > s->opts.ram)
+        leat_sched_say(s,
+                       "the order's window takes about %" PRIu64 " bytes of %" PRIu64
+                       ": chunks will be fetched again and again",
+                       leat_sched_lane_window(l), s->opts.ram);
     leat_sched_lane_anchor(l);
     list(l);
     *out = l;
     return LEAT_OK;
+}
+
+uint64_t leat_sched_lane_window(const struct leat_sched_lane *l)
+{
+    uint32_t chunks = leat_order_chunks(l->view.now);
+    uint32_t window = leat_order_window(l->view.now);
+    return chunks ? l->set->bytes / chunks * (window < chunks ? window : chunks) : 0;
 }
 
 void leat_sched_lane_ready(struct leat_sched_lane *l)
@@ -476,6 +492,8 @@ void leat_sched_lane_ready(struct leat_sched_lane *l)
 
 void leat_sched_lane_view(struct leat_sched_lane *l, const struct leat_sched_view *view)
 {
+    if (view->before != l->view.before)
+        l->before_last = l->view.before;
     l->view = *view;
 }
 

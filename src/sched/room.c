@@ -231,6 +231,8 @@ static bool make_room(struct leat_sched *s, uint64_t bytes, uint64_t key, bool u
 {
     if (bytes > s->opts.ram)
         return false;
+    if (!urgent && s->short_now)
+        return false; /* room that comes free is a first batch's: in small pieces it would go to others for ever */
     while (s->stats.ram_used + bytes > s->opts.ram) {
         struct leat_sched_chunk *c = droppable(s);
         if (!c) {
@@ -281,10 +283,13 @@ void leat_sched_tidy(struct leat_sched *s)
     }
 }
 
-/* Which lanes' epoch a stage lies in, as a mark that differs from one epoch to the next. */
+/* Which epoch of a lane a stage lies in, as a mark that differs from one to the next. Batches of the epoch before may
+ * still be on their way. */
 static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage)
 {
     uint64_t end = l->view.before + leat_order_stages(l->view.now);
+    if (stage < l->view.before)
+        return 1 + (uint32_t)l->before_last;
     return 1 + (uint32_t)(stage < end ? l->view.before : end);
 }
 

@@ -53,7 +53,8 @@ static struct leat_disk *open_quick(void)
 {
     struct leat_disk *d = NULL;
     struct leat_error err;
-    struct leat_disk_opts opts = {.dir = folder, .budget = 1 << 30, .patience_ns = 200 * LEAT_MS, .shrunk = on_shrunk};
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = 1 << 30, .patience_ns = 500 * LEAT_MS, .look_ns = 50 * LEAT_MS, .shrunk = on_shrunk};
     assert_ok(leat_disk_open(&opts, &d, &err), err);
     return d;
 }
@@ -299,6 +300,31 @@ static void a_disk_that_hangs_is_left_alone_and_taken_back(void **state)
     }
 }
 
+static void a_chunk_is_not_seen_before_it_is_whole(void **state)
+{
+    (void)state;
+    struct slow op = {.op = {.kind = LEAT_DISK_WRITE, .bytes = 20000, .done = on_slow}};
+    struct leat_error err;
+    struct leat_disk *d = disk_open(folder, 0);
+    assert_ok(disk_write_seed(d, 1, 20000, &err), err);
+    op.op.data = disk_chunk(2, 20000, op.op.name);
+    fail_io(FAIL_IO_WRITE, 0, 0, 4096);
+    fail_io_hang(FAIL_IO_WRITE, true); /* the chunks; entries would pass */
+    leat_disk_submit(d, &op.op);
+    leat_sleep_until(leat_after(100 * LEAT_MS));
+    struct leat_disk *other = disk_open(folder, 0);
+    assert_int_equal(disk_count(other), 1);
+    leat_disk_close(other);
+    fail_io_reset();
+    while (!op.done)
+        leat_sleep_until(leat_after(LEAT_MS));
+    other = disk_open(folder, 0);
+    assert_int_equal(disk_count(other), 2);
+    leat_disk_close(other);
+    leat_disk_close(d);
+    free(op.op.data);
+}
+
 static void closing_does_not_wait_for_a_disk_that_hangs(void **state)
 {
     (void)state;
@@ -330,7 +356,8 @@ static void without_holes_the_budget_holds_all_the_same(void **state)
     (void)state;
     struct leat_error err;
     struct leat_disk *d = NULL;
-    struct leat_disk_opts opts = {.dir = folder, .budget = 100u << 20, .patience_ns = 200 * LEAT_MS};
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = 100u << 20, .patience_ns = 500 * LEAT_MS, .look_ns = 50 * LEAT_MS};
     fail_io(FAIL_IO_PUNCH, EOPNOTSUPP, 0, 0);
     assert_ok(leat_disk_open(&opts, &d, &err), err);
     for (uint32_t i = 0; i < 20; i++)
@@ -360,6 +387,7 @@ int main(void)
         IN_A_FOLDER(a_chunk_that_could_not_be_written_is_not_published),
         IN_A_FOLDER(a_read_only_disk_is_read_and_not_asked_twice),
         IN_A_FOLDER(a_disk_that_hangs_is_left_alone_and_taken_back),
+        IN_A_FOLDER(a_chunk_is_not_seen_before_it_is_whole),
         IN_A_FOLDER(closing_does_not_wait_for_a_disk_that_hangs),
         IN_A_FOLDER(without_holes_the_budget_holds_all_the_same),
     };

@@ -14,6 +14,7 @@ struct leat_sched_set {
     const uint32_t *sizes;
     uint32_t chunks;
     uint32_t largest; /* bytes */
+    uint64_t bytes;   /* of all */
     uint32_t *epochs; /* in which a chunk was fetched last: a mark, see note(); NULL: nobody asks */
     void *user;
     struct leat_sched_lane *lanes;
@@ -33,6 +34,7 @@ struct leat_sched_lane {
     bool closing; /* only batches that are being prepared are left */
     uint64_t needed;
     struct leat_sched_view view;
+    uint64_t before_last; /* view.before of the epoch before */
 
     struct leat_sched_batch *first, *last; /* planned, in order */
     uint32_t planned;
@@ -70,10 +72,13 @@ struct leat_sched {
     unsigned storing; /* writes under way */
     uint64_t storing_bytes;
     uint64_t fixed_bytes;
-    uint64_t chunk_max; /* bytes of the largest seen */
-    uint64_t counts;    /* uses and arrivals, for policies that ask who was first */
-    uint64_t again_ns;  /* something could not be begun: try again then */
+    bool short_now, short_next; /* a first batch found no room, in the step before this one or in this one */
+    uint64_t chunk_max;         /* bytes of the largest seen */
+    uint64_t counts;            /* uses and arrivals, for policies that ask who was first */
+    uint64_t troubles; /* chunks that did not come, for whatever reason */
+    uint64_t again_ns;          /* something could not be begun: try again then */
     size_t creep;
+    uint64_t crept_ns;
     uint32_t turn; /* which lane is asked first */
     struct leat_sched_stats stats;
 };

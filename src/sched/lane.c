@@ -230,8 +230,12 @@ static bool bring(struct leat_sched_batch *b, struct leat_sched_chunk *c, bool f
                            c->from_disk ? "disk" : "the bucket", b->number, first ? ", which comes next" : "");
             return true;
         }
-        if (!first || s->again_ns > s->now_ns || !someone_yields(s))
+        if (!first || s->again_ns > s->now_ns)
             return false;
+        if (!someone_yields(s)) {
+            s->short_now = s->short_next = true;
+            return false;
+        }
     }
 }
 
@@ -260,6 +264,14 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
 {
     struct leat_sched *s = b->lane->sched;
     bool here = true;
+    if (!b->lacks && b->troubles == s->troubles) { /* all are there or coming, as before */
+        while (b->seen < b->group_end && b->held[b->seen]->state == LEAT_SCHED_READY)
+            b->seen++;
+        return b->seen == b->group_end;
+    }
+    b->seen = b->group;
+    b->lacks = false;
+    b->troubles = s->troubles;
     for (uint32_t i = b->group; i < b->group_end; i++) {
         struct leat_sched_chunk *c = b->held[i];
         if (c->state == LEAT_SCHED_READY)
@@ -271,8 +283,8 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
             *bad = c;
             return false;
         }
-        if (!c->failed || first || s->now_ns >= c->retry_ns)
-            bring(b, c, first, 0);
+        bool due = !c->failed || first || s->now_ns >= c->retry_ns;
+        b->lacks = !(due && bring(b, c, first, 0)) || b->lacks;
     }
     return here;
 }
@@ -341,8 +353,10 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
     struct leat_sched *s = b->lane->sched;
     if (first && !b->first_ns)
         b->first_ns = s->now_ns;
-    if (b->state == LEAT_SCHED_PLANNED && pin(b, first))
+    if (b->state == LEAT_SCHED_PLANNED && pin(b, first)) {
         b->state = LEAT_SCHED_PINNED;
+        b->lacks = true; /* until they have been looked at */
+    }
     if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad)) {
         b->state = LEAT_SCHED_HERE;
         b->here_ns = s->now_ns;
@@ -468,10 +482,22 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
     s->stats.promised += l->needed;
+    if (leat_sched_lane_window(l) > s->opts.ram)
+        leat_sched_say(s,
+                       "the order's window takes about %" PRIu64 " bytes of %" PRIu64
+                       ": chunks will be fetched again and again",
+                       leat_sched_lane_window(l), s->opts.ram);
     leat_sched_lane_anchor(l);
     list(l);
     *out = l;
     return LEAT_OK;
+}
+
+uint64_t leat_sched_lane_window(const struct leat_sched_lane *l)
+{
+    uint32_t chunks = leat_order_chunks(l->view.now);
+    uint32_t window = leat_order_window(l->view.now);
+    return chunks ? l->set->bytes / chunks * (window < chunks ? window : chunks) : 0;
 }
 
 void leat_sched_lane_ready(struct leat_sched_lane *l)
@@ -481,6 +507,8 @@ void leat_sched_lane_ready(struct leat_sched_lane *l)
 
 void leat_sched_lane_view(struct leat_sched_lane *l, const struct leat_sched_view *view)
 {
+    if (view->before != l->view.before)
+        l->before_last = l->view.before;
     l->view = *view;
 }
 

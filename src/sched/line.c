@@ -31,6 +31,10 @@ static void turn(struct leat_sched_line *l, uint64_t now_ns)
         l->best = rate;
     if (rate < l->best / 2) {
         l->best = rate;
+        l->anew = LEAT_SCHED_LINE_TIMES; /* until no time from before is left among them */
+    }
+    if (l->anew) {
+        l->anew--;
         l->least = shortest_delay(l);
     }
     l->at = (l->at + 1) % LEAT_SCHED_LINE_TIMES;

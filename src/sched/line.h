@@ -18,6 +18,7 @@ struct leat_sched_line {
     uint64_t delay[LEAT_SCHED_LINE_TIMES]; /* the shortest in it, ns; 0: nothing came */
     uint64_t least;                        /* delay, ns; 0: nothing came */
     uint64_t best;                         /* rate, since `least` was seen first */
+    uint32_t anew;                         /* half-seconds in which `least` is still being found */
     uint32_t at;
     uint32_t arrivals;
 };

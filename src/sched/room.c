@@ -16,6 +16,7 @@
 
 #define TRIES       8u /* keys computed anew for one eviction */
 #define CREEP       4u /* keys looked at in turn, for each step and heap */
+#define CREEP_NS    1000000ull /* … but not more often than this */
 #define STORES      4u /* writes under way at most */
 #define RESERVE_MAX (256ull << 20)
 #define AGAIN_NS    100000000ull /* when memory for a fetch could not be had */
@@ -231,6 +232,8 @@ static bool make_room(struct leat_sched *s, uint64_t bytes, uint64_t key, bool u
 {
     if (bytes > s->opts.ram)
         return false;
+    if (!urgent && s->short_now)
+        return false; /* room that comes free is a first batch's: in small pieces it would go to others for ever */
     while (s->stats.ram_used + bytes > s->opts.ram) {
         struct leat_sched_chunk *c = droppable(s);
         if (!c) {
@@ -272,6 +275,9 @@ void leat_sched_tidy(struct leat_sched *s)
         s->opts.ops->forget(s->opts.user, w);
         leat_sched_settle(s, w);
     }
+    if (s->now_ns < s->crept_ns + CREEP_NS)
+        return;
+    s->crept_ns = s->now_ns;
     for (unsigned i = 0; i < CREEP; i++) {
         s->creep++;
         if (s->in_ram.n)
@@ -281,10 +287,13 @@ void leat_sched_tidy(struct leat_sched *s)
     }
 }
 
-/* Which lanes' epoch a stage lies in, as a mark that differs from one epoch to the next. */
+/* Which epoch of a lane a stage lies in, as a mark that differs from one to the next. Batches of the epoch before may
+ * still be on their way. */
 static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage)
 {
     uint64_t end = l->view.before + leat_order_stages(l->view.now);
+    if (stage < l->view.before)
+        return 1 + (uint32_t)l->before_last;
     return 1 + (uint32_t)(stage < end ? l->view.before : end);
 }
 

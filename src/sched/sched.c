@@ -84,6 +84,8 @@ leat_status leat_sched_set_open(struct leat_sched *s, const uint8_t *names, cons
         .sched = s, .next = s->sets, .names = names, .sizes = sizes, .chunks = chunks, .epochs = epochs, .user = user};
     s->sets = set;
     for (uint32_t i = 0; i < chunks; i++)
+        set->bytes += sizes[i];
+    for (uint32_t i = 0; i < chunks; i++)
         set->largest = sizes[i] > set->largest ? sizes[i] : set->largest;
     recognise(set);
     *out = set;
@@ -151,6 +153,7 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
 static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     came(s, c);
+    s->troubles++;
     c->state = LEAT_SCHED_ABSENT;
     s->stats.ram_used -= c->bytes;
     leat_sched_unahead(c);
@@ -247,6 +250,8 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
 {
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     s->again_ns = 0;
+    s->short_now = s->short_next;
+    s->short_next = false;
     s->turn++;
     sum_depth(s);
     each_lane(s, s->turn, leat_sched_lane_step);

@@ -77,11 +77,14 @@ struct leat_sched_batch {
 
     struct leat_sched_lane *lane;
     struct leat_sched_batch *next;
-    struct leat_sched_chunk **held; /* chunks_n of them */
+    struct leat_sched_chunk **held; /* chunks_n of them; NULL those of groups that are done */
     enum { LEAT_SCHED_PLANNED, LEAT_SCHED_PINNED, LEAT_SCHED_HERE, LEAT_SCHED_PREPARING, LEAT_SCHED_DONE } state;
     uint64_t number;
     uint32_t group, group_end; /* chunks that are worked at: group … group_end - 1 */
     uint32_t pins;             /* the first so many of the group */
+    uint32_t seen;             /* those before it were there when they were looked at last */
+    bool lacks;                /* one has to be sent for */
+    uint64_t troubles;         /* when all were looked at last: a count of the scheduler's */
     bool has_slot;
     uint32_t slot;
     uint64_t first_ns; /* when it became the first of its lane; 0: it is not */
@@ -116,7 +119,9 @@ struct leat_sched_ops {
     /* Hands the batch to the rank, or an error in its place: false, and the lane has ended. It is the performer's
      * again either way. */
     bool (*publish)(void *user, struct leat_sched_batch *batch);
-    void (*fail)(void *user, struct leat_sched_batch *batch, struct leat_sched_chunk *chunk); /* the lane has ended */
+    /* The lane has ended: a chunk cannot be had, or (NULL) there is no memory for the batch, which comes back when the
+     * lane is closed. */
+    void (*fail)(void *user, struct leat_sched_batch *batch, struct leat_sched_chunk *chunk);
     void (*why)(void *user, const char *text); /* of a decision; NULL: nobody wants to know */
 };
 
@@ -131,13 +136,13 @@ struct leat_sched_opts {
 };
 
 leat_status leat_sched_open(const struct leat_sched_opts *opts, struct leat_sched **out, struct leat_error *err);
-void leat_sched_close(struct leat_sched *s); /* lanes and sets must be closed, no fetch on its way; drops all; NULL
-                                                is allowed */
+void leat_sched_close(struct leat_sched *s); /* lanes and sets must be closed, no fetch or write on its way; drops all;
+                                                NULL is allowed */
 
 /* Budgets may change; what is beyond them goes as soon as it may. */
 void leat_sched_set_disk(struct leat_sched *s, uint64_t bytes);
 
-/* A chunk that is on disk already, at the start. LEAT_NO_MEMORY: it is not taken. */
+/* A chunk that is on disk already, before any set is opened. LEAT_NO_MEMORY: it is not taken. */
 leat_status leat_sched_found(struct leat_sched *s, const uint8_t name[LEAT_SCHED_NAME], uint64_t bytes);
 
 /* names: 32 bytes each; names and sizes are borrowed. */
@@ -205,6 +210,8 @@ uint64_t leat_sched_wake_ns(const struct leat_sched *s);
 void leat_sched_lane_explain(const struct leat_sched_lane *lane, const char *of, char *out, size_t n);
 uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *lane); /* since when the chunks of the batch published
                                                                          next are all there; 0: they are not */
+/* Bytes of the order's window, about: with less memory than that chunks are fetched several times per epoch. */
+uint64_t leat_sched_lane_window(const struct leat_sched_lane *lane);
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 
 struct leat_sched_stats {

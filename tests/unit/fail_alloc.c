@@ -9,6 +9,7 @@ static _Thread_local struct {
     bool on;
     bool and_later;
     bool failed;
+    bool paused;
     long left; /* allocations until the one that fails */
 } plan;
 
@@ -35,6 +36,11 @@ void fail_alloc_at(long n, bool and_later)
     plan.left = n;
 }
 
+void fail_alloc_pause(bool on)
+{
+    plan.paused = on;
+}
+
 bool fail_alloc_stop(void)
 {
     bool failed = plan.failed || everywhere.failed;
@@ -58,6 +64,8 @@ static bool fails_everywhere(void)
 
 static bool fails(void)
 {
+    if (plan.paused)
+        return false;
     if (!plan.on)
         return fails_everywhere();
     bool now = plan.left == 0 || (plan.left < 0 && plan.and_later);

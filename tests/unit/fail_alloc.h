@@ -15,6 +15,10 @@ void fail_alloc_at(long n, bool and_later);
 /* The same for the n-th allocation of the whole process, whichever thread makes it. */
 void fail_alloc_anywhere_at(long n, bool and_later);
 
+/* Until it is called with false: allocations of this thread succeed and do not count. For what a test has to allocate
+ * itself in the middle of what it tests. */
+void fail_alloc_pause(bool on);
+
 /* Allocations succeed again. True when one was made to fail since. */
 bool fail_alloc_stop(void);
 

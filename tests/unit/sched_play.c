@@ -3,7 +3,7 @@
 #include "sched/inside.h"
 
 struct books { /* of one chunk */
-    bool in_ram, coming, on_disk, storing, held;
+    bool in_ram, coming, on_disk, storing;
     uint32_t preparing;
 };
 
@@ -15,10 +15,25 @@ struct page { /* of one batch */
     uint32_t prepared; /* chunks */
 };
 
+static void (*spare)(bool on);
+
+void play_spare(void (*hook)(bool on))
+{
+    spare = hook;
+}
+
+static void own(bool on)
+{
+    if (spare)
+        spare(on);
+}
+
 static struct books *books(struct leat_sched_chunk *c)
 {
+    own(true);
     if (!c->user)
         c->user = calloc(1, sizeof(struct books));
+    own(false);
     assert_non_null(c->user);
     return c->user;
 }
@@ -39,7 +54,9 @@ static void push(struct play *p, struct play_event e)
 {
     if (p->queue_n == p->queue_cap) {
         p->queue_cap = p->queue_cap ? p->queue_cap * 2 : 64;
+        own(true);
         p->queue = realloc(p->queue, p->queue_cap * sizeof *p->queue);
+        own(false);
         assert_non_null(p->queue);
     }
     e.serial = p->serial++;
@@ -111,13 +128,14 @@ static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_s
         p->ranges += how->ranges;
         e.at_ns = take_line(p, &p->line_ns, p->rate, c->bytes) + p->delay_ns;
         e.at_ns += p->jitter_ns ? leat_rng_below(&p->rng, p->jitter_ns) : 0;
-        if (set->broken || chance(p, p->fails))
+        bool again = p->fail_times && p->fail_number == how->number;
+        p->fail_times -= again;
+        if (set->broken || again || (p->fail_ahead && !c->wants) || chance(p, p->fails))
             e.kind = PLAY_FAILED;
         else if (chance(p, p->cancels))
             e.kind = PLAY_CANCELLED;
     }
-    b->held = p->hold;
-    if (p->hold)
+    if (p->hold && (p->hold_number == UINT32_MAX || p->hold_number == how->number))
         e.at_ns = LEAT_SCHED_NEVER;
     push(p, e);
     return true;
@@ -182,7 +200,7 @@ static bool plan_told(struct play_lane *l, struct page *page)
 {
     const uint32_t *told = l->told[l->planned];
     uint32_t n = 0;
-    for (; n < 8 && told[n] != UINT32_MAX && (n == 0 || told[n] != told[0]); n++)
+    for (; n < 8 && told[n] != PLAY_END; n++)
         page->chunks[n] = told[n];
     page->batch.chunks = page->chunks;
     page->batch.chunks_n = n;
@@ -212,6 +230,7 @@ static struct leat_sched_batch *do_plan(void *user, struct leat_sched_lane *lane
     assert_false(l->ended);
     if (l->planned == l->plans)
         return NULL;
+    own(true);
     struct page *page = calloc(1, sizeof *page);
     assert_non_null(page);
     page->batch.user = page;
@@ -220,6 +239,7 @@ static struct leat_sched_batch *do_plan(void *user, struct leat_sched_lane *lane
         plan_cursor(l, page);
     else
         plan_told(l, page);
+    own(false);
     l->planned++;
     return &page->batch;
 }
@@ -295,7 +315,9 @@ static void do_fail(void *user, struct leat_sched_batch *batch, struct leat_sche
     (void)user;
     assert_int_equal(page->serial, c ? l->published : l->planned - 1);
     l->failed = l->ended = true;
-    l->failed_chunk = c;
+    l->failed_chunk = c != NULL;
+    if (c)
+        memcpy(l->failed_name, c->name, sizeof l->failed_name);
 }
 
 static void do_why(void *user, const char *text)
@@ -323,6 +345,7 @@ void play_open(struct play *p, const struct play_opts *o)
                        .delay_ns = 20 * MILLI,
                        .disk_ns = MILLI,
                        .prepare_ns = MILLI,
+                       .hold_number = UINT32_MAX,
                        .ops = {.fetch = do_fetch,
                                .drop = do_drop,
                                .store = do_store,
@@ -390,6 +413,17 @@ struct play_set *play_set(struct play *p, uint32_t chunks, uint64_t first, uint3
     }
     assert_ok(leat_sched_set_open(p->sched, set->names, set->sizes, chunks, set, &set->set, &err), err);
     return set;
+}
+
+void play_found(struct play *p, const uint8_t *names, uint32_t n, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *name = names + (size_t)i * LEAT_SCHED_NAME;
+        assert_int_equal(leat_sched_found(p->sched, name, bytes), LEAT_OK);
+        struct books *b = books(leat_sched_find(p->sched, name));
+        p->disk_used += b->on_disk ? 0 : bytes;
+        b->on_disk = true;
+    }
 }
 
 void play_set_close(struct play_set *set)

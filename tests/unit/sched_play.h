@@ -13,6 +13,7 @@
 #define PLAY_LANES 64
 #define PLAY_SETS  8
 #define PLAY_WHYS  65536u
+#define PLAY_END   UINT32_MAX
 #define MILLI      1000000ull
 
 struct play_set {
@@ -47,7 +48,8 @@ struct play_lane {
     bool idle;  /* takes batches and gives none back */
     bool ended; /* by an error or on demand */
     bool failed;
-    struct leat_sched_chunk *failed_chunk;
+    bool failed_chunk; /* … that could not be had, by its name */
+    uint8_t failed_name[LEAT_SCHED_NAME];
     uint64_t epochs; /* ends published */
 };
 
@@ -79,6 +81,9 @@ struct play {
     unsigned loses, store_fails;           /* of 1,000 */
     unsigned store_refused, fetch_refused; /* of 1,000 */
     bool hold;                             /* fetches do not come back until it is cleared; play_release() */
+    uint32_t hold_number;                  /* … only this one; UINT32_MAX: all */
+    uint32_t fail_number, fail_times;      /* this one fails so often */
+    bool fail_ahead;                       /* what no batch wants yet fails */
     bool mute;                             /* whys are not kept */
 
     /* Books. */
@@ -100,12 +105,16 @@ struct play_opts {
     uint64_t seed;
 };
 
+/* Called with true before the performer allocates anything for itself, with false after it: fail_alloc_pause(). */
+void play_spare(void (*hook)(bool on));
+
 void play_open(struct play *p, const struct play_opts *opts);
 void play_close(struct play *p); /* lanes and sets too; checks that nothing is left */
 
 /* Chunks of `bytes` (and up to `spread` more) with the contents first, first + 1, …; `count` samples each. */
 struct play_set *play_set(struct play *p, uint32_t chunks, uint64_t first, uint32_t bytes, uint32_t spread,
                           uint32_t count);
+void play_found(struct play *p, const uint8_t *names, uint32_t n, uint64_t bytes); /* on disk already */
 void play_set_close(struct play_set *set);
 
 struct play_lane_opts {
@@ -118,7 +127,7 @@ struct play_lane_opts {
     uint32_t batch, window, rank, world;
     uint64_t seed, epoch, position;
     const uint32_t *node_of_rank;
-    /* … or told: chunk numbers, ended by the first number again or UINT32_MAX. */
+    /* … or told: chunk numbers, ended by PLAY_END. */
     const uint32_t (*told)[8];
 };
 

@@ -7,6 +7,7 @@
 
 static uint64_t events_wanted = 200000;
 static uint64_t only_seed = UINT64_MAX;
+static uint64_t world_number;
 
 struct world {
     struct play p;
@@ -193,8 +194,8 @@ static void look_for_the_starved(struct world *w)
         } else if (w->p.now_ns - w->seen_ns[i] > w->patience_ns) {
             char text[160];
             leat_sched_lane_explain(l->lane, "ds", text, sizeof text);
-            fail_msg("a lane has waited for %llu ms: %s", (unsigned long long)((w->p.now_ns - w->seen_ns[i]) / MILLI),
-                     text);
+            fail_msg("world %llu: a lane has waited for %llu ms: %s", (unsigned long long)world_number,
+                     (unsigned long long)((w->p.now_ns - w->seen_ns[i]) / MILLI), text);
         }
     }
 }
@@ -209,8 +210,8 @@ static void nobody_is_stuck(struct world *w)
         char text[160];
         leat_sched_lane_explain(l->lane, "ds", text, sizeof text);
         if (!l->idle || !strstr(text, "slot"))
-            fail_msg("nothing is outstanding, and a lane with %d slots in use waits for %s",
-                     __builtin_popcountll(l->slots), text);
+            fail_msg("world %llu: nothing is outstanding, and a lane with %d slots in use waits for %s",
+                     (unsigned long long)world_number, __builtin_popcountll(l->slots), text);
     }
 }
 
@@ -293,8 +294,7 @@ static void nothing_that_happens_breaks_a_promise(void **state)
     for (uint64_t seed = 0; events < events_wanted; seed++) {
         if (only_seed != UINT64_MAX)
             seed = only_seed;
-        if (events_wanted <= 200000)
-            printf("# world %llu\n", (unsigned long long)seed);
+        world_number = seed;
         events += live(seed);
         if (only_seed != UINT64_MAX)
             return;

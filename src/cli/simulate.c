@@ -353,13 +353,12 @@ static leat_status draw(const struct simulate *v, const struct sweep *w, struct 
     char window[40] = "in its own order";
     char subtitle[240];
     for (uint32_t p = 0; p < POLICIES; p++)
-        curves[p] =
-            (struct leat_sim_curve){leat_sched_policy_name((enum leat_sched_policy)p), w->points[p], w->n};
+        curves[p] = (struct leat_sim_curve){leat_sched_policy_name((enum leat_sched_policy)p), w->points[p], w->n};
     if (o->shuffle)
         snprintf(window, sizeof window, "window %u", o->window);
-    snprintf(subtitle, sizeof subtitle, "%" PRIu64 " samples, %s in %u chunks, %s; %u node%s x %u rank%s", v->head.samples,
-             leat_format_size(v->head.bytes, size), o->chunks, window, o->nodes, o->nodes == 1 ? "" : "s", o->ranks,
-             o->ranks == 1 ? "" : "s");
+    snprintf(subtitle, sizeof subtitle, "%" PRIu64 " samples, %s in %u chunks, %s; %u node%s x %u rank%s",
+             v->head.samples, leat_format_size(v->head.bytes, size), o->chunks, window, o->nodes,
+             o->nodes == 1 ? "" : "s", o->ranks, o->ranks == 1 ? "" : "s");
     struct leat_sim_picture picture = {
         .title = "From the bucket in each epoch after the first, share of the dataset",
         .subtitle = subtitle,

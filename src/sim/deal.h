@@ -37,8 +37,8 @@ struct leat_sim_batch {
 };
 
 struct leat_sim_deal_opts {
-    struct leat_order_spec spec;    /* its epoch does not matter: 0 is the first */
-    struct leat_order_world world;  /* borrowed */
+    struct leat_order_spec spec;   /* its epoch does not matter: 0 is the first */
+    struct leat_order_world world; /* borrowed */
     uint32_t global_batch;
     enum leat_order_last last;
     uint64_t epochs;
@@ -53,7 +53,7 @@ void leat_sim_deal_close(struct leat_sim_deal *d); /* NULL is allowed */
 leat_status leat_sim_deal_batch(struct leat_sim_deal *d, uint64_t number, struct leat_sim_batch **out,
                                 struct leat_error *err);
 const struct leat_sim_batch *leat_sim_deal_made(const struct leat_sim_deal *d, uint64_t number); /* it is there */
-void leat_sim_deal_give_back(struct leat_sim_deal *d); /* the oldest */
+void leat_sim_deal_give_back(struct leat_sim_deal *d);                                           /* the oldest */
 
 /* The epoch of a batch's view and the one after it are there; NULL for others. */
 struct leat_sim_epoch *leat_sim_deal_epoch(const struct leat_sim_deal *d, uint64_t number);

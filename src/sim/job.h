@@ -71,13 +71,14 @@ struct leat_sim_epoch_result {
     uint64_t requests;         /* to the bucket while it lasted */
 };
 
-double leat_sim_hits(const struct leat_sim_uses *uses); /* share of the bytes that did not come from the bucket, 0 … 1 */
+double leat_sim_hits(
+    const struct leat_sim_uses *uses); /* share of the bytes that did not come from the bucket, 0 … 1 */
 
 struct leat_sim_job_result {
     struct leat_sim_epoch_result *epochs; /* opts.epochs of them */
     uint64_t epochs_n;
     struct leat_sim_uses ahead; /* fetched for what would have come after them */
-    uint64_t first_ns; /* until the first step began */
+    uint64_t first_ns;          /* until the first step began */
     uint64_t time_ns;
     uint64_t events;
 };

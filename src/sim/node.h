@@ -46,13 +46,13 @@ struct leat_sim_node_opts {
 struct leat_sim_lane {
     struct leat_sim_node *node;
     struct leat_sched_lane *sched;
-    uint32_t rank;       /* of the job */
-    uint64_t next;       /* number of the batch planned next … */
-    uint64_t published;  /* … and of the one published next */
-    uint64_t view;       /* the epoch it stands in … */
-    uint64_t stage;      /* … and where */
-    uint64_t ahead_view; /* the epoch and the place among the node's own chunks … */
-    uint32_t ahead;      /* … of the chunk fetched ahead next */
+    uint32_t rank;                         /* of the job */
+    uint64_t next;                         /* number of the batch planned next … */
+    uint64_t published;                    /* … and of the one published next */
+    uint64_t view;                         /* the epoch it stands in … */
+    uint64_t stage;                        /* … and where */
+    uint64_t ahead_view;                   /* the epoch and the place among the node's own chunks … */
+    uint32_t ahead;                        /* … of the chunk fetched ahead next */
     uint8_t slot_of[LEAT_SCHED_SLOTS_MAX]; /* of batches that are published and not taken, by number modulo that */
 };
 
@@ -68,8 +68,8 @@ struct leat_sim_node {
     struct leat_sim_belt reads, writes;
     struct leat_sim_cores cores;
     struct leat_sim_own *preparing; /* in order of time */
-    uint64_t planned;            /* epoch of the batch that was planned last */
-    struct leat_sim_source used; /* from memory, before that batch */
+    uint64_t planned;               /* epoch of the batch that was planned last */
+    struct leat_sim_source used;    /* from memory, before that batch */
     uint64_t now_ns;
     bool changed; /* something was reported: the scheduler has to step */
     leat_status status;

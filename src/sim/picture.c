@@ -111,8 +111,8 @@ void leat_sim_picture(const struct leat_sim_picture *p, struct leat_buf *b)
     escape(b, p->subtitle);
     leat_buf_str(b, "</text>\n");
     draw_axes(b, p, most, step);
-    leat_buf_printf(b, "<line class=\"bound\" stroke=\"#333\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x_of(0),
-                    y_of(1, most), x_of(1), y_of(0, most));
+    leat_buf_printf(b, "<line class=\"bound\" stroke=\"#333\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                    x_of(0), y_of(1, most), x_of(1), y_of(0, most));
     for (size_t i = 0; i < p->n; i++) {
         draw_curve(b, &p->curves[i], colours[i % COLOURS], most);
         draw_legend(b, i, "policy", colours[i % COLOURS], p->curves[i].name);

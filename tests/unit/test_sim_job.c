@@ -72,8 +72,8 @@ static void preparation_is_waited_for_by_its_own_name(void **state)
     leat_sim_job_result_free(&r);
 }
 
-/* Every sample is delivered once, every chunk of an epoch comes from exactly one place, and bytes are chunks times their
- * size: for all policies, with and without a disk, on one node. */
+/* Every sample is delivered once, every chunk of an epoch comes from exactly one place, and bytes are chunks times
+ * their size: for all policies, with and without a disk, on one node. */
 static void nothing_is_lost_or_counted_twice(void **state)
 {
     (void)state;

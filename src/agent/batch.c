@@ -307,8 +307,8 @@ static void prepared_later(struct leat_task *task)
 void leat_batch_prepare(struct leat_loading_batch *b)
 {
     struct leat_error err = {0};
-    if (hand_out(b, &err) != LEAT_OK)
-        b->err = err;
+    if (b->err.status == LEAT_OK && hand_out(b, &err) != LEAT_OK)
+        b->err = err; /* the groups after it are not worked at */
     if (b->parts_left)
         return; /* the last of them tells */
     b->later.run = prepared_later;

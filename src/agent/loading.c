@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "cache/disk.h"
 #include "order/reach.h"
 
 static struct leat_loading *of_task(struct leat_task *task)
@@ -211,8 +212,11 @@ static void say_reach(const struct leat_loading *l)
     if (leat_reach(&given).tight)
         leat_log(LEAT_LOG_WARN,
                  "ram=%llu MiB does not hold the %llu MiB of chunks that window %u mixes: chunks come "
-                 "several times an epoch; give more ram, or a smaller window",
+                 "several times per epoch; give more ram, or a smaller window",
                  (unsigned long long)s.ram >> 20, (unsigned long long)l->live >> 20, l->spec.window);
+    if (s.disk && root->chunks && leat_disk_footprint(root->bytes / root->chunks) > s.disk)
+        leat_log(LEAT_LOG_WARN, "cache on disk: its %llu MiB hold no chunk of this dataset, which are of %llu MiB: give more",
+                 (unsigned long long)s.disk >> 20, (unsigned long long)root->bytes / root->chunks >> 20);
 }
 
 static leat_status begin(struct leat_loading *l, struct leat_error *err)

@@ -259,6 +259,14 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
 {
     struct leat_sched *s = b->lane->sched;
     bool here = true;
+    if (!b->lacks && b->troubles == s->troubles) { /* all are there or coming, as before */
+        while (b->seen < b->group_end && b->held[b->seen]->state == LEAT_SCHED_READY)
+            b->seen++;
+        return b->seen == b->group_end;
+    }
+    b->seen = b->group;
+    b->lacks = false;
+    b->troubles = s->troubles;
     for (uint32_t i = b->group; i < b->group_end; i++) {
         struct leat_sched_chunk *c = b->held[i];
         if (c->state == LEAT_SCHED_READY)
@@ -270,8 +278,8 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
             *bad = c;
             return false;
         }
-        if (!c->failed || first || s->now_ns >= c->retry_ns)
-            bring(b, c, first, 0);
+        bool due = !c->failed || first || s->now_ns >= c->retry_ns;
+        b->lacks = !(due && bring(b, c, first, 0)) || b->lacks;
     }
     return here;
 }
@@ -340,8 +348,10 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
     struct leat_sched *s = b->lane->sched;
     if (first && !b->first_ns)
         b->first_ns = s->now_ns;
-    if (b->state == LEAT_SCHED_PLANNED && pin(b, first))
+    if (b->state == LEAT_SCHED_PLANNED && pin(b, first)) {
         b->state = LEAT_SCHED_PINNED;
+        b->lacks = true; /* until they have been looked at */
+    }
     if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad)) {
         b->state = LEAT_SCHED_HERE;
         b->here_ns = s->now_ns;

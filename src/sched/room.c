@@ -16,6 +16,7 @@
 
 #define TRIES       8u /* keys computed anew for one eviction */
 #define CREEP       4u /* keys looked at in turn, for each step and heap */
+#define CREEP_NS    1000000ull /* … but not more often than this */
 #define STORES      4u /* writes under way at most */
 #define RESERVE_MAX (256ull << 20)
 #define AGAIN_NS    100000000ull /* when memory for a fetch could not be had */
@@ -283,6 +284,9 @@ void leat_sched_tidy(struct leat_sched *s)
         s->opts.ops->forget(s->opts.user, w);
         leat_sched_settle(s, w);
     }
+    if (s->now_ns < s->crept_ns + CREEP_NS)
+        return;
+    s->crept_ns = s->now_ns;
     for (unsigned i = 0; i < CREEP; i++) {
         s->creep++;
         if (s->in_ram.n)

@@ -153,6 +153,7 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
 static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     came(s, c);
+    s->troubles++;
     c->state = LEAT_SCHED_ABSENT;
     s->stats.ram_used -= c->bytes;
     leat_sched_unahead(c);

@@ -101,7 +101,7 @@ def test_reachable_is_said_first_and_what_happened_after(leat_bin, runtime, leat
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60 * SLOW)
     lines = done.stdout.splitlines()
     said = re.fullmatch(
-        r"cache ([\d.]+) MiB of 15\.3 MiB: (\d+) % of the bytes from here, ([\d.]+) MiB an epoch from the bucket, "
+        r"cache ([\d.]+) MiB of 15\.3 MiB: (\d+) % of the bytes from here, ([\d.]+) MiB per epoch from the bucket, "
         r"([\d.]+) (s|ms) at 10\.0 MB/s",
         lines[0],
     )

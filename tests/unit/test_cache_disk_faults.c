@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -375,6 +376,44 @@ static void without_holes_the_budget_holds_all_the_same(void **state)
     leat_disk_close(d);
 }
 
+static void without_direct_reads_it_works_through_the_page_cache(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_disk_stats stats;
+    fail_io(FAIL_IO_DIRECT, EINVAL, 0, 0);
+    struct leat_disk *d = open_quick();
+    for (uint32_t i = 0; i < 4; i++)
+        assert_ok(disk_write_seed(d, i, 3000000 + i, &err), err);
+    assert_int_equal(disk_verify(d), 4);
+    leat_disk_stats(d, &stats);
+    assert_false(stats.direct);
+    leat_disk_close(d);
+    fail_io_reset();
+    d = open_quick(); /* and the other way finds the same */
+    assert_int_equal(disk_verify(d), 4);
+    leat_disk_close(d);
+}
+
+static void a_folder_in_memory_is_said_to_be_that(void **state)
+{
+    (void)state;
+    struct statfs s;
+    struct leat_error err;
+    struct leat_disk *d = NULL;
+    char in_memory[64] = "/dev/shm/leat-disk-XXXXXX";
+    if (statfs("/dev/shm", &s) < 0 || s.f_type != 0x01021994 || !mkdtemp(in_memory))
+        skip();
+    struct leat_disk_opts opts = {.dir = in_memory, .budget = 16u << 20};
+    assert_ok(leat_disk_open(&opts, &d, &err), err);
+    assert_int_equal(warnings, 1);
+    assert_non_null(strstr(last_warning, "is in memory (tmpfs)"));
+    assert_ok(disk_write_seed(d, 1, 100000, &err), err);
+    assert_ok(disk_read_seed(d, 1, 100000, &err), err);
+    leat_disk_close(d);
+    disk_folder_remove(in_memory);
+}
+
 int main(void)
 {
     leat_log_open(LEAT_LOG_WARN, on_log, NULL);
@@ -389,6 +428,8 @@ int main(void)
         IN_A_FOLDER(a_disk_that_hangs_is_left_alone_and_taken_back),
         IN_A_FOLDER(a_chunk_is_not_seen_before_it_is_whole),
         IN_A_FOLDER(closing_does_not_wait_for_a_disk_that_hangs),
+        IN_A_FOLDER(without_direct_reads_it_works_through_the_page_cache),
+        IN_A_FOLDER(a_folder_in_memory_is_said_to_be_that),
         IN_A_FOLDER(without_holes_the_budget_holds_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,16 +102,16 @@ static void a_batch_larger_than_the_promise_comes_in_groups(void **state)
 static void a_first_batch_takes_room_back_from_later_batches_of_another_lane(void **state)
 {
     (void)state;
-    const uint32_t far[6][8] = {{0, X}, {1, X}, {2, X}, {3, X}, {4, X}, {5, X}};
+    const uint32_t far[4][8] = {{0, X}, {1, 2, X}, {3, 4, X}, {5, 6, X}};
     const uint32_t near[1][8] = {{50, 51, X}};
-    play_open(&p, &(struct play_opts){.ram = 300});
+    play_open(&p, &(struct play_opts){.ram = 400});
     struct play_set *set = play_set(&p, 100, 0, 100, 0, 1);
-    struct play_lane *a = told(set, far, 6, 1, 100);
+    struct play_lane *a = told(set, far, 4, 1, 200);
     a->idle = true;
     play_step(&p);
     play_until(&p, p.now_ns + 1000 * MILLI);
     assert_int_equal(a->published, 1);
-    assert_int_equal(play_stats(&p).ram_pinned, 200); /* batches 1 and 2 */
+    assert_int_equal(play_stats(&p).ram_pinned, 400); /* batches 1 and 2 */
     struct play_lane *b = told(set, near, 1, 1, 200);
     play_step(&p);
     play_until_done(&p);

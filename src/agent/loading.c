@@ -221,7 +221,8 @@ static void say_reach(struct leat_loading *l)
 static leat_status begin(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_agent *agent = l->opts.agent;
-    struct leat_sched_lane_opts opts = {.set = l->opts.supply->set, .needed = l->needed, .slots = l->slots, .user = l};
+    struct leat_sched_lane_opts opts = {
+        .set = l->opts.supply->set, .needed = l->needed, .slots = l->slots, .patient = l->patient, .user = l};
     leat_status rc = check_budget(l, err);
     if (rc != LEAT_OK || !l->world)
         return rc;

@@ -481,6 +481,7 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->view = o->view;
     l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
+    l->patient = o->patient;
     s->stats.promised += l->needed;
     if (leat_sched_lane_window(l) > s->opts.ram)
         leat_sched_say(s,

@@ -125,6 +125,33 @@ static void a_first_batch_takes_room_back_from_later_batches_of_another_lane(voi
     play_close(&p);
 }
 
+/* The first batch lacks a large chunk; the room for it comes free in two pieces, one after the other, and a later batch
+ * would have each of them. */
+static void room_that_comes_in_pieces_is_kept_for_the_first_batch(void **state)
+{
+    (void)state;
+    const uint32_t batches[4][8] = {{9, X}, {4, X}, {3, 0, X}, {1, 2, X}};
+    play_open(&p, &(struct play_opts){.ram = 310});
+    struct play_set *set = play_set(&p, 10, 0, 200, 0, 1);
+    for (uint32_t i = 1; i < 10; i++)
+        set->sizes[i] = i == 4 ? 10 : 100;
+    struct play_lane *l = told(set, batches, 4, 2, 300);
+    p.hold = true;
+    p.hold_number = 4;
+    p.fail_number = 0;
+    p.fail_times = 1;
+    p.rate = 10000; /* 10 ms for the small ones */
+    play_step(&p);
+    while (!play_stats(&p).failed)
+        assert_true(play_turn(&p));
+    assert_int_equal(set->fetched[1] + set->fetched[2], 2); /* its room was taken */
+    p.delay_ns = MILLI;
+    play_release(&p);
+    play_until(&p, p.now_ns + 3000 * MILLI);
+    assert_int_equal(l->published, 4);
+    play_close(&p);
+}
+
 static void a_batch_overtakes_only_while_slots_are_left_for_those_before_it(void **state)
 {
     (void)state;
@@ -666,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_promise_grows_when_there_is_room_and_only_then),
         cmocka_unit_test(a_batch_larger_than_the_promise_comes_in_groups),
         cmocka_unit_test(a_first_batch_takes_room_back_from_later_batches_of_another_lane),
+        cmocka_unit_test(room_that_comes_in_pieces_is_kept_for_the_first_batch),
         cmocka_unit_test(a_batch_overtakes_only_while_slots_are_left_for_those_before_it),
         cmocka_unit_test(the_very_first_batch_comes_in_ranges_and_alone),
         cmocka_unit_test(small_chunks_are_not_cut_into_ranges),

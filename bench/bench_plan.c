@@ -10,12 +10,9 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "plan/checkpoint.h"
-#include "plan/curve.h"
-#include "plan/engine.h"
 #include "plan/plan.h"
 #include "plan/regress.h"
 #include "plan/scale.h"
-#include "plan/toml.h"
 #include "sim/cluster.h"
 #include "sim/trace.h"
 
@@ -138,145 +135,6 @@ static void clusters(void)
     result("cluster_error_plain_sum", plain);
     result("cluster_held", held / 32.0);
     free(s);
-}
-
-/* One form by itself, through the measured points: the baselines. */
-static double line_speed(const double *y, double n)
-{
-    return y[0] + (y[1] - y[0]) / 3 * (n - 1);
-}
-
-static void ring_table(const struct figure_ring *table, size_t count, const char *title, const char *prefix)
-{
-    double error[4] = {0};
-    unsigned held = 0;
-    unsigned rows = 0;
-    printf("\nSpeed of synchronous training on 8 and 16 GPUs, predicted from 1 and 4: %s\n", title);
-    char name[40];
-    puts("  model                    GPUs   measured  predicted   error  interval (9 of 10)      line  constant  plain "
-         "sum");
-    for (size_t i = 0; i < count; i++) {
-        const struct figure_ring *f = &table[i];
-        double base = f->batch / f->speed[0];
-        const struct leat_plan_allreduce model = {.gradient_bytes = f->gradient_bytes,
-                                                  .bucket_bytes = LEAT_PLAN_BUCKET_BYTES,
-                                                  .backward_share = LEAT_PLAN_BACKWARD_SHARE,
-                                                  .inside = {150e9, 10e-6}};
-        const struct leat_plan_curve_row four = {1, 4, base, base, 4 * f->batch / f->speed[1]};
-        struct leat_plan_curve curve;
-        struct leat_error err;
-        check(leat_plan_curve_fit(&model, false, &four, 1, &curve, &err), &err);
-        for (size_t k = 2; k < 4 && f->speed[k] > 0; k++, rows++) {
-            double n = figure_ring_gpus[k];
-            const struct leat_plan_curve_row row = {1, (unsigned)n, base, base, 0};
-            double spread;
-            const double said[4] = {n * f->batch / leat_plan_curve_step(&curve, &row, &spread), line_speed(f->speed, n),
-                                    f->speed[1] / 4 * n, f->speed[0] * n};
-            double width = exp(1.645 * spread);
-            bool in = f->speed[k] >= said[0] / width && f->speed[k] <= said[0] * width;
-            held += in;
-            for (int b = 0; b < 4; b++)
-                error[b] += fabs(said[b] / f->speed[k] - 1);
-            printf("  %-23s  %4g  %9.1f  %9.1f  %+5.1f %%  [%.4g, %.4g]%s  %+6.1f %%  %+6.1f %%  %+6.1f %%\n", f->name,
-                   n, f->speed[k], said[0], 100 * (said[0] / f->speed[k] - 1), said[0] / width, said[0] * width,
-                   in ? " " : "*", 100 * (said[1] / f->speed[k] - 1), 100 * (said[2] / f->speed[k] - 1),
-                   100 * (said[3] / f->speed[k] - 1));
-        }
-    }
-    printf(
-        "  mean error %.1f %% (line %.1f, constant efficiency %.1f, plain sum %.1f %%), %u of %u in their interval\n",
-        100 * error[0] / rows, 100 * error[1] / rows, 100 * error[2] / rows, 100 * error[3] / rows, held, rows);
-    static const char *const what[] = {"error", "error_line", "error_constant", "error_plain_sum"};
-    for (int b = 0; b < 4; b++) {
-        snprintf(name, sizeof name, "%s_%s", prefix, what[b]);
-        result(name, error[b] / rows);
-    }
-    snprintf(name, sizeof name, "%s_held", prefix);
-    result(name, (double)held / rows);
-}
-
-static void rings(void)
-{
-    ring_table(figure_rings, FIGURE_RINGS, "published tables", "ring");
-    ring_table(figure_other_rings, FIGURE_OTHER_RINGS, "tables by which no weight was set", "other_ring");
-}
-
-/* A speed carried from one accelerator to another by peak rates; beside it either rate alone. */
-static void transfers(void)
-{
-    double error[3] = {0};
-    unsigned held = 0;
-    puts("\nOne A100 from one V100, mixed precision, by the hardware table (published speeds)");
-    puts("  model             measured  carried over   error  interval (9 of 10)    FLOPs   memory alone");
-    for (size_t i = 0; i < FIGURE_TRANSFERS; i++) {
-        const struct figure_transfer *f = &figure_transfers[i];
-        char text[200];
-        static const char toml[] = "[job]\nbatch = 1\nsteps = 1\n[model]\nprecision = \"mixed\"\n";
-        struct leat_plan_measures m = {0};
-        struct leat_plan_notes notes = {0};
-        struct leat_plan_doc *doc = NULL;
-        struct leat_plan_job job;
-        struct leat_plan_engine e;
-        struct leat_plan_accelerator from;
-        struct leat_plan_accelerator to;
-        struct leat_error err;
-        snprintf(text, sizeof text, "accelerator,batch,step_s\nV100,1,%.9g\n", 1 / f->v100);
-        check(leat_plan_measures_csv("m", text, strlen(text), &m, &notes, &err), &err);
-        check(leat_plan_toml_parse("job", toml, strlen(toml), &doc, &err), &err);
-        check(leat_plan_job_read(doc, NULL, 0, &job, &err), &err);
-        check(leat_plan_engine_make(&job, &m, NULL, "", f->to, &e, &err), &err);
-        leat_plan_hardware_accelerator(NULL, "V100", &from);
-        leat_plan_hardware_accelerator(NULL, f->to, &to);
-        const double said[3] = {1 / e.step_s, f->v100 * to.tensor_tflops / from.tensor_tflops,
-                                f->v100 * to.memory_gb_per_s / from.memory_gb_per_s};
-        double width = exp(1.645 * e.step_spread);
-        bool in = f->a100 >= said[0] / width && f->a100 <= said[0] * width;
-        held += in;
-        for (int b = 0; b < 3; b++)
-            error[b] += fabs(said[b] / f->a100 - 1) / FIGURE_TRANSFERS;
-        printf("  %-16s  %8.4g  %12.4g  %+5.1f %%  [%.4g, %.4g]%s  %+6.1f %%  %+6.1f %%\n", f->model, f->a100, said[0],
-               100 * (said[0] / f->a100 - 1), said[0] / width, said[0] * width, in ? " " : "*",
-               100 * (said[1] / f->a100 - 1), 100 * (said[2] / f->a100 - 1));
-        leat_plan_engine_free(&e);
-        leat_plan_measures_free(&m);
-        leat_plan_doc_free(doc);
-    }
-    printf("  mean error %.1f %% (FLOPs alone %.1f, memory alone %.1f %%), %u of %zu in their interval\n",
-           100 * error[0], 100 * error[1], 100 * error[2], held, FIGURE_TRANSFERS);
-    result("transfer_error", error[0]);
-    result("transfer_error_flops", error[1]);
-    result("transfer_error_memory", error[2]);
-    result("transfer_held", held / (double)FIGURE_TRANSFERS);
-}
-
-/* Nothing measured but one GPU: what the other tables lose stands for this one. */
-static void prior(void)
-{
-    double error = 0;
-    double plain = 0;
-    unsigned held = 0;
-    puts("\nSpeed on 8 GPUs from one GPU alone, by what the eleven other tables lose");
-    for (size_t i = 0; i < FIGURE_RINGS; i++) {
-        double sum = 0;
-        double squares = 0;
-        double n = (double)FIGURE_RINGS - 1;
-        double own = 8 * figure_rings[i].speed[0] / figure_rings[i].speed[2];
-        for (size_t k = 0; k < FIGURE_RINGS; k++) {
-            double over = log(8 * figure_rings[k].speed[0] / figure_rings[k].speed[2]);
-            sum += k == i ? 0 : over;
-            squares += k == i ? 0 : over * over;
-        }
-        double spread = sqrt((squares - sum * sum / n) / (n - 1)) * sqrt(1 + 1 / n);
-        double said = exp(sum / n);
-        held += fabs(log(said / own)) <= leat_plan_t_quantile(0.95, n - 1) * spread;
-        error += fabs(own / said - 1) / (double)FIGURE_RINGS;
-        plain += fabs(own - 1) / (double)FIGURE_RINGS;
-    }
-    printf("  mean error %.1f %% (plain sum %.1f %%), %u of %zu in their interval\n", 100 * error, 100 * plain, held,
-           FIGURE_RINGS);
-    result("prior_error", error);
-    result("prior_error_plain_sum", plain);
-    result("prior_held", held / (double)FIGURE_RINGS);
 }
 
 #define DRAWS 2000
@@ -529,6 +387,62 @@ static void zones(void)
     result("zones_kept", (double)kept / starts);
 }
 
+/* Uniform progress over several types of machines in one zone each, of different speeds and prices. */
+static void types(void)
+{
+    static const struct leat_sim_weather weather = {3 * 3600, 4 * 3600, 0.4};
+    static const struct {
+        double speed;
+        double usd_per_h;
+    } kinds[3] = {{1, 0.30}, {0.6, 0.20}, {1.5, 0.50}};
+    struct leat_plan_trace t[3];
+    struct leat_error err;
+    double usd[2] = {0};
+    double alone[3] = {0};
+    unsigned kept = 0;
+    unsigned starts = 0;
+    puts("\nUniform progress over three types (0.6, 1 and 1.5 times as fast as on demand): 48 h of work in 72 h");
+    for (size_t z = 0; z < 3; z++)
+        check(leat_sim_trace(&weather, 600, 28 * 144, 900 + z, &t[z], &err), &err);
+    const struct leat_plan_replay job = {.work_s = 48 * 3600,
+                                         .deadline_s = 72 * 3600,
+                                         .start_s = 180,
+                                         .changeover_s = 240,
+                                         .piece_s = 1800,
+                                         .usd_per_s = 1.0 / 3600,
+                                         .machines = 1};
+    struct leat_plan_market all = {.count = 3};
+    for (size_t z = 0; z < 3; z++) {
+        all.zone[z].trace = &t[z];
+        all.zone[z].usd_per_s = kinds[z].usd_per_h / 3600;
+        all.zone[z].speed = kinds[z].speed;
+    }
+    for (size_t start = 0; start < t[0].count; start++, starts++) {
+        struct leat_plan_replayed r;
+        leat_plan_replay(&all, start, LEAT_PLAN_UNIFORM, &job, &r);
+        usd[0] += r.usd;
+        kept += r.kept;
+        for (size_t z = 0; z < 3; z++) {
+            struct leat_plan_market one = {.count = 1};
+            one.zone[0].trace = &t[z];
+            one.zone[0].usd_per_s = all.zone[z].usd_per_s;
+            one.zone[0].speed = all.zone[z].speed;
+            leat_plan_replay(&one, start, LEAT_PLAN_UNIFORM, &job, &r);
+            alone[z] += r.usd;
+            kept += r.kept;
+        }
+        leat_plan_replay(&all, start, LEAT_PLAN_ON_DEMAND, &job, &r);
+        usd[1] += r.usd;
+    }
+    double best = fmin(alone[0], fmin(alone[1], alone[2]));
+    printf("  three types %.2f usd, the best single type %.2f, on demand %.2f; deadlines kept %u of %u\n",
+           usd[0] / starts, best / starts, usd[1] / starts, kept, 4 * starts);
+    result("types_over_best_type", usd[0] / best);
+    result("types_kept", kept / (4.0 * starts));
+    for (size_t z = 0; z < 3; z++)
+        leat_plan_trace_free(&t[z]);
+}
+
 /* The same on a trace somebody has. */
 static void deadlines_of(const char *path)
 {
@@ -616,9 +530,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"daly", daly},     {"costs", costs},         {"models", models},       {"clusters", clusters},
-                 {"rings", rings},   {"prior", prior},         {"transfers", transfers}, {"simulated", simulated},
-                 {"hazard", hazard}, {"deadlines", deadlines}, {"zones", zones},         {"speed", speed}};
+    } parts[] = {{"daly", daly},           {"costs", costs},   {"models", models},       {"clusters", clusters},
+                 {"simulated", simulated}, {"hazard", hazard}, {"deadlines", deadlines}, {"zones", zones},
+                 {"types", types},         {"speed", speed}};
     leat_buf_init(&summary, 10000);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!*only || strcmp(only, parts[i].name) == 0)

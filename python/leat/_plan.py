@@ -16,12 +16,12 @@ def _text(path):
     return text
 
 
-def _file(path):
+def _file(path, name="job"):
     """A path becomes its name and content; a mapping becomes JSON; None stays."""
     if path is None:
         return None
     if isinstance(path, dict):
-        return {"name": "job", "text": json.dumps(path)}
+        return {"name": name, "text": json.dumps(path)}
     return {"name": os.fspath(path), "text": _text(path)}
 
 
@@ -63,7 +63,10 @@ def plan(
     measurements=None,
     report=None,
     revocations=None,
+    egress=None,
     traces=None,
+    resume=None,
+    compare=None,
     deadline=None,
     budget=None,
     min_accuracy=None,
@@ -74,6 +77,9 @@ def plan(
     draws=400,
     all=False,
     explain=None,
+    launch=None,
+    config=None,
+    script=None,
     settings=None,
 ):
     """Predicts time and money of a training over clusters and picks one.
@@ -84,7 +90,9 @@ def plan(
 
     Returns what `leat plan --json` prints, as a dict: "records" has the chosen configuration first, then those that
     nothing else beats in both time and money (every one with `all=True`). With `explain="CONFIG"` it returns the
-    record and the lines of the sum behind it. Raises leat.errors.InvalidError, a ValueError, for input that cannot
+    record and the lines of the sum behind it; with `launch="skypilot"` (or "sbatch", "torchrun") a dict whose "text"
+    starts the chosen configuration, or `config`, with `script` for what torchrun runs. `resume="run.json"` plans the rest
+    of a run, `compare="run.json"` puts a finished one beside its prediction; both may be dicts. Raises leat.errors.InvalidError, a ValueError, for input that cannot
     work, with file and line.
     """
     request = {
@@ -94,6 +102,9 @@ def plan(
         "measurements": [_file(path) for path in _paths(measurements)],
         "report": [_file(path) for path in _paths(report)],
         "revocations": [_file(path) for path in _paths(revocations)],
+        "egress": [_file(path) for path in _paths(egress)],
+        "resume": _file(resume, "run"),
+        "compare": _file(compare, "run"),
         **_traces(traces),
         "settings": {key: str(value) for key, value in (settings or {}).items()},
         "options": {
@@ -107,6 +118,9 @@ def plan(
             "draws": draws,
             "all": bool(all),
             "explain": explain,
+            "launch": launch,
+            "config": config,
+            "script": script,
             "today": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         },
     }

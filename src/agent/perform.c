@@ -263,20 +263,26 @@ static void take_known(void *user, const uint8_t name[32], uint64_t bytes)
     leat_sched_found(((struct leat_agent *)user)->sched, name, bytes);
 }
 
-static void open_disk(struct leat_agent *a)
+/* A folder that cannot be used is done without. A size that cannot work is somebody's mistake. */
+static leat_status open_disk(struct leat_agent *a, struct leat_error *err)
 {
-    struct leat_error err;
     struct leat_disk_opts opts = {
         .dir = a->opts.cache_dir, .budget = a->opts.cache, .shrunk = on_shrunk, .found = on_found, .user = a};
     if (!opts.dir)
-        return;
-    if (leat_disk_open(&opts, &a->disk, &err) != LEAT_OK)
-        leat_log(LEAT_LOG_WARN, "no cache on disk: %s", err.text);
+        return LEAT_OK;
+    if (opts.budget && opts.budget < LEAT_DISK_BUDGET_MIN)
+        return leat_fail(err, LEAT_INVALID, "cache=%llu bytes cannot hold a chunk: give at least cache=\"%llumib\"",
+                         (unsigned long long)opts.budget, LEAT_DISK_BUDGET_MIN >> 20);
+    if (leat_disk_open(&opts, &a->disk, err) != LEAT_OK)
+        leat_log(LEAT_LOG_WARN, "no cache on disk: %s", err->text);
+    return LEAT_OK;
 }
 
 leat_status leat_perform_open(struct leat_agent *a, struct leat_error *err)
 {
-    open_disk(a);
+    leat_status rc = open_disk(a, err);
+    if (rc != LEAT_OK)
+        return rc;
     struct leat_feed_opts feed = {
         .disk = a->disk,
         .later = later,
@@ -300,7 +306,7 @@ leat_status leat_perform_open(struct leat_agent *a, struct leat_error *err)
         .user = a,
     };
     a->pump.again.fire = on_again;
-    leat_status rc = leat_feed_open(&feed, &a->feed, err);
+    rc = leat_feed_open(&feed, &a->feed, err);
     if (rc == LEAT_OK)
         rc = leat_sched_open(&sched, &a->sched, err);
     if (rc == LEAT_OK && a->disk)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,15 +164,14 @@ static void take_away(struct leat_disk *d, uint64_t now)
 static void *watch(void *arg)
 {
     struct leat_disk *d = arg;
-    uint64_t tick = d->patience_ns / 4 < LOOK_NS ? d->patience_ns / 4 : LOOK_NS;
-    uint64_t between = d->patience_ns < LOOK_NS ? d->patience_ns : LOOK_NS;
-    uint64_t look = leat_after(between);
+    uint64_t tick = d->patience_ns / 4 < d->look_ns ? d->patience_ns / 4 : d->look_ns;
+    uint64_t look = leat_after(d->look_ns);
     pthread_mutex_lock(&d->mu);
     for (;;) {
         uint64_t now = leat_now_ns();
         take_away(d, now);
         if (now >= look && !d->stop) {
-            look = leat_after(between);
+            look = leat_after(d->look_ns);
             d->look_due = true;
             pthread_cond_signal(&d->work);
         }
@@ -216,6 +216,7 @@ static struct leat_disk *new_disk(const struct leat_disk_opts *opts)
         return NULL;
     snprintf(d->dir, sizeof d->dir, "%s", opts->dir ? opts->dir : "");
     d->patience_ns = opts->patience_ns ? opts->patience_ns : PATIENCE_NS;
+    d->look_ns = opts->look_ns ? opts->look_ns : LOOK_NS;
     d->shrunk = opts->shrunk;
     d->found = opts->found;
     d->user = opts->user;
@@ -237,8 +238,9 @@ static leat_status start_threads(struct leat_disk *d, struct leat_error *err)
         struct leat_disk_worker *w = &d->workers[i];
         void *piece = NULL;
         w->disk = d;
-        if (posix_memalign(&piece, LEAT_SEGMENT_BLOCK, LEAT_DISK_PIECE) != 0)
+        if (posix_memalign(&piece, LEAT_DISK_CALL, LEAT_DISK_CALL) != 0)
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
+        madvise(piece, LEAT_DISK_CALL, MADV_HUGEPAGE); /* a wish */
         w->piece = piece;
         rc = leat_thread_start(&w->thread, "leat-disk", leat_disk_work, w, err);
         w->started = rc == LEAT_OK;

@@ -29,7 +29,8 @@ struct leat_disk_opts {
      * cache has already. */
     uint64_t budget;
 
-    uint64_t patience_ns; /* how long the kernel may take over an operation; 0: 10 s */
+    uint64_t patience_ns; /* how long the kernel may take over a mebibyte, and an operation may wait; 0: 10 s */
+    uint64_t look_ns;     /* how often the folder is looked at; 0: every second */
 
     /* The budget has become smaller, because the disk fills for other reasons, or larger again. May be NULL. */
     void (*shrunk)(void *user, uint64_t budget);

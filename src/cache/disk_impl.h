@@ -9,18 +9,21 @@
 #include "cache/disk_index.h"
 #include "cache/segment.h"
 
-#define LEAT_DISK_WORKERS 4u
-#define LEAT_DISK_PIECE   (1u << 20) /* bytes a call: large enough for full speed, small enough for the caches */
+/* Enough calls under way to keep the disk busy while some of the workers hash and copy: four reach 0.8 of the speed. A call is as
+ * large as a huge page, and its memory is one: pages that lie together are fewer parts of a request, which on a virtual
+ * disk is half of the time (measured with chunks of 8 MiB: 863 MB/s without, 1281 with). */
+#define LEAT_DISK_WORKERS 8u
+#define LEAT_DISK_CALL    (2u << 20) /* bytes */
 
 struct leat_disk_worker {
     struct leat_disk *disk;
     pthread_t thread;
-    uint8_t *piece; /* LEAT_DISK_PIECE bytes, aligned for O_DIRECT */
+    uint8_t *piece; /* LEAT_DISK_CALL bytes, aligned for O_DIRECT */
     bool started;
 
     /* Hold mu. */
     struct leat_disk_op *op; /* what it works at; NULL: nothing, or the caller has been told that it takes too long */
-    uint64_t deadline_ns;    /* of op */
+    uint64_t deadline_ns;    /* of op; moves on with every piece */
     bool touching;           /* the caller's memory is in use: the operation cannot be taken away now */
     bool exited;
 };
@@ -42,6 +45,7 @@ struct leat_disk {
     uint64_t budget; /* the most */
     uint64_t segment_bytes;
     uint64_t patience_ns;
+    uint64_t look_ns;
     void (*shrunk)(void *user, uint64_t budget);
     void (*found)(void *user, const uint8_t name[32], uint64_t bytes);
     void *user;
@@ -96,7 +100,7 @@ uint64_t leat_disk_report(struct leat_disk *d, bool *changed);
 void leat_disk_free(struct leat_disk *d);
 
 /* disk_work.c */
-void *leat_disk_work(void *worker);
+void *leat_disk_work(void *arg);                            /* a worker */
 void leat_disk_bury(struct leat_segment *s, uint32_t slot); /* hold mu: a dead slot nobody reads waits for removal */
 
 /* disk_look.c */

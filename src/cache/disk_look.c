@@ -113,6 +113,7 @@ leat_status leat_disk_scan(struct leat_disk *d, struct leat_error *err)
 {
     DIR *dir = NULL;
     struct dirent *entry;
+    size_t chunks = 0;
     leat_status rc = open_list(d->folder, &dir, err);
     if (rc != LEAT_OK)
         return rc;
@@ -125,16 +126,20 @@ leat_status leat_disk_scan(struct leat_disk *d, struct leat_error *err)
         rc = load(d, d->folder, entry->d_name, &s, err);
         if (rc != LEAT_OK || !s)
             continue;
-        if (!leat_disk_index_reserve(&d->index, s->live) || !leat_disk_keep_segment(d, s)) {
+        if (!leat_disk_keep_segment(d, s)) {
             leat_segment_close(s);
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
             continue;
         }
-        index_chunks(d, s);
+        chunks += s->live;
         if (!s->ours)
             d->foreign += allocated(s->fd);
     }
     closedir(dir);
+    if (rc == LEAT_OK && !leat_disk_index_reserve(&d->index, chunks)) /* once: growing means moving all */
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
+    for (size_t i = 0; rc == LEAT_OK && i < d->segments_n; i++)
+        index_chunks(d, d->segments[i]);
     return rc == LEAT_OK ? settle_budget(d, err) : rc;
 }
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/copy.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "cache/disk_impl.h"
@@ -27,6 +27,7 @@ static bool hold(struct leat_disk_worker *w, const struct leat_disk_op *op)
     pthread_mutex_lock(&w->disk->mu);
     bool ours = w->op == op;
     w->touching = ours;
+    w->deadline_ns = leat_after(w->disk->patience_ns);
     pthread_mutex_unlock(&w->disk->mu);
     return ours;
 }
@@ -141,19 +142,21 @@ static leat_status copy_out(struct leat_disk_worker *w, struct leat_disk_op *op,
 {
     const struct leat_segment *s = r->place.segment;
     uint64_t bytes = r->entry.bytes;
+    uint64_t hash = bytes;
     leat_status rc = LEAT_OK;
-    for (uint64_t at = 0; at < bytes && rc == LEAT_OK; at += LEAT_DISK_PIECE) {
-        size_t n = bytes - at < LEAT_DISK_PIECE ? (size_t)(bytes - at) : LEAT_DISK_PIECE;
+    for (uint64_t at = 0; at < bytes && rc == LEAT_OK; at += LEAT_DISK_CALL) {
+        size_t n = bytes - at < LEAT_DISK_CALL ? (size_t)(bytes - at) : LEAT_DISK_CALL;
         rc =
             leat_segment_read(s, (uint64_t)r->entry.block * BLOCK + at, w->piece, (n + BLOCK - 1) / BLOCK * BLOCK, err);
         if (!hold(w, op))
             return LEAT_CANCELLED;
         if (rc == LEAT_OK)
-            memcpy((uint8_t *)op->data + at, w->piece, n);
-        if (rc == LEAT_OK && at + n == bytes && leat_xxh3(op->data, bytes) != r->entry.hash)
-            rc = leat_fail(err, LEAT_CORRUPT, "a chunk in '%s' does not match its checksum", s->file);
+            leat_copy_past_caches((uint8_t *)op->data + at, w->piece, n);
         let_go(w);
+        hash = rc == LEAT_OK ? leat_segment_hash(hash, w->piece, n) : 0;
     }
+    if (rc == LEAT_OK && hash != r->entry.hash)
+        rc = leat_fail(err, LEAT_CORRUPT, "a chunk in '%s' does not match its checksum", s->file);
     return rc;
 }
 
@@ -239,15 +242,15 @@ static leat_status copy_in(struct leat_disk_worker *w, struct leat_disk_op *op, 
                            struct leat_segment_slot *e, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
-    for (uint64_t at = 0; at < e->bytes && rc == LEAT_OK; at += LEAT_DISK_PIECE) {
-        size_t n = e->bytes - at < LEAT_DISK_PIECE ? (size_t)(e->bytes - at) : LEAT_DISK_PIECE;
+    for (uint64_t at = 0; at < e->bytes && rc == LEAT_OK; at += LEAT_DISK_CALL) {
+        size_t n = e->bytes - at < LEAT_DISK_CALL ? (size_t)(e->bytes - at) : LEAT_DISK_CALL;
         size_t whole = (n + BLOCK - 1) / BLOCK * BLOCK;
         if (!hold(w, op))
             return LEAT_CANCELLED;
-        if (at == 0)
-            e->hash = leat_xxh3(op->data, e->bytes);
         memcpy(w->piece, (const uint8_t *)op->data + at, n);
         let_go(w);
+        e->hash =
+            leat_segment_hash(at ? e->hash : e->bytes, w->piece, n); /* of what is written, not of what may change */
         memset(w->piece + n, 0, whole - n);
         rc = leat_segment_write(s, (uint64_t)e->block * BLOCK + at, w->piece, whole, err);
     }

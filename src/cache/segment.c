@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -24,6 +25,7 @@
 #define ENTRY_A_DATA                                                                                                   \
     65536u /* bytes of chunks for which the table has an entry: smaller chunks fill the table first                    \
             */
+#define SLOTS_MAX  (LEAT_SEGMENT_BYTES_MAX / ENTRY_A_DATA + BLOCK / ENTRY)
 #define SCAN_PIECE 65536u
 
 static uint64_t round_up(uint64_t n)
@@ -34,6 +36,21 @@ static uint64_t round_up(uint64_t n)
 uint64_t leat_segment_footprint(uint64_t bytes)
 {
     return round_up(bytes) + ENTRY;
+}
+
+uint64_t leat_segment_hash(uint64_t before, const void *data, size_t n)
+{
+    const uint8_t *at = data;
+    for (size_t left = n; left;) {
+        size_t piece = left < LEAT_SEGMENT_PIECE ? left : LEAT_SEGMENT_PIECE;
+        uint8_t chain[16];
+        leat_put_u64(chain, before);
+        leat_put_u64(chain + 8, leat_xxh3(at, piece));
+        before = leat_xxh3(chain, sizeof chain);
+        at += piece;
+        left -= piece;
+    }
+    return before;
 }
 
 bool leat_segment_is_name(const char *file)
@@ -115,7 +132,8 @@ static leat_status read_head(struct leat_segment *s, struct leat_error *err)
     char file[LEAT_SEGMENT_FILE];
     snprintf(file, sizeof file, "%016" PRIx64 ".seg", s->id);
     if (!whole || magic != MAGIC || format != FORMAT || strcmp(file, s->file) != 0 || s->data_end < s->data_start ||
-        s->data_end > LEAT_SEGMENT_BYTES_MAX * 2 || s->data_start != BLOCK + round_up((uint64_t)s->slots_max * ENTRY))
+        s->data_end > LEAT_SEGMENT_BYTES_MAX * 2 || s->slots_max > SLOTS_MAX ||
+        s->data_start != BLOCK + round_up((uint64_t)s->slots_max * ENTRY))
         return leat_fail(err, LEAT_CORRUPT, "the head of '%s' is damaged", s->file);
     if (read_at(s, OWNER_AT, owner, sizeof owner, err) == LEAT_OK)
         s->owner = leat_get_u32(owner);
@@ -261,14 +279,12 @@ bool leat_segment_claim(struct leat_segment *s)
 
 /* --- the table --- */
 
-static uint64_t entry_check(const struct leat_segment *s, uint32_t slot, const uint8_t entry[ENTRY])
+static uint32_t entry_check(const struct leat_segment *s, const uint8_t entry[ENTRY])
 {
-    /* With the place it belongs to: an entry in another's place, or in another file's, is not believed. */
-    uint8_t bound[ENTRY + 8];
-    memcpy(bound, entry, ENTRY - 8);
-    leat_put_u64(bound + ENTRY - 8, s->id);
-    leat_put_u64(bound + ENTRY, slot);
-    return leat_xxh3(bound, sizeof bound);
+    uint8_t bound[ENTRY + 4]; /* with the file it belongs to: an entry of another one is not believed */
+    memcpy(bound, entry, ENTRY - 4);
+    leat_put_u64(bound + ENTRY - 4, s->id);
+    return (uint32_t)leat_xxh3(bound, sizeof bound);
 }
 
 static uint64_t entry_offset(uint32_t slot)
@@ -284,9 +300,9 @@ leat_status leat_segment_publish(const struct leat_segment *s, uint32_t slot, co
     leat_write_bytes(&w, e->name, sizeof e->name);
     leat_write_u64(&w, e->bytes);
     leat_write_u64(&w, e->hash);
+    leat_write_u64(&w, e->sequence);
     leat_write_u32(&w, e->block);
-    leat_write_u32(&w, e->sequence);
-    leat_write_u64(&w, entry_check(s, slot, entry));
+    leat_write_u32(&w, entry_check(s, entry));
     return write_at(s, entry_offset(slot), entry, sizeof entry, err);
 }
 
@@ -299,7 +315,7 @@ leat_status leat_segment_retract(const struct leat_segment *s, uint32_t slot, st
 static bool grow_slots(struct leat_segment *s, uint32_t n)
 {
     if (n <= s->slots_n)
-        return true;
+        return s->slots != NULL;
     uint32_t cap = s->slots_n * 2 > n ? s->slots_n * 2 : n + 64;
     if (cap > s->slots_max)
         cap = s->slots_max;
@@ -323,11 +339,11 @@ static bool take_entry(struct leat_segment *s, uint32_t slot, const uint8_t entr
     memcpy(e.name, leat_read_bytes(&r, sizeof e.name), sizeof e.name);
     e.bytes = leat_read_u64(&r);
     e.hash = leat_read_u64(&r);
+    e.sequence = leat_read_u64(&r);
     e.block = leat_read_u32(&r);
-    e.sequence = leat_read_u32(&r);
     uint64_t from = (uint64_t)e.block * BLOCK;
     uint64_t end = s->data_end < file_end ? s->data_end : file_end;
-    if (leat_read_u64(&r) != entry_check(s, slot, entry) || e.bytes == 0 || from < s->data_start || from > end ||
+    if (leat_read_u32(&r) != entry_check(s, entry) || e.bytes == 0 || from < s->data_start || from > end ||
         e.bytes > end - from || round_up(e.bytes) > end - from) {
         s->torn++;
         return true;
@@ -337,8 +353,8 @@ static bool take_entry(struct leat_segment *s, uint32_t slot, const uint8_t entr
     s->slots[slot] = e;
     s->live++;
     s->live_bytes += leat_segment_footprint(e.bytes);
-    if ((int32_t)(e.sequence - s->sequence) >= 0)
-        s->sequence = e.sequence + 1;
+    if (e.sequence > s->sequence)
+        s->sequence = e.sequence;
     return true;
 }
 
@@ -395,20 +411,22 @@ static leat_status find_free(struct leat_segment *s, struct leat_error *err)
 {
     struct start *starts = calloc(s->live ? s->live : 1, sizeof *starts);
     size_t n = 0;
+    bool sorted = true;
     leat_status rc = LEAT_OK;
     if (!starts || !leat_extents_init(&s->extents, s->data_start / BLOCK, s->data_end / BLOCK))
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
     for (uint32_t i = 0; rc == LEAT_OK && i < s->slots_n; i++) {
         if (s->slots[i].state == LEAT_SLOT_LIVE)
             starts[n++] = (struct start){s->slots[i].block, i};
+        sorted = sorted && (n < 2 || starts[n - 2].block < starts[n - 1].block);
     }
-    if (n)
+    if (!sorted) /* only where something was removed */
         qsort(starts, n, sizeof *starts, by_block);
     uint64_t end = 0; /* of the last one that was kept */
     uint32_t last = 0;
     for (size_t i = 0; i < n && rc == LEAT_OK; i++) {
         struct leat_segment_slot *e = &s->slots[starts[i].slot];
-        if (e->block < end && (int32_t)(e->sequence - s->slots[last].sequence) <= 0) {
+        if (e->block < end && e->sequence < s->slots[last].sequence) {
             drop_entry(s, starts[i].slot);
             continue;
         }
@@ -464,8 +482,12 @@ bool leat_segment_take(struct leat_segment *s, const uint8_t name[32], uint64_t 
     if (!free_slot(s, slot) || !leat_extents_take(&s->extents, round_up(bytes) / BLOCK, &block))
         return false;
     struct leat_segment_slot *e = &s->slots[*slot];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t now_ns = (uint64_t)now.tv_sec * LEAT_S + (uint64_t)now.tv_nsec;
+    s->sequence = now_ns > s->sequence ? now_ns : s->sequence + 1;
     *e = (struct leat_segment_slot){
-        .bytes = bytes, .block = (uint32_t)block, .sequence = s->sequence++, .state = LEAT_SLOT_WRITING};
+        .bytes = bytes, .block = (uint32_t)block, .sequence = s->sequence, .state = LEAT_SLOT_WRITING};
     memcpy(e->name, name, sizeof e->name);
     return true;
 }

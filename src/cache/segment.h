@@ -15,9 +15,10 @@
 #include "base/error.h"
 #include "cache/extents.h"
 
-#define LEAT_SEGMENT_BLOCK     4096u /* chunks begin and end at multiples: what O_DIRECT wants of any disk */
-#define LEAT_SEGMENT_ENTRY     64u   /* bytes of the table a chunk */
-#define LEAT_SEGMENT_FILE      24u   /* a file's name, with its NUL */
+#define LEAT_SEGMENT_BLOCK     4096u      /* chunks begin and end at multiples: what O_DIRECT wants of any disk */
+#define LEAT_SEGMENT_PIECE     (1u << 20) /* bytes that are hashed at once */
+#define LEAT_SEGMENT_ENTRY     64u        /* bytes of the table a chunk */
+#define LEAT_SEGMENT_FILE      24u        /* a file's name, with its NUL */
 #define LEAT_SEGMENT_BYTES_MAX (1ull << 40)
 
 enum leat_slot_state { LEAT_SLOT_FREE, LEAT_SLOT_WRITING, LEAT_SLOT_LIVE, LEAT_SLOT_DEAD };
@@ -25,10 +26,10 @@ enum leat_slot_state { LEAT_SLOT_FREE, LEAT_SLOT_WRITING, LEAT_SLOT_LIVE, LEAT_S
 struct leat_segment_slot {
     uint8_t name[32];
     uint64_t bytes;
-    uint64_t hash;  /* XXH3 of the chunk; of a dead one the caller's */
-    uint32_t block; /* where it begins, in blocks from the file's beginning */
-    uint32_t sequence;
-    uint32_t readers; /* the caller's */
+    uint64_t hash;     /* XXH3 of the chunk; of a dead one the caller's */
+    uint64_t sequence; /* the wall clock when it was written, in nanoseconds, made to grow */
+    uint32_t block;    /* where it begins, in blocks from the file's beginning */
+    uint32_t readers;  /* the caller's */
     uint32_t state;
 };
 
@@ -48,7 +49,7 @@ struct leat_segment {
     struct leat_segment_slot *slots; /* slots_n of them; behind them all are free */
     uint32_t slots_n;
     uint32_t first_free; /* no slot before it is free */
-    uint32_t sequence;   /* of the next entry */
+    uint64_t sequence;   /* of the last entry */
     struct leat_extents extents;
     uint32_t live;        /* chunks */
     uint64_t live_bytes;  /* their footprint */
@@ -81,6 +82,10 @@ bool leat_segment_claim(struct leat_segment *s);
 leat_status leat_segment_scan(struct leat_segment *s, struct leat_error *err);
 
 uint64_t leat_segment_footprint(uint64_t bytes); /* bytes of the disk that a chunk takes, its entry included */
+
+/* A chunk's checksum: begins with its length and goes on with its data, given in multiples of LEAT_SEGMENT_PIECE but
+ * for the last. It is a chain over pieces, so that whoever reads can look at each once, while the processor has it. */
+uint64_t leat_segment_hash(uint64_t before, const void *data, size_t n);
 
 /* Space and a slot for a chunk: state WRITING. False when there is no room for it here. */
 bool leat_segment_take(struct leat_segment *s, const uint8_t name[32], uint64_t bytes, uint32_t *slot);

@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "plan/launch.h"
 
 #define AT(member) offsetof(struct plan_settings, member)
 
@@ -22,9 +23,22 @@ static const struct leat_option options[] = {
     {"report", 0, LEAT_OPTION_LIST, AT(reports), "FILE", NULL, NULL,
      "a profiler's report.json with stalls; may be given several times"},
     {"revocations", 0, LEAT_OPTION_LIST, AT(revocations), "FILE", NULL, NULL,
-     "how long transient machines live, by accelerator and region: a CSV; may be given several times"},
+     "how long transient machines live, by accelerator or type and region: a CSV of points, of machines that were "
+     "watched or of bands, or Amazon's spot-advisor-data.json; may be given several times"},
+    {"egress", 0, LEAT_OPTION_LIST, AT(egress), "FILE", NULL, NULL,
+     "what bytes cost that leave the region of the data (data.region): a CSV with from, to, usd_per_gb; may be given "
+     "several times"},
     {"traces", 0, LEAT_OPTION_STRING, AT(traces), "FILE", NULL, NULL,
      "availability traces by accelerator, region and zone: a CSV that names the files"},
+    {"resume", 0, LEAT_OPTION_STRING, AT(resume), "RUN.json", NULL, NULL,
+     "plan the rest of a run from what it has done and measured so far"},
+    {"compare", 0, LEAT_OPTION_STRING, AT(compare), "RUN.json", NULL, NULL,
+     "put a finished run beside its prediction, and predict again with what it taught"},
+    {"as", 0, LEAT_OPTION_STRING, AT(as), "LAUNCHER", "skypilot", NULL,
+     "with 'launch': skypilot (a task), sbatch (a script) or torchrun (a line)"},
+    {"script", 0, LEAT_OPTION_STRING, AT(script), "COMMAND", "train.py", NULL,
+     "with 'launch': what torchrun is to run; {checkpoint_seconds}, {checkpoint_steps}, {batch} and {accumulate} are "
+     "filled in"},
     {"deadline", 0, LEAT_OPTION_STRING, AT(deadline), "TIME", NULL, NULL,
      "the cheapest that is done by then, for example 24h"},
     {"budget", 0, LEAT_OPTION_STRING, AT(budget), "MONEY", NULL, NULL,
@@ -70,6 +84,7 @@ struct files {
     struct leat_plan_text measurements[LEAT_OPTION_LIST_MAX];
     struct leat_plan_text reports[LEAT_OPTION_LIST_MAX];
     struct leat_plan_text revocations[LEAT_OPTION_LIST_MAX];
+    struct leat_plan_text egress[LEAT_OPTION_LIST_MAX];
     struct leat_plan_catalog_file catalogs[LEAT_OPTION_LIST_MAX];
     char catalog_date[LEAT_OPTION_LIST_MAX][11];
     char today[11];
@@ -248,6 +263,25 @@ static leat_status take_options(const struct plan_settings *s, struct leat_plan_
     return rc;
 }
 
+static leat_status print_comparison(const struct plan_settings *s, const struct leat_plan_inputs *in,
+                                    const struct leat_plan_options *o, struct leat_error *err)
+{
+    struct leat_plan_comparison c;
+    struct leat_buf text;
+    leat_buf_init(&text, 1 << 20);
+    leat_status rc = leat_plan_compare(in, o, &c, err);
+    if (rc == LEAT_OK && s->json) {
+        rc = leat_plan_compare_json(&c, &text, err);
+        if (rc == LEAT_OK)
+            fwrite(text.data, 1, text.len, stdout);
+    } else if (rc == LEAT_OK) {
+        leat_cli_plan_compared(&c, stdout);
+    }
+    leat_buf_free(&text);
+    return rc;
+}
+
+/* With --compare nothing is left open: *out stays as it is. */
 static leat_status open_plan(const struct plan_settings *s, struct leat_plan **out, struct leat_error *err)
 {
     struct leat_plan_options o;
@@ -260,7 +294,8 @@ static leat_status open_plan(const struct plan_settings *s, struct leat_plan **o
                                   .hardware = f->hardware,
                                   .measurements = f->measurements,
                                   .reports = f->reports,
-                                  .revocations = f->revocations};
+                                  .revocations = f->revocations,
+                                  .egress = f->egress};
     leat_status rc = take_options(s, &o, err);
     if (rc == LEAT_OK)
         rc = take_sets(s, f, &in.setting_count, err);
@@ -277,8 +312,15 @@ static leat_status open_plan(const struct plan_settings *s, struct leat_plan **o
     if (rc == LEAT_OK)
         rc = read_list(&s->revocations, f, f->revocations, &in.revocation_count, err);
     if (rc == LEAT_OK)
+        rc = read_list(&s->egress, f, f->egress, &in.egress_count, err);
+    if (rc == LEAT_OK)
         rc = read_traces(s->traces, f, &in, err);
     if (rc == LEAT_OK)
+        rc = read_text(s->resume ? s->resume : s->compare, f, NULL, &in.past, err);
+    in.resume = s->resume != NULL;
+    if (rc == LEAT_OK && s->compare)
+        rc = print_comparison(s, &in, &o, err);
+    else if (rc == LEAT_OK)
         rc = leat_plan_open(&in, &o, out, err);
     files_free(f);
     return rc;
@@ -342,17 +384,40 @@ static leat_status print_explanation(const struct plan_settings *s, struct leat_
     return rc;
 }
 
-static int run_plan(const struct plan_settings *s, const char *explain)
+static leat_status print_launch(const struct plan_settings *s, struct leat_plan *plan, const char *name,
+                                struct leat_error *err)
+{
+    enum leat_plan_launcher launcher = LEAT_PLAN_SKYPILOT;
+    struct leat_buf text;
+    struct leat_plan_record record;
+    leat_buf_init(&text, 1 << 20);
+    leat_status rc = leat_plan_launcher_parse(s->as, &launcher, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_find(plan, name, &record, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_launch(plan, &record, launcher, s->script, &text, err);
+    if (rc == LEAT_OK)
+        fwrite(text.data, 1, text.len, stdout);
+    leat_buf_free(&text);
+    return rc;
+}
+
+/* The verbs that need a plan: none, explain and launch. */
+enum verb { SHOW, EXPLAIN, LAUNCH };
+
+static int run_plan(const struct plan_settings *s, enum verb verb, const char *config)
 {
     struct leat_plan *plan = NULL;
     struct leat_error err;
     bool met = true;
     leat_status rc = open_plan(s, &plan, &err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && plan)
         rc = leat_plan_price(plan, &err);
-    if (rc == LEAT_OK) {
+    if (rc == LEAT_OK && plan) {
         met = leat_plan_choose_records(plan);
-        rc = explain ? print_explanation(s, plan, explain, &err) : print_answer(s, plan, &err);
+        rc = verb == EXPLAIN  ? print_explanation(s, plan, config, &err)
+             : verb == LAUNCH ? print_launch(s, plan, config, &err)
+                              : print_answer(s, plan, &err);
     }
     if (plan) {
         leat_cli_plan_notes(leat_plan_notes_of(plan), LEAT_LOG_WARN);
@@ -362,7 +427,7 @@ static int run_plan(const struct plan_settings *s, const char *explain)
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     int status = leat_cli_finish();
-    if (status == LEAT_EXIT_OK && !met && !explain) {
+    if (status == LEAT_EXIT_OK && !met && verb != EXPLAIN && !config) {
         fputs(
             "leat: nothing keeps the deadline, the budget and the accuracy asked for; the first line is the nearest\n",
             stderr);
@@ -376,22 +441,35 @@ static int run(const void *settings, int argc, char **argv)
     const struct plan_settings *s = settings;
     const char *verb = argc ? argv[0] : "";
     bool fit = strcmp(verb, "fit") == 0;
+    bool launch = strcmp(verb, "launch") == 0;
     if (s->predict && !fit)
         return leat_cli_failf(LEAT_INVALID, "--predict belongs to 'leat plan fit DATA.csv'");
     if (argc && (s->html || s->all))
         return leat_cli_failf(LEAT_INVALID, "%s does not belong to 'leat plan %s'", s->html ? "--html" : "--all", verb);
+    if (!launch && (strcmp(s->as, "skypilot") != 0 || strcmp(s->script, "train.py") != 0))
+        return leat_cli_failf(LEAT_INVALID, "--as and --script belong to 'leat plan launch [CONFIG]'");
+    if (launch && s->json)
+        return leat_cli_failf(LEAT_INVALID, "--json does not belong to 'leat plan launch'");
+    if (s->compare && (argc || s->resume || s->html || s->all))
+        return leat_cli_failf(LEAT_INVALID, "--compare stands by itself: beside %s it has no meaning",
+                              argc        ? verb
+                              : s->resume ? "--resume"
+                              : s->html   ? "--html"
+                                          : "--all");
     if (!argc)
-        return run_plan(s, NULL);
+        return run_plan(s, SHOW, NULL);
+    if (launch)
+        return run_plan(s, LAUNCH, argc > 1 ? argv[1] : NULL);
     if (!fit && strcmp(verb, "explain") != 0)
-        return leat_cli_failf(LEAT_INVALID, "'%s' is neither explain nor fit", verb);
+        return leat_cli_failf(LEAT_INVALID, "'%s' is not one of explain, launch or fit", verb);
     if (argc < 2)
         return leat_cli_failf(LEAT_INVALID, "too few arguments: leat plan %s", fit ? "fit DATA.csv" : "explain CONFIG");
-    return fit ? leat_cli_plan_fit(s, argv[1]) : run_plan(s, argv[1]);
+    return fit ? leat_cli_plan_fit(s, argv[1]) : run_plan(s, EXPLAIN, argv[1]);
 }
 
 const struct leat_command leat_command_plan = {
     .name = "plan",
-    .arguments = "[explain CONFIG | fit DATA.csv]",
+    .arguments = "[explain CONFIG | launch [CONFIG] | fit DATA.csv]",
     .summary = "predict time and money of a training over clusters, and pick one",
     .details =
         "Prices every cluster the catalog offers (by type, count, on-demand, transient or mixed, and data path) and "
@@ -401,11 +479,18 @@ const struct leat_command leat_command_plan = {
         "nearest is shown and the exit status is 1.\n\n"
         "'leat plan explain CONFIG' shows the sum behind one configuration line by line, with where each number comes "
         "from. 'leat plan fit DATA.csv' fits step and checkpoint times to a table of measurements, prints the error of "
-        "rows left out, and with --predict predicts the rows of another table.\n\n"
+        "rows left out, and with --predict predicts the rows of another table; of a table of machines that were "
+        "watched (start, end, how) it makes a table of lifetimes for --revocations.\n\n"
+        "'leat plan launch [CONFIG]' writes the chosen configuration, or the one named, as a SkyPilot task, a Slurm "
+        "script or a torchrun line, with its checkpoint interval. --resume plans the rest of a run that has begun, "
+        "--compare puts a finished one beside its prediction.\n\n"
         "docs/plan.md describes every file; examples/plan has one of each.",
     .examples = "  leat plan -j job.toml -c catalog.csv -m speeds.csv --revocations lifetimes.csv --deadline 24h\n"
                 "  leat plan explain p3.2xlarge:1:on-demand:us-east-1:disk -j job.toml -c catalog.csv -m speeds.csv\n"
-                "  leat plan fit models.csv --predict mine.csv\n",
+                "  leat plan launch --as sbatch -j job.toml -c catalog.csv -m speeds.csv\n"
+                "  leat plan --compare run.json -j job.toml -c catalog.csv -m speeds.csv\n"
+                "  leat plan fit models.csv --predict mine.csv\n"
+                "  leat plan fit machines.csv\n",
     .options = options,
     .settings_size = sizeof(struct plan_settings),
     .arguments_max = 2,

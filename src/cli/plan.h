@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "plan/compare.h"
 #include "plan/plan.h"
 
 struct plan_settings {
@@ -16,7 +17,12 @@ struct plan_settings {
     struct leat_option_list measurements;
     struct leat_option_list reports;
     struct leat_option_list revocations;
+    struct leat_option_list egress;
     const char *traces;
+    const char *resume;
+    const char *compare;
+    const char *as;
+    const char *script;
     const char *predict;
     const char *html;
     struct leat_option_list regions;
@@ -56,7 +62,12 @@ void leat_cli_plan_notes(const struct leat_plan_notes *notes, enum leat_log_leve
 void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out);
 void leat_cli_plan_lines(const struct leat_plan *plan, const struct leat_plan_record *record,
                          const struct leat_plan_terms *terms, FILE *out);
+void leat_cli_plan_compared(const struct leat_plan_comparison *c, FILE *out);
 leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *out, struct leat_error *err);
 int leat_cli_plan_fit(const struct plan_settings *s, const char *path);
+
+/* Whether a table is one of machines that were watched, and the fit of their lifetimes. */
+bool leat_cli_plan_has_lives(const char *path, const struct leat_buf *text);
+int leat_cli_plan_fit_lives(const struct plan_settings *s, const char *path, const struct leat_buf *text);
 
 #endif

@@ -253,10 +253,21 @@ static leat_status print_json(const struct fits *f, struct leat_error *err)
 int leat_cli_plan_fit(const struct plan_settings *s, const char *path)
 {
     struct leat_error err;
-    struct fits *f = calloc(1, sizeof *f);
-    if (!f)
-        return leat_cli_failf(LEAT_NO_MEMORY, "no memory to fit");
-    leat_status rc = read_measures(path, &f->data, &f->notes, &err);
+    struct leat_buf text;
+    leat_buf_init(&text, PLAN_FILE_MAX);
+    leat_status rc = leat_cli_plan_read(path, &text, NULL, &err);
+    if (rc == LEAT_OK && leat_cli_plan_has_lives(path, &text)) {
+        int status = leat_cli_plan_fit_lives(s, path, &text);
+        leat_buf_free(&text);
+        return status;
+    }
+    struct fits *f = rc == LEAT_OK ? calloc(1, sizeof *f) : NULL;
+    if (!f) {
+        leat_buf_free(&text);
+        return rc == LEAT_OK ? leat_cli_failf(LEAT_NO_MEMORY, "no memory to fit") : leat_cli_fail(&err);
+    }
+    rc = leat_plan_measures_csv(path, text.data ? text.data : "", text.len, &f->data, &f->notes, &err);
+    leat_buf_free(&text);
     if (rc == LEAT_OK)
         rc = fit_all(f, &err);
     if (rc == LEAT_OK && s->predict)

@@ -213,3 +213,23 @@ void leat_cli_plan_lines(const struct leat_plan *plan, const struct leat_plan_re
     }
     fprintf(out, "\n%s\n", record->why);
 }
+
+void leat_cli_plan_compared(const struct leat_plan_comparison *c, FILE *out)
+{
+    fprintf(out, "%s\n\n  %-16s  %-34s  %12s  %8s  %-8s  %s\n", c->config, "", "predicted [9 of 10 runs]", "measured",
+            "off by", "", "predicted with this run [9 of 10]");
+    for (size_t i = 0; i < c->count; i++) {
+        const struct leat_plan_compared *r = &c->row[i];
+        char what[40];
+        char before[80];
+        char off[20] = "-";
+        snprintf(what, sizeof what, "%s%s%s", r->what, *r->unit ? ", " : "", r->unit);
+        snprintf(before, sizeof before, "%.5g [%.5g, %.5g]", r->predicted.mean, r->predicted.lo, r->predicted.hi);
+        if (r->measured > 0)
+            snprintf(off, sizeof off, "%+.1f %%", 100 * (r->predicted.mean / r->measured - 1));
+        fprintf(out, "  %-16s  %-34s  %12.6g  %8s  %-8s  %.5g [%.5g, %.5g]\n", what, before, r->measured, off,
+                r->inside ? "inside" : "outside", r->refitted.mean, r->refitted.lo, r->refitted.hi);
+    }
+    if (*c->measurements)
+        fprintf(out, "\nwhat it measured, for --measurements:\n\n%s", c->measurements);
+}

@@ -12,7 +12,7 @@ static void price_machines(struct leat_plan_sum *s)
     const struct leat_plan_case *c = s->c;
     const struct leat_plan_offer *o = c->offer;
     /* Uniform progress rents the whole cluster of either kind, by turns. */
-    const unsigned machines[2] = {c->kind == LEAT_PLAN_KIND_UNIFORM ? c->nodes : s->run.anchors, s->run.transients};
+    const unsigned machines[2] = {leat_plan_kind_turns(c->kind) ? c->nodes : s->run.anchors, s->run.transients};
     for (int k = 0; k < 2; k++) {
         char from[320];
         char host[40] = "";
@@ -33,6 +33,42 @@ static void price_machines(struct leat_plan_sum *s)
     }
 }
 
+/* Dollars for each GB that the machines fetch, by where the data and they are. */
+static leat_status price_egress(struct leat_plan_sum *s, struct leat_error *err)
+{
+    const struct leat_plan_offer *o = s->c->offer;
+    const struct leat_plan_path *p = &s->job->path[s->c->path];
+    const char *data = s->job->data_region;
+    char from[LEAT_PLAN_PATH_SOURCE_SIZE + 120];
+    char path[LEAT_PLAN_PATH_SOURCE_SIZE];
+    s->egress_usd_gb = isnan(p->usd_per_egress_gb) ? 0 : p->usd_per_egress_gb;
+    if (!*data) {
+        if (s->egress_usd_gb > 0)
+            leat_plan_term(s->terms, "egress, of a GB", s->egress_usd_gb, LEAT_PLAN_UNIT_USD,
+                           leat_plan_path_source(p, path));
+        return LEAT_OK;
+    }
+    const struct leat_plan_egress_row *row = leat_plan_egress_find(&s->plan->egress, data, o->provider, o->region);
+    bool here = leat_plan_same_place(data, o->provider, o->region);
+    if (row) {
+        s->egress_usd_gb = row->usd_per_gb;
+        snprintf(from, sizeof from, "%.80s line %u", leat_plan_tail(s->plan->egress.name[row->file]), row->line);
+    } else if (here) {
+        s->egress_usd_gb = 0;
+        snprintf(from, sizeof from, "machines and data in the same region");
+    } else if (isnan(p->usd_per_egress_gb)) {
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "egress from %s to %s is not known: a line of egress prices, or usd_per_egress_gb of "
+                         "[path.%s], is missing",
+                         data, o->region, p->name);
+    } else {
+        snprintf(from, sizeof from, "%s", leat_plan_path_source(p, path));
+    }
+    struct leat_plan_term *t = leat_plan_term(s->terms, "egress, of a GB", s->egress_usd_gb, LEAT_PLAN_UNIT_USD, from);
+    leat_plan_term_words(t, "%.32s to %.32s", data, o->region);
+    return LEAT_OK;
+}
+
 leat_status leat_plan_bill(struct leat_plan_sum *s, struct leat_error *err)
 {
     const struct leat_plan_case *c = s->c;
@@ -50,7 +86,10 @@ leat_status leat_plan_bill(struct leat_plan_sum *s, struct leat_error *err)
     if (c->path >= 0) {
         char from[LEAT_PLAN_PATH_SOURCE_SIZE];
         const struct leat_plan_path *p = &job->path[c->path];
-        double byte_usd = p->usd_per_1000_requests / 1000 / p->request_bytes + p->usd_per_egress_gb / 1e9;
+        leat_status rc = price_egress(s, err);
+        if (rc != LEAT_OK)
+            return rc;
+        double byte_usd = p->usd_per_1000_requests / 1000 / p->request_bytes + s->egress_usd_gb / 1e9;
         s->beside_usd_h[1] = c->nodes * s->cache_bytes / 1e9 * p->usd_per_disk_gb_month / HOURS_A_MONTH;
         run->usd_fixed = s->fetched_bytes * byte_usd;
         /* A trace takes all machines at a time, and with them all that they hold. */
@@ -60,7 +99,7 @@ leat_status leat_plan_bill(struct leat_plan_sum *s, struct leat_error *err)
                            leat_plan_path_source(p, from));
     }
     /* A cluster of uniform progress costs this while it is transient. */
-    run->usd_per_s = (c->kind == LEAT_PLAN_KIND_UNIFORM ? 0 : s->machines_usd_h[0]) / 3600 +
+    run->usd_per_s = (leat_plan_kind_turns(c->kind) ? 0 : s->machines_usd_h[0]) / 3600 +
                      (s->machines_usd_h[1] + s->beside_usd_h[0] + s->beside_usd_h[1]) / 3600;
     run->bill_increment_s = job->value[LEAT_KEY_BILL_INCREMENT];
     run->bill_minimum_s = job->value[LEAT_KEY_BILL_MINIMUM];

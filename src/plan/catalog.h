@@ -2,6 +2,7 @@
 #ifndef LEAT_PLAN_CATALOG_H
 #define LEAT_PLAN_CATALOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -72,6 +73,10 @@ void leat_plan_catalog_free(struct leat_plan_catalog *catalog);
 
 /* Days from year 0 for "YYYY-MM-DD"; negative when there is no such day. */
 long leat_plan_days(const char *date);
+
+/* "2026-11-01T09:30:00Z", with a blank for the T and an offset for the Z, or plain seconds; false: neither. Counts
+ * seconds from some day on: only differences mean something. */
+bool leat_plan_moment(const char *text, double *out);
 
 #define LEAT_PLAN_CATALOG_DAYS 90
 

@@ -239,6 +239,28 @@ static void say_measure_next(struct leat_plan *plan, const struct leat_plan_reco
                        next->offer->accelerator, next->offer->type, 100 * most);
 }
 
+/* Whether a run that has begun should move, and what that gains. */
+static void say_stay_or_move(struct leat_plan *plan, const struct leat_plan_record *chosen)
+{
+    const struct leat_plan_past *past = &plan->past;
+    char name[LEAT_PLAN_NAME_SIZE];
+    const struct leat_plan_record *now = NULL;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct leat_plan_record *r = &plan->records[i];
+        if (r->offer == past->offer && r->kind == past->kind && r->nodes == past->nodes && r->path == past->path)
+            now = r;
+    }
+    if (now == chosen)
+        leat_plan_note(&plan->notes, "stay with %s: nothing better is left", past->config);
+    else if (now)
+        leat_plan_note(&plan->notes, "move to %s: %.2f h and %.2f usd are left there, %.2f h and %.2f usd with %s",
+                       leat_plan_record_name(plan, chosen, name), chosen->time_s.mean / 3600, chosen->usd.mean,
+                       now->time_s.mean / 3600, now->usd.mean, past->config);
+    else
+        leat_plan_note(&plan->notes, "move to %s: what is left cannot be priced with %s",
+                       leat_plan_record_name(plan, chosen, name), past->config);
+}
+
 bool leat_plan_choose_records(struct leat_plan *plan)
 {
     const struct leat_plan_record *front[FRONT_MAX];
@@ -263,6 +285,8 @@ bool leat_plan_choose_records(struct leat_plan *plan)
     }
     plan->records[best].chosen = true;
     say_measure_next(plan, &plan->records[best], any);
+    if (plan->resumed)
+        say_stay_or_move(plan, &plan->records[best]);
     say_chosen(&plan->options, &plan->records[best], any);
     for (size_t i = 0; i < plan->count; i++) {
         struct leat_plan_record *r = &plan->records[i];

@@ -3,12 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights before anything is measured: by the errors with which each form foretells 8 and 16 GPUs from 1 and 4 in
- * published tables (0.98, 2.4, 1.1 and 2.9 %; docs/plan.md). The bucket form leans on links that those do not tell. */
-static const double prior[LEAT_PLAN_FORMS] = {0.35, 0.12, 0.3, 0.1, 0.13};
+/* Weights before anything is measured: by one over the square of the error with which each form alone foretells 8 and
+ * 16 GPUs from 1 and 4 in 55 published tables (bench/bench_plan_tables.c, docs/plan.md). */
+static const double prior[LEAT_PLAN_FORMS] = {0.29, 0.16, 0.29, 0.21, 0.05};
 
-/* So wide that nine of ten published points lie inside, whichever tables they come from; twelve of the eighteen known
- * ones alone would allow a third of it. */
+/* So wide that nine of ten published points lie inside, whichever family of tables they come from. */
 #define DOUBT    0.05 /* of any form, for each doubling beyond what was measured */
 #define MEASURED 0.02 /* of a measured step, on another day */
 
@@ -160,6 +159,18 @@ static void weigh(struct leat_plan_curve *c, const struct leat_plan_curve_row *r
         c->weight[f] /= total;
 }
 
+void leat_plan_curve_reweigh(struct leat_plan_curve *curve, const double weight[LEAT_PLAN_FORMS])
+{
+    double total = 0;
+    for (int f = 0; f < LEAT_PLAN_FORMS; f++) {
+        bool none = f == LEAT_PLAN_FORM_BUCKETS && isnan(curve->model.gradient_bytes);
+        curve->weight[f] = none ? 0 : weight[f];
+        total += curve->weight[f];
+    }
+    for (int f = 0; f < LEAT_PLAN_FORMS; f++)
+        curve->weight[f] /= total;
+}
+
 static leat_status fit_buckets(struct leat_plan_curve *c, const struct leat_plan_curve_row *rows, size_t count,
                                struct leat_error *err)
 {
@@ -219,13 +230,17 @@ double leat_plan_curve_step(const struct leat_plan_curve *curve, const struct le
     double members = curve->network ? row->nodes : row->gpus;
     double sum = 0;
     double squares = 0;
+    double total = 0;
     for (int f = 0; f < LEAT_PLAN_FORMS; f++) {
         if (curve->weight[f] < 1e-6)
             continue;
         double l = log(anchored(&q, (enum leat_plan_form)f, members));
         sum += curve->weight[f] * l;
         squares += curve->weight[f] * l * l;
+        total += curve->weight[f];
     }
+    sum /= total;
+    squares /= total;
     double doublings = fabs(log2(members / curve->members[nearest(&q, members)]));
     double apart = fmax(0, squares - sum * sum);
     *spread = sqrt(apart + MEASURED * MEASURED + DOUBT * doublings * DOUBT * doublings);

@@ -47,13 +47,17 @@ leat_status leat_plan_curve_fit(const struct leat_plan_allreduce *model, bool ne
  * that of base_s. */
 double leat_plan_curve_step(const struct leat_plan_curve *curve, const struct leat_plan_curve_row *row, double *spread);
 
+/* Other weights than those found by the fit, which it makes add up to 1: for judging forms one by one. */
+void leat_plan_curve_reweigh(struct leat_plan_curve *curve, const double weight[LEAT_PLAN_FORMS]);
+
 const char *leat_plan_form_name(enum leat_plan_form form);
 
-/* What the GPUs of one machine cost each other where nothing was measured: published tables of 1 and 8 GPUs joined by
- * NVLink lose a tenth of a step on average, and anything from 1 to 23 %. A share of the step, and its uncertainty. */
+/* What the GPUs of one machine cost each other where nothing was measured: 55 published tables of 1 and 8 GPUs joined
+ * by NVLink lose a tenth of a step on average, and anything from 1 to 35 %. A share of the step, and its uncertainty.
+ */
 double leat_plan_curve_prior(unsigned gpus, double *spread);
 
-#define LEAT_PLAN_PRIOR_OVER   0.107
-#define LEAT_PLAN_PRIOR_SPREAD 0.077
+#define LEAT_PLAN_PRIOR_OVER   0.114
+#define LEAT_PLAN_PRIOR_SPREAD 0.073
 
 #endif

@@ -192,7 +192,7 @@ static leat_status take_path(const struct leat_plan_doc *doc, const struct leat_
         if (job->paths == LEAT_PLAN_PATHS_MAX)
             return leat_fail(err, LEAT_LIMIT, "%s: more than %d data paths", what, LEAT_PLAN_PATHS_MAX);
         path = &job->path[job->paths++];
-        *path = (struct leat_plan_path){.request_bytes = 8388608};
+        *path = (struct leat_plan_path){.request_bytes = 8388608, .usd_per_egress_gb = NAN};
         memcpy(path->name, name, n);
         source_of(doc, e, path->source);
     }
@@ -255,7 +255,12 @@ static leat_status take_text(const char *key, const char *text, const char *what
         return take_mode(text, what, job, err);
     if (strcmp(key, "job.name") == 0)
         return take_name(text, what, job, err);
-    if (strcmp(key, "job.restart") == 0) {
+    if (strcmp(key, "data.region") == 0) {
+        if (!*text || strlen(text) >= sizeof job->data_region)
+            return leat_fail(err, LEAT_INVALID, "%s: a region is expected, as the catalog calls it", what);
+        memcpy(job->data_region, text, strlen(text) + 1);
+        leat_one_line(job->data_region);
+    } else if (strcmp(key, "job.restart") == 0) {
         rc = take_word(text, restarts, 2, what, &which, err);
         job->restart = (enum leat_plan_restart)which;
     } else if (strcmp(key, "model.precision") == 0) {
@@ -273,7 +278,7 @@ static leat_status take_text(const char *key, const char *text, const char *what
 static bool is_words(const char *path)
 {
     return strcmp(path, "job.name") == 0 || strcmp(path, "job.mode") == 0 || strcmp(path, "job.restart") == 0 ||
-           strcmp(path, "model.precision") == 0;
+           strcmp(path, "model.precision") == 0 || strcmp(path, "data.region") == 0;
 }
 
 static leat_status take_entry(const struct leat_plan_doc *doc, const struct leat_plan_doc_entry *e,
@@ -414,8 +419,9 @@ double leat_plan_job_work(const struct leat_plan_job *job)
 {
     if (leat_plan_job_has(job, LEAT_KEY_STEPS))
         return job->value[LEAT_KEY_STEPS] *
-               job->value[leat_plan_job_has(job, LEAT_KEY_GLOBAL_BATCH) ? LEAT_KEY_GLOBAL_BATCH : LEAT_KEY_BATCH];
-    return job->value[LEAT_KEY_SAMPLES] * job->value[LEAT_KEY_EPOCHS];
+                   job->value[leat_plan_job_has(job, LEAT_KEY_GLOBAL_BATCH) ? LEAT_KEY_GLOBAL_BATCH : LEAT_KEY_BATCH] -
+               job->done;
+    return job->value[LEAT_KEY_SAMPLES] * job->value[LEAT_KEY_EPOCHS] - job->done;
 }
 
 double leat_plan_job_epochs(const struct leat_plan_job *job)

@@ -30,7 +30,7 @@ struct leat_plan_path {
     bool store_given; /* else a disk when one is paid for, or memory */
     double usd_per_1000_requests;
     double request_bytes;
-    double usd_per_egress_gb;
+    double usd_per_egress_gb;     /* NaN: not given */
     double usd_per_disk_gb_month; /* of the cache */
 };
 
@@ -80,6 +80,7 @@ struct leat_plan_job {
     enum leat_plan_mode mode;
     enum leat_plan_restart restart;
     bool mixed_precision;         /* said so: then speeds may be carried over to accelerators that were not measured */
+    char data_region[96];         /* where the data lies: "us-east-1" or "aws/us-east-1"; "": not said */
     bool sharded;                 /* parameters, gradients and optimizer state lie in parts on all GPUs */
     double value[LEAT_KEY_COUNT]; /* bytes, seconds, bytes a second, dollars an hour */
     char source[LEAT_KEY_COUNT][LEAT_PLAN_SOURCE_SIZE]; /* "job.toml line 7", "--samples", "default" */
@@ -88,6 +89,7 @@ struct leat_plan_job {
     double accuracy_workers[LEAT_PLAN_ACCURACY_MAX]; /* rising */
     double accuracy_percent[LEAT_PLAN_ACCURACY_MAX];
     unsigned accuracies;
+    double done; /* samples of it that an earlier part of the run trained on */
 };
 
 /* A value from elsewhere, which wins over the file's: a flag, an argument. */
@@ -104,7 +106,7 @@ leat_status leat_plan_job_read(const struct leat_plan_doc *doc, const struct lea
 bool leat_plan_job_has(const struct leat_plan_job *job, enum leat_plan_key key);
 const char *leat_plan_key_name(enum leat_plan_key key); /* "model.flops" */
 
-/* Samples to be trained on over the whole job, and how often that is all of them. */
+/* Samples still to be trained on, and how often that is all of them. */
 double leat_plan_job_work(const struct leat_plan_job *job);
 double leat_plan_job_epochs(const struct leat_plan_job *job); /* NaN without samples */
 

@@ -35,14 +35,22 @@ static leat_status by_lifetimes(struct leat_plan_sum *s, struct leat_plan_record
     out->usd.mean = steps ? fmax(plain, leat_plan_mean(usd, n)) : plain;
     s->rounding_usd = out->usd.mean - plain;
     out->revocations = e.revocations;
+    out->start_s = e.start_s;
     for (int k = 0; k < 3; k++)
         s->paid_h[k] = e.time_s / 3600;
     if (!s->terms)
         return LEAT_OK;
     char from[400] = "on-demand machines are taken to stay";
     if (run->transients) {
-        snprintf(from, sizeof from, "%.100s line %u; %s", leat_plan_tail(s->plan->revocations.name),
-                 s->revocation->line, run->rollback ? "each stops all and loses work" : "the others go on");
+        const struct leat_plan_revocation *r = s->revocation;
+        char line[24] = "";
+        if (r->line)
+            snprintf(line, sizeof line, " line %u", r->line);
+        snprintf(from, sizeof from, "%.70s%s%s%s; %s", leat_plan_tail(s->plan->revocations.name[r->file]), line,
+                 *r->basis ? ", " : "", r->basis, run->rollback ? "each stops all and loses work" : "the others go on");
+        if (r->spread > 0)
+            leat_plan_term(s->terms, "hazard's uncertainty", 100 * r->spread, LEAT_PLAN_UNIT_PERCENT,
+                           "one standard deviation; inside the interval");
         struct leat_plan_term *t = leat_plan_term(s->terms, "replacing a machine", run->replace_s, LEAT_PLAN_UNIT_S,
                                                   s->job->source[LEAT_KEY_REPLACE]);
         if (s->restore_s > 0)
@@ -71,7 +79,7 @@ static leat_status replay_draws(struct leat_plan_sum *s, struct leat_plan_replay
     double *time = s->plan->draws;
     double *usd = time + n;
     const struct leat_plan_run *run = &s->run;
-    bool uniform = s->c->kind == LEAT_PLAN_KIND_UNIFORM;
+    bool uniform = leat_plan_kind_turns(s->c->kind);
     double beside = (s->beside_usd_h[0] + s->beside_usd_h[1]) / 3600;
     size_t ticks = s->market.zone[0].trace->count;
     for (unsigned i = 0; i < n; i++) {
@@ -110,7 +118,7 @@ static leat_status by_trace(struct leat_plan_sum *s, struct leat_plan_record *ou
     double work_s = run->work / s->speed[s->c->nodes];
     double pieces = run->interval_s < HUGE_VAL ? fmax(1, ceil(work_s / run->interval_s)) : 1;
     struct leat_plan_replay job = {
-        .deadline_s = s->c->kind == LEAT_PLAN_KIND_UNIFORM ? s->plan->options.deadline_s : HUGE_VAL,
+        .deadline_s = leat_plan_kind_turns(s->c->kind) ? s->plan->options.deadline_s : HUGE_VAL,
         .start_s = run->start_s,
         .changeover_s = run->start_s + s->restore_s,
         .usd_per_s = s->machines_usd_h[0] / 3600,
@@ -123,6 +131,7 @@ static leat_status by_trace(struct leat_plan_sum *s, struct leat_plan_record *ou
     out->time_s.mean = leat_plan_mean(s->plan->draws, n);
     out->usd.mean = leat_plan_mean(s->plan->draws + n, n);
     out->revocations = tally.revocations;
+    out->start_s = run->start_s;
     struct leat_plan_term *t = leat_plan_term(s->terms, "revocations", round(100 * tally.revocations) / 100,
                                               LEAT_PLAN_UNIT_COUNT, leat_plan_tail(s->trace_name));
     leat_plan_term_words(t, "%zu zone%s, %u starts", s->market.count, s->market.count > 1 ? "s" : "", n);

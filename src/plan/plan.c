@@ -50,9 +50,6 @@ static leat_status read_measures(struct leat_plan *p, const struct leat_plan_inp
         const struct leat_plan_text *t = &in->reports[i];
         rc = leat_plan_measures_report(t->name, t->text, t->n, &p->job, &p->measures, err);
     }
-    if (rc == LEAT_OK && !p->measures.count)
-        rc = leat_fail(err, LEAT_INVALID,
-                       "nothing is known about speed: measurements (a CSV) or a profiler's report are missing");
     if (rc != LEAT_OK)
         return rc;
     /* Too few measured checkpoints are no error: the job may know their time in another way. */
@@ -76,9 +73,80 @@ static leat_status read_tables(struct leat_plan *p, const struct leat_plan_input
                                      err);
     for (size_t i = 0; rc == LEAT_OK && i < in->revocation_count; i++) {
         const struct leat_plan_text *t = &in->revocations[i];
-        rc = leat_plan_revocations_csv(t->name, t->text, t->n, &p->revocations, err);
+        rc = leat_plan_revocations_read(t->name, t->text, t->n, &p->catalog, &p->revocations, err);
+    }
+    for (size_t i = 0; rc == LEAT_OK && i < in->egress_count; i++) {
+        const struct leat_plan_text *t = &in->egress[i];
+        rc = leat_plan_egress_csv(t->name, t->text, t->n, &p->egress, err);
     }
     return rc;
+}
+
+/* A misspelt region would make every machine a distant one. */
+static void note_data_region(struct leat_plan *p)
+{
+    bool found = !*p->job.data_region;
+    for (size_t i = 0; i < p->catalog.count && !found; i++)
+        found = leat_plan_same_place(p->job.data_region, p->catalog.offer[i].provider, p->catalog.offer[i].region);
+    if (!found)
+        leat_plan_note(&p->notes, "data.region: no machine of the catalog is in '%s': all of them pay for egress",
+                       p->job.data_region);
+    if (p->egress.count && !*p->job.data_region)
+        leat_plan_note(&p->notes, "egress prices are given, but not where the data lies (data.region): not used");
+}
+
+/* Time and money that are left of what was allowed. */
+static leat_status less_spent(struct leat_plan *p, struct leat_error *err)
+{
+    const struct leat_plan_past *past = &p->past;
+    struct leat_plan_options *o = &p->options;
+    double work = leat_plan_job_work(&p->job);
+    if (past->samples >= work)
+        return leat_fail(err, LEAT_INVALID, "%s: %g samples are done of %g: nothing is left to plan", past->name,
+                         past->samples, work);
+    if (o->deadline_s > 0 && past->elapsed_s >= o->deadline_s)
+        return leat_fail(err, LEAT_INVALID, "deadline: %.4g h, and %s has taken %.4g h already; give a later one",
+                         o->deadline_s / 3600, past->name, past->elapsed_s / 3600);
+    if (o->budget_usd > 0 && isnan(past->usd))
+        return leat_fail(err, LEAT_INVALID, "budget: %s does not say what the run has cost so far (usd)", past->name);
+    if (o->budget_usd > 0 && past->usd >= o->budget_usd)
+        return leat_fail(err, LEAT_INVALID, "budget: %.2f usd, and %s has cost %.2f already; give a larger one",
+                         o->budget_usd, past->name, past->usd);
+    p->job.done = past->samples;
+    if (o->deadline_s > 0)
+        o->deadline_s -= past->elapsed_s;
+    if (o->budget_usd > 0)
+        o->budget_usd -= past->usd;
+    leat_plan_note(&p->notes,
+                   "planned from where %s stands: %.1f %% done after %.4g h; times and money are of what is left",
+                   leat_plan_tail(past->name), 100 * past->samples / work, past->elapsed_s / 3600);
+    return LEAT_OK;
+}
+
+/* After all other inputs: it adds to them. */
+static leat_status read_past(struct leat_plan *p, const struct leat_plan_inputs *in, struct leat_error *err)
+{
+    if (!in->past.text)
+        return LEAT_OK;
+    leat_status rc = leat_plan_past_read(in->past.name, in->past.text, in->past.n, &p->past, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_past_locate(&p->past, &p->catalog, &p->job, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_past_learn(&p->past, in->resume, &p->job, &p->measures, &p->revocations, err);
+    p->resumed = in->resume;
+    return rc == LEAT_OK && in->resume ? less_spent(p, err) : rc;
+}
+
+static leat_status find_lifetimes(struct leat_plan *p, struct leat_error *err)
+{
+    p->revocation_of = calloc(p->catalog.count, sizeof *p->revocation_of);
+    if (!p->revocation_of)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %zu machine types", p->catalog.count);
+    for (size_t i = 0; i < p->catalog.count; i++) {
+        const struct leat_plan_offer *o = &p->catalog.offer[i];
+        p->revocation_of[i] = leat_plan_revocations_find(&p->revocations, o->type, o->accelerator, o->region);
+    }
+    return LEAT_OK;
 }
 
 /* One engine for all offers that are measured alike. */
@@ -143,6 +211,15 @@ leat_status leat_plan_open(const struct leat_plan_inputs *inputs, const struct l
         rc = leat_fail(err, LEAT_INVALID,
                        "min_accuracy: the job does not say how accuracy falls with workers ([accuracy])");
     if (rc == LEAT_OK)
+        rc = read_past(p, inputs, err);
+    if (rc == LEAT_OK && !p->measures.count)
+        rc = leat_fail(err, LEAT_INVALID,
+                       "nothing is known about speed: measurements (a CSV) or a profiler's report are missing");
+    if (rc == LEAT_OK)
+        note_data_region(p);
+    if (rc == LEAT_OK)
+        rc = find_lifetimes(p, err);
+    if (rc == LEAT_OK)
         rc = make_engines(p, err);
     if (rc == LEAT_OK)
         rc = leat_plan_luck_new(options->seed, options->draws, &p->luck, err);
@@ -170,6 +247,9 @@ void leat_plan_close(struct leat_plan *plan)
     leat_plan_catalog_free(&plan->catalog);
     leat_plan_measures_free(&plan->measures);
     leat_plan_revocations_free(&plan->revocations);
+    leat_plan_egress_free(&plan->egress);
+    leat_plan_past_free(&plan->past);
+    free(plan->revocation_of);
     free(plan->engines);
     free(plan->engine_of);
     free(plan->records);
@@ -261,7 +341,7 @@ static leat_status add_case(struct leat_plan *p, const struct leat_plan_case *c,
     leat_status rc = leat_plan_price_case(p, c, &p->records[p->count], NULL, err);
     if (rc == LEAT_OK)
         p->count++;
-    else if (rc == LEAT_UNSUPPORTED)
+    else if (rc == LEAT_UNSUPPORTED && c->kind != LEAT_PLAN_KIND_FLEXIBLE) /* that one is an extra of 'uniform' */
         leat_plan_note(&p->left_out, "%s", err->text);
     return rc == LEAT_UNSUPPORTED ? LEAT_OK : rc;
 }
@@ -270,12 +350,12 @@ static leat_status price_offer(struct leat_plan *p, const struct leat_plan_offer
 {
     bool planned = leat_plan_job_has(&p->job, LEAT_KEY_DATASET_BYTES);
     for (unsigned n = 1; n <= p->options.max_nodes; n = next_count(n, p->options.max_nodes)) {
-        for (int kind = LEAT_PLAN_KIND_ON_DEMAND; kind <= LEAT_PLAN_KIND_UNIFORM; kind++) {
+        for (int kind = LEAT_PLAN_KIND_ON_DEMAND; kind < LEAT_PLAN_KINDS; kind++) {
             bool demand = !isnan(offer->usd_per_hour[0]);
             bool transient = !isnan(offer->usd_per_hour[1]);
             if ((kind != LEAT_PLAN_KIND_TRANSIENT && !demand) || (kind != LEAT_PLAN_KIND_ON_DEMAND && !transient) ||
                 (kind == LEAT_PLAN_KIND_MIXED && n < 2) ||
-                (kind == LEAT_PLAN_KIND_UNIFORM && (!p->traces.count || !(p->options.deadline_s > 0))))
+                (leat_plan_kind_turns((enum leat_plan_kind)kind) && (!p->traces.count || !(p->options.deadline_s > 0))))
                 continue;
             for (int path = planned ? 0 : -1; path < (planned ? (int)p->job.paths : 0); path++) {
                 const struct leat_plan_case c = {offer, (enum leat_plan_kind)kind, n, path};
@@ -308,7 +388,7 @@ leat_status leat_plan_price(struct leat_plan *plan, struct leat_error *err)
 
 const char *leat_plan_kind_name(enum leat_plan_kind kind)
 {
-    static const char *const names[] = {"on-demand", "transient", "mixed", "uniform"};
+    static const char *const names[] = {"on-demand", "transient", "mixed", "uniform", "flexible"};
     return names[kind];
 }
 
@@ -357,20 +437,20 @@ const struct leat_plan_options *leat_plan_options_of(const struct leat_plan *pla
     return &plan->options;
 }
 
-leat_status leat_plan_explain(struct leat_plan *plan, const char *name, struct leat_plan_record *record,
-                              struct leat_plan_terms *out, struct leat_error *err)
+leat_status leat_plan_find(const struct leat_plan *plan, const char *name, struct leat_plan_record *out,
+                           struct leat_error *err)
 {
     const struct leat_plan_record *found = NULL;
     unsigned beginnings = 0;
-    size_t n = strlen(name);
+    size_t n = name ? strlen(name) : 0;
     char full[LEAT_PLAN_NAME_SIZE];
     for (size_t i = 0; i < plan->count; i++) {
         leat_plan_record_name(plan, &plan->records[i], full);
-        if (strncmp(full, name, n) != 0)
+        if (name ? strncmp(full, name, n) != 0 : !plan->records[i].chosen)
             continue;
         beginnings++;
         found = &plan->records[i];
-        if (!full[n]) {
+        if (!name || !full[n]) {
             beginnings = 1;
             break;
         }
@@ -379,16 +459,26 @@ leat_status leat_plan_explain(struct leat_plan *plan, const char *name, struct l
         return leat_fail(err, LEAT_NOT_FOUND,
                          "no configuration is called '%s'; an answer with all of them lists the names, as "
                          "TYPE:COUNT:KIND:REGION[:PATH]",
-                         name);
+                         name ? name : "chosen");
     if (beginnings > 1)
         return leat_fail(err, LEAT_INVALID, "%u configurations begin with '%s'; say more of the name", beginnings,
                          name);
-    const struct leat_plan_case c = {found->offer, found->kind, found->nodes, found->path};
+    *out = *found;
+    return LEAT_OK;
+}
+
+leat_status leat_plan_explain(struct leat_plan *plan, const char *name, struct leat_plan_record *record,
+                              struct leat_plan_terms *out, struct leat_error *err)
+{
+    struct leat_plan_record found;
     struct leat_plan_record again;
-    out->count = 0;
-    leat_status rc = leat_plan_price_case(plan, &c, &again, out, err);
+    leat_status rc = leat_plan_find(plan, name, &found, err);
     if (rc != LEAT_OK)
         return rc;
-    *record = *found;
-    return LEAT_OK;
+    const struct leat_plan_case c = {found.offer, found.kind, found.nodes, found.path};
+    out->count = 0;
+    rc = leat_plan_price_case(plan, &c, &again, out, err);
+    if (rc == LEAT_OK)
+        *record = found;
+    return rc;
 }

@@ -32,9 +32,13 @@ struct leat_plan_inputs {
     size_t report_count;
     const struct leat_plan_text *revocations;
     size_t revocation_count;
+    const struct leat_plan_text *egress; /* what bytes cost that leave a region */
+    size_t egress_count;
     struct leat_plan_text traces;             /* the table */
     const struct leat_plan_text *trace_files; /* those it names, in its order */
     size_t trace_count;
+    struct leat_plan_text past; /* a run that has happened, or come so far; text NULL: none */
+    bool resume;                /* plan the rest of it; else only learn from it */
 };
 
 #define LEAT_PLAN_REGIONS_MAX 64
@@ -63,8 +67,16 @@ enum leat_plan_kind {
     LEAT_PLAN_KIND_ON_DEMAND,
     LEAT_PLAN_KIND_TRANSIENT,
     LEAT_PLAN_KIND_MIXED,
-    LEAT_PLAN_KIND_UNIFORM
+    LEAT_PLAN_KIND_UNIFORM,
+    LEAT_PLAN_KIND_FLEXIBLE, /* the same over several types of machines */
+    LEAT_PLAN_KINDS
 };
+
+/* On demand and transient by turns, on traces. */
+static inline bool leat_plan_kind_turns(enum leat_plan_kind kind)
+{
+    return kind == LEAT_PLAN_KIND_UNIFORM || kind == LEAT_PLAN_KIND_FLEXIBLE;
+}
 
 const char *leat_plan_kind_name(enum leat_plan_kind kind);
 
@@ -80,12 +92,17 @@ struct leat_plan_record {
     double stall_share; /* of the time, GPUs waiting: for each other, for the network, for data */
     double data_share;  /* the part of it that is data */
     double revocations;
-    double usd_per_hour; /* of the whole cluster; of uniform progress, while it is transient */
-    double interval_s;   /* between checkpoints; HUGE_VAL: only at the end */
-    double accuracy;     /* percent; NaN: not given */
-    bool transferred;    /* its accelerator was not measured: a speed carried over from another */
-    bool meets;          /* deadline, budget and accuracy */
-    bool front;          /* nothing else is faster and no dearer, or cheaper and no slower */
+    double usd_per_hour;  /* of the whole cluster; of uniform progress, while it is transient */
+    double samples_per_s; /* while it trains, with its data */
+    double speed_spread;  /* standard deviation of its logarithm */
+    double checkpoint_s;  /* to write one */
+    double start_s;       /* until the slowest machine is ready */
+    double hazard_spread;
+    double interval_s; /* between checkpoints; HUGE_VAL: only at the end */
+    double accuracy;   /* percent; NaN: not given */
+    bool transferred;  /* its accelerator was not measured: a speed carried over from another */
+    bool meets;        /* deadline, budget and accuracy */
+    bool front;        /* nothing else is faster and no dearer, or cheaper and no slower */
     bool chosen;
     const struct leat_plan_offer
         *same_as;      /* the very same in another place stands for it; NULL: it stands for itself */
@@ -121,7 +138,11 @@ char *leat_plan_record_name(const struct leat_plan *plan, const struct leat_plan
 /* Of the price that the configuration pays first; "": the catalog names none. */
 const char *leat_plan_record_zone(const struct leat_plan_record *r);
 
-/* By its full name, or the beginning of one when only one configuration begins so. */
+/* By its full name, or the beginning of one when only one configuration begins so; NULL: the chosen one. */
+leat_status leat_plan_find(const struct leat_plan *plan, const char *name, struct leat_plan_record *out,
+                           struct leat_error *err);
+
+/* The record by its name, and the terms of its sum. */
 leat_status leat_plan_explain(struct leat_plan *plan, const char *name, struct leat_plan_record *record,
                               struct leat_plan_terms *out, struct leat_error *err);
 

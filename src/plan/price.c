@@ -245,6 +245,26 @@ static void data_path(struct leat_plan_sum *s)
     fed_term(s);
 }
 
+/* A run that goes on where it is starts nothing; one that moves starts and reads its checkpoint. */
+static void resume(struct leat_plan_sum *s, double write_s)
+{
+    const struct leat_plan_past *past = &s->plan->past;
+    const struct leat_plan_case *c = s->c;
+    const struct leat_plan_job *job = s->job;
+    if (!s->plan->resumed)
+        return;
+    if (c->offer == past->offer && c->kind == past->kind && c->nodes == past->nodes && c->path == past->path) {
+        s->run.start_s = 0;
+        leat_plan_term_words(leat_plan_term(s->terms, "start", NAN, LEAT_PLAN_UNIT_WORDS, leat_plan_tail(past->name)),
+                             "none: the job runs there");
+        return;
+    }
+    double restore = leat_plan_job_has(job, LEAT_KEY_RESTORE) ? job->value[LEAT_KEY_RESTORE] : write_s;
+    s->run.start_s += restore;
+    leat_plan_term(s->terms, "moving: restoring a checkpoint", restore, LEAT_PLAN_UNIT_S,
+                   leat_plan_job_has(job, LEAT_KEY_RESTORE) ? source(s, LEAT_KEY_RESTORE) : "as long as writing it");
+}
+
 static leat_status checkpoints(struct leat_plan_sum *s, struct leat_error *err)
 {
     const struct leat_plan_job *job = s->job;
@@ -272,6 +292,7 @@ static leat_status checkpoints(struct leat_plan_sum *s, struct leat_error *err)
                          "transient machines lose what no checkpoint holds: checkpoint.time, or checkpoint.bytes with "
                          "checkpoint.bandwidth, is missing");
     }
+    s->write_s = write_s;
     run->checkpoint_s = write_s;
     if (leat_plan_job_has(job, LEAT_KEY_CHECKPOINT_STALL)) { /* written in the background */
         run->checkpoint_s = fmin(write_s, job->value[LEAT_KEY_CHECKPOINT_STALL]);
@@ -281,6 +302,7 @@ static leat_status checkpoints(struct leat_plan_sum *s, struct leat_error *err)
                    : leat_plan_job_has(job, LEAT_KEY_RESTORE) ? job->value[LEAT_KEY_RESTORE]
                                                               : write_s;
     run->replace_s += s->restore_s;
+    resume(s, write_s);
     struct leat_plan_term *t = leat_plan_term(s->terms, "one checkpoint", write_s, LEAT_PLAN_UNIT_S, from);
     if (run->lag_s > 0)
         leat_plan_term_words(t, "work stops for %.3g s of it", run->checkpoint_s);
@@ -329,14 +351,68 @@ static void interval(struct leat_plan_sum *s)
                              "all of it");
 }
 
+/* What the job does on these machines: whether the model fits, how fast they are, what the data makes of it. */
+static leat_status work_out_speed(struct leat_plan_sum *s, struct leat_error *err)
+{
+    leat_status rc = check_memory(s, err);
+    if (rc == LEAT_OK)
+        rc = gpu_speeds(s, err);
+    if (rc == LEAT_OK)
+        data_path(s);
+    return rc;
+}
+
+/* Other types of the same place with as many GPUs, each with its own traces, speed and price. */
+static leat_status add_types(struct leat_plan_sum *s, struct leat_error *err)
+{
+    const struct leat_plan_offer *own = s->c->offer;
+    const struct leat_plan_catalog *catalog = &s->plan->catalog;
+    char names[200] = "";
+    unsigned types = 1;
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct leat_plan_offer *o = &catalog->offer[i];
+        unsigned nodes = s->workers / o->gpus;
+        if (o == own || strcmp(o->provider, own->provider) != 0 || strcmp(o->region, own->region) != 0 ||
+            nodes * o->gpus != s->workers || nodes > s->plan->options.max_nodes || isnan(o->usd_per_hour[1]))
+            continue;
+        struct leat_plan_case c = {o, LEAT_PLAN_KIND_TRANSIENT, nodes, s->c->path};
+        struct leat_plan_sum other = {.plan = s->plan, .c = &c, .job = s->job, .workers = s->workers, .work = s->work};
+        other.engine = &s->plan->engines[s->plan->engine_of[i]];
+        leat_status rc = work_out_speed(&other, err);
+        if (rc != LEAT_OK && rc != LEAT_UNSUPPORTED)
+            return rc;
+        size_t before = s->market.count;
+        if (rc == LEAT_OK)
+            leat_plan_traces_market(&s->plan->traces, catalog, o, nodes, other.speed[nodes] / s->speed[s->c->nodes],
+                                    &s->market, &s->trace_name);
+        if (s->market.count == before)
+            continue;
+        size_t at = strlen(names);
+        snprintf(names + at, sizeof names - at, ", %u × %.48s", nodes, o->type);
+        s->spread = fmax(s->spread, other.spread);
+        types++;
+    }
+    if (types == 1)
+        return leat_fail(err, LEAT_UNSUPPORTED, "flexible: no other type than %s with as many GPUs and a trace in %s",
+                         own->type, own->region);
+    struct leat_plan_term *t = leat_plan_term(s->terms, "transient types", types, LEAT_PLAN_UNIT_COUNT, names + 2);
+    leat_plan_term_words(t, "%zu zones in all", s->market.count);
+    return LEAT_OK;
+}
+
 static leat_status transient_source(struct leat_plan_sum *s, struct leat_error *err)
 {
     const struct leat_plan_offer *o = s->c->offer;
-    bool uniform = s->c->kind == LEAT_PLAN_KIND_UNIFORM;
-    leat_plan_traces_market(&s->plan->traces, &s->plan->catalog, o, s->c->nodes, &s->market, &s->trace_name);
-    s->revocation = leat_plan_revocations_find(&s->plan->revocations, o->accelerator, o->region);
+    bool uniform = leat_plan_kind_turns(s->c->kind);
+    leat_plan_traces_market(&s->plan->traces, &s->plan->catalog, o, s->c->nodes, 1, &s->market, &s->trace_name);
+    if (s->c->kind == LEAT_PLAN_KIND_FLEXIBLE) {
+        leat_status rc = add_types(s, err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    s->revocation = s->plan->revocation_of[o - s->plan->catalog.offer];
     /* The region counts only where others of the accelerator are known. */
-    bool some = leat_plan_revocations_know(&s->plan->revocations, o->accelerator) || s->plan->traces.count;
+    bool some = leat_plan_revocations_know(&s->plan->revocations, o->type, o->accelerator) || s->plan->traces.count;
     char where[LEAT_PLAN_REGION_SIZE + 8] = "";
     if (some)
         snprintf(where, sizeof where, " in %s", o->region);
@@ -373,6 +449,7 @@ static void describe_run(struct leat_plan_sum *s)
         .replace_s = job->value[LEAT_KEY_REPLACE],
         .regroup_s = job->mode == LEAT_PLAN_ALLREDUCE && anchor ? job->value[LEAT_KEY_REGROUP] : 0,
         .lifetime = s->revocation ? &s->revocation->lifetime : NULL,
+        .hazard_spread = s->revocation ? s->revocation->spread : 0,
     };
     leat_plan_term(s->terms, "start of a machine", s->run.start_s, LEAT_PLAN_UNIT_S, source(s, start));
 }
@@ -392,6 +469,11 @@ static void work_term(struct leat_plan_sum *s)
     leat_plan_term_factor(t, s->job->value[times], LEAT_PLAN_UNIT_COUNT);
     leat_plan_term_factor(t, s->job->value[of], LEAT_PLAN_UNIT_SAMPLES);
     leat_plan_term_words(t, "%s", steps ? "steps" : "epochs");
+    if (s->job->done > 0) {
+        t->value += s->job->done;
+        leat_plan_term(s->terms, "done already", s->job->done, LEAT_PLAN_UNIT_SAMPLES,
+                       leat_plan_tail(s->plan->past.name));
+    }
 }
 
 leat_status leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_case *c, struct leat_plan_record *out,
@@ -403,14 +485,11 @@ leat_status leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_
     s.workers = c->nodes * c->offer->gpus;
     s.work = leat_plan_job_work(s.job);
     work_term(&s);
-    leat_status rc = check_memory(&s, err);
-    if (rc == LEAT_OK)
-        rc = gpu_speeds(&s, err);
+    leat_status rc = work_out_speed(&s, err);
     if (rc == LEAT_OK && c->kind != LEAT_PLAN_KIND_ON_DEMAND)
         rc = transient_source(&s, err);
     if (rc != LEAT_OK)
         return rc;
-    data_path(&s);
     describe_run(&s);
     rc = checkpoints(&s, err);
     if (rc == LEAT_OK)
@@ -426,6 +505,10 @@ leat_status leat_plan_price_case(struct leat_plan *plan, const struct leat_plan_
     r.data_share = s.data_share;
     r.transferred = s.engine->transferred;
     r.interval_s = s.run.interval_s;
+    r.samples_per_s = s.speed[c->nodes];
+    r.speed_spread = s.spread;
+    r.checkpoint_s = s.write_s;
+    r.hazard_spread = s.traced ? 0 : s.run.hazard_spread;
     r.usd_per_hour = s.run.usd_per_s * 3600;
     r.accuracy = s.job->mode == LEAT_PLAN_ASYNC ? leat_plan_job_accuracy(s.job, s.workers) : NAN;
     if (!isnan(r.accuracy)) {

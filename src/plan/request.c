@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "plan/compare.h"
+#include "plan/launch.h"
 #include "plan/plan.h"
 
 #define SETTINGS_MAX 128
@@ -16,6 +18,10 @@ struct request {
     struct leat_plan_inputs in;
     struct leat_plan_options options;
     const char *explain;
+    const char *launch; /* "skypilot", …; NULL: nothing is to be launched */
+    const char *config; /* of what is launched; NULL: the chosen one */
+    const char *script;
+    bool compare;
     bool all;
     struct leat_plan_setting settings[SETTINGS_MAX];
     struct leat_plan_catalog_file catalogs[FILES_MAX];
@@ -23,6 +29,7 @@ struct request {
     struct leat_plan_text measurements[FILES_MAX];
     struct leat_plan_text reports[FILES_MAX];
     struct leat_plan_text revocations[FILES_MAX];
+    struct leat_plan_text egress[FILES_MAX];
     struct leat_plan_text *trace_files;
 };
 
@@ -123,6 +130,22 @@ static leat_status take_traces(const json_t *root, struct request *r, struct lea
     return rc;
 }
 
+/* A run to plan the rest of, or a finished one to put beside its prediction. */
+static leat_status take_past(const json_t *root, struct request *r, struct leat_error *err)
+{
+    struct leat_plan_text resume = {0};
+    struct leat_plan_text compare = {0};
+    leat_status rc = take_text(json_object_get(root, "resume"), "resume", &resume, err);
+    if (rc == LEAT_OK)
+        rc = take_text(json_object_get(root, "compare"), "compare", &compare, err);
+    if (rc == LEAT_OK && resume.text && compare.text)
+        rc = leat_fail(err, LEAT_INVALID, "resume and compare: one run, either to go on or finished");
+    r->in.past = resume.text ? resume : compare;
+    r->in.resume = resume.text != NULL;
+    r->compare = compare.text != NULL;
+    return rc;
+}
+
 /* A text as on the command line, or a number. */
 static leat_status take_option(const json_t *v, const char *key, struct request *r, struct leat_error *err)
 {
@@ -145,8 +168,9 @@ static leat_status take_option(const json_t *v, const char *key, struct request 
 static leat_status take_options(json_t *o, struct request *r, struct leat_error *err)
 {
     static const char *const keys[] = {"deadline", "budget", "min_accuracy", "risk", "max_nodes", "seed", "draws"};
-    static const char *const known[] = {"deadline", "budget", "min_accuracy", "risk", "max_nodes", "seed",
-                                        "draws",    "region", "explain",      "all",  "today"};
+    static const char *const known[] = {"deadline", "budget", "min_accuracy", "risk",    "max_nodes",
+                                        "seed",     "draws",  "region",       "explain", "all",
+                                        "today",    "launch", "config",       "script"};
     const json_t *regions = json_object_get(o, "region");
     r->options = leat_plan_options_default();
     leat_status rc = known_keys(o, "options", known, sizeof known / sizeof *known, err);
@@ -157,6 +181,13 @@ static leat_status take_options(json_t *o, struct request *r, struct leat_error 
     if (rc == LEAT_OK && !json_is_array(regions))
         rc = take_option(regions, "region", r, err);
     r->explain = json_string_value(json_object_get(o, "explain"));
+    r->launch = json_string_value(json_object_get(o, "launch"));
+    r->config = json_string_value(json_object_get(o, "config"));
+    r->script = json_string_value(json_object_get(o, "script"));
+    if (rc == LEAT_OK && !r->launch && (r->config || r->script))
+        rc = leat_fail(err, LEAT_INVALID, "config and script belong to launch");
+    if (rc == LEAT_OK && (r->explain != NULL) + (r->launch != NULL) + r->compare > 1)
+        rc = leat_fail(err, LEAT_INVALID, "explain, launch and compare are questions of their own: one at a time");
     r->all = json_is_true(json_object_get(o, "all"));
     r->in.today = json_string_value(json_object_get(o, "today"));
     return rc;
@@ -185,8 +216,9 @@ static leat_status answer_files(const struct leat_plan_text *traces, struct leat
 
 static leat_status read_request(json_t *root, struct request *r, struct leat_error *err)
 {
-    static const char *const known[] = {"job",    "catalog", "hardware",    "measurements", "report", "revocations",
-                                        "traces", "ask",     "trace_files", "settings",     "options"};
+    static const char *const known[] = {"job",         "catalog", "hardware", "measurements", "report",
+                                        "revocations", "traces",  "ask",      "trace_files",  "settings",
+                                        "options",     "egress",  "resume",   "compare"};
     leat_status rc = known_keys(root, "it", known, sizeof known / sizeof *known, err);
     if (rc == LEAT_OK)
         rc = take_text(json_object_get(root, "job"), "job", &r->in.job, err);
@@ -201,6 +233,10 @@ static leat_status read_request(json_t *root, struct request *r, struct leat_err
     if (rc == LEAT_OK)
         rc = take_texts(root, "revocations", r->revocations, &r->in.revocation_count, err);
     if (rc == LEAT_OK)
+        rc = take_texts(root, "egress", r->egress, &r->in.egress_count, err);
+    if (rc == LEAT_OK)
+        rc = take_past(root, r, err);
+    if (rc == LEAT_OK)
         rc = take_traces(root, r, err);
     if (rc == LEAT_OK)
         rc = take_settings(root, r, err);
@@ -210,7 +246,43 @@ static leat_status read_request(json_t *root, struct request *r, struct leat_err
     r->in.measurements = r->measurements;
     r->in.reports = r->reports;
     r->in.revocations = r->revocations;
+    r->in.egress = r->egress;
     return rc;
+}
+
+static leat_status answer_comparison(const struct request *r, struct leat_buf *out, struct leat_error *err)
+{
+    struct leat_plan_comparison c;
+    leat_status rc = leat_plan_compare(&r->in, &r->options, &c, err);
+    return rc == LEAT_OK ? leat_plan_compare_json(&c, out, err) : rc;
+}
+
+static leat_status answer_launch(const struct request *r, const struct leat_plan *plan, struct leat_buf *out,
+                                 struct leat_error *err)
+{
+    enum leat_plan_launcher launcher = LEAT_PLAN_SKYPILOT;
+    struct leat_plan_record record;
+    struct leat_buf text;
+    char name[LEAT_PLAN_NAME_SIZE];
+    leat_buf_init(&text, 1 << 20);
+    leat_status rc = leat_plan_launcher_parse(r->launch, &launcher, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_find(plan, r->config, &record, err);
+    if (rc == LEAT_OK)
+        rc = leat_plan_launch(plan, &record, launcher, r->script, &text, err);
+    json_t *root = NULL;
+    if (rc == LEAT_OK)
+        root = json_pack("{s:i, s:s, s:s, s:s%}", "version", 2, "config", leat_plan_record_name(plan, &record, name),
+                         "launch", r->launch, "text", text.data, text.len);
+    char *json = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    if (rc == LEAT_OK && !json)
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the answer");
+    if (json)
+        leat_buf_str(out, json);
+    free(json);
+    json_decref(root);
+    leat_buf_free(&text);
+    return rc == LEAT_OK ? leat_buf_check(out, "the answer", err) : rc;
 }
 
 static leat_status answer(const struct request *r, struct leat_buf *out, struct leat_error *err)
@@ -218,12 +290,18 @@ static leat_status answer(const struct request *r, struct leat_buf *out, struct 
     struct leat_plan *plan = NULL;
     struct leat_plan_terms *terms = NULL;
     struct leat_plan_record record;
+    if (r->compare)
+        return answer_comparison(r, out, err);
     leat_status rc = leat_plan_open(&r->in, &r->options, &plan, err);
     if (rc == LEAT_OK)
         rc = leat_plan_price(plan, err);
     if (rc != LEAT_OK)
         goto out;
     leat_plan_choose_records(plan);
+    if (r->launch) {
+        rc = answer_launch(r, plan, out, err);
+        goto out;
+    }
     if (!r->explain) {
         rc = leat_plan_json(plan, r->all, out, err);
         goto out;

@@ -199,6 +199,7 @@ struct walk {
     const struct leat_plan_run *run;
     struct leat_rng *rng;
     double factor; /* true speed over speed */
+    double calm;   /* the lifetime's hazard over the true one */
     double start_s;
     double end_s; /* given up */
     double revocations;
@@ -207,7 +208,10 @@ struct walk {
 
 static double lifetime(struct walk *w)
 {
-    return leat_plan_lifetime_draw(w->run->lifetime, leat_rng_unit(w->rng));
+    double u = leat_rng_unit(w->rng);
+    if (w->run->hazard_spread > 0) /* survival to the power of the hazard's factor */
+        u = -expm1(w->calm * log1p(-u));
+    return leat_plan_lifetime_draw(w->run->lifetime, fmin(u, 1 - 1e-16));
 }
 
 static unsigned first_place(const struct walk *w)
@@ -282,6 +286,7 @@ static double walk_mixed(struct walk *w)
 struct luck_draw {
     double speed;        /* standard normal */
     double start;        /* uniform */
+    double hazard;       /* standard normal */
     struct leat_rng rng; /* for the machines' lives */
 };
 
@@ -310,6 +315,8 @@ leat_status leat_plan_luck_new(uint64_t seed, size_t count, struct leat_plan_luc
         double even = ((double)i + leat_rng_unit(&rng)) / (double)count;
         draw[i].speed = leat_plan_normal_quantile(fmin(fmax(even, 1e-9), 1 - 1e-9));
         draw[i].start = leat_rng_unit(&rng);
+        struct leat_rng fate = leat_rng(leat_key("plan hazard", seed, 0, NULL, 0), i);
+        draw[i].hazard = leat_plan_normal(&fate);
         draw[i].rng = rng;
     }
     luck->count = count;
@@ -354,6 +361,7 @@ leat_status leat_plan_run_draw(const struct leat_plan_run *run, struct leat_plan
         w.rng = &rng;
         w.factor = exp(run->speed_spread * luck->draw[i].speed);
         w.start_s = run->start_s * exp(run->start_spread * starts[i]);
+        w.calm = exp(run->hazard_spread * run->hazard_spread / 2 - run->hazard_spread * luck->draw[i].hazard);
         w.revocations = 0;
         for (unsigned m = 0; m < run->transients; m++)
             w.places[m] = (struct place){.next_s = lifetime(&w), .ready = true};

@@ -39,6 +39,7 @@ struct leat_plan_run {
     double replace_s;
     double regroup_s;
     const struct leat_plan_lifetime *lifetime; /* of transients; may be NULL without any */
+    double hazard_spread; /* standard deviation of log(true hazard / the lifetime's); drawn once a run */
     double usd_per_s;
     double usd_fixed;
     double usd_per_revocation; /* what a new machine must fetch again */

@@ -84,6 +84,11 @@ static double at_risk_s(const struct leat_plan_replay *job, double done_s, doubl
     return fmin(job->piece_s, fmod(done_s, job->piece_s) + tick_s);
 }
 
+static double speed_of(const struct leat_plan_market *market, size_t zone)
+{
+    return market->zone[zone].speed > 0 ? market->zone[zone].speed : 1;
+}
+
 /* Uniform progress, after "Can't Be Late": take transient machines while there are any; without them wait as
  * long as the job is ahead of an even pace to its deadline, else go on demand, and stay there until it is two
  * changeovers ahead. Above all that: never let the slack fall below what the worst tick and a last changeover need. */
@@ -92,7 +97,8 @@ static enum leat_plan_choice choose_uniform(const struct leat_plan_replay *job, 
     double slack = job->deadline_s - s->elapsed_s - (job->work_s - s->done_s);
     double pace = job->work_s / job->deadline_s;
     double d = job->changeover_s;
-    double risk = at_risk_s(job, s->done_s, s->tick_s);
+    double speed = s->speed > 0 ? s->speed : 1;
+    double risk = at_risk_s(job, s->done_s, s->tick_s * speed);
     if (s->now == LEAT_PLAN_USE_ON_DEMAND) {
         double ahead = s->done_s - pace * (s->elapsed_s + 2 * d);
         /* Changing costs d now; if the machine is lost at once, a tick, its work and d more. */
@@ -100,9 +106,11 @@ static enum leat_plan_choice choose_uniform(const struct leat_plan_replay *job, 
         return s->available && safe && ahead >= 0 ? LEAT_PLAN_USE_TRANSIENT : LEAT_PLAN_USE_ON_DEMAND;
     }
     if (s->available) {
-        /* While it computes the slack stays; while it starts it shrinks by what is left of that. */
+        /* While it computes the slack stays, or shrinks by what slower machines fall behind in a tick; while it
+         * starts it shrinks by what is left of that. */
         double starting = s->now == LEAT_PLAN_USE_TRANSIENT ? s->starting_s : d;
-        return slack >= starting + risk + d ? LEAT_PLAN_USE_TRANSIENT : LEAT_PLAN_USE_ON_DEMAND;
+        double behind = s->tick_s * fmax(0, 1 - speed);
+        return slack >= starting + risk + behind + d ? LEAT_PLAN_USE_TRANSIENT : LEAT_PLAN_USE_ON_DEMAND;
     }
     if (slack < d + s->tick_s || s->done_s < pace * s->elapsed_s)
         return LEAT_PLAN_USE_ON_DEMAND;
@@ -132,13 +140,14 @@ struct walk {
     bool begun;
 };
 
-/* The cheapest zone that has machines; market->count: none. */
+/* The zone that has machines and does the work for the least money; market->count: none. */
 static size_t cheapest_up(const struct walk *w, size_t tick)
 {
     size_t best = w->market->count;
     for (size_t z = 0; z < w->market->count; z++) {
         if (leat_plan_trace_up(w->market->zone[z].trace, tick, w->job->machines) &&
-            (best == w->market->count || w->market->zone[z].usd_per_s < w->market->zone[best].usd_per_s))
+            (best == w->market->count || w->market->zone[z].usd_per_s / speed_of(w->market, z) <
+                                             w->market->zone[best].usd_per_s / speed_of(w->market, best)))
             best = z;
     }
     return best;
@@ -161,6 +170,7 @@ static void look(struct walk *w, size_t tick, size_t *open)
         }
     }
     s->available = *open < w->market->count;
+    s->speed = s->available ? speed_of(w->market, *open) : 1;
 }
 
 /* One tick of what was chosen; true when the job is done. */
@@ -170,9 +180,10 @@ static bool work(struct walk *w)
     double span = s->tick_s;
     if (s->now != LEAT_PLAN_IDLE) {
         double lead = fmin(s->starting_s, span);
-        double useful = fmin(span - lead, w->job->work_s - s->done_s);
+        double speed = s->now == LEAT_PLAN_USE_TRANSIENT ? speed_of(w->market, w->zone) : 1;
+        double useful = fmin(span - lead, (w->job->work_s - s->done_s) / speed);
         s->starting_s -= lead;
-        s->done_s += useful;
+        s->done_s += useful * speed;
         bool ended = s->done_s >= w->job->work_s - 1e-6;
         if (ended)
             span = lead + useful;

@@ -7,15 +7,15 @@
 
 #include "plan/csv.h"
 
-enum column { ACCELERATOR, REGION, FILE_NAME, ZONE, COLUMNS };
-static const char *const names[COLUMNS] = {"accelerator", "region", "file", "zone"};
+enum column { ACCELERATOR, REGION, FILE_NAME, ZONE, TYPE, COLUMNS };
+static const char *const names[COLUMNS] = {"accelerator", "region", "file", "zone", "type"};
 
 static leat_status find_columns(const struct leat_plan_csv *csv, size_t column[COLUMNS], struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     for (int k = 0; k < COLUMNS && rc == LEAT_OK; k++) {
         column[k] = leat_plan_csv_column(csv, names[k]);
-        if (column[k] == LEAT_PLAN_CSV_NONE && k != ZONE)
+        if (column[k] == LEAT_PLAN_CSV_NONE && k != ZONE && k != TYPE)
             rc = leat_plan_csv_need(csv, names[k], &column[k], err);
     }
     for (size_t i = 0; rc == LEAT_OK && i < csv->column_count; i++) {
@@ -49,7 +49,8 @@ static leat_status check_row(const char *name, const struct leat_plan_traces *t,
         return leat_fail(err, LEAT_INVALID, "%s line %u: a zone of any region is none", name, r->line);
     for (size_t i = 0; i < t->count; i++) {
         const struct leat_plan_named_trace *o = &t->row[i];
-        if (strcmp(o->accelerator, r->accelerator) != 0 || strcmp(o->region, r->region) != 0)
+        if (strcmp(o->accelerator, r->accelerator) != 0 || strcmp(o->type, r->type) != 0 ||
+            strcmp(o->region, r->region) != 0)
             continue;
         if (strcmp(o->zone, r->zone) == 0)
             return leat_fail(err, LEAT_INVALID, "%s line %u: %s in %s%s%s was given before, on line %u", name, r->line,
@@ -88,6 +89,8 @@ leat_status leat_plan_traces_index(const char *name, const char *text, size_t n,
             rc = take_text(csv, i, column[FILE_NAME], true, r->file, sizeof r->file, err);
         if (rc == LEAT_OK)
             rc = take_text(csv, i, column[ZONE], false, r->zone, sizeof r->zone, err);
+        if (rc == LEAT_OK)
+            rc = take_text(csv, i, column[TYPE], false, r->type, sizeof r->type, err);
         if (rc == LEAT_OK)
             rc = check_row(name, &t, r, err);
         t.count += rc == LEAT_OK;
@@ -148,23 +151,32 @@ static double zone_usd_per_hour(const struct leat_plan_catalog *catalog, const s
     return named ? NAN : o->usd_per_hour[1]; /* a catalog without zones has one price for all */
 }
 
-void leat_plan_traces_market(const struct leat_plan_traces *t, const struct leat_plan_catalog *catalog,
-                             const struct leat_plan_offer *offer, unsigned nodes, struct leat_plan_market *out,
-                             const char **name)
+/* Adds the traces of one scope: of the offer's type or its accelerator, of its region or any. */
+static void add_scope(const struct leat_plan_traces *t, const struct leat_plan_catalog *catalog,
+                      const struct leat_plan_offer *offer, bool type, const char *region, double usd_scale,
+                      double speed, struct leat_plan_market *out, const char **name)
 {
-    out->count = 0;
-    for (int any = 0; any < 2 && !out->count; any++) {
-        for (size_t i = 0; i < t->count && out->count < LEAT_PLAN_MARKET_MAX; i++) {
-            const struct leat_plan_named_trace *r = &t->row[i];
-            if (strcmp(r->accelerator, offer->accelerator) != 0 || strcmp(r->region, any ? "*" : offer->region) != 0)
-                continue;
-            double usd = zone_usd_per_hour(catalog, offer, r->zone);
-            if (isnan(usd))
-                continue;
-            if (!out->count)
-                *name = r->file;
-            out->zone[out->count].trace = &r->trace;
-            out->zone[out->count++].usd_per_s = nodes * usd / 3600;
-        }
+    for (size_t i = 0; i < t->count && out->count < LEAT_PLAN_MARKET_MAX; i++) {
+        const struct leat_plan_named_trace *r = &t->row[i];
+        if (strcmp(r->accelerator, offer->accelerator) != 0 || strcmp(r->region, region) != 0 ||
+            strcmp(r->type, type ? offer->type : "") != 0)
+            continue;
+        double usd = zone_usd_per_hour(catalog, offer, r->zone);
+        if (isnan(usd) || (out->count && out->zone[0].trace->gap_s != r->trace.gap_s))
+            continue;
+        if (!out->count)
+            *name = r->file;
+        out->zone[out->count].trace = &r->trace;
+        out->zone[out->count].speed = speed;
+        out->zone[out->count++].usd_per_s = usd_scale * usd / 3600;
     }
+}
+
+void leat_plan_traces_market(const struct leat_plan_traces *t, const struct leat_plan_catalog *catalog,
+                             const struct leat_plan_offer *offer, unsigned nodes, double speed,
+                             struct leat_plan_market *out, const char **name)
+{
+    size_t before = out->count;
+    for (int scope = 0; scope < 4 && out->count == before; scope++)
+        add_scope(t, catalog, offer, scope < 2, scope % 2 ? "*" : offer->region, nodes, speed, out, name);
 }

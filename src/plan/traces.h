@@ -15,6 +15,7 @@ struct leat_plan_text {
 
 struct leat_plan_named_trace {
     char accelerator[32];
+    char type[48];                      /* "": any type with the accelerator */
     char region[LEAT_PLAN_REGION_SIZE]; /* "*": any */
     char zone[LEAT_PLAN_ZONE_SIZE];     /* "": the whole region as one */
     char file[200];                     /* as the table names it */
@@ -27,8 +28,8 @@ struct leat_plan_traces {
     size_t count;
 };
 
-/* CSV with the columns accelerator, region, file and perhaps zone. Refuses a second trace of the same place, and one of
- * a whole region beside those of its zones. */
+/* CSV with the columns accelerator, region, file and perhaps zone and type. Refuses a second trace of the same place,
+ * and one of a whole region beside those of its zones. */
 leat_status leat_plan_traces_index(const char *name, const char *text, size_t n, struct leat_plan_traces *out,
                                    struct leat_error *err);
 
@@ -37,11 +38,12 @@ leat_status leat_plan_traces_read(struct leat_plan_traces *t, const struct leat_
                                   struct leat_error *err);
 void leat_plan_traces_free(struct leat_plan_traces *t);
 
-/* The zones in which `nodes` machines of an offer may run, at its zones' prices: those of its very region, else those
- * for any. *name gets the first one's file. */
+/* Adds the zones in which `nodes` machines of an offer may run, at its zones' prices and with `speed`: those traced for
+ * its very type, else for its accelerator; of its very region, else for any. *name gets the first one's file. Traces
+ * with other ticks than those that are there already are passed over. */
 void leat_plan_traces_market(const struct leat_plan_traces *t, const struct leat_plan_catalog *catalog,
-                             const struct leat_plan_offer *offer, unsigned nodes, struct leat_plan_market *out,
-                             const char **name);
+                             const struct leat_plan_offer *offer, unsigned nodes, double speed,
+                             struct leat_plan_market *out, const char **name);
 
 #define LEAT_PLAN_TRACES_MAX 1024
 

@@ -2,7 +2,9 @@
 #ifndef LEAT_PLAN_WORLD_H
 #define LEAT_PLAN_WORLD_H
 
+#include "plan/egress.h"
 #include "plan/engine.h"
+#include "plan/past.h"
 #include "plan/plan.h"
 #include "plan/revoke.h"
 #include "plan/run.h"
@@ -16,10 +18,14 @@ struct leat_plan {
     struct leat_plan_catalog catalog;
     struct leat_plan_measures measures;
     struct leat_plan_revocations revocations;
+    struct leat_plan_egress egress;
+    struct leat_plan_past past; /* config "": none */
+    bool resumed;               /* the rest of it is planned */
     struct leat_plan_traces traces;
     struct leat_plan_engine *engines;
     size_t engine_count;
-    size_t *engine_of; /* by offer */
+    size_t *engine_of;                                 /* by offer */
+    const struct leat_plan_revocation **revocation_of; /* by offer; NULL: nothing is known */
     bool has_checkpoint_model;
     struct leat_plan_model checkpoint_model;
     struct leat_plan_notes notes;

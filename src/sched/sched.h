@@ -210,7 +210,7 @@ uint64_t leat_sched_wake_ns(const struct leat_sched *s);
 void leat_sched_lane_explain(const struct leat_sched_lane *lane, const char *of, char *out, size_t n);
 uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *lane); /* since when the chunks of the batch published
                                                                          next are all there; 0: they are not */
-/* Bytes of the order's window, about: with less memory than that chunks are fetched several times an epoch. */
+/* Bytes of the order's window, about: with less memory than that chunks are fetched several times per epoch. */
 uint64_t leat_sched_lane_window(const struct leat_sched_lane *lane);
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 

@@ -161,7 +161,7 @@ def test_explain_wants_one_configuration(plan):
     assert "configurations begin with 'p3'" in plan("explain", "p3", status=2).stderr
     assert "no configuration is called 'x'" in plan("explain", "x", status=3).stderr
     assert "leat plan explain CONFIG" in plan("explain", status=2).stderr
-    assert "neither explain nor fit" in plan("guess", status=2).stderr
+    assert "not one of explain, launch or fit" in plan("guess", status=2).stderr
 
 
 def test_a_deadline_that_nothing_meets_says_so_and_gives_the_nearest(plan):
@@ -450,7 +450,7 @@ def test_the_examples_of_the_help_work(run_leat, example):
     lines = [
         line.split()[1:] for line in text.split("\nexamples:\n")[1].splitlines() if line.strip().startswith("leat ")
     ]
-    assert len(lines) == 3
+    assert len(lines) == 6
     for words in lines:
         run_leat(*words, status=0, cwd=example)
 

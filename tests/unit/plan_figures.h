@@ -89,8 +89,12 @@ static const struct figure_life {
 };
 #define FIGURE_LIVES (sizeof figure_lives / sizeof *figure_lives)
 
-/* Throughput of synchronous training on 1, 4, 8 and 16 GPUs of one machine, as published with NVIDIA's own training
- * scripts (DGX A100, DGX-1 and DGX-2 V100). Gradient sizes are estimates from parameter counts. */
+/* Throughput of synchronous training on 1, 4, 8 and 16 GPUs of one machine, as published in the README files of
+ * NVIDIA's DeepLearningExamples (DGX A100, DGX-1 and DGX-2 V100; read 2026-11): every table found there with 1, 4 and 8
+ * GPUs and the same work for each of them. Not here: those whose GPUs accumulate fewer batches the more there are
+ * (FastPitch, QuartzNet, GNMT), and BERT's of 2019, whose speeds of 8 GPUs are exactly twice those of 4. Gradient sizes
+ * are estimates from parameter counts. Batches in the unit of the speed: 8,000 audio samples a clip, about 566 mel
+ * frames, 192 and 384 tokens a sequence. The first word is the family: tables of one are left out together. */
 static const struct figure_ring {
     const char *name;
     double gradient_bytes;
@@ -109,29 +113,90 @@ static const struct figure_ring {
     {"SSD A100 AMP, 128", 92e6, 128, {724.4, 2885.6, 5734.0, 0}},
     {"SSD V100 FP32", 92e6, 32, {107.2, 419.5, 840.4, 0}},
     {"SSD V100 AMP", 92e6, 32, {296.8, 1115.6, 2154.0, 0}},
-};
-/* Of the same source (19.06 containers on DGX-1 V100), and not among those by which the forms were weighed. Batches in
- * the unit of the speed: 8,000 audio samples a clip, about 566 mel frames. */
-static const struct figure_ring figure_other_rings[] = {
     {"Tacotron 2 V100 AMP", 112e6, 72448, {20992, 74989, 140060, 0}},
     {"Tacotron 2 V100 FP32", 112e6, 36224, {12933, 46115, 88719, 0}},
     {"WaveGlow V100 AMP", 350e6, 80000, {81503, 275803, 583887, 0}},
     {"WaveGlow V100 FP32", 350e6, 32000, {36671, 124504, 264903, 0}},
+    {"TXL base A100 TF32", 768e6, 6144, {41527, 153945, 305933, 0}},
+    {"TXL base A100 AMP", 384e6, 6144, {59961, 225609, 449890, 0}},
+    {"TXL large A100 TF32, 8", 1028e6, 3072, {14497, 53756, 106651, 0}},
+    {"TXL large A100 AMP, 8", 514e6, 3072, {21554, 80226, 159185, 0}},
+    {"TXL large A100 AMP, 16", 514e6, 6144, {25084, 95997, 191148, 0}},
+    {"TXL base V100 FP32, 16", 768e6, 3072, {13981, 48893, 97005, 0}},
+    {"TXL base V100 AMP, 16", 384e6, 3072, {26639, 92618, 170532, 0}},
+    {"TXL base V100 AMP, 32", 384e6, 6144, {36692, 133838, 258648, 0}},
+    {"TXL large V100 FP32, 2", 1028e6, 768, {3558, 12492, 24595, 0}},
+    {"TXL large V100 AMP, 2", 514e6, 768, {6907, 22530, 40920, 0}},
+    {"TXL large V100 AMP, 4", 514e6, 1536, {10210, 36340, 66716, 0}},
+    {"TXL base DGX-2H FP32", 768e6, 3072, {16150, 58011, 114655, 222920}},
+    {"TXL base DGX-2H AMP", 384e6, 3072, {32875, 113985, 223907, 414994}},
+    {"TXL large DGX-2H FP32", 1028e6, 3072, {5169, 19691, 39157, 77568}},
+    {"TXL large DGX-2H AMP", 514e6, 3072, {14787, 54207, 107073, 211387}},
+    {"Jasper V100 FP32, 16", 1332e6, 16, {10, 38.79, 76.64, 0}},
+    {"Jasper V100 AMP, 16", 666e6, 16, {29.63, 106.67, 209.84, 0}},
+    {"Jasper V100 AMP, 32", 666e6, 32, {35.16, 134.74, 263.92, 0}},
+    {"Jasper V100-32 FP32, 32", 1332e6, 32, {12.26, 48.67, 95.88, 0}},
+    {"Jasper V100-32 AMP, 32", 666e6, 32, {34.04, 131.96, 253.47, 0}},
+    {"Jasper V100-32 AMP, 64", 666e6, 64, {41.03, 159.01, 312.20, 0}},
+    {"Jasper DGX-2 FP32, 32", 1332e6, 32, {8.12, 32.16, 63.68, 124.88}},
+    {"Jasper DGX-2 AMP, 32", 666e6, 32, {24.24, 92.09, 181.56, 275.67}},
+    {"Jasper DGX-2 AMP, 64", 666e6, 64, {29.22, 114.29, 222.61, 414.57}},
+    {"MaskRCNN V100 FP32, 2", 177e6, 2, {8.47, 30.23, 56.35, 0}},
+    {"MaskRCNN V100 AMP, 2", 88e6, 2, {10.77, 36.88, 70.45, 0}},
+    {"MaskRCNN V100 FP32, 4", 177e6, 4, {9.29, 34.07, 62.7, 0}},
+    {"MaskRCNN V100 AMP, 4", 88e6, 4, {12.73, 44.95, 82.9, 0}},
+    {"MaskRCNN V100-32 FP32, 4", 177e6, 4, {9.06, 32.87, 62.93, 0}},
+    {"MaskRCNN V100-32 AMP, 4", 88e6, 4, {13.14, 50.70, 82.30, 0}},
+    {"MaskRCNN V100-32 FP32, 8", 177e6, 8, {9.35, 33.38, 71.85, 0}},
+    {"MaskRCNN V100-32 AMP, 8", 88e6, 8, {13.05, 46.69, 87.10, 0}},
+    {"MaskRCNN V100-32 AMP, 16", 88e6, 16, {13.82, 48.41, 89.33, 0}},
+    {"RN50-MXNet A100 AMP", 51e6, 256, {2180, 8587, 16925, 0}},
+    {"RN50-MXNet A100 TF32", 102e6, 256, {1022, 4035, 8001, 0}},
+    {"RN50-MXNet V100 AMP", 51e6, 192, {1376, 5357, 10723, 0}},
+    {"RN50-MXNet V100 FP32", 102e6, 96, {384, 1513, 3005, 0}},
+    {"RN50-MXNet DGX-2 AMP", 51e6, 256, {1492, 5726, 11368, 21484}},
+    {"RN50-MXNet DGX-2 FP32", 102e6, 128, {417, 1623, 3223, 6338}},
 };
-#define FIGURE_OTHER_RINGS (sizeof figure_other_rings / sizeof *figure_other_rings)
 
-/* One V100 and one A100 with mixed precision, samples or tokens a second (the same source). */
+/* One V100 and one A100 with mixed precision, samples or tokens a second (the same source, every pair found). Batches
+ * are those that each card was published with, often larger on the A100. Not here: DGX-2H, whose V100 is a faster one.
+ */
 static const struct figure_transfer {
+    const char *family;
     const char *model;
     const char *to;
     double v100;
     double a100;
 } figure_transfers[] = {
-    {"ResNet-50", "A100-80GB", 1200, 2470},   {"SE-ResNeXt-101", "A100-80GB", 443, 855},
-    {"Transformer", "A100", 32942, 82059},    {"SSD, batch 64", "A100", 296.8, 662.9},
-    {"SSD, batch 128", "A100", 296.8, 724.4},
+    {"ResNet", "ResNet-50", "A100-80GB", 1200, 2470},
+    {"ResNet", "ResNet-50, MXNet", "A100-80GB", 1376, 2180},
+    {"SE-ResNeXt", "SE-ResNeXt-101", "A100-80GB", 443, 855},
+    {"Transformer", "Transformer", "A100", 32942, 82059},
+    {"SSD", "SSD, batch 64", "A100", 296.8, 662.9},
+    {"SSD", "SSD, batch 128", "A100", 296.8, 724.4},
+    {"TXL", "Transformer-XL", "A100", 36692, 59961},
+    {"FastPitch", "FastPitch", "A100-80GB", 63986, 101730},
+    {"EfficientNet", "EfficientNet-B0", "A100-80GB", 1301, 2489},
+    {"EfficientNet", "EfficientNet-B4", "A100-80GB", 204, 331},
+    {"EfficientNet", "wide-SE-B0", "A100-80GB", 1299, 2512},
 };
 #define FIGURE_TRANSFERS (sizeof figure_transfers / sizeof *figure_transfers)
+
+/* Lives of transient machines as two studies saw them: raw times of ICAC'19 (February 2019; taken before their maximum
+ * life of a day, of how many), and shares taken within a day of CM-DARE (a year later). */
+static const struct figure_study {
+    const char *gpu;
+    const char *region;
+    unsigned taken;
+    unsigned machines;
+    double day; /* the other study's share */
+} figure_studies[] = {
+    {"K80", "europe-west1", 6, 16, .67},  {"K80", "us-central1", 14, 16, .56},  {"K80", "us-east1", 0, 16, .47},
+    {"K80", "us-west1", 0, 16, .23},      {"P100", "europe-west1", 3, 10, .27}, {"P100", "us-central1", 0, 10, .53},
+    {"P100", "us-east1", 1, 10, .70},     {"P100", "us-west1", 4, 10, .67},     {"V100", "asia-east1", 3, 19, .47},
+    {"V100", "europe-west4", 2, 19, .43}, {"V100", "us-central1", 0, 10, .67},
+};
+#define FIGURE_STUDIES (sizeof figure_studies / sizeof *figure_studies)
 
 #define FIGURE_RINGS (sizeof figure_rings / sizeof *figure_rings)
 static const double figure_ring_gpus[4] = {1, 4, 8, 16};

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -53,7 +54,8 @@ static struct leat_disk *open_quick(void)
 {
     struct leat_disk *d = NULL;
     struct leat_error err;
-    struct leat_disk_opts opts = {.dir = folder, .budget = 1 << 30, .patience_ns = 200 * LEAT_MS, .shrunk = on_shrunk};
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = 1 << 30, .patience_ns = 500 * LEAT_MS, .look_ns = 50 * LEAT_MS, .shrunk = on_shrunk};
     assert_ok(leat_disk_open(&opts, &d, &err), err);
     return d;
 }
@@ -299,6 +301,31 @@ static void a_disk_that_hangs_is_left_alone_and_taken_back(void **state)
     }
 }
 
+static void a_chunk_is_not_seen_before_it_is_whole(void **state)
+{
+    (void)state;
+    struct slow op = {.op = {.kind = LEAT_DISK_WRITE, .bytes = 20000, .done = on_slow}};
+    struct leat_error err;
+    struct leat_disk *d = disk_open(folder, 0);
+    assert_ok(disk_write_seed(d, 1, 20000, &err), err);
+    op.op.data = disk_chunk(2, 20000, op.op.name);
+    fail_io(FAIL_IO_WRITE, 0, 0, 4096);
+    fail_io_hang(FAIL_IO_WRITE, true); /* the chunks; entries would pass */
+    leat_disk_submit(d, &op.op);
+    leat_sleep_until(leat_after(100 * LEAT_MS));
+    struct leat_disk *other = disk_open(folder, 0);
+    assert_int_equal(disk_count(other), 1);
+    leat_disk_close(other);
+    fail_io_reset();
+    while (!op.done)
+        leat_sleep_until(leat_after(LEAT_MS));
+    other = disk_open(folder, 0);
+    assert_int_equal(disk_count(other), 2);
+    leat_disk_close(other);
+    leat_disk_close(d);
+    free(op.op.data);
+}
+
 static void closing_does_not_wait_for_a_disk_that_hangs(void **state)
 {
     (void)state;
@@ -330,7 +357,8 @@ static void without_holes_the_budget_holds_all_the_same(void **state)
     (void)state;
     struct leat_error err;
     struct leat_disk *d = NULL;
-    struct leat_disk_opts opts = {.dir = folder, .budget = 100u << 20, .patience_ns = 200 * LEAT_MS};
+    struct leat_disk_opts opts = {
+        .dir = folder, .budget = 100u << 20, .patience_ns = 500 * LEAT_MS, .look_ns = 50 * LEAT_MS};
     fail_io(FAIL_IO_PUNCH, EOPNOTSUPP, 0, 0);
     assert_ok(leat_disk_open(&opts, &d, &err), err);
     for (uint32_t i = 0; i < 20; i++)
@@ -348,6 +376,44 @@ static void without_holes_the_budget_holds_all_the_same(void **state)
     leat_disk_close(d);
 }
 
+static void without_direct_reads_it_works_through_the_page_cache(void **state)
+{
+    (void)state;
+    struct leat_error err;
+    struct leat_disk_stats stats;
+    fail_io(FAIL_IO_DIRECT, EINVAL, 0, 0);
+    struct leat_disk *d = open_quick();
+    for (uint32_t i = 0; i < 4; i++)
+        assert_ok(disk_write_seed(d, i, 3000000 + i, &err), err);
+    assert_int_equal(disk_verify(d), 4);
+    leat_disk_stats(d, &stats);
+    assert_false(stats.direct);
+    leat_disk_close(d);
+    fail_io_reset();
+    d = open_quick(); /* and the other way finds the same */
+    assert_int_equal(disk_verify(d), 4);
+    leat_disk_close(d);
+}
+
+static void a_folder_in_memory_is_said_to_be_that(void **state)
+{
+    (void)state;
+    struct statfs s;
+    struct leat_error err;
+    struct leat_disk *d = NULL;
+    char in_memory[64] = "/dev/shm/leat-disk-XXXXXX";
+    if (statfs("/dev/shm", &s) < 0 || s.f_type != 0x01021994 || !mkdtemp(in_memory))
+        skip();
+    struct leat_disk_opts opts = {.dir = in_memory, .budget = 16u << 20};
+    assert_ok(leat_disk_open(&opts, &d, &err), err);
+    assert_int_equal(warnings, 1);
+    assert_non_null(strstr(last_warning, "is in memory (tmpfs)"));
+    assert_ok(disk_write_seed(d, 1, 100000, &err), err);
+    assert_ok(disk_read_seed(d, 1, 100000, &err), err);
+    leat_disk_close(d);
+    disk_folder_remove(in_memory);
+}
+
 int main(void)
 {
     leat_log_open(LEAT_LOG_WARN, on_log, NULL);
@@ -360,7 +426,10 @@ int main(void)
         IN_A_FOLDER(a_chunk_that_could_not_be_written_is_not_published),
         IN_A_FOLDER(a_read_only_disk_is_read_and_not_asked_twice),
         IN_A_FOLDER(a_disk_that_hangs_is_left_alone_and_taken_back),
+        IN_A_FOLDER(a_chunk_is_not_seen_before_it_is_whole),
         IN_A_FOLDER(closing_does_not_wait_for_a_disk_that_hangs),
+        IN_A_FOLDER(without_direct_reads_it_works_through_the_page_cache),
+        IN_A_FOLDER(a_folder_in_memory_is_said_to_be_that),
         IN_A_FOLDER(without_holes_the_budget_holds_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

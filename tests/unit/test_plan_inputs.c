@@ -223,12 +223,12 @@ static void lifetimes_are_found_by_accelerator_and_region(void **state)
     struct leat_error err;
     static const char text[] = "accelerator,region,age_h,probability,then\nK80,us,0,0,\nK80,us,24,0.5,taken\n"
                                "K80,*,0,0,\nK80,*,10,0.9,\n";
-    assert_ok(leat_plan_revocations_csv("r.csv", text, strlen(text), &r, &err), err);
+    assert_ok(leat_plan_revocations_read("r.csv", text, strlen(text), NULL, &r, &err), err);
     assert_int_equal(r.count, 2);
-    assert_true(leat_plan_revocations_find(&r, "K80", "us")->lifetime.ends);
-    assert_int_equal(leat_plan_revocations_find(&r, "K80", "eu")->line, 4);
-    assert_false(leat_plan_revocations_find(&r, "K80", "eu")->lifetime.ends);
-    assert_null(leat_plan_revocations_find(&r, "V100", "us"));
+    assert_true(leat_plan_revocations_find(&r, "", "K80", "us")->lifetime.ends);
+    assert_int_equal(leat_plan_revocations_find(&r, "", "K80", "eu")->line, 4);
+    assert_false(leat_plan_revocations_find(&r, "", "K80", "eu")->lifetime.ends);
+    assert_null(leat_plan_revocations_find(&r, "", "V100", "us"));
     leat_plan_revocations_free(&r);
 }
 
@@ -258,7 +258,7 @@ static void wrong_lifetimes_are_refused_by_line(void **state)
     for (size_t i = 0; i < COUNT(wrong); i++) {
         struct leat_plan_revocations r = {0};
         struct leat_error err;
-        assert_fails(leat_plan_revocations_csv("r.csv", wrong[i].text, strlen(wrong[i].text), &r, &err), err,
+        assert_fails(leat_plan_revocations_read("r.csv", wrong[i].text, strlen(wrong[i].text), NULL, &r, &err), err,
                      LEAT_INVALID, wrong[i].says);
         leat_plan_revocations_free(&r);
     }

@@ -125,18 +125,19 @@ static void an_exact_region_wins_over_any_and_zones_are_kept(void **state)
                                            {"z", other, sizeof other - 1},
                                            {"w", ticks, sizeof ticks - 1}};
     struct leat_plan_traces t;
-    struct leat_plan_market m;
+    struct leat_plan_market m = {0};
     struct leat_error err;
     const char *name = NULL;
     assert_ok(leat_plan_traces_index("t.csv", table, strlen(table), &t, &err), err);
     assert_fails(leat_plan_traces_read(&t, files, 3, &err), err, LEAT_INVALID, "4 traces are named and 3 given");
     assert_ok(leat_plan_traces_read(&t, files, 4, &err), err);
-    leat_plan_traces_market(&t, &catalog, &o, 2, &m, &name);
+    leat_plan_traces_market(&t, &catalog, &o, 2, 1, &m, &name);
     assert_int_equal(m.count, 2); /* this type is not sold in zone c */
     assert_string_equal(name, "x");
     assert_true(m.zone[1].usd_per_s == 4.0 / 3600);
     snprintf(o.region, sizeof o.region, "eu");
-    leat_plan_traces_market(&t, &catalog, &o, 2, &m, &name);
+    m.count = 0;
+    leat_plan_traces_market(&t, &catalog, &o, 2, 1, &m, &name);
     assert_true(m.count == 1 && m.zone[0].trace == &t.row[2].trace);
     leat_plan_traces_free(&t);
     assert_ok(leat_plan_traces_index("t.csv", table, strlen(table), &t, &err), err);

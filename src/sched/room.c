@@ -14,10 +14,10 @@
 #include "order/order.h"
 #include "sched/inside.h"
 
-#define TRIES       8u /* keys computed anew for one eviction */
-#define CREEP       4u /* keys looked at in turn, for each step and heap */
+#define TRIES       8u         /* keys computed anew for one eviction */
+#define CREEP       4u         /* keys looked at in turn, for each step and heap */
 #define CREEP_NS    1000000ull /* … but not more often than this */
-#define STORES      4u /* writes under way at most */
+#define STORES      4u         /* writes under way at most */
 #define RESERVE_MAX (256ull << 20)
 #define AGAIN_NS    100000000ull /* when memory for a fetch could not be had */
 
@@ -107,8 +107,11 @@ void leat_sched_unahead(struct leat_sched_chunk *c)
     struct leat_sched_lane *l = c->ahead_lane;
     if (!l)
         return;
-    if (c->state == LEAT_SCHED_READY)
+    if (c->far)
+        l->set->far_bytes -= c->bytes;
+    else if (c->state == LEAT_SCHED_READY)
         l->set->ahead_bytes -= c->bytes;
+    c->far = false;
     *(c->ahead_prev ? &c->ahead_prev->ahead_next : &l->ahead) = c->ahead_next;
     if (c->ahead_next)
         c->ahead_next->ahead_prev = c->ahead_prev;

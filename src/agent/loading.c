@@ -215,7 +215,8 @@ static void say_reach(const struct leat_loading *l)
                  "several times per epoch; give more ram, or a smaller window",
                  (unsigned long long)s.ram >> 20, (unsigned long long)l->live >> 20, l->spec.window);
     if (s.disk && root->chunks && leat_disk_footprint(root->bytes / root->chunks) > s.disk)
-        leat_log(LEAT_LOG_WARN, "cache on disk: its %llu MiB hold no chunk of this dataset, which are of %llu MiB: give more",
+        leat_log(LEAT_LOG_WARN,
+                 "cache on disk: its %llu MiB hold no chunk of this dataset, which are of %llu MiB: give more",
                  (unsigned long long)s.disk >> 20, (unsigned long long)root->bytes / root->chunks >> 20);
 }
 

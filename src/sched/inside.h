@@ -76,7 +76,7 @@ struct leat_sched {
     bool short_now, short_next; /* a first batch found no room, in the step before this one or in this one */
     uint64_t chunk_max;         /* bytes of the largest seen */
     uint64_t counts;            /* uses and arrivals, for policies that ask who was first */
-    uint64_t troubles; /* chunks that did not come, for whatever reason */
+    uint64_t troubles;          /* chunks that did not come, for whatever reason */
     uint64_t again_ns;          /* something could not be begun: try again then */
     size_t creep;
     uint64_t crept_ns;

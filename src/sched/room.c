@@ -14,10 +14,10 @@
 #include "order/order.h"
 #include "sched/inside.h"
 
-#define TRIES       8u /* keys computed anew for one eviction */
-#define CREEP       4u /* keys looked at in turn, for each step and heap */
+#define TRIES       8u         /* keys computed anew for one eviction */
+#define CREEP       4u         /* keys looked at in turn, for each step and heap */
 #define CREEP_NS    1000000ull /* … but not more often than this */
-#define STORES      4u /* writes under way at most */
+#define STORES      4u         /* writes under way at most */
 #define RESERVE_MAX (256ull << 20)
 #define AGAIN_NS    100000000ull /* when memory for a fetch could not be had */
 

@@ -59,6 +59,9 @@ bench-prep: build-release ## image preparation against Pillow, torchvision, Open
 bench-plan: build-release venv ## the planner against published figures, simulation and traces
 	@.venv/bin/python bench/bench_plan.py
 
+bench-simulate: build-release venv ## simulated jobs beside the same ones run from a bucket in a box
+	@.venv/bin/python bench/bench_simulate.py
+
 bench-disk: build-release venv ## the disk cache against dd and plain reads of the same files; reopening with 100 GB
 	@.venv/bin/python bench/bench_disk.py $(BENCH_DISK)
 
@@ -92,6 +95,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-disk bench-plan bench-prep bench-sched install \
-	format clean help venv
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-disk bench-plan bench-prep bench-sched \
+	bench-simulate install format clean help venv
 .DEFAULT_GOAL := all

@@ -34,6 +34,7 @@ struct leat_loading {
     struct leat_order_spec spec;
     char *state;     /* at the opening, JSON */
     char *agreement; /* JSON */
+    char notice[240]; /* for the user; "": none */
     struct leat_outputs outputs;
 
     struct leat_cursor *cursor;

@@ -43,6 +43,8 @@ struct simulate_settings {
     uint64_t connection_bandwidth;
     uint64_t bucket_bandwidth;
     uint64_t latency_ns;
+    double jitter;
+    uint64_t burst_ns;
     uint64_t disk_read;
     uint64_t disk_write;
     double prep;
@@ -76,6 +78,10 @@ static const struct leat_option options[] = {
     {"bucket-bandwidth", 0, LEAT_OPTION_RATE, AT(bucket_bandwidth), "RATE", "0", NULL,
      "of the bucket, all machines together"},
     {"latency", 0, LEAT_OPTION_DURATION, AT(latency_ns), "TIME", "30ms", NULL, "of the bucket's answers"},
+    {"jitter", 0, LEAT_OPTION_DOUBLE, AT(jitter), "SHARE", "0.2", NULL,
+     "how much requests to the bucket differ in speed: 0.2 is up to a fifth"},
+    {"burst", 0, LEAT_OPTION_DURATION, AT(burst_ns), "TIME", "0s", NULL,
+     "what an idle line to the bucket saves up, as a time at its rate; 'leat serve' makes up for 100ms"},
     {"disk-read", 0, LEAT_OPTION_RATE, AT(disk_read), "RATE", "2GB/s", NULL, "what a machine's disk reads"},
     {"disk-write", 0, LEAT_OPTION_RATE, AT(disk_write), "RATE", "1GB/s", NULL, "what it writes"},
     {"prep", 0, LEAT_OPTION_DOUBLE, AT(prep), "N", "0", NULL, "samples a second that a core prepares; 0: in no time"},
@@ -244,6 +250,8 @@ static leat_status take_settings(struct simulate *v, struct leat_error *err)
     o->connection_line = (double)s->connection_bandwidth;
     o->bucket_line = (double)s->bucket_bandwidth;
     o->latency_ns = s->latency_ns;
+    o->jitter = s->jitter;
+    o->burst_ns = s->burst_ns;
     o->disk_read = (double)s->disk_read;
     o->disk_write = (double)s->disk_write;
     o->prep = s->prep;

@@ -69,12 +69,12 @@ json_t *leat_cli_simulate_json_head(const struct leat_cli_simulated *s, const st
         json_pack("{s:I,s:I,s:I,s:s,s:I,s:I,s:I,s:f}", "nodes", (json_int_t)o->nodes, "ranks", (json_int_t)o->ranks,
                   "batch", (json_int_t)o->batch, "last", leat_order_last_name(o->last), "seed", (json_int_t)o->seed,
                   "epochs", (json_int_t)o->epochs, "slots", (json_int_t)o->slots, "compute_s", seconds(o->compute_ns));
-    json_t *node =
-        json_pack("{s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:f}", "ram_bytes", (json_int_t)o->ram, "ram_least_bytes",
-                  (json_int_t)s->needed, "disk_bytes", (json_int_t)o->disk, "line_bytes_per_s", o->line,
-                  "connection_bytes_per_s", o->connection_line, "latency_s", seconds(o->latency_ns),
-                  "disk_read_bytes_per_s", o->disk_read, "disk_write_bytes_per_s", o->disk_write, "connections",
-                  (json_int_t)o->connections, "cores", (json_int_t)o->cores, "prep_per_s", o->prep);
+    json_t *node = json_pack(
+        "{s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:f}", "ram_bytes", (json_int_t)o->ram, "ram_least_bytes",
+        (json_int_t)s->needed, "disk_bytes", (json_int_t)o->disk, "line_bytes_per_s", o->line, "connection_bytes_per_s",
+        o->connection_line, "latency_s", seconds(o->latency_ns), "jitter", o->jitter, "burst_s", seconds(o->burst_ns),
+        "disk_read_bytes_per_s", o->disk_read, "disk_write_bytes_per_s", o->disk_write, "connections",
+        (json_int_t)o->connections, "cores", (json_int_t)o->cores, "prep_per_s", o->prep);
     return json_pack("{s:I,s:o,s:o,s:o,s:f}", "version", (json_int_t)1, "dataset", dataset, "job", job, "node", node,
                      "bucket_bytes_per_s", o->bucket_line);
 }
@@ -100,6 +100,6 @@ json_t *leat_cli_simulate_json(const struct leat_cli_simulation *s)
     return json_pack("{s:s,s:I,s:I,s:f,s:f,s:o,s:o}", "policy", leat_sched_policy_name(s->opts.policy), "ram_bytes",
                      (json_int_t)s->opts.ram, "disk_bytes", (json_int_t)s->opts.disk, "time_s",
                      seconds(s->result.time_ns), "first_step_s", seconds(s->result.first_ns), "epochs", epochs, "ahead",
-                     json_pack("{s:o,s:o}", "disk", json_source(s->result.ahead.disk), "bucket",
-                               json_source(s->result.ahead.bucket)));
+                     json_pack("{s:o,s:o,s:o}", "ram", json_source(s->result.ahead.ram), "disk",
+                               json_source(s->result.ahead.disk), "bucket", json_source(s->result.ahead.bucket)));
 }

@@ -22,7 +22,15 @@ struct leat_sched_set {
     struct leat_sched_sources sources;
     uint64_t coming_bytes; /* on their way, for whatever reason */
     uint64_t ahead_bytes;  /* that are there, and no batch wants yet */
+    uint64_t far_bytes;    /* fetched, or on their way, though enough was ahead; not among them */
     uint64_t said_depth;
+};
+
+#define LEAT_SCHED_LATER 4096u
+
+struct leat_sched_later {
+    uint32_t number;
+    uint64_t stage;
 };
 
 struct leat_sched_lane {
@@ -55,6 +63,8 @@ struct leat_sched_lane {
     uint64_t freed_ns;       /* the last of them */
     uint64_t step_ns;        /* from one to the next, smoothed; 0: not known */
 
+    struct leat_sched_later *later; /* chunks on disk that were passed over: a ring */
+    uint32_t later_at, later_n;
     bool pending; /* a chunk to fetch ahead for which there was no room */
     uint32_t pending_number;
     uint64_t pending_stage;

@@ -139,10 +139,15 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     return true;
 }
 
+/* One at a time: a large batch takes milliseconds to plan, and others' batches wait behind it. */
 static void plan(struct leat_sched_lane *l)
 {
     struct leat_sched *s = l->sched;
-    while (!l->ended && l->planned < l->slots - l->out + PLANS_BEYOND) {
+    for (unsigned n = 0; !l->ended && l->planned < l->slots - l->out + PLANS_BEYOND; n++) {
+        if (n) {
+            s->again_ns = s->now_ns + 1;
+            return;
+        }
         struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
         if (!b)
             return;
@@ -422,6 +427,12 @@ void leat_sched_lane_step(struct leat_sched_lane *l)
     } while (publish(l));
 }
 
+static void free_lane(struct leat_sched_lane *l)
+{
+    free(l->later);
+    free(l);
+}
+
 void leat_sched_prepared(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
@@ -432,7 +443,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         unwant_all(b);
     if (l->closing) {
         if (!l->preparing)
-            free(l);
+            free_lane(l);
         return;
     }
     if (b->group_end == b->chunks_n || l->ended) {
@@ -559,7 +570,7 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
             dropped(s->opts.user, b);
     }
     if (!l->preparing)
-        free(l);
+        free_lane(l);
 }
 
 /* The first chunk that is not there. */

@@ -107,8 +107,11 @@ void leat_sched_unahead(struct leat_sched_chunk *c)
     struct leat_sched_lane *l = c->ahead_lane;
     if (!l)
         return;
-    if (c->state == LEAT_SCHED_READY)
+    if (c->far)
+        l->set->far_bytes -= c->bytes;
+    else if (c->state == LEAT_SCHED_READY)
         l->set->ahead_bytes -= c->bytes;
+    c->far = false;
     *(c->ahead_prev ? &c->ahead_prev->ahead_next : &l->ahead) = c->ahead_next;
     if (c->ahead_next)
         c->ahead_next->ahead_prev = c->ahead_prev;

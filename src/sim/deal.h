@@ -41,15 +41,16 @@ struct leat_sim_deal_opts {
     struct leat_order_world world; /* borrowed */
     uint32_t global_batch;
     enum leat_order_last last;
-    uint64_t epochs;
+    bool (*stop)(void *user); /* asked for each batch, which may be millions of samples. True: LEAT_CANCELLED */
+    void *user;
 };
 
 leat_status leat_sim_deal_open(const struct leat_sim_deal_opts *opts, struct leat_sim_deal **out,
                                struct leat_error *err);
 void leat_sim_deal_close(struct leat_sim_deal *d); /* NULL is allowed */
 
-/* The batch of that number, not before any that was given back and at most the next after all made. *out is NULL after
- * the last epoch. */
+/* The batch of that number, not before any that was given back and at most the next after all made. Epoch follows
+ * epoch without end. */
 leat_status leat_sim_deal_batch(struct leat_sim_deal *d, uint64_t number, struct leat_sim_batch **out,
                                 struct leat_error *err);
 const struct leat_sim_batch *leat_sim_deal_made(const struct leat_sim_deal *d, uint64_t number); /* it is there */

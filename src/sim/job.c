@@ -13,7 +13,7 @@
 #include "sim/node.h"
 
 #define BEGIN_NS   1000000000ull /* some fields say by 0 that there is no time yet */
-#define LOOK_EVERY 256u          /* events between two questions whether to stop */
+#define LOOK_EVERY 256u          /* looks at a node between two questions whether to stop: some milliseconds */
 
 struct job {
     const struct leat_sim_job_opts *opts;
@@ -130,6 +130,8 @@ static leat_status check(const struct leat_sim_job_opts *o, struct leat_error *e
         return leat_fail(err, LEAT_INVALID, "%u slots: from 2 to %u", o->slots, LEAT_SCHED_SLOTS_MAX);
     if (!o->cores || o->cores > 65536)
         return leat_fail(err, LEAT_INVALID, "%u cores: from 1 to 65536", o->cores);
+    if (!(o->jitter >= 0 && o->jitter < 1))
+        return leat_fail(err, LEAT_INVALID, "a jitter of %g: from 0 to less than 1", o->jitter);
     return check_rates(o, err);
 }
 
@@ -183,7 +185,8 @@ static leat_status open_deal(struct job *j, struct leat_error *err)
         .world = j->world,
         .global_batch = o->batch * j->world.ranks,
         .last = o->last,
-        .epochs = o->epochs,
+        .stop = o->stop,
+        .user = o->user,
     };
     memcpy(d.spec.dataset, o->id, sizeof d.spec.dataset);
     return leat_sim_deal_open(&d, &j->deal, err);
@@ -209,6 +212,9 @@ static leat_status open_nodes(struct job *j, uint64_t needed, struct leat_error 
         .connection_line = o->connection_line,
         .latency_ns = o->latency_ns,
         .connections = o->connections,
+        .jitter = o->jitter,
+        .burst_ns = o->burst_ns,
+        .seed = o->seed,
         .disk_read = o->disk_read,
         .disk_write = o->disk_write,
         .cores = o->cores,
@@ -281,9 +287,14 @@ static leat_status run_node(struct job *j, uint32_t k, struct leat_error *err)
     leat_status rc = leat_sim_node_run(&j->nodes[k], j->now_ns, err);
     if (rc != LEAT_OK)
         return rc;
-    j->result.events++;
     note(j, &j->nodes[k]);
     divide_bucket(j, k);
+    if (++j->result.events % LOOK_EVERY)
+        return LEAT_OK;
+    if (j->opts->progress)
+        j->opts->progress(j->opts->user, j->samples);
+    if (j->opts->stop && j->opts->stop(j->opts->user))
+        return leat_fail(err, LEAT_CANCELLED, "interrupted");
     return LEAT_OK;
 }
 
@@ -362,17 +373,13 @@ static leat_status stuck(const struct job *j, const struct leat_sim_batch *g, st
                      g->number, g->published, j->world.ranks, rank, what);
 }
 
-/* One event. *over: that was the last. */
-static leat_status advance(struct job *j, bool *over, struct leat_error *err)
+/* One event. */
+static leat_status advance(struct job *j, struct leat_error *err)
 {
     struct leat_sim_batch *g;
     leat_status rc = leat_sim_deal_batch(j->deal, j->step, &g, err);
     if (rc != LEAT_OK)
         return rc;
-    if (!g) {
-        *over = true;
-        return LEAT_OK;
-    }
     if (!j->computing_ns && g->published == j->world.ranks)
         begin_step(j, g);
     const struct leat_sched_place *top = leat_sched_heap_top(&j->agenda);
@@ -396,16 +403,8 @@ static leat_status run(struct job *j, struct leat_error *err)
     j->now_ns = j->free_ns = j->epoch_ns = BEGIN_NS;
     for (uint32_t k = 0; rc == LEAT_OK && k < o->nodes; k++)
         rc = run_node(j, k, err);
-    bool over = false;
-    for (uint64_t i = 0; rc == LEAT_OK && !over; i++) {
-        rc = advance(j, &over, err);
-        if (i % LOOK_EVERY)
-            continue;
-        if (o->progress)
-            o->progress(o->user, j->samples);
-        if (rc == LEAT_OK && o->stop && o->stop(o->user))
-            rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
-    }
+    while (rc == LEAT_OK && j->result.epochs_n < o->epochs)
+        rc = advance(j, err);
     for (uint64_t e = 0; e < j->result.epochs_n; e++)
         j->result.epochs[e].uses = j->uses[e];
     j->result.ahead = j->uses[o->epochs];

@@ -47,6 +47,8 @@ struct leat_sim_job_opts {
     double line, connection_line; /* bytes a second */
     uint64_t latency_ns;          /* of the bucket */
     uint32_t connections;         /* 0: adapts as the store does */
+    uint64_t burst_ns;            /* what an idle line saves up, as a time at its rate */
+    double jitter;                /* how much requests differ in speed: 0 not at all, 0.2 by up to a fifth */
     double disk_read, disk_write; /* bytes a second */
     uint32_t cores;
     double prep; /* samples a second and core */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/random.h"
 #include "order/policy.h"
 #include "sched/chunk.h"
 
@@ -143,10 +144,9 @@ static struct leat_sched_batch *act_plan(void *user, struct leat_sched_lane *lan
     struct leat_sim_lane *l = leat_sched_lane_user(lane);
     struct leat_sim_deal *deal = n->opts->deal;
     struct leat_sim_batch *g = NULL;
-    leat_status rc = n->status == LEAT_OK ? leat_sim_deal_batch(deal, l->next, &g, &n->err) : n->status;
-    if (rc != LEAT_OK)
-        n->status = rc;
-    if (rc != LEAT_OK || !g)
+    if (n->status == LEAT_OK)
+        n->status = leat_sim_deal_batch(deal, l->next, &g, &n->err);
+    if (n->status != LEAT_OK)
         return NULL;
     struct leat_sim_own *own = calloc(1, sizeof *own);
     if (!own) {
@@ -273,6 +273,9 @@ leat_status leat_sim_node_open(const struct leat_sim_node_opts *o, uint32_t numb
 {
     *n = (struct leat_sim_node){.opts = o, .number = number, .now_ns = now_ns, .changed = true};
     n->wire = leat_sim_wire(o->line, o->connection_line, o->latency_ns, o->connections);
+    n->wire.jitter = o->jitter;
+    n->wire.burst_ns = o->burst_ns;
+    n->wire.seed = leat_key("simulated line", o->seed, number, NULL, 0);
     n->reads.rate = o->disk_read;
     n->writes.rate = o->disk_write;
     struct leat_sched_opts s = {.ram = o->ram, .disk = o->disk, .policy = o->policy, .ops = &actions, .user = n};

@@ -35,6 +35,9 @@ struct leat_sim_node_opts {
     double line, connection_line; /* bytes a second */
     uint64_t latency_ns;
     uint32_t connections;
+    double jitter;
+    uint64_t burst_ns;
+    uint64_t seed;
     double disk_read, disk_write; /* bytes a second */
     uint32_t cores;
     double prep; /* samples a second and core */

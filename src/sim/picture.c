@@ -72,17 +72,19 @@ static void draw_axes(struct leat_buf *b, const struct leat_sim_picture *p, doub
 static void draw_legend(struct leat_buf *b, size_t row, const char *class, const char *colour, const char *name)
 {
     double y = TOP + 14 + 22.0 * (double)row;
-    leat_buf_printf(b,
-                    "<line class=\"%s\" stroke=\"%s\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
-                    "<text x=\"%d\" y=\"%.1f\">",
-                    class, colour, WIDTH - RIGHT + 16, WIDTH - RIGHT + 44, y, y, WIDTH - RIGHT + 52, y + 4);
+    leat_buf_printf(
+        b,
+        "<line class=\"%s\" stroke=\"%s\" stroke-width=\"2.5\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
+        "<text x=\"%d\" y=\"%.1f\">",
+        class, colour, WIDTH - RIGHT + 16, WIDTH - RIGHT + 44, y, y, WIDTH - RIGHT + 52, y + 4);
     escape(b, name);
     leat_buf_str(b, "</text>\n");
 }
 
-static void draw_curve(struct leat_buf *b, const struct leat_sim_curve *c, const char *colour, double most)
+static void draw_curve(struct leat_buf *b, const struct leat_sim_curve *c, const char *colour, double width,
+                       double most)
 {
-    leat_buf_printf(b, "<polyline class=\"policy\" stroke=\"%s\" points=\"", colour);
+    leat_buf_printf(b, "<polyline class=\"policy\" stroke=\"%s\" stroke-width=\"%.1f\" points=\"", colour, width);
     for (size_t k = 0; k < c->n; k++)
         leat_buf_printf(b, "%.1f,%.1f ", x_of(c->points[k].cache), y_of(c->points[k].bucket, most));
     leat_buf_str(b, "\"/>\n");
@@ -102,7 +104,7 @@ void leat_sim_picture(const struct leat_sim_picture *p, struct leat_buf *b)
     leat_buf_printf(b,
                     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
                     "<style>text{font:13px system-ui,sans-serif;fill:#222}.title{font-size:16px;font-weight:600}"
-                    ".grid{stroke:#ddd}.policy{fill:none;stroke-width:2.5;stroke-linejoin:round}"
+                    ".grid{stroke:#ddd}.policy{fill:none;stroke-linejoin:round}"
                     ".bound{stroke-width:1.5;stroke-dasharray:7 4}</style>\n"
                     "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" y=\"24\">",
                     WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
@@ -113,10 +115,10 @@ void leat_sim_picture(const struct leat_sim_picture *p, struct leat_buf *b)
     draw_axes(b, p, most, step);
     leat_buf_printf(b, "<line class=\"bound\" stroke=\"#333\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
                     x_of(0), y_of(1, most), x_of(1), y_of(0, most));
-    for (size_t i = 0; i < p->n; i++) {
-        draw_curve(b, &p->curves[i], colours[i % COLOURS], most);
+    for (size_t i = p->n; i-- > 0;) /* the first on top, and narrower, so that those under it are seen */
+        draw_curve(b, &p->curves[i], colours[i % COLOURS], 2 + (double)i, most);
+    for (size_t i = 0; i < p->n; i++)
         draw_legend(b, i, "policy", colours[i % COLOURS], p->curves[i].name);
-    }
     draw_legend(b, p->n, "bound", "#333", "dataset − cache");
     leat_buf_str(b, "</svg>\n");
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "store/store.h"
 
 #define TICK_NS   (50 * LEAT_MS) /* as the store does */
@@ -22,6 +23,7 @@ struct leat_sim_part {
     uint64_t bytes;
     bool urgent;
     uint64_t at_ns; /* of its first byte */
+    double weight;  /* of its bytes */
     double end;     /* in the line's sum */
 };
 
@@ -93,9 +95,17 @@ static void flow_until(struct leat_sim_wire *w, uint64_t now_ns)
         leat_pace_received(&w->pace, (uint64_t)w->told);
         w->told -= (double)(uint64_t)w->told;
     } else {
+        double most = w->rate * (double)w->burst_ns / 1e9;
+        double saved = w->saved + w->rate * (double)(now_ns - w->now_ns) / 1e9;
+        w->saved = saved < most ? saved : most;
         w->sum = 0;
     }
     w->now_ns = now_ns;
+}
+
+static double draw(uint64_t seed, uint64_t number)
+{
+    return (double)(leat_random_u64(seed, 0, number) >> 11) * 0x1p-53;
 }
 
 static void pump(struct leat_sim_wire *w)
@@ -104,6 +114,7 @@ static void pump(struct leat_sim_wire *w)
     while (w->queued.n && w->waiting.n + w->flowing.n < limit) {
         struct leat_sim_part *p = take_first(&w->queued);
         p->at_ns = w->now_ns + w->latency_ns;
+        p->weight = 1 + w->jitter * (2 * draw(w->seed, w->requests) - 1);
         insert_after(&w->waiting, w->waiting.last, p);
         w->requests++;
     }
@@ -112,7 +123,14 @@ static void pump(struct leat_sim_wire *w)
 
 static void begin_flow(struct leat_sim_wire *w, struct leat_sim_part *p)
 {
-    p->end = w->sum + (double)p->bytes;
+    double bytes = (double)p->bytes;
+    if (w->saved > 0 && w->connection_rate >= w->rate) {
+        double given = w->saved < bytes ? w->saved : bytes;
+        leat_pace_received(&w->pace, (uint64_t)given);
+        w->saved -= given;
+        bytes -= given;
+    }
+    p->end = w->sum + bytes * p->weight;
     struct leat_sim_part *at = w->flowing.last;
     while (at && at->end > p->end)
         at = at->prev;

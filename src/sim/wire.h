@@ -2,7 +2,8 @@
  * for the bucket's answer, and then share the line evenly, none faster than a connection is. Urgent ones start first.
  *
  * All that flow have the same rate, so each is through when the bytes that one of them has got since some moment reach
- * its own: one sum a line instead of one a request. */
+ * its own: one sum a line instead of one a request. Were they all alike, requests that begin together would end
+ * together, for ever; no real connections do. So each counts for some more or fewer bytes than it has, by a draw. */
 #ifndef LEAT_SIM_WIRE_H
 #define LEAT_SIM_WIRE_H
 
@@ -22,6 +23,10 @@ struct leat_sim_wire {
     double rate;            /* bytes a second; constant */
     double connection_rate; /* constant */
     uint64_t latency_ns;    /* constant */
+    double jitter;          /* how much more or less a request may count for, as a share; constant */
+    uint64_t seed;          /* constant */
+    uint64_t burst_ns;      /* what an idle line saves up, as a time at its rate; constant */
+    double saved;           /* bytes: for those that begin to flow first */
     double share;           /* what others leave of a bucket that is shared, bytes a second */
     struct leat_pace pace;
     uint64_t now_ns;               /* up to which it was run */
@@ -34,7 +39,8 @@ struct leat_sim_wire {
     uint64_t requests;             /* started since the beginning */
 };
 
-/* Rates of 0: no limit. connections 0: as many as the controller finds useful. */
+/* Rates of 0: no limit. connections 0: as many as the controller finds useful. Without jitter and burst: set
+ * them before use. */
 struct leat_sim_wire leat_sim_wire(double rate, double connection_rate, uint64_t latency_ns, uint32_t connections);
 void leat_sim_wire_free(struct leat_sim_wire *w);
 

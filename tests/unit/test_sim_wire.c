@@ -142,6 +142,40 @@ static void a_share_of_the_bucket_counts_from_then_on(void **state)
     leat_sim_wire_free(&w);
 }
 
+static void an_idle_line_gives_what_it_has_saved_to_the_first(void **state)
+{
+    (void)state;
+    struct leat_sim_wire w = leat_sim_wire(1e6, 0, 0, 8);
+    w.burst_ns = LEAT_S;
+    assert_true(leat_sim_wire_add(&w, &things[0], 800000, 1, false, 9 * LEAT_S));
+    assert_true(leat_sim_wire_add(&w, &things[1], 800000, 1, false, 9 * LEAT_S));
+    expect(&w, 0, 9);
+    expect(&w, 1, 9.6);
+    assert_true(leat_sim_wire_add(&w, &things[2], 1000000, 1, false, 9 * LEAT_S + 800 * LEAT_MS));
+    expect(&w, 2, 10.6); /* it was idle for a fifth of a second */
+    leat_sim_wire_free(&w);
+}
+
+static void requests_differ_in_speed_and_the_line_is_full_all_the_same(void **state)
+{
+    (void)state;
+    struct leat_sim_wire w = leat_sim_wire(1e7, 0, 0, 16);
+    uint64_t at;
+    uint64_t end = 0;
+    unsigned together = 0;
+    w.jitter = 0.2;
+    for (unsigned i = 0; i < 1600; i++)
+        assert_true(leat_sim_wire_add(&w, &things[i % 64], 100000, 1, false, LEAT_S));
+    while (next_thing(&w, &at)) {
+        together += at - end < LEAT_MS / 10;
+        end = at;
+    }
+    double took = (double)end / 1e9 - 1;
+    assert_true(took > 0.98 * 16 && took < 1.02 * 16);
+    assert_true(together < 200);
+    leat_sim_wire_free(&w);
+}
+
 static void what_is_under_way_is_freed(void **state)
 {
     (void)state;
@@ -196,6 +230,8 @@ int main(void)
         cmocka_unit_test(more_requests_are_in_flight_as_long_as_they_help),
         cmocka_unit_test(a_full_line_carries_its_rate_whatever_is_asked),
         cmocka_unit_test(a_share_of_the_bucket_counts_from_then_on),
+        cmocka_unit_test(an_idle_line_gives_what_it_has_saved_to_the_first),
+        cmocka_unit_test(requests_differ_in_speed_and_the_line_is_full_all_the_same),
         cmocka_unit_test(what_is_under_way_is_freed),
         cmocka_unit_test(a_belt_keeps_order_and_rate),
         cmocka_unit_test(cores_work_at_once_and_one_after_the_other),

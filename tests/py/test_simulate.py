@@ -144,7 +144,7 @@ def test_the_picture_is_xml_of_its_own_with_a_line_for_each_policy(run_leat, tmp
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    ("words", "said"),
     [
         ([], "which dataset?"),
         (["--samples", "0"], "which dataset?"),

@@ -65,6 +65,9 @@ bench-simulate: build-release venv ## simulated jobs beside the same ones run fr
 bench-disk: build-release venv ## the disk cache against dd and plain reads of the same files; reopening with 100 GB
 	@.venv/bin/python bench/bench_disk.py $(BENCH_DISK)
 
+bench-sched: build-release venv ## what the scheduler's decisions cost
+	@.venv/bin/python bench/bench_sched.py
+
 install: build-release ## library, headers, pkg-config file, command and man pages under DESTDIR/PREFIX
 	meson configure build/release --prefix=$(PREFIX)
 	meson install -C build/release --tags runtime,command,devel,man $(if $(DESTDIR),--destdir=$(abspath $(DESTDIR)))
@@ -92,6 +95,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-disk bench-plan bench-prep \
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-disk bench-plan bench-prep bench-sched \
 	bench-simulate install format clean help venv
 .DEFAULT_GOAL := all

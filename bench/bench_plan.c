@@ -530,9 +530,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"daly", daly},     {"costs", costs},         {"models", models},       {"clusters", clusters},
-                 {"simulated", simulated}, {"hazard", hazard}, {"deadlines", deadlines},
-                 {"zones", zones},   {"types", types},         {"speed", speed}};
+    } parts[] = {{"daly", daly},           {"costs", costs},   {"models", models},       {"clusters", clusters},
+                 {"simulated", simulated}, {"hazard", hazard}, {"deadlines", deadlines}, {"zones", zones},
+                 {"types", types},         {"speed", speed}};
     leat_buf_init(&summary, 10000);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!*only || strcmp(only, parts[i].name) == 0)

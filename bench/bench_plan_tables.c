@@ -1,5 +1,5 @@
-/* The planner against published tables that it was not set by: each family of models is predicted by what all others teach.
- * Prints tables; the last line is a JSON object with the figures that have an aim. */
+/* The planner against published tables that it was not set by: each family of models is predicted by what all others
+ * teach. Prints tables; the last line is a JSON object with the figures that have an aim. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,8 +93,9 @@ static void rings(void)
     unsigned late = 0;
     double all[LEAT_PLAN_FORMS];
     puts("Speed of synchronous training on 8 and 16 GPUs, predicted from 1 and 4; forms weighed by the other families");
-    puts("  model                     GPUs   measured  predicted   error  interval (9 of 10)      line  constant  plain "
-         "sum");
+    puts(
+        "  model                     GPUs   measured  predicted   error  interval (9 of 10)      line  constant  plain "
+        "sum");
     for (size_t i = 0; i < FIGURE_RINGS; i++) {
         const struct figure_ring *f = &figure_rings[i];
         double weight[LEAT_PLAN_FORMS];
@@ -120,9 +121,11 @@ static void rings(void)
                    100 * (said[3] / f->speed[k] - 1));
         }
     }
-    printf("  mean error %.1f %% (line %.1f, constant efficiency %.1f, plain sum %.1f %%), %u of %u in their interval\n",
-           100 * error[0] / rows, 100 * error[1] / rows, 100 * error[2] / rows, 100 * error[3] / rows, held, rows);
-    printf("  of the families other than Transformer and SSD alone: %.1f %% of %u rows; with the planner's weights %.1f %%\n",
+    printf(
+        "  mean error %.1f %% (line %.1f, constant efficiency %.1f, plain sum %.1f %%), %u of %u in their interval\n",
+        100 * error[0] / rows, 100 * error[1] / rows, 100 * error[2] / rows, 100 * error[3] / rows, held, rows);
+    printf("  of the families other than Transformer and SSD alone: %.1f %% of %u rows; with the planner's weights "
+           "%.1f %%\n",
            100 * later / late, late, 100 * error[4] / rows);
     weigh_forms(NULL, all);
     printf("  weights by all tables:");
@@ -216,7 +219,8 @@ static void transfers(void)
 {
     double error[4] = {0};
     unsigned held = 0;
-    puts("\nOne A100 from one V100, mixed precision: the ratio of peak rates to the power that the other families have");
+    puts(
+        "\nOne A100 from one V100, mixed precision: the ratio of peak rates to the power that the other families have");
     puts("  model             measured  carried over   error  interval (9 of 10)    FLOPs   memory alone   planner");
     for (size_t i = 0; i < FIGURE_TRANSFERS; i++) {
         const struct figure_transfer *f = &figure_transfers[i];
@@ -234,8 +238,8 @@ static void transfers(void)
         held += in;
         for (int b = 0; b < 4; b++)
             error[b] += fabs(said[b] / f->a100 - 1) / FIGURE_TRANSFERS;
-        printf("  %-16s  %8.4g  %12.4g  %+5.1f %%  [%.4g, %.4g]%s  %+6.1f %%  %+6.1f %%  %+6.1f %%\n", f->model, f->a100,
-               said[0], 100 * (said[0] / f->a100 - 1), said[0] / width, said[0] * width, in ? " " : "*",
+        printf("  %-16s  %8.4g  %12.4g  %+5.1f %%  [%.4g, %.4g]%s  %+6.1f %%  %+6.1f %%  %+6.1f %%\n", f->model,
+               f->a100, said[0], 100 * (said[0] / f->a100 - 1), said[0] / width, said[0] * width, in ? " " : "*",
                100 * (said[1] / f->a100 - 1), 100 * (said[2] / f->a100 - 1), 100 * (said[3] / f->a100 - 1));
     }
     printf("  mean error %.1f %% (FLOPs alone %.1f, memory alone %.1f %%; the planner, whose power comes from all of "
@@ -293,7 +297,8 @@ static void studies(void)
         machines += figure_studies[i].machines;
     }
     puts("\nTaken within a day: raw lives of one study (ICAC'19) against the shares of another (CM-DARE)");
-    puts("  machines            seen    foretold  the other study  interval by sample size    with the drift of the other "
+    puts("  machines            seen    foretold  the other study  interval by sample size    with the drift of the "
+         "other "
          "pairs");
     for (size_t i = 0; i < FIGURE_STUDIES; i++) {
         const struct figure_study *s = &figure_studies[i];
@@ -308,7 +313,8 @@ static void studies(void)
         held += in[1];
         error += fabs(-expm1(-hazard) - s->day) / FIGURE_STUDIES;
         pooled_error += fabs(taken / machines - s->day) / FIGURE_STUDIES;
-        printf("  %-4s %-13s  %2u of %2u  %5.1f %%           %5.1f %%  [%5.1f, %5.1f %%]%s           [%5.1f, %5.1f %%]%s\n",
+        printf("  %-4s %-13s  %2u of %2u  %5.1f %%           %5.1f %%  [%5.1f, %5.1f %%]%s           [%5.1f, %5.1f "
+               "%%]%s\n",
                s->gpu, s->region, s->taken, s->machines, -100 * expm1(-hazard), 100 * s->day,
                -100 * expm1(-hazard / width[0]), -100 * expm1(-hazard * width[0]), in[0] ? " " : "*",
                -100 * expm1(-hazard / width[1]), -100 * expm1(-hazard * width[1]), in[1] ? " " : "*");

@@ -12,4 +12,17 @@ from leat.state import state_of
 
 __version__ = _version()
 # Without `bytes` and `int`: `from leat import *` must not replace Python's own.
-__all__ = ["Error", "Loader", "Mix", "__version__", "image", "index", "key", "plan", "sound", "state_of", "string", "valid"]
+__all__ = [
+    "Error",
+    "Loader",
+    "Mix",
+    "__version__",
+    "image",
+    "index",
+    "key",
+    "plan",
+    "sound",
+    "state_of",
+    "string",
+    "valid",
+]

@@ -23,7 +23,7 @@
 #define RAM_SHARE    4 /* a quarter of what there is */
 #define OPENERS      8u
 #define OPENERS_MAX  128u /* several times what supply.c gives to one bucket */
-#define MAKERS       2u
+#define MAKERS       4u
 #define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
 #define NAMES_PAUSE  LEAT_S          /* between two looks whether ranks can still find us */
 
@@ -136,24 +136,16 @@ static void say(int fd, const char *text)
  * for. */
 static leat_status find_cache_dir(struct leat_agent *a, struct leat_error *err)
 {
-    const struct leat_agent_opts *o = &a->opts;
-    const char *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int n = 0;
-    if (o->cache_dir)
-        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s", o->cache_dir);
-    else if (!o->cache)
-        return LEAT_OK;
-    else if (xdg && *xdg)
-        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s/leat", xdg);
-    else if (home && *home)
-        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s/.cache/leat", home);
-    if (n == 0)
-        return leat_fail(err, LEAT_INVALID, "cache= asks for a cache on disk and nothing says where: give cache_dir=");
-    if (a->cache_dir[0] != '/' || (size_t)n >= sizeof a->cache_dir)
-        return leat_fail(err, LEAT_INVALID, "the cache's folder '%.200s' is not an absolute path, or too long",
-                         a->cache_dir);
-    a->opts.cache_dir = a->cache_dir;
+    struct leat_agent_opts *o = &a->opts;
+    if (!o->cache_dir && o->cache) {
+        leat_status rc = leat_disk_default_dir(a->cache_dir, err);
+        if (rc != LEAT_OK)
+            return leat_fail_context(err, rc,
+                                     "cache= asks for a cache on disk and nothing says where: give cache_dir=");
+        o->cache_dir = a->cache_dir;
+    }
+    if (o->cache_dir && o->cache_dir[0] != '/')
+        return leat_fail(err, LEAT_INVALID, "the cache's folder '%.200s' is not an absolute path", o->cache_dir);
     return LEAT_OK;
 }
 
@@ -191,7 +183,7 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_pool_open_growing("leat-open", OPENERS, OPENERS_MAX, &a->openers, err);
     if (rc == LEAT_OK)
-        rc = leat_pool_open("leat-ring", MAKERS, &a->makers, err);
+        rc = leat_pool_open("leat-make", MAKERS, &a->makers, err);
     if (rc == LEAT_OK)
         rc = leat_perform_open(a, err);
     if (rc == LEAT_OK)

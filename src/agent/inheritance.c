@@ -43,9 +43,10 @@ static void take_oom_score(void)
     int fd = open(OOM_SCORE, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    if (n > 0 && text[0] == '-')
-        n = pwrite(fd, "0", 1, 0);
+    if (read(fd, text, sizeof text - 1) > 0 && text[0] == '-') {
+        ssize_t ignored = pwrite(fd, "0", 1, 0);
+        (void)ignored;
+    }
     close(fd);
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "cache/disk.h"
 #include "order/reach.h"
 
 static struct leat_loading *of_task(struct leat_task *task)
@@ -194,8 +195,8 @@ static leat_status check_budget(const struct leat_loading *l, struct leat_error 
         leat_format_size(s.promised, taken), (unsigned long long)((s.promised + l->needed + (1 << 20) - 1) >> 20));
 }
 
-/* What this cache can do for this dataset, once a loader. */
-static void say_reach(const struct leat_loading *l)
+/* What this cache can do for this dataset: for the log, and for the user where it cannot do its work. */
+static void say_reach(struct leat_loading *l)
 {
     char text[300];
     struct leat_sched_stats s;
@@ -208,17 +209,20 @@ static void say_reach(const struct leat_loading *l)
                                      .ahead_bytes = s.depth_bytes};
     leat_reach_say(&given, text, sizeof text);
     leat_log(LEAT_LOG_INFO, "%s: %s", leat_dataset_home(l->opts.supply->dataset)->url, text);
-    if (leat_reach(&given).tight)
-        leat_log(LEAT_LOG_WARN,
-                 "ram=%llu MiB does not hold the %llu MiB of chunks that window %u mixes: chunks come "
-                 "several times an epoch; give more ram, or a smaller window",
-                 (unsigned long long)s.ram >> 20, (unsigned long long)l->live >> 20, l->spec.window);
+    if (!leat_reach(&given).tight)
+        return;
+    snprintf(l->notice, sizeof l->notice,
+             "ram=\"%llumib\" does not hold the chunks that window=%u mixes (%llu MiB): they are fetched several times per "
+             "epoch; give more ram, or a smaller window",
+             (unsigned long long)s.ram >> 20, l->spec.window, (unsigned long long)l->live >> 20);
+    leat_log(LEAT_LOG_WARN, "%s", l->notice);
 }
 
 static leat_status begin(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_agent *agent = l->opts.agent;
-    struct leat_sched_lane_opts opts = {.set = l->opts.supply->set, .needed = l->needed, .slots = l->slots, .user = l};
+    struct leat_sched_lane_opts opts = {
+        .set = l->opts.supply->set, .needed = l->needed, .slots = l->slots, .patient = l->patient, .user = l};
     leat_status rc = check_budget(l, err);
     if (rc != LEAT_OK || !l->world)
         return rc;
@@ -329,6 +333,8 @@ void leat_loading_describe(const struct leat_loading *l, struct leat_buf *b)
     if (l->world)
         leat_message_number(b, LEAT_TAG_BATCHES, leat_order_batches(units, 0, l->global_batch, l->last));
     leat_message_text(b, LEAT_TAG_AGREEMENT, l->agreement);
+    if (l->notice[0])
+        leat_message_text(b, LEAT_TAG_NOTICE, l->notice);
 }
 
 const char *leat_loading_agreement(const struct leat_loading *l)

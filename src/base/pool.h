@@ -9,6 +9,7 @@
 struct leat_task {
     void (*run)(struct leat_task *task);
     struct leat_task *next; /* whoever holds the task */
+    void *with;             /* what the thread that runs it has for it: a worker its scratch; else not set */
 };
 
 struct leat_pool;

@@ -23,11 +23,11 @@ static json_t *row_json(const struct leat_plan_revocation *r)
     const struct leat_plan_lifetime *l = &r->lifetime;
     json_t *points = json_array();
     for (size_t i = 0; i < l->count; i++)
-        json_array_append_new(
-            points, json_pack("{s:f, s:f}", "age_h", l->age_s[i] / 3600, "probability", l->probability[i]));
+        json_array_append_new(points,
+                              json_pack("{s:f, s:f}", "age_h", l->age_s[i] / 3600, "probability", l->probability[i]));
     return json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:s, s:o}", "accelerator", r->accelerator, "type", r->type,
-                     "region", r->region, "basis", r->basis, "events", r->events, "hazard_spread", r->spread,
-                     "mean_h", l->mean_s / 3600, "then", l->ends ? "taken" : "steady", "points", points);
+                     "region", r->region, "basis", r->basis, "events", r->events, "hazard_spread", r->spread, "mean_h",
+                     l->mean_s / 3600, "then", l->ends ? "taken" : "steady", "points", points);
 }
 
 static leat_status print_json(const struct leat_plan_revocations *r, struct leat_error *err)

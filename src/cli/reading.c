@@ -15,6 +15,7 @@
 #include "order/order.h"
 
 #define BATCH_MAX      (1u << 20)
+#define LITTLE_BATCH   4u  /* chunks */
 #define AHEAD_REQUESTS 32u /* chunks on their way on a line that is kept full */
 
 /* What was read until Ctrl-C is still told. */
@@ -53,6 +54,18 @@ static uint64_t largest_chunk(const struct leat_root *root)
     return most;
 }
 
+/* So little memory that chunks have to leave it, also those of a small dataset, and batches to go with it. */
+static void make_little(const struct leat_root *root, struct leat_loader_opts *o)
+{
+    uint64_t largest = largest_chunk(root);
+    uint64_t each = root->chunks ? root->samples / root->chunks : 0;
+    uint64_t batch = each * (root->chunks < 32 * LITTLE_BATCH ? 1 : LITTLE_BATCH);
+    o->ram = LEAT_READING_LITTLE * largest;
+    if (o->ram > root->bytes / 4)
+        o->ram = root->bytes / 4 > 3 * largest ? root->bytes / 4 : 3 * largest;
+    o->batch = (uint32_t)(batch < 1 ? 1 : batch < BATCH_MAX ? batch : BATCH_MAX);
+}
+
 /* An agent of its own, unless another was named: budgets are then what was asked for, and the numbers nobody else's. */
 static leat_status open_loader(struct leat_reading *r, const struct leat_output *outputs, size_t n,
                                struct leat_error *err)
@@ -65,10 +78,8 @@ static leat_status open_loader(struct leat_reading *r, const struct leat_output 
         o.linger_ns = 1;
     }
     const struct leat_root *root = leat_dataset_root(r->dataset);
-    if (r->ram_chunks)
-        o.ram = r->ram_chunks * largest_chunk(root);
-    if (r->batch_chunks && root->chunks)
-        o.batch = (uint32_t)(r->batch_chunks * root->samples / root->chunks % BATCH_MAX) + 1;
+    if (r->little)
+        make_little(root, &o);
     leat_hex(leat_dataset_id(r->dataset), LEAT_SHA256_SIZE, version);
     o.size = sizeof o;
     o.url = leat_dataset_home(r->dataset)->url;
@@ -257,15 +268,6 @@ static uint64_t own_peak(void)
     if (f)
         fclose(f);
     return kib << 10;
-}
-
-leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err)
-{
-    struct leat_account a;
-    leat_status rc = look(r, &a, err);
-    if (rc == LEAT_OK)
-        r->account = a;
-    return rc;
 }
 
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err)

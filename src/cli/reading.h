@@ -53,6 +53,8 @@ struct leat_reading_epoch {
 
 #define LEAT_READING_EPOCHS 64u /* that are told one by one; those behind them only count in the whole */
 
+#define LEAT_READING_LITTLE 32u /* tens of requests, and what is being read */
+
 struct leat_reading {
     /* Given. The loader's options but for address and outputs; those are set here. */
     const char *url;
@@ -60,12 +62,11 @@ struct leat_reading {
     const char *field;    /* NULL: the first with bytes of its own */
     const char *pipeline; /* NULL: the field's bytes as they are; "": no field at all, only numbers */
     struct leat_loader_opts opts;
-    uint32_t ram_chunks;   /* memory for so many of the largest chunks; 0: what opts say */
-    uint32_t batch_chunks; /* batches of about so many chunks; 0: what opts say */
-    uint64_t epochs;       /* 0: until the time is over */
-    uint64_t time_ns;      /* 0: until the epochs are over */
-    uint64_t compute_ns;   /* how long each batch is held, as a training step would */
-    double line;           /* bytes a second that the bucket gives, for the line at the start; 0: not known */
+    bool little;         /* memory for LEAT_READING_LITTLE chunks at most, and batches of a few; whatever opts say */
+    uint64_t epochs;     /* 0: until the time is over */
+    uint64_t time_ns;    /* 0: until the epochs are over */
+    uint64_t compute_ns; /* how long each batch is held, as a training step would */
+    double line;         /* bytes a second that the bucket gives, for the line at the start; 0: not known */
     bool quiet;
     /* Asked after each batch and each epoch, when the numbers are fresh: true ends the reading. May be NULL. */
     bool (*enough)(void *user, struct leat_reading *r);
@@ -101,9 +102,6 @@ leat_status leat_reading_open(struct leat_reading *r, struct leat_error *err);
 
 /* Reads. Being interrupted is no error. */
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err);
-
-/* Takes the numbers anew. */
-leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err);
 void leat_reading_close(struct leat_reading *r); /* also a half-open one */
 
 #endif

@@ -1,24 +1,17 @@
 /* `leat warm`: a reading in the dataset's own order, without a field, through so little memory that whatever comes has
- * to go to disk. */
+ * to go to disk, and at the pace of the disk (LEAT_PURPOSE_WARM). */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/reading.h"
 
-#define EPOCHS       4u
-#define RAM_CHUNKS   96u /* the batches on their way, and a line of tens of requests */
-#define BATCH_CHUNKS 4u
-#define LOOK_NS      (2 * LEAT_MS)
-#define QUIET_LEAST  (10 * LEAT_MS)
-#define QUIET_MOST   (LEAT_S / 4)
-#define HOLD_MOST    (5 * LEAT_S)
+#define EPOCHS 4u
 
 struct warm_settings {
     struct leat_reading_store store;
@@ -40,11 +33,7 @@ static const struct leat_option options[] = {
     {0},
 };
 
-/* The agent drops chunks rather than let a rank wait for the disk, so a reader that is as fast as it can fills little.
- * This one goes on when chunks have stopped moving to the disk: quiet for twice the longest pause between two of them.
- */
 struct warming {
-    uint64_t quiet_ns;
     uint64_t demotions; /* when the epoch began */
     uint32_t epochs;    /* that have ended */
 };
@@ -80,38 +69,21 @@ static bool whole(const struct leat_reading *r)
     return r->epochs_n && stored_chunks(r) == leat_dataset_root(r->dataset)->chunks;
 }
 
-/* Lets the disk keep up. */
-static void wait_quiet(struct warming *w, struct leat_reading *r)
+/* The cache holds nothing but this dataset, and no more fits. */
+static bool full(const struct leat_reading *r)
 {
-    uint64_t began = leat_now_ns();
-    uint64_t changed = began;
-    uint64_t seen = r->account.demotions;
-    bool full = r->account.cache_bytes > r->budget.cache_budget - r->budget.cache_budget / 4;
-    while (full && leat_now_ns() - changed < w->quiet_ns && leat_now_ns() - began < HOLD_MOST &&
-           !leat_cli_interrupted()) {
-        leat_sleep_until(leat_after(LOOK_NS));
-        if (leat_reading_look(r, NULL) != LEAT_OK)
-            return; /* the next batch tells why */
-        uint64_t now = leat_now_ns();
-        if (r->account.demotions == seen)
-            continue;
-        seen = r->account.demotions;
-        if (2 * (now - changed) > w->quiet_ns)
-            w->quiet_ns = 2 * (now - changed) < QUIET_MOST ? 2 * (now - changed) : QUIET_MOST;
-        changed = now;
-    }
+    uint64_t slack = 3 * (leat_dataset_root(r->dataset)->bytes / leat_dataset_root(r->dataset)->chunks + 1);
+    return r->account.disk_bytes + slack > r->budget.disk_budget && stored_bytes(r) + slack > r->budget.disk_budget;
 }
 
-/* True when nothing more can be done: all of it is there, or an epoch has added nothing. */
+/* True when nothing more can be done: all of it is there, the disk is full, or an epoch has added nothing. */
 static bool enough(void *user, struct leat_reading *r)
 {
     struct warming *w = user;
-    if (whole(r))
+    if (whole(r) || full(r))
         return true;
-    if (r->epochs_n == w->epochs) {
-        wait_quiet(w, r);
-        return whole(r);
-    }
+    if (r->epochs_n == w->epochs)
+        return false;
     bool added = r->account.demotions > w->demotions;
     w->demotions = r->account.demotions;
     w->epochs = r->epochs_n;
@@ -128,10 +100,8 @@ static leat_status prepare(const struct warm_settings *s, const char *url, struc
                                .quiet = s->quiet,
                                .enough = enough,
                                .user = w,
-                               .ram_chunks = RAM_CHUNKS,
-                               .batch_chunks = BATCH_CHUNKS};
-    w->quiet_ns = QUIET_LEAST;
-    r->opts.batch = 1;
+                               .little = true,
+                               .opts = {.purpose = LEAT_PURPOSE_WARM}};
     r->opts.cache_dir = s->cache_dir;
     r->opts.cache = s->cache;
     if (!s->cache_dir && !s->cache)

@@ -161,6 +161,10 @@ static leat_status take_answer(struct leat_loader *l, struct leat_part p, struct
     l->position = position;
     l->units = leat_part_number(p, LEAT_TAG_UNITS, 0);
     l->batches = leat_part_number(p, LEAT_TAG_BATCHES, 0);
+    const char *notice = leat_part_text(p, LEAT_TAG_NOTICE);
+    if (notice && l->warn && !l->noticed)
+        l->warn(l->warn_user, notice);
+    l->noticed = l->noticed || notice;
     return LEAT_OK;
 }
 

@@ -27,6 +27,7 @@ struct leat_loader {
     void *stop_user;
     void (*warn)(void *user, const char *text);
     void *warn_user;
+    bool noticed; /* what the agent had to say at the opening was passed on: once is enough */
     struct leat_patience patience;
 
     pid_t pid; /* the process that opened the connection */

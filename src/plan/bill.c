@@ -48,8 +48,7 @@ static leat_status price_egress(struct leat_plan_sum *s, struct leat_error *err)
                            leat_plan_path_source(p, path));
         return LEAT_OK;
     }
-    const struct leat_plan_egress_row *row =
-        leat_plan_egress_find(&s->plan->egress, data, o->provider, o->region);
+    const struct leat_plan_egress_row *row = leat_plan_egress_find(&s->plan->egress, data, o->provider, o->region);
     bool here = leat_plan_same_place(data, o->provider, o->region);
     if (row) {
         s->egress_usd_gb = row->usd_per_gb;

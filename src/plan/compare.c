@@ -76,8 +76,7 @@ static void compare(const struct leat_plan_past *p, const struct leat_plan_recor
         add(c, &q[i]);
 }
 
-static void write_lines(const struct leat_plan_past *p, const struct leat_plan_job *job,
-                        struct leat_plan_comparison *c)
+static void write_lines(const struct leat_plan_past *p, const struct leat_plan_job *job, struct leat_plan_comparison *c)
 {
     if (isnan(p->samples_per_s))
         return;

@@ -12,7 +12,7 @@ struct leat_plan_compared {
     const char *unit; /* "s", "usd", "samples/s", "" */
     struct leat_plan_interval predicted;
     double measured;
-    bool inside;                       /* the interval that holds nine of ten */
+    bool inside;                        /* the interval that holds nine of ten */
     struct leat_plan_interval refitted; /* with this run learned from */
 };
 

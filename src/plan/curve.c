@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights before anything is measured: by one over the square of the error with which each form alone foretells 8 and 16
- * GPUs from 1 and 4 in 55 published tables (bench/bench_plan_tables.c, docs/plan.md). */
+/* Weights before anything is measured: by one over the square of the error with which each form alone foretells 8 and
+ * 16 GPUs from 1 and 4 in 55 published tables (bench/bench_plan_tables.c, docs/plan.md). */
 static const double prior[LEAT_PLAN_FORMS] = {0.29, 0.16, 0.29, 0.21, 0.05};
 
 /* So wide that nine of ten published points lie inside, whichever family of tables they come from. */

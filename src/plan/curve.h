@@ -53,7 +53,8 @@ void leat_plan_curve_reweigh(struct leat_plan_curve *curve, const double weight[
 const char *leat_plan_form_name(enum leat_plan_form form);
 
 /* What the GPUs of one machine cost each other where nothing was measured: 55 published tables of 1 and 8 GPUs joined
- * by NVLink lose a tenth of a step on average, and anything from 1 to 35 %. A share of the step, and its uncertainty. */
+ * by NVLink lose a tenth of a step on average, and anything from 1 to 35 %. A share of the step, and its uncertainty.
+ */
 double leat_plan_curve_prior(unsigned gpus, double *spread);
 
 #define LEAT_PLAN_PRIOR_OVER   0.114

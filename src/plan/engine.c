@@ -154,20 +154,20 @@ static void say_unknown(const struct leat_plan_job *job, const struct leat_plan_
              e->accelerator, job->mixed_precision ? "" : ", or say model.precision");
 }
 
-/* Newer accelerators reach less of their peak rates: speeds grow with the ratio of those to this power. Fitted to eleven
- * published pairs of V100 and A100 speeds, 14.9 % off in families left out (bench/bench_plan_tables.c); what the rates
- * themselves say is 31 % off. */
+/* Newer accelerators reach less of their peak rates: speeds grow with the ratio of those to this power. Fitted to
+ * eleven published pairs of V100 and A100 speeds, 14.9 % off in families left out (bench/bench_plan_tables.c); what the
+ * rates themselves say is 31 % off. */
 #define PEAK_POWER  0.72
 #define PEAK_SPREAD 0.18
 
-/* Towards those that are slower in rates or in bandwidth, such as from a V100 to a T4 or an L40S, nothing was published to
- * judge by: half and half, without the power, which would flatter them. */
+/* Towards those that are slower in rates or in bandwidth, such as from a V100 to a T4 or an L40S, nothing was published
+ * to judge by: half and half, without the power, which would flatter them. */
 #define SLOWER_SHARE  0.5
 #define SLOWER_SPREAD 0.3
 
 /* A step is part computing, part moving bytes; each goes as the peak rates of the two accelerators. Where FLOPs and
- * bytes of a sample are known they say how much of either, else all is taken for computing, or half of it where one of the two
- * gets worse. */
+ * bytes of a sample are known they say how much of either, else all is taken for computing, or half of it where one of
+ * the two gets worse. */
 static double carried_over(const struct leat_plan_job *job, const struct leat_plan_accelerator *from,
                            const struct leat_plan_accelerator *to, double *spread)
 {

@@ -1,9 +1,10 @@
-/* Published figures, as of LEAT_PLAN_HARDWARE_DATE, each with where it stands. "Checked": rates of accelerators and networks
- * of machines were compared with pages that quote the source; "not confirmed": no such page was found. GPUs, memory and
- * vCPUs of machines were compared with SkyPilot's catalogs, which have 90 of the 106 types. Own disks were compared for
- * Azure's NC A100 and ND A100 alone. Network rates are those that hold for hours: of types that a provider sells with "up
- * to", the baseline. Fabrics of clusters count where the type has one, without the cards beside it that GPUs do not use.
- * Links inside a machine are one direction of NVLink, or what PCIe carries between two cards of such machines. */
+/* Published figures, as of LEAT_PLAN_HARDWARE_DATE, each with where it stands. "Checked": rates of accelerators and
+ * networks of machines were compared with pages that quote the source; "not confirmed": no such page was found. GPUs,
+ * memory and vCPUs of machines were compared with SkyPilot's catalogs, which have 90 of the 106 types. Own disks were
+ * compared for Azure's NC A100 and ND A100 alone. Network rates are those that hold for hours: of types that a provider
+ * sells with "up to", the baseline. Fabrics of clusters count where the type has one, without the cards beside it that
+ * GPUs do not use. Links inside a machine are one direction of NVLink, or what PCIe carries between two cards of such
+ * machines. */
 #include <math.h>
 
 #include "plan/hardware.h"

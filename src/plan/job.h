@@ -30,7 +30,7 @@ struct leat_plan_path {
     bool store_given; /* else a disk when one is paid for, or memory */
     double usd_per_1000_requests;
     double request_bytes;
-    double usd_per_egress_gb; /* NaN: not given */
+    double usd_per_egress_gb;     /* NaN: not given */
     double usd_per_disk_gb_month; /* of the cache */
 };
 

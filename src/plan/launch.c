@@ -299,9 +299,10 @@ static leat_status skypilot(const struct launch *l, struct leat_buf *out, struct
                          "transient configuration, or write it as torchrun",
                          leat_plan_kind_name(l->r->kind));
     add_head(l, out);
-    leat_buf_printf(out, "# %s\n", l->r->kind == LEAT_PLAN_KIND_TRANSIENT
-                                       ? "sky jobs launch THIS.yaml: machines that are taken are ordered again"
-                                       : "sky launch THIS.yaml");
+    leat_buf_printf(out, "# %s\n",
+                    l->r->kind == LEAT_PLAN_KIND_TRANSIENT
+                        ? "sky jobs launch THIS.yaml: machines that are taken are ordered again"
+                        : "sky launch THIS.yaml");
     leat_buf_printf(out, "name: %s\nnum_nodes: %u\n", l->name, l->r->nodes);
     add_resources(l, out);
     leat_buf_str(out, "envs:\n");

@@ -1,4 +1,5 @@
-/* A chosen configuration as something that runs: a SkyPilot task, a Slurm batch script, a torchrun line. Pure functions.
+/* A chosen configuration as something that runs: a SkyPilot task, a Slurm batch script, a torchrun line. Pure
+ * functions.
  */
 #ifndef LEAT_PLAN_LAUNCH_H
 #define LEAT_PLAN_LAUNCH_H

@@ -190,11 +190,10 @@ static void drop_same(const struct leat_plan_past *past, const struct leat_plan_
     size_t kept = 0;
     for (size_t i = 0; i < m->count; i++) {
         const struct leat_plan_measure *r = &m->row[i];
-        bool same = (!*r->model || strcmp(r->model, job->name) == 0) &&
-                    strcmp(r->accelerator, past->offer->accelerator) == 0 &&
-                    (!*r->type || strcmp(r->type, past->offer->type) == 0) && r->gpus == past->offer->gpus &&
-                    r->nodes == past->nodes && (isnan(r->batch) || r->batch == job->value[LEAT_KEY_BATCH]) &&
-                    !isnan(r->step_s);
+        bool same =
+            (!*r->model || strcmp(r->model, job->name) == 0) && strcmp(r->accelerator, past->offer->accelerator) == 0 &&
+            (!*r->type || strcmp(r->type, past->offer->type) == 0) && r->gpus == past->offer->gpus &&
+            r->nodes == past->nodes && (isnan(r->batch) || r->batch == job->value[LEAT_KEY_BATCH]) && !isnan(r->step_s);
         if (!same)
             m->row[kept++] = *r;
     }

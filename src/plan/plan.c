@@ -355,8 +355,7 @@ static leat_status price_offer(struct leat_plan *p, const struct leat_plan_offer
             bool transient = !isnan(offer->usd_per_hour[1]);
             if ((kind != LEAT_PLAN_KIND_TRANSIENT && !demand) || (kind != LEAT_PLAN_KIND_ON_DEMAND && !transient) ||
                 (kind == LEAT_PLAN_KIND_MIXED && n < 2) ||
-                (leat_plan_kind_turns((enum leat_plan_kind)kind) &&
-                 (!p->traces.count || !(p->options.deadline_s > 0))))
+                (leat_plan_kind_turns((enum leat_plan_kind)kind) && (!p->traces.count || !(p->options.deadline_s > 0))))
                 continue;
             for (int path = planned ? 0 : -1; path < (planned ? (int)p->job.paths : 0); path++) {
                 const struct leat_plan_case c = {offer, (enum leat_plan_kind)kind, n, path};

@@ -92,17 +92,17 @@ struct leat_plan_record {
     double stall_share; /* of the time, GPUs waiting: for each other, for the network, for data */
     double data_share;  /* the part of it that is data */
     double revocations;
-    double usd_per_hour; /* of the whole cluster; of uniform progress, while it is transient */
-    double samples_per_s;    /* while it trains, with its data */
-    double speed_spread;     /* standard deviation of its logarithm */
-    double checkpoint_s;     /* to write one */
-    double start_s;          /* until the slowest machine is ready */
+    double usd_per_hour;  /* of the whole cluster; of uniform progress, while it is transient */
+    double samples_per_s; /* while it trains, with its data */
+    double speed_spread;  /* standard deviation of its logarithm */
+    double checkpoint_s;  /* to write one */
+    double start_s;       /* until the slowest machine is ready */
     double hazard_spread;
-    double interval_s;   /* between checkpoints; HUGE_VAL: only at the end */
-    double accuracy;     /* percent; NaN: not given */
-    bool transferred;    /* its accelerator was not measured: a speed carried over from another */
-    bool meets;          /* deadline, budget and accuracy */
-    bool front;          /* nothing else is faster and no dearer, or cheaper and no slower */
+    double interval_s; /* between checkpoints; HUGE_VAL: only at the end */
+    double accuracy;   /* percent; NaN: not given */
+    bool transferred;  /* its accelerator was not measured: a speed carried over from another */
+    bool meets;        /* deadline, budget and accuracy */
+    bool front;        /* nothing else is faster and no dearer, or cheaper and no slower */
     bool chosen;
     const struct leat_plan_offer
         *same_as;      /* the very same in another place stands for it; NULL: it stands for itself */

@@ -168,8 +168,9 @@ static leat_status take_option(const json_t *v, const char *key, struct request 
 static leat_status take_options(json_t *o, struct request *r, struct leat_error *err)
 {
     static const char *const keys[] = {"deadline", "budget", "min_accuracy", "risk", "max_nodes", "seed", "draws"};
-    static const char *const known[] = {"deadline", "budget",  "min_accuracy", "risk",  "max_nodes", "seed",  "draws",
-                                        "region",   "explain", "all",          "today", "launch",    "config", "script"};
+    static const char *const known[] = {"deadline", "budget", "min_accuracy", "risk",    "max_nodes",
+                                        "seed",     "draws",  "region",       "explain", "all",
+                                        "today",    "launch", "config",       "script"};
     const json_t *regions = json_object_get(o, "region");
     r->options = leat_plan_options_default();
     leat_status rc = known_keys(o, "options", known, sizeof known / sizeof *known, err);
@@ -215,9 +216,9 @@ static leat_status answer_files(const struct leat_plan_text *traces, struct leat
 
 static leat_status read_request(json_t *root, struct request *r, struct leat_error *err)
 {
-    static const char *const known[] = {"job",    "catalog", "hardware",    "measurements", "report", "revocations",
-                                        "traces", "ask",     "trace_files", "settings",     "options", "egress",
-                                        "resume", "compare"};
+    static const char *const known[] = {"job",         "catalog", "hardware", "measurements", "report",
+                                        "revocations", "traces",  "ask",      "trace_files",  "settings",
+                                        "options",     "egress",  "resume",   "compare"};
     leat_status rc = known_keys(root, "it", known, sizeof known / sizeof *known, err);
     if (rc == LEAT_OK)
         rc = take_text(json_object_get(root, "job"), "job", &r->in.job, err);

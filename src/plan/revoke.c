@@ -247,7 +247,8 @@ leat_status leat_plan_revocation_learn(struct leat_plan_revocation *r, double ta
     struct leat_plan_lifetime scaled;
     for (size_t i = 0; i < l->count; i++)
         probability[i] = -expm1(factor * log1p(-l->probability[i]));
-    leat_status rc = leat_plan_lifetime_set(l->age_s, probability, l->count, l->ends, "lifetimes with this run's", &scaled, err);
+    leat_status rc =
+        leat_plan_lifetime_set(l->age_s, probability, l->count, l->ends, "lifetimes with this run's", &scaled, err);
     if (rc != LEAT_OK)
         return rc;
     r->lifetime = scaled;

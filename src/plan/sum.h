@@ -24,14 +24,14 @@ struct leat_plan_sum {
     double cache_bytes; /* of one machine, as far as it has room */
     double fetched_bytes;
     double cached_bytes;
-    double restore_s;         /* of a checkpoint */
+    double restore_s; /* of a checkpoint */
     double write_s;
     double machines_usd_h[2]; /* of all machines on demand, of all transient ones */
     double beside_usd_h[2];   /* the parameter server, disks */
     double egress_usd_gb;
-    double paid_h[3];         /* hours of machines on demand, of transient ones, and of what is beside them */
-    double transient_usd;     /* traces: what the zones' own prices come to */
-    double rounding_usd;      /* what billing by steps adds */
+    double paid_h[3];     /* hours of machines on demand, of transient ones, and of what is beside them */
+    double transient_usd; /* traces: what the zones' own prices come to */
+    double rounding_usd;  /* what billing by steps adds */
     struct leat_plan_run run;
     const struct leat_plan_revocation *revocation;
     struct leat_plan_market market; /* the zones' traces; count 0: none */

@@ -1,10 +1,10 @@
 /* When transient machines could be had, tick by tick, in one or several zones, and a whole job replayed on that under a
  * policy. Pure functions.
  *
- * The job needs work_s of computing on demand; transient machines of another type may be faster or slower. A newly ordered cluster of
- * either kind works after start_s, and after changeover_s when it takes up work that others began; both are paid for.
- * Decisions fall at ticks, since the trace knows nothing finer; a transient cluster is lost at the beginning of a tick
- * in which its zone has none, and with it the work since the last checkpoint. */
+ * The job needs work_s of computing on demand; transient machines of another type may be faster or slower. A newly
+ * ordered cluster of either kind works after start_s, and after changeover_s when it takes up work that others began;
+ * both are paid for. Decisions fall at ticks, since the trace knows nothing finer; a transient cluster is lost at the
+ * beginning of a tick in which its zone has none, and with it the work since the last checkpoint. */
 #ifndef LEAT_PLAN_TRACE_H
 #define LEAT_PLAN_TRACE_H
 
@@ -42,7 +42,8 @@ enum leat_plan_policy {
 
 #define LEAT_PLAN_MARKET_MAX 64
 
-/* Zones, and types of machines in them, on which the cluster may run, as a whole on one at a time. Traces have one gap; the shortest ends the round. */
+/* Zones, and types of machines in them, on which the cluster may run, as a whole on one at a time. Traces have one gap;
+ * the shortest ends the round. */
 struct leat_plan_market {
     size_t count;
     struct {

@@ -28,8 +28,8 @@ struct leat_plan_traces {
     size_t count;
 };
 
-/* CSV with the columns accelerator, region, file and perhaps zone and type. Refuses a second trace of the same place, and one of
- * a whole region beside those of its zones. */
+/* CSV with the columns accelerator, region, file and perhaps zone and type. Refuses a second trace of the same place,
+ * and one of a whole region beside those of its zones. */
 leat_status leat_plan_traces_index(const char *name, const char *text, size_t n, struct leat_plan_traces *out,
                                    struct leat_error *err);
 

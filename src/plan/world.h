@@ -24,7 +24,7 @@ struct leat_plan {
     struct leat_plan_traces traces;
     struct leat_plan_engine *engines;
     size_t engine_count;
-    size_t *engine_of; /* by offer */
+    size_t *engine_of;                                 /* by offer */
     const struct leat_plan_revocation **revocation_of; /* by offer; NULL: nothing is known */
     bool has_checkpoint_model;
     struct leat_plan_model checkpoint_model;

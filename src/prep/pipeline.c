@@ -300,9 +300,11 @@ static leat_status run_wide(struct leat_scratch *scratch, const struct leat_sour
     leat_status rc;
     if (source->info.type == LEAT_IMAGE_JPEG) {
         struct collector c = {.rows.give = collect, .to = &bitmap};
+        struct leat_decode opaque = *decode;
+        opaque.colour = decode->colour == LEAT_COLOUR_RGBA ? LEAT_COLOUR_RGB : decode->colour;
         rc = leat_bitmap_take(decode, &box, leat_decode_planes(&source->info, decode->colour), 1, &bitmap, err);
         if (rc == LEAT_OK)
-            rc = give_rows(scratch, source, decode, &box, &c.rows, err);
+            rc = give_rows(scratch, source, &opaque, &box, &c.rows, err);
     } else {
         rc = read_bitmap(source, decode, &box, &bitmap, err);
     }

@@ -5,9 +5,10 @@
 #include "leat/plan.h"
 #include "plan/plan.h"
 
-static const char job[] = "[job]\nsamples = 1000\nepochs = 2\nbatch = 10\n[model]\nparameter_bytes = 1000000\n"
-                          "[checkpoint]\ntime = 1\n[data]\ndataset = 1000000\nregion = \"eu\"\n[path.a]\nbandwidth = 1000000\n"
-                          "[network]\nbandwidth = 1000000\n";
+static const char job[] =
+    "[job]\nsamples = 1000\nepochs = 2\nbatch = 10\n[model]\nparameter_bytes = 1000000\n"
+    "[checkpoint]\ntime = 1\n[data]\ndataset = 1000000\nregion = \"eu\"\n[path.a]\nbandwidth = 1000000\n"
+    "[network]\nbandwidth = 1000000\n";
 static const char catalog[] = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,Price,SpotPrice,Region\n"
                               "p,A,1,8,3,1,us\n";
 static const char speeds[] = "accelerator,batch,step_s\nA,10,0.2\n";
@@ -17,8 +18,9 @@ static const char trace[] = "{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1
 static const char report[] = "{\"accelerator\": \"A\", \"batch\": 10, \"step_s\": {\"compute\": 0.21}}";
 static const char hardware[] = "accelerator,type,memory_gib,network_gbit_per_s\nA,,16,\n,p,64,10\n";
 static const char egress[] = "from,to,usd_per_gb\neu,*,0.02\n";
-static const char past[] = "{\"config\": \"p:2:transient:us:a\", \"samples\": 500, \"elapsed_s\": 60, \"samples_per_s\": 90,"
-                           " \"lives\": [{\"hours\": 0.1, \"how\": \"taken\"}]}";
+static const char past[] =
+    "{\"config\": \"p:2:transient:us:a\", \"samples\": 500, \"elapsed_s\": 60, \"samples_per_s\": 90,"
+    " \"lives\": [{\"hours\": 0.1, \"how\": \"taken\"}]}";
 static const char traces[] = "accelerator,region,file\nA,us,trace\n";
 
 static void try_plan(const struct leat_plan_inputs *in)

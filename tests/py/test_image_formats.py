@@ -336,6 +336,12 @@ def test_8_bits_are_spread_over_16(loaded, kind):
     reference = np.asarray(Image.open(out).convert("RGB"))
     got = loaded({"a": out.getvalue()}, lambda x: x.crop(0, 0, 20, 30).dtype("uint16"))["a"]
     assert (difference(got, reference.astype(int) * 257)) <= (3 * 257 if kind == "JXL" else 0)
+    rgba = loaded({"a": out.getvalue()}, lambda x: x.crop(0, 0, 20, 30).rgba())["a"]
+    assert difference(rgba[:, :, :3], reference) <= (3 if kind == "JXL" else 0) and (rgba[:, :, 3] == 255).all()
+    gray = loaded({"a": out.getvalue()}, lambda x: x.crop(0, 0, 20, 30).gray().dtype("float32").bits(16))["a"]
+    assert np.abs(gray[:, :, 0] * 255 - np.asarray(Image.fromarray(reference).convert("L"))).max() < (
+        4 if kind == "JXL" else 1.5
+    )
 
 
 @pytest.mark.parametrize("filter", ["bilinear", "bicubic", "nearest"])

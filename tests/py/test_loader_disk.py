@@ -4,12 +4,10 @@ training goes on from the bucket, the log says so once, and no byte is wrong."""
 import contextlib
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,12 +16,12 @@ from loading import SLOW, make_blobs, pack, wait_until
 KIB = 1 << 10
 MIB = 1 << 20
 BATCH = 8
-RAM = 2 * MIB  # of 8: most chunks have to come again, from somewhere
+RAM = 4 * MIB  # of 8: half of the chunks have to come again, from somewhere
 
 
 @pytest.fixture(scope="module")
 def heavy(leat_bin, tmp_path_factory):
-    """160 blobs, 8 MB in 41 chunks."""
+    """160 blobs, 8 MB in 32 chunks."""
     folder = tmp_path_factory.mktemp("heavy")
     known = make_blobs(folder / "files", 160, sizes=(49_000, 51_000))
     it = pack(leat_bin, folder / "files", folder / "served" / "bucket" / "ds", "--chunk-size", "256KiB", known=known)
@@ -35,7 +33,7 @@ def heavy(leat_bin, tmp_path_factory):
 @pytest.fixture
 def bucket(heavy, serve, monkeypatch):
     """A server with the blobs; `bytes_sent()`: of chunks, so far."""
-    server = serve(heavy.served)
+    server = serve(heavy.served, "--bandwidth", "40MB/s")
     for name, value in server.s3_env().items():
         monkeypatch.setenv(name, value)
     return server
@@ -115,9 +113,11 @@ def test_next_epoch_agent_and_job_read_from_disk(lt, runtime, heavy, bucket, fol
         assert first["bucket"] >= heavy.bytes
         read_epoch(loader, heavy)
         read_epoch(loader, heavy)
-        later = sources(loader)
-        assert later["bucket"] == pytest.approx(heavy.bytes, rel=0.05), "each chunk came over the line once"
-        assert later["disk"] > heavy.bytes
+        third = sources(loader)
+        assert third["disk"] > heavy.bytes / 2
+        assert third["bucket"] < 1.5 * heavy.bytes, "what the disk was too slow to take came twice"
+        read_epoch(loader, heavy)
+        assert sources(loader)["bucket"] - third["bucket"] <= heavy.bytes / 20, "all of it is here now"
     runtime.wait_gone()
     before = chunk_gets(bucket)
     for _ in range(2):  # another agent, another job
@@ -181,11 +181,16 @@ def truncate(folder):
         os.truncate(path, path.stat().st_size // 3)
 
 
+def extent(path):
+    """Bytes from the beginning in which its chunks lie: the rest is a hole."""
+    return min(path.stat().st_size, 16 * MIB)
+
+
 def flip_bits(folder):
     draw = random.Random(5)
     for path in segments(folder):
         with open(path, "r+b") as file:
-            size = path.stat().st_size
+            size = extent(path)
             for at in range(0, size, 16 * KIB):
                 place = min(size - 1, at + draw.randrange(16 * KIB))
                 file.seek(place)
@@ -196,16 +201,17 @@ def flip_bits(folder):
 
 def swap_halves(folder):
     for path in segments(folder):
-        data = path.read_bytes()
-        half = len(data) // 2 // 4096 * 4096
         with open(path, "r+b") as file:
+            data = file.read(extent(path))
+            half = len(data) // 4 // 4096 * 4096
+            file.seek(0)
             file.write(data[half:] + data[:half])
 
 
 def write_zeros(folder):
     for path in segments(folder):
         with open(path, "r+b") as file:
-            file.write(bytes(path.stat().st_size))
+            file.write(bytes(extent(path)))
 
 
 def forbid(folder):
@@ -358,10 +364,22 @@ def test_two_agents_in_one_folder(lt, runtime, heavy, bucket, folder):
     assert not disk_lines(runtime)
 
 
-def test_cache_that_cannot_hold_a_chunk_is_refused_or_said(lt, runtime, heavy, bucket, folder):
-    with pytest.raises(lt.Error, match="cache"):
+def test_cache_that_can_hold_nothing_is_refused(lt, runtime, heavy, bucket, folder):
+    with pytest.raises(lt.Error, match=r'at least cache="1mib"'):
         opened(lt, folder, cache="100kib")
     runtime.wait_gone()
+
+
+def test_cache_smaller_than_a_chunk_of_the_dataset_is_said(lt, leat_bin, runtime, folder, tmp_path):
+    known = make_blobs(tmp_path / "files", 6, sizes=(1_500_000, 1_600_000))
+    large = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "3MiB", known=known)
+    fields = {"b": lt.bytes("bin"), "k": lt.key()}
+    with lt.Loader(large.url, batch_size=2, fields=fields, cache_dir=str(folder), cache="1mib", as_numpy=True) as loader:
+        for _ in range(2):
+            for values, keys in loader:
+                assert [bytes(v) for v in values] == [known[key] for key in keys.tolist()]
+        assert len(disk_lines(runtime)) == 1
+        assert "hold no chunk of this dataset" in disk_lines(runtime)[0]
 
 
 def test_no_cache_asked_for_leaves_nothing_on_disk(lt, runtime, heavy, bucket, tmp_path, monkeypatch):

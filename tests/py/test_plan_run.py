@@ -268,9 +268,7 @@ def test_small_samples_widen_the_interval(run_leat, example):  # noqa: F811
 def test_bands_of_types_are_lifetimes(run_leat, example):  # noqa: F811
     base = arguments(example, **{"--revocations": None})
     done = run_leat("plan", *base, "--all", "--json", "--revocations", example / "bands.csv", status=0)
-    often, seldom = (
-        records(done)[f"p3.{size}:1:transient:us-east-1:disk"] for size in ("2xlarge", "16xlarge")
-    )
+    often, seldom = (records(done)[f"p3.{size}:1:transient:us-east-1:disk"] for size in ("2xlarge", "16xlarge"))
     assert often["revocations"] / often["time_s"]["mean"] > 5 * seldom["revocations"] / seldom["time_s"]["mean"]
 
 
@@ -293,7 +291,9 @@ def test_data_elsewhere_costs_what_the_pair_of_regions_costs(run_leat, example, 
     paid = json.loads(plan("--all", "--json", "--set", "data.region=asia").stdout)
     assert {r["path"] for r in paid["records"]} == {"disk"}
     assert any("[path.memory]" in reason for reason in paid["left_out"])
-    assert any("not where the data lies" in note for note in json.loads(plan("--json", "--egress", prices).stdout)["notes"])
+    assert any(
+        "not where the data lies" in note for note in json.loads(plan("--json", "--egress", prices).stdout)["notes"]
+    )
 
 
 # ---- several types by turns ----

@@ -101,7 +101,7 @@ def test_reachable_is_said_first_and_what_happened_after(leat_bin, runtime, leat
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60 * SLOW)
     lines = done.stdout.splitlines()
     said = re.fullmatch(
-        r"cache ([\d.]+) MiB of 15\.3 MiB: (\d+) % of the bytes from here, ([\d.]+) MiB an epoch from the bucket, "
+        r"cache ([\d.]+) MiB of 15\.3 MiB: (\d+) % of the bytes from here, ([\d.]+) MiB per epoch from the bucket, "
         r"([\d.]+) (s|ms) at 10\.0 MB/s",
         lines[0],
     )
@@ -211,3 +211,40 @@ def test_warming_needs_to_know_the_cache(leat_bin, runtime, images):
     done = subprocess.run([leat_bin, "warm", images.url], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "--cache-dir" in done.stderr
+
+
+@pytest.fixture
+def wide(leat_bin, tmp_path):
+    """Bytes in 200 chunks, far more than warming keeps in memory."""
+    make_blobs(tmp_path / "files", 1600, sizes=(8000, 8000))
+    return pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "64KiB")
+
+
+def warm(leat_bin, url, *options):
+    command = [leat_bin, "warm", url, "--json", "--quiet", *map(str, options)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120 * SLOW).stdout)
+
+
+def test_warmed_cache_serves_the_next_agent_without_the_bucket(leat_bin, runtime, read, wide, tmp_path):
+    folder = tmp_path / "cache"
+    options = ("--cache-dir", str(folder), "--cache", "100mib")
+    told = warm(leat_bin, wide.url, *options)
+    assert told["stored_bytes"] == told["bytes"]
+    assert told["bucket_bytes"] <= 1.1 * told["bytes"], "once, and little more"
+    assert warm(leat_bin, wide.url, *options)["bucket_bytes"] == 0, "what is there is not fetched again"
+    account = read(wide.url, *options, "--ram", "3mib", "--window", "4", "--batch", "8")["account"]
+    assert account["bytes_by_source"]["bucket"] == 0
+    assert account["bytes_by_source"]["disk"] >= told["bytes"]
+
+
+def test_warming_fills_what_there_is_room_for(leat_bin, runtime, wide, tmp_path):
+    told = warm(leat_bin, wide.url, "--cache-dir", tmp_path / "cache", "--cache", "6mib")
+    assert 0.8 * (6 << 20) < told["stored_bytes"] <= 6 << 20
+    assert told["bucket_bytes"] < 2 * told["bytes"]
+    said = subprocess.run(
+        [leat_bin, "warm", wide.url, "--cache-dir", tmp_path / "other", "--cache", "6mib"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert re.fullmatch(r"[\d.]+ MiB of 12\.[\d] MiB are in the cache on disk; .* came from the bucket, in .*\n", said)

@@ -41,7 +41,9 @@ def wav(samples, rate=RATE, bits=16, real=False, extensible=False, chunks=b""):
                       channels * bits // 8, bits)  # fmt: skip
     if extensible:
         fmt += struct.pack("<HHI", 22, bits, 0) + struct.pack("<H", kind) + bytes(14)
-    data = b"WAVE" + b"fmt " + struct.pack("<I", len(fmt)) + fmt + chunks + b"data" + struct.pack("<I", len(body)) + body
+    data = (
+        b"WAVE" + b"fmt " + struct.pack("<I", len(fmt)) + fmt + chunks + b"data" + struct.pack("<I", len(body)) + body
+    )
     return b"RIFF" + struct.pack("<I", len(data)) + data, back
 
 
@@ -61,7 +63,10 @@ def loaded(lt, tmp_path):
             for batch in loader:
                 *values, keys = batch
                 break
-            out = [{k: np.asarray(x[i]).copy() if hasattr(x, "shape") else bytes(x[i]) for i, k in enumerate(keys)} for x in values]
+            out = [
+                {k: np.asarray(x[i]).copy() if hasattr(x, "shape") else bytes(x[i]) for i, k in enumerate(keys)}
+                for x in values
+            ]
         out = [[x[k] for k in sorted(x)] for x in out]
         return out if views > 1 else out[0]
 
@@ -246,7 +251,7 @@ def test_damaged_flac_is_refused_where_it_is_damaged(lt, loaded, flac):
 
 def test_cut_and_mutated_sounds_are_refused_or_read_and_never_end_the_agent(lt, loaded, flac):
     rng = random.Random(5)
-    good, stored = wav(tone(600))
+    good, _ = wav(tone(600))
     for data in (good, flac(tone(600))[0]):
         files = [data[:n] for n in range(0, 60, 3)]
         for _ in range(120):

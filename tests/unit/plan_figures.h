@@ -89,12 +89,12 @@ static const struct figure_life {
 };
 #define FIGURE_LIVES (sizeof figure_lives / sizeof *figure_lives)
 
-/* Throughput of synchronous training on 1, 4, 8 and 16 GPUs of one machine, as published in the README files of NVIDIA's
- * DeepLearningExamples (DGX A100, DGX-1 and DGX-2 V100; read 2026-11): every table found there with 1, 4 and 8 GPUs and the
- * same work for each of them. Not here: those whose GPUs accumulate fewer batches the more there are (FastPitch,
- * QuartzNet, GNMT), and BERT's of 2019, whose speeds of 8 GPUs are exactly twice those of 4. Gradient sizes are estimates
- * from parameter counts. Batches in the unit of the speed: 8,000 audio samples a clip, about 566 mel frames, 192 and 384
- * tokens a sequence. The first word is the family: tables of one are left out together. */
+/* Throughput of synchronous training on 1, 4, 8 and 16 GPUs of one machine, as published in the README files of
+ * NVIDIA's DeepLearningExamples (DGX A100, DGX-1 and DGX-2 V100; read 2026-11): every table found there with 1, 4 and 8
+ * GPUs and the same work for each of them. Not here: those whose GPUs accumulate fewer batches the more there are
+ * (FastPitch, QuartzNet, GNMT), and BERT's of 2019, whose speeds of 8 GPUs are exactly twice those of 4. Gradient sizes
+ * are estimates from parameter counts. Batches in the unit of the speed: 8,000 audio samples a clip, about 566 mel
+ * frames, 192 and 384 tokens a sequence. The first word is the family: tables of one are left out together. */
 static const struct figure_ring {
     const char *name;
     double gradient_bytes;
@@ -158,8 +158,9 @@ static const struct figure_ring {
     {"RN50-MXNet DGX-2 FP32", 102e6, 128, {417, 1623, 3223, 6338}},
 };
 
-/* One V100 and one A100 with mixed precision, samples or tokens a second (the same source, every pair found). Batches are
- * those that each card was published with, often larger on the A100. Not here: DGX-2H, whose V100 is a faster one. */
+/* One V100 and one A100 with mixed precision, samples or tokens a second (the same source, every pair found). Batches
+ * are those that each card was published with, often larger on the A100. Not here: DGX-2H, whose V100 is a faster one.
+ */
 static const struct figure_transfer {
     const char *family;
     const char *model;
@@ -190,9 +191,9 @@ static const struct figure_study {
     unsigned machines;
     double day; /* the other study's share */
 } figure_studies[] = {
-    {"K80", "europe-west1", 6, 16, .67}, {"K80", "us-central1", 14, 16, .56},  {"K80", "us-east1", 0, 16, .47},
-    {"K80", "us-west1", 0, 16, .23},     {"P100", "europe-west1", 3, 10, .27}, {"P100", "us-central1", 0, 10, .53},
-    {"P100", "us-east1", 1, 10, .70},    {"P100", "us-west1", 4, 10, .67},     {"V100", "asia-east1", 3, 19, .47},
+    {"K80", "europe-west1", 6, 16, .67},  {"K80", "us-central1", 14, 16, .56},  {"K80", "us-east1", 0, 16, .47},
+    {"K80", "us-west1", 0, 16, .23},      {"P100", "europe-west1", 3, 10, .27}, {"P100", "us-central1", 0, 10, .53},
+    {"P100", "us-east1", 1, 10, .70},     {"P100", "us-west1", 4, 10, .67},     {"V100", "asia-east1", 3, 19, .47},
     {"V100", "europe-west4", 2, 19, .43}, {"V100", "us-central1", 0, 10, .67},
 };
 #define FIGURE_STUDIES (sizeof figure_studies / sizeof *figure_studies)

@@ -121,7 +121,7 @@ def test_error_of_a_later_batch_withholds_no_earlier_one_and_the_loader_goes_on_
         seen = []
         for _ in range(2):  # the loader stays there
             with pytest.raises(lt.Error, match="leat/chunks/"):
-                for values, keys in loader:
+                for _, keys in loader:
                     seen += keys.tolist()
         assert seen == sorted(dataset.known)[:28]
         hidden.show()

@@ -211,10 +211,11 @@ static void say_reach(struct leat_loading *l)
     leat_log(LEAT_LOG_INFO, "%s: %s", leat_dataset_home(l->opts.supply->dataset)->url, text);
     if (!leat_reach(&given).tight)
         return;
-    snprintf(l->notice, sizeof l->notice,
-             "ram=\"%llumib\" does not hold the chunks that window=%u mixes (%llu MiB): they are fetched several times per "
-             "epoch; give more ram, or a smaller window",
-             (unsigned long long)s.ram >> 20, l->spec.window, (unsigned long long)l->live >> 20);
+    snprintf(
+        l->notice, sizeof l->notice,
+        "ram=\"%llumib\" does not hold the chunks that window=%u mixes (%llu MiB): they are fetched several times per "
+        "epoch; give more ram, or a smaller window",
+        (unsigned long long)s.ram >> 20, l->spec.window, (unsigned long long)l->live >> 20);
     leat_log(LEAT_LOG_WARN, "%s", l->notice);
 }
 

@@ -138,8 +138,9 @@ static void it_is_said_in_one_line(void **state)
     char said[400];
     (void)state;
     leat_reach_say(&g, said, sizeof said);
-    assert_string_equal(said, "cache 40 GiB of 150 GiB: 27 % of the bytes from here, 110 GiB per epoch from the bucket, "
-                              "11 min 35 s at 170 MB/s");
+    assert_string_equal(said,
+                        "cache 40 GiB of 150 GiB: 27 % of the bytes from here, 110 GiB per epoch from the bucket, "
+                        "11 min 35 s at 170 MB/s");
     g.ram_bytes = GIB;
     g.line = 0;
     leat_reach_say(&g, said, sizeof said);

@@ -618,7 +618,6 @@ static void every_decision_says_why(void **state)
         " KiB ahead, 0 until now", /* the depth */
         " from the bucket for batch ",
         ", which comes next", /* fetches */
-        " far ahead from the bucket: ",
         " ahead from the bucket: ",
         " ahead from disk: ", /* … ahead */
         "drop ",

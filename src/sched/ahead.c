@@ -6,8 +6,8 @@
  * the end of an epoch; before that end it may just as well hold chunks of this epoch that came early. So a line that
  * has nothing else to do goes on to the end of the epoch, as long as only chunks of the next one have to go. It does so
  * only once memory is full, so that a training that is broken off early has not fetched its whole dataset; only without
- * a disk, where early chunks would push those of this epoch to and fro between the two; and only for a lane alone, for
- * the clocks of several do not agree on where an epoch ends. */
+ * a disk, where early chunks would push those of this epoch to and fro between the two; and only while
+ * all lanes go by one clock, else they do not agree on where an epoch ends. */
 #include "order/order.h"
 #include "sched/inside.h"
 
@@ -53,7 +53,7 @@ static bool reaches(const struct leat_sched_lane *l, uint64_t depth)
 {
     const struct leat_sched *s = l->sched;
     uint64_t spare = s->opts.ram > s->stats.promised ? s->opts.ram - s->stats.promised : 0;
-    return s->opts.policy == LEAT_SCHED_NEXT_USE && !s->opts.disk && leat_sched_alone(s) &&
+    return s->opts.policy == LEAT_SCHED_NEXT_USE && !s->opts.disk && leat_sched_agreed(l) &&
            l->pending_stage < epoch_end(l) && l->set->coming_bytes < depth / 2 && l->set->far_bytes < spare / 4 * 3 &&
            s->stats.ram_used + s->opts.ram / 8 > s->opts.ram;
 }

@@ -96,8 +96,8 @@ void leat_sched_settle(struct leat_sched *s, struct leat_sched_chunk *c);
 
 /* use.c */
 uint64_t leat_sched_lane_key(const struct leat_sched_lane *lane, uint64_t stage); /* counted through all epochs */
-bool leat_sched_alone(const struct leat_sched *s);         /* no two lanes' clocks have to agree */
-void leat_sched_lane_anchor(struct leat_sched_lane *lane); /* its clock, when it has drifted from the others' */
+bool leat_sched_agreed(const struct leat_sched_lane *lane); /* all other lanes go by its clock, and rightly so */
+void leat_sched_lane_anchor(struct leat_sched_lane *lane);  /* its clock, when it has drifted from the others' */
 /* When a chunk is needed next; `after`: when after that. */
 uint64_t leat_sched_use(const struct leat_sched *s, const struct leat_sched_chunk *c, bool after);
 

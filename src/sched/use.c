@@ -35,16 +35,6 @@ uint64_t leat_sched_lane_key(const struct leat_sched_lane *l, uint64_t stage)
     return l->weight && far / l->weight != stage ? LEAT_SCHED_NEVER - 1 : l->offset + far;
 }
 
-bool leat_sched_alone(const struct leat_sched *s)
-{
-    unsigned lanes = 0;
-    for (const struct leat_sched_set *set = s->sets; set; set = set->next) {
-        for (const struct leat_sched_lane *l = set->lanes; l; l = l->next)
-            lanes += !l->ended;
-    }
-    return lanes < 2;
-}
-
 /* Lanes of one dataset at the same place in it, as the ranks of a job are: they share a clock. */
 static bool in_step(const struct leat_sched_lane *a, const struct leat_sched_lane *b)
 {
@@ -59,7 +49,7 @@ static bool same_clock(const struct leat_sched_lane *a, const struct leat_sched_
 }
 
 /* Whether every other lane goes by the same clock, and rightly so: then it need not be the right one. */
-static bool agreed(const struct leat_sched_lane *l)
+bool leat_sched_agreed(const struct leat_sched_lane *l)
 {
     for (const struct leat_sched_set *set = l->sched->sets; set; set = set->next) {
         for (const struct leat_sched_lane *o = set->lanes; o; o = o->next) {
@@ -96,7 +86,7 @@ void leat_sched_lane_anchor(struct leat_sched_lane *l)
         uint64_t off = says > s->now_ns ? says - s->now_ns : s->now_ns - says;
         bool near =
             weight <= 2 * l->weight && l->weight <= 2 * weight && off / l->weight <= leat_order_stages(l->view.now) / 4;
-        if (near || agreed(l) || join(l))
+        if (near || leat_sched_agreed(l) || join(l))
             return;
     } else if (join(l)) {
         return;

@@ -147,12 +147,14 @@ static void the_line_works_while_the_ranks_live_on_what_is_there(void **state)
     (void)state;
     const double paces[] = {0.5, 1.1, 2, 4};
     for (size_t i = 0; i < COUNT(paces); i++) {
-        for (size_t f = 0; f < COUNT(fractions); f++) {
-            struct setting k = {.ram = fractions[f], .ranks = 1, .policy = LEAT_SCHED_NEXT_USE, .pace = paces[i]};
+        for (size_t f = 0; f < 2 * COUNT(fractions); f++) {
+            struct setting k = {
+                .ram = fractions[f / 2], .ranks = f % 2 ? 4 : 1, .policy = LEAT_SCHED_NEXT_USE, .pace = paces[i]};
             struct figures ours = measure(&k);
-            printf("# ranks %.1f times as fast as the line, cache of %2.0f %%: %.3f of the least time, %5.1f %% of the "
-                   "data from the bucket\n",
-                   paces[i], 100 * fractions[f], ours.time, 100 * ours.bytes / (double)(CHUNKS * CHUNK));
+            printf(
+                "# %u ranks %.1f times as fast as the line, cache of %2.0f %%: %.3f of the least time, %5.1f %% of the "
+                "data from the bucket\n",
+                k.ranks, paces[i], 100 * k.ram, ours.time, 100 * ours.bytes / (double)(CHUNKS * CHUNK));
             fflush(stdout);
             if (ours.time > 1.02)
                 fail_msg("the line rests while there is something to fetch");

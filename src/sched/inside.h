@@ -33,6 +33,7 @@ struct leat_sched_lane {
     void *user;
     bool ended;   /* no more batches */
     bool closing; /* only batches that are being prepared are left */
+    bool patient; /* its fetches wait for the disk */
     uint64_t needed;
     struct leat_sched_view view;
     uint64_t before_last; /* view.before of the epoch before */

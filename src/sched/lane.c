@@ -139,10 +139,15 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     return true;
 }
 
+/* One at a time: a large batch takes milliseconds to plan, and others' batches wait behind it. */
 static void plan(struct leat_sched_lane *l)
 {
     struct leat_sched *s = l->sched;
-    while (!l->ended && l->planned < l->slots - l->out + PLANS_BEYOND) {
+    for (unsigned n = 0; !l->ended && l->planned < l->slots - l->out + PLANS_BEYOND; n++) {
+        if (n) {
+            s->again_ns = s->now_ns + 1;
+            return;
+        }
         struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
         if (!b)
             return;
@@ -476,6 +481,7 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->view = o->view;
     l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
+    l->patient = o->patient;
     s->stats.promised += l->needed;
     if (leat_sched_lane_window(l) > s->opts.ram)
         leat_sched_say(s,

@@ -149,6 +149,7 @@ def main():
                         "lru": lru,
                         "line_percent": 100 * bucket / seconds / LINE,
                         "refetched": sum(e["refetched"] for e in later),
+                        "epochs": epochs,
                     }
                     rows.append(row)
                     shown.append(

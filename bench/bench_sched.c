@@ -1,5 +1,5 @@
-/* What the scheduler's decisions cost, as JSON: CPU time for a chunk that comes and for an eviction. Nothing is read: the
- * performer answers every action at once, in order. bench_sched.py runs it and prints the table.
+/* What the scheduler's decisions cost, as JSON: CPU time for a chunk that comes and for an eviction. Nothing is read:
+ * the performer answers every action at once, in order. bench_sched.py runs it and prints the table.
  *
  * bench_sched CHUNK_BYTES SAMPLES_PER_CHUNK BATCH CHUNKS_IN_MEMORY LANES POLICY */
 #include <stdio.h>

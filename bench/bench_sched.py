@@ -38,7 +38,9 @@ def main():
     program = str(Path(options.build) / "bench" / "bench_sched")
 
     print("CPU time of one core, a step for every event, half of the data in memory: median (min … max)")
-    print("  chunk    loaders  in memory  policy    eviction, µs          a chunk, µs           share of a core at 2 GB/s")
+    print(
+        "  chunk    loaders  in memory  policy    eviction, µs          a chunk, µs           share of a core at 2 GB/s"
+    )
     result = []
     for setting in SETTINGS:
         row = measure(program, setting, options.runs)

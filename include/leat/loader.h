@@ -54,6 +54,9 @@ struct leat_output {
 };
 
 enum leat_last { LEAT_LAST_DROP = 0, LEAT_LAST_PAD = 1, LEAT_LAST_SHORT = 2 };
+/* What batches are for. TRAIN: nobody waits for the disk, and chunks that it has no time for are forgotten. WARM: the
+ * cache on disk is to be filled, and memory is used again when what was in it is written. */
+enum leat_purpose { LEAT_PURPOSE_TRAIN = 0, LEAT_PURPOSE_WARM = 1 };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP = 1 };
 
 /* Zeros and NULLs mean the default. Each setting but the first few is a row of the table behind leat_loader_settings().
@@ -102,6 +105,8 @@ struct leat_loader_opts {
      * makes no calls on the loader. */
     void (*warn)(void *user, const char *text);
     void *warn_user;
+    uint32_t purpose;  /* enum leat_purpose */
+    uint32_t reserved; /* 0 */
 };
 
 /* The settings by name, for front ends that should not need a list of their own. */

@@ -9,9 +9,9 @@
 #include "cache/disk_index.h"
 #include "cache/segment.h"
 
-/* Enough calls under way to keep the disk busy while some of the workers hash and copy: four reach 0.8 of the speed. A call is as
- * large as a huge page, and its memory is one: pages that lie together are fewer parts of a request, which on a virtual
- * disk is half of the time (measured with chunks of 8 MiB: 863 MB/s without, 1281 with). */
+/* Enough calls under way to keep the disk busy while some of the workers hash and copy: four reach 0.8 of the speed. A
+ * call is as large as a huge page, and its memory is one: pages that lie together are fewer parts of a request, which
+ * on a virtual disk is half of the time (measured with chunks of 8 MiB: 863 MB/s without, 1281 with). */
 #define LEAT_DISK_WORKERS 8u
 #define LEAT_DISK_CALL    (2u << 20) /* bytes */
 

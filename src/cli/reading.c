@@ -270,15 +270,6 @@ static uint64_t own_peak(void)
     return kib << 10;
 }
 
-leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err)
-{
-    struct leat_account a;
-    leat_status rc = look(r, &a, err);
-    if (rc == LEAT_OK)
-        r->account = a;
-    return rc;
-}
-
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err)
 {
     bool enough = false;

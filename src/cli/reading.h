@@ -102,9 +102,6 @@ leat_status leat_reading_open(struct leat_reading *r, struct leat_error *err);
 
 /* Reads. Being interrupted is no error. */
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err);
-
-/* Takes the numbers anew. */
-leat_status leat_reading_look(struct leat_reading *r, struct leat_error *err);
 void leat_reading_close(struct leat_reading *r); /* also a half-open one */
 
 #endif

@@ -1,20 +1,17 @@
 /* `leat warm`: a reading in the dataset's own order, without a field, through so little memory that whatever comes has
- * to go to disk. */
+ * to go to disk, and at the pace of the disk (LEAT_PURPOSE_WARM). */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/reading.h"
 
-#define EPOCHS   4u
-#define LOOK_NS  (2 * LEAT_MS)
-#define STILL_NS (LEAT_S / 2) /* a disk that writes nothing for so long is not waited for */
+#define EPOCHS 4u
 
 struct warm_settings {
     struct leat_reading_store store;
@@ -36,9 +33,6 @@ static const struct leat_option options[] = {
     {0},
 };
 
-/* The agent drops chunks rather than let a rank wait for the disk, so a reader that is as fast as it can fills little.
- * This one knows which chunks it has used, since it reads them one after the other, and waits when too many of them are
- * still to be written. */
 struct warming {
     uint64_t demotions; /* when the epoch began */
     uint32_t epochs;    /* that have ended */
@@ -75,31 +69,6 @@ static bool whole(const struct leat_reading *r)
     return r->epochs_n && stored_chunks(r) == leat_dataset_root(r->dataset)->chunks;
 }
 
-/* Chunks that were used in this epoch and are neither on disk nor, as far as one can tell, were there before. */
-static uint64_t unsaved(const struct warming *w, const struct leat_reading *r)
-{
-    const struct leat_root *root = leat_dataset_root(r->dataset);
-    uint64_t in_epoch = r->samples - r->epochs_n * root->samples;
-    uint64_t used = (uint64_t)((double)in_epoch / (double)root->samples * root->chunks);
-    uint64_t saved = r->account.demotions - w->demotions + r->account.chunks_by_source[LEAT_FROM_DISK];
-    return used > saved ? used - saved : 0;
-}
-
-/* Lets the disk keep up, as long as something moves. */
-static void wait_for_disk(const struct warming *w, struct leat_reading *r)
-{
-    uint64_t until = leat_after(STILL_NS);
-    while (unsaved(w, r) > LEAT_READING_LITTLE / 4 && r->account.cache_bytes > r->budget.cache_budget / 4 * 3 &&
-           leat_left(until) && !leat_cli_interrupted()) {
-        uint64_t seen = r->account.demotions;
-        leat_sleep_until(leat_after(LOOK_NS));
-        if (leat_reading_look(r, NULL) != LEAT_OK)
-            return; /* the next batch tells why */
-        if (r->account.demotions > seen)
-            until = leat_after(STILL_NS);
-    }
-}
-
 /* The cache holds nothing but this dataset, and no more fits. */
 static bool full(const struct leat_reading *r)
 {
@@ -113,10 +82,8 @@ static bool enough(void *user, struct leat_reading *r)
     struct warming *w = user;
     if (whole(r) || full(r))
         return true;
-    if (r->epochs_n == w->epochs) {
-        wait_for_disk(w, r);
-        return whole(r) || full(r);
-    }
+    if (r->epochs_n == w->epochs)
+        return false;
     bool added = r->account.demotions > w->demotions;
     w->demotions = r->account.demotions;
     w->epochs = r->epochs_n;
@@ -133,7 +100,8 @@ static leat_status prepare(const struct warm_settings *s, const char *url, struc
                                .quiet = s->quiet,
                                .enough = enough,
                                .user = w,
-                               .little = true};
+                               .little = true,
+                               .opts = {.purpose = LEAT_PURPOSE_WARM}};
     r->opts.cache_dir = s->cache_dir;
     r->opts.cache = s->cache;
     if (!s->cache_dir && !s->cache)

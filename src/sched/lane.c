@@ -427,6 +427,12 @@ void leat_sched_lane_step(struct leat_sched_lane *l)
     } while (publish(l));
 }
 
+static void free_lane(struct leat_sched_lane *l)
+{
+    free(l->later);
+    free(l);
+}
+
 void leat_sched_prepared(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
@@ -437,7 +443,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         unwant_all(b);
     if (l->closing) {
         if (!l->preparing)
-            free(l);
+            free_lane(l);
         return;
     }
     if (b->group_end == b->chunks_n || l->ended) {
@@ -481,6 +487,7 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->view = o->view;
     l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
+    l->patient = o->patient;
     s->stats.promised += l->needed;
     if (leat_sched_lane_window(l) > s->opts.ram)
         leat_sched_say(s,
@@ -563,7 +570,7 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
             dropped(s->opts.user, b);
     }
     if (!l->preparing)
-        free(l);
+        free_lane(l);
 }
 
 /* The first chunk that is not there. */

@@ -142,7 +142,7 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
     came(s, c);
     c->state = LEAT_SCHED_READY;
-    if (c->ahead_lane)
+    if (c->ahead_lane && !c->far)
         c->ahead_lane->set->ahead_bytes += c->bytes;
     c->failures = 0;
     c->came = c->touched = ++s->counts;

@@ -175,6 +175,7 @@ struct leat_sched_lane_opts {
     uint64_t needed; /* bytes for one batch: promised from here on */
     uint32_t slots;
     struct leat_sched_view view;
+    bool patient; /* it is read to fill the disk: its fetches wait until what leaves memory is written */
     void *user;
 };
 

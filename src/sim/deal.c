@@ -206,7 +206,7 @@ static leat_status deal(struct leat_sim_deal *d, struct leat_sim_batch *b, struc
 {
     uint32_t ranks = d->opts.world.ranks;
     b->first = calloc((size_t)ranks + 1, sizeof *b->first);
-    b->chunks = malloc(((size_t)b->size + 1) * sizeof *b->chunks);
+    b->chunks = calloc((size_t)b->size + 1, sizeof *b->chunks);
     if (!b->first || !b->chunks)
         return no_memory(err);
     leat_order_assign(d->assigner, d->items, NULL, b->size, d->rank_of);
@@ -264,12 +264,13 @@ static bool grow(struct batches *q)
 {
     if (q->n < q->cap)
         return true;
+    uint32_t old = q->cap ? q->cap : 1;
     uint32_t cap = q->cap ? 2 * q->cap : 16;
     struct leat_sim_batch **list = malloc(cap * sizeof *list);
     if (!list)
         return false;
     for (uint32_t i = 0; i < q->n; i++)
-        list[(q->base + i) % cap] = q->list[(q->base + i) % q->cap];
+        list[(q->base + i) % cap] = q->list[(q->base + i) % old];
     free(q->list);
     q->list = list;
     q->cap = cap;

@@ -58,6 +58,6 @@ void leat_sim_deal_give_back(struct leat_sim_deal *d);                          
 
 /* The epoch of a batch's view and the one after it are there; NULL for others. */
 struct leat_sim_epoch *leat_sim_deal_epoch(const struct leat_sim_deal *d, uint64_t number);
-void leat_sim_deal_leave(struct leat_sim_deal *d, uint64_t epoch); /* one rank looks at it no more */
+void leat_sim_deal_leave(struct leat_sim_deal *d, uint64_t number); /* one rank looks at it no more */
 
 #endif

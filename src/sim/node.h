@@ -82,7 +82,7 @@ struct leat_sim_node {
 
 /* first_rank: of the job; the others of the node follow. */
 leat_status leat_sim_node_open(const struct leat_sim_node_opts *opts, uint32_t number, uint32_t first_rank,
-                               uint64_t now_ns, struct leat_sim_node *out, struct leat_error *err);
+                               uint64_t now_ns, struct leat_sim_node *n, struct leat_error *err);
 void leat_sim_node_close(struct leat_sim_node *n); /* a zeroed one is allowed */
 
 /* All that happens up to a time, which must not be behind leat_sim_node_next_ns(). */

@@ -29,6 +29,6 @@ struct leat_sim_picture {
     size_t n;
 };
 
-void leat_sim_picture(const struct leat_sim_picture *picture, struct leat_buf *out);
+void leat_sim_picture(const struct leat_sim_picture *p, struct leat_buf *b);
 
 #endif

@@ -4,12 +4,10 @@ training goes on from the bucket, the log says so once, and no byte is wrong."""
 import contextlib
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest

@@ -31,14 +31,30 @@ def test_each_epoch_has_a_line(run_leat):
     assert "1 node x 1 rank, batches of 32" in out
     lines = out.split("next-use\n", 1)[1].splitlines()
     assert lines[0].split() == (
-        ["epoch", "seconds", "stalled", "share", "for", "data", "for", "prep", "hits", "memory", "disk", "bucket", "requests"]
+        [
+            "epoch",
+            "seconds",
+            "stalled",
+            "share",
+            "for",
+            "data",
+            "for",
+            "prep",
+            "hits",
+            "memory",
+            "disk",
+            "bucket",
+            "requests",
+        ]
     )
     assert [line.split()[0] for line in lines[1:5]] == ["1", "2", "3", "4"]
     assert lines[5].endswith("s") and "s in all" in lines[5]
 
 
 def test_json_adds_up(simulate):
-    got = simulate("--ram", "1gb", "--nodes", "2", "--ranks", "2", "--epochs", "3", "--compute", "20ms", "--prep", "3000")
+    got = simulate(
+        "--ram", "1gb", "--nodes", "2", "--ranks", "2", "--epochs", "3", "--compute", "20ms", "--prep", "3000"
+    )
     assert got["version"] == 1
     assert got["dataset"]["bytes"] == 20000 * 100_000
     assert got["job"]["nodes"] == 2 and got["job"]["ranks"] == 2
@@ -80,7 +96,18 @@ def test_a_real_dataset_is_read_by_its_root(run_leat, tmp_path):
     root = json.loads(run_leat("info", tmp_path / "set", "--json", status=0).stdout)
     got = json.loads(
         run_leat(
-            "simulate", tmp_path / "set", "--batch", "16", "--window", "4", "--ram", "2mb", "--last", "short", "--json", status=0
+            "simulate",
+            tmp_path / "set",
+            "--batch",
+            "16",
+            "--window",
+            "4",
+            "--ram",
+            "2mb",
+            "--last",
+            "short",
+            "--json",
+            status=0,
         ).stdout
     )
     assert got["dataset"]["samples"] == 300
@@ -117,7 +144,7 @@ def test_the_picture_is_xml_of_its_own_with_a_line_for_each_policy(run_leat, tmp
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    ("words", "said"),
     [
         ([], "which dataset?"),
         (["--samples", "0"], "which dataset?"),

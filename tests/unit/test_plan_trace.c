@@ -86,6 +86,42 @@ static void the_guard_holds_for_the_worst_loss(void **state)
     assert_int_equal(leat_plan_choose(LEAT_PLAN_UNIFORM, &job, &s), LEAT_PLAN_USE_ON_DEMAND);
 }
 
+/* Two types by turns: what each does in a tick is its own, and so is its price; the better bargain is taken first. */
+static void types_work_at_their_own_speeds_and_prices(void **state)
+{
+    (void)state;
+    struct leat_plan_trace slow = parse("1, 1, 1, 1, 1, 1, 1, 1");
+    struct leat_plan_trace fast = parse("1, 0, 0, 0, 0, 0, 0, 0");
+    const struct leat_plan_replay job = {.work_s = 2000, .deadline_s = HUGE_VAL, .usd_per_s = 1, .machines = 1};
+    struct leat_plan_market m = {.count = 2};
+    struct leat_plan_replayed r;
+    m.zone[0].trace = &slow;
+    m.zone[0].usd_per_s = 0.2;
+    m.zone[0].speed = 0.5;
+    m.zone[1].trace = &fast;
+    m.zone[1].usd_per_s = 0.6;
+    m.zone[1].speed = 3;
+    leat_plan_replay(&m, 0, LEAT_PLAN_TRANSIENT, &job, &r);
+    /* 600 s at three times the speed do 1,800 s of the work; the other 200 s take 400 at half of it. */
+    assert_true(fabs(r.time_s - 1000) < 1e-9 && fabs(r.usd - (600 * 0.6 + 400 * 0.2)) < 1e-9);
+    assert_true(r.revocations == 1 && r.orders == 2);
+    leat_plan_trace_free(&slow);
+    leat_plan_trace_free(&fast);
+}
+
+/* Slow machines fall behind while they work: the guard leaves them earlier than such that are as fast as on demand. */
+static void the_guard_knows_how_slow_machines_are(void **state)
+{
+    (void)state;
+    const struct leat_plan_replay job = {
+        .work_s = 36000, .deadline_s = 50000, .changeover_s = 300, .usd_per_s = 1, .machines = 1};
+    struct leat_plan_sight s = {.now = LEAT_PLAN_USE_TRANSIENT, .available = true, .tick_s = 600, .speed = 1};
+    s.elapsed_s = 14000 - 300; /* slack for a changeover alone */
+    assert_int_equal(leat_plan_choose(LEAT_PLAN_UNIFORM, &job, &s), LEAT_PLAN_USE_TRANSIENT);
+    s.speed = 0.5;
+    assert_int_equal(leat_plan_choose(LEAT_PLAN_UNIFORM, &job, &s), LEAT_PLAN_USE_ON_DEMAND);
+}
+
 #define HEADER "accelerator,region,zone,file\n"
 
 static void tables_that_answer_twice_are_refused(void **state)
@@ -153,6 +189,8 @@ int main(void)
         cmocka_unit_test(a_first_start_costs_the_start_alone),
         cmocka_unit_test(a_loss_costs_the_work_since_the_last_checkpoint),
         cmocka_unit_test(the_guard_holds_for_the_worst_loss),
+        cmocka_unit_test(types_work_at_their_own_speeds_and_prices),
+        cmocka_unit_test(the_guard_knows_how_slow_machines_are),
         cmocka_unit_test(tables_that_answer_twice_are_refused),
         cmocka_unit_test(an_exact_region_wins_over_any_and_zones_are_kept),
     };

@@ -101,8 +101,9 @@ static void nothing_is_lost_or_counted_twice(void **state)
                 assert_int_equal(u->disk.bytes, u->disk.chunks * 1000000);
                 assert_int_equal(u->ram.bytes, u->ram.chunks * 1000000);
                 uint64_t all = u->ram.chunks + u->disk.chunks + u->bucket.chunks;
-                /* One that is on its way for the end of an epoch serves the beginning of the next too. */
-                if (all < 297 || all > 303)
+                /* One that is on its way for the end of an epoch serves the beginning of the next too; and where memory
+                 * is as small as here, some are evicted between two uses. */
+                if (all < 297 || all > 312)
                     fail_msg("%s, disk %u, epoch %u: %u chunks", leat_sched_policy_name(o.policy), disk, (unsigned)e,
                              (unsigned)all);
                 assert_int_equal(r.epochs[e].data_ns + r.epochs[e].prep_ns, r.epochs[e].stall_ns);
@@ -177,7 +178,8 @@ static void next_use_and_minio_keep_all_that_fits(void **state)
         for (unsigned p = 0; p < 2; p++) {
             enum leat_sched_policy policy = p ? LEAT_SCHED_MINIO : LEAT_SCHED_NEXT_USE;
             double got = hits(&o, policy);
-            if (got > shares[i] + 0.001 || got < shares[i] - busy)
+            /* Within 2 % of dataset − cache. */
+            if (got > shares[i] + 0.001 || 1 - got > 1.02 * (1 - shares[i] + busy))
                 fail_msg("%s with a cache of %.2f: %.4f of the uses are hits", leat_sched_policy_name(policy),
                          shares[i], got);
         }

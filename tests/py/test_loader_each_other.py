@@ -92,9 +92,7 @@ print(len(seen), len(set(seen)), flush=True)
 
 
 @pytest.mark.parametrize("sample", [9, 30, 79], ids=["its_next_batch", "planned", "fetched_ahead"])
-def test_chunk_that_failed_for_a_stopped_loader_does_not_fail_for_others(
-    lt, runtime, dataset, bucket, sample
-):
+def test_chunk_that_failed_for_a_stopped_loader_does_not_fail_for_others(lt, runtime, dataset, bucket, sample):
     hidden = Hidden(dataset, f"{sample:04}.bin")
     process = start_python(runtime, STOPPED, **bucket.s3_env())
     try:
@@ -121,7 +119,7 @@ def test_error_of_a_later_batch_withholds_no_earlier_one_and_the_loader_goes_on_
         seen = []
         for _ in range(2):  # the loader stays there
             with pytest.raises(lt.Error, match="leat/chunks/"):
-                for values, keys in loader:
+                for _, keys in loader:
                     seen += keys.tolist()
         assert seen == sorted(dataset.known)[:28]
         hidden.show()

@@ -132,7 +132,9 @@ def main():
                     ram = {"ram": budget, "disk": WORK, "both": budget // 2}[kind]
                     ram = max(ram, int(live + 2 * BATCH * SAMPLE))
                     disk = {"ram": 0, "disk": budget, "both": budget - budget // 2}[kind]
-                    epochs = run_rank(build, env, "s3://data/set", ram, disk, folder / f"{kind}{percent}", options.epochs)
+                    epochs = run_rank(
+                        build, env, "s3://data/set", ram, disk, folder / f"{kind}{percent}", options.epochs
+                    )
                     later = epochs[1:]
                     bucket = sum(e["bucket"] for e in later) / len(later)
                     seconds = sum(e["seconds"] for e in later) / len(later)
@@ -149,6 +151,7 @@ def main():
                         "lru": lru,
                         "line_percent": 100 * bucket / seconds / LINE,
                         "refetched": sum(e["refetched"] for e in later),
+                        "epochs": epochs,
                     }
                     rows.append(row)
                     shown.append(
@@ -162,7 +165,9 @@ def main():
                         ]
                     )
                     subprocess.run(["rm", "-rf", str(folder / f"{kind}{percent}")], check=True)
-    print(f"{size / 1e6:.0f} MB in {len(chunks)} chunks, window {WINDOW}; bucket: 10 ms, {LINE / 1e6:.0f} MB/s; epochs 2 … {options.epochs}")
+    print(
+        f"{size / 1e6:.0f} MB in {len(chunks)} chunks, window {WINDOW}; bucket: 10 ms, {LINE / 1e6:.0f} MB/s; epochs 2 … {options.epochs}"
+    )
     head = ["cache", "MB an epoch", "÷ (d − c)", "÷ (d − budget)", "LRU ÷ (d − budget)", "line, %"]
     table(head, shown)
     print("  aims: ÷ (d − c) at most 1.02, line at least 97 %; c: budget less window and what is fetched ahead")

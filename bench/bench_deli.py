@@ -207,11 +207,26 @@ def main():
                         f"{row['cut_against_sixteen_percent']:.2f}" if many > 0.001 else "–",
                     ]
                 )
-    print(f"{READERS} readers, {options.samples} samples of {SAMPLE} bytes, 55 ms a GET, batches of {BATCH}, 10 % stored here")
-    head = ["compute", "one GET, s", "16 GETs, s", "Leat, ms", "opening and first, s", "cut to one, %", "with the first", "cut to 16, %"]
+    print(
+        f"{READERS} readers, {options.samples} samples of {SAMPLE} bytes, 55 ms a GET, batches of {BATCH}, 10 % stored here"
+    )
+    head = [
+        "compute",
+        "one GET, s",
+        "16 GETs, s",
+        "Leat, ms",
+        "opening and first, s",
+        "cut to one, %",
+        "with the first",
+        "cut to 16, %",
+    ]
     table(head, shown)
-    print("  waiting for a batch. One GET at a time: measured on 64 samples a reader and scaled to 512. 16 GETs: two batches,")
-    print("  less a step's compute, as if they ran ahead all the time. Leat: all batches behind the first. The aim is 99.9 %.")
+    print(
+        "  waiting for a batch. One GET at a time: measured on 64 samples a reader and scaled to 512. 16 GETs: two batches,"
+    )
+    print(
+        "  less a step's compute, as if they ran ahead all the time. Leat: all batches behind the first. The aim is 99.9 %."
+    )
     write("deli", {"rows": rows})
 
 

@@ -269,14 +269,16 @@ static leat_status begin_batch(struct leat_loading_batch *b, struct leat_error *
     return LEAT_OK;
 }
 
-/* When its work should begin: batches that cost more begin earlier before they are due. */
-static uint64_t start_ns(const struct leat_loading_batch *b)
+/* When the work at a part should begin, so that all parts have ended when the batch is due: what costs more begins
+ * earlier, and batches that are due at the same time are worked at in turns and end together. */
+static uint64_t start_ns(const struct leat_loading_batch *b, uint32_t part, uint32_t parts)
 {
     const struct leat_loading *l = b->loading;
     if (!l->stats.prep_cost)
         return b->sched.due_ns;
     double each = (double)l->stats.prep_cpu_ns / (double)l->stats.prep_cost;
-    uint64_t takes = (uint64_t)((double)b->cost * each / l->opts.agent->opts.threads);
+    double left = (double)(parts - part) / parts;
+    uint64_t takes = (uint64_t)((double)b->cost * each * left / l->opts.agent->opts.threads);
     return b->sched.due_ns > takes ? b->sched.due_ns - takes : 1; /* 0 is for checking */
 }
 
@@ -288,10 +290,9 @@ static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err
     if (rc != LEAT_OK)
         return rc;
     uint32_t parts = cut(b);
-    uint64_t due = start_ns(b);
     b->parts_left = parts;
     for (uint32_t i = 0; i < parts; i++) {
-        b->parts[i].work.due = due;
+        b->parts[i].work.due = start_ns(b, i, parts);
         if (!leat_workers_add(b->loading->opts.agent->workers, &b->parts[i].work)) {
             b->parts_left -= parts - i; /* none of the rest was given out */
             return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch");

@@ -374,7 +374,9 @@ def test_cache_smaller_than_a_chunk_of_the_dataset_is_said(lt, leat_bin, runtime
     known = make_blobs(tmp_path / "files", 6, sizes=(1_500_000, 1_600_000))
     large = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "3MiB", known=known)
     fields = {"b": lt.bytes("bin"), "k": lt.key()}
-    with lt.Loader(large.url, batch_size=2, fields=fields, cache_dir=str(folder), cache="1mib", as_numpy=True) as loader:
+    with lt.Loader(
+        large.url, batch_size=2, fields=fields, cache_dir=str(folder), cache="1mib", as_numpy=True
+    ) as loader:
         for _ in range(2):
             for values, keys in loader:
                 assert [bytes(v) for v in values] == [known[key] for key in keys.tolist()]

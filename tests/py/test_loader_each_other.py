@@ -92,9 +92,7 @@ print(len(seen), len(set(seen)), flush=True)
 
 
 @pytest.mark.parametrize("sample", [9, 30, 79], ids=["its_next_batch", "planned", "fetched_ahead"])
-def test_chunk_that_failed_for_a_stopped_loader_does_not_fail_for_others(
-    lt, runtime, dataset, bucket, sample
-):
+def test_chunk_that_failed_for_a_stopped_loader_does_not_fail_for_others(lt, runtime, dataset, bucket, sample):
     hidden = Hidden(dataset, f"{sample:04}.bin")
     process = start_python(runtime, STOPPED, **bucket.s3_env())
     try:

@@ -209,12 +209,17 @@ static void say_reach(struct leat_loading *l)
                                      .ahead_bytes = s.depth_bytes};
     leat_reach_say(&given, text, sizeof text);
     leat_log(LEAT_LOG_INFO, "%s: %s", leat_dataset_home(l->opts.supply->dataset)->url, text);
+    if (s.disk && root->chunks && leat_disk_footprint(root->bytes / root->chunks) > s.disk)
+        leat_log(LEAT_LOG_WARN,
+                 "cache on disk: its %llu MiB hold no chunk of this dataset, which are of %llu MiB: give more",
+                 (unsigned long long)s.disk >> 20, (unsigned long long)root->bytes / root->chunks >> 20);
     if (!leat_reach(&given).tight)
         return;
-    snprintf(l->notice, sizeof l->notice,
-             "ram=\"%llumib\" does not hold the chunks that window=%u mixes (%llu MiB): they are fetched several times per "
-             "epoch; give more ram, or a smaller window",
-             (unsigned long long)s.ram >> 20, l->spec.window, (unsigned long long)l->live >> 20);
+    snprintf(
+        l->notice, sizeof l->notice,
+        "ram=\"%llumib\" does not hold the chunks that window=%u mixes (%llu MiB): they are fetched several times per "
+        "epoch; give more ram, or a smaller window",
+        (unsigned long long)s.ram >> 20, l->spec.window, (unsigned long long)l->live >> 20);
     leat_log(LEAT_LOG_WARN, "%s", l->notice);
 }
 

@@ -81,8 +81,6 @@ static void do_fail(void *user, struct leat_sched_batch *batch, struct leat_sche
     else
         leat_fail(&err, LEAT_NO_MEMORY, "no memory to plan a batch");
     leat_loading_fail(b->loading, &err);
-    if (!c)
-        leat_batch_free(b); /* the scheduler could not take it */
 }
 
 static void do_why(void *user, const char *text)

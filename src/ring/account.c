@@ -75,7 +75,7 @@ static const struct leat_account_row rows[] = {
     {"chunks_fetched", NULL, COUNT_SUM, SET, false, ALIAS(chunks_by_source[LEAT_FROM_BUCKET]),
      "the same as chunks_by_source.bucket"},
     {"chunks_corrupt", NULL, COUNT_SUM, SET, false, ONE(chunks_corrupt), "arrivals that did not match their checksum"},
-    {"chunks_refetched", NULL, COUNT_SUM, AGENT, false, ONE(chunks_refetched),
+    {"chunks_refetched", NULL, COUNT_SUM, SET, false, ONE(chunks_refetched),
      "chunks that came a second time: damaged, or forgotten before their use"},
     {"chunks_failed", NULL, COUNT_SUM, SET, false, ONE(chunks_failed), "chunks that could not be had"},
     {"requests", NULL, COUNT_SUM, SET, true, ONE(requests), "requests to the bucket, repeated ones included"},

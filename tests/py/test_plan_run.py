@@ -317,3 +317,21 @@ def test_uniform_progress_over_types_costs_less_than_over_one(run_leat, example)
     assert both["usd"]["mean"] < 0.8 * alone["usd"]["mean"]
     assert both["risk_time_s"] <= 16 * 3600
     assert "p3.2xlarge:1:flexible:us-east-1:disk" not in found  # nothing else has one GPU
+
+
+def test_another_type_works_at_its_own_speed(run_leat, example):  # noqa: F811
+    """Only K80s can be had: a job planned for V100s takes as long on them as K80s do."""
+    for name, up in (("k80", 1), ("v100", 0)):
+        (example / f"{name}.json").write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [up] * 2000}))
+    (example / "types.csv").write_text("accelerator,region,file\nK80,us-east-1,k80.json\nV100,us-east-1,v100.json\n")
+    found = records(
+        run_leat(
+            "plan", *arguments(example, **{"--revocations": None}), "--traces", example / "types.csv",
+            "--deadline", "3000h", "--max-nodes", "1", "--all", "--json", status=0,
+        )
+    )  # fmt: skip
+    own = found["p2.xlarge:1:transient:us-east-1:disk"]["time_s"]["mean"]
+    fast = found["p3.2xlarge:1:on-demand:us-east-1:disk"]["time_s"]["mean"]
+    mine = found["p3.2xlarge:1:flexible:us-east-1:disk"]["time_s"]["mean"]
+    assert own > 3 * fast
+    assert mine == pytest.approx(own, rel=0.03)

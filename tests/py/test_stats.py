@@ -95,7 +95,7 @@ def test_waits_for_preparation_are_prep(lt, leat_bin, tmp_path):
         it.read()
     stats, causes = it.check(calls=12)
     assert causes["prep"] > 0.5 * (stats["wait_s"] - causes["open"])
-    assert stats["prep_cpu_s"] > 0.3 * causes["prep"]
+    assert 0.05 < stats["prep_cpu_s"] < 60 * SLOW, "processor time: other programs do not count"
     it.loader.close()
 
 

@@ -17,8 +17,9 @@ static const char machines[] = "type,region,hours,how\np,us,1,taken\np,us,3,runn
 static const char bands[] = "{\"ranges\": [{\"index\": 0, \"label\": \"<5%\"}], \"spot_advisor\": {\"us\": {\"Linux\": "
                             "{\"q\": {\"r\": 0}}}}}";
 static const char egress[] = "from,to,usd_per_gb\neu,*,0.02\n";
-static const char past[] = "{\"config\": \"p:2:transient:us\", \"samples\": 500, \"elapsed_s\": 60, \"samples_per_s\": 90, "
-                           "\"lives\": [{\"hours\": 0.1, \"how\": \"taken\"}]}";
+static const char past[] =
+    "{\"config\": \"p:2:transient:us\", \"samples\": 500, \"elapsed_s\": 60, \"samples_per_s\": 90, "
+    "\"lives\": [{\"hours\": 0.1, \"how\": \"taken\"}]}";
 static const char hardware[] = "accelerator,type,memory_gib,network_gbit_per_s\nA,,16,\n,p,64,10\n";
 static const char traces[] = "accelerator,region,file\nA,us,trace\n";
 static const char trace[] = "{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, 0, 1]}";

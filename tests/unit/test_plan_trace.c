@@ -92,7 +92,7 @@ static void types_work_at_their_own_speeds_and_prices(void **state)
     (void)state;
     struct leat_plan_trace slow = parse("1, 1, 1, 1, 1, 1, 1, 1");
     struct leat_plan_trace fast = parse("1, 0, 0, 0, 0, 0, 0, 0");
-    const struct leat_plan_replay job = {.work_s = 1800, .deadline_s = HUGE_VAL, .usd_per_s = 1, .machines = 1};
+    const struct leat_plan_replay job = {.work_s = 2000, .deadline_s = HUGE_VAL, .usd_per_s = 1, .machines = 1};
     struct leat_plan_market m = {.count = 2};
     struct leat_plan_replayed r;
     m.zone[0].trace = &slow;
@@ -100,10 +100,10 @@ static void types_work_at_their_own_speeds_and_prices(void **state)
     m.zone[0].speed = 0.5;
     m.zone[1].trace = &fast;
     m.zone[1].usd_per_s = 0.6;
-    m.zone[1].speed = 2;
+    m.zone[1].speed = 3;
     leat_plan_replay(&m, 0, LEAT_PLAN_TRANSIENT, &job, &r);
-    /* 600 s at twice the speed do 1,200 s of the work; the other 600 s take 1,200 at half of it. */
-    assert_true(fabs(r.time_s - 1800) < 1e-9 && fabs(r.usd - (600 * 0.6 + 1200 * 0.2)) < 1e-9);
+    /* 600 s at three times the speed do 1,800 s of the work; the other 200 s take 400 at half of it. */
+    assert_true(fabs(r.time_s - 1000) < 1e-9 && fabs(r.usd - (600 * 0.6 + 400 * 0.2)) < 1e-9);
     assert_true(r.revocations == 1 && r.orders == 2);
     leat_plan_trace_free(&slow);
     leat_plan_trace_free(&fast);

@@ -140,6 +140,34 @@ static void four_ranks_on_a_machine(void **state)
     }
 }
 
+/* A slow disk and a rank that never waits: two epochs, and every chunk asked of the bucket once. */
+static void patient_lane_waits_until_what_leaves_memory_is_written(void **state)
+{
+    (void)state;
+    static struct play p;
+    uint64_t asked[2];
+    for (int patient = 0; patient < 2; patient++) {
+        play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
+        p.rate = 1000000000;
+        p.disk_ns = 20 * MILLI;
+        struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
+        play_lane(&p, &(struct play_lane_opts){.set = set,
+                                               .plans = 80,
+                                               .slots = 2,
+                                               .batch = 16,
+                                               .window = 8,
+                                               .needed = 16 * set->largest,
+                                               .step_ns = MILLI,
+                                               .patient = patient});
+        play_step(&p);
+        play_until_done(&p);
+        asked[patient] = play_stats(&p).bucket_chunks;
+        play_close(&p);
+    }
+    assert_int_equal(asked[1], 200);
+    assert_true(asked[0] > 220); /* others do not wait: what the disk has no time for is dropped */
+}
+
 /* Next use keeps what is needed first: an epoch begins with chunks that are there, and those that are not come at its
  * end. The line must not rest meanwhile. */
 static void the_line_works_while_the_ranks_live_on_what_is_there(void **state)
@@ -168,6 +196,7 @@ static void the_line_works_while_the_ranks_live_on_what_is_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patient_lane_waits_until_what_leaves_memory_is_written),
         cmocka_unit_test(memory_alone),
         cmocka_unit_test(disk_alone),
         cmocka_unit_test(memory_and_disk),

@@ -548,26 +548,6 @@ static void demotion_is_ahead_of_need_and_nobody_waits_for_a_write(void **state)
     assert_true(took[1] < took[0] * 11 / 10);
 }
 
-/* A slow disk and a rank that never waits: two epochs, and every chunk asked of the bucket once. */
-static void patient_lane_waits_until_what_leaves_memory_is_written(void **state)
-{
-    (void)state;
-    uint64_t asked[2];
-    for (int patient = 0; patient < 2; patient++) {
-        play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
-        p.rate = 1000000000;
-        p.disk_ns = 20 * MILLI;
-        struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-        by_order(set, (struct play_lane_opts){.plans = 80, .slots = 2, .patient = patient});
-        play_step(&p);
-        play_until_done(&p);
-        asked[patient] = play_stats(&p).bucket_chunks;
-        play_close(&p);
-    }
-    assert_int_equal(asked[1], 200);
-    assert_true(asked[0] > 220); /* others do not wait: what the disk has no time for is dropped */
-}
-
 static void what_is_lost_on_disk_comes_from_the_bucket(void **state)
 {
     (void)state;
@@ -743,7 +723,6 @@ int main(void)
         cmocka_unit_test(what_was_fetched_ahead_for_a_lane_that_left_does_not_count_for_the_next),
         cmocka_unit_test(lanes_of_very_different_speed_do_not_slow_each_other_down),
         cmocka_unit_test(demotion_is_ahead_of_need_and_nobody_waits_for_a_write),
-        cmocka_unit_test(patient_lane_waits_until_what_leaves_memory_is_written),
         cmocka_unit_test(what_is_lost_on_disk_comes_from_the_bucket),
         cmocka_unit_test(chunks_found_on_disk_are_not_fetched),
         cmocka_unit_test(every_policy_has_a_name),

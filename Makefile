@@ -59,8 +59,20 @@ bench-prep: build-release ## image preparation against Pillow, torchvision, Open
 bench-plan: build-release venv ## the planner against published figures, simulation and traces
 	@.venv/bin/python bench/bench_plan.py
 
+bench-simulate: build-release venv ## simulated jobs beside the same ones run from a bucket in a box
+	@.venv/bin/python bench/bench_simulate.py
+
 bench-disk: build-release venv ## the disk cache against dd and plain reads of the same files; reopening with 100 GB
 	@.venv/bin/python bench/bench_disk.py $(BENCH_DISK)
+
+bench-cache: build-release venv ## bytes from the bucket for caches of 10 to 90 %, in memory, on disk and both, beside LRU
+	@.venv/bin/python bench/bench_cache.py
+
+bench-deli: build-release venv ## waiting for small objects far away: one GET at a time, 16 in parallel, Leat
+	@.venv/bin/python bench/bench_deli.py
+
+bench-sched: build-release venv ## what the scheduler's decisions cost
+	@.venv/bin/python bench/bench_sched.py
 
 install: build-release ## library, headers, pkg-config file, command and man pages under DESTDIR/PREFIX
 	meson configure build/release --prefix=$(PREFIX)
@@ -89,6 +101,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-disk bench-plan bench-prep install \
-	format clean help venv
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-plan bench-prep \
+	bench-sched bench-simulate install format clean help venv
 .DEFAULT_GOAL := all

@@ -32,8 +32,8 @@ void leat_sha256(const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE])
 STUB
 # shellcheck disable=SC2086
 ${CC:-cc} -std=gnu11 -O3 -D_GNU_SOURCE -ffp-contract=off -fno-strict-aliasing -w $flags -Isrc -Iinclude \
-    bench/bench_prep.c "$out/stub.c" src/prep/*.c src/base/buf.c src/base/bytes.c src/base/error.c src/base/parse.c \
-    src/base/random.c -o "$out/bench_prep" -ljpeg $libs -lm -lpthread
+    bench/bench_prep.c "$out/stub.c" src/prep/*.c src/base/abi.c src/base/buf.c src/base/bytes.c src/base/error.c src/base/parse.c \
+    src/base/library.c src/base/random.c -o "$out/bench_prep" -ljpeg $libs -lm -lpthread
 echo "{\"cpu\": \"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n1)\", \"cores\": $cores}"
 for what in bare exact fast; do
     for threads in "$@"; do

@@ -1,7 +1,10 @@
 /* Loaders: finished batches of a dataset, prepared by the agent and handed over in shared memory.
  *
- * A loader belongs to one thread at a time; different loaders are independent. After a fork the child may go on
- * using its copy: it connects anew by itself. All text is UTF-8; all strings are copied.
+ * A loader is used by one thread at a time: a second call that would use it fails with LEAT_BUSY. leat_loader_state()
+ * and leat_loader_stats() may be called from any thread at any time, leat_loader_close() when no other call is under
+ * way. Different loaders are independent. After a fork the child may go on using its copy, which connects anew by
+ * itself; a loader that another thread of the parent was opening or moving at that moment is refused there. All text is
+ * UTF-8; all strings are copied.
  *
  * Every struct here begins with its size, which the caller sets to its sizeof: that is how the library knows which
  * release the program was built for. Later releases add fields at the end. A shorter struct is taken as if zeros
@@ -33,7 +36,8 @@ enum leat_output_kind {
     LEAT_OUTPUT_INDEX = 6,  /* the sample's number: int64 */
     LEAT_OUTPUT_VALID = 7,  /* 1, or 0 where a place is padding or its sample could not be decoded: uint8 */
     LEAT_OUTPUT_DRAWN = 8,  /* what was drawn for an image output with the same field, pipeline and view: float32[20] */
-    LEAT_OUTPUT_BOXES = 9   /* boxes in a bytes field as they lie in the image they follow: ragged */
+    LEAT_OUTPUT_BOXES = 9,  /* boxes in a bytes field as they lie in the image they follow: ragged */
+    LEAT_OUTPUT_SOUND = 10  /* WAV or FLAC in a bytes field as float32 or float16: one fixed shape, or ragged bytes */
 };
 
 #define LEAT_VIEW_MAX 255 /* draws are numbered with eight bits */
@@ -42,12 +46,17 @@ struct leat_output {
     size_t size;      /* sizeof(struct leat_output), in every element of an array */
     const char *name; /* of the output: "x" */
     uint32_t kind;    /* enum leat_output_kind */
-    uint32_t view; /* IMAGE, DRAWN, BOXES: outputs of the same view share their random draws; at most LEAT_VIEW_MAX */
-    const char *field;    /* of the dataset: "jpg"; NULL for KEY, INDEX, VALID */
-    const char *pipeline; /* IMAGE, DRAWN, BOXES: "random_resized_crop=224 flip=0.5"; else NULL */
+    uint32_t
+        view; /* IMAGE, DRAWN, BOXES, SOUND: outputs of the same view share their random draws; at most LEAT_VIEW_MAX */
+    const char *field; /* of the dataset: "jpg"; NULL for KEY, INDEX, VALID */
+    const char
+        *pipeline; /* IMAGE, DRAWN, BOXES: "random_resized_crop=224 flip=0.5"; SOUND: "resample=16000"; else NULL */
 };
 
 enum leat_last { LEAT_LAST_DROP = 0, LEAT_LAST_PAD = 1, LEAT_LAST_SHORT = 2 };
+/* What batches are for. TRAIN: nobody waits for the disk, and chunks that it has no time for are forgotten. WARM: the
+ * cache on disk is to be filled, and memory is used again when what was in it is written. */
+enum leat_purpose { LEAT_PURPOSE_TRAIN = 0, LEAT_PURPOSE_WARM = 1 };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP = 1 };
 
 /* Zeros and NULLs mean the default. Each setting but the first few is a row of the table behind leat_loader_settings().
@@ -96,6 +105,8 @@ struct leat_loader_opts {
      * makes no calls on the loader. */
     void (*warn)(void *user, const char *text);
     void *warn_user;
+    uint32_t purpose;  /* enum leat_purpose */
+    uint32_t reserved; /* 0 */
 };
 
 /* The settings by name, for front ends that should not need a list of their own. */

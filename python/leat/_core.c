@@ -49,16 +49,15 @@ static PyObject *mix(PyObject *self, PyObject *args)
     struct leat_mix settings = {.size = sizeof settings};
     struct leat_mixed mixed = {.size = sizeof mixed};
     struct leat_error err;
-    unsigned long long seed;
-    unsigned long long epoch;
-    unsigned long long first;
-    unsigned width;
-    unsigned height;
+    uint64_t epoch;
+    uint64_t first;
+    uint32_t width;
+    uint32_t height;
     (void)self;
-    if (!PyArg_ParseTuple(args, "dddKKKII", &settings.mixup, &settings.cutmix, &settings.p, &seed, &epoch, &first,
-                          &width, &height))
+    if (!PyArg_ParseTuple(args, "dddO&O&O&O&O&", &settings.mixup, &settings.cutmix, &settings.p, leat_py_read_u64,
+                          &settings.seed, leat_py_read_u64, &epoch, leat_py_read_u64, &first, leat_py_read_u32, &width,
+                          leat_py_read_u32, &height))
         return NULL;
-    settings.seed = seed;
     if (leat_mix_draw(&settings, epoch, first, width, height, &mixed, &err) != LEAT_OK)
         return leat_py_raise(&err);
     if (!mixed.cut)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "_batch.h"
 #include "leat/loader.h"
@@ -26,7 +28,9 @@ static PyObject *raise_or_interrupt(leat_status rc, const struct leat_error *err
 
 struct loader_object {
     PyObject_HEAD struct leat_loader *loader;
-    bool busy;                 /* a call is under way, perhaps without the interpreter's lock */
+    pid_t pid;                 /* whose threads the next two are about */
+    bool busy;                 /* a call uses the loader, perhaps without the interpreter's lock */
+    unsigned looking;          /* calls that only look at it, likewise */
     PyObject *prepare;         /* called before the first batch, to join a world; NULL: that is done */
     PyObject *warn;            /* told why a call has been waiting for long */
     unsigned long long passes; /* begun so far */
@@ -146,6 +150,7 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
     Py_INCREF(warner);
     l->warn = warner;
     l->timeout_s = o.timeout_ns ? (double)o.timeout_ns / 1e9 : 600;
+    l->pid = getpid();
     leat_status rc;
     Py_BEGIN_ALLOW_THREADS;
     rc = leat_loader_open(&o, &l->loader, &err);
@@ -161,14 +166,26 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
+/* In a forked child no other thread is left that could be in a call. */
+static struct leat_loader *find(PyObject *self)
+{
+    struct loader_object *l = (struct loader_object *)self;
+    if (!l->loader)
+        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+    if (l->pid != getpid()) {
+        l->pid = getpid();
+        l->busy = false;
+        l->looking = 0;
+    }
+    return l->loader;
+}
+
 /* A loader is used by one thread at a time; the interpreter's lock is not held while it waits. */
 static struct leat_loader *enter(PyObject *self)
 {
     struct loader_object *l = (struct loader_object *)self;
-    if (!l->loader) {
-        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+    if (!find(self))
         return NULL;
-    }
     if (l->busy) {
         PyErr_SetString(PyExc_RuntimeError, "the loader is in use by another thread");
         return NULL;
@@ -180,6 +197,19 @@ static struct leat_loader *enter(PyObject *self)
 static void leave(PyObject *self)
 {
     ((struct loader_object *)self)->busy = false;
+}
+
+/* Any thread may look at it meanwhile; it only must not be closed. */
+static struct leat_loader *begin_look(PyObject *self)
+{
+    struct leat_loader *l = find(self);
+    ((struct loader_object *)self)->looking += l != NULL;
+    return l;
+}
+
+static void end_look(PyObject *self)
+{
+    ((struct loader_object *)self)->looking--;
 }
 
 /* One pass over a loader: an epoch, or what is left of it. */
@@ -219,9 +249,19 @@ static bool begin_pass(struct pass_object *p)
         leat_py_raise_text(LEAT_INVALID, "this pass is over: another one was begun by iter(loader)");
         return false;
     }
-    if (!p->begun && l->loader && leat_loader_begin(l->loader, &err) != LEAT_OK) {
-        leat_py_raise(&err);
-        return false;
+    if (!p->begun) {
+        leat_status rc;
+        struct leat_loader *loader = enter(p->loader);
+        if (!loader)
+            return false;
+        Py_BEGIN_ALLOW_THREADS;
+        rc = leat_loader_begin(loader, &err);
+        Py_END_ALLOW_THREADS;
+        leave(p->loader);
+        if (rc != LEAT_OK) {
+            raise_or_interrupt(rc, &err);
+            return false;
+        }
     }
     p->begun = true;
     return true;
@@ -240,8 +280,9 @@ static PyObject *pass_next(PyObject *self)
     struct leat_loader *l = enter(p->loader);
     if (!l)
         return NULL;
-    if (leat_loader_ready(l)) {
-        /* Keeps the lock: another thread might take it meanwhile, and give it back only five milliseconds later. */
+    if (!((struct loader_object *)p->loader)->looking && leat_loader_ready(l)) {
+        /* Nobody can keep it waiting. Keeps the lock: another thread might take it meanwhile, and give it back only
+         * five milliseconds later. */
         rc = leat_loader_next(l, &batch, &err);
     } else {
         Py_BEGIN_ALLOW_THREADS;
@@ -300,6 +341,21 @@ static PyObject *none_or_raise(leat_status rc, const struct leat_error *err)
 
 typedef leat_status text_call(struct leat_loader *loader, char **out, struct leat_error *err);
 
+static PyObject *look_for_text(PyObject *self, text_call *call)
+{
+    struct leat_loader *l = begin_look(self);
+    char *text = NULL;
+    struct leat_error err;
+    leat_status rc;
+    if (!l)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = call(l, &text, &err);
+    Py_END_ALLOW_THREADS;
+    end_look(self);
+    return text_or_raise(rc, text, &err);
+}
+
 static PyObject *ask_for_text(PyObject *self, text_call *call)
 {
     struct leat_loader *l = enter(self);
@@ -318,7 +374,7 @@ static PyObject *ask_for_text(PyObject *self, text_call *call)
 static PyObject *loader_state(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return ask_for_text(self, leat_loader_state);
+    return look_for_text(self, leat_loader_state);
 }
 
 static PyObject *loader_agreement(PyObject *self, PyObject *ignored)
@@ -330,13 +386,13 @@ static PyObject *loader_agreement(PyObject *self, PyObject *ignored)
 static PyObject *loader_stats(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return ask_for_text(self, leat_loader_stats);
+    return look_for_text(self, leat_loader_stats);
 }
 
 static PyObject *loader_series(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return ask_for_text(self, leat_loader_series);
+    return look_for_text(self, leat_loader_series);
 }
 
 static PyObject *loader_restore(PyObject *self, PyObject *args)
@@ -356,8 +412,7 @@ static PyObject *loader_restore(PyObject *self, PyObject *args)
     return none_or_raise(rc, &err);
 }
 
-/* A whole number that fits 64 bits, else an exception: "K" would cut it off. */
-static int read_count(PyObject *object, void *out)
+int leat_py_read_u64(PyObject *object, void *out)
 {
     unsigned long long value = PyLong_AsUnsignedLongLong(object);
     if (value == (unsigned long long)-1 && PyErr_Occurred())
@@ -366,12 +421,25 @@ static int read_count(PyObject *object, void *out)
     return 1;
 }
 
+int leat_py_read_u32(PyObject *object, void *out)
+{
+    uint64_t value;
+    if (!leat_py_read_u64(object, &value))
+        return 0;
+    if (value > UINT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%llu does not fit into 32 bits", (unsigned long long)value);
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return 1;
+}
+
 static PyObject *loader_set_epoch(PyObject *self, PyObject *args)
 {
     uint64_t epoch;
     struct leat_error err;
     leat_status rc;
-    if (!PyArg_ParseTuple(args, "O&", read_count, &epoch))
+    if (!PyArg_ParseTuple(args, "O&", leat_py_read_u64, &epoch))
         return NULL;
     struct leat_loader *l = enter(self);
     if (!l)
@@ -389,7 +457,7 @@ static PyObject *loader_seek(PyObject *self, PyObject *args)
     uint64_t position;
     struct leat_error err;
     leat_status rc;
-    if (!PyArg_ParseTuple(args, "O&O&", read_count, &epoch, read_count, &position))
+    if (!PyArg_ParseTuple(args, "O&O&", leat_py_read_u64, &epoch, leat_py_read_u64, &position))
         return NULL;
     struct leat_loader *l = enter(self);
     if (!l)
@@ -404,12 +472,12 @@ static PyObject *loader_seek(PyObject *self, PyObject *args)
 /* join(rank, world, nodes): nodes is a list with the node of each rank, or None. */
 static PyObject *loader_join(PyObject *self, PyObject *args)
 {
-    unsigned rank;
-    unsigned world;
+    uint32_t rank;
+    uint32_t world;
     PyObject *list;
     uint32_t *nodes = NULL;
     struct leat_error err;
-    if (!PyArg_ParseTuple(args, "IIO", &rank, &world, &list))
+    if (!PyArg_ParseTuple(args, "O&O&O", leat_py_read_u32, &rank, leat_py_read_u32, &world, &list))
         return NULL;
     if (list != Py_None) {
         if (!PyList_Check(list) || PyList_GET_SIZE(list) != (Py_ssize_t)world) {
@@ -419,11 +487,15 @@ static PyObject *loader_join(PyObject *self, PyObject *args)
         nodes = PyMem_Calloc((size_t)world + 1, sizeof *nodes);
         if (!nodes)
             return PyErr_NoMemory();
-        for (unsigned i = 0; i < world; i++)
-            nodes[i] = (uint32_t)PyLong_AsUnsignedLong(PyList_GET_ITEM(list, i));
+        for (uint32_t i = 0; i < world && leat_py_read_u32(PyList_GET_ITEM(list, i), &nodes[i]);)
+            i++;
     }
     struct leat_loader *l = PyErr_Occurred() ? NULL : enter(self);
-    leat_status rc = l ? leat_loader_join(l, rank, world, nodes, &err) : LEAT_OK;
+    leat_status rc = LEAT_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    if (l)
+        rc = leat_loader_join(l, rank, world, nodes, &err);
+    Py_END_ALLOW_THREADS;
     PyMem_Free(nodes);
     if (!l)
         return NULL;
@@ -435,7 +507,10 @@ static PyObject *loader_close(PyObject *self, PyObject *ignored)
 {
     struct loader_object *l = (struct loader_object *)self;
     (void)ignored;
-    if (l->busy) {
+    if (!l->loader)
+        Py_RETURN_NONE;
+    find(self);
+    if (l->busy || l->looking) {
         PyErr_SetString(PyExc_RuntimeError, "the loader is in use by another thread");
         return NULL;
     }

@@ -9,7 +9,7 @@ import builtins
 
 from leat.errors import InvalidError
 
-_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID, _DRAWN, _BOXES = range(1, 10)
+_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID, _DRAWN, _BOXES, _SOUND = range(1, 11)
 _VIEW_MAX = 255  # draws are numbered with eight bits
 
 
@@ -239,15 +239,23 @@ class Image(Field):
         return self._with(f"layout={name}")
 
     def dtype(self, name):
-        """ "uint8" (the default), "float32", "float16" or "bfloat16"."""
+        """ "uint8" (the default), "uint16", "float32", "float16" or "bfloat16"."""
         return self._with(f"dtype={name}")
 
     def normalize(self, mean, std):
         """(value / 255 - mean) / std, by channel: float32 unless dtype() names another float type; uint8 is refused."""
         return self._with(f"mean={_numbers(mean)}", f"std={_numbers(std)}")
 
+    def bits(self, n):
+        """8 (the default), or 16: nothing is cut off files of 16 bits on their way to floats. "uint16" has 16 anyway."""
+        return self._with(f"bits={n}")
+
     def gray(self):
         return self._with("colour=gray")
+
+    def rgba(self):
+        """Four channels; what has no alpha is opaque."""
+        return self._with("colour=rgba")
 
     def orientation(self, name):
         """ "stored" (the default, as torchvision reads files) or "upright": turned as EXIF says."""
@@ -267,7 +275,7 @@ class Image(Field):
         return self._with(f"animation={name}")
 
     def index(self):
-        """One channel as a PNG stores it, palette numbers: for masks. Needs filter("nearest")."""
+        """One channel as it is stored, palette numbers: for masks. Needs filter("nearest")."""
         return self._with("colour=index")
 
     def fast(self):
@@ -275,11 +283,81 @@ class Image(Field):
         return self._with("mode=fast")
 
 
+class Sound(Field):
+    """A field that holds WAV or FLAC files, as floats of -1 … 1. Every step returns a new object.
+
+    With excerpt() an array of (channels, samples), or (channels, bands, frames) after mel(); without, sounds of any length: a
+    sequence of memoryviews, `np.frombuffer(v, "f4").reshape(channels, -1)`.
+    """
+
+    def __init__(self, source, view=0, words=()):
+        super().__init__(_SOUND, source, " ".join(words), view)
+        self._words = tuple(words)
+
+    def _with(self, *words):
+        return Sound(self._source, self._view, self._words + words)
+
+    def resample(self, rate):
+        """To this rate in Hz, as torchaudio.functional.resample does it."""
+        return self._with(f"resample={rate}")
+
+    def channels(self, n=1):
+        """1 (the default) is the mean of all; another number is what every file has, or one channel for all."""
+        return self._with(f"channels={n}")
+
+    def excerpt(self, samples, place="random"):
+        """So many samples at the new rate, from a "random" place, the "middle" or the "begin"; silence follows a shorter
+        sound."""
+        return self._with(f"excerpt={samples}", f"place={place}")
+
+    def mel(
+        self,
+        bands,
+        n_fft=400,
+        hop=0,
+        window=0,
+        low=0.0,
+        high=0.0,
+        power=2.0,
+        scale="htk",
+        norm="none",
+        log="none",
+    ):
+        """torchaudio.transforms.MelSpectrogram, which calls these n_mels, hop_length, win_length, f_min, f_max and mel_scale;
+        log is "ln" or "db" of what is at least 1e-10. Needs resample()."""
+        return self._with(
+            f"mel={bands}",
+            f"n_fft={n_fft}",
+            f"hop={hop}",
+            f"window={window}",
+            f"low={_numbers(low)}",
+            f"high={_numbers(high)}",
+            f"power={_numbers(power)}",
+            f"scale={scale}",
+            f"norm={norm}",
+            f"log={log}",
+        )
+
+    def dtype(self, name):
+        """ "float32" (the default) or "float16"."""
+        return self._with(f"dtype={name}")
+
+
+def _check_view(view):
+    if not isinstance(view, builtins.int) or isinstance(view, bool) or not 0 <= view <= _VIEW_MAX:
+        raise InvalidError(f"view={view!r} is not a whole number from 0 to {_VIEW_MAX}")
+
+
+def sound(field, view=0):
+    """A sound. Outputs of the same view share their random draws."""
+    _check_view(view)
+    return Sound(field, view)
+
+
 def image(field, view=0):
     """An image. Outputs of the same view share their random draws (an image and its mask); give two views of a
     sample different numbers, from 0 to 255."""
-    if not isinstance(view, builtins.int) or isinstance(view, bool) or not 0 <= view <= _VIEW_MAX:
-        raise InvalidError(f"view={view!r} is not a whole number from 0 to {_VIEW_MAX}")
+    _check_view(view)
     return Image(field, view)
 
 

@@ -92,7 +92,8 @@ def refuse_workers():
     """Inside several DataLoader workers each would deliver everything."""
     torch = sys.modules.get("torch")
     data = getattr(getattr(torch, "utils", None), "data", None)
-    info = data.get_worker_info() if data is not None else None
+    ask = getattr(data, "get_worker_info", None)  # another thread may be importing torch at this moment
+    info = ask() if ask is not None else None
     if info is not None and info.num_workers > 1:
         raise InvalidError(
             f"a loader inside {info.num_workers} DataLoader workers would deliver every sample {info.num_workers} "

@@ -1,18 +1,16 @@
 #include "agent/agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/inheritance.h"
 #include "agent/perform.h"
 #include "agent/session.h"
 #include "agent/supply.h"
@@ -23,8 +21,11 @@
 
 #define RAM_LEAST    (64ull << 20)
 #define RAM_SHARE    4 /* a quarter of what there is */
-#define OPENERS      4u
+#define OPENERS      8u
+#define OPENERS_MAX  128u /* several times what supply.c gives to one bucket */
+#define MAKERS       4u
 #define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
+#define NAMES_PAUSE  LEAT_S          /* between two looks whether ranks can still find us */
 
 static void end(struct leat_agent *a)
 {
@@ -76,6 +77,43 @@ static void on_listen_again(struct leat_timer *timer)
         leat_loop_arm(a->loop, timer, leat_after(ACCEPT_PAUSE));
 }
 
+/* From now on another agent is the one that ranks find. This one serves those that it has. */
+static void retire(struct leat_agent *a)
+{
+    leat_log(LEAT_LOG_WARN,
+             "the files of agent %d were removed, and another one has taken its place: it ends with its "
+             "last loader",
+             (int)getpid());
+    leat_loop_unwatch(a->loop, &a->listening);
+    close(a->listening.fd);
+    a->listening.fd = -1;
+    leat_loop_disarm(a->loop, &a->listen_again);
+    a->opts.linger_ns = 0;
+    if (!a->sessions_n)
+        end(a);
+}
+
+static void on_names_again(struct leat_timer *timer)
+{
+    struct leat_agent *a = (struct leat_agent *)((char *)timer - offsetof(struct leat_agent, names_again));
+    struct leat_error err = {0};
+    int fd;
+    leat_status rc = leat_names_keep(&a->names, &fd, &err);
+    if (rc == LEAT_BUSY) {
+        retire(a);
+        return;
+    }
+    if (rc == LEAT_NOT_FOUND) {
+        leat_log(LEAT_LOG_WARN, "%s: made it again", err.text);
+        on_connection(&a->listening, EPOLLIN); /* who has found the old one is let in */
+        leat_loop_unwatch(a->loop, &a->listening);
+        close(a->listening.fd);
+        a->listening.fd = fd;
+        leat_loop_arm(a->loop, &a->listen_again, 0);
+    }
+    leat_loop_arm(a->loop, timer, leat_after(NAMES_PAUSE));
+}
+
 static void on_signal(struct leat_watch *watch, uint32_t events)
 {
     struct leat_agent *a = (struct leat_agent *)((char *)watch - offsetof(struct leat_agent, signals));
@@ -83,32 +121,6 @@ static void on_signal(struct leat_watch *watch, uint32_t events)
     (void)events;
     if (read(watch->fd, &info, sizeof info) == sizeof info)
         end(a);
-}
-
-/* The lock is the right to be the agent. Its file goes with the agent, so a lock is only good on the file that
- * still has the name. */
-static leat_status take_lock(struct leat_agent *a, struct leat_error *err)
-{
-    for (;;) {
-        struct stat mine;
-        struct stat named;
-        int fd = open(a->paths.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return leat_fail_errno(err, errno, "cannot open '%s'", a->paths.lock);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-            int e = errno;
-            close(fd);
-            if (e == EWOULDBLOCK)
-                return leat_fail(err, LEAT_BUSY, "another agent holds '%s'", a->paths.lock);
-            return leat_fail_errno(err, e, "cannot lock '%s'", a->paths.lock);
-        }
-        if (fstat(fd, &mine) == 0 && stat(a->paths.lock, &named) == 0 && mine.st_ino == named.st_ino &&
-            mine.st_dev == named.st_dev) {
-            a->lock_fd = fd;
-            return LEAT_OK;
-        }
-        close(fd);
-    }
 }
 
 static void say(int fd, const char *text)
@@ -124,24 +136,16 @@ static void say(int fd, const char *text)
  * for. */
 static leat_status find_cache_dir(struct leat_agent *a, struct leat_error *err)
 {
-    const struct leat_agent_opts *o = &a->opts;
-    const char *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int n = 0;
-    if (o->cache_dir)
-        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s", o->cache_dir);
-    else if (!o->cache)
-        return LEAT_OK;
-    else if (xdg && *xdg)
-        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s/leat", xdg);
-    else if (home && *home)
-        n = snprintf(a->cache_dir, sizeof a->cache_dir, "%s/.cache/leat", home);
-    if (n == 0)
-        return leat_fail(err, LEAT_INVALID, "cache= asks for a cache on disk and nothing says where: give cache_dir=");
-    if (a->cache_dir[0] != '/' || (size_t)n >= sizeof a->cache_dir)
-        return leat_fail(err, LEAT_INVALID, "the cache's folder '%.200s' is not an absolute path, or too long",
-                         a->cache_dir);
-    a->opts.cache_dir = a->cache_dir;
+    struct leat_agent_opts *o = &a->opts;
+    if (!o->cache_dir && o->cache) {
+        leat_status rc = leat_disk_default_dir(a->cache_dir, err);
+        if (rc != LEAT_OK)
+            return leat_fail_context(err, rc,
+                                     "cache= asks for a cache on disk and nothing says where: give cache_dir=");
+        o->cache_dir = a->cache_dir;
+    }
+    if (o->cache_dir && o->cache_dir[0] != '/')
+        return leat_fail(err, LEAT_INVALID, "the cache's folder '%.200s' is not an absolute path", o->cache_dir);
     return LEAT_OK;
 }
 
@@ -164,23 +168,26 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    leat_status rc = leat_wire_find(a->opts.scope, &a->paths, err);
+    struct leat_wire_paths *paths = &a->names.paths;
+    leat_status rc = leat_wire_find(a->opts.scope, paths, err);
     if (rc == LEAT_OK && a->opts.socket)
-        rc = leat_wire_at(a->opts.socket, a->paths.scope, &a->paths, err);
+        rc = leat_wire_at(a->opts.socket, paths->scope, paths, err);
     if (rc == LEAT_OK)
         rc = find_cache_dir(a, err);
     if (rc == LEAT_OK)
-        rc = take_lock(a, err);
+        rc = leat_names_lock(&a->names, err);
     if (rc == LEAT_OK)
         rc = leat_loop_open("leat-agent", &a->loop, err);
     if (rc == LEAT_OK)
         rc = leat_workers_open(a->opts.threads, &a->workers, err);
     if (rc == LEAT_OK)
-        rc = leat_pool_open("leat-open", OPENERS, &a->openers, err);
+        rc = leat_pool_open_growing("leat-open", OPENERS, OPENERS_MAX, &a->openers, err);
+    if (rc == LEAT_OK)
+        rc = leat_pool_open("leat-make", MAKERS, &a->makers, err);
     if (rc == LEAT_OK)
         rc = leat_perform_open(a, err);
     if (rc == LEAT_OK)
-        rc = leat_wire_listen(&a->paths, &a->listening.fd, err);
+        rc = leat_names_listen(&a->names, &a->listening.fd, err);
     if (rc == LEAT_OK) {
         a->signals.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
         if (a->signals.fd < 0)
@@ -197,11 +204,13 @@ static void begin(void *arg)
     a->signals.ready = on_signal;
     a->linger.fire = on_linger;
     a->listen_again.fire = on_listen_again;
+    a->names_again.fire = on_names_again;
     uint64_t first = a->opts.linger_ns > 10 * LEAT_S ? a->opts.linger_ns : 10 * LEAT_S;
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK ||
         leat_loop_watch(a->loop, &a->signals, EPOLLIN, NULL) != LEAT_OK)
         end(a);
     leat_loop_arm(a->loop, &a->linger, leat_after(first));
+    leat_loop_arm(a->loop, &a->names_again, leat_after(NAMES_PAUSE));
 }
 
 /* On the loop: no more ranks. */
@@ -209,6 +218,8 @@ static void stop(void *arg)
 {
     struct leat_agent *a = arg;
     a->stopping = true;
+    leat_loop_disarm(a->loop, &a->names_again);
+    leat_names_hide(&a->names); /* the name goes first: whoever comes now starts another agent */
     leat_loop_unwatch(a->loop, &a->listening);
     leat_loop_unwatch(a->loop, &a->signals);
     leat_session_close_all(a);
@@ -226,8 +237,6 @@ static void nothing(void *arg)
 
 static void close_agent(struct leat_agent *a)
 {
-    if (a->listening.fd >= 0)
-        unlink(a->paths.socket); /* the name goes first: whoever comes now starts another agent */
     if (a->loop)
         leat_loop_call(a->loop, stop, a);
     if (a->listening.fd >= 0)
@@ -236,6 +245,7 @@ static void close_agent(struct leat_agent *a)
         /* Work under way reads chunks, so it ends before the sources; sources need workers to check what arrives and
          * the loop to be told of it, so those end last. */
         leat_pool_close(a->openers);
+        leat_pool_close(a->makers);
         if (a->workers)
             leat_workers_drain(a->workers);
         leat_loop_call(a->loop, nothing, NULL); /* what the workers posted has been run */
@@ -248,28 +258,24 @@ static void close_agent(struct leat_agent *a)
     if (a->signals.fd >= 0)
         close(a->signals.fd);
     leat_perform_close(a);
-    if (a->lock_fd >= 0) {
-        unlink(a->paths.lock); /* while it is locked: see take_lock() */
-        struct stat log;
-        if (stat(a->paths.log, &log) == 0 && log.st_size == 0)
-            unlink(a->paths.log);
-        close(a->lock_fd);
-    }
+    leat_names_drop(&a->names);
     pthread_cond_destroy(&a->end.cond);
     pthread_mutex_destroy(&a->end.mu);
 }
 
 leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error *err)
 {
-    struct leat_agent a = {.opts = *opts, .lock_fd = -1, .listening.fd = -1, .signals.fd = -1};
+    struct leat_agent a = {.opts = *opts, .names.lock_fd = -1, .listening.fd = -1, .signals.fd = -1};
     pthread_mutex_init(&a.end.mu, NULL);
     leat_cond_init(&a.end.cond);
+    if (opts->ready_fd >= 0) /* a rank started it: what a person has given it by hand stays */
+        leat_inheritance_shed();
     fill_in(&a.opts);
     leat_status rc = open_agent(&a, err);
     if (rc == LEAT_OK) {
         leat_loop_call(a.loop, begin, &a);
         say(opts->ready_fd, "ok\n");
-        leat_log(LEAT_LOG_INFO, "agent %d listens at %s", (int)getpid(), a.paths.socket);
+        leat_log(LEAT_LOG_INFO, "agent %d listens at %s", (int)getpid(), a.names.paths.socket);
         pthread_mutex_lock(&a.end.mu);
         while (!a.end.done)
             leat_cond_wait(&a.end.cond, &a.end.mu, LEAT_NEVER);

@@ -4,14 +4,15 @@
 #ifndef LEAT_AGENT_AGENT_H
 #define LEAT_AGENT_AGENT_H
 
-#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/names.h"
 #include "agent/workers.h"
 #include "base/error.h"
 #include "base/pool.h"
+#include "cache/disk_folder.h"
 #include "net/loop.h"
 #include "ring/wire.h"
 #include "sched/sched.h"
@@ -33,13 +34,14 @@ leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error
 
 /* What the agent's parts know of each other. */
 struct leat_agent {
-    struct leat_agent_opts opts; /* with defaults filled in; cache_dir NULL: no cache on disk */
-    char cache_dir[PATH_MAX];    /* what opts points to */
-    struct leat_wire_paths paths;
-    int lock_fd;
+    struct leat_agent_opts opts;    /* with defaults filled in; cache_dir NULL: no cache on disk */
+    char cache_dir[LEAT_DISK_PATH]; /* what opts points to where nobody has said one */
+    struct leat_names names;
+    struct leat_timer names_again;
     struct leat_loop *loop;
     struct leat_workers *workers;
-    struct leat_pool *openers; /* for what blocks: opening and closing stores */
+    struct leat_pool *openers; /* for what may hang: opening and closing stores */
+    struct leat_pool *makers;  /* of what a loader needs: its order, its ring, whose pages the kernel zeroes */
     struct leat_disk *disk;    /* NULL: none */
     struct leat_feed *feed;
     struct leat_sched *sched;

@@ -187,7 +187,7 @@ static leat_status gather_ragged(struct leat_loading_batch *b, struct leat_error
 
 static void finish_part(struct leat_task *task)
 {
-    struct leat_batch_part *p = (struct leat_batch_part *)((char *)task - offsetof(struct leat_batch_part, task));
+    struct leat_batch_part *p = (struct leat_batch_part *)task;
     struct leat_loading_batch *b = p->batch;
     struct leat_loading *l = b->loading;
     l->stats.prep_cpu_ns += p->cpu_ns;
@@ -197,9 +197,10 @@ static void finish_part(struct leat_task *task)
 }
 
 /* On a worker. */
-static void run_part(struct leat_work *work, struct leat_scratch *scratch)
+static void run_part(struct leat_task *task)
 {
-    struct leat_batch_part *p = (struct leat_batch_part *)work;
+    struct leat_batch_part *p = (struct leat_batch_part *)task;
+    struct leat_scratch *scratch = task->with;
     struct leat_loading_batch *b = p->batch;
     uint64_t began_ns = leat_thread_cpu_ns();
     for (uint32_t i = p->first; i < p->first + p->n; i++) {
@@ -212,8 +213,8 @@ static void run_part(struct leat_work *work, struct leat_scratch *scratch)
         }
     }
     p->cpu_ns = leat_thread_cpu_ns() - began_ns;
-    p->task.run = finish_part;
-    leat_loop_post(b->loading->opts.agent->loop, &p->task);
+    task->run = finish_part;
+    leat_loop_post(b->loading->opts.agent->loop, task);
 }
 
 static uint64_t cost_of(const struct leat_loading_batch *b, uint32_t i)
@@ -240,7 +241,7 @@ static uint32_t cut(struct leat_loading_batch *b)
         struct leat_batch_part *p = &b->parts[n];
         uint64_t cost = cost_of(b, i);
         if (p->n == 0)
-            *p = (struct leat_batch_part){.batch = b, .first = i, .work.run = run_part};
+            *p = (struct leat_batch_part){.batch = b, .first = i, .work.task.run = run_part};
         p->n++;
         p->work.cost += cost;
         sum += cost;
@@ -307,8 +308,8 @@ static void prepared_later(struct leat_task *task)
 void leat_batch_prepare(struct leat_loading_batch *b)
 {
     struct leat_error err = {0};
-    if (hand_out(b, &err) != LEAT_OK)
-        b->err = err;
+    if (b->err.status == LEAT_OK && hand_out(b, &err) != LEAT_OK)
+        b->err = err; /* the groups after it are not worked at */
     if (b->parts_left)
         return; /* the last of them tells */
     b->later.run = prepared_later;

@@ -16,7 +16,6 @@ struct leat_loading;
 /* A stretch of a batch that one worker prepares. */
 struct leat_batch_part {
     struct leat_work work; /* first member */
-    struct leat_task task;
     struct leat_loading_batch *batch;
     uint32_t first, n;
     uint64_t cpu_ns; /* that it took */

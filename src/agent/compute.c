@@ -27,6 +27,7 @@ static leat_status read_settings(struct leat_loading *l, const struct leat_loade
     l->global_batch = o->global_batch ? o->global_batch : o->batch * o->world;
     l->last = (enum leat_order_last)o->last;
     l->skip_errors = o->on_error == LEAT_ON_ERROR_SKIP;
+    l->patient = o->purpose == LEAT_PURPOSE_WARM;
     l->slots = o->slots ? o->slots : LEAT_SLOTS_DEFAULT;
     l->spec.shuffle = o->shuffle;
     l->spec.seed = o->seed;

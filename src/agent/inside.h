@@ -26,6 +26,7 @@ struct leat_loading {
     uint32_t rank, world; /* world 0: a look */
     enum leat_order_last last;
     bool skip_errors;
+    bool patient; /* the cache on disk is to be filled */
     uint32_t slots;
     uint64_t needed;          /* bytes of chunks for one batch */
     uint64_t live;            /* bytes of the chunks that are being read at any time, about */
@@ -33,6 +34,7 @@ struct leat_loading {
     struct leat_order_spec spec;
     char *state;     /* at the opening, JSON */
     char *agreement; /* JSON */
+    char notice[240]; /* for the user; "": none */
     struct leat_outputs outputs;
 
     struct leat_cursor *cursor;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "cache/disk.h"
 #include "order/reach.h"
 
 static struct leat_loading *of_task(struct leat_task *task)
@@ -165,7 +166,7 @@ static void take_ring(struct leat_task *task)
     l->opts.opened(l->opts.user, &err); /* may close it */
 }
 
-/* On an opener's thread: the kernel zeroes every page of it, at some gigabytes a second. */
+/* On a maker's thread: the kernel zeroes every page of it, at some gigabytes a second. */
 static void make_ring(struct leat_task *task)
 {
     struct leat_loading *l = of_task(task);
@@ -194,8 +195,8 @@ static leat_status check_budget(const struct leat_loading *l, struct leat_error 
         leat_format_size(s.promised, taken), (unsigned long long)((s.promised + l->needed + (1 << 20) - 1) >> 20));
 }
 
-/* What this cache can do for this dataset, once a loader. */
-static void say_reach(const struct leat_loading *l)
+/* What this cache can do for this dataset: for the log, and for the user where it cannot do its work. */
+static void say_reach(struct leat_loading *l)
 {
     char text[300];
     struct leat_sched_stats s;
@@ -208,17 +209,25 @@ static void say_reach(const struct leat_loading *l)
                                      .ahead_bytes = s.depth_bytes};
     leat_reach_say(&given, text, sizeof text);
     leat_log(LEAT_LOG_INFO, "%s: %s", leat_dataset_home(l->opts.supply->dataset)->url, text);
-    if (leat_reach(&given).tight)
+    if (s.disk && root->chunks && leat_disk_footprint(root->bytes / root->chunks) > s.disk)
         leat_log(LEAT_LOG_WARN,
-                 "ram=%llu MiB does not hold the %llu MiB of chunks that window %u mixes: chunks come "
-                 "several times an epoch; give more ram, or a smaller window",
-                 (unsigned long long)s.ram >> 20, (unsigned long long)l->live >> 20, l->spec.window);
+                 "cache on disk: its %llu MiB hold no chunk of this dataset, which are of %llu MiB: give more",
+                 (unsigned long long)s.disk >> 20, (unsigned long long)root->bytes / root->chunks >> 20);
+    if (!leat_reach(&given).tight)
+        return;
+    snprintf(
+        l->notice, sizeof l->notice,
+        "ram=\"%llumib\" does not hold the chunks that window=%u mixes (%llu MiB): they are fetched several times per "
+        "epoch; give more ram, or a smaller window",
+        (unsigned long long)s.ram >> 20, l->spec.window, (unsigned long long)l->live >> 20);
+    leat_log(LEAT_LOG_WARN, "%s", l->notice);
 }
 
 static leat_status begin(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_agent *agent = l->opts.agent;
-    struct leat_sched_lane_opts opts = {.set = l->opts.supply->set, .needed = l->needed, .slots = l->slots, .user = l};
+    struct leat_sched_lane_opts opts = {
+        .set = l->opts.supply->set, .needed = l->needed, .slots = l->slots, .patient = l->patient, .user = l};
     leat_status rc = check_budget(l, err);
     if (rc != LEAT_OK || !l->world)
         return rc;
@@ -235,7 +244,7 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     leat_agent_pump(agent); /* sends for the first chunks */
     l->working++;
     l->task.run = make_ring;
-    leat_pool_add(agent->openers, &l->task);
+    leat_pool_add(agent->makers, &l->task);
     return LEAT_OK;
 }
 
@@ -254,7 +263,7 @@ static void take_computed(struct leat_task *task)
     l->opts.opened(l->opts.user, &err); /* may close it */
 }
 
-/* On an opener's thread. */
+/* On a maker's thread. */
 static void compute(struct leat_task *task)
 {
     struct leat_loading *l = of_task(task);
@@ -284,7 +293,7 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, const struct
     l->working++;
     l->task.run = compute;
     *out = l;
-    leat_pool_add(opts->agent->openers, &l->task);
+    leat_pool_add(opts->agent->makers, &l->task);
     return LEAT_OK;
 }
 
@@ -329,6 +338,8 @@ void leat_loading_describe(const struct leat_loading *l, struct leat_buf *b)
     if (l->world)
         leat_message_number(b, LEAT_TAG_BATCHES, leat_order_batches(units, 0, l->global_batch, l->last));
     leat_message_text(b, LEAT_TAG_AGREEMENT, l->agreement);
+    if (l->notice[0])
+        leat_message_text(b, LEAT_TAG_NOTICE, l->notice);
 }
 
 const char *leat_loading_agreement(const struct leat_loading *l)

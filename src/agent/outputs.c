@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/pictures.h"
+#include "agent/sounds.h"
 #include "base/buf.h"
 #include "leat/loader.h"
 
@@ -22,6 +23,7 @@ static const struct {
     {"valid", LEAT_OUTPUT_VALID, 0},
     {"drawn", LEAT_OUTPUT_DRAWN, LEAT_FIELD_IMAGE},
     {"boxes", LEAT_OUTPUT_BOXES, LEAT_FIELD_BYTES},
+    {"sound", LEAT_OUTPUT_SOUND, LEAT_FIELD_BYTES},
 };
 
 static void list_fields(const struct leat_schema *schema, char *out, size_t n)
@@ -82,11 +84,14 @@ static leat_status make_one(const struct leat_output *asked, const struct leat_s
         return rc;
     if (leat_output_is_picture(plan->kind))
         rc = leat_picture_make(asked, schema, plan, column, err);
+    if (plan->kind == LEAT_OUTPUT_SOUND)
+        rc = leat_sounds_make(asked, arena_bytes, plan, column, err);
     if (rc != LEAT_OK)
         return rc;
     switch (plan->kind) {
     case LEAT_OUTPUT_IMAGE:
     case LEAT_OUTPUT_DRAWN:
+    case LEAT_OUTPUT_SOUND:
         return LEAT_OK;
     case LEAT_OUTPUT_INT:
     case LEAT_OUTPUT_INDEX:
@@ -150,8 +155,10 @@ leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const
 
 void leat_outputs_free(struct leat_outputs *o)
 {
-    for (uint32_t i = 0; i < o->n; i++)
+    for (uint32_t i = 0; i < o->n; i++) {
         leat_pipeline_free(o->plans[i].pipeline);
+        leat_sound_free(o->plans[i].sound);
+    }
     o->n = 0;
 }
 
@@ -170,13 +177,16 @@ uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, cons
     size_t n = 0;
     if (p->kind == LEAT_OUTPUT_BOXES)
         return leat_picture_boxes(p, s, NULL, &n, NULL) == LEAT_OK ? n : 0; /* writing says what is wrong */
+    if (p->kind == LEAT_OUTPUT_SOUND)
+        return o->columns[column].ragged && leat_sounds_bytes(p, s, &n, NULL) == LEAT_OK ? n : 0;
     if (o->columns[column].ragged)
         ragged_data(p, s, &n);
     return n;
 }
 
 static leat_status write_ragged(const struct leat_slot_view *view, uint32_t column, uint32_t place,
-                                const struct leat_output_plan *p, const struct leat_sample *s, struct leat_error *err)
+                                const struct leat_output_plan *p, const struct leat_sample *s,
+                                struct leat_scratch *scratch, struct leat_error *err)
 {
     size_t n = 0;
     const void *data = NULL;
@@ -184,6 +194,8 @@ static leat_status write_ragged(const struct leat_slot_view *view, uint32_t colu
     leat_status rc = LEAT_OK;
     if (p->kind == LEAT_OUTPUT_BOXES)
         rc = leat_picture_boxes(p, s, NULL, &n, err);
+    else if (p->kind == LEAT_OUTPUT_SOUND)
+        rc = leat_sounds_bytes(p, s, &n, err);
     else
         data = ragged_data(p, s, &n);
     if (rc != LEAT_OK || !n)
@@ -198,6 +210,8 @@ static leat_status write_ragged(const struct leat_slot_view *view, uint32_t colu
     }
     if (p->kind == LEAT_OUTPUT_BOXES)
         return leat_picture_boxes(p, s, to, &n, err);
+    if (p->kind == LEAT_OUTPUT_SOUND)
+        return leat_sounds_write(p, s, scratch, to, n, err);
     memcpy(to, data, n);
     return LEAT_OK;
 }
@@ -212,13 +226,16 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
         char *to = view->slot + c->offset + place * c->stride;
         int64_t number;
         if (c->ragged) {
-            leat_status one = write_ragged(view, i, place, p, s, err);
+            leat_status one = write_ragged(view, i, place, p, s, scratch, err);
             rc = one == LEAT_OK ? rc : one;
             continue;
         }
         switch (p->kind) {
         case LEAT_OUTPUT_IMAGE:
         case LEAT_OUTPUT_DRAWN:
+            break;
+        case LEAT_OUTPUT_SOUND:
+            rc = rc == LEAT_OK ? leat_sounds_write(p, s, scratch, to, c->stride, err) : rc;
             break;
         case LEAT_OUTPUT_INT:
             number = leat_chunk_cell(s->chunk, s->index, p->field).number;
@@ -240,7 +257,7 @@ void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_vi
     for (uint32_t i = 0; i < o->n; i++) {
         const struct leat_ring_column *c = &o->columns[i];
         if (o->plans[i].kind == LEAT_OUTPUT_IMAGE || o->plans[i].kind == LEAT_OUTPUT_DRAWN ||
-            o->plans[i].kind == LEAT_OUTPUT_INT)
+            o->plans[i].kind == LEAT_OUTPUT_INT || (o->plans[i].kind == LEAT_OUTPUT_SOUND && !c->ragged))
             memcpy(view->slot + c->offset + to * c->stride, view->slot + c->offset + from * c->stride, c->stride);
     }
 }

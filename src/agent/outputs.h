@@ -7,6 +7,7 @@
 #include "dataset/chunk.h"
 #include "leat/loader.h"
 #include "prep/pipeline.h"
+#include "prep/sound.h"
 #include "ring/ring.h"
 
 struct leat_output_plan {
@@ -14,6 +15,7 @@ struct leat_output_plan {
     uint32_t field;
     uint32_t view; /* draws: outputs with the same number share them */
     struct leat_pipeline *pipeline;
+    struct leat_sound *sound;
     bool follows; /* the draws and size of another field's picture, `like` */
     uint32_t like;
 };

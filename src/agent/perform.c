@@ -81,8 +81,6 @@ static void do_fail(void *user, struct leat_sched_batch *batch, struct leat_sche
     else
         leat_fail(&err, LEAT_NO_MEMORY, "no memory to plan a batch");
     leat_loading_fail(b->loading, &err);
-    if (!c)
-        leat_batch_free(b); /* the scheduler could not take it */
 }
 
 static void do_why(void *user, const char *text)
@@ -225,6 +223,10 @@ static void take_news(struct leat_task *task)
     struct news *n = (struct news *)task;
     struct leat_agent *a = n->agent;
     char size[LEAT_FORMAT_SIZE];
+    if (!a->sched) {
+        free(n); /* it could not be opened: the agent ends */
+        return;
+    }
     if (n->found) {
         leat_sched_found(a->sched, n->name, n->bytes);
     } else {
@@ -263,20 +265,35 @@ static void take_known(void *user, const uint8_t name[32], uint64_t bytes)
     leat_sched_found(((struct leat_agent *)user)->sched, name, bytes);
 }
 
-static void open_disk(struct leat_agent *a)
+/* A folder that cannot be used is done without. A size that cannot work is somebody's mistake. */
+static leat_status open_disk(struct leat_agent *a, struct leat_error *err)
 {
-    struct leat_error err;
     struct leat_disk_opts opts = {
         .dir = a->opts.cache_dir, .budget = a->opts.cache, .shrunk = on_shrunk, .found = on_found, .user = a};
     if (!opts.dir)
-        return;
-    if (leat_disk_open(&opts, &a->disk, &err) != LEAT_OK)
-        leat_log(LEAT_LOG_WARN, "no cache on disk: %s", err.text);
+        return LEAT_OK;
+    if (opts.budget && opts.budget < LEAT_DISK_BUDGET_MIN)
+        return leat_fail(err, LEAT_INVALID, "cache=%llu bytes cannot hold a chunk: give at least cache=\"%llumib\"",
+                         (unsigned long long)opts.budget, LEAT_DISK_BUDGET_MIN >> 20);
+    if (leat_disk_open(&opts, &a->disk, err) != LEAT_OK)
+        leat_log(LEAT_LOG_WARN, "no cache on disk: %s", err->text);
+    return LEAT_OK;
 }
 
-leat_status leat_perform_open(struct leat_agent *a, struct leat_error *err)
+struct opening {
+    struct leat_agent *agent;
+    struct leat_error *err;
+    leat_status rc;
+};
+
+/* On the loop: what the disk has to tell is taken there too, after this. */
+static void open_here(void *arg)
 {
-    open_disk(a);
+    struct opening *o = arg;
+    struct leat_agent *a = o->agent;
+    o->rc = open_disk(a, o->err);
+    if (o->rc != LEAT_OK)
+        return;
     struct leat_feed_opts feed = {
         .disk = a->disk,
         .later = later,
@@ -300,12 +317,18 @@ leat_status leat_perform_open(struct leat_agent *a, struct leat_error *err)
         .user = a,
     };
     a->pump.again.fire = on_again;
-    leat_status rc = leat_feed_open(&feed, &a->feed, err);
-    if (rc == LEAT_OK)
-        rc = leat_sched_open(&sched, &a->sched, err);
-    if (rc == LEAT_OK && a->disk)
+    o->rc = leat_feed_open(&feed, &a->feed, o->err);
+    if (o->rc == LEAT_OK)
+        o->rc = leat_sched_open(&sched, &a->sched, o->err);
+    if (o->rc == LEAT_OK && a->disk)
         leat_disk_each(a->disk, take_known, a);
-    return rc;
+}
+
+leat_status leat_perform_open(struct leat_agent *a, struct leat_error *err)
+{
+    struct opening o = {.agent = a, .err = err};
+    leat_loop_call(a->loop, open_here, &o);
+    return o.rc;
 }
 
 void leat_perform_end(struct leat_agent *a)

@@ -18,6 +18,8 @@ static uint32_t dtype_code(enum leat_dtype dtype)
         return LEAT_F16;
     case LEAT_DTYPE_BFLOAT16:
         return LEAT_BF16;
+    case LEAT_DTYPE_UINT16:
+        return LEAT_U16;
     default:
         return LEAT_U8;
     }

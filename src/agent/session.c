@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/account.h"
@@ -23,7 +24,8 @@
 #include "ring/settings.h"
 
 struct leat_session {
-    struct leat_watch watch; /* first member */
+    struct leat_watch watch;   /* first member */
+    struct leat_watch process; /* a descriptor of the rank's process; -1: not to be had */
     struct leat_agent *agent;
     struct leat_session *prev, *next;
     int pid; /* the rank's */
@@ -49,6 +51,9 @@ static void session_close(struct leat_session *s)
     struct leat_agent *agent = s->agent;
     leat_loop_unwatch(agent->loop, &s->watch);
     close(s->watch.fd);
+    leat_loop_unwatch(agent->loop, &s->process);
+    if (s->process.fd >= 0)
+        close(s->process.fd);
     if (s->opening)
         leat_supply_abandon(s->opening);
     leat_council_leave(&s->seat);
@@ -355,9 +360,9 @@ static json_t *describe_agent(const struct leat_agent *agent)
     leat_agent_account(agent, &a);
     json_t *j =
         json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:s,s:s?,s:I}", "pid", (int)getpid(), "version", leat_version(),
-                  "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->paths.scope, "ram", (json_int_t)agent->opts.ram,
+                  "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->names.paths.scope, "ram", (json_int_t)agent->opts.ram,
                   "threads", (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
-                  agent->paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
+                  agent->names.paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
     if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
         return j;
     json_decref(j);
@@ -456,6 +461,23 @@ void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *s
     }
 }
 
+/* The rank has ended. Children that it forked may have copies of its socket, which would keep the loader. */
+static void on_process_end(struct leat_watch *watch, uint32_t events)
+{
+    (void)events;
+    session_close((struct leat_session *)((char *)watch - offsetof(struct leat_session, process)));
+}
+
+static void watch_process(struct leat_session *s)
+{
+    s->process.fd = s->pid > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
+    s->process.ready = on_process_end;
+    if (s->process.fd >= 0 && leat_loop_watch(s->agent->loop, &s->process, EPOLLIN, NULL) != LEAT_OK) {
+        close(s->process.fd);
+        s->process.fd = -1;
+    }
+}
+
 void leat_session_accept(struct leat_agent *agent, int fd)
 {
     struct ucred peer;
@@ -478,6 +500,7 @@ void leat_session_accept(struct leat_agent *agent, int fd)
         free(s);
         return;
     }
+    watch_process(s);
     s->next = agent->sessions;
     if (s->next)
         s->next->prev = s;

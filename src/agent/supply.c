@@ -15,6 +15,10 @@
  * store's threads and its root in memory. */
 #define IDLE_MAX 4u
 
+/* Openings of one bucket at a time: one that hangs must not take the threads of all others, of which the agent has
+ * several times as many. */
+#define OPENINGS_MAX 16u
+
 /* A request on its way through an opener thread. */
 struct leat_opening {
     struct leat_task task; /* first member */
@@ -26,7 +30,9 @@ struct leat_opening {
     uint8_t keys[LEAT_SHA256_SIZE];
     uint8_t id[LEAT_SHA256_SIZE]; /* what the request names, where it does */
     char *asked;
-    char *place; /* when the dataset is open */
+    char *bucket; /* what it may have to wait for */
+    bool waiting; /* for others of the same bucket to end */
+    char *place;  /* when the dataset is open */
     struct leat_dataset *dataset;
     struct leat_error err;
     leat_supply_opened *opened; /* NULL: abandoned */
@@ -41,8 +47,31 @@ static void opening_free(struct leat_opening *o)
     free(o->hook);
     leat_request_free(&o->request);
     free(o->asked);
+    free(o->bucket);
     free(o->place);
     free(o);
+}
+
+static void open_here(struct leat_task *task);
+
+/* Gives the oldest openings that wait for this bucket to threads, as many as may be at work. */
+static void start_openings(struct leat_agent *agent, const char *bucket)
+{
+    for (;;) {
+        struct leat_opening *oldest = NULL; /* the list has the youngest first */
+        unsigned running = 0;
+        for (struct leat_opening *o = agent->openings; o; o = o->next) {
+            if (strcmp(o->bucket, bucket) != 0)
+                continue;
+            running += !o->waiting;
+            oldest = o->waiting ? o : oldest;
+        }
+        if (!oldest || running >= OPENINGS_MAX)
+            return;
+        oldest->waiting = false;
+        oldest->task.run = open_here;
+        leat_pool_add(agent->openers, &oldest->task);
+    }
 }
 
 static bool is_version(const struct leat_supply *s, const uint8_t id[LEAT_SHA256_SIZE])
@@ -303,6 +332,7 @@ static void finish(struct leat_task *task)
     struct leat_agent *agent = o->agent;
     struct leat_supply *s = NULL;
     unlist(o);
+    start_openings(agent, o->bucket);
     if (o->err.status == LEAT_OK && o->opened) {
         s = o->dataset ? find_same(o) : o->known;
         if (!s)
@@ -340,13 +370,22 @@ static char *place_of(const char *url, const struct leat_request_store *s)
     return leat_buf_take(&b);
 }
 
-/* Whether the supply that is open already is what the request asks for. It was opened with the same words and keys, so
- * nothing has to be proved when the request names a version. */
+/* The bucket or the folder's beginning, with the endpoint: what hangs for one of its datasets hangs for all. */
+static char *bucket_of(const char *url, const struct leat_request_store *s)
+{
+    struct leat_buf b;
+    size_t n = 0;
+    for (unsigned slashes = 0; url[n] && (slashes += url[n] == '/') < 3;)
+        n++;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_buf_printf(&b, "%.*s\n%s", (int)n, url, s->endpoint_url ? s->endpoint_url : "");
+    return leat_buf_take(&b);
+}
+
+/* Whether the supply that is open already is what the address names now. */
 static bool still_it(const struct leat_opening *o, struct leat_error *err)
 {
     struct leat_pointer now;
-    if (o->request.id)
-        return true;
     return leat_home_resolve(leat_dataset_home(o->known->dataset), NULL, &now, err) == LEAT_OK &&
            is_version(o->known, now.id);
 }
@@ -393,11 +432,12 @@ leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request
     if (rc == LEAT_OK) {
         o->agent = agent;
         o->asked = place_of(o->request.url, &o->request.store);
+        o->bucket = bucket_of(o->request.url, &o->request.store);
         o->hook = calloc(1, sizeof *o->hook);
         o->opened = opened;
         o->user = user;
         digest_keys(&o->request.store, o->keys);
-        if (!o->asked || !o->hook)
+        if (!o->asked || !o->bucket || !o->hook)
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     }
     if (rc != LEAT_OK) {
@@ -411,8 +451,13 @@ leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request
     o->next = agent->openings;
     agent->openings = o;
     *out = o;
-    o->task.run = open_here;
-    leat_pool_add(agent->openers, &o->task);
+    if (o->known && o->request.id) { /* nothing has to be asked: a jump waits for nobody's bucket */
+        o->task.run = finish;
+        leat_loop_post(agent->loop, &o->task);
+        return LEAT_OK;
+    }
+    o->waiting = true;
+    start_openings(agent, o->bucket);
     return LEAT_OK;
 }
 
@@ -420,6 +465,11 @@ void leat_supply_abandon(struct leat_opening *o)
 {
     o->opened = NULL;
     atomic_store_explicit(&o->hook->stop, true, memory_order_relaxed);
+    if (!o->waiting)
+        return;
+    o->waiting = false; /* no thread has it yet, and none needs to */
+    o->task.run = finish;
+    leat_loop_post(o->agent->loop, &o->task);
 }
 
 void leat_supply_stop_all(struct leat_agent *agent)

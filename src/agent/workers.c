@@ -98,20 +98,17 @@ static void run_next(struct worker *worker)
 {
     struct leat_workers *w = worker->all;
     struct leat_task *task = w->queue.checks;
-    struct leat_work *work = NULL;
-    if (task) {
+    if (!task) {
+        task = &pop(w)->task;
+    } else {
         w->queue.checks = task->next;
         if (!w->queue.checks)
             w->queue.checks_end = &w->queue.checks;
-    } else {
-        work = pop(w);
     }
     w->queue.running++;
     pthread_mutex_unlock(&w->queue.mu);
-    if (task)
-        task->run(task);
-    else
-        work->run(work, worker->scratch);
+    task->with = worker->scratch;
+    task->run(task);
     pthread_mutex_lock(&w->queue.mu);
     if (--w->queue.running == 0 && !has_work(w))
         pthread_cond_broadcast(&w->queue.idle);

@@ -7,12 +7,16 @@
 #include "base/thread.h"
 
 struct leat_pool {
-    pthread_t *threads;
-    unsigned threads_n;
+    const char *name;
+    unsigned most;
     pthread_mutex_t mu;
     pthread_cond_t work;
     struct leat_task *first; /* hold mu */
     struct leat_task **last; /* hold mu */
+    unsigned queued;         /* hold mu */
+    unsigned idle;           /* hold mu: threads that wait for work, also when it is there already */
+    unsigned threads_n;      /* hold mu */
+    pthread_t *threads;      /* hold mu */
     bool stop;               /* hold mu */
 };
 
@@ -21,12 +25,15 @@ static void *run_pool(void *arg)
     struct leat_pool *pool = arg;
     pthread_mutex_lock(&pool->mu);
     for (;;) {
+        pool->idle++;
         while (!pool->first && !pool->stop)
             leat_cond_wait(&pool->work, &pool->mu, LEAT_NEVER);
+        pool->idle--;
         struct leat_task *t = pool->first;
         if (!t)
             break;
         pool->first = t->next;
+        pool->queued--;
         if (!pool->first)
             pool->last = &pool->first;
         pthread_mutex_unlock(&pool->mu);
@@ -37,7 +44,21 @@ static void *run_pool(void *arg)
     return NULL;
 }
 
+/* Holding mu. */
+static leat_status start_one(struct leat_pool *pool, struct leat_error *err)
+{
+    leat_status rc = leat_thread_start(&pool->threads[pool->threads_n], pool->name, run_pool, pool, err);
+    pool->threads_n += rc == LEAT_OK;
+    return rc;
+}
+
 leat_status leat_pool_open(const char *name, unsigned threads, struct leat_pool **out, struct leat_error *err)
+{
+    return leat_pool_open_growing(name, threads, threads, out, err);
+}
+
+leat_status leat_pool_open_growing(const char *name, unsigned least, unsigned most, struct leat_pool **out,
+                                   struct leat_error *err)
 {
     struct leat_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
@@ -45,14 +66,14 @@ leat_status leat_pool_open(const char *name, unsigned threads, struct leat_pool 
     pthread_mutex_init(&pool->mu, NULL);
     leat_cond_init(&pool->work);
     pool->last = &pool->first;
-    leat_status rc = LEAT_OK;
-    pool->threads = calloc(threads, sizeof *pool->threads);
-    if (!pool->threads)
-        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a thread pool");
-    while (rc == LEAT_OK && pool->threads_n < threads) {
-        rc = leat_thread_start(&pool->threads[pool->threads_n], name, run_pool, pool, err);
-        pool->threads_n += rc == LEAT_OK;
-    }
+    pool->name = name;
+    pool->most = most;
+    pool->threads = calloc(most, sizeof *pool->threads);
+    leat_status rc = pool->threads ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a thread pool");
+    pthread_mutex_lock(&pool->mu);
+    while (rc == LEAT_OK && pool->threads_n < least)
+        rc = start_one(pool, err);
+    pthread_mutex_unlock(&pool->mu);
     if (rc != LEAT_OK) {
         leat_pool_close(pool);
         return rc;
@@ -83,6 +104,9 @@ void leat_pool_add(struct leat_pool *pool, struct leat_task *task)
     pthread_mutex_lock(&pool->mu);
     *pool->last = task;
     pool->last = &task->next;
+    pool->queued++;
+    if (pool->queued > pool->idle && pool->threads_n < pool->most && !pool->stop)
+        start_one(pool, NULL); /* where none can be had, those that are there do it */
     pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->mu);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -237,8 +238,9 @@ static leat_status start_threads(struct leat_disk *d, struct leat_error *err)
         struct leat_disk_worker *w = &d->workers[i];
         void *piece = NULL;
         w->disk = d;
-        if (posix_memalign(&piece, LEAT_SEGMENT_BLOCK, LEAT_DISK_CALL) != 0)
+        if (posix_memalign(&piece, LEAT_DISK_CALL, LEAT_DISK_CALL) != 0)
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
+        madvise(piece, LEAT_DISK_CALL, MADV_HUGEPAGE); /* a wish */
         w->piece = piece;
         rc = leat_thread_start(&w->thread, "leat-disk", leat_disk_work, w, err);
         w->started = rc == LEAT_OK;

@@ -9,8 +9,9 @@
 #include "cache/disk_index.h"
 #include "cache/segment.h"
 
-/* Enough calls under way to keep the disk busy while some of the workers hash and copy: with four workers, or pieces of
- * a mebibyte, a fifth of the speed was missing (measured with chunks of 8 MiB). */
+/* Enough calls under way to keep the disk busy while some of the workers hash and copy: four reach 0.8 of the speed. A
+ * call is as large as a huge page, and its memory is one: pages that lie together are fewer parts of a request, which
+ * on a virtual disk is half of the time (measured with chunks of 8 MiB: 863 MB/s without, 1281 with). */
 #define LEAT_DISK_WORKERS 8u
 #define LEAT_DISK_CALL    (2u << 20) /* bytes */
 
@@ -99,7 +100,7 @@ uint64_t leat_disk_report(struct leat_disk *d, bool *changed);
 void leat_disk_free(struct leat_disk *d);
 
 /* disk_work.c */
-void *leat_disk_work(void *worker);
+void *leat_disk_work(void *arg);                            /* a worker */
 void leat_disk_bury(struct leat_segment *s, uint32_t slot); /* hold mu: a dead slot nobody reads waits for removal */
 
 /* disk_look.c */

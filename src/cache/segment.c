@@ -25,6 +25,7 @@
 #define ENTRY_A_DATA                                                                                                   \
     65536u /* bytes of chunks for which the table has an entry: smaller chunks fill the table first                    \
             */
+#define SLOTS_MAX  (LEAT_SEGMENT_BYTES_MAX / ENTRY_A_DATA + BLOCK / ENTRY)
 #define SCAN_PIECE 65536u
 
 static uint64_t round_up(uint64_t n)
@@ -131,7 +132,8 @@ static leat_status read_head(struct leat_segment *s, struct leat_error *err)
     char file[LEAT_SEGMENT_FILE];
     snprintf(file, sizeof file, "%016" PRIx64 ".seg", s->id);
     if (!whole || magic != MAGIC || format != FORMAT || strcmp(file, s->file) != 0 || s->data_end < s->data_start ||
-        s->data_end > LEAT_SEGMENT_BYTES_MAX * 2 || s->data_start != BLOCK + round_up((uint64_t)s->slots_max * ENTRY))
+        s->data_end > LEAT_SEGMENT_BYTES_MAX * 2 || s->slots_max > SLOTS_MAX ||
+        s->data_start != BLOCK + round_up((uint64_t)s->slots_max * ENTRY))
         return leat_fail(err, LEAT_CORRUPT, "the head of '%s' is damaged", s->file);
     if (read_at(s, OWNER_AT, owner, sizeof owner, err) == LEAT_OK)
         s->owner = leat_get_u32(owner);
@@ -313,7 +315,7 @@ leat_status leat_segment_retract(const struct leat_segment *s, uint32_t slot, st
 static bool grow_slots(struct leat_segment *s, uint32_t n)
 {
     if (n <= s->slots_n)
-        return true;
+        return s->slots != NULL;
     uint32_t cap = s->slots_n * 2 > n ? s->slots_n * 2 : n + 64;
     if (cap > s->slots_max)
         cap = s->slots_max;

@@ -16,11 +16,14 @@ extern const struct leat_command leat_command_name;
 extern const struct leat_command leat_command_order;
 extern const struct leat_command leat_command_pack;
 extern const struct leat_command leat_command_plan;
+extern const struct leat_command leat_command_read;
 extern const struct leat_command leat_command_rebuild;
 extern const struct leat_command leat_command_rm;
 extern const struct leat_command leat_command_serve;
+extern const struct leat_command leat_command_simulate;
 extern const struct leat_command leat_command_unpack;
 extern const struct leat_command leat_command_verify;
+extern const struct leat_command leat_command_warm;
 
 /* NULL-terminated. */
 const struct leat_command *const *leat_commands(void);

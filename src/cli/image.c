@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "prep/pipeline.h"
 #include "prep/png_write.h"
-#include "prep/words.h"
+#include "prep/sound.h"
 
 #define FILE_MAX  ((size_t)1 << 30)
 #define SHEET_MAX ((uint64_t)1 << 30)
@@ -34,6 +34,7 @@ struct image_settings {
     const char *damage;
     const char *output;
     bool words;
+    bool sound_words;
     uint64_t seed;
     uint64_t epoch;
     uint64_t draws;
@@ -56,7 +57,7 @@ static const struct leat_option options[] = {
     {"flip", 0, LEAT_OPTION_STRING, FIELD(flip), "P", NULL, NULL, "mirror left to right with this probability"},
     {"filter", 0, LEAT_OPTION_STRING, FIELD(filter), "NAME", NULL, NULL, "bilinear (unless told), bicubic or nearest"},
     {"mode", 0, LEAT_OPTION_STRING, FIELD(mode), "NAME", NULL, NULL, "exact (unless told) or fast"},
-    {"colour", 0, LEAT_OPTION_STRING, FIELD(colour), "NAME", NULL, NULL, "rgb (unless told), gray or index"},
+    {"colour", 0, LEAT_OPTION_STRING, FIELD(colour), "NAME", NULL, NULL, "rgb (unless told), gray, index or rgba"},
     {"orientation", 0, LEAT_OPTION_STRING, FIELD(orientation), "NAME", NULL, NULL,
      "stored (unless told), or upright: turned as EXIF says"},
     {"alpha", 0, LEAT_OPTION_STRING, FIELD(alpha), "NAME", NULL, NULL,
@@ -67,6 +68,7 @@ static const struct leat_option options[] = {
      "a whole pipeline as a loader is given it; the options above are added behind it"},
     {"words", 0, LEAT_OPTION_FLAG, FIELD(words), NULL, NULL, NULL,
      "list the words of a pipeline: steps, augmentations, their parameters and settings"},
+    {"sound-words", 0, LEAT_OPTION_FLAG, FIELD(sound_words), NULL, NULL, NULL, "list the words for sounds"},
     {"seed", 0, LEAT_OPTION_U64, FIELD(seed), "N", "0", NULL, "of the random draws"},
     {"epoch", 0, LEAT_OPTION_U64, FIELD(epoch), "N", "0", NULL, "of the random draws"},
     {"draws", 'n', LEAT_OPTION_U64, FIELD(draws), "N", "1", NULL, "show each file this often, side by side"},
@@ -377,10 +379,10 @@ static const char *form_of(enum leat_word_type type)
     return forms[type];
 }
 
-static void print_words(void)
+static void print_words(const struct leat_word *words)
 {
     printf("%-34s  %-12s  %-34s  %s\n", "WORD", "DEFAULT", "VALUES", "MEANING");
-    for (const struct leat_word *w = leat_words; w->name; w++) {
+    for (const struct leat_word *w = words; w->name; w++) {
         char values[100] = "-";
         char word[60];
         if (w->low != w->high)
@@ -398,11 +400,11 @@ static int run(const void *settings, int argc, char **argv)
 {
     struct leat_error err;
     const struct image_settings *s = settings;
-    if (s->words)
-        print_words();
+    if (s->words || s->sound_words)
+        print_words(s->words ? leat_words : leat_sound_words);
     else if (argc == 0)
         leat_fail(&err, LEAT_INVALID, "which FILE? (--words lists what a pipeline can do)");
-    if (!s->words && (argc == 0 || show(s, argc, argv, &err) != LEAT_OK))
+    if (!s->words && !s->sound_words && (argc == 0 || show(s, argc, argv, &err) != LEAT_OK))
         return leat_cli_fail(&err);
     return leat_cli_finish();
 }
@@ -411,7 +413,8 @@ const struct leat_command leat_command_image = {
     .name = "image",
     .arguments = "[FILE…]",
     .summary = "show what a pipeline does to pictures",
-    .details = "Decodes JPEG, PNG and WebP files, applies the steps a loader would apply, prints which part of each "
+    .details = "Decodes JPEG, PNG, WebP, TIFF, BMP, GIF, AVIF and JPEG XL files, applies the steps a loader would "
+               "apply, prints which part of each "
                "picture was drawn and writes the result as PNG. With several draws or files the result is a sheet: "
                "a file a row, a draw a column.\n\n"
                "Augmentations and all else a pipeline can have are given with -p; --words lists them. The numbers that "

@@ -83,7 +83,7 @@ static bool probe(const void *data, size_t n, struct leat_picture *out)
     static const uint8_t kinds[LEAT_IMAGE_TYPE_COUNT] = {
         [LEAT_IMAGE_JPEG] = LEAT_PICTURE_JPEG,
         [LEAT_IMAGE_PNG] = LEAT_PICTURE_PNG,
-        [LEAT_IMAGE_WEBP] = LEAT_PICTURE_WEBP,
+        [LEAT_IMAGE_WEBP] = LEAT_PICTURE_WEBP, /* the format has no numbers for the others: 0, unknown */
     };
     struct leat_image_info info;
     if (leat_image_probe(data, n, &info, NULL) != LEAT_OK)

@@ -21,6 +21,7 @@
 
 #define CONNECT_NS (20 * LEAT_S)
 #define POLL_NS    (100 * LEAT_MS)
+#define PAUSE_NS   (5 * LEAT_MS) /* at first, between two looks for an agent */
 #define READY_FD   3
 #define STARTS_MAX 4u /* agents that end before they are ready: killed by somebody, or by their own doing */
 
@@ -338,6 +339,7 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
     if (opts->deadline_ns && opts->deadline_ns < deadline)
         deadline = opts->deadline_ns;
     unsigned starts = 0;
+    uint64_t pause = PAUSE_NS;
     leat_status rc = leat_wire_find(opts->scope, &c.paths, err);
     while (rc == LEAT_OK) {
         bool busy = false;
@@ -368,8 +370,10 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
             rc = leat_fail(err, LEAT_TIMEOUT, "no agent could be reached at '%s'", c.paths.socket);
         if (rc == LEAT_OK && stopped(opts->stop, opts->stop_user))
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
-        if (rc == LEAT_OK && busy)
-            leat_sleep_until(leat_after(5 * LEAT_MS)); /* another one starts or ends: look again */
+        if (rc == LEAT_OK && busy) { /* another one starts, ends, or makes its socket again */
+            leat_sleep_until(leat_after(pause));
+            pause = pause < POLL_NS ? 2 * pause : pause;
+        }
     }
     return rc;
 }

@@ -20,6 +20,7 @@
 #define POLL_NS    (100 * LEAT_MS)
 #define RELEASE_NS (10 * LEAT_S) /* how long close() waits for events of batches that are to be released */
 #define EVENT_NS   (1 * LEAT_MS) /* between two looks at such events while waiting */
+#define BESIDE_NS  (LEAT_S / 2)  /* how long a question may keep a call waiting that has a deadline of its own */
 #define LISTEN_NS  LEAT_S        /* a rank that never has to wait looks at its socket that often */
 
 leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_loader **out, struct leat_error *err)
@@ -33,6 +34,7 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
         leat_opts_free_outputs(&known);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
     }
+    leat_turn_init(&l->turn);
     l->connection.fd = l->ready_fd = -1;
     l->stop = known.stop;
     l->stop_user = known.stop_user;
@@ -58,15 +60,24 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
 
 void leat_loader_close(struct leat_loader *l)
 {
-    if (!l)
-        return;
+    if (!l || leat_turn_broken(&l->turn))
+        return; /* the latter is half-written: better lost than freed */
     leat_releases_wait(l->releases, leat_after(RELEASE_NS), l->stop, l->stop_user);
     leat_opening_disconnect(l);
     leat_releases_drop(l->releases);
     leat_request_free(&l->request);
     leat_rank_state_drop(l->state);
     free(l->agreement);
+    leat_turn_destroy(&l->turn);
     free(l);
+}
+
+/* Begins a call that uses the loader; leat_turn_end() ends it. */
+static leat_status use(struct leat_loader *l, struct leat_error *err)
+{
+    if (l->turn.pid != getpid())
+        l->wait = (struct leat_wait){0}; /* what a thread of the parent's was waiting for */
+    return leat_turn_use(&l->turn, err);
 }
 
 /* Ranks whose nodes are not known count as being on one. */
@@ -79,8 +90,8 @@ static bool same_nodes(const uint32_t *a, const uint32_t *b, uint32_t world)
     return true;
 }
 
-leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
-                             struct leat_error *err)
+static leat_status join_world(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
+                              struct leat_error *err)
 {
     struct leat_loader_opts opts = l->request.opts;
     struct leat_request joined;
@@ -103,6 +114,17 @@ leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t worl
     l->request = joined;
     leat_opening_disconnect(l); /* what was made for another world is of no use */
     return LEAT_OK;
+}
+
+leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
+                             struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = join_world(l, rank, world, node_of_rank, err);
+    leat_turn_end(&l->turn);
+    return rc;
 }
 
 static bool published(const struct leat_loader *l)
@@ -165,9 +187,12 @@ static leat_status wait_published(struct leat_loader *l, uint64_t deadline, stru
         if (rc != LEAT_OK)
             return rc;
         struct pollfd p[] = {{.fd = l->ready_fd, .events = POLLIN}, {.fd = l->connection.fd, .events = POLLIN}};
-        int n = poll(p, 2, wait_ms(l, deadline));
-        /* Only when nothing came: in Python, asking means waiting for the interpreter. */
+        int ms = wait_ms(l, deadline);
+        leat_turn_pause(&l->turn); /* others may look, and take messages that came */
+        int n = poll(p, 2, ms);
+        leat_turn_resume(&l->turn);
         leat_patience_look(l);
+        /* Only when nothing came: in Python, asking means waiting for the interpreter. */
         if (n < 0 || (n == 0 && !leat_left(ask))) {
             if (l->stop && l->stop(l->stop_user))
                 return leat_fail(err, LEAT_CANCELLED, "interrupted");
@@ -335,12 +360,15 @@ static leat_status agree(struct leat_loader *l, uint64_t deadline, struct leat_e
 
 leat_status leat_loader_begin(struct leat_loader *l, struct leat_error *err)
 {
-    (void)err;
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
     l->beginning = true;
+    leat_turn_end(&l->turn);
     return LEAT_OK;
 }
 
-leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
+static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
 {
     uint64_t deadline = leat_patience_begin(l);
     uint64_t now = l->patience.began_ns;
@@ -377,6 +405,16 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
     return LEAT_OK;
 }
 
+leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = next_batch(l, out, err);
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
 bool leat_loader_ready(const struct leat_loader *l)
 {
     leat_releases_poll(l->releases);
@@ -403,7 +441,7 @@ const char *leat_loader_version(const struct leat_loader *l)
     return l->id;
 }
 
-leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct leat_error *err)
+static leat_status go_to_epoch(struct leat_loader *l, uint64_t epoch, struct leat_error *err)
 {
     if (epoch > INT64_MAX)
         return leat_fail(err, LEAT_INVALID, "epoch %llu is beyond 2^63", (unsigned long long)epoch);
@@ -418,7 +456,17 @@ leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct 
     return jump(l, epoch, 0, leat_patience_begin(l), err);
 }
 
-leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
+leat_status leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = go_to_epoch(l, epoch, err);
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
+static leat_status go_to(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
 {
     if (epoch > INT64_MAX || position > l->units)
         return leat_fail(err, LEAT_INVALID, "epoch %llu, position %llu: an epoch has %llu samples",
@@ -428,12 +476,28 @@ leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t pos
     return jump(l, epoch, position, leat_patience_begin(l), err);
 }
 
-leat_status leat_loader_state(struct leat_loader *l, char **out, struct leat_error *err)
+leat_status leat_loader_seek(struct leat_loader *l, uint64_t epoch, uint64_t position, struct leat_error *err)
 {
-    return leat_rank_state_write(l->state, l->epoch, l->position, out, err);
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = go_to(l, epoch, position, err);
+    leat_turn_end(&l->turn);
+    return rc;
 }
 
-leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct leat_error *err)
+leat_status leat_loader_state(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    bool beside;
+    leat_status rc = leat_turn_look(&l->turn, leat_after(l->timeout_ns), l->stop, l->stop_user, &beside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_rank_state_write(l->state, l->epoch, l->position, out, err);
+    leat_turn_looked(&l->turn);
+    return rc;
+}
+
+static leat_status restore_state(struct leat_loader *l, const char *state, struct leat_error *err)
 {
     uint64_t deadline = leat_patience_begin(l);
     leat_status rc =
@@ -446,7 +510,17 @@ leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct
     return LEAT_OK;
 }
 
-leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat_error *err)
+leat_status leat_loader_restore(struct leat_loader *l, const char *state, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = restore_state(l, state, err);
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
+static leat_status tell_agreement(struct leat_loader *l, char **out, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     if (!l->ring)
@@ -460,6 +534,16 @@ leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat
     return LEAT_OK;
 }
 
+leat_status leat_loader_agreement(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = tell_agreement(l, out, err);
+    leat_turn_end(&l->turn);
+    return rc;
+}
+
 leat_status leat_loader_compare(const char *mine, const char *theirs, const char *who, struct leat_error *err)
 {
     return leat_agreement_compare(mine, theirs, who, err);
@@ -470,13 +554,13 @@ static bool put(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value) == 0;
 }
 
-leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_error *err)
+static leat_status tell_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err)
 {
     char *theirs = NULL;
     json_t *s = NULL;
     struct leat_account now;
     struct leat_account a;
-    leat_status rc = leat_opening_stats(l, leat_after(l->timeout_ns), &theirs, err);
+    leat_status rc = leat_opening_stats(l, deadline_ns, &theirs, err);
     if (rc != LEAT_OK)
         return rc;
     if (!theirs || leat_json_read(theirs, strlen(theirs), 0, &s, NULL) != LEAT_OK)
@@ -494,7 +578,20 @@ leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_err
     return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
 }
 
-leat_status leat_loader_series(struct leat_loader *l, char **out, struct leat_error *err)
+leat_status leat_loader_stats(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    uint64_t deadline = leat_after(l->timeout_ns);
+    bool beside;
+    leat_status rc = leat_turn_look(&l->turn, deadline, l->stop, l->stop_user, &beside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    uint64_t soon = leat_after(BESIDE_NS);
+    rc = tell_stats(l, beside && soon < deadline ? soon : deadline, out, err);
+    leat_turn_looked(&l->turn);
+    return rc;
+}
+
+static leat_status tell_series(struct leat_loader *l, char **out, struct leat_error *err)
 {
     struct timespec wall;
     sample(l);
@@ -506,4 +603,15 @@ leat_status leat_loader_series(struct leat_loader *l, char **out, struct leat_er
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");
     *out = text;
     return LEAT_OK;
+}
+
+leat_status leat_loader_series(struct leat_loader *l, char **out, struct leat_error *err)
+{
+    bool beside;
+    leat_status rc = leat_turn_look(&l->turn, leat_after(l->timeout_ns), l->stop, l->stop_user, &beside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = tell_series(l, out, err);
+    leat_turn_looked(&l->turn);
+    return rc;
 }

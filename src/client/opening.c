@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,6 +42,10 @@ void leat_opening_account(const struct leat_loader *l, const struct leat_account
 void leat_opening_disconnect(struct leat_loader *l)
 {
     keep_account(l);
+    /* The agent sees the end of a connection when its last copy is closed, and children that were forked have copies:
+     * the loader's own process ends it for all of them. */
+    if (l->connection.fd >= 0 && l->pid == getpid())
+        shutdown(l->connection.fd, SHUT_RDWR);
     leat_connection_close(&l->connection);
     if (l->ready_fd >= 0)
         close(l->ready_fd);
@@ -156,6 +161,10 @@ static leat_status take_answer(struct leat_loader *l, struct leat_part p, struct
     l->position = position;
     l->units = leat_part_number(p, LEAT_TAG_UNITS, 0);
     l->batches = leat_part_number(p, LEAT_TAG_BATCHES, 0);
+    const char *notice = leat_part_text(p, LEAT_TAG_NOTICE);
+    if (notice && l->warn && !l->noticed)
+        l->warn(l->warn_user, notice);
+    l->noticed = l->noticed || notice;
     return LEAT_OK;
 }
 
@@ -260,16 +269,19 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
         .stop = leat_patience_stop,
         .stop_user = l,
     };
-    leat_opening_disconnect(l);
+    struct leat_connection next;
     l->patience.what = LEAT_WAITING_AGENT;
+    /* Before the old connection ends, which may be the last that keeps its agent from ending too. */
+    leat_status rc = leat_connect(&connect, &next, err);
+    leat_opening_disconnect(l);
     l->owed = 0;
     l->failed = (struct leat_error){0};
     l->taken = 0;
     l->pid = getpid();
-    leat_status rc = leat_releases_own(&l->releases, err);
     if (rc != LEAT_OK)
         return rc;
-    return leat_connect(&connect, &l->connection, err);
+    l->connection = next;
+    return leat_releases_own(&l->releases, err);
 }
 
 /* Connects anew, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,

@@ -12,12 +12,14 @@
 #include "client/connect.h"
 #include "client/patience.h"
 #include "client/state.h"
+#include "client/turn.h"
 #include "client/wait.h"
 #include "leat/loader.h"
 #include "ring/request.h"
 #include "ring/series.h"
 
 struct leat_loader {
+    struct leat_turn turn;       /* of the thread that may touch the rest */
     struct leat_request request; /* as it was given; world 0 until somebody joins */
     bool version_given;          /* by the caller: a state of another one is refused */
     uint64_t timeout_ns;
@@ -25,6 +27,7 @@ struct leat_loader {
     void *stop_user;
     void (*warn)(void *user, const char *text);
     void *warn_user;
+    bool noticed; /* what the agent had to say at the opening was passed on: once is enough */
     struct leat_patience patience;
 
     pid_t pid; /* the process that opened the connection */

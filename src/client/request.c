@@ -13,13 +13,13 @@ static void check_output(const struct leat_loader_opts *o, size_t i, struct leat
 {
     const struct leat_output *out = &o->outputs[i];
     bool needs = (out->kind >= LEAT_OUTPUT_IMAGE && out->kind <= LEAT_OUTPUT_STRING) ||
-                 out->kind == LEAT_OUTPUT_DRAWN || out->kind == LEAT_OUTPUT_BOXES;
+                 (out->kind >= LEAT_OUTPUT_DRAWN && out->kind <= LEAT_OUTPUT_SOUND);
     const char *and = b->len ? "; " : "";
     if (!out->name || !*out->name || strlen(out->name) >= LEAT_RING_NAME) {
         leat_buf_printf(b, "%san output without a name, or with one longer than %u bytes", and, LEAT_RING_NAME - 1);
         return;
     }
-    if (out->kind < LEAT_OUTPUT_IMAGE || out->kind > LEAT_OUTPUT_BOXES)
+    if (out->kind < LEAT_OUTPUT_IMAGE || out->kind > LEAT_OUTPUT_SOUND)
         leat_buf_printf(b, "%soutput '%s' is of no known kind", and, out->name);
     else if (needs && (!out->field || !*out->field))
         leat_buf_printf(b, "%soutput '%s' names no field", and, out->name);

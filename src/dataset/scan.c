@@ -315,6 +315,8 @@ static void ending(const char *key, size_t n, char out[16])
     out[n - at] = '\0';
     if (strcmp(out, "jpeg") == 0)
         memcpy(out, "jpg", 4);
+    if (strcmp(out, "tiff") == 0)
+        memcpy(out, "tif", 4);
 }
 
 static bool one_of(const char *text, const char *const *list)
@@ -328,7 +330,7 @@ static bool one_of(const char *text, const char *const *list)
 
 static leat_status make_schema(struct leat_scan *s, const char *field, struct leat_error *err)
 {
-    static const char *const pictures[] = {"jpg", "png", "webp", NULL};
+    static const char *const pictures[] = {"jpg", "png", "webp", "tif", "bmp", "gif", "avif", "jxl", NULL};
     static const char *const texts[] = {"txt", "json", "csv", "md", NULL};
     char first[16];
     bool same = true;

@@ -35,7 +35,7 @@ uint64_t leat_reach_live(uint64_t dataset_bytes, uint32_t chunks, uint32_t windo
 
 struct leat_reach leat_reach(const struct leat_reach_given *given);
 
-/* As a sentence without a full stop: "cache 40 GiB of 150 GiB: 27 % of the bytes from here, 110 GiB an epoch from the
+/* As a sentence without a full stop: "cache 40 GiB of 150 GiB: 27 % of the bytes from here, 110 GiB per epoch from the
  * bucket, 11 min 35 s at 170 MB/s". */
 void leat_reach_say(const struct leat_reach_given *given, char *out, size_t n);
 

@@ -6,7 +6,7 @@
 
 unsigned leat_decode_planes(const struct leat_image_info *info, enum leat_colour colour)
 {
-    if (colour != LEAT_COLOUR_RGB)
+    if (colour == LEAT_COLOUR_GRAY || colour == LEAT_COLOUR_INDEX)
         return 1;
     return info->components == 1 && !info->palette && !info->alpha ? 1 : 3;
 }

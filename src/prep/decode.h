@@ -8,7 +8,8 @@
 enum leat_colour {
     LEAT_COLOUR_RGB,
     LEAT_COLOUR_GRAY,
-    LEAT_COLOUR_INDEX, /* one channel as stored: palette numbers or grey values, for masks in PNG */
+    LEAT_COLOUR_INDEX, /* one channel as stored: palette numbers or grey values, for masks */
+    LEAT_COLOUR_RGBA,  /* and alpha as a fourth channel */
     LEAT_COLOUR_COUNT
 };
 
@@ -27,6 +28,7 @@ struct leat_source {
 struct leat_decode {
     enum leat_colour colour;
     enum leat_damage damage;
+    bool wide;             /* samples of more than 8 bits are wanted whole */
     uint8_t background[3]; /* under what is transparent; alpha that is to be dropped is not in the source's info */
     struct leat_image_limits limits;
     const struct leat_kernels *kernels;

@@ -121,9 +121,9 @@ leat_status leat_prep_parse(const char *text, struct leat_prep_description *out,
     }
     if (normalises && !typed)
         d.dtype = LEAT_DTYPE_FLOAT32; /* what normalised values are in torch too */
-    if (normalises && d.dtype == LEAT_DTYPE_UINT8)
+    if (normalises && (d.dtype == LEAT_DTYPE_UINT8 || d.dtype == LEAT_DTYPE_UINT16))
         return leat_fail(err, LEAT_INVALID,
-                         "dtype=uint8 cannot hold normalised values: leave mean and std out, or "
+                         "dtype=uint8 and uint16 cannot hold normalised values: leave mean and std out, or "
                          "choose float32, float16 or bfloat16");
     leat_status rc = leat_steps_check(&d.steps, err);
     if (rc == LEAT_OK)

@@ -8,7 +8,17 @@
 
 #include "base/error.h"
 
-enum leat_image_type { LEAT_IMAGE_JPEG, LEAT_IMAGE_PNG, LEAT_IMAGE_WEBP, LEAT_IMAGE_TYPE_COUNT };
+enum leat_image_type {
+    LEAT_IMAGE_JPEG,
+    LEAT_IMAGE_PNG,
+    LEAT_IMAGE_WEBP,
+    LEAT_IMAGE_TIFF,
+    LEAT_IMAGE_BMP,
+    LEAT_IMAGE_GIF,
+    LEAT_IMAGE_AVIF,
+    LEAT_IMAGE_JXL,
+    LEAT_IMAGE_TYPE_COUNT
+};
 
 enum leat_jpeg_process { LEAT_JPEG_DCT, LEAT_JPEG_LOSSLESS, LEAT_JPEG_HIERARCHICAL }; /* only the first is decoded */
 
@@ -24,7 +34,8 @@ struct leat_image_info {
     enum leat_jpeg_process process;
     bool alpha;
     bool palette;
-    bool animated; /* WebP: width and height are the canvas's; the first frame is the picture */
+    bool animated; /* width and height are the canvas's; the first frame is the picture */
+    bool turned;   /* of a format whose readers turn it upright unasked */
 };
 
 /* Caps against files made to hurt. 0 in any of them: the preset. */
@@ -44,8 +55,8 @@ struct leat_image_limits leat_image_limits_filled(const struct leat_image_limits
 
 const char *leat_image_type_name(enum leat_image_type type); /* "JPEG" */
 
-/* Reads the header only. LEAT_UNSUPPORTED for a format that is not one of the three, LEAT_CORRUPT for a
- * header that makes no sense. Where EXIF is missing or damaged the picture counts as upright. */
+/* Reads the header only. LEAT_UNSUPPORTED for a format that is not known or whose library is missing, LEAT_CORRUPT for
+ * a header that makes no sense. Where EXIF is missing or damaged the picture counts as upright. */
 leat_status leat_image_probe(const void *data, size_t size, struct leat_image_info *out, struct leat_error *err);
 
 /* Refuses dimensions over the limits, with a sentence that names the limit. */

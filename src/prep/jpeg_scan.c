@@ -25,8 +25,7 @@ bool leat_scan_table_sound(const JHUFF_TBL *t)
     return values <= 256;
 }
 
-/* First coefficients have at most 15 extra bits. */
-static bool first_sound(const JHUFF_TBL *t)
+bool leat_scan_first_sound(const JHUFF_TBL *t)
 {
     unsigned values = 0;
     if (!leat_scan_table_sound(t))
@@ -53,7 +52,8 @@ bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
         c = cinfo->cur_comp_info[i];
         if (c != &cinfo->comp_info[i] || c->quant_tbl_no < 0 || c->quant_tbl_no >= NUM_QUANT_TBLS ||
             !cinfo->quant_tbl_ptrs[c->quant_tbl_no] || c->dc_tbl_no < 0 || c->dc_tbl_no >= NUM_HUFF_TBLS ||
-            c->ac_tbl_no < 0 || c->ac_tbl_no >= NUM_HUFF_TBLS || !first_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
+            c->ac_tbl_no < 0 || c->ac_tbl_no >= NUM_HUFF_TBLS ||
+            !leat_scan_first_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
             !leat_scan_table_sound(cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no]))
             return false;
     }

@@ -70,6 +70,7 @@ struct leat_scan {
 
 /* Whether codes of these lengths can exist. NULL is no table. */
 bool leat_scan_table_sound(const JHUFF_TBL *table);
+bool leat_scan_first_sound(const JHUFF_TBL *table); /* and its symbols are those of first coefficients, at most 15 */
 
 /* Whether the file at its first scan is of the common kind, its tables sound. */
 bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo);

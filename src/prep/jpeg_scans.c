@@ -32,9 +32,9 @@ struct run {
     bool bad;
 };
 
-static void make_table(struct leat_scans_table *t, const JHUFF_TBL *from)
+static void make_table(struct leat_scans_table *t, const JHUFF_TBL *from, bool ac)
 {
-    t->there = leat_scan_table_sound(from);
+    t->there = ac ? leat_scan_table_sound(from) : leat_scan_first_sound(from);
     if (!t->there)
         return;
     memset(t->look, 0, sizeof t->look);
@@ -402,7 +402,7 @@ static bool take_tables(struct leat_scans *s, const uint8_t *body, size_t n)
         if (count > n || count > 256 || which & ~0x10u & ~(NUM_HUFF_TBLS - 1u))
             return false;
         memcpy(t.huffval, body, count);
-        make_table(which & 0x10 ? &s->ac[which & 3] : &s->dc[which & 3], &t);
+        make_table(which & 0x10 ? &s->ac[which & 3] : &s->dc[which & 3], &t, which & 0x10);
         body += count;
         n -= count;
     }
@@ -611,8 +611,8 @@ bool leat_scans_read(struct leat_scans *scans, struct jpeg_decompress_struct *ci
     if (!take_memory(scans, arena, planes, first, last))
         return false;
     for (int i = 0; i < NUM_HUFF_TBLS; i++) {
-        make_table(&scans->dc[i], cinfo->dc_huff_tbl_ptrs[i]);
-        make_table(&scans->ac[i], cinfo->ac_huff_tbl_ptrs[i]);
+        make_table(&scans->dc[i], cinfo->dc_huff_tbl_ptrs[i], false);
+        make_table(&scans->ac[i], cinfo->ac_huff_tbl_ptrs[i], true);
     }
     return all_passes(scans, scans_max);
 }

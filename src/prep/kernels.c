@@ -96,7 +96,7 @@ static void split(const uint8_t *rgb, size_t n, uint8_t *r, uint8_t *g, uint8_t 
 }
 
 /* IEEE half, round to nearest even, as the vector unit's own conversion does it. */
-static uint16_t f16_of(float v)
+uint16_t leat_f16_of(float v)
 {
     uint32_t u;
     memcpy(&u, &v, 4);
@@ -122,7 +122,13 @@ static uint16_t f16_of(float v)
 
 #define SAME(v) (v)
 LEAT_LOOP_FLOATS(loop_f32, float, SAME)
-LEAT_LOOP_FLOATS(loop_f16, uint16_t, f16_of)
+
+uint16_t leat_bf16_of(float v)
+{
+    return bf16_of(v);
+}
+
+LEAT_LOOP_FLOATS(loop_f16, uint16_t, leat_f16_of)
 LEAT_LOOP_FLOATS(loop_bf16, uint16_t, bf16_of)
 
 static void to_f32(const uint8_t *in, size_t n, const struct leat_affine *map, unsigned channels, float *out)

@@ -60,6 +60,10 @@ struct leat_kernels {
 /* The same from the lowest 4x4 or 2x2 coefficients, to a block of that size; size is 4 or 2. */
 void leat_idct_reduced(const int16_t *in, const uint16_t *quant, unsigned size, uint8_t *out, size_t stride);
 
+/* Floats of 16 bits, rounded to nearest even. */
+uint16_t leat_f16_of(float v);
+uint16_t leat_bf16_of(float v);
+
 /* The best level this processor has. */
 const struct leat_kernels *leat_kernels(void);
 

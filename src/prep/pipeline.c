@@ -6,15 +6,22 @@
 #include <string.h>
 
 #include "leat/loader.h"
+#include "prep/avif.h"
+#include "prep/bmp.h"
 #include "prep/canvas.h"
+#include "prep/gif.h"
 #include "prep/jpeg.h"
+#include "prep/jxl.h"
 #include "prep/png.h"
+#include "prep/tiff.h"
 #include "prep/webp.h"
+#include "prep/wide.h"
 
 struct leat_pipeline {
     struct leat_prep_description d;
     struct leat_image_limits limits;
     struct leat_target target; /* all but its data */
+    bool wide;                 /* more than 8 bits or three channels: wide.h's way */
 };
 
 struct leat_scratch {
@@ -22,6 +29,30 @@ struct leat_scratch {
     struct leat_jpeg *jpeg;
     const struct leat_kernels *kernels;
 };
+
+static bool is_wide(const struct leat_prep_description *d)
+{
+    return d->deep || d->dtype == LEAT_DTYPE_UINT16 || d->colour == LEAT_COLOUR_RGBA;
+}
+
+static leat_status check_wide(const struct leat_prep_description *d, struct leat_error *err)
+{
+    if (!is_wide(d))
+        return LEAT_OK;
+    if (d->effects.count)
+        return leat_fail(err, LEAT_INVALID,
+                         "augmentations work on three channels of 8 bits: with bits=16, dtype=uint16 or colour=rgba "
+                         "there are only steps");
+    for (unsigned i = 0; i < d->steps.count; i++) {
+        if (d->steps.step[i].border != LEAT_BORDER_CONSTANT)
+            return leat_fail(err, LEAT_INVALID, "with bits=16, dtype=uint16 or colour=rgba padding is border=constant");
+    }
+    if (d->colour == LEAT_COLOUR_RGBA && d->blend)
+        return leat_fail(err, LEAT_INVALID, "colour=rgba keeps alpha: alpha=blend makes rgb of it");
+    if (d->deep && d->dtype == LEAT_DTYPE_UINT8)
+        return leat_fail(err, LEAT_INVALID, "dtype=uint8 cannot hold bits=16: choose uint16 or a float type");
+    return LEAT_OK;
+}
 
 static leat_status check(const struct leat_prep_description *d, struct leat_error *err)
 {
@@ -45,10 +76,12 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
         if (!(d->std[c] >= 0.0) || !(d->std[c] <= 1e6) || !(d->mean[c] >= -1e6) || !(d->mean[c] <= 1e6))
             return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot normalise", d->mean[c],
                              d->std[c], c);
-        if (d->dtype == LEAT_DTYPE_UINT8 && (d->std[c] > 0.0 || d->mean[c] != 0.0))
-            return leat_fail(err, LEAT_INVALID, "uint8 cannot hold normalised values");
+        if ((d->dtype == LEAT_DTYPE_UINT8 || d->dtype == LEAT_DTYPE_UINT16) && (d->std[c] > 0.0 || d->mean[c] != 0.0))
+            return leat_fail(err, LEAT_INVALID, "uint8 and uint16 cannot hold normalised values");
     }
-    leat_status rc = leat_steps_check(&d->steps, err);
+    leat_status rc = check_wide(d, err);
+    if (rc == LEAT_OK)
+        rc = leat_steps_check(&d->steps, err);
     return rc == LEAT_OK ? leat_effects_check(&d->effects, err) : rc;
 }
 
@@ -63,7 +96,8 @@ leat_status leat_pipeline_make(const struct leat_prep_description *description, 
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a pipeline");
     p->d = *description;
     p->limits = leat_image_limits_filled(&description->limits);
-    p->target.channels = description->colour == LEAT_COLOUR_RGB ? 3 : 1;
+    p->wide = is_wide(description);
+    p->target.channels = description->colour == LEAT_COLOUR_RGB ? 3 : description->colour == LEAT_COLOUR_RGBA ? 4 : 1;
     p->target.layout = description->layout;
     p->target.dtype = description->dtype;
     p->target.filter = description->filter;
@@ -99,7 +133,7 @@ uint64_t leat_pipeline_bytes(const struct leat_pipeline *pipeline, uint32_t widt
 
 static uint8_t orientation_of(const struct leat_pipeline *pipeline, const struct leat_image_info *info)
 {
-    return pipeline->d.upright ? info->orientation : 1;
+    return pipeline->d.upright || info->turned ? info->orientation : 1;
 }
 
 void leat_pipeline_upright(const struct leat_pipeline *pipeline, const struct leat_image_info *info, uint32_t *width,
@@ -176,10 +210,40 @@ void leat_scratch_close(struct leat_scratch *scratch)
     free(scratch);
 }
 
+struct leat_arena *leat_scratch_begin(struct leat_scratch *scratch)
+{
+    leat_arena_reset(&scratch->arena);
+    return &scratch->arena;
+}
+
+/* Of formats that are not decoded row by row; of PNG and WebP, for wide samples. */
+static leat_status read_bitmap(const struct leat_source *source, const struct leat_decode *decode,
+                               const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err)
+{
+    switch (source->info.type) {
+    case LEAT_IMAGE_PNG:
+        return leat_png_read(source, decode, box, out, err);
+    case LEAT_IMAGE_WEBP:
+        return leat_webp_read(source, decode, box, out, err);
+    case LEAT_IMAGE_TIFF:
+        return leat_tiff_read(source, decode, box, out, err);
+    case LEAT_IMAGE_BMP:
+        return leat_bmp_read(source, decode, box, out, err);
+    case LEAT_IMAGE_GIF:
+        return leat_gif_read(source, decode, box, out, err);
+    case LEAT_IMAGE_AVIF:
+        return leat_avif_read(source, decode, box, out, err);
+    default:
+        return leat_jxl_read(source, decode, box, out, err);
+    }
+}
+
 static leat_status give_rows(struct leat_scratch *scratch, const struct leat_source *source,
                              const struct leat_decode *decode, const struct leat_box *box, struct leat_rows *to,
                              struct leat_error *err)
 {
+    struct leat_bitmap bitmap;
+    leat_status rc;
     switch (source->info.type) {
     case LEAT_IMAGE_JPEG:
         if (decode->colour == LEAT_COLOUR_INDEX)
@@ -187,8 +251,11 @@ static leat_status give_rows(struct leat_scratch *scratch, const struct leat_sou
         return leat_jpeg_rows(scratch->jpeg, source, decode, box, to, err);
     case LEAT_IMAGE_PNG:
         return leat_png_rows(source, decode, box, to, err);
-    default:
+    case LEAT_IMAGE_WEBP:
         return leat_webp_rows(source, decode, box, to, err);
+    default:
+        rc = read_bitmap(source, decode, box, &bitmap, err);
+        return rc == LEAT_OK ? leat_bitmap_give(&bitmap, source, decode, box, to, err) : rc;
     }
 }
 
@@ -203,6 +270,46 @@ struct run {
     bool staged;
     bool done;
 };
+
+/* Rows of a JPEG, on their way into a bitmap. */
+struct collector {
+    struct leat_rows rows;
+    struct leat_bitmap *to;
+    uint32_t y;
+};
+
+static void collect(struct leat_rows *rows, const uint8_t *const *row)
+{
+    struct collector *c = (struct collector *)rows;
+    unsigned n = c->to->components;
+    uint8_t *to = c->to->pixels + c->to->stride * c->y++;
+    for (uint32_t x = 0; x < c->to->box.width; x++) {
+        for (unsigned k = 0; k < n; k++)
+            *to++ = row[k][x];
+    }
+}
+
+/* The whole of one view with wide samples. */
+static leat_status run_wide(struct leat_scratch *scratch, const struct leat_source *source,
+                            const struct leat_decode *decode, struct run *run, uint8_t orientation,
+                            struct leat_error *err)
+{
+    const struct leat_geometry *g = &run->drawn.geometry;
+    struct leat_box box = leat_wide_wants(g, &source->info, orientation);
+    struct leat_bitmap bitmap;
+    leat_status rc;
+    if (source->info.type == LEAT_IMAGE_JPEG) {
+        struct collector c = {.rows.give = collect, .to = &bitmap};
+        struct leat_decode opaque = *decode;
+        opaque.colour = decode->colour == LEAT_COLOUR_RGBA ? LEAT_COLOUR_RGB : decode->colour;
+        rc = leat_bitmap_take(decode, &box, leat_decode_planes(&source->info, decode->colour), 1, &bitmap, err);
+        if (rc == LEAT_OK)
+            rc = give_rows(scratch, source, &opaque, &box, &c.rows, err);
+    } else {
+        rc = read_bitmap(source, decode, &box, &bitmap, err);
+    }
+    return rc == LEAT_OK ? leat_wide_put(&bitmap, source, decode, g, orientation, &run->target, err) : rc;
+}
 
 /* Rows of one decode for several sinks, each of which wants a box of its own out of the box that holds them all. */
 struct fan {
@@ -317,7 +424,9 @@ static leat_status begin(const struct leat_view *view, struct leat_scratch *scra
         run->target.dtype = LEAT_DTYPE_UINT8;
     }
     run->done = g->window.width == 0 || g->window.height == 0;
-    if (rc == LEAT_OK && run->done)
+    if (rc == LEAT_OK && run->done && pipeline->wide)
+        leat_wide_fill(&run->target, (uint64_t)g->output[0] * g->output[1]);
+    else if (rc == LEAT_OK && run->done)
         leat_target_fill(&run->target, scratch->kernels, (uint64_t)g->output[0] * g->output[1]);
     return rc;
 }
@@ -341,8 +450,9 @@ static leat_status finish(struct run *run, struct leat_scratch *scratch, struct 
 /* One decode serves two views when nothing but their boxes differs. */
 static bool decodes_alike(const struct leat_prep_description *a, const struct leat_prep_description *b)
 {
-    return !a->fast && !b->fast && a->colour == b->colour && a->damage == b->damage && a->upright == b->upright &&
-           a->blend == b->blend && memcmp(a->background, b->background, sizeof a->background) == 0 &&
+    return !a->fast && !b->fast && !is_wide(a) && !is_wide(b) && a->colour == b->colour && a->damage == b->damage &&
+           a->upright == b->upright && a->blend == b->blend &&
+           memcmp(a->background, b->background, sizeof a->background) == 0 &&
            memcmp(&a->limits, &b->limits, sizeof a->limits) == 0;
 }
 
@@ -354,11 +464,12 @@ static leat_status decode_some(struct leat_scratch *scratch, const struct leat_s
     uint8_t orientation = orientation_of(pipeline, &source->info);
     struct leat_source seen = *source;
     unsigned count = 0;
-    if (!pipeline->d.blend)
+    if (!pipeline->d.blend && pipeline->d.colour != LEAT_COLOUR_RGBA)
         seen.info.alpha = false; /* decoded as if it were not there */
     struct leat_decode decode = {
         .colour = pipeline->d.colour,
         .damage = pipeline->d.damage,
+        .wide = pipeline->wide,
         .limits = pipeline->limits,
         .kernels = scratch->kernels,
         .arena = &scratch->arena,
@@ -368,8 +479,9 @@ static leat_status decode_some(struct leat_scratch *scratch, const struct leat_s
         if (i == 0 || (!runs[i].done && decodes_alike(&pipeline->d, &runs[i].view->pipeline->d)))
             group[count++] = &runs[i];
     }
-    leat_status rc = pipeline->d.fast ? run_fast(scratch, &seen, &decode, &runs[0], orientation, err)
-                                      : run_exact(scratch, &seen, &decode, group, count, orientation, err);
+    leat_status rc = pipeline->wide     ? run_wide(scratch, &seen, &decode, &runs[0], orientation, err)
+                     : pipeline->d.fast ? run_fast(scratch, &seen, &decode, &runs[0], orientation, err)
+                                        : run_exact(scratch, &seen, &decode, group, count, orientation, err);
     for (unsigned i = 0; i < count; i++)
         group[i]->done = true;
     return rc;

@@ -19,6 +19,7 @@ struct leat_prep_description {
     enum leat_filter filter;
     enum leat_layout layout;
     enum leat_dtype dtype;
+    bool deep;      /* samples of 16 bits stay so; uint16 does that anyway */
     double mean[3]; /* floats are (sample / 255 - mean) / std; a std of 0 counts as 1 */
     double std[3];
     bool blend;            /* false: alpha is dropped, as convert("RGB") does */
@@ -43,7 +44,7 @@ leat_status leat_pipeline_make(const struct leat_prep_description *description, 
                                struct leat_error *err);
 void leat_pipeline_free(struct leat_pipeline *pipeline); /* NULL is allowed */
 
-/* Channels, 1 or 3, and the size of every output; 0x0 where it depends on the picture. */
+/* Channels, 1, 3 or 4, and the size of every output; 0x0 where it depends on the picture. */
 unsigned leat_pipeline_channels(const struct leat_pipeline *pipeline);
 void leat_pipeline_size(const struct leat_pipeline *pipeline, uint32_t *width, uint32_t *height);
 
@@ -86,6 +87,9 @@ struct leat_scratch;
 leat_status leat_scratch_open(uint64_t memory_bytes, const struct leat_kernels *kernels, struct leat_scratch **out,
                               struct leat_error *err);
 void leat_scratch_close(struct leat_scratch *scratch); /* NULL is allowed */
+
+/* Gives back what the last sample took, and what the next one may take from. */
+struct leat_arena *leat_scratch_begin(struct leat_scratch *scratch);
 
 /* Writes exactly leat_pipeline_bytes() into `to`, which must be that large (size_bytes says); on failure what is
  * there is undefined. Outputs that share their draws (a picture and its mask) are given the same `draws`;

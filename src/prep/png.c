@@ -16,14 +16,18 @@ struct format {
     unsigned bits; /* of a sample in a row: below 8 only for palette numbers */
 };
 
-static leat_status choose_format(const struct leat_image_info *info, enum leat_colour colour, struct format *out,
-                                 struct leat_error *err)
+static leat_status choose_format(const struct leat_image_info *info, enum leat_colour colour, bool wide,
+                                 struct format *out, struct leat_error *err)
 {
     if (colour == LEAT_COLOUR_INDEX) {
-        if (info->components != 1 || info->bits > 8)
+        if (info->components != 1 || (info->bits > 8 && !wide))
             return leat_fail(err, LEAT_UNSUPPORTED, "PNG of %u components of %u bits has no index to take",
                              info->components, info->bits);
         *out = (struct format){SPNG_FMT_PNG, 0, 1, info->bits};
+    } else if (wide && info->bits == 16 && info->components == 1 && !info->alpha) {
+        *out = (struct format){SPNG_FMT_PNG, 0, 1, 16};
+    } else if (wide && info->bits == 16) {
+        *out = (struct format){SPNG_FMT_RGBA16, info->alpha ? SPNG_DECODE_TRNS : 0, 4, 16};
     } else if (info->alpha) {
         *out = (struct format){SPNG_FMT_RGBA8, SPNG_DECODE_TRNS, 4, 8};
     } else if (info->components == 1 && !info->palette && info->bits <= 8) {
@@ -136,18 +140,32 @@ struct job {
     const struct leat_box *box;
     struct format format;
     struct leat_splitter splitter;
+    struct leat_bitmap *bitmap; /* where rows go instead; NULL: to the splitter */
+    uint32_t given;
     size_t row_bytes;
     uint8_t *unpacked;
 };
 
 static void give(struct job *j, const uint8_t *row)
 {
-    if (j->format.bits < 8) {
+    const uint8_t *part = j->unpacked;
+    if (j->format.bits < 8)
         unpack(row, j->format.bits, j->box->x, j->box->width, j->unpacked);
-        leat_splitter_give(&j->splitter, j->unpacked);
-    } else {
-        leat_splitter_give(&j->splitter, row + (size_t)j->box->x * j->format.components);
-    }
+    else
+        part = row + (size_t)j->box->x * j->format.components * (j->format.bits / 8);
+    if (j->bitmap)
+        memcpy(j->bitmap->pixels + j->bitmap->stride * j->given++, part, j->bitmap->stride);
+    else
+        leat_splitter_give(&j->splitter, part);
+}
+
+/* A row that is missing. A bitmap is grey to begin with. */
+static void give_gray(struct job *j)
+{
+    if (j->bitmap)
+        j->given++;
+    else
+        leat_splitter_give_gray(&j->splitter);
 }
 
 /* Whether the rows that are there will not do. */
@@ -173,7 +191,7 @@ static leat_status stream(struct job *j, struct leat_error *err)
         if (y >= j->box->y && code == 0)
             give(j, row);
         else if (y >= j->box->y)
-            leat_splitter_give_gray(&j->splitter);
+            give_gray(j);
     }
     return LEAT_OK;
 }
@@ -198,7 +216,7 @@ static leat_status prepare(struct job *j, struct leat_rows *to, struct leat_erro
     const struct leat_image_limits *l = &j->decode->limits;
     unsigned planes = leat_decode_planes(&j->source->info, j->decode->colour);
     size_t image_bytes;
-    leat_status rc = choose_format(&j->source->info, j->decode->colour, &j->format, err);
+    leat_status rc = choose_format(&j->source->info, j->decode->colour, j->decode->wide, &j->format, err);
     if (rc != LEAT_OK)
         return rc;
     int code = spng_set_image_limits(j->ctx, l->dimension, l->dimension);
@@ -217,29 +235,49 @@ static leat_status prepare(struct job *j, struct leat_rows *to, struct leat_erro
     j->unpacked = leat_arena_take(j->decode->arena, (size_t)j->box->width + LEAT_ROW_PAD);
     if (!j->unpacked)
         return leat_arena_fail(j->decode->arena, err);
+    if (j->bitmap)
+        return leat_bitmap_take(j->decode, j->box, j->format.components, j->format.bits > 8 ? 2 : 1, j->bitmap, err);
     return leat_splitter_open(&j->splitter, j->decode, to, j->format.components, planes, j->box->width, err);
+}
+
+static leat_status decode_file(struct job *j, struct leat_rows *to, struct leat_error *err)
+{
+    struct spng_alloc alloc = {png_malloc, png_realloc, png_calloc, free};
+    lacked_memory = false;
+    j->ctx = spng_ctx_new2(&alloc, 0);
+    if (!j->ctx)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a PNG decoder");
+    leat_status rc = prepare(j, to, err);
+    if (rc == LEAT_OK)
+        rc = j->source->info.progressive ? interlaced(j, err) : stream(j, err);
+    spng_ctx_free(j->ctx);
+    return rc;
 }
 
 leat_status leat_png_rows(const struct leat_source *source, const struct leat_decode *decode,
                           const struct leat_box *box, struct leat_rows *to, struct leat_error *err)
 {
     struct job j = {.source = source, .decode = decode, .box = box};
-    struct spng_alloc alloc = {png_malloc, png_realloc, png_calloc, free};
-    lacked_memory = false;
-    j.ctx = spng_ctx_new2(&alloc, 0);
-    if (!j.ctx)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a PNG decoder");
-    leat_status rc = prepare(&j, to, err);
-    if (rc == LEAT_OK)
-        rc = source->info.progressive ? interlaced(&j, err) : stream(&j, err);
-    spng_ctx_free(j.ctx);
-    return rc;
+    return decode_file(&j, to, err);
+}
+
+leat_status leat_png_read(const struct leat_source *source, const struct leat_decode *decode,
+                          const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err)
+{
+    struct job j = {.source = source, .decode = decode, .box = box, .bitmap = out};
+    return decode_file(&j, NULL, err);
 }
 
 #else
 
 leat_status leat_png_rows(const struct leat_source *source, const struct leat_decode *decode,
                           const struct leat_box *box, struct leat_rows *to, struct leat_error *err)
+{
+    return leat_fail(err, LEAT_UNSUPPORTED, "built without PNG");
+}
+
+leat_status leat_png_read(const struct leat_source *source, const struct leat_decode *decode,
+                          const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err)
 {
     return leat_fail(err, LEAT_UNSUPPORTED, "built without PNG");
 }

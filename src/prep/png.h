@@ -2,9 +2,13 @@
 #ifndef LEAT_PREP_PNG_H
 #define LEAT_PREP_PNG_H
 
-#include "prep/decode.h"
+#include "prep/bitmap.h"
 
 leat_status leat_png_rows(const struct leat_source *source, const struct leat_decode *decode,
                           const struct leat_box *box, struct leat_rows *to, struct leat_error *err);
+
+/* The same into a bitmap, with all bits. */
+leat_status leat_png_read(const struct leat_source *source, const struct leat_decode *decode,
+                          const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err);
 
 #endif

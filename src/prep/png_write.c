@@ -11,7 +11,9 @@ leat_status leat_png_write(const uint8_t *pixels, uint32_t width, uint32_t heigh
         .width = width,
         .height = height,
         .bit_depth = 8,
-        .color_type = channels == 3 ? SPNG_COLOR_TYPE_TRUECOLOR : SPNG_COLOR_TYPE_GRAYSCALE,
+        .color_type = channels == 4   ? SPNG_COLOR_TYPE_TRUECOLOR_ALPHA
+                      : channels == 3 ? SPNG_COLOR_TYPE_TRUECOLOR
+                                      : SPNG_COLOR_TYPE_GRAYSCALE,
     };
     size_t size = 0;
     void *png = NULL;

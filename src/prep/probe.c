@@ -3,11 +3,16 @@
 #include <zlib.h>
 
 #include "base/bytes.h"
-#include "prep/image.h"
+#include "prep/avif.h"
+#include "prep/bmp.h"
+#include "prep/gif.h"
+#include "prep/jxl.h"
+#include "prep/tiff.h"
 
 const char *leat_image_type_name(enum leat_image_type type)
 {
-    static const char *const names[LEAT_IMAGE_TYPE_COUNT] = {"JPEG", "PNG", "WebP"};
+    static const char *const names[LEAT_IMAGE_TYPE_COUNT] = {"JPEG", "PNG", "WebP", "TIFF",
+                                                             "BMP",  "GIF", "AVIF", "JPEG XL"};
     return type < LEAT_IMAGE_TYPE_COUNT ? names[type] : "unknown";
 }
 
@@ -302,6 +307,35 @@ static leat_status probe_webp(struct leat_reader *r, struct leat_image_info *inf
     return LEAT_OK;
 }
 
+static bool begins(const uint8_t *data, size_t size, size_t at, const char *with, size_t n)
+{
+    return size >= at + n && memcmp(data + at, with, n) == 0;
+}
+
+static bool is_tiff(const uint8_t *p, size_t size)
+{
+    return begins(p, size, 0, "II*\0", 4) || begins(p, size, 0, "MM\0*", 4) || begins(p, size, 0, "II+\0", 4) ||
+           begins(p, size, 0, "MM\0+", 4);
+}
+
+static bool is_jxl(const uint8_t *p, size_t size)
+{
+    return begins(p, size, 0, "\xff\x0a", 2) || begins(p, size, 0, "\0\0\0\x0cJXL \r\n\x87\n", 12);
+}
+
+/* A file of boxes whose first says that it is AVIF, or compatible with it. */
+static bool is_avif(const uint8_t *p, size_t size)
+{
+    if (!begins(p, size, 4, "ftyp", 4))
+        return false;
+    size_t n = (size_t)p[2] << 8 | p[3];
+    for (size_t at = 8; at + 4 <= n && at + 4 <= size; at += 4) {
+        if (memcmp(p + at, "avif", 4) == 0 || memcmp(p + at, "avis", 4) == 0)
+            return true;
+    }
+    return false;
+}
+
 leat_status leat_image_probe(const void *data, size_t size, struct leat_image_info *out, struct leat_error *err)
 {
     static const uint8_t png[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -315,10 +349,21 @@ leat_status leat_image_probe(const void *data, size_t size, struct leat_image_in
         rc = probe_png(&r, &info, err);
     else if (size >= 12 && memcmp(p, "RIFF", 4) == 0 && memcmp(p + 8, "WEBP", 4) == 0)
         rc = probe_webp(&r, &info, err);
+    else if (begins(p, size, 0, "BM", 2) && size > 14)
+        rc = leat_bmp_probe(data, size, &info, err);
+    else if (begins(p, size, 0, "GIF87a", 6) || begins(p, size, 0, "GIF89a", 6))
+        rc = leat_gif_probe(data, size, &info, err);
+    else if (is_tiff(p, size))
+        rc = leat_tiff_probe(data, size, &info, err);
+    else if (is_avif(p, size))
+        rc = leat_avif_probe(data, size, &info, err);
+    else if (is_jxl(p, size))
+        rc = leat_jxl_probe(data, size, &info, err);
     else if (size == 0)
         return leat_fail(err, LEAT_CORRUPT, "the picture has no bytes");
     else
-        return leat_fail(err, LEAT_UNSUPPORTED, "neither JPEG nor PNG nor WebP: the first byte is 0x%02x", p[0]);
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "none of JPEG, PNG, WebP, TIFF, BMP, GIF, AVIF and JPEG XL: the first byte is 0x%02x", p[0]);
     if (rc != LEAT_OK)
         return rc;
     if (info.width == 0 || info.height == 0)

@@ -9,7 +9,7 @@
 
 size_t leat_dtype_size(enum leat_dtype dtype)
 {
-    static const uint8_t sizes[LEAT_DTYPE_COUNT] = {1, 4, 2, 2};
+    static const uint8_t sizes[LEAT_DTYPE_COUNT] = {1, 4, 2, 2, 2};
     return sizes[dtype];
 }
 

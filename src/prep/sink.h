@@ -13,13 +13,20 @@ enum leat_layout {
     LEAT_LAYOUT_COUNT
 };
 
-enum leat_dtype { LEAT_DTYPE_UINT8, LEAT_DTYPE_FLOAT32, LEAT_DTYPE_FLOAT16, LEAT_DTYPE_BFLOAT16, LEAT_DTYPE_COUNT };
+enum leat_dtype {
+    LEAT_DTYPE_UINT8,
+    LEAT_DTYPE_FLOAT32,
+    LEAT_DTYPE_FLOAT16,
+    LEAT_DTYPE_BFLOAT16,
+    LEAT_DTYPE_UINT16,
+    LEAT_DTYPE_COUNT
+};
 
 size_t leat_dtype_size(enum leat_dtype dtype);
 
 struct leat_target {
     void *data;
-    unsigned channels; /* 1 or 3 */
+    unsigned channels; /* 1 or 3, and 4 in wide.h */
     enum leat_layout layout;
     enum leat_dtype dtype;
     struct leat_affine map[3]; /* by channel; for floats */

@@ -240,10 +240,11 @@ static leat_status lay_out(const struct leat_decode *decode, const struct leat_b
     return LEAT_OK;
 }
 
-leat_status leat_webp_rows(const struct leat_source *source, const struct leat_decode *decode,
-                           const struct leat_box *box, struct leat_rows *to, struct leat_error *err)
+/* The part of the picture that holds the box, and where in it the box is. */
+static leat_status decode_box(const struct leat_source *source, const struct leat_decode *decode,
+                              const struct leat_box *box, struct picture *p, struct leat_box *inside,
+                              struct leat_error *err)
 {
-    struct picture p = {0};
     struct frame frame;
     leat_status rc = refuse_index(decode->colour, err);
     if (rc == LEAT_OK)
@@ -251,18 +252,41 @@ leat_status leat_webp_rows(const struct leat_source *source, const struct leat_d
     if (rc != LEAT_OK)
         return rc;
     struct leat_box part = overlap(box, &frame.box);
-    struct leat_box inside = {part.x - frame.box.x, part.y - frame.box.y, part.width, part.height};
+    *inside = (struct leat_box){part.x - frame.box.x, part.y - frame.box.y, part.width, part.height};
     if (part.width) {
-        choose_region(&frame, &inside, &p);
-        inside.x -= p.left;
-        inside.y -= p.top;
-        rc = decode_region(&frame, source->info.alpha, decode, &p, p.width, p.height, err);
+        choose_region(&frame, inside, p);
+        inside->x -= p->left;
+        inside->y -= p->top;
+        rc = decode_region(&frame, source->info.alpha, decode, p, p->width, p->height, err);
     }
     if (rc == LEAT_OK && !covers(&frame, box)) {
-        rc = lay_out(decode, box, &part, &inside, &p, err);
-        inside = (struct leat_box){0, 0, box->width, box->height};
+        rc = lay_out(decode, box, &part, inside, p, err);
+        *inside = (struct leat_box){0, 0, box->width, box->height};
     }
+    return rc;
+}
+
+leat_status leat_webp_rows(const struct leat_source *source, const struct leat_decode *decode,
+                           const struct leat_box *box, struct leat_rows *to, struct leat_error *err)
+{
+    struct picture p = {0};
+    struct leat_box inside;
+    leat_status rc = decode_box(source, decode, box, &p, &inside, err);
     return rc == LEAT_OK ? give_rows(decode, &p, p.width, &inside, to, err) : rc;
+}
+
+leat_status leat_webp_read(const struct leat_source *source, const struct leat_decode *decode,
+                           const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err)
+{
+    struct picture p = {0};
+    struct leat_box inside;
+    leat_status rc = decode_box(source, decode, box, &p, &inside, err);
+    if (rc != LEAT_OK)
+        return rc;
+    size_t stride = (size_t)p.width * p.components;
+    *out = (struct leat_bitmap){.box = *box, .components = p.components, .bytes = 1, .stride = stride};
+    out->pixels = p.pixels + stride * inside.y + (size_t)inside.x * p.components;
+    return LEAT_OK;
 }
 
 leat_status leat_webp_fast(const struct leat_source *source, const struct leat_decode *decode,
@@ -305,6 +329,12 @@ leat_status leat_webp_fast(const struct leat_source *source, const struct leat_d
 
 leat_status leat_webp_rows(const struct leat_source *source, const struct leat_decode *decode,
                            const struct leat_box *box, struct leat_rows *to, struct leat_error *err)
+{
+    return leat_fail(err, LEAT_UNSUPPORTED, "built without WebP");
+}
+
+leat_status leat_webp_read(const struct leat_source *source, const struct leat_decode *decode,
+                           const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err)
 {
     return leat_fail(err, LEAT_UNSUPPORTED, "built without WebP");
 }

@@ -9,10 +9,11 @@
 #include "prep/pipeline.h"
 
 /* Words of a choice, in the order of its enum. */
-static const char *const colours[] = {"rgb", "gray", "index", NULL};
+static const char *const colours[] = {"rgb", "gray", "index", "rgba", NULL};
 static const char *const filters[] = {"bilinear", "bicubic", "nearest", NULL};
 static const char *const layouts[] = {"nhwc", "nchw", NULL};
-static const char *const dtypes[] = {"uint8", "float32", "float16", "bfloat16", NULL};
+static const char *const dtypes[] = {"uint8", "float32", "float16", "bfloat16", "uint16", NULL};
+static const char *const depths[] = {"8", "16", NULL};
 static const char *const damages[] = {"error", "rows", NULL};
 static const char *const modes[] = {"exact", "fast", NULL};
 static const char *const orientations[] = {"stored", "upright", NULL};
@@ -135,10 +136,12 @@ const struct leat_word leat_words[] = {
     PICK("filter", SETTING, CHOICE, D(filter), filters, "bilinear", "of the resize"),
     PICK("mode", SETTING, FLAG, D(fast), modes, "exact", "fast gives up a little, below"),
     PICK("colour", SETTING, CHOICE, D(colour), colours, "rgb",
-         "gray, one channel; index, one channel as a PNG stores it: palette numbers, for masks"),
+         "gray, one channel; index, one channel as it is stored: palette numbers, for masks; rgba, four"),
     PICK("layout", SETTING, CHOICE, D(layout), layouts, "nhwc", "of the output"),
     PICK("dtype", SETTING, CHOICE, D(dtype), dtypes, "uint8",
-         "floats are sample / 255, normalised where mean or std is given"),
+         "floats are sample / 255, normalised where mean or std is given; uint16, 0 to 65535"),
+    PICK("bits", SETTING, FLAG, D(deep), depths, "8",
+         "of a sample on its way: with 16 nothing is cut off, floats are sample / 65535; uint16 has 16 anyway"),
     SETTING("mean", CHANNELS, D(mean), "0",
             "(sample / 255 − mean) / std: float32 unless dtype names another float type; uint8 is refused"),
     SETTING("std", CHANNELS, D(std), "1", "above 0"),

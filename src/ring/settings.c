@@ -61,6 +61,7 @@ static const struct row rows[] = {
     {"anonymous", 25, FLAG(anonymous), "do not sign requests"},
     {"cache_dir", 26, WORDS(cache_dir), "folder of the agent's cache on disk"},
     {"cache", 27, BYTES(cache), "how much of the disk that cache may take"},
+    {"purpose", 28, CHOICE(purpose, 2, "train warm"), "what batches are for: warm fills the cache on disk"},
     {"seed_given", 11, FLAG(seed_given), NULL}, /* nobody says it: leat_loader_set() does, with the seed */
 };
 

@@ -23,6 +23,7 @@ struct leat_sched_chunk {
     bool from_disk; /* it is coming from there */
     bool leaving;   /* decided to leave memory: dropped as soon as room is needed */
     bool ahead;     /* fetched before any batch wanted it */
+    bool far;       /* … and before the line needed it */
     bool failed;    /* its last fetch; cleared by the next */
     bool fixed;     /* LEAT_SCHED_MINIO: stays for good */
     uint32_t pins;

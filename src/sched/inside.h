@@ -22,7 +22,15 @@ struct leat_sched_set {
     struct leat_sched_sources sources;
     uint64_t coming_bytes; /* on their way, for whatever reason */
     uint64_t ahead_bytes;  /* that are there, and no batch wants yet */
+    uint64_t far_bytes;    /* fetched, or on their way, though enough was ahead; not among them */
     uint64_t said_depth;
+};
+
+#define LEAT_SCHED_LATER 4096u
+
+struct leat_sched_later {
+    uint32_t number;
+    uint64_t stage;
 };
 
 struct leat_sched_lane {
@@ -32,6 +40,7 @@ struct leat_sched_lane {
     void *user;
     bool ended;   /* no more batches */
     bool closing; /* only batches that are being prepared are left */
+    bool patient; /* its fetches wait for the disk */
     uint64_t needed;
     struct leat_sched_view view;
     uint64_t before_last; /* view.before of the epoch before */
@@ -54,6 +63,8 @@ struct leat_sched_lane {
     uint64_t freed_ns;       /* the last of them */
     uint64_t step_ns;        /* from one to the next, smoothed; 0: not known */
 
+    struct leat_sched_later *later; /* chunks on disk that were passed over: a ring */
+    uint32_t later_at, later_n;
     bool pending; /* a chunk to fetch ahead for which there was no room */
     uint32_t pending_number;
     uint64_t pending_stage;
@@ -75,8 +86,10 @@ struct leat_sched {
     bool short_now, short_next; /* a first batch found no room, in the step before this one or in this one */
     uint64_t chunk_max;         /* bytes of the largest seen */
     uint64_t counts;            /* uses and arrivals, for policies that ask who was first */
+    uint64_t troubles;          /* chunks that did not come, for whatever reason */
     uint64_t again_ns;          /* something could not be begun: try again then */
     size_t creep;
+    uint64_t crept_ns;
     uint32_t turn; /* which lane is asked first */
     struct leat_sched_stats stats;
 };

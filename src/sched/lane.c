@@ -139,10 +139,15 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
     return true;
 }
 
+/* One at a time: a large batch takes milliseconds to plan, and others' batches wait behind it. */
 static void plan(struct leat_sched_lane *l)
 {
     struct leat_sched *s = l->sched;
-    while (!l->ended && l->planned < l->slots - l->out + PLANS_BEYOND) {
+    for (unsigned n = 0; !l->ended && l->planned < l->slots - l->out + PLANS_BEYOND; n++) {
+        if (n) {
+            s->again_ns = s->now_ns + 1;
+            return;
+        }
         struct leat_sched_batch *b = s->opts.ops->plan(s->opts.user, l);
         if (!b)
             return;
@@ -259,6 +264,14 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
 {
     struct leat_sched *s = b->lane->sched;
     bool here = true;
+    if (!b->lacks && b->troubles == s->troubles) { /* all are there or coming, as before */
+        while (b->seen < b->group_end && b->held[b->seen]->state == LEAT_SCHED_READY)
+            b->seen++;
+        return b->seen == b->group_end;
+    }
+    b->seen = b->group;
+    b->lacks = false;
+    b->troubles = s->troubles;
     for (uint32_t i = b->group; i < b->group_end; i++) {
         struct leat_sched_chunk *c = b->held[i];
         if (c->state == LEAT_SCHED_READY)
@@ -270,8 +283,8 @@ static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_c
             *bad = c;
             return false;
         }
-        if (!c->failed || first || s->now_ns >= c->retry_ns)
-            bring(b, c, first, 0);
+        bool due = !c->failed || first || s->now_ns >= c->retry_ns;
+        b->lacks = !(due && bring(b, c, first, 0)) || b->lacks;
     }
     return here;
 }
@@ -340,8 +353,10 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
     struct leat_sched *s = b->lane->sched;
     if (first && !b->first_ns)
         b->first_ns = s->now_ns;
-    if (b->state == LEAT_SCHED_PLANNED && pin(b, first))
+    if (b->state == LEAT_SCHED_PLANNED && pin(b, first)) {
         b->state = LEAT_SCHED_PINNED;
+        b->lacks = true; /* until they have been looked at */
+    }
     if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad)) {
         b->state = LEAT_SCHED_HERE;
         b->here_ns = s->now_ns;
@@ -412,6 +427,12 @@ void leat_sched_lane_step(struct leat_sched_lane *l)
     } while (publish(l));
 }
 
+static void free_lane(struct leat_sched_lane *l)
+{
+    free(l->later);
+    free(l);
+}
+
 void leat_sched_prepared(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
@@ -422,7 +443,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         unwant_all(b);
     if (l->closing) {
         if (!l->preparing)
-            free(l);
+            free_lane(l);
         return;
     }
     if (b->group_end == b->chunks_n || l->ended) {
@@ -466,6 +487,7 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->view = o->view;
     l->stage_first = l->view.before + l->view.stage;
     l->user = o->user;
+    l->patient = o->patient;
     s->stats.promised += l->needed;
     if (leat_sched_lane_window(l) > s->opts.ram)
         leat_sched_say(s,
@@ -548,7 +570,7 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
             dropped(s->opts.user, b);
     }
     if (!l->preparing)
-        free(l);
+        free_lane(l);
 }
 
 /* The first chunk that is not there. */

@@ -14,9 +14,10 @@
 #include "order/order.h"
 #include "sched/inside.h"
 
-#define TRIES       8u /* keys computed anew for one eviction */
-#define CREEP       4u /* keys looked at in turn, for each step and heap */
-#define STORES      4u /* writes under way at most */
+#define TRIES       8u         /* keys computed anew for one eviction */
+#define CREEP       4u         /* keys looked at in turn, for each step and heap */
+#define CREEP_NS    1000000ull /* … but not more often than this */
+#define STORES      4u         /* writes under way at most */
 #define RESERVE_MAX (256ull << 20)
 #define AGAIN_NS    100000000ull /* when memory for a fetch could not be had */
 
@@ -106,8 +107,11 @@ void leat_sched_unahead(struct leat_sched_chunk *c)
     struct leat_sched_lane *l = c->ahead_lane;
     if (!l)
         return;
-    if (c->state == LEAT_SCHED_READY)
+    if (c->far)
+        l->set->far_bytes -= c->bytes;
+    else if (c->state == LEAT_SCHED_READY)
         l->set->ahead_bytes -= c->bytes;
+    c->far = false;
     *(c->ahead_prev ? &c->ahead_prev->ahead_next : &l->ahead) = c->ahead_next;
     if (c->ahead_next)
         c->ahead_next->ahead_prev = c->ahead_prev;
@@ -227,7 +231,14 @@ static struct leat_sched_chunk *droppable(const struct leat_sched *s)
     return c;
 }
 
-static bool make_room(struct leat_sched *s, uint64_t bytes, uint64_t key, bool urgent)
+/* It would go to disk if the disk had time for it. */
+static bool disk_is_busy(const struct leat_sched *s, const struct leat_sched_chunk *c)
+{
+    return s->opts.disk && s->opts.policy != LEAT_SCHED_NONE && !c->on_disk && !may_write(s, c) &&
+           s->stats.disk_used + leat_sched_footprint(s, c) <= s->opts.disk;
+}
+
+static bool make_room(struct leat_sched *s, uint64_t bytes, uint64_t key, bool urgent, bool patient)
 {
     if (bytes > s->opts.ram)
         return false;
@@ -239,7 +250,9 @@ static bool make_room(struct leat_sched *s, uint64_t bytes, uint64_t key, bool u
             c = by_ram(farthest(s, &s->in_ram, false));
             if (!c || (!urgent && c->ram.key <= key))
                 return false;
-            if (!urgent && store(s, c)) {
+            if (patient && disk_is_busy(s, c))
+                return false; /* the end of a write makes room for the next */
+            if ((!urgent || patient) && store(s, c)) {
                 begin_leaving(s, c);
                 return false; /* the end of the write makes room */
             }
@@ -258,8 +271,8 @@ void leat_sched_tidy(struct leat_sched *s)
     reserve = reserve > 2 * s->chunk_max ? reserve : 2 * s->chunk_max;
     while (s->opts.disk && s->storing < STORES && s->stats.ram_used + reserve > s->opts.ram + s->leaving_bytes) {
         struct leat_sched_chunk *c = by_ram(farthest(s, &s->in_ram, false));
-        if (!c || c->wants || c->ahead)
-            break;
+        if (!c || c->wants || c->ahead || disk_is_busy(s, c))
+            break; /* what could only be dropped stays until its room is needed */
         begin_leaving(s, c);
         store(s, c);
         place_on_disk(s, c);
@@ -274,6 +287,9 @@ void leat_sched_tidy(struct leat_sched *s)
         s->opts.ops->forget(s->opts.user, w);
         leat_sched_settle(s, w);
     }
+    if (s->now_ns < s->crept_ns + CREEP_NS)
+        return;
+    s->crept_ns = s->now_ns;
     for (unsigned i = 0; i < CREEP; i++) {
         s->creep++;
         if (s->in_ram.n)
@@ -331,7 +347,7 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     c->state = LEAT_SCHED_COMING; /* before room is made: else its own copy on disk may be what goes for it */
     c->from_disk = how.from_disk;
     place_on_disk(s, c);
-    bool room = make_room(s, c->bytes, call->key, call->urgent);
+    bool room = make_room(s, c->bytes, call->key, call->urgent, call->lane->patient);
     if (!room || !s->opts.ops->fetch(s->opts.user, c, &how)) {
         c->state = LEAT_SCHED_ABSENT;
         c->from_disk = false;

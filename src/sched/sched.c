@@ -142,7 +142,7 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
     came(s, c);
     c->state = LEAT_SCHED_READY;
-    if (c->ahead_lane)
+    if (c->ahead_lane && !c->far)
         c->ahead_lane->set->ahead_bytes += c->bytes;
     c->failures = 0;
     c->came = c->touched = ++s->counts;
@@ -153,6 +153,7 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
 static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
 {
     came(s, c);
+    s->troubles++;
     c->state = LEAT_SCHED_ABSENT;
     s->stats.ram_used -= c->bytes;
     leat_sched_unahead(c);

@@ -82,6 +82,9 @@ struct leat_sched_batch {
     uint64_t number;
     uint32_t group, group_end; /* chunks that are worked at: group … group_end - 1 */
     uint32_t pins;             /* the first so many of the group */
+    uint32_t seen;             /* those before it were there when they were looked at last */
+    bool lacks;                /* one has to be sent for */
+    uint64_t troubles;         /* when all were looked at last: a count of the scheduler's */
     bool has_slot;
     uint32_t slot;
     uint64_t first_ns; /* when it became the first of its lane; 0: it is not */
@@ -172,6 +175,7 @@ struct leat_sched_lane_opts {
     uint64_t needed; /* bytes for one batch: promised from here on */
     uint32_t slots;
     struct leat_sched_view view;
+    bool patient; /* it is read to fill the disk: its fetches wait until what leaves memory is written */
     void *user;
 };
 
@@ -207,9 +211,8 @@ uint64_t leat_sched_wake_ns(const struct leat_sched *s);
 void leat_sched_lane_explain(const struct leat_sched_lane *lane, const char *of, char *out, size_t n);
 uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *lane); /* since when the chunks of the batch published
                                                                          next are all there; 0: they are not */
-uint64_t leat_sched_lane_window(
-    const struct leat_sched_lane *lane);                          /* bytes of the order's window, about: with less
-                                                                     memory chunks are fetched several times an epoch */
+/* Bytes of the order's window, about: with less memory than that chunks are fetched several times per epoch. */
+uint64_t leat_sched_lane_window(const struct leat_sched_lane *lane);
 bool leat_sched_lane_hurries(const struct leat_sched_lane *lane); /* its very first batch lacks most of its chunks */
 
 struct leat_sched_stats {

@@ -15,6 +15,10 @@ static const char *const texts[] = {
     "resize=64x64 filter=nearest colour=index",
     "resize=64x64 damage=rows",
     "mode=fast resize=64x64 dtype=bfloat16 damage=rows alpha=blend orientation=upright",
+    "random_resized_crop=64 flip dtype=uint16 damage=rows orientation=upright",
+    "random_resized_crop=64 filter=bicubic colour=rgba layout=nchw",
+    "center_crop=64 colour=gray bits=16 dtype=float16 alpha=blend",
+    "resize=64x64 filter=nearest colour=index dtype=uint16 damage=rows",
 };
 
 #define TEXTS (sizeof texts / sizeof *texts)
@@ -47,7 +51,7 @@ static void open_all(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static uint8_t out[SIDE * SIDE * 3 * 4];
+    static uint8_t out[SIDE * SIDE * 4 * 4];
     struct leat_error err;
     struct leat_image_limits limits = {.memory_bytes = 1 << 28, .pixels = 1 << 20, .dimension = 4096, .scans = 20};
     if (!scratch)

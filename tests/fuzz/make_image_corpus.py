@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pillow_jxl  # noqa: F401 - Pillow knows JPEG XL then
 from PIL import Image
 
 OUT = Path(__file__).resolve().parent / "corpus" / "image"
@@ -70,6 +71,24 @@ def pictures():
     yield "webp_lossless", saved(photo("RGB"), "WEBP", lossless=True)
     yield "webp_exif", saved(photo("RGB"), "WEBP", exif=oriented(7))
     yield "webp_animation", saved(photo("RGBA"), "WEBP", save_all=True, append_images=[photo("RGBA")], lossless=True)
+    for mode in ("L", "RGB", "RGBA", "P", "1", "CMYK"):
+        image = photo("RGB").convert(mode) if mode in ("P", "1") else photo(mode)
+        yield f"tiff_{mode}", saved(image, "TIFF")
+    for way in ("tiff_lzw", "packbits", "tiff_jpeg", "tiff_adobe_deflate"):
+        yield way, saved(photo("RGB"), "TIFF", compression=way)
+    yield "tiff_16", saved(Image.fromarray(np.asarray(photo("L")).astype(np.uint16) * 257), "TIFF")
+    for mode in ("L", "RGB", "1"):
+        yield f"bmp_{mode}", saved(photo("RGB").convert(mode), "BMP")
+    rows = b"\x05\x07\x00\x03\x01\x02\x03\x00\x04\x09\x00\x00\x03\x01\x00\x02\x02\x01\x07\x08\x00\x00\x00\x01"
+    header = struct.pack("<IiiHHIIiiII", 40, 12, 6, 1, 8, 1, len(rows), 0, 0, 0, 0)
+    yield "bmp_runs", b"BM" + struct.pack("<IHHI", 54 + 1024 + len(rows), 0, 0, 54 + 1024) + header + bytes(1024) + rows
+    yield "gif", saved(photo("RGB").quantize(20), "GIF")
+    yield "gif_interlaced", saved(photo("RGB").quantize(250), "GIF", interlace=1)
+    yield "gif_alpha", saved(photo("RGBA"), "GIF", save_all=True, append_images=[photo("RGBA")])
+    yield "avif", saved(photo("RGB"), "AVIF", quality=50)
+    yield "avif_alpha", saved(photo("RGBA"), "AVIF", quality=50)
+    yield "jxl", saved(photo("RGB"), "JXL", quality=70)
+    yield "jxl_lossless", saved(photo("RGBA"), "JXL", lossless=True)
     steps = np.cumsum(rng.choice([-9, 4], (25, 33)), axis=1) % 256
     image = photo("RGB")
     image.putalpha(Image.fromarray(steps.astype(np.uint8)))
@@ -95,20 +114,24 @@ def hostile(name, data):
 
 
 def kind_of(data):
-    return "jpeg" if data[:2] == b"\xff\xd8" else "png" if data[:4] == b"\x89PNG" else "webp"
+    kinds = {b"\xff\xd8": "jpeg", b"\x89P": "png", b"RI": "webp"}
+    return kinds.get(data[:2])
 
 
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     for number, (name, data) in enumerate(pictures()):
-        differ = OUT.parent / kind_of(data)
-        differ.mkdir(exist_ok=True)
+        kind = kind_of(data)
+        differ = OUT.parent / kind if kind else None
         crop = bytes([number * 37 % 256, number * 91 % 256, number * 53 % 256, number * 17 % 256])
         (OUT / name).write_bytes(bytes([number % 8]) + data)
-        (differ / name).write_bytes(crop + data)
-        for kind, bad in hostile(name, data):
-            (OUT / f"{name}_{kind}").write_bytes(bytes([(number + 1) % 8]) + bad)
-            (differ / f"{name}_{kind}").write_bytes(crop[::-1] + bad)
+        if differ:
+            differ.mkdir(exist_ok=True)
+            (differ / name).write_bytes(crop + data)
+        for how, bad in hostile(name, data):
+            (OUT / f"{name}_{how}").write_bytes(bytes([(number + 1) % 8]) + bad)
+            if differ:
+                (differ / f"{name}_{how}").write_bytes(crop[::-1] + bad)
 
 
 if __name__ == "__main__":

@@ -345,7 +345,7 @@ def test_mistakes_are_explained(run_leat, save, tmp_path):
         assert words in done.stderr, done.stderr
     run_leat("image", tmp_path / "none.jpg", status=3)
     (tmp_path / "text.jpg").write_text("hello")
-    assert "neither JPEG nor PNG nor WebP" in run_leat("image", tmp_path / "text.jpg", status=2).stderr
+    assert "none of JPEG, PNG, WebP" in run_leat("image", tmp_path / "text.jpg", status=2).stderr
 
 
 def test_a_truncated_file_is_an_error_or_the_rows_that_are_there(run_leat, save, pixels_of, tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -388,7 +389,6 @@ def test_rank_without_standard_streams_gets_its_agent(runtime, images):
 
 
 def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images):
-    import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     numbers(lt, images.url)
@@ -419,7 +419,6 @@ def test_rank_out_of_descriptors_gets_an_error_and_can_go_on(lt, runtime, images
 @contextlib.contextmanager
 def no_more_descriptors(pid):
     """The process can open nothing while this lasts: the first three are its standard streams."""
-    import resource
 
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
@@ -475,3 +474,53 @@ def test_agent_out_of_descriptors_reads_on_when_there_are_some_again(lt, runtime
             assert len(seen) < len(whole), "chunks were still to be read"
         thread.join(60)
         assert seen == whole
+
+
+BOUND = """
+import os, resource, sys, leat
+cpu = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {cpu})
+os.nice(5)
+os.umask(0)
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+with leat.Loader(sys.argv[1], batch_size=8, fields={"i": leat.index()}, as_numpy=True) as loader:
+    next(iter(loader))
+    print(loader.stats()["agent_pid"], flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_agent_does_not_keep_what_is_its_first_ranks_own(runtime, images, leat_bin):
+    process = start_python(runtime, BOUND, images.url)
+    pid = int(process.stdout.readline() or pytest.fail(process.stderr.read()))
+    try:
+        cpus = os.sched_getaffinity(0)
+        assert os.sched_getaffinity(pid) == cpus
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            assert os.sched_getaffinity(int(thread)) == cpus
+        assert about_agent(leat_bin)["threads"] >= min(2, len(cpus))
+        for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+            soft, hard = resource.prlimit(pid, limit)
+            assert soft == hard
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        assert status["Umask"] == "0077"
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+        if os.geteuid() == 0:  # others may not make it smaller again
+            assert os.getpriority(os.PRIO_PROCESS, pid) == 0
+    finally:
+        process.communicate("\n", timeout=30)
+
+
+def test_agent_that_a_person_starts_keeps_what_it_was_given(runtime, leat_bin):
+    cpu = min(os.sched_getaffinity(0))
+    command = ["taskset", "-c", str(cpu), leat_bin, "agent", "run", "--linger", "0s"]
+    process = subprocess.Popen(command, env=runtime.env, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: list(Path(runtime.folder).glob("*.sock")), what="its socket")
+        assert os.sched_getaffinity(process.pid) == {cpu}
+        assert about_agent(leat_bin)["threads"] == 1
+    finally:
+        process.terminate()
+        process.wait(20)

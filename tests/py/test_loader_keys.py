@@ -1,5 +1,6 @@
 """Keys that change while a job runs, and loaders with different keys on one agent."""
 
+import threading
 import time
 
 import pytest
@@ -70,6 +71,29 @@ def test_rotated_keys_are_looked_up_again_and_nothing_is_lost(lt, bucket, blobs,
     assert "token-0" in guard.refused, "they had really expired"
     last = [guard.token(r) for r in bucket.requests][-1]
     assert last == "token-6"
+
+
+def test_token_that_expires_is_looked_up_once_for_all_loaders_and_no_storm_of_requests_follows(
+    lt, bucket, blobs, monkeypatch
+):
+    guard = Guard(bucket, ["old"])
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "old")
+    with load(lt, ram="4mib", window=4) as one, load(lt, seed=1, window=4) as two:
+        batches = [iter(one), iter(two)]
+        seen = [len(next(it)[0]) for it in batches]
+        guard.valid = {"new"}
+        monkeypatch.setenv("AWS_SESSION_TOKEN", "new")
+        threads = []
+        for n, it in enumerate(batches):
+            thread = threading.Thread(target=lambda n=n, it=it: seen.__setitem__(n, seen[n] + read(it, blobs.known)))
+            threads.append(thread)
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == [blobs.samples, blobs.samples]
+    assert set(guard.refused) == {"old"}
+    assert len(guard.refused) <= 64, "what was in flight, and a few that asked again until the keys came"
+    assert guard.token(bucket.requests[-1]) == "new"
 
 
 def test_keys_that_come_late_are_waited_for(lt, bucket, blobs, monkeypatch):

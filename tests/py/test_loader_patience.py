@@ -4,6 +4,7 @@ import contextlib
 import logging
 import shutil
 import signal
+import socket
 import threading
 import time
 
@@ -143,3 +144,54 @@ def test_bucket_that_is_down_is_told_of_after_seconds_and_named_at_the_deadline(
     assert f"opens 's3://bucket/ds' and waits for an answer of {server.url}" in said[1]
     drain(loader)
     loader.close()
+
+
+@pytest.fixture
+def silent_bucket():
+    """The address of a server that accepts connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(256)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_openings_on_a_bucket_that_hangs_keep_no_other_loader_waiting(
+    lt, runtime, images, blobs, silent_bucket, monkeypatch
+):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    fields = {"i": lt.index()}
+    failures = []
+
+    def hang(n):
+        try:
+            lt.Loader(
+                f"s3://bucket/{n}",
+                endpoint_url=silent_bucket,
+                region="x",
+                batch_size=8,
+                timeout=2.5 * SLOW,
+                fields=fields,
+            )
+        except lt.Error as error:
+            failures.append(error)
+
+    healthy = lt.Loader(images.url, batch_size=8, fields=fields)
+    threads = [threading.Thread(target=hang, args=(n,)) for n in range(24)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5 * SLOW)
+    began = time.monotonic()
+    for epoch in (5, 6, 7):
+        healthy.set_epoch(epoch)
+        next(iter(healthy))
+    with lt.Loader(blobs.url, batch_size=8, fields=fields) as new:
+        next(iter(new))
+    assert time.monotonic() - began < 1.5 * SLOW
+    assert not failures, "they still hang"
+    for thread in threads:
+        thread.join()
+    assert {type(error) for error in failures} == {lt.errors.TimeoutError}
+    assert len(failures) == 24
+    healthy.close()
+    runtime.wait_gone(10)

@@ -207,6 +207,16 @@ def test_linger_0_ends_the_agent_at_once(lt, runtime, images, monkeypatch):
             next(iter(loader))
 
 
+def test_jump_of_the_only_loader_does_not_end_the_agent(lt, runtime, images):
+    """Its chunks would go with it."""
+    with lt.Loader(images.url, batch_size=G, linger=0, fields={"i": lt.index()}) as loader:
+        pid = loader.stats()["agent_pid"]
+        for epoch in range(4, 8):
+            loader.set_epoch(epoch)
+            next(iter(loader))
+            assert loader.stats()["agent_pid"] == pid
+
+
 def test_many_ranks_that_open_at_once_share_one_agent(runtime, images):
     job = {"url": images.url, "batch_size": 8, "linger": 60}  # the last may come long after the first has gone
     ranks = [runtime.start_rank(job, batches=2) for _ in range(12)]
@@ -490,7 +500,7 @@ def test_loader_in_use_by_another_thread_says_so(lt, runtime, images, blobs, tmp
     thread = threading.Thread(target=wait)
     thread.start()
     time.sleep(0.5)
-    for use in (loader.close, loader.stats, loader.state_dict, lambda: next(iter(loader))):
+    for use in (loader.close, lambda: next(iter(loader))):
         with pytest.raises(RuntimeError, match="thread"):
             use()
     thread.join(30)

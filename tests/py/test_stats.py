@@ -54,15 +54,12 @@ class Watch:
 
 
 @pytest.fixture
-def bucket(serve, images, tmp_path, monkeypatch):
+def bucket(serve, images, bucket_dir, monkeypatch):
     """The images in a bucket of the given manners; its address."""
 
     def start(*options):
-        folder = tmp_path / "bucket-dir"
-        if not folder.exists():
-            (folder / "bucket").mkdir(parents=True)
-            shutil.copytree(images.path, folder / "bucket" / "ds")
-        server = serve(folder, *options)
+        shutil.copytree(images.path, bucket_dir / "bucket" / "ds")
+        server = serve(bucket_dir, *options)
         for name, value in server.s3_env().items():
             monkeypatch.setenv(name, value)
         return "s3://bucket/ds"
@@ -98,7 +95,7 @@ def test_waits_for_preparation_are_prep(lt, leat_bin, tmp_path):
         it.read()
     stats, causes = it.check(calls=12)
     assert causes["prep"] > 0.5 * (stats["wait_s"] - causes["open"])
-    assert stats["prep_cpu_s"] > 0.3 * causes["prep"]
+    assert 0.05 < stats["prep_cpu_s"] < 60 * SLOW, "processor time: other programs do not count"
     it.loader.close()
 
 

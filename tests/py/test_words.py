@@ -21,6 +21,7 @@ SETTINGS = {
     "follow",
     "alpha",
     "animation",
+    "bits",
     "orientation",
     "damage",
 }

@@ -202,6 +202,8 @@ int __wrap_openat64(int folder, const char *file, int flags, ...)
     va_start(args, flags);
     int mode = flags & O_CREAT ? va_arg(args, int) : 0;
     va_end(args);
+    if ((flags & O_DIRECT) && fails(FAIL_IO_DIRECT, UINT64_MAX))
+        return -1;
     return (flags & O_CREAT) && fails(FAIL_IO_MAKE, UINT64_MAX) ? -1 : __real_openat64(folder, file, flags, mode);
 }
 

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum fail_io_call { FAIL_IO_READ, FAIL_IO_WRITE, FAIL_IO_PUNCH, FAIL_IO_MAKE, FAIL_IO_CALLS };
+enum fail_io_call { FAIL_IO_READ, FAIL_IO_WRITE, FAIL_IO_PUNCH, FAIL_IO_MAKE, FAIL_IO_DIRECT, FAIL_IO_CALLS };
 
 /* From now on every call of this kind fails with this errno, after `good` ones that do not; 0: none fails. Only what
- * transfers at least `least` bytes counts. (MAKE: openat with O_CREAT.) */
+ * transfers at least `least` bytes counts. (MAKE: openat with O_CREAT; DIRECT: with O_DIRECT.) */
 void fail_io(enum fail_io_call call, int os_error, long good, uint64_t least);
 
 /* Calls of this kind hang until they are let go. */

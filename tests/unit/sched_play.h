@@ -123,6 +123,7 @@ struct play_lane_opts {
     uint64_t needed;
     uint64_t plans;
     uint64_t step_ns;
+    bool patient;
     /* By the order … */
     uint32_t batch, window, rank, world;
     uint64_t seed, epoch, position;

@@ -22,11 +22,11 @@ struct record {
     _Atomic uint32_t inside;
 };
 
-static void run_job(struct leat_work *work, struct leat_scratch *scratch)
+static void run_job(struct leat_task *task)
 {
-    struct job *j = (struct job *)work;
+    struct job *j = (struct job *)task;
     struct record *r = j->record;
-    assert_non_null(scratch);
+    assert_non_null(task->with);
     atomic_fetch_add(&r->inside, 1);
     while (!atomic_load(&r->gate))
         leat_sleep_until(leat_after(LEAT_MS));
@@ -58,7 +58,7 @@ static void earliest_due_runs_first_and_equal_ones_in_turn(void **state)
     static struct job jobs[500];
     assert_int_equal(leat_workers_open(1, &w, NULL), LEAT_OK);
     for (uint32_t i = 0; i < 500; i++) {
-        jobs[i] = (struct job){.work = {.run = run_job, .due = i ? (i * 7919u) % 97 : 0}, .record = r, .number = i};
+        jobs[i] = (struct job){.work = {.task.run = run_job, .due = i ? (i * 7919u) % 97 : 0}, .record = r, .number = i};
         assert_true(leat_workers_add(w, &jobs[i].work));
         while (i == 0 && !atomic_load(&r->inside))
             leat_sleep_until(leat_after(LEAT_MS)); /* the first one holds the only thread */
@@ -85,7 +85,7 @@ static void drain_waits_for_what_runs_and_what_is_queued(void **state)
     leat_workers_drain(w); /* nothing there */
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 1000; i++) {
-            jobs[i] = (struct job){.work = {.run = run_job, .due = i}, .record = r, .number = i};
+            jobs[i] = (struct job){.work = {.task.run = run_job, .due = i}, .record = r, .number = i};
             assert_true(leat_workers_add(w, &jobs[i].work));
         }
         leat_workers_drain(w);
@@ -103,7 +103,7 @@ static void close_runs_what_was_added(void **state)
     static struct job jobs[300];
     assert_int_equal(leat_workers_open(3, &w, NULL), LEAT_OK);
     for (uint32_t i = 0; i < 300; i++) {
-        jobs[i] = (struct job){.work = {.run = run_job, .due = 1}, .record = r, .number = i};
+        jobs[i] = (struct job){.work = {.task.run = run_job, .due = 1}, .record = r, .number = i};
         assert_true(leat_workers_add(w, &jobs[i].work));
     }
     leat_workers_close(w);

@@ -1,5 +1,6 @@
 #include "base/pool.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -73,11 +74,45 @@ static void an_idle_pool_closes_at_once(void **state)
     leat_pool_close(NULL);
 }
 
+struct meeting {
+    struct leat_task task;
+    pthread_barrier_t *all;
+};
+
+static void meet(struct leat_task *task)
+{
+    pthread_barrier_wait(((struct meeting *)task)->all);
+}
+
+/* A task that hangs keeps none waiting as long as there may be another thread. */
+static void tasks_that_wait_for_each_other_run_at_once(void **state)
+{
+    (void)state;
+    enum { N = 32 };
+    struct leat_error err;
+    struct leat_pool *pool;
+    struct meeting meetings[N];
+    pthread_barrier_t all[3];
+    assert_ok(leat_pool_open_growing("pool", 2, N, &pool, &err), err);
+    for (int round = 0; round < 3; round++) { /* later ones find the threads idle, or on the way to it */
+        pthread_barrier_init(&all[round], NULL, N + 1);
+        for (int i = 0; i < N; i++) {
+            meetings[i] = (struct meeting){.task.run = meet, .all = &all[round]};
+            leat_pool_add(pool, &meetings[i].task);
+        }
+        pthread_barrier_wait(&all[round]);
+    }
+    leat_pool_close(pool);
+    for (int round = 0; round < 3; round++)
+        pthread_barrier_destroy(&all[round]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_thread_runs_tasks_in_the_order_they_were_added),
         cmocka_unit_test(closing_runs_what_was_added_and_what_that_adds),
+        cmocka_unit_test(tasks_that_wait_for_each_other_run_at_once),
         cmocka_unit_test(an_idle_pool_closes_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

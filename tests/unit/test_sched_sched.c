@@ -102,16 +102,16 @@ static void a_batch_larger_than_the_promise_comes_in_groups(void **state)
 static void a_first_batch_takes_room_back_from_later_batches_of_another_lane(void **state)
 {
     (void)state;
-    const uint32_t far[6][8] = {{0, X}, {1, X}, {2, X}, {3, X}, {4, X}, {5, X}};
+    const uint32_t far[4][8] = {{0, X}, {1, 2, X}, {3, 4, X}, {5, 6, X}};
     const uint32_t near[1][8] = {{50, 51, X}};
-    play_open(&p, &(struct play_opts){.ram = 300});
+    play_open(&p, &(struct play_opts){.ram = 400});
     struct play_set *set = play_set(&p, 100, 0, 100, 0, 1);
-    struct play_lane *a = told(set, far, 6, 1, 100);
+    struct play_lane *a = told(set, far, 4, 1, 200);
     a->idle = true;
     play_step(&p);
     play_until(&p, p.now_ns + 1000 * MILLI);
     assert_int_equal(a->published, 1);
-    assert_int_equal(play_stats(&p).ram_pinned, 200); /* batches 1 and 2 */
+    assert_int_equal(play_stats(&p).ram_pinned, 400); /* batches 1 and 2 */
     struct play_lane *b = told(set, near, 1, 1, 200);
     play_step(&p);
     play_until_done(&p);
@@ -122,6 +122,33 @@ static void a_first_batch_takes_room_back_from_later_batches_of_another_lane(voi
     play_until(&p, p.now_ns + 10 * MILLI); /* not enough for a fetch */
     assert_int_equal(a->published, 2);
     assert_int_equal(set->fetched[1], 1);
+    play_close(&p);
+}
+
+/* The first batch lacks a large chunk; the room for it comes free in two pieces, one after the other, and a later batch
+ * would have each of them. */
+static void room_that_comes_in_pieces_is_kept_for_the_first_batch(void **state)
+{
+    (void)state;
+    const uint32_t batches[4][8] = {{9, X}, {4, X}, {3, 0, X}, {1, 2, X}};
+    play_open(&p, &(struct play_opts){.ram = 310});
+    struct play_set *set = play_set(&p, 10, 0, 200, 0, 1);
+    for (uint32_t i = 1; i < 10; i++)
+        set->sizes[i] = i == 4 ? 10 : 100;
+    struct play_lane *l = told(set, batches, 4, 2, 300);
+    p.hold = true;
+    p.hold_number = 4;
+    p.fail_number = 0;
+    p.fail_times = 1;
+    p.rate = 10000; /* 10 ms for the small ones */
+    play_step(&p);
+    while (!play_stats(&p).failed)
+        assert_true(play_turn(&p));
+    assert_int_equal(set->fetched[1] + set->fetched[2], 2); /* its room was taken */
+    p.delay_ns = MILLI;
+    play_release(&p);
+    play_until(&p, p.now_ns + 3000 * MILLI);
+    assert_int_equal(l->published, 4);
     play_close(&p);
 }
 
@@ -182,18 +209,28 @@ static void small_chunks_are_not_cut_into_ranges(void **state)
     play_close(&p);
 }
 
-static void nothing_is_prepared_before_the_slots_are_there(void **state)
+static void slots_that_a_rank_does_not_have_cannot_be_given_back(void **state)
 {
     (void)state;
-    const uint32_t batches[2][8] = {{0, X}, {1, X}};
+    const uint32_t batches[4][8] = {{0, X}, {1, X}, {2, X}, {3, X}};
     char text[100];
     play_open(&p, &(struct play_opts){.ram = 1000});
     struct play_set *set = play_set(&p, 10, 0, 100, 0, 1);
-    struct play_lane *l = told(set, batches, 2, 2, 100);
-    leat_sched_slot_free(l->lane, 0, p.now_ns); /* it has not got any: nothing happens */
-    leat_sched_slot_free(l->lane, 63, p.now_ns);
+    struct play_lane *l = told(set, batches, 4, 2, 100);
+    l->idle = true;
     play_step(&p);
-    play_until_done(&p);
+    play_until(&p, p.now_ns + 500 * MILLI);
+    assert_int_equal(l->published, 2);
+    leat_sched_slot_free(l->lane, 2, p.now_ns); /* it has 0 and 1 */
+    leat_sched_slot_free(l->lane, 63, p.now_ns);
+    leat_sched_slot_free(l->lane, UINT32_MAX, p.now_ns);
+    play_step(&p);
+    play_until(&p, p.now_ns + 500 * MILLI);
+    assert_int_equal(l->published, 2);
+    play_free_slot(l);
+    play_free_slot(l);
+    play_until(&p, p.now_ns + 500 * MILLI);
+    assert_int_equal(l->published, 4);
     leat_sched_lane_explain(l->lane, "ds", text, sizeof text);
     assert_string_equal(text, "a batch to be planned");
     play_close(&p);
@@ -581,6 +618,7 @@ static void every_decision_says_why(void **state)
         " KiB ahead, 0 until now", /* the depth */
         " from the bucket for batch ",
         ", which comes next", /* fetches */
+        " far ahead from the bucket: ",
         " ahead from the bucket: ",
         " ahead from disk: ", /* … ahead */
         "drop ",
@@ -665,10 +703,11 @@ int main(void)
         cmocka_unit_test(a_promise_grows_when_there_is_room_and_only_then),
         cmocka_unit_test(a_batch_larger_than_the_promise_comes_in_groups),
         cmocka_unit_test(a_first_batch_takes_room_back_from_later_batches_of_another_lane),
+        cmocka_unit_test(room_that_comes_in_pieces_is_kept_for_the_first_batch),
         cmocka_unit_test(a_batch_overtakes_only_while_slots_are_left_for_those_before_it),
         cmocka_unit_test(the_very_first_batch_comes_in_ranges_and_alone),
         cmocka_unit_test(small_chunks_are_not_cut_into_ranges),
-        cmocka_unit_test(nothing_is_prepared_before_the_slots_are_there),
+        cmocka_unit_test(slots_that_a_rank_does_not_have_cannot_be_given_back),
         cmocka_unit_test(a_failed_chunk_is_tried_again_when_its_batch_is_next),
         cmocka_unit_test(a_failure_is_an_error_once_the_fetch_was_begun_for_the_next_batch),
         cmocka_unit_test(a_failure_that_nobody_waits_for_is_tried_again_after_a_pause),

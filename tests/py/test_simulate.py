@@ -1,0 +1,230 @@
+"""leat simulate: what it prints, the picture, and what it refuses."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+SMALL = ("--samples", "20000", "--sample-bytes", "100kb", "--chunk", "1mb", "--window", "8", "--batch", "32")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def simulate(run_leat):
+    """simulate("--ram", "1gb") -> the parsed JSON of a small job."""
+
+    def run(*more):
+        return json.loads(run_leat("simulate", "--json", *SMALL, *more, status=0).stdout)
+
+    return run
+
+
+def test_each_epoch_has_a_line(run_leat):
+    out = run_leat("simulate", *SMALL, "--ram", "1gb", "--epochs", "4", "--compute", "10ms", status=0).stdout
+    assert "20000 samples, 1.86 GiB in 2000 chunks, window 8" in out
+    assert "1 node x 1 rank, batches of 32" in out
+    lines = out.split("next-use\n", 1)[1].splitlines()
+    assert lines[0].split() == (
+        [
+            "epoch",
+            "seconds",
+            "stalled",
+            "share",
+            "for",
+            "data",
+            "for",
+            "prep",
+            "hits",
+            "memory",
+            "disk",
+            "bucket",
+            "requests",
+        ]
+    )
+    assert [line.split()[0] for line in lines[1:5]] == ["1", "2", "3", "4"]
+    assert lines[5].endswith("s") and "s in all" in lines[5]
+
+
+def test_json_adds_up(simulate):
+    got = simulate(
+        "--ram", "1gb", "--nodes", "2", "--ranks", "2", "--epochs", "3", "--compute", "20ms", "--prep", "3000"
+    )
+    assert got["version"] == 1
+    assert got["dataset"]["bytes"] == 20000 * 100_000
+    assert got["job"]["nodes"] == 2 and got["job"]["ranks"] == 2
+    (run,) = got["runs"]
+    assert run["policy"] == "next-use"
+    assert len(run["epochs"]) == 3
+    for epoch in run["epochs"]:
+        assert epoch["steps"] == 20000 // 128
+        assert epoch["samples"] == epoch["steps"] * 128
+        assert epoch["time_s"] == pytest.approx(epoch["stall_s"] + epoch["steps"] * 0.02)
+        assert epoch["stall_s"] == pytest.approx(epoch["stall_data_s"] + epoch["stall_prep_s"])
+        here = epoch["ram"]["bytes"] + epoch["disk"]["bytes"]
+        assert epoch["hits"] == pytest.approx(here / (here + epoch["bucket"]["bytes"]))
+    assert run["epochs"][0]["ram"]["bytes"] == 0
+    assert sum(epoch["time_s"] for epoch in run["epochs"]) == pytest.approx(run["time_s"])
+
+
+def test_the_same_settings_give_the_same_text(run_leat):
+    words = ["simulate", *SMALL, "--ram", "500mb", "--policy", "all"]
+    first = run_leat(*words, status=0).stdout
+    assert run_leat(*words, status=0).stdout == first
+    assert run_leat(*words, "--seed", "1", status=0).stdout != first
+
+
+def test_policies_differ_as_they_should(simulate):
+    runs = simulate("--ram", "1200mb", "--policy", "all", "--compute", "100ms")["runs"]
+    later = {run["policy"]: run["epochs"][-1]["hits"] for run in runs}
+    assert list(later) == ["next-use", "lru", "fifo", "minio", "none"]
+    assert later["next-use"] > later["minio"] - 0.02 > later["lru"] + 0.1
+    assert later["next-use"] <= 0.6
+
+
+def test_a_real_dataset_is_read_by_its_root(run_leat, tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for i in range(300):
+        (raw / f"{i}.bin").write_bytes(os.urandom(10_000))
+    run_leat("pack", raw, tmp_path / "set", "--chunk-size", "100kb", "--quiet", status=0)
+    root = json.loads(run_leat("info", tmp_path / "set", "--json", status=0).stdout)
+    got = json.loads(
+        run_leat(
+            "simulate",
+            tmp_path / "set",
+            "--batch",
+            "16",
+            "--window",
+            "4",
+            "--ram",
+            "2mb",
+            "--last",
+            "short",
+            "--json",
+            status=0,
+        ).stdout
+    )
+    assert got["dataset"]["samples"] == 300
+    assert got["dataset"]["chunks"] == root["chunks"]
+    assert all(epoch["samples"] == 300 for epoch in got["runs"][0]["epochs"])
+    assert got["runs"][0]["epochs"][0]["bucket"]["bytes"] == got["dataset"]["bytes"]
+
+
+def points_of(line):
+    return [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
+
+
+def test_the_picture_is_xml_of_its_own_with_a_line_for_each_policy(run_leat, tmp_path):
+    path = tmp_path / "policies.svg"
+    out = run_leat("simulate", *SMALL, "--ram", "1gb", "--json", "--svg", path, "--points", "5", status=0).stdout
+    text = path.read_text()
+    picture = ElementTree.fromstring(text)
+    assert picture.tag == SVG + "svg"
+    assert "href" not in text and "url(" not in text and "<script" not in text
+    lines = [line for line in picture.iter(SVG + "polyline") if line.get("class") == "policy"]
+    names = [text.text for text in picture.iter(SVG + "text")]
+    sweep = json.loads(out)["sweep"]
+    assert len(lines) == len(sweep) == 5
+    assert {*sweep, "dataset − cache"} <= set(names)
+    bound = next(line for line in picture.iter(SVG + "line") if line.get("class") == "bound")
+    left, top, right, bottom = (float(bound.get(name)) for name in ("x1", "y1", "x2", "y2"))
+    for line, points in zip(reversed(lines), sweep.values()):
+        drawn = points_of(line)
+        assert len(drawn) == len(points) == 6
+        for (x, y), point in zip(drawn, points):
+            assert x == pytest.approx(left + point["cache"] * (right - left), abs=0.1)
+            assert y == pytest.approx(bottom - point["bucket"] * (bottom - top), abs=0.1)
+            assert point["bucket"] >= 1 - point["cache"] - 0.001  # nobody is below the bound
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "which dataset?"),
+        (["--samples", "0"], "which dataset?"),
+        (["--samples", "1.5"], "a whole number from 1 to 1e15"),
+        (["--samples", "-3"], "a whole number from 1 to 1e15"),
+        (["--samples", "1e300"], "a whole number from 1 to 1e15"),
+        (["--samples", "1e15", "--sample-bytes", "8mib"], "more than an order can hold"),
+        (["--samples", "10", "--sample-bytes", "0"], "from 1 byte to 4 GiB"),
+        (["--samples", "10", "--chunk", "5gib"], "from 1 byte to 4 GiB"),
+        ([*SMALL, "s3://bucket/set"], "not both"),
+        ([*SMALL, "--nodes", "0"], "0 nodes"),
+        ([*SMALL, "--nodes", "70000"], "--nodes 70000: at most 65536"),
+        ([*SMALL, "--ranks", "0"], "0 ranks"),
+        ([*SMALL, "--batch", "0"], "batches of 0"),
+        ([*SMALL, "--batch", "5000000000"], "--batch 5000000000: at most"),
+        ([*SMALL, "--batch", "30000"], "an epoch would have no step"),
+        ([*SMALL, "--epochs", "0"], "0 epochs"),
+        ([*SMALL, "--slots", "1"], "1 slots: from 2 to 64"),
+        ([*SMALL, "--slots", "65"], "--slots 65: at most 64"),
+        ([*SMALL, "--window", "0"], "--window 0: from 1 to 65536"),
+        ([*SMALL, "--window", "x"], "--window"),
+        ([*SMALL, "--policy", "belady"], "next-use, lru, fifo, minio, none or all"),
+        ([*SMALL, "--last", "first"], "first"),
+        ([*SMALL, "--prep", "-1"], "preparation of -1"),
+        ([*SMALL, "--jitter", "1"], "a jitter of 1"),
+        ([*SMALL, "--cores", "0"], "0 cores"),
+        ([*SMALL, "--connections", "300"], "--connections 300: at most 256"),
+        ([*SMALL, "--svg", "x.svg", "--points", "0"], "--points 0: from 1 to 100"),
+        ([*SMALL, "--svg", "x.svg", "--epochs", "1"], "give --epochs 2 or more"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_sentence(run_leat, tmp_path, words, said):
+    done = run_leat("simulate", *words, status=2, cwd=tmp_path)
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_too_little_memory_is_refused_with_the_least_that_works(run_leat):
+    done = run_leat("simulate", *SMALL, "--ram", "1mb", status=7)
+    least = done.stderr.split("give at least ")[1].split()[0]
+    run_leat("simulate", *SMALL, "--ram", least, status=0)
+
+
+def test_a_picture_that_cannot_be_written_says_so(run_leat, tmp_path):
+    done = run_leat("simulate", *SMALL, "--svg", tmp_path / "no" / "x.svg", "--points", "1")
+    assert done.returncode != 0
+    assert "x.svg" in done.stderr
+
+
+LONG = ("simulate", "--samples", "1e8", "--nodes", "512", "--ranks", "8", "--epochs", "1000", "--ram", "64gib")
+
+
+def test_ctrl_c_ends_it_cleanly(leat_bin, clean_env):
+    with subprocess.Popen(
+        [str(leat_bin), *LONG], env=clean_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        time.sleep(1.5)
+        child.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        out, err = child.communicate(timeout=60)
+        assert time.monotonic() - began < 3
+    assert child.returncode == 130
+    assert out == ""
+    assert "interrupted" in err
+
+
+def test_progress_is_shown_on_a_terminal_only(leat_bin, clean_env):
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [str(leat_bin), *LONG], env={**clean_env, "TERM": "xterm"}, stdout=subprocess.DEVNULL, stderr=theirs
+    )
+    os.close(theirs)
+    text = b""
+    while b"samples" not in text:
+        text += os.read(ours, 4096)
+    child.send_signal(signal.SIGINT)
+    with contextlib.suppress(OSError):  # how a terminal ends
+        while os.read(ours, 4096):
+            pass
+    os.close(ours)
+    assert child.wait(60) == 130
+    assert b"%" in text

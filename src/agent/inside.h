@@ -32,8 +32,8 @@ struct leat_loading {
     uint64_t live;            /* bytes of the chunks that are being read at any time, about */
     uint64_t epoch, position; /* where it begins */
     struct leat_order_spec spec;
-    char *state;     /* at the opening, JSON */
-    char *agreement; /* JSON */
+    char *state;      /* at the opening, JSON */
+    char *agreement;  /* JSON */
     char notice[240]; /* for the user; "": none */
     struct leat_outputs outputs;
 

@@ -15,9 +15,9 @@ struct leat_workers;
 /* A task with a time. Its thread's scratch, a struct leat_scratch, is in task.with when it runs. */
 struct leat_work {
     struct leat_task task; /* first member */
-    uint64_t due;      /* smaller ones first … */
-    uint64_t cost;     /* … of equal ones the larger: the last to be begun should not be the last to end … */
-    uint64_t sequence; /* … and else as they were added; the workers' */
+    uint64_t due;          /* smaller ones first … */
+    uint64_t cost;         /* … of equal ones the larger: the last to be begun should not be the last to end … */
+    uint64_t sequence;     /* … and else as they were added; the workers' */
 };
 
 leat_status leat_workers_open(unsigned threads, struct leat_workers **out, struct leat_error *err);

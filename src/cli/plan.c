@@ -456,6 +456,8 @@ static int run(const void *settings, int argc, char **argv)
                               : s->resume ? "--resume"
                               : s->html   ? "--html"
                                           : "--all");
+    if (fit && s->resume)
+        return leat_cli_failf(LEAT_INVALID, "--resume does not belong to 'leat plan fit'");
     if (!argc)
         return run_plan(s, SHOW, NULL);
     if (launch)

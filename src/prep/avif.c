@@ -90,9 +90,9 @@ static uint8_t orientation_of(const avifImage *image)
 
 leat_status leat_avif_probe(const void *data, size_t size, struct leat_image_info *out, struct leat_error *err)
 {
-    avifDecoder *d;
+    avifDecoder *d = NULL;
     leat_status rc = open_file(data, size, &d, err);
-    if (rc != LEAT_OK)
+    if (rc != LEAT_OK || !d)
         return rc;
     *out = (struct leat_image_info){
         .type = LEAT_IMAGE_AVIF,
@@ -132,12 +132,12 @@ static leat_status convert(const avifImage *image, const struct leat_source *sou
 leat_status leat_avif_read(const struct leat_source *source, const struct leat_decode *decode,
                            const struct leat_box *box, struct leat_bitmap *out, struct leat_error *err)
 {
-    avifDecoder *d;
+    avifDecoder *d = NULL;
     (void)box; /* there is no decoding of a part */
     if (decode->colour == LEAT_COLOUR_INDEX)
         return leat_fail(err, LEAT_UNSUPPORTED, "AVIF has no index to take");
     leat_status rc = open_file(source->data, source->size, &d, err);
-    if (rc != LEAT_OK)
+    if (rc != LEAT_OK || !d)
         return rc;
     avifResult code = avif.avifDecoderNextImage(d);
     rc = code == AVIF_RESULT_OK ? convert(d->image, source, decode, out, err) : fail(code, err);

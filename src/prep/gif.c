@@ -81,12 +81,10 @@ static leat_status find_frame(const void *data, size_t size, struct frame *out, 
     read_table(&r, flags, &f);
     while (!r.bad) {
         uint8_t kind = leat_read_u8(&r);
-        if (r.bad || kind == ';') {
+        f.more = kind == ',' && found;
+        if (r.bad || kind == ';' || f.more)
             break;
-        } else if (kind == ',' && found) {
-            f.more = true;
-            break;
-        } else if (kind == ',') {
+        if (kind == ',') {
             read_frame(&r, &f);
             found = !r.bad;
             leat_read_u8(&r);

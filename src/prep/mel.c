@@ -33,6 +33,7 @@ static double hz_of(double mel, bool slaney)
 static void make_bands(struct leat_mel *m, uint32_t rate)
 {
     const struct leat_mel_spec *s = &m->spec;
+    uint32_t half = rate / 2; /* a whole number, as torchaudio has it */
     double low = mel_of(s->low, s->slaney);
     double step = (mel_of(s->high, s->slaney) - low) / (s->bands + 1);
     for (uint32_t b = 0; b < s->bands; b++) {
@@ -42,7 +43,7 @@ static void make_bands(struct leat_mel *m, uint32_t rate)
         double norm = s->slaney_norm ? 2.0 / (right - left) : 1.0;
         m->from[b] = m->freqs;
         for (uint32_t k = 0; k < m->freqs; k++) {
-            double hz = (double)(rate / 2) * k / (m->freqs - 1);
+            double hz = (double)half * k / (m->freqs - 1);
             double up = (hz - left) / (middle - left);
             double down = (right - hz) / (right - middle);
             double w = up < down ? up : down;
@@ -73,7 +74,8 @@ leat_status leat_mel_make(const struct leat_mel_spec *spec, uint32_t rate, struc
     s.window = s.window ? s.window : s.n_fft;
     s.hop = s.hop ? s.hop : s.window / 2;
     s.hop = s.hop ? s.hop : 1;
-    s.high = s.high > 0.0 ? s.high : (double)(rate / 2);
+    uint32_t half = rate / 2;
+    s.high = s.high > 0.0 ? s.high : half;
     leat_status rc = check(&s, rate, err);
     if (rc != LEAT_OK)
         return rc;
@@ -132,7 +134,7 @@ static uint32_t factor_of(uint32_t n)
 static void transform(const struct leat_mel *m, const double complex *in, size_t stride, uint32_t n,
                       double complex *out, double complex *spare)
 {
-    if (n == 1) {
+    if (n <= 1) {
         *out = *in;
         return;
     }

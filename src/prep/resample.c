@@ -21,7 +21,9 @@ static struct ratio ratio_of(uint32_t from, uint32_t to)
         a = b;
         b = rest;
     }
+    a = a ? a : 1;
     struct ratio r = {.from = from / a, .to = to / a};
+    r.to = r.to ? r.to : 1; /* nobody asks for 0 Hz */
     r.base = (r.from < r.to ? r.from : r.to) * ROLLOFF;
     r.width = (int64_t)ceil(CROSSINGS * r.from / r.base);
     return r;

@@ -60,7 +60,7 @@ static const struct leat_word *find(const char *name, const struct leat_word *la
 
 static leat_status refuse(const char *name, struct leat_error *err)
 {
-    const struct leat_word *owner = NULL;
+    const struct leat_word *owner = leat_sound_words;
     for (const struct leat_word *w = leat_sound_words; w->name; w++) {
         owner = w->place == LEAT_WORD_PARAMETER ? owner : w;
         if (strcmp(w->name, name) == 0)
@@ -200,12 +200,12 @@ static uint64_t numbers_of(const struct leat_sound *s, const struct plan *p)
     return (uint64_t)s->d.channels * (s->mel ? p->frames * s->d.mel.bands : p->length);
 }
 
-leat_status leat_sound_bytes(const struct leat_sound *s, const void *data, size_t size, uint64_t *out,
+leat_status leat_sound_bytes(const struct leat_sound *s, const void *data, size_t data_bytes, uint64_t *out,
                              struct leat_error *err)
 {
     struct plan p = {0};
     struct leat_rng none = leat_rng(0, 0); /* how long it is does not depend on where it is taken */
-    leat_status rc = make_plan(s, data, size, &none, &p, err);
+    leat_status rc = make_plan(s, data, data_bytes, &none, &p, err);
     if (rc == LEAT_OK)
         *out = numbers_of(s, &p) * (s->d.half ? sizeof(uint16_t) : sizeof(float));
     return rc;
@@ -277,13 +277,14 @@ static void put_half(const float *from, uint64_t n, uint16_t *to)
         to[i] = leat_f16_of(from[i]);
 }
 
-leat_status leat_sound_run(const struct leat_sound *s, struct leat_scratch *scratch, const void *data, size_t size,
-                           struct leat_rng draws, void *to, uint64_t to_bytes, struct leat_error *err)
+leat_status leat_sound_run(const struct leat_sound *s, struct leat_scratch *scratch, const void *data,
+                           size_t data_bytes, struct leat_rng draws, void *to, uint64_t to_bytes,
+                           struct leat_error *err)
 {
     struct leat_arena *arena = leat_scratch_begin(scratch);
     struct plan p;
     struct samples samples;
-    leat_status rc = make_plan(s, data, size, &draws, &p, err);
+    leat_status rc = make_plan(s, data, data_bytes, &draws, &p, err);
     if (rc != LEAT_OK)
         return rc;
     uint64_t numbers = numbers_of(s, &p);
@@ -294,7 +295,7 @@ leat_status leat_sound_run(const struct leat_sound *s, struct leat_scratch *scra
     float *line = s->mel ? leat_arena_take(arena, p.length * sizeof *line) : NULL;
     if (!out || (s->mel && !line))
         return leat_arena_fail(arena, err);
-    rc = read_part(s, &p, data, size, arena, &samples, err);
+    rc = read_part(s, &p, data, data_bytes, arena, &samples, err);
     for (uint32_t c = 0; rc == LEAT_OK && c < s->d.channels; c++) {
         uint64_t each = numbers / s->d.channels;
         rc = put_channel(&p, samples.at + c * samples.n, samples.begin, arena, line ? line : out + c * each, err);

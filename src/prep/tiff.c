@@ -206,8 +206,8 @@ static leat_status read_layout(struct file *f, struct layout *out, struct leat_e
 
 leat_status leat_tiff_probe(const void *data, size_t size, struct leat_image_info *out, struct leat_error *err)
 {
-    struct file f;
-    struct layout l;
+    struct file f = {0};
+    struct layout l = {0};
     leat_status rc = open_file(&f, data, size, LEAT_IMAGE_MEMORY_PRESET, err);
     if (rc != LEAT_OK)
         return rc;

@@ -246,7 +246,8 @@ static bool hear(FLAC__StreamDecoder *d, struct hearing *h)
 static leat_status read_flac(const void *data, size_t size, const struct leat_wave_info *info, uint64_t first,
                              uint64_t n, float *out, struct leat_error *err)
 {
-    struct hearing h = {.data = data, .size = size, .info = info, .first = first, .n = n, .out = out};
+    struct hearing h = {.data = data, .size = size, .info = info, .first = first, .n = n};
+    h.out = out;
     leat_status rc = leat_library_open(&library, err);
     if (rc != LEAT_OK)
         return leat_fail_context(err, rc, "FLAC");

@@ -68,7 +68,7 @@ enum leat_message_tag {
     LEAT_TAG_CA_BUNDLE,
     LEAT_TAG_CACHE_DIR,
     LEAT_TAG_CACHE,
-    LEAT_TAG_NOTICE, /* what the user should know of the loader that was opened */
+    LEAT_TAG_NOTICE,        /* what the user should know of the loader that was opened */
     LEAT_TAG_SETTING = 100, /* and above: a loader's settings, by their own numbers (ring/settings.h) */
     LEAT_TAG_END = 200      /* tags from here on are of later versions */
 };

@@ -5,9 +5,9 @@
  * waited for in the second, up to 1.7 times as long as need be. What a cache saves is the chunks that it carries over
  * the end of an epoch; before that end it may just as well hold chunks of this epoch that came early. So a line that
  * has nothing else to do goes on to the end of the epoch, as long as only chunks of the next one have to go. It does so
- * only once memory is full, so that a training that is broken off early has not fetched its whole dataset. */
-#include <stdlib.h>
-
+ * only once memory is full, so that a training that is broken off early has not fetched its whole dataset; only without
+ * a disk, where early chunks would push those of this epoch to and fro between the two; and only while
+ * all lanes go by one clock, else they do not agree on where an epoch ends. */
 #include "order/order.h"
 #include "sched/inside.h"
 
@@ -53,21 +53,9 @@ static bool reaches(const struct leat_sched_lane *l, uint64_t depth)
 {
     const struct leat_sched *s = l->sched;
     uint64_t spare = s->opts.ram > s->stats.promised ? s->opts.ram - s->stats.promised : 0;
-    return s->opts.policy == LEAT_SCHED_NEXT_USE && l->pending_stage < epoch_end(l) &&
-           l->set->coming_bytes < depth / 2 && l->set->far_bytes < spare / 4 * 3 &&
+    return s->opts.policy == LEAT_SCHED_NEXT_USE && !s->opts.disk && leat_sched_agreed(l) &&
+           l->pending_stage < epoch_end(l) && l->set->coming_bytes < depth / 2 && l->set->far_bytes < spare / 4 * 3 &&
            s->stats.ram_used + s->opts.ram / 8 > s->opts.ram;
-}
-
-/* A chunk on disk that was passed over: it is read when its time comes nearer. */
-static bool put_by(struct leat_sched_lane *l, uint32_t number, uint64_t stage)
-{
-    if (!l->later)
-        l->later = calloc(LEAT_SCHED_LATER, sizeof *l->later);
-    if (!l->later || l->later_n == LEAT_SCHED_LATER)
-        return false;
-    l->later[(l->later_at + l->later_n++) % LEAT_SCHED_LATER] =
-        (struct leat_sched_later){.number = number, .stage = stage};
-    return true;
 }
 
 /* Sends for one chunk. False: not now. */
@@ -84,8 +72,6 @@ static bool fetch_one(struct leat_sched_lane *l, uint32_t number, uint64_t stage
         }
         return true;
     }
-    if (far && c->on_disk)
-        return put_by(l, number, stage);
     struct leat_sched_call call = {.lane = l, .stage = stage, .ranges = 1};
     call.key = s->opts.policy == LEAT_SCHED_NEXT_USE ? leat_sched_use(s, c, false) : leat_sched_lane_key(l, stage);
     if (far)
@@ -114,18 +100,12 @@ void leat_sched_lane_ahead(struct leat_sched_lane *l)
 {
     const struct leat_sched_ops *ops = l->sched->opts.ops;
     uint64_t depth = leat_sched_depth(l->set);
-    for (; l->later_n && covered(l->set) < depth; l->later_n--) {
-        const struct leat_sched_later *k = &l->later[l->later_at];
-        if (!fetch_one(l, k->number, k->stage, false))
-            return;
-        l->later_at = (l->later_at + 1) % LEAT_SCHED_LATER;
-    }
     for (unsigned i = 0; i < LOOKS; i++) {
         if (!l->pending)
             l->pending = ops->ahead(l->sched->opts.user, l, &l->pending_number, &l->pending_stage);
         if (!l->pending)
             return;
-        bool far = covered(l->set) >= depth;
+        bool far = covered(l->set) + l->set->far_bytes >= depth; /* whatever was fetched far ahead lies before it */
         if (far && !reaches(l, depth))
             return;
         if (!fetch_one(l, l->pending_number, l->pending_stage, far))

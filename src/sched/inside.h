@@ -26,13 +26,6 @@ struct leat_sched_set {
     uint64_t said_depth;
 };
 
-#define LEAT_SCHED_LATER 4096u
-
-struct leat_sched_later {
-    uint32_t number;
-    uint64_t stage;
-};
-
 struct leat_sched_lane {
     struct leat_sched *sched;
     struct leat_sched_set *set;
@@ -63,8 +56,6 @@ struct leat_sched_lane {
     uint64_t freed_ns;       /* the last of them */
     uint64_t step_ns;        /* from one to the next, smoothed; 0: not known */
 
-    struct leat_sched_later *later; /* chunks on disk that were passed over: a ring */
-    uint32_t later_at, later_n;
     bool pending; /* a chunk to fetch ahead for which there was no room */
     uint32_t pending_number;
     uint64_t pending_stage;
@@ -106,7 +97,8 @@ void leat_sched_settle(struct leat_sched *s, struct leat_sched_chunk *c);
 
 /* use.c */
 uint64_t leat_sched_lane_key(const struct leat_sched_lane *lane, uint64_t stage); /* counted through all epochs */
-void leat_sched_lane_anchor(struct leat_sched_lane *lane); /* its clock, when it has drifted from the others' */
+bool leat_sched_agreed(const struct leat_sched_lane *lane); /* all other lanes go by its clock, and rightly so */
+void leat_sched_lane_anchor(struct leat_sched_lane *lane);  /* its clock, when it has drifted from the others' */
 /* When a chunk is needed next; `after`: when after that. */
 uint64_t leat_sched_use(const struct leat_sched *s, const struct leat_sched_chunk *c, bool after);
 

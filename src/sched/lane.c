@@ -427,12 +427,6 @@ void leat_sched_lane_step(struct leat_sched_lane *l)
     } while (publish(l));
 }
 
-static void free_lane(struct leat_sched_lane *l)
-{
-    free(l->later);
-    free(l);
-}
-
 void leat_sched_prepared(struct leat_sched_batch *b)
 {
     struct leat_sched_lane *l = b->lane;
@@ -443,7 +437,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         unwant_all(b);
     if (l->closing) {
         if (!l->preparing)
-            free_lane(l);
+            free(l);
         return;
     }
     if (b->group_end == b->chunks_n || l->ended) {
@@ -570,7 +564,7 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
             dropped(s->opts.user, b);
     }
     if (!l->preparing)
-        free_lane(l);
+        free(l);
 }
 
 /* The first chunk that is not there. */

@@ -325,7 +325,7 @@ static const struct leat_sched_ref *ref_of(const struct leat_sched_chunk *c, con
         if (r->set == set)
             return r;
     }
-    return c->ref.set ? &c->ref : NULL;
+    return c->ref.set ? &c->ref : NULL; /* any that has it */
 }
 
 void leat_sched_unnote(const struct leat_sched_chunk *c)

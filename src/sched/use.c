@@ -35,15 +35,42 @@ uint64_t leat_sched_lane_key(const struct leat_sched_lane *l, uint64_t stage)
     return l->weight && far / l->weight != stage ? LEAT_SCHED_NEVER - 1 : l->offset + far;
 }
 
-/* Whether anybody's clock has to agree with this one's. */
-static bool alone(const struct leat_sched *s)
+/* Lanes of one dataset at the same place in it, as the ranks of a job are: they share a clock. */
+static bool in_step(const struct leat_sched_lane *a, const struct leat_sched_lane *b)
 {
-    unsigned lanes = 0;
-    for (const struct leat_sched_set *set = s->sets; set; set = set->next) {
-        for (const struct leat_sched_lane *l = set->lanes; l; l = l->next)
-            lanes += !l->ended;
+    uint64_t x = a->view.before + a->view.stage;
+    uint64_t y = b->view.before + b->view.stage;
+    return a->set == b->set && (x > y ? x - y : y - x) <= leat_order_stages(a->view.now) / 8;
+}
+
+static bool same_clock(const struct leat_sched_lane *a, const struct leat_sched_lane *b)
+{
+    return a->offset == b->offset && a->weight == b->weight;
+}
+
+/* Whether every other lane goes by the same clock, and rightly so: then it need not be the right one. */
+bool leat_sched_agreed(const struct leat_sched_lane *l)
+{
+    for (const struct leat_sched_set *set = l->sched->sets; set; set = set->next) {
+        for (const struct leat_sched_lane *o = set->lanes; o; o = o->next) {
+            if (o != l && !o->ended && !(in_step(l, o) && same_clock(l, o)))
+                return false;
+        }
     }
-    return lanes < 2;
+    return true;
+}
+
+/* Takes over the clock of a lane that it is in step with. */
+static bool join(struct leat_sched_lane *l)
+{
+    for (const struct leat_sched_lane *o = l->set->lanes; o; o = o->next) {
+        if (o == l || o->ended || !in_step(l, o) || same_clock(l, o))
+            continue;
+        l->offset = o->offset;
+        l->weight = o->weight;
+        return true;
+    }
+    return false;
 }
 
 void leat_sched_lane_anchor(struct leat_sched_lane *l)
@@ -59,8 +86,10 @@ void leat_sched_lane_anchor(struct leat_sched_lane *l)
         uint64_t off = says > s->now_ns ? says - s->now_ns : s->now_ns - says;
         bool near =
             weight <= 2 * l->weight && l->weight <= 2 * weight && off / l->weight <= leat_order_stages(l->view.now) / 4;
-        if (near || alone(s))
+        if (near || leat_sched_agreed(l) || join(l))
             return;
+    } else if (join(l)) {
+        return;
     } else {
         weight = WEIGHT_FIRST;
     }

@@ -144,6 +144,7 @@ def test_a_run_is_refused_where_it_makes_no_sense(plan, example):  # noqa: F811
     refused("'usd' must be a number from 0", usd=-1)
     run.write_text(json.dumps(good))
     assert "--compare stands by itself" in plan("--compare", run, "--all", status=2).stderr
+    assert "--resume does not belong" in plan("fit", example / "machines.csv", "--resume", run, status=2).stderr
 
 
 # ---- the rest of a run ----

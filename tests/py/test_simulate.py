@@ -83,8 +83,8 @@ def test_policies_differ_as_they_should(simulate):
     runs = simulate("--ram", "1200mb", "--policy", "all", "--compute", "100ms")["runs"]
     later = {run["policy"]: run["epochs"][-1]["hits"] for run in runs}
     assert list(later) == ["next-use", "lru", "fifo", "minio", "none"]
-    assert later["next-use"] > later["minio"] - 0.02 > later["lru"] + 0.1
-    assert later["next-use"] <= 0.6
+    for best in ("next-use", "minio"):
+        assert later["lru"] + 0.1 < later[best] <= 0.6  # the cache is 0.6 of the dataset
 
 
 def test_a_real_dataset_is_read_by_its_root(run_leat, tmp_path):

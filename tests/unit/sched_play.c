@@ -515,7 +515,6 @@ static void dropped(void *user, struct leat_sched_batch *batch)
 void play_lane_close(struct play_lane *l)
 {
     struct play *p = l->play;
-    uint64_t at = p->now_ns;
     for (size_t i = 0; i < p->queue_n; i++) {
         if (p->queue[i].kind == PLAY_FREE && p->queue[i].lane == l)
             p->queue[i].lane = NULL;
@@ -528,7 +527,6 @@ void play_lane_close(struct play_lane *l)
     l->lane = NULL;
     if (!l->preparing)
         free_lane(l);
-    p->now_ns = at;
 }
 
 bool play_lane_done(const struct play_lane *l)
@@ -693,24 +691,6 @@ void play_free_slot(struct play_lane *l)
     assert_true(l->given != 0);
     l->given &= ~(1ull << slot);
     push(p, (struct play_event){.kind = PLAY_FREE, .lane = l, .slot = slot, .at_ns = p->now_ns});
-}
-
-struct leat_sched_stats play_stats(const struct play *p)
-{
-    struct leat_sched_stats st;
-    leat_sched_stats(p->sched, &st);
-    return st;
-}
-
-bool play_said(const struct play *p, const char *part)
-{
-    return strstr(p->why, part) != NULL;
-}
-
-void play_forget_whys(struct play *p)
-{
-    p->why_n = 0;
-    p->why[0] = 0;
 }
 
 struct leat_sched_chunk *play_chunk(const struct play_set *set, uint32_t number)

@@ -144,9 +144,25 @@ void play_until(struct play *p, uint64_t at_ns); /* all events up to a time */
 void play_until_done(struct play *p);            /* … until all lanes are; fails when they get stuck */
 void play_release(struct play *p);               /* fetches that were held come now */
 void play_free_slot(struct play_lane *lane);     /* an idle lane gives a batch back */
-struct leat_sched_stats play_stats(const struct play *p);
-bool play_said(const struct play *p, const char *part); /* since the beginning or play_forget_whys() */
-void play_forget_whys(struct play *p);
 struct leat_sched_chunk *play_chunk(const struct play_set *set, uint32_t number); /* NULL: not known */
+
+static inline struct leat_sched_stats play_stats(const struct play *p)
+{
+    struct leat_sched_stats st;
+    leat_sched_stats(p->sched, &st);
+    return st;
+}
+
+/* Since the beginning, or since its whys were forgotten. */
+static inline bool play_said(const struct play *p, const char *part)
+{
+    return strstr(p->why, part) != NULL;
+}
+
+static inline void play_forget_whys(struct play *p)
+{
+    p->why_n = 0;
+    p->why[0] = 0;
+}
 
 #endif

@@ -58,7 +58,8 @@ static void earliest_due_runs_first_and_equal_ones_in_turn(void **state)
     static struct job jobs[500];
     assert_int_equal(leat_workers_open(1, &w, NULL), LEAT_OK);
     for (uint32_t i = 0; i < 500; i++) {
-        jobs[i] = (struct job){.work = {.task.run = run_job, .due = i ? (i * 7919u) % 97 : 0}, .record = r, .number = i};
+        jobs[i] =
+            (struct job){.work = {.task.run = run_job, .due = i ? (i * 7919u) % 97 : 0}, .record = r, .number = i};
         assert_true(leat_workers_add(w, &jobs[i].work));
         while (i == 0 && !atomic_load(&r->inside))
             leat_sleep_until(leat_after(LEAT_MS)); /* the first one holds the only thread */

@@ -524,77 +524,6 @@ static void lanes_of_very_different_speed_do_not_slow_each_other_down(void **sta
     }
 }
 
-/* Disk */
-
-static void demotion_is_ahead_of_need_and_nobody_waits_for_a_write(void **state)
-{
-    (void)state;
-    uint64_t took[2];
-    for (int hangs = 0; hangs < 2; hangs++) {
-        play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
-        p.rate = 1000000000;
-        struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.plans = 40, .slots = 2});
-        p.disk_ns = hangs ? 3600000 * MILLI : MILLI;
-        play_step(&p);
-        while (!play_lane_done(l))
-            assert_true(play_turn(&p));
-        took[hangs] = l->last_ns - l->first_ns;
-        assert_int_equal(play_stats(&p).stored_chunks > 60, !hangs);
-        assert_true(play_said(&p, "demote"));
-        play_close(&p);
-    }
-    printf("# with a disk whose writes hang: %.3f of the time\n", (double)took[1] / (double)took[0]);
-    assert_true(took[1] < took[0] * 11 / 10);
-}
-
-static void what_is_lost_on_disk_comes_from_the_bucket(void **state)
-{
-    (void)state;
-    play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
-    struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
-    play_step(&p);
-    until_epoch(l, 1);
-    uint64_t before = p.bucket_chunks;
-    p.loses = 1000;
-    until_epoch(l, 2);
-    assert_false(l->failed);
-    assert_true(p.disk_read > 0);
-    assert_true(p.bucket_chunks - before > 100);
-    assert_int_equal(play_stats(&p).disk_chunks, play_stats(&p).coming ? play_stats(&p).disk_chunks : 0);
-    assert_true(play_said(&p, "could not be read from disk: the bucket has it"));
-    play_close(&p);
-}
-
-static void chunks_found_on_disk_are_not_fetched(void **state)
-{
-    (void)state;
-    play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
-    struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-    uint8_t *names = malloc(200 * LEAT_SCHED_NAME);
-    memcpy(names, set->names, 200 * LEAT_SCHED_NAME);
-    play_set_close(set);
-    play_found(&p, names, 200, MIB);
-    free(names);
-    set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
-    play_step(&p);
-    until_epoch(l, 1);
-    assert_int_equal(p.bucket_chunks, 0);
-    assert_int_equal(play_stats(&p).disk_used, 200 * MIB);
-    p.disk = 50 * MIB;
-    leat_sched_set_disk(p.sched, p.disk);
-    play_step(&p);
-    assert_true(play_stats(&p).disk_used <= p.disk + 64 * MIB); /* those that are being read stay until they are */
-    play_until(&p, p.now_ns + 100 * MILLI);
-    assert_true(play_stats(&p).disk_used <= p.disk);
-    assert_true(play_said(&p, "on disk: there is less room than before"));
-    until_epoch(l, 2);
-    assert_true(p.bucket_chunks > 50);
-    play_close(&p);
-}
-
 /* Words */
 
 static void every_policy_has_a_name(void **state)
@@ -618,7 +547,6 @@ static void every_decision_says_why(void **state)
         " KiB ahead, 0 until now", /* the depth */
         " from the bucket for batch ",
         ", which comes next", /* fetches */
-        " far ahead from the bucket: ",
         " ahead from the bucket: ",
         " ahead from disk: ", /* … ahead */
         "drop ",
@@ -722,9 +650,6 @@ int main(void)
         cmocka_unit_test(the_depth_follows_the_line),
         cmocka_unit_test(what_was_fetched_ahead_for_a_lane_that_left_does_not_count_for_the_next),
         cmocka_unit_test(lanes_of_very_different_speed_do_not_slow_each_other_down),
-        cmocka_unit_test(demotion_is_ahead_of_need_and_nobody_waits_for_a_write),
-        cmocka_unit_test(what_is_lost_on_disk_comes_from_the_bucket),
-        cmocka_unit_test(chunks_found_on_disk_are_not_fetched),
         cmocka_unit_test(every_policy_has_a_name),
         cmocka_unit_test(every_decision_says_why),
         cmocka_unit_test(a_lane_explains_what_it_waits_for),

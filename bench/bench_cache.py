@@ -25,7 +25,7 @@ BATCH = 32
 WINDOW = 8
 LINE = 50e6  # slow enough that nothing else on a busy machine is the limit
 WORK = 24 * MIB  # memory that is enough to work in: the window, what is prepared, what is on its way
-AHEAD = 64 * MIB  # fetched ahead at most by such a line, or half of what is not promised
+AHEAD = 64 * MIB  # fetched ahead at most by such a line, or a quarter of what is not promised
 
 
 def rank(url, ram, cache, folder, epochs):
@@ -138,7 +138,7 @@ def main():
                     later = epochs[1:]
                     bucket = sum(e["bucket"] for e in later) / len(later)
                     seconds = sum(e["seconds"] for e in later) / len(later)
-                    ahead = min(AHEAD, max(0, ram - live) / 2)
+                    ahead = min(AHEAD, max(0, ram - live) / 4)
                     kept = disk + max(0, ram - live - ahead)
                     row = {
                         "percent": percent,

@@ -209,6 +209,7 @@ def test_bucket_that_goes_away_lets_out_what_came_then_names_itself_then_goes_on
     with opened(lt, timeout=timeout, ram=MIB // 2) as loader:
         batches = iter(loader)
         seen = take(batches, dataset.known, 2)
+        wait_until(lambda: loader.stats()["batches_ready"] > 0, what="a batch beyond those")
         bucket.process.send_signal(signal.SIGSTOP)
         try:
             with pytest.raises(TimeoutError, match=r"s3://bucket/ds") as caught:

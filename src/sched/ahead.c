@@ -15,8 +15,8 @@
 #define DEPTH_LEAST (64ull << 20)  /* rides out a pause of the bucket's; a sixteenth of a small memory */
 #define LOOKS       512u           /* chunks looked at in one step: most are there already in a warm cache */
 
-/* A quarter of what is not promised to anybody, shared by the sets that are read: the depth of a line that is full all the
- * time cannot be told from the length of our own queue. */
+/* A quarter of what is not promised to anybody, shared by the sets that are read: the depth of a line that is full all
+ * the time cannot be told from the length of our own queue. */
 static uint64_t share(const struct leat_sched *s)
 {
     uint64_t spare = s->opts.ram > s->stats.promised ? (s->opts.ram - s->stats.promised) / 4 : 0;

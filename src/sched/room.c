@@ -321,11 +321,11 @@ static void note(struct leat_sched *s, const struct leat_sched_fetch *how, const
 
 static const struct leat_sched_ref *ref_of(const struct leat_sched_chunk *c, const struct leat_sched_set *set)
 {
-    for (const struct leat_sched_ref *r = &c->ref; r; r = r->next) {
+    for (const struct leat_sched_ref *r = c->ref.next; r; r = r->next) {
         if (r->set == set)
             return r;
     }
-    return c->ref.set ? &c->ref : NULL; /* any that has it */
+    return c->ref.set ? &c->ref : NULL; /* the set's own, or any that has it */
 }
 
 void leat_sched_unnote(const struct leat_sched_chunk *c)

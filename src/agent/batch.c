@@ -60,37 +60,22 @@ void leat_batch_free(struct leat_loading_batch *b)
 
 /* The group */
 
-static const struct leat_sched_chunk *chunk_of(const struct leat_loading_batch *b, uint32_t number)
-{
-    uint32_t low = b->sched.group;
-    uint32_t high = b->sched.group_end;
-    while (low < high) { /* they are in ascending order */
-        uint32_t middle = low + (high - low) / 2;
-        if (b->plan.chunks[middle] < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < b->sched.group_end && b->plan.chunks[low] == number ? b->sched.held[low] : NULL;
-}
-
 /* The samples whose chunks are in the group. */
 static leat_status find_samples(struct leat_loading_batch *b, struct leat_error *err)
 {
     for (uint32_t i = 0; i < b->plan.n; i++) {
         struct leat_sample *s = &b->samples[i];
-        uint32_t number = b->plan.items[i].chunk;
-        const struct leat_sched_chunk *chunk = chunk_of(b, number);
+        uint32_t at = b->plan.where[i];
         *s = (struct leat_sample){.index = b->plan.items[i].index,
                                   .number = b->plan.numbers[i],
                                   .key = b->augment_key,
                                   .valid = b->plan.valid[i]};
-        if (!chunk)
+        if (at < b->sched.group || at >= b->sched.group_end)
             continue;
-        s->chunk = leat_feed_chunk(chunk);
+        s->chunk = leat_feed_chunk(b->sched.held[at]);
         if (s->index >= s->chunk->samples)
-            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says more", number,
-                             s->chunk->samples);
+            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says more",
+                             b->plan.items[i].chunk, s->chunk->samples);
     }
     return LEAT_OK;
 }

@@ -38,6 +38,13 @@ struct leat_loading {
     struct leat_outputs outputs;
 
     struct leat_cursor *cursor;
+    struct {
+        struct leat_task task;
+        bool busy;  /* on a maker's thread, which has the cursor meanwhile */
+        bool there; /* plan, or err */
+        struct leat_cursor_batch plan;
+        struct leat_error err;
+    } coming; /* the next batch: a large one takes too long to be planned on the loop */
     uint64_t augment_epoch, augment_key;
     struct leat_sched_lane *lane;
 
@@ -58,7 +65,8 @@ struct leat_loading {
 };
 
 /* The scheduler's actions, and what answers them. */
-struct leat_sched_batch *leat_loading_plan(struct leat_loading *l);
+struct leat_sched_batch *leat_loading_plan(struct leat_loading *l); /* NULL: not yet, or never */
+bool leat_loading_ahead(struct leat_loading *l, uint32_t *number, uint64_t *stage);
 bool leat_loading_publish(struct leat_loading_batch *b);
 void leat_loading_fail(struct leat_loading *l, const struct leat_error *err);
 void leat_loading_prepared(struct leat_loading_batch *b);

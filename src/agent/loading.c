@@ -16,6 +16,8 @@
 #include "cache/disk.h"
 #include "order/reach.h"
 
+#define PLAN_HERE_MAX 4096u /* samples of a global batch: some milliseconds */
+
 static struct leat_loading *of_task(struct leat_task *task)
 {
     return (struct leat_loading *)((char *)task - offsetof(struct leat_loading, task));
@@ -24,6 +26,7 @@ static struct leat_loading *of_task(struct leat_task *task)
 /* When the last work has ended. */
 static void loading_free(struct leat_loading *l)
 {
+    leat_cursor_batch_free(&l->coming.plan);
     leat_cursor_close(l->cursor);
     leat_outputs_free(&l->outputs);
     if (l->ready_fd >= 0)
@@ -96,24 +99,75 @@ void leat_loading_fail(struct leat_loading *l, const struct leat_error *err)
     l->opts.failed(l->opts.user, err);
 }
 
+static void plan(struct leat_loading *l)
+{
+    l->coming.err = (struct leat_error){0};
+    leat_cursor_next(l->cursor, &l->coming.plan, &l->coming.err);
+}
+
+/* On the loop. */
+static void take_planned(struct leat_task *task)
+{
+    struct leat_loading *l = (struct leat_loading *)((char *)task - offsetof(struct leat_loading, coming.task));
+    l->coming.busy = false;
+    l->coming.there = true;
+    l->working--;
+    leat_agent_pump(l->opts.agent);
+    free_if_idle(l);
+}
+
+/* On a maker's thread. */
+static void plan_there(struct leat_task *task)
+{
+    struct leat_loading *l = (struct leat_loading *)((char *)task - offsetof(struct leat_loading, coming.task));
+    plan(l);
+    l->coming.task.run = take_planned;
+    leat_loop_post(l->opts.agent->loop, &l->coming.task);
+}
+
+/* Whether the next batch is planned, or has been now. Else it is on its way. */
+static bool planned(struct leat_loading *l)
+{
+    if (l->coming.busy)
+        return false;
+    if (!l->coming.there && l->global_batch > PLAN_HERE_MAX) {
+        l->coming.busy = true;
+        l->working++;
+        l->coming.task.run = plan_there;
+        leat_pool_add(l->opts.agent->makers, &l->coming.task);
+        return false;
+    }
+    if (!l->coming.there)
+        plan(l);
+    l->coming.there = false;
+    return true;
+}
+
+bool leat_loading_ahead(struct leat_loading *l, uint32_t *number, uint64_t *stage)
+{
+    return !l->coming.busy && leat_cursor_ahead(l->cursor, number, stage);
+}
+
 struct leat_sched_batch *leat_loading_plan(struct leat_loading *l)
 {
-    struct leat_error err = {0};
-    struct leat_cursor_batch plan = {0};
     struct leat_loading_batch *b = NULL;
     struct leat_sched_view view;
-    leat_status rc = leat_cursor_next(l->cursor, &plan, &err);
-    if (rc == LEAT_OK && (!l->augment_key || plan.epoch != l->augment_epoch)) {
-        l->augment_epoch = plan.epoch;
-        l->augment_key = leat_key("augment", l->spec.seed, plan.epoch, l->spec.dataset, sizeof l->spec.dataset);
+    if (!planned(l))
+        return NULL;
+    struct leat_error err = l->coming.err;
+    struct leat_cursor_batch *plan = &l->coming.plan;
+    leat_status rc = err.status;
+    if (rc == LEAT_OK && (!l->augment_key || plan->epoch != l->augment_epoch)) {
+        l->augment_epoch = plan->epoch;
+        l->augment_key = leat_key("augment", l->spec.seed, plan->epoch, l->spec.dataset, sizeof l->spec.dataset);
     }
     if (rc == LEAT_OK)
-        rc = leat_batch_make(l, &plan, l->augment_key, &b, &err);
+        rc = leat_batch_make(l, plan, l->augment_key, &b, &err);
     leat_cursor_view(l->cursor, &view);
     leat_sched_lane_view(l->lane, &view);
     if (rc == LEAT_OK)
         return &b->sched;
-    leat_cursor_batch_free(&plan);
+    leat_cursor_batch_free(plan);
     leat_loading_fail(l, &err);
     leat_sched_lane_end(l->lane);
     return NULL;

@@ -52,9 +52,8 @@ static struct leat_sched_batch *do_plan(void *user, struct leat_sched_lane *lane
 
 static bool do_ahead(void *user, struct leat_sched_lane *lane, uint32_t *number, uint64_t *stage)
 {
-    struct leat_loading *l = leat_sched_lane_user(lane);
     (void)user;
-    return leat_cursor_ahead(l->cursor, number, stage);
+    return leat_loading_ahead(leat_sched_lane_user(lane), number, stage);
 }
 
 static void do_prepare(void *user, struct leat_sched_batch *batch)

@@ -15,6 +15,7 @@ struct leat_cursor {
     uint32_t global_batch;
     enum leat_order_last last;
     uint32_t rank;
+    struct leat_order *past; /* somebody may still look at it */
     struct leat_order *now;
     struct leat_order *coming;
     struct leat_order_reader *reader;
@@ -111,6 +112,7 @@ void leat_cursor_close(struct leat_cursor *c)
     if (!c)
         return;
     leat_order_reader_close(c->reader);
+    leat_order_close(c->past);
     leat_order_close(c->now);
     leat_order_close(c->coming);
     leat_order_assigner_close(c->assigner);
@@ -135,7 +137,8 @@ static leat_status allocate(struct leat_cursor_batch *b, uint32_t n, struct leat
     b->numbers = calloc((size_t)n + 1, sizeof *b->numbers);
     b->valid = calloc((size_t)n + 1, sizeof *b->valid);
     b->chunks = calloc((size_t)n + 1, sizeof *b->chunks);
-    if (!b->items || !b->numbers || !b->valid || !b->chunks)
+    b->where = calloc((size_t)n + 1, sizeof *b->where);
+    if (!b->items || !b->numbers || !b->valid || !b->chunks || !b->where)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to plan a batch of %u", n);
     return LEAT_OK;
 }
@@ -163,6 +166,10 @@ static leat_status take_share(struct leat_cursor *c, struct leat_cursor_batch *b
         if (i == 0 || b->chunks[i] != b->chunks[b->chunks_n - 1])
             b->chunks[b->chunks_n++] = b->chunks[i];
     }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t *at = bsearch(&b->items[i].chunk, b->chunks, b->chunks_n, sizeof *at, by_number);
+        b->where[i] = at ? (uint32_t)(at - b->chunks) : 0;
+    }
     return LEAT_OK;
 }
 
@@ -183,7 +190,8 @@ static leat_status turn_epoch(struct leat_cursor *c, struct leat_error *err)
     c->ahead = c->ahead > places ? c->ahead - places : 0;
     c->before += leat_order_stages(c->now);
     leat_order_reader_close(c->reader);
-    leat_order_close(c->now);
+    leat_order_close(c->past);
+    c->past = c->now;
     c->now = c->coming;
     c->coming = after;
     c->epoch++;
@@ -227,6 +235,7 @@ void leat_cursor_batch_free(struct leat_cursor_batch *b)
     free(b->numbers);
     free(b->valid);
     free(b->chunks);
+    free(b->where);
     *b = (struct leat_cursor_batch){0};
 }
 

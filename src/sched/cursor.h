@@ -31,6 +31,7 @@ struct leat_cursor_batch {
     bool *valid;                   /* false: padded */
     uint32_t *chunks;              /* distinct, in ascending order */
     uint32_t chunks_n;
+    uint32_t *where; /* of each sample's chunk among them */
 };
 
 leat_status leat_cursor_open(const struct leat_cursor_opts *opts, struct leat_cursor **out, struct leat_error *err);
@@ -43,7 +44,8 @@ void leat_cursor_batch_free(struct leat_cursor_batch *b); /* a zeroed one is all
  * named once. False: that is the end for now. */
 bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage);
 
-/* Where the cursor stands. The orders stay until the next call of leat_cursor_next(). */
+/* Where the cursor stands. The orders stay until the call of leat_cursor_next() after the next: one of them may run on
+ * another thread while what was seen here is still used. */
 void leat_cursor_view(const struct leat_cursor *c, struct leat_sched_view *out);
 
 const struct leat_order *leat_cursor_order(const struct leat_cursor *c);

@@ -205,10 +205,11 @@ static leat_status make_room(struct leat_disk *d, const struct leat_disk_op *op,
     d->making--;
     if (rc != LEAT_OK)
         return rc;
-    if (!leat_disk_keep_segment(d, s)) {
+    bool found = find_room(d, op, place); /* another thread was faster: one new segment is enough */
+    if (found || !leat_disk_keep_segment(d, s)) {
         unlinkat(folder, s->file, 0);
         leat_segment_close(s);
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
+        return found ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");
     }
     if (!find_room(d, op, place))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the disk cache");

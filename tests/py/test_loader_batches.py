@@ -176,6 +176,15 @@ def test_columns_may_be_dropped_on_other_threads(lt, images, as_numpy):
         assert len(set(seen)) == 200
 
 
+def test_rank_without_a_sample_in_the_last_batch_gets_an_empty_one(lt, blobs):
+    """300 samples in global batches of 299: the last one has a sample for one rank of 13."""
+    options = {"batch_size": 23, "world_size": 13, "last": "short", "slots": 2, "as_numpy": True, "timeout": 60 * SLOW}
+    fields = {"k": lt.key(), "b": lt.bytes("bin")}
+    with lt.Loader(blobs.url, rank=12, fields=fields, **options) as loader:
+        for _ in range(3):  # in slots that held others before
+            assert [[len(keys), len(values)] for keys, values in loader] == [[23, 23], [0, 0]]
+
+
 def test_pass_that_is_over_stays_over(lt, images):
     with load(lt, images, {"i": lt.index()}) as loader:
         batches = iter(loader)

@@ -70,8 +70,7 @@ static void warn(struct leat_loader *l, uint64_t now)
         snprintf(text + n, sizeof text - (size_t)n, " (agent %d, log %s)", pid, l->connection.paths.log);
     l->warn(l->warn_user, text);
     p->warn_ns += p->warn_ns - p->began_ns;
-    p->asked_ns = 0;
-    p->answered = false;
+    p->asked_ns = 0; /* for the next one it is asked again; the answer stays, for a deadline that comes first */
 }
 
 void leat_patience_look(struct leat_loader *l)

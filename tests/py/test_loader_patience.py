@@ -138,6 +138,7 @@ def test_bucket_that_is_down_is_told_of_after_seconds_and_named_at_the_deadline(
         assert "s3://bucket/ds" in text
         assert timeout - 0.1 < took < timeout + 1 * SLOW
     said = sorted(record.getMessage() for record in caplog.records if record.name == "leat")
+    said = [text for text in said if " for 5 s: " in text]  # where everything is slow there are later ones too
     assert len(said) == 2, said
     assert "no batch for 5 s: the agent waits for chunk" in said[0]
     assert "s3://bucket/ds" in said[0]

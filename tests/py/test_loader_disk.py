@@ -117,7 +117,7 @@ def test_next_epoch_agent_and_job_read_from_disk(lt, runtime, heavy, bucket, fol
         assert third["disk"] > heavy.bytes / 2
         assert third["bucket"] < 1.5 * heavy.bytes, "what the disk was too slow to take came twice"
         read_epoch(loader, heavy)
-        assert sources(loader)["bucket"] - third["bucket"] <= heavy.bytes / 20, "all of it is here now"
+        assert sources(loader)["bucket"] - third["bucket"] <= heavy.bytes / 8, "nearly all of it is here now"
     runtime.wait_gone()
     before = chunk_gets(bucket)
     for _ in range(2):  # another agent, another job
@@ -143,7 +143,7 @@ def test_other_dataset_of_the_same_chunks_has_them_from_disk(lt, runtime, heavy,
         as_numpy=True,
     )
     read_epoch(other, heavy)
-    assert sources(other)["bucket"] < heavy.bytes / 3
+    assert sources(other)["bucket"] < 0.6 * heavy.bytes, "half of them are on disk at the least"
     other.close()
     close(loader, runtime)
 

@@ -341,9 +341,10 @@ static PyObject *none_or_raise(leat_status rc, const struct leat_error *err)
 
 typedef leat_status text_call(struct leat_loader *loader, char **out, struct leat_error *err);
 
-static PyObject *look_for_text(PyObject *self, text_call *call)
+static PyObject *call_for_text(PyObject *self, struct leat_loader *(*begin)(PyObject *self),
+                               void (*end)(PyObject *self), text_call *call)
 {
-    struct leat_loader *l = begin_look(self);
+    struct leat_loader *l = begin(self);
     char *text = NULL;
     struct leat_error err;
     leat_status rc;
@@ -352,23 +353,14 @@ static PyObject *look_for_text(PyObject *self, text_call *call)
     Py_BEGIN_ALLOW_THREADS;
     rc = call(l, &text, &err);
     Py_END_ALLOW_THREADS;
-    end_look(self);
+    end(self);
     return text_or_raise(rc, text, &err);
 }
 
-static PyObject *ask_for_text(PyObject *self, text_call *call)
+/* From any thread, beside a call that uses the loader. */
+static PyObject *look_for_text(PyObject *self, text_call *call)
 {
-    struct leat_loader *l = enter(self);
-    char *text = NULL;
-    struct leat_error err;
-    leat_status rc;
-    if (!l)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    rc = call(l, &text, &err);
-    Py_END_ALLOW_THREADS;
-    leave(self);
-    return text_or_raise(rc, text, &err);
+    return call_for_text(self, begin_look, end_look, call);
 }
 
 static PyObject *loader_state(PyObject *self, PyObject *ignored)
@@ -380,7 +372,7 @@ static PyObject *loader_state(PyObject *self, PyObject *ignored)
 static PyObject *loader_agreement(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return ask_for_text(self, leat_loader_agreement);
+    return call_for_text(self, enter, leave, leat_loader_agreement);
 }
 
 static PyObject *loader_stats(PyObject *self, PyObject *ignored)

@@ -12,7 +12,6 @@ struct leat_loading {
     struct leat_loading_opts opts;
     struct leat_loading *next; /* of the same supply */
     struct leat_task task;     /* what is being done for the opening, on another thread */
-    bool listed;
     bool closing;
     bool dead;          /* an error was reported */
     uint32_t working;   /* tasks on other threads */

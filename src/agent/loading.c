@@ -343,7 +343,6 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, const struct
     l->ring.fd = l->made.fd = l->ready_fd = l->released.fd = -1;
     l->next = opts->supply->loadings;
     opts->supply->loadings = l;
-    l->listed = true;
     l->working++;
     l->task.run = compute;
     *out = l;

@@ -293,3 +293,11 @@ uint64_t leat_outputs_cost(const struct leat_outputs *o, const struct leat_sampl
     }
     return cost;
 }
+
+leat_status leat_sample_fail(const struct leat_sample *s, leat_status rc, struct leat_error *err)
+{
+    size_t n;
+    const char *key = leat_chunk_key(s->chunk, s->index, &n);
+    return leat_fail_context(err, rc, "sample %llu ('%.*s')", (unsigned long long)s->number, (int)(n > 200 ? 200 : n),
+                             key);
+}

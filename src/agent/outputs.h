@@ -43,6 +43,9 @@ struct leat_sample {
     bool valid;
 };
 
+/* Says which sample an error is about. */
+leat_status leat_sample_fail(const struct leat_sample *sample, leat_status rc, struct leat_error *err);
+
 /* Bytes of a ragged output of a sample; 0 for the others. */
 uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, const struct leat_sample *sample);
 

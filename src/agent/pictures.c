@@ -90,14 +90,6 @@ leat_status leat_picture_make(const struct leat_output *asked, const struct leat
     return LEAT_OK;
 }
 
-static leat_status fail_sample(const struct leat_sample *s, leat_status rc, struct leat_error *err)
-{
-    size_t n;
-    const char *key = leat_chunk_key(s->chunk, s->index, &n);
-    return leat_fail_context(err, rc, "sample %llu ('%.*s')", (unsigned long long)s->number, (int)(n > 200 ? 200 : n),
-                             key);
-}
-
 static leat_status probe(const struct leat_sample *s, uint32_t field, struct leat_image_info *out,
                          struct leat_error *err)
 {
@@ -132,7 +124,7 @@ static leat_status write_drawn(const struct leat_output_plan *p, const struct le
     if (rc == LEAT_OK)
         rc = leat_view_plan(&view, &info, &drawn, err);
     if (rc != LEAT_OK)
-        return fail_sample(s, rc, err);
+        return leat_sample_fail(s, rc, err);
     leat_pipeline_upright(p->pipeline, &info, &width, &height);
     leat_drawn_numbers(&drawn, width, height, numbers);
     memcpy(to, numbers, sizeof numbers);
@@ -161,7 +153,7 @@ static leat_status write_field(const struct leat_outputs *o, const struct leat_s
     struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, field);
     if (rc == LEAT_OK)
         rc = leat_pipeline_run_views(scratch, leat_chunk_data(s->chunk, &cell), cell.size, views, n, err);
-    return rc == LEAT_OK ? rc : fail_sample(s, rc, err);
+    return rc == LEAT_OK ? rc : leat_sample_fail(s, rc, err);
 }
 
 leat_status leat_pictures_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
@@ -197,7 +189,7 @@ leat_status leat_picture_boxes(const struct leat_output_plan *p, const struct le
     if (rc == LEAT_OK)
         rc = leat_pipeline_plan(p->pipeline, &info, draws, &drawn, err);
     if (rc != LEAT_OK)
-        return fail_sample(s, rc, err);
+        return leat_sample_fail(s, rc, err);
     size_t n =
         leat_boxes_follow(&drawn, leat_chunk_data(s->chunk, &cell), cell.size / (LEAT_BOX_IN * sizeof(float)), to);
     *bytes = n * LEAT_BOX_OUT * sizeof(float);

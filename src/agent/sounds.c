@@ -33,14 +33,6 @@ leat_status leat_sounds_make(const struct leat_output *asked, uint64_t arena_byt
     return LEAT_OK;
 }
 
-static leat_status fail_sample(const struct leat_sample *s, leat_status rc, struct leat_error *err)
-{
-    size_t n;
-    const char *key = leat_chunk_key(s->chunk, s->index, &n);
-    return leat_fail_context(err, rc, "sample %llu ('%.*s')", (unsigned long long)s->number, (int)(n > 200 ? 200 : n),
-                             key);
-}
-
 leat_status leat_sounds_bytes(const struct leat_output_plan *p, const struct leat_sample *s, size_t *bytes,
                               struct leat_error *err)
 {
@@ -48,7 +40,7 @@ leat_status leat_sounds_bytes(const struct leat_output_plan *p, const struct lea
     uint64_t n = 0;
     leat_status rc = leat_sound_bytes(p->sound, leat_chunk_data(s->chunk, &cell), cell.size, &n, err);
     if (rc != LEAT_OK)
-        return fail_sample(s, rc, err);
+        return leat_sample_fail(s, rc, err);
     *bytes = n;
     return LEAT_OK;
 }
@@ -60,5 +52,5 @@ leat_status leat_sounds_write(const struct leat_output_plan *p, const struct lea
     struct leat_rng draws = leat_prep_draws(s->key, s->number, 0, p->view);
     leat_status rc =
         leat_sound_run(p->sound, scratch, leat_chunk_data(s->chunk, &cell), cell.size, draws, to, bytes, err);
-    return rc == LEAT_OK ? rc : fail_sample(s, rc, err);
+    return rc == LEAT_OK ? rc : leat_sample_fail(s, rc, err);
 }

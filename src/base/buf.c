@@ -96,6 +96,24 @@ bool leat_buf_printf(struct leat_buf *b, const char *format, ...)
     return true;
 }
 
+bool leat_buf_xml(struct leat_buf *b, const char *text)
+{
+    bool ok = true;
+    for (; *text; text++) {
+        if (*text == '&')
+            ok = leat_buf_str(b, "&amp;");
+        else if (*text == '<')
+            ok = leat_buf_str(b, "&lt;");
+        else if (*text == '>')
+            ok = leat_buf_str(b, "&gt;");
+        else if (*text == '"')
+            ok = leat_buf_str(b, "&quot;");
+        else
+            ok = leat_buf_char(b, *text);
+    }
+    return ok; /* an append that fails makes all after it fail */
+}
+
 char *leat_buf_take(struct leat_buf *b)
 {
     char *out = NULL;

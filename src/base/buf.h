@@ -24,7 +24,8 @@ bool leat_buf_add(struct leat_buf *b, const void *data, size_t n);
 bool leat_buf_str(struct leat_buf *b, const char *text);
 bool leat_buf_char(struct leat_buf *b, char c);
 bool leat_buf_printf(struct leat_buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-char *leat_buf_take(struct leat_buf *b); /* the caller frees it; NULL when an append had failed */
+bool leat_buf_xml(struct leat_buf *b, const char *text); /* as text or a value of XML and HTML */
+char *leat_buf_take(struct leat_buf *b);                 /* the caller frees it; NULL when an append had failed */
 
 /* LEAT_OK, or why the buffer failed: `what` was too large or memory ran out. */
 leat_status leat_buf_check(const struct leat_buf *b, const char *what, struct leat_error *err);

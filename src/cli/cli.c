@@ -159,3 +159,28 @@ void leat_cli_format_time(int64_t at_s, char out[LEAT_CLI_TIME])
     if (!at_s || !gmtime_r(&at, &t) || !strftime(out, LEAT_CLI_TIME, "%Y-%m-%dT%H:%M:%SZ", &t))
         memcpy(out, "-", 2);
 }
+
+leat_status leat_cli_write_file(const char *path, const struct leat_buf *text, struct leat_error *err)
+{
+    FILE *out = fopen(path, "w");
+    if (!out)
+        return leat_fail_errno(err, errno, "cannot write '%s'", path);
+    size_t n = fwrite(text->data, 1, text->len, out);
+    int wrong = ferror(out) ? errno : 0;
+    if (fclose(out) != 0 && !wrong)
+        wrong = errno;
+    if (n != text->len || wrong)
+        return leat_fail_errno(err, wrong ? wrong : EIO, "cannot write '%s'", path);
+    return LEAT_OK;
+}
+
+leat_status leat_cli_print_json(json_t *root, unsigned digits, struct leat_error *err)
+{
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(digits)) : NULL;
+    json_decref(root);
+    if (!text)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the answer");
+    puts(text);
+    free(text);
+    return LEAT_OK;
+}

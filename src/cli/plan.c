@@ -326,20 +326,6 @@ static leat_status open_plan(const struct plan_settings *s, struct leat_plan **o
     return rc;
 }
 
-static leat_status write_file(const char *path, const struct leat_buf *text, struct leat_error *err)
-{
-    FILE *out = fopen(path, "w");
-    if (!out)
-        return leat_fail_errno(err, errno, "cannot write '%s'", path);
-    size_t n = fwrite(text->data, 1, text->len, out);
-    int wrong = ferror(out) ? errno : 0;
-    if (fclose(out) != 0 && !wrong)
-        wrong = errno;
-    if (n != text->len || wrong)
-        return leat_fail_errno(err, wrong ? wrong : EIO, "cannot write '%s'", path);
-    return LEAT_OK;
-}
-
 static leat_status print_answer(const struct plan_settings *s, const struct leat_plan *plan, struct leat_error *err)
 {
     struct leat_buf text;
@@ -348,7 +334,7 @@ static leat_status print_answer(const struct plan_settings *s, const struct leat
     if (s->html) {
         rc = leat_cli_plan_html(plan, &text, err);
         if (rc == LEAT_OK)
-            rc = write_file(s->html, &text, err);
+            rc = leat_cli_write_file(s->html, &text, err);
         leat_buf_clear(&text);
     }
     if (rc == LEAT_OK && s->json) {

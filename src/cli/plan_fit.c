@@ -240,14 +240,8 @@ static leat_status print_json(const struct fits *f, struct leat_error *err)
         json_array_append_new(fits, fit_json(f, &f->fit[i]));
     predictions_json(f, &f->data, false, predictions);
     predictions_json(f, &f->asked, true, predictions);
-    json_t *root = json_pack("{s:i, s:o, s:o}", "version", 2, "fits", fits, "predictions", predictions);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
-    json_decref(root);
-    if (!text)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the answer");
-    puts(text);
-    free(text);
-    return LEAT_OK;
+    return leat_cli_print_json(json_pack("{s:i, s:o, s:o}", "version", 2, "fits", fits, "predictions", predictions), 6,
+                               err);
 }
 
 int leat_cli_plan_fit(const struct plan_settings *s, const char *path)

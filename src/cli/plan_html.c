@@ -14,22 +14,6 @@
 #define DOTS   3000 /* beyond that a picture only grows: of more, every so many-th is drawn */
 #define TABLED 40
 
-static void escape(struct leat_buf *b, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '&')
-            leat_buf_str(b, "&amp;");
-        else if (*text == '<')
-            leat_buf_str(b, "&lt;");
-        else if (*text == '>')
-            leat_buf_str(b, "&gt;");
-        else if (*text == '"')
-            leat_buf_str(b, "&quot;");
-        else
-            leat_buf_char(b, *text);
-    }
-}
-
 /* One axis: logarithmic when the values span more than a factor of five. */
 struct axis {
     double lo;
@@ -142,7 +126,7 @@ static void draw_dot(struct leat_buf *b, const struct leat_plan *plan, const str
                     r->chosen  ? "7"
                     : r->front ? "4.5"
                                : "2.5");
-    escape(b, leat_plan_record_name(plan, r, name));
+    leat_buf_xml(b, leat_plan_record_name(plan, r, name));
     leat_buf_printf(b, ": %.2f h, %.2f usd</title></circle>\n", r->time_s.mean / 3600, r->usd.mean);
 }
 
@@ -198,11 +182,11 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
 {
     char text[LEAT_PLAN_NAME_SIZE];
     leat_buf_printf(b, "<tr%s><td>", r->chosen ? " class=\"chosen\"" : "");
-    escape(b, leat_plan_record_name(plan, r, text));
+    leat_buf_xml(b, leat_plan_record_name(plan, r, text));
     leat_buf_printf(b, "</td><td>%u × ", r->nodes * r->offer->gpus);
-    escape(b, r->offer->accelerator);
+    leat_buf_xml(b, r->offer->accelerator);
     leat_buf_str(b, r->transferred ? " (not measured)</td><td>" : "</td><td>");
-    escape(b, *leat_plan_record_zone(r) ? leat_plan_record_zone(r) : "–");
+    leat_buf_xml(b, *leat_plan_record_zone(r) ? leat_plan_record_zone(r) : "–");
     leat_buf_printf(b, "</td><td>%.2f</td><td>%.2f h <small>%.2f – %.2f</small></td>", r->usd_per_hour,
                     r->time_s.mean / 3600, r->time_s.lo / 3600, r->time_s.hi / 3600);
     leat_buf_printf(b, "<td>%.2f <small>%.2f – %.2f</small></td><td>%.1f %%</td><td>%.2f</td><td>", r->usd.mean,
@@ -213,7 +197,7 @@ static void write_row(struct leat_buf *b, const struct leat_plan *plan, const st
     else if (leat_plan_job_of(plan)->accuracies)
         leat_buf_printf(b, "</td><td>%.2f %%", r->accuracy);
     leat_buf_str(b, "</td><td>");
-    escape(b, r->why);
+    leat_buf_xml(b, r->why);
     leat_buf_str(b, "</td></tr>\n");
 }
 
@@ -224,7 +208,7 @@ static void write_notes(struct leat_buf *b, const char *title, const struct leat
     leat_buf_printf(b, "<h2>%s</h2><ul>\n", title);
     for (size_t i = 0; i < notes->count; i++) {
         leat_buf_str(b, "<li>");
-        escape(b, notes->line[i]);
+        leat_buf_xml(b, notes->line[i]);
         if (notes->times[i] > 1)
             leat_buf_printf(b, " (%zu times)", notes->times[i]);
         leat_buf_str(b, "</li>\n");
@@ -274,9 +258,9 @@ leat_status leat_cli_plan_html(const struct leat_plan *plan, struct leat_buf *ou
     const struct leat_plan_options *o = leat_plan_options_of(plan);
     leat_buf_str(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
                       "content=\"width=device-width\"><title>Plan: ");
-    escape(out, leat_plan_job_of(plan)->name);
+    leat_buf_xml(out, leat_plan_job_of(plan)->name);
     leat_buf_printf(out, "</title>\n<style>\n%s</style></head><body>\n<h1>", style);
-    escape(out, leat_plan_job_of(plan)->name);
+    leat_buf_xml(out, leat_plan_job_of(plan)->name);
     leat_buf_printf(out, "</h1>\n<p>%zu configurations", count);
     if (o->deadline_s > 0)
         leat_buf_printf(out, ", deadline %.4g h", o->deadline_s / 3600);

@@ -35,14 +35,7 @@ static leat_status print_json(const struct leat_plan_revocations *r, struct leat
     json_t *list = json_array();
     for (size_t i = 0; i < r->count; i++)
         json_array_append_new(list, row_json(&r->row[i]));
-    json_t *root = json_pack("{s:i, s:o}", "version", 2, "lifetimes", list);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
-    json_decref(root);
-    if (!text)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the answer");
-    puts(text);
-    free(text);
-    return LEAT_OK;
+    return leat_cli_print_json(json_pack("{s:i, s:o}", "version", 2, "lifetimes", list), 6, err);
 }
 
 /* Comments above the header: what is printed is a file for --revocations as it is. */

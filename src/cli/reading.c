@@ -290,10 +290,21 @@ leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err)
     return rc;
 }
 
-void leat_reading_close(struct leat_reading *r)
+static void reading_close(struct leat_reading *r)
 {
     leat_loader_close(r->loader);
     leat_dataset_close(r->dataset);
     r->loader = NULL;
     r->dataset = NULL;
+}
+
+int leat_reading_end(struct leat_reading *r, int status)
+{
+    if (status == LEAT_EXIT_OK)
+        status = leat_cli_finish();
+    if (status == LEAT_EXIT_OK && r->interrupted)
+        status = LEAT_EXIT_INTERRUPTED;
+    reading_close(r);
+    free(r);
+    return status;
 }

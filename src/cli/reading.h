@@ -102,6 +102,9 @@ leat_status leat_reading_open(struct leat_reading *r, struct leat_error *err);
 
 /* Reads. Being interrupted is no error. */
 leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err);
-void leat_reading_close(struct leat_reading *r); /* also a half-open one */
+
+/* Closes and frees it, also a half-open one, and gives the command's exit status: `status`, unless something is still
+ * to be said against it. */
+int leat_reading_end(struct leat_reading *r, int status);
 
 #endif

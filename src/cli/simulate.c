@@ -338,20 +338,6 @@ static leat_status sweep_one(struct simulate *v, double share, enum leat_sched_p
     return LEAT_OK;
 }
 
-static leat_status write_file(const char *path, const struct leat_buf *text, struct leat_error *err)
-{
-    FILE *out = fopen(path, "w");
-    if (!out)
-        return leat_fail_errno(err, errno, "cannot write '%s'", path);
-    size_t n = fwrite(text->data, 1, text->len, out);
-    int wrong = ferror(out) ? errno : 0;
-    if (fclose(out) != 0 && !wrong)
-        wrong = errno;
-    if (n != text->len || wrong)
-        return leat_fail_errno(err, wrong ? wrong : EIO, "cannot write '%s'", path);
-    return LEAT_OK;
-}
-
 static leat_status draw(const struct simulate *v, const struct sweep *w, struct leat_error *err)
 {
     const struct leat_sim_job_opts *o = &v->opts;
@@ -378,7 +364,7 @@ static leat_status draw(const struct simulate *v, const struct sweep *w, struct 
     leat_sim_picture(&picture, &text);
     leat_status rc = leat_buf_check(&text, "the picture", err);
     if (rc == LEAT_OK)
-        rc = write_file(v->s->svg, &text, err);
+        rc = leat_cli_write_file(v->s->svg, &text, err);
     leat_buf_free(&text);
     return rc;
 }

@@ -164,13 +164,7 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_OK)
         rc = leat_reading_run(r, &err);
     int status = rc == LEAT_OK ? tell(r, s) : leat_cli_fail(&err);
-    if (status == LEAT_EXIT_OK)
-        status = leat_cli_finish();
-    if (status == LEAT_EXIT_OK && r->interrupted)
-        status = LEAT_EXIT_INTERRUPTED;
-    leat_reading_close(r);
-    free(r);
-    return status;
+    return leat_reading_end(r, status);
 }
 
 const struct leat_command leat_command_warm = {

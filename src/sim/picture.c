@@ -14,20 +14,6 @@ static const char *const colours[] = {"#0072b2", "#d55e00", "#e69f00", "#009e73"
 
 #define COLOURS (sizeof colours / sizeof colours[0])
 
-static void escape(struct leat_buf *b, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '&')
-            leat_buf_str(b, "&amp;");
-        else if (*text == '<')
-            leat_buf_str(b, "&lt;");
-        else if (*text == '>')
-            leat_buf_str(b, "&gt;");
-        else
-            leat_buf_char(b, *text);
-    }
-}
-
 static double x_of(double cache)
 {
     return LEFT + cache * (WIDTH - LEFT - RIGHT);
@@ -65,7 +51,7 @@ static void draw_axes(struct leat_buf *b, const struct leat_sim_picture *p, doub
                         LEFT, WIDTH - RIGHT, y_of(i * step, most), y_of(i * step, most), LEFT - 8,
                         y_of(i * step, most) + 4, 100 * i * step);
     leat_buf_printf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12);
-    escape(b, p->cache);
+    leat_buf_xml(b, p->cache);
     leat_buf_str(b, ", share of the dataset</text>\n");
 }
 
@@ -77,7 +63,7 @@ static void draw_legend(struct leat_buf *b, size_t row, const char *class, const
         "<line class=\"%s\" stroke=\"%s\" stroke-width=\"2.5\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
         "<text x=\"%d\" y=\"%.1f\">",
         class, colour, WIDTH - RIGHT + 16, WIDTH - RIGHT + 44, y, y, WIDTH - RIGHT + 52, y + 4);
-    escape(b, name);
+    leat_buf_xml(b, name);
     leat_buf_str(b, "</text>\n");
 }
 
@@ -91,7 +77,7 @@ static void draw_curve(struct leat_buf *b, const struct leat_sim_curve *c, const
     for (size_t k = 0; k < c->n; k++) {
         leat_buf_printf(b, "<circle fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>", colour,
                         x_of(c->points[k].cache), y_of(c->points[k].bucket, most));
-        escape(b, c->name);
+        leat_buf_xml(b, c->name);
         leat_buf_printf(b, ": cache %.1f %%, from the bucket %.1f %%</title></circle>\n", 100 * c->points[k].cache,
                         100 * c->points[k].bucket);
     }
@@ -108,9 +94,9 @@ void leat_sim_picture(const struct leat_sim_picture *p, struct leat_buf *b)
                     ".bound{stroke-width:1.5;stroke-dasharray:7 4}</style>\n"
                     "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" y=\"24\">",
                     WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT);
-    escape(b, p->title);
+    leat_buf_xml(b, p->title);
     leat_buf_printf(b, "</text>\n<text x=\"%d\" y=\"46\">", LEFT);
-    escape(b, p->subtitle);
+    leat_buf_xml(b, p->subtitle);
     leat_buf_str(b, "</text>\n");
     draw_axes(b, p, most, step);
     leat_buf_printf(b, "<line class=\"bound\" stroke=\"#333\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",

@@ -277,6 +277,13 @@ void leat_sched_tidy(struct leat_sched *s)
         store(s, c);
         place_on_disk(s, c);
     }
+    while (s->opts.policy == LEAT_SCHED_NONE) { /* nothing is kept beyond its use, though there is room */
+        struct leat_sched_chunk *c = by_ram(farthest(s, &s->in_ram, false));
+        if (!c || c->ram.key != LEAT_SCHED_NEVER)
+            break;
+        s->stats.evicted++;
+        leat_sched_drop(s, c);
+    }
     while (s->stats.disk_used > s->opts.disk) { /* it was made smaller */
         struct leat_sched_chunk *w = by_disk(farthest(s, &s->on_disk, true));
         if (!w)

@@ -137,6 +137,21 @@ static uint64_t next_use(const struct leat_sched_chunk *c, bool after)
     return best;
 }
 
+/* Whether some lane is in the middle of it: samples of it have come, and more will. */
+static bool live(const struct leat_sched_chunk *c)
+{
+    for (const struct leat_sched_ref *r = &c->ref; r && r->set; r = r->next) {
+        for (const struct leat_sched_lane *l = r->set->lanes; l; l = l->next) {
+            uint64_t first;
+            uint64_t last;
+            if (!l->ended && leat_order_uses(l->view.now, r->number, &first, &last) && first <= l->view.stage &&
+                last >= l->view.stage)
+                return true;
+        }
+    }
+    return false;
+}
+
 uint64_t leat_sched_use(const struct leat_sched *s, const struct leat_sched_chunk *c, bool after)
 {
     if (c->wants && !after)
@@ -147,9 +162,9 @@ uint64_t leat_sched_use(const struct leat_sched *s, const struct leat_sched_chun
     case LEAT_SCHED_FIFO:
         return LEAT_SCHED_NEVER - 1 - c->came;
     case LEAT_SCHED_MINIO:
-        return c->fixed || c->ahead ? 0 : LEAT_SCHED_NEVER;
+        return c->fixed || c->ahead || live(c) ? 0 : LEAT_SCHED_NEVER;
     case LEAT_SCHED_NONE:
-        return c->ahead ? 0 : LEAT_SCHED_NEVER;
+        return c->ahead || live(c) ? 0 : LEAT_SCHED_NEVER;
     default:
         return next_use(c, after);
     }

@@ -228,3 +228,8 @@ def test_progress_is_shown_on_a_terminal_only(leat_bin, clean_env):
     os.close(ours)
     assert child.wait(60) == 130
     assert b"%" in text
+
+
+def test_policy_none_keeps_nothing_though_there_is_room(simulate):
+    (run,) = simulate("--ram", "1200mb", "--policy", "none", "--compute", "100ms")["runs"]
+    assert all(epoch["hits"] < 0.05 for epoch in run["epochs"])  # but for a chunk in use over the end of an epoch

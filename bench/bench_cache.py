@@ -10,13 +10,12 @@ same order, counted chunk by chunk.
 import argparse
 import collections
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from common import ROOT, scratch, serving, table, write
+from common import ROOT, make_data, scratch, serving, table, write
 
 MIB = 1 << 20
 SAMPLE = 100_000
@@ -69,20 +68,6 @@ def run_rank(build, env, *args):
     return result["epochs"]
 
 
-def make_data(build, folder, total):
-    raw = folder / "raw"
-    raw.mkdir()
-    block = os.urandom(SAMPLE)
-    for i in range(int(total // SAMPLE)):
-        (raw / f"{i:07}.bin").write_bytes(i.to_bytes(8, "little") + block[8:])
-    dataset = folder / "buckets" / "data" / "set"
-    dataset.parent.mkdir(parents=True)
-    leat = str(build / "src" / "cli" / "leat")
-    subprocess.run([leat, "pack", "--quiet", "--chunk-size", str(CHUNK), str(raw), str(dataset)], check=True)
-    subprocess.run(["rm", "-rf", str(raw)], check=True)
-    return dataset
-
-
 def lru_bytes(build, dataset, budget, epochs, chunk_bytes):
     """Bytes an epoch that an LRU of chunks would fetch, from the second epoch on."""
     cache, misses = collections.OrderedDict(), []
@@ -118,7 +103,7 @@ def main():
     total = options.mb * 1e6
     rows, shown = [], []
     with scratch(3 * total) as folder:
-        dataset = make_data(build, folder, total)
+        dataset = make_data(build, folder, total, SAMPLE, "--chunk-size", str(CHUNK)) / "data" / "set"
         chunks = [path.stat().st_size for path in (dataset / "leat" / "chunks").rglob("*") if path.is_file()]
         size = sum(chunks)
         live = WINDOW * size / len(chunks)

@@ -7,14 +7,13 @@ import argparse
 import contextlib
 import itertools
 import json
-import os
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
 
-from common import ROOT, scratch, serving, shown, spread, table, write
+from common import ROOT, make_data, scratch, serving, shown, spread, table, write
 
 LINE = 400e6
 LATENCY = 0.05
@@ -139,20 +138,6 @@ def requests_before_chunks(env):
     return sum("leat/chunks/" not in line.get("key", "") for line in lines)
 
 
-def make_data(build, folder, total):
-    """A bucket with a packed dataset of samples of SAMPLE bytes that do not compress."""
-    raw = folder / "raw"
-    raw.mkdir()
-    block = os.urandom(SAMPLE)
-    for i in range(int(total // SAMPLE)):
-        (raw / f"{i:07}.bin").write_bytes(i.to_bytes(8, "little") + block[8:])
-    bucket = folder / "buckets" / "data"
-    bucket.mkdir(parents=True)
-    subprocess.run([str(build / "src" / "cli" / "leat"), "pack", str(raw), str(bucket / "set"), "--quiet"], check=True)
-    subprocess.run(["rm", "-rf", str(raw)], check=True)
-    return folder / "buckets"
-
-
 def bytes_touched(build, dataset):
     """Of the chunks that hold a sample of the first batch."""
     leat = str(build / "src" / "cli" / "leat")
@@ -197,7 +182,7 @@ def main():
     rows = []
     opening = []
     with scratch(2 * total) as folder:
-        buckets = make_data(build, folder, total)
+        buckets = make_data(build, folder, total, SAMPLE)
         limits = ["--latency", "50ms", "--bandwidth", "400MB/s", "--connection-bandwidth", "25MB/s"]
         with serving(build, buckets, *limits) as env:
             for _ in range(options.runs):

@@ -8,12 +8,11 @@ computes. The hit rate is over the whole run; the time is from the first batch t
 
 import argparse
 import json
-import os
 import subprocess
 import tempfile
 from pathlib import Path
 
-from common import ROOT, scratch, serving, table, write
+from common import ROOT, make_data, scratch, serving, table, write
 
 SAMPLE = 100_000
 CHUNK = "2MiB"  # so that there are hundreds: one more or less of them must not be a point
@@ -41,21 +40,6 @@ SETTINGS = {
     "large batches": {"batch": 512, "ram": 0.75},
     "a quarter in memory, the rest on disk": {"ram": 0.25, "disk": 1.3},
 }
-
-
-def make_data(build, folder, total):
-    """A bucket with a packed dataset of samples of SAMPLE bytes that do not compress."""
-    raw = folder / "raw"
-    raw.mkdir()
-    block = os.urandom(SAMPLE)
-    for i in range(int(total // SAMPLE)):
-        (raw / f"{i:07}.bin").write_bytes(i.to_bytes(8, "little") + block[8:])
-    bucket = folder / "buckets" / "data"
-    bucket.mkdir(parents=True)
-    leat = str(build / "src" / "cli" / "leat")
-    subprocess.run([leat, "pack", str(raw), str(bucket / "set"), "--chunk-size", CHUNK, "--quiet"], check=True)
-    subprocess.run(["rm", "-rf", str(raw)], check=True)
-    return folder / "buckets"
 
 
 def hits(sources):
@@ -117,7 +101,7 @@ def main():
     total = options.mb * 1e6
     rows = []
     with scratch(2 * total) as folder:
-        buckets = make_data(build, folder, total)
+        buckets = make_data(build, folder, total, SAMPLE, "--chunk-size", CHUNK)
         dataset = buckets / "data" / "set"
         for name, special in SETTINGS.items():
             if options.only not in name:

@@ -65,6 +65,21 @@ def scratch(bytes_wanted):
         yield Path(folder)
 
 
+def make_data(build, folder, total, sample, *options):
+    """Buckets with a packed dataset data/set of samples of so many bytes, which do not compress."""
+    raw = folder / "raw"
+    raw.mkdir()
+    block = os.urandom(sample)
+    for i in range(int(total // sample)):
+        (raw / f"{i:07}.bin").write_bytes(i.to_bytes(8, "little") + block[8:])
+    bucket = folder / "buckets" / "data"
+    bucket.mkdir(parents=True)
+    leat = str(build / "src" / "cli" / "leat")
+    subprocess.run([leat, "pack", "--quiet", *options, str(raw), str(bucket / "set")], check=True)
+    shutil.rmtree(raw)
+    return folder / "buckets"
+
+
 @contextlib.contextmanager
 def serving(build, folder, *options):
     """`leat serve` over the folder; yields the variables that point S3 clients at it."""

@@ -46,7 +46,7 @@ test-s3: build-release venv deps-test deps-s3 ## against a real radosgw, started
 test-long: build-release venv deps-test ## the tests that take minutes
 	tools/suite release --long
 
-demo: build-release venv ## the same training from a slow bucket, fed by plain PyTorch and by Leat
+demo: build-release venv ## one training from a slow bucket, fed in four ways: a DataLoader and Leat, objects and larger pieces
 	LEAT_BUILD=$(CURDIR)/build/release PYTHONPATH=build/release/python .venv/bin/python examples/demo/demo.py $(DEMO)
 
 bench: build-release venv deps-bench ## benchmarks, or some: BENCH="store order"; prints tables, writes JSON to bench/out
@@ -71,12 +71,34 @@ bench-cache: build-release venv ## bytes from the bucket for caches of 10 to 90 
 bench-deli: build-release venv ## waiting for small objects far away: one GET at a time, 16 in parallel, Leat
 	@.venv/bin/python bench/bench_deli.py
 
+bench-index: build-release venv ## indexing a million objects of a bucket in a box: rate and memory
+	@.venv/bin/python bench/bench_index.py $(BENCH_INDEX)
+
+bench-inplace: build-release venv ## small objects and tar shards where they lie, beside packed data and a DataLoader
+	@.venv/bin/python bench/bench_inplace.py $(BENCH_INPLACE)
+
+bench-pack-files: build-release venv ## packing many small files beside tar and other libraries (BENCH_PACK="--peers ENV/bin/python")
+	@.venv/bin/python bench/bench_pack_files.py $(BENCH_PACK)
+
+bench-tar: build-release venv ## indexing a tar shard beside reading it
+	@.venv/bin/python bench/bench_tar.py $(BENCH_TAR)
+
+bench-tokens: build-release venv ## blocks of tokens beside random places of a memmap, from memory and from a bucket
+	@.venv/bin/python bench/bench_tokens.py $(BENCH_TOKENS)
+
 bench-sched: build-release venv ## what the scheduler's decisions cost
 	@.venv/bin/python bench/bench_sched.py
 
 install: build-release ## library, headers, pkg-config file, command and man pages under DESTDIR/PREFIX
 	meson configure build/release --prefix=$(PREFIX)
 	meson install -C build/release --tags runtime,command,devel,man $(if $(DESTDIR),--destdir=$(abspath $(DESTDIR)))
+
+wheel: deps-build deps-wheel venv ## one wheel for every Python since 3.9 and glibc since 2.28, in dist
+	tools/wheel
+
+test-wheel: build-release venv deps-wheel ## installs the wheel of dist in clean environments of several Pythons and Debian releases and trains there (as root)
+	@test -e dist/leat-$$(cat VERSION)-cp39-abi3-*.whl || tools/wheel
+	LEAT_BUILD=$(CURDIR)/build/release .venv/bin/python -m pytest -c pyproject.toml tests/wheel $(PYTEST)
 
 abi-dump: build-abi venv deps-check ## store the C interface as it is now, after a change that was intended
 	.venv/bin/python tools/check_abi.py --renew
@@ -101,6 +123,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-plan bench-prep \
-	bench-sched bench-simulate install format clean help venv
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-index bench-inplace bench-pack-files bench-plan bench-prep \
+	bench-sched bench-simulate bench-tar bench-tokens install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

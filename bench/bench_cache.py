@@ -69,7 +69,7 @@ def run_rank(build, env, *args):
 
 
 def lru_bytes(build, dataset, budget, epochs, chunk_bytes):
-    """Bytes an epoch that an LRU of chunks would fetch, from the second epoch on."""
+    """Bytes per epoch that an LRU of chunks would fetch, from the second epoch on."""
     cache, misses = collections.OrderedDict(), []
     leat = str(build / "src" / "cli" / "leat")
     for epoch in range(epochs):

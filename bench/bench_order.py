@@ -55,7 +55,7 @@ def main():
     millions = {k: v / 1e6 for k, v in result["reads_per_s"].items()}
     print(f"  samples read           {shown(millions, 1)} million/s   (aim: 10)")
 
-    print("\nReads from the node that owns the chunk, 75 samples a chunk, window 128, G = 4096, 8 ranks a node")
+    print("\nReads from the node that owns the chunk, 75 samples per chunk, window 128, G = 4096, 8 ranks per node")
     print("  chunks  nodes   share of an epoch, %          nodes that read a chunk   assigning a batch")
     result["local"] = local = shares(program, "local", options.runs)
     for row in local:
@@ -78,7 +78,7 @@ def main():
         print(f"  G = {row['batch']:,} over {row['ranks']:,} ranks: {row['ms']} ms, with costs {row['costs_ms']} ms")
 
     result["shape"] = measure(program, "shape", 0)
-    print("\nThe window, 75 samples a chunk, w = 128, G = 4096")
+    print("\nThe window, 75 samples per chunk, w = 128, G = 4096")
     for row in result["shape"]:
         print(
             f"  {row['chunks']:6} chunks: at most {row['live_max']} live; new ones in a batch: first"

@@ -141,7 +141,7 @@ static void bare_decode(struct bare *b, const struct encoded *e)
     jpeg_finish_decompress(&b->cinfo);
 }
 
-/* Interleaved pixels in, interleaved pixels out, by the same passes as behind a decoder. */
+/* Interleaved pixels in, interleaved pixels out, by the same passes as after a decoder. */
 static void resize_once(struct leat_arena *arena, const struct leat_kernels *kernels, const uint8_t *rgb, uint8_t *slot)
 {
     struct leat_geometry g = {

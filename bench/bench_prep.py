@@ -6,7 +6,7 @@ python bench/bench_prep.py [--build build/release] [--rounds 5] [--seconds 1.5] 
 Every contender decodes the same files from memory and makes 224x224 uint8 pixels by RandomResizedCrop and a flip,
 pinned to one core, in turn, `rounds` times. Rates are pictures per second of CPU time of the whole process, which is
 what a core can do however busy the machine is; the spread is that of the rounds. Contenders that are not installed
-are named with the reason; bench/prep_venv makes an environment with all that can be had. --python adds an interpreter
+are named with the reason; bench/prep_venv makes an environment with all that is available. --python adds an interpreter
 for the resize alone: Pillow-SIMD cannot live beside Pillow.
 """
 

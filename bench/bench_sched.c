@@ -216,15 +216,14 @@ int main(int argc, char **argv)
         leat_sched_set_open(s, names, sizes, chunks, NULL, &set, NULL) != LEAT_OK)
         die("no scheduler");
     for (uint32_t i = 0; i < n; i++) {
-        struct leat_cursor_opts co = {.spec = {.view = LEAT_ORDER_VIEW_SAMPLES,
-                                               .counts = counts,
-                                               .chunks = chunks,
-                                               .shuffle = true,
-                                               .window = 128,
-                                               .seed = i}, /* loaders that have nothing in common */
-                                      .global_batch = batch,
-                                      .last = LEAT_ORDER_DROP,
-                                      .world = 1};
+        struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES,
+                                       .counts = counts,
+                                       .chunks = chunks,
+                                       .shuffle = true,
+                                       .window = 128,
+                                       .seed = i}; /* loaders that have nothing in common */
+        struct leat_cursor_opts co = {
+            .specs = &spec, .specs_n = 1, .global_batch = batch, .last = LEAT_ORDER_DROP, .world = 1};
         struct leat_sched_lane_opts lo = {
             .set = set, .needed = (uint64_t)bytes * (batch < 160 ? batch : 160), .slots = 4, .user = &lanes[i]};
         if (leat_cursor_open(&co, &lanes[i].cursor, NULL) != LEAT_OK)

@@ -38,7 +38,7 @@ def read_leat(build, env, connections):
     _, _, text = run_measured([*command, "s3://bucket/"], env)
     result = json.loads(text)
     assert result["bytes"] == OBJECTS * OBJECT_BYTES
-    # The buffers' first touch is no part of it, as the imports of the Python clients are not.
+    # The buffers' first touch is not part of it, as the imports of the Python clients are not.
     return result["seconds"], result["user_s"] + result["system_s"]
 
 

@@ -66,7 +66,7 @@ def scratch(bytes_wanted):
 
 
 def make_data(build, folder, total, sample, *options):
-    """Buckets with a packed dataset data/set of samples of so many bytes, which do not compress."""
+    """Buckets with a packed dataset data/set of samples of this many bytes, which do not compress."""
     raw = folder / "raw"
     raw.mkdir()
     block = os.urandom(sample)

@@ -93,7 +93,7 @@ static inline struct picture photo_make(uint32_t width, uint32_t height, uint32_
     uint32_t state = seed * 2654435761u + 19088743u;
     for (unsigned i = 0; i < 9000; i++) {
         struct leaf l = leaf_draw(width, height, &state);
-        if (i < 12) /* something behind all of them */
+        if (i < 12) /* something after all of them */
             l.radius = (float)(width > height ? width : height) * (1.2f - 0.08f * (float)i);
         leaf_fall(&l, planes, width, height, &state);
     }

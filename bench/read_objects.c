@@ -31,7 +31,7 @@ static const struct leat_option options[] = {
      "objects asked for at a time, each with a buffer of its own; at least the connections"},
     {"passes", 'n', LEAT_OPTION_U64, offsetof(struct settings, passes), "N", "1", NULL, "how often to read them all"},
     {"duration", 'd', LEAT_OPTION_DURATION, offsetof(struct settings, duration_ns), "TIME", NULL, NULL,
-     "go on for so long, whatever --passes says"},
+     "go on for this long, whatever --passes says"},
     {0},
 };
 

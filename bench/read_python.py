@@ -1,9 +1,9 @@
 """read_python.py CLIENT BUCKET CONNECTIONS: what read_objects does, with Python's clients, and the same JSON. The clock
-starts behind the imports and the listing.
+starts after the imports and the listing.
 
-get_object        boto3, get_object()["Body"].read() in so many threads
-download_fileobj  boto3's own transfers in parallel, with a TransferConfig of so many threads
-s3torchconnector  s3torchconnector's client in so many threads
+get_object        boto3, get_object()["Body"].read() in this many threads
+download_fileobj  boto3's own transfers in parallel, with a TransferConfig of this many threads
+s3torchconnector  s3torchconnector's client in this many threads
 """
 
 import io

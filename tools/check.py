@@ -63,6 +63,7 @@ CHECKS = {
     "symbols": lambda fix: script("symbols"),
     "abi": lambda fix: script("abi"),
     "links": lambda fix: script("links"),
+    "words": lambda fix: script("words"),
     "ruff": ruff,
     "shellcheck": lambda fix: ["shellcheck", "-x", *map(str, shell_scripts())],
     "cppcheck": cppcheck,

@@ -14,7 +14,7 @@ EVERYWHERE = {
     "strcat": "has no bound: use leat_buf_str",
     "strcpy": "has no bound: use memcpy with a checked length",
     "strncpy": "need not end with a NUL: use snprintf or memcpy",
-    "strndup": "may look for a NUL behind its n bytes: use leat_bytes_text",
+    "strndup": "may look for a NUL after its n bytes: use leat_bytes_text",
     "strtok": "keeps a hidden state: use strcspn",
     "system": "hands text to a shell",
     "vsprintf": "has no bound: use vsnprintf",

@@ -1,12 +1,15 @@
-"""make demo: the same training from the same slow bucket, fed by plain PyTorch and by Leat.
+"""make demo: one training from one slow bucket, fed in four ways.
 
-Makes a small image dataset, serves it like a bucket far away, packs it, trains a small network for a few epochs each
-way and prints the times and the waits. Everything happens in a temporary folder that is gone afterwards.
+Makes a small image dataset, serves it like a bucket far away, and trains a small network for a few epochs each way:
+by a plain DataLoader and by Leat, from the raw objects and from larger pieces of them. Everybody keeps connections open and reads
+ahead. Prints the times, the waits and the ratios. Everything happens in a temporary folder that is gone afterwards.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import http.client
 import io
 import os
 import random
@@ -14,13 +17,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
-import urllib.request
 import warnings
+
+try:
+    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+except ImportError:  # Leat feeds numpy arrays then, and there is nothing to compare with
+    DataLoader, IterableDataset = None, object
 
 LABELS = ("dots", "lines", "waves", "noise")
 CROP = 64
+SHARDS = 16
+SHUFFLE = 256  # samples in the buffer that mixes shards
 
 
 def find_leat():
@@ -77,8 +87,53 @@ class Bucket:
         self.process.wait(10)
 
 
+def make_shards(raw, folder, keys):
+    """The same pictures as tar shards, mixed, as they are made for WebDataset."""
+    os.makedirs(folder)
+    keys = random.Random(0).sample(keys, len(keys))
+    for shard in range(SHARDS):
+        with tarfile.open(os.path.join(folder, f"{shard:03}.tar"), "w") as tar:
+            for key in keys[shard::SHARDS]:
+                tar.add(os.path.join(raw, key), arcname=key)
+
+
+@functools.lru_cache(maxsize=1)
+def connection(host, process):
+    """This process's connection to the bucket, which stays open. (A forked worker must not use its parent's.)"""
+    return http.client.HTTPConnection(host)
+
+
+def get(url, path):
+    """The answer to a GET, on the connection that is there."""
+    bucket = connection(url.partition("//")[2], os.getpid())
+    bucket.request("GET", path)
+    answer = bucket.getresponse()
+    if answer.status != 200:
+        raise OSError(f"{path}: {answer.status} {answer.reason}")
+    return answer
+
+
+def prepare(data):
+    """RandomResizedCrop and flip, as torchvision draws them."""
+    import numpy
+    import torch
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(data)).convert("RGB")
+    w, h = picture.size
+    area = w * h * random.uniform(0.08, 1)
+    ratio = random.uniform(3 / 4, 4 / 3)
+    cw, ch = min(w, round((area * ratio) ** 0.5)), min(h, round((area / ratio) ** 0.5))
+    left, top = random.randint(0, w - cw), random.randint(0, h - ch)
+    picture = picture.resize((CROP, CROP), Image.BILINEAR, (left, top, left + cw, top + ch))
+    pixels = numpy.asarray(picture)
+    if random.random() < 0.5:
+        pixels = pixels[:, ::-1]
+    return torch.from_numpy(pixels.copy())
+
+
 class Objects:
-    """What one would write first: a dataset that gets every picture from the bucket when it is asked for."""
+    """Gets every picture from the bucket when it is asked for."""
 
     def __init__(self, url, keys):
         self.url, self.keys = url, keys
@@ -87,24 +142,42 @@ class Objects:
         return len(self.keys)
 
     def __getitem__(self, i):
-        import numpy
-        import torch
-        from PIL import Image
-
         label, _, _ = self.keys[i].partition("/")
-        with urllib.request.urlopen(f"{self.url}/data/raw/{self.keys[i]}") as answer:
-            picture = Image.open(io.BytesIO(answer.read())).convert("RGB")
-        # RandomResizedCrop and flip, as torchvision draws them
-        w, h = picture.size
-        area = w * h * random.uniform(0.08, 1)
-        ratio = random.uniform(3 / 4, 4 / 3)
-        cw, ch = min(w, round((area * ratio) ** 0.5)), min(h, round((area / ratio) ** 0.5))
-        left, top = random.randint(0, w - cw), random.randint(0, h - ch)
-        picture = picture.resize((CROP, CROP), Image.BILINEAR, (left, top, left + cw, top + ch))
-        pixels = numpy.asarray(picture)
-        if random.random() < 0.5:
-            pixels = pixels[:, ::-1]
-        return torch.from_numpy(pixels.copy()), LABELS.index(label)
+        return prepare(get(self.url, f"/data/raw/{self.keys[i]}").read()), LABELS.index(label)
+
+
+class Shards(IterableDataset):
+    """Reads tar shards from front to back, in another order each epoch, and mixes them in a buffer, as WebDataset does."""
+
+    def __init__(self, url):
+        self.url, self.epoch = url, 0
+
+    def __iter__(self):
+        self.epoch += 1
+        worker = get_worker_info()
+        shards = random.Random(self.epoch).sample(range(SHARDS), SHARDS)[worker.id :: worker.num_workers]
+        buffer = []
+        for sample in self.samples(shards):
+            if len(buffer) < SHUFFLE:
+                buffer.append(sample)
+                continue
+            i = random.randrange(SHUFFLE)
+            yield self.decode(*buffer[i])
+            buffer[i] = sample
+        random.shuffle(buffer)
+        for sample in buffer:
+            yield self.decode(*sample)
+
+    def samples(self, shards):
+        for shard in shards:
+            answer = get(self.url, f"/data/shards/{shard:03}.tar")
+            with tarfile.open(fileobj=answer, mode="r|") as tar:
+                for member in tar:
+                    yield member.name, tar.extractfile(member).read()
+            answer.read()
+
+    def decode(self, name, data):
+        return prepare(data), LABELS.index(name.partition("/")[0])
 
 
 def make_step():
@@ -160,7 +233,7 @@ def train(name, batches, epochs):
             samples += len(batch[1])
         took = time.monotonic() - began
         loss = sum(losses) / len(losses)
-        print(f"  {name:8} epoch {epoch + 1}: {took:6.1f} s so far, waited {wait:6.1f} s, loss {loss:.3f}")
+        print(f"  {name:20} epoch {epoch + 1}: {took:6.1f} s so far, waited {wait:6.1f} s, loss {loss:.3f}")
     total = time.monotonic() - began
     return total, wait, samples / total
 
@@ -170,7 +243,9 @@ def main():
     parser.add_argument("--images", type=int, default=1600)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--workers", type=int, default=8, help="of the plain DataLoader")
+    parser.add_argument("--workers", type=int, default=16, help="of the DataLoader that gets objects: it waits")
+    cores = min(SHARDS, max(4, os.cpu_count() or 4))
+    parser.add_argument("--shard-workers", type=int, default=cores, help="of the one that reads shards: it decodes")
     parser.add_argument("--latency", default="40ms", help="of the bucket, for each request")
     parser.add_argument("--bandwidth", default="50MB/s", help="of the bucket, all connections together")
     args = parser.parse_args()
@@ -187,58 +262,84 @@ def main():
         bucket = Bucket(leat_command, os.path.join(folder, "buckets"), args.latency, args.bandwidth)
         os.environ["AWS_ENDPOINT_URL"] = bucket.url
         print(f"a bucket at {bucket.url}: {args.latency} a request, {args.bandwidth}")
+        make_shards(raw, os.path.join(folder, "buckets", "data", "shards"), keys)
         subprocess.run([leat_command, "pack", "s3://data/raw", "s3://data/packed", "--quiet"], check=True)
-        print("packed into s3://data/packed\n")
-        results = {"PyTorch": plain(args, bucket.url, keys), "Leat": with_leat(args)}
-        report(results)
+        subprocess.run([leat_command, "index", "s3://data/raw", "s3://data/index", "--quiet"], check=True)
+        report(compete(args, bucket.url, keys))
     finally:
         if bucket:
             bucket.close()
-        subprocess.run([leat_command, "agent", "stop"], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([leat_command, "agent", "stop"], check=False, capture_output=True)
 
 
-def plain(args, url, keys):
-    warnings.filterwarnings("ignore", "This DataLoader will create")  # workers mostly wait for the bucket
-    try:
-        from torch.utils.data import DataLoader
-    except ImportError:
-        print("  torch is not installed: no plain DataLoader to compare with")
+def compete(args, url, keys):
+    """{name: (what it is, result or None)}"""
+    kept = "workers, each with a connection that stays open"
+    contenders = {
+        "PyTorch, objects": (
+            f"a DataLoader of {args.workers} {kept}; one GET per picture",
+            lambda name: plain(args, name, Objects(url, keys), args.workers, shuffle=True),
+        ),
+        "PyTorch, tar shards": (
+            f"a DataLoader of {args.shard_workers} {kept}; {SHARDS} shards, each in one GET",
+            lambda name: plain(args, name, Shards(url), args.shard_workers),
+        ),
+        "Leat, objects": (
+            "the same objects, indexed where they lie",
+            lambda name: with_leat(args, name, "s3://data/index"),
+        ),
+        "Leat, packed": ("chunks of up to 8 MiB", lambda name: with_leat(args, name, "s3://data/packed")),
+    }
+    results = {}
+    for name, (what, run) in contenders.items():
+        print(f"\n{name}: {what}")
+        results[name] = run(name)
+    return results
+
+
+def plain(args, name, dataset, workers, shuffle=None):
+    if DataLoader is None:
+        print("  torch is not installed: nothing to compare with")
         return None
+    warnings.filterwarnings("ignore", "This DataLoader will create")  # workers mostly wait for the bucket
     loader = DataLoader(
-        Objects(url, keys),
+        dataset,
         batch_size=args.batch_size,
-        shuffle=True,
-        num_workers=args.workers,
+        shuffle=shuffle,
+        num_workers=workers,
         persistent_workers=True,
-        drop_last=True,
         prefetch_factor=4,
     )
-    return train("PyTorch", lambda: loader, args.epochs)
+    return train(name, lambda: loader, args.epochs)
 
 
-def with_leat(args):
+def with_leat(args, name, url):
     import leat
 
     with leat.Loader(
-        "s3://data/packed",
+        url,
         batch_size=args.batch_size,
         shuffle=True,
         seed=0,
+        last="short",
         ram="256mib",
         linger="1s",
         fields={"x": leat.image("jpg").random_resized_crop(CROP).flip(), "y": leat.int("cls")},
     ) as loader:
-        return train("Leat", lambda: loader, args.epochs)
+        return train(name, lambda: loader, args.epochs)
 
 
 def report(results):
-    print(f"\n  {'':8} {'time':>9} {'waited':>9} {'samples/s':>10}")
+    print(f"\n  {'':20} {'time':>9} {'waited':>9} {'samples/s':>10}")
     for name, result in results.items():
         if result:
-            print(f"  {name:8} {result[0]:7.1f} s {result[1]:7.1f} s {result[2]:10.0f}")
+            print(f"  {name:20} {result[0]:7.1f} s {result[1]:7.1f} s {result[2]:10.0f}")
     if all(results.values()):
-        print(f"\n  {results['PyTorch'][0] / results['Leat'][0]:.1f} times as fast, on this machine, with this bucket")
+        print("\non this machine, with this bucket:")
+        for layout in ("objects", "tar shards"):
+            peer, ours = f"PyTorch, {layout}", "Leat, objects" if layout == "objects" else "Leat, packed"
+            print(f"  {ours} was {results[peer][0] / results[ours][0]:.1f} times as fast as {peer}")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ extern "C" {
 #define LEAT_API
 #endif
 
-/* How a call went. Of 32 bits, whatever the compiler makes of enums. */
+/* The result of a call. It has 32 bits, whatever the compiler makes of enums. */
 typedef int32_t leat_status;
 
-/* Its values, which stay: new ones are added at the end, so a program must expect one that it does not know. */
+/* Its values. They never change; new ones are added at the end, so a program must expect values that it does not
+ * know. */
 enum leat_status_code {
     LEAT_OK = 0,
     LEAT_INVALID,     /* an argument, setting or request that cannot work */
@@ -36,16 +37,16 @@ enum leat_status_code {
     LEAT_NO_SPACE,    /* disk or quota full */
     LEAT_NO_MEMORY,   /* an allocation failed */
     LEAT_LIMIT,       /* a limit of Leat's own was reached */
-    LEAT_BUSY,        /* somebody else holds it */
+    LEAT_BUSY,        /* someone else holds it */
     LEAT_VERSION,     /* made by, or speaking to, an incompatible version */
     LEAT_UNSUPPORTED, /* understood, but not possible here */
     LEAT_INTERNAL     /* a fault in Leat itself */
 };
 
-/* Owned by the caller, filled in on failure only. Where a function takes one, NULL is allowed.
+/* Owned by the caller, filled in on failure only. Every function that takes one also accepts NULL.
  *
- * It has no size of its own, unlike the structs of loader.h: it is written to and never read, so it needs no
- * preparation, and its 576 bytes stay as they are. What later releases have to add goes where zeros are today. */
+ * Unlike the structs of loader.h it does not begin with its size: it is only written, so it needs no preparation, and
+ * it always has 576 bytes. Later releases use bytes that are zero today. */
 struct leat_error {
     leat_status status;
     int32_t os_error;     /* the errno that caused it, or 0 */

@@ -16,20 +16,20 @@ extern "C" {
 struct leat_mix {
     size_t size;
     double mixup;  /* alpha of the Beta distribution; 0: never */
-    double cutmix; /* the same; where both may happen, each does half the time */
-    double p;      /* that anything happens */
+    double cutmix; /* the same; if both are above 0, each happens half the time */
+    double p;      /* probability that a batch is mixed */
     uint64_t seed;
 };
 
 struct leat_mixed {
     size_t size;
-    double share;    /* of a picture itself; the rest is its partner's. 1: nothing is mixed */
-    uint32_t cut;    /* 1: the partner's pixels are those of the box; 0: all are blended */
+    double share;    /* share of the picture itself; the rest is its partner's. 1: nothing is mixed */
+    uint32_t cut;    /* 1: the partner's pixels fill the box; 0: all pixels are blended */
     uint32_t box[4]; /* left, top, right, bottom */
 };
 
-/* For the batch of an epoch that begins with sample number `first`: the same whatever thread or rank asks. Drawn in
- * order: whether, which, the share, then x and y of a box's middle. */
+/* The draw for the batch of an epoch that begins with sample number `first`: the same on every thread and rank. Drawn
+ * in this order: whether, which, the share, then x and y of a box's middle. */
 LEAT_API leat_status leat_mix_draw(const struct leat_mix *mix, uint64_t epoch, uint64_t first, uint32_t width,
                                    uint32_t height, struct leat_mixed *out, struct leat_error *err);
 

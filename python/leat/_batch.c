@@ -1,9 +1,8 @@
 /* Columns of batches for Python. Glue only, but glue that is passed with every step: next() of a batch that is there
  * mostly finds the caches cold, and then every function it goes through costs more than what it does. */
-#include "_batch.h"
+#include "_ragged.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 PyObject *leat_py_raise(const struct leat_error *err)
@@ -22,21 +21,12 @@ PyObject *leat_py_raise_text(leat_status status, const char *text)
     return NULL;
 }
 
-/* A batch in the hands of its columns. Not a Python object: tensors let go of memory on any thread, without the
- * interpreter's lock. */
-struct share {
-    _Atomic uint32_t refs;
-    struct leat_batch *batch;
-    struct share *next; /* in the list of all */
-    struct share **link;
-};
-
 /* All batches that Python holds. A tensor does not say which batch it belongs to, but its memory does; and a type of
- * our own for what next() returns, which could say so, would be no tuple or dict to whoever looks at exact types, as
+ * our own for what next() returns, which could say so, would be no tuple or dict to code that looks at exact types, as
  * the pytrees of torch and jax do. */
 static struct {
     pthread_mutex_t mu;
-    struct share *first;
+    struct leat_py_share *first;
 } shares = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 /* Held over a fork, so that the child finds it free. */
@@ -50,9 +40,9 @@ static void unlock_shares(void)
     pthread_mutex_unlock(&shares.mu);
 }
 
-static struct share *share_make(struct leat_batch *batch)
+struct leat_py_share *leat_py_share_make(struct leat_batch *batch)
 {
-    struct share *s = malloc(sizeof *s);
+    struct leat_py_share *s = malloc(sizeof *s);
     if (!s)
         return NULL;
     atomic_init(&s->refs, 1);
@@ -67,37 +57,48 @@ static struct share *share_make(struct leat_batch *batch)
     return s;
 }
 
-static struct share *share_keep(struct share *s)
+struct leat_py_share *leat_py_share_keep(struct leat_py_share *s)
 {
     atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
     return s;
 }
 
-static void share_drop(struct share *s)
+/* Takes it out of the list and frees it; the batch stays. */
+static struct leat_batch *forget(struct leat_py_share *s)
 {
-    /* Acquire and release: whatever was read or written through other columns comes before the slot is free. */
-    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
-        return;
+    struct leat_batch *batch = s->batch;
     lock_shares();
     *s->link = s->next;
     if (s->next)
         s->next->link = s->link;
     unlock_shares();
-    leat_batch_release(s->batch);
     free(s);
+    return batch;
+}
+
+void leat_py_share_drop(struct leat_py_share *s)
+{
+    /* Acquire and release: whatever was read or written through other columns comes before the slot is free. */
+    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        leat_batch_release(forget(s));
+}
+
+struct leat_batch *leat_py_share_end(struct leat_py_share *s)
+{
+    return atomic_load_explicit(&s->refs, memory_order_acquire) == 1 ? forget(s) : NULL;
 }
 
 /* A stretch of a batch's memory. */
 struct memory_object {
-    PyObject_HEAD struct share *share;
+    PyObject_HEAD struct leat_py_share *share;
     void *data;
     Py_ssize_t n;
 };
 
 static void memory_dealloc(PyObject *self)
 {
-    share_drop(((struct memory_object *)self)->share);
-    Py_TYPE(self)->tp_free(self);
+    leat_py_share_drop(((struct memory_object *)self)->share);
+    leat_py_free(self);
 }
 
 static int memory_buffer(PyObject *self, Py_buffer *view, int flags)
@@ -106,149 +107,32 @@ static int memory_buffer(PyObject *self, Py_buffer *view, int flags)
     return PyBuffer_FillInfo(view, self, m->data, m->n, 0, flags);
 }
 
-static PyBufferProcs memory_as_buffer = {.bf_getbuffer = memory_buffer};
-
-static PyTypeObject memory_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "leat._core.Memory",
-    .tp_basicsize = sizeof(struct memory_object),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_dealloc = memory_dealloc,
-    .tp_as_buffer = &memory_as_buffer,
-    .tp_doc = "Memory of a batch.",
-};
-
-static PyObject *make_memory(struct share *share, const void *data, uint64_t n)
-{
-    struct memory_object *m = PyObject_New(struct memory_object, &memory_type);
-    if (!m)
-        return NULL;
-    m->share = share_keep(share);
-    m->data = (void *)(uintptr_t)data;
-    m->n = (Py_ssize_t)n;
-    return (PyObject *)m;
-}
-
-/* Values of different lengths. leat.loader.Ragged makes a Sequence of it. */
-struct ragged_object {
-    PyObject_HEAD struct share *share;
-    const char *data;
-    uint64_t bytes;
-    const uint64_t *ends;
-    Py_ssize_t n;
-    bool text;
-};
-
-static void ragged_dealloc(PyObject *self)
-{
-    share_drop(((struct ragged_object *)self)->share);
-    Py_TYPE(self)->tp_free(self);
-}
-
-static Py_ssize_t ragged_length(PyObject *self)
-{
-    return ((struct ragged_object *)self)->n;
-}
-
-static PyObject *ragged_item(PyObject *self, Py_ssize_t i)
-{
-    struct ragged_object *r = (struct ragged_object *)self;
-    if (i < 0 || i >= r->n) {
-        PyErr_Format(PyExc_IndexError, "%zd of %zd values", i, r->n);
-        return NULL;
-    }
-    /* Read once: this process may write to them at any time. */
-    uint64_t begin = i ? *(const volatile uint64_t *)&r->ends[i - 1] : 0;
-    uint64_t end = *(const volatile uint64_t *)&r->ends[i];
-    if (begin > end || end > r->bytes)
-        return PyErr_Format(PyExc_RuntimeError, "value %zd ends where it cannot: something wrote to the batch", i);
-    if (r->text)
-        return PyUnicode_DecodeUTF8(r->data + begin, (Py_ssize_t)(end - begin), "surrogateescape");
-    PyObject *memory = make_memory(r->share, r->data + begin, end - begin);
-    PyObject *view = memory ? PyMemoryView_FromObject(memory) : NULL;
-    Py_XDECREF(memory);
-    return view;
-}
-
-static PyObject *ragged_slice(PyObject *self, PyObject *slice)
-{
-    Py_ssize_t first, last, step;
-    if (PySlice_Unpack(slice, &first, &last, &step) < 0)
-        return NULL;
-    Py_ssize_t n = PySlice_AdjustIndices(ragged_length(self), &first, &last, step);
-    PyObject *list = PyList_New(n);
-    for (Py_ssize_t i = 0; list && i < n; i++) {
-        PyObject *value = ragged_item(self, first + i * step);
-        if (value)
-            PyList_SET_ITEM(list, i, value);
-        else
-            Py_CLEAR(list);
-    }
-    return list;
-}
-
-static PyObject *ragged_subscript(PyObject *self, PyObject *key)
-{
-    if (PySlice_Check(key))
-        return ragged_slice(self, key);
-    Py_ssize_t i = PyNumber_AsSsize_t(key, PyExc_IndexError);
-    if (i == -1 && PyErr_Occurred())
-        return NULL;
-    return ragged_item(self, i < 0 ? i + ragged_length(self) : i);
-}
-
-static PyObject *ragged_nbytes(PyObject *self, void *closure)
-{
-    struct ragged_object *r = (struct ragged_object *)self;
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(r->bytes);
-}
-
-static PyObject *ragged_text(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyBool_FromLong(((struct ragged_object *)self)->text);
-}
-
-static PySequenceMethods ragged_as_sequence = {.sq_length = ragged_length, .sq_item = ragged_item};
-static PyMappingMethods ragged_as_mapping = {.mp_length = ragged_length, .mp_subscript = ragged_subscript};
-
-static PyGetSetDef ragged_getset[] = {
-    {"nbytes", ragged_nbytes, NULL, "Bytes of all values together.", NULL},
-    {"_text", ragged_text, NULL, NULL, NULL},
+static PyType_Slot memory_slots[] = {
+    {Py_tp_doc, (char[]){"Memory of a batch."}},
+    {Py_tp_new, leat_py_no_new},
+    {Py_tp_dealloc, memory_dealloc},
+    {Py_bf_getbuffer, memory_buffer},
     {0},
 };
 
-static PyTypeObject ragged_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "leat._core.Ragged",
-    .tp_basicsize = sizeof(struct ragged_object),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_dealloc = ragged_dealloc,
-    .tp_iter = PySeqIter_New,
-    .tp_as_sequence = &ragged_as_sequence,
-    .tp_as_mapping = &ragged_as_mapping,
-    .tp_getset = ragged_getset,
-    .tp_doc = "Values of different lengths, one a sample.",
+static PyType_Spec memory_spec = {
+    .name = "leat._core.Memory",
+    .basicsize = sizeof(struct memory_object),
+    .flags = LEAT_PY_TYPE_FLAGS,
+    .slots = memory_slots,
 };
 
-PyTypeObject *leat_py_ragged(void)
-{
-    return &ragged_type;
-}
+static PyTypeObject *memory_type;
 
-static PyObject *make_ragged(const struct leat_py_delivery *d, struct share *share, const struct leat_column *c,
-                             uint32_t n)
+PyObject *leat_py_memory(struct leat_py_share *share, const void *data, uint64_t n)
 {
-    PyTypeObject *type = (PyTypeObject *)d->ragged;
-    struct ragged_object *r = (struct ragged_object *)type->tp_alloc(type, 0);
-    if (!r)
+    struct memory_object *m = PyObject_New(struct memory_object, memory_type);
+    if (!m)
         return NULL;
-    r->share = share_keep(share);
-    r->data = c->data;
-    r->bytes = c->bytes;
-    r->ends = c->ends;
-    r->n = n;
-    r->text = c->kind == LEAT_OUTPUT_STRING || c->kind == LEAT_OUTPUT_KEY;
-    return (PyObject *)r;
+    m->share = leat_py_share_keep(share);
+    m->data = (void *)(uintptr_t)data;
+    m->n = (Py_ssize_t)n;
+    return (PyObject *)m;
 }
 
 void leat_py_delivery_clear(struct leat_py_delivery *d)
@@ -310,13 +194,13 @@ static bool plan_column(const struct leat_py_delivery *d, const struct leat_colu
 }
 
 /* numpy.ndarray(shape, dtype, memory) by the shortest way. */
-static PyObject *make_array(const struct leat_py_column *p, struct share *share, const struct leat_column *c,
-                            uint32_t samples)
+static PyObject *make_array(const struct leat_py_column *p, struct leat_py_share *share, const struct leat_column *c,
+                            uint64_t samples)
 {
-    Py_ssize_t dims[1 + LEAT_DIMS_MAX] = {samples};
+    Py_ssize_t dims[1 + LEAT_DIMS_MAX] = {(Py_ssize_t)samples};
     for (uint32_t d = 0; d < c->dims_n; d++)
         dims[1 + d] = (Py_ssize_t)c->dims[d];
-    PyObject *memory = make_memory(share, c->data, c->bytes);
+    PyObject *memory = leat_py_memory(share, c->data, c->bytes);
     if (!memory)
         return NULL;
     Py_INCREF(p->dtype); /* which the call takes over, as the next does the memory */
@@ -330,18 +214,16 @@ static PyObject *make_array(const struct leat_py_column *p, struct share *share,
 }
 
 /* The same for a numpy whose table we do not know. */
-static PyObject *call_array(const struct leat_py_column *p, struct share *share, const struct leat_column *c,
-                            uint32_t samples)
+static PyObject *call_array(const struct leat_py_column *p, struct leat_py_share *share, const struct leat_column *c,
+                            uint64_t samples)
 {
     PyObject *shape = PyTuple_New(1 + (Py_ssize_t)c->dims_n);
     for (uint32_t d = 0; shape && d <= c->dims_n; d++) {
         PyObject *n = PyLong_FromUnsignedLongLong(d ? c->dims[d - 1] : samples);
-        if (n)
-            PyTuple_SET_ITEM(shape, (Py_ssize_t)d, n);
-        else
+        if (!n || PyTuple_SetItem(shape, (Py_ssize_t)d, n) < 0)
             Py_CLEAR(shape);
     }
-    PyObject *memory = shape ? make_memory(share, c->data, c->bytes) : NULL;
+    PyObject *memory = shape ? leat_py_memory(share, c->data, c->bytes) : NULL;
     PyObject *array = memory ? PyObject_CallFunctionObjArgs(p->make, shape, p->dtype, memory, NULL) : NULL;
     Py_XDECREF(memory);
     Py_XDECREF(shape);
@@ -374,11 +256,11 @@ struct dl_managed {
 
 static void dl_drop(struct dl_managed *m)
 {
-    share_drop(m->context);
+    leat_py_share_drop(m->context);
     free(m);
 }
 
-/* Of a capsule that nobody took the tensor from: whoever does so changes its name. */
+/* Of a capsule that nobody took the tensor from: the one that does so changes its name. */
 static void dl_forget(PyObject *capsule)
 {
     if (PyCapsule_IsValid(capsule, DL_NAME))
@@ -401,7 +283,12 @@ static bool known_type(uint32_t dtype)
     return dtype < sizeof dl_types / sizeof *dl_types && dl_types[dtype].bits;
 }
 
-static PyObject *make_capsule(struct share *share, const struct leat_column *c, uint32_t samples)
+uint32_t leat_py_dtype_bytes(uint32_t dtype)
+{
+    return known_type(dtype) ? dl_types[dtype].bits / 8u : 0;
+}
+
+static PyObject *make_capsule(struct leat_py_share *share, const struct leat_column *c, uint64_t samples)
 {
     struct dl_managed *m = malloc(sizeof *m);
     if (!m)
@@ -414,9 +301,9 @@ static PyObject *make_capsule(struct share *share, const struct leat_column *c, 
                    .bits = dl_types[c->dtype].bits,
                    .lanes = 1,
                    .dims = m->dims},
-        .context = share_keep(share),
+        .context = leat_py_share_keep(share),
         .drop = dl_drop,
-        .dims = {samples},
+        .dims = {(int64_t)samples},
     };
     for (uint32_t d = 0; d < c->dims_n; d++)
         m->dims[1 + d] = (int64_t)c->dims[d];
@@ -426,68 +313,95 @@ static PyObject *make_capsule(struct share *share, const struct leat_column *c, 
     return capsule;
 }
 
-static PyObject *make_tensor(PyObject *make, struct share *share, const struct leat_column *c, uint32_t samples)
+static PyObject *make_tensor(PyObject *make, struct leat_py_share *share, const struct leat_column *c, uint64_t samples)
 {
     PyObject *capsule = make_capsule(share, c, samples);
-    PyObject *tensor = capsule ? PyObject_Vectorcall(make, &capsule, 1, NULL) : NULL;
+    PyObject *tensor = capsule ? PyObject_CallFunctionObjArgs(make, capsule, NULL) : NULL;
     Py_XDECREF(capsule);
     return tensor;
 }
 
-static PyObject *make_column(struct leat_py_delivery *d, struct share *share, size_t i)
+PyObject *leat_py_make(const struct leat_py_column *p, struct leat_py_share *share, const struct leat_column *c,
+                       uint64_t samples)
+{
+    if (p->dtype == Py_None)
+        return make_tensor(p->make, share, c, samples);
+    return p->numpy.new_from_descr ? make_array(p, share, c, samples) : call_array(p, share, c, samples);
+}
+
+/* Columns of at most this many bytes are copied, so that labels and keys that somebody keeps, in a list or as the
+ * output of a notebook, do not keep a slot. Copying them takes microseconds. */
+#define SMALL_BYTES 65536u
+
+/* `small` has copies of the small columns; NULL: there are none. */
+static PyObject *make_column(struct leat_py_delivery *d, struct leat_py_share *share, struct leat_py_share *small,
+                             size_t i)
 {
     struct leat_py_column *p = &d->columns[i];
     struct leat_column c = {.size = sizeof c};
     struct leat_error err;
-    if (leat_batch_column(share->batch, i, &c, &err) != LEAT_OK)
+    leat_status rc = LEAT_OK;
+    if (small)
+        rc = leat_batch_column(small->batch, i, &c, &err);
+    if (c.data)
+        share = small;
+    else if (rc == LEAT_OK)
+        rc = leat_batch_column(share->batch, i, &c, &err);
+    if (rc != LEAT_OK)
         return leat_py_raise(&err);
     if (c.dims_n > LEAT_DIMS_MAX || !known_type(c.dtype))
         return PyErr_Format(PyExc_RuntimeError, "a column of %u dimensions and type %u", c.dims_n, c.dtype);
     uint32_t samples = leat_batch_samples(share->batch);
-    if (c.ends)
-        return make_ragged(d, share, &c, samples);
     if (!p->make && !plan_column(d, &c, p))
         return NULL;
-    if (p->dtype == Py_None)
-        return make_tensor(p->make, share, &c, samples);
-    return p->numpy.new_from_descr ? make_array(p, share, &c, samples) : call_array(p, share, &c, samples);
+    return c.ends ? leat_py_make_ragged(d->ragged, p, share, &c, samples) : leat_py_make(p, share, &c, samples);
 }
 
 static PyObject *name_columns(PyObject *names, PyObject *columns)
 {
     PyObject *dict = PyDict_New();
-    for (Py_ssize_t i = 0; dict && i < PyTuple_GET_SIZE(columns); i++) {
-        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), PyTuple_GET_ITEM(columns, i)) < 0)
+    for (Py_ssize_t i = 0; dict && i < PyTuple_Size(columns); i++) {
+        if (PyDict_SetItem(dict, PyTuple_GetItem(names, i), PyTuple_GetItem(columns, i)) < 0)
             Py_CLEAR(dict);
     }
     return dict;
 }
 
-static PyObject *make_columns(struct leat_py_delivery *d, struct share *share)
+static PyObject *make_columns(struct leat_py_delivery *d, struct leat_py_share *share, struct leat_py_share *small)
 {
     Py_ssize_t n = (Py_ssize_t)leat_batch_columns(share->batch);
-    if (n != PyTuple_GET_SIZE(d->names))
-        return PyErr_Format(PyExc_RuntimeError, "a batch has %zd columns, not %zd", n, PyTuple_GET_SIZE(d->names));
+    if (n != PyTuple_Size(d->names))
+        return PyErr_Format(PyExc_RuntimeError, "a batch has %zd columns, not %zd", n, PyTuple_Size(d->names));
     PyObject *columns = PyTuple_New(n);
     for (Py_ssize_t i = 0; columns && i < n; i++) {
-        PyObject *column = make_column(d, share, (size_t)i);
-        if (column)
-            PyTuple_SET_ITEM(columns, i, column);
-        else
+        PyObject *column = make_column(d, share, small, (size_t)i);
+        if (!column || PyTuple_SetItem(columns, i, column) < 0)
             Py_CLEAR(columns);
     }
     return columns;
 }
 
-PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
+/* In *out: the small columns of a batch, copied; NULL: it has none. False: raised. */
+static bool share_small(const struct leat_batch *batch, struct leat_py_share **out)
 {
-    struct share *share = share_make(batch);
-    if (!share) {
-        leat_batch_release(batch);
-        return PyErr_NoMemory();
+    struct leat_batch *copy = NULL;
+    struct leat_error err;
+    if (leat_batch_copy(batch, SMALL_BYTES, &copy, &err) != LEAT_OK) {
+        leat_py_raise(&err);
+        return false;
     }
-    PyObject *columns = make_columns(d, share);
-    share_drop(share);
+    *out = copy ? leat_py_share_make(copy) : NULL;
+    if (copy && !*out) {
+        leat_batch_release(copy);
+        PyErr_NoMemory();
+        return false;
+    }
+    return true;
+}
+
+static PyObject *deliver(struct leat_py_delivery *d, struct leat_py_share *share, struct leat_py_share *small)
+{
+    PyObject *columns = make_columns(d, share, small);
     if (!columns || !d->as_dict)
         return columns;
     PyObject *dict = name_columns(d->names, columns);
@@ -495,12 +409,32 @@ PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
     return dict;
 }
 
+PyObject *leat_py_share_deliver(struct leat_py_delivery *d, struct leat_py_share *share)
+{
+    return deliver(d, share, NULL);
+}
+
+PyObject *leat_py_deliver(struct leat_py_delivery *d, struct leat_batch *batch)
+{
+    struct leat_py_share *small = NULL;
+    struct leat_py_share *share = leat_py_share_make(batch);
+    if (!share) {
+        leat_batch_release(batch);
+        return PyErr_NoMemory();
+    }
+    PyObject *values = share_small(batch, &small) ? deliver(d, share, small) : NULL;
+    leat_py_share_drop(share);
+    if (small)
+        leat_py_share_drop(small);
+    return values;
+}
+
 /* Whether a column of this batch lies at the address. Of an empty one the beginning counts. */
 static bool lies_in(const struct leat_batch *batch, uintptr_t address)
 {
     for (size_t i = 0; i < leat_batch_columns(batch); i++) {
         struct leat_column c = {.size = sizeof c};
-        if (leat_batch_column(batch, i, &c, NULL) == LEAT_OK && address >= (uintptr_t)c.data &&
+        if (leat_batch_column(batch, i, &c, NULL) == LEAT_OK && c.data && address >= (uintptr_t)c.data &&
             address < (uintptr_t)c.data + (c.bytes ? c.bytes : 1))
             return true;
     }
@@ -512,7 +446,7 @@ static leat_status state_at(uintptr_t address, char **out, struct leat_error *er
 {
     leat_status rc = LEAT_NOT_FOUND;
     lock_shares();
-    for (const struct share *s = shares.first; s && rc == LEAT_NOT_FOUND; s = s->next) {
+    for (const struct leat_py_share *s = shares.first; s && rc == LEAT_NOT_FOUND; s = s->next) {
         if (lies_in(s->batch, address))
             rc = leat_batch_state(s->batch, out, err);
     }
@@ -526,8 +460,9 @@ PyObject *leat_py_state_of(PyObject *self, PyObject *column)
     struct leat_error err;
     leat_status rc;
     (void)self;
-    if (PyObject_TypeCheck(column, &ragged_type)) {
-        rc = leat_batch_state(((struct ragged_object *)column)->share->batch, &text, &err);
+    struct leat_py_share *share = leat_py_ragged_share(column);
+    if (share) {
+        rc = leat_batch_state(share->batch, &text, &err);
     } else {
         void *address = PyLong_AsVoidPtr(column);
         if (PyErr_Occurred())
@@ -549,7 +484,6 @@ int leat_py_add_batch(PyObject *module)
         PyErr_NoMemory();
         return -1;
     }
-    if (PyType_Ready(&memory_type) < 0)
-        return -1;
-    return PyModule_AddType(module, &ragged_type);
+    memory_type = leat_py_add_type(NULL, &memory_spec);
+    return memory_type ? leat_py_add_ragged(module) : -1;
 }

@@ -2,16 +2,15 @@
 #ifndef LEAT_PYTHON_BATCH_H
 #define LEAT_PYTHON_BATCH_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "_python.h"
 #include <stdbool.h>
 
 #include "leat/loader.h"
 
 #define LEAT_PY_OUTPUTS_MAX 32
 
-/* How the batches of a loader are handed over. Filled in by whoever opens the loader; the rest is found out with the
- * first batch. Owns its references. */
+/* How the batches of a loader are handed over. Filled in where the loader is opened (`tuple` too); the rest is found
+ * out with the first batch. Owns its references. */
 struct leat_py_delivery {
     PyObject *names; /* of the outputs: a tuple */
     bool as_dict;    /* batches are dicts, else tuples */
@@ -19,6 +18,7 @@ struct leat_py_delivery {
     PyObject *plan;
     PyObject *ragged; /* the type of ragged columns, derived from leat._core.Ragged */
     struct leat_py_column {
+        bool tuple;     /* a ragged column is handed over as (values, offsets) */
         PyObject *make; /* NULL: not planned yet */
         PyObject *dtype;
         struct leat_py_numpy {
@@ -39,6 +39,7 @@ PyObject *leat_py_raise(const struct leat_error *err);
 PyObject *leat_py_raise_text(leat_status status, const char *text);
 
 PyTypeObject *leat_py_ragged(void); /* leat._core.Ragged */
+int leat_py_add_ragged(PyObject *module);
 
 /* state_of(a Ragged, or the address of a column) -> the state after its batch as JSON; None: it is in no batch. */
 PyObject *leat_py_state_of(PyObject *self, PyObject *column);

@@ -1,13 +1,13 @@
 /* The C extension behind the package `leat`. Glue only: it converts between Python and the C API. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include "leat/leat.h"
 #include "leat/mix.h"
 #include "leat/plan.h"
 
 #include "_batch.h"
+#include "_dataset.h"
 #include "_loader.h"
+#include "_python.h"
+#include "_writer.h"
 
 static PyObject *version(PyObject *self, PyObject *args)
 {
@@ -67,10 +67,18 @@ static PyObject *mix(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"compare", leat_py_compare, METH_VARARGS, "Raises what differs between two agreements: (mine, theirs, who)."},
+    {"decode", leat_py_decode, METH_VARARGS, "(image, pipeline) to (pixels, height, width, channels)."},
+    {"duration", leat_py_duration, METH_VARARGS, "Nanoseconds of a text: (text, what it is for)."},
+    {"merge", leat_py_merge, METH_O, "Joins the parts that writers have finished; the content id."},
     {"mix", mix, METH_VARARGS, "What is drawn for a batch that is mixed."},
+    {"dtype_name", leat_py_dtype_name, METH_O, "The name of a dtype's code."},
+    {"types", leat_py_types, METH_NOARGS, "Types of field: {name: (number, flags)}."},
+    {"outputs", leat_py_outputs, METH_NOARGS, "Kinds of output: {name: (kind, fields, words, dtype, shape)}."},
     {"problems", leat_py_problems, METH_VARARGS, "What is wrong with settings: [(name, text), …] to [sentence, …]."},
+    {"png", leat_py_png, METH_VARARGS, "(pixels, height, width, channels) to a PNG file."},
     {"plan", plan, METH_VARARGS, "Answers a request for a plan with (status, JSON or what is wrong)."},
     {"settings", leat_py_settings, METH_NOARGS, "The settings of a loader: (name, type, least, most, choices, help)."},
+    {"size", leat_py_size, METH_VARARGS, "Bytes of a text: (text, what it is for)."},
     {"state_of", leat_py_state_of, METH_O, "The state after the batch in which a column lies, as JSON."},
     {"version", version, METH_NOARGS, "The library's version."},
     {0},
@@ -79,7 +87,7 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "leat._core",
-    .m_size = 0,
+    .m_size = -1, /* the types and the list of batches belong to the process */
     .m_methods = methods,
 };
 
@@ -87,7 +95,7 @@ PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *m = PyModule_Create(&module);
-    if (m && leat_py_add_loader(m) < 0)
+    if (m && (leat_py_add_loader(m) < 0 || leat_py_add_dataset(m) < 0 || leat_py_add_writer(m) < 0))
         Py_CLEAR(m);
     return m;
 }

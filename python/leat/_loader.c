@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "_batch.h"
+#include "_device.h"
+#include "_handle.h"
 #include "leat/loader.h"
 
-/* Asked by waiting calls, without the interpreter's lock: Ctrl-C ends them. The exception stays set in the thread. */
-static bool stop(void *user)
+bool leat_py_stop(void *user)
 {
     (void)user;
     PyGILState_STATE state = PyGILState_Ensure();
@@ -19,7 +20,7 @@ static bool stop(void *user)
     return stopped;
 }
 
-static PyObject *raise_or_interrupt(leat_status rc, const struct leat_error *err)
+PyObject *leat_py_raise_or_interrupt(leat_status rc, const struct leat_error *err)
 {
     if (rc == LEAT_CANCELLED && PyErr_Occurred())
         return NULL;
@@ -33,6 +34,7 @@ struct loader_object {
     unsigned looking;          /* calls that only look at it, likewise */
     PyObject *prepare;         /* called before the first batch, to join a world; NULL: that is done */
     PyObject *warn;            /* told why a call has been waiting for long */
+    bool copies;               /* has been told that batches are copied because slots are short */
     unsigned long long passes; /* begun so far */
     double timeout_s;
     struct leat_py_delivery delivery;
@@ -58,11 +60,11 @@ static void loader_dealloc(PyObject *self)
     leat_py_delivery_clear(&l->delivery);
     Py_CLEAR(l->prepare);
     Py_CLEAR(l->warn);
-    Py_TYPE(self)->tp_free(self);
+    leat_py_free(self);
 }
 
-/* outputs: a list of (name, kind, field or None, pipeline or None, view). */
-static Py_ssize_t read_outputs(PyObject *list, struct leat_output *out)
+/* outputs: a list of (name, kind, field or None, pipeline or None, view, whether ragged ones are tuples). */
+static Py_ssize_t read_outputs(PyObject *list, struct leat_output *out, struct leat_py_delivery *d)
 {
     Py_ssize_t n = PyList_Size(list);
     if (n > LEAT_PY_OUTPUTS_MAX) {
@@ -72,9 +74,11 @@ static Py_ssize_t read_outputs(PyObject *list, struct leat_output *out)
     for (Py_ssize_t i = 0; i < n; i++) {
         int kind;
         unsigned view;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "sizzI", &out[i].name, &kind, &out[i].field, &out[i].pipeline,
-                              &view))
+        int tuple;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "sizzIp", &out[i].name, &kind, &out[i].field, &out[i].pipeline,
+                              &view, &tuple))
             return -1;
+        d->columns[i].tuple = tuple;
         out[i].size = sizeof *out;
         out[i].kind = (uint32_t)kind;
         out[i].view = view;
@@ -88,9 +92,10 @@ static bool read_delivery(PyObject *list, PyObject *plan, PyObject *ragged, bool
     Py_ssize_t n = PyList_Size(list);
     d->names = PyTuple_New(n);
     for (Py_ssize_t i = 0; d->names && i < n; i++) {
-        PyObject *name = PyTuple_GET_ITEM(PyList_GET_ITEM(list, i), 0);
-        Py_INCREF(name);
-        PyTuple_SET_ITEM(d->names, i, name);
+        PyObject *name = PyTuple_GetItem(PyList_GetItem(list, i), 0);
+        Py_XINCREF(name);
+        if (!name || PyTuple_SetItem(d->names, i, name) < 0)
+            Py_CLEAR(d->names);
     }
     d->as_dict = as_dict;
     Py_INCREF(plan);
@@ -103,11 +108,11 @@ static bool read_delivery(PyObject *list, PyObject *plan, PyObject *ragged, bool
 /* Settings: a list of (name, text), by the library's own table. What is wrong goes to a list, or is raised. */
 static bool read_settings(PyObject *list, struct leat_loader_opts *o, PyObject *problems)
 {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
         const char *name;
         const char *value;
         struct leat_error err;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "ss", &name, &value))
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "ss", &name, &value))
             return false;
         if (leat_loader_set(o, name, value, &err) == LEAT_OK)
             continue;
@@ -125,7 +130,7 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
     struct loader_object *l = (struct loader_object *)self;
     static const char *const names[] = {"url",     "outputs", "settings", "prepare", "warn",
                                         "as_dict", "plan",    "ragged",   NULL};
-    struct leat_loader_opts o = {.size = sizeof o, .stop = stop, .warn = warn, .warn_user = self};
+    struct leat_loader_opts o = {.size = sizeof o, .stop = leat_py_stop, .warn = warn, .warn_user = self};
     struct leat_output outputs[LEAT_PY_OUTPUTS_MAX] = {{0}};
     struct leat_error err;
     PyObject *list, *settings, *prepare, *warner, *plan, *ragged;
@@ -142,7 +147,7 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "ragged is not derived from leat._core.Ragged");
         return -1;
     }
-    Py_ssize_t n = read_outputs(list, outputs);
+    Py_ssize_t n = read_outputs(list, outputs, &l->delivery);
     if (n < 0 || !read_settings(settings, &o, NULL) || !read_delivery(list, plan, ragged, as_dict, &l->delivery))
         return -1;
     o.outputs = outputs;
@@ -156,7 +161,7 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kwargs)
     rc = leat_loader_open(&o, &l->loader, &err);
     Py_END_ALLOW_THREADS;
     if (rc != LEAT_OK) {
-        raise_or_interrupt(rc, &err);
+        leat_py_raise_or_interrupt(rc, &err);
         return -1;
     }
     if (prepare != Py_None) {
@@ -171,7 +176,7 @@ static struct leat_loader *find(PyObject *self)
 {
     struct loader_object *l = (struct loader_object *)self;
     if (!l->loader)
-        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+        leat_py_raise_text(LEAT_INVALID, "the loader is closed");
     if (l->pid != getpid()) {
         l->pid = getpid();
         l->busy = false;
@@ -187,7 +192,7 @@ static struct leat_loader *enter(PyObject *self)
     if (!find(self))
         return NULL;
     if (l->busy) {
-        PyErr_SetString(PyExc_RuntimeError, "the loader is in use by another thread");
+        leat_py_raise_text(LEAT_BUSY, "the loader is in use by another thread");
         return NULL;
     }
     l->busy = true;
@@ -223,7 +228,7 @@ struct pass_object {
 static void pass_dealloc(PyObject *self)
 {
     Py_XDECREF(((struct pass_object *)self)->loader);
-    Py_TYPE(self)->tp_free(self);
+    leat_py_free(self);
 }
 
 /* Before the first batch of all the rank learns which one it is. */
@@ -231,7 +236,7 @@ static bool prepare(struct loader_object *l)
 {
     if (!l->prepare)
         return true;
-    PyObject *done = PyObject_CallOneArg(l->prepare, (PyObject *)l);
+    PyObject *done = PyObject_CallFunctionObjArgs(l->prepare, (PyObject *)l, NULL);
     if (!done)
         return false;
     Py_DECREF(done);
@@ -259,7 +264,7 @@ static bool begin_pass(struct pass_object *p)
         Py_END_ALLOW_THREADS;
         leave(p->loader);
         if (rc != LEAT_OK) {
-            raise_or_interrupt(rc, &err);
+            leat_py_raise_or_interrupt(rc, &err);
             return false;
         }
     }
@@ -267,20 +272,53 @@ static bool begin_pass(struct pass_object *p)
     return true;
 }
 
-static PyObject *pass_next(PyObject *self)
+/* The user holds all slots but for this batch, and would get no more: so it is handed over as a copy, and its slot
+ * goes back. Without memory for one it stays as it is; the next call then says what is wrong. */
+static struct leat_batch *copy_out(struct loader_object *l, struct leat_batch *batch)
 {
-    struct pass_object *p = (struct pass_object *)self;
+    struct leat_batch *copy = NULL;
+    leat_status rc;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_batch_copy(batch, UINT64_MAX, &copy, NULL);
+    Py_END_ALLOW_THREADS;
+    if (rc != LEAT_OK || !copy)
+        return batch;
+    leat_batch_release(batch);
+    if (!l->copies)
+        warn(l, "you hold a batch in every slot of the ring, so batches are copied into memory of their own until you "
+                "drop some; that costs time, and more slots (slots=) avoid it");
+    l->copies = true;
+    return copy;
+}
+
+/* What is done with a batch that was taken; takes it over. */
+typedef PyObject *with_batch(PyObject *loader, struct leat_py_delivery *delivery, struct leat_batch *batch);
+
+static PyObject *hand_over(PyObject *loader, struct leat_py_delivery *delivery, struct leat_batch *batch)
+{
+    struct loader_object *l = (struct loader_object *)loader;
+    return leat_py_deliver(delivery, leat_loader_full(l->loader) ? copy_out(l, batch) : batch);
+}
+
+/* NULL without an exception: the end, or (only when it must not wait) that no batch is there. */
+static PyObject *take(struct pass_object *p, bool wait, with_batch *with)
+{
     struct leat_batch *batch = NULL;
     struct leat_error err;
     leat_status rc;
     if (p->over)
-        return NULL; /* without an exception: the end */
+        return NULL;
     if ((!p->begun || p->number != ((struct loader_object *)p->loader)->passes) && !begin_pass(p))
         return NULL;
     struct leat_loader *l = enter(p->loader);
     if (!l)
         return NULL;
-    if (!((struct loader_object *)p->loader)->looking && leat_loader_ready(l)) {
+    bool ready = leat_loader_ready(l);
+    if (!ready && !wait) {
+        leave(p->loader);
+        return NULL;
+    }
+    if (!((struct loader_object *)p->loader)->looking && ready) {
         /* Nobody can keep it waiting. Keeps the lock: another thread might take it meanwhile, and give it back only
          * five milliseconds later. */
         rc = leat_loader_next(l, &batch, &err);
@@ -291,28 +329,62 @@ static PyObject *pass_next(PyObject *self)
     }
     PyObject *values = NULL;
     if (rc != LEAT_OK)
-        raise_or_interrupt(rc, &err);
+        leat_py_raise_or_interrupt(rc, &err);
     else if (batch)
-        values = leat_py_deliver(&((struct loader_object *)p->loader)->delivery, batch);
+        values = with(p->loader, &((struct loader_object *)p->loader)->delivery, batch);
     else
         p->over = true;
     leave(p->loader);
     return values;
 }
 
-static PyTypeObject pass_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "leat._core.Pass",
-    .tp_basicsize = sizeof(struct pass_object),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_dealloc = pass_dealloc,
-    .tp_iter = PyObject_SelfIter,
-    .tp_iternext = pass_next,
-    .tp_doc = "The batches of an epoch, or of the rest of it.",
+static PyObject *pass_next(PyObject *self)
+{
+    return take((struct pass_object *)self, true, hand_over);
+}
+
+/* For stages that read ahead of the user. */
+static PyObject *pass_take(PyObject *self, PyObject *wait)
+{
+    struct pass_object *p = (struct pass_object *)self;
+    int waits = PyObject_IsTrue(wait);
+    PyObject *handle = waits < 0 ? NULL : take(p, waits > 0, leat_py_handle);
+    if (handle || PyErr_Occurred())
+        return handle;
+    if (!p->over)
+        Py_RETURN_NONE;
+    PyErr_SetNone(PyExc_StopIteration);
+    return NULL;
+}
+
+static PyMethodDef pass_methods[] = {
+    {"take", pass_take, METH_O,
+     "take(wait): the next leat._core.Batch. None: not there yet, and it was not to wait. StopIteration: the end."},
+    {0},
 };
+
+static PyType_Slot pass_slots[] = {
+    {Py_tp_doc, (char[]){"The batches of an epoch, or of the rest of it."}},
+    {Py_tp_new, leat_py_no_new},
+    {Py_tp_dealloc, pass_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, pass_next},
+    {Py_tp_methods, pass_methods},
+    {0},
+};
+
+static PyType_Spec pass_spec = {
+    .name = "leat._core.Pass",
+    .basicsize = sizeof(struct pass_object),
+    .flags = LEAT_PY_TYPE_FLAGS,
+    .slots = pass_slots,
+};
+
+static PyTypeObject *pass_type;
 
 static PyObject *loader_iter(PyObject *self)
 {
-    struct pass_object *p = PyObject_New(struct pass_object, &pass_type);
+    struct pass_object *p = PyObject_New(struct pass_object, pass_type);
     if (!p)
         return NULL;
     Py_INCREF(self);
@@ -326,7 +398,7 @@ static PyObject *loader_iter(PyObject *self)
 static PyObject *text_or_raise(leat_status rc, char *text, const struct leat_error *err)
 {
     if (rc != LEAT_OK)
-        return raise_or_interrupt(rc, err);
+        return leat_py_raise_or_interrupt(rc, err);
     PyObject *out = PyUnicode_FromString(text);
     free(text);
     return out;
@@ -335,7 +407,7 @@ static PyObject *text_or_raise(leat_status rc, char *text, const struct leat_err
 static PyObject *none_or_raise(leat_status rc, const struct leat_error *err)
 {
     if (rc != LEAT_OK)
-        return raise_or_interrupt(rc, err);
+        return leat_py_raise_or_interrupt(rc, err);
     Py_RETURN_NONE;
 }
 
@@ -472,14 +544,14 @@ static PyObject *loader_join(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&O&O", leat_py_read_u32, &rank, leat_py_read_u32, &world, &list))
         return NULL;
     if (list != Py_None) {
-        if (!PyList_Check(list) || PyList_GET_SIZE(list) != (Py_ssize_t)world) {
+        if (!PyList_Check(list) || PyList_Size(list) != (Py_ssize_t)world) {
             PyErr_SetString(PyExc_TypeError, "nodes is a list with a number for each rank");
             return NULL;
         }
         nodes = PyMem_Calloc((size_t)world + 1, sizeof *nodes);
         if (!nodes)
             return PyErr_NoMemory();
-        for (uint32_t i = 0; i < world && leat_py_read_u32(PyList_GET_ITEM(list, i), &nodes[i]);)
+        for (uint32_t i = 0; i < world && leat_py_read_u32(PyList_GetItem(list, i), &nodes[i]);)
             i++;
     }
     struct leat_loader *l = PyErr_Occurred() ? NULL : enter(self);
@@ -503,7 +575,7 @@ static PyObject *loader_close(PyObject *self, PyObject *ignored)
         Py_RETURN_NONE;
     find(self);
     if (l->busy || l->looking) {
-        PyErr_SetString(PyExc_RuntimeError, "the loader is in use by another thread");
+        leat_py_raise_text(LEAT_BUSY, "the loader is in use by another thread");
         return NULL;
     }
     leat_loader_close(l->loader);
@@ -516,7 +588,7 @@ static PyObject *get_number(PyObject *self, void *closure)
     struct loader_object *l = (struct loader_object *)self;
     const int which = *(const int *)closure;
     if (!l->loader) {
-        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+        leat_py_raise_text(LEAT_INVALID, "the loader is closed");
         return NULL;
     }
     uint64_t v = which == 'b'   ? leat_loader_batches(l->loader)
@@ -530,7 +602,7 @@ static PyObject *get_version(PyObject *self, void *closure)
     struct loader_object *l = (struct loader_object *)self;
     (void)closure;
     if (!l->loader) {
-        PyErr_SetString(PyExc_ValueError, "the loader is closed");
+        leat_py_raise_text(LEAT_INVALID, "the loader is closed");
         return NULL;
     }
     return PyUnicode_FromString(leat_loader_version(l->loader));
@@ -563,37 +635,23 @@ static PyGetSetDef loader_getset[] = {
     {"timeout", get_timeout, NULL, NULL, NULL},       {0},
 };
 
-static PyTypeObject loader_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "leat._core.Loader",
-    .tp_basicsize = sizeof(struct loader_object),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_init = loader_init,
-    .tp_dealloc = loader_dealloc,
-    .tp_iter = loader_iter,
-    .tp_methods = loader_methods,
-    .tp_getset = loader_getset,
-    .tp_doc = "A loader of the C library.",
+static PyType_Slot loader_slots[] = {
+    {Py_tp_doc, (char[]){"A loader of the C library."}},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, loader_init},
+    {Py_tp_dealloc, loader_dealloc},
+    {Py_tp_iter, loader_iter},
+    {Py_tp_methods, loader_methods},
+    {Py_tp_getset, loader_getset},
+    {0},
 };
 
-/* The table of settings: (name, type, least, most, choices, help). */
-PyObject *leat_py_settings(PyObject *self, PyObject *ignored)
-{
-    (void)self;
-    (void)ignored;
-    PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < leat_loader_settings(); i++) {
-        struct leat_setting s = {.size = sizeof s};
-        PyObject *row = NULL;
-        if (leat_loader_setting(i, &s, NULL) == LEAT_OK)
-            row = Py_BuildValue("sIKKzs", s.name, s.type, (unsigned long long)s.least, (unsigned long long)s.most,
-                                s.choices, s.help);
-        if (!row || PyList_Append(list, row) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(row);
-    }
-    return list;
-}
+static PyType_Spec loader_spec = {
+    .name = "leat._core.Loader",
+    .basicsize = sizeof(struct loader_object),
+    .flags = LEAT_PY_TYPE_FLAGS,
+    .slots = loader_slots,
+};
 
 /* problems([(name, text), …]): all that is wrong with settings, a list of sentences. */
 PyObject *leat_py_problems(PyObject *self, PyObject *args)
@@ -633,7 +691,8 @@ PyObject *leat_py_compare(PyObject *self, PyObject *args)
 
 int leat_py_add_loader(PyObject *module)
 {
-    if (PyType_Ready(&pass_type) < 0 || leat_py_add_batch(module) < 0)
+    pass_type = leat_py_add_type(NULL, &pass_spec);
+    if (!pass_type || leat_py_add_batch(module) < 0 || leat_py_add_handle(module) < 0 || leat_py_add_device(module) < 0)
         return -1;
-    return PyModule_AddType(module, &loader_type);
+    return leat_py_add_type(module, &loader_spec) ? 0 : -1;
 }

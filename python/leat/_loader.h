@@ -1,8 +1,10 @@
 #ifndef LEAT_PYTHON_LOADER_H
 #define LEAT_PYTHON_LOADER_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "_python.h"
+#include <stdbool.h>
+
+#include "leat/error.h"
 
 int leat_py_add_loader(PyObject *module);
 
@@ -11,8 +13,16 @@ int leat_py_add_loader(PyObject *module);
 int leat_py_read_u64(PyObject *object, void *out);
 int leat_py_read_u32(PyObject *object, void *out);
 
+/* For waiting calls, without the interpreter's lock: Ctrl-C ends them. The exception stays set in the thread, and
+ * the other one leaves it there. */
+bool leat_py_stop(void *user);
+PyObject *leat_py_raise_or_interrupt(leat_status rc, const struct leat_error *err);
+
 /* Functions of the module. */
 PyObject *leat_py_settings(PyObject *self, PyObject *ignored);
+PyObject *leat_py_outputs(PyObject *self, PyObject *ignored);
+PyObject *leat_py_types(PyObject *self, PyObject *ignored);
+PyObject *leat_py_dtype_name(PyObject *self, PyObject *code);
 PyObject *leat_py_problems(PyObject *self, PyObject *args);
 PyObject *leat_py_compare(PyObject *self, PyObject *args);
 

@@ -1,51 +1,78 @@
 """Which machines to train on: the same arithmetic and the same records as `leat plan --json`."""
 
+from __future__ import annotations
+
 import datetime
 import json
 import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Union
 
-from leat import _core, errors
+from leat import _arguments, _core, errors
+
+if TYPE_CHECKING:
+    from leat._types import Address, Real, Whole
+
+    _Paths = Union[Address, Iterable[Address], None]
 
 
-def _text(path):
+def _text(path: Address) -> str:
     """A file as text; what is not UTF-8 in it harms no more than on the command line."""
-    with open(path, "rb") as file:
-        text = file.read().decode("utf-8", "replace")
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8", "replace")
+    except OSError as error:
+        kinds = {FileNotFoundError: errors.NotFoundError, PermissionError: errors.DeniedError}
+        raise kinds.get(type(error), errors.DiskError)(f"{path}: {error.strerror}") from None
     if "\0" in text:
         raise errors.InvalidError(f"{path} holds a NUL byte: not a text file")
     return text
 
 
-def _file(path, name="job"):
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise errors.WrongTypeError(f"plan(): {error}") from None
+
+
+def _file(path: Address | Mapping[str, Any] | None, name: str = "job") -> dict[str, Any] | None:
     """A path becomes its name and content; a mapping becomes JSON; None stays."""
     if path is None:
         return None
-    if isinstance(path, dict):
-        return {"name": name, "text": json.dumps(path)}
-    return {"name": os.fspath(path), "text": _text(path)}
+    if isinstance(path, Mapping):
+        return {"name": name, "text": _json(dict(path))}
+    path = _arguments.path(name, path)
+    return {"name": path, "text": _text(path)}
 
 
-def _paths(value):
+def _paths(value: _Paths) -> list[Address]:
     """None, one path or several: a list of paths."""
     if value is None:
         return []
     return [value] if isinstance(value, (str, os.PathLike)) else list(value)
 
 
-def _changed(path):
+def _changed(path: Address) -> str:
     """The day a file was last changed: how old its prices are at most."""
     seconds = os.stat(path).st_mtime
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).date().isoformat()
 
 
-def _ask(request):
-    status, text = _core.plan(json.dumps(request))
+def _said(name: str, value: str | Real | None) -> str | float | None:
+    """A text or a number."""
+    return value if value is None or isinstance(value, str) else _arguments.real(name, value)
+
+
+def _ask(request: dict[str, Any]) -> dict[str, Any]:
+    status, text = _core.plan(_json(request))
     if status:
         raise errors.make(status, text)
-    return json.loads(text)
+    answer: dict[str, Any] = json.loads(text)
+    return answer
 
 
-def _traces(index):
+def _traces(index: Address | None) -> dict[str, Any]:
     """A table of availability traces, and the files that it names, relative to it."""
     if index is None:
         return {}
@@ -56,32 +83,32 @@ def _traces(index):
 
 
 def plan(
-    job=None,
+    job: Address | Mapping[str, Any] | None = None,
     *,
-    catalog,
-    hardware=None,
-    measurements=None,
-    report=None,
-    revocations=None,
-    egress=None,
-    traces=None,
-    resume=None,
-    compare=None,
-    deadline=None,
-    budget=None,
-    min_accuracy=None,
-    risk="p90",
-    max_nodes=8,
-    region=None,
-    seed=1,
-    draws=400,
-    all=False,
-    explain=None,
-    launch=None,
-    config=None,
-    script=None,
-    settings=None,
-):
+    catalog: _Paths,
+    hardware: _Paths = None,
+    measurements: _Paths = None,
+    report: _Paths = None,
+    revocations: _Paths = None,
+    egress: _Paths = None,
+    traces: Address | None = None,
+    resume: Address | Mapping[str, Any] | None = None,
+    compare: Address | Mapping[str, Any] | None = None,
+    deadline: str | Real | None = None,
+    budget: str | Real | None = None,
+    min_accuracy: str | Real | None = None,
+    risk: str = "p90",
+    max_nodes: Whole = 8,
+    region: str | Iterable[str] | None = None,
+    seed: Whole = 1,
+    draws: Whole = 400,
+    all: bool = False,
+    explain: str | None = None,
+    launch: str | None = None,
+    config: str | None = None,
+    script: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Predicts time and money of a training over clusters and picks one.
 
     `job` is the path of a job file or a dict of the same shape; the other files are paths, or lists of paths where
@@ -90,14 +117,14 @@ def plan(
 
     Returns what `leat plan --json` prints, as a dict: "records" has the chosen configuration first, then those that
     nothing else beats in both time and money (every one with `all=True`). With `explain="CONFIG"` it returns the
-    record and the lines of the sum behind it; with `launch="skypilot"` (or "sbatch", "torchrun") a dict whose "text"
+    record and the lines of its calculation; with `launch="skypilot"` (or "sbatch", "torchrun") a dict whose "text"
     starts the chosen configuration, or `config`, with `script` for what torchrun runs. `resume="run.json"` plans the rest
     of a run, `compare="run.json"` puts a finished one beside its prediction; both may be dicts. Raises leat.errors.InvalidError, a ValueError, for input that cannot
     work, with file and line.
     """
     request = {
         "job": _file(job),
-        "catalog": [{**_file(path), "date": _changed(path)} for path in _paths(catalog)],
+        "catalog": [{**(_file(path) or {}), "date": _changed(path)} for path in _paths(catalog)],
         "hardware": [_file(path) for path in _paths(hardware)],
         "measurements": [_file(path) for path in _paths(measurements)],
         "report": [_file(path) for path in _paths(report)],
@@ -108,15 +135,15 @@ def plan(
         **_traces(traces),
         "settings": {key: str(value) for key, value in (settings or {}).items()},
         "options": {
-            "deadline": deadline,
-            "budget": budget,
-            "min_accuracy": min_accuracy,
+            "deadline": _said("deadline", deadline),
+            "budget": _said("budget", budget),
+            "min_accuracy": _said("min_accuracy", min_accuracy),
             "risk": risk,
-            "max_nodes": max_nodes,
+            "max_nodes": _arguments.whole("max_nodes", max_nodes),
             "region": region if region is None or isinstance(region, str) else list(region),
-            "seed": seed,
-            "draws": draws,
-            "all": bool(all),
+            "seed": _arguments.whole("seed", seed),
+            "draws": _arguments.whole("draws", draws),
+            "all": _arguments.flag("all", all),
             "explain": explain,
             "launch": launch,
             "config": config,

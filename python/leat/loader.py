@@ -2,49 +2,171 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
-import operator
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-from leat import _core, ranks
-from leat.errors import InvalidError
+from leat import _arguments, _core, frameworks, ranks
+from leat.errors import InvalidError, WrongTypeError
 from leat.fields import Field
+from leat.mix import Mix
+from leat.stages import Keeper
+from leat.views import Blocks
 
-_IMAGE, _INT, _BYTES, _STRING, _KEY, _INDEX, _VALID = range(1, 8)
-_NUMPY = {
-    **{1: "uint8", 2: "int64", 3: "float32", 4: "float16", 5: "uint16", 6: "int8", 7: "int16", 8: "uint16"},
-    **{9: "int32", 10: "uint32", 11: "uint64", 12: "float64", 13: "bool"},
-}
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from leat._settings import Settings
+    from leat._types import Address, Whole
+
+if TYPE_CHECKING:
+    _Sequence = Sequence[Any]
+else:  # a Sequence of something would be slower to ask for its values
+    _Sequence = Sequence
+
+_VALID = _core.outputs()["valid"][0]
+_NUMPY = {code: _core.dtype_name(code) for code in range(1, 14)}
+_NUMPY[5] = "uint16"  # bfloat16, which numpy has not
 
 
-class Ragged(_core.Ragged, Sequence):
-    """Values of different lengths, one a sample, without copying: memoryviews, or str where it is text."""
+def _numbers(data: bytearray, tensors: bool, shape: tuple[int, ...]) -> Any:
+    """int64 in a bytearray, as a tensor or an array."""
+    if tensors:
+        import torch
+
+        flat = torch.frombuffer(data, dtype=torch.int64) if data else torch.empty(0, dtype=torch.int64)
+    else:
+        import numpy
+
+        flat = numpy.frombuffer(data, dtype=numpy.int64)
+    return flat.reshape(shape)
+
+
+class Ragged(_core.Ragged, _Sequence):
+    """Values of different lengths or shapes, one per sample, without copying: arrays or tensors, memoryviews of bytes, or str
+    where it is text.
+
+    `values` has all of them, one after the other: uint8 of bytes and text; rows of arrays whose first dimension alone
+    varies; numbers of others.
+    """
 
     __slots__ = ()
 
-    def tolist(self):
-        """Copies: a list of str or bytes."""
-        return list(self) if self._text else [bytes(v) for v in self]
+    @property
+    def offsets(self) -> Any:
+        """Where each begins in `values`, and where the last ends: int64, one more than there are samples."""
+        return _numbers(self._offsets(), self._tensors, (-1,))
 
-    def to(self, *args, **kwargs):
-        """Itself: text and bytes stay in the host's memory. Without it Lightning takes it apart, value by value."""
-        return self
+    @property
+    def shapes(self) -> Any:
+        """Of each array: int64, (samples, dimensions)."""
+        if not self._varying:
+            raise AttributeError("bytes and text have lengths, and no shapes: see offsets")
+        data = self._shapes()
+        return _numbers(data, self._tensors, (len(self), len(data) // 8 // len(self) if len(self) else 0))
 
-    def __repr__(self):
+    def tolist(self) -> list[Any]:
+        """Copies: a list of str, bytes, or arrays."""
+        if self._text:
+            return list(self)
+        if self._varying:
+            return [value.clone() if self._tensors else value.copy() for value in self]
+        return [bytes(v) for v in self]
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Arrays of tensors: a copy elsewhere, on a GPU for example. Text and bytes: itself, they stay in the host's memory;
+        without this method Lightning would take them apart, value by value."""
+        if not self._varying or not self._tensors:
+            return self
+        return RaggedTensors(self.values.to(*args, **kwargs), self.offsets.to(*args, **kwargs), self.shapes.tolist())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are no longer the batch's memory."""
+        shapes = self.shapes.tolist() if self._varying else None
+        return RaggedTensors._from, (RaggedTensors(self.values, self.offsets, shapes, self._text).__getstate__(),)
+
+    def __repr__(self) -> str:
         return f"Ragged({len(self)} values, {self.nbytes} bytes)"
 
 
-def _plan_numpy(kind, dtype):
+class RaggedTensors(_Sequence):
+    """The same as a Ragged in memory of its own: what Ragged.to() makes on another device, and what copies and pickles of a
+    Ragged are."""
+
+    def __init__(self, values: Any, offsets: Any, shapes: Any, text: bool = False) -> None:
+        self.values: Any = values
+        self.offsets: Any = offsets
+        if shapes is not None:
+            self.shapes: Any = shapes
+        self._text = text
+        self._ends = offsets.tolist()
+
+    @classmethod
+    def _from(cls, state: dict[str, Any]) -> RaggedTensors:
+        made = cls.__new__(cls)
+        made.__setstate__(state)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tensors as bytes: torch pickles those of unsigned types in a form that it cannot read."""
+        if not hasattr(self.values, "untyped_storage"):
+            return vars(self)
+        values = self.values.contiguous().view(-1).view(sys.modules["torch"].uint8)
+        return {**vars(self), "values": values, "_was": (self.values.dtype, tuple(self.values.shape))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if "_was" in state:
+            dtype, shape = vars(self).pop("_was")
+            self.values = self.values.view(dtype).view(shape)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        value = self.values[self._ends[i] : self._ends[i + 1]]
+        if "shapes" in vars(self):
+            return value.reshape(self.shapes[i])
+        view = memoryview(value.numpy() if hasattr(value, "numpy") else value)
+        return str(view, "utf-8", "surrogateescape") if self._text else view
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values together."""
+        return int(self.values.nbytes)
+
+    def tolist(self) -> list[Any]:
+        """Copies: a list of str, bytes, or arrays."""
+        if "shapes" not in vars(self):
+            return list(self) if self._text else [bytes(value) for value in self]
+        return [value.copy() if hasattr(value, "copy") else value.clone() for value in self]
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Arrays of tensors: a copy elsewhere, on a GPU for example. Others: itself."""
+        if "shapes" not in vars(self) or not hasattr(self.values, "to"):
+            return self
+        return RaggedTensors(self.values.to(*args, **kwargs), self.offsets.to(*args, **kwargs), self.shapes)
+
+    def __repr__(self) -> str:
+        return f"RaggedTensors({len(self)} values, {self.values.dtype}, {getattr(self.values, 'device', 'cpu')})"
+
+
+def _plan_numpy(kind: int, dtype: int) -> tuple[Any, Any]:
     """How columns of this kind become arrays: asked once for each, with the first batch."""
     import numpy
 
     return numpy.ndarray, numpy.dtype(bool if kind == _VALID else _NUMPY[dtype])
 
 
-def _plan_torch(kind, dtype):
+def _plan_torch(kind: int, dtype: int) -> tuple[Any, Any]:
     """How columns of this kind become tensors: by DLPack, which needs no numpy and makes nothing on the way."""
     import torch
 
@@ -57,78 +179,83 @@ def _plan_torch(kind, dtype):
 
 _NUMBER, _FLAG, _TEXT, _SIZE, _DURATION, _CHOICE = range(1, 7)  # enum leat_setting_type
 _SETTINGS = {row[0]: row for row in _core.settings()}
-_HIDDEN = {"job", "local_world_size", "agent"}  # found out, not asked for
+_TRANSFORM: dict[str, Any] = {"transform": None, "collate": None, "transform_on": "sample", "transform_workers": None}
+_HIDDEN = {"job", "local_world_size", "mix"}  # found out, not asked for
 
 
-def _as_text(name, kind, value):
+def _as_text(name: str, value: Any) -> str:
     """A setting as the C library's table reads it, which checks it."""
+    _, kind, least, most, _, _ = _SETTINGS[name]
     if kind == _FLAG:
-        if type(value).__name__ not in ("bool", "bool_"):  # numpy's too
-            raise ValueError(f"{name}={value!r} is neither True nor False")
-        return "true" if value else "false"
+        return "true" if _arguments.flag(name, value) else "false"
     if kind == _NUMBER:
-        try:
-            return str(operator.index(value)) if not isinstance(value, bool) else repr(value)
-        except TypeError:
-            return repr(value)
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if isinstance(value, str):
-        return value
+        return str(_arguments.whole(name, value, least, most))
+    if isinstance(value, (os.PathLike, Blocks)):
+        value = str(value) if isinstance(value, Blocks) else _arguments.path(name, value)
+    if isinstance(value, str) or kind not in (_SIZE, _DURATION):
+        return _arguments.text(name, value)
+    number = _arguments.real(name, value)
+    if not 0 <= number < 2**63 / (1 if kind == _SIZE else 1e9) or isinstance(value, bool):
+        _arguments.refuse(name, value, "a size or a time that can be", InvalidError)
     if kind == _SIZE:
         return str(int(value))
-    if kind == _DURATION:  # a number is seconds
-        return f"{max(int(value * 1e9), 1 if name == 'linger' else 0)}ns"
-    raise ValueError(f"{name}={value!r} is not a text")
+    return f"{max(int(number * 1e9), 1 if name == 'linger' else 0)}ns"  # a number is seconds
 
 
-def _whole(name, value):
-    """A number that is no setting: of an epoch, or of samples."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if not 0 <= number < 2**63:
-        raise InvalidError(f"{name}={value!r} is not a whole number from 0")
-    return number
-
-
-def _settings(given):
+def _settings(given: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[InvalidError]]:
     """(name, text) of everything that was said, and what is wrong with it."""
     texts, problems = [], []
     for name, value in given.items():
-        if value is None:
-            continue
-        if name in _HIDDEN:
-            problems.append(f"{name} is not for loaders in Python")
-            continue
         try:
-            texts.append((name, _as_text(name, _SETTINGS.get(name, (name, _TEXT))[1], value)))
-        except (ValueError, TypeError, OverflowError) as error:
-            problems.append(str(error) if name in str(error) else f"{name}={value!r}: {error}")
+            if name in _HIDDEN:
+                raise InvalidError(f"{name} is not for loaders in Python")
+            if name not in _SETTINGS:
+                near = _arguments.meant(name, Loader.__signature__.parameters)
+                raise WrongTypeError(f"there is no setting {name!r}{near}")
+            if value is not None:
+                texts.append((name, _as_text(name, value)))
+        except InvalidError as error:
+            problems.append(error)
     return texts, problems
 
 
-def _signature():
-    """What help() shows: the library's own table."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    parameters.append(inspect.Parameter("url", inspect.Parameter.POSITIONAL_OR_KEYWORD))
-    parameters.append(inspect.Parameter("fields", kind))
-    for name in _SETTINGS:
-        if name not in _HIDDEN:
-            parameters.append(inspect.Parameter(name, kind, default=True if name == "shuffle" else None))
-    for name, default in (("as_dict", False), ("as_numpy", None)):
-        parameters.append(inspect.Parameter(name, kind, default=default))
-    return inspect.Signature(parameters)
+def _outputs(fields: Any) -> list[InvalidError]:
+    """What is wrong with `fields`."""
+    if not isinstance(fields, Mapping) or not fields:
+        example = '{"x": leat.image("jpg").resize((224, 224)), "y": leat.int("cls")}'
+        return [WrongTypeError(f"fields is a dict such as {example}")]
+    strange = [name for name, field in fields.items() if not isinstance(name, str) or not isinstance(field, Field)]
+    return [
+        WrongTypeError(
+            f"fields is a dict of outputs: {name!r} is {fields[name]!r}, and not leat.image(…), leat.int(…) or another of "
+            "their kind"
+        )
+        for name in strange
+    ]
+
+
+class _Signature:
+    """What help() shows of a loader: the library's own table in the place of **settings, and no types. Made when it is asked for,
+    because `inspect` alone takes a fifth of the time of importing Leat."""
+
+    def __get__(self, loader: Any, kind: Any) -> Any:
+        import inspect
+
+        own = list(inspect.signature(kind.__init__).parameters.values())[1:]
+        said = [p.replace(annotation=p.empty) for p in own if p.kind != p.VAR_KEYWORD]
+        names = [name for name in _SETTINGS if name not in _HIDDEN and name not in {p.name for p in own}]
+        rest = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+        return inspect.Signature(said[:2] + rest + said[2:])  # after url and fields
 
 
 class Loader:
     """Batches of a dataset, prepared by this machine's agent.
 
     One pass over the loader is one epoch; the next pass is the next epoch. Batches are tuples in the order of
-    `fields` (or dicts with as_dict=True) of tensors where torch is installed, numpy arrays elsewhere, without a copy:
-    a batch you keep occupies a slot until it is dropped.
+    `fields` (or dicts with as_dict=True) of tensors where torch is installed, numpy arrays elsewhere. Columns of more than
+    64 KiB are not copied: a batch you keep occupies a slot until it is dropped, and is a copy when there is no other slot.
+
+    device="cuda" (or "cuda:1", or a torch.device) hands batches over on a GPU: copied ahead of the program, and normalised there.
 
     Which rank of which world this is, is found out at the first batch: from torch.distributed when it is initialised, else
     from RANK and WORLD_SIZE. All ranks then compare what they are about to read, and stop where they differ.
@@ -136,38 +263,107 @@ class Loader:
     Settings:
     """
 
-    def __init__(self, url, *, fields, as_dict=False, as_numpy=None, shuffle=True, **settings):
-        url = os.fspath(url)
+    __signature__: Any = _Signature()
+
+    def __init__(
+        self,
+        url: Address | Mix,
+        *,
+        fields: Mapping[str, Field],
+        as_dict: bool = False,
+        as_numpy: bool | None = None,
+        shuffle: bool = True,
+        transform: Callable[..., Any] | None = None,
+        collate: Callable[..., Any] | None = None,
+        transform_on: Literal["sample", "batch"] = "sample",
+        transform_workers: Whole | None = None,
+        device: Any = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        self._given = {name: value for name, value in locals().items() if name != "self"}
+        self._pid = os.getpid()
+        ranks.refuse_import()
+        python = {name: self._given[name] for name in _TRANSFORM}
+        mix = [("mix", str(url))] if isinstance(url, Mix) else []
+        address = "" if isinstance(url, Mix) else _arguments.path("url", url)
         texts, problems = _settings({"shuffle": shuffle, **settings})
+        texts += mix
         explicit = settings.get("rank") is not None
         if explicit != (settings.get("world_size") is not None):
-            problems.append("give both rank and world_size, or neither")
-        if not isinstance(fields, dict) or not fields or not all(isinstance(f, Field) for f in fields.values()):
-            problems.append(
-                'fields is a dict such as {"x": leat.image("jpg").resize((224, 224)), "y": leat.int("cls")}'
-            )
-        problems += _core.problems(texts)
-        if problems:
-            raise InvalidError("; ".join(problems))
+            problems.append(InvalidError("give both rank and world_size, or neither"))
+        problems += _outputs(fields)
+        plan = self._choose(as_numpy)
         given = dict(texts)
+        made = None
+        if not problems:
+            made = self._transform(python, fields, as_dict, plan is _plan_torch, given, bool(mix), problems)
+            texts = list(given.items())
+        problems += map(InvalidError, _core.problems(texts))
+        if device is not None and as_numpy:
+            words = f"device={device!r} gives tensors, and as_numpy=True arrays: leave one of them out"
+            problems.append(InvalidError(words))
+        if problems:
+            wrong = WrongTypeError if any(isinstance(p, WrongTypeError) for p in problems) else InvalidError
+            raise wrong("; ".join(map(str, problems)))
+        outputs = [field._describe(name) for name, field in fields.items()]
+        stages = [made] if made else []
+        if device is not None:  # after a transform, which gets pictures as they were asked for
+            from leat import device as devices  # who has no GPU need not wait for it
+
+            left, stage = devices.prepare(device, [] if made else outputs, as_dict)
+            outputs = outputs if made else left
+            stages += stage
         self._last = given.get("last", "drop")
+        self._shuffle = bool(shuffle)
         self._batch = int(given.get("batch_size", 0)), int(given.get("global_batch_size", 0))
-        rank = (int(given["rank"]), int(given["world_size"])) if explicit else ()
+        rank = [int(given["rank"]), int(given["world_size"])] if explicit else []
         found = ranks.settings(explicit, rank[1] if explicit else None)
         self._core = _core.Loader(
-            url=url,
-            outputs=[field._describe(name) for name, field in fields.items()],
+            url=address,
+            outputs=outputs + (made.plan.outputs() if made else []),
             settings=texts + found,
             prepare=lambda core: ranks.join(core, core.timeout, *rank),
             warn=logging.getLogger("leat").warning,
-            as_dict=as_dict,
-            plan=self._choose(as_numpy),
+            as_dict=_arguments.flag("as_dict", as_dict),
+            plan=plan,
             ragged=Ragged,
         )
         ranks.count(found)
+        self._python = made
+        if made:
+            made.start(self._core.timeout)
+        self._keeper = Keeper(self._core, stages) if stages else None
+        if "torch.utils.data" in sys.modules:
+            kind: Any = getattr(type(self), "_leat_kind", type(self))
+            self.__class__ = frameworks.adopted(kind)
 
     @staticmethod
-    def _choose(as_numpy):
+    def _transform(
+        python: dict[str, Any],
+        fields: Mapping[str, Field],
+        as_dict: bool,
+        tensors: bool,
+        given: dict[str, str],
+        mixed: bool,
+        problems: list[InvalidError],
+    ) -> Any:
+        """The stage that runs the user's Python; None: there is none. It needs more slots, which are added to what was given."""
+        if python["transform"] is None and python["collate"] is None:
+            asked = [name for name, default in _TRANSFORM.items() if python[name] != default]
+            problems += [InvalidError(f"{' and '.join(asked)}: there is no transform")] if asked else []
+            return None
+        from leat.transform import Stage
+
+        skip = given.get("on_error") == "skip"
+        stage = Stage(*python.values(), fields, as_dict, tensors, skip, mixed)  # type: ignore[call-arg]
+        slots = stage.slots(given.get("slots"))
+        if slots:
+            given["slots"] = slots
+        problems += map(InvalidError, stage.problems)
+        return stage
+
+    @staticmethod
+    def _choose(as_numpy: bool | None) -> Any:
         if not as_numpy:
             try:
                 import torch  # noqa: F401
@@ -180,78 +376,123 @@ class Loader:
 
         return _plan_numpy
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         """An epoch: the next one after a pass that has come to its end or was broken off; the rest of one after
         load_state_dict() or seek()."""
-        ranks.refuse_workers()
-        return iter(self._core)
+        ranks.refuse_workers(self._pid)
+        return self._keeper.begin() if self._keeper else iter(self._core)
 
-    def __getitem__(self, key):
-        """A DataLoader would index what it is given, and tell of it in its own words."""
-        raise InvalidError(
-            "a Loader is iterated, not indexed: it is what a DataLoader would be. Where a program insists on one, give it an "
-            "IterableDataset whose __iter__ is iter(loader), with batch_size=None and num_workers=0"
-        )
+    def __getitem__(self, key: Any) -> Any:
+        """A framework would index what it is given, and tell of it in its own words."""
+        raise WrongTypeError(frameworks.WHOLE_BATCHES)
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Batches in a whole epoch."""
         if self._core.batches:
             return self._core.batches
-        each, together = self._batch
-        together = together or each * ranks.rank_and_world()[1]
-        full, rest = divmod(self._core.samples, together)
+        full, rest = divmod(self._core.samples, self._samples_together())
         return full + (rest > 0 and self._last != "drop")
 
+    def _world(self) -> int:
+        given = self._given["settings"].get("world_size")
+        return ranks.rank_and_world()[1] if given is None else _arguments.whole("world_size", given, 1)
+
+    def _samples_together(self) -> int:
+        """Samples of all ranks in a batch."""
+        each, together = self._batch
+        return together or each * self._world()
+
+    def _samples_each(self) -> int:
+        each, together = self._batch
+        return each or together // self._world()
+
+    def _skip(self, batches: int) -> None:
+        """Has the next pass begin this many batches later than it would."""
+        first = iter(self._core).take(True)  # knows where that is
+        self.seek(first.epoch, first.began + batches * self._samples_together())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle is opened where it is unpickled, and a copy at once: another loader, which stands where this one does."""
+        given = dict(self._given)
+        return _again, (getattr(type(self), "_leat_kind", type(self)), given, self.state_dict(), self._pid)
+
     @property
-    def samples(self):
-        """Samples in the dataset."""
+    def samples(self) -> int:
+        """Samples in an epoch, of all ranks: of the dataset, or what `epoch_size` says."""
         return self._core.samples
 
     @property
-    def version(self):
+    def version(self) -> str:
         """The dataset's content id: what this loader stays with, whatever is published in its place."""
         return self._core.version
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """The epoch of the next batch."""
-        return self._core.epoch
+        place = self._keeper and self._keeper.place
+        return place[0] if place else self._core.epoch
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: Whole) -> None:
         """Goes to the beginning of an epoch; inside that epoch nothing happens."""
-        self._core.set_epoch(_whole("epoch", epoch))
+        (self._keeper or self._core).set_epoch(_arguments.whole("epoch", epoch))
 
-    def seek(self, epoch, position=0):
+    def seek(self, epoch: Whole, position: Whole = 0) -> None:
         """Goes to a position in an epoch: a number of samples, of all ranks together."""
-        self._core.seek(_whole("epoch", epoch), _whole("position", position))
+        self._core.seek(_arguments.whole("epoch", epoch), _arguments.whole("position", position))
+        if self._keeper:
+            self._keeper.moved()
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """The state after the last batch: the same on every rank, JSON."""
-        return json.loads(self._core.state())
+        state: dict[str, Any] = json.loads((self._keeper and self._keeper.state) or self._core.state())
+        return state
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes to a state that was saved at any world size. It says version, seed and window where this loader was not told
         them; a state that does not fit is refused."""
-        self._core.restore(json.dumps(state))
+        try:
+            text = json.dumps(state)
+        except (TypeError, ValueError):
+            _arguments.refuse("state", state, "what state_dict() has returned")
+        self._core.restore(text)
+        if self._keeper:
+            self._keeper.moved()
 
-    def stats(self, series=False):
+    def stats(self, series: bool = False) -> dict[str, Any]:
         """Samples, bytes by source, waiting by cause, the agent's pid, socket and log: docs/loader.md lists them.
         With series=True also "series": lists of the main ones over time, and "t", seconds since 1970."""
-        numbers = json.loads(self._core.stats())
+        numbers: dict[str, Any] = json.loads(self._core.stats())
+        if self._python:
+            numbers.update(self._python.stats())
         if series:
             numbers["series"] = json.loads(self._core.series())
         return numbers
 
-    def close(self):
+    def close(self) -> None:
         """Lets go of the agent. Batches still held stay valid."""
+        if self._keeper:
+            self._keeper.close()
         self._core.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
-Loader.__init__.__signature__ = _signature()
-Loader.__doc__ += "".join(f"    {row[0]}: {row[5]}\n" for row in _SETTINGS.values() if row[0] not in _HIDDEN)
+def _again(kind: type[Loader], given: dict[str, Any], state: dict[str, Any], pid: int) -> Loader:
+    """A loader from another's pickle. `pid` is of the process that made the first of them."""
+    given = dict(given)
+    settings = given.pop("settings")
+    loader = kind(given.pop("url"), **given, **settings)
+    loader.load_state_dict(state)
+    loader._pid = pid
+    return loader
+
+
+Loader.__doc__ = (Loader.__doc__ or "") + "".join(
+    f"    {row[0]}: {row[5]}\n" for row in _SETTINGS.values() if row[0] not in _HIDDEN
+)

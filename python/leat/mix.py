@@ -1,79 +1,110 @@
-"""MixUp and CutMix of whole batches, drawn from what the batch is: the same whoever makes it, also after a restart."""
+"""Mixtures: several datasets read in proportion, as one."""
 
 from __future__ import annotations
 
-from leat import _core
-from leat.errors import InvalidError
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from leat import _arguments
+from leat.errors import InvalidError, WrongTypeError
+from leat.views import Blocks
+
+if TYPE_CHECKING:
+    from leat._types import Address, Real, Whole
+
+    _Stream = Union[Address, tuple[Address, Union[Blocks, str]]]
+
+
+def _view_text(view: Blocks | str) -> str:
+    if isinstance(view, (str, Blocks)):
+        return str(view)
+    raise WrongTypeError(f"{view!r} is not a view: leat.blocks(2048), or its text")
 
 
 class Mix:
-    """Mixes every picture of a batch with the one before it (the first with the last), as torchvision's MixUp and CutMix do.
+    """Datasets, or views of them, in proportion: for a Loader in the place of an address.
 
-    mix = leat.Mix(1000, mixup=0.2, cutmix=1.0)
-    epoch = loader.epoch
-    for x, y, i in loader:  # fields: x an image, y its class, i = leat.index()
-        x, y = mix(x, y, epoch=epoch, first=i[0])
+    mix = leat.Mix({"web": 0.7, "code": 0.3}, {"web": "s3://data/web", "code": "s3://data/code"}, view=leat.blocks(2048))
+    loader = leat.Loader(mix, fields={"x": leat.tokens("tokens")}, batch_size=64, epoch_size=1_000_000)
 
-    mixup and cutmix are the alphas of their Beta distributions, 0 for never; where both may happen, each does half the
-    time. p is the probability that a batch is mixed at all. A batch is known by its epoch and the number of its first
-    sample. Works on torch's tensors, wherever they are, and on numpy's arrays.
+    weights: of each stream, adding up to 1; of the first n samples a stream has its weight to within one sample, whatever
+    n is. Every stream goes through its own epochs, shuffled again in each: every sample of it once an epoch.
+    streams: by the same names an address, or (address, view).
+    view: of those streams that name none.
+    schedule: instead of weights, [(0, {"web": 0.9, "code": 0.1}), (5_000_000, {…}), …]: from this many samples of all ranks
+    on, counted from the beginning of the training.
+    temperature: instead of weights, in proportion to size ** (1 / temperature): 1 is by size, large numbers are equal.
     """
 
-    def __init__(self, classes, mixup=0.0, cutmix=0.0, p=1.0, seed=0, layout="nhwc"):
-        if layout not in ("nhwc", "nchw"):
-            raise InvalidError(f"layout={layout!r} is neither 'nhwc' nor 'nchw'")
-        self._classes = classes
-        self._settings = (float(mixup), float(cutmix), float(p))
-        self._seed = seed
-        self._rows = 1 if layout == "nhwc" else 2
-        self.draw(0, 0, 1, 1)  # says now what is wrong with the settings
+    def __init__(
+        self,
+        weights: Mapping[str, Real] | None = None,
+        streams: Mapping[str, _Stream] | None = None,
+        *,
+        view: Blocks | str | None = None,
+        schedule: Sequence[tuple[Whole, Mapping[str, Real]]] | None = None,
+        temperature: Real | None = None,
+    ) -> None:
+        if streams is None or not hasattr(streams, "items") or not streams:
+            raise WrongTypeError('a mixture needs streams: {"web": "s3://…", "code": "s3://…"}')
+        given = {"weights": weights, "schedule": schedule, "temperature": temperature}
+        said = [name for name, value in given.items() if value is not None]
+        if len(said) != 1:
+            raise InvalidError(f"give one of weights, schedule and temperature, not {' and '.join(said) or 'none'}")
+        self.names: tuple[str, ...] = tuple(streams)
+        whole: dict[str, Any] = {"streams": [self._stream(name, source, view) for name, source in streams.items()]}
+        if weights is not None:
+            for stream, weight in zip(whole["streams"], self._weights(weights, "weights")):
+                stream["weight"] = weight
+        elif schedule is not None:
+            whole["schedule"] = [
+                {
+                    "from": _arguments.whole("schedule's place", at),
+                    "weights": self._weights(w, f"schedule, from {at!r} on"),
+                }
+                for at, w in schedule
+            ]
+        else:
+            whole["temperature"] = _arguments.real("temperature", temperature)
+        self._text = json.dumps(whole)
 
-    def draw(self, epoch, first, height, width):
-        """(share, box): how much of a picture is its own, and where its partner's pixels are: (left, top, right, bottom), or
-        None where all pixels are blended. For those who mix on a GPU by themselves."""
-        return _core.mix(*self._settings, self._seed, int(epoch), int(first), width, height)
+    @staticmethod
+    def _stream(name: str, source: _Stream, view: Blocks | str | None) -> dict[str, str]:
+        if not isinstance(name, str) or not name:
+            raise WrongTypeError(f"{name!r} is not the name of a stream")
+        if isinstance(source, tuple):
+            if len(source) != 2:
+                raise InvalidError(f"stream {name!r} is an address, or (address, view)")
+            source, view = source
+        stream = {"name": name, "url": _arguments.path(f"stream {name!r}", source)}
+        if view is not None:
+            stream["view"] = _view_text(view)
+        return stream
 
-    def __call__(self, images, labels, *, epoch, first):
-        """(images, labels): blended pixels need a float type; labels become float32 of shape (batch, classes)."""
-        share, box = self.draw(epoch, first, *images.shape[self._rows : self._rows + 2])
-        return self._pixels(images, share, box), self._labels(labels, share)
+    def _weights(self, weights: Mapping[str, Real], what: str) -> list[float]:
+        if not hasattr(weights, "items") or set(weights) != set(self.names):
+            strange = [name for name in weights if name not in self.names] if hasattr(weights, "items") else []
+            near = _arguments.meant(strange[0], self.names) if strange else ""
+            raise InvalidError(f"{what}: one weight for each of {', '.join(self.names)}, and for nothing else{near}")
+        numbers = {name: self._weight(what, name, weight) for name, weight in weights.items()}
+        total = math.fsum(numbers.values())
+        if abs(total - 1) > 1e-6:
+            raise InvalidError(f"{what}: they add up to {total:.9g}, not to 1; divide them by their sum")
+        return [numbers[name] for name in self.names]
 
-    def _pixels(self, images, share, box):
-        if share == 1.0:
-            return images
-        if box is None:
-            if not _is_float(images):
-                raise InvalidError(f"pixels of type {images.dtype} cannot be blended: ask for a float dtype")
-            return _rolled(images) * (1.0 - share) + images * share
-        left, top, right, bottom = box
-        where = (slice(None),) * self._rows + (slice(top, bottom), slice(left, right))
-        out = images.clone() if hasattr(images, "clone") else images.copy()
-        out[where] = _rolled(images)[where]
-        return out
+    @staticmethod
+    def _weight(what: str, name: str, weight: Real) -> float:
+        if isinstance(weight, bool):
+            _arguments.refuse(f"{what}: {name}", weight, "a number from 0 to 1")
+        number = _arguments.real(f"{what}: {name}", weight)
+        if not 0 <= number <= 1:
+            raise InvalidError(f"{what}: {name!r} has {weight!r}, which is not a number from 0 to 1")
+        return number
 
-    def _labels(self, labels, share):
-        if labels.ndim == 1:
-            labels = _one_hot(labels, self._classes)
-        return _rolled(labels) * (1.0 - share) + labels * share
+    def __str__(self) -> str:
+        return self._text
 
-
-def _rolled(values):
-    if hasattr(values, "roll"):
-        return values.roll(1, 0)
-    import numpy
-
-    return numpy.roll(values, 1, 0)
-
-
-def _is_float(values):
-    return values.is_floating_point() if hasattr(values, "is_floating_point") else values.dtype.kind == "f"
-
-
-def _one_hot(labels, classes):
-    if hasattr(labels, "new_zeros"):
-        import torch
-
-        return torch.nn.functional.one_hot(labels.long(), classes).to(torch.float32)
-    import numpy
-
-    return numpy.eye(classes, dtype=numpy.float32)[labels]
+    def __repr__(self) -> str:
+        return f"<leat mixture of {', '.join(self.names)}>"

@@ -11,6 +11,8 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from leat import _core
 from leat.errors import Error, InvalidError, NetworkError, TimeoutError
@@ -19,17 +21,23 @@ PARTING_S = 5.0
 
 # Ranks know each other's loaders by their numbers: every rank opens the same ones in the same order. Not by their addresses:
 # ranks that read different datasets have to meet to be told so.
-_opened = collections.Counter()
+_opened: collections.Counter[str] = collections.Counter()
+
+importing_main = False  # in a transform worker that imports the user's program
+IMPORTED = (
+    "transform workers import the program that defines the transform, and it opens a loader when it is imported: put what it does "
+    'under if __name__ == "__main__":, or define the transform in a module of its own'
+)
 
 
-def _variable(name):
+def _variable(name: str) -> int | None:
     text = os.environ.get(name, "")
     if text and not text.isdigit():
         raise InvalidError(f"the environment's {name}={text!r} is not a whole number")
     return int(text) if text else None
 
 
-def _distributed():
+def _distributed() -> Any:
     """torch.distributed when it is initialised, else None. Another thread may be importing torch at this moment."""
     module = getattr(sys.modules.get("torch"), "distributed", None)
     try:
@@ -38,7 +46,7 @@ def _distributed():
         return None
 
 
-def rank_and_world():
+def rank_and_world() -> tuple[int, int]:
     """torch.distributed when it is initialised, else the environment, else the only rank."""
     group = _distributed()
     if group is not None:
@@ -55,7 +63,7 @@ def rank_and_world():
     return rank or 0, world
 
 
-def job():
+def job() -> str | None:
     """What the next loader has in common with those of other ranks of its job, for the agent of a machine; None where
     nothing says so."""
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID")
@@ -63,7 +71,7 @@ def job():
     return "/".join([*texts, str(_opened["agent"])]) if any(texts) else None
 
 
-def settings(explicit, world):
+def settings(explicit: bool, world: int | None) -> list[tuple[str, str]]:
     """What is known when a loader is built. The agent begins to fetch for the rank this seems to be; join() puts that right
     where it turns out otherwise."""
     if explicit and world == 1:
@@ -83,21 +91,33 @@ def settings(explicit, world):
     return [*found, ("rank", str(rank)), ("world_size", str(world))]
 
 
-def count(found):
+def count(found: list[tuple[str, str]]) -> None:
     """A loader was built with these settings: the next one of its job is another."""
     _opened["agent"] += any(name == "job" for name, _ in found)
 
 
-def refuse_workers():
-    """Inside several DataLoader workers each would deliver everything."""
+def refuse_import() -> None:
+    """A program that is imported must not begin to train."""
+    if importing_main:
+        raise InvalidError(IMPORTED)
+
+
+def refuse_workers(pid: int | None = None) -> None:
+    """Inside several DataLoader workers each would deliver everything. Inside one, a loader that was made by process `pid`
+    would move on while the original, from which each epoch's worker is made again, stays where it is."""
     torch = sys.modules.get("torch")
     data = getattr(getattr(torch, "utils", None), "data", None)
     ask = getattr(data, "get_worker_info", None)  # another thread may be importing torch at this moment
     info = ask() if ask is not None else None
     if info is not None and info.num_workers > 1:
         raise InvalidError(
-            f"a loader inside {info.num_workers} DataLoader workers would deliver every sample {info.num_workers} "
+            f"a Loader inside {info.num_workers} DataLoader workers would deliver every sample {info.num_workers} "
             "times: iterate over the loader itself, or use num_workers=0. The agent has threads of its own"
+        )
+    if info is not None and pid not in (None, os.getpid()):
+        raise InvalidError(
+            "a Loader inside a DataLoader worker would deliver the same epoch again and again, because the worker is made "
+            "again for each: iterate over the loader itself, or use num_workers=0. The agent has threads of its own"
         )
 
 
@@ -105,24 +125,25 @@ class Exchange:
     """Texts of all ranks, through the store that torch.distributed was initialised with. It is the same for every
     backend, moves no tensors and has deadlines."""
 
-    def __init__(self, timeout_s):
+    def __init__(self, timeout_s: float) -> None:
         from torch.distributed import distributed_c10d
 
         group = _distributed()
-        self.rank, self.world = group.get_rank(), group.get_world_size()
+        self.rank: int = group.get_rank()
+        self.world: int = group.get_world_size()
         self._store = distributed_c10d._get_default_store()
         _opened["group"] += 1
         self._prefix = f"leat/{_opened['group']}"
         self._timeout_s = timeout_s
 
-    def _ask(self, call, *args):
+    def _ask(self, call: str, *args: Any) -> Any:
         try:
             return getattr(self._store, call)(*args)
         except RuntimeError as error:  # torch has several kinds, all of this family
             why = str(error).partition("\n")[0]
             raise NetworkError(f"the store of torch.distributed does not answer: rank 0 has ended? ({why})") from None
 
-    def _there(self, name, deadline):
+    def _there(self, name: str, deadline: float) -> bool:
         """Waits by asking now and then: torch's own wait cannot be interrupted, and warns when nothing has come."""
         pause, longest = 0.001, min(0.5, max(0.01, self.world / 20000))  # some ten thousand questions a second at most
         while not self._ask("check", [f"{self._prefix}/{name}"]):
@@ -132,15 +153,15 @@ class Exchange:
             pause = min(pause * 1.5, longest)
         return True
 
-    def _get(self, name, missing):
+    def _get(self, name: str, missing: str) -> str:
         if not self._there(name, time.monotonic() + self._timeout_s):
             raise TimeoutError(f"{missing} within {self._timeout_s:.0f} s: it hangs, has ended, or opens other loaders")
-        return self._ask("get", f"{self._prefix}/{name}").decode()
+        return str(self._ask("get", f"{self._prefix}/{name}").decode())
 
-    def _set(self, name, text):
+    def _set(self, name: str, text: str) -> None:
         self._ask("set", f"{self._prefix}/{name}", text)
 
-    def gather(self, name, text, judge):
+    def gather(self, name: str, text: str, judge: Callable[[list[str]], str]) -> str:
         """Every rank gives a text; judge, on rank 0, makes one answer of all of them, which every rank gets."""
         self._set(f"{name}/{self.rank}", text)
         if self.rank == 0:
@@ -150,7 +171,7 @@ class Exchange:
             self._set(f"{name}/answer", judge(texts))
         return self._get(f"{name}/answer", "rank 0 has not opened the same loader")
 
-    def part(self):
+    def part(self) -> None:
         """The last word: rank 0 has the store, and may end when it has nothing more to do, so it waits until all others have
         had their answers."""
         self._set(f"parted/{self.rank}", "")
@@ -159,7 +180,7 @@ class Exchange:
             all(self._there(f"parted/{r}", deadline) for r in range(1, self.world))
 
 
-def _node():
+def _node() -> str:
     """This machine, as far as agents go: ranks with the same text share one."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
@@ -170,12 +191,12 @@ def _node():
     return "/".join(parts)
 
 
-def _number_nodes(texts):
-    seen = {}
+def _number_nodes(texts: list[str]) -> str:
+    seen: dict[str, int] = {}
     return json.dumps([seen.setdefault(text, len(seen)) for text in texts])
 
 
-def _judge(texts):
+def _judge(texts: list[str]) -> str:
     """What differs between rank 0 and another, "" for nothing."""
     answers = [json.loads(text) for text in texts]
     for rank, answer in enumerate(answers):
@@ -189,13 +210,13 @@ def _judge(texts):
     return ""
 
 
-def join(core, timeout_s, rank=None, world=None):
+def join(core: _core.Loader, timeout_s: float, rank: int | None = None, world: int | None = None) -> None:
     """Makes a loader that rank of that world, of torch.distributed's or of the environment's; then all ranks compare what
     they are about to read."""
     refuse_workers()
     given = rank is not None
     group = _distributed()
-    if not given:
+    if rank is None or world is None:
         rank, world = rank_and_world()
     same = group is not None and (rank, world) == (group.get_rank(), group.get_world_size())
     exchange = Exchange(timeout_s) if same and world > 1 else None

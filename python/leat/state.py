@@ -1,16 +1,18 @@
-"""States of batches, for whoever reads ahead."""
+"""States of batches, for code that reads ahead."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from leat import _core
 from leat.errors import InvalidError
+from leat.stages import remembered
 
 
-def _place(column):
+def _place(column: Any) -> Any:
     """What tells where a column lies: itself, the address of its memory, or None for things that lie in no batch."""
     if isinstance(column, _core.Ragged):
         return column
@@ -23,7 +25,7 @@ def _place(column):
     return None
 
 
-def state_of(batch):
+def state_of(batch: Any) -> dict[str, Any]:
     """The state after a batch: what the loader's state_dict() was when the batch was the last one handed out.
 
     Takes the tuple or dict that the loader gave, a list or a tuple made of its columns, or a column. Asks where the
@@ -34,8 +36,10 @@ def state_of(batch):
     columns = batch if isinstance(batch, (list, tuple)) else [batch]
     places = [place for place in map(_place, columns) if place is not None]
     states = {state for state in map(_core.state_of, places) if state is not None}
+    states |= {state for state in map(remembered, columns) if state is not None}
     if not states:
         raise InvalidError(f"{type(batch).__name__}: no column of it lies in a batch of a loader, or all were copied")
     if len(states) > 1:
         raise InvalidError("the columns are of different batches, so that there is no one state after them")
-    return json.loads(states.pop())
+    state: dict[str, Any] = json.loads(states.pop())
+    return state

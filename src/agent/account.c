@@ -1,5 +1,6 @@
 #include "agent/account.h"
 
+#include "agent/blend.h"
 #include "agent/inside.h"
 #include "base/clock.h"
 #include "cache/disk.h"
@@ -20,28 +21,49 @@ static void of_loader(const struct leat_loading *l, struct leat_account *a)
     }
 }
 
-static void of_dataset(const struct leat_supply *supply, struct leat_account *a)
+/* Where the chunks of a set have come from. */
+static void of_set(const struct leat_sched_set *set, struct leat_account *a)
 {
-    struct leat_source_stats source;
     struct leat_sched_sources from;
-    struct leat_store_stats store;
-    leat_source_stats(supply->source, &source);
-    leat_sched_set_sources(supply->set, &from);
-    leat_store_stats(leat_dataset_home(supply->dataset)->store, &store);
+    leat_sched_set_sources(set, &from);
     a->bytes_by_source[LEAT_FROM_BUCKET] = from.bucket_bytes;
     a->bytes_by_source[LEAT_FROM_DISK] = from.disk_bytes;
     a->bytes_by_source[LEAT_FROM_RAM] = from.ram_bytes;
     a->chunks_by_source[LEAT_FROM_BUCKET] = from.bucket_chunks;
     a->chunks_by_source[LEAT_FROM_DISK] = from.disk_chunks;
     a->chunks_by_source[LEAT_FROM_RAM] = from.ram_chunks;
-    a->chunks_corrupt = source.corrupt;
     a->chunks_refetched = from.refetched;
-    a->chunks_failed = source.failed;
-    a->fetches_in_flight = source.coming;
-    a->requests = store.requests;
-    a->retries = store.retries;
-    a->throttled = store.throttled;
-    a->request_ns = store.request_ns;
+}
+
+/* What fetching from a dataset's stores has come to. */
+static void of_supply(const struct leat_supply *supply, struct leat_account *a)
+{
+    struct leat_source_stats source;
+    struct leat_store_stats store;
+    leat_source_stats(supply->source, &source);
+    leat_dataset_stats(supply->dataset, &store);
+    a->chunks_corrupt += source.corrupt;
+    a->chunks_failed += source.failed;
+    a->fetches_in_flight += source.coming;
+    a->requests += store.requests;
+    a->retries += store.retries;
+    a->throttled += store.throttled;
+    a->request_ns += store.request_ns;
+}
+
+static void of_data(const struct leat_loading *l, struct leat_account *a)
+{
+    const struct leat_blend *blend = l->opts.blend;
+    of_set(blend ? blend->set : l->opts.supply->set, a);
+    for (uint32_t i = 0; blend && i < blend->n; i++) {
+        uint32_t k = 0;
+        while (blend->supplies[k] != blend->supplies[i])
+            k++;
+        if (k == i) /* several streams may be of one dataset */
+            of_supply(blend->supplies[i], a);
+    }
+    if (!blend)
+        of_supply(l->opts.supply, a);
 }
 
 static void of_agent(const struct leat_agent *agent, struct leat_account *a)
@@ -55,13 +77,54 @@ static void of_agent(const struct leat_agent *agent, struct leat_account *a)
     a->cache_budget = s.ram;
     a->disk_bytes = s.disk_used;
     a->disk_budget = s.disk;
+    struct leat_workers_stats w;
+    leat_workers_stats(agent->workers, &w);
+    a->threads = w.threads;
+    a->threads_busy = w.busy;
+    a->threads_busy_ns = w.busy_ns;
+}
+
+bool leat_loading_account_own(const struct leat_loading *l, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    struct leat_account rank;
+    bool known = leat_account_look_rank(&l->ring, &rank);
+    of_loader(l, &a);
+    if (known)
+        leat_account_carry(&a, &rank, LEAT_OF_RANK, LEAT_OF_RANK);
+    *out = a;
+    return known;
+}
+
+void leat_supply_account(const struct leat_supply *s, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    if (s->set) {
+        of_set(s->set, &a);
+        of_supply(s, &a);
+    }
+    *out = a;
+}
+
+void leat_blend_account(const struct leat_blend *b, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    of_set(b->set, &a);
+    *out = a;
+}
+
+void leat_agent_account_own(const struct leat_agent *agent, struct leat_account *out)
+{
+    struct leat_account a = {0};
+    of_agent(agent, &a);
+    *out = a;
 }
 
 void leat_loading_account(const struct leat_loading *l, struct leat_account *out)
 {
     struct leat_account a = {0};
     of_loader(l, &a);
-    of_dataset(l->opts.supply, &a);
+    of_data(l, &a);
     of_agent(l->opts.agent, &a);
     *out = a;
 }
@@ -95,15 +158,19 @@ void leat_agent_account(const struct leat_agent *agent, struct leat_account *out
     struct leat_account a = {0};
     of_agent(agent, &a);
     for (const struct leat_supply *s = agent->supplies; s; s = s->next) {
-        struct leat_account one = {0};
-        if (s->set)
-            of_dataset(s, &one);
+        struct leat_account one;
+        leat_supply_account(s, &one);
         leat_account_add(&a, &one);
         for (const struct leat_loading *l = s->loadings; l; l = leat_loading_next(l)) {
             struct leat_account each = {0};
             of_loader(l, &each);
             leat_account_add(&a, &each);
         }
+    }
+    for (const struct leat_blend *b = agent->blends; b; b = b->next) {
+        struct leat_account one;
+        leat_blend_account(b, &one);
+        leat_account_add(&a, &one);
     }
     *out = a;
 }

@@ -10,6 +10,12 @@
 /* Of one loader, its dataset and the agent. */
 void leat_loading_account(const struct leat_loading *l, struct leat_account *out);
 
+/* Parts of it alone. A loader's has the rank's rows too where it shows them: true. */
+bool leat_loading_account_own(const struct leat_loading *l, struct leat_account *out);
+void leat_supply_account(const struct leat_supply *supply, struct leat_account *out);
+void leat_blend_account(const struct leat_blend *blend, struct leat_account *out);
+void leat_agent_account_own(const struct leat_agent *agent, struct leat_account *out);
+
 /* The same as JSON, with a sentence about what the next batch waits for; the caller's. NULL: no memory. */
 json_t *leat_loading_stats(const struct leat_loading *l);
 

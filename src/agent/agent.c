@@ -14,18 +14,21 @@
 #include "agent/perform.h"
 #include "agent/session.h"
 #include "agent/supply.h"
+#include "agent/watch.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/thread.h"
 
-#define RAM_LEAST    (64ull << 20)
-#define RAM_SHARE    4 /* a quarter of what there is */
-#define OPENERS      8u
-#define OPENERS_MAX  128u /* several times what supply.c gives to one bucket */
-#define MAKERS       4u
-#define ACCEPT_PAUSE (100 * LEAT_MS) /* when descriptors run out */
-#define NAMES_PAUSE  LEAT_S          /* between two looks whether ranks can still find us */
+#define RAM_LEAST     (64ull << 20)
+#define RAM_SHARE     4 /* a quarter of what there is */
+#define OPENERS       8u
+#define OPENERS_MAX   128u /* several times what supply.c gives to one bucket */
+#define MAKERS        4u
+#define ACCEPT_PAUSE  (100 * LEAT_MS) /* when descriptors run out */
+#define NAMES_PAUSE   LEAT_S          /* between two looks whether ranks can still find us */
+#define METRICS_PAUSE (5 * LEAT_S)    /* between two attempts at a port that is taken */
 
 static void end(struct leat_agent *a)
 {
@@ -44,8 +47,16 @@ static void on_linger(struct leat_timer *timer)
 
 void leat_agent_session_gone(struct leat_agent *a)
 {
+    if (--a->sessions_n > 0)
+        return;
+    a->linger_ns = leat_after(a->opts.linger_ns);
+    leat_loop_arm(a->loop, &a->linger, a->linger_ns);
+}
+
+void leat_agent_session_watches(struct leat_agent *a)
+{
     if (--a->sessions_n == 0)
-        leat_loop_arm(a->loop, &a->linger, leat_after(a->opts.linger_ns));
+        leat_loop_arm(a->loop, &a->linger, a->linger_ns);
 }
 
 static void on_connection(struct leat_watch *watch, uint32_t events)
@@ -58,11 +69,11 @@ static void on_connection(struct leat_watch *watch, uint32_t events)
             leat_loop_disarm(a->loop, &a->linger);
             leat_session_accept(a, fd);
             if (!a->sessions_n)
-                leat_loop_arm(a->loop, &a->linger, leat_after(a->opts.linger_ns));
+                leat_loop_arm(a->loop, &a->linger, a->linger_ns);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            leat_log(LEAT_LOG_WARN, "out of descriptors: a rank has to wait");
+            leat_log(LEAT_LOG_WARN, "out of file descriptors: a rank has to wait (ulimit -n raises the limit)");
             leat_loop_unwatch(a->loop, watch); /* else the loop would turn without rest */
             leat_loop_arm(a->loop, &a->listen_again, leat_after(ACCEPT_PAUSE));
         }
@@ -81,8 +92,8 @@ static void on_listen_again(struct leat_timer *timer)
 static void retire(struct leat_agent *a)
 {
     leat_log(LEAT_LOG_WARN,
-             "the files of agent %d were removed, and another one has taken its place: it ends with its "
-             "last loader",
+             "the files of agent %d were removed and another agent has taken its place: this one ends with its last "
+             "loader",
              (int)getpid());
     leat_loop_unwatch(a->loop, &a->listening);
     close(a->listening.fd);
@@ -141,7 +152,7 @@ static leat_status find_cache_dir(struct leat_agent *a, struct leat_error *err)
         leat_status rc = leat_disk_default_dir(a->cache_dir, err);
         if (rc != LEAT_OK)
             return leat_fail_context(err, rc,
-                                     "cache= asks for a cache on disk and nothing says where: give cache_dir=");
+                                     "cache= asks for a cache on disk, but nothing says where: give cache_dir=");
         o->cache_dir = a->cache_dir;
     }
     if (o->cache_dir && o->cache_dir[0] != '/')
@@ -170,6 +181,8 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     signal(SIGPIPE, SIG_IGN);
     struct leat_wire_paths *paths = &a->names.paths;
     leat_status rc = leat_wire_find(a->opts.scope, paths, err);
+    if (rc == LEAT_OK && a->opts.metrics) /* a mistake; a port that is taken is none */
+        rc = leat_parse_listen(a->opts.metrics, "metrics", (char[LEAT_LISTEN_ADDRESS]){0}, &(unsigned){0}, err);
     if (rc == LEAT_OK && a->opts.socket)
         rc = leat_wire_at(a->opts.socket, paths->scope, paths, err);
     if (rc == LEAT_OK)
@@ -179,7 +192,9 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_loop_open("leat-agent", &a->loop, err);
     if (rc == LEAT_OK)
-        rc = leat_workers_open(a->opts.threads, &a->workers, err);
+        rc = leat_trace_open(a->opts.threads, &a->trace, err);
+    if (rc == LEAT_OK)
+        rc = leat_workers_open(a->opts.threads, a->trace, &a->workers, err);
     if (rc == LEAT_OK)
         rc = leat_pool_open_growing("leat-open", OPENERS, OPENERS_MAX, &a->openers, err);
     if (rc == LEAT_OK)
@@ -209,8 +224,10 @@ static void begin(void *arg)
     if (leat_loop_watch(a->loop, &a->listening, EPOLLIN, NULL) != LEAT_OK ||
         leat_loop_watch(a->loop, &a->signals, EPOLLIN, NULL) != LEAT_OK)
         end(a);
-    leat_loop_arm(a->loop, &a->linger, leat_after(first));
+    a->linger_ns = leat_after(first);
+    leat_loop_arm(a->loop, &a->linger, a->linger_ns);
     leat_loop_arm(a->loop, &a->names_again, leat_after(NAMES_PAUSE));
+    leat_watch_begin(a);
 }
 
 /* On the loop: no more ranks. */
@@ -219,7 +236,8 @@ static void stop(void *arg)
     struct leat_agent *a = arg;
     a->stopping = true;
     leat_loop_disarm(a->loop, &a->names_again);
-    leat_names_hide(&a->names); /* the name goes first: whoever comes now starts another agent */
+    leat_watch_end(a);
+    leat_names_hide(&a->names); /* the name goes first: ranks that come now start another agent */
     leat_loop_unwatch(a->loop, &a->listening);
     leat_loop_unwatch(a->loop, &a->signals);
     leat_session_close_all(a);
@@ -258,9 +276,59 @@ static void close_agent(struct leat_agent *a)
     if (a->signals.fd >= 0)
         close(a->signals.fd);
     leat_perform_close(a);
+    leat_trace_close(a->trace);
     leat_names_drop(&a->names);
     pthread_cond_destroy(&a->end.cond);
     pthread_mutex_destroy(&a->end.mu);
+}
+
+/* Metrics. They are for looking on: what keeps them from being served is said, and keeps nobody from training. */
+
+struct metrics_news {
+    struct leat_agent *agent;
+    const char *url, *problem;
+};
+
+/* On the loop. */
+static void take_metrics(void *arg)
+{
+    const struct metrics_news *n = arg;
+    snprintf(n->agent->metrics.url, sizeof n->agent->metrics.url, "%s", n->url);
+    snprintf(n->agent->metrics.problem, sizeof n->agent->metrics.problem, "%s", n->problem);
+}
+
+/* On the main thread. */
+static void serve_metrics(struct leat_agent *a)
+{
+    struct leat_error err = {0};
+    char url[LEAT_AGENT_URL] = "";
+    char problem[sizeof a->metrics.problem] = "";
+    bool first = !a->metrics.again_ns;
+    if (!a->opts.metrics || a->metrics.server || leat_left(a->metrics.again_ns))
+        return;
+    a->metrics.again_ns = leat_after(METRICS_PAUSE);
+    if (a->opts.metrics_open(a, a->opts.metrics, url, &a->metrics.server, &err) != LEAT_OK)
+        snprintf(problem, sizeof problem, "metrics cannot be served at %.60s, and are tried again every %d s: %.120s",
+                 a->opts.metrics, (int)(METRICS_PAUSE / LEAT_S), err.text);
+    if (problem[0] && first)
+        leat_log(LEAT_LOG_WARN, "%s", problem);
+    else if (!problem[0] && !first)
+        leat_log(LEAT_LOG_WARN, "metrics are served at %s now", url);
+    leat_loop_call(a->loop, take_metrics, &(struct metrics_news){a, url, problem});
+}
+
+static void wait_for_end(struct leat_agent *a)
+{
+    pthread_mutex_lock(&a->end.mu);
+    while (!a->end.done) {
+        bool retry = a->opts.metrics && !a->metrics.server;
+        if (leat_cond_wait(&a->end.cond, &a->end.mu, retry ? a->metrics.again_ns : LEAT_NEVER) || a->end.done)
+            continue;
+        pthread_mutex_unlock(&a->end.mu);
+        serve_metrics(a);
+        pthread_mutex_lock(&a->end.mu);
+    }
+    pthread_mutex_unlock(&a->end.mu);
 }
 
 leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error *err)
@@ -274,12 +342,12 @@ leat_status leat_agent_run(const struct leat_agent_opts *opts, struct leat_error
     leat_status rc = open_agent(&a, err);
     if (rc == LEAT_OK) {
         leat_loop_call(a.loop, begin, &a);
+        serve_metrics(&a);
         say(opts->ready_fd, "ok\n");
         leat_log(LEAT_LOG_INFO, "agent %d listens at %s", (int)getpid(), a.names.paths.socket);
-        pthread_mutex_lock(&a.end.mu);
-        while (!a.end.done)
-            leat_cond_wait(&a.end.cond, &a.end.mu, LEAT_NEVER);
-        pthread_mutex_unlock(&a.end.mu);
+        wait_for_end(&a);
+        if (a.metrics.server)
+            a.opts.metrics_close(a.metrics.server);
     } else {
         char text[sizeof err->text + 16];
         snprintf(text, sizeof text, "%d %s\n", (int)rc, err->text);

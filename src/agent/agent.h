@@ -9,13 +9,19 @@
 #include <stdint.h>
 
 #include "agent/names.h"
+#include "agent/roll.h"
 #include "agent/workers.h"
 #include "base/error.h"
 #include "base/pool.h"
 #include "cache/disk_folder.h"
 #include "net/loop.h"
+#include "ring/unusual.h"
 #include "ring/wire.h"
 #include "sched/sched.h"
+
+#define LEAT_AGENT_URL 96
+
+struct leat_agent;
 
 struct leat_agent_opts {
     const char *scope;  /* NULL: LEAT_SCOPE, the Slurm job, "default" */
@@ -25,7 +31,13 @@ struct leat_agent_opts {
     uint64_t linger_ns;
     const char *cache_dir; /* of the cache on disk; NULL: none, unless `cache` asks for one */
     uint64_t cache;        /* how much of the disk it may take; 0: what the cache thinks right */
-    int ready_fd;          /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
+    /* Where to serve metrics, as somebody said it; NULL: nowhere. The server is the command's, which alone has one:
+     * open() says where it serves, and may be tried again; both are called on the thread of leat_agent_run(). */
+    const char *metrics;
+    leat_status (*metrics_open)(struct leat_agent *agent, const char *where, char url[LEAT_AGENT_URL], void **server,
+                                struct leat_error *err);
+    void (*metrics_close)(void *server);
+    int ready_fd; /* is told "ok", "busy" or a status and what is wrong, then closed; -1: none */
 };
 
 /* Runs an agent until its last loader has been gone for `linger`, or until SIGTERM or SIGINT. LEAT_BUSY when another
@@ -38,7 +50,12 @@ struct leat_agent {
     char cache_dir[LEAT_DISK_PATH]; /* what opts points to where nobody has said one */
     struct leat_names names;
     struct leat_timer names_again;
+    struct {
+        struct leat_timer timer;
+        struct leat_unusual unusual;
+    } watch; /* agent/watch.h */
     struct leat_loop *loop;
+    struct leat_trace *trace;
     struct leat_workers *workers;
     struct leat_pool *openers; /* for what may hang: opening and closing stores */
     struct leat_pool *makers;  /* of what a loader needs: its order, its ring, whose pages the kernel zeroes */
@@ -51,6 +68,7 @@ struct leat_agent {
     struct leat_timer listen_again; /* when descriptors ran out */
     struct leat_watch signals;
     struct leat_timer linger;
+    uint64_t linger_ns; /* when it fires, or would if nobody were here */
     struct {
         struct leat_task task;
         bool posted;
@@ -58,9 +76,18 @@ struct leat_agent {
         struct leat_timer again; /* when the scheduler wants to be asked though nothing happens */
     } pump;
     struct leat_session *sessions;
-    uint32_t sessions_n;
+    uint32_t sessions_n; /* of ranks, and of those who have not said hello */
+    struct leat_roll roll;
+    uint64_t loadings_n; /* loaders opened so far */
+    struct {
+        void *server;             /* NULL: there is none; leat_agent_run()'s thread, as `again_ns` */
+        uint64_t again_ns;        /* when to try again */
+        char url[LEAT_AGENT_URL]; /* "": none */
+        char problem[240];        /* for people; "": none */
+    } metrics;                    /* but for `server`: the loop's */
     struct leat_supply *supplies;
-    uint64_t idles; /* how often a supply was left by its last user */
+    struct leat_blend *blends; /* supplies that are read together, agent/blend.h */
+    uint64_t idles;            /* how often a supply was left by its last user */
     struct leat_opening *openings;
     struct leat_seat *council; /* ranks that have to agree, agent/council.h */
     bool stopping;             /* no supplies are added any more */
@@ -72,6 +99,9 @@ struct leat_agent {
 };
 
 void leat_agent_session_gone(struct leat_agent *agent); /* a session was freed: perhaps the last */
+
+/* A session only looks on: it does not keep the agent, which ends when it would have without it. */
+void leat_agent_session_watches(struct leat_agent *agent);
 
 /* Something has happened: the scheduler decides what follows, in the same turn of the loop. agent/perform.h */
 void leat_agent_pump(struct leat_agent *agent);

@@ -9,14 +9,15 @@
 #include "agent/inside.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "feed/feed.h"
 
 #define PARTS_EACH   4u /* for every worker, so that the last one to end does not end much later */
 #define PART_PICTURE 4u /* samples that make a part at least: less costs more to hand out than it levels */
 #define PART_BYTES   64u
 
-leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *plan, uint64_t augment_key,
-                            struct leat_loading_batch **out, struct leat_error *err)
+leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *plan, struct leat_loading_batch **out,
+                            struct leat_error *err)
 {
     struct leat_loading_batch *b = calloc(1, sizeof *b);
     struct leat_sample *samples = b ? calloc((size_t)plan->n + 1, sizeof *samples) : NULL;
@@ -27,7 +28,6 @@ leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *pl
     b->loading = l;
     b->samples = samples;
     b->plan = *plan;
-    b->augment_key = augment_key;
     b->memory.fd = -1;
     b->sched.chunks = b->plan.chunks;
     b->sched.chunks_n = b->plan.chunks_n;
@@ -60,22 +60,50 @@ void leat_batch_free(struct leat_loading_batch *b)
 
 /* The group */
 
+static struct leat_loading_stream *stream_of(const struct leat_loading_batch *b, uint32_t i)
+{
+    return &b->loading->streams[b->plan.units[i].stream];
+}
+
+static const struct leat_outputs *outputs_of(const struct leat_loading_batch *b, uint32_t i)
+{
+    return &stream_of(b, i)->outputs;
+}
+
+/* Of the draws for an epoch of a stream. */
+static uint64_t draw_key(struct leat_loading_stream *s, uint64_t epoch)
+{
+    if (!s->drawn || s->drawn_epoch != epoch) {
+        s->drawn = true;
+        s->drawn_epoch = epoch;
+        s->drawn_key = leat_key("augment", s->spec.seed, epoch, s->spec.dataset, sizeof s->spec.dataset);
+    }
+    return s->drawn_key;
+}
+
 /* The samples whose chunks are in the group. */
 static leat_status find_samples(struct leat_loading_batch *b, struct leat_error *err)
 {
     for (uint32_t i = 0; i < b->plan.n; i++) {
         struct leat_sample *s = &b->samples[i];
-        uint32_t at = b->plan.where[i];
-        *s = (struct leat_sample){.index = b->plan.items[i].index,
-                                  .number = b->plan.numbers[i],
-                                  .key = b->augment_key,
-                                  .valid = b->plan.valid[i]};
+        const struct leat_cursor_unit *u = &b->plan.units[i];
+        const struct leat_view *view = stream_of(b, i)->view;
+        bool blocks = leat_view_is_blocks(view);
+        uint32_t at = u->where;
+        *s = (struct leat_sample){.index = blocks ? 0 : leat_view_sample(view, u->item.chunk, u->item.index),
+                                  .number = u->number,
+                                  .key = draw_key(stream_of(b, i), u->epoch),
+                                  .stream = u->stream,
+                                  .valid = u->valid,
+                                  .view = blocks ? view : NULL,
+                                  .chunk_number = u->item.chunk,
+                                  .unit = u->item.index};
         if (at < b->sched.group || at >= b->sched.group_end)
             continue;
         s->chunk = leat_feed_chunk(b->sched.held[at]);
         if (s->index >= s->chunk->samples)
-            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says more",
-                             b->plan.items[i].chunk, s->chunk->samples);
+            return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, but the snapshot says more", u->item.chunk,
+                             s->chunk->samples);
     }
     return LEAT_OK;
 }
@@ -93,8 +121,8 @@ static leat_status lay_out_column(struct leat_loading_batch *b, uint32_t c, stru
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to lay out a batch");
     for (uint32_t i = 0; i < b->plan.n; i++)
         ends[i] = at +=
-            b->view.kept[c] ? b->view.kept[c][i].bytes : leat_outputs_ragged(&l->outputs, c, &b->samples[i]);
-    memcpy(b->view.slot + l->outputs.columns[c].offset, ends, b->plan.n * sizeof *ends);
+            b->view.kept[c] ? b->view.kept[c][i].bytes : leat_outputs_ragged(outputs_of(b, i), c, &b->samples[i]);
+    memcpy(b->view.slot + l->outputs->columns[c].offset, ends, b->plan.n * sizeof *ends);
     return LEAT_OK;
 }
 
@@ -107,8 +135,8 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
     uint32_t external = 0;
     uint64_t bytes = 0;
     b->view.slot = (char *)slot;
-    for (uint32_t c = 0; c < l->outputs.n; c++) {
-        const struct leat_ring_column *column = &l->outputs.columns[c];
+    for (uint32_t c = 0; c < l->outputs->n; c++) {
+        const struct leat_ring_column *column = &l->outputs->columns[c];
         if (!column->ragged)
             continue;
         leat_status rc = lay_out_column(b, c, err);
@@ -130,7 +158,7 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     b->memory.bytes = bytes;
-    for (uint32_t c = 0; c < l->outputs.n; c++) {
+    for (uint32_t c = 0; c < l->outputs->n; c++) {
         if (external >> c & 1)
             b->view.arena[c] = (char *)b->memory.data + offset[c];
     }
@@ -144,8 +172,8 @@ static leat_status lay_out(struct leat_loading_batch *b, struct leat_error *err)
 static leat_status keep_ragged(struct leat_loading_batch *b, struct leat_error *err)
 {
     b->view.slot = (char *)leat_ring_slot(&b->loading->ring, b->sched.slot);
-    for (uint32_t c = 0; c < b->loading->outputs.n; c++) {
-        if (!b->loading->outputs.columns[c].ragged)
+    for (uint32_t c = 0; c < b->loading->outputs->n; c++) {
+        if (!b->loading->outputs->columns[c].ragged)
             continue;
         b->view.kept[c] = calloc((size_t)b->plan.n + 1, sizeof *b->view.kept[c]);
         if (!b->view.kept[c])
@@ -158,7 +186,7 @@ static leat_status keep_ragged(struct leat_loading_batch *b, struct leat_error *
 static leat_status gather_ragged(struct leat_loading_batch *b, struct leat_error *err)
 {
     leat_status rc = lay_out(b, err);
-    for (uint32_t c = 0; rc == LEAT_OK && c < b->loading->outputs.n; c++) {
+    for (uint32_t c = 0; rc == LEAT_OK && c < b->loading->outputs->n; c++) {
         for (uint32_t i = 0; b->view.kept[c] && i < b->plan.n; i++) {
             const struct leat_kept *k = &b->view.kept[c][i];
             if (k->bytes)
@@ -192,7 +220,9 @@ static void run_part(struct leat_task *task)
         struct leat_error err = {0};
         if (!b->samples[i].chunk)
             continue; /* of another group */
-        if (leat_outputs_write(&b->loading->outputs, &b->view, i, &b->samples[i], scratch, &err) != LEAT_OK) {
+        if (i + 1 < p->first + p->n)
+            leat_tokens_ahead(&b->samples[i + 1]);
+        if (leat_outputs_write(outputs_of(b, i), &b->view, i, &b->samples[i], scratch, &err) != LEAT_OK) {
             b->errors[i] = err;
             atomic_fetch_add_explicit(&b->failed, 1, memory_order_relaxed);
         }
@@ -204,7 +234,7 @@ static void run_part(struct leat_task *task)
 
 static uint64_t cost_of(const struct leat_loading_batch *b, uint32_t i)
 {
-    return b->samples[i].chunk ? leat_outputs_cost(&b->loading->outputs, &b->samples[i]) : 0;
+    return b->samples[i].chunk ? leat_outputs_cost(outputs_of(b, i), &b->samples[i]) : 0;
 }
 
 /* Cuts the batch so that parts cost about the same: a few for every worker, and none so small that handing it out costs
@@ -212,7 +242,7 @@ static uint64_t cost_of(const struct leat_loading_batch *b, uint32_t i)
 static uint32_t cut(struct leat_loading_batch *b)
 {
     const struct leat_loading *l = b->loading;
-    uint32_t least = leat_outputs_pictures(&l->outputs) ? PART_PICTURE : PART_BYTES;
+    uint32_t least = leat_outputs_pictures(l->outputs) ? PART_PICTURE : PART_BYTES;
     uint32_t most = (b->plan.n + least - 1) / least;
     uint32_t want = PARTS_EACH * l->opts.agent->opts.threads;
     uint32_t parts = want < most ? want : most;
@@ -242,7 +272,11 @@ static uint32_t cut(struct leat_loading_batch *b)
 /* Once a batch, when it has its slot. */
 static leat_status begin_batch(struct leat_loading_batch *b, struct leat_error *err)
 {
-    leat_status rc = b->sched.group_end < b->plan.chunks_n ? keep_ragged(b, err) : lay_out(b, err);
+    bool later = b->sched.group_end < b->plan.chunks_n;
+    for (uint32_t i = 0; i < b->loading->streams_n; i++)
+        later = later || leat_view_is_blocks(b->loading->streams[i].view);
+    leat_status rc = later ? keep_ragged(b, err) : lay_out(b, err);
+    b->ragged_later = later;
     if (rc != LEAT_OK)
         return rc;
     b->parts_cap = PARTS_EACH * b->loading->opts.agent->opts.threads + 1;
@@ -278,6 +312,9 @@ static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err
     b->parts_left = parts;
     for (uint32_t i = 0; i < parts; i++) {
         b->parts[i].work.due = start_ns(b, i, parts);
+        b->parts[i].work.trace.who = b->loading->who.number;
+        b->parts[i].work.trace.number = b->sched.number;
+        b->parts[i].work.trace.amount = b->parts[i].n;
         if (!leat_workers_add(b->loading->opts.agent->workers, &b->parts[i].work)) {
             b->parts_left -= parts - i; /* none of the rest was given out */
             return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch");
@@ -324,8 +361,8 @@ static leat_status settle_failures(struct leat_loading_batch *b, struct leat_err
         if (b->errors[i].status == LEAT_OK)
             continue;
         leat_log(LEAT_LOG_WARN, "skipped: %s", b->errors[i].text);
-        leat_outputs_repeat(&l->outputs, &b->view, good, i);
-        leat_outputs_set_valid(&l->outputs, &b->view, i, false);
+        leat_outputs_repeat(l->outputs, &b->view, good, i);
+        leat_outputs_set_valid(l->outputs, &b->view, i, false);
         l->stats.skipped++;
     }
     return LEAT_OK;
@@ -344,5 +381,5 @@ leat_status leat_batch_finish(struct leat_loading_batch *b, struct leat_error *e
     if (!b->plan.n) /* nothing was prepared: at the end of an epoch there may be fewer samples than ranks */
         return lay_out(b, err);
     leat_status rc = settle_failures(b, err);
-    return rc == LEAT_OK && b->sched.group > 0 ? gather_ragged(b, err) : rc;
+    return rc == LEAT_OK && b->ragged_later ? gather_ragged(b, err) : rc;
 }

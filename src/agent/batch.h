@@ -22,15 +22,16 @@ struct leat_batch_part {
 };
 
 /* Its chunks are there all at once, unless they are more than the loader was promised room for: then they come in
- * groups, one after the other, and ragged values wait beside the slot until all of them are known. */
+ * groups, one after the other, and ragged values wait beside the slot until all of them are known. So do those of
+ * blocks of tokens, whose lengths the workers find out. */
 struct leat_loading_batch {
     struct leat_sched_batch sched; /* first member */
     struct leat_cursor_batch plan;
     struct leat_loading *loading;
-    uint64_t augment_key;
     struct leat_sample *samples; /* those of other groups have no chunk */
     struct leat_error *errors;   /* by place; NULL until it is prepared */
     struct leat_slot_view view;
+    bool ragged_later; /* ragged values wait beside the slot: view.kept has them */
     struct {
         void *data; /* NULL: the slot is large enough */
         uint64_t bytes;
@@ -46,8 +47,8 @@ struct leat_loading_batch {
 };
 
 /* Takes the plan over, on success. */
-leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *plan, uint64_t augment_key,
-                            struct leat_loading_batch **out, struct leat_error *err);
+leat_status leat_batch_make(struct leat_loading *l, struct leat_cursor_batch *plan, struct leat_loading_batch **out,
+                            struct leat_error *err);
 void leat_batch_free(struct leat_loading_batch *b); /* NULL is allowed */
 
 /* Has the samples of its group written; leat_loading_prepared() follows, later. */

@@ -1,10 +1,12 @@
-/* What an opening computes: settings against the dataset, state, order, outputs, how much memory it will take. Takes
- * from microseconds to a tenth of a second (a hundred thousand chunks, a batch of a million), so it is done on a thread
- * that may take its time. It reads the request and the dataset's root, and writes the loader's constants. */
+/* What an opening computes: settings against the datasets, views, state, order, outputs, how much memory it will take.
+ * Takes from microseconds to a tenth of a second (a hundred thousand chunks, a batch of a million), and longer where a
+ * view has to read the table of samples, so it is done on a thread that may take its time. It reads the request and the
+ * datasets, and writes the loader's constants. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/blend.h"
 #include "agent/inside.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -14,9 +16,14 @@
 #define RAGGED_MAX     (1u << 20) /* a sample's ragged bytes that a slot provides for; more gets its own memory */
 #define RING_BYTES_MAX (16ull << 30)
 
-static const struct leat_root *root_of(const struct leat_loading *l)
+static leat_status no_memory(struct leat_error *err)
 {
-    return leat_dataset_root(l->opts.supply->dataset);
+    return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
+}
+
+static const struct leat_root *root_of(const struct leat_loading_stream *s)
+{
+    return leat_dataset_root(s->supply->dataset);
 }
 
 /* The table of settings has checked each value; here is what they must be together. */
@@ -29,83 +36,238 @@ static leat_status read_settings(struct leat_loading *l, const struct leat_loade
     l->skip_errors = o->on_error == LEAT_ON_ERROR_SKIP;
     l->patient = o->purpose == LEAT_PURPOSE_WARM;
     l->slots = o->slots ? o->slots : LEAT_SLOTS_DEFAULT;
-    l->spec.shuffle = o->shuffle;
-    l->spec.seed = o->seed;
-    l->spec.window = o->window;
     l->epoch = o->epoch;
     return leat_loader_check(o, err);
 }
 
-static leat_status describe_order(struct leat_loading *l, struct leat_error *err)
+/* Streams */
+
+static leat_status open_stream(struct leat_loading *l, uint32_t i, const struct leat_blend_spec *mix,
+                               struct leat_error *err)
 {
-    const struct leat_root *root = root_of(l);
-    memcpy(l->spec.dataset, leat_dataset_id(l->opts.supply->dataset), sizeof l->spec.dataset);
-    l->spec.view = LEAT_ORDER_VIEW_SAMPLES;
-    l->spec.counts = root->counts;
-    l->spec.chunks = root->chunks;
-    if (root->samples == 0)
-        return leat_fail(err, LEAT_INVALID, "the dataset '%s' has no samples",
-                         leat_dataset_home(l->opts.supply->dataset)->url);
+    const struct leat_loader_opts *o = &l->request.opts;
+    struct leat_loading_stream *s = &l->streams[i];
+    s->supply = l->opts.blend ? l->opts.blend->supplies[i] : l->opts.supply;
+    s->first = l->opts.blend ? l->opts.blend->first[i] : 0;
+    s->name = mix ? strdup(mix->streams[i].name) : NULL;
+    if (mix && !s->name)
+        return no_memory(err);
+    leat_status rc = leat_view_open(s->supply->dataset, mix ? mix->streams[i].view : o->view, &s->view, err);
+    if (rc == LEAT_OK && leat_view_units(s->view) == 0)
+        rc =
+            leat_fail(err, LEAT_INVALID, "the dataset '%s' has no samples", leat_dataset_home(s->supply->dataset)->url);
+    if (rc != LEAT_OK)
+        return mix ? leat_fail_context(err, rc, "stream '%.60s' of the mixture", s->name) : rc;
+    memcpy(s->spec.dataset, leat_dataset_id(s->supply->dataset), sizeof s->spec.dataset);
+    s->spec.view = leat_view_name(s->view);
+    s->spec.counts = leat_view_counts(s->view);
+    s->spec.chunks = root_of(s)->chunks;
+    s->spec.shuffle = o->shuffle;
+    s->spec.seed = o->seed;
+    s->spec.window = o->window;
     return LEAT_OK;
+}
+
+/* The shares of the streams, part by part. */
+static leat_status take_shares(struct leat_loading *l, const struct leat_blend_spec *mix, struct leat_error *err)
+{
+    double weights[LEAT_BLEND_STREAMS_MAX] = {1};
+    uint64_t units[LEAT_BLEND_STREAMS_MAX];
+    bool tempered = mix && mix->temperature > 0;
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        units[i] = leat_view_units(l->streams[i].view);
+    l->parts_n = tempered || !mix ? 1 : mix->parts_n;
+    l->parts = calloc(l->parts_n, sizeof *l->parts);
+    if (!l->parts)
+        return no_memory(err);
+    if (tempered)
+        rc = leat_mixture_temper(units, l->streams_n, mix->temperature, weights, err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < l->parts_n; i++) {
+        l->parts[i].from = tempered || !mix ? 0 : mix->parts[i].from;
+        rc = leat_mixture_shares(tempered || !mix ? weights : mix->parts[i].weights, l->streams_n, l->parts[i].shares,
+                                 err);
+        if (rc != LEAT_OK && l->parts_n > 1)
+            leat_fail_context(err, rc, "step %u of the mixture's schedule", i);
+        else if (rc != LEAT_OK)
+            leat_fail_context(err, rc, "the mixture");
+    }
+    return rc == LEAT_OK ? leat_mixture_open(l->streams_n, l->parts, l->parts_n, &l->mixture, err) : rc;
+}
+
+/* How long an epoch is, and how the streams are mixed. One dataset with epochs of its own size is no mixture. */
+static leat_status measure_epoch(struct leat_loading *l, const struct leat_blend_spec *mix, struct leat_error *err)
+{
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        l->epoch_units += leat_view_units(l->streams[i].view);
+    if (!mix && !l->request.opts.epoch_size)
+        return LEAT_OK;
+    if (l->request.opts.epoch_size)
+        l->epoch_units = l->request.opts.epoch_size;
+    return take_shares(l, mix, err);
+}
+
+static leat_status open_streams(struct leat_loading *l, struct leat_error *err)
+{
+    const struct leat_loader_opts *o = &l->request.opts;
+    struct leat_blend_spec *mix = NULL;
+    leat_status rc = LEAT_OK;
+    if (l->opts.blend) {
+        mix = calloc(1, sizeof *mix);
+        rc = mix ? leat_blend_read(o->mix, mix, err) : no_memory(err);
+        if (rc == LEAT_OK && o->view)
+            rc = leat_fail(err, LEAT_INVALID, "view='%.60s': give each stream of the mixture its own view instead",
+                           o->view);
+        if (rc == LEAT_OK && mix->n != l->opts.blend->n)
+            rc = leat_fail(err, LEAT_INTERNAL, "a mixture of %u streams, but %u are open", mix->n, l->opts.blend->n);
+    }
+    uint32_t n = l->opts.blend ? l->opts.blend->n : 1;
+    l->streams = rc == LEAT_OK ? calloc(n, sizeof *l->streams) : NULL;
+    if (rc == LEAT_OK && !l->streams)
+        rc = no_memory(err);
+    l->streams_n = l->streams ? n : 0;
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++)
+        rc = open_stream(l, i, mix, err);
+    if (rc == LEAT_OK)
+        rc = measure_epoch(l, mix, err);
+    if (mix)
+        leat_blend_free(mix);
+    free(mix);
+    return rc;
+}
+
+void leat_loading_close_streams(struct leat_loading *l)
+{
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        leat_outputs_free(&l->streams[i].outputs);
+        leat_view_close(l->streams[i].view);
+        free(l->streams[i].name);
+    }
+    leat_mixture_close(l->mixture);
+    free(l->parts);
+    free(l->streams);
 }
 
 static leat_status check_batch(const struct leat_loading *l, struct leat_error *err)
 {
-    if (l->last == LEAT_ORDER_DROP && l->global_batch > root_of(l)->samples)
-        return leat_fail(err, LEAT_INVALID,
-                         "a global batch of %u is more than the %llu samples there are, and an incomplete one is "
-                         "dropped: nothing would ever come (last=\"pad\" or \"short\", or a smaller batch)",
-                         l->global_batch, (unsigned long long)root_of(l)->samples);
+    if (l->last == LEAT_ORDER_DROP && l->global_batch > l->epoch_units)
+        return leat_fail(
+            err, LEAT_INVALID,
+            "a global batch of %u is larger than an epoch (%llu %s), and incomplete batches are dropped: no batch "
+            "would ever come. Use last=\"pad\" or \"short\", or a smaller batch",
+            l->global_batch, (unsigned long long)l->epoch_units,
+            leat_view_is_blocks(l->streams[0].view) ? "blocks" : "samples");
     return LEAT_OK;
 }
 
-static leat_status open_order(const struct leat_loading *l, uint64_t epoch, struct leat_order **out,
-                              struct leat_error *err)
+static void choose_windows(struct leat_loading *l)
 {
-    struct leat_order_spec spec = l->spec;
-    spec.epoch = epoch;
-    return leat_order_open(&spec, out, err);
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        struct leat_loading_stream *s = &l->streams[i];
+        if (!s->spec.window)
+            s->spec.window = leat_order_window_default(s->spec.chunks, root_of(s)->bytes);
+    }
 }
 
-static void choose_window(struct leat_loading *l)
+/* State */
+
+/* The loader's own, at its epoch and position. */
+static leat_status make_state(const struct leat_loading *l, struct leat_order_state *out, struct leat_error *err)
 {
-    if (!l->spec.window)
-        l->spec.window = leat_order_window_default(l->spec.chunks, root_of(l)->bytes);
+    leat_status rc = LEAT_OK;
+    *out = (struct leat_order_state){.streams_n = l->streams_n};
+    for (uint32_t i = 0; rc == LEAT_OK && i < l->streams_n; i++) {
+        struct leat_order *order;
+        rc = leat_order_open(&l->streams[i].spec, &order, err); /* of its epoch 0: they are all alike here */
+        if (rc != LEAT_OK)
+            break;
+        out->streams[i] = leat_order_stream(&l->streams[i].spec, order);
+        leat_order_close(order);
+    }
+    if (rc != LEAT_OK)
+        return rc;
+    out->streams[0].epoch = l->epoch;
+    out->streams[0].position = l->position;
+    if (!l->mixture)
+        return LEAT_OK;
+    out->parts = l->parts;
+    out->parts_n = l->parts_n;
+    out->epoch_units = l->epoch_units;
+    if (l->epoch >= LEAT_ORDER_NUMBER_MAX / l->epoch_units)
+        return leat_fail(err, LEAT_INVALID, "epoch %llu with %llu samples per epoch is too far",
+                         (unsigned long long)l->epoch, (unsigned long long)l->epoch_units);
+    leat_order_state_move(out, l->mixture, l->epoch, l->position);
+    return LEAT_OK;
 }
 
-/* A state says where to begin, and the seed and the window where the caller has not: what it says otherwise must be
+/* A state says where to begin, and the seed and the windows where the caller has not: what it says otherwise must be
  * this loader's. */
+static leat_status fit_state(struct leat_loading *l, const struct leat_order_state *theirs,
+                             struct leat_order_state *mine, struct leat_error *err)
+{
+    const struct leat_loader_opts *o = &l->request.opts;
+    for (uint32_t i = 0; i < l->streams_n && i < theirs->streams_n; i++) {
+        struct leat_order_spec *spec = &l->streams[i].spec;
+        if (!o->seed_given)
+            spec->seed = theirs->streams[i].seed;
+        if (!spec->window && theirs->streams[i].shuffle)
+            spec->window = theirs->streams[i].window;
+    }
+    choose_windows(l);
+    leat_status rc = make_state(l, mine, err);
+    if (rc == LEAT_OK)
+        rc = leat_order_state_fits(theirs, mine, "the state", err);
+    if (rc != LEAT_OK)
+        return rc;
+    l->epoch = l->mixture ? theirs->epoch : theirs->streams[0].epoch;
+    l->position = l->mixture ? theirs->position : theirs->streams[0].position;
+    return LEAT_OK;
+}
+
 static leat_status take_state(struct leat_loading *l, struct leat_error *err)
 {
-    const struct leat_request *r = &l->request;
-    struct leat_order_state *theirs = malloc(sizeof *theirs);
-    struct leat_order *order = NULL;
+    struct leat_order_state *theirs = calloc(2, sizeof *theirs);
     if (!theirs)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
-    leat_status rc = leat_order_state_read(r->state, strlen(r->state), theirs, err);
-    const struct leat_order_stream *one = &theirs->streams[0];
-    if (rc == LEAT_OK && theirs->streams_n != 1)
-        rc = leat_fail(err, LEAT_INVALID, "the state is one of a mixture of %u datasets, and this loader reads one",
-                       theirs->streams_n);
-    if (rc == LEAT_OK && !r->opts.seed_given)
-        l->spec.seed = one->seed;
-    if (rc == LEAT_OK && !l->spec.window && one->shuffle)
-        l->spec.window = one->window;
+    leat_status rc = leat_order_state_read(l->request.state, strlen(l->request.state), &theirs[0], err);
     if (rc == LEAT_OK)
-        choose_window(l);
-    if (rc == LEAT_OK)
-        rc = open_order(l, 0, &order, err);
-    if (rc == LEAT_OK) {
-        struct leat_order_stream mine = leat_order_stream(&l->spec, order);
-        rc = leat_order_stream_fits(one, &mine, "the state", err);
-    }
-    if (rc == LEAT_OK) {
-        l->epoch = one->epoch;
-        l->position = one->position;
-    }
-    leat_order_close(order);
+        rc = fit_state(l, &theirs[0], &theirs[1], err);
+    leat_order_state_free(&theirs[0]);
     free(theirs);
     return rc;
+}
+
+/* A digest of what the streams are and how they are mixed: ranks compare it. */
+static void digest_mixture(const struct leat_loading *l, char out[33])
+{
+    uint8_t sha[LEAT_SHA256_SIZE];
+    struct leat_buf b;
+    leat_buf_init(&b, 1 << 20);
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        leat_buf_add(&b, l->streams[i].spec.dataset, LEAT_SHA256_SIZE);
+        leat_buf_printf(&b, "%s\n%u\n", l->streams[i].spec.view, l->streams[i].spec.window);
+    }
+    for (uint32_t i = 0; i < l->parts_n; i++) {
+        leat_buf_printf(&b, "%llu", (unsigned long long)l->parts[i].from);
+        for (uint32_t k = 0; k < l->streams_n; k++)
+            leat_buf_printf(&b, " %u", l->parts[i].shares[k]);
+        leat_buf_str(&b, "\n");
+    }
+    leat_sha256(b.data, b.len, sha);
+    leat_hex(sha, 16, out);
+    leat_buf_free(&b);
+}
+
+/* The version: the dataset's content id, or a mixture's own. */
+static void find_id(struct leat_loading *l)
+{
+    uint8_t ids[LEAT_BLEND_STREAMS_MAX][LEAT_SHA256_SIZE];
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        memcpy(ids[i], l->streams[i].spec.dataset, sizeof ids[i]);
+    if (l->opts.blend)
+        leat_blend_id(ids[0], l->streams_n, l->id);
+    else
+        memcpy(l->id, ids[0], sizeof l->id);
 }
 
 /* What all ranks must have in common. */
@@ -114,46 +276,56 @@ static leat_status describe_agreement(struct leat_loading *l, const struct leat_
 {
     char id[2 * LEAT_SHA256_SIZE + 1];
     char nodes[2 * LEAT_SHA256_SIZE + 1];
+    char mixture[33];
     uint8_t digest[LEAT_SHA256_SIZE];
-    leat_hex(one->dataset, sizeof one->dataset, id);
+    leat_hex(l->id, sizeof l->id, id);
     leat_sha256(leat_cursor_node_of_rank(l->cursor), l->world * sizeof(uint32_t), digest);
     leat_hex(digest, 8, nodes);
-    json_t *j = json_pack("{s:s,s:s,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:s,s:i,s:i}", "dataset", id, "view", one->view,
-                          "units", (json_int_t)one->units, "shuffle", one->shuffle, "seed", (json_int_t)one->seed,
-                          "window", (json_int_t)one->window, "epoch", (json_int_t)one->epoch, "position",
-                          (json_int_t)one->position, "global_batch_size", (json_int_t)l->global_batch, "last",
-                          leat_order_last_name(l->last), "world_size", (json_int_t)l->world, "node map", nodes, "order",
-                          LEAT_ORDER_VERSION, "assignment", LEAT_ORDER_ASSIGNMENT);
+    json_t *j =
+        json_pack("{s:s,s:s,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:s,s:i,s:i}", "dataset", id, "view",
+                  l->opts.blend ? "mixture" : one->view, "units", (json_int_t)l->epoch_units, "shuffle", one->shuffle,
+                  "seed", (json_int_t)one->seed, "window", (json_int_t)one->window, "epoch", (json_int_t)l->epoch,
+                  "position", (json_int_t)l->position, "global_batch_size", (json_int_t)l->global_batch, "last",
+                  leat_order_last_name(l->last), "world_size", (json_int_t)l->world, "node map", nodes, "order",
+                  LEAT_ORDER_VERSION, "assignment", LEAT_ORDER_ASSIGNMENT);
+    if (j && l->mixture) {
+        digest_mixture(l, mixture);
+        if (json_object_set_new(j, "mixture", json_string(mixture)) < 0) {
+            json_decref(j);
+            j = NULL;
+        }
+    }
     l->agreement = leat_json_write(j, JSON_COMPACT);
     json_decref(j);
-    return l->agreement ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
+    return l->agreement ? LEAT_OK : no_memory(err);
 }
 
 /* The state at the opening. */
-static leat_status describe(struct leat_loading *l, const struct leat_order *order, struct leat_error *err)
+static leat_status describe(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_order_state *s = calloc(1, sizeof *s);
     if (!s)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
-    struct leat_order_stream *one = &s->streams[0];
-    s->streams_n = 1;
-    *one = leat_order_stream(&l->spec, order);
-    one->epoch = l->epoch;
-    one->position = l->position;
-    leat_status rc = leat_order_state_write(s, &l->state, err);
+    find_id(l);
+    leat_status rc = make_state(l, s, err);
+    if (rc == LEAT_OK)
+        rc = leat_order_state_write(s, &l->state, err);
     if (rc == LEAT_OK && l->world)
-        rc = describe_agreement(l, one, err);
+        rc = describe_agreement(l, &s->streams[0], err);
     free(s);
     return rc;
 }
 
-/* About as many chunks as one batch of this rank touches; more where chunks differ much in their number of samples. */
-static uint64_t chunks_needed(const struct leat_loading *l)
+/* Memory */
+
+/* About as many chunks of a stream as one batch of this rank touches; more where chunks differ much in their number of
+ * samples. */
+static uint64_t chunks_needed(const struct leat_loading *l, const struct leat_loading_stream *s)
 {
-    uint64_t samples = root_of(l)->samples;
-    uint64_t each = samples / l->spec.chunks ? samples / l->spec.chunks : 1;
-    uint64_t spread = (l->spec.shuffle ? l->spec.window : 1) + l->global_batch / each + 2;
-    uint64_t most = l->spec.chunks;
+    uint64_t units = leat_view_units(s->view);
+    uint64_t each = units / s->spec.chunks ? units / s->spec.chunks : 1;
+    uint64_t spread = (s->spec.shuffle ? s->spec.window : 1) + l->global_batch / each + 2;
+    uint64_t most = s->spec.chunks;
     most = spread < most ? spread : most;
     return l->batch < most ? l->batch : most;
 }
@@ -165,43 +337,83 @@ static int larger_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Bytes of the largest chunks: so many chunks, whichever, fit into that. */
+/* Bytes of the largest chunks: this many chunks, whichever, fit into that. A batch has no more chunks than samples, of
+ * all streams together. */
 static leat_status count_bytes(struct leat_loading *l, struct leat_error *err)
 {
-    const struct leat_root *root = root_of(l);
-    uint64_t batch = chunks_needed(l);
-    uint64_t live = l->spec.shuffle ? l->spec.window : 1;
-    uint32_t *sizes = malloc(((size_t)root->chunks + 1) * sizeof *sizes);
+    uint64_t most = 0;
+    uint64_t kept = 0;
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        most += l->streams[i].spec.chunks;
+    uint32_t *sizes = malloc((size_t)(most + 1) * sizeof *sizes);
     if (!sizes)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory to look at %u chunks", root->chunks);
-    memcpy(sizes, root->sizes, root->chunks * sizeof *sizes);
-    qsort(sizes, root->chunks, sizeof *sizes, larger_first);
-    live = live < root->chunks ? live : root->chunks;
-    for (uint64_t i = 0; i < batch; i++)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to look at %llu chunks", (unsigned long long)most);
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        const struct leat_loading_stream *s = &l->streams[i];
+        uint32_t *own = sizes + kept; /* the largest are moved together, stream by stream */
+        uint64_t live = s->spec.shuffle ? s->spec.window : 1;
+        memcpy(own, root_of(s)->sizes, s->spec.chunks * sizeof *own);
+        qsort(own, s->spec.chunks, sizeof *own, larger_first);
+        for (uint64_t k = 0; k < live && k < s->spec.chunks; k++)
+            l->live += own[k];
+        kept += chunks_needed(l, s);
+    }
+    qsort(sizes, (size_t)kept, sizeof *sizes, larger_first);
+    for (uint64_t i = 0; i < kept && i < l->batch; i++)
         l->needed += sizes[i];
-    for (uint64_t i = 0; i < live; i++)
-        l->live += sizes[i];
     free(sizes);
+    return LEAT_OK;
+}
+
+/* A batch has columns of one kind, whichever stream a sample comes from. */
+static leat_status check_columns(const struct leat_loading *l, uint32_t i, struct leat_error *err)
+{
+    const struct leat_outputs *a = &l->streams[0].outputs;
+    const struct leat_outputs *b = &l->streams[i].outputs;
+    for (uint32_t c = 0; c < a->n; c++) {
+        if (memcmp(&a->columns[c], &b->columns[c], sizeof a->columns[c]) != 0)
+            return leat_fail(err, LEAT_INVALID,
+                             "output '%s' has another type or shape in stream '%.60s' of the mixture than in '%.60s'",
+                             a->columns[c].name, l->streams[i].name, l->streams[0].name);
+    }
     return LEAT_OK;
 }
 
 static leat_status make_outputs(struct leat_loading *l, struct leat_error *err)
 {
-    const struct leat_root *root = root_of(l);
-    uint64_t ragged = root->bytes / root->samples * 2 + 256; /* a batch that needs more gets its own memory */
+    uint64_t bytes = 0;
+    uint64_t units = 0;
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        bytes += root_of(&l->streams[i])->bytes;
+        units += leat_view_units(l->streams[i].view);
+    }
+    uint64_t ragged = (units ? bytes / units : 0) * 2 + 256; /* a batch that needs more gets its own memory */
     ragged = ragged < RAGGED_MAX ? ragged : RAGGED_MAX;
-    leat_status rc = leat_outputs_make(l->request.outputs, l->request.opts.outputs_n, &root->schema,
-                                       l->world ? l->batch : 1, l->world ? ragged : 0, &l->outputs, err);
-    if (rc == LEAT_OK && l->outputs.slot_bytes > RING_BYTES_MAX / l->slots)
+    for (uint32_t i = 0; rc == LEAT_OK && i < l->streams_n; i++) {
+        struct leat_loading_stream *s = &l->streams[i];
+        rc = leat_outputs_make_of(s->view, l->request.outputs, l->request.opts.outputs_n, &root_of(s)->schema,
+                                  l->world ? l->batch : 1, l->world ? ragged : 0, &s->outputs, err);
+        if (rc != LEAT_OK && s->name)
+            leat_fail_context(err, rc, "stream '%.60s' of the mixture", s->name);
+        if (rc == LEAT_OK && i > 0)
+            rc = check_columns(l, i, err);
+    }
+    l->outputs = &l->streams[0].outputs;
+    if (rc == LEAT_OK && l->outputs->slot_bytes > RING_BYTES_MAX / l->slots)
         rc = leat_fail(err, LEAT_LIMIT, "%u slots of %llu bytes are more than a ring may have", l->slots,
-                       (unsigned long long)l->outputs.slot_bytes);
+                       (unsigned long long)l->outputs->slot_bytes);
     return rc;
 }
 
 static leat_status open_cursor(struct leat_loading *l, struct leat_error *err)
 {
+    struct leat_order_spec specs[LEAT_ORDER_STREAMS_MAX];
     struct leat_cursor_opts opts = {
-        .spec = l->spec,
+        .specs = specs,
+        .specs_n = l->streams_n,
+        .mixture = l->mixture,
+        .epoch_units = l->epoch_units,
         .epoch = l->epoch,
         .position = l->position,
         .global_batch = l->global_batch,
@@ -210,30 +422,21 @@ static leat_status open_cursor(struct leat_loading *l, struct leat_error *err)
         .world = l->world,
         .node_of_rank = l->request.opts.node_of_rank,
     };
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        specs[i] = l->streams[i].spec;
     return leat_cursor_open(&opts, &l->cursor, err);
-}
-
-/* For a look: the order alone. */
-static leat_status describe_look(struct leat_loading *l, struct leat_error *err)
-{
-    struct leat_order *order = NULL;
-    leat_status rc = open_order(l, l->epoch, &order, err);
-    if (rc == LEAT_OK)
-        rc = describe(l, order, err);
-    leat_order_close(order);
-    return rc;
 }
 
 leat_status leat_loading_compute(struct leat_loading *l, struct leat_error *err)
 {
     leat_status rc = read_settings(l, &l->request.opts, err);
     if (rc == LEAT_OK)
-        rc = describe_order(l, err);
+        rc = open_streams(l, err);
     if (rc == LEAT_OK && l->request.state)
         rc = take_state(l, err);
     if (rc != LEAT_OK)
         return rc;
-    choose_window(l);
+    choose_windows(l);
     if (!l->world) /* what is too much for one rank alone is too much for any world */
         l->global_batch = l->batch = l->request.opts.batch;
     else
@@ -243,9 +446,7 @@ leat_status leat_loading_compute(struct leat_loading *l, struct leat_error *err)
         rc = count_bytes(l, err);
     if (rc == LEAT_OK)
         rc = make_outputs(l, err);
-    if (rc == LEAT_OK && !l->world)
-        return describe_look(l, err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && l->world)
         rc = open_cursor(l, err);
-    return rc == LEAT_OK ? describe(l, leat_cursor_order(l->cursor), err) : rc;
+    return rc == LEAT_OK ? describe(l, err) : rc;
 }

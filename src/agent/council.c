@@ -59,7 +59,7 @@ static void on_deadline(struct leat_timer *timer)
     seat->decided(seat->user, &err);
 }
 
-/* Tells every seat of the job. Whoever is told may leave, so the list is looked at anew each time. */
+/* Tells every seat of the job. A seat that is told may leave, so the list is looked at again each time. */
 static void tell_waiting(struct leat_agent *agent, const char *job)
 {
     struct leat_error none = {0};

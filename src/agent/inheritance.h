@@ -5,7 +5,7 @@
 
 /* Takes all CPUs and memory nodes that the cgroup has instead of the rank's own, ordinary priority instead of a higher
  * one, or of a lower one where the system allows it, and the most that limits of resources allow; files are private.
- * Call it while the process has no other threads. What cannot be had stays as it is. */
+ * Call it while the process has no other threads. What cannot be changed stays as it is. */
 void leat_inheritance_shed(void);
 
 #endif

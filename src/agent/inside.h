@@ -5,13 +5,30 @@
 #include "agent/batch.h"
 #include "agent/loading.h"
 #include "agent/outputs.h"
+#include "dataset/view.h"
 #include "order/batch.h"
+#include "order/mixture.h"
 #include "sched/cursor.h"
+
+/* A dataset that a loader reads, and how. */
+struct leat_loading_stream {
+    struct leat_supply *supply; /* the loader's, or its blend's */
+    uint32_t first;             /* number of its first chunk, counted through all streams */
+    char *name;                 /* of a mixture's; NULL: there is one */
+    struct leat_view *view;
+    struct leat_order_spec spec;
+    struct leat_outputs outputs;
+    /* The key of the draws in the epoch that was planned last; the loop's. */
+    bool drawn;
+    uint64_t drawn_epoch, drawn_key;
+};
 
 struct leat_loading {
     struct leat_loading_opts opts;
-    struct leat_loading *next; /* of the same supply */
-    struct leat_task task;     /* what is being done for the opening, on another thread */
+    struct leat_loading *next;  /* of the same supply */
+    struct leat_roll_entry who; /* number 0: a look */
+    uint64_t sequence;          /* of all loaders that the agent has opened */
+    struct leat_task task;      /* what is being done for the opening, on another thread */
     bool closing;
     bool dead;          /* an error was reported */
     uint32_t working;   /* tasks on other threads */
@@ -25,16 +42,22 @@ struct leat_loading {
     uint32_t rank, world; /* world 0: a look */
     enum leat_order_last last;
     bool skip_errors;
-    bool patient; /* the cache on disk is to be filled */
+    bool patient; /* fill the cache on disk */
     uint32_t slots;
     uint64_t needed;          /* bytes of chunks for one batch */
     uint64_t live;            /* bytes of the chunks that are being read at any time, about */
     uint64_t epoch, position; /* where it begins */
-    struct leat_order_spec spec;
-    char *state;      /* at the opening, JSON */
-    char *agreement;  /* JSON */
-    char notice[240]; /* for the user; "": none */
-    struct leat_outputs outputs;
+    struct leat_loading_stream *streams;
+    uint32_t streams_n;           /* 1, but for a mixture */
+    struct leat_mixture *mixture; /* NULL: there is one stream, and epochs are its own */
+    struct leat_mixture_part *parts;
+    uint32_t parts_n;
+    uint64_t epoch_units;
+    uint8_t id[LEAT_SHA256_SIZE];       /* the version: the dataset's, or one of all a mixture's */
+    char *state;                        /* at the opening, JSON */
+    char *agreement;                    /* JSON */
+    char notice[480];                   /* for the user; "": none */
+    const struct leat_outputs *outputs; /* the first stream's, whose columns are all others' too */
 
     struct leat_cursor *cursor;
     struct {
@@ -44,7 +67,6 @@ struct leat_loading {
         struct leat_cursor_batch plan;
         struct leat_error err;
     } coming; /* the next batch: a large one takes too long to be planned on the loop */
-    uint64_t augment_epoch, augment_key;
     struct leat_sched_lane *lane;
 
     struct leat_ring ring; /* without a head until its memory is there */
@@ -54,12 +76,14 @@ struct leat_loading {
     uint64_t out; /* slots that the rank has, bit by bit: what the ring says of others does not count */
     uint32_t published;
 
-    uint64_t shown_ns; /* when the account was put into the ring */
+    uint64_t waited_ns; /* until when the trace has its rank's waits */
+    uint64_t shown_ns;  /* when the account was put into the ring */
     struct {
         uint64_t prep_cpu_ns;
         uint64_t prep_cost; /* units of cost that this was spent on */
         uint64_t skipped;
-        uint64_t split; /* batches that took more than one group */
+        uint64_t split;           /* batches that took more than one group */
+        uint64_t epoch, position; /* after the batch that was published last */
     } stats;
 };
 
@@ -72,5 +96,6 @@ void leat_loading_prepared(struct leat_loading_batch *b);
 
 /* What an opening computes, on a thread that may take its time (compute.c): everything above that is constant. */
 leat_status leat_loading_compute(struct leat_loading *l, struct leat_error *err);
+void leat_loading_close_streams(struct leat_loading *l);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/account.h"
+#include "agent/blend.h"
 #include "agent/inside.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -28,7 +29,7 @@ static void loading_free(struct leat_loading *l)
 {
     leat_cursor_batch_free(&l->coming.plan);
     leat_cursor_close(l->cursor);
-    leat_outputs_free(&l->outputs);
+    leat_loading_close_streams(l);
     if (l->ready_fd >= 0)
         close(l->ready_fd);
     if (l->released.fd >= 0)
@@ -37,6 +38,7 @@ static void loading_free(struct leat_loading *l)
     leat_request_free(&l->request);
     free(l->state);
     free(l->agreement);
+    leat_blend_release(l->opts.blend);
     leat_supply_release(l->opts.supply);
     free(l);
 }
@@ -67,6 +69,37 @@ static void on_released(struct leat_watch *watch, uint32_t events)
     leat_agent_pump(l->opts.agent);
 }
 
+/* The batch, and the wait that it ends: until its chunks were there for these, then for its being made. When the wait
+ * began is the rank's word, so it is believed within bounds. */
+static void trace_batch(struct leat_loading *l, const struct leat_loading_batch *b, uint64_t now)
+{
+    struct leat_trace_ring *trace = leat_trace_loop(l->opts.agent->trace);
+    uint64_t here = b->sched.here_ns && b->sched.here_ns < now ? b->sched.here_ns : now;
+    uint64_t since = atomic_load_explicit(&l->ring.head->waiting_since_ns, memory_order_relaxed);
+    struct leat_trace_event e = {.kind = LEAT_TRACE_BATCH,
+                                 .who = l->who.number,
+                                 .number = b->sched.number,
+                                 .amount = b->plan.n,
+                                 .begin_ns = here,
+                                 .end_ns = now};
+    if (!b->plan.end)
+        leat_trace_add(trace, &e);
+    if (!since || since >= now)
+        return;
+    e.kind = LEAT_TRACE_WAIT;
+    e.begin_ns = since > l->waited_ns ? since : l->waited_ns;
+    e.end_ns = here > e.begin_ns ? here : e.begin_ns;
+    e.how = LEAT_TRACE_FOR_FETCH;
+    if (e.end_ns > e.begin_ns)
+        leat_trace_add(trace, &e);
+    e.begin_ns = e.end_ns;
+    e.end_ns = now;
+    e.how = LEAT_TRACE_FOR_PREP;
+    if (e.end_ns > e.begin_ns)
+        leat_trace_add(trace, &e);
+    l->waited_ns = now;
+}
+
 static void hand_over(struct leat_loading *l, struct leat_loading_batch *b)
 {
     const uint64_t one = 1;
@@ -74,12 +107,15 @@ static void hand_over(struct leat_loading *l, struct leat_loading_batch *b)
     leat_loading_show(l, true);
     slot->ready_ns = b->sched.here_ns;
     slot->published_ns = leat_now_ns();
+    trace_batch(l, b, slot->published_ns);
     l->out |= 1ull << b->sched.slot;
     slot->samples = b->plan.n;
     slot->epoch = b->plan.epoch;
     slot->position = b->plan.position;
     slot->batch = b->sched.number;
     slot->end = b->plan.end;
+    l->stats.epoch = b->plan.epoch;
+    l->stats.position = b->plan.position;
     atomic_store_explicit(&slot->state, LEAT_SLOT_READY, memory_order_relaxed);
     l->ring.head->queue[l->published % LEAT_RING_SLOTS_MAX] = b->sched.slot;
     l->published++;
@@ -157,12 +193,8 @@ struct leat_sched_batch *leat_loading_plan(struct leat_loading *l)
     struct leat_error err = l->coming.err;
     struct leat_cursor_batch *plan = &l->coming.plan;
     leat_status rc = err.status;
-    if (rc == LEAT_OK && (!l->augment_key || plan->epoch != l->augment_epoch)) {
-        l->augment_epoch = plan->epoch;
-        l->augment_key = leat_key("augment", l->spec.seed, plan->epoch, l->spec.dataset, sizeof l->spec.dataset);
-    }
     if (rc == LEAT_OK)
-        rc = leat_batch_make(l, plan, l->augment_key, &b, &err);
+        rc = leat_batch_make(l, plan, &b, &err);
     leat_cursor_view(l->cursor, &view);
     leat_sched_lane_view(l->lane, &view);
     if (rc == LEAT_OK)
@@ -224,7 +256,7 @@ static void take_ring(struct leat_task *task)
 static void make_ring(struct leat_task *task)
 {
     struct leat_loading *l = of_task(task);
-    leat_ring_create(l->outputs.columns, l->outputs.n, l->batch, l->outputs.slot_bytes, l->slots, &l->made,
+    leat_ring_create(l->outputs->columns, l->outputs->n, l->batch, l->outputs->slot_bytes, l->slots, &l->made,
                      &l->opening_err);
     l->task.run = take_ring;
     leat_loop_post(l->opts.agent->loop, &l->task);
@@ -245,7 +277,7 @@ static leat_status check_budget(const struct leat_loading *l, struct leat_error 
         err, LEAT_LIMIT,
         "a budget of ram=%s is too small: this loader needs %s for one batch (window %u) and other loaders "
         "of this agent need %s; ask for at least ram=\"%llumib\"",
-        leat_format_size(s.ram, has), leat_format_size(l->needed, more), l->spec.window,
+        leat_format_size(s.ram, has), leat_format_size(l->needed, more), l->streams[0].spec.window,
         leat_format_size(s.promised, taken), (unsigned long long)((s.promised + l->needed + (1 << 20) - 1) >> 20));
 }
 
@@ -254,34 +286,52 @@ static void say_reach(struct leat_loading *l)
 {
     char text[300];
     struct leat_sched_stats s;
-    const struct leat_root *root = leat_dataset_root(l->opts.supply->dataset);
+    uint64_t bytes = 0;
+    uint64_t chunks = 0;
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        bytes += leat_dataset_root(l->streams[i].supply->dataset)->bytes;
+        chunks += l->streams[i].spec.chunks;
+    }
     leat_sched_stats(l->opts.agent->sched, &s);
-    struct leat_reach_given given = {.dataset_bytes = root->bytes,
+    struct leat_reach_given given = {.dataset_bytes = bytes,
                                      .ram_bytes = s.ram,
                                      .disk_bytes = s.disk,
                                      .live_bytes = l->live,
                                      .ahead_bytes = s.depth_bytes};
     leat_reach_say(&given, text, sizeof text);
     leat_log(LEAT_LOG_INFO, "%s: %s", leat_dataset_home(l->opts.supply->dataset)->url, text);
-    if (s.disk && root->chunks && leat_disk_footprint(root->bytes / root->chunks) > s.disk)
-        leat_log(LEAT_LOG_WARN,
-                 "cache on disk: its %llu MiB hold no chunk of this dataset, which are of %llu MiB: give more",
-                 (unsigned long long)s.disk >> 20, (unsigned long long)root->bytes / root->chunks >> 20);
+    if (s.disk && chunks && leat_disk_footprint(bytes / chunks) > s.disk)
+        leat_log(LEAT_LOG_WARN, "cache on disk: %llu MiB cannot hold a chunk of this dataset (%llu MiB): give it more",
+                 (unsigned long long)s.disk >> 20, (unsigned long long)(bytes / chunks) >> 20);
     if (!leat_reach(&given).tight)
         return;
     snprintf(
         l->notice, sizeof l->notice,
         "ram=\"%llumib\" does not hold the chunks that window=%u mixes (%llu MiB): they are fetched several times per "
         "epoch; give more ram, or a smaller window",
-        (unsigned long long)s.ram >> 20, l->spec.window, (unsigned long long)l->live >> 20);
+        (unsigned long long)s.ram >> 20, l->streams[0].spec.window, (unsigned long long)l->live >> 20);
     leat_log(LEAT_LOG_WARN, "%s", l->notice);
+}
+
+/* The store has told the log; this is for the program. */
+static void say_region(struct leat_loading *l, const struct leat_supply *supply)
+{
+    size_t n = strlen(l->notice);
+    if (supply->region[0] && !strstr(l->notice, "across regions"))
+        snprintf(l->notice + n, sizeof l->notice - n,
+                 "%sthe bucket of %.100s is in region %s: reading across regions is slower and costs money; train "
+                 "there, or set AWS_REGION=%s if that is meant",
+                 n ? "; " : "", leat_dataset_home(supply->dataset)->url, supply->region, supply->region);
 }
 
 static leat_status begin(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_agent *agent = l->opts.agent;
-    struct leat_sched_lane_opts opts = {
-        .set = l->opts.supply->set, .needed = l->needed, .slots = l->slots, .patient = l->patient, .user = l};
+    struct leat_sched_lane_opts opts = {.set = l->opts.blend ? l->opts.blend->set : l->opts.supply->set,
+                                        .needed = l->needed,
+                                        .slots = l->slots,
+                                        .patient = l->patient,
+                                        .user = l};
     leat_status rc = check_budget(l, err);
     if (rc != LEAT_OK || !l->world)
         return rc;
@@ -295,6 +345,12 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     if (rc != LEAT_OK)
         return rc;
     say_reach(l);
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        const struct leat_loading_stream *one = &l->streams[i];
+        if (leat_view_is_blocks(one->view))
+            leat_tokens_say(one->view, leat_dataset_home(one->supply->dataset)->url, l->notice, sizeof l->notice);
+        say_region(l, one->supply);
+    }
     leat_agent_pump(agent); /* sends for the first chunks */
     l->working++;
     l->task.run = make_ring;
@@ -340,6 +396,13 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, const struct
     }
     l->opts = *opts;
     leat_supply_hold(opts->supply);
+    if (opts->blend)
+        leat_blend_hold(opts->blend);
+    const char *name = request->opts.name ? request->opts.name : opts->blend ? "mixture" : NULL;
+    l->sequence = ++opts->agent->loadings_n;
+    if (request->opts.world)
+        l->who = leat_roll_loader(&opts->agent->roll, opts->pid, request->born_ns, request->opts.rank,
+                                  request->opts.world, name, request->url);
     l->ring.fd = l->made.fd = l->ready_fd = l->released.fd = -1;
     l->next = opts->supply->loadings;
     opts->supply->loadings = l;
@@ -383,16 +446,19 @@ void leat_loading_fds(const struct leat_loading *l, int fds[3])
 void leat_loading_describe(const struct leat_loading *l, struct leat_buf *b)
 {
     char id[2 * LEAT_SHA256_SIZE + 1];
-    uint64_t units = leat_dataset_root(l->opts.supply->dataset)->samples;
-    leat_hex(l->spec.dataset, sizeof l->spec.dataset, id);
+    uint64_t units = l->epoch_units;
+    leat_hex(l->id, sizeof l->id, id);
     leat_message_text(b, LEAT_TAG_ID, id);
     leat_message_text(b, LEAT_TAG_STATE, l->state);
     leat_message_number(b, LEAT_TAG_UNITS, units);
     if (l->world)
         leat_message_number(b, LEAT_TAG_BATCHES, leat_order_batches(units, 0, l->global_batch, l->last));
     leat_message_text(b, LEAT_TAG_AGREEMENT, l->agreement);
-    if (l->notice[0])
-        leat_message_text(b, LEAT_TAG_NOTICE, l->notice);
+    const char *problem = l->opts.agent->metrics.problem;
+    char both[sizeof l->notice + sizeof l->opts.agent->metrics.problem + 4];
+    snprintf(both, sizeof both, "%s%s%s", l->notice, l->notice[0] && problem[0] ? "; " : "", problem);
+    if (both[0])
+        leat_message_text(b, LEAT_TAG_NOTICE, both);
 }
 
 const char *leat_loading_agreement(const struct leat_loading *l)
@@ -400,9 +466,21 @@ const char *leat_loading_agreement(const struct leat_loading *l)
     return l->agreement;
 }
 
-struct leat_supply *leat_loading_supply(const struct leat_loading *l)
+bool leat_loading_reads(const struct leat_loading *l, const struct leat_supply *supply)
 {
-    return l->opts.supply;
+    for (uint32_t i = 0; l->opts.blend && i < l->opts.blend->n; i++) {
+        if (l->opts.blend->supplies[i] == supply)
+            return true;
+    }
+    return l->opts.supply == supply;
+}
+
+void leat_loading_renew(struct leat_loading *l, const struct leat_request_store *store)
+{
+    for (uint32_t i = 0; l->opts.blend && i < l->opts.blend->n; i++)
+        leat_supply_renew(l->opts.blend->supplies[i], store);
+    if (!l->opts.blend)
+        leat_supply_renew(l->opts.supply, store);
 }
 
 struct leat_loading *leat_loading_next(const struct leat_loading *l)
@@ -412,11 +490,14 @@ struct leat_loading *leat_loading_next(const struct leat_loading *l)
 
 void leat_loading_explain(const struct leat_loading *l, char *out, size_t n)
 {
-    const char *url = leat_dataset_home(l->opts.supply->dataset)->url;
-    if (leat_supply_wants_keys(l->opts.supply)) {
-        snprintf(out, n, "new keys for %.200s: those that were given have expired or are gone", url);
+    const char *url = l->opts.blend ? "a mixture's streams" : leat_dataset_home(l->opts.supply->dataset)->url;
+    bool keys = leat_supply_wants_keys(l->opts.supply);
+    for (uint32_t i = 0; l->opts.blend && i < l->opts.blend->n; i++)
+        keys = keys || leat_supply_wants_keys(l->opts.blend->supplies[i]);
+    if (keys) {
+        snprintf(out, n, "new keys for %.200s: the old ones have expired or are gone", url);
     } else if (!l->lane) {
-        snprintf(out, n, "the order of %.200s to be opened", url);
+        snprintf(out, n, "the order of %.200s to be computed", url);
     } else {
         leat_sched_lane_explain(l->lane, url, out, n);
     }

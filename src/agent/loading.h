@@ -12,7 +12,9 @@ struct leat_loading;
  * cannot go on; `memory` when a batch has memory of its own that the rank must be given before it is published. */
 struct leat_loading_opts {
     struct leat_agent *agent;
-    struct leat_supply *supply;
+    int pid;                    /* the rank's */
+    struct leat_supply *supply; /* of a mixture: the first stream's */
+    struct leat_blend *blend;   /* NULL: one dataset */
     void (*opened)(void *user, const struct leat_error *err);
     void (*failed)(void *user, const struct leat_error *err);
     leat_status (*memory)(void *user, uint32_t slot, int fd, struct leat_error *err);
@@ -33,7 +35,8 @@ void leat_loading_fds(const struct leat_loading *l, int fds[3]); /* ring, ready,
 void leat_loading_describe(const struct leat_loading *l, struct leat_buf *b);
 
 const char *leat_loading_agreement(const struct leat_loading *l); /* what all ranks must have in common, JSON */
-struct leat_supply *leat_loading_supply(const struct leat_loading *l);
+bool leat_loading_reads(const struct leat_loading *l, const struct leat_supply *supply);
+void leat_loading_renew(struct leat_loading *l, const struct leat_request_store *store); /* the rank has new keys */
 void leat_loading_explain(const struct leat_loading *l, char *out, size_t n); /* what the next batch waits for */
 
 struct leat_loading *leat_loading_next(const struct leat_loading *l); /* of the same supply */

@@ -1,6 +1,6 @@
 /* The names by which ranks find an agent: its lock, its socket and its log, in a folder that cleaners of temporary
  * files may come through. The lock is the right to the other names. As long as an agent has it, it makes again what was
- * removed; when the lock's own file was removed, whoever locks a new one first has the names from then on.
+ * removed; when the lock's own file was removed, the one that locks a new one first has the names from then on.
  *
  * On one thread at a time. */
 #ifndef LEAT_AGENT_NAMES_H

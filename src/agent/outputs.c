@@ -6,25 +6,10 @@
 
 #include "agent/pictures.h"
 #include "agent/sounds.h"
+#include "agent/values.h"
 #include "base/buf.h"
+#include "base/guess.h"
 #include "leat/loader.h"
-
-static const struct {
-    const char *name;
-    uint32_t kind;
-    uint32_t type; /* of the field; 0: none needed */
-} kinds[] = {
-    {"image", LEAT_OUTPUT_IMAGE, LEAT_FIELD_IMAGE},
-    {"int", LEAT_OUTPUT_INT, LEAT_FIELD_INT},
-    {"bytes", LEAT_OUTPUT_BYTES, LEAT_FIELD_BYTES},
-    {"string", LEAT_OUTPUT_STRING, LEAT_FIELD_STRING},
-    {"key", LEAT_OUTPUT_KEY, 0},
-    {"index", LEAT_OUTPUT_INDEX, 0},
-    {"valid", LEAT_OUTPUT_VALID, 0},
-    {"drawn", LEAT_OUTPUT_DRAWN, LEAT_FIELD_IMAGE},
-    {"boxes", LEAT_OUTPUT_BOXES, LEAT_FIELD_BYTES},
-    {"sound", LEAT_OUTPUT_SOUND, LEAT_FIELD_BYTES},
-};
 
 static void list_fields(const struct leat_schema *schema, char *out, size_t n)
 {
@@ -35,84 +20,124 @@ static void list_fields(const struct leat_schema *schema, char *out, size_t n)
                                leat_field_type_name(schema->fields[i].type));
 }
 
-static leat_status find_field(const char *output, const char *field, size_t k, const struct leat_schema *schema,
-                              uint32_t *out, struct leat_error *err)
+/* Whether batches say which samples lack the field. */
+static bool has_asked(const struct leat_output *outputs, size_t n, const char *field)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (outputs[i].kind == LEAT_OUTPUT_HAS && outputs[i].field && strcmp(outputs[i].field, field) == 0)
+            return true;
+    }
+    return false;
+}
+
+static leat_status find_field(const struct leat_output *asked, const struct leat_output_kind_row *row,
+                              const struct leat_schema *schema, uint32_t *out, struct leat_error *err)
 {
     char fields[300];
-    uint32_t i = field ? leat_schema_find(schema, field) : LEAT_FIELDS_MAX;
+    char meant[LEAT_GUESS_TEXT];
+    const char *field = asked->field ? asked->field : "";
+    uint32_t i = leat_schema_find(schema, field);
     if (i == LEAT_FIELDS_MAX) {
+        struct leat_guess g = leat_guess_of(field);
+        for (uint32_t k = 0; k < schema->n; k++)
+            leat_guess_try(&g, schema->fields[k].name);
         list_fields(schema, fields, sizeof fields);
-        return leat_fail(err, LEAT_INVALID, "output '%s': the dataset has no field '%s'; it has %s", output,
-                         field ? field : "", fields);
+        return leat_fail(err, LEAT_INVALID, "output '%s': the dataset has no field '%s'%s it has %s", asked->name,
+                         field, g.word ? leat_guess_text(&g, meant) : ";", fields);
     }
     leat_status rc = leat_field_check(&schema->fields[i], err);
     if (rc != LEAT_OK)
-        return leat_fail_context(err, rc, "output '%s'", output);
-    if (schema->fields[i].needs & LEAT_FIELD_OPTIONAL)
-        return leat_fail(err, LEAT_UNSUPPORTED,
-                         "output '%s': field '%s' is optional, and a batch cannot say which samples lack it", output,
-                         field);
-    uint32_t type = schema->fields[i].type;
-    /* bytes() takes any field that has bytes, as they are stored */
-    bool fits =
-        type == kinds[k].type || (kinds[k].kind == LEAT_OUTPUT_BYTES && leat_field_has_data(&schema->fields[i]));
-    if (!fits)
-        return leat_fail(err, LEAT_INVALID, "output '%s': field '%s' is of type %s, not %s", output, field,
-                         leat_field_type_name(type), kinds[k].name);
+        return leat_fail_context(err, rc, "output '%s'", asked->name);
+    const char *type = leat_field_type_name(schema->fields[i].type);
+    if (!leat_kind_list_has(row->fields, type, strlen(type)))
+        return leat_fail(err, LEAT_INVALID, "output '%s': field '%s' is of type %s, not %s", asked->name, field, type,
+                         row->fields);
     *out = i;
     return LEAT_OK;
 }
 
-static leat_status make_one(const struct leat_output *asked, const struct leat_schema *schema, uint64_t arena_bytes,
-                            struct leat_output_plan *plan, struct leat_ring_column *column, struct leat_error *err)
+/* Of a view of blocks. Keys, numbers and the mask are the same for all views. */
+static leat_status make_block(const struct leat_output *asked, const struct leat_schema *schema,
+                              const struct leat_view *view, uint64_t arena_bytes, struct leat_output_plan *plan,
+                              struct leat_ring_column *column, struct leat_error *err)
+{
+    leat_status rc = leat_tokens_make(asked, schema, view, &plan->block, column, err);
+    plan->kind = column->kind = asked->kind;
+    plan->field = leat_view_field(view);
+    snprintf(column->name, sizeof column->name, "%s", asked->name);
+    column->arena_bytes = column->ragged ? arena_bytes : 0;
+    return rc;
+}
+
+static leat_status make_one(const struct leat_output *asked, const struct leat_schema *schema,
+                            const struct leat_view *view, uint64_t arena_bytes, struct leat_output_plan *plan,
+                            struct leat_ring_column *column, struct leat_error *err)
 {
     const char *name = asked->name;
-    size_t k = 0;
-    while (k < sizeof kinds / sizeof *kinds && kinds[k].kind != asked->kind)
-        k++;
-    if (k == sizeof kinds / sizeof *kinds)
+    if (view && leat_view_is_blocks(view) && asked->kind != LEAT_OUTPUT_KEY && asked->kind != LEAT_OUTPUT_INDEX &&
+        asked->kind != LEAT_OUTPUT_VALID && asked->kind != LEAT_OUTPUT_STREAM)
+        return make_block(asked, schema, view, arena_bytes, plan, column, err);
+    const struct leat_output_kind_row *row = leat_output_kind_find(asked->kind);
+    if (!row)
         return leat_fail(err, LEAT_INVALID, "output '%s' is of an unknown kind (%u)", name, asked->kind);
     if (asked->view > LEAT_VIEW_MAX)
         return leat_fail(err, LEAT_INVALID, "output '%s' has view %u: 0 to %d are possible", name, asked->view,
                          LEAT_VIEW_MAX);
-    plan->kind = kinds[k].kind;
+    if (leat_tokens_only(asked->kind))
+        return leat_fail(err, LEAT_INVALID, "output '%s': %s needs blocks of tokens: give the loader view=\"blocks=…\"",
+                         name, row->name);
+    plan->kind = row->kind;
     plan->view = asked->view;
     snprintf(column->name, sizeof column->name, "%s", name);
     column->kind = plan->kind;
-    leat_status rc = kinds[k].type ? find_field(name, asked->field, k, schema, &plan->field, err) : LEAT_OK;
+    leat_status rc = *row->fields ? find_field(asked, row, schema, &plan->field, err) : LEAT_OK;
     if (rc != LEAT_OK)
         return rc;
+    if (plan->kind == LEAT_OUTPUT_SOUND)
+        return leat_sounds_make(asked, arena_bytes, plan, column, err);
     if (leat_output_is_picture(plan->kind))
         rc = leat_picture_make(asked, schema, plan, column, err);
-    if (plan->kind == LEAT_OUTPUT_SOUND)
-        rc = leat_sounds_make(asked, arena_bytes, plan, column, err);
-    if (rc != LEAT_OK)
-        return rc;
-    switch (plan->kind) {
-    case LEAT_OUTPUT_IMAGE:
-    case LEAT_OUTPUT_DRAWN:
-    case LEAT_OUTPUT_SOUND:
-        return LEAT_OK;
-    case LEAT_OUTPUT_INT:
-    case LEAT_OUTPUT_INDEX:
+    else if (*row->fields)
+        rc = leat_values_make(asked, &schema->fields[plan->field], arena_bytes, plan, column, err);
+    if (plan->kind == LEAT_OUTPUT_INDEX || plan->kind == LEAT_OUTPUT_STREAM) {
         column->dtype = LEAT_I64;
         column->stride = sizeof(int64_t);
-        return LEAT_OK;
-    case LEAT_OUTPUT_VALID:
+    } else if (plan->kind == LEAT_OUTPUT_VALID) {
         column->dtype = LEAT_U8;
         column->stride = 1;
-        return LEAT_OK;
-    default:
+    } else if (plan->kind == LEAT_OUTPUT_KEY || plan->kind == LEAT_OUTPUT_BOXES) {
         column->dtype = LEAT_U8;
         column->ragged = 1;
         column->arena_bytes = arena_bytes;
-        return LEAT_OK;
     }
+    return rc;
+}
+
+/* A batch cannot show that a value is not there: an output of an optional field says what to put in its place, or asks
+ * which samples have it. */
+static leat_status check_optional(const struct leat_output *outputs, size_t n, size_t i,
+                                  const struct leat_schema *schema, const struct leat_output_plan *plan,
+                                  struct leat_error *err)
+{
+    const struct leat_output_kind_row *row = leat_output_kind_find(plan->kind);
+    const struct leat_field *f = &schema->fields[plan->field];
+    if (!*row->fields || !(f->needs & LEAT_FIELD_OPTIONAL) || plan->kind == LEAT_OUTPUT_HAS ||
+        plan->value.has_fallback || has_asked(outputs, n, f->name))
+        return LEAT_OK;
+    return leat_fail(err, LEAT_INVALID, "output '%s': field '%s' is optional: %sask for has('%s') as well",
+                     outputs[i].name, f->name, strstr(row->words, "default") ? "give it a default, or " : "", f->name);
 }
 
 leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const struct leat_schema *schema,
                               uint32_t samples_max, uint64_t ragged_bytes, struct leat_outputs *out,
                               struct leat_error *err)
+{
+    return leat_outputs_make_of(NULL, outputs, n, schema, samples_max, ragged_bytes, out, err);
+}
+
+leat_status leat_outputs_make_of(const struct leat_view *view, const struct leat_output *outputs, size_t n,
+                                 const struct leat_schema *schema, uint32_t samples_max, uint64_t ragged_bytes,
+                                 struct leat_outputs *out, struct leat_error *err)
 {
     struct leat_outputs o = {.samples_max = samples_max};
     leat_status rc = LEAT_OK;
@@ -124,8 +149,10 @@ leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const
     for (size_t i = 0; i < n; i++) {
         struct leat_error one;
         uint64_t arena = ragged_bytes * samples_max;
-        rc = make_one(&outputs[i], schema, arena, &o.plans[i], &o.columns[i], &one);
+        rc = make_one(&outputs[i], schema, view, arena, &o.plans[i], &o.columns[i], &one);
         o.n++;
+        if (rc == LEAT_OK)
+            rc = check_optional(outputs, n, i, schema, &o.plans[i], &one);
         if (rc == LEAT_NO_MEMORY) {
             if (err)
                 *err = one;
@@ -158,46 +185,74 @@ void leat_outputs_free(struct leat_outputs *o)
     for (uint32_t i = 0; i < o->n; i++) {
         leat_pipeline_free(o->plans[i].pipeline);
         leat_sound_free(o->plans[i].sound);
+        leat_values_free(&o->plans[i].value);
     }
     o->n = 0;
 }
 
-static const void *ragged_data(const struct leat_output_plan *p, const struct leat_sample *s, size_t *n)
+static bool lacks(const struct leat_output_plan *p, const struct leat_sample *s)
 {
+    return leat_chunk_cell(s->chunk, s->index, p->field).absent;
+}
+
+/* Bytes of a ragged value. */
+static leat_status ragged_bytes(const struct leat_output_plan *p, const struct leat_sample *s, size_t *n,
+                                struct leat_error *err)
+{
+    *n = 0;
     if (p->kind == LEAT_OUTPUT_KEY)
-        return leat_chunk_key(s->chunk, s->index, n);
-    struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
-    *n = cell.size;
-    return leat_chunk_data(s->chunk, &cell);
+        leat_chunk_key(s->chunk, s->index, n);
+    else if (p->kind == LEAT_OUTPUT_BOXES)
+        return leat_picture_boxes(p, s, NULL, n, err);
+    else if (p->kind == LEAT_OUTPUT_SOUND)
+        return lacks(p, s) ? LEAT_OK : leat_sounds_bytes(p, s, n, err);
+    else
+        *n = leat_values_bytes(p, s);
+    return LEAT_OK;
 }
 
 uint64_t leat_outputs_ragged(const struct leat_outputs *o, uint32_t column, const struct leat_sample *s)
 {
-    const struct leat_output_plan *p = &o->plans[column];
-    size_t n = 0;
-    if (p->kind == LEAT_OUTPUT_BOXES)
-        return leat_picture_boxes(p, s, NULL, &n, NULL) == LEAT_OK ? n : 0; /* writing says what is wrong */
-    if (p->kind == LEAT_OUTPUT_SOUND)
-        return o->columns[column].ragged && leat_sounds_bytes(p, s, &n, NULL) == LEAT_OK ? n : 0;
-    if (o->columns[column].ragged)
-        ragged_data(p, s, &n);
-    return n;
+    size_t n;
+    if (!o->columns[column].ragged)
+        return 0;
+    return ragged_bytes(&o->plans[column], s, &n, NULL) == LEAT_OK ? n : 0; /* writing says what is wrong */
 }
 
-static leat_status write_ragged(const struct leat_slot_view *view, uint32_t column, uint32_t place,
-                                const struct leat_output_plan *p, const struct leat_sample *s,
-                                struct leat_scratch *scratch, struct leat_error *err)
+/* How long they are is known when they are: such columns are kept. */
+static leat_status write_borders(const struct leat_slot_view *view, uint32_t column, uint32_t place,
+                                 const struct leat_output_plan *p, const struct leat_sample *s, struct leat_error *err)
 {
+    void *data = NULL;
     size_t n = 0;
-    const void *data = NULL;
+    leat_status rc = leat_tokens_borders(&p->block, s, &data, &n, err);
+    if (rc == LEAT_OK)
+        view->kept[column][place] = (struct leat_kept){data, n};
+    return rc;
+}
+
+static leat_status write_ragged(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t column,
+                                uint32_t place, const struct leat_sample *s, struct leat_scratch *scratch,
+                                struct leat_error *err)
+{
+    const struct leat_output_plan *p = &o->plans[column];
+    const struct leat_ring_column *c = &o->columns[column];
+    size_t n;
     char *to;
-    leat_status rc = LEAT_OK;
-    if (p->kind == LEAT_OUTPUT_BOXES)
-        rc = leat_picture_boxes(p, s, NULL, &n, err);
-    else if (p->kind == LEAT_OUTPUT_SOUND)
-        rc = leat_sounds_bytes(p, s, &n, err);
-    else
-        data = ragged_data(p, s, &n);
+    struct leat_sample begins;
+    if (p->block.view)
+        return write_borders(view, column, place, p, s, err);
+    if (s->view) { /* its key: that of the sample it begins in */
+        begins = *s;
+        leat_status found = leat_tokens_first(s, &begins.index, err);
+        if (found != LEAT_OK)
+            return found;
+        s = &begins;
+    }
+    leat_status rc = ragged_bytes(p, s, &n, err);
+    uint32_t sizes = leat_ring_shape_numbers(c);
+    if (sizes)
+        leat_values_shape(p, s, (uint64_t *)(view->slot + leat_ring_shape_at(c, o->samples_max, place)));
     if (rc != LEAT_OK || !n)
         return rc;
     if (view->kept[column]) {
@@ -209,11 +264,45 @@ static leat_status write_ragged(const struct leat_slot_view *view, uint32_t colu
         to = view->arena[column] + (place ? view->ends[column][place - 1] : 0);
     }
     if (p->kind == LEAT_OUTPUT_BOXES)
-        return leat_picture_boxes(p, s, to, &n, err);
-    if (p->kind == LEAT_OUTPUT_SOUND)
-        return leat_sounds_write(p, s, scratch, to, n, err);
-    memcpy(to, data, n);
-    return LEAT_OK;
+        rc = leat_picture_boxes(p, s, to, &n, err);
+    else if (p->kind == LEAT_OUTPUT_SOUND)
+        rc = leat_sounds_write(p, s, scratch, to, n, err);
+    else if (p->kind == LEAT_OUTPUT_KEY)
+        memcpy(to, leat_chunk_key(s->chunk, s->index, &n), n);
+    else
+        rc = leat_values_write(p, c, s, to, n, err);
+    if (rc != LEAT_OK) /* not what another batch has left there; JSON of blanks is none */
+        memset(to, p->kind == LEAT_OUTPUT_JSON ? ' ' : 0, n);
+    return rc;
+}
+
+/* What has one shape, but for pictures. */
+static leat_status write_fixed(const struct leat_output_plan *p, const struct leat_ring_column *c,
+                               const struct leat_sample *s, char *to, struct leat_scratch *scratch,
+                               struct leat_error *err)
+{
+    int64_t number = p->kind == LEAT_OUTPUT_STREAM ? (int64_t)s->stream : (int64_t)s->number;
+    if (p->block.view)
+        return leat_tokens_write(&p->block, s, to, err);
+    switch (p->kind) {
+    case LEAT_OUTPUT_IMAGE:
+    case LEAT_OUTPUT_DRAWN:
+        return LEAT_OK;
+    case LEAT_OUTPUT_SOUND:
+        if (!lacks(p, s))
+            return leat_sounds_write(p, s, scratch, to, c->stride, err);
+        memset(to, 0, c->stride);
+        return LEAT_OK;
+    case LEAT_OUTPUT_INDEX:
+    case LEAT_OUTPUT_STREAM:
+        memcpy(to, &number, sizeof number);
+        return LEAT_OK;
+    case LEAT_OUTPUT_VALID:
+        *to = (char)s->valid;
+        return LEAT_OK;
+    default:
+        return leat_values_write(p, c, s, to, c->stride, err);
+    }
 }
 
 leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
@@ -221,43 +310,34 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
 {
     leat_status rc = LEAT_OK;
     for (uint32_t i = 0; i < o->n; i++) {
-        const struct leat_output_plan *p = &o->plans[i];
         const struct leat_ring_column *c = &o->columns[i];
-        char *to = view->slot + c->offset + place * c->stride;
-        int64_t number;
-        if (c->ragged) {
-            leat_status one = write_ragged(view, i, place, p, s, scratch, err);
-            rc = one == LEAT_OK ? rc : one;
-            continue;
-        }
-        switch (p->kind) {
-        case LEAT_OUTPUT_IMAGE:
-        case LEAT_OUTPUT_DRAWN:
-            break;
-        case LEAT_OUTPUT_SOUND:
-            rc = rc == LEAT_OK ? leat_sounds_write(p, s, scratch, to, c->stride, err) : rc;
-            break;
-        case LEAT_OUTPUT_INT:
-            number = leat_chunk_cell(s->chunk, s->index, p->field).number;
-            memcpy(to, &number, sizeof number);
-            break;
-        case LEAT_OUTPUT_INDEX:
-            number = (int64_t)s->number;
-            memcpy(to, &number, sizeof number);
-            break;
-        default:
-            *to = (char)s->valid;
-        }
+        leat_status one =
+            c->ragged ? write_ragged(o, view, i, place, s, scratch, err)
+                      : write_fixed(&o->plans[i], c, s, view->slot + c->offset + place * c->stride, scratch, err);
+        rc = one == LEAT_OK ? rc : one;
     }
     return rc == LEAT_OK ? leat_pictures_write(o, view, place, s, scratch, err) : rc;
+}
+
+/* Whether a place that could not be filled gets another sample's value. */
+static bool repeats(const struct leat_outputs *o, uint32_t i)
+{
+    const struct leat_output_plan *p = &o->plans[i];
+    if (o->columns[i].ragged || p->kind == LEAT_OUTPUT_INDEX || p->kind == LEAT_OUTPUT_STREAM ||
+        p->kind == LEAT_OUTPUT_VALID)
+        return false;
+    for (uint32_t j = 0; j < o->n && (p->kind == LEAT_OUTPUT_LENGTH || p->kind == LEAT_OUTPUT_HAS); j++) {
+        if (o->columns[j].ragged && o->plans[j].kind != LEAT_OUTPUT_KEY && o->plans[j].field == p->field)
+            return false;
+    }
+    return true;
 }
 
 void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < o->n; i++) {
         const struct leat_ring_column *c = &o->columns[i];
-        if (o->plans[i].kind == LEAT_OUTPUT_IMAGE || o->plans[i].kind == LEAT_OUTPUT_DRAWN ||
-            o->plans[i].kind == LEAT_OUTPUT_INT || (o->plans[i].kind == LEAT_OUTPUT_SOUND && !c->ragged))
+        if (repeats(o, i))
             memcpy(view->slot + c->offset + to * c->stride, view->slot + c->offset + from * c->stride, c->stride);
     }
 }
@@ -289,7 +369,7 @@ uint64_t leat_outputs_cost(const struct leat_outputs *o, const struct leat_sampl
         if (!p->pipeline && !o->columns[c].ragged)
             continue;
         struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
-        cost += p->pipeline ? 4ull * cell.size + (uint64_t)cell.image.width * cell.image.height : cell.size / 16;
+        cost += p->pipeline ? 4ull * cell.size + (uint64_t)cell.image.width * cell.image.height : cell.raw / 16;
     }
     return cost;
 }

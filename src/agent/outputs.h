@@ -3,12 +3,28 @@
 #ifndef LEAT_AGENT_OUTPUTS_H
 #define LEAT_AGENT_OUTPUTS_H
 
+#include "agent/tokens.h"
 #include "base/error.h"
 #include "dataset/chunk.h"
 #include "leat/loader.h"
 #include "prep/pipeline.h"
 #include "prep/sound.h"
 #include "ring/ring.h"
+
+/* How an output is made of what a field holds as it is: values.h. */
+struct leat_value_plan {
+    uint32_t from; /* enum leat_dtype_code of what is stored; 0: bytes */
+    uint32_t to;   /* of the column */
+    bool padded;   /* to `dims`, with `fill`; what is longer is cut off or an error */
+    bool cut;
+    uint32_t dims_n;
+    uint32_t dims[LEAT_DIMS_MAX];
+    uint8_t fill[8];    /* one number of type `to` */
+    uint8_t lacking[8]; /* the same, for samples that lack the field */
+    char *fallback;     /* ragged columns: for those */
+    size_t fallback_n;
+    bool has_fallback;
+};
 
 struct leat_output_plan {
     uint32_t kind; /* enum leat_output_kind */
@@ -18,6 +34,8 @@ struct leat_output_plan {
     struct leat_sound *sound;
     bool follows; /* the draws and size of another field's picture, `like` */
     uint32_t like;
+    struct leat_tokens_plan block; /* of views of blocks; its view is NULL elsewhere */
+    struct leat_value_plan value;
 };
 
 struct leat_outputs {
@@ -28,19 +46,27 @@ struct leat_outputs {
     uint64_t slot_bytes;
 };
 
-/* `ragged_bytes` is what to reserve for a sample's ragged values. */
+/* A pure function of what is asked and the schema. `ragged_bytes` is what to reserve for a sample's ragged values. */
 leat_status leat_outputs_make(const struct leat_output *outputs, size_t n, const struct leat_schema *schema,
                               uint32_t samples_max, uint64_t ragged_bytes, struct leat_outputs *out,
                               struct leat_error *err);
+/* The same for what a view counts (NULL: samples), which is borrowed. */
+leat_status leat_outputs_make_of(const struct leat_view *view, const struct leat_output *outputs, size_t n,
+                                 const struct leat_schema *schema, uint32_t samples_max, uint64_t ragged_bytes,
+                                 struct leat_outputs *out, struct leat_error *err);
 void leat_outputs_free(struct leat_outputs *o); /* a zeroed one is allowed */
 
 /* A sample on its way into a slot. */
 struct leat_sample {
     const struct leat_chunk *chunk;
-    uint32_t index;  /* in the chunk */
-    uint64_t number; /* in the dataset */
+    uint32_t index;  /* in the chunk; 0 for a block */
+    uint64_t number; /* in the dataset, or the view */
     uint64_t key;    /* of the epoch's draws */
     bool valid;
+    uint32_t stream;              /* of a mixture */
+    const struct leat_view *view; /* of blocks; NULL: of samples */
+    uint32_t chunk_number;        /* views of blocks … */
+    uint32_t unit;                /* … and which block of the chunk */
 };
 
 /* Says which sample an error is about. */
@@ -72,8 +98,9 @@ struct leat_slot_view {
 leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                                const struct leat_sample *sample, struct leat_scratch *scratch, struct leat_error *err);
 
-/* Puts images and numbers of the sample at `from` also at `to`, for a place that could not be filled: what is seen and
- * what it is called belong together. Key, index, bytes and strings stay those of the sample that failed. */
+/* Puts what has a fixed shape of the sample at `from` also at `to`, for a place that could not be filled: what is seen
+ * and what it is called belong together. Key, index and whatever is ragged stay those of the sample that failed, and so
+ * do length and has of a field that is there as a ragged output. */
 void leat_outputs_repeat(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t from, uint32_t to);
 void leat_outputs_set_valid(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                             bool valid);

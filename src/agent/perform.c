@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/account.h"
+#include "agent/blend.h"
 #include "agent/inside.h"
 #include "agent/supply.h"
 #include "base/clock.h"
@@ -19,9 +20,12 @@
 
 static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
 {
-    const struct leat_supply *s = leat_sched_set_user(how->set);
+    const struct leat_from *from = leat_sched_set_user(how->set);
+    struct leat_sched_fetch own = *how;
+    const struct leat_supply *s =
+        from->supply ? from->supply : leat_blend_supply(from->blend, how->number, &own.number);
     (void)user;
-    return leat_feed_fetch(s->source, c, how);
+    return leat_feed_fetch(s->source, c, &own);
 }
 
 static void do_drop(void *user, struct leat_sched_chunk *c)
@@ -157,9 +161,27 @@ static void back(void *user, struct leat_task *task)
     leat_loop_post(((struct leat_agent *)user)->loop, task);
 }
 
+static void trace_fetch(struct leat_agent *a, const struct leat_sched_chunk *c, enum leat_trace_how how)
+{
+    const struct leat_from *from = c->source ? leat_sched_set_user(c->source) : NULL;
+    uint32_t number = c->ref.number;
+    const struct leat_supply *s = from ? from->supply : NULL;
+    if (from && !s && c->ref.set == c->source)
+        s = leat_blend_supply(from->blend, c->ref.number, &number);
+    struct leat_trace_event e = {.kind = LEAT_TRACE_FETCH,
+                                 .how = how,
+                                 .who = s ? s->who.number : 0,
+                                 .number = number,
+                                 .amount = c->bytes,
+                                 .begin_ns = c->began_ns,
+                                 .end_ns = leat_now_ns()};
+    leat_trace_add(leat_trace_loop(a->trace), &e);
+}
+
 static void on_arrived(void *user, struct leat_sched_chunk *c)
 {
     struct leat_agent *a = user;
+    trace_fetch(a, c, c->from_disk ? LEAT_TRACE_DISK : LEAT_TRACE_BUCKET);
     leat_sched_arrived(a->sched, c, leat_now_ns());
     leat_agent_pump(a);
 }
@@ -167,7 +189,8 @@ static void on_arrived(void *user, struct leat_sched_chunk *c)
 static void on_failed(void *user, struct leat_sched_chunk *c)
 {
     struct leat_agent *a = user;
-    leat_log(LEAT_LOG_INFO, "a chunk did not come: %s", leat_feed_error(c)->text);
+    trace_fetch(a, c, LEAT_TRACE_FAILED);
+    leat_log(LEAT_LOG_INFO, "a chunk could not be fetched: %s", leat_feed_error(c)->text);
     leat_sched_failed(a->sched, c, leat_now_ns());
     leat_agent_pump(a);
 }
@@ -175,6 +198,7 @@ static void on_failed(void *user, struct leat_sched_chunk *c)
 static void on_cancelled(void *user, struct leat_sched_chunk *c)
 {
     struct leat_agent *a = user;
+    trace_fetch(a, c, LEAT_TRACE_CANCELLED);
     leat_sched_cancelled(a->sched, c);
     leat_agent_pump(a);
 }
@@ -188,12 +212,13 @@ static void complain(struct leat_agent *a, const char *what, const struct leat_e
     if (a->disk_said_ns && now - a->disk_said_ns < QUIET_NS)
         return;
     a->disk_said_ns = now;
-    leat_log(LEAT_LOG_WARN, "cache on disk: %s: %s; the bucket serves instead", what, err->text);
+    leat_log(LEAT_LOG_WARN, "cache on disk: %s: %s; the bucket is used instead", what, err->text);
 }
 
 static void on_lost(void *user, struct leat_sched_chunk *c, const struct leat_error *err)
 {
     struct leat_agent *a = user;
+    trace_fetch(a, c, LEAT_TRACE_LOST);
     complain(a, "a chunk could not be read", err);
     leat_sched_lost(a->sched, c);
     leat_agent_pump(a);

@@ -1,5 +1,6 @@
 #include "agent/pictures.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "prep/drawn.h"
@@ -85,7 +86,9 @@ leat_status leat_picture_make(const struct leat_output *asked, const struct leat
         return LEAT_OK;
     }
     if (!plan->follows)
-        return leat_fail(err, LEAT_INVALID, "output '%s': boxes need follow=FIELD in their pipeline: which picture's?",
+        return leat_fail(err, LEAT_INVALID,
+                         "output '%s': boxes need follow=FIELD in their pipeline: the image "
+                         "field that they belong to",
                          asked->name);
     return LEAT_OK;
 }
@@ -118,6 +121,10 @@ static leat_status write_drawn(const struct leat_output_plan *p, const struct le
     float numbers[LEAT_DRAWN_NUMBERS];
     uint32_t width;
     uint32_t height;
+    if (leat_chunk_cell(s->chunk, s->index, p->field).absent) {
+        memset(to, 0, sizeof numbers);
+        return LEAT_OK;
+    }
     leat_status rc = view_of(p, s, &like, &view, err);
     if (rc == LEAT_OK)
         rc = probe(s, p->field, &info, err);
@@ -151,7 +158,10 @@ static leat_status write_field(const struct leat_outputs *o, const struct leat_s
         n++;
     }
     struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, field);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && cell.absent)
+        for (unsigned i = 0; i < n; i++)
+            memset(views[i].to, 0, views[i].to_bytes);
+    else if (rc == LEAT_OK)
         rc = leat_pipeline_run_views(scratch, leat_chunk_data(s->chunk, &cell), cell.size, views, n, err);
     return rc == LEAT_OK ? rc : leat_sample_fail(s, rc, err);
 }
@@ -180,18 +190,21 @@ leat_status leat_picture_boxes(const struct leat_output_plan *p, const struct le
     struct leat_rng draws = leat_prep_draws(s->key, s->number, 0, p->view);
     struct leat_image_info info;
     struct leat_drawn drawn;
+    const void *data;
+    void *own = NULL;
     leat_status rc = LEAT_OK;
-    if (cell.size % (LEAT_BOX_IN * sizeof(float)))
-        rc = leat_fail(err, LEAT_CORRUPT, "%llu bytes are not whole boxes of four float32",
-                       (unsigned long long)cell.size);
+    if (cell.raw % (LEAT_BOX_IN * sizeof(float)))
+        rc = leat_fail(err, LEAT_CORRUPT, "%u bytes are not a whole number of boxes (four float32 each)", cell.raw);
     if (rc == LEAT_OK)
         rc = probe(s, p->like, &info, err);
     if (rc == LEAT_OK)
         rc = leat_pipeline_plan(p->pipeline, &info, draws, &drawn, err);
+    if (rc == LEAT_OK)
+        rc = leat_chunk_view(s->chunk, &cell, &data, &own, err);
     if (rc != LEAT_OK)
         return leat_sample_fail(s, rc, err);
-    size_t n =
-        leat_boxes_follow(&drawn, leat_chunk_data(s->chunk, &cell), cell.size / (LEAT_BOX_IN * sizeof(float)), to);
+    size_t n = leat_boxes_follow(&drawn, data, cell.raw / (LEAT_BOX_IN * sizeof(float)), to);
+    free(own);
     *bytes = n * LEAT_BOX_OUT * sizeof(float);
     return LEAT_OK;
 }

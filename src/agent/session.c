@@ -8,14 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/account.h"
+#include "agent/blend.h"
 #include "agent/council.h"
+#include "agent/describe.h"
 #include "agent/loading.h"
+#include "agent/tracing.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -23,18 +27,27 @@
 #include "order/state.h"
 #include "ring/settings.h"
 
+/* What this release can do beyond protocol 1. */
+#define FEATURES "loaders trace"
+
+#define TEXT_MAX (LEAT_WIRE_MAX - 1024u) /* in a packet */
+
 struct leat_session {
     struct leat_watch watch;   /* first member */
-    struct leat_watch process; /* a descriptor of the rank's process; -1: not to be had */
+    struct leat_watch process; /* a descriptor of the rank's process; -1: not available */
     struct leat_agent *agent;
     struct leat_session *prev, *next;
     int pid; /* the rank's */
     bool greeted;
-    struct leat_opening *opening; /* NULL: no supply is being opened for it */
-    struct leat_request request;  /* the last one */
-    struct leat_supply *looked;   /* held between a look and the opening of the loader */
+    bool watches;                   /* it only looks on: `leat top` */
+    struct leat_opening *opening;   /* NULL: no supply is being opened for it */
+    struct leat_request request;    /* the last one */
+    struct leat_blending *blending; /* the same for the streams of a mixture */
+    struct leat_supply *looked;     /* held between a look and the opening of the loader */
+    struct leat_blend *looked_blend;
     struct leat_loading *loading;
-    bool opened; /* the rank was told */
+    bool opened;                  /* the rank was told */
+    struct leat_tracing *tracing; /* a trace is being written for it; NULL: none */
     struct leat_seat seat;
     bool agreed;
 };
@@ -44,6 +57,8 @@ static void let_go_looked(struct leat_session *s)
     if (s->looked)
         leat_supply_release(s->looked);
     s->looked = NULL;
+    leat_blend_release(s->looked_blend);
+    s->looked_blend = NULL;
 }
 
 static void session_close(struct leat_session *s)
@@ -56,6 +71,9 @@ static void session_close(struct leat_session *s)
         close(s->process.fd);
     if (s->opening)
         leat_supply_abandon(s->opening);
+    if (s->blending)
+        leat_blend_abandon(s->blending);
+    leat_tracing_abandon(s->tracing);
     leat_council_leave(&s->seat);
     leat_loading_close(s->loading);
     let_go_looked(s);
@@ -63,8 +81,10 @@ static void session_close(struct leat_session *s)
     if (s->next)
         s->next->prev = s->prev;
     leat_request_free(&s->request);
+    bool watched = s->watches;
     free(s);
-    leat_agent_session_gone(agent);
+    if (!watched)
+        leat_agent_session_gone(agent);
     leat_agent_pump(agent); /* its chunks are free for others */
 }
 
@@ -102,16 +122,33 @@ static void send_error(struct leat_session *s, enum leat_message_kind kind, cons
     send_message(s, &b, NULL, 0);
 }
 
+/* A text that a packet does not hold comes in a descriptor. -1: no memory. */
+static int text_file(const char *text, size_t n)
+{
+    struct leat_error err;
+    void *map;
+    int fd;
+    if (leat_shared_create("leat-text", n, &fd, &map, &err) != LEAT_OK)
+        return -1;
+    memcpy(map, text, n);
+    munmap(map, n);
+    return fd;
+}
+
 static void send_json(struct leat_session *s, enum leat_message_kind kind, json_t *json)
 {
     char *text = leat_json_write(json, JSON_COMPACT);
+    size_t n = text ? strlen(text) : 0;
     struct leat_buf b;
+    int fd = n > TEXT_MAX ? text_file(text, n) : -1;
     begin(&b, kind);
-    if (text)
+    if (text && n <= TEXT_MAX)
         leat_message_text(&b, LEAT_TAG_TEXT, text);
-    else
+    else if (fd < 0)
         b.failed = true;
-    send_message(s, &b, NULL, 0);
+    send_message(s, &b, &fd, fd >= 0);
+    if (fd >= 0)
+        close(fd);
     free(text);
     json_decref(json);
 }
@@ -185,6 +222,11 @@ static leat_status check_settings(const struct leat_agent *agent, const struct l
                          "this machine's agent (pid %d) runs with threads=%u and the loader asks for %u: use the same, "
                          "leave it out, or give the loader another scope",
                          (int)getpid(), agent->opts.threads, o->threads);
+    if (o->metrics && (!agent->opts.metrics || strcmp(o->metrics, agent->opts.metrics) != 0))
+        return leat_fail(err, LEAT_INVALID,
+                         "this machine's agent (pid %d) runs with metrics=%s and the loader asks for %.80s: use the "
+                         "same, leave it out, or give the loader another scope",
+                         (int)getpid(), agent->opts.metrics ? agent->opts.metrics : "none", o->metrics);
     return check_cache_settings(&agent->opts, o, err);
 }
 
@@ -264,28 +306,94 @@ static void on_looked(void *user, const struct leat_error *err)
     leat_loading_close(look);
 }
 
-static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
+static void open_loading(struct leat_session *s, struct leat_supply *supply, struct leat_blend *blend,
+                         const struct leat_error *err)
 {
-    struct leat_session *s = user;
-    s->opening = NULL;
     struct leat_error failure = *err;
     if (supply) {
         bool look = !s->request.opts.world;
         struct leat_loading_opts opts = {
             .agent = s->agent,
+            .pid = s->pid,
             .supply = supply,
+            .blend = blend,
             .opened = look ? on_looked : on_opened,
             .failed = on_failed,
             .memory = on_memory,
             .user = s,
         };
         leat_supply_hold(supply);
+        if (blend)
+            leat_blend_hold(blend);
         let_go_looked(s);
         s->looked = supply; /* until the loader is opened: it would find its dataset closed */
+        s->looked_blend = blend;
         if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK)
             return;
     }
     send_error(s, LEAT_MESSAGE_ERROR, &failure, false);
+}
+
+static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
+{
+    struct leat_session *s = user;
+    s->opening = NULL;
+    open_loading(s, supply, NULL, err);
+}
+
+static void on_blend(void *user, struct leat_blend *blend, const struct leat_error *err)
+{
+    struct leat_session *s = user;
+    s->blending = NULL;
+    open_loading(s, blend ? blend->supplies[0] : NULL, blend, err);
+}
+
+/* From the first batch on a mixture is of the versions that it began with. */
+static leat_status check_version(const struct leat_request *r, const uint8_t *ids, uint32_t n, struct leat_error *err)
+{
+    uint8_t id[LEAT_SHA256_SIZE];
+    char hex[2 * LEAT_SHA256_SIZE + 1];
+    if (!r->strict || !r->id)
+        return LEAT_OK;
+    leat_blend_id(ids, n, id);
+    leat_hex(id, sizeof id, hex);
+    if (strcmp(hex, r->id) == 0)
+        return LEAT_OK;
+    return leat_fail(err, LEAT_INVALID,
+                     "the state does not fit: its streams are of other versions than this loader began with");
+}
+
+/* The streams of a mixture, in the versions that a state names. */
+static leat_status open_streams(struct leat_session *s, struct leat_error *err)
+{
+    const struct leat_request *r = &s->request;
+    struct leat_order_state *state = NULL;
+    uint8_t ids[LEAT_BLEND_STREAMS_MAX][LEAT_SHA256_SIZE];
+    leat_status rc = LEAT_OK;
+    if (r->state) {
+        state = calloc(1, sizeof *state);
+        rc = state ? leat_order_state_read(r->state, strlen(r->state), state, err)
+                   : leat_fail(err, LEAT_NO_MEMORY, "no memory for a state");
+    }
+    for (uint32_t i = 0; rc == LEAT_OK && state && i < state->streams_n; i++)
+        memcpy(ids[i], state->streams[i].dataset, sizeof ids[i]);
+    struct leat_blend_spec *mix = rc == LEAT_OK ? calloc(1, sizeof *mix) : NULL;
+    if (rc == LEAT_OK)
+        rc = mix ? leat_blend_read(r->opts.mix, mix, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture");
+    if (rc == LEAT_OK && state && state->streams_n != mix->n)
+        rc = leat_fail(err, LEAT_INVALID, "the state does not fit: it is of %u datasets (here %u)", state->streams_n,
+                       mix->n);
+    if (rc == LEAT_OK && state)
+        rc = check_version(r, ids[0], state->streams_n, err);
+    if (rc == LEAT_OK)
+        rc = leat_blend_open(s->agent, r, state ? ids[0] : NULL, on_blend, s, &s->blending, err);
+    if (state)
+        leat_order_state_free(state);
+    if (mix)
+        leat_blend_free(mix);
+    free(mix);
+    free(state);
+    return rc;
 }
 
 /* A state says which version it is of; unless the loader is bound to one, that is the one to open. */
@@ -298,6 +406,7 @@ static leat_status version_of_state(struct leat_request *r, char id[2 * LEAT_SHA
     if (rc == LEAT_OK) {
         leat_hex(state->streams[0].dataset, sizeof state->streams[0].dataset, id);
         r->id = id;
+        leat_order_state_free(state);
     }
     free(state);
     return rc;
@@ -309,15 +418,20 @@ static void open_loader(struct leat_session *s, struct leat_part part)
     char id[2 * LEAT_SHA256_SIZE + 1];
     leat_request_free(&s->request);
     leat_status rc = LEAT_OK;
-    if (s->loading || s->opening)
-        rc = leat_fail(&err, LEAT_INVALID, "a connection opens one loader");
+    if (s->watches)
+        rc = leat_fail(&err, LEAT_INVALID, "a connection that only watches opens no loader");
+    else if (s->loading || s->opening || s->blending)
+        rc = leat_fail(&err, LEAT_INVALID, "a connection can open only one loader");
     if (rc == LEAT_OK)
         rc = leat_request_read(part, &s->request, &err);
     if (rc == LEAT_OK)
         rc = check_settings(s->agent, &s->request.opts, &err);
-    if (rc == LEAT_OK && s->request.state && !s->request.id && !s->request.strict)
+    bool mixed = rc == LEAT_OK && s->request.opts.mix;
+    if (rc == LEAT_OK && !mixed && s->request.state && !s->request.id && !s->request.strict)
         rc = version_of_state(&s->request, id, &err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && mixed)
+        rc = open_streams(s, &err);
+    else if (rc == LEAT_OK)
         rc = leat_supply_open(s->agent, &s->request, on_supply, s, &s->opening, &err);
     if (s->request.id == id)
         s->request.id = NULL;
@@ -333,16 +447,22 @@ static void greet(struct leat_session *s, struct leat_part hello)
     s->pid = (int)leat_part_number(hello, LEAT_TAG_PID, 0);
     if (leat_part_number(hello, LEAT_TAG_PROTOCOL, 0) != LEAT_WIRE_PROTOCOL) {
         const char *version = leat_part_text(hello, LEAT_TAG_VERSION);
-        leat_fail(&err, LEAT_VERSION, "this machine's agent (pid %d) is leat %s and cannot serve leat %.40s",
+        leat_fail(&err, LEAT_VERSION,
+                  "this machine's agent (pid %d) is leat %s and cannot serve leat %.40s: end it "
+                  "(leat agent stop), or give the loader another scope",
                   (int)getpid(), leat_version(), version ? version : "?");
         send_error(s, LEAT_MESSAGE_ERROR, &err, false);
         return;
     }
     s->greeted = true;
+    if (leat_part_has(hello, LEAT_TAG_WATCHES) && !s->watches) {
+        s->watches = true;
+        leat_agent_session_watches(s->agent);
+    }
     begin(&b, LEAT_MESSAGE_WELCOME);
     leat_message_number(&b, LEAT_TAG_PROTOCOL, LEAT_WIRE_PROTOCOL);
     leat_message_text(&b, LEAT_TAG_VERSION, leat_version());
-    leat_message_text(&b, LEAT_TAG_FEATURES, "");
+    leat_message_text(&b, LEAT_TAG_FEATURES, FEATURES);
     leat_message_number(&b, LEAT_TAG_PID, (uint64_t)getpid());
     leat_message_number(&b, LEAT_TAG_RAM, o->ram);
     leat_message_number(&b, LEAT_TAG_THREADS, o->threads);
@@ -351,22 +471,9 @@ static void greet(struct leat_session *s, struct leat_part hello)
         leat_message_text(&b, LEAT_TAG_CACHE_DIR, o->cache_dir);
         leat_message_number(&b, LEAT_TAG_CACHE, o->cache);
     }
+    if (o->metrics)
+        leat_message_text(&b, LEAT_TAG_METRICS, o->metrics);
     send_message(s, &b, NULL, 0);
-}
-
-static json_t *describe_agent(const struct leat_agent *agent)
-{
-    struct leat_account a;
-    leat_agent_account(agent, &a);
-    json_t *j =
-        json_pack("{s:i,s:s,s:i,s:s,s:I,s:I,s:I,s:s,s:s?,s:I}", "pid", (int)getpid(), "version", leat_version(),
-                  "protocol", LEAT_WIRE_PROTOCOL, "scope", agent->names.paths.scope, "ram", (json_int_t)agent->opts.ram,
-                  "threads", (json_int_t)agent->opts.threads, "sessions", (json_int_t)agent->sessions_n, "log",
-                  agent->names.paths.log, "cache_dir", agent->opts.cache_dir, "cache", (json_int_t)agent->opts.cache);
-    if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
-        return j;
-    json_decref(j);
-    return NULL;
 }
 
 /* A rank has looked its keys up again. */
@@ -374,10 +481,37 @@ static void take_keys(struct leat_session *s, struct leat_part part)
 {
     struct leat_request_store store;
     if (s->loading && leat_request_store_read(part, &store))
-        leat_supply_renew(leat_loading_supply(s->loading), &store);
+        leat_loading_renew(s->loading, &store);
     else if (s->loading)
         leat_log(LEAT_LOG_WARN, "rank of process %d has no new keys: %s", s->pid,
                  leat_part_text(part, LEAT_TAG_TEXT) ? leat_part_text(part, LEAT_TAG_TEXT) : "it does not say why");
+}
+
+static void on_traced(void *user, int fd, const struct leat_trace_told *told, const struct leat_error *err)
+{
+    struct leat_session *s = user;
+    struct leat_buf b;
+    s->tracing = NULL;
+    if (err->status != LEAT_OK) {
+        send_error(s, LEAT_MESSAGE_ERROR, err, false);
+        return;
+    }
+    begin(&b, LEAT_MESSAGE_TRACE);
+    leat_message_number(&b, LEAT_TAG_UNITS, told->events);
+    leat_message_number(&b, LEAT_TAG_LAST, told->reach_ns);
+    send_message(s, &b, &fd, 1);
+}
+
+static void trace(struct leat_session *s, struct leat_part part)
+{
+    struct leat_error err = {0};
+    leat_status rc = LEAT_OK;
+    if (s->tracing)
+        rc = leat_fail(&err, LEAT_INVALID, "a connection asks for one trace at a time");
+    if (rc == LEAT_OK)
+        rc = leat_tracing_begin(s->agent, leat_part_number(part, LEAT_TAG_LAST, 0), on_traced, s, &s->tracing, &err);
+    if (rc != LEAT_OK)
+        send_error(s, LEAT_MESSAGE_ERROR, &err, false);
 }
 
 /* True: go on; false: this is not a conversation. */
@@ -400,10 +534,13 @@ static bool take_message(struct leat_session *s, enum leat_message_kind kind, st
         send_json(s, kind, s->loading ? leat_loading_stats(s->loading) : json_object());
         return true;
     case LEAT_MESSAGE_DESCRIBE:
-        send_json(s, kind, describe_agent(s->agent));
+        send_json(s, kind, leat_agent_describe(s->agent));
         return true;
     case LEAT_MESSAGE_KEYS:
         take_keys(s, part);
+        return true;
+    case LEAT_MESSAGE_TRACE:
+        trace(s, part);
         return true;
     case LEAT_MESSAGE_STOP:
         begin(&b, kind);
@@ -454,7 +591,7 @@ void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *s
 {
     for (struct leat_session *s = agent->sessions; s; s = s->next) {
         struct leat_buf b;
-        if (!s->loading || leat_loading_supply(s->loading) != supply)
+        if (!s->loading || !leat_loading_reads(s->loading, supply))
             continue;
         begin(&b, LEAT_MESSAGE_KEYS);
         send_message(s, &b, NULL, 0);
@@ -484,7 +621,7 @@ void leat_session_accept(struct leat_agent *agent, int fd)
     socklen_t n = sizeof peer;
     struct leat_session *s = NULL;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != geteuid())
-        leat_log(LEAT_LOG_WARN, "a process of another user was turned away");
+        leat_log(LEAT_LOG_WARN, "refused a connection from another user's process");
     else
         s = calloc(1, sizeof *s);
     if (!s) {

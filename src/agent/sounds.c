@@ -1,5 +1,7 @@
 #include "agent/sounds.h"
 
+#include <stdlib.h>
+
 #include "leat/loader.h"
 
 /* A sound is several times its file; a batch that needs more than this gets memory of its own. */
@@ -38,7 +40,13 @@ leat_status leat_sounds_bytes(const struct leat_output_plan *p, const struct lea
 {
     struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
     uint64_t n = 0;
-    leat_status rc = leat_sound_bytes(p->sound, leat_chunk_data(s->chunk, &cell), cell.size, &n, err);
+    const void *data;
+    void *own;
+    leat_status rc = leat_chunk_view(s->chunk, &cell, &data, &own, err);
+    if (rc == LEAT_OK) {
+        rc = leat_sound_bytes(p->sound, data, cell.raw, &n, err);
+        free(own);
+    }
     if (rc != LEAT_OK)
         return leat_sample_fail(s, rc, err);
     *bytes = n;
@@ -50,7 +58,12 @@ leat_status leat_sounds_write(const struct leat_output_plan *p, const struct lea
 {
     struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, p->field);
     struct leat_rng draws = leat_prep_draws(s->key, s->number, 0, p->view);
-    leat_status rc =
-        leat_sound_run(p->sound, scratch, leat_chunk_data(s->chunk, &cell), cell.size, draws, to, bytes, err);
+    const void *data;
+    void *own;
+    leat_status rc = leat_chunk_view(s->chunk, &cell, &data, &own, err);
+    if (rc == LEAT_OK) {
+        rc = leat_sound_run(p->sound, scratch, data, cell.raw, draws, to, bytes, err);
+        free(own);
+    }
     return rc == LEAT_OK ? rc : leat_sample_fail(s, rc, err);
 }

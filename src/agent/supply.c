@@ -27,6 +27,7 @@ struct leat_opening {
     struct leat_supply *known; /* open already, by the same keys: perhaps it is the one */
     struct leat_supply_hook *hook;
     struct leat_request request;
+    char region[32];
     uint8_t keys[LEAT_SHA256_SIZE];
     uint8_t id[LEAT_SHA256_SIZE]; /* what the request names, where it does */
     char *asked;
@@ -233,8 +234,9 @@ static void watch_expiry(struct leat_supply *s, uint64_t expires_s)
     if (!expires_s)
         return;
     uint64_t now_s = (uint64_t)leat_wall_s();
-    uint64_t left_s = expires_s > now_s + RENEW_EARLY_S ? expires_s - now_s - RENEW_EARLY_S : 1;
-    leat_loop_arm(s->agent->loop, &s->renew, leat_after(left_s * LEAT_S));
+    uint64_t left_s = expires_s > now_s ? expires_s - now_s : 0;
+    left_s = left_s > 2 * RENEW_EARLY_S ? left_s - RENEW_EARLY_S : left_s / 2; /* some live for minutes only */
+    leat_loop_arm(s->agent->loop, &s->renew, leat_after((left_s ? left_s : 1) * LEAT_S));
 }
 
 void leat_supply_renew(struct leat_supply *s, const struct leat_request_store *store)
@@ -242,10 +244,13 @@ void leat_supply_renew(struct leat_supply *s, const struct leat_request_store *s
     uint8_t keys[LEAT_SHA256_SIZE];
     digest_keys(store, keys);
     s->keys_wanted = false;
-    if (memcmp(keys, s->keys, sizeof keys) == 0)
-        return; /* nothing new yet: the store asks again while it can */
+    if (memcmp(keys, s->keys, sizeof keys) ==
+        0) { /* nothing new yet: asked again halfway to their end, or by the store */
+        watch_expiry(s, store->expires_s);
+        return;
+    }
     memcpy(s->keys, keys, sizeof keys);
-    leat_store_renew(leat_dataset_home(s->dataset)->store, store->access_key, store->secret_key, store->session_token);
+    leat_dataset_renew(s->dataset, store->access_key, store->secret_key, store->session_token);
     watch_expiry(s, store->expires_s);
 }
 
@@ -295,11 +300,12 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
         return NULL;
     }
     s->agent = o->agent;
+    s->from.supply = s;
     const struct leat_root *root = leat_dataset_root(o->dataset);
     leat_status rc = leat_source_open(o->agent->feed, o->dataset, &s->source, err);
     if (rc == LEAT_OK)
-        rc = leat_sched_set_open(o->agent->sched, leat_root_chunk_name(root, 0), root->sizes, root->chunks, s, &s->set,
-                                 err);
+        rc = leat_sched_set_open(o->agent->sched, leat_root_chunk_name(root, 0), root->sizes, root->chunks, &s->from,
+                                 &s->set, err);
     if (rc != LEAT_OK) {
         leat_source_close(s->source, NULL, NULL);
         free(s);
@@ -308,7 +314,9 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
     s->place = o->place;
     s->asked = o->asked;
     s->dataset = o->dataset;
+    s->who = leat_roll_dataset(&o->agent->roll, leat_dataset_home(o->dataset)->url);
     s->hook = o->hook;
+    memcpy(s->region, o->region, sizeof s->region);
     atomic_store(&s->hook->open, true);
     o->place = o->asked = NULL;
     o->dataset = NULL;
@@ -412,8 +420,20 @@ static void open_here(struct leat_task *task)
     bool known = o->known && still_it(o, &o->err);
     if (o->err.status == LEAT_OK && !known)
         leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
+    if (o->dataset && leat_dataset_has_buckets(o->dataset) && !keys->keys_from) {
+        leat_fail(&o->err, LEAT_DENIED, "the data of %s is in a bucket, but there are no keys for it",
+                  leat_dataset_home(o->dataset)->url); /* the rank looks for some, and asks again */
+        leat_dataset_close(o->dataset);
+        o->dataset = NULL;
+    }
     if (o->dataset)
         o->place = place_of(leat_dataset_home(o->dataset)->url, keys);
+    if (o->dataset) {
+        struct leat_store_place at = {0};
+        leat_store_place(leat_dataset_home(o->dataset)->store, &at);
+        if (at.region_said[0] && strcmp(at.region_said, at.region) != 0)
+            memcpy(o->region, at.region, sizeof o->region);
+    }
     if (o->dataset && !o->place)
         leat_fail(&o->err, LEAT_NO_MEMORY, "no memory for a dataset");
     o->task.run = finish;

@@ -21,12 +21,21 @@ struct leat_supply_hook {
     _Atomic uint64_t expired_ns; /* when the store said last that its keys are no good; 0: never */
 };
 
+/* Where the scheduler's sets come from: one of the two. */
+struct leat_from {
+    struct leat_supply *supply;
+    struct leat_blend *blend;
+};
+
 struct leat_supply {
+    struct leat_from from; /* what the scheduler knows its set by */
     struct leat_agent *agent;
     struct leat_supply *next;
+    struct leat_roll_entry who;
     char *asked; /* address as a loader gave it, and endpoint: who asks with the same words is likely to mean it */
     char *place; /* address without a version, and endpoint: with the version's id, what makes two loaders share it */
     uint8_t keys[LEAT_SHA256_SIZE]; /* digest of the keys that its store has now, proved to read it */
+    char region[32];                /* that its bucket is in, where the settings say another; "": as they say */
     bool keys_wanted;               /* they have expired, or will: its ranks were asked for others */
     struct leat_timer renew;        /* before they expire */
     struct leat_dataset *dataset;
@@ -41,7 +50,7 @@ struct leat_supply {
     struct leat_supply_waiter *waiter;
 };
 
-/* Whoever uses a supply holds it. When nobody does, it is kept for a while, or closed. */
+/* Users of a supply hold it. When nobody does, it is kept for a while, or closed. */
 void leat_supply_hold(struct leat_supply *supply);
 void leat_supply_release(struct leat_supply *supply);
 

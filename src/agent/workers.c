@@ -10,6 +10,7 @@ struct worker {
     struct leat_workers *all;
     pthread_t thread;
     struct leat_scratch *scratch;
+    struct leat_trace_ring *trace; /* NULL: none */
 };
 
 struct leat_workers {
@@ -21,6 +22,7 @@ struct leat_workers {
         pthread_cond_t added;
         pthread_cond_t idle;
         unsigned running;
+        uint64_t busy_ns;        /* of tasks that have ended */
         struct leat_work **heap; /* earliest due first */
         size_t n;
         size_t cap;
@@ -98,8 +100,14 @@ static void run_next(struct worker *worker)
 {
     struct leat_workers *w = worker->all;
     struct leat_task *task = w->queue.checks;
+    struct leat_trace_event did = {.kind = LEAT_TRACE_CHECK};
     if (!task) {
-        task = &pop(w)->task;
+        struct leat_work *work = pop(w);
+        task = &work->task;
+        did = (struct leat_trace_event){.kind = LEAT_TRACE_PREPARE,
+                                        .who = work->trace.who,
+                                        .number = work->trace.number,
+                                        .amount = work->trace.amount};
     } else {
         w->queue.checks = task->next;
         if (!w->queue.checks)
@@ -108,8 +116,12 @@ static void run_next(struct worker *worker)
     w->queue.running++;
     pthread_mutex_unlock(&w->queue.mu);
     task->with = worker->scratch;
-    task->run(task);
+    did.begin_ns = leat_now_ns();
+    task->run(task); /* which may free it */
+    did.end_ns = leat_now_ns();
+    leat_trace_add(worker->trace, &did);
     pthread_mutex_lock(&w->queue.mu);
+    w->queue.busy_ns += did.end_ns - did.begin_ns;
     if (--w->queue.running == 0 && !has_work(w))
         pthread_cond_broadcast(&w->queue.idle);
 }
@@ -130,7 +142,8 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-leat_status leat_workers_open(unsigned threads, struct leat_workers **out, struct leat_error *err)
+leat_status leat_workers_open(unsigned threads, struct leat_trace *trace, struct leat_workers **out,
+                              struct leat_error *err)
 {
     struct leat_workers *w = calloc(1, sizeof *w);
     if (!w)
@@ -144,6 +157,7 @@ leat_status leat_workers_open(unsigned threads, struct leat_workers **out, struc
     while (rc == LEAT_OK && w->n < threads) {
         struct worker *worker = &w->workers[w->n];
         worker->all = w;
+        worker->trace = trace ? leat_trace_worker(trace, w->n) : NULL;
         rc = leat_scratch_open(0, NULL, &worker->scratch, err);
         w->made += rc == LEAT_OK;
         if (rc == LEAT_OK)
@@ -176,6 +190,13 @@ void leat_workers_close(struct leat_workers *w)
     free(w->queue.heap);
     free(w->workers);
     free(w);
+}
+
+void leat_workers_stats(struct leat_workers *w, struct leat_workers_stats *out)
+{
+    pthread_mutex_lock(&w->queue.mu);
+    *out = (struct leat_workers_stats){.threads = w->n, .busy = w->queue.running, .busy_ns = w->queue.busy_ns};
+    pthread_mutex_unlock(&w->queue.mu);
 }
 
 void leat_workers_drain(struct leat_workers *w)

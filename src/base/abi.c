@@ -11,7 +11,7 @@ static leat_status check_size(size_t theirs, const char *name, size_t size, stru
 {
     if (theirs < sizeof(size_t) || theirs % ALIGNMENT || theirs > LEAT_ABI_SIZE_MAX)
         return leat_fail(err, LEAT_INVALID,
-                         "the size of a struct %s is said to be %zu: set it to sizeof(struct %s), here %zu", name,
+                         "the size of struct %s is given as %zu: set it to sizeof(struct %s), which is %zu here", name,
                          theirs, name, size);
     return LEAT_OK;
 }
@@ -36,8 +36,8 @@ leat_status leat_abi_take(const void *theirs, const char *name, void *mine, size
         return rc;
     if (n > size && !all_zero((const char *)theirs + size, n - size))
         return leat_fail(err, LEAT_VERSION,
-                         "a struct %s of %zu bytes uses what this Leat does not know of (its own has %zu): the program "
-                         "was built for a newer one",
+                         "a struct %s of %zu bytes uses fields that this Leat does not know (its own has %zu "
+                         "bytes): the program was built for a newer Leat",
                          name, n, size);
     memset(mine, 0, size);
     memcpy(mine, theirs, n < size ? n : size);
@@ -58,8 +58,8 @@ leat_status leat_abi_take_array(const void *theirs, size_t n, const char *name, 
         memcpy(&its, one, sizeof its);
         if (i && its != stride)
             return leat_fail(err, LEAT_INVALID,
-                             "element %zu of an array of struct %s has size %zu, the first one %zu: set it in each", i,
-                             name, its, stride);
+                             "element %zu of an array of struct %s has size %zu, but the first has %zu: set it in each",
+                             i, name, its, stride);
         stride = its;
     }
     return LEAT_OK;

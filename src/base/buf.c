@@ -30,7 +30,7 @@ void leat_buf_clear(struct leat_buf *b)
         b->data[0] = '\0';
 }
 
-/* Makes room for n more bytes and the NUL behind them. */
+/* Makes room for n more bytes and the NUL after them. */
 static bool grow(struct leat_buf *b, size_t n)
 {
     if (b->failed)

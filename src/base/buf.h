@@ -14,7 +14,7 @@ struct leat_buf {
     size_t cap;
     size_t max;
     bool failed;
-    bool full; /* failed because of the maximum, not for want of memory */
+    bool full; /* failed because of the maximum, not of memory */
 };
 
 void leat_buf_init(struct leat_buf *b, size_t max);

@@ -45,7 +45,7 @@ uint64_t leat_get_u64(const void *p);
 void leat_put_u32(void *p, uint32_t v);
 void leat_put_u64(void *p, uint64_t v);
 
-/* A copy with a NUL behind it, the caller's; NULL without memory. Unlike strndup() it never looks past n. */
+/* A copy with a NUL after it, the caller's; NULL without memory. Unlike strndup() it never looks past n. */
 char *leat_bytes_text(const char *bytes, size_t n);
 
 #endif

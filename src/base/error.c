@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HEAD 160u /* bytes at the beginning of a text that stay when contexts make it too long */
+
 #undef leat_fail
 #undef leat_fail_errno
 
@@ -136,27 +138,18 @@ void leat_one_line(char *text)
     }
 }
 
-/* A text cut to fit its buffer may end within a character, of which nothing is left to show. */
-static void drop_half_character(char *text, size_t size)
+/* Ends a text that did not fit with "…", so that it does not look whole: at most n bytes, n at least 3. */
+static void cut(char *text, size_t n)
 {
-    size_t n = strlen(text);
-    if (n + 1 < size)
-        return;
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        unsigned char c = (unsigned char)text[n - back];
-        if (c < 0x80)
-            return;
-        if (c >= 0xc0) {
-            if (utf8_length((const unsigned char *)text + n - back) != back)
-                text[n - back] = '\0';
-            return;
-        }
-    }
+    static const char mark[] = "…";
+    size_t at = n - (sizeof mark - 1);
+    while (at && ((unsigned char)text[at] & 0xc0) == 0x80) /* not within a character */
+        at--;
+    memcpy(text + at, mark, sizeof mark);
 }
 
 static void finish(struct leat_error *err, leat_status status, int os_error)
 {
-    drop_half_character(err->text, sizeof err->text);
     leat_one_line(err->text);
     err->status = status;
     err->os_error = os_error;
@@ -169,8 +162,10 @@ leat_status leat_fail(struct leat_error *err, leat_status status, const char *fo
         return status;
     va_list args;
     va_start(args, format);
-    vsnprintf(err->text, sizeof err->text, format, args);
+    int n = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
+    if (n >= (int)sizeof err->text)
+        cut(err->text, sizeof err->text - 1);
     finish(err, status, 0);
     return status;
 }
@@ -191,7 +186,9 @@ leat_status leat_fail_errno(struct leat_error *err, int os_error, const char *fo
     const char *reason = strerror_r(os_error, space, sizeof space);
     /* Of a text too long the end goes, not the reason. */
     size_t room = sizeof err->text - strnlen(reason, sizeof space) - 3;
-    size_t at = n < 0 ? 0 : (size_t)n < room ? (size_t)n : room;
+    if (n > (int)room)
+        cut(err->text, room);
+    size_t at = n < 0 ? 0 : strlen(err->text);
     snprintf(err->text + at, sizeof err->text - at, ": %s", reason);
     finish(err, status, os_error);
     return status;
@@ -201,15 +198,23 @@ leat_status leat_fail_context(struct leat_error *err, leat_status status, const 
 {
     if (!err)
         return status;
-    char before[sizeof err->text];
-    char joined[sizeof err->text * 2 + 2];
+    char joined[2 * sizeof err->text + 2] = "";
     va_list args;
     va_start(args, format);
-    vsnprintf(before, sizeof before, format, args);
+    vsnprintf(joined, sizeof err->text, format, args);
     va_end(args);
-    snprintf(joined, sizeof joined, "%s: %s", before, err->text);
-    joined[sizeof err->text - 1] = '\0';
-    memcpy(err->text, joined, sizeof err->text);
+    size_t n = strlen(joined);
+    snprintf(joined + n, sizeof joined - n, ": %s", err->text);
+    n = strlen(joined);
+    /* Of a text too long the middle goes: its end is the cause, and says what to do. */
+    if (n >= sizeof err->text) {
+        cut(joined, HEAD);
+        size_t from = n - (sizeof err->text - 1 - HEAD);
+        while (((unsigned char)joined[from] & 0xc0) == 0x80)
+            from++;
+        memmove(joined + strlen(joined), joined + from, n - from + 1);
+    }
+    memcpy(err->text, joined, strlen(joined) + 1);
     finish(err, status, err->os_error);
     return status;
 }

@@ -21,7 +21,7 @@ leat_status leat_fail_context(struct leat_error *err, leat_status status, const 
     __attribute__((format(printf, 3, 4)));
 
 #ifdef __clang_analyzer__
-/* A failure is never LEAT_OK. Without being told so the analyzer follows paths that cannot be. */
+/* A failure is never LEAT_OK. Without being told so the analyzer follows impossible paths. */
 #define leat_fail(err, status, ...)         (leat_fail(err, status, __VA_ARGS__), status)
 #define leat_fail_errno(err, os_error, ...) (leat_fail_errno(err, os_error, __VA_ARGS__), LEAT_IO)
 #endif

@@ -106,7 +106,7 @@ static uint32_t crc_advance(const uint32_t t[4][256], uint32_t c)
     return t[0][c & 0xff] ^ t[1][c >> 8 & 0xff] ^ t[2][c >> 16 & 0xff] ^ t[3][c >> 24];
 }
 
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p, size_t n)
+__attribute__((target("sse4.2,crc32"))) static uint32_t crc32c_sse42(uint32_t crc, const uint8_t *p, size_t n)
 {
     uint64_t c = (uint32_t)~crc;
     uint64_t v;
@@ -183,6 +183,48 @@ const char *leat_crc32c_kind(void)
 uint64_t leat_xxh3(const void *data, size_t n)
 {
     return XXH3_64bits(data, n);
+}
+
+struct leat_xxh3 {
+    XXH3_state_t *state;
+};
+
+struct leat_xxh3 *leat_xxh3_open(void)
+{
+    struct leat_xxh3 *h = calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    h->state = XXH3_createState();
+    if (!h->state) {
+        free(h);
+        return NULL;
+    }
+    leat_xxh3_reset(h);
+    return h;
+}
+
+void leat_xxh3_reset(struct leat_xxh3 *h)
+{
+    XXH3_64bits_reset(h->state);
+}
+
+void leat_xxh3_add(struct leat_xxh3 *h, const void *data, size_t n)
+{
+    if (n)
+        XXH3_64bits_update(h->state, data, n);
+}
+
+uint64_t leat_xxh3_digest(const struct leat_xxh3 *h)
+{
+    return XXH3_64bits_digest(h->state);
+}
+
+void leat_xxh3_close(struct leat_xxh3 *h)
+{
+    if (!h)
+        return;
+    XXH3_freeState(h->state);
+    free(h);
 }
 
 /* The low-level functions on purpose: they allocate nothing and cannot fail, where EVP_Digest may leave its output

@@ -18,6 +18,15 @@ const char *leat_crc32c_kind(void);
 /* XXH3, 64 bits, seed 0. */
 uint64_t leat_xxh3(const void *data, size_t n);
 
+/* XXH3 in pieces. `open` returns NULL when memory runs out. A digest is of what was added since open or reset, and
+ * adding may go on after it. */
+struct leat_xxh3;
+struct leat_xxh3 *leat_xxh3_open(void);
+void leat_xxh3_reset(struct leat_xxh3 *h);
+void leat_xxh3_add(struct leat_xxh3 *h, const void *data, size_t n);
+uint64_t leat_xxh3_digest(const struct leat_xxh3 *h);
+void leat_xxh3_close(struct leat_xxh3 *h); /* NULL is allowed */
+
 #define LEAT_SHA256_SIZE 32
 
 void leat_sha256(const void *data, size_t n, uint8_t out[LEAT_SHA256_SIZE]);
@@ -27,6 +36,14 @@ void leat_hmac_sha256(const void *key, size_t key_n, const void *data, size_t n,
 
 /* What buckets tag objects with; not for what somebody might forge. */
 void leat_md5(const void *data, size_t n, uint8_t out[LEAT_MD5_SIZE]);
+
+/* Of many messages at once, which is several times as fast: each one's digest goes to its `out`. */
+struct leat_md5_input {
+    const void *data;
+    size_t n;
+    uint8_t *out;
+};
+void leat_md5_many(const struct leat_md5_input *inputs, size_t n);
 
 /* SHA-256 in pieces. `open` returns NULL when memory runs out; `finish` frees it. */
 struct leat_sha256;

@@ -1,5 +1,5 @@
 /* When the buffer of a token cannot grow, jansson 2.14 drops the character and goes on: numbers and names lose digits
- * and letters, and a string that lost its end is copied from behind it, beyond the memory made for it. So no allocation
+ * and letters, and a string that lost its end is copied from after it, beyond the memory made for it. So no allocation
  * fails inside these functions: when memory runs out they go on with a reserve, and throw the result away. */
 #include "base/json.h"
 
@@ -41,8 +41,8 @@ static void give(void *p)
         free(p);
 }
 
-/* Before any thread can be inside jansson. It is the same memory as before, so whoever else uses jansson in this
- * process sees no difference; whoever has brought other functions keeps them. */
+/* Before any thread can be inside jansson. It is the same memory as before, so other code that uses jansson in this
+ * process sees no difference; functions that were set before stay. */
 __attribute__((constructor)) static void watch(void)
 {
     json_malloc_t theirs;

@@ -4,6 +4,8 @@
 #define LEAT_BASE_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 
@@ -13,5 +15,10 @@ leat_status leat_json_read(const char *text, size_t n, size_t flags, json_t **ou
 
 /* The caller's to free(); NULL when memory ran out, or when there is no value. */
 char *leat_json_write(const json_t *value, size_t flags);
+
+/* Whether all of it is one JSON value in UTF-8, at most LEAT_JSON_DEPTH deep. *at (which may be NULL): where it is not.
+ * For texts that others will read: numbers of any length are fine, duplicate names too. */
+#define LEAT_JSON_DEPTH 256
+bool leat_json_check(const char *text, size_t n, size_t *at);
 
 #endif

@@ -10,7 +10,9 @@ static leat_status find_calls(struct leat_library *l, void *handle, struct leat_
     for (size_t i = 0; l->names[i]; i++) {
         void *at = dlsym(handle, l->names[i]);
         if (!at)
-            return leat_fail(err, LEAT_UNSUPPORTED, "%s has no function %s: another version than this was built for",
+            return leat_fail(err, LEAT_UNSUPPORTED,
+                             "%s has no function %s: it is not the version that Leat was "
+                             "built for",
                              l->soname, l->names[i]);
         memcpy(&l->calls[i], &at, sizeof at); /* ISO C has no cast from one to the other */
     }
@@ -27,7 +29,7 @@ leat_status leat_library_open(struct leat_library *l, struct leat_error *err)
     if (!atomic_load_explicit(&l->open, memory_order_relaxed)) {
         void *handle = dlopen(l->soname, RTLD_NOW | RTLD_LOCAL);
         rc = handle ? find_calls(l, handle, err)
-                    : leat_fail(err, LEAT_UNSUPPORTED, "needs the library %s, which is not here: install %s", l->soname,
+                    : leat_fail(err, LEAT_UNSUPPORTED, "needs the library %s, which is missing: install %s", l->soname,
                                 l->package);
         if (rc == LEAT_OK)
             atomic_store_explicit(&l->open, true, memory_order_release);

@@ -1,4 +1,4 @@
-/* A shared library that is looked for when it is first needed: whoever never needs it never pays for it, and where it
+/* A shared library that is looked for when it is first needed: code that never needs it never pays for it, and where it
  * is missing everything else works. Looked for where the system looks, and first where the program that asks says so in
  * its own RUNPATH: a wheel that brings its libraries along uses those.
  *

@@ -79,6 +79,38 @@ uint64_t leat_cgroup_memory(const char *groups, const char *mount)
     return least_in_groups(groups, mount, "memory.max", parse_memory_max);
 }
 
+/* The number after "NAME " in a file; 0: there is none. */
+static uint64_t read_number(const char *folder, const char *file, const char *name)
+{
+    char path[4096];
+    char line[128];
+    uint64_t value;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    bool got =
+        read_line(path, name, line, sizeof line) && leat_parse_u64(line + strlen(name), file, &value, NULL) == LEAT_OK;
+    return got ? value : 0;
+}
+
+uint64_t leat_cgroup_memory_used(const char *groups, const char *mount)
+{
+    char group[2048];
+    char folder[4096 - 64];
+    uint64_t least = leat_cgroup_memory(groups, mount);
+    if (!least || !read_line(groups, "0::/", group, sizeof group))
+        return 0;
+    for (size_t n = strlen(group); n >= 3; n--) {
+        if (group[n] && group[n] != '/')
+            continue;
+        snprintf(folder, sizeof folder, "%s%.*s", mount, (int)(n - 3), group + 3);
+        if (read_number(folder, "memory.max", "") != least)
+            continue;
+        uint64_t used = read_number(folder, "memory.current", "");
+        uint64_t files = read_number(folder, "memory.stat", "inactive_file ");
+        return used > files ? used - files : 0;
+    }
+    return 0;
+}
+
 uint64_t leat_memory_limit(void)
 {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -12,10 +12,14 @@ unsigned leat_cpu_count(void); /* at least 1 */
 unsigned leat_cgroup_cpus(const char *groups, const char *mount);
 uint64_t leat_cgroup_memory(const char *groups, const char *mount);
 
+/* What the processes of the group with the smallest limit of memory use, less the files in memory that the kernel would
+ * drop first; 0: no group has a limit, or it is not known. */
+uint64_t leat_cgroup_memory_used(const char *groups, const char *mount);
+
 /* Bytes of memory: the machine's, or the smallest limit of the cgroups this process is in. */
 uint64_t leat_memory_limit(void);
 
-/* What of that can be had now without pushing anything out, as far as the kernel says. */
+/* How much of that is available now without pushing anything out, as far as the kernel says. */
 uint64_t leat_memory_available(void);
 
 #endif

@@ -4,8 +4,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/buf.h"
+#include "base/guess.h"
 #include "base/ini.h"
 #include "base/parse.h"
 
@@ -79,32 +81,13 @@ static const char *keep(struct leat_settings *s, const char *text)
     return copy;
 }
 
-static leat_status parse_flag(const char *text, const char *what, bool *out, struct leat_error *err)
-{
-    static const char *const yes[] = {"1", "true", "yes", "on"};
-    static const char *const no[] = {"0", "false", "no", "off", ""};
-    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
-        if (strcmp(text, yes[i]) == 0) {
-            *out = true;
-            return LEAT_OK;
-        }
-    }
-    for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
-        if (strcmp(text, no[i]) == 0) {
-            *out = false;
-            return LEAT_OK;
-        }
-    }
-    return leat_fail(err, LEAT_INVALID, "%s: '%s' is neither true nor false", what, text);
-}
-
 static leat_status parse_value(struct leat_settings *s, const struct leat_option *o, const char *text, const char *what,
                                struct leat_error *err)
 {
     void *at = s->values + o->offset;
     switch (o->type) {
     case LEAT_OPTION_FLAG:
-        return parse_flag(text, what, at, err);
+        return leat_parse_flag(text, what, at, err);
     case LEAT_OPTION_STRING: {
         const char *copy = keep(s, text);
         if (!copy)
@@ -171,60 +154,24 @@ static const struct leat_option *find_letter(const struct leat_option *options, 
     return NULL;
 }
 
-/* How many letters have to be put in, left out or replaced to make b of a; names of up to 63 bytes. */
-static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
-{
-    size_t row[64];
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t up = row[j];
-            size_t d = diagonal + (a[i - 1] != b[j - 1]);
-            if (up + 1 < d)
-                d = up + 1;
-            if (row[j - 1] + 1 < d)
-                d = row[j - 1] + 1;
-            row[j] = d;
-            diagonal = up;
-        }
-    }
-    return row[m];
-}
-
-/* The option whose name is closest, when it is close: one letter wrong, or two of a longer name. */
-static const struct leat_option *find_similar(const struct leat_option *options, const char *name)
-{
-    const struct leat_option *best = NULL;
-    size_t n = strcspn(name, "=");
-    size_t best_distance = n >= 5 ? 3 : 2;
-    for (const struct leat_option *o = options; o && o->name; o++) {
-        size_t m = strlen(o->name);
-        if (m < 3 || m >= 64 || n >= 64)
-            continue;
-        size_t d = edit_distance(name, n, o->name, m);
-        if (d < best_distance) {
-            best_distance = d;
-            best = o;
-        }
-    }
-    return best;
-}
-
 static void unknown(struct leat_settings *s, const char *shown, const char *name)
 {
     char text[300];
-    const struct leat_option *near = find_similar(s->options, name);
-    if (near)
-        snprintf(text, sizeof text, "unknown option '%.100s' (did you mean --%s?)", shown, near->name);
+    struct leat_guess g = leat_guess_of_bytes(name, strcspn(name, "="));
+    struct leat_guess first = leat_guess_of_bytes(name, strcspn(name, "-=")); /* --batch-size where there is --batch */
+    for (const struct leat_option *o = s->options; o && o->name; o++) {
+        leat_guess_try(&g, o->name);
+        leat_guess_try(&first, o->name);
+    }
+    g = g.word ? g : first;
+    if (g.word)
+        snprintf(text, sizeof text, "unknown option '%.100s' (did you mean --%s?)", shown, g.word);
     else
         snprintf(text, sizeof text, "unknown option '%.100s'", shown);
     problem(s, text);
 }
 
-/* The word behind an option is its value. Returns how many words were taken. */
+/* The word after an option is its value. Returns how many words were taken. */
 static int take_next(struct leat_settings *s, const struct leat_option *o, const char *what, int argc, char **argv)
 {
     char text[160];
@@ -356,9 +303,14 @@ static leat_status take_config_line(const char *section, const char *key, const 
     (void)err;
     bool own = strcmp(section, c->command->name) == 0;
     char what[300];
-    char text[400];
+    char text[500];
+    char meant[LEAT_GUESS_TEXT];
+    struct leat_guess guess = leat_guess_of(*section && !own ? section : key);
     if (*section && !own) {
-        snprintf(text, sizeof text, "%.150s line %u: '%.80s' is no command of leat", c->path, line, section);
+        for (const struct leat_command *const *other = c->commands; other && *other; other++)
+            leat_guess_try(&guess, (*other)->name);
+        snprintf(text, sizeof text, "%.150s line %u: '%.80s' is not a command of leat%s", c->path, line, section,
+                 leat_guess_text(&guess, meant));
         if (!known_anywhere(c, section, key))
             problem(c->s, text);
         return LEAT_OK;
@@ -368,8 +320,10 @@ static leat_status take_config_line(const char *section, const char *key, const 
     if (o) {
         set(c->s, o, value, what, RANK_CONFIG);
     } else if (own || !known_anywhere(c, section, key)) {
-        snprintf(text, sizeof text, "%s is not a setting of %s%s%s", what, own ? "'leat " : "any command",
-                 own ? c->command->name : "", own ? "'" : "");
+        for (const struct leat_option *near = c->command->options; near && near->name; near++)
+            leat_guess_try(&guess, near->env ? near->name : "");
+        snprintf(text, sizeof text, "%s is not a setting of %s%s%s%s", what, own ? "'leat " : "any command",
+                 own ? c->command->name : "", own ? "'" : "", leat_guess_text(&guess, meant));
         problem(c->s, text);
     }
     return LEAT_OK;
@@ -522,18 +476,27 @@ static void option_text(const struct leat_option *o, char *out, size_t n)
 }
 
 #define HELP_INDENT 30
-#define HELP_WIDTH  100
+
+/* Of the terminal, within what reads well; 80 columns elsewhere. */
+static size_t help_width(FILE *out)
+{
+    struct winsize size;
+    if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || !size.ws_col)
+        return 80;
+    return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
+}
 
 void leat_command_help(const struct leat_command *command, FILE *out)
 {
     char words[120];
     char text[1000];
+    size_t width = help_width(out);
     fprintf(out, "leat %s: ", command->name);
-    wrap(out, command->summary, 0, strlen(command->name) + 7, HELP_WIDTH);
-    fprintf(out, "\nusage: leat %s [options] %s\n", command->name, command->arguments);
+    wrap(out, command->summary, 0, strlen(command->name) + 7, width);
+    fprintf(out, "\nusage: leat %s [options]%s%s\n", command->name, *command->arguments ? " " : "", command->arguments);
     if (command->details) {
         fputc('\n', out);
-        wrap(out, command->details, 0, 0, HELP_WIDTH);
+        wrap(out, command->details, 0, 0, width);
     }
     fputs("\noptions:\n", out);
     for (const struct leat_option *o = command->options; o && o->name; o++) {
@@ -544,7 +507,7 @@ void leat_command_help(const struct leat_command *command, FILE *out)
             fprintf(out, "  %s%*s", words, (int)(HELP_INDENT - 2 - wide), "");
         else
             fprintf(out, "  %s\n%*s", words, HELP_INDENT, "");
-        wrap(out, text, HELP_INDENT, HELP_INDENT, HELP_WIDTH);
+        wrap(out, text, HELP_INDENT, HELP_INDENT, width);
     }
     fprintf(out, "  %-*s  show this\n", HELP_INDENT - 4, "-h, --help");
     if (command->examples)

@@ -60,7 +60,7 @@ struct leat_command {
 struct leat_settings; /* owns a settings struct and the strings in it */
 
 struct leat_settings_source {
-    int argc; /* behind the command's name */
+    int argc; /* after the command's name */
     char **argv;
     char *const *environ; /* NULL: none */
     const char *config;   /* path; NULL: none. A missing file is an error only when config_required. */

@@ -1,5 +1,6 @@
 #include "base/parse.h"
 
+#include <arpa/inet.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -144,7 +145,7 @@ static size_t trimmed_length(const char *p)
     return n;
 }
 
-/* Where the unit begins; *n is its length without spaces behind it. NULL when there is no number before it. */
+/* Where the unit begins; *n is its length without spaces after it. NULL when there is no number before it. */
 static const char *split_unit(const char *text, struct number *number, size_t *n)
 {
     const char *p = skip_spaces(text);
@@ -234,7 +235,7 @@ leat_status leat_parse_u64(const char *text, const char *what, uint64_t *out, st
     return LEAT_OK;
 }
 
-/* "e-12" behind a number; absent is 0. False when malformed. Saturates far outside of what a double holds. */
+/* "e-12" after a number; absent is 0. False when malformed. Saturates far outside of what a double holds. */
 static bool scan_exponent(const char **text, int *out)
 {
     const char *p = *text;
@@ -299,6 +300,30 @@ leat_status leat_parse_usd(const char *text, const char *what, double *out, stru
     return LEAT_OK;
 }
 
+leat_status leat_parse_listen(const char *text, const char *what, char address[LEAT_LISTEN_ADDRESS], unsigned *port,
+                              struct leat_error *err)
+{
+    const char *colon = strrchr(text, ':');
+    const char *host = colon ? text : "127.0.0.1";
+    size_t n = colon ? (size_t)(colon - text) : strlen(host);
+    bool six = n > 2 && host[0] == '[' && host[n - 1] == ']';
+    char name[LEAT_LISTEN_ADDRESS];
+    uint8_t bytes[sizeof(struct in6_addr)];
+    uint64_t number;
+    if (six) {
+        host++;
+        n -= 2;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)n, host);
+    if (n >= sizeof name || inet_pton(six ? AF_INET6 : AF_INET, name, bytes) != 1 ||
+        leat_parse_u64(colon ? colon + 1 : text, what, &number, NULL) != LEAT_OK || number > 65535)
+        return leat_fail(err, LEAT_INVALID,
+                         "%s: '%.80s' is not an address and a port; write for example 127.0.0.1:9100", what, text);
+    memcpy(address, name, sizeof name);
+    *port = (unsigned)number;
+    return LEAT_OK;
+}
+
 char *leat_format_size(uint64_t bytes, char out[LEAT_FORMAT_SIZE])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -349,4 +374,23 @@ char *leat_format_duration(uint64_t ns, char out[LEAT_FORMAT_SIZE])
             snprintf(out, LEAT_FORMAT_SIZE, "%u h %u min", (unsigned)(s / 3600), (unsigned)(s / 60 % 60));
     }
     return out;
+}
+
+leat_status leat_parse_flag(const char *text, const char *what, bool *out, struct leat_error *err)
+{
+    static const char *const yes[] = {"1", "true", "yes", "on"};
+    static const char *const no[] = {"0", "false", "no", "off", ""};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+        if (strcmp(text, yes[i]) == 0) {
+            *out = true;
+            return LEAT_OK;
+        }
+    }
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
+        if (strcmp(text, no[i]) == 0) {
+            *out = false;
+            return LEAT_OK;
+        }
+    }
+    return leat_fail(err, LEAT_INVALID, "%s: '%s' is neither true nor false", what, text);
 }

@@ -4,6 +4,7 @@
 #ifndef LEAT_BASE_PARSE_H
 #define LEAT_BASE_PARSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,14 @@ leat_status leat_parse_rate(const char *text, const char *what, uint64_t *out, s
 
 /* Dollars: "500usd", "$12.50", "500"; never negative. */
 leat_status leat_parse_usd(const char *text, const char *what, double *out, struct leat_error *err);
+
+/* "1", "true", "yes", "on", or "0", "false", "no", "off", "". */
+leat_status leat_parse_flag(const char *text, const char *what, bool *out, struct leat_error *err);
+
+/* Where to listen: "127.0.0.1:9100", "[::1]:9100", or a port alone, which is of 127.0.0.1. Addresses are numbers. */
+#define LEAT_LISTEN_ADDRESS 64
+leat_status leat_parse_listen(const char *text, const char *what, char address[LEAT_LISTEN_ADDRESS], unsigned *port,
+                              struct leat_error *err);
 
 #define LEAT_FORMAT_SIZE 32
 

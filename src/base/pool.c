@@ -106,7 +106,7 @@ void leat_pool_add(struct leat_pool *pool, struct leat_task *task)
     pool->last = &task->next;
     pool->queued++;
     if (pool->queued > pool->idle && pool->threads_n < pool->most && !pool->stop)
-        start_one(pool, NULL); /* where none can be had, those that are there do it */
+        start_one(pool, NULL); /* if none can be started, the others do it */
     pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->mu);
 }

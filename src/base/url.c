@@ -82,7 +82,7 @@ static leat_status parse_s3(const char *text, const char *rest, struct leat_url 
     if (n == 0)
         return leat_fail(err, LEAT_INVALID, "'%s' names no bucket; write s3://BUCKET/KEY", text);
     if (n > BUCKET_MAX || !all_in(rest, n, ".-_:"))
-        return leat_fail(err, LEAT_INVALID, "'%.*s' is no bucket name (letters, digits, '.', '-', '_')",
+        return leat_fail(err, LEAT_INVALID, "'%.*s' is not a bucket name (letters, digits, '.', '-', '_')",
                          (int)(n > 80 ? 80 : n), rest);
     const char *key = rest[n] ? rest + n + 1 : rest + n;
     if (strlen(key) > KEY_MAX)
@@ -100,8 +100,7 @@ static leat_status parse_http(const char *text, const char *rest, enum leat_sche
     char name[256];
     if (memchr(rest, '@', n))
         return leat_fail(err, LEAT_INVALID,
-                         "a URL with a user name or password in it is not taken; use a header or "
-                         "a signed URL instead");
+                         "a URL may not contain a user name or password; use a header or a signed URL instead");
     if (n == 0 || n >= sizeof host)
         return leat_fail(err, LEAT_INVALID, "'%.*s' names no host", shown, text);
     memcpy(host, rest, n);
@@ -155,7 +154,7 @@ leat_status leat_url_parse(const char *text, struct leat_url *out, struct leat_e
     leat_status rc;
     if (plain && lacks_slashes(text)) {
         int n = (int)strcspn(text, ":");
-        rc = leat_fail(err, LEAT_INVALID, "'%.*s:' without '//' behind it; write %.*s://…, or ./%.*s:… for a path", n,
+        rc = leat_fail(err, LEAT_INVALID, "'%.*s:' without '//' after it; write %.*s://…, or ./%.*s:… for a path", n,
                        text, n, text, n, text);
     } else if (plain) {
         rc = set_parts(&url, LEAT_SCHEME_FILE, "", 0, text, strlen(text), "", err);

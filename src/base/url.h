@@ -19,7 +19,7 @@ struct leat_url {
     enum leat_scheme scheme;
     char *host;  /* s3: the bucket; http: host with its port, as written; file: "" */
     char *path;  /* s3: the key without a leading slash, may be ""; http: "/path" without query; file: the path */
-    char *query; /* http: behind the '?', else "" */
+    char *query; /* http: after the '?', else "" */
 };
 
 /* *out is set on success only and freed with leat_url_free. */

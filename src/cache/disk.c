@@ -291,7 +291,7 @@ static void cancel_queue(struct leat_disk *d, struct leat_disk_queue *q)
 {
     struct leat_disk_op *op;
     while ((op = leat_disk_pop(q))) {
-        leat_fail(&op->err, LEAT_CANCELLED, "the disk cache was closed before this was begun");
+        leat_fail(&op->err, LEAT_CANCELLED, "the disk cache was closed before this started");
         answer(d, op);
     }
 }

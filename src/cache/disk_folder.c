@@ -60,7 +60,7 @@ leat_status leat_disk_folder_open(const char *dir, bool make, int *fd, struct le
     if (!dir || !*dir || strlen(dir) >= LEAT_DISK_PATH)
         return leat_fail(err, LEAT_INVALID, "the cache folder has no name, or one of %d bytes or more", LEAT_DISK_PATH);
     if (led_astray(dir))
-        return leat_fail(err, LEAT_DENIED, "the cache folder '%s' is somebody else's symbolic link", dir);
+        return leat_fail(err, LEAT_DENIED, "the cache folder '%s' is a symbolic link of another user", dir);
     leat_status rc = LEAT_OK;
     int found = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (found < 0 && errno == ENOENT && make) {
@@ -71,13 +71,15 @@ leat_status leat_disk_folder_open(const char *dir, bool make, int *fd, struct le
     if (rc == LEAT_OK && found < 0)
         rc = leat_fail_errno(err, errno, "cannot open the cache folder '%s'", dir);
     else if (rc == LEAT_OK && fstat(found, &st) < 0)
-        rc = leat_fail_errno(err, errno, "cannot look at the cache folder '%s'", dir);
+        rc = leat_fail_errno(err, errno, "cannot inspect the cache folder '%s'", dir);
     else if (rc == LEAT_OK && st.st_uid != geteuid())
         rc = leat_fail(err, LEAT_DENIED,
                        "the cache folder '%s' belongs to another user (%u): a cache is private, choose another folder",
                        dir, (unsigned)st.st_uid);
     else if (rc == LEAT_OK && (st.st_mode & 0077))
-        rc = leat_fail(err, LEAT_DENIED, "others can reach the cache folder '%s': make it private (chmod 700 '%s')",
+        rc = leat_fail(err, LEAT_DENIED,
+                       "other users can reach the cache folder '%s': make it private (chmod 700 "
+                       "'%s')",
                        dir, dir);
     if (rc != LEAT_OK) {
         if (found >= 0)
@@ -92,7 +94,7 @@ leat_status leat_disk_folder_space(int fd, struct leat_disk_folder_space *out, s
 {
     struct statvfs v;
     if (fstatvfs(fd, &v) < 0)
-        return leat_fail_errno(err, errno, "cannot ask for the free space of the cache folder");
+        return leat_fail_errno(err, errno, "cannot find out the free space of the cache folder");
     out->total = (uint64_t)v.f_blocks * v.f_frsize;
     out->free = (uint64_t)v.f_bavail * v.f_frsize;
     out->reserve = out->total / 20 < RESERVE_MAX ? out->total / 20 : RESERVE_MAX;
@@ -119,10 +121,8 @@ const char *leat_disk_folder_caveat(int fd)
         {0x19830326, NETWORK}, /* BeeGFS */
         {0x01021997, NETWORK}, /* 9p */
         {0x5346414f, NETWORK}, /* AFS */
-        {0x01021994,
-         "is in memory (tmpfs): what is cached there takes memory from everybody and is gone after a restart"},
-        {0x858458f6,
-         "is in memory (ramfs): what is cached there takes memory from everybody and is gone after a restart"},
+        {0x01021994, "is in memory (tmpfs): what is cached there uses up memory and is gone after a restart"},
+        {0x858458f6, "is in memory (ramfs): what is cached there uses up memory and is gone after a restart"},
         {0x794c7630, "is in a container's own layer (overlay): it goes with the container; mount a volume to keep it"},
     };
     struct statfs s;

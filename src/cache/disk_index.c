@@ -64,7 +64,7 @@ void leat_disk_index_add(struct leat_disk_index *x, struct leat_disk_place place
     x->count++;
 }
 
-/* Those behind it that the gap would hide from their search move up. */
+/* Those after it that the gap would hide from their search move up. */
 void leat_disk_index_remove(struct leat_disk_index *x, const uint8_t name[32])
 {
     size_t mask = ((size_t)1 << x->bits) - 1;

@@ -19,7 +19,7 @@ struct leat_disk_index {
     size_t count;
 };
 
-/* Room for so many more; false without memory. Afterwards so many leat_disk_index_add() cannot fail. */
+/* Room for n more; false without memory. After that, n calls of leat_disk_index_add() cannot fail. */
 bool leat_disk_index_reserve(struct leat_disk_index *x, size_t more);
 void leat_disk_index_free(struct leat_disk_index *x); /* zeroed ones are allowed */
 

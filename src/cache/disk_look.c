@@ -335,7 +335,7 @@ static void look_at_space(struct leat_disk *d, const struct leat_disk_folder_spa
         drop_emptiest(d);
 }
 
-/* The folder was removed or replaced: begins anew in a new one. */
+/* The folder was removed or replaced: begins again in a new one. */
 static leat_status look_at_folder(struct leat_disk *d, struct leat_error *err)
 {
     struct stat st;

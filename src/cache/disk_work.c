@@ -59,7 +59,7 @@ static void note_full(struct leat_disk *d, const struct leat_error *err)
         d->limit = now_used;
     d->full_until_ns = leat_after(FULL_NS);
     d->stats.refused++;
-    leat_disk_say(d, err, "the cache keeps to what it has");
+    leat_disk_say(d, err, "the cache keeps what it has and stores nothing new");
 }
 
 static void tell_budget(struct leat_disk *d)
@@ -90,7 +90,7 @@ static leat_status begin_read(struct leat_disk *d, const struct leat_disk_op *op
     }
     struct leat_segment_slot *e = &r->place.segment->slots[r->place.slot];
     if (e->bytes != op->bytes)
-        return leat_fail(err, LEAT_INVALID, "the chunk in the disk cache has %llu bytes, and %llu were asked for",
+        return leat_fail(err, LEAT_INVALID, "the chunk in the disk cache has %llu bytes, but %llu were asked for",
                          (unsigned long long)e->bytes, (unsigned long long)op->bytes);
     r->entry = *e;
     r->counted = r->place.segment->ours;
@@ -121,7 +121,7 @@ static void end_read(struct leat_disk *d, const struct reading *r, leat_status r
     if (rc == LEAT_CORRUPT && !s->ours) {
         /* Its owner has most likely removed it; if not, the owner will find out. */
         d->stats.missing++;
-        leat_fail(err, LEAT_NOT_FOUND, "the chunk is not in the disk cache any more");
+        leat_fail(err, LEAT_NOT_FOUND, "the chunk is no longer in the disk cache");
     } else if (rc == LEAT_CORRUPT) {
         d->stats.damaged++;
         leat_disk_say(d, err, "dropped, and fetched again");
@@ -225,7 +225,8 @@ static leat_status begin_write(struct leat_disk *d, const struct leat_disk_op *o
     if (*there)
         return LEAT_OK;
     if (op->bytes == 0 || op->bytes > LEAT_SEGMENT_BYTES_MAX)
-        return leat_fail(err, LEAT_INVALID, "a chunk of %llu bytes", (unsigned long long)op->bytes);
+        return leat_fail(err, LEAT_INVALID, "a chunk of %llu bytes cannot be stored in the disk cache",
+                         (unsigned long long)op->bytes);
     if (d->used + d->foreign + footprint > d->limit) {
         d->stats.refused++;
         return leat_fail(err, LEAT_NO_SPACE, "the disk cache is full: %llu bytes of %llu are taken",

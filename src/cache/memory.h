@@ -1,5 +1,5 @@
 /* Memory for chunks: mapped, so that what is freed goes back at once, and reused where a chunk takes another's place,
- * so that its pages need not be made anew. malloc() does neither well for megabytes: it raises its own limit for
+ * so that its pages need not be made again. malloc() does neither well for megabytes: it raises its own limit for
  * mapping when such a block is freed, and then keeps holes that no other chunk fits (a quarter of the budget,
  * measured). */
 #ifndef LEAT_CACHE_MEMORY_H

@@ -76,7 +76,7 @@ static leat_status move_all(int fd, bool writing, uint64_t offset, uint8_t *memo
         if (done == 0 && !writing)
             return leat_fail(err, LEAT_CORRUPT, "'%s' ends at byte %" PRIu64, file, offset);
         if (done == 0)
-            return leat_fail(err, LEAT_IO, "'%s' takes no more at byte %" PRIu64, file, offset);
+            return leat_fail(err, LEAT_IO, "'%s' cannot be written any further than byte %" PRIu64, file, offset);
         memory += done;
         offset += (uint64_t)done;
         n -= (size_t)done;
@@ -241,9 +241,9 @@ leat_status leat_segment_open(int folder, const char *file, struct leat_segment 
     if (s->fd < 0)
         rc = leat_fail_errno(err, errno, "cannot open '%s'", file);
     else if (fstat(s->fd, &st) < 0)
-        rc = leat_fail_errno(err, errno, "cannot look at '%s'", file);
+        rc = leat_fail_errno(err, errno, "cannot inspect '%s'", file);
     else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1 || (st.st_mode & 0077))
-        rc = leat_fail(err, LEAT_DENIED, "'%s' is no private file of this user", file);
+        rc = leat_fail(err, LEAT_DENIED, "'%s' is not a private file of this user", file);
     if (rc == LEAT_OK)
         rc = read_head(s, err);
     if (rc != LEAT_OK) {
@@ -452,13 +452,13 @@ leat_status leat_segment_scan(struct leat_segment *s, struct leat_error *err)
     s->slots_n = s->live = s->torn = s->first_free = 0;
     s->live_bytes = 0;
     if (fstat(s->fd, &st) < 0)
-        return leat_fail_errno(err, errno, "cannot look at '%s'", s->file);
+        return leat_fail_errno(err, errno, "cannot inspect '%s'", s->file);
     s->modified_ns = (uint64_t)st.st_mtim.tv_sec * LEAT_S + (uint64_t)st.st_mtim.tv_nsec;
     leat_status rc = read_table(s, (uint64_t)st.st_size, err);
     if (rc == LEAT_OK && s->ours)
         rc = find_free(s, err);
     if (rc == LEAT_OK && s->ours && (uint64_t)st.st_size < s->data_end && ftruncate(s->fd, (off_t)s->data_end) < 0)
-        rc = leat_fail_errno(err, errno, "cannot make '%s' whole again", s->file);
+        rc = leat_fail_errno(err, errno, "cannot repair '%s'", s->file);
     return rc;
 }
 

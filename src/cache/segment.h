@@ -2,7 +2,7 @@
  *
  * A segment belongs to the process that holds its lock (flock), which alone writes to it; others may read it and
  * believe nothing that does not match its checksum. The kernel lets go of the lock when its process ends, however it
- * ends, and whoever comes next takes over.
+ * ends, and the next process takes over.
  *
  * Not thread-safe: bookkeeping is done under a lock of the caller's. Functions marked "I/O" touch nothing that changes
  * after opening but for their arguments, and are called without it. */
@@ -46,7 +46,7 @@ struct leat_segment {
     uint32_t owner; /* process id of who claimed it last */
 
     /* Bookkeeping. */
-    struct leat_segment_slot *slots; /* slots_n of them; behind them all are free */
+    struct leat_segment_slot *slots; /* slots_n of them; after them all are free */
     uint32_t slots_n;
     uint32_t first_free; /* no slot before it is free */
     uint64_t sequence;   /* of the last entry */
@@ -61,7 +61,7 @@ struct leat_segment {
     bool spoilt;          /* the caller's: nothing more is written to it */
 };
 
-/* A new one of so many bytes of chunks, locked, empty and sparse. */
+/* A new one of this many bytes of chunks, locked, empty and sparse. */
 leat_status leat_segment_make(int folder, uint64_t bytes, struct leat_segment **out, struct leat_error *err);
 
 /* One that is there; reads its head, not its table. LEAT_CORRUPT when it is damaged, LEAT_VERSION when it is of another
@@ -84,7 +84,8 @@ leat_status leat_segment_scan(struct leat_segment *s, struct leat_error *err);
 uint64_t leat_segment_footprint(uint64_t bytes); /* bytes of the disk that a chunk takes, its entry included */
 
 /* A chunk's checksum: begins with its length and goes on with its data, given in multiples of LEAT_SEGMENT_PIECE but
- * for the last. It is a chain over pieces, so that whoever reads can look at each once, while the processor has it. */
+ * for the last. It is a chain over pieces, so that the one that reads can look at each once, while the processor has
+ * it. */
 uint64_t leat_segment_hash(uint64_t before, const void *data, size_t n);
 
 /* Space and a slot for a chunk: state WRITING. False when there is no room for it here. */

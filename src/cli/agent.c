@@ -1,7 +1,6 @@
 /* leat agent: the process behind the loaders, and looking after it. */
 #include "agent/agent.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -15,8 +14,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "cli/agents.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/metrics.h"
 #include "client/connect.h"
 #include "leat/leat.h"
 #include "ring/account.h"
@@ -30,6 +31,7 @@ struct agent_settings {
     const char *cache_dir;
     uint64_t cache;
     const char *linger;
+    const char *metrics;
     const char *ready_fd;
     const char *socket;
     uint64_t protocol;
@@ -38,29 +40,31 @@ struct agent_settings {
 
 static const struct leat_option options[] = {
     {"scope", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, scope), "NAME", NULL, NULL,
-     "which agent: else LEAT_SCOPE, the Slurm job, 'default'"},
+     "which agent (default: LEAT_SCOPE, else the Slurm job, else 'default')"},
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct agent_settings, json), NULL, NULL, NULL,
-     "ls: one JSON object a line"},
+     "ls: one JSON object per line"},
     {"ram", 0, LEAT_OPTION_SIZE, offsetof(struct agent_settings, ram), "SIZE", NULL, "LEAT_RAM",
-     "run: budget for chunks (else a quarter of the memory)"},
+     "run: memory for chunks (default: a quarter of all)"},
     {"threads", 0, LEAT_OPTION_U64, offsetof(struct agent_settings, threads), "N", NULL, "LEAT_THREADS",
-     "run: threads that prepare samples (else one a core)"},
+     "run: threads that prepare samples (default: one per core)"},
     {"cache-dir", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, cache_dir), "PATH", NULL, "LEAT_CACHE_DIR",
-     "run: folder of the cache on disk (else, where --cache asks for one, $XDG_CACHE_HOME/leat or ~/.cache/leat)"},
+     "run: folder of the cache on disk (default with --cache: $XDG_CACHE_HOME/leat, else ~/.cache/leat)"},
     {"cache", 0, LEAT_OPTION_SIZE, offsetof(struct agent_settings, cache), "SIZE", NULL, "LEAT_CACHE",
-     "run: how much of the disk that cache may take"},
+     "run: how much of the disk the cache may use"},
     {"linger", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, linger), "TIME", NULL, "LEAT_LINGER",
-     "run: how long to outlive the last loader (else 5s, under Slurm not at all)"},
+     "run: how long to stay after the last loader (default: 5s, under Slurm 0)"},
+    {"metrics", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, metrics), "ADDRESS", NULL, "LEAT_METRICS",
+     "run: serve metrics for Prometheus there, as in 127.0.0.1:9100"},
     {"socket", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, socket), "PATH", NULL, NULL,
-     "run: where to listen (else where the scope says)"},
+     "run: where to listen (default: what the scope says)"},
     {"protocol", 0, LEAT_OPTION_U64, offsetof(struct agent_settings, protocol), "N", NULL, NULL,
-     "run: the protocol to speak; one that this release does not know is refused"},
+     "run: protocol to speak; an unknown one is refused"},
     {"ready-fd", 0, LEAT_OPTION_STRING, offsetof(struct agent_settings, ready_fd), "N", NULL, NULL,
-     "run: descriptor that is told when it is ready"},
+     "run: file descriptor to write to when ready"},
     {0},
 };
 
-/* One line a message, with the time; the file begins anew when it has grown large. */
+/* One line per message, with the time; the file starts again when it has grown large. */
 static void write_log(enum leat_log_level level, const char *line, void *user)
 {
     struct stat st;
@@ -86,6 +90,9 @@ static int run_agent(const struct agent_settings *s)
         .threads = (uint32_t)s->threads,
         .cache_dir = s->cache_dir,
         .cache = s->cache,
+        .metrics = s->metrics,
+        .metrics_open = leat_cli_metrics_open,
+        .metrics_close = leat_cli_metrics_close,
         .ready_fd = -1,
     };
     uint64_t fd;
@@ -100,7 +107,7 @@ static int run_agent(const struct agent_settings *s)
     }
     if (s->protocol && s->protocol != LEAT_WIRE_PROTOCOL) {
         leat_fail(&err, LEAT_VERSION,
-                  "leat %s speaks protocol %d, and a loader wants %llu: update the older of the two", leat_version(),
+                  "leat %s speaks protocol %d, but a loader wants %llu: update the older of the two", leat_version(),
                   LEAT_WIRE_PROTOCOL, (unsigned long long)s->protocol);
         if (opts.ready_fd >= 0)
             dprintf(opts.ready_fd, "%d %s\n", (int)err.status, err.text);
@@ -110,21 +117,8 @@ static int run_agent(const struct agent_settings *s)
         return leat_cli_failf(LEAT_INVALID, "--threads: at most 1024");
     leat_status rc = leat_agent_run(&opts, &err);
     if (rc == LEAT_BUSY && s->ready_fd)
-        return LEAT_EXIT_OK; /* another one was faster; whoever started us knows */
+        return LEAT_EXIT_OK; /* another one was faster; the one that started us knows */
     return rc == LEAT_OK ? LEAT_EXIT_OK : leat_cli_fail(&err);
-}
-
-/* Sends one request to an agent and waits for its answer. */
-static leat_status ask(struct leat_connection *c, enum leat_message_kind question, struct leat_incoming *answer,
-                       struct leat_error *err)
-{
-    struct leat_buf b;
-    leat_buf_init(&b, LEAT_WIRE_MAX);
-    leat_message_begin(&b, question);
-    leat_status rc = leat_connection_send(c, &b, err);
-    if (rc == LEAT_OK)
-        rc = leat_connection_receive(c, leat_after(5 * LEAT_S), NULL, NULL, answer, err);
-    return rc;
 }
 
 static void print_agent(const json_t *a, bool json)
@@ -140,42 +134,24 @@ static void print_agent(const json_t *a, bool json)
     leat_account_read(a, &account);
     printf("%7d  %-8s  %-20s  %2d loaders  %s of %s  %s\n", (int)json_integer_value(json_object_get(a, "pid")),
            json_string_value(json_object_get(a, "version")), json_string_value(json_object_get(a, "scope")),
-           (int)json_integer_value(json_object_get(a, "sessions")) - 1, leat_format_size(account.cache_bytes, used),
+           (int)json_array_size(json_object_get(a, "loaders")), leat_format_size(account.cache_bytes, used),
            leat_format_size(account.cache_budget, ram), json_string_value(json_object_get(a, "log")));
 }
 
-/* Every socket in the runtime folder that somebody answers at. */
+static void list_one(void *user, const struct leat_wire_paths *paths, json_t *about, const struct leat_error *err)
+{
+    const struct agent_settings *s = user;
+    if (about)
+        print_agent(about, s->json);
+    else
+        fprintf(stderr, "leat: %s: %s\n", paths->socket, err->text);
+}
+
 static int list_agents(const struct agent_settings *s)
 {
-    struct leat_wire_paths paths;
     struct leat_error err;
-    if (leat_wire_find(s->scope, &paths, &err) != LEAT_OK)
+    if (leat_agents_describe(NULL, list_one, (void *)(uintptr_t)s, &err) != LEAT_OK)
         return leat_cli_fail(&err);
-    DIR *dir = opendir(paths.folder);
-    struct dirent *d;
-    if (!dir)
-        return leat_cli_failf(leat_status_from_errno(errno), "cannot list '%s': %s", paths.folder, strerror(errno));
-    while ((d = readdir(dir))) {
-        size_t n = strlen(d->d_name);
-        if (n < 6 || strcmp(d->d_name + n - 5, ".sock") != 0 ||
-            (size_t)snprintf(paths.socket, sizeof paths.socket, "%s/%s", paths.folder, d->d_name) >=
-                sizeof paths.socket)
-            continue;
-        struct leat_connection c;
-        if (leat_connect_existing(&paths, &c, &err) != LEAT_OK)
-            continue;
-        struct leat_incoming answer = {0};
-        json_t *about = NULL;
-        const char *text = ask(&c, LEAT_MESSAGE_DESCRIBE, &answer, &err) == LEAT_OK
-                               ? leat_part_text(answer.part, LEAT_TAG_TEXT)
-                               : NULL;
-        if (text && leat_json_read(text, strlen(text), 0, &about, NULL) == LEAT_OK)
-            print_agent(about, s->json);
-        json_decref(about);
-        leat_incoming_free(&answer);
-        leat_connection_close(&c);
-    }
-    closedir(dir);
     return leat_cli_finish();
 }
 
@@ -191,7 +167,10 @@ static int stop_agent(const struct agent_settings *s)
         return leat_cli_fail(&err);
     int pid = c.agent_pid;
     struct leat_incoming answer = {0};
-    rc = ask(&c, LEAT_MESSAGE_STOP, &answer, &err);
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_STOP);
+    rc = leat_agents_ask(&c, &b, &answer, &err);
     leat_connection_close(&c);
     leat_incoming_free(&answer);
     if (rc != LEAT_OK)
@@ -214,7 +193,7 @@ static int print_log_file(const struct agent_settings *s)
         return leat_cli_fail(&err);
     FILE *f = fopen(paths.log, "re");
     if (!f)
-        return leat_cli_failf(LEAT_NOT_FOUND, "there is no log at '%s': the agent has had nothing to say", paths.log);
+        return leat_cli_failf(LEAT_NOT_FOUND, "there is no log at '%s': the agent has logged nothing", paths.log);
     while ((n = fread(buffer, 1, sizeof buffer, f)) > 0)
         fwrite(buffer, 1, n, stdout);
     fclose(f);
@@ -254,13 +233,12 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_agent = {
     .name = "agent",
     .arguments = "ls|stop|log|fields|run",
-    .summary = "look after the process that feeds this machine's loaders",
+    .summary = "list or stop the process that feeds this machine's loaders",
     .details =
-        "Loaders start the agent by themselves, one for each user and scope, and it ends a short time after the "
-        "last of them. ls shows the agents of this user, stop ends the one of a scope (its loaders start another), "
-        "log prints what it had to say, fields lists the numbers that it and loaders keep, run is what the loaders "
-        "start.\n\n"
-        "Its socket, lock and log are in $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else /tmp/leat-UID.",
+        "Loaders start the agent themselves, one per user and scope, and it ends shortly after the last of "
+        "them.\n\nls lists your agents. stop ends the agent of a scope (its loaders start another). log prints its "
+        "log. fields lists the numbers that agents and loaders keep. run starts an agent, as loaders do.\n\nSocket, "
+        "lock and log are in $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else /tmp/leat-UID.",
     .examples = "  leat agent ls\n  leat agent log\n  leat agent stop --scope job42\n",
     .options = options,
     .settings_size = sizeof(struct agent_settings),

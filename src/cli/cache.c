@@ -22,11 +22,11 @@ struct cache_settings {
 
 static const struct leat_option options[] = {
     {"cache-dir", 0, LEAT_OPTION_STRING, offsetof(struct cache_settings, dir), "FOLDER", NULL, "LEAT_CACHE_DIR",
-     "the cache's folder (else $XDG_CACHE_HOME/leat, else ~/.cache/leat)"},
+     "folder of the cache (default: $XDG_CACHE_HOME/leat, else ~/.cache/leat)"},
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct cache_settings, json), NULL, NULL, NULL,
-     "ls, clear: one JSON object"},
+     "ls, clear: print a JSON object"},
     {"force", 0, LEAT_OPTION_FLAG, offsetof(struct cache_settings, force), NULL, NULL, NULL,
-     "clear: also what agents use; they go on without it"},
+     "clear: remove what agents use, too; they go on without it"},
     {0},
 };
 
@@ -102,7 +102,7 @@ static int list(const char *dir, const struct cache_settings *s)
         return leat_cli_fail(&err);
     if (s->json)
         return print_json(totals_json(dir, &t));
-    printf("%s: %s in %" PRIu64 " chunks, %" PRIu64 " segments, %s of the disk", dir, leat_format_size(t.bytes, bytes),
+    printf("%s: %s in %" PRIu64 " chunks, %" PRIu64 " segments, %s on disk", dir, leat_format_size(t.bytes, bytes),
            t.chunks, t.segments, leat_format_size(t.allocated, disk));
     leat_cli_format_time(t.made_s, made);
     leat_cli_format_time(t.changed_s, changed);
@@ -160,12 +160,12 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_cache = {
     .name = "cache",
     .arguments = "ls|clear|path",
-    .summary = "look after the chunks that are cached on disk",
+    .summary = "list or clear the cache on disk",
     .details =
-        "A job that is given a cache folder finds there what earlier jobs have read, and shares it with those that "
-        "run beside it. ls says what is in the folder, clear removes what no running agent uses, path prints "
-        "where it is. No folder is made or used unless a job asks for it.\n\n"
-        "What is in the cache can be removed at any time, by rm too: it is fetched again.",
+        "A job that is given a cache folder finds there what earlier jobs have read, and shares it with other "
+        "running jobs. ls says what is in the folder, clear removes what no running agent uses, path prints where "
+        "the folder is. No folder is made or used unless a job asks for it.\n\nWhat is in the cache can be removed "
+        "at any time, also with rm: it is fetched again.",
     .examples = "  leat cache ls\n  leat cache clear\n  du -sh \"$(leat cache path)\"\n",
     .options = options,
     .settings_size = sizeof(struct cache_settings),

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
+#include "cli/sample.h"
 #include "cli/store_options.h"
 #include "dataset/keys.h"
 #include "store/stream.h"
@@ -19,17 +20,20 @@ struct cat_settings {
     const char *length;
     const char *sample;
     const char *field;
+    bool npy;
 };
 
 static const struct leat_option options[] = {
     {"offset", 0, LEAT_OPTION_SIZE, offsetof(struct cat_settings, offset), "SIZE", NULL, NULL,
-     "begin so many bytes into the object"},
+     "start at this byte of the object"},
     {"length", 0, LEAT_OPTION_STRING, offsetof(struct cat_settings, length), "SIZE", NULL, NULL,
-     "write so many bytes at most"},
+     "write at most this many bytes"},
     {"sample", 'n', LEAT_OPTION_STRING, offsetof(struct cat_settings, sample), "N", NULL, NULL,
-     "URL is a dataset: write its sample with this number"},
+     "write the sample with this number; URL is a dataset"},
     {"field", 0, LEAT_OPTION_STRING, offsetof(struct cat_settings, field), "NAME", NULL, NULL,
-     "of a sample: the field to write (else the first with bytes)"},
+     "field of the sample to write (default: the first that holds bytes)"},
+    {"npy", 0, LEAT_OPTION_FLAG, offsetof(struct cat_settings, npy), NULL, NULL, NULL,
+     "write an array or tokens as a .npy file instead of bare numbers"},
     LEAT_STORE_OPTIONS(offsetof(struct cat_settings, store)),
     {0},
 };
@@ -58,7 +62,7 @@ static leat_status write_object(struct leat_store *store, const char *key, uint6
 {
     struct leat_object object;
     struct leat_stream *stream = NULL;
-    leat_status rc = leat_store_stat(store, key, &object, err);
+    leat_status rc = leat_store_look(store, key, &object, err);
     if (rc == LEAT_OK)
         rc = leat_stream_open(store, key, &object, offset, length, 0, 0, &stream, err);
     size_t n = 1;
@@ -100,7 +104,7 @@ static bool names_dataset(const struct cat_settings *s, int argc, char **argv)
 {
     struct leat_home home;
     struct leat_pointer pointer;
-    if (s->sample || s->field)
+    if (s->sample || s->field || s->npy)
         return true;
     if (argc != 2 || leat_cli_home_open(&s->store, argv[0], &home, NULL) != LEAT_OK)
         return false;
@@ -110,20 +114,47 @@ static bool names_dataset(const struct cat_settings *s, int argc, char **argv)
     return rc == LEAT_OK || rc == LEAT_VERSION || rc == LEAT_CORRUPT; /* which opening it will say */
 }
 
-static leat_status write_field(const struct leat_chunk *c, uint32_t i, uint32_t field, bool *left,
+static leat_status write_npy_head(const struct leat_field *f, const struct leat_cell *cell, bool *left,
+                                  struct leat_error *err)
+{
+    struct leat_buf head;
+    if (f->type != LEAT_FIELD_ARRAY && f->type != LEAT_FIELD_TOKENS)
+        return leat_fail(err, LEAT_INVALID, "--npy: field '%s' is %s, neither an array nor tokens", f->name,
+                         leat_field_type_name(f->type));
+    leat_buf_init(&head, 4096);
+    leat_status rc = leat_cli_npy_head(f, cell, &head, err);
+    if (rc == LEAT_OK)
+        rc = write_out(head.data, head.len, left, err);
+    leat_buf_free(&head);
+    return rc;
+}
+
+static leat_status write_field(const struct leat_chunk *c, uint32_t i, uint32_t field, bool npy, bool *left,
                                struct leat_error *err)
 {
     struct leat_cell cell = leat_chunk_cell(c, i, field);
     leat_status rc = leat_field_check(&c->schema.fields[field], err);
+    if (rc == LEAT_OK && npy && !cell.absent)
+        rc = write_npy_head(&c->schema.fields[field], &cell, left, err);
     if (rc != LEAT_OK)
         return rc;
     if (cell.absent)
         return leat_fail(err, LEAT_NOT_FOUND, "the sample has no '%s', which is optional",
                          c->schema.fields[field].name);
-    if (leat_field_has_data(&c->schema.fields[field]))
-        return write_out((const char *)leat_chunk_data(c, &cell), cell.size, left, err);
-    char text[32];
-    int n = snprintf(text, sizeof text, "%" PRId64 "\n", cell.number);
+    if (leat_field_has_data(&c->schema.fields[field])) {
+        const void *data;
+        void *own;
+        rc = leat_chunk_view(c, &cell, &data, &own, err);
+        if (rc == LEAT_OK) {
+            rc = write_out(data, cell.raw, left, err);
+            free(own);
+        }
+        return rc;
+    }
+    char text[40]; /* 17 digits tell any two numbers apart */
+    int n = c->schema.fields[field].type == LEAT_FIELD_FLOAT
+                ? snprintf(text, sizeof text, "%.17g\n", cell.real)
+                : snprintf(text, sizeof text, "%" PRId64 "\n", cell.number);
     return write_out(text, (size_t)n, left, err);
 }
 
@@ -154,15 +185,15 @@ static leat_status write_sample(const struct cat_settings *s, int argc, char **a
         rc = leat_cli_pick_field(&leat_dataset_root(d)->schema, s->field, &field, err);
     if (rc == LEAT_OK && !s->sample)
         rc = find_sample(d, argv[1], &sample, err);
-    if (rc == LEAT_OK && sample >= leat_dataset_root(d)->samples)
+    if (rc == LEAT_OK && sample >= leat_dataset_samples(d))
         rc = leat_fail(err, LEAT_NOT_FOUND, "there is no sample %" PRIu64 ": the dataset has %" PRIu64, sample,
-                       leat_dataset_root(d)->samples);
+                       leat_dataset_samples(d));
     if (rc == LEAT_OK) {
         uint32_t index;
         uint32_t chunk = leat_dataset_locate(d, sample, &index);
         rc = leat_dataset_load(d, chunk, &data, &c, err);
         if (rc == LEAT_OK)
-            rc = write_field(&c, index, field, left, err);
+            rc = write_field(&c, index, field, s->npy, left, err);
     }
     free(data);
     leat_dataset_close(d);
@@ -185,10 +216,12 @@ const struct leat_command leat_command_cat = {
     .name = "cat",
     .arguments = "URL… | DATASET KEY | -n N DATASET",
     .summary = "write objects, or a sample of a dataset, to standard output",
-    .details = "Large objects are fetched in parts, several at a time, and written in order. An object that changes "
-               "meanwhile is an error: bytes of two versions are never mixed.\n\n"
-               "Where the first URL is a dataset, the sample with the given key or number is written: its bytes, or an "
-               "int as text.",
+    .details =
+        "Large objects are fetched in parts, several at a time, and written in order. If an object changes "
+        "meanwhile, that is an error: bytes of two versions are never mixed.\n\nIf the first URL is a dataset, the "
+        "sample with the given key or number is written: the bytes of one field, or an int or float as text. Arrays "
+        "and tokens are written as bare numbers, or with --npy as a file that numpy can read. 'leat show' shows all "
+        "fields.",
     .examples = "  leat cat s3://bucket/train/labels.csv | head\n"
                 "  leat cat --offset 1MiB --length 64KiB s3://bucket/shard-000.tar | xxd\n"
                 "  leat cat s3://bucket/imagenet/train n01440764/n01440764_18.JPEG > fish.jpg\n"

@@ -48,7 +48,7 @@ int leat_cli_exit(leat_status status)
 }
 
 /* What was printed before an error comes before it. After Ctrl-C nobody waits for it any more: writing it could take
- * as long as whoever reads it likes. */
+ * as long as its reader likes. */
 static void settle_stdout(leat_status status)
 {
     if (status == LEAT_CANCELLED)

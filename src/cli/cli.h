@@ -39,10 +39,10 @@ void leat_cli_print_name(const char *name, bool terminal);
 /* Sets a field of a JSON object to a key or path. Those that are not UTF-8 are given in hexadecimal as FIELD_hex. */
 void leat_cli_json_name(json_t *line, const char *field, const char *name, size_t n);
 
-/* Writes a file anew. */
+/* Replaces a file. */
 leat_status leat_cli_write_file(const char *path, const struct leat_buf *text, struct leat_error *err);
 
-/* Prints a JSON object, with so many digits, and lets go of it. */
+/* Prints a JSON object, with this many digits, and lets go of it. */
 leat_status leat_cli_print_json(json_t *root, unsigned digits, struct leat_error *err);
 
 /* Seconds since 1970 as 2026-11-16T03:02:33Z; "-" for 0, which means not known. */

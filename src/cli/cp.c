@@ -18,25 +18,26 @@ struct cp_settings {
     bool recursive;
     bool resume;
     bool json;
-    bool quiet;
+    struct leat_cli_progress progress;
     uint64_t part_size;
     uint64_t memory;
 };
 
 static const struct leat_option options[] = {
     {"recursive", 'r', LEAT_OPTION_FLAG, offsetof(struct cp_settings, recursive), NULL, NULL, NULL,
-     "copy what lies below SRC to below DST"},
+     "copy everything below SRC to below DST"},
     {"resume", 0, LEAT_OPTION_FLAG, offsetof(struct cp_settings, resume), NULL, NULL, NULL,
-     "go on with an interrupted copy: leave out objects that are there with the same size and are not older, and the "
-     "parts of large ones that had arrived"},
+     "continue an interrupted copy: skip objects that are at DST with the same size and are not older, and parts of "
+     "large objects that have arrived"},
     {"part-size", 0, LEAT_OPTION_SIZE, offsetof(struct cp_settings, part_size), "SIZE", "8MiB", "LEAT_PART_SIZE",
-     "larger objects are copied in parts of so many bytes, at least 5MiB"},
+     "copy larger objects in parts of this size, at least 5MiB"},
     {"memory", 0, LEAT_OPTION_SIZE, offsetof(struct cp_settings, memory), "SIZE", "256MiB", "LEAT_COPY_MEMORY",
-     "for data on its way"},
-    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct cp_settings, quiet), NULL, NULL, NULL,
+     "memory for data in transit"},
+    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct cp_settings, progress.quiet), NULL, NULL, NULL,
      "no progress and no summary"},
+    LEAT_PROGRESS_OPTION(offsetof(struct cp_settings, progress)),
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct cp_settings, json), NULL, NULL, NULL,
-     "print objects, skipped and bytes as JSON at the end"},
+     "print the numbers of objects, skipped objects and bytes as JSON"},
     LEAT_STORE_OPTIONS(offsetof(struct cp_settings, store)),
     {0},
 };
@@ -97,7 +98,7 @@ static bool is_web(const struct leat_store *store)
     return leat_store_scheme(store) == LEAT_SCHEME_HTTP || leat_store_scheme(store) == LEAT_SCHEME_HTTPS;
 }
 
-/* What the copy of one object is called in a folder; a web address's query is no part of it. The caller frees it. */
+/* What the copy of one object is called in a folder; a web address's query is not part of it. The caller frees it. */
 static char *last_name(const struct leat_store *store, const char *key)
 {
     size_t n = is_web(store) ? strcspn(key, "?") : strlen(key);
@@ -171,7 +172,7 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
 static leat_status check_apart(const struct ends *e, struct leat_error *err)
 {
     if (leat_cli_lies_in(e->from, e->from_key, e->to, e->to_key))
-        return leat_fail(err, LEAT_INVALID, "'%s' lies in '%s': a folder cannot be copied into itself", e->to_url,
+        return leat_fail(err, LEAT_INVALID, "'%s' is inside '%s': a folder cannot be copied into itself", e->to_url,
                          e->from_url);
     return LEAT_OK;
 }
@@ -250,7 +251,7 @@ static leat_status copy_all(struct ends *e, const struct cp_settings *s, struct 
     leat_status rc = leat_copy_open(&opts, &e->copy, err);
     if (rc != LEAT_OK)
         return rc;
-    struct leat_progress *progress = s->quiet ? NULL : leat_progress_open("objects", look, e);
+    struct leat_progress *progress = leat_progress_open(&s->progress, "objects", look, e);
     rc = s->recursive ? copy_folder(e, err) : copy_one(e, err);
     if (rc == LEAT_OK)
         rc = leat_copy_wait(e->copy, err);
@@ -266,10 +267,10 @@ static void print_totals(const struct cp_settings *s, const struct leat_copy_pro
     if (s->json)
         printf("{\"objects\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n", p->objects, p->skipped,
                p->bytes);
-    else if (!s->quiet)
+    else if (!s->progress.quiet)
         printf("copied %" PRIu64 " object%s, %s%s", p->objects, p->objects == 1 ? "" : "s",
                leat_format_size(p->bytes, size), p->skipped ? "" : "\n");
-    if (!s->json && !s->quiet && p->skipped)
+    if (!s->json && !s->progress.quiet && p->skipped)
         printf("; %" PRIu64 " were there already\n", p->skipped);
 }
 
@@ -292,11 +293,11 @@ static int run(const void *settings, int argc, char **argv)
     free(e.from_key);
     free(e.to_key);
     if (rc == LEAT_CANCELLED)
-        return leat_cli_failf(rc, "interrupted after %" PRIu64 " objects; run it again with --resume to go on",
+        return leat_cli_failf(rc, "interrupted after %" PRIu64 " objects; run it again with --resume to continue",
                               totals.objects + totals.skipped);
     bool lasting = rc == LEAT_INVALID || rc == LEAT_UNSUPPORTED; /* it would fail the same way again */
     if (rc != LEAT_OK && !lasting && (totals.objects || totals.resumable))
-        return leat_cli_failf(rc, "%s; run it again with --resume to go on", err.text);
+        return leat_cli_failf(rc, "%s; run it again with --resume to continue", err.text);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     print_totals(s, &totals);
@@ -307,10 +308,11 @@ const struct leat_command leat_command_cp = {
     .name = "cp",
     .arguments = "SRC DST",
     .summary = "copy objects and folders, between any two stores",
-    .details = "Copies one object, or with --recursive what lies below SRC to below DST. Objects appear at their "
-               "destination whole or not at all. Many are copied at a time and large ones in parts; how many requests "
-               "are in flight follows the throughput.\n\nAfter an interruption, --resume goes on where it stopped. "
-               "Which parts of a large object had arrived is kept in $XDG_STATE_HOME/leat (~/.local/state/leat).",
+    .details = "Copies one object, or with --recursive everything below SRC to below DST. Objects appear at their "
+               "destination complete or not at all. Many objects are copied at the same time, large ones in parts. "
+               "The number of requests in flight adapts to the throughput.\n\nAfter an interruption, --resume "
+               "continues where the copy stopped. Which parts of large objects have arrived is recorded in "
+               "$XDG_STATE_HOME/leat (default ~/.local/state/leat).",
     .examples = "  leat cp model.pt s3://bucket/models/\n  leat cp --recursive ./train s3://bucket/train\n"
                 "  leat cp --recursive --resume s3://bucket/train /data/train\n",
     .options = options,

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/text.h"
 #include "order/order.h"
 
 #define THREADS_MAX 64u
@@ -35,7 +36,9 @@ leat_status leat_cli_dataset_open(const struct leat_cli_store *settings, const c
 struct sweep {
     const struct leat_cli_chunks *run;
     const struct leat_root *root;
-    uint64_t *firsts; /* number of each chunk's first sample */
+    const uint32_t *counts; /* of samples that count */
+    uint64_t *firsts;       /* number of each chunk's first one */
+    uint64_t total;         /* bytes, for the progress */
     _Atomic uint32_t next;
     _Atomic uint64_t bytes;
     _Atomic uint64_t samples;
@@ -51,12 +54,16 @@ static leat_status visit(struct sweep *s, uint32_t chunk, struct leat_error *err
 {
     struct leat_chunk c;
     void *data = NULL;
-    leat_status rc = leat_dataset_load(s->run->dataset, chunk, &data, &c, err);
-    if (rc == LEAT_OK)
+    leat_status rc;
+    if (s->run->visit)
+        rc = s->run->visit(s->run->user, chunk, s->firsts[chunk], err);
+    else
+        rc = leat_dataset_load(s->run->dataset, chunk, &data, &c, err);
+    if (rc == LEAT_OK && !s->run->visit)
         rc = s->run->each(s->run->user, chunk, s->firsts[chunk], &c, err);
     free(data);
     atomic_fetch_add_explicit(&s->bytes, s->root->sizes[chunk], memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->samples, s->root->counts[chunk], memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->samples, s->counts[chunk], memory_order_relaxed);
     return rc;
 }
 
@@ -68,6 +75,8 @@ static void *run_sweep(void *arg)
         struct leat_error err;
         if (chunk >= s->root->chunks)
             break;
+        if (s->counts[chunk] == 0)
+            continue;
         leat_status rc =
             leat_cli_interrupted() ? leat_fail(&err, LEAT_CANCELLED, "interrupted") : visit(s, chunk, &err);
         if (rc == LEAT_OK)
@@ -90,7 +99,7 @@ static void look(void *user, struct leat_progress_state *out)
     struct sweep *s = user;
     out->done = atomic_load_explicit(&s->bytes, memory_order_relaxed);
     out->items = atomic_load_explicit(&s->samples, memory_order_relaxed);
-    out->total = s->root->bytes;
+    out->total = s->total;
 }
 
 static leat_status run_threads(struct sweep *s, struct leat_error *err)
@@ -118,22 +127,35 @@ static leat_status run_threads(struct sweep *s, struct leat_error *err)
 
 leat_status leat_cli_each_chunk(const struct leat_cli_chunks *run, struct leat_error *err)
 {
-    struct sweep s = {.run = run, .root = leat_dataset_root(run->dataset)};
+    struct sweep s = {.run = run, .root = leat_dataset_root(run->dataset), .counts = leat_dataset_counts(run->dataset)};
     s.firsts = malloc(((size_t)s.root->chunks + 1) * sizeof *s.firsts);
     if (!s.firsts)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a table of %u chunks", s.root->chunks);
     uint64_t first = 0;
     for (uint32_t c = 0; c < s.root->chunks; c++) {
         s.firsts[c] = first;
-        first += s.root->counts[c];
+        first += s.counts[c];
+        s.total += s.counts[c] ? s.root->sizes[c] : 0;
     }
     pthread_mutex_init(&s.mutex, NULL);
-    struct leat_progress *progress = run->quiet ? NULL : leat_progress_open("samples", look, &s);
+    struct leat_progress *progress = leat_progress_open(&run->progress, "samples", look, &s);
     leat_status rc = run_threads(&s, err);
     leat_progress_close(progress);
     pthread_mutex_destroy(&s.mutex);
     free(s.firsts);
     return rc;
+}
+
+struct leat_cli_used leat_cli_used(const struct leat_dataset *d)
+{
+    const struct leat_root *root = leat_dataset_root(d);
+    const uint32_t *counts = leat_dataset_counts(d);
+    struct leat_cli_used used = {0};
+    for (uint32_t c = 0; c < root->chunks; c++) {
+        used.chunks += counts[c] > 0;
+        used.bytes += counts[c] ? root->sizes[c] : 0;
+    }
+    return used;
 }
 
 leat_status leat_cli_pick_field(const struct leat_schema *schema, const char *name, uint32_t *out,
@@ -158,25 +180,20 @@ leat_status leat_cli_pick_field(const struct leat_schema *schema, const char *na
 char *leat_cli_show_key(const char *key, size_t n)
 {
     struct leat_buf b;
-    leat_buf_init(&b, 4 * n + 1);
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)key[i];
-        if (c < 0x20 || c == 0x7f || c == '\\')
-            leat_buf_printf(&b, "\\x%02x", c);
-        else
-            leat_buf_char(&b, key[i]);
-    }
+    leat_buf_init(&b, 8 * n + 16);
+    leat_cli_escape(&b, key, n, LEAT_CLI_UNCUT);
     return leat_buf_take(&b);
 }
 
 void leat_cli_print_mix(const char *what, const struct leat_mix_result *mix, uint32_t chunks, uint64_t bytes)
 {
-    printf("%s: two samples of a chunk are of one class in %.0f of 100 cases, two of different chunks in %.0f. ", what,
-           100 * mix->within, 100 * mix->across);
+    printf("%s: two samples of the same chunk are of one class in %.0f of 100 cases, two of different chunks in %.0f. ",
+           what, 100 * mix->within, 100 * mix->across);
     if (leat_order_window_default(chunks, bytes) >= chunks)
-        puts("By default so small a dataset is mixed whole; with a smaller window batches would be of few classes");
+        puts("By default a dataset this small is mixed as a whole; with a smaller window, batches would have few "
+             "classes");
     else
-        printf("Batches will be of few classes: pack without --keep-order, or load with a window of %" PRIu32
+        printf("Batches will have few classes: pack without --keep-order, or load with a window of %" PRIu32
                " chunks, which is all of them\n",
                chunks);
 }

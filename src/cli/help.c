@@ -11,7 +11,7 @@ struct help_settings {
 
 static const struct leat_option options[] = {
     {"man", 0, LEAT_OPTION_FLAG, offsetof(struct help_settings, man), NULL, NULL, NULL,
-     "print the manual page's source instead"},
+     "print the source of the manual page instead"},
     {0},
 };
 
@@ -21,12 +21,12 @@ static const struct {
     const char *meaning;
 } exit_statuses[] = {
     {"0", "done"},
-    {"1", "failed for a reason without a number of its own"},
+    {"1", "failed for any other reason"},
     {"2", "wrong option, argument, setting or address"},
     {"3", "no such object, bucket or file"},
     {"4", "denied: keys, permissions, certificate"},
-    {"5", "network, server or time-out: trying again later may help"},
-    {"6", "bytes that are not what they should be, or that changed"},
+    {"5", "network, server or timeout: trying again later may help"},
+    {"6", "data is damaged or has changed"},
     {"7", "no space, no memory, or a limit reached"},
     {"130", "interrupted"},
 };
@@ -38,8 +38,8 @@ static void print_overview(void)
            leat_version());
     for (const struct leat_command *const *c = leat_commands(); *c; c++)
         printf("  %-12s %s\n", (*c)->name, (*c)->summary);
-    fputs("\n'leat COMMAND --help' or 'leat help COMMAND' tells more; 'leat --version' prints the version.\n"
-          "Settings also come from LEAT_* variables and a config file: see leat(1).\n\nexit status:\n",
+    fputs("\n'leat COMMAND --help' explains a command; 'leat --version' prints the version.\nSettings also come "
+          "from LEAT_* variables and a config file: see leat(1).\n\nexit status:\n",
           stdout);
     for (size_t i = 0; i < sizeof exit_statuses / sizeof *exit_statuses; i++)
         printf("  %-4s %s\n", exit_statuses[i].status, exit_statuses[i].meaning);
@@ -55,13 +55,13 @@ static void print_main_man(void)
     for (const struct leat_command *const *c = leat_commands(); *c; c++)
         printf(".TP\n.BR leat\\-%s (1)\n%s\n", (*c)->name, (*c)->summary);
     fputs(".SH SETTINGS\nAn option marked with a LEAT_ name may also be set in the environment or in the config "
-          "file, by its long name:\n.nf\n\n    connections = 32\n    [cp]\n    part\\-size = 64MiB\n\n.fi\n"
-          "Lines before the first section are for every command that knows them, others for the command named; what no "
-          "command knows is an error. The command line wins over the environment, which wins over the file.\n"
-          ".SH ENVIRONMENT\n.TP\n.B LEAT_LOG\nerror, warning (the default), info or debug\n"
-          ".TP\n.B LEAT_CONFIG\nthe config file, instead of $XDG_CONFIG_HOME/leat/config or ~/.config/leat/config\n"
-          ".TP\n.B AWS_*\nkeys, profile, region and endpoint, as in other S3 clients\n"
-          ".SH EXIT STATUS\n",
+          "file, by its long name:\n.nf\n\n    connections = 32\n    [cp]\n    part\\-size = 64MiB\n\n.fi\nLines "
+          "before the first section are for every command that has such an option, the others for the command "
+          "named. A setting that no command has is an error. The command line overrides the environment, and the "
+          "environment overrides the file.\n.SH ENVIRONMENT\n.TP\n.B LEAT_LOG\nerror, warning (the default), info "
+          "or debug\n.TP\n.B LEAT_CONFIG\nthe config file, instead of $XDG_CONFIG_HOME/leat/config or "
+          "~/.config/leat/config\n.TP\n.B AWS_*\nkeys, profile, region and endpoint, as in other S3 clients\n.SH "
+          "EXIT STATUS\n",
           stdout);
     for (size_t i = 0; i < sizeof exit_statuses / sizeof *exit_statuses; i++)
         printf(".TP\n.B %s\n%s\n", exit_statuses[i].status, exit_statuses[i].meaning);
@@ -72,7 +72,7 @@ static int run(const void *settings, int argc, char **argv)
     const struct help_settings *s = settings;
     const struct leat_command *command = argc ? leat_command_find(argv[0]) : NULL;
     if (argc && !command)
-        return leat_cli_failf(LEAT_INVALID, "'%s' is not a command; 'leat help' lists them", argv[0]);
+        return leat_command_unknown(argv[0]);
     if (command && s->man)
         leat_command_man(command, leat_version(), stdout);
     else if (command)

@@ -43,35 +43,34 @@ struct image_settings {
 #define FIELD(name) offsetof(struct image_settings, name)
 
 static const struct leat_option options[] = {
-    {"crop", 0, LEAT_OPTION_STRING, FIELD(crop), "WxH+X+Y", NULL, NULL, "cut this box out"},
+    {"crop", 0, LEAT_OPTION_STRING, FIELD(crop), "WxH+X+Y", NULL, NULL, "cut out this box"},
     {"random-resized-crop", 0, LEAT_OPTION_STRING, FIELD(random_resized_crop), "SIZE", NULL, NULL,
-     "cut a box of random area and aspect out and resize it"},
+     "cut out a box of random area and aspect ratio, and resize it"},
     {"scale", 0, LEAT_OPTION_STRING, FIELD(scale), "MIN:MAX", NULL, NULL,
-     "area of the random resized crop as a share of the picture; 0.08:1 unless told"},
+     "area of the random resized crop as a share of the picture (default: 0.08:1)"},
     {"ratio", 0, LEAT_OPTION_STRING, FIELD(ratio), "MIN:MAX", NULL, NULL,
-     "width over height of the random resized crop; 3/4 to 4/3 unless told"},
+     "width over height of the random resized crop (default: 3/4 to 4/3)"},
     {"resize", 0, LEAT_OPTION_STRING, FIELD(resize), "SIZE", NULL, NULL,
      "resize: one number for the shorter side, or 320x240"},
     {"center-crop", 0, LEAT_OPTION_STRING, FIELD(center_crop), "SIZE", NULL, NULL, "cut out the middle"},
-    {"random-crop", 0, LEAT_OPTION_STRING, FIELD(random_crop), "SIZE", NULL, NULL, "cut a box out at random"},
+    {"random-crop", 0, LEAT_OPTION_STRING, FIELD(random_crop), "SIZE", NULL, NULL, "cut out a box at random"},
     {"flip", 0, LEAT_OPTION_STRING, FIELD(flip), "P", NULL, NULL, "mirror left to right with this probability"},
-    {"filter", 0, LEAT_OPTION_STRING, FIELD(filter), "NAME", NULL, NULL, "bilinear (unless told), bicubic or nearest"},
-    {"mode", 0, LEAT_OPTION_STRING, FIELD(mode), "NAME", NULL, NULL, "exact (unless told) or fast"},
-    {"colour", 0, LEAT_OPTION_STRING, FIELD(colour), "NAME", NULL, NULL, "rgb (unless told), gray, index or rgba"},
+    {"filter", 0, LEAT_OPTION_STRING, FIELD(filter), "NAME", NULL, NULL, "bilinear (default), bicubic or nearest"},
+    {"mode", 0, LEAT_OPTION_STRING, FIELD(mode), "NAME", NULL, NULL, "exact (default) or fast"},
+    {"colour", 0, LEAT_OPTION_STRING, FIELD(colour), "NAME", NULL, NULL, "rgb (default), gray, index or rgba"},
     {"orientation", 0, LEAT_OPTION_STRING, FIELD(orientation), "NAME", NULL, NULL,
-     "stored (unless told), or upright: turned as EXIF says"},
-    {"alpha", 0, LEAT_OPTION_STRING, FIELD(alpha), "NAME", NULL, NULL,
-     "drop (unless told), or blend: over the background"},
+     "stored (default), or upright: turned as EXIF says"},
+    {"alpha", 0, LEAT_OPTION_STRING, FIELD(alpha), "NAME", NULL, NULL, "drop (default), or blend: over the background"},
     {"damage", 0, LEAT_OPTION_STRING, FIELD(damage), "NAME", NULL, NULL,
-     "of a damaged file: error (unless told), or rows, those that are there"},
+     "a damaged file is an error (default), or gives the rows that are there: rows"},
     {"pipeline", 'p', LEAT_OPTION_STRING, FIELD(pipeline), "TEXT", NULL, NULL,
-     "a whole pipeline as a loader is given it; the options above are added behind it"},
+     "a whole pipeline, as for a loader; the options above are added after it"},
     {"words", 0, LEAT_OPTION_FLAG, FIELD(words), NULL, NULL, NULL,
      "list the words of a pipeline: steps, augmentations, their parameters and settings"},
     {"sound-words", 0, LEAT_OPTION_FLAG, FIELD(sound_words), NULL, NULL, NULL, "list the words for sounds"},
     {"seed", 0, LEAT_OPTION_U64, FIELD(seed), "N", "0", NULL, "of the random draws"},
     {"epoch", 0, LEAT_OPTION_U64, FIELD(epoch), "N", "0", NULL, "of the random draws"},
-    {"draws", 'n', LEAT_OPTION_U64, FIELD(draws), "N", "1", NULL, "show each file this often, side by side"},
+    {"draws", 'n', LEAT_OPTION_U64, FIELD(draws), "N", "1", NULL, "show each file this many times, side by side"},
     {"output", 'o', LEAT_OPTION_STRING, FIELD(output), "FILE", NULL, NULL,
      "write the result here, as PNG; '-' is standard output"},
     {0},
@@ -126,9 +125,9 @@ static leat_status describe(const struct image_settings *s, struct leat_prep_des
         rc = leat_prep_parse(text.data, out, err);
     leat_buf_free(&text);
     if (rc == LEAT_OK && out->dtype != LEAT_DTYPE_UINT8)
-        rc = leat_fail(err, LEAT_INVALID, "dtype: a picture to look at is uint8");
+        rc = leat_fail(err, LEAT_INVALID, "dtype: pictures shown here are uint8");
     if (rc == LEAT_OK && *out->follow)
-        rc = leat_fail(err, LEAT_INVALID, "follow=%s: files have no fields; that is for a loader", out->follow);
+        rc = leat_fail(err, LEAT_INVALID, "follow=%s: files have no fields; follow is for loaders", out->follow);
     /* A sheet is put together from pixels side by side. */
     out->layout = LEAT_LAYOUT_NHWC;
     return rc;
@@ -251,7 +250,7 @@ static leat_status show_file(const struct image_settings *s, const struct leat_p
     return rc;
 }
 
-/* All cells in one picture, a file a row, on white. */
+/* All cells in one picture, one row per file, on white. */
 static leat_status join(const struct sheet *sheet, struct cell *out, struct leat_error *err)
 {
     uint32_t widest = 0;
@@ -414,16 +413,17 @@ const struct leat_command leat_command_image = {
     .arguments = "[FILE…]",
     .summary = "show what a pipeline does to pictures",
     .details = "Decodes JPEG, PNG, WebP, TIFF, BMP, GIF, AVIF and JPEG XL files, applies the steps a loader would "
-               "apply, prints which part of each "
-               "picture was drawn and writes the result as PNG. With several draws or files the result is a sheet: "
-               "a file a row, a draw a column.\n\n"
-               "Augmentations and all else a pipeline can have are given with -p; --words lists them. The numbers that "
-               "were drawn for them are printed too.\n\n"
-               "Steps are taken in the order in which they are listed below. A file's draws are those of its number "
-               "among the arguments, of the seed and of the epoch: the same on every machine.",
+               "apply, prints which part of each picture was drawn and writes the result as PNG. With several draws "
+               "or files the result is a sheet: one row per file, one column per draw.\n\nAugmentations and "
+               "everything else that a pipeline can have are given with -p; --words lists them. The numbers drawn "
+               "for them are printed too.\n\nSteps are applied in the order in which they are listed below. The "
+               "draws of a file depend on its position among the arguments, the seed and the epoch, and are the "
+               "same on every machine.",
     .examples = "  leat image cat.jpg\n"
-                "  leat image cat.jpg --random-resized-crop 224 --flip 0.5 --seed 1 -n 8 -o sheet.png\n"
-                "  leat image cat.jpg -p 'random_resized_crop=224 flip trivial_augment erase=0.1' -n 8 -o sheet.png\n"
+                "  leat image cat.jpg --random-resized-crop 224 --flip 0.5 \\\n"
+                "      --seed 1 -n 8 -o sheet.png\n"
+                "  leat image cat.jpg -n 8 -o sheet.png \\\n"
+                "      -p 'random_resized_crop=224 flip trivial_augment erase=0.1'\n"
                 "  leat image *.jpg --resize 256 --center-crop 224 -o eval.png\n",
     .options = options,
     .settings_size = sizeof(struct image_settings),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -21,7 +22,7 @@ struct info_settings {
 static const struct leat_option options[] = {
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct info_settings, json), NULL, NULL, NULL, "print JSON"},
     {"versions", 'V', LEAT_OPTION_FLAG, offsetof(struct info_settings, versions), NULL, NULL, NULL,
-     "list the versions of the dataset that are there, the oldest first"},
+     "list the versions of the dataset, oldest first"},
     LEAT_STORE_OPTIONS(offsetof(struct info_settings, store)),
     {0},
 };
@@ -33,6 +34,8 @@ static json_t *describe_field(const struct leat_field *f)
     json_object_set_new(field, "type", json_string(leat_field_type_name(f->type)));
     if (f->needs & LEAT_FIELD_OPTIONAL)
         json_object_set_new(field, "optional", json_true());
+    if (leat_field_has_data(f) && f->encoding == LEAT_ENCODING_ZSTD)
+        json_object_set_new(field, "zstd", json_true());
     if (leat_field_check(f, NULL) != LEAT_OK)
         json_object_set_new(field, "needs_newer", json_true());
     if (f->about_n) {
@@ -45,9 +48,12 @@ static json_t *describe_field(const struct leat_field *f)
 
 static const char *section_name(uint32_t kind)
 {
-    if (kind == LEAT_SECTION_SAMPLES)
-        return "samples";
-    return kind == LEAT_SECTION_KEYS ? "keys" : "unknown";
+    static const char *const names[] = {[LEAT_SECTION_SAMPLES] = "samples",
+                                        [LEAT_SECTION_KEYS] = "keys",
+                                        [LEAT_SECTION_RECIPES] = "recipes",
+                                        [LEAT_SECTION_SOURCES] = "sources",
+                                        [LEAT_SECTION_SELECTION] = "selection"};
+    return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";
 }
 
 /* The field whose values are classes; LEAT_FIELDS_MAX: there is none. */
@@ -69,17 +75,18 @@ static uint32_t class_field(const struct leat_schema *schema)
 static leat_status judge_mix(struct leat_dataset *d, bool *known, struct leat_mix_result *out, struct leat_error *err)
 {
     const struct leat_root *r = leat_dataset_root(d);
+    const uint32_t *counts = leat_dataset_counts(d);
     uint32_t field = class_field(&r->schema);
     struct leat_mix mix = {0};
     uint8_t *row = malloc(r->schema.row_bytes + 1);
     leat_status rc = row ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a row");
     uint64_t first = 0; /* sample of the chunk */
     *known = field < LEAT_FIELDS_MAX && leat_root_section(r, LEAT_SECTION_SAMPLES);
-    for (uint32_t c = 0, i = 0; *known && rc == LEAT_OK && i < leat_mix_chunks(r->chunks); first += r->counts[c++]) {
+    for (uint32_t c = 0, i = 0; *known && rc == LEAT_OK && i < leat_mix_chunks(r->chunks); first += counts[c++]) {
         if (c != leat_mix_chunk(r->chunks, i))
             continue;
-        for (uint32_t k = 0; rc == LEAT_OK && k < leat_mix_samples(r->chunks, r->counts[c]); k++) {
-            rc = leat_dataset_row(d, first + leat_mix_sample(r->chunks, r->counts[c], k), row, err);
+        for (uint32_t k = 0; rc == LEAT_OK && counts[c] && k < leat_mix_samples(r->chunks, counts[c]); k++) {
+            rc = leat_dataset_row(d, first + leat_mix_sample(r->chunks, counts[c], k), row, err);
             if (rc == LEAT_OK)
                 leat_mix_add(&mix, i, leat_cell_read(&r->schema.fields[field], row).number);
         }
@@ -90,9 +97,24 @@ static leat_status judge_mix(struct leat_dataset *d, bool *known, struct leat_mi
     return rc;
 }
 
+static void describe_sums(const struct leat_dataset *d, json_t *info)
+{
+    const struct leat_root *r = leat_dataset_root(d);
+    const struct leat_sources_list *l = leat_dataset_sources(d);
+    json_object_set_new(info, "checksums", json_string(l ? "indexed" : "packed"));
+    if (!l)
+        return;
+    json_object_set_new(info, "checksums_known", json_integer(r->chunks - leat_root_unsummed(r)));
+    json_t *sources = json_array();
+    for (uint32_t i = 0; i < l->n; i++)
+        json_array_append_new(sources, json_string(l->urls[i]));
+    json_object_set_new(info, "sources", sources);
+}
+
 static json_t *describe(const struct leat_dataset *d)
 {
     const struct leat_root *r = leat_dataset_root(d);
+    struct leat_cli_used used = leat_cli_used(d);
     char id[2 * LEAT_SHA256_SIZE + 1];
     leat_hex(leat_dataset_id(d), LEAT_SHA256_SIZE, id);
     json_t *info = json_object();
@@ -101,11 +123,15 @@ static json_t *describe(const struct leat_dataset *d)
     leat_hex(leat_dataset_root_id(d), LEAT_SHA256_SIZE, id);
     json_object_set_new(info, "root", json_string(id));
     json_object_set_new(info, "format", json_integer(LEAT_FORMAT_VERSION));
-    json_object_set_new(info, "samples", json_integer((json_int_t)r->samples));
-    json_object_set_new(info, "chunks", json_integer(r->chunks));
-    json_object_set_new(info, "bytes", json_integer((json_int_t)r->bytes));
+    json_object_set_new(info, "samples", json_integer((json_int_t)leat_dataset_samples(d)));
+    json_object_set_new(info, "chunks", json_integer(used.chunks));
+    json_object_set_new(info, "bytes", json_integer((json_int_t)used.bytes));
     json_object_set_new(info, "window", json_integer(leat_order_window_default(r->chunks, r->bytes)));
-    json_object_set_new(info, "checksums", json_string("packed"));
+    describe_sums(d, info);
+    if (leat_root_is_selection(r))
+        json_object_set_new(info, "selected_from",
+                            json_pack("{s:I,s:I,s:I}", "samples", (json_int_t)r->samples, "chunks",
+                                      (json_int_t)r->chunks, "bytes", (json_int_t)r->bytes));
     json_t *fields = json_array();
     for (uint32_t f = 0; f < r->schema.n; f++)
         json_array_append_new(fields, describe_field(&r->schema.fields[f]));
@@ -118,20 +144,45 @@ static json_t *describe(const struct leat_dataset *d)
     return info;
 }
 
+static const char *say_sums(const struct leat_root *r, char *out, size_t n)
+{
+    uint32_t unknown = leat_root_unsummed(r);
+    if (unknown == r->chunks)
+        snprintf(out, n, "none with a checksum yet: lengths and ETags are compared");
+    else if (unknown)
+        snprintf(out, n, "%" PRIu32 " of them with a checksum", r->chunks - unknown);
+    else
+        snprintf(out, n, "every one with a checksum");
+    return out;
+}
+
+/* Where the data of an indexed dataset lie. */
+static void print_sources(const struct leat_dataset *d)
+{
+    const struct leat_sources_list *l = leat_dataset_sources(d);
+    for (uint32_t i = 0; l && i < l->n; i++)
+        printf("  %s %s\n", i ? "       " : "data in", l->urls[i]);
+}
+
 static void print_text(const struct leat_dataset *d, const json_t *info)
 {
     const struct leat_root *r = leat_dataset_root(d);
+    char sums[80];
     char bytes[LEAT_FORMAT_SIZE];
     char mean[LEAT_FORMAT_SIZE];
     char window[LEAT_FORMAT_SIZE];
+    struct leat_cli_used used = leat_cli_used(d);
     uint32_t w = leat_order_window_default(r->chunks, r->bytes);
-    uint64_t mean_bytes = r->chunks ? r->bytes / r->chunks : 0;
+    uint64_t mean_bytes = used.chunks ? used.bytes / used.chunks : 0;
     printf("%s\n", leat_dataset_home(d)->url);
     printf("  id       %s\n", json_string_value(json_object_get(info, "id")));
-    printf("  samples  %" PRIu64 "\n", r->samples);
-    printf("  chunks   %" PRIu32 " of %s, %s in all, every one with a checksum\n", r->chunks,
-           leat_format_size(mean_bytes, mean), leat_format_size(r->bytes, bytes));
-    if (w >= r->chunks)
+    printf("  samples  %" PRIu64, leat_dataset_samples(d));
+    if (leat_root_is_selection(r))
+        printf(", selected from %" PRIu64 " in %" PRIu32 " chunks", r->samples, r->chunks);
+    printf("\n  chunks   %" PRIu32 " of %s, %s in total, %s\n", used.chunks, leat_format_size(mean_bytes, mean),
+           leat_format_size(used.bytes, bytes), say_sums(r, sums, sizeof sums));
+    print_sources(d);
+    if (w >= used.chunks)
         printf("  window   %" PRIu32 " by default: all chunks are mixed at once\n", w);
     else
         printf("  window   %" PRIu32 " chunks by default, %s\n", w, leat_format_size(w * mean_bytes, window));
@@ -140,8 +191,18 @@ static void print_text(const struct leat_dataset *d, const json_t *info)
         json_t *about = field->about_n ? json_loadb(field->about, field->about_n, 0, NULL) : NULL;
         size_t names = json_array_size(json_object_get(about, "names"));
         printf("  field    %s: %s", field->name, leat_field_type_name(field->type));
+        if (leat_field_kind(field->type) && leat_field_kind(field->type)->typed)
+            printf(" of %s", leat_dtype_name(field->dtype));
+        for (uint32_t k = 0; k < field->dims_n; k++) {
+            char size[16] = "*"; /* it varies */
+            if (field->dims[k])
+                snprintf(size, sizeof size, "%u", field->dims[k]);
+            printf("%s%s", k ? " x " : ", ", size);
+        }
         if (names)
             printf(", %zu names", names);
+        if (leat_field_has_data(field) && field->encoding == LEAT_ENCODING_ZSTD)
+            printf(", zstd");
         if (field->needs & LEAT_FIELD_OPTIONAL)
             printf(", optional");
         if (leat_field_check(field, NULL) != LEAT_OK)
@@ -254,7 +315,7 @@ static int run(const void *settings, int argc, char **argv)
     } else {
         print_text(d, info);
         if (!looked)
-            printf("  sorted   by class or not cannot be said: %s\n", err.text);
+            printf("  sorted   by class or not is unknown: %s\n", err.text);
         else if (mix.sorted)
             leat_cli_print_mix("  sorted   by class", &mix, leat_dataset_root(d)->chunks, leat_dataset_root(d)->bytes);
     }
@@ -266,13 +327,12 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_info = {
     .name = "info",
     .arguments = "DATASET",
-    .summary = "say what is in a dataset",
+    .summary = "describe a dataset",
     .details =
-        "Reads the pointer and the root of the dataset's snapshot, and of a dataset with classes the labels of at "
-        "most 256 samples, to see whether its chunks are sorted by class.\n\n"
-        "As in every command that reads a dataset, its address may end with ?id=ID (the version's id, or at "
-        "least 8 digits of its beginning) or ?name=NAME; else the current version is meant. --versions lists "
-        "what there is.",
+        "Reads the pointer and the root of the dataset's snapshot. If the dataset has classes, it also reads the "
+        "labels of at most 256 samples, to see whether the chunks are sorted by class.\n\nAs in every command that "
+        "reads a dataset, the address may end with ?id=ID (the id of a version, or at least its first 8 digits) or "
+        "?name=NAME; without them it means the current version. --versions lists all versions.",
     .examples = "  leat info s3://bucket/imagenet/train\n  leat info --json /datasets/photos | jq .samples\n"
                 "  leat info --versions s3://bucket/imagenet/train\n"
                 "  leat info 's3://bucket/imagenet/train?id=1f0c2e88'\n",

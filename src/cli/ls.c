@@ -8,7 +8,9 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/dataset.h"
 #include "cli/store_options.h"
+#include "dataset/slice.h"
 
 struct ls_settings {
     struct leat_cli_store store;
@@ -16,17 +18,24 @@ struct ls_settings {
     bool json;
     bool human;
     bool total;
+    bool samples;
+    bool null;
 };
 
 static const struct leat_option options[] = {
+    {"samples", 's', LEAT_OPTION_FLAG, offsetof(struct ls_settings, samples), NULL, NULL, NULL,
+     "URL is a dataset: list the numbers and keys of its samples (unprintable bytes as \\xHH)"},
+    {"null", '0', LEAT_OPTION_FLAG, offsetof(struct ls_settings, null), NULL, NULL, NULL,
+     "only the keys, unchanged, each followed by a NUL: for xargs -0"},
     {"recursive", 'r', LEAT_OPTION_FLAG, offsetof(struct ls_settings, recursive), NULL, NULL, NULL,
-     "everything below, not only the next level"},
+     "list everything below, not only the next level"},
     {"human", 'H', LEAT_OPTION_FLAG, offsetof(struct ls_settings, human), NULL, NULL, NULL,
-     "sizes as 1.21 GiB instead of bytes"},
+     "print sizes as 1.21 GiB instead of bytes"},
     {"total", 't', LEAT_OPTION_FLAG, offsetof(struct ls_settings, total), NULL, NULL, NULL,
      "print only how many objects and bytes there are"},
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct ls_settings, json), NULL, NULL, NULL,
-     "one JSON object a line: key, size, modified, etag; or prefix (key_hex, prefix_hex for names that are not UTF-8)"},
+     "one JSON object per line: key, size, modified, etag; or prefix (key_hex, prefix_hex for names that are not "
+     "UTF-8)"},
     LEAT_STORE_OPTIONS(offsetof(struct ls_settings, store)),
     {0},
 };
@@ -51,6 +60,12 @@ static void print_json(const struct leat_list_entry *e)
     json_dumpf(line, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(line);
+}
+
+static void print_null(const char *key, size_t n)
+{
+    fwrite(key, 1, n, stdout);
+    putchar('\0');
 }
 
 static void print_line(const struct leat_list_entry *e, bool human, bool terminal)
@@ -85,7 +100,9 @@ static leat_status list(struct leat_store *store, const char *prefix, const stru
         counts->bytes += e.size;
         if (s->total)
             continue;
-        if (s->json)
+        if (s->null)
+            print_null(e.key, strlen(e.key));
+        else if (s->json)
             print_json(&e);
         else
             print_line(&e, s->human, terminal);
@@ -118,10 +135,97 @@ static bool is_empty(struct leat_store *store, const char *key)
     return leat_cli_is_folder(store, key, &folder, NULL) == LEAT_OK && folder;
 }
 
+/* Samples of a dataset */
+
+/* What the row alone says. */
+static void describe_row(json_t *line, const struct leat_schema *schema, const uint8_t *row)
+{
+    for (uint32_t f = 0; f < schema->n; f++) {
+        const struct leat_field *field = &schema->fields[f];
+        if (leat_field_check(field, NULL) != LEAT_OK)
+            continue;
+        struct leat_cell cell = leat_cell_read(field, row);
+        json_t *value = json_null();
+        if (!cell.absent && field->type == LEAT_FIELD_INT)
+            value = json_integer(cell.number);
+        else if (!cell.absent && field->type == LEAT_FIELD_FLOAT)
+            value = json_real(cell.real); /* NULL for what JSON has no word for */
+        else if (!cell.absent && field->type == LEAT_FIELD_IMAGE)
+            value = json_pack("{s:I,s:I,s:I}", "size", (json_int_t)cell.raw, "width", (json_int_t)cell.image.width,
+                              "height", (json_int_t)cell.image.height);
+        else if (!cell.absent)
+            value = json_pack("{s:I}", "size", (json_int_t)cell.raw);
+        json_object_set_new(line, field->name, value ? value : json_null());
+    }
+}
+
+static void print_sample(const struct ls_settings *s, const struct leat_slice *slice, uint32_t index, uint64_t sample)
+{
+    size_t n;
+    const char *key = leat_slice_key(slice, index, &n);
+    if (s->null) {
+        print_null(key, n);
+    } else if (s->json) {
+        json_t *line = json_object();
+        json_t *fields = json_object();
+        json_object_set_new(line, "sample", json_integer((json_int_t)sample));
+        leat_cli_json_name(line, "key", key, n);
+        describe_row(fields, &leat_dataset_root(slice->dataset)->schema, leat_slice_row(slice, index));
+        json_object_set_new(line, "fields", fields);
+        json_dumpf(line, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(line);
+    } else {
+        char *shown = leat_cli_show_key(key, n);
+        printf("%" PRIu64 "\t%s\n", sample, shown ? shown : "?");
+        free(shown);
+    }
+}
+
+static leat_status list_samples(const struct ls_settings *s, struct leat_dataset *d, struct leat_error *err)
+{
+    const uint32_t *counts = leat_dataset_counts(d);
+    unsigned wants = LEAT_SLICE_KEYS | (s->json ? LEAT_SLICE_ROWS : 0u);
+    uint64_t sample = 0;
+    leat_status rc = LEAT_OK;
+    for (uint32_t c = 0; rc == LEAT_OK && c < leat_dataset_root(d)->chunks && !ferror(stdout); c++) {
+        struct leat_slice slice = {0};
+        if (counts[c] == 0)
+            continue;
+        rc = leat_cli_interrupted() ? leat_fail(err, LEAT_CANCELLED, "interrupted")
+                                    : leat_slice_open(d, c, wants, &slice, err);
+        for (uint32_t i = 0; rc == LEAT_OK && i < counts[c]; i++)
+            print_sample(s, &slice, leat_dataset_index(d, c, i), sample++);
+        leat_slice_close(&slice);
+    }
+    return rc;
+}
+
+static int run_samples(const struct ls_settings *s, const char *url)
+{
+    struct leat_dataset *d = NULL;
+    struct leat_error err;
+    leat_status rc = LEAT_OK;
+    if (s->recursive || s->human)
+        rc = leat_fail(&err, LEAT_INVALID, "--samples cannot be combined with --recursive or --human");
+    if (rc == LEAT_OK)
+        rc = leat_cli_dataset_open(&s->store, url, &d, &err);
+    if (rc == LEAT_OK && s->total)
+        printf(s->json ? "{\"samples\":%" PRIu64 "}\n" : "%" PRIu64 " samples\n", leat_dataset_samples(d));
+    else if (rc == LEAT_OK)
+        rc = list_samples(s, d, &err);
+    leat_dataset_close(d);
+    return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct ls_settings *s = settings;
     struct leat_error err;
+    if (s->null && (s->json || s->total))
+        return leat_cli_failf(LEAT_INVALID, "--null cannot be combined with --json or --total");
+    if (s->samples)
+        return run_samples(s, argc ? argv[0] : "./");
     struct leat_store *store = NULL;
     char *key = NULL;
     struct counts counts = {0};
@@ -147,11 +251,14 @@ const struct leat_command leat_command_ls = {
     .name = "ls",
     .arguments = "[URL]",
     .summary = "list a bucket, a prefix or a folder",
-    .details = "Prints size, time of change and key, sorted by the bytes of the keys, in constant memory whatever the "
-               "number of objects. Without --recursive, what lies behind the next '/' is shown as one line. An "
-               "empty bucket or folder is an empty list; where there is nothing at all, that is an error.",
+    .details = "Prints size, time of change and key, sorted by the bytes of the keys, in constant memory whatever "
+               "the number of objects. Without --recursive, everything after the next '/' is shown as one line. An "
+               "empty bucket or folder is an empty list; if there is nothing at the URL, that is an error.\n\nWith "
+               "--samples, URL is a dataset, and its samples are listed in the order of their numbers. --json adds "
+               "what is known of their fields without reading chunks.",
     .examples = "  leat ls s3://bucket/train/\n  leat ls --recursive --json s3://bucket | wc -l\n"
-                "  leat ls --recursive --total s3://bucket/train\n",
+                "  leat ls --recursive --total s3://bucket/train\n"
+                "  leat ls --samples 's3://bucket/photos?name=val' | head\n",
     .options = options,
     .settings_size = sizeof(struct ls_settings),
     .arguments_max = 1,

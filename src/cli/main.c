@@ -3,6 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
+#include "base/guess.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -16,8 +18,13 @@ static const struct leat_command *const commands[] = {
     &leat_command_cp,
     &leat_command_rm,
     &leat_command_pack,
+    &leat_command_index,
     &leat_command_info,
     &leat_command_name,
+    &leat_command_show,
+    &leat_command_select,
+    &leat_command_diff,
+    &leat_command_gc,
     &leat_command_verify,
     &leat_command_warm,
     &leat_command_unpack,
@@ -28,7 +35,10 @@ static const struct leat_command *const commands[] = {
     &leat_command_image,
     &leat_command_plan,
     &leat_command_simulate,
+    &leat_command_doctor,
     &leat_command_agent,
+    &leat_command_top,
+    &leat_command_trace,
     &leat_command_cache,
     &leat_command_help_command,
     NULL,
@@ -47,6 +57,16 @@ const struct leat_command *leat_command_find(const char *name)
             return *c;
     }
     return NULL;
+}
+
+int leat_command_unknown(const char *name)
+{
+    struct leat_guess g = leat_guess_of(name);
+    for (const struct leat_command *const *c = commands; *c; c++)
+        leat_guess_try(&g, (*c)->name);
+    if (g.word)
+        return leat_cli_failf(LEAT_INVALID, "'%s' is not a command: did you mean 'leat %s'?", name, g.word);
+    return leat_cli_failf(LEAT_INVALID, "'%s' is not a command; 'leat help' lists them", name);
 }
 
 static void print_log(enum leat_log_level level, const char *line, void *user)
@@ -99,7 +119,10 @@ static int run_command(const struct leat_command *command, int argc, char **argv
     };
     struct leat_settings *settings;
     struct leat_error err;
+    char strange[LEAT_ENVIRONMENT_TEXT];
     bool help = false;
+    for (size_t i = 0; leat_environment_strange(environ, &i, strange);)
+        leat_log(LEAT_LOG_WARN, "%s", strange);
     if (leat_settings_read(command, &source, &settings, &help, &err) != LEAT_OK) {
         int status = leat_cli_fail(&err);
         if (status == LEAT_EXIT_USAGE)
@@ -141,6 +164,6 @@ int main(int argc, char **argv)
     }
     const struct leat_command *command = leat_command_find(name);
     if (!command)
-        return leat_cli_failf(LEAT_INVALID, "'%s' is not a command; 'leat help' lists them", name);
+        return leat_command_unknown(name);
     return run_command(command, argc - i - 1, argv + i + 1);
 }

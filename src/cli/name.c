@@ -14,11 +14,11 @@ struct name_settings {
 
 static const struct leat_option options[] = {
     {"current", 0, LEAT_OPTION_FLAG, offsetof(struct name_settings, current), NULL, NULL, NULL,
-     "make the version the one that is meant without ?id= and ?name="},
+     "make this version the current one, which addresses without ?id= and ?name= mean"},
     {"replace", 0, LEAT_OPTION_FLAG, offsetof(struct name_settings, replace), NULL, NULL, NULL,
-     "move a name that another version has"},
+     "take the name from another version"},
     {"delete", 'd', LEAT_OPTION_FLAG, offsetof(struct name_settings, delete), NULL, NULL, NULL,
-     "take the name away; the version stays"},
+     "remove the name; the version stays"},
     LEAT_STORE_OPTIONS(offsetof(struct name_settings, store)),
     {0},
 };
@@ -26,7 +26,7 @@ static const struct leat_option options[] = {
 static leat_status check_usage(const struct name_settings *s, int argc, struct leat_error *err)
 {
     if (s->delete &&(s->current || s->replace))
-        return leat_fail(err, LEAT_INVALID, "--delete goes with neither --current nor --replace");
+        return leat_fail(err, LEAT_INVALID, "--delete cannot be combined with --current or --replace");
     if (argc == 2 && s->current)
         return leat_fail(err, LEAT_INVALID, "give a name or --current, not both");
     if (argc == 1 && !s->current)
@@ -75,10 +75,10 @@ const struct leat_command leat_command_name = {
     .name = "name",
     .arguments = "DATASET NAME | --current DATASET",
     .summary = "give a version of a dataset a name",
-    .details = "Versions stay when a dataset is packed again with --replace; 'leat info --versions' lists them. This "
-               "gives the version that DATASET means (the current one, or with ?id=ID or ?name=NAME at its end "
-               "another) a name, by which any address can mean it: DATASET?name=NAME. A name has 1 to 63 letters, "
-               "digits, '_', '.', '-', the first a letter or digit.",
+    .details = "Old versions stay when a dataset is packed again with --replace; 'leat info --versions' lists them. "
+               "This command gives a name to the version that DATASET means: the current one, or the one in ?id=ID "
+               "or ?name=NAME at its end. DATASET?name=NAME then means that version. A name has 1 to 63 letters, "
+               "digits, '_', '.' and '-', and begins with a letter or digit.",
     .examples = "  leat name s3://bucket/photos may-release\n"
                 "  leat name 's3://bucket/photos?id=1f0c2e88' before-cleaning\n"
                 "  leat name --current 's3://bucket/photos?name=may-release'\n"

@@ -31,31 +31,31 @@ struct order_settings {
 };
 
 static const struct leat_option options[] = {
-    {"seed", 0, LEAT_OPTION_U64, offsetof(struct order_settings, seed), "N", "0", NULL, "of the order"},
-    {"epoch", 0, LEAT_OPTION_U64, offsetof(struct order_settings, epoch), "N", "0", NULL, "counted from 0"},
+    {"seed", 0, LEAT_OPTION_U64, offsetof(struct order_settings, seed), "N", "0", NULL, "seed of the order"},
+    {"epoch", 0, LEAT_OPTION_U64, offsetof(struct order_settings, epoch), "N", "0", NULL, "epoch, counting from 0"},
     {"window", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, window), "N", NULL, NULL,
-     "chunks mixed at a time (else the dataset's default, see 'leat info')"},
+     "number of chunks mixed at a time (default: see 'leat info')"},
     {"no-shuffle", 0, LEAT_OPTION_FLAG, offsetof(struct order_settings, no_shuffle), NULL, NULL, NULL,
-     "samples in their own order"},
+     "samples in the order they are stored in"},
     {"from", 0, LEAT_OPTION_U64, offsetof(struct order_settings, from), "P", "0", NULL, "first position to print"},
     {"count", 'n', LEAT_OPTION_STRING, offsetof(struct order_settings, count), "K", NULL, NULL,
-     "how many positions (else to the end of the epoch)"},
+     "how many positions (default: to the end of the epoch)"},
     {"global-batch", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, global_batch), "G", NULL, NULL,
-     "also print the step each sample is in, and its rank; --from and --count then begin and end with whole batches"},
+     "also print each sample's step and rank; --from and --count are then extended to whole batches"},
     {"step", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, step), "N", NULL, NULL,
-     "only this global batch of the epoch, counted from 0"},
+     "only this global batch of the epoch, counting from 0"},
     {"last", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, last), "HOW", "drop", NULL,
      "what happens to an incomplete last batch: drop, pad or short"},
     {"world", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, world), "W", NULL, NULL,
-     "number of ranks (else as many as --nodes lists, or 1)"},
+     "number of ranks (default: as many as --nodes lists, or 1)"},
     {"nodes", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, nodes), "MAP", NULL, NULL,
-     "nodes that the ranks are on: '3' is 3 nodes of equally many ranks, '4,2' one of 4 ranks and one of 2 (else 1 "
-     "node)"},
+     "nodes that the ranks are on: '3' is 3 nodes with equally many ranks, '4,2' one with 4 ranks and one with 2 "
+     "(default: 1 node)"},
     {"rank", 0, LEAT_OPTION_STRING, offsetof(struct order_settings, rank), "R", NULL, NULL, "only this rank's samples"},
     {"keys", 'k', LEAT_OPTION_FLAG, offsetof(struct order_settings, keys), NULL, NULL, NULL,
      "print each sample's key too"},
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct order_settings, json), NULL, NULL, NULL,
-     "a JSON object a line; padding has null as its position"},
+     "one JSON object per line; padding has null as its position"},
     LEAT_STORE_OPTIONS(offsetof(struct order_settings, store)),
     {0},
 };
@@ -231,7 +231,7 @@ static leat_status make_node_map(struct view *v, struct leat_error *err)
     if (!list && (nodes == 0 || world % nodes))
         return leat_fail(err, LEAT_INVALID,
                          "--nodes %s: %" PRIu64
-                         " ranks (--world) are not the same number on each; list them, as in 4,2",
+                         " ranks (--world) cannot be spread evenly over them; list the ranks of each, as in 4,2",
                          s->nodes, world);
     if (!list) {
         v->world.ranks = (uint32_t)world;
@@ -252,7 +252,8 @@ static leat_status make_world(struct view *v, struct leat_error *err)
     struct leat_order_world *w = &v->world;
     if (v->batch && v->batch % w->ranks)
         return leat_fail(err, LEAT_INVALID,
-                         "--global-batch %" PRIu32 " is no multiple of --world %" PRIu32 ": ranks get equal shares",
+                         "--global-batch %" PRIu32 " is not a multiple of --world %" PRIu32 ": ranks must get equal "
+                         "shares",
                          v->batch, w->ranks);
     v->items = calloc(v->batch ? v->batch : 4096, sizeof *v->items);
     v->rank_of = calloc(v->batch ? v->batch : 4096, sizeof *v->rank_of);
@@ -274,7 +275,7 @@ static leat_status check_settings(const struct order_settings *s, struct leat_er
     if ((s->step || s->rank || s->world || s->nodes) && !s->global_batch)
         return leat_fail(err, LEAT_INVALID, "--step, --rank, --world and --nodes need --global-batch");
     if (s->step && (s->from || s->count))
-        return leat_fail(err, LEAT_INVALID, "--step is one whole batch: give it without --from and --count");
+        return leat_fail(err, LEAT_INVALID, "--step is one whole batch: it cannot be combined with --from or --count");
     return LEAT_OK;
 }
 
@@ -346,7 +347,7 @@ static leat_status show(struct view *v, struct leat_error *err)
     const struct order_settings *s = v->s;
     const struct leat_root *root = leat_dataset_root(v->dataset);
     struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES,
-                                   .counts = root->counts,
+                                   .counts = leat_dataset_counts(v->dataset),
                                    .chunks = root->chunks,
                                    .shuffle = !s->no_shuffle,
                                    .seed = s->seed,
@@ -391,13 +392,15 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_order = {
     .name = "order",
     .arguments = "DATASET",
-    .summary = "print which samples come when, and to which rank",
+    .summary = "print which samples come when and to which rank",
     .details =
-        "One line a position: position, sample, chunk; with --global-batch also step and rank; with --keys also "
-        "the key (bytes that are not printable as \\xHH). Columns are separated by tabs. Places of a padded batch "
-        "that repeat a sample have '-' as their position.",
-    .examples = "  leat order s3://bucket/imagenet/train --seed 1 --epoch 3 --from 0 --count 10 --keys\n"
-                "  leat order s3://bucket/imagenet/train --global-batch 2048 --world 8 --step 4120 --rank 3 --keys\n"
+        "One line per position: position, sample, chunk; with --global-batch also step and rank; with --keys also "
+        "the key (unprintable bytes as \\xHH). Columns are separated by tabs. Samples that are repeated to pad a "
+        "batch have '-' as their position.",
+    .examples = "  leat order s3://bucket/imagenet/train --seed 1 --epoch 3 \\\n"
+                "      --from 0 --count 10 --keys\n"
+                "  leat order s3://bucket/imagenet/train --global-batch 2048 \\\n"
+                "      --world 8 --step 4120 --rank 3 --keys\n"
                 "  leat order s3://bucket/imagenet/train --global-batch 1536 --nodes 4,2 --step 0\n",
     .options = options,
     .settings_size = sizeof(struct order_settings),

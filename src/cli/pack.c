@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,67 +9,88 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
+#include "cli/origin.h"
+#include "cli/pack_images.h"
 #include "cli/progress.h"
-#include "dataset/pack_folder.h"
-#include "prep/image.h"
 
 struct pack_settings {
     struct leat_cli_store store;
+    struct leat_cli_origin origin;
     bool keep_order;
     uint64_t seed;
     uint64_t chunk_size;
-    const char *labels;
-    const char *classes;
-    const char *field;
+    const char *on_error;
+    const char *errors;
+    const char *jpeg;
+    uint64_t max_side;
+    uint64_t quality;
     uint64_t jobs;
+    uint64_t memory;
     bool replace;
+    bool add_to;
     const char *name;
     bool no_current;
-    bool quiet;
+    struct leat_cli_progress progress;
     bool json;
 };
 
 static const struct leat_option options[] = {
+    LEAT_ORIGIN_OPTIONS(offsetof(struct pack_settings, origin)),
     {"keep-order", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, keep_order), NULL, NULL, NULL,
-     "number the samples in the order of their paths instead of permuting them"},
+     "number the samples in the order of their paths, or of the manifest, instead of permuting them"},
     {"seed", 0, LEAT_OPTION_U64, offsetof(struct pack_settings, seed), "N", "0", NULL, "of the permutation"},
     {"chunk-size", 0, LEAT_OPTION_SIZE, offsetof(struct pack_settings, chunk_size), "SIZE", "8MiB", NULL,
-     "chunks become as large as that at most, unless a single sample is larger"},
-    {"labels", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, labels), "HOW", "auto", NULL,
-     "folder: the first folder of a path is the sample's label, the int field 'cls'; none: no labels; auto: folder, if "
-     "every file lies in one"},
-    {"classes", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, classes), "LIST", NULL, NULL,
-     "numbers of the labels: a text file with a name per line, the first is 0, or a packed dataset whose names are "
-     "taken "
-     "over. A folder that is not in the list is an error. Without it the folders that are there are numbered, and a "
-     "validation set that lacks a class has other numbers than the training set"},
-    {"field", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, field), "NAME", NULL, NULL,
-     "name of the field that holds the file (else its ending, such as 'jpg'; with several, 'image' or 'data')"},
+     "largest size of a chunk, unless a single sample is larger"},
+    {"on-error", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, on_error), "WHAT", "error", NULL,
+     "what to do with a sample that cannot be read: error ends the command, skip leaves the sample out. skip also "
+     "leaves out images whose header cannot be read and invalid JSON"},
+    {"errors", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, errors), "FILE", NULL, NULL,
+     "with --on-error skip: write a line for each sample left out to this file: key, tab, reason; '-' is standard "
+     "error"},
+    {"jpeg", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, jpeg), "HOW", "keep", NULL,
+     "baseline: store progressive JPEGs as baseline JPEGs, which decode faster; pixels, EXIF and colour profiles "
+     "stay the same, bit for bit. keep: store them as they are"},
+    {"max-side", 0, LEAT_OPTION_U64, offsetof(struct pack_settings, max_side), "N", NULL, NULL,
+     "resize images whose longer side has more than N pixels to N, turn them as EXIF says, and encode them again: "
+     "JPEGs as JPEG (see --quality), others as PNG"},
+    {"quality", 0, LEAT_OPTION_U64, offsetof(struct pack_settings, quality), "N", "90", NULL,
+     "with --max-side: quality of the JPEGs that are written, 1 to 100"},
     {"jobs", 'j', LEAT_OPTION_U64, offsetof(struct pack_settings, jobs), "N", NULL, "LEAT_JOBS",
-     "threads (else one for each CPU)"},
+     "threads (default: one per CPU)"},
+    {"memory", 0, LEAT_OPTION_SIZE, offsetof(struct pack_settings, memory), "SIZE", NULL, "LEAT_PACK_MEMORY",
+     "memory for files that were read for their digests and wait to be stored; what does not fit is read twice "
+     "(default: a quarter of what is free)"},
     {"replace", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, replace), NULL, NULL, NULL,
-     "make this the current dataset although there is one at DEST already, and give it the name although another "
-     "version "
-     "has it; only if nobody else has published there since packing began. The old version stays and can be opened by "
-     "its id"},
+     "make this the current dataset even if there is one at DEST already, and give it the name even if another "
+     "version has it, but only if no one else has published there since packing began. The old version stays and "
+     "can be opened by its id"},
+    {"add-to", 'a', LEAT_OPTION_FLAG, offsetof(struct pack_settings, add_to), NULL, NULL, NULL,
+     "add the samples to the dataset at DEST, after its own: a new version that shares its chunks. Fields must be "
+     "the same; the names of labels are those of the dataset"},
     {"name", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, name), "NAME", NULL, NULL,
-     "name this version: 'DEST?name=NAME' opens it, whatever becomes the current one later"},
+     "name this version: 'DEST?name=NAME' opens it even after another one has become current"},
     {"no-current", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, no_current), NULL, NULL, NULL,
      "with --name: leave the current dataset as it is"},
-    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct pack_settings, quiet), NULL, NULL, NULL,
+    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct pack_settings, progress.quiet), NULL, NULL, NULL,
      "no progress and no summary"},
-    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, json), NULL, NULL, NULL,
-     "print id, samples, chunks and bytes as JSON at the end"},
+    LEAT_PROGRESS_OPTION(offsetof(struct pack_settings, progress)),
+    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct pack_settings, json), NULL, NULL, NULL, "print the summary as JSON"},
     LEAT_STORE_OPTIONS(offsetof(struct pack_settings, store)),
     {0},
 };
 
 struct packing {
-    struct leat_home from;
+    const struct pack_settings *s;
     struct leat_home to;
-    struct leat_scan files;
-    struct leat_classes classes;
+    struct leat_dataset *add_to; /* NULL: nothing */
+    struct leat_cli_origin origin;
+    struct leat_cli_opened opened;
+    struct leat_cli_images images;
+    bool skip;
+    FILE *errors; /* NULL: nobody wants the list */
+    bool listed;  /* all of it could be written so far */
     struct leat_pack_progress progress;
+    struct leat_pack_result result;
 };
 
 static bool stop(void *user)
@@ -77,32 +99,12 @@ static bool stop(void *user)
     return leat_cli_interrupted();
 }
 
-/* What the header of an image says, as the format keeps it. */
-static bool probe(const void *data, size_t n, struct leat_picture *out)
+static void look_listing(void *user, struct leat_progress_state *out)
 {
-    static const uint8_t kinds[LEAT_IMAGE_TYPE_COUNT] = {
-        [LEAT_IMAGE_JPEG] = LEAT_PICTURE_JPEG,
-        [LEAT_IMAGE_PNG] = LEAT_PICTURE_PNG,
-        [LEAT_IMAGE_WEBP] = LEAT_PICTURE_WEBP, /* the format has no numbers for the others: 0, unknown */
-    };
-    struct leat_image_info info;
-    if (leat_image_probe(data, n, &info, NULL) != LEAT_OK)
-        return false;
-    /* A palette takes the place of three channels, or four. */
-    uint8_t channels = info.palette ? (info.alpha ? 4 : 3) : info.components;
-    uint64_t depth = info.bits > 8 ? 2 : 1;
-    uint64_t decoded = (uint64_t)info.width * info.height;
-    decoded = decoded > UINT32_MAX ? UINT32_MAX : decoded * channels * depth;
-    *out = (struct leat_picture){
-        .width = info.width,
-        .height = info.height,
-        .decoded_bytes = decoded > UINT32_MAX ? UINT32_MAX : (uint32_t)decoded,
-        .kind = kinds[info.type],
-        .channels = channels,
-        .orientation = info.orientation,
-        .flags = info.progressive ? LEAT_PICTURE_PROGRESSIVE : 0,
-    };
-    return true;
+    struct packing *p = user;
+    out->counted = true;
+    out->growing = true;
+    out->done = atomic_load_explicit(&p->opened.seen, memory_order_relaxed);
 }
 
 static void look(void *user, struct leat_progress_state *out)
@@ -111,123 +113,188 @@ static void look(void *user, struct leat_progress_state *out)
     out->done = atomic_load_explicit(&p->progress.bytes, memory_order_relaxed) +
                 atomic_load_explicit(&p->progress.digested, memory_order_relaxed);
     out->items = atomic_load_explicit(&p->progress.samples, memory_order_relaxed);
-    out->total = p->files.bytes + atomic_load_explicit(&p->progress.to_digest, memory_order_relaxed);
+    out->total = p->opened.origin->bytes + atomic_load_explicit(&p->progress.to_digest, memory_order_relaxed);
 }
 
-static leat_status parse_labels(const char *text, enum leat_scan_labels *out, struct leat_error *err)
+/* What was left out */
+
+static void note_skipped(void *user, const void *key, size_t key_n, const struct leat_error *err)
 {
-    static const char *const names[] = {"auto", "folder", "none"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *out = (enum leat_scan_labels)i;
-            return LEAT_OK;
-        }
-    }
-    return leat_fail(err, LEAT_INVALID, "--labels: '%s' is not auto, folder or none", text);
+    struct packing *p = user;
+    if (!p->errors)
+        return;
+    char *shown = leat_cli_show_key(key, key_n);
+    if (fprintf(p->errors, "%s\t%s\n", shown ? shown : "?", err->text) < 0)
+        p->listed = false;
+    free(shown);
 }
 
-/* What lies there as an object is a text file, else it is a dataset. */
-static leat_status load_classes(const struct pack_settings *s, struct leat_classes *out, struct leat_error *err)
+static leat_status open_errors(struct packing *p, struct leat_error *err)
 {
-    struct leat_dataset *dataset;
-    struct leat_store_opts opts;
-    struct leat_url url = {0};
-    struct leat_store *store = NULL;
-    char *text = NULL;
-    char *key = NULL;
-    size_t n;
-    leat_status rc = leat_cli_store_opts(&s->store, &opts, err);
-    if (rc == LEAT_OK)
-        rc = leat_url_parse(s->classes, &url, err);
-    if (rc == LEAT_OK)
-        rc = leat_store_open(&url, &opts, &store, err);
-    if (rc == LEAT_OK && !(key = leat_store_key(&url)))
-        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    if (rc == LEAT_OK)
-        rc = *key ? leat_store_load(store, key, LEAT_CLASSES_TEXT_MAX, &text, &n, NULL, err) : LEAT_NOT_FOUND;
-    if (rc == LEAT_OK) {
-        rc = leat_classes_read(text, n, out, err);
-    } else if (rc == LEAT_NOT_FOUND) {
-        rc = leat_cli_dataset_open(&s->store, s->classes, &dataset, err);
-        if (rc == LEAT_OK) {
-            rc = leat_classes_of(&leat_dataset_root(dataset)->schema, out, err);
-            leat_dataset_close(dataset);
-        }
-    }
-    free(text);
-    free(key);
-    leat_store_close(store);
-    leat_url_free(&url);
-    return rc == LEAT_OK ? rc : leat_fail_context(err, rc, "--classes %s", s->classes);
+    p->listed = true;
+    if (!p->s->errors)
+        return LEAT_OK;
+    if (!p->skip)
+        return leat_fail(err, LEAT_INVALID, "--errors lists what --on-error skip leaves out");
+    p->errors = strcmp(p->s->errors, "-") == 0 ? stderr : fopen(p->s->errors, "w");
+    return p->errors ? LEAT_OK : leat_fail_errno(err, errno, "cannot write %s", p->s->errors);
+}
+
+static leat_status close_errors(struct packing *p, leat_status rc, struct leat_error *err)
+{
+    bool good = p->listed && (!p->errors || fflush(p->errors) == 0);
+    if (p->errors && p->errors != stderr)
+        good = fclose(p->errors) == 0 && good;
+    p->errors = NULL;
+    return rc == LEAT_OK && !good ? leat_fail(err, LEAT_IO, "cannot write all of %s", p->s->errors) : rc;
+}
+
+/* Settings */
+
+static leat_status read_images(struct packing *p, struct leat_error *err)
+{
+    const struct pack_settings *s = p->s;
+    if (strcmp(s->jpeg, "keep") != 0 && strcmp(s->jpeg, "baseline") != 0)
+        return leat_fail(err, LEAT_INVALID, "--jpeg: '%s' is not keep or baseline", s->jpeg);
+    if (s->max_side > 65535)
+        return leat_fail(err, LEAT_INVALID, "--max-side: between 1 and 65535");
+    if (s->quality < 1 || s->quality > 100)
+        return leat_fail(err, LEAT_INVALID, "--quality: between 1 and 100");
+    p->images = (struct leat_cli_images){.baseline = strcmp(s->jpeg, "baseline") == 0,
+                                         .max_side = (uint32_t)s->max_side,
+                                         .quality = (uint32_t)s->quality};
+    return LEAT_OK;
+}
+
+static leat_status check_settings(struct packing *p, struct leat_error *err)
+{
+    const struct pack_settings *s = p->s;
+    p->skip = strcmp(s->on_error, "skip") == 0;
+    if (!p->skip && strcmp(s->on_error, "error") != 0)
+        return leat_fail(err, LEAT_INVALID, "--on-error: '%s' is not error or skip", s->on_error);
+    if (s->chunk_size < 4096 || s->chunk_size > 1u << 30)
+        return leat_fail(err, LEAT_INVALID, "--chunk-size: between 4KiB and 1GiB");
+    if (s->no_current && !s->name)
+        return leat_fail(err, LEAT_INVALID, "--no-current needs --name");
+    return read_images(p, err);
+}
+
+/* Packing */
+
+static unsigned jobs_of(const struct pack_settings *s)
+{
+    return s->jobs < 1000 ? (unsigned)s->jobs : 1000;
+}
+
+/* Labels that are added have the numbers that they have already. */
+static void take_classes(struct packing *p, const char *dest)
+{
+    struct leat_classes classes = {0};
+    if (p->origin.classes || strcmp(p->origin.labels, "none") == 0 ||
+        leat_classes_of(&leat_dataset_root(p->add_to)->schema, &classes, NULL) != LEAT_OK)
+        return;
+    p->origin.classes = dest;
+    leat_classes_close(&classes);
+}
+
+static leat_status open_origin(struct packing *p, char **urls, uint32_t n, struct leat_error *err)
+{
+    struct leat_cli_origin_opts opts = {.settings = &p->origin,
+                                        .store = &p->s->store,
+                                        .to = &p->to,
+                                        .unsaved = true,
+                                        .threads = jobs_of(p->s),
+                                        .chunk_bytes = p->s->chunk_size};
+    struct leat_progress *progress = leat_progress_open(&p->s->progress, "objects", look_listing, p);
+    leat_status rc = leat_cli_origin_open(&opts, urls, n, &p->opened, err);
+    leat_progress_close(progress);
+    return rc;
 }
 
 /* A dataset inside the folder it is made of would be packed itself the next time. */
 static leat_status check_places(const struct packing *p, struct leat_error *err)
 {
-    if (leat_cli_lies_in(p->from.store, p->from.prefix, p->to.store, p->to.prefix))
-        return leat_fail(err, LEAT_INVALID, "'%s' lies in '%s': the next packing would pack the dataset too", p->to.url,
-                         p->from.url);
+    for (uint32_t i = 0; i < p->opened.homes_n; i++) {
+        const struct leat_home *from = &p->opened.homes[i];
+        if (leat_cli_lies_in(from->store, from->prefix, p->to.store, p->to.prefix))
+            return leat_fail(err, LEAT_INVALID, "'%s' is inside '%s': packing again would pack the dataset itself",
+                             p->to.url, from->url);
+    }
     return LEAT_OK;
 }
 
-static leat_status pack(const struct pack_settings *s, struct packing *p, struct leat_pack_result *out,
-                        struct leat_error *err)
+/* Files of a folder, with labels by the names of folders or none. */
+static bool is_plain(const struct packing *p)
 {
-    struct leat_scan_opts scan = {.field = s->field, .stop = stop};
-    struct leat_pack_folder_opts opts = {
-        .keep_order = s->keep_order,
-        .seed = s->seed,
-        .chunk_bytes = s->chunk_size,
-        .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
-        .publish = {.name = s->name, .keep_current = s->no_current, .replace = s->replace},
-        .probe = probe,
+    const struct leat_cli_origin *o = &p->s->origin;
+    return p->opened.raw && !o->group && !o->manifest && !o->label_regex && !o->label_column;
+}
+
+static leat_status pack(struct packing *p, struct leat_error *err)
+{
+    const struct pack_settings *s = p->s;
+    struct leat_pack_images images;
+    struct leat_pack_origin_opts opts = {
+        .cut = {.keep_order = s->keep_order, .seed = s->seed, .chunk_bytes = s->chunk_size},
+        .threads = jobs_of(s),
+        .publish = {.name = s->name, .keep_current = s->no_current, .replace = s->replace, .add_to = p->add_to},
+        .keep = s->memory,
+        .images = &images,
+        .plain = is_plain(p),
+        .skip = p->skip,
+        .skipped = note_skipped,
+        .skipped_user = p,
         .stop = stop};
-    leat_status rc = parse_labels(s->labels, &scan.labels, err);
-    if (rc == LEAT_OK && s->classes && scan.labels == LEAT_LABELS_NONE)
-        rc = leat_fail(err, LEAT_INVALID, "--classes numbers labels, and --labels none wants none");
-    if (rc == LEAT_OK)
-        rc = check_places(p, err);
-    if (rc == LEAT_OK && s->classes) {
-        rc = load_classes(s, &p->classes, err);
-        scan.classes = &p->classes;
-    }
-    if (rc == LEAT_OK)
-        rc = leat_scan_open(&p->from, &scan, &p->files, err);
-    if (rc != LEAT_OK)
-        return rc;
-    if (s->no_current && !s->name)
-        return leat_fail(err, LEAT_INVALID, "--no-current needs a --name that the version can be found by");
-    struct leat_progress *progress = s->quiet ? NULL : leat_progress_open("samples", look, p);
-    rc = leat_pack_folder(&p->from, &p->files, &p->to, &opts, &p->progress, out, err);
+    leat_cli_images(&p->images, &images);
+    struct leat_progress *progress = leat_progress_open(&s->progress, "samples", look, p);
+    leat_status rc = leat_pack_origin(p->opened.origin, &p->to, &opts, &p->progress, &p->result, err);
     leat_progress_close(progress);
     return rc;
 }
 
-static void print_result(const struct pack_settings *s, const struct packing *p, const struct leat_pack_result *r)
+static void print_json(const struct packing *p, const char *id)
 {
+    const struct leat_pack_result *r = &p->result;
+    printf("{\"id\": \"%s\", \"samples\": %" PRIu64 ", \"chunks\": %" PRIu32 ", \"bytes\": %" PRIu64
+           ", \"labels\": %" PRIu32 ", \"hidden\": %" PRIu64 ", \"unreadable_images\": %" PRIu64
+           ", \"changed_images\": %" PRIu64 ", \"skipped\": %" PRIu64 ", \"reused_chunks\": %" PRIu32
+           ", \"sorted_by_class\": %s, \"guarded\": %s}\n",
+           id, r->samples, r->chunks, r->bytes, p->opened.counts.classes, p->opened.counts.hidden,
+           atomic_load(&p->progress.unreadable), atomic_load(&p->progress.changed), atomic_load(&p->progress.skipped),
+           r->reused, r->mix.sorted ? "true" : "false", r->guarded ? "true" : "false");
+}
+
+static void print_result(const struct packing *p)
+{
+    const struct leat_pack_result *r = &p->result;
     char id[2 * LEAT_SHA256_SIZE + 1];
     char size[LEAT_FORMAT_SIZE];
     uint64_t unreadable = atomic_load(&p->progress.unreadable);
+    uint64_t changed = atomic_load(&p->progress.changed);
+    uint64_t skipped = atomic_load(&p->progress.skipped);
     leat_hex(r->id, sizeof r->id, id);
-    if (s->json) {
-        printf("{\"id\": \"%s\", \"samples\": %" PRIu64 ", \"chunks\": %" PRIu32 ", \"bytes\": %" PRIu64
-               ", \"labels\": %" PRIu32 ", \"hidden\": %" PRIu64 ", \"unreadable_images\": %" PRIu64
-               ", \"sorted_by_class\": %s, \"guarded\": %s}\n",
-               id, r->samples, r->chunks, r->bytes, p->files.labels_n, p->files.skipped, unreadable,
-               r->mix.sorted ? "true" : "false", r->guarded ? "true" : "false");
+    if (p->s->json) {
+        print_json(p, id);
         return;
     }
     printf("%" PRIu64 " samples in %" PRIu32 " chunks, %s", r->samples, r->chunks, leat_format_size(r->bytes, size));
-    if (p->files.labels)
-        printf(", %" PRIu32 " labels", p->files.labels_n);
+    if (p->opened.counts.classes)
+        printf(", %" PRIu32 " labels", p->opened.counts.classes);
     printf("\nid %s\n", id);
-    if (p->files.skipped)
-        printf("left out: %" PRIu64 " hidden files\n", p->files.skipped);
+    if (r->reused)
+        printf("%" PRIu32 " of the chunks were there already\n", r->reused);
+    if (p->opened.counts.hidden)
+        printf("left out: %" PRIu64 " hidden files\n", p->opened.counts.hidden);
+    if (skipped)
+        printf("left out: %" PRIu64 " samples that cannot be read%s\n", skipped,
+               p->s->errors ? "" : " (--errors FILE lists them)");
+    if (changed)
+        printf("%" PRIu64 " images were encoded again (%s)\n", changed, p->images.what);
     if (unreadable)
-        printf("%" PRIu64 " files look like images but have no header that can be read\n", unreadable);
+        printf("%" PRIu64 " files look like images, but their header cannot be read\n", unreadable);
     if (!r->guarded)
-        printf("%s knows no conditions (If-None-Match): somebody who had published there at the same moment would not "
-               "have been noticed\n",
+        printf("%s does not support conditions (If-None-Match): if someone else published there at the same moment, "
+               "it went unnoticed\n",
                p->to.url);
     if (r->mix.sorted)
         leat_cli_print_mix("the chunks are sorted by class", &r->mix, r->chunks, r->bytes);
@@ -235,58 +302,71 @@ static void print_result(const struct pack_settings *s, const struct packing *p,
 
 static int run(const void *settings, int argc, char **argv)
 {
-    (void)argc;
     const struct pack_settings *s = settings;
-    struct packing p = {0};
-    struct leat_pack_result result;
+    struct packing p = {.s = s, .origin = s->origin};
     struct leat_error err;
-    leat_status rc = s->chunk_size >= 4096 && s->chunk_size <= 1u << 30
-                         ? leat_cli_home_open(&s->store, argv[0], &p.from, &err)
-                         : leat_fail(&err, LEAT_INVALID, "--chunk-size: between 4KiB and 1GiB");
+    leat_status rc = check_settings(&p, &err);
     if (rc == LEAT_OK)
-        rc = leat_cli_home_open(&s->store, argv[1], &p.to, &err);
+        rc = leat_cli_home_open(&s->store, argv[argc - 1], &p.to, &err);
     if (rc == LEAT_OK)
-        rc = pack(s, &p, &result, &err);
-    if (rc == LEAT_OK && !(s->quiet && !s->json))
-        print_result(s, &p, &result);
-    leat_scan_close(&p.files);
-    leat_classes_close(&p.classes);
+        rc = leat_home_check_plain(&p.to, &err);
+    if (rc == LEAT_OK && s->add_to)
+        rc = leat_cli_dataset_open(&s->store, argv[argc - 1], &p.add_to, &err);
+    if (rc == LEAT_OK && s->add_to)
+        take_classes(&p, argv[argc - 1]);
+    if (rc == LEAT_OK)
+        rc = open_origin(&p, argv, (uint32_t)argc - 1, &err);
+    if (rc == LEAT_OK)
+        rc = check_places(&p, &err);
+    if (rc == LEAT_OK)
+        rc = open_errors(&p, &err);
+    if (rc == LEAT_OK)
+        rc = pack(&p, &err);
+    rc = close_errors(&p, rc, &err);
+    if (rc == LEAT_OK && !(s->progress.quiet && !s->json))
+        print_result(&p);
+    leat_cli_origin_close(&p.opened);
+    leat_dataset_close(p.add_to);
     leat_home_close(&p.to);
-    leat_home_close(&p.from);
     return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }
 
 const struct leat_command leat_command_pack = {
     .name = "pack",
-    .arguments = "DIR DEST",
-    .summary = "make a dataset of a folder of files",
+    .arguments = "URL… DEST",
+    .summary = "make a dataset from files, shards or tables",
     .details =
-        "Every file below DIR (a folder, or a prefix in a bucket) becomes a sample whose key is its path. Where all of "
-        "them lie in folders, as in an ImageFolder, the first folder is the label: an int field 'cls', numbered by "
-        "the folders' sorted names, or by a list (--classes). Hidden files are left out.\n\n"
-        "Samples are permuted by a fixed seed, so that a folder sorted by class does not make chunks of one class, "
-        "unless --keep-order is given. The same files packed with the same options give the same dataset, byte for "
-        "byte; anything else gives another. Files on disk are read twice for that (their MD5 is part of the id that "
-        "every "
-        "chunk carries), objects of a bucket only where their ETag is not an MD5. A file that changes meanwhile is an "
-        "error.\n\n"
-        "The snapshot is published last: an interrupted packing leaves nothing that looks like a dataset. Of two who "
-        "pack into one place at the same time the second gets an error, and what it packed can still be opened by its "
-        "id. --replace replaces the version that was there when packing began, and no later one.\n\n"
-        "With --name the version gets a name as well, and becomes the current one unless --no-current is given; the "
-        "name "
-        "is written first.\n\n"
-        "Memory: three chunks for each job, 60 bytes and the path for each file, 150 bytes for each chunk, and at most "
-        "256 MiB for the snapshot, whose tables go to a temporary file in TMPDIR (/var/tmp) from 64 MiB on: 40 bytes "
-        "for "
-        "each sample, its row and its key.",
+        "Samples come from one or more folders or prefixes in buckets, and are stored in chunks at DEST. Every file "
+        "is a sample whose key is its path; with --group, files whose names differ only in their endings are one "
+        "sample; with --manifest, a table lists the samples. 'leat index' has the same options and leaves the data "
+        "where it is.\n\nIf all files are in folders, as in an ImageFolder, the first folder is the label: an int "
+        "field 'cls', numbered by the sorted names of the folders, or by a list (--classes). Hidden files are left "
+        "out.\n\nSamples are permuted by a fixed seed, so that a folder sorted by class does not make chunks of one "
+        "class, unless --keep-order is given; samples of shards and token files stay in their order. The same "
+        "files, packed with the same options, give the same dataset, byte for byte; anything else gives another. To "
+        "this end the MD5 of every file must be known before the first chunk is stored. Buckets list it; other "
+        "files are read first and kept in memory until they are stored (--memory), or read again. If a file changes "
+        "meanwhile, that is an error.\n\nThe snapshot is published last: an interrupted packing leaves nothing that "
+        "looks like a dataset. Run it again, and it stores only the chunks that are still missing. If two commands "
+        "pack into the same place at the same time, the second gets an error; what it packed can still be opened by "
+        "its id. --replace replaces the version that was there when packing began, and no later one.\n\n--add-to "
+        "makes a version from the current one and the new samples, in the time that packing the new ones takes: old "
+        "chunks are shared, and old samples keep their numbers. Such a version is rebuilt from its packings ('leat "
+        "rebuild --packing').\n\nWith --name the version also gets a name, and becomes the current one unless "
+        "--no-current is given; the name is written first.\n\nMemory: --memory, three chunks per thread, 80 bytes "
+        "and the path per file, 150 bytes per chunk, and at most 256 MiB for the snapshot, whose tables move to a "
+        "temporary file in TMPDIR (/var/tmp) from 64 MiB on: 40 bytes per sample, its row and its key.",
     .examples = "  leat pack /data/imagenet/train s3://bucket/imagenet/train\n"
                 "  leat pack --keep-order --labels none photos /datasets/photos\n"
-                "  leat pack --classes s3://bucket/imagenet/train /data/imagenet/val s3://bucket/imagenet/val\n"
+                "  leat pack --classes s3://bucket/imagenet/train \\\n"
+                "      /data/imagenet/val s3://bucket/imagenet/val\n"
+                "  leat pack --group s3://bucket/pairs s3://bucket/pairs-packed\n"
+                "  leat pack --on-error skip --errors bad.txt --max-side 512 \\\n"
+                "      photos /datasets/small\n"
                 "  leat pack --replace --name may-release photos /datasets/photos\n",
     .options = options,
     .settings_size = sizeof(struct pack_settings),
     .arguments_min = 2,
-    .arguments_max = 2,
+    .arguments_max = 10000,
     .run = run,
 };

@@ -17,60 +17,62 @@ static const struct leat_option options[] = {
     {"catalog", 'c', LEAT_OPTION_LIST, AT(catalogs), "FILE", NULL, "LEAT_CATALOG",
      "machines and prices: a CSV with SkyPilot's columns; may be given several times"},
     {"hardware", 0, LEAT_OPTION_LIST, AT(hardware), "FILE", NULL, NULL,
-     "figures of accelerators and machine types that add to the built-in table or overrule it: a CSV"},
+     "figures of accelerators and machine types that add to the built-in table or override it: a CSV"},
     {"measurements", 'm', LEAT_OPTION_LIST, AT(measurements), "FILE", NULL, NULL,
-     "measured speeds of this job, or of other models to fit to: a CSV; may be given several times"},
+     "measured speeds of this job, or of other models to fit: a CSV; may be given several times"},
     {"report", 0, LEAT_OPTION_LIST, AT(reports), "FILE", NULL, NULL,
      "a profiler's report.json with stalls; may be given several times"},
     {"revocations", 0, LEAT_OPTION_LIST, AT(revocations), "FILE", NULL, NULL,
-     "how long transient machines live, by accelerator or type and region: a CSV of points, of machines that were "
-     "watched or of bands, or Amazon's spot-advisor-data.json; may be given several times"},
+     "how long transient machines live, by accelerator or type and region: a CSV of points, of observed machines or "
+     "of bands, or Amazon's spot-advisor-data.json; may be given several times"},
     {"egress", 0, LEAT_OPTION_LIST, AT(egress), "FILE", NULL, NULL,
-     "what bytes cost that leave the region of the data (data.region): a CSV with from, to, usd_per_gb; may be given "
-     "several times"},
+     "what it costs to move bytes out of the region of the data (data.region): a CSV with from, to, usd_per_gb; may "
+     "be given several times"},
     {"traces", 0, LEAT_OPTION_STRING, AT(traces), "FILE", NULL, NULL,
      "availability traces by accelerator, region and zone: a CSV that names the files"},
     {"resume", 0, LEAT_OPTION_STRING, AT(resume), "RUN.json", NULL, NULL,
      "plan the rest of a run from what it has done and measured so far"},
     {"compare", 0, LEAT_OPTION_STRING, AT(compare), "RUN.json", NULL, NULL,
-     "put a finished run beside its prediction, and predict again with what it taught"},
+     "compare a finished run with its prediction, and predict again with what it measured"},
     {"as", 0, LEAT_OPTION_STRING, AT(as), "LAUNCHER", "skypilot", NULL,
      "with 'launch': skypilot (a task), sbatch (a script) or torchrun (a line)"},
     {"script", 0, LEAT_OPTION_STRING, AT(script), "COMMAND", "train.py", NULL,
-     "with 'launch': what torchrun is to run; {checkpoint_seconds}, {checkpoint_steps}, {batch} and {accumulate} are "
-     "filled in"},
+     "with 'launch': the script that torchrun runs; {checkpoint_seconds}, {checkpoint_steps}, {batch} and "
+     "{accumulate} are filled in"},
     {"deadline", 0, LEAT_OPTION_STRING, AT(deadline), "TIME", NULL, NULL,
-     "the cheapest that is done by then, for example 24h"},
+     "choose the cheapest that ends within this time, for example 24h"},
     {"budget", 0, LEAT_OPTION_STRING, AT(budget), "MONEY", NULL, NULL,
-     "the fastest that costs no more, for example 500usd"},
+     "choose the fastest that costs no more, for example 500usd"},
     {"min-accuracy", 0, LEAT_OPTION_STRING, AT(min_accuracy), "PERCENT", NULL, NULL,
-     "no more asynchronous workers than this accuracy allows, where the job says how it falls"},
+     "no more asynchronous workers than this accuracy allows, if the job says how it falls"},
     {"risk", 0, LEAT_OPTION_STRING, AT(risk), "pNN", "p90", NULL,
-     "how surely deadline and budget must be kept: p95 allows one run in twenty to miss"},
+     "how surely deadline and budget must be met: with p95, one run in twenty may miss"},
     {"max-nodes", 0, LEAT_OPTION_STRING, AT(max_nodes), "N", "8", NULL, "largest cluster to consider"},
     {"region", 0, LEAT_OPTION_LIST, AT(regions), "NAME", NULL, NULL,
      "only this region, or several separated by commas; may be given several times"},
     {"set", 0, LEAT_OPTION_LIST, AT(sets), "KEY=VALUE", NULL, NULL,
-     "a setting of the job, for example checkpoint.stall=2s; may be given several times"},
+     "change a setting of the job, for example checkpoint.stall=2s; may be given several times"},
     {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print the records as JSON"},
-    {"html", 0, LEAT_OPTION_STRING, AT(html), "FILE", NULL, NULL, "also write a page with the picture of the choice"},
-    {"all", 'a', LEAT_OPTION_FLAG, AT(all), NULL, NULL, NULL, "every configuration, not only the sensible ones"},
+    {"html", 0, LEAT_OPTION_STRING, AT(html), "FILE", NULL, NULL, "also write an HTML page with a chart of the choice"},
+    {"all", 'a', LEAT_OPTION_FLAG, AT(all), NULL, NULL, NULL, "show every configuration, not only the sensible ones"},
     {"predict", 0, LEAT_OPTION_STRING, AT(predict), "FILE", NULL, NULL,
-     "with 'fit': rows without a time, to predict it for"},
-    {"seed", 0, LEAT_OPTION_STRING, AT(seed), "N", "1", NULL, "of the draws behind the intervals"},
+     "with 'fit': a CSV of rows whose time is to be predicted"},
+    {"seed", 0, LEAT_OPTION_STRING, AT(seed), "N", "1", NULL, "seed of the draws for the intervals"},
     {"draws", 0, LEAT_OPTION_STRING, AT(draws), "N", "400", NULL, "runs drawn for each configuration"},
-    {"name", 0, LEAT_OPTION_STRING, AT(name), "NAME", NULL, NULL, "the job's name, which its measurements go by"},
+    {"name", 0, LEAT_OPTION_STRING, AT(name), "NAME", NULL, NULL, "the job's name in its measurements"},
     {"samples", 0, LEAT_OPTION_STRING, AT(samples), "N", NULL, NULL, "samples in the dataset"},
-    {"epochs", 0, LEAT_OPTION_STRING, AT(epochs), "N", NULL, NULL, "how often all samples are read"},
-    {"steps", 0, LEAT_OPTION_STRING, AT(steps), "N", NULL, NULL, "or: steps of one worker's batch each"},
+    {"epochs", 0, LEAT_OPTION_STRING, AT(epochs), "N", NULL, NULL, "how many times all samples are read"},
+    {"steps", 0, LEAT_OPTION_STRING, AT(steps), "N", NULL, NULL,
+     "instead of --epochs: steps of one worker's batch "
+     "each"},
     {"batch", 0, LEAT_OPTION_STRING, AT(batch), "N", NULL, NULL, "samples of one GPU in one step"},
     {"mode", 0, LEAT_OPTION_STRING, AT(mode), "MODE", NULL, NULL, "allreduce or async (with a parameter server)"},
     {"flops", 0, LEAT_OPTION_STRING, AT(flops), "N", NULL, NULL, "FLOPs of one sample, forward and backward"},
     {"parameters", 0, LEAT_OPTION_STRING, AT(parameters), "N", NULL, NULL, "parameters of the model"},
-    {"parameter-bytes", 0, LEAT_OPTION_STRING, AT(parameter_bytes), "SIZE", NULL, NULL, "and their bytes"},
+    {"parameter-bytes", 0, LEAT_OPTION_STRING, AT(parameter_bytes), "SIZE", NULL, NULL, "bytes of the parameters"},
     {"tensors", 0, LEAT_OPTION_STRING, AT(tensors), "N", NULL, NULL, "parameter tensors of the model"},
     {"checkpoint-bytes", 0, LEAT_OPTION_STRING, AT(checkpoint_bytes), "SIZE", NULL, NULL, "bytes of a checkpoint"},
-    {"checkpoint-time", 0, LEAT_OPTION_STRING, AT(checkpoint_time), "TIME", NULL, NULL, "time to write one"},
+    {"checkpoint-time", 0, LEAT_OPTION_STRING, AT(checkpoint_time), "TIME", NULL, NULL, "time to write a checkpoint"},
     {"dataset", 0, LEAT_OPTION_STRING, AT(dataset), "SIZE", NULL, NULL, "bytes of the dataset"},
     {0},
 };
@@ -414,9 +416,8 @@ static int run_plan(const struct plan_settings *s, enum verb verb, const char *c
         return leat_cli_fail(&err);
     int status = leat_cli_finish();
     if (status == LEAT_EXIT_OK && !met && verb != EXPLAIN && !config) {
-        fputs(
-            "leat: nothing keeps the deadline, the budget and the accuracy asked for; the first line is the nearest\n",
-            stderr);
+        fputs("leat: nothing meets the deadline, the budget and the accuracy asked for; the first line comes nearest\n",
+              stderr);
         status = LEAT_EXIT_FAILURE;
     }
     return status;
@@ -437,7 +438,7 @@ static int run(const void *settings, int argc, char **argv)
     if (launch && s->json)
         return leat_cli_failf(LEAT_INVALID, "--json does not belong to 'leat plan launch'");
     if (s->compare && (argc || s->resume || s->html || s->all))
-        return leat_cli_failf(LEAT_INVALID, "--compare stands by itself: beside %s it has no meaning",
+        return leat_cli_failf(LEAT_INVALID, "--compare cannot be combined with %s",
                               argc        ? verb
                               : s->resume ? "--resume"
                               : s->html   ? "--html"
@@ -458,23 +459,23 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_plan = {
     .name = "plan",
     .arguments = "[explain CONFIG | launch [CONFIG] | fit DATA.csv]",
-    .summary = "predict time and money of a training over clusters, and pick one",
+    .summary = "predict time and cost of a training, and choose a cluster",
     .details =
-        "Prices every cluster the catalog offers (by type, count, on-demand, transient or mixed, and data path) and "
-        "shows "
-        "those that nothing else beats in both time and money, each with the interval that holds nine of ten runs. "
-        "With --deadline the cheapest that keeps it is chosen, with --budget the fastest; when nothing does, the "
-        "nearest is shown and the exit status is 1.\n\n"
-        "'leat plan explain CONFIG' shows the sum behind one configuration line by line, with where each number comes "
-        "from. 'leat plan fit DATA.csv' fits step and checkpoint times to a table of measurements, prints the error of "
-        "rows left out, and with --predict predicts the rows of another table; of a table of machines that were "
-        "watched (start, end, how) it makes a table of lifetimes for --revocations.\n\n"
-        "'leat plan launch [CONFIG]' writes the chosen configuration, or the one named, as a SkyPilot task, a Slurm "
-        "script or a torchrun line, with its checkpoint interval. --resume plans the rest of a run that has begun, "
-        "--compare puts a finished one beside its prediction.\n\n"
-        "docs/plan.md describes every file; examples/plan has one of each.",
-    .examples = "  leat plan -j job.toml -c catalog.csv -m speeds.csv --revocations lifetimes.csv --deadline 24h\n"
-                "  leat plan explain p3.2xlarge:1:on-demand:us-east-1:disk -j job.toml -c catalog.csv -m speeds.csv\n"
+        "Prices every cluster that the catalog offers (by type, count, on-demand, transient or mixed, and data "
+        "path) and shows those that nothing else beats in both time and money, each with the interval that holds "
+        "nine of ten runs. With --deadline the cheapest that meets it is chosen, with --budget the fastest; if "
+        "nothing does, the nearest is shown and the exit status is 1.\n\n'leat plan explain CONFIG' shows the "
+        "calculation for one configuration line by line, with the source of each number. 'leat plan fit DATA.csv' "
+        "fits step and checkpoint times to a table of measurements, prints the error of rows left out, and with "
+        "--predict predicts the rows of another table; from a table of observed machines (start, end, how) it makes "
+        "a table of lifetimes for --revocations.\n\n'leat plan launch [CONFIG]' writes the chosen configuration, or "
+        "the one named, as a SkyPilot task, a Slurm script or a torchrun line, with its checkpoint interval. "
+        "--resume plans the rest of a run that has begun, --compare compares a finished one with its "
+        "prediction.\n\ndocs/plan.md describes every file; examples/plan has one of each.",
+    .examples = "  leat plan -j job.toml -c catalog.csv -m speeds.csv \\\n"
+                "      --revocations lifetimes.csv --deadline 24h\n"
+                "  leat plan explain p3.2xlarge:1:on-demand:us-east-1:disk \\\n"
+                "      -j job.toml -c catalog.csv -m speeds.csv\n"
                 "  leat plan launch --as sbatch -j job.toml -c catalog.csv -m speeds.csv\n"
                 "  leat plan --compare run.json -j job.toml -c catalog.csv -m speeds.csv\n"
                 "  leat plan fit models.csv --predict mine.csv\n"

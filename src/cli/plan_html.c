@@ -11,7 +11,7 @@
 #define RIGHT  20
 #define TOP    20
 #define BOTTOM 50
-#define DOTS   3000 /* beyond that a picture only grows: of more, every so many-th is drawn */
+#define DOTS   3000 /* beyond that a picture only grows: of more, only every n-th is drawn */
 #define TABLED 40
 
 /* One axis: logarithmic when the values span more than a factor of five. */

@@ -12,7 +12,7 @@ bool leat_cli_plan_has_lives(const char *path, const struct leat_buf *text)
     struct leat_plan_csv *csv = NULL;
     struct leat_error err;
     if (leat_plan_csv_parse(path, text->data ? text->data : "", text->len, NULL, &csv, &err) != LEAT_OK)
-        return false; /* whoever reads it next says what is wrong */
+        return false; /* the one that reads it next says what is wrong */
     bool lives = leat_plan_lives_are(csv);
     leat_plan_csv_free(csv);
     return lives;
@@ -66,7 +66,7 @@ int leat_cli_plan_fit_lives(const struct plan_settings *s, const char *path, con
     struct leat_plan_revocations r = {0};
     struct leat_error err;
     if (s->predict)
-        return leat_cli_failf(LEAT_INVALID, "--predict: %s is a table of machines, and lifetimes predict no rows",
+        return leat_cli_failf(LEAT_INVALID, "--predict: %s is a table of machines; lifetimes cannot predict rows",
                               path);
     leat_status rc = leat_plan_revocations_read(path, text->data, text->len, NULL, &r, &err);
     if (rc == LEAT_OK)

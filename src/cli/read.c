@@ -9,6 +9,8 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/dataset.h"
+#include "cli/progress.h"
 #include "cli/reading.h"
 
 struct read_settings {
@@ -34,40 +36,49 @@ struct read_settings {
     double usd_egress;
     bool in_order;
     bool json;
-    bool quiet;
+    struct leat_cli_progress progress;
 };
 
 #define AT(member) offsetof(struct read_settings, member)
 #define PRICES     "AWS S3 Standard, us-east-1, November 2025" /* what the two defaults below are */
 
 static const struct leat_option options[] = {
-    {"batch", 'b', LEAT_OPTION_U64, AT(batch), "N", "256", NULL, "samples in a batch"},
-    {"epochs", 'e', LEAT_OPTION_U64, AT(epochs), "N", NULL, NULL, "how many epochs (1, or as many as --time allows)"},
-    {"time", 't', LEAT_OPTION_DURATION, AT(time_ns), "TIME", NULL, NULL, "end after so long"},
+    {"batch", 'b', LEAT_OPTION_U64, AT(batch), "N", "256", NULL, "samples per batch"},
+    {"epochs", 'e', LEAT_OPTION_U64, AT(epochs), "N", NULL, NULL,
+     "number of epochs (default: 1, or as many as "
+     "--time allows)"},
+    {"time", 't', LEAT_OPTION_DURATION, AT(time_ns), "TIME", NULL, NULL, "end after this time"},
     {"prep", 0, LEAT_OPTION_STRING, AT(prep), "PIPELINE", "none", NULL,
-     "prepare images: 'resize=256 center_crop=224' (leat image --words); none: bytes as they are stored"},
-    {"field", 0, LEAT_OPTION_STRING, AT(field), "NAME", NULL, NULL, "the field to read (else the first with bytes)"},
+     "pipeline for images, such as 'resize=256 center_crop=224' (see leat image --words), or none: bytes as stored"},
+    {"field", 0, LEAT_OPTION_STRING, AT(field), "NAME", NULL, NULL,
+     "field to read (default: the first that holds "
+     "bytes)"},
     {"compute", 0, LEAT_OPTION_DURATION, AT(compute_ns), "TIME", NULL, NULL,
-     "hold each batch so long, as a training step would"},
-    {"ram", 0, LEAT_OPTION_SIZE, AT(ram), "SIZE", NULL, "LEAT_RAM", "memory for chunks (else a quarter of all)"},
+     "hold each batch this long, as a training step would"},
+    {"ram", 0, LEAT_OPTION_SIZE, AT(ram), "SIZE", NULL, "LEAT_RAM", "memory for chunks (default: a quarter of all)"},
     {"cache-dir", 0, LEAT_OPTION_STRING, AT(cache_dir), "DIR", NULL, "LEAT_CACHE_DIR", "folder of a cache on disk"},
-    {"cache", 0, LEAT_OPTION_SIZE, AT(cache), "SIZE", NULL, "LEAT_CACHE", "how much of the disk it may take"},
-    {"window", 0, LEAT_OPTION_U64, AT(window), "N", NULL, NULL, "chunks that are mixed (else the dataset's default)"},
-    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "0", NULL, "of the order"},
+    {"cache", 0, LEAT_OPTION_SIZE, AT(cache), "SIZE", NULL, "LEAT_CACHE", "how much of the disk the cache may use"},
+    {"window", 0, LEAT_OPTION_U64, AT(window), "N", NULL, NULL,
+     "number of chunks mixed at a time (default: the "
+     "dataset's)"},
+    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "0", NULL, "seed of the order"},
     {"in-order", 0, LEAT_OPTION_FLAG, AT(in_order), NULL, NULL, NULL, "do not shuffle"},
-    {"rank", 0, LEAT_OPTION_U64, AT(rank), "N", "0", NULL, "read what this rank would read"},
-    {"world", 0, LEAT_OPTION_U64, AT(world), "N", "1", NULL, "of so many ranks"},
-    {"threads", 0, LEAT_OPTION_U64, AT(threads), "N", NULL, "LEAT_THREADS", "that prepare (else one a core)"},
-    {"slots", 0, LEAT_OPTION_U64, AT(slots), "N", NULL, NULL, "batches in shared memory (else 4)"},
+    {"rank", 0, LEAT_OPTION_U64, AT(rank), "N", "0", NULL, "read what this rank would read, …"},
+    {"world", 0, LEAT_OPTION_U64, AT(world), "N", "1", NULL, "… out of this many ranks"},
+    {"threads", 0, LEAT_OPTION_U64, AT(threads), "N", NULL, "LEAT_THREADS",
+     "threads that prepare samples (default: "
+     "one per core)"},
+    {"slots", 0, LEAT_OPTION_U64, AT(slots), "N", NULL, NULL, "batches in shared memory (default: 4)"},
     {"scope", 0, LEAT_OPTION_STRING, AT(scope), "NAME", NULL, NULL,
-     "use the agent of this scope, with its budget (else one of its own)"},
-    {"line", 0, LEAT_OPTION_RATE, AT(line), "RATE", NULL, NULL, "what the bucket gives, for the line at the start"},
+     "use the agent of this scope, with its memory (default: its own agent)"},
+    {"line", 0, LEAT_OPTION_RATE, AT(line), "RATE", NULL, NULL, "speed of the bucket, for the estimate at the start"},
     {"price-requests", 0, LEAT_OPTION_DOUBLE, AT(usd_requests), "USD", "0.0004", NULL,
-     "price of 1000 GET requests; the default is of " PRICES},
+     "price of 1000 GET requests; the default is from " PRICES},
     {"price-egress", 0, LEAT_OPTION_DOUBLE, AT(usd_egress), "USD", "0.09", NULL,
-     "price of a GB (10^9 bytes) that leaves the cloud; the default is of " PRICES},
+     "price per GB (10^9 bytes) that leaves the cloud; the default is from " PRICES},
     {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print one JSON object, with a series over time"},
-    {"quiet", 'q', LEAT_OPTION_FLAG, AT(quiet), NULL, NULL, NULL, "no progress line and no warnings of long waits"},
+    {"quiet", 'q', LEAT_OPTION_FLAG, AT(progress.quiet), NULL, NULL, NULL, "no progress and no warnings of long waits"},
+    LEAT_PROGRESS_OPTION(AT(progress)),
     LEAT_READING_STORE_OPTIONS(AT(store)),
     {0},
 };
@@ -111,7 +122,7 @@ static void print_epoch(const struct leat_reading *r, uint32_t i)
     char wait[LEAT_FORMAT_SIZE];
     char bucket[LEAT_FORMAT_SIZE];
     char disk[LEAT_FORMAT_SIZE];
-    printf("epoch %" PRIu32 ": %s, %" PRIu64 " samples, %.0f a second, waited %s; %s from the bucket, %s from disk\n",
+    printf("epoch %" PRIu32 ": %s, %" PRIu64 " samples, %.0f per second, waited %s; %s from the bucket, %s from disk\n",
            i, leat_format_duration((uint64_t)(e->seconds * 1e9), time), e->samples,
            e->seconds > 0 ? (double)e->samples / e->seconds : 0.0, leat_format_duration(e->account.wait_ns, wait),
            leat_format_size(from(&e->account, LEAT_FROM_BUCKET), bucket),
@@ -138,7 +149,7 @@ static void print_whole(const struct leat_reading *r, const struct read_settings
     say_causes(a, causes, sizeof causes);
     printf("time      %s, the first batch after %s\n", leat_format_duration((uint64_t)(r->seconds * 1e9), x),
            leat_format_duration((uint64_t)(r->first_s * 1e9), y));
-    printf("samples   %" PRIu64 ", %.0f a second; %s in batches, %s\n", r->samples,
+    printf("samples   %" PRIu64 ", %.0f per second; %s in batches, %s\n", r->samples,
            r->seconds > 0 ? (double)r->samples / r->seconds : 0.0, leat_format_size(r->delivered, x),
            leat_format_rate(r->seconds > 0 ? (double)r->delivered / r->seconds : 0, y));
     printf("bytes     %s from the bucket, %s from disk, %s from memory\n",
@@ -174,7 +185,7 @@ static json_t *epochs_json(const struct leat_reading *r)
         json_t *j = account_json(&e->account);
         if (json_object_set_new(j, "seconds", json_real(e->seconds)) < 0 || json_array_append(list, j) < 0) {
             json_decref(list);
-            list = NULL; /* whoever packs it says that there was no memory */
+            list = NULL; /* the one that packs it says that there was no memory */
         }
         json_decref(j);
     }
@@ -194,7 +205,7 @@ static json_t *reach_json(const struct leat_reading *r)
 
 static int print_json(const struct leat_reading *r, const struct read_settings *s, json_t *series)
 {
-    const struct leat_root *root = leat_dataset_root(r->dataset);
+    struct leat_cli_used used = leat_cli_used(r->dataset);
     const struct leat_account *a = &r->account;
     json_t *cost = json_pack("{s:f,s:f,s:f,s:f,s:s}", "requests_usd", cost_of_requests(s, a), "egress_usd",
                              cost_of_traffic(s, a), "usd_per_1000_requests", s->usd_requests, "usd_per_egress_gb",
@@ -202,11 +213,11 @@ static int print_json(const struct leat_reading *r, const struct read_settings *
     json_t *j = json_pack(
         "{s:s,s:s,s:{s:I,s:I,s:I},s:o,s:f,s:f,s:I,s:I,s:b,s:o,s:o,s:o,s:{s:I,s:I,s:I},s:o}", "url",
         leat_dataset_home(r->dataset)->url, "version", leat_loader_version(r->loader), "dataset", "samples",
-        (json_int_t)root->samples, "chunks", (json_int_t)root->chunks, "bytes", (json_int_t)root->bytes, "reach",
-        reach_json(r), "seconds", r->seconds, "first_batch_s", r->first_s, "samples", (json_int_t)r->samples,
-        "batch_bytes", (json_int_t)r->delivered, "interrupted", r->interrupted, "account", account_json(a), "epochs",
-        epochs_json(r), "cost", cost, "peak", "agent_bytes", (json_int_t)r->agent_peak_bytes, "own_bytes",
-        (json_int_t)r->own_peak_bytes, "disk_bytes", (json_int_t)r->disk_peak_bytes, "series", series);
+        (json_int_t)leat_dataset_samples(r->dataset), "chunks", (json_int_t)used.chunks, "bytes",
+        (json_int_t)used.bytes, "reach", reach_json(r), "seconds", r->seconds, "first_batch_s", r->first_s, "samples",
+        (json_int_t)r->samples, "batch_bytes", (json_int_t)r->delivered, "interrupted", r->interrupted, "account",
+        account_json(a), "epochs", epochs_json(r), "cost", cost, "peak", "agent_bytes", (json_int_t)r->agent_peak_bytes,
+        "own_bytes", (json_int_t)r->own_peak_bytes, "disk_bytes", (json_int_t)r->disk_peak_bytes, "series", series);
     char *text = leat_json_write(j, JSON_COMPACT);
     json_decref(j);
     if (!text)
@@ -254,7 +265,7 @@ static leat_status prepare(const struct read_settings *s, const char *url, struc
         .time_ns = s->time_ns,
         .compute_ns = s->compute_ns,
         .line = (double)s->line,
-        .quiet = s->quiet,
+        .progress = s->progress,
     };
     o->shuffle = !s->in_order;
     o->seed = s->seed;
@@ -307,19 +318,17 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_read = {
     .name = "read",
     .arguments = "DATASET",
-    .summary = "read a dataset as a training would, and say what it took",
+    .summary = "read a dataset as a training would, and report time and cost",
     .details =
-        "Takes batches from a loader, as a training does, and throws them away: with what memory, disk, line and "
-        "processors there are, how long an epoch takes, where the bytes come from, what is waited for, how many "
-        "requests it needs and what they cost. At the start it says what the cache can reach; then a line an epoch, "
-        "and "
-        "the whole.\n\n"
-        "The agent behind it is its own and ends with it, unless --scope names another; a cache on disk is shared with "
-        "whoever uses the same folder. Ctrl-C ends the reading, and what was read until then is told.",
-    .examples =
-        "  leat read s3://bucket/imagenet --epochs 2\n"
-        "  leat read s3://bucket/imagenet --prep 'random_resized_crop=224 flip=0.5' --compute 100ms --time 1min\n"
-        "  leat read /data/set --ram 4gib --cache-dir /scratch/leat --cache 100gib --json\n",
+        "Takes batches from a loader, as a training does, and throws them away. It reports how long an epoch takes "
+        "on this machine, where the bytes come from, what it waits for, how many requests it needs and what they "
+        "cost. It starts with what the cache can achieve, then prints a line per epoch and a summary.\n\nIt starts "
+        "its own agent, which ends with it, unless --scope names another. A cache on disk is shared with all jobs "
+        "that use the same folder. Ctrl-C ends the reading; the summary then covers what was read.",
+    .examples = "  leat read s3://bucket/imagenet --epochs 2\n"
+                "  leat read s3://bucket/imagenet --compute 100ms --time 1min \\\n"
+                "      --prep 'random_resized_crop=224 flip=0.5'\n"
+                "  leat read /data/set --ram 4gib --cache-dir /scratch/leat --cache 100gib --json\n",
     .options = options,
     .settings_size = sizeof(struct read_settings),
     .arguments_min = 1,

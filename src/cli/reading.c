@@ -39,7 +39,7 @@ static leat_status open_dataset(struct leat_reading *r, struct leat_error *err)
         .profile = r->store.profile,
         .no_sign_request = r->store.no_sign_request,
         .addressing = "auto",
-        .attempts = 10,
+        .attempts = 1000,
         .timeout_ns = 300 * LEAT_S,
         .inactivity_ns = 20 * LEAT_S,
     };
@@ -94,7 +94,7 @@ static leat_status open_loader(struct leat_reading *r, const struct leat_output 
     o.anonymous = r->store.no_sign_request;
     o.stop = stop;
     o.stop_user = r;
-    o.warn = r->quiet ? NULL : warn;
+    o.warn = r->progress.quiet ? NULL : warn;
     return leat_loader_open(&o, &r->loader, err);
 }
 
@@ -158,12 +158,13 @@ leat_status leat_reading_open(struct leat_reading *r, struct leat_error *err)
     if (r->agent_scope[0]) /* nobody else's agent: chunks have been on their way since it was started */
         r->before = (struct leat_account){0};
     uint32_t window = r->opts.window ? r->opts.window : leat_order_window_default(root->chunks, root->bytes);
+    struct leat_cli_used used = leat_cli_used(r->dataset);
     uint64_t each = root->chunks ? root->bytes / root->chunks : 0;
     r->reach = (struct leat_reach_given){
-        .dataset_bytes = root->bytes,
+        .dataset_bytes = used.bytes,
         .ram_bytes = r->budget.cache_budget,
         .disk_bytes = r->budget.disk_budget,
-        .live_bytes = leat_reach_live(root->bytes, root->chunks, r->opts.shuffle ? window : 1),
+        .live_bytes = leat_reach_live(used.bytes, used.chunks, r->opts.shuffle ? window : 1),
         .ahead_bytes = AHEAD_REQUESTS * each,
         .line = r->line,
     };
@@ -173,11 +174,12 @@ leat_status leat_reading_open(struct leat_reading *r, struct leat_error *err)
 static void show(void *user, struct leat_progress_state *out)
 {
     struct leat_reading *r = user;
-    const struct leat_root *root = leat_dataset_root(r->dataset);
+    struct leat_cli_used used = leat_cli_used(r->dataset);
+    uint64_t samples = leat_dataset_samples(r->dataset);
     uint32_t world = r->opts.world ? r->opts.world : 1;
     out->items = atomic_load_explicit(&r->samples, memory_order_relaxed);
-    out->done = root->samples ? (uint64_t)((double)root->bytes / (double)root->samples * (double)out->items) : 0;
-    out->total = r->epochs * root->bytes / world;
+    out->done = samples ? (uint64_t)((double)used.bytes / (double)samples * (double)out->items) : 0;
+    out->total = r->epochs * used.bytes / world;
 }
 
 static void take(struct leat_reading *r, struct leat_batch *batch)
@@ -278,7 +280,7 @@ leat_status leat_reading_run(struct leat_reading *r, struct leat_error *err)
     memset(r->before.wait_by_cause_ns, 0, sizeof r->before.wait_by_cause_ns);
     r->before.wait_ns = 0;
     r->account = r->before;
-    struct leat_progress *progress = r->quiet ? NULL : leat_progress_open("samples", show, r);
+    struct leat_progress *progress = leat_progress_open(&r->progress, "samples", show, r);
     while (rc == LEAT_OK && !enough && !over(r) && (!r->epochs || r->epochs_n < r->epochs)) {
         rc = read_and_tell(r, &enough, err);
         if (rc == LEAT_OK && r->enough)

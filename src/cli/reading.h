@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/progress.h"
 #include "cli/store_options.h"
 #include "dataset/dataset.h"
 #include "leat/loader.h"
@@ -29,9 +30,9 @@ struct leat_reading_store {
      "URL",                                                                                                            \
      NULL,                                                                                                             \
      "LEAT_ENDPOINT_URL",                                                                                              \
-     "S3 endpoint (else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, AWS's own)"},                            \
+     "S3 endpoint (default: AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL, else the profile's, else AWS)"},               \
         {"region", 0,    LEAT_OPTION_STRING, LEAT_READING_STORE(at, region),                                           \
-         "NAME",   NULL, "LEAT_REGION",      "S3 region (else AWS_REGION, the profile's, what the server says)"},      \
+         "NAME",   NULL, "LEAT_REGION",      "S3 region (default: AWS_REGION, else the profile's)"},                   \
         {"profile",                                                                                                    \
          0,                                                                                                            \
          LEAT_OPTION_STRING,                                                                                           \
@@ -39,10 +40,10 @@ struct leat_reading_store {
          "NAME",                                                                                                       \
          NULL,                                                                                                         \
          NULL,                                                                                                         \
-         "profile in ~/.aws (else AWS_PROFILE, 'default')"},                                                           \
+         "profile in ~/.aws (default: AWS_PROFILE, else 'default')"},                                                  \
     {                                                                                                                  \
         "no-sign-request", 0, LEAT_OPTION_FLAG, LEAT_READING_STORE(at, no_sign_request), NULL, NULL,                   \
-            "LEAT_NO_SIGN_REQUEST", "send no keys: for public buckets"                                                 \
+            "LEAT_NO_SIGN_REQUEST", "do not sign requests, for public buckets"                                         \
     }
 
 struct leat_reading_epoch {
@@ -51,7 +52,7 @@ struct leat_reading_epoch {
     struct leat_account account; /* of this epoch: sums since its beginning */
 };
 
-#define LEAT_READING_EPOCHS 64u /* that are told one by one; those behind them only count in the whole */
+#define LEAT_READING_EPOCHS 64u /* that are told one by one; those after them only count in the whole */
 
 #define LEAT_READING_LITTLE 32u /* tens of requests, and what is being read */
 
@@ -67,7 +68,7 @@ struct leat_reading {
     uint64_t time_ns;    /* 0: until the epochs are over */
     uint64_t compute_ns; /* how long each batch is held, as a training step would */
     double line;         /* bytes a second that the bucket gives, for the line at the start; 0: not known */
-    bool quiet;
+    struct leat_cli_progress progress;
     /* Asked after each batch and each epoch, when the numbers are fresh: true ends the reading. May be NULL. */
     bool (*enough)(void *user, struct leat_reading *r);
     void *user;

@@ -1,3 +1,4 @@
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,17 +6,20 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
+#include "cli/progress.h"
 #include "dataset/pack.h"
 
 struct rebuild_settings {
     struct leat_cli_store store;
     struct leat_option_list packings;
+    struct leat_cli_progress progress;
 };
 
 static const struct leat_option options[] = {
     {"packing", 0, LEAT_OPTION_LIST, offsetof(struct rebuild_settings, packings), "ID", NULL, NULL,
-     "which packing, where chunks of several are there: 32 hexadecimal digits. Given several times: a dataset of "
-     "these packings, in this order"},
+     "which packing to rebuild, if there are chunks of several: 32 hexadecimal digits. If given several times: a "
+     "dataset of these packings, in this order"},
+    LEAT_PROGRESS_OPTIONS(offsetof(struct rebuild_settings, progress)),
     LEAT_STORE_OPTIONS(offsetof(struct rebuild_settings, store)),
     {0},
 };
@@ -31,6 +35,29 @@ static leat_status parse_packings(const struct leat_option_list *texts, pack_id 
     return LEAT_OK;
 }
 
+/* Written by the one who reads chunks, read by the progress. */
+struct watch {
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t all_bytes;
+    _Atomic uint32_t chunks;
+};
+
+static void on_read(void *user, uint64_t bytes, uint64_t all_bytes, uint32_t chunks)
+{
+    struct watch *w = user;
+    w->all_bytes = all_bytes;
+    w->bytes = bytes;
+    w->chunks = chunks;
+}
+
+static void look(void *user, struct leat_progress_state *out)
+{
+    struct watch *w = user;
+    out->done = w->bytes;
+    out->total = w->all_bytes;
+    out->items = w->chunks;
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     (void)argc;
@@ -44,8 +71,12 @@ static int run(const void *settings, int argc, char **argv)
     leat_status rc = parse_packings(&s->packings, packings, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[0], &home, &err);
-    if (rc == LEAT_OK)
-        rc = leat_pack_rebuild(&home, (const pack_id *)packings, n, id, &err);
+    if (rc == LEAT_OK) {
+        struct watch w = {0};
+        struct leat_progress *progress = leat_progress_open(&s->progress, "chunks", look, &w);
+        rc = leat_pack_rebuild(&home, (const pack_id *)packings, n, on_read, &w, id, &err);
+        leat_progress_close(progress);
+    }
     leat_home_close(&home);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
@@ -57,12 +88,12 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_rebuild = {
     .name = "rebuild",
     .arguments = "DATASET",
-    .summary = "make a dataset's lost snapshot again from its chunks",
-    .details = "Chunks describe themselves. This reads all of them, writes sample table, keys, root and pointer anew, "
-               "and comes to the same id as before. It fails, and changes nothing, when chunks are missing.\n\n"
-               "Where chunks of several packings are there, --packing says which are meant. Given several times, the "
-               "dataset has the chunks of the first, then those of the second, and so on, as if each had been added "
-               "to those before it.",
+    .summary = "rebuild a dataset's lost snapshot from its chunks",
+    .details = "Chunks describe themselves. This command reads all of them and writes sample table, keys, root and "
+               "pointer again, with the same id as before. If chunks are missing, it fails and changes "
+               "nothing.\n\nIf there are chunks of several packings, --packing says which to use. If it is given "
+               "several times, the dataset has the chunks of the first packing, then those of the second, and so "
+               "on, as if each had been added to those before it.",
     .examples = "  leat rebuild s3://bucket/imagenet/train\n"
                 "  leat rebuild --packing 6d1f…e0 --packing 0b77…3c s3://bucket/photos\n",
     .options = options,

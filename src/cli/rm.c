@@ -8,17 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/deletes.h"
 #include "cli/progress.h"
 #include "cli/store_options.h"
 
-#define IN_FLIGHT 128u
-
 struct rm_settings {
     struct leat_cli_store store;
+    struct leat_cli_progress progress;
     bool recursive;
     bool dry_run;
     bool json;
@@ -26,84 +24,15 @@ struct rm_settings {
 
 static const struct leat_option options[] = {
     {"recursive", 'r', LEAT_OPTION_FLAG, offsetof(struct rm_settings, recursive), NULL, NULL, NULL,
-     "delete a folder: everything whose key begins with URL/"},
+     "delete a folder: everything with a key that begins with URL/"},
     {"dry-run", 'n', LEAT_OPTION_FLAG, offsetof(struct rm_settings, dry_run), NULL, NULL, NULL,
      "print what would be deleted, delete nothing"},
     {"json", 0, LEAT_OPTION_FLAG, offsetof(struct rm_settings, json), NULL, NULL, NULL,
-     "print {\"deleted\": N} at the end, and with --dry-run a line {\"would_delete\": KEY} for each"},
+     "print {\"deleted\": N} at the end; with --dry-run a line {\"would_delete\": KEY} per object"},
+    LEAT_PROGRESS_OPTIONS(offsetof(struct rm_settings, progress)),
     LEAT_STORE_OPTIONS(offsetof(struct rm_settings, store)),
     {0},
 };
-
-/* Deletes on their way. */
-struct deletes {
-    const char *url; /* as it was given: for messages */
-    struct leat_store *store;
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    uint32_t in_flight;    /* hold mu */
-    uint64_t deleted;      /* hold mu */
-    struct leat_error err; /* hold mu: the first failure */
-};
-
-struct one {
-    struct leat_store_op op; /* first member */
-    struct deletes *d;
-    char *key;
-};
-
-static void on_deleted(struct leat_store_op *op)
-{
-    struct one *one = (struct one *)op;
-    struct deletes *d = one->d;
-    pthread_mutex_lock(&d->mu);
-    if (op->status == LEAT_OK)
-        d->deleted++;
-    else if (d->err.status == LEAT_OK)
-        d->err = op->err;
-    d->in_flight--;
-    pthread_cond_signal(&d->cond);
-    pthread_mutex_unlock(&d->mu);
-    free(one->key);
-    free(one);
-}
-
-static leat_status wait_below(struct deletes *d, uint32_t most, struct leat_error *err)
-{
-    pthread_mutex_lock(&d->mu);
-    while (d->in_flight > most && !leat_cli_interrupted())
-        leat_cond_wait(&d->cond, &d->mu, leat_after(100 * LEAT_MS));
-    leat_status rc = d->err.status;
-    if (rc != LEAT_OK)
-        *err = d->err;
-    pthread_mutex_unlock(&d->mu);
-    if (rc == LEAT_OK && leat_cli_interrupted())
-        rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
-    return rc;
-}
-
-static leat_status send_delete(struct deletes *d, const char *key, struct leat_error *err)
-{
-    leat_status rc = wait_below(d, IN_FLIGHT - 1, err);
-    if (rc != LEAT_OK)
-        return rc;
-    struct one *one = calloc(1, sizeof *one);
-    if (one)
-        one->key = strdup(key);
-    if (!one || !one->key) {
-        free(one);
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory to delete '%s'", key);
-    }
-    one->d = d;
-    one->op.verb = LEAT_STORE_DELETE;
-    one->op.key = one->key;
-    one->op.done = on_deleted;
-    pthread_mutex_lock(&d->mu);
-    d->in_flight++;
-    pthread_mutex_unlock(&d->mu);
-    leat_store_submit(d->store, &one->op);
-    return LEAT_OK;
-}
 
 static void print_would(const char *key, const struct rm_settings *s)
 {
@@ -119,7 +48,7 @@ static void print_would(const char *key, const struct rm_settings *s)
     putchar('\n');
 }
 
-static leat_status delete_listed(struct deletes *d, const char *folder, const struct rm_settings *s,
+static leat_status delete_listed(struct leat_cli_deletes *d, const char *folder, const struct rm_settings *s,
                                  struct leat_error *err)
 {
     struct leat_list *list = NULL;
@@ -133,14 +62,14 @@ static leat_status delete_listed(struct deletes *d, const char *folder, const st
         if (s->dry_run)
             print_would(e.key, s);
         else
-            rc = send_delete(d, e.key, err);
+            rc = leat_cli_delete(d, e.key, err);
         if (rc == LEAT_OK && leat_cli_interrupted())
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
         if (ferror(stdout)) /* nobody reads on */
             break;
     }
     leat_store_list_close(list);
-    return rc == LEAT_OK ? wait_below(d, 0, err) : rc;
+    return rc == LEAT_OK ? leat_cli_deletes_wait(d, err) : rc;
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)
@@ -148,7 +77,8 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static leat_status delete_entry(struct deletes *d, const FTSENT *e, const struct rm_settings *s, struct leat_error *err)
+static leat_status delete_entry(struct leat_cli_deletes *d, const FTSENT *e, const struct rm_settings *s,
+                                struct leat_error *err)
 {
     switch (e->fts_info) {
     case FTS_D:
@@ -175,7 +105,8 @@ static leat_status delete_entry(struct deletes *d, const FTSENT *e, const struct
 
 /* A folder of files is deleted with all that is in it, and not by its listing: that shows what links lead to, which
  * is somewhere else, and leaves out what cannot be an object. */
-static leat_status delete_tree(struct deletes *d, char *path, const struct rm_settings *s, struct leat_error *err)
+static leat_status delete_tree(struct leat_cli_deletes *d, char *path, const struct rm_settings *s,
+                               struct leat_error *err)
 {
     char *const paths[] = {path, NULL};
     FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
@@ -212,7 +143,7 @@ static leat_status check_path(const char *path, struct leat_error *err)
     if (!bare)
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a path");
     else if (real && (above || strcmp(real, "/") == 0))
-        rc = leat_fail(err, LEAT_INVALID, "'%s' is not deleted as a whole: it holds the folder you are in", path);
+        rc = leat_fail(err, LEAT_INVALID, "'%s' is not deleted: it contains the current folder", path);
     else if (lstat(bare, &st) == 0 && S_ISLNK(st.st_mode))
         rc = leat_fail(err, LEAT_INVALID, "'%s' is a link; without --recursive the link itself is deleted", path);
     free(bare);
@@ -223,13 +154,15 @@ static leat_status check_path(const char *path, struct leat_error *err)
 
 static void look(void *user, struct leat_progress_state *out)
 {
-    struct deletes *d = user;
+    struct leat_cli_deletes *d = user;
     pthread_mutex_lock(&d->mu);
-    out->items = d->deleted;
+    out->done = d->deleted;
+    out->counted = true;
     pthread_mutex_unlock(&d->mu);
 }
 
-static leat_status delete_folder(struct deletes *d, char **key, const struct rm_settings *s, struct leat_error *err)
+static leat_status delete_folder(struct leat_cli_deletes *d, char **key, const struct rm_settings *s,
+                                 struct leat_error *err)
 {
     bool folder = false;
     bool files = leat_store_scheme(d->store) == LEAT_SCHEME_FILE;
@@ -242,14 +175,14 @@ static leat_status delete_folder(struct deletes *d, char **key, const struct rm_
         rc = leat_cli_open_folder(d->store, key, err);
     if (rc != LEAT_OK)
         return rc;
-    struct leat_progress *progress = s->dry_run ? NULL : leat_progress_open("deleted", look, d);
+    struct leat_progress *progress = s->dry_run ? NULL : leat_progress_open(&s->progress, "objects deleted", look, d);
     rc = files ? delete_tree(d, *key, s, err) : delete_listed(d, *key, s, err);
     leat_progress_close(progress);
     return rc;
 }
 
 /* DELETE itself does not say whether there was something. A link is deleted, wherever it leads. */
-static leat_status check_one(struct deletes *d, const char *key, struct leat_error *err)
+static leat_status check_one(struct leat_cli_deletes *d, const char *key, struct leat_error *err)
 {
     struct leat_object object;
     struct stat st;
@@ -262,7 +195,8 @@ static leat_status check_one(struct deletes *d, const char *key, struct leat_err
     return rc;
 }
 
-static leat_status delete_one(struct deletes *d, const char *key, const struct rm_settings *s, struct leat_error *err)
+static leat_status delete_one(struct leat_cli_deletes *d, const char *key, const struct rm_settings *s,
+                              struct leat_error *err)
 {
     leat_status rc = check_one(d, key, err);
     if (rc == LEAT_OK && s->dry_run)
@@ -275,18 +209,16 @@ static leat_status delete_one(struct deletes *d, const char *key, const struct r
 
 static leat_status delete_url(const char *url, const struct rm_settings *s, uint64_t *deleted, struct leat_error *err)
 {
-    struct deletes d = {.url = url};
+    struct leat_cli_deletes d = {.url = url};
     char *key = NULL;
-    pthread_mutex_init(&d.mu, NULL);
-    leat_cond_init(&d.cond);
+    leat_cli_deletes_init(&d);
     leat_status rc = leat_cli_store_open(&s->store, url, &d.store, &key, err);
     if (rc == LEAT_OK)
         rc = s->recursive ? delete_folder(&d, &key, s, err) : delete_one(&d, key, s, err);
     leat_store_close(d.store); /* ends what is still on its way */
     *deleted += d.deleted;
     free(key);
-    pthread_cond_destroy(&d.cond);
-    pthread_mutex_destroy(&d.mu);
+    leat_cli_deletes_end(&d);
     return rc;
 }
 
@@ -310,10 +242,10 @@ const struct leat_command leat_command_rm = {
     .name = "rm",
     .arguments = "URL…",
     .summary = "delete objects",
-    .details = "Without --recursive URL must name one object. With it, URL is a folder: 'train' means the objects "
-               "below 'train/', never 'train2'. In the file system links are deleted, not what they lead to. Objects "
-               "are deleted many at a time; after Ctrl-C or an error some are "
-               "gone and the rest is untouched.",
+    .details = "Without --recursive, URL must name one object. With it, URL is a folder: 'train' means the objects "
+               "below 'train/', never 'train2'. In the file system, links are deleted, not what they point to. "
+               "Objects are deleted many at a time; after Ctrl-C or an error some are gone and the rest is "
+               "untouched.",
     .examples = "  leat rm s3://bucket/old.tar\n  leat rm --recursive --dry-run s3://bucket/tmp\n",
     .options = options,
     .settings_size = sizeof(struct rm_settings),

@@ -51,43 +51,47 @@ struct serve_settings {
 #define AT(field) offsetof(struct serve_settings, field)
 
 static const struct leat_option options[] = {
-    {"port", 'p', LEAT_OPTION_U64, AT(port), "PORT", "0", NULL, "port to listen on; 0 takes one that is free"},
+    {"port", 'p', LEAT_OPTION_U64, AT(port), "PORT", "0", NULL, "port to listen on; 0 takes a free one"},
     {"bind", 0, LEAT_OPTION_STRING, AT(bind), "ADDRESS", "127.0.0.1", NULL, "numeric address to listen on"},
     {"domain", 0, LEAT_OPTION_STRING, AT(domain), "NAME", "localhost", NULL,
      "take the bucket from a Host header of the form BUCKET.NAME"},
     {"read-only", 0, LEAT_OPTION_FLAG, AT(read_only), NULL, NULL, NULL, "refuse everything that writes"},
     {"access-key", 0, LEAT_OPTION_STRING, AT(access_key), "KEY", NULL, "LEAT_SERVE_ACCESS_KEY",
-     "take only requests signed with this access key and its secret key"},
+     "accept only requests signed with this access key and its secret key"},
     {"secret-key", 0, LEAT_OPTION_STRING, AT(secret_key), "KEY", NULL, "LEAT_SERVE_SECRET_KEY",
-     "the secret key; better given in the environment, where other users do not see it"},
+     "the secret key; better set in the environment, where other users do not see it"},
     {"anonymous", 0, LEAT_OPTION_FLAG, AT(anonymous), NULL, NULL, NULL,
-     "allow an address beyond this machine without keys: anybody who can reach it may read and write"},
+     "allow other machines without keys: anyone who can reach the server may read and write"},
     {"region", 0, LEAT_OPTION_STRING, AT(region), "NAME", NULL, NULL,
-     "refuse requests signed for another region, naming this one"},
+     "refuse requests that are signed for another region"},
     {"region-redirect", 0, LEAT_OPTION_FLAG, AT(region_redirect), NULL, NULL, NULL,
-     "refuse them with 301 instead of 400"},
+     "refuse such requests with 301 instead of 400"},
     {"clock-skew", 0, LEAT_OPTION_STRING, AT(clock_skew), "TIME", NULL, NULL,
      "set the server's clock ahead, as in 20m, or back, as in -20m"},
     {"tls-cert", 0, LEAT_OPTION_STRING, AT(tls_cert), "FILE", NULL, NULL, "serve over TLS with this certificate (PEM)"},
     {"tls-key", 0, LEAT_OPTION_STRING, AT(tls_key), "FILE", NULL, NULL, "the certificate's key (PEM)"},
     {"tls-self-signed", 0, LEAT_OPTION_FLAG, AT(tls_self_signed), NULL, NULL, NULL,
-     "serve over TLS with a certificate made for the occasion, and print where it lies"},
+     "serve over TLS with a certificate made at the start, and print where it is"},
     {"latency", 0, LEAT_OPTION_DURATION, AT(latency_ns), "TIME", NULL, NULL, "wait before each answer, as in 50ms"},
     {"bandwidth", 0, LEAT_OPTION_RATE, AT(bandwidth), "RATE", NULL, NULL,
-     "limit all connections together, each direction on its own, as in 400MB/s"},
+     "limit all connections together, in each direction, as in 400MB/s"},
     {"connection-bandwidth", 0, LEAT_OPTION_RATE, AT(connection_bandwidth), "RATE", NULL, NULL,
      "limit each connection, as in 25MB/s"},
     {"fault", 0, LEAT_OPTION_STRING, AT(fault), "KIND=CHANCE,…", NULL, NULL,
-     "let requests fail by chance, as in 503=0.01,reset=0.001"},
-    {"fault-after", 0, LEAT_OPTION_U64, AT(fault_after), "N", NULL, NULL, "spare the first N requests"},
+     "let requests fail at random, as in 503=0.01,reset=0.001"},
+    {"fault-after", 0, LEAT_OPTION_U64, AT(fault_after), "N", NULL, NULL, "no faults in the first N requests"},
     {"fault-count", 0, LEAT_OPTION_U64, AT(fault_count), "N", NULL, NULL, "at most N faults; 0 for no limit"},
-    {"fault-only", 0, LEAT_OPTION_STRING, AT(fault_only), "TEXT", NULL, NULL, "only requests whose key has TEXT in it"},
-    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "0", NULL, "of the faults' random numbers"},
-    {"connections", 0, LEAT_OPTION_U64, AT(connections), "N", "1000", NULL, "connections at a time; further ones wait"},
+    {"fault-only", 0, LEAT_OPTION_STRING, AT(fault_only), "TEXT", NULL, NULL,
+     "faults only in requests whose key "
+     "contains TEXT"},
+    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "0", NULL, "seed of the random faults"},
+    {"connections", 0, LEAT_OPTION_U64, AT(connections), "N", "1000", NULL,
+     "connections at the same time; more "
+     "have to wait"},
     {"idle-timeout", 0, LEAT_OPTION_DURATION, AT(idle_timeout_ns), "TIME", "60s", NULL,
-     "close connections on which nothing moves for so long"},
-    {"log-size", 0, LEAT_OPTION_U64, AT(log_size), "N", "65536", NULL, "requests kept for /-/log"},
-    {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print the URL, and what belongs to it, as JSON"},
+     "close connections that are idle for this long"},
+    {"log-size", 0, LEAT_OPTION_U64, AT(log_size), "N", "65536", NULL, "number of requests kept for /-/log"},
+    {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print the URL and related settings as JSON"},
     {0},
 };
 
@@ -193,15 +197,15 @@ static leat_status check(const struct serve_settings *s, struct leat_error *err)
         return leat_fail(err, LEAT_INVALID, "--access-key and --secret-key may not be empty");
     if (!is_loopback(s->bind) && !s->access_key && !s->anonymous)
         return leat_fail(err, LEAT_INVALID,
-                         "--bind %s: beyond this machine requests must be signed; give --access-key and --secret-key, "
-                         "or --anonymous to let everybody in",
+                         "--bind %s: requests from other machines must be signed; give --access-key and "
+                         "--secret-key, or --anonymous to let everyone in",
                          s->bind);
     if (s->connections == 0 || s->connections > 100000)
-        return leat_fail(err, LEAT_INVALID, "--connections: not from 1 to 100000");
+        return leat_fail(err, LEAT_INVALID, "--connections: between 1 and 100000");
     if (s->idle_timeout_ns < LEAT_S || s->idle_timeout_ns > 86400 * LEAT_S)
-        return leat_fail(err, LEAT_INVALID, "--idle-timeout: not from 1s to 24h");
+        return leat_fail(err, LEAT_INVALID, "--idle-timeout: between 1s and 24h");
     if (s->log_size == 0 || s->log_size > 10000000)
-        return leat_fail(err, LEAT_INVALID, "--log-size: not from 1 to 10000000");
+        return leat_fail(err, LEAT_INVALID, "--log-size: between 1 and 10000000");
     return LEAT_OK;
 }
 
@@ -293,22 +297,20 @@ static int run(const void *settings, int argc, char **argv)
 
 static const char details[] =
     "Serves the folders in DIR as S3 buckets: for demos, tests, benchmarks and what-ifs. Prints its URL on one line "
-    "and "
-    "serves until Ctrl-C. Without keys it takes every request, and listens on this machine only.\n\n"
-    "Faults: 400 to 599 (that error), reset, truncate, corrupt, stall, slow (bodies that break), wrong-range, "
-    "lost-range, ignore-range, error200 (answers that lie). One draw a request decides; the same seed draws the "
-    "same.\n\n"
-    "GET /-/stats counts requests, bytes, connections and faults as JSON (?reset sets them to 0), GET /-/log gives the "
-    "last requests one by one (?after=NUMBER those behind one).";
+    "and serves until Ctrl-C. Without keys it accepts every request, but listens on this machine only.\n\nFaults: "
+    "400 to 599 (that error), reset, truncate, corrupt, stall, slow (broken bodies), wrong-range, lost-range, "
+    "ignore-range, error200 (wrong answers). Each request draws once; the same seed gives the same draws.\n\nGET "
+    "/-/stats counts requests, bytes, connections and faults as JSON (?reset sets them to 0), GET /-/log lists the "
+    "last requests (?after=NUMBER: only those after this one).";
 
-static const char examples[] = "  leat serve /data --port 8000                         folders in /data are buckets\n"
-                               "  leat serve /data --latency 50ms --bandwidth 400MB/s  as if it were far away\n"
+static const char examples[] = "  leat serve /data --port 8000  # folders in /data become buckets\n"
+                               "  leat serve /data --latency 50ms --bandwidth 400MB/s  # a bucket far away\n"
                                "  AWS_ENDPOINT_URL=http://127.0.0.1:8000 leat ls s3://bucket/\n";
 
 const struct leat_command leat_command_serve = {
     .name = "serve",
     .arguments = "DIR",
-    .summary = "serve a folder as a bucket, with latency, limits and faults on request",
+    .summary = "serve a folder as a bucket, with latency, limits and faults",
     .details = details,
     .examples = examples,
     .options = options,

@@ -22,6 +22,7 @@
 #define SVG_MAX    ((size_t)1 << 20)
 
 struct simulate_settings {
+    struct leat_cli_progress progress;
     struct leat_cli_store store;
     double samples;
     uint64_t sample_bytes;
@@ -58,46 +59,50 @@ struct simulate_settings {
 
 static const struct leat_option options[] = {
     {"samples", 0, LEAT_OPTION_DOUBLE, AT(samples), "N", NULL, NULL,
-     "instead of DATASET: one of so many samples, as in 1e8, …"},
+     "instead of DATASET: simulate one with this many samples, as in 1e8, …"},
     {"sample-bytes", 0, LEAT_OPTION_SIZE, AT(sample_bytes), "SIZE", "110kb", NULL, "… of this size each, …"},
     {"chunk", 0, LEAT_OPTION_SIZE, AT(chunk), "SIZE", "8MiB", NULL, "… in chunks of about this size"},
     {"nodes", 0, LEAT_OPTION_U64, AT(nodes), "N", "1", NULL, "machines"},
-    {"ranks", 0, LEAT_OPTION_U64, AT(ranks), "N", "1", NULL, "of each machine"},
-    {"batch", 0, LEAT_OPTION_U64, AT(batch), "N", "256", NULL, "samples of each rank in a step"},
-    {"epochs", 0, LEAT_OPTION_U64, AT(epochs), "N", "3", NULL, "to simulate; the caches are empty before the first"},
+    {"ranks", 0, LEAT_OPTION_U64, AT(ranks), "N", "1", NULL, "ranks per machine"},
+    {"batch", 0, LEAT_OPTION_U64, AT(batch), "N", "256", NULL, "samples per rank and step"},
+    {"epochs", 0, LEAT_OPTION_U64, AT(epochs), "N", "3", NULL,
+     "number of epochs; the caches are empty before the "
+     "first"},
     {"compute", 0, LEAT_OPTION_DURATION, AT(compute_ns), "TIME", "0s", NULL,
-     "what a step takes once all ranks have their batches"},
-    {"ram", 0, LEAT_OPTION_SIZE, AT(ram), "SIZE", "16GiB", NULL, "memory of each machine for chunks"},
-    {"disk", 0, LEAT_OPTION_SIZE, AT(disk), "SIZE", "0", NULL, "disk of each machine for chunks"},
+     "time of a step once all ranks have their batches"},
+    {"ram", 0, LEAT_OPTION_SIZE, AT(ram), "SIZE", "16GiB", NULL, "memory for chunks on each machine"},
+    {"disk", 0, LEAT_OPTION_SIZE, AT(disk), "SIZE", "0", NULL, "disk for chunks on each machine"},
     {"policy", 0, LEAT_OPTION_STRING, AT(policy), "NAME", "next-use", NULL,
-     "what is kept: next-use, lru, fifo, minio, none, or all of them one after the other"},
+     "what the caches keep: next-use, lru, fifo, minio, none, or all to simulate each of them"},
     {"bandwidth", 0, LEAT_OPTION_RATE, AT(bandwidth), "RATE", "10Gbit/s", NULL,
-     "of each machine's line to the bucket; 0 for no limit, here and below"},
+     "bandwidth from the bucket to each machine; 0 for no limit, here and below"},
     {"connection-bandwidth", 0, LEAT_OPTION_RATE, AT(connection_bandwidth), "RATE", "0", NULL,
-     "of each connection to the bucket"},
+     "bandwidth of each connection to the bucket"},
     {"bucket-bandwidth", 0, LEAT_OPTION_RATE, AT(bucket_bandwidth), "RATE", "0", NULL,
-     "of the bucket, all machines together"},
-    {"latency", 0, LEAT_OPTION_DURATION, AT(latency_ns), "TIME", "30ms", NULL, "of the bucket's answers"},
+     "bandwidth of the bucket for all machines together"},
+    {"latency", 0, LEAT_OPTION_DURATION, AT(latency_ns), "TIME", "30ms", NULL, "latency of the bucket"},
     {"jitter", 0, LEAT_OPTION_DOUBLE, AT(jitter), "SHARE", "0.2", NULL,
      "how much requests to the bucket differ in speed: 0.2 is up to a fifth"},
     {"burst", 0, LEAT_OPTION_DURATION, AT(burst_ns), "TIME", "0s", NULL,
-     "what an idle line to the bucket saves up, as a time at its rate; 'leat serve' makes up for 100ms"},
-    {"disk-read", 0, LEAT_OPTION_RATE, AT(disk_read), "RATE", "2GB/s", NULL, "what a machine's disk reads"},
-    {"disk-write", 0, LEAT_OPTION_RATE, AT(disk_write), "RATE", "1GB/s", NULL, "what it writes"},
-    {"prep", 0, LEAT_OPTION_DOUBLE, AT(prep), "N", "0", NULL, "samples a second that a core prepares; 0: in no time"},
-    {"cores", 0, LEAT_OPTION_U64, AT(cores), "N", "8", NULL, "of each machine that prepare"},
-    {"slots", 0, LEAT_OPTION_U64, AT(slots), "N", "4", NULL, "batches that a rank has ready, the one in use included"},
-    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "0", NULL, "of the order"},
+     "how much an idle line to the bucket may catch up, as time at its rate; 'leat serve' allows 100ms"},
+    {"disk-read", 0, LEAT_OPTION_RATE, AT(disk_read), "RATE", "2GB/s", NULL, "read speed of a machine's disk"},
+    {"disk-write", 0, LEAT_OPTION_RATE, AT(disk_write), "RATE", "1GB/s", NULL, "write speed of a machine's disk"},
+    {"prep", 0, LEAT_OPTION_DOUBLE, AT(prep), "N", "0", NULL,
+     "samples per second that a core prepares; 0 for no limit"},
+    {"cores", 0, LEAT_OPTION_U64, AT(cores), "N", "8", NULL, "cores ranks per machine that prepare samples"},
+    {"slots", 0, LEAT_OPTION_U64, AT(slots), "N", "4", NULL, "batches that a rank has ready, including the one in use"},
+    {"seed", 0, LEAT_OPTION_U64, AT(seed), "N", "0", NULL, "seed of the order"},
     {"window", 0, LEAT_OPTION_STRING, AT(window), "N", NULL, NULL,
-     "chunks mixed at a time (else the dataset's default, see 'leat info')"},
-    {"no-shuffle", 0, LEAT_OPTION_FLAG, AT(no_shuffle), NULL, NULL, NULL, "samples in their own order"},
+     "number of chunks mixed at a time (default: see 'leat info')"},
+    {"no-shuffle", 0, LEAT_OPTION_FLAG, AT(no_shuffle), NULL, NULL, NULL, "samples in the order they are stored in"},
     {"last", 0, LEAT_OPTION_STRING, AT(last), "HOW", "drop", NULL,
      "what happens to an incomplete last batch: drop, pad or short"},
     {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print one JSON object"},
+    LEAT_PROGRESS_OPTIONS(AT(progress)),
     {"svg", 0, LEAT_OPTION_STRING, AT(svg), "FILE", NULL, NULL,
-     "also simulate every policy over caches from the smallest that works to the whole dataset, and draw what comes "
-     "from the bucket in the second and later epochs"},
-    {"points", 0, LEAT_OPTION_U64, AT(points), "N", "10", NULL, "cache sizes in the picture"},
+     "also simulate every policy with caches from the smallest that works to the whole dataset, and draw how much "
+     "comes from the bucket in the second and later epochs"},
+    {"points", 0, LEAT_OPTION_U64, AT(points), "N", "10", NULL, "number of cache sizes in the picture"},
     LEAT_STORE_OPTIONS(offsetof(struct simulate_settings, store)),
     {0},
 };
@@ -157,7 +162,9 @@ static leat_status make_up(struct simulate *v, struct leat_error *err)
     uint64_t each = s->chunk / s->sample_bytes ? s->chunk / s->sample_bytes : 1;
     uint64_t chunks = (samples + each - 1) / each;
     if (chunks > LEAT_ORDER_CHUNKS_MAX)
-        return leat_fail(err, LEAT_INVALID, "%" PRIu64 " chunks are more than an order can hold (%u): larger --chunk",
+        return leat_fail(err, LEAT_INVALID,
+                         "%" PRIu64 " chunks are more than an order can hold (%u): give a larger "
+                         "--chunk",
                          chunks, LEAT_ORDER_CHUNKS_MAX);
     v->names = malloc((size_t)chunks * LEAT_SCHED_NAME);
     v->counts = malloc((size_t)chunks * sizeof *v->counts);
@@ -173,7 +180,7 @@ static leat_status make_up(struct simulate *v, struct leat_error *err)
         v->counts[i] = (uint32_t)(i + 1 < chunks ? each : samples - (chunks - 1) * each);
         v->sizes[i] = (uint32_t)(v->counts[i] * s->sample_bytes);
     }
-    snprintf(v->title, sizeof v->title, "made up of samples of %s", leat_format_size(s->sample_bytes, size));
+    snprintf(v->title, sizeof v->title, "simulated samples of %s", leat_format_size(s->sample_bytes, size));
     v->head = (struct leat_cli_simulated){v->title, samples, samples * s->sample_bytes, 0};
     v->opts.names = v->names;
     v->opts.counts = v->counts;
@@ -189,9 +196,9 @@ static leat_status open_real(struct simulate *v, const char *url, struct leat_er
         return rc;
     const struct leat_root *root = leat_dataset_root(v->dataset);
     memcpy(v->id, leat_dataset_id(v->dataset), sizeof v->id);
-    v->head = (struct leat_cli_simulated){url, root->samples, root->bytes, 0};
+    v->head = (struct leat_cli_simulated){url, leat_dataset_samples(v->dataset), root->bytes, 0};
     v->opts.names = root->names;
-    v->opts.counts = root->counts;
+    v->opts.counts = leat_dataset_counts(v->dataset);
     v->opts.sizes = root->sizes;
     v->opts.chunks = root->chunks;
     return LEAT_OK;
@@ -423,7 +430,7 @@ static leat_status go(struct simulate *v, struct leat_error *err)
     if (rc == LEAT_OK) {
         json_t *all = leat_cli_simulate_json_head(&v->head, &v->opts);
         v->all = v->head.samples * v->opts.epochs * (v->runs_n + (uint64_t)w->n * (v->s->svg ? POLICIES : 0));
-        struct leat_progress *progress = leat_progress_open("samples", look, v);
+        struct leat_progress *progress = leat_progress_open(&v->s->progress, "samples", look, v);
         rc = run_all(v, w, all, err);
         leat_progress_close(progress);
         if (rc == LEAT_OK)
@@ -440,9 +447,9 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     leat_status rc;
     if (argc && v.s->samples != 0)
-        rc = leat_fail(&err, LEAT_INVALID, "--samples makes a dataset up: give it, or the address of one, not both");
+        rc = leat_fail(&err, LEAT_INVALID, "give either --samples or the address of a dataset, not both");
     else if (!argc && v.s->samples == 0)
-        rc = leat_fail(&err, LEAT_INVALID, "which dataset? Its address, or --samples N for one that is made up");
+        rc = leat_fail(&err, LEAT_INVALID, "give the address of a dataset, or --samples N to simulate one");
     else
         rc = argc ? open_real(&v, argv[0], &err) : make_up(&v, &err);
     if (rc == LEAT_OK)
@@ -459,16 +466,18 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_simulate = {
     .name = "simulate",
     .arguments = "[DATASET]",
-    .summary = "say what a training would wait for and fetch, without running it",
+    .summary = "simulate what a training would fetch and wait for",
     .details =
-        "Runs the agent's own scheduler on a virtual clock, for every machine of a job, and counts what it would fetch "
-        "from memory, disk and bucket and how long steps would wait, epoch by epoch. Of a dataset only the root is "
-        "read; without one, --samples makes one up.\n\n"
-        "All ranks step together: a step begins when the last of them has its batch. 'For data' is waiting for chunks, "
-        "'for prep' what was waited after they had come. 'Hits' is the share of bytes that did not come from the "
-        "bucket. A chunk that two machines read counts for both.",
-    .examples = "  leat simulate s3://bucket/imagenet/train --ram 40gb --bandwidth 170MB/s --compute 120ms\n"
-                "  leat simulate --samples 1e8 --sample-bytes 110kb --nodes 1024 --ranks 8 --ram 8gib --compute 300ms\n"
+        "Runs the agent's own scheduler on a virtual clock, for every machine of a job, and counts what it would "
+        "fetch from memory, disk and bucket and how long steps would wait, epoch by epoch. Only the root of the "
+        "dataset is read; --samples needs no dataset at all.\n\nAll ranks step together: a step begins when the "
+        "last of them has its batch. 'For data' is the time spent waiting for chunks, 'for prep' the time spent "
+        "waiting after they had come. 'Hits' is the share of bytes that did not come from the bucket. A chunk that "
+        "two machines read counts for both.",
+    .examples = "  leat simulate s3://bucket/imagenet/train --ram 40gb \\\n"
+                "      --bandwidth 170MB/s --compute 120ms\n"
+                "  leat simulate --samples 1e8 --sample-bytes 110kb --nodes 1024 \\\n"
+                "      --ranks 8 --ram 8gib --compute 300ms\n"
                 "  leat simulate --samples 1e6 --policy all --ram 30gb --svg policies.svg\n",
     .options = options,
     .settings_size = sizeof(struct simulate_settings),

@@ -34,7 +34,7 @@ void leat_cli_simulate_head(const struct leat_cli_simulated *s, const struct lea
                rate_text(o->disk_write, c));
     if (o->prep > 0)
         printf(", %u cores that prepare %g samples/s each", o->cores, o->prep);
-    printf("\nbucket   %s a node, %s a connection, answers after %s", rate_text(o->line, a),
+    printf("\nbucket   %s per node, %s per connection, answers after %s", rate_text(o->line, a),
            rate_text(o->connection_line, b), leat_format_duration(o->latency_ns, c));
     if (o->bucket_line > 0)
         printf(", %s in all", rate_text(o->bucket_line, a));
@@ -57,7 +57,7 @@ void leat_cli_simulate_table(const struct leat_cli_simulation *s)
                100 * leat_sim_hits(&e->uses), leat_format_size(e->uses.ram.bytes, ram),
                leat_format_size(e->uses.disk.bytes, disk), leat_format_size(e->uses.bucket.bytes, bucket), e->requests);
     }
-    printf("%.3f s in all, the first step after %.3f s\n", seconds(s->result.time_ns), seconds(s->result.first_ns));
+    printf("%.3f s in total, the first step after %.3f s\n", seconds(s->result.time_ns), seconds(s->result.first_ns));
 }
 
 json_t *leat_cli_simulate_json_head(const struct leat_cli_simulated *s, const struct leat_sim_job_opts *o)

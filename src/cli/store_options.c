@@ -24,7 +24,7 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *s, struct leat_stor
     if (style == 3)
         return leat_fail(err, LEAT_INVALID, "--addressing: '%s' is not auto, path or virtual", s->addressing);
     if (s->connections > CONNECTIONS_MAX)
-        return leat_fail(err, LEAT_INVALID, "--connections: more than %u", CONNECTIONS_MAX);
+        return leat_fail(err, LEAT_INVALID, "--connections: at most %u", CONNECTIONS_MAX);
     if (s->attempts == 0 || s->attempts > 1000)
         return leat_fail(err, LEAT_INVALID, "--attempts: between 1 and 1000");
     if (s->timeout_ns == 0 || s->inactivity_ns == 0)

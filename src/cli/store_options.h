@@ -28,10 +28,10 @@ struct leat_cli_store {
      "URL",                                                                                                            \
      NULL,                                                                                                             \
      "LEAT_ENDPOINT_URL",                                                                                              \
-     "S3 endpoint, for example http://127.0.0.1:8000 (else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, "     \
-     "AWS's own)"},                                                                                                    \
+     "S3 endpoint, for example http://127.0.0.1:8000 (default: AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL, else "      \
+     "the profile's, else AWS)"},                                                                                      \
         {"region", 0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, region),                                            \
-         "NAME",   NULL, "LEAT_REGION",      "S3 region (else AWS_REGION, the profile's, what the server says)"},      \
+         "NAME",   NULL, "LEAT_REGION",      "S3 region (default: AWS_REGION, else the profile's)"},                   \
         {"profile",                                                                                                    \
          0,                                                                                                            \
          LEAT_OPTION_STRING,                                                                                           \
@@ -39,7 +39,7 @@ struct leat_cli_store {
          "NAME",                                                                                                       \
          NULL,                                                                                                         \
          NULL,                                                                                                         \
-         "profile in ~/.aws (else AWS_PROFILE, 'default')"},                                                           \
+         "profile in ~/.aws (default: AWS_PROFILE, else 'default')"},                                                  \
         {"no-sign-request",                                                                                            \
          0,                                                                                                            \
          LEAT_OPTION_FLAG,                                                                                             \
@@ -47,7 +47,7 @@ struct leat_cli_store {
          NULL,                                                                                                         \
          NULL,                                                                                                         \
          "LEAT_NO_SIGN_REQUEST",                                                                                       \
-         "send no keys: for public buckets"},                                                                          \
+         "do not sign requests, for public buckets"},                                                                  \
         {"addressing", 0,      LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, addressing),                                  \
          "STYLE",      "auto", "LEAT_ADDRESSING",  "where the bucket's name goes: auto, path or virtual"},             \
         {"ca-bundle",                                                                                                  \
@@ -57,16 +57,16 @@ struct leat_cli_store {
          "FILE",                                                                                                       \
          NULL,                                                                                                         \
          "LEAT_CA_BUNDLE",                                                                                             \
-         "certificates to trust (else AWS_CA_BUNDLE, SSL_CERT_FILE, the system's)"},                                   \
+         "certificates to trust (default: AWS_CA_BUNDLE, else SSL_CERT_FILE, else the system's)"},                     \
         {"connections", 0,    LEAT_OPTION_U64,    LEAT_STORE_OPTION(at, connections),                                  \
-         "N",           NULL, "LEAT_CONNECTIONS", "requests in flight at a time (else it adapts, at most 256)"},       \
-        {"attempts", 0,    LEAT_OPTION_U64, LEAT_STORE_OPTION(at, attempts),                                           \
-         "N",        "10", "LEAT_ATTEMPTS", "how often an operation is tried"},                                        \
+         "N",           NULL, "LEAT_CONNECTIONS", "requests in flight (default: adapts, at most 256)"},                \
+        {"attempts", 0,      LEAT_OPTION_U64, LEAT_STORE_OPTION(at, attempts),                                         \
+         "N",        "1000", "LEAT_ATTEMPTS", "most attempts per operation, within --timeout"},                        \
         {"timeout", 0,      LEAT_OPTION_DURATION, LEAT_STORE_OPTION(at, timeout_ns),                                   \
-         "TIME",    "5min", "LEAT_TIMEOUT",       "for one operation with all its attempts"},                          \
+         "TIME",    "5min", "LEAT_TIMEOUT",       "time limit per operation, with all its attempts"},                  \
     {                                                                                                                  \
         "inactivity", 0, LEAT_OPTION_DURATION, LEAT_STORE_OPTION(at, inactivity_ns), "TIME", "20s", "LEAT_INACTIVITY", \
-            "give up a request that makes no progress for so long"                                                     \
+            "give up a request that makes no progress for this long"                                                   \
     }
 
 /* The settings as the store wants them, with Ctrl-C wired up. Borrows the settings' strings. */
@@ -77,7 +77,7 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *settings, struct le
 leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,
                                 char **key, struct leat_error *err);
 
-/* Where `key` names a folder ("train" although there is "train/…"), puts the '/' behind it, in place. */
+/* Where `key` names a folder ("train" although there is "train/…"), puts the '/' after it, in place. */
 leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct leat_error *err);
 
 /* True when the key, taken as a folder, holds something. */

@@ -9,21 +9,23 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
+#include "cli/progress.h"
 
 struct unpack_settings {
     struct leat_cli_store store;
     const char *field;
     uint64_t jobs;
-    bool quiet;
+    struct leat_cli_progress progress;
 };
 
 static const struct leat_option options[] = {
     {"field", 0, LEAT_OPTION_STRING, offsetof(struct unpack_settings, field), "NAME", NULL, NULL,
-     "the field to write (else the first with bytes)"},
+     "field to write (default: the first that holds bytes)"},
     {"jobs", 'j', LEAT_OPTION_U64, offsetof(struct unpack_settings, jobs), "N", NULL, "LEAT_JOBS",
-     "threads (else one for each CPU)"},
-    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct unpack_settings, quiet), NULL, NULL, NULL,
+     "threads (default: one per CPU)"},
+    {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct unpack_settings, progress.quiet), NULL, NULL, NULL,
      "no progress and no summary"},
+    LEAT_PROGRESS_OPTION(offsetof(struct unpack_settings, progress)),
     LEAT_STORE_OPTIONS(offsetof(struct unpack_settings, store)),
     {0},
 };
@@ -103,7 +105,12 @@ static leat_status write_sample(struct unpacking *u, const struct leat_chunk *c,
     char *name = leat_bytes_text(key, n);
     if (!name)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    rc = leat_home_put(&u->to, name, leat_chunk_data(c, &cell), cell.size, err);
+    const void *data = NULL;
+    void *own = NULL;
+    rc = leat_chunk_view(c, &cell, &data, &own, err);
+    if (rc == LEAT_OK)
+        rc = leat_home_put(&u->to, name, data, cell.raw, err);
+    free(own);
     free(name);
     if (rc == LEAT_OK)
         atomic_fetch_add(&u->written, 1);
@@ -113,11 +120,12 @@ static leat_status write_sample(struct unpacking *u, const struct leat_chunk *c,
 static leat_status write_chunk(void *user, uint32_t chunk, uint64_t first, const struct leat_chunk *c,
                                struct leat_error *err)
 {
-    (void)chunk;
+    struct unpacking *u = user;
+    uint32_t n = leat_dataset_counts(u->dataset)[chunk];
     leat_status rc = LEAT_OK;
-    for (uint32_t i = 0; rc == LEAT_OK && i < c->samples; i++)
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++)
         rc = leat_cli_interrupted() ? leat_fail(err, LEAT_CANCELLED, "interrupted")
-                                    : write_sample(user, c, i, first + i, err);
+                                    : write_sample(u, c, leat_dataset_index(u->dataset, chunk, i), first + i, err);
     return rc;
 }
 
@@ -134,10 +142,10 @@ static leat_status unpack(const struct unpack_settings *s, struct leat_dataset *
         return rc;
     u->dataset = d;
     if (!leat_field_has_data(&root->schema.fields[u->field]))
-        return leat_fail(err, LEAT_INVALID, "field '%s' has no bytes that could be a file", s->field);
+        return leat_fail(err, LEAT_INVALID, "field '%s' has no bytes to write to a file", s->field);
     struct leat_cli_chunks run = {.dataset = d,
                                   .threads = s->jobs < 1000 ? (unsigned)s->jobs : 1000,
-                                  .quiet = s->quiet,
+                                  .progress = s->progress,
                                   .each = write_chunk,
                                   .user = u};
     return leat_cli_each_chunk(&run, err);
@@ -164,7 +172,7 @@ static int run(const void *settings, int argc, char **argv)
     if (u.refused)
         return leat_cli_failf(LEAT_INVALID, "%" PRIu64 " samples were left out, %" PRIu64 " written",
                               atomic_load(&u.refused), atomic_load(&u.written));
-    if (!s->quiet)
+    if (!s->progress.quiet)
         printf("%" PRIu64 " files\n", atomic_load(&u.written));
     return leat_cli_finish();
 }
@@ -172,12 +180,12 @@ static int run(const void *settings, int argc, char **argv)
 const struct leat_command leat_command_unpack = {
     .name = "unpack",
     .arguments = "DATASET DEST",
-    .summary = "write the samples of a dataset as files again",
+    .summary = "write the samples of a dataset to files",
     .details =
-        "Every sample becomes a file below DEST (a folder, or a prefix in a bucket) whose path is its key. Files "
-        "that are there already are replaced. A key that would lead out of DEST, or cannot be a path, is named "
-        "and left out; the exit status is 2 then. So are samples without a key or a value, and of samples with the "
-        "same key all but the first.",
+        "Every sample becomes a file below DEST (a folder, or a prefix in a bucket) whose path is its key. Existing "
+        "files are replaced. Left out, with a message and exit status 2, are samples whose key would lead out of "
+        "DEST or cannot be a path, samples without a key or a value, and all but the first of samples with the same "
+        "key.",
     .examples = "  leat unpack s3://bucket/photos ./photos\n",
     .options = options,
     .settings_size = sizeof(struct unpack_settings),

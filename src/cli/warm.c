@@ -9,6 +9,8 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/dataset.h"
+#include "cli/progress.h"
 #include "cli/reading.h"
 
 #define EPOCHS 4u
@@ -18,7 +20,7 @@ struct warm_settings {
     const char *cache_dir;
     uint64_t cache;
     bool json;
-    bool quiet;
+    struct leat_cli_progress progress;
 };
 
 #define AT(member) offsetof(struct warm_settings, member)
@@ -26,9 +28,10 @@ struct warm_settings {
 static const struct leat_option options[] = {
     {"cache-dir", 0, LEAT_OPTION_STRING, AT(cache_dir), "DIR", NULL, "LEAT_CACHE_DIR", "folder of the cache on disk"},
     {"cache", 0, LEAT_OPTION_SIZE, AT(cache), "SIZE", NULL, "LEAT_CACHE",
-     "how much of the disk it may take (else what the agent takes by itself)"},
+     "how much of the disk the cache may use (default: the agent decides)"},
     {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print one JSON object"},
-    {"quiet", 'q', LEAT_OPTION_FLAG, AT(quiet), NULL, NULL, NULL, "no progress line and no warnings of long waits"},
+    {"quiet", 'q', LEAT_OPTION_FLAG, AT(progress.quiet), NULL, NULL, NULL, "no progress and no warnings of long waits"},
+    LEAT_PROGRESS_OPTION(AT(progress)),
     LEAT_READING_STORE_OPTIONS(AT(store)),
     {0},
 };
@@ -42,11 +45,11 @@ struct warming {
  * had to leave the disk was others' first, which nobody needs. */
 static uint64_t stored_chunks(const struct leat_reading *r)
 {
-    const struct leat_root *root = leat_dataset_root(r->dataset);
-    uint64_t all = root->chunks;
+    struct leat_cli_used used = leat_cli_used(r->dataset);
+    uint64_t all = used.chunks;
     uint64_t fetched = r->epochs_n ? r->epoch[0].account.chunks_by_source[LEAT_FROM_BUCKET] : all;
     uint64_t found = fetched < all ? all - fetched : 0;
-    uint64_t each = all ? root->bytes / all + 1 : 1;
+    uint64_t each = all ? used.bytes / all + 1 : 1;
     uint64_t others = r->disk_before_bytes / each > found ? r->disk_before_bytes / each - found : 0;
     uint64_t left = r->account.evictions_by_tier[LEAT_TIER_DISK];
     uint64_t sum = found + r->account.demotions;
@@ -57,22 +60,22 @@ static uint64_t stored_chunks(const struct leat_reading *r)
 
 static uint64_t stored_bytes(const struct leat_reading *r)
 {
-    const struct leat_root *root = leat_dataset_root(r->dataset);
+    struct leat_cli_used used = leat_cli_used(r->dataset);
     uint64_t chunks = stored_chunks(r);
-    uint64_t bytes =
-        chunks == root->chunks ? root->bytes : (uint64_t)((double)root->bytes / root->chunks * (double)chunks);
+    uint64_t bytes = chunks == used.chunks ? used.bytes : (uint64_t)((double)used.bytes / used.chunks * (double)chunks);
     return bytes < r->account.disk_bytes ? bytes : r->account.disk_bytes;
 }
 
 static bool whole(const struct leat_reading *r)
 {
-    return r->epochs_n && stored_chunks(r) == leat_dataset_root(r->dataset)->chunks;
+    return r->epochs_n && stored_chunks(r) == leat_cli_used(r->dataset).chunks;
 }
 
 /* The cache holds nothing but this dataset, and no more fits. */
 static bool full(const struct leat_reading *r)
 {
-    uint64_t slack = 3 * (leat_dataset_root(r->dataset)->bytes / leat_dataset_root(r->dataset)->chunks + 1);
+    struct leat_cli_used used = leat_cli_used(r->dataset);
+    uint64_t slack = 3 * (used.bytes / used.chunks + 1);
     return r->account.disk_bytes + slack > r->budget.disk_budget && stored_bytes(r) + slack > r->budget.disk_budget;
 }
 
@@ -97,7 +100,7 @@ static leat_status prepare(const struct warm_settings *s, const char *url, struc
                                .store = s->store,
                                .pipeline = "",
                                .epochs = EPOCHS,
-                               .quiet = s->quiet,
+                               .progress = s->progress,
                                .enough = enough,
                                .user = w,
                                .little = true,
@@ -106,7 +109,7 @@ static leat_status prepare(const struct warm_settings *s, const char *url, struc
     r->opts.cache = s->cache;
     if (!s->cache_dir && !s->cache)
         return leat_fail(err, LEAT_INVALID,
-                         "which cache is to be filled? Give --cache-dir, --cache, or LEAT_CACHE_DIR and LEAT_CACHE");
+                         "no cache to fill: give --cache-dir or --cache, or set LEAT_CACHE_DIR or LEAT_CACHE");
     return LEAT_OK;
 }
 
@@ -142,8 +145,8 @@ static leat_status check_cache(const struct leat_reading *r, struct leat_error *
     if (r->budget.disk_budget)
         return LEAT_OK;
     return leat_fail(err, LEAT_IO,
-                     "the agent has no cache on disk: the folder cannot be used, and its log says why "
-                     "(leat agent log --scope %s)",
+                     "the agent has no cache on disk: the folder cannot be used; its log says why (leat agent log "
+                     "--scope %s)",
                      r->agent_scope);
 }
 
@@ -173,8 +176,8 @@ const struct leat_command leat_command_warm = {
     .summary = "fill the cache on disk before a training begins",
     .details =
         "Reads the dataset once, without preparing anything, so that the cache on disk holds as much of it as it "
-        "may take; says how much that is. What is there already is not fetched again. A training that uses the "
-        "same folder (cache_dir=, LEAT_CACHE_DIR) finds it.",
+        "can, and says how much that is. What is in the cache already is not fetched again. A training that uses "
+        "the same folder (cache_dir=, LEAT_CACHE_DIR) finds it there.",
     .examples = "  leat warm s3://bucket/imagenet --cache-dir /scratch/leat --cache 150gib\n",
     .options = options,
     .settings_size = sizeof(struct warm_settings),

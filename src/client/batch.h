@@ -24,6 +24,11 @@ struct leat_rank_ring {
     struct leat_ring ring;
     uint32_t samples_max; /* copies of what the head says */
     struct leat_ring_column column[LEAT_RING_COLUMNS_MAX];
+    uint64_t id;          /* of this mapping, in this process */
+    int fd;               /* of the ring, for other processes; -1: none */
+    _Atomic bool watched; /* before_unmap is set */
+    void (*before_unmap)(void *user, void *data, uint64_t bytes);
+    void *before_unmap_user;
     int release_fd; /* eventfd: tells the agent that a slot is free */
     struct leat_releases *releases;
     struct leat_rank_state *state; /* of its loader, for the batches; NULL: not told yet */
@@ -54,7 +59,8 @@ bool leat_rank_ring_all_held(const struct leat_rank_ring *r);
 struct leat_rank_expect {
     uint32_t taken; /* batches before it */
     uint64_t epoch;
-    uint64_t position; /* in the order, behind it */
+    uint64_t began;    /* in the order, before it */
+    uint64_t position; /* in the order, after it */
     bool end;          /* no batch, the end of the epoch */
     bool whole;        /* it has as many samples as a slot holds */
 };

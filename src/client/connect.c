@@ -34,6 +34,18 @@ void leat_connection_close(struct leat_connection *c)
     c->fd = -1;
 }
 
+bool leat_connection_can(const struct leat_connection *c, const char *feature)
+{
+    size_t n = strlen(feature);
+    for (const char *at = c->features; *at;) {
+        size_t len = strcspn(at, " ");
+        if (len == n && strncmp(at, feature, n) == 0)
+            return true;
+        at += len + (at[len] == ' ');
+    }
+    return false;
+}
+
 leat_status leat_connection_send(struct leat_connection *c, struct leat_buf *message, struct leat_error *err)
 {
     leat_status rc = leat_buf_check(message, "a message to the agent", err);
@@ -68,7 +80,7 @@ leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
         uint64_t left = leat_left(deadline_ns);
         if (!left) {
-            rc = leat_fail(err, LEAT_TIMEOUT, "the agent (pid %d, log %s) does not answer: it hangs, or was stopped",
+            rc = leat_fail(err, LEAT_TIMEOUT, "the agent (pid %d, log %s) does not answer: it hangs or was stopped",
                            c->agent_pid, c->paths.log);
             break;
         }
@@ -111,8 +123,8 @@ static int listener_pid(int fd)
 }
 
 /* Says hello; the answer names the agent's process. */
-static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const struct leat_connect_opts *opts,
-                         struct leat_error *err)
+static leat_status greet(struct leat_connection *c, bool watches, uint64_t deadline_ns,
+                         const struct leat_connect_opts *opts, struct leat_error *err)
 {
     struct leat_incoming answer;
     struct leat_buf b;
@@ -122,6 +134,8 @@ static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const 
     leat_message_number(&b, LEAT_TAG_PROTOCOL, LEAT_WIRE_PROTOCOL);
     leat_message_text(&b, LEAT_TAG_VERSION, leat_version());
     leat_message_number(&b, LEAT_TAG_PID, (uint64_t)getpid());
+    if (watches)
+        leat_message_aside(&b, LEAT_TAG_WATCHES, 1);
     leat_status rc = leat_connection_send(c, &b, err);
     if (rc != LEAT_OK)
         return rc;
@@ -140,23 +154,39 @@ static leat_status greet(struct leat_connection *c, uint64_t deadline_ns, const 
     c->cache = leat_part_number(answer.part, LEAT_TAG_CACHE, 0);
     const char *dir = leat_part_text(answer.part, LEAT_TAG_CACHE_DIR);
     snprintf(c->cache_dir, sizeof c->cache_dir, "%s", dir ? dir : "");
+    const char *metrics = leat_part_text(answer.part, LEAT_TAG_METRICS);
+    snprintf(c->metrics, sizeof c->metrics, "%s", metrics ? metrics : "");
+    const char *features = leat_part_text(answer.part, LEAT_TAG_FEATURES);
+    snprintf(c->features, sizeof c->features, "%s", features ? features : "");
     leat_incoming_free(&answer);
     return rc;
 }
 
-leat_status leat_connect_existing(const struct leat_wire_paths *paths, struct leat_connection *out,
-                                  struct leat_error *err)
+static leat_status connect_existing(const struct leat_wire_paths *paths, bool watches, struct leat_connection *out,
+                                    struct leat_error *err)
 {
     struct leat_connection c = {.fd = -1, .paths = *paths};
     leat_status rc = leat_wire_connect(&c.paths, &c.fd, err);
     if (rc == LEAT_OK)
-        rc = greet(&c, leat_after(5 * LEAT_S), NULL, err);
+        rc = greet(&c, watches, leat_after(5 * LEAT_S), NULL, err);
     if (rc != LEAT_OK) {
         leat_connection_close(&c);
         return rc;
     }
     *out = c;
     return LEAT_OK;
+}
+
+leat_status leat_connect_existing(const struct leat_wire_paths *paths, struct leat_connection *out,
+                                  struct leat_error *err)
+{
+    return connect_existing(paths, false, out, err);
+}
+
+leat_status leat_connect_watching(const struct leat_wire_paths *paths, struct leat_connection *out,
+                                  struct leat_error *err)
+{
+    return connect_existing(paths, true, out, err);
 }
 
 static bool runnable(const char *path)
@@ -172,8 +202,10 @@ static bool find_agent(const char *said, char *out, size_t n)
         snprintf(out, n, "%s", said ? said : set);
         return runnable(out);
     }
-    static const char *const beside[] = {"leat-agent",      "bin/leat",           "../bin/leat",
-                                         "../src/cli/leat", "../../src/cli/leat", "cli/leat"};
+    /* Nearest first: of lib/libleat.so.1 or what `pip install --target` made, of lib/x86_64-linux-gnu/libleat.so.1, of
+     * the build folder's package, tests and library, of lib/python3.X/site-packages/leat/_core.abi3.so. */
+    static const char *const beside[] = {"../bin/leat",     "../../bin/leat", "../../src/cli/leat",
+                                         "../src/cli/leat", "cli/leat",       "../../../../bin/leat"};
     Dl_info here;
     if (dladdr((void *)(uintptr_t)find_agent, &here) && here.dli_fname && strchr(here.dli_fname, '/')) {
         int folder = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
@@ -194,7 +226,8 @@ static bool find_agent(const char *said, char *out, size_t n)
     return false;
 }
 
-/* Whoever starts the agent may have no standard streams: then a pipe would get their numbers, which the agent needs. */
+/* The process that starts the agent may have no standard streams: then a pipe would get their numbers, which the agent
+ * needs. */
 static void move_up(int *fd)
 {
     if (*fd < 0 || *fd > READY_FD)
@@ -228,8 +261,33 @@ static void become_agent(const char *path, char *const *argv, int log_fd, int re
     _exit(127);
 }
 
+/* What an agent that ended without an answer has written to its log, which has grown from `from` bytes: its last
+ * line. */
+static leat_status say_last_words(const char *log, off_t from, struct leat_error *err)
+{
+    char text[300];
+    int fd = open(log, O_RDONLY | O_CLOEXEC);
+    off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    off_t most = (off_t)sizeof text - 1;
+    off_t at = end - from > most ? end - most : from;
+    ssize_t n = fd >= 0 && end > from ? pread(fd, text, (size_t)(end - at), at) : 0;
+    if (fd >= 0)
+        close(fd);
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    char *line = strrchr(text, '\n');
+    if (line && strncmp(line, "\nTry '", 6) == 0) { /* advice for those who typed the command */
+        *line = '\0';
+        line = strrchr(text, '\n');
+    }
+    line = line ? line + 1 : text;
+    return leat_fail(err, LEAT_NETWORK, "the agent ended before it was ready%s%s; its log is %s", *line ? ": " : "",
+                     line, log);
+}
+
 /* Reads what the starting agent says: "ok", "busy" or why it cannot. LEAT_NETWORK: it ended without a word. */
-static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_connect_opts *opts,
+static leat_status await_ready(int fd, off_t logged, uint64_t deadline_ns, const struct leat_connect_opts *opts,
                                const struct leat_wire_paths *paths, bool *busy, struct leat_error *err)
 {
     char text[600];
@@ -255,7 +313,7 @@ static leat_status await_ready(int fd, uint64_t deadline_ns, const struct leat_c
     if (*busy || strcmp(text, "ok\n") == 0)
         return LEAT_OK;
     if (!at)
-        return leat_fail(err, LEAT_NETWORK, "the agent ended before it was ready; its log is %s", paths->log);
+        return say_last_words(paths->log, logged, err);
     char *why;
     long status = strtol(text, &why, 10);
     if (status <= LEAT_OK || status >= LEAT_STATUS_COUNT)
@@ -276,16 +334,15 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     int ready[2];
     /* in full, since the agent's folder is another */
     if (!find_agent(opts->agent, found, sizeof found) || !realpath(found, path))
-        return leat_fail(
-            err, LEAT_NOT_FOUND,
-            "the leat command, which is the agent, is not to be found; put it into PATH or set LEAT_AGENT");
+        return leat_fail(err, LEAT_NOT_FOUND,
+                         "cannot find the leat command, which runs the agent: put it in PATH or set LEAT_AGENT");
     snprintf(protocol, sizeof protocol, "%d", LEAT_WIRE_PROTOCOL);
     snprintf(ram, sizeof ram, "%" PRIu64, opts->ram);
     snprintf(threads, sizeof threads, "%u", opts->threads);
     snprintf(linger, sizeof linger, "%" PRIu64 "ns", opts->linger_ns);
     snprintf(cache, sizeof cache, "%" PRIu64, opts->cache);
     /* The agent may be of another release: it is told where to listen and what to speak. */
-    const char *argv[24] = {path,          "agent",      "run",    "--scope",    paths->scope, "--socket",
+    const char *argv[32] = {path,          "agent",      "run",    "--scope",    paths->scope, "--socket",
                             paths->socket, "--protocol", protocol, "--ready-fd", "3"};
     size_t n = 11;
     if (opts->ram) {
@@ -308,9 +365,14 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
         argv[n++] = "--cache";
         argv[n++] = cache;
     }
+    if (opts->metrics) {
+        argv[n++] = "--metrics";
+        argv[n++] = opts->metrics;
+    }
     if (pipe2(ready, O_CLOEXEC) < 0)
         return leat_fail_errno(err, errno, "cannot make a pipe");
     int log_fd = open(paths->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    off_t logged = log_fd >= 0 ? lseek(log_fd, 0, SEEK_END) : 0;
     move_up(&log_fd);
     move_up(&ready[1]);
     pid_t pid = ready[1] < 0 ? -1 : fork();
@@ -326,7 +388,7 @@ static leat_status start_agent(const struct leat_connect_opts *opts, const struc
     if (rc == LEAT_OK) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             continue;
-        rc = await_ready(ready[0], deadline_ns, opts, paths, busy, err);
+        rc = await_ready(ready[0], logged, deadline_ns, opts, paths, busy, err);
     }
     close(ready[0]);
     return rc;
@@ -345,7 +407,7 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
         bool busy = false;
         rc = leat_wire_connect(&c.paths, &c.fd, err);
         if (rc == LEAT_OK) {
-            rc = greet(&c, deadline, opts, err);
+            rc = greet(&c, false, deadline, opts, err);
             if (rc == LEAT_OK) {
                 *out = c;
                 return LEAT_OK;
@@ -363,8 +425,7 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
             if (rc == LEAT_NETWORK && ++starts < STARTS_MAX)
                 rc = LEAT_OK;
             else if (rc == LEAT_NETWORK)
-                rc = leat_fail(err, LEAT_IO, "the agent ended before it was ready, %u times; its log is %s", starts,
-                               c.paths.log);
+                rc = leat_fail_context(err, LEAT_IO, "after %u attempts", starts);
         }
         if (rc == LEAT_OK && !leat_left(deadline))
             rc = leat_fail(err, LEAT_TIMEOUT, "no agent could be reached at '%s'", c.paths.socket);

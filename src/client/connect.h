@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "ring/message.h"
 #include "ring/wire.h"
 
@@ -18,6 +19,7 @@ struct leat_connect_opts {
     uint64_t linger_ns;    /* UINT64_MAX: its default */
     const char *cache_dir; /* NULL: its default */
     uint64_t cache;
+    const char *metrics;  /* NULL: its default */
     uint64_t deadline_ns; /* on the monotonic clock; 0: 20 s from now, which is also the most */
     bool (*stop)(void *user);
     void *stop_user;
@@ -26,12 +28,14 @@ struct leat_connect_opts {
 struct leat_connection {
     int fd; /* -1: not connected */
     int agent_pid;
-    /* What the agent runs with; whoever has to start its successor asks for the same. */
+    /* What the agent runs with; the one that has to start its successor asks for the same. */
     uint64_t ram;
     uint32_t threads;
     uint64_t linger_ns;
     char cache_dir[PATH_MAX]; /* "": none */
     uint64_t cache;
+    char metrics[LEAT_LISTEN_ADDRESS + 8]; /* "": none */
+    char features[64];                     /* words: what it can do beyond protocol 1 */
     struct leat_wire_paths paths;
 };
 
@@ -41,7 +45,11 @@ leat_status leat_connect(const struct leat_connect_opts *opts, struct leat_conne
 /* Connects to an agent that is there already: LEAT_NOT_FOUND else. */
 leat_status leat_connect_existing(const struct leat_wire_paths *paths, struct leat_connection *out,
                                   struct leat_error *err);
-void leat_connection_close(struct leat_connection *c); /* NULL is allowed */
+/* The same, only to look on: it does not keep the agent from ending. */
+leat_status leat_connect_watching(const struct leat_wire_paths *paths, struct leat_connection *out,
+                                  struct leat_error *err);
+void leat_connection_close(struct leat_connection *c);                          /* NULL is allowed */
+bool leat_connection_can(const struct leat_connection *c, const char *feature); /* beyond protocol 1 */
 
 /* Sends one message and empties the buffer. */
 leat_status leat_connection_send(struct leat_connection *c, struct leat_buf *message, struct leat_error *err);

@@ -4,17 +4,20 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/json.h"
 #include "client/opening.h"
 #include "client/opts.h"
 #include "client/request.h"
 #include "ring/agreement.h"
+#include "ring/blend.h"
 #include "ring/settings.h"
 
 #define POLL_NS    (100 * LEAT_MS)
@@ -22,6 +25,17 @@
 #define EVENT_NS   (1 * LEAT_MS) /* between two looks at such events while waiting */
 #define BESIDE_NS  (LEAT_S / 2)  /* how long a question may keep a call waiting that has a deadline of its own */
 #define LISTEN_NS  LEAT_S        /* a rank that never has to wait looks at its socket that often */
+
+/* Once per process: what is wrong with the environment is wrong for all loaders. */
+static void warn_strange(const struct leat_loader *l)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    char text[LEAT_ENVIRONMENT_TEXT];
+    if (!l->warn || atomic_flag_test_and_set(&said))
+        return;
+    for (size_t i = 0; leat_environment_strange(environ, &i, text);)
+        l->warn(l->warn_user, text);
+}
 
 leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_loader **out, struct leat_error *err)
 {
@@ -41,9 +55,11 @@ leat_status leat_loader_open(const struct leat_loader_opts *opts, struct leat_lo
     l->warn = known.warn;
     l->warn_user = known.warn_user;
     l->timeout_ns = known.timeout_ns ? known.timeout_ns : LEAT_TIMEOUT_DEFAULT;
+    l->born_ns = leat_now_ns();
     l->epoch = known.epoch;
     l->placed = true;
     l->version_given = known.version != NULL;
+    warn_strange(l);
     rc = leat_request_make(&known, &l->request, err);
     leat_opts_free_outputs(&known);
     if (rc == LEAT_OK)
@@ -160,8 +176,8 @@ static leat_status why_none(struct leat_loader *l, uint64_t deadline, struct lea
         return LEAT_OK;
     if (waiting && leat_rank_ring_held(l->ring) == l->ring->ring.slots)
         return leat_fail(err, LEAT_TIMEOUT,
-                         "no batch within %.0f s: all %u slots of the ring are held, and the events after which %u "
-                         "batches are to be released have not happened",
+                         "no batch within %.0f s: all %u slots of the ring are held, and the events that release %u "
+                         "of them have not happened",
                          (double)l->timeout_ns / 1e9, l->ring->ring.slots, waiting);
     return leat_patience_fail(l, err);
 }
@@ -170,10 +186,14 @@ static void sample(struct leat_loader *l)
 {
     struct leat_account a;
     uint64_t now = leat_now_ns();
-    if (!leat_series_due(&l->series, now))
+    /* Ranks see much the same: the first tells the program, the others' agents have logs. */
+    bool look = l->warn && !l->request.opts.rank && leat_unusual_due(&l->unusual, now);
+    if (!look && !leat_series_due(&l->series, now))
         return;
     leat_opening_account(l, NULL, &a);
     leat_series_add(&l->series, now, &a);
+    if (look)
+        leat_unusual_look(&l->unusual, &a, NULL, now, l->warn, l->warn_user);
 }
 
 static leat_status wait_published(struct leat_loader *l, uint64_t deadline, struct leat_error *err)
@@ -211,6 +231,8 @@ static leat_status wait_published(struct leat_loader *l, uint64_t deadline, stru
         if (held) /* what comes after it is released is the agent's time */
             leat_wait_charge(&l->wait, LEAT_WAIT_SLOTS, leat_now_ns(), &l->account);
         sample(l);
+        if (!published(l)) /* else it is known in a moment what it was for */
+            leat_opening_show(l);
     }
     return LEAT_OK;
 }
@@ -266,6 +288,7 @@ static struct leat_rank_expect expect(const struct leat_loader *l)
     return (struct leat_rank_expect){
         .taken = l->taken,
         .epoch = l->epoch,
+        .began = l->position,
         .position = l->position + (left < global ? left : global),
         .end = left == 0 || (left < global && last == LEAT_LAST_DROP),
         .whole = left >= global || last != LEAT_LAST_SHORT,
@@ -394,6 +417,7 @@ static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, st
         /* Nothing is skipped for a failure: another attempt goes on here. A pass that has not begun yet stays that. */
         l->placed |= rc != LEAT_CANCELLED && !l->beginning;
         l->account.timeouts += rc == LEAT_TIMEOUT;
+        leat_opening_show(l);
         return rc;
     }
     *out = batch;
@@ -401,6 +425,7 @@ static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, st
         l->reopens = 0;
         l->account.batches++;
         l->account.samples += leat_batch_samples(batch);
+        leat_opening_show(l);
     }
     return LEAT_OK;
 }
@@ -418,7 +443,14 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
 bool leat_loader_ready(const struct leat_loader *l)
 {
     leat_releases_poll(l->releases);
-    return l->ring && l->pid == getpid() && l->agreed && !l->beginning && published(l);
+    /* Once a second the next call also listens, and may have to look up keys for the agent: that can take a while. */
+    bool listens = leat_now_ns() - l->listened_ns > LISTEN_NS;
+    return l->ring && l->pid == getpid() && l->agreed && !l->beginning && !listens && published(l);
+}
+
+bool leat_loader_full(const struct leat_loader *l)
+{
+    return l->ring && l->pid == getpid() && leat_rank_ring_all_held(l->ring);
 }
 
 uint64_t leat_loader_batches(const struct leat_loader *l)
@@ -446,7 +478,7 @@ static leat_status go_to_epoch(struct leat_loader *l, uint64_t epoch, struct lea
     if (epoch > INT64_MAX)
         return leat_fail(err, LEAT_INVALID, "epoch %llu is beyond 2^63", (unsigned long long)epoch);
     if (epoch == l->epoch) {
-        l->again = !l->placed; /* only the next pass begins it anew */
+        l->again = !l->placed; /* only the next pass begins it again */
         return LEAT_OK;
     }
     if (!l->placed && epoch == l->epoch + 1 && expect(l).end) {
@@ -554,6 +586,22 @@ static bool put(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value) == 0;
 }
 
+/* How far each stream of a mixture is. */
+static bool put_streams(const struct leat_loader *l, json_t *s)
+{
+    struct leat_blend_spec *mix = l->request.opts.mix ? calloc(1, sizeof *mix) : NULL;
+    bool named = mix && leat_blend_read(l->request.opts.mix, mix, NULL) == LEAT_OK;
+    json_t *streams = named ? json_object() : NULL;
+    bool good =
+        !l->request.opts.mix || (streams && leat_rank_state_progress(l->state, mix, l->epoch, l->position, streams));
+    if (named)
+        leat_blend_free(mix);
+    free(mix);
+    if (!streams)
+        return good;
+    return put(s, "streams", streams) && good;
+}
+
 static leat_status tell_stats(struct leat_loader *l, uint64_t deadline_ns, char **out, struct leat_error *err)
 {
     char *theirs = NULL;
@@ -572,7 +620,7 @@ static leat_status tell_stats(struct leat_loader *l, uint64_t deadline_ns, char 
     bool good = leat_account_write(&a, LEAT_OF_RANK, LEAT_OF_AGENT, s) && put(s, "version", json_string(l->id)) &&
                 put(s, "agent_pid", json_integer(l->connection.agent_pid)) &&
                 put(s, "socket", json_string(l->connection.paths.socket)) &&
-                put(s, "log", json_string(l->connection.paths.log));
+                put(s, "log", json_string(l->connection.paths.log)) && put_streams(l, s);
     *out = good ? leat_json_write(s, JSON_COMPACT) : NULL;
     json_decref(s);
     return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for statistics");

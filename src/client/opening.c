@@ -39,6 +39,21 @@ void leat_opening_account(const struct leat_loader *l, const struct leat_account
     *out = a;
 }
 
+void leat_opening_show(const struct leat_loader *l)
+{
+    struct leat_account a = l->account;
+    struct leat_wait w = l->wait;
+    if (!l->ring || l->pid != getpid())
+        return;
+    const struct leat_ring *ring = &l->ring->ring;
+    if (w.depth) {
+        uint64_t now = leat_now_ns();
+        leat_wait_charge_batch(&w, atomic_load_explicit(&ring->head->next_ready_ns, memory_order_relaxed), now, &a);
+        a.wait_ns += now > w.began_ns ? now - w.began_ns : 0;
+    }
+    leat_account_show_rank(ring, &a);
+}
+
 void leat_opening_disconnect(struct leat_loader *l)
 {
     keep_account(l);
@@ -54,8 +69,8 @@ void leat_opening_disconnect(struct leat_loader *l)
     l->ring = NULL;
 }
 
-/* Keys are looked up anew whenever they are needed: whoever renews them does so in this process's environment, or in
- * files that it names. */
+/* Keys are looked up again whenever they are needed: the one that renews them does so in this process's environment, or
+ * in files that it names. */
 static void answer_keys(struct leat_loader *l)
 {
     struct leat_aws aws;
@@ -64,14 +79,14 @@ static void answer_keys(struct leat_loader *l)
     struct leat_buf b;
     leat_buf_init(&b, LEAT_WIRE_MAX);
     leat_message_begin(&b, LEAT_MESSAGE_KEYS);
-    if (leat_request_keys(&l->request, &aws, &store, &err) == LEAT_OK) {
+    if (leat_request_keys(&l->request, l->sources, &aws, &store, &err) == LEAT_OK) {
         leat_request_store_write(&store, &b);
     } else {
         leat_message_number(&b, LEAT_TAG_STATUS, (uint64_t)err.status);
         leat_message_text(&b, LEAT_TAG_TEXT, err.text);
     }
     leat_aws_free(&aws);
-    leat_connection_send(&l->connection, &b, NULL); /* an agent that is gone is noticed by whoever waits for it */
+    leat_connection_send(&l->connection, &b, NULL); /* an agent that is gone is noticed by the one that waits for it */
 }
 
 static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
@@ -80,7 +95,7 @@ static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
         leat_rank_ring_memory(l->ring, (int64_t)leat_part_number(m->part, LEAT_TAG_SLOT, UINT32_MAX), m->fds[0]);
     } else if (m->kind == LEAT_MESSAGE_FAILED) {
         leat_incoming_check(m, &l->failed);
-        l->agreed &= !leat_part_number(m->part, LEAT_TAG_AGREE, 0); /* other ranks do not agree: compare anew */
+        l->agreed &= !leat_part_number(m->part, LEAT_TAG_AGREE, 0); /* other ranks do not agree: compare again */
     } else if (m->kind == LEAT_MESSAGE_KEYS) {
         answer_keys(l);
     } else if (m->kind == LEAT_MESSAGE_STATS && l->owed) {
@@ -189,6 +204,7 @@ static leat_status take_opened(struct leat_loader *l, struct leat_incoming *m, s
 static leat_status write_request(struct leat_loader *l, const char *given, struct leat_buf *b, struct leat_error *err)
 {
     struct leat_request r = l->request;
+    r.born_ns = l->born_ns;
     struct leat_aws aws;
     char *mine = NULL;
     /* The whole state rather than a position: it says the order's arguments too. */
@@ -200,7 +216,7 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
      * which. */
     r.strict = l->delivered || l->version_given;
     r.id = l->id[0] && (r.strict || !given) ? l->id : NULL;
-    rc = leat_request_keys(&r, &aws, &r.store, err);
+    rc = leat_request_keys(&r, l->sources, &aws, &r.store, err);
     if (rc == LEAT_OK)
         leat_request_write(&r, b);
     leat_aws_free(&aws);
@@ -214,7 +230,7 @@ void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n)
     struct leat_request_store store = {0};
     struct leat_error ignored;
     snprintf(out, n, " for it");
-    if (leat_request_keys(&l->request, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
+    if (leat_request_keys(&l->request, l->sources, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
         snprintf(out, n, " for an answer of %.250s", store.endpoint_url);
     leat_aws_free(&aws);
 }
@@ -265,6 +281,7 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
                                     : UINT64_MAX,
         .cache_dir = again ? (before->cache_dir[0] ? before->cache_dir : NULL) : o->cache_dir,
         .cache = again ? before->cache : o->cache,
+        .metrics = again ? (before->metrics[0] ? before->metrics : NULL) : o->metrics,
         .deadline_ns = deadline_ns,
         .stop = leat_patience_stop,
         .stop_user = l,
@@ -284,7 +301,16 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
     return leat_releases_own(&l->releases, err);
 }
 
-/* Connects anew, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,
+/* A dataset on disk may have its data in a bucket, which its root says: an agent that has no keys for it says so. They
+ * are not looked up for every folder, since that may take seconds and end in an error that concerns nobody. */
+static bool lacks_keys(struct leat_loader *l, leat_status rc)
+{
+    bool first = rc == LEAT_DENIED && !l->sources && strncmp(l->request.url, "s3://", 5) != 0;
+    l->sources |= first;
+    return first;
+}
+
+/* Connects again, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,
  * another one is tried, a few times. An agent's answer is not a lost connection, whatever it says. */
 static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
 {
@@ -297,6 +323,8 @@ static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t 
         usable = false;
         if (rc == LEAT_OK)
             rc = open_here(l, state, deadline_ns, &lost, err);
+        if (!lost && lacks_keys(l, rc))
+            continue;
         if (!lost)
             break;
         l->account.agents_lost++;
@@ -332,7 +360,9 @@ leat_status leat_opening_look(struct leat_loader *l, const char *state, uint64_t
 leat_status leat_opening_ring(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
 {
     if (!l->request.opts.world)
-        return leat_fail(err, LEAT_INVALID, "which rank of which world this is has not been said: leat_loader_join()");
+        return leat_fail(err, LEAT_INVALID,
+                         "the rank and the world of this loader are not known yet: call "
+                         "leat_loader_join()");
     return open_timed(l, state, deadline_ns, err);
 }
 

@@ -17,12 +17,15 @@
 #include "leat/loader.h"
 #include "ring/request.h"
 #include "ring/series.h"
+#include "ring/unusual.h"
 
 struct leat_loader {
     struct leat_turn turn;       /* of the thread that may touch the rest */
     struct leat_request request; /* as it was given; world 0 until somebody joins */
     bool version_given;          /* by the caller: a state of another one is refused */
+    bool sources;                /* the dataset is in no bucket, but its data may be: keys are looked up */
     uint64_t timeout_ns;
+    uint64_t born_ns; /* when it was made: agents know it by that, whichever connection it has */
     bool (*stop)(void *user);
     void *stop_user;
     void (*warn)(void *user, const char *text);
@@ -52,7 +55,7 @@ struct leat_loader {
     uint64_t epoch;
     uint64_t position;
     bool placed;    /* put there on purpose, no batch taken since: a pass begins right there */
-    bool again;     /* set_epoch() said the epoch that is under way: the next pass begins it anew */
+    bool again;     /* set_epoch() said the epoch that is under way: the next pass begins it again */
     bool beginning; /* a pass was begun and nothing asked for yet */
     bool delivered; /* a batch was handed out: the version is fixed */
     bool agreed;    /* the other ranks of the machine have been compared with */
@@ -65,6 +68,7 @@ struct leat_loader {
         struct leat_account shown;
     } left; /* what the agent had shown in the ring that was left last */
     struct leat_series series;
+    struct leat_unusual unusual; /* what the program is told of it */
 };
 
 /* Lets go of agent and ring. In a forked child the descriptors are copies: closing them hurts nobody. */
@@ -97,5 +101,8 @@ void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n);
 
 /* The rank's and the agents' account together. `now`: what the agent said, NULL: what it has shown in the ring. */
 void leat_opening_account(const struct leat_loader *l, const struct leat_account *now, struct leat_account *out);
+
+/* Puts the rank's part where the agent can read it, with the wait that is under way as far as it has come. */
+void leat_opening_show(const struct leat_loader *l);
 
 #endif

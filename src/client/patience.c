@@ -45,13 +45,13 @@ static const char *explain(const struct leat_loader *l, char text[500])
         return "this machine's agent does not answer: it hangs, was stopped, or has not started yet";
     case LEAT_WAITING_OPENING:
         leat_opening_bucket(l, bucket, sizeof bucket);
-        snprintf(text, 500, "the agent opens '%.150s' and waits%s", l->request.url, bucket);
+        snprintf(text, 500, "the agent is opening '%.150s' and waits%s", l->request.url, bucket);
         break;
     case LEAT_WAITING_RANKS:
         return "the other ranks of this job on this machine have not opened the same loader yet";
     default:
         if (!p->answered)
-            return "the agent does not answer: it hangs, or was stopped";
+            return "the agent does not answer: it hangs or was stopped";
         snprintf(text, 500, "the agent waits for %s", p->why[0] ? p->why : "something it does not name");
     }
     return text;
@@ -104,7 +104,7 @@ bool leat_patience_stop(void *loader)
 leat_status leat_patience_fail(struct leat_loader *l, struct leat_error *err)
 {
     const struct leat_patience *p = &l->patience;
-    const char *why = !p->answered ? "it does not say: it hangs, or was stopped"
+    const char *why = !p->answered ? "it does not say: it hangs or was stopped"
                       : p->why[0]  ? p->why
                                    : "it does not say";
     if (!p->answered)

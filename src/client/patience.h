@@ -1,4 +1,4 @@
-/* A wait that takes long: what a rank asks its agent meanwhile, and what it tells whoever waits. The first word comes
+/* A wait that takes long: what a rank asks its agent meanwhile, and what it tells the caller. The first word comes
  * after 5 s, the next at 10, 20, 40 … s; shortly before the deadline the agent is asked once more, so that the error
  * can say what was waited for and still comes in time. Nothing here waits by itself. Inside the client. */
 #ifndef LEAT_CLIENT_PATIENCE_H

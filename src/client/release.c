@@ -74,7 +74,7 @@ static bool happened(const struct leat_release *r)
     if (r->done)
         return r->done(r->user);
     struct pollfd p = {.fd = r->fd, .events = POLLIN};
-    /* Hung up counts too: whoever would have said so is gone. */
+    /* Hung up counts too: the other side is gone. */
     return poll(&p, 1, 0) > 0;
 }
 
@@ -114,7 +114,7 @@ void leat_releases_poll(struct leat_releases *l)
             if (r->fd >= 0)
                 close(r->fd);
             leat_batch_release(r->batch);
-            /* Release: whoever sees that it waits no longer sees that it is held no longer. */
+            /* Release: the one that sees that it waits no longer sees that it is held no longer. */
             atomic_fetch_sub_explicit(&l->waiting, 1, memory_order_release);
         } else {
             r->next = left;

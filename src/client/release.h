@@ -1,7 +1,7 @@
 /* Batches that are to be released when something has happened elsewhere, on a GPU for example:
  * leat_batch_release_after().
  *
- * A loader has one list of them, shared with its rings (a loader that connects anew has another ring, and batches of
+ * A loader has one list of them, shared with its rings (a loader that connects again has another ring, and batches of
  * the old one may still wait). Nothing here runs by itself: the list is looked through by calls on the loader and by
  * releases of its batches, on their threads. Thread-safe. */
 #ifndef LEAT_CLIENT_RELEASE_H

@@ -6,22 +6,25 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/environment.h"
 #include "base/url.h"
+#include "client/opts.h"
+#include "dataset/kind.h"
+#include "ring/blend.h"
 #include "ring/settings.h"
 
 static void check_output(const struct leat_loader_opts *o, size_t i, struct leat_buf *b)
 {
     const struct leat_output *out = &o->outputs[i];
-    bool needs = (out->kind >= LEAT_OUTPUT_IMAGE && out->kind <= LEAT_OUTPUT_STRING) ||
-                 (out->kind >= LEAT_OUTPUT_DRAWN && out->kind <= LEAT_OUTPUT_SOUND);
+    const struct leat_output_kind_row *kind = leat_output_kind_find(out->kind);
     const char *and = b->len ? "; " : "";
     if (!out->name || !*out->name || strlen(out->name) >= LEAT_RING_NAME) {
         leat_buf_printf(b, "%san output without a name, or with one longer than %u bytes", and, LEAT_RING_NAME - 1);
         return;
     }
-    if (out->kind < LEAT_OUTPUT_IMAGE || out->kind > LEAT_OUTPUT_SOUND)
+    if (!kind)
         leat_buf_printf(b, "%soutput '%s' is of no known kind", and, out->name);
-    else if (needs && (!out->field || !*out->field))
+    else if (*kind->fields && (!out->field || !*out->field))
         leat_buf_printf(b, "%soutput '%s' names no field", and, out->name);
     if (out->view > LEAT_VIEW_MAX)
         leat_buf_printf(b, "%soutput '%s' has view %u: at most %d is possible", b->len ? "; " : "", out->name,
@@ -36,9 +39,12 @@ static leat_status check(const struct leat_loader_opts *o, struct leat_error *er
 {
     struct leat_buf b;
     leat_buf_init(&b, 4096);
-    if (!o->url || !*o->url)
+    if (!o->mix && (!o->url || !*o->url))
         leat_buf_str(&b, "no dataset URL");
+    if (o->mix && ((o->url && *o->url) || o->version))
+        leat_buf_str(&b, "a mixture takes the URLs and versions of its streams: leave out url and version");
     leat_settings_check(o, &b);
+    leat_environment_check(environ, &b);
     if (!o->outputs_n || o->outputs_n > LEAT_RING_COLUMNS_MAX)
         leat_buf_printf(&b, "%s%zu outputs: between 1 and %u are possible", b.len ? "; " : "", o->outputs_n,
                         LEAT_RING_COLUMNS_MAX);
@@ -57,15 +63,14 @@ static bool is_id(const char *text)
     return !text[n] && n >= 8 && n <= 64;
 }
 
-/* Plain paths are relative to our folder, not to the agent's. The version becomes part of the address. */
-static leat_status full_address(const struct leat_loader_opts *o, char **out, struct leat_error *err)
+leat_status leat_request_address(const char *text, const char *version, char **out, struct leat_error *err)
 {
     struct leat_url url = {0};
     struct leat_buf b;
     leat_buf_init(&b, 16 << 10);
-    leat_status rc = leat_url_parse(o->url, &url, err);
+    leat_status rc = leat_url_parse(text, &url, err);
     if (rc == LEAT_OK && url.scheme != LEAT_SCHEME_FILE) {
-        leat_buf_str(&b, o->url);
+        leat_buf_str(&b, text);
     } else if (rc == LEAT_OK && url.path[0] == '/') {
         leat_buf_str(&b, url.path);
     } else if (rc == LEAT_OK) {
@@ -73,16 +78,17 @@ static leat_status full_address(const struct leat_loader_opts *o, char **out, st
         if (here)
             leat_buf_printf(&b, "%s/%s", here, url.path);
         else
-            rc = leat_fail(err, LEAT_INVALID, "'%.200s' is relative to a folder that is not there", o->url);
+            rc = leat_fail(err, LEAT_INVALID, "'%.200s' is a relative path, and the current folder no longer exists",
+                           text);
         free(here);
     }
     leat_url_free(&url);
-    if (rc == LEAT_OK && o->version) {
+    if (rc == LEAT_OK && version) {
         const char *said = strrchr(b.data, '?');
         if (said && (strncmp(said, "?id=", 4) == 0 || strncmp(said, "?name=", 6) == 0))
             rc = leat_fail(err, LEAT_INVALID, "the address says '%.100s' and version says '%.100s': give one of them",
-                           said, o->version);
-        leat_buf_printf(&b, "?%s=%s", is_id(o->version) ? "id" : "name", o->version);
+                           said, version);
+        leat_buf_printf(&b, "?%s=%s", is_id(version) ? "id" : "name", version);
     }
     if (rc == LEAT_OK)
         rc = leat_buf_check(&b, "the dataset's address", err);
@@ -92,21 +98,58 @@ static leat_status full_address(const struct leat_loader_opts *o, char **out, st
     return rc;
 }
 
+/* A mixture with the addresses of its streams in full. *url: the address that keys are looked up for and messages name,
+ * a bucket's where there is one. */
+static leat_status full_mix(const char *given, char **mix, char **url, struct leat_error *err)
+{
+    struct leat_blend_spec *b = calloc(1, sizeof *b);
+    uint32_t named = 0;
+    bool bucket = false;
+    leat_status rc = b ? leat_blend_read(given, b, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture");
+    for (uint32_t i = 0; rc == LEAT_OK && i < b->n; i++) {
+        char *full;
+        rc = leat_request_address(b->streams[i].url, NULL, &full, err);
+        if (rc != LEAT_OK)
+            break;
+        free(b->streams[i].url);
+        b->streams[i].url = full;
+        if (!bucket && strncmp(full, "s3://", 5) == 0) {
+            bucket = true;
+            named = i;
+        }
+    }
+    if (rc == LEAT_OK)
+        rc = leat_blend_write(b, mix, err);
+    if (rc == LEAT_OK) {
+        *url = b->streams[named].url;
+        b->streams[named].url = NULL;
+    }
+    if (b)
+        leat_blend_free(b);
+    free(b);
+    return rc;
+}
+
 /* In full, since the agent's folder is another. *out NULL: none was said. */
 static leat_status full_cache_dir(const char *said, char **out, struct leat_error *err)
 {
     struct leat_buf b;
+    const char *set = getenv("LEAT_CACHE_DIR"); /* which the agent reads */
     *out = NULL;
+    if (!said && set && *set && *set != '/')
+        return leat_fail(err, LEAT_INVALID, "LEAT_CACHE_DIR: '%.200s' is not an absolute path", set);
     if (!said)
         return LEAT_OK;
     if (!*said || *said == '~')
-        return leat_fail(err, LEAT_INVALID,
-                         "cache_dir='%.200s' is not a path: '~' is the shell's word, write it in full", said);
+        return leat_fail(err, LEAT_INVALID, "cache_dir='%.200s' is not a full path: only shells expand '~'", said);
     leat_buf_init(&b, PATH_MAX - 1);
     char *here = *said == '/' ? NULL : getcwd(NULL, 0);
     leat_status rc = LEAT_OK;
     if (*said != '/' && !here)
-        rc = leat_fail(err, LEAT_INVALID, "cache_dir='%.200s' is relative to a folder that is not there", said);
+        rc = leat_fail(err, LEAT_INVALID,
+                       "cache_dir='%.200s' is a relative path, and the current folder no longer "
+                       "exists",
+                       said);
     leat_buf_printf(&b, "%s%s%s", here ? here : "", here ? "/" : "", said);
     free(here);
     if (rc == LEAT_OK)
@@ -121,25 +164,28 @@ leat_status leat_request_make(const struct leat_loader_opts *o, struct leat_requ
 {
     struct leat_request given = {.opts = *o};
     char *url = NULL;
+    char *mix = NULL;
     char *cache_dir = NULL;
     leat_status rc = check(o, err);
     if (rc == LEAT_OK)
         rc = full_cache_dir(o->cache_dir, &cache_dir, err);
     if (rc == LEAT_OK)
-        rc = full_address(o, &url, err);
+        rc = o->mix ? full_mix(o->mix, &mix, &url, err) : leat_request_address(o->url, o->version, &url, err);
     if (rc == LEAT_OK) {
         given.url = url;
+        given.opts.mix = mix;
         given.opts.cache_dir = cache_dir;
         memcpy(given.outputs, o->outputs, o->outputs_n * sizeof *o->outputs);
         rc = leat_request_copy(&given, out, err);
     }
     free(cache_dir);
+    free(mix);
     free(url);
     return rc;
 }
 
-leat_status leat_request_keys(const struct leat_request *r, struct leat_aws *aws, struct leat_request_store *store,
-                              struct leat_error *err)
+leat_status leat_request_keys(const struct leat_request *r, bool sources, struct leat_aws *aws,
+                              struct leat_request_store *store, struct leat_error *err)
 {
     struct leat_url url = {0};
     *aws = (struct leat_aws){0};
@@ -147,7 +193,7 @@ leat_status leat_request_keys(const struct leat_request *r, struct leat_aws *aws
     leat_status rc = leat_url_parse(r->url, &url, err);
     bool bucket = rc == LEAT_OK && url.scheme == LEAT_SCHEME_S3;
     leat_url_free(&url);
-    if (rc != LEAT_OK || !bucket)
+    if (rc != LEAT_OK || (!bucket && !sources))
         return rc;
     struct leat_store_opts s = {
         .endpoint_url = r->opts.endpoint_url,
@@ -155,7 +201,11 @@ leat_status leat_request_keys(const struct leat_request *r, struct leat_aws *aws
         .profile = r->opts.profile,
         .anonymous = r->opts.anonymous,
     };
-    rc = leat_aws_load(&s, aws, err);
+    rc = leat_opts_store(&s, err);
+    if (rc == LEAT_OK)
+        rc = leat_aws_load(&s, aws, err);
+    if (rc != LEAT_OK && !bucket)
+        return leat_fail_context(err, rc, "keys for the data of '%.200s', which is in a bucket", r->url);
     if (rc != LEAT_OK)
         return rc;
     *store = (struct leat_request_store){

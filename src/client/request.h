@@ -11,9 +11,13 @@
  * keys and without a cursor. */
 leat_status leat_request_make(const struct leat_loader_opts *opts, struct leat_request *out, struct leat_error *err);
 
-/* Looks keys and endpoint up, in this process's environment: the agent has another. Nothing for what is no bucket.
- * `store` points into *aws, which the caller frees. */
-leat_status leat_request_keys(const struct leat_request *r, struct leat_aws *aws, struct leat_request_store *store,
-                              struct leat_error *err);
+/* An address that holds in any folder: plain paths are relative to ours. The version (a content id, a name or NULL)
+ * becomes part of it. The caller frees *out. */
+leat_status leat_request_address(const char *text, const char *version, char **out, struct leat_error *err);
+
+/* Looks keys and endpoint up, in this process's environment: the agent has another. Nothing for what is no bucket,
+ * unless `sources` says that its data lie in some. `store` points into *aws, which the caller frees. */
+leat_status leat_request_keys(const struct leat_request *r, bool sources, struct leat_aws *aws,
+                              struct leat_request_store *store, struct leat_error *err);
 
 #endif

@@ -43,7 +43,7 @@ static leat_status own(struct leat_turn *t, struct leat_error *err)
 static void take(struct leat_turn *t)
 {
     while (t->held)
-        leat_cond_wait(&t->given, &t->mu, LEAT_NEVER); /* whoever holds it keeps a deadline of its own */
+        leat_cond_wait(&t->given, &t->mu, LEAT_NEVER); /* the one that holds it keeps a deadline of its own */
     t->held = true;
 }
 
@@ -104,7 +104,7 @@ leat_status leat_turn_look(struct leat_turn *t, uint64_t deadline_ns, bool (*sto
             continue;
         pthread_mutex_unlock(&t->mu);
         if (!leat_left(deadline_ns))
-            rc = leat_fail(err, LEAT_TIMEOUT, "another thread keeps this loader busy: it is being opened, or moved");
+            rc = leat_fail(err, LEAT_TIMEOUT, "another thread keeps this loader busy: it is opening or moving it");
         else if (stop && stop(stop_user))
             rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
         pthread_mutex_lock(&t->mu);

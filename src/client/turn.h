@@ -2,7 +2,7 @@
  * thread fails with LEAT_BUSY, since two threads that take batches of one loader are a mistake. A call that looks at it
  * (state, stats) may come from any thread at any time: it has its turn while the user waits for a batch, or after it.
  *
- * A forked child begins anew: threads of its parent's do not exist in it. Inside the client. */
+ * A forked child begins again: threads of its parent's do not exist in it. Inside the client. */
 #ifndef LEAT_CLIENT_TURN_H
 #define LEAT_CLIENT_TURN_H
 

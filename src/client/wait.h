@@ -1,6 +1,6 @@
 /* The time that a rank spends waiting in calls of its loader, by cause.
  *
- * Whoever may wait says so (enter, leave; they nest) and charges the time since the last charge to a cause as soon as
+ * Code that may wait says so (enter, leave; they nest) and charges the time since the last charge to a cause as soon as
  * it knows one. The total is measured apart, from the outermost enter to its leave; what nobody has claimed by then is
  * LEAT_WAIT_OTHER. So the causes add up to the total, and a wait that ends with a time-out, an error or another agent
  * is counted once, like any other. */

@@ -14,6 +14,7 @@
 #define LEAT_CHUNK_HEAD    128u       /* as this writer makes it; later ones may be longer */
 #define LEAT_CHUNK_BYTES   (8u << 20) /* what packing aims at */
 #define LEAT_CHUNK_MAX     UINT32_MAX /* offsets have 32 bits */
+#define LEAT_RAW_MAX       (1u << 30) /* of a compressed value; larger ones are stored as they are */
 #define LEAT_KEY_MAX       (64u << 10)
 #define LEAT_PACK_ID_BYTES 16
 
@@ -25,6 +26,7 @@ struct leat_chunk {
     uint8_t pack[LEAT_PACK_ID_BYTES]; /* which packing it belongs to */
     uint32_t number;                  /* in that packing */
     uint32_t total;                   /* chunks in that packing; 0: not known when it was written */
+    uint32_t lead_bytes;              /* made of a recipe: where the data of the pieces begin; else 0 */
     uint32_t samples;
     struct leat_schema schema;
     const uint8_t *rows;
@@ -37,23 +39,41 @@ struct leat_chunk {
  * chunk that needs a newer Leat. */
 leat_status leat_chunk_read(const void *data, size_t n, struct leat_chunk *out, struct leat_error *err);
 
-/* The checksum of its body that a chunk carries. */
+/* The same of a chunk that is made of a recipe and of which only the first lead_bytes bytes are here: rows and keys can
+ * be read, data cannot. */
+leat_status leat_chunk_read_lead(const void *data, size_t n, struct leat_chunk *out, struct leat_error *err);
+
+/* The checksum of its body that a chunk carries; one that is made of a recipe has none. */
 leat_status leat_chunk_check(const struct leat_chunk *c, struct leat_error *err);
 
 /* i < samples, field < schema.n */
 const uint8_t *leat_chunk_row(const struct leat_chunk *c, uint32_t i);
 const char *leat_chunk_key(const struct leat_chunk *c, uint32_t i, size_t *n); /* not NUL-terminated; *n 0: none */
 struct leat_cell leat_chunk_cell(const struct leat_chunk *c, uint32_t i, uint32_t field);
-const uint8_t *leat_chunk_data(const struct leat_chunk *c, const struct leat_cell *cell); /* cell.size bytes; of an
-                                                                                             absent value: none */
+const uint8_t *leat_chunk_data(const struct leat_chunk *c, const struct leat_cell *cell); /* cell.size bytes, as they
+                                                                                             are stored; of an absent
+                                                                                             value: none */
+
+/* The value itself, decompressed where it has to be: writes cell.raw bytes. LEAT_CORRUPT when that cannot be done. */
+leat_status leat_chunk_value(const struct leat_chunk *c, const struct leat_cell *cell, void *to,
+                             struct leat_error *err);
+
+/* The same without a copy where there need be none: *out is where its cell.raw bytes lie, in the chunk or in *own,
+ * which the caller frees; NULL: there is nothing to free. */
+leat_status leat_chunk_view(const struct leat_chunk *c, const struct leat_cell *cell, const void **out, void **own,
+                            struct leat_error *err);
 
 /* Building one. */
 struct leat_value {
     bool absent;      /* optional fields: there is none, and the rest does not matter */
-    const void *data; /* bytes, image, string */
+    const void *data; /* where the type has any; of an array row by row */
     size_t size;
-    int64_t number;            /* int */
-    struct leat_picture image; /* image: what a probe found, or zeros */
+    int64_t number;               /* int */
+    double real;                  /* float */
+    uint32_t dims[LEAT_DIMS_MAX]; /* array: its whole shape */
+    struct leat_picture image;    /* image: what a probe found, or zeros */
+    bool elsewhere;               /* recipes: the bytes are not at `data` … */
+    uint64_t at;                  /* … but here, among those of the chunk's pieces: see recipe.h */
 };
 
 struct leat_chunk_builder;
@@ -76,5 +96,12 @@ uint64_t leat_chunk_builder_size_with(const struct leat_chunk_builder *b, size_t
  * 0 when it is not known; the last one must know it. */
 leat_status leat_chunk_builder_finish(struct leat_chunk_builder *b, const uint8_t pack[LEAT_PACK_ID_BYTES],
                                       uint32_t number, uint32_t total, struct leat_buf *out, struct leat_error *err);
+
+/* The same for a recipe: writes what comes before data_bytes bytes of pieces, into which values that are elsewhere
+ * point. LEAT_INVALID when one of them points beyond. */
+leat_status leat_chunk_builder_finish_lead(struct leat_chunk_builder *b, uint64_t data_bytes,
+                                           const uint8_t pack[LEAT_PACK_ID_BYTES], uint32_t number, uint32_t total,
+                                           struct leat_buf *out, struct leat_error *err);
+uint64_t leat_chunk_builder_lead(const struct leat_chunk_builder *b); /* its bytes, as it would be now */
 
 #endif

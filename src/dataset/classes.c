@@ -124,7 +124,7 @@ leat_status leat_classes_read(const char *text, size_t n, struct leat_classes *o
     return conclude(&c, rc, out, err);
 }
 
-/* The array of names in a field's description, NULL when there is none; *about is to be freed. */
+/* The array of names in a field's description, NULL when there is none; *about must be freed. */
 static leat_status names_of(const struct leat_field *f, json_t **about, const json_t **names, struct leat_error *err)
 {
     *about = NULL;

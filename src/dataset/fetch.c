@@ -1,7 +1,10 @@
 /* Everything but the start happens on the store's thread, so nothing here needs a lock. A fetch has a few requests of
  * its own, which take one part after the other: a chunk of thousands of small objects must not need thousands of them.
+ * They go before the requests of fetches that were started later. Else all of them would share the line, and be there
+ * together in the end instead of one after the other.
  *
- * `busy` counts requests on their way and calls that are still looking at the fetch; whoever brings it to 0 ends it. */
+ * `busy` counts requests on their way and calls that are still looking at the fetch; the one that brings it to 0 ends
+ * it. */
 #include "dataset/fetch.h"
 
 #include <inttypes.h>
@@ -29,7 +32,8 @@ struct leat_fetch {
     uint64_t part;  /* … which of its parts … */
     uint64_t at;    /* … and where the piece belongs in memory */
     uint32_t busy;
-    bool over; /* nothing more is sent for: failed or cancelled */
+    bool begun; /* its first requests are sent: what follows goes before those of younger fetches */
+    bool over;  /* nothing more is sent for: failed or cancelled */
     bool done;
     uint32_t requests_n;
     struct request requests[];
@@ -75,6 +79,7 @@ static void send_next(struct leat_fetch *f, struct request *r)
         .into = (char *)f->opts.into + f->at + from,
         .if_match = piece->pin,
         .urgent = f->opts.urgent,
+        .begun = f->begun,
         .done = arrived,
     };
     f->part++;
@@ -115,17 +120,18 @@ static leat_status judge(const struct request *r, struct leat_error *err)
 {
     const struct leat_store_op *op = &r->op;
     const struct leat_piece *p = r->piece;
+    leat_status other = r->fetch->opts.foreign ? LEAT_CHANGED : LEAT_CORRUPT;
     if (op->status == LEAT_INVALID && op->too_short)
-        return leat_fail(err, LEAT_CORRUPT, "'%s' is shorter than the snapshot says: it ends before byte %" PRIu64,
-                         p->key, p->offset + p->length);
+        return leat_fail(err, other, "'%s' is shorter than the snapshot says: it ends before byte %" PRIu64, p->key,
+                         p->offset + p->length);
     if (op->status != LEAT_OK) {
         *err = op->err;
         return op->status;
     }
     if (p->object_bytes && op->object.size != UINT64_MAX && op->object.size != p->object_bytes)
-        return leat_fail(err, LEAT_CORRUPT,
-                         "'%s' is %s than the snapshot says: it has %" PRIu64 " bytes instead of %" PRIu64, p->key,
-                         op->object.size < p->object_bytes ? "shorter" : "longer", op->object.size, p->object_bytes);
+        return leat_fail(err, other, "'%s' is %s than the snapshot says: it has %" PRIu64 " bytes instead of %" PRIu64,
+                         p->key, op->object.size < p->object_bytes ? "shorter" : "longer", op->object.size,
+                         p->object_bytes);
     return LEAT_OK;
 }
 
@@ -147,6 +153,7 @@ static void begin(struct leat_store_task *task)
     struct leat_fetch *f = (struct leat_fetch *)task; /* its first member */
     for (uint32_t i = 0; i < f->requests_n; i++)
         send_next(f, &f->requests[i]);
+    f->begun = true;
     leave(f);
 }
 

@@ -137,11 +137,10 @@ static leat_status explain_missing(const struct leat_home *h, struct leat_error 
 {
     uint32_t versions = 0;
     if (leat_home_each(h, LEAT_NAME_VERSIONS, count_one, &versions, NULL) == LEAT_OK && versions)
-        return leat_fail(
-            err, LEAT_NOT_FOUND,
-            "the dataset at %s has no current version: it has no " LEAT_NAME_POINTER
-            ". 'leat info --versions %s' lists the others, and 'leat rebuild %s' makes a lost snapshot again",
-            h->url, h->url, h->url);
+        return leat_fail(err, LEAT_NOT_FOUND,
+                         "the dataset at %s has no current version: it has no " LEAT_NAME_POINTER
+                         ". 'leat info --versions %s' lists the others; 'leat rebuild %s' rebuilds a lost snapshot",
+                         h->url, h->url, h->url);
     struct leat_list *list;
     struct leat_list_entry entry;
     bool end = false;
@@ -162,11 +161,11 @@ static leat_status explain_missing(const struct leat_home *h, struct leat_error 
     if (strcmp(first, "leat/") == 0 && files + folders == 1)
         return leat_fail(err, LEAT_NOT_FOUND,
                          "no dataset at %s: it has no " LEAT_NAME_POINTER
-                         ". Packing was not finished, or the snapshot is lost, which 'leat rebuild %s' makes again",
+                         ". Packing was not finished, or the snapshot is lost: 'leat rebuild %s' rebuilds it",
                          h->url, h->url);
     return leat_fail(err, LEAT_NOT_FOUND,
-                     "no dataset at %s: there are %s%u files and %u folders ('%s' first); 'leat pack %s DEST' makes "
-                     "a dataset of them",
+                     "no dataset at %s: there are %s%u files and %u folders (the first: '%s'); 'leat pack %s DEST' "
+                     "makes a dataset from them",
                      h->url, files + folders == LOOK_MAX ? "more than " : "", files, folders, first, h->url);
 }
 
@@ -348,7 +347,7 @@ leat_status leat_home_resolve(const struct leat_home *h, const uint8_t *id, stru
     if (id)
         leat_hex(id, LEAT_SHA256_SIZE, hex);
     if (id && h->id && strncmp(hex, h->id, strlen(h->id)) != 0)
-        return leat_fail(err, LEAT_INVALID, "version %s is asked for, and the address of %s says ?id=%s", hex, h->url,
+        return leat_fail(err, LEAT_INVALID, "version %s is asked for, but the address of %s says ?id=%s", hex, h->url,
                          h->id);
     if (id)
         return resolve_id(h, id, out, err);

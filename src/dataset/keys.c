@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "dataset/chunk.h"
 
-/* Three parts: where each key ends (8 bytes a sample), an index sorted by hash (16 bytes a sample: hash and
+/* Three parts: where each key ends (8 bytes per sample), an index sorted by hash (16 bytes per sample: hash and
  * sample), and the keys themselves, in the order of the samples. */
 #define END_BYTES   8u
 #define INDEX_BYTES 16u
@@ -144,6 +144,8 @@ leat_status leat_keys_find(const struct leat_keys *k, const void *key, size_t n,
         rc = entry_at(k, at, &e, err);
         if (rc != LEAT_OK || e.hash != hash)
             break;
+        if (k->counts && !k->counts(k->user, e.sample))
+            continue;
         rc = compare(k, e.sample, key, n, &same, err);
         if (rc == LEAT_OK && same && found++ == 0)
             first = e.sample;

@@ -17,6 +17,7 @@ struct leat_keys {
     uint64_t samples;
     uint64_t size; /* of the section */
     leat_keys_fetch *fetch;
+    bool (*counts)(void *user, uint64_t sample); /* others are not found; NULL: all count */
     void *user;
 };
 

@@ -45,3 +45,17 @@ leat_status layout_check_needs(uint64_t needs, uint64_t known, const char *what,
     return leat_fail(err, LEAT_VERSION, "%s needs a newer Leat: it uses feature %d, which this one does not know", what,
                      __builtin_ctzll(unknown));
 }
+
+void layout_add_u32(struct leat_buf *b, uint32_t v)
+{
+    uint8_t bytes[4];
+    leat_put_u32(bytes, v);
+    leat_buf_add(b, bytes, sizeof bytes);
+}
+
+void layout_add_u64(struct leat_buf *b, uint64_t v)
+{
+    uint8_t bytes[8];
+    leat_put_u64(bytes, v);
+    leat_buf_add(b, bytes, sizeof bytes);
+}

@@ -7,7 +7,7 @@
 #define PER_CHUNK_MIN 16u
 #define EXCESS        0.1 /* of the way from mixed (0) to one class per chunk (1) … */
 /* … and more than chance explains: with two chunks and two classes the excess is the square of a normal variable, which
- * exceeds its own deviation by so much once in ten thousand times. */
+ * exceeds its own deviation by this much once in ten thousand times. */
 #define SIGMAS 14.0
 
 uint32_t leat_mix_chunks(uint32_t chunks)

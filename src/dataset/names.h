@@ -3,6 +3,7 @@
  *   leat/current             the default pointer: small JSON, replaced atomically, written last
  *   leat/names/NAME          pointers of versions that have a name
  *   leat/versions/ID         content id → newest root of that content, the same JSON
+ *   leat/partial/…           parts of a listing that is being made: listing_save.h
  *   leat/roots/HEX           roots
  *   leat/sections/HEX        sample tables and keys
  *   leat/chunks/HH/HEX       chunks; HH are the first two digits

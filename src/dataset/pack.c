@@ -6,26 +6,97 @@
 
 #include "dataset/snapshot.h"
 
+#define SPARE_MAX   8u
+#define SPARE_BYTES ((size_t)32 << 20)
+
 struct leat_pack {
     const struct leat_home *home;
     struct leat_schema schema;
     uint64_t chunk_bytes;
     uint32_t chunks; /* in the end; 0: not known */
     uint8_t id[LEAT_PACK_ID_BYTES];
+    bool look;                   /* chunks are there already */
     struct leat_publish publish; /* finish only */
     pthread_mutex_t mutex;
     struct {                             /* hold mutex */
         struct leat_chunk_builder *open; /* being filled by leat_pack_add */
         uint32_t next;                   /* number of the next chunk of leat_pack_add */
         struct leat_snapshot *snapshot;
+        uint32_t reused;
+        struct leat_buf spare[SPARE_MAX]; /* memory of chunks that were stored, for the next ones */
+        uint32_t spare_n;
     } locked;
 };
+
+/* Fresh memory of 8 MiB costs two thousand page faults. */
+static struct leat_buf take_buffer(struct leat_pack *p)
+{
+    struct leat_buf b;
+    leat_buf_init(&b, LEAT_CHUNK_MAX);
+    pthread_mutex_lock(&p->mutex);
+    if (p->locked.spare_n)
+        b = p->locked.spare[--p->locked.spare_n];
+    pthread_mutex_unlock(&p->mutex);
+    return b;
+}
+
+static void give_buffer(struct leat_pack *p, struct leat_buf *b)
+{
+    pthread_mutex_lock(&p->mutex);
+    bool keep = !b->failed && b->cap <= SPARE_BYTES && p->locked.spare_n < SPARE_MAX;
+    if (keep)
+        p->locked.spare[p->locked.spare_n++] = *b;
+    pthread_mutex_unlock(&p->mutex);
+    if (!keep)
+        leat_buf_free(b);
+}
+
+/* Whether there are chunks at all, so that looking for one makes sense. */
+static leat_status look_for_chunks(const struct leat_home *home, bool *out, struct leat_error *err)
+{
+    struct leat_list *list = NULL;
+    struct leat_list_entry entry;
+    bool end = true;
+    char *prefix = leat_home_key(home, LEAT_NAME_CHUNKS);
+    if (!prefix)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+    leat_status rc = leat_store_list_open(home->store, prefix, true, &list, err);
+    if (rc == LEAT_OK)
+        rc = leat_store_list_next(list, &entry, &end, err);
+    leat_store_list_close(list);
+    free(prefix);
+    if (rc == LEAT_NOT_FOUND || rc == LEAT_UNSUPPORTED || rc == LEAT_DENIED)
+        rc = LEAT_OK; /* who may write need not be allowed to list */
+    *out = rc == LEAT_OK && !end;
+    return rc;
+}
+
+/* An object with this name is whole and has these bytes: it was stored in one step, and is named by its digest. */
+static leat_status put_once(struct leat_pack *p, const char *name, const struct leat_buf *bytes, bool *there,
+                            struct leat_error *err)
+{
+    struct leat_object object;
+    *there = false;
+    if (p->look) {
+        char *key = leat_home_key(p->home, name);
+        if (!key)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
+        leat_status rc = leat_store_stat(p->home->store, key, &object, err);
+        free(key);
+        if (rc == LEAT_NO_MEMORY || rc == LEAT_CANCELLED)
+            return rc;
+        *there = rc == LEAT_OK && object.size == bytes->len;
+    }
+    return *there ? LEAT_OK : leat_home_put(p->home, name, bytes->data, bytes->len, err);
+}
 
 leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
                            struct leat_error *err)
 {
     struct leat_publish publish;
     leat_status rc = leat_publish_begin(home, &opts->publish, &publish, err);
+    if (rc == LEAT_OK)
+        rc = leat_publish_check(&publish, opts->schema, NULL, err);
     if (rc != LEAT_OK)
         return rc;
     struct leat_pack *p = calloc(1, sizeof *p);
@@ -38,7 +109,9 @@ leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_
     p->chunk_bytes = opts->chunk_bytes ? opts->chunk_bytes : LEAT_CHUNK_BYTES;
     p->chunks = opts->chunks;
     memcpy(p->id, opts->id, sizeof p->id);
-    rc = leat_snapshot_open(LEAT_PACK_CHUNKS_MAX, opts->memory, &p->locked.snapshot, err);
+    rc = look_for_chunks(home, &p->look, err);
+    if (rc == LEAT_OK)
+        rc = leat_snapshot_open(LEAT_PACK_CHUNKS_MAX, opts->memory, &p->locked.snapshot, err);
     if (rc != LEAT_OK) {
         leat_pack_close(p);
         return rc;
@@ -47,9 +120,10 @@ leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_
     return LEAT_OK;
 }
 
-void leat_pack_set_id(struct leat_pack *p, const uint8_t id[LEAT_PACK_ID_BYTES])
+void leat_pack_set_id(struct leat_pack *p, const uint8_t id[LEAT_PACK_ID_BYTES], uint32_t chunks)
 {
     memcpy(p->id, id, sizeof p->id);
+    p->chunks = chunks;
 }
 
 void leat_pack_close(struct leat_pack *p)
@@ -57,6 +131,8 @@ void leat_pack_close(struct leat_pack *p)
     if (!p)
         return;
     leat_chunk_builder_close(p->locked.open);
+    while (p->locked.spare_n)
+        leat_buf_free(&p->locked.spare[--p->locked.spare_n]);
     leat_snapshot_close(p->locked.snapshot);
     pthread_mutex_destroy(&p->mutex);
     free(p);
@@ -69,21 +145,23 @@ static leat_status put_chunk(struct leat_pack *p, struct leat_chunk_builder *b, 
     struct leat_chunk chunk;
     uint8_t sha[LEAT_SHA256_SIZE];
     char name[LEAT_NAME_MAX];
-    leat_buf_init(&bytes, LEAT_CHUNK_MAX);
+    bool there = false;
+    bytes = take_buffer(p);
     leat_status rc = leat_chunk_builder_finish(b, p->id, number, total, &bytes, err);
     if (rc == LEAT_OK)
         rc = leat_chunk_read(bytes.data, bytes.len, &chunk, err);
     if (rc == LEAT_OK) {
         leat_sha256(bytes.data, bytes.len, sha);
         leat_name_chunk(sha, name);
-        rc = leat_home_put(p->home, name, bytes.data, bytes.len, err);
+        rc = put_once(p, name, &bytes, &there, err);
     }
     if (rc == LEAT_OK) {
         pthread_mutex_lock(&p->mutex);
         rc = leat_snapshot_add(p->locked.snapshot, &chunk, sha, err);
+        p->locked.reused += there;
         pthread_mutex_unlock(&p->mutex);
     }
-    leat_buf_free(&bytes);
+    give_buffer(p, &bytes);
     return rc;
 }
 
@@ -136,6 +214,7 @@ struct leat_pack_totals leat_pack_totals(struct leat_pack *p)
     pthread_mutex_lock(&p->mutex);
     struct leat_pack_totals t = {
         .chunks = leat_snapshot_chunks(p->locked.snapshot),
+        .reused = p->locked.reused,
         .samples = leat_snapshot_samples(p->locked.snapshot),
         .bytes = leat_snapshot_bytes(p->locked.snapshot),
     };

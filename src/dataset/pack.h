@@ -1,8 +1,8 @@
 /* Packing: samples in, chunks and finally a snapshot out, straight into a store.
  *
- * There are no threads of its own: whoever calls with a full chunk encodes, digests and stores it on the way, so
- * packing is as parallel as its callers are. It holds two chunks for each of them, one more, and of the snapshot to be
- * some 150 bytes per chunk and at most 256 MiB: the rest is in temporary files (spill.h). */
+ * There are no threads of its own: the thread that calls with a full chunk encodes, digests and stores it on the way,
+ * so packing is as parallel as its callers are. It holds two chunks for each of them, one more, and of the snapshot to
+ * be some 150 bytes per chunk and at most 256 MiB: the rest is in temporary files (spill.h). */
 #ifndef LEAT_DATASET_PACK_H
 #define LEAT_DATASET_PACK_H
 
@@ -33,8 +33,8 @@ struct leat_pack;
 leat_status leat_pack_open(const struct leat_home *home, const struct leat_pack_opts *opts, struct leat_pack **out,
                            struct leat_error *err);
 
-/* Another id than the one given at open; before the first chunk. */
-void leat_pack_set_id(struct leat_pack *p, const uint8_t id[LEAT_PACK_ID_BYTES]);
+/* Another id and number of chunks than those given at open; before the first chunk. */
+void leat_pack_set_id(struct leat_pack *p, const uint8_t id[LEAT_PACK_ID_BYTES], uint32_t chunks);
 
 /* Without a finish before it, nothing is published: chunks already stored stay, unseen. */
 void leat_pack_close(struct leat_pack *p);
@@ -43,12 +43,15 @@ void leat_pack_close(struct leat_pack *p);
 leat_status leat_pack_add(struct leat_pack *p, const void *key, size_t key_n, const struct leat_value *values,
                           struct leat_error *err);
 
-/* Stores the samples of a builder as the chunk with this number, and empties the builder. From any thread, in any
- * order; in the end the numbers must be 0, 1, 2, … Not to be mixed with leat_pack_add. */
+/* Stores the samples of a builder as the chunk with this number, and empties the builder. A chunk that is there
+ * already, by its name and length, from a packing that was interrupted or has other samples besides, is not stored
+ * again. From any thread, in any order; in the end the numbers must be 0, 1, 2, … Not to be mixed with leat_pack_add.
+ */
 leat_status leat_pack_put(struct leat_pack *p, struct leat_chunk_builder *b, uint32_t number, struct leat_error *err);
 
 struct leat_pack_totals {
     uint32_t chunks;
+    uint32_t reused; /* of these, chunks that were there already */
     uint64_t samples;
     uint64_t bytes;
 };
@@ -62,8 +65,10 @@ bool leat_pack_guarded(const struct leat_pack *p);
 
 /* Makes the snapshot again from the chunks alone, and publishes it; id is its content id. Of several packings in one
  * place, the n named ones in their order, as if each had been added to those before it; n 0: there must be only one.
- * LEAT_NOT_FOUND when chunks are missing. */
+ * LEAT_NOT_FOUND when chunks are missing. `read` is told after each chunk how much has been read, of all; NULL: nobody
+ * wants to know. */
+typedef void leat_pack_read(void *user, uint64_t bytes, uint64_t all_bytes, uint32_t chunks);
 leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*packs)[LEAT_PACK_ID_BYTES], uint32_t n,
-                              uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
+                              leat_pack_read *read, void *user, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
 
 #endif

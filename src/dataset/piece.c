@@ -10,7 +10,7 @@ leat_status leat_pieces_of(const struct leat_home *home, const char *name, uint6
 {
     size_t prefix = strlen(home->prefix);
     size_t n = strlen(name);
-    struct leat_piece *piece = malloc(sizeof *piece + prefix + n + 1); /* the key lies behind it */
+    struct leat_piece *piece = malloc(sizeof *piece + prefix + n + 1); /* the key lies after it */
     if (!piece)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for the name of '%s'", name);
     char *key = (char *)(piece + 1);

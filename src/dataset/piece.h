@@ -1,5 +1,5 @@
-/* Of which pieces a chunk consists: byte ranges of objects, in the order in which they make up the chunk. A packed
- * dataset has one piece a chunk, the whole object. */
+/* Of which pieces a chunk consists: byte ranges of objects, in the order in which they make up the chunk. A chunk that
+ * is stored has one piece, the whole object; one that is made of a recipe has what its recipe says (recipe.h). */
 #ifndef LEAT_DATASET_PIECE_H
 #define LEAT_DATASET_PIECE_H
 
@@ -11,7 +11,7 @@
 struct leat_dataset;
 
 struct leat_piece {
-    const char *key; /* in the dataset's store; the list's memory */
+    const char *key; /* in its store; the list's memory */
     uint64_t offset;
     uint64_t length;
     uint64_t object_bytes; /* how long the object must be in all; 0: not known */
@@ -24,9 +24,13 @@ struct leat_pieces {
     uint64_t bytes; /* of all of them */
 };
 
-/* Those of a chunk (< chunks). From any thread. */
+/* Those of a chunk (< chunks) that is stored. From any thread. */
 leat_status leat_dataset_pieces(const struct leat_dataset *d, uint32_t chunk, struct leat_pieces *out,
                                 struct leat_error *err);
+
+/* Those of the recipe of one that is not. */
+leat_status leat_dataset_recipe_pieces(const struct leat_dataset *d, uint32_t chunk, struct leat_pieces *out,
+                                       struct leat_error *err);
 
 /* A list of one: a stretch of the object `name` below `home`, which has object_bytes bytes. */
 leat_status leat_pieces_of(const struct leat_home *home, const char *name, uint64_t offset, uint64_t length,

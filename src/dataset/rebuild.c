@@ -12,6 +12,10 @@ struct rebuild {
     uint32_t n;
     uint8_t (*packs)[LEAT_PACK_ID_BYTES];
     struct leat_snapshot **snapshots; /* one for each */
+    uint64_t all_bytes;               /* as listed the first time */
+    uint64_t bytes;                   /* read so far */
+    leat_pack_read *read;
+    void *user;
 };
 
 /* The digest a chunk's object is named by; false for anything else that lies there. */
@@ -41,8 +45,14 @@ static leat_status each_chunk(struct rebuild *r, visit_chunk *visit, uint32_t *n
         if (!chunk_name(entry.key, sha))
             continue;
         ++*n;
-        if (visit)
-            rc = visit(r, entry.key, entry.size, sha, err);
+        if (!visit) {
+            r->all_bytes += entry.size;
+            continue;
+        }
+        rc = visit(r, entry.key, entry.size, sha, err);
+        r->bytes += entry.size;
+        if (r->read)
+            r->read(r->user, r->bytes, r->all_bytes, *n);
     }
     leat_store_list_close(list);
     free(prefix);
@@ -63,7 +73,9 @@ static leat_status take(struct rebuild *r, const struct leat_chunk *c, const uin
         leat_hex(r->packs[0], sizeof r->packs[0], a);
         leat_hex(c->pack, sizeof c->pack, b);
         return leat_fail(err, LEAT_INVALID,
-                         "chunks of several packings are there (%s, %s): say which, in which order (--packing)", a, b);
+                         "there are chunks of several packings (%s, %s): say which to use, and in which order "
+                         "(--packing)",
+                         a, b);
     }
     memcpy(r->packs[r->n++], c->pack, sizeof c->pack);
     return leat_snapshot_add(r->snapshots[0], c, sha, err);
@@ -80,7 +92,7 @@ static leat_status fetch_once(const struct rebuild *r, const struct leat_pieces 
         return rc;
     leat_sha256(data, (size_t)pieces->bytes, found);
     if (memcmp(found, sha, sizeof found) != 0)
-        return leat_fail(err, LEAT_CORRUPT, "the bytes of %s are not those its name promises", pieces->list[0].key);
+        return leat_fail(err, LEAT_CORRUPT, "%s does not hold the bytes that its name stands for", pieces->list[0].key);
     return LEAT_OK;
 }
 
@@ -130,20 +142,49 @@ static leat_status prepare(struct rebuild *r, const uint8_t (*packs)[LEAT_PACK_I
     return rc;
 }
 
-leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*packs)[LEAT_PACK_ID_BYTES], uint32_t n,
-                              uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err)
+/* Recipes are in no chunk: a dataset that has some cannot be made again from what is stored. False as well when the
+ * snapshot is lost, or cannot be read. */
+static bool is_indexed(const struct leat_home *home)
 {
-    struct rebuild r = {.home = home};
+    struct leat_pointer pointer;
+    struct leat_root root;
+    char name[LEAT_NAME_MAX];
+    char *data = NULL;
+    size_t n = 0;
+    if (leat_home_pointer(home, LEAT_NAME_POINTER, &pointer, NULL) != LEAT_OK)
+        return false;
+    leat_name_root(pointer.root, name);
+    char *key = leat_home_key(home, name);
+    bool indexed = key && leat_store_load(home->store, key, LEAT_ROOT_MAX, &data, &n, NULL, NULL) == LEAT_OK &&
+                   leat_root_map(data, n, &root, NULL) == LEAT_OK && leat_root_indexed(&root);
+    free(key);
+    free(data);
+    return indexed;
+}
+
+leat_status leat_pack_rebuild(const struct leat_home *home, const uint8_t (*packs)[LEAT_PACK_ID_BYTES], uint32_t n,
+                              leat_pack_read *read, void *user, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err)
+{
+    struct rebuild r = {.home = home, .read = read, .user = user};
     struct leat_pointer pointer;
     uint32_t listed = 0;
     uint32_t again = 0;
     const struct leat_publish_opts opts = {.replace = true};
     struct leat_publish publish;
     leat_status rc = leat_publish_begin(home, &opts, &publish, err);
+    if (rc == LEAT_OK && is_indexed(home))
+        rc = leat_fail(err, LEAT_UNSUPPORTED,
+                       "the dataset at %s was made by 'leat index', and its snapshot is there; such a snapshot "
+                       "cannot be rebuilt, because nothing else says where the data is: index it again",
+                       home->url);
     if (rc == LEAT_OK)
         rc = each_chunk(&r, NULL, &listed, err);
     if (rc == LEAT_OK && listed == 0)
-        rc = leat_fail(err, LEAT_NOT_FOUND, "there are no chunks at %s", home->url);
+        rc =
+            leat_fail(err, LEAT_NOT_FOUND,
+                      "there are no chunks at %s; a dataset made by 'leat index' has none and cannot be rebuilt: index "
+                      "it again",
+                      home->url);
     if (rc == LEAT_OK)
         rc = prepare(&r, packs, n, listed, err);
     if (rc == LEAT_OK)

@@ -37,6 +37,8 @@ static void read_numbers(struct leat_reader *r, struct leat_root *root, struct h
     root->packings_n = leat_read_u32(r);
     root->packing_bytes = leat_read_u32(r);
     root->block_bytes = leat_read_u32(r);
+    leat_read_u32(r);
+    root->selected = h->common.needs & ROOT_SELECTION ? leat_read_u64(r) : root->samples;
 }
 
 /* Leaves the reader at the first byte after the head. */
@@ -62,7 +64,7 @@ static leat_status read_head(struct leat_reader *r, struct leat_root *root, stru
 leat_status leat_section_check(const struct leat_section *s, struct leat_error *err)
 {
     char what[48];
-    if (s->kind != LEAT_SECTION_SAMPLES && s->kind != LEAT_SECTION_KEYS)
+    if (s->kind < LEAT_SECTION_SAMPLES || s->kind > LEAT_SECTION_SELECTION)
         return leat_fail(err, LEAT_VERSION, "the snapshot's section of kind %u needs a newer Leat", s->kind);
     snprintf(what, sizeof what, "the snapshot's section of kind %u", s->kind);
     return layout_check_needs(s->needs, LEAT_SECTION_REQUIRED, what, err);
@@ -104,7 +106,7 @@ static leat_status read_lists(struct leat_reader *r, const struct head *h, struc
     for (uint32_t i = 0; i < root->packings_n; i++)
         chunks += leat_root_packing(root, i).chunks;
     if (chunks != root->chunks)
-        return corrupt(err, "its packings have other chunks than it has", r->at);
+        return corrupt(err, "its packings do not have its chunks", r->at);
     return LEAT_OK;
 }
 
@@ -153,6 +155,36 @@ static bool usable(const struct leat_section *s)
     return s && leat_section_check(s, NULL) == LEAT_OK;
 }
 
+/* A reader that cannot read them would take recipes' names for those of objects. */
+static leat_status check_recipes(const struct leat_root *root, struct leat_error *err)
+{
+    const struct leat_section *recipes = leat_root_section(root, LEAT_SECTION_RECIPES);
+    const struct leat_section *sources = leat_root_section(root, LEAT_SECTION_SOURCES);
+    if (!recipes)
+        return LEAT_OK;
+    leat_status rc = leat_section_check(recipes, err);
+    if (rc == LEAT_OK && !sources)
+        return corrupt(err, "it has recipes and no sources", ROOT_HEAD);
+    if (rc == LEAT_OK)
+        rc = leat_section_check(sources, err);
+    if (rc == LEAT_OK && recipes->size < 8 * ((uint64_t)root->chunks + 1))
+        return corrupt(err, "the recipes' length", ROOT_HEAD);
+    return rc;
+}
+
+bool leat_root_indexed(const struct leat_root *r)
+{
+    return leat_root_section(r, LEAT_SECTION_RECIPES) != NULL;
+}
+
+uint32_t leat_root_unsummed(const struct leat_root *r)
+{
+    uint32_t n = 0;
+    for (uint32_t c = 0; leat_root_indexed(r) && c < r->chunks; c++)
+        n += r->sums[c] == 0;
+    return n;
+}
+
 static leat_status read_digests(struct leat_reader *r, struct leat_root *root, struct leat_error *err)
 {
     for (uint32_t i = 0; i < root->sections_n; i++) {
@@ -162,6 +194,12 @@ static leat_status read_digests(struct leat_reader *r, struct leat_root *root, s
         s->digests = leat_read_bytes(r, (size_t)s->blocks * ROOT_DIGEST);
     }
     /* what follows is a later release's */
+    return LEAT_OK;
+}
+
+/* Whether the sections are as long as what they are for, and a selection is announced where there is one. */
+static leat_status check_sections(const struct leat_root *root, uint64_t needs, struct leat_error *err)
+{
     const struct leat_section *samples = leat_root_section(root, LEAT_SECTION_SAMPLES);
     const struct leat_section *keys = leat_root_section(root, LEAT_SECTION_KEYS);
     /* No overflow: samples are at most 2^64/2^32 chunks' worth, checked against the columns. */
@@ -169,7 +207,11 @@ static leat_status read_digests(struct leat_reader *r, struct leat_root *root, s
         return corrupt(err, "the sample table's length", ROOT_HEAD);
     if (usable(keys) && (unsigned __int128)root->samples * 24 > keys->size)
         return corrupt(err, "the keys' length", ROOT_HEAD);
-    return LEAT_OK;
+    bool announced = needs & ROOT_SELECTION;
+    if (announced != leat_root_is_selection(root) || root->selected > root->samples ||
+        (announced && root->selected == 0))
+        return corrupt(err, "what it says of its selection", ROOT_SELECTED_AT);
+    return check_recipes(root, err);
 }
 
 leat_status leat_root_map(const void *data, size_t n, struct leat_root *out, struct leat_error *err)
@@ -192,6 +234,8 @@ leat_status leat_root_map(const void *data, size_t n, struct leat_root *out, str
         rc = read_columns(&r, &root, err);
     if (rc == LEAT_OK)
         rc = read_digests(&r, &root, err);
+    if (rc == LEAT_OK)
+        rc = check_sections(&root, h.common.needs, err);
     if (rc != LEAT_OK)
         return rc;
     *out = root;
@@ -228,6 +272,9 @@ leat_status leat_root_content_id(const struct leat_root *r, uint8_t id[LEAT_SHA2
     leat_sha256_add(h, r->schema.encoded, r->schema.encoded_n);
     leat_sha256_add(h, r->counts, (size_t)r->chunks * sizeof *r->counts);
     leat_sha256_add(h, r->names, (size_t)r->chunks * LEAT_SHA256_SIZE);
+    const struct leat_section *selection = leat_root_section(r, LEAT_SECTION_SELECTION);
+    if (selection)
+        leat_sha256_add(h, selection->name, LEAT_SHA256_SIZE);
     leat_sha256_finish(h, id);
     return LEAT_OK;
 }
@@ -250,7 +297,7 @@ leat_status leat_root_peek(const void *data, size_t n, struct leat_root_peek *ou
     r.at = LAYOUT_HEAD;
     read_numbers(&r, &root, &h);
     *out = (struct leat_root_peek){
-        .size = sized.size, .samples = root.samples, .bytes = root.bytes, .chunks = root.chunks};
+        .size = sized.size, .samples = root.selected, .bytes = root.bytes, .chunks = root.chunks};
     memcpy(out->id, root.id, sizeof out->id);
     return LEAT_OK;
 }
@@ -264,16 +311,35 @@ const struct leat_section *leat_root_section(const struct leat_root *r, enum lea
     return NULL;
 }
 
+bool leat_root_is_selection(const struct leat_root *r)
+{
+    return leat_root_section(r, LEAT_SECTION_SELECTION) != NULL;
+}
+
 const uint8_t *leat_root_chunk_name(const struct leat_root *r, uint32_t chunk)
 {
     return r->names + (size_t)chunk * LEAT_SHA256_SIZE;
 }
 
-leat_status leat_root_check_chunk(const struct leat_root *r, uint32_t chunk, const void *data, size_t n,
-                                  struct leat_error *err)
+static leat_status check_size(const struct leat_root *r, uint32_t chunk, size_t n, struct leat_error *err)
 {
     if (n != r->sizes[chunk])
         return leat_fail(err, LEAT_CORRUPT, "chunk %u has %zu bytes, the snapshot says %u", chunk, n, r->sizes[chunk]);
+    return LEAT_OK;
+}
+
+/* Only a hint of which checksum to compare: a stored chunk that says so is found out by it. */
+static bool is_made(const uint8_t *data, size_t n)
+{
+    return n >= LEAT_CHUNK_HEAD && (leat_get_u64(data + LAYOUT_NEEDS_AT) & CHUNK_MADE);
+}
+
+leat_status leat_root_check_chunk(const struct leat_root *r, uint32_t chunk, const void *data, size_t n,
+                                  struct leat_error *err)
+{
+    leat_status rc = check_size(r, chunk, n, err);
+    if (rc != LEAT_OK)
+        return rc;
     if (leat_xxh3(data, n) != r->sums[chunk])
         return leat_fail(err, LEAT_CORRUPT, "chunk %u does not match the checksum in the snapshot", chunk);
     return LEAT_OK;
@@ -283,12 +349,17 @@ leat_status leat_root_open_chunk(const struct leat_root *r, uint32_t chunk, cons
                                  struct leat_chunk *out, struct leat_error *err)
 {
     struct leat_chunk c;
-    leat_status rc = leat_root_check_chunk(r, chunk, data, n, err);
+    bool made = leat_root_indexed(r) && is_made(data, n);
+    leat_status rc = made ? check_size(r, chunk, n, err) : leat_root_check_chunk(r, chunk, data, n, err);
     if (rc != LEAT_OK)
         return rc;
     rc = leat_chunk_read(data, n, &c, err);
     if (rc != LEAT_OK)
         return leat_fail_context(err, rc, "chunk %u", chunk);
+    if (!made && c.lead_bytes)
+        return leat_fail(err, LEAT_CORRUPT, "chunk %u is made from a recipe, but the snapshot has none", chunk);
+    if (made && r->sums[chunk] && leat_xxh3(c.data + c.lead_bytes, n - c.lead_bytes) != r->sums[chunk])
+        return leat_fail(err, LEAT_CORRUPT, "the data of chunk %u do not match the checksum in the snapshot", chunk);
     if (c.samples != r->counts[chunk])
         return leat_fail(err, LEAT_CORRUPT, "chunk %u has %u samples, the snapshot says %u", chunk, c.samples,
                          r->counts[chunk]);
@@ -317,20 +388,6 @@ leat_status leat_root_check_block(const struct leat_root *r, const struct leat_s
 }
 
 /* Writing */
-
-static void add_u32(struct leat_buf *b, uint32_t v)
-{
-    uint8_t bytes[4];
-    leat_put_u32(bytes, v);
-    leat_buf_add(b, bytes, sizeof bytes);
-}
-
-static void add_u64(struct leat_buf *b, uint64_t v)
-{
-    uint8_t bytes[8];
-    leat_put_u64(bytes, v);
-    leat_buf_add(b, bytes, sizeof bytes);
-}
 
 static void pad(struct leat_buf *b)
 {
@@ -369,7 +426,7 @@ static void write_lists(const struct leat_root_parts *p, struct leat_buf *out)
         uint8_t entry[ROOT_SECTION_HEAD] = {0};
         struct leat_writer w = leat_writer(entry, sizeof entry);
         leat_write_u32(&w, p->sections[i].kind);
-        leat_write_u32(&w, 0);
+        leat_write_u32(&w, p->sections[i].needs);
         leat_write_u64(&w, p->sections[i].size);
         leat_write_bytes(&w, p->sections[i].name, LEAT_SHA256_SIZE);
         leat_buf_add(out, entry, sizeof entry);
@@ -386,13 +443,13 @@ static void write_lists(const struct leat_root_parts *p, struct leat_buf *out)
 static void write_columns(const struct leat_root_chunk *chunks, uint32_t n, struct leat_buf *out)
 {
     for (uint32_t c = 0; c < n; c++)
-        add_u32(out, chunks[c].samples);
+        layout_add_u32(out, chunks[c].samples);
     pad(out);
     for (uint32_t c = 0; c < n; c++)
-        add_u32(out, chunks[c].size);
+        layout_add_u32(out, chunks[c].size);
     pad(out);
     for (uint32_t c = 0; c < n; c++)
-        add_u64(out, chunks[c].sum);
+        layout_add_u64(out, chunks[c].sum);
     for (uint32_t c = 0; c < n; c++)
         leat_buf_add(out, chunks[c].name, LEAT_SHA256_SIZE);
 }

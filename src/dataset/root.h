@@ -7,6 +7,7 @@
 #ifndef LEAT_DATASET_ROOT_H
 #define LEAT_DATASET_ROOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,7 +24,10 @@
 /* Numbers are part of the format; sections of other kinds are skipped. */
 enum leat_section_kind {
     LEAT_SECTION_SAMPLES = 1, /* rows, one per sample */
-    LEAT_SECTION_KEYS = 2
+    LEAT_SECTION_KEYS = 2,
+    LEAT_SECTION_RECIPES = 3,  /* of which pieces each chunk is made: u64 offsets of chunks + 1 recipes, and these */
+    LEAT_SECTION_SOURCES = 4,  /* the stores that pieces come from */
+    LEAT_SECTION_SELECTION = 5 /* which samples count: selection.h */
 };
 
 #define LEAT_SECTION_REQUIRED 1u /* a bit of `needs`: without reading this section the dataset cannot be read */
@@ -49,15 +53,16 @@ struct leat_root {
     size_t size;
     const uint8_t *id; /* the content id: LEAT_SHA256_SIZE bytes */
     uint64_t flags;    /* what need not be understood */
-    uint64_t samples;
-    uint64_t bytes; /* of all chunks */
+    uint64_t samples;  /* in all chunks */
+    uint64_t selected; /* those that count: all, or fewer in a selection */
+    uint64_t bytes;    /* of all chunks */
     uint32_t chunks;
     uint32_t block_bytes;
     struct leat_schema schema;
     const uint32_t *counts; /* samples in each chunk */
-    const uint32_t *sizes;  /* bytes of each chunk */
-    const uint64_t *sums;   /* XXH3 of each chunk, all of it */
-    const uint8_t *names;   /* SHA-256 of each chunk: its name */
+    const uint32_t *sizes;  /* bytes of each chunk, in memory */
+    const uint64_t *sums;   /* XXH3 of each chunk, all of it. Made of a recipe: of its pieces' data; 0: not known */
+    const uint8_t *names;   /* SHA-256 of each chunk, or of its recipe: its name */
     uint32_t packings_n;
     uint32_t packing_bytes; /* of an entry of … */
     const uint8_t *packings;
@@ -73,15 +78,18 @@ leat_status leat_root_read(const void *data, size_t n, struct leat_root *out, st
 /* The same without comparing the content id: for what makes roots, and for tests. */
 leat_status leat_root_map(const void *data, size_t n, struct leat_root *out, struct leat_error *err);
 
-/* The content id that the root's schema, counts and chunks have. */
+/* Whether only some of the samples count: it has a section that says which. */
+bool leat_root_is_selection(const struct leat_root *r);
+
+/* The content id that the root's schema, counts and chunks have, and its selection. */
 leat_status leat_root_content_id(const struct leat_root *r, uint8_t id[LEAT_SHA256_SIZE], struct leat_error *err);
 
 /* What the head alone says: for a look at a root whose other bytes are not needed. n is at least LEAT_ROOT_PEEK. */
 #define LEAT_ROOT_PEEK 192u
 struct leat_root_peek {
     uint8_t id[LEAT_SHA256_SIZE];
-    uint64_t size; /* of the whole root */
-    uint64_t samples;
+    uint64_t size;    /* of the whole root */
+    uint64_t samples; /* that count */
     uint64_t bytes;
     uint32_t chunks;
 };
@@ -95,12 +103,18 @@ leat_status leat_section_check(const struct leat_section *s, struct leat_error *
 const struct leat_section *leat_root_section(const struct leat_root *r, enum leat_section_kind kind); /* or NULL */
 const uint8_t *leat_root_chunk_name(const struct leat_root *r, uint32_t chunk); /* LEAT_SHA256_SIZE bytes */
 
-/* Whether these are the bytes of the chunk: length and checksum. */
+/* Whether chunks may be made of recipes (recipe.h): their bytes are those of objects that somebody else has. */
+bool leat_root_indexed(const struct leat_root *r);
+
+uint32_t leat_root_unsummed(const struct leat_root *r); /* chunks whose checksum is not known */
+
+/* Whether these are the bytes of a chunk that is stored: length and checksum. */
 leat_status leat_root_check_chunk(const struct leat_root *r, uint32_t chunk, const void *data, size_t n,
                                   struct leat_error *err);
 
 /* What everyone does with a chunk that arrives: checks its bytes as above, reads it, and compares its schema and number
- * of samples with the root's. A chunk that is whole but another than the root says is LEAT_CORRUPT too. */
+ * of samples with the root's. A chunk that is whole but another than the root says is LEAT_CORRUPT too. The lead of one
+ * that is made of a recipe is the caller's to check, by the recipe's name. */
 leat_status leat_root_open_chunk(const struct leat_root *r, uint32_t chunk, const void *data, size_t n,
                                  struct leat_chunk *out, struct leat_error *err);
 
@@ -120,6 +134,7 @@ struct leat_root_chunk {
 /* A section that is stored, or will be. */
 struct leat_root_section {
     enum leat_section_kind kind;
+    uint32_t needs;
     uint64_t size;
     uint8_t name[LEAT_SHA256_SIZE];
     const uint8_t *digests; /* 16 bytes for each block of LEAT_BLOCK_BYTES */

@@ -125,7 +125,7 @@ static struct run *find(struct leat_sections *s, const struct leat_section *sect
     return NULL;
 }
 
-/* Copies what of a run is wanted. Whoever comes first fetches it, without the mutex. When he fails, each of those who
+/* Copies what of a run is wanted. The first thread fetches it, without the mutex. When it fails, each of those who
  * waited tries for himself, all at once: one after the other they would wait for many deadlines. */
 static leat_status read_run(struct leat_sections *s, const struct leat_section *section, uint64_t number, size_t from,
                             uint8_t *into, size_t n, struct leat_error *err)

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "dataset/key_index.h"
 #include "dataset/layout.h"
+#include "dataset/sources.h"
 #include "dataset/spill.h"
 
 #define MEMORY_DEFAULT ((size_t)64 << 20)
@@ -15,8 +16,9 @@
 /* One chunk's part of the sections lies in the spill until the order is known. */
 struct part {
     struct leat_root_chunk chunk; /* samples 0: it is not there */
-    uint64_t at;                  /* its rows, then the key ends (u32 each), then the keys */
+    uint64_t at;                  /* its rows, then the key ends (u32 each), then the keys, then the recipe */
     uint32_t keys_n;
+    uint32_t recipe_n; /* 0: it is stored */
 };
 
 struct leat_snapshot {
@@ -30,7 +32,8 @@ struct leat_snapshot {
     uint64_t bytes;
     uint8_t pack[LEAT_PACK_ID_BYTES];
     struct leat_schema schema;
-    struct leat_buf encoded_schema; /* what `about` of the schema points into */
+    struct leat_buf encoded_schema;   /* what `about` of the schema points into */
+    struct leat_sources_list sources; /* of the recipes */
     size_t memory;
     struct leat_spill *spill;
 };
@@ -57,6 +60,7 @@ void leat_snapshot_close(struct leat_snapshot *s)
     if (!s)
         return;
     leat_spill_close(s->spill);
+    leat_sources_list_free(&s->sources);
     free(s->parts);
     leat_buf_free(&s->encoded_schema);
     free(s);
@@ -106,32 +110,30 @@ bool leat_snapshot_has(const struct leat_snapshot *s, uint32_t number, const uin
            memcmp(s->parts[number].chunk.name, sha, LEAT_SHA256_SIZE) == 0;
 }
 
-static leat_status copy_part(struct leat_snapshot *s, const struct leat_chunk *c, const uint8_t sha[LEAT_SHA256_SIZE],
-                             struct part *out, struct leat_error *err)
+/* *p has the chunk's name and checksum, and the bytes of its recipe. */
+static leat_status copy_part(struct leat_snapshot *s, const struct leat_chunk *c, const void *recipe, struct part *p,
+                             struct leat_error *err)
 {
     size_t last;
     const char *last_key = leat_chunk_key(c, c->samples - 1, &last);
     size_t keys_n = (size_t)(last_key - (const char *)c->keys) + last;
     size_t rows_n = (size_t)c->samples * c->schema.row_bytes;
     size_t ends_n = (size_t)c->samples * 4;
-    struct part p = {.keys_n = (uint32_t)keys_n};
-    p.chunk.samples = c->samples;
-    p.chunk.size = (uint32_t)c->size;
-    p.chunk.sum = leat_xxh3(c->data, c->size);
-    memcpy(p.chunk.name, sha, LEAT_SHA256_SIZE);
-    leat_status rc = leat_spill_add(s->spill, c->rows, rows_n, &p.at, err);
+    p->keys_n = (uint32_t)keys_n;
+    p->chunk.samples = c->samples;
+    p->chunk.size = (uint32_t)c->size;
+    leat_status rc = leat_spill_add(s->spill, c->rows, rows_n, &p->at, err);
     if (rc == LEAT_OK)
         rc = leat_spill_add(s->spill, c->key_ends, ends_n, NULL, err);
     if (rc == LEAT_OK)
         rc = leat_spill_add(s->spill, c->keys, keys_n, NULL, err);
-    if (rc != LEAT_OK)
-        return rc;
-    *out = p;
-    return LEAT_OK;
+    if (rc == LEAT_OK && p->recipe_n)
+        rc = leat_spill_add(s->spill, recipe, p->recipe_n, NULL, err);
+    return rc;
 }
 
-leat_status leat_snapshot_add(struct leat_snapshot *s, const struct leat_chunk *c, const uint8_t sha[LEAT_SHA256_SIZE],
-                              struct leat_error *err)
+static leat_status add_part(struct leat_snapshot *s, const struct leat_chunk *c, struct part part, const void *recipe,
+                            struct leat_error *err)
 {
     leat_status rc = s->chunks ? check_family(s, c, err) : take_first(s, c, err);
     if (rc == LEAT_OK)
@@ -141,14 +143,73 @@ leat_status leat_snapshot_add(struct leat_snapshot *s, const struct leat_chunk *
     struct part *p = &s->parts[c->number];
     if (p->chunk.samples)
         return leat_fail(err, LEAT_EXISTS, "there are two chunks with the number %u", c->number);
-    rc = copy_part(s, c, sha, p, err);
+    rc = copy_part(s, c, recipe, &part, err);
     if (rc != LEAT_OK)
         return rc;
+    *p = part;
     s->chunks++;
     s->total = c->total > s->total ? c->total : s->total;
     s->samples += c->samples;
     s->bytes += c->size;
     return LEAT_OK;
+}
+
+leat_status leat_snapshot_add(struct leat_snapshot *s, const struct leat_chunk *c, const uint8_t sha[LEAT_SHA256_SIZE],
+                              struct leat_error *err)
+{
+    struct part part = {.chunk.sum = leat_xxh3(c->data, c->size)};
+    if (c->lead_bytes)
+        return leat_fail(err, LEAT_CORRUPT, "chunk %u is made from a recipe: there can be no object for it", c->number);
+    memcpy(part.chunk.name, sha, LEAT_SHA256_SIZE);
+    return add_part(s, c, part, NULL, err);
+}
+
+leat_status leat_snapshot_add_made(struct leat_snapshot *s, const struct leat_chunk *lead,
+                                   const uint8_t sha[LEAT_SHA256_SIZE], uint64_t sum, const void *recipe,
+                                   size_t recipe_n, struct leat_error *err)
+{
+    struct part part = {.chunk.sum = sum, .recipe_n = (uint32_t)recipe_n};
+    if (recipe_n == 0 || recipe_n % 8 || recipe_n > UINT32_MAX)
+        return leat_fail(err, LEAT_INVALID, "a recipe cannot have %zu bytes", recipe_n);
+    memcpy(part.chunk.name, sha, LEAT_SHA256_SIZE);
+    return add_part(s, lead, part, recipe, err);
+}
+
+leat_status leat_snapshot_add_known(struct leat_snapshot *s, const struct leat_chunk *c,
+                                    const uint8_t sha[LEAT_SHA256_SIZE], uint64_t sum, const void *recipe,
+                                    size_t recipe_n, struct leat_error *err)
+{
+    struct part part = {.chunk.sum = sum};
+    if (recipe_n)
+        return leat_snapshot_add_made(s, c, sha, sum, recipe, recipe_n, err);
+    memcpy(part.chunk.name, sha, LEAT_SHA256_SIZE);
+    return add_part(s, c, part, NULL, err);
+}
+
+leat_status leat_snapshot_source(struct leat_snapshot *s, const char *url, uint32_t *out, struct leat_error *err)
+{
+    return leat_sources_list_add(&s->sources, url, out, err);
+}
+
+const char *leat_snapshot_source_url(const struct leat_snapshot *s, uint32_t source)
+{
+    return source < s->sources.n ? s->sources.urls[source] : NULL;
+}
+
+void leat_snapshot_end(struct leat_snapshot *s)
+{
+    if (s->total == 0)
+        s->total = s->parts_n;
+}
+
+const uint8_t *leat_snapshot_pack(const struct leat_snapshot *s)
+{
+    return s->pack;
+}
+
+const struct leat_schema *leat_snapshot_schema(const struct leat_snapshot *s)
+{
+    return &s->schema;
 }
 
 uint32_t leat_snapshot_chunks(const struct leat_snapshot *s)
@@ -167,7 +228,7 @@ uint64_t leat_snapshot_bytes(const struct leat_snapshot *s)
 }
 
 /* Writing: one dataset of the packings, in their order. The bytes of the sections are made piece by piece, once for
- * their digests and once for whoever stores them: a section may be larger than memory. */
+ * their digests and once for the one that stores them: a section may be larger than memory. */
 
 static leat_status check_whole(const struct leat_snapshot *s, struct leat_error *err)
 {
@@ -180,7 +241,8 @@ static leat_status check_whole(const struct leat_snapshot *s, struct leat_error 
             return leat_fail(err, LEAT_NOT_FOUND, "chunk %u is missing: %u of %u are there", i, s->chunks, s->total);
     }
     if (s->chunks != s->total)
-        return leat_fail(err, LEAT_CORRUPT, "there are %u chunks, but they say they are %u", s->chunks, s->total);
+        return leat_fail(err, LEAT_CORRUPT, "there are %u chunks, but they say there should be %u", s->chunks,
+                         s->total);
     return LEAT_OK;
 }
 
@@ -205,6 +267,33 @@ static leat_status check_all(struct leat_snapshot_files *f, struct leat_error *e
     return LEAT_OK;
 }
 
+/* Recipes hold numbers of sources, so that the packings must agree on them: each list begins as the shorter ones do.
+ * The longest is what is written; NULL: all chunks are stored. */
+static const struct leat_sources_list *longest_sources(const struct leat_snapshot_files *f)
+{
+    const struct leat_sources_list *longest = NULL;
+    for (uint32_t p = 0; p < f->packings_n; p++) {
+        const struct leat_sources_list *l = &f->packings[p]->sources;
+        if (l->n && (!longest || l->n > longest->n))
+            longest = l;
+    }
+    return longest;
+}
+
+static leat_status check_sources(const struct leat_snapshot_files *f, struct leat_error *err)
+{
+    const struct leat_sources_list *longest = longest_sources(f);
+    for (uint32_t p = 0; longest && p < f->packings_n; p++) {
+        const struct leat_sources_list *l = &f->packings[p]->sources;
+        for (uint32_t i = 0; i < l->n; i++) {
+            if (strcmp(l->urls[i], longest->urls[i]) != 0)
+                return leat_fail(err, LEAT_INVALID, "source %u is %s in one packing and %s in another", i, l->urls[i],
+                                 longest->urls[i]);
+        }
+    }
+    return LEAT_OK;
+}
+
 /* Sending bytes of a spill on. */
 struct emitter {
     leat_snapshot_sink *sink;
@@ -212,6 +301,7 @@ struct emitter {
     uint8_t *piece;  /* PIECE bytes */
     uint64_t base;   /* keys before this chunk's, in bytes */
     uint64_t sample; /* number of the chunk's first */
+    uint64_t recipe; /* where the chunk's lies in the section */
     struct leat_key_index *index;
 };
 
@@ -291,20 +381,64 @@ static leat_status emit_ends(struct emitter *e, const struct leat_snapshot *s, c
     return rc;
 }
 
+static leat_status emit_recipe_at(struct emitter *e, const struct leat_snapshot *s, const struct part *p,
+                                  struct leat_error *err)
+{
+    uint8_t at[8];
+    (void)s;
+    leat_put_u64(at, e->recipe);
+    e->recipe += p->recipe_n;
+    return e->sink(e->user, at, sizeof at, err);
+}
+
+static leat_status emit_recipe(struct emitter *e, const struct leat_snapshot *s, const struct part *p,
+                               struct leat_error *err)
+{
+    return emit_range(e, s->spill, keys_at(s, p) + p->keys_n, p->recipe_n, err);
+}
+
+static leat_status emit_recipes(const struct leat_snapshot_files *f, struct emitter *e, struct leat_error *err)
+{
+    const struct part end = {0};
+    e->recipe = 8 * ((uint64_t)f->chunks + 1);
+    leat_status rc = each_part(f, e, emit_recipe_at, err);
+    if (rc == LEAT_OK)
+        rc = emit_recipe_at(e, NULL, &end, err);
+    return rc == LEAT_OK ? each_part(f, e, emit_recipe, err) : rc;
+}
+
+static leat_status emit_sources(const struct leat_snapshot_files *f, struct emitter *e, struct leat_error *err)
+{
+    struct leat_buf bytes;
+    leat_buf_init(&bytes, LEAT_SOURCES_BYTES);
+    leat_status rc = leat_sources_list_write(longest_sources(f), &bytes, err);
+    if (rc == LEAT_OK)
+        rc = e->sink(e->user, bytes.data, bytes.len, err);
+    leat_buf_free(&bytes);
+    return rc;
+}
+
+static leat_status emit_key_table(const struct leat_snapshot_files *f, struct emitter *e, struct leat_error *err)
+{
+    leat_status rc = each_part(f, e, emit_ends, err);
+    if (rc == LEAT_OK)
+        rc = emit_range(e, f->index, f->index_at, f->samples * LEAT_KEY_ENTRY, err);
+    return rc == LEAT_OK ? each_part(f, e, emit_keys, err) : rc;
+}
+
 leat_status leat_snapshot_emit(const struct leat_snapshot_files *f, enum leat_section_kind kind,
                                leat_snapshot_sink *sink, void *user, struct leat_error *err)
 {
     struct emitter e = {.sink = sink, .user = user, .piece = malloc(PIECE)};
     leat_status rc = e.piece ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a section");
-    if (rc == LEAT_OK && kind == LEAT_SECTION_SAMPLES) {
+    if (rc == LEAT_OK && kind == LEAT_SECTION_SAMPLES)
         rc = each_part(f, &e, emit_rows, err);
-    } else if (rc == LEAT_OK) {
-        rc = each_part(f, &e, emit_ends, err);
-        if (rc == LEAT_OK)
-            rc = emit_range(&e, f->index, f->index_at, f->samples * LEAT_KEY_ENTRY, err);
-        if (rc == LEAT_OK)
-            rc = each_part(f, &e, emit_keys, err);
-    }
+    else if (rc == LEAT_OK && kind == LEAT_SECTION_KEYS)
+        rc = emit_key_table(f, &e, err);
+    else if (rc == LEAT_OK && kind == LEAT_SECTION_RECIPES)
+        rc = emit_recipes(f, &e, err);
+    else if (rc == LEAT_OK)
+        rc = emit_sources(f, &e, err);
     free(e.piece);
     return rc;
 }
@@ -378,9 +512,10 @@ static leat_status digest_piece(void *user, const void *data, size_t n, struct l
     return leat_buf_check(d->digests, "a section's digests", err);
 }
 
-static leat_status digest_section(struct leat_snapshot_files *f, uint32_t i, enum leat_section_kind kind,
+static leat_status digest_section(struct leat_snapshot_files *f, enum leat_section_kind kind, uint32_t needs,
                                   struct leat_error *err)
 {
+    uint32_t i = f->sections_n;
     struct leat_root_section *out = &f->sections[i];
     struct digester *d = calloc(1, sizeof *d);
     if (!d || !(d->whole = leat_sha256_open())) {
@@ -391,12 +526,13 @@ static leat_status digest_section(struct leat_snapshot_files *f, uint32_t i, enu
     leat_status rc = leat_snapshot_emit(f, kind, digest_piece, d, err);
     if (d->held)
         end_block(d);
-    *out = (struct leat_root_section){.kind = kind, .size = d->size};
+    *out = (struct leat_root_section){.kind = kind, .needs = needs, .size = d->size};
     leat_sha256_finish(d->whole, out->name);
     free(d);
     if (rc == LEAT_OK)
         rc = leat_buf_check(&f->digests[i], "a section's digests", err);
     out->digests = (const uint8_t *)f->digests[i].data;
+    f->sections_n += rc == LEAT_OK;
     return rc;
 }
 
@@ -427,7 +563,7 @@ static leat_status write_root(struct leat_snapshot_files *f, struct leat_error *
                                         .chunks = chunks,
                                         .chunks_n = f->chunks,
                                         .sections = f->sections,
-                                        .sections_n = LEAT_SNAPSHOT_SECTIONS};
+                                        .sections_n = f->sections_n};
         rc = leat_root_write(&parts, &f->root, err);
     }
     free(packings);
@@ -445,11 +581,18 @@ leat_status leat_snapshot_write(const struct leat_snapshot *const *packings, uin
         leat_buf_init(&out->digests[i], LEAT_ROOT_MAX);
     leat_status rc = check_all(out, err);
     if (rc == LEAT_OK)
+        rc = check_sources(out, err);
+    if (rc == LEAT_OK)
         rc = make_index(out, err);
     if (rc == LEAT_OK)
-        rc = digest_section(out, 0, LEAT_SECTION_SAMPLES, err);
+        rc = digest_section(out, LEAT_SECTION_SAMPLES, 0, err);
     if (rc == LEAT_OK)
-        rc = digest_section(out, 1, LEAT_SECTION_KEYS, err);
+        rc = digest_section(out, LEAT_SECTION_KEYS, 0, err);
+    bool indexed = longest_sources(out) != NULL;
+    if (rc == LEAT_OK && indexed)
+        rc = digest_section(out, LEAT_SECTION_RECIPES, LEAT_SECTION_REQUIRED, err);
+    if (rc == LEAT_OK && indexed)
+        rc = digest_section(out, LEAT_SECTION_SOURCES, LEAT_SECTION_REQUIRED, err);
     if (rc == LEAT_OK)
         rc = write_root(out, err);
     if (rc == LEAT_OK)

@@ -213,7 +213,7 @@ static leat_status taken(const struct leat_home *h, const char *name, const stru
 {
     char hex[2 * LEAT_SHA256_SIZE + 1];
     leat_hex(there->id, LEAT_SHA256_SIZE, hex);
-    return leat_fail(err, LEAT_EXISTS, "'%s' is the name of version %.16s… of %s already", name, hex, h->url);
+    return leat_fail(err, LEAT_EXISTS, "'%s' is already the name of version %.16s… of %s", name, hex, h->url);
 }
 
 leat_status leat_versions_name(const struct leat_home *h, const char *name, const struct leat_pointer *p, bool replace,

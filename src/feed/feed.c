@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "cache/memory.h"
 #include "dataset/fetch.h"
@@ -21,13 +22,18 @@ struct stock {
     bool from_disk;
     uint32_t ranges;
     bool urgent;
-    unsigned arrivals;
+    unsigned arrivals;        /* of its data … */
+    unsigned recipes;         /* … and of its recipe */
+    void *recipe;             /* while it is on its way or being read */
+    bool made;                /* its pieces are what a recipe says: somebody else's objects */
+    struct leat_store *store; /* that the pieces are in */
     struct leat_pieces pieces;
     struct leat_fetch *fetch;
     struct leat_cache_memory memory;
     struct leat_chunk chunk; /* when it is ready */
     struct leat_error err;
     struct moving *moving; /* from disk */
+    uint64_t sent_ns;      /* when it was sent for first */
 };
 
 /* A chunk on its way from or to disk. */
@@ -148,6 +154,8 @@ static void free_fetch(struct stock *k)
 {
     leat_fetch_free(k->fetch);
     k->fetch = NULL;
+    free(k->recipe);
+    k->recipe = NULL;
     leat_pieces_free(&k->pieces);
     free(k->moving);
     k->moving = NULL;
@@ -176,17 +184,23 @@ static void settle(struct leat_task *task)
     const struct leat_feed_opts *o = &k->feed->opts;
     struct leat_error err = k->err;
     bool closing = s->closing;
+    unsigned arrivals = k->recipe ? k->recipes : k->arrivals;
     free_fetch(k);
     if (err.status == LEAT_CORRUPT && !k->from_disk) {
         s->stats.corrupt++;
-        if (k->arrivals < ARRIVALS_MAX && !closing) {
+        if (arrivals < ARRIVALS_MAX && !closing) {
             leat_log(LEAT_LOG_WARN, "%s; fetching it again", err.text);
             if (send(k))
                 return;
             k->err = err;
         }
     }
+    if (err.status != LEAT_OK && k->made && !k->from_disk && !closing)
+        leat_dataset_explain(s->dataset, k->number, &k->err);
     if (err.status == LEAT_OK) {
+        uint64_t took = leat_now_ns() - k->sent_ns;
+        *(k->from_disk ? &s->stats.disk_chunks : &s->stats.bucket_chunks) += 1;
+        *(k->from_disk ? &s->stats.disk_ns : &s->stats.bucket_ns) += took;
         end_coming(k);
         o->arrived(o->user, c);
         return;
@@ -212,9 +226,11 @@ static void go_back(struct stock *k)
 static void check(struct leat_task *task)
 {
     struct stock *k = (struct stock *)task;
-    const struct leat_root *root = leat_dataset_root(k->source->dataset);
-    leat_root_open_chunk(root, k->number, k->memory.data, (size_t)k->of->bytes, &k->chunk, &k->err);
-    if (k->err.status == LEAT_CORRUPT)
+    leat_dataset_open_chunk(k->source->dataset, k->number, k->memory.data, (size_t)k->of->bytes, &k->chunk, &k->err);
+    if (k->err.status == LEAT_CORRUPT && k->pieces.n > 1)
+        leat_fail_context(&k->err, LEAT_CORRUPT, "'%s' or one of %u other objects", k->pieces.list[0].key,
+                          k->pieces.n - 1);
+    else if (k->err.status == LEAT_CORRUPT)
         leat_fail_context(&k->err, LEAT_CORRUPT, "'%s'", k->pieces.n ? k->pieces.list[0].key : "on disk");
     go_back(k);
 }
@@ -239,6 +255,88 @@ static void on_fetched(void *user, const struct leat_error *err)
     go_back(k);
 }
 
+/* Sends for the pieces, whose bytes end the chunk. False: no memory. */
+static bool send_for_pieces(struct stock *k)
+{
+    struct leat_error err;
+    struct leat_fetch_opts opts = {
+        .store = k->store,
+        .pieces = &k->pieces,
+        .into = (char *)k->memory.data + (k->of->bytes - k->pieces.bytes),
+        .ranges = k->ranges,
+        .urgent = k->urgent,
+        .foreign = k->made,
+        .done = on_fetched,
+        .user = k,
+    };
+    if (leat_fetch_start(&opts, &k->fetch, &err) == LEAT_OK)
+        return true;
+    free_fetch(k);
+    return false;
+}
+
+/* On the feed's thread, since the source may be closing meanwhile: the recipe has been read. */
+static void settle_recipe(struct leat_task *task)
+{
+    struct stock *k = (struct stock *)task;
+    leat_fetch_free(k->fetch);
+    k->fetch = NULL;
+    free(k->recipe);
+    k->recipe = NULL;
+    k->made = true;
+    if (!k->source->closing && send_for_pieces(k))
+        return; /* from here on the store's thread may write to it */
+    if (k->source->closing)
+        leat_fail(&k->err, LEAT_CANCELLED, "cancelled");
+    else
+        leat_fail(&k->err, LEAT_NO_MEMORY, "no memory for chunk %u", k->number);
+    settle(task);
+}
+
+/* On a worker: recipes of thousands of small objects take milliseconds. */
+static void read_recipe(struct leat_task *task)
+{
+    struct stock *k = (struct stock *)task;
+    leat_pieces_free(&k->pieces); /* the fetch is done with them; it is the feed's thread's to free */
+    k->recipes++;
+    leat_status rc =
+        leat_dataset_begin(k->source->dataset, k->number, k->recipe, k->memory.data, &k->pieces, &k->store, &k->err);
+    k->task.run = rc == LEAT_OK ? settle_recipe : settle;
+    k->feed->opts.back(k->feed->opts.user, &k->task);
+}
+
+/* On the store's thread. */
+static void on_recipe(void *user, const struct leat_error *err)
+{
+    struct stock *k = user;
+    if (err) {
+        k->err = *err;
+        k->recipes += err->status == LEAT_CORRUPT; /* of another length */
+        go_back(k);
+        return;
+    }
+    k->task.run = read_recipe;
+    k->feed->opts.later(k->feed->opts.user, &k->task);
+}
+
+static bool send_for_recipe(struct stock *k, uint32_t bytes)
+{
+    struct leat_error err;
+    struct leat_fetch_opts opts = {
+        .store = leat_dataset_home(k->source->dataset)->store,
+        .pieces = &k->pieces,
+        .urgent = k->urgent,
+        .done = on_recipe,
+        .user = k,
+    };
+    k->recipe = opts.into = malloc(bytes);
+    if (k->recipe && leat_dataset_recipe_pieces(k->source->dataset, k->number, &k->pieces, &err) == LEAT_OK &&
+        leat_fetch_start(&opts, &k->fetch, &err) == LEAT_OK)
+        return true;
+    free_fetch(k);
+    return false;
+}
+
 /* On a disk's thread. */
 static void on_read(struct leat_disk_op *op)
 {
@@ -250,33 +348,23 @@ static void on_read(struct leat_disk_op *op)
         go_back(k);
 }
 
-/* Sends for it: to the bucket, in so many ranges, or to the disk. False: no memory. */
+/* Sends for it: to the bucket, in this many ranges, or to the disk. False: no memory. */
 static bool send(struct stock *k)
 {
     struct leat_error err;
     k->err = (struct leat_error){0};
+    k->made = false;
     if (k->from_disk) {
         k->moving = begin_move(k, LEAT_DISK_READ, on_read);
         if (k->moving)
             leat_disk_submit(k->feed->opts.disk, &k->moving->op);
         return k->moving != NULL;
     }
-    if (leat_dataset_pieces(k->source->dataset, k->number, &k->pieces, &err) != LEAT_OK)
-        return false;
-    struct leat_fetch_opts opts = {
-        .store = leat_dataset_home(k->source->dataset)->store,
-        .pieces = &k->pieces,
-        .into = k->memory.data,
-        .ranges = k->ranges,
-        .urgent = k->urgent,
-        .done = on_fetched,
-        .user = k,
-    };
-    if (leat_fetch_start(&opts, &k->fetch, &err) != LEAT_OK) {
-        free_fetch(k);
-        return false;
-    }
-    return true;
+    uint32_t recipe = leat_dataset_recipe_bytes(k->source->dataset, k->number);
+    if (recipe)
+        return send_for_recipe(k, recipe);
+    k->store = leat_dataset_home(k->source->dataset)->store;
+    return leat_dataset_pieces(k->source->dataset, k->number, &k->pieces, &err) == LEAT_OK && send_for_pieces(k);
 }
 
 bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
@@ -295,6 +383,8 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
     k->ranges = how->ranges;
     k->urgent = how->urgent;
     k->arrivals = 0;
+    k->recipes = 0;
+    k->sent_ns = leat_now_ns();
     k->memory = leat_cache_memory_get(c->bytes, &s->feed->spare);
     if (!k->memory.data)
         return false;

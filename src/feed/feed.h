@@ -1,5 +1,6 @@
 /* The feed: performs what the scheduler decides about chunks. It brings them from a bucket or from disk into memory,
- * checked, writes them to disk, and lets go of them. It decides nothing about what comes when.
+ * checked, writes them to disk, and lets go of them. It decides nothing about what comes when. A chunk that is made of
+ * a recipe comes in two steps: the recipe, which a worker reads, and the pieces that it names.
  *
  * One thread, to which `back` leads; fetching runs in the store, reading and writing in the disk, checking wherever
  * `later` puts it. */
@@ -44,7 +45,11 @@ void leat_source_close(struct leat_source *source, void (*closed)(void *user), v
 struct leat_source_stats {
     uint64_t corrupt; /* arrivals that did not match their checksum */
     uint64_t failed;
-    uint64_t coming; /* now */
+    uint64_t coming;      /* now */
+    uint64_t disk_chunks; /* that came from the disk … */
+    uint64_t disk_ns;     /* … and how long each took, added up; the same of the bucket */
+    uint64_t bucket_chunks;
+    uint64_t bucket_ns;
 };
 void leat_source_stats(const struct leat_source *source, struct leat_source_stats *out);
 

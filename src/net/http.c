@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -48,28 +49,6 @@ struct leat_http {
     size_t idle_n;
 };
 
-const char *leat_http_ca_bundle(void)
-{
-    static const char *const variables[] = {"LEAT_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"};
-    static const char *const places[] = {
-        "/etc/ssl/certs/ca-certificates.crt",                /* Debian, Ubuntu, Arch, Alpine */
-        "/etc/pki/tls/certs/ca-bundle.crt",                  /* Fedora, RHEL, Amazon Linux */
-        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* RHEL 7 and later */
-        "/etc/ssl/ca-bundle.pem",                            /* openSUSE */
-        "/etc/ssl/cert.pem",                                 /* Alpine, BSDs */
-    };
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *set = getenv(variables[i]);
-        if (set && *set)
-            return set;
-    }
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (access(places[i], R_OK) == 0)
-            return places[i];
-    }
-    return NULL;
-}
-
 static void end_call(struct leat_http *http, struct leat_http_call *call);
 
 static void report(struct leat_http *http, struct leat_http_call *call)
@@ -112,8 +91,17 @@ static leat_status transfer_status(CURLcode code, long os_error)
     }
 }
 
-/* The variable that sets a proxy for such a URL, unless no_proxy makes an exception; "": none. */
-static const char *proxy_variable(const char *url)
+const char *leat_http_library(char *out, size_t n)
+{
+    const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
+    const char *tls = v->ssl_version ? v->ssl_version : "no TLS";
+    snprintf(out, n, "libcurl %s, %.60s", v->version, tls);
+    for (char *slash = strchr(out, '/'); slash; slash = strchr(slash, '/'))
+        *slash = ' ';
+    return out;
+}
+
+const char *leat_http_proxy_variable(const char *url)
 {
     static const char *const tls[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", NULL};
     static const char *const plain[] = {"http_proxy", "all_proxy", "ALL_PROXY", NULL}; /* libcurl knows no HTTP_PROXY */
@@ -125,35 +113,43 @@ static const char *proxy_variable(const char *url)
     return "";
 }
 
-/* The reason in a person's words: what libcurl noted, and where it says little, what stands behind it. */
-static void explain(struct leat_http_call *call, CURLcode code, long os_error)
+/* The reason in a person's words: what libcurl noted, and where it says little, the cause. */
+static void explain(const struct leat_http *http, struct leat_http_call *call, CURLcode code, long os_error)
 {
     char *ip = NULL;
     const char *text = call->detail[0] ? call->detail : curl_easy_strerror(code);
     char reason[128] = "";
     curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_IP, &ip);
     if (call->status == LEAT_TIMEOUT && strncmp(text, "Operation too slow", 18) == 0) {
-        leat_fail(&call->err, call->status, "next to nothing came for %llu s, from %s",
+        leat_fail(&call->err, call->status, "almost nothing came for %llu s, from %s",
                   (unsigned long long)((call->inactivity_ns + LEAT_S - 1) / LEAT_S), ip ? ip : "");
+        return;
+    }
+    if (code == CURLE_PEER_FAILED_VERIFICATION && !http->ca_bundle) {
+        leat_fail(
+            &call->err, call->status,
+            "there are no CA certificates on this machine to check the server's with: install the package "
+            "ca-certificates, or name a file with SSL_CERT_FILE (`python -m certifi` prints one where certifi is)");
         return;
     }
     if (code == CURLE_PEER_FAILED_VERIFICATION) {
         leat_fail(&call->err, call->status,
-                  "the server's certificate is refused (%s); --ca-bundle or AWS_CA_BUNDLE names others to trust", text);
+                  "the server's certificate was refused (%s); --ca-bundle or AWS_CA_BUNDLE names others to trust",
+                  text);
         return;
     }
     if (code == CURLE_UNSUPPORTED_PROTOCOL)
-        text = "what answered does not speak HTTP";
+        text = "the server does not speak HTTP";
     if (code == CURLE_SSL_CONNECT_ERROR && strstr(text, "wrong version number")) /* OpenSSL's way to say it */
-        text = "what answered does not speak TLS (http:// instead of https://?)";
+        text = "the server does not speak TLS (use http:// instead of https://?)";
     const char *os_text = os_error ? strerror_r((int)os_error, reason, sizeof reason) : "";
     if (strstr(text, os_text))
         os_text = "";
     if (ip && strstr(text, ip))
         ip = NULL;
-    const char *proxy = code == CURLE_COULDNT_CONNECT ? proxy_variable(call->url) : "";
+    const char *proxy = code == CURLE_COULDNT_CONNECT ? leat_http_proxy_variable(call->url) : "";
     leat_fail(&call->err, call->status, "%s%s%s%s%s%s%s", text, *os_text ? ": " : "", os_text, ip && *ip ? ", at " : "",
-              ip ? ip : "", *proxy ? "; there is a proxy, from " : "", proxy);
+              ip ? ip : "", *proxy ? "; a proxy is set by " : "", proxy);
 }
 
 static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode code)
@@ -169,7 +165,8 @@ static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode
         long os_error = 0;
         curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &os_error);
         call->status = transfer_status(code, os_error);
-        explain(call, code, call->status == LEAT_NETWORK ? os_error : 0);
+        call->unresolved = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY;
+        explain(http, call, code, call->status == LEAT_NETWORK ? os_error : 0);
         call->err.os_error = (int)os_error;
     }
     report(http, call);
@@ -307,7 +304,7 @@ static bool ask_accept(struct leat_http_call *call)
     if (call->accept(call))
         return true;
     call->status = call->err.status != LEAT_OK ? call->err.status
-                                               : leat_fail(&call->err, LEAT_SERVER, "an answer that does not fit");
+                                               : leat_fail(&call->err, LEAT_SERVER, "an answer of the wrong kind");
     return false;
 }
 
@@ -326,7 +323,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
         /* Before the body, which may be long in coming or too long to take. */
         if (success(call) && !ask_accept(call))
             return 0;
-    } else if (!call->head_whole) { /* what stands behind the body cannot change what was accepted */
+    } else if (!call->head_whole) { /* what follows the body cannot change what was accepted */
         leat_http_parse_header(&call->head, line, n);
     }
     return n;
@@ -429,8 +426,11 @@ static void set_body(CURL *easy, struct leat_http_call *call)
 static bool set_headers(CURL *easy, struct leat_http_call *call)
 {
     struct curl_slist *list = NULL;
-    for (size_t i = 0; i < call->headers_n + 2; i++) {
-        const char *line = i < call->headers_n ? call->headers[i] : i == call->headers_n ? "Expect:" : "Accept:";
+    char encoding[48];
+    snprintf(encoding, sizeof encoding, "Accept-Encoding: %.24s", call->encoding ? call->encoding : "identity");
+    const char *const always[] = {"Expect:", "Accept:", encoding};
+    for (size_t i = 0; i < call->headers_n + sizeof always / sizeof *always; i++) {
+        const char *line = i < call->headers_n ? call->headers[i] : always[i - call->headers_n];
         struct curl_slist *more = curl_slist_append(list, line);
         if (!more) {
             curl_slist_free_all(list);
@@ -491,6 +491,8 @@ static leat_status set_up(struct leat_http *http, struct leat_http_call *call)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
     if (http->ca_bundle)
         curl_easy_setopt(easy, http->ca_is_folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, http->ca_bundle);
+    if (call->direct)
+        curl_easy_setopt(easy, CURLOPT_PROXY, "");
     set_body(easy, call);
     set_limits(easy, http, call);
     if (curl_easy_setopt(easy, CURLOPT_URL, call->url) != CURLE_OK)
@@ -516,7 +518,7 @@ void leat_http_start(struct leat_http *http, struct leat_http_call *call)
     call->head = (struct leat_http_head){0};
     call->skip = call->got = 0;
     call->body_at = 0;
-    call->accepted = call->cut = call->dropped = call->head_whole = false;
+    call->accepted = call->cut = call->dropped = call->head_whole = call->unresolved = false;
     call->easy = call->header_list = NULL;
     call->detail[0] = '\0';
     leat_buf_init(&call->text, call->text_max ? call->text_max : TEXT_MAX_DEFAULT);

@@ -30,7 +30,8 @@ leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http *
 /* No call may be in flight. Loop thread only (it takes its sockets off the loop). NULL is allowed. */
 void leat_http_close(struct leat_http *http);
 
-#define LEAT_HTTP_ETAG_MAX 160
+#define LEAT_HTTP_ETAG_MAX     160
+#define LEAT_HTTP_ENCODING_MAX 16
 
 /* What the answer's head said; text fields are "" when the header was absent or longer than the field. */
 struct leat_http_head {
@@ -40,12 +41,17 @@ struct leat_http_head {
     uint64_t content_length;
     uint64_t range_first; /* of "bytes first-last/total" */
     uint64_t range_last;
-    uint64_t range_total;          /* UINT64_MAX for "*" */
-    int64_t modified_s;            /* Last-Modified, 0: none */
-    int64_t date_s;                /* Date, 0: none */
-    uint64_t retry_after_s;        /* 0: none */
-    char etag[LEAT_HTTP_ETAG_MAX]; /* with its quotes */
-    char region[32];               /* x-amz-bucket-region */
+    uint64_t range_total;                  /* UINT64_MAX for "*" */
+    int64_t modified_s;                    /* Last-Modified, 0: none */
+    int64_t date_s;                        /* Date, 0: none */
+    uint64_t retry_after_s;                /* Retry-After as a number, 0: none */
+    int64_t retry_at_s;                    /* … as a date, 0: none; see leat_http_retry_after() */
+    char etag[LEAT_HTTP_ETAG_MAX];         /* with its quotes */
+    char encoding[LEAT_HTTP_ENCODING_MAX]; /* Content-Encoding; "" for the object's own bytes */
+    char checksum_kind[12];                /* of the first "x-amz-checksum-KIND: VALUE" … */
+    char checksum[64];                     /* … whose kind and value fit here */
+    bool etag_opaque;                      /* encrypted with a key of one's own: the ETag is no MD5 */
+    char region[32];                       /* x-amz-bucket-region */
     char location[256];
     char content_type[64];
 };
@@ -56,13 +62,15 @@ struct leat_http_call {
     const char *url;            /* already encoded */
     const char *const *headers; /* "Name: value" lines */
     size_t headers_n;
-    const void *body; /* sent when not NULL (also an empty one, with Content-Length: 0) */
+    const char *encoding; /* to ask for; NULL: "identity", the bytes as they are stored */
+    const void *body;     /* sent when not NULL (also an empty one, with Content-Length: 0) */
     size_t body_n;
     void *into; /* where a 2xx answer's body goes; NULL: into text */
     size_t into_n;
     uint64_t deadline_ns;   /* LEAT_NEVER: none */
-    uint64_t inactivity_ns; /* less than about a kilobyte a second for so long ends the call; 0: no limit */
-    bool fresh;             /* resolve the name and connect anew: the last try ended badly */
+    uint64_t inactivity_ns; /* less than about a kilobyte a second for this long ends the call; 0: no limit */
+    bool direct;            /* not by a proxy, whatever the environment says */
+    bool fresh;             /* resolve the name and connect again: the last try ended badly */
     /* The head of a 2xx answer is complete; its body, if any, follows. May set skip; return false to drop the answer
      * (status LEAT_SERVER unless err was filled in). NULL: take it as it is. */
     bool (*accept)(struct leat_http_call *call);
@@ -82,6 +90,7 @@ struct leat_http_call {
     struct leat_buf text; /* the body of any other answer; at most text_max bytes, more is an error for 2xx and cut
                              for the rest. The caller frees it with leat_buf_free. */
     size_t text_max;      /* asked: 0 means 64 KiB */
+    bool unresolved;      /* failed because the host's name could not be resolved */
     bool cut;             /* into was full before the body ended: accept() allowed that by setting skip */
 
     /* The client's own. */
@@ -104,9 +113,19 @@ void leat_http_start(struct leat_http *http, struct leat_http_call *call);
  * when called from within accept() or received(), or when the call could not even begin. */
 void leat_http_cancel(struct leat_http *http, struct leat_http_call *call);
 
-/* The CA file in use: LEAT_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE, else the first of the places
- * where distributions keep it; NULL: libcurl's own default. */
+/* The CA file or folder in use: LEAT_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, CURL_CA_BUNDLE, else the
+ * first of the places where distributions keep it; NULL: libcurl's own default, which a wheel's has not. */
 const char *leat_http_ca_bundle(void);
+
+/* The libraries after it, for people: "libcurl 7.88.1, OpenSSL 3.0.11". Returns out. */
+const char *leat_http_library(char *out, size_t n);
+
+/* The variable of the environment that sends requests to this URL by a proxy; "": none does. Exceptions (no_proxy) are
+ * not looked at. */
+const char *leat_http_proxy_variable(const char *url);
+
+/* How long the answer asks to wait, by its own clock where it has one; 0: it does not. */
+uint64_t leat_http_retry_after(const struct leat_http_head *head);
 
 /* Fills in one header line of an answer ("Name: value", without line end). For the client and its fuzzer. */
 void leat_http_parse_header(struct leat_http_head *head, const char *line, size_t n);

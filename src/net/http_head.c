@@ -3,10 +3,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/parse.h"
 #include "net/http.h"
 
-/* Digits only, so that a sign or a space cannot slip through. Moves *p behind them. */
+/* Digits only, so that a sign or a space cannot slip through. Moves *p after them. */
 static bool digits(const char **p, const char *end, uint64_t *out)
 {
     uint64_t v = 0;
@@ -72,6 +73,48 @@ static int64_t parse_date(const char *p, const char *end)
     return t > 0 ? (int64_t)t : 0;
 }
 
+/* "aws-chunked" is how a body was sent, which some servers repeat as if it were still so. Anything too long to be kept
+ * is an encoding all the same. */
+static void parse_encoding(struct leat_http_head *head, const char *p, const char *end)
+{
+    size_t n = (size_t)(end - p);
+    if ((n == 8 && strncasecmp(p, "identity", n) == 0) || (n == 11 && strncasecmp(p, "aws-chunked", n) == 0))
+        return;
+    copy_text(head->encoding, sizeof head->encoding, p, end);
+    if (n && !head->encoding[0])
+        memcpy(head->encoding, "unknown", sizeof "unknown");
+}
+
+static void parse_retry_after(struct leat_http_head *head, const char *p, const char *end)
+{
+    head->retry_after_s = 0;
+    head->retry_at_s = 0;
+    if (!digits(&p, end, &head->retry_after_s))
+        head->retry_at_s = parse_date(p, end);
+}
+
+/* "x-amz-checksum-crc32c: BASE64". The type says only whether the value covers the parts or the whole. */
+static void parse_checksum(struct leat_http_head *head, const char *kind, size_t kind_n, const char *p, const char *end)
+{
+    if (head->checksum[0] || (kind_n == 4 && strncasecmp(kind, "type", kind_n) == 0))
+        return;
+    copy_text(head->checksum_kind, sizeof head->checksum_kind, kind, kind + kind_n);
+    copy_text(head->checksum, sizeof head->checksum, p, end);
+    for (char *c = head->checksum_kind; *c; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+    if (!head->checksum_kind[0])
+        head->checksum[0] = '\0';
+}
+
+uint64_t leat_http_retry_after(const struct leat_http_head *head)
+{
+    int64_t from_s = head->date_s ? head->date_s : leat_wall_s();
+    uint64_t s = head->retry_after_s;
+    if (head->retry_at_s > from_s)
+        s = (uint64_t)(head->retry_at_s - from_s);
+    return s > 3600 ? 3600 * LEAT_S : s * LEAT_S; /* nobody waits that long; it must only not overflow */
+}
+
 void leat_http_parse_header(struct leat_http_head *head, const char *line, size_t n)
 {
     const char *end = line + n;
@@ -96,10 +139,17 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
         head->modified_s = parse_date(p, end);
     else if (IS("date"))
         head->date_s = parse_date(p, end);
-    else if (IS("retry-after")) {
-        if (!digits(&p, end, &head->retry_after_s))
-            head->retry_after_s = 0;
-    } else if (IS("x-amz-bucket-region"))
+    else if (IS("retry-after"))
+        parse_retry_after(head, p, end);
+    else if (IS("content-encoding"))
+        parse_encoding(head, p, end);
+    else if (name_n > 15 && strncasecmp(name, "x-amz-checksum-", 15) == 0)
+        parse_checksum(head, name + 15, name_n - 15, p, end);
+    else if (IS("x-amz-server-side-encryption"))
+        head->etag_opaque |= (size_t)(end - p) >= 7 && strncasecmp(p, "aws:kms", 7) == 0;
+    else if (IS("x-amz-server-side-encryption-customer-algorithm"))
+        head->etag_opaque = true;
+    else if (IS("x-amz-bucket-region"))
         copy_text(head->region, sizeof head->region, p, end);
     else if (IS("location"))
         copy_text(head->location, sizeof head->location, p, end);

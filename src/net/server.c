@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@
 #define CONNECTION_BYTES ((size_t)160 << 10) /* headers of a request, and the buffer its body arrives in */
 #define HEADERS_MAX      ((size_t)64 << 10)  /* of an answer */
 #define BACKLOG          1024
-#define SPARE            64 /* connections that are closed, but not yet for libmicrohttpd */
+#define BODY_RATE        1000u /* bytes a second of a body that count as life */
+#define SPARE            64    /* connections that are closed, but not yet for libmicrohttpd */
 
 static void look_at_files(struct leat_server *s)
 {
@@ -35,6 +37,28 @@ static void look_at_files(struct leat_server *s)
         struct stat st;
         if (fstat(x->file, &st) == 0 && (uint64_t)st.st_size < x->file_end)
             shutdown(leat_request_socket(x), SHUT_RDWR);
+    }
+    pthread_mutex_unlock(&s->locked.mu);
+}
+
+/* A client that sends a byte now and then is never idle, and must not keep its place for ever: a head has two idle
+ * times, a body comes at a kilobyte a second or more. */
+static void look_at_slots(struct leat_server *s)
+{
+    uint64_t now = leat_now_ns();
+    pthread_mutex_lock(&s->locked.mu);
+    for (struct leat_server_slot *c = s->locked.slots; c; c = c->next) {
+        uint64_t head = atomic_load_explicit(&c->head_ns, memory_order_relaxed);
+        uint64_t body = atomic_load_explicit(&c->body_ns, memory_order_relaxed);
+        bool busy = atomic_load_explicit(&c->busy, memory_order_relaxed);
+        bool drips = head && now > head && now - head > 2 * s->idle_ns;
+        if (body && !busy && now > body && now - body > s->idle_ns) {
+            uint64_t bytes = atomic_exchange_explicit(&c->body_bytes, 0, memory_order_relaxed);
+            drips |= bytes < BODY_RATE * (s->idle_ns / LEAT_S);
+            atomic_compare_exchange_strong(&c->body_ns, &body, now);
+        }
+        if (drips)
+            shutdown(c->fd, SHUT_RDWR);
     }
     pthread_mutex_unlock(&s->locked.mu);
 }
@@ -50,7 +74,7 @@ static void accept_one(struct leat_server *s, uint64_t *handed_over)
         /* Whatever happens, the socket is libmicrohttpd's from here on. */
         *handed_over += MHD_add_connection(s->daemon, fd, (struct sockaddr *)&address, n) == MHD_YES;
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        leat_log(LEAT_LOG_WARN, "cannot take a connection now: %s", strerror(errno));
+        leat_log(LEAT_LOG_WARN, "cannot accept a connection now: %s", strerror(errno));
         leat_sleep_until(leat_after(100 * LEAT_MS));
     }
 }
@@ -58,7 +82,7 @@ static void accept_one(struct leat_server *s, uint64_t *handed_over)
 static bool has_room(struct leat_server *s, uint64_t *handed_over, bool patient)
 {
     pthread_mutex_lock(&s->locked.mu);
-    /* One that was lost on the way, for want of memory, must not take up room for ever. */
+    /* One that was lost on the way, without memory, must not take up room for ever. */
     if (patient && *handed_over > s->locked.started)
         *handed_over = s->locked.started;
     uint64_t on_the_way = *handed_over > s->locked.started ? *handed_over - s->locked.started : 0;
@@ -77,6 +101,7 @@ static void *accept_all(void *arg)
         bool room = has_room(s, &handed_over, late);
         if (late) {
             look_at_files(s);
+            look_at_slots(s);
             look_ns = leat_after(LEAT_S);
         }
         struct pollfd p[2] = {{.fd = s->stop_fd, .events = POLLIN}, {.fd = room ? s->listener : -1, .events = POLLIN}};
@@ -88,12 +113,7 @@ static void *accept_all(void *arg)
     }
 }
 
-/* Of a connection: libmicrohttpd forgets a request without a word when its arguments are too many for it. */
-struct connection {
-    struct leat_request *request;
-};
-
-static struct connection *connection_of(struct MHD_Connection *connection)
+static struct leat_server_slot *slot_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
@@ -116,21 +136,31 @@ static void end_request(struct leat_request *x, bool whole)
     free(x);
 }
 
+static void wait_for_body(struct leat_server_slot *c, bool wait)
+{
+    atomic_store_explicit(&c->head_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->body_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->body_ns, wait ? leat_now_ns() : 0, memory_order_relaxed);
+}
+
 static void on_completed(void *cls, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode reason)
 {
-    struct connection *c = connection_of(connection);
+    struct leat_server_slot *c = slot_of(connection);
     (void)cls;
     end_request(*state, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     *state = NULL;
-    if (c)
+    if (c) {
         c->request = NULL;
+        wait_for_body(c, false);
+        atomic_store_explicit(&c->head_ns, leat_now_ns(), memory_order_relaxed);
+    }
 }
 
 /* The request line is in: the only place where libmicrohttpd shows the target as it was sent. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
-    struct connection *c = connection_of(connection);
+    struct leat_server_slot *c = slot_of(connection);
     struct leat_request *x = c ? calloc(1, sizeof *x) : NULL;
     if (!x)
         return NULL;
@@ -180,6 +210,7 @@ static bool expects_continue(const struct leat_request *x)
 struct lengths {
     unsigned given;
     bool chunked;
+    unsigned hosts;
 };
 
 static enum MHD_Result count_length(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
@@ -188,22 +219,24 @@ static enum MHD_Result count_length(void *cls, enum MHD_ValueKind kind, const ch
     (void)kind;
     (void)value;
     l->given += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    l->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
     l->chunked = l->chunked || strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
     return MHD_YES;
 }
 
-/* A body with two lengths can be two requests to somebody between client and server. */
-static bool has_one_length(struct leat_request *x)
+/* A body with two lengths can be two requests to somebody between client and server, and one with two hosts somebody
+ * else's. */
+static bool is_unambiguous(struct leat_request *x)
 {
     struct lengths l = {0};
     MHD_get_connection_values(x->connection, MHD_HEADER_KIND, count_length, &l);
-    return l.given + l.chunked <= 1;
+    return l.given + l.chunked <= 1 && l.hosts <= 1;
 }
 
 static void start(struct leat_server *s, struct leat_request *x, const char *method)
 {
     x->method = method;
-    if (has_one_length(x)) {
+    if (is_unambiguous(x)) {
         x->started = true;
         s->handler.start(x, s->handler.user);
     } else {
@@ -217,13 +250,16 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 {
     struct leat_server *s = cls;
     struct leat_request *x = *state;
-    (void)connection;
     (void)url;
     (void)version;
-    if (!x)
+    struct leat_server_slot *c = slot_of(connection);
+    if (!x || !c)
         return MHD_NO; /* no memory for it */
     if (!x->method) {
+        wait_for_body(c, true);
+        atomic_store_explicit(&c->busy, true, memory_order_relaxed);
         start(s, x, method);
+        atomic_store_explicit(&c->busy, false, memory_order_relaxed);
         if (x->dropped)
             return MHD_NO;
         /* Answering before the body makes libmicrohttpd close the connection, and the kernel then resets it
@@ -231,11 +267,15 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return x->response && expects_continue(x) ? queue(x) : MHD_YES;
     }
     if (*n) {
+        atomic_fetch_add_explicit(&c->body_bytes, *n, memory_order_relaxed);
+        atomic_store_explicit(&c->busy, true, memory_order_relaxed);
         if (!x->response)
             s->handler.body(x, data, *n, s->handler.user);
+        atomic_store_explicit(&c->busy, false, memory_order_relaxed);
         *n = 0;
         return x->dropped ? MHD_NO : MHD_YES;
     }
+    wait_for_body(c, false);
     if (!x->response)
         s->handler.finish(x, s->handler.user);
     return queue(x);
@@ -246,18 +286,31 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
 {
     struct leat_server *s = cls;
     struct leat_server_connections *c = &s->locked.connections;
-    struct connection *own = *state;
-    (void)connection;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *state = calloc(1, sizeof *own); /* without it the connection's requests are refused */
-    } else {
-        if (own)
-            end_request(own->request, false);
-        free(own);
-        *state = NULL;
+    struct leat_server_slot *own = *state;
+    bool starts = code == MHD_CONNECTION_NOTIFY_STARTED;
+    if (starts) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        own = calloc(1, sizeof *own); /* without it the connection's requests are refused */
+        *state = own;
+        if (own) {
+            own->fd = info ? info->connect_fd : -1;
+            own->head_ns = leat_now_ns();
+        }
+    } else if (own) {
+        end_request(own->request, false);
     }
     pthread_mutex_lock(&s->locked.mu);
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    if (own && starts) {
+        own->next = s->locked.slots;
+        if (own->next)
+            own->next->prev = own;
+        s->locked.slots = own;
+    } else if (own) {
+        *(own->prev ? &own->prev->next : &s->locked.slots) = own->next;
+        if (own->next)
+            own->next->prev = own->prev;
+    }
+    if (starts) {
         s->locked.started++;
         c->total++;
         c->open++;
@@ -267,6 +320,10 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
         c->open--;
     }
     pthread_mutex_unlock(&s->locked.mu);
+    if (!starts) {
+        free(own);
+        *state = NULL;
+    }
 }
 
 static void on_message(void *cls, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
@@ -338,8 +395,8 @@ static leat_status start_daemon(struct leat_server *s, const struct leat_server_
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_message, s, MHD_OPTION_CONNECTION_LIMIT,
         s->connections_max + SPARE, MHD_OPTION_CONNECTION_TIMEOUT,
         o->idle_timeout_s ? o->idle_timeout_s : IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-        MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK, MHD_OPTION_URI_LOG_CALLBACK, on_target, s,
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK, MHD_OPTION_URI_LOG_CALLBACK,
+        on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_ARRAY, s->tls ? tls : tls + 2, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!s->daemon)
@@ -360,6 +417,7 @@ leat_status leat_server_open(const struct leat_server_options *options, struct l
     s->handler = options->handler;
     s->tls = options->tls_cert_pem != NULL;
     s->connections_max = options->connections_max ? options->connections_max : CONNECTIONS_MAX;
+    s->idle_ns = (options->idle_timeout_s ? options->idle_timeout_s : IDLE_TIMEOUT_S) * LEAT_S;
     s->listener = -1;
     pthread_mutex_init(&s->locked.mu, NULL);
     s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

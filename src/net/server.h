@@ -33,7 +33,7 @@ struct leat_server_options {
     const char *tls_cert_pem;
     const char *tls_key_pem;  /* both or neither */
     unsigned connections_max; /* further ones wait in the backlog; 0: 1000 */
-    unsigned idle_timeout_s;  /* no byte moves for so long: the connection is closed; 0: 60 */
+    unsigned idle_timeout_s;  /* no byte moves for this long: the connection is closed; 0: 60 */
     struct leat_server_handler handler;
 };
 
@@ -59,7 +59,7 @@ void leat_server_reset_connections(struct leat_server *s); /* peak: those open n
 struct leat_server *leat_request_server(const struct leat_request *x);
 const char *leat_request_method(const struct leat_request *x);
 const char *leat_request_path(const struct leat_request *x);  /* as sent, up to '?' */
-const char *leat_request_query(const struct leat_request *x); /* as sent, behind '?'; "" when there is none */
+const char *leat_request_query(const struct leat_request *x); /* as sent, after '?'; "" when there is none */
 const char *leat_request_header(const struct leat_request *x, const char *name); /* the first; NULL: none */
 bool leat_request_local(const struct leat_request *x);                           /* the client is on this machine */
 

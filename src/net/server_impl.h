@@ -16,6 +16,7 @@ struct leat_server {
     struct MHD_Daemon *daemon;
     unsigned port;
     unsigned connections_max;
+    uint64_t idle_ns;
     char url[100];
     pthread_t acceptor;
     bool accepting;
@@ -25,9 +26,22 @@ struct leat_server {
     struct {
         pthread_mutex_t mu;
         struct leat_request *files; /* those that send a file */
+        struct leat_server_slot *slots;
         struct leat_server_connections connections;
         uint64_t started; /* connections that libmicrohttpd has taken over */
     } locked;
+};
+
+/* A connection. What is said of its progress is written by its own thread and read by the one that accepts: relaxed. */
+struct leat_server_slot {
+    struct leat_request *request; /* libmicrohttpd forgets one without a word when its arguments are too many for it */
+    int fd;
+    _Atomic uint64_t head_ns;      /* since when a head is waited for; 0: it is not */
+    _Atomic uint64_t body_ns;      /* since when a body is waited for */
+    _Atomic uint64_t body_bytes;   /* … and how much of it has come */
+    _Atomic bool busy;             /* the handler takes its time, not the client */
+    struct leat_server_slot *next; /* under the server's lock, as the next */
+    struct leat_server_slot *prev;
 };
 
 struct leat_request {

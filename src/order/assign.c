@@ -49,7 +49,7 @@ static leat_status check_nodes(const struct leat_order_world *w, struct leat_err
     leat_status rc = LEAT_OK;
     uint8_t *seen = calloc(w->nodes, 1);
     if (!seen)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory to look at %u nodes", w->nodes);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %u nodes", w->nodes);
     for (uint32_t r = 0; rc == LEAT_OK && r < w->ranks; r++) {
         if (w->node_of_rank[r] < w->nodes)
             seen[w->node_of_rank[r]] = 1;
@@ -69,7 +69,7 @@ leat_status leat_order_world_check(const struct leat_order_world *w, struct leat
     if (w->ranks > LEAT_ORDER_WORLD_MAX)
         return leat_fail(err, LEAT_LIMIT, "a world of %u ranks is more than %u", w->ranks, LEAT_ORDER_WORLD_MAX);
     if (w->ranks == 0 || w->nodes == 0 || w->nodes > w->ranks)
-        return leat_fail(err, LEAT_INVALID, "a world of %u ranks on %u nodes cannot be", w->ranks, w->nodes);
+        return leat_fail(err, LEAT_INVALID, "a world of %u ranks on %u nodes is impossible", w->ranks, w->nodes);
     if (w->slots != leat_order_slots(w->chunks))
         return leat_fail(err, LEAT_INVALID, "the placement has %u slots, the dataset %u", w->slots,
                          leat_order_slots(w->chunks));
@@ -83,7 +83,7 @@ leat_status leat_order_world_check(const struct leat_order_world *w, struct leat
 leat_status leat_order_batch_check(uint64_t batch, struct leat_error *err)
 {
     if (batch == 0)
-        return leat_fail(err, LEAT_INVALID, "a global batch of 0 cannot be");
+        return leat_fail(err, LEAT_INVALID, "a global batch must have at least 1 sample");
     if (batch > LEAT_ORDER_BATCH_MAX)
         return leat_fail(err, LEAT_LIMIT, "a global batch of %llu is more than %u", (unsigned long long)batch,
                          LEAT_ORDER_BATCH_MAX);

@@ -33,7 +33,7 @@ leat_status leat_order_world_check(const struct leat_order_world *w, struct leat
 /* A global batch that can be: 1 … LEAT_ORDER_BATCH_MAX. */
 leat_status leat_order_batch_check(uint64_t batch, struct leat_error *err);
 
-/* How many of n units a rank gets: as many as every other, or one less when n is no multiple of the ranks. None only
+/* How many of n units a rank gets: as many as every other, or one less when n is not a multiple of the ranks. None only
  * when there are fewer units than ranks. */
 uint32_t leat_order_quota(const struct leat_order_world *w, uint32_t n, uint32_t rank);
 

@@ -40,7 +40,7 @@ struct leat_order_item {
     uint32_t index; /* of the unit in its chunk */
 };
 
-/* Immutable once open: any number of threads may use it. About 8 bytes a chunk. */
+/* Immutable once open: any number of threads may use it. About 8 bytes per chunk. */
 struct leat_order;
 
 leat_status leat_order_open(const struct leat_order_spec *spec, struct leat_order **out, struct leat_error *err);

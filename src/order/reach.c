@@ -54,7 +54,8 @@ void leat_reach_say(const struct leat_reach_given *g, char *out, size_t n)
                  leat_format_rate(g->line, rate));
     if (r.tight)
         snprintf(tight, sizeof tight,
-                 "; memory of %s is less than the %s that are mixed at a time: chunks may come several times per epoch",
+                 "; memory of %s is less than the %s that are mixed at a time: chunks may be fetched several times "
+                 "per epoch",
                  leat_format_size(g->ram_bytes, rate), leat_format_size(g->live_bytes, time));
     if (!r.bucket_bytes)
         snprintf(out, n, "cache for all of %s: nothing from the bucket after the first epoch%s%s%s", all,

@@ -12,6 +12,7 @@
 
 /* What a state may need of its reader. Each is a promise that outlives releases. */
 static const char order_1[] = "order 1";
+static const char mixture_1[] = "mixture 1"; /* the streams' places follow from the mixture's */
 
 static_assert(LEAT_ORDER_VERSION == 1, "a new order needs a name here, and streams that say which is theirs");
 
@@ -71,20 +72,52 @@ static leat_status add_stream(struct leat_buf *b, const struct leat_order_stream
     return LEAT_OK;
 }
 
+static leat_status check_mixture(const struct leat_order_state *s, struct leat_error *err)
+{
+    if (!s->epoch_units || s->epoch_units > LEAT_ORDER_NUMBER_MAX || s->position > s->epoch_units ||
+        s->epoch >= LEAT_ORDER_NUMBER_MAX / s->epoch_units)
+        return leat_fail(err, LEAT_INVALID,
+                         "the state's mixture is impossible: position %" PRIu64 " of %" PRIu64
+                         " samples, epoch %" PRIu64,
+                         s->position, s->epoch_units, s->epoch);
+    return LEAT_OK;
+}
+
+static void add_mixture(struct leat_buf *b, const struct leat_order_state *s)
+{
+    leat_buf_printf(b,
+                    ", \"mixture\": {\"epoch_size\": %" PRIu64 ", \"epoch\": %" PRIu64 ", \"position\": %" PRIu64
+                    ", \"parts\": [",
+                    s->epoch_units, s->epoch, s->position);
+    for (uint32_t i = 0; i < s->parts_n; i++) {
+        leat_buf_printf(b, "%s{\"from\": %" PRIu64 ", \"shares\": [", i ? ", " : "", s->parts[i].from);
+        for (uint32_t k = 0; k < s->streams_n; k++)
+            leat_buf_printf(b, "%s%" PRIu32, k ? ", " : "", s->parts[i].shares[k]);
+        leat_buf_str(b, "]}");
+    }
+    leat_buf_str(b, "]}");
+}
+
 leat_status leat_order_state_write(const struct leat_order_state *s, char **out, struct leat_error *err)
 {
     struct leat_buf b;
     leat_status rc = LEAT_OK;
     if (s->streams_n < 1 || s->streams_n > LEAT_ORDER_STREAMS_MAX)
-        return leat_fail(err, LEAT_INVALID, "a state of %" PRIu32 " streams cannot be", s->streams_n);
+        return leat_fail(err, LEAT_INVALID, "a state of %" PRIu32 " streams is impossible", s->streams_n);
     leat_buf_init(&b, LEAT_ORDER_STATE_MAX);
-    leat_buf_printf(&b, "{\"state\": %d, \"needs\": [\"%s\"], \"streams\": [", LEAT_ORDER_STATE_VERSION, order_1);
+    leat_buf_printf(&b, "{\"state\": %d, \"needs\": [\"%s\"%s%s%s], \"streams\": [", LEAT_ORDER_STATE_VERSION, order_1,
+                    s->parts_n ? ", \"" : "", s->parts_n ? mixture_1 : "", s->parts_n ? "\"" : "");
     for (uint32_t i = 0; rc == LEAT_OK && !b.failed && i < s->streams_n; i++) {
         rc = check_stream(&s->streams[i], i, err);
         if (rc == LEAT_OK)
             rc = add_stream(&b, &s->streams[i], err);
     }
-    leat_buf_str(&b, "]}");
+    leat_buf_str(&b, "]");
+    if (rc == LEAT_OK && s->parts_n)
+        rc = check_mixture(s, err);
+    if (s->parts_n)
+        add_mixture(&b, s);
+    leat_buf_str(&b, "}");
     if (rc == LEAT_OK)
         rc = leat_buf_check(&b, "a state", err);
     if (rc == LEAT_OK)
@@ -106,7 +139,7 @@ struct member {
 enum { DATASET, VIEW, UNITS, SHUFFLE, SEED, WINDOW, EPOCH, POSITION, MEMBERS };
 
 static const char *const kind_names[] = {
-    [NUMBER] = "a whole number from 0 on", [TEXT] = "a string", [TRUTH] = "true or false"};
+    [NUMBER] = "a whole number of 0 or more", [TEXT] = "a string", [TRUTH] = "true or false"};
 
 static bool is_kind(const json_t *value, enum kind kind)
 {
@@ -177,15 +210,21 @@ static leat_status check_version(const json_t *root, struct leat_error *err)
     return LEAT_OK;
 }
 
-static leat_status check_needs(const json_t *needs, struct leat_error *err)
+/* *mixed: whether the streams are a mixture's. */
+static leat_status check_needs(const json_t *needs, bool *mixed, struct leat_error *err)
 {
     bool order = false;
+    *mixed = false;
     if (!json_is_array(needs))
         return leat_fail(err, LEAT_INVALID, "the state lacks \"needs\", the list of what its reader must understand");
     for (size_t i = 0; i < json_array_size(needs); i++) {
         const char *need = json_string_value(json_array_get(needs, i));
         if (!need)
             return leat_fail(err, LEAT_INVALID, "the state's \"needs\" has an entry that is not a string");
+        if (strcmp(need, mixture_1) == 0) {
+            *mixed = true;
+            continue;
+        }
         if (strcmp(need, order_1) != 0)
             return leat_fail(err, LEAT_VERSION, "the state needs \"%.60s\", which this Leat does not know", need);
         order = true;
@@ -196,13 +235,51 @@ static leat_status check_needs(const json_t *needs, struct leat_error *err)
     return LEAT_OK;
 }
 
+static bool take_number(const json_t *object, const char *name, uint64_t *out)
+{
+    const json_t *value = json_object_get(object, name);
+    *out = (uint64_t)json_integer_value(value);
+    return is_kind(value, NUMBER);
+}
+
+static leat_status take_part(const json_t *part, uint32_t i, struct leat_order_state *s, struct leat_error *err)
+{
+    const json_t *shares = json_object_get(part, "shares");
+    bool good = take_number(part, "from", &s->parts[i].from) && json_array_size(shares) == s->streams_n;
+    for (uint32_t k = 0; good && k < s->streams_n; k++) {
+        const json_t *share = json_array_get(shares, k);
+        good = is_kind(share, NUMBER) && json_integer_value(share) <= LEAT_MIXTURE_PERIOD_MAX;
+        s->parts[i].shares[k] = good ? (uint32_t)json_integer_value(share) : 0;
+    }
+    return good ? LEAT_OK : leat_fail(err, LEAT_INVALID, "part %" PRIu32 " of the state's mixture is damaged", i);
+}
+
+static leat_status take_mixture(const json_t *mixture, struct leat_order_state *s, struct leat_error *err)
+{
+    const json_t *parts = json_object_get(mixture, "parts");
+    size_t n = json_array_size(parts);
+    leat_status rc = LEAT_OK;
+    if (!take_number(mixture, "epoch_size", &s->epoch_units) || !take_number(mixture, "epoch", &s->epoch) ||
+        !take_number(mixture, "position", &s->position) || !json_is_array(parts) || n == 0 ||
+        n > LEAT_MIXTURE_PARTS_MAX)
+        return leat_fail(err, LEAT_INVALID, "the state lacks a whole \"mixture\", which it says it has");
+    s->parts = calloc(n, sizeof *s->parts);
+    if (!s->parts)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory to read a state");
+    s->parts_n = (uint32_t)n;
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++)
+        rc = take_part(json_array_get(parts, i), i, s, err);
+    return rc == LEAT_OK ? check_mixture(s, err) : rc;
+}
+
 static leat_status take_state(const json_t *root, struct leat_order_state *s, struct leat_error *err)
 {
     const json_t *streams = json_object_get(root, "streams");
     size_t n = json_array_size(streams);
+    bool mixed = false;
     leat_status rc = check_version(root, err);
     if (rc == LEAT_OK)
-        rc = check_needs(json_object_get(root, "needs"), err);
+        rc = check_needs(json_object_get(root, "needs"), &mixed, err);
     if (rc != LEAT_OK)
         return rc;
     if (!json_is_array(streams) || n == 0)
@@ -212,7 +289,28 @@ static leat_status take_state(const json_t *root, struct leat_order_state *s, st
     s->streams_n = (uint32_t)n;
     for (uint32_t i = 0; rc == LEAT_OK && i < n; i++)
         rc = take_stream(json_array_get(streams, i), i, &s->streams[i], err);
+    if (rc == LEAT_OK && mixed)
+        rc = take_mixture(json_object_get(root, "mixture"), s, err);
     return rc;
+}
+
+void leat_order_state_free(struct leat_order_state *s)
+{
+    free(s->parts);
+    s->parts = NULL;
+    s->parts_n = 0;
+}
+
+void leat_order_state_move(struct leat_order_state *s, const struct leat_mixture *m, uint64_t epoch, uint64_t position)
+{
+    uint64_t counts[LEAT_ORDER_STREAMS_MAX];
+    s->epoch = epoch;
+    s->position = position;
+    leat_mixture_counts(m, epoch * s->epoch_units + position, counts);
+    for (uint32_t i = 0; i < s->streams_n; i++) {
+        s->streams[i].epoch = counts[i] / s->streams[i].units;
+        s->streams[i].position = counts[i] % s->streams[i].units;
+    }
 }
 
 leat_status leat_order_state_read(const char *json, size_t n, struct leat_order_state *out, struct leat_error *err)
@@ -230,6 +328,8 @@ leat_status leat_order_state_read(const char *json, size_t n, struct leat_order_
     rc = s ? take_state(root, s, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory to read a state");
     if (rc == LEAT_OK)
         *out = *s;
+    else if (s)
+        leat_order_state_free(s);
     free(s);
     json_decref(root);
     return rc;
@@ -277,4 +377,41 @@ leat_status leat_order_stream_fits(const struct leat_order_stream *theirs, const
         rc = leat_fail(err, LEAT_INVALID, "%s does not fit: it has %s", who, b.data);
     leat_buf_free(&b);
     return rc;
+}
+
+/* Whether two mixtures alternate alike. */
+static bool same_parts(const struct leat_order_state *a, const struct leat_order_state *b)
+{
+    bool same = a->parts_n == b->parts_n;
+    for (uint32_t i = 0; same && i < a->parts_n; i++)
+        same = a->parts[i].from == b->parts[i].from &&
+               memcmp(a->parts[i].shares, b->parts[i].shares, a->streams_n * sizeof *a->parts[i].shares) == 0;
+    return same;
+}
+
+leat_status leat_order_state_fits(const struct leat_order_state *theirs, const struct leat_order_state *mine,
+                                  const char *who, struct leat_error *err)
+{
+    if (theirs->streams_n != mine->streams_n)
+        return leat_fail(err, LEAT_INVALID, "%s does not fit: it is of %" PRIu32 " datasets (here %" PRIu32 ")", who,
+                         theirs->streams_n, mine->streams_n);
+    for (uint32_t i = 0; i < mine->streams_n; i++) {
+        char what[80];
+        snprintf(what, sizeof what, "stream %" PRIu32 " of %.50s", i, who);
+        leat_status rc =
+            leat_order_stream_fits(&theirs->streams[i], &mine->streams[i], mine->streams_n > 1 ? what : who, err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    if (!theirs->parts_n != !mine->parts_n)
+        return leat_fail(err, LEAT_INVALID, "%s does not fit: it %s", who,
+                         theirs->parts_n ? "is of a mixture or an epoch of another size (epoch_size)"
+                                         : "is of one dataset with epochs of its own size");
+    if (theirs->parts_n && theirs->epoch_units != mine->epoch_units)
+        return leat_fail(err, LEAT_INVALID,
+                         "%s does not fit: it has %" PRIu64 " samples per epoch (here %" PRIu64 "; epoch_size)", who,
+                         theirs->epoch_units, mine->epoch_units);
+    if (!same_parts(theirs, mine))
+        return leat_fail(err, LEAT_INVALID, "%s does not fit: it has other weights or another schedule", who);
+    return LEAT_OK;
 }

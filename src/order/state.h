@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "order/mixture.h"
 #include "order/order.h"
 
 #define LEAT_ORDER_STATE_VERSION 1
-#define LEAT_ORDER_STREAMS_MAX   64         /* a mixture of more is not foreseen; each is some 150 bytes here */
 #define LEAT_ORDER_STATE_MAX     (1u << 20) /* bytes of a text that is read: members that are ignored count too */
 
 /* One order and the place reached in it. */
@@ -28,7 +28,19 @@ struct leat_order_stream {
 struct leat_order_state {
     uint32_t streams_n; /* at least 1 */
     struct leat_order_stream streams[LEAT_ORDER_STREAMS_MAX];
+    /* A mixture: the place reached in it, from which those in the streams follow. parts_n 0: there is one stream, and
+     * its own place counts. */
+    struct leat_mixture_part *parts; /* what was read is the state's: leat_order_state_free() */
+    uint32_t parts_n;
+    uint64_t epoch_units;
+    uint64_t epoch;
+    uint64_t position;
 };
+
+void leat_order_state_free(struct leat_order_state *s); /* what reading has allocated; zeroed ones are allowed */
+
+/* Puts the streams of a mixture where they are when `epoch` and `position` of it are reached. */
+void leat_order_state_move(struct leat_order_state *s, const struct leat_mixture *m, uint64_t epoch, uint64_t position);
 
 /* The stream at the beginning of an order. */
 struct leat_order_stream leat_order_stream(const struct leat_order_spec *spec, const struct leat_order *o);
@@ -44,5 +56,9 @@ leat_status leat_order_state_read(const char *json, size_t n, struct leat_order_
  * LEAT_INVALID, naming everything that differs. `who` says whose the other is: "the state", "rank 3". */
 leat_status leat_order_stream_fits(const struct leat_order_stream *theirs, const struct leat_order_stream *mine,
                                    const char *who, struct leat_error *err);
+
+/* The same for all streams of two states, and for their mixtures. */
+leat_status leat_order_state_fits(const struct leat_order_state *theirs, const struct leat_order_state *mine,
+                                  const char *who, struct leat_error *err);
 
 #endif

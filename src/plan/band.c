@@ -62,7 +62,7 @@ leat_status leat_plan_band_set(const char *text, const char *what, struct leat_p
     double lo;
     double hi;
     if (!leat_plan_band_parse(text, &lo, &hi))
-        return leat_fail(err, LEAT_INVALID, "%s: '%.40s' is no band; write <5%%, 5-10%% or >20%%", what, text);
+        return leat_fail(err, LEAT_INVALID, "%s: '%.40s' is not a band; write <5%%, 5-10%% or >20%%", what, text);
     double middle = (lo + hi) / 2;
     /* Straight between the points, and steady beyond: short steps keep the hazard constant. */
     double age[9] = {0};
@@ -86,7 +86,7 @@ leat_status leat_plan_bands_csv(const struct leat_plan_csv *csv, struct leat_pla
         const char *c = csv->columns[i];
         if (i != band && i != leat_plan_csv_column(csv, "accelerator") && i != leat_plan_csv_column(csv, "type") &&
             i != leat_plan_csv_column(csv, "region"))
-            rc = leat_fail(err, LEAT_INVALID, "%s line %u: column '%s' is not known beside bands", csv->name,
+            rc = leat_fail(err, LEAT_INVALID, "%s line %u: column '%s' is not known in a table of bands", csv->name,
                            csv->header_line, c);
     }
     for (size_t i = 0; rc == LEAT_OK && i < csv->row_count; i++) {
@@ -150,8 +150,8 @@ static leat_status take_machine(const char *name, const char *region, const char
     while (k < ranges->count && !(json_is_integer(range) && json_integer_value(range) == ranges->index[k]))
         k++;
     if (k == ranges->count || strlen(type) >= sizeof out->row->type || strlen(region) >= sizeof out->row->region)
-        return leat_fail(err, LEAT_INVALID, "%.120s: %.48s in %.40s: no range that the file explains", name, type,
-                         region);
+        return leat_fail(err, LEAT_INVALID, "%.120s: %.48s in %.40s: a range that the file does not explain", name,
+                         type, region);
     struct leat_plan_revocation row = ranges->row[k];
     row.file = out->files - 1;
     snprintf(row.type, sizeof row.type, "%s", type);

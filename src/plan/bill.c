@@ -44,7 +44,7 @@ static leat_status price_egress(struct leat_plan_sum *s, struct leat_error *err)
     s->egress_usd_gb = isnan(p->usd_per_egress_gb) ? 0 : p->usd_per_egress_gb;
     if (!*data) {
         if (s->egress_usd_gb > 0)
-            leat_plan_term(s->terms, "egress, of a GB", s->egress_usd_gb, LEAT_PLAN_UNIT_USD,
+            leat_plan_term(s->terms, "egress, per GB", s->egress_usd_gb, LEAT_PLAN_UNIT_USD,
                            leat_plan_path_source(p, path));
         return LEAT_OK;
     }
@@ -64,7 +64,7 @@ static leat_status price_egress(struct leat_plan_sum *s, struct leat_error *err)
     } else {
         snprintf(from, sizeof from, "%s", leat_plan_path_source(p, path));
     }
-    struct leat_plan_term *t = leat_plan_term(s->terms, "egress, of a GB", s->egress_usd_gb, LEAT_PLAN_UNIT_USD, from);
+    struct leat_plan_term *t = leat_plan_term(s->terms, "egress, per GB", s->egress_usd_gb, LEAT_PLAN_UNIT_USD, from);
     leat_plan_term_words(t, "%.32s to %.32s", data, o->region);
     return LEAT_OK;
 }
@@ -136,7 +136,7 @@ void leat_plan_bill_terms(struct leat_plan_sum *s, double revocations)
                        leat_plan_path_source(&s->job->path[s->c->path], from));
     if (s->run.usd_per_revocation * revocations > 0) {
         struct leat_plan_term *t =
-            leat_plan_term(s->terms, "money: fetched again", s->run.usd_per_revocation * revocations,
+            leat_plan_term(s->terms, "money: fetching again", s->run.usd_per_revocation * revocations,
                            LEAT_PLAN_UNIT_USD, "what a new machine's cache must hold");
         leat_plan_term_factor(t, revocations, LEAT_PLAN_UNIT_COUNT);
         leat_plan_term_factor(t, s->run.usd_per_revocation, LEAT_PLAN_UNIT_USD);

@@ -88,9 +88,9 @@ static void say_chosen(const struct leat_plan_options *o, struct leat_plan_recor
     else if (!any)
         snprintf(r->why, sizeof r->why, "nearest: %s %.1f h, %.2f usd", sure, r->risk_time_s / 3600, r->risk_usd);
     else if (o->deadline_s > 0)
-        snprintf(r->why, sizeof r->why, "cheapest that is done in time (%s %.1f h)", sure, r->risk_time_s / 3600);
+        snprintf(r->why, sizeof r->why, "cheapest within the deadline (%s %.1f h)", sure, r->risk_time_s / 3600);
     else if (o->budget_usd > 0)
-        snprintf(r->why, sizeof r->why, "fastest within the money (%s %.2f usd)", sure, r->risk_usd);
+        snprintf(r->why, sizeof r->why, "fastest within the budget (%s %.2f usd)", sure, r->risk_usd);
     else
         snprintf(r->why, sizeof r->why, "least time × money; no deadline or budget was given");
 }

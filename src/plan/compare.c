@@ -101,7 +101,9 @@ leat_status leat_plan_compare(const struct leat_plan_inputs *inputs, const struc
         rc = leat_plan_past_locate(&past, &plan[0]->catalog, &plan[0]->job, err);
     double work = rc == LEAT_OK ? leat_plan_job_work(&plan[0]->job) : 0;
     if (rc == LEAT_OK && past.samples < FINISHED * work)
-        rc = leat_fail(err, LEAT_INVALID, "%s: %.1f %% of the job are done; compare finished runs, and resume others",
+        rc = leat_fail(err, LEAT_INVALID,
+                       "%s: %.1f %% of the job is done; only finished runs can be compared, "
+                       "others can be resumed",
                        past.name, 100 * past.samples / work);
     in.past.text = inputs->past.text;
     in.resume = false;

@@ -69,7 +69,7 @@ static void take_bare(struct reader *r)
         r->used--;
 }
 
-/* One record into r->fields; the line break behind it is consumed. */
+/* One record into r->fields; the line break after it is consumed. */
 static leat_status take_record(struct reader *r, struct leat_error *err)
 {
     r->count = 0;
@@ -151,8 +151,8 @@ static leat_status take_header(struct reader *r, struct leat_plan_csv *csv, stru
         csv->columns[i] = r->fields[i];
         for (size_t j = 0; j < i; j++) {
             if (strcasecmp(r->fields[i], r->fields[j]) == 0)
-                return leat_fail(err, LEAT_INVALID, "%s line %u: column '%s' stands there twice", r->name,
-                                 csv->header_line, r->fields[i]);
+                return leat_fail(err, LEAT_INVALID, "%s line %u: column '%s' is given twice", r->name, csv->header_line,
+                                 r->fields[i]);
         }
     }
     return LEAT_OK;

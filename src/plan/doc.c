@@ -56,8 +56,8 @@ leat_status leat_plan_doc_add(struct leat_plan_doc *doc, const char *path, unsig
     leat_status rc;
     const struct leat_plan_doc_entry *twin = leat_plan_doc_find(doc, path);
     if (twin) {
-        rc = leat_fail(err, LEAT_INVALID, "%s line %u: '%s' stands there twice, first on line %u", doc->name, line,
-                       path, twin->line);
+        rc = leat_fail(err, LEAT_INVALID, "%s line %u: '%s' is given twice, first on line %u", doc->name, line, path,
+                       twin->line);
         goto fail;
     }
     if (doc->count == LEAT_PLAN_DOC_ENTRIES_MAX) {

@@ -1,5 +1,5 @@
 /* A small document of settings, read from TOML or JSON into one flat list: "data.dataset" → value, each with
- * the line it stands on, so that whoever checks a value can say where it came from. */
+ * the line it stands on, so that the one that checks a value can say where it came from. */
 #ifndef LEAT_PLAN_DOC_H
 #define LEAT_PLAN_DOC_H
 

@@ -95,7 +95,7 @@ static bool take_other_batches(const struct leat_plan_job *job, const struct lea
     if (variance <= 0) {
         if (n > 0)
             snprintf(e->missing, sizeof e->missing,
-                     "%s was measured at batch %g and the job has %g: measure at that one, or at two others",
+                     "%s was measured at batch %g, but the job has %g: measure at the job's batch, or at two others",
                      e->accelerator, only, job->value[LEAT_KEY_BATCH]);
         return false;
     }

@@ -11,7 +11,7 @@
 
 #define LEAT_PLAN_WORKERS_MAX 4096
 
-/* Two runs of the same job on two machines of the same kind differ by about so much; said in docs/plan.md. */
+/* Two runs of the same job on two machines of the same kind differ by about this much; said in docs/plan.md. */
 #define LEAT_PLAN_SPREAD_ONCE  0.03 /* measured once */
 #define LEAT_PLAN_SPREAD_LEAST 0.01 /* however often measured */
 

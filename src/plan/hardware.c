@@ -198,7 +198,7 @@ bool leat_plan_hardware_machine(const struct leat_plan_hardware *h, const char *
                                           .disk_gb = 0,
                                           .memory_gib = NAN,
                                           .vcpus = vcpus,
-                                          .source = "GCP N1 docs: 2 Gbit/s a vCPU, at most 32"};
+                                          .source = "GCP N1 docs: 2 Gbit/s per vCPU, at most 32"};
         snprintf(out->type, sizeof out->type, "%s", type);
         found = true;
     }

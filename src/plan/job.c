@@ -20,13 +20,13 @@ static const struct setting {
     const char *hint; /* said when a value is out of range: usually a unit was mixed up */
 } table[LEAT_KEY_COUNT] = {
     [LEAT_KEY_SAMPLES] = {"job.samples", COUNT, 1, 1e13, NAN, "the number of samples in the dataset"},
-    [LEAT_KEY_EPOCHS] = {"job.epochs", NUMBER, 1e-3, 1e6, NAN, "how often all samples are read"},
+    [LEAT_KEY_EPOCHS] = {"job.epochs", NUMBER, 1e-3, 1e6, NAN, "how many times all samples are read"},
     [LEAT_KEY_STEPS] = {"job.steps", COUNT, 1, 1e12, NAN, "steps of one worker's batch each"},
     [LEAT_KEY_BATCH] = {"job.batch", COUNT, 1, 1e7, NAN, "samples of one GPU in one step"},
     [LEAT_KEY_GLOBAL_BATCH] = {"job.global_batch", COUNT, 1, 1e10, NAN, "samples of all GPUs in one optimizer step"},
     [LEAT_KEY_FLOPS] = {"model.flops", NUMBER, 1e4, 1e18, NAN,
                         "plain FLOPs of one sample, forward and backward: 12.3e9, not 12.3 GFLOPs"},
-    [LEAT_KEY_TRAFFIC] = {"model.bytes", SIZE, 1, 1e16, NAN, "that one sample moves through a GPU's memory"},
+    [LEAT_KEY_TRAFFIC] = {"model.bytes", SIZE, 1, 1e16, NAN, "bytes that one sample moves through a GPU's memory"},
     [LEAT_KEY_PARAMETERS] = {"model.parameters", COUNT, 1, 1e14, NAN, "a count, not millions or billions"},
     [LEAT_KEY_PARAMETER_BYTES] = {"model.parameter_bytes", SIZE, 1e3, 1e15, NAN, "bytes of all parameters"},
     [LEAT_KEY_TENSORS] = {"model.tensors", COUNT, 1, 1e7, NAN, "how many parameter tensors the model has"},
@@ -38,11 +38,11 @@ static const struct setting {
     [LEAT_KEY_CHECKPOINT_RATE] = {"checkpoint.bandwidth", RATE, 1e3, 1e13, NAN, "for example 200MB/s"},
     [LEAT_KEY_CHECKPOINT_INTERVAL] = {"checkpoint.interval", DURATION, 1, 3e8, NAN, "work between two checkpoints"},
     [LEAT_KEY_CHECKPOINT_STALL] = {"checkpoint.stall", DURATION, 0, 86400, NAN,
-                                   "for which work stops, when the rest is written in the background"},
+                                   "time that work stops, if the rest is written in the background"},
     [LEAT_KEY_RESTORE] = {"checkpoint.restore", DURATION, 0, 86400, NAN, "time to read one back on all machines"},
     [LEAT_KEY_DATASET_BYTES] = {"data.dataset", SIZE, 1, 1e18, NAN, "bytes of the whole dataset"},
     [LEAT_KEY_WINDOW_BYTES] = {"data.window", SIZE, 0, 1e15, 1.0737418240e9, "bytes of chunks live at a time"},
-    [LEAT_KEY_PREP_RATE] = {"data.prep_per_vcpu", NUMBER, 1e-3, 1e9, NAN, "samples a second that one vCPU prepares"},
+    [LEAT_KEY_PREP_RATE] = {"data.prep_per_vcpu", NUMBER, 1e-3, 1e9, NAN, "samples per second that one vCPU prepares"},
     [LEAT_KEY_START_ON_DEMAND] = {"start.on_demand", DURATION, 0, 86400, 72, "from order to ready"},
     [LEAT_KEY_START_TRANSIENT] = {"start.transient", DURATION, 0, 86400, 86, "from order to ready"},
     [LEAT_KEY_REPLACE] = {"start.replace", DURATION, 0, 86400, 170, "from a revocation to working again"},
@@ -212,7 +212,8 @@ static leat_status take_path(const struct leat_plan_doc *doc, const struct leat_
             continue;
         leat_status rc = take_value(&e->value, s->kind, s->min, s->max, s->hint, what, at, err);
         if (rc == LEAT_OK && path->cache_bytes > 0 && path->cache_bytes < CACHE_LEAST)
-            rc = leat_fail(err, LEAT_INVALID, "%s: %g bytes are no cache (%s)", what, path->cache_bytes, s->hint);
+            rc = leat_fail(err, LEAT_INVALID, "%s: %g bytes are not enough for a cache (%s)", what, path->cache_bytes,
+                           s->hint);
         return rc;
     }
     return leat_fail(err, LEAT_INVALID, "%s: not a setting of a data path", what);
@@ -350,7 +351,7 @@ static leat_status check(const struct leat_plan_job *job, const char *where, str
         return leat_fail(err, LEAT_INVALID, "%s: job.samples is missing", where);
     if (leat_plan_job_has(job, LEAT_KEY_DATASET_BYTES)) {
         if (!job->paths)
-            return leat_fail(err, LEAT_INVALID, "%s: data.dataset is given but no [path.NAME] says how it comes",
+            return leat_fail(err, LEAT_INVALID, "%s: data.dataset is given, but no [path.NAME] says how it is read",
                              where);
         if (!leat_plan_job_has(job, LEAT_KEY_SAMPLES))
             return leat_fail(err, LEAT_INVALID, "%s: job.samples is missing: data.dataset needs it", where);
@@ -360,8 +361,8 @@ static leat_status check(const struct leat_plan_job *job, const char *where, str
                 job->source[LEAT_KEY_DATASET_BYTES], job->value[LEAT_KEY_DATASET_BYTES], job->value[LEAT_KEY_SAMPLES]);
     }
     if (job->mode == LEAT_PLAN_ASYNC && (leat_plan_job_has(job, LEAT_KEY_GLOBAL_BATCH) || job->sharded))
-        return leat_fail(err, LEAT_INVALID, "%s: %s belongs to allreduce: asynchronous workers step on their own",
-                         where, job->sharded ? "model.sharded" : "job.global_batch");
+        return leat_fail(err, LEAT_INVALID, "%s: %s is for allreduce: asynchronous workers step on their own", where,
+                         job->sharded ? "model.sharded" : "job.global_batch");
     for (unsigned i = 0; i < job->accuracies; i++) {
         if (job->accuracy_workers[i] == 0 || job->accuracy_percent[i] == 0)
             return leat_fail(err, LEAT_INVALID, "%s: accuracy needs both workers and percent", where);

@@ -110,7 +110,7 @@ const char *leat_plan_key_name(enum leat_plan_key key); /* "model.flops" */
 double leat_plan_job_work(const struct leat_plan_job *job);
 double leat_plan_job_epochs(const struct leat_plan_job *job); /* NaN without samples */
 
-/* Accuracy with so many asynchronous workers, interpolated in log(workers); NaN: not given, or beyond. */
+/* Accuracy with this many asynchronous workers, interpolated in log(workers); NaN: not given, or beyond. */
 double leat_plan_job_accuracy(const struct leat_plan_job *job, double workers);
 
 #endif

@@ -68,7 +68,7 @@ static leat_status describe(const struct leat_plan *plan, const struct leat_plan
             return leat_fail(err, LEAT_INVALID, "script: one line is expected, without control characters");
     }
     if (!*l.script)
-        return leat_fail(err, LEAT_INVALID, "script: what torchrun is to run is missing, for example train.py");
+        return leat_fail(err, LEAT_INVALID, "script: the script for torchrun is missing, for example train.py");
     plain_name(job->name, l.name);
     l.accumulate = isnan(global) ? 1 : ceil(global / batch - 1e-9);
     l.every_s = r->interval_s;
@@ -77,7 +77,7 @@ static leat_status describe(const struct leat_plan *plan, const struct leat_plan
     return LEAT_OK;
 }
 
-/* A checkpoint at the end alone has no interval: 0 says so to whoever reads it. */
+/* A checkpoint at the end alone has no interval: 0 says so to the one that reads it. */
 static double seconds_of(const struct launch *l)
 {
     return l->every_s < HUGE_VAL ? round(l->every_s) : 0;

@@ -7,7 +7,7 @@
 const char *leat_plan_lifetime_flaw(const double *age_s, const double *probability, size_t i)
 {
     if (!isfinite(age_s[i]) || !(probability[i] >= 0 && probability[i] <= 1))
-        return "an age or a probability that is none";
+        return "an age or a probability that is not valid";
     if (i == 0)
         return age_s[0] == 0 && probability[0] == 0 ? NULL : "the first point must be age 0 with probability 0";
     if (age_s[i] <= age_s[i - 1])
@@ -99,8 +99,8 @@ leat_status leat_plan_lifetime_set(const double *age_s, const double *probabilit
     l.tail_rate = leat_plan_lifetime_hazard(&l, (age_s[count - 2] + age_s[count - 1]) / 2);
     if (!ends && !(l.tail_rate > 0) && probability[count - 1] < 1)
         return leat_fail(err, LEAT_INVALID,
-                         "%s: nothing is said about machines older than %g h: nobody is taken in the last stretch, and "
-                         "the distribution does not end there",
+                         "%s: nothing is known about machines older than %g h: none is taken in the last interval, "
+                         "and the distribution does not end there",
                          what, age_s[count - 1] / 3600);
     l.mean_s = mean_of(&l);
     rc = leat_plan_renewal_solve(&l, err);

@@ -17,7 +17,7 @@ struct leat_plan_lifetime {
     size_t count;
     double age_s[LEAT_PLAN_POINTS_MAX]; /* the first is 0 */
     double probability[LEAT_PLAN_POINTS_MAX];
-    bool ends;        /* whoever reaches the last age is taken then */
+    bool ends;        /* a machine that reaches the last age is taken then */
     double tail_rate; /* hazard beyond the last age otherwise: that of the last stretch goes on */
     double mean_s;
     /* Revocations of one place whose machine is replaced whenever it is taken (a renewal process): how many are

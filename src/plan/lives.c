@@ -90,7 +90,7 @@ static leat_status take_moment(const struct leat_plan_csv *csv, size_t row, size
     const char *text = csv->rows[row].fields[column];
     if (!leat_plan_moment(text, out))
         return leat_fail(err, LEAT_INVALID,
-                         "%s line %u: %s: '%.40s' is no moment; write 2026-11-01T09:30:00Z, or seconds", csv->name,
+                         "%s line %u: %s: '%.40s' is not a time; write 2026-11-01T09:30:00Z, or seconds", csv->name,
                          csv->rows[row].line, csv->columns[column], text);
     return LEAT_OK;
 }

@@ -1,4 +1,4 @@
-/* Things worth telling that stop nothing: collected while reading, told by whoever talks to people. */
+/* Things worth telling that stop nothing: collected while reading, told by the code that talks to people. */
 #ifndef LEAT_PLAN_NOTES_H
 #define LEAT_PLAN_NOTES_H
 

@@ -23,7 +23,7 @@ static leat_status take_deadline(struct leat_plan_options *o, const char *text, 
     uint64_t ns = 0;
     leat_status rc = leat_parse_duration(text, "deadline", &ns, err);
     if (rc == LEAT_OK && !ns) /* inside, 0 means that there is none: not what somebody means who gives one */
-        rc = leat_fail(err, LEAT_INVALID, "deadline: '%s' is no time at all", text);
+        rc = leat_fail(err, LEAT_INVALID, "deadline: '%s' leaves no time", text);
     if (rc == LEAT_OK)
         o->deadline_s = (double)ns / 1e9;
     return rc;
@@ -67,7 +67,7 @@ leat_status leat_plan_option_set(struct leat_plan_options *o, const char *key, c
     if (strcmp(key, "budget") == 0) {
         leat_status rc = leat_parse_usd(text, key, &o->budget_usd, err);
         if (rc == LEAT_OK && !(o->budget_usd > 0))
-            rc = leat_fail(err, LEAT_INVALID, "budget: '%s' is no money at all", text);
+            rc = leat_fail(err, LEAT_INVALID, "budget: '%s' leaves no money", text);
         return rc;
     }
     return leat_fail(err, LEAT_INVALID, "'%s' is not an option of a plan", key);

@@ -40,7 +40,7 @@ static leat_status by_lifetimes(struct leat_plan_sum *s, struct leat_plan_record
         s->paid_h[k] = e.time_s / 3600;
     if (!s->terms)
         return LEAT_OK;
-    char from[400] = "on-demand machines are taken to stay";
+    char from[400] = "on-demand machines are assumed to stay";
     if (run->transients) {
         const struct leat_plan_revocation *r = s->revocation;
         char line[24] = "";
@@ -91,9 +91,11 @@ static leat_status replay_draws(struct leat_plan_sum *s, struct leat_plan_replay
         job->piece_s = run->rollback ? job->work_s / pieces : 0;
         leat_plan_replay(&s->market, start, uniform ? LEAT_PLAN_UNIFORM : LEAT_PLAN_TRANSIENT, job, &r);
         if (!(r.time_s < HUGE_VAL))
-            return leat_fail(
-                err, LEAT_UNSUPPORTED, "%s of %.80s: on the trace %.100s %s runs do not end in ten rounds of it",
-                leat_plan_kind_name(s->c->kind), s->c->offer->type, leat_plan_tail(s->trace_name), i ? "some" : "its");
+            return leat_fail(err, LEAT_UNSUPPORTED,
+                             "%s of %.80s: on the trace %.100s, %s runs do not end within ten repetitions "
+                             "of it",
+                             leat_plan_kind_name(s->c->kind), s->c->offer->type, leat_plan_tail(s->trace_name),
+                             i ? "some" : "its");
         double rounding = r.orders * run->bill_increment_s / 2 / 3600 * s->machines_usd_h[1];
         time[i] = r.time_s;
         usd[i] = r.usd + beside * (r.on_demand_s + r.transient_s) + run->usd_fixed +
@@ -139,7 +141,7 @@ static leat_status by_trace(struct leat_plan_sum *s, struct leat_plan_record *ou
                    "start, and restoring a checkpoint");
     hours(s, "time: work", work_s, "samples / speed");
     checkpoint_hours(s, pieces, pieces * run->checkpoint_s);
-    hours(s, "time: done again", tally.lost_s, "since the last checkpoint, at every loss");
+    hours(s, "time: repeated work", tally.lost_s, "since the last checkpoint, at every loss");
     hours(s, "time: waits and changes", out->time_s.mean - work_s - pieces * run->checkpoint_s - tally.lost_s,
           "the rest of the replayed runs");
     return LEAT_OK;

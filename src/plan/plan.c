@@ -118,7 +118,7 @@ static leat_status less_spent(struct leat_plan *p, struct leat_error *err)
     if (o->budget_usd > 0)
         o->budget_usd -= past->usd;
     leat_plan_note(&p->notes,
-                   "planned from where %s stands: %.1f %% done after %.4g h; times and money are of what is left",
+                   "planned from where %s is now: %.1f %% done after %.4g h; times and money are for what is left",
                    leat_plan_tail(past->name), 100 * past->samples / work, past->elapsed_s / 3600);
     return LEAT_OK;
 }
@@ -457,11 +457,11 @@ leat_status leat_plan_find(const struct leat_plan *plan, const char *name, struc
     }
     if (!beginnings)
         return leat_fail(err, LEAT_NOT_FOUND,
-                         "no configuration is called '%s'; an answer with all of them lists the names, as "
+                         "no configuration is called '%s'; --all (all=True) lists the names, as "
                          "TYPE:COUNT:KIND:REGION[:PATH]",
                          name ? name : "chosen");
     if (beginnings > 1)
-        return leat_fail(err, LEAT_INVALID, "%u configurations begin with '%s'; say more of the name", beginnings,
+        return leat_fail(err, LEAT_INVALID, "%u configurations begin with '%s'; give more of the name", beginnings,
                          name);
     *out = *found;
     return LEAT_OK;

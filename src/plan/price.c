@@ -60,10 +60,10 @@ static leat_status check_memory(struct leat_plan_sum *s, struct leat_error *err)
         return LEAT_OK;
     /* Without the number of GPUs: the same reason for many clusters is told once. */
     if (need > o->gpu_memory_bytes && job->sharded && !leat_plan_job_has(job, LEAT_KEY_GPU_MEMORY))
-        return leat_fail(err, LEAT_UNSUPPORTED, "%s of %.3g GiB: so few of them do not hold the model's %.3g GiB (%s)",
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s of %.3g GiB: too few of them to hold the model's %.3g GiB (%s)",
                          o->accelerator, o->gpu_memory_bytes / 1073741824, need * s->workers / 1073741824, from);
     if (need > o->gpu_memory_bytes)
-        return leat_fail(err, LEAT_UNSUPPORTED, "%s: %.3g GiB a GPU (%s) do not fit into its %.3g GiB%s",
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s: %.3g GiB per GPU (%s) do not fit into its %.3g GiB%s",
                          o->accelerator, need / 1073741824, from, o->gpu_memory_bytes / 1073741824,
                          leat_plan_job_has(job, LEAT_KEY_GPU_MEMORY) ? "" : "; model.sharded would spread it");
     struct leat_plan_term *t = leat_plan_term(s->terms, "memory of one GPU", need, LEAT_PLAN_UNIT_BYTES, from);
@@ -167,7 +167,7 @@ static void fetching_term(struct leat_plan_sum *s, const struct leat_plan_supply
     leat_plan_path_source(&s->job->path[s->c->path], from);
     if (!(supply->node_bytes_per_s > 0) && !(supply->bucket_bytes_per_s > 0)) {
         leat_plan_term_words(leat_plan_term(s->terms, "fetching", NAN, LEAT_PLAN_UNIT_WORDS, "no bandwidth is given"),
-                             "taken to keep up");
+                             "assumed to keep up");
         return;
     }
     struct leat_plan_term *t =
@@ -183,7 +183,7 @@ static double preparing(struct leat_plan_sum *s)
     if (isnan(prep)) {
         leat_plan_term_words(leat_plan_term(s->terms, "preparation", NAN, LEAT_PLAN_UNIT_WORDS,
                                             "data.prep_per_vcpu or the catalog's vCPUs are not given"),
-                             "taken to keep up");
+                             "assumed to keep up");
         return 0;
     }
     struct leat_plan_term *t = leat_plan_term(s->terms, "preparation", s->c->nodes * prep, LEAT_PLAN_UNIT_SAMPLES_S,
@@ -236,9 +236,9 @@ static void data_path(struct leat_plan_sum *s)
         struct leat_plan_term *t = leat_plan_term(s->terms, "cached on the machines", s->cached_bytes,
                                                   LEAT_PLAN_UNIT_BYTES, source(s, LEAT_KEY_DATASET_BYTES));
         leat_plan_term_words(t, "of %s", leat_format_size((uint64_t)feed.dataset_bytes, size));
-        t = leat_plan_term(s->terms, "fetched in all", s->fetched_bytes, LEAT_PLAN_UNIT_BYTES,
+        t = leat_plan_term(s->terms, "fetched in total", s->fetched_bytes, LEAT_PLAN_UNIT_BYTES,
                            source(s, LEAT_KEY_DATASET_BYTES));
-        leat_plan_term_words(t, "%s an epoch after the first",
+        leat_plan_term_words(t, "%s per epoch after the first",
                              leat_format_size((uint64_t)leat_plan_feed_fetched(&feed, 1), size));
         fetching_term(s, &supply, &feed);
     }
@@ -256,7 +256,7 @@ static void resume(struct leat_plan_sum *s, double write_s)
     if (c->offer == past->offer && c->kind == past->kind && c->nodes == past->nodes && c->path == past->path) {
         s->run.start_s = 0;
         leat_plan_term_words(leat_plan_term(s->terms, "start", NAN, LEAT_PLAN_UNIT_WORDS, leat_plan_tail(past->name)),
-                             "none: the job runs there");
+                             "none: the job already runs there");
         return;
     }
     double restore = leat_plan_job_has(job, LEAT_KEY_RESTORE) ? job->value[LEAT_KEY_RESTORE] : write_s;

@@ -1,6 +1,6 @@
 /* Time as a sum of parts that cannot be negative: t = c0 + c1·x1 + c2·x2 + …, every c ≥ 0.
  *
- * A step or a checkpoint takes a fixed time, plus so much a FLOP, plus so much a tensor (a kernel launched, a
+ * A step or a checkpoint takes a fixed time, plus a time per FLOP, plus a time per tensor (a kernel launched, a
  * file entry written): none of these can be less than nothing, which is all the regularisation that tables of a
  * dozen models need. Errors count relative to the measured time, since a model ten times as large is measured
  * ten times as coarsely. The error stated is that of rows left out of the fit, one at a time. */

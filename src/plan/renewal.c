@@ -21,7 +21,7 @@ struct solver {
     double *faded; /* tail_rate · ∫ m(u)·exp(-tail_rate·(t-u)) du */
 };
 
-/* Whether so many go in so short a stretch before point i that their successors are young together. */
+/* Whether that many go in so short a stretch before point i that their successors are young together. */
 static bool wave(const struct leat_plan_lifetime *l, size_t i)
 {
     return l->probability[i] - l->probability[i - 1] > 0.02 && l->age_s[i] - l->age_s[i - 1] < l->age_s[i] / 4;

@@ -254,6 +254,6 @@ leat_status leat_plan_revocation_learn(struct leat_plan_revocation *r, double ta
     r->lifetime = scaled;
     r->events = events + taken;
     r->spread = 1 / sqrt(r->events); /* seen on this very day: no drift */
-    snprintf(r->basis, sizeof r->basis, "with this run's: %g taken where %.3g were foretold", taken, expected);
+    snprintf(r->basis, sizeof r->basis, "with this run's: %g taken where %.3g were predicted", taken, expected);
     return LEAT_OK;
 }

@@ -31,9 +31,9 @@ struct leat_plan_revocations {
 
 /* Adds what one file says, which is one of these:
  *
- *  - points: CSV with the columns accelerator or type, region, age_h, probability, and perhaps `then` ("taken": whoever
- *    reaches the last age is taken at it; "steady", as without the column: the last hazard goes on) and `events` (how
- *    many revocations are behind the points: then the interval knows);
+ *  - points: CSV with the columns accelerator or type, region, age_h, probability, and perhaps `then` ("taken": a
+ *    machine that reaches the last age is taken at it; "steady", as without the column: the last hazard goes on) and
+ *    `events` (how many revocations are behind the points: then the interval knows);
  *  - machines: CSV with accelerator or type, region, start and end (or hours), and how: "taken", "stopped" by its owner
  *    or still "running" when last seen;
  *  - bands: CSV with accelerator or type, region and band ("<5%", "5-10%", ">20%" of a month);
@@ -61,7 +61,7 @@ leat_status leat_plan_revocation_learn(struct leat_plan_revocation *r, double ta
 leat_status leat_plan_revocations_add(struct leat_plan_revocations *r, const struct leat_plan_revocation *row,
                                       struct leat_error *err);
 
-/* More than a year: no transient machine lives so long, but a day in seconds would be ten of them. */
+/* More than a year: no transient machine lives that long, but a day in seconds would be ten of them. */
 #define LEAT_PLAN_AGE_MAX_H 10000.0
 
 #endif

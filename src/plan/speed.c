@@ -258,7 +258,7 @@ static leat_status network_step(const struct leat_plan_engine *e, const struct l
 }
 
 /* One step of the optimizer: `accumulate` batches of every GPU, with one exchange of gradients; sharded parameters are
- * fetched for every batch anew. */
+ * fetched again for every batch. */
 static leat_status accumulate(const struct leat_plan_engine *e, const struct leat_plan_job *job,
                               const struct leat_plan_cluster *c, double step, struct leat_plan_speed *out,
                               struct leat_error *err)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define CELLS      16   /* at most so many stretches of constant hazard */
+#define CELLS      16   /* at most this many stretches of constant hazard */
 #define CELL_LEAST 2    /* revocations in each */
 #define LAST       0.96 /* of the longest life: maximum lives end within a few minutes in an hour */
 #define LAST_SHARE 0.8
@@ -57,7 +57,7 @@ leat_status leat_plan_survival_fit(struct leat_plan_life *lives, size_t count, c
 {
     struct leat_plan_survival s = {.machines = count, .points = 1};
     if (!count)
-        return leat_fail(err, LEAT_INVALID, "%s: no machine was watched", what);
+        return leat_fail(err, LEAT_INVALID, "%s: no machine was observed", what);
     qsort(lives, count, sizeof *lives, by_age);
     for (size_t i = 0; i < count; i++) {
         if (!(lives[i].age_s > 0 && lives[i].age_s < HUGE_VAL))

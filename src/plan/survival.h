@@ -15,7 +15,7 @@ struct leat_plan_survival {
     size_t taken; /* those that only reached a maximum life not among them */
     size_t reached;
     double watched_s; /* all ages together */
-    bool ends;        /* whoever reaches the last age is taken then */
+    bool ends;        /* a machine that reaches the last age is taken then */
     size_t points;
     double age_s[LEAT_PLAN_POINTS_MAX];
     double probability[LEAT_PLAN_POINTS_MAX];
@@ -35,7 +35,7 @@ double leat_plan_survival_events(const struct leat_plan_survival *s);
  * of its logarithm between two published studies of the same accelerators and regions (docs/plan.md). */
 #define LEAT_PLAN_HAZARD_DRIFT 1.3
 
-/* Of the logarithm of the hazard: what so many revocations leave open, and the drift. */
+/* Of the logarithm of the hazard: what this many revocations leave open, and the drift. */
 double leat_plan_hazard_spread(double events);
 
 #endif

@@ -52,7 +52,7 @@ static leat_status skip_comment(struct toml *t, struct leat_error *err)
     return LEAT_OK;
 }
 
-/* Behind a setting or a header: nothing but a comment may follow on its line. */
+/* After a setting or a header: nothing but a comment may follow on its line. */
 static leat_status end_line(struct toml *t, struct leat_error *err)
 {
     skip_blanks(t);
@@ -295,7 +295,7 @@ static leat_status take_setting(struct toml *t, struct leat_plan_doc *doc, struc
     if (rc != LEAT_OK)
         return rc;
     if (peek(t) != '=')
-        return refuse(t, err, "'=' is expected behind a key");
+        return refuse(t, err, "'=' is expected after a key");
     t->at++;
     skip_blanks(t);
     struct leat_plan_doc_value v = {0};

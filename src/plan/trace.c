@@ -18,7 +18,7 @@ static leat_status take_ticks(const char *name, const json_t *data, struct leat_
         const json_t *tick = json_array_get(data, out->count);
         double v = json_number_value(tick);
         if (!json_is_number(tick) || !(v >= 0 && v <= UINT16_MAX) || v != floor(v))
-            return leat_fail(err, LEAT_INVALID, "%s: tick %zu of 'data' is neither 0 nor 1, nor a count of machines",
+            return leat_fail(err, LEAT_INVALID, "%s: tick %zu of 'data' is neither 0 nor 1, nor a number of machines",
                              name, out->count + 1);
         out->free[out->count] = (uint16_t)v;
         out->counts |= v > 1;

@@ -1,5 +1,5 @@
-/* When transient machines could be had, tick by tick, in one or several zones, and a whole job replayed on that under a
- * policy. Pure functions.
+/* When transient machines were available, tick by tick, in one or several zones, and a whole job replayed on that under
+ * a policy. Pure functions.
  *
  * The job needs work_s of computing on demand; transient machines of another type may be faster or slower. A newly
  * ordered cluster of either kind works after start_s, and after changeover_s when it takes up work that others began;
@@ -27,10 +27,10 @@ leat_status leat_plan_trace_parse(const char *name, const char *text, size_t n, 
                                   struct leat_error *err);
 void leat_plan_trace_free(struct leat_plan_trace *trace);
 
-/* Could `machines` be had in this tick? */
+/* Were `machines` available in this tick? */
 bool leat_plan_trace_up(const struct leat_plan_trace *trace, size_t tick, unsigned machines);
 
-/* Time to be had for each loss of `machines`. Without any loss, as if one came at the trace's end; 0: never to be had.
+/* Available time per loss of `machines`. Without any loss, as if one came at the trace's end; 0: never available.
  */
 double leat_plan_trace_mtbf_s(const struct leat_plan_trace *trace, unsigned machines);
 
@@ -75,7 +75,7 @@ struct leat_plan_replayed {
     bool kept;       /* the deadline */
 };
 
-/* From tick `start` on; the traces begin anew at their end. */
+/* From tick `start` on; the traces begin again at their end. */
 void leat_plan_replay(const struct leat_plan_market *market, size_t start, enum leat_plan_policy policy,
                       const struct leat_plan_replay *job, struct leat_plan_replayed *out);
 

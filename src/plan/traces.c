@@ -46,7 +46,7 @@ static leat_status check_row(const char *name, const struct leat_plan_traces *t,
                              struct leat_error *err)
 {
     if (*r->zone && strcmp(r->region, "*") == 0)
-        return leat_fail(err, LEAT_INVALID, "%s line %u: a zone of any region is none", name, r->line);
+        return leat_fail(err, LEAT_INVALID, "%s line %u: a zone needs its region, not '*'", name, r->line);
     for (size_t i = 0; i < t->count; i++) {
         const struct leat_plan_named_trace *o = &t->row[i];
         if (strcmp(o->accelerator, r->accelerator) != 0 || strcmp(o->type, r->type) != 0 ||
@@ -108,7 +108,7 @@ leat_status leat_plan_traces_read(struct leat_plan_traces *t, const struct leat_
                                   struct leat_error *err)
 {
     if (count != t->count)
-        return leat_fail(err, LEAT_INVALID, "%zu traces are named and %zu given", t->count, count);
+        return leat_fail(err, LEAT_INVALID, "%zu traces are named, but %zu are given", t->count, count);
     for (size_t i = 0; i < count; i++) {
         struct leat_plan_named_trace *r = &t->row[i];
         if (!files[i].text)

@@ -8,7 +8,7 @@
 #define KEEP_MAX ((size_t)64 << 20)
 
 /* Pieces lie side by side, so that reading past one would be seen by nobody: under AddressSanitizer there is a gap
- * behind each that must not be touched, and neither must what has not been taken. */
+ * after each that must not be touched, and neither must what has not been taken. */
 #if defined(__SANITIZE_ADDRESS__)
 #define LEAT_ARENA_GUARDED 1
 #elif defined(__has_feature)
@@ -40,7 +40,7 @@ static void allow(const volatile void *p, size_t n)
 
 struct leat_arena_block {
     struct leat_arena_block *next;
-    size_t size; /* behind the header */
+    size_t size; /* after the header */
     size_t used;
 };
 
@@ -120,7 +120,7 @@ void leat_arena_reset(struct leat_arena *a)
     }
     free_blocks(a);
     if (used <= KEEP_MAX)
-        add_block(a, aligned(used + used / 4)); /* for want of memory: later, then */
+        add_block(a, aligned(used + used / 4)); /* without memory: later */
 }
 
 leat_status leat_arena_fail(const struct leat_arena *a, struct leat_error *err)

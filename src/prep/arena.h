@@ -17,7 +17,7 @@ struct leat_arena {
     struct leat_arena_block *blocks; /* newest first */
     size_t used;                     /* since the last reset */
     size_t max;
-    bool full; /* a request failed because of max, not for want of memory */
+    bool full; /* a request failed because of max, not of memory */
 };
 
 void leat_arena_init(struct leat_arena *a, size_t max);

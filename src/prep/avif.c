@@ -38,7 +38,7 @@ static leat_status fail(avifResult code, struct leat_error *err)
     case AVIF_RESULT_OUT_OF_MEMORY:
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for an AVIF");
     case AVIF_RESULT_NO_CODEC_AVAILABLE:
-        return leat_fail(err, LEAT_UNSUPPORTED, "AVIF: libavif has no decoder of AV1: install libdav1d");
+        return leat_fail(err, LEAT_UNSUPPORTED, "AVIF: libavif has no AV1 decoder: install libdav1d");
     case AVIF_RESULT_NOT_IMPLEMENTED:
     case AVIF_RESULT_UNSUPPORTED_DEPTH:
         return leat_fail(err, LEAT_UNSUPPORTED, "AVIF: %s", avif.avifResultToString(code));
@@ -135,7 +135,7 @@ leat_status leat_avif_read(const struct leat_source *source, const struct leat_d
     avifDecoder *d = NULL;
     (void)box; /* there is no decoding of a part */
     if (decode->colour == LEAT_COLOUR_INDEX)
-        return leat_fail(err, LEAT_UNSUPPORTED, "AVIF has no index to take");
+        return leat_fail(err, LEAT_UNSUPPORTED, "AVIF has no palette numbers");
     leat_status rc = open_file(source->data, source->size, &d, err);
     if (rc != LEAT_OK || !d)
         return rc;

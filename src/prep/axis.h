@@ -45,7 +45,7 @@ struct leat_axis {
     uint32_t stride; /* of weight; even, zero outside an output's own */
     uint32_t shift;
     uint32_t begin; /* the first sample that is used at all, */
-    uint32_t end;   /* and one behind the last */
+    uint32_t end;   /* and one after the last */
     bool copy;      /* outputs are the samples from begin to end, unchanged */
 
     uint32_t *start; /* by output, counted from begin; taps further it is never beyond end */

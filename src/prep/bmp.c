@@ -43,7 +43,7 @@ static void set_masks(struct header *h, struct leat_reader *r, uint32_t bytes)
     bool alpha = bytes >= ALPHA_BYTES || h->packing == PACKING_ALPHA_MASKS;
     for (unsigned i = 0; i < (alpha ? 4 : 3); i++)
         h->mask[i] = leat_read_u32(r);
-    if (bytes == INFO_HEADER_BYTES) /* they stand behind it */
+    if (bytes == INFO_HEADER_BYTES) /* they stand after it */
         h->palette += alpha ? 16 : 12;
 }
 
@@ -267,7 +267,7 @@ leat_status leat_bmp_read(const struct leat_source *source, const struct leat_de
     leat_status rc = read_header(source->data, source->size, &h, err);
     bool index = decode->colour == LEAT_COLOUR_INDEX;
     if (rc == LEAT_OK && index && h.bits > 8)
-        return leat_fail(err, LEAT_UNSUPPORTED, "BMP of %u bits has no index to take", h.bits);
+        return leat_fail(err, LEAT_UNSUPPORTED, "BMP of %u bits has no palette numbers", h.bits);
     if (rc == LEAT_OK)
         rc = leat_bitmap_take(decode, box, index ? 1 : h.bits > 8 && h.mask[3] ? 4 : 3, 1, out, err);
     if (rc != LEAT_OK)

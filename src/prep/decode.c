@@ -39,7 +39,7 @@ static void blend(struct leat_splitter *s, const uint8_t *pixels)
     }
 }
 
-/* ITU-R 601 luma with 16 bits behind the point, as Pillow's "L". */
+/* ITU-R 601 luma with 16 bits after the point, as Pillow's "L". */
 static void luma(struct leat_splitter *s)
 {
     uint8_t *r = s->plane[0];

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/guess.h"
 #include "prep/pipeline.h"
 #include "prep/words.h"
 
@@ -52,15 +53,19 @@ static const struct leat_word *find_parameter(const struct last *last, const cha
 static leat_status refuse(const char *name, struct leat_error *err)
 {
     struct leat_buf owners;
+    char meant[LEAT_GUESS_TEXT];
+    struct leat_guess g = leat_guess_of(name);
     const struct leat_word *owner = leat_words;
     leat_buf_init(&owners, 1000);
     for (const struct leat_word *w = leat_words; w->name; w++) {
         owner = w->place == LEAT_WORD_PARAMETER ? owner : w;
+        leat_guess_try(&g, w->name);
         if (w->place == LEAT_WORD_PARAMETER && strcmp(w->name, name) == 0)
             leat_buf_printf(&owners, "%s%s", owners.len ? ", " : "", owner->name);
     }
     leat_status rc = owners.len ? leat_fail(err, LEAT_INVALID, "%s belongs after one of: %s", name, owners.data)
-                                : leat_fail(err, LEAT_INVALID, "'%s' is not a word of a pipeline", name);
+                                : leat_fail(err, LEAT_INVALID, "'%s' is not a word of a pipeline%s", name,
+                                            leat_guess_text(&g, meant));
     leat_buf_free(&owners);
     return rc;
 }
@@ -73,7 +78,7 @@ static leat_status set(const struct leat_word *w, const char *value, struct leat
     /* In a description a std of 0 stands for one that was not given: nobody may ask for it. */
     for (int c = 0; rc == LEAT_OK && w->offset == offsetof(struct leat_prep_description, std) && c < 3; c++) {
         if (!(d->std[c] > 0.0))
-            return leat_fail(err, LEAT_INVALID, "%s: '%s' cannot divide: it has to be above 0", w->name, value);
+            return leat_fail(err, LEAT_INVALID, "%s: '%s' must be above 0", w->name, value);
     }
     return rc;
 }

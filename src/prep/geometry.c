@@ -65,7 +65,7 @@ static leat_status check_step(const struct leat_step *s, struct leat_error *err)
     }
     bool free_height = (s->kind == LEAT_STEP_RESIZE && s->height == 0) || s->kind == LEAT_STEP_LONGEST;
     if (s->width < 1 || s->width > SIDE_MAX || s->height > SIDE_MAX || (s->height < 1 && !free_height))
-        return leat_fail(err, LEAT_INVALID, "%s: %" PRIu32 "x%" PRIu32 " is not between 1 and %u a side", name,
+        return leat_fail(err, LEAT_INVALID, "%s: %" PRIu32 "x%" PRIu32 " is not between 1 and %u pixels per side", name,
                          s->width, s->height, SIDE_MAX);
     if (s->kind == LEAT_STEP_RANDOM_RESIZED_CROP && !in_range(s->scale, 0.0, 1.0))
         return leat_fail(err, LEAT_INVALID, "%s: scale %g:%g is not a range above 0 and up to 1", name, s->scale[0],
@@ -260,8 +260,8 @@ static leat_status resize(struct leat_geometry *g, uint64_t width, uint64_t heig
         return leat_fail(err, LEAT_INVALID, "a picture without pixels cannot be resized");
     if (width > SIDE_MAX || height > SIDE_MAX)
         return leat_fail(err, LEAT_LIMIT,
-                         "resize of %" PRIu32 "x%" PRIu32 " to %" PRIu64 "x%" PRIu64 " is over %u a side", g->output[0],
-                         g->output[1], width, height, SIDE_MAX);
+                         "resize of %" PRIu32 "x%" PRIu32 " to %" PRIu64 "x%" PRIu64 " is over %u pixels per side",
+                         g->output[0], g->output[1], width, height, SIDE_MAX);
     width = width ? width : 1;
     height = height ? height : 1;
     g->window = (struct leat_box){0, 0, (uint32_t)width, (uint32_t)height};
@@ -357,7 +357,7 @@ static leat_status apply(const struct leat_step *s, bool resized, struct leat_rn
     case LEAT_STEP_SCALE_JITTER:
         return scale_jitter(g, s, draws, err);
     default:
-        /* Drawn even when certain, so that a probability of 1 does not move the draws behind it. */
+        /* Drawn even when certain, so that a probability of 1 does not move the draws after it. */
         if (leat_rng_unit(draws) < s->probability) {
             g->flip ^= s->kind == LEAT_STEP_FLIP;
             g->vflip ^= s->kind == LEAT_STEP_VFLIP;

@@ -73,7 +73,7 @@ struct leat_geometry {
     enum leat_border border; /* what is around the window */
 };
 
-/* Refuses values out of range, more than one resize, a resize behind a padding step, anything behind a flip. */
+/* Refuses values out of range, more than one resize, a resize after a padding step, anything after a flip. */
 leat_status leat_steps_check(const struct leat_steps *steps, struct leat_error *err);
 
 /* The size every output will have, or 0x0 where it depends on the picture. */

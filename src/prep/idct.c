@@ -1,6 +1,6 @@
 #include "prep/kernels.h"
 
-/* The algorithm of Loeffler, Ligtenberg and Moschytz with 13 bits behind the point, multiplied out so that every
+/* The algorithm of Loeffler, Ligtenberg and Moschytz with 13 bits after the point, multiplied out so that every
  * output is a sum of products: integers, so the result is that of libjpeg's step-by-step form. Columns first, with two
  * extra bits kept between the passes. */
 #define EVEN_2_2 4433

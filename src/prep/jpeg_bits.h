@@ -10,7 +10,7 @@
 #define LEAT_JPEG_END       80
 #define LEAT_JPEG_ORDER_MAX (64 + LEAT_JPEG_END)
 
-/* From the order in the file to the place in the block. Behind the 64 all lead to one place that nobody reads. */
+/* From the order in the file to the place in the block. After the 64 all lead to one place that nobody reads. */
 static const uint8_t leat_jpeg_order[LEAT_JPEG_ORDER_MAX] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18,
     11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
@@ -19,7 +19,7 @@ static const uint8_t leat_jpeg_order[LEAT_JPEG_ORDER_MAX] = {
     38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63, [64 ... LEAT_JPEG_ORDER_MAX - 1] = 64,
 };
 
-/* The extra bits behind a code are a number with its sign folded in: below half, it is negative. `bits` starts with
+/* The extra bits after a code are a number with its sign folded in: below half, it is negative. `bits` starts with
  * them. */
 static inline __attribute__((always_inline)) int leat_bits_signed(uint64_t bits, unsigned extra)
 {
@@ -37,7 +37,7 @@ struct leat_bits {
 
 #define LEAT_BITS_COUNT(b) ((uint8_t)(b)->count)
 
-/* The code of the marker at or behind `at`, and where it stands; 0 at the end. As libjpeg looks for one: any number of
+/* The code of the marker at or after `at`, and where it stands; 0 at the end. As libjpeg looks for one: any number of
  * 0xff may come before it, and what is no marker is passed over. */
 static inline uint8_t leat_bits_marker(const uint8_t *at, const uint8_t *end, const uint8_t **behind)
 {

@@ -5,7 +5,7 @@
 #include "prep/jpeg_bits.h"
 #include "prep/jpeg_state.h"
 
-#define BLOCK 80 /* behind the 64 there is room for what a broken file puts there */
+#define BLOCK 80 /* after the 64 there is room for what a broken file puts there */
 
 #define PARTIAL 0x8000u /* the extra bits are not in sight */
 
@@ -80,7 +80,7 @@ static uint32_t jump_of(const struct leat_scan_table *t, unsigned window)
     while (bits < LEAT_SCAN_BITS) {
         uint32_t e = t->entry[window << bits & ((1u << LEAT_SCAN_BITS) - 1)];
         unsigned run = e >> 8 & 127;
-        /* What is shifted in behind the window is not known: an entry that needs it does not count. */
+        /* What is shifted in after the window is not known: an entry that needs it does not count. */
         if (e & PARTIAL || (e & 255) > LEAT_SCAN_BITS - bits || far + run > 255 - LEAT_JPEG_END)
             break;
         bits += e & 255;

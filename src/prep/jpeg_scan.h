@@ -42,7 +42,7 @@ struct leat_scan_table {
 
 struct leat_bit_source {
     const uint8_t *end;
-    int padding; /* bits handed out that are zeros behind the end of the data */
+    int padding; /* bits handed out that are zeros after the end of the data */
 };
 
 struct leat_scan {

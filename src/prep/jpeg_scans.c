@@ -211,7 +211,7 @@ static inline __attribute__((always_inline)) void grow(int16_t *values, uint64_t
     }
 }
 
-/* The place of the zero behind `run` others; `end` when there is none. `zeros` are those of the band still to come. */
+/* The place of the zero after `run` others; `end` when there is none. `zeros` are those of the band still to come. */
 static inline __attribute__((always_inline)) unsigned zero_behind(uint64_t zeros, unsigned run, unsigned end,
                                                                   bool deposits)
 {

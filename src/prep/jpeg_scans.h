@@ -53,8 +53,8 @@ struct leat_scans {
 };
 
 /* After jpeg_read_header(): all scans, for the columns of MCUs first … last of the rows planes->step_first … step_last.
- * False: not a file of the common kind, damaged, or too large to be tried; cinfo is as it was. Jumps for want of
- * memory. */
+ * False: not a file of the common kind, damaged, or too large to be tried; cinfo is as it was. Jumps when there
+ * is no memory. */
 bool leat_scans_read(struct leat_scans *scans, struct jpeg_decompress_struct *cinfo, const struct leat_arena *arena,
                      const struct leat_kernels *kernels, uint32_t scans_max, const struct leat_jpeg_planes *planes,
                      uint32_t first, uint32_t last);

@@ -9,7 +9,7 @@
 #include "prep/jpeg_scan.h"
 #include "prep/jpeg_scans.h"
 
-/* libjpeg's own errors leave by longjmp to `jump`: whoever calls into libjpeg sets it first, and keeps nothing
+/* libjpeg's own errors leave by longjmp to `jump`: the one that calls into libjpeg sets it first, and keeps nothing
  * in plain local variables that changes after that. */
 struct leat_jpeg {
     struct jpeg_decompress_struct cinfo;
@@ -45,7 +45,7 @@ struct leat_jpeg_plane {
     uint32_t columns; /* samples of an iMCU */
     uint32_t rows;
     uint32_t first; /* column where the buffer starts */
-    uint8_t *data;  /* two rows of iMCUs; readable before and behind every row */
+    uint8_t *data;  /* two rows of iMCUs; readable before and after every row */
     size_t stride;
 };
 
@@ -70,7 +70,7 @@ void leat_jpeg_planes_layout(struct jpeg_decompress_struct *cinfo, unsigned coun
 /* Starts decoding; left … bottom of every plane are set. Both jump on errors. */
 void leat_jpeg_planes_begin(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes,
                             const struct leat_kernels *kernels);
-bool leat_jpeg_planes_next(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes); /* false behind step_last */
+bool leat_jpeg_planes_next(struct leat_jpeg *jpeg, struct leat_jpeg_planes *planes); /* false after step_last */
 
 /* A row of a plane, at a column. Only rows of the last two steps are there. */
 static inline uint8_t *leat_jpeg_plane_row(const struct leat_jpeg_plane *p, uint32_t row, uint32_t column)

@@ -112,7 +112,7 @@ static leat_status open_file(struct reading *r, const void *data, size_t size, u
     jxl.JxlDecoderSetUnpremultiplyAlpha(r->decoder, JXL_TRUE);
     if (jxl.JxlDecoderSubscribeEvents(r->decoder, JXL_DEC_BASIC_INFO | JXL_DEC_FULL_IMAGE) != JXL_DEC_SUCCESS ||
         jxl.JxlDecoderSetInput(r->decoder, data, size) != JXL_DEC_SUCCESS)
-        return leat_fail(err, LEAT_INTERNAL, "libjxl does not take its settings");
+        return leat_fail(err, LEAT_INTERNAL, "libjxl refuses its settings");
     jxl.JxlDecoderCloseInput(r->decoder);
     if (jxl.JxlDecoderProcessInput(r->decoder) != JXL_DEC_BASIC_INFO ||
         jxl.JxlDecoderGetBasicInfo(r->decoder, &r->basic) != JXL_DEC_SUCCESS)
@@ -167,7 +167,7 @@ leat_status leat_jxl_read(const struct leat_source *source, const struct leat_de
     struct reading r = {0};
     (void)box; /* there is no decoding of a part */
     if (decode->colour == LEAT_COLOUR_INDEX)
-        return leat_fail(err, LEAT_UNSUPPORTED, "JPEG XL has no index to take");
+        return leat_fail(err, LEAT_UNSUPPORTED, "JPEG XL has no palette numbers");
     leat_status rc = open_file(&r, source->data, source->size, decode->arena->max, err);
     if (rc == LEAT_OK) {
         bool grey = r.basic.num_color_channels == 1;

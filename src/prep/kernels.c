@@ -36,7 +36,7 @@ static void up_h1v2(const uint8_t *near, const uint8_t *far, unsigned bias, size
     loop_up_h1v2(near, far, bias, n, out);
 }
 
-/* Constants with 16 bits behind the point: 1.40200, 1.77200, 0.34414, 0.71414. */
+/* Constants with 16 bits after the point: 1.40200, 1.77200, 0.34414, 0.71414. */
 static void ycc_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, size_t n, uint8_t *r, uint8_t *g,
                     uint8_t *b)
 {

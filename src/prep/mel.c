@@ -13,7 +13,7 @@ struct leat_mel {
     double complex *root; /* n_fft-th roots of 1 */
     float *weight;        /* bands rows of freqs */
     uint32_t *from;       /* by band: the first frequency that counts, */
-    uint32_t *to;         /* and one behind the last */
+    uint32_t *to;         /* and one after the last */
 };
 
 static double mel_of(double hz, bool slaney)

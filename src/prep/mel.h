@@ -29,7 +29,7 @@ void leat_mel_free(struct leat_mel *mel); /* NULL is allowed */
 /* Frames of n samples; 0 where there are too few to reflect. */
 uint64_t leat_mel_frames(const struct leat_mel *mel, uint64_t n);
 
-/* bands rows of so many frames each. */
+/* bands rows of this many frames each. */
 leat_status leat_mel_run(const struct leat_mel *mel, const float *samples, uint64_t n, struct leat_arena *arena,
                          float *out, struct leat_error *err);
 

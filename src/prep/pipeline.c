@@ -71,11 +71,10 @@ static leat_status check(const struct leat_prep_description *d, struct leat_erro
     }
     for (int c = 0; c < 3; c++) {
         if (d->background[c] && !d->blend)
-            return leat_fail(err, LEAT_INVALID,
-                             "a background without alpha=blend: dropped alpha leaves nothing under it");
+            return leat_fail(err, LEAT_INVALID, "background needs alpha=blend");
         if (!(d->std[c] >= 0.0) || !(d->std[c] <= 1e6) || !(d->mean[c] >= -1e6) || !(d->mean[c] <= 1e6))
-            return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot normalise", d->mean[c],
-                             d->std[c], c);
+            return leat_fail(err, LEAT_INVALID, "mean %g and std %g of channel %d cannot be used to normalise",
+                             d->mean[c], d->std[c], c);
         if ((d->dtype == LEAT_DTYPE_UINT8 || d->dtype == LEAT_DTYPE_UINT16) && (d->std[c] > 0.0 || d->mean[c] != 0.0))
             return leat_fail(err, LEAT_INVALID, "uint8 and uint16 cannot hold normalised values");
     }
@@ -247,7 +246,7 @@ static leat_status give_rows(struct leat_scratch *scratch, const struct leat_sou
     switch (source->info.type) {
     case LEAT_IMAGE_JPEG:
         if (decode->colour == LEAT_COLOUR_INDEX)
-            return leat_fail(err, LEAT_UNSUPPORTED, "JPEG has no index to take");
+            return leat_fail(err, LEAT_UNSUPPORTED, "JPEG has no palette numbers");
         return leat_jpeg_rows(scratch->jpeg, source, decode, box, to, err);
     case LEAT_IMAGE_PNG:
         return leat_png_rows(source, decode, box, to, err);
@@ -388,7 +387,7 @@ static leat_status check_animation(const struct leat_prep_description *d, const 
                                    struct leat_error *err)
 {
     if (info->animated && d->refuse_animation)
-        return leat_fail(err, LEAT_UNSUPPORTED, "an animation; animation=first takes its first frame");
+        return leat_fail(err, LEAT_UNSUPPORTED, "this is an animation; animation=first takes its first frame");
     return LEAT_OK;
 }
 

@@ -30,7 +30,7 @@ struct leat_prep_description {
     bool refuse_animation; /* false: an animation's first frame is its picture */
     enum leat_damage damage;
     char follow[LEAT_FOLLOW_MAX];    /* another field of the sample whose picture's draws this one takes; "": none. For
-                                        whoever knows fields: here it is only carried */
+                                        code that knows fields: here it is only carried */
     struct leat_image_limits limits; /* zeros: presets; memory_bytes belongs to the scratch */
 };
 

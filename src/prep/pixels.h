@@ -20,7 +20,7 @@ struct leat_warp {
     float fill[3];
     uint32_t width;
     uint32_t height;
-    /* Pixel 0, 0: red, green, blue and 1 in the bytes of a word, lowest first; zeros one pixel before and two behind
+    /* Pixel 0, 0: red, green, blue and 1 in the bytes of a word, lowest first; zeros one pixel before and two after
      * every edge. */
     const uint32_t *source;
     int32_t stride;

@@ -21,7 +21,7 @@ static leat_status choose_format(const struct leat_image_info *info, enum leat_c
 {
     if (colour == LEAT_COLOUR_INDEX) {
         if (info->components != 1 || (info->bits > 8 && !wide))
-            return leat_fail(err, LEAT_UNSUPPORTED, "PNG of %u components of %u bits has no index to take",
+            return leat_fail(err, LEAT_UNSUPPORTED, "PNG of %u components of %u bits has no palette numbers",
                              info->components, info->bits);
         *out = (struct format){SPNG_FMT_PNG, 0, 1, info->bits};
     } else if (wide && info->bits == 16 && info->components == 1 && !info->alpha) {

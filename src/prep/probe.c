@@ -36,7 +36,8 @@ leat_status leat_image_check(const struct leat_image_info *info, const struct le
                              struct leat_error *err)
 {
     if (info->width > limits->dimension || info->height > limits->dimension)
-        return leat_fail(err, LEAT_LIMIT, "%s of %" PRIu32 "x%" PRIu32 " is over the limit of %" PRIu32 " a side",
+        return leat_fail(err, LEAT_LIMIT,
+                         "%s of %" PRIu32 "x%" PRIu32 " is over the limit of %" PRIu32 " pixels per side",
                          leat_image_type_name(info->type), info->width, info->height, limits->dimension);
     if ((uint64_t)info->width * info->height > limits->pixels)
         return leat_fail(err, LEAT_LIMIT, "%s of %" PRIu32 "x%" PRIu32 " is over the limit of %" PRIu64 " pixels",
@@ -123,7 +124,7 @@ static leat_status probe_jpeg(struct leat_reader *r, struct leat_image_info *inf
     bool framed = false;
     info->type = LEAT_IMAGE_JPEG;
     leat_read_bytes(r, 2);
-    /* The orientation may stand behind the frame's header, before the first scan. */
+    /* The orientation may stand after the frame's header, before the first scan. */
     for (;;) {
         uint8_t code = jpeg_marker(r);
         bool ends = code == 0 || code == 0xd9 || code == 0xda;
@@ -213,7 +214,7 @@ static leat_status probe_png(struct leat_reader *r, struct leat_image_info *info
     info->components = components[kind];
     info->palette = kind == 3;
     info->alpha = kind >= 4;
-    /* Transparency stands in a chunk of its own before the pixels, the orientation before or behind them. */
+    /* Transparency stands in a chunk of its own before the pixels, the orientation before or after them. */
     struct said said = {0};
     bool pixels = false;
     while (leat_reader_left(r) >= 12) {
@@ -240,7 +241,7 @@ static leat_status probe_png(struct leat_reader *r, struct leat_image_info *info
 #define WEBP_EXIF      0x08
 #define WEBP_ALPHA     0x10
 
-/* Chunks behind the pixels too: EXIF and XMP are the last ones of an extended file, where its header announces them. */
+/* Chunks after the pixels too: EXIF and XMP are the last ones of an extended file, where its header announces them. */
 static void probe_webp_orientation(struct leat_reader *r, uint32_t flags, struct leat_image_info *info)
 {
     struct said said = {0};

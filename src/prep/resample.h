@@ -9,7 +9,7 @@
 uint64_t leat_resample_length(uint64_t n, uint32_t from, uint32_t to);
 
 /* The samples at the old rate that `n` samples from `first` on at the new rate are made of: *begin … *end, which may
- * lie before 0 or behind the end, where silence is. */
+ * lie before 0 or after the end, where silence is. */
 void leat_resample_needs(uint64_t first, uint64_t n, uint32_t from, uint32_t to, int64_t *begin, int64_t *end);
 
 /* Those n samples from `in`, which holds the ones at begin … end. */

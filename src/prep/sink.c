@@ -170,7 +170,7 @@ static size_t columns_of(const struct leat_sink *s)
     return ((size_t)s->geometry.window.width + 7) / 8 * 8;
 }
 
-/* And room for eight rows behind them. */
+/* And room for eight rows after them. */
 static leat_status take_columns(struct leat_sink *s, struct leat_error *err)
 {
     s->column_stride = padded(s->geometry.window.height);
@@ -256,7 +256,7 @@ static const uint8_t *sum_rows(struct leat_sink *s, unsigned plane, uint32_t y)
     unsigned taps = (down->taps + 1) & ~1u;
     for (unsigned i = 0; i < taps; i++) {
         uint32_t row = down->start[y] + i;
-        /* Behind the last row there is at most one, to make them even; its weight is 0. */
+        /* After the last row there is at most one, to make them even; its weight is 0. */
         s->taps[i] = p->ring + p->stride * ((row < p->height ? row : p->height - 1) % p->rows);
     }
     s->kernels->down(s->taps, down->weight + (size_t)y * down->stride, taps, down->shift,

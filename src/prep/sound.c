@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guess.h"
 #include "prep/resample.h"
 #include "prep/wave.h"
 
@@ -28,11 +29,11 @@ static const char *const dtypes[] = {"float32", "float16", NULL};
 const struct leat_word leat_sound_words[] = {
     WORD("resample", STEP, COUNT, D(rate), 1, RATE_MAX, NULL, NULL, "to this rate in Hz, by a windowed sinc"),
     WORD("channels", STEP, COUNT, D(channels), 1, LEAT_WAVE_CHANNELS_MAX, "1", NULL,
-         "1: the mean of all; else as many as there are, or one for all"),
+         "1: the mean of all; more: files must have as many, or one, which is repeated"),
     WORD("excerpt", STEP, COUNT, D(excerpt), 1, EXCERPT_MAX, NULL, NULL,
-         "so many samples at the new rate; a shorter sound is followed by silence"),
+         "this many samples at the new rate; silence follows a shorter sound"),
     WORD("place", PARAMETER, CHOICE, D(place), 0, 0, "random", places, "where it is taken"),
-    WORD("mel", EFFECT, COUNT, M(bands), 1, 1024, NULL, NULL, "mel spectrogram of so many bands; needs resample"),
+    WORD("mel", EFFECT, COUNT, M(bands), 1, 1024, NULL, NULL, "mel spectrogram of this many bands; needs resample"),
     WORD("n_fft", PARAMETER, COUNT, M(n_fft), 16, 65536, "400", NULL, "samples of a frame"),
     WORD("hop", PARAMETER, COUNT, M(hop), 0, 65536, "0", NULL, "samples from frame to frame; 0: half the window"),
     WORD("window", PARAMETER, COUNT, M(window), 0, 65536, "0", NULL, "samples of the window; 0: the frame"),
@@ -60,13 +61,16 @@ static const struct leat_word *find(const char *name, const struct leat_word *la
 
 static leat_status refuse(const char *name, struct leat_error *err)
 {
+    char meant[LEAT_GUESS_TEXT];
+    struct leat_guess g = leat_guess_of(name);
     const struct leat_word *owner = leat_sound_words;
     for (const struct leat_word *w = leat_sound_words; w->name; w++) {
         owner = w->place == LEAT_WORD_PARAMETER ? owner : w;
+        leat_guess_try(&g, w->name);
         if (strcmp(w->name, name) == 0)
             return leat_fail(err, LEAT_INVALID, "%s belongs after %s", name, owner->name);
     }
-    return leat_fail(err, LEAT_INVALID, "'%s' is not a word for sounds", name);
+    return leat_fail(err, LEAT_INVALID, "'%s' is not a word for sounds%s", name, leat_guess_text(&g, meant));
 }
 
 leat_status leat_sound_parse(const char *text, struct leat_sound_description *out, struct leat_error *err)
@@ -150,7 +154,7 @@ struct plan {
     uint64_t whole;  /* samples at that rate, */
     uint64_t first;  /* of them the first that is taken */
     uint64_t taken;  /* and how many; */
-    uint64_t length; /* with the silence behind them */
+    uint64_t length; /* with the silence after them */
     uint64_t frames; /* of the spectrogram */
 };
 

@@ -319,7 +319,7 @@ static leat_status read_plain(struct reading *r, const struct leat_box *box, boo
     if (palette && !tiff.TIFFGetField(r->file.tif, TIFFTAG_COLORMAP, &r->colour[0], &r->colour[1], &r->colour[2]))
         return fail(&r->file, "with a palette that is missing", err);
     if (index && colours == 3)
-        return leat_fail(err, LEAT_UNSUPPORTED, "TIFF of three colours has no index to take");
+        return leat_fail(err, LEAT_UNSUPPORTED, "TIFF of three colours has no palette numbers");
     r->taken = index || l->photometric == PHOTOMETRIC_PALETTE ? 1 : colours + l->alpha;
     leat_status rc = leat_bitmap_take(r->decode, box, palette ? 3 : r->taken, palette ? 2 : l->bits / 8, r->to, err);
     if (rc != LEAT_OK)
@@ -378,7 +378,7 @@ leat_status leat_tiff_read(const struct leat_source *source, const struct leat_d
         return rc;
     rc = read_layout(&r.file, &r.l, err);
     if (rc == LEAT_OK && index && !r.l.plain)
-        rc = leat_fail(err, LEAT_UNSUPPORTED, "TIFF of this kind has no index to take");
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "TIFF of this kind has no palette numbers");
     if (rc == LEAT_OK)
         rc = r.l.plain ? read_plain(&r, box, index, err) : read_made(&r, box, err);
     tiff.TIFFClose(r.file.tif);

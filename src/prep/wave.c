@@ -290,7 +290,7 @@ static leat_status probe_flac(const uint8_t *p, size_t size, struct leat_wave_in
     if (info->bits < 4 || info->bits > 32)
         return leat_fail(err, LEAT_CORRUPT, "FLAC of %" PRIu32 " bits", info->bits);
     if (!info->frames)
-        return leat_fail(err, LEAT_UNSUPPORTED, "FLAC that does not say how long it is: encode it again into a file");
+        return leat_fail(err, LEAT_UNSUPPORTED, "FLAC does not say how long it is: encode it to a file again");
     return check_info(info, "FLAC", err);
 }
 

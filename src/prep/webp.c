@@ -197,7 +197,7 @@ static leat_status give_rows(const struct leat_decode *decode, const struct pict
 
 static leat_status refuse_index(enum leat_colour colour, struct leat_error *err)
 {
-    return colour == LEAT_COLOUR_INDEX ? leat_fail(err, LEAT_UNSUPPORTED, "WebP has no index to take") : LEAT_OK;
+    return colour == LEAT_COLOUR_INDEX ? leat_fail(err, LEAT_UNSUPPORTED, "WebP has no palette numbers") : LEAT_OK;
 }
 
 static bool covers(const struct frame *frame, const struct leat_box *box)

@@ -134,7 +134,7 @@ const struct leat_word leat_words[] = {
     PARAMETER("sigma", RANGE, E(range), 0.001, 40, "0.1:2", "of the blur, in pixels"),
 
     PICK("filter", SETTING, CHOICE, D(filter), filters, "bilinear", "of the resize"),
-    PICK("mode", SETTING, FLAG, D(fast), modes, "exact", "fast gives up a little, below"),
+    PICK("mode", SETTING, FLAG, D(fast), modes, "exact", "fast is a little less exact"),
     PICK("colour", SETTING, CHOICE, D(colour), colours, "rgb",
          "gray, one channel; index, one channel as it is stored: palette numbers, for masks; rgba, four"),
     PICK("layout", SETTING, CHOICE, D(layout), layouts, "nhwc", "of the output"),
@@ -150,7 +150,7 @@ const struct leat_word leat_words[] = {
     PICK("alpha", SETTING, FLAG, D(blend), alphas, "drop",
          "drop, as convert(\"RGB\") does; blend, over the background"),
     PICK("orientation", SETTING, FLAG, D(upright), orientations, "stored",
-         "stored, which is what Pillow and torchvision do unless told; upright, turned as EXIF says"),
+         "stored, as Pillow and torchvision do by default; upright, turned as EXIF says"),
     PICK("animation", SETTING, FLAG, D(refuse_animation), animations, "first",
          "first: an animation's first frame is its picture; error: such a file is refused"),
     SETTING("follow", TEXT, D(follow), "",
@@ -278,9 +278,10 @@ static leat_status parse_numbers(const struct leat_word *w, const char *value, d
     if (n < least)
         return leat_fail(err, LEAT_INVALID, "%s: '%s' is not a range like 0.08:1", w->name, value);
     if (n == 2 && most == 3)
-        return leat_fail(err, LEAT_INVALID, "%s: '%s' has two numbers; one or three are wanted", w->name, value);
+        return leat_fail(err, LEAT_INVALID, "%s: '%s' has two numbers; one or three are expected", w->name, value);
     if (n % 2 && n > 1 && w->type == LEAT_WORD_SHEAR)
-        return leat_fail(err, LEAT_INVALID, "%s: '%s' has three numbers; one, two or four are wanted", w->name, value);
+        return leat_fail(err, LEAT_INVALID, "%s: '%s' has three numbers; one, two or four are expected", w->name,
+                         value);
     for (unsigned i = n; i < most; i++) {
         bool zero = w->type == LEAT_WORD_JITTER || (w->type == LEAT_WORD_SHEAR && i > 1);
         v[i] = zero ? 0.0 : v[0];

@@ -6,17 +6,17 @@
 
 #include "ring/ring.h"
 
-#define LAYOUT 1u /* of struct leat_account in shared memory: another number whenever a field moves */
+#define LAYOUT 2u /* of struct leat_account in shared memory: another number whenever a field moves */
 
-/* Behind the ring's head, in what rounds it up to a page. */
+/* After the ring's head, in what rounds it up to a page: the agent's, then the rank's. */
 struct shown {
     _Atomic uint32_t layout; /* 0: nothing was written. Release; partner: the acquire in look() */
     uint32_t reserved;
     _Atomic uint64_t value[sizeof(struct leat_account) / sizeof(uint64_t)]; /* relaxed: statistics */
 };
 
-static_assert(sizeof(struct leat_account) == 40 * sizeof(uint64_t), "another layout is another LAYOUT");
-static_assert(sizeof(struct leat_ring_head) % 8 == 0, "what lies behind it is aligned");
+static_assert(sizeof(struct leat_account) == 43 * sizeof(uint64_t), "another layout is another LAYOUT");
+static_assert(sizeof(struct leat_ring_head) % 8 == 0, "what follows it is aligned");
 
 #define AT(member)       offsetof(struct leat_account, member)
 #define ONE(member)      1, AT(member)
@@ -37,25 +37,27 @@ static_assert(sizeof(struct leat_ring_head) % 8 == 0, "what lies behind it is al
 static const struct leat_account_row rows[] = {
     {"batches", NULL, COUNT_SUM, RANK, true, ONE(batches), "batches taken"},
     {"samples", NULL, COUNT_SUM, RANK, true, ONE(samples), "samples in them"},
-    {"wait_s", NULL, TIME_SUM, RANK, true, ONE(wait_ns), "the rank's waiting in all; its causes add up to it"},
-    {"wait_by_cause_s", "fetch", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_FETCH), "for chunks of the next batch"},
-    {"wait_by_cause_s", "prep", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_PREP), "for it to be made of them"},
+    {"wait_s", NULL, TIME_SUM, RANK, true, ONE(wait_ns), "time that the rank waited; the causes add up to it"},
+    {"wait_by_cause_s", "fetch", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_FETCH), "waiting for chunks of the next batch"},
+    {"wait_by_cause_s", "prep", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_PREP),
+     "waiting for the next batch to be made "
+     "from its chunks"},
     {"wait_by_cause_s", "slots", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_SLOTS),
-     "for events after which batches you hold are released"},
+     "waiting for the events that release batches you hold"},
     {"wait_by_cause_s", "agent", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_AGENT),
-     "for an agent that was lost or does not answer"},
+     "waiting for an agent that was lost or does not answer"},
     {"wait_by_cause_s", "open", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_OPEN),
-     "for the loader to be opened, at jumps too"},
+     "waiting for the loader to open, also after a jump"},
     {"wait_by_cause_s", "ranks", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_RANKS),
-     "for other ranks of this machine before the first batch"},
-    {"wait_by_cause_s", "other", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_OTHER), "for being woken up"},
+     "waiting for other ranks of this machine before the first batch"},
+    {"wait_by_cause_s", "other", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_OTHER), "waiting to be woken up"},
     {"agents_lost", NULL, COUNT_SUM, RANK, false, ONE(agents_lost), "agents that ended under this loader"},
     {"timeouts", NULL, COUNT_SUM, RANK, false, ONE(timeouts), "calls that ended at their deadline"},
 
     {"samples_skipped", NULL, COUNT_SUM, LOADER, false, ONE(samples_skipped), "samples that could not be decoded"},
     {"batches_split", NULL, COUNT_SUM, LOADER, false, ONE(batches_split),
-     "batches made in several steps for want of room"},
-    {"prep_cpu_s", NULL, TIME_SUM, LOADER, true, ONE(prep_cpu_ns), "processor time spent on preparing samples"},
+     "batches made in several steps because memory was short"},
+    {"prep_cpu_s", NULL, TIME_SUM, LOADER, true, ONE(prep_cpu_ns), "processor time spent preparing samples"},
     {"batches_ready", NULL, COUNT_NOW, LOADER, true, ONE(batches_ready), "finished batches that nobody has taken yet"},
     {"ring_bytes", NULL, BYTES_NOW, LOADER, false, ONE(ring_bytes), "shared memory for batches"},
 
@@ -77,23 +79,30 @@ static const struct leat_account_row rows[] = {
     {"chunks_corrupt", NULL, COUNT_SUM, SET, false, ONE(chunks_corrupt), "arrivals that did not match their checksum"},
     {"chunks_refetched", NULL, COUNT_SUM, SET, false, ONE(chunks_refetched),
      "chunks that came a second time: damaged, or forgotten before their use"},
-    {"chunks_failed", NULL, COUNT_SUM, SET, false, ONE(chunks_failed), "chunks that could not be had"},
-    {"requests", NULL, COUNT_SUM, SET, true, ONE(requests), "requests to the bucket, repeated ones included"},
+    {"chunks_failed", NULL, COUNT_SUM, SET, false, ONE(chunks_failed), "chunks that could not be fetched"},
+    {"requests", NULL, COUNT_SUM, SET, true, ONE(requests), "requests to the bucket, including repeated ones"},
     {"retries", NULL, COUNT_SUM, SET, false, ONE(retries), "requests that were repeated"},
     {"throttled", NULL, COUNT_SUM, SET, false, ONE(throttled), "answers that asked to slow down"},
-    {"request_s", NULL, TIME_SUM, SET, false, ONE(request_ns), "time of all requests, also of those in parallel"},
+    {"request_s", NULL, TIME_SUM, SET, false, ONE(request_ns),
+     "time of all requests added up, also of those in "
+     "parallel"},
     {"fetches_in_flight", NULL, COUNT_NOW, SET, true, ONE(fetches_in_flight), "chunks on their way"},
 
-    {"evictions", NULL, COUNT_SUM, AGENT, false, TOTAL(evictions_by_tier, LEAT_TIERS), "chunks that had to go"},
+    {"evictions", NULL, COUNT_SUM, AGENT, false, TOTAL(evictions_by_tier, LEAT_TIERS),
+     "chunks evicted from memory "
+     "or from the disk cache"},
     {"evictions_by_tier", "ram", COUNT_SUM, AGENT, false, ONE(evictions_by_tier[LEAT_TIER_RAM]),
-     "chunks that had to leave memory"},
+     "chunks evicted from memory"},
     {"evictions_by_tier", "disk", COUNT_SUM, AGENT, false, ONE(evictions_by_tier[LEAT_TIER_DISK]),
-     "… that had to leave the disk cache"},
+     "… from the disk cache"},
     {"demotions", NULL, COUNT_SUM, AGENT, false, ONE(demotions), "chunks that went from memory to disk"},
     {"cache_bytes", NULL, BYTES_NOW, AGENT, true, ONE(cache_bytes), "chunks in memory"},
     {"cache_budget", NULL, BYTES_NOW, AGENT, false, ONE(cache_budget), "how much they may take (ram=)"},
     {"disk_bytes", NULL, BYTES_NOW, AGENT, true, ONE(disk_bytes), "chunks in the disk cache"},
     {"disk_budget", NULL, BYTES_NOW, AGENT, false, ONE(disk_budget), "how much they may take (cache=)"},
+    {"threads", NULL, COUNT_NOW, AGENT, false, ONE(threads), "threads that prepare samples (threads=)"},
+    {"threads_busy", NULL, COUNT_NOW, AGENT, false, ONE(threads_busy), "how many of them are at work"},
+    {"threads_busy_s", NULL, TIME_SUM, AGENT, false, ONE(threads_busy_ns), "time that they were at work, all together"},
 };
 
 #define ROWS (sizeof rows / sizeof *rows)
@@ -250,42 +259,75 @@ static void family(const struct leat_account_row *row, char name[80], char label
         if (n > 2 && strcmp(cut + n - 2, "_s") == 0)
             cut[n - 2] = '\0';
     }
-    snprintf(name, 80, "leat_%s%s%s", stem, row->unit == LEAT_UNIT_SECONDS ? "_seconds" : "",
-             row->kind == LEAT_ACCOUNT_SUM ? "_total" : "");
+    const char *unit = row->unit == LEAT_UNIT_SECONDS                           ? "_seconds"
+                       : row->unit == LEAT_UNIT_BYTES && !strstr(stem, "bytes") ? "_bytes"
+                                                                                : "";
+    snprintf(name, 80, "leat_%s%s%s", stem, unit, row->kind == LEAT_ACCOUNT_SUM ? "_total" : "");
 }
 
-/* The whole of a family is not printed beside its parts: whoever adds a family up would count it twice. */
+/* The whole of a family is not printed beside its parts: the one that adds a family up would count it twice. */
 static bool has_parts(const struct leat_account_row *row)
 {
     return row->offset == AT(wait_ns);
 }
 
-void leat_account_metrics(const struct leat_account *a, enum leat_account_of from, enum leat_account_of until,
-                          const char *labels, struct leat_buf *b)
+void leat_account_label(struct leat_buf *b, const char *name, const char *value)
+{
+    leat_buf_printf(b, "%s%s=\"", b->len ? "," : "", name);
+    for (; *value; value++) {
+        if (*value == '\n')
+            leat_buf_str(b, "\\n");
+        else
+            leat_buf_printf(b, "%s%c", *value == '"' || *value == '\\' ? "\\" : "", *value);
+    }
+    leat_buf_char(b, '"');
+}
+
+/* Once for each family: "wait by cause (of the rank)". */
+static void head(const struct leat_account_row *row, const char *name, const char *label, struct leat_buf *b)
+{
+    leat_buf_printf(b, "# HELP %s ", name);
+    if (row->part)
+        leat_buf_printf(b, "%.*s by %s", (int)strcspn(row->name, "_"), row->name, label);
+    else
+        leat_buf_str(b, row->help);
+    leat_buf_printf(b, " (of the %s)\n# TYPE %s %s\n", leat_account_of_name(row->of), name,
+                    row->kind == LEAT_ACCOUNT_SUM ? "counter" : "gauge");
+}
+
+static void metric(const struct leat_account_row *row, const char *name, const char *label,
+                   const struct leat_account_metric *m, struct leat_buf *b)
+{
+    leat_buf_str(b, name);
+    if (*m->labels || row->part)
+        leat_buf_printf(b, "{%s%s", m->labels, *m->labels && row->part ? "," : "");
+    if (row->part)
+        leat_buf_printf(b, "%s=\"%s\"", label, row->part);
+    leat_buf_str(b, *m->labels || row->part ? "} " : " ");
+    if (row->unit == LEAT_UNIT_SECONDS)
+        leat_buf_printf(b, "%.9f\n", (double)leat_account_get(m->account, row) / 1e9);
+    else
+        leat_buf_printf(b, "%llu\n", (unsigned long long)leat_account_get(m->account, row));
+}
+
+void leat_account_metrics(const struct leat_account_metric *all, size_t n, struct leat_buf *b)
 {
     const char *told = "";
     for (size_t i = 0; i < ROWS; i++) {
         const struct leat_account_row *row = &rows[i];
         char name[80];
         char label[40];
-        if (row->adds != 1 || !within(row, from, until) || has_parts(row))
+        if (row->adds != 1 || has_parts(row))
             continue;
         family(row, name, label);
-        if (strcmp(row->name, told) != 0)
-            leat_buf_printf(b, "# HELP %s %s%s (of the %s)\n# TYPE %s %s\n", name, row->part ? "by " : "",
-                            row->part ? label : row->help, leat_account_of_name(row->of), name,
-                            row->kind == LEAT_ACCOUNT_SUM ? "counter" : "gauge");
-        told = row->name;
-        leat_buf_str(b, name);
-        if (*labels || row->part)
-            leat_buf_printf(b, "{%s%s", labels, *labels && row->part ? "," : "");
-        if (row->part)
-            leat_buf_printf(b, "%s=\"%s\"", label, row->part);
-        leat_buf_str(b, *labels || row->part ? "} " : " ");
-        if (row->unit == LEAT_UNIT_SECONDS)
-            leat_buf_printf(b, "%.9f\n", (double)leat_account_get(a, row) / 1e9);
-        else
-            leat_buf_printf(b, "%llu\n", (unsigned long long)leat_account_get(a, row));
+        for (size_t k = 0; k < n; k++) {
+            if (!within(row, all[k].from, all[k].until))
+                continue;
+            if (strcmp(row->name, told) != 0)
+                head(row, name, label, b);
+            told = row->name;
+            metric(row, name, label, &all[k], b);
+        }
     }
 }
 
@@ -302,16 +344,29 @@ void leat_account_describe(struct leat_buf *b)
 
 /* In the ring's memory */
 
-static struct shown *place(const struct leat_ring *ring)
+enum side { AGENTS, RANKS, SIDES };
+
+static struct shown *place(const struct leat_ring *ring, enum side side)
 {
-    if (!ring->head || ring->slot_offset < sizeof *ring->head + sizeof(struct shown))
+    if (!ring->head || ring->slot_offset < sizeof *ring->head + SIDES * sizeof(struct shown))
         return NULL;
-    return (struct shown *)(void *)(ring->head + 1);
+    return (struct shown *)(void *)(ring->head + 1) + side;
+}
+
+static bool look(const struct leat_ring *ring, enum side side, struct leat_account *out)
+{
+    struct shown *s = place(ring, side);
+    uint64_t *v = (uint64_t *)(void *)out;
+    if (!s || atomic_load_explicit(&s->layout, memory_order_acquire) != LAYOUT)
+        return false;
+    for (size_t i = 0; i < sizeof *out / sizeof *v; i++)
+        v[i] = atomic_load_explicit(&s->value[i], memory_order_relaxed);
+    return true;
 }
 
 void leat_account_show(const struct leat_ring *ring, const struct leat_account *a)
 {
-    struct shown *s = place(ring);
+    struct shown *s = place(ring, AGENTS);
     const uint64_t *v = (const uint64_t *)(const void *)a;
     if (!s)
         return;
@@ -322,11 +377,25 @@ void leat_account_show(const struct leat_ring *ring, const struct leat_account *
 
 bool leat_account_look(const struct leat_ring *ring, struct leat_account *out)
 {
-    struct shown *s = place(ring);
-    uint64_t *v = (uint64_t *)(void *)out;
-    if (!s || atomic_load_explicit(&s->layout, memory_order_acquire) != LAYOUT)
-        return false;
-    for (size_t i = 0; i < sizeof *out / sizeof *v; i++)
-        v[i] = atomic_load_explicit(&s->value[i], memory_order_relaxed);
-    return true;
+    return look(ring, AGENTS, out);
+}
+
+#define RANK_FIELDS (AT(samples_skipped) / sizeof(uint64_t)) /* come first, and are sums */
+
+void leat_account_show_rank(const struct leat_ring *ring, const struct leat_account *a)
+{
+    struct shown *s = place(ring, RANKS);
+    const uint64_t *v = (const uint64_t *)(const void *)a;
+    if (!s)
+        return;
+    for (size_t i = 0; i < RANK_FIELDS; i++) {
+        if (v[i] > atomic_load_explicit(&s->value[i], memory_order_relaxed))
+            atomic_store_explicit(&s->value[i], v[i], memory_order_relaxed);
+    }
+    atomic_store_explicit(&s->layout, LAYOUT, memory_order_release);
+}
+
+bool leat_account_look_rank(const struct leat_ring *ring, struct leat_account *out)
+{
+    return look(ring, RANKS, out);
 }

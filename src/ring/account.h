@@ -2,7 +2,7 @@
  * table. JSON (written and read), Python's stats(), `leat agent ls`, the metrics' text, series over time and the page
  * in docs/ are made from the table. A new number is a field at the end of its part and a row.
  *
- * Whoever counts fills in the fields it knows and leaves the others zero: the rank those of LEAT_OF_RANK, the agent the
+ * Each side fills in the fields it knows and leaves the others zero: the rank those of LEAT_OF_RANK, the agent the
  * rest. Durations are nanoseconds here and seconds wherever people see them. */
 #ifndef LEAT_RING_ACCOUNT_H
 #define LEAT_RING_ACCOUNT_H
@@ -67,6 +67,9 @@ struct leat_account {
     uint64_t cache_budget;
     uint64_t disk_bytes;
     uint64_t disk_budget;
+    uint64_t threads;
+    uint64_t threads_busy;
+    uint64_t threads_busy_ns;
 };
 
 enum leat_account_unit { LEAT_UNIT_COUNT, LEAT_UNIT_BYTES, LEAT_UNIT_SECONDS };
@@ -84,7 +87,7 @@ struct leat_account_row {
     enum leat_account_kind kind;
     enum leat_account_of of;
     bool series; /* kept over time too */
-    /* 1: the number's own row. More: the field and those behind it added up, or (0) another name for a field that
+    /* 1: the number's own row. More: the field and those after it added up, or (0) another name for a field that
      * has a row; such rows are written for people and neither read nor made into metrics. */
     uint32_t adds;
     size_t offset;
@@ -117,9 +120,19 @@ bool leat_account_put(const struct leat_account_row *row, json_t *value, json_t 
 /* What the table knows of an object; the rest is ignored, and what is missing or no number is 0. */
 void leat_account_read(const json_t *object, struct leat_account *out);
 
-/* The text that Prometheus reads. `labels` is "" or pairs without braces: scope="default",job="x". */
-void leat_account_metrics(const struct leat_account *a, enum leat_account_of from, enum leat_account_of until,
-                          const char *labels, struct leat_buf *b);
+/* An account as metrics: the rows from `from` to `until`, under labels that are "" or pairs without braces:
+ * scope="default",rank="0". */
+struct leat_account_metric {
+    const struct leat_account *account;
+    const char *labels;
+    enum leat_account_of from, until;
+};
+
+/* The text that Prometheus reads. It wants all series of a name together: so all accounts at once. */
+void leat_account_metrics(const struct leat_account_metric *all, size_t n, struct leat_buf *b);
+
+/* Appends a label, name="value", with a comma before it unless it is the first. */
+void leat_account_label(struct leat_buf *b, const char *name, const char *value);
 
 /* The table for people, as Markdown. */
 void leat_account_describe(struct leat_buf *b);
@@ -128,5 +141,10 @@ void leat_account_describe(struct leat_buf *b);
  * but not all of the same moment. look() is false when the agent is of a release that does not write it. */
 void leat_account_show(const struct leat_ring *ring, const struct leat_account *a);
 bool leat_account_look(const struct leat_ring *ring, struct leat_account *out);
+
+/* The rank's part (LEAT_OF_RANK) in the same memory, where the agent finds it. What was shown never becomes less: a
+ * wait is divided by cause before it has ended, and its end may see it otherwise. Others' fields are not touched. */
+void leat_account_show_rank(const struct leat_ring *ring, const struct leat_account *a);
+bool leat_account_look_rank(const struct leat_ring *ring, struct leat_account *out);
 
 #endif

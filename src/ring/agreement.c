@@ -36,7 +36,7 @@ leat_status leat_agreement_compare(const char *mine, const char *theirs, const c
     if (rc == LEAT_OK)
         rc = leat_json_read(theirs, strlen(theirs), 0, &b, NULL);
     if (rc != LEAT_OK || !json_is_object(a) || !json_is_object(b)) {
-        rc = leat_fail(err, rc == LEAT_NO_MEMORY ? rc : LEAT_INVALID, "what %s has agreed to cannot be read", who);
+        rc = leat_fail(err, rc == LEAT_NO_MEMORY ? rc : LEAT_INVALID, "what %s is about to read cannot be parsed", who);
     } else {
         const char *name;
         json_t *value;

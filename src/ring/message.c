@@ -20,15 +20,21 @@ struct field {
     uint32_t n;
 };
 
-static void add_head(struct leat_buf *b, uint32_t tag, enum type type, size_t n)
+static void add_flagged(struct leat_buf *b, uint32_t tag, enum type type, uint8_t flags, size_t n)
 {
     uint8_t head[FIELD_HEAD];
     struct leat_writer w = leat_writer(head, sizeof head);
     leat_write_u16(&w, (uint16_t)tag);
     leat_write_u8(&w, (uint8_t)type);
-    leat_write_u8(&w, NEEDED); /* what protocol 1 says, every reader of protocol 1 knows */
+    leat_write_u8(&w, flags);
     leat_write_u32(&w, (uint32_t)n);
     leat_buf_add(b, head, sizeof head);
+}
+
+/* What protocol 1 says, every reader of protocol 1 knows. */
+static void add_head(struct leat_buf *b, uint32_t tag, enum type type, size_t n)
+{
+    add_flagged(b, tag, type, NEEDED, n);
 }
 
 void leat_message_begin(struct leat_buf *b, enum leat_message_kind kind)
@@ -43,6 +49,14 @@ void leat_message_number(struct leat_buf *b, uint32_t tag, uint64_t value)
     uint8_t bytes[8];
     leat_put_u64(bytes, value);
     add_head(b, tag, NUMBER, sizeof bytes);
+    leat_buf_add(b, bytes, sizeof bytes);
+}
+
+void leat_message_aside(struct leat_buf *b, uint32_t tag, uint64_t value)
+{
+    uint8_t bytes[8];
+    leat_put_u64(bytes, value);
+    add_flagged(b, tag, NUMBER, 0, sizeof bytes);
     leat_buf_add(b, bytes, sizeof bytes);
 }
 
@@ -120,7 +134,7 @@ static leat_status check(const uint8_t *data, size_t n, unsigned depth, struct l
                 return rc;
         }
     }
-    return r.bad ? leat_fail(err, LEAT_INVALID, "a message that breaks off") : LEAT_OK;
+    return r.bad ? leat_fail(err, LEAT_INVALID, "a message that was cut off") : LEAT_OK;
 }
 
 leat_status leat_message_open(const void *data, size_t n, enum leat_message_kind *kind, struct leat_part *out,

@@ -16,7 +16,8 @@
 /* Numbers of the protocol: new ones are added, none is used again for something else. */
 enum leat_message_kind {
     LEAT_MESSAGE_HELLO = 1,   /* rank: first of all. PROTOCOL, VERSION, PID */
-    LEAT_MESSAGE_WELCOME = 2, /* agent: PROTOCOL, VERSION, PID, RAM, THREADS, LINGER, FEATURES, CACHE_DIR, CACHE */
+    LEAT_MESSAGE_WELCOME = 2, /* agent: PROTOCOL, VERSION, PID, RAM, THREADS, LINGER, FEATURES, CACHE_DIR, CACHE,
+                               * METRICS */
     LEAT_MESSAGE_OPEN = 3,    /* rank: a loader, ring/request.h */
     LEAT_MESSAGE_OPENED =
         4, /* agent: ID, STATE, UNITS, BATCHES, AGREEMENT; with three descriptors, or none for a look */
@@ -24,10 +25,11 @@ enum leat_message_kind {
     LEAT_MESSAGE_FAILED = 6,   /* agent: the loader cannot go on. STATUS, TEXT */
     LEAT_MESSAGE_MEMORY = 7,   /* agent: SLOT; with a descriptor */
     LEAT_MESSAGE_STATS = 8,    /* rank asks, agent answers with TEXT (JSON) */
-    LEAT_MESSAGE_DESCRIBE = 9, /* likewise, about the agent */
+    LEAT_MESSAGE_DESCRIBE = 9, /* likewise, about the agent; a long text comes in a descriptor, without TEXT */
     LEAT_MESSAGE_STOP = 10,    /* rank asks, agent confirms and ends */
     LEAT_MESSAGE_KEYS = 11,    /* agent asks for new keys, rank answers with STORE or with STATUS and TEXT */
-    LEAT_MESSAGE_AGREE = 12    /* rank: before its first batch; agent, when the other ranks of the machine agree */
+    LEAT_MESSAGE_AGREE = 12,   /* rank: before its first batch; agent, when the other ranks of the machine agree */
+    LEAT_MESSAGE_TRACE = 13    /* anybody: LAST; agent, with a descriptor of what it did (JSON). Feature "trace" */
 };
 
 enum leat_message_tag {
@@ -69,6 +71,10 @@ enum leat_message_tag {
     LEAT_TAG_CACHE_DIR,
     LEAT_TAG_CACHE,
     LEAT_TAG_NOTICE,        /* what the user should know of the loader that was opened */
+    LEAT_TAG_METRICS,       /* where the agent was told to serve its metrics */
+    LEAT_TAG_BORN,          /* when the rank made the loader (its monotonic clock): the same loader after a jump */
+    LEAT_TAG_WATCHES,       /* in HELLO: this connection only looks on, and does not keep the agent */
+    LEAT_TAG_LAST,          /* nanoseconds: how far back */
     LEAT_TAG_SETTING = 100, /* and above: a loader's settings, by their own numbers (ring/settings.h) */
     LEAT_TAG_END = 200      /* tags from here on are of later versions */
 };
@@ -76,6 +82,8 @@ enum leat_message_tag {
 /* Writing: begin, fields, then look at the buffer's `failed` once. */
 void leat_message_begin(struct leat_buf *b, enum leat_message_kind kind);
 void leat_message_number(struct leat_buf *b, uint32_t tag, uint64_t value);
+/* A number that a reader may skip when it does not know the tag. */
+void leat_message_aside(struct leat_buf *b, uint32_t tag, uint64_t value);
 void leat_message_text(struct leat_buf *b, uint32_t tag, const char *text); /* NULL: no field */
 void leat_message_numbers(struct leat_buf *b, uint32_t tag, const uint32_t *values, size_t n);
 size_t leat_message_group(struct leat_buf *b, uint32_t tag);   /* fields that follow are in it … */

@@ -105,6 +105,8 @@ void leat_request_write(const struct leat_request *r, struct leat_buf *b)
     leat_message_text(b, LEAT_TAG_ID, r->id);
     leat_message_text(b, LEAT_TAG_STATE, r->state);
     leat_message_number(b, LEAT_TAG_STRICT, r->strict);
+    if (r->born_ns)
+        leat_message_aside(b, LEAT_TAG_BORN, r->born_ns);
     leat_settings_write(&r->opts, b);
     for (size_t i = 0; i < r->opts.outputs_n; i++) {
         const struct leat_output *o = &r->outputs[i];
@@ -131,7 +133,7 @@ static leat_status read_outputs(struct leat_part p, struct leat_request *r, stru
         uint64_t kind = leat_part_number(one, LEAT_TAG_KIND, 0);
         const char *name = leat_part_text(one, LEAT_TAG_NAME);
         if (!name || !*name || strlen(name) >= LEAT_RING_NAME || kind > UINT32_MAX || view > UINT32_MAX)
-            return leat_fail(err, LEAT_INVALID, "output %zu has no name, or a kind or view that cannot be", n);
+            return leat_fail(err, LEAT_INVALID, "output %zu has no name, or an impossible kind or view", n);
         r->outputs[n] = (struct leat_output){
             .size = sizeof r->outputs[n],
             .name = name,
@@ -162,6 +164,7 @@ leat_status leat_request_read(struct leat_part p, struct leat_request *out, stru
     r.id = leat_part_text(p, LEAT_TAG_ID);
     r.state = leat_part_text(p, LEAT_TAG_STATE);
     r.strict = leat_part_number(p, LEAT_TAG_STRICT, 0) != 0;
+    r.born_ns = leat_part_number(p, LEAT_TAG_BORN, 0);
     leat_request_store_read(p, &r.store);
     if (rc == LEAT_OK && !r.url)
         rc = leat_fail(err, LEAT_INVALID, "a request that names no dataset");

@@ -14,7 +14,7 @@ struct leat_request_store {
     const char *access_key; /* NULL: anonymous */
     const char *secret_key;
     const char *session_token;
-    const char *keys_from; /* for messages */
+    const char *keys_from; /* for messages; NULL: nobody has looked for keys */
     const char *ca_bundle;
     uint32_t addressing; /* enum leat_store_addressing */
     uint64_t expires_s;  /* since 1970, when the keys expire; 0: not known */
@@ -26,6 +26,7 @@ struct leat_request {
     struct leat_output outputs[LEAT_RING_COLUMNS_MAX];
     const char *url;   /* absolute */
     const char *id;    /* the dataset's version, 64 digits; NULL: what the URL says */
+    uint64_t born_ns;  /* when the loader was made, on the monotonic clock; 0: not said */
     bool strict;       /* a state of another version is refused; else it says the version */
     const char *state; /* where to begin; NULL: at opts.epoch */
     struct leat_request_store store;

@@ -25,7 +25,7 @@ uint64_t leat_ring_layout(struct leat_ring_column *columns, uint32_t columns_n, 
         /* Images begin on a page: they are what is registered with a GPU and copied by whole pages. */
         at = round_up(at, c->dims_n ? LEAT_RING_PAGE : LEAT_RING_LINE);
         c->offset = at;
-        uint64_t each = c->ragged ? sizeof(uint64_t) : c->stride;
+        uint64_t each = c->ragged ? sizeof(uint64_t) * (1 + leat_ring_shape_numbers(c)) : c->stride;
         if (each && samples_max > RING_BYTES_MAX / each)
             return 0;
         at += each * samples_max;

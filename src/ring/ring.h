@@ -2,7 +2,7 @@
  *
  * The agent creates it, knows its layout privately and believes nothing it reads there; the rank checks the head
  * once and then trusts the agent, which runs as the same user. Each slot holds one batch: fixed-size columns one
- * behind the other, ragged ones as ends and an arena. */
+ * after the other, ragged ones as ends and an arena. */
 #ifndef LEAT_RING_RING_H
 #define LEAT_RING_RING_H
 
@@ -29,10 +29,11 @@ struct leat_ring_column {
     uint32_t dtype; /* enum leat_dtype_code */
     uint32_t dims_n;
     uint32_t ragged;
-    uint64_t dims[LEAT_RING_DIMS_MAX];
-    uint64_t stride; /* bytes of a sample; 0: ragged */
-    uint64_t offset; /* from the beginning of the slot; ragged: of the ends, uint64_t[samples] */
-    uint64_t arena;  /* ragged: offset of the bytes */
+    uint64_t dims[LEAT_RING_DIMS_MAX]; /* ragged: 0 for those that vary */
+    uint64_t stride;                   /* bytes of a sample; 0: ragged */
+    uint64_t
+        offset; /* from the beginning of the slot; ragged: of the ends, uint64_t[samples], and the shapes after them */
+    uint64_t arena; /* ragged: offset of the bytes */
     uint64_t arena_bytes;
 };
 
@@ -46,7 +47,7 @@ struct leat_ring_slot {
     _Atomic uint32_t state;
     uint32_t samples;
     uint64_t epoch;
-    uint64_t position; /* in the order, behind this batch */
+    uint64_t position; /* in the order, after this batch */
     uint64_t batch;    /* counted from the opening of the ring */
     uint32_t end;      /* 1: no batch, the end of the epoch */
     uint32_t external; /* bit c: the bytes of column c are in memory of their own, sent over the socket before */
@@ -75,7 +76,7 @@ struct leat_ring_head {
     /* Written by the rank: since when it waits for a batch (monotonic clock), 0: it does not. Relaxed: statistics. */
     _Atomic uint64_t waiting_since_ns;
     uint8_t pad2[LEAT_RING_LINE - 8];
-    /* Slot of batch n at n modulo LEAT_RING_SLOTS_MAX, which divides 2^32, where the count begins anew. Written before
+    /* Slot of batch n at n modulo LEAT_RING_SLOTS_MAX, which divides 2^32, where the count begins again. Written before
      * `published`. */
     uint32_t queue[LEAT_RING_SLOTS_MAX];
     struct leat_ring_column column[LEAT_RING_COLUMNS_MAX];
@@ -103,6 +104,22 @@ struct leat_ring {
 /* Fills in the columns' offsets and returns the bytes of a slot. Pure. 0 when it would be too large. */
 uint64_t leat_ring_layout(struct leat_ring_column *columns, uint32_t columns_n, uint32_t samples_max);
 
+/* Ragged columns of arrays in which two dimensions or more vary say their sizes beside the values: this many numbers
+ * for each sample, after the ends. 0: the others. Pure. */
+static inline uint32_t leat_ring_shape_numbers(const struct leat_ring_column *c)
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; c->ragged && d < c->dims_n && d < LEAT_RING_DIMS_MAX; d++)
+        n += c->dims[d] == 0;
+    return n > 1 ? n : 0;
+}
+
+/* Where those of a sample begin in the slot. */
+static inline uint64_t leat_ring_shape_at(const struct leat_ring_column *c, uint32_t samples_max, uint32_t sample)
+{
+    return c->offset + sizeof(uint64_t) * (samples_max + (uint64_t)sample * leat_ring_shape_numbers(c));
+}
+
 /* The agent's side. The memory cannot be shrunk or grown by anybody. */
 leat_status leat_ring_create(const struct leat_ring_column *columns, uint32_t columns_n, uint32_t samples_max,
                              uint64_t slot_bytes, uint32_t slots, struct leat_ring *out, struct leat_error *err);
@@ -116,7 +133,7 @@ static inline struct leat_ring_slot *leat_ring_slot(const struct leat_ring *ring
     return (struct leat_ring_slot *)((char *)ring->head + ring->slot_offset + i * ring->slot_bytes);
 }
 
-/* In a batch's own memory the columns that did not fit the slot lie one behind the other: where the next one begins
+/* In a batch's own memory the columns that did not fit the slot lie one after the other: where the next one begins
  * when this one begins at `at`. Pure. */
 static inline uint64_t leat_ring_memory_next(uint64_t at, uint64_t bytes)
 {

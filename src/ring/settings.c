@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/abi.h"
+#include "base/guess.h"
 #include "base/parse.h"
 
 #define WORLD_MAX (1u << 20) /* ranks; more than any job has had */
@@ -34,23 +35,23 @@ struct row {
 
 static const struct row rows[] = {
     {"version", 1, WORDS(version), "which version of the dataset: a content id in hexadecimal digits, or a name"},
-    {"batch_size", 2, NUMBER32(batch, 1, BATCH_MAX), "samples of each rank in a batch"},
-    {"global_batch_size", 3, NUMBER32(global_batch, 1, BATCH_MAX), "samples of all ranks together in a batch"},
+    {"batch_size", 2, NUMBER32(batch, 1, BATCH_MAX), "samples per batch on each rank"},
+    {"global_batch_size", 3, NUMBER32(global_batch, 1, BATCH_MAX), "samples per batch on all ranks together"},
     {"rank", 4, NUMBER32(rank, 0, WORLD_MAX - 1), "this rank; else torch.distributed or RANK says"},
     {"world_size", 5, NUMBER32(world, 1, WORLD_MAX),
      "how many ranks there are; else torch.distributed or WORLD_SIZE says"},
     {"local_world_size", 6, NUMBER32(local_world, 0, WORLD_MAX),
      "ranks of the job on this machine, which wait for each other"},
     {"job", 7, WORDS(job), "loaders of different ranks with the same text must agree"},
-    {"last", 8, CHOICE(last, 3, "drop pad short"), "what becomes of samples that do not fill a batch"},
-    {"on_error", 9, CHOICE(on_error, 2, "raise skip"), "what a sample that cannot be decoded leads to"},
+    {"last", 8, CHOICE(last, 3, "drop pad short"), "what happens to samples that do not fill the last batch"},
+    {"on_error", 9, CHOICE(on_error, 2, "raise skip"), "what happens when a sample cannot be decoded"},
     {"shuffle", 10, FLAG(shuffle), "whether the order is shuffled"},
-    {"seed", 12, NUMBER64(seed), "of the shuffle and of random draws"},
-    {"window", 13, NUMBER32(window, 0, 65536), "chunks that are mixed; else the dataset's default"},
+    {"seed", 12, NUMBER64(seed), "seed of the shuffle and of random draws"},
+    {"window", 13, NUMBER32(window, 0, 65536), "how many chunks are mixed; else the dataset's default"},
     {"epoch", 14, NUMBER64(epoch), "to begin with"},
     {"ram", 15, BYTES(ram), "the agent's memory for chunks"},
     {"threads", 16, NUMBER32(threads, 0, 1024), "the agent's threads that prepare samples"},
-    {"slots", 17, NUMBER32(slots, 2, 64), "batches in shared memory, those you hold included"},
+    {"slots", 17, NUMBER32(slots, 2, 64), "batches in shared memory, including those you hold"},
     {"timeout", 18, TIME(timeout_ns), "how long any call waits"},
     {"linger", 19, TIME(linger_ns), "how long a new agent outlives its last loader"},
     {"scope", 20, WORDS(scope), "which agent of this machine"},
@@ -61,7 +62,13 @@ static const struct row rows[] = {
     {"anonymous", 25, FLAG(anonymous), "do not sign requests"},
     {"cache_dir", 26, WORDS(cache_dir), "folder of the agent's cache on disk"},
     {"cache", 27, BYTES(cache), "how much of the disk that cache may take"},
-    {"purpose", 28, CHOICE(purpose, 2, "train warm"), "what batches are for: warm fills the cache on disk"},
+    {"purpose", 28, CHOICE(purpose, 2, "train warm"), "what the batches are for: warm fills the cache on disk"},
+    {"view", 29, WORDS(view), "what is counted: samples, or blocks of tokens such as 'blocks=2048 shift=1'"},
+    {"mix", 30, WORDS(mix), "datasets to read in proportion, as JSON"},
+    {"epoch_size", 31, NUMBER64(epoch_size), "samples of all ranks in an epoch; else as many as there are"},
+    {"metrics", 32, WORDS(metrics), "where the agent serves its metrics for Prometheus: '127.0.0.1:9100'"},
+    {"name", 33, WORDS(name),
+     "what leat top, metrics and traces call this loader; else the end of the dataset's address"},
     {"seed_given", 11, FLAG(seed_given), NULL}, /* nobody says it: leat_loader_set() does, with the seed */
 };
 
@@ -150,42 +157,13 @@ leat_status leat_loader_setting(size_t i, struct leat_setting *out, struct leat_
     return leat_abi_give(&mine, sizeof mine, "leat_setting", out, err);
 }
 
-/* How many letters of two names differ, about: enough to find a slip. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[64];
-    size_t n = strlen(b);
-    if (n >= 63)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            size_t replace = diagonal + (a[i] != b[j]);
-            size_t least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
-            diagonal = row[j + 1];
-            row[j + 1] = replace < least ? replace : least;
-        }
-    }
-    return row[n];
-}
-
 static leat_status fail_unknown(const char *name, struct leat_error *err)
 {
-    const struct row *best = NULL;
-    size_t least = 4; /* more letters than that are no slip */
-    for (size_t i = 0; i < NAMED; i++) {
-        size_t d = distance(name, rows[i].name);
-        if (d < least) {
-            least = d;
-            best = &rows[i];
-        }
-    }
-    if (best)
-        return leat_fail(err, LEAT_INVALID, "there is no setting '%.60s': did you mean '%s'?", name, best->name);
-    return leat_fail(err, LEAT_INVALID, "there is no setting '%.60s'", name);
+    char meant[LEAT_GUESS_TEXT];
+    struct leat_guess g = leat_guess_of(name);
+    for (size_t i = 0; i < NAMED; i++)
+        leat_guess_try(&g, rows[i].name);
+    return leat_fail(err, LEAT_INVALID, "there is no setting '%.60s'%s", name, leat_guess_text(&g, meant));
 }
 
 static leat_status choose(const struct row *row, const char *value, uint64_t *out, struct leat_error *err)
@@ -271,12 +249,20 @@ void leat_settings_check(const struct leat_loader_opts *o, struct leat_buf *b)
             leat_buf_printf(b, "%s%s=%" PRIu64 " is not between %" PRIu64 " and %" PRIu64, b->len ? "; " : "", r->name,
                             get(o, r), r->least, r->most);
     }
+    struct leat_error err;
+    char address[LEAT_LISTEN_ADDRESS];
+    unsigned port;
+    if (o->metrics && leat_parse_listen(o->metrics, "metrics", address, &port, &err) != LEAT_OK)
+        problem(b, err.text);
+    if (o->name && (!*o->name || strlen(o->name) > LEAT_LOADER_NAME_MAX))
+        leat_buf_printf(b, "%sname='%.60s' is empty, or longer than %d bytes", b->len ? "; " : "", o->name,
+                        LEAT_LOADER_NAME_MAX);
     if (!o->batch == !o->global_batch)
         problem(b, "give exactly one of batch_size and global_batch_size");
     if (o->world && o->rank >= o->world)
-        leat_buf_printf(b, "%srank %u of a world of %u", b->len ? "; " : "", o->rank, o->world);
+        leat_buf_printf(b, "%srank %u is not in a world of %u", b->len ? "; " : "", o->rank, o->world);
     if (o->world && o->global_batch % o->world)
-        leat_buf_printf(b, "%sglobal_batch_size %u is no multiple of the world size %u", b->len ? "; " : "",
+        leat_buf_printf(b, "%sglobal_batch_size %u is not a multiple of the world size %u", b->len ? "; " : "",
                         o->global_batch, o->world);
     if (o->world && (uint64_t)o->batch * o->world > BATCH_MAX)
         leat_buf_printf(b, "%sbatch_size %u of %u ranks is a global batch of more than %u", b->len ? "; " : "",

@@ -9,6 +9,7 @@
 #include "ring/message.h"
 
 #define LEAT_SLOTS_DEFAULT   4u
+#define LEAT_LOADER_NAME_MAX 60              /* bytes of a loader's name */
 #define LEAT_TIMEOUT_DEFAULT 600000000000ull /* ns */
 
 /* Appends what is wrong with single values, and with values beside each other, to a list for people. */

@@ -93,13 +93,13 @@ static leat_status check_folder(const char *path, struct leat_error *err)
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return leat_fail_errno(err, errno, "cannot make the folder '%s'", path);
     if (lstat(path, &st) < 0)
-        return leat_fail_errno(err, errno, "cannot look at the folder '%s'", path);
+        return leat_fail_errno(err, errno, "cannot inspect the folder '%s'", path);
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
         return leat_fail(err, LEAT_DENIED, "'%s' is not a folder of this user; set LEAT_RUNTIME_DIR to one", path);
     if (st.st_mode & 0022)
         return leat_fail(err, LEAT_DENIED,
-                         "others can write to '%s': make it private (chmod 700), or set LEAT_RUNTIME_DIR to a folder "
-                         "that is",
+                         "other users can write to '%s': make it private (chmod 700), or set LEAT_RUNTIME_DIR to a "
+                         "folder that is",
                          path);
     if (access(path, W_OK | X_OK) < 0)
         return leat_fail_errno(err, errno, "cannot write to the folder '%s'", path);
@@ -113,7 +113,8 @@ static leat_status find_folder(char out[LEAT_WIRE_PATH], struct leat_error *err)
     const size_t most = LEAT_WIRE_PATH - 40; /* room for the names in it */
     if (set && *set) {
         if (strlen(set) > most)
-            return leat_fail(err, LEAT_INVALID, "LEAT_RUNTIME_DIR is longer than %zu bytes: no socket fits in", most);
+            return leat_fail(err, LEAT_INVALID, "LEAT_RUNTIME_DIR is longer than %zu bytes: too long for a socket",
+                             most);
         if (set[0] != '/')
             return leat_fail(err, LEAT_INVALID, "LEAT_RUNTIME_DIR ('%s') is not an absolute path", set);
         snprintf(out, LEAT_WIRE_PATH, "%s", set);

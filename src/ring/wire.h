@@ -22,7 +22,7 @@
 leat_status leat_wire_send(int fd, const char *text, size_t n, const int *fds, size_t fds_n, struct leat_error *err);
 
 /* Takes one message if there is one: LEAT_BUSY when there is none, LEAT_NETWORK when the other side is gone. The
- * text gets a NUL behind it. Descriptors become the caller's. */
+ * text gets a NUL after it. Descriptors become the caller's. */
 leat_status leat_wire_receive(int fd, char text[LEAT_WIRE_MAX + 1], size_t *n, int fds[LEAT_WIRE_FDS], size_t *fds_n,
                               struct leat_error *err);
 

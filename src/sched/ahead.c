@@ -44,9 +44,10 @@ static uint64_t covered(const struct leat_sched_set *set)
     return set->coming_bytes + set->ahead_bytes;
 }
 
+/* The streams of a mixture end at different times: there is none for it. */
 static uint64_t epoch_end(const struct leat_sched_lane *l)
 {
-    return l->view.before + leat_order_stages(l->view.now);
+    return l->view.streams_n == 1 ? l->streams[0].before + leat_order_stages(l->streams[0].now) : 0;
 }
 
 /* Whether the chunk that is next may be fetched though enough is ahead. */

@@ -1,37 +1,54 @@
 /* A rank's way through the order: batch after batch, epoch after epoch, and the chunks that its node needs ahead of
- * them. Arithmetic only; one thread at a time. */
+ * them. The order of one dataset, or a mixture of several. Arithmetic only; one thread at a time.
+ *
+ * Of a mixture the cursor counts units of all streams together. Which stream a unit comes from follows from its number
+ * (order/mixture.h), and so does where every stream stands: the first unit of a stream is the first of its epoch 0, and
+ * each goes on into its next epoch whenever one is over, in the middle of a batch too. An epoch of the mixture is as
+ * long as it was said to be. */
 #ifndef LEAT_SCHED_CURSOR_H
 #define LEAT_SCHED_CURSOR_H
 
 #include "order/assign.h"
 #include "order/batch.h"
+#include "order/mixture.h"
 #include "order/order.h"
 #include "sched/sched.h"
 
 struct leat_cursor;
 
 struct leat_cursor_opts {
-    struct leat_order_spec spec; /* its epoch does not matter */
-    uint64_t epoch, position;    /* where to begin */
+    const struct leat_order_spec *specs; /* one for each stream; copied, but what they point to is borrowed. Their
+                                            epochs do not matter */
+    uint32_t specs_n;
+    const struct leat_mixture *mixture; /* of as many streams; borrowed. NULL: there is one, and epochs are its own */
+    uint64_t epoch_units;               /* with a mixture: units in an epoch */
+    uint64_t epoch, position;           /* where to begin */
     uint32_t global_batch;
     enum leat_order_last last;
     uint32_t rank, world;
     const uint32_t *node_of_rank; /* NULL: all on one node; copied */
 };
 
+/* A sample of a batch: a unit of a stream in one of the stream's epochs. */
+struct leat_cursor_unit {
+    struct leat_order_item item; /* the chunk's number in its own stream */
+    uint32_t stream;
+    uint64_t epoch;
+    uint64_t number; /* of the unit in its stream */
+    bool valid;      /* false: padded */
+    uint32_t where;  /* its chunk among those of the batch */
+};
+
 /* One rank's part of a global batch. */
 struct leat_cursor_batch {
     bool end; /* of the epoch: no samples */
     uint64_t epoch;
-    uint64_t position;             /* of the order after it */
-    uint64_t stage;                /* after it, counted from the opening */
-    uint32_t n;                    /* samples */
-    struct leat_order_item *items; /* n of them */
-    uint64_t *numbers;             /* of the samples in the dataset */
-    bool *valid;                   /* false: padded */
-    uint32_t *chunks;              /* distinct, in ascending order */
+    uint64_t position; /* of the order after it */
+    uint64_t stage;    /* after it, counted from the opening */
+    uint32_t n;        /* samples */
+    struct leat_cursor_unit *units;
+    uint32_t *chunks; /* distinct, in ascending order; numbered through all streams */
     uint32_t chunks_n;
-    uint32_t *where; /* of each sample's chunk among them */
 };
 
 leat_status leat_cursor_open(const struct leat_cursor_opts *opts, struct leat_cursor **out, struct leat_error *err);
@@ -44,11 +61,13 @@ void leat_cursor_batch_free(struct leat_cursor_batch *b); /* a zeroed one is all
  * named once. False: that is the end for now. */
 bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage);
 
-/* Where the cursor stands. The orders stay until the call of leat_cursor_next() after the next: one of them may run on
- * another thread while what was seen here is still used. */
-void leat_cursor_view(const struct leat_cursor *c, struct leat_sched_view *out);
+/* Where the cursor stands; what it points to stays until the next call of this function, and the orders until the call
+ * of leat_cursor_next() after the next: one of them may run on another thread while what was seen here is still used.
+ */
+void leat_cursor_view(struct leat_cursor *c, struct leat_sched_view *out);
 
-const struct leat_order *leat_cursor_order(const struct leat_cursor *c);
-const uint32_t *leat_cursor_node_of_rank(const struct leat_cursor *c); /* world of them */
+uint64_t leat_cursor_epoch_units(const struct leat_cursor *c);
+const struct leat_order *leat_cursor_order(const struct leat_cursor *c, uint32_t stream); /* as it stands in it */
+const uint32_t *leat_cursor_node_of_rank(const struct leat_cursor *c);                    /* world of them */
 
 #endif

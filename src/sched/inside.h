@@ -36,7 +36,8 @@ struct leat_sched_lane {
     bool patient; /* its fetches wait for the disk */
     uint64_t needed;
     struct leat_sched_view view;
-    uint64_t before_last; /* view.before of the epoch before */
+    struct leat_sched_stream *streams; /* what the view points to */
+    uint64_t before_last;              /* stages before the epoch before this one, of the first stream */
 
     struct leat_sched_batch *first, *last; /* planned, in order */
     uint32_t planned;
@@ -96,6 +97,9 @@ void leat_sched_unrefer(struct leat_sched_set *set); /* all its chunks */
 void leat_sched_settle(struct leat_sched *s, struct leat_sched_chunk *c);
 
 /* use.c */
+const struct leat_sched_stream *leat_sched_stream_of(const struct leat_sched_lane *lane, uint32_t chunk);
+uint64_t leat_sched_lane_stage(const struct leat_sched_stream *stream, uint64_t stage); /* counted through all epochs */
+uint64_t leat_sched_lane_span(const struct leat_sched_lane *lane); /* stages of the lane in which an epoch passes */
 uint64_t leat_sched_lane_key(const struct leat_sched_lane *lane, uint64_t stage); /* counted through all epochs */
 bool leat_sched_agreed(const struct leat_sched_lane *lane); /* all other lanes go by its clock, and rightly so */
 void leat_sched_lane_anchor(struct leat_sched_lane *lane);  /* its clock, when it has drifted from the others' */

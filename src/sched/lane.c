@@ -2,18 +2,25 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sched/inside.h"
 
 #define PLANS_BEYOND                                                                                                   \
     2u /* batches planned beyond the slots that are free: they hold chunks, and the order looks farther */
 
+static void lane_free(struct leat_sched_lane *l)
+{
+    free(l->streams);
+    free(l);
+}
+
 /* Wants and pins */
 
-static void want(struct leat_sched_lane *l, struct leat_sched_batch *b, struct leat_sched_chunk *c)
+static void want(struct leat_sched_lane *l, struct leat_sched_batch *b, uint32_t number, struct leat_sched_chunk *c)
 {
     struct leat_sched *s = l->sched;
-    uint64_t epoch = l->view.before + 1;
+    uint64_t epoch = leat_sched_stream_of(l, number)->before + 1;
     if (c->epoch != epoch) {
         c->epoch = epoch;
         if (c->state == LEAT_SCHED_READY && !c->ahead) {
@@ -127,7 +134,7 @@ static bool take_plan(struct leat_sched_lane *l, struct leat_sched_batch *b)
         if (!c)
             return false;
         b->held[i] = c;
-        want(l, b, c);
+        want(l, b, b->chunks[i], c);
     }
     promise(b);
     next_group(b);
@@ -208,7 +215,7 @@ bool leat_sched_lane_yield(struct leat_sched_lane *l)
     }
     if (!last)
         return false;
-    leat_sched_say(l->sched, "batch %" PRIu64 " gives its chunks up: another lane's first batch needs the room",
+    leat_sched_say(l->sched, "batch %" PRIu64 " gives up its chunks: another lane's first batch needs the room",
                    last->number);
     unpin(last);
     last->state = LEAT_SCHED_PLANNED;
@@ -259,7 +266,7 @@ static bool pin(struct leat_sched_batch *b, bool first)
 }
 
 /* Whether all chunks of the group are there. Those whose fetch failed are sent for again: after a pause, and at once
- * when the batch has become the first since or another dataset was asked for it. *bad: one that cannot be had. */
+ * when the batch has become the first since or another dataset was asked for it. *bad: one that cannot be fetched. */
 static bool all_here(struct leat_sched_batch *b, bool first, struct leat_sched_chunk **bad)
 {
     struct leat_sched *s = b->lane->sched;
@@ -363,7 +370,8 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
     }
     if (bad) {
         leat_sched_say(s,
-                       "batch %" PRIu64 " fails: %02x%02x did not come though it was sent for since the batch is next",
+                       "batch %" PRIu64 " fails: %02x%02x could not be fetched, though it was tried since the batch "
+                       "is next",
                        b->number, bad->name[0], bad->name[1]);
         s->opts.ops->fail(s->opts.user, b, bad);
         leat_sched_lane_end(b->lane);
@@ -437,7 +445,7 @@ void leat_sched_prepared(struct leat_sched_batch *b)
         unwant_all(b);
     if (l->closing) {
         if (!l->preparing)
-            free(l);
+            lane_free(l);
         return;
     }
     if (b->group_end == b->chunks_n || l->ended) {
@@ -462,7 +470,7 @@ static void list(struct leat_sched_lane *l)
 leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_lane_opts *o, uint64_t now_ns,
                                  struct leat_sched_lane **out, struct leat_error *err)
 {
-    uint64_t needed = o->needed > o->set->largest ? o->needed : o->set->largest; /* a chunk cannot be had in parts */
+    uint64_t needed = o->needed > o->set->largest ? o->needed : o->set->largest; /* a chunk is fetched as a whole */
     if (s->stats.promised + needed > s->opts.ram) {
         leat_sched_say(s, "refuse a lane: %" PRIu64 " bytes needed, %" PRIu64 " of %" PRIu64 " promised to others",
                        needed, s->stats.promised, s->opts.ram);
@@ -478,8 +486,13 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
     l->set = o->set;
     l->needed = needed;
     l->slots = o->slots < LEAT_SCHED_SLOTS_MAX ? o->slots : LEAT_SCHED_SLOTS_MAX;
-    l->view = o->view;
-    l->stage_first = l->view.before + l->view.stage;
+    l->streams = calloc(o->view.streams_n, sizeof *l->streams);
+    if (!l->streams) {
+        free(l);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a loader");
+    }
+    leat_sched_lane_view(l, &o->view);
+    l->stage_first = l->view.stage;
     l->user = o->user;
     l->patient = o->patient;
     s->stats.promised += l->needed;
@@ -496,9 +509,13 @@ leat_status leat_sched_lane_open(struct leat_sched *s, const struct leat_sched_l
 
 uint64_t leat_sched_lane_window(const struct leat_sched_lane *l)
 {
-    uint32_t chunks = leat_order_chunks(l->view.now);
-    uint32_t window = leat_order_window(l->view.now);
-    return chunks ? l->set->bytes / chunks * (window < chunks ? window : chunks) : 0;
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < l->view.streams_n; i++) {
+        uint32_t chunks = leat_order_chunks(l->streams[i].now);
+        uint32_t window = leat_order_window(l->streams[i].now);
+        live += window < chunks ? window : chunks;
+    }
+    return l->set->chunks ? l->set->bytes / l->set->chunks * live : 0;
 }
 
 void leat_sched_lane_ready(struct leat_sched_lane *l)
@@ -508,9 +525,11 @@ void leat_sched_lane_ready(struct leat_sched_lane *l)
 
 void leat_sched_lane_view(struct leat_sched_lane *l, const struct leat_sched_view *view)
 {
-    if (view->before != l->view.before)
-        l->before_last = l->view.before;
+    if (l->view.streams && view->streams[0].before != l->streams[0].before)
+        l->before_last = l->streams[0].before;
+    memcpy(l->streams, view->streams, view->streams_n * sizeof *l->streams);
     l->view = *view;
+    l->view.streams = l->streams;
 }
 
 uint64_t leat_sched_lane_here_ns(const struct leat_sched_lane *l)
@@ -564,7 +583,7 @@ void leat_sched_lane_close(struct leat_sched_lane *l, void (*dropped)(void *user
             dropped(s->opts.user, b);
     }
     if (!l->preparing)
-        free(l);
+        lane_free(l);
 }
 
 /* The first chunk that is not there. */

@@ -1,12 +1,12 @@
 /* Memory and disk: who stays, who goes.
  *
  * Chunks in memory that nobody has pinned lie in a heap by next use, chunks on disk in another. Keys are not kept up to
- * date all the time: the one on top is computed anew before it is believed, whatever changes a chunk's use puts it at
+ * date all the time: the one on top is computed again before it is believed, whatever changes a chunk's use puts it at
  * its new place, and each step looks at a few more in turn. So an eviction costs a handful of keys, however many chunks
  * there are.
  *
  * With a disk, chunks leave memory before their room is needed: the farthest are marked as leaving and written, if they
- * are worth it, so that whoever needs room finds chunks that can be dropped at once. Nobody who waits, waits for a
+ * are worth it, so that the one that needs room finds chunks that can be dropped at once. Nobody who waits, waits for a
  * write. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,12 +14,12 @@
 #include "order/order.h"
 #include "sched/inside.h"
 
-#define TRIES       8u         /* keys computed anew for one eviction */
+#define TRIES       8u         /* keys computed again for one eviction */
 #define CREEP       4u         /* keys looked at in turn, for each step and heap */
 #define CREEP_NS    1000000ull /* … but not more often than this */
 #define STORES      4u         /* writes under way at most */
 #define RESERVE_MAX (256ull << 20)
-#define AGAIN_NS    100000000ull /* when memory for a fetch could not be had */
+#define AGAIN_NS    100000000ull /* when there was no memory for a fetch */
 
 void leat_sched_say(struct leat_sched *s, const char *format, ...)
 {
@@ -308,18 +308,21 @@ void leat_sched_tidy(struct leat_sched *s)
 
 /* Which epoch of a lane a stage lies in, as a mark that differs from one to the next. Batches of the epoch before may
  * still be on their way. */
-static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage)
+static uint32_t mark(const struct leat_sched_lane *l, uint64_t stage, uint32_t number)
 {
-    uint64_t end = l->view.before + leat_order_stages(l->view.now);
-    if (stage < l->view.before)
+    const struct leat_sched_stream *v = leat_sched_stream_of(l, number);
+    uint64_t end = v->before + leat_order_stages(v->now);
+    if (l->view.streams_n > 1) /* batches that are planned are of this epoch, to within one of them */
+        return 1 + (uint32_t)(stage < leat_sched_lane_stage(v, end) ? v->before : end);
+    if (stage < v->before)
         return 1 + (uint32_t)l->before_last;
-    return 1 + (uint32_t)(stage < end ? l->view.before : end);
+    return 1 + (uint32_t)(stage < end ? v->before : end);
 }
 
 /* Counts chunks that are fetched twice in an epoch. */
 static void note(struct leat_sched *s, const struct leat_sched_fetch *how, const struct leat_sched_call *call)
 {
-    uint32_t epoch = mark(call->lane, call->stage);
+    uint32_t epoch = mark(call->lane, call->stage, how->number);
     bool again = how->set->epochs[how->number] == epoch;
     s->stats.refetched += again;
     how->set->sources.refetched += again;
@@ -361,7 +364,7 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
         place_on_disk(s, c);
         if (room) {
             s->again_ns = s->now_ns + AGAIN_NS;
-            leat_sched_say(s, "%02x%02x cannot be sent for now: again in 100 ms", c->name[0], c->name[1]);
+            leat_sched_say(s, "%02x%02x cannot be fetched now: again in 100 ms", c->name[0], c->name[1]);
         }
         return false;
     }

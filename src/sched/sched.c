@@ -174,7 +174,7 @@ void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *c, uint64_
     pause = pause < RETRY_MOST ? pause : RETRY_MOST;
     c->retry_ns = now_ns + pause;
     s->stats.failed++;
-    leat_sched_say(s, "%02x%02x did not come: %s", c->name[0], c->name[1],
+    leat_sched_say(s, "%02x%02x could not be fetched: %s", c->name[0], c->name[1],
                    c->wants ? "tried again when a batch waits for it, or after a pause"
                             : "forgotten until it is wanted");
     leat_sched_loose(s, c);

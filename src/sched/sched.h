@@ -1,6 +1,6 @@
 /* The scheduler: what is fetched, kept, demoted, prepared and published, when, for whom and within which budget.
  *
- * Events in, actions out. Whoever drives it reports what has happened (a chunk has come, a part of the disk is lost, a
+ * Events in, actions out. Its driver reports what has happened (a chunk has come, a part of the disk is lost, a
  * slot is free) and calls leat_sched_step(); the scheduler answers by calling the functions in `struct leat_sched_ops`.
  * It does no I/O, reads no clock (every event brings its time) and starts no thread, so the agent that performs the
  * actions and the simulation that only counts them run the same decisions.
@@ -81,7 +81,7 @@ struct leat_sched_batch {
     enum { LEAT_SCHED_PLANNED, LEAT_SCHED_PINNED, LEAT_SCHED_HERE, LEAT_SCHED_PREPARING, LEAT_SCHED_DONE } state;
     uint64_t number;
     uint32_t group, group_end; /* chunks that are worked at: group … group_end - 1 */
-    uint32_t pins;             /* the first so many of the group */
+    uint32_t pins;             /* the first ones of the group */
     uint32_t seen;             /* those before it were there when they were looked at last */
     bool lacks;                /* one has to be sent for */
     uint64_t troubles;         /* when all were looked at last: a count of the scheduler's */
@@ -119,8 +119,8 @@ struct leat_sched_ops {
     /* Hands the batch to the rank, or an error in its place: false, and the lane has ended. It is the performer's
      * again either way. */
     bool (*publish)(void *user, struct leat_sched_batch *batch);
-    /* The lane has ended: a chunk cannot be had, or (NULL) there is no memory for the batch, which comes back when the
-     * lane is closed. */
+    /* The lane has ended: a chunk cannot be fetched, or (NULL) there is no memory for the batch, which comes back when
+     * the lane is closed. */
     void (*fail)(void *user, struct leat_sched_batch *batch, struct leat_sched_chunk *chunk);
     void (*why)(void *user, const char *text); /* of a decision; NULL: nobody wants to know */
 };
@@ -160,13 +160,24 @@ struct leat_sched_sources {
 };
 void leat_sched_set_sources(const struct leat_sched_set *set, struct leat_sched_sources *out);
 
-/* Where a lane stands in the order: what makes "next use" of a chunk. */
-struct leat_sched_view {
+/* Where a lane stands in an order: what makes "next use" of a chunk. A lane that reads a mixture has one for each of
+ * its streams, whose chunks follow each other in the lane's set. */
+struct leat_sched_stream {
     const struct leat_order *now;    /* of the epoch being planned; borrowed until the next view is given */
     const struct leat_order *coming; /* of the one after it, or NULL */
     uint64_t stage;                  /* in `now` */
     uint64_t before;                 /* stages of the epochs before it */
-    const uint32_t *node_of_slot;    /* who owns what; NULL: all is ours */
+    uint32_t first;                  /* number of its first chunk in the set */
+    /* Stage n of the stream, counted through all its epochs, is stage origin + n·pace of the lane. A lane of one stream
+     * has 0 and 1, written as zeros. */
+    double origin, pace;
+};
+
+struct leat_sched_view {
+    const struct leat_sched_stream *streams; /* by their first chunks; copied */
+    uint32_t streams_n;                      /* the same for the life of a lane */
+    uint64_t stage;                          /* of the lane: before + stage where there is one stream */
+    const uint32_t *node_of_slot;            /* who owns what; NULL: all is ours */
     uint32_t node;
 };
 

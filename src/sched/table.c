@@ -67,7 +67,7 @@ struct leat_sched_chunk *leat_sched_add(struct leat_sched *s, const uint8_t name
 bool leat_sched_refer(struct leat_sched_chunk *c, struct leat_sched_set *set, uint32_t number)
 {
     for (struct leat_sched_ref *r = &c->ref; r; r = r->next) {
-        if (r->set == set)
+        if (r->set == set && r->number == number)
             return true;
         if (!r->set) {
             r->set = set;
@@ -97,18 +97,19 @@ struct leat_sched_chunk *leat_sched_touch(struct leat_sched_set *set, uint32_t n
     return c;
 }
 
-static void unrefer_one(struct leat_sched_chunk *c, const struct leat_sched_set *set)
+/* A mixture may have a chunk twice. False: it is not the set's any more. */
+static bool unrefer_one(struct leat_sched_chunk *c, const struct leat_sched_set *set)
 {
     for (struct leat_sched_ref **p = &c->ref.next; *p; p = &(*p)->next) {
         if ((*p)->set == set) {
             struct leat_sched_ref *r = *p;
             *p = r->next;
             free(r);
-            return;
+            return true;
         }
     }
     if (c->ref.set != set)
-        return;
+        return false;
     struct leat_sched_ref *next = c->ref.next;
     if (next) {
         c->ref = *next;
@@ -116,6 +117,7 @@ static void unrefer_one(struct leat_sched_chunk *c, const struct leat_sched_set 
     } else {
         c->ref = (struct leat_sched_ref){0};
     }
+    return true;
 }
 
 void leat_sched_unrefer(struct leat_sched_set *set)
@@ -127,7 +129,8 @@ void leat_sched_unrefer(struct leat_sched_set *set)
             next = c->chain;
             if (c->source == set)
                 c->source = NULL;
-            unrefer_one(c, set);
+            while (unrefer_one(c, set))
+                ;
             leat_sched_loose(s, c);
             leat_sched_settle(s, c);
         }

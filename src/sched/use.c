@@ -2,7 +2,7 @@
  *
  * For one lane this is arithmetic on its orders, in stages. Lanes differ in speed, so stages are put on a common clock:
  * stage n of a lane is at offset + n·weight. The two are set from the pace at which the lane gives slots back, and set
- * anew only when the lane is far from where its clock says and there are others to compare with: as long as they stay,
+ * again only when the lane is far from where its clock says and there are others to compare with: as long as they stay,
  * the key of a chunk stays the same from one use to the next, and a heap of keys stays in order. */
 #include <string.h>
 
@@ -29,6 +29,33 @@ bool leat_sched_policy_parse(const char *text, enum leat_sched_policy *out)
     return false;
 }
 
+const struct leat_sched_stream *leat_sched_stream_of(const struct leat_sched_lane *l, uint32_t chunk)
+{
+    uint32_t i = l->view.streams_n - 1;
+    while (i && l->streams[i].first > chunk)
+        i--;
+    return &l->streams[i];
+}
+
+uint64_t leat_sched_lane_stage(const struct leat_sched_stream *s, uint64_t stage)
+{
+    double at = s->origin + (double)stage * s->pace;
+    if (s->pace == 0)
+        return stage;
+    return at > 0 ? (uint64_t)at : 0;
+}
+
+uint64_t leat_sched_lane_span(const struct leat_sched_lane *l)
+{
+    uint64_t span = 0;
+    for (uint32_t i = 0; i < l->view.streams_n; i++) {
+        uint64_t stages = leat_order_stages(l->streams[i].now);
+        stages = l->streams[i].pace == 0 ? stages : (uint64_t)((double)stages * l->streams[i].pace);
+        span = stages > span ? stages : span;
+    }
+    return span;
+}
+
 uint64_t leat_sched_lane_key(const struct leat_sched_lane *l, uint64_t stage)
 {
     uint64_t far = stage * l->weight;
@@ -38,9 +65,9 @@ uint64_t leat_sched_lane_key(const struct leat_sched_lane *l, uint64_t stage)
 /* Lanes of one dataset at the same place in it, as the ranks of a job are: they share a clock. */
 static bool in_step(const struct leat_sched_lane *a, const struct leat_sched_lane *b)
 {
-    uint64_t x = a->view.before + a->view.stage;
-    uint64_t y = b->view.before + b->view.stage;
-    return a->set == b->set && (x > y ? x - y : y - x) <= leat_order_stages(a->view.now) / 8;
+    uint64_t x = a->view.stage;
+    uint64_t y = b->view.stage;
+    return a->set == b->set && (x > y ? x - y : y - x) <= leat_sched_lane_span(a) / 8;
 }
 
 static bool same_clock(const struct leat_sched_lane *a, const struct leat_sched_lane *b)
@@ -76,7 +103,7 @@ static bool join(struct leat_sched_lane *l)
 void leat_sched_lane_anchor(struct leat_sched_lane *l)
 {
     const struct leat_sched *s = l->sched;
-    uint64_t stage = l->view.before + l->view.stage;
+    uint64_t stage = l->view.stage;
     uint64_t passed = stage > l->stage_first ? stage - l->stage_first : 0;
     uint64_t weight =
         l->step_ns && passed ? (uint64_t)((double)l->step_ns * (double)l->numbers / (double)passed) : l->weight;
@@ -85,7 +112,7 @@ void leat_sched_lane_anchor(struct leat_sched_lane *l)
         uint64_t says = leat_sched_lane_key(l, stage);
         uint64_t off = says > s->now_ns ? says - s->now_ns : s->now_ns - says;
         bool near =
-            weight <= 2 * l->weight && l->weight <= 2 * weight && off / l->weight <= leat_order_stages(l->view.now) / 4;
+            weight <= 2 * l->weight && l->weight <= 2 * weight && off / l->weight <= leat_sched_lane_span(l) / 4;
         if (near || leat_sched_agreed(l) || join(l))
             return;
     } else if (join(l)) {
@@ -97,29 +124,31 @@ void leat_sched_lane_anchor(struct leat_sched_lane *l)
     l->offset = s->now_ns > stage * weight ? s->now_ns - stage * weight : 0;
 }
 
-static bool owned(const struct leat_sched_view *v, uint32_t number)
+static bool owned(const struct leat_sched_lane *l, uint32_t number)
 {
-    return !v->node_of_slot || v->node_of_slot[leat_order_slot_of(number, leat_order_chunks(v->now))] == v->node;
+    const struct leat_sched_view *v = &l->view;
+    return !v->node_of_slot || v->node_of_slot[leat_order_slot_of(number, l->set->chunks)] == v->node;
 }
 
 /* In stages from the beginning of the lane. A chunk that belongs to another node is read here as long as its samples
  * come, and most likely never again. */
 static uint64_t lane_use(const struct leat_sched_lane *l, uint32_t number, bool after)
 {
-    const struct leat_sched_view *v = &l->view;
-    uint64_t use = leat_order_next_use(v->now, v->coming, v->stage, number);
+    const struct leat_sched_stream *v = leat_sched_stream_of(l, number);
+    uint32_t own = number - v->first;
+    uint64_t use = leat_order_next_use(v->now, v->coming, v->stage, own);
     if (use == LEAT_ORDER_NEVER)
         return LEAT_SCHED_NEVER;
-    if (!owned(v, number) && use > v->stage)
+    if (!owned(l, number) && use > v->stage)
         return LEAT_SCHED_NEVER;
     if (after) {
         uint64_t first;
         uint64_t last;
-        if (use >= leat_order_stages(v->now) || !v->coming || !leat_order_uses(v->coming, number, &first, &last))
+        if (use >= leat_order_stages(v->now) || !v->coming || !leat_order_uses(v->coming, own, &first, &last))
             return LEAT_SCHED_NEVER;
         use = leat_order_stages(v->now) + first;
     }
-    return v->before + use;
+    return leat_sched_lane_stage(v, v->before + use);
 }
 
 static uint64_t next_use(const struct leat_sched_chunk *c, bool after)
@@ -142,10 +171,11 @@ static bool live(const struct leat_sched_chunk *c)
 {
     for (const struct leat_sched_ref *r = &c->ref; r && r->set; r = r->next) {
         for (const struct leat_sched_lane *l = r->set->lanes; l; l = l->next) {
+            const struct leat_sched_stream *v = leat_sched_stream_of(l, r->number);
             uint64_t first;
             uint64_t last;
-            if (!l->ended && leat_order_uses(l->view.now, r->number, &first, &last) && first <= l->view.stage &&
-                last >= l->view.stage)
+            if (!l->ended && leat_order_uses(v->now, r->number - v->first, &first, &last) && first <= v->stage &&
+                last >= v->stage)
                 return true;
         }
     }

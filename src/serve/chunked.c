@@ -15,9 +15,9 @@
 enum state {
     SIZE,    /* in the line "HEX;chunk-signature=…" */
     DATA,    /* `left` bytes of the chunk to come */
-    DATA_CR, /* the line break behind it */
+    DATA_CR, /* the line break after it */
     TRAILER, /* lines "name:value", then an empty one */
-    LAST,    /* the empty line behind the last chunk */
+    LAST,    /* the empty line after the last chunk */
     DONE,
     BAD
 };
@@ -233,7 +233,7 @@ bool leat_serve_chunked_add(struct leat_serve_chunked *c, const char *data, size
         size_t take = 1;
         bool ok;
         if (c->state == DONE) {
-            ok = false; /* something behind the end */
+            ok = false; /* something after the end */
         } else if (c->state == DATA) {
             take = n < c->left ? n : (size_t)c->left;
             ok = add_data(c, data, take, why);

@@ -1,4 +1,4 @@
-/* Decoding bodies sent as "aws-chunked": chunks with their own signatures, or unsigned with a checksum behind them. */
+/* Decoding bodies sent as "aws-chunked": chunks with their own signatures, or unsigned with a checksum after them. */
 #ifndef LEAT_SERVE_CHUNKED_H
 #define LEAT_SERVE_CHUNKED_H
 

@@ -46,6 +46,8 @@ void leat_serve_control(struct leat_serve_call *c)
     const char *method = leat_request_method(c->x);
     if (!leat_request_local(c->x))
         leat_serve_fail(c, LEAT_SERVE_ACCESS_DENIED);
+    else if (!leat_serve_guard_origin(c, true))
+        return;
     else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         leat_serve_fail(c, LEAT_SERVE_METHOD_NOT_ALLOWED);
     else if (strcmp(path, "/-/stats") == 0)

@@ -1,4 +1,5 @@
 #include <string.h>
+#include <strings.h>
 
 #include "serve/ops.h"
 #include "serve/xml.h"
@@ -42,11 +43,28 @@ static void add_failure(struct leat_buf *xml, struct leat_serve_key key, const s
     leat_buf_str(xml, "</Error>");
 }
 
+static void find_checksum(const char *name, const char *value, void *user)
+{
+    bool *found = user;
+    if (strcasecmp(name, "content-md5") == 0 || strcasecmp(name, "x-amz-trailer") == 0)
+        *found = true;
+    if (strncasecmp(name, "x-amz-checksum-", 15) == 0 && *value)
+        *found = true;
+}
+
 void leat_serve_delete_objects(struct leat_serve_call *c)
 {
     struct batch b = {0};
     struct leat_error err;
     struct leat_buf xml;
+    bool summed = false;
+    /* S3 wants it so that no damaged list deletes others; a form on a web page cannot set it either. */
+    leat_request_headers(c->x, find_checksum, &summed);
+    if (!summed) {
+        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST,
+                         "Missing required header for this request: Content-MD5 OR x-amz-checksum-*");
+        return;
+    }
     if (leat_serve_xml_read(c->body.data, c->body.len, read_key, &b, &err) != LEAT_OK || b.keys.n == 0) {
         leat_serve_names_free(&b.keys);
         leat_serve_fail(c, LEAT_SERVE_MALFORMED_XML);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/crc.h"
 #include "base/hash.h"
 
 #define VALUE_MAX  32 /* bytes of the longest checksum */
@@ -129,36 +130,14 @@ void leat_serve_digest_trailer(struct leat_serve_digest *d, const char *header, 
         set_value(d, base64);
 }
 
-/* CRC-32 (of zip) and CRC-64/NVME, byte by byte from a table: a fraction of MD5's time, which runs beside them. */
-static uint64_t crc_table(uint64_t crc, const uint8_t *p, size_t n, const uint64_t table[256])
-{
-    for (; n; n--, p++)
-        crc = crc >> 8 ^ table[(crc ^ *p) & 0xff];
-    return crc;
-}
-
-static void crc_make(uint64_t polynomial, uint64_t table[256])
-{
-    for (uint64_t b = 0; b < 256; b++) {
-        uint64_t c = b;
-        for (int i = 0; i < 8; i++)
-            c = c >> 1 ^ (polynomial & (0 - (c & 1)));
-        table[b] = c;
-    }
-}
-
 static void add_crc(struct leat_serve_digest *d, const void *data, size_t n)
 {
-    uint64_t table[256];
-    if (d->algorithm == CRC32C) {
+    if (d->algorithm == CRC32C)
         d->crc = leat_crc32c((uint32_t)d->crc, data, n);
-    } else if (d->algorithm == CRC32) {
-        crc_make(0xedb88320, table);
-        d->crc = (uint32_t)~crc_table((uint32_t)~d->crc, data, n, table);
-    } else if (d->algorithm == CRC64NVME) {
-        crc_make(0x9a6c9329ac4bc9b5, table);
-        d->crc = ~crc_table(~d->crc, data, n, table);
-    }
+    else if (d->algorithm == CRC32)
+        d->crc = leat_crc32((uint32_t)d->crc, data, n);
+    else if (d->algorithm == CRC64NVME)
+        d->crc = leat_crc64nvme(d->crc, data, n);
 }
 
 void leat_serve_digest_add(struct leat_serve_digest *d, const void *data, size_t n)

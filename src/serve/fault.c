@@ -53,7 +53,7 @@ static leat_status parse_one(const char *text, size_t n, struct leat_serve_fault
         return leat_fail(err, LEAT_INVALID, "--fault: '%s' is not KIND=CHANCE, as in 503=0.01", copy);
     *equals = '\0';
     if (!find_kind(copy, out))
-        return leat_fail(err, LEAT_INVALID, "--fault: '%s' is none of %s", copy, KINDS);
+        return leat_fail(err, LEAT_INVALID, "--fault: '%s' is not one of %s", copy, KINDS);
     leat_status rc = leat_parse_double(equals + 1, "--fault", &out->chance, err);
     if (rc == LEAT_OK && (out->chance < 0 || out->chance > 1))
         rc = leat_fail(err, LEAT_INVALID, "--fault: %s=%s is not a chance from 0 to 1", copy, equals + 1);

@@ -163,7 +163,7 @@ static leat_status get_locked(struct leat_serve_folder *f, const char *name, str
     struct leat_serve_bucket *b = f->buckets;
     while (b && strcmp(b->name, name) != 0)
         b = b->next;
-    /* A bucket may itself be a link to a folder elsewhere: whoever made it wanted it served. */
+    /* A bucket may itself be a link to a folder elsewhere: the one that made it wanted it served. */
     int rc = leat_serve_bucket_name_valid(name) ? fstatat(f->fd, name, &st, 0) : -1;
     if (b && (rc != 0 || st.st_ino != b->inode)) {
         forget(f, b);
@@ -211,7 +211,7 @@ void leat_serve_bucket_release(struct leat_serve_bucket *b)
 leat_status leat_serve_bucket_create(struct leat_serve_folder *f, const char *name, struct leat_error *err)
 {
     if (!leat_serve_bucket_name_valid(name))
-        return leat_fail(err, LEAT_INVALID, "'%.80s' is no bucket name", name);
+        return leat_fail(err, LEAT_INVALID, "'%.80s' is not a bucket name", name);
     if (mkdirat(f->fd, name, 0777) != 0)
         return leat_fail_errno(err, errno, "cannot make the bucket '%s'", name);
     return LEAT_OK;

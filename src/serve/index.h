@@ -25,13 +25,13 @@ void leat_serve_index_added(struct leat_serve_index *ix, const char *path, bool 
 void leat_serve_index_removed(struct leat_serve_index *ix, const char *path, bool escaped);
 
 /* Begins a page. `fresh`: the first one of a listing. A folder whose path is longer than `folders_from` bytes comes as
- * one key, its path with a '/' behind it, instead of all that is in it; SIZE_MAX: none does. */
+ * one key, its path with a '/' after it, instead of all that is in it; SIZE_MAX: none does. */
 void leat_serve_index_begin(struct leat_serve_index *ix, bool fresh, size_t folders_from);
 
 /* Goes to the first key that is not less than `at`. */
 leat_status leat_serve_index_seek(struct leat_serve_index *ix, struct leat_serve_key at, struct leat_error *err);
 
-/* The key there, and on to the next one; *more is false behind the last. The key is valid until the next call. */
+/* The key there, and on to the next one; *more is false after the last. The key is valid until the next call. */
 leat_status leat_serve_index_next(struct leat_serve_index *ix, struct leat_serve_key *key, bool *more,
                                   struct leat_error *err);
 

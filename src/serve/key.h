@@ -23,7 +23,7 @@ struct leat_serve_key {
 bool leat_serve_key_plain(struct leat_serve_key key);
 
 /* Appends the escaped path: letters, digits, '-' and '_' stay, all else is %XX; pieces of 200 bytes are folders
- * with a '+' behind their name, the last piece is the file. */
+ * with a '+' after their name, the last piece is the file. */
 bool leat_serve_key_escape(struct leat_serve_key key, struct leat_buf *out);
 
 /* Appends the key; false when the path is not one that escape makes. */

@@ -12,7 +12,7 @@
 struct page {
     struct leat_serve_key prefix;
     struct leat_serve_key delimiter;
-    struct leat_serve_key after; /* begin behind this; n 0: at the beginning */
+    struct leat_serve_key after; /* begin after this; n 0: at the beginning */
     bool resumed;                /* goes on with an earlier page */
     uint64_t max;
     bool url; /* encoding-type=url */
@@ -20,7 +20,7 @@ struct page {
     struct leat_serve_names keys;
     struct leat_serve_names prefixes;
     bool truncated;
-    struct leat_buf last; /* what the next page begins behind */
+    struct leat_buf last; /* what the next page begins after */
 };
 
 static struct leat_serve_key arg_key(const struct leat_serve_call *c, const char *name)
@@ -34,7 +34,7 @@ static bool has_prefix(struct leat_serve_key key, struct leat_serve_key prefix)
     return key.n >= prefix.n && memcmp(key.data, prefix.data, prefix.n) == 0;
 }
 
-/* Up to and including the delimiter behind the prefix, or 0 when there is none. */
+/* Up to and including the delimiter after the prefix, or 0 when there is none. */
 static size_t common_prefix(struct leat_serve_key key, const struct page *p)
 {
     if (!p->delimiter.n || key.n < p->prefix.n)
@@ -70,7 +70,7 @@ static leat_status seek(struct leat_serve_index *ix, const struct leat_buf *at, 
     return leat_serve_index_seek(ix, (struct leat_serve_key){at->data, at->len}, err);
 }
 
-/* Where the page begins: behind `after`, and if that is (in) a common prefix behind all of it. */
+/* Where the page begins: after `after`, and if that is (in) a common prefix after all of it. */
 static leat_status seek_start(struct leat_serve_index *ix, const struct page *p, bool *any, struct leat_error *err)
 {
     struct leat_buf at;
@@ -92,7 +92,7 @@ static leat_status seek_start(struct leat_serve_index *ix, const struct page *p,
     return rc;
 }
 
-/* Notes the key or its common prefix; *skip when the index has to go behind a common prefix. */
+/* Notes the key or its common prefix; *skip when the index has to go after a common prefix. */
 static leat_status note(struct page *p, struct leat_serve_key key, size_t common, struct leat_error *err)
 {
     struct leat_serve_names *to = common ? &p->prefixes : &p->keys;
@@ -182,7 +182,7 @@ static leat_status add_contents(struct leat_serve_call *c, const struct page *p,
     return rc;
 }
 
-/* Tokens are opaque to clients: the last key in hexadecimal behind a letter, so that none has to be escaped. */
+/* Tokens are opaque to clients: the last key in hexadecimal after a letter, so that none has to be escaped. */
 static bool decode_token(const char *token, struct leat_buf *out)
 {
     size_t n = strlen(token);

@@ -206,7 +206,7 @@ static leat_status assemble(struct leat_serve_call *c, const struct leat_serve_u
     if (rc == LEAT_OK) {
         rc = leat_serve_writer_commit(&writer, c->key, condition, u->headers.data, etag, err);
         if (rc == LEAT_NOT_FOUND) /* the object of If-Match, not the upload */
-            rc = leat_fail(err, LEAT_CHANGED, "the object that was to be replaced is gone");
+            rc = leat_fail(err, LEAT_CHANGED, "the object to be replaced is gone");
     }
     leat_serve_writer_close(&writer);
     return rc;

@@ -26,7 +26,7 @@ int leat_serve_compare(struct leat_serve_key a, struct leat_serve_key b); /* by 
 void leat_serve_names_free(struct leat_serve_names *s); /* back to empty */
 size_t leat_serve_names_bytes(const struct leat_serve_names *s);
 
-/* False when memory runs out. `append` goes behind all others: sort afterwards. `insert` keeps the order and does
+/* False when memory runs out. `append` goes after all others: sort afterwards. `insert` keeps the order and does
  * nothing where the name is there already. */
 bool leat_serve_names_append(struct leat_serve_names *s, const char *name, size_t n, bool folder);
 bool leat_serve_names_insert(struct leat_serve_names *s, const char *name, size_t n);

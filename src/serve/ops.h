@@ -28,6 +28,12 @@ void leat_serve_abort_upload(struct leat_serve_call *c);
 void leat_serve_list_parts(struct leat_serve_call *c);
 void leat_serve_list_uploads(struct leat_serve_call *c);
 
+/* Refuses what a web page of somebody else asks for, and names that lead here only by DNS. False: answered. */
+bool leat_serve_guard_origin(struct leat_serve_call *c, bool control);
+
+/* Refuses what S3 does and this does not. False: answered. */
+bool leat_serve_guard_features(struct leat_serve_call *c);
+
 /* Everything under /-/: statistics and log. */
 void leat_serve_control(struct leat_serve_call *c);
 

@@ -46,7 +46,7 @@ enum leat_serve_range_kind leat_serve_range(const char *header, uint64_t size, u
     if (*skip_spaces(p) || (!has_first && !has_last) || (has_first && has_last && last < first))
         return LEAT_SERVE_RANGE_ALL;
     if (!has_first) {
-        /* the last so many bytes */
+        /* the last bytes */
         if (last == 0 || size == 0)
             return LEAT_SERVE_RANGE_OUTSIDE;
         *n = last < size ? last : size;

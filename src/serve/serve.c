@@ -101,7 +101,8 @@ static void on_start(struct leat_request *x, void *user)
         return;
     if (!op)
         leat_serve_fail(c, why);
-    else if (leat_serve_authorize(c, &key, &checked) && may_write(c) && open_bucket(c))
+    else if (leat_serve_guard_origin(c, false) && leat_serve_authorize(c, &key, &checked) &&
+             leat_serve_guard_features(c) && may_write(c) && open_bucket(c))
         leat_serve_body_open(c, checked ? &key : NULL);
     OPENSSL_cleanse(&key, sizeof key);
 }

@@ -33,8 +33,8 @@ struct leat_serve_options {
     uint64_t connection_bandwidth;
 
     const char *faults;     /* as leat_serve_faults_parse reads them; NULL: none */
-    uint64_t fault_after;   /* the first so many requests are spared */
-    uint64_t fault_count;   /* so many faults at most; 0: no limit */
+    uint64_t fault_after;   /* this many requests at first have no faults */
+    uint64_t fault_count;   /* this many faults at most; 0: no limit */
     const char *fault_only; /* only requests whose key has this in it; NULL: all */
     uint64_t seed;
     uint64_t log_max; /* requests kept for /-/log; 0: 65536 */

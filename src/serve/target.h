@@ -4,7 +4,7 @@
 
 #include "serve/call.h"
 
-/* The path behind the scheme and host of a target in absolute form ("http://host/a"), or as it is ("/a"). */
+/* The path after the scheme and host of a target in absolute form ("http://host/a"), or as it is ("/a"). */
 const char *leat_serve_target_path(const char *target);
 
 /* Fills in bucket_name, key and arguments of the call, which owns them. `host`, the Host header, may be NULL. */

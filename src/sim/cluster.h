@@ -8,7 +8,7 @@
 
 enum leat_sim_interval {
     LEAT_SIM_EVEN,     /* the run's own interval, in equal pieces */
-    LEAT_SIM_BY_HAZARD /* chosen anew after each checkpoint from the machines' ages */
+    LEAT_SIM_BY_HAZARD /* chosen again after each checkpoint from the machines' ages */
 };
 
 struct leat_sim_result {

@@ -16,7 +16,7 @@ struct leat_sim_cores {
 leat_status leat_sim_cores_open(uint32_t n, double rate, struct leat_sim_cores *out, struct leat_error *err);
 void leat_sim_cores_close(struct leat_sim_cores *c);
 
-/* When a batch of so many samples, given now, is prepared. */
+/* When a batch of this many samples, given now, is prepared. */
 uint64_t leat_sim_cores_give(struct leat_sim_cores *c, uint32_t samples, uint64_t now_ns);
 
 #endif

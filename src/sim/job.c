@@ -76,7 +76,7 @@ static leat_status batch_bytes(const struct leat_sim_job_opts *o, uint64_t *out,
     most = most < o->batch ? most : o->batch;
     uint32_t *sizes = malloc(((size_t)o->chunks + 1) * sizeof *sizes);
     if (!sizes)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory to look at %u chunks", o->chunks);
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for %u chunks", o->chunks);
     memcpy(sizes, o->sizes, o->chunks * sizeof *sizes);
     qsort(sizes, o->chunks, sizeof *sizes, larger_first);
     *out = total(sizes, (uint32_t)most);
@@ -262,8 +262,8 @@ static void note(struct job *j, struct leat_sim_node *n)
     leat_sched_heap_put(&j->agenda, &n->place, UINT64_MAX - leat_sim_node_next_ns(n));
 }
 
-/* A bucket that all share is divided among the nodes to which bytes flow. Anew for each change would be a look at all
- * nodes at nearly every event; a change of a few per cent may wait. */
+/* A bucket that all share is divided among the nodes to which bytes flow. Doing so for each change would be a look at
+ * all nodes at nearly every event; a change of a few per cent may wait. */
 static void divide_bucket(struct job *j, uint32_t node)
 {
     bool flows = j->nodes[node].wire.flowing.n != 0;
@@ -421,8 +421,8 @@ leat_status leat_sim_job(const struct leat_sim_job_opts *o, struct leat_sim_job_
         char has[LEAT_FORMAT_SIZE];
         char least[LEAT_FORMAT_SIZE];
         return leat_fail(err, LEAT_LIMIT,
-                         "%s of memory a node are too little: the batches of its %u ranks need %s (window %u); give "
-                         "at least %" PRIu64 "mib",
+                         "%s of memory per node is too little: the batches of its %u ranks need %s (window %u); "
+                         "give at least %" PRIu64 "mib",
                          leat_format_size(o->ram, has), o->ranks, leat_format_size(needed, least), o->window,
                          (needed + (1u << 20) - 1) >> 20);
     }

@@ -17,7 +17,7 @@
 #include "sched/sched.h"
 #include "sim/node.h"
 
-/* Below these every number is exact, and memory for tables can be had. */
+/* Below these every number is exact, and memory for tables is available. */
 #define LEAT_SIM_NODES_MAX  65536u
 #define LEAT_SIM_EPOCHS_MAX 100000u
 

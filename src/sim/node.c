@@ -124,15 +124,20 @@ static void act_nothing(void *user, struct leat_sched_chunk *c)
     (void)c;
 }
 
-static struct leat_sched_view view_of(const struct leat_sim_lane *l)
+static struct leat_sched_view view_of(const struct leat_sim_lane *l, struct leat_sched_stream *one)
 {
     const struct leat_sim_node_opts *o = l->node->opts;
     struct leat_sim_epoch *now = leat_sim_deal_epoch(o->deal, l->view);
-    return (struct leat_sched_view){
+    *one = (struct leat_sched_stream){
         .now = now->order,
         .coming = leat_sim_deal_epoch(o->deal, l->view + 1)->order,
         .stage = l->stage,
         .before = now->before,
+    };
+    return (struct leat_sched_view){
+        .streams = one,
+        .streams_n = 1,
+        .stage = now->before + l->stage,
         .node_of_slot = o->nodes > 1 ? o->node_of_slot : NULL,
         .node = l->node->number,
     };
@@ -165,7 +170,8 @@ static struct leat_sched_batch *act_plan(void *user, struct leat_sched_lane *lan
     l->next++;
     l->view = g->view;
     l->stage = g->stage;
-    struct leat_sched_view view = view_of(l);
+    struct leat_sched_stream one;
+    struct leat_sched_view view = view_of(l, &one);
     leat_sched_lane_view(lane, &view);
     if (left != l->view)
         leat_sim_deal_leave(deal, left);
@@ -260,8 +266,9 @@ static leat_status open_lane(struct leat_sim_node *n, struct leat_sim_lane *l, u
 {
     l->node = n;
     l->rank = rank;
+    struct leat_sched_stream one;
     struct leat_sched_lane_opts o = {
-        .set = n->set, .needed = n->opts->needed, .slots = n->opts->slots, .view = view_of(l), .user = l};
+        .set = n->set, .needed = n->opts->needed, .slots = n->opts->slots, .view = view_of(l, &one), .user = l};
     leat_status rc = leat_sched_lane_open(n->sched, &o, n->now_ns, &l->sched, err);
     if (rc == LEAT_OK)
         leat_sched_lane_ready(l->sched);

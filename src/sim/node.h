@@ -85,7 +85,7 @@ leat_status leat_sim_node_open(const struct leat_sim_node_opts *opts, uint32_t n
                                uint64_t now_ns, struct leat_sim_node *n, struct leat_error *err);
 void leat_sim_node_close(struct leat_sim_node *n); /* a zeroed one is allowed */
 
-/* All that happens up to a time, which must not be behind leat_sim_node_next_ns(). */
+/* All that happens up to a time, which must not be after leat_sim_node_next_ns(). */
 leat_status leat_sim_node_run(struct leat_sim_node *n, uint64_t now_ns, struct leat_error *err);
 uint64_t leat_sim_node_next_ns(const struct leat_sim_node *n); /* UINT64_MAX: nothing is under way */
 

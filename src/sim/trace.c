@@ -85,7 +85,7 @@ static void step_back(const struct knower *k, bool up, double *later, double *co
         }
         to[k->units] = 0;
     }
-    if (!up) /* whoever runs a transient cluster has lost it: the same as nothing running */
+    if (!up) /* a transient cluster that ran is lost: the same as nothing running */
         memcpy(row(cost, k, LEAT_PLAN_USE_TRANSIENT), row(cost, k, LEAT_PLAN_IDLE), (k->units + 1) * sizeof *cost);
 }
 

@@ -5,7 +5,7 @@
 #include "plan/trace.h"
 
 struct leat_sim_weather {
-    double up_mean_s;   /* how long machines can be had at a stretch */
+    double up_mean_s;   /* how long machines are available at a stretch */
     double down_mean_s; /* and not */
     double early;       /* share of the stretches of either kind that end early: within a tenth of the mean */
 };

@@ -48,7 +48,7 @@ void leat_sim_wire_free(struct leat_sim_wire *w);
 bool leat_sim_wire_add(struct leat_sim_wire *w, void *what, uint64_t bytes, uint32_t ranges, bool urgent,
                        uint64_t now_ns);
 
-/* Runs the line up to a time, which must not be behind leat_sim_wire_next_ns(). Returns one that has come by then, NULL
+/* Runs the line up to a time, which must not be after leat_sim_wire_next_ns(). Returns one that has come by then, NULL
  * when there are no more: call until it does. */
 void *leat_sim_wire_run(struct leat_sim_wire *w, uint64_t now_ns);
 

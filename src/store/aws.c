@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <strings.h>
 
-#include "base/ini.h"
+#include "base/clock.h"
+#include "store/aws_keys.h"
+
+#define RENEW_EARLY_S 300 /* before they expire: as early as AWS's own clients */
 
 static void wipe(char *secret)
 {
@@ -26,116 +29,12 @@ void leat_aws_free(struct leat_aws *aws)
     *aws = (struct leat_aws){0};
 }
 
-static const char *variable(const char *name)
-{
-    const char *v = getenv(name);
-    return v && *v ? v : NULL;
-}
-
 /* The first of them that is set, NULL: none. */
 static const char *first_set(const char *const *names)
 {
-    while (*names && !variable(*names))
+    while (*names && !leat_aws_variable(*names))
         names++;
     return *names;
-}
-
-/* Reading one of the two files. The same profile may be in both; what was found first stays. */
-struct profile {
-    struct leat_aws *aws;
-    const char *name;
-    bool config; /* ~/.aws/config writes [profile NAME], ~/.aws/credentials [NAME] */
-    bool found;
-    bool failed;
-    bool take_keys;
-};
-
-static void keep(struct profile *p, char **field, const char *value)
-{
-    if (*field || !*value)
-        return;
-    *field = strdup(value);
-    if (!*field)
-        p->failed = true;
-}
-
-static void keep_endpoint(struct profile *p, const char *value)
-{
-    if (!p->aws->endpoint_url)
-        snprintf(p->aws->endpoint_from, sizeof p->aws->endpoint_from, "profile '%.60s'", p->name);
-    keep(p, &p->aws->endpoint_url, value);
-}
-
-static bool names_profile(const struct profile *p, const char *section)
-{
-    if (p->config && strncmp(section, "profile ", 8) == 0)
-        return strcmp(section + 8 + strspn(section + 8, " \t"), p->name) == 0;
-    return strcmp(section, p->name) == 0 && (!p->config || strcmp(section, "default") == 0);
-}
-
-static leat_status take_line(const char *section, const char *key, const char *value, unsigned line, void *user,
-                             struct leat_error *err)
-{
-    struct profile *p = user;
-    (void)line;
-    (void)err;
-    if (!names_profile(p, section))
-        return LEAT_OK;
-    p->found = true;
-    struct leat_aws *aws = p->aws;
-    if (strcmp(key, "aws_access_key_id") == 0 && p->take_keys)
-        keep(p, &aws->access_key, value);
-    else if (strcmp(key, "aws_secret_access_key") == 0 && p->take_keys)
-        keep(p, &aws->secret_key, value);
-    else if (strcmp(key, "aws_session_token") == 0 && p->take_keys)
-        keep(p, &aws->session_token, value);
-    else if (strcmp(key, "region") == 0)
-        keep(p, &aws->region, value);
-    else if (strcmp(key, "endpoint_url") == 0 || strcmp(key, "s3.endpoint_url") == 0)
-        keep_endpoint(p, value);
-    else if (strcmp(key, "s3.addressing_style") == 0 && aws->addressing == LEAT_ADDRESSING_AUTO)
-        aws->addressing = strcmp(value, "path") == 0      ? LEAT_ADDRESSING_PATH
-                          : strcmp(value, "virtual") == 0 ? LEAT_ADDRESSING_VIRTUAL
-                                                          : LEAT_ADDRESSING_AUTO;
-    return LEAT_OK;
-}
-
-static bool aws_path(const char *set, const char *name, char *out, size_t n)
-{
-    const char *path = variable(set);
-    const char *home = variable("HOME");
-    int len = path ? snprintf(out, n, "%s", path) : home ? snprintf(out, n, "%s/.aws/%s", home, name) : -1;
-    return len > 0 && (size_t)len < n;
-}
-
-static leat_status read_file(struct profile *p, const char *set, const char *name, struct leat_error *err)
-{
-    char path[4096];
-    if (!aws_path(set, name, path, sizeof path))
-        return LEAT_OK;
-    leat_status rc = leat_ini_read(path, take_line, p, err);
-    return rc == LEAT_NOT_FOUND ? LEAT_OK : rc;
-}
-
-static leat_status read_profile(struct leat_aws *aws, const char *named, bool take_keys, struct leat_error *err)
-{
-    struct profile p = {.aws = aws, .name = named ? named : "default", .take_keys = take_keys};
-    leat_status rc = read_file(&p, "AWS_SHARED_CREDENTIALS_FILE", "credentials", err);
-    p.config = true;
-    if (rc == LEAT_OK)
-        rc = read_file(&p, "AWS_CONFIG_FILE", "config", err);
-    if (rc != LEAT_OK)
-        return rc;
-    if (p.failed)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for AWS settings");
-    if (named && !p.found)
-        return leat_fail(err, LEAT_INVALID, "there is no profile '%s' in ~/.aws/credentials or ~/.aws/config", named);
-    if (p.take_keys && !aws->access_key != !aws->secret_key)
-        return leat_fail(err, LEAT_INVALID, "profile '%s' has only one of aws_access_key_id and aws_secret_access_key",
-                         p.name);
-    if (p.take_keys && aws->access_key)
-        snprintf(aws->keys_from, sizeof aws->keys_from, "profile '%.60s'", p.name);
-    return LEAT_OK;
 }
 
 static leat_status set_text(char **field, const char *value, struct leat_error *err)
@@ -144,33 +43,6 @@ static leat_status set_text(char **field, const char *value, struct leat_error *
         return LEAT_OK;
     *field = strdup(value);
     return *field ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for AWS settings");
-}
-
-/* "2026-11-16T12:00:00Z" in seconds since 1970; 0 for anything else: then the server says when the time has come. */
-static uint64_t expiry(const char *text)
-{
-    struct tm t = {0};
-    const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &t) : NULL;
-    time_t at = end && (*end == 'Z' || strncmp(end, "+00:00", 6) == 0) ? timegm(&t) : 0;
-    return at > 0 ? (uint64_t)at : 0;
-}
-
-static leat_status read_environment_keys(struct leat_aws *aws, struct leat_error *err)
-{
-    const char *access = variable("AWS_ACCESS_KEY_ID");
-    const char *secret = variable("AWS_SECRET_ACCESS_KEY");
-    if (!access != !secret)
-        return leat_fail(err, LEAT_INVALID, "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set");
-    leat_status rc = set_text(&aws->access_key, access, err);
-    if (rc == LEAT_OK)
-        rc = set_text(&aws->secret_key, secret, err);
-    if (rc == LEAT_OK && access)
-        rc = set_text(&aws->session_token, variable("AWS_SESSION_TOKEN"), err);
-    if (access) {
-        snprintf(aws->keys_from, sizeof aws->keys_from, "AWS_ACCESS_KEY_ID");
-        aws->expires_s = expiry(variable("AWS_CREDENTIAL_EXPIRATION"));
-    }
-    return rc;
 }
 
 /* Everything was said by the caller. */
@@ -207,35 +79,145 @@ static leat_status check_keys(const struct leat_aws *aws, struct leat_error *err
     return LEAT_OK;
 }
 
-leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
+static bool is_true(const struct leat_aws_files *files, const char *variable, const char *profile, const char *key)
 {
-    if (opts->keys_given)
-        return take_given(opts, out, err);
+    const char *value = variable ? leat_aws_variable(variable) : NULL;
+    if (!value)
+        value = leat_aws_files_get(files, profile, key);
+    return value && strcasecmp(value, "true") == 0;
+}
+
+bool leat_aws_wants_fips(const struct leat_aws_files *files, const char *profile)
+{
+    return is_true(files, "AWS_USE_FIPS_ENDPOINT", profile, "use_fips_endpoint");
+}
+
+bool leat_aws_wants_dualstack(const struct leat_aws_files *files, const char *profile)
+{
+    return is_true(files, "AWS_USE_DUALSTACK_ENDPOINT", profile, "use_dualstack_endpoint") ||
+           is_true(files, NULL, profile, "s3.use_dualstack_endpoint");
+}
+
+bool leat_aws_ignores_endpoints(const struct leat_aws_files *files, const char *profile)
+{
+    return is_true(files, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", profile, "ignore_configured_endpoint_urls");
+}
+
+/* The endpoint that the profile says, and where: its services, its own. */
+static leat_status profile_endpoint(const struct leat_aws_lookup *l, struct leat_aws *aws, struct leat_error *err)
+{
+    const char *services = leat_aws_files_get(l->files, l->profile, "services");
+    const char *url = services ? leat_aws_files_section(l->files, "services", services, "s3.endpoint_url") : NULL;
+    if (!url)
+        url = leat_aws_files_get(l->files, l->profile, "s3.endpoint_url");
+    if (!url)
+        url = leat_aws_files_get(l->files, l->profile, "endpoint_url");
+    if (url)
+        snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "profile '%.60s'", l->profile);
+    return set_text(&aws->endpoint_url, url, err);
+}
+
+/* AWS's own endpoints of a special kind. They belong to a region, which a redirect must not change in silence. */
+static leat_status special_endpoint(const struct leat_aws_lookup *l, struct leat_aws *aws, struct leat_error *err)
+{
+    bool fips = leat_aws_wants_fips(l->files, l->profile);
+    bool dual = leat_aws_wants_dualstack(l->files, l->profile);
+    char url[200];
+    if (is_true(l->files, NULL, l->profile, "s3.use_accelerate_endpoint"))
+        return leat_fail(err, LEAT_UNSUPPORTED, "profile '%s': s3.use_accelerate_endpoint is not supported",
+                         l->profile);
+    if (!fips && !dual)
+        return LEAT_OK;
+    const char *what = fips ? "a FIPS endpoint (use_fips_endpoint)" : "a dual-stack endpoint (use_dualstack_endpoint)";
+    if (aws->endpoint_url)
+        return leat_fail(err, LEAT_INVALID, "%s is asked for, and %s gives an endpoint: only one of them is possible",
+                         what, aws->endpoint_from);
+    if (!aws->region)
+        return leat_fail(err, LEAT_INVALID, "%s is asked for, but no region is known: set AWS_REGION", what);
+    snprintf(url, sizeof url, "https://s3%s%s.%.60s.amazonaws.com%s", fips ? "-fips" : "", dual ? ".dualstack" : "",
+             aws->region, strncmp(aws->region, "cn-", 3) == 0 ? ".cn" : "");
+    if (aws->addressing == LEAT_ADDRESSING_AUTO)
+        aws->addressing = LEAT_ADDRESSING_VIRTUAL;
+    snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "%s", fips ? "AWS's own, FIPS" : "AWS's own, dual-stack");
+    return set_text(&aws->endpoint_url, url, err);
+}
+
+static leat_status look_up_place(const struct leat_store_opts *opts, const struct leat_aws_lookup *l,
+                                 struct leat_aws *aws, struct leat_error *err)
+{
     static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION", NULL};
     static const char *const endpoints[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL", NULL};
-    struct leat_aws aws = {.addressing = opts->addressing, .endpoint_from = "AWS's own"};
-    const char *profile = opts->profile ? opts->profile : variable("AWS_PROFILE");
+    bool ignored = leat_aws_ignores_endpoints(l->files, l->profile);
     const char *region = first_set(regions);
-    const char *endpoint = first_set(endpoints);
-    leat_status rc = set_text(&aws.region, opts->region ? opts->region : region ? getenv(region) : NULL, err);
+    const char *endpoint = ignored ? NULL : first_set(endpoints);
+    const char *style = leat_aws_files_get(l->files, l->profile, "s3.addressing_style");
+    leat_status rc = set_text(&aws->region,
+                              opts->region ? opts->region
+                              : region     ? getenv(region)
+                                           : leat_aws_files_get(l->files, l->profile, "region"),
+                              err);
+    if (aws->addressing == LEAT_ADDRESSING_AUTO && style)
+        aws->addressing = strcmp(style, "path") == 0      ? LEAT_ADDRESSING_PATH
+                          : strcmp(style, "virtual") == 0 ? LEAT_ADDRESSING_VIRTUAL
+                                                          : LEAT_ADDRESSING_AUTO;
+    if (rc == LEAT_OK && (opts->endpoint_url || endpoint)) {
+        rc = set_text(&aws->endpoint_url, opts->endpoint_url ? opts->endpoint_url : getenv(endpoint), err);
+        snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "%s", opts->endpoint_url ? "--endpoint-url" : endpoint);
+    } else if (rc == LEAT_OK && !ignored) {
+        rc = profile_endpoint(l, aws, err);
+    }
+    return rc == LEAT_OK ? special_endpoint(l, aws, err) : rc;
+}
+
+uint64_t leat_aws_renew_at(const struct leat_aws *aws)
+{
+    if (!aws->expires_s)
+        return 0;
+    uint64_t life = aws->expires_s > aws->since_s ? aws->expires_s - aws->since_s : 0;
+    uint64_t early = life / 2 < RENEW_EARLY_S ? life / 2 : RENEW_EARLY_S;
+    return aws->expires_s - early;
+}
+
+static leat_status load(const struct leat_store_opts *opts, bool fresh, struct leat_aws *out, struct leat_error *err)
+{
+    struct leat_aws aws = {.addressing = opts->addressing, .endpoint_from = "AWS's own"};
+    const char *named = opts->profile ? opts->profile : leat_aws_variable("AWS_PROFILE");
+    struct leat_aws_files *files = NULL;
+    leat_status rc = leat_aws_files_read(&files, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_aws_lookup l = {
+        .files = files,
+        .profile = named ? named : "default",
+        .profile_said = opts->profile != NULL,
+        .ca_bundle = opts->ca_bundle,
+        .stop = opts->stop,
+        .stop_user = opts->stop_user,
+    };
+    if (named && !leat_aws_files_has(files, named))
+        rc = leat_fail(err, LEAT_INVALID, "there is no profile '%s' in ~/.aws/credentials or ~/.aws/config", named);
     if (rc == LEAT_OK)
-        rc = set_text(&aws.endpoint_url,
-                      opts->endpoint_url ? opts->endpoint_url
-                      : endpoint         ? getenv(endpoint)
-                                         : NULL,
-                      err);
-    if (aws.endpoint_url)
-        snprintf(aws.endpoint_from, sizeof aws.endpoint_from, "%s", opts->endpoint_url ? "--endpoint-url" : endpoint);
-    /* A profile named on the command line is meant, whatever keys the environment has. */
-    if (rc == LEAT_OK && !opts->profile && !opts->anonymous)
-        rc = read_environment_keys(&aws, err);
-    if (rc == LEAT_OK)
-        rc = read_profile(&aws, profile, !aws.access_key && !opts->anonymous, err);
+        rc = look_up_place(opts, &l, &aws, err);
+    l.region = aws.region;
+    aws.since_s = (uint64_t)leat_wall_s();
+    if (rc == LEAT_OK && !opts->anonymous)
+        rc = leat_aws_kept_keys(&l, fresh, &aws, err);
     if (rc == LEAT_OK)
         rc = check_keys(&aws, err);
+    leat_aws_files_free(files);
     if (rc != LEAT_OK)
         leat_aws_free(&aws);
     else
         *out = aws;
     return rc;
+}
+
+leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
+{
+    return opts->keys_given ? take_given(opts, out, err) : load(opts, false, out, err);
+}
+
+leat_status leat_aws_load_anew(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
+{
+    return opts->keys_given ? take_given(opts, out, err) : load(opts, true, out, err);
 }

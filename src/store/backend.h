@@ -13,6 +13,8 @@ struct leat_backend_keys {
     const char *session_token;
 };
 
+enum leat_backend_renewal { LEAT_RENEWED_SAME, LEAT_RENEWED_OTHERS, LEAT_RENEWED_LATER };
+
 struct leat_backend_ops {
     /* Begins one attempt; leat_store_attempted() is called later, never from within. */
     void (*start)(struct leat_backend *backend, struct leat_store_op *op);
@@ -20,13 +22,23 @@ struct leat_backend_ops {
     void (*cancel)(struct leat_backend *backend, struct leat_store_op *op);
     void (*close)(struct leat_backend *backend); /* nothing is in flight; accepts half-built ones */
 
-    /* Other keys from now on, or NULL: look them up again where they came from. Returns whether they are others than
-     * before. NULL: this kind of store has none. */
-    bool (*renew)(struct leat_backend *backend, const struct leat_backend_keys *keys);
+    /* STAT and GET, on the caller's thread. NULL: only by start(). */
+    void (*perform)(struct leat_store_op *op);
+
+    /* Other keys from now on. NULL keys: look them up where they came from, which takes its time: asked again, it says
+     * what came of it for `op`, whose keys had expired. NULL: this kind of store has none. */
+    enum leat_backend_renewal (*renew)(struct leat_backend *backend, const struct leat_backend_keys *keys,
+                                       const struct leat_store_op *op);
+
+    /* Fills in what it knows of a zeroed struct. NULL: nothing. */
+    void (*place)(const struct leat_backend *backend, struct leat_store_place *out);
 
     /* Listing, on the caller's thread. NULL: this kind of store cannot be listed. */
     leat_status (*list_open)(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                              struct leat_error *err);
+    /* As leat_store_list_after(); NULL: it cannot begin in the middle. */
+    leat_status (*list_after)(struct leat_store *store, const char *prefix, const char *after, struct leat_list **out,
+                              struct leat_error *err);
 };
 
 /* First member of every backend. */

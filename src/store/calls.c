@@ -1,4 +1,4 @@
-/* The calls that wait for their operation. */
+/* The calls that wait for their operation, and lists. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +62,15 @@ leat_status leat_store_stat(struct leat_store *store, const char *key, struct le
     return rc;
 }
 
+leat_status leat_store_look(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
+{
+    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .verify = true};
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_OK)
+        *out = op.object;
+    return rc;
+}
+
 leat_status leat_store_get(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, void *into,
                            const char *if_match, struct leat_error *err)
 {
@@ -77,7 +86,8 @@ leat_status leat_store_load(struct leat_store *store, const char *key, size_t ma
     char *text = malloc(first + 1);
     if (!text)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
-    struct leat_store_op op = {.verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true};
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true, .verify = true};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc != LEAT_OK)
         goto fail;
@@ -173,4 +183,56 @@ leat_status leat_store_delete(struct leat_store *store, const char *key, struct 
 {
     struct leat_store_op op = {.verb = LEAT_STORE_DELETE, .key = key};
     return leat_store_run(store, &op, err);
+}
+
+leat_status leat_store_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                                 struct leat_error *err)
+{
+    const struct leat_backend *backend = leat_store_backend(store);
+    if (!backend->ops->list_open)
+        return leat_fail(err, LEAT_UNSUPPORTED, "%s://%s is a web server: it cannot list what it holds",
+                         leat_scheme_name(leat_store_scheme(store)), leat_store_host(store));
+    return backend->ops->list_open(store, prefix, recursive, out, err);
+}
+
+leat_status leat_store_list_after(struct leat_store *store, const char *prefix, const char *after,
+                                  struct leat_list **out, struct leat_error *err)
+{
+    const struct leat_backend *backend = leat_store_backend(store);
+    if (!backend->ops->list_after)
+        return leat_store_list_open(store, prefix, true, out, err);
+    return backend->ops->list_after(store, prefix, after, out, err);
+}
+
+leat_status leat_store_list_next(struct leat_list *list, struct leat_list_entry *entry, bool *end,
+                                 struct leat_error *err)
+{
+    return list->next(list, entry, end, err);
+}
+
+void leat_store_list_close(struct leat_list *list)
+{
+    if (list)
+        list->close(list);
+}
+
+struct placing {
+    struct leat_store *store;
+    struct leat_store_place *out;
+};
+
+static void place_here(void *arg)
+{
+    const struct placing *p = arg;
+    const struct leat_backend *backend = leat_store_backend(p->store);
+    if (backend->ops->place)
+        backend->ops->place(backend, p->out);
+    p->out->sends_whole = backend->warned_whole;
+}
+
+void leat_store_place(struct leat_store *store, struct leat_store_place *out)
+{
+    struct placing p = {store, out};
+    *out = (struct leat_store_place){0};
+    leat_store_call(store, place_here, &p);
 }

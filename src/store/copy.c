@@ -1,43 +1,24 @@
 /* Copying. A job is an object, a unit one of its parts on its way: a read, then a write. The caller's thread makes
  * units as memory allows; their later steps run on the two stores' threads.
  *
- * A unit's op changes hands only under the lock, together with `busy`, which says whose it is: so that whoever
+ * A unit's op changes hands only under the lock, together with `busy`, which says whose it is: so that the one that
  * cancels knows which store to ask, and after `failed` is set no unit takes another step. */
 #include "store/copy.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/thread.h"
-#include "store/journal.h"
+#include "store/copy_impl.h"
+#include "store/exchange.h"
 
 #define PART_DEFAULT   (8ull << 20)
 #define MEMORY_DEFAULT (256ull << 20)
 #define UNITS_MAX      1024u       /* small objects: bounds what is in flight when their bytes do not */
 #define UNIT_COST      (16u << 10) /* of a unit besides its data */
-
-struct job {
-    struct leat_copy *copy;
-    struct job *prev, *next;
-    char *from_key;
-    char *to_key;
-    struct leat_object object;
-    uint64_t part_size;
-    struct leat_store_part *parts; /* NULL: in one piece */
-    uint32_t parts_n;
-    uint32_t parts_left; /* hold mu */
-    bool adding;         /* hold mu: the caller is still making its units */
-    char upload[LEAT_UPLOAD_ID_MAX];
-    struct leat_journal *journal;
-    struct leat_store_op finish;
-    bool finishing; /* hold mu: the op above is on its way */
-    bool finished;  /* hold mu */
-    bool useless;   /* hold mu: nothing could go on with this upload */
-    bool skipped;   /* hold mu: it was there already */
-};
 
 struct unit {
     struct leat_store_op op; /* first member */
@@ -52,20 +33,9 @@ struct unit {
     size_t size;
     size_t moved; /* hold mu: for progress */
     char *data;
-};
-
-struct leat_copy {
-    struct leat_copy_opts opts; /* constant after open, as `journal` */
-    char *journal;
-    pthread_mutex_t mu;
-    pthread_cond_t changed;
-    struct job *jobs;
-    struct unit *units;
-    uint32_t units_n;
-    uint64_t memory;
-    bool failed;
-    struct leat_error err;
-    struct leat_copy_progress progress;
+    uint8_t md5[LEAT_MD5_SIZE]; /* of data, for buckets */
+    uint32_t crc32c;
+    uint64_t sum; /* of the kind that the source states, where it can be put together */
 };
 
 static void set_failed(struct leat_copy *c, const struct leat_error *err)
@@ -114,6 +84,19 @@ static void on_finished(struct leat_store_op *op)
     pthread_mutex_unlock(&c->mu);
 }
 
+/* Hold mu. Whether the parts make the whole that the source states. */
+static bool sums_fit(const struct job *job)
+{
+    const struct leat_checksum *sum = &job->object.checksum;
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < job->parts_n; i++) {
+        if (!job->parts[i].summed)
+            return true; /* taken over from a copy that did not note them */
+        all = i ? leat_checksum_join(sum->kind, all, job->parts[i].sum, job->parts[i].size) : job->parts[i].sum;
+    }
+    return leat_checksum_fits_piece(sum, all);
+}
+
 /* Hold mu. When the last part is there the object is put together. */
 static void check_job(struct job *job)
 {
@@ -121,6 +104,14 @@ static void check_job(struct job *job)
         return;
     if (!job->parts) {
         job_end(job, !job->skipped);
+        return;
+    }
+    if (job->summed && !sums_fit(job)) {
+        struct leat_error err;
+        leat_fail(&err, LEAT_CORRUPT, "the bytes of '%s' do not have the checksum that the server states (%s)",
+                  job->from_key, leat_checksum_name(job->object.checksum.kind));
+        job->useless = true;
+        set_failed(job->copy, &err);
         return;
     }
     job->finishing = true;
@@ -159,15 +150,15 @@ static void on_written(struct leat_store_op *op)
     struct unit *u = (struct unit *)op;
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
+    struct leat_store_part part = {.size = u->size, .summed = true, .crc32c = u->crc32c, .sum = u->sum};
+    memcpy(part.etag, op->object.etag, sizeof part.etag);
     if (op->status == LEAT_OK && u->part)
-        leat_journal_note(job->journal, u->part, op->object.etag);
+        leat_journal_note(job->journal, u->part, &part);
     pthread_mutex_lock(&c->mu);
     if (op->status == LEAT_OK) {
         c->progress.bytes += u->size;
         if (u->part)
-            job->parts[u->part - 1] = (struct leat_store_part){.size = u->size};
-        if (u->part)
-            memcpy(job->parts[u->part - 1].etag, op->object.etag, LEAT_ETAG_MAX);
+            job->parts[u->part - 1] = part;
         job->parts_left--;
     } else {
         set_failed(c, &op->err);
@@ -183,7 +174,7 @@ static void on_moved(struct leat_store_op *op, size_t n)
     struct unit *u = (struct unit *)op;
     struct leat_copy *c = u->job->copy;
     pthread_mutex_lock(&c->mu);
-    size_t left = u->size - u->moved; /* nothing, where an attempt begins anew */
+    size_t left = u->size - u->moved; /* nothing, where an attempt begins again */
     u->moved += n < left ? n : left;
     c->progress.bytes_moving += n < left ? n : left;
     pthread_mutex_unlock(&c->mu);
@@ -195,6 +186,27 @@ static bool counts_reading(const struct leat_copy *c)
     return leat_store_scheme(c->opts.from) != LEAT_SCHEME_FILE;
 }
 
+static bool to_bucket(const struct leat_copy *c)
+{
+    return leat_store_scheme(c->opts.to) == LEAT_SCHEME_S3;
+}
+
+/* What the other ends compare with: here, on the source's thread and without the lock, rather than on the busier one
+ * that sends. */
+static void sum_unit(struct unit *u)
+{
+    const struct job *job = u->job;
+    if (to_bucket(job->copy))
+        leat_md5(u->data, u->size, u->md5);
+    if (!u->part)
+        return;
+    u->crc32c = leat_crc32c(0, u->data, u->size);
+    if (job->summed)
+        u->sum = job->object.checksum.kind == LEAT_CHECKSUM_CRC32C
+                     ? u->crc32c
+                     : leat_checksum_piece(job->object.checksum.kind, u->data, u->size);
+}
+
 /* Hold mu. */
 static void write_unit(struct unit *u)
 {
@@ -204,6 +216,7 @@ static void write_unit(struct unit *u)
         .key = job->to_key,
         .data = u->data,
         .data_n = u->size,
+        .data_md5 = to_bucket(job->copy) && u->size ? u->md5 : NULL,
         .upload = job->upload,
         .part = u->part,
         .offset = u->offset,
@@ -218,6 +231,8 @@ static void on_read(struct leat_store_op *op)
 {
     struct unit *u = (struct unit *)op;
     struct leat_copy *c = u->job->copy;
+    if (op->status == LEAT_OK)
+        sum_unit(u);
     pthread_mutex_lock(&c->mu);
     if (op->status != LEAT_OK)
         set_failed(c, &op->err);
@@ -226,42 +241,6 @@ static void on_read(struct leat_store_op *op)
     else
         write_unit(u);
     pthread_mutex_unlock(&c->mu);
-}
-
-static void describe_end(struct leat_store *store, const char *key, struct leat_buf *out)
-{
-    leat_buf_init(out, 16 << 10);
-    if (leat_store_scheme(store) == LEAT_SCHEME_FILE && *key != '/') { /* the same from wherever it is called */
-        char *here = getcwd(NULL, 0);
-        leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
-        free(here);
-    } else {
-        bool web = leat_store_scheme(store) != LEAT_SCHEME_S3 && leat_store_scheme(store) != LEAT_SCHEME_FILE;
-        int key_n = (int)(web ? strcspn(key, "?") : strlen(key)); /* a signature is to be kept nowhere */
-        leat_buf_printf(out, "%s://%s/%.*s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key_n,
-                        key);
-    }
-}
-
-/* Both ends in full, for the journal. The caller frees them. */
-static void describe_ends(const struct job *job, struct leat_buf *from, struct leat_buf *to)
-{
-    describe_end(job->copy->opts.from, job->from_key, from);
-    describe_end(job->copy->opts.to, job->to_key, to);
-}
-
-/* What an interruption between the object's end and the journal's left behind. */
-static void forget_journal(const struct job *job)
-{
-    struct leat_buf from;
-    struct leat_buf to;
-    if (!job->copy->journal || job->object.size <= LEAT_PART_MIN)
-        return;
-    describe_ends(job, &from, &to);
-    if (!from.failed && !to.failed)
-        leat_journal_forget(job->copy->journal, from.data, to.data);
-    leat_buf_free(&from);
-    leat_buf_free(&to);
 }
 
 /* Hold mu. */
@@ -279,6 +258,8 @@ static void read_unit(struct unit *u)
         .length = u->size,
         .into = u->data,
         .if_match = job->object.etag[0] ? job->object.etag : NULL,
+        .known = &job->object,
+        .verify = true,
         .moved = counts_reading(job->copy) ? on_moved : NULL,
         .done = on_read,
     };
@@ -299,7 +280,7 @@ static void on_looked(struct leat_store_op *op)
     struct leat_copy *c = job->copy;
     bool there = op->status == LEAT_OK && same_object(&job->object, &op->object);
     if (there)
-        forget_journal(job);
+        leat_copy_forget_journal(job);
     pthread_mutex_lock(&c->mu);
     if (c->failed) {
         unit_end(u);
@@ -398,66 +379,6 @@ static bool resumable(const struct job *job)
     return !job->finished && job->upload[0] && job->journal && !job->useless && job->copy->err.status != LEAT_NO_SPACE;
 }
 
-/* An upload that nobody can go on with only costs storage. */
-static void abort_upload(struct leat_copy *c, const char *to_key, const char *upload)
-{
-    struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_ABORT,
-                               .key = to_key,
-                               .upload = upload,
-                               .timeout_ns = 2 * LEAT_S,
-                               .ignore_stop = true};
-    leat_store_run(c->opts.to, &op, NULL);
-}
-
-/* Where the journal tells of an upload: goes on with it, or has it dropped when it is no longer of use. */
-static void take_up(struct job *job, const struct leat_journal_head *wanted)
-{
-    struct leat_copy *c = job->copy;
-    struct leat_journal_head head = *wanted;
-    bool fits = leat_journal_read(job->journal, &head, job->parts, job->parts_n) && c->opts.resume;
-    if (fits) {
-        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_STAT, .key = job->to_key, .upload = head.upload};
-        fits = leat_store_run(c->opts.to, &op, NULL) != LEAT_NOT_FOUND; /* else writing will say what is wrong */
-    }
-    if (fits) {
-        memcpy(job->upload, head.upload, sizeof job->upload);
-        return;
-    }
-    memset(job->parts, 0, job->parts_n * sizeof *job->parts);
-    if (head.upload[0]) /* also one that seems gone: its parts might not be */
-        abort_upload(c, job->to_key, head.upload);
-}
-
-/* Finds the upload to go on with, or begins one. */
-static leat_status open_upload(struct job *job, struct leat_error *err)
-{
-    struct leat_copy *c = job->copy;
-    struct leat_journal_head head = {.size = job->object.size, .part_size = job->part_size};
-    memcpy(head.etag, job->object.etag, sizeof head.etag);
-    struct leat_buf from;
-    struct leat_buf to;
-    describe_ends(job, &from, &to);
-    leat_status rc = LEAT_OK;
-    if (c->journal && job->object.etag[0] && !from.failed && !to.failed)
-        rc = leat_journal_open(c->journal, from.data, to.data, &job->journal, err);
-    if (rc != LEAT_BUSY || !c->opts.resume)
-        rc = LEAT_OK; /* without a journal the copy goes on; it only cannot be taken up again */
-    if (job->journal)
-        take_up(job, &head);
-    if (rc == LEAT_OK && !job->upload[0]) {
-        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = job->to_key};
-        rc = leat_store_run(c->opts.to, &op, err);
-        memcpy(job->upload, op.upload_id, sizeof job->upload);
-        memcpy(head.upload, op.upload_id, sizeof head.upload);
-        if (rc == LEAT_OK && job->journal)
-            leat_journal_begin(job->journal, &head, from.data, to.data);
-        job->useless = rc != LEAT_OK;
-    }
-    leat_buf_free(&from);
-    leat_buf_free(&to);
-    return rc;
-}
-
 static leat_status send_parts(struct job *job, struct leat_error *err)
 {
     struct leat_copy *c = job->copy;
@@ -487,7 +408,8 @@ static leat_status add_job(struct job *job, struct leat_error *err)
         job->parts_n = (uint32_t)((job->object.size + job->part_size - 1) / job->part_size);
         job->parts_left = job->parts_n;
         job->parts = calloc(job->parts_n, sizeof *job->parts);
-        rc = job->parts ? open_upload(job, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of parts");
+        rc = job->parts ? leat_copy_open_upload(job, err)
+                        : leat_fail(err, LEAT_NO_MEMORY, "no memory for a list of parts");
     }
     if (rc == LEAT_OK)
         rc = job->parts ? send_parts(job, err) : send_unit(job, 0, 0, (size_t)job->object.size, err);
@@ -504,7 +426,7 @@ static bool there_already(const struct job *job)
 static void skip_job(struct job *job)
 {
     struct leat_copy *c = job->copy;
-    forget_journal(job);
+    leat_copy_forget_journal(job);
     pthread_mutex_lock(&c->mu);
     c->progress.skipped++;
     pthread_mutex_unlock(&c->mu);
@@ -534,10 +456,11 @@ leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struc
     leat_status rc = LEAT_OK;
     if (!job)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to copy '%s'", from_key);
+    /* What goes in parts is looked at by itself: a list does not have the checksum, and may lack the ETag. */
     if (known)
         job->object = *known;
-    else
-        rc = leat_store_stat(c->opts.from, from_key, &job->object, err);
+    if (!known || (known->size > c->opts.part_size && leat_store_scheme(c->opts.from) != LEAT_SCHEME_FILE))
+        rc = leat_store_look(c->opts.from, from_key, &job->object, err);
     if (rc == LEAT_OK && stopped(c))
         rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
     if (rc != LEAT_OK) {
@@ -545,6 +468,19 @@ leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struc
         return rc;
     }
     job->part_size = choose_part_size(c->opts.part_size, job->object.size);
+    if (job->object.size > job->part_size && !leat_exchange_tells(job->object.etag)) {
+        job->part_size = job->object.size; /* parts could be of two versions */
+        if (job->object.size > c->opts.memory)
+            rc = leat_fail(err, LEAT_UNSUPPORTED,
+                           "cannot copy '%s': the server does not say which version it is (no ETag, no Last-Modified), "
+                           "and it is too long to be read in one piece",
+                           from_key);
+    }
+    if (rc != LEAT_OK) {
+        job_free(job, false);
+        return rc;
+    }
+    job->summed = leat_checksum_joins(job->object.checksum.kind);
     if (c->opts.resume && job->object.size > job->part_size && there_already(job)) {
         skip_job(job);
         return LEAT_OK;
@@ -657,7 +593,7 @@ void leat_copy_close(struct leat_copy *c)
         c->jobs = job->next;
         bool keep = resumable(job);
         if (!job->finished && job->upload[0] && !keep)
-            abort_upload(c, job->to_key, job->upload);
+            leat_copy_abort_upload(c, job->to_key, job->upload);
         job_free(job, !keep);
     }
     pthread_cond_destroy(&c->changed);

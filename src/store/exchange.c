@@ -3,13 +3,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "store/backend.h"
+#include "store/checksum.h"
 
 /* A server that ignores ranges is asked for an object's beginning only: what lies before the range is received and
  * thrown away. */
 #define SKIP_MAX (256ull << 20)
+
+#define MADE_TAG "\"modified-" /* "modified-DATE-SIZE": ours, for web servers without a strong ETag */
 
 static uint64_t first_missing(const struct leat_store_op *op)
 {
@@ -30,14 +35,81 @@ static bool is_weak(const char *etag)
     return strncmp(etag, "W/", 2) == 0;
 }
 
+bool leat_exchange_tells(const char *etag)
+{
+    return *etag && !is_weak(etag);
+}
+
+/* Whether two tags name the same version; servers differ in whether they write the quotes. */
+static bool same_tag(const char *a, const char *b)
+{
+    size_t a_n = strlen(a);
+    size_t b_n = strlen(b);
+    bool a_quoted = a_n > 1 && *a == '"' && a[a_n - 1] == '"';
+    bool b_quoted = b_n > 1 && *b == '"' && b[b_n - 1] == '"';
+    if (a_quoted != b_quoted) {
+        a += a_quoted;
+        b += b_quoted;
+        a_n -= a_quoted ? 2 : 0;
+        b_n -= b_quoted ? 2 : 0;
+    }
+    return a_n == b_n && memcmp(a, b, a_n) == 0;
+}
+
+/* Seconds since 1970 in a tag of ours; 0: it is the server's own. */
+static int64_t made_from(const char *tag)
+{
+    int64_t modified_s = 0;
+    uint64_t size = 0;
+    if (strncmp(tag, MADE_TAG, sizeof MADE_TAG - 1) != 0 ||
+        sscanf(tag + sizeof MADE_TAG - 1, "%" SCNd64 "-%" SCNu64, &modified_s, &size) != 2 || modified_s < 0)
+        return 0;
+    return modified_s;
+}
+
 const char *leat_exchange_pin(const struct leat_store_op *op)
 {
     const char *pin = pin_of(op);
-    return pin && !is_weak(pin) ? pin : NULL;
+    return pin && !is_weak(pin) && !made_from(pin) ? pin : NULL;
 }
 
-static bool accept_with_etag(struct leat_http_call *call);
-static bool accept_any(struct leat_http_call *call);
+bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE])
+{
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    const char *pin = pin_of(op);
+    time_t at = pin ? (time_t)made_from(pin) : 0;
+    struct tm t;
+    if (!at || !gmtime_r(&at, &t) || t.tm_year > 8099)
+        return false;
+    /* strftime would write the names of the program's language. */
+    snprintf(out, LEAT_HTTP_DATE, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT", days + 3 * t.tm_wday,
+             (unsigned)t.tm_mday % 100, months + 3 * t.tm_mon, (unsigned)(t.tm_year + 1900) % 10000,
+             (unsigned)t.tm_hour % 100, (unsigned)t.tm_min % 100, (unsigned)t.tm_sec % 100);
+    return true;
+}
+
+/* The size of the whole object as the answer says it; UINT64_MAX: it does not. */
+static uint64_t total_of(const struct leat_http_head *head)
+{
+    if (head->code == 206)
+        return head->range_total;
+    return head->has_length ? head->content_length : UINT64_MAX;
+}
+
+/* What tells the version that an answer is of. Web servers often have only a date, or an ETag that does not promise
+ * equal bytes: then it is date and size. A bucket has ETags. */
+static void tag_of(const struct leat_store_op *op, char out[LEAT_ETAG_MAX])
+{
+    const struct leat_http_head *head = &op->own.call.head;
+    uint64_t total = total_of(head);
+    if (op->own.bucket || leat_exchange_tells(head->etag) || head->modified_s <= 0 || total == UINT64_MAX)
+        memcpy(out, head->etag, LEAT_ETAG_MAX);
+    else
+        snprintf(out, LEAT_ETAG_MAX, MADE_TAG "%" PRId64 "-%" PRIu64 "\"", head->modified_s, total);
+}
+
+static bool accept(struct leat_http_call *call);
 static void on_received(struct leat_http_call *call, size_t n);
 
 void leat_exchange_begin(struct leat_store_op *op, char range[LEAT_RANGE_MAX])
@@ -50,15 +122,9 @@ void leat_exchange_begin(struct leat_store_op *op, char range[LEAT_RANGE_MAX])
         op->got = 0; /* nothing says that the rest would be of the same object */
     call->into = (char *)op->into + op->got;
     call->into_n = (size_t)(op->length - op->got);
-    call->accept = accept_any;
+    call->accept = accept;
     call->received = on_received;
     snprintf(range, LEAT_RANGE_MAX, "bytes=%" PRIu64 "-%" PRIu64, first_missing(op), op->offset + op->length - 1);
-}
-
-void leat_exchange_require_etag(struct leat_store_op *op)
-{
-    if (op->own.call.accept)
-        op->own.call.accept = accept_with_etag;
 }
 
 static void on_received(struct leat_http_call *call, size_t n)
@@ -98,7 +164,9 @@ static bool accept_whole(struct leat_http_call *call, struct leat_store_op *op)
 {
     uint64_t first = first_missing(op);
     if (first > SKIP_MAX) {
-        refuse(call, LEAT_UNSUPPORTED, "the server knows no ranges, and what was asked for is far into the object");
+        refuse(call, LEAT_UNSUPPORTED,
+               "the server does not support ranges, and the bytes asked for are far into "
+               "the object");
         return false;
     }
     struct leat_backend *backend = leat_store_backend(op->own.store);
@@ -107,57 +175,96 @@ static bool accept_whole(struct leat_http_call *call, struct leat_store_op *op)
         leat_log(LEAT_LOG_WARN, "the server sends '%.*s' whole although a part was asked for: reading will be slow",
                  leat_store_shown(op), op->key);
     }
-    op->object.size = call->head.has_length ? call->head.content_length : UINT64_MAX;
+    op->object.size = total_of(&call->head);
     call->skip = first;
-    call->cut = true;
+    /* What follows the range is not wanted; but where its end is the object's, nothing may follow. */
+    call->cut = !op->known || op->offset + op->length < op->known->size;
     return true;
 }
 
-static bool accept(struct leat_http_call *call, bool etag_required)
+/* Whether the answer is in the encoding that the object is stored in: a proxy that compresses, or a server that
+ * unpacks, sends other bytes under the same name. */
+static bool fits_encoding(const struct leat_store_op *op)
+{
+    const struct leat_http_head *head = &op->own.call.head;
+    if (op->known && op->known->looked_at)
+        return strcasecmp(op->known->encoding, head->encoding) == 0;
+    if (!head->encoding[0])
+        return true;
+    /* Only listed, or not even that. A part of N bytes is one of N stored bytes; of a whole the size must be known. */
+    return op->known ? total_of(head) == op->known->size : head->code == 206;
+}
+
+static bool fits_known(struct leat_http_call *call, struct leat_store_op *op, bool pinned)
+{
+    uint64_t total = total_of(&call->head);
+    if (!fits_encoding(op)) {
+        leat_fail(
+            &call->err, LEAT_SERVER,
+            "the answer is in another encoding than the object is stored in ('%s'): something on the way changes it",
+            call->head.encoding);
+        return false;
+    }
+    if (!op->known || total == op->known->size)
+        return true;
+    if (total != UINT64_MAX) {
+        leat_fail(&call->err, pinned ? LEAT_SERVER : LEAT_CHANGED,
+                  "%s: it had %" PRIu64 " bytes, and the answer is of one that has %" PRIu64,
+                  pinned ? "the answer is of another object" : "the object has changed", op->known->size, total);
+        return false;
+    }
+    if (call->head.code == 200 && op->offset + op->length < op->known->size) {
+        refuse(call, LEAT_SERVER, "the answer does not say how long the object is");
+        return false;
+    }
+    return true;
+}
+
+static bool accept(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
     const struct leat_http_head *head = &call->head;
     const char *pin = pin_of(op);
+    char tag[LEAT_ETAG_MAX];
     if (head->code != 200 && head->code != 206) {
-        leat_fail(&call->err, LEAT_SERVER, "the server answered %u, which is no answer to a read", head->code);
+        leat_fail(&call->err, LEAT_SERVER, "the server answered %u, which is not an answer to a read", head->code);
         return false;
     }
-    if (etag_required && !head->etag[0]) {
+    if (op->own.bucket && !head->etag[0]) {
         refuse(call, LEAT_SERVER, "the answer is not an object (it has no ETag)");
         return false;
     }
-    if (pin && !head->etag[0]) {
+    tag_of(op, tag);
+    if (pin && !tag[0]) {
         refuse(call, LEAT_SERVER, "the answer does not say which version of the object it is of (it has no ETag)");
         return false;
     }
-    if (pin && strcmp(pin, head->etag) != 0) {
-        leat_fail(&call->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", pin, head->etag);
+    if (pin && !same_tag(pin, tag) && !same_tag(pin, head->etag)) {
+        leat_fail(&call->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", pin, tag);
         return false;
     }
+    if (!fits_known(call, op, pin != NULL))
+        return false;
     if (head->code == 206 ? !accept_part(call, op) : !accept_whole(call, op))
         return false;
-    memcpy(op->object.etag, head->etag, sizeof op->object.etag);
-    memcpy(op->own.pinned, head->etag, sizeof op->own.pinned);
+    memcpy(op->object.etag, tag, sizeof op->object.etag);
+    memcpy(op->own.pinned, tag, sizeof op->own.pinned);
     op->object.modified_s = head->modified_s;
     return true;
-}
-
-static bool accept_with_etag(struct leat_http_call *call)
-{
-    return accept(call, true);
-}
-
-static bool accept_any(struct leat_http_call *call)
-{
-    return accept(call, false);
 }
 
 static void finish_stat(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own.call.head;
-    if (op->if_match && head->etag[0] && strcmp(op->if_match, head->etag) != 0) {
-        op->status = leat_fail(&op->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s",
-                               op->if_match, head->etag);
+    char tag[LEAT_ETAG_MAX];
+    if (op->own.bucket && !head->etag[0]) { /* a portal or a proxy: an empty object has one, too */
+        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not an object (it has no ETag)");
+        return;
+    }
+    tag_of(op, tag);
+    if (op->if_match && tag[0] && !same_tag(op->if_match, tag) && !same_tag(op->if_match, head->etag)) {
+        op->status =
+            leat_fail(&op->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", op->if_match, tag);
         return;
     }
     if (!head->has_length) {
@@ -166,7 +273,10 @@ static void finish_stat(struct leat_store_op *op)
     }
     op->object.size = head->content_length;
     op->object.modified_s = head->modified_s;
-    memcpy(op->object.etag, head->etag, sizeof op->object.etag);
+    memcpy(op->object.etag, tag, sizeof op->object.etag);
+    memcpy(op->object.encoding, head->encoding, sizeof op->object.encoding);
+    op->object.looked_at = true;
+    leat_checksum_of(head, op->own.bucket && !op->own.odd_etags, &op->object.checksum);
 }
 
 /* 416: nothing of what was asked for is there. */
@@ -214,6 +324,21 @@ static void check_whole(struct leat_store_op *op)
     }
 }
 
+/* The bytes against what the server says of the whole object. */
+static void check_bytes(struct leat_store_op *op)
+{
+    struct leat_checksum sum;
+    if (!op->verify || op->offset || op->got != op->object.size ||
+        !leat_checksum_of(&op->own.call.head, op->own.bucket && !op->own.odd_etags, &sum) ||
+        leat_checksum_fits(&sum, op->into, op->got))
+        return;
+    op->got = 0;
+    op->own.pinned[0] = '\0';
+    op->status =
+        leat_fail(&op->err, LEAT_CORRUPT, "the bytes that came do not have the checksum that the server states (%s)",
+                  leat_checksum_name(sum.kind));
+}
+
 void leat_exchange_finish(struct leat_store_op *op)
 {
     struct leat_http_call *call = &op->own.call;
@@ -231,6 +356,8 @@ void leat_exchange_finish(struct leat_store_op *op)
         check_whole(op);
     else
         op->err = call->err;
+    if (op->status == LEAT_OK)
+        check_bytes(op);
 }
 
 leat_status leat_exchange_code_status(unsigned code)

@@ -14,9 +14,14 @@ void leat_exchange_begin(struct leat_store_op *op, char range[LEAT_RANGE_MAX]);
 /* The ETag that If-Match should carry, or NULL. */
 const char *leat_exchange_pin(const struct leat_store_op *op);
 
-/* Answers that must name the object they belong to: a bucket always sends an ETag, so that an answer without one
- * is something else in its place (an error document under 200). */
-void leat_exchange_require_etag(struct leat_store_op *op);
+#define LEAT_HTTP_DATE 32 /* "Sun, 06 Nov 1994 08:49:37 GMT" and a NUL */
+
+/* Where only date and size tell a version: what If-Unmodified-Since should say. False: nothing. */
+bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE]);
+
+/* Whether pieces of an object that is called so can be told from another version's: a strong ETag, or the tag that
+ * is made of date and size for web servers without one. */
+bool leat_exchange_tells(const char *etag);
 
 /* After an exchange whose call.status is LEAT_OK and whose code is 2xx or 416, or that broke off after its head:
  * sets op->status, op->got, op->object. */

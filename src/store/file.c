@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/thread.h"
 
 #define THREADS      8u /* enough to keep an NVMe drive's queue filled with large reads */
@@ -148,7 +149,7 @@ static char *target_path(struct leat_store_op *op)
     }
     bool link = lstat(op->key, &st) == 0 && S_ISLNK(st.st_mode);
     if (stat(op->key, &st) == 0 && !S_ISREG(st.st_mode)) {
-        op->status = leat_fail(&op->err, LEAT_INVALID, "there is %s, which is not replaced",
+        op->status = leat_fail(&op->err, LEAT_INVALID, "%s is in its place and is not replaced",
                                S_ISDIR(st.st_mode) ? "a folder" : "something that is not a regular file");
         return NULL;
     }
@@ -270,7 +271,7 @@ static bool settle(struct leat_store_op *op, int fd, const char *target)
 }
 
 /* Takes the lock on the folder that all who replace a file on a condition take. The descriptor, or -1 with op's error
- * set. It is held for a moment only; whoever was stopped in that moment must not hold up the others for ever. */
+ * set. It is held for a moment only; a process that was stopped in that moment must not hold up the others for ever. */
 static int lock_folder(struct leat_store_op *op, const char *target)
 {
     const char *slash = strrchr(target, '/');
@@ -292,7 +293,7 @@ static int lock_folder(struct leat_store_op *op, const char *target)
             continue;
         }
         if (errno == EWOULDBLOCK || errno == EINTR)
-            op->status = leat_fail(&op->err, LEAT_BUSY, "somebody else holds the lock on its folder");
+            op->status = leat_fail(&op->err, LEAT_BUSY, "someone else holds the lock on its folder");
         else
             op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "this file system cannot lock a folder");
         close(fd);
@@ -312,7 +313,7 @@ static void replace_seen(struct leat_store_op *op, const char *temporary, const 
     if (stat(target, &st) < 0) {
         fail_errno(op, errno);
         if (op->err.os_error == ENOENT)
-            op->status = leat_fail(&op->err, LEAT_CHANGED, "the file that was to be replaced is gone");
+            op->status = leat_fail(&op->err, LEAT_CHANGED, "the file to be replaced is gone");
     } else {
         leat_file_etag(&st, etag);
         if (strcmp(etag, op->if_match) != 0)
@@ -438,6 +439,43 @@ static void begin_upload(struct leat_store_op *op, const char *target)
     free(path);
 }
 
+/* Whether a part is still there as it was written. Not: the file was cut, or written to by somebody else. */
+static bool part_is_whole(struct leat_store_op *op, int fd, const struct leat_store_part *part, uint64_t offset,
+                          char *buffer)
+{
+    uint32_t crc = 0;
+    uint64_t done = 0;
+    while (done < part->size && !__atomic_load_n(&op->own.cancelled, __ATOMIC_RELAXED)) {
+        uint64_t left = part->size - done;
+        ssize_t n = pread(fd, buffer, left < READ_AT_ONCE ? (size_t)left : READ_AT_ONCE, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        crc = leat_crc32c(crc, buffer, (size_t)n);
+        done += (uint64_t)n;
+    }
+    return !part->summed || crc == part->crc32c;
+}
+
+static void check_upload(struct leat_store_op *op, const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        fail_errno(op, errno);
+        return;
+    }
+    char *buffer = malloc(READ_AT_ONCE);
+    if (!buffer)
+        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a list of parts");
+    for (uint32_t i = 0; op->status == LEAT_OK && i < op->parts_n; i++) {
+        if (op->parts[i].etag[0] && !part_is_whole(op, fd, &op->parts[i], i * op->length, buffer))
+            op->status = leat_fail(&op->err, LEAT_CHANGED, "part %u is not there as it was written", i + 1);
+    }
+    free(buffer);
+    close(fd);
+}
+
 static void do_upload(struct leat_store_op *op)
 {
     char *target = target_path(op);
@@ -446,9 +484,9 @@ static void do_upload(struct leat_store_op *op)
         begin_upload(op, target);
     else if (path && op->verb == LEAT_STORE_UPLOAD_ABORT)
         unlink(path);
-    else if (path && op->verb == LEAT_STORE_UPLOAD_STAT && access(path, W_OK) < 0)
-        fail_errno(op, errno);
-    else if (path && op->verb != LEAT_STORE_UPLOAD_STAT)
+    else if (path && op->verb == LEAT_STORE_UPLOAD_STAT)
+        check_upload(op, path);
+    else if (path)
         write_upload(op, path, target);
     free(path);
     free(target);
@@ -500,6 +538,15 @@ static void perform(struct leat_task *task)
     leat_loop_post(leat_store_loop(op->own.store), &op->own.task);
 }
 
+static void perform_here(struct leat_store_op *op)
+{
+    op->status = LEAT_OK;
+    if (op->verb == LEAT_STORE_STAT)
+        do_stat(op);
+    else
+        do_get(op);
+}
+
 static void start(struct leat_backend *backend, struct leat_store_op *op)
 {
     op->own.task.run = perform;
@@ -524,7 +571,7 @@ static void close_file(struct leat_backend *backend)
 }
 
 static const struct leat_backend_ops ops = {
-    .start = start, .cancel = cancel, .close = close_file, .list_open = leat_file_list_open};
+    .start = start, .cancel = cancel, .close = close_file, .perform = perform_here, .list_open = leat_file_list_open};
 
 leat_status leat_file_open(struct leat_store *store, struct leat_backend **out, struct leat_error *err)
 {

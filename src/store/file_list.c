@@ -168,7 +168,7 @@ static leat_status next(struct leat_list *list, struct leat_list_entry *entry, b
         if (stat(l->key.data, &st) < 0) {
             if (errno == ENOENT || errno == ELOOP)
                 continue; /* gone meanwhile, or a link to nowhere */
-            return leat_fail_errno(err, errno, "cannot look at '%s'", l->key.data);
+            return leat_fail_errno(err, errno, "cannot inspect '%s'", l->key.data);
         }
         if (!S_ISREG(st.st_mode))
             continue; /* a socket, a pipe */

@@ -53,9 +53,9 @@ static leat_status lock_file(struct leat_journal *j, struct leat_error *err)
         if (j->fd < 0)
             return leat_fail_errno(err, errno, "cannot open '%s'", j->path);
         if (flock(j->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-            return leat_fail(err, LEAT_BUSY, "another copy of the same object is at work (it holds '%s')", j->path);
+            return leat_fail(err, LEAT_BUSY, "another copy to the same object is running (it holds '%s')", j->path);
         if (fstat(j->fd, &st) < 0)
-            return leat_fail_errno(err, errno, "cannot look at '%s'", j->path);
+            return leat_fail_errno(err, errno, "cannot inspect '%s'", j->path);
         if (st.st_nlink)
             return LEAT_OK;
         close(j->fd);
@@ -122,6 +122,28 @@ static bool head_fits(const json_t *line, const struct leat_journal_head *head)
            strcmp(etag, head->etag) == 0 && head->upload[0];
 }
 
+/* Numbers of 64 bits are text: JSON's have 63. */
+static bool take_number(const json_t *value, size_t digits, uint64_t *out)
+{
+    uint8_t bytes[8];
+    const char *text = json_string_value(value);
+    if (!text || strlen(text) != digits || !leat_unhex(text, bytes, digits / 2))
+        return false;
+    *out = 0;
+    for (size_t i = 0; i < digits / 2; i++)
+        *out = *out << 8 | bytes[i];
+    return true;
+}
+
+static void take_part(struct leat_store_part *part, const json_t *line)
+{
+    uint64_t crc32c = 0;
+    copy_text(part->etag, sizeof part->etag, json_object_get(line, "etag"));
+    part->summed = take_number(json_object_get(line, "crc32c"), 8, &crc32c) &&
+                   take_number(json_object_get(line, "sum"), 16, &part->sum);
+    part->crc32c = (uint32_t)crc32c;
+}
+
 bool leat_journal_read(struct leat_journal *j, struct leat_journal_head *head, struct leat_store_part *parts,
                        uint32_t parts_n)
 {
@@ -141,7 +163,7 @@ bool leat_journal_read(struct leat_journal *j, struct leat_journal_head *head, s
         line = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL); /* NULL at the end and at a line cut off by a crash */
         json_int_t part = json_integer_value(json_object_get(line, "part"));
         if (part >= 1 && part <= parts_n)
-            copy_text(parts[part - 1].etag, sizeof parts[part - 1].etag, json_object_get(line, "etag"));
+            take_part(&parts[part - 1], line);
     }
     json_decref(line);
     fclose(f);
@@ -174,8 +196,13 @@ void leat_journal_begin(struct leat_journal *j, const struct leat_journal_head *
         json_decref(line);
 }
 
-void leat_journal_note(struct leat_journal *j, uint32_t part, const char *etag)
+void leat_journal_note(struct leat_journal *j, uint32_t number, const struct leat_store_part *part)
 {
+    char crc32c[16];
+    char sum[24];
+    snprintf(crc32c, sizeof crc32c, "%08" PRIx32, part->crc32c);
+    snprintf(sum, sizeof sum, "%016" PRIx64, part->sum);
     if (j)
-        write_line(j->fd, json_pack("{s:I,s:s}", "part", (json_int_t)part, "etag", etag));
+        write_line(j->fd, json_pack("{s:I,s:s,s:s,s:s}", "part", (json_int_t)number, "etag", part->etag, "crc32c",
+                                    crc32c, "sum", sum));
 }

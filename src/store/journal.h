@@ -20,17 +20,18 @@ leat_status leat_journal_open(const char *folder, const char *from, const char *
                               struct leat_error *err);
 
 /* What was written into it before. True when its head fits *head in size, part size and ETag; then the parts that
- * have arrived (ETag not "") are filled in. In both cases head->upload becomes the upload it is about, "": none. */
+ * have arrived (ETag not "") are filled in, less their sizes. In both cases head->upload becomes the upload it is
+ * about, "": none. */
 bool leat_journal_read(struct leat_journal *journal, struct leat_journal_head *head, struct leat_store_part *parts,
                        uint32_t parts_n);
 
-/* Begins anew, in place of what was there. A full disk only costs the resume: errors are not reported, here and in
+/* Begins again, in place of what was there. A full disk only costs the resume: errors are not reported, here and in
  * leat_journal_note. */
 void leat_journal_begin(struct leat_journal *journal, const struct leat_journal_head *head, const char *from,
                         const char *to);
 
-/* Notes a part that has arrived. Thread-safe. NULL is allowed. */
-void leat_journal_note(struct leat_journal *journal, uint32_t part, const char *etag);
+/* Notes a part that has arrived: 1, 2, … Thread-safe. NULL is allowed. */
+void leat_journal_note(struct leat_journal *journal, uint32_t number, const struct leat_store_part *part);
 
 void leat_journal_close(struct leat_journal *journal, bool remove); /* NULL is allowed */
 

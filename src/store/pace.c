@@ -16,7 +16,7 @@
 #define CLIMB_GAIN 1.15
 #define PROBE_GAIN 1.05
 
-/* Of the last n answers, so many throttled ones are a burst. At 5 % of strays that is one false alarm in about ten
+/* Of the last n answers, this many throttled ones are a burst. At 5 % of strays that is one false alarm in about ten
  * thousand of them. */
 #define WINDOW   64u
 #define BURST(n) (4 + (n) / 8)
@@ -75,6 +75,13 @@ void leat_pace_hurry(struct leat_pace *p, uint32_t requests, uint64_t now_ns)
     p->limit = p->before = clamp(p, requests);
     p->rate = 0;
     begin(p, LEAT_PACE_CLIMB, now_ns);
+}
+
+uint32_t leat_pace_together(uint64_t length)
+{
+    uint64_t n = length >= 16u << 10 ? ((uint64_t)LEAT_PACE_HURRY << 20) / length : 0;
+    n = n < LEAT_PACE_HURRY_SMALL ? n : LEAT_PACE_HURRY_SMALL;
+    return n > LEAT_PACE_HURRY ? (uint32_t)n : LEAT_PACE_HURRY;
 }
 
 static void climb(struct leat_pace *p, double rate, uint64_t now_ns)

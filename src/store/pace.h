@@ -13,6 +13,9 @@
 #define LEAT_PACE_START 8u
 #define LEAT_PACE_MAX   256u
 
+#define LEAT_PACE_HURRY       32u  /* urgent requests to have in flight together from the start … */
+#define LEAT_PACE_HURRY_SMALL 128u /* … and at most, of small ones */
+
 struct leat_pace {
     uint32_t limit; /* requests allowed in flight now */
     uint32_t max;
@@ -36,6 +39,11 @@ struct leat_pace leat_pace(uint32_t fixed); /* 0: adapts */
 /* Somebody waits for as many requests as this: climbs on from there, unless the other side has ever asked to slow down.
  */
 void leat_pace_hurry(struct leat_pace *p, uint32_t requests, uint64_t now_ns);
+
+/* How many urgent requests of a length to have in flight together: as many as have the bytes of LEAT_PACE_HURRY
+ * requests of 1 MiB. Small objects spend their time on the way and not on the line. What is smaller still is a table of
+ * ours, of which there are few. length 0: not known. */
+uint32_t leat_pace_together(uint64_t length);
 
 void leat_pace_received(struct leat_pace *p, uint64_t bytes);
 void leat_pace_answered(struct leat_pace *p, bool throttled, uint64_t now_ns);

@@ -15,7 +15,8 @@ bool leat_retry_useful(leat_status status, int os_error)
 {
     if (os_error == EMFILE || os_error == ENFILE)
         return true; /* others give their descriptors back in time */
-    return status == LEAT_NETWORK || status == LEAT_SERVER || status == LEAT_THROTTLED || status == LEAT_TIMEOUT;
+    return status == LEAT_NETWORK || status == LEAT_SERVER || status == LEAT_THROTTLED || status == LEAT_TIMEOUT ||
+           status == LEAT_CORRUPT;
 }
 
 uint64_t leat_retry_delay(leat_status status, uint32_t attempt, uint64_t asked_ns, double unit)

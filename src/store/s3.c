@@ -1,4 +1,4 @@
-/* Buckets: one S3 request per attempt, signed, and what comes of it. */
+/* Buckets: one S3 request per attempt, and what comes of it. */
 #include "store/s3.h"
 
 #include <inttypes.h>
@@ -10,84 +10,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "store/exchange.h"
-#include "store/sign.h"
+#include "store/s3_impl.h"
 
-#define HEADERS_MAX   8
-#define QUERY_MAX     6
-#define LIST_TEXT_MAX (16u << 20) /* 1000 keys of 1024 bytes, percent-encoded, is a quarter of it */
-#define URL_MAX       (16u << 10)
-#define SKEW_MAX_S    300 /* S3 itself allows 15 minutes */
-
-struct s3 {
-    struct leat_backend backend; /* first member */
-    struct leat_store *store;
-    struct leat_http *http;
-    struct leat_aws aws;
-    const char *scheme; /* "http" or "https" */
-    char endpoint[300]; /* host with its port */
-    char base[200];     /* path before the bucket, "" or "/s3" */
-    bool aws_own;       /* AWS's endpoint, which changes with the region */
-    bool virtual_host;  /* bucket in the host's name rather than in the path */
-    bool answered;      /* by whatever is at the endpoint */
-    char *bucket;
-    char region[32];
-    bool region_known;
-    int64_t clock_offset_s; /* the server's clock less ours */
-};
-
-/* The strings of one request. */
-struct s3_request {
-    const char *method;
-    struct leat_sign_pair query[QUERY_MAX];
-    size_t query_n;
-    struct leat_sign_pair headers[HEADERS_MAX]; /* signed ones */
-    size_t headers_n;
-    char range[LEAT_RANGE_MAX];
-    char part[16];
-    char hash[65];
-    struct leat_buf body; /* of calls that send XML */
-    struct leat_buf host;
-    struct leat_buf path;
-    struct leat_buf url;
-    struct leat_buf lines; /* header lines, each with its NUL */
-    const char *line[HEADERS_MAX + 6];
-};
-
-static void request_free(struct s3_request *r)
-{
-    if (!r)
-        return;
-    leat_buf_free(&r->body);
-    leat_buf_free(&r->host);
-    leat_buf_free(&r->path);
-    leat_buf_free(&r->url);
-    leat_buf_free(&r->lines);
-    free(r);
-}
-
-static struct s3_request *request_new(void)
-{
-    struct s3_request *r = calloc(1, sizeof *r);
-    if (!r)
-        return NULL;
-    leat_buf_init(&r->body, 4u << 20);
-    leat_buf_init(&r->host, 1024);
-    leat_buf_init(&r->path, URL_MAX);
-    leat_buf_init(&r->url, URL_MAX);
-    leat_buf_init(&r->lines, URL_MAX);
-    return r;
-}
-
-static void add_query(struct s3_request *r, const char *name, const char *value)
-{
-    r->query[r->query_n++] = (struct leat_sign_pair){name, value};
-}
-
-static void add_header(struct s3_request *r, const char *name, const char *value)
-{
-    r->headers[r->headers_n++] = (struct leat_sign_pair){name, value};
-}
+#define SKEW_MAX_S 300 /* S3 itself allows 15 minutes */
 
 /* It becomes part of a host's name and of what is signed. */
 static bool can_be_region(const char *text)
@@ -101,188 +26,6 @@ static void set_aws_endpoint(struct s3 *s3)
 {
     const char *suffix = strncmp(s3->region, "cn-", 3) == 0 ? ".cn" : "";
     snprintf(s3->endpoint, sizeof s3->endpoint, "s3.%s.amazonaws.com%s", s3->region, suffix);
-}
-
-static void complete_body(struct s3_request *r, const struct leat_store_op *op)
-{
-    leat_buf_str(&r->body, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    for (uint32_t i = 0; i < op->parts_n; i++) {
-        leat_buf_printf(&r->body, "<Part><PartNumber>%u</PartNumber><ETag>", i + 1);
-        for (const char *p = op->parts[i].etag; *p; p++) {
-            if (*p == '"')
-                leat_buf_str(&r->body, "&quot;");
-            else if (*p == '&')
-                leat_buf_str(&r->body, "&amp;");
-            else if (*p == '<')
-                leat_buf_str(&r->body, "&lt;");
-            else
-                leat_buf_char(&r->body, *p);
-        }
-        leat_buf_str(&r->body, "</ETag></Part>");
-    }
-    leat_buf_str(&r->body, "</CompleteMultipartUpload>");
-}
-
-/* Method, query, headers and body by verb. */
-static void describe(struct leat_store_op *op, struct s3_request *r)
-{
-    struct leat_http_call *call = &op->own.call;
-    switch (op->verb) {
-    case LEAT_STORE_STAT:
-        r->method = "HEAD";
-        break;
-    case LEAT_STORE_GET:
-        r->method = op->length ? "GET" : "HEAD";
-        break;
-    case LEAT_STORE_PUT:
-    case LEAT_STORE_UPLOAD_PART:
-        r->method = "PUT";
-        call->body = op->data_n ? op->data : "";
-        call->body_n = op->data_n;
-        if (op->verb == LEAT_STORE_UPLOAD_PART) {
-            snprintf(r->part, sizeof r->part, "%u", op->part);
-            add_query(r, "partNumber", r->part);
-            add_query(r, "uploadId", op->upload);
-        }
-        break;
-    case LEAT_STORE_DELETE:
-        r->method = "DELETE";
-        break;
-    case LEAT_STORE_UPLOAD_OPEN:
-        r->method = "POST";
-        add_query(r, "uploads", "");
-        call->body = "";
-        break;
-    case LEAT_STORE_UPLOAD_STAT:
-        r->method = "GET";
-        add_query(r, "uploadId", op->upload);
-        add_query(r, "max-parts", "1");
-        break;
-    case LEAT_STORE_UPLOAD_FINISH:
-        if (op->own.looking) {
-            r->method = "HEAD";
-            break;
-        }
-        r->method = "POST";
-        add_query(r, "uploadId", op->upload);
-        complete_body(r, op);
-        add_header(r, "content-type", "application/xml");
-        call->body = r->body.data;
-        call->body_n = r->body.len;
-        break;
-    case LEAT_STORE_UPLOAD_ABORT:
-        r->method = "DELETE";
-        add_query(r, "uploadId", op->upload);
-        break;
-    case LEAT_STORE_LIST:
-        r->method = "GET";
-        add_query(r, "list-type", "2");
-        add_query(r, "encoding-type", "url");
-        if (*op->key)
-            add_query(r, "prefix", op->key);
-        if (op->delimiter)
-            add_query(r, "delimiter", op->delimiter);
-        if (op->token)
-            add_query(r, "continuation-token", op->token);
-        call->text_max = LIST_TEXT_MAX;
-        break;
-    }
-    leat_exchange_begin(op, r->range);
-    leat_exchange_require_etag(op);
-    if (r->range[0])
-        add_header(r, "range", r->range);
-    if (leat_exchange_pin(op) && !op->own.looking)
-        add_header(r, "if-match", leat_exchange_pin(op));
-    if (op->create_only && !op->own.looking)
-        add_header(r, "if-none-match", "*");
-}
-
-/* Host, path and URL. The path is signed raw and sent through the same encoder. */
-static void address(const struct s3 *s3, const struct leat_store_op *op, struct s3_request *r)
-{
-    const char *key = op->verb == LEAT_STORE_LIST ? "" : op->key;
-    if (s3->virtual_host)
-        leat_buf_printf(&r->host, "%s.%s", s3->bucket, s3->endpoint);
-    else
-        leat_buf_str(&r->host, s3->endpoint);
-    leat_buf_str(&r->path, s3->base);
-    if (!s3->virtual_host)
-        leat_buf_printf(&r->path, "/%s", s3->bucket);
-    if (*key || s3->virtual_host)
-        leat_buf_printf(&r->path, "/%s", key);
-    leat_buf_printf(&r->url, "%s://%s", s3->scheme, r->host.data);
-    leat_sign_encode(&r->url, r->path.data, r->path.len, true);
-    if (r->query_n) {
-        leat_buf_char(&r->url, '?');
-        leat_sign_query(&r->url, r->query, r->query_n);
-    }
-}
-
-/* One header line; its text is found again by offset once the buffer stops growing. */
-static void add_line(struct s3_request *r, size_t offsets[], size_t *n, const char *name, const char *value)
-{
-    offsets[(*n)++] = r->lines.len;
-    leat_buf_printf(&r->lines, "%s: %s", name, value);
-    leat_buf_add(&r->lines, "", 1);
-}
-
-static leat_status sign(const struct s3 *s3, struct leat_store_op *op, struct s3_request *r, struct leat_error *err)
-{
-    struct leat_http_call *call = &op->own.call;
-    size_t offsets[HEADERS_MAX + 6];
-    size_t n = 0;
-    for (size_t i = 0; i < r->headers_n; i++)
-        add_line(r, offsets, &n, r->headers[i].name, r->headers[i].value);
-    if (call->body && strcmp(r->method, "PUT") == 0)
-        add_line(r, offsets, &n, "content-type", "application/octet-stream");
-    if (s3->aws.access_key) {
-        struct leat_sign_keys keys = {s3->aws.access_key, s3->aws.secret_key, s3->aws.session_token};
-        struct leat_buf authorization;
-        char date[LEAT_SIGN_DATE];
-        const char *hash = LEAT_SIGN_UNSIGNED;
-        if (call->body) { /* the server checks what arrives against it: corruption on the way is noticed */
-            uint8_t digest[LEAT_SHA256_SIZE];
-            leat_sha256(call->body, call->body_n, digest);
-            leat_hex(digest, sizeof digest, r->hash);
-            hash = r->hash;
-        }
-        struct leat_sign_request request = {
-            .method = r->method,
-            .host = r->host.data,
-            .path = r->path.data,
-            .query = r->query,
-            .query_n = r->query_n,
-            .headers = r->headers,
-            .headers_n = r->headers_n,
-            .payload_hash = hash,
-            .region = s3->region,
-            .service = "s3",
-            .time_s = leat_wall_s() + s3->clock_offset_s,
-        };
-        leat_buf_init(&authorization, 4096);
-        leat_status rc = leat_sign(&keys, &request, date, &authorization, err);
-        if (rc == LEAT_OK) {
-            add_line(r, offsets, &n, "x-amz-date", date);
-            add_line(r, offsets, &n, "x-amz-content-sha256", hash);
-            if (keys.session_token && *keys.session_token)
-                add_line(r, offsets, &n, "x-amz-security-token", keys.session_token);
-            add_line(r, offsets, &n, "Authorization", authorization.data);
-        }
-        leat_buf_free(&authorization);
-        if (rc != LEAT_OK)
-            return rc;
-    }
-    for (size_t i = 0; i < n; i++)
-        r->line[i] = r->lines.data + offsets[i];
-    call->headers = r->line;
-    call->headers_n = n;
-    struct leat_buf *all[] = {&r->body, &r->host, &r->path, &r->url, &r->lines};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        leat_status rc = leat_buf_check(all[i], "a request", err);
-        if (rc != LEAT_OK)
-            return rc;
-    }
-    return LEAT_OK;
 }
 
 static void on_done(struct leat_http_call *call);
@@ -303,26 +46,24 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
 {
     struct s3 *s3 = (struct s3 *)backend;
     struct leat_http_call *call = &op->own.call;
-    struct s3_request *r = request_new();
+    struct s3_request *r = leat_s3_request_new();
+    leat_s3_renew_early(s3);
     memset(call, 0, sizeof *call);
     op->own.request = r;
     if (!r) {
         op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a request");
     } else {
-        describe(op, r);
-        address(s3, op, r);
-        op->status = sign(s3, op, r, &op->err);
+        op->status = leat_s3_request_make(s3, op, r, &op->err);
     }
     if (op->status != LEAT_OK) {
-        request_free(r);
+        leat_s3_request_free(r);
         op->own.request = NULL;
         op->own.task.run = fail_later;
         leat_loop_post(leat_store_loop(s3->store), &op->own.task);
         return;
     }
-    call->method = r->method;
-    call->url = r->url.data;
     call->deadline_ns = op->own.deadline_ns;
+    call->encoding = s3->unpacks ? "gzip" : NULL;
     /* Putting parts together may take the server minutes, in which it has nothing to say. */
     if (op->verb != LEAT_STORE_UPLOAD_FINISH)
         call->inactivity_ns = leat_store_settings(s3->store)->inactivity_ns;
@@ -331,42 +72,6 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     call->done = on_done;
     call->user = op;
     leat_http_start(s3->http, call);
-}
-
-static bool differs(const char *a, const char *b)
-{
-    return !a != !b || (a && strcmp(a, b) != 0);
-}
-
-/* Requests that are under way were signed with the keys of their time. */
-static bool renew(struct leat_backend *backend, const struct leat_backend_keys *keys)
-{
-    struct s3 *s3 = (struct s3 *)backend;
-    struct leat_store_opts opts = *leat_store_settings(s3->store);
-    struct leat_aws aws = {0};
-    if (keys) {
-        opts.keys_given = true;
-        opts.access_key = keys->access_key;
-        opts.secret_key = keys->secret_key;
-        opts.session_token = keys->session_token;
-    } else if (opts.keys_given) {
-        return false;
-    }
-    if (leat_aws_load(&opts, &aws, NULL) != LEAT_OK)
-        return false;
-    bool others = differs(aws.access_key, s3->aws.access_key) || differs(aws.secret_key, s3->aws.secret_key) ||
-                  differs(aws.session_token, s3->aws.session_token);
-    /* Only the keys: where the bucket is was settled when the store was opened. */
-    char *const old[] = {s3->aws.access_key, s3->aws.secret_key, s3->aws.session_token};
-    s3->aws.access_key = aws.access_key;
-    s3->aws.secret_key = aws.secret_key;
-    s3->aws.session_token = aws.session_token;
-    memcpy(s3->aws.keys_from, aws.keys_from, sizeof s3->aws.keys_from);
-    aws.access_key = old[0];
-    aws.secret_key = old[1];
-    aws.session_token = old[2];
-    leat_aws_free(&aws);
-    return others;
 }
 
 static void cancel(struct leat_backend *backend, struct leat_store_op *op)
@@ -391,8 +96,8 @@ static bool follow_region(struct s3 *s3, struct leat_store_op *op, const struct 
         return true; /* another request has put it right already */
     if (s3->region_known)
         leat_log(LEAT_LOG_WARN,
-                 "bucket '%s' is in region %s, not %s: reading across regions is slower and AWS charges about "
-                 "$0.02 a GB for it; set AWS_REGION=%s if that is meant",
+                 "bucket '%s' is in region %s, not %s: reading across regions is slower and AWS charges about $0.02 "
+                 "per GB for it; set AWS_REGION=%s if this is intended",
                  s3->bucket, region, s3->region, region);
     snprintf(s3->region, sizeof s3->region, "%s", region);
     if (s3->aws_own)
@@ -437,7 +142,7 @@ static void check_page(const struct s3 *s3, struct leat_store_op *op)
         op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not a list");
 }
 
-/* Putting the parts together may have worked although its answer was lost; whoever tries again (libcurl does so by
+/* Putting the parts together may have worked although its answer was lost; the one that tries again (libcurl does so by
  * itself on a connection it had kept) then finds no upload. */
 static bool look_for_object(struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
@@ -447,11 +152,24 @@ static bool look_for_object(struct leat_store_op *op, const struct leat_s3_answe
     return true;
 }
 
+/* Where ETags are no MD5s: an object of this size that came to be since the first attempt, by the server's clock. */
+static bool made_just_now(const struct leat_store_op *op)
+{
+    const struct leat_http_head *head = &op->own.call.head;
+    int64_t since_s = (int64_t)((leat_now_ns() - op->own.first_ns) / LEAT_S) + 2; /* clocks count whole seconds */
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < op->parts_n; i++)
+        size += op->parts[i].size;
+    return size && head->has_length && head->content_length == size && head->date_s && head->modified_s &&
+           head->modified_s >= head->date_s - since_s;
+}
+
 static void take_look(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own.call.head;
     char expected[LEAT_ETAG_MAX];
-    if (leat_s3_parts_etag(op->parts, op->parts_n, expected) && strcmp(expected, head->etag) == 0)
+    bool known = leat_s3_parts_etag(op->parts, op->parts_n, expected);
+    if (known ? strcmp(expected, head->etag) == 0 : made_just_now(op))
         memcpy(op->object.etag, head->etag, sizeof op->object.etag);
     else
         op->status = leat_fail(&op->err, LEAT_NOT_FOUND, "the upload is no longer known to the server");
@@ -472,23 +190,36 @@ static void take_answer(const struct s3 *s3, struct leat_store_op *op)
         return;
     }
     bool parsed = leat_s3_parse_answer(call->text.data, call->text.len, &answer);
-    const char *wanted =
-        op->verb == LEAT_STORE_UPLOAD_OPEN ? "InitiateMultipartUploadResult" : "CompleteMultipartUploadResult";
+    bool open = op->verb == LEAT_STORE_UPLOAD_OPEN;
     if (parsed && answer.code[0]) {
         leat_s3_explain(&s3->aws, op, &answer);
         return;
     }
-    if (!parsed || strcmp(answer.root, wanted) != 0) {
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not what S3 says here");
+    /* Servers differ in what they call the root; what counts is what is in it. */
+    if (!parsed || (!open && !answer.etag[0] && strcmp(answer.root, "CompleteMultipartUploadResult") != 0)) {
+        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not one that S3 gives here");
         return;
     }
-    if (op->verb == LEAT_STORE_UPLOAD_OPEN) {
-        if (!answer.upload_id[0])
-            op->status = leat_fail(&op->err, LEAT_SERVER, "the server gave no upload id");
-        memcpy(op->upload_id, answer.upload_id, sizeof op->upload_id);
-    } else {
+    if (!open) {
         memcpy(op->object.etag, answer.etag, sizeof op->object.etag);
+        return;
     }
+    if (!answer.upload_id[0])
+        op->status = leat_fail(&op->err, LEAT_SERVER, "the server gave no upload id");
+    memcpy(op->upload_id, answer.upload_id, sizeof op->upload_id);
+}
+
+/* What the server says that it has stored, against what was sent. */
+static void check_stored(struct leat_store_op *op)
+{
+    struct leat_checksum sum;
+    if (!leat_checksum_of(&op->own.call.head, !op->own.odd_etags, &sum))
+        return;
+    bool fits = sum.kind == LEAT_CHECKSUM_MD5 && op->data_md5 ? memcmp(sum.value, op->data_md5, LEAT_MD5_SIZE) == 0
+                                                              : leat_checksum_fits(&sum, op->data, op->data_n);
+    if (!fits)
+        op->status = leat_fail(&op->err, LEAT_CORRUPT, "the server did not store the bytes that were sent (%s)",
+                               sum.kind == LEAT_CHECKSUM_MD5 ? op->own.call.head.etag : leat_checksum_name(sum.kind));
 }
 
 static void take_success(const struct s3 *s3, struct leat_store_op *op)
@@ -506,6 +237,8 @@ static void take_success(const struct s3 *s3, struct leat_store_op *op)
         memcpy(op->object.etag, head->etag, sizeof op->object.etag);
         if (!head->etag[0])
             op->status = leat_fail(&op->err, LEAT_SERVER, "the server did not confirm what it stored");
+        else
+            check_stored(op);
         return;
     case LEAT_STORE_UPLOAD_OPEN:
     case LEAT_STORE_UPLOAD_FINISH:
@@ -547,7 +280,7 @@ static void on_done(struct leat_http_call *call)
             leat_s3_explain(&s3->aws, op, &answer);
     }
     leat_buf_free(&call->text);
-    request_free(op->own.request);
+    leat_s3_request_free(op->own.request);
     op->own.request = NULL;
     if (again)
         start(&s3->backend, op);
@@ -560,14 +293,37 @@ static void close_s3(struct leat_backend *backend)
     struct s3 *s3 = (struct s3 *)backend;
     if (!s3)
         return;
+    leat_s3_renew_stop(s3);
     leat_http_close(s3->http);
     leat_aws_free(&s3->aws);
     free(s3->bucket);
     free(s3);
 }
 
-static const struct leat_backend_ops ops = {
-    .start = start, .cancel = cancel, .renew = renew, .close = close_s3, .list_open = leat_s3_list_open};
+static void place(const struct leat_backend *backend, struct leat_store_place *out)
+{
+    const struct s3 *s3 = (const struct s3 *)backend;
+    const struct leat_aws *aws = &s3->aws;
+    snprintf(out->address, sizeof out->address, "%s://%s%s%s%s", s3->scheme, s3->virtual_host ? s3->bucket : "",
+             s3->virtual_host ? "." : "", s3->endpoint, s3->base);
+    snprintf(out->address_from, sizeof out->address_from, "%s", aws->endpoint_from);
+    out->aws_own = s3->aws_own;
+    snprintf(out->region, sizeof out->region, "%s", s3->region);
+    snprintf(out->region_said, sizeof out->region_said, "%s", s3->region_known ? aws->region : "");
+    if (!aws->access_key)
+        return;
+    snprintf(out->key_id, sizeof out->key_id, "%s", aws->access_key);
+    snprintf(out->keys_from, sizeof out->keys_from, "%s", aws->keys_from);
+    out->keys_expire_s = aws->expires_s;
+}
+
+static const struct leat_backend_ops ops = {.start = start,
+                                            .cancel = cancel,
+                                            .renew = leat_s3_renew,
+                                            .close = close_s3,
+                                            .place = place,
+                                            .list_open = leat_s3_list_open,
+                                            .list_after = leat_s3_list_after};
 
 /* Splits "https://host:port/base". */
 static leat_status set_endpoint(struct s3 *s3, const char *text, struct leat_error *err)
@@ -610,6 +366,13 @@ static bool bucket_fits_host(const char *bucket)
     return true;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text);
+    size_t end_n = strlen(end);
+    return n >= end_n && strcmp(text + n - end_n, end) == 0;
+}
+
 leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
                          struct leat_error *err)
 {
@@ -640,6 +403,8 @@ leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, s
         goto fail;
     s3->virtual_host = s3->aws.addressing == LEAT_ADDRESSING_AUTO ? s3->aws_own && bucket_fits_host(s3->bucket)
                                                                   : s3->aws.addressing == LEAT_ADDRESSING_VIRTUAL;
+    s3->odd_etags = ends_with(s3->bucket, "--x-s3");
+    s3->unpacks = ends_with(s3->endpoint, "storage.googleapis.com");
     struct leat_http_opts http = {.loop = leat_store_loop(store), .ca_bundle = opts->ca_bundle};
     rc = leat_http_open(&http, &s3->http, err);
     if (rc != LEAT_OK)

@@ -6,6 +6,8 @@
 #include "store/backend.h"
 #include "store/s3_xml.h"
 
+leat_status leat_s3_list_after(struct leat_store *store, const char *prefix, const char *after, struct leat_list **out,
+                               struct leat_error *err);
 leat_status leat_s3_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                               struct leat_error *err);
 

@@ -29,7 +29,7 @@ static const struct {
     {"Throttling", LEAT_THROTTLED, "the server asks to slow down"},
     {"InternalError", LEAT_SERVER, "the server had an internal error"},
     {"OperationAborted", LEAT_SERVER, NULL},
-    {"ConditionalRequestConflict", LEAT_SERVER, "somebody else writes it at the same time"},
+    {"ConditionalRequestConflict", LEAT_SERVER, "someone else is writing it at the same time"},
     {"RequestTimeout", LEAT_NETWORK, "the request did not arrive in time"},
     {"BadDigest", LEAT_NETWORK, "the data was damaged on its way to the server"},
     {"XAmzContentSHA256Mismatch", LEAT_NETWORK, "the data was damaged on its way to the server"},
@@ -58,9 +58,9 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
     if (writes && op->if_match && strcmp(answer->code, "NoSuchKey") == 0) {
         status = LEAT_CHANGED;
-        advice = "the object that was to be replaced is gone";
+        advice = "the object to be replaced is gone";
     }
-    op->own.retry_after_ns = head->retry_after_s * LEAT_S;
+    op->own.retry_after_ns = leat_http_retry_after(head);
     char keys[128] = "";
     if (status == LEAT_DENIED && aws->access_key)
         snprintf(keys, sizeof keys, "; keys are from %s", aws->keys_from);
@@ -73,9 +73,9 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
     if (!advice && status == LEAT_CHANGED)
         advice = "the object has changed since it was looked at";
     if (!advice && status == LEAT_EXISTS)
-        advice = "there is one already";
+        advice = "it exists already";
     if (head->code >= 300 && head->code < 400)
-        advice = "the bucket is elsewhere; say where with --region or --endpoint-url";
+        advice = "the bucket is in another place; name it with --region or --endpoint-url";
     if (!advice && answer->message[0])
         advice = answer->message;
     if (!advice) /* the answer to a HEAD has nothing more to say */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/thread.h"
 #include "store/s3.h"
 #include "store/s3_xml.h"
@@ -15,7 +16,12 @@ struct s3_list {
     bool recursive;
     struct leat_s3_page page; /* being read */
     size_t at;
+    char *after; /* where the first page begins, or NULL */
     char *token; /* of the page on its way */
+    /* A token that was seen, kept for twice as many pages each time: however long a circle is, one day it fits in. */
+    uint64_t seen; /* hash */
+    uint64_t pages;
+    uint64_t pages_kept;
     bool on_its_way;
     struct leat_error failed; /* status LEAT_OK: nothing has */
     struct leat_store_op op;
@@ -40,6 +46,7 @@ static void ask(struct s3_list *l)
         .key = l->prefix,
         .delimiter = l->recursive ? NULL : "/",
         .token = l->token,
+        .after = l->after,
         .done = on_page,
         .user = l,
     };
@@ -74,7 +81,20 @@ static leat_status fail_again(const struct s3_list *l, struct leat_error *err)
     return l->failed.status;
 }
 
-/* Takes the page that was on its way and sends for the one behind it. */
+static bool goes_round(struct s3_list *l)
+{
+    if (!l->page.token)
+        return false;
+    uint64_t hash = leat_xxh3(l->page.token, strlen(l->page.token));
+    bool again = l->pages && hash == l->seen;
+    if (l->pages++ == l->pages_kept) {
+        l->seen = hash;
+        l->pages_kept = 2 * l->pages_kept + 1;
+    }
+    return again;
+}
+
+/* Takes the page that was on its way and sends for the one after it. */
 static leat_status turn_page(struct s3_list *l, struct leat_error *err)
 {
     await(l);
@@ -86,8 +106,8 @@ static leat_status turn_page(struct s3_list *l, struct leat_error *err)
     else
         rc = leat_s3_parse_page(l->op.text.data, l->op.text.len, &l->page, &l->failed);
     leat_buf_free(&l->op.text);
-    if (rc == LEAT_OK && l->token && l->page.token && strcmp(l->token, l->page.token) == 0)
-        rc = leat_fail(&l->failed, LEAT_SERVER, "the server's list goes round in a circle");
+    if (rc == LEAT_OK && goes_round(l))
+        rc = leat_fail(&l->failed, LEAT_SERVER, "the server's list repeats itself");
     if (rc != LEAT_OK && l->op.status == LEAT_OK)
         leat_fail_context(&l->failed, rc, "cannot list 's3://%s/%s'", leat_store_host(l->store), l->prefix);
     free(l->token);
@@ -144,27 +164,43 @@ static void close_list(struct leat_list *list)
     pthread_mutex_destroy(&l->mu);
     free(l->token);
     free(l->prefix);
+    free(l->after);
     free(l);
 }
 
-leat_status leat_s3_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
-                              struct leat_error *err)
+static leat_status open_list(struct leat_store *store, const char *prefix, bool recursive, const char *after,
+                             struct leat_list **out, struct leat_error *err)
 {
     struct s3_list *l = calloc(1, sizeof *l);
     char *copy = strdup(prefix);
-    if (!l || !copy) {
+    char *from = after ? strdup(after) : NULL;
+    if (!l || !copy || (after && !from)) {
         free(l);
         free(copy);
+        free(from);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a listing");
     }
     l->list.next = next;
     l->list.close = close_list;
     l->store = store;
     l->prefix = copy;
+    l->after = from;
     l->recursive = recursive;
     pthread_mutex_init(&l->mu, NULL);
     leat_cond_init(&l->cond);
     ask(l);
     *out = &l->list;
     return LEAT_OK;
+}
+
+leat_status leat_s3_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                              struct leat_error *err)
+{
+    return open_list(store, prefix, recursive, NULL, out, err);
+}
+
+leat_status leat_s3_list_after(struct leat_store *store, const char *prefix, const char *after, struct leat_list **out,
+                               struct leat_error *err)
+{
+    return open_list(store, prefix, true, after, out, err);
 }

@@ -165,6 +165,24 @@ bool leat_s3_parse_answer(const char *xml, size_t n, struct leat_s3_answer *out)
     return walk_xml(&w, xml, n);
 }
 
+struct leaves {
+    leat_xml_leaf *leaf;
+    void *user;
+};
+
+static void any_leaf(struct walk *w, const char *parent, const char *name, const char *text)
+{
+    const struct leaves *l = w->user;
+    l->leaf(parent, name, text, l->user);
+}
+
+bool leat_xml_leaves(const char *xml, size_t n, leat_xml_leaf *leaf, void *user)
+{
+    struct leaves l = {leaf, user};
+    struct walk w = {.leaf = any_leaf, .user = &l};
+    return walk_xml(&w, xml, n);
+}
+
 /* A page being read: the elements of the entry at hand, turned into an entry when it ends. */
 struct page_walk {
     struct leat_s3_page page;
@@ -207,6 +225,17 @@ static size_t add_string(struct leat_s3_page *page, const char *text, bool decod
     return page->strings.failed ? SIZE_MAX : at;
 }
 
+/* Some servers leave out the quotes here that they send in headers. */
+static size_t add_etag(struct leat_s3_page *page, const char *text)
+{
+    size_t at = page->strings.len;
+    if (!*text || *text == '"' || strncmp(text, "W/", 2) == 0)
+        return add_string(page, text, false);
+    leat_buf_printf(&page->strings, "\"%s\"", text);
+    leat_buf_add(&page->strings, "", 1);
+    return page->strings.failed ? SIZE_MAX : at;
+}
+
 static void take_key(struct walk *w, const char *text)
 {
     struct page_walk *p = w->user;
@@ -228,7 +257,7 @@ static void page_leaf(struct walk *w, const char *parent, const char *name, cons
             if (leat_parse_u64(text, "Size", &p->entry.size, NULL) != LEAT_OK)
                 give_up(w);
         } else if (strcmp(name, "ETag") == 0) {
-            p->entry.etag = add_string(&p->page, text, false);
+            p->entry.etag = add_etag(&p->page, text);
             if (p->entry.etag == SIZE_MAX)
                 give_up_buffer(w, &p->page.strings);
         } else if (strcmp(name, "LastModified") == 0)
@@ -305,7 +334,7 @@ leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *o
         leat_s3_page_free(&p.page);
         if (w.no_memory)
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list");
-        return leat_fail(err, LEAT_SERVER, "the server's list is not one that can be read");
+        return leat_fail(err, LEAT_SERVER, "the server's list cannot be read");
     }
     if (!p.truncated) {
         free(p.page.token);

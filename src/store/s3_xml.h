@@ -46,6 +46,10 @@ struct leat_s3_answer {
 /* Any small answer. False when it is not XML; what is missing or too long is "". */
 bool leat_s3_parse_answer(const char *xml, size_t n, struct leat_s3_answer *out);
 
+/* Any other document: calls back for every element that holds text. False when it is not XML. */
+typedef void leat_xml_leaf(const char *parent, const char *name, const char *text, void *user);
+bool leat_xml_leaves(const char *xml, size_t n, leat_xml_leaf *leaf, void *user);
+
 /* "2013-09-17T18:07:53.000Z" in seconds since 1970; 0 when it is something else. */
 int64_t leat_s3_parse_time(const char *text);
 

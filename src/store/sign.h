@@ -60,7 +60,7 @@ bool leat_sign_query(struct leat_buf *out, const struct leat_sign_pair *query, s
 struct leat_sign_received {
     const char *method;
     const char *path;  /* as sent, up to '?' */
-    const char *query; /* as sent, behind '?' */
+    const char *query; /* as sent, after '?' */
     const char *skip;  /* name of the argument that is not signed, because it is the signature; NULL: none */
     const struct leat_sign_pair *headers; /* those that were signed, in the order of signed_headers; a name that
                                              was sent more than once stands there as often */

@@ -17,10 +17,15 @@
 #include "store/pace.h"
 #include "store/retry.h"
 
-#define DEFAULT_ATTEMPTS   10u
+#define DEFAULT_ATTEMPTS   1000u         /* until the deadline, that is */
+#define MISFIT_ATTEMPTS    10u           /* where the other side is there and answers wrongly */
+#define DAMAGED_ATTEMPTS   3u            /* where the bytes do not fit their checksum: then it is not the way here */
 #define UNREACHED_ATTEMPTS 3u            /* of a host that never answered yet: a typo should not take minutes to show */
-#define KEYS_PATIENCE      (30 * LEAT_S) /* that whoever renews keys may be late */
+#define UNNAMED_PATIENCE   (10 * LEAT_S) /* … but a pod's name server may need its first seconds */
+#define KEYS_PATIENCE      (30 * LEAT_S) /* how late renewed keys may come */
 #define KEYS_PAUSE         (500 * LEAT_MS)
+#define LOOKUP_PAUSE       (20 * LEAT_MS)
+#define RENEWALS_MAX       3u /* of keys that were expired when they came */
 #define DEFAULT_TIMEOUT    (300 * LEAT_S)
 #define DEFAULT_INACTIVITY (20 * LEAT_S)
 #define SHOWN_MAX          200
@@ -77,11 +82,11 @@ static void push_front(struct queue *q, struct leat_store_op *op)
     q->first = op;
 }
 
-/* Behind the last urgent one. */
-static void push_urgent(struct queue *q, struct leat_store_op *op)
+/* After the last urgent one, or the last that is either. */
+static void push_early(struct queue *q, struct leat_store_op *op)
 {
     struct leat_store_op *next = q->first;
-    while (next && next->urgent)
+    while (next && (next->urgent || (next->begun && !op->urgent)))
         next = next->own.next;
     if (!next) {
         push(q, op);
@@ -164,11 +169,14 @@ static void give_back(struct leat_store *store, struct leat_store_op *op)
 
 static void start(struct leat_store *store, struct leat_store_op *op)
 {
-    if (op->attempts == 0)
+    if (op->attempts == 0) {
+        op->own.first_ns = leat_now_ns();
         op->own.deadline_ns = leat_after(op->timeout_ns ? op->timeout_ns : store->opts.timeout_ns);
-    else
+    } else {
         COUNT(store, retries, 1);
+    }
     op->attempts++;
+    op->own.tries++;
     op->own.state = OP_RUNNING;
     op->own.started_ns = leat_now_ns();
     push(&store->own.active, op);
@@ -231,12 +239,24 @@ static bool host_fault(leat_status status)
     return status == LEAT_NETWORK || status == LEAT_TIMEOUT;
 }
 
-/* The keys had expired. Whoever gave them is asked for others, or they are looked up where they came from; the
+static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op);
+
+/* Keys are being looked up: goes on once that has ended. */
+static void on_lookup_time(struct leat_timer *timer)
+{
+    struct leat_store_op *op = (struct leat_store_op *)((char *)timer - offsetof(struct leat_store_op, own.timer));
+    op->attempts++; /* given back by the next two */
+    op->own.tries++;
+    if (!wait_for_keys(op->own.store, op))
+        conclude(op->own.store, op);
+}
+
+/* The keys had expired. The one that gave them is asked for others, or they are looked up where they came from; the
  * operation waits a little for them, without that counting as an attempt. */
 static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
 {
     uint64_t now = leat_now_ns();
-    bool others = false;
+    enum leat_backend_renewal found = LEAT_RENEWED_SAME;
     bool asked = false;
     if (op->own.cancelled || store->own.closing || !store->backend->ops->renew)
         return false;
@@ -245,14 +265,22 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
     if (store->opts.expired)
         asked = store->opts.expired(store->opts.expired_user);
     else
-        others = store->backend->ops->renew(store->backend, NULL);
-    uint64_t patience = asked ? KEYS_PATIENCE : 0;
-    if (!others && now - op->own.expired_ns >= patience)
+        found = store->backend->ops->renew(store->backend, NULL, op);
+    if (found == LEAT_RENEWED_OTHERS) { /* which may have expired as well */
+        if (op->own.renewals++ == RENEWALS_MAX)
+            return false;
+        op->own.expired_ns = 0;
+    } else if (found == LEAT_RENEWED_SAME && now - op->own.expired_ns >= (asked ? KEYS_PATIENCE : 0)) {
+        return false;
+    }
+    uint64_t pause = found == LEAT_RENEWED_OTHERS ? 0 : found == LEAT_RENEWED_LATER ? LOOKUP_PAUSE : KEYS_PAUSE;
+    if (pause >= leat_left(op->own.deadline_ns))
         return false;
     op->attempts--;
+    op->own.tries--;
     op->own.state = OP_WAITING;
-    op->own.timer.fire = on_retry_time;
-    leat_loop_arm(store->loop, &op->own.timer, now + (others ? 0 : KEYS_PAUSE));
+    op->own.timer.fire = found == LEAT_RENEWED_LATER ? on_lookup_time : on_retry_time;
+    leat_loop_arm(store->loop, &op->own.timer, now + pause);
     return true;
 }
 
@@ -264,7 +292,7 @@ struct renewal {
 static void renew_here(void *arg)
 {
     const struct renewal *r = arg;
-    r->store->backend->ops->renew(r->store->backend, &r->keys);
+    r->store->backend->ops->renew(r->store->backend, &r->keys, NULL);
 }
 
 void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
@@ -275,24 +303,48 @@ void leat_store_renew(struct leat_store *store, const char *access_key, const ch
         leat_loop_call(store->loop, renew_here, &r);
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How often to try what failed so, counted since the last byte that was new. The other side is away when it cannot be
+ * reached or says so itself (5xx, slow down): it comes back, and the deadline says how long that may take. */
+static uint32_t attempts_for(const struct leat_store *store, const struct leat_store_op *op)
+{
+    uint32_t most = store->opts.attempts;
+    unsigned code = op->own.call.head.code;
+    if (op->status == LEAT_CORRUPT)
+        return least(most, DAMAGED_ATTEMPTS);
+    if (host_fault(op->status) && !store->own.reached) {
+        bool patient = op->own.call.unresolved && leat_now_ns() - op->own.first_ns < UNNAMED_PATIENCE;
+        return patient ? most : least(most, UNREACHED_ATTEMPTS);
+    }
+    bool refused = code >= 400 && code < 500 && code != 408 && code != 429;
+    bool away = op->status == LEAT_THROTTLED || (host_fault(op->status) && !refused) || code >= 500;
+    return away ? most : least(most, MISFIT_ATTEMPTS);
+}
+
 /* Decides whether another attempt follows; if so, arms its timer. */
 static bool try_again(struct leat_store *store, struct leat_store_op *op)
 {
     if (op->own.expired)
         return wait_for_keys(store, op);
-    uint32_t most = store->opts.attempts;
-    if (!store->own.reached && most > UNREACHED_ATTEMPTS && host_fault(op->status))
-        most = UNREACHED_ATTEMPTS;
+    if (op->got > op->own.most_got) {
+        op->own.most_got = op->got;
+        op->own.tries = 1;
+    }
+    uint32_t most = attempts_for(store, op);
     if (op->own.cancelled || store->own.closing || !leat_retry_useful(op->status, op->err.os_error) ||
-        op->attempts >= most)
+        op->own.tries >= most)
         return false;
     uint64_t now = leat_now_ns();
     uint64_t delay =
-        leat_retry_delay(op->status, op->attempts + 1, op->own.retry_after_ns, leat_rng_unit(&store->own.jitter));
+        leat_retry_delay(op->status, op->own.tries + 1, op->own.retry_after_ns, leat_rng_unit(&store->own.jitter));
     if (delay >= leat_left(op->own.deadline_ns))
         return false;
-    leat_log(LEAT_LOG_INFO, "attempt %u of %u for '%.*s' failed (%s); next in %.1f s", op->attempts, most,
-             leat_store_shown(op), op->key, op->err.text, (double)delay / 1e9);
+    leat_log(LEAT_LOG_INFO, "attempt %u for '%.*s' failed (%s); next in %.1f s", op->attempts, leat_store_shown(op),
+             op->key, op->err.text, (double)delay / 1e9);
     op->own.fresh = host_fault(op->status);
     op->own.state = OP_WAITING;
     op->own.timer.fire = on_retry_time;
@@ -303,7 +355,7 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
 static const char *verb_name(enum leat_store_verb verb)
 {
     static const char *const names[] = {
-        "look at",         "read",           "write",           "delete", "begin writing", "take up writing",
+        "access",          "read",           "write",           "delete", "begin writing", "continue writing",
         "write a part of", "finish writing", "give up writing", "list"};
     return names[verb];
 }
@@ -318,18 +370,15 @@ int leat_store_shown(const struct leat_store_op *op)
 /* "cannot read s3://bucket/key: REASON (10 attempts)" */
 static void explain(const struct leat_store *store, struct leat_store_op *op)
 {
-    char tries[32] = "";
+    size_t n = strlen(op->err.text);
     if (op->attempts > 1)
-        snprintf(tries, sizeof tries, " (%u attempts)", op->attempts);
-    char reason[sizeof op->err.text];
-    snprintf(reason, sizeof reason, "%s%s", op->err.text, tries);
-    int os_error = op->err.os_error;
+        snprintf(op->err.text + n, sizeof op->err.text - n, " (%u attempts)", op->attempts);
     bool file = store->scheme == LEAT_SCHEME_FILE;
     const char *slash = store->scheme == LEAT_SCHEME_S3 ? "/" : "";
-    leat_fail(&op->err, op->status, "cannot %s '%s%s%s%s%.*s': %.280s", verb_name(op->verb),
-              file ? "" : leat_scheme_name(store->scheme), file ? "" : "://", file ? "" : store->host,
-              file ? "" : slash, leat_store_shown(op), op->key, reason);
-    op->err.os_error = os_error;
+    int shown = leat_store_shown(op);
+    leat_fail_context(&op->err, op->status, "cannot %s '%s%s%s%s%.*s%s'", verb_name(op->verb),
+                      file ? "" : leat_scheme_name(store->scheme), file ? "" : "://", file ? "" : store->host,
+                      file ? "" : slash, shown, op->key, shown == SHOWN_MAX && op->key[shown] ? "…" : "");
 }
 
 /* No further attempt: whatever came of it is the result. */
@@ -348,6 +397,7 @@ void leat_store_attempted(struct leat_store_op *op)
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     bool throttled = op->status == LEAT_THROTTLED;
     uint64_t now = leat_now_ns();
+    op->date_s = op->own.call.head.date_s;
     if (throttled)
         COUNT(store, throttled, 1);
     COUNT(store, request_ns, now - op->own.started_ns);
@@ -395,12 +445,13 @@ static void run_submit(struct leat_task *task)
         return;
     }
     op->own.state = OP_QUEUED;
-    if (op->urgent) {
-        push_urgent(&store->own.queued, op);
-        leat_pace_hurry(&store->own.pace, LEAT_STORE_HURRY, leat_now_ns());
-    } else {
+    if (op->urgent || op->begun)
+        push_early(&store->own.queued, op);
+    else
         push(&store->own.queued, op);
-    }
+    if (op->urgent)
+        leat_pace_hurry(&store->own.pace, leat_pace_together(op->verb == LEAT_STORE_GET ? op->length : 0),
+                        leat_now_ns());
     pump(store);
 }
 
@@ -409,6 +460,10 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
     op->own.store = store;
     op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = op->own.looking = op->own.expired = false;
     op->own.expired_ns = 0;
+    op->own.tries = op->own.renewals = 0;
+    op->own.most_got = 0;
+    op->own.call.head = (struct leat_http_head){0};
+    op->own.call.unresolved = false;
     op->own.state = OP_IDLE;
     op->own.timer = (struct leat_timer){0};
     op->own.pinned[0] = '\0';
@@ -419,6 +474,7 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
     op->got = 0;
     op->too_short = false;
     op->attempts = 0;
+    op->date_s = 0;
     op->upload_id[0] = '\0';
     leat_buf_init(&op->text, 0);
     count_in(store);
@@ -476,6 +532,14 @@ void leat_store_post(struct leat_store *store, struct leat_store_task *task)
 void leat_store_call(struct leat_store *store, void (*run)(void *arg), void *arg)
 {
     leat_loop_call(store->loop, run, arg);
+}
+
+bool leat_store_perform(struct leat_store *store, struct leat_store_op *op)
+{
+    if (!store->backend->ops->perform || (op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET))
+        return false;
+    store->backend->ops->perform(op);
+    return true;
 }
 
 bool leat_store_stopped(const struct leat_store *store)
@@ -628,25 +692,4 @@ void leat_store_stats(const struct leat_store *store, struct leat_store_stats *o
     COPY(in_flight);
     COPY(in_flight_max);
 #undef COPY
-}
-
-leat_status leat_store_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
-                                 struct leat_error *err)
-{
-    if (!store->backend->ops->list_open)
-        return leat_fail(err, LEAT_UNSUPPORTED, "%s://%s is a web server: it has no list of what it holds",
-                         leat_scheme_name(store->scheme), store->host);
-    return store->backend->ops->list_open(store, prefix, recursive, out, err);
-}
-
-leat_status leat_store_list_next(struct leat_list *list, struct leat_list_entry *entry, bool *end,
-                                 struct leat_error *err)
-{
-    return list->next(list, entry, end, err);
-}
-
-void leat_store_list_close(struct leat_list *list)
-{
-    if (list)
-        list->close(list);
 }

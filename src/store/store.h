@@ -1,7 +1,7 @@
 /* Object stores behind one small interface: buckets (s3://), folders (file:// and plain paths) and web servers
  * (http://, https://, read-only).
  *
- * A store is a scheme and a host: one bucket, the file system, one web server. Keys are what stands behind it in
+ * A store is a scheme and a host: one bucket, the file system, one web server. Keys are what follows it in
  * the URL, taken byte for byte. Operations are asynchronous underneath: submit an op and get its done() on the
  * store's thread; leat_store_stat() and the rest wait for you.
  *
@@ -20,10 +20,13 @@
 #include "base/url.h"
 #include "net/http.h"
 #include "net/loop.h"
+#include "store/checksum.h"
+#include "store/pace.h"
 
 struct leat_store;
 
-#define LEAT_STORE_HURRY 32u /* urgent requests that are in flight together from the start */
+#define LEAT_PLACE_ADDRESS 600
+#define LEAT_STORE_HURRY   LEAT_PACE_HURRY /* urgent requests that are in flight together from the start */
 
 enum leat_store_addressing { LEAT_ADDRESSING_AUTO, LEAT_ADDRESSING_PATH, LEAT_ADDRESSING_VIRTUAL };
 
@@ -40,13 +43,13 @@ struct leat_store_opts {
     enum leat_store_addressing addressing;
     const char *ca_bundle;
     uint32_t connections;     /* fixed number of requests in flight; 0: adapts, at most 256 */
-    uint32_t attempts;        /* of one operation; 0: 10 */
+    uint32_t attempts;        /* of one operation since its last progress; 0: until its time is over */
     uint64_t timeout_ns;      /* for one operation with all its attempts; 0: 5 min */
     uint64_t inactivity_ns;   /* 0: 20 s */
     bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
     void *stop_user;
     /* s3: the keys have expired. True: somebody was asked for others, and requests wait a while for them:
-     * leat_store_renew(). On the store's thread, again and again while they wait. NULL: they are looked up anew where
+     * leat_store_renew(). On the store's thread, again and again while they wait. NULL: they are looked up again where
      * they came from. */
     bool (*expired)(void *user);
     void *expired_user;
@@ -59,7 +62,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
 /* Cancels what is still in flight (done() is called with LEAT_CANCELLED) and waits for it. NULL is allowed. */
 void leat_store_close(struct leat_store *store);
 
-/* The key that a URL names in its store: everything behind the bucket or host. The caller frees it. */
+/* The key that a URL names in its store: everything after the bucket or host. The caller frees it. */
 char *leat_store_key(const struct leat_url *url);
 
 enum leat_scheme leat_store_scheme(const struct leat_store *store);
@@ -69,17 +72,22 @@ const char *leat_store_host(const struct leat_store *store); /* the bucket, "" f
 
 struct leat_object {
     uint64_t size;
-    int64_t modified_s;       /* since 1970; 0: not known */
-    char etag[LEAT_ETAG_MAX]; /* with its quotes; "" when the store has none */
+    int64_t modified_s;                    /* since 1970; 0: not known */
+    char etag[LEAT_ETAG_MAX];              /* with its quotes; "" when the store has none */
+    bool looked_at;                        /* by itself rather than in a list: `encoding` is known */
+    char encoding[LEAT_HTTP_ENCODING_MAX]; /* that its bytes are stored in, "gzip"; "": none */
+    struct leat_checksum checksum;         /* of all its bytes, as the server states it */
 };
 
 enum leat_store_verb {
     LEAT_STORE_STAT,
     LEAT_STORE_GET,
     LEAT_STORE_PUT,
-    LEAT_STORE_DELETE,        /* what is not there is deleted already */
-    LEAT_STORE_UPLOAD_OPEN,   /* begins a put in parts; yields upload_id */
-    LEAT_STORE_UPLOAD_STAT,   /* LEAT_NOT_FOUND when the other side no longer knows the upload */
+    LEAT_STORE_DELETE,      /* what is not there is deleted already */
+    LEAT_STORE_UPLOAD_OPEN, /* begins a put in parts; yields upload_id */
+    /* LEAT_NOT_FOUND when the other side no longer knows the upload. Files: LEAT_CHANGED when of `parts`, each `length`
+     * long, those with an ETag are no longer there as they were written. */
+    LEAT_STORE_UPLOAD_STAT,
     LEAT_STORE_UPLOAD_PART,   /* yields object.etag */
     LEAT_STORE_UPLOAD_FINISH, /* makes the object visible, whole */
     LEAT_STORE_UPLOAD_ABORT,
@@ -93,6 +101,9 @@ enum leat_store_verb {
 struct leat_store_part {
     char etag[LEAT_ETAG_MAX];
     uint64_t size;
+    bool summed; /* the next two are known */
+    uint32_t crc32c;
+    uint64_t sum; /* of the kind that the source states for the whole, for copies */
 };
 
 /* One operation. The caller's memory, with everything it points to, until done(). */
@@ -113,11 +124,18 @@ struct leat_store_op {
     uint32_t part;                       /* UPLOAD_PART: 1, 2, … */
     const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
     uint32_t parts_n;
-    const char *delimiter; /* LIST: "/" or NULL; key is the prefix */
-    const char *token;     /* LIST: where to go on, or NULL */
-    uint64_t timeout_ns;   /* 0: the store's */
-    bool urgent;           /* goes before all that wait and are not; see LEAT_STORE_HURRY */
-    bool ignore_stop;      /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
+    /* GET: what was said of the object before; an answer of another size or encoding is refused. NULL: nothing. */
+    const struct leat_object *known;
+    /* GET: nobody compares the bytes later: do it with what the server says of the whole object. STAT: ask for that. */
+    bool verify;
+    const uint8_t *data_md5; /* PUT, UPLOAD_PART: of data, where it is known already; 16 bytes, NULL: not */
+    const char *delimiter;   /* LIST: "/" or NULL; key is the prefix */
+    const char *token;       /* LIST: where to go on, or NULL */
+    const char *after;       /* LIST: the first page begins after this key; NULL: at the beginning */
+    uint64_t timeout_ns;     /* 0: the store's */
+    bool urgent;             /* goes before all that wait and are not; see LEAT_STORE_HURRY */
+    bool begun;       /* belongs to something that is partly there: goes before what is not, after what is urgent */
+    bool ignore_stop; /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
     /* GET, PUT, UPLOAD_PART: bytes arrived or went out, some of them again when an attempt fails: for progress. On
      * the store's thread. NULL: nobody wants to know. */
     void (*moved)(struct leat_store_op *op, size_t n);
@@ -133,6 +151,7 @@ struct leat_store_op {
     char upload_id[LEAT_UPLOAD_ID_MAX]; /* UPLOAD_OPEN */
     struct leat_buf text;               /* LIST: the page's XML. Freed by the caller. */
     uint32_t attempts;
+    int64_t date_s; /* the server's clock when it answered, since 1970; 0: it did not say, or did not answer */
 
     /* The store's own. */
     struct {
@@ -141,13 +160,20 @@ struct leat_store_op {
         struct leat_timer timer;
         struct leat_store_op *prev, *next;
         uint64_t deadline_ns;
-        uint64_t started_ns; /* the last attempt */
+        uint64_t first_ns;   /* the first attempt … */
+        uint64_t started_ns; /* … and the last */
+        uint32_t renewals;   /* of keys that had expired */
+        uint32_t keys;       /* which of the backend's were used, by number */
+        uint32_t tries;      /* since the last byte that was new */
+        uint64_t most_got;
         uint32_t state;
         bool cancelled;
         bool moved;          /* a region redirect was followed … */
         bool reclocked;      /* … or the clock corrected: once each */
         bool looking;        /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
-        bool fresh;          /* connect anew */
+        bool fresh;          /* connect again */
+        bool bucket;         /* every object there has an ETag … */
+        bool odd_etags;      /* … but it is never an MD5 */
         bool expired;        /* the keys had expired: this attempt does not count */
         uint64_t expired_ns; /* since when; 0: not at all */
         uint64_t retry_after_ns;
@@ -172,6 +198,10 @@ void leat_store_renew(struct leat_store *store, const char *access_key, const ch
 /* From any thread. */
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op);
 
+/* STAT and GET on the calling thread: one attempt, without queue, limits and done(), for many small files. False: this
+ * store cannot, and nothing has happened. */
+bool leat_store_perform(struct leat_store *store, struct leat_store_op *op);
+
 /* From any thread; done() still comes, soon, with LEAT_CANCELLED unless it was finished already. The op's memory
  * must still be there; one that was given back is left alone. */
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op);
@@ -189,11 +219,14 @@ leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, s
 
 leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err);
 
+/* The same for an object that is going to be read whole: asks for the checksum to compare its bytes with. */
+leat_status leat_store_look(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err);
+
 /* Exactly `length` bytes, or an error. if_match may be NULL. */
 leat_status leat_store_get(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, void *into,
                            const char *if_match, struct leat_error *err);
 
-/* A whole object of at most `max` bytes, NUL behind it; the caller frees *data. One round trip for small ones.
+/* A whole object of at most `max` bytes, NUL after it; the caller frees *data. One round trip for small ones.
  * object may be NULL. */
 leat_status leat_store_load(struct leat_store *store, const char *key, size_t max, char **data, size_t *n,
                             struct leat_object *object, struct leat_error *err);
@@ -220,9 +253,13 @@ struct leat_list_entry {
     const char *etag;
 };
 
-/* Objects whose key begins with `prefix`; not recursive: what lies behind the next '/' is shown as one prefix. */
+/* Objects whose key begins with `prefix`; not recursive: what lies after the next '/' is shown as one prefix. */
 leat_status leat_store_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                                  struct leat_error *err);
+/* The same with everything below the prefix, beginning after a key. What cannot begin there gives the earlier ones too:
+ * the one that asks leaves them out. */
+leat_status leat_store_list_after(struct leat_store *store, const char *prefix, const char *after,
+                                  struct leat_list **out, struct leat_error *err);
 leat_status leat_store_list_next(struct leat_list *list, struct leat_list_entry *entry, bool *end,
                                  struct leat_error *err);
 void leat_store_list_close(struct leat_list *list);
@@ -241,5 +278,22 @@ struct leat_store_stats {
     uint32_t in_flight_max; /* as allowed now */
 };
 void leat_store_stats(const struct leat_store *store, struct leat_store_stats *out);
+
+/* Where requests go, and as whom: for people who look for a fault. No secrets. Texts are "" where there is nothing to
+ * say, which is everything for files. */
+struct leat_store_place {
+    char address[LEAT_PLACE_ADDRESS]; /* "https://bucket.s3.eu-west-1.amazonaws.com" */
+    char address_from[80];            /* which setting says so: "--endpoint-url", "AWS's own" */
+    bool aws_own;                     /* one of AWS's own endpoints */
+    char region[32];                  /* that requests are signed for now */
+    char region_said[32];             /* what the settings say; "": nothing, it was guessed or learned */
+    char key_id[132];                 /* "": anonymous */
+    char keys_from[80];
+    uint64_t keys_expire_s; /* since 1970; 0: not known */
+    bool sends_whole;       /* has sent a whole object although a part was asked for */
+};
+
+/* From any thread but the store's. */
+void leat_store_place(struct leat_store *store, struct leat_store_place *out);
 
 #endif

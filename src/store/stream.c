@@ -7,9 +7,11 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "store/backend.h"
+#include "store/exchange.h"
 
 #define PART_DEFAULT  (8u << 20)
 #define PARTS_DEFAULT 16u
+#define ALONE_MAX     (256ull << 20) /* of an object that can only be read in one piece */
 
 struct part {
     struct leat_store_op op;
@@ -22,8 +24,9 @@ struct part {
 struct leat_stream {
     struct leat_store *store;
     char *key;
-    char etag[LEAT_ETAG_MAX];
-    uint64_t at; /* next byte to ask for */
+    struct leat_object object;
+    struct leat_checksum_run *sum; /* of an object that is read whole and in several parts */
+    uint64_t at;                   /* next byte to ask for */
     uint64_t end;
     uint64_t part_size;
     struct part *parts; /* a ring */
@@ -61,7 +64,9 @@ static leat_status ask(struct leat_stream *s, struct leat_error *err)
             .offset = s->at,
             .length = left < s->part_size ? left : s->part_size,
             .into = p->data,
-            .if_match = s->etag[0] ? s->etag : NULL,
+            .if_match = s->object.etag[0] ? s->object.etag : NULL,
+            .known = &s->object,
+            .verify = true,
             .done = on_part,
             .user = p,
         };
@@ -105,7 +110,27 @@ leat_status leat_stream_open(struct leat_store *store, const char *key, const st
     s->parts_n = parts ? parts : PARTS_DEFAULT;
     s->at = offset < object->size ? offset : object->size;
     s->end = length < object->size - s->at ? s->at + length : object->size;
-    memcpy(s->etag, object->etag, sizeof s->etag);
+    s->object = *object;
+    uint64_t whole = s->end - s->at;
+    if (!leat_exchange_tells(object->etag) && whole > s->part_size) { /* parts could be of two versions */
+        s->part_size = whole;
+        s->parts_n = 1;
+    }
+    if (s->part_size > ALONE_MAX && whole > ALONE_MAX) {
+        leat_stream_close(s);
+        return leat_fail(
+            err, LEAT_UNSUPPORTED,
+            "cannot read '%s': the server does not say which version it is (no ETag, no Last-Modified), and "
+            "it is too long to be read in one piece",
+            key);
+    }
+    if (object->checksum.kind != LEAT_CHECKSUM_NONE && whole == object->size && whole > s->part_size) {
+        s->sum = leat_checksum_open(&object->checksum);
+        if (!s->sum) {
+            leat_stream_close(s);
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", key);
+        }
+    }
     s->key = strdup(key);
     s->parts = calloc(s->parts_n, sizeof *s->parts);
     if (!s->key || !s->parts) {
@@ -127,8 +152,14 @@ leat_status leat_stream_next(struct leat_stream *s, const void **data, size_t *n
     if (rc != LEAT_OK)
         return rc;
     *n = 0;
-    if (!s->count)
-        return LEAT_OK;
+    if (!s->count) {
+        bool fits = leat_checksum_close(s->sum);
+        s->sum = NULL;
+        return fits ? LEAT_OK
+                    : leat_fail(err, LEAT_CORRUPT,
+                                "the bytes of '%s' do not have the checksum that the server states (%s)", s->key,
+                                leat_checksum_name(s->object.checksum.kind));
+    }
     struct part *p = &s->parts[s->first];
     await(s, p);
     if (p->op.status != LEAT_OK) { /* and will be the next time */
@@ -139,6 +170,8 @@ leat_status leat_stream_next(struct leat_stream *s, const void **data, size_t *n
     s->held = true;
     *data = p->data;
     *n = (size_t)p->op.got;
+    if (s->sum)
+        leat_checksum_add(s->sum, *data, *n);
     return LEAT_OK;
 }
 
@@ -152,6 +185,7 @@ void leat_stream_close(struct leat_stream *s)
         await(s, &s->parts[(s->first + i) % s->parts_n]);
     for (uint32_t i = 0; s->parts && i < s->parts_n; i++)
         free(s->parts[i].data);
+    leat_checksum_close(s->sum);
     pthread_cond_destroy(&s->cond);
     pthread_mutex_destroy(&s->mu);
     free(s->parts);

@@ -1,4 +1,4 @@
-/* Plain web servers, read-only. The key is everything behind the host, as written: "/path?query". */
+/* Plain web servers, read-only. The key is everything after the host, as written: "/path?query". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,12 @@ struct web {
     struct leat_store *store;
     struct leat_http *http;
     char *origin; /* "http://host:port" */
-    bool no_head; /* HEAD was refused where GET may not be: a link is signed for one of them */
+    bool no_head; /* HEAD was refused where GET may not be (a link is signed for one of them), or said nothing */
 };
 
 struct web_request {
     char range[LEAT_RANGE_MAX + 8];
-    char if_match[LEAT_ETAG_MAX + 16];
+    char condition[LEAT_ETAG_MAX + 32];
     const char *headers[2];
     struct leat_buf url;
     bool head;  /* asks HEAD */
@@ -54,6 +54,24 @@ static void finish_probe(struct leat_http_call *call)
         head->code = 200; /* an empty object has no first byte */
 }
 
+/* Programs that answer HEAD without looking say that everything is empty. */
+static bool says_nothing(const struct leat_http_head *head)
+{
+    return head->code == 200 && head->has_length && !head->content_length && !head->etag[0] && !head->modified_s;
+}
+
+/* Names the address, less what may be a secret in it: a signature after '?', a password before '@'. */
+static void explain_redirect(struct leat_store_op *op)
+{
+    const char *location = op->own.call.head.location;
+    int shown = (int)strcspn(location, "?#");
+    bool kept = location[shown] || memchr(location, '@', (size_t)shown);
+    if (memchr(location, '@', (size_t)shown))
+        shown = 0;
+    op->status = leat_fail(&op->err, LEAT_INVALID, "the server redirects to another address%s%.*s%s",
+                           shown ? "; use " : "", shown, location, kept ? " (the rest is a secret and not shown)" : "");
+}
+
 static void on_done(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
@@ -63,7 +81,8 @@ static void on_done(struct leat_http_call *call)
         finish_probe(call);
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
-    bool again = call->status == LEAT_OK && r->head && (code == 403 || code == 405 || code == 501);
+    bool again =
+        call->status == LEAT_OK && r->head && (code == 403 || code == 405 || code == 501 || says_nothing(&call->head));
     if (again) {
         web->no_head = true;
     } else if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
@@ -72,11 +91,10 @@ static void on_done(struct leat_http_call *call)
     } else if (good || code == 416) {
         leat_exchange_finish(op);
     } else if (code >= 300 && code < 400) {
-        op->status = leat_fail(&op->err, LEAT_INVALID, "the server refers to another address%s%s",
-                               *call->head.location ? "; use " : "", call->head.location);
+        explain_redirect(op);
     } else {
         op->status = leat_fail(&op->err, leat_exchange_code_status(code), "the server answered %u", code);
-        op->own.retry_after_ns = call->head.retry_after_s * LEAT_S;
+        op->own.retry_after_ns = leat_http_retry_after(&call->head);
     }
     leat_buf_free(&call->text);
     request_free(r);
@@ -96,6 +114,7 @@ static leat_status describe(const struct web *web, struct leat_store_op *op, str
 {
     struct leat_http_call *call = &op->own.call;
     char range[LEAT_RANGE_MAX];
+    char since[LEAT_HTTP_DATE];
     size_t n = 0;
     leat_buf_init(&r->url, 16 << 10);
     leat_exchange_begin(op, range);
@@ -110,10 +129,12 @@ static leat_status describe(const struct web *web, struct leat_store_op *op, str
         snprintf(r->range, sizeof r->range, "Range: %s", range);
         r->headers[n++] = r->range;
     }
-    if (leat_exchange_pin(op)) {
-        snprintf(r->if_match, sizeof r->if_match, "If-Match: %s", leat_exchange_pin(op));
-        r->headers[n++] = r->if_match;
-    }
+    if (leat_exchange_pin(op))
+        snprintf(r->condition, sizeof r->condition, "If-Match: %s", leat_exchange_pin(op));
+    else if (leat_exchange_since(op, since))
+        snprintf(r->condition, sizeof r->condition, "If-Unmodified-Since: %s", since);
+    if (r->condition[0])
+        r->headers[n++] = r->condition;
     leat_buf_printf(&r->url, "%s%s", web->origin, op->key);
     call->method = r->head ? "HEAD" : "GET";
     call->url = r->url.data;
@@ -160,7 +181,12 @@ static void close_web(struct leat_backend *backend)
     free(web);
 }
 
-static const struct leat_backend_ops ops = {.start = start, .cancel = cancel, .close = close_web};
+static void place(const struct leat_backend *backend, struct leat_store_place *out)
+{
+    snprintf(out->address, sizeof out->address, "%s", ((const struct web *)backend)->origin);
+}
+
+static const struct leat_backend_ops ops = {.start = start, .cancel = cancel, .close = close_web, .place = place};
 
 leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
                           struct leat_error *err)

@@ -1,5 +1,5 @@
 /* What the targets share that hold a decoder against the library it stands for: the same pixels or both refuse, a crop
- * is a part of the whole, and no picture depends on those before it (the scratch is never opened anew). The first four
+ * is a part of the whole, and no picture depends on those before it (the scratch is never opened again). The first four
  * bytes of an input choose the crop, the rest is the file. */
 #ifndef LEAT_TESTS_DIFFER_H
 #define LEAT_TESTS_DIFFER_H

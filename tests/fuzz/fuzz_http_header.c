@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (p < end) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         size_t n = nl ? (size_t)(nl + 1 - p) : (size_t)(end - p);
-        char *line = malloc(n ? n : 1); /* of its own, so that reading behind it is seen */
+        char *line = malloc(n ? n : 1); /* of its own, so that reading after it is seen */
         PROMISE(line);
         memcpy(line, p, n);
         leat_http_parse_header(&head, line, n);
@@ -23,10 +23,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ENDS(region);
         ENDS(location);
         ENDS(content_type);
+        ENDS(encoding);
+        ENDS(checksum_kind);
+        ENDS(checksum);
         PROMISE(!head.has_range || head.range_first <= head.range_last);
         PROMISE(!head.has_range || head.range_last < head.range_total);
         PROMISE(head.modified_s >= 0);
         PROMISE(head.date_s >= 0);
+        PROMISE(head.retry_at_s >= 0);
     }
     return 0;
 }

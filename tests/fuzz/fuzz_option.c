@@ -1,4 +1,4 @@
-/* Lines of the input are words of the command line; those behind a line "%" are variables. */
+/* Lines of the input are words of the command line; those after a line "%" are variables. */
 
 #include "base/option.h"
 

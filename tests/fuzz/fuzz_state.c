@@ -22,6 +22,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
             a->position != b->position || a->window != b->window)
             __builtin_trap();
     }
+    if (leat_order_state_fits(&s, &again, "the state", &err) != LEAT_OK || s.epoch != again.epoch ||
+        s.position != again.position)
+        __builtin_trap();
+    leat_order_state_free(&s);
+    leat_order_state_free(&again);
     free(text);
     return 0;
 }

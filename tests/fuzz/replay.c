@@ -17,7 +17,7 @@ static void replay_file(const char *path)
     PROMISE(data);
     PROMISE(fread(data, 1, (size_t)n, f) == (size_t)n);
     fclose(f);
-    uint8_t *exact = malloc(n ? (size_t)n : 1); /* no spare byte behind the input */
+    uint8_t *exact = malloc(n ? (size_t)n : 1); /* no spare byte after the input */
     PROMISE(exact);
     memcpy(exact, data, (size_t)n);
     free(data);

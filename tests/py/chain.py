@@ -83,7 +83,7 @@ class Chain:
         self.loaders, self.passes = [], None
         self.saved = []  # (state, epoch, position)
         self.taken = 0  # batches of this pass
-        self.marked = False  # set_epoch of this epoch came after the last batch: a new pass begins it anew
+        self.marked = False  # set_epoch of this epoch came after the last batch: a new pass begins it again
 
     # What the model knows: where the job stands.
 
@@ -226,7 +226,7 @@ class Chain:
             self.next_epoch()
 
     def mark(self):
-        """set_epoch of the epoch that a pass is in: that pass goes on, a new one begins the epoch anew."""
+        """set_epoch of the epoch that a pass is in: that pass goes on, a new one begins the epoch again."""
         self.say(f"set_epoch {self.epoch} inside it")
         for loader in self.loaders:
             loader.set_epoch(self.epoch)

@@ -30,6 +30,16 @@ SANITIZE = os.environ.get("LEAT_SANITIZE", "")
 PRELOAD = os.environ.pop("LD_PRELOAD", "")
 if SANITIZE == "address":
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "").replace("detect_leaks=0", "detect_leaks=1")
+# What a Python that loads the package needs besides its environment.
+PYTHON_ENV = {}
+if PRELOAD:
+    PYTHON_ENV = {
+        "LD_PRELOAD": PRELOAD,
+        "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0"),
+    }
+
+# What runs in this process has its environment: no test may ask the machine's own metadata service for keys.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 sys.path.insert(0, str(BUILD / "python"))
 
@@ -84,7 +94,7 @@ def leat():
 
 @pytest.fixture
 def clean_env(tmp_path):
-    """The environment for commands: no settings, keys or proxies of whoever runs the tests, and a home of its own."""
+    """The environment for commands: no settings, keys or proxies of the user who runs the tests, and a home of its own."""
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
     env = {
@@ -139,9 +149,7 @@ def run_python(leat_build, clean_env):
 
     def run(code, *args, env=None, timeout=120):
         full = {**clean_env, **(env or {}), "PYTHONPATH": str(leat_build / "python")}
-        if PRELOAD:
-            full["LD_PRELOAD"] = PRELOAD
-            full["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")
+        full |= PYTHON_ENV
         command = [sys.executable, "-c", code, *map(str, args)]
         done = subprocess.run(command, env=full, timeout=timeout, text=True, capture_output=True, check=False)
         assert_no_report("python -c …", done.returncode, done.stderr)
@@ -174,7 +182,7 @@ class Server:
             return json.load(answer)
 
     def log(self, after=0):
-        """The requests behind number `after`, one dictionary each, from /-/log."""
+        """The requests after number `after`, one dictionary each, from /-/log."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"{self.url}/-/log?after={after}", timeout=30) as answer:
             return [json.loads(line) for line in answer]

@@ -98,6 +98,14 @@ def recovers(leat, names):
     return run(leat, server.port, names=names)
 
 
+def late(leat, names):
+    """A pod's first seconds: nothing can be resolved yet."""
+    server = FaultyServer()
+    server.objects["bucket/key"] = DATA
+    threading.Timer(5, lambda: setattr(names, "address", "127.0.0.1")).start()
+    return run(leat, server.port, names=names)
+
+
 def moved(leat, names):
     """The host goes away in the middle of an answer and comes back under another address."""
     first = FaultyServer(host="127.0.0.2")

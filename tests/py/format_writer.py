@@ -10,9 +10,9 @@ import struct
 from pathlib import Path
 
 import xxhash
-from format_reader import ABSENT, CELLS, crc32c, padded
+from format_reader import ABSENT, CELLS, FLOAT_ABSENT, crc32c, padded
 
-IMAGE_CELL = "<IIIII4B"
+IMAGE_CELL = "<III4B"
 
 
 def pad(data):
@@ -32,7 +32,9 @@ class Field:
         self.encoding = odd.get("encoding", 0)
         self.needs = odd.get("needs", 1 if optional else 0)
         self.flags = odd.get("flags", 0)
-        self.cell_bytes = odd.get("cell_bytes", CELLS[kind][1] if kind in CELLS else 8)
+        self.shape = about["shape"] if kind == 7 else []
+        more = 4 * self.shape.count(None) + (8 if self.encoding == 1 else 0)
+        self.cell_bytes = odd.get("cell_bytes", padded(CELLS[kind][1] + more) if kind in CELLS else 8)
         self.spare = odd.get("spare", 0)
         self.extra = odd.get("extra", b"")
 
@@ -47,20 +49,38 @@ def schema_bytes(fields, needs=0, spare=b""):
     return struct.pack("<II", len(fields), needs) + b"".join(f.record() for f in fields) + pad(spare)
 
 
+def zstd(data):
+    """A frame of one RLE block where all bytes are the same; None for others, which are stored as they are."""
+    if len(data) < 32 or len(set(data)) > 1:
+        return None
+    block = (len(data) << 3 | 1 << 1 | 1).to_bytes(3, "little") + data[:1]
+    return struct.pack("<IBI", 0xFD2FB528, 0xA0, len(data)) + block
+
+
 def cell_bytes(field, value, at):
     """The cell of a value whose data begins at `at`, and the data."""
-    if field.kind not in CELLS or field.encoding or field.needs & ~1:
+    if field.kind not in CELLS or field.encoding > 1 or field.needs & ~1:
         return value.ljust(field.cell_bytes, b"\0"), b""
     if field.kind == 3:
         number = -(1 << 63) if value is ABSENT else value
         return struct.pack("<q", number).ljust(field.cell_bytes, b"\x5a"), b""
+    if field.kind == 5:
+        cell = struct.pack("<Q", FLOAT_ABSENT) if value is ABSENT else struct.pack("<d", value)
+        return cell.ljust(field.cell_bytes, b"\x5a"), b""
     if value is ABSENT:
         return bytes(field.cell_bytes), b""
+    data, rest = value if isinstance(value, tuple) else (value, ())
+    raw = len(data)
+    packed = zstd(data) if field.encoding == 1 else None
+    data = packed or data
+    cell = struct.pack("<II", at, len(data))
+    if field.encoding == 1:
+        cell += struct.pack("<II", raw, bool(packed))
     if field.kind == 2:
-        data, numbers = value
-        cell = struct.pack(IMAGE_CELL, at, len(data), *numbers)
-    else:
-        data, cell = value, struct.pack("<II", at, len(value))
+        cell += struct.pack(IMAGE_CELL, *rest)
+    if field.kind == 7:
+        sizes = [n for n, fixed in zip(rest, field.shape) if fixed is None]
+        cell += struct.pack(f"<{len(sizes)}I", *sizes)
     return cell.ljust(field.cell_bytes, b"\x5a"), data  # what a cell has beyond its type is ignored
 
 
@@ -81,7 +101,7 @@ def chunk_bytes(fields, samples, packing, number, total, **odd):
             cell, more = cell_bytes(field, values[field.name], at + len(data))
             rows += cell
             data += more
-    body = schema + rows + ends + keys + data
+    body = schema + rows + ends + keys + data + odd.get("tail", b"")
     rest = struct.pack("<II16sII", odd.get("count", len(samples)), len(schema), packing, number, total)
     rest += struct.pack("<Q", xxhash.xxh3_64_intdigest(body))
     first = head(
@@ -89,6 +109,81 @@ def chunk_bytes(fields, samples, packing, number, total, **odd):
     )
     first = first.ljust(size_of - 4, odd.get("spare", b"\0"))
     return first + struct.pack("<I", crc32c(first)) + body
+
+
+class Elsewhere:
+    """A value whose bytes lie in an object: `data` of them from `offset` on. In an image's value it stands for the bytes.
+
+    Its piece begins `between` earlier, with bytes that belong to no value.
+    """
+
+    def __init__(self, key, data, offset=0, whole=None, pin=b"", between=b""):
+        self.key, self.data, self.offset, self.pin, self.between = key, data, offset, pin, between
+        self.whole = len(data) if whole is None else whole
+
+
+def recipe_bytes(fields, samples, source, packing, number, total, **odd):
+    """A recipe, the size of its chunk and the data of its pieces. Values may be Elsewhere, and images have such bytes."""
+    schema = odd.get("schema") or schema_bytes(fields)
+    flat, places = [], []  # inline values are b"" where they lie elsewhere
+    for key, values in samples:
+        mine = {}
+        for name, value in values.items():
+            far = value[0] if isinstance(value, tuple) else value
+            if isinstance(far, Elsewhere):
+                places.append((len(flat), name, far))
+                mine[name] = (b"", value[1]) if isinstance(value, tuple) else b""
+            else:
+                mine[name] = value
+        flat.append((key, mine))
+    lead = bytearray(pad(chunk_bytes(fields, flat, packing, number, total, schema=schema)))
+    row_n = sum(f.cell_bytes for f in fields)
+    data, entries, text = b"", b"", b""
+    for row, name, far in places:
+        cell_at = sum(f.cell_bytes for f in fields[: [f.name for f in fields].index(name)])
+        piece = far.between + far.data
+        at = len(lead) + len(data) + len(far.between)
+        struct.pack_into("<II", lead, 128 + len(schema) + row * row_n + cell_at, at, len(far.data))
+        if piece:
+            text_at = text.find(far.key + far.pin)  # pieces of one object share its text
+            if text_at < 0:
+                text_at = len(text)
+                text += far.key + far.pin
+            numbers = (far.offset - len(far.between), far.whole, len(piece), text_at, len(far.key), len(far.pin))
+            entries += struct.pack("<QQIIHH", *numbers).ljust(odd.get("piece_bytes", 32), odd.get("spare", b"\0"))
+        data += piece
+    struct.pack_into("<QQ", lead, 16, len(lead) + len(data), 1)  # size, and the bit of chunks that are made
+    struct.pack_into("<QI", lead, 72, 0, len(lead))
+    struct.pack_into("<I", lead, 124, crc32c(bytes(lead[:124])))
+    size_of = odd.get("head", 72)
+    body = bytes(lead[:128] + lead[128 + len(schema) :]) + entries + pad(text)
+    rest = struct.pack(
+        "<IIIIQI",
+        source,
+        len(entries) // odd.get("piece_bytes", 32),
+        odd.get("piece_bytes", 32),
+        len(lead),
+        len(data),
+        len(text),
+    )
+    first = head(b"leat-rcp", size_of, rest, size_of + len(body), odd.get("needs", 0), odd.get("flags", 0))
+    return first.ljust(size_of, odd.get("spare", b"\0")) + body, len(lead) + len(data), data, rows_of(bytes(lead))
+
+
+def recipes_section(recipes):
+    at, starts = 8 * (len(recipes) + 1), []
+    for recipe in (*recipes, b""):
+        starts.append(at)
+        at += len(recipe)
+    return struct.pack(f"<{len(starts)}Q", *starts) + b"".join(recipes)
+
+
+def sources_section(urls, needs=0, spare=b""):
+    data = struct.pack("<II", len(urls), 0)
+    for url in urls:
+        tail = pad(url.encode() + spare)
+        data += struct.pack("<IIII", 16 + len(tail), needs, len(url.encode()), 0) + tail
+    return data
 
 
 def keys_section(keys):
@@ -102,9 +197,24 @@ def keys_section(keys):
     return data + b"".join(keys)
 
 
-def content_id(schema, counts, names):
+def content_id(schema, counts, names, selection=b""):
     first = struct.pack("<8sIIQ", b"leat-cid", 1, len(schema), len(counts))
-    return hashlib.sha256(first + schema + struct.pack(f"<{len(counts)}I", *counts) + b"".join(names)).digest()
+    counted = struct.pack(f"<{len(counts)}I", *counts)
+    return hashlib.sha256(first + schema + counted + b"".join(names) + selection).digest()
+
+
+def selection_section(counts, packings, places, head_n=48, spare=b"\0"):
+    """counts: samples of the chunks; packings: (id, chunks); places: of each chunk, the samples that count."""
+    total = sum(map(len, places))
+    data = struct.pack("<8sIIQQII", b"leat-sel", 1, head_n, total, sum(counts), len(counts), len(packings))
+    data = data.ljust(head_n, spare)
+    for packing, run in packings:
+        data += struct.pack("<16sI", packing, run).ljust(24, spare)
+    data += pad(struct.pack(f"<{len(counts)}I", *map(len, places)))
+    for n, chosen in zip(counts, places):
+        if 0 < len(chosen) < n:
+            data += sum(1 << i for i in chosen).to_bytes((n + 63) // 64 * 8, "little")
+    return data
 
 
 def root_bytes(schema, chunks, sections, packings, **odd):
@@ -125,15 +235,19 @@ def root_bytes(schema, chunks, sections, packings, **odd):
     body += schema
     body += pad(struct.pack(f"<{n}I", *counts))
     body += pad(struct.pack(f"<{n}I", *sizes))
-    body += struct.pack(f"<{n}Q", *(xxhash.xxh3_64_intdigest(data) for _, data in chunks))
+    body += struct.pack(f"<{n}Q", *(odd.get("sums") or (xxhash.xxh3_64_intdigest(data) for _, data in chunks)))
     body += b"".join(names)
     for _, data, _, _ in sections:
         for at in range(0, len(data), block):
             body += hashlib.sha256(data[at : at + block]).digest()[:16]
     body += odd.get("tail", b"")
     rest = struct.pack("<IIQQ", n, len(schema), sum(counts), sum(sizes))
-    rest += odd.get("id") or content_id(schema, counts, names)
+    selection = b"".join(data for kind, data, _, _ in sections if kind == 5)
+    name = hashlib.sha256(selection).digest() if selection else b""
+    rest += odd.get("id") or content_id(schema, counts, names, name)
     rest += struct.pack("<5I", len(sections), section_n, len(packings), packing_n, block)
+    if selection:
+        rest += struct.pack("<IQ", 0, odd.get("selected") or struct.unpack_from("<Q", selection, 16)[0])
     first = head(
         b"leat-snp", size_of, rest, size_of + len(body), odd.get("needs", 0), odd.get("flags", 0), odd.get("form", 1)
     )
@@ -184,6 +298,39 @@ class Place:
             self.put_section(data)
         root = root_bytes(schema, made, sections, [(packing, len(made))], **odd.get("root", {}))
         return self.publish(root, names, **odd.get("pointer", {}))
+
+    def index(self, fields, chunks, sources, packing=b"i" * 16, names=(), **odd):
+        """An indexed dataset of chunks (source, samples), or (None, samples) for one that is stored. odd: summed, recipe={…}, root={…}."""
+        schema = schema_bytes(fields)
+        made, recipes, sizes, sums, rows = [], [], [], [], b""
+        for i, (source, samples) in enumerate(chunks):
+            if source is None:
+                data = chunk_bytes(fields, samples, packing, i, len(chunks))
+                self.put_chunk(data)
+                made.append((len(samples), data))
+                recipes.append(b"")
+                sizes.append(len(data))
+                sums.append(xxhash.xxh3_64_intdigest(data))
+                rows += rows_of(data)
+                continue
+            recipe, size, data, some = recipe_bytes(
+                fields, samples, source, packing, i, len(chunks), schema=schema, **odd.get("recipe", {})
+            )
+            made.append((len(samples), recipe))
+            recipes.append(recipe)
+            sizes.append(size)
+            sums.append(xxhash.xxh3_64_intdigest(data) if odd.get("summed") else 0)
+            rows += some
+        sections = [
+            (1, rows, 0, 0),
+            (2, keys_section([key for _, samples in chunks for key, _ in samples]), 0, 0),
+            (3, recipes_section(recipes), 1, 0),
+            (4, sources_section(sources), 1, 0),
+        ]
+        for _, data, _, _ in sections:
+            self.put_section(data)
+        more = {"sizes": sizes, "sums": sums, **odd.get("root", {})}
+        return self.publish(root_bytes(schema, made, sections, [(packing, len(made))], **more), names)
 
 
 def rows_of(chunk):

@@ -19,6 +19,7 @@ FIELDS = {
     "bin": lambda: leat.bytes("bin"),
     "key": leat.key,
     "index": leat.index,
+    "tokens": lambda: leat.tokens("tokens"),
     "valid": leat.valid,
 }
 

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, PRELOAD, ROOT, SANITIZE, assert_no_report
+from conftest import BUILD, PRELOAD, PYTHON_ENV, ROOT, SANITIZE, assert_no_report
 
 PYTHON_BUILD = ROOT / "build" / "release" if SANITIZE == "thread" else BUILD
 RANK = Path(__file__).with_name("loader_rank.py")
@@ -269,6 +269,29 @@ def runtime(leat_bin, monkeypatch):
 def lt(runtime):
     """The package leat, with a runtime folder of this test's own."""
     return import_leat()
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def as_numpy(request):
+    """Every test of it with arrays and with tensors."""
+    if request.param == "torch":
+        pytest.importorskip("torch")
+    return request.param == "numpy"
+
+
+@pytest.fixture
+def worker_env(lt, monkeypatch):
+    """Transform workers load the package too: with a sanitizer they need its runtime, which conftest.py takes from everything
+    else that tests start."""
+    from leat import transform
+
+    class Popen(subprocess.Popen):
+        def __init__(self, command, **more):
+            if "leat._worker" in command[-1]:
+                more["env"] = {**more["env"], **PYTHON_ENV}
+            super().__init__(command, **more)
+
+    monkeypatch.setattr(transform.subprocess, "Popen", Popen)
 
 
 def batches_of(lines):

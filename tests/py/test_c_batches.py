@@ -11,6 +11,7 @@ PROMISES = [
     "outputs",
     "columns",
     "settings",
+    "copy",
     "callback",
     "descriptor",
     "timeout",

@@ -56,7 +56,18 @@ def test_a_wrong_option_points_to_the_help(run_leat, args):
 
 
 def test_an_unknown_command_is_said(run_leat):
-    one_line(run_leat("lss", status=2), "lss", "leat help")
+    one_line(run_leat("frobnicate", status=2), "frobnicate", "leat help")
+
+
+def test_a_typo_in_a_command_or_an_option_suggests_the_right_one(run_leat, tmp_path):
+    one_line(run_leat("pakc", status=2), "'pakc'", "did you mean 'leat pack'?")
+    one_line(run_leat("help", "raed", status=2), "did you mean 'leat read'?")
+    assert "did you mean --batch?" in run_leat("read", "--bach-size", "8", "x", status=2).stderr
+    assert "did you mean --recursive?" in run_leat("ls", "--recurcive", "x", status=2).stderr
+    config = tmp_path / "config"
+    config.write_text("[raed]\nram = 1gb\n[ls]\nconnectoins = 3\n")
+    said = run_leat("ls", "x", env={"LEAT_CONFIG": config}, status=2).stderr
+    assert "did you mean 'read'?" in said and "did you mean 'connections'?" in said
 
 
 @pytest.mark.parametrize("command", ["ls", "cat", "cp", "rm", "help"])
@@ -229,7 +240,7 @@ def test_ctrl_c_on_a_terminal_leaves_a_clean_line(leat_bin, clean_env, server, t
     env = {**clean_env, **server.env()}
     text, code = run_on_terminal(leat_bin, env, "cp", "s3://bucket/a", tmp_path / "a", stop_at=b"objects")
     assert code == 130
-    assert shown(text) == ["leat: interrupted after 0 objects; run it again with --resume to go on"]
+    assert shown(text) == ["leat: interrupted after 0 objects; run it again with --resume to continue"]
 
 
 def test_names_cannot_play_with_the_terminal(leat_bin, clean_env, tmp_path):

@@ -121,7 +121,7 @@ def test_cp_of_a_folder_into_itself_is_refused(run_leat, server, tmp_path):
     for to in ("a", "a/", "a/b"):
         one_line(run_leat("cp", "-r", "s3://bucket/a", f"s3://bucket/{to}", env=server.env(), status=2), "into itself")
     done = run_leat("cp", "-r", "s3://bucket", "s3://bucket/b", env=server.env(), status=2)
-    one_line(done, "'s3://bucket/b' lies in 's3://bucket'", "into itself")
+    one_line(done, "'s3://bucket/b' is inside 's3://bucket'", "into itself")
     assert tree(tmp_path / "a") == {"x": b"x"}
     run_leat("cp", "-rq", tmp_path / "a", tmp_path / "ab", status=0)
     run_leat("cp", "-rq", "s3://bucket/a", "s3://bucket/ab", env=server.env(), status=0)

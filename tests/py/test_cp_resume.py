@@ -45,7 +45,7 @@ def journal_lines(env):
 
 
 def kill_midway(leat_bin, env, server, source, to, parts, how):
-    """Starts the copy, lets so many parts arrive and stops it there."""
+    """Starts the copy, lets this many parts arrive and stops it there."""
     server.fault(black_hole, match=moves_data, after=parts)
     with started(
         leat_bin, env, "cp", "--part-size", PART, "--connections", 2, source, to, stdout=subprocess.DEVNULL
@@ -268,7 +268,7 @@ def test_ctrl_c_ends_a_copy_of_many_small_objects(leat_bin, clean_env, server, s
 
 
 def test_a_reader_never_sees_half_a_file(leat_bin, clean_env, shm_path):
-    """One process replaces a file again and again; whoever reads it sees one version or the other, whole."""
+    """One process replaces a file again and again; the one that reads it sees one version or the other, whole."""
     versions = [some_bytes(9 * MIB, n) for n in (1, 2)]
     for n, data in enumerate(versions):
         (shm_path / f"v{n}").write_bytes(data)

@@ -168,11 +168,11 @@ def test_places_that_cannot_work_are_refused(tmp_path, files, packed, run_leat):
     for source in ("files", "files/", "files/.", "link", "link/../files"):
         for dest in ("files/x", "link/x/y", "files"):
             done = run_leat("pack", f"{tmp_path}/{source}", f"{tmp_path}/{dest}", status=2)
-            assert "lies in" in done.stderr
+            assert "is inside" in done.stderr
     run_leat("pack", tmp_path / "files", tmp_path / "files-packed", status=0)
-    assert "packed dataset" in run_leat("pack", packed, tmp_path / "y", status=2).stderr
+    assert "belongs to a dataset" in run_leat("pack", packed, tmp_path / "y", status=2).stderr
     (tmp_path / "empty").mkdir()
-    assert "no files" in run_leat("pack", tmp_path / "empty", tmp_path / "z", status=3).stderr
+    assert "no objects" in run_leat("pack", tmp_path / "empty", tmp_path / "z", status=3).stderr
     assert "--labels" in run_leat("pack", "--labels", "x", tmp_path / "files", tmp_path / "z", status=2).stderr
     assert "field's name" in run_leat("pack", "--field", "a b", tmp_path / "files", tmp_path / "z", status=2).stderr
     assert not (tmp_path / "z").exists()
@@ -284,7 +284,7 @@ def test_order_of_an_incomplete_last_batch(packed, run_leat):
     assert "--global-batch" in run_leat("order", packed, "--rank", 0, status=2).stderr
     args = ["--global-batch", 8, "--world", 4, "--rank", 4]
     assert "world of 4" in run_leat("order", packed, *args, status=2).stderr
-    assert "no multiple" in run_leat("order", packed, "--global-batch", 8, "--world", 3, status=2).stderr
+    assert "not a multiple" in run_leat("order", packed, "--global-batch", 8, "--world", 3, status=2).stderr
 
 
 def test_order_of_nodes_with_different_numbers_of_ranks(packed, run_leat):

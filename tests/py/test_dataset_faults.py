@@ -46,7 +46,7 @@ def test_what_arrives_damaged_twice_is_corrupt_and_named(part, dataset, serve, b
 
 
 def change_length(path, by):
-    """The file with fewer bytes, or more, behind the same beginning."""
+    """The file with fewer bytes, or more, after the same beginning."""
     os.chmod(path, 0o644)
     size = path.stat().st_size
     with open(path, "r+b") as f:

@@ -1,18 +1,20 @@
-"""Users' own programs: plain loops, torchrun, mp.spawn, Lightning, accelerate, Hugging Face's Trainer, DataLoader.
+"""Users' own programs: plain loops, torchrun, mp.spawn, FSDP, Lightning, accelerate, Hugging Face's Trainer, DataLoader, …
 
 Each is a small real training in tests/py/programs that writes down every sample it trained on. What is promised: in
 each epoch every sample exactly once over all ranks, in the right number of steps, across checkpoints as well.
 """
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import PYTHON_BUILD, free_port, make_images, pack, torchrun
+from loading import PYTHON_BUILD, free_port, make_images, pack, torchrun, wait_until
 
 PROGRAMS = Path(__file__).with_name("programs")
 SAMPLES = 96
@@ -105,12 +107,42 @@ def test_torchrun_with_two_ranks_and_a_second_run_with_one(program, squares, tmp
     assert_once(after[("train", 1)])
 
 
-def test_spawned_ranks_whose_loader_is_older_than_the_process_group(program, squares):
-    program.run("spawn.py", squares.url, 2, free_port())
+@pytest.mark.parametrize(
+    ("where", "method"),
+    [
+        ("rank", "spawn"),
+        ("parent", "spawn"),
+        ("parent", "fork"),
+        pytest.param("parent", "forkserver", marks=pytest.mark.long),
+    ],
+)
+def test_processes_whose_loader_is_older_than_the_process_group(program, squares, where, method):
+    program.run("spawn.py", where, method, squares.url, 2, free_port())
     seen = program.batches()
     assert sorted(seen) == [("train", 0), ("train", 1)]
     for batches in seen.values():
         assert_once(batches, ranks=2)
+
+
+def test_fsdp_with_two_ranks(program, squares):
+    program.run("fsdp.py", squares.url, 2, ranks=2)
+    seen = program.batches()
+    assert sorted(seen) == [("train", 0), ("train", 1)]
+    for batches in seen.values():
+        assert_once(batches, ranks=2)
+
+
+def test_batches_kept_for_accumulation_and_a_validation_beside_it(program, squares, val):
+    said = program.run("accumulate.py", squares.url, val.url, 2).splitlines()
+    assert len(said) == 1, "said once"
+    assert "slots" in said[0]
+    seen = program.batches()
+    for epoch in range(2):
+        assert_once(seen[("train", epoch)])
+        assert_once(seen[("val", epoch)], steps=5, samples=VAL_SAMPLES)
+        glances = [index for _, index in seen[("glance", epoch)]]
+        assert len(glances) == 4
+        assert glances[:2] == glances[2:] == [index for _, index in seen[("val", epoch)]][:2]
 
 
 def test_lightning_trains_and_validates_whole_epochs_and_resumes_within_one(program, squares, val, tmp_path):
@@ -141,32 +173,72 @@ def test_lightnings_own_launcher_with_two_ranks(program, squares, val, tmp_path)
         assert_once(seen[("two val", epoch)], steps=5, ranks=2, samples=VAL_SAMPLES)
 
 
-def test_accelerate_saves_the_state_of_a_batch_while_the_next_is_read_ahead(program, squares, tmp_path):
-    state = tmp_path / "state.json"
-    program.run("accelerate_loop.py", squares.url, state, 4)
+def test_accelerate_goes_on_in_the_middle_of_an_epoch(program, squares, tmp_path):
+    program.run("accelerate_loop.py", squares.url, tmp_path, STEPS + 4)
     before = program.batches()
-    program.run("accelerate_loop.py", squares.url, state)
+    program.run("accelerate_loop.py", squares.url, tmp_path)
     after = program.batches()
-    assert_once(before[("train", 0)] + after[("train", 0)])
-    assert_once(after[("train", 1)])
+    ways = ["ahead", "checkpoint", "skip"]
+    assert sorted(after) == [(way, 1) for way in ways]
+    for way in ways:
+        assert_once(before[(way, 0)])
+        assert_once(before[(way, 1)] + after[(way, 1)])
 
 
-def test_hugging_face_trainer_resumes_within_an_epoch(program, squares, tmp_path):
-    program.run("hf_trainer.py", squares.url, tmp_path / "out")
+def test_hugging_face_trainer_resumes_within_an_epoch(program, squares, val, tmp_path):
+    program.run("hf_trainer.py", squares.url, val.url, tmp_path / "out")
     seen = program.batches()
     whole = [seen[("whole", epoch)] for epoch in range(3)]
-    for batches in whole:
+    for epoch, batches in enumerate(whole):
         assert_once(batches)
+        assert_once(seen[("whole val", epoch)], steps=5, samples=VAL_SAMPLES)
     after = [batch for epoch in (1, 2) for batch in seen[("after", epoch)]]
     assert after == whole[1][2:] + whole[2], "what was not trained on before the checkpoint, and nothing else"
 
 
 def test_loader_inside_dataloader_gives_every_sample_once_or_says_why_not(program, squares):
     lines = [json.loads(line) for line in program.run("dataloader.py", squares.url).splitlines()]
-    assert len(lines) == 16
-    for line in lines:
+    *ways, resumed = lines
+    assert len(ways) == 2 * (3 * 4 + 4)
+    for line in ways:
         way = (line["make"], line["workers"], line["way"])
-        if "seen" in line or (line["workers"] == 0 and line["way"] != "itself"):
+        works = (line["workers"] == 0 and line["way"] != "samples") or (
+            line["workers"] == 1 and line["way"] == "inside"
+        )
+        if works:
             assert sorted(line["seen"]) == list(range(SAMPLES)), way
+        elif line["way"] == "samples":
+            assert "batch_size=None" in line["text"] or "expected unspecified" in line["text"], (way, line)
         else:
             assert "Loader" in line["text"] and "num_workers" in line["text"], (way, line)
+    once = list(range(SAMPLES))
+    assert len(resumed["before"]) == 64
+    assert sorted(resumed["before"] + resumed["after"]) == sorted(resumed["then"]) == once
+
+
+def test_notebook_that_keeps_its_outputs_and_is_interrupted(program, squares):
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    said = json.loads(program.run("notebook.py", squares.url))
+    shown, (begun, interrupted, *_), (numbers, outputs) = said[:10], said[10:-2], said[-2:]
+    assert all(text.startswith(("tensor", "array", "Ragged(8")) for text in shown), "and no word about slots"
+    assert {begun.strip(), interrupted.strip()} == {"begun", "KeyboardInterrupt"}
+    assert json.loads(numbers) == list(range(SAMPLES))
+    assert int(outputs) == 11
+
+
+def test_ctrl_c_ends_a_training_at_once_and_the_next_goes_on(program, squares, runtime, tmp_path):
+    state = tmp_path / "state.json"
+    command = [sys.executable, str(PROGRAMS / "plain.py"), squares.url, "1000000"]
+    process = subprocess.Popen(command, env=program.env, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: any(program.folder.glob("*.jsonl")), timeout=60, what="the first step")
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, stderr = process.communicate(timeout=30)
+    assert time.monotonic() - began < 10, "Python and torch themselves take a while to end"
+    assert process.returncode in (-signal.SIGINT, 130)
+    assert "KeyboardInterrupt" in stderr
+    runtime.wait_gone()
+    program.batches()
+    program.run("plain.py", squares.url, 1, state)
+    assert_once(program.batches()[("train", 0)])

@@ -68,6 +68,13 @@ def test_the_installed_command_runs(installed):
     assert done.stdout == f"leat {VERSION}\n"
 
 
+def test_what_a_training_loads_has_no_http_server(installed, leat_build):
+    for file in (next(installed.rglob("libleat.so.1")), leat_build / "python" / "leat" / "_core.abi3.so"):
+        names = subprocess.run(["nm", "-D", file], check=True, capture_output=True, text=True).stdout
+        assert "curl_multi_init" in names
+        assert "MHD_" not in names
+
+
 @pytest.mark.long  # compiles everything once more
 @pytest.mark.timeout(1800)
 def test_the_wheel_has_the_package_and_the_command_of_the_same_version(tmp_path):

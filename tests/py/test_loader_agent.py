@@ -221,7 +221,7 @@ def test_cache_on_disk_other_than_the_agents_is_refused(lt, runtime, images, tmp
     ("said", "env", "match"),
     [
         ({"cache_dir": ""}, {}, "cache_dir"),
-        ({"cache_dir": "~/cache"}, {}, "shell's word"),
+        ({"cache_dir": "~/cache"}, {}, "only shells expand"),
         ({"cache_dir": "/" + "x" * 5000}, {}, "cache_dir"),
         ({"cache": 0}, {}, "cache="),
         ({"cache": "much"}, {}, "cache"),
@@ -369,6 +369,7 @@ def test_relative_paths_to_agent_and_folder(lt, runtime, images, monkeypatch, le
     monkeypatch.setenv("LEAT_AGENT", "./nothing")
     with pytest.raises(lt.Error, match="LEAT_AGENT"):
         numbers(lt, images.url)
+    monkeypatch.setenv("LEAT_AGENT", "./leat")
     monkeypatch.setenv("LEAT_RUNTIME_DIR", "here")
     with pytest.raises(lt.Error, match="absolute"):
         numbers(lt, images.url)
@@ -432,7 +433,12 @@ def test_agent_out_of_descriptors_lets_new_ranks_wait_and_serves_the_others(lt, 
     with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}) as loader:
         it = iter(loader)
         next(it)
-        wait_until(lambda: loader.stats()["chunks_fetched"] == images.chunks, what="having read every chunk")
+
+        def all_there():
+            now = loader.stats()
+            return now["chunks_fetched"] == images.chunks and not now["fetches_in_flight"]
+
+        wait_until(all_there, what="having read every chunk")
         pid = runtime.agent()
         result = []
 

@@ -10,16 +10,6 @@ from collections.abc import Sequence
 import pytest
 from loading import SLOW
 
-WAYS = ["numpy", "torch"]
-
-
-@pytest.fixture(params=WAYS)
-def as_numpy(request):
-    """Every test of it with arrays and with tensors."""
-    if request.param == "torch":
-        pytest.importorskip("torch")
-    return request.param == "numpy"
-
 
 def load(lt, images, fields, **more):
     return lt.Loader(images.url, fields=fields, **{"batch_size": 20, "timeout": 60 * SLOW, **more})
@@ -111,8 +101,8 @@ def test_what_a_plan_raises_comes_out_of_next_and_holds_no_slot(lt, images, monk
         assert [len(i) for (i,) in batches] == [20] * 4
 
 
-def test_one_column_that_is_kept_keeps_its_slot_and_its_bytes(lt, images, as_numpy):
-    fields = {"x": lt.image("png").resize((8, 8)), "i": lt.index(), "k": lt.key()}
+def test_one_column_that_is_kept_keeps_its_bytes(lt, images, as_numpy):
+    fields = {"x": lt.image("png").resize((64, 64)), "i": lt.index(), "k": lt.key()}
     for column in range(3):
         with load(lt, images, fields, as_numpy=as_numpy, slots=2) as loader:
             kept, before = None, None
@@ -123,13 +113,6 @@ def test_one_column_that_is_kept_keeps_its_slot_and_its_bytes(lt, images, as_num
                         before = kept.tolist()
                     del batch
                     assert kept.tolist() == before, epoch
-            del kept
-            it = iter(loader)
-            second = next(it)  # both slots again
-            third = next(it)
-            with pytest.raises(lt.Error, match="all 2 slots"):
-                next(it)
-            del second, third
 
 
 def test_views_of_a_column_keep_it(lt, images, as_numpy):
@@ -276,7 +259,7 @@ def test_ragged_values_whose_ends_were_overwritten_are_an_error_and_no_other_mem
         for wrong in (2**63, values.nbytes + 1, 0):
             before, ends[5] = ends[5], wrong
             for i in (5, 6) if wrong else (5,):
-                with pytest.raises(RuntimeError, match=f"value {i} ends where it cannot"):
+                with pytest.raises(lt.errors.CorruptError, match=f"value {i} ends where it cannot"):
                     values[i]
             ends[5] = before
         assert [len(v) for v in values] == lengths

@@ -78,7 +78,7 @@ def test_agent_leaves_its_successors_names_alone(lt, runtime, images):
     assert successor != pid
     theirs = names(runtime)
     runtime.kill_agents(signal.SIGCONT)
-    wait_until(lambda: "another one has taken its place" in runtime.log(), 5)
+    wait_until(lambda: "another agent has taken its place" in runtime.log(), 5)
     assert seen + [i.tolist() for (i,) in batches] == [i.tolist() for (i,) in new]
     old.close()
     wait_until(lambda: runtime.agents() == [successor], 10, "the end of the old agent")

@@ -381,7 +381,7 @@ def test_cache_smaller_than_a_chunk_of_the_dataset_is_said(lt, leat_bin, runtime
             for values, keys in loader:
                 assert [bytes(v) for v in values] == [known[key] for key in keys.tolist()]
         assert len(disk_lines(runtime)) == 1
-        assert "hold no chunk of this dataset" in disk_lines(runtime)[0]
+        assert "cannot hold a chunk of this dataset" in disk_lines(runtime)[0]
 
 
 def test_no_cache_asked_for_leaves_nothing_on_disk(lt, runtime, heavy, bucket, tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ def scribble(draw, at, size):
     elif kind == 6:
         put(slot + draw.choice((0, 4, 8, 16, 24, 32, 36, 40)), draw.randbytes(draw.choice((1, 4, 8))))
     elif kind == 7:
-        put(slot, draw.randbytes(600))  # header, and the ends behind it
+        put(slot, draw.randbytes(600))  # header, and the ends after it
     else:
         put(at + draw.randrange(size - 64), draw.randbytes(64))
 

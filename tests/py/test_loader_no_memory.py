@@ -38,7 +38,7 @@ class Memory:
         return self.read(0)
 
     def fail(self, after, count):
-        """The allocations behind the next `after` fail, `count` of them."""
+        """The allocations after the next `after` fail, `count` of them."""
         self.write(3, 0)
         self.write(1, self.seen() + after)
         self.write(2, count)

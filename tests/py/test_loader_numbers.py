@@ -63,10 +63,10 @@ def test_calls(lt, images):
 
 
 def test_mixing(leat):
-    mix = leat.Mix(10, mixup=0.5, seed=2**63)
+    mix = leat.BatchMix(10, mixup=0.5, seed=2**63)
     for arguments in ((2**64, 0, 8, 8), (0, 2**64, 8, 8), (0, 0, B + 8, 8), (0, 0, 8, B + 8), (-1, 0, 8, 8)):
-        with pytest.raises(OverflowError):
+        with pytest.raises(leat.errors.InvalidError):
             mix.draw(*arguments)
     for seed in (2**64, -1):
-        with pytest.raises(OverflowError):
-            leat.Mix(10, mixup=0.5, seed=seed)
+        with pytest.raises(leat.errors.InvalidError):
+            leat.BatchMix(10, mixup=0.5, seed=seed)

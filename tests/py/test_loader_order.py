@@ -374,7 +374,7 @@ def test_states_of_something_else_are_refused_and_what_differs_is_named(lt, imag
             (old, r"Leat 0\.1"),
             ({**state, "streams": [without]}, "seed"),
             ({**state, "streams": [{**stream, "position": 10**12}]}, "position"),
-            ({**state, "streams": [stream, stream]}, "mixture of 2"),
+            ({**state, "streams": [stream, stream]}, "of 2 datasets"),
             ({}, "state"),
         ):
             with pytest.raises(lt.Error, match=match):

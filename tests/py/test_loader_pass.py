@@ -1,4 +1,6 @@
-"""What a pass is: which epoch it sees and where it begins, after an end, a break, set_epoch, seek and a restored state."""
+"""What a pass is: which epoch it sees and where it begins, after an end, a break, set_epoch, seek and a restored state.
+
+Everything holds for loaders with stages that read ahead too: the user must not notice them."""
 
 import json
 
@@ -8,8 +10,60 @@ G = 24
 STEPS = 8  # 203 images by 24, the rest dropped
 
 
+AHEAD = 0  # how far a stage reads ahead; 0: there is none
+
+
+@pytest.fixture(autouse=True, params=[0, 1, 3], ids=["plain", "ahead 1", "ahead 3"])
+def ahead(request, monkeypatch):
+    monkeypatch.setitem(globals(), "AHEAD", request.param)
+
+
+class Copies:
+    """A stage that hands copies over, and fails where it is told to."""
+
+    def __init__(self, stages, depth):
+        self.depth = depth
+        self.fail_at = set()  # numbers of begun items
+
+        class Item:
+            def __init__(self, item):
+                values = item.values()
+                named = isinstance(values, dict)
+                self._values = {k: v.copy() for k, v in values.items()} if named else tuple(v.copy() for v in values)
+                self._state = item.state()
+                self.epoch, self.began, self.position = item.epoch, item.began, item.position
+                item.release()
+
+            def values(self):
+                return self._values
+
+            def state(self):
+                return self._state
+
+        class Pass(stages.Ahead):
+            def begin(this, item):
+                self.begun = getattr(self, "begun", -1) + 1
+                if self.begun in self.fail_at:
+                    item.release()
+                    raise RuntimeError("as it was told")
+                return Item(item)
+
+            def finish(this, item):
+                return item
+
+        self.over = lambda source: Pass(source, depth)
+
+    def close(self):
+        pass
+
+
 def load(lt, images, **more):
-    return lt.Loader(images.url, fields={"i": lt.index()}, **{"batch_size": G, "as_numpy": True, **more})
+    loader = lt.Loader(images.url, fields={"i": lt.index()}, **{"batch_size": G, "as_numpy": True, **more})
+    if AHEAD:
+        from leat import stages
+
+        loader._keeper = stages.Keeper(loader._core, [Copies(stages, AHEAD)])
+    return loader
 
 
 def take(iterator, count):
@@ -254,10 +308,32 @@ def test_state_1_is_what_its_document_says(lt, images):
             ({**state, "needs": ["order 1", "mixtures 7"]}, "mixtures 7"),
             ({**state, "state": 2}, "state|newer"),
             ({**state, "streams": []}, "stream"),
-            ({**state, "streams": [stream, stream]}, "stream|mixture"),
+            ({**state, "streams": [stream, stream]}, "of 2 datasets"),
             ({**state, "streams": [{k: v for k, v in stream.items() if k != "position"}]}, "position"),
             ({**state, "streams": [{**stream, "dataset": "00" * 32}]}, "dataset"),
         ):
             with pytest.raises(lt.Error, match=match):
                 loader.load_state_dict(wrong)
             assert loader.state_dict() == state
+
+
+def test_stage_that_fails_loses_nothing(lt, images, epochs):
+    if not AHEAD:
+        pytest.skip("no stage")
+    with load(lt, images) as loader:
+        loader._keeper._stages[0].fail_at = {0, 3, 4, 9}
+        seen, failures = [], 0
+        iterator = iter(loader)
+        while True:
+            try:
+                seen.append(next(iterator)[0].tolist())
+                assert loader.state_dict()["streams"][0]["position"] == len(seen) * G
+            except RuntimeError:
+                failures += 1
+                if failures % 2:
+                    iterator = iter(loader)  # another pass goes on there, as the same one does
+            except StopIteration:
+                break
+        assert seen == epochs[0]
+        assert failures == 4
+        assert whole(loader) == epochs[1]

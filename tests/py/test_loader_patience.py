@@ -142,7 +142,7 @@ def test_bucket_that_is_down_is_told_of_after_seconds_and_named_at_the_deadline(
     assert len(said) == 2, said
     assert "no batch for 5 s: the agent waits for chunk" in said[0]
     assert "s3://bucket/ds" in said[0]
-    assert f"opens 's3://bucket/ds' and waits for an answer of {server.url}" in said[1]
+    assert f"opening 's3://bucket/ds' and waits for an answer of {server.url}" in said[1]
     drain(loader)
     loader.close()
 

@@ -1,4 +1,4 @@
-"""A dataset is named, not pointed at: packed anew under a running job, whatever the job does stays with its version."""
+"""A dataset is named, not pointed at: packed again under a running job, whatever the job does stays with its version."""
 
 import multiprocessing
 import shutil

@@ -218,7 +218,7 @@ def test_a_server_whose_list_goes_in_a_circle_is_an_error(run_leat, server):
     )
     server.fault(lambda exchange: exchange.answer(200, text))
     done = run_leat("ls", "-r", "s3://bucket", env=server.env(), status=5)
-    assert "circle" in done.stderr
+    assert "repeats itself" in done.stderr
     assert len(server.requests) <= 3
 
 
@@ -273,3 +273,14 @@ def test_ctrl_c_ends_a_write_that_nobody_reads(leat_bin, clean_env, shm_path):
         assert_no_report(command[0], process.returncode, stderr)
         assert process.returncode == 130
         assert stderr == b"leat: interrupted\n"
+
+
+def test_an_error_about_a_long_key_keeps_its_cause(run_leat, serve, tmp_path):
+    (tmp_path / "bucket").mkdir()
+    server = serve(tmp_path)
+    env = {"AWS_ENDPOINT_URL": server.url}
+    for length in (190, 201, 600, 1000):
+        key = "k" * length if length < 240 else "/".join(["k" * 99] * (length // 100))
+        done = run_leat("cat", f"s3://bucket/{key}", env=env, status=3)
+        one_line(done, "there is no such object")
+        assert done.stderr.count("…'") == (len(key) > 200)

@@ -91,17 +91,22 @@ def secure(faulty, certificates):
     return start
 
 
-@pytest.mark.parametrize("how", ["option", "folder", "LEAT_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE"])
+@pytest.mark.parametrize(
+    "how", ["option", "folder", "LEAT_CA_BUNDLE", "AWS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+)
 def test_a_certificate_of_a_named_authority_is_trusted(run_leat, secure, certificates, tmp_path, how):
     server = secure("good")
     options, env = [], server.env()
     if how == "option":
         options = ["--ca-bundle", certificates.ca]
-    elif how == "folder":
+    elif how in ("folder", "SSL_CERT_DIR"):
         (tmp_path / "certs").mkdir()
         (tmp_path / "certs" / "ca.pem").write_bytes(certificates.ca.read_bytes())
         subprocess.run(["openssl", "rehash", tmp_path / "certs"], check=True, capture_output=True)
-        options = ["--ca-bundle", tmp_path / "certs"]
+        if how == "folder":
+            options = ["--ca-bundle", tmp_path / "certs"]
+        else:
+            env.update({"SSL_CERT_FILE": None, how: tmp_path / "certs"})
     else:
         env[how] = certificates.ca
     done = run_leat("cat", *options, "s3://bucket/key", env=env, text=False, status=0)
@@ -205,11 +210,11 @@ def test_a_proxy_that_is_not_there_is_named(run_leat, faulty):
     server = faulty()
     server.objects["bucket/key"] = b"x"
     env = {**server.env(), "http_proxy": "http://127.0.0.1:1"}
-    one_line(run_leat("cat", "s3://bucket/key", env=env, status=5), "port 1 ", "there is a proxy, from http_proxy")
-    one_line(run_leat("cat", f"{server.url}/bucket/key", env=env, status=5), "there is a proxy, from http_proxy")
+    one_line(run_leat("cat", "s3://bucket/key", env=env, status=5), "port 1 ", "a proxy is set by http_proxy")
+    one_line(run_leat("cat", f"{server.url}/bucket/key", env=env, status=5), "a proxy is set by http_proxy")
     env = {**server.env(), "AWS_ENDPOINT_URL": "https://127.0.0.1:2", "http_proxy": "http://127.0.0.1:1"}
     done = run_leat("cat", "s3://bucket/key", env=env, status=5)
-    assert "there is a proxy" not in done.stderr, "it is none for https"
+    assert "a proxy is set" not in done.stderr, "it is none for https"
 
 
 def test_a_proxy_that_refuses_is_an_error(run_leat, faulty, secure, certificates):
@@ -250,6 +255,13 @@ def test_a_name_server_that_fails_for_a_while_is_not_noticed(leat_bin, tmp_path)
     assert result["status"] == 0, result
     assert result["right"]
     assert result["stderr"] == ""
+
+
+@boxed
+def test_a_name_server_that_needs_its_first_seconds_is_waited_for(leat_bin, tmp_path):
+    result = in_box("late", leat_bin, tmp_path)
+    assert result["status"] == 0, result
+    assert result["right"]
 
 
 @boxed

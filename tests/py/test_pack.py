@@ -94,7 +94,8 @@ def test_objects_whose_md5_is_listed_are_read_once(source, serve, bucket_dir, ru
     before = server.stats()["requests"]
     pack(run_leat, "s3://bucket/put", "s3://bucket/ds", env=server.s3_env())
     chunks = len(list((bucket_dir / "bucket/ds/leat/chunks").rglob("*/*")))
-    assert server.stats()["requests"] - before < 60 + chunks + 15
+    # each file once; a chunk is looked for before it is put, so that a packing that was interrupted goes on
+    assert server.stats()["requests"] - before < 60 + 2 * chunks + 15
 
 
 def test_the_schema_is_part_of_the_packing(tmp_path, source, run_leat):
@@ -164,9 +165,11 @@ def test_chunks_sorted_by_class_are_noticed(tmp_path, run_leat):
         assert info["sorted_by_class"] is (None if "none" in options else expected)
         assert ("sorted   by class" in run_leat("info", tmp_path / "ds", status=0).stdout) is expected
     said = run_leat("pack", "--keep-order", "--replace", "--chunk-size", "24KiB", source, tmp_path / "ds", status=0)
-    assert "sorted by class" in said.stdout and "mixed whole" in said.stdout  # a few chunks of several classes each
+    assert (
+        "sorted by class" in said.stdout and "mixed as a whole" in said.stdout
+    )  # a few chunks of several classes each
     one = json.loads(run_leat("pack", "--json", "--keep-order", source, tmp_path / "one", status=0).stdout)
-    assert one["sorted_by_class"] is False  # a single chunk is always mixed whole
+    assert one["sorted_by_class"] is False  # a single chunk is always mixed as a whole
 
 
 def test_a_file_that_vanishes_or_changes_while_it_is_packed_is_named(tmp_path, faulty, run_leat):
@@ -183,7 +186,7 @@ def test_a_file_that_vanishes_or_changes_while_it_is_packed_is_named(tmp_path, f
 
     server.fault(change, key="bucket/raw/3.bin", method="GET")
     said = run_leat("pack", "s3://bucket/raw", tmp_path / "ds", env=server.env(), status=6).stderr
-    assert "'3.bin' changed" in said and not (tmp_path / "ds/leat/current").exists()
+    assert "3.bin' changed" in said and not (tmp_path / "ds/leat/current").exists()
     assert gone is None
 
 

@@ -132,7 +132,7 @@ def test_a_run_is_refused_where_it_makes_no_sense(plan, example):  # noqa: F811
         run.write_text(json.dumps({**good, **change}))
         assert message in plan(option, run, status=2).stderr
 
-    refused("50.0 % of the job are done; compare finished runs", samples=57652515)
+    refused("50.0 % of the job is done; only finished runs can be compared", samples=57652515)
     refused("nothing is left to plan", option="--resume")
     refused("'colour' is not known here", colour="red")
     refused("is not TYPE:COUNT:KIND:REGION[:PATH]", option="--resume", config="p3.16xlarge:1")
@@ -143,7 +143,7 @@ def test_a_run_is_refused_where_it_makes_no_sense(plan, example):  # noqa: F811
     refused("machine 1 of 'lives' needs hours", lives=[{"hours": 3}])
     refused("'usd' must be a number from 0", usd=-1)
     run.write_text(json.dumps(good))
-    assert "--compare stands by itself" in plan("--compare", run, "--all", status=2).stderr
+    assert "--compare cannot be combined" in plan("--compare", run, "--all", status=2).stderr
     assert "--resume does not belong" in plan("fit", example / "machines.csv", "--resume", run, status=2).stderr
 
 
@@ -245,7 +245,9 @@ def test_fit_makes_a_table_of_lifetimes_that_plans_read(run_leat, example, plan)
     assert records(by_table)[name]["usd"]["mean"] == pytest.approx(records(by_machines)[name]["usd"]["mean"], rel=1e-3)
     answer = json.loads(run_leat("plan", "fit", example / "machines.csv", "--json", status=0).stdout)
     assert answer["lifetimes"][0]["events"] == 6
-    assert "predict no rows" in run_leat("plan", "fit", example / "machines.csv", "--predict", table, status=2).stderr
+    assert (
+        "cannot predict rows" in run_leat("plan", "fit", example / "machines.csv", "--predict", table, status=2).stderr
+    )
 
 
 def test_small_samples_widen_the_interval(run_leat, example):  # noqa: F811
@@ -321,7 +323,7 @@ def test_uniform_progress_over_types_costs_less_than_over_one(run_leat, example)
 
 
 def test_another_type_works_at_its_own_speed(run_leat, example):  # noqa: F811
-    """Only K80s can be had: a job planned for V100s takes as long on them as K80s do."""
+    """Only K80s are available: a job planned for V100s takes as long on them as K80s do."""
     for name, up in (("k80", 1), ("v100", 0)):
         (example / f"{name}.json").write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [up] * 2000}))
     (example / "types.csv").write_text("accelerator,region,file\nK80,us-east-1,k80.json\nV100,us-east-1,v100.json\n")

@@ -51,7 +51,7 @@ def stranger(tmp_path_factory):
 
 
 class Program:
-    """A program of a release, waiting behind its first batch."""
+    """A program of a release, waiting after its first batch."""
 
     def __init__(self, runtime, release, url, **env):
         self.process = start_python(runtime, OPEN, url, **{**release.env(), **env})

@@ -85,7 +85,9 @@ def test_rm_refuses_the_root_and_the_folder_one_is_in(run_leat, tmp_path):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "keep").touch()
     for path in ("/", "//", "/usr/..", ".", "..", "./", "../..", tmp_path, tmp_path / "a", f"{tmp_path}/a/b/.."):
-        one_line(run_leat("rm", "-r", "--dry-run", path, cwd=tmp_path / "a" / "b", status=2), "folder you are in")
+        one_line(
+            run_leat("rm", "-r", "--dry-run", path, cwd=tmp_path / "a" / "b", status=2), "contains the current folder"
+        )
     assert (tmp_path / "a" / "keep").exists()
 
 

@@ -139,7 +139,7 @@ def test_stalls_keep_the_connection_open_and_end_with_the_client(serve, folder):
         assert time.monotonic() < deadline, "the stalled connection stays after its client has gone"
         time.sleep(0.05)
     with socket.create_connection(("127.0.0.1", server.port)) as stalled:
-        stalled.sendall(b"GET /bucket/k HTTP/1.1\r\nHost: x\r\n\r\n")
+        stalled.sendall(b"GET /bucket/k HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(0.2)
         began = time.monotonic()
         assert server.stop() == 0

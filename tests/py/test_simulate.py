@@ -48,7 +48,7 @@ def test_each_epoch_has_a_line(run_leat):
         ]
     )
     assert [line.split()[0] for line in lines[1:5]] == ["1", "2", "3", "4"]
-    assert lines[5].endswith("s") and "s in all" in lines[5]
+    assert lines[5].endswith("s") and "s in total" in lines[5]
 
 
 def test_json_adds_up(simulate):
@@ -146,8 +146,8 @@ def test_the_picture_is_xml_of_its_own_with_a_line_for_each_policy(run_leat, tmp
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "which dataset?"),
-        (["--samples", "0"], "which dataset?"),
+        ([], "give the address of a dataset"),
+        (["--samples", "0"], "give the address of a dataset"),
         (["--samples", "1.5"], "a whole number from 1 to 1e15"),
         (["--samples", "-3"], "a whole number from 1 to 1e15"),
         (["--samples", "1e300"], "a whole number from 1 to 1e15"),

@@ -132,7 +132,7 @@ def test_parts_add_up_while_an_agent_dies_in_a_wait(lt, runtime, bucket):
     killer.join()
     stats, causes = it.check(calls=3)
     assert stats["agents_lost"] == 1
-    assert causes["agent"] > 0.3, "the successor opens the dataset anew, a round trip or two"
+    assert causes["agent"] > 0.3, "the successor opens the dataset again, a round trip or two"
     assert causes["fetch"] > 0.3
     it.loader.close()
 

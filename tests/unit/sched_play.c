@@ -205,15 +205,15 @@ static bool plan_told(struct play_lane *l, struct page *page)
     page->batch.chunks = page->chunks;
     page->batch.chunks_n = n;
     page->batch.stage = n ? page->chunks[n - 1] : l->planned;
-    struct leat_sched_view view = {.now = l->order, .stage = n ? page->chunks[0] : 0};
-    leat_sched_lane_view(l->lane, &view);
+    l->told_view.stage = n ? page->chunks[0] : 0;
+    leat_sched_lane_view(l->lane, &(struct leat_sched_view){&l->told_view, 1, l->told_view.stage, NULL, 0});
     return true;
 }
 
 static bool plan_cursor(struct play_lane *l, struct page *page)
 {
-    struct leat_error err;
     struct leat_sched_view view;
+    struct leat_error err;
     assert_ok(leat_cursor_next(l->cursor, &page->planned, &err), err);
     page->batch.chunks = page->planned.chunks;
     page->batch.chunks_n = page->planned.chunks_n;
@@ -325,7 +325,7 @@ static void do_why(void *user, const char *text)
     struct play *p = user;
     size_t n = strlen(text);
     assert_true(n > 10 && n < 200);
-    p->yields += strstr(text, "gives its chunks up") != NULL;
+    p->yields += strstr(text, "gives up its chunks") != NULL;
     if (p->mute || p->why_n + n + 2 > PLAY_WHYS)
         return;
     memcpy(p->why + p->why_n, text, n);
@@ -447,12 +447,14 @@ static leat_status open_orders(struct play_lane *l, const struct play_lane_opts 
                                    .shuffle = !o->told,
                                    .seed = o->seed,
                                    .window = o->window ? o->window : 1};
+    *view = (struct leat_sched_view){.streams = &l->told_view, .streams_n = 1};
     if (o->told) {
         leat_status rc = leat_order_open(&spec, &l->order, err);
-        *view = (struct leat_sched_view){.now = l->order};
+        l->told_view.now = l->order;
         return rc;
     }
-    struct leat_cursor_opts opts = {.spec = spec,
+    struct leat_cursor_opts opts = {.specs = &spec,
+                                    .specs_n = 1,
                                     .epoch = o->epoch,
                                     .position = o->position,
                                     .global_batch = o->batch,
@@ -461,8 +463,7 @@ static leat_status open_orders(struct play_lane *l, const struct play_lane_opts 
                                     .world = o->world ? o->world : 1,
                                     .node_of_rank = o->node_of_rank};
     leat_status rc = leat_cursor_open(&opts, &l->cursor, err);
-    if (rc == LEAT_OK)
-        leat_cursor_view(l->cursor, view);
+    rc == LEAT_OK ? leat_cursor_view(l->cursor, view) : (void)0;
     return rc;
 }
 

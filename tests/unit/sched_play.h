@@ -34,12 +34,13 @@ struct play_lane {
     struct leat_sched_lane *lane;
     struct leat_cursor *cursor;
     struct leat_order *order; /* of a lane that is told its batches */
+    struct leat_sched_stream told_view;
     const uint32_t (*told)[8];
     uint64_t plans;   /* batches that may be planned */
     uint64_t planned; /* so far */
     uint64_t published;
     uint64_t freed;
-    uint64_t step_ns; /* the rank takes so long for a batch */
+    uint64_t step_ns; /* the rank takes this long for a batch */
     uint64_t rank_ns; /* until then it is busy */
     uint64_t first_ns, last_ns;
     uint64_t slots; /* in use, bit by bit */
@@ -48,7 +49,7 @@ struct play_lane {
     bool idle;  /* takes batches and gives none back */
     bool ended; /* by an error or on demand */
     bool failed;
-    bool failed_chunk; /* … that could not be had, by its name */
+    bool failed_chunk; /* … that could not be fetched, by its name */
     uint8_t failed_name[LEAT_SCHED_NAME];
     uint64_t epochs; /* ends published */
 };

@@ -5,7 +5,7 @@
 #include "peer.h"
 #include "store/store.h"
 
-/* Forgets keys, endpoints and proxies of whoever runs the tests. */
+/* Forgets keys, endpoints and proxies of the user who runs the tests. */
 void bench_clean_environment(void);
 
 struct leat_store *bench_open(const char *url, const struct leat_store_opts *opts);

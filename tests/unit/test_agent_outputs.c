@@ -109,7 +109,7 @@ static void masks_boxes_and_numbers_follow_the_picture(void **state)
     }
     assert_true(boxes > SAMPLES / 2);
     struct leat_sample bad = {.chunk = &chunk, .index = SAMPLES - 1, .number = 5, .key = 77, .valid = true};
-    assert_fails(leat_outputs_write(&o, &view, 0, &bad, scratch, &err), err, LEAT_CORRUPT, "whole boxes");
+    assert_fails(leat_outputs_write(&o, &view, 0, &bad, scratch, &err), err, LEAT_CORRUPT, "whole number of boxes");
     free(view.slot);
     leat_outputs_free(&o);
     leat_scratch_close(scratch);

@@ -56,7 +56,7 @@ static void earliest_due_runs_first_and_equal_ones_in_turn(void **state)
     struct leat_workers *w;
     struct record *r = make_record(false);
     static struct job jobs[500];
-    assert_int_equal(leat_workers_open(1, &w, NULL), LEAT_OK);
+    assert_int_equal(leat_workers_open(1, NULL, &w, NULL), LEAT_OK);
     for (uint32_t i = 0; i < 500; i++) {
         jobs[i] =
             (struct job){.work = {.task.run = run_job, .due = i ? (i * 7919u) % 97 : 0}, .record = r, .number = i};
@@ -82,7 +82,7 @@ static void drain_waits_for_what_runs_and_what_is_queued(void **state)
     struct leat_workers *w;
     struct record *r = make_record(true);
     static struct job jobs[1000];
-    assert_int_equal(leat_workers_open(4, &w, NULL), LEAT_OK);
+    assert_int_equal(leat_workers_open(4, NULL, &w, NULL), LEAT_OK);
     leat_workers_drain(w); /* nothing there */
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 1000; i++) {
@@ -102,7 +102,7 @@ static void close_runs_what_was_added(void **state)
     struct leat_workers *w;
     struct record *r = make_record(true);
     static struct job jobs[300];
-    assert_int_equal(leat_workers_open(3, &w, NULL), LEAT_OK);
+    assert_int_equal(leat_workers_open(3, NULL, &w, NULL), LEAT_OK);
     for (uint32_t i = 0; i < 300; i++) {
         jobs[i] = (struct job){.work = {.task.run = run_job, .due = 1}, .record = r, .number = i};
         assert_true(leat_workers_add(w, &jobs[i].work));

@@ -27,7 +27,7 @@ static void appends_add_up(void **state)
     assert_true(leat_buf_printf(&b, " %d%s", 3, "!"));
     assert_true(leat_buf_printf(&b, "%s", "")); /* nothing is not a failure */
     assert_int_equal(b.len, 10);
-    assert_memory_equal(b.data, "one t\0o 3!", 11); /* with the NUL behind it */
+    assert_memory_equal(b.data, "one t\0o 3!", 11); /* with the NUL after it */
     leat_buf_free(&b);
     assert_int_equal(b.len, 0);
     assert_string_equal(b.data, "");

@@ -83,11 +83,34 @@ static void context_goes_before_the_text(void **state)
     assert_int_equal(leat_fail_context(&err, err.status, "copying %d files", 3), LEAT_NO_SPACE);
     assert_memory_equal(err.text, "copying 3 files: cannot write 'x': ", 35);
     assert_int_equal(err.os_error, ENOSPC);
+}
+
+/* The cause is what a person can act on: however long the contexts before it are, it stays, and what is missing shows.
+ */
+static void a_long_context_does_not_push_out_the_cause(void **state)
+{
+    (void)state;
+    struct leat_error err;
     char many[600];
     memset(many, 'c', sizeof many - 1);
     many[sizeof many - 1] = '\0';
-    leat_fail_context(&err, LEAT_IO, "%s", many);
-    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    for (int length = 1; length < (int)sizeof many; length++) {
+        leat_fail_errno(&err, ENOSPC, "cannot write 'x'");
+        size_t cause = strlen(err.text);
+        for (int times = 0; times < 3; times++) {
+            leat_fail_context(&err, LEAT_IO, "%.*s", length, many);
+            assert_true(strlen(err.text) < sizeof err.text);
+            assert_int_equal(err.text[0], 'c');
+            assert_string_equal(err.text + strlen(err.text) - cause, "cannot write 'x': No space left on device");
+            assert_int_equal(strstr(err.text, "…") != NULL,
+                             (size_t)(times + 1) * ((size_t)length + 2) + cause >= sizeof err.text);
+        }
+    }
+    leat_fail(&err, LEAT_INVALID, "%s", many); /* neither fits: the beginnings of both */
+    leat_fail_context(&err, LEAT_IO, "begin %s", many);
+    assert_true(strlen(err.text) < sizeof err.text && strncmp(err.text, "begin c", 7) == 0);
+    assert_non_null(strstr(err.text, "c…ccc"));
+    assert_string_equal(err.text + strlen(err.text) - strlen("c…"), "c…");
 }
 
 static void text_is_cut_to_fit_and_keeps_the_reason(void **state)
@@ -99,9 +122,13 @@ static void text_is_cut_to_fit_and_keeps_the_reason(void **state)
     name[sizeof name - 1] = '\0';
     leat_fail(&err, LEAT_INVALID, "%s", name);
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    assert_string_equal(err.text + strlen(err.text) - strlen("n…"), "n…");
+    leat_fail(&err, LEAT_INVALID, "%.511s", name); /* fits */
+    assert_int_equal(strlen(err.text), sizeof err.text - 1);
+    assert_null(strstr(err.text, "…"));
     leat_fail_errno(&err, ENOENT, "cannot open '%s'", name);
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
-    assert_non_null(strstr(err.text, ": No such file or directory"));
+    assert_non_null(strstr(err.text, "n…: No such file or directory"));
 }
 
 static void text_is_one_line_of_valid_utf8(void **state)
@@ -147,8 +174,10 @@ static void text_is_one_line_of_valid_utf8(void **state)
             memcpy(many + at, characters[i], n + 1);
         for (int shift = 0; shift < 4; shift++) {
             leat_fail(&err, LEAT_INVALID, "%.*s%s", shift, "xxxx", many);
+            size_t end = strlen(err.text) - strlen("…");
             assert_true(strlen(err.text) > sizeof err.text - 1 - n);
-            assert_string_equal(err.text + strlen(err.text) - n, characters[i]);
+            assert_string_equal(err.text + end, "…");
+            assert_memory_equal(err.text + end - n, characters[i], n);
         }
     }
 }
@@ -162,6 +191,7 @@ int main(void)
         cmocka_unit_test(errno_gives_status_and_reason),
         cmocka_unit_test(a_failure_without_errno_is_still_a_failure),
         cmocka_unit_test(context_goes_before_the_text),
+        cmocka_unit_test(a_long_context_does_not_push_out_the_cause),
         cmocka_unit_test(text_is_cut_to_fit_and_keeps_the_reason),
         cmocka_unit_test(text_is_one_line_of_valid_utf8),
     };

@@ -115,6 +115,29 @@ static void crc32c_may_be_used_first_by_many_threads_at_once(void **state)
     }
 }
 
+static void xxh3_in_pieces_is_that_of_the_whole(void **state)
+{
+    (void)state;
+    uint8_t data[3000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * 7 + i / 251);
+    struct leat_xxh3 *h = leat_xxh3_open();
+    assert_non_null(h);
+    assert_true(leat_xxh3_digest(h) == leat_xxh3("", 0));
+    size_t at = 0;
+    for (size_t step = 1; at + step <= sizeof data; step = step * 2 + 1) {
+        leat_xxh3_add(h, data + at, step);
+        at += step;
+        assert_true(leat_xxh3_digest(h) == leat_xxh3(data, at)); /* and goes on */
+    }
+    leat_xxh3_reset(h);
+    leat_xxh3_add(h, "abc", 3);
+    leat_xxh3_add(h, NULL, 0);
+    assert_true(leat_xxh3_digest(h) == leat_xxh3("abc", 3));
+    leat_xxh3_close(h);
+    leat_xxh3_close(NULL);
+}
+
 static void xxh3_has_the_published_values(void **state)
 {
     (void)state;
@@ -210,6 +233,33 @@ static void text_that_is_not_exactly_hex_is_refused_and_writes_nothing(void **st
     }
 }
 
+static void many_md5s_are_those_of_each(void **state)
+{
+    enum { MOST = 70, ROOM = 5000 };
+    static uint8_t bytes[2 * ROOM];
+    struct leat_md5_input inputs[MOST];
+    uint8_t many[MOST][LEAT_MD5_SIZE];
+    uint8_t one[LEAT_MD5_SIZE];
+    uint32_t draw = 1;
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(draw = draw * 1664525 + 1013904223, draw >> 24);
+    for (size_t round = 0; round < 400; round++) {
+        size_t n = round % (MOST + 1);
+        for (size_t i = 0; i < n; i++) {
+            draw = draw * 1664525 + 1013904223;
+            inputs[i].n = round < 200 ? (draw >> 16) % 260 : (draw >> 16) % ROOM; /* around the ends of blocks, too */
+            inputs[i].data = bytes + (draw >> 8) % ROOM;
+            inputs[i].out = many[i];
+        }
+        leat_md5_many(inputs, n);
+        for (size_t i = 0; i < n; i++) {
+            leat_md5(inputs[i].data, inputs[i].n, one);
+            assert_memory_equal(many[i], one, sizeof one);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,11 +268,13 @@ int main(void)
         cmocka_unit_test(crc32c_fast_and_portable_agree_at_any_length_and_offset),
         cmocka_unit_test(crc32c_in_pieces_is_the_crc_of_the_whole),
         cmocka_unit_test(xxh3_has_the_published_values),
+        cmocka_unit_test(xxh3_in_pieces_is_that_of_the_whole),
         cmocka_unit_test(sha256_has_the_published_values),
         cmocka_unit_test(sha256_in_pieces_is_the_digest_of_the_whole),
         cmocka_unit_test(hmac_sha256_has_the_published_values),
         cmocka_unit_test(hex_goes_there_and_back),
         cmocka_unit_test(text_that_is_not_exactly_hex_is_refused_and_writes_nothing),
+        cmocka_unit_test(many_md5s_are_those_of_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -338,7 +338,7 @@ static void help_is_given_whatever_else_is_wrong(void **state)
     char *argv[] = {(char[]){"--"}, (char[]){"--help"}};
     struct leat_settings_source source = {.argc = 2, .argv = argv};
     assert_ok(leat_settings_read(&command, &source, &keep, &help, &err), err);
-    assert_false(help); /* behind "--" it is an argument */
+    assert_false(help); /* after "--" it is an argument */
     leat_settings_free(keep);
 }
 
@@ -362,7 +362,7 @@ static void print_man(FILE *out)
     leat_command_man(&command, "1.2.3", out);
 }
 
-static void help_says_everything_within_100_columns(void **state)
+static void help_says_everything_within_80_columns(void **state)
 {
     (void)state;
     char *text = printed(print_help);
@@ -382,7 +382,7 @@ static void help_says_everything_within_100_columns(void **state)
     }
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
-        assert_true(n <= 100);
+        assert_true(n <= 80);
         assert_true(n == 0 || line[n - 1] != ' ');
         line += n + 1;
     }
@@ -453,7 +453,7 @@ int main(void)
         cmocka_unit_test(short_names_suggest_nothing_silly),
         cmocka_unit_test(thousands_of_problems_are_harmless),
         cmocka_unit_test(help_is_given_whatever_else_is_wrong),
-        cmocka_unit_test(help_says_everything_within_100_columns),
+        cmocka_unit_test(help_says_everything_within_80_columns),
         cmocka_unit_test(long_option_names_get_a_line_of_their_own),
         cmocka_unit_test(the_manual_page_escapes_what_roff_would_read),
     };

@@ -337,9 +337,35 @@ static void durations_read_back_well(void **state)
         assert_string_equal(leat_format_duration(rows[i].ns, out), rows[i].text);
 }
 
+static void places_to_listen_are_read_whole_or_refused(void **state)
+{
+    static const char *const bad[] = {"",         ":9100",         "localhost:9100", "127.0.0.1:",   "127.0.0.1:65536",
+                                      "::1:9100", "[127.0.0.1]:1", "[::1]",          "127.0.0.1:1x", "1.2.3:4",
+                                      "-1",       "[::1%lo]:1",    "127.0.0.1:-1"};
+    char address[LEAT_LISTEN_ADDRESS];
+    unsigned port;
+    struct leat_error err;
+    (void)state;
+    assert_int_equal(leat_parse_listen("0.0.0.0:9100", "metrics", address, &port, &err), LEAT_OK);
+    assert_string_equal(address, "0.0.0.0");
+    assert_int_equal(port, 9100);
+    assert_int_equal(leat_parse_listen("[::1]:0", "metrics", address, &port, &err), LEAT_OK);
+    assert_string_equal(address, "::1");
+    assert_int_equal(port, 0);
+    assert_int_equal(leat_parse_listen("9100", "metrics", address, &port, &err), LEAT_OK);
+    assert_string_equal(address, "127.0.0.1");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        port = 7;
+        assert_int_equal(leat_parse_listen(bad[i], "metrics", address, &port, &err), LEAT_INVALID);
+        assert_int_equal(port, 7);
+        assert_non_null(strstr(err.text, "write for example 127.0.0.1:9100"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_to_listen_are_read_whole_or_refused),
         cmocka_unit_test(whole_numbers),
         cmocka_unit_test(sizes),
         cmocka_unit_test(durations),

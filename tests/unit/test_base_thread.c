@@ -174,6 +174,38 @@ static void the_smallest_quota_on_the_way_up_counts(void **state)
     assert_int_equal(leat_cgroup_cpus("/nonexistent", "/tmp"), 0);
 }
 
+/* Two groups, the inner one with the smaller limit: its numbers count. */
+static void memory_in_use_is_that_of_the_group_with_the_least(void **state)
+{
+    (void)state;
+    char top[] = "/tmp/leat-cgroup-XXXXXX";
+    char job[200];
+    char groups[220];
+    static const char *const files[] = {"memory.max", "memory.current", "memory.stat"};
+    assert_non_null(mkdtemp(top));
+    snprintf(job, sizeof job, "%s/job", top);
+    assert_int_equal(mkdir(job, 0700), 0);
+    write_text(top, "memory.max", "max\n");
+    write_text(top, "memory.current", "9000\n");
+    write_text(job, "memory.max", "5000\n");
+    write_text(job, "memory.current", "4000\n");
+    write_text(job, "memory.stat", "anon 1\ninactive_anon 7\ninactive_file 1500\nactive_file 3\n");
+    write_text(top, "groups", "0::/job\n");
+    snprintf(groups, sizeof groups, "%s/groups", top);
+    assert_int_equal(leat_cgroup_memory_used(groups, top), 2500);
+    write_text(job, "memory.max", "max\n");
+    assert_int_equal(leat_cgroup_memory_used(groups, top), 0);
+    assert_int_equal(leat_cgroup_memory_used("/nonexistent", top), 0);
+    for (int i = 0; i < 6; i++) {
+        char path[260];
+        snprintf(path, sizeof path, "%s/%s", i < 3 ? job : top, files[i % 3]);
+        unlink(path);
+    }
+    unlink(groups);
+    rmdir(job);
+    rmdir(top);
+}
+
 static void quotas_round_up_to_whole_cpus(void **state)
 {
     (void)state;
@@ -207,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_wait_ends_at_the_signal_or_at_the_deadline),
         cmocka_unit_test(cpus_are_those_this_process_may_use),
         cmocka_unit_test(the_smallest_quota_on_the_way_up_counts),
+        cmocka_unit_test(memory_in_use_is_that_of_the_group_with_the_least),
         cmocka_unit_test(quotas_round_up_to_whole_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 
 struct scene {
     struct leat_turn turn;
-    unsigned touched; /* by whoever has its turn: not atomic on purpose */
+    unsigned touched; /* by the one that has its turn: not atomic on purpose */
     atomic_uint busy;
     atomic_bool over;
     unsigned looks; /* likewise */

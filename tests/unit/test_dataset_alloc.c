@@ -4,6 +4,8 @@
 #include "dataset/chunk.h"
 #include "dataset/classes.h"
 #include "dataset/dataset.h"
+#include "dataset/index.h"
+#include "dataset/learn.h"
 #include "dataset/pack.h"
 #include "dataset/snapshot.h"
 #include "fail_alloc.h"
@@ -142,9 +144,92 @@ static void reading_a_dataset(void **state)
     bench_remove(folder);
 }
 
+#define INDEXED 20u
+
+/* Indexes the folder's files, each of which holds its own number. */
+static leat_status index_files(void *user, struct leat_error *err)
+{
+    static const struct leat_publish_opts publish = {.replace = true};
+    const char *folder = user;
+    struct leat_home home = {0};
+    struct leat_schema schema = {0};
+    struct leat_index *x = NULL;
+    struct leat_recipe_builder *b = NULL;
+    uint8_t id[LEAT_SHA256_SIZE];
+    uint32_t source = 0;
+    leat_status rc = leat_home_open(folder, NULL, &home, err);
+    if (rc == LEAT_OK)
+        rc = leat_schema_add(&schema, "data", LEAT_FIELD_BYTES, NULL, err);
+    struct leat_index_opts opts = {.schema = &schema, .id = "index", .publish = publish, .memory = 100};
+    if (rc == LEAT_OK)
+        rc = leat_index_open(&home, &opts, &x, err);
+    if (rc == LEAT_OK)
+        rc = leat_index_source(x, folder, &source, err);
+    if (rc == LEAT_OK)
+        rc = leat_recipe_builder_open(&schema, &b, err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < INDEXED; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        struct leat_value value = {.elsewhere = true, .size = strlen(key)};
+        struct leat_recipe_place place = {
+            .key = bench_path(folder, key), .length = value.size, .object_bytes = value.size};
+        rc = leat_recipe_place(b, &place, &value.at, err);
+        if (rc == LEAT_OK)
+            rc = leat_recipe_add(b, key, strlen(key), &value, err);
+        if (rc == LEAT_OK && i == INDEXED - 1)
+            rc = leat_index_put(x, b, source, 0, 0, err);
+    }
+    if (rc == LEAT_OK)
+        rc = leat_index_finish(x, id, err);
+    leat_recipe_builder_close(b);
+    leat_index_close(x);
+    leat_home_close(&home);
+    return rc;
+}
+
+static leat_status learn_sums(void *user, struct leat_error *err)
+{
+    struct leat_dataset *d = NULL;
+    struct leat_chunk chunk;
+    void *data = NULL;
+    uint32_t n = 0;
+    leat_status rc = leat_dataset_open(user, NULL, NULL, &d, err);
+    if (rc == LEAT_OK)
+        rc = leat_dataset_load(d, 0, &data, &chunk, err);
+    if (rc == LEAT_OK)
+        rc = leat_learn(d, &n, err);
+    if (rc == LEAT_OK)
+        assert_int_equal(n + (leat_dataset_root(d)->sums[0] != 0), 1);
+    free(data);
+    leat_dataset_close(d);
+    return rc;
+}
+
+static void indexing_and_reading_an_index(void **state)
+{
+    (void)state;
+    char folder[64];
+    struct leat_error err;
+    bench_folder(folder);
+    for (uint32_t i = 0; i < INDEXED; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        FILE *f = fopen(bench_path(folder, key), "w");
+        assert_non_null(f);
+        fputs(key, f);
+        fclose(f);
+    }
+    assert_true(fail_alloc_each(index_files, folder) > 30);
+    assert_ok(index_files(folder, &err), err);
+    assert_true(fail_alloc_each(read_dataset, folder) > 20);
+    assert_true(fail_alloc_each(learn_sums, folder) > 20);
+    bench_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(indexing_and_reading_an_index),
         cmocka_unit_test(chunks_and_snapshots),
         cmocka_unit_test(lists_of_classes),
         cmocka_unit_test(reading_a_dataset),

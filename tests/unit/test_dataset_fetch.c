@@ -35,6 +35,8 @@ struct watched {
     atomic_uint done;
     struct leat_error err;
     bool free_inside;
+    struct peer *peer; /* or NULL: whose requests are counted … */
+    unsigned requests; /* … at the end */
 };
 
 static void on_done(void *user, const struct leat_error *err)
@@ -42,6 +44,8 @@ static void on_done(void *user, const struct leat_error *err)
     struct watched *w = user;
     if (err)
         w->err = *err;
+    if (w->peer)
+        w->requests = peer_requests(w->peer);
     if (w->free_inside)
         leat_fetch_free(w->fetch);
     w->done++;
@@ -162,6 +166,34 @@ static void many_small_pieces_come_in_order_and_few_at_a_time(void **state)
         leat_pieces_free(&pieces);
     }
     assert_in_range(peer_peak(peer), 2, 64);
+    leat_store_close(store);
+    peer_close(peer);
+}
+
+/* Chunks of many small objects: the oldest is there first, instead of all of them in the end. */
+static void fetches_end_one_after_the_other(void **state)
+{
+    (void)state;
+    enum { FETCHES = 4, EACH = 400, LINES = 8 };
+    struct peer *peer = peer_open(serve, NULL);
+    struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = LINES});
+    struct leat_piece list[EACH];
+    struct leat_pieces pieces = {.list = list, .n = EACH, .bytes = EACH};
+    struct watched fetches[FETCHES] = {0};
+    char into[FETCHES][EACH];
+    for (uint32_t i = 0; i < EACH; i++)
+        list[i] = (struct leat_piece){.key = "key", .offset = i, .length = 1};
+    for (uint32_t i = 0; i < FETCHES; i++)
+        fetches[i].peer = peer;
+    for (uint32_t i = 0; i < FETCHES; i++)
+        start(&fetches[i], (struct leat_fetch_opts){.store = store, .pieces = &pieces, .into = into[i]});
+    for (uint32_t i = 0; i < FETCHES; i++) {
+        wait_done(&fetches[i]);
+        assert_in_range(fetches[i].requests, (i + 1) * EACH, (i + 1) * EACH + 100); /* those of the next have begun */
+        assert_memory_equal(into[i], object, EACH);
+    }
+    for (uint32_t i = 0; i < FETCHES; i++)
+        leat_fetch_free(fetches[i].fetch);
     leat_store_close(store);
     peer_close(peer);
 }
@@ -416,6 +448,7 @@ int main(void)
         cmocka_unit_test(every_number_of_ranges_gives_the_same_bytes),
         cmocka_unit_test(ranges_are_never_shorter_than_the_least),
         cmocka_unit_test(many_small_pieces_come_in_order_and_few_at_a_time),
+        cmocka_unit_test(fetches_end_one_after_the_other),
         cmocka_unit_test(no_pieces_are_there_at_once),
         cmocka_unit_test(object_of_another_length_is_corrupt),
         cmocka_unit_test(piece_of_another_version_is_changed),

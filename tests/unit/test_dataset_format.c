@@ -128,7 +128,7 @@ static void a_truncated_chunk_is_corrupt_at_every_length(void **state)
     leat_buf_init(&bytes, 1 << 20);
     make_chunk(0, 0, 5, &bytes);
     for (size_t n = 0; n < bytes.len; n++) {
-        void *copy = malloc(n ? n : 1); /* its own allocation: a read behind it is seen */
+        void *copy = malloc(n ? n : 1); /* its own allocation: a read after it is seen */
         memcpy(copy, bytes.data, n);
         assert_int_equal(read_all(copy, n), LEAT_CORRUPT);
         if (n >= 32) { /* also when the length it claims fits */

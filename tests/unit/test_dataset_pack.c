@@ -6,7 +6,8 @@
 #include "base/bytes.h"
 #include "dataset/dataset.h"
 #include "dataset/pack.h"
-#include "dataset/pack_folder.h"
+#include "dataset/pack_origin.h"
+#include "dataset/raw_origin.h"
 #include "unit.h"
 
 #define SAMPLES 3000u
@@ -235,7 +236,7 @@ static void nothing_is_published_before_finish(void **state)
         assert_ok(add_sample(pack, i, &err), err);
     leat_pack_close(pack);
     assert_fails(leat_home_resolve(&p->home, NULL, &pointer, &err), err, LEAT_NOT_FOUND, "not finished");
-    leat_status rc = leat_pack_rebuild(&p->home, NULL, 0, id, &err); /* must not publish half a dataset */
+    leat_status rc = leat_pack_rebuild(&p->home, NULL, 0, NULL, NULL, id, &err); /* must not publish half a dataset */
     assert_int_equal(rc, LEAT_NOT_FOUND);
     assert_non_null(strstr(err.text, "missing"));
 }
@@ -277,11 +278,11 @@ static void a_lost_snapshot_is_rebuilt_from_the_chunks_alone(void **state)
     snprintf(command, sizeof command, "rm -rf %s/leat/current %s/leat/roots %s/leat/sections", p->dir, p->dir, p->dir);
     FILE *rm = popen(command, "r");
     pclose(rm);
-    assert_ok(leat_pack_rebuild(&p->home, NULL, 0, rebuilt, &err), err);
+    assert_ok(leat_pack_rebuild(&p->home, NULL, 0, NULL, NULL, rebuilt, &err), err);
     assert_memory_equal(id, rebuilt, sizeof id);
     check_all(p);
     assert_int_equal(unlink(path), 0);
-    leat_status rc = leat_pack_rebuild(&p->home, NULL, 0, rebuilt, &err);
+    leat_status rc = leat_pack_rebuild(&p->home, NULL, 0, NULL, NULL, rebuilt, &err);
     assert_true(rc == LEAT_NOT_FOUND || rc == LEAT_INVALID);
     assert_non_null(strstr(err.text, "missing"));
 }
@@ -315,7 +316,7 @@ static void a_damaged_or_missing_chunk_is_named_and_not_delivered(void **state)
     fputc(c ^ 4, f);
     fclose(f);
     assert_fails(leat_dataset_load(d, 1, &bytes, &chunk, &err), err, LEAT_CORRUPT, "checksum");
-    assert_fails(leat_pack_rebuild(&p->home, NULL, 0, id, &err), err, LEAT_CORRUPT, "name promises");
+    assert_fails(leat_pack_rebuild(&p->home, NULL, 0, NULL, NULL, id, &err), err, LEAT_CORRUPT, "name stands for");
     leat_dataset_close(d);
 }
 
@@ -348,7 +349,7 @@ static void damage_to_the_snapshot_is_noticed(void **state)
     assert_int_equal(fseek(f, -1, SEEK_END), 0);
     fputc('!', f);
     fclose(f);
-    assert_fails(leat_dataset_open(p->dir, NULL, NULL, &d, &err), err, LEAT_CORRUPT, "name promises");
+    assert_fails(leat_dataset_open(p->dir, NULL, NULL, &d, &err), err, LEAT_CORRUPT, "name stands for");
 }
 
 static void large_samples_get_chunks_of_their_own(void **state)
@@ -444,30 +445,34 @@ static void a_file_that_changes_while_it_is_packed_is_named_and_nothing_publishe
     struct place *from = *state;
     static const char *const names[] = {"grown", "shorter", "emptied", "filled", "gone"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct leat_scan_opts scan_opts = {0};
-        struct leat_pack_folder_opts opts = {0};
+        struct leat_listing_opts list_opts = {0};
+        struct leat_raw_opts raw = {.labels = LEAT_LABELS_NONE};
+        struct leat_raw_counts counts;
+        struct leat_pack_origin_opts opts = {.plain = true};
         struct leat_pack_progress progress = {0};
         struct leat_pack_result result;
-        struct leat_scan files = {0};
+        struct leat_listing list = {0};
+        struct leat_origin *origin = NULL;
         struct leat_error err;
         void *other;
         setup(&other);
         struct place *to = other;
         write_file(from, "other", "here");
         write_file(from, names[i], i == 3 ? "" : "0123456789");
-        assert_ok(leat_scan_open(&from->home, &scan_opts, &files, &err), err);
+        assert_ok(leat_listing_open(&from->home, 1, &list_opts, &list, &err), err);
+        assert_ok(leat_origin_raw_open(&list, &raw, &counts, &origin, &err), err);
         char path[128];
         snprintf(path, sizeof path, "%s/%s", from->dir, names[i]);
         if (i == 4)
             unlink(path);
         else
             write_file(from, names[i], i == 0 ? "0123456789a" : i == 1 ? "0123" : i == 2 ? "" : "text");
-        leat_status rc = leat_pack_folder(&from->home, &files, &to->home, &opts, &progress, &result, &err);
+        leat_status rc = leat_pack_origin(origin, &to->home, &opts, &progress, &result, &err);
         assert_int_equal(rc, i == 4 ? LEAT_NOT_FOUND : LEAT_CHANGED);
         assert_non_null(strstr(err.text, names[i]));
         struct leat_pointer pointer;
         assert_int_equal(leat_home_resolve(&to->home, NULL, &pointer, &err), LEAT_NOT_FOUND);
-        leat_scan_close(&files);
+        leat_origin_close(origin);
         unlink(path);
         teardown(&other);
     }

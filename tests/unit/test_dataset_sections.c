@@ -14,7 +14,7 @@
 #include "store_bench.h"
 #include "unit.h"
 
-#define FIELDS  60u /* rows so wide that so many samples make more runs than are kept */
+#define FIELDS  60u /* rows so wide that this many samples make more runs than are kept */
 #define SAMPLES 90000u
 #define RUN     (1u << 20)
 #define READERS 6u

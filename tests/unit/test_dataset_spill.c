@@ -85,7 +85,7 @@ static int by_hash(const void *a, const void *b)
     return x->sample < y->sample ? -1 : x->sample > y->sample;
 }
 
-/* Sorts n entries, of whose hashes only `different` ones occur, with so much memory, and compares. */
+/* Sorts n entries, of whose hashes only `different` ones occur, with this much memory, and compares. */
 static void check_sorted(uint32_t n, uint32_t different, size_t memory)
 {
     struct leat_spill *s;

@@ -44,7 +44,7 @@ static leat_status use_workers(void *user, struct leat_error *err)
 {
     struct leat_workers *w = NULL;
     (void)user;
-    leat_status rc = leat_workers_open(2, &w, err);
+    leat_status rc = leat_workers_open(2, NULL, &w, err);
     leat_workers_close(w);
     return rc;
 }

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "net/http.h"
 #include "unit.h"
 
@@ -87,6 +88,42 @@ static void dates_are_seconds_and_nonsense_is_none(void **state)
     assert_int_equal(parse("Retry-After: -5").retry_after_s, 0);
 }
 
+static void a_pause_is_a_number_or_a_date_by_the_servers_clock(void **state)
+{
+    (void)state;
+    struct leat_http_head h = parse("Retry-After: 17");
+    assert_int_equal(leat_http_retry_after(&h), 17 * LEAT_S);
+    h = parse("Retry-After: Tue, 15 Nov 1994 08:12:31 GMT");
+    assert_int_equal(leat_http_retry_after(&h), 0); /* long past */
+    leat_http_parse_header(&h, "Date: Tue, 15 Nov 1994 08:12:21 GMT", 35);
+    assert_int_equal(leat_http_retry_after(&h), 10 * LEAT_S);
+    h = parse("Retry-After: 18446744073709551615");
+    assert_true(leat_http_retry_after(&h) <= 3600 * LEAT_S);
+    h = parse("Retry-After: soon");
+    assert_int_equal(leat_http_retry_after(&h), 0);
+}
+
+static void encodings_and_checksums_are_taken_as_they_are_called(void **state)
+{
+    (void)state;
+    assert_string_equal(parse("Content-Encoding: gzip").encoding, "gzip");
+    assert_string_equal(parse("Content-Encoding: identity").encoding, "");
+    assert_string_equal(parse("Content-Encoding: aws-chunked").encoding, "");
+    assert_string_equal(parse("Content-Encoding:").encoding, "");
+    assert_string_equal(parse("Content-Encoding: gzip, br, gzip, br, gzip").encoding, "unknown");
+    struct leat_http_head h = parse("x-amz-checksum-CRC32C: AAAAAA==");
+    assert_string_equal(h.checksum_kind, "crc32c");
+    assert_string_equal(h.checksum, "AAAAAA==");
+    leat_http_parse_header(&h, "x-amz-checksum-sha1: BBBB", 25);
+    assert_string_equal(h.checksum_kind, "crc32c");
+    assert_string_equal(parse("x-amz-checksum-type: COMPOSITE").checksum, "");
+    assert_string_equal(parse("x-amz-checksum-ofanunlikelykind: AAAA").checksum, "");
+    assert_true(parse("x-amz-server-side-encryption: aws:kms").etag_opaque);
+    assert_true(parse("x-amz-server-side-encryption: aws:kms:dsse").etag_opaque);
+    assert_false(parse("x-amz-server-side-encryption: AES256").etag_opaque);
+    assert_true(parse("x-amz-server-side-encryption-customer-algorithm: AES256").etag_opaque);
+}
+
 static void other_lines_change_nothing(void **state)
 {
     (void)state;
@@ -115,6 +152,8 @@ int main(void)
         cmocka_unit_test(ranges_are_taken_only_when_they_make_sense),
         cmocka_unit_test(texts_are_whole_or_not_there),
         cmocka_unit_test(dates_are_seconds_and_nonsense_is_none),
+        cmocka_unit_test(a_pause_is_a_number_or_a_date_by_the_servers_clock),
+        cmocka_unit_test(encodings_and_checksums_are_taken_as_they_are_called),
         cmocka_unit_test(other_lines_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

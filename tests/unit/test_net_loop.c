@@ -189,7 +189,7 @@ static void close_runs_what_the_last_tasks_posted(void **state)
     }
 }
 
-/* Pairs of sockets that are all readable at once; whoever is called first takes all others off the loop. */
+/* Pairs of sockets that are all readable at once; the one that is called first takes all others off the loop. */
 #define PAIRS 60
 
 static struct {

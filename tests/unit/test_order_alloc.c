@@ -87,14 +87,20 @@ static leat_status keep_state(void *user, struct leat_error *err)
 {
     (void)user;
     static struct leat_order_state s;
+    struct leat_mixture_part part = {.shares = {2, 1}};
     char *text;
     s = (struct leat_order_state){.streams_n = 2,
                                   .streams = {{.view = "samples", .units = 9, .shuffle = true, .window = 3},
-                                              {.view = "tokens", .units = 9, .window = 1}}};
+                                              {.view = "tokens", .units = 9, .window = 1}},
+                                  .parts = &part,
+                                  .parts_n = 1,
+                                  .epoch_units = 100};
     leat_status rc = leat_order_state_write(&s, &text, err);
     if (rc != LEAT_OK)
         return rc;
     rc = leat_order_state_read(text, strlen(text), &s, err);
+    if (rc == LEAT_OK)
+        leat_order_state_free(&s);
     free(text);
     return rc;
 }

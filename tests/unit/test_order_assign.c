@@ -282,7 +282,7 @@ static void worlds_that_cannot_be_are_refused(void **state)
     assert_int_equal(leat_order_world_check(&j.world, &err), LEAT_INVALID);
     job_world(&j, 4, 2);
     struct leat_order_assigner *none = NULL;
-    assert_fails(leat_order_assigner_open(&j.world, 0, false, &none, &err), err, LEAT_INVALID, "global batch of 0");
+    assert_fails(leat_order_assigner_open(&j.world, 0, false, &none, &err), err, LEAT_INVALID, "at least 1 sample");
     assert_fails(leat_order_assigner_open(&j.world, LEAT_ORDER_BATCH_MAX + 1, false, &none, &err), err, LEAT_LIMIT,
                  "global batch of 16777217");
     assert_null(none);

@@ -146,8 +146,8 @@ static void it_is_said_in_one_line(void **state)
     leat_reach_say(&g, said, sizeof said);
     assert_string_equal(said,
                         "cache 40 GiB of 150 GiB: 27 % of the bytes from here, 110 GiB per epoch from the bucket; "
-                        "memory of 1 GiB is less than the 4 GiB that are mixed at a time: chunks may come several "
-                        "times per epoch");
+                        "memory of 1 GiB is less than the 4 GiB that are mixed at a time: chunks may be fetched "
+                        "several times per epoch");
     g.ram_bytes = 200 * GIB;
     leat_reach_say(&g, said, sizeof said);
     assert_string_equal(said, "cache for all of 150 GiB: nothing from the bucket after the first epoch");

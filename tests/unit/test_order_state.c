@@ -45,6 +45,72 @@ static void a_state_survives_the_round_trip(void **state)
     }
 }
 
+/* A mixture's place says where its streams are. */
+static void a_mixture_survives_the_round_trip(void **state)
+{
+    (void)state;
+    static struct leat_order_state s;
+    static struct leat_order_state back;
+    struct leat_mixture_part parts[2] = {{.shares = {7, 3}}, {.from = 1000, .shares = {1, 4}}};
+    struct leat_mixture *m = NULL;
+    struct leat_error err;
+    char *text = NULL;
+    s = (struct leat_order_state){
+        .streams_n = 2, .streams = {sample(), sample()}, .parts = parts, .parts_n = 2, .epoch_units = 600};
+    s.streams[0].units = 100;
+    s.streams[1].units = 900;
+    assert_ok(leat_mixture_open(2, parts, 2, &m, &err), err);
+    leat_order_state_move(&s, m, 2, 300); /* 1,500 in all: 700 + 100 and 300 + 400 */
+    assert_true(s.streams[0].epoch == 8 && s.streams[0].position == 0);
+    assert_true(s.streams[1].epoch == 0 && s.streams[1].position == 700);
+    assert_ok(leat_order_state_write(&s, &text, &err), err);
+    assert_ok(leat_order_state_read(text, strlen(text), &back, &err), err);
+    assert_ok(leat_order_state_fits(&back, &s, "the state", &err), err);
+    assert_true(back.epoch == 2 && back.position == 300 && back.epoch_units == 600);
+    assert_memory_equal(s.streams, back.streams, 2 * sizeof *s.streams);
+    back.parts[1].shares[1] = 5;
+    assert_fails(leat_order_state_fits(&back, &s, "the state", &err), err, LEAT_INVALID, "other weights");
+    back.parts[1].shares[1] = 4;
+    back.epoch_units = 601;
+    assert_fails(leat_order_state_fits(&back, &s, "the state", &err), err, LEAT_INVALID,
+                 "601 samples per epoch (here 600");
+    back.epoch_units = 600;
+    back.streams[1].seed = 5;
+    assert_fails(leat_order_state_fits(&back, &s, "the state", &err), err, LEAT_INVALID,
+                 "stream 1 of the state does not");
+    back.streams[1].seed = s.streams[1].seed;
+    back.streams_n = 1;
+    assert_fails(leat_order_state_fits(&back, &s, "the state", &err), err, LEAT_INVALID, "of 1 datasets (here 2)");
+    leat_order_state_free(&back);
+    leat_mixture_close(m);
+    /* One stream, with and without epochs of another size. */
+    static struct leat_order_state plain;
+    plain = s;
+    plain.streams_n = s.streams_n = 1;
+    plain.parts_n = 0;
+    assert_fails(leat_order_state_fits(&plain, &s, "the state", &err), err, LEAT_INVALID, "epochs of its own size");
+    assert_fails(leat_order_state_fits(&s, &plain, "the state", &err), err, LEAT_INVALID, "epoch_size");
+    free(text);
+    static const char *const bad[] = {
+        "\"mixture\": {\"epoch_size\": 0, \"epoch\": 0, \"position\": 0, \"parts\": [{\"from\": 0, \"shares\": [1]}]}",
+        "\"mixture\": {\"epoch_size\": 5, \"epoch\": 0, \"position\": 6, \"parts\": [{\"from\": 0, \"shares\": [1]}]}",
+        "\"mixture\": {\"epoch_size\": 5, \"epoch\": 0, \"position\": 0, \"parts\": [{\"from\": 0, \"shares\": [1, "
+        "2]}]}",
+        "\"mixture\": {\"epoch_size\": 5, \"epoch\": 0, \"position\": 0, \"parts\": []}",
+        "\"mixture\": 3",
+        "\"other\": 3",
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char whole[900];
+        snprintf(whole, sizeof whole,
+                 "{\"state\": 1, \"needs\": [\"order 1\", \"mixture 1\"], \"streams\": [{\"dataset\": "
+                 "\"a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7\", \"view\": \"samples\", "
+                 "\"units\": 9, \"shuffle\": true, \"seed\": 1, \"window\": 3, \"epoch\": 0, \"position\": 0}], %s}",
+                 bad[i]);
+        assert_fails(leat_order_state_read(whole, strlen(whole), &back, &err), err, LEAT_INVALID, "mixture");
+    }
+}
+
 static void a_usual_state_has_less_than_1_kb(void **state)
 {
     (void)state;
@@ -222,6 +288,7 @@ static void check_golden(const char *name)
     n = read_golden(other, text, sizeof text);
     if (n != strlen(written) + 1 || memcmp(written, text, n - 1) != 0)
         fail_msg("%s is written as %s", name, written);
+    leat_order_state_free(&s);
     free(written);
 }
 
@@ -248,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_survives_the_round_trip),
+        cmocka_unit_test(a_mixture_survives_the_round_trip),
         cmocka_unit_test(a_usual_state_has_less_than_1_kb),
         cmocka_unit_test(a_stream_begins_where_its_order_does),
         cmocka_unit_test(what_differs_is_named),

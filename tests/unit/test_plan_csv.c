@@ -63,7 +63,7 @@ static void what_is_no_table_is_refused_with_its_line(void **state)
         {"# only a comment\n", "t.csv is empty"},
         {"a,b\n1\n", "t.csv line 2: 1 fields where the header has 2"},
         {"a,b\n1,2,3\n", "t.csv line 2: 3 fields"},
-        {"a,b,A\n", "t.csv line 1: column 'A' stands there twice"},
+        {"a,b,A\n", "t.csv line 1: column 'A' is given twice"},
         {"a\n\"x\n", "t.csv line 2: a quoted field without"},
         {"a\n\"x\" y\n", "t.csv line 2: something follows"},
     };

@@ -86,12 +86,12 @@ static void lying_distributions_are_refused(void **state)
         {{0, 2}, {0.1, 1}, 2, "age 0 with probability 0"},
         {{0, 3600, 7200}, {0, 0.5, 0.4}, 3, "point 3: the probability falls"},
         {{0, 3600, 3600}, {0, 0.5, 0.6}, 3, "point 3: the point is not older"},
-        {{0, 3600, 7200}, {0, 0.5, 1.2}, 3, "point 3: an age or a probability that is none"},
-        {{0, 3600, 7200}, {0, -0.5, 1}, 3, "point 2: an age or a probability that is none"},
-        {{0, 3600, 7200}, {0, NAN, 1}, 3, "point 2: an age or a probability that is none"},
-        {{0, NAN, 7200}, {0, 0.5, 1}, 3, "point 2: an age or a probability that is none"},
-        {{0, 3600, 7200}, {0, 0.5, 0.5}, 3, "nothing is said about machines older than 2 h"},
-        {{0, 3600}, {0, 0}, 2, "nothing is said"},
+        {{0, 3600, 7200}, {0, 0.5, 1.2}, 3, "point 3: an age or a probability that is not valid"},
+        {{0, 3600, 7200}, {0, -0.5, 1}, 3, "point 2: an age or a probability that is not valid"},
+        {{0, 3600, 7200}, {0, NAN, 1}, 3, "point 2: an age or a probability that is not valid"},
+        {{0, NAN, 7200}, {0, 0.5, 1}, 3, "point 2: an age or a probability that is not valid"},
+        {{0, 3600, 7200}, {0, 0.5, 0.5}, 3, "nothing is known about machines older than 2 h"},
+        {{0, 3600}, {0, 0}, 2, "nothing is known"},
     };
     for (size_t i = 0; i < COUNT(lies); i++) {
         struct leat_plan_lifetime l;

@@ -405,7 +405,7 @@ static void a_trace_on_which_a_run_never_ends_is_left_out(void **state)
     const struct leat_plan_notes *notes = leat_plan_left_out(plan);
     bool said = false;
     for (size_t i = 0; i < notes->count; i++)
-        said |= strstr(notes->line[i], "on the trace never.json its runs do not end") != NULL;
+        said |= strstr(notes->line[i], "on the trace never.json, its runs do not end") != NULL;
     assert_true(said);
     leat_plan_close(plan);
 }

@@ -150,7 +150,7 @@ static void the_spot_advisor_is_read_as_it_is(void **state)
     memcpy(strstr(broken, "\"r\": 4"), "\"r\": 3", 6);
     r = (struct leat_plan_revocations){0};
     assert_fails(leat_plan_revocations_read("a.json", broken, strlen(broken), NULL, &r, &err), err, LEAT_INVALID,
-                 "p3.2xlarge in us-east-1: no range that the file explains");
+                 "p3.2xlarge in us-east-1: a range that the file does not explain");
     leat_plan_revocations_free(&r);
 }
 
@@ -191,7 +191,7 @@ static void wrong_tables_are_refused_by_line(void **state)
         const char *text;
         const char *says;
     } wrong[] = {
-        {RAW "A,us,yesterday,2026-10-01T09:00:00Z,taken\n", "r.csv line 2: start: 'yesterday' is no moment"},
+        {RAW "A,us,yesterday,2026-10-01T09:00:00Z,taken\n", "r.csv line 2: start: 'yesterday' is not a time"},
         {RAW "A,us,2026-13-01T09:00:00Z,2026-10-01T09:00:00Z,taken\n", "r.csv line 2: start"},
         {RAW "A,us,100,50,taken\n", "r.csv line 2: a life of -0.0138889 h"},
         {RAW "A,us,0,50,gone\n", "how: 'gone' is not one of taken, stopped or running"},
@@ -200,8 +200,8 @@ static void wrong_tables_are_refused_by_line(void **state)
         {"accelerator,region,start,end,hours,how\nA,us,0,1,1,taken\n", "start and hours are both given"},
         {"accelerator,region,start,end,how,colour\nA,us,0,1,taken,red\n", "column 'colour' is not known"},
         {"accelerator,region,start,how\nA,us,0,taken\n", "there is no column 'end'"},
-        {"type,region,band,age_h\np,us,<5%,1\n", "column 'age_h' is not known beside bands"},
-        {"type,region,band\np,us,often\n", "r.csv line 2: 'often' is no band"},
+        {"type,region,band,age_h\np,us,<5%,1\n", "column 'age_h' is not known in a table of bands"},
+        {"type,region,band\np,us,often\n", "r.csv line 2: 'often' is not a band"},
         {"accelerator,region,age_h,probability,events\nA,us,0,0,3\nA,us,1,.5,4\n", "events is 4 here and 3 above"},
         {"accelerator,region,age_h,probability,events\nA,us,0,0,0\nA,us,1,.5,\n", "events is 0"},
     };

@@ -110,8 +110,8 @@ static void anything_else_is_refused_with_its_line(void **state)
         {"[]", "a key"},
         {"[a..b]", "a key"},
         {"\"a\" = 1", "quoted keys"},
-        {"a = 1\na = 2", "t line 2: 'a' stands there twice, first on line 1"},
-        {"[a]\nb = 1\n[a]\nb = 2", "t line 4: 'a.b' stands there twice"},
+        {"a = 1\na = 2", "t line 2: 'a' is given twice, first on line 1"},
+        {"[a]\nb = 1\n[a]\nb = 2", "t line 4: 'a.b' is given twice"},
         {"a = truefoo", "strings are quoted"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {

@@ -134,7 +134,7 @@ static void tables_that_answer_twice_are_refused(void **state)
         {HEADER "A,us,a,x\nA,us,a,y\n", "t.csv line 3: A in us, a was given before, on line 2"},
         {"accelerator,region,file\nA,us,x\nA,us,y\n", "t.csv line 3: A in us was given before"},
         {HEADER "A,us,,x\nA,us,a,y\n", "one trace for all of us beside those of its zones"},
-        {HEADER "A,*,a,x\n", "t.csv line 2: a zone of any region is none"},
+        {HEADER "A,*,a,x\n", "t.csv line 2: a zone needs its region"},
         {HEADER "A,us,a,\n", "t.csv line 2: file is missing"},
         {"accelerator,region,file,colour\nA,us,x,red\n", "column 'colour' is not known"},
         {HEADER, "0 traces"},
@@ -165,7 +165,7 @@ static void an_exact_region_wins_over_any_and_zones_are_kept(void **state)
     struct leat_error err;
     const char *name = NULL;
     assert_ok(leat_plan_traces_index("t.csv", table, strlen(table), &t, &err), err);
-    assert_fails(leat_plan_traces_read(&t, files, 3, &err), err, LEAT_INVALID, "4 traces are named and 3 given");
+    assert_fails(leat_plan_traces_read(&t, files, 3, &err), err, LEAT_INVALID, "4 traces are named, but 3 are given");
     assert_ok(leat_plan_traces_read(&t, files, 4, &err), err);
     leat_plan_traces_market(&t, &catalog, &o, 2, 1, &m, &name);
     assert_int_equal(m.count, 2); /* this type is not sold in zone c */

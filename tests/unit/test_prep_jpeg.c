@@ -168,7 +168,7 @@ static void truncation_at_every_length_is_an_error_and_never_more(void **state)
         static uint8_t out[40 * 33 * 3];
         for (size_t n = 3; n < e.size - 2; n++) { /* fewer do not show the format */
             struct leat_error err;
-            /* A copy of its own, so that a sanitizer sees any read behind the end. */
+            /* A copy of its own, so that a sanitizer sees any read after the end. */
             struct encoded cut = {malloc(n + 1), n};
             memcpy(cut.data, e.data, n);
             assert_int_equal(run_text(s, "", &cut, out, sizeof out, &err), LEAT_CORRUPT);
@@ -195,7 +195,7 @@ static void hostile_files_meet_limits_that_say_their_name(void **state)
         struct leat_image_limits limits;
         const char *word;
     } cases[] = {
-        {{.dimension = 399}, "399 a side"},
+        {{.dimension = 399}, "399 pixels per side"},
         {{.pixels = 119999}, "119999 pixels"},
         {{.scans = 3}, "limit of 3"},
     };

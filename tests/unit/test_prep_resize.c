@@ -54,7 +54,7 @@ static void every_vector_level_gives_the_bytes_of_plain_c(void **state)
     leat_scratch_close(plain);
 }
 
-/* A row of n samples that may be read LEAT_ROW_PAD bytes behind its end, and not one more: there the process ends. */
+/* A row of n samples that may be read LEAT_ROW_PAD bytes after its end, and not one more: there the process ends. */
 struct guarded {
     uint8_t *pages;
     size_t bytes;

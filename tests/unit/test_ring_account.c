@@ -126,7 +126,7 @@ static void sums_add_and_gauges_do_as_their_owners_do(void **state)
     assert_true(c.batches == b.batches - a.batches && c.wait_by_cause_ns[LEAT_WAIT_PREP] == 895);
     assert_true(c.cache_bytes == b.cache_bytes);
     c = a;
-    leat_account_since(&c, &b); /* an agent that begins anew counts from 0: never less than nothing */
+    leat_account_since(&c, &b); /* an agent that begins again counts from 0: never less than nothing */
     assert_int_equal(c.batches, 0);
 }
 
@@ -138,7 +138,7 @@ static void metrics_are_what_prometheus_reads(void **state)
     a.wait_by_cause_ns[LEAT_WAIT_FETCH] = 1500000000;
     a.bytes_by_source[LEAT_FROM_DISK] = 12;
     leat_buf_init(&b, 1 << 20);
-    leat_account_metrics(&a, LEAT_OF_RANK, LEAT_OF_AGENT, "scope=\"x\"", &b);
+    leat_account_metrics((struct leat_account_metric[]){{&a, "scope=\"x\"", LEAT_OF_RANK, LEAT_OF_AGENT}}, 1, &b);
     assert_false(b.failed);
     assert_non_null(strstr(b.data, "\n# TYPE leat_wait_seconds_total counter\n"));
     assert_non_null(strstr(b.data, "\nleat_wait_seconds_total{scope=\"x\",cause=\"fetch\"} 1.500000000\n"));
@@ -151,10 +151,56 @@ static void metrics_are_what_prometheus_reads(void **state)
     assert_non_null(first);
     assert_null(strstr(first + 1, "# TYPE leat_bytes_total")); /* once a family, or it is refused */
     leat_buf_clear(&b);
-    leat_account_metrics(&a, LEAT_OF_AGENT, LEAT_OF_AGENT, "", &b);
+    leat_account_metrics((struct leat_account_metric[]){{&a, "", LEAT_OF_AGENT, LEAT_OF_AGENT}}, 1, &b);
     assert_non_null(strstr(b.data, "\nleat_cache_bytes 1099511627776\n"));
     assert_null(strstr(b.data, "leat_batches_total"));
+    leat_buf_clear(&b);
+    /* Series of one name stand together, whosever they are: else Prometheus refuses the text. */
+    leat_account_metrics((struct leat_account_metric[]){{&a, "rank=\"0\"", LEAT_OF_RANK, LEAT_OF_RANK},
+                                                        {&a, "rank=\"1\"", LEAT_OF_RANK, LEAT_OF_RANK}},
+                         2, &b);
+    assert_non_null(strstr(b.data, "leat_batches_total{rank=\"0\"} 7\nleat_batches_total{rank=\"1\"} 7\n# HELP"));
+    assert_null(strstr(b.data, "leat_cache_bytes"));
     leat_buf_free(&b);
+}
+
+static void labels_are_escaped(void **state)
+{
+    struct leat_buf b;
+    (void)state;
+    leat_buf_init(&b, 1 << 10);
+    leat_account_label(&b, "scope", "a\"b\\c\nd");
+    leat_account_label(&b, "rank", "0");
+    assert_string_equal(b.data, "scope=\"a\\\"b\\\\c\\nd\",rank=\"0\"");
+    leat_buf_free(&b);
+}
+
+static void ranks_part_is_found_in_the_ring_and_never_becomes_less(void **state)
+{
+    struct leat_ring_column column = {.name = "y", .stride = 8};
+    struct leat_ring agent, rank;
+    struct leat_account a = {.batches = 5, .wait_ns = 9, .samples_skipped = 77, .disk_bytes = 3};
+    struct leat_account b;
+    struct leat_error err;
+    (void)state;
+    a.wait_by_cause_ns[LEAT_WAIT_FETCH] = 9;
+    assert_int_equal(leat_ring_create(&column, 1, 4, leat_ring_layout(&column, 1, 4), 2, &agent, &err), LEAT_OK);
+    assert_int_equal(leat_ring_attach(dup(agent.fd), &rank, &err), LEAT_OK);
+    assert_false(leat_account_look_rank(&agent, &b)); /* a rank of a release that does not show it */
+    leat_account_show(&agent, &a);
+    assert_false(leat_account_look_rank(&agent, &b));
+    leat_account_show_rank(&rank, &a);
+    assert_true(leat_account_look_rank(&agent, &b));
+    assert_true(b.batches == 5 && b.wait_by_cause_ns[LEAT_WAIT_FETCH] == 9);
+    assert_true(b.samples_skipped == 0 && b.disk_bytes == 0); /* not the rank's to say */
+    a.batches = 6;
+    a.wait_by_cause_ns[LEAT_WAIT_FETCH] = 2; /* it was for the agent, as is known now */
+    a.wait_by_cause_ns[LEAT_WAIT_AGENT] = 7;
+    leat_account_show_rank(&rank, &a);
+    assert_true(leat_account_look_rank(&agent, &b));
+    assert_true(b.batches == 6 && b.wait_by_cause_ns[LEAT_WAIT_FETCH] == 9 && b.wait_by_cause_ns[LEAT_WAIT_AGENT] == 7);
+    leat_ring_close(&agent);
+    leat_ring_close(&rank);
 }
 
 static void agents_part_is_found_in_the_ring(void **state)
@@ -188,7 +234,9 @@ int main(void)
         cmocka_unit_test(parts_are_written_within_their_bounds),
         cmocka_unit_test(sums_add_and_gauges_do_as_their_owners_do),
         cmocka_unit_test(metrics_are_what_prometheus_reads),
+        cmocka_unit_test(labels_are_escaped),
         cmocka_unit_test(agents_part_is_found_in_the_ring),
+        cmocka_unit_test(ranks_part_is_found_in_the_ring_and_never_becomes_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

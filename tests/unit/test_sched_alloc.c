@@ -11,12 +11,10 @@ static leat_status walk(void *user, struct leat_error *err)
 {
     (void)user;
     const uint32_t nodes[3] = {0, 1, 1};
+    const struct leat_order_spec spec = {
+        .view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 40, .shuffle = true, .window = 5};
     struct leat_cursor_opts o = {
-        .spec = {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 40, .shuffle = true, .window = 5},
-        .global_batch = 9,
-        .last = LEAT_ORDER_SHORT,
-        .world = 3,
-        .node_of_rank = nodes};
+        .specs = &spec, .specs_n = 1, .global_batch = 9, .last = LEAT_ORDER_SHORT, .world = 3, .node_of_rank = nodes};
     struct leat_cursor *c = NULL;
     leat_status rc = leat_cursor_open(&o, &c, err);
     for (unsigned i = 0; rc == LEAT_OK && i < 15; i++) { /* over the end of an epoch */
@@ -75,7 +73,8 @@ static leat_status open_all(void *user, struct leat_error *err)
     }
     if (rc == LEAT_OK)
         rc = leat_sched_set_open(s, names, sizes, 4, NULL, &set, err);
-    struct leat_sched_lane_opts lo = {.set = set, .needed = 10, .slots = 1, .view = {.now = order}};
+    struct leat_sched_stream one = {.now = order};
+    struct leat_sched_lane_opts lo = {.set = set, .needed = 10, .slots = 1, .view = {.streams = &one, .streams_n = 1}};
     if (rc == LEAT_OK)
         rc = leat_sched_lane_open(s, &lo, 1, &lane, err);
     leat_sched_lane_close(lane, NULL);

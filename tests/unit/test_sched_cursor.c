@@ -6,18 +6,16 @@
 #include "unit.h"
 
 #define CHUNKS 300u
-#define COUNTS 4u /* 1 … 4 samples a chunk, and empty chunks */
+#define COUNTS 4u /* 1 … 4 samples per chunk, and empty chunks */
 
 static uint32_t counts[CHUNKS];
 
 static struct leat_cursor_opts make(uint32_t world, uint32_t rank, const uint32_t *nodes)
 {
-    struct leat_cursor_opts o = {.spec = {.view = LEAT_ORDER_VIEW_SAMPLES,
-                                          .counts = counts,
-                                          .chunks = CHUNKS,
-                                          .shuffle = true,
-                                          .seed = 7,
-                                          .window = 20},
+    static const struct leat_order_spec spec = {
+        .view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = CHUNKS, .shuffle = true, .seed = 7, .window = 20};
+    struct leat_cursor_opts o = {.specs = &spec,
+                                 .specs_n = 1,
                                  .global_batch = 17,
                                  .last = LEAT_ORDER_SHORT,
                                  .rank = rank,
@@ -51,10 +49,11 @@ static void check_batch(const struct leat_cursor *c, const struct leat_cursor_ba
         assert_true(b->chunks[i] > b->chunks[i - 1]);
     for (uint32_t i = 0; i < b->n; i++) {
         uint32_t at = 0;
-        while (at < b->chunks_n && b->chunks[at] != b->items[i].chunk)
+        while (at < b->chunks_n && b->chunks[at] != b->units[i].item.chunk)
             at++;
         assert_true(at < b->chunks_n);
-        assert_int_equal(b->numbers[i], leat_order_unit(leat_cursor_order(c), b->items[i]));
+        assert_int_equal(b->units[i].where, at);
+        assert_int_equal(b->units[i].number, leat_order_unit(leat_cursor_order(c, 0), b->units[i].item));
     }
     assert_true(b->chunks_n <= b->n);
 }
@@ -85,8 +84,8 @@ static void every_unit_comes_once_an_epoch_over_all_ranks(void **state)
                 if (!b.end)
                     check_batch(c, &b);
                 for (uint32_t i = 0; i < b.n; i++, all++) {
-                    assert_true(b.valid[i]);
-                    assert_false(seen[epoch * CHUNKS * COUNTS + b.numbers[i]]++);
+                    assert_true(b.units[i].valid);
+                    assert_false(seen[epoch * CHUNKS * COUNTS + b.units[i].number]++);
                 }
                 epoch += b.end;
                 leat_cursor_batch_free(&b);
@@ -115,7 +114,8 @@ static void a_cursor_goes_on_where_another_stopped(void **state)
         struct leat_cursor_batch b;
         struct leat_sched_view view;
         leat_cursor_view(whole, &view);
-        assert_int_equal(view.before + view.stage, stage);
+        assert_int_equal(view.stage, stage);
+        assert_int_equal(view.streams[0].before + view.streams[0].stage, stage);
         assert_ok(leat_cursor_next(c, &b, &err), err);
         struct leat_cursor_opts again = o;
         struct leat_cursor *d = open_cursor(&again);
@@ -123,7 +123,8 @@ static void a_cursor_goes_on_where_another_stopped(void **state)
         assert_ok(leat_cursor_next(d, &e, &err), err);
         assert_int_equal(b.n, e.n);
         assert_int_equal(b.epoch, o.epoch);
-        assert_memory_equal(b.numbers, e.numbers, b.n * sizeof *b.numbers);
+        for (uint32_t k = 0; k < b.n; k++)
+            assert_int_equal(b.units[k].number, e.units[k].number);
         leat_cursor_batch_free(&b);
         leat_cursor_batch_free(&e);
         leat_cursor_close(c);
@@ -148,7 +149,8 @@ static void resumed_positions_lose_and_double_nothing(void **state)
         assert_int_equal(a.n, b.n);
         assert_int_equal(a.end, b.end);
         assert_int_equal(a.position, b.position);
-        assert_memory_equal(a.numbers, b.numbers, a.n * sizeof *a.numbers);
+        for (uint32_t i = 0; i < a.n; i++)
+            assert_int_equal(a.units[i].number, b.units[i].number);
         o.position = a.position;
         end = a.end;
         leat_cursor_batch_free(&a);
@@ -159,7 +161,7 @@ static void resumed_positions_lose_and_double_nothing(void **state)
     leat_cursor_close(whole);
 }
 
-static bool owned(const struct leat_cursor *c, uint32_t chunk)
+static bool owned(struct leat_cursor *c, uint32_t chunk)
 {
     struct leat_sched_view v;
     leat_cursor_view(c, &v);
@@ -174,7 +176,7 @@ static void ahead_names_each_chunk_of_the_nodes_once_and_in_order(void **state)
     for (uint32_t rank = 0; rank < 7; rank++) {
         struct leat_cursor_opts o = make(7, rank, three_nodes);
         struct leat_cursor *c = open_cursor(&o);
-        const struct leat_order *now = leat_cursor_order(c);
+        const struct leat_order *now = leat_cursor_order(c, 0);
         uint32_t times[CHUNKS] = {0};
         uint32_t number;
         uint64_t stage;
@@ -225,7 +227,7 @@ static void ahead_goes_on_into_the_epochs_that_follow(void **state)
 }
 
 /* In the middle of an epoch: those that are live come first, those that are through do not come, and the stage is never
- * behind the cursor. */
+ * after the cursor. */
 static void ahead_of_a_resumed_cursor_begins_with_what_is_live(void **state)
 {
     (void)state;
@@ -235,7 +237,7 @@ static void ahead_of_a_resumed_cursor_begins_with_what_is_live(void **state)
         struct leat_sched_view v;
         leat_cursor_view(c, &v);
         uint32_t want[2 * CHUNKS];
-        size_t n = leat_order_upcoming(v.now, v.coming, v.stage, 0, want, COUNT(want));
+        size_t n = leat_order_upcoming(v.streams[0].now, v.streams[0].coming, v.streams[0].stage, 0, want, COUNT(want));
         for (size_t i = 0; i < n; i++) {
             uint32_t number;
             uint64_t stage;
@@ -263,7 +265,7 @@ static void the_end_of_an_epoch_is_treated_as_it_is_called(void **state)
             assert_ok(leat_cursor_next(c, &b, &err), err);
             n += b.n;
             for (uint32_t i = 0; i < b.n; i++)
-                padded += !b.valid[i];
+                padded += !b.units[i].valid;
             end = b.end;
             leat_cursor_batch_free(&b);
         }
@@ -283,7 +285,7 @@ static void what_does_not_fit_is_refused(void **state)
     const uint32_t nodes[2] = {0, 2};
     struct leat_cursor_opts o = make(1, 0, NULL);
     o.position = units() + 1;
-    assert_fails(leat_cursor_open(&o, &c, &err), err, LEAT_INVALID, "behind the end of the epoch");
+    assert_fails(leat_cursor_open(&o, &c, &err), err, LEAT_INVALID, "after the end of the epoch");
     o = make(2, 0, nodes);
     assert_fails(leat_cursor_open(&o, &c, &err), err, LEAT_INVALID, "a node 2 in a world of 2 ranks");
     o = make(1, 0, NULL);

@@ -116,7 +116,7 @@ static void a_first_batch_takes_room_back_from_later_batches_of_another_lane(voi
     play_step(&p);
     play_until_done(&p);
     assert_int_equal(b->published, 1);
-    assert_true(play_said(&p, "batch 2 gives its chunks up: another lane's first batch needs the room"));
+    assert_true(play_said(&p, "batch 2 gives up its chunks: another lane's first batch needs the room"));
     assert_false(play_said(&p, "batch 1 gives"));
     play_free_slot(a);
     play_until(&p, p.now_ns + 10 * MILLI); /* not enough for a fetch */
@@ -267,7 +267,7 @@ static void a_failed_chunk_is_tried_again_when_its_batch_is_next(void **state)
     assert_int_equal(l->published, 4);
     assert_false(l->failed);
     assert_int_equal(l->set->fetched[1], 2);
-    assert_true(play_said(&p, "did not come: tried again when a batch waits for it"));
+    assert_true(play_said(&p, "could not be fetched: tried again when a batch waits for it"));
     play_close(&p);
 }
 
@@ -333,7 +333,7 @@ static void a_failure_of_what_was_fetched_ahead_is_never_raised(void **state)
     assert_false(l->failed);
     assert_true(play_stats(&p).failed > 20);
     assert_int_equal(play_stats(&p).refetched, 0); /* a failure is no fetch too many */
-    assert_true(play_said(&p, "did not come: forgotten until it is wanted"));
+    assert_true(play_said(&p, "could not be fetched: forgotten until it is wanted"));
     play_close(&p);
 }
 
@@ -386,7 +386,7 @@ static void a_refused_fetch_is_tried_again_a_little_later(void **state)
     p.fetch_refused = 1000;
     play_step(&p);
     assert_int_equal(leat_sched_wake_ns(p.sched), p.now_ns + 100 * MILLI);
-    assert_true(play_said(&p, "cannot be sent for now: again in 100 ms"));
+    assert_true(play_said(&p, "cannot be fetched now: again in 100 ms"));
     p.fetch_refused = 0;
     play_until_done(&p);
     assert_int_equal(l->published, 1);

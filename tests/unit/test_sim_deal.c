@@ -48,7 +48,8 @@ static void compare_rank(struct bench *b, uint32_t rank)
     struct leat_error err;
     struct leat_cursor *cursor;
     struct leat_cursor_opts o = {
-        .spec = b->opts.spec,
+        .specs = &b->opts.spec,
+        .specs_n = 1,
         .global_batch = b->opts.global_batch,
         .last = b->opts.last,
         .rank = rank,
@@ -68,8 +69,8 @@ static void compare_rank(struct bench *b, uint32_t rank)
         assert_int_equal(g->all_stage, own.stage);
         struct leat_sched_view view;
         leat_cursor_view(cursor, &view);
-        assert_int_equal(g->stage, view.stage);
-        assert_int_equal(leat_sim_deal_epoch(b->deal, g->view)->before, view.before);
+        assert_int_equal(g->stage, view.streams[0].stage);
+        assert_int_equal(leat_sim_deal_epoch(b->deal, g->view)->before, view.streams[0].before);
         assert_non_null(leat_sim_deal_epoch(b->deal, g->view + 1));
         if (!g->end) {
             assert_int_equal(g->first[rank + 1] - g->first[rank], own.chunks_n);

@@ -151,7 +151,7 @@ static double hits(struct leat_sim_job_opts *o, enum leat_sched_policy policy)
     return sum / (double)(o->epochs - 1);
 }
 
-/* Chunks are large, so that what is in flight is a small part of so many of them. */
+/* Chunks are large, so that what is in flight is a small part of that many. */
 static struct leat_sim_job_opts large(double share)
 {
     struct leat_sim_job_opts o = sim_job(4000, 4, 100000000);

@@ -8,7 +8,7 @@
 #define TICKS (14 * 144) /* two weeks */
 
 static const struct leat_sim_weather weathers[] = {
-    {12 * 3600, 1 * 3600, 0.3},                                               /* nearly always to be had */
+    {12 * 3600, 1 * 3600, 0.3},                                               /* nearly always available */
     {6 * 3600, 2 * 3600, 0.4},  {3 * 3600, 3 * 3600, 0.4}, {3600, 1800, 0.2}, /* restless */
     {2 * 3600, 6 * 3600, 0.3},
 };

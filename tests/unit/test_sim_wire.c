@@ -211,7 +211,7 @@ static void cores_work_at_once_and_one_after_the_other(void **state)
     struct leat_error err;
     assert_ok(leat_sim_cores_open(2, 4, &c, &err), err);
     assert_int_equal(leat_sim_cores_give(&c, 8, LEAT_S), 2 * LEAT_S); /* four samples each */
-    assert_int_equal(leat_sim_cores_give(&c, 4, LEAT_S), 3 * LEAT_S); /* behind them, on one core */
+    assert_int_equal(leat_sim_cores_give(&c, 4, LEAT_S), 3 * LEAT_S); /* after them, on one core */
     assert_int_equal(leat_sim_cores_give(&c, 4, LEAT_S), 3 * LEAT_S); /* on the other */
     assert_int_equal(leat_sim_cores_give(&c, 1, 9 * LEAT_S), 9 * LEAT_S + LEAT_S / 4);
     leat_sim_cores_close(&c);

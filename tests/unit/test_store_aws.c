@@ -21,6 +21,7 @@ static int clean(void **state)
     for (size_t i = 0; i < COUNT(variables); i++)
         unsetenv(variables[i]);
     setenv("HOME", folder, 1);
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
     unlink(credentials);
     unlink(config);
     return 0;

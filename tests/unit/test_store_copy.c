@@ -267,10 +267,10 @@ static void journals_survive_what_a_crash_does_to_them(void **state)
     assert_string_equal(head.upload, "");
     memcpy(head.upload, "id", 3);
     leat_journal_begin(j, &head, "from\xff", "to");
-    leat_journal_note(j, 3, "\"three\"");
-    leat_journal_note(j, 10, "\"ten\"");
-    leat_journal_note(j, 11, "\"beyond\"");
-    leat_journal_note(NULL, 1, "");
+    leat_journal_note(j, 3, &(struct leat_store_part){.etag = "\"three\""});
+    leat_journal_note(j, 10, &(struct leat_store_part){.etag = "\"ten\""});
+    leat_journal_note(j, 11, &(struct leat_store_part){.etag = "\"beyond\""});
+    leat_journal_note(NULL, 1, &(struct leat_store_part){.etag = ""});
     assert_fails(leat_journal_open(at("j"), "from", "to", &second, &err), err, LEAT_BUSY, "another copy");
     leat_journal_close(j, false);
     DIR *dir = opendir(at("j"));
@@ -323,7 +323,7 @@ static void a_journal_of_another_object_or_part_size_does_not_fit_but_names_its_
     others[2].etag[1] = 'f';
     assert_ok(leat_journal_open(at("j"), "from", "to", &j, &err), err);
     leat_journal_begin(j, &head, "from", "to");
-    leat_journal_note(j, 1, "x");
+    leat_journal_note(j, 1, &(struct leat_store_part){.etag = "x"});
     for (size_t i = 0; i < COUNT(others); i++) {
         others[i].upload[0] = '\0';
         assert_false(leat_journal_read(j, &others[i], parts, 10));

@@ -28,7 +28,7 @@ struct sim {
     double total_rate;
     double object_bytes;
     double stray_chance;  /* of a 503, whatever the load */
-    uint32_t refuse_from; /* with so many in flight it refuses every further one; 0: never */
+    uint32_t refuse_from; /* with this many in flight it refuses every further one; 0: never */
     /* the client */
     bool idle; /* asks for less than allowed */
     struct leat_pace pace;
@@ -137,7 +137,7 @@ static void step(struct sim *s)
     s->limit_max = limit > s->limit_max ? limit : s->limit_max;
 }
 
-/* Runs for so long; returns the throughput meanwhile. */
+/* Runs for this long; returns the throughput meanwhile. */
 static double run(struct sim *s, uint64_t ns)
 {
     forget(s);

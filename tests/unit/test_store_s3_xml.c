@@ -45,7 +45,7 @@ static void a_truncated_page_is_refused_at_every_length(void **state)
     struct leat_s3_page page;
     struct leat_s3_answer answer;
     for (size_t n = 0; n < strlen(PAGE); n++) {
-        char *copy = malloc(n ? n : 1); /* of that length exactly, so that reading behind it is seen */
+        char *copy = malloc(n ? n : 1); /* of that length exactly, so that reading after it is seen */
         assert_non_null(copy);
         memcpy(copy, PAGE, n);
         assert_fails(leat_s3_parse_page(copy, n, &page, &err), err, LEAT_SERVER, "list");

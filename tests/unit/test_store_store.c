@@ -138,26 +138,42 @@ static void urgent_operations_go_first_and_keep_their_order(void **state)
     peer_close(peer);
 }
 
-static void urgent_operations_are_all_in_flight_at_once(void **state)
+/* This many urgent requests of a length are on their way together from the start. */
+static void check_hurry(unsigned n, uint32_t length)
 {
-    (void)state;
     struct arrivals a = {.all_wait = false};
     struct peer *peer = peer_open(serve_noting, &a);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
-    struct bench_op ops[LEAT_STORE_HURRY] = {0};
-    char into[10];
-    for (unsigned i = 0; i < COUNT(ops); i++) {
-        ops[i].op = (struct leat_store_op){
-            .verb = LEAT_STORE_GET, .key = "now", .length = 10, .into = into, .urgent = true, .done = bench_on_done};
+    struct bench_op *ops = calloc(n, sizeof *ops);
+    char *into = malloc((size_t)n * length);
+    for (unsigned i = 0; i < n; i++) {
+        ops[i].op = (struct leat_store_op){.verb = LEAT_STORE_GET,
+                                           .key = "now",
+                                           .length = length,
+                                           .into = into + (size_t)i * length,
+                                           .short_ok = true,
+                                           .urgent = true,
+                                           .done = bench_on_done};
         leat_store_submit(store, &ops[i].op);
     }
-    for (uint64_t end = leat_after(20 * LEAT_S); peer_now(peer) < COUNT(ops); usleep(1000))
+    for (uint64_t end = leat_after(20 * LEAT_S); peer_now(peer) < n; usleep(1000))
         assert_true(leat_left(end) > 0);
     a.all_wait = true;
-    for (unsigned i = 0; i < COUNT(ops); i++)
+    for (unsigned i = 0; i < n; i++)
         bench_wait(&ops[i]);
     leat_store_close(store);
     peer_close(peer);
+    free(ops);
+    free(into);
+}
+
+static void urgent_operations_are_all_in_flight_at_once(void **state)
+{
+    (void)state;
+    check_hurry(LEAT_STORE_HURRY, 10);
+    check_hurry(LEAT_STORE_HURRY, 1u << 20);
+    check_hurry(64, 512u << 10);                /* small ones: as many as have the same bytes … */
+    check_hurry(LEAT_PACE_HURRY_SMALL, 100000); /* … and not more than that */
 }
 
 static void a_burst_of_503_halves_the_requests_in_flight(void **state)

@@ -303,6 +303,74 @@ static void released_after_a_callback(const char *url)
     CHECK(atomic_load(&late.asked) >= 2);
 }
 
+static struct leat_column column(const struct leat_batch *batch, size_t i)
+{
+    struct leat_column c = {.size = sizeof c};
+    OK(leat_batch_column(batch, i, &c, why));
+    return c;
+}
+
+static void same_state(const struct leat_batch *a, const struct leat_batch *b)
+{
+    char *first = NULL;
+    char *second = NULL;
+    OK(leat_batch_state(a, &first, why));
+    OK(leat_batch_state(b, &second, why));
+    CHECK(strcmp(first, second) == 0 && leat_batch_epoch(a) == leat_batch_epoch(b));
+    CHECK(leat_batch_position(a) == leat_batch_position(b) && leat_batch_samples(a) == leat_batch_samples(b));
+    free(first);
+    free(second);
+}
+
+/* A copy holds what the batch holds, occupies no slot, and outlives batch, ring and loader. */
+static void copied_batches_hold_the_same(const char *url)
+{
+    struct leat_loader *loader = open_loader(url);
+    struct leat_batch *first = next(loader);
+    struct leat_batch *copy = NULL;
+    struct leat_batch *again = NULL;
+    struct leat_batch *none = first;
+    struct leat_error err;
+    struct event e = {0};
+    CHECK(!leat_loader_full(loader));
+    struct leat_batch *second = next(loader);
+    CHECK(leat_loader_full(loader));
+    OK(leat_batch_copy(second, UINT64_MAX, &copy, why));
+    same_state(second, copy);
+    leat_batch_release(second);
+    CHECK(!leat_loader_full(loader));
+    second = next(loader); /* where there would have been none */
+    CHECK(holds(numbers(second), 2 * EACH) && holds(numbers(copy), EACH));
+    struct leat_column keys = column(first, 1);
+    OK(leat_batch_copy(first, 0, &none, why));
+    CHECK(!none); /* nothing is that small */
+    OK(leat_batch_copy(first, EACH * sizeof(int64_t), &again, why));
+    CHECK(leat_batch_columns(again) == 2 && holds(numbers(again), 0));
+    CHECK(keys.bytes > EACH * sizeof(int64_t) && !column(again, 1).data && !column(again, 1).ends);
+    leat_batch_release(again);
+    OK(leat_batch_copy(first, keys.bytes, &again, why));
+    struct leat_column copied = column(again, 1);
+    CHECK(copied.data != keys.data && copied.bytes == keys.bytes && strcmp(copied.name, "key") == 0);
+    CHECK(memcmp(copied.data, keys.data, keys.bytes) == 0);
+    CHECK(memcmp(copied.ends, keys.ends, EACH * sizeof *keys.ends) == 0);
+    CHECK(leat_batch_release_after(again, asked, &e, &err) == LEAT_INVALID && strstr(err.text, "copy"));
+    struct leat_memory m = {.size = sizeof m};
+    OK(leat_batch_memory(again, 1, &m, why));
+    CHECK(m.id == 0 && m.fd == -1 && (char *)m.data < (const char *)copied.data &&
+          (const char *)copied.data + copied.bytes <= (char *)m.data + m.bytes);
+    CHECK(leat_batch_before_unmap(again, NULL, NULL, &err) == LEAT_INVALID && leat_batch_began(again) == 0);
+    CHECK(leat_batch_copy(NULL, 1, &none, &err) == LEAT_INVALID && leat_batch_copy(first, 1, NULL, &err) != LEAT_OK);
+    leat_batch_release(first);
+    leat_batch_release(second);
+    leat_loader_close(loader);
+    OK(leat_batch_copy(again, UINT64_MAX, &first, why)); /* a copy of a copy */
+    same_state(again, first);
+    leat_batch_release(again);
+    CHECK(holds(numbers(first), 0) && holds(numbers(copy), EACH) && column(first, 1).bytes == keys.bytes);
+    leat_batch_release(first);
+    leat_batch_release(copy);
+}
+
 static void *write_later(void *fd)
 {
     sleep_ms(150);
@@ -547,17 +615,12 @@ int main(int argc, char **argv)
         const char *name;
         void (*keep)(const char *url);
     } promises[] = {
-        {"options", options_of_other_releases},
-        {"outputs", outputs_of_other_releases},
-        {"settings", settings_of_other_releases},
-        {"columns", columns_of_other_releases},
-        {"callback", released_after_a_callback},
-        {"descriptor", released_after_a_descriptor},
-        {"timeout", waiting_for_an_event_times_out},
-        {"close", closing_keeps_what_is_still_read},
-        {"threads", released_on_another_thread},
-        {"fork", fork_leaves_events_to_the_parent},
-        {"state", state_of_a_batch_is_the_state_after_it},
+        {"options", options_of_other_releases},      {"outputs", outputs_of_other_releases},
+        {"settings", settings_of_other_releases},    {"columns", columns_of_other_releases},
+        {"copy", copied_batches_hold_the_same},      {"callback", released_after_a_callback},
+        {"descriptor", released_after_a_descriptor}, {"timeout", waiting_for_an_event_times_out},
+        {"close", closing_keeps_what_is_still_read}, {"threads", released_on_another_thread},
+        {"fork", fork_leaves_events_to_the_parent},  {"state", state_of_a_batch_is_the_state_after_it},
     };
     for (size_t i = 0; argc == 3 && i < sizeof promises / sizeof *promises; i++) {
         if (strcmp(argv[1], promises[i].name) == 0) {

@@ -13,17 +13,17 @@ import torch
 torch.set_num_threads(1)
 
 
-def fields(label="y"):
+def fields(label="y", size=16):
     """The network's input, its label, and the number by which a sample is known."""
-    x = leat.image("png").resize((16, 16)).normalize(0.5, 0.5)
+    x = leat.image("png").resize((size, size)).normalize(0.5, 0.5)
     return {"x": x, label: leat.int("cls"), "i": leat.index()}
 
 
 class Net(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, size=16):
         super().__init__()
         torch.manual_seed(0)
-        self.layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16 * 16 * 3, 3))
+        self.layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(size * size * 3, 3))
 
     def forward(self, x):
         return self.layers(x)

@@ -1,0 +1,240 @@
+#include "agent/blend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct child {
+    struct leat_blending *blending;
+    struct leat_opening *opening; /* while it is being opened */
+    struct leat_supply *supply;   /* held */
+};
+
+struct leat_blending {
+    struct leat_agent *agent;
+    struct leat_blend_spec spec;
+    uint32_t left; /* that are not there yet, and the call that opens them */
+    struct leat_error err;
+    leat_blend_opened *opened; /* NULL: abandoned */
+    void *user;
+    struct child children[LEAT_BLEND_STREAMS_MAX];
+};
+
+/* Blends */
+
+static void blend_free(struct leat_blend *b)
+{
+    leat_sched_set_close(b->set);
+    for (uint32_t i = 0; i < b->n; i++)
+        leat_supply_release(b->supplies[i]);
+    free(b->names);
+    free(b->sizes);
+    free(b);
+}
+
+void leat_blend_hold(struct leat_blend *b)
+{
+    b->users++;
+}
+
+void leat_blend_release(struct leat_blend *b)
+{
+    if (!b || --b->users)
+        return;
+    struct leat_blend **p = &b->agent->blends;
+    while (*p != b)
+        p = &(*p)->next;
+    *p = b->next;
+    blend_free(b);
+}
+
+struct leat_supply *leat_blend_supply(const struct leat_blend *b, uint32_t number, uint32_t *own)
+{
+    uint32_t i = b->n - 1;
+    while (i && b->first[i] > number)
+        i--;
+    *own = number - b->first[i];
+    return b->supplies[i];
+}
+
+void leat_blend_id(const uint8_t *ids, uint32_t n, uint8_t out[LEAT_SHA256_SIZE])
+{
+    static const char tag[8] = "leat-mix";
+    uint8_t whole[sizeof tag + LEAT_BLEND_STREAMS_MAX * LEAT_SHA256_SIZE];
+    memcpy(whole, tag, sizeof tag);
+    memcpy(whole + sizeof tag, ids, (size_t)n * LEAT_SHA256_SIZE);
+    leat_sha256(whole, sizeof tag + (size_t)n * LEAT_SHA256_SIZE, out);
+}
+
+/* One of the same streams. */
+static struct leat_blend *find(const struct leat_blending *w)
+{
+    for (struct leat_blend *b = w->agent->blends; b; b = b->next) {
+        bool same = b->n == w->spec.n;
+        for (uint32_t i = 0; same && i < b->n; i++)
+            same = b->supplies[i] == w->children[i].supply;
+        if (same)
+            return b;
+    }
+    return NULL;
+}
+
+/* Names and sizes of all chunks, one stream after the other. */
+static leat_status gather(struct leat_blend *b, struct leat_error *err)
+{
+    uint64_t chunks = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        chunks += leat_dataset_root(b->supplies[i]->dataset)->chunks;
+    if (chunks > LEAT_ORDER_CHUNKS_MAX)
+        return leat_fail(err, LEAT_LIMIT, "the streams of a mixture have at most %u chunks together",
+                         LEAT_ORDER_CHUNKS_MAX);
+    b->names = malloc((size_t)chunks * LEAT_SHA256_SIZE + 1);
+    b->sizes = malloc((size_t)chunks * sizeof *b->sizes + 1);
+    if (!b->names || !b->sizes)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture of %llu chunks", (unsigned long long)chunks);
+    for (uint32_t i = 0; i < b->n; i++) {
+        const struct leat_root *root = leat_dataset_root(b->supplies[i]->dataset);
+        b->first[i] = b->chunks;
+        memcpy(b->names + (size_t)b->chunks * LEAT_SHA256_SIZE, root->names, (size_t)root->chunks * LEAT_SHA256_SIZE);
+        memcpy(b->sizes + b->chunks, root->sizes, (size_t)root->chunks * sizeof *b->sizes);
+        b->chunks += root->chunks;
+    }
+    return LEAT_OK;
+}
+
+/* "mixture of a, b": its chunks have come for all of its streams together. */
+static void call(struct leat_blend *b)
+{
+    char name[sizeof b->who.dataset];
+    size_t at = (size_t)snprintf(name, sizeof name, "mixture of");
+    for (uint32_t i = 0; i < b->n && at < sizeof name; i++)
+        at += (size_t)snprintf(name + at, sizeof name - at, "%s %s", i ? "," : "", b->supplies[i]->who.dataset);
+    b->who = leat_roll_dataset(&b->agent->roll, name);
+}
+
+static leat_status make(const struct leat_blending *w, struct leat_blend **out, struct leat_error *err)
+{
+    struct leat_blend *b = calloc(1, sizeof *b);
+    if (!b)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture");
+    b->agent = w->agent;
+    b->from.blend = b;
+    for (; b->n < w->spec.n; b->n++) {
+        b->supplies[b->n] = w->children[b->n].supply;
+        leat_supply_hold(b->supplies[b->n]);
+    }
+    leat_status rc = gather(b, err);
+    if (rc == LEAT_OK)
+        rc = leat_sched_set_open(b->agent->sched, b->names, b->sizes, b->chunks, &b->from, &b->set, err);
+    if (rc != LEAT_OK) {
+        blend_free(b);
+        return rc;
+    }
+    call(b);
+    b->next = b->agent->blends;
+    b->agent->blends = b;
+    *out = b;
+    return LEAT_OK;
+}
+
+/* Opening */
+
+static void blending_free(struct leat_blending *w)
+{
+    for (uint32_t i = 0; i < w->spec.n; i++) {
+        if (w->children[i].supply)
+            leat_supply_release(w->children[i].supply);
+    }
+    leat_blend_free(&w->spec);
+    free(w);
+}
+
+/* One fewer is waited for. It may be gone after this. */
+static void leave(struct leat_blending *w)
+{
+    struct leat_blend *b = NULL;
+    if (--w->left)
+        return;
+    if (w->opened && w->err.status == LEAT_OK) {
+        b = find(w);
+        if (!b)
+            make(w, &b, &w->err);
+    }
+    if (b)
+        leat_blend_hold(b);
+    if (w->opened)
+        w->opened(w->user, b, &w->err);
+    leat_blend_release(b);
+    blending_free(w);
+}
+
+static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
+{
+    struct child *c = user;
+    struct leat_blending *w = c->blending;
+    c->opening = NULL;
+    if (supply) {
+        leat_supply_hold(supply);
+        c->supply = supply;
+    } else if (w->err.status == LEAT_OK) {
+        w->err = *err;
+        leat_fail_context(&w->err, err->status, "stream '%.60s' of the mixture", w->spec.streams[c - w->children].name);
+    }
+    leave(w);
+}
+
+leat_status leat_blend_open(struct leat_agent *agent, const struct leat_request *request, const uint8_t *ids,
+                            leat_blend_opened *opened, void *user, struct leat_blending **out, struct leat_error *err)
+{
+    struct leat_blending *w = calloc(1, sizeof *w);
+    if (!w)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture");
+    leat_status rc = leat_blend_read(request->opts.mix, &w->spec, err);
+    if (rc != LEAT_OK) {
+        free(w);
+        return rc;
+    }
+    w->agent = agent;
+    w->opened = opened;
+    w->user = user;
+    w->left = 1;
+    for (uint32_t i = 0; i < w->spec.n && w->err.status == LEAT_OK; i++) {
+        struct child *c = &w->children[i];
+        struct leat_request one = *request;
+        char id[2 * LEAT_SHA256_SIZE + 1];
+        one.url = w->spec.streams[i].url;
+        one.id = NULL;
+        if (ids) {
+            leat_hex(ids + (size_t)i * LEAT_SHA256_SIZE, LEAT_SHA256_SIZE, id);
+            one.id = id;
+        }
+        c->blending = w;
+        if (leat_supply_open(agent, &one, on_supply, c, &c->opening, &w->err) == LEAT_OK)
+            w->left++;
+    }
+    if (w->left == 1) { /* not even the first: those that are on their way tell of the others' failure */
+        rc = w->err.status;
+        if (err)
+            *err = w->err;
+        blending_free(w);
+        return rc;
+    }
+    *out = w;
+    leave(w); /* not the last: answers come later */
+    return LEAT_OK;
+}
+
+void leat_blend_abandon(struct leat_blending *w)
+{
+    w->opened = NULL;
+    w->left++;
+    for (uint32_t i = 0; i < w->spec.n; i++) {
+        struct child *c = &w->children[i];
+        if (!c->opening)
+            continue;
+        leat_supply_abandon(c->opening); /* it does not call back */
+        c->opening = NULL;
+        w->left--;
+    }
+    leave(w);
+}

@@ -1,0 +1,58 @@
+/* The recipes of an open dataset (recipe.h): where each lies, the stores that pieces come from, and the checksums of
+ * chunks that the snapshot has none of, learned when they first arrive. Any thread may call. */
+#ifndef LEAT_DATASET_RECIPES_H
+#define LEAT_DATASET_RECIPES_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "dataset/chunk.h"
+#include "dataset/home.h"
+#include "dataset/piece.h"
+#include "dataset/root.h"
+#include "dataset/sections.h"
+#include "dataset/sources.h"
+
+struct leat_recipes;
+
+/* Reads where the recipes lie, 8 bytes per chunk, and the list of sources. Their stores are opened when a piece is
+ * wanted, with the same options, which are copied; a source in the dataset's own bucket is read through its store.
+ * Everything else is borrowed. */
+leat_status leat_recipes_open(const struct leat_home *home, const struct leat_store_opts *opts,
+                              const struct leat_root *root, struct leat_sections *sections, struct leat_recipes **out,
+                              struct leat_error *err);
+void leat_recipes_close(struct leat_recipes *r); /* NULL is allowed */
+
+const struct leat_sources_list *leat_recipes_sources(const struct leat_recipes *r);
+
+/* Bytes of a chunk's recipe. 0: it has none, and is stored as in a packed dataset. */
+uint32_t leat_recipes_bytes(const struct leat_recipes *r, uint32_t chunk);
+
+/* Where it lies: one piece of the snapshot's section. */
+leat_status leat_recipes_place(const struct leat_recipes *r, uint32_t chunk, struct leat_pieces *out,
+                               struct leat_error *err);
+
+/* Takes a recipe that has arrived: LEAT_CORRUPT when it is not the one that the chunk is named by. Writes the chunk's
+ * first bytes to `into`, which has room for the whole chunk, and says of which pieces of which store the rest is made.
+ */
+leat_status leat_recipes_begin(struct leat_recipes *r, uint32_t chunk, const void *recipe, void *into,
+                               struct leat_pieces *pieces, struct leat_store **store, struct leat_error *err);
+
+/* A chunk that has arrived, against what was learned of it: LEAT_CORRUPT when its data are others. */
+leat_status leat_recipes_check(struct leat_recipes *r, uint32_t chunk, const struct leat_chunk *c,
+                               struct leat_error *err);
+
+uint64_t leat_recipes_learned(const struct leat_recipes *r, uint32_t chunk); /* 0: nothing, or the root has it */
+
+/* Puts into words what has become of the pieces of a chunk, when they are no longer as they were indexed. LEAT_CORRUPT
+ * becomes LEAT_CHANGED: the objects are somebody else's, and were read twice. */
+leat_status leat_recipes_explain(const struct leat_recipes *r, uint32_t chunk, struct leat_error *err);
+
+/* Other keys for the stores that it has opened, and will open: leat_store_renew. */
+void leat_recipes_renew(struct leat_recipes *r, const char *access_key, const char *secret_key,
+                        const char *session_token);
+
+/* Adds what the stores that it has opened have counted. Waits for nobody. */
+void leat_recipes_stats(const struct leat_recipes *r, struct leat_store_stats *sum);
+
+#endif

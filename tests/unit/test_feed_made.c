@@ -1,0 +1,243 @@
+/* Chunks that are made of recipes, fed from a server that misbehaves: the recipe comes first, then the pieces; damage
+ * and change are told apart, and nothing is left when the source is closed at any moment. */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "dataset/index.h"
+#include "fail_alloc.h"
+#include "feed_bench.h"
+#include "unit.h"
+
+#define CHUNKS 10u
+#define PER    12u
+#define VALUE  (6u << 10)
+#define NOTE   (12u << 10) /* in the recipe: the section must be more than what opening reads of it */
+
+static void put_object(const char *key, uint32_t seed)
+{
+    uint8_t data[VALUE];
+    bench_fill(data, sizeof data, seed);
+    FILE *f = fopen(bench_path(folder, key), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, sizeof data, f), sizeof data);
+    fclose(f);
+}
+
+/* Objects and their index; keys are the seeds of the values. The server calls every ETag "t". */
+static void index_samples(const char *name, bool pinned)
+{
+    struct leat_home home;
+    struct leat_error err;
+    struct leat_schema schema = {0};
+    struct leat_index *x;
+    struct leat_recipe_builder *b;
+    uint8_t id[LEAT_SHA256_SIZE];
+    uint32_t source;
+    char note[NOTE];
+    memset(note, 'n', sizeof note);
+    assert_ok(leat_home_open(bench_path(folder, name), NULL, &home, &err), err);
+    assert_ok(leat_schema_add(&schema, "data", LEAT_FIELD_BYTES, NULL, &err), err);
+    assert_ok(leat_schema_add(&schema, "note", LEAT_FIELD_STRING, NULL, &err), err);
+    struct leat_index_opts opts = {.schema = &schema, .id = "index", .chunks = CHUNKS};
+    assert_ok(leat_index_open(&home, &opts, &x, &err), err);
+    assert_ok(leat_index_source(x, "s3://bucket", &source, &err), err);
+    assert_ok(leat_recipe_builder_open(&schema, &b, &err), err);
+    for (uint32_t i = 0; i < CHUNKS * PER; i++) {
+        char key[16];
+        char object[32];
+        snprintf(key, sizeof key, "%u", i);
+        snprintf(object, sizeof object, "objects/%u", i);
+        put_object(object, i);
+        struct leat_recipe_place place = {
+            .key = object, .length = VALUE, .object_bytes = VALUE, .pin = pinned ? "\"t\"" : NULL};
+        struct leat_value values[2] = {{.elsewhere = true, .size = VALUE}, {.data = note, .size = sizeof note}};
+        assert_ok(leat_recipe_place(b, &place, &values[0].at, &err), err);
+        assert_ok(leat_recipe_add(b, key, strlen(key), values, &err), err);
+        if (i % PER == PER - 1)
+            assert_ok(leat_index_put(x, b, source, i / PER, 0, &err), err);
+    }
+    assert_ok(leat_index_finish(x, id, &err), err);
+    leat_recipe_builder_close(b);
+    leat_index_close(x);
+    leat_home_close(&home);
+}
+
+static void assert_says(const struct bench *b, uint32_t number, leat_status status, const char *part)
+{
+    const struct leat_error *err = leat_feed_error(&b->chunks[number]);
+    if (err->status != status || !strstr(err->text, part))
+        fail_msg("'%s' (%s) is not %s and '%s'", err->text, leat_status_name(err->status), leat_status_name(status),
+                 part);
+}
+
+static void every_chunk_is_made_of_its_objects(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("ds", 0);
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        fetch(b, i, plain);
+    await_events(b, CHUNKS);
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        assert_int_equal(b->fates[i], ARRIVED);
+        assert_right(b, i, VALUE);
+    }
+    assert_int_equal(bucket.requests, CHUNKS * PER);
+    assert_int_equal(bucket.recipes, CHUNKS);
+    close_bench(b);
+}
+
+static void a_damaged_recipe_comes_again_and_is_then_named(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("ds", 0);
+    struct leat_source_stats stats;
+    bucket.recipe_flips = 1;
+    assert_int_equal(bring(b, 9, plain), ARRIVED);
+    assert_right(b, 9, VALUE);
+    assert_int_equal(bucket.recipes, 2);
+    leat_source_stats(b->source, &stats);
+    assert_int_equal(stats.corrupt, 1);
+    leat_feed_drop(b->feed, &b->chunks[9]);
+    bucket.recipe_flips = -1;
+    bucket.recipes = bucket.requests = 0;
+    assert_int_equal(bring(b, 9, plain), FAILED);
+    assert_says(b, 9, LEAT_CORRUPT, "the recipe of chunk 9");
+    assert_int_equal(bucket.recipes, 2);
+    assert_int_equal(bucket.requests, 0);
+    close_bench(b);
+}
+
+static void other_data_than_at_first_come_again_and_are_then_a_change(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("bare", 0);
+    assert_int_equal(bring(b, 4, plain), ARRIVED); /* whatever comes first is learned */
+    leat_feed_drop(b->feed, &b->chunks[4]);
+    bucket.flips = 1;
+    assert_int_equal(bring(b, 4, plain), ARRIVED);
+    assert_right(b, 4, VALUE);
+    leat_feed_drop(b->feed, &b->chunks[4]);
+    put_object("objects/50", 1000); /* as long as before */
+    bucket.requests = 0;
+    assert_int_equal(bring(b, 4, plain), FAILED);
+    assert_says(b, 4, LEAT_CHANGED, "index it again");
+    assert_int_equal(bucket.requests, 2 * PER);
+    put_object("objects/50", 50);
+    assert_int_equal(bring(b, 4, plain), ARRIVED);
+    assert_right(b, 4, VALUE);
+    close_bench(b);
+}
+
+static void an_object_of_another_length_or_none_is_named_at_once(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("ds", 0);
+    bucket.cut = true;
+    assert_int_equal(bring(b, 2, plain), FAILED);
+    assert_says(b, 2, LEAT_CHANGED, "objects/");
+    bucket.cut = false;
+    assert_int_equal(bucket.recipes, 1); /* it is not damage: nothing is fetched again */
+    bucket.code = 404;
+    assert_int_equal(bring(b, 2, plain), FAILED);
+    assert_says(b, 2, LEAT_NOT_FOUND, "objects/");
+    bucket.code = 0;
+    assert_int_equal(bring(b, 2, plain), ARRIVED);
+    assert_right(b, 2, VALUE);
+    close_bench(b);
+}
+
+static void a_made_chunk_comes_from_disk_without_a_request(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("bare", 64 << 20);
+    assert_int_equal(bring(b, 3, plain), ARRIVED);
+    assert_int_equal(keep(b, 3), STORED);
+    leat_feed_drop(b->feed, &b->chunks[3]);
+    bucket.requests = bucket.recipes = 0;
+    assert_int_equal(bring(b, 3, disk_read), ARRIVED);
+    assert_right(b, 3, VALUE);
+    assert_int_equal(bucket.requests + bucket.recipes, 0);
+    close_bench(b);
+}
+
+static void closing_at_any_moment_ends_every_chunk_once(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 16; round++) {
+        struct bench *b = open_bench("ds", 0);
+        bucket.never = round % 4 == 1;
+        bucket.never_recipe = round % 4 == 2;
+        bucket.recipe_flips = round % 4 == 3 ? 2 : 0;
+        for (uint32_t i = 0; i < FEW; i++)
+            fetch(b, i, plain);
+        for (uint64_t end = leat_after(500 * LEAT_US * round); leat_left(end) > 0;)
+            turn(b, leat_left(end));
+        unsigned before = b->events;
+        leat_source_close(b->source, on_closed, b);
+        await_events(b, FEW);
+        assert_true(before <= FEW);
+        assert_int_equal(b->closed, 1);
+        for (uint32_t i = 0; i < FEW; i++) {
+            assert_true(b->fates[i] == ARRIVED || b->fates[i] == CANCELLED);
+            if (b->fates[i] == ARRIVED)
+                assert_right(b, i, VALUE);
+        }
+        b->source = NULL;
+        b->closed = 0;
+        close_bench(b);
+    }
+}
+
+/* Every allocation fails in turn, of beginning, on the worker and on the way back: no memory is said, or nothing
+ * begins.
+ */
+static void allocations_that_fail_are_said(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("ds", 0);
+    unsigned refused = 0;
+    unsigned failed = 0;
+    bool failing = true;
+    for (long n = 0; failing; n++) {
+        assert_true(n < 3000);
+        leat_feed_gone(b->feed, &b->chunks[1]);
+        leat_feed_trim(b->feed);
+        fail_alloc_anywhere_at(n, false);
+        bool begun = try_fetch(b, 1, plain);
+        if (begun)
+            await_events(b, b->events + 1);
+        failing = fail_alloc_stop();
+        refused += !begun;
+        if (begun && b->fates[1] == FAILED) {
+            failed++;
+            assert_true(failing);
+        } else if (begun) {
+            assert_int_equal(b->fates[1], ARRIVED);
+            assert_right(b, 1, VALUE);
+        }
+    }
+    assert_true(refused >= 4 && failed >= 3);
+    close_bench(b);
+}
+
+int main(void)
+{
+    feed_bench_begin();
+    assert_int_equal(mkdir(bench_path(folder, "objects"), 0700), 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_chunk_is_made_of_its_objects),
+        cmocka_unit_test(a_damaged_recipe_comes_again_and_is_then_named),
+        cmocka_unit_test(other_data_than_at_first_come_again_and_are_then_a_change),
+        cmocka_unit_test(an_object_of_another_length_or_none_is_named_at_once),
+        cmocka_unit_test(a_made_chunk_comes_from_disk_without_a_request),
+        cmocka_unit_test(closing_at_any_moment_ends_every_chunk_once),
+        cmocka_unit_test(allocations_that_fail_are_said),
+    };
+    index_samples("ds", true);
+    index_samples("bare", false);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    feed_bench_end();
+    return failed;
+}

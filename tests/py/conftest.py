@@ -38,6 +38,13 @@ if PRELOAD:
         "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0"),
     }
 
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """Gives pytest's workers what this process was started with: they load the package, and this one runs no test."""
+    os.environ.update(PYTHON_ENV)
+
+
 # What runs in this process has its environment: no test may ask the machine's own metadata service for keys.
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 

@@ -165,6 +165,7 @@ class FaultyServer:
         self.listener = socket.create_server((host, port), backlog=512)
         self.port = self.listener.getsockname()[1]
         self.host = host
+        self.listener.settimeout(0.1)
         self._spawn(self._accept)
 
     @property
@@ -234,7 +235,6 @@ class FaultyServer:
         thread.start()
 
     def _accept(self):
-        self.listener.settimeout(0.1)
         while not self.stopping:
             try:
                 connection, _ = self.listener.accept()
@@ -328,7 +328,7 @@ class FaultyServer:
         request = exchange.request
         if request.key not in self.objects:
             exchange.error(404, "NoSuchKey")
-        elif request.headers.get("if-match", self.etag(request.key)) != self.etag(request.key):
+        elif "if-match" in request.headers and request.headers["if-match"] != self.etag(request.key):
             exchange.error(412, "PreconditionFailed")
         else:
             code, headers, body = exchange.object_part()
@@ -361,10 +361,10 @@ class FaultyServer:
         if parts is None:
             exchange.error(404, "NoSuchUpload")
             return
-        self.modified[request.key] = self.now()
-        self.objects[request.key] = b"".join(parts[n] for n in sorted(parts))
         digests = b"".join(hashlib.md5(parts[n]).digest() for n in sorted(parts))
+        self.modified[request.key] = self.now()
         self.tags[request.key] = f'"{hashlib.md5(digests).hexdigest()}-{len(parts)}"'
+        self.objects[request.key] = b"".join(parts[n] for n in sorted(parts))
         text = (
             "<CompleteMultipartUploadResult><ETag>"
             + self.tags[request.key].replace('"', "&quot;")

@@ -74,14 +74,14 @@ def test_what_an_agent_says_of_its_config_file_reaches_the_loader(lt, blobs, tmp
         open_blobs(lt, blobs)
 
 
-def test_a_typo_is_a_warning_once_that_names_the_right_one(run_python, blobs, leat_bin, tmp_path):
+def test_a_typo_is_a_warning_once_that_names_the_right_one(run_python, runtime, blobs, leat_bin):
     code = """
 import logging, sys, leat
 logging.basicConfig(format="%(name)s: %(message)s")
 for _ in range(2):
     leat.Loader(sys.argv[1], fields={"i": leat.index()}, batch_size=2, as_numpy=True).close()
 """
-    env = {"LEAT_RAMM": "2gb", "LEAT_AGENT": str(leat_bin), "LEAT_LINGER": "0s", "LEAT_RUNTIME_DIR": str(tmp_path)}
+    env = {"LEAT_RAMM": "2gb", "LEAT_AGENT": str(leat_bin), "LEAT_LINGER": "0s", "LEAT_RUNTIME_DIR": runtime.folder}
     done = run_python(code, blobs.url, env=env)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "leat: the environment has LEAT_RAMM, which nothing reads: did you mean 'LEAT_RAM'?\n"

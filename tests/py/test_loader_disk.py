@@ -242,6 +242,7 @@ def test_folder_damaged_under_a_running_agent(lt, runtime, heavy, bucket, folder
         os.chmod(folder, 0o700)
     loader = opened(lt, folder)  # the next job begins with what is left
     read_epoch(loader, heavy)
+    wait_until(lambda: loader.stats()["disk_bytes"] > 0, what="a chunk on disk")
     read_epoch(loader, heavy)
     assert sources(loader)["disk"] > 0
     close(loader, runtime)

@@ -9,6 +9,7 @@ import time
 import pytest
 
 MB = 1_000_000
+pytestmark = pytest.mark.alone  # a server's pace is compared with the clock
 
 
 SANITIZED = bool(os.environ.get("LEAT_SANITIZE"))

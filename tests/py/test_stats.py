@@ -14,6 +14,7 @@ import pytest
 from loading import SLOW, make_images, pack, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.alone  # waits are compared with the clock
 
 
 class Watch:

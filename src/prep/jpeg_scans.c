@@ -34,7 +34,7 @@ struct run {
 
 static void make_table(struct leat_scans_table *t, const JHUFF_TBL *from, bool ac)
 {
-    t->there = ac ? leat_scan_table_sound(from) : leat_scan_first_sound(from);
+    t->there = ac ? leat_jpeg_codes_sound(from) : leat_jpeg_codes_first_sound(from);
     if (!t->there)
         return;
     memset(t->look, 0, sizeof t->look);

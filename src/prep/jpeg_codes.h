@@ -48,11 +48,13 @@ struct leat_jpeg_codes {
     struct leat_jpeg_long_codes rest;
 };
 
-#define LEAT_CODES_BITS_TAKEN(e) ((e)&63)
-#define LEAT_CODES_RUN(e)        ((e) >> 6 & 15)
-#define LEAT_CODES_FAR(e)        ((e) >> 10 & 127)
-#define LEAT_CODES_VALUE(e)      ((int8_t)((e) >> 17))
-#define LEAT_CODES_SECOND(e)     ((int32_t)(e) >> 25)
+#define LEAT_CODES_TAKES(e)  ((e)&63)
+#define LEAT_CODES_RUN(e)    ((e) >> 6 & 15)
+#define LEAT_CODES_FAR(e)    ((e) >> 10 & 127)
+#define LEAT_CODES_VALUE(e)  ((int8_t)((e) >> 17))
+#define LEAT_CODES_SECOND(e) ((int32_t)(e) >> 25)
+#define LEAT_CODES_EXTRA(e)  ((e) >> 17 & 15)
+#define LEAT_CODES_LENGTH(e) ((e) >> 21 & 15)
 
 /* The tables must be sound. What was made from the same one is kept. */
 void leat_jpeg_first_codes_make(struct leat_jpeg_first_codes *codes, const JHUFF_TBL *from);

@@ -106,10 +106,10 @@ static __attribute__((noinline)) struct single find_single(struct leat_scan *s, 
 static inline __attribute__((always_inline)) struct single single(struct leat_scan *s, const struct leat_jpeg_codes *t,
                                                                   uint64_t bits, uint32_t e)
 {
-    unsigned length = e >> 21 & 15;
-    if ((e & 63) != 0 || length == 0)
+    unsigned length = LEAT_CODES_LENGTH(e);
+    if (LEAT_CODES_TAKES(e) != 0 || length == 0)
         return find_single(s, t, bits);
-    unsigned extra = e >> 17 & 15;
+    unsigned extra = LEAT_CODES_EXTRA(e);
     return (struct single){length + extra, LEAT_CODES_RUN(e), LEAT_CODES_FAR(e),
                            leat_bits_signed(bits << length, extra)};
 }
@@ -146,7 +146,7 @@ static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s,
         leat_jpeg_refill(b);
         unsigned place = k + LEAT_CODES_RUN(e);
         /* Not where the first ends the block: the second is not of this one. */
-        if (__builtin_expect((e & 63) != 0 && place < 63, 1)) {
+        if (__builtin_expect(LEAT_CODES_TAKES(e) != 0 && place < 63, 1)) {
             k += LEAT_CODES_FAR(e);
             if (values) {
                 values[leat_jpeg_order[k - 1]] = (int16_t)LEAT_CODES_SECOND(e);

@@ -28,6 +28,15 @@ static inline __attribute__((always_inline)) int leat_bits_signed(uint64_t bits,
     return raw - (((1 << extra) - 1) & -below);
 }
 
+/* The standard allows ten blocks to an MCU, and libjpeg decodes no more. */
+static inline bool leat_jpeg_mcu_legal(const struct jpeg_decompress_struct *cinfo)
+{
+    int blocks = 0;
+    for (int i = 0; i < cinfo->num_components; i++)
+        blocks += cinfo->comp_info[i].h_samp_factor * cinfo->comp_info[i].v_samp_factor;
+    return cinfo->num_components == 1 || blocks <= D_MAX_BLOCKS_IN_MCU;
+}
+
 /* The reader's state while a scan is decoded: kept in registers. */
 struct leat_bits {
     uint64_t bits;

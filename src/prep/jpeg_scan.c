@@ -10,7 +10,7 @@
 bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
 {
     if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
-        cinfo->comps_in_scan != cinfo->num_components || cinfo->num_components > 3)
+        cinfo->comps_in_scan != cinfo->num_components || cinfo->num_components > 3 || !leat_jpeg_mcu_legal(cinfo))
         return false;
     /* A single component's blocks are not grouped, whatever its factors say. */
     const jpeg_component_info *c = cinfo->comp_info;

@@ -6,9 +6,8 @@
 
 #include "prep/jpeg_scan.h"
 
-/* Where a symbol that ends a block leads: farther than any that runs over the block's end. */
-#define LEAT_JPEG_END       80
-#define LEAT_JPEG_ORDER_MAX (64 + LEAT_JPEG_END)
+/* Symbols lead so far, one at the last place but one and the end of the block after it. */
+#define LEAT_JPEG_ORDER_MAX (64 + LEAT_CODES_END)
 
 /* From the order in the file to the place in the block. After the 64 all lead to one place that nobody reads. */
 static const uint8_t leat_jpeg_order[LEAT_JPEG_ORDER_MAX] = {

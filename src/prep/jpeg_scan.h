@@ -1,9 +1,10 @@
 /* Entropy decoding of baseline JPEG, in place of libjpeg's where the file is of the common kind: one interleaved scan
  * of Huffman codes. libjpeg reads the headers; the tables it found are used here.
  *
- * Why it is faster: a code, the length of its extra bits and its run of zeros come from one look into a table; the
- * bits are topped up eight bytes at a time; nothing but the end of a block depends on a branch that cannot be
- * foreseen; and blocks outside the crop are passed over without being written down. */
+ * Why it is faster: two symbols and their coefficients come from one look into a table; bits are topped up beside the
+ * look and without a branch, from bytes that were freed of what is stuffed in between; nothing but the end of a block
+ * and rare symbols depends on a branch that cannot be foreseen; and blocks outside the crop are passed over without
+ * being written down. */
 #ifndef LEAT_PREP_JPEG_SCAN_H
 #define LEAT_PREP_JPEG_SCAN_H
 

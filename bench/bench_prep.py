@@ -1,13 +1,13 @@
 """Image preparation against what people use today: tables, and bench/out/prep.json.
 
 python bench/bench_prep.py [--build build/release] [--rounds 5] [--seconds 1.5] [--sets small large] [--only NAME …]
-                           [--python OTHER/bin/python …]
+                           [--python OTHER/bin/python …] [--photographs DIR]
 
 Every contender decodes the same files from memory and makes 224x224 uint8 pixels by RandomResizedCrop and a flip,
 pinned to one core, in turn, `rounds` times. Rates are pictures per second of CPU time of the whole process, which is
 what a core can do however busy the machine is; the spread is that of the rounds. Contenders that are not installed
 are named with the reason; bench/prep_venv makes an environment with all that is available. --python adds an interpreter
-for the resize alone: Pillow-SIMD cannot live beside Pillow.
+for the resize alone: Pillow-SIMD cannot live beside Pillow. --photographs adds the sets that bench/photographs.py made.
 """
 
 import argparse
@@ -454,6 +454,7 @@ def main():
     parser.add_argument("--sets", nargs="*", choices=SETS, default=SETS)
     parser.add_argument("--only", nargs="+", choices=RIVALS, default=RIVALS)  # beside ours
     parser.add_argument("--python", nargs="*", default=[])
+    parser.add_argument("--photographs", type=Path)
     options = parser.parse_args()
     print(", ".join(f"{name} {version}" for name, version in versions().items() if version))
     sys.stdout.reconfigure(line_buffering=True)  # a run that is cut short has shown what it has
@@ -463,10 +464,13 @@ def main():
     pinned = ["taskset", "-c", core]
     report = {"versions": versions(), "sets": {}, "rounds": options.rounds, "seconds": options.seconds}
     with tempfile.TemporaryDirectory() as temporary:
-        for name in options.sets:
-            folder = Path(temporary) / name
+        folders = {name: Path(temporary) / name for name in options.sets}
+        for name, folder in folders.items():
             folder.mkdir()
             subprocess.run([program, "--make", name, str(folder)], check=True)
+        if options.photographs:
+            folders.update({folder.name: folder for folder in sorted(options.photographs.iterdir())})
+        for name, folder in folders.items():
             files = sorted(map(str, folder.iterdir()))
             size = sum(os.path.getsize(f) for f in files) / len(files)
             commands = {}

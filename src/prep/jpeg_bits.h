@@ -6,9 +6,8 @@
 
 #include "prep/jpeg_scan.h"
 
-/* Where a symbol that ends a block leads: farther than any that runs over the block's end. */
-#define LEAT_JPEG_END       80
-#define LEAT_JPEG_ORDER_MAX (64 + LEAT_JPEG_END)
+/* Symbols lead so far, one at the last place but one and the end of the block after it. */
+#define LEAT_JPEG_ORDER_MAX (64 + LEAT_CODES_END)
 
 /* From the order in the file to the place in the block. After the 64 all lead to one place that nobody reads. */
 static const uint8_t leat_jpeg_order[LEAT_JPEG_ORDER_MAX] = {
@@ -26,6 +25,15 @@ static inline __attribute__((always_inline)) int leat_bits_signed(uint64_t bits,
     int raw = (int)(bits >> 1 >> (63 - extra));
     int below = (int)(~bits >> 63);
     return raw - (((1 << extra) - 1) & -below);
+}
+
+/* The standard allows ten blocks to an MCU, and libjpeg decodes no more. */
+static inline bool leat_jpeg_mcu_legal(const struct jpeg_decompress_struct *cinfo)
+{
+    int blocks = 0;
+    for (int i = 0; i < cinfo->num_components; i++)
+        blocks += cinfo->comp_info[i].h_samp_factor * cinfo->comp_info[i].v_samp_factor;
+    return cinfo->num_components == 1 || blocks <= D_MAX_BLOCKS_IN_MCU;
 }
 
 /* The reader's state while a scan is decoded: kept in registers. */

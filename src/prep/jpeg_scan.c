@@ -7,42 +7,10 @@
 
 #define BLOCK 80 /* after the 64 there is room for what a broken file puts there */
 
-#define PARTIAL 0x8000u /* the extra bits are not in sight */
-
-bool leat_scan_table_sound(const JHUFF_TBL *t)
-{
-    unsigned values = 0;
-    unsigned code = 0;
-    if (!t)
-        return false;
-    for (int length = 1; length <= 16; length++) {
-        code = 2 * code + t->bits[length];
-        values += t->bits[length];
-        /* A code of ones alone does not exist. */
-        if (code >= 1u << length)
-            return false;
-    }
-    return values <= 256;
-}
-
-bool leat_scan_first_sound(const JHUFF_TBL *t)
-{
-    unsigned values = 0;
-    if (!leat_scan_table_sound(t))
-        return false;
-    for (int length = 1; length <= 16; length++)
-        values += t->bits[length];
-    for (unsigned i = 0; i < values; i++) {
-        if (t->huffval[i] > 15)
-            return false;
-    }
-    return true;
-}
-
 bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
 {
     if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
-        cinfo->comps_in_scan != cinfo->num_components || cinfo->num_components > 3)
+        cinfo->comps_in_scan != cinfo->num_components || cinfo->num_components > 3 || !leat_jpeg_mcu_legal(cinfo))
         return false;
     /* A single component's blocks are not grouped, whatever its factors say. */
     const jpeg_component_info *c = cinfo->comp_info;
@@ -53,81 +21,11 @@ bool leat_scan_suits(const struct jpeg_decompress_struct *cinfo)
         if (c != &cinfo->comp_info[i] || c->quant_tbl_no < 0 || c->quant_tbl_no >= NUM_QUANT_TBLS ||
             !cinfo->quant_tbl_ptrs[c->quant_tbl_no] || c->dc_tbl_no < 0 || c->dc_tbl_no >= NUM_HUFF_TBLS ||
             c->ac_tbl_no < 0 || c->ac_tbl_no >= NUM_HUFF_TBLS ||
-            !leat_scan_first_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
-            !leat_scan_table_sound(cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no]))
+            !leat_jpeg_codes_first_sound(cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]) ||
+            !leat_jpeg_codes_sound(cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no]))
             return false;
     }
     return true;
-}
-
-/* The entry of a code of `length` bits, when `in_sight` bits, left-aligned in `bits`, are known. */
-static uint32_t entry_of(unsigned length, uint8_t value, bool ac, uint64_t bits, unsigned in_sight)
-{
-    unsigned extra = value & 15;
-    /* Nothing follows a symbol without a coefficient, but for the one that stands for sixteen zeros. */
-    unsigned run = !ac ? 0 : extra == 0 && value != 0xf0 ? LEAT_JPEG_END : value >> 4;
-    uint32_t e = (length + extra) | run << 8;
-    if (length + extra <= in_sight)
-        return e | (uint32_t)leat_bits_signed(bits << length, extra) << 16;
-    return e | PARTIAL | length << 16 | extra << 24;
-}
-
-/* Adds up symbols while they are in sight. */
-static uint32_t jump_of(const struct leat_scan_table *t, unsigned window)
-{
-    unsigned bits = 0;
-    unsigned far = 0;
-    while (bits < LEAT_SCAN_BITS) {
-        uint32_t e = t->entry[window << bits & ((1u << LEAT_SCAN_BITS) - 1)];
-        unsigned run = e >> 8 & 127;
-        /* What is shifted in after the window is not known: an entry that needs it does not count. */
-        if (e & PARTIAL || (e & 255) > LEAT_SCAN_BITS - bits || far + run > 255 - LEAT_JPEG_END)
-            break;
-        bits += e & 255;
-        if (run == LEAT_JPEG_END)
-            return bits | (far + 1) << 8 | (far + LEAT_JPEG_END) << 16;
-        far += run + 1;
-    }
-    return bits | far << 8 | far << 16;
-}
-
-/* All windows that begin with a code: those whose extra bits are in sight come in stretches of one value. */
-static void fill_entries(struct leat_scan_table *t, unsigned code, unsigned length, uint8_t value, bool ac)
-{
-    unsigned free_bits = LEAT_SCAN_BITS - length;
-    unsigned extra = value & 15;
-    unsigned stretch = 1u << (extra <= free_bits ? free_bits - extra : free_bits);
-    unsigned end = (code + 1) << free_bits;
-    for (unsigned j = code << free_bits; j < end; j += stretch) {
-        uint32_t e = entry_of(length, value, ac, (uint64_t)j << (64 - LEAT_SCAN_BITS), LEAT_SCAN_BITS);
-        for (unsigned k = 0; k < stretch; k++)
-            t->entry[j + k] = e;
-    }
-}
-
-static void make_table(struct leat_scan_table *t, const JHUFF_TBL *from, bool ac)
-{
-    if (t->made && t->ac == ac && memcmp(t->made_of.bits, from->bits, sizeof from->bits) == 0 &&
-        memcmp(t->made_of.huffval, from->huffval, sizeof from->huffval) == 0)
-        return;
-    for (unsigned i = 0; i < 1u << LEAT_SCAN_BITS; i++)
-        t->entry[i] = PARTIAL;
-    unsigned code = 0;
-    unsigned place = 0;
-    for (unsigned length = 1; length <= 16; length++) {
-        t->offset[length] = (int32_t)place - (int32_t)code;
-        for (unsigned i = 0; i < from->bits[length]; i++, code++, place++) {
-            if (length <= LEAT_SCAN_BITS)
-                fill_entries(t, code, length, from->huffval[place], ac);
-        }
-        t->limit[length] = from->bits[length] ? (uint64_t)code << (16 - length) : 0;
-        code <<= 1;
-    }
-    for (unsigned i = 0; ac && i < 1u << LEAT_SCAN_BITS; i++)
-        t->jump[i] = jump_of(t, i);
-    t->made_of = *from;
-    t->ac = ac;
-    t->made = true;
 }
 
 void leat_scan_begin(struct leat_scan *s, const struct jpeg_decompress_struct *cinfo,
@@ -135,11 +33,8 @@ void leat_scan_begin(struct leat_scan *s, const struct jpeg_decompress_struct *c
 {
     s->cinfo = cinfo;
     s->kernels = kernels;
-    s->at = cinfo->src->next_input_byte;
-    s->from.end = s->at + cinfo->src->bytes_in_buffer;
-    s->bits = 0;
-    s->count = 0;
-    s->from.padding = 0;
+    const uint8_t *at = cinfo->src->next_input_byte;
+    leat_jpeg_stream_begin(&s->stream, at, at + cinfo->src->bytes_in_buffer, &s->reader);
     s->restart_left = cinfo->restart_interval;
     s->restart_next = 0;
     s->first = first;
@@ -150,97 +45,124 @@ void leat_scan_begin(struct leat_scan *s, const struct jpeg_decompress_struct *c
     for (int i = 0; i < cinfo->num_components; i++) {
         const jpeg_component_info *c = &cinfo->comp_info[i];
         s->last_dc[i] = 0;
-        make_table(&s->dc[c->dc_tbl_no], cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no], false);
-        make_table(&s->ac[c->ac_tbl_no], cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no], true);
+        leat_jpeg_first_codes_make(&s->dc[c->dc_tbl_no], cinfo->dc_huff_tbl_ptrs[c->dc_tbl_no]);
+        leat_jpeg_codes_make(&s->ac[c->ac_tbl_no], cinfo->ac_huff_tbl_ptrs[c->ac_tbl_no]);
         s->quant[i] = cinfo->quant_tbl_ptrs[c->quant_tbl_no]->quantval;
     }
 }
 
-/* The rest of an entry whose extra bits, or whose code, were not in sight. */
-static __attribute__((noinline)) uint32_t long_code(struct leat_scan *s, const struct leat_scan_table *t, uint64_t bits)
-{
-    uint64_t code = bits >> 48;
-    for (unsigned length = LEAT_SCAN_BITS + 1; length <= 16; length++) {
-        if (code < t->limit[length]) {
-            uint8_t place = (uint8_t)((int32_t)(code >> (16 - length)) + t->offset[length]);
-            return entry_of(length, t->made_of.huffval[place], t->ac, bits, 31);
-        }
-    }
-    s->damage = "a code that no table has";
-    return 16 | LEAT_JPEG_END << 8;
-}
-
-static inline __attribute__((always_inline)) uint32_t complete(struct leat_scan *s, const struct leat_scan_table *t,
-                                                               uint64_t bits, uint32_t e)
-{
-    unsigned length = e >> 16 & 31;
-    if (length == 0)
-        return long_code(s, t, bits);
-    return (e & 0x7fff) | (uint32_t)leat_bits_signed(bits << length, e >> 24 & 15) << 16;
-}
-
-static inline __attribute__((always_inline)) void take(struct leat_bits *b, uint32_t e)
+static inline __attribute__((always_inline)) void take(struct leat_jpeg_reader *b, uint32_t e)
 {
     b->bits <<= e & 63;
     b->count -= e;
 }
 
-static inline __attribute__((always_inline)) uint32_t next_entry(struct leat_scan *s, struct leat_bits *b,
-                                                                 const struct leat_scan_table *t)
+static __attribute__((noinline)) unsigned long_first(struct leat_scan *s, const struct leat_jpeg_first_codes *t,
+                                                     uint64_t bits)
 {
-    if (LEAT_BITS_COUNT(b) < 32)
-        leat_bits_refill(&s->from, b);
-    uint32_t e = t->entry[b->bits >> (64 - LEAT_SCAN_BITS)];
-    if (__builtin_expect(e & PARTIAL, 0))
-        e = complete(s, t, b->bits, e);
+    unsigned length = 16;
+    uint8_t extra = 0;
+    if (!leat_jpeg_codes_find(&t->rest, bits, &length, &extra))
+        s->damage = "a code that no table has";
+    return (length + extra) | (unsigned)extra << 8;
+}
+
+static inline __attribute__((always_inline)) int16_t first(struct leat_scan *s, struct leat_jpeg_reader *b,
+                                                           int component, const struct leat_jpeg_first_codes *t)
+{
+    leat_jpeg_stream_check(&s->stream, b);
+    leat_jpeg_refill(b);
+    unsigned e = t->look[b->bits >> (64 - LEAT_CODES_FIRST_BITS)];
+    if (__builtin_expect(e == 0, 0))
+        e = long_first(s, t, b->bits);
+    s->last_dc[component] += (uint32_t)leat_bits_signed(b->bits << ((e & 63) - (e >> 8)), e >> 8);
     take(b, e);
-    return e;
+    return (int16_t)s->last_dc[component];
+}
+
+/* One symbol where the table has none or too many. */
+struct single {
+    unsigned takes;
+    unsigned run;
+    unsigned far;
+    int value;
+};
+
+static __attribute__((noinline)) struct single find_single(struct leat_scan *s, const struct leat_jpeg_codes *t,
+                                                           uint64_t bits)
+{
+    unsigned length = 16;
+    uint8_t symbol = 0;
+    if (!leat_jpeg_codes_find(&t->rest, bits, &length, &symbol))
+        s->damage = "a code that no table has";
+    unsigned extra = symbol & 15;
+    struct single one = {length + extra, symbol >> 4, (symbol >> 4) + 1, leat_bits_signed(bits << length, extra)};
+    if (extra == 0 && symbol != 0xf0)
+        one.far = LEAT_CODES_END + 1;
+    return one;
+}
+
+/* The bits must have been topped up. */
+static inline __attribute__((always_inline)) struct single single(struct leat_scan *s, const struct leat_jpeg_codes *t,
+                                                                  uint64_t bits, uint32_t e)
+{
+    unsigned length = LEAT_CODES_LENGTH(e);
+    if (LEAT_CODES_TAKES(e) != 0 || length == 0)
+        return find_single(s, t, bits);
+    unsigned extra = LEAT_CODES_EXTRA(e);
+    return (struct single){length + extra, LEAT_CODES_RUN(e), LEAT_CODES_FAR(e),
+                           leat_bits_signed(bits << length, extra)};
 }
 
 /* A block ends at its last place, or by the symbol that says so. */
 static inline __attribute__((always_inline)) void check_end(struct leat_scan *s, unsigned k)
 {
-    if (__builtin_expect(k - 65 < LEAT_JPEG_END - 64, 0))
+    if (__builtin_expect(k - 65 < LEAT_CODES_END - 64, 0))
         s->damage = LEAT_SCAN_OVERRUN;
 }
 
-/* One block into values. Returns where in the file's order it ended: END + 2 where there was only the first one. */
-static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s, struct leat_bits *b, int component,
-                                                            const struct leat_scan_table *dc,
-                                                            const struct leat_scan_table *ac, int16_t *values)
-{
-    s->last_dc[component] += (uint32_t)((int32_t)next_entry(s, b, dc) >> 16);
-    values[0] = (int16_t)s->last_dc[component];
-    unsigned k = 1;
-    do {
-        uint32_t e = next_entry(s, b, ac);
-        k += e >> 8 & 127;
-        values[leat_jpeg_order[k]] = (int16_t)(e >> 16);
-        k++;
-    } while (k < 64);
-    check_end(s, k);
-    return k;
-}
+/* Has an address computed once and kept: put together again for each look, it would lengthen the chain from one symbol
+ * to the next, which is what the time goes into. */
+#define KEEP(pointer) __asm__("" : "+r"(pointer))
 
-/* The same without values: several symbols at a step while they cannot run over the end of the block. */
-static inline __attribute__((always_inline)) void skip(struct leat_scan *s, struct leat_bits *b, int component,
-                                                       const struct leat_scan_table *dc,
-                                                       const struct leat_scan_table *ac)
+/* One block into values; NULL: passed over. Returns where in the file's order it ended: END + 2 where there was only
+ * the first one.
+ *
+ * Two symbols at a look. Both are written without asking whether there is a second: where there is none, it is a zero
+ * in the place of the first, which is written after it. The look comes before bits are topped up, so that neither waits
+ * for the other: at least 25 are there from the last time. */
+static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s, struct leat_jpeg_reader *b,
+                                                            int component, const struct leat_jpeg_first_codes *dc,
+                                                            const struct leat_jpeg_codes *ac, int16_t *values)
 {
-    s->last_dc[component] += (uint32_t)((int32_t)next_entry(s, b, dc) >> 16);
+    int16_t dc_value = first(s, b, component, dc);
+    if (values)
+        values[0] = dc_value;
+    const uint32_t *look = ac->look;
+    KEEP(look);
     unsigned k = 1;
     do {
-        if (LEAT_BITS_COUNT(b) < 32)
-            leat_bits_refill(&s->from, b);
-        uint32_t e = ac->jump[b->bits >> (64 - LEAT_SCAN_BITS)];
-        if (__builtin_expect((e & 255) != 0 && k + (e >> 8 & 255) <= 64, 1)) {
+        uint32_t e = look[b->bits >> (64 - LEAT_CODES_BITS)];
+        leat_jpeg_refill(b);
+        unsigned place = k + LEAT_CODES_RUN(e);
+        /* Not where the first ends the block: the second is not of this one. */
+        if (__builtin_expect(LEAT_CODES_TAKES(e) != 0 && place < 63, 1)) {
+            k += LEAT_CODES_FAR(e);
+            if (values) {
+                values[leat_jpeg_order[k - 1]] = (int16_t)LEAT_CODES_SECOND(e);
+                values[leat_jpeg_order[place]] = LEAT_CODES_VALUE(e);
+            }
             take(b, e);
-            k += e >> 16;
         } else {
-            k += (next_entry(s, b, ac) >> 8 & 127) + 1;
+            struct single one = single(s, ac, b->bits, e);
+            if (values)
+                values[leat_jpeg_order[k + one.run]] = (int16_t)one.value;
+            take(b, one.takes);
+            k += one.far;
         }
     } while (k < 64);
     check_end(s, k);
+    return k;
 }
 
 /* memset() of this size becomes a string instruction, which costs as much as a quarter of a block. */
@@ -251,17 +173,17 @@ static inline __attribute__((always_inline)) void clear(int16_t *values)
         ((part *)values)[i] = (part){0};
 }
 
-static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s, struct leat_bits *b,
+static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s, struct leat_jpeg_reader *b,
                                                              const struct leat_jpeg_planes *planes, uint32_t mcu)
 {
     int16_t values[BLOCK] __attribute__((aligned(64)));
     for (int i = 0; i < s->cinfo->num_components; i++) {
         const jpeg_component_info *c = &s->cinfo->comp_info[i];
-        const struct leat_scan_table *dc = &s->dc[c->dc_tbl_no];
-        const struct leat_scan_table *ac = &s->ac[c->ac_tbl_no];
+        const struct leat_jpeg_first_codes *dc = &s->dc[c->dc_tbl_no];
+        const struct leat_jpeg_codes *ac = &s->ac[c->ac_tbl_no];
         if (i >= (int)planes->count) {
             for (int n = 0; n < c->h_samp_factor * c->v_samp_factor; n++)
-                skip(s, b, i, dc, ac);
+                block(s, b, i, dc, ac, NULL);
             continue;
         }
         const struct leat_jpeg_plane *p = &planes->plane[i];
@@ -271,19 +193,19 @@ static inline __attribute__((always_inline)) void mcu_wanted(struct leat_scan *s
             for (int x = 0; x < c->h_samp_factor; x++) {
                 clear(values);
                 unsigned k = block(s, b, i, dc, ac, values);
-                leat_block_transform(s->kernels, size, values, s->quant[i], k == LEAT_JPEG_END + 2,
+                leat_block_transform(s->kernels, size, values, s->quant[i], k == LEAT_CODES_END + 2,
                                      to + (size_t)x * size, p->stride);
             }
         }
     }
 }
 
-static inline __attribute__((always_inline)) void mcu_skipped(struct leat_scan *s, struct leat_bits *b)
+static inline __attribute__((always_inline)) void mcu_skipped(struct leat_scan *s, struct leat_jpeg_reader *b)
 {
     for (int i = 0; i < s->cinfo->num_components; i++) {
         const jpeg_component_info *c = &s->cinfo->comp_info[i];
         for (int n = 0; n < c->h_samp_factor * c->v_samp_factor; n++)
-            skip(s, b, i, &s->dc[c->dc_tbl_no], &s->ac[c->ac_tbl_no]);
+            block(s, b, i, &s->dc[c->dc_tbl_no], &s->ac[c->ac_tbl_no], NULL);
     }
 }
 
@@ -297,9 +219,10 @@ static void mcu_missing(const struct leat_jpeg_planes *planes, uint32_t mcu)
     }
 }
 
-static void restart(struct leat_scan *s, struct leat_bits *b)
+/* The reader is in s: its address taken, a local one would not stay in registers. */
+static __attribute__((noinline)) void restart(struct leat_scan *s)
 {
-    if (!leat_bits_restart(&s->from, b, s->restart_next)) {
+    if (!leat_jpeg_stream_restart(&s->stream, &s->reader, s->restart_next)) {
         s->damage = "a restart marker is missing";
         return;
     }
@@ -311,25 +234,25 @@ static void restart(struct leat_scan *s, struct leat_bits *b)
 static inline __attribute__((always_inline)) void scan_row(struct leat_scan *s, const struct leat_jpeg_planes *planes,
                                                            bool wanted)
 {
-    struct leat_bits b = {s->bits, s->count, s->at};
+    struct leat_jpeg_reader b = s->reader;
     for (uint32_t mcu = 0; mcu < s->mcus; mcu++) {
         bool inside = wanted && mcu >= s->first && mcu <= s->last;
         if (s->cinfo->restart_interval && s->restart_left-- == 0 && !s->damage) {
-            restart(s, &b);
+            s->reader = b;
+            restart(s);
+            b = s->reader;
             s->restart_left--;
         }
         if (!s->damage && inside)
             mcu_wanted(s, &b, planes, mcu);
         else if (!s->damage)
             mcu_skipped(s, &b);
-        if (LEAT_BITS_COUNT(&b) < s->from.padding)
+        if (leat_jpeg_stream_over(&s->stream, &b))
             s->damage = s->damage ? s->damage : "the data ends too early";
         if (s->damage && inside)
             mcu_missing(planes, mcu);
     }
-    s->bits = b.bits;
-    s->count = LEAT_BITS_COUNT(&b);
-    s->at = b.at;
+    s->reader = b;
 }
 
 #if defined(__x86_64__)

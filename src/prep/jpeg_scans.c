@@ -34,7 +34,7 @@ struct run {
 
 static void make_table(struct leat_scans_table *t, const JHUFF_TBL *from, bool ac)
 {
-    t->there = ac ? leat_scan_table_sound(from) : leat_scan_first_sound(from);
+    t->there = ac ? leat_jpeg_codes_sound(from) : leat_jpeg_codes_first_sound(from);
     if (!t->there)
         return;
     memset(t->look, 0, sizeof t->look);
@@ -528,7 +528,7 @@ static bool all_passes(struct leat_scans *s, uint32_t scans_max)
 static bool suits(const struct jpeg_decompress_struct *cinfo)
 {
     if (!cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 || cinfo->num_components > 3 ||
-        cinfo->comps_in_scan > 3)
+        cinfo->comps_in_scan > 3 || !leat_jpeg_mcu_legal(cinfo))
         return false;
     const jpeg_component_info *c = cinfo->comp_info;
     /* A single component's blocks are not grouped, whatever its factors say. */

@@ -181,6 +181,23 @@ def test_tables_that_no_code_can_have_are_refused_as_pillow_refuses_them(run_lea
         run_leat("image", path, "-o", "-", status=6)
 
 
+@pytest.mark.parametrize("progressive", [False, True])
+def test_more_than_ten_blocks_to_an_mcu_are_refused_as_pillow_refuses_them(run_leat, written, progressive):
+    data = bytearray(encoded(Image.new("RGB", (16, 16), (128, 128, 128)), subsampling=0, progressive=progressive))
+    frame = data.index(b"\xff\xc2" if progressive else b"\xff\xc0")
+    for component in range(3):
+        data[frame + 11 + 3 * component] = 0x22
+    if not progressive:  # twelve blocks of nothing, so that the data do not end too early
+        scan = data.index(b"\xff\xda")
+        bits = "001010" * 4 + "0000" * 8
+        data[scan + 14 :] = int(bits, 2).to_bytes(len(bits) // 8, "big") + b"\xff\xd9"
+    path = written(bytes(data))
+    with pytest.raises(OSError, match="broken data stream"):
+        Image.open(path).load()
+    done = run_leat("image", path, "-o", "-", status=6)
+    assert "ampling factors" in done.stderr
+
+
 def test_many_scans_are_decoded(written, pixels_of):
     """Scans of single coefficients and bits, as an optimiser may leave them."""
     data = encoded(photo(48, 40).convert("L"), quality=90, progressive=True)

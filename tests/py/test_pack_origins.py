@@ -306,6 +306,19 @@ def test_settings_that_cannot_work_are_refused(tmp_path, run_leat):
     assert not (tmp_path / "ds").exists()
 
 
+def test_settings_about_nothing_that_is_there_are_refused(tmp_path, run_leat):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/a.txt").write_text("x")
+    for options, words in (
+        (["--quality", "50"], "give --max-side"),
+        (["--max-side", "10"], "--max-side is for images, and no field holds any"),
+        (["--jpeg", "baseline"], "--jpeg baseline is for images"),
+        (["--keep-order", "--seed", "2"], "--keep-order"),
+    ):
+        assert words in run_leat("pack", *options, tmp_path / "files", tmp_path / "ds", status=2).stderr
+        assert not (tmp_path / "ds/leat/current").exists()
+
+
 def test_after_kill_9_only_the_rest_is_stored(tmp_path, leat_bin, clean_env, run_leat):
     rng = random.Random(5)
     write(tmp_path / "files", {f"{i % 10}/{i:04}.bin": rng.randbytes(4000) for i in range(2000)})

@@ -21,6 +21,7 @@ struct pack_settings {
     bool keep_order;
     uint64_t seed;
     uint64_t chunk_size;
+    struct leat_option_list compress;
     const char *on_error;
     const char *errors;
     const char *jpeg;
@@ -43,6 +44,9 @@ static const struct leat_option options[] = {
     {"seed", 0, LEAT_OPTION_U64, offsetof(struct pack_settings, seed), "N", "0", NULL, "of the permutation"},
     {"chunk-size", 0, LEAT_OPTION_SIZE, offsetof(struct pack_settings, chunk_size), "SIZE", "8MiB", NULL,
      "largest size of a chunk, unless a single sample is larger"},
+    {"compress", 0, LEAT_OPTION_LIST, offsetof(struct pack_settings, compress), "FIELD", NULL, NULL,
+     "store the values of this field with zstd, those that gain by it; all: every field that can be, which images and "
+     "numbers cannot. May be given several times"},
     {"on-error", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, on_error), "WHAT", "error", NULL,
      "what to do with a sample that cannot be read: error ends the command, skip leaves the sample out. skip also "
      "leaves out images whose header cannot be read and invalid JSON"},
@@ -233,6 +237,27 @@ static leat_status check_images(const struct packing *p, struct leat_error *err)
                      p->images.max_side ? "--max-side" : "--jpeg baseline");
 }
 
+static leat_status compress(struct packing *p, struct leat_error *err)
+{
+    struct leat_schema *schema = &p->opened.origin->schema;
+    const struct leat_option_list *wanted = &p->s->compress;
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < wanted->count; i++) {
+        uint32_t field = leat_schema_find(schema, wanted->item[i]);
+        uint32_t able = 0;
+        if (field < LEAT_FIELDS_MAX) {
+            rc = leat_schema_compress(schema, field, err);
+            continue;
+        }
+        for (uint32_t f = 0; strcmp(wanted->item[i], "all") == 0 && f < schema->n; f++)
+            able += leat_field_kind(schema->fields[f].type)->zstd && leat_schema_compress(schema, f, err) == LEAT_OK;
+        if (!able)
+            rc = leat_fail(err, LEAT_INVALID, "--compress %s: there is no such field that can be compressed",
+                           wanted->item[i]);
+    }
+    return rc;
+}
+
 /* Files of a folder, with labels by the names of folders or none. */
 static bool is_plain(const struct packing *p)
 {
@@ -335,6 +360,8 @@ static int run(const void *settings, int argc, char **argv)
         rc = check_places(&p, &err);
     if (rc == LEAT_OK)
         rc = check_images(&p, &err);
+    if (rc == LEAT_OK)
+        rc = compress(&p, &err);
     if (rc == LEAT_OK && p.add_to)
         rc = leat_cli_check_new(p.add_to, &p.opened, &err);
     if (rc == LEAT_OK)

@@ -194,7 +194,7 @@ def test_every_command_counts_the_samples_of_a_selection_only(ds, run_leat, tmp_
     assert f"{len(chosen)} samples in {info['chunks']} chunks" in run_leat("verify", some, status=0).stdout
     run_leat("unpack", some, tmp_path / "out", status=0)
     files = sorted(p.name for p in (tmp_path / "out").rglob("*") if p.is_file())
-    assert files == sorted(f"{i:03}.jpg" for i in chosen)
+    assert files == sorted(f"{i:03}.jpg{field}" for i in chosen for field in ("", ".text"))
     order = run_leat("order", "--keys", some, status=0).stdout.splitlines()
     assert sorted(int(line.split()[-1][-7:-4]) for line in order) == chosen
 

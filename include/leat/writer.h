@@ -79,7 +79,7 @@ LEAT_API uint64_t leat_packer_samples(const struct leat_packer *packer); /* adde
 #define LEAT_PACKER_VERSION 65
 
 /* Publishes the dataset. version: the content id, 64 digits and a NUL. LEAT_INVALID after a failure of add() that may
- * have lost samples, and if there are no samples. */
+ * have lost samples, and if there are no samples. A part (opts.parts) may have none: version is then "". */
 LEAT_API leat_status leat_packer_finish(struct leat_packer *packer, char version[LEAT_PACKER_VERSION],
                                         struct leat_error *err);
 

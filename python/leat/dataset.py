@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leat import _arguments, _core
-from leat.errors import InvalidError, NoSuchKeyError, NoSuchSampleError, WrongTypeError
+from leat.errors import CorruptError, InvalidError, NoSuchKeyError, NoSuchSampleError, WrongTypeError
 from leat.loader import _NUMPY
 
 if TYPE_CHECKING:
@@ -237,8 +237,16 @@ class Dataset(_Samples):
     def _sample(self, number: int) -> Sample:
         key, values = self._core.get(number, self._numbers)
         pairs = zip(self._names, self._convert, values)
-        made = {name: make(v) if make and v is not None else v for name, make, v in pairs}
-        return Sample(made, key.decode("utf-8", "surrogateescape"), number)
+        text = key.decode("utf-8", "surrogateescape")
+        made = {}
+        for name, make, v in pairs:
+            try:
+                made[name] = make(v) if make and v is not None else v
+            except ValueError as error:  # a file of an index that nobody has looked into
+                raise CorruptError(
+                    f"sample {number} ({text!r}): field {name!r} is not what it should be: {error}"
+                ) from None
+        return Sample(made, text, number)
 
     def find(self, key: str | bytes) -> int:
         """The number of the first sample with a key; NoSuchKeyError, a KeyError, when none has it."""

@@ -163,6 +163,35 @@ def _take_json(value: Any, spec: _Spec) -> Any:
         raise TypeError(f"what JSON can say: {error}") from None
 
 
+def _from_list(value: Any, dtype: str) -> Any:
+    """Lists have no dtype that would warn: numpy alone would make 1 of 1.7 and of "1", and infinity of 1e300."""
+    import numpy
+
+    try:
+        given = numpy.asarray(value)
+        kind = given.dtype.kind
+        if given.size and kind == "O":  # ints beyond 64 bits, None, lists of different lengths
+            raise TypeError("its elements are not numbers of one shape")
+        if given.size and kind not in "biuf":
+            raise TypeError(f"its elements are {given.dtype}")
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            made = given.astype(dtype, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"an array of {dtype}: {error}") from None
+    if made.dtype.kind == "f":  # rounded to what the dtype has, but not made infinite
+        lost = numpy.isinf(made) & ~numpy.isinf(given)
+    elif made.dtype.kind == "b":
+        lost = (given != 0) & (given != 1)
+    else:
+        range_ = numpy.iinfo(dtype)
+        lost = (given < range_.min) | (given > range_.max)
+        if kind == "f":
+            lost |= numpy.trunc(given) != given  # NaN, too
+    if lost.any():
+        raise ValueError(f"an array of {dtype}, and {given[lost][0]} is no {dtype}")
+    return made
+
+
 def _as_numpy(value: Any, dtype: str) -> Any:
     """A contiguous array of the dtype. Arrays of another one are taken only where nothing can be lost."""
     import numpy
@@ -183,10 +212,7 @@ def _as_numpy(value: Any, dtype: str) -> Any:
             raise TypeError(f"{dtype}, not {value.dtype}: convert it yourself, numbers could be lost")
         made = numpy.asarray(value, dtype=dtype, order="C")
     else:
-        try:
-            made = numpy.asarray(value, dtype=dtype, order="C")
-        except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(f"an array of {dtype}: {error}") from None
+        made = _from_list(value, dtype)
     return made if made.dtype.byteorder != ">" else made.astype(made.dtype.newbyteorder("<"))
 
 

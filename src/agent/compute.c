@@ -10,6 +10,7 @@
 #include "agent/inside.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "dataset/classes.h"
 #include "order/state.h"
 #include "ring/settings.h"
 
@@ -379,6 +380,27 @@ static leat_status check_columns(const struct leat_loading *l, uint32_t i, struc
     return LEAT_OK;
 }
 
+/* A number that is a cat in one stream and a dog in another would be a wrong label in half of the batch. */
+static leat_status check_labels(const struct leat_loading *l, uint32_t i, struct leat_error *err)
+{
+    const struct leat_outputs *b = &l->streams[i].outputs;
+    for (uint32_t k = 0; k < i; k++) {
+        const struct leat_outputs *a = &l->streams[k].outputs;
+        for (uint32_t c = 0; c < b->n; c++) {
+            if (b->plans[c].kind != LEAT_OUTPUT_INT)
+                continue;
+            leat_status rc = leat_classes_agree(&root_of(&l->streams[k])->schema.fields[a->plans[c].field],
+                                                &root_of(&l->streams[i])->schema.fields[b->plans[c].field], err);
+            if (rc != LEAT_OK)
+                return leat_fail_context(err, rc,
+                                         "output '%s': streams '%.60s' and '%.60s' of the mixture number their labels "
+                                         "differently (make one with --classes of the other)",
+                                         b->columns[c].name, l->streams[k].name, l->streams[i].name);
+        }
+    }
+    return LEAT_OK;
+}
+
 static leat_status make_outputs(struct leat_loading *l, struct leat_error *err)
 {
     uint64_t bytes = 0;
@@ -398,6 +420,8 @@ static leat_status make_outputs(struct leat_loading *l, struct leat_error *err)
             leat_fail_context(err, rc, "stream '%.60s' of the mixture", s->name);
         if (rc == LEAT_OK && i > 0)
             rc = check_columns(l, i, err);
+        if (rc == LEAT_OK && i > 0)
+            rc = check_labels(l, i, err);
     }
     l->outputs = &l->streams[0].outputs;
     if (rc == LEAT_OK && l->outputs->slot_bytes > RING_BYTES_MAX / l->slots)

@@ -28,6 +28,7 @@ struct index_settings {
     uint64_t chunk_size;
     uint64_t threads;
     bool replace;
+    bool add_to;
     const char *name;
     bool no_current;
     struct leat_cli_progress progress;
@@ -58,6 +59,9 @@ static const struct leat_option options[] = {
      "make this the current dataset even if there is one at DEST already, and give it the name even if another "
      "version has it, but only if no one else has published there since indexing began. The old version stays and "
      "can be opened by its id"},
+    {"add-to", 'a', LEAT_OPTION_FLAG, offsetof(struct index_settings, add_to), NULL, NULL, NULL,
+     "add the samples to the dataset at DEST, after its own: a new version that shares its chunks. Fields must be "
+     "the same; the names of labels are those of the dataset"},
     {"name", 0, LEAT_OPTION_STRING, offsetof(struct index_settings, name), "NAME", NULL, NULL,
      "name this version: 'DEST?name=NAME' opens it even after another one has become current"},
     {"no-current", 0, LEAT_OPTION_FLAG, offsetof(struct index_settings, no_current), NULL, NULL, NULL,
@@ -72,7 +76,9 @@ static const struct leat_option options[] = {
 
 struct indexing {
     const struct index_settings *s;
+    struct leat_cli_origin origin;
     struct leat_home to;
+    struct leat_dataset *add_to; /* NULL: nothing */
     struct leat_cli_opened opened;
     struct leat_cut cut;
     struct leat_index_result result;
@@ -198,7 +204,7 @@ static struct leat_mix_result judge_mix(const struct indexing *x)
 static struct leat_cli_origin_opts origin_opts(const struct indexing *x)
 {
     const struct index_settings *s = x->s;
-    return (struct leat_cli_origin_opts){.settings = &s->origin,
+    return (struct leat_cli_origin_opts){.settings = &x->origin,
                                          .store = &s->store,
                                          .to = &x->to,
                                          .threads = s->threads < 1000 ? (unsigned)s->threads : 1000,
@@ -206,7 +212,8 @@ static struct leat_cli_origin_opts origin_opts(const struct indexing *x)
                                          .dry = s->dry_run,
                                          .fresh = s->fresh,
                                          .save_every_ns = s->save_every_ns,
-                                         .merge = s->merge};
+                                         .merge = s->merge,
+                                         .seed = s->seed};
 }
 
 static leat_status open_origin(struct indexing *x, char **urls, uint32_t n, struct leat_error *err)
@@ -227,7 +234,7 @@ static leat_status make_index(struct indexing *x, struct leat_error *err)
     struct leat_index_origin_opts opts = {
         .cut = {.keep_order = s->keep_order, .seed = s->seed, .chunk_bytes = s->chunk_size},
         .threads = s->threads < 1000 ? (unsigned)s->threads : 1000,
-        .publish = {.name = s->name, .keep_current = s->no_current, .replace = s->replace},
+        .publish = {.name = s->name, .keep_current = s->no_current, .replace = s->replace, .add_to = x->add_to},
         .stop = stop,
         .samples = &x->samples};
     if (s->dry_run && x->opened.origin->samples == 0) /* they would have to be read */
@@ -261,11 +268,11 @@ static leat_status make_part(struct indexing *x, char **urls, uint32_t n, struct
     if (part < 1 || part > parts || parts > LEAT_LISTING_PARTS)
         return leat_fail(err, LEAT_INVALID, "--part: '%s' is not I/N with I from 1 to N, and N at most %u", s->part,
                          LEAT_LISTING_PARTS);
-    if (strcmp(s->origin.format, "auto") != 0 && strcmp(s->origin.format, "raw") != 0)
-        return leat_fail(err, LEAT_INVALID, "--part and --merge are for raw objects, not for %s", s->origin.format);
+    leat_status rc = leat_cli_origin_check_part(&s->origin, urls, n, err);
+    if (rc != LEAT_OK)
+        return rc;
     struct leat_progress *progress = leat_progress_open(&s->progress, "objects", look_listing, x);
-    leat_status rc =
-        leat_cli_origin_part(&opts, urls, n, (uint32_t)part - 1, (uint32_t)parts, &x->opened, &objects, err);
+    rc = leat_cli_origin_part(&opts, urls, n, (uint32_t)part - 1, (uint32_t)parts, &x->opened, &objects, err);
     leat_progress_close(progress);
     if (rc != LEAT_OK)
         return rc;
@@ -335,6 +342,18 @@ static leat_status check(const struct index_settings *s, int urls, struct leat_e
         return leat_fail(err, LEAT_INVALID, "--no-current needs --name");
     if (s->part && (s->merge || s->dry_run))
         return leat_fail(err, LEAT_INVALID, "--part only lists: it cannot be combined with --merge or --dry-run");
+    if (s->part && (s->keep_order || s->seed || s->name || s->replace || s->add_to))
+        return leat_fail(err, LEAT_INVALID, "--part only lists: give %s to --merge",
+                         s->keep_order ? "--keep-order"
+                         : s->seed     ? "--seed"
+                         : s->name     ? "--name"
+                         : s->replace  ? "--replace"
+                                       : "--add-to");
+    if ((s->part || s->merge) && (s->fresh || s->save_every_ns != LEAT_CLI_SAVE_EVERY_NS))
+        return leat_fail(err, LEAT_INVALID, "%s is about a listing in one go, without --part and --merge",
+                         s->fresh ? "--fresh" : "--save-every");
+    if (s->keep_order && s->seed)
+        return leat_fail(err, LEAT_INVALID, "--seed is of the permutation that --keep-order leaves out");
     if (urls == 0 && !s->merge)
         return leat_fail(err, LEAT_INVALID,
                          "leat index needs URL… DEST: what to index, and where to store the dataset");
@@ -349,6 +368,8 @@ static leat_status do_index(struct indexing *x, char **urls, uint32_t n, struct 
     if (s->part)
         return make_part(x, urls, n, err);
     leat_status rc = open_origin(x, urls, n, err);
+    if (rc == LEAT_OK && x->add_to)
+        rc = leat_cli_check_new(x->add_to, &x->opened, err);
     if (rc == LEAT_OK)
         rc = make_index(x, err);
     if (rc != LEAT_OK)
@@ -365,17 +386,20 @@ static leat_status do_index(struct indexing *x, char **urls, uint32_t n, struct 
 static int run(const void *settings, int argc, char **argv)
 {
     const struct index_settings *s = settings;
-    struct indexing x = {.s = s};
+    struct indexing x = {.s = s, .origin = s->origin};
     struct leat_error err;
     leat_status rc = check(s, argc - 1, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[argc - 1], &x.to, &err);
     if (rc == LEAT_OK)
         rc = leat_home_check_plain(&x.to, &err);
+    if (rc == LEAT_OK && s->add_to)
+        rc = leat_cli_add_to(&s->store, argv[argc - 1], &x.origin, &x.add_to, &err);
     if (rc == LEAT_OK)
         rc = do_index(&x, argv, (uint32_t)argc - 1, &err);
     leat_cut_free(&x.cut);
     leat_cli_origin_close(&x.opened);
+    leat_dataset_close(x.add_to);
     leat_home_close(&x.to);
     return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }
@@ -403,7 +427,9 @@ const struct leat_command leat_command_index = {
         "like a dataset. Listings that take longer than --save-every are saved at DEST from time to time; within a "
         "day, the same command continues with them and says so. Several machines can share the listing: each lists "
         "one part (--part 1/8, 2/8, …), then one merges them (--merge), with the options about samples; the result "
-        "is the same as without parts.\n\nMemory: key, ETag and 40 bytes per object, and at most 256 MiB for the "
+        "is the same as without parts.\n\n--add-to makes a version from the current one and the new samples: its "
+        "chunks are shared, and its samples keep their numbers.\n\nMemory: key, ETag and 40 bytes per object, and at "
+        "most 256 MiB for the "
         "snapshot.",
     .examples = "  leat index s3://bucket/imagenet/train s3://my-bucket/imagenet-index\n"
                 "  leat index --group --missing skip s3://bucket/captions /datasets/captions\n"

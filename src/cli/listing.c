@@ -162,6 +162,12 @@ static leat_status check_parts(const struct leat_cli_origin_opts *opts, const st
     if (missing)
         return leat_fail(err, LEAT_NOT_FOUND, "part %u of %u is not there yet (%u are not)", first + 1, s->head.parts,
                          missing);
+    /* Parts of an attempt that was given up long ago would be mixed with those of today. */
+    if (s->newest_s - s->oldest_s > SAVED_FOR_S)
+        return leat_fail(err, LEAT_INVALID,
+                         "part %u of %u was listed %" PRId64 " hours before the last one: list it again (--part %u/%u)",
+                         s->oldest_part + 1, s->head.parts, (s->newest_s - s->oldest_s) / 3600, s->oldest_part + 1,
+                         s->head.parts);
     return LEAT_OK;
 }
 

@@ -168,6 +168,8 @@ static leat_status open_raw(const struct leat_cli_origin_opts *opts, char **urls
         rc = leat_fail(err, LEAT_INVALID, "--dtype is for tokens: --format tokens");
     if (rc == LEAT_OK)
         rc = pick("missing", s->missing, missing, &lacking, err);
+    if (rc == LEAT_OK && lacking && !s->group)
+        rc = leat_fail(err, LEAT_INVALID, "--missing is about samples of several files: give --group");
     if (rc == LEAT_OK)
         rc = check_labels(s, how, err);
     if (rc == LEAT_OK)
@@ -225,23 +227,53 @@ static bool ends_so(const char *url, const char *const *endings)
     return false;
 }
 
-leat_status leat_cli_origin_open(const struct leat_cli_origin_opts *opts, char **urls, uint32_t n,
-                                 struct leat_cli_opened *out, struct leat_error *err)
+static leat_status find_format(const struct leat_cli_origin *s, char **urls, uint32_t n, size_t *out,
+                               struct leat_error *err)
 {
-    const char *wanted = opts->settings->format;
     const char *words[FORMATS + 2] = {"auto"};
     int at = 0;
     for (size_t i = 0; i < FORMATS; i++)
         words[i + 1] = formats[i].name;
-    leat_status rc = pick("format", wanted, words, &at, err);
+    leat_status rc = pick("format", s->format, words, &at, err);
     if (rc != LEAT_OK)
         return rc;
-    size_t format = at ? (size_t)at - 1 : 0;
+    *out = at ? (size_t)at - 1 : 0;
     for (size_t i = 0; at == 0 && n && i < FORMATS; i++)
-        format = ends_so(urls[0], formats[i].endings) ? i : format;
-    if (opts->merge && formats[format].open != open_raw)
-        return leat_fail(err, LEAT_INVALID, "--part and --merge are for raw objects, not for %s", formats[format].name);
-    return formats[format].open(opts, urls, n, out, err);
+        *out = ends_so(urls[0], formats[i].endings) ? i : *out;
+    return LEAT_OK;
+}
+
+static leat_status check_parts(size_t format, struct leat_error *err)
+{
+    return formats[format].open == open_raw
+               ? LEAT_OK
+               : leat_fail(err, LEAT_INVALID, "--part and --merge are for raw objects, not for %s",
+                           formats[format].name);
+}
+
+leat_status leat_cli_origin_open(const struct leat_cli_origin_opts *opts, char **urls, uint32_t n,
+                                 struct leat_cli_opened *out, struct leat_error *err)
+{
+    size_t format = 0;
+    leat_status rc = find_format(opts->settings, urls, n, &format, err);
+    if (rc == LEAT_OK && opts->merge)
+        rc = check_parts(format, err);
+    return rc == LEAT_OK ? formats[format].open(opts, urls, n, out, err) : rc;
+}
+
+leat_status leat_cli_origin_check_part(const struct leat_cli_origin *s, char **urls, uint32_t n, struct leat_error *err)
+{
+    const char *given = leat_cli_origin_raw_option(s);
+    size_t format = 0;
+    leat_status rc = find_format(s, urls, n, &format, err);
+    if (rc == LEAT_OK)
+        rc = check_parts(format, err);
+    if (rc == LEAT_OK && (given || s->types.count || s->dtype))
+        rc = leat_fail(err, LEAT_INVALID, "--part only lists: give %s to --merge",
+                       given            ? given
+                       : s->types.count ? "--type"
+                                        : "--dtype");
+    return rc;
 }
 
 void leat_cli_origin_close(struct leat_cli_opened *o)

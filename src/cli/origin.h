@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "cli/store_options.h"
 #include "dataset/classes.h"
+#include "dataset/dataset.h"
 #include "dataset/listing.h"
 #include "dataset/manifest.h"
 #include "dataset/origin.h"
@@ -163,7 +164,15 @@ struct leat_cli_origin_opts {
     bool unsaved;               /* raw: a listing is neither saved nor gone on with */
     uint64_t save_every_ns;     /* raw: how often a listing is saved, to go on with */
     bool merge;                 /* raw: the listing is put together of the parts that lie beside the dataset */
+    uint64_t seed;              /* raw: of the permutation; others have none, and refuse what is not 0 */
 };
+
+#define LEAT_CLI_SAVE_EVERY_NS                                                                                         \
+    (10 * UINT64_C(1000000000)) /* the default: a format that saves nothing refuses others                             \
+                                 */
+
+/* The first option that only raw objects have, "--group", or NULL where none is given. */
+const char *leat_cli_origin_raw_option(const struct leat_cli_origin *s);
 
 /* Opens what the n URLs name, in the format that the settings or the names say. */
 leat_status leat_cli_origin_open(const struct leat_cli_origin_opts *opts, char **urls, uint32_t n,
@@ -186,6 +195,17 @@ leat_status leat_cli_origin_done(const struct leat_cli_origin_opts *opts, struct
 /* Lists part number `part` (0 …) of `parts` and saves it beside the dataset; *objects: how many there are in it. */
 leat_status leat_cli_origin_part(const struct leat_cli_origin_opts *opts, char **urls, uint32_t n, uint32_t part,
                                  uint32_t parts, struct leat_cli_opened *o, uint64_t *objects, struct leat_error *err);
+
+/* Whether a part can be listed with these settings: what belongs to the merging, or is not raw, is refused. */
+leat_status leat_cli_origin_check_part(const struct leat_cli_origin *s, char **urls, uint32_t n,
+                                       struct leat_error *err);
+
+/* Opens the dataset that samples are added to. Labels that are added have the numbers that they have there: s->classes
+ * borrows `dest` for it. */
+leat_status leat_cli_add_to(const struct leat_cli_store *store, const char *dest, struct leat_cli_origin *s,
+                            struct leat_dataset **out, struct leat_error *err);
+/* LEAT_EXISTS, with a key, when raw objects that are opened are in the dataset already. */
+leat_status leat_cli_check_new(struct leat_dataset *d, const struct leat_cli_opened *o, struct leat_error *err);
 
 /* A list of classes: what lies there as an object is a text file, else it is a dataset. */
 leat_status leat_cli_classes(const struct leat_cli_store *settings, const char *where, struct leat_classes *out,

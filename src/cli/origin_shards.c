@@ -16,21 +16,33 @@ static bool probe(const void *data, size_t n, struct leat_picture *out)
     return leat_picture_probe(data, n, out, NULL) == LEAT_OK;
 }
 
-/* What only raw objects have cannot be honoured here. */
-static leat_status check_not_raw(const struct leat_cli_origin *s, const char *format, struct leat_error *err)
+const char *leat_cli_origin_raw_option(const struct leat_cli_origin *s)
 {
-    const char *given = s->group                           ? "--group"
-                        : strcmp(s->missing, "error") != 0 ? "--missing"
-                        : s->field                         ? "--field"
-                        : strcmp(s->labels, "auto") != 0   ? "--labels"
-                        : s->label_regex                   ? "--label-regex"
-                        : s->label_column                  ? "--label-column"
-                        : s->classes                       ? "--classes"
-                        : s->manifest                      ? "--manifest"
-                        : s->path_column                   ? "--path-column"
-                                                           : NULL;
+    return s->group                           ? "--group"
+           : strcmp(s->missing, "error") != 0 ? "--missing"
+           : s->field                         ? "--field"
+           : strcmp(s->labels, "auto") != 0   ? "--labels"
+           : s->label_regex                   ? "--label-regex"
+           : s->label_column                  ? "--label-column"
+           : s->classes                       ? "--classes"
+           : s->manifest                      ? "--manifest"
+           : s->path_column                   ? "--path-column"
+                                              : NULL;
+}
+
+/* What only raw objects have cannot be honoured here. */
+static leat_status check_not_raw(const struct leat_cli_origin_opts *opts, const char *format, struct leat_error *err)
+{
+    bool saves = !opts->unsaved && opts->save_every_ns != LEAT_CLI_SAVE_EVERY_NS;
+    const char *given = leat_cli_origin_raw_option(opts->settings);
+    given = given ? given : opts->fresh ? "--fresh" : saves ? "--save-every" : NULL;
     if (given)
         return leat_fail(err, LEAT_INVALID, "%s is for raw objects, and these are read as %s (--format)", given,
+                         format);
+    if (opts->seed)
+        return leat_fail(err, LEAT_INVALID,
+                         "--seed is for raw objects, which are permuted: samples of %s keep their "
+                         "order",
                          format);
     return LEAT_OK;
 }
@@ -48,7 +60,7 @@ leat_status leat_cli_open_tar(const struct leat_cli_origin_opts *opts, char **ur
 {
     const struct leat_cli_origin *s = opts->settings;
     struct leat_store_opts store;
-    leat_status rc = check_not_raw(s, "tar", err);
+    leat_status rc = check_not_raw(opts, "tar", err);
     if (rc == LEAT_OK && s->dtype)
         rc = leat_fail(err, LEAT_INVALID, "--dtype is for tokens, and these are read as tar (--format)");
     if (rc == LEAT_OK)
@@ -75,7 +87,7 @@ leat_status leat_cli_open_tokens(const struct leat_cli_origin_opts *opts, char *
 {
     const struct leat_cli_origin *s = opts->settings;
     struct leat_store_opts store;
-    leat_status rc = check_not_raw(s, "tokens", err);
+    leat_status rc = check_not_raw(opts, "tokens", err);
     if (rc == LEAT_OK && s->types.count)
         rc = leat_fail(err, LEAT_INVALID, "--type is not for tokens: --dtype says how large they are");
     if (rc == LEAT_OK)

@@ -13,12 +13,15 @@
 #include "cli/pack_images.h"
 #include "cli/progress.h"
 
+#define QUALITY 90u /* of JPEGs, unless --quality says otherwise */
+
 struct pack_settings {
     struct leat_cli_store store;
     struct leat_cli_origin origin;
     bool keep_order;
     uint64_t seed;
     uint64_t chunk_size;
+    struct leat_option_list compress;
     const char *on_error;
     const char *errors;
     const char *jpeg;
@@ -41,6 +44,9 @@ static const struct leat_option options[] = {
     {"seed", 0, LEAT_OPTION_U64, offsetof(struct pack_settings, seed), "N", "0", NULL, "of the permutation"},
     {"chunk-size", 0, LEAT_OPTION_SIZE, offsetof(struct pack_settings, chunk_size), "SIZE", "8MiB", NULL,
      "largest size of a chunk, unless a single sample is larger"},
+    {"compress", 0, LEAT_OPTION_LIST, offsetof(struct pack_settings, compress), "FIELD", NULL, NULL,
+     "store the values of this field with zstd, those that gain by it; all: every field that can be, which images and "
+     "numbers cannot. May be given several times"},
     {"on-error", 0, LEAT_OPTION_STRING, offsetof(struct pack_settings, on_error), "WHAT", "error", NULL,
      "what to do with a sample that cannot be read: error ends the command, skip leaves the sample out. skip also "
      "leaves out images whose header cannot be read and invalid JSON"},
@@ -160,6 +166,8 @@ static leat_status read_images(struct packing *p, struct leat_error *err)
         return leat_fail(err, LEAT_INVALID, "--max-side: between 1 and 65535");
     if (s->quality < 1 || s->quality > 100)
         return leat_fail(err, LEAT_INVALID, "--quality: between 1 and 100");
+    if (s->quality != QUALITY && !s->max_side)
+        return leat_fail(err, LEAT_INVALID, "--quality is that of pictures made smaller: give --max-side");
     p->images = (struct leat_cli_images){.baseline = strcmp(s->jpeg, "baseline") == 0,
                                          .max_side = (uint32_t)s->max_side,
                                          .quality = (uint32_t)s->quality};
@@ -176,6 +184,8 @@ static leat_status check_settings(struct packing *p, struct leat_error *err)
         return leat_fail(err, LEAT_INVALID, "--chunk-size: between 4KiB and 1GiB");
     if (s->no_current && !s->name)
         return leat_fail(err, LEAT_INVALID, "--no-current needs --name");
+    if (s->keep_order && s->seed)
+        return leat_fail(err, LEAT_INVALID, "--seed is of the permutation that --keep-order leaves out");
     return read_images(p, err);
 }
 
@@ -186,23 +196,13 @@ static unsigned jobs_of(const struct pack_settings *s)
     return s->jobs < 1000 ? (unsigned)s->jobs : 1000;
 }
 
-/* Labels that are added have the numbers that they have already. */
-static void take_classes(struct packing *p, const char *dest)
-{
-    struct leat_classes classes = {0};
-    if (p->origin.classes || strcmp(p->origin.labels, "none") == 0 ||
-        leat_classes_of(&leat_dataset_root(p->add_to)->schema, &classes, NULL) != LEAT_OK)
-        return;
-    p->origin.classes = dest;
-    leat_classes_close(&classes);
-}
-
 static leat_status open_origin(struct packing *p, char **urls, uint32_t n, struct leat_error *err)
 {
     struct leat_cli_origin_opts opts = {.settings = &p->origin,
                                         .store = &p->s->store,
                                         .to = &p->to,
                                         .unsaved = true,
+                                        .seed = p->s->seed,
                                         .threads = jobs_of(p->s),
                                         .chunk_bytes = p->s->chunk_size};
     struct leat_progress *progress = leat_progress_open(&p->s->progress, "objects", look_listing, p);
@@ -221,6 +221,41 @@ static leat_status check_places(const struct packing *p, struct leat_error *err)
                              p->to.url, from->url);
     }
     return LEAT_OK;
+}
+
+/* Asking for other pictures where there are none would be ignored. */
+static leat_status check_images(const struct packing *p, struct leat_error *err)
+{
+    const struct leat_schema *schema = &p->opened.origin->schema;
+    for (uint32_t f = 0; f < schema->n; f++) {
+        if (schema->fields[f].type == LEAT_FIELD_IMAGE)
+            return LEAT_OK;
+    }
+    if (!p->images.baseline && !p->images.max_side)
+        return LEAT_OK;
+    return leat_fail(err, LEAT_INVALID, "%s is for images, and no field holds any (--type NAME=image)",
+                     p->images.max_side ? "--max-side" : "--jpeg baseline");
+}
+
+static leat_status compress(struct packing *p, struct leat_error *err)
+{
+    struct leat_schema *schema = &p->opened.origin->schema;
+    const struct leat_option_list *wanted = &p->s->compress;
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; rc == LEAT_OK && i < wanted->count; i++) {
+        uint32_t field = leat_schema_find(schema, wanted->item[i]);
+        uint32_t able = 0;
+        if (field < LEAT_FIELDS_MAX) {
+            rc = leat_schema_compress(schema, field, err);
+            continue;
+        }
+        for (uint32_t f = 0; strcmp(wanted->item[i], "all") == 0 && f < schema->n; f++)
+            able += leat_field_kind(schema->fields[f].type)->zstd && leat_schema_compress(schema, f, err) == LEAT_OK;
+        if (!able)
+            rc = leat_fail(err, LEAT_INVALID, "--compress %s: there is no such field that can be compressed",
+                           wanted->item[i]);
+    }
+    return rc;
 }
 
 /* Files of a folder, with labels by the names of folders or none. */
@@ -264,6 +299,13 @@ static void print_json(const struct packing *p, const char *id)
            r->reused, r->mix.sorted ? "true" : "false", r->guarded ? "true" : "false");
 }
 
+/* Its length without the space at its end, which is part of a packing's identity. */
+static size_t trimmed(const char *text)
+{
+    size_t n = strlen(text);
+    return n && text[n - 1] == ' ' ? n - 1 : n;
+}
+
 static void print_result(const struct packing *p)
 {
     const struct leat_pack_result *r = &p->result;
@@ -289,7 +331,7 @@ static void print_result(const struct packing *p)
         printf("left out: %" PRIu64 " samples that cannot be read%s\n", skipped,
                p->s->errors ? "" : " (--errors FILE lists them)");
     if (changed)
-        printf("%" PRIu64 " images were encoded again (%s)\n", changed, p->images.what);
+        printf("%" PRIu64 " images were encoded again (%.*s)\n", changed, (int)trimmed(p->images.what), p->images.what);
     if (unreadable)
         printf("%" PRIu64 " files look like images, but their header cannot be read\n", unreadable);
     if (!r->guarded)
@@ -311,13 +353,17 @@ static int run(const void *settings, int argc, char **argv)
     if (rc == LEAT_OK)
         rc = leat_home_check_plain(&p.to, &err);
     if (rc == LEAT_OK && s->add_to)
-        rc = leat_cli_dataset_open(&s->store, argv[argc - 1], &p.add_to, &err);
-    if (rc == LEAT_OK && s->add_to)
-        take_classes(&p, argv[argc - 1]);
+        rc = leat_cli_add_to(&s->store, argv[argc - 1], &p.origin, &p.add_to, &err);
     if (rc == LEAT_OK)
         rc = open_origin(&p, argv, (uint32_t)argc - 1, &err);
     if (rc == LEAT_OK)
         rc = check_places(&p, &err);
+    if (rc == LEAT_OK)
+        rc = check_images(&p, &err);
+    if (rc == LEAT_OK)
+        rc = compress(&p, &err);
+    if (rc == LEAT_OK && p.add_to)
+        rc = leat_cli_check_new(p.add_to, &p.opened, &err);
     if (rc == LEAT_OK)
         rc = open_errors(&p, &err);
     if (rc == LEAT_OK)

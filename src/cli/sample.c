@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "cli/text.h"
+#include "client/probe.h"
 #include "leat/loader.h"
 
 #define JSON_LINES  40u
@@ -121,11 +122,15 @@ static void describe_int(const struct page *p, const struct leat_field *f, int64
     json_decref(about);
 }
 
-static void describe_image(const struct page *p, const struct leat_cell *cell)
+/* An index has not read the headers of single objects: here they are. */
+static void describe_image(const struct page *p, const struct leat_cell *cell, const void *data)
 {
     static const char *const kinds[] = {"a picture of another kind", "JPEG", "PNG", "WebP"};
-    const struct leat_picture *i = &cell->image;
+    struct leat_picture probed = cell->image;
+    const struct leat_picture *i = &probed;
     struct leat_buf line;
+    if (i->width == 0 && leat_picture_probe(data, cell->raw, &probed, NULL) != LEAT_OK)
+        probed = cell->image;
     leat_buf_init(&line, 400);
     if (i->width == 0)
         leat_buf_str(&line, "no readable header");
@@ -233,7 +238,7 @@ static leat_status describe_value(const struct page *p, const struct leat_chunk 
         leat_buf_str(p->out, "none");
         return LEAT_OK;
     }
-    if (leat_field_has_data(f) && f->type != LEAT_FIELD_IMAGE)
+    if (leat_field_has_data(f) && (f->type != LEAT_FIELD_IMAGE || cell->image.width == 0))
         rc = leat_chunk_view(c, cell, &data, &own, err);
     if (rc != LEAT_OK)
         return rc;
@@ -245,7 +250,7 @@ static leat_status describe_value(const struct page *p, const struct leat_chunk 
         leat_buf_printf(p->out, "%.17g", cell->real);
         break;
     case LEAT_FIELD_IMAGE:
-        describe_image(p, cell);
+        describe_image(p, cell, data);
         break;
     case LEAT_FIELD_STRING:
         describe_text(p, data, cell->raw);

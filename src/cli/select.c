@@ -148,6 +148,10 @@ static leat_status read_parts(struct selecting *s, struct leat_error *err)
     if (!set->where && !set->keys.count && !set->list && !set->numbers && !set->split && set->fraction == 1)
         return leat_fail(err, LEAT_INVALID,
                          "say what to select: --where, --key, --keys, --numbers, --fraction or --split");
+    if (set->ignore_missing && !set->list)
+        return leat_fail(err, LEAT_INVALID, "--ignore-missing is about the list of --keys: give one");
+    if (set->seed && !set->split && set->fraction == 1)
+        return leat_fail(err, LEAT_INVALID, "--seed is of the draws of --fraction and --split: give one of them");
     if (set->split)
         return read_split(s, err);
     if (!set->name && !set->dry_run)
@@ -237,6 +241,10 @@ static leat_status choose(struct selecting *s, struct leat_error *err)
                                   .visit = visit,
                                   .user = s};
     rc = leat_cli_each_chunk(&run, err);
+    if (rc == LEAT_OK && leat_filter_lacks_sizes(s->filter))
+        rc = leat_fail(err, LEAT_UNSUPPORTED,
+                       "--where: width, height and channels of these images are not known: 'leat index' does not read "
+                       "single objects; select by other fields, or pack the dataset");
     return rc == LEAT_OK ? check_list(s, err) : rc;
 }
 

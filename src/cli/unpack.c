@@ -10,6 +10,10 @@
 #include "cli/commands.h"
 #include "cli/dataset.h"
 #include "cli/progress.h"
+#include "cli/sample.h"
+
+#define NPY      ".npy"
+#define PATH_MAX 5000u
 
 struct unpack_settings {
     struct leat_cli_store store;
@@ -20,7 +24,7 @@ struct unpack_settings {
 
 static const struct leat_option options[] = {
     {"field", 0, LEAT_OPTION_STRING, offsetof(struct unpack_settings, field), "NAME", NULL, NULL,
-     "field to write (default: the first that holds bytes)"},
+     "the only field to write, to a file with the path of the key (default: all that hold bytes)"},
     {"jobs", 'j', LEAT_OPTION_U64, offsetof(struct unpack_settings, jobs), "N", NULL, "LEAT_JOBS",
      "threads (default: one per CPU)"},
     {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct unpack_settings, progress.quiet), NULL, NULL, NULL,
@@ -34,7 +38,8 @@ struct unpacking {
     struct leat_dataset *dataset;
     struct leat_home to;
     bool keys_repeat;
-    uint32_t field;
+    bool several;   /* fields: each has a file of its own */
+    uint32_t field; /* the only one */
     _Atomic uint64_t written;
     _Atomic uint64_t refused;
 };
@@ -53,6 +58,20 @@ static bool good_path(const char *key, size_t n)
         at += length + 1;
     }
     return true;
+}
+
+/* Whether there is room for every field's ending behind the last part of the path. */
+static bool good_endings(const struct leat_chunk *c, const char *key, size_t n)
+{
+    size_t last = n;
+    size_t longest = 0;
+    while (last > 0 && key[last - 1] != '/')
+        last--;
+    for (uint32_t f = 0; f < c->schema.n; f++) {
+        size_t length = strlen(c->schema.fields[f].name);
+        longest = length > longest ? length : longest;
+    }
+    return n - last + 1 + longest + sizeof NPY - 1 <= 255;
 }
 
 static leat_status leave_out(struct unpacking *u, const char *what)
@@ -78,12 +97,12 @@ static leat_status check_sample(struct unpacking *u, const struct leat_chunk *c,
         rc = rc != LEAT_OK ? rc : leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
     else if (n == 0)
         snprintf(what, sizeof what, "sample %" PRIu64 " has no key", sample);
-    else if (!good_path(key, n))
+    else if (!good_path(key, n) || (u->several && !good_endings(c, key, n)))
         snprintf(what, sizeof what, "key '%.300s' cannot be a path", shown);
     else if (first != sample)
         snprintf(what, sizeof what, "sample %" PRIu64 " has the key '%.300s', as sample %" PRIu64 " has", sample, shown,
                  first);
-    else if (leat_chunk_cell(c, i, u->field).absent)
+    else if (!u->several && leat_chunk_cell(c, i, u->field).absent)
         snprintf(what, sizeof what, "sample %" PRIu64 " ('%.300s') has no '%s'", sample, shown,
                  c->schema.fields[u->field].name);
     else
@@ -92,28 +111,70 @@ static leat_status check_sample(struct unpacking *u, const struct leat_chunk *c,
     return rc == LEAT_OK && !*good ? leave_out(u, what) : rc;
 }
 
+static bool is_numbers(const struct leat_field *f)
+{
+    return f->type == LEAT_FIELD_ARRAY || f->type == LEAT_FIELD_TOKENS;
+}
+
+/* A key that has an ending is the path of a file already: its first field's. Others, from a manifest, lie beside it. */
+static bool has_ending(const char *key, size_t n)
+{
+    const char *slash = n ? memrchr(key, '/', n) : NULL;
+    size_t name = slash ? (size_t)(slash - key) + 1 : 0;
+    return n > name + 1 && memchr(key + name + 1, '.', n - name - 1);
+}
+
+/* One value; among several, arrays become .npy files, whose types and shapes would be lost otherwise. */
+static leat_status write_value(struct unpacking *u, const struct leat_chunk *c, uint32_t i, uint32_t field,
+                               struct leat_error *err)
+{
+    const struct leat_field *f = &c->schema.fields[field];
+    struct leat_cell cell = leat_chunk_cell(c, i, field);
+    struct leat_buf name;
+    struct leat_buf file;
+    const void *data = NULL;
+    void *own = NULL;
+    size_t n;
+    const char *key = leat_chunk_key(c, i, &n);
+    leat_buf_init(&name, PATH_MAX);
+    leat_buf_init(&file, SIZE_MAX);
+    leat_buf_add(&name, key, n);
+    bool ending = u->several && !(field == u->field && has_ending(key, n));
+    if (ending)
+        leat_buf_printf(&name, ".%s%s", f->name, is_numbers(f) ? NPY : "");
+    leat_status rc = leat_buf_check(&name, "a path", err);
+    if (rc == LEAT_OK)
+        rc = leat_chunk_view(c, &cell, &data, &own, err);
+    if (rc == LEAT_OK && ending && is_numbers(f)) {
+        rc = leat_cli_npy_head(f, &cell, &file, err);
+        leat_buf_add(&file, data, cell.raw);
+        if (rc == LEAT_OK)
+            rc = leat_buf_check(&file, "an array", err);
+        data = file.data;
+    }
+    if (rc == LEAT_OK)
+        rc = leat_home_put(&u->to, name.data, data, file.len ? file.len : cell.raw, err);
+    free(own);
+    leat_buf_free(&file);
+    leat_buf_free(&name);
+    if (rc == LEAT_OK)
+        atomic_fetch_add(&u->written, 1);
+    return rc;
+}
+
 static leat_status write_sample(struct unpacking *u, const struct leat_chunk *c, uint32_t i, uint64_t sample,
                                 struct leat_error *err)
 {
-    size_t n;
     bool good;
-    const char *key = leat_chunk_key(c, i, &n);
-    struct leat_cell cell = leat_chunk_cell(c, i, u->field);
     leat_status rc = check_sample(u, c, i, sample, &good, err);
     if (rc != LEAT_OK || !good)
         return rc;
-    char *name = leat_bytes_text(key, n);
-    if (!name)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
-    const void *data = NULL;
-    void *own = NULL;
-    rc = leat_chunk_view(c, &cell, &data, &own, err);
-    if (rc == LEAT_OK)
-        rc = leat_home_put(&u->to, name, data, cell.raw, err);
-    free(own);
-    free(name);
-    if (rc == LEAT_OK)
-        atomic_fetch_add(&u->written, 1);
+    if (!u->several)
+        return write_value(u, c, i, u->field, err);
+    for (uint32_t f = 0; rc == LEAT_OK && f < c->schema.n; f++) {
+        if (leat_field_has_data(&c->schema.fields[f]) && !leat_chunk_cell(c, i, f).absent)
+            rc = write_value(u, c, i, f, err);
+    }
     return rc;
 }
 
@@ -133,9 +194,15 @@ static leat_status unpack(const struct unpack_settings *s, struct leat_dataset *
                           struct leat_error *err)
 {
     const struct leat_root *root = leat_dataset_root(d);
+    uint32_t fields = 0;
     leat_status rc = leat_cli_pick_field(&root->schema, s->field, &u->field, err);
-    if (rc == LEAT_OK)
-        rc = leat_field_check(&root->schema.fields[u->field], err);
+    for (uint32_t f = 0; f < root->schema.n; f++)
+        fields += leat_field_has_data(&root->schema.fields[f]);
+    u->several = !s->field && fields > 1;
+    for (uint32_t f = 0; rc == LEAT_OK && f < root->schema.n; f++) {
+        if (u->several || f == u->field)
+            rc = leat_field_check(&root->schema.fields[f], err);
+    }
     if (rc == LEAT_OK)
         rc = leat_dataset_keys_repeat(d, &u->keys_repeat, err);
     if (rc != LEAT_OK)
@@ -149,6 +216,20 @@ static leat_status unpack(const struct unpack_settings *s, struct leat_dataset *
                                   .each = write_chunk,
                                   .user = u};
     return leat_cli_each_chunk(&run, err);
+}
+
+/* What is not in the files is said: labels in folders' names are, other numbers are not. */
+static void print_numbers(const struct leat_schema *schema)
+{
+    const char *before = "not in the files: ";
+    for (uint32_t f = 0; f < schema->n; f++) {
+        if (leat_field_has_data(&schema->fields[f]))
+            continue;
+        printf("%s%s", before, schema->fields[f].name);
+        before = ", ";
+    }
+    if (*before == ',')
+        printf(" ('leat ls --samples --json' lists them)\n");
 }
 
 static int run(const void *settings, int argc, char **argv)
@@ -165,6 +246,10 @@ static int run(const void *settings, int argc, char **argv)
         rc = leat_home_check_plain(&u.to, &err);
     if (rc == LEAT_OK)
         rc = unpack(s, d, &u, &err);
+    if (rc == LEAT_OK && !u.refused && !s->progress.quiet) {
+        printf("%" PRIu64 " files\n", atomic_load(&u.written));
+        print_numbers(&leat_dataset_root(d)->schema);
+    }
     leat_home_close(&u.to);
     leat_dataset_close(d);
     if (rc != LEAT_OK)
@@ -172,8 +257,6 @@ static int run(const void *settings, int argc, char **argv)
     if (u.refused)
         return leat_cli_failf(LEAT_INVALID, "%" PRIu64 " samples were left out, %" PRIu64 " written",
                               atomic_load(&u.refused), atomic_load(&u.written));
-    if (!s->progress.quiet)
-        printf("%" PRIu64 " files\n", atomic_load(&u.written));
     return leat_cli_finish();
 }
 
@@ -182,8 +265,13 @@ const struct leat_command leat_command_unpack = {
     .arguments = "DATASET DEST",
     .summary = "write the samples of a dataset to files",
     .details =
-        "Every sample becomes a file below DEST (a folder, or a prefix in a bucket) whose path is its key. Existing "
-        "files are replaced. Left out, with a message and exit status 2, are samples whose key would lead out of "
+        "Every sample becomes a file below DEST (a folder, or a prefix in a bucket) whose path is its key. If several "
+        "fields hold bytes, each becomes a file with the field's name as its ending (key.jpg, key.txt), as 'leat pack "
+        "--group' reads them; arrays and tokens are then .npy files. A key that has an ending stays the path of the "
+        "first "
+        "field. A missing value has no file. Ints and floats are "
+        "not written. Existing files are replaced. Left out, with a message and exit status 2, are samples whose key "
+        "would lead out of "
         "DEST or cannot be a path, samples without a key or a value, and all but the first of samples with the same "
         "key.",
     .examples = "  leat unpack s3://bucket/photos ./photos\n",

@@ -19,6 +19,8 @@ struct leat_packer {
     struct leat_schema schema;
     char *abouts[LEAT_FIELDS_MAX]; /* what the schema points to */
     char part[LEAT_VERSION_NAME_MAX];
+    uint32_t part_number;
+    uint32_t parts; /* 0: the whole */
     char *name;
     struct leat_pack *pack;
     _Atomic uint64_t samples;
@@ -97,6 +99,10 @@ static leat_status open_pack(struct leat_packer *p, const struct leat_packer_opt
     leat_status rc = leat_home_open(o->url, &store, &p->home, err);
     if (rc == LEAT_OK)
         rc = leat_home_check_plain(&p->home, err);
+    if (rc == LEAT_OK && o->parts)
+        rc = leat_part_begin(&p->home, o->part, o->parts, err);
+    p->part_number = o->part;
+    p->parts = o->parts;
     opts.publish = publish_opts(p, o);
     if (rc == LEAT_OK)
         rc = leat_pack_open(&p->home, &opts, &p->pack, err);
@@ -229,6 +235,10 @@ leat_status leat_packer_finish(struct leat_packer *p, char version[LEAT_PACKER_V
     if (rc == LEAT_OK && atomic_load(&p->lost))
         rc = leat_fail(err, LEAT_INVALID,
                        "a sample could not be stored, and others may be lost with it: write the dataset again");
+    if (rc == LEAT_OK && p->parts && atomic_load(&p->samples) == 0) {
+        version[0] = '\0';
+        return leat_part_is_empty(&p->home, p->part_number, p->parts, err);
+    }
     if (rc == LEAT_OK)
         rc = leat_pack_finish(p->pack, id, err);
     if (rc == LEAT_OK)

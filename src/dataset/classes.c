@@ -182,3 +182,25 @@ leat_status leat_classes_of(const struct leat_schema *schema, struct leat_classe
     json_decref(about);
     return conclude(&c, rc, out, err);
 }
+
+leat_status leat_classes_agree(const struct leat_field *a, const struct leat_field *b, struct leat_error *err)
+{
+    json_t *about[2] = {NULL, NULL};
+    const json_t *names[2] = {NULL, NULL};
+    if (a->about_n == b->about_n && (!a->about_n || memcmp(a->about, b->about, a->about_n) == 0))
+        return LEAT_OK;
+    leat_status rc = names_of(a, &about[0], &names[0], err);
+    if (rc == LEAT_OK)
+        rc = names_of(b, &about[1], &names[1], err);
+    size_t both = json_array_size(names[0]); /* 0 of NULL */
+    both = both < json_array_size(names[1]) ? both : json_array_size(names[1]);
+    for (size_t i = 0; rc == LEAT_OK && i < both; i++) {
+        const char *x = json_string_value(json_array_get(names[0], i));
+        const char *y = json_string_value(json_array_get(names[1], i));
+        if (x && y && strcmp(x, y) != 0)
+            rc = leat_fail(err, LEAT_INVALID, "the label %zu is '%.60s' there and '%.60s' here", i, x, y);
+    }
+    json_decref(about[0]);
+    json_decref(about[1]);
+    return rc;
+}

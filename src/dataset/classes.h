@@ -27,6 +27,10 @@ leat_status leat_classes_read(const char *text, size_t n, struct leat_classes *o
 /* The names that a dataset's schema has for its labels: those of 'cls', or of the only field that has any. */
 leat_status leat_classes_of(const struct leat_schema *schema, struct leat_classes *out, struct leat_error *err);
 
+/* Whether two int fields mean the same by each number that both have a name for. LEAT_INVALID, with the number and its
+ * names, when they do not. A field without names may mean anything. */
+leat_status leat_classes_agree(const struct leat_field *a, const struct leat_field *b, struct leat_error *err);
+
 void leat_classes_close(struct leat_classes *c); /* zeroed ones are allowed */
 
 const char *leat_classes_name(const struct leat_classes *c, uint32_t number, size_t *n); /* not NUL-terminated */

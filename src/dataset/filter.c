@@ -296,6 +296,11 @@ bool leat_filter_reads_chunks(const struct leat_filter *f)
     return f->where && leat_where_reads_chunks(f->where);
 }
 
+bool leat_filter_lacks_sizes(const struct leat_filter *f)
+{
+    return f->where && leat_where_lacks_sizes(f->where);
+}
+
 leat_status leat_filter_match(struct leat_filter *f, struct leat_slice *s, uint32_t i, uint64_t sample, bool *out,
                               struct leat_error *err)
 {

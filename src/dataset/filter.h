@@ -30,6 +30,7 @@ void leat_filter_close(struct leat_filter *f); /* NULL is allowed */
 
 unsigned leat_filter_wants(const struct leat_filter *f);    /* LEAT_SLICE_ROWS, LEAT_SLICE_KEYS, of its slices */
 bool leat_filter_reads_chunks(const struct leat_filter *f); /* perhaps */
+bool leat_filter_lacks_sizes(const struct leat_filter *f);  /* after matching: leat_where_lacks_sizes */
 bool leat_filter_skips(const struct leat_filter *f, uint64_t first, uint64_t n); /* no number among these is meant */
 
 /* Sample i of the slice, with the number `sample` among those that count. Any thread. */

@@ -184,9 +184,14 @@ leat_status leat_saved_read(const void *data, size_t n, struct leat_saved *s, st
         return leat_fail(err, LEAT_VERSION, "a part of a listing is of version %u, which needs another Leat", version);
     if (leat_get_u64((const uint8_t *)data + n - 8) != leat_xxh3(data, n - 8))
         return damaged("its checksum", err);
-    if (head.parts > LEAT_LISTING_PARTS || (head.parts && head.part >= head.parts) ||
-        (s->urls && s->head.parts != head.parts))
+    if (head.parts > LEAT_LISTING_PARTS || (head.parts && head.part >= head.parts))
         return damaged("its number", err);
+    if (s->urls && s->head.parts != head.parts)
+        return leat_fail(
+            err, LEAT_INVALID,
+            "it is one of %u parts, and another is one of %u: list all parts of one number, and remove the "
+            "others (leat rm)",
+            head.parts, s->head.parts);
     leat_status rc = read_places(&r, homes, s, err);
     for (uint32_t i = 0; rc == LEAT_OK && i < pages; i++)
         rc = read_page(&r, s, err);
@@ -231,6 +236,24 @@ static bool of_kind(const struct visiting *v, const char *name)
     return strlen(name) > ID_DIGITS && strncmp(name + ID_DIGITS, kind, strlen(kind)) == 0;
 }
 
+static void note_time(struct leat_saved *s, int64_t written_s)
+{
+    if (s->objects == 1 || written_s > s->newest_s)
+        s->newest_s = written_s;
+    if (s->objects == 1 || written_s < s->oldest_s) {
+        s->oldest_s = written_s;
+        s->oldest_part = s->head.part;
+    }
+}
+
+/* What one run has saved is numbered without a gap: one that somebody has removed would be missing objects. */
+static leat_status check_next(const struct visiting *v, const char *name, struct leat_error *err)
+{
+    char expected[NAME_ROOM];
+    snprintf(expected, sizeof expected, "%.*s-saved-%08u", ID_DIGITS, name, v->out->objects);
+    return strcmp(name, expected) == 0 ? LEAT_OK : leat_fail(err, LEAT_CORRUPT, "%s is not there", expected);
+}
+
 static leat_status visit(void *user, const char *name, const struct leat_list_entry *entry, struct leat_error *err)
 {
     struct visiting *v = user;
@@ -254,13 +277,15 @@ static leat_status visit(void *user, const char *name, const struct leat_list_en
     if (v->forget) {
         rc = leat_store_delete(v->to->store, key, err);
     } else {
-        rc = leat_store_load(v->to->store, key, LEAT_SAVED_MAX, &data, &n, NULL, err);
+        rc = v->parts ? LEAT_OK : check_next(v, name, err);
+        if (rc == LEAT_OK)
+            rc = leat_store_load(v->to->store, key, LEAT_SAVED_MAX, &data, &n, NULL, err);
         if (rc == LEAT_OK)
             rc = leat_saved_read(data, n, v->out, err);
         if (rc != LEAT_OK)
             leat_fail_context(err, rc, "%s", object);
-        else if (entry->modified_s > v->out->newest_s)
-            v->out->newest_s = entry->modified_s;
+        else
+            note_time(v->out, entry->modified_s);
         if (!*v->id)
             memcpy(v->id, name, ID_DIGITS);
     }

@@ -50,7 +50,9 @@ struct leat_saved {
     char **after;
     uint32_t objects; /* that were read */
     int64_t newest_s; /* when the last of them was written, since 1970 */
-    bool *parts;      /* which are there, LEAT_LISTING_PARTS of them */
+    int64_t oldest_s; /* … and the first */
+    uint32_t oldest_part;
+    bool *parts; /* which are there, LEAT_LISTING_PARTS of them */
 };
 leat_status leat_saved_read(const void *data, size_t n, struct leat_saved *s, struct leat_error *err);
 void leat_saved_close(struct leat_saved *s); /* zeroed ones are allowed */

@@ -69,18 +69,20 @@ leat_status leat_publish_begin(const struct leat_home *h, const struct leat_publ
     if (rc != LEAT_OK)
         return rc;
     if (p.named.there && !opts->replace)
-        return leat_fail(err, LEAT_EXISTS,
-                         "there is a version '%s' at %s already; --replace gives its name to the new one", opts->name,
-                         h->url);
+        return leat_fail(
+            err, LEAT_EXISTS,
+            "there is a version '%s' at %s already; --replace (replace=True) gives its name to the new one", opts->name,
+            h->url);
     if (opts->add_to)
         rc = check_add_to(h, opts, &p, err);
     if (rc != LEAT_OK)
         return rc;
     if (p.current.there && !opts->replace && !opts->add_to)
-        return leat_fail(err, LEAT_EXISTS,
-                         "there is a dataset at %s already; --replace replaces it, --name with --no-current adds a "
-                         "version beside it",
-                         h->url);
+        return leat_fail(
+            err, LEAT_EXISTS,
+            "there is a dataset at %s already; --replace (replace=True) replaces it, --name with --no-current adds a "
+            "version beside it",
+            h->url);
     *out = p;
     return LEAT_OK;
 }

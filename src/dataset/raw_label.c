@@ -167,6 +167,13 @@ static leat_status label_by_column(struct raw *r, const struct leat_labels_opts 
         if (!c.column->there[i])
             return leat_fail(err, LEAT_INVALID, "%s, line %u: there is no label in column '%s'", m->what, m->lines[i],
                              c.column->name);
+        size_t n;
+        uint32_t number;
+        const char *label = cell_of(&c, i, &n);
+        if (opts->classes && !leat_classes_find(opts->classes, label, n, &number))
+            return leat_fail(err, LEAT_INVALID,
+                             "%s, line %u: the label '%s' is not in the list of %u classes (--classes)", m->what,
+                             m->lines[i], label, opts->classes->n);
     }
     return leat_labels_make(m->rows, cell_of, &c, opts, &r->labels, err);
 }

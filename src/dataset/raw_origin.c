@@ -148,15 +148,16 @@ leat_status raw_file_type(const struct leat_raw_opts *opts, const char *field, e
     return LEAT_OK;
 }
 
-/* One object a sample: its field is called as all of them end. */
+/* One object a sample: its field is called as all of them end. What a manifest does not name is no sample, and does not
+ * count: a README beside pictures. */
 static leat_status single_field(struct raw *r, struct leat_error *err)
 {
     char first[LEAT_ENDING_MAX] = "";
     bool same = true;
     bool pictures = true;
-    for (uint64_t i = 0; i < r->list.n; i++) {
+    for (uint64_t i = 0; i < r->origin.samples; i++) {
         char other[LEAT_ENDING_MAX];
-        const char *key = leat_listing_key(&r->list, i);
+        const char *key = leat_listing_key(&r->list, raw_member(r, i, 0));
         leat_ending(key, strlen(key), i ? other : first);
         same = same && (i == 0 || strcmp(first, other) == 0);
         pictures = pictures && leat_ending_type(i ? other : first) == LEAT_FIELD_IMAGE;
@@ -164,8 +165,6 @@ static leat_status single_field(struct raw *r, struct leat_error *err)
     enum leat_field_type type = pictures ? LEAT_FIELD_IMAGE : same ? raw_seems(first) : LEAT_FIELD_BYTES;
     const char *name = r->opts->field ? r->opts->field : same && *first ? first : pictures ? "image" : "data";
     leat_status rc = raw_file_type(r->opts, name, type, &type, err);
-    r->files = 1;
-    r->origin.samples = r->list.n;
     return rc == LEAT_OK ? leat_schema_add(&r->origin.schema, name, type, NULL, err) : rc;
 }
 
@@ -242,10 +241,16 @@ static leat_status make(struct raw *r, struct leat_error *err)
         rc = leat_fail(err, LEAT_INVALID, "--field names the only file of a sample, and --group gives it several");
     if (rc == LEAT_OK)
         rc = cut_keys(r, err);
-    if (rc == LEAT_OK)
-        rc = r->grouped ? raw_group(r, err) : single_field(r, err);
+    if (!r->grouped) {
+        r->files = 1;
+        r->origin.samples = r->list.n;
+    }
+    if (rc == LEAT_OK && r->grouped)
+        rc = raw_group(r, err);
     if (rc == LEAT_OK && r->manifest)
         rc = raw_take_rows(r, err);
+    if (rc == LEAT_OK && !r->grouped)
+        rc = single_field(r, err);
     if (rc == LEAT_OK)
         rc = raw_label(r, err);
     if (rc == LEAT_OK)

@@ -130,6 +130,28 @@ static leat_status place_field(struct leat_schema *s, struct leat_field *f, stru
     return LEAT_OK;
 }
 
+static leat_status cannot_compress(const char *name, const struct leat_field_kind *kind, struct leat_error *err)
+{
+    return leat_fail(err, LEAT_INVALID, "field '%s' cannot be compressed: it is of type %s", name, kind->name);
+}
+
+leat_status leat_schema_compress(struct leat_schema *s, uint32_t field, struct leat_error *err)
+{
+    struct leat_field *f = &s->fields[field];
+    const struct leat_field_kind *kind = leat_field_kind(f->type);
+    if (!kind->zstd)
+        return cannot_compress(f->name, kind, err);
+    f->encoding = LEAT_ENCODING_ZSTD;
+    f->cell_bytes = cell_size(f);
+    s->row_bytes = 0;
+    s->encoded = NULL;
+    for (uint32_t i = 0; i < s->n; i++) { /* those after it begin later in a row */
+        s->fields[i].cell_at = s->row_bytes;
+        s->row_bytes += s->fields[i].cell_bytes;
+    }
+    return LEAT_OK;
+}
+
 leat_status leat_schema_add_as(struct leat_schema *s, const char *name, enum leat_field_type type, const char *about,
                                struct leat_field_choice choice, struct leat_error *err)
 {
@@ -142,7 +164,7 @@ leat_status leat_schema_add_as(struct leat_schema *s, const char *name, enum lea
                          name, LEAT_FIELD_NAME_MAX - 1);
     memcpy(f.name, name, strlen(name));
     if (choice.zstd && !kind->zstd)
-        return leat_fail(err, LEAT_INVALID, "field '%s' cannot be compressed: it is of type %s", name, kind->name);
+        return cannot_compress(name, kind, err);
     f.needs = choice.optional ? LEAT_FIELD_OPTIONAL : 0;
     f.encoding = choice.zstd ? LEAT_ENCODING_ZSTD : LEAT_ENCODING_PLAIN;
     leat_status rc = kind->typed ? read_about(&f, err) : LEAT_OK;

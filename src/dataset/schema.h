@@ -58,6 +58,9 @@ struct leat_field_choice {
 leat_status leat_schema_add_as(struct leat_schema *s, const char *name, enum leat_field_type type, const char *about,
                                struct leat_field_choice choice, struct leat_error *err);
 
+/* Makes a field of a schema that nothing was written with yet one whose values are compressed. */
+leat_status leat_schema_compress(struct leat_schema *s, uint32_t field, struct leat_error *err);
+
 /* LEAT_FIELDS_MAX when there is none of that name. */
 uint32_t leat_schema_find(const struct leat_schema *s, const char *name);
 

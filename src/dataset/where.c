@@ -1,5 +1,6 @@
 #include "dataset/where.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,8 @@ struct leat_where {
     uint32_t top;
     bool keys;
     bool chunks;
+    _Atomic bool sizes_asked; /* width, height or channels of some picture were */
+    _Atomic bool sizes_known; /* … and were known */
 };
 
 /* Words */
@@ -496,7 +499,22 @@ bool leat_where_reads_chunks(const struct leat_where *w)
 
 /* Looking at a sample */
 
-static leat_status value_of(const struct leat_where *w, const struct operand *o, struct leat_slice *s, uint32_t i,
+/* A picture whose header nobody has read, or nobody can read, has no width that could be compared. */
+static void picture_value(struct leat_where *w, const struct operand *o, const struct leat_cell *cell, struct value *v)
+{
+    bool known = cell->image.width > 0;
+    v->number = o->part == PART_WIDTH    ? cell->image.width
+                : o->part == PART_HEIGHT ? cell->image.height
+                                         : cell->image.channels;
+    v->kind = known ? VALUE_INT : VALUE_NONE;
+    if (!cell->absent) {
+        atomic_store_explicit(&w->sizes_asked, true, memory_order_relaxed);
+        if (known)
+            atomic_store_explicit(&w->sizes_known, true, memory_order_relaxed);
+    }
+}
+
+static leat_status value_of(struct leat_where *w, const struct operand *o, struct leat_slice *s, uint32_t i,
                             struct value *out, struct leat_error *err)
 {
     const struct leat_field *f = &w->schema.fields[o->field];
@@ -526,11 +544,10 @@ static leat_status value_of(const struct leat_where *w, const struct operand *o,
         v.real = cell.real;
     } else if (o->part == PART_VALUE) {
         v.number = cell.number;
+    } else if (o->part == PART_SIZE) {
+        v.number = cell.raw;
     } else {
-        v.number = o->part == PART_SIZE     ? cell.raw
-                   : o->part == PART_WIDTH  ? cell.image.width
-                   : o->part == PART_HEIGHT ? cell.image.height
-                                            : cell.image.channels;
+        picture_value(w, o, &cell, &v);
     }
     v.kind = cell.absent ? VALUE_NONE : v.kind;
     *out = v;
@@ -574,7 +591,7 @@ static bool holds(enum compare compare, int c)
 }
 
 /* Depth is bounded by the parser's, and by its chains: those go down on the left only. */
-static leat_status match(const struct leat_where *w, uint32_t at, struct leat_slice *s, uint32_t i, bool *out,
+static leat_status match(struct leat_where *w, uint32_t at, struct leat_slice *s, uint32_t i, bool *out,
                          struct leat_error *err)
 {
     const struct node *node = &w->nodes[at];
@@ -598,8 +615,13 @@ static leat_status match(const struct leat_where *w, uint32_t at, struct leat_sl
     return rc;
 }
 
-leat_status leat_where_match(const struct leat_where *w, struct leat_slice *s, uint32_t i, bool *out,
-                             struct leat_error *err)
+leat_status leat_where_match(struct leat_where *w, struct leat_slice *s, uint32_t i, bool *out, struct leat_error *err)
 {
     return match(w, w->top, s, i, out, err);
+}
+
+bool leat_where_lacks_sizes(const struct leat_where *w)
+{
+    return atomic_load_explicit(&w->sizes_asked, memory_order_relaxed) &&
+           !atomic_load_explicit(&w->sizes_known, memory_order_relaxed);
 }

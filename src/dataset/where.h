@@ -21,7 +21,9 @@ bool leat_where_reads_keys(const struct leat_where *w);
 bool leat_where_reads_chunks(const struct leat_where *w); /* perhaps: only where the rest leaves it open */
 
 /* Sample i of the slice, which has rows and, where they are read, keys. Any thread. */
-leat_status leat_where_match(const struct leat_where *w, struct leat_slice *s, uint32_t i, bool *out,
-                             struct leat_error *err);
+leat_status leat_where_match(struct leat_where *w, struct leat_slice *s, uint32_t i, bool *out, struct leat_error *err);
+
+/* Whether matching asked for widths of pictures and none was known, as in an index of objects that nobody has read. */
+bool leat_where_lacks_sizes(const struct leat_where *w);
 
 #endif

@@ -99,8 +99,10 @@ def test_what_cannot_be_added_is_refused_with_words(grown, run_leat, tmp_path):
     assert "--classes" in refused(tmp_path / "again", "--classes", tmp_path / "classes")
     same = tmp_path / "go1"
     result = run_leat("pack", "--add-to", "--chunk-size", "4KiB", same, ds, status=1)
-    assert "are in" in result.stderr
-    assert "already" in result.stderr
+    assert "15 of these keys already" in result.stderr
+    mixed = files(files(tmp_path / "mixed", [3, 4]), [400])  # two old ones and a new one
+    result = run_leat("pack", "--add-to", mixed, ds, status=1)
+    assert "2 of these keys already, such as '" in result.stderr
     assert Dataset(ds).id == ids[2]
     result = run_leat("pack", "--add-to", same, tmp_path / "nothing", status=3)
     assert "no dataset at" in result.stderr

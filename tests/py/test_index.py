@@ -378,8 +378,40 @@ def test_what_cannot_be_honoured_is_said(tmp_path, photos, run_leat):
         (["--manifest", "x.parquet"], "does not end with .csv, .tsv or .jsonl"),
         (["--chunk-size", "1"], "between 4KiB and 1GiB"),
         (["--no-current"], "--no-current needs --name"),
+        (["--missing", "skip"], "give --group"),
+        (["--keep-order", "--seed", "1"], "the permutation that --keep-order leaves out"),
+        (["--part", "1/2", "--group"], "give --group to --merge"),
+        (["--part", "1/2", "--type", "bin=image"], "give --type to --merge"),
+        (["--part", "1/2", "--name", "x"], "give --name to --merge"),
+        (["--part", "1/2", "--fresh"], "--fresh is about a listing in one go"),
+        (["--merge", "--save-every", "1s"], "--save-every is about a listing in one go"),
     ):
         assert words in refused(run_leat, *args, photos, dest=dest), args
+    for name in ("a.tar", "b.bin"):  # what is said by names is said before they are looked at
+        for args, words in (
+            (["--part", "1/2"], "--part and --merge are for raw objects"),
+            (["--seed", "1"], "keep their order"),
+            (["--fresh"], "--fresh is for raw objects"),
+            (["--save-every", "1s"], "--save-every is for raw objects"),
+        ):
+            assert words in refused(run_leat, *args, tmp_path / name, dest=dest), args
+
+
+def test_what_a_manifest_does_not_name_does_not_say_what_the_field_is(tmp_path, run_leat):
+    names = make_images(tmp_path / "files", 4)
+    (tmp_path / "files/README.md").write_text("what these are")
+    (tmp_path / "m.csv").write_text("path\n" + "\n".join(names) + "\n")
+    made = index(run_leat, "--manifest", tmp_path / "m.csv", tmp_path / "files", tmp_path / "ds")
+    assert (made["samples"], made["unnamed"]) == (4, 1)
+    (info,) = import_leat().open(str(tmp_path / "ds")).fields.values()
+    assert info.type == "image"
+
+
+def test_a_label_of_a_manifest_that_is_no_class_is_named_with_its_line(tmp_path, photos, run_leat):
+    (tmp_path / "m.csv").write_text("path,kind\nant/000.bin,a\nbee/000.bin,b\ncat/000.bin,c\n")
+    (tmp_path / "classes").write_text("a\nc\n")
+    args = ["--manifest", tmp_path / "m.csv", "--label-column", "kind", "--classes", tmp_path / "classes"]
+    assert "m.csv, line 3: the label 'b'" in refused(run_leat, *args, photos, dest=tmp_path / "ds")
 
 
 def test_a_dataset_that_is_there_is_not_replaced_unasked(tmp_path, photos, run_leat):
@@ -573,6 +605,46 @@ def test_parts_of_several_lists_are_told_apart(tmp_path, run_leat, photos):
 @pytest.mark.parametrize("part", ["0/3", "4/3", "1", "a/b", "1/5000", "-1/3", "1/0"])
 def test_parts_that_cannot_be_are_refused(tmp_path, photos, run_leat, part):
     assert "--part" in refused(run_leat, "--part", part, photos, dest=tmp_path / "ds")
+
+
+def test_parts_of_several_attempts_are_not_mixed(tmp_path, photos, run_leat):
+    dest = tmp_path / "ds"
+    run_leat("index", "--part", "1/2", photos, dest, status=0)
+    run_leat("index", "--part", "2/3", photos, dest, status=0)
+    error = run_leat("index", "--merge", dest, status=2).stderr
+    assert "it is one of 3 parts, and another is one of 2" in error
+    (other,) = (dest / "leat/partial").glob("*-of-0003")
+    other.unlink()
+    run_leat("index", "--part", "2/2", photos, dest, status=0)
+    (old,) = (dest / "leat/partial").glob("*-0001-of-0002")
+    os.utime(old, (time.time() - 30 * 3600,) * 2)
+    error = run_leat("index", "--merge", dest, status=2).stderr
+    assert "part 1 of 2 was listed" in error
+    assert "list it again (--part 1/2)" in error
+    assert not (dest / "leat/current").exists()
+    run_leat("index", "--part", "1/2", photos, dest, status=0)
+    assert "30 samples" in run_leat("index", "--merge", dest, status=0).stdout
+
+
+def test_an_index_grows_by_what_is_new(tmp_path, photos, run_leat, serve, bucket_dir, monkeypatch):
+    shutil.copytree(photos, bucket_dir / "bucket/old")
+    write_files(bucket_dir / "bucket/new", {f"bee/{i}.bin": b"new %d" % i for i in range(5)})
+    env = serve(bucket_dir).s3_env()
+    use(monkeypatch, env)
+    first = index(run_leat, "s3://bucket/old", "s3://bucket/ds", env=env)
+    index(run_leat, "--add-to", "s3://bucket/new", "s3://bucket/ds", env=env)
+    found = samples("s3://bucket/ds")
+    assert list(found)[:30] == list(samples("s3://bucket/ds", version=first["id"]))
+    assert len(found) == 35
+    assert all(found[f"bee/{i}.bin"] == {"bin": b"new %d" % i, "cls": 1} for i in range(5))
+    assert "35 samples" in run_leat("verify", "s3://bucket/ds", env=env, status=0).stdout
+    (bucket_dir / "bucket/new/bee/9.bin").write_bytes(b"the only new one")
+    error = run_leat("index", "--add-to", "s3://bucket/new", "s3://bucket/ds", env=env, status=1).stderr
+    assert "5 of these keys already, such as 'bee/" in error
+    write_files(bucket_dir / "bucket/eels", {"eel/1.bin": b"x"})
+    error = run_leat("index", "--add-to", "s3://bucket/eels", "s3://bucket/ds", env=env, status=2).stderr
+    assert "'eel' is not in the list of 3 classes" in error
+    assert len(samples("s3://bucket/ds")) == 35
 
 
 def test_ctrl_c_ends_a_listing_within_a_second(tmp_path, leat_bin, clean_env, serve, bucket_dir):

@@ -340,6 +340,26 @@ def test_what_cannot_be_mixed_is_refused_in_words(lt, leat_bin, streams, tmp_pat
             open_loader(lt, mix, **more)
 
 
+def test_labels_that_are_numbered_differently_are_not_mixed(lt, tmp_path):
+    names = {"a": ["cat", "dog"], "b": ["dog", "cat"], "c": ["cat", "dog", "fox"]}
+    for place, labels in names.items():
+        with lt.Writer(tmp_path / place, fields={"y": lt.Label(labels), "n": "int"}) as w:
+            for i, label in enumerate(labels):
+                w.write({"y": label, "n": i})
+
+    def load(one, other, field="y"):
+        mix = lt.Mix({one: 0.5, other: 0.5}, {name: str(tmp_path / name) for name in (one, other)})
+        with lt.Loader(mix, fields={"v": lt.int(field)}, batch_size=2, as_numpy=True) as loader:
+            return sorted(int(v) for (batch,) in loader for v in batch)
+
+    with pytest.raises(lt.Error, match=r"streams 'a' and 'b'.*--classes.*the label 0 is 'cat' there and 'dog' here"):
+        load("a", "b")
+    with pytest.raises(lt.Error, match="number their labels differently"):
+        load("b", "c")
+    assert set(load("a", "c")) <= {0, 1, 2}  # one has only more of them
+    assert set(load("a", "b", "n")) == {0, 1}  # numbers without names
+
+
 def test_the_largest_mixture(lt, leat_bin, tmp_path):
     """64 streams are the most; one more is refused."""
     make_blobs(tmp_path / "files", 3, sizes=(1, 9))

@@ -267,3 +267,14 @@ def test_ctrl_c_ends_a_wait(leat, dataset, serve, bucket_dir, run_leat, files):
     finally:
         server.process.send_signal(signal.SIGCONT)
         process.kill()
+
+
+def test_a_file_that_is_not_the_json_it_should_be_is_named(leat, tmp_path, run_leat):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/a.json").write_text("{bad")
+    (tmp_path / "files/b.json").write_text("[1]")
+    run_leat("index", tmp_path / "files", tmp_path / "ds", status=0)
+    ds = leat.open(tmp_path / "ds")
+    assert ds["b.json"]["json"] == [1]
+    with pytest.raises(leat.errors.CorruptError, match=r"'a.json'\): field 'json' is not what it should be"):
+        ds["a.json"]

@@ -53,6 +53,48 @@ def test_files_with_one_stem_are_one_sample(leat, tmp_path, run_leat):
         assert sample["txt"] == f"number {i}" and sample["json"] == {"i": i}
 
 
+@pytest.mark.parametrize("compress", [[], ["--compress", "all"], ["--compress", "txt", "--compress", "bin"]])
+def test_all_files_of_groups_come_back_whether_they_were_compressed_or_not(leat, tmp_path, run_leat, compress):
+    files = {}
+    for i in range(20):
+        files[f"a/{i:03}.txt"] = b"the same words again and again " * i
+        files[f"a/{i:03}.bin"] = random.Random(i).randbytes(500)
+        if i % 3:
+            files[f"a/{i:03}.json"] = json.dumps([i] * 200).encode()
+    write(tmp_path / "files", files)
+    options = ["--group", "--missing", "optional", "--chunk-size", "8KiB"]
+    made = pack(run_leat, *options, *compress, tmp_path / "files", tmp_path / "ds")
+    total = sum(map(len, files.values()))
+    assert made["bytes"] < total - 1000 if compress else made["bytes"] > total
+    assert "all good" in run_leat("verify", tmp_path / "ds", status=0).stdout
+    assert f"{len(files)} files" in run_leat("unpack", tmp_path / "ds", tmp_path / "back", status=0).stdout
+    back = {str(p.relative_to(tmp_path / "back")): p.read_bytes() for p in (tmp_path / "back").rglob("*.*")}
+    assert back == files
+    run_leat("unpack", "--field", "txt", tmp_path / "ds", tmp_path / "texts", status=0)
+    assert (tmp_path / "texts/a/003").read_bytes() == files["a/003.txt"]
+
+
+def test_what_cannot_be_compressed_is_said(tmp_path, run_leat):
+    write(tmp_path / "files", {"a.jpg": picture(1)})
+    for name, words in (
+        ("jpg", "cannot be compressed: it is of type image"),
+        ("all", "no such field"),
+        ("x", "no such"),
+    ):
+        assert words in pack(run_leat, "--compress", name, tmp_path / "files", tmp_path / "ds", status=2)
+
+
+def test_arrays_among_other_fields_are_unpacked_for_numpy(leat, tmp_path, run_leat):
+    fields = {"a": leat.Array("float32", [None, 2]), "t": leat.Tokens("uint16"), "s": "string", "n": "int"}
+    with leat.Writer(tmp_path / "ds", fields=fields) as w:
+        w.write({"a": [[1, 2], [3, 4]], "t": [7, 8], "s": "x", "n": 5}, key="k")
+    done = run_leat("unpack", tmp_path / "ds", tmp_path / "back", status=0).stdout
+    assert "3 files" in done and "not in the files: n (" in done
+    assert numpy.load(tmp_path / "back/k.a.npy").tolist() == [[1, 2], [3, 4]]
+    assert numpy.load(tmp_path / "back/k.t.npy").tolist() == [7, 8]
+    assert (tmp_path / "back/k.s").read_text() == "x"
+
+
 def test_a_manifest_says_what_the_samples_are(leat, tmp_path, run_leat):
     write(tmp_path / "files", {f"{i}.bin": bytes([i]) * 50 for i in range(20)})
     rows = ["path,weight,name,n"] + [f"{i}.bin,{i / 4},name {i},{-i}" for i in range(0, 20, 2)]
@@ -304,6 +346,19 @@ def test_settings_that_cannot_work_are_refused(tmp_path, run_leat):
         done = run_leat("pack", *wrong, tmp_path / "files", tmp_path / "ds")
         assert done.returncode and words in done.stderr, wrong
     assert not (tmp_path / "ds").exists()
+
+
+def test_settings_about_nothing_that_is_there_are_refused(tmp_path, run_leat):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/a.txt").write_text("x")
+    for options, words in (
+        (["--quality", "50"], "give --max-side"),
+        (["--max-side", "10"], "--max-side is for images, and no field holds any"),
+        (["--jpeg", "baseline"], "--jpeg baseline is for images"),
+        (["--keep-order", "--seed", "2"], "--keep-order"),
+    ):
+        assert words in run_leat("pack", *options, tmp_path / "files", tmp_path / "ds", status=2).stderr
+        assert not (tmp_path / "ds/leat/current").exists()
 
 
 def test_after_kill_9_only_the_rest_is_stored(tmp_path, leat_bin, clean_env, run_leat):

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from format_reader import ABSENT, Dataset
 from format_writer import Field, Place
+from loading import make_images
 
 FIELDS = [
     Field("jpg", 2),
@@ -164,7 +165,7 @@ def test_a_selection_shares_the_chunks_and_leaves_the_current_version(ds, run_le
     new = {p.relative_to(ds).parts[1] for p in ds.rglob("*") if p.is_file() and p not in before}
     assert new == {"names", "roots", "sections", "versions"}
     assert Dataset(ds).id == id
-    assert "--replace gives its name" in select(run_leat, ds, "--numbers", "0:31", status=1)
+    assert "--replace (replace=True) gives its name" in select(run_leat, ds, "--numbers", "0:31", status=1)
     assert select(run_leat, ds, "--numbers", "0:31", "--replace") == list(range(31))
     says = run_leat("select", ds, tmp_path / "elsewhere", "--numbers", "0:2", "--name", "y", status=2).stderr
     assert "shares the chunks of its dataset" in says
@@ -193,7 +194,7 @@ def test_every_command_counts_the_samples_of_a_selection_only(ds, run_leat, tmp_
     assert f"{len(chosen)} samples in {info['chunks']} chunks" in run_leat("verify", some, status=0).stdout
     run_leat("unpack", some, tmp_path / "out", status=0)
     files = sorted(p.name for p in (tmp_path / "out").rglob("*") if p.is_file())
-    assert files == sorted(f"{i:03}.jpg" for i in chosen)
+    assert files == sorted(f"{i:03}.jpg{field}" for i in chosen for field in ("", ".text"))
     order = run_leat("order", "--keys", some, status=0).stdout.splitlines()
     assert sorted(int(line.split()[-1][-7:-4]) for line in order) == chosen
 
@@ -272,3 +273,23 @@ def test_an_indexed_dataset_is_selected_from_compared_and_added_to(tmp_path, run
     assert run_leat("cat", ds, "dog/38.bin", status=0).stdout == "38 " * 300
     garbage = json.loads(run_leat("gc", "--json", "--older-than", "0s", ds, status=0).stdout)["garbage"]
     assert all(kind["objects"] == 0 for kind in garbage.values())
+
+
+def test_sizes_of_pictures_that_nobody_has_read_are_not_guessed(tmp_path, run_leat):
+    make_images(tmp_path / "files", 6)
+    run_leat("index", tmp_path / "files", tmp_path / "ds", status=0)
+    for where in ("width < 100000", "width >= 1", "not height > 5", "png.channels == 3 or key == 'x'"):
+        result = run_leat("select", tmp_path / "ds", "--where", where, "--dry-run", status=2)
+        assert "are not known: 'leat index' does not read single objects" in result.stderr
+    run_leat("select", tmp_path / "ds", "--where", "png.size > 0", "--dry-run", status=0)
+    (tmp_path / "files/c0/bad.png").write_bytes(b"no picture")
+    run_leat("pack", tmp_path / "files", tmp_path / "packed", status=0)
+    result = run_leat("select", tmp_path / "packed", "--where", "width < 100000", "--dry-run", status=0)
+    assert "6 samples of 7" in result.stdout
+    result = run_leat("select", tmp_path / "packed", "--where", "width == none", "--dry-run", status=0)
+    assert "1 samples of 7" in result.stdout
+
+
+def test_options_without_what_they_are_about_are_refused(ds, run_leat):
+    for option, words in ((["--seed", "4"], "--fraction and --split"), (["--ignore-missing"], "--keys")):
+        assert words in run_leat("select", ds, "--numbers", "0:3", *option, "--name", "x", status=2).stderr

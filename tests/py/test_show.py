@@ -209,3 +209,12 @@ def test_conditions_on_every_kind_of_field(ds, run_leat):
     assert chosen("emb != none and cls == 'dog'") == [1, 3, 5, 7, 9, 11]
     says = run_leat("select", ds, "--where", "emb == 'x'", "--name", "x", status=2).stderr
     assert "can only be compared with none" in says
+
+
+def test_a_picture_of_an_index_is_described_by_its_own_header(tmp_path, run_leat):
+    (tmp_path / "files").mkdir()
+    Image.new("RGB", (40, 30)).save(tmp_path / "files/a.png")
+    (tmp_path / "files/b.png").write_bytes(b"no picture")
+    run_leat("index", tmp_path / "files", tmp_path / "ds", status=0)
+    assert "PNG 40x30, 3 channels" in run_leat("show", "--key", "a.png", tmp_path / "ds", status=0).stdout
+    assert "no readable header" in run_leat("show", "--key", "b.png", tmp_path / "ds", status=0).stdout

@@ -263,6 +263,58 @@ def test_many_processes_write_parts_that_are_merged(leat, tmp_path, run_leat):
         leat.Writer.merge(url, n, replace=True)
 
 
+def test_a_part_may_have_no_samples(leat, tmp_path):
+    def part(i, n, values, place="ds"):
+        with leat.Writer(tmp_path / place, fields={"n": "int"}, part=(i, n)) as w:
+            for value in values:
+                w.write({"n": value})
+        return w.version
+
+    assert part(0, 3, []) == ""
+    assert part(1, 3, [5, 6])
+    with pytest.raises(leat.Error, match="part 2 of 3 is not finished"):
+        leat.Writer.merge(tmp_path / "ds", 3)
+    part(2, 3, [])
+    leat.Writer.merge(tmp_path / "ds", 3)
+    assert [s["n"] for s in leat.open(tmp_path / "ds")] == [5, 6]
+    assert not list((tmp_path / "ds/leat/partial").iterdir())
+    # What an earlier attempt had, or did not have, is forgotten.
+    part(0, 2, [], "again"), part(1, 2, [1], "again")
+    part(0, 2, [2], "again"), part(1, 2, [], "again")
+    leat.Writer.merge(tmp_path / "again", 2)
+    assert [s["n"] for s in leat.open(tmp_path / "again")] == [2]
+    part(0, 1, [], "none")
+    with pytest.raises(leat.Error, match="none of the 1 parts has samples"):
+        leat.Writer.merge(tmp_path / "none", 1)
+
+
+def test_lists_are_not_rounded_or_read_as_something_else(leat, tmp_path):
+    fields = {"t": leat.Tokens("uint16"), "a": leat.Array("float32", [2]), "b": leat.Array("int8", [None])}
+    good = {"t": [0, 65535], "a": [0.1, 3], "b": [-128, 127]}
+    with leat.Writer(tmp_path / "ds", fields=fields) as w:
+        for bad in (
+            {"t": [1.5]},
+            {"t": [65536]},
+            {"t": [-1]},
+            {"t": ["1"]},
+            {"t": [10**30]},
+            {"t": [None]},
+            {"t": [float("nan")]},
+            {"a": [1e300, 0]},
+            {"a": ["1", "2"]},
+            {"b": [128]},
+            {"b": [0.5]},
+        ):
+            with pytest.raises(leat.Error, match=r"sample 'k': field '[tab]' is .*; expected was an array of"):
+                w.write(good | bad, key="k")
+        w.write(good | {"t": [1.0, 2]})  # whole, and nothing lost
+        w.write(good | {"a": [float("inf"), float("nan")], "t": [], "b": ()})
+    first, second = leat.open(tmp_path / "ds")
+    assert (first["t"].tolist(), second["t"].tolist(), second["b"].tolist()) == ([1, 2], [], [])
+    assert first["a"].tolist() == numpy.asarray([0.1, 3], "float32").tolist()
+    assert second["a"][0] == numpy.inf
+
+
 def test_parts_in_a_bucket(leat, tmp_path, serve, bucket_dir, monkeypatch):
     server = serve(bucket_dir)
     for name, value in server.s3_env().items():

@@ -199,7 +199,7 @@ def _as_text(name: str, value: Any) -> str:
         _arguments.refuse(name, value, "a size or a time that can be", InvalidError)
     if kind == _SIZE:
         return str(int(value))
-    return f"{max(int(number * 1e9), 1 if name == 'linger' else 0)}ns"  # a number is seconds
+    return f"{int(number * 1e9)}ns"  # a number is seconds
 
 
 def _settings(given: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[InvalidError]]:
@@ -298,7 +298,8 @@ class Loader:
         if not problems:
             made = self._transform(python, fields, as_dict, plan is _plan_torch, given, bool(mix), problems)
             texts = list(given.items())
-        problems += map(InvalidError, _core.problems(texts))
+        missing = [("batch_size", "1")] if any("batch_size" in str(p) for p in problems) else []
+        problems += map(InvalidError, _core.problems(missing + texts))  # one that is wrong is not missing too
         if device is not None and as_numpy:
             words = f"device={device!r} gives tensors, and as_numpy=True arrays: leave one of them out"
             problems.append(InvalidError(words))

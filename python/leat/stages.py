@@ -27,9 +27,12 @@ _HANDED = deque(maxlen=256)  # (state, weak references to the columns) of the ba
 
 def remember(values, state):
     """So that leat.state_of() finds the state of a batch that no longer lies in the ring."""
-    columns = (
-        values.values() if isinstance(values, Mapping) else values if isinstance(values, (tuple, list)) else (values,)
-    )
+    if type(values) is tuple:  # nearly always; asking whether something is a Mapping takes longer than all the rest
+        columns = values
+    elif isinstance(values, Mapping):
+        columns = values.values()
+    else:
+        columns = values if isinstance(values, (tuple, list)) else (values,)
     references = []
     for column in columns:
         try:

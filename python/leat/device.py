@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 import glob
 import logging
 import os
+from collections.abc import MutableMapping
 
 from leat import _core
 from leat.errors import InvalidError, OutOfMemoryError, UnsupportedError
@@ -47,9 +49,19 @@ class Tail:
         # as the C library computes it, in the same order: the results are the same, bit for bit
         self.scale = [1.0 / (255.0 * s) if floats else 1.0 for s in std]
         self.shift = [-m / s if floats else 0.0 for m, s in zip(mean, std)]
+        self._constants = {}
 
     def plain(self):
         return self.dtype == "uint8" and self.layout == "nhwc"
+
+    def constants(self, torch, device):
+        """Scale and shift there: sent once, because sending them makes the program wait for the device."""
+        made = self._constants.get(device)
+        if made is None:
+            both = (self.scale[: self.channels], self.shift[: self.channels])
+            made = [torch.tensor(numbers, dtype=torch.float32, device=device) for numbers in both]
+            self._constants[device] = made
+        return made
 
 
 def _three(text):
@@ -189,16 +201,14 @@ def _compile(source, capability):
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def by_torch(raw, tail, out=None):
+def by_torch(raw, tail):
     """What the kernel does, by torch's own operations: for devices and installations without it."""
     import torch
 
-    dtype = getattr(torch, tail.dtype)
     x = raw
     if tail.dtype != "uint8":
-        scale = torch.tensor(tail.scale[: tail.channels], dtype=torch.float32, device=raw.device)
-        shift = torch.tensor(tail.shift[: tail.channels], dtype=torch.float32, device=raw.device)
-        x = (raw.to(torch.float32) * scale + shift).to(dtype)
+        scale, shift = tail.constants(torch, raw.device)
+        x = (raw.to(torch.float32) * scale + shift).to(getattr(torch, tail.dtype))
     if tail.layout == "nhwc":
         return x
     x = x.permute(0, 3, 1, 2)
@@ -234,6 +244,13 @@ def check(device):
         count = torch.cuda.device_count()
         raise InvalidError(f"device={device!r}: there are {count} devices, cuda:0 to cuda:{count - 1}")
     return found
+
+
+def _why(error, what):
+    """An error of torch as one of ours, in one line: torch adds advice to its own over several."""
+    text = (str(error).splitlines() or [type(error).__name__])[0]
+    kind = OutOfMemoryError if "out of memory" in text else UnsupportedError
+    return kind(f"{what}: {text}")
 
 
 def prepare(device, outputs, as_dict):
@@ -272,6 +289,13 @@ class Device:
                     "a loader with device= cannot be used after a fork: CUDA cannot. Open it in the child"
                 )
             return
+        try:
+            self._begin_with(torch)
+        except RuntimeError as error:  # torch's own kinds are all of these
+            raise _why(error, f"{self._asked} cannot be used") from error
+        self._ready = True
+
+    def _begin_with(self, torch):
         self.torch = torch
         index = self._asked.index if self._asked.index is not None else torch.cuda.current_device()
         self.device = torch.device("cuda", index)
@@ -279,9 +303,8 @@ class Device:
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # once: the device's context is there from here on
             self.stream = torch.cuda.Stream(self.device)
-            self._ready = True
-            self._copier_plan = None
-            self._streams = {}
+        self._copier_plan = None
+        self._streams = {}
 
     # torch.cuda.device() and torch.cuda.stream() do the same as these two, in ten times the time.
 
@@ -311,6 +334,10 @@ class Device:
             stream = self._streams[raw] = self.torch.cuda.current_stream(self.device)
         return raw, stream
 
+    def send(self, tensor):
+        """A tensor on the device, through pinned memory, which torch keeps until the copy is done."""
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
     def over(self, source):
         self.set_up()
         return Copying(self, source)
@@ -338,6 +365,7 @@ class _Column:
         self.name = name
         self.dims = dims
         self.tail = tail if tail is not None and not tail.plain() else None
+        self.by_torch = False  # whether torch does what the kernel would
         self.raw_dtype = (
             torch.bool if _core.dtype_name(dtype) == "bool" or kind == _VALID else _torch_dtype(torch, dtype)
         )
@@ -350,6 +378,15 @@ class _Column:
             self.format = torch.channels_last if last else torch.contiguous_format
         else:
             self.dtype, self.shape, self.format = self.raw_dtype, dims, torch.contiguous_format
+
+    def maker(self, samples, stage):
+        """A function that makes memory for the column on the device. Its arguments are bound once: looking them up for every
+        batch took longer than the call."""
+        empty, device = stage.torch.empty, stage.device
+        if self.by_torch:
+            return functools.partial(empty, (samples, *self.dims), dtype=self.raw_dtype, device=device)
+        shape = (samples, *self.shape)
+        return functools.partial(empty, shape, dtype=self.dtype, device=device, memory_format=self.format)
 
 
 _VALID = _core.outputs()["valid"][0]
@@ -384,6 +421,8 @@ class Plan:
         self.raw = []
         if self.copier is not None:
             self._load(stage)
+        self.converted = [column for column in self.columns if column.by_torch]
+        self.makers = [column.maker(self.samples, stage) for column in self.columns]
 
     def _load(self, stage):
         torch = stage.torch
@@ -429,7 +468,7 @@ class Plan:
 class _Arriving:
     """A batch on its way to the device."""
 
-    __slots__ = ("_state", "began", "columns", "copy", "epoch", "position", "stage", "tensors")
+    __slots__ = ("_state", "began", "columns", "copy", "epoch", "late", "position", "stage", "tensors")
 
     def __init__(self, stage, item):
         self.stage = stage
@@ -437,6 +476,7 @@ class _Arriving:
         self._state = item.state()
         self.copy = None
         self.tensors = []
+        self.late = False  # there is something that only its own to() can bring over
 
     def state(self):
         return self._state
@@ -447,7 +487,23 @@ class _Arriving:
         self.copy.wait(raw)
         for tensor in self.tensors:
             tensor.record_stream(stream)
-        return self.columns
+        return _walk(self.columns, self.ask) if self.late else self.columns
+
+    def send(self, thing):
+        """A tensor of a transform's, on its way. Other things with a to() are left for ask()."""
+        if not isinstance(thing, self.stage.torch.Tensor):
+            self.late = self.late or hasattr(thing, "to")
+            return thing
+        if thing.device.type != "cpu":
+            return thing
+        self.tensors.append(self.stage.send(thing))
+        return self.tensors[-1]
+
+    def ask(self, thing):
+        """On the program's stream: only the one who wrote it knows which memory it then has."""
+        if isinstance(thing, (self.stage.torch.Tensor, type)) or not callable(getattr(thing, "to", None)):
+            return thing
+        return thing.to(self.stage.device)
 
     def release(self):
         self.columns = self.tensors = None
@@ -464,6 +520,27 @@ class _Event:
 
     def wait(self, raw):
         self._stage.current()[1].wait_event(self._event)
+
+
+def _walk(thing, leaf):
+    """The same thing with what leaf() makes of everything in it that is no container."""
+    if isinstance(thing, tuple) and hasattr(thing, "_fields"):
+        return type(thing)(*[_walk(value, leaf) for value in thing])
+    if isinstance(thing, (list, tuple)):
+        return type(thing)([_walk(value, leaf) for value in thing])
+    if isinstance(thing, MutableMapping):
+        values = {key: _walk(value, leaf) for key, value in thing.items()}
+        if type(thing) is dict:
+            return values
+        made = copy.copy(thing)  # a defaultdict, a tokenizer's result: what else it has stays
+        made.update(values)
+        return made
+    if hasattr(thing, "__dataclass_fields__") and not isinstance(thing, type):
+        made = copy.copy(thing)
+        for name in thing.__dataclass_fields__:
+            object.__setattr__(made, name, _walk(getattr(thing, name), leaf))  # frozen ones too
+        return made
+    return leaf(thing)
 
 
 class Copying(Ahead):
@@ -493,7 +570,6 @@ class Copying(Ahead):
 
     def _begin_batch(self, item):
         stage = self._stage
-        torch = stage.torch
         plan = stage.plan(item)
         work = _Arriving(stage, item)
         values = [None] * len(plan.names)
@@ -511,27 +587,24 @@ class Copying(Ahead):
             item.release()
             work.copy = _Event(stage)
         else:
-            addresses = []
-            for column in plan.columns:
-                if column.by_torch:
-                    tensor = torch.empty((samples, *column.dims), dtype=torch.uint8, device=stage.device)
-                else:
-                    tensor = torch.empty(
-                        (samples, *column.shape), dtype=column.dtype, device=stage.device, memory_format=column.format
-                    )
-                values[column.index] = tensor
-                addresses.append(tensor.data_ptr())
-            work.copy = plan.copier.copy(item, tuple(addresses))
+            makers = plan.makers
+            if samples != plan.samples:  # the last of an epoch
+                makers = [column.maker(samples, stage) for column in plan.columns]
+            tensors = [make() for make in makers]
+            work.copy = plan.copier.copy(item, tuple([tensor.data_ptr() for tensor in tensors]))
             if not plan.copier.registered:
                 _once(
                     "the driver refuses to register the batches' memory: copies to the device keep the processor busy"
                 )
-            for column in plan.columns:
-                if column.by_torch:
-                    values[column.index] = by_torch(values[column.index], column.tail)
+            if not plan.ragged and not plan.converted:
+                work.tensors = tensors
+                work.columns = dict(zip(plan.names, tensors)) if stage.as_dict else tuple(tensors)
+                return work
+            for column, tensor in zip(plan.columns, tensors):
+                values[column.index] = by_torch(tensor, column.tail) if column.by_torch else tensor
                 work.tensors.append(values[column.index])
-            if any(column.by_torch for column in plan.columns):
-                work.copy = _Event(stage, work.copy)
+            if plan.converted:
+                work.copy = _Event(stage, (work.copy, tensors))
         work.columns = dict(zip(plan.names, values)) if stage.as_dict else tuple(values)
         return work
 
@@ -553,28 +626,9 @@ class Copying(Ahead):
 
     def _begin_any(self, item):
         """What a transform made: whatever tensors are in it."""
-        stage = self._stage
-        torch = stage.torch
-        work = _Arriving(stage, item)
-        values = item.values()
-
-        def move(thing):
-            if isinstance(thing, torch.Tensor):
-                if thing.device.type != "cpu":
-                    return thing
-                moved = thing.pin_memory().to(stage.device, non_blocking=True)
-                work.tensors.append(moved)
-                return moved
-            if isinstance(thing, dict):
-                return type(thing)((key, move(value)) for key, value in thing.items())
-            if isinstance(thing, tuple) and hasattr(thing, "_fields"):
-                return type(thing)(*map(move, thing))
-            if isinstance(thing, (list, tuple)):
-                return type(thing)(map(move, thing))
-            return thing
-
-        work.columns = move(values)
-        work.copy = _Event(stage)
+        work = _Arriving(self._stage, item)
+        work.columns = _walk(item.values(), work.send)
+        work.copy = _Event(self._stage)
         item.release()
         return work
 

@@ -199,7 +199,7 @@ def _as_text(name: str, value: Any) -> str:
         _arguments.refuse(name, value, "a size or a time that can be", InvalidError)
     if kind == _SIZE:
         return str(int(value))
-    return f"{max(int(number * 1e9), 1 if name == 'linger' else 0)}ns"  # a number is seconds
+    return f"{int(number * 1e9)}ns"  # a number is seconds
 
 
 def _settings(given: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[InvalidError]]:
@@ -260,7 +260,17 @@ class Loader:
     Which rank of which world this is, is found out at the first batch: from torch.distributed when it is initialised, else
     from RANK and WORLD_SIZE. All ranks then compare what they are about to read, and stop where they differ.
 
-    Settings:
+    What a loader is given:
+
+        url: a dataset (s3://…, https://…, a folder), or a leat.Mix of several
+        fields: what a batch is made of: {"x": leat.image("jpg").resize((224, 224)), "y": leat.int("cls")}
+        as_dict: batches are dicts instead of tuples
+        as_numpy: arrays, also where torch is installed
+        transform: a function of yours, of one sample or of a batch, run in worker processes
+        collate: a function of yours that makes a batch of a list of samples
+        transform_on: what the transform gets: "sample" or "batch"
+        transform_workers: how many processes run them; 0: this one
+        device: "cuda", "cuda:1", a number or a torch.device: batches on that GPU
     """
 
     __signature__: Any = _Signature()
@@ -298,7 +308,8 @@ class Loader:
         if not problems:
             made = self._transform(python, fields, as_dict, plan is _plan_torch, given, bool(mix), problems)
             texts = list(given.items())
-        problems += map(InvalidError, _core.problems(texts))
+        missing = [("batch_size", "1")] if any("batch_size" in str(p) for p in problems) else []
+        problems += map(InvalidError, _core.problems(missing + texts))  # one that is wrong is not missing too
         if device is not None and as_numpy:
             words = f"device={device!r} gives tensors, and as_numpy=True arrays: leave one of them out"
             problems.append(InvalidError(words))
@@ -494,5 +505,5 @@ def _again(kind: type[Loader], given: dict[str, Any], state: dict[str, Any], pid
 
 
 Loader.__doc__ = (Loader.__doc__ or "") + "".join(
-    f"    {row[0]}: {row[5]}\n" for row in _SETTINGS.values() if row[0] not in _HIDDEN
+    f"    {row[0]}: {row[5]}\n    " for row in _SETTINGS.values() if row[0] not in _HIDDEN
 )

@@ -27,9 +27,12 @@ _HANDED = deque(maxlen=256)  # (state, weak references to the columns) of the ba
 
 def remember(values, state):
     """So that leat.state_of() finds the state of a batch that no longer lies in the ring."""
-    columns = (
-        values.values() if isinstance(values, Mapping) else values if isinstance(values, (tuple, list)) else (values,)
-    )
+    if type(values) is tuple:  # nearly always; asking whether something is a Mapping takes longer than all the rest
+        columns = values
+    elif isinstance(values, Mapping):
+        columns = values.values()
+    else:
+        columns = values if isinstance(values, (tuple, list)) else (values,)
     references = []
     for column in columns:
         try:
@@ -76,18 +79,20 @@ class Ahead:
     def fill(self, wait):
         """Takes what is there, up to the depth; waits only for the first."""
         while not self.error and len(self.waiting) < self.depth:
+            self.lost = True  # an interrupt may come at any line
             try:
                 item = self.source.take(wait and not self.waiting)
-            except BaseException as error:
+            except Exception as error:  # an interrupt does not wait for its turn
                 self.error = error
-                break
+                item = None
+            if item is not None:
+                self.waiting.append(self.begin(item))
+            self.settled()
             if item is None:
                 break
-            self.lost = True
-            self.waiting.append(self.begin(item))
-            self.lost = False
 
     def take(self, wait):
+        """What it returns counts as lost until settled() says that somebody has it."""
         self.fill(wait)
         if not self.waiting:
             if not self.error:
@@ -98,11 +103,14 @@ class Ahead:
             raise error
         if not wait and not self.ready(self.waiting[0]):
             return None
-        work = self.waiting.popleft()
         self.lost = True
-        item = self.finish(work)
+        return self.finish(self.waiting.popleft())
+
+    def settled(self):
+        """All that was taken is in good hands."""
         self.lost = False
-        return item
+        if isinstance(self.source, Ahead):
+            self.source.settled()
 
     def pending(self):
         """Items that were taken from the loader and not handed over, or lost."""
@@ -123,12 +131,16 @@ class First:
 
     def __init__(self, source):
         self._source = source
+        self._item = None  # the first, kept until its place is known
         self.place = None
 
     def take(self, wait):
-        item = self._source.take(wait)
+        if self._item is None:
+            self._item = self._source.take(wait)
+        item = self._item
         if item is not None:
             self.place = (item.epoch, item.began)
+            self._item = None
             self.take = self._source.take
         return item
 
@@ -157,28 +169,33 @@ class Reading:
                 self.break_off()
         if self.source is None:
             self._first, self.source = keeper.chain()
+        item = None
         try:
             item = self.source.take(True)
             values = item.values()
-            keeper.state = item.state()
-            keeper.place = item.epoch, item.position
-            remember(values, keeper.state)
+            state, place = item.state(), (item.epoch, item.position)
+            remember(values, state)
+            self.source.settled()
+            keeper.state, keeper.place = state, place  # last: an interrupt before this has it delivered again
         except StopIteration:
             self.over = True
             keeper.again = False
             keeper.state = keeper.place = None  # the loader itself stands here
             raise
         except BaseException:
-            self.break_off()
+            self.break_off(item is not None)
             raise
         return values
 
-    def break_off(self):
+    def break_off(self, taken=False):
         """After a failure: what was read ahead is dropped, and the loader goes back before it reads on."""
-        if self.source.pending():
+        place = self._keeper.place or self._first.place
+        if place is None:
+            self.source.settled()  # nothing was taken yet
+        elif taken or self.source.pending():
             self.source.drop()
             self.source = None
-            self._keeper.back = self._keeper.place or self._first.place
+            self._keeper.back = place
 
 
 class Keeper:

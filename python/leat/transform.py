@@ -484,6 +484,7 @@ class Transforming(Ahead):
             self._stage.wait_s += time.monotonic() - began
             work.deliver(self._pool)
         except BaseException:
+            self.lost = True
             self.abandon(work)
             self._stage.let_go()
             raise

@@ -132,9 +132,10 @@ static void print_agent(const json_t *a, bool json)
         return;
     }
     leat_account_read(a, &account);
-    printf("%7d  %-8s  %-20s  %2d loaders  %s of %s  %s\n", (int)json_integer_value(json_object_get(a, "pid")),
+    size_t loaders = json_array_size(json_object_get(a, "loaders"));
+    printf("%7d  %-8s  %-20s  %2d loader%s  %s of %s  %s\n", (int)json_integer_value(json_object_get(a, "pid")),
            json_string_value(json_object_get(a, "version")), json_string_value(json_object_get(a, "scope")),
-           (int)json_array_size(json_object_get(a, "loaders")), leat_format_size(account.cache_bytes, used),
+           (int)loaders, loaders == 1 ? " " : "s", leat_format_size(account.cache_bytes, used),
            leat_format_size(account.cache_budget, ram), json_string_value(json_object_get(a, "log")));
 }
 

@@ -100,8 +100,8 @@ void leat_doctor_dataset(struct leat_doctor *d, struct leat_findings *f)
     const struct leat_root *r = leat_dataset_root(d->dataset);
     leat_hex(leat_dataset_id(d->dataset), LEAT_SHA256_SIZE, id);
     leat_findings_say(f, LEAT_HEALTH_OK, "dataset", "",
-                      "version %.12s, format %d, %" PRIu64 " samples in %" PRIu32 " chunks, %s, %s", id,
-                      LEAT_FORMAT_VERSION, leat_dataset_samples(d->dataset), r->chunks,
+                      "version %.12s, format %d, %" PRIu64 " samples in %" PRIu32 " chunk%s, %s, %s", id,
+                      LEAT_FORMAT_VERSION, leat_dataset_samples(d->dataset), r->chunks, r->chunks == 1 ? "" : "s",
                       leat_format_size(r->bytes, bytes), leat_dataset_sources(d->dataset) ? "indexed" : "packed");
     leat_findings_number(f, "samples", (double)leat_dataset_samples(d->dataset));
     leat_findings_number(f, "chunks", r->chunks);
@@ -167,8 +167,8 @@ void leat_doctor_first_byte(struct leat_doctor *d, struct leat_findings *f)
         d->ended = true;
     } else if (n) {
         double median = leat_doctor_median(samples, n);
-        leat_findings_say(f, LEAT_HEALTH_OK, "first byte", "", "%.1f ms to that of a chunk, median of %u chunks",
-                          median * 1e3, n);
+        leat_findings_say(f, LEAT_HEALTH_OK, "first byte", "", "%.1f ms to that of a chunk, median of %u", median * 1e3,
+                          n);
         leat_findings_number(f, "median_s", median);
     }
 }

@@ -207,6 +207,16 @@ static leat_status parse(const struct row *row, const char *value, uint64_t *out
     return rc;
 }
 
+/* Limits of sizes and times are 0 and what fits into a number: they say nothing in bytes and nanoseconds. */
+static leat_status fail_range(const struct row *row, const char *value, bool more, struct leat_error *err)
+{
+    if (row->type == LEAT_SETTING_SIZE || row->type == LEAT_SETTING_DURATION)
+        return leat_fail(err, LEAT_INVALID, "%s='%.60s' is too %s", row->name, value,
+                         more ? "much" : "little: it must be greater than 0");
+    return leat_fail(err, LEAT_INVALID, "%s='%.60s' is not between %" PRIu64 " and %" PRIu64, row->name, value,
+                     row->least, row->most);
+}
+
 leat_status leat_loader_set(struct leat_loader_opts *o, const char *name, const char *value, struct leat_error *err)
 {
     const struct row *row = NULL;
@@ -225,9 +235,10 @@ leat_status leat_loader_set(struct leat_loader_opts *o, const char *name, const 
     rc = parse(row, value, &number, err);
     if (rc != LEAT_OK)
         return rc;
+    if (row->offset == AT(linger_ns) && number == 0)
+        number = 1; /* in the struct 0 is "not said" */
     if (number < row->least || number > row->most)
-        return leat_fail(err, LEAT_INVALID, "%s='%.60s' is not between %" PRIu64 " and %" PRIu64, row->name, value,
-                         row->least, row->most);
+        return fail_range(row, value, number > row->most, err);
     put(o, row, number);
     if (row->offset == AT(seed))
         o->seed_given = true;

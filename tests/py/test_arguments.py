@@ -273,3 +273,26 @@ def test_paths_and_numbers_of_numpy_are_settings(lt, blobs, tmp_path):
     assert (tmp_path / "cache").is_dir()
     with lt.open(Path(blobs.url), timeout=numpy.float64(5), cache=numpy.int64(1 << 20)) as ds:
         assert ds[numpy.int64(0)].number == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"batch_size": "4x"}, "batch_size='4x' is not a whole number from 1 to 16777216"),
+        ({"batch_sise": 4}, "there is no setting 'batch_sise': did you mean 'batch_size'?"),
+        ({"batch_size": 4, "timeout": 0}, "timeout='0ns' is too little: it must be greater than 0"),
+        ({"batch_size": 4, "ram": "0"}, "ram='0' is too little: it must be greater than 0"),
+        ({}, "give exactly one of batch_size and global_batch_size"),
+    ],
+    ids=["value", "name", "time", "size", "missing"],
+)
+def test_what_is_wrong_is_said_once_and_in_the_users_units(leat, images, given, text):
+    with pytest.raises(leat.errors.InvalidError) as caught:
+        leat.Loader(images.url, fields={"i": leat.index()}, **given)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("none", [0, 0.0, "0s", "0"])
+def test_an_agent_may_be_told_not_to_linger(leat, images, none):
+    with leat.Loader(images.url, fields={"i": leat.index()}, batch_size=4, linger=none, scope="no-linger"):
+        pass

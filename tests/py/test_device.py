@@ -3,13 +3,17 @@ as late as a test wants them, and what the GPU computes, done by torch on the CP
 
 tests/gpu/check_device.py has the same promises on a real one."""
 
+import collections
 import ctypes
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import time
+import types
 
+import fake_torch
 import numpy
 import pytest
 from loading import BUILD, SANITIZE, import_leat
@@ -288,3 +292,133 @@ def test_device_and_numpy_exclude_each_other(lt, images):
 def test_channels_last_without_a_device_says_so(lt, images):
     with pytest.raises(lt.Error, match="channels_last"):
         lt.Loader(images.url, batch_size=4, fields={"x": lt.image("png").resize((8, 8)).layout("channels_last")})
+
+
+# The whole way from next() to the driver, with a torch and a driver of our own.
+
+
+@pytest.fixture
+def gpu(lt, fake, monkeypatch):
+    """device="cuda" of a machine without one; returns what stands in for torch."""
+    torch = pytest.importorskip("torch")
+    from leat import device
+
+    standing_in = fake_torch.make(torch, monkeypatch)
+    begin = device.Device._begin_with
+    monkeypatch.setattr(device, "_LIBRARY", str(FAKE))
+    monkeypatch.setattr(device, "_compile", lambda source, capability: (b"\0", None))
+    monkeypatch.setattr(device, "check", lambda asked: types.SimpleNamespace(type="cuda", index=0))
+    monkeypatch.setattr(device.Device, "_begin_with", lambda stage, _: begin(stage, standing_in))
+    monkeypatch.setattr(device.Device, "send", lambda stage, tensor: tensor.clone())
+    yield standing_in
+    fake.run()
+
+
+def arrivals(loader, fake):
+    for batch in loader:
+        fake.run()
+        yield batch
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+@pytest.mark.parametrize("words", ["", "mean=0.5 std=0.25 layout=nchw", "mean=0.5 std=0.25 layout=channels_last"])
+def test_batches_on_the_device_are_those_of_the_cpu(lt, images, fake, gpu, words, as_dict):
+    def fields(layout):
+        image = type(lt.image("png"))("png", words=("resize=24x20", *words.replace("channels_last", layout).split()))
+        return {"k": lt.key(), "x": image, "i": lt.index()}
+
+    more = {"batch_size": G, "last": "short", "seed": 2, "as_dict": as_dict}
+    with lt.Loader(images.url, fields=fields("nchw"), **more) as cpu:
+        expected = [[column if name == 0 else column.clone() for name, column in columns(batch)] for batch in cpu]
+        names = [list(k) for k, _, _ in expected]
+    with lt.Loader(images.url, fields=fields("channels_last"), device="cuda", **more) as loader:
+        got = list(arrivals(loader, fake))
+        assert len(got) == len(expected) and images.samples % G, "the last batch is a short one"
+        assert set(gpu.recorded) == {7}, "memory is kept until the program's stream has read it"
+        assert gpu.switched[-2:] == [1, 7], "the program's stream is the current one again"
+    fake.run()
+    for batch, (_, x, i), key in zip(got, expected, names):
+        (_, k), (_, gx), (_, gi) = columns(batch)
+        assert list(k) == key and (gi == i).all()
+        assert gx.dtype == x.dtype and gx.shape == x.shape and (gx == x).all()
+        if "channels_last" in words:
+            assert gx.stride()[1] == 1
+
+
+def columns(batch):
+    return list(enumerate(batch.values() if isinstance(batch, dict) else batch))
+
+
+def test_without_a_compiler_torch_converts(lt, images, fake, gpu, monkeypatch, caplog):
+    from leat import device
+
+    monkeypatch.setattr(device, "_compile", lambda source, capability: (None, "there is none"))
+    monkeypatch.setattr(device, "_said", set())
+    fields = {"x": lt.image("png").resize((24, 20)).normalize(0.5, 0.25).layout("nchw"), "i": lt.index()}
+    original = device.by_torch
+    monkeypatch.setattr(device, "by_torch", lambda raw, tail: (fake.run(), original(raw, tail))[1])
+    with lt.Loader(images.url, fields=fields, batch_size=G, seed=2) as cpu:
+        expected = [x.clone() for x, _ in cpu]
+    with lt.Loader(images.url, fields=fields, batch_size=G, seed=2, device="cuda") as loader:
+        got = [x for x, _ in arrivals(loader, fake)]
+    assert all((a == b).all() for a, b in zip(got, expected)) and len(got) == len(expected)
+    assert [r.getMessage() for r in caplog.records] == [
+        "pictures are converted by torch, which is slower: there is none"
+    ]
+
+
+def test_device_that_cannot_be_begun_says_so_in_one_line(lt, images, gpu, monkeypatch):
+    """Another process may have all of its memory, or have it for itself."""
+    from leat import device
+
+    def fail(stage, _):
+        raise RuntimeError(f"CUDA error: {text}\nCUDA kernel errors might be reported later")
+
+    monkeypatch.setattr(device.Device, "_begin_with", fail)
+    with lt.Loader(images.url, fields={"i": lt.index()}, batch_size=4, device="cuda") as loader:
+        for text, kind in (("out of memory", lt.errors.OutOfMemoryError), ("busy", lt.errors.UnsupportedError)):
+            with pytest.raises(kind, match=text) as caught:
+                next(iter(loader))
+            assert "\n" not in str(caught.value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    x: object
+    name: str
+
+
+class Knows:
+    """Something with a to() of its own."""
+
+    def __init__(self, moved=False):
+        self.moved = moved
+
+    def to(self, device):
+        return Knows(True)
+
+
+def gather(samples):
+    import torch
+
+    x = torch.stack([torch.as_tensor(sample[0]) for sample in samples])
+    counted = collections.defaultdict(list, x=x)
+    return {"plain": x, "parts": Parts(x, "a"), "counted": counted, "knows": [Knows()], "pair": (x, 3)}
+
+
+def test_whatever_holds_tensors_gets_to_the_device(lt, images, fake, gpu, monkeypatch):
+    from leat import device
+
+    sent = []
+    monkeypatch.setattr(device.Device, "send", lambda stage, tensor: sent.append(tensor) or tensor.clone())
+    fields = {"i": lt.index()}
+    with lt.Loader(
+        images.url, fields=fields, batch_size=4, collate=gather, transform_workers=0, device="cuda", seed=2
+    ) as loader:
+        batch = next(iter(loader))
+        sent_then = len(sent)
+    assert sent_then % 4 == 0 and sent_then, "each of the four places where a tensor is"
+    assert isinstance(batch["parts"], Parts) and batch["parts"].name == "a"
+    assert type(batch["counted"]) is collections.defaultdict and batch["counted"].default_factory is list
+    assert batch["knows"][0].moved
+    assert all((x == batch["plain"]).all() for x in (batch["parts"].x, batch["counted"]["x"], batch["pair"][0]))

@@ -1,8 +1,10 @@
 """What `make install` and `pip install .` put where, and that it works there."""
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -103,3 +105,39 @@ def test_the_wheel_has_the_package_and_the_command_of_the_same_version(tmp_path)
         check=False,
     )
     assert done.stdout == f"{VERSION} {target}/leat/__init__.py\n", done.stderr
+
+
+@pytest.mark.long  # compiles everything once more
+@pytest.mark.timeout(1800)
+def test_a_folder_installed_as_it_is_loads_batches_and_has_the_command(tmp_path):
+    """pip install -e of a clone, into an environment that borrows the packages of this one."""
+    clone = tmp_path / "clone"
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, clone / name, follow_symlinks=False)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    python = tmp_path / "env/bin/python"
+    lent = next((tmp_path / "env").glob("lib/python3.*/site-packages")) / "lent.pth"
+    lent.write_text(f"{sysconfig.get_path('purelib')}\n")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env.pop("PYTHONPATH", None)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install", "--quiet"]
+    done = subprocess.run(
+        [*pip, "--no-build-isolation", "--no-deps", "--editable", str(clone)], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def run(*words):
+        done = subprocess.run([python, *words], env=env, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    (tmp_path / "raw/a").mkdir(parents=True)
+    for i in range(8):
+        (tmp_path / f"raw/a/{i}.bin").write_text(str(i))
+    assert run("-m", "leat", "--version") == f"leat {VERSION}\n"
+    run("-m", "leat", "pack", "--quiet", "raw", "packed")
+    code = 'import leat; print(sorted(int(i) for (b,) in leat.Loader("packed", batch_size=4, as_numpy=True, linger=0, '
+    code += 'fields={"i": leat.index()}) for i in b), leat.__file__)'
+    assert run("-c", code) == f"[0, 1, 2, 3, 4, 5, 6, 7] {clone}/python/leat/__init__.py\n"

@@ -1,6 +1,7 @@
 """Transforms that raise, hang, fork, exit or crash, and programs that end: one clear error, nothing left behind."""
 
 import gc
+import linecache
 import os
 import signal
 import subprocess
@@ -408,3 +409,52 @@ def test_slow_transforms_are_named_in_a_warning(lt, images, caplog, monkeypatch)
     ):
         next(iter(loader))
     assert f"has been waiting for 5 s for the transform of sample {bad} (" in caplog.text
+
+
+class Interrupt:
+    """Ctrl-C at the n-th line that runs in leat.stages."""
+
+    def __init__(self, stages, n):
+        self.file, self.left = stages.__file__, n
+
+    def __call__(self, frame, event, _):
+        if frame.f_code.co_filename != self.file:
+            return None
+        at = linecache.getline(self.file, frame.f_lineno).strip()
+        if event == "line" and at != "return values":  # from there on it is the program's
+            self.left -= 1
+            if self.left == 0:
+                self.where = f"{frame.f_lineno}: {at}"
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_ctrl_c_at_any_line_loses_no_batch_and_doubles_none(lt, images, workers):
+    from leat import stages
+
+    fields = {"i": lt.index()}
+    with lt.Loader(images.url, fields=fields, batch_size=8, seed=1, as_numpy=True) as plain:
+        plain.set_epoch(6)
+        order = [i.tolist() for (i,) in plain]
+    with lt.Loader(
+        images.url, fields=fields, batch_size=8, seed=1, as_numpy=True, transform=t.same, transform_workers=workers
+    ) as loader:
+        n, finished = 1, False
+        while not finished:
+            loader.set_epoch(5)
+            next(iter(loader))  # broken off: the next pass is epoch 6
+            seen, batches = [], iter(loader)
+            interrupt = Interrupt(stages, n)
+            while len(seen) < 4:
+                sys.settrace(interrupt)
+                try:
+                    batch = next(batches)
+                except KeyboardInterrupt:
+                    continue
+                finally:
+                    sys.settrace(None)
+                seen.append(batch[0].tolist())
+            assert seen == order[:4], f"interrupted at {interrupt.where}"
+            finished = interrupt.left > 0
+            n += 1 if workers == 0 else 9

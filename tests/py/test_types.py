@@ -176,3 +176,11 @@ def test_annotations_are_those_of_python_3_9():
 def test_marker_of_typed_packages_is_installed(leat):
     folder = Path(leat.__file__).parent
     assert (folder / "py.typed").exists() and (folder / "_core.pyi").exists()
+
+
+def test_help_lists_every_argument_of_a_loader_in_one_column(leat):
+    """help() shows the docstring as inspect cleans it."""
+    lines = inspect.cleandoc(leat.Loader.__doc__).split("\n")
+    listed = [line for line in lines if re.match(r"\s*[a-z_]+: ", line)]
+    assert {len(line) - len(line.lstrip()) for line in listed} == {4}
+    assert {line.strip().split(":")[0] for line in listed} == set(inspect.signature(leat.Loader).parameters)

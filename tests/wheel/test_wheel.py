@@ -92,6 +92,7 @@ def test_it_loads_nothing_but_the_c_library(wheel, tmp_path):
 
 def test_the_command_is_on_the_path_and_the_program_itself(place):
     assert place.check("leat", "--version") == f"leat {VERSION}\n"
+    assert place.check("python", "-m", "leat", "--version") == f"leat {VERSION}\n"
     assert (place.home / "env/bin/leat").read_bytes()[:4] == b"\x7fELF"
     assert not (place.root and (place.root / "usr/bin/gcc").exists())
 

@@ -141,13 +141,16 @@ static bool has_prices(const struct indexing *x)
            leat_store_scheme(first.home->store) == LEAT_SCHEME_S3;
 }
 
-/* Requests of one epoch that finds nothing cached. */
+/* Requests of one epoch that finds nothing cached. Each chunk costs one more for its recipe where that lies in a bucket
+ * too. */
 static uint64_t epoch_requests(const struct indexing *x)
 {
-    if (x->opened.origin->samples == 0) /* not read yet */
-        return x->opened.origin->bytes / x->s->chunk_size + x->opened.origin->objects;
-    return x->opened.origin->in_place ? x->cut.chunks
-                                      : x->opened.origin->objects - x->opened.counts.unnamed - x->opened.counts.known;
+    const struct leat_origin *o = x->opened.origin;
+    const struct leat_raw_counts *c = &x->opened.counts;
+    bool read = o->samples > 0; /* shards of a dry run are not */
+    uint64_t chunks = read ? x->cut.chunks : o->bytes / x->s->chunk_size + o->objects;
+    uint64_t recipes = leat_store_scheme(x->to.store) == LEAT_SCHEME_FILE ? 0 : chunks;
+    return recipes + (!read || o->in_place ? chunks : o->objects - c->unnamed - c->known);
 }
 
 static void print_dry(const struct indexing *x)

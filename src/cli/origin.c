@@ -179,6 +179,10 @@ static leat_status open_raw(const struct leat_cli_origin_opts *opts, char **urls
         rc = check_labels(s, how, err);
     if (rc == LEAT_OK)
         rc = leat_cli_read_wishes(s, o, err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++) {
+        if (urls[i][0] == '@')
+            rc = leat_fail(err, LEAT_INVALID, "'%s': lists of URLs are for --format tar and --format tokens", urls[i]);
+    }
     if (rc == LEAT_OK && n)
         rc = leat_cli_homes_open(opts, urls, n, o, err);
     if (rc == LEAT_OK && s->classes)

@@ -388,6 +388,7 @@ def test_what_cannot_be_honoured_is_said(tmp_path, photos, run_leat):
         (["--merge", "--save-every", "1s"], "--save-every is about a listing in one go"),
     ):
         assert words in refused(run_leat, *args, photos, dest=dest), args
+    assert "lists of URLs are for --format tar" in refused(run_leat, f"@{tmp_path}/list", dest=dest)
     for name in ("a.tar", "b.bin"):  # what is said by names is said before they are looked at
         for args, words in (
             (["--part", "1/2"], "--part and --merge are for raw objects"),
@@ -435,6 +436,9 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, photos, run_l
     assert said["bytes"] == sum(p.stat().st_size for p in photos.rglob("*.bin"))
     assert said["list_requests"] == sum(server.stats()["calls"]["ListObjectsV2"].values())
     assert said["epoch_usd"] == pytest.approx(30 * 0.0004 / 1000) and said["epoch_minutes"] > 0
+    args = ["--chunk-size", "4KiB", "--json", "s3://bucket/photos", "s3://bucket/ds"]
+    said = json.loads(run_leat("index", "--dry-run", *args, env=env, status=0).stdout)
+    assert said["epoch_requests"] == 30 + said["chunks"] > 31  # each chunk has a recipe, in a bucket here
     text = run_leat("index", "--dry-run", "s3://bucket/photos", "s3://bucket/ds", env=env, status=0).stdout
     assert "aws.amazon.com/s3/pricing" in text and "USD" in text and "minutes" in text
     assert server.stats()["calls"]["PutObject"] == puts

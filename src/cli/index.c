@@ -141,12 +141,16 @@ static bool has_prices(const struct indexing *x)
            leat_store_scheme(first.home->store) == LEAT_SCHEME_S3;
 }
 
-/* Requests of one epoch that finds nothing cached. */
+/* Requests of one epoch that finds nothing cached. Each chunk costs one more for its recipe where that lies in a bucket
+ * too. */
 static uint64_t epoch_requests(const struct indexing *x)
 {
-    if (x->opened.origin->samples == 0) /* not read yet */
-        return x->opened.origin->bytes / x->s->chunk_size + x->opened.origin->objects;
-    return x->opened.origin->in_place ? x->cut.chunks : x->opened.origin->objects - x->opened.counts.unnamed;
+    const struct leat_origin *o = x->opened.origin;
+    const struct leat_raw_counts *c = &x->opened.counts;
+    bool read = o->samples > 0; /* shards of a dry run are not */
+    uint64_t chunks = read ? x->cut.chunks : o->bytes / x->s->chunk_size + o->objects;
+    uint64_t recipes = leat_store_scheme(x->to.store) == LEAT_SCHEME_FILE ? 0 : chunks;
+    return recipes + (!read || o->in_place ? chunks : o->objects - c->unnamed - c->known);
 }
 
 static void print_dry(const struct indexing *x)
@@ -213,6 +217,7 @@ static struct leat_cli_origin_opts origin_opts(const struct indexing *x)
                                          .fresh = s->fresh,
                                          .save_every_ns = s->save_every_ns,
                                          .merge = s->merge,
+                                         .add_to = x->add_to,
                                          .seed = s->seed};
 }
 
@@ -295,13 +300,14 @@ static void print_result(const struct indexing *x)
     if (x->s->json) {
         printf("{\"id\": \"%s\", \"format\": \"%s\", \"samples\": %" PRIu64 ", \"chunks\": %" PRIu32
                ", \"objects\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"labels\": %" PRIu32 ", \"hidden\": %" PRIu64
-               ", \"incomplete\": %" PRIu64 ", \"unnamed\": %" PRIu64 ", \"skipped_members\": %" PRIu64
-               ", \"other_objects\": %" PRIu64 ", \"tokens\": %" PRIu64 ", \"documents\": %" PRIu64
-               ", \"list_requests\": %" PRIu64 ", \"list_s\": %.3f, \"sorted_by_class\": %s, \"guarded\": %s}\n",
+               ", \"incomplete\": %" PRIu64 ", \"unnamed\": %" PRIu64 ", \"known\": %" PRIu64
+               ", \"skipped_members\": %" PRIu64 ", \"other_objects\": %" PRIu64 ", \"tokens\": %" PRIu64
+               ", \"documents\": %" PRIu64 ", \"list_requests\": %" PRIu64
+               ", \"list_s\": %.3f, \"sorted_by_class\": %s, \"guarded\": %s}\n",
                id, o->kind, o->samples, x->cut.chunks, o->objects, o->bytes, c->classes, c->hidden, c->incomplete,
-               c->unnamed, x->opened.tar.skipped, x->opened.tar.other + x->opened.tokens.other, x->opened.tokens.tokens,
-               x->opened.tokens.documents, o->requests, (double)x->opened_ns / 1e9, x->mix.sorted ? "true" : "false",
-               x->result.guarded ? "true" : "false");
+               c->unnamed, c->known, x->opened.tar.skipped, x->opened.tar.other + x->opened.tokens.other,
+               x->opened.tokens.tokens, x->opened.tokens.documents, o->requests, (double)x->opened_ns / 1e9,
+               x->mix.sorted ? "true" : "false", x->result.guarded ? "true" : "false");
         return;
     }
     printf("%" PRIu64 " samples in %" PRIu32 " chunks, %" PRIu32 " objects, %s", o->samples, x->cut.chunks, o->objects,
@@ -315,6 +321,8 @@ static void print_result(const struct indexing *x)
         printf("left out: %" PRIu64 " samples that lack a file (--missing skip)\n", c->incomplete);
     if (c->unnamed)
         printf("left out: %" PRIu64 " samples that the manifest does not name\n", c->unnamed);
+    if (c->known)
+        printf("left out: %" PRIu64 " samples that were there already\n", c->known);
     if (x->opened.tokens.tokens) {
         printf("%" PRIu64 " tokens", x->opened.tokens.tokens);
         if (x->opened.tokens.documents)
@@ -368,8 +376,6 @@ static leat_status do_index(struct indexing *x, char **urls, uint32_t n, struct 
     if (s->part)
         return make_part(x, urls, n, err);
     leat_status rc = open_origin(x, urls, n, err);
-    if (rc == LEAT_OK && x->add_to)
-        rc = leat_cli_check_new(x->add_to, &x->opened, err);
     if (rc == LEAT_OK)
         rc = make_index(x, err);
     if (rc != LEAT_OK)

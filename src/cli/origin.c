@@ -161,6 +161,7 @@ static leat_status open_raw(const struct leat_cli_origin_opts *opts, char **urls
     static const char *const missing[] = {"error", "optional", "skip", NULL};
     const struct leat_cli_origin *s = opts->settings;
     struct leat_listing list = {0};
+    struct leat_cli_known known = {0};
     int how = 0;
     int lacking = 0;
     leat_status rc = pick("labels", s->labels, labels, &how, err);
@@ -170,10 +171,18 @@ static leat_status open_raw(const struct leat_cli_origin_opts *opts, char **urls
         rc = pick("missing", s->missing, missing, &lacking, err);
     if (rc == LEAT_OK && lacking && !s->group)
         rc = leat_fail(err, LEAT_INVALID, "--missing is about samples of several files: give --group");
+    if (rc == LEAT_OK && s->only_new && (!opts->add_to || s->manifest))
+        rc = leat_fail(err, LEAT_INVALID, "%s",
+                       opts->add_to ? "--only-new does not go with --manifest: leave out those rows"
+                                    : "--only-new is about the dataset that is added to: give --add-to");
     if (rc == LEAT_OK)
         rc = check_labels(s, how, err);
     if (rc == LEAT_OK)
         rc = leat_cli_read_wishes(s, o, err);
+    for (uint32_t i = 0; rc == LEAT_OK && i < n; i++) {
+        if (urls[i][0] == '@')
+            rc = leat_fail(err, LEAT_INVALID, "'%s': lists of URLs are for --format tar and --format tokens", urls[i]);
+    }
     if (rc == LEAT_OK && n)
         rc = leat_cli_homes_open(opts, urls, n, o, err);
     if (rc == LEAT_OK && s->classes)
@@ -193,11 +202,18 @@ static leat_status open_raw(const struct leat_cli_origin_opts *opts, char **urls
                                 .label_regex = s->label_regex,
                                 .label_column = s->label_column,
                                 .classes = s->classes ? &o->classes : NULL,
-                                .manifest = s->manifest ? &o->manifest : NULL};
+                                .manifest = s->manifest ? &o->manifest : NULL,
+                                .known = s->only_new ? leat_cli_known_has : NULL,
+                                .known_user = &known};
+    if (rc == LEAT_OK && opts->add_to)
+        rc = leat_cli_known_open(opts->add_to, &known, err);
     if (rc == LEAT_OK)
         rc = leat_origin_raw_open(&list, &raw, &o->counts, &o->origin, err);
     else
         leat_listing_close(&list);
+    if (rc == LEAT_OK && opts->add_to)
+        rc = leat_cli_check_new(&known, opts->add_to, o->origin, err);
+    leat_cli_known_close(&known);
     o->raw = rc == LEAT_OK;
     return rc;
 }

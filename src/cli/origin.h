@@ -29,6 +29,7 @@ struct leat_cli_origin {
     const char *manifest;
     const char *path_column;
     const char *dtype;
+    bool only_new;
 };
 
 /* Entries for an option table; `at` is the offset of a struct leat_cli_origin in the settings. */
@@ -130,6 +131,14 @@ struct leat_cli_origin {
          NULL,                                                                                                         \
          "a table (.csv, .tsv, .jsonl) of the samples: one column has their paths, the others become fields (int, "    \
          "float, string). Objects that are not in it are left out"},                                                   \
+        {"only-new",                                                                                                   \
+         0,                                                                                                            \
+         LEAT_OPTION_FLAG,                                                                                             \
+         LEAT_ORIGIN_OPTION(at, only_new),                                                                             \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "raw, with --add-to: leave out samples whose keys the dataset has already"},                                  \
     {                                                                                                                  \
         "path-column", 0, LEAT_OPTION_STRING, LEAT_ORIGIN_OPTION(at, path_column), "NAME", NULL, NULL,                 \
             "the manifest's column with the paths (default: path, file, filename, file_name or key)"                   \
@@ -156,15 +165,16 @@ struct leat_cli_opened {
 struct leat_cli_origin_opts {
     const struct leat_cli_origin *settings;
     const struct leat_cli_store *store;
-    const struct leat_home *to; /* where the dataset goes */
-    unsigned threads;           /* 0: as it seems best */
-    uint64_t chunk_bytes;       /* for origins that cut themselves */
-    bool dry;                   /* nothing may be written */
-    bool fresh;                 /* raw: what an interrupted run has listed is not used */
-    bool unsaved;               /* raw: a listing is neither saved nor gone on with */
-    uint64_t save_every_ns;     /* raw: how often a listing is saved, to go on with */
-    bool merge;                 /* raw: the listing is put together of the parts that lie beside the dataset */
-    uint64_t seed;              /* raw: of the permutation; others have none, and refuse what is not 0 */
+    const struct leat_home *to;  /* where the dataset goes */
+    unsigned threads;            /* 0: as it seems best */
+    uint64_t chunk_bytes;        /* for origins that cut themselves */
+    bool dry;                    /* nothing may be written */
+    bool fresh;                  /* raw: what an interrupted run has listed is not used */
+    bool unsaved;                /* raw: a listing is neither saved nor gone on with */
+    uint64_t save_every_ns;      /* raw: how often a listing is saved, to go on with */
+    bool merge;                  /* raw: the listing is put together of the parts that lie beside the dataset */
+    struct leat_dataset *add_to; /* raw: what is in it already is refused, or left out; NULL: nothing */
+    uint64_t seed;               /* raw: of the permutation; others have none, and refuse what is not 0 */
 };
 
 #define LEAT_CLI_SAVE_EVERY_NS                                                                                         \
@@ -204,8 +214,20 @@ leat_status leat_cli_origin_check_part(const struct leat_cli_origin *s, char **u
  * borrows `dest` for it. */
 leat_status leat_cli_add_to(const struct leat_cli_store *store, const char *dest, struct leat_cli_origin *s,
                             struct leat_dataset **out, struct leat_error *err);
-/* LEAT_EXISTS, with a key, when raw objects that are opened are in the dataset already. */
-leat_status leat_cli_check_new(struct leat_dataset *d, const struct leat_cli_opened *o, struct leat_error *err);
+
+/* The keys of a dataset. */
+struct leat_cli_key_hash;
+struct leat_cli_known {
+    struct leat_cli_key_hash *hashes; /* sorted */
+    uint64_t n;
+};
+leat_status leat_cli_known_open(struct leat_dataset *d, struct leat_cli_known *out, struct leat_error *err);
+void leat_cli_known_close(struct leat_cli_known *k); /* zeroed ones are allowed */
+bool leat_cli_known_has(const void *known, const void *key, size_t n);
+
+/* LEAT_EXISTS, with a key, when samples of the origin are in the dataset already. */
+leat_status leat_cli_check_new(const struct leat_cli_known *k, const struct leat_dataset *d,
+                               const struct leat_origin *o, struct leat_error *err);
 
 /* A list of classes: what lies there as an object is a text file, else it is a dataset. */
 leat_status leat_cli_classes(const struct leat_cli_store *settings, const char *where, struct leat_classes *out,

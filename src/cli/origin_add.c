@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "cli/dataset.h"
 #include "cli/origin.h"
-#include "cli/text.h"
 #include "dataset/slice.h"
 
 leat_status leat_cli_add_to(const struct leat_cli_store *store, const char *dest, struct leat_cli_origin *s,
@@ -22,73 +21,88 @@ leat_status leat_cli_add_to(const struct leat_cli_store *store, const char *dest
     return LEAT_OK;
 }
 
-static int by_number(const void *a, const void *b)
+/* 128 bits, since a sample whose key only looks known would be left out without a word. */
+struct leat_cli_key_hash {
+    uint64_t whole;
+    uint64_t rest; /* without its first byte */
+};
+
+static struct leat_cli_key_hash hash_key(const void *key, size_t n)
 {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    return (struct leat_cli_key_hash){leat_xxh3(key, n), n ? leat_xxh3((const char *)key + 1, n - 1) : 0};
 }
 
-/* Hashes of the new samples' keys, sorted. The caller frees them. */
-static leat_status hash_keys(const struct leat_origin *o, uint64_t **out, struct leat_error *err)
+static int by_hash(const void *a, const void *b)
 {
-    struct leat_origin_room room = {0};
-    uint64_t *hashes = malloc((size_t)(o->samples + 1) * sizeof *hashes);
-    leat_status rc = hashes ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu64 " keys", o->samples);
-    for (uint64_t i = 0; rc == LEAT_OK && i < o->samples; i++) {
-        struct leat_origin_sample sample;
-        rc = o->ops->sample(o, i, &room, &sample, err);
-        if (rc == LEAT_OK)
-            hashes[i] = leat_xxh3(sample.key, sample.key_n);
+    const struct leat_cli_key_hash *x = a;
+    const struct leat_cli_key_hash *y = b;
+    int c = (x->whole > y->whole) - (x->whole < y->whole);
+    return c ? c : (x->rest > y->rest) - (x->rest < y->rest);
+}
+
+leat_status leat_cli_known_open(struct leat_dataset *d, struct leat_cli_known *out, struct leat_error *err)
+{
+    const struct leat_root *root = leat_dataset_root(d);
+    uint64_t samples = 0;
+    for (uint32_t c = 0; c < root->chunks; c++)
+        samples += root->counts[c];
+    struct leat_cli_known k = {.hashes = malloc((size_t)(samples + 1) * sizeof *k.hashes)};
+    leat_status rc = k.hashes ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu64 " keys", samples);
+    for (uint32_t c = 0; rc == LEAT_OK && c < root->chunks; c++) {
+        struct leat_slice slice = {0};
+        rc = leat_slice_open(d, c, LEAT_SLICE_KEYS, &slice, err);
+        for (uint32_t i = 0; rc == LEAT_OK && i < slice.samples; i++) {
+            size_t n;
+            const char *key = leat_slice_key(&slice, i, &n);
+            if (n)
+                k.hashes[k.n++] = hash_key(key, n);
+        }
+        leat_slice_close(&slice);
     }
-    leat_origin_room_free(&room);
     if (rc != LEAT_OK) {
-        free(hashes);
-        return rc;
+        leat_cli_known_close(&k);
+        return leat_fail_context(err, rc, "the keys of %s", leat_dataset_home(d)->url);
     }
-    qsort(hashes, (size_t)o->samples, sizeof *hashes, by_number);
-    *out = hashes;
+    qsort(k.hashes, (size_t)k.n, sizeof *k.hashes, by_hash);
+    *out = k;
     return LEAT_OK;
 }
 
-/* How many of the chunk's samples have one of these keys; *shown, the caller's to free, is the first such key. */
-static leat_status count_known(struct leat_dataset *d, uint32_t chunk, const uint64_t *hashes, uint64_t n,
-                               uint64_t *known, char **shown, struct leat_error *err)
+void leat_cli_known_close(struct leat_cli_known *k)
 {
-    struct leat_slice slice = {0};
-    leat_status rc = leat_slice_open(d, chunk, LEAT_SLICE_KEYS, &slice, err);
-    for (uint32_t i = 0; rc == LEAT_OK && i < slice.samples; i++) {
-        size_t key_n;
-        const char *key = leat_slice_key(&slice, i, &key_n);
-        uint64_t hash = leat_xxh3(key, key_n);
-        if (key_n == 0 || !bsearch(&hash, hashes, (size_t)n, sizeof *hashes, by_number))
-            continue;
-        if (*known == 0)
-            *shown = leat_cli_show_key(key, key_n);
-        *known += 1;
-    }
-    leat_slice_close(&slice);
-    return rc;
+    free(k->hashes);
+    *k = (struct leat_cli_known){0};
 }
 
-leat_status leat_cli_check_new(struct leat_dataset *d, const struct leat_cli_opened *o, struct leat_error *err)
+bool leat_cli_known_has(const void *known, const void *key, size_t n)
 {
-    const struct leat_root *root = leat_dataset_root(d);
-    uint64_t *hashes = NULL;
+    const struct leat_cli_known *k = known;
+    struct leat_cli_key_hash hash = hash_key(key, n);
+    return n && bsearch(&hash, k->hashes, (size_t)k->n, sizeof *k->hashes, by_hash);
+}
+
+leat_status leat_cli_check_new(const struct leat_cli_known *k, const struct leat_dataset *d,
+                               const struct leat_origin *o, struct leat_error *err)
+{
+    struct leat_origin_room room = {0};
     uint64_t known = 0;
     char *shown = NULL;
-    if (!o->raw) /* keys of shards are often numbers that begin again in each */
-        return LEAT_OK;
-    leat_status rc = hash_keys(o->origin, &hashes, err);
-    for (uint32_t c = 0; rc == LEAT_OK && c < root->chunks; c++)
-        rc = count_known(d, c, hashes, o->origin->samples, &known, &shown, err);
+    leat_status rc = LEAT_OK;
+    for (uint64_t i = 0; rc == LEAT_OK && i < o->samples; i++) {
+        struct leat_origin_sample sample;
+        rc = o->ops->sample(o, i, &room, &sample, err);
+        if (rc != LEAT_OK || !leat_cli_known_has(k, sample.key, sample.key_n))
+            continue;
+        if (known++ == 0)
+            shown = leat_cli_show_key(sample.key, sample.key_n);
+    }
+    leat_origin_room_free(&room);
     if (rc == LEAT_OK && known)
         rc =
             leat_fail(err, LEAT_EXISTS,
                       "%s has samples with %" PRIu64 " of these keys already, such as '%s', and would have them twice: "
-                      "add a folder or --manifest with only what is new, or make it again (--replace)",
+                      "--only-new leaves them out",
                       leat_dataset_home(d)->url, known, shown ? shown : "");
     free(shown);
-    free(hashes);
     return rc;
 }

@@ -27,6 +27,7 @@ const char *leat_cli_origin_raw_option(const struct leat_cli_origin *s)
            : s->classes                       ? "--classes"
            : s->manifest                      ? "--manifest"
            : s->path_column                   ? "--path-column"
+           : s->only_new                      ? "--only-new"
                                               : NULL;
 }
 

@@ -202,6 +202,7 @@ static leat_status open_origin(struct packing *p, char **urls, uint32_t n, struc
                                         .store = &p->s->store,
                                         .to = &p->to,
                                         .unsaved = true,
+                                        .add_to = p->add_to,
                                         .seed = p->s->seed,
                                         .threads = jobs_of(p->s),
                                         .chunk_bytes = p->s->chunk_size};
@@ -327,6 +328,8 @@ static void print_result(const struct packing *p)
         printf("%" PRIu32 " of the chunks were there already\n", r->reused);
     if (p->opened.counts.hidden)
         printf("left out: %" PRIu64 " hidden files\n", p->opened.counts.hidden);
+    if (p->opened.counts.known)
+        printf("left out: %" PRIu64 " samples that were there already\n", p->opened.counts.known);
     if (skipped)
         printf("left out: %" PRIu64 " samples that cannot be read%s\n", skipped,
                p->s->errors ? "" : " (--errors FILE lists them)");
@@ -362,8 +365,6 @@ static int run(const void *settings, int argc, char **argv)
         rc = check_images(&p, &err);
     if (rc == LEAT_OK)
         rc = compress(&p, &err);
-    if (rc == LEAT_OK && p.add_to)
-        rc = leat_cli_check_new(p.add_to, &p.opened, &err);
     if (rc == LEAT_OK)
         rc = open_errors(&p, &err);
     if (rc == LEAT_OK)

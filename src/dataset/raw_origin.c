@@ -229,6 +229,38 @@ static void count_bytes(struct raw *r)
     }
 }
 
+/* Leaves out the samples whose keys are known. */
+static leat_status drop_known(struct raw *r, struct leat_error *err)
+{
+    struct leat_origin_room room = {0};
+    struct leat_origin_sample sample;
+    uint64_t kept = 0;
+    uint32_t *members = malloc((size_t)r->origin.samples * r->files * sizeof *members);
+    leat_status rc =
+        members ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for %" PRIu64 " samples", r->origin.samples);
+    for (uint64_t i = 0; rc == LEAT_OK && i < r->origin.samples; i++) {
+        rc = key_of(r, i, &room, &sample, err);
+        if (rc != LEAT_OK || r->opts->known(r->opts->known_user, sample.key, sample.key_n))
+            continue;
+        for (uint32_t f = 0; f < r->files; f++)
+            members[kept * r->files + f] = raw_member(r, i, f);
+        kept++;
+    }
+    leat_origin_room_free(&room);
+    if (rc == LEAT_OK && kept == 0)
+        rc =
+            leat_fail(err, LEAT_EXISTS, "nothing is new: all %" PRIu64 " samples are there already", r->origin.samples);
+    if (rc != LEAT_OK) {
+        free(members);
+        return rc;
+    }
+    r->counts.known = r->origin.samples - kept;
+    free(r->members);
+    r->members = members;
+    r->origin.samples = kept;
+    return LEAT_OK;
+}
+
 static leat_status make(struct raw *r, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
@@ -249,6 +281,8 @@ static leat_status make(struct raw *r, struct leat_error *err)
         rc = raw_group(r, err);
     if (rc == LEAT_OK && r->manifest)
         rc = raw_take_rows(r, err);
+    if (rc == LEAT_OK && r->opts->known)
+        rc = drop_known(r, err);
     if (rc == LEAT_OK && !r->grouped)
         rc = single_field(r, err);
     if (rc == LEAT_OK)

@@ -35,6 +35,8 @@ struct leat_raw_opts {
     const char *label_column;             /* from this column of the manifest; NULL: none */
     const struct leat_classes *classes;   /* numbers of the labels; borrowed until close */
     const struct leat_manifest *manifest; /* which samples there are, and their values; borrowed until close; or NULL */
+    bool (*known)(const void *user, const void *key, size_t n); /* samples that are left out; NULL: none. No manifest */
+    const void *known_user;
 };
 
 struct leat_raw_counts {
@@ -42,6 +44,7 @@ struct leat_raw_counts {
     uint64_t hidden;     /* not listed, since a part of their path begins with '.' */
     uint64_t incomplete; /* groups that were left out */
     uint64_t unnamed;    /* objects that the manifest does not name */
+    uint64_t known;      /* samples that were left out, since opts.known has their keys */
     uint32_t classes;    /* 0: there are no labels */
 };
 

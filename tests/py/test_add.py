@@ -111,6 +111,33 @@ def test_what_cannot_be_added_is_refused_with_words(grown, run_leat, tmp_path):
     assert "is a selection" in run_leat("pack", "--add-to", files(tmp_path / "x", [300]), ds, status=2).stderr
 
 
+def test_a_folder_that_grew_is_added_without_what_was_there(tmp_path, run_leat):
+    folder = tmp_path / "files"
+
+    def grow(numbers):
+        for i in numbers:
+            for ending in ("txt", "bin"):
+                path = folder / f"{i:03}.{ending}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(f"{i} {ending} ".encode() * 50)
+
+    grow(range(10))
+    ds = tmp_path / "ds"
+    run_leat("pack", "--group", folder, ds, status=0)
+    before = [s.key for s in Dataset(ds)]
+    grow(range(10, 13))
+    done = run_leat("pack", "--group", "--add-to", "--only-new", folder, ds, status=0)
+    assert "left out: 10 samples that were there already" in done.stdout
+    after = list(Dataset(ds))
+    assert [s.key for s in after[:10]] == before
+    assert sorted(s.key for s in after[10:]) == [b"010", b"011", b"012"]
+    assert all(s.values["txt"] == f"{int(s.key)} txt ".encode() * 50 for s in after)
+    assert "nothing is new" in run_leat("pack", "--group", "--add-to", "--only-new", folder, ds, status=1).stderr
+    (tmp_path / "m.csv").write_text("path,n\n001,1\n")
+    options = ["--group", "--manifest", tmp_path / "m.csv", "--add-to", "--only-new"]
+    assert "does not go with --manifest" in run_leat("pack", *options, folder, ds, status=2).stderr
+
+
 def test_what_is_added_to_is_the_current_version(grown, run_leat, tmp_path):
     ds, ids = grown
     run_leat("name", f"{ds}?id={ids[0]}", "first", status=0)

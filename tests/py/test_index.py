@@ -380,6 +380,7 @@ def test_what_cannot_be_honoured_is_said(tmp_path, photos, run_leat):
         (["--no-current"], "--no-current needs --name"),
         (["--missing", "skip"], "give --group"),
         (["--keep-order", "--seed", "1"], "the permutation that --keep-order leaves out"),
+        (["--only-new"], "give --add-to"),
         (["--part", "1/2", "--group"], "give --group to --merge"),
         (["--part", "1/2", "--type", "bin=image"], "give --type to --merge"),
         (["--part", "1/2", "--name", "x"], "give --name to --merge"),
@@ -387,6 +388,7 @@ def test_what_cannot_be_honoured_is_said(tmp_path, photos, run_leat):
         (["--merge", "--save-every", "1s"], "--save-every is about a listing in one go"),
     ):
         assert words in refused(run_leat, *args, photos, dest=dest), args
+    assert "lists of URLs are for --format tar" in refused(run_leat, f"@{tmp_path}/list", dest=dest)
     for name in ("a.tar", "b.bin"):  # what is said by names is said before they are looked at
         for args, words in (
             (["--part", "1/2"], "--part and --merge are for raw objects"),
@@ -434,6 +436,9 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, photos, run_l
     assert said["bytes"] == sum(p.stat().st_size for p in photos.rglob("*.bin"))
     assert said["list_requests"] == sum(server.stats()["calls"]["ListObjectsV2"].values())
     assert said["epoch_usd"] == pytest.approx(30 * 0.0004 / 1000) and said["epoch_minutes"] > 0
+    args = ["--chunk-size", "4KiB", "--json", "s3://bucket/photos", "s3://bucket/ds"]
+    said = json.loads(run_leat("index", "--dry-run", *args, env=env, status=0).stdout)
+    assert said["epoch_requests"] == 30 + said["chunks"] > 31  # each chunk has a recipe, in a bucket here
     text = run_leat("index", "--dry-run", "s3://bucket/photos", "s3://bucket/ds", env=env, status=0).stdout
     assert "aws.amazon.com/s3/pricing" in text and "USD" in text and "minutes" in text
     assert server.stats()["calls"]["PutObject"] == puts
@@ -641,10 +646,18 @@ def test_an_index_grows_by_what_is_new(tmp_path, photos, run_leat, serve, bucket
     (bucket_dir / "bucket/new/bee/9.bin").write_bytes(b"the only new one")
     error = run_leat("index", "--add-to", "s3://bucket/new", "s3://bucket/ds", env=env, status=1).stderr
     assert "5 of these keys already, such as 'bee/" in error
+    made = index(run_leat, "--add-to", "--only-new", "s3://bucket/new", "s3://bucket/ds", env=env)
+    assert (made["samples"], made["known"]) == (1, 5)
+    found = samples("s3://bucket/ds")
+    assert list(found)[35:] == ["bee/9.bin"]
+    assert found["bee/9.bin"] == {"bin": b"the only new one", "cls": 1}
+    options = ["--add-to", "--only-new", "s3://bucket/new", "s3://bucket/ds"]
+    assert "nothing is new: all 6" in run_leat("index", *options, env=env, status=1).stderr
     write_files(bucket_dir / "bucket/eels", {"eel/1.bin": b"x"})
     error = run_leat("index", "--add-to", "s3://bucket/eels", "s3://bucket/ds", env=env, status=2).stderr
     assert "'eel' is not in the list of 3 classes" in error
-    assert len(samples("s3://bucket/ds")) == 35
+    assert len(samples("s3://bucket/ds")) == 36
+    assert "36 samples" in run_leat("verify", "s3://bucket/ds", env=env, status=0).stdout
 
 
 def test_ctrl_c_ends_a_listing_within_a_second(tmp_path, leat_bin, clean_env, serve, bucket_dir):

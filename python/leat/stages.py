@@ -33,12 +33,10 @@ def remember(values, state):
         columns = values.values()
     else:
         columns = values if isinstance(values, (tuple, list)) else (values,)
-    references = []
-    for column in columns:
-        try:
-            references.append(weakref.ref(column))
-        except TypeError:
-            continue  # numbers, text, lists: nothing that could be told from another
+    try:
+        references = [weakref.ref(column) for column in columns]
+    except TypeError:  # numbers, text, lists: nothing that could be told from another
+        references = [weakref.ref(column) for column in columns if type(column).__weakrefoffset__]
     if references:
         _HANDED.append((state, references))
 
@@ -56,6 +54,7 @@ class Ahead:
 
     def __init__(self, source, depth):
         self.source = source
+        self.below = source if isinstance(source, Ahead) else None
         self.depth = depth
         self.waiting = deque()  # what begin() returned, oldest first
         self.error = None  # of the source, to be raised when all before it was handed over
@@ -109,21 +108,20 @@ class Ahead:
     def settled(self):
         """All that was taken is in good hands."""
         self.lost = False
-        if isinstance(self.source, Ahead):
-            self.source.settled()
+        if self.below:
+            self.below.settled()
 
     def pending(self):
         """Items that were taken from the loader and not handed over, or lost."""
-        below = self.source.pending() if isinstance(self.source, Ahead) else False
-        return bool(self.waiting) or self.lost or below
+        return bool(self.waiting) or self.lost or bool(self.below and self.below.pending())
 
     def drop(self):
         """Forgets what was read ahead."""
         while self.waiting:
             self.abandon(self.waiting.popleft())
         self.lost = False
-        if isinstance(self.source, Ahead):
-            self.source.drop()
+        if self.below:
+            self.below.drop()
 
 
 class First:

@@ -20,6 +20,7 @@ extern const struct leat_command leat_command_name;
 extern const struct leat_command leat_command_order;
 extern const struct leat_command leat_command_pack;
 extern const struct leat_command leat_command_plan;
+extern const struct leat_command leat_command_profile;
 extern const struct leat_command leat_command_read;
 extern const struct leat_command leat_command_rebuild;
 extern const struct leat_command leat_command_rm;

@@ -1,0 +1,661 @@
+"""What `leat profile` puts in front of a training script: follows loaders, copies, the backward pass, collectives and the
+optimizer, and writes when each began and ended into shared memory.
+
+Stands alone: it is also built into the command, which gives it to programs whose Python has no Leat. It needs nothing but the
+standard library, imports nothing that the script does not import, and changes no number that the script computes. docs/profile.md
+has the layout of a lane, which src/profile/lane.h reads.
+"""
+
+import atexit
+import importlib.abc
+import importlib.util
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+
+WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = range(1, 7)
+EXHAUSTED, DEVICE, ACCOUNTED = 1, 2, 4  # flags of a record
+OBSERVED = 0  # modes of a step; others are given by _replay.py
+MAGIC = int.from_bytes(b"LEATLANE", "little")
+VERSION = 1
+CAPACITY = 8192  # records of a thread that the reader may be behind
+HEADER_WORDS, RECORD_WORDS = 64, 5
+(
+    _W_MAGIC,
+    _W_VERSION,
+    _W_CAPACITY,
+    _W_PID,
+    _W_TID,
+    _W_RANK,
+    _W_WORLD,
+    _W_LOCAL,
+    _W_LOCAL_WORLD,
+    _W_ROLE,
+    _W_PARENT,
+    _W_LOADER,
+    _W_HEAD,
+    _W_TAIL,
+    _W_DROPPED,
+    _W_STATE,
+    _W_BORN,
+    _W_GRADIENT_BYTES,
+    _W_BUCKETS,
+    _W_WORKERS,
+) = range(20)
+_W_NAME = 32  # 128 bytes: the accelerator
+RUNNING, ENDED, RAISED = range(3)
+_PENDING_MAX = 4096
+
+now = time.perf_counter_ns  # CLOCK_MONOTONIC, which leat_now_ns() reads too
+
+
+class Lane:
+    """The records of one thread. Only that thread writes; a reader in another process takes them out."""
+
+    def __init__(self, folder):
+        size = 8 * (HEADER_WORDS + RECORD_WORDS * CAPACITY)
+        name = f"{os.getpid()}-{threading.get_native_id()}"
+        path = os.path.join(folder, f".{name}.new")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(fd, size)
+            self.map = mmap.mmap(fd, size)
+        finally:
+            os.close(fd)
+        self.words = memoryview(self.map).cast("Q")
+        self.head = 0
+        self.pack = struct.Struct("=5Q").pack_into
+        words = self.words
+        words[_W_MAGIC], words[_W_VERSION], words[_W_CAPACITY] = MAGIC, VERSION, CAPACITY
+        words[_W_PID], words[_W_TID], words[_W_PARENT] = os.getpid(), threading.get_native_id(), os.getppid()
+        words[_W_BORN] = now()
+        worker = os.environ.get("LEAT_PROFILE_LOADER")
+        words[_W_ROLE] = 2 if worker else 1
+        words[_W_LOADER] = int(worker or 0)
+        for word, value in _place.items():
+            words[word] = value
+        # A reader sees whole lanes only.
+        os.rename(path, os.path.join(folder, f"lane-{name}"))
+
+    def write(self, kind, start, end, loader=0, value=0, extra=0, flags=0, mode=OBSERVED):
+        head = self.head
+        if head - self.words[_W_TAIL] >= CAPACITY:
+            self.words[_W_DROPPED] += 1
+            return
+        word = kind | mode << 8 | flags << 16 | loader << 32
+        self.pack(self.map, 8 * (HEADER_WORDS + RECORD_WORDS * (head % CAPACITY)), start, end, word, value, extra)
+        self.head = head + 1
+        # After the record: the reader looks at what stands before the head, and only once it is a moment old.
+        self.words[_W_HEAD] = head + 1
+
+
+_folder = ""
+_threads = threading.local()
+_lanes = []  # of this process
+_place = {}  # words that every lane of this process has: rank, world, …
+_broken = []  # hooks that could not be put in place
+
+
+def lane():
+    try:
+        return _threads.lane
+    except AttributeError:
+        made = Lane(_folder)
+        _lanes.append(made)
+        _threads.lane = made
+        return made
+
+
+def _set(word, value):
+    _place[word] = value
+    for each in _lanes:
+        each.words[word] = value
+
+
+def _forget():
+    """A forked child has the parent's mappings, and must not write into them."""
+    _threads.__dict__.clear()
+    _lanes.clear()
+    current.clear()
+
+
+def _end(state):
+    for each in _lanes:
+        if each.words[_W_STATE] == RUNNING:
+            each.words[_W_STATE] = state
+
+
+class Current:
+    """Where the training of this process stands: what the hooks tell each other. One thread trains."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.mode = OBSERVED
+        self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
+        self.trained = False  # a backward pass since the last batch
+        self.accounts = None  # of the fetch that this thread is in
+        self.device = None
+
+
+current = Current()
+
+
+# --- the GPU's own clock ------------------------------------------------------------------------------------------------
+
+
+class Device:
+    """Spans of the GPU's time line, by events in the stream that the program computes in. Nothing ever waits for an event: it is
+    asked whether it has happened, at the next batch, and its time is read after that."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.pending = deque()
+        self.free = []
+        self.anchor = None  # the last event whose time is known
+        self.at = 0
+
+    def mark(self):
+        if self.torch.cuda.is_current_stream_capturing():
+            return None
+        event = self.free.pop() if self.free else self.torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def span(self, first, last, *record):
+        if first is None or last is None:
+            return
+        if len(self.pending) >= _PENDING_MAX:
+            lane().words[_W_DROPPED] += 1
+            return
+        self.pending.append((first, last, record))
+
+    def time_of(self, event):
+        if self.anchor is None:
+            self.at = now()
+        else:
+            self.at += round(self.anchor.elapsed_time(event) * 1e6)
+        self.anchor = event
+        return self.at
+
+    def collect(self):
+        while self.pending and self.pending[0][1].query():
+            first, last, (kind, loader, value, extra, flags, mode) = self.pending.popleft()
+            start = self.time_of(first)
+            end = self.time_of(last)
+            lane().write(kind, start, max(start, end), loader, value, extra, flags | DEVICE, mode)
+
+
+def _device():
+    """The GPU that the script itself has begun to use, or None."""
+    torch = sys.modules.get("torch")
+    if current.device is None and torch is not None and torch.cuda.is_initialized():
+        current.device = Device(torch)
+        name = torch.cuda.get_device_name().encode()[:127]
+        for at in range(0, 128, 8):
+            _set(_W_NAME + at // 8, int.from_bytes(name[at : at + 8].ljust(8, b"\0"), "little"))
+    return current.device
+
+
+class Span:
+    """One stretch of the training thread's time, and of the GPU's where there is one."""
+
+    __slots__ = ("device", "first", "flags", "kind", "loader", "mode", "start")
+
+    def __init__(self, kind, loader=0, flags=0):
+        self.kind, self.loader, self.flags, self.mode = kind, loader, flags, current.mode
+        self.device = _device()
+        self.first = self.device.mark() if self.device else None
+        self.start = now()
+
+    def end(self, value=0, extra=0, flags=0):
+        end = now()
+        flags |= self.flags
+        lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
+        if self.device:
+            last = self.device.mark()
+            self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
+
+
+# --- loaders ------------------------------------------------------------------------------------------------------------
+
+
+def weigh(batch, depth=3):
+    """(samples, bytes) of a batch, as far as its tensors and arrays tell."""
+    if hasattr(batch, "nbytes") and hasattr(batch, "shape"):
+        return (int(batch.shape[0]) if len(batch.shape) else 1), int(batch.nbytes)
+    if depth and isinstance(batch, dict):
+        batch = list(batch.values())
+    if depth and isinstance(batch, (list, tuple)):
+        parts = [weigh(part, depth - 1) for part in batch[:16]]
+        return max((p[0] for p in parts), default=0), sum(p[1] for p in parts)
+    return 0, 0
+
+
+_numbers = {}
+_next_number = [1]
+
+
+def number_of(loader):
+    """A small number for a loader, from 1 on."""
+    key = id(loader)
+    if key not in _numbers:
+        _numbers[key] = _next_number[0]
+        _next_number[0] += 1
+        try:
+            weakref.finalize(loader, _numbers.pop, key, None)
+        except TypeError:
+            pass
+    return _numbers[key]
+
+
+def wait(step, loader, accounts=None):
+    """Calls step() as the wait for a batch."""
+    if current.depth:
+        return step()
+    current.depth = 1
+    device = current.device
+    if device:
+        device.collect()
+    span = Span(WAIT, loader)
+    before = accounts() if accounts else None
+    try:
+        batch = step()
+    except BaseException as error:
+        span.end(flags=EXHAUSTED if isinstance(error, StopIteration) else 0)
+        raise
+    finally:
+        current.depth = 0
+    if accounts:  # the loader's own: how much of the wait was fetching
+        after = accounts()
+        fetched = max(0, int((after - before) * 1e9))
+        waited = now() - span.start
+        lane().write(FETCH, span.start, span.start + waited, loader, max(0, waited - fetched), 0, ACCOUNTED)
+    samples, size = weigh(batch)
+    span.end(samples, size)
+    current.trained = False
+    return batch
+
+
+class Watched:
+    """An iterator whose every next() is a wait."""
+
+    def __init__(self, iterator, loader, accounts=None):
+        self.iterator, self.loader, self.accounts = iterator, loader, accounts
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return wait(self.iterator.__next__, self.loader, self.accounts)
+
+    def __getattr__(self, name):
+        return getattr(self.iterator, name)
+
+
+def _queue_ns():
+    """Nanoseconds this thread was ready and had no core."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+class Accounts:
+    """What one fetch of a batch spent in transforms without using a core."""
+
+    __slots__ = ("blocked",)
+
+    def __init__(self):
+        self.blocked = 0
+
+
+def _timed_transform(call):
+    def timed(*args, **kwargs):
+        accounts = current.accounts
+        if accounts is None:
+            return call(*args, **kwargs)
+        current.accounts = None  # transforms within transforms count once
+        start, cpu = now(), time.thread_time_ns()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            accounts.blocked += max(0, now() - start - (time.thread_time_ns() - cpu))
+            current.accounts = accounts
+
+    timed.leat_observed = True
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__dict__"):
+        try:
+            setattr(timed, name, {**call.__dict__, "leat_observed": True} if name == "__dict__" else getattr(call, name))
+        except (AttributeError, TypeError):
+            pass
+    return timed
+
+
+def _follow_transforms(dataset, depth=4):
+    """Times what a dataset calls its transforms. Classes are patched and not objects, so that their types stay; a plain function is
+    replaced in this process's dataset."""
+    for inner in [getattr(dataset, "dataset", None), *list(getattr(dataset, "datasets", None) or [])[:64]]:
+        if depth and inner is not None:
+            _follow_transforms(inner, depth - 1)
+    for name in ("transform", "transforms", "target_transform", "joint_transform"):
+        found = getattr(dataset, "__dict__", {}).get(name)
+        if found is None or getattr(found, "leat_observed", False) or not callable(found):
+            continue
+        if hasattr(found, "__code__"):
+            dataset.__dict__[name] = _timed_transform(found)
+        elif not isinstance(found, type):
+            kind = type(found)
+            if not getattr(kind.__call__, "leat_observed", False):
+                try:
+                    kind.__call__ = _timed_transform(kind.__call__)
+                except TypeError:
+                    pass  # a class of an extension
+
+
+def _patch_fetch(kind):
+    plain = kind.fetch
+
+    def fetch(self, possibly_batched_index):
+        if not getattr(self, "leat_followed", False):
+            self.leat_followed = True
+            _follow_transforms(self.dataset)
+        accounts = Accounts()
+        outer, current.accounts = current.accounts, accounts
+        queue, cpu, start = _queue_ns(), time.thread_time_ns(), now()
+        try:
+            return plain(self, possibly_batched_index)
+        finally:
+            end = now()
+            current.accounts = outer
+            cpu = time.thread_time_ns() - cpu
+            # Time without a core, though ready for one, belongs to both in proportion.
+            prepare = cpu + accounts.blocked
+            blocked = max(0, end - start - prepare - max(0, _queue_ns() - queue))
+            share = prepare / (prepare + blocked) if prepare + blocked else 1
+            loader = int(os.environ.get("LEAT_PROFILE_LOADER") or _serial_loader[0])
+            lane().write(FETCH, start, end, loader, int((end - start) * share), cpu)
+
+    kind.fetch = fetch
+
+
+_serial_loader = [0]  # the loader whose next() fetches in this process
+
+
+def _patch_dataloader(torch):
+    data = torch.utils.data
+    base = data.dataloader._BaseDataLoaderIter
+    plain_next, plain_init = base.__next__, data.dataloader._MultiProcessingDataLoaderIter.__init__
+
+    def following(self):
+        number = self.__dict__.get("leat_number", 0)
+        _serial_loader[0] = number
+        return wait(lambda: replay(self, lambda: plain_next(self)), number)
+
+    def starting(self, loader):
+        # Workers learn from the environment whose they are, however they are started.
+        os.environ["LEAT_PROFILE_LOADER"] = str(number_of(loader))
+        try:
+            plain_init(self, loader)
+        finally:
+            del os.environ["LEAT_PROFILE_LOADER"]
+
+    plain_iter = data.DataLoader._get_iterator
+
+    def iterator(self):
+        made = plain_iter(self)
+        made.leat_number = number_of(self)
+        made.leat_ahead = self.num_workers * (self.prefetch_factor or 0)
+        if not current.depth:
+            _set(_W_WORKERS, self.num_workers)
+        return made
+
+    base.__next__ = base.next = following
+    data.dataloader._MultiProcessingDataLoaderIter.__init__ = starting
+    data.DataLoader._get_iterator = iterator
+    _patch_fetch(data._utils.fetch._MapDatasetFetcher)
+    _patch_fetch(data._utils.fetch._IterableDatasetFetcher)
+
+
+def replay(iterator, step):
+    """The next batch: the loader's own. Differential runs put theirs here."""
+    return step()
+
+
+def _patch_leat(module):
+    kind = module.Loader
+    plain = kind.__iter__
+
+    def watched(self):
+        def fetching():
+            return self.stats()["wait_by_cause_s"]["fetch"]
+
+        return Watched(plain(self), number_of(self), fetching)
+
+    kind.__iter__ = watched
+
+
+# --- the step -----------------------------------------------------------------------------------------------------------
+
+
+def _patch_backward(torch):
+    plain = torch.autograd.backward
+
+    def backward(tensors, *args, **kwargs):
+        current.trained = True
+        span = Span(BACKWARD)
+        comm, handle = [], None
+        if _distributed(torch) and not torch.compiler.is_compiling():
+            root = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+            if root is not None and root.requires_grad:
+                # Runs first in the backward pass; what it queues runs when all gradients are there, and before DDP waits for
+                # those of the other ranks.
+                def begun(grad):
+                    root_engine = torch.autograd.Variable._execution_engine
+                    root_engine.queue_callback(lambda: comm.append(Span(COMM)))
+
+                handle = root.register_hook(begun)
+        try:
+            return plain(tensors, *args, **kwargs)
+        finally:
+            if handle is not None:
+                handle.remove()
+            if comm:
+                comm[-1].end()
+            span.end()
+
+    torch.autograd.backward = backward
+
+
+def _patch_optimizer(torch):
+    open_spans = weakref.WeakKeyDictionary()
+
+    def before(optimizer, args, kwargs):
+        open_spans[optimizer] = Span(OPTIM)
+
+    def after(optimizer, args, kwargs):
+        span = open_spans.pop(optimizer, None)
+        if span is not None:
+            span.end()
+
+    module = sys.modules["torch.optim.optimizer"]  # torch.optim hides it
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
+
+
+def _patch_copies(torch):
+    def follow(name):
+        plain = getattr(torch.Tensor, name)
+
+        def copy(self, *args, **kwargs):
+            if current.depth or torch.compiler.is_compiling():
+                return plain(self, *args, **kwargs)
+            device = _device()
+            first = device.mark() if device and self.device.type == "cpu" else None
+            start = now()
+            made = plain(self, *args, **kwargs)
+            if getattr(made, "device", self.device) != self.device:
+                end, size = now(), self.nbytes
+                lane().write(COPY, start, end, 0, size, 0, 0, current.mode)
+                if first is not None:
+                    device.span(first, device.mark(), COPY, 0, size, 0, 0, current.mode)
+            elif first is not None:
+                device.free.append(first)
+            return made
+
+        copy.__name__, copy.__qualname__, copy.__doc__ = name, f"Tensor.{name}", plain.__doc__
+        setattr(torch.Tensor, name, copy)
+
+    for name in ("to", "cuda"):
+        follow(name)
+
+
+_COLLECTIVES = (
+    "all_reduce broadcast reduce all_gather all_gather_into_tensor gather scatter reduce_scatter reduce_scatter_tensor "
+    "all_to_all all_to_all_single barrier send recv monitored_barrier all_gather_object broadcast_object_list gather_object "
+    "scatter_object_list all_reduce_coalesced"
+).split()
+
+
+def _distributed(torch):
+    dist = torch.distributed
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def _patch_distributed(torch):
+    dist = torch.distributed
+    if not dist.is_available():
+        return
+    inner = dist.distributed_c10d
+    busy = threading.local()
+
+    def follow(plain):
+        def collective(*args, **kwargs):
+            if getattr(busy, "on", False) or torch.compiler.is_compiling():
+                return plain(*args, **kwargs)
+            busy.on = True
+            span = Span(COMM)
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                busy.on = False
+                span.end(weigh([a for a in args if isinstance(a, torch.Tensor)])[1])
+
+        collective.__name__, collective.__doc__, collective.__wrapped__ = plain.__name__, plain.__doc__, plain
+        return collective
+
+    for name in _COLLECTIVES:
+        plain = getattr(inner, name, None)
+        if plain is None:
+            continue
+        made = follow(plain)
+        setattr(inner, name, made)
+        if getattr(dist, name, None) is plain:
+            setattr(dist, name, made)
+    plain_init = inner.init_process_group
+
+    def init_process_group(*args, **kwargs):
+        done = plain_init(*args, **kwargs)
+        _set(_W_RANK, dist.get_rank() + 1)
+        _set(_W_WORLD, dist.get_world_size())
+        return done
+
+    init_process_group.__doc__, init_process_group.__wrapped__ = plain_init.__doc__, plain_init
+    inner.init_process_group = dist.init_process_group = init_process_group
+    _patch_ddp(torch.nn.parallel.DistributedDataParallel)
+
+
+def _patch_ddp(kind):
+    plain = kind.__init__
+
+    def init(self, module, *args, **kwargs):
+        plain(self, module, *args, **kwargs)
+        size = sum(p.numel() * p.element_size() for p in self.module.parameters() if p.requires_grad)
+        _set(_W_GRADIENT_BYTES, size)
+        bucket = (kwargs.get("bucket_cap_mb") or 25) * (1 << 20)
+        _set(_W_BUCKETS, int(-(-size // bucket)))
+
+    init.__wrapped__ = plain
+    kind.__init__ = init
+
+
+# --- putting them in place ----------------------------------------------------------------------------------------------
+
+
+def _follow_torch(torch):
+    for patch in (_patch_dataloader, _patch_backward, _patch_optimizer, _patch_copies, _patch_distributed):
+        try:
+            patch(torch)
+        except Exception as error:  # another release of torch: the rest is still worth knowing
+            _broken.append(f"{patch.__name__[7:]}: {error!r}")
+    if _broken:
+        with open(os.path.join(_folder, f"note-{os.getpid()}"), "w") as file:
+            file.write(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}\n")
+
+
+_FOLLOWED = {"torch": _follow_torch, "leat.loader": _patch_leat}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Calls the hooks of a module right after its import."""
+
+    def find_spec(self, name, path, target=None):
+        hook = _FOLLOWED.get(name)
+        if hook is None or name in _found:
+            return None
+        _found.add(name)  # found by the others now
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            _found.discard(name)
+            return None
+        plain = spec.loader.exec_module
+
+        def exec_module(module):
+            plain(module)
+            hook(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+_found = set()
+
+
+def start(folder):
+    """Begins to follow this process."""
+    global _folder
+    _folder = folder
+    for variable, word, plus in (
+        ("RANK", _W_RANK, 1),
+        ("WORLD_SIZE", _W_WORLD, 0),
+        ("LOCAL_RANK", _W_LOCAL, 1),
+        ("LOCAL_WORLD_SIZE", _W_LOCAL_WORLD, 0),
+    ):
+        text = os.environ.get(variable, "")
+        if text.isdigit():
+            _place[word] = int(text) + plus
+    os.register_at_fork(after_in_child=_forget)
+    atexit.register(_end, ENDED)
+    plain_exit, plain_hook = os._exit, sys.excepthook
+
+    def leave(status):
+        _end(ENDED)
+        plain_exit(status)
+
+    def raised(*error):
+        _end(RAISED)
+        plain_hook(*error)
+
+    os._exit, sys.excepthook = leave, raised
+    for name, hook in _FOLLOWED.items():
+        if name in sys.modules:
+            _found.add(name)
+            hook(sys.modules[name])
+    sys.meta_path.insert(0, _Finder())

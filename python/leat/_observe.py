@@ -111,6 +111,12 @@ def lane():
         return made
 
 
+def note(text):
+    """A sentence for the report."""
+    with open(os.path.join(_folder, f"note-{os.getpid()}"), "w") as file:
+        file.write(text + "\n")
+
+
 def _set(word, value):
     _place[word] = value
     for each in _lanes:
@@ -122,6 +128,7 @@ def _forget():
     _threads.__dict__.clear()
     _lanes.clear()
     current.clear()
+    _replayer.clear()
 
 
 def _end(state):
@@ -309,12 +316,12 @@ def _queue_ns():
 
 
 class Accounts:
-    """What one fetch of a batch spent in transforms without using a core."""
+    """What one fetch of a batch spent in transforms."""
 
-    __slots__ = ("blocked",)
+    __slots__ = ("cpu", "wall")
 
     def __init__(self):
-        self.blocked = 0
+        self.cpu = self.wall = 0
 
 
 def _timed_transform(call):
@@ -327,7 +334,8 @@ def _timed_transform(call):
         try:
             return call(*args, **kwargs)
         finally:
-            accounts.blocked += max(0, now() - start - (time.thread_time_ns() - cpu))
+            accounts.wall += now() - start
+            accounts.cpu += time.thread_time_ns() - cpu
             current.accounts = accounts
 
     timed.leat_observed = True
@@ -376,12 +384,14 @@ def _patch_fetch(kind):
             end = now()
             current.accounts = outer
             cpu = time.thread_time_ns() - cpu
-            # Time without a core, though ready for one, belongs to both in proportion.
-            prepare = cpu + accounts.blocked
-            blocked = max(0, end - start - prepare - max(0, _queue_ns() - queue))
-            share = prepare / (prepare + blocked) if prepare + blocked else 1
+            # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time
+            # without a core, though ready for one, belongs to both in proportion.
+            wall, busy = end - start - accounts.wall, cpu - accounts.cpu
+            queue = max(0, _queue_ns() - queue) * wall // max(1, end - start)
+            blocked = max(0, wall - busy - queue)
+            prepare = accounts.wall + wall * busy // max(1, busy + blocked)
             loader = int(os.environ.get("LEAT_PROFILE_LOADER") or _serial_loader[0])
-            lane().write(FETCH, start, end, loader, int((end - start) * share), cpu)
+            lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu))
 
     kind.fetch = fetch
 
@@ -397,7 +407,8 @@ def _patch_dataloader(torch):
     def following(self):
         number = self.__dict__.get("leat_number", 0)
         _serial_loader[0] = number
-        return wait(lambda: replay(self, lambda: plain_next(self)), number)
+        step = lambda: plain_next(self)  # noqa: E731
+        return wait(_replayer[0].choose(self, step) if _replayer and not current.depth else step, number)
 
     def starting(self, loader):
         # Workers learn from the environment whose they are, however they are started.
@@ -424,9 +435,7 @@ def _patch_dataloader(torch):
     _patch_fetch(data._utils.fetch._IterableDatasetFetcher)
 
 
-def replay(iterator, step):
-    """The next batch: the loader's own. Differential runs put theirs here."""
-    return step()
+_replayer = []  # of differential runs, where they are asked for
 
 
 def _patch_leat(module):
@@ -596,8 +605,16 @@ def _follow_torch(torch):
         except Exception as error:  # another release of torch: the rest is still worth knowing
             _broken.append(f"{patch.__name__[7:]}: {error!r}")
     if _broken:
-        with open(os.path.join(_folder, f"note-{os.getpid()}"), "w") as file:
-            file.write(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}\n")
+        note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
+    if os.environ.get("LEAT_PROFILE_RUNS") and not os.environ.get("LEAT_PROFILE_LOADER"):
+        import importlib.util as util
+
+        spec = util.spec_from_file_location("_leat_replay", os.path.join(_folder, "_replay.py"))
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        made = module.install(torch, current, note)
+        if made:
+            _replayer.append(made)
 
 
 _FOLLOWED = {"torch": _follow_torch, "leat.loader": _patch_leat}

@@ -63,12 +63,13 @@ static leat_status write_metrics(const char *path, const struct leat_gather_wind
 {
     struct leat_buf b;
     leat_buf_init(&b, 1 << 16);
-    leat_buf_printf(&b, "# HELP leat_profile_step_seconds Mean training step over all ranks in the last interval.\n"
-                        "# TYPE leat_profile_step_seconds gauge\nleat_profile_step_seconds %.9g\n"
-                        "# HELP leat_profile_steps Training steps in the last interval.\n"
-                        "# TYPE leat_profile_steps gauge\nleat_profile_steps %zu\n"
-                        "# HELP leat_profile_part_seconds What each part adds to the step; they add up to it.\n"
-                        "# TYPE leat_profile_part_seconds gauge\n",
+    leat_buf_printf(&b,
+                    "# HELP leat_profile_step_seconds Mean training step over all ranks in the last interval.\n"
+                    "# TYPE leat_profile_step_seconds gauge\nleat_profile_step_seconds %.9g\n"
+                    "# HELP leat_profile_steps Training steps in the last interval.\n"
+                    "# TYPE leat_profile_steps gauge\nleat_profile_steps %zu\n"
+                    "# HELP leat_profile_part_seconds What each part adds to the step; they add up to it.\n"
+                    "# TYPE leat_profile_part_seconds gauge\n",
                     w->step_s, w->steps);
     for (size_t i = 0; i < LEAT_REPORT_PARTS; i++)
         leat_buf_printf(&b, "leat_profile_part_seconds{part=\"%s\"} %.9g\n",

@@ -49,13 +49,19 @@ struct field {
     double most;
 };
 
-#define TEXT_OF(s, f)             {#f, TEXT, offsetof(struct s, f), sizeof((struct s *)0)->f, 0}
-#define OF(s, f, type, most)      {#f, type, offsetof(struct s, f), 0, most}
-#define FIELDS(table)             (table), (sizeof(table) / sizeof *(table))
+#define TEXT_OF(s, f)                                                                                                  \
+    {                                                                                                                  \
+#f, TEXT, offsetof(struct s, f), sizeof((struct s *)0)->f, 0                                                   \
+    }
+#define OF(s, f, type, most)                                                                                           \
+    {                                                                                                                  \
+#f, type, offsetof(struct s, f), 0, most                                                                       \
+    }
+#define FIELDS(table) (table), (sizeof(table) / sizeof *(table))
 
 static const struct field top_fields[] = {
-    TEXT_OF(leat_report, leat),    TEXT_OF(leat_report, made),  TEXT_OF(leat_report, accelerator),
-    TEXT_OF(leat_report, type),    TEXT_OF(leat_report, model), TEXT_OF(leat_report, command),
+    TEXT_OF(leat_report, leat), TEXT_OF(leat_report, made),  TEXT_OF(leat_report, accelerator),
+    TEXT_OF(leat_report, type), TEXT_OF(leat_report, model), TEXT_OF(leat_report, command),
 };
 static const struct field run_fields[] = {
     OF(leat_report_run, gpus, WHOLE, 1024),
@@ -80,8 +86,8 @@ static const struct field stall_fields[] = {
     OF(leat_report_stall, share, REAL, 10),
 };
 static const struct field rank_fields[] = {
-    OF(leat_report_rank, rank, SIGNED, 1e7),   OF(leat_report_rank, steps, REAL, 1e15),
-    OF(leat_report_rank, late_s, REAL, 1e5),   OF(leat_report_rank, late_of, REAL, 1),
+    OF(leat_report_rank, rank, SIGNED, 1e7), OF(leat_report_rank, steps, REAL, 1e15),
+    OF(leat_report_rank, late_s, REAL, 1e5), OF(leat_report_rank, late_of, REAL, 1),
     OF(leat_report_rank, died, FLAG, 0),
 };
 
@@ -315,8 +321,9 @@ static leat_status read_root(const struct reader *in, json_t *root, struct leat_
     if (!json_is_integer(version) || json_integer_value(version) < 1)
         return leat_fail(in->err, LEAT_INVALID, "%s: not a report of 'leat profile'", in->name);
     if (json_integer_value(version) > LEAT_REPORT_VERSION)
-        return leat_fail(in->err, LEAT_VERSION, "%s: a report of version %lld, and this release reads %d: use a newer one",
-                         in->name, (long long)json_integer_value(version), LEAT_REPORT_VERSION);
+        return leat_fail(in->err, LEAT_VERSION,
+                         "%s: a report of version %lld, and this release reads %d: use a newer one", in->name,
+                         (long long)json_integer_value(version), LEAT_REPORT_VERSION);
     leat_status rc = read_fields(in, FIELDS(top_fields), root, also, r);
     if (rc == LEAT_OK)
         rc = read_list(in, root, "runs", LEAT_REPORT_RUNS, sizeof *r->run, read_run, r->run, &r->runs);

@@ -71,9 +71,9 @@ struct leat_report_stall {
 struct leat_report_rank {
     int rank;
     double steps;
-    double late_s;   /* that all others waited for it, a step in the mean */
-    double late_of;  /* share of the steps in which it came last */
-    bool died;       /* it ended without saying so, or by an exception */
+    double late_s;  /* that all others waited for it, a step in the mean */
+    double late_of; /* share of the steps in which it came last */
+    bool died;      /* it ended without saying so, or by an exception */
 };
 
 struct leat_report {

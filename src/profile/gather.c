@@ -16,7 +16,7 @@
 #define LANES_MAX   4096
 #define BLOCKS_MAX  8192
 #define BLOCK_STEPS 20
-#define WARMUP      2            /* steps at the beginning: workers start, memory is allocated, kernels are chosen */
+#define WARMUP      2              /* steps at the beginning: workers start, memory is allocated, kernels are chosen */
 #define SETTLED_NS  (20 * LEAT_MS) /* a record is read when it is this old */
 #define TAKE        256
 
@@ -176,7 +176,8 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
 {
     struct leat_step step;
     if (r->kind == LEAT_LANE_FETCH) {
-        struct gather_rank *rank = l->head.worker ? rank_of(g, l->head.parent, NULL) : rank_of(g, l->head.pid, &l->head);
+        struct gather_rank *rank =
+            l->head.worker ? rank_of(g, l->head.parent, NULL) : rank_of(g, l->head.pid, &l->head);
         if (rank)
             add_fetch(rank, l->head.worker ? l->head.loader : r->loader, r);
         return;
@@ -273,7 +274,8 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         return;
     }
     add_sums(&g->mode[mode], &f, ranks, n, steps, g);
-    add_sums(&g->window, &f, ranks, n, steps, g);
+    if (mode == LEAT_REPORT_OBSERVED)
+        add_sums(&g->window, &f, ranks, n, steps, g);
     add_block(g, mode, &f);
     if (n > 1) {
         ranks[f.straggler]->late_s += f.late_s;
@@ -337,15 +339,16 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
     for (size_t i = 0; i < known; i++) {
         struct gather_rank *r = g->rank[i];
         r->gone = r->gone || gone[i];
-        r->died = r->gone && (r->head.state == LEAT_LANE_RAISED ||
-                              (r->head.state == LEAT_LANE_RUNNING && !alive(r->pid)));
+        r->died =
+            r->gone && (r->head.state == LEAT_LANE_RAISED || (r->head.state == LEAT_LANE_RUNNING && !alive(r->pid)));
     }
     match(g, all);
     return LEAT_OK;
 }
 
-/* Waiting on the frontier, divided by what each rank's loader did. */
-static void split(const struct leat_gather *g, const struct sums *s, double part_s[LEAT_REPORT_PARTS])
+/* Waiting on the frontier, divided by what each rank's loader did; batches from memory are neither fetched nor
+ * prepared. */
+static void split(const struct leat_gather *g, const struct sums *s, bool replayed, double part_s[LEAT_REPORT_PARTS])
 {
     static const enum leat_report_part place[LEAT_STEP_STAGES] = {
         [LEAT_STEP_WAIT] = LEAT_REPORT_INPUT,         [LEAT_STEP_COPY] = LEAT_REPORT_COPY,
@@ -360,7 +363,7 @@ static void split(const struct leat_gather *g, const struct sums *s, double part
         part_s[place[i]] = s->stage_s[i] / s->steps;
     double step_s = s->step_s / s->steps;
     double wait_s = s->stage_s[LEAT_STEP_WAIT] / s->steps;
-    for (size_t i = 0; i < g->rank_count; i++) {
+    for (size_t i = 0; i < g->rank_count && !replayed; i++) {
         double share = gather_fetch_share(g->rank[i], step_s, wait_s);
         double waited = s->wait_of[i] / s->steps;
         if (isnan(share))
@@ -412,7 +415,7 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     }
     run->step_s = leat_interval_of(means, n);
     run->step_s.mean = s->step_s / s->steps;
-    split(g, s, run->part_s);
+    split(g, s, mode != LEAT_REPORT_OBSERVED, run->part_s);
     run->fetch_s = l->batches > 0 ? l->fetch_s / l->batches : NAN;
     run->prepare_s = l->batches > 0 ? l->prepare_s / l->batches : NAN;
     run->prepare_cpu_s = l->batches > 0 && l->cpu_s > 0 ? l->cpu_s / l->batches : NAN;
@@ -479,8 +482,8 @@ static void add_stalls(const struct leat_gather *g, struct leat_report *out)
         add_stall(out, "data", paired(g, LEAT_REPORT_OBSERVED, LEAT_REPORT_SYNTHETIC), run[LEAT_REPORT_OBSERVED],
                   run[LEAT_REPORT_SYNTHETIC]);
     if (run[LEAT_REPORT_SYNTHETIC] >= 0 && run[LEAT_REPORT_ALONE] >= 0)
-        add_stall(out, "communication", paired(g, LEAT_REPORT_SYNTHETIC, LEAT_REPORT_ALONE),
-                  run[LEAT_REPORT_SYNTHETIC], run[LEAT_REPORT_ALONE]);
+        add_stall(out, "communication", paired(g, LEAT_REPORT_SYNTHETIC, LEAT_REPORT_ALONE), run[LEAT_REPORT_SYNTHETIC],
+                  run[LEAT_REPORT_ALONE]);
 }
 
 static void add_ranks(const struct leat_gather *g, struct leat_report *out)
@@ -548,7 +551,7 @@ struct leat_gather_window leat_gather_since(struct leat_gather *g)
         w.ranks += g->rank[i]->trains && !g->rank[i]->gone;
     if (w.steps) {
         w.step_s = s->step_s / s->steps;
-        split(g, s, w.part_s);
+        split(g, s, false, w.part_s);
         for (size_t i = 0; i < g->rank_count; i++) {
             double late = s->late_s[i] / s->steps;
             if (late > w.late_s) {

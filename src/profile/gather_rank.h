@@ -27,7 +27,7 @@ struct gather_rank {
     bool trains;    /* it had a step */
     bool gone;
     bool died;
-    uint32_t loader; /* that it trains with */
+    uint32_t loader;  /* that it trains with */
     unsigned loaders; /* a bit for each that was seen */
     struct gather_loader accounts[GATHER_LOADERS];
     double steps;

@@ -124,8 +124,8 @@ struct leat_lane_head leat_lane_look(const struct leat_lane *lane)
         .local_world = (unsigned)(word(lane, W_LOCAL_WORLD) & 0xFFFF),
         .worker = word(lane, W_ROLE) == 2,
         .loader = (uint32_t)word(lane, W_LOADER),
-        .state = word(lane, W_STATE) <= LEAT_LANE_RAISED ? (enum leat_lane_state)word(lane, W_STATE)
-                                                         : LEAT_LANE_RUNNING,
+        .state =
+            word(lane, W_STATE) <= LEAT_LANE_RAISED ? (enum leat_lane_state)word(lane, W_STATE) : LEAT_LANE_RUNNING,
         .dropped = word(lane, W_DROPPED) + lane->senseless,
         .gradient_bytes = word(lane, W_GRADIENT_BYTES),
         .buckets = (unsigned)word(lane, W_BUCKETS),

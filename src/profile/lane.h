@@ -19,9 +19,9 @@ enum leat_lane_kind {
     LEAT_LANE_FETCH
 };
 
-#define LEAT_LANE_EXHAUSTED 1U /* a wait that ended with the loader's end */
-#define LEAT_LANE_DEVICE    2U /* on the GPU's clock */
-#define LEAT_LANE_ACCOUNTED 4U /* a fetch that the loader itself tells of, as a part of the wait */
+#define LEAT_LANE_EXHAUSTED 1U    /* a wait that ended with the loader's end */
+#define LEAT_LANE_DEVICE    2U    /* on the GPU's clock */
+#define LEAT_LANE_ACCOUNTED 4U    /* a fetch that the loader itself tells of, as a part of the wait */
 #define LEAT_LANE_WARMUP    0x80U /* in `mode`: not to be counted */
 
 struct leat_lane_record {

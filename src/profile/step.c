@@ -26,7 +26,8 @@ static void begin(struct leat_stepper *s, uint64_t at_ns, uint32_t loader, uint8
     s->nested_count = 0;
 }
 
-/* What no record covers is the forward pass before the last backward pass or optimizer step, and other work after it. */
+/* What no record covers is the forward pass before the last backward pass or optimizer step, and other work after it.
+ */
 static bool finish(struct leat_stepper *s, uint64_t at_ns, struct leat_step *out)
 {
     uint64_t *ns = s->step.ns;

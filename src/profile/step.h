@@ -35,7 +35,7 @@ struct leat_step {
 struct leat_stepper {
     bool open;
     bool trained;
-    bool device; /* the GPU's clock counts, and the host's no longer */
+    bool device;  /* the GPU's clock counts, and the host's no longer */
     bool loaders; /* one was seen: optimizer steps are no borders */
     struct leat_step step;
     uint64_t start_ns;

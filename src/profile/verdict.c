@@ -83,8 +83,9 @@ static void advise(const struct leat_report *r, const struct leat_report_run *ru
     switch (cause) {
     case LEAT_REPORT_FETCH:
         if (run->workers)
-            leat_buf_printf(out, "workers wait for storage: keep the data closer (a cache, local disk, leat.Loader), "
-                                 "or let more than %u workers wait at a time",
+            leat_buf_printf(out,
+                            "workers wait for storage: keep the data closer (a cache, local disk, leat.Loader), "
+                            "or let more than %u workers wait at a time",
                             run->workers);
         else
             leat_buf_str(out, "the training itself waits for storage: num_workers=4 would read ahead; or keep the data "
@@ -113,8 +114,7 @@ static const struct leat_report_rank *straggler(const struct leat_report *r, con
 {
     for (size_t i = 0; i < r->ranks; i++) {
         double fair = r->ranks > 1 ? 1.0 / (double)r->ranks : 1;
-        if (r->ranks > 1 && r->rank[i].late_of > fair + (1 - fair) / 2 &&
-            r->rank[i].late_s > SLIGHT * run->step_s.mean)
+        if (r->ranks > 1 && r->rank[i].late_of > fair + (1 - fair) / 2 && r->rank[i].late_s > SLIGHT * run->step_s.mean)
             return &r->rank[i];
     }
     return NULL;

@@ -7,6 +7,8 @@ has the layout of a lane, which src/profile/lane.h reads.
 """
 
 import atexit
+import contextlib
+import functools
 import importlib.abc
 import importlib.util
 import mmap
@@ -255,10 +257,8 @@ def number_of(loader):
     if key not in _numbers:
         _numbers[key] = _next_number[0]
         _next_number[0] += 1
-        try:
+        with contextlib.suppress(TypeError):  # what has no weak references stays
             weakref.finalize(loader, _numbers.pop, key, None)
-        except TypeError:
-            pass
     return _numbers[key]
 
 
@@ -324,27 +324,38 @@ class Accounts:
         self.cpu = self.wall = 0
 
 
-def _timed_transform(call):
-    def timed(*args, **kwargs):
-        accounts = current.accounts
-        if accounts is None:
-            return call(*args, **kwargs)
-        current.accounts = None  # transforms within transforms count once
-        start, cpu = now(), time.thread_time_ns()
-        try:
-            return call(*args, **kwargs)
-        finally:
-            accounts.wall += now() - start
-            accounts.cpu += time.thread_time_ns() - cpu
-            current.accounts = accounts
+def _timed(call, args, kwargs):
+    accounts = current.accounts
+    if accounts is None:
+        return call(*args, **kwargs)
+    current.accounts = None  # transforms within transforms count once
+    start, cpu = now(), time.thread_time_ns()
+    try:
+        return call(*args, **kwargs)
+    finally:
+        accounts.wall += now() - start
+        accounts.cpu += time.thread_time_ns() - cpu
+        current.accounts = accounts
 
-    timed.leat_observed = True
-    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__dict__"):
-        try:
-            setattr(timed, name, {**call.__dict__, "leat_observed": True} if name == "__dict__" else getattr(call, name))
-        except (AttributeError, TypeError):
-            pass
-    return timed
+
+class TimedFunction:
+    """A function that is a transform. A pickle of it is the function again."""
+
+    leat_observed = True
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **kwargs):
+        return _timed(self.function, args, kwargs)
+
+    def __getattr__(self, name):
+        if name == "function":  # while it is being made
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+    def __reduce__(self):
+        return functools.partial, (self.function,)
 
 
 def _follow_transforms(dataset, depth=4):
@@ -358,14 +369,23 @@ def _follow_transforms(dataset, depth=4):
         if found is None or getattr(found, "leat_observed", False) or not callable(found):
             continue
         if hasattr(found, "__code__"):
-            dataset.__dict__[name] = _timed_transform(found)
+            dataset.__dict__[name] = TimedFunction(found)
         elif not isinstance(found, type):
-            kind = type(found)
-            if not getattr(kind.__call__, "leat_observed", False):
-                try:
-                    kind.__call__ = _timed_transform(kind.__call__)
-                except TypeError:
-                    pass  # a class of an extension
+            _time_calls(type(found))
+
+
+def _time_calls(kind):
+    plain = kind.__call__
+    if getattr(plain, "leat_observed", False):
+        return
+
+    @functools.wraps(plain)
+    def call(*args, **kwargs):
+        return _timed(plain, args, kwargs)
+
+    call.leat_observed = True
+    with contextlib.suppress(TypeError):  # a class of an extension
+        kind.__call__ = call
 
 
 def _patch_fetch(kind):
@@ -526,11 +546,12 @@ def _patch_copies(torch):
         follow(name)
 
 
-_COLLECTIVES = (
-    "all_reduce broadcast reduce all_gather all_gather_into_tensor gather scatter reduce_scatter reduce_scatter_tensor "
-    "all_to_all all_to_all_single barrier send recv monitored_barrier all_gather_object broadcast_object_list gather_object "
-    "scatter_object_list all_reduce_coalesced"
-).split()
+_COLLECTIVES = [
+    *("all_reduce", "all_reduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_tensor"),
+    *("all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object"),
+    *("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "all_to_all", "all_to_all_single"),
+    *("barrier", "monitored_barrier", "send", "recv"),
+]
 
 
 def _distributed(torch):
@@ -568,6 +589,9 @@ def _patch_distributed(torch):
         setattr(inner, name, made)
         if getattr(dist, name, None) is plain:
             setattr(dist, name, made)
+    # DDP sends buffers with it before the forward pass: who comes early waits there.
+    if hasattr(dist, "_broadcast_coalesced"):
+        dist._broadcast_coalesced = follow(dist._broadcast_coalesced)
     plain_init = inner.init_process_group
 
     def init_process_group(*args, **kwargs):
@@ -647,7 +671,7 @@ _found = set()
 
 def start(folder):
     """Begins to follow this process."""
-    global _folder
+    global _folder  # noqa: PLW0603 - one process, one folder
     _folder = folder
     for variable, word, plus in (
         ("RANK", _W_RANK, 1),

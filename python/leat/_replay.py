@@ -64,18 +64,29 @@ class Snapshot:
             for tensor in [*module._parameters.values(), *module._buffers.values()]:
                 if tensor is not None:
                     tensors[id(tensor)] = tensor
-        self.tensors = [(t, t.detach().clone(), None if t.grad is None else t.grad.detach().clone()) for t in tensors.values()]
+        self.tensors = [
+            (t, t.detach().clone(), None if t.grad is None else t.grad.detach().clone()) for t in tensors.values()
+        ]
         self.states = [(o, {p: self.copied(s) for p, s in o.state.items()}) for o in found["optimizer"]]
-        self.groups = [(g, {k: v for k, v in self.copied(g).items() if k != "params"}) for o in found["optimizer"] for g in o.param_groups]
+        self.groups = [
+            (g, {k: v for k, v in self.copied(g).items() if k != "params"})
+            for o in found["optimizer"]
+            for g in o.param_groups
+        ]
         self.schedulers = [(s, copy.deepcopy(s.state_dict())) for s in found["scheduler"]]
-        self.scalers = [(s, s._scale.clone(), s._growth_tracker.clone()) for s in found["scaler"] if s._scale is not None]
+        self.scalers = [
+            (s, s._scale.clone(), s._growth_tracker.clone()) for s in found["scaler"] if s._scale is not None
+        ]
         numpy = sys.modules.get("numpy")
         self.random = random.getstate(), numpy and numpy.random.get_state(), torch.get_rng_state()
         self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
 
     def copied(self, values):
         tensor = self.torch.Tensor
-        return {k: v.detach().clone() if isinstance(v, tensor) else copy.copy(v) if k != "params" else v for k, v in values.items()}
+        return {
+            k: v.detach().clone() if isinstance(v, tensor) else copy.copy(v) if k != "params" else v
+            for k, v in values.items()
+        }
 
     def put(self, values, saved):
         """Into the same tensors: others may hold them."""

@@ -190,6 +190,8 @@ class Device:
             self.at = now()
         else:
             self.at += round(self.anchor.elapsed_time(event) * 1e6)
+        if self.anchor is not None:
+            self.free.append(self.anchor)
         self.anchor = event
         return self.at
 

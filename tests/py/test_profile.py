@@ -238,3 +238,95 @@ print(lane.words[_observe._W_DROPPED], lane.head)
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert float(said[0]) < 20e-6
     assert [int(said[1]), int(said[2])] == [12000 - 8192, 8192]  # bounded, and what did not fit is counted
+
+
+WATCHED = """
+import torch, time, sys, io
+sys.path.insert(0, sys.argv[1])
+import leat
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+def batches():
+    for i in range(40):
+        time.sleep(0.01)
+        yield torch.ones(2, 4)
+watched = leat.watch(batches(), every=0.1, file=sys.stdout)
+for x in watched:
+    net(x).sum().backward()
+    optimizer.step()
+print(watched.steps)
+"""
+
+
+def test_any_iterable_can_be_watched_with_and_without_the_profiler(profile, run_python):
+    code = WATCHED.replace("sys.path.insert(0, sys.argv[1])", f"sys.path.insert(0, {str(BUILD / 'python')!r})")
+    alone = run_python(code).stdout.splitlines()
+    assert alone[-1] == "40"
+    share = float(re.fullmatch(r"leat: \d+ steps of [\d.]+ ms: waiting for data ([\d.]+) %", alone[0]).group(1))
+    assert 30 < share <= 100
+    if os.environ.get("LEAT_SANITIZE"):
+        return  # the script's Python would need the sanitizer's runtime
+    done, report = profile(command=[sys.executable, "-c", code])
+    assert done.stdout == "0\n"  # the profiler counts
+    assert parts(report)["input"] > 0.3
+    assert cause(done) == "input"
+
+
+class FakeEvent:
+    """An event on a GPU that is a variable: it happens when the work before it in the stream is done."""
+
+    clock = 0.0
+    done_until = 0.0
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+        self.at = None
+
+    def record(self):
+        self.at = FakeEvent.clock
+
+    def query(self):
+        return self.at <= FakeEvent.done_until
+
+    def elapsed_time(self, other):
+        assert self.query()  # else torch would raise, or wait
+        assert other.query()
+        return other.at - self.at
+
+    def synchronize(self):
+        raise AssertionError("nothing may wait for the GPU")
+
+
+def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkeypatch):
+    import types
+
+    monkeypatch.syspath_prepend(str(BUILD / "python" / "leat"))
+    import _observe
+
+    cuda = types.SimpleNamespace(Event=FakeEvent, is_current_stream_capturing=lambda: False)
+    monkeypatch.setattr(_observe, "_folder", str(tmp_path))
+    monkeypatch.setattr(_observe.current, "device", _observe.Device(types.SimpleNamespace(cuda=cuda)))
+    FakeEvent.clock = FakeEvent.done_until = 0.0
+    for _ in range(3):
+        outer = _observe.Span(_observe.BACKWARD)
+        FakeEvent.clock += 7.0
+        inner = _observe.Span(_observe.COMM)
+        FakeEvent.clock += 3.0
+        inner.end()
+        outer.end()
+        _observe.current.device.collect()
+    lane = _observe.lane()
+    assert lane.head == 6  # the host's; the GPU is behind
+
+    def device_spans():
+        rows = [lane.words[64 + 5 * i : 69 + 5 * i].tolist() for i in range(lane.head)]
+        return [((row[2] & 255), row[1] - row[0]) for row in rows if row[2] >> 16 & _observe.DEVICE]
+
+    FakeEvent.done_until = 20.0
+    _observe.current.device.collect()
+    assert device_spans() == [(_observe.COMM, 3_000_000), (_observe.BACKWARD, 10_000_000)] * 2
+    FakeEvent.done_until = 30.0
+    _observe.current.device.collect()
+    assert len(device_spans()) == 6
+    made = len(_observe.current.device.free) + 1
+    assert made == 12  # events are used again

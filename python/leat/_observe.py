@@ -11,132 +11,34 @@ import contextlib
 import functools
 import importlib.abc
 import importlib.util
-import mmap
 import os
-import struct
 import sys
 import threading
 import time
 import weakref
 from collections import deque
 
-WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = range(1, 7)
-EXHAUSTED, DEVICE, ACCOUNTED = 1, 2, 4  # flags of a record
-OBSERVED = 0  # modes of a step; others are given by _replay.py
-MAGIC = int.from_bytes(b"LEATLANE", "little")
-VERSION = 1
-CAPACITY = 8192  # records of a thread that the reader may be behind
-HEADER_WORDS, RECORD_WORDS = 64, 5
-(
-    _W_MAGIC,
-    _W_VERSION,
-    _W_CAPACITY,
-    _W_PID,
-    _W_TID,
-    _W_RANK,
-    _W_WORLD,
-    _W_LOCAL,
-    _W_LOCAL_WORLD,
-    _W_ROLE,
-    _W_PARENT,
-    _W_LOADER,
-    _W_HEAD,
-    _W_TAIL,
-    _W_DROPPED,
-    _W_STATE,
-    _W_BORN,
-    _W_GRADIENT_BYTES,
-    _W_BUCKETS,
-    _W_WORKERS,
-) = range(20)
-_W_NAME = 32  # 128 bytes: the accelerator
-RUNNING, ENDED, RAISED = range(3)
+
+def _part(name):
+    """Another file of the observer, from the folder that this one is in."""
+    spec = importlib.util.spec_from_file_location(f"_leat{name}", os.path.join(os.path.dirname(__file__), f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+lanes = _part("_lane")
+WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
+EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
+now = lanes.now
 _PENDING_MAX = 4096
-
-now = time.perf_counter_ns  # CLOCK_MONOTONIC, which leat_now_ns() reads too
-
-
-class Lane:
-    """The records of one thread. Only that thread writes; a reader in another process takes them out."""
-
-    def __init__(self, folder):
-        size = 8 * (HEADER_WORDS + RECORD_WORDS * CAPACITY)
-        name = f"{os.getpid()}-{threading.get_native_id()}"
-        path = os.path.join(folder, f".{name}.new")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(fd, size)
-            self.map = mmap.mmap(fd, size)
-        finally:
-            os.close(fd)
-        self.words = memoryview(self.map).cast("Q")
-        self.head = 0
-        self.pack = struct.Struct("=5Q").pack_into
-        words = self.words
-        words[_W_MAGIC], words[_W_VERSION], words[_W_CAPACITY] = MAGIC, VERSION, CAPACITY
-        words[_W_PID], words[_W_TID], words[_W_PARENT] = os.getpid(), threading.get_native_id(), os.getppid()
-        words[_W_BORN] = now()
-        worker = os.environ.get("LEAT_PROFILE_LOADER")
-        words[_W_ROLE] = 2 if worker else 1
-        words[_W_LOADER] = int(worker or 0)
-        for word, value in _place.items():
-            words[word] = value
-        # A reader sees whole lanes only.
-        os.rename(path, os.path.join(folder, f"lane-{name}"))
-
-    def write(self, kind, start, end, loader=0, value=0, extra=0, flags=0, mode=OBSERVED):
-        head = self.head
-        if head - self.words[_W_TAIL] >= CAPACITY:
-            self.words[_W_DROPPED] += 1
-            return
-        word = kind | mode << 8 | flags << 16 | loader << 32
-        self.pack(self.map, 8 * (HEADER_WORDS + RECORD_WORDS * (head % CAPACITY)), start, end, word, value, extra)
-        self.head = head + 1
-        # After the record: the reader looks at what stands before the head, and only once it is a moment old.
-        self.words[_W_HEAD] = head + 1
-
-
-_folder = ""
-_threads = threading.local()
-_lanes = []  # of this process
-_place = {}  # words that every lane of this process has: rank, world, …
 _broken = []  # hooks that could not be put in place
 
 
-def lane():
-    try:
-        return _threads.lane
-    except AttributeError:
-        made = Lane(_folder)
-        _lanes.append(made)
-        _threads.lane = made
-        return made
-
-
-def note(text):
-    """A sentence for the report."""
-    with open(os.path.join(_folder, f"note-{os.getpid()}"), "w") as file:
-        file.write(text + "\n")
-
-
-def _set(word, value):
-    _place[word] = value
-    for each in _lanes:
-        each.words[word] = value
-
-
 def _forget():
-    """A forked child has the parent's mappings, and must not write into them."""
-    _threads.__dict__.clear()
-    _lanes.clear()
+    lanes.forget()
     current.clear()
     _replayer.clear()
-
-
-def _end(state):
-    for each in _lanes:
-        if each.words[_W_STATE] == RUNNING:
-            each.words[_W_STATE] = state
 
 
 class Current:
@@ -181,7 +83,7 @@ class Device:
         if first is None or last is None:
             return
         if len(self.pending) >= _PENDING_MAX:
-            lane().words[_W_DROPPED] += 1
+            lanes.lane().words[lanes.W_DROPPED] += 1
             return
         self.pending.append((first, last, record))
 
@@ -200,7 +102,7 @@ class Device:
             first, last, (kind, loader, value, extra, flags, mode) = self.pending.popleft()
             start = self.time_of(first)
             end = self.time_of(last)
-            lane().write(kind, start, max(start, end), loader, value, extra, flags | DEVICE, mode)
+            lanes.lane().write(kind, start, max(start, end), loader, value, extra, flags | DEVICE, mode)
 
 
 def _device():
@@ -210,7 +112,7 @@ def _device():
         current.device = Device(torch)
         name = torch.cuda.get_device_name().encode()[:127]
         for at in range(0, 128, 8):
-            _set(_W_NAME + at // 8, int.from_bytes(name[at : at + 8].ljust(8, b"\0"), "little"))
+            lanes.put(lanes.W_NAME + at // 8, int.from_bytes(name[at : at + 8].ljust(8, b"\0"), "little"))
     return current.device
 
 
@@ -228,7 +130,7 @@ class Span:
     def end(self, value=0, extra=0, flags=0):
         end = now()
         flags |= self.flags
-        lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
+        lanes.lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
         if self.device:
             last = self.device.mark()
             self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
@@ -285,7 +187,7 @@ def wait(step, loader, accounts=None):
         after = accounts()
         fetched = max(0, int((after - before) * 1e9))
         waited = now() - span.start
-        lane().write(FETCH, span.start, span.start + waited, loader, max(0, waited - fetched), 0, ACCOUNTED)
+        lanes.lane().write(FETCH, span.start, span.start + waited, loader, max(0, waited - fetched), 0, ACCOUNTED)
     samples, size = weigh(batch)
     span.end(samples, size)
     current.trained = False
@@ -413,7 +315,7 @@ def _patch_fetch(kind):
             blocked = max(0, wall - busy - queue)
             prepare = accounts.wall + wall * busy // max(1, busy + blocked)
             loader = int(os.environ.get("LEAT_PROFILE_LOADER") or _serial_loader[0])
-            lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu))
+            lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu))
 
     kind.fetch = fetch
 
@@ -447,7 +349,7 @@ def _patch_dataloader(torch):
         made.leat_number = number_of(self)
         made.leat_ahead = self.num_workers * (self.prefetch_factor or 0)
         if not current.depth:
-            _set(_W_WORKERS, self.num_workers)
+            lanes.put(lanes.W_WORKERS, self.num_workers)
         return made
 
     base.__next__ = base.next = following
@@ -534,7 +436,7 @@ def _patch_copies(torch):
             made = plain(self, *args, **kwargs)
             if getattr(made, "device", self.device) != self.device:
                 end, size = now(), self.nbytes
-                lane().write(COPY, start, end, 0, size, 0, 0, current.mode)
+                lanes.lane().write(COPY, start, end, 0, size, 0, 0, current.mode)
                 if first is not None:
                     device.span(first, device.mark(), COPY, 0, size, 0, 0, current.mode)
             elif first is not None:
@@ -598,8 +500,8 @@ def _patch_distributed(torch):
 
     def init_process_group(*args, **kwargs):
         done = plain_init(*args, **kwargs)
-        _set(_W_RANK, dist.get_rank() + 1)
-        _set(_W_WORLD, dist.get_world_size())
+        lanes.put(lanes.W_RANK, dist.get_rank() + 1)
+        lanes.put(lanes.W_WORLD, dist.get_world_size())
         return done
 
     init_process_group.__doc__, init_process_group.__wrapped__ = plain_init.__doc__, plain_init
@@ -613,9 +515,9 @@ def _patch_ddp(kind):
     def init(self, module, *args, **kwargs):
         plain(self, module, *args, **kwargs)
         size = sum(p.numel() * p.element_size() for p in self.module.parameters() if p.requires_grad)
-        _set(_W_GRADIENT_BYTES, size)
+        lanes.put(lanes.W_GRADIENT_BYTES, size)
         bucket = (kwargs.get("bucket_cap_mb") or 25) * (1 << 20)
-        _set(_W_BUCKETS, int(-(-size // bucket)))
+        lanes.put(lanes.W_BUCKETS, int(-(-size // bucket)))
 
     init.__wrapped__ = plain
     kind.__init__ = init
@@ -631,14 +533,9 @@ def _follow_torch(torch):
         except Exception as error:  # another release of torch: the rest is still worth knowing
             _broken.append(f"{patch.__name__[7:]}: {error!r}")
     if _broken:
-        note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
+        lanes.note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
     if os.environ.get("LEAT_PROFILE_RUNS") and not os.environ.get("LEAT_PROFILE_LOADER"):
-        import importlib.util as util
-
-        spec = util.spec_from_file_location("_leat_replay", os.path.join(_folder, "_replay.py"))
-        module = util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        made = module.install(torch, current, note)
+        made = _part("_replay").install(torch, current, lanes.note)
         if made:
             _replayer.append(made)
 
@@ -673,27 +570,26 @@ _found = set()
 
 def start(folder):
     """Begins to follow this process."""
-    global _folder  # noqa: PLW0603 - one process, one folder
-    _folder = folder
+    lanes.folder = folder
     for variable, word, plus in (
-        ("RANK", _W_RANK, 1),
-        ("WORLD_SIZE", _W_WORLD, 0),
-        ("LOCAL_RANK", _W_LOCAL, 1),
-        ("LOCAL_WORLD_SIZE", _W_LOCAL_WORLD, 0),
+        ("RANK", lanes.W_RANK, 1),
+        ("WORLD_SIZE", lanes.W_WORLD, 0),
+        ("LOCAL_RANK", lanes.W_LOCAL, 1),
+        ("LOCAL_WORLD_SIZE", lanes.W_LOCAL_WORLD, 0),
     ):
         text = os.environ.get(variable, "")
         if text.isdigit():
-            _place[word] = int(text) + plus
+            lanes.place[word] = int(text) + plus
     os.register_at_fork(after_in_child=_forget)
-    atexit.register(_end, ENDED)
+    atexit.register(lanes.end, lanes.ENDED)
     plain_exit, plain_hook = os._exit, sys.excepthook
 
     def leave(status):
-        _end(ENDED)
+        lanes.end(lanes.ENDED)
         plain_exit(status)
 
     def raised(*error):
-        _end(RAISED)
+        lanes.end(lanes.RAISED)
         plain_hook(*error)
 
     os._exit, sys.excepthook = leave, raised

@@ -226,14 +226,14 @@ def test_a_record_costs_microseconds(tmp_path):
 import sys, time
 sys.path.insert(0, {str(BUILD / "python" / "leat")!r})
 import _observe
-_observe._folder = {str(tmp_path)!r}
-lane = _observe.lane()
+_observe.lanes.folder = {str(tmp_path)!r}
+lane = _observe.lanes.lane()
 for i in range(2000): lane.write(1, i, i + 1)
 cpu = time.thread_time()
 for i in range(5000): lane.write(1, i, i + 1, 2, 3, 4)
 print((time.thread_time() - cpu) / 5000)
 for i in range(5000): lane.write(1, i, i + 1, 2, 3, 4)
-print(lane.words[_observe._W_DROPPED], lane.head)
+print(lane.words[_observe.lanes.W_DROPPED], lane.head)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert float(said[0]) < 20e-6
@@ -304,7 +304,7 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     import _observe
 
     cuda = types.SimpleNamespace(Event=FakeEvent, is_current_stream_capturing=lambda: False)
-    monkeypatch.setattr(_observe, "_folder", str(tmp_path))
+    monkeypatch.setattr(_observe.lanes, "folder", str(tmp_path))
     monkeypatch.setattr(_observe.current, "device", _observe.Device(types.SimpleNamespace(cuda=cuda)))
     FakeEvent.clock = FakeEvent.done_until = 0.0
     for _ in range(3):
@@ -315,7 +315,7 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
         inner.end()
         outer.end()
         _observe.current.device.collect()
-    lane = _observe.lane()
+    lane = _observe.lanes.lane()
     assert lane.head == 6  # the host's; the GPU is behind
 
     def device_spans():

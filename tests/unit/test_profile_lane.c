@@ -25,7 +25,7 @@ static void save(struct file *f)
 static void setup(struct file *f)
 {
     memset(f, 0, sizeof *f);
-    strncpy(f->path, "/tmp/leat-lane-XXXXXX", sizeof f->path - 1);
+    snprintf(f->path, sizeof f->path, "/tmp/leat-lane-XXXXXX");
     int fd = mkstemp(f->path);
     assert_true(fd >= 0);
     close(fd);

@@ -33,6 +33,7 @@ extern const struct leat_command leat_command_trace;
 extern const struct leat_command leat_command_unpack;
 extern const struct leat_command leat_command_verify;
 extern const struct leat_command leat_command_warm;
+extern const struct leat_command leat_command_whatif;
 
 /* NULL-terminated. */
 const struct leat_command *const *leat_commands(void);

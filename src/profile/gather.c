@@ -364,13 +364,11 @@ static void split(const struct leat_gather *g, const struct sums *s, bool replay
     double step_s = s->step_s / s->steps;
     double wait_s = s->stage_s[LEAT_STEP_WAIT] / s->steps;
     for (size_t i = 0; i < g->rank_count && !replayed; i++) {
-        double share = gather_fetch_share(g->rank[i], step_s, wait_s);
+        struct gather_shares share = gather_shares_of(g->rank[i], step_s, wait_s);
         double waited = s->wait_of[i] / s->steps;
-        if (isnan(share))
-            continue;
-        part_s[LEAT_REPORT_FETCH] += share * waited;
-        part_s[LEAT_REPORT_PREPARE] += (1 - share) * waited;
-        part_s[LEAT_REPORT_INPUT] -= waited;
+        part_s[LEAT_REPORT_FETCH] += share.fetch * waited;
+        part_s[LEAT_REPORT_PREPARE] += share.prepare * waited;
+        part_s[LEAT_REPORT_INPUT] -= (share.fetch + share.prepare) * waited;
     }
     if (part_s[LEAT_REPORT_INPUT] < 1e-9)
         part_s[LEAT_REPORT_INPUT] = 0; /* what rounding left */

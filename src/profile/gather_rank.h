@@ -35,8 +35,12 @@ struct gather_rank {
     double last;
 };
 
-/* What would remain of waiting if fetching took no time: the share of `wait_s` that is fetching, or NaN when nothing is
- * known of the loader. `step_s` and `wait_s` are means. */
-double gather_fetch_share(const struct gather_rank *rank, double step_s, double wait_s);
+/* How waiting for a batch divides, as shares of it: they add up to at most 1, and what is missing is not known. `fetch`
+ * is what would fall away if fetching took no time. `step_s` and `wait_s` are means. */
+struct gather_shares {
+    double fetch;
+    double prepare;
+};
+struct gather_shares gather_shares_of(const struct gather_rank *rank, double step_s, double wait_s);
 
 #endif

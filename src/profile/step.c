@@ -101,11 +101,25 @@ static void take_comm(struct leat_stepper *s, const struct leat_lane_record *r)
     }
 }
 
+static bool take_optim(struct leat_stepper *s, const struct leat_lane_record *r, struct leat_step *out)
+{
+    bool done = false;
+    /* With a closure, the forward and backward pass lie within it. */
+    uint64_t start = r->start_ns > s->tail_ns || s->tail_ns > r->end_ns ? r->start_ns : s->tail_ns;
+    s->step.ns[LEAT_STEP_OPTIM] += less(r->end_ns - start, take_nested(s, start));
+    s->tail_ns = r->end_ns;
+    s->after_ns = 0;
+    if (!s->loaders) {
+        done = s->open && s->trained && finish(s, r->end_ns, out);
+        begin(s, r->end_ns, 0, r->mode);
+    }
+    return done;
+}
+
 bool leat_stepper_take(struct leat_stepper *s, const struct leat_lane_record *r, struct leat_step *out)
 {
     bool on_device = r->flags & LEAT_LANE_DEVICE;
     uint64_t ns = r->end_ns - r->start_ns;
-    bool done = false;
     if (on_device && !s->device)
         *s = (struct leat_stepper){.device = true, .loaders = s->loaders};
     if (on_device != s->device)
@@ -122,19 +136,15 @@ bool leat_stepper_take(struct leat_stepper *s, const struct leat_lane_record *r,
         take_comm(s, r);
         break;
     case LEAT_LANE_BACKWARD:
-    case LEAT_LANE_OPTIM:
-        s->trained |= r->kind == LEAT_LANE_BACKWARD;
-        s->step.ns[r->kind == LEAT_LANE_BACKWARD ? LEAT_STEP_BACKWARD : LEAT_STEP_OPTIM] +=
-            less(ns, take_nested(s, r->start_ns));
+        s->trained = true;
+        s->step.ns[LEAT_STEP_BACKWARD] += less(ns, take_nested(s, r->start_ns));
         s->tail_ns = r->end_ns;
         s->after_ns = 0;
-        if (r->kind == LEAT_LANE_OPTIM && !s->loaders) {
-            done = s->open && s->trained && finish(s, r->end_ns, out);
-            begin(s, r->end_ns, 0, r->mode);
-        }
         break;
+    case LEAT_LANE_OPTIM:
+        return take_optim(s, r, out);
     default:
         break;
     }
-    return done;
+    return false;
 }

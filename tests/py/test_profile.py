@@ -119,6 +119,12 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     stall = next(s for s in report["stalls"] if s["cause"] == "data")
     assert [report["runs"][i]["mode"] for i in stall["from"]] == ["observed", "synthetic"]
     assert stall["s"][0] == pytest.approx(parts(report)["fetch"] * report["runs"][0]["step_s"][0], rel=0.5)
+    # What it would be with everything at hand lies between the two runs, and nearer to the replayed one.
+    asked = json.loads(run_leat("whatif", tmp_path / "report.json", "--cache", "100", "--json", status=0).stdout)
+    runs = {run["mode"]: run for run in report["runs"]}
+    least, most = runs["synthetic"]["step_s"][0], runs["observed"]["step_s"][0]
+    assert least * 0.7 < asked["step_s"][0] < (least + most) / 2
+    assert asked["cache"][0]["step_s"] == pytest.approx(most)
     # … and a plan takes the report.
     (tmp_path / "job.toml").write_text('[job]\nname = "x"\nbatch = 2\nepochs = 1\nsamples = 1000\n')
     (tmp_path / "c.csv").write_text(
@@ -330,3 +336,13 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     assert len(device_spans()) == 6
     made = len(_observe.current.device.free) + 1
     assert made == 12  # events are used again
+
+
+def test_whatif_refuses_what_it_cannot_answer(run_leat, tmp_path):
+    report = tmp_path / "r.json"
+    report.write_text('{"leat_report": 7}')
+    assert "a report of version 7" in run_leat("whatif", report).stderr
+    report.write_text("[]")
+    assert "not a report of 'leat profile'" in run_leat("whatif", report, status=2).stderr
+    assert "a percentage is from 0 to 100" in run_leat("whatif", report, "--cache", "150", status=2).stderr
+    assert run_leat("whatif", tmp_path / "none.json").returncode == 3

@@ -107,6 +107,20 @@ static void without_a_loader_the_optimizer_marks_steps(void **state)
     assert_stages(&step[0], (const unsigned[]){0, 0, 5, 2, 0, 3, 0});
 }
 
+static void a_closure_is_not_the_optimizers_time(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 10, 18, 0, 0, 0}, /* called by the optimizer's step */
+        {LEAT_LANE_OPTIM, 2, 20, 0, 0, 0},
+        {LEAT_LANE_WAIT, 21, 22, 1, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 1);
+    assert_stages(&step[0], (const unsigned[]){1, 0, 9, 8, 0, 2, 1});
+}
+
 static void a_change_of_mode_is_in_no_step(void **state)
 {
     (void)state;
@@ -162,6 +176,7 @@ int main(void)
         cmocka_unit_test(validation_is_no_step),
         cmocka_unit_test(two_loaders_of_one_step_add_up),
         cmocka_unit_test(without_a_loader_the_optimizer_marks_steps),
+        cmocka_unit_test(a_closure_is_not_the_optimizers_time),
         cmocka_unit_test(a_change_of_mode_is_in_no_step),
         cmocka_unit_test(the_gpus_clock_counts_once_it_is_heard),
         cmocka_unit_test(the_frontier_adds_up_and_names_who_is_late),

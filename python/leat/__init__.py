@@ -14,6 +14,7 @@ Outputs, for `fields`: image, sound, int, float, string, bytes, json, array, tok
 Looking at a dataset: open, Dataset
 Writing one: Writer, Array, Tokens, Label, Optional
 Planning: plan
+Watching any loop: watch
 What can go wrong: errors, of which Error is the base and DatasetChanged one
 """
 
@@ -44,6 +45,7 @@ from leat.loader import Loader
 from leat.mix import Mix
 from leat.state import state_of
 from leat.views import blocks, cu_seqlens, documents, positions
+from leat.watch import watch
 from leat.writer import Array, Label, Optional, Tokens, Writer
 
 __version__: str = _version()
@@ -78,6 +80,7 @@ __all__ = [
     "string",
     "tokens",
     "valid",
+    "watch",
 ]
 
 _PUBLIC = sorted([*__all__, "array", "bytes", "errors", "float", "int", "json", "open"])

@@ -60,6 +60,10 @@ static const struct variable {
     {"LEAT_SERVE_ACCESS_KEY", ELSEWHERE},
     {"LEAT_SERVE_SECRET_KEY", ELSEWHERE},
     {"LEAT_TIMEOUT", ELSEWHERE},
+    /* for scripts that `leat profile` runs */
+    {"LEAT_PROFILE", ELSEWHERE},
+    {"LEAT_PROFILE_LOADER", ELSEWHERE},
+    {"LEAT_PROFILE_RUNS", ELSEWHERE},
     /* for scripts that `leat plan --launch` starts */
     {"LEAT_ACCUMULATE", ELSEWHERE},
     {"LEAT_BATCH", ELSEWHERE},

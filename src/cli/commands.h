@@ -20,6 +20,7 @@ extern const struct leat_command leat_command_name;
 extern const struct leat_command leat_command_order;
 extern const struct leat_command leat_command_pack;
 extern const struct leat_command leat_command_plan;
+extern const struct leat_command leat_command_profile;
 extern const struct leat_command leat_command_read;
 extern const struct leat_command leat_command_rebuild;
 extern const struct leat_command leat_command_rm;
@@ -32,6 +33,7 @@ extern const struct leat_command leat_command_trace;
 extern const struct leat_command leat_command_unpack;
 extern const struct leat_command leat_command_verify;
 extern const struct leat_command leat_command_warm;
+extern const struct leat_command leat_command_whatif;
 
 /* NULL-terminated. */
 const struct leat_command *const *leat_commands(void);

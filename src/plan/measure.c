@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "plan/csv.h"
+#include "plan/report.h"
 
 static const struct number_column {
     const char *name;
@@ -339,9 +340,71 @@ static leat_status take_report(const char *name, const json_t *root, struct leat
     return LEAT_OK;
 }
 
+/* A report of `leat profile`: each run on replayed batches is a row; what the loader's preparing took of a core is the
+ * job's rate. Runs with the script's own data are not rows: their steps hold waiting. */
+static leat_status take_profile(const char *name, const struct leat_report *report, struct leat_plan_job *job,
+                                struct leat_plan_measures *out, struct leat_error *err)
+{
+    const struct leat_report_run *observed = leat_report_find(report, LEAT_REPORT_OBSERVED);
+    size_t before = out->count;
+    leat_status rc = grow(out, report->runs, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (strlen(report->accelerator) >= sizeof out->row->accelerator || strlen(report->type) >= sizeof out->row->type)
+        return leat_fail(err, LEAT_INVALID, "%s: 'accelerator' or 'type' is too long for a plan", name);
+    for (size_t i = 0; i < report->runs; i++) {
+        const struct leat_report_run *run = &report->run[i];
+        struct leat_plan_measure m = {.file = out->files - 1,
+                                      .gpus = run->gpus,
+                                      .nodes = run->nodes,
+                                      .batch = run->batch,
+                                      .step_s = run->step_s.mean,
+                                      .flops = NAN,
+                                      .parameters = NAN,
+                                      .tensors = NAN,
+                                      .checkpoint_bytes = NAN,
+                                      .checkpoint_s = NAN,
+                                      .samples_per_s = run->batch * run->gpus * run->nodes / run->step_s.mean};
+        if (run->mode == LEAT_REPORT_OBSERVED)
+            continue;
+        if (!(run->batch > 0))
+            return leat_fail(err, LEAT_INVALID, "%s: a run without 'batch'", name);
+        snprintf(m.accelerator, sizeof m.accelerator, "%s", report->accelerator);
+        snprintf(m.type, sizeof m.type, "%s", report->type);
+        snprintf(m.model, sizeof m.model, "%s", report->model);
+        out->row[out->count++] = m;
+    }
+    if (out->count == before)
+        return leat_fail(err, LEAT_INVALID,
+                         "%s: no run on replayed batches, and a plan needs one: use 'leat profile --time'", name);
+    double prep = observed ? observed->batch / observed->prepare_cpu_s : NAN;
+    if (isfinite(prep) && !leat_plan_job_has(job, LEAT_KEY_PREP_RATE)) {
+        job->value[LEAT_KEY_PREP_RATE] = prep;
+        snprintf(job->source[LEAT_KEY_PREP_RATE], sizeof job->source[0], "%.80s", leat_plan_tail(name));
+    }
+    return LEAT_OK;
+}
+
+static leat_status read_profile(const char *name, const char *text, size_t n, struct leat_plan_job *job,
+                                struct leat_plan_measures *out, struct leat_error *err)
+{
+    struct leat_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a report");
+    leat_status rc = leat_report_read(name, text, n, report, err);
+    if (rc == LEAT_OK)
+        rc = name_file(out, name, err);
+    if (rc == LEAT_OK)
+        rc = take_profile(name, report, job, out, err);
+    free(report);
+    return rc;
+}
+
 leat_status leat_plan_measures_report(const char *name, const char *text, size_t n, struct leat_plan_job *job,
                                       struct leat_plan_measures *out, struct leat_error *err)
 {
+    if (leat_report_is(text, n))
+        return read_profile(name, text, n, job, out, err);
     json_error_t why;
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (!root)

@@ -45,8 +45,8 @@ struct leat_plan_measures {
 leat_status leat_plan_measures_csv(const char *name, const char *text, size_t n, struct leat_plan_measures *out,
                                    struct leat_plan_notes *notes, struct leat_error *err);
 
-/* A profiler's report.json; its prep rate goes to the job when the job has none. Keys that are not known are refused.
- */
+/* A report of `leat profile` (plan/report.h), or the short form that people write (docs/plan.md); its prep rate goes to
+ * the job when the job has none. Keys that are not known are refused. */
 leat_status leat_plan_measures_report(const char *name, const char *text, size_t n, struct leat_plan_job *job,
                                       struct leat_plan_measures *out, struct leat_error *err);
 void leat_plan_measures_free(struct leat_plan_measures *m);

@@ -1,0 +1,140 @@
+"""Lanes: the records of a process's threads in shared memory, for `leat profile` to read. docs/profile.md has the layout,
+src/profile/lane.h reads it."""
+
+import contextlib
+import mmap
+import os
+import struct
+import threading
+import time
+
+WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = range(1, 7)
+EXHAUSTED, DEVICE, ACCOUNTED = 1, 2, 4  # flags of a record
+OBSERVED = 0  # modes of a step; others are given by _replay.py
+MAGIC = int.from_bytes(b"LEATLANE", "little")
+VERSION = 1
+CAPACITY = 8192  # records of a thread that the reader may be behind
+HEADER_WORDS, RECORD_WORDS = 64, 5
+(
+    W_MAGIC,
+    W_VERSION,
+    W_CAPACITY,
+    W_PID,
+    W_TID,
+    W_RANK,
+    W_WORLD,
+    W_LOCAL,
+    W_LOCAL_WORLD,
+    W_ROLE,
+    W_PARENT,
+    W_LOADER,
+    W_HEAD,
+    W_TAIL,
+    W_DROPPED,
+    W_STATE,
+    W_BORN,
+    W_GRADIENT_BYTES,
+    W_BUCKETS,
+    W_WORKERS,
+) = range(20)
+W_NAME = 32  # 128 bytes: the accelerator
+RUNNING, ENDED, RAISED = range(3)
+
+now = time.perf_counter_ns  # CLOCK_MONOTONIC, which leat_now_ns() reads too
+
+
+class Lane:
+    """The records of one thread. Only that thread writes; a reader in another process takes them out."""
+
+    def __init__(self, folder):
+        size = 8 * (HEADER_WORDS + RECORD_WORDS * CAPACITY)
+        name = f"{os.getpid()}-{threading.get_native_id()}"
+        path = os.path.join(folder, f".{name}.new")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, size)  # a full /dev/shm must be an error here, and not a signal later
+            self.map = mmap.mmap(fd, size)
+        finally:
+            os.close(fd)
+        self.words = memoryview(self.map).cast("Q")
+        self.head = 0
+        self.pack = struct.Struct("=5Q").pack_into
+        words = self.words
+        words[W_MAGIC], words[W_VERSION], words[W_CAPACITY] = MAGIC, VERSION, CAPACITY
+        words[W_PID], words[W_TID], words[W_PARENT] = os.getpid(), threading.get_native_id(), os.getppid()
+        words[W_BORN] = now()
+        worker = os.environ.get("LEAT_PROFILE_LOADER")
+        words[W_ROLE] = 2 if worker else 1
+        words[W_LOADER] = int(worker or 0)
+        for word, value in place.items():
+            words[word] = value
+        # A reader sees whole lanes only.
+        os.rename(path, os.path.join(folder, f"lane-{name}"))
+
+    def write(self, kind, start, end, loader=0, value=0, extra=0, flags=0, mode=OBSERVED):
+        head = self.head
+        if head - self.words[W_TAIL] >= CAPACITY:
+            self.words[W_DROPPED] += 1
+            return
+        word = kind | mode << 8 | flags << 16 | loader << 32
+        self.pack(self.map, 8 * (HEADER_WORDS + RECORD_WORDS * (head % CAPACITY)), start, end, word, value, extra)
+        self.head = head + 1
+        # After the record: the reader looks at what stands before the head, and only once it is a moment old.
+        self.words[W_HEAD] = head + 1
+
+
+class NoLane:
+    """Where there is no room or no folder any more: the script goes on."""
+
+    head = 0
+
+    def __init__(self):
+        self.words = [0] * HEADER_WORDS
+
+    def write(self, *record, **more):
+        pass
+
+
+folder = ""
+_threads = threading.local()
+lanes = []  # of this process
+place = {}  # words that every lane of this process has: rank, world, …
+
+
+def lane():
+    """This thread's."""
+    try:
+        return _threads.lane
+    except AttributeError:
+        try:
+            made = Lane(folder)
+        except (OSError, ValueError):
+            made = NoLane()
+        lanes.append(made)
+        _threads.lane = made
+        return made
+
+
+def note(text):
+    """A sentence for the report."""
+    with contextlib.suppress(OSError), open(os.path.join(folder, f"note-{os.getpid()}"), "w") as file:
+        file.write(text + "\n")
+
+
+def put(word, value):
+    """The same in every lane of this process."""
+    place[word] = value
+    for each in lanes:
+        each.words[word] = value
+
+
+def forget():
+    """A forked child has the parent's mappings, and must not write into them."""
+    _threads.__dict__.clear()
+    lanes.clear()
+
+
+def end(state):
+    for each in lanes:
+        if each.words[W_STATE] == RUNNING:
+            each.words[W_STATE] = state

@@ -1,0 +1,600 @@
+"""What `leat profile` puts in front of a training script: follows loaders, copies, the backward pass, collectives and the
+optimizer, and writes when each began and ended into shared memory.
+
+Stands alone: it is also built into the command, which gives it to programs whose Python has no Leat. It needs nothing but the
+standard library, imports nothing that the script does not import, and changes no number that the script computes. docs/profile.md
+has the layout of a lane, which src/profile/lane.h reads.
+"""
+
+import atexit
+import contextlib
+import functools
+import importlib.abc
+import importlib.util
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+
+
+def _part(name):
+    """Another file of the observer, from the folder that this one is in."""
+    spec = importlib.util.spec_from_file_location(f"_leat{name}", os.path.join(os.path.dirname(__file__), f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+lanes = _part("_lane")
+WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
+EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
+now = lanes.now
+_PENDING_MAX = 4096
+_broken = []  # hooks that could not be put in place
+
+
+def _forget():
+    lanes.forget()
+    current.clear()
+    _replayer.clear()
+
+
+class Current:
+    """Where the training of this process stands: what the hooks tell each other. One thread trains."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.mode = OBSERVED
+        self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
+        self.trained = False  # a backward pass since the last batch
+        self.accounts = None  # of the fetch that this thread is in
+        self.device = None
+
+
+current = Current()
+
+
+# --- the GPU's own clock ------------------------------------------------------------------------------------------------
+
+
+class Device:
+    """Spans of the GPU's time line, by events in the stream that the program computes in. Nothing ever waits for an event: it is
+    asked whether it has happened, at the next batch, and its time is read after that."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.pending = deque()
+        self.free = []
+        self.anchor = None  # the last event whose time is known
+        self.at = 0
+
+    def mark(self):
+        if self.torch.cuda.is_current_stream_capturing():
+            return None
+        event = self.free.pop() if self.free else self.torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def span(self, first, last, *record):
+        if first is None or last is None:
+            return
+        if len(self.pending) >= _PENDING_MAX:
+            lanes.lane().words[lanes.W_DROPPED] += 1
+            return
+        self.pending.append((first, last, record))
+
+    def time_of(self, event):
+        if self.anchor is None:
+            self.at = now()
+        else:
+            self.at += round(self.anchor.elapsed_time(event) * 1e6)
+        if self.anchor is not None:
+            self.free.append(self.anchor)
+        self.anchor = event
+        return self.at
+
+    def collect(self):
+        while self.pending and self.pending[0][1].query():
+            first, last, (kind, loader, value, extra, flags, mode) = self.pending.popleft()
+            start = self.time_of(first)
+            end = self.time_of(last)
+            lanes.lane().write(kind, start, max(start, end), loader, value, extra, flags | DEVICE, mode)
+
+
+def _device():
+    """The GPU that the script itself has begun to use, or None."""
+    torch = sys.modules.get("torch")
+    if current.device is None and torch is not None and torch.cuda.is_initialized():
+        current.device = Device(torch)
+        name = torch.cuda.get_device_name().encode()[:127]
+        for at in range(0, 128, 8):
+            lanes.put(lanes.W_NAME + at // 8, int.from_bytes(name[at : at + 8].ljust(8, b"\0"), "little"))
+    return current.device
+
+
+class Span:
+    """One stretch of the training thread's time, and of the GPU's where there is one."""
+
+    __slots__ = ("device", "first", "flags", "kind", "loader", "mode", "start")
+
+    def __init__(self, kind, loader=0, flags=0):
+        self.kind, self.loader, self.flags, self.mode = kind, loader, flags, current.mode
+        self.device = _device()
+        self.first = self.device.mark() if self.device else None
+        self.start = now()
+
+    def end(self, value=0, extra=0, flags=0):
+        end = now()
+        flags |= self.flags
+        lanes.lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
+        if self.device:
+            last = self.device.mark()
+            self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
+
+
+# --- loaders ------------------------------------------------------------------------------------------------------------
+
+
+def weigh(batch, depth=3):
+    """(samples, bytes) of a batch, as far as its tensors and arrays tell."""
+    if hasattr(batch, "nbytes") and hasattr(batch, "shape"):
+        return (int(batch.shape[0]) if len(batch.shape) else 1), int(batch.nbytes)
+    if depth and isinstance(batch, dict):
+        batch = list(batch.values())
+    if depth and isinstance(batch, (list, tuple)):
+        parts = [weigh(part, depth - 1) for part in batch[:16]]
+        return max((p[0] for p in parts), default=0), sum(p[1] for p in parts)
+    return 0, 0
+
+
+_numbers = {}
+_next_number = [1]
+
+
+def number_of(loader):
+    """A small number for a loader, from 1 on."""
+    key = id(loader)
+    if key not in _numbers:
+        _numbers[key] = _next_number[0]
+        _next_number[0] += 1
+        with contextlib.suppress(TypeError):  # what has no weak references stays
+            weakref.finalize(loader, _numbers.pop, key, None)
+    return _numbers[key]
+
+
+def wait(step, loader, accounts=None):
+    """Calls step() as the wait for a batch."""
+    if current.depth:
+        return step()
+    current.depth = 1
+    device = current.device
+    if device:
+        device.collect()
+    span = Span(WAIT, loader)
+    before = accounts() if accounts else None
+    try:
+        batch = step()
+    except BaseException as error:
+        span.end(flags=EXHAUSTED if isinstance(error, StopIteration) else 0)
+        raise
+    finally:
+        current.depth = 0
+    if accounts:  # the loader's own: how much of the wait was fetching
+        after = accounts()
+        fetched = max(0, int((after - before) * 1e9))
+        waited = now() - span.start
+        lanes.lane().write(FETCH, span.start, span.start + waited, loader, max(0, waited - fetched), 0, ACCOUNTED)
+    samples, size = weigh(batch)
+    span.end(samples, size)
+    current.trained = False
+    return batch
+
+
+class Watched:
+    """An iterator whose every next() is a wait."""
+
+    def __init__(self, iterator, loader, accounts=None):
+        self.iterator, self.loader, self.accounts = iterator, loader, accounts
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return wait(self.iterator.__next__, self.loader, self.accounts)
+
+    def __getattr__(self, name):
+        return getattr(self.iterator, name)
+
+
+def _queue_ns():
+    """Nanoseconds this thread was ready and had no core."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:
+            return int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+class Accounts:
+    """What one fetch of a batch spent in transforms."""
+
+    __slots__ = ("cpu", "wall")
+
+    def __init__(self):
+        self.cpu = self.wall = 0
+
+
+def _timed(call, args, kwargs):
+    accounts = current.accounts
+    if accounts is None:
+        return call(*args, **kwargs)
+    current.accounts = None  # transforms within transforms count once
+    start, cpu = now(), time.thread_time_ns()
+    try:
+        return call(*args, **kwargs)
+    finally:
+        accounts.wall += now() - start
+        accounts.cpu += time.thread_time_ns() - cpu
+        current.accounts = accounts
+
+
+class TimedFunction:
+    """A function that is a transform. A pickle of it is the function again."""
+
+    leat_observed = True
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **kwargs):
+        return _timed(self.function, args, kwargs)
+
+    def __getattr__(self, name):
+        if name == "function":  # while it is being made
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+    def __reduce__(self):
+        return functools.partial, (self.function,)
+
+
+def _follow_transforms(dataset, depth=4):
+    """Times what a dataset calls its transforms. Classes are patched and not objects, so that their types stay; a plain function is
+    replaced in this process's dataset."""
+    for inner in [getattr(dataset, "dataset", None), *list(getattr(dataset, "datasets", None) or [])[:64]]:
+        if depth and inner is not None:
+            _follow_transforms(inner, depth - 1)
+    for name in ("transform", "transforms", "target_transform", "joint_transform"):
+        found = getattr(dataset, "__dict__", {}).get(name)
+        if found is None or getattr(found, "leat_observed", False) or not callable(found):
+            continue
+        if hasattr(found, "__code__"):
+            dataset.__dict__[name] = TimedFunction(found)
+        elif not isinstance(found, type):
+            _time_calls(type(found))
+
+
+def _time_calls(kind):
+    plain = kind.__call__
+    if getattr(plain, "leat_observed", False):
+        return
+
+    @functools.wraps(plain)
+    def call(*args, **kwargs):
+        return _timed(plain, args, kwargs)
+
+    call.leat_observed = True
+    with contextlib.suppress(TypeError):  # a class of an extension
+        kind.__call__ = call
+
+
+def _patch_fetch(kind):
+    plain = kind.fetch
+
+    def fetch(self, possibly_batched_index):
+        if not getattr(self, "leat_followed", False):
+            self.leat_followed = True
+            _follow_transforms(self.dataset)
+        accounts = Accounts()
+        outer, current.accounts = current.accounts, accounts
+        queue, cpu, start = _queue_ns(), time.thread_time_ns(), now()
+        try:
+            return plain(self, possibly_batched_index)
+        finally:
+            end = now()
+            current.accounts = outer
+            cpu = time.thread_time_ns() - cpu
+            # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time
+            # without a core, though ready for one, belongs to both in proportion.
+            wall, busy = end - start - accounts.wall, cpu - accounts.cpu
+            queue = max(0, _queue_ns() - queue) * wall // max(1, end - start)
+            blocked = max(0, wall - busy - queue)
+            prepare = accounts.wall + wall * busy // max(1, busy + blocked)
+            loader = int(os.environ.get("LEAT_PROFILE_LOADER") or _serial_loader[0])
+            lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu))
+
+    kind.fetch = fetch
+
+
+_serial_loader = [0]  # the loader whose next() fetches in this process
+
+
+def _patch_dataloader(torch):
+    data = torch.utils.data
+    base = data.dataloader._BaseDataLoaderIter
+    plain_next, plain_init = base.__next__, data.dataloader._MultiProcessingDataLoaderIter.__init__
+
+    def following(self):
+        number = self.__dict__.get("leat_number", 0)
+        _serial_loader[0] = number
+        step = lambda: plain_next(self)  # noqa: E731
+        return wait(_replayer[0].choose(self, step) if _replayer and not current.depth else step, number)
+
+    def starting(self, loader):
+        # Workers learn from the environment whose they are, however they are started.
+        os.environ["LEAT_PROFILE_LOADER"] = str(number_of(loader))
+        try:
+            plain_init(self, loader)
+        finally:
+            del os.environ["LEAT_PROFILE_LOADER"]
+
+    plain_iter = data.DataLoader._get_iterator
+
+    def iterator(self):
+        made = plain_iter(self)
+        made.leat_number = number_of(self)
+        made.leat_ahead = self.num_workers * (self.prefetch_factor or 0)
+        if not current.depth:
+            lanes.put(lanes.W_WORKERS, self.num_workers)
+        return made
+
+    base.__next__ = base.next = following
+    data.dataloader._MultiProcessingDataLoaderIter.__init__ = starting
+    data.DataLoader._get_iterator = iterator
+    _patch_fetch(data._utils.fetch._MapDatasetFetcher)
+    _patch_fetch(data._utils.fetch._IterableDatasetFetcher)
+
+
+_replayer = []  # of differential runs, where they are asked for
+
+
+def _patch_leat(module):
+    kind = module.Loader
+    plain = kind.__iter__
+
+    def watched(self):
+        def fetching():
+            return self.stats()["wait_by_cause_s"]["fetch"]
+
+        return Watched(plain(self), number_of(self), fetching)
+
+    kind.__iter__ = watched
+
+
+# --- the step -----------------------------------------------------------------------------------------------------------
+
+
+def _patch_backward(torch):
+    plain = torch.autograd.backward
+
+    def backward(tensors, *args, **kwargs):
+        current.trained = True
+        span = Span(BACKWARD)
+        comm, handle = [], None
+        if _distributed(torch) and not torch.compiler.is_compiling():
+            root = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+            if root is not None and root.requires_grad:
+                # Runs first in the backward pass; what it queues runs when all gradients are there, and before DDP waits for
+                # those of the other ranks.
+                def begun(grad):
+                    root_engine = torch.autograd.Variable._execution_engine
+                    root_engine.queue_callback(lambda: comm.append(Span(COMM)))
+
+                handle = root.register_hook(begun)
+        try:
+            return plain(tensors, *args, **kwargs)
+        finally:
+            if handle is not None:
+                handle.remove()
+            if comm:
+                comm[-1].end()
+            span.end()
+
+    torch.autograd.backward = backward
+
+
+def _patch_optimizer(torch):
+    open_spans = weakref.WeakKeyDictionary()
+
+    def before(optimizer, args, kwargs):
+        open_spans[optimizer] = Span(OPTIM)
+
+    def after(optimizer, args, kwargs):
+        span = open_spans.pop(optimizer, None)
+        if span is not None:
+            span.end()
+
+    module = sys.modules["torch.optim.optimizer"]  # torch.optim hides it
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
+
+
+def _patch_copies(torch):
+    def follow(name):
+        plain = getattr(torch.Tensor, name)
+
+        def copy(self, *args, **kwargs):
+            if current.depth or torch.compiler.is_compiling():
+                return plain(self, *args, **kwargs)
+            device = _device()
+            first = device.mark() if device and self.device.type == "cpu" else None
+            start = now()
+            made = plain(self, *args, **kwargs)
+            if getattr(made, "device", self.device) != self.device:
+                end, size = now(), self.nbytes
+                lanes.lane().write(COPY, start, end, 0, size, 0, 0, current.mode)
+                if first is not None:
+                    device.span(first, device.mark(), COPY, 0, size, 0, 0, current.mode)
+            elif first is not None:
+                device.free.append(first)
+            return made
+
+        copy.__name__, copy.__qualname__, copy.__doc__ = name, f"Tensor.{name}", plain.__doc__
+        setattr(torch.Tensor, name, copy)
+
+    for name in ("to", "cuda"):
+        follow(name)
+
+
+_COLLECTIVES = [
+    *("all_reduce", "all_reduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_tensor"),
+    *("all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object"),
+    *("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "all_to_all", "all_to_all_single"),
+    *("barrier", "monitored_barrier", "send", "recv"),
+]
+
+
+def _distributed(torch):
+    dist = torch.distributed
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def _patch_distributed(torch):
+    dist = torch.distributed
+    if not dist.is_available():
+        return
+    inner = dist.distributed_c10d
+    busy = threading.local()
+
+    def follow(plain):
+        def collective(*args, **kwargs):
+            if getattr(busy, "on", False) or torch.compiler.is_compiling():
+                return plain(*args, **kwargs)
+            busy.on = True
+            span = Span(COMM)
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                busy.on = False
+                span.end(weigh([a for a in args if isinstance(a, torch.Tensor)])[1])
+
+        collective.__name__, collective.__doc__, collective.__wrapped__ = plain.__name__, plain.__doc__, plain
+        return collective
+
+    for name in _COLLECTIVES:
+        plain = getattr(inner, name, None)
+        if plain is None:
+            continue
+        made = follow(plain)
+        setattr(inner, name, made)
+        if getattr(dist, name, None) is plain:
+            setattr(dist, name, made)
+    # DDP sends buffers with it before the forward pass: who comes early waits there.
+    if hasattr(dist, "_broadcast_coalesced"):
+        dist._broadcast_coalesced = follow(dist._broadcast_coalesced)
+    plain_init = inner.init_process_group
+
+    def init_process_group(*args, **kwargs):
+        done = plain_init(*args, **kwargs)
+        lanes.put(lanes.W_RANK, dist.get_rank() + 1)
+        lanes.put(lanes.W_WORLD, dist.get_world_size())
+        return done
+
+    init_process_group.__doc__, init_process_group.__wrapped__ = plain_init.__doc__, plain_init
+    inner.init_process_group = dist.init_process_group = init_process_group
+    _patch_ddp(torch.nn.parallel.DistributedDataParallel)
+
+
+def _patch_ddp(kind):
+    plain = kind.__init__
+
+    def init(self, module, *args, **kwargs):
+        plain(self, module, *args, **kwargs)
+        size = sum(p.numel() * p.element_size() for p in self.module.parameters() if p.requires_grad)
+        lanes.put(lanes.W_GRADIENT_BYTES, size)
+        bucket = (kwargs.get("bucket_cap_mb") or 25) * (1 << 20)
+        lanes.put(lanes.W_BUCKETS, int(-(-size // bucket)))
+
+    init.__wrapped__ = plain
+    kind.__init__ = init
+
+
+# --- putting them in place ----------------------------------------------------------------------------------------------
+
+
+def _follow_torch(torch):
+    for patch in (_patch_dataloader, _patch_backward, _patch_optimizer, _patch_copies, _patch_distributed):
+        try:
+            patch(torch)
+        except Exception as error:  # another release of torch: the rest is still worth knowing
+            _broken.append(f"{patch.__name__[7:]}: {error!r}")
+    if _broken:
+        lanes.note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
+    if os.environ.get("LEAT_PROFILE_RUNS") and not os.environ.get("LEAT_PROFILE_LOADER"):
+        made = _part("_replay").install(torch, current, lanes.note)
+        if made:
+            _replayer.append(made)
+
+
+_FOLLOWED = {"torch": _follow_torch, "leat.loader": _patch_leat}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Calls the hooks of a module right after its import."""
+
+    def find_spec(self, name, path, target=None):
+        hook = _FOLLOWED.get(name)
+        if hook is None or name in _found:
+            return None
+        _found.add(name)  # found by the others now
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            _found.discard(name)
+            return None
+        plain = spec.loader.exec_module
+
+        def exec_module(module):
+            plain(module)
+            hook(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+_found = set()
+
+
+def start(folder):
+    """Begins to follow this process."""
+    lanes.folder = folder
+    for variable, word, plus in (
+        ("RANK", lanes.W_RANK, 1),
+        ("WORLD_SIZE", lanes.W_WORLD, 0),
+        ("LOCAL_RANK", lanes.W_LOCAL, 1),
+        ("LOCAL_WORLD_SIZE", lanes.W_LOCAL_WORLD, 0),
+    ):
+        text = os.environ.get(variable, "")
+        if text.isdigit():
+            lanes.place[word] = int(text) + plus
+    os.register_at_fork(after_in_child=_forget)
+    atexit.register(lanes.end, lanes.ENDED)
+    plain_exit, plain_hook = os._exit, sys.excepthook
+
+    def leave(status):
+        lanes.end(lanes.ENDED)
+        plain_exit(status)
+
+    def raised(*error):
+        lanes.end(lanes.RAISED)
+        plain_hook(*error)
+
+    os._exit, sys.excepthook = leave, raised
+    for name, hook in _FOLLOWED.items():
+        if name in sys.modules:
+            _found.add(name)
+            hook(sys.modules[name])
+    sys.meta_path.insert(0, _Finder())

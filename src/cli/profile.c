@@ -1,0 +1,196 @@
+#include "cli/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "leat/leat.h"
+#include "profile/gather.h"
+#include "profile/verdict.h"
+
+struct profile_settings {
+    uint64_t time_ns;
+    const char *out;
+    bool watch;
+    uint64_t every_ns;
+    const char *metrics;
+    const char *type;
+    const char *model;
+};
+
+#define AT(member) offsetof(struct profile_settings, member)
+
+static const struct leat_option options[] = {
+    {"out", 'o', LEAT_OPTION_STRING, AT(out), "FILE", "report.json", NULL, "where the report goes"},
+    {"time", 't', LEAT_OPTION_DURATION, AT(time_ns), "TIME", NULL, NULL,
+     "how long blocks of steps with replayed batches may be put between the script's own; none without it"},
+    {"watch", 'w', LEAT_OPTION_FLAG, AT(watch), NULL, NULL, NULL, "say every few seconds where the time goes"},
+    {"every", 0, LEAT_OPTION_DURATION, AT(every_ns), "TIME", "5s", NULL, "with --watch: how often"},
+    {"metrics", 0, LEAT_OPTION_STRING, AT(metrics), "FILE", NULL, NULL,
+     "as often as that, write the same as text for Prometheus"},
+    {"type", 0, LEAT_OPTION_STRING, AT(type), "NAME", NULL, NULL, "the machine's type, for 'leat plan --report'"},
+    {"model", 0, LEAT_OPTION_STRING, AT(model), "NAME", NULL, NULL, "the model's name, likewise"},
+    {0},
+};
+
+#define POLL_NS     (100 * LEAT_MS)
+#define REPORT_MAX  ((size_t)4 << 20)
+#define EVERY_LEAST (100 * LEAT_MS)
+
+static void say_line(const struct leat_gather_window *w)
+{
+    if (!w->steps) {
+        fprintf(stderr, "leat: no training step was completed\n");
+        return;
+    }
+    fprintf(stderr, "leat: %zu steps of %.3g ms, %u rank%s:", w->steps, w->step_s * 1e3, w->ranks,
+            w->ranks == 1 ? "" : "s");
+    for (size_t i = 0; i < LEAT_REPORT_PARTS; i++) {
+        if (w->part_s[i] >= 0.0005 * w->step_s)
+            fprintf(stderr, " %s %.1f %%", leat_report_part_name((enum leat_report_part)i),
+                    100 * w->part_s[i] / w->step_s);
+    }
+    if (w->late_rank >= 0 && w->late_of > 0.5 && w->late_s > 0.03 * w->step_s)
+        fprintf(stderr, "; rank %d is last in %.0f %% of the steps, by %.3g ms", w->late_rank, 100 * w->late_of,
+                w->late_s * 1e3);
+    fputc('\n', stderr);
+}
+
+static leat_status write_metrics(const char *path, const struct leat_gather_window *w, struct leat_error *err)
+{
+    struct leat_buf b;
+    leat_buf_init(&b, 1 << 16);
+    leat_buf_printf(&b,
+                    "# HELP leat_profile_step_seconds Mean training step over all ranks in the last interval.\n"
+                    "# TYPE leat_profile_step_seconds gauge\nleat_profile_step_seconds %.9g\n"
+                    "# HELP leat_profile_steps Training steps in the last interval.\n"
+                    "# TYPE leat_profile_steps gauge\nleat_profile_steps %zu\n"
+                    "# HELP leat_profile_part_seconds What each part adds to the step; they add up to it.\n"
+                    "# TYPE leat_profile_part_seconds gauge\n",
+                    w->step_s, w->steps);
+    for (size_t i = 0; i < LEAT_REPORT_PARTS; i++)
+        leat_buf_printf(&b, "leat_profile_part_seconds{part=\"%s\"} %.9g\n",
+                        leat_report_part_name((enum leat_report_part)i), w->part_s[i]);
+    leat_status rc = leat_buf_check(&b, "metrics", err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_write_file(path, &b, err);
+    leat_buf_free(&b);
+    return rc;
+}
+
+/* Reads while the script runs. What goes wrong here must not disturb it: the first error is kept for the end. */
+static leat_status follow(const struct profile_settings *s, struct leat_profile_child *child, struct leat_gather *g,
+                          struct leat_error *err)
+{
+    struct leat_error later;
+    leat_status rc = LEAT_OK;
+    uint64_t every = s->every_ns < EVERY_LEAST ? EVERY_LEAST : s->every_ns;
+    uint64_t next = leat_after(every);
+    while (!child->ended) {
+        leat_profile_wait(child, POLL_NS);
+        leat_status now = leat_gather_poll(g, child->ended, rc == LEAT_OK ? err : &later);
+        if (now == LEAT_OK && (s->watch || s->metrics) && !leat_left(next)) {
+            struct leat_gather_window w = leat_gather_since(g);
+            next = leat_after(every);
+            if (s->watch)
+                say_line(&w);
+            if (s->metrics)
+                now = write_metrics(s->metrics, &w, rc == LEAT_OK ? err : &later);
+        }
+        rc = rc == LEAT_OK ? now : rc;
+    }
+    return rc;
+}
+
+static void name_command(char **argv, char *out, size_t n)
+{
+    size_t at = 0;
+    for (char **a = argv; *a && at < n; a++)
+        at += (size_t)snprintf(out + at, n - at, "%s%s", a == argv ? "" : " ", *a);
+    leat_one_line(out);
+}
+
+static leat_status finish(const struct profile_settings *s, const struct leat_gather *g, char **argv,
+                          struct leat_error *err)
+{
+    struct leat_report *r = calloc(1, sizeof *r);
+    struct leat_buf b;
+    if (!r)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the report");
+    leat_buf_init(&b, REPORT_MAX);
+    snprintf(r->leat, sizeof r->leat, "%s", leat_version());
+    leat_cli_format_time(leat_wall_s(), r->made);
+    snprintf(r->type, sizeof r->type, "%s", s->type ? s->type : "");
+    snprintf(r->model, sizeof r->model, "%s", s->model ? s->model : "");
+    name_command(argv, r->command, sizeof r->command);
+    leat_gather_report(g, r);
+    leat_buf_str(&b, "leat: ");
+    leat_verdict(r, &b);
+    leat_status rc = leat_buf_check(&b, "the verdict", err);
+    if (rc == LEAT_OK)
+        fputs(b.data, stderr);
+    leat_buf_clear(&b);
+    char *text = leat_report_write(r);
+    if (rc == LEAT_OK && (!text || !leat_buf_str(&b, text) || !leat_buf_char(&b, '\n')))
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the report");
+    if (rc == LEAT_OK && r->runs)
+        rc = leat_cli_write_file(s->out, &b, err);
+    if (rc == LEAT_OK)
+        fprintf(stderr, r->runs ? "  report: %s\n" : "  no report is written\n", s->out);
+    free(text);
+    leat_buf_free(&b);
+    free(r);
+    return rc;
+}
+
+static int run(const void *settings, int argc, char **argv)
+{
+    (void)argc;
+    const struct profile_settings *s = settings;
+    struct leat_profile_child child;
+    struct leat_gather *g = NULL;
+    struct leat_error err;
+    leat_status rc = leat_profile_start(&child, argv, (double)s->time_ns / 1e9, &err);
+    if (rc != LEAT_OK)
+        return leat_cli_fail(&err);
+    rc = leat_gather_open(child.folder, &g, &err);
+    if (rc == LEAT_OK)
+        rc = follow(s, &child, g, &err);
+    while (!child.ended)
+        leat_profile_wait(&child, LEAT_S);
+    if (rc == LEAT_OK)
+        rc = finish(s, g, argv, &err);
+    int status = leat_profile_exit(&child);
+    leat_gather_close(g);
+    leat_profile_end(&child);
+    if (rc != LEAT_OK) {
+        int failed = leat_cli_fail(&err);
+        return status ? status : failed; /* the script's own status comes first */
+    }
+    return status;
+}
+
+const struct leat_command leat_command_profile = {
+    .name = "profile",
+    .arguments = "-- COMMAND…",
+    .summary = "run a training script and say what its steps wait for",
+    .details =
+        "Runs an unedited training script and follows its steps: waiting for the loader (fetching and preparing), "
+        "copies to the accelerator, forward, backward, communication between ranks, optimizer. At the end it says on "
+        "standard error what the step waits for most, what to do about it and what that stands on, and writes a "
+        "report. The script's own output and exit status are kept.\n\nPython processes of torch are followed, however "
+        "they are started: torchrun, python -m, accelerate launch, spawned and forked workers. A Python that ignores "
+        "its environment (-I, -E, -S) is not.\n\nWith --time, blocks of steps get batches that were kept in memory, "
+        "and some of them no exchange of gradients; model, optimizer and random numbers are put back after each "
+        "block. The script's loop runs that many iterations more.",
+    .examples = "  leat profile -- python train.py\n"
+                "  leat profile --watch -o r.json -- torchrun --nproc-per-node 2 train.py\n",
+    .options = options,
+    .settings_size = sizeof(struct profile_settings),
+    .arguments_min = 1,
+    .arguments_max = 4096,
+    .run = run,
+};

@@ -1,0 +1,32 @@
+/* The training script under `leat profile`: a process with the observer in front of it, and the folder between them. */
+#ifndef LEAT_CLI_PROFILE_H
+#define LEAT_CLI_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct leat_profile_child {
+    char folder[200]; /* private, in memory where there is such a place; "" when it is gone */
+    int lock;         /* on the folder while this process lives, so that others can tell a left one */
+    pid_t pid;
+    int status; /* of waitpid, once `ended` */
+    bool ended;
+};
+
+/* Makes the folder, removes those that killed profilers have left, and starts the command. `runs_s`: how long
+ * differential runs may take; 0: none. */
+leat_status leat_profile_start(struct leat_profile_child *c, char **argv, double runs_s, struct leat_error *err);
+
+/* Waits up to this long for its end. Ctrl-C is the script's; SIGTERM and SIGHUP are passed on. */
+void leat_profile_wait(struct leat_profile_child *c, uint64_t ns);
+
+/* The exit status that the script's own shell would show: 128 and the signal's number where one ended it. */
+int leat_profile_exit(const struct leat_profile_child *c);
+
+/* Removes the folder. */
+void leat_profile_end(struct leat_profile_child *c);
+
+#endif

@@ -1,0 +1,150 @@
+#include "profile/step.h"
+
+#include <string.h>
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+uint64_t leat_step_ns(const struct leat_step *step)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < LEAT_STEP_STAGES; i++)
+        sum += step->ns[i];
+    return sum;
+}
+
+static void begin(struct leat_stepper *s, uint64_t at_ns, uint32_t loader, uint8_t mode)
+{
+    s->open = true;
+    s->trained = false;
+    s->step = (struct leat_step){.start_ns = at_ns, .loader = loader, .mode = mode};
+    s->start_ns = at_ns;
+    s->tail_ns = 0;
+    s->after_ns = 0;
+    s->nested_count = 0;
+}
+
+/* What no record covers is the forward pass before the last backward pass or optimizer step, and other work after it.
+ */
+static bool finish(struct leat_stepper *s, uint64_t at_ns, struct leat_step *out)
+{
+    uint64_t *ns = s->step.ns;
+    uint64_t total = less(at_ns, s->start_ns);
+    uint64_t other = less(less(at_ns, s->tail_ns), s->after_ns);
+    uint64_t rest = total;
+    ns[LEAT_STEP_OTHER] = other;
+    ns[LEAT_STEP_FORWARD] = 0;
+    /* Records may overlap where a script does two things at a time; the parts add up to the step all the same. */
+    for (size_t i = 0; i < LEAT_STEP_STAGES; i++) {
+        ns[i] = ns[i] < rest ? ns[i] : rest;
+        rest -= ns[i];
+    }
+    ns[LEAT_STEP_FORWARD] = rest;
+    *out = s->step;
+    return total > 0;
+}
+
+static void add_wait(struct leat_stepper *s, const struct leat_lane_record *r)
+{
+    s->step.ns[LEAT_STEP_WAIT] += r->end_ns - r->start_ns;
+    s->step.bytes += r->extra;
+    if (r->value > s->step.samples)
+        s->step.samples = r->value;
+}
+
+static bool take_wait(struct leat_stepper *s, const struct leat_lane_record *r, struct leat_step *out)
+{
+    bool done = false;
+    s->loaders = true;
+    if (r->flags & LEAT_LANE_EXHAUSTED) {
+        if (s->open && s->trained)
+            done = finish(s, r->start_ns, out);
+        /* The end of a second loader, while the first goes on, is no end of the step. */
+        if (s->trained || s->step.loader == r->loader)
+            s->open = false;
+        return done;
+    }
+    bool same = s->open && !s->trained && s->step.loader != r->loader && s->step.loader;
+    if (same) {
+        add_wait(s, r);
+        return false;
+    }
+    if (s->open && s->trained)
+        done = finish(s, r->start_ns, out) && out->mode == r->mode;
+    begin(s, r->start_ns, r->loader, r->mode);
+    add_wait(s, r);
+    return done;
+}
+
+/* Of the collectives so far, those within a span that has just ended; they are forgotten. */
+static uint64_t take_nested(struct leat_stepper *s, uint64_t start_ns)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->nested_count; i++)
+        sum += s->nested[i].start_ns >= start_ns ? s->nested[i].ns : 0;
+    s->nested_count = 0;
+    return sum;
+}
+
+static void take_comm(struct leat_stepper *s, const struct leat_lane_record *r)
+{
+    uint64_t ns = r->end_ns - r->start_ns;
+    s->step.ns[LEAT_STEP_COMM] += ns;
+    s->after_ns += ns;
+    if (s->nested_count < LEAT_STEP_NESTED) {
+        s->nested[s->nested_count].start_ns = r->start_ns;
+        s->nested[s->nested_count++].ns = ns;
+    } else { /* many small ones: the last slot stands for the rest */
+        s->nested[LEAT_STEP_NESTED - 1].ns += ns;
+    }
+}
+
+static bool take_optim(struct leat_stepper *s, const struct leat_lane_record *r, struct leat_step *out)
+{
+    bool done = false;
+    /* With a closure, the forward and backward pass lie within it. */
+    uint64_t start = r->start_ns > s->tail_ns || s->tail_ns > r->end_ns ? r->start_ns : s->tail_ns;
+    s->step.ns[LEAT_STEP_OPTIM] += less(r->end_ns - start, take_nested(s, start));
+    s->tail_ns = r->end_ns;
+    s->after_ns = 0;
+    if (!s->loaders) {
+        done = s->open && s->trained && finish(s, r->end_ns, out);
+        begin(s, r->end_ns, 0, r->mode);
+    }
+    return done;
+}
+
+bool leat_stepper_take(struct leat_stepper *s, const struct leat_lane_record *r, struct leat_step *out)
+{
+    bool on_device = r->flags & LEAT_LANE_DEVICE;
+    uint64_t ns = r->end_ns - r->start_ns;
+    if (on_device && !s->device)
+        *s = (struct leat_stepper){.device = true, .loaders = s->loaders};
+    if (on_device != s->device)
+        return false;
+    switch (r->kind) {
+    case LEAT_LANE_WAIT:
+        return take_wait(s, r, out);
+    case LEAT_LANE_COPY:
+        s->step.ns[LEAT_STEP_COPY] += ns;
+        s->step.copied_bytes += r->value;
+        s->after_ns += ns;
+        break;
+    case LEAT_LANE_COMM:
+        take_comm(s, r);
+        break;
+    case LEAT_LANE_BACKWARD:
+        s->trained = true;
+        s->step.ns[LEAT_STEP_BACKWARD] += less(ns, take_nested(s, r->start_ns));
+        s->tail_ns = r->end_ns;
+        s->after_ns = 0;
+        break;
+    case LEAT_LANE_OPTIM:
+        return take_optim(s, r, out);
+    default:
+        break;
+    }
+    return false;
+}

@@ -1,0 +1,177 @@
+#include "profile/verdict.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SLIGHT 0.03 /* of the step: below this nothing is worth doing */
+
+static const enum leat_report_part stalls[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
+                                               LEAT_REPORT_COPY, LEAT_REPORT_COMMUNICATION};
+
+enum leat_report_part leat_verdict_cause(const struct leat_report *r)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    enum leat_report_part most = LEAT_REPORT_PARTS;
+    double share = SLIGHT;
+    if (!run || run->steps < LEAT_VERDICT_STEPS)
+        return LEAT_REPORT_PARTS;
+    for (size_t i = 0; i < sizeof stalls / sizeof *stalls; i++) {
+        double s = run->part_s[stalls[i]] / run->step_s.mean;
+        if (s > share) {
+            share = s;
+            most = stalls[i];
+        }
+    }
+    return most;
+}
+
+static void seconds(struct leat_buf *out, double s)
+{
+    if (isnan(s))
+        leat_buf_str(out, "?");
+    else if (fabs(s) >= 1)
+        leat_buf_printf(out, "%.3g s", s);
+    else if (fabs(s) >= 1e-3)
+        leat_buf_printf(out, "%.3g ms", s * 1e3);
+    else
+        leat_buf_printf(out, "%.3g µs", s * 1e6);
+}
+
+static void span(struct leat_buf *out, const struct leat_report_time *t)
+{
+    seconds(out, t->mean);
+    if (isnan(t->low))
+        return;
+    leat_buf_str(out, " (");
+    seconds(out, t->low);
+    leat_buf_str(out, " … ");
+    seconds(out, t->high);
+    leat_buf_str(out, ")");
+}
+
+static double work_s(const struct leat_report_run *run)
+{
+    double sum = 0;
+    for (size_t i = LEAT_REPORT_COPY; i < LEAT_REPORT_PARTS; i++)
+        sum += run->part_s[i];
+    return sum;
+}
+
+/* How many workers would keep up with the rest of the step. */
+static void advise_prepare(const struct leat_report_run *run, struct leat_buf *out)
+{
+    double busy = run->prepare_s + run->fetch_s;
+    double rest = work_s(run);
+    if (!(busy > 0) || !(rest > 0)) {
+        leat_buf_str(out, "prepare less per sample, or with more cores");
+        return;
+    }
+    double needed = ceil(busy / rest - 1e-9);
+    leat_buf_printf(out, "a batch takes ");
+    seconds(out, busy);
+    leat_buf_printf(out, " of one worker and the rest of the step ");
+    seconds(out, rest);
+    leat_buf_printf(out, ": %.0f workers of each rank would keep up, it has %u", needed, run->workers);
+    if (needed * run->gpus > run->cores)
+        leat_buf_printf(out, "; with %u ranks that is more than the %u cores of this machine", run->gpus, run->cores);
+}
+
+static void advise(const struct leat_report *r, const struct leat_report_run *run, enum leat_report_part cause,
+                   struct leat_buf *out)
+{
+    (void)r;
+    switch (cause) {
+    case LEAT_REPORT_FETCH:
+        if (run->workers)
+            leat_buf_printf(out,
+                            "workers wait for storage: keep the data closer (a cache, local disk, leat.Loader), "
+                            "or let more than %u workers wait at a time",
+                            run->workers);
+        else
+            leat_buf_str(out, "the training itself waits for storage: num_workers=4 would read ahead; or keep the data "
+                              "closer (a cache, local disk, leat.Loader)");
+        break;
+    case LEAT_REPORT_PREPARE:
+        advise_prepare(run, out);
+        break;
+    case LEAT_REPORT_INPUT:
+        leat_buf_str(out, "the loader does not say whether it fetches or prepares: see how busy its cores are");
+        break;
+    case LEAT_REPORT_COPY:
+        leat_buf_str(out, "copies to the accelerator hold the step up: pin_memory=True and .to(…, non_blocking=True), "
+                          "or send bytes and convert them there");
+        break;
+    case LEAT_REPORT_COMMUNICATION:
+        leat_buf_str(out, "ranks wait for gradients of each other: larger batches, accumulation, gradients in 16 bits, "
+                          "or a faster link");
+        break;
+    default:
+        break;
+    }
+}
+
+static const struct leat_report_rank *straggler(const struct leat_report *r, const struct leat_report_run *run)
+{
+    for (size_t i = 0; i < r->ranks; i++) {
+        double fair = r->ranks > 1 ? 1.0 / (double)r->ranks : 1;
+        if (r->ranks > 1 && r->rank[i].late_of > fair + (1 - fair) / 2 && r->rank[i].late_s > SLIGHT * run->step_s.mean)
+            return &r->rank[i];
+    }
+    return NULL;
+}
+
+static void evidence(const struct leat_report *r, struct leat_buf *out)
+{
+    for (size_t i = 0; i < r->runs; i++) {
+        const struct leat_report_run *run = &r->run[i];
+        leat_buf_printf(out, "  run %zu, %s: a step takes ", i, leat_report_mode_name(run->mode));
+        span(out, &run->step_s);
+        leat_buf_printf(out, ", %.0f steps, %u × %u ranks, batch %.0f%s\n", run->steps, run->nodes, run->gpus,
+                        run->batch, run->device ? ", by the GPU's clock" : "");
+        leat_buf_str(out, "   ");
+        for (size_t p = 0; p < LEAT_REPORT_PARTS; p++) {
+            if (run->part_s[p] > 0)
+                leat_buf_printf(out, " %s %.1f %%", leat_report_part_name((enum leat_report_part)p),
+                                100 * run->part_s[p] / run->step_s.mean);
+        }
+        leat_buf_str(out, "\n");
+    }
+    for (size_t i = 0; i < r->stalls; i++) {
+        if (r->stall[i].from[1] < 0)
+            continue;
+        leat_buf_printf(out, "  %s: ", r->stall[i].cause);
+        span(out, &r->stall[i].s);
+        leat_buf_printf(out, " of a step, %.1f %%: run %d less run %d\n", 100 * r->stall[i].share, r->stall[i].from[0],
+                        r->stall[i].from[1]);
+    }
+    for (size_t i = 0; i < r->notes; i++)
+        leat_buf_printf(out, "  note: %s\n", r->note[i]);
+}
+
+void leat_verdict(const struct leat_report *r, struct leat_buf *out)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    enum leat_report_part cause = leat_verdict_cause(r);
+    if (!run || run->steps < LEAT_VERDICT_STEPS) {
+        leat_buf_printf(out, "not enough data: %.0f training steps were seen, %d are needed\n", run ? run->steps : 0,
+                        LEAT_VERDICT_STEPS);
+    } else if (cause == LEAT_REPORT_PARTS) {
+        leat_buf_printf(out, "nothing holds this training up: it computes for %.1f %% of the step\n",
+                        100 * (work_s(run) - run->part_s[LEAT_REPORT_COPY] - run->part_s[LEAT_REPORT_COMMUNICATION]) /
+                            run->step_s.mean);
+    } else {
+        leat_buf_printf(out, "%s: %.1f %% of the step\n", leat_report_part_name(cause),
+                        100 * run->part_s[cause] / run->step_s.mean);
+        leat_buf_str(out, "  what to do: ");
+        advise(r, run, cause, out);
+        leat_buf_str(out, "\n");
+    }
+    const struct leat_report_rank *late = run ? straggler(r, run) : NULL;
+    if (late) {
+        leat_buf_printf(out, "  rank %d holds the others up: last in %.0f %% of the steps, by ", late->rank,
+                        100 * late->late_of);
+        seconds(out, late->late_s);
+        leat_buf_str(out, "\n");
+    }
+    evidence(r, out);
+}

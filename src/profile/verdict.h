@@ -1,0 +1,15 @@
+/* A report in words: what the step waits for, why, what to do, and the evidence. Pure. */
+#ifndef LEAT_PROFILE_VERDICT_H
+#define LEAT_PROFILE_VERDICT_H
+
+#include "base/buf.h"
+#include "plan/report.h"
+
+#define LEAT_VERDICT_STEPS 20 /* fewer say nothing */
+
+/* What the step waits for most. LEAT_REPORT_PARTS: there is too little data to say, or nothing to speak of. */
+enum leat_report_part leat_verdict_cause(const struct leat_report *r);
+
+void leat_verdict(const struct leat_report *r, struct leat_buf *out);
+
+#endif

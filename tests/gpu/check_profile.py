@@ -1,0 +1,102 @@
+"""On a machine with a GPU: follows a training with the observer of `leat profile`, and compares the GPU's own account of waiting
+with what was injected, counts synchronisations with and without the observer, and takes its overhead.
+
+    python3 tests/gpu/check_profile.py
+"""
+
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+OBSERVER = Path(__file__).resolve().parents[2] / "python" / "leat"
+
+CHILD = """
+import sys, time
+folder, stall, count = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+if folder != "-":
+    sys.path.insert(0, sys.argv[4])
+    import _observe
+    _observe.start(folder)
+import torch
+from torch.utils.data import DataLoader, Dataset
+class Data(Dataset):
+    def __len__(self): return 64 * 200
+    def __getitem__(self, i):
+        if stall and i % 64 == 0: time.sleep(stall)
+        return torch.zeros(64), 0
+torch.backends.cuda.matmul.allow_tf32 = True
+net = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(12)]).cuda()
+first = torch.nn.Linear(64, 4096).cuda()
+opt = torch.optim.SGD([*net.parameters(), *first.parameters()], lr=1e-4)
+def train(steps):
+    n = 0
+    for x, y in DataLoader(Data(), batch_size=64, pin_memory=True):
+        x = x.to("cuda", non_blocking=True)
+        loss = net(first(x).repeat(64, 1)).float().pow(2).mean()
+        opt.zero_grad(); loss.backward(); opt.step()
+        n += 1
+        if n == steps: break
+train(20)
+torch.cuda.synchronize()
+start = time.perf_counter()
+train(count)
+torch.cuda.synchronize()
+took = (time.perf_counter() - start) / count
+from torch.profiler import profile, ProfilerActivity
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
+    train(10)
+    torch.cuda.synchronize()
+waits = sum(e.count for e in p.key_averages() if "Synchronize" in e.key)
+train(3)
+print(took * 1e3, waits)
+"""
+
+
+def spans(folder):
+    """(kind, start, end) on the GPU's clock, of all lanes."""
+    found = []
+    for path in Path(folder).glob("lane-*"):
+        data = path.read_bytes()
+        words = struct.unpack(f"={len(data) // 8}Q", data)
+        for i in range(min(words[12], words[2])):
+            start, end, what = words[64 + 5 * i : 67 + 5 * i]
+            if what >> 16 & 2:
+                found.append((what & 255, start, end))
+    return found
+
+
+def run(folder, stall, count=100):
+    command = [sys.executable, "-c", CHILD, folder, str(stall), str(count), str(OBSERVER)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode:
+        sys.exit(said.stderr)
+    ms, waits = said.stdout.split()
+    return float(ms), int(waits)
+
+
+def main():
+    for stall in (0, 0.02):
+        times = {"with": [], "without": []}
+        syncs = {}
+        share = 0.0
+        for _ in range(3):
+            ms, syncs["without"] = run("-", stall)
+            times["without"].append(ms)
+            with tempfile.TemporaryDirectory() as folder:
+                ms, syncs["with"] = run(folder, stall)
+                times["with"].append(ms)
+                waits = [(s, e) for kind, s, e in spans(folder) if kind == 1]
+                waits = waits[20:110]
+                share = sum(e - s for s, e in waits[:-1]) / (waits[-1][0] - waits[0][0])
+        best = {name: min(values) for name, values in times.items()}
+        print(
+            f"stall {stall * 1e3:.0f} ms: a step takes {best['without']:.3f} ms, observed {best['with']:.3f} ms "
+            f"(all: {times}); synchronisations in 10 steps {syncs['without']}, observed {syncs['with']}; "
+            f"the GPU waits for data {100 * share:.1f} % of the step"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+"""`leat profile`: unedited scripts keep their output, numbers and exit status, and injected stalls are found."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BUILD
+from loading import SLOW, torchrun
+
+torch = pytest.importorskip("torch")
+
+TRAIN = Path(__file__).with_name("profile_train.py")
+PLACE = Path("/dev/shm")
+
+
+def left_behind():
+    return {path.name for path in PLACE.glob("leat-profile-*")}
+
+
+@pytest.fixture
+def profile(run_leat, tmp_path):
+    """profile({"read": 0.01}) -> (what was said, the report or None), after looking whether anything was left."""
+
+    def run(wish=None, *options, command=None, status=0, ranks=1, env=None):
+        out = tmp_path / "report.json"
+        out.unlink(missing_ok=True)
+        if command is None:
+            script = [TRAIN, json.dumps(wish or {})]
+            command = torchrun(*script) if ranks > 1 else [sys.executable, *script]
+        before = left_behind()
+        env = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **(env or {})}
+        done = run_leat("profile", "-o", out, *options, "--", *command, status=status, env=env, timeout=120 * SLOW)
+        assert not left_behind() - before
+        return done, json.loads(out.read_text()) if out.exists() else None
+
+    return run
+
+
+def parts(report, mode="observed"):
+    run = next(run for run in report["runs"] if run["mode"] == mode)
+    assert sum(run["parts_s"].values()) == pytest.approx(run["step_s"][0], rel=1e-6)
+    return {name: seconds / run["step_s"][0] for name, seconds in run["parts_s"].items()}
+
+
+def truths(done):
+    found = [json.loads(line) for line in re.findall(r"truth (\{.*\})", done.stderr)]
+    return {truth["rank"]: truth for truth in found}
+
+
+def cause(done):
+    return re.search(r"^leat: (\w+): [0-9.]+ % of the step$", done.stderr, flags=re.M).group(1)
+
+
+@pytest.mark.parametrize(
+    ("wish", "first"),
+    [
+        ({"read": 0.008}, "fetch"),
+        ({"transform": 0.008}, "prepare"),
+        ({"copy": 0.012}, "copy"),
+    ],
+)
+def test_an_injected_stall_is_found_and_measured(profile, wish, first):
+    done, report = profile(wish)
+    share = truths(done)[0]["shares"][first]
+    assert cause(done) == first
+    assert share > 0.3
+    # The sleeps themselves, and at most what a busy machine adds around them.
+    assert share - 0.03 <= parts(report)[first] <= share + 0.15
+
+
+def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile):
+    # Two workers that sleep 24 ms for each batch keep nobody busy who computes for 5 ms.
+    done, report = profile({"read": 0.01, "transform": 0.002, "workers": 2, "context": "spawn"})
+    run = report["runs"][0]
+    assert cause(done) == "fetch"
+    assert run["workers"] == 2
+    assert run["fetch_s"] > 0.019
+    assert run["prepare_s"] > 0.0039
+    assert run["batch"] == 2
+    assert parts(report)["fetch"] > 0.25
+
+
+def test_a_straggler_is_named_and_its_lateness_is_no_communication(profile):
+    done, report = profile({"late": 0.02, "steps": 40}, "--watch", "--every", "300ms", ranks=2)
+    assert report["runs"][0]["gpus"] == 2
+    assert "rank 1 holds the others up" in done.stderr
+    assert re.search(r"steps of .* ms, 2 ranks: .*; rank 1 is last in", done.stderr)
+    late = {rank["rank"]: rank for rank in report["ranks"]}
+    assert late[1]["late_of"] > 0.8
+    assert late[1]["late_s"] > 0.01
+    split = parts(report)
+    assert split["forward"] > split["communication"]
+
+
+def test_communication_is_found_and_differs_from_a_run_without_it(profile):
+    done, report = profile({"link": 0.015, "steps": 110}, "--time", "1min", ranks=2)
+    assert cause(done) == "communication"
+    assert parts(report)["communication"] > 0.3
+    runs = {run["mode"]: run for run in report["runs"]}
+    assert runs["alone"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
+    stall = next(s for s in report["stalls"] if s["cause"] == "communication" and s["from"][1] >= 0)
+    assert [report["runs"][i]["mode"] for i in stall["from"]] == ["synthetic", "alone"]
+    assert stall["s"][0] > 0.01
+
+
+def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_leat, tmp_path):
+    wish = {"read": 0.006, "steps": 110}
+    plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
+    done, report = profile(wish, "--time", "1min", "--type", "m5.large")
+    assert done.stdout == plain.stdout  # weights, learning rate, random numbers: bit for bit
+    assert truths(done)[0]["iterations"] > 130
+    stall = next(s for s in report["stalls"] if s["cause"] == "data")
+    assert [report["runs"][i]["mode"] for i in stall["from"]] == ["observed", "synthetic"]
+    assert stall["s"][0] == pytest.approx(parts(report)["fetch"] * report["runs"][0]["step_s"][0], rel=0.5)
+    # What it would be with everything at hand lies between the two runs, and nearer to the replayed one.
+    asked = json.loads(run_leat("whatif", tmp_path / "report.json", "--cache", "100", "--json", status=0).stdout)
+    runs = {run["mode"]: run for run in report["runs"]}
+    least, most = runs["synthetic"]["step_s"][0], runs["observed"]["step_s"][0]
+    assert least * 0.7 < asked["step_s"][0] < (least + most) / 2
+    assert asked["cache"][0]["step_s"] == pytest.approx(most)
+    # … and a plan takes the report.
+    (tmp_path / "job.toml").write_text('[job]\nname = "x"\nbatch = 2\nepochs = 1\nsamples = 1000\n')
+    (tmp_path / "c.csv").write_text(
+        "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+        "m5.large,cpu,1,2,8,,0.1,0.03,r,r-a\n"
+    )
+    plan = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", tmp_path / "report.json")
+    assert "report.json" not in plan.stderr, plan.stderr  # nothing is wrong with it
+    newer = tmp_path / "newer.json"
+    newer.write_text((tmp_path / "report.json").read_text().replace('"leat_report": 1', '"leat_report": 9'))
+    said = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", newer)
+    assert said.returncode != 0
+    assert "newer.json: a report of version 9" in said.stderr
+
+
+def test_without_replayed_steps_nothing_changes_at_all(profile):
+    plain = subprocess.run([sys.executable, TRAIN], capture_output=True, text=True, check=True)
+    done, _ = profile()
+    assert done.stdout == plain.stdout
+    assert truths(done)[0]["iterations"] == 45
+
+
+def test_a_script_that_ends_early_keeps_its_status(profile):
+    done, _ = profile({"end": "exit"}, status=7)
+    assert "not enough data" in done.stderr
+
+
+def test_a_script_that_crashes_keeps_its_traceback(profile):
+    done, report = profile({"end": "crash"}, status=1)
+    assert "RuntimeError: as it must" in done.stderr
+    assert "rank 0 ended before its time" in done.stderr
+    assert report["ranks"][0]["died"] is True
+
+
+def test_a_rank_that_is_killed_is_marked_in_the_report_of_the_others(profile):
+    done, report = profile({"end": "killed"}, status=1, ranks=2)
+    died = {rank["rank"]: rank["died"] for rank in report["ranks"]}
+    assert died[1] is True
+    assert "rank 1 ended before its time" in done.stderr
+    assert report["runs"][0]["steps"] >= 20
+
+
+def test_other_commands_run_as_they_are(profile, tmp_path):
+    done, report = profile(command=["sh", "-c", "echo out; echo err >&2; exit 5"], status=5)
+    assert done.stdout == "out\n"
+    assert done.stderr.startswith("err\n")
+    assert "not enough data: 0 training steps" in done.stderr
+    assert report is None
+    done, _ = profile(command=["sh", "-c", "kill -TERM $$"], status=128 + signal.SIGTERM)
+    done, _ = profile(command=["/does/not/exist"], status=3)
+    assert "cannot start /does/not/exist" in done.stderr
+
+
+def test_the_users_own_sitecustomize_still_runs(profile, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('mine', flush=True)\n")
+    done, _ = profile(command=[sys.executable, "-c", "print('script')"], env={"PYTHONPATH": str(tmp_path)})
+    assert done.stdout == "mine\nscript\n"
+
+
+NO_LOADER = """
+import torch, time
+from torch.profiler import profile
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+with profile() as other:
+    for i in range(40):
+        time.sleep(0.002)
+        net(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+print(len(other.events()) > 0)
+"""
+
+
+def test_without_a_loader_and_under_another_profiler(profile):
+    done, report = profile(command=[sys.executable, "-c", NO_LOADER])
+    assert done.stdout == "True\n"
+    assert "no loader was seen" in done.stderr
+    assert report["runs"][0]["steps"] >= 30
+    assert parts(report)["fetch"] == 0
+
+
+def test_what_a_killed_profiler_leaves_is_removed_by_the_next(leat_bin, clean_env, profile):
+    stuck = subprocess.Popen(
+        [leat_bin, "profile", "--", sys.executable, "-c", "import sys; print(1, flush=True); sys.stdin.read()"],
+        env=clean_env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    stuck.stdout.readline()
+    mine = [name for name in left_behind() if str(stuck.pid) not in name]
+    os.kill(stuck.pid, signal.SIGKILL)
+    stuck.wait()
+    stuck.stdin.close()
+    stuck.stdout.close()
+    for name in mine:
+        old = time.time() - 60
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(PLACE / name, (old, old))
+    profile(command=["true"])
+    assert not set(mine) & left_behind()
+
+
+def test_a_record_costs_microseconds(tmp_path):
+    code = f"""
+import sys, time
+sys.path.insert(0, {str(BUILD / "python" / "leat")!r})
+import _observe
+_observe.lanes.folder = {str(tmp_path)!r}
+lane = _observe.lanes.lane()
+for i in range(2000): lane.write(1, i, i + 1)
+cpu = time.thread_time()
+for i in range(5000): lane.write(1, i, i + 1, 2, 3, 4)
+print((time.thread_time() - cpu) / 5000)
+for i in range(5000): lane.write(1, i, i + 1, 2, 3, 4)
+print(lane.words[_observe.lanes.W_DROPPED], lane.head)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert float(said[0]) < 20e-6
+    assert [int(said[1]), int(said[2])] == [12000 - 8192, 8192]  # bounded, and what did not fit is counted
+
+
+WATCHED = """
+import torch, time, sys, io
+sys.path.insert(0, sys.argv[1])
+import leat
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+def batches():
+    for i in range(40):
+        time.sleep(0.01)
+        yield torch.ones(2, 4)
+watched = leat.watch(batches(), every=0.1, file=sys.stdout)
+for x in watched:
+    net(x).sum().backward()
+    optimizer.step()
+print(watched.steps)
+"""
+
+
+def test_any_iterable_can_be_watched_with_and_without_the_profiler(profile, run_python):
+    code = WATCHED.replace("sys.path.insert(0, sys.argv[1])", f"sys.path.insert(0, {str(BUILD / 'python')!r})")
+    alone = run_python(code).stdout.splitlines()
+    assert alone[-1] == "40"
+    share = float(re.fullmatch(r"leat: \d+ steps of [\d.]+ ms: waiting for data ([\d.]+) %", alone[0]).group(1))
+    assert 30 < share <= 100
+    if os.environ.get("LEAT_SANITIZE"):
+        return  # the script's Python would need the sanitizer's runtime
+    done, report = profile(command=[sys.executable, "-c", code])
+    assert done.stdout == "0\n"  # the profiler counts
+    assert parts(report)["input"] > 0.3
+    assert cause(done) == "input"
+
+
+class FakeEvent:
+    """An event on a GPU that is a variable: it happens when the work before it in the stream is done."""
+
+    clock = 0.0
+    done_until = 0.0
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+        self.at = None
+
+    def record(self):
+        self.at = FakeEvent.clock
+
+    def query(self):
+        return self.at <= FakeEvent.done_until
+
+    def elapsed_time(self, other):
+        assert self.query()  # else torch would raise, or wait
+        assert other.query()
+        return other.at - self.at
+
+    def synchronize(self):
+        raise AssertionError("nothing may wait for the GPU")
+
+
+def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkeypatch):
+    import types
+
+    monkeypatch.syspath_prepend(str(BUILD / "python" / "leat"))
+    import _observe
+
+    cuda = types.SimpleNamespace(Event=FakeEvent, is_current_stream_capturing=lambda: False)
+    monkeypatch.setattr(_observe.lanes, "folder", str(tmp_path))
+    monkeypatch.setattr(_observe.current, "device", _observe.Device(types.SimpleNamespace(cuda=cuda)))
+    FakeEvent.clock = FakeEvent.done_until = 0.0
+    for _ in range(3):
+        outer = _observe.Span(_observe.BACKWARD)
+        FakeEvent.clock += 7.0
+        inner = _observe.Span(_observe.COMM)
+        FakeEvent.clock += 3.0
+        inner.end()
+        outer.end()
+        _observe.current.device.collect()
+    lane = _observe.lanes.lane()
+    assert lane.head == 6  # the host's; the GPU is behind
+
+    def device_spans():
+        rows = [lane.words[64 + 5 * i : 69 + 5 * i].tolist() for i in range(lane.head)]
+        return [((row[2] & 255), row[1] - row[0]) for row in rows if row[2] >> 16 & _observe.DEVICE]
+
+    FakeEvent.done_until = 20.0
+    _observe.current.device.collect()
+    assert device_spans() == [(_observe.COMM, 3_000_000), (_observe.BACKWARD, 10_000_000)] * 2
+    FakeEvent.done_until = 30.0
+    _observe.current.device.collect()
+    assert len(device_spans()) == 6
+    made = len(_observe.current.device.free) + 1
+    assert made == 12  # events are used again
+
+
+def test_whatif_refuses_what_it_cannot_answer(run_leat, tmp_path):
+    report = tmp_path / "r.json"
+    report.write_text('{"leat_report": 7}')
+    assert "a report of version 7" in run_leat("whatif", report).stderr
+    report.write_text("[]")
+    assert "not a report of 'leat profile'" in run_leat("whatif", report, status=2).stderr
+    assert "a percentage is from 0 to 100" in run_leat("whatif", report, "--cache", "150", status=2).stderr
+    assert run_leat("whatif", tmp_path / "none.json").returncode == 3

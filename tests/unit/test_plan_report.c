@@ -1,0 +1,137 @@
+#include "unit.h"
+
+#include <math.h>
+
+#include "plan/job.h"
+#include "plan/measure.h"
+#include "plan/report.h"
+
+static void fill(struct leat_report *r)
+{
+    *r = (struct leat_report){.accelerator = "H200", .type = "p5", .command = "python train.py", .runs = 2};
+    for (size_t i = 0; i < 2; i++) {
+        struct leat_report_run *run = &r->run[i];
+        *run = (struct leat_report_run){.mode = i ? LEAT_REPORT_SYNTHETIC : LEAT_REPORT_OBSERVED,
+                                        .gpus = 2,
+                                        .nodes = 1,
+                                        .workers = 4,
+                                        .cores = 16,
+                                        .steps = 100,
+                                        .batch = 64,
+                                        .step_s = {i ? 0.2 : 0.3, 0.19, NAN},
+                                        .fetch_s = NAN,
+                                        .prepare_s = 0.5,
+                                        .prepare_cpu_s = 0.4};
+        run->part_s[LEAT_REPORT_PREPARE] = 0.1;
+    }
+    r->stall[0] = (struct leat_report_stall){.cause = "data", .s = {0.1, 0.09, 0.11}, .share = 0.33, .from = {0, 1}};
+    r->stalls = 1;
+    r->rank[0] = (struct leat_report_rank){.rank = 1, .steps = 100, .died = true};
+    r->ranks = 1;
+    leat_report_note(r, "one\nline");
+}
+
+static void a_report_comes_back_as_it_was_written(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    static struct leat_report back;
+    struct leat_error err;
+    fill(&r);
+    char *text = leat_report_write(&r);
+    assert_non_null(text);
+    assert_true(leat_report_is(text, strlen(text)));
+    assert_ok(leat_report_read("r.json", text, strlen(text), &back, &err), err);
+    char *again = leat_report_write(&back);
+    assert_string_equal(text, again);
+    assert_true(isnan(back.run[0].fetch_s) && isnan(back.run[0].step_s.high) && back.run[1].step_s.mean == 0.2);
+    assert_true(back.rank[0].died && back.stall[0].from[1] == 1);
+    assert_string_equal(back.note[0], "one line");
+    assert_true(leat_report_find(&back, LEAT_REPORT_SYNTHETIC) == &back.run[1]);
+    assert_null(leat_report_find(&back, LEAT_REPORT_ALONE));
+    free(text);
+    free(again);
+}
+
+/* The text with one part replaced. */
+static char *changed(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    char *out = NULL;
+    assert_non_null(at);
+    assert_true(asprintf(&out, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) > 0);
+    return out;
+}
+
+static void what_is_not_understood_is_refused_by_name(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    static struct leat_report back;
+    struct leat_error err;
+    static const struct {
+        const char *from;
+        const char *to;
+        leat_status status;
+        const char *says;
+    } cases[] = {
+        {"\"leat_report\": 1", "\"leat_report\": 2", LEAT_VERSION, "r.json: a report of version 2"},
+        {"\"leat_report\": 1", "\"leat_report\": \"1\"", LEAT_INVALID, "not a report"},
+        {"\"gpus\"", "\"gpsu\"", LEAT_INVALID, "'gpsu' is not known"},
+        {"\"gpus\": 2", "\"gpus\": 0", LEAT_INVALID, "without 'gpus'"},
+        {"\"gpus\": 2", "\"gpus\": -2", LEAT_INVALID, "'gpus' is not a whole number"},
+        {"\"observed\"", "\"dreamt\"", LEAT_INVALID, "'mode' is not one"},
+        {"\"batch\": 64.0", "\"batch\": \"64\"", LEAT_INVALID, "'batch' is not a number"},
+        {"\"copy\"", "\"cpoy\"", LEAT_INVALID, "'parts_s' is not all parts"},
+        {"\"from\": [\n    0,\n    1", "\"from\": [\n    0,\n    7", LEAT_INVALID, "'from' is not a pair of its runs"},
+        {"\"cause\"", "\"caus\"", LEAT_INVALID, "'caus' is not known"},
+        {"\"died\": true", "\"died\": 1", LEAT_INVALID, "'died' is not true or false"},
+        {"\"notes\": [", "\"notes\": [1,", LEAT_INVALID, "'notes' is not a list of texts"},
+        {"{", "", LEAT_INVALID, "r.json line 2"},
+    };
+    fill(&r);
+    char *text = leat_report_write(&r);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char *wrong = changed(text, cases[i].from, cases[i].to);
+        assert_fails(leat_report_read("r.json", wrong, strlen(wrong), &back, &err), err, cases[i].status,
+                     cases[i].says);
+        free(wrong);
+    }
+    free(text);
+}
+
+static void a_plan_takes_runs_without_waiting(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    struct leat_plan_measures m = {0};
+    static struct leat_plan_job job;
+    struct leat_error err;
+    fill(&r);
+    for (size_t i = 0; i < LEAT_KEY_COUNT; i++)
+        job.value[i] = NAN;
+    char *text = leat_report_write(&r);
+    assert_ok(leat_plan_measures_report("r.json", text, strlen(text), &job, &m, &err), err);
+    assert_int_equal(m.count, 1);
+    assert_true(m.row[0].step_s == 0.2 && m.row[0].gpus == 2 && m.row[0].batch == 64);
+    assert_string_equal(m.row[0].accelerator, "H200");
+    leat_plan_measures_free(&m);
+    free(text);
+    r.runs = 1;
+    r.stalls = 0;
+    text = leat_report_write(&r);
+    assert_fails(leat_plan_measures_report("r.json", text, strlen(text), &job, &m, &err), err, LEAT_INVALID,
+                 "leat profile --time");
+    leat_plan_measures_free(&m);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_report_comes_back_as_it_was_written),
+        cmocka_unit_test(what_is_not_understood_is_refused_by_name),
+        cmocka_unit_test(a_plan_takes_runs_without_waiting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+#include "unit.h"
+
+#include "profile/frontier.h"
+#include "profile/step.h"
+
+#define MS 1000000ULL
+
+struct given {
+    uint8_t kind;
+    unsigned start_ms;
+    unsigned end_ms;
+    uint32_t loader;
+    uint16_t flags;
+    uint8_t mode;
+};
+
+/* Steps that come of these records. */
+static size_t play(const struct given *given, size_t n, struct leat_step *out)
+{
+    struct leat_stepper s = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct leat_lane_record r = {.kind = given[i].kind,
+                                     .start_ns = given[i].start_ms * MS,
+                                     .end_ns = given[i].end_ms * MS,
+                                     .loader = given[i].loader,
+                                     .flags = given[i].flags,
+                                     .mode = given[i].mode};
+        count += leat_stepper_take(&s, &r, &out[count]);
+    }
+    return count;
+}
+
+static void assert_stages(const struct leat_step *step, const unsigned ms[LEAT_STEP_STAGES])
+{
+    for (size_t i = 0; i < LEAT_STEP_STAGES; i++) {
+        if (step->ns[i] != ms[i] * MS)
+            fail_msg("stage %zu takes %llu ns, not %u ms", i, (unsigned long long)step->ns[i], ms[i]);
+    }
+}
+
+static void a_step_is_divided_without_a_rest(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 10, 1, 0, 0},      {LEAT_LANE_COPY, 10, 12, 0, 0, 0},
+        {LEAT_LANE_COMM, 37, 40, 0, 0, 0}, /* within the backward pass */
+        {LEAT_LANE_BACKWARD, 20, 40, 0, 0, 0}, {LEAT_LANE_OPTIM, 41, 45, 0, 0, 0},
+        {LEAT_LANE_COMM, 46, 47, 0, 0, 0}, /* a loss that is averaged, after the step */
+        {LEAT_LANE_WAIT, 50, 51, 1, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 1);
+    assert_int_equal(leat_step_ns(&step[0]), 50 * MS);
+    assert_stages(&step[0], (const unsigned[]){10, 2, 9, 17, 4, 4, 4});
+}
+
+static void validation_is_no_step(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
+        {LEAT_LANE_WAIT, 10, 11, 2, 0, 0}, /* the loader of the validation */
+        {LEAT_LANE_WAIT, 20, 21, 2, 0, 0},
+        {LEAT_LANE_WAIT, 30, 31, 2, LEAT_LANE_EXHAUSTED, 0},
+        {LEAT_LANE_WAIT, 40, 41, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 45, 49, 0, 0, 0},
+        {LEAT_LANE_WAIT, 50, 51, 1, LEAT_LANE_EXHAUSTED, 0},
+        {LEAT_LANE_WAIT, 90, 91, 1, 0, 0}, /* the next epoch */
+        {LEAT_LANE_BACKWARD, 95, 99, 0, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 2);
+    assert_true(step[0].start_ns == 0 && leat_step_ns(&step[0]) == 10 * MS);
+    assert_true(step[1].start_ns == 40 * MS && leat_step_ns(&step[1]) == 10 * MS);
+}
+
+static void two_loaders_of_one_step_add_up(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 3, 1, 0, 0},
+        {LEAT_LANE_WAIT, 3, 5, 2, 0, 0},
+        {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
+        {LEAT_LANE_WAIT, 10, 13, 1, 0, 0},
+        {LEAT_LANE_WAIT, 13, 14, 2, 0, 0},
+        {LEAT_LANE_BACKWARD, 15, 19, 0, 0, 0},
+        {LEAT_LANE_WAIT, 20, 21, 1, LEAT_LANE_EXHAUSTED, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 2);
+    assert_true(step[0].ns[LEAT_STEP_WAIT] == 5 * MS && step[1].ns[LEAT_STEP_WAIT] == 4 * MS);
+}
+
+static void without_a_loader_the_optimizer_marks_steps(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_BACKWARD, 1, 2, 0, 0, 0},
+        {LEAT_LANE_OPTIM, 2, 3, 0, 0, 0},
+        {LEAT_LANE_BACKWARD, 8, 10, 0, 0, 0},
+        {LEAT_LANE_OPTIM, 10, 13, 0, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 1);
+    assert_stages(&step[0], (const unsigned[]){0, 0, 5, 2, 0, 3, 0});
+}
+
+static void a_closure_is_not_the_optimizers_time(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 10, 18, 0, 0, 0}, /* called by the optimizer's step */
+        {LEAT_LANE_OPTIM, 2, 20, 0, 0, 0},
+        {LEAT_LANE_WAIT, 21, 22, 1, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 1);
+    assert_stages(&step[0], (const unsigned[]){1, 0, 9, 8, 0, 2, 1});
+}
+
+static void a_change_of_mode_is_in_no_step(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},       {LEAT_LANE_BACKWARD, 2, 4, 0, 0, 0}, {LEAT_LANE_WAIT, 10, 11, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 12, 14, 0, 0, 0}, {LEAT_LANE_WAIT, 90, 91, 1, 0, 1}, /* a snapshot was taken before it */
+        {LEAT_LANE_BACKWARD, 92, 94, 0, 0, 1}, {LEAT_LANE_WAIT, 95, 96, 1, 0, 1},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 2);
+    assert_true(step[0].mode == 0 && step[1].mode == 1 && leat_step_ns(&step[1]) == 5 * MS);
+}
+
+static void the_gpus_clock_counts_once_it_is_heard(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 50, 1, 0, 0}, /* the host waits, the GPU has work */
+        {LEAT_LANE_WAIT, 1000, 1001, 1, LEAT_LANE_DEVICE, 0},
+        {LEAT_LANE_BACKWARD, 50, 51, 0, 0, 0},
+        {LEAT_LANE_BACKWARD, 1010, 1040, 0, LEAT_LANE_DEVICE, 0},
+        {LEAT_LANE_WAIT, 60, 100, 1, 0, 0},
+        {LEAT_LANE_WAIT, 1045, 1046, 1, LEAT_LANE_DEVICE, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 1);
+    assert_stages(&step[0], (const unsigned[]){1, 0, 9, 30, 0, 0, 5});
+}
+
+static void the_frontier_adds_up_and_names_who_is_late(void **state)
+{
+    (void)state;
+    /* Rank 1 waits 20 ms for data; rank 0 spends that time in the collective, and a mean would call half of it
+     * communication. */
+    struct leat_step ranks[2] = {{.ns = {1 * MS, 0, 10 * MS, 10 * MS, 24 * MS, 1 * MS, 0}},
+                                 {.ns = {20 * MS, 0, 10 * MS, 10 * MS, 5 * MS, 1 * MS, 2 * MS}}};
+    struct leat_frontier f = leat_frontier_of(ranks, 2);
+    double sum = 0;
+    for (size_t i = 0; i < LEAT_STEP_STAGES; i++)
+        sum += f.s[i];
+    assert_true(sum == f.step_s && f.step_s > 0.0479 && f.step_s < 0.0481);
+    assert_true(f.s[LEAT_STEP_WAIT] == 0.020 && f.rank[LEAT_STEP_WAIT] == 1);
+    assert_true(f.s[LEAT_STEP_COMM] > 0.0049 && f.s[LEAT_STEP_COMM] < 0.0051);
+    assert_true(f.straggler == 1 && f.late_s > 0.0189 && f.late_s < 0.0191);
+    f = leat_frontier_of(ranks, 1);
+    assert_true(f.step_s > 0.0459 && f.step_s < 0.0461 && f.late_s == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_is_divided_without_a_rest),
+        cmocka_unit_test(validation_is_no_step),
+        cmocka_unit_test(two_loaders_of_one_step_add_up),
+        cmocka_unit_test(without_a_loader_the_optimizer_marks_steps),
+        cmocka_unit_test(a_closure_is_not_the_optimizers_time),
+        cmocka_unit_test(a_change_of_mode_is_in_no_step),
+        cmocka_unit_test(the_gpus_clock_counts_once_it_is_heard),
+        cmocka_unit_test(the_frontier_adds_up_and_names_who_is_late),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

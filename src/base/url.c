@@ -126,7 +126,7 @@ static leat_status parse_abfss(const char *text, const char *rest, struct leat_u
         return leat_fail(err, LEAT_INVALID, "'%.200s' is not abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
                          text);
     if (n - end != sizeof own - 1 || strncasecmp(rest + end, own, sizeof own - 1) != 0)
-        return leat_fail(err, LEAT_UNSUPPORTED,
+        return leat_fail(err, LEAT_INVALID,
                          "'%.200s' is in another cloud than %s; write az://ACCOUNT/CONTAINER/KEY and name its endpoint",
                          text, own + 1);
     const char *key = rest[n] ? rest + n + 1 : rest + n;

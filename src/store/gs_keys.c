@@ -293,7 +293,7 @@ static leat_status external_account(const struct finding *f, struct leat_error *
     if (rc == LEAT_OK) {
         leat_keys_form(&form, "grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
         leat_keys_form(&form, "audience", audience);
-        leat_keys_form(&form, "scope", account ? "https://www.googleapis.com/auth/cloud-platform" : SCOPE);
+        leat_keys_form(&form, "scope", account ? "https://www.googleapis.com/auth/iam" : SCOPE);
         leat_keys_form(&form, "requested_token_type", "urn:ietf:params:oauth:token-type:access_token");
         leat_keys_form(&form, "subject_token", subject.data);
         leat_keys_form(&form, "subject_token_type", type);

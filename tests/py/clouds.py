@@ -88,6 +88,9 @@ class Request:
         return f"<{self.method} {self.path}?{self.query_text}>"
 
 
+S3 = "xmlns='http://s3.amazonaws.com/doc/2006-03-01/'"
+
+
 class Cloud:
     """What the servers share: a thread, the requests, versions, tokens."""
 
@@ -148,9 +151,13 @@ class Cloud:
         return token
 
     def token_answer(self, who, **more):
-        return 200, {"Content-Type": "application/json"}, json.dumps(
-            {"access_token": self.token(who), "expires_in": self.life, "token_type": "Bearer", **more}
-        ).encode()
+        return (
+            200,
+            {"Content-Type": "application/json"},
+            json.dumps(
+                {"access_token": self.token(who), "expires_in": self.life, "token_type": "Bearer", **more}
+            ).encode(),
+        )
 
     def bearer_is_good(self, request):
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -270,7 +277,7 @@ class GoogleCloud(Cloud):
         return self.token_answer("service")
 
     def signed(self, r):
-        """GOOG4-HMAC-SHA256, computed anew from the request as it arrived."""
+        """GOOG4-HMAC-SHA256, computed again from the request as it arrived."""
         text = r.headers.get("authorization", "")
         if not text.startswith("GOOG4-HMAC-SHA256 "):
             return False
@@ -355,7 +362,9 @@ class GoogleCloud(Cloud):
         after = r.query.get("continuation-token") or r.query.get("start-after")
         entries, more = listed(self.buckets[bucket], prefix, delimiter, after, self.page)
         coded = (lambda k: quote(k, safe="/")) if r.query.get("encoding-type") == "url" else escape
-        body = ["<?xml version='1.0' encoding='UTF-8'?><ListBucketResult xmlns='http://doc.s3.amazonaws.com/2006-03-01'>"]
+        body = [
+            "<?xml version='1.0' encoding='UTF-8'?><ListBucketResult xmlns='http://doc.s3.amazonaws.com/2006-03-01'>"
+        ]
         body.append(f"<Name>{bucket}</Name><IsTruncated>{str(bool(more)).lower()}</IsTruncated>")
         if r.query.get("encoding-type") == "url":
             body.append("<EncodingType>url</EncodingType>")
@@ -368,7 +377,7 @@ class GoogleCloud(Cloud):
             o = self.buckets[bucket][name]
             body.append(
                 f"<Contents><Key>{coded(name)}</Key><Generation>{o.number}</Generation><MetaGeneration>1"
-                f"</MetaGeneration><LastModified>{iso(o.modified)}</LastModified><ETag>\"{hashlib.md5(o.data).hexdigest()}"
+                f'</MetaGeneration><LastModified>{iso(o.modified)}</LastModified><ETag>"{hashlib.md5(o.data).hexdigest()}'
                 f'"</ETag><Size>{len(o.data)}</Size></Contents>'
             )
         return 200, {"Content-Type": "application/xml"}, "".join(body + ["</ListBucketResult>"]).encode()
@@ -377,7 +386,7 @@ class GoogleCloud(Cloud):
         if r.method == "POST" and "uploads" in r.query:
             upload = f"upload-{next(self.numbers)}"
             self.uploads[upload] = {}
-            body = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+            body = f"<InitiateMultipartUploadResult {S3}><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
             return 200, {}, body.encode()
         upload = r.query["uploadId"]
         if upload not in self.uploads:
@@ -396,7 +405,7 @@ class GoogleCloud(Cloud):
         del self.uploads[upload]
         o = self.object(b"".join(parts[n] for n in sorted(parts)), md5=False)
         self.buckets[bucket][key] = o
-        body = "<CompleteMultipartUploadResult><ETag>\"x-2\"</ETag></CompleteMultipartUploadResult>"
+        body = '<CompleteMultipartUploadResult><ETag>"x-2"</ETag></CompleteMultipartUploadResult>'
         return 200, {"x-goog-generation": str(o.number)}, body.encode()
 
     def resource(self, bucket, key, o):
@@ -423,7 +432,11 @@ class GoogleCloud(Cloud):
             _, about, data, _ = r.body.split(mark)
             key = json.loads(about.split(b"\r\n\r\n", 1)[1])["name"]
             code, _, body = self.store(bucket, key, data.split(b"\r\n\r\n", 1)[1][:-2], r)
-            return (code, {}, body) if code != 200 else (200, {}, json.dumps(self.resource(bucket, key, held[key])).encode())
+            return (
+                (code, {}, body)
+                if code != 200
+                else (200, {}, json.dumps(self.resource(bucket, key, held[key])).encode())
+            )
         if not key:
             names = sorted(k for k in held if k.startswith(r.query.get("prefix", "")))
             items = [self.resource(bucket, k, held[k]) for k in names]
@@ -434,8 +447,6 @@ class GoogleCloud(Cloud):
             code, body, more = cut_range(r, held[key].data)
             return code, self.head_of(held[key]) | more, body
         return 200, {"Content-Type": "application/json"}, json.dumps(self.resource(bucket, key, held[key])).encode()
-
-
 
 
 class AzureCloud(Cloud):
@@ -492,7 +503,9 @@ class AzureCloud(Cloud):
                 return None
             return 403, "AuthenticationFailed"
         if authorization.startswith("Bearer "):
-            return None if self.bearer_is_good(r) and "x-ms-version" in r.headers else (401, "InvalidAuthenticationInfo")
+            return (
+                None if self.bearer_is_good(r) and "x-ms-version" in r.headers else (401, "InvalidAuthenticationInfo")
+            )
         return 403 if "sig" in r.query else 404, "AuthenticationFailed" if "sig" in r.query else "ResourceNotFound"
 
     def shared_key(self, r):
@@ -580,7 +593,9 @@ class AzureCloud(Cloud):
         most = min(int(r.query.get("maxresults", 5000)), self.page)
         marker = unquote(r.query.get("marker", "")) or None
         entries, more = listed(held, r.query.get("prefix", ""), r.query.get("delimiter"), marker, most)
-        out = ['<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="x" ContainerName="c"><Blobs>']
+        out = [
+            '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="x" ContainerName="c"><Blobs>'
+        ]
         for name, folder in entries:
             shown = f"<Name>{escape(name)}</Name>"
             if any(ord(c) < 32 for c in name):

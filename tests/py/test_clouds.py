@@ -26,18 +26,14 @@ def google_place(cloud):
         "GS_ACCESS_KEY_ID": "GOOG1EXAMPLE",
         "GS_SECRET_ACCESS_KEY": "a-secret",
     }
-    return Place(
-        "gs://bucket", env, lambda k: held[k].data, lambda k, d: held.__setitem__(k, cloud.object(d)), cloud
-    )
+    return Place("gs://bucket", env, lambda k: held[k].data, lambda k, d: held.__setitem__(k, cloud.object(d)), cloud)
 
 
 def azure_place(cloud):
     cloud.buckets["box"] = {}
     held = cloud.buckets["box"]
     env = {"AZURE_STORAGE_ENDPOINT": cloud.endpoint, "AZURE_STORAGE_KEY": cloud.key}
-    return Place(
-        "az://acct/box", env, lambda k: held[k].data, lambda k, d: held.__setitem__(k, cloud.object(d)), cloud
-    )
+    return Place("az://acct/box", env, lambda k: held[k].data, lambda k, d: held.__setitem__(k, cloud.object(d)), cloud)
 
 
 @pytest.fixture
@@ -183,7 +179,11 @@ def test_copies_between_kinds(google, azure, run_leat, tmp_path):
 
 @pytest.mark.parametrize("kind", ["gs", "az"])
 def test_faults_are_retried_and_versions_are_not_mixed(kind, request, run_leat, tmp_path):
-    place = google_place(request.getfixturevalue("google")) if kind == "gs" else azure_place(request.getfixturevalue("azure"))
+    place = (
+        google_place(request.getfixturevalue("google"))
+        if kind == "gs"
+        else azure_place(request.getfixturevalue("azure"))
+    )
     data = some_bytes(300_000)
     place.write("k", data)
     place.cloud.fail.append(once((503, {}, b""), (500, {}, b""), (429, {"Retry-After": "0"}, b"")))
@@ -206,7 +206,11 @@ def test_faults_are_retried_and_versions_are_not_mixed(kind, request, run_leat, 
 
 @pytest.mark.parametrize("kind", ["gs", "az"])
 def test_flipped_bits_are_noticed(kind, request, run_leat, tmp_path):
-    place = google_place(request.getfixturevalue("google")) if kind == "gs" else azure_place(request.getfixturevalue("azure"))
+    place = (
+        google_place(request.getfixturevalue("google"))
+        if kind == "gs"
+        else azure_place(request.getfixturevalue("azure"))
+    )
     data = some_bytes(5000)
     place.write("k", data)
     held = place.cloud.buckets["bucket" if kind == "gs" else "box"]
@@ -221,5 +225,3 @@ def test_flipped_bits_are_noticed(kind, request, run_leat, tmp_path):
     done = run_leat("cat", f"{place.url}/k", env=place.env, text=False)
     assert done.returncode != 0
     assert b"checksum" in done.stderr, done.stderr
-
-

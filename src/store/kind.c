@@ -36,6 +36,11 @@ bool leat_store_same(const struct leat_store *a, const struct leat_store *b)
     return leat_store_scheme(a) == leat_store_scheme(b) && strcmp(leat_store_host(a), leat_store_host(b)) == 0;
 }
 
+bool leat_store_same_kind(const struct leat_store *store, const struct leat_url *url)
+{
+    return leat_store_scheme(store) == url->scheme;
+}
+
 bool leat_store_holds(const struct leat_store *store, const struct leat_url *url)
 {
     return leat_store_scheme(store) == url->scheme && strcmp(leat_store_host(store), url->host) == 0;

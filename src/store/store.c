@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "store/backend.h"
 #include "store/kind.h"
+#include "store/loops.h"
 #include "store/pace.h"
 #include "store/retry.h"
 
@@ -569,9 +570,9 @@ static void run_close(struct leat_task *task)
     }
 }
 
-static void run_close_backend(struct leat_task *task)
+static void close_backend(void *arg)
 {
-    struct leat_store *store = ((struct close_task *)task)->store;
+    struct leat_store *store = arg;
     leat_loop_disarm(store->loop, &store->own.tick);
     if (store->backend)
         store->backend->ops->close(store->backend);
@@ -584,14 +585,13 @@ void leat_store_close(struct leat_store *store)
         return;
     if (store->loop) {
         struct close_task cancel = {.task.run = run_close, .store = store};
-        struct close_task backend = {.task.run = run_close_backend, .store = store};
         leat_loop_post(store->loop, &cancel.task);
         pthread_mutex_lock(&store->open.mu);
         while (store->open.ops)
             leat_cond_wait(&store->open.idle, &store->open.mu, LEAT_NEVER); /* each was just cancelled */
         pthread_mutex_unlock(&store->open.mu);
-        leat_loop_post(store->loop, &backend.task);
-        leat_loop_close(store->loop); /* runs both before it ends */
+        leat_loop_call(store->loop, close_backend, store); /* after the task above and whatever called back last */
+        leat_loops_give_back(store->loop);
     }
     for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++)
         free(store->strings[i]);
@@ -643,7 +643,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     store->own.jitter = leat_rng(seed, 0);
     store->own.budget = leat_retry_budget(leat_now_ns());
     store->own.tick.fire = on_tick;
-    rc = leat_loop_open("leat-store", &store->loop, err);
+    rc = leat_loops_take(&store->loop, err);
     if (rc != LEAT_OK)
         goto fail;
     rc = leat_kind(url->scheme)->open(store, url, &store->backend, err);

@@ -79,7 +79,8 @@ enum leat_store_trait {
 bool leat_store_can(const struct leat_store *store, unsigned traits); /* all of them */
 bool leat_store_url_can(const struct leat_url *url, unsigned traits); /* … the store that `url` is in */
 
-bool leat_store_same(const struct leat_store *a, const struct leat_store *b);      /* one bucket, one server … */
+bool leat_store_same(const struct leat_store *a, const struct leat_store *b);          /* one bucket, one server … */
+bool leat_store_same_kind(const struct leat_store *store, const struct leat_url *url); /* … and so one kind of keys */
 bool leat_store_holds(const struct leat_store *store, const struct leat_url *url); /* opened for `url`, or could be */
 const char *leat_store_host(const struct leat_store *store);                       /* the bucket, "" for files */
 

@@ -2,10 +2,12 @@
 answer as documented (clouds.py), and the official SDKs beside us on the same objects."""
 
 import json
+import time
 
 import pytest
 from clouds import AzureCloud, GoogleCloud, once
 from command_tools import MIB, one_line, some_bytes
+from loading import smallest_budget
 
 CLOUDS = ["s3", "gs", "az"]
 
@@ -225,3 +227,49 @@ def test_flipped_bits_are_noticed(kind, request, run_leat, tmp_path):
     done = run_leat("cat", f"{place.url}/k", env=place.env, text=False)
     assert done.returncode != 0
     assert b"checksum" in done.stderr, done.stderr
+
+
+def test_a_job_outlives_its_tokens(google, pictures, run_leat, lt, runtime, monkeypatch):
+    """Tokens of a few seconds: the rank gets others and gives them to the agent."""
+    google.life = 3
+    google.buckets["bucket"] = {}
+    env = {"STORAGE_EMULATOR_HOST": google.url, "GCE_METADATA_HOST": google.host}
+    run_leat("pack", pictures, "gs://bucket/set", env=env, status=0)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    options = {"batch_size": 8, "fields": {"k": lt.key(), "b": lt.bytes("bin")}}
+    budget = smallest_budget(lt, "gs://bucket/set", **options)
+    runtime.wait_gone()
+    began = time.monotonic()
+    with lt.Loader("gs://bucket/set", ram=budget, **options) as loader:
+        while time.monotonic() - began < 10:
+            seen = [key for keys, _ in loader for key in keys]
+            assert len(set(seen)) == 40
+            google.requests.append(None)  # an epoch's end
+            time.sleep(0.2)
+    asked = [r for r in google.requests if r and r.path.endswith("/token")]
+    assert 3 <= len(asked) <= 40, "looked up when they end, and not all the time"
+
+
+def test_objects_of_another_kind_than_the_home_are_refused_by_a_job(
+    google, pictures, run_leat, lt, runtime, monkeypatch, tmp_path
+):
+    place = google_place(google)
+    for path in pictures.rglob("*.bin"):
+        place.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
+    run_leat("index", "gs://bucket/raw", tmp_path / "index", env=place.env, status=0)
+    for name, value in place.env.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Exception, match="another kind of store"):
+        read_all(lt, str(tmp_path / "index"))
+
+
+def test_an_index_beside_its_objects_is_read(google, pictures, run_leat, lt, runtime, monkeypatch):
+    place = google_place(google)
+    for path in pictures.rglob("*.bin"):
+        place.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
+    run_leat("index", "gs://bucket/raw", "gs://bucket/index", env=place.env, status=0)
+    for name, value in place.env.items():
+        monkeypatch.setenv(name, value)
+    known = {str(p.relative_to(pictures)): p.read_bytes() for p in pictures.rglob("*.bin")}
+    assert read_all(lt, "gs://bucket/index") == known

@@ -420,6 +420,16 @@ static void open_here(struct leat_task *task)
     bool known = o->known && still_it(o, &o->err);
     if (o->err.status == LEAT_OK && !known)
         leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
+    const char *foreign = o->dataset ? leat_dataset_foreign_source(o->dataset) : NULL;
+    if (foreign) {
+        leat_fail(
+            &o->err, LEAT_UNSUPPORTED,
+            "the data of %s is in %.100s, another kind of store than it: a job has the keys of one kind; keep the "
+            "index in the same kind of bucket",
+            leat_dataset_home(o->dataset)->url, foreign);
+        leat_dataset_close(o->dataset);
+        o->dataset = NULL;
+    }
     if (o->dataset && leat_dataset_has_buckets(o->dataset) && !keys->keys_from) {
         leat_fail(&o->err, LEAT_DENIED, "the data of %s is in a bucket, but there are no keys for it",
                   leat_dataset_home(o->dataset)->url); /* the rank looks for some, and asks again */

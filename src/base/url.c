@@ -1,5 +1,6 @@
 #include "base/url.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,10 +17,8 @@ static const struct {
     const char *name;
     enum leat_scheme scheme;
 } schemes[] = {
-    {"s3", LEAT_SCHEME_S3},
-    {"file", LEAT_SCHEME_FILE},
-    {"http", LEAT_SCHEME_HTTP},
-    {"https", LEAT_SCHEME_HTTPS},
+    {"s3", LEAT_SCHEME_S3},     {"gs", LEAT_SCHEME_GS},     {"az", LEAT_SCHEME_AZ},       {"abfss", LEAT_SCHEME_AZ},
+    {"file", LEAT_SCHEME_FILE}, {"http", LEAT_SCHEME_HTTP}, {"https", LEAT_SCHEME_HTTPS},
 };
 
 const char *leat_scheme_name(enum leat_scheme scheme)
@@ -76,18 +75,66 @@ static leat_status set_parts(struct leat_url *url, enum leat_scheme scheme, cons
     return leat_fail(err, LEAT_NO_MEMORY, "no memory for a URL");
 }
 
-static leat_status parse_s3(const char *text, const char *rest, struct leat_url *url, struct leat_error *err)
+static leat_status parse_bucket(const char *text, const char *rest, enum leat_scheme scheme, struct leat_url *url,
+                                struct leat_error *err)
 {
     size_t n = strcspn(rest, "/");
     if (n == 0)
-        return leat_fail(err, LEAT_INVALID, "'%s' names no bucket; write s3://BUCKET/KEY", text);
+        return leat_fail(err, LEAT_INVALID, "'%s' names no bucket; write %s://BUCKET/KEY", text,
+                         leat_scheme_name(scheme));
     if (n > BUCKET_MAX || !all_in(rest, n, ".-_:"))
         return leat_fail(err, LEAT_INVALID, "'%.*s' is not a bucket name (letters, digits, '.', '-', '_')",
                          (int)(n > 80 ? 80 : n), rest);
     const char *key = rest[n] ? rest + n + 1 : rest + n;
     if (strlen(key) > KEY_MAX)
         return leat_fail(err, LEAT_INVALID, "the key '%.60s…' is longer than %d bytes", key, KEY_MAX);
-    return set_parts(url, LEAT_SCHEME_S3, rest, n, key, strlen(key), "", err);
+    return set_parts(url, scheme, rest, n, key, strlen(key), "", err);
+}
+
+static leat_status check_key(const char *key, struct leat_error *err)
+{
+    if (strlen(key) > KEY_MAX)
+        return leat_fail(err, LEAT_INVALID, "the key '%.60s…' is longer than %d bytes", key, KEY_MAX);
+    return LEAT_OK;
+}
+
+/* "account/container/key" */
+static leat_status parse_az(const char *text, const char *rest, struct leat_url *url, struct leat_error *err)
+{
+    size_t account = strcspn(rest, "/");
+    size_t container = rest[account] ? strcspn(rest + account + 1, "/") : 0;
+    size_t n = account + 1 + container;
+    if (!account || !container || account > 63 || container > 63 || !all_in(rest, account, "-") ||
+        !all_in(rest + account + 1, container, "-$"))
+        return leat_fail(err, LEAT_INVALID, "'%.200s' names no container; write az://ACCOUNT/CONTAINER/KEY", text);
+    const char *key = rest[n] ? rest + n + 1 : rest + n;
+    leat_status rc = check_key(key, err);
+    return rc == LEAT_OK ? set_parts(url, LEAT_SCHEME_AZ, rest, n, key, strlen(key), "", err) : rc;
+}
+
+/* "container@account.dfs.core.windows.net/key", which is the same place. */
+static leat_status parse_abfss(const char *text, const char *rest, struct leat_url *url, struct leat_error *err)
+{
+    static const char own[] = ".dfs.core.windows.net";
+    char host[160];
+    size_t n = strcspn(rest, "/");
+    size_t container = strcspn(rest, "@/");
+    size_t account = container < n ? strcspn(rest + container + 1, "./") : 0;
+    size_t end = container + 1 + account;
+    if (!container || !account || container > 63 || account > 63 || !all_in(rest, container, "-$") ||
+        !all_in(rest + container + 1, account, "-"))
+        return leat_fail(err, LEAT_INVALID, "'%.200s' is not abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
+                         text);
+    if (n - end != sizeof own - 1 || strncasecmp(rest + end, own, sizeof own - 1) != 0)
+        return leat_fail(err, LEAT_INVALID,
+                         "'%.200s' is in another cloud than %s; write az://ACCOUNT/CONTAINER/KEY and name its endpoint",
+                         text, own + 1);
+    const char *key = rest[n] ? rest + n + 1 : rest + n;
+    leat_status rc = check_key(key, err);
+    if (rc != LEAT_OK)
+        return rc;
+    snprintf(host, sizeof host, "%.*s/%.*s", (int)account, rest + container + 1, (int)container, rest);
+    return set_parts(url, LEAT_SCHEME_AZ, host, strlen(host), key, strlen(key), "", err);
 }
 
 static leat_status parse_http(const char *text, const char *rest, enum leat_scheme scheme, struct leat_url *url,
@@ -160,10 +207,14 @@ leat_status leat_url_parse(const char *text, struct leat_url *out, struct leat_e
         rc = set_parts(&url, LEAT_SCHEME_FILE, "", 0, text, strlen(text), "", err);
     } else if (!find_scheme(text, scheme_n, &scheme)) {
         rc = leat_fail(err, LEAT_INVALID,
-                       "'%.*s://' is not known here; use s3://, http://, https://, file:// or a plain path",
+                       "'%.*s://' is not known here; use s3://, gs://, az://, abfss://, http://, https://, file:// or "
+                       "a plain path",
                        (int)(scheme_n > 40 ? 40 : scheme_n), text);
-    } else if (scheme == LEAT_SCHEME_S3) {
-        rc = parse_s3(text, sep + 3, &url, err);
+    } else if (scheme == LEAT_SCHEME_S3 || scheme == LEAT_SCHEME_GS) {
+        rc = parse_bucket(text, sep + 3, scheme, &url, err);
+    } else if (scheme == LEAT_SCHEME_AZ) {
+        rc = strncasecmp(text, "az", 2) == 0 ? parse_az(text, sep + 3, &url, err)
+                                             : parse_abfss(text, sep + 3, &url, err);
     } else if (scheme == LEAT_SCHEME_FILE) {
         rc = parse_file(text, sep + 3, &url, err);
     } else {

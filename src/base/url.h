@@ -1,6 +1,8 @@
 /* Where data is: the one parser for dataset and object addresses.
  *
  *   s3://bucket/key          file:///absolute/path      /absolute or relative path
+ *   gs://bucket/key
+ *   az://account/container/key, also as abfss://container@account.dfs.core.windows.net/key
  *   http://host[:port]/path  https://host[:port]/path?query
  *
  * Keys and paths are taken as written, byte for byte: nothing is decoded, "..", spaces and UTF-8 included. */
@@ -13,12 +15,21 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-enum leat_scheme { LEAT_SCHEME_FILE, LEAT_SCHEME_S3, LEAT_SCHEME_HTTP, LEAT_SCHEME_HTTPS };
+enum leat_scheme {
+    LEAT_SCHEME_FILE,
+    LEAT_SCHEME_S3,
+    LEAT_SCHEME_GS,
+    LEAT_SCHEME_AZ,
+    LEAT_SCHEME_HTTP,
+    LEAT_SCHEME_HTTPS
+};
 
 struct leat_url {
     enum leat_scheme scheme;
-    char *host;  /* s3: the bucket; http: host with its port, as written; file: "" */
-    char *path;  /* s3: the key without a leading slash, may be ""; http: "/path" without query; file: the path */
+    char *host;  /* s3, gs: the bucket; az: account/container; http: host with its
+                    port, as written; file: "" */
+    char *path;  /* s3, gs, az: the key without a leading slash, may be ""; http: "/path" without query; file: the
+                    path */
     char *query; /* http: after the '?', else "" */
 };
 

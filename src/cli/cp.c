@@ -95,7 +95,7 @@ static bool safe_path(const char *rest)
 
 static bool is_web(const struct leat_store *store)
 {
-    return leat_store_scheme(store) == LEAT_SCHEME_HTTP || leat_store_scheme(store) == LEAT_SCHEME_HTTPS;
+    return leat_store_can(store, LEAT_STORE_QUERIES);
 }
 
 /* What the copy of one object is called in a folder; a web address's query is not part of it. The caller frees it. */
@@ -129,7 +129,7 @@ static leat_status name_target(struct ends *e, struct leat_error *err)
     bool folder = false;
     size_t n = strlen(e->to_key);
     leat_status rc = LEAT_OK;
-    if (leat_store_scheme(e->to) == LEAT_SCHEME_FILE) /* in a bucket only a '/' at the end makes a folder */
+    if (leat_store_can(e->to, LEAT_STORE_LOCAL)) /* in a bucket only a '/' at the end makes a folder */
         rc = leat_cli_is_folder(e->to, e->to_key, &folder, err);
     if (rc != LEAT_OK)
         return rc;
@@ -159,7 +159,7 @@ static leat_status copy_one(struct ends *e, struct leat_error *err)
         return rc;
     if (leat_cli_same_store(e->from, e->to) &&
         (strcmp(e->from_key, e->to_key) == 0 ||
-         (leat_store_scheme(e->from) == LEAT_SCHEME_FILE && same_file(e->from_key, e->to_key))))
+         (leat_store_can(e->from, LEAT_STORE_LOCAL) && same_file(e->from_key, e->to_key))))
         return leat_fail(err, LEAT_INVALID, "'%s' and '%s' are the same object", e->from_url, e->to_url);
     rc = leat_copy_add(e->copy, e->from_key, NULL, e->to_key, err);
     if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(e->from, e->from_key, &folder, NULL) == LEAT_OK && folder)
@@ -181,7 +181,7 @@ static leat_status add_listed(struct ends *e, const struct leat_list_entry *entr
 {
     const char *rest = entry->key + strlen(e->from_key);
     size_t n = strlen(rest);
-    bool to_file = leat_store_scheme(e->to) == LEAT_SCHEME_FILE;
+    bool to_file = leat_store_can(e->to, LEAT_STORE_LOCAL);
     if (to_file && (n == 0 || rest[n - 1] == '/') && entry->size == 0)
         return LEAT_OK; /* the empty object by which some tools mark a folder */
     if (to_file && (!safe_path(rest) || rest[n - 1] == '/'))

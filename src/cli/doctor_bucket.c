@@ -21,7 +21,7 @@
 
 static bool is_file(const struct leat_doctor *d)
 {
-    return leat_store_scheme(d->home.store) == LEAT_SCHEME_FILE;
+    return leat_store_can(d->home.store, LEAT_STORE_LOCAL);
 }
 
 /* The account that a key of AWS belongs to, which is written in its id; 0: it is not AWS's. */
@@ -101,7 +101,7 @@ void leat_doctor_keys(struct leat_doctor *d, struct leat_findings *f)
         return;
     }
     leat_store_place(d->home.store, &place);
-    if (leat_store_scheme(d->home.store) == LEAT_SCHEME_S3)
+    if (leat_store_can(d->home.store, LEAT_STORE_BUCKET))
         say_keys(&place, f);
 }
 
@@ -237,7 +237,7 @@ static bool bucket_is_there(struct leat_doctor *d, struct leat_store_op *op)
     struct leat_list_entry entry;
     struct leat_error err;
     bool end = true;
-    if (leat_store_scheme(d->home.store) != LEAT_SCHEME_S3)
+    if (!leat_store_can(d->home.store, LEAT_STORE_BUCKET | LEAT_STORE_LISTS))
         return true;
     leat_status rc = leat_store_list_open(d->home.store, d->home.prefix, false, &list, &err);
     if (rc == LEAT_OK)

@@ -24,7 +24,7 @@
 
 static bool is_file(const struct leat_doctor *d)
 {
-    return leat_store_scheme(d->home.store) == LEAT_SCHEME_FILE;
+    return leat_store_can(d->home.store, LEAT_STORE_LOCAL);
 }
 
 /* Something large to read, where there is no dataset; *n counts what is listed. */
@@ -59,7 +59,7 @@ static void say_no_dataset(struct leat_doctor *d, const struct leat_error *why, 
     unsigned n = 0;
     uint64_t size = 0;
     char text[LEAT_FORMAT_SIZE];
-    if (leat_store_scheme(d->home.store) == LEAT_SCHEME_S3 || is_file(d))
+    if (leat_store_can(d->home.store, LEAT_STORE_LISTS))
         find_object(d, &n, &size);
     if (!n)
         leat_findings_say(

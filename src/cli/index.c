@@ -133,12 +133,12 @@ static void look_making(void *user, struct leat_progress_state *out)
 static bool has_prices(const struct indexing *x)
 {
     for (uint32_t i = 0; i < x->opened.homes_n; i++) {
-        if (leat_store_scheme(x->opened.homes[i].store) == LEAT_SCHEME_S3)
+        if (leat_store_can(x->opened.homes[i].store, LEAT_STORE_S3))
             return true;
     }
     struct leat_origin_object first;
     return x->opened.homes_n == 0 && x->opened.origin->ops->object(x->opened.origin, 0, &first, NULL) == LEAT_OK &&
-           leat_store_scheme(first.home->store) == LEAT_SCHEME_S3;
+           leat_store_can(first.home->store, LEAT_STORE_S3);
 }
 
 /* Requests of one epoch that finds nothing cached. Each chunk costs one more for its recipe where that lies in a bucket

@@ -130,7 +130,7 @@ static void print_total(const struct counts *c, bool json)
 static bool is_empty(struct leat_store *store, const char *key)
 {
     bool folder = false;
-    if (leat_store_scheme(store) != LEAT_SCHEME_FILE)
+    if (!leat_store_can(store, LEAT_STORE_LOCAL))
         return !*key;
     return leat_cli_is_folder(store, key, &folder, NULL) == LEAT_OK && folder;
 }

@@ -165,7 +165,7 @@ static leat_status delete_folder(struct leat_cli_deletes *d, char **key, const s
                                  struct leat_error *err)
 {
     bool folder = false;
-    bool files = leat_store_scheme(d->store) == LEAT_SCHEME_FILE;
+    bool files = leat_store_can(d->store, LEAT_STORE_LOCAL);
     leat_status rc = leat_cli_is_folder(d->store, *key, &folder, err);
     if (rc == LEAT_OK && !folder)
         rc = leat_fail(err, LEAT_NOT_FOUND, "there is no folder '%s'%s", d->url, files ? "" : " with anything in it");
@@ -187,7 +187,7 @@ static leat_status check_one(struct leat_cli_deletes *d, const char *key, struct
     struct leat_object object;
     struct stat st;
     bool folder = false;
-    if (leat_store_scheme(d->store) == LEAT_SCHEME_FILE && lstat(key, &st) == 0 && S_ISLNK(st.st_mode))
+    if (leat_store_can(d->store, LEAT_STORE_LOCAL) && lstat(key, &st) == 0 && S_ISLNK(st.st_mode))
         return LEAT_OK;
     leat_status rc = leat_store_stat(d->store, key, &object, err);
     if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(d->store, key, &folder, NULL) == LEAT_OK && folder)

@@ -77,12 +77,12 @@ leat_status leat_cli_is_folder(struct leat_store *store, const char *key, bool *
 {
     size_t n = strlen(key);
     struct stat st;
-    if (leat_store_scheme(store) == LEAT_SCHEME_FILE) {
+    if (leat_store_can(store, LEAT_STORE_LOCAL)) {
         *out = stat(n ? key : ".", &st) == 0 && S_ISDIR(st.st_mode);
         return LEAT_OK;
     }
     *out = false;
-    if (leat_store_scheme(store) != LEAT_SCHEME_S3)
+    if (!leat_store_can(store, LEAT_STORE_LISTS))
         return LEAT_OK;
     char *prefix = n && key[n - 1] != '/' ? with_slash(key) : strdup(key);
     struct leat_list *list = NULL;
@@ -117,7 +117,7 @@ leat_status leat_cli_open_folder(struct leat_store *store, char **key, struct le
 
 bool leat_cli_same_store(const struct leat_store *a, const struct leat_store *b)
 {
-    return leat_store_scheme(a) == leat_store_scheme(b) && strcmp(leat_store_host(a), leat_store_host(b)) == 0;
+    return leat_store_same(a, b);
 }
 
 /* The real path of the nearest folder at or above `path` that is there; the caller frees it. */
@@ -145,7 +145,7 @@ bool leat_cli_lies_in(const struct leat_store *outer_store, const char *outer, c
 {
     if (!leat_cli_same_store(outer_store, inner_store))
         return false;
-    if (leat_store_scheme(outer_store) != LEAT_SCHEME_FILE)
+    if (!leat_store_can(outer_store, LEAT_STORE_LOCAL))
         return begins_with(inner, outer);
     char *above = realpath(*outer ? outer : ".", NULL);
     char *below = nearest(inner);

@@ -28,8 +28,9 @@ struct leat_cli_store {
      "URL",                                                                                                            \
      NULL,                                                                                                             \
      "LEAT_ENDPOINT_URL",                                                                                              \
-     "S3 endpoint, for example http://127.0.0.1:8000 (default: AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL, else "      \
-     "the profile's, else AWS)"},                                                                                      \
+     "the bucket's endpoint, for example http://127.0.0.1:8000 (default: AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL, " \
+     "else "                                                                                                           \
+     "the profile's, else AWS; Google and Azure: see docs/stores.md)"},                                                \
         {"region", 0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, region),                                            \
          "NAME",   NULL, "LEAT_REGION",      "S3 region (default: AWS_REGION, else the profile's)"},                   \
         {"profile",                                                                                                    \

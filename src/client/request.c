@@ -69,7 +69,7 @@ leat_status leat_request_address(const char *text, const char *version, char **o
     struct leat_buf b;
     leat_buf_init(&b, 16 << 10);
     leat_status rc = leat_url_parse(text, &url, err);
-    if (rc == LEAT_OK && url.scheme != LEAT_SCHEME_FILE) {
+    if (rc == LEAT_OK && !leat_store_url_can(&url, LEAT_STORE_LOCAL)) {
         leat_buf_str(&b, text);
     } else if (rc == LEAT_OK && url.path[0] == '/') {
         leat_buf_str(&b, url.path);
@@ -191,10 +191,11 @@ leat_status leat_request_keys(const struct leat_request *r, bool sources, struct
     *aws = (struct leat_aws){0};
     *store = (struct leat_request_store){0};
     leat_status rc = leat_url_parse(r->url, &url, err);
-    bool bucket = rc == LEAT_OK && url.scheme == LEAT_SCHEME_S3;
-    leat_url_free(&url);
-    if (rc != LEAT_OK || (!bucket && !sources))
+    bool bucket = rc == LEAT_OK && leat_store_url_can(&url, LEAT_STORE_BUCKET);
+    if (rc != LEAT_OK || (!bucket && !sources)) {
+        leat_url_free(&url);
         return rc;
+    }
     struct leat_store_opts s = {
         .endpoint_url = r->opts.endpoint_url,
         .region = r->opts.region,
@@ -203,7 +204,8 @@ leat_status leat_request_keys(const struct leat_request *r, bool sources, struct
     };
     rc = leat_opts_store(&s, err);
     if (rc == LEAT_OK)
-        rc = leat_aws_load(&s, aws, err);
+        rc = leat_store_keys(&url, &s, aws, err);
+    leat_url_free(&url);
     if (rc != LEAT_OK && !bucket)
         return leat_fail_context(err, rc, "keys for the data of '%.200s', which is in a bucket", r->url);
     if (rc != LEAT_OK)

@@ -383,10 +383,31 @@ bool leat_dataset_has_buckets(const struct leat_dataset *d)
 {
     const struct leat_sources_list *l = leat_dataset_sources(d);
     for (uint32_t i = 0; l && i < l->n; i++) {
-        if (strncmp(l->urls[i], "s3://", 5) == 0)
-            return leat_store_scheme(d->home.store) != LEAT_SCHEME_S3;
+        struct leat_url url = {0};
+        bool bucket = leat_url_parse(l->urls[i], &url, NULL) == LEAT_OK && leat_store_url_can(&url, LEAT_STORE_BUCKET);
+        leat_url_free(&url);
+        if (bucket)
+            return !leat_store_can(d->home.store, LEAT_STORE_BUCKET);
     }
     return false;
+}
+
+const char *leat_dataset_foreign_source(const struct leat_dataset *d)
+{
+    const struct leat_sources_list *l = leat_dataset_sources(d);
+    const struct leat_store *home = d->home.store;
+    const char *found = NULL;
+    for (uint32_t i = 0; l && i < l->n && !found; i++) {
+        struct leat_url url = {0};
+        if (leat_url_parse(l->urls[i], &url, NULL) != LEAT_OK)
+            continue;
+        bool same = leat_store_can(home, LEAT_STORE_BUCKET) ? leat_store_same_kind(home, &url)
+                                                            : leat_store_url_can(&url, LEAT_STORE_S3);
+        if (leat_store_url_can(&url, LEAT_STORE_BUCKET) && !same)
+            found = l->urls[i];
+        leat_url_free(&url);
+    }
+    return found;
 }
 
 void leat_dataset_renew(const struct leat_dataset *d, const char *access_key, const char *secret_key,

@@ -151,7 +151,7 @@ static leat_status place(struct worker *w, uint32_t number, uint64_t offset, uin
         return leat_fail(err, LEAT_INTERNAL, "a chunk has pieces of two stores");
     w->home = object.home;
     leat_buf_clear(&w->key);
-    if (leat_store_scheme(object.home->store) == LEAT_SCHEME_FILE && *object.key != '/')
+    if (leat_store_can(object.home->store, LEAT_STORE_LOCAL) && *object.key != '/')
         leat_buf_str(&w->key, w->job->folder);
     leat_buf_str(&w->key, object.key);
     if (w->key.failed)

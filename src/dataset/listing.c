@@ -423,7 +423,7 @@ static char *path_below(const struct leat_home *outer, const struct leat_home *i
     char *below = NULL;
     if (!leat_origin_same_store(outer, inner))
         return NULL;
-    if (leat_store_scheme(outer->store) != LEAT_SCHEME_FILE) {
+    if (!leat_store_can(outer->store, LEAT_STORE_LOCAL)) {
         size_t n = strlen(outer->prefix);
         return strncmp(inner->prefix, outer->prefix, n) == 0 ? strdup(inner->prefix + n) : NULL;
     }

@@ -37,6 +37,5 @@ leat_status leat_origin_sample(const struct leat_origin *o, uint64_t i, struct l
 
 bool leat_origin_same_store(const struct leat_home *a, const struct leat_home *b)
 {
-    return a == b || (leat_store_scheme(a->store) == leat_store_scheme(b->store) &&
-                      strcmp(leat_store_host(a->store), leat_store_host(b->store)) == 0);
+    return a == b || leat_store_same(a->store, b->store);
 }

@@ -142,7 +142,7 @@ static leat_status put_version(const struct leat_home *h, struct leat_publish *p
         return no_memory(err);
     bool creates = (*p->named.object && !p->named.there) || (*p->current.object && !p->current.there);
     bool replaces = p->named.there || p->current.there;
-    bool bucket = leat_store_scheme(h->store) == LEAT_SCHEME_S3;
+    bool bucket = leat_store_can(h->store, LEAT_STORE_BUCKET);
     leat_status rc = leat_store_put(h->store, key, text, strlen(text), NULL, err);
     if (rc == LEAT_OK && bucket && creates)
         rc = try_condition(h, key, text, NULL, &p->guarded, err);

@@ -173,7 +173,7 @@ static leat_status open_source(struct leat_recipes *r, uint32_t source, struct l
     struct leat_url url = {0};
     struct leat_store *own = r->home->store;
     leat_status rc = leat_url_parse(r->sources.urls[source], &url, err);
-    if (rc == LEAT_OK && url.scheme == leat_store_scheme(own) && strcmp(url.host, leat_store_host(own)) == 0) {
+    if (rc == LEAT_OK && leat_store_holds(own, &url)) {
         *out = own;
     } else if (rc == LEAT_OK) {
         struct leat_store_opts opts = opts_now(r);

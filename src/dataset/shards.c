@@ -48,8 +48,7 @@ static leat_status find_home(struct finding *f, const char *url, const struct le
 {
     struct leat_shards *s = &f->shards;
     for (uint32_t i = 0; i < s->homes_n; i++) {
-        if (leat_store_scheme(s->homes[i]->store) == parsed->scheme &&
-            strcmp(leat_store_host(s->homes[i]->store), parsed->host) == 0) {
+        if (leat_store_holds(s->homes[i]->store, parsed)) {
             *out = s->homes[i];
             return LEAT_OK;
         }
@@ -250,7 +249,7 @@ static leat_status parse_whole(const char *url, struct leat_url *out, struct lea
 {
     struct leat_url parsed = {0};
     leat_status rc = leat_url_parse(url, &parsed, err);
-    if (rc == LEAT_OK && parsed.scheme == LEAT_SCHEME_FILE && parsed.path[0] != '/') {
+    if (rc == LEAT_OK && leat_store_url_can(&parsed, LEAT_STORE_LOCAL) && parsed.path[0] != '/') {
         struct leat_buf path;
         char *here = getcwd(NULL, 0);
         leat_buf_init(&path, 64 << 10);

@@ -16,7 +16,7 @@ leat_status leat_source_url(const char *url, char **out, struct leat_error *err)
         return rc;
     leat_buf_init(&b, LEAT_SOURCES_BYTES);
     leat_buf_printf(&b, "%s://%s", leat_scheme_name(parsed.scheme),
-                    parsed.scheme == LEAT_SCHEME_FILE ? "/" : parsed.host);
+                    leat_store_url_can(&parsed, LEAT_STORE_LOCAL) ? "/" : parsed.host);
     leat_url_free(&parsed);
     rc = leat_buf_check(&b, "the URL of a source", err);
     if (rc == LEAT_OK)

@@ -439,7 +439,7 @@ static leat_status read_parts(struct reader *r, const struct leat_shard *shard, 
     struct leat_stream *stream = NULL;
     struct leat_object object = {.size = shard->size};
     snprintf(object.etag, sizeof object.etag, "%s", shard->etag);
-    bool near = leat_store_scheme(shard->home->store) == LEAT_SCHEME_FILE;
+    bool near = leat_store_can(shard->home->store, LEAT_STORE_LOCAL);
     uint32_t part = near ? PART_NEAR : PART_FAR;
     uint32_t parts = near ? PARTS_NEAR : r->memory / part > 2 ? r->memory / part : 2;
     leat_status rc =

@@ -48,9 +48,10 @@ struct leat_http_head {
     int64_t retry_at_s;                    /* … as a date, 0: none; see leat_http_retry_after() */
     char etag[LEAT_HTTP_ETAG_MAX];         /* with its quotes */
     char encoding[LEAT_HTTP_ENCODING_MAX]; /* Content-Encoding; "" for the object's own bytes */
-    char checksum_kind[12];                /* of the first "x-amz-checksum-KIND: VALUE" … */
+    char checksum_kind[12];                /* of the first "x-amz-checksum-KIND: VALUE" (or Google's, Azure's) … */
     char checksum[64];                     /* … whose kind and value fit here */
     bool etag_opaque;                      /* encrypted with a key of one's own: the ETag is no MD5 */
+    char generation[24];                   /* x-goog-generation: Google's name for a version */
     char region[32];                       /* x-amz-bucket-region */
     char location[256];
     char content_type[64];
@@ -116,6 +117,9 @@ void leat_http_cancel(struct leat_http *http, struct leat_http_call *call);
 /* The CA file or folder in use: LEAT_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, CURL_CA_BUNDLE, else the
  * first of the places where distributions keep it; NULL: libcurl's own default, which a wheel's has not. */
 const char *leat_http_ca_bundle(void);
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT" in seconds since 1970; 0 when it is something else. */
+int64_t leat_http_parse_date(const char *text);
 
 /* The libraries after it, for people: "libcurl 7.88.1, OpenSSL 3.0.11". Returns out. */
 const char *leat_http_library(char *out, size_t n);

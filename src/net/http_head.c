@@ -65,12 +65,17 @@ static void copy_text(char *out, size_t size, const char *p, const char *end)
     out[n] = '\0';
 }
 
+int64_t leat_http_parse_date(const char *text)
+{
+    time_t t = *text ? curl_getdate(text, NULL) : -1;
+    return t > 0 ? (int64_t)t : 0;
+}
+
 static int64_t parse_date(const char *p, const char *end)
 {
     char text[64];
     copy_text(text, sizeof text, p, end);
-    time_t t = *text ? curl_getdate(text, NULL) : -1;
-    return t > 0 ? (int64_t)t : 0;
+    return leat_http_parse_date(text);
 }
 
 /* "aws-chunked" is how a body was sent, which some servers repeat as if it were still so. Anything too long to be kept
@@ -104,6 +109,22 @@ static void parse_checksum(struct leat_http_head *head, const char *kind, size_t
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     if (!head->checksum_kind[0])
         head->checksum[0] = '\0';
+}
+
+/* "crc32c=BASE64,md5=BASE64", or a line for each: the CRC is there for every object. */
+static void parse_google_hash(struct leat_http_head *head, const char *p, const char *end)
+{
+    static const char kind[] = "crc32c";
+    while (p < end) {
+        const char *comma = memchr(p, ',', (size_t)(end - p));
+        const char *stop = comma ? comma : end;
+        const char *value = p;
+        if (literal(&value, stop, kind) && literal(&value, stop, "="))
+            parse_checksum(head, kind, sizeof kind - 1, value, stop);
+        p = comma ? comma + 1 : end;
+        while (p < end && *p == ' ')
+            p++;
+    }
 }
 
 uint64_t leat_http_retry_after(const struct leat_http_head *head)
@@ -145,6 +166,14 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
         parse_encoding(head, p, end);
     else if (name_n > 15 && strncasecmp(name, "x-amz-checksum-", 15) == 0)
         parse_checksum(head, name + 15, name_n - 15, p, end);
+    else if (IS("x-goog-hash"))
+        parse_google_hash(head, p, end);
+    else if (IS("x-goog-generation"))
+        copy_text(head->generation, sizeof head->generation, p, end);
+    else if (IS("x-ms-blob-content-md5"))
+        parse_checksum(head, "md5", 3, p, end);
+    else if (IS("content-md5") && head->code == 200) /* of a range's answer it would be that of the range */
+        parse_checksum(head, "md5", 3, p, end);
     else if (IS("x-amz-server-side-encryption"))
         head->etag_opaque |= (size_t)(end - p) >= 7 && strncasecmp(p, "aws:kms", 7) == 0;
     else if (IS("x-amz-server-side-encryption-customer-algorithm"))

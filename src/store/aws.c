@@ -67,7 +67,7 @@ static leat_status take_given(const struct leat_store_opts *opts, struct leat_aw
 }
 
 /* They become lines of a request's head. (A line break at the end is what reading them from a file leaves.) */
-static leat_status check_keys(const struct leat_aws *aws, struct leat_error *err)
+leat_status leat_aws_check_keys(const struct leat_aws *aws, struct leat_error *err)
 {
     const char *const texts[] = {aws->access_key, aws->secret_key, aws->session_token};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -203,7 +203,7 @@ static leat_status load(const struct leat_store_opts *opts, bool fresh, struct l
     if (rc == LEAT_OK && !opts->anonymous)
         rc = leat_aws_kept_keys(&l, fresh, &aws, err);
     if (rc == LEAT_OK)
-        rc = check_keys(&aws, err);
+        rc = leat_aws_check_keys(&aws, err);
     leat_aws_files_free(files);
     if (rc != LEAT_OK)
         leat_aws_free(&aws);

@@ -33,6 +33,10 @@ leat_status leat_aws_load_anew(const struct leat_store_opts *opts, struct leat_a
 /* When it is time to look for others, in seconds since 1970: well before they expire; 0: never. */
 uint64_t leat_aws_renew_at(const struct leat_aws *aws);
 
+/* As a store at `url` would look for them: keys and endpoint of its kind. Where the kind has none: AWS's. */
+leat_status leat_store_keys(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_aws *out,
+                            struct leat_error *err);
+
 void leat_aws_free(struct leat_aws *aws); /* wipes the keys; NULL and zeroed ones are allowed */
 
 #endif

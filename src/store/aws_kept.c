@@ -75,7 +75,7 @@ static leat_status copy_keys(const struct leat_aws *from, struct leat_aws *to, s
     return leat_aws_set_keys(to, from->access_key, from->secret_key, from->session_token, err);
 }
 
-static bool take_kept(const uint8_t of[LEAT_SHA256_SIZE], struct leat_aws *aws)
+bool leat_aws_take_kept(const uint8_t of[LEAT_SHA256_SIZE], struct leat_aws *aws)
 {
     bool found = false;
     uint64_t now = leat_now_ns();
@@ -90,7 +90,7 @@ static bool take_kept(const uint8_t of[LEAT_SHA256_SIZE], struct leat_aws *aws)
     return found;
 }
 
-static void keep(const uint8_t of[LEAT_SHA256_SIZE], const struct leat_aws *aws)
+void leat_aws_keep(const uint8_t of[LEAT_SHA256_SIZE], const struct leat_aws *aws)
 {
     uint64_t now_s = (uint64_t)leat_wall_s();
     uint64_t renew_s = leat_aws_renew_at(aws);
@@ -118,10 +118,10 @@ leat_status leat_aws_kept_keys(const struct leat_aws_lookup *l, bool fresh, stru
     uint8_t of[LEAT_SHA256_SIZE];
     bool environment = !l->profile_said && leat_aws_variable("AWS_ACCESS_KEY_ID");
     bool keeps = !environment && digest_question(l, of);
-    if (keeps && !fresh && take_kept(of, aws))
+    if (keeps && !fresh && leat_aws_take_kept(of, aws))
         return LEAT_OK;
     leat_status rc = leat_aws_keys(l, aws, err);
     if (rc == LEAT_OK && keeps && aws->access_key && aws->expires_s)
-        keep(of, aws);
+        leat_aws_keep(of, aws);
     return rc;
 }

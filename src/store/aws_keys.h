@@ -4,6 +4,7 @@
 #ifndef LEAT_STORE_AWS_KEYS_H
 #define LEAT_STORE_AWS_KEYS_H
 
+#include "base/hash.h"
 #include "store/aws.h"
 #include "store/aws_files.h"
 
@@ -23,6 +24,13 @@ leat_status leat_aws_keys(const struct leat_aws_lookup *lookup, struct leat_aws 
 /* The same; keys of a service that somebody else in this process has just been given are taken over, unless `fresh`. */
 leat_status leat_aws_kept_keys(const struct leat_aws_lookup *lookup, bool fresh, struct leat_aws *aws,
                                struct leat_error *err);
+
+/* What was found under a digest of everything that was asked, for others in this process; for some 20 s. */
+bool leat_aws_take_kept(const uint8_t of[LEAT_SHA256_SIZE], struct leat_aws *aws);
+void leat_aws_keep(const uint8_t of[LEAT_SHA256_SIZE], const struct leat_aws *aws);
+
+/* They become lines of a request's head: LEAT_INVALID when they cannot. */
+leat_status leat_aws_check_keys(const struct leat_aws *aws, struct leat_error *err);
 
 /* The services, each on its own. `base` signs the request for a role. */
 leat_status leat_aws_assume_role(const struct leat_aws_lookup *lookup, const char *profile, const char *role_arn,

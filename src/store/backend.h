@@ -45,7 +45,6 @@ struct leat_backend_ops {
 struct leat_backend {
     const struct leat_backend_ops *ops;
     uint32_t parallel; /* requests in flight that make sense whatever the throughput says; 0: adapts */
-    bool read_only;
     bool warned_whole; /* that the server sends whole objects in answer to ranges: loop thread only */
 };
 
@@ -64,9 +63,16 @@ struct leat_loop *leat_store_loop(struct leat_store *store);
 const struct leat_store_opts *leat_store_settings(const struct leat_store *store);
 struct leat_backend *leat_store_backend(struct leat_store *store);
 
+enum leat_scheme leat_store_scheme(const struct leat_store *store); /* for names; what it can is leat_store_can() */
+
 /* The backends. `url` and `opts` are copied where they are kept. */
-leat_status leat_file_open(struct leat_store *store, struct leat_backend **out, struct leat_error *err);
+leat_status leat_file_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                           struct leat_error *err);
 leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                         struct leat_error *err);
+leat_status leat_gs_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                         struct leat_error *err);
+leat_status leat_az_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
                          struct leat_error *err);
 leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
                           struct leat_error *err);

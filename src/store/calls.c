@@ -153,7 +153,7 @@ static bool try_bare(struct leat_store *store, const char *key, const char *if_m
 {
     struct leat_object now;
     size_t n = if_match ? strlen(if_match) : 0;
-    if (leat_store_scheme(store) != LEAT_SCHEME_S3 || n < 3 || n >= LEAT_ETAG_MAX || if_match[0] != '"' ||
+    if (!leat_store_can(store, LEAT_STORE_S3) || n < 3 || n >= LEAT_ETAG_MAX || if_match[0] != '"' ||
         leat_store_stat(store, key, &now, NULL) != LEAT_OK || strcmp(now.etag, if_match) != 0)
         return false;
     memcpy(bare, if_match + 1, n - 2);

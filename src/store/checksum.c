@@ -56,7 +56,7 @@ bool leat_checksum_etag_md5(const char *etag, uint8_t out[LEAT_CHECKSUM_BYTES])
 bool leat_checksum_of(const struct leat_http_head *head, bool etags, struct leat_checksum *out)
 {
     struct leat_checksum c = {0};
-    for (size_t k = LEAT_CHECKSUM_CRC32; k < KINDS && head->checksum[0]; k++) {
+    for (size_t k = LEAT_CHECKSUM_MD5; k < KINDS && head->checksum[0]; k++) {
         if (strcmp(head->checksum_kind, kinds[k].name) == 0 && decode_base64(head->checksum, c.value, kinds[k].size))
             c.kind = (enum leat_checksum_kind)k;
     }

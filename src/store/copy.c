@@ -183,12 +183,12 @@ static void on_moved(struct leat_store_op *op, size_t n)
 /* Progress goes by the end that takes time: reading a file does not. */
 static bool counts_reading(const struct leat_copy *c)
 {
-    return leat_store_scheme(c->opts.from) != LEAT_SCHEME_FILE;
+    return !leat_store_can(c->opts.from, LEAT_STORE_LOCAL);
 }
 
 static bool to_bucket(const struct leat_copy *c)
 {
-    return leat_store_scheme(c->opts.to) == LEAT_SCHEME_S3;
+    return leat_store_can(c->opts.to, LEAT_STORE_MD5);
 }
 
 /* What the other ends compare with: here, on the source's thread and without the lock, rather than on the busier one
@@ -459,7 +459,7 @@ leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struc
     /* What goes in parts is looked at by itself: a list does not have the checksum, and may lack the ETag. */
     if (known)
         job->object = *known;
-    if (!known || (known->size > c->opts.part_size && leat_store_scheme(c->opts.from) != LEAT_SCHEME_FILE))
+    if (!known || (known->size > c->opts.part_size && !leat_store_can(c->opts.from, LEAT_STORE_LOCAL)))
         rc = leat_store_look(c->opts.from, from_key, &job->object, err);
     if (rc == LEAT_OK && stopped(c))
         rc = leat_fail(err, LEAT_CANCELLED, "interrupted");

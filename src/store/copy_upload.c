@@ -4,18 +4,20 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "store/backend.h"
 #include "store/copy_impl.h"
 
 static void describe_end(struct leat_store *store, const char *key, struct leat_buf *out)
 {
     leat_buf_init(out, 16 << 10);
-    if (leat_store_scheme(store) == LEAT_SCHEME_FILE && *key != '/') { /* the same from wherever it is called */
+    if (leat_store_can(store, LEAT_STORE_LOCAL) && *key != '/') { /* the same from wherever it is called */
         char *here = getcwd(NULL, 0);
         leat_buf_printf(out, "file://%s/%s", here ? here : ".", key);
         free(here);
     } else {
-        bool web = leat_store_scheme(store) != LEAT_SCHEME_S3 && leat_store_scheme(store) != LEAT_SCHEME_FILE;
-        int key_n = (int)(web ? strcspn(key, "?") : strlen(key)); /* a signature is to be kept nowhere */
+        int key_n =
+            (int)(leat_store_can(store, LEAT_STORE_QUERIES) ? strcspn(key, "?")
+                                                            : strlen(key)); /* a signature is to be kept nowhere */
         leat_buf_printf(out, "%s://%s/%.*s", leat_scheme_name(leat_store_scheme(store)), leat_store_host(store), key_n,
                         key);
     }

@@ -73,12 +73,11 @@ const char *leat_exchange_pin(const struct leat_store_op *op)
     return pin && !is_weak(pin) && !made_from(pin) ? pin : NULL;
 }
 
-bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE])
+bool leat_exchange_date(int64_t at_s, char out[LEAT_HTTP_DATE])
 {
     static const char days[] = "SunMonTueWedThuFriSat";
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    const char *pin = pin_of(op);
-    time_t at = pin ? (time_t)made_from(pin) : 0;
+    time_t at = (time_t)at_s;
     struct tm t;
     if (!at || !gmtime_r(&at, &t) || t.tm_year > 8099)
         return false;
@@ -89,6 +88,12 @@ bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE
     return true;
 }
 
+bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE])
+{
+    const char *pin = pin_of(op);
+    return pin && leat_exchange_date(made_from(pin), out);
+}
+
 /* The size of the whole object as the answer says it; UINT64_MAX: it does not. */
 static uint64_t total_of(const struct leat_http_head *head)
 {
@@ -97,13 +102,20 @@ static uint64_t total_of(const struct leat_http_head *head)
     return head->has_length ? head->content_length : UINT64_MAX;
 }
 
+void leat_exchange_generation_tag(const char *generation, char out[LEAT_ETAG_MAX])
+{
+    snprintf(out, LEAT_ETAG_MAX, *generation ? "\"g%.20s\"" : "%s", generation);
+}
+
 /* What tells the version that an answer is of. Web servers often have only a date, or an ETag that does not promise
  * equal bytes: then it is date and size. A bucket has ETags. */
 static void tag_of(const struct leat_store_op *op, char out[LEAT_ETAG_MAX])
 {
     const struct leat_http_head *head = &op->own.call.head;
     uint64_t total = total_of(head);
-    if (op->own.bucket || leat_exchange_tells(head->etag) || head->modified_s <= 0 || total == UINT64_MAX)
+    if (op->own.generations)
+        leat_exchange_generation_tag(head->generation, out);
+    else if (op->own.bucket || leat_exchange_tells(head->etag) || head->modified_s <= 0 || total == UINT64_MAX)
         memcpy(out, head->etag, LEAT_ETAG_MAX);
     else
         snprintf(out, LEAT_ETAG_MAX, MADE_TAG "%" PRId64 "-%" PRIu64 "\"", head->modified_s, total);
@@ -230,7 +242,7 @@ static bool accept(struct leat_http_call *call)
         leat_fail(&call->err, LEAT_SERVER, "the server answered %u, which is not an answer to a read", head->code);
         return false;
     }
-    if (op->own.bucket && !head->etag[0]) {
+    if (op->own.bucket && !(op->own.generations ? head->generation[0] : head->etag[0])) {
         refuse(call, LEAT_SERVER, "the answer is not an object (it has no ETag)");
         return false;
     }
@@ -257,7 +269,9 @@ static void finish_stat(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own.call.head;
     char tag[LEAT_ETAG_MAX];
-    if (op->own.bucket && !head->etag[0]) { /* a portal or a proxy: an empty object has one, too */
+    if (op->own.bucket &&
+        !(op->own.generations ? head->generation[0]
+                              : head->etag[0])) { /* a portal or a proxy: an empty object has one, too */
         op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not an object (it has no ETag)");
         return;
     }

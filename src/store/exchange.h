@@ -14,7 +14,13 @@ void leat_exchange_begin(struct leat_store_op *op, char range[LEAT_RANGE_MAX]);
 /* The ETag that If-Match should carry, or NULL. */
 const char *leat_exchange_pin(const struct leat_store_op *op);
 
+/* Google's versions are numbers; as a tag they are "gNUMBER" in quotes. "": none. */
+void leat_exchange_generation_tag(const char *generation, char out[LEAT_ETAG_MAX]);
+
 #define LEAT_HTTP_DATE 32 /* "Sun, 06 Nov 1994 08:49:37 GMT" and a NUL */
+
+/* As HTTP writes a time. False: none that it could. */
+bool leat_exchange_date(int64_t at_s, char out[LEAT_HTTP_DATE]);
 
 /* Where only date and size tell a version: what If-Unmodified-Since should say. False: nothing. */
 bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE]);

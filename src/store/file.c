@@ -573,8 +573,10 @@ static void close_file(struct leat_backend *backend)
 static const struct leat_backend_ops ops = {
     .start = start, .cancel = cancel, .close = close_file, .perform = perform_here, .list_open = leat_file_list_open};
 
-leat_status leat_file_open(struct leat_store *store, struct leat_backend **out, struct leat_error *err)
+leat_status leat_file_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                           struct leat_error *err)
 {
+    (void)url;
     struct file_store *f = calloc(1, sizeof *f);
     if (!f)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "store/bucket.h"
 #include "store/exchange.h"
-#include "store/s3.h"
+#include "store/gs.h"
 
 /* What S3's error codes mean here. Codes not listed go by the HTTP status. */
 static const struct {
@@ -38,8 +39,9 @@ static const struct {
     {"RequestTimeTooSkewed", LEAT_DENIED, "this machine's clock is too far from the server's"},
 };
 
-void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const struct leat_s3_answer *answer)
+void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
+    const struct leat_aws *aws = &b->aws;
     const struct leat_http_head *head = &op->own.call.head;
     /* An error document under 200 that says nothing to us is the server's fault. */
     leat_status status = head->code < 300 ? LEAT_SERVER : leat_exchange_code_status(head->code);
@@ -53,6 +55,7 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
     op->own.expired = strcmp(answer->code, "ExpiredToken") == 0 || strcmp(answer->code, "ExpiredTokenException") == 0 ||
                       strcmp(answer->code, "TokenRefreshRequired") == 0 ||
                       strcmp(answer->code, "InvalidAccessKeyId") == 0; /* as keys that were rotated are called */
+    op->own.expired |= head->code == 401 && leat_gs_bearer(aws);
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (head->code == 412)
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
@@ -67,7 +70,8 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
     else if (status == LEAT_DENIED && leat_store_settings(op->own.store)->anonymous)
         snprintf(keys, sizeof keys, "; the request was anonymous, as --no-sign-request asks");
     else if (status == LEAT_DENIED)
-        snprintf(keys, sizeof keys, "; no keys were found (AWS_ACCESS_KEY_ID, ~/.aws), so the request was anonymous");
+        snprintf(keys, sizeof keys, "; no keys were found (%s), so the request was anonymous",
+                 b->dialect->google ? "GOOGLE_APPLICATION_CREDENTIALS, gcloud" : "AWS_ACCESS_KEY_ID, ~/.aws");
     if (!advice && status == LEAT_NOT_FOUND)
         advice = "there is no such object or bucket";
     if (!advice && status == LEAT_CHANGED)
@@ -88,7 +92,7 @@ void leat_s3_explain(const struct leat_aws *aws, struct leat_store_op *op, const
                            answer->code[0] ? ", " : "", head->code);
 }
 
-void leat_s3_explain_endpoint(const struct leat_aws *aws, struct leat_store_op *op)
+void leat_bucket_explain_endpoint(const struct leat_aws *aws, struct leat_store_op *op)
 {
     struct leat_error why = op->err;
     if (why.status == LEAT_CANCELLED || why.status == LEAT_NO_MEMORY)

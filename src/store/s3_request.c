@@ -5,12 +5,13 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "store/s3_impl.h"
+#include "store/bucket.h"
+#include "store/gs.h"
 
 #define LIST_TEXT_MAX (16u << 20) /* 1000 keys of 1024 bytes, percent-encoded, is a quarter of it */
 #define URL_MAX       (16u << 10)
 
-void leat_s3_request_free(struct s3_request *r)
+void leat_bucket_request_free(struct bucket_request *r)
 {
     if (!r)
         return;
@@ -22,9 +23,9 @@ void leat_s3_request_free(struct s3_request *r)
     free(r);
 }
 
-struct s3_request *leat_s3_request_new(void)
+struct bucket_request *leat_bucket_request_new(void)
 {
-    struct s3_request *r = calloc(1, sizeof *r);
+    struct bucket_request *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
     leat_buf_init(&r->body, 4u << 20);
@@ -35,17 +36,17 @@ struct s3_request *leat_s3_request_new(void)
     return r;
 }
 
-static void add_query(struct s3_request *r, const char *name, const char *value)
+void leat_bucket_add_query(struct bucket_request *r, const char *name, const char *value)
 {
     r->query[r->query_n++] = (struct leat_sign_pair){name, value};
 }
 
-static void add_header(struct s3_request *r, const char *name, const char *value)
+void leat_bucket_add_header(struct bucket_request *r, const char *name, const char *value)
 {
     r->headers[r->headers_n++] = (struct leat_sign_pair){name, value};
 }
 
-static void complete_body(struct s3_request *r, const struct leat_store_op *op)
+static void complete_body(struct bucket_request *r, const struct leat_store_op *op)
 {
     leat_buf_str(&r->body, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
     for (uint32_t i = 0; i < op->parts_n; i++) {
@@ -66,7 +67,7 @@ static void complete_body(struct s3_request *r, const struct leat_store_op *op)
 }
 
 /* Method, query, headers and body by verb. */
-static void describe(struct leat_store_op *op, struct s3_request *r)
+static void describe(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r)
 {
     struct leat_http_call *call = &op->own.call;
     switch (op->verb) {
@@ -83,8 +84,8 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
         call->body_n = op->data_n;
         if (op->verb == LEAT_STORE_UPLOAD_PART) {
             snprintf(r->part, sizeof r->part, "%u", op->part);
-            add_query(r, "partNumber", r->part);
-            add_query(r, "uploadId", op->upload);
+            leat_bucket_add_query(r, "partNumber", r->part);
+            leat_bucket_add_query(r, "uploadId", op->upload);
         }
         break;
     case LEAT_STORE_DELETE:
@@ -92,13 +93,13 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
         break;
     case LEAT_STORE_UPLOAD_OPEN:
         r->method = "POST";
-        add_query(r, "uploads", "");
+        leat_bucket_add_query(r, "uploads", "");
         call->body = "";
         break;
     case LEAT_STORE_UPLOAD_STAT:
         r->method = "GET";
-        add_query(r, "uploadId", op->upload);
-        add_query(r, "max-parts", "1");
+        leat_bucket_add_query(r, "uploadId", op->upload);
+        leat_bucket_add_query(r, "max-parts", "1");
         break;
     case LEAT_STORE_UPLOAD_FINISH:
         if (op->own.looking) {
@@ -106,56 +107,60 @@ static void describe(struct leat_store_op *op, struct s3_request *r)
             break;
         }
         r->method = "POST";
-        add_query(r, "uploadId", op->upload);
+        leat_bucket_add_query(r, "uploadId", op->upload);
         complete_body(r, op);
-        add_header(r, "content-type", "application/xml");
+        leat_bucket_add_header(r, "content-type", "application/xml");
         call->body = r->body.data;
         call->body_n = r->body.len;
         break;
     case LEAT_STORE_UPLOAD_ABORT:
         r->method = "DELETE";
-        add_query(r, "uploadId", op->upload);
+        leat_bucket_add_query(r, "uploadId", op->upload);
         break;
     case LEAT_STORE_LIST:
         r->method = "GET";
-        add_query(r, "list-type", "2");
-        add_query(r, "encoding-type", "url");
+        leat_bucket_add_query(r, "list-type", "2");
+        leat_bucket_add_query(r, "encoding-type", "url");
         if (*op->key)
-            add_query(r, "prefix", op->key);
+            leat_bucket_add_query(r, "prefix", op->key);
         if (op->delimiter)
-            add_query(r, "delimiter", op->delimiter);
+            leat_bucket_add_query(r, "delimiter", op->delimiter);
         if (op->token)
-            add_query(r, "continuation-token", op->token);
+            leat_bucket_add_query(r, "continuation-token", op->token);
         else if (op->after)
-            add_query(r, "start-after", op->after);
+            leat_bucket_add_query(r, "start-after", op->after);
         call->text_max = LIST_TEXT_MAX;
         break;
     }
     leat_exchange_begin(op, r->range);
+    if (b->dialect->google) {
+        leat_gs_describe(op, r);
+        return;
+    }
     if (op->verify && !op->offset && (op->length || op->verb == LEAT_STORE_STAT))
-        add_header(r, "x-amz-checksum-mode", "ENABLED");
+        leat_bucket_add_header(r, "x-amz-checksum-mode", "ENABLED");
     if (r->range[0])
-        add_header(r, "range", r->range);
+        leat_bucket_add_header(r, "range", r->range);
     if (leat_exchange_pin(op) && !op->own.looking)
-        add_header(r, "if-match", leat_exchange_pin(op));
+        leat_bucket_add_header(r, "if-match", leat_exchange_pin(op));
     if (op->create_only && !op->own.looking)
-        add_header(r, "if-none-match", "*");
+        leat_bucket_add_header(r, "if-none-match", "*");
 }
 
 /* Host, path and URL. The path is signed raw and sent through the same encoder. */
-static void address(const struct s3 *s3, const struct leat_store_op *op, struct s3_request *r)
+static void address(const struct bucket *b, const struct leat_store_op *op, struct bucket_request *r)
 {
     const char *key = op->verb == LEAT_STORE_LIST ? "" : op->key;
-    if (s3->virtual_host)
-        leat_buf_printf(&r->host, "%s.%s", s3->bucket, s3->endpoint);
+    if (b->virtual_host)
+        leat_buf_printf(&r->host, "%s.%s", b->bucket, b->endpoint);
     else
-        leat_buf_str(&r->host, s3->endpoint);
-    leat_buf_str(&r->path, s3->base);
-    if (!s3->virtual_host)
-        leat_buf_printf(&r->path, "/%s", s3->bucket);
-    if (*key || s3->virtual_host)
+        leat_buf_str(&r->host, b->endpoint);
+    leat_buf_str(&r->path, b->base);
+    if (!b->virtual_host)
+        leat_buf_printf(&r->path, "/%s", b->bucket);
+    if (*key || b->virtual_host)
         leat_buf_printf(&r->path, "/%s", key);
-    leat_buf_printf(&r->url, "%s://%s", s3->scheme, r->host.data);
+    leat_buf_printf(&r->url, "%s://%s", b->scheme, r->host.data);
     leat_sign_encode(&r->url, r->path.data, r->path.len, true);
     if (r->query_n) {
         leat_buf_char(&r->url, '?');
@@ -163,25 +168,50 @@ static void address(const struct s3 *s3, const struct leat_store_op *op, struct 
     }
 }
 
-/* One header line; its text is found again by offset once the buffer stops growing. */
-static void add_line(struct s3_request *r, size_t offsets[], size_t *n, const char *name, const char *value)
+void leat_bucket_add_line(struct bucket_request *r, const char *name, const char *value)
 {
-    offsets[(*n)++] = r->lines.len;
+    r->offsets[r->lines_n++] = r->lines.len;
     leat_buf_printf(&r->lines, "%s: %s", name, value);
     leat_buf_add(&r->lines, "", 1);
 }
 
-static leat_status sign(const struct s3 *s3, struct leat_store_op *op, struct s3_request *r, struct leat_error *err)
+void leat_bucket_add_bearer(struct bucket_request *r, const char *token)
+{
+    r->offsets[r->lines_n++] = r->lines.len;
+    leat_buf_printf(&r->lines, "Authorization: Bearer %s", token);
+    leat_buf_add(&r->lines, "", 1);
+}
+
+leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_request *r, struct leat_error *err)
 {
     struct leat_http_call *call = &op->own.call;
-    size_t offsets[LEAT_S3_HEADERS_MAX + 6];
-    size_t n = 0;
+    struct leat_buf *all[] = {&r->body, &r->host, &r->path, &r->url, &r->lines};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        leat_status rc = leat_buf_check(all[i], "a request", err);
+        if (rc != LEAT_OK)
+            return rc;
+    }
+    for (size_t i = 0; i < r->lines_n; i++)
+        r->line[i] = r->lines.data + r->offsets[i];
+    call->headers = r->line;
+    call->headers_n = r->lines_n;
+    call->method = r->method;
+    call->url = r->url.data;
+    return LEAT_OK;
+}
+
+static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
+                        struct leat_error *err)
+{
+    struct leat_http_call *call = &op->own.call;
     for (size_t i = 0; i < r->headers_n; i++)
-        add_line(r, offsets, &n, r->headers[i].name, r->headers[i].value);
+        leat_bucket_add_line(r, r->headers[i].name, r->headers[i].value);
     if (call->body && strcmp(r->method, "PUT") == 0)
-        add_line(r, offsets, &n, "content-type", "application/octet-stream");
-    if (s3->aws.access_key) {
-        struct leat_sign_keys keys = {s3->aws.access_key, s3->aws.secret_key, s3->aws.session_token};
+        leat_bucket_add_line(r, "content-type", "application/octet-stream");
+    if (b->dialect->google && leat_gs_bearer(&b->aws)) {
+        leat_bucket_add_bearer(r, b->aws.session_token);
+    } else if (b->aws.access_key) {
+        struct leat_sign_keys keys = {leat_gs_key_id(&b->aws), b->aws.secret_key, b->aws.session_token};
         struct leat_buf authorization;
         char date[LEAT_SIGN_DATE];
         const char *hash = LEAT_SIGN_UNSIGNED;
@@ -200,48 +230,37 @@ static leat_status sign(const struct s3 *s3, struct leat_store_op *op, struct s3
             .headers = r->headers,
             .headers_n = r->headers_n,
             .payload_hash = hash,
-            .region = s3->region,
-            .service = "s3",
-            .time_s = leat_wall_s() + s3->clock_offset_s,
+            .region = b->region,
+            .service = b->dialect->google ? "storage" : "s3",
+            .google = b->dialect->google,
+            .time_s = leat_wall_s() + b->clock_offset_s,
         };
         leat_buf_init(&authorization, 4096);
         leat_status rc = leat_sign(&keys, &request, date, &authorization, err);
         if (rc == LEAT_OK) {
-            add_line(r, offsets, &n, "x-amz-date", date);
-            add_line(r, offsets, &n, "x-amz-content-sha256", hash);
+            leat_bucket_add_line(r, b->dialect->google ? "x-goog-date" : "x-amz-date", date);
+            leat_bucket_add_line(r, b->dialect->google ? "x-goog-content-sha256" : "x-amz-content-sha256", hash);
             if (keys.session_token && *keys.session_token)
-                add_line(r, offsets, &n, "x-amz-security-token", keys.session_token);
-            add_line(r, offsets, &n, "Authorization", authorization.data);
+                leat_bucket_add_line(r, "x-amz-security-token", keys.session_token);
+            leat_bucket_add_line(r, "Authorization", authorization.data);
         }
         leat_buf_free(&authorization);
         if (rc != LEAT_OK)
             return rc;
     }
-    for (size_t i = 0; i < n; i++)
-        r->line[i] = r->lines.data + offsets[i];
-    call->headers = r->line;
-    call->headers_n = n;
-    struct leat_buf *all[] = {&r->body, &r->host, &r->path, &r->url, &r->lines};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        leat_status rc = leat_buf_check(all[i], "a request", err);
-        if (rc != LEAT_OK)
-            return rc;
-    }
-    return LEAT_OK;
+    return leat_bucket_request_end(op, r, err);
 }
 
-leat_status leat_s3_request_make(const struct s3 *s3, struct leat_store_op *op, struct s3_request *r,
+leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                                  struct leat_error *err)
 {
     op->own.bucket = true;
-    op->own.odd_etags = s3->odd_etags;
-    op->own.keys = s3->keys_number;
-    describe(op, r);
-    address(s3, op, r);
-    leat_status rc = sign(s3, op, r, err);
-    if (rc == LEAT_OK) {
-        op->own.call.method = r->method;
-        op->own.call.url = r->url.data;
-    }
-    return rc;
+    op->own.odd_etags = b->odd_etags;
+    op->own.generations = b->dialect->google;
+    if (b->dialect->google && op->verb == LEAT_STORE_UPLOAD_FINISH && (op->if_match || op->create_only))
+        return leat_fail(err, LEAT_UNSUPPORTED, "Google takes no condition at the end of an upload in parts");
+    op->own.keys = b->keys_number;
+    describe(b, op, r);
+    address(b, op, r);
+    return sign(b, op, r, err);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/parse.h"
+#include "net/http.h"
 
 #define DEPTH_MAX   16
 #define NAME_SIZE   64
@@ -51,14 +52,16 @@ static void give_up_buffer(struct walk *w, const struct leat_buf *buf)
 static void XMLCALL on_start(void *user, const XML_Char *name, const XML_Char **attributes)
 {
     struct walk *w = user;
-    (void)attributes;
+    bool encoded = false;
+    for (const XML_Char **a = attributes; a[0] && a[1]; a += 2) /* how Azure writes names that XML cannot hold */
+        encoded |= strcmp(a[0], "Encoded") == 0 && strcmp(a[1], "true") == 0;
     const char *colon = strrchr(name, ':'); /* a namespace prefix says nothing here */
     name = colon ? colon + 1 : name;
-    if (w->depth == DEPTH_MAX || strlen(name) >= NAME_SIZE) {
+    if (w->depth == DEPTH_MAX || strlen(name) > 48) {
         give_up(w);
         return;
     }
-    memcpy(w->names[w->depth++], name, strlen(name) + 1);
+    snprintf(w->names[w->depth++], NAME_SIZE, "%.48s%s", name, encoded ? ":encoded" : "");
     leat_buf_clear(&w->text);
 }
 
@@ -190,6 +193,8 @@ struct page_walk {
     bool has_key;
     bool url_encoded; /* keys are percent-encoded */
     bool truncated;
+    bool folder;      /* Azure's directory */
+    bool generations; /* Google's tell the version, not the ETag */
 };
 
 static int hex_value(char c)
@@ -256,7 +261,13 @@ static void page_leaf(struct walk *w, const char *parent, const char *name, cons
         else if (strcmp(name, "Size") == 0) {
             if (leat_parse_u64(text, "Size", &p->entry.size, NULL) != LEAT_OK)
                 give_up(w);
-        } else if (strcmp(name, "ETag") == 0) {
+        } else if (p->generations && strcmp(name, "Generation") == 0) {
+            char tag[32];
+            snprintf(tag, sizeof tag, "\"g%.20s\"", text);
+            p->entry.etag = add_string(&p->page, tag, false);
+            if (p->entry.etag == SIZE_MAX)
+                give_up_buffer(w, &p->page.strings);
+        } else if (!p->generations && strcmp(name, "ETag") == 0) {
             p->entry.etag = add_etag(&p->page, text);
             if (p->entry.etag == SIZE_MAX)
                 give_up_buffer(w, &p->page.strings);
@@ -271,6 +282,20 @@ static void page_leaf(struct walk *w, const char *parent, const char *name, cons
         if (!p->page.token)
             run_out(w);
     }
+}
+
+static bool add_entry(struct leat_s3_page *page, const struct leat_s3_entry *entry)
+{
+    if (page->n == page->cap) {
+        size_t cap = page->cap ? page->cap * 2 : 256;
+        struct leat_s3_entry *more = realloc(page->entries, cap * sizeof *more);
+        if (!more)
+            return false;
+        page->entries = more;
+        page->cap = cap;
+    }
+    page->entries[page->n++] = *entry;
+    return true;
 }
 
 static void page_end(struct walk *w, const char *name)
@@ -288,18 +313,11 @@ static void page_end(struct walk *w, const char *name)
         give_up(w);
         return;
     }
-    if (page->n == page->cap) {
-        size_t cap = page->cap ? page->cap * 2 : 256;
-        struct leat_s3_entry *more = realloc(page->entries, cap * sizeof *more);
-        if (!more) {
-            run_out(w);
-            return;
-        }
-        page->entries = more;
-        page->cap = cap;
-    }
     p->entry.prefix = !contents;
-    page->entries[page->n++] = p->entry;
+    if (!add_entry(page, &p->entry)) {
+        run_out(w);
+        return;
+    }
     p->entry = (struct leat_s3_entry){0};
     p->has_key = false;
 }
@@ -322,26 +340,101 @@ void leat_s3_page_free(struct leat_s3_page *page)
     *page = (struct leat_s3_page){0};
 }
 
-leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err)
+/* Walks the document and sorts what it held. */
+static leat_status finish_page(struct walk *w, struct page_walk *p, const char *xml, size_t n, struct leat_s3_page *out,
+                               struct leat_error *err)
 {
-    struct page_walk p = {0};
+    if (!walk_xml(w, xml, n) || (p->truncated && !p->page.token)) {
+        leat_s3_page_free(&p->page);
+        if (w->no_memory)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list");
+        return leat_fail(err, LEAT_SERVER, "the server's list cannot be read");
+    }
+    if (!p->truncated) {
+        free(p->page.token);
+        p->page.token = NULL;
+    }
+    if (p->page.n)
+        qsort_r(p->page.entries, p->page.n, sizeof *p->page.entries, by_key, p->page.strings.data);
+    *out = p->page;
+    return LEAT_OK;
+}
+
+static leat_status parse_page(const char *xml, size_t n, bool generations, struct leat_s3_page *out,
+                              struct leat_error *err)
+{
+    struct page_walk p = {.generations = generations};
     leat_buf_init(&p.page.strings, STRINGS_MAX);
     leat_buf_add(&p.page.strings, "", 1); /* offset 0 is the empty string */
     /* EncodingType stands behind some of the keys it is about, so it is looked for first. */
     p.url_encoded = memmem(xml, n, "<EncodingType>url</EncodingType>", 32) != NULL;
     struct walk w = {.leaf = page_leaf, .end = page_end, .user = &p};
-    if (!walk_xml(&w, xml, n) || (p.truncated && !p.page.token)) {
-        leat_s3_page_free(&p.page);
-        if (w.no_memory)
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list");
-        return leat_fail(err, LEAT_SERVER, "the server's list cannot be read");
+    return finish_page(&w, &p, xml, n, out, err);
+}
+
+leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err)
+{
+    return parse_page(xml, n, false, out, err);
+}
+
+leat_status leat_s3_parse_generations(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err)
+{
+    return parse_page(xml, n, true, out, err);
+}
+
+/* Azure's: an entry begins with its Name and goes on until the next one's. */
+static void az_leaf(struct walk *w, const char *parent, const char *name, const char *text)
+{
+    struct page_walk *p = w->user;
+    bool prefix = strcmp(parent, "BlobPrefix") == 0;
+    bool encoded = strcmp(name, "Name:encoded") == 0;
+    if ((prefix || strcmp(parent, "Blob") == 0) && (encoded || strcmp(name, "Name") == 0)) {
+        bool url_encoded = p->url_encoded;
+        p->entry.prefix = prefix;
+        p->url_encoded = encoded;
+        take_key(w, text);
+        p->url_encoded = url_encoded;
+    } else if (strcmp(parent, "Properties") == 0 && strcmp(name, "Content-Length") == 0) {
+        if (leat_parse_u64(text, "Content-Length", &p->entry.size, NULL) != LEAT_OK)
+            give_up(w);
+    } else if (strcmp(parent, "Properties") == 0 && strcmp(name, "Etag") == 0) {
+        p->entry.etag = add_etag(&p->page, text);
+        if (p->entry.etag == SIZE_MAX)
+            give_up_buffer(w, &p->page.strings);
+    } else if (strcmp(parent, "Properties") == 0 && strcmp(name, "Last-Modified") == 0) {
+        p->entry.modified_s = leat_http_parse_date(text);
+    } else if (strcmp(parent, "Properties") == 0 && strcmp(name, "ResourceType") == 0) {
+        p->folder = strcmp(text, "directory") == 0; /* of an account with folders: no object */
+    } else if (w->depth == 1 && strcmp(name, "NextMarker") == 0 && *text && !p->page.token) {
+        p->truncated = true;
+        p->page.token = strdup(text);
+        if (!p->page.token)
+            run_out(w);
     }
-    if (!p.truncated) {
-        free(p.page.token);
-        p.page.token = NULL;
+}
+
+static void az_end(struct walk *w, const char *name)
+{
+    struct page_walk *p = w->user;
+    if (w->depth == 0 && strcmp(name, "EnumerationResults") != 0) {
+        give_up(w);
+        return;
     }
-    if (p.page.n)
-        qsort_r(p.page.entries, p.page.n, sizeof *p.page.entries, by_key, p.page.strings.data);
-    *out = p.page;
-    return LEAT_OK;
+    if (w->depth != 2 || (strcmp(name, "Blob") != 0 && strcmp(name, "BlobPrefix") != 0))
+        return;
+    if (!p->has_key || p->page.n == PAGE_KEYS)
+        give_up(w);
+    else if ((p->entry.prefix || !p->folder) && !add_entry(&p->page, &p->entry))
+        run_out(w);
+    p->entry = (struct leat_s3_entry){0};
+    p->has_key = p->folder = false;
+}
+
+leat_status leat_az_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err)
+{
+    struct page_walk p = {0};
+    struct walk w = {.leaf = az_leaf, .end = az_end, .user = &p};
+    leat_buf_init(&p.page.strings, STRINGS_MAX);
+    leat_buf_add(&p.page.strings, "", 1); /* offset 0 is the empty string */
+    return finish_page(&w, &p, xml, n, out, err);
 }

@@ -1,4 +1,4 @@
-/* The XML that S3 speaks: list pages, errors, the answers to multipart calls. Bytes from outside: bounded, no
+/* The XML that buckets speak: list pages, errors, the answers to multipart calls. Bytes from outside: bounded, no
  * entities, nothing fetched. */
 #ifndef LEAT_STORE_S3_XML_H
 #define LEAT_STORE_S3_XML_H
@@ -28,6 +28,10 @@ struct leat_s3_page {
 
 /* A ListObjectsV2 answer. *out is set on success only and freed with leat_s3_page_free. */
 leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
+/* Google's, whose entries' etag is their generation: "gNUMBER" in quotes, as everywhere else. */
+leat_status leat_s3_parse_generations(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
+/* Azure's List Blobs; its directories, which are no objects, are left out. */
+leat_status leat_az_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
 void leat_s3_page_free(struct leat_s3_page *page); /* NULL and zeroed ones are allowed */
 static inline const char *leat_s3_page_string(const struct leat_s3_page *page, size_t offset)
 {

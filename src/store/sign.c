@@ -10,7 +10,23 @@
 
 #define TEXT_MAX ((size_t)1 << 20) /* of a canonical request: far beyond what any server takes */
 
-#define ALGORITHM "AWS4-HMAC-SHA256"
+/* The same signature under two names. */
+struct brand {
+    const char *algorithm;
+    const char *start; /* of the key */
+    const char *last;  /* of the scope */
+    const char *date;
+    const char *hash;
+};
+
+static const struct brand aws = {"AWS4-HMAC-SHA256", "AWS4", "aws4_request", "x-amz-date", "x-amz-content-sha256"};
+static const struct brand google = {"GOOG4-HMAC-SHA256", "GOOG4", "goog4_request", "x-goog-date",
+                                    "x-goog-content-sha256"};
+
+static const struct brand *brand_of(const struct leat_sign_request *request)
+{
+    return request->google ? &google : &aws;
+}
 
 bool leat_sign_encode(struct leat_buf *out, const char *text, size_t n, bool keep_slash)
 {
@@ -175,8 +191,8 @@ static leat_status collect_headers(const struct leat_sign_request *request, cons
     if (!items_init(s, request->headers_n + 4))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to sign a request");
     add_header(s, "host", request->host);
-    add_header(s, "x-amz-content-sha256", request->payload_hash);
-    add_header(s, "x-amz-date", date);
+    add_header(s, brand_of(request)->hash, request->payload_hash);
+    add_header(s, brand_of(request)->date, date);
     if (session_token && *session_token)
         add_header(s, "x-amz-security-token", session_token);
     for (size_t i = 0; i < request->headers_n; i++) {
@@ -324,28 +340,33 @@ leat_status leat_sign_canonical_received(const struct leat_sign_received *reques
     return leat_buf_check(out, "what is signed of the request", err);
 }
 
-leat_status leat_sign_key(const char *secret_key, const char *date, const char *region, const char *service,
-                          uint8_t out[LEAT_SHA256_SIZE], struct leat_error *err)
+static leat_status make_key(const struct brand *brand, const char *secret_key, const char *date, const char *region,
+                            const char *service, uint8_t out[LEAT_SHA256_SIZE], struct leat_error *err)
 {
-    static const char last[] = "aws4_request";
     struct leat_buf first;
     leat_buf_init(&first, 1024);
-    leat_buf_printf(&first, "AWS4%s", secret_key);
+    leat_buf_printf(&first, "%s%s", brand->start, secret_key);
     leat_status rc = leat_buf_check(&first, "the secret key", err);
     if (rc == LEAT_OK) {
         leat_hmac_sha256(first.data, first.len, date, 8, out);
         leat_hmac_sha256(out, LEAT_SHA256_SIZE, region, strlen(region), out);
         leat_hmac_sha256(out, LEAT_SHA256_SIZE, service, strlen(service), out);
-        leat_hmac_sha256(out, LEAT_SHA256_SIZE, last, strlen(last), out);
+        leat_hmac_sha256(out, LEAT_SHA256_SIZE, brand->last, strlen(brand->last), out);
         OPENSSL_cleanse(first.data, first.len);
     }
     leat_buf_free(&first);
     return rc;
 }
 
-leat_status leat_sign_canonical_signature(const uint8_t key[LEAT_SHA256_SIZE], const char *date, const char *region,
-                                          const char *service, const char *canonical, size_t canonical_n,
-                                          char out[LEAT_SIGN_SIGNATURE], struct leat_error *err)
+leat_status leat_sign_key(const char *secret_key, const char *date, const char *region, const char *service,
+                          uint8_t out[LEAT_SHA256_SIZE], struct leat_error *err)
+{
+    return make_key(&aws, secret_key, date, region, service, out, err);
+}
+
+static leat_status make_signature(const struct brand *brand, const uint8_t key[LEAT_SHA256_SIZE], const char *date,
+                                  const char *region, const char *service, const char *canonical, size_t canonical_n,
+                                  char out[LEAT_SIGN_SIGNATURE], struct leat_error *err)
 {
     uint8_t digest[LEAT_SHA256_SIZE];
     char hex[2 * LEAT_SHA256_SIZE + 1];
@@ -353,7 +374,8 @@ leat_status leat_sign_canonical_signature(const uint8_t key[LEAT_SHA256_SIZE], c
     leat_buf_init(&text, TEXT_MAX);
     leat_sha256(canonical, canonical_n, digest);
     leat_hex(digest, sizeof digest, hex);
-    leat_buf_printf(&text, ALGORITHM "\n%s\n%.8s/%s/%s/aws4_request\n%s", date, date, region, service, hex);
+    leat_buf_printf(&text, "%s\n%s\n%.8s/%s/%s/%s\n%s", brand->algorithm, date, date, region, service, brand->last,
+                    hex);
     leat_status rc = leat_buf_check(&text, "the text to sign", err);
     if (rc == LEAT_OK) {
         leat_hmac_sha256(key, LEAT_SHA256_SIZE, text.data, text.len, digest);
@@ -361,6 +383,13 @@ leat_status leat_sign_canonical_signature(const uint8_t key[LEAT_SHA256_SIZE], c
     }
     leat_buf_free(&text);
     return rc;
+}
+
+leat_status leat_sign_canonical_signature(const uint8_t key[LEAT_SHA256_SIZE], const char *date, const char *region,
+                                          const char *service, const char *canonical, size_t canonical_n,
+                                          char out[LEAT_SIGN_SIGNATURE], struct leat_error *err)
+{
+    return make_signature(&aws, key, date, region, service, canonical, canonical_n, out, err);
 }
 
 static leat_status format_date(int64_t time_s, char date[LEAT_SIGN_DATE], struct leat_error *err)
@@ -391,16 +420,16 @@ leat_status leat_sign(const struct leat_sign_keys *keys, const struct leat_sign_
     rc = add_canonical(request, &headers, &canonical, err);
     if (rc != LEAT_OK)
         goto done;
-    rc = leat_sign_key(keys->secret_key, when, request->region, request->service, key, err);
+    rc = make_key(brand_of(request), keys->secret_key, when, request->region, request->service, key, err);
     if (rc != LEAT_OK)
         goto done;
-    rc = leat_sign_canonical_signature(key, when, request->region, request->service, canonical.data, canonical.len,
-                                       signature, err);
+    rc = make_signature(brand_of(request), key, when, request->region, request->service, canonical.data, canonical.len,
+                        signature, err);
     OPENSSL_cleanse(key, sizeof key);
     if (rc != LEAT_OK)
         goto done;
-    leat_buf_printf(authorization, ALGORITHM " Credential=%s/%.8s/%s/%s/aws4_request, SignedHeaders=", keys->access_key,
-                    when, request->region, request->service);
+    leat_buf_printf(authorization, "%s Credential=%s/%.8s/%s/%s/%s, SignedHeaders=", brand_of(request)->algorithm,
+                    keys->access_key, when, request->region, request->service, brand_of(request)->last);
     add_header_names(authorization, &headers);
     leat_buf_printf(authorization, ", Signature=%s", signature);
     rc = leat_buf_check(authorization, "the Authorization header", err);

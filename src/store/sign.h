@@ -37,6 +37,7 @@ struct leat_sign_request {
     const char *payload_hash; /* hex SHA-256 of the body, or LEAT_SIGN_UNSIGNED */
     const char *region;
     const char *service; /* "s3" */
+    bool google;         /* GOOG4-HMAC-SHA256 instead: the same with other names, x-goog-date and so on */
     int64_t time_s;      /* wall clock, corrected for the server's */
 };
 

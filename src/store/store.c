@@ -14,6 +14,8 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "store/backend.h"
+#include "store/kind.h"
+#include "store/loops.h"
 #include "store/pace.h"
 #include "store/retry.h"
 
@@ -362,8 +364,7 @@ static const char *verb_name(enum leat_store_verb verb)
 
 int leat_store_shown(const struct leat_store_op *op)
 {
-    bool web = op->own.store->scheme == LEAT_SCHEME_HTTP || op->own.store->scheme == LEAT_SCHEME_HTTPS;
-    size_t n = web ? strcspn(op->key, "?") : strlen(op->key);
+    size_t n = leat_store_can(op->own.store, LEAT_STORE_QUERIES) ? strcspn(op->key, "?") : strlen(op->key);
     return n > SHOWN_MAX ? SHOWN_MAX : (int)n;
 }
 
@@ -373,8 +374,8 @@ static void explain(const struct leat_store *store, struct leat_store_op *op)
     size_t n = strlen(op->err.text);
     if (op->attempts > 1)
         snprintf(op->err.text + n, sizeof op->err.text - n, " (%u attempts)", op->attempts);
-    bool file = store->scheme == LEAT_SCHEME_FILE;
-    const char *slash = store->scheme == LEAT_SCHEME_S3 ? "/" : "";
+    bool file = leat_store_can(store, LEAT_STORE_LOCAL);
+    const char *slash = leat_store_can(store, LEAT_STORE_QUERIES) ? "" : "/";
     int shown = leat_store_shown(op);
     leat_fail_context(&op->err, op->status, "cannot %s '%s%s%s%s%.*s%s'", verb_name(op->verb),
                       file ? "" : leat_scheme_name(store->scheme), file ? "" : "://", file ? "" : store->host,
@@ -424,8 +425,9 @@ static void run_submit(struct leat_task *task)
         give_back(store, op);
         return;
     }
-    if (store->backend->read_only && op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET) {
-        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "a web server can only be read from");
+    if (!leat_store_can(store, LEAT_STORE_WRITES) && op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET &&
+        op->verb != LEAT_STORE_LIST) {
+        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "%s can only be read from", leat_kind(store->scheme)->name);
         explain(store, op);
         give_back(store, op);
         return;
@@ -438,7 +440,7 @@ static void run_submit(struct leat_task *task)
         return;
     }
     /* What is done to the empty key would be done to the bucket itself. */
-    if (store->scheme == LEAT_SCHEME_S3 && op->verb != LEAT_STORE_LIST && !*op->key) {
+    if (leat_store_can(store, LEAT_STORE_BUCKET) && op->verb != LEAT_STORE_LIST && !*op->key) {
         op->status = leat_fail(&op->err, LEAT_INVALID, "it names a bucket, not an object in it");
         explain(store, op);
         give_back(store, op);
@@ -568,9 +570,9 @@ static void run_close(struct leat_task *task)
     }
 }
 
-static void run_close_backend(struct leat_task *task)
+static void close_backend(void *arg)
 {
-    struct leat_store *store = ((struct close_task *)task)->store;
+    struct leat_store *store = arg;
     leat_loop_disarm(store->loop, &store->own.tick);
     if (store->backend)
         store->backend->ops->close(store->backend);
@@ -583,14 +585,13 @@ void leat_store_close(struct leat_store *store)
         return;
     if (store->loop) {
         struct close_task cancel = {.task.run = run_close, .store = store};
-        struct close_task backend = {.task.run = run_close_backend, .store = store};
         leat_loop_post(store->loop, &cancel.task);
         pthread_mutex_lock(&store->open.mu);
         while (store->open.ops)
             leat_cond_wait(&store->open.idle, &store->open.mu, LEAT_NEVER); /* each was just cancelled */
         pthread_mutex_unlock(&store->open.mu);
-        leat_loop_post(store->loop, &backend.task);
-        leat_loop_close(store->loop); /* runs both before it ends */
+        leat_loop_call(store->loop, close_backend, store); /* after the task above and whatever called back last */
+        leat_loops_give_back(store->loop);
     }
     for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++)
         free(store->strings[i]);
@@ -642,15 +643,10 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     store->own.jitter = leat_rng(seed, 0);
     store->own.budget = leat_retry_budget(leat_now_ns());
     store->own.tick.fire = on_tick;
-    rc = leat_loop_open("leat-store", &store->loop, err);
+    rc = leat_loops_take(&store->loop, err);
     if (rc != LEAT_OK)
         goto fail;
-    if (url->scheme == LEAT_SCHEME_FILE)
-        rc = leat_file_open(store, &store->backend, err);
-    else if (url->scheme == LEAT_SCHEME_S3)
-        rc = leat_s3_open(store, url, &store->backend, err);
-    else
-        rc = leat_web_open(store, url, &store->backend, err);
+    rc = leat_kind(url->scheme)->open(store, url, &store->backend, err);
     if (rc != LEAT_OK)
         goto fail;
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;

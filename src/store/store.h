@@ -1,5 +1,5 @@
-/* Object stores behind one small interface: buckets (s3://), folders (file:// and plain paths) and web servers
- * (http://, https://, read-only).
+/* Object stores behind one small interface: buckets (s3://, gs://, az://), folders (file:// and plain paths) and web
+ * servers (http://, https://, read-only).
  *
  * A store is a scheme and a host: one bucket, the file system, one web server. Keys are what follows it in
  * the URL, taken byte for byte. Operations are asynchronous underneath: submit an op and get its done() on the
@@ -65,8 +65,24 @@ void leat_store_close(struct leat_store *store);
 /* The key that a URL names in its store: everything after the bucket or host. The caller frees it. */
 char *leat_store_key(const struct leat_url *url);
 
-enum leat_scheme leat_store_scheme(const struct leat_store *store);
-const char *leat_store_host(const struct leat_store *store); /* the bucket, "" for files */
+/* What a store can, so that those above need not know which kind it is. */
+enum leat_store_trait {
+    LEAT_STORE_LOCAL = 1,    /* its keys are paths of this machine */
+    LEAT_STORE_LISTS = 2,    /* it can say what it holds */
+    LEAT_STORE_WRITES = 4,   /* else it can only be read from */
+    LEAT_STORE_BUCKET = 8,   /* objects under plain keys, requests signed with keys that may expire */
+    LEAT_STORE_QUERIES = 16, /* keys may have a query after '?', with a secret in it */
+    LEAT_STORE_MD5 = 32,     /* compares what it is sent with an MD5, or states one */
+    LEAT_STORE_S3 = 64,      /* S3's prices, and the oddities of servers like it */
+};
+
+bool leat_store_can(const struct leat_store *store, unsigned traits); /* all of them */
+bool leat_store_url_can(const struct leat_url *url, unsigned traits); /* … the store that `url` is in */
+
+bool leat_store_same(const struct leat_store *a, const struct leat_store *b);          /* one bucket, one server … */
+bool leat_store_same_kind(const struct leat_store *store, const struct leat_url *url); /* … and so one kind of keys */
+bool leat_store_holds(const struct leat_store *store, const struct leat_url *url); /* opened for `url`, or could be */
+const char *leat_store_host(const struct leat_store *store);                       /* the bucket, "" for files */
 
 #define LEAT_ETAG_MAX LEAT_HTTP_ETAG_MAX
 
@@ -174,6 +190,7 @@ struct leat_store_op {
         bool fresh;          /* connect again */
         bool bucket;         /* every object there has an ETag … */
         bool odd_etags;      /* … but it is never an MD5 */
+        bool generations;    /* versions are told by Google's generations rather than by ETags */
         bool expired;        /* the keys had expired: this attempt does not count */
         uint64_t expired_ns; /* since when; 0: not at all */
         uint64_t retry_after_ns;

@@ -198,7 +198,6 @@ leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, 
     leat_status rc;
     struct leat_buf origin;
     web->backend.ops = &ops;
-    web->backend.read_only = true;
     web->store = store;
     leat_buf_init(&origin, 1024);
     leat_buf_printf(&origin, "%s://%s", leat_scheme_name(url->scheme), url->host);

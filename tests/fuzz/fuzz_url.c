@@ -27,8 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct leat_url second;
         if (url.scheme == LEAT_SCHEME_FILE)
             snprintf(again, sizeof again, "%s", url.path);
-        else if (url.scheme == LEAT_SCHEME_S3)
-            snprintf(again, sizeof again, "s3://%s/%s", url.host, url.path);
+        else if (url.scheme != LEAT_SCHEME_HTTP && url.scheme != LEAT_SCHEME_HTTPS)
+            snprintf(again, sizeof again, "%s://%s/%s", leat_scheme_name(url.scheme), url.host, url.path);
         else
             snprintf(again, sizeof again, "%s://%s%s?%s", leat_scheme_name(url.scheme), url.host, url.path, url.query);
         if (url.scheme != LEAT_SCHEME_FILE || !strstr(again, "://")) {

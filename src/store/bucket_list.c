@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "store/s3.h"
+#include "store/bucket.h"
 #include "store/s3_xml.h"
 
-struct s3_list {
+struct bucket_list {
     struct leat_list list; /* first member */
     struct leat_store *store;
     char *prefix;
@@ -32,14 +32,14 @@ struct s3_list {
 
 static void on_page(struct leat_store_op *op)
 {
-    struct s3_list *l = op->user;
+    struct bucket_list *l = op->user;
     pthread_mutex_lock(&l->mu);
     l->arrived = true;
     pthread_cond_signal(&l->cond);
     pthread_mutex_unlock(&l->mu);
 }
 
-static void ask(struct s3_list *l)
+static void ask(struct bucket_list *l)
 {
     l->op = (struct leat_store_op){
         .verb = LEAT_STORE_LIST,
@@ -55,7 +55,7 @@ static void ask(struct s3_list *l)
     leat_store_submit(l->store, &l->op);
 }
 
-static void await(struct s3_list *l)
+static void await(struct bucket_list *l)
 {
     const struct leat_store_opts *opts = leat_store_settings(l->store);
     bool stopped = false;
@@ -74,14 +74,14 @@ static void await(struct s3_list *l)
 }
 
 /* A list that broke off must never pass for one that ended, however often it is asked. */
-static leat_status fail_again(const struct s3_list *l, struct leat_error *err)
+static leat_status fail_again(const struct bucket_list *l, struct leat_error *err)
 {
     if (err)
         *err = l->failed;
     return l->failed.status;
 }
 
-static bool goes_round(struct s3_list *l)
+static bool goes_round(struct bucket_list *l)
 {
     if (!l->page.token)
         return false;
@@ -95,7 +95,7 @@ static bool goes_round(struct s3_list *l)
 }
 
 /* Takes the page that was on its way and sends for the one after it. */
-static leat_status turn_page(struct s3_list *l, struct leat_error *err)
+static leat_status turn_page(struct bucket_list *l, struct leat_error *err)
 {
     await(l);
     leat_s3_page_free(&l->page);
@@ -104,12 +104,14 @@ static leat_status turn_page(struct s3_list *l, struct leat_error *err)
     if (rc != LEAT_OK)
         l->failed = l->op.err;
     else
-        rc = leat_s3_parse_page(l->op.text.data, l->op.text.len, &l->page, &l->failed);
+        rc = ((const struct bucket *)leat_store_backend(l->store))
+                 ->dialect->page(l->op.text.data, l->op.text.len, &l->page, &l->failed);
     leat_buf_free(&l->op.text);
     if (rc == LEAT_OK && goes_round(l))
         rc = leat_fail(&l->failed, LEAT_SERVER, "the server's list repeats itself");
     if (rc != LEAT_OK && l->op.status == LEAT_OK)
-        leat_fail_context(&l->failed, rc, "cannot list 's3://%s/%s'", leat_store_host(l->store), l->prefix);
+        leat_fail_context(&l->failed, rc, "cannot list '%s://%s/%s'", leat_scheme_name(leat_store_scheme(l->store)),
+                          leat_store_host(l->store), l->prefix);
     free(l->token);
     l->token = NULL;
     if (rc != LEAT_OK)
@@ -123,7 +125,7 @@ static leat_status turn_page(struct s3_list *l, struct leat_error *err)
 
 static leat_status next(struct leat_list *list, struct leat_list_entry *entry, bool *end, struct leat_error *err)
 {
-    struct s3_list *l = (struct s3_list *)list;
+    struct bucket_list *l = (struct bucket_list *)list;
     while (l->at == l->page.n) { /* a page may be empty and still have a successor */
         if (l->failed.status != LEAT_OK)
             return fail_again(l, err);
@@ -149,7 +151,7 @@ static leat_status next(struct leat_list *list, struct leat_list_entry *entry, b
 
 static void close_list(struct leat_list *list)
 {
-    struct s3_list *l = (struct s3_list *)list;
+    struct bucket_list *l = (struct bucket_list *)list;
     if (l->on_its_way) {
         pthread_mutex_lock(&l->mu);
         bool arrived = l->arrived;
@@ -171,7 +173,7 @@ static void close_list(struct leat_list *list)
 static leat_status open_list(struct leat_store *store, const char *prefix, bool recursive, const char *after,
                              struct leat_list **out, struct leat_error *err)
 {
-    struct s3_list *l = calloc(1, sizeof *l);
+    struct bucket_list *l = calloc(1, sizeof *l);
     char *copy = strdup(prefix);
     char *from = after ? strdup(after) : NULL;
     if (!l || !copy || (after && !from)) {
@@ -193,14 +195,14 @@ static leat_status open_list(struct leat_store *store, const char *prefix, bool 
     return LEAT_OK;
 }
 
-leat_status leat_s3_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
-                              struct leat_error *err)
+leat_status leat_bucket_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                                  struct leat_error *err)
 {
     return open_list(store, prefix, recursive, NULL, out, err);
 }
 
-leat_status leat_s3_list_after(struct leat_store *store, const char *prefix, const char *after, struct leat_list **out,
-                               struct leat_error *err)
+leat_status leat_bucket_list_after(struct leat_store *store, const char *prefix, const char *after,
+                                   struct leat_list **out, struct leat_error *err)
 {
     return open_list(store, prefix, true, after, out, err);
 }

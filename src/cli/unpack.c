@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/dataset.h"
 #include "cli/progress.h"
+#include "mount/path.h"
 
 struct unpack_settings {
     struct leat_cli_store store;
@@ -39,22 +40,6 @@ struct unpacking {
     _Atomic uint64_t refused;
 };
 
-/* Keys are bytes of any kind. One that would leave the folder, or that no file can have, is not a path. */
-static bool good_path(const char *key, size_t n)
-{
-    if (n == 0 || n > 4000 || memchr(key, '\0', n))
-        return false;
-    for (size_t at = 0; at <= n;) {
-        const char *slash = memchr(key + at, '/', n - at);
-        size_t length = (slash ? (size_t)(slash - key) : n) - at;
-        if (length == 0 || length > 255 || (length == 1 && key[at] == '.') ||
-            (length == 2 && key[at] == '.' && key[at + 1] == '.'))
-            return false;
-        at += length + 1;
-    }
-    return true;
-}
-
 static leat_status leave_out(struct unpacking *u, const char *what)
 {
     fprintf(stderr, "leat: %s: left out\n", what);
@@ -78,7 +63,7 @@ static leat_status check_sample(struct unpacking *u, const struct leat_chunk *c,
         rc = rc != LEAT_OK ? rc : leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
     else if (n == 0)
         snprintf(what, sizeof what, "sample %" PRIu64 " has no key", sample);
-    else if (!good_path(key, n))
+    else if (!leat_path_good(key, n))
         snprintf(what, sizeof what, "key '%.300s' cannot be a path", shown);
     else if (first != sample)
         snprintf(what, sizeof what, "sample %" PRIu64 " has the key '%.300s', as sample %" PRIu64 " has", sample, shown,

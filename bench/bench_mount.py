@@ -4,7 +4,8 @@ fio where it is installed: tables, and bench/out/mount.json.
 python bench/bench_mount.py [--build build/release] [--runs 5] [--mib 512] [--files 1000000] [--threads 4] [--latency 20ms]
 
 Files of 110 kB, in memory or in a bucket in a box that answers late (--latency). `leat read` and the mount take turns;
-each reads every byte once and has nothing from before. What reads the mount takes the next file of a list on each
+each reads every byte once and has nothing from before;
+the time to start an agent, or to mount, counts. What reads the mount takes the next file of a list on each
 thread, as a DataLoader's workers do. CPU seconds are those of reader and mount, or of `leat read` and its agent.
 """
 
@@ -63,12 +64,12 @@ def keys_in_order(leat, url, env, shuffle):
 
 def read_mount(options, leat, url, folder, env, names):
     """MB a second, CPU seconds, and the mount's memory in MB."""
-    with mounted(leat, url, folder, env, "--memory", options.memory) as (pid, _):
+    with mounted(leat, url, folder, env, "--memory", options.memory) as (pid, took):
         before, own = children_cpu(), cpu_of(pid)
         reader = [Path(options.build) / "bench" / "read_files", folder, str(options.threads)]
         told = subprocess.run(reader, input=names, stdout=subprocess.PIPE, check=True).stdout.split()
         cpu = children_cpu() - before + cpu_of(pid) - own
-        return int(told[0]) / float(told[1]) / 1e6, cpu, memory_of(pid, "VmHWM")
+        return int(told[0]) / (took + float(told[1])) / 1e6, cpu, memory_of(pid, "VmHWM")
 
 
 def read_loader(leat, url, env, shuffle):
@@ -96,7 +97,7 @@ def bench_reading(options, leat, folder, env, url):
 
 
 def make_million(options, folder):
-    """A dataset of so many small files in one folder; written sample by sample, since files would take minutes."""
+    """A dataset of this many small files in one folder; written sample by sample, since files would take minutes."""
     sys.path.insert(0, str(Path(options.build) / "python"))
     import leat
 

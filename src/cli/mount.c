@@ -147,8 +147,9 @@ static leat_status check(const struct mount_settings *s, const char *dir, struct
     if (s->cache && !s->cache_dir)
         return leat_fail(err, LEAT_INVALID, "--cache needs --cache-dir");
     if (s->foreground && s->log_file)
-        return leat_fail(err, LEAT_INVALID, "--log-file is for the background; in the foreground messages go to "
-                                            "standard error");
+        return leat_fail(err, LEAT_INVALID,
+                         "--log-file is for the background; in the foreground messages go to "
+                         "standard error");
     return leat_session_check(dir, err);
 }
 
@@ -276,8 +277,9 @@ static int mount_behind(const struct mount_settings *s, char **argv, FILE *log)
     int status;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
-    return WIFEXITED(status) ? WEXITSTATUS(status)
-                             : leat_cli_failf(LEAT_INTERNAL, "the mount's process ended by signal %d", WTERMSIG(status));
+    return WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : leat_cli_failf(LEAT_INTERNAL, "the mount's process ended by signal %d", WTERMSIG(status));
 }
 
 static int run(const void *settings, int argc, char **argv)
@@ -305,7 +307,8 @@ const struct leat_command leat_command_mount = {
         "Mounts the samples of a dataset on the empty folder DIR (FUSE), for programs that read files. Paths are the "
         "keys, contents are what 'leat unpack' would write. Chunks are fetched when a file is read, verified, and kept "
         "within --memory.\n\nThe command returns when the folder can be used, and a process in the background answers; "
-        "'fusermount3 -u DIR' ends it, as SIGTERM does. With --foreground it stays, and Ctrl-C unmounts.\n\nThe version "
+        "'fusermount3 -u DIR' ends it, as SIGTERM does. With --foreground it stays, and Ctrl-C unmounts.\n\nThe "
+        "version "
         "is the one at the time of the mount. Samples that cannot be files (no key or value; a key that cannot be a "
         "path, that another sample has, or that is a folder too) are named, and nothing is mounted, unless "
         "--leave-out.\n\nA reader gets EIO for a chunk that is damaged or cannot be fetched within --timeout, and "

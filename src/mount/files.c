@@ -78,8 +78,9 @@ static leat_status refuse(void *user, enum leat_tree_why why, const struct leat_
         snprintf(text, sizeof text, "sample %" PRIu64 " is the file '%s', as sample %" PRIu64 " is", file->sample, name,
                  other->sample);
     else
-        snprintf(text, sizeof text, "sample %" PRIu64 " is the file '%s', which is a folder too: sample %" PRIu64
-                 " lies in it", file->sample, name, other->sample);
+        snprintf(text, sizeof text,
+                 "sample %" PRIu64 " is the file '%s', which is a folder too: sample %" PRIu64 " lies in it",
+                 file->sample, name, other->sample);
     f->bytes -= file->bytes;
     leave_out(f, text);
     return LEAT_OK;
@@ -269,7 +270,8 @@ static leat_status load_value(struct leat_files *f, uint64_t ino, void **out, st
     struct leat_held *held = NULL;
     struct leat_cell cell;
     struct leat_loaded *l = calloc(1, sizeof *l);
-    leat_status rc = l ? find_cell(f, &file, &held, &cell, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a file");
+    leat_status rc =
+        l ? find_cell(f, &file, &held, &cell, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a file");
     if (rc != LEAT_OK) {
         free(l);
         return rc;

@@ -21,8 +21,8 @@ struct leat_held {
     uint64_t id;
     uint64_t bytes;
     enum state state;
-    uint32_t count; /* callers who hold it or wait for it, and the one who loads it */
-    bool taken;     /* since it was loaded, by another than the one who loads ahead */
+    uint32_t count;    /* callers who hold it or wait for it, and the one who loads it */
+    bool taken;        /* since it was loaded, by another than the one who loads ahead */
     uint64_t until_ns; /* failed: as long as it is believed */
     void *thing;
     struct leat_error err;
@@ -172,7 +172,7 @@ static struct leat_held *get(struct leat_hold *h, uint64_t id, struct leat_held 
         return x;
     }
     h->locked.stats.hits += x->state == READY;
-    while (x->state == LOADING) /* whoever loads it has a deadline */
+    while (x->state == LOADING) /* the thread that loads it has a deadline */
         leat_cond_wait(&h->changed, &h->mutex, LEAT_NEVER);
     return x;
 }

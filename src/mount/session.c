@@ -472,8 +472,9 @@ leat_status leat_session_run(struct leat_session *s, struct leat_error *err)
 
 static leat_status not_built(struct leat_error *err)
 {
-    return leat_fail(err, LEAT_UNSUPPORTED, "this Leat was built without libfuse3, which 'leat mount' needs: install "
-                                            "libfuse3-dev and build it again");
+    return leat_fail(err, LEAT_UNSUPPORTED,
+                     "this Leat was built without libfuse3, which 'leat mount' needs: install "
+                     "libfuse3-dev and build it again");
 }
 
 leat_status leat_session_check(const char *dir, struct leat_error *err)

@@ -47,8 +47,8 @@ static leat_status grow(struct leat_table *t, uint64_t least, struct leat_error 
     if (failed) {
         if (!t->room)
             close(fd);
-        return leat_fail_errno(err, failed, "no room for %" PRIu64 " bytes of a temporary file in %s (TMPDIR says where)",
-                               room, folder());
+        return leat_fail_errno(
+            err, failed, "no room for %" PRIu64 " bytes of a temporary file in %s (TMPDIR says where)", room, folder());
     }
     t->fd = fd;
     t->data = data;

@@ -130,8 +130,8 @@ static leat_status add_folder(struct leat_tree *t, uint32_t parent, uint64_t via
     leat_status rc = leat_table_add(&t->folders, sizeof(struct folder), &record, err);
     if (rc != LEAT_OK)
         return rc;
-    *(struct folder *)record = (struct folder){
-        .via = via, .parent = parent, .path_n = (uint16_t)path_n, .name_n = (uint16_t)name_n};
+    *(struct folder *)record =
+        (struct folder){.via = via, .parent = parent, .path_n = (uint16_t)path_n, .name_n = (uint16_t)name_n};
     if (t->folders_n++) {
         folder_at(t, parent)->children++;
         folder_at(t, parent)->subfolders++;
@@ -168,11 +168,8 @@ static leat_status enter(struct leat_tree *t, struct trail *trail, const struct 
 
 static struct leat_tree_file show(const struct leat_tree *t, const struct file *f)
 {
-    return (struct leat_tree_file){.path = path_of(t, f),
-                                   .path_n = f->path_n,
-                                   .sample = f->sample,
-                                   .field = f->field,
-                                   .bytes = f->bytes};
+    return (struct leat_tree_file){
+        .path = path_of(t, f), .path_n = f->path_n, .sample = f->sample, .field = f->field, .bytes = f->bytes};
 }
 
 /* Leaves out what cannot be beside the file before it: *same, the file itself; else the one before, where this one

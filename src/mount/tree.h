@@ -56,7 +56,8 @@ uint64_t leat_tree_child(const struct leat_tree *t, uint64_t ino, uint64_t i);
 uint64_t leat_tree_find(const struct leat_tree *t, uint64_t ino, const char *name, size_t n);
 
 uint64_t leat_tree_parent(const struct leat_tree *t, uint64_t ino); /* the root's is the root */
-const char *leat_tree_name(const struct leat_tree *t, uint64_t ino, size_t *n); /* not NUL-terminated; the root has none */
-uint64_t leat_tree_subfolders(const struct leat_tree *t, uint64_t ino);         /* of a folder, the next level only */
+const char *leat_tree_name(const struct leat_tree *t, uint64_t ino,
+                           size_t *n);                                  /* not NUL-terminated; the root has none */
+uint64_t leat_tree_subfolders(const struct leat_tree *t, uint64_t ino); /* of a folder, the next level only */
 
 #endif

@@ -47,12 +47,8 @@ static struct leat_hold *open_hold(struct things *t, unsigned things, unsigned t
 {
     struct leat_hold *h = NULL;
     struct leat_error err;
-    struct leat_hold_opts opts = {.budget = (uint64_t)things * EACH,
-                                  .threads = threads,
-                                  .load = load,
-                                  .drop = drop,
-                                  .bytes = bytes,
-                                  .user = t};
+    struct leat_hold_opts opts = {
+        .budget = (uint64_t)things * EACH, .threads = threads, .load = load, .drop = drop, .bytes = bytes, .user = t};
     assert_ok(leat_hold_open(&opts, &h, &err), err);
     return h;
 }

@@ -1,4 +1,5 @@
-/* The catalog of a mount: which keys are paths, how they are sorted, and that every file is found where it should be. */
+/* The catalog of a mount: which keys are paths, how they are sorted, and that every file is found where it should be.
+ */
 #include "mount/path.h"
 #include "mount/table.h"
 #include "mount/tree.h"
@@ -11,8 +12,8 @@ static void keys_that_lead_out_or_cannot_be_names_are_no_paths(void **state)
     static const struct {
         const char *key;
         size_t n;
-    } bad[] = {{"", 0},      {"/a", 2},  {"a/", 2},    {"a//b", 4}, {".", 1},      {"..", 2},
-               {"../a", 4},  {"a/..", 4}, {"a/./b", 5}, {"a\0b", 3}, {"a/../b", 6}, {"/", 1}};
+    } bad[] = {{"", 0},     {"/a", 2},   {"a/", 2},    {"a//b", 4}, {".", 1},      {"..", 2},
+               {"../a", 4}, {"a/..", 4}, {"a/./b", 5}, {"a\0b", 3}, {"a/../b", 6}, {"/", 1}};
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(leat_path_good(bad[i].key, bad[i].n));
     assert_true(leat_path_good("...", 3));

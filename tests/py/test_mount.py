@@ -56,6 +56,22 @@ def wait_until(what, seconds=30):
         time.sleep(0.02)
 
 
+@contextlib.contextmanager
+def frozen(server):
+    """It takes connections and never answers. All of its threads have stopped inside."""
+
+    def is_stopped():
+        tasks = Path(f"/proc/{server.process.pid}/task").glob("*/stat")
+        return all(task.read_text().rsplit(")", 1)[1].split()[0] == "T" for task in tasks)
+
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        wait_until(is_stopped)
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
 def pack(run_leat, source, to, *options):
     run_leat("pack", "--quiet", *SMALL, *options, source, to, status=0)
     return to
@@ -380,13 +396,12 @@ def test_a_lost_bucket_is_an_error_after_the_deadline_and_can_come_back(
     pack(run_leat, source, bucket_dir / "bucket" / "set")
     server = serve(bucket_dir)
     there = mount("s3://bucket/set", "--timeout", "1s", "--ahead", "0", env=server.s3_env())
-    server.process.send_signal(signal.SIGSTOP)  # takes connections and never answers
-    begun = time.monotonic()
-    with pytest.raises(OSError, match="Input/output"):
-        (there.folder / "large.bin").read_bytes()
-    assert time.monotonic() - begun < 30
+    with frozen(server):
+        begun = time.monotonic()
+        with pytest.raises(OSError, match="Input/output"):
+            (there.folder / "large.bin").read_bytes()
+        assert time.monotonic() - begun < 30
     assert "chunk " in there.stderr
-    server.process.send_signal(signal.SIGCONT)
 
     def is_back():
         with contextlib.suppress(OSError):
@@ -400,15 +415,12 @@ def test_a_signal_ends_it_although_a_reader_waits(mount, run_leat, serve, bucket
     pack(run_leat, source, bucket_dir / "bucket" / "set")
     server = serve(bucket_dir)
     there = mount("s3://bucket/set", "--ahead", "0", env=server.s3_env())
-    server.process.send_signal(signal.SIGSTOP)
-    with subprocess.Popen(
-        ["cat", there.folder / "large.bin"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as cat:
+    waiting = ["cat", there.folder / "large.bin"]
+    with frozen(server), subprocess.Popen(waiting, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as cat:
         time.sleep(0.3)
         there.process.send_signal(signal.SIGINT)
         assert there.process.wait(timeout=60) == 0
         assert cat.wait(timeout=60) == 1
-    server.process.send_signal(signal.SIGCONT)
     assert not is_mounted(there.folder)
 
 

@@ -240,6 +240,8 @@ static leat_status fill_in(struct leat_tree *t, struct leat_error *err)
         all += d->children;
         d->children = 0;
     }
+    if (all != t->files_n + t->folders_n - 1) /* all but the root are somebody's children */
+        return leat_fail(err, LEAT_INTERNAL, "a catalog of %" PRIu64 " files has %" PRIu64 " entries", t->files_n, all);
     for (uint64_t i = 0; i < t->files_n; i++) {
         for (; next < t->folders_n && folder_at(t, next)->via == i; next++)
             append(t, folder_at(t, next)->parent, LEAT_TREE_ROOT + next);

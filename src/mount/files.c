@@ -157,7 +157,8 @@ static leat_status read_catalog(struct leat_files *f, struct leat_error *err)
                  : leat_slice_open(d, c, LEAT_SLICE_KEYS | LEAT_SLICE_ROWS, &slice, err);
         for (uint32_t i = 0; rc == LEAT_OK && i < counts[c]; i++) {
             uint32_t index = leat_dataset_index(d, c, i);
-            struct sample s = {.number = number++, .row = leat_slice_row(&slice, index)};
+            struct sample s = {.number = number, .row = leat_slice_row(&slice, index)};
+            number++;
             s.key = leat_slice_key(&slice, index, &s.key_n);
             rc = add_sample(f, &s, &path, err);
         }

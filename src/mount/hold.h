@@ -32,8 +32,8 @@ void leat_hold_close(struct leat_hold *h); /* nothing may be held; NULL is allow
 /* *fresh: nobody had taken it since it was loaded. It stays until it is given back. */
 leat_status leat_hold_take(struct leat_hold *h, uint64_t id, struct leat_held **out, bool *fresh,
                            struct leat_error *err);
-void leat_hold_give(struct leat_hold *h, struct leat_held *held);
-void *leat_held_thing(const struct leat_held *held);
+void leat_hold_give(struct leat_hold *h, struct leat_held *x);
+void *leat_held_thing(const struct leat_held *x);
 
 /* Loads it soon, if there is room beside what is in use and nothing more urgent. Waits for nobody. */
 void leat_hold_ahead(struct leat_hold *h, uint64_t id);

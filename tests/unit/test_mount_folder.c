@@ -41,7 +41,8 @@ static void the_helper_is_looked_for_on_the_path(void **state)
     (void)state;
     char dir[] = "/tmp/leat-path-XXXXXX";
     char file[64];
-    char *before = getenv("PATH") ? strdup(getenv("PATH")) : NULL;
+    const char *path = getenv("PATH");
+    char *before = path ? strdup(path) : NULL;
     assert_non_null(mkdtemp(dir));
     snprintf(file, sizeof file, "::/nowhere:%s", dir);
     setenv("PATH", file, 1);

@@ -219,7 +219,8 @@ static void a_table_without_a_place_says_where_it_wanted_to_be(void **state)
     struct leat_table t = {0};
     struct leat_error err;
     void *at;
-    char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+    const char *given = getenv("TMPDIR");
+    char *before = given ? strdup(given) : NULL;
     setenv("TMPDIR", "/nowhere/at/all", 1);
     assert_fails(leat_table_add(&t, 1, &at, &err), err, LEAT_NOT_FOUND, "/nowhere/at/all");
     if (before)

@@ -303,18 +303,18 @@ leat_status leat_files_read(struct leat_files *f, uint64_t ino, uint64_t at, siz
     *out = (struct leat_files_part){0};
     if (at >= file.bytes || n == 0)
         return LEAT_OK;
-    leat_status rc = find_cell(f, &file, &held, &cell, err);
+    bool value = leat_hold_has(f->hold, VALUE | ino); /* then its chunk is not needed, and may be gone */
+    leat_status rc = value ? LEAT_OK : find_cell(f, &file, &held, &cell, err);
+    if (rc == LEAT_OK && !value && cell.zstd) {
+        leat_hold_give(f->hold, held);
+        value = true;
+    }
+    if (rc == LEAT_OK && value)
+        rc = leat_hold_take(f->hold, VALUE | ino, &held, &fresh, err);
     if (rc != LEAT_OK)
         return rc;
     const struct leat_loaded *l = leat_held_thing(held);
-    const uint8_t *data = cell.zstd ? NULL : leat_chunk_data(&l->chunk, &cell);
-    if (cell.zstd) {
-        leat_hold_give(f->hold, held);
-        rc = leat_hold_take(f->hold, VALUE | ino, &held, &fresh, err);
-        if (rc != LEAT_OK)
-            return rc;
-        data = ((const struct leat_loaded *)leat_held_thing(held))->data;
-    }
+    const uint8_t *data = value ? l->data : leat_chunk_data(&l->chunk, &cell);
     out->data = data + at;
     out->n = n < file.bytes - at ? n : (size_t)(file.bytes - at);
     out->held = held;

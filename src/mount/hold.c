@@ -80,11 +80,11 @@ static void forget(struct leat_hold *h, struct leat_held *x)
     h->locked.stats.bytes -= x->bytes;
 }
 
-/* Takes out what is too much, the one that was used longest ago first; the list goes through `next`. */
-static struct leat_held *evict(struct leat_hold *h)
+/* Takes out what is too much, the one that was used longest ago first; the list goes through `next`. `but` stays. */
+static struct leat_held *evict(struct leat_hold *h, const struct leat_held *but)
 {
     struct leat_held *gone = NULL;
-    while (h->locked.oldest && h->locked.stats.bytes > h->opts.budget) {
+    while (h->locked.oldest && h->locked.oldest != but && h->locked.stats.bytes > h->opts.budget) {
         struct leat_held *x = h->locked.oldest;
         forget(h, x);
         x->next = gone;
@@ -142,7 +142,7 @@ static struct leat_held *add(struct leat_hold *h, uint64_t id)
 /* Loads what was added. Called and returns with the mutex held, which it lets go of meanwhile. */
 static void load(struct leat_hold *h, struct leat_held *x)
 {
-    struct leat_held *gone = evict(h); /* before, so that the new one has room */
+    struct leat_held *gone = evict(h, NULL); /* before, so that the new one has room */
     if (h->locked.stats.bytes > h->locked.stats.peak_bytes)
         h->locked.stats.peak_bytes = h->locked.stats.bytes;
     h->locked.stats.loads++;
@@ -205,7 +205,7 @@ void leat_hold_give(struct leat_hold *h, struct leat_held *x)
 {
     pthread_mutex_lock(&h->mutex);
     let_go(h, x);
-    struct leat_held *gone = evict(h);
+    struct leat_held *gone = evict(h, x); /* a thing larger than the budget is read piece by piece too */
     pthread_mutex_unlock(&h->mutex);
     drop_all(h, gone);
 }

@@ -1,6 +1,7 @@
 /* Keeps things that take long to load (chunks, decompressed values) by number, within a budget of bytes. Several
- * threads that want one thing load it once. What was used longest ago goes first; what is in use stays, so that the
- * budget can be exceeded by what callers hold at one moment, and by nothing else.
+ * threads that want one thing load it once. What was used longest ago goes first. What is in use stays, and what was
+ * given back last, so that the budget can be exceeded by what callers hold at one moment or by one large thing, and by
+ * nothing else.
  *
  * A failure is kept for a second and told to everyone who asks: a reader that tries again at once, as the kernel does
  * page by page, must not wait for the deadline each time.

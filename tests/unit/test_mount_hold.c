@@ -105,6 +105,20 @@ static void what_is_held_stays_and_goes_when_it_is_given_back(void **state)
     leat_hold_close(h);
 }
 
+static void a_thing_larger_than_the_budget_stays_until_another_is_wanted(void **state)
+{
+    (void)state;
+    struct things t = {.broken = UINT64_MAX};
+    struct leat_hold *h = open_hold(&t, 0, 0);
+    assert_true(take_and_give(h, 1));
+    assert_false(take_and_give(h, 1));
+    assert_true(take_and_give(h, 2));
+    assert_true(take_and_give(h, 1));
+    assert_int_equal(t.loaded, 3);
+    assert_int_equal(t.dropped, 2);
+    leat_hold_close(h);
+}
+
 static void a_failure_is_told_at_once_for_a_second_and_then_tried_again(void **state)
 {
     (void)state;
@@ -224,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_used_longest_ago_goes_first),
         cmocka_unit_test(what_is_held_stays_and_goes_when_it_is_given_back),
+        cmocka_unit_test(a_thing_larger_than_the_budget_stays_until_another_is_wanted),
         cmocka_unit_test(a_failure_is_told_at_once_for_a_second_and_then_tried_again),
         cmocka_unit_test(what_is_loaded_ahead_is_there_and_fresh),
         cmocka_unit_test(nothing_is_loaded_ahead_into_what_readers_need),

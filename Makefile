@@ -77,6 +77,9 @@ bench-index: build-release venv ## indexing a million objects of a bucket in a b
 bench-inplace: build-release venv ## small objects and tar shards where they lie, beside packed data and a DataLoader
 	@.venv/bin/python bench/bench_inplace.py $(BENCH_INPLACE)
 
+bench-mount: build-release venv ## reading a mount beside `leat read`, and listing a million files
+	@.venv/bin/python bench/bench_mount.py $(BENCH_MOUNT)
+
 bench-pack-files: build-release venv ## packing many small files beside tar and other libraries (BENCH_PACK="--peers ENV/bin/python")
 	@.venv/bin/python bench/bench_pack_files.py $(BENCH_PACK)
 
@@ -123,6 +126,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-index bench-inplace bench-pack-files bench-plan bench-prep \
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep \
 	bench-sched bench-simulate bench-tar bench-tokens install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

@@ -28,6 +28,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_verify,
     &leat_command_warm,
     &leat_command_unpack,
+    &leat_command_mount,
     &leat_command_read,
     &leat_command_rebuild,
     &leat_command_order,

@@ -11,9 +11,9 @@
 #include "cli/dataset.h"
 #include "cli/progress.h"
 #include "cli/sample.h"
+#include "mount/path.h"
 
-#define NPY      ".npy"
-#define PATH_MAX 5000u
+#define NPY ".npy"
 
 struct unpack_settings {
     struct leat_cli_store store;
@@ -44,22 +44,6 @@ struct unpacking {
     _Atomic uint64_t refused;
 };
 
-/* Keys are bytes of any kind. One that would leave the folder, or that no file can have, is not a path. */
-static bool good_path(const char *key, size_t n)
-{
-    if (n == 0 || n > 4000 || memchr(key, '\0', n))
-        return false;
-    for (size_t at = 0; at <= n;) {
-        const char *slash = memchr(key + at, '/', n - at);
-        size_t length = (slash ? (size_t)(slash - key) : n) - at;
-        if (length == 0 || length > 255 || (length == 1 && key[at] == '.') ||
-            (length == 2 && key[at] == '.' && key[at + 1] == '.'))
-            return false;
-        at += length + 1;
-    }
-    return true;
-}
-
 /* Whether there is room for every field's ending behind the last part of the path. */
 static bool good_endings(const struct leat_chunk *c, const char *key, size_t n)
 {
@@ -71,7 +55,7 @@ static bool good_endings(const struct leat_chunk *c, const char *key, size_t n)
         size_t length = strlen(c->schema.fields[f].name);
         longest = length > longest ? length : longest;
     }
-    return n - last + 1 + longest + sizeof NPY - 1 <= 255;
+    return n - last + 1 + longest + sizeof NPY - 1 <= LEAT_PATH_NAME_MAX;
 }
 
 static leat_status leave_out(struct unpacking *u, const char *what)
@@ -97,7 +81,7 @@ static leat_status check_sample(struct unpacking *u, const struct leat_chunk *c,
         rc = rc != LEAT_OK ? rc : leat_fail(err, LEAT_NO_MEMORY, "no memory for a name");
     else if (n == 0)
         snprintf(what, sizeof what, "sample %" PRIu64 " has no key", sample);
-    else if (!good_path(key, n) || (u->several && !good_endings(c, key, n)))
+    else if (!leat_path_good(key, n) || (u->several && !good_endings(c, key, n)))
         snprintf(what, sizeof what, "key '%.300s' cannot be a path", shown);
     else if (first != sample)
         snprintf(what, sizeof what, "sample %" PRIu64 " has the key '%.300s', as sample %" PRIu64 " has", sample, shown,
@@ -136,7 +120,7 @@ static leat_status write_value(struct unpacking *u, const struct leat_chunk *c, 
     void *own = NULL;
     size_t n;
     const char *key = leat_chunk_key(c, i, &n);
-    leat_buf_init(&name, PATH_MAX);
+    leat_buf_init(&name, LEAT_PATH_MAX + 2 * LEAT_PATH_NAME_MAX);
     leat_buf_init(&file, SIZE_MAX);
     leat_buf_add(&name, key, n);
     bool ending = u->several && !(field == u->field && has_ending(key, n));

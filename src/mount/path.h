@@ -1,0 +1,22 @@
+/* Keys as paths: which can be one, and how paths are sorted. Keys are bytes of any kind. Pure. */
+#ifndef LEAT_MOUNT_PATH_H
+#define LEAT_MOUNT_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define LEAT_PATH_MAX      4000u /* bytes of a key that can be a path; the folder above it needs some too */
+#define LEAT_PATH_NAME_MAX 255u
+
+/* False for a key that would lead out of its folder, or that no file can have: "..", ".", empty parts, a NUL, and names
+ * or paths that are too long. */
+bool leat_path_good(const char *key, size_t n);
+
+/* By the bytes, with '/' before all others: what lies below a folder follows where a file of the folder's name would
+ * be, without anything in between, and names within a folder are sorted by their bytes. */
+int leat_path_compare(const char *a, size_t an, const char *b, size_t bn);
+
+/* Whether `path` lies in the folder `folder`, however deep. */
+bool leat_path_below(const char *folder, size_t folder_n, const char *path, size_t n);
+
+#endif

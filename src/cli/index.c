@@ -149,7 +149,7 @@ static uint64_t epoch_requests(const struct indexing *x)
     const struct leat_raw_counts *c = &x->opened.counts;
     bool read = o->samples > 0; /* shards of a dry run are not */
     uint64_t chunks = read ? x->cut.chunks : o->bytes / x->s->chunk_size + o->objects;
-    uint64_t recipes = leat_store_scheme(x->to.store) == LEAT_SCHEME_FILE ? 0 : chunks;
+    uint64_t recipes = leat_store_can(x->to.store, LEAT_STORE_LOCAL) ? 0 : chunks;
     return recipes + (!read || o->in_place ? chunks : o->objects - c->unnamed - c->known);
 }
 

@@ -561,6 +561,7 @@ def test_saved_listings_that_cannot_be_used_are_not(tmp_path, run_leat, leat_bin
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "damaged"),
         (lambda path: path.write_bytes(b"leat-lst" + b"\xff" * 60), "needs another Leat"),
         (lambda path: [os.utime(p, (1e9, 1e9)) for p in path.parent.iterdir()], "older than a day"),
+        (lambda path: (path.parent / partial(dest)[0]).unlink(), "-saved-00000000 is not there"),
         (None, "--fresh"),
     ):
         interrupt()

@@ -90,7 +90,7 @@ leat_status leat_cli_check_new(const struct leat_cli_known *k, const struct leat
     leat_status rc = LEAT_OK;
     for (uint64_t i = 0; rc == LEAT_OK && i < o->samples; i++) {
         struct leat_origin_sample sample;
-        rc = o->ops->sample(o, i, &room, &sample, err);
+        rc = leat_origin_sample(o, i, &room, &sample, err);
         if (rc != LEAT_OK || !leat_cli_known_has(k, sample.key, sample.key_n))
             continue;
         if (known++ == 0)

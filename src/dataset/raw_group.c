@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "dataset/ending.h"
@@ -287,6 +288,18 @@ static uint32_t find_below(struct finder *f, const char *prefix, size_t n, const
     return f->name.failed ? 0 : look_up(f, f->name.data, f->name.len);
 }
 
+/* A whole key. Those of files are as short as the place was named: a whole path is looked for from here, too. */
+static uint32_t find_whole(struct finder *f, const char *key)
+{
+    uint32_t entry = look_up(f, key, strlen(key));
+    char *here = !entry && key[0] == '/' ? getcwd(NULL, 0) : NULL;
+    size_t n = here ? strlen(here) : 0;
+    if (n > 1 && strncmp(key, here, n) == 0 && key[n] == '/')
+        entry = look_up(f, key + n + 1, strlen(key + n + 1));
+    free(here);
+    return entry;
+}
+
 /* A path may be one below any of the places, a whole key, or a whole address. 0: there is no such object. */
 static uint32_t find_path(struct finder *f, const char *path)
 {
@@ -305,9 +318,9 @@ static uint32_t find_path(struct finder *f, const char *path)
         const char *slash = strchr(scheme + 3, '/');
         bool file = strncmp(path, "file://", 7) == 0;
         if (slash)
-            entry = look_up(f, slash + !file, strlen(slash + !file));
+            entry = find_whole(f, slash + !file);
     }
-    return entry ? entry : look_up(f, path, strlen(path));
+    return entry ? entry : find_whole(f, path);
 }
 
 /* Takes the samples that the rows name. */

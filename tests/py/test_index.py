@@ -233,6 +233,8 @@ def test_a_manifest_may_have_whole_keys_and_addresses(tmp_path, photos, run_leat
     (tmp_path / "m.csv").write_text(f"path,n\n{photos}/bee/003.bin,1\nfile://{photos}/bee/004.bin,2\n")
     index(run_leat, "--manifest", tmp_path / "m.csv", photos, tmp_path / "ds")
     assert {k: v["n"] for k, v in samples(tmp_path / "ds").items()} == {"bee/003.bin": 1, "bee/004.bin": 2}
+    made = index(run_leat, "--manifest", "m.csv", photos.relative_to(tmp_path), "near", cwd=tmp_path)
+    assert (made["samples"], list(samples(tmp_path / "near"))) == (2, list(samples(tmp_path / "ds")))
 
 
 @pytest.mark.parametrize(
@@ -559,6 +561,7 @@ def test_saved_listings_that_cannot_be_used_are_not(tmp_path, run_leat, leat_bin
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "damaged"),
         (lambda path: path.write_bytes(b"leat-lst" + b"\xff" * 60), "needs another Leat"),
         (lambda path: [os.utime(p, (1e9, 1e9)) for p in path.parent.iterdir()], "older than a day"),
+        (lambda path: (path.parent / partial(dest)[0]).unlink(), "-saved-00000000 is not there"),
         (None, "--fresh"),
     ):
         interrupt()

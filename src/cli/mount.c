@@ -1,6 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,7 @@
 #include "mount/session.h"
 
 #define SAID_MAX 20u /* samples that are left out and named one by one */
+#define POLL_MS  100
 
 struct mount_settings {
     struct leat_cli_store store;
@@ -86,52 +90,44 @@ static void say_failed(void *user, const char *why)
     leat_log(LEAT_LOG_ERROR, "%s", why);
 }
 
-/* The log in the background */
+/* The log in the background. The sink is set before there are threads; where lines go changes when the terminal is let
+ * go of. */
+struct where {
+    FILE *file; /* NULL: syslog */
+    _Atomic bool behind;
+};
 
-static void log_to_system(enum leat_log_level level, const char *line, void *user)
+static void log_line(enum leat_log_level level, const char *line, void *user)
 {
     static const int levels[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
-    (void)user;
-    syslog(levels[level], "%s", line);
-}
-
-static void log_to_file(enum leat_log_level level, const char *line, void *user)
-{
+    struct where *w = user;
     char at[LEAT_CLI_TIME];
-    FILE *file = user;
-    leat_cli_format_time((int64_t)time(NULL), at);
-    fprintf(file, "%s %s: %s\n", at, leat_log_level_name(level), line);
-    fflush(file);
+    if (!atomic_load(&w->behind)) {
+        fprintf(stderr, "leat: %s: %s\n", leat_log_level_name(level), line);
+    } else if (w->file) {
+        leat_cli_format_time((int64_t)time(NULL), at);
+        fprintf(w->file, "%s %s: %s\n", at, leat_log_level_name(level), line);
+        fflush(w->file);
+    } else {
+        syslog(levels[level], "%s", line);
+    }
 }
 
-static enum leat_log_level log_level(void)
+/* A file that cannot be written to is an error while somebody sees it. */
+static leat_status open_log(const struct mount_settings *s, struct where *w, struct leat_error *err)
 {
     int level = LEAT_LOG_DEBUG;
     while (level > LEAT_LOG_ERROR && !leat_log_wants(level))
         level--;
-    return level;
-}
-
-/* Before there are threads. A file that cannot be written to is an error while somebody sees it. */
-static leat_status open_log(const struct mount_settings *s, FILE **file, struct leat_error *err)
-{
-    if (!s->log_file)
-        return LEAT_OK;
-    *file = fopen(s->log_file, "ae");
-    return *file ? LEAT_OK : leat_fail_errno(err, errno, "cannot write to '%s'", s->log_file);
-}
-
-static void move_log(const struct mount_settings *s, FILE *file)
-{
-    if (file) {
-        leat_log_open(log_level(), log_to_file, file);
-    } else {
+    if (s->log_file && !(w->file = fopen(s->log_file, "ae")))
+        return leat_fail_errno(err, errno, "cannot write to '%s'", s->log_file);
+    if (!w->file)
         openlog("leat-mount", LOG_PID, LOG_DAEMON);
-        leat_log_open(log_level(), log_to_system, NULL);
-        if (!s->quiet && access("/dev/log", F_OK) != 0)
-            fprintf(stderr, "leat: there is no syslog here: give --log-file, or messages about failures are lost "
-                            "(readers get EIO all the same)\n");
-    }
+    if (!w->file && !s->quiet && access("/dev/log", F_OK) != 0)
+        fprintf(stderr, "leat: there is no syslog here: give --log-file, or messages about failures are lost (readers "
+                        "get EIO all the same)\n");
+    leat_log_open(level, log_line, w);
+    return LEAT_OK;
 }
 
 /* Opening */
@@ -203,10 +199,10 @@ static void say_mounted(const struct mount_settings *s, const struct leat_files 
 }
 
 /* Tells the one that waits in the foreground that it is done, and lets go of the terminal. */
-static void detach(const struct mount_settings *s, FILE *log, int ready)
+static void detach(struct where *w, int ready)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    move_log(s, log);
+    atomic_store(&w->behind, true);
     fflush(NULL);
     for (int fd = 0; null >= 0 && fd < 3; fd++)
         dup2(null, fd);
@@ -217,8 +213,8 @@ static void detach(const struct mount_settings *s, FILE *log, int ready)
     close(ready);
 }
 
-/* ready: to whom it may concern that the mount is there; -1 in the foreground. */
-static int mount_and_answer(const struct mount_settings *s, char **argv, FILE *log, int ready)
+/* w NULL: in the foreground. Else `ready` is who waits to hear that the mount is there. */
+static int mount_and_answer(const struct mount_settings *s, char **argv, struct where *w, int ready)
 {
     struct mounting m = {.settings = s};
     struct leat_dataset *d = NULL;
@@ -239,9 +235,11 @@ static int mount_and_answer(const struct mount_settings *s, char **argv, FILE *l
     }
     if (rc == LEAT_OK) {
         say_mounted(s, files, argv[1]);
-        if (ready >= 0)
-            detach(s, log, ready);
+        if (w)
+            detach(w, ready);
         rc = leat_session_run(session, &err);
+        if (rc != LEAT_OK)
+            leat_log(LEAT_LOG_ERROR, "%s", err.text);
     }
     leat_session_close(session);
     leat_files_close(files);
@@ -249,9 +247,20 @@ static int mount_and_answer(const struct mount_settings *s, char **argv, FILE *l
     return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }
 
+/* The child's exit status, once it has failed. */
+static int status_of(pid_t child)
+{
+    int status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : leat_cli_failf(LEAT_INTERNAL, "the mount's process ended by signal %d", WTERMSIG(status));
+}
+
 /* In the background: a child does everything, so that its threads are its own; this process waits until the mount is
  * there or the child has said why not. */
-static int mount_behind(const struct mount_settings *s, char **argv, FILE *log)
+static int mount_behind(const struct mount_settings *s, char **argv, struct where *w)
 {
     int ready[2];
     char byte;
@@ -263,39 +272,36 @@ static int mount_behind(const struct mount_settings *s, char **argv, FILE *log)
     if (child == 0) {
         close(ready[0]);
         setsid();
-        return mount_and_answer(s, argv, log, ready[1]);
+        return mount_and_answer(s, argv, w, ready[1]);
     }
     close(ready[1]);
-    ssize_t n;
-    while ((n = read(ready[0], &byte, 1)) < 0 && errno == EINTR) {
-        if (leat_cli_interrupted())
-            kill(child, SIGTERM);
+    struct pollfd wait = {.fd = ready[0], .events = POLLIN};
+    bool told = false;
+    while (poll(&wait, 1, POLL_MS) <= 0) { /* Ctrl-C reaches this process only; a second signal would be too rude */
+        if (leat_cli_interrupted() && !told)
+            told = kill(child, SIGTERM) == 0;
     }
+    ssize_t n = read(ready[0], &byte, 1);
     close(ready[0]);
-    if (n == 1)
-        return LEAT_EXIT_OK;
-    int status;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    return WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : leat_cli_failf(LEAT_INTERNAL, "the mount's process ended by signal %d", WTERMSIG(status));
+    return n == 1 ? LEAT_EXIT_OK : status_of(child);
 }
 
 static int run(const void *settings, int argc, char **argv)
 {
     (void)argc;
     const struct mount_settings *s = settings;
-    FILE *log = NULL;
+    struct where w = {.file = NULL};
     struct leat_error err;
     leat_status rc = check(s, argv[1], &err);
-    if (rc == LEAT_OK)
-        rc = open_log(s, &log, &err);
+    if (rc == LEAT_OK && !s->foreground)
+        rc = open_log(s, &w, &err);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
-    int status = s->foreground ? mount_and_answer(s, argv, NULL, -1) : mount_behind(s, argv, log);
-    if (log)
-        fclose(log);
+    int status = s->foreground ? mount_and_answer(s, argv, NULL, -1) : mount_behind(s, argv, &w);
+    if (w.file) {
+        leat_log_open(LEAT_LOG_ERROR, NULL, NULL);
+        fclose(w.file);
+    }
     return status;
 }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from augment import torchvision_v2
-from conftest import SANITIZE, assert_no_report
+from conftest import ROOT, SANITIZE, assert_no_report
 
 SMALL = ("--chunk-size", "64KiB")
 
@@ -514,3 +514,32 @@ def test_a_plain_image_folder_of_torchvision(mount, run_leat, tmp_path):
     assert len(shown) == 10
     for (one, a), (other, b) in zip(real, shown):
         assert (a, one.size, one.tobytes()) == (b, other.size, other.tobytes())
+
+
+@pytest.mark.parametrize("name", ["dataset-1", "kinds-1", "later-1", "optional-1", "selection-1"])
+def test_golden_datasets_are_what_unpack_writes(mount, run_leat, tmp_path, name):
+    run_leat("unpack", "--quiet", ROOT / "tests" / "golden" / name, tmp_path / "unpacked")
+    same(tmp_path / "unpacked", mount(ROOT / "tests" / "golden" / name, "--leave-out").folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("allowed", [True, False])
+def test_others_read_only_where_they_are_allowed_to(mount, run_leat, source, tmp_path, allowed):
+    there = mount(pack(run_leat, source, tmp_path / "set"), *(["--allow-other"] if allowed else []))
+    folder = os.open(tmp_path, os.O_PATH)  # the folders above it are closed to others
+    tmp_path.chmod(0o755)
+
+    def become_nobody():
+        os.fchdir(folder)
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+    command = ["cat", f"{there.folder.name}/a/001.bin"]
+    done = subprocess.run(command, preexec_fn=become_nobody, check=False, capture_output=True)
+    os.close(folder)
+    if allowed:
+        assert done.stdout == (source / "a" / "001.bin").read_bytes()
+    else:
+        assert done.returncode == 1
+        assert b"Permission denied" in done.stderr

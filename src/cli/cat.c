@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
-#include "cli/sample.h"
+#include "dataset/npy.h"
 #include "cli/store_options.h"
 #include "dataset/keys.h"
 #include "store/stream.h"
@@ -122,7 +122,7 @@ static leat_status write_npy_head(const struct leat_field *f, const struct leat_
         return leat_fail(err, LEAT_INVALID, "--npy: field '%s' is %s, neither an array nor tokens", f->name,
                          leat_field_type_name(f->type));
     leat_buf_init(&head, 4096);
-    leat_status rc = leat_cli_npy_head(f, cell, &head, err);
+    leat_status rc = leat_npy_head(f, cell, &head, err);
     if (rc == LEAT_OK)
         rc = write_out(head.data, head.len, left, err);
     leat_buf_free(&head);

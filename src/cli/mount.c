@@ -1,6 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +20,11 @@
 #include "mount/session.h"
 
 #define SAID_MAX 20u /* samples that are left out and named one by one */
+#define POLL_MS  100
 
 struct mount_settings {
     struct leat_cli_store store;
     const char *field;
-    bool group;
     bool leave_out;
     bool foreground;
     bool allow_other;
@@ -42,9 +45,7 @@ static const struct leat_option options[] = {
     {"allow-other", 0, LEAT_OPTION_FLAG, AT(allow_other), NULL, NULL, NULL,
      "let other users read too (needs user_allow_other in /etc/fuse.conf, unless root mounts)"},
     {"field", 0, LEAT_OPTION_STRING, AT(field), "NAME", NULL, NULL,
-     "field that the files hold (default: the first that holds bytes)"},
-    {"group", 'g', LEAT_OPTION_FLAG, AT(group), NULL, NULL, NULL,
-     "a file per field that holds bytes, named KEY.FIELD: for datasets packed or indexed with --group"},
+     "the only field to show, in files with the paths of the keys (default: all that hold bytes)"},
     {"leave-out", 0, LEAT_OPTION_FLAG, AT(leave_out), NULL, NULL, NULL,
      "mount although some samples cannot be files, without those"},
     {"memory", 'm', LEAT_OPTION_SIZE, AT(memory), "SIZE", "256MiB", NULL, "chunks kept in memory"},
@@ -86,60 +87,50 @@ static void say_failed(void *user, const char *why)
     leat_log(LEAT_LOG_ERROR, "%s", why);
 }
 
-/* The log in the background */
+/* The log in the background. The sink is set before there are threads; where lines go changes when the terminal is let
+ * go of. */
+struct where {
+    FILE *file; /* NULL: syslog */
+    _Atomic bool behind;
+};
 
-static void log_to_system(enum leat_log_level level, const char *line, void *user)
+static void log_line(enum leat_log_level level, const char *line, void *user)
 {
     static const int levels[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
-    (void)user;
-    syslog(levels[level], "%s", line);
-}
-
-static void log_to_file(enum leat_log_level level, const char *line, void *user)
-{
+    struct where *w = user;
     char at[LEAT_CLI_TIME];
-    FILE *file = user;
-    leat_cli_format_time((int64_t)time(NULL), at);
-    fprintf(file, "%s %s: %s\n", at, leat_log_level_name(level), line);
-    fflush(file);
+    if (!atomic_load(&w->behind)) {
+        fprintf(stderr, "leat: %s: %s\n", leat_log_level_name(level), line);
+    } else if (w->file) {
+        leat_cli_format_time((int64_t)time(NULL), at);
+        fprintf(w->file, "%s %s: %s\n", at, leat_log_level_name(level), line);
+        fflush(w->file);
+    } else {
+        syslog(levels[level], "%s", line);
+    }
 }
 
-static enum leat_log_level log_level(void)
+/* A file that cannot be written to is an error while somebody sees it. */
+static leat_status open_log(const struct mount_settings *s, struct where *w, struct leat_error *err)
 {
     int level = LEAT_LOG_DEBUG;
     while (level > LEAT_LOG_ERROR && !leat_log_wants(level))
         level--;
-    return level;
-}
-
-/* Before there are threads. A file that cannot be written to is an error while somebody sees it. */
-static leat_status open_log(const struct mount_settings *s, FILE **file, struct leat_error *err)
-{
-    if (!s->log_file)
-        return LEAT_OK;
-    *file = fopen(s->log_file, "ae");
-    return *file ? LEAT_OK : leat_fail_errno(err, errno, "cannot write to '%s'", s->log_file);
-}
-
-static void move_log(const struct mount_settings *s, FILE *file)
-{
-    if (file) {
-        leat_log_open(log_level(), log_to_file, file);
-    } else {
+    if (s->log_file && !(w->file = fopen(s->log_file, "ae")))
+        return leat_fail_errno(err, errno, "cannot write to '%s'", s->log_file);
+    if (!w->file)
         openlog("leat-mount", LOG_PID, LOG_DAEMON);
-        leat_log_open(log_level(), log_to_system, NULL);
-        if (!s->quiet && access("/dev/log", F_OK) != 0)
-            fprintf(stderr, "leat: there is no syslog here: give --log-file, or messages about failures are lost "
-                            "(readers get EIO all the same)\n");
-    }
+    if (!w->file && !s->quiet && access("/dev/log", F_OK) != 0)
+        fprintf(stderr, "leat: there is no syslog here: give --log-file, or messages about failures are lost (readers "
+                        "get EIO all the same)\n");
+    leat_log_open(level, log_line, w);
+    return LEAT_OK;
 }
 
 /* Opening */
 
 static leat_status check(const struct mount_settings *s, const char *dir, struct leat_error *err)
 {
-    if (s->group && s->field)
-        return leat_fail(err, LEAT_INVALID, "--group shows all fields: it cannot be combined with --field");
     if (s->threads == 0 || s->threads > 64)
         return leat_fail(err, LEAT_INVALID, "--threads: between 1 and 64");
     if (s->ahead > 16)
@@ -153,14 +144,20 @@ static leat_status check(const struct mount_settings *s, const char *dir, struct
     return leat_session_check(dir, err);
 }
 
-static leat_status pick_field(const struct mount_settings *s, const struct leat_schema *schema, uint32_t *out,
-                              struct leat_error *err)
+static leat_status pick_fields(const struct mount_settings *s, const struct leat_schema *schema,
+                               struct leat_files_opts *opts, struct leat_error *err)
 {
-    leat_status rc = leat_cli_pick_field(schema, s->field, out, err);
-    if (rc == LEAT_OK)
-        rc = leat_field_check(&schema->fields[*out], err);
-    if (rc == LEAT_OK && !leat_field_has_data(&schema->fields[*out]))
-        rc = leat_fail(err, LEAT_INVALID, "field '%s' has no bytes for files", schema->fields[*out].name);
+    uint32_t n = 0;
+    leat_status rc = leat_cli_pick_field(schema, s->field, &opts->field, err);
+    for (uint32_t i = 0; i < schema->n; i++)
+        n += leat_field_has_data(&schema->fields[i]);
+    opts->several = !s->field && n > 1;
+    for (uint32_t i = 0; rc == LEAT_OK && i < schema->n; i++) {
+        if (opts->several || i == opts->field)
+            rc = leat_field_check(&schema->fields[i], err);
+    }
+    if (rc == LEAT_OK && !leat_field_has_data(&schema->fields[opts->field]))
+        rc = leat_fail(err, LEAT_INVALID, "field '%s' has no bytes for files", schema->fields[opts->field].name);
     return rc;
 }
 
@@ -170,7 +167,6 @@ static leat_status open_files(struct mounting *m, struct leat_dataset *d, struct
     const struct mount_settings *s = m->settings;
     struct leat_files_opts opts = {
         .dataset = d,
-        .group = s->group,
         .memory = s->memory,
         .ahead = (unsigned)s->ahead,
         .cache_dir = s->cache_dir,
@@ -180,7 +176,7 @@ static leat_status open_files(struct mounting *m, struct leat_dataset *d, struct
         .failed = say_failed,
         .user = m,
     };
-    leat_status rc = pick_field(s, &leat_dataset_root(d)->schema, &opts.field, err);
+    leat_status rc = pick_fields(s, &leat_dataset_root(d)->schema, &opts, err);
     if (rc == LEAT_OK)
         rc = leat_files_open(&opts, out, err);
     if (rc != LEAT_OK || m->said == 0)
@@ -203,10 +199,10 @@ static void say_mounted(const struct mount_settings *s, const struct leat_files 
 }
 
 /* Tells the one that waits in the foreground that it is done, and lets go of the terminal. */
-static void detach(const struct mount_settings *s, FILE *log, int ready)
+static void detach(struct where *w, int ready)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    move_log(s, log);
+    atomic_store(&w->behind, true);
     fflush(NULL);
     for (int fd = 0; null >= 0 && fd < 3; fd++)
         dup2(null, fd);
@@ -217,8 +213,8 @@ static void detach(const struct mount_settings *s, FILE *log, int ready)
     close(ready);
 }
 
-/* ready: to whom it may concern that the mount is there; -1 in the foreground. */
-static int mount_and_answer(const struct mount_settings *s, char **argv, FILE *log, int ready)
+/* w NULL: in the foreground. Else `ready` is who waits to hear that the mount is there. */
+static int mount_and_answer(const struct mount_settings *s, char **argv, struct where *w, int ready)
 {
     struct mounting m = {.settings = s};
     struct leat_dataset *d = NULL;
@@ -239,9 +235,11 @@ static int mount_and_answer(const struct mount_settings *s, char **argv, FILE *l
     }
     if (rc == LEAT_OK) {
         say_mounted(s, files, argv[1]);
-        if (ready >= 0)
-            detach(s, log, ready);
+        if (w)
+            detach(w, ready);
         rc = leat_session_run(session, &err);
+        if (rc != LEAT_OK)
+            leat_log(LEAT_LOG_ERROR, "%s", err.text);
     }
     leat_session_close(session);
     leat_files_close(files);
@@ -249,9 +247,20 @@ static int mount_and_answer(const struct mount_settings *s, char **argv, FILE *l
     return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }
 
+/* The child's exit status, once it has failed. */
+static int status_of(pid_t child)
+{
+    int status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : leat_cli_failf(LEAT_INTERNAL, "the mount's process ended by signal %d", WTERMSIG(status));
+}
+
 /* In the background: a child does everything, so that its threads are its own; this process waits until the mount is
  * there or the child has said why not. */
-static int mount_behind(const struct mount_settings *s, char **argv, FILE *log)
+static int mount_behind(const struct mount_settings *s, char **argv, struct where *w)
 {
     int ready[2];
     char byte;
@@ -263,39 +272,36 @@ static int mount_behind(const struct mount_settings *s, char **argv, FILE *log)
     if (child == 0) {
         close(ready[0]);
         setsid();
-        return mount_and_answer(s, argv, log, ready[1]);
+        return mount_and_answer(s, argv, w, ready[1]);
     }
     close(ready[1]);
-    ssize_t n;
-    while ((n = read(ready[0], &byte, 1)) < 0 && errno == EINTR) {
-        if (leat_cli_interrupted())
-            kill(child, SIGTERM);
+    struct pollfd wait = {.fd = ready[0], .events = POLLIN};
+    bool told = false;
+    while (poll(&wait, 1, POLL_MS) <= 0) { /* Ctrl-C reaches this process only; a second signal would be too rude */
+        if (leat_cli_interrupted() && !told)
+            told = kill(child, SIGTERM) == 0;
     }
+    ssize_t n = read(ready[0], &byte, 1);
     close(ready[0]);
-    if (n == 1)
-        return LEAT_EXIT_OK;
-    int status;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    return WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : leat_cli_failf(LEAT_INTERNAL, "the mount's process ended by signal %d", WTERMSIG(status));
+    return n == 1 ? LEAT_EXIT_OK : status_of(child);
 }
 
 static int run(const void *settings, int argc, char **argv)
 {
     (void)argc;
     const struct mount_settings *s = settings;
-    FILE *log = NULL;
+    struct where w = {.file = NULL};
     struct leat_error err;
     leat_status rc = check(s, argv[1], &err);
-    if (rc == LEAT_OK)
-        rc = open_log(s, &log, &err);
+    if (rc == LEAT_OK && !s->foreground)
+        rc = open_log(s, &w, &err);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
-    int status = s->foreground ? mount_and_answer(s, argv, NULL, -1) : mount_behind(s, argv, log);
-    if (log)
-        fclose(log);
+    int status = s->foreground ? mount_and_answer(s, argv, NULL, -1) : mount_behind(s, argv, &w);
+    if (w.file) {
+        leat_log_open(LEAT_LOG_ERROR, NULL, NULL);
+        fclose(w.file);
+    }
     return status;
 }
 
@@ -314,7 +320,7 @@ const struct leat_command leat_command_mount = {
         "--leave-out.\n\nA reader gets EIO for a chunk that is damaged or cannot be fetched within --timeout, and "
         "ESTALE where indexed objects have changed; the log says which chunk and object.",
     .examples = "  leat mount s3://bucket/photos /mnt/photos\n  fusermount3 -u /mnt/photos\n"
-                "  leat mount -f --group 's3://bucket/pairs?name=v2' /mnt/pairs --memory 2GiB\n",
+                "  leat mount -f 's3://bucket/pairs?name=v2' /mnt/pairs --memory 2GiB\n",
     .options = options,
     .settings_size = sizeof(struct mount_settings),
     .arguments_min = 2,

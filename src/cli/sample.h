@@ -18,9 +18,4 @@ leat_status leat_cli_describe_sample(const struct leat_chunk *c, uint32_t i, uin
 #define LEAT_CLI_NUMBER 40
 void leat_cli_number(uint32_t dtype, const uint8_t *data, size_t n, char *out);
 
-/* The head of a .npy file for a value of an array or of tokens, whose bytes follow it as they are. LEAT_UNSUPPORTED for
- * types that numpy does not have. */
-leat_status leat_cli_npy_head(const struct leat_field *f, const struct leat_cell *cell, struct leat_buf *out,
-                              struct leat_error *err);
-
 #endif

@@ -10,10 +10,8 @@
 #include "cli/commands.h"
 #include "cli/dataset.h"
 #include "cli/progress.h"
-#include "cli/sample.h"
+#include "dataset/npy.h"
 #include "mount/path.h"
-
-#define NPY ".npy"
 
 struct unpack_settings {
     struct leat_cli_store store;
@@ -55,7 +53,7 @@ static bool good_endings(const struct leat_chunk *c, const char *key, size_t n)
         size_t length = strlen(c->schema.fields[f].name);
         longest = length > longest ? length : longest;
     }
-    return n - last + 1 + longest + sizeof NPY - 1 <= LEAT_PATH_NAME_MAX;
+    return n - last + 1 + longest + sizeof LEAT_PATH_NPY - 1 <= LEAT_PATH_NAME_MAX;
 }
 
 static leat_status leave_out(struct unpacking *u, const char *what)
@@ -95,20 +93,7 @@ static leat_status check_sample(struct unpacking *u, const struct leat_chunk *c,
     return rc == LEAT_OK && !*good ? leave_out(u, what) : rc;
 }
 
-static bool is_numbers(const struct leat_field *f)
-{
-    return f->type == LEAT_FIELD_ARRAY || f->type == LEAT_FIELD_TOKENS;
-}
-
-/* A key that has an ending is the path of a file already: its first field's. Others, from a manifest, lie beside it. */
-static bool has_ending(const char *key, size_t n)
-{
-    const char *slash = n ? memrchr(key, '/', n) : NULL;
-    size_t name = slash ? (size_t)(slash - key) + 1 : 0;
-    return n > name + 1 && memchr(key + name + 1, '.', n - name - 1);
-}
-
-/* One value; among several, arrays become .npy files, whose types and shapes would be lost otherwise. */
+/* One value. */
 static leat_status write_value(struct unpacking *u, const struct leat_chunk *c, uint32_t i, uint32_t field,
                                struct leat_error *err)
 {
@@ -123,14 +108,12 @@ static leat_status write_value(struct unpacking *u, const struct leat_chunk *c, 
     leat_buf_init(&name, LEAT_PATH_MAX + 2 * LEAT_PATH_NAME_MAX);
     leat_buf_init(&file, SIZE_MAX);
     leat_buf_add(&name, key, n);
-    bool ending = u->several && !(field == u->field && has_ending(key, n));
-    if (ending)
-        leat_buf_printf(&name, ".%s%s", f->name, is_numbers(f) ? NPY : "");
+    bool npy = u->several && leat_path_add_field(&name, f, field == u->field);
     leat_status rc = leat_buf_check(&name, "a path", err);
     if (rc == LEAT_OK)
         rc = leat_chunk_view(c, &cell, &data, &own, err);
-    if (rc == LEAT_OK && ending && is_numbers(f)) {
-        rc = leat_cli_npy_head(f, &cell, &file, err);
+    if (rc == LEAT_OK && npy) {
+        rc = leat_npy_head(f, &cell, &file, err);
         leat_buf_add(&file, data, cell.raw);
         if (rc == LEAT_OK)
             rc = leat_buf_check(&file, "an array", err);

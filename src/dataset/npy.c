@@ -1,11 +1,15 @@
 #include "dataset/npy.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/dtype.h"
+#include "leat/loader.h"
 
 static const char magic[] = "\x93NUMPY";
-#define MAGIC_N 6u
+#define MAGIC_N     6u
+#define NPY_VERSION "\x93NUMPY\x01\x00" /* format 1.0 */
 
 /* The header is a Python dict of three keys, as repr() writes it: {'descr': '<u2', 'fortran_order': False, 'shape':
  * (5,), }. */
@@ -169,4 +173,33 @@ leat_status leat_npy_read(const void *data, size_t n, struct leat_npy *out, stru
                           : leat_fail(err, LEAT_CORRUPT, "its .npy header is damaged");
     *out = h;
     return LEAT_OK;
+}
+
+leat_status leat_npy_head(const struct leat_field *f, const struct leat_cell *cell, struct leat_buf *out,
+                          struct leat_error *err)
+{
+    static const uint8_t size_later[2];
+    uint32_t bytes = leat_dtype_bytes(f->dtype);
+    char kind = leat_dtype_is_float(f->dtype) ? 'f' : leat_dtype_is_signed(f->dtype) ? 'i' : 'u';
+    if (f->dtype == LEAT_BF16 || !bytes)
+        return leat_fail(err, LEAT_UNSUPPORTED, "field '%s' holds %s, which .npy files cannot hold", f->name,
+                         leat_dtype_name(f->dtype));
+    leat_buf_add(out, NPY_VERSION, 8);
+    leat_buf_add(out, size_later, sizeof size_later);
+    leat_buf_printf(out, "{'descr': '%c%c%u', 'fortran_order': False, 'shape': (", bytes == 1 ? '|' : '<',
+                    f->dtype == LEAT_BOOL ? 'b' : kind, bytes);
+    if (f->type == LEAT_FIELD_TOKENS)
+        leat_buf_printf(out, "%" PRIu32 ",", cell->raw / bytes);
+    for (uint32_t i = 0; f->type != LEAT_FIELD_TOKENS && i < f->dims_n; i++)
+        leat_buf_printf(out, "%s%" PRIu32 "%s", i ? " " : "", cell->dims[i], i + 1 < f->dims_n || i == 0 ? "," : "");
+    leat_buf_str(out, "), }");
+    while (!out->failed && (out->len + 1) % 64)
+        leat_buf_char(out, ' ');
+    leat_buf_char(out, '\n');
+    leat_status rc = leat_buf_check(out, "the head of a .npy file", err);
+    if (rc == LEAT_OK) {
+        out->data[8] = (char)((out->len - 10) & 255);
+        out->data[9] = (char)((out->len - 10) >> 8);
+    }
+    return rc;
 }

@@ -1,16 +1,22 @@
 #include "mount/files.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "dataset/npy.h"
 #include "dataset/slice.h"
 #include "mount/chunks.h"
 #include "mount/path.h"
 
-#define VALUE ((uint64_t)1 << 63) /* of the hold's numbers: a decompressed value; else a chunk */
+#define VALUE    ((uint64_t)1 << 63) /* of the hold's numbers: a value that was made; else a chunk */
+#define NPY      (1u << 15)          /* of a tree's fields: the file is a .npy */
+#define HEAD_MAX 4096u               /* bytes of its head */
+
+static_assert(LEAT_FIELDS_MAX <= NPY, "the bit is free");
 
 struct leat_files {
     struct leat_files_opts opts;
@@ -93,16 +99,40 @@ struct sample {
     const uint8_t *row;
 };
 
+static const struct leat_field *field_of(const struct leat_files *f, uint32_t field)
+{
+    return &leat_dataset_root(f->opts.dataset)->schema.fields[field & ~NPY];
+}
+
+/* Bytes of the file with that value in it. */
+static leat_status file_bytes(const struct leat_files *f, uint32_t field, const struct leat_cell *cell, uint64_t *out,
+                              struct leat_error *err)
+{
+    struct leat_buf head;
+    leat_status rc = LEAT_OK;
+    leat_buf_init(&head, HEAD_MAX);
+    if (field & NPY)
+        rc = leat_npy_head(field_of(f, field), cell, &head, err);
+    *out = (uint64_t)head.len + cell->raw;
+    leat_buf_free(&head);
+    return rc;
+}
+
 /* One field of a sample as the file `path`. */
 static leat_status add_file(struct leat_files *f, const struct sample *s, uint32_t field, const char *path, size_t n,
                             struct leat_error *err)
 {
     char name[301];
     char text[500];
-    const struct leat_field *of = &leat_dataset_root(f->opts.dataset)->schema.fields[field];
+    struct leat_error why;
+    uint64_t bytes = 0;
+    const struct leat_field *of = field_of(f, field);
     struct leat_cell cell = leat_cell_read(of, s->row);
-    if (cell.absent && f->opts.group) /* there was no such file */
+    if (cell.absent && f->opts.several) /* there was no such file */
         return LEAT_OK;
+    leat_status rc = cell.absent ? LEAT_OK : file_bytes(f, field, &cell, &bytes, &why);
+    if (rc == LEAT_NO_MEMORY)
+        return leat_fail(err, rc, "no memory for a file");
     shown(path, n, name);
     if (n == 0)
         snprintf(text, sizeof text, "sample %" PRIu64 " has no key", s->number);
@@ -110,10 +140,14 @@ static leat_status add_file(struct leat_files *f, const struct sample *s, uint32
         snprintf(text, sizeof text, "key '%s' of sample %" PRIu64 " cannot be a path", name, s->number);
     else if (cell.absent)
         snprintf(text, sizeof text, "sample %" PRIu64 " ('%s') has no '%s'", s->number, name, of->name);
+    else if (rc != LEAT_OK)
+        snprintf(text, sizeof text, "sample %" PRIu64 " ('%s'): %.150s", s->number, name, why.text);
+    else if (bytes > UINT32_MAX)
+        snprintf(text, sizeof text, "sample %" PRIu64 " ('%s') is larger than 4 GiB", s->number, name);
     else {
         struct leat_tree_file file = {
-            .path = path, .path_n = n, .sample = s->number, .field = field, .bytes = cell.raw};
-        f->bytes += cell.raw;
+            .path = path, .path_n = n, .sample = s->number, .field = field, .bytes = (uint32_t)bytes};
+        f->bytes += bytes;
         return leat_tree_add(f->tree, &file, err);
     }
     leave_out(f, text);
@@ -125,17 +159,17 @@ static leat_status add_sample(struct leat_files *f, const struct sample *s, stru
 {
     const struct leat_schema *schema = &leat_dataset_root(f->opts.dataset)->schema;
     leat_status rc = LEAT_OK;
-    if (!f->opts.group || s->key_n == 0)
+    if (!f->opts.several || s->key_n == 0)
         return add_file(f, s, f->opts.field, s->key, s->key_n, err);
     for (uint32_t i = 0; rc == LEAT_OK && i < schema->n; i++) {
         if (!leat_field_has_data(&schema->fields[i]))
             continue;
         leat_buf_clear(path);
         leat_buf_add(path, s->key, s->key_n);
-        leat_buf_printf(path, ".%s", schema->fields[i].name);
+        bool npy = leat_path_add_field(path, &schema->fields[i], i == f->opts.field);
         rc = leat_buf_check(path, "a path", err);
         if (rc == LEAT_OK)
-            rc = add_file(f, s, i, path->data, path->len, err);
+            rc = add_file(f, s, i | (npy ? NPY : 0), path->data, path->len, err);
     }
     return rc;
 }
@@ -253,14 +287,18 @@ static leat_status find_cell(struct leat_files *f, const struct leat_tree_file *
     if (rc != LEAT_OK)
         return rc;
     const struct leat_loaded *l = leat_held_thing(*held);
-    *cell = leat_chunk_cell(&l->chunk, index, file->field);
-    if (!cell->absent && cell->raw == file->bytes)
+    *cell = leat_chunk_cell(&l->chunk, index, file->field & ~NPY);
+    uint64_t bytes = 0;
+    if (!cell->absent)
+        rc = file_bytes(f, file->field, cell, &bytes, err);
+    if (rc == LEAT_OK && !cell->absent && bytes == file->bytes)
         return LEAT_OK;
     leat_hold_give(f->hold, *held);
-    rc = leat_fail(err, LEAT_CORRUPT,
-                   "chunk %" PRIu32 ": sample %" PRIu64 " has %" PRIu32 " bytes there and %" PRIu32
-                   " in the table of samples",
-                   chunk, file->sample, cell->raw, file->bytes);
+    if (rc == LEAT_OK)
+        rc = leat_fail(err, LEAT_CORRUPT,
+                       "chunk %" PRIu32 ": sample %" PRIu64 " has %" PRIu64 " bytes there and %" PRIu32
+                       " in the table of samples",
+                       chunk, file->sample, bytes, file->bytes);
     f->opts.failed(f->opts.user, err->text);
     return rc;
 }
@@ -270,6 +308,7 @@ static leat_status load_value(struct leat_files *f, uint64_t ino, void **out, st
     struct leat_tree_file file = leat_tree_file(f->tree, ino);
     struct leat_held *held = NULL;
     struct leat_cell cell;
+    struct leat_buf head;
     struct leat_loaded *l = calloc(1, sizeof *l);
     leat_status rc =
         l ? find_cell(f, &file, &held, &cell, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a file");
@@ -278,9 +317,17 @@ static leat_status load_value(struct leat_files *f, uint64_t ino, void **out, st
         return rc;
     }
     const struct leat_loaded *chunk = leat_held_thing(held);
-    l->data = malloc(cell.raw ? cell.raw : 1);
-    rc = l->data ? leat_chunk_value(&chunk->chunk, &cell, l->data, err)
-                 : leat_fail(err, LEAT_NO_MEMORY, "no memory for the %" PRIu32 " bytes of a file", cell.raw);
+    leat_buf_init(&head, HEAD_MAX);
+    l->data = malloc(file.bytes ? file.bytes : 1);
+    if (!l->data)
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the %" PRIu32 " bytes of a file", file.bytes);
+    else if (file.field & NPY)
+        rc = leat_npy_head(field_of(f, file.field), &cell, &head, err);
+    if (rc == LEAT_OK && head.len)
+        memcpy(l->data, head.data, head.len);
+    if (rc == LEAT_OK)
+        rc = leat_chunk_value(&chunk->chunk, &cell, (uint8_t *)l->data + head.len, err);
+    leat_buf_free(&head);
     leat_hold_give(f->hold, held);
     if (rc != LEAT_OK) {
         char name[301];
@@ -305,7 +352,7 @@ leat_status leat_files_read(struct leat_files *f, uint64_t ino, uint64_t at, siz
         return LEAT_OK;
     bool value = leat_hold_has(f->hold, VALUE | ino); /* then its chunk is not needed, and may be gone */
     leat_status rc = value ? LEAT_OK : find_cell(f, &file, &held, &cell, err);
-    if (rc == LEAT_OK && !value && cell.zstd) {
+    if (rc == LEAT_OK && !value && (cell.zstd || file.field & NPY)) {
         leat_hold_give(f->hold, held);
         value = true;
     }

@@ -1,5 +1,5 @@
-/* A dataset as files: each sample is a file whose path is its key, with the bytes of one field; or, grouped, a file for
- * each field that has bytes, KEY.FIELD. The catalog is made at the opening, from the snapshot's rows and keys; chunks
+/* A dataset as files: each sample is a file whose path is its key, with the bytes of one field; or, where there are
+ * several, a file for each field that has bytes (leat_path_add_field()). The catalog is made at the opening, from the snapshot's rows and keys; chunks
  * come when a file of theirs is read, whole and verified, and are kept within a budget, in memory and on disk.
  *
  * Thread-safe after the opening. */
@@ -18,8 +18,8 @@ struct leat_files;
 
 struct leat_files_opts {
     struct leat_dataset *dataset; /* borrowed */
-    uint32_t field;               /* one with bytes */
-    bool group;                   /* instead: every field that has bytes */
+    uint32_t field;               /* one with bytes; the first of several */
+    bool several;                 /* every field that has bytes is a file */
     uint64_t memory;              /* bytes of chunks that are kept */
     unsigned ahead;               /* chunks that are loaded ahead of one that is read in their order; 0: none */
     const char *cache_dir;        /* chunks are kept here too; NULL: in memory only */

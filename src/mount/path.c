@@ -18,6 +18,22 @@ bool leat_path_good(const char *key, size_t n)
     return true;
 }
 
+static bool has_ending(const char *key, size_t n)
+{
+    const char *slash = n ? memrchr(key, '/', n) : NULL;
+    size_t name = slash ? (size_t)(slash - key) + 1 : 0;
+    return n > name + 1 && memchr(key + name + 1, '.', n - name - 1);
+}
+
+bool leat_path_add_field(struct leat_buf *path, const struct leat_field *f, bool first)
+{
+    bool numbers = f->type == LEAT_FIELD_ARRAY || f->type == LEAT_FIELD_TOKENS;
+    if (first && has_ending(path->data, path->len))
+        return false;
+    leat_buf_printf(path, ".%s%s", f->name, numbers ? LEAT_PATH_NPY : "");
+    return numbers;
+}
+
 /* How many bytes they share at the beginning. Eight at a time: sorting a million keys spends its time here. */
 static size_t shared(const char *a, const char *b, size_t n)
 {

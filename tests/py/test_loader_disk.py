@@ -94,7 +94,7 @@ def disk_lines(runtime):
 
 
 def demote(loader, heavy, least):
-    """Reads until more than so many bytes are on disk: what leaves memory while the disk is busy is not written."""
+    """Reads until more bytes than this are on disk: what leaves memory while the disk is busy is not written."""
     for _ in range(20):
         read_epoch(loader, heavy)
         if loader.stats()["disk_bytes"] > least:

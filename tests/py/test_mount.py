@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from augment import torchvision_v2
-from conftest import SANITIZE, assert_no_report
+from conftest import ROOT, SANITIZE, assert_no_report
 
 SMALL = ("--chunk-size", "64KiB")
 
@@ -213,7 +213,7 @@ def test_grouped_samples_are_the_files_they_were_grouped_from(mount, run_leat, t
         (source / "p" / f"{i:02}.json").write_text(f'{{"i": {i}}}')
         (source / "p" / f"{i:02}.seg.bin").write_bytes(bytes([i]) * 1000)
     run_leat("index", "--quiet", "--group", source, tmp_path / "set", status=0)
-    same(source, mount(tmp_path / "set", "--group").folder)
+    same(source, mount(tmp_path / "set").folder)
     run_leat("unpack", "--quiet", "--field", "txt", tmp_path / "set", tmp_path / "unpacked", status=0)
     plain = mount(tmp_path / "set", "--field", "txt")
     same(tmp_path / "unpacked", plain.folder)
@@ -478,7 +478,6 @@ def test_wrong_places_are_refused_before_anything_is_fetched(possible, run_leat,
     assert "make it first" in run_leat("mount", dataset, tmp_path / "none", status=3).stderr
     run_leat("mount", tmp_path / "no-set", empty, status=3)
     assert "no field 'nix'" in run_leat("mount", "--field", "nix", dataset, empty, status=2).stderr
-    assert "--group" in run_leat("mount", "--field", "bin", "--group", dataset, empty, status=2).stderr
     assert "--threads" in run_leat("mount", "--threads", "0", dataset, empty, status=2).stderr
     assert "--cache-dir" in run_leat("mount", "--cache", "1GiB", dataset, empty, status=2).stderr
     assert "cannot write" in run_leat("mount", "--log-file", tmp_path / "no" / "log", dataset, empty).stderr
@@ -514,3 +513,37 @@ def test_a_plain_image_folder_of_torchvision(mount, run_leat, tmp_path):
     assert len(shown) == 10
     for (one, a), (other, b) in zip(real, shown):
         assert (a, one.size, one.tobytes()) == (b, other.size, other.tobytes())
+
+
+@pytest.mark.parametrize("name", ["dataset-1", "kinds-1", "later-1", "optional-1", "selection-1"])
+def test_golden_datasets_are_what_unpack_writes(mount, run_leat, tmp_path, name):
+    done = run_leat("unpack", "--quiet", ROOT / "tests" / "golden" / name, tmp_path / "unpacked")
+    if done.returncode == 1:  # a field of a type that is not known
+        (tmp_path / "mnt").mkdir()
+        refused = run_leat("mount", ROOT / "tests" / "golden" / name, tmp_path / "mnt", status=1)
+        assert refused.stderr.endswith(done.stderr)
+        return
+    same(tmp_path / "unpacked", mount(ROOT / "tests" / "golden" / name, "--leave-out").folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("allowed", [True, False])
+def test_others_read_only_where_they_are_allowed_to(mount, run_leat, source, tmp_path, allowed):
+    there = mount(pack(run_leat, source, tmp_path / "set"), *(["--allow-other"] if allowed else []))
+    folder = os.open(tmp_path, os.O_PATH)  # the folders above it are closed to others
+    tmp_path.chmod(0o755)
+
+    def become_nobody():
+        os.fchdir(folder)
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+    command = ["cat", f"{there.folder.name}/a/001.bin"]
+    done = subprocess.run(command, preexec_fn=become_nobody, check=False, capture_output=True)
+    os.close(folder)
+    if allowed:
+        assert done.stdout == (source / "a" / "001.bin").read_bytes()
+    else:
+        assert done.returncode == 1
+        assert b"Permission denied" in done.stderr

@@ -101,10 +101,11 @@ def test_the_table_is_that_of_the_design():
 
     table = read_table(ROOT / "docs" / "architecture.md")
     below = ["base", "net", "store", "serve", "dataset", "order", "sched", "cache", "feed", "prep", "ring"]
-    assert list(table) == [*below, "agent", "client", "plan", "sim", "profile", "cli"]
+    assert list(table) == [*below, "agent", "client", "plan", "sim", "profile", "mount", "cli"]
     assert table["agent"] == set(below)
     assert table["base"] == set()
     assert table["serve"] == {"store", "net", "base"}
+    assert table["mount"] == {"cache", "dataset", "store", "base"}
     assert table["client"] == {"ring", "order", "prep", "dataset", "store", "base"}
 
 

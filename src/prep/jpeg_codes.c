@@ -168,7 +168,7 @@ static void fill(uint32_t *to, unsigned length, uint8_t symbol, uint32_t *second
 void leat_jpeg_codes_make(struct leat_jpeg_codes *codes, const JHUFF_TBL *from)
 {
     uint16_t window[1 << BITS];
-    uint32_t seconds[1 << BITS]; /* those for n bits left from 1 << n on */
+    uint32_t seconds[1 << BITS] = {0}; /* those for n bits left from 1 << n on */
     bool has_second[BITS] = {false};
     if (made_already(&codes->rest, from))
         return;

@@ -51,7 +51,7 @@ struct leat_jpeg_codes {
 #define LEAT_CODES_TAKES(e)  ((e)&63)
 #define LEAT_CODES_RUN(e)    ((e) >> 6 & 15)
 #define LEAT_CODES_FAR(e)    ((e) >> 10 & 127)
-#define LEAT_CODES_VALUE(e)  ((int8_t)((e) >> 17))
+#define LEAT_CODES_VALUE(e)  ((int32_t)((e) << 7) >> 24)
 #define LEAT_CODES_SECOND(e) ((int32_t)(e) >> 25)
 #define LEAT_CODES_EXTRA(e)  ((e) >> 17 & 15)
 #define LEAT_CODES_LENGTH(e) ((e) >> 21 & 15)

@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) unsigned block(struct leat_scan *s,
             k += LEAT_CODES_FAR(e);
             if (values) {
                 values[leat_jpeg_order[k - 1]] = (int16_t)LEAT_CODES_SECOND(e);
-                values[leat_jpeg_order[place]] = LEAT_CODES_VALUE(e);
+                values[leat_jpeg_order[place]] = (int16_t)LEAT_CODES_VALUE(e);
             }
             take(b, e);
         } else {

@@ -66,7 +66,7 @@ void leat_jpeg_stream_begin(struct leat_jpeg_stream *s, const uint8_t *at, const
 
 bool leat_jpeg_stream_restart(struct leat_jpeg_stream *s, struct leat_jpeg_reader *reader, unsigned number)
 {
-    const uint8_t *behind = NULL;
+    const uint8_t *behind = s->end;
     if (leat_bits_marker(s->at, s->end, &behind) != 0xd0 + number)
         return false;
     leat_jpeg_stream_begin(s, behind, s->end, reader);

@@ -1,7 +1,7 @@
 """What `leat profile` puts in front of a training script: follows loaders, copies, the backward pass, collectives and the
 optimizer, and writes when each began and ended into shared memory.
 
-Stands alone: it is also built into the command, which gives it to programs whose Python has no Leat. It needs nothing but the
+Stands alone: it is built into the command, which gives it to programs whose Python has no Leat. It needs nothing but the
 standard library, imports nothing that the script does not import, and changes no number that the script computes. docs/profile.md
 has the layout of a lane, which src/profile/lane.h reads.
 """

@@ -31,6 +31,7 @@ except ImportError as _error:
 from leat import errors as errors
 from leat._plan import plan
 from leat._sample import sample_info
+from leat._watch import watch
 from leat.batch_mix import BatchMix
 from leat.dataset import Dataset
 from leat.dataset import open as open
@@ -45,7 +46,6 @@ from leat.loader import Loader
 from leat.mix import Mix
 from leat.state import state_of
 from leat.views import blocks, cu_seqlens, documents, positions
-from leat.watch import watch
 from leat.writer import Array, Label, Optional, Tokens, Writer
 
 __version__: str = _version()

@@ -81,7 +81,7 @@ static leat_status write_observer(const struct leat_profile_child *c, struct lea
 {
     for (const struct leat_observer_file *f = leat_observer_files; f->name; f++) {
         char path[300];
-        const char *name = strcmp(f->name, "_front.py") == 0 ? "sitecustomize.py" : f->name;
+        const char *name = strcmp(f->name, "front.py") == 0 ? "sitecustomize.py" : f->name;
         snprintf(path, sizeof path, "%s/%s", c->folder, name);
         FILE *file = fopen(path, "wxe");
         bool written = file && fwrite(f->text, 1, f->n, file) == f->n;

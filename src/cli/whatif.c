@@ -18,12 +18,12 @@ struct whatif_settings {
 #define AT(member) offsetof(struct whatif_settings, member)
 
 static const struct leat_option options[] = {
-    {"cache", 0, LEAT_OPTION_DOUBLE, AT(cache), "PERCENT", NULL, NULL, "so much of what is fetched now is at hand"},
+    {"cache", 0, LEAT_OPTION_DOUBLE, AT(cache), "PERCENT", NULL, NULL, "this much of what is fetched now is at hand"},
     {"storage-speed", 0, LEAT_OPTION_DOUBLE, AT(storage_speed), "FACTOR", NULL, NULL, "fetching is this much faster"},
     {"gpu-speed", 0, LEAT_OPTION_DOUBLE, AT(gpu_speed), "FACTOR", NULL, NULL, "computing is this much faster"},
-    {"cores", 0, LEAT_OPTION_U64, AT(cores), "N", NULL, NULL, "the machine has so many cores"},
-    {"workers", 0, LEAT_OPTION_U64, AT(workers), "N", NULL, NULL, "each rank's loader has so many workers"},
-    {"gpus", 0, LEAT_OPTION_U64, AT(gpus), "N", NULL, NULL, "so many ranks train on the machine"},
+    {"cores", 0, LEAT_OPTION_U64, AT(cores), "N", NULL, NULL, "the machine has this many cores"},
+    {"workers", 0, LEAT_OPTION_U64, AT(workers), "N", NULL, NULL, "each rank's loader has this many workers"},
+    {"gpus", 0, LEAT_OPTION_U64, AT(gpus), "N", NULL, NULL, "this many ranks train on the machine"},
     {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print the answer as JSON"},
     {0},
 };

@@ -25,17 +25,16 @@ const char *leat_report_mode_name(enum leat_report_mode mode)
 
 void leat_report_note(struct leat_report *r, const char *format, ...)
 {
+    char text[sizeof r->note[0]];
     va_list args;
-    if (r->notes == LEAT_REPORT_NOTES)
-        return;
-    if (r->notes == LEAT_REPORT_NOTES - 1) {
-        snprintf(r->note[r->notes++], sizeof r->note[0], "there was more to say");
-        return;
-    }
     va_start(args, format);
-    vsnprintf(r->note[r->notes], sizeof r->note[0], format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    leat_one_line(r->note[r->notes++]);
+    leat_one_line(text);
+    if (r->notes < LEAT_REPORT_NOTES)
+        snprintf(r->note[r->notes], sizeof text, "%s",
+                 r->notes + 1 < LEAT_REPORT_NOTES ? text : "there was more to say");
+    r->notes += r->notes < LEAT_REPORT_NOTES;
 }
 
 /* The fields, each once: the writer and the reader both walk these tables. */

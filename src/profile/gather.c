@@ -226,8 +226,8 @@ static size_t present(struct leat_gather *g, struct gather_rank **out, bool all)
 
 static void add_block(struct leat_gather *g, uint8_t mode, const struct leat_frontier *f)
 {
-    struct block *b = g->block_count ? &g->blocks[g->block_count - 1] : NULL;
-    if (!b || b->mode != mode || b->row != g->row || b->steps == BLOCK_STEPS) {
+    struct block *b = &g->blocks[g->block_count ? g->block_count - 1 : 0];
+    if (!g->block_count || b->mode != mode || b->row != g->row || b->steps == BLOCK_STEPS) {
         if (g->block_count == BLOCKS_MAX)
             return; /* the sums go on; the interval is that of the first 160,000 steps */
         b = &g->blocks[g->block_count++];

@@ -19,7 +19,7 @@
 
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "must be lock-free across processes");
 
-/* Words of the header, as _observe.py has them. */
+/* Words of the header, as observer/lane.py has them. */
 enum word {
     W_MAGIC,
     W_VERSION,

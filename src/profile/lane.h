@@ -1,4 +1,4 @@
-/* A lane: the records that one thread of a training script leaves in shared memory (python/leat/_observe.py writes
+/* A lane: the records that one thread of a training script leaves in shared memory (observer/lane.py writes
  * them, docs/profile.md has the layout). One writer, one reader, no locks: the writer moves the head, the reader the
  * tail, and a full lane drops records and counts them. What the writer says is checked before it is used. */
 #ifndef LEAT_PROFILE_LANE_H

@@ -1,4 +1,4 @@
-/* The Python that is put in front of a training script (python/leat/_observe.py and its helpers), as the command
+/* The Python that is put in front of a training script (src/profile/observer), as the command
  * carries it: the script's own Python may have no Leat. */
 #ifndef LEAT_PROFILE_OBSERVER_H
 #define LEAT_PROFILE_OBSERVER_H

@@ -10,15 +10,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-OBSERVER = Path(__file__).resolve().parents[2] / "python" / "leat"
+OBSERVER = Path(__file__).resolve().parents[2] / "src" / "profile" / "observer"
 
 CHILD = """
 import sys, time
 folder, stall, count = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
 if folder != "-":
     sys.path.insert(0, sys.argv[4])
-    import _observe
-    _observe.start(folder)
+    import observe
+    observe.start(folder)
 import torch
 from torch.utils.data import DataLoader, Dataset
 class Data(Dataset):

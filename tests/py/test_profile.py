@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD
+from conftest import BUILD, ROOT
 from loading import SLOW, torchrun
 
 torch = pytest.importorskip("torch")
 
 TRAIN = Path(__file__).with_name("profile_train.py")
 PLACE = Path("/dev/shm")
+OBSERVER = ROOT / "src" / "profile" / "observer"
 
 
 def left_behind():
@@ -118,7 +119,10 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     assert truths(done)[0]["iterations"] > 130
     stall = next(s for s in report["stalls"] if s["cause"] == "data")
     assert [report["runs"][i]["mode"] for i in stall["from"]] == ["observed", "synthetic"]
-    assert stall["s"][0] == pytest.approx(parts(report)["fetch"] * report["runs"][0]["step_s"][0], rel=0.5)
+    split = parts(report)
+    waited = (split["fetch"] + split["prepare"] + split["input"]) * report["runs"][0]["step_s"][0]
+    assert split["fetch"] > 0.3
+    assert stall["s"][0] == pytest.approx(waited, rel=0.5)
     # What it would be with everything at hand lies between the two runs, and nearer to the replayed one.
     asked = json.loads(run_leat("whatif", tmp_path / "report.json", "--cache", "100", "--json", status=0).stdout)
     runs = {run["mode"]: run for run in report["runs"]}
@@ -230,16 +234,16 @@ def test_what_a_killed_profiler_leaves_is_removed_by_the_next(leat_bin, clean_en
 def test_a_record_costs_microseconds(tmp_path):
     code = f"""
 import sys, time
-sys.path.insert(0, {str(BUILD / "python" / "leat")!r})
-import _observe
-_observe.lanes.folder = {str(tmp_path)!r}
-lane = _observe.lanes.lane()
+sys.path.insert(0, {str(OBSERVER)!r})
+import observe
+observe.lanes.folder = {str(tmp_path)!r}
+lane = observe.lanes.lane()
 for i in range(2000): lane.write(1, i, i + 1)
 cpu = time.thread_time()
 for i in range(5000): lane.write(1, i, i + 1, 2, 3, 4)
 print((time.thread_time() - cpu) / 5000)
 for i in range(5000): lane.write(1, i, i + 1, 2, 3, 4)
-print(lane.words[_observe.lanes.W_DROPPED], lane.head)
+print(lane.words[observe.lanes.W_DROPPED], lane.head)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert float(said[0]) < 20e-6
@@ -306,35 +310,35 @@ class FakeEvent:
 def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkeypatch):
     import types
 
-    monkeypatch.syspath_prepend(str(BUILD / "python" / "leat"))
-    import _observe
+    monkeypatch.syspath_prepend(str(OBSERVER))
+    import observe
 
     cuda = types.SimpleNamespace(Event=FakeEvent, is_current_stream_capturing=lambda: False)
-    monkeypatch.setattr(_observe.lanes, "folder", str(tmp_path))
-    monkeypatch.setattr(_observe.current, "device", _observe.Device(types.SimpleNamespace(cuda=cuda)))
+    monkeypatch.setattr(observe.lanes, "folder", str(tmp_path))
+    monkeypatch.setattr(observe.current, "device", observe.Device(types.SimpleNamespace(cuda=cuda)))
     FakeEvent.clock = FakeEvent.done_until = 0.0
     for _ in range(3):
-        outer = _observe.Span(_observe.BACKWARD)
+        outer = observe.Span(observe.BACKWARD)
         FakeEvent.clock += 7.0
-        inner = _observe.Span(_observe.COMM)
+        inner = observe.Span(observe.COMM)
         FakeEvent.clock += 3.0
         inner.end()
         outer.end()
-        _observe.current.device.collect()
-    lane = _observe.lanes.lane()
+        observe.current.device.collect()
+    lane = observe.lanes.lane()
     assert lane.head == 6  # the host's; the GPU is behind
 
     def device_spans():
         rows = [lane.words[64 + 5 * i : 69 + 5 * i].tolist() for i in range(lane.head)]
-        return [((row[2] & 255), row[1] - row[0]) for row in rows if row[2] >> 16 & _observe.DEVICE]
+        return [((row[2] & 255), row[1] - row[0]) for row in rows if row[2] >> 16 & observe.DEVICE]
 
     FakeEvent.done_until = 20.0
-    _observe.current.device.collect()
-    assert device_spans() == [(_observe.COMM, 3_000_000), (_observe.BACKWARD, 10_000_000)] * 2
+    observe.current.device.collect()
+    assert device_spans() == [(observe.COMM, 3_000_000), (observe.BACKWARD, 10_000_000)] * 2
     FakeEvent.done_until = 30.0
-    _observe.current.device.collect()
+    observe.current.device.collect()
     assert len(device_spans()) == 6
-    made = len(_observe.current.device.free) + 1
+    made = len(observe.current.device.free) + 1
     assert made == 12  # events are used again
 
 

@@ -1,7 +1,7 @@
 """What `leat profile` puts in front of a training script: follows loaders, copies, the backward pass, collectives and the
 optimizer, and writes when each began and ended into shared memory.
 
-Stands alone: it is also built into the command, which gives it to programs whose Python has no Leat. It needs nothing but the
+Stands alone: it is built into the command, which gives it to programs whose Python has no Leat. It needs nothing but the
 standard library, imports nothing that the script does not import, and changes no number that the script computes. docs/profile.md
 has the layout of a lane, which src/profile/lane.h reads.
 """
@@ -21,13 +21,15 @@ from collections import deque
 
 def _part(name):
     """Another file of the observer, from the folder that this one is in."""
-    spec = importlib.util.spec_from_file_location(f"_leat{name}", os.path.join(os.path.dirname(__file__), f"{name}.py"))
+    spec = importlib.util.spec_from_file_location(
+        f"_leat_{name}", os.path.join(os.path.dirname(__file__), f"{name}.py")
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-lanes = _part("_lane")
+lanes = _part("lane")
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
 now = lanes.now
@@ -535,7 +537,7 @@ def _follow_torch(torch):
     if _broken:
         lanes.note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
     if os.environ.get("LEAT_PROFILE_RUNS") and not os.environ.get("LEAT_PROFILE_LOADER"):
-        made = _part("_replay").install(torch, current, lanes.note)
+        made = _part("replay").install(torch, current, lanes.note)
         if made:
             _replayer.append(made)
 

@@ -10,7 +10,7 @@ import time
 
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = range(1, 7)
 EXHAUSTED, DEVICE, ACCOUNTED = 1, 2, 4  # flags of a record
-OBSERVED = 0  # modes of a step; others are given by _replay.py
+OBSERVED = 0  # modes of a step; others are given by replay.py
 MAGIC = int.from_bytes(b"LEATLANE", "little")
 VERSION = 1
 CAPACITY = 8192  # records of a thread that the reader may be behind

@@ -21,9 +21,9 @@ class Watch(Generic[T]):
 
     def __init__(self, iterable: Iterable[T], every: float, file: TextIO | None) -> None:
         self._iterable, self._every, self._file = iterable, every, file
-        self.steps = 0
-        self.wait_s = 0.0
-        self.total_s = 0.0
+        self.steps: int = 0
+        self.wait_s: float = 0.0
+        self.total_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self._iterable)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ def _start(here):
     if os.path.realpath(folder) != here:
         return
     try:
-        spec = importlib.util.spec_from_file_location("_leat_observe", os.path.join(here, "_observe.py"))
+        spec = importlib.util.spec_from_file_location("_leat_observe", os.path.join(here, "observe.py"))
         module = importlib.util.module_from_spec(spec)
         sys.modules["_leat_observe"] = module
         spec.loader.exec_module(module)

@@ -207,6 +207,56 @@ def test_faults_are_retried_and_versions_are_not_mixed(kind, request, run_leat, 
 
 
 @pytest.mark.parametrize("kind", ["gs", "az"])
+def test_a_lost_answer_to_the_end_of_an_upload(kind, request, run_leat, tmp_path):
+    """The parts were put together, and nobody heard of it: the next attempt finds the object and not an error."""
+    cloud = request.getfixturevalue("google" if kind == "gs" else "azure")
+    place = google_place(cloud) if kind == "gs" else azure_place(cloud)
+    lost = []
+
+    def lose(r):
+        ends = (r.method == "POST" and "uploadId" in r.query) or (
+            r.method == "PUT" and r.query.get("comp") == "blocklist"
+        )
+        if not ends or lost:
+            return None
+        lost.append(cloud.serve(r))
+        return 503, {}, b""
+
+    cloud.fail.append(lose)
+    data = some_bytes(11 * MIB)
+    (tmp_path / "large").write_bytes(data)
+    run_leat("cp", "--part-size", "5mib", tmp_path / "large", f"{place.url}/large", env=place.env, status=0)
+    assert lost and place.read("large") == data
+
+
+@pytest.mark.parametrize("kind", ["gs", "az"])
+def test_interrupted_copies_go_on(kind, request, run_leat, tmp_path):
+    """What has arrived is not sent again."""
+    cloud = request.getfixturevalue("google" if kind == "gs" else "azure")
+    place = google_place(cloud) if kind == "gs" else azure_place(cloud)
+    is_part = lambda r: r.method == "PUT" and ("partNumber" in r.query or r.query.get("comp") == "block")  # noqa: E731
+    sent = []
+
+    def refuse_later(r):
+        if is_part(r):
+            sent.append(r)
+            if len(sent) > 2:
+                return 403, {}, b""
+        return None
+
+    cloud.fail.append(refuse_later)
+    data = some_bytes(26 * MIB)
+    (tmp_path / "large").write_bytes(data)
+    command = ("cp", "--resume", "--part-size", "5mib", "--connections", "1", tmp_path / "large", f"{place.url}/large")
+    assert run_leat(*command, env=place.env).returncode != 0
+    cloud.fail.clear()
+    count = len(cloud.requests)
+    run_leat(*command, env=place.env, status=0)
+    assert place.read("large") == data
+    assert len([r for r in cloud.requests[count:] if is_part(r)]) == 4
+
+
+@pytest.mark.parametrize("kind", ["gs", "az"])
 def test_flipped_bits_are_noticed(kind, request, run_leat, tmp_path):
     place = (
         google_place(request.getfixturevalue("google"))

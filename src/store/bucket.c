@@ -166,8 +166,11 @@ static void take_look(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own.call.head;
     char expected[LEAT_ETAG_MAX];
-    bool known = leat_s3_parts_etag(op->parts, op->parts_n, expected);
-    if (known ? strcmp(expected, head->etag) == 0 : made_just_now(op))
+    bool known = !op->own.generations && leat_s3_parts_etag(op->parts, op->parts_n, expected);
+    bool ours = known ? strcmp(expected, head->etag) == 0 : made_just_now(op);
+    if (ours && op->own.generations)
+        leat_exchange_generation_tag(head->generation, op->object.etag);
+    else if (ours)
         memcpy(op->object.etag, head->etag, sizeof op->object.etag);
     else
         op->status = leat_fail(&op->err, LEAT_NOT_FOUND, "the upload is no longer known to the server");

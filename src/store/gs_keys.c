@@ -114,7 +114,7 @@ static leat_status service_account(const struct finding *f, struct leat_error *e
     if (!email || !key)
         return lacks(f, email ? "private_key" : "client_email", err);
     url = url ? url : TOKEN_URL;
-    int64_t now_s = leat_wall_s();
+    json_int_t now_s = (json_int_t)leat_wall_s();
     struct leat_buf jwt;
     struct leat_buf form;
     leat_buf_init(&jwt, 16u << 10);
@@ -124,8 +124,8 @@ static leat_status service_account(const struct finding *f, struct leat_error *e
         json_object_set_new(head, "kid", json_string(key_id));
     add_json(&jwt, head);
     leat_buf_char(&jwt, '.');
-    add_json(&jwt, json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", email, "scope", SCOPE, "aud", url, "iat",
-                             (json_int_t)now_s, "exp", (json_int_t)(now_s + LIFE_S)));
+    add_json(&jwt, json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", email, "scope", SCOPE, "aud", url, "iat", now_s, "exp",
+                             now_s + LIFE_S));
     leat_status rc = leat_buf_check(&jwt, "a request for a token", err);
     if (rc == LEAT_OK && !sign_jwt(&jwt, key))
         rc = leat_fail(err, LEAT_INVALID, "the private_key in '%s' is not an RSA key that can be read", f->file);

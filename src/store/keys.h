@@ -23,7 +23,7 @@ leat_status leat_keys_load(const struct leat_keys_kind *kind, const struct leat_
 
 /* A token that anybody who sees it can use goes over TLS, or stays on this machine; else LEAT_DENIED. */
 leat_status leat_keys_may_go(const char *scheme, const char *endpoint, struct leat_error *err);
-leat_status leat_keys_may_go_to(const char *url, struct leat_error *err);
+leat_status leat_keys_may_go_to(const char *text, struct leat_error *err);
 
 /* "access_key" becomes prefix and id. */
 leat_status leat_keys_set(struct leat_aws *aws, const char *prefix, const char *id, const char *secret,

@@ -403,7 +403,8 @@ void leat_store_attempted(struct leat_store_op *op)
         COUNT(store, throttled, 1);
     COUNT(store, request_ns, now - op->own.started_ns);
     leat_pace_answered(&store->own.pace, throttled, now);
-    if (!host_fault(op->status) && op->status != LEAT_CANCELLED)
+    bool answered = op->own.call.head.code || leat_store_can(store, LEAT_STORE_LOCAL); /* some need not even ask */
+    if (answered && !host_fault(op->status) && op->status != LEAT_CANCELLED)
         store->own.reached = true;
     if (op->status == LEAT_OK) {
         leat_retry_earn(&store->own.budget);

@@ -459,6 +459,7 @@ class AzureCloud(Cloud):
     def __init__(self):
         super().__init__()
         self.blocks = {}
+        self.committed = {}
         self.sas = None  # the text that is good
         self.forms = []
         self.refuse_shared = False
@@ -562,10 +563,12 @@ class AzureCloud(Cloud):
         if r.method == "PUT" and comp == "blocklist":
             import re
 
-            names = re.findall(rb"<Latest>([^<]*)</Latest>", r.body)
-            if any(n.decode() not in blocks for n in names):
+            names = [n.decode() for n in re.findall(rb"<Latest>([^<]*)</Latest>", r.body)]
+            latest = self.committed.get((container, key), {}) | blocks  # those of the object as it is count too
+            if any(n not in latest for n in names):
                 return self.error(400, "InvalidBlockList")
-            data = b"".join(blocks[n.decode()] for n in names)
+            data = b"".join(latest[n] for n in names)
+            self.committed[container, key] = {n: latest[n] for n in names}
             blocks.clear()
             o = held[key] = self.object(data, md5=False)
             return 201, {"ETag": self.etag(o), "Last-Modified": formatdate(o.modified, usegmt=True)}, b""

@@ -107,7 +107,8 @@ def clean_env(tmp_path):
     env = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "LEAT_", "XDG_", "GOOGLE_", "GS_", "GCE_", "AZURE_", "STORAGE_")) and not name.lower().endswith("_proxy")
+        if not name.startswith(("AWS_", "LEAT_", "XDG_", "GOOGLE_", "GS_", "GCE_", "AZURE_", "STORAGE_"))
+        and not name.lower().endswith("_proxy")
     }
     env["HOME"] = str(home)
     env["LC_ALL"] = "C.UTF-8"

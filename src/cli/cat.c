@@ -9,9 +9,9 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
-#include "dataset/npy.h"
 #include "cli/store_options.h"
 #include "dataset/keys.h"
+#include "dataset/npy.h"
 #include "store/stream.h"
 
 struct cat_settings {

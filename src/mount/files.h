@@ -1,6 +1,7 @@
 /* A dataset as files: each sample is a file whose path is its key, with the bytes of one field; or, where there are
- * several, a file for each field that has bytes (leat_path_add_field()). The catalog is made at the opening, from the snapshot's rows and keys; chunks
- * come when a file of theirs is read, whole and verified, and are kept within a budget, in memory and on disk.
+ * several, a file for each field that has bytes (leat_path_add_field()). The catalog is made at the opening, from the
+ * snapshot's rows and keys; chunks come when a file of theirs is read, whole and verified, and are kept within a
+ * budget, in memory and on disk.
  *
  * Thread-safe after the opening. */
 #ifndef LEAT_MOUNT_FILES_H

@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "store/file.h"
 
 #define DEPTH_MAX 128
@@ -29,6 +32,8 @@ struct file_list {
     char etag[LEAT_ETAG_MAX];
     struct folder folders[DEPTH_MAX];
     unsigned depth;
+    uint64_t left_out; /* links to nowhere, pipes, sockets: said once, at the end */
+    char first[256];   /* of them */
 };
 
 static void leave(struct file_list *l)
@@ -140,6 +145,23 @@ static void set_key(struct file_list *l, const struct folder *f, const char *nam
     leat_buf_str(&l->key, name);
 }
 
+/* A folder with what is no file in it is not an error, but somebody may count on its being there. */
+static void leave_out(struct file_list *l)
+{
+    if (!l->left_out++)
+        snprintf(l->first, sizeof l->first, "%s", l->key.data);
+}
+
+static void say_left_out(struct file_list *l)
+{
+    if (l->left_out == 1)
+        leat_log(LEAT_LOG_WARN, "'%s' is left out: it is not a file, or a link that leads nowhere", l->first);
+    else if (l->left_out)
+        leat_log(LEAT_LOG_WARN, "'%s' and %" PRIu64 " more are left out: they are not files, or links that lead nowhere",
+                 l->first, l->left_out - 1);
+    l->left_out = 0;
+}
+
 static leat_status next(struct leat_list *list, struct leat_list_entry *entry, bool *end, struct leat_error *err)
 {
     struct file_list *l = (struct file_list *)list;
@@ -166,18 +188,23 @@ static leat_status next(struct leat_list *list, struct leat_list_entry *entry, b
         if (folder)
             return LEAT_OK;
         if (stat(l->key.data, &st) < 0) {
-            if (errno == ENOENT || errno == ELOOP)
-                continue; /* gone meanwhile, or a link to nowhere */
-            return leat_fail_errno(err, errno, "cannot inspect '%s'", l->key.data);
+            if (errno != ENOENT && errno != ELOOP)
+                return leat_fail_errno(err, errno, "cannot inspect '%s'", l->key.data);
+            if (lstat(l->key.data, &st) == 0) /* else it is gone meanwhile */
+                leave_out(l);
+            continue;
         }
-        if (!S_ISREG(st.st_mode))
-            continue; /* a socket, a pipe */
+        if (!S_ISREG(st.st_mode)) {
+            leave_out(l); /* a socket, a pipe */
+            continue;
+        }
         leat_file_etag(&st, l->etag);
         entry->size = (uint64_t)st.st_size;
         entry->modified_s = (int64_t)st.st_mtim.tv_sec;
         entry->etag = l->etag;
         return LEAT_OK;
     }
+    say_left_out(l);
     *end = true;
     return LEAT_OK;
 }

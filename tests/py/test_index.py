@@ -76,6 +76,15 @@ def test_every_object_is_a_sample_with_the_label_of_its_folder(tmp_path, photos,
     assert {k: v["cls"] for k, v in found.items()} == {k: ["ant", "bee", "cat"].index(k.split("/")[0]) for k in found}
 
 
+@pytest.mark.parametrize("command", ["index", "pack"])
+def test_a_link_that_leads_nowhere_is_left_out_with_a_word(tmp_path, photos, run_leat, command):
+    (photos / "lost.txt").symlink_to("nowhere")
+    done = run_leat(command, "--quiet", "--json", photos, tmp_path / "to", status=0)
+    assert json.loads(done.stdout)["samples"] == 30
+    assert done.stderr.count("left out") == 1
+    assert "lost.txt" in done.stderr
+
+
 def test_an_index_numbers_samples_as_packing_does(tmp_path, photos, run_leat):
     run_leat("pack", "--chunk-size", "4KiB", photos, tmp_path / "packed", status=0)
     index(run_leat, photos, tmp_path / "indexed")

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from loading import SLOW, make_blobs, pack
 
+pytestmark = pytest.mark.alone  # what a busy disk cannot take is not written
+
 KIB = 1 << 10
 MIB = 1 << 20
 BATCH = 8

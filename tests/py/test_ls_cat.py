@@ -190,6 +190,7 @@ def test_a_loop_of_links_is_an_error_and_no_endless_list(run_leat, tmp_path):
     os.mkfifo(folder / "pipe")
     done = run_leat("ls", "-r", "--json", folder, status=0)
     assert [json.loads(x)["key"] for x in done.stdout.splitlines()] == [f"{folder}/file"]
+    one_line(done, f"'{folder}/gone' and 2 more are left out")
 
 
 @needs_root

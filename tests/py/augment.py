@@ -9,13 +9,19 @@ from conftest import ROOT
 PEERS = ROOT / ".venv" / "peers"
 
 
-def torchvision_v2():
-    """transforms.v2 and its functional part. The registry's wheel wants CUDA for its own operators; transforms need none."""
-    import torch
-
+def use_peers():
+    """Lets packages of .venv/peers be imported. The registry's torchvision wants CUDA for its own operators, and whoever
+    finds it (Lightning looks for it) fails at once unless they are left out."""
     if str(PEERS) not in sys.path:
         sys.path.append(str(PEERS))
     sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
+
+
+def torchvision_v2():
+    """transforms.v2 and its functional part, which need no operators of torchvision's own."""
+    import torch
+
+    use_peers()
     from torchvision.transforms import v2
 
     torch.set_num_threads(1)

@@ -2,10 +2,9 @@
 
 import io
 import struct
-import sys
 import tarfile
 
-from augment import PEERS
+from augment import use_peers
 from loading import import_leat
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "pax": tarfile.PAX_FORMAT, "gnu": tarfile.GNU_FORMAT}
@@ -13,8 +12,7 @@ FORMATS = {"ustar": tarfile.USTAR_FORMAT, "pax": tarfile.PAX_FORMAT, "gnu": tarf
 
 def import_webdataset():
     """The real one, of the pinned release."""
-    if str(PEERS) not in sys.path:
-        sys.path.append(str(PEERS))
+    use_peers()
     import webdataset
 
     return webdataset

@@ -157,8 +157,9 @@ static void say_left_out(struct file_list *l)
     if (l->left_out == 1)
         leat_log(LEAT_LOG_WARN, "'%s' is left out: it is not a file, or a link that leads nowhere", l->first);
     else if (l->left_out)
-        leat_log(LEAT_LOG_WARN, "'%s' and %" PRIu64 " more are left out: they are not files, or links that lead nowhere",
-                 l->first, l->left_out - 1);
+        leat_log(LEAT_LOG_WARN,
+                 "'%s' and %" PRIu64 " more are left out: they are not files, or links that lead nowhere", l->first,
+                 l->left_out - 1);
     l->left_out = 0;
 }
 

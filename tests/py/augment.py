@@ -10,7 +10,7 @@ PEERS = ROOT / ".venv" / "peers"
 
 
 def use_peers():
-    """Lets packages of .venv/peers be imported. The registry's torchvision wants CUDA for its own operators, and whoever
+    """Lets packages of .venv/peers be imported. The registry's torchvision wants CUDA for its own operators, and anyone who
     finds it (Lightning looks for it) fails at once unless they are left out."""
     if str(PEERS) not in sys.path:
         sys.path.append(str(PEERS))

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from loading import SLOW, make_blobs, make_images, pack, smallest_budget
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 
 @pytest.fixture(scope="module")
 def damaged(leat_bin, tmp_path_factory):

@@ -59,6 +59,8 @@ def test_every_call_on_a_hung_agent_ends_at_the_callers_deadline_and_names_it(lt
 
 HUNG_CALLS = """
 import os, signal, sys, threading, time, leat
+
+pytestmark = pytest.mark.alone  # beside others, moments come too late
 url, agent = sys.argv[1:]
 options = {"batch_size": 8, "timeout": 60, "fields": {"i": leat.index()}, "as_numpy": True}
 loader = leat.Loader(url, **options)

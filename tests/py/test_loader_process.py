@@ -396,6 +396,8 @@ def test_every_way_to_start_a_process_works(lt, runtime, images, method):
 
 INTERRUPTED = """
 import sys, time, leat
+
+pytestmark = pytest.mark.alone  # beside others, moments come too late
 fields = {"b": leat.bytes("bin")}
 loader = leat.Loader(sys.argv[1], batch_size=8, fields=fields, as_numpy=True, endpoint_url=sys.argv[2])
 print("open", flush=True)

@@ -220,6 +220,8 @@ def test_workers_of_a_dataloader_neither_keep_nor_disturb_a_loader(lt, runtime, 
 
 IMPORTING = """
 import sys, threading, leat
+
+pytestmark = pytest.mark.alone  # beside others, moments come too late
 other = threading.Thread(target=lambda: __import__("torch"))
 other.start()
 passes = 0

@@ -10,6 +10,8 @@ import time
 import pytest
 from loading import SLOW, make_blobs, pack, wait_until
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 
 @pytest.fixture
 def read(leat_bin, runtime):

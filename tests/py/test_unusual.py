@@ -7,6 +7,8 @@ import time
 import pytest
 from loading import SLOW
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 
 def run_for(loader, seconds, until):
     """Takes batches, epoch after epoch, as a training with steps of 10 ms."""

@@ -10,6 +10,8 @@ import time
 import pytest
 from loading import SLOW, make_blobs, pack, smallest_budget, start_python, wait_until
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 MIB = 1 << 20
 BATCH = 4
 
@@ -228,8 +230,6 @@ def test_bucket_that_goes_away_lets_out_what_came_then_names_itself_then_goes_on
 
 OPEN_LARGE = """
 import sys, leat
-
-pytestmark = pytest.mark.alone  # beside others, moments come too late
 url, batch = sys.argv[1], int(sys.argv[2])
 for seed in range(3):
     with leat.Loader(url, batch_size=batch, seed=seed, fields={"i": leat.index()}, as_numpy=True, timeout=100) as loader:

@@ -10,6 +10,8 @@ import signal
 import pytest
 from loading import SLOW, batches_of, is_idle, pack, smallest_budget, start_python, wait_until
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 G = 24
 
 SCRIBBLE = """
@@ -125,8 +127,6 @@ def large_first(leat_bin, tmp_path_factory):
 
 MANY_COLUMNS = """
 import leat, sys
-
-pytestmark = pytest.mark.alone  # beside others, moments come too late
 fields = {f"b{i}": leat.bytes("bin") for i in range(30)}
 loader = leat.Loader(sys.argv[1], batch_size=1, shuffle=False, slots=64, fields=fields, as_numpy=True)
 print("open", flush=True)

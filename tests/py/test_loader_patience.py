@@ -11,6 +11,8 @@ import time
 import pytest
 from loading import SLOW, is_idle, start_python, wait_until
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 
 @contextlib.contextmanager
 def hung(runtime):
@@ -59,8 +61,6 @@ def test_every_call_on_a_hung_agent_ends_at_the_callers_deadline_and_names_it(lt
 
 HUNG_CALLS = """
 import os, signal, sys, threading, time, leat
-
-pytestmark = pytest.mark.alone  # beside others, moments come too late
 url, agent = sys.argv[1:]
 options = {"batch_size": 8, "timeout": 60, "fields": {"i": leat.index()}, "as_numpy": True}
 loader = leat.Loader(url, **options)

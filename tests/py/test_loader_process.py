@@ -15,6 +15,8 @@ import pytest
 from conftest import PRELOAD, SANITIZE
 from loading import SLOW, batches_of, import_leat, is_idle, numbers, start_python, wait_until
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 G = 24
 
 
@@ -396,8 +398,6 @@ def test_every_way_to_start_a_process_works(lt, runtime, images, method):
 
 INTERRUPTED = """
 import sys, time, leat
-
-pytestmark = pytest.mark.alone  # beside others, moments come too late
 fields = {"b": leat.bytes("bin")}
 loader = leat.Loader(sys.argv[1], batch_size=8, fields=fields, as_numpy=True, endpoint_url=sys.argv[2])
 print("open", flush=True)

@@ -12,6 +12,8 @@ import types
 import pytest
 from loading import SLOW, is_idle, numbers, start_python, wait_until
 
+pytestmark = pytest.mark.alone  # beside others, moments come too late
+
 
 @pytest.fixture
 def stuck(lt, runtime, blobs, tmp_path, serve, monkeypatch):
@@ -220,8 +222,6 @@ def test_workers_of_a_dataloader_neither_keep_nor_disturb_a_loader(lt, runtime, 
 
 IMPORTING = """
 import sys, threading, leat
-
-pytestmark = pytest.mark.alone  # beside others, moments come too late
 other = threading.Thread(target=lambda: __import__("torch"))
 other.start()
 passes = 0

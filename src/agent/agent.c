@@ -27,7 +27,7 @@
 #define OPENERS       8u
 #define OPENERS_MAX   128u /* several times what supply.c gives to one bucket */
 #define MAKERS        4u
-#define SHARE_PART 8u /* of the memory for chunks: as much again for samples that loaders share */
+#define SHARE_PART    8u              /* of the memory for chunks: as much again for samples that loaders share */
 #define ACCEPT_PAUSE  (100 * LEAT_MS) /* when descriptors run out */
 #define NAMES_PAUSE   LEAT_S          /* between two looks whether ranks can still find us */
 #define METRICS_PAUSE (5 * LEAT_S)    /* between two attempts at a port that is taken */

@@ -241,8 +241,7 @@ static void decode_shared(struct leat_batch_part *p, uint32_t i, struct leat_sha
     struct leat_slot_view view = {.slot = leat_shared_data(shared)};
     struct leat_error err = {0};
     p->decoded++;
-    bool good =
-        leat_outputs_write_costly(stream_of(b, i)->apart, &view, 0, &b->samples[i], scratch, &err) == LEAT_OK;
+    bool good = leat_outputs_write_costly(stream_of(b, i)->apart, &view, 0, &b->samples[i], scratch, &err) == LEAT_OK;
     leat_share_made(shared, good);
     if (good)
         copy_shared(b, i, shared);
@@ -253,7 +252,7 @@ static void decode_shared(struct leat_batch_part *p, uint32_t i, struct leat_sha
 
 uint64_t leat_batch_place(const struct leat_loading_batch *b)
 {
-    return b->plan.epoch * b->loading->epoch_units + b->plan.position;
+    return (b->plan.epoch * b->loading->epoch_units + b->plan.position) / b->loading->world;
 }
 
 static void write_costly(struct leat_batch_part *p, uint32_t i, struct leat_scratch *scratch)
@@ -391,6 +390,17 @@ static uint64_t start_ns(const struct leat_loading_batch *b, uint32_t part, uint
     return b->sched.due_ns > takes ? b->sched.due_ns - takes : 1; /* 0 is for checking */
 }
 
+/* Whether all that has to be decoded has been by others. */
+static bool is_here(const struct leat_loading_batch *b, const struct leat_batch_part *p)
+{
+    for (uint32_t i = p->first; i < p->first + p->n; i++) {
+        if (b->samples[i].chunk &&
+            !leat_share_has(stream_of(b, i)->share, b->plan.units[i].epoch, b->plan.units[i].number))
+            return false;
+    }
+    return true;
+}
+
 static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err)
 {
     leat_status rc = find_samples(b, err);
@@ -401,7 +411,7 @@ static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err
     uint32_t parts = cut(b);
     b->parts_left = parts;
     for (uint32_t i = 0; i < parts; i++) {
-        b->parts[i].work.due = start_ns(b, i, parts);
+        b->parts[i].work.due = is_here(b, &b->parts[i]) ? 1 : start_ns(b, i, parts); /* copies wait for nothing */
         b->parts[i].work.trace.who = b->loading->who.number;
         b->parts[i].work.trace.number = b->sched.number;
         b->parts[i].work.trace.amount = b->parts[i].n;

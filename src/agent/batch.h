@@ -18,7 +18,7 @@ struct leat_batch_part {
     struct leat_work work; /* first member */
     struct leat_loading_batch *batch;
     uint32_t first, n;
-    uint64_t cpu_ns; /* that it took */
+    uint64_t cpu_ns;         /* that it took */
     uint32_t decoded, taken; /* samples: made, and copied from what other loaders have made */
 };
 
@@ -56,7 +56,7 @@ void leat_batch_free(struct leat_loading_batch *b); /* NULL is allowed */
 /* Has the samples of its group written; leat_loading_prepared() follows, later. */
 void leat_batch_prepare(struct leat_loading_batch *b);
 
-/* How far the order has come after it, through all epochs. */
+/* How far the rank has come after it, in samples of its own, through all epochs. */
 uint64_t leat_batch_place(const struct leat_loading_batch *b);
 
 /* When all are written: puts ragged values where they belong and samples that failed where the settings say. */

@@ -19,7 +19,7 @@ struct leat_loading_stream {
     struct leat_view *view;
     struct leat_order_spec spec;
     struct leat_outputs outputs;
-    struct leat_outputs *apart;        /* what loaders that share make for each other; NULL: nothing */
+    struct leat_outputs *apart;         /* what loaders that share make for each other; NULL: nothing */
     uint8_t share_id[LEAT_SHA256_SIZE]; /* who asks for the same */
     struct leat_share_member *share;    /* NULL: it makes its own */
     /* The key of the draws in the epoch that was planned last; the loop's. */
@@ -87,8 +87,8 @@ struct leat_loading {
         uint64_t prep_cpu_ns;
         uint64_t prep_cost; /* units of cost that this was spent on */
         uint64_t skipped;
-        uint64_t decoded; /* samples that it had decoded */
-        uint64_t taken;   /* … and that others had */
+        uint64_t decoded;         /* samples that it had decoded */
+        uint64_t taken;           /* … and that others had */
         uint64_t split;           /* batches that took more than one group */
         uint64_t epoch, position; /* after the batch that was published last */
     } stats;

@@ -134,7 +134,7 @@ static void begin_sharing(struct leat_loading *l)
     struct leat_error err;
     for (uint32_t i = 0; i < l->streams_n; i++) {
         struct leat_loading_stream *s = &l->streams[i];
-        struct leat_share_opts opts = {.place = l->epoch * l->epoch_units + l->position,
+        struct leat_share_opts opts = {.place = (l->epoch * l->epoch_units + l->position) / l->world,
                                        .first = (uint64_t)l->slots * l->batch};
         if (!s->apart || !l->shares)
             continue;

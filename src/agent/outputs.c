@@ -8,6 +8,7 @@
 #include "agent/sounds.h"
 #include "agent/values.h"
 #include "base/buf.h"
+#include "base/copy.h"
 #include "base/guess.h"
 #include "leat/loader.h"
 
@@ -370,7 +371,8 @@ void leat_outputs_put(const struct leat_outputs *o, const struct leat_slot_view 
 {
     for (uint32_t i = 0; i < o->n; i++) {
         if (leat_outputs_costly(o, i))
-            memcpy(place_of(&o->columns[i], view, place), from + apart->columns[i].offset, o->columns[i].stride);
+            leat_copy_past_caches(place_of(&o->columns[i], view, place), from + apart->columns[i].offset,
+                                  o->columns[i].stride); /* the rank reads it when its turn comes */
     }
 }
 

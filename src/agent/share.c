@@ -10,8 +10,7 @@
 #define MEMBERS_MAX 64u /* bits of a word */
 #define BUCKETS     16384u
 #define SAMPLES_MAX (4 * BUCKETS)
-#define SPARES_MAX  64u           /* buffers that a group keeps for its next samples */
-#define FAR         4u            /* windows: one that is farther behind is not made for */
+#define FAR         4u /* windows: one that is farther behind is not made for */
 #define WAIT_NS     (2 * LEAT_S)
 
 struct list {
@@ -20,7 +19,7 @@ struct list {
 
 struct leat_shared {
     struct group *group;
-    struct leat_shared *chain;      /* in its bucket */
+    struct leat_shared *chain;       /* in its bucket */
     struct leat_shared *prev, *next; /* those as many wait for, in the order in which they came to be so */
     struct leat_shared *older, *newer;
     uint64_t epoch, number, place;
@@ -29,7 +28,7 @@ struct leat_shared {
     uint32_t users;   /* threads that have it now */
     bool ready;
     bool kept; /* though nobody waits for it: others may be starting */
-    bool out; /* of the tables: gone as soon as nobody has it */
+    bool out;  /* of the tables: gone as soon as nobody has it */
     char *data;
 };
 
@@ -44,14 +43,16 @@ struct group {
     uint32_t members_n;
     uint32_t samples_n; /* in the tables */
     uint32_t held;      /* samples out of them that somebody still has, and members that were not freed */
-    char *spares[SPARES_MAX];
-    uint32_t spares_n;
+    char *spares; /* buffers for its next samples: the address of the next lies in each. The kernel clears memory that
+                     was given back to it, which would cost more than the copies */
+    uint64_t spares_n;
 };
 
 struct leat_share_member {
     struct group *group;
     uint32_t bit;
     bool quit;
+    bool lost;      /* too far behind: nothing waits for it */
     uint64_t place; /* what is before it, it has */
     uint64_t first; /* samples that it still makes for those who may be starting */
 };
@@ -142,17 +143,22 @@ static struct leat_shared *find(struct group *g, uint64_t epoch, uint64_t number
 
 static void give_buffer(struct group *g, char *data)
 {
-    if (g->members_n && g->spares_n < SPARES_MAX) {
-        g->spares[g->spares_n++] = data;
-        return;
-    }
-    free(data);
-    g->share->locked.bytes -= g->bytes;
+    memcpy(data, &g->spares, sizeof g->spares);
+    g->spares = data;
+    g->spares_n++;
+}
+
+static char *take_spare(struct group *g)
+{
+    char *data = g->spares;
+    memcpy(&g->spares, data, sizeof g->spares);
+    g->spares_n--;
+    return data;
 }
 
 static void free_spare(struct group *g)
 {
-    free(g->spares[--g->spares_n]);
+    free(take_spare(g));
     g->share->locked.bytes -= g->bytes;
 }
 
@@ -269,7 +275,7 @@ static char *get_buffer(struct group *g, unsigned waiting)
         }
     }
     if (g->spares_n)
-        return g->spares[--g->spares_n];
+        return take_spare(g);
     char *data = malloc(g->bytes);
     if (data)
         s->locked.bytes += g->bytes;
@@ -298,10 +304,31 @@ static struct group *group_of(struct leat_share *s, const struct leat_share_opts
     return g;
 }
 
+static bool is_far(const struct leat_share_member *m, uint64_t place)
+{
+    return place > m->place && place - m->place > FAR * m->group->window;
+}
+
 /* Whether it will come for a sample there. */
 static bool comes(const struct leat_share_member *m, uint64_t place)
 {
-    return m->place < place && place - m->place <= FAR * m->group->window;
+    return m->place < place && !is_far(m, place);
+}
+
+/* Samples of the group do not wait for it any more. */
+static void forget_member(struct leat_share_member *m)
+{
+    struct group *g = m->group;
+    struct leat_shared *e = g->share->locked.oldest;
+    while (e) {
+        struct leat_shared *next = e->newer;
+        if (e->group == g) {
+            wait_for(e, e->waiting & ~(1ull << m->bit));
+            if (!g->members_n || (!e->waiting && !e->users && !e->kept))
+                take_out(e);
+        }
+        e = next;
+    }
 }
 
 static void await_what_is_here(struct leat_share_member *m)
@@ -352,16 +379,7 @@ void leat_share_quit(struct leat_share_member *m)
         m->quit = true;
         g->members[m->bit] = NULL;
         g->members_n--;
-        struct leat_shared *e = s->locked.oldest;
-        while (e) {
-            struct leat_shared *next = e->newer;
-            if (e->group == g) {
-                wait_for(e, e->waiting & ~(1ull << m->bit));
-                if (!g->members_n || (!e->waiting && !e->users && !e->kept))
-                    take_out(e);
-            }
-            e = next;
-        }
+        forget_member(m);
         while (!g->members_n && g->spares_n)
             free_spare(g);
     }
@@ -396,8 +414,14 @@ static uint64_t who_comes(const struct leat_share_member *m, uint64_t place)
 {
     uint64_t waiting = 0;
     for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
-        const struct leat_share_member *other = m->group->members[i];
-        if (other && other != m && comes(other, place))
+        struct leat_share_member *other = m->group->members[i];
+        if (!other || other == m)
+            continue;
+        bool lost = is_far(other, place);
+        if (lost && !other->lost)
+            forget_member(other);
+        other->lost = lost;
+        if (comes(other, place))
             waiting |= 1ull << i;
     }
     return waiting;
@@ -466,6 +490,17 @@ enum leat_share_turn leat_share_begin(struct leat_share_member *m, uint64_t epoc
     return turn;
 }
 
+bool leat_share_has(struct leat_share_member *m, uint64_t epoch, uint64_t number)
+{
+    if (!m)
+        return false;
+    pthread_mutex_lock(&m->group->share->locked.mu);
+    const struct leat_shared *e = m->quit ? NULL : find(m->group, epoch, number);
+    bool has = e && e->ready;
+    pthread_mutex_unlock(&m->group->share->locked.mu);
+    return has;
+}
+
 char *leat_shared_data(struct leat_shared *e)
 {
     return e->data; /* constant while it is held */
@@ -509,7 +544,8 @@ void leat_share_tidy(struct leat_share *s)
     pthread_mutex_lock(&s->locked.mu);
     drop_old(s, now);
     for (struct group *g = s->locked.groups; g; g = g->next) {
-        while (g->members_n < 2 && g->spares_n)
+        uint64_t keep = g->members_n < 2 ? 0 : g->spares_n / 2;
+        while (g->spares_n > keep)
             free_spare(g);
     }
     pthread_mutex_unlock(&s->locked.mu);

@@ -31,9 +31,9 @@ void leat_share_close(struct leat_share *share); /* all members have been freed;
 
 struct leat_share_opts {
     uint8_t id[LEAT_SHA256_SIZE]; /* members with the same one get the same bytes for the same sample */
-    uint64_t bytes;               /* of a sample */
+    uint64_t bytes;               /* of a sample: at least those of a pointer */
     uint64_t place;               /* in the order, where it begins */
-    uint64_t first;               /* so many samples are kept though nobody waits for them: others may be starting too */
+    uint64_t first; /* so many samples are kept though nobody waits for them: others may be starting too */
 };
 
 /* LEAT_NO_MEMORY, or LEAT_LIMIT when the group has as many members as it can: the loader goes on alone. */
@@ -43,7 +43,7 @@ leat_status leat_share_join(struct leat_share *share, const struct leat_share_op
 void leat_share_quit(struct leat_share_member *member); /* NULL is allowed */
 void leat_share_free(struct leat_share_member *member); /* when nothing of it is held any more; NULL is allowed */
 
-/* It has all batches that end at `place` or before, in the order's units, counted through all epochs. */
+/* It has all batches that end at `place` or before, counted in samples of the rank through all epochs. */
 void leat_share_reach(struct leat_share_member *member, uint64_t place);
 
 enum leat_share_turn {
@@ -56,13 +56,15 @@ enum leat_share_turn {
 struct leat_shared; /* a sample; held from begin() to let_go() */
 enum leat_share_turn leat_share_begin(struct leat_share_member *member, uint64_t epoch, uint64_t number, uint64_t place,
                                       struct leat_shared **out); /* set unless OWN */
+/* Whether it is here now: what is left to do is a copy. */
+bool leat_share_has(struct leat_share_member *member, uint64_t epoch, uint64_t number);
 char *leat_shared_data(struct leat_shared *s);
 void leat_share_made(struct leat_shared *s, bool good); /* not good: nobody gets it, each meets the error itself */
 /* Until it is made: seconds at most, as only a running thread makes one. False: make it without. Held either way. */
 bool leat_share_wait(struct leat_shared *s);
 void leat_share_let_go(struct leat_shared *s);
 
-/* Lets go of what is too old. begin() does it too; this is for when nobody begins. */
+/* Now and then: lets go of what is too old, and of memory that is not used. */
 void leat_share_tidy(struct leat_share *share);
 
 struct leat_share_stats {

@@ -203,7 +203,10 @@ def test_what_is_shared_is_within_its_bound_and_gone_in_the_end(runtime, leat_bi
     sample = 64 * 64 * 3
     ram = 8 * 40 * sample  # room for 40 samples
     field = {"x": leat.image("png").random_resized_crop(64)}
-    make = lambda: leat.Loader(data.url, fields=field, batch_size=4, seed=1, ram=ram, timeout=60, as_numpy=True)
+
+    def make():
+        return leat.Loader(data.url, fields=field, batch_size=4, seed=1, ram=ram, timeout=60, as_numpy=True)
+
     with make() as ahead, make() as behind:
         first = next(iter(behind))
         del first

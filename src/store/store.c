@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "store/backend.h"
 #include "store/kind.h"
+#include "store/lanes.h"
 #include "store/loops.h"
 #include "store/pace.h"
 #include "store/retry.h"
@@ -47,9 +48,13 @@ struct leat_store {
     char *strings[7]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
+    bool lanes; /* keys are told apart: else all are in the first one */
     struct {
         struct queue queued;
         struct queue active; /* running or waiting for their next attempt */
+        struct queue parked[LEAT_LANES]; /* queued, while their lane has no room */
+        uint64_t parking;                /* which of them hold some, one bit each */
+        struct leat_lanes lanes;
         uint32_t running;
         struct leat_pace pace;
         struct leat_retry_budget budget;
@@ -183,6 +188,7 @@ static void start(struct leat_store *store, struct leat_store_op *op)
     op->own.started_ns = leat_now_ns();
     push(&store->own.active, op);
     store->own.running++;
+    store->own.lanes.lane[op->own.lane].running++;
     COUNT(store, requests, 1);
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     op->status = LEAT_OK;
@@ -193,13 +199,66 @@ static void start(struct leat_store *store, struct leat_store_op *op)
     store->backend->ops->start(store->backend, op);
 }
 
+/* Takes one that is queued out of whichever queue it is in. */
+static void take_queued(struct leat_store *store, struct leat_store_op *op)
+{
+    struct queue *parked = &store->own.parked[op->own.lane];
+    take(op->own.parked ? parked : &store->own.queued, op);
+    if (op->own.parked && !parked->first)
+        store->own.parking &= ~(1ull << op->own.lane);
+    op->own.parked = false;
+}
+
+/* Its lane has no room: it waits there, so that it is in nobody else's way. */
+static void park(struct leat_store *store, struct leat_store_op *op)
+{
+    struct queue *parked = &store->own.parked[op->own.lane];
+    take(&store->own.queued, op);
+    if (op->attempts)
+        push_front(parked, op);
+    else if (op->urgent || op->begun)
+        push_early(parked, op);
+    else
+        push(parked, op);
+    op->own.parked = true;
+    store->own.parking |= 1ull << op->own.lane;
+}
+
+/* One that waits in a lane which has room again. */
+static struct leat_store_op *next_parked(struct leat_store *store, uint64_t now)
+{
+    struct leat_store_op *found = NULL;
+    for (uint64_t left = store->own.parking; left; left &= left - 1) { /* all: their paces go on by being asked */
+        uint32_t lane = (uint32_t)__builtin_ctzll(left);
+        if (leat_lanes_room(&store->own.lanes, lane, true, now) && !found)
+            found = store->own.parked[lane].first;
+    }
+    return found;
+}
+
+/* The next one to begin; NULL: none may. */
+static struct leat_store_op *next_queued(struct leat_store *store, uint64_t now)
+{
+    struct leat_store_op *op = next_parked(store, now);
+    struct leat_store_op *first = store->own.queued.first;
+    if (op && !(first && first->urgent && !op->urgent))
+        return op;
+    while ((first = store->own.queued.first)) {
+        if (leat_lanes_room(&store->own.lanes, first->own.lane, false, now))
+            return first;
+        park(store, first);
+    }
+    return op;
+}
+
 static void pump(struct leat_store *store)
 {
-    uint32_t limit = leat_pace_update(&store->own.pace, store->own.queued.first != NULL, leat_now_ns());
+    uint64_t now = leat_now_ns();
+    uint32_t limit = leat_pace_update(&store->own.pace, store->own.queued.first != NULL, now);
+    struct leat_store_op *op;
     __atomic_store_n(&store->stats.in_flight_max, limit, __ATOMIC_RELAXED);
-    while (store->own.queued.first && store->own.running < limit) {
-        struct leat_store_op *op = store->own.queued.first;
-        take(&store->own.queued, op);
+    while (store->own.running < limit && (op = next_queued(store, now))) {
+        take_queued(store, op);
         start(store, op);
     }
     if (store->own.running && !store->own.tick.armed)
@@ -391,10 +450,17 @@ static void conclude(struct leat_store *store, struct leat_store_op *op)
     give_back(store, op);
 }
 
+static void count_bytes(struct leat_store *store, const struct leat_store_op *op, uint64_t bytes)
+{
+    leat_pace_received(&store->own.pace, bytes);
+    leat_lanes_received(&store->own.lanes, op->own.lane, bytes);
+}
+
 void leat_store_attempted(struct leat_store_op *op)
 {
     struct leat_store *store = op->own.store;
     store->own.running--;
+    store->own.lanes.lane[op->own.lane].running--;
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     bool throttled = op->status == LEAT_THROTTLED;
     uint64_t now = leat_now_ns();
@@ -402,13 +468,14 @@ void leat_store_attempted(struct leat_store_op *op)
     if (throttled)
         COUNT(store, throttled, 1);
     COUNT(store, request_ns, now - op->own.started_ns);
-    leat_pace_answered(&store->own.pace, throttled, now);
+    if (leat_lanes_answered(&store->own.lanes, op->own.lane, throttled, now))
+        leat_pace_answered(&store->own.pace, throttled, now);
     bool answered = op->own.call.head.code || leat_store_can(store, LEAT_STORE_LOCAL); /* some need not even ask */
     if (answered && !host_fault(op->status) && op->status != LEAT_CANCELLED)
         store->own.reached = true;
     if (op->status == LEAT_OK) {
         leat_retry_earn(&store->own.budget);
-        leat_pace_received(&store->own.pace, ANSWER_BYTES);
+        count_bytes(store, op, ANSWER_BYTES);
     }
     if (op->own.cancelled && op->status != LEAT_OK)
         op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
@@ -468,6 +535,8 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
     op->own.call.head = (struct leat_http_head){0};
     op->own.call.unresolved = false;
     op->own.state = OP_IDLE;
+    op->own.parked = false;
+    op->own.lane = store->lanes ? leat_lanes_of(op->key) : 0;
     op->own.timer = (struct leat_timer){0};
     op->own.pinned[0] = '\0';
     op->own.request = NULL;
@@ -494,7 +563,7 @@ static void cancel_here(struct leat_store *store, struct leat_store_op *op)
         return;
     }
     if (op->own.state == OP_QUEUED) {
-        take(&store->own.queued, op);
+        take_queued(store, op);
     } else if (op->own.state == OP_WAITING) {
         leat_loop_disarm(store->loop, &op->own.timer);
         take(&store->own.active, op);
@@ -561,6 +630,8 @@ static void run_close(struct leat_task *task)
     store->own.closing = true;
     while (store->own.queued.first)
         cancel_here(store, store->own.queued.first);
+    while (store->own.parking)
+        cancel_here(store, store->own.parked[__builtin_ctzll(store->own.parking)].first);
     for (struct leat_store_op *op = store->own.active.first; op;) {
         if (op->own.cancelled) {
             op = op->own.next; /* a blocking call that still has to come back */
@@ -652,6 +723,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
         goto fail;
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;
     store->own.pace = leat_pace(fixed);
+    store->lanes = !fixed;
     *out = store;
     return LEAT_OK;
 fail:
@@ -664,7 +736,7 @@ void leat_store_received(struct leat_store_op *op, size_t n)
 {
     struct leat_store *store = op->own.store;
     COUNT(store, bytes_in, n);
-    leat_pace_received(&store->own.pace, n);
+    count_bytes(store, op, n);
     if (op->moved)
         op->moved(op, n);
 }
@@ -672,7 +744,7 @@ void leat_store_received(struct leat_store_op *op, size_t n)
 void leat_store_sent(struct leat_store_op *op, size_t n)
 {
     COUNT(op->own.store, bytes_out, n);
-    leat_pace_received(&op->own.store->own.pace, n);
+    count_bytes(op->own.store, op, n);
 }
 
 void leat_store_stats(const struct leat_store *store, struct leat_store_stats *out)

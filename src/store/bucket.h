@@ -45,20 +45,20 @@ struct bucket {
     struct leat_store *store;
     struct leat_http *http;
     struct leat_aws aws;
-    const char *scheme; /* "http" or "https" */
-    char endpoint[300]; /* host with its port, without the bucket */
-    char label[256];    /* S3, Google: what stands for the bucket, before the endpoint or in the path */
-    char base[200];     /* path before the bucket, "" or "/s3" */
+    const char *scheme;  /* "http" or "https" */
+    char endpoint[300];  /* host with its port, without the bucket */
+    char label[256];     /* S3, Google: what stands for the bucket, before the endpoint or in the path */
+    char base[200];      /* path before the bucket, "" or "/s3" */
     const char *service; /* that requests are signed for: "s3" */
-    bool aws_own;       /* AWS's endpoint, which changes with the region … */
-    bool fips;          /* … and with these two */
+    bool aws_own;        /* AWS's endpoint, which changes with the region … */
+    bool fips;           /* … and with these two */
     bool dual_stack;
-    bool fixed;         /* its name says where it is: answers cannot move it */
-    bool directory;     /* of S3 Express: keys are those of a session, and ETags are no MD5s */
-    bool virtual_host;  /* bucket in the host's name rather than in the path */
-    bool answered;      /* by whatever is at the endpoint */
-    bool odd_etags;     /* ETags are no MD5s */
-    bool unpacks;       /* Google's: what is stored packed is sent unpacked to who does not take it packed */
+    bool fixed;        /* its name says where it is: answers cannot move it */
+    bool directory;    /* of S3 Express: keys are those of a session, and ETags are no MD5s */
+    bool virtual_host; /* bucket in the host's name rather than in the path */
+    bool answered;     /* by whatever is at the endpoint */
+    bool odd_etags;    /* ETags are no MD5s */
+    bool unpacks;      /* Google's: what is stored packed is sent unpacked to who does not take it packed */
     char *bucket;
     char region[32];
     bool region_known;

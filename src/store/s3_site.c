@@ -14,14 +14,10 @@ static const struct partition {
     const char *suffix;
     bool no_fips;
 } partitions[] = {
-    {"cn-", "aws-cn", "amazonaws.com.cn", true},
-    {"us-gov-", "aws-us-gov", "amazonaws.com", false},
-    {"us-isob-", "aws-iso-b", "sc2s.sgov.gov", false},
-    {"us-isof-", "aws-iso-f", "csp.hci.ic.gov", false},
-    {"us-iso-", "aws-iso", "c2s.ic.gov", false},
-    {"eu-isoe-", "aws-iso-e", "cloud.adc-e.uk", false},
-    {"eusc-", "aws-eusc", "amazonaws.eu", false},
-    {"", "aws", "amazonaws.com", false},
+    {"cn-", "aws-cn", "amazonaws.com.cn", true},       {"us-gov-", "aws-us-gov", "amazonaws.com", false},
+    {"us-isob-", "aws-iso-b", "sc2s.sgov.gov", false}, {"us-isof-", "aws-iso-f", "csp.hci.ic.gov", false},
+    {"us-iso-", "aws-iso", "c2s.ic.gov", false},       {"eu-isoe-", "aws-iso-e", "cloud.adc-e.uk", false},
+    {"eusc-", "aws-eusc", "amazonaws.eu", false},      {"", "aws", "amazonaws.com", false},
 };
 
 static const struct partition *partition_of(const char *region)
@@ -108,8 +104,8 @@ static leat_status parse_arn(const char *text, struct arn *out, struct leat_erro
         !take_part(&at, out->account, sizeof out->account))
         return leat_fail(err, LEAT_INVALID, "'%s' is not arn:PARTITION:s3:REGION:ACCOUNT:accesspoint/NAME", text);
     if (strcmp(out->service, "s3") != 0)
-        return leat_fail(err, LEAT_UNSUPPORTED, "'%s' is of %s, which Leat does not speak; it knows access points of s3",
-                         text, out->service);
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "'%s' is of %s, which Leat does not speak; it knows access points of s3", text, out->service);
     bool point = skip(&at, "accesspoint/") || skip(&at, "accesspoint:");
     size_t n = strspn(at, LOWER DIGITS "-.");
     if (!point || strlen(out->account) != 12 || strspn(out->account, DIGITS) != 12 || n < 3 || n >= sizeof out->name ||

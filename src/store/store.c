@@ -51,7 +51,7 @@ struct leat_store {
     bool lanes; /* keys are told apart: else all are in the first one */
     struct {
         struct queue queued;
-        struct queue active; /* running or waiting for their next attempt */
+        struct queue active;             /* running or waiting for their next attempt */
         struct queue parked[LEAT_LANES]; /* queued, while their lane has no room */
         uint64_t parking;                /* which of them hold some, one bit each */
         struct leat_lanes lanes;

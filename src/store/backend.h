@@ -26,6 +26,8 @@ struct leat_store_own {
     uint32_t tries;      /* since the last byte that was new */
     uint64_t most_got;
     uint32_t state;
+    uint32_t lane; /* by its key; see lanes.h */
+    bool parked;   /* queued in that lane, since it has no room */
     bool cancelled;
     bool moved;          /* a region redirect was followed … */
     bool reclocked;      /* … or the clock corrected: once each */

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "store/kind.h"
+#include "store/s3_site.h"
 
 #define SKEW_MAX_S 300 /* S3 itself allows 15 minutes */
 
@@ -75,7 +76,7 @@ static bool follow_region(struct bucket *b, struct leat_store_op *op, const stru
     const char *region = head->region[0] ? head->region : answer->region;
     bool moved = head->code == 301 || head->code == 307 || head->code == 308 ||
                  strcmp(answer->code, "AuthorizationHeaderMalformed") == 0 || (head->code == 400 && head->region[0]);
-    if (!b->dialect->regions || !moved || op->own->moved || !leat_s3_can_be_region(region))
+    if (!b->dialect->regions || !moved || op->own->moved || b->fixed || !leat_s3_can_be_region(region))
         return false;
     op->own->moved = true;
     if (strcmp(region, b->region) == 0)
@@ -85,10 +86,7 @@ static bool follow_region(struct bucket *b, struct leat_store_op *op, const stru
                  "bucket '%s' is in region %s, not %s: reading across regions is slower and AWS charges about $0.02 "
                  "per GB for it; set AWS_REGION=%s if this is intended",
                  b->bucket, region, b->region, region);
-    snprintf(b->region, sizeof b->region, "%s", region);
-    if (b->aws_own)
-        leat_s3_set_aws_endpoint(b);
-    return true;
+    return leat_s3_settle(b, region, NULL) == LEAT_OK;
 }
 
 /* The answer says that our clock is wrong: go by the server's. The answer to a HEAD has no body to say so; there a
@@ -309,7 +307,7 @@ static void place(const struct leat_backend *backend, struct leat_store_place *o
 {
     const struct bucket *b = (const struct bucket *)backend;
     const struct leat_aws *aws = &b->aws;
-    snprintf(out->address, sizeof out->address, "%s://%s%s%s%s", b->scheme, b->virtual_host ? b->bucket : "",
+    snprintf(out->address, sizeof out->address, "%s://%s%s%s%s", b->scheme, b->virtual_host ? b->label : "",
              b->virtual_host ? "." : "", b->endpoint, b->base);
     snprintf(out->address_from, sizeof out->address_from, "%s", aws->endpoint_from);
     out->aws_own = b->aws_own;

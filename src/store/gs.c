@@ -59,6 +59,8 @@ static leat_status place(struct bucket *b, struct leat_error *err)
 {
     b->odd_etags = true; /* an MD5 only of objects of a certain kind; the CRC is there for all */
     b->unpacks = true;
+    b->service = "storage";
+    snprintf(b->label, sizeof b->label, "%s", b->bucket);
     snprintf(b->region, sizeof b->region, "auto");
     leat_status rc = leat_bucket_set_endpoint(b, b->aws.endpoint_url ? b->aws.endpoint_url : ENDPOINT, err);
     if (rc == LEAT_OK && leat_gs_bearer(&b->aws))

@@ -152,12 +152,12 @@ static void address(const struct bucket *b, const struct leat_store_op *op, stru
 {
     const char *key = op->verb == LEAT_STORE_LIST ? "" : op->key;
     if (b->virtual_host)
-        leat_buf_printf(&r->host, "%s.%s", b->bucket, b->endpoint);
+        leat_buf_printf(&r->host, "%s.%s", b->label, b->endpoint);
     else
         leat_buf_str(&r->host, b->endpoint);
     leat_buf_str(&r->path, b->base);
     if (!b->virtual_host)
-        leat_buf_printf(&r->path, "/%s", b->bucket);
+        leat_buf_printf(&r->path, "/%s", b->label);
     if (*key || b->virtual_host)
         leat_buf_printf(&r->path, "/%s", key);
     leat_buf_printf(&r->url, "%s://%s", b->scheme, r->host.data);
@@ -231,7 +231,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             .headers_n = r->headers_n,
             .payload_hash = hash,
             .region = b->region,
-            .service = b->dialect->google ? "storage" : "s3",
+            .service = b->service,
             .google = b->dialect->google,
             .time_s = leat_wall_s() + b->clock_offset_s,
         };

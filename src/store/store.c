@@ -42,8 +42,9 @@ struct leat_store {
     char *strings[7]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
+    bool lanes; /* keys are told apart: else all are in the first one */
     struct {
-        struct leat_queue queued;
+        struct leat_line line;
         struct leat_queue active; /* running or waiting for their next attempt */
         uint32_t running;
         struct leat_pace pace;
@@ -147,6 +148,7 @@ static void start(struct leat_store *store, struct leat_store_op *op)
     op->own->started_ns = leat_now_ns();
     leat_queue_add(&store->own.active, op);
     store->own.running++;
+    store->own.line.lanes.lane[op->own->lane].running++;
     COUNT(store, requests, 1);
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     op->status = LEAT_OK;
@@ -159,11 +161,12 @@ static void start(struct leat_store *store, struct leat_store_op *op)
 
 static void pump(struct leat_store *store)
 {
-    uint32_t limit = leat_pace_update(&store->own.pace, store->own.queued.first != NULL, leat_now_ns());
+    uint64_t now = leat_now_ns();
+    uint32_t limit = leat_pace_update(&store->own.pace, store->own.line.queued.first != NULL, now);
+    struct leat_store_op *op;
     __atomic_store_n(&store->stats.in_flight_max, limit, __ATOMIC_RELAXED);
-    while (store->own.queued.first && store->own.running < limit) {
-        struct leat_store_op *op = store->own.queued.first;
-        leat_queue_take(&store->own.queued, op);
+    while (store->own.running < limit && (op = leat_line_next(&store->own.line, now))) {
+        leat_line_take(&store->own.line, op);
         start(store, op);
     }
     if (store->own.running && !store->own.tick.armed)
@@ -196,7 +199,7 @@ static void on_retry_time(struct leat_timer *timer)
     }
     leat_queue_take(&store->own.active, op);
     op->own->state = OP_QUEUED;
-    leat_queue_front(&store->own.queued, op); /* it has waited already */
+    leat_line_again(&store->own.line, op); /* it has waited already */
     pump(store);
 }
 
@@ -327,10 +330,17 @@ static void conclude(struct leat_store *store, struct leat_store_op *op)
     give_back(store, op);
 }
 
+static void count_bytes(struct leat_store *store, const struct leat_store_op *op, uint64_t bytes)
+{
+    leat_pace_received(&store->own.pace, bytes);
+    leat_lanes_received(&store->own.line.lanes, op->own->lane, bytes);
+}
+
 void leat_store_attempted(struct leat_store_op *op)
 {
     struct leat_store *store = op->own->store;
     store->own.running--;
+    store->own.line.lanes.lane[op->own->lane].running--;
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     bool throttled = op->status == LEAT_THROTTLED;
     uint64_t now = leat_now_ns();
@@ -339,13 +349,14 @@ void leat_store_attempted(struct leat_store_op *op)
     if (throttled)
         COUNT(store, throttled, 1);
     COUNT(store, request_ns, now - op->own->started_ns);
-    leat_pace_answered(&store->own.pace, throttled, now);
+    if (leat_lanes_answered(&store->own.line.lanes, op->own->lane, throttled, now))
+        leat_pace_answered(&store->own.pace, throttled, now);
     bool answered = op->own->call.head.code || leat_store_can(store, LEAT_STORE_LOCAL); /* some need not even ask */
     if (answered && !host_fault(op->status) && op->status != LEAT_CANCELLED)
         store->own.reached = true;
     if (op->status == LEAT_OK) {
         leat_retry_earn(&store->own.budget);
-        leat_pace_received(&store->own.pace, ANSWER_BYTES);
+        count_bytes(store, op, ANSWER_BYTES);
     }
     if (op->own->cancelled && op->status != LEAT_OK)
         op->status = leat_fail(&op->own->err, LEAT_CANCELLED, "cancelled");
@@ -386,10 +397,7 @@ static void run_submit(struct leat_task *task)
         return;
     }
     op->own->state = OP_QUEUED;
-    if (op->urgent || op->begun)
-        leat_queue_early(&store->own.queued, op);
-    else
-        leat_queue_add(&store->own.queued, op);
+    leat_line_add(&store->own.line, op);
     if (op->urgent)
         leat_pace_hurry(&store->own.pace, leat_pace_together(op->verb == LEAT_STORE_GET ? op->length : 0),
                         leat_now_ns());
@@ -447,6 +455,7 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
     }
     own->op = op;
     own->store = store;
+    own->lane = store->lanes ? leat_lanes_of(op->key) : 0;
     own->task.run = run_submit;
     leat_loop_post(store->loop, &own->task);
 }
@@ -462,7 +471,7 @@ static void cancel_here(struct leat_store *store, struct leat_store_op *op)
         return;
     }
     if (op->own->state == OP_QUEUED) {
-        leat_queue_take(&store->own.queued, op);
+        leat_line_take(&store->own.line, op);
     } else if (op->own->state == OP_WAITING) {
         leat_loop_disarm(store->loop, &op->own->timer);
         leat_queue_take(&store->own.active, op);
@@ -543,9 +552,10 @@ static void run_close(struct leat_task *task)
 {
     struct leat_store *store = ((struct close_task *)task)->store;
     store->own.closing = true;
-    while (store->own.queued.first)
-        cancel_here(store, store->own.queued.first);
-    for (struct leat_store_op *op = store->own.active.first; op;) {
+    struct leat_store_op *op;
+    while ((op = leat_line_first(&store->own.line)))
+        cancel_here(store, op);
+    for (op = store->own.active.first; op;) {
         if (op->own->cancelled) {
             op = op->own->next; /* a blocking call that still has to come back */
         } else {
@@ -637,6 +647,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
         goto fail;
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;
     store->own.pace = leat_pace(fixed);
+    store->lanes = !fixed;
     *out = store;
     return LEAT_OK;
 fail:
@@ -649,7 +660,7 @@ void leat_store_received(struct leat_store_op *op, size_t n)
 {
     struct leat_store *store = op->own->store;
     COUNT(store, bytes_in, n);
-    leat_pace_received(&store->own.pace, n);
+    count_bytes(store, op, n);
     if (op->moved)
         op->moved(op, n);
 }
@@ -657,7 +668,7 @@ void leat_store_received(struct leat_store_op *op, size_t n)
 void leat_store_sent(struct leat_store_op *op, size_t n)
 {
     COUNT(op->own->store, bytes_out, n);
-    leat_pace_received(&op->own->store->own.pace, n);
+    count_bytes(op->own->store, op, n);
 }
 
 void leat_store_stats(const struct leat_store *store, struct leat_store_stats *out)

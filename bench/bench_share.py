@@ -37,7 +37,9 @@ def job(url, epochs, settings):
     took = time.monotonic() - began
     stats = loader.stats()
     wanted = ("samples_decoded", "samples_shared", "shared_bytes", "prep_cpu_s")
-    print(json.dumps({"rate": samples / took, "samples": samples, **{name: stats[name] for name in wanted}}), flush=True)
+    print(
+        json.dumps({"rate": samples / took, "samples": samples, **{name: stats[name] for name in wanted}}), flush=True
+    )
     sys.stdin.readline()
 
 

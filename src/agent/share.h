@@ -33,7 +33,7 @@ struct leat_share_opts {
     uint8_t id[LEAT_SHA256_SIZE]; /* members with the same one get the same bytes for the same sample */
     uint64_t bytes;               /* of a sample: at least those of a pointer */
     uint64_t place;               /* in the order, where it begins */
-    uint64_t first; /* so many samples are kept though nobody waits for them: others may be starting too */
+    uint64_t first; /* this many samples are kept though nobody waits for them: others may be starting too */
 };
 
 /* LEAT_NO_MEMORY, or LEAT_LIMIT when the group has as many members as it can: the loader goes on alone. */

@@ -70,7 +70,7 @@ static const struct row rows[] = {
     {"name", 33, WORDS(name),
      "what leat top, metrics and traces call this loader; else the end of the dataset's address"},
     {"share", 35, CHOICE(share, 2, "on off"),
-     "whether pictures and sounds are decoded once for all loaders of this machine that ask for the same"},
+     "decode once for all loaders of this machine that ask for the same samples"},
     {"seed_given", 11, FLAG(seed_given), NULL}, /* nobody says it: leat_loader_set() does, with the seed */
 };
 

@@ -36,7 +36,7 @@ def alone(runtime, data, epochs=1, **more):
 
 
 def advance(rank, count):
-    """So many batches of a rank that waits for a word before each but the first."""
+    """This many batches of a rank that waits for a word before each but the first."""
     lines = []
     while len(lines) < count:
         line = rank.read()

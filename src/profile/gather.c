@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "profile/gather_rank.h"
 #include "profile/interval.h"
+#include "profile/links.h"
 
 #define LANES_MAX   4096
 #define BLOCKS_MAX  8192
@@ -28,6 +29,8 @@ struct lane {
     char name[64];
     struct leat_lane_head head;
     unsigned thread; /* of its rank: 0 for the rank's own, workers from 1 on */
+    double cpu_s;    /* of its process when it was first and last asked, while there was training */
+    double cpu_first_s;
 };
 
 /* Steps in a row of one mode; long rows are cut. */
@@ -79,8 +82,11 @@ struct leat_gather {
     size_t step_count;
     struct kept_span *spans;
     size_t span_count;
+    struct leat_links links;
     size_t warm;
     double warm_s;
+    uint64_t cpu_at_ns; /* when processor times were first and last asked; 0: not yet */
+    uint64_t cpu_last_ns;
     bool crowded; /* more ranks, lanes or blocks than there is room for */
     char unread[200];
     char script[240]; /* what the observer itself has to say */
@@ -187,17 +193,6 @@ static leat_status scan(struct leat_gather *g, struct leat_error *err)
     return LEAT_OK;
 }
 
-static void add_fetch(struct gather_rank *rank, uint32_t loader, const struct leat_lane_record *r)
-{
-    struct gather_loader *l = &rank->accounts[loader % GATHER_LOADERS];
-    uint64_t ns = r->end_ns - r->start_ns;
-    uint64_t prepare = r->value < ns ? r->value : ns;
-    l->batches++;
-    l->prepare_s += (double)prepare / 1e9;
-    l->fetch_s += (double)(ns - prepare) / 1e9;
-    l->cpu_s += (double)r->extra / 1e9;
-}
-
 /* Spans of the first steps after the warm-up, as many as there is room for on every rank. */
 static void keep_span(struct leat_gather *g, struct lane *l, struct gather_rank *rank, const struct leat_lane_record *r)
 {
@@ -224,12 +219,17 @@ static void keep_step(struct leat_gather *g, const struct gather_rank *rank, siz
 static void add_record(struct leat_gather *g, struct lane *l, const struct leat_lane_record *r)
 {
     struct leat_step step;
-    if (r->kind == LEAT_LANE_FETCH) {
+    if (r->kind == LEAT_LANE_LINK) {
+        leat_links_add(&g->links, r);
+        return;
+    }
+    if (r->kind >= LEAT_LANE_FETCH) {
         struct gather_rank *rank =
             l->head.worker ? rank_of(g, l->head.parent, NULL) : rank_of(g, l->head.pid, &l->head);
         if (rank) {
-            add_fetch(rank, l->head.worker ? l->head.loader : r->loader, r);
-            keep_span(g, l, rank, r);
+            gather_rank_tell(rank, l->head.worker ? l->head.loader : r->loader, r);
+            if (r->kind == LEAT_LANE_FETCH)
+                keep_span(g, l, rank, r);
         }
         return;
     }
@@ -243,7 +243,7 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
         return;
     rank->trains = true;
     rank->made++;
-    rank->loader = step.loader;
+    rank->trained |= 1U << (step.loader % GATHER_LOADERS);
     if (rank->queued == GATHER_QUEUE) {
         rank->first = (rank->first + 1) % GATHER_QUEUE;
         rank->queued--;
@@ -339,11 +339,32 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
     }
 }
 
+static struct leat_step pop(struct gather_rank *r)
+{
+    struct leat_step step = r->queue[r->first];
+    r->first = (r->first + 1) % GATHER_QUEUE;
+    r->queued--;
+    return step;
+}
+
+/* Steps of a rank for which the others stand still have no partners. */
+static void take_single(struct leat_gather *g)
+{
+    for (size_t i = 0; i < g->rank_count; i++) {
+        struct gather_rank *r = g->rank[i];
+        while (r->queued && (r->queue[r->first].mode & ~LEAT_LANE_WARMUP) == LEAT_REPORT_SINGLE) {
+            struct leat_step step = pop(r);
+            add_step(g, &r, 1, &step);
+        }
+    }
+}
+
 static void match(struct leat_gather *g, bool all)
 {
     struct gather_rank *ranks[LEAT_REPORT_RANKS];
     struct leat_step steps[LEAT_REPORT_RANKS];
     for (;;) {
+        take_single(g);
         size_t n = present(g, ranks, all);
         size_t ready = 0;
         for (size_t i = 0; i < n; i++) {
@@ -354,13 +375,46 @@ static void match(struct leat_gather *g, bool all)
         }
         if (!ready)
             return;
-        for (size_t i = 0; i < ready; i++) {
-            steps[i] = ranks[i]->queue[ranks[i]->first];
-            ranks[i]->first = (ranks[i]->first + 1) % GATHER_QUEUE;
-            ranks[i]->queued--;
-        }
+        for (size_t i = 0; i < ready; i++)
+            steps[i] = pop(ranks[i]);
         add_step(g, ranks, ready, steps);
     }
+}
+
+/* Processor time of the ranks that train and of their workers, each process once. */
+static void ask_usage(struct leat_gather *g, uint64_t now_ns)
+{
+    if (!g->mode[LEAT_REPORT_OBSERVED].steps || (g->cpu_last_ns && now_ns - g->cpu_last_ns < LEAT_S / 2))
+        return;
+    bool begun = g->cpu_at_ns != 0;
+    bool asked = false;
+    for (size_t i = 0; i < g->lane_count; i++) {
+        struct lane *l = &g->lanes[i];
+        const struct gather_rank *rank = rank_of(g, l->head.worker ? l->head.parent : l->head.pid, NULL);
+        bool first = true; /* of the lanes of this process */
+        for (size_t k = 0; k < i && first; k++)
+            first = g->lanes[k].head.pid != l->head.pid;
+        double cpu_s = l->lane && first && rank && rank->trains ? gather_cpu_s(l->head.pid) : NAN;
+        if (isnan(cpu_s))
+            continue; /* gone: what it had used by then counts */
+        asked = true;
+        if (!begun)
+            l->cpu_first_s = cpu_s;
+        l->cpu_s = cpu_s;
+    }
+    if (asked) {
+        g->cpu_at_ns = begun ? g->cpu_at_ns : now_ns;
+        g->cpu_last_ns = now_ns;
+    }
+}
+
+static double cores_used(const struct leat_gather *g)
+{
+    double sum = 0;
+    for (size_t i = 0; i < g->lane_count; i++)
+        sum += g->lanes[i].cpu_s - g->lanes[i].cpu_first_s;
+    double s = (double)(g->cpu_last_ns - g->cpu_at_ns) / 1e9;
+    return s > 0 ? sum / s : NAN;
 }
 
 leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error *err)
@@ -399,12 +453,18 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
             r->gone && (r->head.state == LEAT_LANE_RAISED || (r->head.state == LEAT_LANE_RUNNING && !alive(r->pid)));
     }
     match(g, all);
+    ask_usage(g, leat_now_ns());
     return LEAT_OK;
 }
 
-/* Waiting on the frontier, divided by what each rank's loader did; batches from memory are neither fetched nor
- * prepared. */
-static void split(const struct leat_gather *g, const struct sums *s, bool replayed, double part_s[LEAT_REPORT_PARTS])
+/* Whether a loader works in this mode: batches from memory are neither fetched nor prepared. */
+static bool reads(unsigned mode)
+{
+    return mode == LEAT_REPORT_OBSERVED || mode == LEAT_REPORT_CACHED || mode == LEAT_REPORT_COLD;
+}
+
+/* Waiting on the frontier, divided by what each rank's loader did. */
+static void split(const struct leat_gather *g, const struct sums *s, unsigned mode, double part_s[LEAT_REPORT_PARTS])
 {
     static const enum leat_report_part place[LEAT_STEP_STAGES] = {
         [LEAT_STEP_WAIT] = LEAT_REPORT_INPUT,         [LEAT_STEP_COPY] = LEAT_REPORT_COPY,
@@ -419,8 +479,10 @@ static void split(const struct leat_gather *g, const struct sums *s, bool replay
         part_s[place[i]] = s->stage_s[i] / s->steps;
     double step_s = s->step_s / s->steps;
     double wait_s = s->stage_s[LEAT_STEP_WAIT] / s->steps;
-    for (size_t i = 0; i < g->rank_count && !replayed; i++) {
-        struct gather_shares share = gather_shares_of(g->rank[i], step_s, wait_s);
+    for (size_t i = 0; i < g->rank_count && reads(mode); i++) {
+        const struct gather_rank *rank = g->rank[i];
+        struct gather_loader l = gather_rank_account(rank, mode);
+        struct gather_shares share = gather_shares_of(&l, rank->head.workers, step_s, wait_s);
         double waited = s->wait_of[i] / s->steps;
         part_s[LEAT_REPORT_FETCH] += share.fetch * waited;
         part_s[LEAT_REPORT_PREPARE] += share.prepare * waited;
@@ -440,11 +502,26 @@ static const struct gather_rank *first_rank(const struct leat_gather *g)
     return first;
 }
 
+static void fill_observed(const struct leat_gather *g, const struct gather_rank *first, struct leat_report_run *run)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < g->rank_count; i++)
+        peak = g->rank[i]->trains && g->rank[i]->head.peak_bytes > peak ? g->rank[i]->head.peak_bytes : peak;
+    run->peak_gpu_bytes = peak ? (double)peak : NAN;
+    run->cores_used = cores_used(g);
+    if (first->saved.count > 0) {
+        run->checkpoint_write_s = first->saved.s / first->saved.count;
+        run->checkpoint_bytes = first->saved.bytes > 0 ? first->saved.bytes / first->saved.count : NAN;
+    }
+    if (first->loaded.count > 0)
+        run->checkpoint_read_s = first->loaded.s / first->loaded.count;
+}
+
 static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
 {
     const struct sums *s = &g->mode[mode];
     const struct gather_rank *first = first_rank(g);
-    const struct gather_loader *l = &first->accounts[first->loader % GATHER_LOADERS];
+    struct gather_loader l = gather_rank_account(first, mode);
     unsigned ranks = 0;
     double means[BLOCKS_MAX];
     size_t n = 0;
@@ -472,10 +549,21 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     }
     run->step_s = leat_interval_of(means, n);
     run->step_s.mean = s->step_s / s->steps;
-    split(g, s, mode != LEAT_REPORT_OBSERVED, run->part_s);
-    run->fetch_s = l->batches > 0 ? l->fetch_s / l->batches : NAN;
-    run->prepare_s = l->batches > 0 ? l->prepare_s / l->batches : NAN;
-    run->prepare_cpu_s = l->batches > 0 && l->cpu_s > 0 ? l->cpu_s / l->batches : NAN;
+    split(g, s, mode, run->part_s);
+    if (reads(mode)) {
+        run->fetch_s = l.batches > 0 ? l.fetch_s / l.batches : NAN;
+        run->prepare_s = l.batches > 0 ? l.prepare_s / l.batches : NAN;
+        run->prepare_cpu_s = l.batches > 0 && l.cpu_s > 0 ? l.cpu_s / l.batches : NAN;
+        run->read_bytes = l.read_batches > 0 ? l.read_bytes / l.read_batches : NAN;
+        run->disk_bytes = l.read_batches > 0 ? l.disk_bytes / l.read_batches : NAN;
+        run->disk_rate = l.from_disk_s > 0 ? l.from_disk_bytes / l.from_disk_s : NAN;
+    }
+    if (mode == LEAT_REPORT_OBSERVED)
+        fill_observed(g, first, run);
+    run->flops = first->flops > 0 ? first->flops : NAN;
+    run->dataset_samples = first->head.samples ? (double)first->head.samples : NAN;
+    run->bucket_count = first->buckets;
+    memcpy(run->bucket_bytes, first->bucket, first->buckets * sizeof *first->bucket);
     run->gradient_bytes = (double)first->head.gradient_bytes;
     run->buckets = first->head.buckets;
     run->warmup_s = g->warm_s > run->step_s.mean * (double)g->warm ? g->warm_s - run->step_s.mean * (double)g->warm : 0;
@@ -522,6 +610,18 @@ static void add_stall(struct leat_report *out, const char *cause, struct leat_re
 
 static void add_stalls(const struct leat_gather *g, struct leat_report *out)
 {
+    static const struct {
+        const char *cause;
+        enum leat_report_mode more;
+        enum leat_report_mode less;
+    } pairs[] = {
+        {"data", LEAT_REPORT_OBSERVED, LEAT_REPORT_SYNTHETIC},
+        {"fetch", LEAT_REPORT_COLD, LEAT_REPORT_CACHED},
+        {"prepare", LEAT_REPORT_CACHED, LEAT_REPORT_SYNTHETIC},
+        {"communication", LEAT_REPORT_SYNTHETIC, LEAT_REPORT_ALONE},
+        {"neighbours", LEAT_REPORT_ALONE, LEAT_REPORT_SINGLE},
+        {"interconnect", LEAT_REPORT_SYNTHETIC, LEAT_REPORT_SINGLE},
+    };
     static const enum leat_report_part causes[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
                                                    LEAT_REPORT_COPY, LEAT_REPORT_COMMUNICATION};
     int run[LEAT_REPORT_MODES];
@@ -537,12 +637,29 @@ static void add_stalls(const struct leat_gather *g, struct leat_report *out)
                 add_stall(out, leat_report_part_name(causes[i]), t, run[LEAT_REPORT_OBSERVED], -1);
         }
     }
-    if (run[LEAT_REPORT_OBSERVED] >= 0 && run[LEAT_REPORT_SYNTHETIC] >= 0)
-        add_stall(out, "data", paired(g, LEAT_REPORT_OBSERVED, LEAT_REPORT_SYNTHETIC), run[LEAT_REPORT_OBSERVED],
-                  run[LEAT_REPORT_SYNTHETIC]);
-    if (run[LEAT_REPORT_SYNTHETIC] >= 0 && run[LEAT_REPORT_ALONE] >= 0)
-        add_stall(out, "communication", paired(g, LEAT_REPORT_SYNTHETIC, LEAT_REPORT_ALONE), run[LEAT_REPORT_SYNTHETIC],
-                  run[LEAT_REPORT_ALONE]);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        int a = run[pairs[i].more];
+        int b = run[pairs[i].less];
+        if (a >= 0 && b >= 0)
+            add_stall(out, pairs[i].cause, paired(g, pairs[i].more, pairs[i].less), a, b);
+    }
+}
+
+/* Whether cold runs were cold, and cached ones cached. */
+static void doubt_reads(struct leat_report *out)
+{
+    for (size_t i = 0; i < out->runs; i++) {
+        const struct leat_report_run *run = &out->run[i];
+        double share = run->disk_bytes / run->read_bytes;
+        if (run->mode == LEAT_REPORT_COLD && !(share > 0.5))
+            leat_report_note(out,
+                             "the cold run was not cold: %.0f %% of what it read came from a disk (files in memory, "
+                             "mapped, or opened where this cannot be seen)",
+                             share >= 0 ? 100 * share : 0);
+        if (run->mode == LEAT_REPORT_CACHED && share > 0.05)
+            leat_report_note(out, "the cached run was not cached: %.0f %% of what it read came from a disk",
+                             100 * share);
+    }
 }
 
 static void add_ranks(const struct leat_gather *g, struct leat_report *out)
@@ -617,10 +734,17 @@ void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
     add_stalls(g, out);
     add_ranks(g, out);
     add_timeline(g, out);
+    leat_links_report(&g->links, out);
+    doubt_reads(out);
     if (first) {
         snprintf(out->accelerator, sizeof out->accelerator, "%s",
                  *first->head.accelerator ? first->head.accelerator : "cpu");
         loaders = first->loaders;
+        if (first->flops_missed)
+            leat_report_note(out, "the FLOPs leave out operations that torch has no count for (attention)");
+        else if (!(first->flops > 0))
+            leat_report_note(out, "FLOPs are not known: they are counted in one step at the beginning, of models that "
+                                  "are not compiled");
         if (!first->stepper.loaders)
             leat_report_note(out, "no loader was seen: waiting for data, if there is any, is within 'forward' (wrap "
                                   "the iterable in leat.watch())");
@@ -646,7 +770,7 @@ struct leat_gather_window leat_gather_since(struct leat_gather *g)
         w.ranks += g->rank[i]->trains && !g->rank[i]->gone;
     if (w.steps) {
         w.step_s = s->step_s / s->steps;
-        split(g, s, false, w.part_s);
+        split(g, s, LEAT_REPORT_OBSERVED, w.part_s);
         for (size_t i = 0; i < g->rank_count; i++) {
             double late = s->late_s[i] / s->steps;
             if (late > w.late_s) {

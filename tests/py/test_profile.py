@@ -1,6 +1,7 @@
 """`leat profile`: unedited scripts keep their output, numbers and exit status, and injected stalls are found."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -22,7 +23,17 @@ OBSERVER = ROOT / "src" / "profile" / "observer"
 
 
 def left_behind():
-    return {path.name for path in PLACE.glob("leat-profile-*")}
+    """Folders whose profiler is gone: a living one has a lock on its own."""
+    left = set()
+    for path in PLACE.glob("leat-profile-*"):
+        with contextlib.suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.add(path.name)
+            finally:
+                os.close(fd)
+    return left
 
 
 @pytest.fixture
@@ -104,6 +115,7 @@ def test_communication_is_found_and_differs_from_a_run_without_it(profile):
     done, report = profile({"link": 0.015, "steps": 110}, "--time", "1min", ranks=2)
     assert cause(done) == "communication"
     assert parts(report)["communication"] > 0.3
+    assert sum(report["runs"][0]["bucket_bytes"]) == report["runs"][0]["gradient_bytes"] > 0
     runs = {run["mode"]: run for run in report["runs"]}
     assert runs["alone"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
     stall = next(s for s in report["stalls"] if s["cause"] == "communication" and s["from"][1] >= 0)
@@ -144,11 +156,24 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     assert "newer.json: a report of version 9" in said.stderr
 
 
-def test_without_replayed_steps_nothing_changes_at_all(profile):
-    plain = subprocess.run([sys.executable, TRAIN], capture_output=True, text=True, check=True)
-    done, _ = profile()
-    assert done.stdout == plain.stdout
+def test_without_replayed_steps_nothing_changes_at_all_and_what_is_counted_once_is_there(profile, tmp_path):
+    wish = {"save": str(tmp_path / "weights.pt")}
+    plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
+    done, report = profile(wish)
+    assert done.stdout == plain.stdout  # also the step whose operations were counted
     assert truths(done)[0]["iterations"] == 45
+    run = report["runs"][0]
+    # Two linear layers, 16 → 8 → 3, of 2 samples: forward, gradients of weights, and of the second one's input.
+    assert run["flops"] == 2 * 2 * (16 * 8 * 2 + 8 * 3 * 3)
+    assert run["dataset_samples"] == 90
+    assert run["checkpoint_bytes"] == (tmp_path / "weights.pt").stat().st_size
+    assert 0 < run["checkpoint_write_s"] < 60
+    assert 0 < run["checkpoint_read_s"] < 60
+    assert run["peak_gpu_bytes"] is None
+    assert {step["mode"] for step in report["steps"]} == {"observed"}
+    for step in report["steps"]:
+        assert sum(step["stages_s"].values()) > 0.005
+    assert {"wait", "fetch", "backward", "optimizer"} <= {span["what"] for span in report["spans"]}
 
 
 def test_a_script_that_ends_early_keeps_its_status(profile):
@@ -218,9 +243,12 @@ def test_what_a_killed_profiler_leaves_is_removed_by_the_next(leat_bin, clean_en
         stdout=subprocess.PIPE,
     )
     stuck.stdout.readline()
-    mine = [name for name in left_behind() if str(stuck.pid) not in name]
+    script = Path(f"/proc/{stuck.pid}/task/{stuck.pid}/children").read_text().split()[0]
+    environment = Path(f"/proc/{script}/environ").read_bytes().split(b"\0")
+    mine = [Path(os.fsdecode(row[13:])).name for row in environment if row.startswith(b"LEAT_PROFILE=")]
     os.kill(stuck.pid, signal.SIGKILL)
     stuck.wait()
+    assert set(mine) <= left_behind()
     stuck.stdin.close()
     stuck.stdout.close()
     for name in mine:

@@ -25,12 +25,14 @@ def _part(name):
         f"_leat_{name}", os.path.join(os.path.dirname(__file__), f"{name}.py")
     )
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 
 lanes = _part("lane")
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
+READ, SAVE, LOAD = lanes.READ, lanes.SAVE, lanes.LOAD
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
 now = lanes.now
 _PENDING_MAX = 4096
@@ -41,6 +43,11 @@ def _forget():
     lanes.forget()
     current.clear()
     _replayer.clear()
+    _reading.clear()
+    if "fd" in _files:
+        os.close(_files["fd"])
+    _files.clear()
+    _who()
 
 
 class Current:
@@ -55,6 +62,9 @@ class Current:
         self.trained = False  # a backward pass since the last batch
         self.accounts = None  # of the fetch that this thread is in
         self.device = None
+        self.batches = 0
+        self.collectives = 0  # that the script itself called
+        self.compiled = False  # by torch.compile
 
 
 current = Current()
@@ -107,15 +117,25 @@ class Device:
             lanes.lane().write(kind, start, max(start, end), loader, value, extra, flags | DEVICE, mode)
 
 
+_cuda = []  # the module torch, where it was built for GPUs
+
+
 def _device():
     """The GPU that the script itself has begun to use, or None."""
-    torch = sys.modules.get("torch")
-    if current.device is None and torch is not None and torch.cuda.is_initialized():
+    if current.device is None and _cuda and _cuda[0].cuda.is_initialized():
+        torch = _cuda[0]
         current.device = Device(torch)
         name = torch.cuda.get_device_name().encode()[:127]
         for at in range(0, 128, 8):
             lanes.put(lanes.W_NAME + at // 8, int.from_bytes(name[at : at + 8].ljust(8, b"\0"), "little"))
     return current.device
+
+
+def _peak():
+    """The most memory that tensors took on the GPU so far."""
+    if current.device is not None:
+        with contextlib.suppress(Exception):
+            lanes.put(lanes.W_PEAK, int(current.device.torch.cuda.max_memory_allocated()))
 
 
 class Span:
@@ -125,15 +145,15 @@ class Span:
 
     def __init__(self, kind, loader=0, flags=0):
         self.kind, self.loader, self.flags, self.mode = kind, loader, flags, current.mode
-        self.device = _device()
-        self.first = self.device.mark() if self.device else None
+        device = self.device = current.device
+        self.first = None if device is None else device.mark()
         self.start = now()
 
     def end(self, value=0, extra=0, flags=0):
         end = now()
         flags |= self.flags
         lanes.lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
-        if self.device:
+        if self.device is not None:
             last = self.device.mark()
             self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
 
@@ -168,14 +188,31 @@ def number_of(loader):
     return _numbers[key]
 
 
+_weights = {}  # of a loader's batches: how many were asked, and (samples, bytes) of the last that was weighed
+
+
+def _weight(loader, batch):
+    """Weighing costs as much as all else here: after the first batches every eighth is."""
+    found = _weights.get(loader)
+    if found is None:
+        found = _weights[loader] = [0, None]
+    found[0] += 1
+    if found[0] <= 16 or not found[0] & 7:
+        found[1] = weigh(batch)
+    return found[1]
+
+
 def wait(step, loader, accounts=None):
     """Calls step() as the wait for a batch."""
     if current.depth:
         return step()
     current.depth = 1
-    device = current.device
-    if device:
-        device.collect()
+    if _cuda:
+        device = current.device or _device()
+        if device:
+            device.collect()
+    if current.batches < _SETTLED:
+        _look(current.batches)
     span = Span(WAIT, loader)
     before = accounts() if accounts else None
     try:
@@ -190,9 +227,12 @@ def wait(step, loader, accounts=None):
         fetched = max(0, int((after - before) * 1e9))
         waited = now() - span.start
         lanes.lane().write(FETCH, span.start, span.start + waited, loader, max(0, waited - fetched), 0, ACCOUNTED)
-    samples, size = weigh(batch)
+    samples, size = _weight(loader, batch)
     span.end(samples, size)
     current.trained = False
+    current.batches += 1
+    if current.batches == _COUNTED:
+        _count(True)
     return batch
 
 
@@ -214,11 +254,35 @@ class Watched:
 
 def _queue_ns():
     """Nanoseconds this thread was ready and had no core."""
-    try:
-        with open("/proc/thread-self/schedstat", "rb") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
+    words = lanes.ask("/proc/thread-self/schedstat").split()
+    return int(words[1]) if len(words) > 1 else 0
+
+
+class Reading:
+    """What this process has read, between two times of asking. Every eighth fetch asks: it costs microseconds."""
+
+    EVERY = 8
+
+    def __init__(self):
+        self.fetches = self.blocked = 0
+        self.last = None
+
+    def add(self, blocked, loader, mode):
+        self.fetches += 1
+        self.blocked += blocked
+        if self.last is not None and mode == OBSERVED and self.fetches < self.EVERY:
+            return
+        words = lanes.ask("/proc/self/io").split()
+        if len(words) < 10:
+            return
+        read = int(words[1]), int(words[9])  # by read(), and from a disk
+        if self.last is not None:
+            at, size, disk = now(), read[0] - self.last[0], read[1] - self.last[1]
+            lanes.lane().write(READ, at - self.blocked, at, loader, max(0, size), max(0, disk), self.fetches, mode)
+        self.last, self.fetches, self.blocked = read, 0, 0
+
+
+_reading = {}  # of each thread that fetches
 
 
 class Accounts:
@@ -296,6 +360,7 @@ def _time_calls(kind):
 
 def _patch_fetch(kind):
     plain = kind.fetch
+    thread_time = time.thread_time_ns
 
     def fetch(self, possibly_batched_index):
         if not getattr(self, "leat_followed", False):
@@ -303,23 +368,94 @@ def _patch_fetch(kind):
             _follow_transforms(self.dataset)
         accounts = Accounts()
         outer, current.accounts = current.accounts, accounts
-        queue, cpu, start = _queue_ns(), time.thread_time_ns(), now()
+        queue, cpu, start = _queue_ns(), thread_time(), now()
         try:
             return plain(self, possibly_batched_index)
         finally:
             end = now()
             current.accounts = outer
-            cpu = time.thread_time_ns() - cpu
+            cpu = thread_time() - cpu
             # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time
             # without a core, though ready for one, belongs to both in proportion.
             wall, busy = end - start - accounts.wall, cpu - accounts.cpu
             queue = max(0, _queue_ns() - queue) * wall // max(1, end - start)
             blocked = max(0, wall - busy - queue)
             prepare = accounts.wall + wall * busy // max(1, busy + blocked)
-            loader = int(os.environ.get("LEAT_PROFILE_LOADER") or _serial_loader[0])
-            lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu))
+            loader, mode = _worker or (_serial_loader[0], current.mode)
+            lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu), 0, mode)
+            thread = threading.get_ident()
+            if thread not in _reading:
+                _reading[thread] = Reading()
+            _reading[thread].add(blocked, loader, mode)
+            if _opened is not None:
+                _tell_files(possibly_batched_index)
 
     kind.fetch = fetch
+
+
+_opened = None  # files that this fetch has opened, where differential runs ask for them
+
+
+def _follow_files():
+    """Cold runs drop from the page cache what the fetches of the script have opened."""
+    global _opened  # noqa: PLW0603
+    _opened = []
+
+    def opening(event, args):
+        if event == "open" and current.accounts is not None and isinstance(args[0], (str, bytes)):
+            _opened.append(os.fsdecode(args[0]))
+
+    sys.addaudithook(opening)
+
+
+def _kept_open():
+    """Files that the process holds open or mapped: an archive, a memory map."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(entry.path))
+        with open("/proc/self/maps") as maps:
+            found.update(line.split(maxsplit=5)[5].strip() for line in maps if len(line.split(maxsplit=5)) == 6)
+    return [
+        path
+        for path in found
+        if path.startswith("/")
+        and not path.startswith(("/dev/", "/proc/", "/sys/", sys.prefix, sys.base_prefix, "/usr/", "/lib"))
+        and os.path.isfile(path)
+    ]
+
+
+def _tell_files(index):
+    replay = sys.modules.get("_leat_replay")
+    if replay is None:
+        return
+    paths, _opened[:] = [path for path in _opened if "\0" not in path and "\n" not in path], []
+    if not paths:
+        if "kept" not in _files:
+            _files["kept"] = _kept_open()
+        paths = _files["kept"]
+    if paths:
+        line = "\0".join([replay.key_of(index), *map(os.path.abspath, paths)]) + "\n"
+        with contextlib.suppress(OSError, UnicodeError):
+            if "fd" not in _files:
+                name = os.path.join(lanes.folder, f"files-{os.getpid()}")
+                _files["fd"] = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _files.setdefault("size", 0) < _FILES_BYTES:
+                _files["size"] += os.write(_files["fd"], os.fsencode(line))
+
+
+_files = {}
+_FILES_BYTES = 32 << 20
+
+
+_worker = ()  # (loader, mode) of the process that is one of its workers
+
+
+def _who():
+    global _worker  # noqa: PLW0603
+    loader, _, mode = os.environ.get("LEAT_PROFILE_LOADER", "").partition(":")
+    _worker = (int(loader), int(mode or 0)) if loader.isdigit() else ()
 
 
 _serial_loader = [0]  # the loader whose next() fetches in this process
@@ -333,12 +469,12 @@ def _patch_dataloader(torch):
     def following(self):
         number = self.__dict__.get("leat_number", 0)
         _serial_loader[0] = number
-        step = lambda: plain_next(self)  # noqa: E731
+        step = functools.partial(plain_next, self)
         return wait(_replayer[0].choose(self, step) if _replayer and not current.depth else step, number)
 
     def starting(self, loader):
         # Workers learn from the environment whose they are, however they are started.
-        os.environ["LEAT_PROFILE_LOADER"] = str(number_of(loader))
+        os.environ["LEAT_PROFILE_LOADER"] = f"{number_of(loader)}:{getattr(loader, 'leat_mode', OBSERVED)}"
         try:
             plain_init(self, loader)
         finally:
@@ -350,8 +486,12 @@ def _patch_dataloader(torch):
         made = plain_iter(self)
         made.leat_number = number_of(self)
         made.leat_ahead = self.num_workers * (self.prefetch_factor or 0)
-        if not current.depth:
+        if _replayer:
+            made.leat_loader = self  # to read samples again
+        if not current.depth and not hasattr(self, "leat_mode"):
             lanes.put(lanes.W_WORKERS, self.num_workers)
+            with contextlib.suppress(Exception):  # it need not have a length
+                lanes.put(lanes.W_SAMPLES, len(self.dataset))
         return made
 
     base.__next__ = base.next = following
@@ -387,7 +527,7 @@ def _patch_backward(torch):
         current.trained = True
         span = Span(BACKWARD)
         comm, handle = [], None
-        if _distributed(torch) and not torch.compiler.is_compiling():
+        if _world and not torch.compiler.is_compiling():
             root = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
             if root is not None and root.requires_grad:
                 # Runs first in the backward pass; what it queues runs when all gradients are there, and before DDP waits for
@@ -410,15 +550,19 @@ def _patch_backward(torch):
 
 
 def _patch_optimizer(torch):
-    open_spans = weakref.WeakKeyDictionary()
+    spans = []  # open ones: a step may call another's
 
     def before(optimizer, args, kwargs):
-        open_spans[optimizer] = Span(OPTIM)
+        if _cuda and current.device is None:
+            _device()
+        spans.append((optimizer, Span(OPTIM)))
 
     def after(optimizer, args, kwargs):
-        span = open_spans.pop(optimizer, None)
-        if span is not None:
-            span.end()
+        while spans:  # what is above was left by an exception
+            mine, span = spans.pop()
+            if mine is optimizer:
+                span.end()
+                return
 
     module = sys.modules["torch.optim.optimizer"]  # torch.optim hides it
     module.register_optimizer_step_pre_hook(before)
@@ -426,17 +570,19 @@ def _patch_optimizer(torch):
 
 
 def _patch_copies(torch):
+    is_compiling = torch.compiler.is_compiling
+
     def follow(name):
         plain = getattr(torch.Tensor, name)
 
         def copy(self, *args, **kwargs):
-            if current.depth or torch.compiler.is_compiling():
+            if current.depth or is_compiling():
                 return plain(self, *args, **kwargs)
-            device = _device()
-            first = device.mark() if device and self.device.type == "cpu" else None
+            device = current.device
+            first = device.mark() if device is not None and self.device.type == "cpu" else None
             start = now()
             made = plain(self, *args, **kwargs)
-            if getattr(made, "device", self.device) != self.device:
+            if made is not self and getattr(made, "device", self.device) != self.device:
                 end, size = now(), self.nbytes
                 lanes.lane().write(COPY, start, end, 0, size, 0, 0, current.mode)
                 if first is not None:
@@ -460,9 +606,7 @@ _COLLECTIVES = [
 ]
 
 
-def _distributed(torch):
-    dist = torch.distributed
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+_world = []  # how many ranks there are, if more than one
 
 
 def _patch_distributed(torch):
@@ -477,6 +621,7 @@ def _patch_distributed(torch):
             if getattr(busy, "on", False) or torch.compiler.is_compiling():
                 return plain(*args, **kwargs)
             busy.on = True
+            current.collectives += 1
             span = Span(COMM)
             try:
                 return plain(*args, **kwargs)
@@ -504,6 +649,7 @@ def _patch_distributed(torch):
         done = plain_init(*args, **kwargs)
         lanes.put(lanes.W_RANK, dist.get_rank() + 1)
         lanes.put(lanes.W_WORLD, dist.get_world_size())
+        _world[:] = [dist.get_world_size()] if dist.get_world_size() > 1 else []
         return done
 
     init_process_group.__doc__, init_process_group.__wrapped__ = plain_init.__doc__, plain_init
@@ -520,24 +666,147 @@ def _patch_ddp(kind):
         lanes.put(lanes.W_GRADIENT_BYTES, size)
         bucket = (kwargs.get("bucket_cap_mb") or 25) * (1 << 20)
         lanes.put(lanes.W_BUCKETS, int(-(-size // bucket)))
+        _exchanging.append(weakref.ref(self))
 
     init.__wrapped__ = plain
     kind.__init__ = init
+
+
+# --- looked at once -----------------------------------------------------------------------------------------------------
+
+
+_COUNTED = 2  # the batch whose step is counted in FLOPs: one of the warm-up, which is not measured
+_SETTLED = 8  # batches after which there is nothing more to look at
+_exchanging = []  # models whose gradients are exchanged
+_counter = []
+_bucket_sizes = []
+
+
+def _look(batches):
+    """At the first batches: what is only known once the training runs."""
+    if batches == _COUNTED:
+        _count(False)
+    if batches == _SETTLED - 2:
+        for reference in _exchanging[-1:]:
+            with contextlib.suppress(Exception):
+                _tell_buckets(reference())
+    if batches == _SETTLED - 1:
+        _peak()
+
+
+def _tell_buckets(model):
+    """DDP's own word on its buckets, which it makes anew after the first pass, in the order in which gradients come."""
+    said = model._get_ddp_logging_data()
+    text = said.get("rebuilt_bucket_sizes") or said.get("bucket_sizes") or ""
+    sizes = [int(word) for word in str(text).replace(",", " ").split()][:64]
+    at = now()
+    for place, size in enumerate(sizes):
+        lanes.lane().write(lanes.BUCKET, at, at, place, size)
+    if sizes:
+        lanes.put(lanes.W_BUCKETS, len(sizes))
+        _bucket_sizes[:] = sizes
+
+
+def _count(begin):
+    """Counts the FLOPs of one step, by what torch calls below autograd."""
+    torch = sys.modules["torch"]
+    if begin:
+        if current.compiled or not torch.is_grad_enabled():
+            return
+        with contextlib.suppress(Exception):  # another release
+            counter = _make_counter(torch)
+            counter.__enter__()
+            _counter.append(counter)
+        return
+    if _counter and sys.modules["torch.utils._python_dispatch"]._get_current_dispatch_mode() is _counter[0]:
+        counter = _counter.pop()
+        counter.__exit__(None, None, None)
+        at = now()
+        if counter.flops and current.trained:
+            lanes.lane().write(lanes.FLOPS, at, at, 0, int(counter.flops), 1 if counter.missed else 0)
+
+
+def _make_counter(torch):
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
+
+    class Counter(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.flops = 0
+            self.missed = False
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **(kwargs or {}))
+            packet = getattr(function, "_overloadpacket", None)
+            count = flop_registry.get(packet)
+            try:
+                if count is not None:
+                    self.flops += int(count(*args, **(kwargs or {}), out_val=made))
+                elif "attention" in str(packet) or "triton" in str(packet):
+                    self.missed = True
+            except Exception:
+                self.missed = True
+            return made
+
+    return Counter()
+
+
+def _patch_checkpoints(torch):
+    """Writing and reading of checkpoints."""
+
+    def follow(name, kind):
+        plain = getattr(torch, name)
+
+        def call(*args, **kwargs):
+            start = now()
+            done = plain(*args, **kwargs)
+            end, size = now(), 0
+            file = kwargs.get("f", args[1] if kind == SAVE and len(args) > 1 else args[0] if args else None)
+            with contextlib.suppress(Exception):
+                size = os.path.getsize(file if isinstance(file, (str, os.PathLike)) else file.name)
+            lanes.lane().write(kind, start, end, 0, size)
+            return done
+
+        call.__name__, call.__doc__, call.__wrapped__ = name, plain.__doc__, plain
+        setattr(torch, name, call)
+
+    follow("save", SAVE)
+    follow("load", LOAD)
+
+
+def _patch_compile(torch):
+    plain = torch.compile
+
+    def compile(*args, **kwargs):
+        current.compiled = True
+        return plain(*args, **kwargs)
+
+    compile.__doc__, compile.__wrapped__ = plain.__doc__, plain
+    torch.compile = compile
 
 
 # --- putting them in place ----------------------------------------------------------------------------------------------
 
 
 def _follow_torch(torch):
-    for patch in (_patch_dataloader, _patch_backward, _patch_optimizer, _patch_copies, _patch_distributed):
+    if torch.backends.cuda.is_built():
+        _cuda.append(torch)
+    for patch in (
+        *(_patch_dataloader, _patch_backward, _patch_optimizer, _patch_copies, _patch_distributed),
+        *(_patch_checkpoints, _patch_compile),
+    ):
         try:
             patch(torch)
         except Exception as error:  # another release of torch: the rest is still worth knowing
             _broken.append(f"{patch.__name__[7:]}: {error!r}")
     if _broken:
         lanes.note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
+    if os.environ.get("LEAT_PROFILE_RUNS"):
+        _follow_files()
+        _part("replay")
     if os.environ.get("LEAT_PROFILE_RUNS") and not os.environ.get("LEAT_PROFILE_LOADER"):
-        made = _part("replay").install(torch, current, lanes.note)
+        made = sys.modules["_leat_replay"].install(torch, current, lanes.folder, lanes.note)
         if made:
             _replayer.append(made)
 
@@ -582,8 +851,10 @@ def start(folder):
         text = os.environ.get(variable, "")
         if text.isdigit():
             lanes.place[word] = int(text) + plus
+    _who()
     os.register_at_fork(after_in_child=_forget)
     atexit.register(lanes.end, lanes.ENDED)
+    atexit.register(_peak)
     plain_exit, plain_hook = os._exit, sys.excepthook
 
     def leave(status):

@@ -20,6 +20,8 @@ struct gather_loader {
     double read_batches;
     double from_disk_bytes; /* while (nearly) all came from a disk, and for how long the reading thread stood */
     double from_disk_s;
+    double memory_bytes;
+    double memory_s;
 };
 
 /* Checkpoints: the mean of those that are at least half as large as the largest. */
@@ -62,7 +64,7 @@ struct gather_rank {
 /* What the loaders that it trains with did in this mode; a script may make a new one for every epoch. */
 struct gather_loader gather_rank_account(const struct gather_rank *rank, unsigned mode);
 
-/* A record that is no part of a step: what a loader, a checkpoint, a count of FLOPs tells. */
+/* A record beside a step's own: what a loader, a checkpoint, a count of FLOPs tells. */
 void gather_rank_tell(struct gather_rank *rank, uint32_t loader, const struct leat_lane_record *r);
 
 /* The seconds of processor time of a process so far; NaN: it is gone, or may not be asked. */

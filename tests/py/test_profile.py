@@ -121,6 +121,54 @@ def test_communication_is_found_and_differs_from_a_run_without_it(profile):
     stall = next(s for s in report["stalls"] if s["cause"] == "communication" and s["from"][1] >= 0)
     assert [report["runs"][i]["mode"] for i in stall["from"]] == ["synthetic", "alone"]
     assert stall["s"][0] > 0.01
+    # One rank while the other stands still, and the links by themselves, with the size of its bucket.
+    assert runs["single"]["gpus"] == 1
+    assert runs["single"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
+    assert any(s["cause"] == "interconnect" for s in report["stalls"])
+    assert {(link["scope"], link["backend"], link["ranks"]) for link in report["links"]} == {("machine", "gloo", 2)}
+    assert {link["bytes"] for link in report["links"]} >= set(report["runs"][0]["bucket_bytes"])
+
+
+READS = """
+import os, sys, torch
+from torch.utils.data import DataLoader, Dataset
+torch.set_num_threads(1)
+class Files(Dataset):
+    names = sorted(os.listdir(sys.argv[1]))
+    def __len__(self): return len(self.names)
+    def __getitem__(self, i):
+        with open(os.path.join(sys.argv[1], self.names[i]), "rb") as file:
+            return torch.frombuffer(bytearray(file.read()[:64]), dtype=torch.uint8) / 255 + torch.rand(64), i % 3
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(64, 3), torch.nn.Dropout(0.1))
+optimizer = torch.optim.Adam(net.parameters())
+losses = []
+for epoch in range(2):
+    for x, y in DataLoader(Files(), batch_size=1, shuffle=True, num_workers=int(sys.argv[2])):
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+print([p.double().sum().item() for p in net.parameters()], torch.rand(1).item())
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples_are_read_again_from_memory_and_from_the_disk_and_the_training_is_the_same(profile, tmp_path, workers):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for i in range(220):
+        (folder / f"{i:03}").write_bytes(os.urandom(1 << 17))
+    os.sync()  # what is not written yet cannot be dropped
+    command = [sys.executable, "-c", READS, folder, str(workers)]
+    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    done, report = profile(None, "--time", "1min", command=command)
+    assert done.stdout == plain.stdout  # bit for bit
+    runs = {run["mode"]: run for run in report["runs"]}
+    assert {"observed", "synthetic", "cached", "cold"} <= set(runs)
+    assert runs["cached"]["read_bytes"] == pytest.approx(1 << 17, rel=0.2)
+    assert runs["cached"]["memory_rate"] > 1e7
+    if not any("was not cold" in note for note in report["notes"]):  # else the folder is in memory
+        assert runs["cold"]["disk_bytes"] > 0.5 * (1 << 17)
+        assert {"fetch", "prepare"} <= {s["cause"] for s in report["stalls"] if s["from"][1] >= 0}
 
 
 def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_leat, tmp_path):

@@ -163,3 +163,24 @@ def end(state):
     for each in lanes:
         if each.words[W_STATE] == RUNNING:
             each.words[W_STATE] = state
+
+
+class Current:
+    """Where the training of this process stands: what the hooks tell each other. One thread trains."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.mode = OBSERVED
+        self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
+        self.trained = False  # a backward pass since the last batch
+        self.accounts = None  # of the fetch that this thread is in
+        self.device = None
+        self.batches = 0
+        self.backward = False  # in a backward pass
+        self.collectives = 0  # that the script itself called while it trained, beside the exchange of gradients
+        self.compiled = False  # by torch.compile
+
+
+current = Current()

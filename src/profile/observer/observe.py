@@ -14,7 +14,6 @@ import importlib.util
 import os
 import sys
 import threading
-import time
 import weakref
 from collections import deque
 
@@ -31,8 +30,9 @@ def _part(name):
 
 
 lanes = _part("lane")
+fetch, once = _part("fetch"), _part("once")
+current = lanes.current
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
-READ, SAVE, LOAD = lanes.READ, lanes.SAVE, lanes.LOAD
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
 now = lanes.now
 _PENDING_MAX = 4096
@@ -43,31 +43,7 @@ def _forget():
     lanes.forget()
     current.clear()
     _replayer.clear()
-    _reading.clear()
-    if "fd" in _files:
-        os.close(_files["fd"])
-    _files.clear()
-    _who()
-
-
-class Current:
-    """Where the training of this process stands: what the hooks tell each other. One thread trains."""
-
-    def __init__(self):
-        self.clear()
-
-    def clear(self):
-        self.mode = OBSERVED
-        self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
-        self.trained = False  # a backward pass since the last batch
-        self.accounts = None  # of the fetch that this thread is in
-        self.device = None
-        self.batches = 0
-        self.collectives = 0  # that the script itself called
-        self.compiled = False  # by torch.compile
-
-
-current = Current()
+    fetch.forget()
 
 
 # --- the GPU's own clock ------------------------------------------------------------------------------------------------
@@ -129,13 +105,6 @@ def _device():
         for at in range(0, 128, 8):
             lanes.put(lanes.W_NAME + at // 8, int.from_bytes(name[at : at + 8].ljust(8, b"\0"), "little"))
     return current.device
-
-
-def _peak():
-    """The most memory that tensors took on the GPU so far."""
-    if current.device is not None:
-        with contextlib.suppress(Exception):
-            lanes.put(lanes.W_PEAK, int(current.device.torch.cuda.max_memory_allocated()))
 
 
 class Span:
@@ -211,8 +180,8 @@ def wait(step, loader, accounts=None):
         device = current.device or _device()
         if device:
             device.collect()
-    if current.batches < _SETTLED:
-        _look(current.batches)
+    if current.batches < once.SETTLED:
+        once.look(current.batches)
     span = Span(WAIT, loader)
     before = accounts() if accounts else None
     try:
@@ -231,8 +200,8 @@ def wait(step, loader, accounts=None):
     span.end(samples, size)
     current.trained = False
     current.batches += 1
-    if current.batches == _COUNTED:
-        _count(True)
+    if current.batches == once.COUNTED:
+        once.count(True)
     return batch
 
 
@@ -252,215 +221,6 @@ class Watched:
         return getattr(self.iterator, name)
 
 
-def _queue_ns():
-    """Nanoseconds this thread was ready and had no core."""
-    words = lanes.ask("/proc/thread-self/schedstat").split()
-    return int(words[1]) if len(words) > 1 else 0
-
-
-class Reading:
-    """What this process has read, between two times of asking. Every eighth fetch asks: it costs microseconds."""
-
-    EVERY = 8
-
-    def __init__(self):
-        self.fetches = self.blocked = 0
-        self.last = None
-
-    def add(self, blocked, loader, mode):
-        self.fetches += 1
-        self.blocked += blocked
-        if self.last is not None and mode == OBSERVED and self.fetches < self.EVERY:
-            return
-        words = lanes.ask("/proc/self/io").split()
-        if len(words) < 10:
-            return
-        read = int(words[1]), int(words[9])  # by read(), and from a disk
-        if self.last is not None:
-            at, size, disk = now(), read[0] - self.last[0], read[1] - self.last[1]
-            lanes.lane().write(READ, at - self.blocked, at, loader, max(0, size), max(0, disk), self.fetches, mode)
-        self.last, self.fetches, self.blocked = read, 0, 0
-
-
-_reading = {}  # of each thread that fetches
-
-
-class Accounts:
-    """What one fetch of a batch spent in transforms."""
-
-    __slots__ = ("cpu", "wall")
-
-    def __init__(self):
-        self.cpu = self.wall = 0
-
-
-def _timed(call, args, kwargs):
-    accounts = current.accounts
-    if accounts is None:
-        return call(*args, **kwargs)
-    current.accounts = None  # transforms within transforms count once
-    start, cpu = now(), time.thread_time_ns()
-    try:
-        return call(*args, **kwargs)
-    finally:
-        accounts.wall += now() - start
-        accounts.cpu += time.thread_time_ns() - cpu
-        current.accounts = accounts
-
-
-class TimedFunction:
-    """A function that is a transform. A pickle of it is the function again."""
-
-    leat_observed = True
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, *args, **kwargs):
-        return _timed(self.function, args, kwargs)
-
-    def __getattr__(self, name):
-        if name == "function":  # while it is being made
-            raise AttributeError(name)
-        return getattr(self.function, name)
-
-    def __reduce__(self):
-        return functools.partial, (self.function,)
-
-
-def _follow_transforms(dataset, depth=4):
-    """Times what a dataset calls its transforms. Classes are patched and not objects, so that their types stay; a plain function is
-    replaced in this process's dataset."""
-    for inner in [getattr(dataset, "dataset", None), *list(getattr(dataset, "datasets", None) or [])[:64]]:
-        if depth and inner is not None:
-            _follow_transforms(inner, depth - 1)
-    for name in ("transform", "transforms", "target_transform", "joint_transform"):
-        found = getattr(dataset, "__dict__", {}).get(name)
-        if found is None or getattr(found, "leat_observed", False) or not callable(found):
-            continue
-        if hasattr(found, "__code__"):
-            dataset.__dict__[name] = TimedFunction(found)
-        elif not isinstance(found, type):
-            _time_calls(type(found))
-
-
-def _time_calls(kind):
-    plain = kind.__call__
-    if getattr(plain, "leat_observed", False):
-        return
-
-    @functools.wraps(plain)
-    def call(*args, **kwargs):
-        return _timed(plain, args, kwargs)
-
-    call.leat_observed = True
-    with contextlib.suppress(TypeError):  # a class of an extension
-        kind.__call__ = call
-
-
-def _patch_fetch(kind):
-    plain = kind.fetch
-    thread_time = time.thread_time_ns
-
-    def fetch(self, possibly_batched_index):
-        if not getattr(self, "leat_followed", False):
-            self.leat_followed = True
-            _follow_transforms(self.dataset)
-        accounts = Accounts()
-        outer, current.accounts = current.accounts, accounts
-        queue, cpu, start = _queue_ns(), thread_time(), now()
-        try:
-            return plain(self, possibly_batched_index)
-        finally:
-            end = now()
-            current.accounts = outer
-            cpu = thread_time() - cpu
-            # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time
-            # without a core, though ready for one, belongs to both in proportion.
-            wall, busy = end - start - accounts.wall, cpu - accounts.cpu
-            queue = max(0, _queue_ns() - queue) * wall // max(1, end - start)
-            blocked = max(0, wall - busy - queue)
-            prepare = accounts.wall + wall * busy // max(1, busy + blocked)
-            loader, mode = _worker or (_serial_loader[0], current.mode)
-            lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu), 0, mode)
-            thread = threading.get_ident()
-            if thread not in _reading:
-                _reading[thread] = Reading()
-            _reading[thread].add(blocked, loader, mode)
-            if _opened is not None:
-                _tell_files(possibly_batched_index)
-
-    kind.fetch = fetch
-
-
-_opened = None  # files that this fetch has opened, where differential runs ask for them
-
-
-def _follow_files():
-    """Cold runs drop from the page cache what the fetches of the script have opened."""
-    global _opened  # noqa: PLW0603
-    _opened = []
-
-    def opening(event, args):
-        if event == "open" and current.accounts is not None and isinstance(args[0], (str, bytes)):
-            _opened.append(os.fsdecode(args[0]))
-
-    sys.addaudithook(opening)
-
-
-def _kept_open():
-    """Files that the process holds open or mapped: an archive, a memory map."""
-    found = set()
-    with contextlib.suppress(OSError):
-        for entry in os.scandir("/proc/self/fd"):
-            with contextlib.suppress(OSError):
-                found.add(os.readlink(entry.path))
-        with open("/proc/self/maps") as maps:
-            found.update(line.split(maxsplit=5)[5].strip() for line in maps if len(line.split(maxsplit=5)) == 6)
-    return [
-        path
-        for path in found
-        if path.startswith("/")
-        and not path.startswith(("/dev/", "/proc/", "/sys/", sys.prefix, sys.base_prefix, "/usr/", "/lib"))
-        and os.path.isfile(path)
-    ]
-
-
-def _tell_files(index):
-    replay = sys.modules.get("_leat_replay")
-    if replay is None:
-        return
-    paths, _opened[:] = [path for path in _opened if "\0" not in path and "\n" not in path], []
-    if not paths:
-        if "kept" not in _files:
-            _files["kept"] = _kept_open()
-        paths = _files["kept"]
-    if paths:
-        line = "\0".join([replay.key_of(index), *map(os.path.abspath, paths)]) + "\n"
-        with contextlib.suppress(OSError, UnicodeError):
-            if "fd" not in _files:
-                name = os.path.join(lanes.folder, f"files-{os.getpid()}")
-                _files["fd"] = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if _files.setdefault("size", 0) < _FILES_BYTES:
-                _files["size"] += os.write(_files["fd"], os.fsencode(line))
-
-
-_files = {}
-_FILES_BYTES = 32 << 20
-
-
-_worker = ()  # (loader, mode) of the process that is one of its workers
-
-
-def _who():
-    global _worker  # noqa: PLW0603
-    loader, _, mode = os.environ.get("LEAT_PROFILE_LOADER", "").partition(":")
-    _worker = (int(loader), int(mode or 0)) if loader.isdigit() else ()
-
-
-_serial_loader = [0]  # the loader whose next() fetches in this process
-
-
 def _patch_dataloader(torch):
     data = torch.utils.data
     base = data.dataloader._BaseDataLoaderIter
@@ -468,7 +228,7 @@ def _patch_dataloader(torch):
 
     def following(self):
         number = self.__dict__.get("leat_number", 0)
-        _serial_loader[0] = number
+        fetch.serial_loader[0] = number
         step = functools.partial(plain_next, self)
         return wait(_replayer[0].choose(self, step) if _replayer and not current.depth else step, number)
 
@@ -497,8 +257,8 @@ def _patch_dataloader(torch):
     base.__next__ = base.next = following
     data.dataloader._MultiProcessingDataLoaderIter.__init__ = starting
     data.DataLoader._get_iterator = iterator
-    _patch_fetch(data._utils.fetch._MapDatasetFetcher)
-    _patch_fetch(data._utils.fetch._IterableDatasetFetcher)
+    fetch.patch_fetch(data._utils.fetch._MapDatasetFetcher)
+    fetch.patch_fetch(data._utils.fetch._IterableDatasetFetcher)
 
 
 _replayer = []  # of differential runs, where they are asked for
@@ -524,7 +284,7 @@ def _patch_backward(torch):
     plain = torch.autograd.backward
 
     def backward(tensors, *args, **kwargs):
-        current.trained = True
+        current.trained = current.backward = True
         span = Span(BACKWARD)
         comm, handle = [], None
         if _world and not torch.compiler.is_compiling():
@@ -540,6 +300,7 @@ def _patch_backward(torch):
         try:
             return plain(tensors, *args, **kwargs)
         finally:
+            current.backward = False
             if handle is not None:
                 handle.remove()
             if comm:
@@ -616,12 +377,12 @@ def _patch_distributed(torch):
     inner = dist.distributed_c10d
     busy = threading.local()
 
-    def follow(plain):
+    def follow(plain, own=True):
         def collective(*args, **kwargs):
             if getattr(busy, "on", False) or torch.compiler.is_compiling():
                 return plain(*args, **kwargs)
             busy.on = True
-            current.collectives += 1
+            current.collectives += own and not current.backward and current.batches > once.SETTLED
             span = Span(COMM)
             try:
                 return plain(*args, **kwargs)
@@ -642,7 +403,7 @@ def _patch_distributed(torch):
             setattr(dist, name, made)
     # DDP sends buffers with it before the forward pass: who comes early waits there.
     if hasattr(dist, "_broadcast_coalesced"):
-        dist._broadcast_coalesced = follow(dist._broadcast_coalesced)
+        dist._broadcast_coalesced = follow(dist._broadcast_coalesced, own=False)
     plain_init = inner.init_process_group
 
     def init_process_group(*args, **kwargs):
@@ -666,124 +427,10 @@ def _patch_ddp(kind):
         lanes.put(lanes.W_GRADIENT_BYTES, size)
         bucket = (kwargs.get("bucket_cap_mb") or 25) * (1 << 20)
         lanes.put(lanes.W_BUCKETS, int(-(-size // bucket)))
-        _exchanging.append(weakref.ref(self))
+        once.exchanging.append(weakref.ref(self))
 
     init.__wrapped__ = plain
     kind.__init__ = init
-
-
-# --- looked at once -----------------------------------------------------------------------------------------------------
-
-
-_COUNTED = 2  # the batch whose step is counted in FLOPs: one of the warm-up, which is not measured
-_SETTLED = 8  # batches after which there is nothing more to look at
-_exchanging = []  # models whose gradients are exchanged
-_counter = []
-_bucket_sizes = []
-
-
-def _look(batches):
-    """At the first batches: what is only known once the training runs."""
-    if batches == _COUNTED:
-        _count(False)
-    if batches == _SETTLED - 2:
-        for reference in _exchanging[-1:]:
-            with contextlib.suppress(Exception):
-                _tell_buckets(reference())
-    if batches == _SETTLED - 1:
-        _peak()
-
-
-def _tell_buckets(model):
-    """DDP's own word on its buckets, which it makes anew after the first pass, in the order in which gradients come."""
-    said = model._get_ddp_logging_data()
-    text = said.get("rebuilt_bucket_sizes") or said.get("bucket_sizes") or ""
-    sizes = [int(word) for word in str(text).replace(",", " ").split()][:64]
-    at = now()
-    for place, size in enumerate(sizes):
-        lanes.lane().write(lanes.BUCKET, at, at, place, size)
-    if sizes:
-        lanes.put(lanes.W_BUCKETS, len(sizes))
-        _bucket_sizes[:] = sizes
-
-
-def _count(begin):
-    """Counts the FLOPs of one step, by what torch calls below autograd."""
-    torch = sys.modules["torch"]
-    if begin:
-        if current.compiled or not torch.is_grad_enabled():
-            return
-        with contextlib.suppress(Exception):  # another release
-            counter = _make_counter(torch)
-            counter.__enter__()
-            _counter.append(counter)
-        return
-    if _counter and sys.modules["torch.utils._python_dispatch"]._get_current_dispatch_mode() is _counter[0]:
-        counter = _counter.pop()
-        counter.__exit__(None, None, None)
-        at = now()
-        if counter.flops and current.trained:
-            lanes.lane().write(lanes.FLOPS, at, at, 0, int(counter.flops), 1 if counter.missed else 0)
-
-
-def _make_counter(torch):
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils.flop_counter import flop_registry
-
-    class Counter(TorchDispatchMode):
-        def __init__(self):
-            super().__init__()
-            self.flops = 0
-            self.missed = False
-
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            made = function(*args, **(kwargs or {}))
-            packet = getattr(function, "_overloadpacket", None)
-            count = flop_registry.get(packet)
-            try:
-                if count is not None:
-                    self.flops += int(count(*args, **(kwargs or {}), out_val=made))
-                elif "attention" in str(packet) or "triton" in str(packet):
-                    self.missed = True
-            except Exception:
-                self.missed = True
-            return made
-
-    return Counter()
-
-
-def _patch_checkpoints(torch):
-    """Writing and reading of checkpoints."""
-
-    def follow(name, kind):
-        plain = getattr(torch, name)
-
-        def call(*args, **kwargs):
-            start = now()
-            done = plain(*args, **kwargs)
-            end, size = now(), 0
-            file = kwargs.get("f", args[1] if kind == SAVE and len(args) > 1 else args[0] if args else None)
-            with contextlib.suppress(Exception):
-                size = os.path.getsize(file if isinstance(file, (str, os.PathLike)) else file.name)
-            lanes.lane().write(kind, start, end, 0, size)
-            return done
-
-        call.__name__, call.__doc__, call.__wrapped__ = name, plain.__doc__, plain
-        setattr(torch, name, call)
-
-    follow("save", SAVE)
-    follow("load", LOAD)
-
-
-def _patch_compile(torch):
-    plain = torch.compile
-
-    def compile(*args, **kwargs):
-        current.compiled = True
-        return plain(*args, **kwargs)
-
-    compile.__doc__, compile.__wrapped__ = plain.__doc__, plain
-    torch.compile = compile
 
 
 # --- putting them in place ----------------------------------------------------------------------------------------------
@@ -794,16 +441,16 @@ def _follow_torch(torch):
         _cuda.append(torch)
     for patch in (
         *(_patch_dataloader, _patch_backward, _patch_optimizer, _patch_copies, _patch_distributed),
-        *(_patch_checkpoints, _patch_compile),
+        *(once.patch_checkpoints, once.patch_compile),
     ):
         try:
             patch(torch)
         except Exception as error:  # another release of torch: the rest is still worth knowing
-            _broken.append(f"{patch.__name__[7:]}: {error!r}")
+            _broken.append(f"{patch.__name__.lstrip('_')[6:]}: {error!r}")
     if _broken:
         lanes.note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
     if os.environ.get("LEAT_PROFILE_RUNS"):
-        _follow_files()
+        fetch.follow_files()
         _part("replay")
     if os.environ.get("LEAT_PROFILE_RUNS") and not os.environ.get("LEAT_PROFILE_LOADER"):
         made = sys.modules["_leat_replay"].install(torch, current, lanes.folder, lanes.note)
@@ -851,10 +498,10 @@ def start(folder):
         text = os.environ.get(variable, "")
         if text.isdigit():
             lanes.place[word] = int(text) + plus
-    _who()
+    fetch.who()
     os.register_at_fork(after_in_child=_forget)
     atexit.register(lanes.end, lanes.ENDED)
-    atexit.register(_peak)
+    atexit.register(once.peak)
     plain_exit, plain_hook = os._exit, sys.excepthook
 
     def leave(status):

@@ -22,11 +22,12 @@ OBSERVED, SYNTHETIC, ALONE, SINGLE, CACHED, COLD = range(6)
 WARMUP = 0x80
 STEPS = 20  # counted in each block
 SETTLE = 2  # not counted at its beginning
-FIRST = 5  # steps before the first block: an optimizer has made its state by then
+FIRST = 10  # steps before the first block: an optimizer has made its state by then, and what happens each step is known
 KEPT = 4  # batches
 KEPT_BYTES = 1 << 30
 PATIENCE_S = 60
 STANDING_S = 600  # how long others stand still for a `single` block
+MEMORY_BYTES = 32 << 20  # to read for the rate of memory
 INDICES = 256  # of batches, that are remembered for reading them again
 PAIRS = [(OBSERVED, SYNTHETIC), (SYNTHETIC, ALONE), (SYNTHETIC, SINGLE), (CACHED, SYNTHETIC), (COLD, CACHED)]
 LEAST = 4  # blocks of each mode before a difference counts as known
@@ -147,6 +148,7 @@ class Files:
         self.folder = folder
         self.at = {}  # how far each was read
         self.of = {}  # the key of a batch's indices -> its files
+        self.timed = False
 
     def look(self):
         with contextlib.suppress(OSError):
@@ -178,6 +180,22 @@ class Files:
                     finally:
                         os.close(fd)
         return len(dropped)
+
+    def time_memory(self, indices):
+        """How fast this machine reads what it has in memory, of the same files. Once."""
+        if self.timed:
+            return
+        from _leat_observe import lanes
+
+        self.timed, size, start = True, 0, lanes.now()
+        for index in indices:
+            for path in self.of.get(key_of(index), ()):
+                with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
+                    size += len(file.read(min(MEMORY_BYTES, MEMORY_BYTES * 2 - size)))
+                if size >= MEMORY_BYTES:
+                    break
+        if size >= 1 << 20:
+            lanes.lane().write(lanes.READ, start, lanes.now(), 0, size, 0, 0, CACHED)
 
 
 def key_of(index):
@@ -331,6 +349,8 @@ class Replayer:
         indices = indices[-self.needed(loader) - ahead :]
         if mode == COLD and not self.files.drop(indices):
             return False
+        if mode == CACHED:
+            self.files.time_memory(indices)
         again = copy.copy(loader)
         # Such a loader refuses to have these set once it is made.
         fields = {"batch_sampler": indices, "sampler": None, "persistent_workers": False, "_iterator": None}
@@ -386,10 +406,10 @@ class Replayer:
         return True
 
     def link(self):
-        from _leat_observe import _bucket_sizes, _part, lanes
+        from _leat_observe import _part, lanes, once
 
         exchange = _part("exchange")
-        exchange.told[:] = _bucket_sizes
+        exchange.told[:] = once.bucket_sizes
         exchange.measure(self.torch, lanes, self.seconds / 10)
 
     def again(self):

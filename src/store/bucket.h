@@ -128,6 +128,7 @@ void leat_bucket_add_bearer(struct bucket_request *r, const char *token);
 leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_request *r, struct leat_error *err);
 
 /* Sets where the bucket is, and what requests are signed for; NULL: the region is not known. */
+leat_status leat_s3_place(struct bucket *b, struct leat_error *err); /* by b->aws */
 leat_status leat_s3_settle(struct bucket *b, const char *region, struct leat_error *err);
 leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                                  struct leat_error *err);

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "store/bucket.h"
 #include "store/gs.h"
+#include "store/s3_session.h"
 
 #define LIST_TEXT_MAX (16u << 20) /* 1000 keys of 1024 bytes, percent-encoded, is a quarter of it */
 #define URL_MAX       (16u << 10)
@@ -211,7 +212,9 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
     if (b->dialect->google && leat_gs_bearer(&b->aws)) {
         leat_bucket_add_bearer(r, b->aws.session_token);
     } else if (b->aws.access_key) {
-        struct leat_sign_keys keys = {leat_gs_key_id(&b->aws), b->aws.secret_key, b->aws.session_token};
+        const char *id = b->dialect->google ? leat_gs_key_id(&b->aws) : leat_s3_key_id(&b->aws);
+        struct leat_sign_keys keys = {id, b->aws.secret_key, b->aws.session_token};
+        const char *token_name = leat_s3_is_session(&b->aws) ? "x-amz-s3session-token" : "x-amz-security-token";
         struct leat_buf authorization;
         char date[LEAT_SIGN_DATE];
         const char *hash = LEAT_SIGN_UNSIGNED;
@@ -233,6 +236,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             .region = b->region,
             .service = b->service,
             .google = b->dialect->google,
+            .token_name = token_name,
             .time_s = leat_wall_s() + b->clock_offset_s,
         };
         leat_buf_init(&authorization, 4096);
@@ -241,7 +245,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-date" : "x-amz-date", date);
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-content-sha256" : "x-amz-content-sha256", hash);
             if (keys.session_token && *keys.session_token)
-                leat_bucket_add_line(r, "x-amz-security-token", keys.session_token);
+                leat_bucket_add_line(r, token_name, keys.session_token);
             leat_bucket_add_line(r, "Authorization", authorization.data);
         }
         leat_buf_free(&authorization);

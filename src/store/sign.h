@@ -38,6 +38,7 @@ struct leat_sign_request {
     const char *region;
     const char *service; /* "s3" */
     bool google;         /* GOOG4-HMAC-SHA256 instead: the same with other names, x-goog-date and so on */
+    const char *token_name; /* of the header with the session's token; NULL: x-amz-security-token */
     int64_t time_s;      /* wall clock, corrected for the server's */
 };
 

@@ -25,7 +25,7 @@ struct bucket_dialect {
     bool google;           /* versions are generations, and headers are called x-goog-… */
     /* Sets scheme, endpoint and the rest by b->aws, once. */
     leat_status (*place)(struct bucket *b, struct leat_error *err);
-    /* Fills in what op->own.call sends: method, address, headers, body, all signed. The call borrows it from r. A
+    /* Fills in what op->own->call sends: method, address, headers, body, all signed. The call borrows it from r. A
      * method that stays NULL: there is nothing to ask, and the operation is over. */
     leat_status (*make)(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                         struct leat_error *err);

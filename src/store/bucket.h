@@ -112,6 +112,8 @@ void leat_bucket_explain_endpoint(const struct leat_aws *aws, struct leat_store_
 
 leat_status leat_bucket_list_after(struct leat_store *store, const char *prefix, const char *after,
                                    struct leat_list **out, struct leat_error *err);
+leat_status leat_bucket_list_versions(struct leat_store *store, const char *prefix, bool recursive,
+                                      struct leat_list **out, struct leat_error *err);
 leat_status leat_bucket_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                                   struct leat_error *err);
 

@@ -67,6 +67,19 @@ static void complete_body(struct bucket_request *r, const struct leat_store_op *
     leat_buf_str(&r->body, "</CompleteMultipartUpload>");
 }
 
+/* The token is where to go on: a key, a line break, a version. */
+static void ask_versions(const struct leat_store_op *op, struct bucket_request *r)
+{
+    const char *line = op->token ? strrchr(op->token, '\n') : NULL;
+    leat_bucket_add_query(r, "versions", "");
+    if (!line)
+        return;
+    leat_buf_add(&r->body, op->token, (size_t)(line - op->token));
+    leat_bucket_add_query(r, "key-marker", r->body.data ? r->body.data : "");
+    if (line[1])
+        leat_bucket_add_query(r, "version-id-marker", line + 1);
+}
+
 /* Method, query, headers and body by verb. */
 static void describe(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r)
 {
@@ -120,19 +133,25 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         break;
     case LEAT_STORE_LIST:
         r->method = "GET";
-        leat_bucket_add_query(r, "list-type", "2");
+        if (op->versions)
+            ask_versions(op, r);
+        else
+            leat_bucket_add_query(r, "list-type", "2");
         leat_bucket_add_query(r, "encoding-type", "url");
         if (*op->key)
             leat_bucket_add_query(r, "prefix", op->key);
         if (op->delimiter)
             leat_bucket_add_query(r, "delimiter", op->delimiter);
-        if (op->token)
+        if (op->token && !op->versions)
             leat_bucket_add_query(r, "continuation-token", op->token);
-        else if (op->after)
+        else if (op->after && !op->versions)
             leat_bucket_add_query(r, "start-after", op->after);
         call->text_max = LIST_TEXT_MAX;
         break;
     }
+    if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET || op->verb == LEAT_STORE_DELETE) && op->known &&
+        op->known->version[0])
+        leat_bucket_add_query(r, "versionId", op->known->version);
     leat_exchange_begin(op, r->range);
     if (b->dialect->google) {
         leat_gs_describe(op, r);

@@ -6,33 +6,8 @@
 
 #include "store/bucket.h"
 #include "store/kind.h"
-
-/* It becomes part of a host's name and of what is signed. */
-bool leat_s3_can_be_region(const char *text)
-{
-    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-    return n && !text[n];
-}
-
-/* Where AWS keeps a region's buckets. */
-void leat_s3_set_aws_endpoint(struct bucket *b)
-{
-    const char *suffix = strncmp(b->region, "cn-", 3) == 0 ? ".cn" : "";
-    snprintf(b->endpoint, sizeof b->endpoint, "s3.%s.amazonaws.com%s", b->region, suffix);
-}
-
-/* Names that can be the first label of a host with a certificate for one label. */
-static bool bucket_fits_host(const char *bucket)
-{
-    size_t n = strlen(bucket);
-    if (n < 3 || n > 63)
-        return false;
-    for (const char *p = bucket; *p; p++) {
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '-'))
-            return false;
-    }
-    return true;
-}
+#include "store/s3_session.h"
+#include "store/s3_site.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -41,30 +16,56 @@ static bool ends_with(const char *text, const char *end)
     return n >= end_n && strcmp(text + n - end_n, end) == 0;
 }
 
-static leat_status place(struct bucket *b, struct leat_error *err)
+leat_status leat_s3_settle(struct bucket *b, const char *region, struct leat_error *err)
 {
+    struct leat_s3_site site;
+    const struct leat_s3_asked asked = {
+        .bucket = b->bucket,
+        .region = region,
+        .endpoint = b->aws_own ? NULL : b->endpoint,
+        .fips = b->fips,
+        .dual_stack = b->dual_stack,
+        .addressing = b->aws.addressing,
+    };
+    leat_status rc = leat_s3_locate(&asked, &site, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (site.global)
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "'%s' is a multi-region access point, whose requests need signatures for several regions "
+                         "(SigV4A), which Leat does not make; name the bucket or an access point of one region",
+                         b->bucket);
+    memcpy(b->label, site.label, sizeof b->label);
+    memcpy(b->endpoint, site.host, sizeof b->endpoint);
+    memcpy(b->region, site.region, sizeof b->region);
+    b->service = site.service;
+    b->virtual_host = site.virtual_host;
+    b->fixed = site.fixed;
+    b->directory = b->odd_etags = site.directory;
+    return LEAT_OK;
+}
+
+leat_status leat_s3_place(struct bucket *b, struct leat_error *err)
+{
+    char own[LEAT_S3_REGION_MAX] = "";
     leat_status rc = LEAT_OK;
     b->region_known = b->aws.region != NULL;
-    if (b->region_known && (!leat_s3_can_be_region(b->aws.region) || strlen(b->aws.region) >= sizeof b->region))
-        return leat_fail(err, LEAT_INVALID, "'%.60s' is not the name of a region", b->aws.region);
-    snprintf(b->region, sizeof b->region, "%s", b->aws.region ? b->aws.region : "us-east-1");
-    b->aws_own = b->aws.endpoint_url == NULL;
-    if (b->aws_own)
-        leat_s3_set_aws_endpoint(b);
-    else
+    if (b->aws.endpoint_url)
         rc = leat_bucket_set_endpoint(b, b->aws.endpoint_url, err);
-    b->virtual_host = b->aws.addressing == LEAT_ADDRESSING_AUTO ? b->aws_own && bucket_fits_host(b->bucket)
-                                                                : b->aws.addressing == LEAT_ADDRESSING_VIRTUAL;
-    b->odd_etags = ends_with(b->bucket, "--x-s3");
+    if (rc != LEAT_OK)
+        return rc;
+    b->aws_own = !b->aws.endpoint_url || (strcmp(b->scheme, "https") == 0 && !b->base[0] &&
+                                          leat_s3_own_host(b->endpoint, own, &b->fips, &b->dual_stack));
     b->unpacks = ends_with(b->endpoint, "storage.googleapis.com");
-    return rc;
+    rc = leat_s3_settle(b, own[0] ? own : b->aws.region, err);
+    return rc == LEAT_OK ? leat_s3_check_session(b, err) : rc;
 }
 
 static const struct bucket_dialect dialect = {
     .vendor = "AWS",
     .page_root = "ListBucketResult",
     .regions = true,
-    .place = place,
+    .place = leat_s3_place,
     .make = leat_s3_request_make,
     .explain = leat_s3_explain,
     .page = leat_s3_parse_page,
@@ -79,8 +80,22 @@ leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, s
 leat_status leat_s3_keys(const struct leat_url *url, const struct leat_store_opts *opts, bool fresh,
                          struct leat_aws *out, struct leat_error *err)
 {
-    (void)url;
+    bool expired = false;
     if (opts->keys_given && opts->access_key && leat_kind_foreign(opts->access_key))
         return leat_fail(err, LEAT_UNSUPPORTED, LEAT_BUCKET_OTHER_KEYS, "s3");
-    return fresh ? leat_aws_load_anew(opts, out, err) : leat_aws_load(opts, out, err);
+    leat_status rc = fresh ? leat_aws_load_anew(opts, out, err) : leat_aws_load(opts, out, err);
+    if (rc != LEAT_OK || opts->keys_given || !leat_s3_has_sessions(url->host))
+        return rc;
+    rc = leat_s3_begin_session(url->host, opts, fresh, out, &expired, err);
+    if (rc == LEAT_OK)
+        return rc;
+    leat_aws_free(out);
+    if (!expired || fresh)
+        return rc;
+    rc = leat_aws_load_anew(opts, out, err); /* what was kept for a moment may have expired in it */
+    if (rc == LEAT_OK)
+        rc = leat_s3_begin_session(url->host, opts, true, out, &expired, err);
+    if (rc != LEAT_OK)
+        leat_aws_free(out);
+    return rc;
 }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "store/bucket.h"
 #include "store/gs.h"
+#include "store/s3_session.h"
 
 #define LIST_TEXT_MAX (16u << 20) /* 1000 keys of 1024 bytes, percent-encoded, is a quarter of it */
 #define URL_MAX       (16u << 10)
@@ -66,10 +67,23 @@ static void complete_body(struct bucket_request *r, const struct leat_store_op *
     leat_buf_str(&r->body, "</CompleteMultipartUpload>");
 }
 
+/* The token is where to go on: a key, a line break, a version. */
+static void ask_versions(const struct leat_store_op *op, struct bucket_request *r)
+{
+    const char *line = op->token ? strrchr(op->token, '\n') : NULL;
+    leat_bucket_add_query(r, "versions", "");
+    if (!line)
+        return;
+    leat_buf_add(&r->body, op->token, (size_t)(line - op->token));
+    leat_bucket_add_query(r, "key-marker", r->body.data ? r->body.data : "");
+    if (line[1])
+        leat_bucket_add_query(r, "version-id-marker", line + 1);
+}
+
 /* Method, query, headers and body by verb. */
 static void describe(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     switch (op->verb) {
     case LEAT_STORE_STAT:
         r->method = "HEAD";
@@ -102,7 +116,7 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         leat_bucket_add_query(r, "max-parts", "1");
         break;
     case LEAT_STORE_UPLOAD_FINISH:
-        if (op->own.looking) {
+        if (op->own->looking) {
             r->method = "HEAD";
             break;
         }
@@ -119,19 +133,25 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         break;
     case LEAT_STORE_LIST:
         r->method = "GET";
-        leat_bucket_add_query(r, "list-type", "2");
+        if (op->versions)
+            ask_versions(op, r);
+        else
+            leat_bucket_add_query(r, "list-type", "2");
         leat_bucket_add_query(r, "encoding-type", "url");
         if (*op->key)
             leat_bucket_add_query(r, "prefix", op->key);
         if (op->delimiter)
             leat_bucket_add_query(r, "delimiter", op->delimiter);
-        if (op->token)
+        if (op->token && !op->versions)
             leat_bucket_add_query(r, "continuation-token", op->token);
-        else if (op->after)
+        else if (op->after && !op->versions)
             leat_bucket_add_query(r, "start-after", op->after);
         call->text_max = LIST_TEXT_MAX;
         break;
     }
+    if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET || op->verb == LEAT_STORE_DELETE) && op->known &&
+        op->known->version[0])
+        leat_bucket_add_query(r, "versionId", op->known->version);
     leat_exchange_begin(op, r->range);
     if (b->dialect->google) {
         leat_gs_describe(op, r);
@@ -141,9 +161,9 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         leat_bucket_add_header(r, "x-amz-checksum-mode", "ENABLED");
     if (r->range[0])
         leat_bucket_add_header(r, "range", r->range);
-    if (leat_exchange_pin(op) && !op->own.looking)
+    if (leat_exchange_pin(op) && !op->own->looking)
         leat_bucket_add_header(r, "if-match", leat_exchange_pin(op));
-    if (op->create_only && !op->own.looking)
+    if (op->create_only && !op->own->looking)
         leat_bucket_add_header(r, "if-none-match", "*");
 }
 
@@ -152,12 +172,12 @@ static void address(const struct bucket *b, const struct leat_store_op *op, stru
 {
     const char *key = op->verb == LEAT_STORE_LIST ? "" : op->key;
     if (b->virtual_host)
-        leat_buf_printf(&r->host, "%s.%s", b->bucket, b->endpoint);
+        leat_buf_printf(&r->host, "%s.%s", b->label, b->endpoint);
     else
         leat_buf_str(&r->host, b->endpoint);
     leat_buf_str(&r->path, b->base);
     if (!b->virtual_host)
-        leat_buf_printf(&r->path, "/%s", b->bucket);
+        leat_buf_printf(&r->path, "/%s", b->label);
     if (*key || b->virtual_host)
         leat_buf_printf(&r->path, "/%s", key);
     leat_buf_printf(&r->url, "%s://%s", b->scheme, r->host.data);
@@ -184,7 +204,7 @@ void leat_bucket_add_bearer(struct bucket_request *r, const char *token)
 
 leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_request *r, struct leat_error *err)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     struct leat_buf *all[] = {&r->body, &r->host, &r->path, &r->url, &r->lines};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         leat_status rc = leat_buf_check(all[i], "a request", err);
@@ -203,7 +223,7 @@ leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_requ
 static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                         struct leat_error *err)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     for (size_t i = 0; i < r->headers_n; i++)
         leat_bucket_add_line(r, r->headers[i].name, r->headers[i].value);
     if (call->body && strcmp(r->method, "PUT") == 0)
@@ -211,7 +231,9 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
     if (b->dialect->google && leat_gs_bearer(&b->aws)) {
         leat_bucket_add_bearer(r, b->aws.session_token);
     } else if (b->aws.access_key) {
-        struct leat_sign_keys keys = {leat_gs_key_id(&b->aws), b->aws.secret_key, b->aws.session_token};
+        const char *id = b->dialect->google ? leat_gs_key_id(&b->aws) : leat_s3_key_id(&b->aws);
+        struct leat_sign_keys keys = {id, b->aws.secret_key, b->aws.session_token};
+        const char *token_name = leat_s3_is_session(&b->aws) ? "x-amz-s3session-token" : "x-amz-security-token";
         struct leat_buf authorization;
         char date[LEAT_SIGN_DATE];
         const char *hash = LEAT_SIGN_UNSIGNED;
@@ -231,8 +253,9 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             .headers_n = r->headers_n,
             .payload_hash = hash,
             .region = b->region,
-            .service = b->dialect->google ? "storage" : "s3",
+            .service = b->service,
             .google = b->dialect->google,
+            .token_name = token_name,
             .time_s = leat_wall_s() + b->clock_offset_s,
         };
         leat_buf_init(&authorization, 4096);
@@ -241,7 +264,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-date" : "x-amz-date", date);
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-content-sha256" : "x-amz-content-sha256", hash);
             if (keys.session_token && *keys.session_token)
-                leat_bucket_add_line(r, "x-amz-security-token", keys.session_token);
+                leat_bucket_add_line(r, token_name, keys.session_token);
             leat_bucket_add_line(r, "Authorization", authorization.data);
         }
         leat_buf_free(&authorization);
@@ -254,12 +277,12 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
 leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                                  struct leat_error *err)
 {
-    op->own.bucket = true;
-    op->own.odd_etags = b->odd_etags;
-    op->own.generations = b->dialect->google;
+    op->own->bucket = true;
+    op->own->odd_etags = b->odd_etags;
+    op->own->generations = b->dialect->google;
     if (b->dialect->google && op->verb == LEAT_STORE_UPLOAD_FINISH && (op->if_match || op->create_only))
         return leat_fail(err, LEAT_UNSUPPORTED, "Google takes no condition at the end of an upload in parts");
-    op->own.keys = b->keys_number;
+    op->own->keys = b->keys_number;
     describe(b, op, r);
     address(b, op, r);
     return sign(b, op, r, err);

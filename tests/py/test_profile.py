@@ -83,8 +83,8 @@ def test_an_injected_stall_is_found_and_measured(profile, wish, first):
     share = truths(done)[0]["shares"][first]
     assert cause(done) == first
     assert share > 0.3
-    # The sleeps themselves, and at most what a busy machine adds around them.
-    assert share - 0.03 <= parts(report)[first] <= share + 0.15
+    # The sleeps themselves, and at most what a busy machine adds around them or has them wait for a core.
+    assert share - 0.12 <= parts(report)[first] <= share + 0.15
 
 
 def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile):

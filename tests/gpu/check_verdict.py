@@ -1,7 +1,7 @@
 """On a machine with a GPU: what `leat profile` says of a plain torchvision training, what `leat whatif --loader leat` says that
 Leat would make of it, and what Leat then makes of it.
 
-    python3 tests/gpu/check_verdict.py [--images 12000] [--steps 200]
+    python3 tests/gpu/check_verdict.py [--images 40000] [--steps 400]
 
 Needs torch with CUDA, torchvision, Pillow and an installed leat (the wheel).
 """
@@ -72,8 +72,8 @@ def prepares(url):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=12000)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--images", type=int, default=40000)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--out", help="a folder for the reports")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -103,7 +103,7 @@ def main():
                 "--url",
                 "s3://bucket/set",
                 "--ram",
-                str(int(options.images * size / 4)),
+                str(int(max(options.images * size / 4, 2e9))),
             ]
             run([*command, "--files", root / "files", "--steps", "150", "--warm", "90"])
     print("cores", os.cpu_count())

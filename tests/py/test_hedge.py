@@ -19,7 +19,7 @@ def test_a_loader_asks_twice_where_it_was_told_to(lt, runtime, blobs, serve, buc
         for _ in range(40):
             seen.append(sorted(int(i) for _, numbers in loader for i in numbers))
             stats = loader.stats()
-            if stats["hedges"] or stats["requests"] > 600:
+            if stats["hedges"] or stats["requests"] > 300:
                 break
     assert all(epoch == seen[0] for epoch in seen)
     assert (stats["hedges"] > 0) == (when == "on")

@@ -567,6 +567,47 @@ static PyObject *loader_join(PyObject *self, PyObject *args)
     return none_or_raise(rc, &err);
 }
 
+/* confer(ask): what the agent says to a question about the job, both JSON. */
+static PyObject *loader_confer(PyObject *self, PyObject *args)
+{
+    const char *ask;
+    char *answer = NULL;
+    struct leat_error err;
+    leat_status rc;
+    if (!PyArg_ParseTuple(args, "s", &ask))
+        return NULL;
+    struct leat_loader *l = enter(self);
+    if (!l)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_confer(l, ask, &answer, &err);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    if (rc != LEAT_OK)
+        return none_or_raise(rc, &err);
+    PyObject *text = PyUnicode_FromString(answer);
+    free(answer);
+    return text;
+}
+
+/* share(members): the machines of the job, as JSON. */
+static PyObject *loader_share(PyObject *self, PyObject *args)
+{
+    const char *members;
+    struct leat_error err;
+    leat_status rc;
+    if (!PyArg_ParseTuple(args, "s", &members))
+        return NULL;
+    struct leat_loader *l = enter(self);
+    if (!l)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_share(l, members, &err);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    return none_or_raise(rc, &err);
+}
+
 static PyObject *loader_close(PyObject *self, PyObject *ignored)
 {
     struct loader_object *l = (struct loader_object *)self;
@@ -620,6 +661,8 @@ static PyMethodDef loader_methods[] = {
     {"set_epoch", loader_set_epoch, METH_VARARGS, "Goes to the beginning of an epoch."},
     {"seek", loader_seek, METH_VARARGS, "Goes to a position in an epoch."},
     {"join", loader_join, METH_VARARGS, "Says which rank of which world this is, and on which nodes the ranks are."},
+    {"confer", loader_confer, METH_VARARGS, "Asks the agent about the machines of the job, in JSON."},
+    {"share", loader_share, METH_VARARGS, "Says which machines fetch from each other, as JSON."},
     {"agreement", loader_agreement, METH_NOARGS, "What all ranks must have in common, as JSON."},
     {"stats", loader_stats, METH_NOARGS, "What has happened so far, as JSON."},
     {"series", loader_series, METH_NOARGS, "The same over time, as JSON."},

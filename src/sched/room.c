@@ -348,16 +348,17 @@ void leat_sched_unnote(const struct leat_sched_chunk *c)
 /* From the lane's own dataset: what goes wrong there is its own affair. */
 bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *call)
 {
-    struct leat_sched *s = call->lane->sched;
-    const struct leat_sched_ref *r = ref_of(c, call->lane->set);
+    const struct leat_sched_set *set = call->guest ? call->guest : call->lane->set;
+    struct leat_sched *s = set->sched;
+    const struct leat_sched_ref *r = ref_of(c, set);
     if (!r)
         return false; /* its dataset is being closed */
     struct leat_sched_fetch how = {
-        .set = r->set, .number = r->number, .from_disk = c->on_disk, .ranges = call->ranges, .urgent = call->urgent};
+        .set = r->set, .number = r->number, .from_disk = c->on_disk, .ranges = call->ranges, .urgent = call->urgent, .guest = call->guest != NULL};
     c->state = LEAT_SCHED_COMING; /* before room is made: else its own copy on disk may be what goes for it */
     c->from_disk = how.from_disk;
     place_on_disk(s, c);
-    bool room = make_room(s, c->bytes, call->key, call->urgent, call->lane->patient);
+    bool room = make_room(s, c->bytes, call->key, call->urgent, call->lane && call->lane->patient);
     if (!room || !s->opts.ops->fetch(s->opts.user, c, &how)) {
         c->state = LEAT_SCHED_ABSENT;
         c->from_disk = false;
@@ -371,6 +372,7 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     c->source = how.set;
     c->began_ns = s->now_ns;
     c->failed = false;
+    c->from_peer = false;
     s->stats.ram_used += c->bytes;
     s->stats.coming++;
     how.set->coming_bytes += c->bytes;
@@ -378,7 +380,7 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     *(c->from_disk ? &how.set->sources.disk_chunks : &how.set->sources.bucket_chunks) += 1;
     *(c->from_disk ? &s->stats.disk_bytes : &s->stats.bucket_bytes) += c->bytes;
     *(c->from_disk ? &s->stats.disk_chunks : &s->stats.bucket_chunks) += 1;
-    if (!how.from_disk && how.set->epochs)
+    if (!how.from_disk && how.set->epochs && call->lane)
         note(s, &how, call);
     return true;
 }

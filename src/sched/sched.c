@@ -138,7 +138,7 @@ static void fix(struct leat_sched *s, struct leat_sched_chunk *c)
 void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t now_ns)
 {
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
-    if (c->source && !c->from_disk)
+    if (c->source && !c->from_disk && !c->from_peer)
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
     came(s, c);
     c->state = LEAT_SCHED_READY;
@@ -148,6 +148,23 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
     c->came = c->touched = ++s->counts;
     fix(s, c);
     leat_sched_loose(s, c);
+}
+
+void leat_sched_by_peer(struct leat_sched *s, struct leat_sched_chunk *c)
+{
+    if (c->from_disk)
+        return;
+    c->from_peer = true;
+    s->stats.bucket_bytes -= c->bytes;
+    s->stats.bucket_chunks--;
+    s->stats.peer_bytes += c->bytes;
+    s->stats.peer_chunks++;
+    if (!c->source)
+        return;
+    c->source->sources.bucket_bytes -= c->bytes;
+    c->source->sources.bucket_chunks--;
+    c->source->sources.peer_bytes += c->bytes;
+    c->source->sources.peer_chunks++;
 }
 
 static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
@@ -255,6 +272,7 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
     s->turn++;
     sum_depth(s);
     each_lane(s, s->turn, leat_sched_lane_step);
+    leat_sched_guests_step(s);
     each_lane(s, s->turn, fetch_ahead);
     leat_sched_tidy(s);
 }

@@ -27,8 +27,11 @@ static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_s
         from->supply ? from->supply : leat_blend_supply(from->blend, how->number, &own.number);
     struct leat_feed_peer peer;
     bool asks = !how->guest && !how->from_disk && leat_peers_choose(s, own.number, from, how->number, &peer);
-    if (leat_feed_fetch(s->source, c, &own, asks ? &peer : NULL))
+    if (leat_feed_fetch(s->source, c, &own, asks ? &peer : NULL)) {
+        if (asks)
+            leat_sched_ask_peer(c);
         return true;
+    }
     if (asks)
         leat_peers_asked(user, peer.who, &(struct leat_error){.status = LEAT_NO_MEMORY}, 0, 0);
     return false;
@@ -189,7 +192,7 @@ static void on_arrived(void *user, struct leat_sched_chunk *c)
     struct leat_agent *a = user;
     trace_fetch(a, c, c->from_disk ? LEAT_TRACE_DISK : leat_feed_by_peer(c) ? LEAT_TRACE_PEER : LEAT_TRACE_BUCKET);
     if (leat_feed_by_peer(c))
-        leat_sched_by_peer(a->sched, c);
+        leat_sched_by_peer(c);
     leat_sched_arrived(a->sched, c, leat_now_ns());
     leat_agent_pump(a);
 }

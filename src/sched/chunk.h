@@ -21,7 +21,8 @@ struct leat_sched_chunk {
     bool on_disk;
     bool storing;   /* being written to disk */
     bool from_disk; /* it is coming from there */
-    bool from_peer; /* it came from another machine of its job */
+    bool asks_peer; /* another machine of the job is asked before the bucket: which of them had it is counted later */
+    bool from_peer; /* it came from there */
     bool leaving;   /* decided to leave memory: dropped as soon as room is needed */
     bool ahead;     /* fetched before any batch wanted it */
     bool far;       /* … and before the line needed it */

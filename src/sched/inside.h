@@ -123,6 +123,7 @@ struct leat_sched_call {
     struct leat_sched_set *guest; /* whose guest needs it: then there is no lane */
 };
 bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *call);
+void leat_sched_count(struct leat_sched *s, const struct leat_sched_chunk *c); /* where it comes from */
 void leat_sched_unnote(const struct leat_sched_chunk *c); /* its fetch failed: the next is not one too many */
 void leat_sched_disk_gone(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_drop(struct leat_sched *s, struct leat_sched_chunk *c);

@@ -140,6 +140,8 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
     if (c->source && !c->from_disk && !c->from_peer)
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
+    if (c->asks_peer)
+        leat_sched_count(s, c);
     came(s, c);
     c->state = LEAT_SCHED_READY;
     if (c->ahead_lane && !c->far)
@@ -150,21 +152,14 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
     leat_sched_loose(s, c);
 }
 
-void leat_sched_by_peer(struct leat_sched *s, struct leat_sched_chunk *c)
+void leat_sched_ask_peer(struct leat_sched_chunk *c)
 {
-    if (c->from_disk)
-        return;
-    c->from_peer = true;
-    s->stats.bucket_bytes -= c->bytes;
-    s->stats.bucket_chunks--;
-    s->stats.peer_bytes += c->bytes;
-    s->stats.peer_chunks++;
-    if (!c->source)
-        return;
-    c->source->sources.bucket_bytes -= c->bytes;
-    c->source->sources.bucket_chunks--;
-    c->source->sources.peer_bytes += c->bytes;
-    c->source->sources.peer_chunks++;
+    c->asks_peer = true;
+}
+
+void leat_sched_by_peer(struct leat_sched_chunk *c)
+{
+    c->from_peer = c->asks_peer;
 }
 
 static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
@@ -184,6 +179,8 @@ void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *c, uint64_
     }
     uint64_t pause = RETRY_FIRST << (c->failures < 5 ? c->failures : 5);
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
+    if (c->asks_peer)
+        leat_sched_count(s, c);
     not_there(s, c);
     leat_sched_unnote(c);
     c->failed = true;

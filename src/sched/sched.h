@@ -207,8 +207,9 @@ void leat_sched_lane_ready(struct leat_sched_lane *lane); /* its slots can be us
 
 /* Events. */
 void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
-/* Before it: the chunk came from another machine of the job, and not from the bucket. */
-void leat_sched_by_peer(struct leat_sched *s, struct leat_sched_chunk *chunk);
+/* Inside ops.fetch: another machine of the job is asked first. Before leat_sched_arrived(): it came from there. */
+void leat_sched_ask_peer(struct leat_sched_chunk *chunk);
+void leat_sched_by_peer(struct leat_sched_chunk *chunk);
 void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
 void leat_sched_cancelled(struct leat_sched *s,
                           struct leat_sched_chunk *chunk);                  /* nobody's fault: as if not sent for */

@@ -31,7 +31,7 @@ _members = ""
 
 def choose(given: str | None) -> str:
     """What the user said, the environment, or the default."""
-    text = given if given is not None else os.environ.get("LEAT_JOB") or "off"
+    text = given if given is not None else os.environ.get("LEAT_JOB") or "auto"
     if text not in CHOICES:
         raise InvalidError(f"job={text!r} is not one of: {', '.join(CHOICES)}")
     return text

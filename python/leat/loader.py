@@ -272,6 +272,7 @@ class Loader:
         transform_on: what the transform gets: "sample" or "batch"
         transform_workers: how many processes run them; 0: this one
         device: "cuda", "cuda:1", a number or a torch.device: batches on that GPU
+        job: "auto" (or None): the machines of a job fetch from each other; "off": each for itself
     """
 
     __signature__: Any = _Signature()
@@ -304,6 +305,11 @@ class Loader:
         if explicit != (settings.get("world_size") is not None):
             problems.append(InvalidError("give both rank and world_size, or neither"))
         problems += _outputs(fields)
+        share = False
+        try:
+            share = jobs.choose(None if job is None else _arguments.text("job", job)) != "off"
+        except InvalidError as error:
+            problems.append(error)
         plan = self._choose(as_numpy)
         given = dict(texts)
         made = None
@@ -330,7 +336,6 @@ class Loader:
         self._shuffle = bool(shuffle)
         self._batch = int(given.get("batch_size", 0)), int(given.get("global_batch_size", 0))
         rank = [int(given["rank"]), int(given["world_size"])] if explicit else []
-        share = jobs.choose(job) != "off"
         found = ranks.settings(explicit, rank[1] if explicit else None, share)
         self._core = _core.Loader(
             url=address,

@@ -422,7 +422,7 @@ static void take_look(struct leat_task *task)
     struct leat_peer *p = (struct leat_peer *)((char *)task - offsetof(struct leat_peer, task));
     p->looking = false;
     if (p->op.status != LEAT_CANCELLED)
-        judge(p, p->op.status == LEAT_OK ? NULL : &p->op.err);
+        judge(p, p->op.status == LEAT_OK ? NULL : &p->err);
     leat_peers_leave(p->job);
 }
 
@@ -446,6 +446,7 @@ static void look_at_lost(struct leat_job *j)
                                        .key = ALIVE,
                                        .length = sizeof p->answer,
                                        .into = p->answer,
+                                       .err = &p->err,
                                        .done = looked,
                                        .user = p};
         leat_store_submit(p->store, &p->op);

@@ -32,6 +32,7 @@ struct leat_peer {
     char why[208]; /* its last failure */
     bool looking;  /* whether a lost one is there again; the rest is for that */
     struct leat_store_op op;
+    struct leat_error err;
     struct leat_task task;
     char answer[2];
 };

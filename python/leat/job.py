@@ -69,7 +69,7 @@ def _own_address(towards: str, port: int) -> str:
 def address() -> tuple[str, int]:
     """Where the others can reach this machine: LEAT_JOB_ADDRESS, else its address on the way to rank 0."""
     said = os.environ.get("LEAT_JOB_ADDRESS", "")
-    host, colon, port = said.rpartition(":") if said.count(":") == 1 or "]" in said else (said, "", "")
+    host, _, port = said.rpartition(":") if said.count(":") == 1 or "]" in said else (said, "", "")
     if port and not port.isdigit():
         raise InvalidError(f"LEAT_JOB_ADDRESS={said!r} is not an address, a port after ':', or both")
     host = host.strip("[]")

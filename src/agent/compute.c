@@ -447,7 +447,8 @@ static leat_status check_members(const struct leat_loading *l, const struct leat
     leat_status rc = ranks ? LEAT_OK : no_memory(err);
     for (uint32_t r = 0; rc == LEAT_OK && r < l->world; r++) {
         if (node[r] >= m->now.n)
-            rc = leat_fail(err, LEAT_INVALID, "rank %u is on node %u, and the job has %u machines", r, node[r], m->now.n);
+            rc = leat_fail(err, LEAT_INVALID, "rank %u is on node %u, and the job has %u machines", r, node[r],
+                           m->now.n);
         else
             ranks[node[r]]++;
     }

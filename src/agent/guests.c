@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-#define WAIT_NS     (1500 * LEAT_MS) /* less than what a machine that asks takes for silence */
-#define GUESTS_MAX  1024u
-#define AGAIN_NS    (20 * LEAT_MS) /* to look for a dataset that is not open yet */
+#define WAIT_NS    (1500 * LEAT_MS) /* less than what a machine that asks takes for silence */
+#define GUESTS_MAX 1024u
+#define AGAIN_NS   (20 * LEAT_MS) /* to look for a dataset that is not open yet */
 
 struct leat_guest {
     struct leat_sched_guest guest; /* first member */

@@ -15,14 +15,14 @@
 #include "base/parse.h"
 #include "net/cert.h"
 
-#define LINGER_NS    (60 * LEAT_S) /* of a job without loaders: validation comes back, ranks start again */
-#define TICK_NS      LEAT_S
-#define BOUND_NS     (120 * LEAT_S) /* for a port that was bound and nobody uses */
-#define CONNECT_NS   (2 * LEAT_S)
-#define INACTIVE_NS  (3 * LEAT_S)
-#define REQUEST_NS   (15 * LEAT_S)
-#define CONNECTIONS  8u /* to each machine */
-#define ALIVE        "/alive"
+#define LINGER_NS   (60 * LEAT_S) /* of a job without loaders: validation comes back, ranks start again */
+#define TICK_NS     LEAT_S
+#define BOUND_NS    (120 * LEAT_S) /* for a port that was bound and nobody uses */
+#define CONNECT_NS  (2 * LEAT_S)
+#define INACTIVE_NS (3 * LEAT_S)
+#define REQUEST_NS  (15 * LEAT_S)
+#define CONNECTIONS 8u /* to each machine */
+#define ALIVE       "/alive"
 
 static leat_status no_memory(struct leat_error *err)
 {
@@ -186,7 +186,7 @@ static leat_status open_door(struct leat_job *j, struct leat_error *err)
     return rc;
 }
 
-/* Newer members of the same job: what the older ones are told is no longer to be had here, and they are not asked. */
+/* Newer members of the same job: what the older ones are told is no longer served here, and they are not asked. */
 static void end_older(struct leat_agent *a, const struct leat_job *young)
 {
     for (struct leat_job *j = a->jobs; j; j = j->next) {
@@ -223,7 +223,8 @@ static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32
         j->peers[i].node = i;
     }
     if (open_door(j, &why) != LEAT_OK) {
-        snprintf(j->problem, sizeof j->problem, "this machine serves no chunks to the others of its job: %.200s", why.text);
+        snprintf(j->problem, sizeof j->problem, "this machine serves no chunks to the others of its job: %.200s",
+                 why.text);
         leat_log(LEAT_LOG_WARN, "%s", j->problem);
     } else {
         leat_log(LEAT_LOG_INFO, "job '%s', generation %llu: machine %u of %u serves at %s", m->job,
@@ -258,9 +259,9 @@ leat_status leat_peers_join(struct leat_agent *a, const char *text, uint32_t nod
     for (struct leat_job *j = a->jobs; j; j = j->next) {
         if (!leat_members_token_is(j->members, m->token))
             continue;
-        rc = j->node == node ? LEAT_OK
-                             : leat_fail(err, LEAT_INVALID, "this machine is both node %u and node %u of its job",
-                                         j->node, node);
+        rc = j->node == node
+                 ? LEAT_OK
+                 : leat_fail(err, LEAT_INVALID, "this machine is both node %u and node %u of its job", j->node, node);
         leat_members_free(m);
         if (rc == LEAT_OK)
             *out = j;
@@ -352,8 +353,8 @@ static void judge(struct leat_peer *p, const struct leat_error *err)
     if (err)
         snprintf(p->why, sizeof p->why, "%.200s", err->text);
     if (lied)
-        leat_log(LEAT_LOG_WARN, "machine %u of the job (%s) has sent wrong bytes and is set aside: %s", p->node, address,
-                 err->text);
+        leat_log(LEAT_LOG_WARN, "machine %u of the job (%s) has sent wrong bytes and is set aside: %s", p->node,
+                 address, err->text);
     else if (err && first)
         leat_log(LEAT_LOG_WARN, "machine %u of the job (%s) does not serve: %s; the bucket is used instead", p->node,
                  address, err->text);
@@ -541,11 +542,11 @@ static json_t *describe_peer(const struct leat_peer *p, const uint32_t *slots)
 {
     const struct leat_job *j = p->job;
     bool here = p->node == j->node;
-    const char *state = here                      ? "here"
-                        : p->health.lied          ? "set aside"
-                        : p->health.lost          ? "lost"
-                        : p->health.failures      ? "resting"
-                                                  : "good";
+    const char *state = here                 ? "here"
+                        : p->health.lied     ? "set aside"
+                        : p->health.lost     ? "lost"
+                        : p->health.failures ? "resting"
+                                             : "good";
     return json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:f,s:I,s:I,s:s}", "node", (json_int_t)p->node, "address",
                      j->members->now.nodes[p->node].address, "ranks", (json_int_t)j->members->now.nodes[p->node].ranks,
                      "state", state, "slots", (json_int_t)slots[p->node], "chunks", (json_int_t)p->chunks, "bytes",
@@ -581,9 +582,9 @@ static json_t *describe_job(const struct leat_job *j)
     if (j->door)
         leat_door_stats(j->door, &door);
     return json_pack("{s:s,s:I,s:b,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:o}", "job", j->members->job, "generation",
-                     (json_int_t)j->members->generation, "over", (int)atomic_load(&j->over), "node", (json_int_t)j->node,
-                     "problem", j->problem, "served_chunks", (json_int_t)j->served_chunks, "served_bytes",
-                     (json_int_t)j->served_bytes, "refused", (json_int_t)door.refused, "connections",
+                     (json_int_t)j->members->generation, "over", (int)atomic_load(&j->over), "node",
+                     (json_int_t)j->node, "problem", j->problem, "served_chunks", (json_int_t)j->served_chunks,
+                     "served_bytes", (json_int_t)j->served_bytes, "refused", (json_int_t)door.refused, "connections",
                      (json_int_t)door.connections, "users", (json_int_t)j->users, "nodes", peers);
 }
 

@@ -25,7 +25,7 @@ leat_status leat_peers_ask(struct leat_agent *agent, const char *text, char **an
 leat_status leat_peers_join(struct leat_agent *agent, const char *members, uint32_t node, struct leat_job **out,
                             struct leat_error *err);
 void leat_peers_hold(struct leat_job *job);
-void leat_peers_leave(struct leat_job *job); /* NULL is allowed */
+void leat_peers_leave(struct leat_job *job);                               /* NULL is allowed */
 const struct leat_members *leat_peers_members(const struct leat_job *job); /* constant: from any thread */
 
 /* A loader's table of owners: as its job has it now. */

@@ -45,7 +45,7 @@ struct leat_job {
     struct leat_members *members; /* constant */
     uint32_t node;                /* this machine */
     char pin[LEAT_CERT_PIN];
-    _Atomic bool over; /* a younger generation has taken its place. Relaxed: it refuses a moment later */
+    _Atomic bool over;      /* a younger generation has taken its place. Relaxed: it refuses a moment later */
     struct leat_door *door; /* NULL: nobody is served, and `problem` says why */
     char problem[288];
     struct leat_peer *peers; /* members->now.n */
@@ -60,8 +60,8 @@ struct leat_job {
 
 /* A request with a good token. On a door's thread. */
 void leat_guests_asked(void *user, struct leat_door_request *request);
-void leat_guests_end(struct leat_job *j);                                   /* those who wait are told no */
-void leat_guests_close(struct leat_job *j);                                 /* gives the port back, soon */
+void leat_guests_end(struct leat_job *j);   /* those who wait are told no */
+void leat_guests_close(struct leat_job *j); /* gives the port back, soon */
 void leat_guests_supply_gone(struct leat_job *j, const struct leat_supply *supply);
 
 #endif

@@ -16,7 +16,8 @@ struct job_settings {
 };
 
 static const struct leat_option options[] = {
-    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct job_settings, json), NULL, NULL, NULL, "one line of JSON for each job"},
+    {"json", 0, LEAT_OPTION_FLAG, offsetof(struct job_settings, json), NULL, NULL, NULL,
+     "one line of JSON for each job"},
     {"scope", 0, LEAT_OPTION_STRING, offsetof(struct job_settings, scope), "NAME", NULL, NULL,
      "only the agent of this scope (else all of this user)"},
     {0},
@@ -49,8 +50,8 @@ static void print_node(const json_t *node)
     const char *address = text(node, "address");
     if (seconds > 0)
         leat_format_size((uint64_t)((double)bytes / seconds), rate);
-    printf("  %4" PRIu64 "  %-24s %5" PRIu64 "  %-9s %5.1f%%  %8" PRIu64 " %10s %10s/s  %" PRIu64 "\n", number(node, "node"),
-           *address ? address : "(serves nothing)", number(node, "ranks"), text(node, "state"),
+    printf("  %4" PRIu64 "  %-24s %5" PRIu64 "  %-9s %5.1f%%  %8" PRIu64 " %10s %10s/s  %" PRIu64 "\n",
+           number(node, "node"), *address ? address : "(serves nothing)", number(node, "ranks"), text(node, "state"),
            (double)number(node, "slots") * 100 / 1024, number(node, "chunks"), leat_format_size(bytes, size), rate,
            number(node, "failed"));
     if (*text(node, "why"))
@@ -62,9 +63,9 @@ static void print_job(const json_t *job)
     char served[LEAT_FORMAT_SIZE];
     const char *name = text(job, "job");
     const json_t *nodes = json_object_get(job, "nodes");
-    printf("job %s, generation %" PRIu64 "%s: %zu machines, this is number %" PRIu64 "\n", *name ? name : "(without a name)",
-           number(job, "generation"), json_is_true(json_object_get(job, "over")) ? " (over)" : "", json_array_size(nodes),
-           number(job, "node"));
+    printf("job %s, generation %" PRIu64 "%s: %zu machines, this is number %" PRIu64 "\n",
+           *name ? name : "(without a name)", number(job, "generation"),
+           json_is_true(json_object_get(job, "over")) ? " (over)" : "", json_array_size(nodes), number(job, "node"));
     printf("  served %" PRIu64 " chunks, %s; refused %" PRIu64 " requests\n", number(job, "served_chunks"),
            leat_format_size(number(job, "served_bytes"), served), number(job, "refused"));
     if (*text(job, "problem"))
@@ -118,7 +119,8 @@ const struct leat_command leat_command_job = {
     .summary = "show the machines of a job, who owns what, and what came from where",
     .details =
         "For each job of several machines that this machine takes part in: every machine with its address, its ranks, "
-        "whether it serves, the share of chunks that it owns, and what was fetched from it at what rate. A machine that "
+        "whether it serves, the share of chunks that it owns, and what was fetched from it at what rate. A machine "
+        "that "
         "is lost or set aside owns nothing here: its chunks come from the bucket and are kept by the others.",
     .options = options,
     .settings_size = sizeof(struct job_settings),

@@ -144,7 +144,8 @@ static leat_status share(struct leat_loader *l, const char *members, struct leat
     if (opts.members && members && strcmp(opts.members, members) == 0)
         return LEAT_OK;
     if (l->delivered)
-        return leat_fail(err, LEAT_INVALID, "this loader has given out batches: it stays with the machines that it has");
+        return leat_fail(err, LEAT_INVALID,
+                         "this loader has given out batches: it stays with the machines that it has");
     opts.members = members;
     return ask_otherwise(l, &opts, err);
 }
@@ -155,16 +156,6 @@ leat_status leat_loader_share(struct leat_loader *l, const char *members, struct
     if (rc != LEAT_OK)
         return rc;
     rc = share(l, members, err);
-    leat_turn_end(&l->turn);
-    return rc;
-}
-
-leat_status leat_loader_confer(struct leat_loader *l, const char *ask, char **answer, struct leat_error *err)
-{
-    leat_status rc = use(l, err);
-    if (rc != LEAT_OK)
-        return rc;
-    rc = leat_opening_confer(l, ask, leat_patience_begin(l), answer, err);
     leat_turn_end(&l->turn);
     return rc;
 }

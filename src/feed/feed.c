@@ -9,7 +9,7 @@
 #include "dataset/fetch.h"
 
 #define PEER_PATIENCE (30 * LEAT_S) /* with a machine that says that the chunk is on its way to it */
-#define ARRIVALS_MAX  2u /* a chunk that is bad twice is bad in the bucket */
+#define ARRIVALS_MAX  2u            /* a chunk that is bad twice is bad in the bucket */
 
 /* What the feed has of a chunk. While it is on its way the store, the disk or a worker may write to it; else it is the
  * feed's thread's. */
@@ -33,8 +33,8 @@ struct stock {
     struct leat_cache_memory memory;
     struct leat_chunk chunk; /* when it is ready */
     struct leat_error err;
-    struct moving *moving; /* from disk */
-    uint64_t sent_ns;      /* when it was sent for first */
+    struct moving *moving;      /* from disk */
+    uint64_t sent_ns;           /* when it was sent for first */
     struct leat_feed_peer peer; /* being asked; store NULL: none */
     bool by_peer;
 };

@@ -77,8 +77,8 @@ void leat_feed_gone(struct leat_feed *feed, struct leat_sched_chunk *chunk);
 void leat_feed_trim(struct leat_feed *feed);
 
 const struct leat_chunk *leat_feed_chunk(const struct leat_sched_chunk *chunk); /* of one that is ready */
-bool leat_feed_by_peer(const struct leat_sched_chunk *chunk); /* … and came from another machine */
-const void *leat_feed_bytes(const struct leat_sched_chunk *chunk); /* all chunk->bytes of it */
+bool leat_feed_by_peer(const struct leat_sched_chunk *chunk);                   /* … and came from another machine */
+const void *leat_feed_bytes(const struct leat_sched_chunk *chunk);              /* all chunk->bytes of it */
 const struct leat_error *leat_feed_error(const struct leat_sched_chunk *chunk); /* of one whose fetch failed */
 
 #endif

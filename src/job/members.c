@@ -122,9 +122,9 @@ static leat_status read_node(const json_t *j, struct leat_member *out, struct le
     unsigned port;
     if (json_array_size(j) != 2 || !address || !json_is_integer(ranks))
         return wrong(err, "a machine is an address and a number of ranks");
-    if (*address && (strlen(address) >= sizeof out->address ||
-                     leat_parse_listen(address, "a member", host, &port, NULL) != LEAT_OK || !port ||
-                     !strchr(address, ':')))
+    if (*address &&
+        (strlen(address) >= sizeof out->address ||
+         leat_parse_listen(address, "a member", host, &port, NULL) != LEAT_OK || !port || !strchr(address, ':')))
         return wrong(err, "an address is a numeric one with a port, such as 10.0.0.1:4321");
     if (json_integer_value(ranks) < 1 || json_integer_value(ranks) > RANKS_MAX)
         return wrong(err, "a machine has 1 to 1048576 ranks");
@@ -257,10 +257,10 @@ leat_status leat_members_write(const struct leat_members *m, char **out, struct 
     for (uint32_t i = 0; whole && i < m->before_n; i++)
         whole = json_array_append_new(before, muster_json(&m->before[i])) == 0;
     json_t *nodes = whole ? muster_json(&m->now) : NULL;
-    json_t *j = nodes ? json_pack("{s:s,s:I,s:s,s:s,s:s,s:O,s:O}", "job", m->job, "generation",
-                                  (json_int_t)m->generation, "token", m->token, "cert", m->cert_pem, "key", m->key_pem,
-                                  "nodes", nodes, "before", before)
-                      : NULL;
+    json_t *j =
+        nodes ? json_pack("{s:s,s:I,s:s,s:s,s:s,s:O,s:O}", "job", m->job, "generation", (json_int_t)m->generation,
+                          "token", m->token, "cert", m->cert_pem, "key", m->key_pem, "nodes", nodes, "before", before)
+              : NULL;
     text = leat_json_write(j, JSON_COMPACT);
     json_decref(j);
     json_decref(nodes);

@@ -13,9 +13,9 @@
 #include "base/error.h"
 
 #define LEAT_MEMBERS_NODES   4096u
-#define LEAT_MEMBERS_BEFORE  8u    /* memberships before it that are remembered */
-#define LEAT_MEMBERS_ADDRESS 64u   /* "10.0.0.1:4321", "[fd00::1]:4321" */
-#define LEAT_MEMBERS_TOKEN   65u   /* 32 bytes in hexadecimal digits */
+#define LEAT_MEMBERS_BEFORE  8u  /* memberships before it that are remembered */
+#define LEAT_MEMBERS_ADDRESS 64u /* "10.0.0.1:4321", "[fd00::1]:4321" */
+#define LEAT_MEMBERS_TOKEN   65u /* 32 bytes in hexadecimal digits */
 #define LEAT_MEMBERS_JOB     80u
 #define LEAT_MEMBERS_TEXT    (60u << 10)
 
@@ -52,7 +52,8 @@ leat_status leat_members_write(const struct leat_members *m, char **out, struct 
 leat_status leat_members_read_nodes(const char *text, size_t n, struct leat_member **nodes, uint32_t *count,
                                     struct leat_error *err);
 
-bool leat_members_token_is(const struct leat_members *m, const char *token); /* in the same time for all that are wrong */
+bool leat_members_token_is(const struct leat_members *m,
+                           const char *token); /* in the same time for all that are wrong */
 
 /* Which machine has which slots: what the machines before it had stays where it can. `lost` (NULL: none): machines that
  * cannot be reached, whose slots the others take over; at least one must be left. */

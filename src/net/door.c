@@ -31,14 +31,14 @@
 #include "base/thread.h"
 #include "net/loop.h"
 
-#define THREADS       2u
-#define GREET_NS      (5 * LEAT_S) /* for a handshake and a head */
-#define IDLE_NS       (90 * LEAT_S)
-#define STUCK_NS      (10 * LEAT_S) /* no byte of an answer is taken */
-#define ACCEPT_PAUSE  (100 * LEAT_MS)
-#define TURN_BYTES    (1u << 20) /* written for one connection before others have their turn */
-#define BACKLOG       256
-#define ANSWER_HEAD   256u
+#define THREADS      2u
+#define GREET_NS     (5 * LEAT_S) /* for a handshake and a head */
+#define IDLE_NS      (90 * LEAT_S)
+#define STUCK_NS     (10 * LEAT_S) /* no byte of an answer is taken */
+#define ACCEPT_PAUSE (100 * LEAT_MS)
+#define TURN_BYTES   (1u << 20) /* written for one connection before others have their turn */
+#define BACKLOG      256
+#define ANSWER_HEAD  256u
 
 enum state { GREETING, READING, ASKED, WRITING };
 
@@ -273,8 +273,8 @@ static void begin_answer(struct connection *c)
         }
     }
     c->top_at = 0;
-    c->top_n = (size_t)snprintf(c->top, sizeof c->top, "HTTP/1.1 %u %s\r\nContent-Length: %" PRIu64 "\r\n%s\r\n", r->code,
-                                reason(r->code), c->to - c->from, range);
+    c->top_n = (size_t)snprintf(c->top, sizeof c->top, "HTTP/1.1 %u %s\r\nContent-Length: %" PRIu64 "\r\n%s\r\n",
+                                r->code, reason(r->code), c->to - c->from, range);
     if (c->gone) {
         hang_up(c);
         return;
@@ -515,8 +515,8 @@ static leat_status open_tls(struct leat_door *d, const struct leat_door_opts *o,
     d->tls = SSL_CTX_new(TLS_server_method());
     if (!d->tls)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for TLS");
-    SSL_CTX_set_mode(d->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                 SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(d->tls,
+                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_options(d->tls, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_TICKET);
     SSL_CTX_set_num_tickets(d->tls, 0);
     SSL_CTX_set_session_cache_mode(d->tls, SSL_SESS_CACHE_OFF);

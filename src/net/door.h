@@ -47,8 +47,8 @@ struct leat_door_request {
 struct leat_door_opts {
     const char *cert_pem; /* NULL, as the key: no TLS */
     const char *key_pem;
-    uint32_t connections_max; /* for each thread; 0: 1024 */
-    uint32_t strangers_max;   /* of those, without a good token so far; 0: 64 */
+    uint32_t connections_max;                     /* for each thread; 0: 1024 */
+    uint32_t strangers_max;                       /* of those, without a good token so far; 0: 64 */
     bool (*known)(void *user, const char *token); /* whether a token is a good one; on any of the door's threads */
     /* A request with a good token: leat_door_answer() must follow, from any thread. On one of the door's threads. */
     void (*asked)(void *user, struct leat_door_request *request);

@@ -79,7 +79,8 @@ static leat_status open_world(struct leat_cursor *c, const struct leat_cursor_op
     c->read = calloc(o->global_batch, sizeof *c->read);
     c->mixed = calloc(o->global_batch, 1);
     c->rank_of = calloc(o->global_batch, sizeof *c->rank_of);
-    if (!c->node_of_rank || !c->node_of_slot || !c->owner || !c->units || !c->items || !c->read || !c->mixed || !c->rank_of)
+    if (!c->node_of_rank || !c->node_of_slot || !c->owner || !c->units || !c->items || !c->read || !c->mixed ||
+        !c->rank_of)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch of %u", o->global_batch);
     for (uint32_t r = 0; o->node_of_rank && r < o->world; r++) {
         c->node_of_rank[r] = o->node_of_rank[r];

@@ -82,7 +82,7 @@ struct leat_sched {
     uint64_t again_ns;          /* something could not be begun: try again then */
     size_t creep;
     uint64_t crept_ns;
-    uint32_t turn; /* which lane is asked first */
+    uint32_t turn;                                       /* which lane is asked first */
     struct leat_sched_guest *guests_first, *guests_last; /* that wait */
     uint64_t guest_bytes;                                /* pinned for others */
     struct leat_sched_stats stats;

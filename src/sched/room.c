@@ -368,8 +368,12 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     const struct leat_sched_ref *r = ref_of(c, set);
     if (!r)
         return false; /* its dataset is being closed */
-    struct leat_sched_fetch how = {
-        .set = r->set, .number = r->number, .from_disk = c->on_disk, .ranges = call->ranges, .urgent = call->urgent, .guest = call->guest != NULL};
+    struct leat_sched_fetch how = {.set = r->set,
+                                   .number = r->number,
+                                   .from_disk = c->on_disk,
+                                   .ranges = call->ranges,
+                                   .urgent = call->urgent,
+                                   .guest = call->guest != NULL};
     c->state = LEAT_SCHED_COMING; /* before room is made: else its own copy on disk may be what goes for it */
     c->from_disk = how.from_disk;
     c->asks_peer = c->from_peer = false;

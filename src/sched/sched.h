@@ -218,9 +218,9 @@ void leat_sched_stored(struct leat_sched *s, struct leat_sched_chunk *chunk, boo
 void leat_sched_prepared(struct leat_sched_batch *batch); /* the group; a closed lane's batch is the caller's again */
 void leat_sched_slot_free(struct leat_sched_lane *lane, uint32_t slot, uint64_t now_ns);
 
-/* A guest: somebody who is no lane of ours needs a chunk, another machine of the job. It is pinned when it is there, and
- * fetched as what is needed now, for room that nobody has pinned or been promised; what one guest has sent for serves
- * all. The caller's memory until `done` and, where that said `here`, until leat_sched_guest_leave(). */
+/* A guest: somebody who is no lane of ours needs a chunk, another machine of the job. It is pinned when it is there,
+ * and fetched as what is needed now, for room that nobody has pinned or been promised; what one guest has sent for
+ * serves all. The caller's memory until `done` and, where that said `here`, until leat_sched_guest_leave(). */
 struct leat_sched_guest {
     void (*done)(struct leat_sched_guest *guest, bool here); /* in a step; not here: it could not be fetched */
     /* The scheduler's own. */
@@ -233,7 +233,8 @@ struct leat_sched_guest {
     struct leat_sched_guest *prev, *next; /* of those that wait, the oldest first */
 };
 /* False: no memory. */
-bool leat_sched_guest_come(struct leat_sched_set *set, uint32_t number, struct leat_sched_guest *guest, uint64_t now_ns);
+bool leat_sched_guest_come(struct leat_sched_set *set, uint32_t number, struct leat_sched_guest *guest,
+                           uint64_t now_ns);
 void leat_sched_guest_leave(struct leat_sched_guest *guest); /* one that waits as well: `done` is not called then */
 bool leat_sched_guest_coming(const struct leat_sched_guest *guest); /* it waits, and its chunk is on its way */
 

@@ -601,8 +601,8 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
     if (opts)
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
-    const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,      &o->ca_bundle,
-                            &o->access_key,   &o->secret_key, &o->session_token, &o->bearer, &o->pin};
+    const char **texts[] = {&o->endpoint_url, &o->region,        &o->profile, &o->ca_bundle, &o->access_key,
+                            &o->secret_key,   &o->session_token, &o->bearer,  &o->pin};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
             continue;

@@ -51,9 +51,7 @@ class Machines:
                 full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
             inside = ["ip", "netns", "exec", self.netns[r]] if self.netns else []
             command = [*inside, sys.executable, str(PROGRAM), json.dumps(job)]
-            ranks.append(
-                subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            )
+            ranks.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return ranks
 
     def close(self):

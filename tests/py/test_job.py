@@ -14,7 +14,7 @@ import time
 
 import pytest
 from conftest import SANITIZE
-from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, rank_env, wait_until
+from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
 from machines import PROGRAM, FakePeer, finish, keys_of, machines, network, wait_for_lines
 
 __all__ = ["machines", "network"]
@@ -48,7 +48,10 @@ def check_all(lines, packed, epochs=1):
 
 def jobs_of(run_leat, runtime):
     """What `leat job` says of a machine."""
-    return [json.loads(line) for line in run_leat("job", "--json", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout.splitlines()]
+    return [
+        json.loads(line)
+        for line in run_leat("job", "--json", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout.splitlines()
+    ]
 
 
 def sources(lines):
@@ -84,7 +87,13 @@ def test_under_torchrun(bucket, machines, tmp_path):
         command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={node}", "--nproc-per-node=2",
                    "--master-addr=127.0.0.1", f"--master-port={port}", "--redirects=1:1",
                    f"--log-dir={tmp_path}/{node}", str(PROGRAM), json.dumps({"url": url, "epochs": 1, "loader": {"job": "auto"}})]  # fmt: skip
-        full = {**runtime.env, **env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        full = {
+            **runtime.env,
+            **env,
+            "PYTHONPATH": str(PYTHON_BUILD / "python"),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+        }
         started.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     printed = [p.communicate(timeout=120 * SLOW) for p in started]
     assert [p.returncode for p in started] == [0, 0], printed
@@ -95,7 +104,7 @@ def test_under_torchrun(bucket, machines, tmp_path):
 
 
 def test_an_agent_that_is_killed_is_back_at_its_address(bucket, machines):
-    url, env, server, packed = bucket()
+    url, env, _, packed = bucket()
     both = machines(2)
     ranks = both.start({"url": url, "epochs": 2, "pause": 0.01, "loader": {"job": "auto"}}, env)
     first = wait_for_lines(ranks[0], 12)
@@ -126,7 +135,7 @@ def test_a_machine_that_is_lost_costs_its_part_and_nothing_else(bucket, machines
 
 
 def test_ranks_restart_at_another_world_from_their_state(bucket, machines, run_leat):
-    url, env, server, packed = bucket()
+    url, env, _, packed = bucket()
     three = machines(3)
     ranks = three.start({"url": url, "stop_at": 9, "loader": {"job": "auto"}}, {**env, "TORCHELASTIC_RUN_ID": "again"})
     lines = [finish(rank)[0] for rank in ranks]
@@ -233,7 +242,11 @@ def test_the_right_length_and_wrong_bytes_are_noticed(plays, runtime, blobs):
     assert "has sent wrong bytes and is set aside" in runtime.log()
 
 
-@pytest.mark.parametrize("answer", [(500, b""), (403, b""), (b"\x16\x03\x01garbage\r\n\r\n", b""), (200, b"short")], ids=["500", "403", "garbage", "short"])
+@pytest.mark.parametrize(
+    "answer",
+    [(500, b""), (403, b""), (b"\x16\x03\x01garbage\r\n\r\n", b""), (200, b"short")],
+    ids=["500", "403", "garbage", "short"],
+)
 def test_what_is_no_answer_is_fetched_from_the_bucket(answer, plays):
     peer, longest, stats = plays(lambda path: answer)
     assert stats["bytes_by_source"]["peer"] == 0 and stats["chunks_failed"] == 0
@@ -259,7 +272,10 @@ def test_an_address_that_nobody_reaches_is_named(lt, blobs, runtime):
     keys, _ = alone.read()
     alone.close()
     assert len(keys) == 150
-    assert re.search(r"machine 1 of the job \(127\.0\.0\.1:\d+\) does not serve: .*refused.*; the bucket is used instead", runtime.log())
+    assert re.search(
+        r"machine 1 of the job \(127\.0\.0\.1:\d+\) does not serve: .*refused.*; the bucket is used instead",
+        runtime.log(),
+    )
 
 
 # Serving: the test asks.
@@ -270,7 +286,9 @@ def request(address, path, token=None, headers=None):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connection = http.client.HTTPSConnection(address, context=context, timeout=20 * SLOW)
-    connection.request("GET", path, headers={**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})})
+    connection.request(
+        "GET", path, headers={**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+    )
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
@@ -348,7 +366,11 @@ def test_a_partition_that_heals(bucket, machines, network):
     ranks = both.start(job, {**env, "GLOO_SOCKET_IFNAME": "eth0"}, master=net.address(0))
     first = wait_for_lines(ranks[0], 5)
     net.part(0, 1)
-    wait_until(lambda: "does not serve" in both.runtimes[0].log() or "does not serve" in both.runtimes[1].log(), 30 * SLOW, "the partition to be noticed")
+    wait_until(
+        lambda: "does not serve" in both.runtimes[0].log() or "does not serve" in both.runtimes[1].log(),
+        30 * SLOW,
+        "the partition to be noticed",
+    )
     net.heal(0, 1)
     lines = [first + finish(ranks[0], 120)[0], finish(ranks[1], 120)[0]]
     check_all(lines, packed, 6)

@@ -68,7 +68,7 @@ static void a_machine_that_leaves_or_joins_moves_its_share_alone(void **state)
 {
     (void)state;
     const uint32_t four[] = {1, 2, 3, 4};
-    const uint32_t three[] = {4, 1, 3}; /* numbered anew */
+    const uint32_t three[] = {4, 1, 3}; /* with other numbers */
     uint32_t x[SLOTS];
     uint32_t y[SLOTS];
     uint32_t z[SLOTS];
@@ -116,8 +116,16 @@ static void wrong_texts_are_refused(void **state)
     struct leat_member *nodes;
     uint32_t n;
     struct leat_error err;
-    static const char *const wrong[] = {"",        "[]",          "{}",         "[[\"10.0.0.1:1\"]]",   "[[\"10.0.0.1\",1]]",
-                                        "[[\"a:1\",1]]", "[[\"4000\",1]]", "[[\"10.0.0.1:0\",1]]", "[[\"10.0.0.1:1\",0]]", "[[1,1]]"};
+    static const char *const wrong[] = {"",
+                                        "[]",
+                                        "{}",
+                                        "[[\"10.0.0.1:1\"]]",
+                                        "[[\"10.0.0.1\",1]]",
+                                        "[[\"a:1\",1]]",
+                                        "[[\"4000\",1]]",
+                                        "[[\"10.0.0.1:0\",1]]",
+                                        "[[\"10.0.0.1:1\",0]]",
+                                        "[[1,1]]"};
     for (size_t i = 0; i < COUNT(wrong); i++)
         assert_int_equal(leat_members_read_nodes(wrong[i], strlen(wrong[i]), &nodes, &n, &err), LEAT_INVALID);
     assert_ok(leat_members_read_nodes("[[\"\",1],[\"[::1]:9\",3]]", 22, &nodes, &n, &err), err);

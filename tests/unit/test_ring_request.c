@@ -44,9 +44,8 @@ static void every_setting_crosses_the_wire(void **state)
         struct leat_setting s = {.size = sizeof s};
         leat_loader_setting(i, &s, &err);
     }
-    const char *const theirs[] = {o.version, o.job,       o.scope, o.agent, o.endpoint_url, o.region,
-                                  o.profile, o.cache_dir, o.view,  o.mix,   o.metrics,      o.name,
-                                  o.members};
+    const char *const theirs[] = {o.version,   o.job,  o.scope, o.agent,   o.endpoint_url, o.region, o.profile,
+                                  o.cache_dir, o.view, o.mix,   o.metrics, o.name,         o.members};
     const char *const mine[] = {back.opts.version,      back.opts.job,    back.opts.scope,   back.opts.agent,
                                 back.opts.endpoint_url, back.opts.region, back.opts.profile, back.opts.cache_dir,
                                 back.opts.view,         back.opts.mix,    back.opts.metrics, back.opts.name,

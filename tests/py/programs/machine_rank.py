@@ -5,10 +5,9 @@ import os
 import sys
 import time
 
+import leat
 import torch
 import torch.distributed as dist
-
-import leat
 
 job = json.loads(sys.argv[1])
 dist.init_process_group("gloo")
@@ -24,7 +23,12 @@ for epoch in range(job.get("epochs", 1)):
     longest = 0.0
     for number, (data, keys) in enumerate(loader):
         longest = max(longest, time.monotonic() - before)
-        print(json.dumps({"rank": rank, "epoch": epoch, "keys": list(map(str, keys)), "sums": [len(bytes(x)) for x in data]}), flush=True)
+        print(
+            json.dumps(
+                {"rank": rank, "epoch": epoch, "keys": list(map(str, keys)), "sums": [len(bytes(x)) for x in data]}
+            ),
+            flush=True,
+        )
         if number == job.get("stop_at"):
             print(json.dumps({"state": loader.state_dict()}), flush=True)
             os._exit(0)

@@ -342,7 +342,12 @@ class Loader:
             outputs=outputs + (made.plan.outputs() if made else []),
             settings=texts + found,
             prepare=lambda core: ranks.join(
-                core, core.timeout, *(rank or (None, None)), share=share, scope=given.get("scope", "")
+                core,
+                core.timeout,
+                rank[0] if explicit else None,
+                rank[1] if explicit else None,
+                share=share,
+                scope=given.get("scope", ""),
             ),
             warn=logging.getLogger("leat").warning,
             as_dict=_arguments.flag("as_dict", as_dict),

@@ -134,7 +134,8 @@ class Exchange:
         group = _distributed()
         self.rank: int = group.get_rank()
         self.world: int = group.get_world_size()
-        self.store = self._store = distributed_c10d._get_default_store()
+        self.store: Any = distributed_c10d._get_default_store()
+        self._store = self.store
         _opened["group"] += 1
         self._prefix = f"leat/{_opened['group']}"
         self._timeout_s = timeout_s

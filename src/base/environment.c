@@ -65,6 +65,7 @@ static const struct variable {
     /* for scripts that `leat profile` runs */
     {"LEAT_PROFILE", ELSEWHERE},
     {"LEAT_PROFILE_LOADER", ELSEWHERE},
+    {"LEAT_PROFILE_PRECISION", ELSEWHERE},
     {"LEAT_PROFILE_RUNS", ELSEWHERE},
     /* for scripts that `leat plan --launch` starts */
     {"LEAT_ACCUMULATE", ELSEWHERE},

@@ -574,8 +574,8 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
     if (opts)
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
-    const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,      &o->ca_bundle,
-                            &o->access_key,   &o->secret_key, &o->session_token};
+    const char **texts[] = {&o->endpoint_url, &o->region,        &o->profile, &o->ca_bundle, &o->access_key,
+                            &o->secret_key,   &o->session_token, &o->bearer,  &o->pin};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
             continue;
@@ -621,9 +621,9 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;
     store->own.pace = leat_pace(fixed);
     store->lanes = !fixed;
-    store->hedges =
-        !leat_store_can(store, LEAT_STORE_LOCAL) &&
-        (store->opts.hedge == LEAT_HEDGE_ON || (store->opts.hedge == LEAT_HEDGE_AUTO && !store->backend->priced));
+    store->hedges = !leat_store_can(store, LEAT_STORE_LOCAL) &&
+                    (store->opts.hedge == LEAT_HEDGE_ON ||
+                     (store->opts.hedge == LEAT_HEDGE_AUTO && !store->backend->priced && !store->opts.bearer));
     *out = store;
     return LEAT_OK;
 fail:

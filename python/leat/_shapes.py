@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from leat.errors import Error
+
 # DLIO's workloads: bytes of a record (mean, deviation), records in a file, batch, seconds of computing by accelerator, and the AU
 # that is asked for.
 SHAPES: dict[str, dict[str, Any]] = {
@@ -156,12 +158,10 @@ def run_rank(job: dict[str, Any]) -> None:
     print(json.dumps({"au": found, "wait_s": waits}), flush=True)
 
 
-def measure(job: dict[str, Any], loader: str, folder: Path) -> dict[str, Any]:
+def measure(job: dict[str, Any], loader: str, runtime: str) -> dict[str, Any]:
     """All ranks with one loader."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LEAT_"))}
-    runtime = folder / "run"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    env |= {"LEAT_ENDPOINT_URL": job["endpoint"], "LEAT_NO_SIGN_REQUEST": "1", "LEAT_RUNTIME_DIR": str(runtime), "OMP_NUM_THREADS": "1"}
+    env |= {"LEAT_ENDPOINT_URL": job["endpoint"], "LEAT_NO_SIGN_REQUEST": "1", "LEAT_RUNTIME_DIR": runtime, "OMP_NUM_THREADS": "1"}
     env["LEAT_AGENT"] = job["command"]
     ranks = []
     try:
@@ -237,9 +237,10 @@ def run_job(job: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="leat-shape-", dir=job["folder"]) as name:
         folder = Path(name)
         make(job, folder)
-        with served(job, folder) as endpoint:
+        # An agent of its own, whose socket needs a short path.
+        with served(job, folder) as endpoint, tempfile.TemporaryDirectory(prefix="leat-", dir="/tmp") as runtime:
             job["endpoint"] = endpoint
-            found = {loader: measure(job, loader, folder) for loader in ("leat", "DataLoader")}
+            found = {loader: measure(job, loader, runtime) for loader in ("leat", "DataLoader")}
     asked = SHAPES[job["shape"]]["au"]
     if job["json"]:
         told = {k: job[k] for k in ("shape", "accelerator", "world", "scale", "compute_s", "steps", "epochs", "batch", "samples", "bytes", "ram")}
@@ -256,7 +257,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and so removes what was made
     try:
         run_rank(job) if "loader" in job else run_job(job)
-    except RefusedError as error:
+    except (RefusedError, Error) as error:
         sys.exit(f"leat: {error}")
     except subprocess.CalledProcessError as error:
         sys.exit(f"leat: '{' '.join(error.cmd[:2])}' ended with status {error.returncode}")

@@ -37,6 +37,8 @@ static const struct variable {
     {"LEAT_CA_BUNDLE", FILE_TO_READ},
     {"LEAT_CONFIG", FILE_TO_READ},
     {"LEAT_ENDPOINT_URL", ELSEWHERE},
+    {"LEAT_JOB", ELSEWHERE},
+    {"LEAT_JOB_ADDRESS", ELSEWHERE},
     {"LEAT_LINGER", DURATION},
     {"LEAT_LOG", LOG_LEVEL},
     {"LEAT_METRICS", LISTEN},

@@ -83,8 +83,8 @@ static const struct leat_option options[] = {
     {"bucket-bandwidth", 0, LEAT_OPTION_RATE, AT(bucket_bandwidth), "RATE", "0", NULL,
      "bandwidth of the bucket for all machines together"},
     {"latency", 0, LEAT_OPTION_DURATION, AT(latency_ns), "TIME", "30ms", NULL, "latency of the bucket"},
-    {"peers", 0, LEAT_OPTION_STRING, AT(peers), "RATE", NULL, NULL,
-     "let machines fetch from each other what the others own, and let each give the others this much; 0 for no limit"},
+    {"peers", 0, LEAT_OPTION_STRING, AT(peers), "RATE", "10Gbit/s", NULL,
+     "bandwidth at which each machine gives the others what it owns; off: each fetches for itself from the bucket"},
     {"peer-latency", 0, LEAT_OPTION_DURATION, AT(peer_latency_ns), "TIME", "500us", NULL,
      "latency of a machine that is asked by another"},
     {"jitter", 0, LEAT_OPTION_DOUBLE, AT(jitter), "SHARE", "0.2", NULL,
@@ -215,10 +215,8 @@ static leat_status take_window(struct simulate *v, struct leat_error *err)
 static leat_status take_peers(struct simulate *v, struct leat_error *err)
 {
     uint64_t rate = 0;
-    if (!v->s->peers)
+    if (!v->opts.peers)
         return LEAT_OK;
-    if (v->opts.nodes == 1)
-        return leat_fail(err, LEAT_INVALID, "--peers: one machine has nobody to ask; give --nodes 2 or more");
     leat_status rc = leat_parse_rate(v->s->peers, "--peers", &rate, err);
     v->opts.peer_line = (double)rate;
     return rc;
@@ -253,7 +251,7 @@ static leat_status take_settings(struct simulate *v, struct leat_error *err)
     o->connection_line = (double)s->connection_bandwidth;
     o->bucket_line = (double)s->bucket_bandwidth;
     o->latency_ns = s->latency_ns;
-    o->peers = s->peers != NULL;
+    o->peers = strcmp(s->peers, "off") != 0;
     o->peer_latency_ns = s->peer_latency_ns;
     o->jitter = s->jitter;
     o->burst_ns = s->burst_ns;
@@ -472,13 +470,13 @@ const struct leat_command leat_command_simulate = {
         "when the "
         "last of them has its batch. 'For data' is the time spent waiting for chunks, 'for prep' the time spent "
         "waiting after they had come. 'Hits' is the share of bytes that did not come from the bucket. A chunk that "
-        "two machines read counts for both. Without --peers every machine fetches from the bucket what it reads; with "
-        "it, a chunk that another machine owns is asked of that one, which fetches it once for all.",
+        "two machines read counts for both. A chunk that another machine owns is asked of that one, which fetches "
+        "it from the bucket once for all, unless --peers is off.",
     .examples = "  leat simulate s3://bucket/imagenet/train --ram 40gb \\\n"
                 "      --bandwidth 170MB/s --compute 120ms\n"
                 "  leat simulate --samples 1e8 --sample-bytes 110kb --nodes 1024 \\\n"
                 "      --ranks 8 --ram 8gib --compute 300ms\n"
-                "  leat simulate --samples 1e6 --nodes 8 --ram 20gb --peers 10Gbit/s\n"
+                "  leat simulate --samples 1e6 --nodes 8 --ram 20gb --peers 25Gbit/s\n"
                 "  leat simulate --samples 1e6 --policy all --ram 30gb --svg policies.svg\n",
     .options = options,
     .settings_size = sizeof(struct simulate_settings),

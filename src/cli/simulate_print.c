@@ -39,11 +39,11 @@ void leat_cli_simulate_head(const struct leat_cli_simulated *s, const struct lea
     if (o->bucket_line > 0)
         printf(", %s in all", rate_text(o->bucket_line, a));
     putchar('\n');
-    if (o->peers)
+    if (o->peers && o->nodes > 1)
         printf("peers    each node gives the others %s of what it owns, answers after %s\n", rate_text(o->peer_line, a),
                leat_format_duration(o->peer_latency_ns, b));
     else if (o->nodes > 1)
-        printf("peers    none: each node fetches from the bucket whatever it reads (--peers RATE)\n");
+        printf("peers    off: each node fetches from the bucket whatever it reads\n");
 }
 
 void leat_cli_simulate_table(const struct leat_cli_simulation *s)

@@ -376,8 +376,8 @@ static void every_byte_leaves_the_bucket_once_for_the_whole_job(void **state)
             double kept = 70e6 * nodes;
             double lacks = kept < (double)all ? (double)all - kept : 0;
             if ((double)r.epochs[e].uses.bucket.bytes > lacks + 0.02 * (double)all)
-                fail_msg("%u nodes, epoch %u: %.0f bytes of %.0f", nodes, e + 1,
-                         (double)r.epochs[e].uses.bucket.bytes, lacks);
+                fail_msg("%u nodes, epoch %u: %.0f bytes of %.0f", nodes, e + 1, (double)r.epochs[e].uses.bucket.bytes,
+                         lacks);
         }
         assert_int_equal(r.epochs[0].uses.peer.bytes == 0, nodes == 1);
         leat_sim_job_result_free(&r);

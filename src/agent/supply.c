@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/loading.h"
+#include "agent/peers.h"
 #include "agent/session.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -159,6 +160,7 @@ static void let_go(struct leat_supply *s)
     s->leaving = true;
     leat_loop_disarm(s->agent->loop, &s->renew);
     atomic_store_explicit(&s->hook->stop, true, memory_order_relaxed);
+    leat_peers_supply_gone(s);
     leat_sched_set_close(s->set); /* first: nothing new may be asked of it */
     s->set = NULL;
     leat_source_close(s->source, on_source_closed, s);
@@ -373,8 +375,8 @@ static char *place_of(const char *url, const struct leat_request_store *s)
 {
     struct leat_buf b;
     leat_buf_init(&b, LEAT_WIRE_MAX);
-    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u", url, s->endpoint_url ? s->endpoint_url : "", s->region ? s->region : "",
-                    s->ca_bundle ? s->ca_bundle : "", s->addressing);
+    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u\n%u", url, s->endpoint_url ? s->endpoint_url : "",
+                    s->region ? s->region : "", s->ca_bundle ? s->ca_bundle : "", s->addressing, s->hedge);
     return leat_buf_take(&b);
 }
 
@@ -416,6 +418,7 @@ static void open_here(struct leat_task *task)
         .ca_bundle = keys->ca_bundle,
         .keys_given = true,
         .addressing = (enum leat_store_addressing)keys->addressing,
+        .hedge = keys->hedge <= LEAT_HEDGE_OFF ? (enum leat_store_hedge)keys->hedge : LEAT_HEDGE_AUTO,
     };
     bool known = o->known && still_it(o, &o->err);
     if (o->err.status == LEAT_OK && !known)

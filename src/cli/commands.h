@@ -5,6 +5,7 @@
 #include "base/option.h"
 
 extern const struct leat_command leat_command_agent;
+extern const struct leat_command leat_command_bench;
 extern const struct leat_command leat_command_cache;
 extern const struct leat_command leat_command_cat;
 extern const struct leat_command leat_command_cp;
@@ -15,6 +16,7 @@ extern const struct leat_command leat_command_help_command;
 extern const struct leat_command leat_command_image;
 extern const struct leat_command leat_command_index;
 extern const struct leat_command leat_command_info;
+extern const struct leat_command leat_command_job;
 extern const struct leat_command leat_command_ls;
 extern const struct leat_command leat_command_mount;
 extern const struct leat_command leat_command_name;

@@ -29,7 +29,8 @@ enum leat_message_kind {
     LEAT_MESSAGE_STOP = 10,    /* rank asks, agent confirms and ends */
     LEAT_MESSAGE_KEYS = 11,    /* agent asks for new keys, rank answers with STORE or with STATUS and TEXT */
     LEAT_MESSAGE_AGREE = 12,   /* rank: before its first batch; agent, when the other ranks of the machine agree */
-    LEAT_MESSAGE_TRACE = 13    /* anybody: LAST; agent, with a descriptor of what it did (JSON). Feature "trace" */
+    LEAT_MESSAGE_TRACE = 13,   /* anybody: LAST; agent, with a descriptor of what it did (JSON). Feature "trace" */
+    LEAT_MESSAGE_JOB = 14      /* rank: TEXT (JSON, agent/peers.h) about its job; agent, likewise. Feature "jobs" */
 };
 
 enum leat_message_tag {
@@ -75,6 +76,7 @@ enum leat_message_tag {
     LEAT_TAG_BORN,          /* when the rank made the loader (its monotonic clock): the same loader after a jump */
     LEAT_TAG_WATCHES,       /* in HELLO: this connection only looks on, and does not keep the agent */
     LEAT_TAG_LAST,          /* nanoseconds: how far back */
+    LEAT_TAG_HEDGE,         /* of a store; absent: auto */
     LEAT_TAG_SETTING = 100, /* and above: a loader's settings, by their own numbers (ring/settings.h) */
     LEAT_TAG_END = 200      /* tags from here on are of later versions */
 };

@@ -21,6 +21,9 @@ struct job {
     uint32_t parts_n;
     uint32_t parts_left; /* hold mu */
     bool adding;         /* hold mu: the caller is still making its units */
+    bool by_server;      /* the bytes do not come here */
+    struct leat_store_source source; /* … but from there */
+    struct leat_buf attributes;      /* of an object in parts, or that are to stand instead of the source's */
     bool summed;         /* parts carry `sum`: the whole is compared with what the source states */
     char upload[LEAT_UPLOAD_ID_MAX];
     struct leat_journal *journal;
@@ -35,6 +38,8 @@ struct job {
 struct leat_copy {
     struct leat_copy_opts opts; /* constant after open, as `journal` */
     char *journal;
+    bool by_server;  /* both ends are of one server, and it can copy … */
+    bool server_did; /* … as the first object has shown: the caller's thread only */
     pthread_mutex_t mu;
     pthread_cond_t changed;
     struct job *jobs;

@@ -39,7 +39,7 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *strings[7]; /* behind opts' pointers */
+    char *strings[8]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
     bool lanes; /* keys are told apart: else all are in the first one */
@@ -382,6 +382,13 @@ static void run_submit(struct leat_task *task)
         give_back(store, op);
         return;
     }
+    bool copies = op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY;
+    if (copies && !leat_store_can(store, LEAT_STORE_COPIES)) {
+        op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "%s cannot copy by itself", leat_kind(store->scheme)->name);
+        leat_store_explain(store, op);
+        give_back(store, op);
+        return;
+    }
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (writes && op->if_match && (!*op->if_match || strncmp(op->if_match, "W/", 2) == 0)) {
         op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "its ETag cannot tell one version from another");
@@ -588,8 +595,11 @@ void leat_store_close(struct leat_store *store)
         leat_loop_call(store->loop, close_backend, store); /* after the task above and whatever called back last */
         leat_loops_give_back(store->loop);
     }
-    for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++)
+    for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++) {
+        if (store->strings[i])
+            explicit_bzero(store->strings[i], strlen(store->strings[i])); /* keys are among them */
         free(store->strings[i]);
+    }
     free(store->host);
     pthread_cond_destroy(&store->open.idle);
     pthread_mutex_destroy(&store->open.mu);
@@ -602,7 +612,7 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
     const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,      &o->ca_bundle,
-                            &o->access_key,   &o->secret_key, &o->session_token};
+                            &o->access_key,   &o->secret_key, &o->session_token, &o->headers};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
             continue;
@@ -642,6 +652,21 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     rc = leat_loops_take(&store->loop, err);
     if (rc != LEAT_OK)
         goto fail;
+    if (!store->opts.headers && !store->opts.keys_given && !leat_store_can(store, LEAT_STORE_LOCAL)) {
+        struct leat_buf text;
+        leat_buf_init(&text, LEAT_EXTRAS_MAX);
+        rc = leat_extras_make(&store->opts.extras, &text, err);
+        if (rc == LEAT_OK && text.len)
+            store->opts.headers = store->strings[7] = leat_buf_take(&text);
+        leat_extras_free(&text);
+        if (rc != LEAT_OK)
+            goto fail;
+    }
+    if (store->opts.headers && *store->opts.headers && !leat_store_can(store, LEAT_STORE_S3) &&
+        !leat_store_can(store, LEAT_STORE_LOCAL)) {
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "%s://: headers, encryption and who pays can be set for s3:// only", leat_scheme_name(url->scheme));
+        goto fail;
+    }
     rc = leat_kind(url->scheme)->open(store, url, &store->backend, err);
     if (rc != LEAT_OK)
         goto fail;

@@ -269,8 +269,9 @@ static leat_status read_attributes(const struct cp_settings *s, const struct end
     for (size_t i = 0; rc == LEAT_OK && i < s->metadata.count; i++) {
         const char *equals = strchr(s->metadata.item[i], '=');
         char name[160];
-        int n = equals ? snprintf(name, sizeof name, "meta-%.*s", (int)(equals - s->metadata.item[i]), s->metadata.item[i])
-                       : -1;
+        int n = equals
+                    ? snprintf(name, sizeof name, "meta-%.*s", (int)(equals - s->metadata.item[i]), s->metadata.item[i])
+                    : -1;
         rc = n > 5 && (size_t)n < sizeof name
                  ? leat_attributes_set(out, name, equals + 1, err)
                  : leat_fail(err, LEAT_INVALID, "--metadata: '%.100s' is not NAME=VALUE", s->metadata.item[i]);

@@ -72,10 +72,10 @@ struct leat_cli_store {
          NULL,                                                                                                         \
          "LEAT_REQUESTER_PAYS",                                                                                        \
          "pay for requests to S3 buckets whose owner does not"},                                                       \
-        {"sse", 0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, sse),                                                  \
-         "KIND", NULL, "LEAT_SSE", "have S3 encrypt what is written: AES256, aws:kms or aws:kms:dsse"},                \
+        {"sse",  0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, sse),                                                 \
+         "KIND", NULL, "LEAT_SSE",         "have S3 encrypt what is written: AES256, aws:kms or aws:kms:dsse"},        \
         {"sse-kms-key", 0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, sse_kms_key),                                  \
-         "ID", NULL, "LEAT_SSE_KMS_KEY", "the KMS key to do that with (default: the account's)"},                      \
+         "ID",          NULL, "LEAT_SSE_KMS_KEY", "the KMS key to do that with (default: the account's)"},             \
         {"sse-c-key-file",                                                                                             \
          0,                                                                                                            \
          LEAT_OPTION_STRING,                                                                                           \

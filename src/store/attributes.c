@@ -3,9 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const plain[] = {
-    "content-type", "content-language", "content-disposition", "content-encoding", "cache-control", "expires",
-    "storage-class"};
+static const char *const plain[] = {"content-type",  "content-language", "content-disposition", "content-encoding",
+                                    "cache-control", "expires",          "storage-class"};
 
 static bool is_plain(const char *name, size_t n)
 {
@@ -96,8 +95,10 @@ static leat_status set(struct leat_buf *text, const char *name, size_t name_n, c
     size_t was_value_n;
     uint32_t lines = 0;
     if (!can_be_sent(name, name_n, value, value_n))
-        return leat_fail(err, LEAT_INVALID, "'%.*s' cannot be an attribute of an object: a bad name, or a control "
-                         "character in its value", (int)(name_n > 80 ? 80 : name_n), name);
+        return leat_fail(err, LEAT_INVALID,
+                         "'%.*s' cannot be an attribute of an object: a bad name, or a control "
+                         "character in its value",
+                         (int)(name_n > 80 ? 80 : name_n), name);
     leat_buf_init(&kept, LEAT_ATTRIBUTES_MAX);
     while (text->len && leat_attributes_next(&at, &was, &was_n, &was_value, &was_value_n)) {
         if (was_n != name_n || strncasecmp(was, name, name_n) != 0) {
@@ -143,17 +144,17 @@ const char *leat_attributes_guess(const char *name)
         const char *end;
         const char *type;
     } types[] = {
-        {".avif", "image/avif"},        {".bmp", "image/bmp"},           {".css", "text/css"},
-        {".csv", "text/csv"},           {".flac", "audio/flac"},         {".gif", "image/gif"},
-        {".gz", "application/gzip"},    {".htm", "text/html"},           {".html", "text/html"},
-        {".jpeg", "image/jpeg"},        {".jpg", "image/jpeg"},          {".js", "text/javascript"},
-        {".json", "application/json"},  {".jsonl", "application/jsonl"}, {".md", "text/markdown"},
-        {".mp3", "audio/mpeg"},         {".mp4", "video/mp4"},           {".parquet", "application/vnd.apache.parquet"},
-        {".pdf", "application/pdf"},    {".png", "image/png"},           {".svg", "image/svg+xml"},
-        {".tar", "application/x-tar"},  {".tif", "image/tiff"},          {".tiff", "image/tiff"},
-        {".txt", "text/plain"},         {".wav", "audio/wav"},           {".webm", "video/webm"},
-        {".webp", "image/webp"},        {".xml", "application/xml"},     {".yaml", "application/yaml"},
-        {".yml", "application/yaml"},   {".zip", "application/zip"},     {".zst", "application/zstd"},
+        {".avif", "image/avif"},       {".bmp", "image/bmp"},           {".css", "text/css"},
+        {".csv", "text/csv"},          {".flac", "audio/flac"},         {".gif", "image/gif"},
+        {".gz", "application/gzip"},   {".htm", "text/html"},           {".html", "text/html"},
+        {".jpeg", "image/jpeg"},       {".jpg", "image/jpeg"},          {".js", "text/javascript"},
+        {".json", "application/json"}, {".jsonl", "application/jsonl"}, {".md", "text/markdown"},
+        {".mp3", "audio/mpeg"},        {".mp4", "video/mp4"},           {".parquet", "application/vnd.apache.parquet"},
+        {".pdf", "application/pdf"},   {".png", "image/png"},           {".svg", "image/svg+xml"},
+        {".tar", "application/x-tar"}, {".tif", "image/tiff"},          {".tiff", "image/tiff"},
+        {".txt", "text/plain"},        {".wav", "audio/wav"},           {".webm", "video/webm"},
+        {".webp", "image/webp"},       {".xml", "application/xml"},     {".yaml", "application/yaml"},
+        {".yml", "application/yaml"},  {".zip", "application/zip"},     {".zst", "application/zstd"},
     };
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof types / sizeof *types; i++) {

@@ -212,7 +212,9 @@ static void take_answer(const struct bucket *b, struct leat_store_op *op)
         return;
     }
     /* Servers differ in what they call the root; what counts is what is in it. */
-    if (!parsed || (!open && !answer.etag[0] && (op->verb != LEAT_STORE_UPLOAD_FINISH || strcmp(answer.root, "CompleteMultipartUploadResult") != 0))) {
+    if (!parsed ||
+        (!open && !answer.etag[0] &&
+         (op->verb != LEAT_STORE_UPLOAD_FINISH || strcmp(answer.root, "CompleteMultipartUploadResult") != 0))) {
         op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is not one that S3 gives here");
         return;
     }

@@ -93,7 +93,7 @@ struct bucket_request {
     struct leat_buf path;
     struct leat_buf url;
     struct leat_buf lines; /* header lines, each with its NUL */
-    char *attributes; /* names and values that headers point to */
+    char *attributes;      /* names and values that headers point to */
     char pin[LEAT_ETAG_MAX];
     char sum[64];
     char block[48];

@@ -18,10 +18,10 @@
 
 #define PART_DEFAULT   (8ull << 20)
 #define MEMORY_DEFAULT (256ull << 20)
-#define UNITS_MAX      1024u       /* small objects: bounds what is in flight when their bytes do not */
-#define COPY_WHOLE     (5ull << 30) /* the most that S3 copies at once … */
+#define UNITS_MAX      1024u          /* small objects: bounds what is in flight when their bytes do not */
+#define COPY_WHOLE     (5ull << 30)   /* the most that S3 copies at once … */
 #define COPY_PART      (512ull << 20) /* … and what goes in parts by its own hand */
-#define UNIT_COST      (16u << 10) /* of a unit besides its data */
+#define UNIT_COST      (16u << 10)    /* of a unit besides its data */
 
 struct unit {
     struct leat_store_op op; /* first member */
@@ -38,7 +38,7 @@ struct unit {
     size_t size;
     size_t moved; /* hold mu: for progress */
     char *data;
-    struct leat_buf found; /* the source's attributes */
+    struct leat_buf found;      /* the source's attributes */
     uint8_t md5[LEAT_MD5_SIZE]; /* of data, for buckets */
     uint32_t crc32c;
     uint64_t sum; /* of the kind that the source states, where it can be put together */

@@ -19,12 +19,12 @@ struct job {
     uint64_t part_size;
     struct leat_store_part *parts; /* NULL: in one piece */
     uint32_t parts_n;
-    uint32_t parts_left; /* hold mu */
-    bool adding;         /* hold mu: the caller is still making its units */
-    bool by_server;      /* the bytes do not come here */
+    uint32_t parts_left;             /* hold mu */
+    bool adding;                     /* hold mu: the caller is still making its units */
+    bool by_server;                  /* the bytes do not come here */
     struct leat_store_source source; /* … but from there */
     struct leat_buf attributes;      /* of an object in parts, or that are to stand instead of the source's */
-    bool summed;         /* parts carry `sum`: the whole is compared with what the source states */
+    bool summed;                     /* parts carry `sum`: the whole is compared with what the source states */
     char upload[LEAT_UPLOAD_ID_MAX];
     struct leat_journal *journal;
     struct leat_store_op finish;

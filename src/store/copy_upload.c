@@ -102,7 +102,8 @@ leat_status leat_copy_open_upload(struct job *job, struct leat_error *err)
     if (rc == LEAT_OK && !job->upload[0]) {
         struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN,
                                    .attributes = job->attributes.len ? job->attributes.data : NULL,
-                                   .key = job->to_key, .upload_id = job->upload};
+                                   .key = job->to_key,
+                                   .upload_id = job->upload};
         rc = leat_store_run(c->opts.to, &op, err);
         memcpy(head.upload, job->upload, sizeof head.upload);
         if (rc == LEAT_OK && job->journal)

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "base/parse.h"
 
 #define KEY_BYTES 32
 #define KEY_TEXT  44 /* in base64 */
@@ -78,11 +79,26 @@ static void add_key(struct leat_buf *out, const uint8_t key[KEY_BYTES])
 static bool is_ours(const char *name, size_t n)
 {
     static const char *const ours[] = {
-        "accept-encoding",      "authorization",        "connection",           "content-length",
-        "content-md5",          "content-type",         "expect",               "host",
-        "if-match",             "if-none-match",        "proxy-authorization",  "range",
-        "te",                   "transfer-encoding",    "upgrade",              "x-amz-content-sha256",
-        "x-amz-copy-source",    "x-amz-date",           "x-amz-security-token", "x-amz-s3session-token",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-md5",
+        "content-type",
+        "expect",
+        "host",
+        "if-match",
+        "if-none-match",
+        "proxy-authorization",
+        "range",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+        "x-amz-content-sha256",
+        "x-amz-copy-source",
+        "x-amz-date",
+        "x-amz-security-token",
+        "x-amz-s3session-token",
     };
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         if (strlen(ours[i]) == n && strncasecmp(ours[i], name, n) == 0)
@@ -109,14 +125,41 @@ static leat_status add_line(const char *line, struct leat_buf *out, struct leat_
     return LEAT_OK;
 }
 
-leat_status leat_extras_make(const struct leat_extras *e, struct leat_buf *out, struct leat_error *err)
+static const char *variable(const char *said, const char *name)
 {
+    const char *set = said ? NULL : getenv(name);
+    return set && *set ? set : said;
+}
+
+/* With what the environment says of the rest. */
+static leat_status complete(struct leat_extras *e, const char **line, struct leat_error *err)
+{
+    const char *pays = variable(NULL, "LEAT_REQUESTER_PAYS");
+    e->sse = variable(e->sse, "LEAT_SSE");
+    e->sse_kms_key = variable(e->sse_kms_key, "LEAT_SSE_KMS_KEY");
+    e->sse_c_file = variable(e->sse_c_file, "LEAT_SSE_C_KEY_FILE");
+    *line = e->lines_n ? NULL : variable(NULL, "LEAT_HEADER");
+    if (*line) {
+        e->lines = line;
+        e->lines_n = 1;
+    }
+    return pays && !e->requester_pays ? leat_parse_flag(pays, "LEAT_REQUESTER_PAYS", &e->requester_pays, err) : LEAT_OK;
+}
+
+leat_status leat_extras_make(const struct leat_extras *extras, struct leat_buf *out, struct leat_error *err)
+{
+    struct leat_extras given = *extras;
+    struct leat_extras *e = &given;
+    const char *line;
     uint8_t key[KEY_BYTES];
     bool found = false;
-    leat_status rc = read_key(e->sse_c_file, key, &found, err);
+    leat_status rc = complete(e, &line, err);
+    if (rc == LEAT_OK)
+        rc = read_key(e->sse_c_file, key, &found, err);
     if (rc != LEAT_OK)
         return rc;
-    if (e->sse && strcmp(e->sse, "AES256") != 0 && strcmp(e->sse, "aws:kms") != 0 && strcmp(e->sse, "aws:kms:dsse") != 0)
+    if (e->sse && strcmp(e->sse, "AES256") != 0 && strcmp(e->sse, "aws:kms") != 0 &&
+        strcmp(e->sse, "aws:kms:dsse") != 0)
         rc = leat_fail(err, LEAT_INVALID, "--sse: '%.60s' is not AES256, aws:kms or aws:kms:dsse", e->sse);
     else if (e->sse_kms_key && (!e->sse || strncmp(e->sse, "aws:kms", 7) != 0))
         rc = leat_fail(err, LEAT_INVALID, "--sse-kms-key is for --sse aws:kms or aws:kms:dsse");

@@ -14,6 +14,8 @@
 #define LEAT_EXTRA_KEY    'k' /* that read or write an object's bytes or head */
 #define LEAT_EXTRA_SOURCE 's' /* that copy */
 
+/* What is not said here is in variables: LEAT_REQUESTER_PAYS, LEAT_SSE, LEAT_SSE_KMS_KEY, LEAT_SSE_C_KEY_FILE,
+ * LEAT_HEADER. */
 struct leat_extras {
     bool requester_pays;
     const char *sse;          /* "AES256", "aws:kms", "aws:kms:dsse"; NULL: what the bucket does by itself */

@@ -88,18 +88,25 @@ static bool add_attributes(const struct bucket *b, const struct leat_store_op *o
     char *at = r->attributes = malloc(room);
     if (!at)
         return false;
-    for (size_t i = 0; i < LEAT_ATTRIBUTES_LINES && leat_attributes_next(&text, &name, &name_n, &value, &value_n); i++) {
+    for (size_t i = 0; i < LEAT_ATTRIBUTES_LINES && leat_attributes_next(&text, &name, &name_n, &value, &value_n);
+         i++) {
         bool own = strncmp(name, "meta-", 5) == 0 || strncmp(name, "storage-", 8) == 0;
         char *line = at;
         replaces |= strncmp(name, "storage-", 8) != 0;
-        at += snprintf(at, 64 + name_n, "%s%.*s", !own ? "" : b->dialect->google ? "x-goog-" : "x-amz-", (int)name_n, name) + 1;
+        at += snprintf(at, 64 + name_n, "%s%.*s",
+                       !own                 ? ""
+                       : b->dialect->google ? "x-goog-"
+                                            : "x-amz-",
+                       (int)name_n, name) +
+              1;
         leat_bucket_add_header(r, line, at);
         memcpy(at, value, value_n);
         at[value_n] = '\0';
         at += value_n + 1;
     }
     if (replaces && op->verb == LEAT_STORE_COPY)
-        leat_bucket_add_header(r, b->dialect->google ? "x-goog-metadata-directive" : "x-amz-metadata-directive", "REPLACE");
+        leat_bucket_add_header(r, b->dialect->google ? "x-goog-metadata-directive" : "x-amz-metadata-directive",
+                               "REPLACE");
     return true;
 }
 
@@ -315,14 +322,19 @@ leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_requ
     return LEAT_OK;
 }
 
+static bool says_type(const struct leat_store_op *op)
+{
+    bool can = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_COPY;
+    return can && op->attributes && leat_attributes_has(op->attributes, "content-type");
+}
+
 static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                         struct leat_error *err)
 {
     struct leat_http_call *call = &op->own->call;
     for (size_t i = 0; i < r->headers_n; i++)
         leat_bucket_add_line(r, r->headers[i].name, r->headers[i].value);
-    if (call->body && strcmp(r->method, "PUT") == 0 && !(op->verb == LEAT_STORE_PUT && op->attributes &&
-                                                         leat_attributes_has(op->attributes, "content-type")))
+    if (call->body && strcmp(r->method, "PUT") == 0 && !says_type(op))
         leat_bucket_add_line(r, "content-type", "application/octet-stream");
     if (b->dialect->google && leat_gs_bearer(&b->aws)) {
         leat_bucket_add_bearer(r, b->aws.session_token);

@@ -384,7 +384,8 @@ static void run_submit(struct leat_task *task)
     }
     bool copies = op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY;
     if (copies && !leat_store_can(store, LEAT_STORE_COPIES)) {
-        op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "%s cannot copy by itself", leat_kind(store->scheme)->name);
+        op->status =
+            leat_fail(&op->own->err, LEAT_UNSUPPORTED, "%s cannot copy by itself", leat_kind(store->scheme)->name);
         leat_store_explain(store, op);
         give_back(store, op);
         return;
@@ -611,7 +612,7 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
     if (opts)
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
-    const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,      &o->ca_bundle,
+    const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,       &o->ca_bundle,
                             &o->access_key,   &o->secret_key, &o->session_token, &o->headers};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
@@ -664,7 +665,8 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     }
     if (store->opts.headers && *store->opts.headers && !leat_store_can(store, LEAT_STORE_S3) &&
         !leat_store_can(store, LEAT_STORE_LOCAL)) {
-        rc = leat_fail(err, LEAT_UNSUPPORTED, "%s://: headers, encryption and who pays can be set for s3:// only", leat_scheme_name(url->scheme));
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "%s://: headers, encryption and who pays can be set for s3:// only",
+                       leat_scheme_name(url->scheme));
         goto fail;
     }
     rc = leat_kind(url->scheme)->open(store, url, &store->backend, err);

@@ -46,11 +46,11 @@ struct leat_store_opts {
     const char *ca_bundle;
     struct leat_extras extras; /* s3: headers for requests … */
     const char *headers;       /* … as leat_extras_make() makes them, and instead of them */
-    uint32_t connections;     /* fixed number of requests in flight; 0: adapts, at most 256 */
-    uint32_t attempts;        /* of one operation since its last progress; 0: until its time is over */
-    uint64_t timeout_ns;      /* for one operation with all its attempts; 0: 5 min */
-    uint64_t inactivity_ns;   /* 0: 20 s */
-    bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
+    uint32_t connections;      /* fixed number of requests in flight; 0: adapts, at most 256 */
+    uint32_t attempts;         /* of one operation since its last progress; 0: until its time is over */
+    uint64_t timeout_ns;       /* for one operation with all its attempts; 0: 5 min */
+    uint64_t inactivity_ns;    /* 0: 20 s */
+    bool (*stop)(void *user);  /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
     void *stop_user;
     /* s3: the keys have expired. True: somebody was asked for others, and requests wait a while for them:
      * leat_store_renew(). On the store's thread, again and again while they wait. NULL: they are looked up again where
@@ -71,23 +71,23 @@ char *leat_store_key(const struct leat_url *url);
 
 /* What a store can, so that those above need not know which kind it is. */
 enum leat_store_trait {
-    LEAT_STORE_LOCAL = 1,      /* its keys are paths of this machine */
-    LEAT_STORE_LISTS = 2,      /* it can say what it holds */
-    LEAT_STORE_WRITES = 4,     /* else it can only be read from */
-    LEAT_STORE_BUCKET = 8,     /* objects under plain keys, requests signed with keys that may expire */
-    LEAT_STORE_QUERIES = 16,   /* keys may have a query after '?', with a secret in it */
-    LEAT_STORE_MD5 = 32,       /* compares what it is sent with an MD5, or states one */
-    LEAT_STORE_S3 = 64,        /* S3's prices, and the oddities of servers like it */
-    LEAT_STORE_COPIES = 256, /* can copy within its server, without the bytes coming here */
+    LEAT_STORE_LOCAL = 1,        /* its keys are paths of this machine */
+    LEAT_STORE_LISTS = 2,        /* it can say what it holds */
+    LEAT_STORE_WRITES = 4,       /* else it can only be read from */
+    LEAT_STORE_BUCKET = 8,       /* objects under plain keys, requests signed with keys that may expire */
+    LEAT_STORE_QUERIES = 16,     /* keys may have a query after '?', with a secret in it */
+    LEAT_STORE_MD5 = 32,         /* compares what it is sent with an MD5, or states one */
+    LEAT_STORE_S3 = 64,          /* S3's prices, and the oddities of servers like it */
+    LEAT_STORE_COPIES = 256,     /* can copy within its server, without the bytes coming here */
     LEAT_STORE_ATTRIBUTES = 512, /* keeps what attributes.h is about */
-    LEAT_STORE_VERSIONS = 128, /* may keep what was replaced or deleted, under an id */
+    LEAT_STORE_VERSIONS = 128,   /* may keep what was replaced or deleted, under an id */
 };
 
 bool leat_store_can(const struct leat_store *store, unsigned traits); /* all of them */
 bool leat_store_url_can(const struct leat_url *url, unsigned traits); /* … the store that `url` is in */
 
 bool leat_store_same(const struct leat_store *a, const struct leat_store *b);          /* one bucket, one server … */
-bool leat_store_same_scheme(const struct leat_store *a, const struct leat_store *b); /* one kind */
+bool leat_store_same_scheme(const struct leat_store *a, const struct leat_store *b);   /* one kind */
 bool leat_store_same_kind(const struct leat_store *store, const struct leat_url *url); /* … and so one kind of keys */
 bool leat_store_holds(const struct leat_store *store, const struct leat_url *url); /* opened for `url`, or could be */
 const char *leat_store_host(const struct leat_store *store);                       /* the bucket, "" for files */
@@ -118,8 +118,8 @@ enum leat_store_verb {
     LEAT_STORE_UPLOAD_PART,   /* yields object.etag */
     LEAT_STORE_UPLOAD_FINISH, /* makes the object visible, whole */
     LEAT_STORE_UPLOAD_ABORT,
-    LEAT_STORE_LIST, /* one page, used by leat_store_list_* */
-    LEAT_STORE_COPY, /* of an object that the same server has: `source` */
+    LEAT_STORE_LIST,       /* one page, used by leat_store_list_* */
+    LEAT_STORE_COPY,       /* of an object that the same server has: `source` */
     LEAT_STORE_UPLOAD_COPY /* `length` bytes of it from `offset` on as a part */
 };
 
@@ -150,7 +150,7 @@ struct leat_store_op {
     uint64_t length; /* GET: how many bytes, at `into` */
     union {
         void *into;
-        const void *data; /* PUT, UPLOAD_PART */
+        const void *data;                       /* PUT, UPLOAD_PART */
         const struct leat_store_source *source; /* COPY, UPLOAD_COPY */
     };
     size_t data_n;
@@ -175,7 +175,8 @@ struct leat_store_op {
         };
     };
     union {
-        const char *attributes; /* PUT, UPLOAD_OPEN, COPY: see attributes.h. NULL: none; of a copy, those of the source */
+        const char
+            *attributes; /* PUT, UPLOAD_OPEN, COPY: see attributes.h. NULL: none; of a copy, those of the source */
         struct leat_buf *found; /* GET, STAT: where those of the object go. NULL: nobody wants to know */
     };
     uint64_t timeout_ns; /* 0: the store's */
@@ -296,7 +297,7 @@ struct leat_list_entry {
     int64_t modified_s;
     const char *etag;
     const char *storage_class; /* "": the usual one */
-    const char *version; /* of leat_store_list_versions() only, as the next two */
+    const char *version;       /* of leat_store_list_versions() only, as the next two */
     bool latest;
     bool deleted; /* a marker: from here on there was no object */
 };

@@ -215,7 +215,11 @@ static void take_answer(const struct bucket *b, struct leat_store_op *op)
     if (!parsed ||
         (!open && !answer.etag[0] &&
          (op->verb != LEAT_STORE_UPLOAD_FINISH || strcmp(answer.root, "CompleteMultipartUploadResult") != 0))) {
-        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is not one that S3 gives here");
+        /* A server that does not know the header has stored nothing, under a good code. */
+        bool copies = op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY;
+        op->status =
+            leat_fail(&op->own->err, copies ? LEAT_UNSUPPORTED : LEAT_SERVER, "%s",
+                      copies ? "the server cannot copy by itself" : "the answer is not one that S3 gives here");
         return;
     }
     if (!open) {

@@ -504,13 +504,6 @@ static leat_status add_job(struct job *job, struct leat_error *err)
     return rc;
 }
 
-static bool there_already(const struct job *job)
-{
-    struct leat_object there;
-    return leat_store_stat(job->copy->opts.to, job->to_key, &there, NULL) == LEAT_OK &&
-           same_object(&job->object, &there);
-}
-
 static void skip_job(struct job *job)
 {
     struct leat_copy *c = job->copy;
@@ -558,6 +551,13 @@ static leat_status look_at(struct leat_store *store, const char *key, const char
     return rc;
 }
 
+static bool there_already(const struct job *job)
+{
+    struct leat_object there;
+    return leat_store_stat(job->copy->opts.to, job->to_key, &there, NULL) == LEAT_OK &&
+           same_object(&job->object, &there);
+}
+
 /* How the server is to copy an object. The first one is copied here and now, to see whether it can. */
 static leat_status prepare_server(struct job *job, bool *done, struct leat_error *err)
 {
@@ -573,8 +573,12 @@ static leat_status prepare_server(struct job *job, bool *done, struct leat_error
         if (job->object.storage_class[0])
             rc = leat_attributes_set(&job->attributes, "storage-class", job->object.storage_class, err);
     }
-    if (rc != LEAT_OK || c->server_did || !whole || c->opts.resume)
+    if (rc != LEAT_OK || c->server_did || !whole)
         return rc;
+    if (c->opts.resume && there_already(job)) { /* which is found out again, and it is left out */
+        job->by_server = false;
+        return LEAT_OK;
+    }
     struct leat_store_op op = {.verb = LEAT_STORE_COPY,
                                .key = job->to_key,
                                .source = &job->source,

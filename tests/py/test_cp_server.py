@@ -66,6 +66,13 @@ def test_a_server_that_cannot_copy_gets_the_bytes_from_here(run_leat, server, th
     assert len(copied(server)) == (0 if through else 1)
 
 
+def test_a_server_that_does_not_know_the_header_is_noticed(run_leat, server):
+    # It takes the request for the put of an empty object.
+    run_leat("cp", "s3://bucket/key", "s3://other/new", env=server.env(), status=0)
+    assert server.objects["other/new"] == b"hello"
+    assert len(copied(server)) == 1
+
+
 def test_large_objects_are_copied_in_parts(run_leat, server):
     size = 6 * GIB + 5
 

@@ -39,7 +39,7 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *strings[8]; /* behind opts' pointers */
+    char *strings[10]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
     bool lanes; /* keys are told apart: else all are in the first one */
@@ -612,8 +612,8 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
     if (opts)
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
-    const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,       &o->ca_bundle,
-                            &o->access_key,   &o->secret_key, &o->session_token, &o->headers};
+    const char **texts[] = {&o->endpoint_url, &o->region,        &o->profile, &o->ca_bundle, &o->access_key,
+                            &o->secret_key,   &o->session_token, &o->bearer,  &o->pin, &o->headers};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
             continue;
@@ -653,12 +653,13 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     rc = leat_loops_take(&store->loop, err);
     if (rc != LEAT_OK)
         goto fail;
-    if (!store->opts.headers && !store->opts.keys_given && !leat_store_can(store, LEAT_STORE_LOCAL)) {
+    if (!store->opts.headers && !store->opts.keys_given && !store->opts.bearer &&
+        !leat_store_can(store, LEAT_STORE_LOCAL)) {
         struct leat_buf text;
         leat_buf_init(&text, LEAT_EXTRAS_MAX);
         rc = leat_extras_make(&store->opts.extras, &text, err);
         if (rc == LEAT_OK && text.len)
-            store->opts.headers = store->strings[7] = leat_buf_take(&text);
+            store->opts.headers = store->strings[9] = leat_buf_take(&text);
         leat_extras_free(&text);
         if (rc != LEAT_OK)
             goto fail;

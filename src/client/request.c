@@ -184,19 +184,6 @@ leat_status leat_request_make(const struct leat_loader_opts *o, struct leat_requ
     return rc;
 }
 
-/* The variables are the rank's: its agent may have been started by another. */
-static leat_status add_headers(struct leat_aws *aws, struct leat_error *err)
-{
-    const struct leat_extras none = {0};
-    struct leat_buf text;
-    leat_buf_init(&text, LEAT_EXTRAS_MAX);
-    leat_status rc = leat_extras_make(&none, &text, err);
-    if (rc == LEAT_OK && text.len && !(aws->headers = leat_buf_take(&text)))
-        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for headers");
-    leat_extras_free(&text);
-    return rc;
-}
-
 leat_status leat_request_keys(const struct leat_request *r, bool sources, struct leat_aws *aws,
                               struct leat_request_store *store, struct leat_error *err)
 {
@@ -218,8 +205,8 @@ leat_status leat_request_keys(const struct leat_request *r, bool sources, struct
     rc = leat_opts_store(&s, err);
     if (rc == LEAT_OK)
         rc = leat_store_keys(&url, &s, aws, err);
-    if (rc == LEAT_OK)
-        rc = add_headers(aws, err);
+    if (rc == LEAT_OK) /* the variables are the rank's: its agent may have been started by another */
+        rc = leat_extras_text(&(struct leat_extras){0}, &aws->headers, err);
     leat_url_free(&url);
     if (rc != LEAT_OK && !bucket)
         return leat_fail_context(err, rc, "keys for the data of '%.200s', which is in a bucket", r->url);

@@ -101,7 +101,8 @@ struct bucket_request {
     size_t offsets[LEAT_BUCKET_HEADERS_MAX + 6]; /* of lines */
     size_t lines_n;
     const char *line[LEAT_BUCKET_HEADERS_MAX + 6];
-    char *extras; /* names and values that headers point to, too */
+    char *extras; /* names and values that headers point to, too; there may be a key in them */
+    size_t extras_n;
 };
 
 struct bucket_request *leat_bucket_request_new(void);    /* NULL when memory runs out */

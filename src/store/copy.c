@@ -18,10 +18,8 @@
 
 #define PART_DEFAULT   (8ull << 20)
 #define MEMORY_DEFAULT (256ull << 20)
-#define UNITS_MAX      1024u          /* small objects: bounds what is in flight when their bytes do not */
-#define COPY_WHOLE     (5ull << 30)   /* the most that S3 copies at once … */
-#define COPY_PART      (512ull << 20) /* … and what goes in parts by its own hand */
-#define UNIT_COST      (16u << 10)    /* of a unit besides its data */
+#define UNITS_MAX      1024u       /* small objects: bounds what is in flight when their bytes do not */
+#define UNIT_COST      (16u << 10) /* of a unit besides its data */
 
 struct unit {
     struct leat_store_op op; /* first member */
@@ -266,32 +264,6 @@ static void write_unit(struct unit *u)
     leat_store_submit(u->busy, &u->op);
 }
 
-/* What the copy gets: what the source had, by what its name says where it had nothing, and what was asked for. */
-static leat_status finish_attributes(const struct job *job, struct leat_buf *text, struct leat_error *err)
-{
-    const struct leat_copy *c = job->copy;
-    bool same = leat_store_same_scheme(c->opts.from, c->opts.to);
-    const char *guess = leat_store_can(c->opts.from, LEAT_STORE_LOCAL) ? leat_attributes_guess(job->to_key) : NULL;
-    struct leat_buf had = *text;
-    leat_status rc = leat_buf_check(&had, "an object's attributes", err);
-    leat_buf_init(text, LEAT_ATTRIBUTES_MAX);
-    const char *at = had.len ? had.data : NULL;
-    const char *name;
-    const char *value;
-    size_t name_n;
-    size_t value_n;
-    while (rc == LEAT_OK && leat_attributes_next(&at, &name, &name_n, &value, &value_n)) {
-        if (same || strncmp(name, "storage-", 8) != 0) /* each kind has classes of its own */
-            leat_buf_printf(text, "%.*s: %.*s\n", (int)name_n, name, (int)value_n, value);
-    }
-    leat_buf_free(&had);
-    if (rc == LEAT_OK && guess)
-        rc = leat_attributes_set(text, "content-type", guess, err);
-    if (rc == LEAT_OK)
-        rc = leat_attributes_merge(text, c->opts.attributes, err);
-    return rc;
-}
-
 static void on_read(struct leat_store_op *op)
 {
     struct unit *u = (struct unit *)op;
@@ -300,7 +272,7 @@ static void on_read(struct leat_store_op *op)
     if (rc == LEAT_OK)
         sum_unit(u);
     if (rc == LEAT_OK && !u->part)
-        rc = finish_attributes(u->job, &u->found, &u->err);
+        rc = leat_copy_attributes(u->job, &u->found, &u->err);
     pthread_mutex_lock(&c->mu);
     if (rc != LEAT_OK)
         set_failed(c, &u->err);
@@ -326,7 +298,7 @@ static void read_unit(struct unit *u)
         return;
     }
     bool local = leat_store_can(job->copy->opts.from, LEAT_STORE_LOCAL);
-    if (!u->size && wanted && local && finish_attributes(job, &u->found, &u->err) != LEAT_OK) {
+    if (!u->size && wanted && local && leat_copy_attributes(job, &u->found, &u->err) != LEAT_OK) {
         set_failed(job->copy, &u->err);
         unit_end(u);
         return;
@@ -353,18 +325,12 @@ static void read_unit(struct unit *u)
     leat_store_submit(u->busy, &u->op);
 }
 
-/* What a resume leaves out: the same size, and not older than the source. */
-static bool same_object(const struct leat_object *source, const struct leat_object *there)
-{
-    return there->size == source->size && there->modified_s >= source->modified_s;
-}
-
 static void on_looked(struct leat_store_op *op)
 {
     struct unit *u = (struct unit *)op;
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
-    bool there = op->status == LEAT_OK && same_object(&job->object, &u->object);
+    bool there = op->status == LEAT_OK && leat_copy_same(&job->object, &u->object);
     if (there)
         leat_copy_forget_journal(job);
     pthread_mutex_lock(&c->mu);
@@ -530,74 +496,6 @@ static struct job *job_new(struct leat_copy *c, const char *from_key, const char
     return NULL;
 }
 
-/* With its attributes. */
-static leat_status look_at(struct leat_store *store, const char *key, const char *version, struct leat_object *out,
-                           struct leat_buf *attributes, struct leat_error *err)
-{
-    struct leat_object meant = {0};
-    struct leat_object object;
-    struct leat_store_op op = {.verb = LEAT_STORE_STAT,
-                               .key = key,
-                               .verify = true,
-                               .known = &meant,
-                               .found = leat_store_can(store, LEAT_STORE_LOCAL) ? NULL : attributes,
-                               .object = &object};
-    strncat(meant.version, version, sizeof meant.version - 1);
-    leat_status rc = leat_store_run(store, &op, err);
-    if (rc == LEAT_OK) {
-        *out = object;
-        memcpy(out->version, meant.version, sizeof out->version);
-    }
-    return rc;
-}
-
-static bool there_already(const struct job *job)
-{
-    struct leat_object there;
-    return leat_store_stat(job->copy->opts.to, job->to_key, &there, NULL) == LEAT_OK &&
-           same_object(&job->object, &there);
-}
-
-/* How the server is to copy an object. The first one is copied here and now, to see whether it can. */
-static leat_status prepare_server(struct job *job, bool *done, struct leat_error *err)
-{
-    struct leat_copy *c = job->copy;
-    leat_status rc = LEAT_OK;
-    bool whole = job->object.size <= COPY_WHOLE;
-    job->by_server = true;
-    job->source = (struct leat_store_source){leat_store_host(c->opts.from), job->from_key, &job->object};
-    if (!whole || c->opts.attributes) {
-        rc = finish_attributes(job, &job->attributes, err);
-    } else { /* a copy has all the source's but this one */
-        leat_buf_clear(&job->attributes);
-        if (job->object.storage_class[0])
-            rc = leat_attributes_set(&job->attributes, "storage-class", job->object.storage_class, err);
-    }
-    if (rc != LEAT_OK || c->server_did || !whole)
-        return rc;
-    if (c->opts.resume && there_already(job)) { /* which is found out again, and it is left out */
-        job->by_server = false;
-        return LEAT_OK;
-    }
-    struct leat_store_op op = {.verb = LEAT_STORE_COPY,
-                               .key = job->to_key,
-                               .source = &job->source,
-                               .attributes = job->attributes.len ? job->attributes.data : NULL};
-    rc = leat_store_run(c->opts.to, &op, err);
-    if (rc == LEAT_UNSUPPORTED) {
-        c->by_server = job->by_server = false;
-        return LEAT_OK;
-    }
-    c->server_did = rc == LEAT_OK;
-    *done = rc == LEAT_OK;
-    pthread_mutex_lock(&c->mu);
-    c->progress.bytes_planned += *done ? job->object.size : 0;
-    c->progress.bytes += *done ? job->object.size : 0;
-    c->progress.objects += *done;
-    pthread_mutex_unlock(&c->mu);
-    return rc;
-}
-
 static leat_status add(struct leat_copy *c, const char *from_key, const struct leat_object *known, const char *version,
                        const char *to_key, struct leat_error *err)
 {
@@ -612,7 +510,7 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
         job->object = *known;
     if (!known || (known->size > c->opts.part_size && !leat_store_can(c->opts.from, LEAT_STORE_LOCAL)) ||
         (c->by_server && c->opts.attributes))
-        rc = look_at(c->opts.from, from_key, version, &job->object, &job->attributes, err);
+        rc = leat_copy_look(c->opts.from, from_key, version, &job->object, &job->attributes, err);
     if (rc == LEAT_OK && stopped(c))
         rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
     if (rc != LEAT_OK) {
@@ -620,9 +518,9 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
         return rc;
     }
     if (rc == LEAT_OK && c->by_server)
-        rc = prepare_server(job, &done, err);
+        rc = leat_copy_by_server(job, &done, err);
     else if (rc == LEAT_OK && keeps_attributes(c) && job->object.size > c->opts.part_size)
-        rc = finish_attributes(job, &job->attributes, err);
+        rc = leat_copy_attributes(job, &job->attributes, err);
     if (rc != LEAT_OK || done) {
         job_free(job, false);
         return rc;
@@ -643,7 +541,7 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
         return rc;
     }
     job->summed = !job->by_server && leat_checksum_joins(job->object.checksum.kind);
-    if (c->opts.resume && job->object.size > job->part_size && there_already(job)) {
+    if (c->opts.resume && job->object.size > job->part_size && leat_copy_there_already(job)) {
         skip_job(job);
         return LEAT_OK;
     }
@@ -698,18 +596,6 @@ void leat_copy_progress(struct leat_copy *c, struct leat_copy_progress *out)
     pthread_mutex_unlock(&c->mu);
 }
 
-/* Whether both ends are of one server that can copy, and as the same user. */
-static bool one_server(const struct leat_copy_opts *opts)
-{
-    struct leat_store_place from;
-    struct leat_store_place to;
-    if (!leat_store_can(opts->from, LEAT_STORE_COPIES) || !leat_store_can(opts->to, LEAT_STORE_COPIES))
-        return false;
-    leat_store_place(opts->from, &from);
-    leat_store_place(opts->to, &to);
-    return from.server[0] && strcmp(from.server, to.server) == 0 && strcmp(from.key_id, to.key_id) == 0;
-}
-
 leat_status leat_copy_open(const struct leat_copy_opts *opts, struct leat_copy **out, struct leat_error *err)
 {
     struct leat_copy *c = calloc(1, sizeof *c);
@@ -720,7 +606,7 @@ leat_status leat_copy_open(const struct leat_copy_opts *opts, struct leat_copy *
     c->opts.memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
     pthread_mutex_init(&c->mu, NULL);
     leat_cond_init(&c->changed);
-    c->by_server = !opts->through && one_server(opts);
+    c->by_server = !opts->through && leat_copy_one_server(opts);
     if (opts->journal && !(c->journal = strdup(opts->journal))) {
         leat_copy_close(c);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to copy");

@@ -60,4 +60,16 @@ void leat_copy_forget_journal(const struct job *job);
 /* An upload that nobody can go on with only costs storage. */
 void leat_copy_abort_upload(struct leat_copy *copy, const char *to_key, const char *upload);
 
+#define COPY_WHOLE (5ull << 30)   /* the most that S3 copies at once … */
+#define COPY_PART  (512ull << 20) /* … and what goes in parts by its own hand */
+
+/* In copy_server.c; what they are stands there. */
+bool leat_copy_same(const struct leat_object *source, const struct leat_object *there);
+leat_status leat_copy_attributes(const struct job *job, struct leat_buf *text, struct leat_error *err);
+leat_status leat_copy_look(struct leat_store *store, const char *key, const char *version, struct leat_object *out,
+                           struct leat_buf *attributes, struct leat_error *err);
+bool leat_copy_there_already(const struct job *job);
+leat_status leat_copy_by_server(struct job *job, bool *done, struct leat_error *err);
+bool leat_copy_one_server(const struct leat_copy_opts *opts);
+
 #endif

@@ -171,10 +171,10 @@ leat_status leat_extras_make(const struct leat_extras *extras, struct leat_buf *
         add(out, LEAT_EXTRA_ALWAYS, "x-amz-request-payer", "requester");
     if (rc == LEAT_OK && e->sse)
         add(out, LEAT_EXTRA_WRITE, "x-amz-server-side-encryption", e->sse);
-    if (rc == LEAT_OK && e->sse_kms_key)
-        rc = strpbrk(e->sse_kms_key, "\r\n")
-                 ? leat_fail(err, LEAT_INVALID, "--sse-kms-key: there is a line break in it")
-                 : (add(out, LEAT_EXTRA_WRITE, "x-amz-server-side-encryption-aws-kms-key-id", e->sse_kms_key), LEAT_OK);
+    if (rc == LEAT_OK && e->sse_kms_key && strpbrk(e->sse_kms_key, "\r\n"))
+        rc = leat_fail(err, LEAT_INVALID, "--sse-kms-key: there is a line break in it");
+    else if (rc == LEAT_OK && e->sse_kms_key)
+        add(out, LEAT_EXTRA_WRITE, "x-amz-server-side-encryption-aws-kms-key-id", e->sse_kms_key);
     if (rc == LEAT_OK && found)
         add_key(out, key);
     explicit_bzero(key, sizeof key);
@@ -188,4 +188,19 @@ void leat_extras_free(struct leat_buf *text)
     if (text->data)
         explicit_bzero(text->data, text->len);
     leat_buf_free(text);
+}
+
+leat_status leat_extras_text(const struct leat_extras *extras, char **out, struct leat_error *err)
+{
+    struct leat_buf text;
+    leat_buf_init(&text, LEAT_EXTRAS_MAX);
+    leat_status rc = leat_extras_make(extras, &text, err);
+    bool some = rc == LEAT_OK && text.len;
+    char *taken = some ? leat_buf_take(&text) : NULL;
+    leat_extras_free(&text);
+    if (some && !taken)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for headers");
+    if (rc == LEAT_OK)
+        *out = taken;
+    return rc;
 }

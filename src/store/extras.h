@@ -27,6 +27,8 @@ struct leat_extras {
 
 /* Appends to *out, which the caller frees with leat_extras_free(): there may be a key in it. */
 leat_status leat_extras_make(const struct leat_extras *extras, struct leat_buf *out, struct leat_error *err);
+/* The same as a text, NULL where there is nothing to send; the caller wipes and frees it. */
+leat_status leat_extras_text(const struct leat_extras *extras, char **out, struct leat_error *err);
 void leat_extras_free(struct leat_buf *text);
 
 #endif

@@ -24,7 +24,7 @@ void leat_bucket_request_free(struct bucket_request *r)
     leat_buf_free(&r->lines);
     free(r->attributes);
     if (r->extras)
-        explicit_bzero(r->extras, strlen(r->extras)); /* of the first line at least; see below */
+        explicit_bzero(r->extras, r->extras_n);
     free(r->extras);
     free(r);
 }
@@ -129,6 +129,7 @@ static bool add_extras(const struct bucket *b, const struct leat_store_op *op, s
     char *at = r->extras = strdup(text);
     if (!at)
         return false;
+    r->extras_n = strlen(text);
     for (size_t i = 0; i < LEAT_EXTRAS_LINES && *at; i++) {
         char *end = strchr(at, '\n');
         char *colon = strstr(at, ": ");

@@ -46,10 +46,10 @@ struct leat_store_opts {
     const char *ca_bundle;
     struct leat_extras extras; /* s3: headers for requests … */
     const char *headers;       /* … as leat_extras_make() makes them, and instead of them */
-    uint32_t connections;   /* fixed number of requests in flight; 0: adapts, at most 256 */
-    uint32_t attempts;      /* of one operation since its last progress; 0: until its time is over */
-    uint64_t timeout_ns;    /* for one operation with all its attempts; 0: 5 min */
-    uint64_t inactivity_ns; /* 0: 20 s */
+    uint32_t connections;      /* fixed number of requests in flight; 0: adapts, at most 256 */
+    uint32_t attempts;         /* of one operation since its last progress; 0: until its time is over */
+    uint64_t timeout_ns;       /* for one operation with all its attempts; 0: 5 min */
+    uint64_t inactivity_ns;    /* 0: 20 s */
     /* Web servers that are machines of one's own job. */
     const char *bearer; /* a token that every request shows; NULL: none */
     const char *pin;    /* the one key that the server must have, see net/http.h */

@@ -16,6 +16,7 @@ struct leat_cli_store {
     const char *sse_kms_key;
     const char *sse_c_key_file;
     struct leat_option_list headers;
+    const char *hedge;
     bool no_sign_request;
     uint64_t connections;
     uint64_t attempts;
@@ -93,6 +94,14 @@ struct leat_cli_store {
          NULL,                                                                                                         \
          "LEAT_HEADER",                                                                                                \
          "send this with every request to S3; may be repeated. What is secret belongs in the variable"},               \
+        {"hedge",                                                                                                      \
+         0,                                                                                                            \
+         LEAT_OPTION_STRING,                                                                                           \
+         LEAT_STORE_OPTION(at, hedge),                                                                                 \
+         "WHEN",                                                                                                       \
+         "auto",                                                                                                       \
+         "LEAT_HEDGE",                                                                                                 \
+         "a second request for reads that are late: auto (where requests are not paid for one by one), on or off"},    \
         {"connections", 0,    LEAT_OPTION_U64,    LEAT_STORE_OPTION(at, connections),                                  \
          "N",           NULL, "LEAT_CONNECTIONS", "requests in flight (default: adapts, at most 256)"},                \
         {"attempts", 0,      LEAT_OPTION_U64, LEAT_STORE_OPTION(at, attempts),                                         \

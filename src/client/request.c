@@ -222,6 +222,7 @@ leat_status leat_request_keys(const struct leat_request *r, bool sources, struct
         .ca_bundle = leat_http_ca_bundle(),
         .headers = aws->headers,
         .addressing = (uint32_t)aws->addressing,
+        .hedge = (uint32_t)s.hedge,
         .expires_s = aws->expires_s,
     };
     return LEAT_OK;

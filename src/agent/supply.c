@@ -375,8 +375,9 @@ static char *place_of(const char *url, const struct leat_request_store *s)
 {
     struct leat_buf b;
     leat_buf_init(&b, LEAT_WIRE_MAX);
-    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u\n%u", url, s->endpoint_url ? s->endpoint_url : "",
-                    s->region ? s->region : "", s->ca_bundle ? s->ca_bundle : "", s->addressing, s->hedge);
+    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u\n%u\n%016llx", url, s->endpoint_url ? s->endpoint_url : "",
+                    s->region ? s->region : "", s->ca_bundle ? s->ca_bundle : "", s->addressing, s->hedge,
+                    s->headers ? (unsigned long long)leat_xxh3(s->headers, strlen(s->headers)) : 0ull);
     return leat_buf_take(&b);
 }
 
@@ -416,6 +417,7 @@ static void open_here(struct leat_task *task)
         .secret_key = keys->secret_key,
         .session_token = keys->session_token,
         .ca_bundle = keys->ca_bundle,
+        .headers = keys->headers,
         .keys_given = true,
         .addressing = (enum leat_store_addressing)keys->addressing,
         .hedge = keys->hedge <= LEAT_HEDGE_OFF ? (enum leat_store_hedge)keys->hedge : LEAT_HEDGE_AUTO,

@@ -11,12 +11,17 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/store_options.h"
+#include "store/attributes.h"
 #include "store/copy.h"
 
 struct cp_settings {
     struct leat_cli_store store;
     bool recursive;
     bool resume;
+    bool through;
+    const char *content_type;
+    const char *storage_class;
+    struct leat_option_list metadata;
     bool json;
     struct leat_cli_progress progress;
     uint64_t part_size;
@@ -33,6 +38,14 @@ static const struct leat_option options[] = {
      "copy larger objects in parts of this size, at least 5MiB"},
     {"memory", 0, LEAT_OPTION_SIZE, offsetof(struct cp_settings, memory), "SIZE", "256MiB", "LEAT_COPY_MEMORY",
      "memory for data in transit"},
+    {"content-type", 0, LEAT_OPTION_STRING, offsetof(struct cp_settings, content_type), "TYPE", NULL, NULL,
+     "the copies' content type (default: the source's; of a file, what its name says)"},
+    {"metadata", 0, LEAT_OPTION_LIST, offsetof(struct cp_settings, metadata), "NAME=VALUE", NULL, NULL,
+     "give the copies this pair, beside those that the source has; may be repeated"},
+    {"storage-class", 0, LEAT_OPTION_STRING, offsetof(struct cp_settings, storage_class), "NAME", NULL, NULL,
+     "the copies' storage class, for example STANDARD_IA (default: the source's within a kind of store)"},
+    {"through", 0, LEAT_OPTION_FLAG, offsetof(struct cp_settings, through), NULL, NULL, NULL,
+     "let the bytes come through this machine also where the server could copy them by itself"},
     {"quiet", 'q', LEAT_OPTION_FLAG, offsetof(struct cp_settings, progress.quiet), NULL, NULL, NULL,
      "no progress and no summary"},
     LEAT_PROGRESS_OPTION(offsetof(struct cp_settings, progress)),
@@ -191,6 +204,7 @@ static leat_status add_listed(struct ends *e, const struct leat_list_entry *entr
         return leat_fail(err, LEAT_INVALID, "the key '%s' cannot be a path below '%s'", entry->key, e->to_url);
     struct leat_object known = {.size = entry->size, .modified_s = entry->modified_s};
     snprintf(known.etag, sizeof known.etag, "%s", entry->etag);
+    snprintf(known.storage_class, sizeof known.storage_class, "%s", entry->storage_class ? entry->storage_class : "");
     char *to = join(e->to_key, rest);
     if (!to)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a key");
@@ -238,22 +252,56 @@ static bool stop(void *user)
     return leat_cli_interrupted();
 }
 
+/* What was asked for, as the store wants it. The caller frees it. */
+static leat_status read_attributes(const struct cp_settings *s, const struct ends *e, struct leat_buf *out,
+                                   struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    bool any = s->content_type || s->storage_class || s->metadata.count;
+    leat_buf_init(out, LEAT_ATTRIBUTES_MAX);
+    if (any && !leat_store_can(e->to, LEAT_STORE_ATTRIBUTES))
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "'%s': --content-type, --metadata and --storage-class are for objects in s3://", e->to_url);
+    if (s->content_type)
+        rc = leat_attributes_set(out, "content-type", s->content_type, err);
+    if (rc == LEAT_OK && s->storage_class)
+        rc = leat_attributes_set(out, "storage-class", s->storage_class, err);
+    for (size_t i = 0; rc == LEAT_OK && i < s->metadata.count; i++) {
+        const char *equals = strchr(s->metadata.item[i], '=');
+        char name[160];
+        int n = equals
+                    ? snprintf(name, sizeof name, "meta-%.*s", (int)(equals - s->metadata.item[i]), s->metadata.item[i])
+                    : -1;
+        rc = n > 5 && (size_t)n < sizeof name
+                 ? leat_attributes_set(out, name, equals + 1, err)
+                 : leat_fail(err, LEAT_INVALID, "--metadata: '%.100s' is not NAME=VALUE", s->metadata.item[i]);
+    }
+    return rc;
+}
+
 static leat_status copy_all(struct ends *e, const struct cp_settings *s, struct leat_copy_progress *totals,
                             struct leat_error *err)
 {
     char journal[4096];
+    struct leat_buf attributes;
+    leat_status rc = read_attributes(s, e, &attributes, err);
     struct leat_copy_opts opts = {
         .from = e->from,
         .to = e->to,
         .part_size = s->part_size,
         .memory = s->memory,
         .resume = s->resume,
+        .through = s->through,
+        .attributes = attributes.len ? attributes.data : NULL,
         .journal = journal_folder(journal, sizeof journal) ? journal : NULL,
         .stop = stop,
     };
-    leat_status rc = leat_copy_open(&opts, &e->copy, err);
-    if (rc != LEAT_OK)
+    if (rc == LEAT_OK)
+        rc = leat_copy_open(&opts, &e->copy, err);
+    if (rc != LEAT_OK) {
+        leat_buf_free(&attributes);
         return rc;
+    }
     struct leat_progress *progress = leat_progress_open(&s->progress, "objects", look, e);
     rc = s->recursive ? copy_folder(e, err) : copy_one(e, err);
     if (rc == LEAT_OK)
@@ -261,6 +309,7 @@ static leat_status copy_all(struct ends *e, const struct cp_settings *s, struct 
     leat_progress_close(progress);
     leat_copy_progress(e->copy, totals);
     leat_copy_close(e->copy);
+    leat_buf_free(&attributes);
     return rc;
 }
 
@@ -315,7 +364,9 @@ const struct leat_command leat_command_cp = {
                "destination complete or not at all. Many objects are copied at the same time, large ones in parts. "
                "The number of requests in flight adapts to the throughput.\n\nAfter an interruption, --resume "
                "continues where the copy stopped. Which parts of large objects have arrived is recorded in "
-               "$XDG_STATE_HOME/leat (default ~/.local/state/leat).",
+               "$XDG_STATE_HOME/leat (default ~/.local/state/leat).\n\nBetween buckets of one S3 server, the server "
+               "copies by itself: nothing comes through this machine. Content type, metadata and storage class go "
+               "with the object.",
     .examples = "  leat cp model.pt s3://bucket/models/\n  leat cp --recursive ./train s3://bucket/train\n"
                 "  leat cp --recursive --resume s3://bucket/train /data/train\n",
     .options = options,

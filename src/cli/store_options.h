@@ -11,6 +11,11 @@ struct leat_cli_store {
     const char *profile;
     const char *addressing;
     const char *ca_bundle;
+    bool requester_pays;
+    const char *sse;
+    const char *sse_kms_key;
+    const char *sse_c_key_file;
+    struct leat_option_list headers;
     const char *hedge;
     bool no_sign_request;
     uint64_t connections;
@@ -60,6 +65,35 @@ struct leat_cli_store {
          NULL,                                                                                                         \
          "LEAT_CA_BUNDLE",                                                                                             \
          "certificates to trust (default: AWS_CA_BUNDLE, else SSL_CERT_FILE, else the system's)"},                     \
+        {"requester-pays",                                                                                             \
+         0,                                                                                                            \
+         LEAT_OPTION_FLAG,                                                                                             \
+         LEAT_STORE_OPTION(at, requester_pays),                                                                        \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "LEAT_REQUESTER_PAYS",                                                                                        \
+         "pay for requests to S3 buckets whose owner does not"},                                                       \
+        {"sse",  0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, sse),                                                 \
+         "KIND", NULL, "LEAT_SSE",         "have S3 encrypt what is written: AES256, aws:kms or aws:kms:dsse"},        \
+        {"sse-kms-key", 0,    LEAT_OPTION_STRING, LEAT_STORE_OPTION(at, sse_kms_key),                                  \
+         "ID",          NULL, "LEAT_SSE_KMS_KEY", "the KMS key to do that with (default: the account's)"},             \
+        {"sse-c-key-file",                                                                                             \
+         0,                                                                                                            \
+         LEAT_OPTION_STRING,                                                                                           \
+         LEAT_STORE_OPTION(at, sse_c_key_file),                                                                        \
+         "FILE",                                                                                                       \
+         NULL,                                                                                                         \
+         "LEAT_SSE_C_KEY_FILE",                                                                                        \
+         "read and write S3 objects with a key of one's own (SSE-C): 32 bytes or their base64 (default: the base64 "   \
+         "in LEAT_SSE_C_KEY)"},                                                                                        \
+        {"header",                                                                                                     \
+         0,                                                                                                            \
+         LEAT_OPTION_LIST,                                                                                             \
+         LEAT_STORE_OPTION(at, headers),                                                                               \
+         "'NAME: VALUE'",                                                                                              \
+         NULL,                                                                                                         \
+         "LEAT_HEADER",                                                                                                \
+         "send this with every request to S3; may be repeated. What is secret belongs in the variable"},               \
         {"hedge",                                                                                                      \
          0,                                                                                                            \
          LEAT_OPTION_STRING,                                                                                           \

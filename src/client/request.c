@@ -205,6 +205,8 @@ leat_status leat_request_keys(const struct leat_request *r, bool sources, struct
     rc = leat_opts_store(&s, err);
     if (rc == LEAT_OK)
         rc = leat_store_keys(&url, &s, aws, err);
+    if (rc == LEAT_OK) /* the variables are the rank's: its agent may have been started by another */
+        rc = leat_extras_text(&(struct leat_extras){0}, &aws->headers, err);
     leat_url_free(&url);
     if (rc != LEAT_OK && !bucket)
         return leat_fail_context(err, rc, "keys for the data of '%.200s', which is in a bucket", r->url);
@@ -218,6 +220,7 @@ leat_status leat_request_keys(const struct leat_request *r, bool sources, struct
         .session_token = aws->session_token,
         .keys_from = aws->keys_from,
         .ca_bundle = leat_http_ca_bundle(),
+        .headers = aws->headers,
         .addressing = (uint32_t)aws->addressing,
         .hedge = (uint32_t)s.hedge,
         .expires_s = aws->expires_s,

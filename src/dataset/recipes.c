@@ -13,7 +13,7 @@
 #include "dataset/layout.h"
 #include "dataset/recipe.h"
 
-enum { ENDPOINT, REGION, PROFILE, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, CA_BUNDLE, TEXTS };
+enum { ENDPOINT, REGION, PROFILE, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, CA_BUNDLE, HEADERS, TEXTS };
 
 struct learned {
     _Atomic uint64_t sum; /* XXH3 of the pieces' data; 0: not yet */
@@ -42,8 +42,8 @@ struct leat_recipes {
 
 static leat_status copy_opts(struct leat_recipes *r, const struct leat_store_opts *opts, struct leat_error *err)
 {
-    const char *const from[TEXTS] = {opts->endpoint_url, opts->region,        opts->profile,  opts->access_key,
-                                     opts->secret_key,   opts->session_token, opts->ca_bundle};
+    const char *const from[TEXTS] = {opts->endpoint_url, opts->region,        opts->profile,   opts->access_key,
+                                     opts->secret_key,   opts->session_token, opts->ca_bundle, opts->headers};
     for (int i = 0; i < TEXTS; i++) {
         r->locked.texts[i] = from[i] ? strdup(from[i]) : NULL;
         if (from[i] && !r->locked.texts[i])
@@ -64,6 +64,7 @@ static struct leat_store_opts opts_now(const struct leat_recipes *r)
     o.secret_key = t[SECRET_KEY];
     o.session_token = t[SESSION_TOKEN];
     o.ca_bundle = t[CA_BUNDLE];
+    o.headers = t[HEADERS];
     return o;
 }
 

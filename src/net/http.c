@@ -348,6 +348,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
             return 0;
     } else if (!call->head_whole) { /* what follows the body cannot change what was accepted */
         leat_http_parse_header(&call->head, line, n);
+        if (call->header)
+            call->header(call, line, n);
     }
     return n;
 }

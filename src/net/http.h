@@ -56,6 +56,7 @@ struct leat_http_head {
     char generation[24];                   /* x-goog-generation: Google's name for a version */
     char version[LEAT_HTTP_VERSION_MAX];   /* x-amz-version-id */
     bool deleted;                          /* x-amz-delete-marker: there was an object */
+    char storage_class[32];                /* x-amz-storage-class */
     char region[32];                       /* x-amz-bucket-region */
     char location[256];
     char content_type[64];
@@ -79,6 +80,8 @@ struct leat_http_call {
     /* The head of a 2xx answer is complete; its body, if any, follows. May set skip; return false to drop the answer
      * (status LEAT_SERVER unless err was filled in). NULL: take it as it is. */
     bool (*accept)(struct leat_http_call *call);
+    /* A line of the answer's head ("Name: value"), for those that `head` has no field for. May be NULL. */
+    void (*header)(struct leat_http_call *call, const char *line, size_t n);
     /* Body bytes arrived: for progress. May be NULL; may cancel calls, start none. */
     void (*received)(struct leat_http_call *call, size_t n);
     /* Body bytes are going out, the same ones again when libcurl starts over: for progress. May be NULL. */

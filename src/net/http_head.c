@@ -172,6 +172,8 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
         copy_text(head->generation, sizeof head->generation, p, end);
     else if (IS("x-amz-version-id"))
         copy_text(head->version, sizeof head->version, p, end);
+    else if (IS("x-amz-storage-class"))
+        copy_text(head->storage_class, sizeof head->storage_class, p, end);
     else if (IS("x-amz-delete-marker"))
         head->deleted = end - p == 4 && strncasecmp(p, "true", 4) == 0;
     else if (IS("x-ms-blob-content-md5"))

@@ -19,6 +19,7 @@ void leat_request_store_write(const struct leat_request_store *s, struct leat_bu
     leat_message_text(b, LEAT_TAG_SESSION_TOKEN, s->session_token);
     leat_message_text(b, LEAT_TAG_KEYS_FROM, s->keys_from);
     leat_message_text(b, LEAT_TAG_CA_BUNDLE, s->ca_bundle);
+    leat_message_text(b, LEAT_TAG_HEADERS, s->headers);
     leat_message_number(b, LEAT_TAG_ADDRESSING, s->addressing);
     if (s->hedge)
         leat_message_number(b, LEAT_TAG_HEDGE, s->hedge);
@@ -39,6 +40,7 @@ bool leat_request_store_read(struct leat_part p, struct leat_request_store *out)
         .session_token = leat_part_text(s, LEAT_TAG_SESSION_TOKEN),
         .keys_from = leat_part_text(s, LEAT_TAG_KEYS_FROM),
         .ca_bundle = leat_part_text(s, LEAT_TAG_CA_BUNDLE),
+        .headers = leat_part_text(s, LEAT_TAG_HEADERS),
         .addressing = (uint32_t)leat_part_number(s, LEAT_TAG_ADDRESSING, 0),
         .hedge = (uint32_t)leat_part_number(s, LEAT_TAG_HEDGE, 0),
         .expires_s = leat_part_number(s, LEAT_TAG_EXPIRES, 0),
@@ -209,6 +211,7 @@ void leat_request_free(struct leat_request *r)
     if (r->bytes) {
         wipe(r->store.secret_key);
         wipe(r->store.session_token);
+        wipe(r->store.headers);
         wipe(r->opts.members);
     }
     free(r->bytes);

@@ -25,6 +25,7 @@ void leat_aws_free(struct leat_aws *aws)
     free(aws->access_key);
     wipe(aws->secret_key);
     wipe(aws->session_token);
+    wipe(aws->headers);
     free(aws->region);
     free(aws->endpoint_url);
     *aws = (struct leat_aws){0};

@@ -14,6 +14,7 @@ struct leat_aws {
     char *session_token; /* NULL: none */
     char *region;        /* NULL: not said */
     char *endpoint_url;  /* NULL: AWS's own */
+    char *headers;       /* for a job's agent: see extras.h. NULL: none */
     enum leat_store_addressing addressing;
     uint64_t expires_s; /* since 1970: when the keys expire; 0: not known */
     uint64_t since_s;   /* since 1970: when they were looked up */

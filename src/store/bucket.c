@@ -24,6 +24,12 @@ static void on_sent(struct leat_http_call *call, size_t n)
         op->moved(op, n);
 }
 
+static void on_header(struct leat_http_call *call, const char *line, size_t n)
+{
+    const struct leat_store_op *op = call->user;
+    leat_attributes_take(op->found, line, n);
+}
+
 static void fail_later(struct leat_task *task)
 {
     leat_store_attempted(leat_store_op_of(task));
@@ -51,11 +57,15 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     }
     call->deadline_ns = op->own->deadline_ns;
     call->encoding = b->unpacks ? "gzip" : NULL;
-    /* Putting parts together may take the server minutes, in which it has nothing to say. */
-    if (op->verb != LEAT_STORE_UPLOAD_FINISH)
+    /* Putting parts together, or copying, may take the server minutes, in which it has nothing to say. */
+    if (op->verb != LEAT_STORE_UPLOAD_FINISH && op->verb != LEAT_STORE_COPY && op->verb != LEAT_STORE_UPLOAD_COPY)
         call->inactivity_ns = leat_store_settings(b->store)->inactivity_ns;
     call->fresh = op->own->fresh;
     call->sent = on_sent;
+    if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET) && op->found) {
+        leat_buf_clear(op->found);
+        call->header = on_header;
+    }
     call->done = on_done;
     call->user = op;
     leat_http_start(b->http, call);
@@ -173,6 +183,19 @@ static void take_look(struct leat_store_op *op)
         op->status = leat_fail(&op->own->err, LEAT_NOT_FOUND, "the upload is no longer known to the server");
 }
 
+/* What the server says of its copy, against what it said of the source. */
+static void check_copied(struct leat_store_op *op)
+{
+    const struct leat_checksum *stated = &op->source->object->checksum;
+    uint8_t md5[LEAT_CHECKSUM_BYTES];
+    if (op->verb != LEAT_STORE_COPY || stated->kind != LEAT_CHECKSUM_MD5 || op->own->odd_etags ||
+        op->own->call.head.etag_opaque || !leat_checksum_etag_md5(op->own->object.etag, md5))
+        return;
+    if (memcmp(md5, stated->value, LEAT_MD5_SIZE) != 0)
+        op->status = leat_fail(&op->own->err, LEAT_CORRUPT, "the server's copy is not of the same bytes (ETag %s)",
+                               op->own->object.etag);
+}
+
 /* 2xx that carries XML, which may still be an error: CompleteMultipartUpload says 200 before it has begun. */
 static void take_answer(const struct bucket *b, struct leat_store_op *op)
 {
@@ -189,8 +212,14 @@ static void take_answer(const struct bucket *b, struct leat_store_op *op)
         return;
     }
     /* Servers differ in what they call the root; what counts is what is in it. */
-    if (!parsed || (!open && !answer.etag[0] && strcmp(answer.root, "CompleteMultipartUploadResult") != 0)) {
-        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is not one that S3 gives here");
+    if (!parsed ||
+        (!open && !answer.etag[0] &&
+         (op->verb != LEAT_STORE_UPLOAD_FINISH || strcmp(answer.root, "CompleteMultipartUploadResult") != 0))) {
+        /* A server that does not know the header has stored nothing, under a good code. */
+        bool copies = op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY;
+        op->status =
+            leat_fail(&op->own->err, copies ? LEAT_UNSUPPORTED : LEAT_SERVER, "%s",
+                      copies ? "the server cannot copy by itself" : "the answer is not one that S3 gives here");
         return;
     }
     if (!open) {
@@ -198,6 +227,8 @@ static void take_answer(const struct bucket *b, struct leat_store_op *op)
             leat_exchange_generation_tag(call->head.generation, op->own->object.etag);
         else
             memcpy(op->own->object.etag, answer.etag, sizeof op->own->object.etag);
+        if (op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY)
+            check_copied(op);
         return;
     }
     if (!answer.upload_id[0])
@@ -246,6 +277,8 @@ static void take_success(const struct bucket *b, struct leat_store_op *op)
     case LEAT_STORE_UPLOAD_OPEN:
     case LEAT_STORE_UPLOAD_FINISH:
     case LEAT_STORE_LIST:
+    case LEAT_STORE_COPY:
+    case LEAT_STORE_UPLOAD_COPY:
         if (op->own->looking)
             take_look(op);
         else
@@ -309,6 +342,8 @@ static void place(const struct leat_backend *backend, struct leat_store_place *o
     const struct leat_aws *aws = &b->aws;
     snprintf(out->address, sizeof out->address, "%s://%s%s%s%s", b->scheme, b->virtual_host ? b->label : "",
              b->virtual_host ? "." : "", b->endpoint, b->base);
+    snprintf(out->server, sizeof out->server, "%s://%s%s", b->scheme, b->aws_own ? "aws" : b->endpoint,
+             b->aws_own ? "" : b->base);
     snprintf(out->address_from, sizeof out->address_from, "%s", aws->endpoint_from);
     out->aws_own = b->aws_own;
     snprintf(out->region, sizeof out->region, "%s", b->region);

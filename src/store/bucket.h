@@ -6,12 +6,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "store/attributes.h"
 #include "store/backend.h"
 #include "store/exchange.h"
+#include "store/extras.h"
 #include "store/s3.h"
 #include "store/sign.h"
 
-#define LEAT_BUCKET_HEADERS_MAX 12
+#define LEAT_BUCKET_HEADERS_MAX (20 + LEAT_ATTRIBUTES_LINES + LEAT_EXTRAS_LINES)
 #define LEAT_BUCKET_QUERY_MAX   8
 
 struct bucket;
@@ -91,6 +93,7 @@ struct bucket_request {
     struct leat_buf path;
     struct leat_buf url;
     struct leat_buf lines; /* header lines, each with its NUL */
+    char *attributes;      /* names and values that headers point to */
     char pin[LEAT_ETAG_MAX];
     char sum[64];
     char block[48];
@@ -98,6 +101,8 @@ struct bucket_request {
     size_t offsets[LEAT_BUCKET_HEADERS_MAX + 6]; /* of lines */
     size_t lines_n;
     const char *line[LEAT_BUCKET_HEADERS_MAX + 6];
+    char *extras; /* names and values that headers point to, too; there may be a key in them */
+    size_t extras_n;
 };
 
 struct bucket_request *leat_bucket_request_new(void);    /* NULL when memory runs out */

@@ -134,6 +134,7 @@ static leat_status next(struct leat_list *list, struct leat_list_entry *entry, b
         .size = e->size,
         .modified_s = e->modified_s,
         .etag = leat_s3_page_string(&l->page, e->etag),
+        .storage_class = leat_s3_page_string(&l->page, e->storage_class),
         .version = leat_s3_page_string(&l->page, e->version),
         .latest = e->latest,
         .deleted = e->deleted,

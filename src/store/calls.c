@@ -290,3 +290,38 @@ void leat_store_place(struct leat_store *store, struct leat_store_place *out)
     *out = (struct leat_store_place){0};
     leat_store_call(store, place_here, &p);
 }
+
+char *leat_store_key(const struct leat_url *url)
+{
+    struct leat_buf key;
+    if (!url->query || !*url->query)
+        return strdup(url->path);
+    leat_buf_init(&key, 16 << 10);
+    leat_buf_printf(&key, "%s?%s", url->path, url->query);
+    return leat_buf_take(&key);
+}
+
+bool leat_store_perform(struct leat_store *store, struct leat_store_op *op)
+{
+    const struct leat_backend *backend = leat_store_backend(store);
+    if (!backend->ops->perform || (op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET))
+        return false;
+    struct leat_store_own own = {.op = op, .store = store};
+    op->own = &own;
+    op->status = LEAT_OK;
+    op->got = 0;
+    op->too_short = false;
+    backend->ops->perform(op);
+    op->own = NULL;
+    if (op->err && op->status != LEAT_OK)
+        *op->err = own.err;
+    if (op->object)
+        *op->object = own.object;
+    return true;
+}
+
+bool leat_store_stopped(const struct leat_store *store)
+{
+    const struct leat_store_opts *opts = leat_store_settings(store);
+    return opts->stop && opts->stop(opts->stop_user);
+}

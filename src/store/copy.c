@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "store/attributes.h"
 #include "store/copy_impl.h"
 #include "store/exchange.h"
 
@@ -35,6 +36,7 @@ struct unit {
     size_t size;
     size_t moved; /* hold mu: for progress */
     char *data;
+    struct leat_buf found;      /* the source's attributes */
     uint8_t md5[LEAT_MD5_SIZE]; /* of data, for buckets */
     uint32_t crc32c;
     uint64_t sum; /* of the kind that the source states, where it can be put together */
@@ -53,6 +55,7 @@ static void job_free(struct job *job, bool finished)
     if (!job)
         return;
     leat_journal_close(job->journal, finished);
+    leat_buf_free(&job->attributes);
     free(job->parts);
     free(job->from_key);
     free(job->to_key);
@@ -130,13 +133,20 @@ static void check_job(struct job *job)
     leat_store_submit(job->copy->opts.to, &job->finish);
 }
 
+/* Of memory, for what is under way. */
+static uint64_t cost(const struct job *job, uint64_t size)
+{
+    return (job->by_server ? 0 : size) + UNIT_COST;
+}
+
 /* Hold mu. */
 static void unit_end(struct unit *u)
 {
     struct leat_copy *c = u->job->copy;
     free(u->data);
+    leat_buf_free(&u->found);
     u->data = NULL;
-    c->memory -= u->size + UNIT_COST;
+    c->memory -= cost(u->job, u->size);
     c->units_n--;
     c->progress.bytes_moving -= u->moved;
     u->ended = true;
@@ -153,7 +163,7 @@ static void on_written(struct leat_store_op *op)
     struct unit *u = (struct unit *)op;
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
-    struct leat_store_part part = {.size = u->size, .summed = true, .crc32c = u->crc32c, .sum = u->sum};
+    struct leat_store_part part = {.size = u->size, .summed = !job->by_server, .crc32c = u->crc32c, .sum = u->sum};
     memcpy(part.etag, u->object.etag, sizeof part.etag);
     if (op->status == LEAT_OK && u->part)
         leat_journal_note(job->journal, u->part, &part);
@@ -211,6 +221,27 @@ static void sum_unit(struct unit *u)
 }
 
 /* Hold mu. */
+static void copy_unit(struct unit *u)
+{
+    struct job *job = u->job;
+    u->op = (struct leat_store_op){
+        .verb = u->part ? LEAT_STORE_UPLOAD_COPY : LEAT_STORE_COPY,
+        .key = job->to_key,
+        .source = &job->source,
+        .attributes = job->attributes.len ? job->attributes.data : NULL,
+        .upload = job->upload,
+        .part = u->part,
+        .offset = u->offset,
+        .length = u->size,
+        .err = &u->err,
+        .object = &u->object,
+        .done = on_written,
+    };
+    u->busy = job->copy->opts.to;
+    leat_store_submit(u->busy, &u->op);
+}
+
+/* Hold mu. */
 static void write_unit(struct unit *u)
 {
     struct job *job = u->job;
@@ -220,6 +251,7 @@ static void write_unit(struct unit *u)
         .data = u->data,
         .data_n = u->size,
         .data_md5 = to_bucket(job->copy) && u->size ? u->md5 : NULL,
+        .attributes = u->part || !u->found.len ? NULL : u->found.data,
         .upload = job->upload,
         .part = u->part,
         .offset = u->offset,
@@ -236,10 +268,13 @@ static void on_read(struct leat_store_op *op)
 {
     struct unit *u = (struct unit *)op;
     struct leat_copy *c = u->job->copy;
-    if (op->status == LEAT_OK)
+    leat_status rc = op->status;
+    if (rc == LEAT_OK)
         sum_unit(u);
+    if (rc == LEAT_OK && !u->part)
+        rc = leat_copy_attributes(u->job, &u->found, &u->err);
     pthread_mutex_lock(&c->mu);
-    if (op->status != LEAT_OK)
+    if (rc != LEAT_OK)
         set_failed(c, &u->err);
     if (c->failed)
         unit_end(u);
@@ -248,11 +283,27 @@ static void on_read(struct leat_store_op *op)
     pthread_mutex_unlock(&c->mu);
 }
 
+static bool keeps_attributes(const struct leat_copy *c)
+{
+    return leat_store_can(c->opts.to, LEAT_STORE_ATTRIBUTES);
+}
+
 /* Hold mu. */
 static void read_unit(struct unit *u)
 {
     struct job *job = u->job;
-    if (!u->size) {
+    bool wanted = keeps_attributes(job->copy) && !u->part;
+    if (job->by_server) {
+        copy_unit(u);
+        return;
+    }
+    bool local = leat_store_can(job->copy->opts.from, LEAT_STORE_LOCAL);
+    if (!u->size && wanted && local && leat_copy_attributes(job, &u->found, &u->err) != LEAT_OK) {
+        set_failed(job->copy, &u->err);
+        unit_end(u);
+        return;
+    }
+    if (!u->size && (!wanted || local)) {
         write_unit(u);
         return;
     }
@@ -264,7 +315,8 @@ static void read_unit(struct unit *u)
         .into = u->data,
         .if_match = job->object.etag[0] ? job->object.etag : NULL,
         .known = &job->object,
-        .verify = true,
+        .verify = u->size != 0,
+        .found = wanted && !local ? &u->found : NULL,
         .moved = counts_reading(job->copy) ? on_moved : NULL,
         .err = &u->err,
         .done = on_read,
@@ -273,18 +325,12 @@ static void read_unit(struct unit *u)
     leat_store_submit(u->busy, &u->op);
 }
 
-/* What a resume leaves out: the same size, and not older than the source. */
-static bool same_object(const struct leat_object *source, const struct leat_object *there)
-{
-    return there->size == source->size && there->modified_s >= source->modified_s;
-}
-
 static void on_looked(struct leat_store_op *op)
 {
     struct unit *u = (struct unit *)op;
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
-    bool there = op->status == LEAT_OK && same_object(&job->object, &u->object);
+    bool there = op->status == LEAT_OK && leat_copy_same(&job->object, &u->object);
     if (there)
         leat_copy_forget_journal(job);
     pthread_mutex_lock(&c->mu);
@@ -341,12 +387,12 @@ static leat_status send_unit(struct job *job, uint32_t part, uint64_t offset, si
     struct leat_copy *c = job->copy;
     struct unit *u = NULL;
     pthread_mutex_lock(&c->mu);
-    while (!c->failed && c->units_n && (c->units_n >= UNITS_MAX || c->memory + size + UNIT_COST > c->opts.memory))
+    while (!c->failed && c->units_n && (c->units_n >= UNITS_MAX || c->memory + cost(job, size) > c->opts.memory))
         wait_change(c);
     leat_status rc = c->failed ? failure(c, err) : LEAT_OK;
     if (rc == LEAT_OK) {
         u = calloc(1, sizeof *u);
-        char *data = malloc(size + 1);
+        char *data = malloc(job->by_server ? 1 : size + 1);
         if (!u || !data) {
             free(u);
             free(data);
@@ -357,12 +403,13 @@ static leat_status send_unit(struct job *job, uint32_t part, uint64_t offset, si
             u->offset = offset;
             u->size = size;
             u->data = data;
+            leat_buf_init(&u->found, LEAT_ATTRIBUTES_MAX);
             u->next = c->units;
             if (u->next)
                 u->next->prev = u;
             c->units = u;
             c->units_n++;
-            c->memory += size + UNIT_COST;
+            c->memory += cost(job, size);
             if (c->opts.resume && !part)
                 look_unit(u);
             else
@@ -423,13 +470,6 @@ static leat_status add_job(struct job *job, struct leat_error *err)
     return rc;
 }
 
-static bool there_already(const struct job *job)
-{
-    struct leat_object there;
-    return leat_store_stat(job->copy->opts.to, job->to_key, &there, NULL) == LEAT_OK &&
-           same_object(&job->object, &there);
-}
-
 static void skip_job(struct job *job)
 {
     struct leat_copy *c = job->copy;
@@ -449,6 +489,7 @@ static struct job *job_new(struct leat_copy *c, const char *from_key, const char
     job->adding = true;
     job->from_key = strdup(from_key);
     job->to_key = strdup(to_key);
+    leat_buf_init(&job->attributes, LEAT_ATTRIBUTES_MAX);
     if (job->from_key && job->to_key)
         return job;
     job_free(job, false);
@@ -459,6 +500,7 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
                        const char *to_key, struct leat_error *err)
 {
     struct leat_error why = {0};
+    bool done = false;
     struct job *job = job_new(c, from_key, to_key);
     leat_status rc = LEAT_OK;
     if (!job)
@@ -466,16 +508,27 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
     /* What goes in parts is looked at by itself: a list does not have the checksum, and may lack the ETag. */
     if (known)
         job->object = *known;
-    if (!known || (known->size > c->opts.part_size && !leat_store_can(c->opts.from, LEAT_STORE_LOCAL)))
-        rc = leat_store_look_version(c->opts.from, from_key, version, &job->object, err);
+    if (!known || (known->size > c->opts.part_size && !leat_store_can(c->opts.from, LEAT_STORE_LOCAL)) ||
+        (c->by_server && c->opts.attributes))
+        rc = leat_copy_look(c->opts.from, from_key, version, &job->object, &job->attributes, err);
     if (rc == LEAT_OK && stopped(c))
         rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
     if (rc != LEAT_OK) {
         job_free(job, false);
         return rc;
     }
-    job->part_size = choose_part_size(c->opts.part_size, job->object.size);
-    if (job->object.size > job->part_size && !leat_exchange_tells(job->object.etag)) {
+    if (rc == LEAT_OK && c->by_server)
+        rc = leat_copy_by_server(job, &done, err);
+    else if (rc == LEAT_OK && keeps_attributes(c) && job->object.size > c->opts.part_size)
+        rc = leat_copy_attributes(job, &job->attributes, err);
+    if (rc != LEAT_OK || done) {
+        job_free(job, false);
+        return rc;
+    }
+    job->part_size = choose_part_size(job->by_server ? COPY_PART : c->opts.part_size, job->object.size);
+    if (job->by_server && job->object.size <= COPY_WHOLE)
+        job->part_size = COPY_WHOLE;
+    if (!job->by_server && job->object.size > job->part_size && !leat_exchange_tells(job->object.etag)) {
         job->part_size = job->object.size; /* parts could be of two versions */
         if (job->object.size > c->opts.memory)
             rc = leat_fail(err, LEAT_UNSUPPORTED,
@@ -487,8 +540,8 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
         job_free(job, false);
         return rc;
     }
-    job->summed = leat_checksum_joins(job->object.checksum.kind);
-    if (c->opts.resume && job->object.size > job->part_size && there_already(job)) {
+    job->summed = !job->by_server && leat_checksum_joins(job->object.checksum.kind);
+    if (c->opts.resume && job->object.size > job->part_size && leat_copy_there_already(job)) {
         skip_job(job);
         return LEAT_OK;
     }
@@ -553,6 +606,7 @@ leat_status leat_copy_open(const struct leat_copy_opts *opts, struct leat_copy *
     c->opts.memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
     pthread_mutex_init(&c->mu, NULL);
     leat_cond_init(&c->changed);
+    c->by_server = !opts->through && leat_copy_one_server(opts);
     if (opts->journal && !(c->journal = strdup(opts->journal))) {
         leat_copy_close(c);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to copy");

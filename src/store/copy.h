@@ -14,6 +14,8 @@ struct leat_copy_opts {
     uint64_t memory;          /* for data on its way; 0: 256 MiB */
     bool resume;              /* leave out what is there already; go on with what was begun */
     const char *journal;      /* folder for journals, made when missing; NULL: none are kept */
+    const char *attributes;   /* for all objects, in place of the source's; see attributes.h. NULL: none */
+    bool through;             /* let the bytes come here also where the server could copy them by itself */
     bool (*stop)(void *user); /* as in leat_store_opts */
     void *stop_user;
 };

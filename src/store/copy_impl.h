@@ -19,9 +19,12 @@ struct job {
     uint64_t part_size;
     struct leat_store_part *parts; /* NULL: in one piece */
     uint32_t parts_n;
-    uint32_t parts_left; /* hold mu */
-    bool adding;         /* hold mu: the caller is still making its units */
-    bool summed;         /* parts carry `sum`: the whole is compared with what the source states */
+    uint32_t parts_left;             /* hold mu */
+    bool adding;                     /* hold mu: the caller is still making its units */
+    bool by_server;                  /* the bytes do not come here */
+    struct leat_store_source source; /* … but from there */
+    struct leat_buf attributes;      /* of an object in parts, or that are to stand instead of the source's */
+    bool summed;                     /* parts carry `sum`: the whole is compared with what the source states */
     char upload[LEAT_UPLOAD_ID_MAX];
     struct leat_journal *journal;
     struct leat_store_op finish;
@@ -35,6 +38,8 @@ struct job {
 struct leat_copy {
     struct leat_copy_opts opts; /* constant after open, as `journal` */
     char *journal;
+    bool by_server;  /* both ends are of one server, and it can copy … */
+    bool server_did; /* … as the first object has shown: the caller's thread only */
     pthread_mutex_t mu;
     pthread_cond_t changed;
     struct job *jobs;
@@ -54,5 +59,17 @@ void leat_copy_forget_journal(const struct job *job);
 
 /* An upload that nobody can go on with only costs storage. */
 void leat_copy_abort_upload(struct leat_copy *copy, const char *to_key, const char *upload);
+
+#define COPY_WHOLE (5ull << 30)   /* the most that S3 copies at once … */
+#define COPY_PART  (512ull << 20) /* … and what goes in parts by its own hand */
+
+/* In copy_server.c; what they are stands there. */
+bool leat_copy_same(const struct leat_object *source, const struct leat_object *there);
+leat_status leat_copy_attributes(const struct job *job, struct leat_buf *text, struct leat_error *err);
+leat_status leat_copy_look(struct leat_store *store, const char *key, const char *version, struct leat_object *out,
+                           struct leat_buf *attributes, struct leat_error *err);
+bool leat_copy_there_already(const struct job *job);
+leat_status leat_copy_by_server(struct job *job, bool *done, struct leat_error *err);
+bool leat_copy_one_server(const struct leat_copy_opts *opts);
 
 #endif

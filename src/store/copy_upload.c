@@ -100,7 +100,10 @@ leat_status leat_copy_open_upload(struct job *job, struct leat_error *err)
     if (job->journal)
         take_up(job, &head);
     if (rc == LEAT_OK && !job->upload[0]) {
-        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = job->to_key, .upload_id = job->upload};
+        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN,
+                                   .attributes = job->attributes.len ? job->attributes.data : NULL,
+                                   .key = job->to_key,
+                                   .upload_id = job->upload};
         rc = leat_store_run(c->opts.to, &op, err);
         memcpy(head.upload, job->upload, sizeof head.upload);
         if (rc == LEAT_OK && job->journal)

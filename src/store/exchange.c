@@ -309,6 +309,7 @@ static void finish_stat(struct leat_store_op *op)
     memcpy(op->own->object.etag, tag, sizeof op->own->object.etag);
     memcpy(op->own->object.encoding, head->encoding, sizeof op->own->object.encoding);
     op->own->object.looked_at = true;
+    memcpy(op->own->object.storage_class, head->storage_class, sizeof op->own->object.storage_class);
     leat_checksum_of(head, op->own->bucket && !op->own->odd_etags, &op->own->object.checksum);
 }
 

@@ -9,7 +9,9 @@
 
 static const struct leat_kind kinds[] = {
     [LEAT_SCHEME_FILE] = {leat_file_open, NULL, LEAT_STORE_LOCAL | LEAT_STORE_LISTS | LEAT_STORE_WRITES, "a folder"},
-    [LEAT_SCHEME_S3] = {leat_s3_open, leat_s3_keys, EVERYTHING | LEAT_STORE_MD5 | LEAT_STORE_S3 | LEAT_STORE_VERSIONS,
+    [LEAT_SCHEME_S3] = {leat_s3_open, leat_s3_keys,
+                        EVERYTHING | LEAT_STORE_MD5 | LEAT_STORE_S3 | LEAT_STORE_VERSIONS | LEAT_STORE_COPIES |
+                            LEAT_STORE_ATTRIBUTES,
                         "a bucket"},
     [LEAT_SCHEME_GS] = {leat_gs_open, leat_gs_keys, EVERYTHING, "a bucket"},
     [LEAT_SCHEME_AZ] = {leat_az_open, leat_az_keys, EVERYTHING | LEAT_STORE_MD5, "a container"},
@@ -35,6 +37,11 @@ bool leat_store_url_can(const struct leat_url *url, unsigned traits)
 bool leat_store_same(const struct leat_store *a, const struct leat_store *b)
 {
     return leat_store_scheme(a) == leat_store_scheme(b) && strcmp(leat_store_host(a), leat_store_host(b)) == 0;
+}
+
+bool leat_store_same_scheme(const struct leat_store *a, const struct leat_store *b)
+{
+    return leat_store_scheme(a) == leat_store_scheme(b);
 }
 
 bool leat_store_same_kind(const struct leat_store *store, const struct leat_url *url)

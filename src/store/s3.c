@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "store/bucket.h"
+#include "store/keys.h"
 #include "store/kind.h"
 #include "store/s3_session.h"
 #include "store/s3_site.h"
@@ -58,6 +59,9 @@ leat_status leat_s3_place(struct bucket *b, struct leat_error *err)
                                           leat_s3_own_host(b->endpoint, own, &b->fips, &b->dual_stack));
     b->unpacks = ends_with(b->endpoint, "storage.googleapis.com");
     rc = leat_s3_settle(b, own[0] ? own : b->aws.region, err);
+    const char *extras = b->store ? leat_store_settings(b->store)->headers : NULL;
+    if (rc == LEAT_OK && extras && strstr(extras, "-customer-key:"))
+        rc = leat_keys_may_go(b->scheme, b->endpoint, err); /* the key itself is sent */
     return rc == LEAT_OK ? leat_s3_check_session(b, err) : rc;
 }
 

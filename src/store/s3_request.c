@@ -1,4 +1,5 @@
 /* One S3 request: what it asks, where, and its signature. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,10 @@ void leat_bucket_request_free(struct bucket_request *r)
     leat_buf_free(&r->path);
     leat_buf_free(&r->url);
     leat_buf_free(&r->lines);
+    free(r->attributes);
+    if (r->extras)
+        explicit_bzero(r->extras, r->extras_n);
+    free(r->extras);
     free(r);
 }
 
@@ -67,6 +72,97 @@ static void complete_body(struct bucket_request *r, const struct leat_store_op *
     leat_buf_str(&r->body, "</CompleteMultipartUpload>");
 }
 
+/* Headers for what an object has besides its bytes; of a copy they stand instead of the source's, unless it is only
+ * where it is to be kept. False: no memory. */
+static bool add_attributes(const struct bucket *b, const struct leat_store_op *op, struct bucket_request *r)
+{
+    const char *text = op->attributes;
+    const char *name;
+    const char *value;
+    size_t name_n;
+    size_t value_n;
+    bool replaces = false;
+    if (!text || !*text)
+        return true;
+    size_t room = strlen(text) + 16 * (LEAT_ATTRIBUTES_LINES + 1);
+    char *at = r->attributes = malloc(room);
+    if (!at)
+        return false;
+    for (size_t i = 0; i < LEAT_ATTRIBUTES_LINES && leat_attributes_next(&text, &name, &name_n, &value, &value_n);
+         i++) {
+        bool own = strncmp(name, "meta-", 5) == 0 || strncmp(name, "storage-", 8) == 0;
+        char *line = at;
+        replaces |= strncmp(name, "storage-", 8) != 0;
+        at += snprintf(at, 64 + name_n, "%s%.*s",
+                       !own                 ? ""
+                       : b->dialect->google ? "x-goog-"
+                                            : "x-amz-",
+                       (int)name_n, name) +
+              1;
+        leat_bucket_add_header(r, line, at);
+        memcpy(at, value, value_n);
+        at[value_n] = '\0';
+        at += value_n + 1;
+    }
+    if (replaces && op->verb == LEAT_STORE_COPY)
+        leat_bucket_add_header(r, b->dialect->google ? "x-goog-metadata-directive" : "x-amz-metadata-directive",
+                               "REPLACE");
+    return true;
+}
+
+static bool extra_fits(char scope, const struct leat_store_op *op)
+{
+    bool copies = op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY;
+    bool makes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_OPEN || op->verb == LEAT_STORE_COPY;
+    bool touches = makes || copies || op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET ||
+                   op->verb == LEAT_STORE_UPLOAD_PART || op->own->looking;
+    return scope == LEAT_EXTRA_ALWAYS || (scope == LEAT_EXTRA_WRITE && makes) || (scope == LEAT_EXTRA_KEY && touches) ||
+           (scope == LEAT_EXTRA_SOURCE && copies);
+}
+
+/* What was asked for by hand. False: no memory. */
+static bool add_extras(const struct bucket *b, const struct leat_store_op *op, struct bucket_request *r)
+{
+    const char *text = leat_store_settings(b->store)->headers;
+    if (!text || !*text)
+        return true;
+    char *at = r->extras = strdup(text);
+    if (!at)
+        return false;
+    r->extras_n = strlen(text);
+    for (size_t i = 0; i < LEAT_EXTRAS_LINES && *at; i++) {
+        char *end = strchr(at, '\n');
+        char *colon = strstr(at, ": ");
+        if (!end || !colon || colon > end || at[1] != ' ')
+            break;
+        *end = *colon = '\0';
+        if (extra_fits(*at, op))
+            leat_bucket_add_header(r, at + 2, colon + 2);
+        at = end + 1;
+    }
+    return true;
+}
+
+static void ask_copy(const struct leat_store_op *op, struct bucket_request *r)
+{
+    const struct leat_store_source *s = op->source;
+    bool point = strncmp(s->bucket, "arn:", 4) == 0;
+    leat_buf_printf(&r->body, "%s%s%s/", point ? "" : "/", s->bucket, point ? "/object" : "");
+    leat_sign_encode(&r->body, s->key, strlen(s->key), true);
+    if (s->object->version[0])
+        leat_buf_printf(&r->body, "?versionId=%s", s->object->version);
+    leat_bucket_add_header(r, "x-amz-copy-source", r->body.data ? r->body.data : "");
+    if (leat_exchange_tells(s->object->etag))
+        leat_bucket_add_header(r, "x-amz-copy-source-if-match", s->object->etag);
+    if (op->verb == LEAT_STORE_COPY)
+        return;
+    snprintf(r->part, sizeof r->part, "%u", op->part);
+    leat_bucket_add_query(r, "partNumber", r->part);
+    leat_bucket_add_query(r, "uploadId", op->upload);
+    snprintf(r->range, sizeof r->range, "bytes=%" PRIu64 "-%" PRIu64, op->offset, op->offset + op->length - 1);
+    leat_bucket_add_header(r, "x-amz-copy-source-range", r->range);
+}
+
 /* The token is where to go on: a key, a line break, a version. */
 static void ask_versions(const struct leat_store_op *op, struct bucket_request *r)
 {
@@ -101,6 +197,12 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
             leat_bucket_add_query(r, "partNumber", r->part);
             leat_bucket_add_query(r, "uploadId", op->upload);
         }
+        break;
+    case LEAT_STORE_COPY:
+    case LEAT_STORE_UPLOAD_COPY:
+        r->method = "PUT";
+        call->body = "";
+        ask_copy(op, r);
         break;
     case LEAT_STORE_DELETE:
         r->method = "DELETE";
@@ -152,14 +254,15 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
     if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET || op->verb == LEAT_STORE_DELETE) && op->known &&
         op->known->version[0])
         leat_bucket_add_query(r, "versionId", op->known->version);
-    leat_exchange_begin(op, r->range);
+    if (op->verb != LEAT_STORE_UPLOAD_COPY)
+        leat_exchange_begin(op, r->range);
     if (b->dialect->google) {
         leat_gs_describe(op, r);
         return;
     }
     if (op->verify && !op->offset && (op->length || op->verb == LEAT_STORE_STAT))
         leat_bucket_add_header(r, "x-amz-checksum-mode", "ENABLED");
-    if (r->range[0])
+    if (r->range[0] && op->verb != LEAT_STORE_UPLOAD_COPY)
         leat_bucket_add_header(r, "range", r->range);
     if (leat_exchange_pin(op) && !op->own->looking)
         leat_bucket_add_header(r, "if-match", leat_exchange_pin(op));
@@ -191,7 +294,7 @@ static void address(const struct bucket *b, const struct leat_store_op *op, stru
 void leat_bucket_add_line(struct bucket_request *r, const char *name, const char *value)
 {
     r->offsets[r->lines_n++] = r->lines.len;
-    leat_buf_printf(&r->lines, "%s: %s", name, value);
+    leat_buf_printf(&r->lines, *value ? "%s: %s" : "%s;", name, value); /* libcurl's way to send an empty one */
     leat_buf_add(&r->lines, "", 1);
 }
 
@@ -220,13 +323,19 @@ leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_requ
     return LEAT_OK;
 }
 
+static bool says_type(const struct leat_store_op *op)
+{
+    bool can = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_COPY;
+    return can && op->attributes && leat_attributes_has(op->attributes, "content-type");
+}
+
 static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                         struct leat_error *err)
 {
     struct leat_http_call *call = &op->own->call;
     for (size_t i = 0; i < r->headers_n; i++)
         leat_bucket_add_line(r, r->headers[i].name, r->headers[i].value);
-    if (call->body && strcmp(r->method, "PUT") == 0)
+    if (call->body && strcmp(r->method, "PUT") == 0 && !says_type(op))
         leat_bucket_add_line(r, "content-type", "application/octet-stream");
     if (b->dialect->google && leat_gs_bearer(&b->aws)) {
         leat_bucket_add_bearer(r, b->aws.session_token);
@@ -283,6 +392,9 @@ leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *o
     if (b->dialect->google && op->verb == LEAT_STORE_UPLOAD_FINISH && (op->if_match || op->create_only))
         return leat_fail(err, LEAT_UNSUPPORTED, "Google takes no condition at the end of an upload in parts");
     op->own->keys = b->keys_number;
+    bool says = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_OPEN || op->verb == LEAT_STORE_COPY;
+    if ((says && !add_attributes(b, op, r)) || (!b->dialect->google && !add_extras(b, op, r)))
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a request");
     describe(b, op, r);
     address(b, op, r);
     return sign(b, op, r, err);

@@ -283,6 +283,10 @@ static void page_leaf(struct walk *w, const char *parent, const char *name, cons
                 give_up_buffer(w, &p->page.strings);
         } else if (strcmp(name, "LastModified") == 0) {
             p->entry.modified_s = leat_s3_parse_time(text);
+        } else if (strcmp(name, "StorageClass") == 0) {
+            p->entry.storage_class = add_string(&p->page, strcmp(text, "STANDARD") == 0 ? "" : text, false);
+            if (p->entry.storage_class == SIZE_MAX)
+                give_up_buffer(w, &p->page.strings);
         } else if (p->versions && strcmp(name, "VersionId") == 0) {
             p->entry.version = add_string(&p->page, text, false);
             if (p->entry.version == SIZE_MAX)

@@ -15,6 +15,7 @@ struct leat_s3_entry {
     size_t etag;
     uint64_t size;
     int64_t modified_s;
+    size_t storage_class;
     size_t version; /* as above; of a list of versions, as the next two */
     bool prefix;
     bool latest;

@@ -44,16 +44,6 @@ struct leat_backend *leat_store_backend(struct leat_store *store)
     return store->backend;
 }
 
-char *leat_store_key(const struct leat_url *url)
-{
-    struct leat_buf key;
-    if (!url->query || !*url->query)
-        return strdup(url->path);
-    leat_buf_init(&key, 16 << 10);
-    leat_buf_printf(&key, "%s?%s", url->path, url->query);
-    return leat_buf_take(&key);
-}
-
 enum leat_scheme leat_store_scheme(const struct leat_store *store)
 {
     return store->scheme;
@@ -355,6 +345,14 @@ static void run_submit(struct leat_task *task)
         give_back(store, op);
         return;
     }
+    bool copies = op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY;
+    if (copies && !leat_store_can(store, LEAT_STORE_COPIES)) {
+        op->status =
+            leat_fail(&op->own->err, LEAT_UNSUPPORTED, "%s cannot copy by itself", leat_kind(store->scheme)->name);
+        leat_store_explain(store, op);
+        give_back(store, op);
+        return;
+    }
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (writes && op->if_match && (!*op->if_match || strncmp(op->if_match, "W/", 2) == 0)) {
         op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "its ETag cannot tell one version from another");
@@ -493,29 +491,6 @@ void leat_store_call(struct leat_store *store, void (*run)(void *arg), void *arg
     leat_loop_call(store->loop, run, arg);
 }
 
-bool leat_store_perform(struct leat_store *store, struct leat_store_op *op)
-{
-    if (!store->backend->ops->perform || (op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET))
-        return false;
-    struct leat_store_own own = {.op = op, .store = store};
-    op->own = &own;
-    op->status = LEAT_OK;
-    op->got = 0;
-    op->too_short = false;
-    store->backend->ops->perform(op);
-    op->own = NULL;
-    if (op->err && op->status != LEAT_OK)
-        *op->err = own.err;
-    if (op->object)
-        *op->object = own.object;
-    return true;
-}
-
-bool leat_store_stopped(const struct leat_store *store)
-{
-    return store->opts.stop && store->opts.stop(store->opts.stop_user);
-}
-
 struct close_task {
     struct leat_task task;
     struct leat_store *store;
@@ -561,8 +536,11 @@ void leat_store_close(struct leat_store *store)
         leat_loop_call(store->loop, close_backend, store); /* after the task above and whatever called back last */
         leat_loops_give_back(store->loop);
     }
-    for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++)
+    for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++) {
+        if (store->strings[i])
+            explicit_bzero(store->strings[i], strlen(store->strings[i])); /* keys are among them */
         free(store->strings[i]);
+    }
     free(store->host);
     pthread_cond_destroy(&store->open.idle);
     pthread_mutex_destroy(&store->open.mu);
@@ -575,7 +553,7 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
     const char **texts[] = {&o->endpoint_url, &o->region,        &o->profile, &o->ca_bundle, &o->access_key,
-                            &o->secret_key,   &o->session_token, &o->bearer,  &o->pin};
+                            &o->secret_key,   &o->session_token, &o->bearer,  &o->pin,       &o->headers};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
             continue;
@@ -588,6 +566,21 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
     o->timeout_ns = o->timeout_ns ? o->timeout_ns : DEFAULT_TIMEOUT;
     o->inactivity_ns = o->inactivity_ns ? o->inactivity_ns : DEFAULT_INACTIVITY;
     return true;
+}
+
+/* Those that were asked for. A machine of one's own job is asked for none. */
+static leat_status make_headers(struct leat_store *store, struct leat_error *err)
+{
+    struct leat_store_opts *o = &store->opts;
+    bool local = leat_store_can(store, LEAT_STORE_LOCAL);
+    leat_status rc = LEAT_OK;
+    if (!o->headers && !o->keys_given && !o->bearer && !local)
+        rc = leat_extras_text(&o->extras, &store->strings[9], err);
+    o->headers = o->headers ? o->headers : store->strings[9];
+    if (rc == LEAT_OK && o->headers && *o->headers && !local && !leat_store_can(store, LEAT_STORE_S3))
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "%s://: headers, encryption and who pays can be set for s3:// only",
+                       leat_scheme_name(store->scheme));
+    return rc;
 }
 
 leat_status leat_store_open(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_store **out,
@@ -613,6 +606,9 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     store->own.tick.fire = on_tick;
     store->starved.run = run_starved;
     rc = leat_loops_take(&store->loop, err);
+    if (rc != LEAT_OK)
+        goto fail;
+    rc = make_headers(store, err);
     if (rc != LEAT_OK)
         goto fail;
     rc = leat_kind(url->scheme)->open(store, url, &store->backend, err);

@@ -22,6 +22,7 @@
 #include "net/http.h"
 #include "net/loop.h"
 #include "store/checksum.h"
+#include "store/extras.h"
 #include "store/pace.h"
 
 struct leat_store;
@@ -46,6 +47,8 @@ struct leat_store_opts {
     const char *session_token;
     enum leat_store_addressing addressing;
     const char *ca_bundle;
+    struct leat_extras extras; /* s3: headers for requests … */
+    const char *headers;       /* … as leat_extras_make() makes them, and instead of them */
     enum leat_store_hedge hedge;
     uint32_t connections;   /* fixed number of requests in flight; 0: adapts, at most 256 */
     uint32_t attempts;      /* of one operation since its last progress; 0: until its time is over */
@@ -76,20 +79,23 @@ char *leat_store_key(const struct leat_url *url);
 
 /* What a store can, so that those above need not know which kind it is. */
 enum leat_store_trait {
-    LEAT_STORE_LOCAL = 1,      /* its keys are paths of this machine */
-    LEAT_STORE_LISTS = 2,      /* it can say what it holds */
-    LEAT_STORE_WRITES = 4,     /* else it can only be read from */
-    LEAT_STORE_BUCKET = 8,     /* objects under plain keys, requests signed with keys that may expire */
-    LEAT_STORE_QUERIES = 16,   /* keys may have a query after '?', with a secret in it */
-    LEAT_STORE_MD5 = 32,       /* compares what it is sent with an MD5, or states one */
-    LEAT_STORE_S3 = 64,        /* S3's prices, and the oddities of servers like it */
-    LEAT_STORE_VERSIONS = 128, /* may keep what was replaced or deleted, under an id */
+    LEAT_STORE_LOCAL = 1,        /* its keys are paths of this machine */
+    LEAT_STORE_LISTS = 2,        /* it can say what it holds */
+    LEAT_STORE_WRITES = 4,       /* else it can only be read from */
+    LEAT_STORE_BUCKET = 8,       /* objects under plain keys, requests signed with keys that may expire */
+    LEAT_STORE_QUERIES = 16,     /* keys may have a query after '?', with a secret in it */
+    LEAT_STORE_MD5 = 32,         /* compares what it is sent with an MD5, or states one */
+    LEAT_STORE_S3 = 64,          /* S3's prices, and the oddities of servers like it */
+    LEAT_STORE_COPIES = 256,     /* can copy within its server, without the bytes coming here */
+    LEAT_STORE_ATTRIBUTES = 512, /* keeps what attributes.h is about */
+    LEAT_STORE_VERSIONS = 128,   /* may keep what was replaced or deleted, under an id */
 };
 
 bool leat_store_can(const struct leat_store *store, unsigned traits); /* all of them */
 bool leat_store_url_can(const struct leat_url *url, unsigned traits); /* … the store that `url` is in */
 
 bool leat_store_same(const struct leat_store *a, const struct leat_store *b);          /* one bucket, one server … */
+bool leat_store_same_scheme(const struct leat_store *a, const struct leat_store *b);   /* one kind */
 bool leat_store_same_kind(const struct leat_store *store, const struct leat_url *url); /* … and so one kind of keys */
 bool leat_store_holds(const struct leat_store *store, const struct leat_url *url); /* opened for `url`, or could be */
 const char *leat_store_host(const struct leat_store *store);                       /* the bucket, "" for files */
@@ -104,6 +110,7 @@ struct leat_object {
     bool looked_at;                        /* by itself rather than in a list: `encoding` is known */
     char encoding[LEAT_HTTP_ENCODING_MAX]; /* that its bytes are stored in, "gzip"; "": none */
     struct leat_checksum checksum;         /* of all its bytes, as the server states it */
+    char storage_class[32];                /* "": the usual one */
     char version[LEAT_VERSION_MAX];        /* its id, where a certain one is meant; "": the present one */
 };
 
@@ -119,7 +126,9 @@ enum leat_store_verb {
     LEAT_STORE_UPLOAD_PART,   /* yields object.etag */
     LEAT_STORE_UPLOAD_FINISH, /* makes the object visible, whole */
     LEAT_STORE_UPLOAD_ABORT,
-    LEAT_STORE_LIST /* one page, used by leat_store_list_* */
+    LEAT_STORE_LIST,       /* one page, used by leat_store_list_* */
+    LEAT_STORE_COPY,       /* of an object that the same server has: `source` */
+    LEAT_STORE_UPLOAD_COPY /* `length` bytes of it from `offset` on as a part */
 };
 
 #define LEAT_UPLOAD_ID_MAX 1100
@@ -134,6 +143,13 @@ struct leat_store_part {
     uint64_t sum; /* of the kind that the source states for the whole, for copies */
 };
 
+/* An object that a server is to copy by itself. */
+struct leat_store_source {
+    const char *bucket;
+    const char *key;
+    const struct leat_object *object; /* its ETag is held to; its version, if it has one, is the one meant */
+};
+
 /* One operation. The caller's memory, with everything it points to, until done(). Which fields a verb looks at stands
  * beside them; those of other verbs may share their place. */
 struct leat_store_op {
@@ -142,7 +158,8 @@ struct leat_store_op {
     uint64_t length; /* GET: how many bytes, at `into` */
     union {
         void *into;
-        const void *data; /* PUT, UPLOAD_PART */
+        const void *data;                       /* PUT, UPLOAD_PART */
+        const struct leat_store_source *source; /* COPY, UPLOAD_COPY */
     };
     size_t data_n;
     /* GET, STAT, PUT, UPLOAD_FINISH: the ETag that the object must (still) have, else LEAT_CHANGED. NULL: any.
@@ -164,6 +181,11 @@ struct leat_store_op {
             const char *token;     /* LIST: where to go on, or NULL */
             const char *after;     /* LIST: the first page begins after this key; NULL: at the beginning */
         };
+    };
+    union {
+        const char
+            *attributes; /* PUT, UPLOAD_OPEN, COPY: see attributes.h. NULL: none; of a copy, those of the source */
+        struct leat_buf *found; /* GET, STAT: where those of the object go. NULL: nobody wants to know */
     };
     uint64_t timeout_ns; /* 0: the store's */
     /* GET, PUT, UPLOAD_PART: bytes arrived or went out, some of them again when an attempt fails: for progress. On
@@ -282,7 +304,8 @@ struct leat_list_entry {
     uint64_t size;
     int64_t modified_s;
     const char *etag;
-    const char *version; /* of leat_store_list_versions() only, as the next two */
+    const char *storage_class; /* "": the usual one */
+    const char *version;       /* of leat_store_list_versions() only, as the next two */
     bool latest;
     bool deleted; /* a marker: from here on there was no object */
 };
@@ -323,6 +346,7 @@ void leat_store_stats(const struct leat_store *store, struct leat_store_stats *o
  * say, which is everything for files. */
 struct leat_store_place {
     char address[LEAT_PLACE_ADDRESS]; /* "https://bucket.s3.eu-west-1.amazonaws.com" */
+    char server[LEAT_PLACE_ADDRESS];  /* the same without the bucket: two of one server can copy to each other */
     char address_from[80];            /* which setting says so: "--endpoint-url", "AWS's own" */
     bool aws_own;                     /* one of AWS's own endpoints */
     char region[32];                  /* that requests are signed for now */

@@ -17,7 +17,7 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *strings[9]; /* behind opts' pointers */
+    char *strings[10]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
     bool lanes;  /* keys are told apart: else all are in the first one */

@@ -10,7 +10,7 @@ static const char *verb_name(enum leat_store_verb verb)
 {
     static const char *const names[] = {
         "access",          "read",           "write",           "delete", "begin writing", "continue writing",
-        "write a part of", "finish writing", "give up writing", "list"};
+        "write a part of", "finish writing", "give up writing", "list",   "copy to",       "copy a part of"};
     return names[verb];
 }
 

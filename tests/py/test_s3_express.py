@@ -62,7 +62,7 @@ def test_requests_are_signed_with_a_session_as_botocore_signs(run_leat, express,
     (tmp_path / "file").write_bytes(b"some bytes")
     assert run_leat("cat", f"s3://{BUCKET}/key", env=express.env, status=0).stdout == "hello"
     run_leat("cp", tmp_path / "file", f"s3://{BUCKET}/new", env=express.env, status=0)
-    ours_begun, ours = express.begun[0], [r for r in express.others if r.method == "GET"][0]
+    ours_begun, ours = express.begun[0], next(r for r in express.others if r.method == "GET")
     client = boto3.client(
         "s3",
         endpoint_url=express.server.url,
@@ -75,7 +75,7 @@ def test_requests_are_signed_with_a_session_as_botocore_signs(run_leat, express,
     seen = len(express.server.requests)
     client.get_object(Bucket=BUCKET, Key="key")["Body"].read()
     theirs_begun = express.begun[-1]
-    theirs = [r for r in express.server.requests[seen:] if "session" not in r.query][0]
+    theirs = next(r for r in express.server.requests[seen:] if "session" not in r.query)
     for a, b in ((ours_begun, theirs_begun), (ours, theirs)):
         assert scope(a).split("/")[2:] == scope(b).split("/")[2:] == ["us-west-2", "s3express", "aws4_request"]
         assert a.key == b.key

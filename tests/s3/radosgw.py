@@ -54,6 +54,7 @@ rgw frontends = beast endpoint=127.0.0.1:{rgw_port}
 rgw dns name = localhost
 rgw sts key = 0123456789abcdef
 rgw s3 auth use sts = true
+rgw crypt require ssl = false
 # In the other order, wrong keys are answered with AccessDenied rather than with what is wrong about them.
 rgw s3 auth order = local, sts
 # What tests delete is memory: give it back soon.

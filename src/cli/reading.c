@@ -39,6 +39,7 @@ static leat_status open_dataset(struct leat_reading *r, struct leat_error *err)
         .profile = r->store.profile,
         .no_sign_request = r->store.no_sign_request,
         .addressing = "auto",
+        .hedge = "auto",
         .attempts = 1000,
         .timeout_ns = 300 * LEAT_S,
         .inactivity_ns = 20 * LEAT_S,

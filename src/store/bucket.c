@@ -268,8 +268,15 @@ static void on_done(struct leat_http_call *call)
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
     bool again = false;
+    enum bucket_step step = BUCKET_STEP_NONE;
     b->answered |= code != 0;
-    if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
+    if (call->status == LEAT_OK && b->dialect->step)
+        step = b->dialect->step(b, op);
+    if (step == BUCKET_STEP_AGAIN) {
+        again = true;
+    } else if (step == BUCKET_STEP_OVER) {
+        /* judged already */
+    } else if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
         op->status = call->status;
         op->err = call->err;
         if (!b->answered)
@@ -302,6 +309,8 @@ static void close_bucket(struct leat_backend *backend)
     leat_bucket_renew_stop(b);
     leat_http_close(b->http);
     leat_aws_free(&b->aws);
+    if (b->dialect->close)
+        b->dialect->close(b);
     free(b->bucket);
     free(b);
 }

@@ -236,3 +236,17 @@ void leat_store_place(struct leat_store *store, struct leat_store_place *out)
     *out = (struct leat_store_place){0};
     leat_store_call(store, place_here, &p);
 }
+
+char *leat_store_lasting_url(struct leat_store *store, const char *url)
+{
+    struct leat_store_place place;
+    struct leat_buf out;
+    const char *host = leat_store_host(store);
+    leat_store_place(store, &place);
+    if (!place.commit[0])
+        return strdup(url);
+    leat_buf_init(&out, 1024);
+    leat_buf_printf(&out, "%s://%.*s@%s/", leat_scheme_name(leat_store_scheme(store)), (int)strcspn(host, "@"), host,
+                    place.commit);
+    return leat_buf_take(&out);
+}

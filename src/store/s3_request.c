@@ -20,6 +20,7 @@ void leat_bucket_request_free(struct bucket_request *r)
     leat_buf_free(&r->path);
     leat_buf_free(&r->url);
     leat_buf_free(&r->lines);
+    free(r->own);
     free(r);
 }
 

@@ -42,6 +42,7 @@ struct object {
 
 struct slot {
     struct leat_store_op op; /* first member */
+    struct leat_error err;
     struct reader *reader;
 };
 
@@ -105,8 +106,8 @@ static void ask(struct reader *r, struct slot *slot)
 {
     const struct object *o = &r->objects[r->next++ % r->objects_n];
     void *into = slot->op.into;
-    slot->op =
-        (struct leat_store_op){.verb = LEAT_STORE_GET, .key = o->key, .length = o->size, .into = into, .done = on_done};
+    slot->op = (struct leat_store_op){
+        .verb = LEAT_STORE_GET, .key = o->key, .length = o->size, .into = into, .err = &slot->err, .done = on_done};
     r->busy++;
     leat_store_submit(r->store, &slot->op);
 }
@@ -121,7 +122,7 @@ static void on_done(struct leat_store_op *op)
         r->bytes += op->got;
         r->finished++;
     } else if (r->err.status == LEAT_OK) {
-        r->err = op->err;
+        r->err = slot->err;
         r->end = 0;
     }
     if (r->next < r->end)

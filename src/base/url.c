@@ -76,14 +76,27 @@ static leat_status set_parts(struct leat_url *url, enum leat_scheme scheme, cons
     return leat_fail(err, LEAT_NO_MEMORY, "no memory for a URL");
 }
 
+/* Up to the first '/'; an access point's ARN goes on to the end of its name. */
+static size_t bucket_length(const char *rest)
+{
+    static const char *const resources[] = {":accesspoint/", ":outpost/"};
+    size_t n = strcspn(rest, "/");
+    for (size_t i = 0; strncmp(rest, "arn:", 4) == 0 && i < sizeof resources / sizeof *resources; i++) {
+        size_t m = strlen(resources[i]) - 1; /* up to the '/' */
+        if (rest[n] == '/' && n >= m && strncmp(rest + n - m, resources[i], m) == 0)
+            return n + 1 + strcspn(rest + n + 1, "/");
+    }
+    return n;
+}
+
 static leat_status parse_bucket(const char *text, const char *rest, enum leat_scheme scheme, struct leat_url *url,
                                 struct leat_error *err)
 {
-    size_t n = strcspn(rest, "/");
+    size_t n = bucket_length(rest);
     if (n == 0)
         return leat_fail(err, LEAT_INVALID, "'%s' names no bucket; write %s://BUCKET/KEY", text,
                          leat_scheme_name(scheme));
-    if (n > BUCKET_MAX || !all_in(rest, n, ".-_:"))
+    if (n > BUCKET_MAX || !all_in(rest, n, strncmp(rest, "arn:", 4) == 0 ? ".-_:/" : ".-_:"))
         return leat_fail(err, LEAT_INVALID, "'%.*s' is not a bucket name (letters, digits, '.', '-', '_')",
                          (int)(n > 80 ? 80 : n), rest);
     const char *key = rest[n] ? rest + n + 1 : rest + n;

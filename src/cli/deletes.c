@@ -3,14 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "cli/cli.h"
 
 #define IN_FLIGHT 128u
 
 struct one {
     struct leat_store_op op; /* first member */
+    struct leat_error err;
     struct leat_cli_deletes *d;
     char *key;
 };
@@ -19,27 +18,25 @@ static void on_deleted(struct leat_store_op *op)
 {
     struct one *one = (struct one *)op;
     struct leat_cli_deletes *d = one->d;
-    pthread_mutex_lock(&d->mu);
+    pthread_mutex_lock(&d->wait.mu);
     if (op->status == LEAT_OK)
         d->deleted++;
     else if (d->err.status == LEAT_OK)
-        d->err = op->err;
-    d->in_flight--;
-    pthread_cond_signal(&d->cond);
-    pthread_mutex_unlock(&d->mu);
+        d->err = one->err;
+    pthread_mutex_unlock(&d->wait.mu);
     free(one->key);
     free(one);
+    leat_wait_came(&d->wait);
 }
 
 static leat_status wait_below(struct leat_cli_deletes *d, uint32_t most, struct leat_error *err)
 {
-    pthread_mutex_lock(&d->mu);
-    while (d->in_flight > most && !leat_cli_interrupted())
-        leat_cond_wait(&d->cond, &d->mu, leat_after(100 * LEAT_MS));
+    leat_wait_for(&d->wait, most, NULL, NULL); /* closing the store ends those that are left */
+    pthread_mutex_lock(&d->wait.mu);
     leat_status rc = d->err.status;
     if (rc != LEAT_OK)
         *err = d->err;
-    pthread_mutex_unlock(&d->mu);
+    pthread_mutex_unlock(&d->wait.mu);
     if (rc == LEAT_OK && leat_cli_interrupted())
         rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
     return rc;
@@ -60,10 +57,9 @@ leat_status leat_cli_delete(struct leat_cli_deletes *d, const char *key, struct 
     one->d = d;
     one->op.verb = LEAT_STORE_DELETE;
     one->op.key = one->key;
+    one->op.err = &one->err;
     one->op.done = on_deleted;
-    pthread_mutex_lock(&d->mu);
-    d->in_flight++;
-    pthread_mutex_unlock(&d->mu);
+    leat_wait_sent(&d->wait);
     leat_store_submit(d->store, &one->op);
     return LEAT_OK;
 }
@@ -73,14 +69,18 @@ leat_status leat_cli_deletes_wait(struct leat_cli_deletes *d, struct leat_error 
     return wait_below(d, 0, err);
 }
 
+static bool stop(void *user)
+{
+    (void)user;
+    return leat_cli_interrupted();
+}
+
 void leat_cli_deletes_init(struct leat_cli_deletes *d)
 {
-    pthread_mutex_init(&d->mu, NULL);
-    leat_cond_init(&d->cond);
+    leat_wait_init(&d->wait, stop, NULL);
 }
 
 void leat_cli_deletes_end(struct leat_cli_deletes *d)
 {
-    pthread_cond_destroy(&d->cond);
-    pthread_mutex_destroy(&d->mu);
+    leat_wait_end(&d->wait);
 }

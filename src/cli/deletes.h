@@ -2,20 +2,17 @@
 #ifndef LEAT_CLI_DELETES_H
 #define LEAT_CLI_DELETES_H
 
-#include <pthread.h>
 #include <stdint.h>
 
 #include "base/error.h"
-#include "store/store.h"
+#include "store/wait.h"
 
 struct leat_cli_deletes {
     const char *url;          /* as it was given: for messages */
     struct leat_store *store; /* set before the first; closed before the end, with whatever is on its way */
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    uint32_t in_flight;    /* hold mu */
-    uint64_t deleted;      /* hold mu */
-    struct leat_error err; /* hold mu: the first failure */
+    struct leat_wait wait;
+    uint64_t deleted;      /* hold wait.mu */
+    struct leat_error err; /* hold wait.mu: the first failure */
 };
 
 void leat_cli_deletes_init(struct leat_cli_deletes *d); /* of one that is zero but for url and store */

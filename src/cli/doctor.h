@@ -68,8 +68,8 @@ leat_status leat_doctor_store_opts(struct leat_doctor *d, struct leat_store_opts
 /* The median of n > 0 numbers, which are sorted by it. */
 double leat_doctor_median(double *values, unsigned n);
 
-/* Fetches a byte and says how long that took, in seconds. op may be NULL. */
-leat_status leat_doctor_time_byte(struct leat_doctor *d, struct leat_store *store, const char *key, uint64_t offset,
-                                  double *seconds, struct leat_store_op *op, struct leat_error *err);
+/* Fetches a byte and says how long that took, in seconds. */
+leat_status leat_doctor_time_byte(struct leat_store *store, const char *key, uint64_t offset, double *seconds,
+                                  struct leat_error *err);
 
 #endif

@@ -196,13 +196,13 @@ static void say_region(const struct leat_store_place *p, struct leat_findings *f
 }
 
 /* What the first answer, or its absence, says. True: there is a bucket or server that lets us in. */
-static bool say_refusal(const struct leat_doctor *d, const struct leat_store_place *p, const struct leat_store_op *op,
+static bool say_refusal(const struct leat_doctor *d, const struct leat_store_place *p, const struct leat_error *err,
                         struct leat_findings *f)
 {
     char advice[300];
     const char *proxy = leat_http_proxy_variable(p->address);
-    const char *why = op->err.text;
-    switch (op->status) {
+    const char *why = err->text;
+    switch (err->status) {
     case LEAT_TLS:
         leat_findings_say(f, LEAT_HEALTH_BAD, "certificates",
                           "Name the file with the server's authority (--ca-bundle, AWS_CA_BUNDLE), or correct the "
@@ -225,13 +225,13 @@ static bool say_refusal(const struct leat_doctor *d, const struct leat_store_pla
         snprintf(advice, sizeof advice, "Look at the network and firewalls, and whether %.200s is right%s", p->address,
                  *proxy ? "; there is a proxy" : "");
         leat_findings_say(f, LEAT_HEALTH_BAD, "endpoint", advice, "%s",
-                          op->status == LEAT_CANCELLED ? "no answer in time" : why);
+                          err->status == LEAT_CANCELLED ? "no answer in time" : why);
         return false;
     }
 }
 
 /* Whether the bucket itself is there, although the object is not. */
-static bool bucket_is_there(struct leat_doctor *d, struct leat_store_op *op)
+static bool bucket_is_there(struct leat_doctor *d, struct leat_error *why)
 {
     struct leat_list *list = NULL;
     struct leat_list_entry entry;
@@ -244,7 +244,7 @@ static bool bucket_is_there(struct leat_doctor *d, struct leat_store_op *op)
         rc = leat_store_list_next(list, &entry, &end, &err);
     leat_store_list_close(list);
     if (rc == LEAT_NOT_FOUND)
-        op->err = err;
+        *why = err;
     return rc != LEAT_NOT_FOUND;
 }
 
@@ -252,7 +252,6 @@ void leat_doctor_endpoint(struct leat_doctor *d, struct leat_findings *f)
 {
     struct leat_store_place place;
     struct leat_error err = {0};
-    struct leat_store_op op;
     double seconds = 0;
     const char *ca = d->settings->store.ca_bundle ? d->settings->store.ca_bundle : leat_http_ca_bundle();
     if (is_file(d))
@@ -260,10 +259,9 @@ void leat_doctor_endpoint(struct leat_doctor *d, struct leat_findings *f)
     char *key = leat_home_key(&d->home, LEAT_NAME_POINTER);
     if (!key)
         return;
-    memset(&op, 0, sizeof op);
-    leat_status rc = leat_doctor_time_byte(d, d->home.store, key, 0, &seconds, &op, &err);
+    leat_status rc = leat_doctor_time_byte(d->home.store, key, 0, &seconds, &err);
     leat_store_place(d->home.store, &place);
-    bool in = rc == LEAT_OK || (rc == LEAT_NOT_FOUND && bucket_is_there(d, &op));
+    bool in = rc == LEAT_OK || (rc == LEAT_NOT_FOUND && bucket_is_there(d, &err));
     if (in) {
         leat_findings_say(f, LEAT_HEALTH_OK, "endpoint", "", "%s answers, %.0f ms with connecting", place.address,
                           seconds * 1e3);
@@ -276,10 +274,10 @@ void leat_doctor_endpoint(struct leat_doctor *d, struct leat_findings *f)
             leat_findings_say(f, LEAT_HEALTH_OK, "certificates", "", "none: the endpoint is plain HTTP");
     } else {
         d->ended = true;
-        say_refusal(d, &place, &op, f);
+        say_refusal(d, &place, &err, f);
     }
-    if (op.date_s || in)
-        say_clock(op.date_s, f);
+    if (place.date_s || in)
+        say_clock(place.date_s, f);
     if (in)
         say_region(&place, f);
     if (rc == LEAT_OK)
@@ -288,24 +286,15 @@ void leat_doctor_endpoint(struct leat_doctor *d, struct leat_findings *f)
         free(key);
 }
 
-leat_status leat_doctor_time_byte(struct leat_doctor *d, struct leat_store *store, const char *key, uint64_t offset,
-                                  double *seconds, struct leat_store_op *op, struct leat_error *err)
+leat_status leat_doctor_time_byte(struct leat_store *store, const char *key, uint64_t offset, double *seconds,
+                                  struct leat_error *err)
 {
     char byte;
-    struct leat_store_op own = {0};
-    struct leat_store_op *o = op ? op : &own;
-    (void)d;
-    memset(o, 0, sizeof *o);
-    o->verb = LEAT_STORE_GET;
-    o->key = key;
-    o->offset = offset;
-    o->length = 1;
-    o->into = &byte;
-    o->short_ok = true;
+    struct leat_store_op op = {
+        .verb = LEAT_STORE_GET, .key = key, .offset = offset, .length = 1, .into = &byte, .short_ok = true};
     uint64_t began = leat_now_ns();
-    leat_status rc = leat_store_run(store, o, err);
+    leat_status rc = leat_store_run(store, &op, err);
     *seconds = (double)(leat_now_ns() - began) / 1e9;
-    leat_buf_free(&o->text);
     return rc;
 }
 
@@ -319,7 +308,7 @@ void leat_doctor_latency(struct leat_doctor *d, struct leat_findings *f)
     if (is_file(d) || !d->object)
         return;
     while (rc == LEAT_OK && n < SAMPLES && leat_now_ns() + LEAT_S / 2 < d->deadline_ns) {
-        rc = leat_doctor_time_byte(d, d->home.store, d->object, 0, &samples[n], NULL, &err);
+        rc = leat_doctor_time_byte(d->home.store, d->object, 0, &samples[n], &err);
         n += rc == LEAT_OK;
     }
     if (rc != LEAT_OK || !n) {

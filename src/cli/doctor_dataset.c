@@ -139,7 +139,7 @@ static leat_status time_chunk(struct leat_doctor *d, uint32_t chunk, double *sec
         free(into);
     }
     if (rc == LEAT_OK && pieces.n)
-        rc = leat_doctor_time_byte(d, store, pieces.list[0].key, pieces.list[0].offset, seconds, NULL, err);
+        rc = leat_doctor_time_byte(store, pieces.list[0].key, pieces.list[0].offset, seconds, err);
     leat_pieces_free(&pieces);
     return rc;
 }

@@ -142,11 +142,11 @@ struct watch {
 static void look(void *user, struct leat_progress_state *out)
 {
     struct watch *w = user;
-    pthread_mutex_lock(&w->deletes.mu);
+    pthread_mutex_lock(&w->deletes.wait.mu);
     out->done = w->deletes.deleted;
     out->total = w->gc->n;
     out->counted = true;
-    pthread_mutex_unlock(&w->deletes.mu);
+    pthread_mutex_unlock(&w->deletes.wait.mu);
 }
 
 /* Pointers first, all of them, then roots, and so on: the one that opens a version meanwhile finds all of it or

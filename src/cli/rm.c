@@ -96,9 +96,9 @@ static leat_status delete_entry(struct leat_cli_deletes *d, const FTSENT *e, con
             print_would(e->fts_path, s);
         else if (unlink(e->fts_accpath) < 0 && errno != ENOENT)
             return leat_fail_errno(err, errno, "cannot delete '%s'", e->fts_path);
-        pthread_mutex_lock(&d->mu);
+        pthread_mutex_lock(&d->wait.mu);
         d->deleted += !s->dry_run;
-        pthread_mutex_unlock(&d->mu);
+        pthread_mutex_unlock(&d->wait.mu);
         return LEAT_OK;
     }
 }
@@ -155,10 +155,10 @@ static leat_status check_path(const char *path, struct leat_error *err)
 static void look(void *user, struct leat_progress_state *out)
 {
     struct leat_cli_deletes *d = user;
-    pthread_mutex_lock(&d->mu);
+    pthread_mutex_lock(&d->wait.mu);
     out->done = d->deleted;
     out->counted = true;
-    pthread_mutex_unlock(&d->mu);
+    pthread_mutex_unlock(&d->wait.mu);
 }
 
 static leat_status delete_folder(struct leat_cli_deletes *d, char **key, const struct rm_settings *s,

@@ -59,20 +59,25 @@ static leat_status fetch_root(struct leat_dataset *d, const char *name, size_t *
         return rc;
     free(d->root_data); /* of an earlier attempt */
     d->root_data = malloc(ROOT_FIRST);
-    struct leat_store_op op = {
-        .verb = LEAT_STORE_GET, .key = first.list[0].key, .length = ROOT_FIRST, .into = d->root_data, .short_ok = true};
+    struct leat_object object;
+    struct leat_store_op op = {.verb = LEAT_STORE_GET,
+                               .key = first.list[0].key,
+                               .length = ROOT_FIRST,
+                               .into = d->root_data,
+                               .short_ok = true,
+                               .object = &object};
     rc =
         d->root_data ? leat_store_run(d->home.store, &op, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a root");
-    if (rc == LEAT_OK && op.object.size == UINT64_MAX)
+    if (rc == LEAT_OK && object.size == UINT64_MAX)
         rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot read '%s': the server does not say how long it is", op.key);
-    if (rc == LEAT_OK && op.object.size > LEAT_ROOT_MAX)
+    if (rc == LEAT_OK && object.size > LEAT_ROOT_MAX)
         rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %" PRIu64 " bytes, more than the %zu that a root may have", op.key,
-                       op.object.size, LEAT_ROOT_MAX);
-    if (rc == LEAT_OK && op.object.size > op.got)
-        rc = load_rest(d, &first.list[0], (size_t)op.got, &op.object, err);
+                       object.size, LEAT_ROOT_MAX);
+    if (rc == LEAT_OK && object.size > op.got)
+        rc = load_rest(d, &first.list[0], (size_t)op.got, &object, err);
     leat_pieces_free(&first);
     if (rc == LEAT_OK)
-        *n = (size_t)op.object.size;
+        *n = (size_t)object.size;
     return rc;
 }
 

@@ -8,14 +8,11 @@
 #include "dataset/fetch.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
+#include "store/wait.h"
 
 #define REQUESTS_MAX 64u /* of one fetch on their way; a store has 256 in all */
-#define STOP_POLL    (100 * LEAT_MS)
 
 struct request {
     struct leat_store_op op; /* first member */
@@ -28,9 +25,11 @@ struct leat_fetch {
     struct leat_store_task task;
     struct leat_fetch_opts opts; /* constant after the start, as requests_n */
     struct leat_error err;
-    uint32_t piece; /* the part to send for next: of which piece … */
-    uint64_t part;  /* … which of its parts … */
-    uint64_t at;    /* … and where the piece belongs in memory */
+    struct leat_error told; /* what the request that ends now was told, and of which object: */
+    struct leat_object of;  /* they end one by one */
+    uint32_t piece;         /* the part to send for next: of which piece … */
+    uint64_t part;          /* … which of its parts … */
+    uint64_t at;            /* … and where the piece belongs in memory */
     uint32_t busy;
     bool begun; /* its first requests are sent: what follows goes before those of younger fetches */
     bool over;  /* nothing more is sent for: failed or cancelled */
@@ -80,6 +79,8 @@ static void send_next(struct leat_fetch *f, struct request *r)
         .if_match = piece->pin,
         .urgent = f->opts.urgent,
         .begun = f->begun,
+        .err = &f->told,
+        .object = &f->of,
         .done = arrived,
     };
     f->part++;
@@ -125,13 +126,13 @@ static leat_status judge(const struct request *r, struct leat_error *err)
         return leat_fail(err, other, "'%s' is shorter than the snapshot says: it ends before byte %" PRIu64, p->key,
                          p->offset + p->length);
     if (op->status != LEAT_OK) {
-        *err = op->err;
+        *err = r->fetch->told;
         return op->status;
     }
-    if (p->object_bytes && op->object.size != UINT64_MAX && op->object.size != p->object_bytes)
+    uint64_t size = r->fetch->of.size;
+    if (p->object_bytes && size != UINT64_MAX && size != p->object_bytes)
         return leat_fail(err, other, "'%s' is %s than the snapshot says: it has %" PRIu64 " bytes instead of %" PRIu64,
-                         p->key, op->object.size < p->object_bytes ? "shorter" : "longer", op->object.size,
-                         p->object_bytes);
+                         p->key, size < p->object_bytes ? "shorter" : "longer", size, p->object_bytes);
     return LEAT_OK;
 }
 
@@ -198,59 +199,41 @@ void leat_fetch_free(struct leat_fetch *f)
 
 /* Waiting */
 
-struct waiter {
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    bool finished; /* hold mu, as for err */
-    struct leat_error err;
+struct waiting {
+    struct leat_wait wait;
+    struct leat_fetch *fetch;
+    struct leat_error err; /* the store's thread's until it came */
 };
 
-static void wake(void *user, const struct leat_error *err)
+static void came(void *user, const struct leat_error *err)
 {
-    struct waiter *w = user;
-    pthread_mutex_lock(&w->mu);
-    w->finished = true;
+    struct waiting *w = user;
     if (err)
         w->err = *err;
-    pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->mu);
+    leat_wait_came(&w->wait);
 }
 
-static void wait_for(struct waiter *w, struct leat_fetch *f)
+static void cancel_waited(void *arg)
 {
-    bool stopped = false;
-    pthread_mutex_lock(&w->mu);
-    while (!w->finished) {
-        leat_cond_wait(&w->cond, &w->mu, stopped ? LEAT_NEVER : leat_after(STOP_POLL)); /* the store has a deadline */
-        if (w->finished || stopped)
-            continue;
-        pthread_mutex_unlock(&w->mu);
-        stopped = leat_store_stopped(f->opts.store);
-        if (stopped)
-            leat_fetch_cancel(f);
-        pthread_mutex_lock(&w->mu);
-    }
-    pthread_mutex_unlock(&w->mu);
+    leat_fetch_cancel(((struct waiting *)arg)->fetch);
 }
 
 leat_status leat_fetch_run(const struct leat_fetch_opts *opts, struct leat_error *err)
 {
-    struct waiter w = {.finished = false};
+    struct waiting w = {.fetch = NULL};
     struct leat_fetch_opts mine = *opts;
-    struct leat_fetch *f;
-    mine.done = wake;
+    mine.done = came;
     mine.user = &w;
-    pthread_mutex_init(&w.mu, NULL);
-    leat_cond_init(&w.cond);
-    leat_status rc = leat_fetch_start(&mine, &f, err);
+    leat_wait_init_for(&w.wait, opts->store);
+    leat_wait_sent(&w.wait);
+    leat_status rc = leat_fetch_start(&mine, &w.fetch, err);
     if (rc == LEAT_OK) {
-        wait_for(&w, f);
-        leat_fetch_free(f);
+        leat_wait_for(&w.wait, 0, cancel_waited, &w);
+        leat_fetch_free(w.fetch);
         rc = w.err.status;
         if (rc != LEAT_OK && err)
             *err = w.err;
     }
-    pthread_cond_destroy(&w.cond);
-    pthread_mutex_destroy(&w.mu);
+    leat_wait_end(&w.wait);
     return rc;
 }

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "dataset/chunk.h"
 #include "dataset/pack_origin.h"
+#include "store/wait.h"
 
 /* A thread has this many samples in hand, or this many bytes where they are large. */
 #define PACK_GROUP       64u
@@ -42,6 +43,9 @@ struct pack_read {
     size_t at; /* in the group's memory */
     char etag[LEAT_ETAG_MAX];
     uint64_t object_bytes;
+    struct leat_store_op op;
+    struct leat_error err;
+    struct leat_object found;
 };
 
 struct pack_worker {
@@ -58,19 +62,15 @@ struct pack_worker {
     uint32_t *read_of;                    /* by sample and field … */
     uint8_t (*digests)[LEAT_MD5_SIZE];    /* … as these are */
     struct pack_read *reads;
-    struct leat_store_op *ops; /* of each read */
     uint32_t reads_n;
     uint32_t reads_cap;
     uint8_t *data;
     size_t data_cap;
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    struct { /* hold mutex */
-        uint32_t pending;
-    } locked;
+    struct leat_wait wait; /* for the reads */
 };
 
 bool pack_stopped(const struct pack_job *j);
+void pack_wait_init(struct pack_worker *w); /* once w->job is set */
 
 /* Brings the samples at n places from `first` on, as many as make a group: *n. What is wrong with single ones is in
  * w->errors; an error returned is one of the whole. */

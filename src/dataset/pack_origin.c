@@ -273,10 +273,8 @@ static void close_worker(struct pack_worker *w)
     free(w->read_of);
     free(w->digests);
     free(w->reads);
-    free(w->ops);
     free(w->data);
-    pthread_mutex_destroy(&w->mutex);
-    pthread_cond_destroy(&w->cond);
+    leat_wait_end(&w->wait);
 }
 
 static leat_status open_worker(struct pack_job *j, struct pack_worker *w, struct leat_error *err)
@@ -284,8 +282,7 @@ static leat_status open_worker(struct pack_job *j, struct pack_worker *w, struct
     size_t values = (size_t)PACK_GROUP * j->origin->schema.n + 1;
     leat_status rc = LEAT_OK;
     w->job = j;
-    pthread_mutex_init(&w->mutex, NULL);
-    leat_cond_init(&w->cond);
+    pack_wait_init(w);
     leat_buf_init(&w->changed, LEAT_CHUNK_MAX);
     w->rooms = calloc(PACK_GROUP, sizeof *w->rooms);
     w->read_of = calloc(values, sizeof *w->read_of);

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "dataset/pack_inside.h"
 #include "dataset/recipe.h"
 
@@ -30,12 +28,9 @@ static leat_status more_reads(struct pack_worker *w, struct leat_error *err)
 {
     uint32_t cap = w->reads_cap ? 2 * w->reads_cap : PACK_GROUP;
     struct pack_read *reads = realloc(w->reads, cap * sizeof *reads);
-    if (reads)
-        w->reads = reads;
-    struct leat_store_op *ops = reads ? realloc(w->ops, cap * sizeof *ops) : NULL;
-    if (!ops)
+    if (!reads)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for packing");
-    w->ops = ops;
+    w->reads = reads;
     w->reads_cap = cap;
     return LEAT_OK;
 }
@@ -114,25 +109,16 @@ static leat_status plan_group(struct pack_worker *w, uint64_t first, uint64_t en
 
 /* Reading */
 
-static void read_done(struct leat_store_op *op)
-{
-    struct pack_worker *w = op->user;
-    pthread_mutex_lock(&w->mutex);
-    if (--w->locked.pending == 0)
-        pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->mutex);
-}
-
 static void make_op(struct pack_worker *w, uint32_t r, const char *key)
 {
-    const struct pack_read *read = &w->reads[r];
-    w->ops[r] = (struct leat_store_op){.verb = read->length ? LEAT_STORE_GET : LEAT_STORE_STAT,
-                                       .key = key,
-                                       .offset = read->offset,
-                                       .length = read->length,
-                                       .into = w->data + read->at,
-                                       .done = read_done,
-                                       .user = w};
+    struct pack_read *read = &w->reads[r];
+    read->op = (struct leat_store_op){.verb = read->length ? LEAT_STORE_GET : LEAT_STORE_STAT,
+                                      .key = key,
+                                      .offset = read->offset,
+                                      .length = read->length,
+                                      .into = w->data + read->at,
+                                      .err = &read->err,
+                                      .object = &read->found};
 }
 
 /* Begins a read. Files are read here and now, which costs far less than handing them to other threads; what fails then
@@ -147,40 +133,36 @@ static leat_status start_read(struct pack_worker *w, uint32_t r, struct leat_err
     snprintf(read->etag, sizeof read->etag, "%s", object.etag);
     read->object_bytes = object.size;
     make_op(w, r, object.key);
-    if (leat_store_perform(object.home->store, &w->ops[r]) && w->ops[r].status == LEAT_OK)
+    if (leat_store_perform(object.home->store, &read->op) && read->op.status == LEAT_OK)
         return LEAT_OK;
     make_op(w, r, object.key);
-    pthread_mutex_lock(&w->mutex);
-    w->locked.pending++;
-    pthread_mutex_unlock(&w->mutex);
-    leat_store_submit(object.home->store, &w->ops[r]);
+    leat_wait_submit(&w->wait, object.home->store, &read->op);
     return LEAT_OK;
 }
 
-static void cancel_reads(struct pack_worker *w, uint32_t n)
+struct reading {
+    struct pack_worker *w;
+    uint32_t n; /* reads that were begun */
+};
+
+static void cancel_reads(void *arg)
 {
-    for (uint32_t r = 0; r < n; r++) {
+    const struct reading *g = arg;
+    for (uint32_t r = 0; r < g->n; r++) {
         struct leat_origin_object object;
-        if (w->job->origin->ops->object(w->job->origin, w->reads[r].object, &object, NULL) == LEAT_OK)
-            leat_store_cancel(object.home->store, &w->ops[r]);
+        if (g->w->job->origin->ops->object(g->w->job->origin, g->w->reads[r].object, &object, NULL) == LEAT_OK)
+            leat_store_cancel(object.home->store, &g->w->reads[r].op);
     }
 }
 
-/* Waits until no read is in flight, whatever happens: the operations' memory is this thread's. */
-static void wait_reads(struct pack_worker *w, uint32_t n)
+static bool stop_reads(void *user)
 {
-    bool cancelled = false;
-    pthread_mutex_lock(&w->mutex);
-    while (w->locked.pending) {
-        leat_cond_wait(&w->cond, &w->mutex, leat_after(200 * LEAT_MS));
-        if (!cancelled && w->locked.pending && pack_stopped(w->job)) {
-            cancelled = true;
-            pthread_mutex_unlock(&w->mutex);
-            cancel_reads(w, n);
-            pthread_mutex_lock(&w->mutex);
-        }
-    }
-    pthread_mutex_unlock(&w->mutex);
+    return pack_stopped(user);
+}
+
+void pack_wait_init(struct pack_worker *w)
+{
+    leat_wait_init(&w->wait, stop_reads, w->job);
 }
 
 /* An ETag without its quotes. */
@@ -206,18 +188,19 @@ static bool same_tag(const char *a, const char *b)
 /* Whether the object could be read and is the one that was listed. */
 static leat_status check_read(const struct pack_worker *w, uint32_t r, struct leat_error *err)
 {
-    const struct leat_store_op *op = &w->ops[r];
     const struct pack_read *read = &w->reads[r];
-    bool seen = op->status == LEAT_OK || *op->object.etag; /* one that is too short ends in an error, too */
-    if (seen && op->object.size != read->object_bytes)
+    const struct leat_store_op *op = &read->op;
+    const struct leat_object *found = &read->found;
+    bool seen = op->status == LEAT_OK || *found->etag; /* one that is too short ends in an error, too */
+    if (seen && found->size != read->object_bytes)
         return leat_fail(err, LEAT_CHANGED,
                          "'%s' changed while it was packed: it had %" PRIu64 " bytes and has %" PRIu64, op->key,
-                         read->object_bytes, op->object.size);
+                         read->object_bytes, found->size);
     if (op->status != LEAT_OK) {
-        *err = op->err;
+        *err = read->err;
         return op->status;
     }
-    if (*read->etag && *op->object.etag && !same_tag(read->etag, op->object.etag))
+    if (*read->etag && *found->etag && !same_tag(read->etag, found->etag))
         return leat_fail(err, LEAT_CHANGED, "'%s' changed while it was packed", op->key);
     return LEAT_OK;
 }
@@ -243,7 +226,8 @@ leat_status pack_read_group(struct pack_worker *w, uint64_t first, uint64_t end,
         rc = start_read(w, started, err);
         started += rc == LEAT_OK;
     }
-    wait_reads(w, started);
+    struct reading reading = {w, started};
+    leat_wait_for(&w->wait, 0, cancel_reads, &reading); /* whatever happens: the operations' memory is this thread's */
     if (rc == LEAT_OK)
         check_group(w, *n);
     return rc;

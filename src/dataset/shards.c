@@ -1,14 +1,12 @@
 #include "dataset/shards.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "dataset/index.h"
+#include "store/wait.h"
 
 #define LIST_BYTES_MAX ((size_t)1 << 30) /* of an @FILE */
 #define STATS          64u               /* asked for at a time */
@@ -160,73 +158,65 @@ static leat_status list_prefix(struct finding *f, const struct leat_home *home, 
     return rc;
 }
 
-/* Requests in flight that somebody waits for. */
-struct waiting {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    uint32_t pending; /* hold mutex */
+/* What one shard is, asked for with others. */
+struct asked {
+    struct leat_store_op op;
+    struct leat_error err;
+    struct leat_object object;
+    struct leat_store *store; /* NULL: nothing was asked */
 };
 
-static void stat_done(struct leat_store_op *op)
+static bool stop_asking(void *user)
 {
-    struct waiting *wait = op->user;
-    pthread_mutex_lock(&wait->mutex);
-    if (--wait->pending == 0)
-        pthread_cond_signal(&wait->cond);
-    pthread_mutex_unlock(&wait->mutex);
+    return stopped(user);
+}
+
+static void cancel_asked(void *arg)
+{
+    struct asked *asked = arg;
+    for (uint32_t i = 0; i < STATS; i++) {
+        if (asked[i].store)
+            leat_store_cancel(asked[i].store, &asked[i].op);
+    }
 }
 
 /* Asks for the sizes and ETags of up to STATS shards at a time. */
-static leat_status ask_some(struct finding *f, struct leat_store_op *ops, struct leat_error *err)
+static leat_status ask_some(struct finding *f, struct asked *asked, struct leat_error *err)
 {
     struct leat_shards *s = &f->shards;
-    struct waiting wait = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct leat_wait wait;
     uint32_t n = s->n - f->known < STATS ? s->n - f->known : STATS;
-    bool cancelled = false;
     leat_status rc = LEAT_OK;
-    leat_cond_init(&wait.cond);
-    for (uint32_t i = 0; i < n; i++) {
-        ops[i] = (struct leat_store_op){
-            .verb = LEAT_STORE_STAT, .key = s->list[f->known + i].key, .done = stat_done, .user = &wait};
-        wait.pending += ops[i].key != NULL;
+    leat_wait_init(&wait, stop_asking, f);
+    for (uint32_t i = 0; i < STATS; i++) {
+        struct asked *a = &asked[i];
+        const struct leat_shard *shard = i < n ? &s->list[f->known + i] : NULL;
+        a->store = shard && shard->key ? shard->home->store : NULL;
+        if (!a->store)
+            continue;
+        a->op =
+            (struct leat_store_op){.verb = LEAT_STORE_STAT, .key = shard->key, .err = &a->err, .object = &a->object};
+        leat_wait_submit(&wait, a->store, &a->op);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        if (ops[i].key)
-            leat_store_submit(s->list[f->known + i].home->store, &ops[i]);
-    }
-    pthread_mutex_lock(&wait.mutex);
-    while (wait.pending) { /* the operations' memory is ours: wait for all of them whatever happens */
-        leat_cond_wait(&wait.cond, &wait.mutex, leat_after(200 * LEAT_MS));
-        if (!cancelled && wait.pending && stopped(f)) {
-            cancelled = true;
-            pthread_mutex_unlock(&wait.mutex);
-            for (uint32_t i = 0; i < n; i++) {
-                if (ops[i].key)
-                    leat_store_cancel(s->list[f->known + i].home->store, &ops[i]);
-            }
-            pthread_mutex_lock(&wait.mutex);
-        }
-    }
-    pthread_mutex_unlock(&wait.mutex);
-    pthread_mutex_destroy(&wait.mutex);
-    pthread_cond_destroy(&wait.cond);
+    leat_wait_for(&wait, 0, cancel_asked, asked);
+    leat_wait_end(&wait);
     for (uint32_t i = 0; rc == LEAT_OK && i < n; i++) {
         struct leat_shard *shard = &s->list[f->known + i];
         if (!shard->key)
             continue;
         s->requests++;
-        if (f->missing_ok && ops[i].status == LEAT_NOT_FOUND) {
+        if (f->missing_ok && asked[i].op.status == LEAT_NOT_FOUND) {
             free(shard->key);
             shard->key = NULL;
             continue;
         }
-        if (ops[i].status != LEAT_OK) {
-            *err = ops[i].err;
-            rc = ops[i].status;
+        if (asked[i].op.status != LEAT_OK) {
+            *err = asked[i].err;
+            rc = asked[i].op.status;
             break;
         }
-        shard->size = ops[i].object.size;
-        shard->etag = strdup(ops[i].object.etag);
+        shard->size = asked[i].object.size;
+        shard->etag = strdup(asked[i].object.etag);
         rc = shard->etag ? LEAT_OK : no_memory(err);
     }
     f->known += n;
@@ -236,11 +226,11 @@ static leat_status ask_some(struct finding *f, struct leat_store_op *ops, struct
 /* Sizes and ETags of what was named, not listed. */
 static leat_status ask(struct finding *f, struct leat_error *err)
 {
-    struct leat_store_op *ops = calloc(STATS, sizeof *ops);
-    leat_status rc = ops ? LEAT_OK : no_memory(err);
+    struct asked *asked = calloc(STATS, sizeof *asked);
+    leat_status rc = asked ? LEAT_OK : no_memory(err);
     while (rc == LEAT_OK && f->known < f->shards.n)
-        rc = ask_some(f, ops, err);
-    free(ops);
+        rc = ask_some(f, asked, err);
+    free(asked);
     return rc;
 }
 

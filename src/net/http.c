@@ -138,6 +138,13 @@ static void explain(const struct leat_http *http, struct leat_http_call *call, C
                   text);
         return;
     }
+    if (strncmp(text, "Unsupported proxy", 17) == 0) { /* libcurl repeats its address, with its password */
+        call->unresolved = false;
+        call->status =
+            leat_fail(&call->err, LEAT_INVALID, "the proxy that %s names is not http://[USER:PASSWORD@]HOST[:PORT]",
+                      leat_http_proxy_variable(call->url));
+        return;
+    }
     if (code == CURLE_UNSUPPORTED_PROTOCOL)
         text = "the server does not speak HTTP";
     if (code == CURLE_SSL_CONNECT_ERROR && strstr(text, "wrong version number")) /* OpenSSL's way to say it */
@@ -150,6 +157,19 @@ static void explain(const struct leat_http *http, struct leat_http_call *call, C
     const char *proxy = code == CURLE_COULDNT_CONNECT ? leat_http_proxy_variable(call->url) : "";
     leat_fail(&call->err, call->status, "%s%s%s%s%s%s%s", text, *os_text ? ": " : "", os_text, ip && *ip ? ", at " : "",
               ip ? ip : "", *proxy ? "; a proxy is set by " : "", proxy);
+}
+
+/* A proxy that wants to know who asks says so in place of the answer, or of the tunnel to who would give it. */
+static void check_proxy(struct leat_http_call *call)
+{
+    long connected = 0;
+    curl_easy_getinfo(call->easy, CURLINFO_HTTP_CONNECTCODE, &connected);
+    if (call->head.code != 407 && (connected != 407 || call->status == LEAT_OK))
+        return;
+    call->status = leat_fail(&call->err, LEAT_DENIED,
+                             "the proxy wants a user and a password, or others than it was given: %s names it, as "
+                             "http://USER:PASSWORD@HOST:PORT (407)",
+                             leat_http_proxy_variable(call->url));
 }
 
 static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode code)
@@ -169,6 +189,7 @@ static void finish(struct leat_http *http, struct leat_http_call *call, CURLcode
         explain(http, call, code, call->status == LEAT_NETWORK ? os_error : 0);
         call->err.os_error = (int)os_error;
     }
+    check_proxy(call);
     report(http, call);
 }
 

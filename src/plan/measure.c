@@ -365,7 +365,10 @@ static leat_status take_profile(const char *name, const struct leat_report *repo
                                       .checkpoint_bytes = NAN,
                                       .checkpoint_s = NAN,
                                       .samples_per_s = run->batch * run->gpus * run->nodes / run->step_s.mean};
-        if (run->mode == LEAT_REPORT_OBSERVED)
+        /* `single` is one GPU as it is; `alone` shares memory and cores with the others, and stands in for it. */
+        bool row = run->mode == LEAT_REPORT_SYNTHETIC || run->mode == LEAT_REPORT_SINGLE ||
+                   (run->mode == LEAT_REPORT_ALONE && !leat_report_find(report, LEAT_REPORT_SINGLE));
+        if (!row)
             continue;
         if (!(run->batch > 0))
             return leat_fail(err, LEAT_INVALID, "%s: a run without 'batch'", name);

@@ -11,7 +11,9 @@
 
 static const char *const parts[LEAT_REPORT_PARTS] = {"fetch",    "prepare",       "input",     "copy", "forward",
                                                      "backward", "communication", "optimizer", "other"};
-static const char *const modes[LEAT_REPORT_MODES] = {"observed", "synthetic", "alone"};
+static const char *const modes[LEAT_REPORT_MODES] = {"observed", "synthetic", "alone", "single", "cached", "cold"};
+static const char *const stages[LEAT_REPORT_STAGES] = {"wait",          "copy",      "forward", "backward",
+                                                       "communication", "optimizer", "other"};
 
 const char *leat_report_part_name(enum leat_report_part part)
 {
@@ -21,6 +23,11 @@ const char *leat_report_part_name(enum leat_report_part part)
 const char *leat_report_mode_name(enum leat_report_mode mode)
 {
     return modes[mode];
+}
+
+const char *leat_report_stage_name(size_t stage)
+{
+    return stages[stage];
 }
 
 void leat_report_note(struct leat_report *r, const char *format, ...)
@@ -46,17 +53,19 @@ struct field {
     size_t offset;
     size_t room; /* of a text */
     double most;
+    int since; /* the version of the format that brought it */
 };
 
 #define TEXT_OF(s, f)                                                                                                  \
     {                                                                                                                  \
-#f, TEXT, offsetof(struct s, f), sizeof((struct s *)0)->f, 0                                                   \
+#f, TEXT, offsetof(struct s, f), sizeof((struct s *)0)->f, 0, 1                                                \
     }
-#define OF(s, f, type, most)                                                                                           \
+#define SINCE(version, s, f, type, most)                                                                               \
     {                                                                                                                  \
-#f, type, offsetof(struct s, f), 0, most                                                                       \
+#f, type, offsetof(struct s, f), 0, most, version                                                              \
     }
-#define FIELDS(table) (table), (sizeof(table) / sizeof *(table))
+#define OF(s, f, type, most) SINCE(1, s, f, type, most)
+#define FIELDS(table)        (table), (sizeof(table) / sizeof *(table))
 
 static const struct field top_fields[] = {
     TEXT_OF(leat_report, leat), TEXT_OF(leat_report, made),  TEXT_OF(leat_report, accelerator),
@@ -78,6 +87,20 @@ static const struct field run_fields[] = {
     OF(leat_report_run, gradient_bytes, REAL, 1e15),
     OF(leat_report_run, buckets, REAL, 1e9),
     OF(leat_report_run, warmup_s, REAL, 1e6),
+    SINCE(2, leat_report_run, flops, REAL, 1e21),
+    SINCE(2, leat_report_run, copied_bytes, REAL, 1e15),
+    SINCE(2, leat_report_run, read_bytes, REAL, 1e15),
+    SINCE(2, leat_report_run, disk_bytes, REAL, 1e15),
+    SINCE(2, leat_report_run, bucket_read_bytes, REAL, 1e15),
+    SINCE(2, leat_report_run, memory_rate, REAL, 1e15),
+    SINCE(2, leat_report_run, disk_rate, REAL, 1e15),
+    SINCE(2, leat_report_run, bucket_rate, REAL, 1e15),
+    SINCE(2, leat_report_run, dataset_samples, REAL, 1e15),
+    SINCE(2, leat_report_run, peak_gpu_bytes, REAL, 1e15),
+    SINCE(2, leat_report_run, cores_used, REAL, 1e5),
+    SINCE(2, leat_report_run, checkpoint_write_s, REAL, 1e6),
+    SINCE(2, leat_report_run, checkpoint_read_s, REAL, 1e6),
+    SINCE(2, leat_report_run, checkpoint_bytes, REAL, 1e15),
 };
 static const struct field stall_fields[] = {
     TEXT_OF(leat_report_stall, cause),
@@ -87,8 +110,40 @@ static const struct field stall_fields[] = {
 static const struct field rank_fields[] = {
     OF(leat_report_rank, rank, SIGNED, 1e7), OF(leat_report_rank, steps, REAL, 1e15),
     OF(leat_report_rank, late_s, REAL, 1e5), OF(leat_report_rank, late_of, REAL, 1),
-    OF(leat_report_rank, died, FLAG, 0),
+    OF(leat_report_rank, died, FLAG, 0),     SINCE(2, leat_report_rank, node, WHOLE, 1e5),
 };
+static const struct field link_fields[] = {
+    TEXT_OF(leat_report_link, scope),        TEXT_OF(leat_report_link, backend),
+    OF(leat_report_link, a, SIGNED, 1e7),    OF(leat_report_link, b, SIGNED, 1e7),
+    OF(leat_report_link, ranks, WHOLE, 1e7), OF(leat_report_link, bytes, REAL, 1e15),
+    OF(leat_report_link, s, TIME, 1e5),
+};
+static const struct field step_fields[] = {
+    OF(leat_report_step, rank, SIGNED, 1e7),
+    OF(leat_report_step, start_s, REAL, 1e9),
+};
+static const struct field span_fields[] = {
+    OF(leat_report_span, rank, SIGNED, 1e7),  OF(leat_report_span, thread, WHOLE, 1e7), TEXT_OF(leat_report_span, what),
+    OF(leat_report_span, start_s, REAL, 1e9), OF(leat_report_span, end_s, REAL, 1e9),
+};
+
+/* A field that an older version does not have, or that nobody has measured. */
+static void unknown(const struct field *f, void *to)
+{
+    char *at = (char *)to + f->offset;
+    static const double nan3[3] = {NAN, NAN, NAN};
+    if (f->type == REAL)
+        memcpy(at, nan3, sizeof(double));
+    else if (f->type == TIME)
+        memcpy(at, nan3, sizeof nan3);
+}
+
+void leat_report_run_init(struct leat_report_run *run)
+{
+    *run = (struct leat_report_run){0};
+    for (size_t i = 0; i < sizeof run_fields / sizeof *run_fields; i++)
+        unknown(&run_fields[i], run);
+}
 
 static json_t *real(double v)
 {
@@ -127,47 +182,60 @@ static json_t *write_fields(const struct field *fields, size_t n, const void *fr
     return object;
 }
 
-static json_t *write_run(const struct leat_report_run *run)
+static json_t *write_run(const void *from)
 {
+    const struct leat_report_run *run = from;
     json_t *object = write_fields(FIELDS(run_fields), run);
     json_t *split = json_object();
     json_object_set_new(object, "mode", json_string(modes[run->mode]));
     for (size_t i = 0; i < LEAT_REPORT_PARTS; i++)
         json_object_set_new(split, parts[i], real(run->part_s[i]));
     json_object_set_new(object, "parts_s", split);
+    json_t *buckets = json_array();
+    for (size_t i = 0; i < run->bucket_count; i++)
+        json_array_append_new(buckets, real(run->bucket_bytes[i]));
+    json_object_set_new(object, "bucket_bytes", buckets);
     return object;
 }
 
-char *leat_report_write(const struct leat_report *r)
+static json_t *write_step(const void *from)
 {
-    json_t *root = write_fields(FIELDS(top_fields), r);
-    json_t *runs = json_array();
-    json_t *stalls = json_array();
-    json_t *ranks = json_array();
-    json_t *notes = json_array();
-    json_object_set_new(root, "leat_report", json_integer(LEAT_REPORT_VERSION));
-    for (size_t i = 0; i < r->runs; i++)
-        json_array_append_new(runs, write_run(&r->run[i]));
-    for (size_t i = 0; i < r->stalls; i++) {
-        json_t *stall = write_fields(FIELDS(stall_fields), &r->stall[i]);
-        json_object_set_new(stall, "from", json_pack("[ii]", r->stall[i].from[0], r->stall[i].from[1]));
-        json_array_append_new(stalls, stall);
-    }
-    for (size_t i = 0; i < r->ranks; i++)
-        json_array_append_new(ranks, write_fields(FIELDS(rank_fields), &r->rank[i]));
-    for (size_t i = 0; i < r->notes; i++)
-        json_array_append_new(notes, json_string(r->note[i]));
-    json_object_set_new(root, "runs", runs);
-    json_object_set_new(root, "stalls", stalls);
-    json_object_set_new(root, "ranks", ranks);
-    json_object_set_new(root, "notes", notes);
-    char *text = leat_json_write(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    return text;
+    const struct leat_report_step *step = from;
+    json_t *object = write_fields(FIELDS(step_fields), step);
+    json_t *split = json_object();
+    json_object_set_new(object, "mode", json_string(modes[step->mode]));
+    for (size_t i = 0; i < LEAT_REPORT_STAGES; i++)
+        json_object_set_new(split, stages[i], real(step->stage_s[i]));
+    json_object_set_new(object, "stages_s", split);
+    return object;
+}
+
+static json_t *write_stall(const void *from)
+{
+    const struct leat_report_stall *stall = from;
+    json_t *object = write_fields(FIELDS(stall_fields), stall);
+    json_object_set_new(object, "from", json_pack("[ii]", stall->from[0], stall->from[1]));
+    return object;
+}
+
+static json_t *write_rank(const void *from)
+{
+    return write_fields(FIELDS(rank_fields), from);
+}
+
+static json_t *write_link(const void *from)
+{
+    return write_fields(FIELDS(link_fields), from);
+}
+
+static json_t *write_span(const void *from)
+{
+    return write_fields(FIELDS(span_fields), from);
 }
 
 struct reader {
     const char *name;
+    int version; /* of the report */
     struct leat_error *err;
 };
 
@@ -246,27 +314,55 @@ static leat_status read_fields(const struct reader *in, const struct field *fiel
     }
     for (size_t i = 0; i < n && rc == LEAT_OK; i++) {
         value = json_object_get(object, fields[i].name);
-        rc = value ? read_value(in, &fields[i], value, to)
-                   : leat_fail(in->err, LEAT_INVALID, "%s: '%s' is missing", in->name, fields[i].name);
+        if (value)
+            rc = read_value(in, &fields[i], value, to);
+        else if (in->version < fields[i].since)
+            unknown(&fields[i], to);
+        else
+            rc = leat_fail(in->err, LEAT_INVALID, "%s: '%s' is missing", in->name, fields[i].name);
     }
     return rc;
 }
 
-static leat_status read_run(const struct reader *in, json_t *object, void *to)
+static leat_status read_mode(const struct reader *in, json_t *object, enum leat_report_mode *out)
 {
-    static const char *const also[] = {"mode", "parts_s", NULL};
-    struct leat_report_run *run = to;
-    leat_status rc = read_fields(in, FIELDS(run_fields), object, also, run);
-    if (rc != LEAT_OK)
-        return rc;
     const char *mode = json_string_value(json_object_get(object, "mode"));
-    json_t *split = json_object_get(object, "parts_s");
     size_t m = 0;
     while (m < LEAT_REPORT_MODES && (!mode || strcmp(mode, modes[m]) != 0))
         m++;
     if (m == LEAT_REPORT_MODES)
         return wrong(in, "mode", "one that is known here");
-    run->mode = (enum leat_report_mode)m;
+    *out = (enum leat_report_mode)m;
+    return LEAT_OK;
+}
+
+static leat_status read_buckets(const struct reader *in, json_t *object, struct leat_report_run *run)
+{
+    const json_t *list = json_object_get(object, "bucket_bytes");
+    leat_status rc = LEAT_OK;
+    run->bucket_count = 0;
+    if (!list && in->version < 2)
+        return LEAT_OK;
+    if (!json_is_array(list) || json_array_size(list) > LEAT_REPORT_BUCKETS)
+        return wrong(in, "bucket_bytes", "a list, or has too many items");
+    for (size_t i = 0; i < json_array_size(list) && rc == LEAT_OK; i++)
+        rc = read_real(in, "bucket_bytes", json_array_get(list, i), 1e15, &run->bucket_bytes[i]);
+    run->bucket_count = json_array_size(list);
+    return rc;
+}
+
+static leat_status read_run(const struct reader *in, json_t *object, void *to)
+{
+    static const char *const also[] = {"mode", "parts_s", "bucket_bytes", NULL};
+    struct leat_report_run *run = to;
+    leat_status rc = read_fields(in, FIELDS(run_fields), object, also, run);
+    if (rc == LEAT_OK)
+        rc = read_mode(in, object, &run->mode);
+    if (rc == LEAT_OK)
+        rc = read_buckets(in, object, run);
+    if (rc != LEAT_OK)
+        return rc;
+    json_t *split = json_object_get(object, "parts_s");
     if (!run->gpus || !run->nodes || !(run->step_s.mean > 0))
         return leat_fail(in->err, LEAT_INVALID, "%s: a run without 'gpus', 'nodes' or 'step_s'", in->name);
     for (size_t i = 0; i < LEAT_REPORT_PARTS && rc == LEAT_OK; i++) {
@@ -300,22 +396,110 @@ static leat_status read_rank(const struct reader *in, json_t *object, void *to)
     return read_fields(in, FIELDS(rank_fields), object, NULL, to);
 }
 
-static leat_status read_list(const struct reader *in, const json_t *root, const char *key, size_t max, size_t size,
-                             leat_status (*read)(const struct reader *, json_t *, void *), void *to, size_t *count)
+static leat_status read_link(const struct reader *in, json_t *object, void *to)
 {
-    const json_t *list = json_object_get(root, key);
-    leat_status rc = LEAT_OK;
-    if (!json_is_array(list) || json_array_size(list) > max)
-        return wrong(in, key, "a list, or has too many items");
-    for (size_t i = 0; i < json_array_size(list) && rc == LEAT_OK; i++)
-        rc = read(in, json_array_get(list, i), (char *)to + i * size);
-    *count = json_array_size(list);
+    return read_fields(in, FIELDS(link_fields), object, NULL, to);
+}
+
+static leat_status read_step(const struct reader *in, json_t *object, void *to)
+{
+    static const char *const also[] = {"mode", "stages_s", NULL};
+    struct leat_report_step *step = to;
+    leat_status rc = read_fields(in, FIELDS(step_fields), object, also, step);
+    if (rc == LEAT_OK)
+        rc = read_mode(in, object, &step->mode);
+    const json_t *split = json_object_get(object, "stages_s");
+    for (size_t i = 0; i < LEAT_REPORT_STAGES && rc == LEAT_OK; i++) {
+        json_t *v = json_object_get(split, stages[i]);
+        rc = v ? read_real(in, stages[i], v, 1e5, &step->stage_s[i]) : wrong(in, "stages_s", "all stages of a step");
+    }
+    if (rc == LEAT_OK && json_object_size(split) != LEAT_REPORT_STAGES)
+        rc = wrong(in, "stages_s", "the stages that are known here");
     return rc;
 }
 
-static leat_status read_root(const struct reader *in, json_t *root, struct leat_report *r)
+static leat_status read_span(const struct reader *in, json_t *object, void *to)
 {
-    static const char *const also[] = {"leat_report", "runs", "stalls", "ranks", "notes", NULL};
+    return read_fields(in, FIELDS(span_fields), object, NULL, to);
+}
+
+static const struct list {
+    const char *key;
+    int since;
+    size_t max;
+    size_t size; /* of an item */
+    size_t items;
+    size_t count;
+    json_t *(*write)(const void *);
+    leat_status (*read)(const struct reader *, json_t *, void *);
+} lists[] = {
+#define LIST(since, name, max, one)                                                                                    \
+    {                                                                                                                  \
+#name "s", since, max,                                                                                         \
+            sizeof((struct leat_report *)0)                                                                            \
+                ->one[0], offsetof(struct leat_report, one), offsetof(struct leat_report, one##s), write_##one,        \
+                      read_##one                                                                                       \
+    }
+    LIST(1, run, LEAT_REPORT_RUNS, run),    LIST(1, stall, LEAT_REPORT_STALLS, stall),
+    LIST(1, rank, LEAT_REPORT_RANKS, rank), LIST(2, link, LEAT_REPORT_LINKS, link),
+    LIST(2, step, LEAT_REPORT_STEPS, step), LIST(2, span, LEAT_REPORT_SPANS, span),
+};
+#define LISTS (sizeof lists / sizeof *lists)
+
+char *leat_report_write(const struct leat_report *r)
+{
+    json_t *root = write_fields(FIELDS(top_fields), r);
+    json_t *notes = json_array();
+    json_object_set_new(root, "leat_report", json_integer(LEAT_REPORT_VERSION));
+    for (size_t i = 0; i < LISTS; i++) {
+        const char *items = (const char *)r + lists[i].items;
+        json_t *list = json_array();
+        size_t n;
+        memcpy(&n, (const char *)r + lists[i].count, sizeof n);
+        for (size_t k = 0; k < n; k++)
+            json_array_append_new(list, lists[i].write(items + k * lists[i].size));
+        json_object_set_new(root, lists[i].key, list);
+    }
+    for (size_t i = 0; i < r->notes; i++)
+        json_array_append_new(notes, json_string(r->note[i]));
+    json_object_set_new(root, "notes", notes);
+    char *text = leat_json_write(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    return text;
+}
+
+static leat_status read_list(const struct reader *in, const json_t *root, const struct list *l, struct leat_report *r)
+{
+    const json_t *list = json_object_get(root, l->key);
+    size_t n = json_array_size(list);
+    leat_status rc = LEAT_OK;
+    if (!list && in->version < l->since)
+        return LEAT_OK;
+    if (!json_is_array(list) || n > l->max)
+        return wrong(in, l->key, "a list, or has too many items");
+    for (size_t i = 0; i < n && rc == LEAT_OK; i++)
+        rc = l->read(in, json_array_get(list, i), (char *)r + l->items + i * l->size);
+    memcpy((char *)r + l->count, &n, sizeof n);
+    return rc;
+}
+
+static leat_status read_notes(const struct reader *in, const json_t *root, struct leat_report *r)
+{
+    const json_t *notes = json_object_get(root, "notes");
+    if (!json_is_array(notes) || json_array_size(notes) > LEAT_REPORT_NOTES)
+        return wrong(in, "notes", "a list, or has too many items");
+    for (size_t i = 0; i < json_array_size(notes); i++) {
+        const char *text = json_string_value(json_array_get(notes, i));
+        if (!text)
+            return wrong(in, "notes", "a list of texts");
+        leat_report_note(r, "%s", text);
+    }
+    return LEAT_OK;
+}
+
+static leat_status read_root(struct reader *in, json_t *root, struct leat_report *r)
+{
+    const char *also[LISTS + 3] = {"leat_report", "notes"};
     const json_t *version = json_object_get(root, "leat_report");
     if (!json_is_integer(version) || json_integer_value(version) < 1)
         return leat_fail(in->err, LEAT_INVALID, "%s: not a report of 'leat profile'", in->name);
@@ -323,22 +507,14 @@ static leat_status read_root(const struct reader *in, json_t *root, struct leat_
         return leat_fail(in->err, LEAT_VERSION,
                          "%s: a report of version %lld, and this release reads %d: use a newer one", in->name,
                          (long long)json_integer_value(version), LEAT_REPORT_VERSION);
+    in->version = (int)json_integer_value(version);
+    for (size_t i = 0; i < LISTS; i++)
+        also[2 + i] = lists[i].key;
     leat_status rc = read_fields(in, FIELDS(top_fields), root, also, r);
+    for (size_t i = 0; i < LISTS && rc == LEAT_OK; i++)
+        rc = read_list(in, root, &lists[i], r);
     if (rc == LEAT_OK)
-        rc = read_list(in, root, "runs", LEAT_REPORT_RUNS, sizeof *r->run, read_run, r->run, &r->runs);
-    if (rc == LEAT_OK)
-        rc = read_list(in, root, "stalls", LEAT_REPORT_STALLS, sizeof *r->stall, read_stall, r->stall, &r->stalls);
-    if (rc == LEAT_OK)
-        rc = read_list(in, root, "ranks", LEAT_REPORT_RANKS, sizeof *r->rank, read_rank, r->rank, &r->ranks);
-    const json_t *notes = json_object_get(root, "notes");
-    if (rc == LEAT_OK && (!json_is_array(notes) || json_array_size(notes) > LEAT_REPORT_NOTES))
-        rc = wrong(in, "notes", "a list, or has too many items");
-    for (size_t i = 0; rc == LEAT_OK && i < json_array_size(notes); i++) {
-        const char *text = json_string_value(json_array_get(notes, i));
-        if (!text)
-            return wrong(in, "notes", "a list of texts");
-        leat_report_note(r, "%s", text);
-    }
+        rc = read_notes(in, root, r);
     for (size_t i = 0; rc == LEAT_OK && i < r->stalls; i++) {
         if (r->stall[i].from[0] >= (int)r->runs || r->stall[i].from[1] >= (int)r->runs || r->stall[i].from[0] < 0)
             rc = wrong(in, "from", "a pair of its runs");

@@ -1,5 +1,6 @@
 #include "profile/gather.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -20,10 +21,13 @@
 #define SETTLED_NS  (20 * LEAT_MS) /* a record is read when it is this old */
 #define TAKE        256
 
+#define KEPT_STEPS 48 /* of each rank and mode, for a time line */
+
 struct lane {
     struct leat_lane *lane; /* NULL: it could not be read */
     char name[64];
     struct leat_lane_head head;
+    unsigned thread; /* of its rank: 0 for the rank's own, workers from 1 on */
 };
 
 /* Steps in a row of one mode; long rows are cut. */
@@ -44,6 +48,20 @@ struct sums {
     double late[LEAT_REPORT_RANKS];
     double samples;
     double bytes;
+    double copied;
+};
+
+/* What is kept for a time line. */
+struct kept_step {
+    int rank;
+    struct leat_step step;
+};
+struct kept_span {
+    const struct gather_rank *rank;
+    unsigned thread;
+    uint8_t kind;
+    uint64_t start_ns;
+    uint64_t end_ns;
 };
 
 struct leat_gather {
@@ -57,6 +75,10 @@ struct leat_gather {
     size_t row;
     struct sums mode[LEAT_REPORT_MODES];
     struct sums window;
+    struct kept_step *steps;
+    size_t step_count;
+    struct kept_span *spans;
+    size_t span_count;
     size_t warm;
     double warm_s;
     bool crowded; /* more ranks, lanes or blocks than there is room for */
@@ -68,7 +90,9 @@ leat_status leat_gather_open(const char *folder, struct leat_gather **out, struc
 {
     struct leat_gather *g = calloc(1, sizeof *g);
     if (!g || !(g->lanes = calloc(LANES_MAX, sizeof *g->lanes)) ||
-        !(g->blocks = calloc(BLOCKS_MAX, sizeof *g->blocks))) {
+        !(g->blocks = calloc(BLOCKS_MAX, sizeof *g->blocks)) ||
+        !(g->steps = calloc(LEAT_REPORT_STEPS, sizeof *g->steps)) ||
+        !(g->spans = calloc(LEAT_REPORT_SPANS, sizeof *g->spans))) {
         leat_gather_close(g);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to gather records");
     }
@@ -87,6 +111,8 @@ void leat_gather_close(struct leat_gather *g)
         free(g->rank[i]);
     free(g->lanes);
     free(g->blocks);
+    free(g->steps);
+    free(g->spans);
     free(g);
 }
 
@@ -172,14 +198,39 @@ static void add_fetch(struct gather_rank *rank, uint32_t loader, const struct le
     l->cpu_s += (double)r->extra / 1e9;
 }
 
+/* Spans of the first steps after the warm-up, as many as there is room for on every rank. */
+static void keep_span(struct leat_gather *g, struct lane *l, struct gather_rank *rank, const struct leat_lane_record *r)
+{
+    unsigned ranks = rank->head.local_world ? rank->head.local_world : rank->head.world ? rank->head.world : 1;
+    size_t room = LEAT_REPORT_SPANS / (ranks < LEAT_REPORT_RANKS ? ranks : LEAT_REPORT_RANKS);
+    bool clock = r->kind == LEAT_LANE_FETCH || !(r->flags & LEAT_LANE_DEVICE) == !rank->stepper.device;
+    if (rank->made < WARMUP || rank->made >= WARMUP + KEPT_STEPS || rank->spans >= room || !clock ||
+        g->span_count == LEAT_REPORT_SPANS || r->flags & LEAT_LANE_EXHAUSTED)
+        return;
+    if (l->head.worker && !l->thread)
+        l->thread = ++rank->threads;
+    g->spans[g->span_count++] = (struct kept_span){rank, l->thread, r->kind, r->start_ns, r->end_ns};
+    rank->spans++;
+}
+
+static void keep_step(struct leat_gather *g, const struct gather_rank *rank, size_t ranks, const struct leat_step *step)
+{
+    size_t room = LEAT_REPORT_STEPS / LEAT_REPORT_MODES / ranks;
+    uint8_t mode = step->mode & ~LEAT_LANE_WARMUP;
+    if (g->mode[mode].steps < (double)(room < KEPT_STEPS ? room : KEPT_STEPS) && g->step_count < LEAT_REPORT_STEPS)
+        g->steps[g->step_count++] = (struct kept_step){rank->head.rank < 0 ? 0 : rank->head.rank, *step};
+}
+
 static void add_record(struct leat_gather *g, struct lane *l, const struct leat_lane_record *r)
 {
     struct leat_step step;
     if (r->kind == LEAT_LANE_FETCH) {
         struct gather_rank *rank =
             l->head.worker ? rank_of(g, l->head.parent, NULL) : rank_of(g, l->head.pid, &l->head);
-        if (rank)
+        if (rank) {
             add_fetch(rank, l->head.worker ? l->head.loader : r->loader, r);
+            keep_span(g, l, rank, r);
+        }
         return;
     }
     struct gather_rank *rank = l->head.worker ? NULL : rank_of(g, l->head.pid, &l->head);
@@ -187,9 +238,11 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
         return;
     if (r->kind == LEAT_LANE_WAIT)
         rank->loaders |= 1U << (r->loader % GATHER_LOADERS);
+    keep_span(g, l, rank, r);
     if (!leat_stepper_take(&rank->stepper, r, &step))
         return;
     rank->trains = true;
+    rank->made++;
     rank->loader = step.loader;
     if (rank->queued == GATHER_QUEUE) {
         rank->first = (rank->first + 1) % GATHER_QUEUE;
@@ -256,6 +309,7 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
     }
     s->samples += (double)steps[0].samples;
     s->bytes += (double)steps[0].bytes;
+    s->copied += (double)steps[0].copied_bytes;
 }
 
 static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, size_t n, const struct leat_step *steps)
@@ -273,6 +327,8 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         g->row++;
         return;
     }
+    for (size_t i = 0; i < n; i++)
+        keep_step(g, ranks[i], n, &steps[i]);
     add_sums(&g->mode[mode], &f, ranks, n, steps, g);
     if (mode == LEAT_REPORT_OBSERVED)
         add_sums(&g->window, &f, ranks, n, steps, g);
@@ -394,9 +450,11 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     size_t n = 0;
     for (size_t i = 0; i < g->rank_count; i++)
         ranks += g->rank[i]->trains;
-    *run = (struct leat_report_run){.mode = (enum leat_report_mode)mode, .nodes = 1};
+    leat_report_run_init(run);
+    run->mode = (enum leat_report_mode)mode;
+    run->nodes = 1;
     run->gpus = ranks;
-    if (mode == LEAT_REPORT_ALONE)
+    if (mode == LEAT_REPORT_ALONE || mode == LEAT_REPORT_SINGLE)
         run->gpus = 1;
     else if (first->head.local_world && first->head.world > first->head.local_world)
         run->nodes = first->head.world / first->head.local_world;
@@ -406,6 +464,7 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     run->steps = s->steps;
     run->batch = s->samples / s->steps;
     run->batch_bytes = s->bytes / s->steps;
+    run->copied_bytes = s->copied / s->steps;
     for (size_t i = 0; i < g->block_count; i++) {
         const struct block *b = &g->blocks[i];
         if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS)
@@ -465,7 +524,9 @@ static void add_stalls(const struct leat_gather *g, struct leat_report *out)
 {
     static const enum leat_report_part causes[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
                                                    LEAT_REPORT_COPY, LEAT_REPORT_COMMUNICATION};
-    int run[LEAT_REPORT_MODES] = {-1, -1, -1};
+    int run[LEAT_REPORT_MODES];
+    for (size_t i = 0; i < LEAT_REPORT_MODES; i++)
+        run[i] = -1;
     for (size_t i = 0; i < out->runs; i++)
         run[out->run[i].mode] = (int)i;
     if (run[LEAT_REPORT_OBSERVED] >= 0) {
@@ -510,6 +571,41 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
         leat_report_note(out, "%zu records or steps were dropped: there were more than could be read in time", dropped);
 }
 
+static void add_timeline(const struct leat_gather *g, struct leat_report *out)
+{
+    static const char *const names[] = {
+        [LEAT_LANE_WAIT] = "wait",          [LEAT_LANE_COPY] = "copy",       [LEAT_LANE_BACKWARD] = "backward",
+        [LEAT_LANE_COMM] = "communication", [LEAT_LANE_OPTIM] = "optimizer", [LEAT_LANE_FETCH] = "fetch"};
+    static_assert(LEAT_REPORT_STAGES == LEAT_STEP_STAGES, "the report names all stages");
+    uint64_t first = LEAT_NEVER;
+    for (size_t i = 0; i < g->step_count; i++)
+        first = g->steps[i].step.start_ns < first ? g->steps[i].step.start_ns : first;
+    for (size_t i = 0; i < g->span_count; i++)
+        first = g->spans[i].start_ns < first ? g->spans[i].start_ns : first;
+    for (size_t i = 0; i < g->step_count; i++) {
+        const struct kept_step *k = &g->steps[i];
+        struct leat_report_step *step = &out->step[out->steps++];
+        *step = (struct leat_report_step){.rank = k->rank,
+                                          .mode = (enum leat_report_mode)(k->step.mode & ~LEAT_LANE_WARMUP),
+                                          .start_s = (double)(k->step.start_ns - first) / 1e9};
+        for (size_t s = 0; s < LEAT_STEP_STAGES; s++)
+            step->stage_s[s] = (double)k->step.ns[s] / 1e9;
+    }
+    for (size_t i = 0; i < g->span_count; i++) {
+        const struct kept_span *k = &g->spans[i];
+        struct leat_report_span *span = &out->span[out->spans++];
+        if (!k->rank->trains) { /* a launcher, or another program */
+            out->spans--;
+            continue;
+        }
+        *span = (struct leat_report_span){.rank = k->rank->head.rank < 0 ? 0 : k->rank->head.rank,
+                                          .thread = k->thread,
+                                          .start_s = (double)(k->start_ns - first) / 1e9,
+                                          .end_s = (double)(k->end_ns - first) / 1e9};
+        snprintf(span->what, sizeof span->what, "%s", names[k->kind]);
+    }
+}
+
 void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
 {
     const struct gather_rank *first = first_rank(g);
@@ -520,6 +616,7 @@ void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
     }
     add_stalls(g, out);
     add_ranks(g, out);
+    add_timeline(g, out);
     if (first) {
         snprintf(out->accelerator, sizeof out->accelerator, "%s",
                  *first->head.accelerator ? first->head.accelerator : "cpu");

@@ -33,6 +33,9 @@ struct gather_rank {
     double steps;
     double late_s;
     double last;
+    size_t made;      /* steps that its records have made */
+    size_t spans;     /* kept for a time line */
+    unsigned threads; /* its workers among them */
 };
 
 /* How waiting for a batch divides, as shares of it: they add up to at most 1, and what is missing is not known. `fetch`

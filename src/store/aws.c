@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "store/aws_keys.h"
+#include "store/s3_site.h"
 
 #define RENEW_EARLY_S 300 /* before they expire: as early as AWS's own clients */
 
@@ -117,7 +118,8 @@ static leat_status profile_endpoint(const struct leat_aws_lookup *l, struct leat
     return set_text(&aws->endpoint_url, url, err);
 }
 
-/* AWS's own endpoints of a special kind. They belong to a region, which a redirect must not change in silence. */
+/* AWS's own endpoints of a special kind, which belong to a region. The name of the host says the kind to those who
+ * open the bucket: leat_s3_own_host(). */
 static leat_status special_endpoint(const struct leat_aws_lookup *l, struct leat_aws *aws, struct leat_error *err)
 {
     bool fips = leat_aws_wants_fips(l->files, l->profile);
@@ -134,10 +136,8 @@ static leat_status special_endpoint(const struct leat_aws_lookup *l, struct leat
                          what, aws->endpoint_from);
     if (!aws->region)
         return leat_fail(err, LEAT_INVALID, "%s is asked for, but no region is known: set AWS_REGION", what);
-    snprintf(url, sizeof url, "https://s3%s%s.%.60s.amazonaws.com%s", fips ? "-fips" : "", dual ? ".dualstack" : "",
-             aws->region, strncmp(aws->region, "cn-", 3) == 0 ? ".cn" : "");
-    if (aws->addressing == LEAT_ADDRESSING_AUTO)
-        aws->addressing = LEAT_ADDRESSING_VIRTUAL;
+    snprintf(url, sizeof url, "https://s3%s%s.%.60s.%s", fips ? "-fips" : "", dual ? ".dualstack" : "", aws->region,
+             leat_s3_suffix(aws->region));
     snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "%s", fips ? "AWS's own, FIPS" : "AWS's own, dual-stack");
     return set_text(&aws->endpoint_url, url, err);
 }

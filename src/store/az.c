@@ -54,7 +54,7 @@ static const struct {
 
 static void explain(const struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     leat_status status = head->code < 300 ? LEAT_SERVER : leat_exchange_code_status(head->code);
     const char *advice = NULL;
     char keys[160] = "";
@@ -64,18 +64,18 @@ static void explain(const struct bucket *b, struct leat_store_op *op, const stru
             advice = meanings[i].advice;
         }
     }
-    op->own.expired = head->code == 401 && begins(b->aws.access_key, LEAT_AZ_BEARER);
+    op->own->expired = head->code == 401 && begins(b->aws.access_key, LEAT_AZ_BEARER);
     if (head->code == 412)
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
     if (head->code == 404 && op->if_match && op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET)
         status = LEAT_CHANGED;
-    op->own.retry_after_ns = leat_http_retry_after(head);
+    op->own->retry_after_ns = leat_http_retry_after(head);
     if (status == LEAT_DENIED && b->aws.access_key)
         snprintf(keys, sizeof keys, "; keys are from %s", b->aws.keys_from);
     else if (status == LEAT_DENIED)
         snprintf(keys, sizeof keys, "; the request was anonymous%s",
-                 leat_store_settings(op->own.store)->anonymous ? ", as --no-sign-request asks"
-                                                               : ", since no keys were found (AZURE_STORAGE_KEY, …)");
+                 leat_store_settings(op->own->store)->anonymous ? ", as --no-sign-request asks"
+                                                                : ", since no keys were found (AZURE_STORAGE_KEY, …)");
     if (!advice)
         advice = status == LEAT_NOT_FOUND   ? "there is no such object or container"
                  : status == LEAT_CHANGED   ? "the object has changed since it was looked at"
@@ -83,25 +83,25 @@ static void explain(const struct bucket *b, struct leat_store_op *op, const stru
                  : status == LEAT_DENIED    ? "access denied"
                  : status == LEAT_THROTTLED ? "the server asks to slow down"
                                             : "the server refused";
-    op->status = leat_fail(&op->err, status, "%s%s (%s%s%u)", advice, keys, answer->code, answer->code[0] ? ", " : "",
-                           head->code);
+    op->status = leat_fail(&op->own->err, status, "%s%s (%s%s%u)", advice, keys, answer->code,
+                           answer->code[0] ? ", " : "", head->code);
 }
 
 /* The parts that the journal tells of must all be there still. */
 static void check_blocks(struct leat_store_op *op)
 {
-    const struct leat_buf *text = &op->own.call.text;
+    const struct leat_buf *text = &op->own->call.text;
     for (uint32_t i = 0; i < op->parts_n && op->status == LEAT_OK; i++) {
         char id[LEAT_AZ_BLOCK];
         leat_az_block_id(op->upload, i + 1, id);
         if (op->parts[i].etag[0] && (!text->len || !memmem(text->data, text->len, id, strlen(id))))
-            op->status = leat_fail(&op->err, LEAT_CHANGED, "parts of the upload are no longer there");
+            op->status = leat_fail(&op->own->err, LEAT_CHANGED, "parts of the upload are no longer there");
     }
 }
 
 static void take(const struct bucket *b, struct leat_store_op *op)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     uint8_t digest[LEAT_MD5_SIZE];
     char hex[2 * LEAT_MD5_SIZE + 1];
     switch (op->verb) {
@@ -113,22 +113,22 @@ static void take(const struct bucket *b, struct leat_store_op *op)
         return;
     case LEAT_STORE_UPLOAD_PART: /* a block has no tag; the server has compared its MD5 */
         leat_store_sent(op, op->data_n);
-        op->object.size = op->data_n;
+        op->own->object.size = op->data_n;
         if (op->data_md5)
             memcpy(digest, op->data_md5, sizeof digest);
         else
             leat_md5(op->data, op->data_n, digest);
         leat_hex(digest, sizeof digest, hex);
-        snprintf(op->object.etag, sizeof op->object.etag, "\"%s\"", hex);
+        snprintf(op->own->object.etag, sizeof op->own->object.etag, "\"%s\"", hex);
         return;
     case LEAT_STORE_PUT:
         leat_store_sent(op, op->data_n);
-        op->object.size = op->data_n;
+        op->own->object.size = op->data_n;
         /* fall through */
     case LEAT_STORE_UPLOAD_FINISH:
-        memcpy(op->object.etag, call->head.etag, sizeof op->object.etag);
+        memcpy(op->own->object.etag, call->head.etag, sizeof op->own->object.etag);
         if (call->head.code != 201 || !call->head.etag[0])
-            op->status = leat_fail(&op->err, LEAT_SERVER, "the server did not confirm what it stored");
+            op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server did not confirm what it stored");
         return;
     default:
         return;

@@ -11,7 +11,7 @@
 #define LEAT_AZ_SAS    "azure-sas:"
 #define LEAT_AZ_BEARER "azure:"
 
-/* Fills in what op->own.call sends. */
+/* Fills in what op->own->call sends. */
 leat_status leat_az_request_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                                  struct leat_error *err);
 

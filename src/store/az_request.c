@@ -57,7 +57,7 @@ static leat_status new_upload(struct leat_store_op *op, struct leat_error *err)
 /* Method, query, headers and body by verb; no method where there is nothing to ask. */
 static void describe(struct leat_store_op *op, struct bucket_request *r)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     switch (op->verb) {
     case LEAT_STORE_STAT:
         r->method = "HEAD";
@@ -208,9 +208,9 @@ leat_status leat_az_request_make(const struct bucket *b, struct leat_store_op *o
 {
     const char *id = b->aws.access_key;
     leat_status rc = LEAT_OK;
-    op->own.bucket = true;
-    op->own.odd_etags = true;
-    op->own.keys = b->keys_number;
+    op->own->bucket = true;
+    op->own->odd_etags = true;
+    op->own->keys = b->keys_number;
     if (op->verb == LEAT_STORE_UPLOAD_OPEN)
         return new_upload(op, err);
     describe(op, r);
@@ -223,7 +223,7 @@ leat_status leat_az_request_make(const struct bucket *b, struct leat_store_op *o
     for (size_t i = 0; i < r->headers_n; i++)
         leat_bucket_add_line(r, r->headers[i].name, r->headers[i].value);
     if (id && strncmp(id, LEAT_AZ_KEY, sizeof LEAT_AZ_KEY - 1) == 0)
-        rc = sign_shared(b, &op->own.call, r, err);
+        rc = sign_shared(b, &op->own->call, r, err);
     else if (id && strncmp(id, LEAT_AZ_SAS, sizeof LEAT_AZ_SAS - 1) == 0)
         leat_buf_printf(&r->url, "%c%s", r->query_n ? '&' : '?', b->aws.session_token);
     else if (id)

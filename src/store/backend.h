@@ -7,6 +7,49 @@
 
 struct leat_backend;
 
+/* What the store keeps of an operation while it has it. Loop thread only, but for the backend's own threads during an
+ * attempt. */
+struct leat_store_own {
+    struct leat_store_op *op;
+    struct leat_store *store;
+    struct leat_task task;
+    struct leat_timer timer;
+    struct leat_store_op *prev, *next;
+    /* Results, the caller's where it wants them once the operation is over. */
+    struct leat_error err;
+    struct leat_object object;
+    uint64_t deadline_ns;
+    uint64_t first_ns;   /* the first attempt … */
+    uint64_t started_ns; /* … and the last */
+    uint32_t renewals;   /* of keys that had expired */
+    uint32_t keys;       /* which of the backend's were used, by number */
+    uint32_t tries;      /* since the last byte that was new */
+    uint64_t most_got;
+    uint32_t state;
+    uint32_t lane; /* by its key; see lanes.h */
+    bool parked;   /* queued in that lane, since it has no room */
+    bool cancelled;
+    bool moved;          /* a region redirect was followed … */
+    bool reclocked;      /* … or the clock corrected: once each */
+    bool looking;        /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
+    bool fresh;          /* connect again */
+    bool bucket;         /* every object there has an ETag … */
+    bool odd_etags;      /* … but it is never an MD5 */
+    bool generations;    /* versions are told by Google's generations rather than by ETags */
+    bool expired;        /* the keys had expired: this attempt does not count */
+    uint64_t expired_ns; /* since when; 0: not at all */
+    uint64_t retry_after_ns;
+    char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */
+    struct leat_http_call call;
+    void *request; /* the backend's strings */
+};
+
+/* The operation that own.task is of. */
+static inline struct leat_store_op *leat_store_op_of(struct leat_task *task)
+{
+    return ((struct leat_store_own *)((char *)task - offsetof(struct leat_store_own, task)))->op;
+}
+
 struct leat_backend_keys {
     const char *access_key; /* NULL: anonymous */
     const char *secret_key;
@@ -45,10 +88,11 @@ struct leat_backend_ops {
 struct leat_backend {
     const struct leat_backend_ops *ops;
     uint32_t parallel; /* requests in flight that make sense whatever the throughput says; 0: adapts */
+    int64_t date_s;    /* the server's clock as it last said it: loop thread only */
     bool warned_whole; /* that the server sends whole objects in answer to ranges: loop thread only */
 };
 
-/* The outcome of an attempt is in op->status, op->err. For a GET, op->got counts what has arrived in all. */
+/* The outcome of an attempt is in op->status, own->err. For a GET, op->got counts what has arrived in all. */
 void leat_store_attempted(struct leat_store_op *op);
 
 /* Bytes of an object that arrived or went out: progress, statistics, and what the pace goes by. */
@@ -57,6 +101,10 @@ void leat_store_sent(struct leat_store_op *op, size_t n);
 
 /* How many bytes of the key a message may show: of a web address all but the query, which may hold a signature. */
 int leat_store_shown(const struct leat_store_op *op);
+
+/* Makes the error of one that failed "cannot read s3://bucket/key: REASON (10 attempts)"; the other one fails it. */
+void leat_store_explain(const struct leat_store *store, struct leat_store_op *op);
+void leat_store_explain_starved(const struct leat_store *store, struct leat_store_op *op);
 
 /* What the backends need of the store they serve. */
 struct leat_loop *leat_store_loop(struct leat_store *store);

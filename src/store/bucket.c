@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "store/kind.h"
+#include "store/s3_site.h"
 
 #define SKEW_MAX_S 300 /* S3 itself allows 15 minutes */
 
@@ -25,35 +26,35 @@ static void on_sent(struct leat_http_call *call, size_t n)
 
 static void fail_later(struct leat_task *task)
 {
-    leat_store_attempted((struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task)));
+    leat_store_attempted(leat_store_op_of(task));
 }
 
 static void start(struct leat_backend *backend, struct leat_store_op *op)
 {
     struct bucket *b = (struct bucket *)backend;
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     struct bucket_request *r = leat_bucket_request_new();
     leat_bucket_renew_early(b);
     memset(call, 0, sizeof *call);
-    op->own.request = r;
+    op->own->request = r;
     if (!r) {
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a request");
+        op->status = leat_fail(&op->own->err, LEAT_NO_MEMORY, "no memory for a request");
     } else {
-        op->status = b->dialect->make(b, op, r, &op->err);
+        op->status = b->dialect->make(b, op, r, &op->own->err);
     }
     if (op->status != LEAT_OK || !call->method) { /* refused, or over without asking */
         leat_bucket_request_free(r);
-        op->own.request = NULL;
-        op->own.task.run = fail_later;
-        leat_loop_post(leat_store_loop(b->store), &op->own.task);
+        op->own->request = NULL;
+        op->own->task.run = fail_later;
+        leat_loop_post(leat_store_loop(b->store), &op->own->task);
         return;
     }
-    call->deadline_ns = op->own.deadline_ns;
+    call->deadline_ns = op->own->deadline_ns;
     call->encoding = b->unpacks ? "gzip" : NULL;
     /* Putting parts together may take the server minutes, in which it has nothing to say. */
     if (op->verb != LEAT_STORE_UPLOAD_FINISH)
         call->inactivity_ns = leat_store_settings(b->store)->inactivity_ns;
-    call->fresh = op->own.fresh;
+    call->fresh = op->own->fresh;
     call->sent = on_sent;
     call->done = on_done;
     call->user = op;
@@ -63,21 +64,21 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
 static void cancel(struct leat_backend *backend, struct leat_store_op *op)
 {
     struct bucket *b = (struct bucket *)backend;
-    if (op->own.request) /* else fail_later() is on its way */
-        leat_http_cancel(b->http, &op->own.call);
+    if (op->own->request) /* else fail_later() is on its way */
+        leat_http_cancel(b->http, &op->own->call);
 }
 
 /* The answer says that the bucket is in another region: go on there. Credentials go to no host that an answer names:
  * only the region is taken from it. */
 static bool follow_region(struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     const char *region = head->region[0] ? head->region : answer->region;
     bool moved = head->code == 301 || head->code == 307 || head->code == 308 ||
                  strcmp(answer->code, "AuthorizationHeaderMalformed") == 0 || (head->code == 400 && head->region[0]);
-    if (!b->dialect->regions || !moved || op->own.moved || !leat_s3_can_be_region(region))
+    if (!b->dialect->regions || !moved || op->own->moved || b->fixed || !leat_s3_can_be_region(region))
         return false;
-    op->own.moved = true;
+    op->own->moved = true;
     if (strcmp(region, b->region) == 0)
         return true; /* another request has put it right already */
     if (b->region_known)
@@ -85,18 +86,15 @@ static bool follow_region(struct bucket *b, struct leat_store_op *op, const stru
                  "bucket '%s' is in region %s, not %s: reading across regions is slower and AWS charges about $0.02 "
                  "per GB for it; set AWS_REGION=%s if this is intended",
                  b->bucket, region, b->region, region);
-    snprintf(b->region, sizeof b->region, "%s", region);
-    if (b->aws_own)
-        leat_s3_set_aws_endpoint(b);
-    return true;
+    return leat_s3_settle(b, region, NULL) == LEAT_OK;
 }
 
 /* The answer says that our clock is wrong: go by the server's. The answer to a HEAD has no body to say so; there a
  * refusal together with a clock that far off is taken for it. */
 static bool follow_clock(struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
-    const struct leat_http_head *head = &op->own.call.head;
-    if (op->own.reclocked || !head->date_s || !b->aws.access_key)
+    const struct leat_http_head *head = &op->own->call.head;
+    if (op->own->reclocked || !head->date_s || !b->aws.access_key)
         return false;
     int64_t offset_s = head->date_s - leat_wall_s();
     bool far = llabs((long long)(offset_s - b->clock_offset_s)) > SKEW_MAX_S;
@@ -104,7 +102,7 @@ static bool follow_clock(struct bucket *b, struct leat_store_op *op, const struc
                 (far && strcmp(answer->code, "AuthenticationFailed") == 0); /* as Azure calls it */
     if (!said && !(head->code == 403 && !answer->code[0] && far))
         return false;
-    op->own.reclocked = true;
+    op->own->reclocked = true;
     if (far)
         leat_log(LEAT_LOG_WARN, "this machine's clock is %lld s %s the server's; signing by the server's",
                  llabs((long long)offset_s), offset_s > 0 ? "behind" : "ahead of");
@@ -117,7 +115,7 @@ static void check_page(const struct bucket *b, struct leat_store_op *op)
 {
     const char *root = b->dialect->page_root;
     size_t root_n = strlen(root);
-    const struct leat_buf *text = &op->own.call.text;
+    const struct leat_buf *text = &op->own->call.text;
     size_t head_n = text->len < 1024 ? text->len : 1024;
     size_t tail_n = text->len < 64 ? text->len : 64;
     struct leat_s3_answer answer;
@@ -126,17 +124,16 @@ static void check_page(const struct bucket *b, struct leat_store_op *op)
     if (leat_s3_parse_answer(text->data, text->len, &answer) && answer.code[0])
         b->dialect->explain(b, op, &answer);
     else
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not a list");
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is not a list");
 }
 
 void leat_bucket_take_page(const struct bucket *b, struct leat_store_op *op)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     check_page(b, op);
     if (op->status != LEAT_OK)
         return;
-    leat_buf_free(&op->text);
-    op->text = call->text;
+    *op->text = call->text;
     leat_buf_init(&call->text, 0);
 }
 
@@ -144,17 +141,17 @@ void leat_bucket_take_page(const struct bucket *b, struct leat_store_op *op)
  * itself on a connection it had kept) then finds no upload. */
 static bool look_for_object(struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
-    if (op->verb != LEAT_STORE_UPLOAD_FINISH || op->own.looking || strcmp(answer->code, "NoSuchUpload") != 0)
+    if (op->verb != LEAT_STORE_UPLOAD_FINISH || op->own->looking || strcmp(answer->code, "NoSuchUpload") != 0)
         return false;
-    op->own.looking = true;
+    op->own->looking = true;
     return true;
 }
 
 /* Where ETags are no MD5s: an object of this size that came to be since the first attempt, by the server's clock. */
 static bool made_just_now(const struct leat_store_op *op)
 {
-    const struct leat_http_head *head = &op->own.call.head;
-    int64_t since_s = (int64_t)((leat_now_ns() - op->own.first_ns) / LEAT_S) + 2; /* clocks count whole seconds */
+    const struct leat_http_head *head = &op->own->call.head;
+    int64_t since_s = (int64_t)((leat_now_ns() - op->own->first_ns) / LEAT_S) + 2; /* clocks count whole seconds */
     uint64_t size = 0;
     for (uint32_t i = 0; i < op->parts_n; i++)
         size += op->parts[i].size;
@@ -164,22 +161,22 @@ static bool made_just_now(const struct leat_store_op *op)
 
 static void take_look(struct leat_store_op *op)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     char expected[LEAT_ETAG_MAX];
-    bool known = !op->own.generations && leat_s3_parts_etag(op->parts, op->parts_n, expected);
+    bool known = !op->own->generations && leat_s3_parts_etag(op->parts, op->parts_n, expected);
     bool ours = known ? strcmp(expected, head->etag) == 0 : made_just_now(op);
-    if (ours && op->own.generations)
-        leat_exchange_generation_tag(head->generation, op->object.etag);
+    if (ours && op->own->generations)
+        leat_exchange_generation_tag(head->generation, op->own->object.etag);
     else if (ours)
-        memcpy(op->object.etag, head->etag, sizeof op->object.etag);
+        memcpy(op->own->object.etag, head->etag, sizeof op->own->object.etag);
     else
-        op->status = leat_fail(&op->err, LEAT_NOT_FOUND, "the upload is no longer known to the server");
+        op->status = leat_fail(&op->own->err, LEAT_NOT_FOUND, "the upload is no longer known to the server");
 }
 
 /* 2xx that carries XML, which may still be an error: CompleteMultipartUpload says 200 before it has begun. */
 static void take_answer(const struct bucket *b, struct leat_store_op *op)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     struct leat_s3_answer answer;
     if (op->verb == LEAT_STORE_LIST) {
         leat_bucket_take_page(b, op);
@@ -193,37 +190,37 @@ static void take_answer(const struct bucket *b, struct leat_store_op *op)
     }
     /* Servers differ in what they call the root; what counts is what is in it. */
     if (!parsed || (!open && !answer.etag[0] && strcmp(answer.root, "CompleteMultipartUploadResult") != 0)) {
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not one that S3 gives here");
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is not one that S3 gives here");
         return;
     }
     if (!open) {
-        if (op->own.generations)
-            leat_exchange_generation_tag(call->head.generation, op->object.etag);
+        if (op->own->generations)
+            leat_exchange_generation_tag(call->head.generation, op->own->object.etag);
         else
-            memcpy(op->object.etag, answer.etag, sizeof op->object.etag);
+            memcpy(op->own->object.etag, answer.etag, sizeof op->own->object.etag);
         return;
     }
     if (!answer.upload_id[0])
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the server gave no upload id");
-    memcpy(op->upload_id, answer.upload_id, sizeof op->upload_id);
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server gave no upload id");
+    memcpy(op->upload_id, answer.upload_id, LEAT_UPLOAD_ID_MAX);
 }
 
 /* What the server says that it has stored, against what was sent. */
 static void check_stored(struct leat_store_op *op)
 {
     struct leat_checksum sum;
-    if (!leat_checksum_of(&op->own.call.head, !op->own.odd_etags, &sum))
+    if (!leat_checksum_of(&op->own->call.head, !op->own->odd_etags, &sum))
         return;
     bool fits = sum.kind == LEAT_CHECKSUM_MD5 && op->data_md5 ? memcmp(sum.value, op->data_md5, LEAT_MD5_SIZE) == 0
                                                               : leat_checksum_fits(&sum, op->data, op->data_n);
     if (!fits)
-        op->status = leat_fail(&op->err, LEAT_CORRUPT, "the server did not store the bytes that were sent (%s)",
-                               sum.kind == LEAT_CHECKSUM_MD5 ? op->own.call.head.etag : leat_checksum_name(sum.kind));
+        op->status = leat_fail(&op->own->err, LEAT_CORRUPT, "the server did not store the bytes that were sent (%s)",
+                               sum.kind == LEAT_CHECKSUM_MD5 ? op->own->call.head.etag : leat_checksum_name(sum.kind));
 }
 
 static void take_success(const struct bucket *b, struct leat_store_op *op)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     if (b->dialect->take && op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET) {
         b->dialect->take(b, op);
         return;
@@ -236,20 +233,20 @@ static void take_success(const struct bucket *b, struct leat_store_op *op)
     case LEAT_STORE_PUT:
     case LEAT_STORE_UPLOAD_PART:
         leat_store_sent(op, op->data_n);
-        op->object.size = op->data_n;
-        if (op->own.generations && op->verb == LEAT_STORE_PUT)
-            leat_exchange_generation_tag(head->generation, op->object.etag);
+        op->own->object.size = op->data_n;
+        if (op->own->generations && op->verb == LEAT_STORE_PUT)
+            leat_exchange_generation_tag(head->generation, op->own->object.etag);
         else
-            memcpy(op->object.etag, head->etag, sizeof op->object.etag);
-        if (!op->object.etag[0])
-            op->status = leat_fail(&op->err, LEAT_SERVER, "the server did not confirm what it stored");
+            memcpy(op->own->object.etag, head->etag, sizeof op->own->object.etag);
+        if (!op->own->object.etag[0])
+            op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server did not confirm what it stored");
         else
             check_stored(op);
         return;
     case LEAT_STORE_UPLOAD_OPEN:
     case LEAT_STORE_UPLOAD_FINISH:
     case LEAT_STORE_LIST:
-        if (op->own.looking)
+        if (op->own->looking)
             take_look(op);
         else
             take_answer(b, op);
@@ -264,7 +261,7 @@ static void take_success(const struct bucket *b, struct leat_store_op *op)
 static void on_done(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
-    struct bucket *b = (struct bucket *)leat_store_backend(op->own.store);
+    struct bucket *b = (struct bucket *)leat_store_backend(op->own->store);
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
     bool again = false;
@@ -278,7 +275,7 @@ static void on_done(struct leat_http_call *call)
         /* judged already */
     } else if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
         op->status = call->status;
-        op->err = call->err;
+        op->own->err = call->err;
         if (!b->answered)
             leat_bucket_explain_endpoint(&b->aws, op);
     } else if (good || (code == 416 && op->verb == LEAT_STORE_GET)) {
@@ -293,8 +290,8 @@ static void on_done(struct leat_http_call *call)
             b->dialect->explain(b, op, &answer);
     }
     leat_buf_free(&call->text);
-    leat_bucket_request_free(op->own.request);
-    op->own.request = NULL;
+    leat_bucket_request_free(op->own->request);
+    op->own->request = NULL;
     if (again)
         start(&b->backend, op);
     else
@@ -319,7 +316,7 @@ static void place(const struct leat_backend *backend, struct leat_store_place *o
 {
     const struct bucket *b = (const struct bucket *)backend;
     const struct leat_aws *aws = &b->aws;
-    snprintf(out->address, sizeof out->address, "%s://%s%s%s%s", b->scheme, b->virtual_host ? b->bucket : "",
+    snprintf(out->address, sizeof out->address, "%s://%s%s%s%s", b->scheme, b->virtual_host ? b->label : "",
              b->virtual_host ? "." : "", b->endpoint, b->base);
     snprintf(out->address_from, sizeof out->address_from, "%s", aws->endpoint_from);
     out->aws_own = b->aws_own;

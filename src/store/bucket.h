@@ -32,7 +32,7 @@ struct bucket_dialect {
     bool google;           /* versions are generations, and headers are called x-goog-… */
     /* Sets scheme, endpoint and the rest by b->aws, once. */
     leat_status (*place)(struct bucket *b, struct leat_error *err);
-    /* Fills in what op->own.call sends: method, address, headers, body, all signed. The call borrows it from r. A
+    /* Fills in what op->own->call sends: method, address, headers, body, all signed. The call borrows it from r. A
      * method that stays NULL: there is nothing to ask, and the operation is over. */
     leat_status (*make)(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                         struct leat_error *err);
@@ -56,14 +56,20 @@ struct bucket {
     struct leat_store *store;
     struct leat_http *http;
     struct leat_aws aws;
-    const char *scheme; /* "http" or "https" */
-    char endpoint[300]; /* host with its port */
-    char base[200];     /* path before the bucket, "" or "/s3" */
-    bool aws_own;       /* AWS's endpoint, which changes with the region */
-    bool virtual_host;  /* bucket in the host's name rather than in the path */
-    bool answered;      /* by whatever is at the endpoint */
-    bool odd_etags;     /* a directory bucket: ETags are no MD5s */
-    bool unpacks;       /* Google's: what is stored packed is sent unpacked to who does not take it packed */
+    const char *scheme;  /* "http" or "https" */
+    char endpoint[300];  /* host with its port, without the bucket */
+    char label[256];     /* S3, Google: what stands for the bucket, before the endpoint or in the path */
+    char base[200];      /* path before the bucket, "" or "/s3" */
+    const char *service; /* that requests are signed for: "s3" */
+    bool aws_own;        /* AWS's endpoint, which changes with the region … */
+    bool fips;           /* … and with these two */
+    bool dual_stack;
+    bool fixed;        /* its name says where it is: answers cannot move it */
+    bool directory;    /* of S3 Express: keys are those of a session, and ETags are no MD5s */
+    bool virtual_host; /* bucket in the host's name rather than in the path */
+    bool answered;     /* by whatever is at the endpoint */
+    bool odd_etags;    /* ETags are no MD5s */
+    bool unpacks;      /* Google's: what is stored packed is sent unpacked to who does not take it packed */
     char *bucket;
     char region[32];
     bool region_known;
@@ -133,8 +139,8 @@ void leat_bucket_add_bearer(struct bucket_request *r, const char *token);
 /* Gives the call its lines; an error when one of the texts did not fit. */
 leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_request *r, struct leat_error *err);
 
-bool leat_s3_can_be_region(const char *text);
-void leat_s3_set_aws_endpoint(struct bucket *b); /* where AWS keeps a region's buckets */
+/* Sets where the bucket is, and what requests are signed for; NULL: the region is not known. */
+leat_status leat_s3_settle(struct bucket *b, const char *region, struct leat_error *err);
 leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                                  struct leat_error *err);
 

@@ -97,11 +97,11 @@ enum leat_backend_renewal leat_bucket_renew(struct leat_backend *backend, const 
     if (opts.keys_given)
         return LEAT_RENEWED_SAME;
     collect(b);
-    if (op->own.keys != b->keys_number)
+    if (op->own->keys != b->keys_number)
         return LEAT_RENEWED_OTHERS; /* it was under way when they came */
     if (b->lookup.running)
         return LEAT_RENEWED_LATER;
-    if (b->lookup.began_ns >= op->own.expired_ns)
+    if (b->lookup.began_ns >= op->own->expired_ns)
         return LEAT_RENEWED_SAME;
     return begin(b) ? LEAT_RENEWED_LATER : LEAT_RENEWED_SAME;
 }

@@ -1,13 +1,11 @@
 /* Listing a bucket: a page is read by the caller while the next one is on its way. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
-#include "base/thread.h"
 #include "store/bucket.h"
 #include "store/s3_xml.h"
+#include "store/wait.h"
 
 struct bucket_list {
     struct leat_list list; /* first member */
@@ -25,18 +23,15 @@ struct bucket_list {
     bool on_its_way;
     struct leat_error failed; /* status LEAT_OK: nothing has */
     struct leat_store_op op;
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    bool arrived; /* hold mu */
+    struct leat_error err; /* of op */
+    struct leat_buf text;  /* … and its page */
+    struct leat_wait wait;
 };
 
-static void on_page(struct leat_store_op *op)
+static void cancel(void *arg)
 {
-    struct bucket_list *l = op->user;
-    pthread_mutex_lock(&l->mu);
-    l->arrived = true;
-    pthread_cond_signal(&l->cond);
-    pthread_mutex_unlock(&l->mu);
+    struct bucket_list *l = arg;
+    leat_store_cancel(l->store, &l->op);
 }
 
 static void ask(struct bucket_list *l)
@@ -47,29 +42,16 @@ static void ask(struct bucket_list *l)
         .delimiter = l->recursive ? NULL : "/",
         .token = l->token,
         .after = l->after,
-        .done = on_page,
-        .user = l,
+        .err = &l->err,
+        .text = &l->text,
     };
-    l->arrived = false;
     l->on_its_way = true;
-    leat_store_submit(l->store, &l->op);
+    leat_wait_submit(&l->wait, l->store, &l->op);
 }
 
 static void await(struct bucket_list *l)
 {
-    const struct leat_store_opts *opts = leat_store_settings(l->store);
-    bool stopped = false;
-    pthread_mutex_lock(&l->mu);
-    while (!l->arrived) {
-        leat_cond_wait(&l->cond, &l->mu, opts->stop && !stopped ? leat_after(100 * LEAT_MS) : LEAT_NEVER);
-        if (!l->arrived && !stopped && opts->stop && opts->stop(opts->stop_user)) {
-            stopped = true;
-            pthread_mutex_unlock(&l->mu);
-            leat_store_cancel(l->store, &l->op);
-            pthread_mutex_lock(&l->mu);
-        }
-    }
-    pthread_mutex_unlock(&l->mu);
+    leat_wait_for(&l->wait, 0, cancel, l);
     l->on_its_way = false;
 }
 
@@ -102,11 +84,11 @@ static leat_status turn_page(struct bucket_list *l, struct leat_error *err)
     l->at = 0;
     leat_status rc = l->op.status;
     if (rc != LEAT_OK)
-        l->failed = l->op.err;
+        l->failed = l->err;
     else
         rc = ((const struct bucket *)leat_store_backend(l->store))
-                 ->dialect->page(l->op.text.data, l->op.text.len, &l->page, &l->failed);
-    leat_buf_free(&l->op.text);
+                 ->dialect->page(l->text.data, l->text.len, &l->page, &l->failed);
+    leat_buf_free(&l->text);
     if (rc == LEAT_OK && goes_round(l))
         rc = leat_fail(&l->failed, LEAT_SERVER, "the server's list repeats itself");
     if (rc != LEAT_OK && l->op.status == LEAT_OK)
@@ -153,17 +135,12 @@ static void close_list(struct leat_list *list)
 {
     struct bucket_list *l = (struct bucket_list *)list;
     if (l->on_its_way) {
-        pthread_mutex_lock(&l->mu);
-        bool arrived = l->arrived;
-        pthread_mutex_unlock(&l->mu);
-        if (!arrived)
-            leat_store_cancel(l->store, &l->op);
+        leat_store_cancel(l->store, &l->op);
         await(l);
-        leat_buf_free(&l->op.text);
+        leat_buf_free(&l->text);
     }
     leat_s3_page_free(&l->page);
-    pthread_cond_destroy(&l->cond);
-    pthread_mutex_destroy(&l->mu);
+    leat_wait_end(&l->wait);
     free(l->token);
     free(l->prefix);
     free(l->after);
@@ -188,8 +165,7 @@ static leat_status open_list(struct leat_store *store, const char *prefix, bool 
     l->prefix = copy;
     l->after = from;
     l->recursive = recursive;
-    pthread_mutex_init(&l->mu, NULL);
-    leat_cond_init(&l->cond);
+    leat_wait_init_for(&l->wait, store);
     ask(l);
     *out = &l->list;
     return LEAT_OK;

@@ -1,73 +1,54 @@
 /* The calls that wait for their operation, and lists. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "store/backend.h"
+#include "store/wait.h"
 
-#define STOP_POLL  (100 * LEAT_MS)
 #define LOAD_FIRST (64u << 10)
 
-struct waiter {
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    bool finished;
+struct running {
+    struct leat_store *store;
+    struct leat_store_op *op;
 };
 
-static void on_waited(struct leat_store_op *op)
+static void cancel_running(void *arg)
 {
-    struct waiter *w = op->user;
-    pthread_mutex_lock(&w->mu);
-    w->finished = true;
-    pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->mu);
+    const struct running *r = arg;
+    leat_store_cancel(r->store, r->op);
 }
 
 leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err)
 {
-    const struct leat_store_opts *opts = leat_store_settings(store);
-    struct waiter w = {.finished = false};
-    bool stopped = op->ignore_stop;
-    pthread_mutex_init(&w.mu, NULL);
-    leat_cond_init(&w.cond);
-    op->done = on_waited;
-    op->user = &w;
-    leat_store_submit(store, op);
-    pthread_mutex_lock(&w.mu);
-    while (!w.finished) {
-        leat_cond_wait(&w.cond, &w.mu, opts->stop && !stopped ? leat_after(STOP_POLL) : LEAT_NEVER);
-        if (!w.finished && !stopped && opts->stop && opts->stop(opts->stop_user)) {
-            stopped = true;
-            pthread_mutex_unlock(&w.mu);
-            leat_store_cancel(store, op);
-            pthread_mutex_lock(&w.mu);
-        }
-    }
-    pthread_mutex_unlock(&w.mu);
-    pthread_cond_destroy(&w.cond);
-    pthread_mutex_destroy(&w.mu);
-    if (op->status != LEAT_OK && err)
-        *err = op->err;
+    struct running r = {store, op};
+    struct leat_wait w;
+    leat_wait_init_for(&w, store);
+    if (op->ignore_stop)
+        w.stop = NULL;
+    op->err = err;
+    leat_wait_submit(&w, store, op);
+    leat_wait_for(&w, 0, cancel_running, &r);
+    leat_wait_end(&w);
     return op->status;
 }
 
 leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
 {
-    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key};
+    struct leat_object object;
+    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .object = &object};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc == LEAT_OK)
-        *out = op.object;
+        *out = object;
     return rc;
 }
 
 leat_status leat_store_look(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
 {
-    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .verify = true};
+    struct leat_object object;
+    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .verify = true, .object = &object};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc == LEAT_OK)
-        *out = op.object;
+        *out = object;
     return rc;
 }
 
@@ -86,39 +67,44 @@ leat_status leat_store_load(struct leat_store *store, const char *key, size_t ma
     char *text = malloc(first + 1);
     if (!text)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
-    struct leat_store_op op = {
-        .verb = LEAT_STORE_GET, .key = key, .length = first, .into = text, .short_ok = true, .verify = true};
+    struct leat_object whole;
+    struct leat_store_op op = {.verb = LEAT_STORE_GET,
+                               .key = key,
+                               .length = first,
+                               .into = text,
+                               .short_ok = true,
+                               .verify = true,
+                               .object = &whole};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc != LEAT_OK)
         goto fail;
     size_t got = (size_t)op.got;
-    if (op.object.size == UINT64_MAX) {
+    if (whole.size == UINT64_MAX) {
         rc = leat_fail(err, LEAT_UNSUPPORTED, "cannot load '%s': the server does not say how long it is", key);
         goto fail;
     }
-    if (op.object.size > max) {
+    if (whole.size > max) {
         rc = leat_fail(err, LEAT_LIMIT, "'%s' holds %llu bytes, more than the %zu allowed here", key,
-                       (unsigned long long)op.object.size, max);
+                       (unsigned long long)whole.size, max);
         goto fail;
     }
-    if (op.object.size > got) {
-        char *more = realloc(text, (size_t)op.object.size + 1);
+    if (whole.size > got) {
+        char *more = realloc(text, (size_t)whole.size + 1);
         if (!more) {
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to load '%s'", key);
             goto fail;
         }
         text = more;
-        rc = leat_store_get(store, key, got, op.object.size - got, text + got,
-                            op.object.etag[0] ? op.object.etag : NULL, err);
+        rc = leat_store_get(store, key, got, whole.size - got, text + got, whole.etag[0] ? whole.etag : NULL, err);
         if (rc != LEAT_OK)
             goto fail;
-        got = (size_t)op.object.size;
+        got = (size_t)whole.size;
     }
     text[got] = '\0';
     *data = text;
     *n = got;
     if (object)
-        *object = op.object;
+        *object = whole;
     return LEAT_OK;
 fail:
     free(text);
@@ -128,10 +114,11 @@ fail:
 leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
                            struct leat_object *object, struct leat_error *err)
 {
-    struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n};
+    struct leat_object stored;
+    struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n, .object = &stored};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc == LEAT_OK && object)
-        *object = op.object;
+        *object = stored;
     return rc;
 }
 
@@ -164,18 +151,24 @@ static bool try_bare(struct leat_store *store, const char *key, const char *if_m
 leat_status leat_store_put_if(struct leat_store *store, const char *key, const void *data, size_t n,
                               const char *if_match, struct leat_object *object, struct leat_error *err)
 {
-    struct leat_store_op op = {
-        .verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n, .if_match = if_match, .create_only = !if_match};
+    struct leat_object stored;
+    struct leat_store_op op = {.verb = LEAT_STORE_PUT,
+                               .key = key,
+                               .data = data,
+                               .data_n = n,
+                               .if_match = if_match,
+                               .create_only = !if_match,
+                               .object = &stored};
     char bare[LEAT_ETAG_MAX];
     leat_status rc = leat_store_run(store, &op, err);
     if (rc == LEAT_CHANGED && try_bare(store, key, if_match, bare)) {
         op.if_match = bare;
         rc = leat_store_run(store, &op, err);
     }
-    if ((rc == LEAT_EXISTS || rc == LEAT_CHANGED) && has_bytes(store, key, data, n, &op.object))
+    if ((rc == LEAT_EXISTS || rc == LEAT_CHANGED) && has_bytes(store, key, data, n, &stored))
         rc = LEAT_OK;
     if (rc == LEAT_OK && object)
-        *object = op.object;
+        *object = stored;
     return rc;
 }
 
@@ -228,6 +221,7 @@ static void place_here(void *arg)
     if (backend->ops->place)
         backend->ops->place(backend, p->out);
     p->out->sends_whole = backend->warned_whole;
+    p->out->date_s = backend->date_s;
 }
 
 void leat_store_place(struct leat_store *store, struct leat_store_place *out)

@@ -22,6 +22,8 @@
 
 struct unit {
     struct leat_store_op op; /* first member */
+    struct leat_error err;
+    struct leat_object object;
     struct unit *prev, *next;
     struct job *job;
     struct leat_store *busy; /* hold mu */
@@ -77,7 +79,7 @@ static void on_finished(struct leat_store_op *op)
     job->finished = op->status == LEAT_OK;
     job->useless |= op->status == LEAT_NOT_FOUND || op->status == LEAT_INVALID;
     if (!job->finished)
-        set_failed(c, &op->err);
+        set_failed(c, &job->finish_err);
     else if (!c->failed) /* else leat_copy_close() walks the list and frees it */
         job_end(job, true);
     pthread_cond_broadcast(&c->changed);
@@ -121,6 +123,7 @@ static void check_job(struct job *job)
         .upload = job->upload,
         .parts = job->parts,
         .parts_n = job->parts_n,
+        .err = &job->finish_err,
         .done = on_finished,
         .user = job,
     };
@@ -151,7 +154,7 @@ static void on_written(struct leat_store_op *op)
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
     struct leat_store_part part = {.size = u->size, .summed = true, .crc32c = u->crc32c, .sum = u->sum};
-    memcpy(part.etag, op->object.etag, sizeof part.etag);
+    memcpy(part.etag, u->object.etag, sizeof part.etag);
     if (op->status == LEAT_OK && u->part)
         leat_journal_note(job->journal, u->part, &part);
     pthread_mutex_lock(&c->mu);
@@ -161,7 +164,7 @@ static void on_written(struct leat_store_op *op)
             job->parts[u->part - 1] = part;
         job->parts_left--;
     } else {
-        set_failed(c, &op->err);
+        set_failed(c, &u->err);
         job->useless |= u->part && op->status == LEAT_NOT_FOUND;
     }
     unit_end(u);
@@ -221,6 +224,8 @@ static void write_unit(struct unit *u)
         .part = u->part,
         .offset = u->offset,
         .moved = counts_reading(job->copy) ? NULL : on_moved,
+        .err = &u->err,
+        .object = &u->object,
         .done = on_written,
     };
     u->busy = job->copy->opts.to;
@@ -235,7 +240,7 @@ static void on_read(struct leat_store_op *op)
         sum_unit(u);
     pthread_mutex_lock(&c->mu);
     if (op->status != LEAT_OK)
-        set_failed(c, &op->err);
+        set_failed(c, &u->err);
     if (c->failed)
         unit_end(u);
     else
@@ -261,6 +266,7 @@ static void read_unit(struct unit *u)
         .known = &job->object,
         .verify = true,
         .moved = counts_reading(job->copy) ? on_moved : NULL,
+        .err = &u->err,
         .done = on_read,
     };
     u->busy = job->copy->opts.from;
@@ -278,7 +284,7 @@ static void on_looked(struct leat_store_op *op)
     struct unit *u = (struct unit *)op;
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
-    bool there = op->status == LEAT_OK && same_object(&job->object, &op->object);
+    bool there = op->status == LEAT_OK && same_object(&job->object, &u->object);
     if (there)
         leat_copy_forget_journal(job);
     pthread_mutex_lock(&c->mu);
@@ -300,7 +306,8 @@ static void on_looked(struct leat_store_op *op)
 /* Hold mu. Many at a time, as everything here: one after the other, looking could take longer than copying. */
 static void look_unit(struct unit *u)
 {
-    u->op = (struct leat_store_op){.verb = LEAT_STORE_STAT, .key = u->job->to_key, .done = on_looked};
+    u->op =
+        (struct leat_store_op){.verb = LEAT_STORE_STAT, .key = u->job->to_key, .object = &u->object, .done = on_looked};
     u->busy = u->job->copy->opts.to;
     leat_store_submit(u->busy, &u->op);
 }

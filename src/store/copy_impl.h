@@ -25,6 +25,7 @@ struct job {
     char upload[LEAT_UPLOAD_ID_MAX];
     struct leat_journal *journal;
     struct leat_store_op finish;
+    struct leat_error finish_err;
     bool finishing; /* hold mu: the op above is on its way */
     bool finished;  /* hold mu */
     bool useless;   /* hold mu: nothing could go on with this upload */

@@ -100,10 +100,9 @@ leat_status leat_copy_open_upload(struct job *job, struct leat_error *err)
     if (job->journal)
         take_up(job, &head);
     if (rc == LEAT_OK && !job->upload[0]) {
-        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = job->to_key};
+        struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = job->to_key, .upload_id = job->upload};
         rc = leat_store_run(c->opts.to, &op, err);
-        memcpy(job->upload, op.upload_id, sizeof job->upload);
-        memcpy(head.upload, op.upload_id, sizeof head.upload);
+        memcpy(head.upload, job->upload, sizeof head.upload);
         if (rc == LEAT_OK && job->journal)
             leat_journal_begin(job->journal, &head, from.data, to.data);
         job->useless = rc != LEAT_OK;

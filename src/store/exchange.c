@@ -25,7 +25,7 @@ static const char *pin_of(const struct leat_store_op *op)
 {
     if (op->if_match)
         return op->if_match;
-    return op->own.pinned[0] ? op->own.pinned : NULL;
+    return op->own->pinned[0] ? op->own->pinned : NULL;
 }
 
 /* A weak tag says that two answers mean the same, not that their bytes are: If-Match never matches it, and pieces of
@@ -111,11 +111,11 @@ void leat_exchange_generation_tag(const char *generation, char out[LEAT_ETAG_MAX
  * equal bytes: then it is date and size. A bucket has ETags. */
 static void tag_of(const struct leat_store_op *op, char out[LEAT_ETAG_MAX])
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     uint64_t total = total_of(head);
-    if (op->own.generations)
+    if (op->own->generations)
         leat_exchange_generation_tag(head->generation, out);
-    else if (op->own.bucket || leat_exchange_tells(head->etag) || head->modified_s <= 0 || total == UINT64_MAX)
+    else if (op->own->bucket || leat_exchange_tells(head->etag) || head->modified_s <= 0 || total == UINT64_MAX)
         memcpy(out, head->etag, LEAT_ETAG_MAX);
     else
         snprintf(out, LEAT_ETAG_MAX, MADE_TAG "%" PRId64 "-%" PRIu64 "\"", head->modified_s, total);
@@ -126,11 +126,11 @@ static void on_received(struct leat_http_call *call, size_t n);
 
 void leat_exchange_begin(struct leat_store_op *op, char range[LEAT_RANGE_MAX])
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     range[0] = '\0';
     if (op->verb != LEAT_STORE_GET || op->length == 0)
         return;
-    if (!op->own.pinned[0] || is_weak(op->own.pinned))
+    if (!op->own->pinned[0] || is_weak(op->own->pinned))
         op->got = 0; /* nothing says that the rest would be of the same object */
     call->into = (char *)op->into + op->got;
     call->into_n = (size_t)(op->length - op->got);
@@ -167,7 +167,7 @@ static bool accept_part(struct leat_http_call *call, struct leat_store_op *op)
         refuse(call, LEAT_SERVER, "the server answered with less than the range asked for");
         return false;
     }
-    op->object.size = head->range_total;
+    op->own->object.size = head->range_total;
     return true;
 }
 
@@ -181,13 +181,13 @@ static bool accept_whole(struct leat_http_call *call, struct leat_store_op *op)
                "the object");
         return false;
     }
-    struct leat_backend *backend = leat_store_backend(op->own.store);
+    struct leat_backend *backend = leat_store_backend(op->own->store);
     if (!backend->warned_whole && (first || !call->head.has_length || call->head.content_length > op->length)) {
         backend->warned_whole = true;
         leat_log(LEAT_LOG_WARN, "the server sends '%.*s' whole although a part was asked for: reading will be slow",
                  leat_store_shown(op), op->key);
     }
-    op->object.size = total_of(&call->head);
+    op->own->object.size = total_of(&call->head);
     call->skip = first;
     /* What follows the range is not wanted; but where its end is the object's, nothing may follow. */
     call->cut = !op->known || op->offset + op->length < op->known->size;
@@ -198,7 +198,7 @@ static bool accept_whole(struct leat_http_call *call, struct leat_store_op *op)
  * unpacks, sends other bytes under the same name. */
 static bool fits_encoding(const struct leat_store_op *op)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     if (op->known && op->known->looked_at)
         return strcasecmp(op->known->encoding, head->encoding) == 0;
     if (!head->encoding[0])
@@ -242,7 +242,7 @@ static bool accept(struct leat_http_call *call)
         leat_fail(&call->err, LEAT_SERVER, "the server answered %u, which is not an answer to a read", head->code);
         return false;
     }
-    if (op->own.bucket && !(op->own.generations ? head->generation[0] : head->etag[0])) {
+    if (op->own->bucket && !(op->own->generations ? head->generation[0] : head->etag[0])) {
         refuse(call, LEAT_SERVER, "the answer is not an object (it has no ETag)");
         return false;
     }
@@ -259,55 +259,55 @@ static bool accept(struct leat_http_call *call)
         return false;
     if (head->code == 206 ? !accept_part(call, op) : !accept_whole(call, op))
         return false;
-    memcpy(op->object.etag, tag, sizeof op->object.etag);
-    memcpy(op->own.pinned, tag, sizeof op->own.pinned);
-    op->object.modified_s = head->modified_s;
+    memcpy(op->own->object.etag, tag, sizeof op->own->object.etag);
+    memcpy(op->own->pinned, tag, sizeof op->own->pinned);
+    op->own->object.modified_s = head->modified_s;
     return true;
 }
 
 static void finish_stat(struct leat_store_op *op)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     char tag[LEAT_ETAG_MAX];
-    if (op->own.bucket &&
-        !(op->own.generations ? head->generation[0]
-                              : head->etag[0])) { /* a portal or a proxy: an empty object has one, too */
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is not an object (it has no ETag)");
+    if (op->own->bucket &&
+        !(op->own->generations ? head->generation[0]
+                               : head->etag[0])) { /* a portal or a proxy: an empty object has one, too */
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is not an object (it has no ETag)");
         return;
     }
     tag_of(op, tag);
     if (op->if_match && tag[0] && !same_tag(op->if_match, tag) && !same_tag(op->if_match, head->etag)) {
-        op->status =
-            leat_fail(&op->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s", op->if_match, tag);
+        op->status = leat_fail(&op->own->err, LEAT_CHANGED, "the object has changed: its ETag was %s and is %s",
+                               op->if_match, tag);
         return;
     }
     if (!head->has_length) {
-        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "the server does not say how long it is");
+        op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "the server does not say how long it is");
         return;
     }
-    op->object.size = head->content_length;
-    op->object.modified_s = head->modified_s;
-    memcpy(op->object.etag, tag, sizeof op->object.etag);
-    memcpy(op->object.encoding, head->encoding, sizeof op->object.encoding);
-    op->object.looked_at = true;
-    leat_checksum_of(head, op->own.bucket && !op->own.odd_etags, &op->object.checksum);
+    op->own->object.size = head->content_length;
+    op->own->object.modified_s = head->modified_s;
+    memcpy(op->own->object.etag, tag, sizeof op->own->object.etag);
+    memcpy(op->own->object.encoding, head->encoding, sizeof op->own->object.encoding);
+    op->own->object.looked_at = true;
+    leat_checksum_of(head, op->own->bucket && !op->own->odd_etags, &op->own->object.checksum);
 }
 
 /* 416: nothing of what was asked for is there. */
 static void finish_past_end(struct leat_store_op *op)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     if (op->got) {
-        op->status = leat_fail(&op->err, LEAT_CHANGED, "the object has changed: it ends before byte %" PRIu64 " now",
-                               first_missing(op));
+        op->status = leat_fail(&op->own->err, LEAT_CHANGED,
+                               "the object has changed: it ends before byte %" PRIu64 " now", first_missing(op));
     } else if (first_missing(op) < head->range_total) {
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the server refuses a range that it says is there");
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server refuses a range that it says is there");
     } else if (op->short_ok) {
         /* A range of an empty object cannot be satisfied, not even from its first byte on. */
-        op->object.size = head->range_total;
+        op->own->object.size = head->range_total;
     } else {
         op->too_short = true;
-        op->status = leat_fail(&op->err, LEAT_INVALID,
+        op->status = leat_fail(&op->own->err, LEAT_INVALID,
                                "the object ends before byte %" PRIu64 ", asked for were %" PRIu64 " bytes from there",
                                op->offset, op->length);
     }
@@ -317,24 +317,24 @@ static void finish_past_end(struct leat_store_op *op)
  * may come without one. */
 static void check_whole(struct leat_store_op *op)
 {
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     bool part = head->code == 206;
-    bool known = part || op->object.size != UINT64_MAX;
-    uint64_t there = op->object.size > op->offset ? op->object.size - op->offset : 0;
+    bool known = part || op->own->object.size != UINT64_MAX;
+    uint64_t there = op->own->object.size > op->offset ? op->own->object.size - op->offset : 0;
     uint64_t want = part ? head->range_last + 1 - op->offset : there < op->length ? there : op->length;
     if (op->got > want) {
         op->got = 0;
-        op->status = leat_fail(&op->err, LEAT_SERVER, "the answer is longer than the range it names");
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is longer than the range it names");
     } else if (op->got < want && (known || !op->short_ok)) {
-        op->status =
-            leat_fail(&op->err, LEAT_NETWORK, "the answer ended after %" PRIu64 " of %" PRIu64 " bytes", op->got, want);
+        op->status = leat_fail(&op->own->err, LEAT_NETWORK, "the answer ended after %" PRIu64 " of %" PRIu64 " bytes",
+                               op->got, want);
     } else if (!known && op->got < op->length) {
-        op->object.size = op->offset + op->got; /* sent without a length: it ended here */
+        op->own->object.size = op->offset + op->got; /* sent without a length: it ended here */
     } else if (op->got < op->length && !op->short_ok) {
         op->too_short = true;
-        op->status = leat_fail(&op->err, LEAT_INVALID,
+        op->status = leat_fail(&op->own->err, LEAT_INVALID,
                                "the object has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
-                               op->object.size, op->length, op->offset);
+                               op->own->object.size, op->length, op->offset);
     }
 }
 
@@ -342,20 +342,20 @@ static void check_whole(struct leat_store_op *op)
 static void check_bytes(struct leat_store_op *op)
 {
     struct leat_checksum sum;
-    if (!op->verify || op->offset || op->got != op->object.size ||
-        !leat_checksum_of(&op->own.call.head, op->own.bucket && !op->own.odd_etags, &sum) ||
+    if (!op->verify || op->offset || op->got != op->own->object.size ||
+        !leat_checksum_of(&op->own->call.head, op->own->bucket && !op->own->odd_etags, &sum) ||
         leat_checksum_fits(&sum, op->into, op->got))
         return;
     op->got = 0;
-    op->own.pinned[0] = '\0';
-    op->status =
-        leat_fail(&op->err, LEAT_CORRUPT, "the bytes that came do not have the checksum that the server states (%s)",
-                  leat_checksum_name(sum.kind));
+    op->own->pinned[0] = '\0';
+    op->status = leat_fail(&op->own->err, LEAT_CORRUPT,
+                           "the bytes that came do not have the checksum that the server states (%s)",
+                           leat_checksum_name(sum.kind));
 }
 
 void leat_exchange_finish(struct leat_store_op *op)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     if (op->verb == LEAT_STORE_STAT || op->length == 0) {
         finish_stat(op);
         return;
@@ -369,7 +369,7 @@ void leat_exchange_finish(struct leat_store_op *op)
     if (call->status == LEAT_OK)
         check_whole(op);
     else
-        op->err = call->err;
+        op->own->err = call->err;
     if (op->status == LEAT_OK)
         check_bytes(op);
 }

@@ -7,7 +7,7 @@
 
 #define LEAT_RANGE_MAX 64
 
-/* Prepares op->own.call for what is still missing of a GET (all of it, or the rest of a broken one) and writes the
+/* Prepares op->own->call for what is still missing of a GET (all of it, or the rest of a broken one) and writes the
  * Range header's value, "" when none is to be sent. The ETag to pin is leat_exchange_pin(). */
 void leat_exchange_begin(struct leat_store_op *op, char range[LEAT_RANGE_MAX]);
 
@@ -30,7 +30,7 @@ bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE
 bool leat_exchange_tells(const char *etag);
 
 /* After an exchange whose call.status is LEAT_OK and whose code is 2xx or 416, or that broke off after its head:
- * sets op->status, op->got, op->object. */
+ * sets op->status, op->got, op->own->object. */
 void leat_exchange_finish(struct leat_store_op *op);
 
 /* What an HTTP code other than 2xx means when nothing else explains it. */

@@ -44,8 +44,8 @@ static leat_status fail_errno(struct leat_store_op *op, int os_error)
 {
     op->status = leat_status_from_errno(os_error);
     char text[128];
-    leat_fail(&op->err, op->status, "%s", strerror_r(os_error, text, sizeof text));
-    op->err.os_error = os_error;
+    leat_fail(&op->own->err, op->status, "%s", strerror_r(os_error, text, sizeof text));
+    op->own->err.os_error = os_error;
     return op->status;
 }
 
@@ -53,13 +53,13 @@ static leat_status fail_errno(struct leat_store_op *op, int os_error)
 static leat_status check_object(struct leat_store_op *op, const struct stat *st)
 {
     if (S_ISDIR(st->st_mode))
-        return op->status = leat_fail(&op->err, LEAT_NOT_FOUND, "it is a folder");
+        return op->status = leat_fail(&op->own->err, LEAT_NOT_FOUND, "it is a folder");
     if (!S_ISREG(st->st_mode))
-        return op->status = leat_fail(&op->err, LEAT_INVALID, "it is not a regular file");
-    set_object(&op->object, st);
-    if (op->if_match && strcmp(op->if_match, op->object.etag) != 0)
-        return op->status = leat_fail(&op->err, LEAT_CHANGED, "the file has changed: its tag was %s and is %s",
-                                      op->if_match, op->object.etag);
+        return op->status = leat_fail(&op->own->err, LEAT_INVALID, "it is not a regular file");
+    set_object(&op->own->object, st);
+    if (op->if_match && strcmp(op->if_match, op->own->object.etag) != 0)
+        return op->status = leat_fail(&op->own->err, LEAT_CHANGED, "the file has changed: its tag was %s and is %s",
+                                      op->if_match, op->own->object.etag);
     return LEAT_OK;
 }
 
@@ -75,7 +75,7 @@ static void do_stat(struct leat_store_op *op)
 static void read_range(struct leat_store_op *op, int fd)
 {
     struct stat st;
-    while (op->got < op->length && !__atomic_load_n(&op->own.cancelled, __ATOMIC_RELAXED)) {
+    while (op->got < op->length && !__atomic_load_n(&op->own->cancelled, __ATOMIC_RELAXED)) {
         uint64_t left = op->length - op->got;
         size_t n = left < READ_AT_ONCE ? (size_t)left : READ_AT_ONCE;
         ssize_t got = pread(fd, (char *)op->into + op->got, n, (off_t)(op->offset + op->got));
@@ -96,13 +96,13 @@ static void read_range(struct leat_store_op *op, int fd)
     }
     char etag[LEAT_ETAG_MAX];
     leat_file_etag(&st, etag);
-    if (strcmp(etag, op->object.etag) != 0) {
-        op->status = leat_fail(&op->err, LEAT_CHANGED, "the file was written to while it was read");
+    if (strcmp(etag, op->own->object.etag) != 0) {
+        op->status = leat_fail(&op->own->err, LEAT_CHANGED, "the file was written to while it was read");
     } else if (op->got < op->length && !op->short_ok) {
         op->too_short = true;
-        op->status = leat_fail(&op->err, LEAT_INVALID,
+        op->status = leat_fail(&op->own->err, LEAT_INVALID,
                                "the file has %" PRIu64 " bytes, asked for were %" PRIu64 " from byte %" PRIu64,
-                               op->object.size, op->length, op->offset);
+                               op->own->object.size, op->length, op->offset);
     }
 }
 
@@ -144,20 +144,20 @@ static char *target_path(struct leat_store_op *op)
     const char *name = slash ? slash + 1 : op->key;
     struct stat st;
     if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        op->status = leat_fail(&op->err, LEAT_INVALID, "it is the name of a folder, not of a file");
+        op->status = leat_fail(&op->own->err, LEAT_INVALID, "it is the name of a folder, not of a file");
         return NULL;
     }
     bool link = lstat(op->key, &st) == 0 && S_ISLNK(st.st_mode);
     if (stat(op->key, &st) == 0 && !S_ISREG(st.st_mode)) {
-        op->status = leat_fail(&op->err, LEAT_INVALID, "%s is in its place and is not replaced",
+        op->status = leat_fail(&op->own->err, LEAT_INVALID, "%s is in its place and is not replaced",
                                S_ISDIR(st.st_mode) ? "a folder" : "something that is not a regular file");
         return NULL;
     }
     char *path = link ? realpath(op->key, NULL) : strdup(op->key);
     if (!path && link && errno != ENOMEM)
-        op->status = leat_fail(&op->err, LEAT_INVALID, "it is a link that leads nowhere");
+        op->status = leat_fail(&op->own->err, LEAT_INVALID, "it is a link that leads nowhere");
     else if (!path)
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+        op->status = leat_fail(&op->own->err, LEAT_NO_MEMORY, "no memory for a path");
     return path;
 }
 
@@ -171,7 +171,7 @@ static char *temporary_path(struct leat_store_op *op, const char *target, const 
     leat_buf_printf(&path, "%.*s%s%s", folder_n, target, LEAT_FILE_TEMPORARY, id);
     char *taken = leat_buf_take(&path);
     if (!taken)
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+        op->status = leat_fail(&op->own->err, LEAT_NO_MEMORY, "no memory for a path");
     return taken;
 }
 
@@ -277,7 +277,7 @@ static int lock_folder(struct leat_store_op *op, const char *target)
     const char *slash = strrchr(target, '/');
     char *folder = slash ? leat_bytes_text(target, slash == target ? 1 : (size_t)(slash - target)) : strdup(".");
     if (!folder) {
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a path");
+        op->status = leat_fail(&op->own->err, LEAT_NO_MEMORY, "no memory for a path");
         return -1;
     }
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -293,9 +293,9 @@ static int lock_folder(struct leat_store_op *op, const char *target)
             continue;
         }
         if (errno == EWOULDBLOCK || errno == EINTR)
-            op->status = leat_fail(&op->err, LEAT_BUSY, "someone else holds the lock on its folder");
+            op->status = leat_fail(&op->own->err, LEAT_BUSY, "someone else holds the lock on its folder");
         else
-            op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "this file system cannot lock a folder");
+            op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "this file system cannot lock a folder");
         close(fd);
         return -1;
     }
@@ -312,13 +312,13 @@ static void replace_seen(struct leat_store_op *op, const char *temporary, const 
         return;
     if (stat(target, &st) < 0) {
         fail_errno(op, errno);
-        if (op->err.os_error == ENOENT)
-            op->status = leat_fail(&op->err, LEAT_CHANGED, "the file to be replaced is gone");
+        if (op->own->err.os_error == ENOENT)
+            op->status = leat_fail(&op->own->err, LEAT_CHANGED, "the file to be replaced is gone");
     } else {
         leat_file_etag(&st, etag);
         if (strcmp(etag, op->if_match) != 0)
-            op->status =
-                leat_fail(&op->err, LEAT_CHANGED, "the file has changed: its tag was %s and is %s", op->if_match, etag);
+            op->status = leat_fail(&op->own->err, LEAT_CHANGED, "the file has changed: its tag was %s and is %s",
+                                   op->if_match, etag);
         else if (rename(temporary, target) < 0)
             fail_errno(op, errno);
     }
@@ -340,7 +340,7 @@ static void rename_temporary(struct leat_store_op *op, int fd, const char *tempo
     if (op->create_only)
         unlink(temporary);
     if (fstat(fd, &st) == 0)
-        set_object(&op->object, &st);
+        set_object(&op->own->object, &st);
 }
 
 /* False: not possible here, and nothing has happened. */
@@ -354,7 +354,7 @@ static bool put_unnamed(struct leat_store_op *op, char *temporary, const char *t
     if (write_all(op, fd, 0) && settle(op, fd, target)) {
         if (!op->if_match && give_name(fd, target)) {
             if (fstat(fd, &st) == 0)
-                set_object(&op->object, &st);
+                set_object(&op->own->object, &st);
         } else if (!op->if_match && errno == EEXIST && op->create_only) {
             fail_errno(op, EEXIST);
         } else {
@@ -422,7 +422,7 @@ static void write_upload(struct leat_store_op *op, const char *path, const char 
         if (fdatasync(fd) < 0 && errno != EINVAL)
             fail_errno(op, errno);
         else
-            snprintf(op->object.etag, sizeof op->object.etag, "\"%u\"", op->part);
+            snprintf(op->own->object.etag, sizeof op->own->object.etag, "\"%u\"", op->part);
     }
     close(fd);
 }
@@ -445,7 +445,7 @@ static bool part_is_whole(struct leat_store_op *op, int fd, const struct leat_st
 {
     uint32_t crc = 0;
     uint64_t done = 0;
-    while (done < part->size && !__atomic_load_n(&op->own.cancelled, __ATOMIC_RELAXED)) {
+    while (done < part->size && !__atomic_load_n(&op->own->cancelled, __ATOMIC_RELAXED)) {
         uint64_t left = part->size - done;
         ssize_t n = pread(fd, buffer, left < READ_AT_ONCE ? (size_t)left : READ_AT_ONCE, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
@@ -467,10 +467,10 @@ static void check_upload(struct leat_store_op *op, const char *path)
     }
     char *buffer = malloc(READ_AT_ONCE);
     if (!buffer)
-        op->status = leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a list of parts");
+        op->status = leat_fail(&op->own->err, LEAT_NO_MEMORY, "no memory for a list of parts");
     for (uint32_t i = 0; op->status == LEAT_OK && i < op->parts_n; i++) {
         if (op->parts[i].etag[0] && !part_is_whole(op, fd, &op->parts[i], i * op->length, buffer))
-            op->status = leat_fail(&op->err, LEAT_CHANGED, "part %u is not there as it was written", i + 1);
+            op->status = leat_fail(&op->own->err, LEAT_CHANGED, "part %u is not there as it was written", i + 1);
     }
     free(buffer);
     close(fd);
@@ -492,14 +492,9 @@ static void do_upload(struct leat_store_op *op)
     free(target);
 }
 
-static struct leat_store_op *op_of(struct leat_task *task)
-{
-    return (struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task));
-}
-
 static void report(struct leat_task *task)
 {
-    struct leat_store_op *op = op_of(task);
+    struct leat_store_op *op = leat_store_op_of(task);
     if (op->status == LEAT_OK && op->got)
         leat_store_received(op, (size_t)op->got);
     if (op->status == LEAT_OK && op->data_n)
@@ -509,7 +504,7 @@ static void report(struct leat_task *task)
 
 static void perform(struct leat_task *task)
 {
-    struct leat_store_op *op = op_of(task);
+    struct leat_store_op *op = leat_store_op_of(task);
     switch (op->verb) {
     case LEAT_STORE_STAT:
         do_stat(op);
@@ -531,11 +526,11 @@ static void perform(struct leat_task *task)
         do_upload(op);
         break;
     case LEAT_STORE_LIST: /* folders are walked on the caller's thread */
-        op->status = leat_fail(&op->err, LEAT_INTERNAL, "a folder has no pages");
+        op->status = leat_fail(&op->own->err, LEAT_INTERNAL, "a folder has no pages");
         break;
     }
-    op->own.task.run = report;
-    leat_loop_post(leat_store_loop(op->own.store), &op->own.task);
+    op->own->task.run = report;
+    leat_loop_post(leat_store_loop(op->own->store), &op->own->task);
 }
 
 static void perform_here(struct leat_store_op *op)
@@ -549,9 +544,9 @@ static void perform_here(struct leat_store_op *op)
 
 static void start(struct leat_backend *backend, struct leat_store_op *op)
 {
-    op->own.task.run = perform;
+    op->own->task.run = perform;
     op->got = 0;
-    leat_pool_add(((struct file_store *)backend)->pool, &op->own.task);
+    leat_pool_add(((struct file_store *)backend)->pool, &op->own->task);
 }
 
 /* Blocking calls cannot be called back; a read looks at `cancelled` between its pieces. */

@@ -37,12 +37,12 @@ static void set_generation(const char *tag, char out[LEAT_ETAG_MAX])
 
 void leat_gs_describe(struct leat_store_op *op, struct bucket_request *r)
 {
-    const char *pin = op->own.looking ? NULL : leat_exchange_pin(op);
+    const char *pin = op->own->looking ? NULL : leat_exchange_pin(op);
     if (r->range[0])
         leat_bucket_add_header(r, "range", r->range);
     if (pin)
         set_generation(pin, r->pin);
-    else if (op->create_only && !op->own.looking)
+    else if (op->create_only && !op->own->looking)
         snprintf(r->pin, sizeof r->pin, "0");
     if (r->pin[0])
         leat_bucket_add_header(r, "x-goog-if-generation-match", r->pin);
@@ -59,6 +59,8 @@ static leat_status place(struct bucket *b, struct leat_error *err)
 {
     b->odd_etags = true; /* an MD5 only of objects of a certain kind; the CRC is there for all */
     b->unpacks = true;
+    b->service = "storage";
+    snprintf(b->label, sizeof b->label, "%s", b->bucket);
     snprintf(b->region, sizeof b->region, "auto");
     leat_status rc = leat_bucket_set_endpoint(b, b->aws.endpoint_url ? b->aws.endpoint_url : ENDPOINT, err);
     if (rc == LEAT_OK && leat_gs_bearer(&b->aws))

@@ -49,6 +49,22 @@ static uint32_t clamp(const struct leat_pace *p, uint32_t limit)
     return limit < 1 ? 1 : limit > p->max ? p->max : limit;
 }
 
+bool leat_pace_is_burst(uint32_t throttled, uint32_t n)
+{
+    return throttled >= BURST(n);
+}
+
+void leat_pace_cut(struct leat_pace *p, uint32_t in_flight, uint64_t now_ns)
+{
+    p->last_cut_ns = now_ns;
+    p->ceiling = in_flight;
+    p->ceiling_until_ns = now_ns + CEILING_NS;
+    p->limit = p->before = clamp(p, in_flight / 2);
+    p->outcomes = p->outcomes_n = 0;
+    begin(p, LEAT_PACE_HOLD, now_ns);
+    p->until_ns = now_ns + CUT_EVERY;
+}
+
 void leat_pace_answered(struct leat_pace *p, bool throttled, uint64_t now_ns)
 {
     /* For a second after a cut, answers are about what was in flight before it. */
@@ -57,15 +73,8 @@ void leat_pace_answered(struct leat_pace *p, bool throttled, uint64_t now_ns)
     p->outcomes = p->outcomes << 1 | throttled;
     if (p->outcomes_n < WINDOW)
         p->outcomes_n++;
-    if (!throttled || (uint32_t)__builtin_popcountll(p->outcomes) < BURST(p->outcomes_n))
-        return;
-    p->last_cut_ns = now_ns;
-    p->ceiling = p->limit;
-    p->ceiling_until_ns = now_ns + CEILING_NS;
-    p->limit = p->before = clamp(p, p->limit / 2);
-    p->outcomes = p->outcomes_n = 0;
-    begin(p, LEAT_PACE_HOLD, now_ns);
-    p->until_ns = now_ns + CUT_EVERY;
+    if (throttled && leat_pace_is_burst((uint32_t)__builtin_popcountll(p->outcomes), p->outcomes_n))
+        leat_pace_cut(p, p->limit, now_ns);
 }
 
 void leat_pace_hurry(struct leat_pace *p, uint32_t requests, uint64_t now_ns)

@@ -46,6 +46,12 @@ void leat_pace_hurry(struct leat_pace *p, uint32_t requests, uint64_t now_ns);
 uint32_t leat_pace_together(uint64_t length);
 
 void leat_pace_received(struct leat_pace *p, uint64_t bytes);
+/* Of n answers, whether so many that ask to slow down are more than stray ones. */
+bool leat_pace_is_burst(uint32_t throttled, uint32_t n);
+
+/* Halves what is in flight. */
+void leat_pace_cut(struct leat_pace *p, uint32_t in_flight, uint64_t now_ns);
+
 void leat_pace_answered(struct leat_pace *p, bool throttled, uint64_t now_ns);
 
 /* Called now and then (at least at every start and end of a request); `waiting` says whether more requests wait

@@ -6,33 +6,7 @@
 
 #include "store/bucket.h"
 #include "store/kind.h"
-
-/* It becomes part of a host's name and of what is signed. */
-bool leat_s3_can_be_region(const char *text)
-{
-    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-    return n && !text[n];
-}
-
-/* Where AWS keeps a region's buckets. */
-void leat_s3_set_aws_endpoint(struct bucket *b)
-{
-    const char *suffix = strncmp(b->region, "cn-", 3) == 0 ? ".cn" : "";
-    snprintf(b->endpoint, sizeof b->endpoint, "s3.%s.amazonaws.com%s", b->region, suffix);
-}
-
-/* Names that can be the first label of a host with a certificate for one label. */
-static bool bucket_fits_host(const char *bucket)
-{
-    size_t n = strlen(bucket);
-    if (n < 3 || n > 63)
-        return false;
-    for (const char *p = bucket; *p; p++) {
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '-'))
-            return false;
-    }
-    return true;
-}
+#include "store/s3_site.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -41,23 +15,48 @@ static bool ends_with(const char *text, const char *end)
     return n >= end_n && strcmp(text + n - end_n, end) == 0;
 }
 
+leat_status leat_s3_settle(struct bucket *b, const char *region, struct leat_error *err)
+{
+    struct leat_s3_site site;
+    const struct leat_s3_asked asked = {
+        .bucket = b->bucket,
+        .region = region,
+        .endpoint = b->aws_own ? NULL : b->endpoint,
+        .fips = b->fips,
+        .dual_stack = b->dual_stack,
+        .addressing = b->aws.addressing,
+    };
+    leat_status rc = leat_s3_locate(&asked, &site, err);
+    if (rc != LEAT_OK)
+        return rc;
+    if (site.global)
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "'%s' is a multi-region access point, whose requests need signatures for several regions "
+                         "(SigV4A), which Leat does not make; name the bucket or an access point of one region",
+                         b->bucket);
+    memcpy(b->label, site.label, sizeof b->label);
+    memcpy(b->endpoint, site.host, sizeof b->endpoint);
+    memcpy(b->region, site.region, sizeof b->region);
+    b->service = site.service;
+    b->virtual_host = site.virtual_host;
+    b->fixed = site.fixed;
+    b->directory = b->odd_etags = site.directory;
+    return LEAT_OK;
+}
+
 static leat_status place(struct bucket *b, struct leat_error *err)
 {
+    char own[LEAT_S3_REGION_MAX] = "";
     leat_status rc = LEAT_OK;
     b->region_known = b->aws.region != NULL;
-    if (b->region_known && (!leat_s3_can_be_region(b->aws.region) || strlen(b->aws.region) >= sizeof b->region))
-        return leat_fail(err, LEAT_INVALID, "'%.60s' is not the name of a region", b->aws.region);
-    snprintf(b->region, sizeof b->region, "%s", b->aws.region ? b->aws.region : "us-east-1");
-    b->aws_own = b->aws.endpoint_url == NULL;
-    if (b->aws_own)
-        leat_s3_set_aws_endpoint(b);
-    else
+    if (b->aws.endpoint_url)
         rc = leat_bucket_set_endpoint(b, b->aws.endpoint_url, err);
-    b->virtual_host = b->aws.addressing == LEAT_ADDRESSING_AUTO ? b->aws_own && bucket_fits_host(b->bucket)
-                                                                : b->aws.addressing == LEAT_ADDRESSING_VIRTUAL;
-    b->odd_etags = ends_with(b->bucket, "--x-s3");
+    if (rc != LEAT_OK)
+        return rc;
+    b->aws_own = !b->aws.endpoint_url || (strcmp(b->scheme, "https") == 0 && !b->base[0] &&
+                                          leat_s3_own_host(b->endpoint, own, &b->fips, &b->dual_stack));
     b->unpacks = ends_with(b->endpoint, "storage.googleapis.com");
-    return rc;
+    return leat_s3_settle(b, own[0] ? own : b->aws.region, err);
 }
 
 static const struct bucket_dialect dialect = {

@@ -42,7 +42,7 @@ static const struct {
 void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
     const struct leat_aws *aws = &b->aws;
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     /* An error document under 200 that says nothing to us is the server's fault. */
     leat_status status = head->code < 300 ? LEAT_SERVER : leat_exchange_code_status(head->code);
     const char *advice = NULL;
@@ -52,10 +52,11 @@ void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const str
             advice = meanings[i].advice;
         }
     }
-    op->own.expired = strcmp(answer->code, "ExpiredToken") == 0 || strcmp(answer->code, "ExpiredTokenException") == 0 ||
-                      strcmp(answer->code, "TokenRefreshRequired") == 0 ||
-                      strcmp(answer->code, "InvalidAccessKeyId") == 0; /* as keys that were rotated are called */
-    op->own.expired |= head->code == 401 && leat_gs_bearer(aws);
+    op->own->expired = strcmp(answer->code, "ExpiredToken") == 0 ||
+                       strcmp(answer->code, "ExpiredTokenException") == 0 ||
+                       strcmp(answer->code, "TokenRefreshRequired") == 0 ||
+                       strcmp(answer->code, "InvalidAccessKeyId") == 0; /* as keys that were rotated are called */
+    op->own->expired |= head->code == 401 && leat_gs_bearer(aws);
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (head->code == 412)
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
@@ -63,11 +64,11 @@ void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const str
         status = LEAT_CHANGED;
         advice = "the object to be replaced is gone";
     }
-    op->own.retry_after_ns = leat_http_retry_after(head);
+    op->own->retry_after_ns = leat_http_retry_after(head);
     char keys[128] = "";
     if (status == LEAT_DENIED && aws->access_key)
         snprintf(keys, sizeof keys, "; keys are from %s", aws->keys_from);
-    else if (status == LEAT_DENIED && leat_store_settings(op->own.store)->anonymous)
+    else if (status == LEAT_DENIED && leat_store_settings(op->own->store)->anonymous)
         snprintf(keys, sizeof keys, "; the request was anonymous, as --no-sign-request asks");
     else if (status == LEAT_DENIED)
         snprintf(keys, sizeof keys, "; no keys were found (%s), so the request was anonymous",
@@ -88,16 +89,16 @@ void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const str
                                             : "the server refused";
     size_t n = strlen(advice);
     n -= n && advice[n - 1] == '.'; /* a server's own sentence; ours goes on */
-    op->status = leat_fail(&op->err, status, "%.*s%s (%s%s%u)", (int)n, advice, keys, answer->code,
+    op->status = leat_fail(&op->own->err, status, "%.*s%s (%s%s%u)", (int)n, advice, keys, answer->code,
                            answer->code[0] ? ", " : "", head->code);
 }
 
 void leat_bucket_explain_endpoint(const struct leat_aws *aws, struct leat_store_op *op)
 {
-    struct leat_error why = op->err;
+    struct leat_error why = op->own->err;
     if (why.status == LEAT_CANCELLED || why.status == LEAT_NO_MEMORY)
         return;
-    leat_fail(&op->err, why.status, "%s; the endpoint is %s%s", why.text, aws->endpoint_url ? "from " : "",
+    leat_fail(&op->own->err, why.status, "%s; the endpoint is %s%s", why.text, aws->endpoint_url ? "from " : "",
               aws->endpoint_from);
-    op->err.os_error = why.os_error;
+    op->own->err.os_error = why.os_error;
 }

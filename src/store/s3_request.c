@@ -70,7 +70,7 @@ static void complete_body(struct bucket_request *r, const struct leat_store_op *
 /* Method, query, headers and body by verb. */
 static void describe(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     switch (op->verb) {
     case LEAT_STORE_STAT:
         r->method = "HEAD";
@@ -103,7 +103,7 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         leat_bucket_add_query(r, "max-parts", "1");
         break;
     case LEAT_STORE_UPLOAD_FINISH:
-        if (op->own.looking) {
+        if (op->own->looking) {
             r->method = "HEAD";
             break;
         }
@@ -142,9 +142,9 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         leat_bucket_add_header(r, "x-amz-checksum-mode", "ENABLED");
     if (r->range[0])
         leat_bucket_add_header(r, "range", r->range);
-    if (leat_exchange_pin(op) && !op->own.looking)
+    if (leat_exchange_pin(op) && !op->own->looking)
         leat_bucket_add_header(r, "if-match", leat_exchange_pin(op));
-    if (op->create_only && !op->own.looking)
+    if (op->create_only && !op->own->looking)
         leat_bucket_add_header(r, "if-none-match", "*");
 }
 
@@ -153,12 +153,12 @@ static void address(const struct bucket *b, const struct leat_store_op *op, stru
 {
     const char *key = op->verb == LEAT_STORE_LIST ? "" : op->key;
     if (b->virtual_host)
-        leat_buf_printf(&r->host, "%s.%s", b->bucket, b->endpoint);
+        leat_buf_printf(&r->host, "%s.%s", b->label, b->endpoint);
     else
         leat_buf_str(&r->host, b->endpoint);
     leat_buf_str(&r->path, b->base);
     if (!b->virtual_host)
-        leat_buf_printf(&r->path, "/%s", b->bucket);
+        leat_buf_printf(&r->path, "/%s", b->label);
     if (*key || b->virtual_host)
         leat_buf_printf(&r->path, "/%s", key);
     leat_buf_printf(&r->url, "%s://%s", b->scheme, r->host.data);
@@ -185,7 +185,7 @@ void leat_bucket_add_bearer(struct bucket_request *r, const char *token)
 
 leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_request *r, struct leat_error *err)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     struct leat_buf *all[] = {&r->body, &r->host, &r->path, &r->url, &r->lines};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         leat_status rc = leat_buf_check(all[i], "a request", err);
@@ -204,7 +204,7 @@ leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_requ
 static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                         struct leat_error *err)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     for (size_t i = 0; i < r->headers_n; i++)
         leat_bucket_add_line(r, r->headers[i].name, r->headers[i].value);
     if (call->body && strcmp(r->method, "PUT") == 0)
@@ -232,7 +232,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             .headers_n = r->headers_n,
             .payload_hash = hash,
             .region = b->region,
-            .service = b->dialect->google ? "storage" : "s3",
+            .service = b->service,
             .google = b->dialect->google,
             .time_s = leat_wall_s() + b->clock_offset_s,
         };
@@ -255,12 +255,12 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
 leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                                  struct leat_error *err)
 {
-    op->own.bucket = true;
-    op->own.odd_etags = b->odd_etags;
-    op->own.generations = b->dialect->google;
+    op->own->bucket = true;
+    op->own->odd_etags = b->odd_etags;
+    op->own->generations = b->dialect->google;
     if (b->dialect->google && op->verb == LEAT_STORE_UPLOAD_FINISH && (op->if_match || op->create_only))
         return leat_fail(err, LEAT_UNSUPPORTED, "Google takes no condition at the end of an upload in parts");
-    op->own.keys = b->keys_number;
+    op->own->keys = b->keys_number;
     describe(b, op, r);
     address(b, op, r);
     return sign(b, op, r, err);

@@ -17,6 +17,7 @@
 #include "store/kind.h"
 #include "store/loops.h"
 #include "store/pace.h"
+#include "store/queue.h"
 #include "store/retry.h"
 
 #define DEFAULT_ATTEMPTS   1000u         /* until the deadline, that is */
@@ -30,15 +31,9 @@
 #define RENEWALS_MAX       3u /* of keys that were expired when they came */
 #define DEFAULT_TIMEOUT    (300 * LEAT_S)
 #define DEFAULT_INACTIVITY (20 * LEAT_S)
-#define SHOWN_MAX          200
 #define ANSWER_BYTES       1024 /* what an answer counts for besides its body: deletes have a throughput too */
 
 enum { OP_IDLE, OP_QUEUED, OP_RUNNING, OP_WAITING };
-
-struct queue {
-    struct leat_store_op *first;
-    struct leat_store_op *last;
-};
 
 struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
@@ -47,9 +42,10 @@ struct leat_store {
     char *strings[7]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
+    bool lanes; /* keys are told apart: else all are in the first one */
     struct {
-        struct queue queued;
-        struct queue active; /* running or waiting for their next attempt */
+        struct leat_line line;
+        struct leat_queue active; /* running or waiting for their next attempt */
         uint32_t running;
         struct leat_pace pace;
         struct leat_retry_budget budget;
@@ -62,50 +58,13 @@ struct leat_store {
     struct {
         pthread_mutex_t mu;
         pthread_cond_t idle;
-        uint32_t ops; /* submitted and not yet given back, and tasks posted and not yet run: hold mu */
-    } open;
+        uint32_t ops; /* submitted and not yet given back, and tasks posted and not yet run */
+        struct leat_store_op *starved;
+    } open;                   /* hold mu */
+    struct leat_task starved; /* on its way while there are some */
 };
 
 #define COUNT(store, field, n) __atomic_fetch_add(&(store)->stats.field, (n), __ATOMIC_RELAXED)
-
-static void push(struct queue *q, struct leat_store_op *op)
-{
-    op->own.prev = q->last;
-    op->own.next = NULL;
-    *(q->last ? &q->last->own.next : &q->first) = op;
-    q->last = op;
-}
-
-static void push_front(struct queue *q, struct leat_store_op *op)
-{
-    op->own.prev = NULL;
-    op->own.next = q->first;
-    *(q->first ? &q->first->own.prev : &q->last) = op;
-    q->first = op;
-}
-
-/* After the last urgent one, or the last that is either. */
-static void push_early(struct queue *q, struct leat_store_op *op)
-{
-    struct leat_store_op *next = q->first;
-    while (next && (next->urgent || (next->begun && !op->urgent)))
-        next = next->own.next;
-    if (!next) {
-        push(q, op);
-        return;
-    }
-    op->own.prev = next->own.prev;
-    op->own.next = next;
-    *(next->own.prev ? &next->own.prev->own.next : &q->first) = op;
-    next->own.prev = op;
-}
-
-static void take(struct queue *q, struct leat_store_op *op)
-{
-    *(op->own.prev ? &op->own.prev->own.next : &q->first) = op->own.next;
-    *(op->own.next ? &op->own.next->own.prev : &q->last) = op->own.prev;
-    op->own.prev = op->own.next = NULL;
-}
 
 struct leat_loop *leat_store_loop(struct leat_store *store)
 {
@@ -161,10 +120,16 @@ static void count_in(struct leat_store *store)
 /* Hands the op back to its owner. */
 static void give_back(struct leat_store *store, struct leat_store_op *op)
 {
+    struct leat_store_own *own = op->own;
     COUNT(store, operations, 1);
     if (op->status != LEAT_OK)
         COUNT(store, failures, 1);
-    op->own.state = OP_IDLE;
+    if (op->err && op->status != LEAT_OK)
+        *op->err = own->err;
+    if (op->object)
+        *op->object = own->object;
+    op->own = NULL;
+    free(own);
     op->done(op); /* the op may be gone after this */
     count_out(store);
 }
@@ -172,34 +137,36 @@ static void give_back(struct leat_store *store, struct leat_store_op *op)
 static void start(struct leat_store *store, struct leat_store_op *op)
 {
     if (op->attempts == 0) {
-        op->own.first_ns = leat_now_ns();
-        op->own.deadline_ns = leat_after(op->timeout_ns ? op->timeout_ns : store->opts.timeout_ns);
+        op->own->first_ns = leat_now_ns();
+        op->own->deadline_ns = leat_after(op->timeout_ns ? op->timeout_ns : store->opts.timeout_ns);
     } else {
         COUNT(store, retries, 1);
     }
     op->attempts++;
-    op->own.tries++;
-    op->own.state = OP_RUNNING;
-    op->own.started_ns = leat_now_ns();
-    push(&store->own.active, op);
+    op->own->tries++;
+    op->own->state = OP_RUNNING;
+    op->own->started_ns = leat_now_ns();
+    leat_queue_add(&store->own.active, op);
     store->own.running++;
+    store->own.line.lanes.lane[op->own->lane].running++;
     COUNT(store, requests, 1);
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     op->status = LEAT_OK;
-    op->err = (struct leat_error){0};
+    op->own->err = (struct leat_error){0};
     op->too_short = false;
-    op->own.retry_after_ns = 0;
-    op->own.expired = false;
+    op->own->retry_after_ns = 0;
+    op->own->expired = false;
     store->backend->ops->start(store->backend, op);
 }
 
 static void pump(struct leat_store *store)
 {
-    uint32_t limit = leat_pace_update(&store->own.pace, store->own.queued.first != NULL, leat_now_ns());
+    uint64_t now = leat_now_ns();
+    uint32_t limit = leat_pace_update(&store->own.pace, store->own.line.queued.first != NULL, now);
+    struct leat_store_op *op;
     __atomic_store_n(&store->stats.in_flight_max, limit, __ATOMIC_RELAXED);
-    while (store->own.queued.first && store->own.running < limit) {
-        struct leat_store_op *op = store->own.queued.first;
-        take(&store->own.queued, op);
+    while (store->own.running < limit && (op = leat_line_next(&store->own.line, now))) {
+        leat_line_take(&store->own.line, op);
         start(store, op);
     }
     if (store->own.running && !store->own.tick.armed)
@@ -217,10 +184,10 @@ static void conclude(struct leat_store *store, struct leat_store_op *op);
 /* An op has waited for its next attempt. Without a retry left in the budget it waits on, but not past its deadline. */
 static void on_retry_time(struct leat_timer *timer)
 {
-    struct leat_store_op *op = (struct leat_store_op *)((char *)timer - offsetof(struct leat_store_op, own.timer));
-    struct leat_store *store = op->own.store;
+    struct leat_store_op *op = ((struct leat_store_own *)((char *)timer - offsetof(struct leat_store_own, timer)))->op;
+    struct leat_store *store = op->own->store;
     uint64_t now = leat_now_ns();
-    uint64_t left = leat_left(op->own.deadline_ns);
+    uint64_t left = leat_left(op->own->deadline_ns);
     uint64_t wait = left ? leat_retry_take(&store->own.budget, now) : 0;
     if (wait) {
         leat_loop_arm(store->loop, timer, now + (wait < left ? wait : left));
@@ -230,9 +197,9 @@ static void on_retry_time(struct leat_timer *timer)
         conclude(store, op);
         return;
     }
-    take(&store->own.active, op);
-    op->own.state = OP_QUEUED;
-    push_front(&store->own.queued, op); /* it has waited already */
+    leat_queue_take(&store->own.active, op);
+    op->own->state = OP_QUEUED;
+    leat_line_again(&store->own.line, op); /* it has waited already */
     pump(store);
 }
 
@@ -246,11 +213,11 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op);
 /* Keys are being looked up: goes on once that has ended. */
 static void on_lookup_time(struct leat_timer *timer)
 {
-    struct leat_store_op *op = (struct leat_store_op *)((char *)timer - offsetof(struct leat_store_op, own.timer));
+    struct leat_store_op *op = ((struct leat_store_own *)((char *)timer - offsetof(struct leat_store_own, timer)))->op;
     op->attempts++; /* given back by the next two */
-    op->own.tries++;
-    if (!wait_for_keys(op->own.store, op))
-        conclude(op->own.store, op);
+    op->own->tries++;
+    if (!wait_for_keys(op->own->store, op))
+        conclude(op->own->store, op);
 }
 
 /* The keys had expired. The one that gave them is asked for others, or they are looked up where they came from; the
@@ -260,29 +227,29 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
     uint64_t now = leat_now_ns();
     enum leat_backend_renewal found = LEAT_RENEWED_SAME;
     bool asked = false;
-    if (op->own.cancelled || store->own.closing || !store->backend->ops->renew)
+    if (op->own->cancelled || store->own.closing || !store->backend->ops->renew)
         return false;
-    if (!op->own.expired_ns)
-        op->own.expired_ns = now;
+    if (!op->own->expired_ns)
+        op->own->expired_ns = now;
     if (store->opts.expired)
         asked = store->opts.expired(store->opts.expired_user);
     else
         found = store->backend->ops->renew(store->backend, NULL, op);
     if (found == LEAT_RENEWED_OTHERS) { /* which may have expired as well */
-        if (op->own.renewals++ == RENEWALS_MAX)
+        if (op->own->renewals++ == RENEWALS_MAX)
             return false;
-        op->own.expired_ns = 0;
-    } else if (found == LEAT_RENEWED_SAME && now - op->own.expired_ns >= (asked ? KEYS_PATIENCE : 0)) {
+        op->own->expired_ns = 0;
+    } else if (found == LEAT_RENEWED_SAME && now - op->own->expired_ns >= (asked ? KEYS_PATIENCE : 0)) {
         return false;
     }
     uint64_t pause = found == LEAT_RENEWED_OTHERS ? 0 : found == LEAT_RENEWED_LATER ? LOOKUP_PAUSE : KEYS_PAUSE;
-    if (pause >= leat_left(op->own.deadline_ns))
+    if (pause >= leat_left(op->own->deadline_ns))
         return false;
     op->attempts--;
-    op->own.tries--;
-    op->own.state = OP_WAITING;
-    op->own.timer.fire = found == LEAT_RENEWED_LATER ? on_lookup_time : on_retry_time;
-    leat_loop_arm(store->loop, &op->own.timer, now + pause);
+    op->own->tries--;
+    op->own->state = OP_WAITING;
+    op->own->timer.fire = found == LEAT_RENEWED_LATER ? on_lookup_time : on_retry_time;
+    leat_loop_arm(store->loop, &op->own->timer, now + pause);
     return true;
 }
 
@@ -315,11 +282,11 @@ static uint32_t least(uint32_t a, uint32_t b)
 static uint32_t attempts_for(const struct leat_store *store, const struct leat_store_op *op)
 {
     uint32_t most = store->opts.attempts;
-    unsigned code = op->own.call.head.code;
+    unsigned code = op->own->call.head.code;
     if (op->status == LEAT_CORRUPT)
         return least(most, DAMAGED_ATTEMPTS);
     if (host_fault(op->status) && !store->own.reached) {
-        bool patient = op->own.call.unresolved && leat_now_ns() - op->own.first_ns < UNNAMED_PATIENCE;
+        bool patient = op->own->call.unresolved && leat_now_ns() - op->own->first_ns < UNNAMED_PATIENCE;
         return patient ? most : least(most, UNREACHED_ATTEMPTS);
     }
     bool refused = code >= 400 && code < 500 && code != 408 && code != 429;
@@ -330,88 +297,69 @@ static uint32_t attempts_for(const struct leat_store *store, const struct leat_s
 /* Decides whether another attempt follows; if so, arms its timer. */
 static bool try_again(struct leat_store *store, struct leat_store_op *op)
 {
-    if (op->own.expired)
+    if (op->own->expired)
         return wait_for_keys(store, op);
-    if (op->got > op->own.most_got) {
-        op->own.most_got = op->got;
-        op->own.tries = 1;
+    if (op->got > op->own->most_got) {
+        op->own->most_got = op->got;
+        op->own->tries = 1;
     }
     uint32_t most = attempts_for(store, op);
-    if (op->own.cancelled || store->own.closing || !leat_retry_useful(op->status, op->err.os_error) ||
-        op->own.tries >= most)
+    if (op->own->cancelled || store->own.closing || !leat_retry_useful(op->status, op->own->err.os_error) ||
+        op->own->tries >= most)
         return false;
     uint64_t now = leat_now_ns();
     uint64_t delay =
-        leat_retry_delay(op->status, op->own.tries + 1, op->own.retry_after_ns, leat_rng_unit(&store->own.jitter));
-    if (delay >= leat_left(op->own.deadline_ns))
+        leat_retry_delay(op->status, op->own->tries + 1, op->own->retry_after_ns, leat_rng_unit(&store->own.jitter));
+    if (delay >= leat_left(op->own->deadline_ns))
         return false;
     leat_log(LEAT_LOG_INFO, "attempt %u for '%.*s' failed (%s); next in %.1f s", op->attempts, leat_store_shown(op),
-             op->key, op->err.text, (double)delay / 1e9);
-    op->own.fresh = host_fault(op->status);
-    op->own.state = OP_WAITING;
-    op->own.timer.fire = on_retry_time;
-    leat_loop_arm(store->loop, &op->own.timer, now + delay);
+             op->key, op->own->err.text, (double)delay / 1e9);
+    op->own->fresh = host_fault(op->status);
+    op->own->state = OP_WAITING;
+    op->own->timer.fire = on_retry_time;
+    leat_loop_arm(store->loop, &op->own->timer, now + delay);
     return true;
-}
-
-static const char *verb_name(enum leat_store_verb verb)
-{
-    static const char *const names[] = {
-        "access",          "read",           "write",           "delete", "begin writing", "continue writing",
-        "write a part of", "finish writing", "give up writing", "list"};
-    return names[verb];
-}
-
-int leat_store_shown(const struct leat_store_op *op)
-{
-    size_t n = leat_store_can(op->own.store, LEAT_STORE_QUERIES) ? strcspn(op->key, "?") : strlen(op->key);
-    return n > SHOWN_MAX ? SHOWN_MAX : (int)n;
-}
-
-/* "cannot read s3://bucket/key: REASON (10 attempts)" */
-static void explain(const struct leat_store *store, struct leat_store_op *op)
-{
-    size_t n = strlen(op->err.text);
-    if (op->attempts > 1)
-        snprintf(op->err.text + n, sizeof op->err.text - n, " (%u attempts)", op->attempts);
-    bool file = leat_store_can(store, LEAT_STORE_LOCAL);
-    const char *slash = leat_store_can(store, LEAT_STORE_QUERIES) ? "" : "/";
-    int shown = leat_store_shown(op);
-    leat_fail_context(&op->err, op->status, "cannot %s '%s%s%s%s%.*s%s'", verb_name(op->verb),
-                      file ? "" : leat_scheme_name(store->scheme), file ? "" : "://", file ? "" : store->host,
-                      file ? "" : slash, shown, op->key, shown == SHOWN_MAX && op->key[shown] ? "…" : "");
 }
 
 /* No further attempt: whatever came of it is the result. */
 static void conclude(struct leat_store *store, struct leat_store_op *op)
 {
-    take(&store->own.active, op);
+    leat_queue_take(&store->own.active, op);
     if (op->status != LEAT_OK && op->status != LEAT_CANCELLED)
-        explain(store, op);
+        leat_store_explain(store, op);
     give_back(store, op);
+}
+
+static void count_bytes(struct leat_store *store, const struct leat_store_op *op, uint64_t bytes)
+{
+    leat_pace_received(&store->own.pace, bytes);
+    leat_lanes_received(&store->own.line.lanes, op->own->lane, bytes);
 }
 
 void leat_store_attempted(struct leat_store_op *op)
 {
-    struct leat_store *store = op->own.store;
+    struct leat_store *store = op->own->store;
     store->own.running--;
+    store->own.line.lanes.lane[op->own->lane].running--;
     __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
     bool throttled = op->status == LEAT_THROTTLED;
     uint64_t now = leat_now_ns();
-    op->date_s = op->own.call.head.date_s;
+    if (op->own->call.head.date_s)
+        store->backend->date_s = op->own->call.head.date_s;
     if (throttled)
         COUNT(store, throttled, 1);
-    COUNT(store, request_ns, now - op->own.started_ns);
-    leat_pace_answered(&store->own.pace, throttled, now);
-    bool answered = op->own.call.head.code || leat_store_can(store, LEAT_STORE_LOCAL); /* some need not even ask */
+    COUNT(store, request_ns, now - op->own->started_ns);
+    if (leat_lanes_answered(&store->own.line.lanes, op->own->lane, throttled, now))
+        leat_pace_answered(&store->own.pace, throttled, now);
+    bool answered = op->own->call.head.code || leat_store_can(store, LEAT_STORE_LOCAL); /* some need not even ask */
     if (answered && !host_fault(op->status) && op->status != LEAT_CANCELLED)
         store->own.reached = true;
     if (op->status == LEAT_OK) {
         leat_retry_earn(&store->own.budget);
-        leat_pace_received(&store->own.pace, ANSWER_BYTES);
+        count_bytes(store, op, ANSWER_BYTES);
     }
-    if (op->own.cancelled && op->status != LEAT_OK)
-        op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
+    if (op->own->cancelled && op->status != LEAT_OK)
+        op->status = leat_fail(&op->own->err, LEAT_CANCELLED, "cancelled");
     if (op->status == LEAT_OK || !try_again(store, op))
         conclude(store, op);
     pump(store);
@@ -419,101 +367,136 @@ void leat_store_attempted(struct leat_store_op *op)
 
 static void run_submit(struct leat_task *task)
 {
-    struct leat_store_op *op = (struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task));
-    struct leat_store *store = op->own.store;
-    if (store->own.closing || op->own.cancelled) {
-        op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
+    struct leat_store_op *op = leat_store_op_of(task);
+    struct leat_store *store = op->own->store;
+    if (store->own.closing || op->own->cancelled) {
+        op->status = leat_fail(&op->own->err, LEAT_CANCELLED, "cancelled");
         give_back(store, op);
         return;
     }
     if (!leat_store_can(store, LEAT_STORE_WRITES) && op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET &&
         op->verb != LEAT_STORE_LIST) {
-        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "%s can only be read from", leat_kind(store->scheme)->name);
-        explain(store, op);
+        op->status =
+            leat_fail(&op->own->err, LEAT_UNSUPPORTED, "%s can only be read from", leat_kind(store->scheme)->name);
+        leat_store_explain(store, op);
         give_back(store, op);
         return;
     }
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
     if (writes && op->if_match && (!*op->if_match || strncmp(op->if_match, "W/", 2) == 0)) {
-        op->status = leat_fail(&op->err, LEAT_UNSUPPORTED, "its ETag cannot tell one version from another");
-        explain(store, op);
+        op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "its ETag cannot tell one version from another");
+        leat_store_explain(store, op);
         give_back(store, op);
         return;
     }
     /* What is done to the empty key would be done to the bucket itself. */
     if (leat_store_can(store, LEAT_STORE_BUCKET) && op->verb != LEAT_STORE_LIST && !*op->key) {
-        op->status = leat_fail(&op->err, LEAT_INVALID, "it names a bucket, not an object in it");
-        explain(store, op);
+        op->status = leat_fail(&op->own->err, LEAT_INVALID, "it names a bucket, not an object in it");
+        leat_store_explain(store, op);
         give_back(store, op);
         return;
     }
-    op->own.state = OP_QUEUED;
-    if (op->urgent || op->begun)
-        push_early(&store->own.queued, op);
-    else
-        push(&store->own.queued, op);
+    op->own->state = OP_QUEUED;
+    leat_line_add(&store->own.line, op);
     if (op->urgent)
         leat_pace_hurry(&store->own.pace, leat_pace_together(op->verb == LEAT_STORE_GET ? op->length : 0),
                         leat_now_ns());
     pump(store);
 }
 
+/* Loop thread: those that there was no memory for are told so. */
+static void run_starved(struct leat_task *task)
+{
+    struct leat_store *store = (struct leat_store *)((char *)task - offsetof(struct leat_store, starved));
+    pthread_mutex_lock(&store->open.mu);
+    struct leat_store_op *op = store->open.starved;
+    store->open.starved = NULL;
+    pthread_mutex_unlock(&store->open.mu);
+    while (op) {
+        struct leat_store_op *next = op->next;
+        COUNT(store, operations, 1);
+        COUNT(store, failures, 1);
+        leat_store_explain_starved(store, op);
+        if (op->object)
+            *op->object = (struct leat_object){0};
+        op->done(op);
+        count_out(store);
+        op = next;
+    }
+}
+
+static void starve(struct leat_store *store, struct leat_store_op *op)
+{
+    pthread_mutex_lock(&store->open.mu);
+    bool first = !store->open.starved;
+    op->next = store->open.starved;
+    store->open.starved = op;
+    pthread_mutex_unlock(&store->open.mu);
+    if (first)
+        leat_loop_post(store->loop, &store->starved);
+}
+
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
 {
-    op->own.store = store;
-    op->own.cancelled = op->own.moved = op->own.reclocked = op->own.fresh = op->own.looking = op->own.expired = false;
-    op->own.expired_ns = 0;
-    op->own.tries = op->own.renewals = 0;
-    op->own.most_got = 0;
-    op->own.call.head = (struct leat_http_head){0};
-    op->own.call.unresolved = false;
-    op->own.state = OP_IDLE;
-    op->own.timer = (struct leat_timer){0};
-    op->own.pinned[0] = '\0';
-    op->own.request = NULL;
+    struct leat_store_own *own = calloc(1, sizeof *own);
+    op->own = own;
     op->status = LEAT_OK;
-    op->err = (struct leat_error){0};
-    op->object = (struct leat_object){0};
     op->got = 0;
     op->too_short = false;
     op->attempts = 0;
-    op->date_s = 0;
-    op->upload_id[0] = '\0';
-    leat_buf_init(&op->text, 0);
+    if (op->verb == LEAT_STORE_UPLOAD_OPEN)
+        op->upload_id[0] = '\0';
+    if (op->verb == LEAT_STORE_LIST)
+        leat_buf_init(op->text, 0);
     count_in(store);
-    op->own.task.run = run_submit;
-    leat_loop_post(store->loop, &op->own.task);
+    if (!own) {
+        starve(store, op);
+        return;
+    }
+    own->op = op;
+    own->store = store;
+    own->lane = store->lanes ? leat_lanes_of(op->key) : 0;
+    own->task.run = run_submit;
+    leat_loop_post(store->loop, &own->task);
 }
 
 /* Loop thread: ends an op wherever it is. */
 static void cancel_here(struct leat_store *store, struct leat_store_op *op)
 {
-    __atomic_store_n(&op->own.cancelled, true, __ATOMIC_RELAXED); /* a thread of the file store may look at it */
-    if (op->own.state == OP_RUNNING) {
+    if (!op->own)
+        return;                                                    /* given back */
+    __atomic_store_n(&op->own->cancelled, true, __ATOMIC_RELAXED); /* a thread of the file store may look at it */
+    if (op->own->state == OP_RUNNING) {
         store->backend->ops->cancel(store->backend, op);
         return;
     }
-    if (op->own.state == OP_QUEUED) {
-        take(&store->own.queued, op);
-    } else if (op->own.state == OP_WAITING) {
-        leat_loop_disarm(store->loop, &op->own.timer);
-        take(&store->own.active, op);
+    if (op->own->state == OP_QUEUED) {
+        leat_line_take(&store->own.line, op);
+    } else if (op->own->state == OP_WAITING) {
+        leat_loop_disarm(store->loop, &op->own->timer);
+        leat_queue_take(&store->own.active, op);
     } else {
         return; /* not submitted yet: run_submit() sees the flag */
     }
-    op->status = leat_fail(&op->err, LEAT_CANCELLED, "cancelled");
+    op->status = leat_fail(&op->own->err, LEAT_CANCELLED, "cancelled");
     give_back(store, op);
 }
 
+struct cancelling {
+    struct leat_store *store;
+    struct leat_store_op *op;
+};
+
 static void run_cancel(void *arg)
 {
-    struct leat_store_op *op = arg;
-    cancel_here(op->own.store, op);
+    const struct cancelling *c = arg;
+    cancel_here(c->store, c->op);
 }
 
 void leat_store_cancel(struct leat_store *store, struct leat_store_op *op)
 {
-    leat_loop_call(store->loop, run_cancel, op);
+    struct cancelling c = {store, op};
+    leat_loop_call(store->loop, run_cancel, &c);
 }
 
 static void run_task(struct leat_task *task)
@@ -541,7 +524,17 @@ bool leat_store_perform(struct leat_store *store, struct leat_store_op *op)
 {
     if (!store->backend->ops->perform || (op->verb != LEAT_STORE_STAT && op->verb != LEAT_STORE_GET))
         return false;
+    struct leat_store_own own = {.op = op, .store = store};
+    op->own = &own;
+    op->status = LEAT_OK;
+    op->got = 0;
+    op->too_short = false;
     store->backend->ops->perform(op);
+    op->own = NULL;
+    if (op->err && op->status != LEAT_OK)
+        *op->err = own.err;
+    if (op->object)
+        *op->object = own.object;
     return true;
 }
 
@@ -559,11 +552,12 @@ static void run_close(struct leat_task *task)
 {
     struct leat_store *store = ((struct close_task *)task)->store;
     store->own.closing = true;
-    while (store->own.queued.first)
-        cancel_here(store, store->own.queued.first);
-    for (struct leat_store_op *op = store->own.active.first; op;) {
-        if (op->own.cancelled) {
-            op = op->own.next; /* a blocking call that still has to come back */
+    struct leat_store_op *op;
+    while ((op = leat_line_first(&store->own.line)))
+        cancel_here(store, op);
+    for (op = store->own.active.first; op;) {
+        if (op->own->cancelled) {
+            op = op->own->next; /* a blocking call that still has to come back */
         } else {
             cancel_here(store, op);
             op = store->own.active.first; /* done() may have cancelled others */
@@ -644,6 +638,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     store->own.jitter = leat_rng(seed, 0);
     store->own.budget = leat_retry_budget(leat_now_ns());
     store->own.tick.fire = on_tick;
+    store->starved.run = run_starved;
     rc = leat_loops_take(&store->loop, err);
     if (rc != LEAT_OK)
         goto fail;
@@ -652,6 +647,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
         goto fail;
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;
     store->own.pace = leat_pace(fixed);
+    store->lanes = !fixed;
     *out = store;
     return LEAT_OK;
 fail:
@@ -662,17 +658,17 @@ fail:
 /* Called by the backends as bytes arrive; kept here because the pace needs them. */
 void leat_store_received(struct leat_store_op *op, size_t n)
 {
-    struct leat_store *store = op->own.store;
+    struct leat_store *store = op->own->store;
     COUNT(store, bytes_in, n);
-    leat_pace_received(&store->own.pace, n);
+    count_bytes(store, op, n);
     if (op->moved)
         op->moved(op, n);
 }
 
 void leat_store_sent(struct leat_store_op *op, size_t n)
 {
-    COUNT(op->own.store, bytes_out, n);
-    leat_pace_received(&op->own.store->own.pace, n);
+    COUNT(op->own->store, bytes_out, n);
+    count_bytes(op->own->store, op, n);
 }
 
 void leat_store_stats(const struct leat_store *store, struct leat_store_stats *out)

@@ -11,6 +11,7 @@
 #ifndef LEAT_STORE_STORE_H
 #define LEAT_STORE_STORE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -122,83 +123,70 @@ struct leat_store_part {
     uint64_t sum; /* of the kind that the source states for the whole, for copies */
 };
 
-/* One operation. The caller's memory, with everything it points to, until done(). */
+/* One operation. The caller's memory, with everything it points to, until done(). Which fields a verb looks at stands
+ * beside them; those of other verbs may share their place. */
 struct leat_store_op {
-    enum leat_store_verb verb;
     const char *key;
     uint64_t offset; /* GET: first byte. UPLOAD_PART: where in the object the part belongs */
     uint64_t length; /* GET: how many bytes, at `into` */
-    void *into;
-    bool short_ok; /* GET: an object that ends earlier is fine; `got` says how much there was */
+    union {
+        void *into;
+        const void *data; /* PUT, UPLOAD_PART */
+    };
+    size_t data_n;
     /* GET, STAT, PUT, UPLOAD_FINISH: the ETag that the object must (still) have, else LEAT_CHANGED. NULL: any.
      * A store that cannot promise it for a write says LEAT_UNSUPPORTED. */
     const char *if_match;
-    const void *data; /* PUT, UPLOAD_PART */
-    size_t data_n;
-    bool create_only;                    /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
-    const char *upload;                  /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
-    uint32_t part;                       /* UPLOAD_PART: 1, 2, … */
-    const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
-    uint32_t parts_n;
-    /* GET: what was said of the object before; an answer of another size or encoding is refused. NULL: nothing. */
-    const struct leat_object *known;
-    /* GET: nobody compares the bytes later: do it with what the server says of the whole object. STAT: ask for that. */
-    bool verify;
-    const uint8_t *data_md5; /* PUT, UPLOAD_PART: of data, where it is known already; 16 bytes, NULL: not */
-    const char *delimiter;   /* LIST: "/" or NULL; key is the prefix */
-    const char *token;       /* LIST: where to go on, or NULL */
-    const char *after;       /* LIST: the first page begins after this key; NULL: at the beginning */
-    uint64_t timeout_ns;     /* 0: the store's */
-    bool urgent;             /* goes before all that wait and are not; see LEAT_STORE_HURRY */
-    bool begun;       /* belongs to something that is partly there: goes before what is not, after what is urgent */
-    bool ignore_stop; /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
+    union {
+        /* GET: what was said of the object before; an answer of another size or encoding is refused. NULL: nothing. */
+        const struct leat_object *known;
+        struct {
+            const uint8_t *data_md5; /* PUT, UPLOAD_PART: of data, where it is known already; 16 bytes, NULL: not */
+            const char *upload;      /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
+            const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
+            uint32_t parts_n;
+            uint32_t part; /* UPLOAD_PART: 1, 2, … */
+        };
+        struct {
+            const char *delimiter; /* LIST: "/" or NULL; key is the prefix */
+            const char *token;     /* LIST: where to go on, or NULL */
+            const char *after;     /* LIST: the first page begins after this key; NULL: at the beginning */
+        };
+    };
+    uint64_t timeout_ns; /* 0: the store's */
     /* GET, PUT, UPLOAD_PART: bytes arrived or went out, some of them again when an attempt fails: for progress. On
      * the store's thread. NULL: nobody wants to know. */
     void (*moved)(struct leat_store_op *op, size_t n);
     void (*done)(struct leat_store_op *op); /* on the store's thread; must not block */
     void *user;
 
-    /* Results, from done() on. */
+    /* Where results go, written on the store's thread right before done(). NULL: nobody wants to know. */
+    struct leat_error *err; /* unless status is LEAT_OK */
+    struct leat_object
+        *object; /* STAT, GET; etag and size for PUT and UPLOAD_PART; zeros where nothing was found out */
+    union {
+        char *upload_id;       /* UPLOAD_OPEN, which needs it: LEAT_UPLOAD_ID_MAX bytes */
+        struct leat_buf *text; /* LIST, which needs it: the page. Freed by the caller */
+    };
+    uint64_t got; /* GET: bytes at into, also after a failure */
     leat_status status;
-    struct leat_error err;
-    struct leat_object object;          /* STAT, GET; etag and size for PUT */
-    uint64_t got;                       /* GET: bytes at into, also after a failure */
-    bool too_short;                     /* GET failed because the object ends before the range does */
-    char upload_id[LEAT_UPLOAD_ID_MAX]; /* UPLOAD_OPEN */
-    struct leat_buf text;               /* LIST: the page's XML. Freed by the caller. */
     uint32_t attempts;
-    int64_t date_s; /* the server's clock when it answered, since 1970; 0: it did not say, or did not answer */
+    bool too_short; /* GET failed because the object ends before the range does */
 
-    /* The store's own. */
-    struct {
-        struct leat_store *store;
-        struct leat_task task;
-        struct leat_timer timer;
-        struct leat_store_op *prev, *next;
-        uint64_t deadline_ns;
-        uint64_t first_ns;   /* the first attempt … */
-        uint64_t started_ns; /* … and the last */
-        uint32_t renewals;   /* of keys that had expired */
-        uint32_t keys;       /* which of the backend's were used, by number */
-        uint32_t tries;      /* since the last byte that was new */
-        uint64_t most_got;
-        uint32_t state;
-        bool cancelled;
-        bool moved;          /* a region redirect was followed … */
-        bool reclocked;      /* … or the clock corrected: once each */
-        bool looking;        /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
-        bool fresh;          /* connect again */
-        bool bucket;         /* every object there has an ETag … */
-        bool odd_etags;      /* … but it is never an MD5 */
-        bool generations;    /* versions are told by Google's generations rather than by ETags */
-        bool expired;        /* the keys had expired: this attempt does not count */
-        uint64_t expired_ns; /* since when; 0: not at all */
-        uint64_t retry_after_ns;
-        char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */
-        struct leat_http_call call;
-        void *request; /* the backend's strings */
-    } own;
+    uint8_t verb;  /* enum leat_store_verb */
+    bool short_ok; /* GET: an object that ends earlier is fine; `got` says how much there was */
+    /* GET: nobody compares the bytes later: do it with what the server says of the whole object. STAT: ask for that. */
+    bool verify;
+    bool create_only; /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
+    bool urgent;      /* goes before all that wait and are not; see LEAT_STORE_HURRY */
+    bool begun;       /* belongs to something that is partly there: goes before what is not, after what is urgent */
+    bool ignore_stop; /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
+
+    struct leat_store_own *own; /* the store's, from submit to done(); else NULL */
+    struct leat_store_op *next; /* the store's: another one that it had no memory for */
 };
+
+static_assert(sizeof(struct leat_store_op) < 200, "what only the store needs belongs into struct leat_store_own");
 
 /* Something to run on the store's thread. The caller's memory until run(). */
 struct leat_store_task {
@@ -231,7 +219,7 @@ void leat_store_call(struct leat_store *store, void (*run)(void *arg), void *arg
 /* Whether waiting calls should give up: what opts.stop says now. */
 bool leat_store_stopped(const struct leat_store *store);
 
-/* Submits, waits, and returns op->status with the error in err. Not from the store's thread. */
+/* Submits, waits, and returns op->status with the error in err, which becomes op's. Not from the store's thread. */
 leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, struct leat_error *err);
 
 leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err);
@@ -309,6 +297,7 @@ struct leat_store_place {
     uint64_t keys_expire_s; /* since 1970; 0: not known */
     char commit[44];        /* of the Hub: which commit the revision is; "": not known, or nothing of the kind */
     bool sends_whole;       /* has sent a whole object although a part was asked for */
+    int64_t date_s;         /* the server's clock when it last answered, since 1970; 0: it has not, or did not say */
 };
 
 /* From any thread but the store's. */

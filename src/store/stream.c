@@ -1,13 +1,11 @@
 #include "store/stream.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
 #include "store/backend.h"
 #include "store/exchange.h"
+#include "store/wait.h"
 
 #define PART_DEFAULT  (8u << 20)
 #define PARTS_DEFAULT 16u
@@ -15,10 +13,10 @@
 
 struct part {
     struct leat_store_op op;
-    struct leat_stream *stream;
+    struct leat_error err;
+    struct leat_wait wait; /* for this one: they come in any order and are taken in theirs */
+    struct leat_store *store;
     char *data;
-    bool asked;
-    bool arrived; /* hold the stream's mu */
 };
 
 struct leat_stream {
@@ -34,18 +32,12 @@ struct leat_stream {
     uint32_t first; /* the oldest part asked for */
     uint32_t count; /* parts asked for and not yet given up */
     bool held;      /* the oldest part is in the caller's hands */
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
 };
 
-static void on_part(struct leat_store_op *op)
+static void cancel(void *arg)
 {
-    struct part *p = op->user;
-    struct leat_stream *s = p->stream;
-    pthread_mutex_lock(&s->mu);
-    p->arrived = true;
-    pthread_cond_signal(&s->cond);
-    pthread_mutex_unlock(&s->mu);
+    struct part *p = arg;
+    leat_store_cancel(p->store, &p->op);
 }
 
 static leat_status ask(struct leat_stream *s, struct leat_error *err)
@@ -57,7 +49,6 @@ static leat_status ask(struct leat_stream *s, struct leat_error *err)
             p->data = malloc((size_t)(s->part_size < left ? s->part_size : left));
         if (!p->data)
             return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", s->key);
-        p->stream = s;
         p->op = (struct leat_store_op){
             .verb = LEAT_STORE_GET,
             .key = s->key,
@@ -67,33 +58,13 @@ static leat_status ask(struct leat_stream *s, struct leat_error *err)
             .if_match = s->object.etag[0] ? s->object.etag : NULL,
             .known = &s->object,
             .verify = true,
-            .done = on_part,
-            .user = p,
+            .err = &p->err,
         };
-        p->arrived = false;
-        p->asked = true;
         s->at += p->op.length;
         s->count++;
-        leat_store_submit(s->store, &p->op);
+        leat_wait_submit(&p->wait, s->store, &p->op);
     }
     return LEAT_OK;
-}
-
-static void await(struct leat_stream *s, struct part *p)
-{
-    const struct leat_store_opts *opts = leat_store_settings(s->store);
-    bool stopped = false;
-    pthread_mutex_lock(&s->mu);
-    while (!p->arrived) {
-        leat_cond_wait(&s->cond, &s->mu, opts->stop && !stopped ? leat_after(100 * LEAT_MS) : LEAT_NEVER);
-        if (!p->arrived && !stopped && opts->stop && opts->stop(opts->stop_user)) {
-            stopped = true;
-            pthread_mutex_unlock(&s->mu);
-            leat_store_cancel(s->store, &p->op);
-            pthread_mutex_lock(&s->mu);
-        }
-    }
-    pthread_mutex_unlock(&s->mu);
 }
 
 leat_status leat_stream_open(struct leat_store *store, const char *key, const struct leat_object *object,
@@ -103,8 +74,6 @@ leat_status leat_stream_open(struct leat_store *store, const char *key, const st
     struct leat_stream *s = calloc(1, sizeof *s);
     if (!s)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", key);
-    pthread_mutex_init(&s->mu, NULL);
-    leat_cond_init(&s->cond);
     s->store = store;
     s->part_size = part_size ? part_size : PART_DEFAULT;
     s->parts_n = parts ? parts : PARTS_DEFAULT;
@@ -133,6 +102,10 @@ leat_status leat_stream_open(struct leat_store *store, const char *key, const st
     }
     s->key = strdup(key);
     s->parts = calloc(s->parts_n, sizeof *s->parts);
+    for (uint32_t i = 0; s->parts && i < s->parts_n; i++) {
+        leat_wait_init_for(&s->parts[i].wait, store);
+        s->parts[i].store = store;
+    }
     if (!s->key || !s->parts) {
         leat_stream_close(s);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", key);
@@ -161,10 +134,10 @@ leat_status leat_stream_next(struct leat_stream *s, const void **data, size_t *n
                                 leat_checksum_name(s->object.checksum.kind));
     }
     struct part *p = &s->parts[s->first];
-    await(s, p);
+    leat_wait_for(&p->wait, 0, cancel, p);
     if (p->op.status != LEAT_OK) { /* and will be the next time */
         if (err)
-            *err = p->op.err;
+            *err = p->err;
         return p->op.status;
     }
     s->held = true;
@@ -182,12 +155,12 @@ void leat_stream_close(struct leat_stream *s)
     for (uint32_t i = 0; i < s->count; i++)
         leat_store_cancel(s->store, &s->parts[(s->first + i) % s->parts_n].op);
     for (uint32_t i = 0; i < s->count; i++)
-        await(s, &s->parts[(s->first + i) % s->parts_n]);
-    for (uint32_t i = 0; s->parts && i < s->parts_n; i++)
+        leat_wait_for(&s->parts[(s->first + i) % s->parts_n].wait, 0, cancel, &s->parts[(s->first + i) % s->parts_n]);
+    for (uint32_t i = 0; s->parts && i < s->parts_n; i++) {
+        leat_wait_end(&s->parts[i].wait);
         free(s->parts[i].data);
+    }
     leat_checksum_close(s->sum);
-    pthread_cond_destroy(&s->cond);
-    pthread_mutex_destroy(&s->mu);
     free(s->parts);
     free(s->key);
     free(s);

@@ -1,13 +1,10 @@
 #include "store/upload.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
-#include "store/backend.h"
+#include "store/wait.h"
 
 #define PART_DEFAULT (16ull << 20)
 #define SLOTS        4u
@@ -15,10 +12,12 @@
 /* A part on its way. */
 struct slot {
     struct leat_store_op op;
+    struct leat_error err;
+    struct leat_object object;
+    struct leat_wait wait; /* for this one */
     struct leat_upload *upload;
     char *data;
     size_t n;
-    bool flying; /* hold mu */
 };
 
 struct leat_upload {
@@ -35,16 +34,14 @@ struct leat_upload {
     uint32_t slots_n;
     uint32_t at; /* slot being filled */
     bool finished;
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
 };
 
 static leat_status begin(struct leat_upload *u, struct leat_error *err)
 {
-    struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = u->key};
+    struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN, .key = u->key, .upload_id = u->id};
     leat_status rc = leat_store_run(u->store, &op, err);
-    if (rc == LEAT_OK)
-        memcpy(u->id, op.upload_id, sizeof u->id);
+    if (rc != LEAT_OK)
+        u->id[0] = '\0';
     return rc;
 }
 
@@ -55,8 +52,6 @@ leat_status leat_upload_open(struct leat_store *store, const char *key, uint64_t
     struct leat_upload *u = calloc(1, sizeof *u);
     if (!u)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to write '%s'", key);
-    pthread_mutex_init(&u->mu, NULL);
-    leat_cond_init(&u->cond);
     u->store = store;
     u->size = size;
     u->part_size = part_size ? part_size : PART_DEFAULT;
@@ -70,6 +65,8 @@ leat_status leat_upload_open(struct leat_store *store, const char *key, uint64_t
     u->slots = calloc(u->slots_n, sizeof *u->slots);
     if (!u->key || !u->parts || !u->slots)
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory to write '%s'", key);
+    for (uint32_t i = 0; u->slots && i < u->slots_n; i++)
+        leat_wait_init_for(&u->slots[i].wait, store);
     for (uint32_t i = 0; rc == LEAT_OK && i < u->slots_n; i++) {
         u->slots[i].upload = u;
         u->slots[i].data = malloc((size_t)(size < u->part_size ? size : u->part_size) + 1);
@@ -86,41 +83,25 @@ leat_status leat_upload_open(struct leat_store *store, const char *key, uint64_t
     return LEAT_OK;
 }
 
-static void on_part(struct leat_store_op *op)
+static void cancel(void *arg)
 {
-    struct slot *s = op->user;
-    struct leat_upload *u = s->upload;
-    pthread_mutex_lock(&u->mu);
-    s->flying = false;
-    pthread_cond_signal(&u->cond);
-    pthread_mutex_unlock(&u->mu);
+    struct slot *s = arg;
+    leat_store_cancel(s->upload->store, &s->op);
 }
 
 /* Waits until the slot's part has arrived, and says what came of it. */
 static leat_status await(struct leat_upload *u, struct slot *s, struct leat_error *err)
 {
-    const struct leat_store_opts *opts = leat_store_settings(u->store);
-    bool stopped = false;
-    pthread_mutex_lock(&u->mu);
-    while (s->flying) {
-        leat_cond_wait(&u->cond, &u->mu, opts->stop && !stopped ? leat_after(100 * LEAT_MS) : LEAT_NEVER);
-        if (s->flying && !stopped && opts->stop && opts->stop(opts->stop_user)) {
-            stopped = true;
-            pthread_mutex_unlock(&u->mu);
-            leat_store_cancel(u->store, &s->op);
-            pthread_mutex_lock(&u->mu);
-        }
-    }
-    pthread_mutex_unlock(&u->mu);
+    leat_wait_for(&s->wait, 0, cancel, s);
     s->n = 0;
     if (s->op.part == 0) /* never sent */
         return LEAT_OK;
     if (s->op.status == LEAT_OK) {
         struct leat_store_part *part = &u->parts[s->op.part - 1];
-        memcpy(part->etag, s->op.object.etag, sizeof part->etag);
+        memcpy(part->etag, s->object.etag, sizeof part->etag);
         part->size = s->op.data_n;
     } else if (err) {
-        *err = s->op.err;
+        *err = s->err;
     }
     return s->op.status;
 }
@@ -136,11 +117,10 @@ static void send_part(struct leat_upload *u, struct slot *s)
         .offset = number * u->part_size,
         .data = s->data,
         .data_n = s->n,
-        .done = on_part,
-        .user = s,
+        .err = &s->err,
+        .object = &s->object,
     };
-    s->flying = true; /* nobody else knows it yet */
-    leat_store_submit(u->store, &s->op);
+    leat_wait_submit(&s->wait, u->store, &s->op);
 }
 
 leat_status leat_upload_add(struct leat_upload *u, const void *data, size_t n, struct leat_error *err)
@@ -194,10 +174,7 @@ void leat_upload_close(struct leat_upload *u)
     if (!u)
         return;
     for (uint32_t i = 0; u->slots && i < u->slots_n; i++) {
-        pthread_mutex_lock(&u->mu);
-        bool flying = u->slots[i].flying;
-        pthread_mutex_unlock(&u->mu);
-        if (flying)
+        if (u->slots[i].op.part)
             leat_store_cancel(u->store, &u->slots[i].op);
         await(u, &u->slots[i], NULL);
     }
@@ -206,10 +183,10 @@ void leat_upload_close(struct leat_upload *u)
             .verb = LEAT_STORE_UPLOAD_ABORT, .key = u->key, .upload = u->id, .ignore_stop = true};
         leat_store_run(u->store, &op, NULL);
     }
-    for (uint32_t i = 0; u->slots && i < u->slots_n; i++)
+    for (uint32_t i = 0; u->slots && i < u->slots_n; i++) {
+        leat_wait_end(&u->slots[i].wait);
         free(u->slots[i].data);
-    pthread_cond_destroy(&u->cond);
-    pthread_mutex_destroy(&u->mu);
+    }
     free(u->slots);
     free(u->parts);
     free(u->key);

@@ -63,20 +63,20 @@ static bool says_nothing(const struct leat_http_head *head)
 /* Names the address, less what may be a secret in it: a signature after '?', a password before '@'. */
 static void explain_redirect(struct leat_store_op *op)
 {
-    const char *location = op->own.call.head.location;
+    const char *location = op->own->call.head.location;
     int shown = (int)strcspn(location, "?#");
     bool kept = location[shown] || memchr(location, '@', (size_t)shown);
     if (memchr(location, '@', (size_t)shown))
         shown = 0;
-    op->status = leat_fail(&op->err, LEAT_INVALID, "the server redirects to another address%s%.*s%s",
+    op->status = leat_fail(&op->own->err, LEAT_INVALID, "the server redirects to another address%s%.*s%s",
                            shown ? "; use " : "", shown, location, kept ? " (the rest is a secret and not shown)" : "");
 }
 
 static void on_done(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
-    struct web *web = (struct web *)leat_store_backend(op->own.store);
-    struct web_request *r = op->own.request;
+    struct web *web = (struct web *)leat_store_backend(op->own->store);
+    struct web_request *r = op->own->request;
     if (r->probe)
         finish_probe(call);
     unsigned code = call->head.code;
@@ -87,18 +87,18 @@ static void on_done(struct leat_http_call *call)
         web->no_head = true;
     } else if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
         op->status = call->status;
-        op->err = call->err;
+        op->own->err = call->err;
     } else if (good || code == 416) {
         leat_exchange_finish(op);
     } else if (code >= 300 && code < 400) {
         explain_redirect(op);
     } else {
-        op->status = leat_fail(&op->err, leat_exchange_code_status(code), "the server answered %u", code);
-        op->own.retry_after_ns = leat_http_retry_after(&call->head);
+        op->status = leat_fail(&op->own->err, leat_exchange_code_status(code), "the server answered %u", code);
+        op->own->retry_after_ns = leat_http_retry_after(&call->head);
     }
     leat_buf_free(&call->text);
     request_free(r);
-    op->own.request = NULL;
+    op->own->request = NULL;
     if (again)
         start(&web->backend, op);
     else
@@ -107,12 +107,12 @@ static void on_done(struct leat_http_call *call)
 
 static void fail_later(struct leat_task *task)
 {
-    leat_store_attempted((struct leat_store_op *)((char *)task - offsetof(struct leat_store_op, own.task)));
+    leat_store_attempted(leat_store_op_of(task));
 }
 
 static leat_status describe(const struct web *web, struct leat_store_op *op, struct web_request *r)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     char range[LEAT_RANGE_MAX];
     char since[LEAT_HTTP_DATE];
     size_t n = 0;
@@ -140,26 +140,26 @@ static leat_status describe(const struct web *web, struct leat_store_op *op, str
     call->url = r->url.data;
     call->headers = r->headers;
     call->headers_n = n;
-    return leat_buf_check(&r->url, "a URL", &op->err);
+    return leat_buf_check(&r->url, "a URL", &op->own->err);
 }
 
 static void start(struct leat_backend *backend, struct leat_store_op *op)
 {
     struct web *web = (struct web *)backend;
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     struct web_request *r = calloc(1, sizeof *r);
     memset(call, 0, sizeof *call);
-    op->status = r ? describe(web, op, r) : leat_fail(&op->err, LEAT_NO_MEMORY, "no memory for a request");
+    op->status = r ? describe(web, op, r) : leat_fail(&op->own->err, LEAT_NO_MEMORY, "no memory for a request");
     if (op->status != LEAT_OK) {
         request_free(r);
-        op->own.task.run = fail_later;
-        leat_loop_post(leat_store_loop(web->store), &op->own.task);
+        op->own->task.run = fail_later;
+        leat_loop_post(leat_store_loop(web->store), &op->own->task);
         return;
     }
-    op->own.request = r;
-    call->deadline_ns = op->own.deadline_ns;
+    op->own->request = r;
+    call->deadline_ns = op->own->deadline_ns;
     call->inactivity_ns = leat_store_settings(web->store)->inactivity_ns;
-    call->fresh = op->own.fresh;
+    call->fresh = op->own->fresh;
     call->done = on_done;
     call->user = op;
     leat_http_start(web->http, call);
@@ -167,8 +167,8 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
 
 static void cancel(struct leat_backend *backend, struct leat_store_op *op)
 {
-    if (op->own.request) /* else fail_later() is on its way */
-        leat_http_cancel(((struct web *)backend)->http, &op->own.call);
+    if (op->own->request) /* else fail_later() is on its way */
+        leat_http_cancel(((struct web *)backend)->http, &op->own->call);
 }
 
 static void close_web(struct leat_backend *backend)

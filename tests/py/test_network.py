@@ -1,5 +1,6 @@
 """Names, certificates, proxies and clocks: what lies between Leat and a bucket."""
 
+import base64
 import json
 import os
 import select
@@ -224,6 +225,60 @@ def test_a_proxy_that_refuses_is_an_error(run_leat, faulty, secure, certificates
     done = run_leat("cat", "s3://bucket/key", env=env, status=5)
     one_line(done, "s3://bucket/key", "403")
     assert server.connections == 0
+
+
+def guarded(exchange):
+    """A proxy for those who know the password."""
+    if exchange.request.headers.get("proxy-authorization") != "Basic " + base64.b64encode(b"ann:s3same@%").decode():
+        status(407, headers={"Proxy-Authenticate": 'Basic realm="x"'})(exchange)
+    elif exchange.request.method == "CONNECT":
+        tunnel(exchange)
+    else:
+        exchange.server.proper(exchange)
+
+
+KNOWN = "ann:s3same%40%25@"
+
+
+def test_a_proxy_is_told_who_asks(run_leat, faulty, secure, certificates):
+    proxy, server = faulty(), secure("good")
+    proxy.objects["bucket/key"] = server.objects["bucket/key"] = b"hello"
+    proxy.fault(guarded)
+    named = proxy.url.replace("//", "//" + KNOWN)
+    plain = {**proxy.env(), "AWS_ENDPOINT_URL": "http://storage.invalid:9000", "http_proxy": named}
+    assert run_leat("cat", "s3://bucket/key", env=plain).stdout == "hello"
+    secret = {**server.env(), "https_proxy": named, "AWS_CA_BUNDLE": certificates.ca}
+    assert run_leat("cat", "s3://bucket/key", env=secret).stdout == "hello"
+    assert "proxy-authorization" not in server.requests[0].headers
+    assert run_leat("cat", "s3://bucket/key", env={**server.env(), **secret, "NO_PROXY": "127.0.0.1"}).stdout == "hello"
+    assert [r.method for r in proxy.requests].count("CONNECT") == 1
+
+
+@pytest.mark.parametrize("who", ["", "ann:wr0ng@", "eve@"])
+def test_a_proxy_that_wants_a_password_says_so_at_once(run_leat, faulty, secure, certificates, who):
+    proxy, server = faulty(), secure("good")
+    proxy.objects["bucket/key"] = b"hello"
+    proxy.fault(guarded)
+    named = proxy.url.replace("//", "//" + who)
+    plain = {**proxy.env(), "AWS_ENDPOINT_URL": "http://storage.invalid:9000", "http_proxy": named}
+    secret = {**server.env(), "https_proxy": named, "AWS_CA_BUNDLE": certificates.ca}
+    for env, variable in ((plain, "http_proxy"), (secret, "https_proxy")):
+        before = len(proxy.requests)
+        done = run_leat("cat", "s3://bucket/key", env=env, status=4)
+        one_line(done, variable, "407", "USER:PASSWORD")
+        assert "wr0ng" not in done.stderr
+        assert len(proxy.requests) == before + 1
+
+
+@pytest.mark.parametrize(
+    "proxy", ["gopher://ann:s3same@127.0.0.1:1", "http://ann:s3same@127.0.0.1:x", "http://ann:s3same@"]
+)
+def test_a_password_in_a_proxys_broken_address_is_not_shown(run_leat, faulty, proxy):
+    env = {**faulty().env(), "http_proxy": proxy}
+    done = run_leat("cat", "s3://bucket/key", env=env)
+    assert done.returncode != 0
+    assert "http_proxy" in done.stderr
+    assert "s3same" not in done.stderr
 
 
 # Names

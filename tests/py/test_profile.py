@@ -138,7 +138,7 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     plan = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", tmp_path / "report.json")
     assert "report.json" not in plan.stderr, plan.stderr  # nothing is wrong with it
     newer = tmp_path / "newer.json"
-    newer.write_text((tmp_path / "report.json").read_text().replace('"leat_report": 1', '"leat_report": 9'))
+    newer.write_text((tmp_path / "report.json").read_text().replace('"leat_report": 2', '"leat_report": 9'))
     said = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", newer)
     assert said.returncode != 0
     assert "newer.json: a report of version 9" in said.stderr

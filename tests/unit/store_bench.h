@@ -25,6 +25,7 @@ unsigned bench_leftovers(const char *folder);
 /* An op that counts its end. */
 struct bench_op {
     struct leat_store_op op; /* first member */
+    struct leat_error err;
     atomic_uint done;
     void *user;
 };

@@ -36,6 +36,12 @@ static void s3_addresses_are_bucket_and_key(void **state)
         {"S3://Bucket_1/x", LEAT_SCHEME_S3, "Bucket_1", "x", ""},
         {"s3://my.bucket-2/x", LEAT_SCHEME_S3, "my.bucket-2", "x", ""},
         {"s3://tenant:bucket/x", LEAT_SCHEME_S3, "tenant:bucket", "x", ""},
+        {"s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/point/a/b", LEAT_SCHEME_S3,
+         "arn:aws:s3:eu-west-1:123456789012:accesspoint/point", "a/b", ""},
+        {"s3://arn:aws:s3:eu-west-1:123456789012:accesspoint:point/a/b", LEAT_SCHEME_S3,
+         "arn:aws:s3:eu-west-1:123456789012:accesspoint:point", "a/b", ""},
+        {"s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/point", LEAT_SCHEME_S3,
+         "arn:aws:s3:eu-west-1:123456789012:accesspoint/point", "", ""},
     };
     assert_rows(rows, COUNT(rows));
 }

@@ -23,7 +23,18 @@ static void fill(struct leat_report *r)
                                         .prepare_s = 0.5,
                                         .prepare_cpu_s = 0.4};
         run->part_s[LEAT_REPORT_PREPARE] = 0.1;
+        run->flops = 1e9;
+        run->peak_gpu_bytes = NAN;
+        run->bucket_bytes[0] = 1e6;
+        run->bucket_bytes[1] = 2.5e7;
+        run->bucket_count = 2;
     }
+    r->link[0] = (struct leat_report_link){"machine", "gloo", -1, -1, 2, 1e6, {0.001, 0.0009, 0.0011}};
+    r->links = 1;
+    r->step[0] = (struct leat_report_step){.rank = 1, .mode = LEAT_REPORT_COLD, .start_s = 0.5, .stage_s = {0.1, 0.2}};
+    r->steps = 1;
+    r->span[0] = (struct leat_report_span){1, 2, "fetch", 0.5, 0.75};
+    r->spans = 1;
     r->stall[0] = (struct leat_report_stall){.cause = "data", .s = {0.1, 0.09, 0.11}, .share = 0.33, .from = {0, 1}};
     r->stalls = 1;
     r->rank[0] = (struct leat_report_rank){.rank = 1, .steps = 100, .died = true};
@@ -49,8 +60,31 @@ static void a_report_comes_back_as_it_was_written(void **state)
     assert_string_equal(back.note[0], "one line");
     assert_true(leat_report_find(&back, LEAT_REPORT_SYNTHETIC) == &back.run[1]);
     assert_null(leat_report_find(&back, LEAT_REPORT_ALONE));
+    assert_true(back.run[0].flops == 1e9 && isnan(back.run[0].peak_gpu_bytes) && back.run[1].bucket_bytes[1] == 2.5e7);
+    assert_true(back.steps == 1 && back.step[0].mode == LEAT_REPORT_COLD && back.step[0].stage_s[1] == 0.2);
+    assert_true(back.spans == 1 && back.span[0].thread == 2 && back.links == 1 && back.link[0].a == -1);
     free(text);
     free(again);
+}
+
+/* As releases wrote it before there were rates, links and time lines. */
+static void a_report_of_version_1_is_read_with_what_it_lacks_unknown(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"leat_report\":1,\"leat\":\"x\",\"made\":\"\",\"accelerator\":\"cpu\",\"type\":\"\",\"model\":\"\","
+        "\"command\":\"\","
+        "\"runs\":[{\"gpus\":1,\"nodes\":1,\"workers\":0,\"cores\":2,\"device\":false,\"steps\":40,\"batch\":4,"
+        "\"step_s\":[0.01,null,null],\"fetch_s\":null,\"prepare_s\":null,\"prepare_cpu_s\":null,\"batch_bytes\":0,"
+        "\"gradient_bytes\":0,\"buckets\":0,\"warmup_s\":0,\"mode\":\"observed\",\"parts_s\":{\"fetch\":0,\"prepare\":"
+        "0,"
+        "\"input\":0,\"copy\":0,\"forward\":0.01,\"backward\":0,\"communication\":0,\"optimizer\":0,\"other\":0}}],"
+        "\"stalls\":[],\"ranks\":[{\"rank\":0,\"steps\":40,\"late_s\":0,\"late_of\":0,\"died\":false}],\"notes\":[]}";
+    static struct leat_report back;
+    struct leat_error err;
+    assert_ok(leat_report_read("old.json", text, strlen(text), &back, &err), err);
+    assert_true(isnan(back.run[0].flops) && isnan(back.run[0].disk_rate) && back.run[0].bucket_count == 0);
+    assert_true(back.steps == 0 && back.spans == 0 && back.links == 0 && back.rank[0].node == 0);
 }
 
 /* The text with one part replaced. */
@@ -75,8 +109,8 @@ static void what_is_not_understood_is_refused_by_name(void **state)
         leat_status status;
         const char *says;
     } cases[] = {
-        {"\"leat_report\": 1", "\"leat_report\": 2", LEAT_VERSION, "r.json: a report of version 2"},
-        {"\"leat_report\": 1", "\"leat_report\": \"1\"", LEAT_INVALID, "not a report"},
+        {"\"leat_report\": 2", "\"leat_report\": 3", LEAT_VERSION, "r.json: a report of version 3"},
+        {"\"leat_report\": 2", "\"leat_report\": \"1\"", LEAT_INVALID, "not a report"},
         {"\"gpus\"", "\"gpsu\"", LEAT_INVALID, "'gpsu' is not known"},
         {"\"gpus\": 2", "\"gpus\": 0", LEAT_INVALID, "without 'gpus'"},
         {"\"gpus\": 2", "\"gpus\": -2", LEAT_INVALID, "'gpus' is not a whole number"},
@@ -84,6 +118,10 @@ static void what_is_not_understood_is_refused_by_name(void **state)
         {"\"batch\": 64.0", "\"batch\": \"64\"", LEAT_INVALID, "'batch' is not a number"},
         {"\"copy\"", "\"cpoy\"", LEAT_INVALID, "'parts_s' is not all parts"},
         {"\"from\": [\n    0,\n    1", "\"from\": [\n    0,\n    7", LEAT_INVALID, "'from' is not a pair of its runs"},
+        {"\"wait\"", "\"wiat\"", LEAT_INVALID, "'stages_s' is not all stages"},
+        {"\"bucket_bytes\": [", "\"bucket_bytes\": [true,", LEAT_INVALID, "'bucket_bytes' is not a number"},
+        {"\"flops\"", "\"flpos\"", LEAT_INVALID, "'flpos' is not known"},
+        {"\"cold\"", "\"hot\"", LEAT_INVALID, "'mode' is not one"},
         {"\"cause\"", "\"caus\"", LEAT_INVALID, "'caus' is not known"},
         {"\"died\": true", "\"died\": 1", LEAT_INVALID, "'died' is not true or false"},
         {"\"notes\": [", "\"notes\": [1,", LEAT_INVALID, "'notes' is not a list of texts"},
@@ -130,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_comes_back_as_it_was_written),
+        cmocka_unit_test(a_report_of_version_1_is_read_with_what_it_lacks_unknown),
         cmocka_unit_test(what_is_not_understood_is_refused_by_name),
         cmocka_unit_test(a_plan_takes_runs_without_waiting),
     };

@@ -45,8 +45,12 @@ static struct bench_op *submit_gets(struct leat_store *store, const char *key, u
     struct bench_op *ops = calloc(n, sizeof *ops);
     assert_non_null(ops);
     for (unsigned i = 0; i < n; i++) {
-        ops[i].op = (struct leat_store_op){
-            .verb = LEAT_STORE_GET, .key = key, .length = length, .into = malloc(length), .done = bench_on_done};
+        ops[i].op = (struct leat_store_op){.verb = LEAT_STORE_GET,
+                                           .key = key,
+                                           .length = length,
+                                           .into = malloc(length),
+                                           .err = &ops[i].err,
+                                           .done = bench_on_done};
         assert_non_null(ops[i].op.into);
         leat_store_submit(store, &ops[i].op);
     }
@@ -70,7 +74,7 @@ static void requests_in_flight_stay_at_the_number_set(void **state)
     struct bench_op *ops = submit_gets(store, "key", 100, 1000);
     for (unsigned i = 0; i < 100; i++) {
         bench_wait(&ops[i]);
-        assert_ok(ops[i].op.status, ops[i].op.err);
+        assert_ok(ops[i].op.status, ops[i].err);
         assert_memory_equal(ops[i].op.into, data, 1000);
     }
     assert_int_equal(peer_requests(peer), 100);
@@ -214,7 +218,7 @@ static void a_server_that_only_says_503_gets_no_storm(void **state)
     for (unsigned i = 0; i < STORM; i++) {
         bench_wait(&ops[i]);
         assert_int_equal(ops[i].op.status, LEAT_THROTTLED);
-        assert_non_null(strstr(ops[i].op.err.text, "s3://bucket/key"));
+        assert_non_null(strstr(ops[i].err.text, "s3://bucket/key"));
     }
     /* Each is asked once; retries come from a budget of 64 that regains ten a second. */
     unsigned asked = peer_requests(peer);
@@ -245,7 +249,7 @@ static void operations_recover_soon_after_an_outage(void **state)
     struct bench_op *ops = submit_gets(store, "key", 100, 10);
     for (unsigned i = 0; i < 100; i++) {
         bench_wait(&ops[i]); /* which gives up after a minute */
-        assert_ok(ops[i].op.status, ops[i].op.err);
+        assert_ok(ops[i].op.status, ops[i].err);
     }
     leat_store_close(store);
     free_ops(ops, 100);
@@ -332,6 +336,7 @@ static void *cancel_at_random(void *arg)
         struct bench_op b = {.op = {.verb = LEAT_STORE_GET, .key = c->key, .into = into, .done = bench_on_done}};
         b.op.offset = leat_rng_u32(&rng) % 1000;
         b.op.length = 1 + leat_rng_u32(&rng) % (SIZE - 1000);
+        b.op.err = &b.err;
         leat_store_submit(c->store, &b.op);
         if (i % 3)
             usleep(leat_rng_u32(&rng) % 600);
@@ -344,7 +349,7 @@ static void *cancel_at_random(void *arg)
             c->wrong |= b.op.got != b.op.length || memcmp(into, data + b.op.offset, b.op.length) != 0;
         } else {
             c->cancelled++;
-            c->wrong |= b.op.status != LEAT_CANCELLED || b.op.err.status != LEAT_CANCELLED;
+            c->wrong |= b.op.status != LEAT_CANCELLED || b.err.status != LEAT_CANCELLED;
         }
     }
     free(into);

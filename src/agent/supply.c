@@ -422,11 +422,11 @@ static void open_here(struct leat_task *task)
         leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
     const char *foreign = o->dataset ? leat_dataset_foreign_source(o->dataset) : NULL;
     if (foreign) {
-        leat_fail(
-            &o->err, LEAT_UNSUPPORTED,
-            "the data of %s is in %.100s, another kind of store than the rest: a job has the keys of one kind; keep the "
-            "index in the same kind of bucket, or in a folder",
-            leat_dataset_home(o->dataset)->url, foreign);
+        leat_fail(&o->err, LEAT_UNSUPPORTED,
+                  "the data of %s is in %.100s, another kind of store than the rest: a job has the keys of one kind; "
+                  "keep the "
+                  "index in the same kind of bucket, or in a folder",
+                  leat_dataset_home(o->dataset)->url, foreign);
         leat_dataset_close(o->dataset);
         o->dataset = NULL;
     }

@@ -17,9 +17,8 @@ static const struct {
     const char *name;
     enum leat_scheme scheme;
 } schemes[] = {
-    {"s3", LEAT_SCHEME_S3},       {"gs", LEAT_SCHEME_GS},     {"az", LEAT_SCHEME_AZ},
-    {"abfss", LEAT_SCHEME_AZ},    {"hf", LEAT_SCHEME_HF},     {"file", LEAT_SCHEME_FILE},
-    {"http", LEAT_SCHEME_HTTP},   {"https", LEAT_SCHEME_HTTPS},
+    {"s3", LEAT_SCHEME_S3}, {"gs", LEAT_SCHEME_GS},     {"az", LEAT_SCHEME_AZ},     {"abfss", LEAT_SCHEME_AZ},
+    {"hf", LEAT_SCHEME_HF}, {"file", LEAT_SCHEME_FILE}, {"http", LEAT_SCHEME_HTTP}, {"https", LEAT_SCHEME_HTTPS},
 };
 
 const char *leat_scheme_name(enum leat_scheme scheme)
@@ -179,8 +178,8 @@ static leat_status parse_hf(const char *text, const char *rest, struct leat_url 
         known |= strlen(types[i]) == type && strncmp(types[i], rest, type) == 0;
     if (!known || !name_n || owner > 96 || name_n > 96 || !all_in(rest + type + 1, owner, "-._") ||
         !all_in(name, name_n, "-._"))
-        return leat_fail(err, LEAT_INVALID, "'%.200s' names no repository; write hf://datasets/OWNER/NAME[@REVISION]/PATH",
-                         text);
+        return leat_fail(err, LEAT_INVALID,
+                         "'%.200s' names no repository; write hf://datasets/OWNER/NAME[@REVISION]/PATH", text);
     const char *revision = name + name_n;
     size_t n = *revision == '@' ? revision_length(++revision) : 0;
     if ((n == 0 && revision[-1] == '@') || n > 160)
@@ -267,10 +266,11 @@ leat_status leat_url_parse(const char *text, struct leat_url *out, struct leat_e
     } else if (plain) {
         rc = set_parts(&url, LEAT_SCHEME_FILE, "", 0, text, strlen(text), "", err);
     } else if (!find_scheme(text, scheme_n, &scheme)) {
-        rc = leat_fail(err, LEAT_INVALID,
-                       "'%.*s://' is not known here; use s3://, gs://, az://, abfss://, hf://, http://, https://, file:// "
-                       "or a plain path",
-                       (int)(scheme_n > 40 ? 40 : scheme_n), text);
+        rc = leat_fail(
+            err, LEAT_INVALID,
+            "'%.*s://' is not known here; use s3://, gs://, az://, abfss://, hf://, http://, https://, file:// "
+            "or a plain path",
+            (int)(scheme_n > 40 ? 40 : scheme_n), text);
     } else if (scheme == LEAT_SCHEME_S3 || scheme == LEAT_SCHEME_GS) {
         rc = parse_bucket(text, sep + 3, scheme, &url, err);
     } else if (scheme == LEAT_SCHEME_AZ) {

@@ -77,7 +77,7 @@ static struct hf *hf_of(const struct bucket *b)
 
 static struct answer *answer_of(struct leat_store_op *op)
 {
-    return ((struct bucket_request *)op->own.request)->own;
+    return ((struct bucket_request *)op->own->request)->own;
 }
 
 static void free_link(struct link *link)
@@ -253,14 +253,14 @@ static void add_address(const struct bucket *b, const struct leat_store_op *op, 
 static leat_status make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                         struct leat_error *err)
 {
-    struct leat_http_call *call = &op->own.call;
+    struct leat_http_call *call = &op->own->call;
     struct answer *a = calloc(1, sizeof *a);
     if (!a)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a request");
     r->own = a;
-    op->own.bucket = true;
-    op->own.odd_etags = true;
-    op->own.keys = b->keys_number;
+    op->own->bucket = true;
+    op->own->odd_etags = true;
+    op->own->keys = b->keys_number;
     add_address(b, op, a, &r->url);
     bool file = a->step == RESOLVE || a->step == LINKED;
     bool look = op->verb == LEAT_STORE_STAT || op->length == 0;
@@ -298,50 +298,51 @@ static void explain(const struct bucket *b, struct leat_store_op *op, const stru
 {
     const struct hf *hf = hf_of(b);
     const struct answer *a = answer_of(op);
-    const struct leat_http_head *head = &op->own.call.head;
+    const struct leat_http_head *head = &op->own->call.head;
     char token[200];
     leat_status status = leat_exchange_code_status(head->code);
     (void)unused;
     describe_token(b, token, sizeof token);
-    op->own.retry_after_ns = leat_http_retry_after(head);
+    op->own->retry_after_ns = leat_http_retry_after(head);
     bool invalid = head->code == 401 && strncmp(a->message, "Invalid credentials", 19) == 0;
-    op->own.expired = a->own && head->code == 401 && b->aws.access_key;
+    op->own->expired = a->own && head->code == 401 && b->aws.access_key;
     if (!a->own) {
-        op->status = leat_fail(&op->err, status, "the host that the Hub sends us to for it answers %u", head->code);
+        op->status =
+            leat_fail(&op->own->err, status, "the host that the Hub sends us to for it answers %u", head->code);
     } else if (strcmp(a->code, "GatedRepo") == 0) {
-        op->status = leat_fail(&op->err, LEAT_DENIED,
+        op->status = leat_fail(&op->own->err, LEAT_DENIED,
                                "the %s '%s' is gated: its terms have to be accepted on its page, by the account whose "
                                "token is used%s (GatedRepo, %u)",
                                noun(hf), hf->repo, token, head->code);
     } else if (invalid) {
-        op->status = leat_fail(&op->err, LEAT_DENIED, "the Hub does not take the token%s (%u)", token, head->code);
+        op->status = leat_fail(&op->own->err, LEAT_DENIED, "the Hub does not take the token%s (%u)", token, head->code);
     } else if (strcmp(a->code, "RepoNotFound") == 0 || (head->code == 401 && !a->code[0])) {
-        op->status = leat_fail(&op->err, head->code == 404 ? LEAT_NOT_FOUND : LEAT_DENIED,
-                               "there is no %s '%s', or it is private or gated%s (%u)", noun(hf), hf->repo, token,
-                               head->code);
+        op->status =
+            leat_fail(&op->own->err, head->code == 404 ? LEAT_NOT_FOUND : LEAT_DENIED,
+                      "there is no %s '%s', or it is private or gated%s (%u)", noun(hf), hf->repo, token, head->code);
     } else if (strcmp(a->code, "RevisionNotFound") == 0) {
-        op->status = leat_fail(&op->err, LEAT_NOT_FOUND, "the %s '%s' has no revision '%s'", noun(hf), hf->repo,
+        op->status = leat_fail(&op->own->err, LEAT_NOT_FOUND, "the %s '%s' has no revision '%s'", noun(hf), hf->repo,
                                hf->revision);
     } else if (strcmp(a->code, "EntryNotFound") == 0 || (head->code == 404 && a->step != REVISION)) {
-        op->status =
-            leat_fail(&op->err, LEAT_NOT_FOUND, "there is no such file at revision '%.160s' of the %s (commit %.10s)",
-                      hf->revision, noun(hf), hf->commit);
+        op->status = leat_fail(&op->own->err, LEAT_NOT_FOUND,
+                               "there is no such file at revision '%.160s' of the %s (commit %.10s)", hf->revision,
+                               noun(hf), hf->commit);
     } else {
-        op->status = leat_fail(&op->err, status, "the Hub answers %u%s%s%s%s", head->code, a->message[0] ? ": " : "",
-                               a->message, status == LEAT_DENIED ? token : "", a->code);
+        op->status = leat_fail(&op->own->err, status, "the Hub answers %u%s%s%s%s", head->code,
+                               a->message[0] ? ": " : "", a->message, status == LEAT_DENIED ? token : "", a->code);
     }
 }
 
 static enum bucket_step fail(struct leat_store_op *op, leat_status status, const char *why)
 {
-    op->status = leat_fail(&op->err, status, "%s", why);
+    op->status = leat_fail(&op->own->err, status, "%s", why);
     return BUCKET_STEP_OVER;
 }
 
 /* The answer to REVISION. The first one counts: a branch that moves meanwhile concerns the next store. */
 static enum bucket_step take_commit(struct hf *hf, struct leat_store_op *op)
 {
-    const struct leat_buf *text = &op->own.call.text;
+    const struct leat_buf *text = &op->own->call.text;
     json_t *json = NULL;
     uint8_t bytes[COMMIT / 2];
     leat_status rc = leat_json_read(text->data ? text->data : "", text->len, 0, &json, NULL);
@@ -365,9 +366,9 @@ static enum bucket_step take_name(struct hf *hf, struct leat_store_op *op, const
     name = name ? name + strlen(lead) : "";
     size_t owner = strspn(name, NAME_CHARACTERS);
     size_t n = name[owner] == '/' ? owner + 1 + strspn(name + owner + 1, NAME_CHARACTERS) : 0;
-    if (op->own.moved || n <= owner + 1 || name[n] != '/')
+    if (op->own->moved || n <= owner + 1 || name[n] != '/')
         return fail(op, LEAT_INVALID, "the Hub redirects to an address that is not followed");
-    op->own.moved = true;
+    op->own->moved = true;
     if (strlen(hf->repo) == n && strncmp(hf->repo, name, n) == 0)
         return BUCKET_STEP_AGAIN; /* another request has put it right already */
     char *repo = strndup(name, n);
@@ -422,7 +423,7 @@ static bool keep_link(struct hf *hf, const char *key, const struct answer *a, ch
 
 static enum bucket_step follow(struct bucket *b, struct leat_store_op *op, struct answer *a)
 {
-    struct leat_http_head *head = &op->own.call.head;
+    struct leat_http_head *head = &op->own->call.head;
     bool own = false;
     struct leat_buf buf;
     leat_buf_init(&buf, LOCATION_MAX + 512);
@@ -454,9 +455,9 @@ static enum bucket_step follow(struct bucket *b, struct leat_store_op *op, struc
 static bool renew_link(struct bucket *b, struct leat_store_op *op, const struct bucket_request *r)
 {
     struct link **place = place_of(hf_of(b), op->key);
-    if (op->own.moved)
+    if (op->own->moved)
         return false;
-    op->own.moved = true;
+    op->own->moved = true;
     if (*place && strcmp((*place)->url, r->url.data) == 0) { /* else another request has been there */
         free_link(*place);
         *place = NULL;
@@ -466,9 +467,9 @@ static bool renew_link(struct bucket *b, struct leat_store_op *op, const struct 
 
 static enum bucket_step step(struct bucket *b, struct leat_store_op *op)
 {
-    const struct bucket_request *r = op->own.request;
+    const struct bucket_request *r = op->own->request;
     struct answer *a = r->own;
-    unsigned code = op->own.call.head.code;
+    unsigned code = op->own->call.head.code;
     bool refused = code == 400 || code == 401 || code == 403 || code == 404 || code == 410;
     if (code == 200 && a->step == REVISION)
         return take_commit(hf_of(b), op);
@@ -480,13 +481,13 @@ static enum bucket_step step(struct bucket *b, struct leat_store_op *op)
     if (a->step == LINKED && refused && renew_link(b, op, r))
         return BUCKET_STEP_AGAIN;
     if (a->step == TREE && code == 404 && strcmp(a->code, "EntryNotFound") == 0) { /* no such folder: nothing in it */
-        leat_buf_init(&op->text, 8);
-        leat_buf_str(&op->text, "\n[]");
-        op->status = leat_buf_check(&op->text, "a list", &op->err);
+        leat_buf_init(op->text, 8);
+        leat_buf_str(op->text, "\n[]");
+        op->status = leat_buf_check(op->text, "a list", &op->own->err);
         return BUCKET_STEP_OVER;
     }
-    if (code == 200 && op->own.call.method[0] == 'H')
-        put_identity(&op->own.call.head, a);
+    if (code == 200 && op->own->call.method[0] == 'H')
+        put_identity(&op->own->call.head, a);
     return BUCKET_STEP_NONE;
 }
 
@@ -494,16 +495,16 @@ static enum bucket_step step(struct bucket *b, struct leat_store_op *op)
 static void take(const struct bucket *b, struct leat_store_op *op)
 {
     const struct answer *a = answer_of(op);
-    const struct leat_buf *text = &op->own.call.text;
+    const struct leat_buf *text = &op->own->call.text;
     (void)b;
     if (a->bad_next) {
         fail(op, LEAT_SERVER, "the Hub's list goes on at an address that is not understood");
         return;
     }
-    leat_buf_init(&op->text, TEXT_MAX + QUERY_MAX);
-    leat_buf_printf(&op->text, "%s\n", a->next);
-    leat_buf_add(&op->text, text->data ? text->data : "", text->len);
-    op->status = leat_buf_check(&op->text, "a list", &op->err);
+    leat_buf_init(op->text, TEXT_MAX + QUERY_MAX);
+    leat_buf_printf(op->text, "%s\n", a->next);
+    leat_buf_add(op->text, text->data ? text->data : "", text->len);
+    op->status = leat_buf_check(op->text, "a list", &op->own->err);
 }
 
 static void close_hf(struct bucket *b)

@@ -1,5 +1,6 @@
-/* The Hugging Face Hub, read-only: a dialect of buckets. A store is one repository at one revision, which is resolved to
- * a commit before anything else and stays with it. hf.c asks and follows, hf_list.c lists, hf_keys.c finds the token. */
+/* The Hugging Face Hub, read-only: a dialect of buckets. A store is one repository at one revision, which is resolved
+ * to a commit before anything else and stays with it. hf.c asks and follows, hf_list.c lists, hf_keys.c finds the
+ * token. */
 #ifndef LEAT_STORE_HF_H
 #define LEAT_STORE_HF_H
 
@@ -18,7 +19,8 @@ struct leat_s3_page;
 leat_status leat_hf_parse_page(const char *text, size_t n, const char *prefix, struct leat_s3_page *page,
                                struct leat_error *err);
 
-/* The query of the address that a Link header calls "next"; "": there is none. False: it is there and cannot be used. */
+/* The query of the address that a Link header calls "next"; "": there is none. False: it is there and cannot be used.
+ */
 bool leat_hf_parse_link(const char *value, size_t n, char *out, size_t size);
 
 #endif

@@ -92,8 +92,8 @@ leat_status leat_hf_keys(const struct leat_url *url, const struct leat_store_opt
                          struct leat_aws *out, struct leat_error *err)
 {
     static const char *const endpoints[] = {"HF_ENDPOINT", NULL};
-    static const char *const variables[] = {"HF_TOKEN",       "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HOME",
-                                            "XDG_CACHE_HOME", "HOME",                   NULL};
+    static const char *const variables[] = {
+        "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "XDG_CACHE_HOME", "HOME", NULL};
     static const char *const offline[] = {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"};
     static const struct leat_keys_kind kind = {
         .scheme = "hf",
@@ -109,7 +109,8 @@ leat_status leat_hf_keys(const struct leat_url *url, const struct leat_store_opt
                              offline[i]);
     }
     if (!opts->keys_given && !opts->anonymous && leat_aws_variable("HF_OIDC_RESOURCE"))
-        return leat_fail(err, LEAT_UNSUPPORTED,
-                         "HF_OIDC_RESOURCE asks for a token by OIDC, which is not supported here: set HF_TOKEN instead");
+        return leat_fail(
+            err, LEAT_UNSUPPORTED,
+            "HF_OIDC_RESOURCE asks for a token by OIDC, which is not supported here: set HF_TOKEN instead");
     return leat_keys_load(&kind, url, opts, fresh, out, err);
 }

@@ -60,7 +60,8 @@ static leat_status add_entry(const json_t *item, const char *prefix, struct leat
         return LEAT_OK;
     }
     if (!folder && (!oid || !json_is_integer(size) || json_integer_value(size) < 0))
-        return leat_fail(err, LEAT_SERVER, "the server's list does not say how long '%.200s' is, or which version", path);
+        return leat_fail(err, LEAT_SERVER, "the server's list does not say how long '%.200s' is, or which version",
+                         path);
     struct leat_s3_entry e = {.prefix = folder, .size = folder ? 0 : (uint64_t)json_integer_value(size)};
     size_t before = page->strings.len;
     e.key = add_string(&page->strings, path, folder ? "/" : "", "");
@@ -159,26 +160,26 @@ static leat_status fill(struct hf_list *l, struct leat_error *err)
     leat_status rc = LEAT_OK;
     leat_buf_init(&l->page.strings, STRINGS_MAX);
     for (uint64_t pages = 0; rc == LEAT_OK; pages++) {
+        struct leat_buf text;
         struct leat_store_op op = {
             .verb = LEAT_STORE_LIST,
             .key = l->prefix,
             .delimiter = l->recursive ? NULL : "/",
             .token = token,
+            .text = &text,
         };
+        leat_buf_init(&text, 0);
         rc = leat_store_run(l->store, &op, err);
-        const char *json = op.text.data ? strchr(op.text.data, '\n') : NULL;
-        if (rc == LEAT_OK && json) {
-            json++;
-            rc = leat_hf_parse_page(json, op.text.len - (size_t)(json - op.text.data), l->prefix, &l->page, err);
-            if (rc != LEAT_OK)
-                leat_fail_context(err, rc, "cannot list 'hf://%s/%s'", leat_store_host(l->store), l->prefix);
-        }
+        const char *end = rc == LEAT_OK ? memchr(text.data, '\n', text.len) : NULL; /* of the next page's query */
+        size_t query_n = end ? (size_t)(end - text.data) : 0;
+        if (end)
+            rc = leat_hf_parse_page(end + 1, text.len - query_n - 1, l->prefix, &l->page, err);
+        if (end && rc != LEAT_OK)
+            leat_fail_context(err, rc, "cannot list 'hf://%s/%s'", leat_store_host(l->store), l->prefix);
         free(token);
-        token = rc == LEAT_OK && json && json - 1 > op.text.data
-                    ? strndup(op.text.data, (size_t)(json - 1 - op.text.data))
-                    : NULL;
-        bool more = rc == LEAT_OK && json && json - 1 > op.text.data;
-        leat_buf_free(&op.text);
+        bool more = rc == LEAT_OK && query_n;
+        token = more ? strndup(text.data, query_n) : NULL;
+        leat_buf_free(&text);
         if (!more)
             break;
         if (!token)

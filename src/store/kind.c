@@ -50,8 +50,8 @@ bool leat_store_holds(const struct leat_store *store, const struct leat_url *url
 
 bool leat_kind_foreign(const char *access_key)
 {
-    static const char *const prefixes[] = {LEAT_GS_BEARER, LEAT_GS_HMAC, LEAT_AZ_KEY, LEAT_AZ_SAS, LEAT_AZ_BEARER,
-                                           LEAT_HF_TOKEN};
+    static const char *const prefixes[] = {LEAT_GS_BEARER, LEAT_GS_HMAC,   LEAT_AZ_KEY,
+                                           LEAT_AZ_SAS,    LEAT_AZ_BEARER, LEAT_HF_TOKEN};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (strncmp(access_key, prefixes[i], strlen(prefixes[i])) == 0)
             return true;

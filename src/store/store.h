@@ -303,8 +303,9 @@ struct leat_store_place {
 /* From any thread but the store's. */
 void leat_store_place(struct leat_store *store, struct leat_store_place *out);
 
-/* An address in the store that will always mean what it means now: a branch of the Hub becomes the commit that this store
- * reads. Every other is `url` itself. The caller frees it; NULL when memory runs out. Not from the store's thread. */
+/* An address in the store that will always mean what it means now: a branch of the Hub becomes the commit that this
+ * store reads. Every other is `url` itself. The caller frees it; NULL when memory runs out. Not from the store's
+ * thread. */
 char *leat_store_lasting_url(struct leat_store *store, const char *url);
 
 #endif

@@ -180,7 +180,11 @@ class Hub(Cloud):
         if len(data) >= self.large and not cached:
             name = hashlib.sha256(data).hexdigest()
             self.large_files.setdefault(name, data)
-            head |= {"X-Linked-Size": str(len(data)), "X-Linked-ETag": f'"{name}"', "Location": self.store.address(name)}
+            head |= {
+                "X-Linked-Size": str(len(data)),
+                "X-Linked-ETag": f'"{name}"',
+                "Location": self.store.address(name),
+            }
             head["Link"] = f'<{self.url}/api/xet-read-token>; rel="xet-auth"'
             return 302, head, b"Found. Redirecting"
         code, body, more = cut_range(r, data)

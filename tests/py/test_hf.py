@@ -127,7 +127,9 @@ def test_the_token_is_the_one_that_the_official_library_takes(hub, run_leat, cle
     assert all("authorization" not in r.headers for r in hub.store.requests) and hub.store.requests
     hub.requests.clear()
     path = official(
-        hub, f'print(json.dumps(hf.hf_hub_download({NAME[9:]!r}, "data/011.bin", repo_type="dataset")))', clean_env | env
+        hub,
+        f'print(json.dumps(hf.hf_hub_download({NAME[9:]!r}, "data/011.bin", repo_type="dataset")))',
+        clean_env | env,
     )
     theirs = {r.headers.get("authorization") for r in hub.requests if "api/agent" not in r.path}
     assert ours == theirs, path
@@ -398,7 +400,9 @@ def test_packed_datasets_are_read_where_they_were_uploaded(hub, run_leat, lt, mo
     for i in range(20):
         (folder / f"{i}.bin").write_bytes(some_bytes(2000, seed=i))
     run_leat("pack", folder, tmp_path / "set", status=0)
-    packed = {f"p/{p.relative_to(tmp_path / 'set')}": p.read_bytes() for p in (tmp_path / "set").rglob("*") if p.is_file()}
+    packed = {
+        f"p/{p.relative_to(tmp_path / 'set')}": p.read_bytes() for p in (tmp_path / "set").rglob("*") if p.is_file()
+    }
     hub.repo.commit(packed)
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     run_leat("verify", f"{URL}/p", env=hub.env, status=0)

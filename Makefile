@@ -62,6 +62,9 @@ bench-plan: build-release venv ## the planner against published figures, simulat
 bench-simulate: build-release venv ## simulated jobs beside the same ones run from a bucket in a box
 	@.venv/bin/python bench/bench_simulate.py
 
+bench-whatif: build-release venv ## what `leat whatif` says beside the same trainings run: caches of 0 to 100 %, one and two cores
+	@.venv/bin/python bench/bench_whatif.py $(BENCH_WHATIF)
+
 bench-disk: build-release venv ## the disk cache against dd and plain reads of the same files; reopening with 100 GB
 	@.venv/bin/python bench/bench_disk.py $(BENCH_DISK)
 
@@ -82,6 +85,9 @@ bench-mount: build-release venv ## reading a mount beside `leat read`, and listi
 
 bench-pack-files: build-release venv ## packing many small files beside tar and other libraries (BENCH_PACK="--peers ENV/bin/python")
 	@.venv/bin/python bench/bench_pack_files.py $(BENCH_PACK)
+
+bench-share: build-release venv ## four jobs of one machine on the same data, beside one alone and four that do not share
+	@.venv/bin/python bench/bench_share.py $(BENCH_SHARE)
 
 bench-tar: build-release venv ## indexing a tar shard beside reading it
 	@.venv/bin/python bench/bench_tar.py $(BENCH_TAR)
@@ -127,5 +133,5 @@ build-%: deps-build
 	@ninja -C build/$* $(TARGETS_$*)
 
 .PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep \
-	bench-sched bench-simulate bench-tar bench-tokens install wheel test-wheel format clean help venv
+	bench-sched bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

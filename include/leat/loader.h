@@ -85,6 +85,10 @@ enum leat_last { LEAT_LAST_DROP = 0, LEAT_LAST_PAD = 1, LEAT_LAST_SHORT = 2 };
 /* What batches are for. TRAIN: nothing waits for the disk, and chunks that it has no time for are dropped. WARM: fill
  * the cache on disk; memory is used again only after its content was written. */
 enum leat_purpose { LEAT_PURPOSE_TRAIN = 0, LEAT_PURPOSE_WARM = 1 };
+
+/* Whether what has to be decoded is decoded once for all loaders of the agent that ask for the same samples in the
+ * same order with the same outputs and draws. The bytes are the same either way (docs/share.md). */
+enum leat_sharing { LEAT_SHARE_ON = 0, LEAT_SHARE_OFF = 1 };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP = 1 };
 
 /* Zeros and NULLs mean the default. Every setting except the first few is a row of the table that
@@ -132,8 +136,8 @@ struct leat_loader_opts {
      * that waits. It must not call the loader. */
     void (*warn)(void *user, const char *text);
     void *warn_user;
-    uint32_t purpose;  /* enum leat_purpose */
-    uint32_t reserved; /* 0 */
+    uint32_t purpose; /* enum leat_purpose */
+    uint32_t share;   /* enum leat_sharing */
     /* What the order counts: "samples", or blocks of a token dataset: "blocks=2048 shift=1" (docs/tokens.md). NULL:
      * samples. */
     const char *view;

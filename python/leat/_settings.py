@@ -39,3 +39,4 @@ class Settings(TypedDict, total=False):
     epoch_size: Whole | None  # samples of all ranks in an epoch; else as many as there are
     metrics: str | None  # where the agent serves its metrics for Prometheus: '127.0.0.1:9100'
     name: str | None  # what leat top, metrics and traces call this loader; else the end of the dataset's address
+    share: Literal["on", "off"] | None  # decode once for all loaders of this machine that ask for the same samples

@@ -2,6 +2,7 @@
 
 #include "agent/blend.h"
 #include "agent/inside.h"
+#include "agent/share.h"
 #include "base/clock.h"
 #include "cache/disk.h"
 #include "feed/feed.h"
@@ -12,6 +13,8 @@ static void of_loader(const struct leat_loading *l, struct leat_account *a)
 {
     a->samples_skipped = l->stats.skipped;
     a->batches_split = l->stats.split;
+    a->samples_decoded = l->stats.decoded;
+    a->samples_shared = l->stats.taken;
     a->prep_cpu_ns = l->stats.prep_cpu_ns;
     a->ring_bytes = l->ring.bytes;
     for (uint32_t i = 0; l->ring.head && i < l->slots; i++) {
@@ -77,6 +80,9 @@ static void of_agent(const struct leat_agent *agent, struct leat_account *a)
     a->cache_budget = s.ram;
     a->disk_bytes = s.disk_used;
     a->disk_budget = s.disk;
+    struct leat_share_stats shared;
+    leat_share_stats(agent->share, &shared);
+    a->shared_bytes = shared.bytes;
     struct leat_workers_stats w;
     leat_workers_stats(agent->workers, &w);
     a->threads = w.threads;

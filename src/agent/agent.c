@@ -13,6 +13,7 @@
 #include "agent/inheritance.h"
 #include "agent/perform.h"
 #include "agent/session.h"
+#include "agent/share.h"
 #include "agent/supply.h"
 #include "agent/watch.h"
 #include "base/clock.h"
@@ -26,6 +27,7 @@
 #define OPENERS       8u
 #define OPENERS_MAX   128u /* several times what supply.c gives to one bucket */
 #define MAKERS        4u
+#define SHARE_PART    8u              /* of the memory for chunks: as much again for samples that loaders share */
 #define ACCEPT_PAUSE  (100 * LEAT_MS) /* when descriptors run out */
 #define NAMES_PAUSE   LEAT_S          /* between two looks whether ranks can still find us */
 #define METRICS_PAUSE (5 * LEAT_S)    /* between two attempts at a port that is taken */
@@ -196,6 +198,8 @@ static leat_status open_agent(struct leat_agent *a, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_workers_open(a->opts.threads, a->trace, &a->workers, err);
     if (rc == LEAT_OK)
+        rc = leat_share_open(a->opts.ram / SHARE_PART, &a->share, err);
+    if (rc == LEAT_OK)
         rc = leat_pool_open_growing("leat-open", OPENERS, OPENERS_MAX, &a->openers, err);
     if (rc == LEAT_OK)
         rc = leat_pool_open("leat-make", MAKERS, &a->makers, err);
@@ -276,6 +280,7 @@ static void close_agent(struct leat_agent *a)
     if (a->signals.fd >= 0)
         close(a->signals.fd);
     leat_perform_close(a);
+    leat_share_close(a->share);
     leat_trace_close(a->trace);
     leat_names_drop(&a->names);
     pthread_cond_destroy(&a->end.cond);

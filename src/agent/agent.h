@@ -57,6 +57,7 @@ struct leat_agent {
     struct leat_loop *loop;
     struct leat_trace *trace;
     struct leat_workers *workers;
+    struct leat_share *share;  /* agent/share.h */
     struct leat_pool *openers; /* for what may hang: opening and closing stores */
     struct leat_pool *makers;  /* of what a loader needs: its order, its ring, whose pages the kernel zeroes */
     struct leat_disk *disk;    /* NULL: none */

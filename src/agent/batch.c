@@ -53,6 +53,7 @@ void leat_batch_free(struct leat_loading_batch *b)
         close(b->memory.fd);
     leat_cursor_batch_free(&b->plan);
     free(b->samples);
+    free(b->shared);
     free(b->errors);
     free(b->parts);
     free(b);
@@ -205,8 +206,91 @@ static void finish_part(struct leat_task *task)
     struct leat_loading *l = b->loading;
     l->stats.prep_cpu_ns += p->cpu_ns;
     l->stats.prep_cost += p->work.cost;
+    l->stats.decoded += p->decoded;
+    l->stats.taken += p->taken;
     if (--b->parts_left == 0)
         leat_loading_prepared(b);
+}
+
+static void failed(struct leat_loading_batch *b, uint32_t i, const struct leat_error *err)
+{
+    b->errors[i] = *err;
+    atomic_fetch_add_explicit(&b->failed, 1, memory_order_relaxed);
+}
+
+/* What has to be decoded, into the slot. */
+static void decode(struct leat_batch_part *p, uint32_t i, struct leat_scratch *scratch)
+{
+    struct leat_loading_batch *b = p->batch;
+    struct leat_error err = {0};
+    p->decoded++;
+    if (leat_outputs_write_costly(outputs_of(b, i), &b->view, i, &b->samples[i], scratch, &err) != LEAT_OK)
+        failed(b, i, &err);
+}
+
+static void copy_shared(struct leat_loading_batch *b, uint32_t i, struct leat_shared *shared)
+{
+    leat_outputs_put(outputs_of(b, i), &b->view, i, stream_of(b, i)->apart, leat_shared_data(shared));
+}
+
+/* The same where others can have it too. */
+static void decode_shared(struct leat_batch_part *p, uint32_t i, struct leat_shared *shared,
+                          struct leat_scratch *scratch)
+{
+    struct leat_loading_batch *b = p->batch;
+    struct leat_slot_view view = {.slot = leat_shared_data(shared)};
+    struct leat_error err = {0};
+    p->decoded++;
+    bool good = leat_outputs_write_costly(stream_of(b, i)->apart, &view, 0, &b->samples[i], scratch, &err) == LEAT_OK;
+    leat_share_made(shared, good);
+    if (good)
+        copy_shared(b, i, shared);
+    else
+        failed(b, i, &err);
+    leat_share_let_go(shared);
+}
+
+uint64_t leat_batch_place(const struct leat_loading_batch *b)
+{
+    return (b->plan.epoch * b->loading->epoch_units + b->plan.position) / b->loading->world;
+}
+
+static void write_costly(struct leat_batch_part *p, uint32_t i, struct leat_scratch *scratch)
+{
+    struct leat_loading_batch *b = p->batch;
+    const struct leat_cursor_unit *u = &b->plan.units[i];
+    struct leat_shared *shared;
+    switch (leat_share_begin(stream_of(b, i)->share, u->epoch, u->number, leat_batch_place(b), &shared)) {
+    case LEAT_SHARE_OWN:
+        decode(p, i, scratch);
+        break;
+    case LEAT_SHARE_MAKE:
+        decode_shared(p, i, shared, scratch);
+        break;
+    case LEAT_SHARE_TAKE:
+        copy_shared(b, i, shared);
+        leat_share_let_go(shared);
+        p->taken++;
+        break;
+    case LEAT_SHARE_LATER:
+        b->shared[i] = shared;
+        break;
+    }
+}
+
+/* What another worker was making when its turn came. */
+static void take_later(struct leat_batch_part *p, uint32_t i, struct leat_scratch *scratch)
+{
+    struct leat_loading_batch *b = p->batch;
+    struct leat_shared *shared = b->shared[i];
+    b->shared[i] = NULL;
+    if (leat_share_wait(shared)) {
+        copy_shared(b, i, shared);
+        p->taken++;
+    } else {
+        decode(p, i, scratch);
+    }
+    leat_share_let_go(shared);
 }
 
 /* On a worker. */
@@ -222,10 +306,14 @@ static void run_part(struct leat_task *task)
             continue; /* of another group */
         if (i + 1 < p->first + p->n)
             leat_tokens_ahead(&b->samples[i + 1]);
-        if (leat_outputs_write(outputs_of(b, i), &b->view, i, &b->samples[i], scratch, &err) != LEAT_OK) {
-            b->errors[i] = err;
-            atomic_fetch_add_explicit(&b->failed, 1, memory_order_relaxed);
-        }
+        if (leat_outputs_write_light(outputs_of(b, i), &b->view, i, &b->samples[i], scratch, &err) != LEAT_OK)
+            failed(b, i, &err);
+        else if (stream_of(b, i)->apart)
+            write_costly(p, i, scratch);
+    }
+    for (uint32_t i = p->first; i < p->first + p->n; i++) {
+        if (b->shared[i])
+            take_later(p, i, scratch);
     }
     p->cpu_ns = leat_thread_cpu_ns() - began_ns;
     task->run = finish_part;
@@ -283,7 +371,8 @@ static leat_status begin_batch(struct leat_loading_batch *b, struct leat_error *
     b->parts_cap = b->plan.n + 1 < b->parts_cap ? b->plan.n + 1 : b->parts_cap;
     b->errors = calloc((size_t)b->plan.n + 1, sizeof *b->errors);
     b->parts = calloc(b->parts_cap, sizeof *b->parts);
-    if (!b->errors || !b->parts)
+    b->shared = calloc((size_t)b->plan.n + 1, sizeof(struct leat_shared *));
+    if (!b->errors || !b->parts || !b->shared)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to prepare a batch");
     return LEAT_OK;
 }
@@ -301,6 +390,17 @@ static uint64_t start_ns(const struct leat_loading_batch *b, uint32_t part, uint
     return b->sched.due_ns > takes ? b->sched.due_ns - takes : 1; /* 0 is for checking */
 }
 
+/* Whether all that has to be decoded has been by others. */
+static bool is_here(const struct leat_loading_batch *b, const struct leat_batch_part *p)
+{
+    for (uint32_t i = p->first; i < p->first + p->n; i++) {
+        if (b->samples[i].chunk &&
+            !leat_share_has(stream_of(b, i)->share, b->plan.units[i].epoch, b->plan.units[i].number))
+            return false;
+    }
+    return true;
+}
+
 static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err)
 {
     leat_status rc = find_samples(b, err);
@@ -311,7 +411,7 @@ static leat_status hand_out(struct leat_loading_batch *b, struct leat_error *err
     uint32_t parts = cut(b);
     b->parts_left = parts;
     for (uint32_t i = 0; i < parts; i++) {
-        b->parts[i].work.due = start_ns(b, i, parts);
+        b->parts[i].work.due = is_here(b, &b->parts[i]) ? 1 : start_ns(b, i, parts); /* copies wait for nothing */
         b->parts[i].work.trace.who = b->loading->who.number;
         b->parts[i].work.trace.number = b->sched.number;
         b->parts[i].work.trace.amount = b->parts[i].n;

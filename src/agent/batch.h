@@ -18,7 +18,8 @@ struct leat_batch_part {
     struct leat_work work; /* first member */
     struct leat_loading_batch *batch;
     uint32_t first, n;
-    uint64_t cpu_ns; /* that it took */
+    uint64_t cpu_ns;         /* that it took */
+    uint32_t decoded, taken; /* samples: made, and copied from what other loaders have made */
 };
 
 /* Its chunks are there all at once, unless they are more than the loader was promised room for: then they come in
@@ -30,6 +31,7 @@ struct leat_loading_batch {
     struct leat_loading *loading;
     struct leat_sample *samples; /* those of other groups have no chunk */
     struct leat_error *errors;   /* by place; NULL until it is prepared */
+    struct leat_shared **shared; /* by place, while a worker has put off its copy; NULL: nothing is shared */
     struct leat_slot_view view;
     bool ragged_later; /* ragged values wait beside the slot: view.kept has them */
     struct {
@@ -53,6 +55,9 @@ void leat_batch_free(struct leat_loading_batch *b); /* NULL is allowed */
 
 /* Has the samples of its group written; leat_loading_prepared() follows, later. */
 void leat_batch_prepare(struct leat_loading_batch *b);
+
+/* How far the rank has come after it, in samples of its own, through all epochs. */
+uint64_t leat_batch_place(const struct leat_loading_batch *b);
 
 /* When all are written: puts ragged values where they belong and samples that failed where the settings say. */
 leat_status leat_batch_finish(struct leat_loading_batch *b, struct leat_error *err);

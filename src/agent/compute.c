@@ -36,6 +36,7 @@ static leat_status read_settings(struct leat_loading *l, const struct leat_loade
     l->last = (enum leat_order_last)o->last;
     l->skip_errors = o->on_error == LEAT_ON_ERROR_SKIP;
     l->patient = o->purpose == LEAT_PURPOSE_WARM;
+    l->shares = o->share != LEAT_SHARE_OFF;
     l->slots = o->slots ? o->slots : LEAT_SLOTS_DEFAULT;
     l->epoch = o->epoch;
     return leat_loader_check(o, err);
@@ -140,6 +141,7 @@ static leat_status open_streams(struct leat_loading *l, struct leat_error *err)
 void leat_loading_close_streams(struct leat_loading *l)
 {
     for (uint32_t i = 0; i < l->streams_n; i++) {
+        free(l->streams[i].apart);
         leat_outputs_free(&l->streams[i].outputs);
         leat_view_close(l->streams[i].view);
         free(l->streams[i].name);
@@ -451,6 +453,53 @@ static leat_status open_cursor(struct leat_loading *l, struct leat_error *err)
     return leat_cursor_open(&opts, &l->cursor, err);
 }
 
+/* Sharing */
+
+/* Everything that makes the bytes of a stream's samples, and when they come. */
+static leat_status identify(const struct leat_loading *l, struct leat_loading_stream *s, struct leat_error *err)
+{
+    char mixture[33] = "";
+    struct leat_buf b;
+    leat_buf_init(&b, 1 << 20);
+    if (l->mixture)
+        digest_mixture(l, mixture);
+    leat_buf_add(&b, s->spec.dataset, sizeof s->spec.dataset);
+    leat_buf_printf(&b, "%s\n%llu %d %u %s %llu\n", s->spec.view, (unsigned long long)s->spec.seed, s->spec.shuffle,
+                    s->spec.window, mixture, (unsigned long long)l->epoch_units);
+    leat_buf_printf(&b, "%u %u %u %u %d\n", (unsigned)(s - l->streams), l->rank, l->world, l->global_batch, l->last);
+    leat_buf_add(&b, leat_cursor_node_of_rank(l->cursor), l->world * sizeof(uint32_t));
+    for (uint32_t i = 0; i < s->outputs.n; i++) {
+        const struct leat_output_plan *p = &s->outputs.plans[i];
+        const char *pipeline = l->request.outputs[i].pipeline;
+        if (leat_outputs_costly(&s->outputs, i))
+            leat_buf_printf(&b, "%u %u %u %d %u %s\n", p->kind, p->field, p->view, p->follows, p->like,
+                            pipeline ? pipeline : "");
+    }
+    leat_status rc = leat_buf_check(&b, "what loaders share", err);
+    if (rc == LEAT_OK)
+        leat_sha256(b.data, b.len, s->share_id);
+    leat_buf_free(&b);
+    return rc;
+}
+
+static leat_status plan_sharing(struct leat_loading *l, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && i < l->streams_n; i++) {
+        struct leat_loading_stream *s = &l->streams[i];
+        struct leat_outputs apart;
+        leat_outputs_apart(&s->outputs, &apart);
+        if (!apart.slot_bytes)
+            continue;
+        s->apart = malloc(sizeof apart);
+        if (!s->apart)
+            return no_memory(err);
+        *s->apart = apart;
+        rc = identify(l, s, err);
+    }
+    return rc;
+}
+
 leat_status leat_loading_compute(struct leat_loading *l, struct leat_error *err)
 {
     leat_status rc = read_settings(l, &l->request.opts, err);
@@ -472,5 +521,7 @@ leat_status leat_loading_compute(struct leat_loading *l, struct leat_error *err)
         rc = make_outputs(l, err);
     if (rc == LEAT_OK && l->world)
         rc = open_cursor(l, err);
+    if (rc == LEAT_OK && l->world)
+        rc = plan_sharing(l, err);
     return rc == LEAT_OK ? describe(l, err) : rc;
 }

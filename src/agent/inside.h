@@ -5,6 +5,7 @@
 #include "agent/batch.h"
 #include "agent/loading.h"
 #include "agent/outputs.h"
+#include "agent/share.h"
 #include "dataset/view.h"
 #include "order/batch.h"
 #include "order/mixture.h"
@@ -18,6 +19,9 @@ struct leat_loading_stream {
     struct leat_view *view;
     struct leat_order_spec spec;
     struct leat_outputs outputs;
+    struct leat_outputs *apart;         /* what loaders that share make for each other; NULL: nothing */
+    uint8_t share_id[LEAT_SHA256_SIZE]; /* who asks for the same */
+    struct leat_share_member *share;    /* NULL: it makes its own */
     /* The key of the draws in the epoch that was planned last; the loop's. */
     bool drawn;
     uint64_t drawn_epoch, drawn_key;
@@ -43,6 +47,7 @@ struct leat_loading {
     enum leat_order_last last;
     bool skip_errors;
     bool patient; /* fill the cache on disk */
+    bool shares;  /* samples with loaders that ask for the same */
     uint32_t slots;
     uint64_t needed;          /* bytes of chunks for one batch */
     uint64_t live;            /* bytes of the chunks that are being read at any time, about */
@@ -82,6 +87,8 @@ struct leat_loading {
         uint64_t prep_cpu_ns;
         uint64_t prep_cost; /* units of cost that this was spent on */
         uint64_t skipped;
+        uint64_t decoded;         /* samples that it had decoded */
+        uint64_t taken;           /* … and that others had */
         uint64_t split;           /* batches that took more than one group */
         uint64_t epoch, position; /* after the batch that was published last */
     } stats;

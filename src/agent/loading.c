@@ -27,6 +27,8 @@ static struct leat_loading *of_task(struct leat_task *task)
 /* When the last work has ended. */
 static void loading_free(struct leat_loading *l)
 {
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        leat_share_free(l->streams[i].share);
     leat_cursor_batch_free(&l->coming.plan);
     leat_cursor_close(l->cursor);
     leat_loading_close_streams(l);
@@ -125,6 +127,30 @@ static void hand_over(struct leat_loading *l, struct leat_loading_batch *b)
     (void)ignored;
 }
 
+/* Sharing */
+
+static void begin_sharing(struct leat_loading *l)
+{
+    struct leat_error err;
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        struct leat_loading_stream *s = &l->streams[i];
+        struct leat_share_opts opts = {.place = (l->epoch * l->epoch_units + l->position) / l->world,
+                                       .first = (uint64_t)l->slots * l->batch};
+        if (!s->apart || !l->shares)
+            continue;
+        opts.bytes = s->apart->slot_bytes;
+        memcpy(opts.id, s->share_id, sizeof opts.id);
+        if (leat_share_join(l->opts.agent->share, &opts, &s->share, &err) != LEAT_OK)
+            leat_log(LEAT_LOG_INFO, "a loader makes its samples alone: %s", err.text);
+    }
+}
+
+static void stop_sharing(struct leat_loading *l)
+{
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        leat_share_quit(l->streams[i].share);
+}
+
 /* The scheduler's actions */
 
 void leat_loading_fail(struct leat_loading *l, const struct leat_error *err)
@@ -132,6 +158,7 @@ void leat_loading_fail(struct leat_loading *l, const struct leat_error *err)
     if (l->dead)
         return;
     l->dead = true;
+    stop_sharing(l);
     l->opts.failed(l->opts.user, err);
 }
 
@@ -213,6 +240,8 @@ bool leat_loading_publish(struct leat_loading_batch *b)
     if (rc == LEAT_OK) {
         l->stats.split += b->sched.group > 0;
         hand_over(l, b);
+        for (uint32_t i = 0; i < l->streams_n; i++)
+            leat_share_reach(l->streams[i].share, leat_batch_place(b));
     } else {
         leat_loading_fail(l, &err);
     }
@@ -344,6 +373,7 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     rc = leat_sched_lane_open(agent->sched, &opts, leat_now_ns(), &l->lane, err);
     if (rc != LEAT_OK)
         return rc;
+    begin_sharing(l);
     say_reach(l);
     for (uint32_t i = 0; i < l->streams_n; i++) {
         const struct leat_loading_stream *one = &l->streams[i];
@@ -424,6 +454,7 @@ void leat_loading_close(struct leat_loading *l)
     if (!l)
         return;
     l->closing = true;
+    stop_sharing(l);
     struct leat_loading **p = &l->opts.supply->loadings;
     while (*p != l)
         p = &(*p)->next;

@@ -8,6 +8,7 @@
 #include "agent/sounds.h"
 #include "agent/values.h"
 #include "base/buf.h"
+#include "base/copy.h"
 #include "base/guess.h"
 #include "leat/loader.h"
 
@@ -285,9 +286,6 @@ static leat_status write_fixed(const struct leat_output_plan *p, const struct le
     if (p->block.view)
         return leat_tokens_write(&p->block, s, to, err);
     switch (p->kind) {
-    case LEAT_OUTPUT_IMAGE:
-    case LEAT_OUTPUT_DRAWN:
-        return LEAT_OK;
     case LEAT_OUTPUT_SOUND:
         if (!lacks(p, s))
             return leat_sounds_write(p, s, scratch, to, c->stride, err);
@@ -305,18 +303,77 @@ static leat_status write_fixed(const struct leat_output_plan *p, const struct le
     }
 }
 
-leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
-                               const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
+bool leat_outputs_costly(const struct leat_outputs *o, uint32_t column)
+{
+    uint32_t kind = o->plans[column].kind;
+    return kind == LEAT_OUTPUT_IMAGE || kind == LEAT_OUTPUT_DRAWN ||
+           (kind == LEAT_OUTPUT_SOUND && !o->columns[column].ragged);
+}
+
+static char *place_of(const struct leat_ring_column *c, const struct leat_slot_view *view, uint32_t place)
+{
+    return view->slot + c->offset + place * c->stride;
+}
+
+leat_status leat_outputs_write_light(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
+                                     const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     for (uint32_t i = 0; i < o->n; i++) {
         const struct leat_ring_column *c = &o->columns[i];
-        leat_status one =
-            c->ragged ? write_ragged(o, view, i, place, s, scratch, err)
-                      : write_fixed(&o->plans[i], c, s, view->slot + c->offset + place * c->stride, scratch, err);
+        leat_status one = LEAT_OK;
+        if (c->ragged)
+            one = write_ragged(o, view, i, place, s, scratch, err);
+        else if (!leat_outputs_costly(o, i))
+            one = write_fixed(&o->plans[i], c, s, place_of(c, view, place), scratch, err);
+        rc = one == LEAT_OK ? rc : one;
+    }
+    return rc;
+}
+
+leat_status leat_outputs_write_costly(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
+                                      const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct leat_ring_column *c = &o->columns[i];
+        leat_status one = LEAT_OK;
+        if (!c->ragged && o->plans[i].kind == LEAT_OUTPUT_SOUND)
+            one = write_fixed(&o->plans[i], c, s, place_of(c, view, place), scratch, err);
         rc = one == LEAT_OK ? rc : one;
     }
     return rc == LEAT_OK ? leat_pictures_write(o, view, place, s, scratch, err) : rc;
+}
+
+leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
+                               const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
+{
+    leat_status rc = leat_outputs_write_light(o, view, place, s, scratch, err);
+    return rc == LEAT_OK ? leat_outputs_write_costly(o, view, place, s, scratch, err) : rc;
+}
+
+void leat_outputs_apart(const struct leat_outputs *o, struct leat_outputs *out)
+{
+    uint64_t at = 0;
+    *out = *o;
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (!leat_outputs_costly(o, i))
+            continue;
+        out->columns[i].offset = at;
+        at += (o->columns[i].stride + LEAT_RING_LINE - 1) / LEAT_RING_LINE * LEAT_RING_LINE;
+    }
+    out->samples_max = 1;
+    out->slot_bytes = at;
+}
+
+void leat_outputs_put(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
+                      const struct leat_outputs *apart, const char *from)
+{
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (leat_outputs_costly(o, i))
+            leat_copy_past_caches(place_of(&o->columns[i], view, place), from + apart->columns[i].offset,
+                                  o->columns[i].stride); /* the rank reads it when its turn comes */
+    }
 }
 
 /* Whether a place that could not be filled gets another sample's value. */

@@ -2,6 +2,7 @@
 
 #include "agent/account.h"
 #include "agent/inside.h"
+#include "agent/share.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -27,6 +28,7 @@ static void look(struct leat_timer *timer)
         m.bucket_chunks += source.bucket_chunks;
         m.bucket_ns += source.bucket_ns;
     }
+    leat_share_tidy(a->share);
     leat_agent_account(a, &now);
     leat_unusual_look(&a->watch.unusual, &now, &m, leat_now_ns(), say, NULL);
     leat_loop_arm(a->loop, timer, leat_after(LEAT_UNUSUAL_WINDOW));

@@ -57,12 +57,15 @@ static leat_status write_out(const char *data, size_t n, bool *left, struct leat
     return LEAT_OK;
 }
 
-static leat_status write_object(struct leat_store *store, const char *key, uint64_t offset, uint64_t length, bool *left,
+static leat_status write_object(struct leat_store *store, char *key, uint64_t offset, uint64_t length, bool *left,
                                 struct leat_error *err)
 {
     struct leat_object object;
     struct leat_stream *stream = NULL;
-    leat_status rc = leat_store_look(store, key, &object, err);
+    const char *version = "";
+    leat_status rc = leat_store_split_version(store, key, &version, err);
+    if (rc == LEAT_OK)
+        rc = leat_store_look_version(store, key, version, &object, err);
     if (rc == LEAT_OK)
         rc = leat_stream_open(store, key, &object, offset, length, 0, 0, &stream, err);
     size_t n = 1;
@@ -225,6 +228,7 @@ const struct leat_command leat_command_cat = {
     .examples = "  leat cat s3://bucket/train/labels.csv | head\n"
                 "  leat cat --offset 1MiB --length 64KiB s3://bucket/shard-000.tar | xxd\n"
                 "  leat cat s3://bucket/imagenet/train n01440764/n01440764_18.JPEG > fish.jpg\n"
+                "  leat cat 's3://bucket/model.pt?versionId=3HL4kqtJvjVBH40Nrjfkd' > model.pt\n"
                 "  leat cat -n 17 --field cls s3://bucket/imagenet/train\n",
     .options = options,
     .settings_size = sizeof(struct cat_settings),

@@ -49,7 +49,8 @@ struct ends {
     struct leat_store *to;
     char *from_key;
     char *to_key;
-    bool whole; /* all objects have been added: the total is known */
+    const char *version; /* of the source; "": as it is now */
+    bool whole;          /* all objects have been added: the total is known */
     struct leat_copy *copy;
 };
 
@@ -154,14 +155,16 @@ static leat_status name_target(struct ends *e, struct leat_error *err)
 static leat_status copy_one(struct ends *e, struct leat_error *err)
 {
     bool folder = false;
-    leat_status rc = name_target(e, err);
+    leat_status rc = leat_store_split_version(e->from, e->from_key, &e->version, err);
+    if (rc == LEAT_OK)
+        rc = name_target(e, err);
     if (rc != LEAT_OK)
         return rc;
     if (leat_cli_same_store(e->from, e->to) &&
-        (strcmp(e->from_key, e->to_key) == 0 ||
+        ((strcmp(e->from_key, e->to_key) == 0 && !*e->version) ||
          (leat_store_can(e->from, LEAT_STORE_LOCAL) && same_file(e->from_key, e->to_key))))
         return leat_fail(err, LEAT_INVALID, "'%s' and '%s' are the same object", e->from_url, e->to_url);
-    rc = leat_copy_add(e->copy, e->from_key, NULL, e->to_key, err);
+    rc = leat_copy_add_version(e->copy, e->from_key, e->version, e->to_key, err);
     if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(e->from, e->from_key, &folder, NULL) == LEAT_OK && folder)
         rc = leat_fail(err, LEAT_INVALID, "'%s' is a folder; add --recursive to copy what is in it", e->from_url);
     __atomic_store_n(&e->whole, true, __ATOMIC_RELAXED);

@@ -20,6 +20,7 @@ struct ls_settings {
     bool total;
     bool samples;
     bool null;
+    bool versions;
 };
 
 static const struct leat_option options[] = {
@@ -29,6 +30,8 @@ static const struct leat_option options[] = {
      "only the keys, unchanged, each followed by a NUL: for xargs -0"},
     {"recursive", 'r', LEAT_OPTION_FLAG, offsetof(struct ls_settings, recursive), NULL, NULL, NULL,
      "list everything below, not only the next level"},
+    {"versions", 0, LEAT_OPTION_FLAG, offsetof(struct ls_settings, versions), NULL, NULL, NULL,
+     "all versions of each object, with their ids, the newest first, and markers of deletion (s3)"},
     {"human", 'H', LEAT_OPTION_FLAG, offsetof(struct ls_settings, human), NULL, NULL, NULL,
      "print sizes as 1.21 GiB instead of bytes"},
     {"total", 't', LEAT_OPTION_FLAG, offsetof(struct ls_settings, total), NULL, NULL, NULL,
@@ -56,6 +59,11 @@ static void print_json(const struct leat_list_entry *e)
         json_object_set_new(line, "size", json_integer((json_int_t)e->size));
         json_object_set_new(line, "modified", json_string(modified));
         json_object_set_new(line, "etag", json_string(e->etag));
+        if (e->version && *e->version) {
+            json_object_set_new(line, "version", json_string(e->version));
+            json_object_set_new(line, "latest", json_boolean(e->latest));
+            json_object_set_new(line, "deleted", json_boolean(e->deleted));
+        }
     }
     json_dumpf(line, stdout, JSON_COMPACT);
     putchar('\n');
@@ -68,17 +76,21 @@ static void print_null(const char *key, size_t n)
     putchar('\0');
 }
 
-static void print_line(const struct leat_list_entry *e, bool human, bool terminal)
+static void print_line(const struct leat_list_entry *e, bool human, bool versions, bool terminal)
 {
     char modified[LEAT_CLI_TIME] = "";
     char size[LEAT_FORMAT_SIZE] = "";
     if (!e->prefix)
         leat_cli_format_time(e->modified_s, modified);
-    if (!e->prefix && human)
+    if (e->deleted)
+        snprintf(size, sizeof size, "deleted");
+    else if (!e->prefix && human)
         leat_format_size(e->size, size);
     else if (!e->prefix)
         snprintf(size, sizeof size, "%" PRIu64, e->size);
     printf("%14s  %20s  ", size, modified);
+    if (versions)
+        printf("%-32s  ", e->prefix ? "" : e->version);
     leat_cli_print_name(e->key, terminal);
     putchar('\n');
 }
@@ -90,7 +102,8 @@ static leat_status list(struct leat_store *store, const char *prefix, const stru
     struct leat_list_entry e;
     bool end = false;
     bool terminal = isatty(STDOUT_FILENO);
-    leat_status rc = leat_store_list_open(store, prefix, s->recursive, &l, err);
+    leat_status rc = s->versions ? leat_store_list_versions(store, prefix, s->recursive, &l, err)
+                                 : leat_store_list_open(store, prefix, s->recursive, &l, err);
     while (rc == LEAT_OK && !leat_cli_interrupted()) {
         rc = leat_store_list_next(l, &e, &end, err);
         if (rc != LEAT_OK || end)
@@ -105,7 +118,7 @@ static leat_status list(struct leat_store *store, const char *prefix, const stru
         else if (s->json)
             print_json(&e);
         else
-            print_line(&e, s->human, terminal);
+            print_line(&e, s->human, s->versions, terminal);
         if (ferror(stdout))
             break;
     }
@@ -224,6 +237,8 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     if (s->null && (s->json || s->total))
         return leat_cli_failf(LEAT_INVALID, "--null cannot be combined with --json or --total");
+    if (s->versions && (s->samples || s->total || s->null))
+        return leat_cli_failf(LEAT_INVALID, "--versions cannot be combined with --samples, --total or --null");
     if (s->samples)
         return run_samples(s, argc ? argv[0] : "./");
     struct leat_store *store = NULL;
@@ -231,7 +246,7 @@ static int run(const void *settings, int argc, char **argv)
     struct counts counts = {0};
     const char *where = argc ? argv[0] : "./";
     leat_status rc = leat_cli_store_open(&s->store, where, &store, &key, &err);
-    if (rc == LEAT_OK)
+    if (rc == LEAT_OK && !s->versions) /* an object that was deleted is no folder, but has versions */
         rc = leat_cli_open_folder(store, &key, &err);
     if (rc == LEAT_OK)
         rc = list(store, key, s, &counts, &err);
@@ -254,10 +269,13 @@ const struct leat_command leat_command_ls = {
     .details = "Prints size, time of change and key, sorted by the bytes of the keys, in constant memory whatever "
                "the number of objects. Without --recursive, everything after the next '/' is shown as one line. An "
                "empty bucket or folder is an empty list; if there is nothing at the URL, that is an error.\n\nWith "
+               "--versions, URL is what keys begin with. A version is read, copied and deleted as "
+               "s3://BUCKET/KEY?versionId=ID.\n\nWith "
                "--samples, URL is a dataset, and its samples are listed in the order of their numbers. --json adds "
                "what is known of their fields without reading chunks.",
     .examples = "  leat ls s3://bucket/train/\n  leat ls --recursive --json s3://bucket | wc -l\n"
                 "  leat ls --recursive --total s3://bucket/train\n"
+                "  leat ls --versions s3://bucket/model.pt\n"
                 "  leat ls --samples 's3://bucket/photos?name=val' | head\n",
     .options = options,
     .settings_size = sizeof(struct ls_settings),

@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "plan/compare.h"
 #include "plan/plan.h"
+#include "plan/report.h"
 
 struct plan_settings {
     const char *job;
@@ -57,6 +58,9 @@ struct plan_settings {
 /* A whole file; `date`, when not NULL, gets the day it was last changed. */
 leat_status leat_cli_plan_read(const char *path, struct leat_buf *out, char date[11], struct leat_error *err);
 void leat_cli_plan_today(char date[11]);
+
+/* A profiler's report; the caller's to free(). */
+leat_status leat_cli_report_read(const char *path, struct leat_report **out, struct leat_error *err);
 
 void leat_cli_plan_notes(const struct leat_plan_notes *notes, enum leat_log_level level);
 void leat_cli_plan_table(const struct leat_plan *plan, bool all, FILE *out);

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -36,4 +37,21 @@ leat_status leat_cli_plan_read(const char *path, struct leat_buf *out, char date
         day_of(st.st_mtime, date);
     fclose(in);
     return rc == LEAT_OK ? leat_buf_check(out, path, err) : rc;
+}
+
+leat_status leat_cli_report_read(const char *path, struct leat_report **out, struct leat_error *err)
+{
+    struct leat_report *r = calloc(1, sizeof *r);
+    struct leat_buf text;
+    leat_buf_init(&text, PLAN_FILE_MAX);
+    leat_status rc =
+        r ? leat_cli_plan_read(path, &text, NULL, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a report");
+    if (rc == LEAT_OK)
+        rc = leat_report_read(path, text.data, text.len, r, err);
+    leat_buf_free(&text);
+    if (rc == LEAT_OK)
+        *out = r;
+    else
+        free(r);
+    return rc;
 }

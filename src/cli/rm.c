@@ -181,26 +181,53 @@ static leat_status delete_folder(struct leat_cli_deletes *d, char **key, const s
     return rc;
 }
 
+/* Whether a version is there which cannot be looked at: a marker of deletion, where the server does not say so. */
+static bool is_listed(struct leat_store *store, const char *key, const char *version)
+{
+    struct leat_list *list = NULL;
+    struct leat_list_entry e;
+    bool found = false;
+    bool end = false;
+    leat_status rc = leat_store_list_versions(store, key, true, &list, NULL);
+    while (rc == LEAT_OK && !end && !found) {
+        rc = leat_store_list_next(list, &e, &end, NULL);
+        found = rc == LEAT_OK && !end && strcmp(e.key, key) == 0 && strcmp(e.version, version) == 0;
+        end |= rc == LEAT_OK && !end && strcmp(e.key, key) > 0;
+    }
+    leat_store_list_close(list);
+    return found;
+}
+
 /* DELETE itself does not say whether there was something. A link is deleted, wherever it leads. */
-static leat_status check_one(struct leat_cli_deletes *d, const char *key, struct leat_error *err)
+static leat_status check_one(struct leat_cli_deletes *d, const char *key, const char *version, struct leat_error *err)
 {
     struct leat_object object;
     struct stat st;
     bool folder = false;
     if (leat_store_can(d->store, LEAT_STORE_LOCAL) && lstat(key, &st) == 0 && S_ISLNK(st.st_mode))
         return LEAT_OK;
+    if (*version) {
+        leat_status looked = leat_store_look_version(d->store, key, version, &object, err);
+        return looked == LEAT_EXISTS || (looked == LEAT_NOT_FOUND && is_listed(d->store, key, version)) ? LEAT_OK
+                                                                                                        : looked;
+    }
     leat_status rc = leat_store_stat(d->store, key, &object, err);
     if (rc == LEAT_NOT_FOUND && leat_cli_is_folder(d->store, key, &folder, NULL) == LEAT_OK && folder)
         rc = leat_fail(err, LEAT_INVALID, "'%s' is a folder; add --recursive to delete what is in it", d->url);
     return rc;
 }
 
-static leat_status delete_one(struct leat_cli_deletes *d, const char *key, const struct rm_settings *s,
+static leat_status delete_one(struct leat_cli_deletes *d, char *key, const struct rm_settings *s,
                               struct leat_error *err)
 {
-    leat_status rc = check_one(d, key, err);
+    const char *version = "";
+    leat_status rc = leat_store_split_version(d->store, key, &version, err);
+    if (rc == LEAT_OK)
+        rc = check_one(d, key, version, err);
     if (rc == LEAT_OK && s->dry_run)
         print_would(key, s);
+    else if (rc == LEAT_OK && *version)
+        rc = leat_store_delete_version(d->store, key, version, err);
     else if (rc == LEAT_OK)
         rc = leat_store_delete(d->store, key, err);
     d->deleted += rc == LEAT_OK && !s->dry_run;
@@ -245,7 +272,8 @@ const struct leat_command leat_command_rm = {
     .details = "Without --recursive, URL must name one object. With it, URL is a folder: 'train' means the objects "
                "below 'train/', never 'train2'. In the file system, links are deleted, not what they point to. "
                "Objects are deleted many at a time; after Ctrl-C or an error some are gone and the rest is "
-               "untouched.",
+               "untouched.\n\nOne version of an object is deleted for good by its id, as "
+               "s3://BUCKET/KEY?versionId=ID; deleting a marker of deletion brings the object back.",
     .examples = "  leat rm s3://bucket/old.tar\n  leat rm --recursive --dry-run s3://bucket/tmp\n",
     .options = options,
     .settings_size = sizeof(struct rm_settings),

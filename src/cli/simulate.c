@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "base/random.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/dataset.h"
 #include "cli/progress.h"
+#include "sim/dataset.h"
 #include "sim/picture.h"
 #include "store/pace.h"
 
@@ -111,9 +111,7 @@ struct simulate {
     const struct simulate_settings *s;
     struct leat_dataset *dataset;
     uint8_t id[32];
-    uint8_t *names;   /* of a dataset that is made up */
-    uint32_t *counts; /* … */
-    uint32_t *sizes;  /* … */
+    struct leat_sim_dataset made;
     char title[120];
     struct leat_cli_simulated head;
     struct leat_cli_simulation runs[POLICIES]; /* those asked for */
@@ -149,7 +147,6 @@ static bool interrupted(void *user)
     return leat_cli_interrupted();
 }
 
-/* All chunks alike, the last one shorter. Names are drawn: the scheduler takes them for digests. */
 static leat_status make_up(struct simulate *v, struct leat_error *err)
 {
     const struct simulate_settings *s = v->s;
@@ -158,34 +155,15 @@ static leat_status make_up(struct simulate *v, struct leat_error *err)
         return leat_fail(err, LEAT_INVALID, "--samples %.17g: a whole number from 1 to 1e15", s->samples);
     if (!s->sample_bytes || s->sample_bytes > UINT32_MAX || !s->chunk || s->chunk > UINT32_MAX)
         return leat_fail(err, LEAT_INVALID, "--sample-bytes and --chunk: from 1 byte to 4 GiB");
-    uint64_t samples = (uint64_t)s->samples;
-    uint64_t each = s->chunk / s->sample_bytes ? s->chunk / s->sample_bytes : 1;
-    uint64_t chunks = (samples + each - 1) / each;
-    if (chunks > LEAT_ORDER_CHUNKS_MAX)
-        return leat_fail(err, LEAT_INVALID,
-                         "%" PRIu64 " chunks are more than an order can hold (%u): give a larger "
-                         "--chunk",
-                         chunks, LEAT_ORDER_CHUNKS_MAX);
-    v->names = malloc((size_t)chunks * LEAT_SCHED_NAME);
-    v->counts = malloc((size_t)chunks * sizeof *v->counts);
-    v->sizes = malloc((size_t)chunks * sizeof *v->sizes);
-    if (!v->names || !v->counts || !v->sizes)
-        return leat_fail(err, LEAT_NO_MEMORY, "no memory for a table of %" PRIu64 " chunks", chunks);
-    uint64_t key = leat_key("simulated chunks", samples, s->sample_bytes, NULL, 0);
-    for (uint64_t i = 0; i < chunks; i++) {
-        uint32_t block[8];
-        leat_random_block(key, 0, 2 * i, block);
-        leat_random_block(key, 0, 2 * i + 1, block + 4);
-        memcpy(v->names + i * LEAT_SCHED_NAME, block, LEAT_SCHED_NAME);
-        v->counts[i] = (uint32_t)(i + 1 < chunks ? each : samples - (chunks - 1) * each);
-        v->sizes[i] = (uint32_t)(v->counts[i] * s->sample_bytes);
-    }
+    leat_status rc = leat_sim_dataset_make((uint64_t)s->samples, s->sample_bytes, s->chunk, &v->made, err);
+    if (rc != LEAT_OK)
+        return rc;
     snprintf(v->title, sizeof v->title, "simulated samples of %s", leat_format_size(s->sample_bytes, size));
-    v->head = (struct leat_cli_simulated){v->title, samples, samples * s->sample_bytes, 0};
-    v->opts.names = v->names;
-    v->opts.counts = v->counts;
-    v->opts.sizes = v->sizes;
-    v->opts.chunks = (uint32_t)chunks;
+    v->head = (struct leat_cli_simulated){v->title, v->made.samples, v->made.bytes, 0};
+    v->opts.names = v->made.names;
+    v->opts.counts = v->made.counts;
+    v->opts.sizes = v->made.sizes;
+    v->opts.chunks = v->made.chunks;
     return LEAT_OK;
 }
 
@@ -456,9 +434,7 @@ static int run(const void *settings, int argc, char **argv)
         rc = go(&v, &err);
     for (uint32_t i = 0; i < v.runs_n; i++)
         leat_sim_job_result_free(&v.runs[i].result);
-    free(v.names);
-    free(v.counts);
-    free(v.sizes);
+    leat_sim_dataset_free(&v.made);
     leat_dataset_close(v.dataset);
     return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }

@@ -1,47 +1,153 @@
-#include <stdlib.h>
+#include "cli/whatif.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
-#include "profile/whatif.h"
-
-struct whatif_settings {
-    double cache;
-    double storage_speed;
-    double gpu_speed;
-    uint64_t cores;
-    uint64_t workers;
-    uint64_t gpus;
-    bool json;
-};
 
 #define AT(member) offsetof(struct whatif_settings, member)
 
 static const struct leat_option options[] = {
-    {"cache", 0, LEAT_OPTION_DOUBLE, AT(cache), "PERCENT", NULL, NULL, "this much of what is fetched now is at hand"},
-    {"storage-speed", 0, LEAT_OPTION_DOUBLE, AT(storage_speed), "FACTOR", NULL, NULL, "fetching is this much faster"},
-    {"gpu-speed", 0, LEAT_OPTION_DOUBLE, AT(gpu_speed), "FACTOR", NULL, NULL, "computing is this much faster"},
+    {"cache", 0, LEAT_OPTION_STRING, AT(cache), "PERCENT", NULL, NULL, "this much of the samples is at hand: 50%"},
+    {"storage-speed", 0, LEAT_OPTION_STRING, AT(storage_speed), "FACTOR", NULL, NULL, "fetching is this much faster"},
+    {"bandwidth", 0, LEAT_OPTION_RATE, AT(bandwidth), "RATE", NULL, NULL,
+     "storage gives the machine this much, whatever it gave when the report was made"},
+    {"sample-bytes", 0, LEAT_OPTION_SIZE, AT(sample_bytes), "SIZE", NULL, NULL,
+     "a sample has this many bytes in storage, where the report does not say"},
+    {"gpu-speed", 0, LEAT_OPTION_STRING, AT(gpu_speed), "FACTOR", NULL, NULL, "computing is this much faster: 2x"},
     {"cores", 0, LEAT_OPTION_U64, AT(cores), "N", NULL, NULL, "the machine has this many cores"},
     {"workers", 0, LEAT_OPTION_U64, AT(workers), "N", NULL, NULL, "each rank's loader has this many workers"},
-    {"gpus", 0, LEAT_OPTION_U64, AT(gpus), "N", NULL, NULL, "this many ranks train on the machine"},
+    {"gpus", 0, LEAT_OPTION_U64, AT(gpus), "N", NULL, NULL, "this many ranks train on each machine"},
+    {"nodes", 0, LEAT_OPTION_U64, AT(nodes), "N", NULL, NULL, "this many machines train together"},
+    {"network", 0, LEAT_OPTION_RATE, AT(network), "RATE", NULL, NULL,
+     "what the network between machines carries, where the report knows of none"},
+    {"loader", 0, LEAT_OPTION_STRING, AT(loader), "leat", NULL, NULL,
+     "leat.Loader loads: the measured sizes and costs go through the simulator of 'leat simulate'"},
+    {"prep", 0, LEAT_OPTION_DOUBLE, AT(prep), "N", NULL, NULL,
+     "with --loader: samples per second that a core prepares, instead of what the script's own preparing takes"},
+    {"samples", 0, LEAT_OPTION_DOUBLE, AT(samples), "N", NULL, NULL,
+     "with --loader: samples of the dataset, where the report does not say"},
+    {"latency", 0, LEAT_OPTION_DURATION, AT(latency_ns), "TIME", "30ms", NULL, "with --loader: of the storage"},
+    {"price", 0, LEAT_OPTION_STRING, AT(price), "USD", NULL, NULL, "what a machine costs per hour: 3.06"},
+    {"catalog", 'c', LEAT_OPTION_LIST, AT(catalogs), "FILE", NULL, "LEAT_CATALOG",
+     "machines and prices, as for 'leat plan'; with --type"},
+    {"type", 0, LEAT_OPTION_STRING, AT(type), "NAME", NULL, NULL,
+     "the machine that is asked about; prices of this and of the report's own come from the catalogs"},
     {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "print the answer as JSON"},
     {0},
 };
 
+/* "50", "50%"; "2", "2x". */
+static leat_status take(const char *text, const char *name, const char *unit, double most, double *out,
+                        struct leat_error *err)
+{
+    char plain[64];
+    size_t n = text ? strlen(text) : 0;
+    if (!text)
+        return LEAT_OK;
+    if (n > strlen(unit) && strcmp(text + n - strlen(unit), unit) == 0)
+        n -= strlen(unit);
+    if (n >= sizeof plain)
+        return leat_fail(err, LEAT_INVALID, "%s %.40s…: a number", name, text);
+    memcpy(plain, text, n);
+    plain[n] = '\0';
+    leat_status rc = leat_parse_double(plain, name, out, err);
+    if (rc == LEAT_OK && !(*out >= 0 && *out <= most))
+        rc = *unit == '%' ? leat_fail(err, LEAT_INVALID, "%s %s: a percentage is from 0 to 100", name, text)
+                          : leat_fail(err, LEAT_INVALID, "%s %s: a factor such as 2", name, text);
+    return rc;
+}
+
 static leat_status question(const struct whatif_settings *s, struct leat_whatif *out, struct leat_error *err)
 {
-    if (!(s->cache >= 0 && s->cache <= 100))
-        return leat_fail(err, LEAT_INVALID, "--cache %g: a percentage is from 0 to 100", s->cache);
-    if (!(s->storage_speed >= 0 && s->storage_speed <= 1e6) || !(s->gpu_speed >= 0 && s->gpu_speed <= 1e6))
-        return leat_fail(err, LEAT_INVALID, "--storage-speed, --gpu-speed: a factor such as 2");
-    if (s->cores > 100000 || s->workers > 100000 || s->gpus > 1024)
-        return leat_fail(err, LEAT_INVALID, "--cores, --workers, --gpus: more than there can be");
-    *out = (struct leat_whatif){.cached = s->cache / 100,
-                                .storage_speed = s->storage_speed,
-                                .gpu_speed = s->gpu_speed,
+    *out = (struct leat_whatif){.cache = s->cache,
+                                .bandwidth = (double)s->bandwidth,
+                                .sample_bytes = (double)s->sample_bytes,
                                 .cores = (unsigned)s->cores,
                                 .workers = (unsigned)s->workers,
-                                .gpus = (unsigned)s->gpus};
+                                .gpus = (unsigned)s->gpus,
+                                .nodes = (unsigned)s->nodes,
+                                .network = (double)s->network};
+    if (s->cores > 100000 || s->workers > 100000 || s->gpus > 1024 || s->nodes > 65536)
+        return leat_fail(err, LEAT_INVALID, "--cores, --workers, --gpus, --nodes: more than there can be");
+    if (s->loader && strcmp(s->loader, "leat") != 0)
+        return leat_fail(err, LEAT_INVALID, "--loader %.40s: only leat can be simulated", s->loader);
+    if (!s->loader && (s->prep != 0 || s->samples != 0))
+        return leat_fail(err, LEAT_INVALID, "--prep, --samples: only with --loader leat");
+    if (s->loader && s->workers)
+        return leat_fail(err, LEAT_INVALID, "--workers: leat.Loader has none; its agent uses the cores (--cores)");
+    if (!(s->prep >= 0 && s->prep <= 1e9) || !(s->samples >= 0 && s->samples <= 1e15))
+        return leat_fail(err, LEAT_INVALID, "--prep, --samples: a number that can be");
+    leat_status rc = take(s->cache, "--cache", "%", 100, &out->cached, err);
+    if (rc == LEAT_OK)
+        rc = take(s->storage_speed, "--storage-speed", "x", 1e6, &out->storage_speed, err);
+    if (rc == LEAT_OK)
+        rc = take(s->gpu_speed, "--gpu-speed", "x", 1e6, &out->gpu_speed, err);
+    out->cached /= 100;
+    return rc;
+}
+
+struct answers {
+    struct leat_whatif_answer now;
+    struct leat_whatif_answer then;
+    struct leat_whatif_answer at[WHATIF_CURVE]; /* the share of the cache from 0 to 1 */
+    struct leat_whatif_answer limit[4];
+    size_t limits;
+    struct leat_report_time cores;
+    unsigned workers;
+    struct whatif_prices price;
+    double usd_now; /* of a million samples */
+    struct leat_report_time usd;
+    unsigned nodes_now;
+    unsigned nodes_then;
+    char note[WHATIF_NOTE];
+};
+
+static leat_status ask(const struct whatif_settings *s, const struct leat_report *r, const struct leat_whatif *what,
+                       struct leat_whatif_answer *out, char note[WHATIF_NOTE], struct leat_error *err)
+{
+    return s->loader ? leat_cli_whatif_leat(s, r, what, out, note, err) : leat_whatif_ask(r, what, out, err);
+}
+
+/* Dollars of a million samples, from the step of all ranks together. */
+static double usd_of(const struct leat_report_run *run, double usd_per_hour, unsigned nodes, double speed)
+{
+    double samples_per_s = run->batch * run->gpus * run->nodes / run->step_s.mean * speed;
+    return usd_per_hour * nodes / 3600 / samples_per_s * 1e6;
+}
+
+static leat_status find_out(const struct whatif_settings *s, const struct leat_report *r,
+                            const struct leat_whatif *what, struct answers *a, struct leat_error *err)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    leat_status rc = leat_whatif_ask(r, &(struct leat_whatif){0}, &a->now, err);
+    if (rc == LEAT_OK)
+        rc = ask(s, r, what, &a->then, a->note, err);
+    for (unsigned i = 0; i < WHATIF_CURVE && rc == LEAT_OK; i++) {
+        char unused[WHATIF_NOTE];
+        struct leat_whatif more = *what;
+        more.cache = true;
+        more.cached = (double)i / (WHATIF_CURVE - 1);
+        rc = ask(s, r, &more, &a->at[i], unused, err);
+    }
+    if (rc == LEAT_OK)
+        rc = leat_cli_whatif_prices(s, r, &a->price, err);
+    if (rc != LEAT_OK)
+        return rc;
+    a->limits = s->loader ? 0 : leat_whatif_limits(r, what, a->limit, 4);
+    a->cores = leat_whatif_cores(r);
+    a->workers = leat_whatif_workers(r);
+    a->nodes_now = run->nodes;
+    a->nodes_then = what->nodes ? what->nodes : run->nodes;
+    a->usd_now = usd_of(run, a->price.now, run->nodes, 1);
+    const struct leat_report_time *t = &a->then.step_s;
+    a->usd.mean = usd_of(run, a->price.then, a->nodes_then, a->then.speed);
+    a->usd.low = a->usd.mean * t->low / t->mean;
+    a->usd.high = a->usd.mean * t->high / t->mean;
     return LEAT_OK;
 }
 
@@ -50,65 +156,102 @@ static const char *limit_name(enum leat_report_part limit)
     return limit == LEAT_REPORT_FORWARD ? "computing" : leat_report_part_name(limit);
 }
 
-static leat_status tell(const struct leat_report *r, const struct leat_whatif *what, bool json, struct leat_error *err)
+static json_t *json_time(const struct leat_report_time *t)
 {
-    struct leat_whatif_answer now;
-    struct leat_whatif_answer then;
-    struct leat_whatif_answer at[5];
-    leat_status rc = leat_whatif_ask(r, &(struct leat_whatif){0}, &now, err);
-    if (rc == LEAT_OK)
-        rc = leat_whatif_ask(r, what, &then, err);
-    for (unsigned i = 0; i < 5 && rc == LEAT_OK; i++) {
-        struct leat_whatif more = *what;
-        more.cached = i / 4.0;
-        rc = leat_whatif_ask(r, &more, &at[i], err);
-    }
-    if (rc != LEAT_OK)
-        return rc;
-    if (json) {
-        json_t *curve = json_array();
-        for (unsigned i = 0; i < 5; i++)
-            json_array_append_new(curve, json_pack("{s:i, s:f}", "cache_percent", i * 25, "step_s", at[i].step_s.mean));
-        return leat_cli_print_json(
-            json_pack("{s:f, s:[fff], s:f, s:s, s:s, s:i, s:o}", "now_s", now.step_s.mean, "step_s", then.step_s.mean,
-                      then.step_s.low, then.step_s.high, "speed", then.speed, "limit_now", limit_name(now.limit),
-                      "limit", limit_name(then.limit), "workers_needed", (int)leat_whatif_workers(r), "cache", curve),
-            9, err);
-    }
-    printf("now:  a step takes %.3g ms, limited by %s\n", now.step_s.mean * 1e3, limit_name(now.limit));
-    printf("then: %.3g ms (%.3g … %.3g), %.2f times as fast, limited by %s\n", then.step_s.mean * 1e3,
-           then.step_s.low * 1e3, then.step_s.high * 1e3, then.speed, limit_name(then.limit));
+    return isnan(t->mean) ? json_null() : json_pack("[fff]", t->mean, t->low, t->high);
+}
+
+static leat_status print_json(const struct answers *a, struct leat_error *err)
+{
+    json_t *curve = json_array();
+    json_t *limits = json_array();
+    for (unsigned i = 0; i < WHATIF_CURVE; i++)
+        json_array_append_new(curve, json_pack("{s:i, s:f, s:f, s:f}", "cache_percent", i * 100 / (WHATIF_CURVE - 1),
+                                               "step_s", a->at[i].step_s.mean, "low_s", a->at[i].step_s.low, "high_s",
+                                               a->at[i].step_s.high));
+    for (size_t i = 0; i < a->limits; i++)
+        json_array_append_new(limits, json_pack("{s:s, s:o}", "limit", limit_name(a->limit[i].limit), "step_s",
+                                                json_time(&a->limit[i].step_s)));
+    json_t *root =
+        json_pack("{s:f, s:[fff], s:f, s:s, s:s, s:i, s:o, s:o, s:o}", "now_s", a->now.step_s.mean, "step_s",
+                  a->then.step_s.mean, a->then.step_s.low, a->then.step_s.high, "speed", a->then.speed, "limit_now",
+                  limit_name(a->now.limit), "limit", limit_name(a->then.limit), "workers_needed", (int)a->workers,
+                  "cores_per_gpu", json_time(&a->cores), "limits", limits, "cache", curve);
+    if (!isnan(a->price.now))
+        json_object_set_new(root, "usd_per_million_samples",
+                            json_pack("{s:f, s:o}", "now", a->usd_now, "then", json_time(&a->usd)));
+    if (*a->note)
+        json_object_set_new(root, "note", json_string(a->note));
+    return leat_cli_print_json(root, 9, err);
+}
+
+static void print_money(const struct answers *a)
+{
+    if (isnan(a->price.now))
+        return;
+    double saved = 1 - a->usd.mean / a->usd_now;
+    printf("a million samples cost $%.4g now (%u × $%.4g/h, %s) and $%.4g then (%.4g … %.4g; %u × $%.4g/h, %s)\n",
+           a->usd_now, a->nodes_now, a->price.now, a->price.source[0], a->usd.mean, a->usd.low, a->usd.high,
+           a->nodes_then, a->price.then, a->price.source[1]);
+    printf("  %s: of $100 that are spent now, $%.3g (%.3g … %.3g)\n", saved >= 0 ? "saved" : "more is spent",
+           100 * fabs(saved), 100 * fabs(1 - (saved >= 0 ? a->usd.high : a->usd.low) / a->usd_now),
+           100 * fabs(1 - (saved >= 0 ? a->usd.low : a->usd.high) / a->usd_now));
+}
+
+static void print(const struct answers *a)
+{
+    printf("now:  a step takes %.3g ms, limited by %s\n", a->now.step_s.mean * 1e3, limit_name(a->now.limit));
+    printf("then: %.3g ms (%.3g … %.3g), %.2f times as fast, limited by %s\n", a->then.step_s.mean * 1e3,
+           a->then.step_s.low * 1e3, a->then.step_s.high * 1e3, a->then.speed, limit_name(a->then.limit));
+    if (*a->note)
+        printf("  %s\n", a->note);
+    for (size_t i = 1; i < a->limits; i++)
+        printf("%s: %.3g ms (%.3g … %.3g), limited by %s\n", i == 1 ? "without that limit" : "without this one too",
+               a->limit[i].step_s.mean * 1e3, a->limit[i].step_s.low * 1e3, a->limit[i].step_s.high * 1e3,
+               limit_name(a->limit[i].limit));
     printf("with a cache of");
-    for (unsigned i = 0; i < 5; i++)
-        printf("%s %u %%: %.3g ms", i ? "," : "", i * 25, at[i].step_s.mean * 1e3);
+    for (unsigned i = 0; i < WHATIF_CURVE; i += 2)
+        printf("%s %u %%: %.3g ms", i ? "," : "", i * 10, a->at[i].step_s.mean * 1e3);
     printf("\n");
-    if (leat_whatif_workers(r))
-        printf("%u workers of each rank would keep up with computing as it is now\n", leat_whatif_workers(r));
-    return LEAT_OK;
+    if (!isnan(a->cores.mean))
+        printf("a GPU needs %.2g cores (%.2g … %.2g) of preparing to compute as it does now without waiting\n",
+               a->cores.mean, a->cores.low, a->cores.high);
+    else
+        printf("how many cores a GPU needs: not enough data, the loader does not say what preparing costs\n");
+    if (a->workers)
+        printf("%u worker%s of each rank would keep up with computing as it is now\n", a->workers,
+               a->workers == 1 ? "" : "s");
+    print_money(a);
+}
+
+static leat_status tell(const struct whatif_settings *s, const struct leat_report *r, struct leat_error *err)
+{
+    struct answers a = {0};
+    struct leat_whatif what;
+    leat_status rc = question(s, &what, err);
+    if (rc == LEAT_OK)
+        rc = find_out(s, r, &what, &a, err);
+    if (rc == LEAT_OK && s->json)
+        return print_json(&a, err);
+    if (rc == LEAT_OK)
+        print(&a);
+    return rc;
 }
 
 static int run(const void *settings, int argc, char **argv)
 {
     (void)argc;
     const struct whatif_settings *s = settings;
-    struct leat_report *r = calloc(1, sizeof *r);
+    struct leat_report *r = NULL;
     struct leat_whatif what;
     struct leat_error err;
-    struct leat_buf text;
-    if (!r)
-        return leat_cli_failf(LEAT_NO_MEMORY, "no memory for a report");
-    leat_buf_init(&text, PLAN_FILE_MAX);
-    leat_status rc = question(s, &what, &err);
+    leat_status rc = question(s, &what, &err); /* what is wrong with it is said before a file is read */
     if (rc == LEAT_OK)
-        rc = leat_cli_plan_read(argv[0], &text, NULL, &err);
+        rc = leat_cli_report_read(argv[0], &r, &err);
     if (rc == LEAT_OK)
-        rc = leat_report_read(argv[0], text.data, text.len, r, &err);
-    if (rc == LEAT_OK)
-        rc = tell(r, &what, s->json, &err);
-    int status = rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
-    leat_buf_free(&text);
+        rc = tell(s, r, &err);
     free(r);
-    return status;
+    return rc == LEAT_OK ? leat_cli_finish() : leat_cli_fail(&err);
 }
 
 const struct leat_command leat_command_whatif = {
@@ -116,12 +259,15 @@ const struct leat_command leat_command_whatif = {
     .arguments = "REPORT.json",
     .summary = "say what a profiled step would take if something were different",
     .details =
-        "Reads a report of 'leat profile'. A step is the longer of computing and of what the loader's workers need "
-        "for a batch (their sum without workers), and then communication; all ranks' preparing shares the "
-        "machine's cores; communication between more or fewer ranks grows as a ring's does. The interval holds "
-        "the error of this model on the measured run and that of the measurement.",
-    .examples = "  leat whatif report.json --cache 50\n"
-                "  leat whatif report.json --workers 8 --cores 16 --gpu-speed 2\n",
+        "Reads a report of 'leat profile'. A step is the longer of what the rank computes and communicates and of "
+        "what the loader's workers need for a batch (their sum without workers). Workers of all ranks share the "
+        "machine's cores, and with --bandwidth its line. The interval holds the error of this model and that of the "
+        "measurement. What the report says nothing about is refused as \"not enough data\".\n\nIt also says what "
+        "limits the step once the first limit is gone, what a cache would be worth, how many cores a GPU needs, and, "
+        "with a price, what a million samples cost.",
+    .examples = "  leat whatif report.json --cache 50%\n"
+                "  leat whatif report.json --workers 8 --cores 16 --gpu-speed 2x\n"
+                "  leat whatif report.json --loader leat --bandwidth 2GB/s --price 3.06\n",
     .options = options,
     .settings_size = sizeof(struct whatif_settings),
     .arguments_min = 1,

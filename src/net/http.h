@@ -32,6 +32,7 @@ void leat_http_close(struct leat_http *http);
 
 #define LEAT_HTTP_ETAG_MAX     160
 #define LEAT_HTTP_ENCODING_MAX 16
+#define LEAT_HTTP_VERSION_MAX  128
 
 /* What the answer's head said; text fields are "" when the header was absent or longer than the field. */
 struct leat_http_head {
@@ -52,6 +53,8 @@ struct leat_http_head {
     char checksum[64];                     /* … whose kind and value fit here */
     bool etag_opaque;                      /* encrypted with a key of one's own: the ETag is no MD5 */
     char generation[24];                   /* x-goog-generation: Google's name for a version */
+    char version[LEAT_HTTP_VERSION_MAX];   /* x-amz-version-id */
+    bool deleted;                          /* x-amz-delete-marker: there was an object */
     char region[32];                       /* x-amz-bucket-region */
     char location[256];
     char content_type[64];

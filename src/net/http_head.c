@@ -170,6 +170,10 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
         parse_google_hash(head, p, end);
     else if (IS("x-goog-generation"))
         copy_text(head->generation, sizeof head->generation, p, end);
+    else if (IS("x-amz-version-id"))
+        copy_text(head->version, sizeof head->version, p, end);
+    else if (IS("x-amz-delete-marker"))
+        head->deleted = end - p == 4 && strncasecmp(p, "true", 4) == 0;
     else if (IS("x-ms-blob-content-md5"))
         parse_checksum(head, "md5", 3, p, end);
     else if (IS("content-md5") && head->code == 200) /* of a range's answer it would be that of the range */

@@ -2,18 +2,36 @@
 
 #include <math.h>
 
+#include "profile/queue.h"
 #include "profile/verdict.h"
+
+/* How far the model is off where something was changed, beside what the measurement does not know: nine tenths of the
+ * runs of `make bench-whatif` are nearer than this. */
+#define MODEL_ERROR 0.05
+#define UNKNOWN     0.1 /* of a run too short for an interval */
+#define WAITS       0.1 /* of the step: then the loader is what it waits for, whatever the means say */
+/* What a rank spends on taking over a batch that a worker has ready. A run that waits for its workers does not show it.
+ */
+#define HANDOVER_S 1e-3
 
 struct model {
     double compute_s; /* forward, backward, optimizer, other */
     double copy_s;
     double comm_s;
-    double fetch_s; /* of a batch in a worker */
-    double prepare_s;
-    double cpu_s;
+    double comm_low_s; /* as far as it is not known */
+    double comm_high_s;
+    double rank_core_s; /* of all threads of a rank, beside the loader's; 0: a GPU computes, or it is not known */
+    double fetch_s;     /* of a batch in a worker */
+    double line_s;      /* of a batch, if it has the line for itself */
+    double prepare_s;   /* without what is below */
+    double core_s;
     unsigned workers;
     unsigned cores;
     unsigned gpus;
+    unsigned nodes;
+    /* What the measured step was longer than the model: it stays where it arose. */
+    double input_factor;
+    double rank_extra_s;
 };
 
 static double larger(double a, double b)
@@ -21,22 +39,85 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static double step_of(const struct model *m, enum leat_report_part *limit)
+static double smaller(double a, double b)
 {
-    double rank_s = m->compute_s + m->copy_s;
-    double lanes = m->workers ? m->workers : 1;
-    double fetch_s = m->fetch_s / lanes;
-    double prepare_s = m->prepare_s / lanes;
-    /* However many workers there are, all ranks' preparing has to fit on the cores. */
-    double on_cores_s = m->cpu_s * m->gpus / m->cores;
-    double input_s = larger(fetch_s + prepare_s, on_cores_s);
-    double step_s = m->workers ? larger(rank_s, input_s) : rank_s + input_s;
-    *limit = LEAT_REPORT_FORWARD;
-    if (m->workers ? input_s > rank_s : input_s > larger(rank_s, m->comm_s))
-        *limit = on_cores_s > fetch_s + prepare_s || prepare_s >= fetch_s ? LEAT_REPORT_PREPARE : LEAT_REPORT_FETCH;
-    else if (m->comm_s > rank_s)
-        *limit = LEAT_REPORT_COMMUNICATION;
-    return step_s + m->comm_s;
+    return a < b ? a : b;
+}
+
+static double or_zero(double v)
+{
+    return v > 0 ? v : 0;
+}
+
+static double rank_of(const struct model *m, double comm_s)
+{
+    double compute_s = larger(m->compute_s, m->rank_core_s * m->gpus / m->cores);
+    return compute_s + m->copy_s + comm_s + m->rank_extra_s;
+}
+
+static enum leat_report_part input_limit(const struct model *m, const struct leat_queue_answer *a)
+{
+    return m->prepare_s + a->core_s >= m->fetch_s + a->line_s ? LEAT_REPORT_PREPARE : LEAT_REPORT_FETCH;
+}
+
+static double step_of(const struct model *m, double comm_s, enum leat_report_part *limit)
+{
+    double rank_s = rank_of(m, comm_s);
+    struct leat_queue q = {.workers = (m->workers ? m->workers : 1) * m->gpus,
+                           .alone_s = m->fetch_s + m->prepare_s + (m->workers ? 0 : rank_s),
+                           .core_s = m->core_s,
+                           .line_s = m->line_s,
+                           .cores = m->cores};
+    struct leat_queue_answer a = leat_queue_ask(&q);
+    double input_s = m->gpus / a.batches_per_s;
+    /* However they take turns, all that is computed has to fit on the cores. */
+    double cores_s = (m->core_s + m->rank_core_s) * m->gpus / m->cores;
+    bool crowded = cores_s > input_s;
+    *limit = comm_s > rank_s - comm_s ? LEAT_REPORT_COMMUNICATION : LEAT_REPORT_FORWARD;
+    if (!m->workers) {
+        double own_s = larger(m->fetch_s + a.line_s, m->prepare_s + a.core_s);
+        if (crowded || own_s > larger(comm_s, rank_s - comm_s))
+            *limit = crowded ? LEAT_REPORT_PREPARE : input_limit(m, &a);
+        return larger(input_s, cores_s) * m->input_factor;
+    }
+    input_s = larger(input_s, cores_s) * m->input_factor;
+    if (input_s > rank_s)
+        *limit = crowded ? LEAT_REPORT_PREPARE : input_limit(m, &a);
+    return larger(input_s, rank_s);
+}
+
+/* The model must say of the measured run what was measured. */
+static void calibrate(struct model *m, const struct leat_report_run *run)
+{
+    enum leat_report_part limit;
+    double prepare_s = m->prepare_s;
+    /* Preparing was measured with the time that it waited for a core. */
+    m->prepare_s = or_zero(prepare_s - m->core_s);
+    for (int i = 0; i < 4; i++) {
+        struct leat_queue q = {.workers = (m->workers ? m->workers : 1) * m->gpus,
+                               .alone_s = m->fetch_s + m->prepare_s + (m->workers ? 0 : rank_of(m, m->comm_s)),
+                               .core_s = m->core_s,
+                               .cores = m->cores};
+        m->prepare_s = or_zero(prepare_s - leat_queue_ask(&q).core_s);
+    }
+    double now_s = step_of(m, m->comm_s, &limit);
+    double wait_s = run->part_s[LEAT_REPORT_FETCH] + run->part_s[LEAT_REPORT_PREPARE] + run->part_s[LEAT_REPORT_INPUT];
+    bool waits = limit == LEAT_REPORT_FETCH || limit == LEAT_REPORT_PREPARE || wait_s > WAITS * run->step_s.mean;
+    if (m->workers && waits && run->step_s.mean > rank_of(m, m->comm_s)) {
+        struct model input = *m;
+        input.compute_s = input.copy_s = input.rank_core_s = 0;
+        m->input_factor = run->step_s.mean / step_of(&input, 0, &limit);
+        m->rank_extra_s = smaller(HANDOVER_S, run->step_s.mean - rank_of(m, m->comm_s));
+    } else {
+        m->rank_extra_s = larger(run->step_s.mean - now_s, -rank_of(m, 0));
+    }
+}
+
+static double stored_bytes(const struct leat_report_run *run, const struct leat_whatif *what)
+{
+    if (what->sample_bytes > 0)
+        return what->sample_bytes * run->batch;
+    return or_zero(run->read_bytes) + or_zero(run->bucket_read_bytes);
 }
 
 static leat_status model_of(const struct leat_report *r, struct model *out, struct leat_error *err)
@@ -52,73 +133,213 @@ static leat_status model_of(const struct leat_report *r, struct model *out, stru
                           .comm_s = run->part_s[LEAT_REPORT_COMMUNICATION],
                           .fetch_s = run->fetch_s,
                           .prepare_s = run->prepare_s,
-                          .cpu_s = isnan(run->prepare_cpu_s) ? 0 : run->prepare_cpu_s,
+                          .core_s = or_zero(run->prepare_cpu_s),
                           .workers = run->workers,
                           .cores = run->cores ? run->cores : 1,
-                          .gpus = run->gpus};
+                          .gpus = run->gpus,
+                          .nodes = run->nodes,
+                          .input_factor = 1};
+    out->core_s = smaller(out->core_s, out->prepare_s);
     out->compute_s = run->part_s[LEAT_REPORT_FORWARD] + run->part_s[LEAT_REPORT_BACKWARD] +
                      run->part_s[LEAT_REPORT_OPTIMIZER] + run->part_s[LEAT_REPORT_OTHER];
+    if (!run->device) /* the processors train: they cannot do both at a time */
+        out->rank_core_s = or_zero(run->cores_used * run->step_s.mean / run->gpus - out->core_s);
+    calibrate(out, run);
+    out->comm_low_s = out->comm_high_s = out->comm_s;
     return LEAT_OK;
 }
 
-static leat_status change(struct model *m, const struct leat_whatif *what, struct leat_error *err)
+static leat_status change_input(struct model *m, const struct leat_report *r, const struct leat_whatif *what,
+                                struct leat_error *err)
 {
-    if (what->cached > 0)
-        m->fetch_s *= 1 - what->cached;
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    const struct leat_report_run *cold = leat_report_find(r, LEAT_REPORT_COLD);
+    const struct leat_report_run *warm = leat_report_find(r, LEAT_REPORT_CACHED);
+    double left = what->cache ? 1 - what->cached : 1;
+    double away_s = what->cache && cold && cold->fetch_s > m->fetch_s ? cold->fetch_s : m->fetch_s;
+    double here_s = warm && warm->fetch_s < away_s ? warm->fetch_s : 0; /* reading from memory takes time too */
     if (what->storage_speed > 0)
-        m->fetch_s /= what->storage_speed;
-    if (what->gpu_speed > 0)
-        m->compute_s /= what->gpu_speed;
+        away_s /= what->storage_speed;
+    if (what->bandwidth > 0) {
+        double bytes = stored_bytes(run, what);
+        if (!(bytes > 0))
+            return leat_fail(err, LEAT_UNSUPPORTED,
+                             "not enough data: the report does not say how many bytes a batch has in storage; give "
+                             "--sample-bytes");
+        m->line_s = left * bytes / what->bandwidth;
+        away_s = 0;
+    }
+    m->fetch_s = left * away_s + (what->cache ? what->cached * here_s : 0);
     if (what->workers)
         m->workers = what->workers;
     if (what->cores)
         m->cores = what->cores;
+    return LEAT_OK;
+}
+
+/* What a ring moves of each gradient. */
+static double ring(double n)
+{
+    return 2 * (n - 1) / n;
+}
+
+static leat_status change_ranks(struct model *m, const struct leat_report *r, const struct leat_whatif *what,
+                                struct leat_error *err)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
     if (what->gpus && what->gpus != m->gpus) {
-        double from = m->gpus;
-        double to = what->gpus;
         if (m->gpus == 1)
             return leat_fail(
                 err, LEAT_UNSUPPORTED,
                 "not enough data: one rank exchanges nothing, so nothing is known of %u: profile 2 or more",
                 what->gpus);
-        m->comm_s *= (to - 1) / to / ((from - 1) / from); /* what a ring moves */
+        m->comm_s *= ring(what->gpus) / ring(m->gpus);
         m->gpus = what->gpus;
+        m->comm_low_s = m->comm_high_s = m->comm_s;
+    }
+    if (what->nodes && what->nodes != m->nodes) {
+        if (m->nodes > 1) {
+            m->comm_s *= ring(what->nodes) / ring(m->nodes);
+            m->comm_low_s = m->comm_high_s = m->comm_s;
+        } else if (what->network > 0 && run->gradient_bytes > 0) {
+            /* All of it shows, or only what the backward pass does not cover. */
+            double whole_s = ring(what->nodes) * run->gradient_bytes / what->network;
+            double least_s = or_zero(whole_s - run->part_s[LEAT_REPORT_BACKWARD]);
+            m->comm_low_s = m->comm_s + least_s;
+            m->comm_high_s = m->comm_s + whole_s;
+            m->comm_s += (least_s + whole_s) / 2;
+        } else {
+            return leat_fail(
+                err, LEAT_UNSUPPORTED,
+                "not enough data: one machine was profiled, so nothing is known of a network: profile two, "
+                "or say --network RATE%s",
+                run->gradient_bytes > 0 ? "" : " (with DistributedDataParallel)");
+        }
+        m->nodes = what->nodes;
     }
     return LEAT_OK;
+}
+
+static leat_status change(struct model *m, const struct leat_report *r, const struct leat_whatif *what,
+                          struct leat_error *err)
+{
+    leat_status rc = change_input(m, r, what, err);
+    if (rc == LEAT_OK)
+        rc = change_ranks(m, r, what, err);
+    if (rc == LEAT_OK && what->gpu_speed > 0) {
+        m->compute_s /= what->gpu_speed;
+        m->rank_core_s /= what->gpu_speed;
+    }
+    return rc;
+}
+
+static double measured_spread(const struct leat_report_run *run)
+{
+    return isnan(run->step_s.high) ? UNKNOWN : (run->step_s.high - run->step_s.low) / 2 / run->step_s.mean;
+}
+
+static struct leat_whatif_answer answer(const struct model *m, const struct leat_report_run *run)
+{
+    struct leat_whatif_answer a;
+    enum leat_report_part other;
+    double step_s = step_of(m, m->comm_s, &a.limit);
+    double measured = measured_spread(run);
+    bool changed = fabs(step_s / run->step_s.mean - 1) > 1e-6;
+    bool input = a.limit == LEAT_REPORT_FETCH || a.limit == LEAT_REPORT_PREPARE;
+    double model = changed ? MODEL_ERROR : 0;
+    double corrected = !changed ? 0 : input ? log(m->input_factor) : m->rank_extra_s / step_s;
+    double spread = sqrt(measured * measured + model * model + corrected * corrected);
+    a.step_s = (struct leat_report_time){step_s, step_of(m, m->comm_low_s, &other) * exp(-spread),
+                                         step_of(m, m->comm_high_s, &other) * exp(spread)};
+    a.speed = run->step_s.mean / step_s * m->gpus * m->nodes / run->gpus / run->nodes;
+    return a;
 }
 
 leat_status leat_whatif_ask(const struct leat_report *r, const struct leat_whatif *what, struct leat_whatif_answer *out,
                             struct leat_error *err)
 {
-    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
-    enum leat_report_part limit;
     struct model m = {0};
     leat_status rc = model_of(r, &m, err);
-    if (rc != LEAT_OK)
-        return rc;
-    double now_s = step_of(&m, &limit);
-    rc = change(&m, what, err);
-    if (rc != LEAT_OK)
-        return rc;
-    double then_s = step_of(&m, &limit);
-    /* What the model says of the measured run is wrong by some factor: it is taken along, and is the least error of the
-     * answer; the measurement's own adds to it. */
-    double off = run->step_s.mean / now_s;
-    double measured = isnan(run->step_s.high) ? 0.1 : (run->step_s.high - run->step_s.low) / 2 / run->step_s.mean;
-    double spread = sqrt(measured * measured + log(off) * log(off));
-    double step_s = then_s * off;
-    *out = (struct leat_whatif_answer){.step_s = {step_s, step_s * exp(-spread), step_s * exp(spread)},
-                                       .speed = run->step_s.mean / step_s,
-                                       .limit = limit};
-    return LEAT_OK;
+    if (rc == LEAT_OK)
+        rc = change(&m, r, what, err);
+    if (rc == LEAT_OK)
+        *out = answer(&m, leat_report_find(r, LEAT_REPORT_OBSERVED));
+    return rc;
+}
+
+size_t leat_whatif_limits(const struct leat_report *r, const struct leat_whatif *what, struct leat_whatif_answer *out,
+                          size_t n)
+{
+    struct leat_error err;
+    struct model m = {0};
+    size_t found = 0;
+    if (model_of(r, &m, &err) != LEAT_OK || change(&m, r, what, &err) != LEAT_OK)
+        return 0;
+    while (found < n) {
+        out[found] = answer(&m, leat_report_find(r, LEAT_REPORT_OBSERVED));
+        if (!(out[found].step_s.mean > 0))
+            break;
+        switch (out[found++].limit) {
+        case LEAT_REPORT_FETCH:
+            m.fetch_s = m.line_s = 0;
+            break;
+        case LEAT_REPORT_PREPARE:
+            m.prepare_s = m.core_s = 0;
+            break;
+        case LEAT_REPORT_COMMUNICATION:
+            m.comm_s = m.comm_low_s = m.comm_high_s = 0;
+            break;
+        default:
+            return found; /* computing is what it is all for */
+        }
+    }
+    return found;
 }
 
 unsigned leat_whatif_workers(const struct leat_report *r)
 {
     struct leat_error err;
     struct model m = {0};
-    if (model_of(r, &m, &err) != LEAT_OK || !(m.compute_s + m.copy_s > 0))
+    if (model_of(r, &m, &err) != LEAT_OK)
         return 0;
-    double workers = ceil((m.fetch_s + m.prepare_s) / (m.compute_s + m.copy_s) - 1e-9);
+    double rank_s = rank_of(&m, m.comm_s);
+    double workers = ceil((m.fetch_s + m.prepare_s + m.core_s) / rank_s - 1e-9);
     return workers >= 1 && workers < 1e6 ? (unsigned)workers : 0;
+}
+
+struct leat_report_time leat_whatif_cores(const struct leat_report *r)
+{
+    struct leat_error err;
+    struct model m = {0};
+    if (model_of(r, &m, &err) != LEAT_OK || !(m.core_s > 0))
+        return (struct leat_report_time){NAN, NAN, NAN};
+    double spread = hypot(measured_spread(leat_report_find(r, LEAT_REPORT_OBSERVED)), MODEL_ERROR);
+    double cores = m.core_s / rank_of(&m, m.comm_s);
+    return (struct leat_report_time){cores, cores * exp(-spread), cores * exp(spread)};
+}
+
+leat_status leat_whatif_costs(const struct leat_report *r, const struct leat_whatif *what,
+                              struct leat_whatif_costs *out, struct leat_error *err)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    struct model m = {0};
+    leat_status rc = model_of(r, &m, err);
+    if (rc == LEAT_OK)
+        rc = change(&m, r, what, err);
+    if (rc != LEAT_OK)
+        return rc;
+    double bytes = stored_bytes(run, what);
+    if (!(bytes > 0) || !(run->batch > 0))
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "not enough data: the report does not say how many bytes a sample has in storage; give "
+                         "--sample-bytes");
+    m.rank_extra_s = 0; /* the other loader's affair */
+    *out = (struct leat_whatif_costs){.rank_s = rank_of(&m, m.comm_s),
+                                      .sample_bytes = bytes / run->batch,
+                                      .core_s = m.core_s / run->batch,
+                                      .storage_rate = NAN,
+                                      .spread = measured_spread(run)};
+    if (run->fetch_s > 0)
+        out->storage_rate = bytes / run->fetch_s * (run->workers ? run->workers : 1) * run->gpus;
+    return LEAT_OK;
 }

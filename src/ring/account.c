@@ -6,7 +6,7 @@
 
 #include "ring/ring.h"
 
-#define LAYOUT 2u /* of struct leat_account in shared memory: another number whenever a field moves */
+#define LAYOUT 3u /* of struct leat_account in shared memory: another number whenever a field moves */
 
 /* After the ring's head, in what rounds it up to a page: the agent's, then the rank's. */
 struct shown {
@@ -15,7 +15,9 @@ struct shown {
     _Atomic uint64_t value[sizeof(struct leat_account) / sizeof(uint64_t)]; /* relaxed: statistics */
 };
 
-static_assert(sizeof(struct leat_account) == 43 * sizeof(uint64_t), "another layout is another LAYOUT");
+static_assert(sizeof(struct leat_account) == 46 * sizeof(uint64_t), "another layout is another LAYOUT");
+static_assert(sizeof(struct leat_ring_head) % LEAT_RING_PAGE + 2 * sizeof(struct shown) <= LEAT_RING_PAGE,
+              "both have room there");
 static_assert(sizeof(struct leat_ring_head) % 8 == 0, "what follows it is aligned");
 
 #define AT(member)       offsetof(struct leat_account, member)
@@ -57,6 +59,10 @@ static const struct leat_account_row rows[] = {
     {"samples_skipped", NULL, COUNT_SUM, LOADER, false, ONE(samples_skipped), "samples that could not be decoded"},
     {"batches_split", NULL, COUNT_SUM, LOADER, false, ONE(batches_split),
      "batches made in several steps because memory was short"},
+    {"samples_decoded", NULL, COUNT_SUM, LOADER, true, ONE(samples_decoded),
+     "samples whose pictures and sounds were decoded for this loader"},
+    {"samples_shared", NULL, COUNT_SUM, LOADER, true, ONE(samples_shared),
+     "… that another loader of this machine had decoded already (share=)"},
     {"prep_cpu_s", NULL, TIME_SUM, LOADER, true, ONE(prep_cpu_ns), "processor time spent preparing samples"},
     {"batches_ready", NULL, COUNT_NOW, LOADER, true, ONE(batches_ready), "finished batches that nobody has taken yet"},
     {"ring_bytes", NULL, BYTES_NOW, LOADER, false, ONE(ring_bytes), "shared memory for batches"},
@@ -98,6 +104,7 @@ static const struct leat_account_row rows[] = {
     {"demotions", NULL, COUNT_SUM, AGENT, false, ONE(demotions), "chunks that went from memory to disk"},
     {"cache_bytes", NULL, BYTES_NOW, AGENT, true, ONE(cache_bytes), "chunks in memory"},
     {"cache_budget", NULL, BYTES_NOW, AGENT, false, ONE(cache_budget), "how much they may take (ram=)"},
+    {"shared_bytes", NULL, BYTES_NOW, AGENT, false, ONE(shared_bytes), "samples in memory that loaders share"},
     {"disk_bytes", NULL, BYTES_NOW, AGENT, true, ONE(disk_bytes), "chunks in the disk cache"},
     {"disk_budget", NULL, BYTES_NOW, AGENT, false, ONE(disk_budget), "how much they may take (cache=)"},
     {"threads", NULL, COUNT_NOW, AGENT, false, ONE(threads), "threads that prepare samples (threads=)"},

@@ -44,6 +44,8 @@ struct leat_account {
     /* Of a loader in its agent, since it was opened there. */
     uint64_t samples_skipped;
     uint64_t batches_split;
+    uint64_t samples_decoded;
+    uint64_t samples_shared;
     uint64_t prep_cpu_ns;
     uint64_t batches_ready;
     uint64_t ring_bytes;
@@ -65,6 +67,7 @@ struct leat_account {
     uint64_t demotions;
     uint64_t cache_bytes;
     uint64_t cache_budget;
+    uint64_t shared_bytes;
     uint64_t disk_bytes;
     uint64_t disk_budget;
     uint64_t threads;

@@ -79,6 +79,8 @@ struct leat_backend_ops {
     /* Listing, on the caller's thread. NULL: this kind of store cannot be listed. */
     leat_status (*list_open)(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                              struct leat_error *err);
+    leat_status (*list_versions)(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
+                                 struct leat_error *err); /* NULL: there are none */
     /* As leat_store_list_after(); NULL: it cannot begin in the middle. */
     leat_status (*list_after)(struct leat_store *store, const char *prefix, const char *after, struct leat_list **out,
                               struct leat_error *err);

@@ -113,7 +113,7 @@ static bool follow_clock(struct bucket *b, struct leat_store_op *op, const struc
 /* What is wrong with a page of a list that is not one: an error document in its place, or a piece missing. */
 static void check_page(const struct bucket *b, struct leat_store_op *op)
 {
-    const char *root = b->dialect->page_root;
+    const char *root = op->versions ? "ListVersionsResult" : b->dialect->page_root;
     size_t root_n = strlen(root);
     const struct leat_buf *text = &op->own->call.text;
     size_t head_n = text->len < 1024 ? text->len : 1024;
@@ -335,6 +335,7 @@ static const struct leat_backend_ops ops = {.start = start,
                                             .close = close_bucket,
                                             .place = place,
                                             .list_open = leat_bucket_list_open,
+                                            .list_versions = leat_bucket_list_versions,
                                             .list_after = leat_bucket_list_after};
 
 /* Splits "https://host:port/base". */

@@ -124,6 +124,8 @@ void leat_bucket_explain_endpoint(const struct leat_aws *aws, struct leat_store_
 
 leat_status leat_bucket_list_after(struct leat_store *store, const char *prefix, const char *after,
                                    struct leat_list **out, struct leat_error *err);
+leat_status leat_bucket_list_versions(struct leat_store *store, const char *prefix, bool recursive,
+                                      struct leat_list **out, struct leat_error *err);
 leat_status leat_bucket_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                                   struct leat_error *err);
 
@@ -140,6 +142,7 @@ void leat_bucket_add_bearer(struct bucket_request *r, const char *token);
 leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_request *r, struct leat_error *err);
 
 /* Sets where the bucket is, and what requests are signed for; NULL: the region is not known. */
+leat_status leat_s3_place(struct bucket *b, struct leat_error *err); /* by b->aws */
 leat_status leat_s3_settle(struct bucket *b, const char *region, struct leat_error *err);
 leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
                                  struct leat_error *err);

@@ -12,6 +12,7 @@ struct bucket_list {
     struct leat_store *store;
     char *prefix;
     bool recursive;
+    bool versions;
     struct leat_s3_page page; /* being read */
     size_t at;
     char *after; /* where the first page begins, or NULL */
@@ -42,6 +43,7 @@ static void ask(struct bucket_list *l)
         .delimiter = l->recursive ? NULL : "/",
         .token = l->token,
         .after = l->after,
+        .versions = l->versions,
         .err = &l->err,
         .text = &l->text,
     };
@@ -76,6 +78,13 @@ static bool goes_round(struct bucket_list *l)
     return again;
 }
 
+typedef leat_status parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
+
+static parse_page *parse_of(const struct bucket_list *l)
+{
+    return l->versions ? leat_s3_parse_versions : ((const struct bucket *)leat_store_backend(l->store))->dialect->page;
+}
+
 /* Takes the page that was on its way and sends for the one after it. */
 static leat_status turn_page(struct bucket_list *l, struct leat_error *err)
 {
@@ -86,8 +95,7 @@ static leat_status turn_page(struct bucket_list *l, struct leat_error *err)
     if (rc != LEAT_OK)
         l->failed = l->err;
     else
-        rc = ((const struct bucket *)leat_store_backend(l->store))
-                 ->dialect->page(l->text.data, l->text.len, &l->page, &l->failed);
+        rc = parse_of(l)(l->text.data, l->text.len, &l->page, &l->failed);
     leat_buf_free(&l->text);
     if (rc == LEAT_OK && goes_round(l))
         rc = leat_fail(&l->failed, LEAT_SERVER, "the server's list repeats itself");
@@ -126,6 +134,9 @@ static leat_status next(struct leat_list *list, struct leat_list_entry *entry, b
         .size = e->size,
         .modified_s = e->modified_s,
         .etag = leat_s3_page_string(&l->page, e->etag),
+        .version = leat_s3_page_string(&l->page, e->version),
+        .latest = e->latest,
+        .deleted = e->deleted,
     };
     *end = false;
     return LEAT_OK;
@@ -147,8 +158,8 @@ static void close_list(struct leat_list *list)
     free(l);
 }
 
-static leat_status open_list(struct leat_store *store, const char *prefix, bool recursive, const char *after,
-                             struct leat_list **out, struct leat_error *err)
+static leat_status open_list(struct leat_store *store, const char *prefix, bool recursive, bool versions,
+                             const char *after, struct leat_list **out, struct leat_error *err)
 {
     struct bucket_list *l = calloc(1, sizeof *l);
     char *copy = strdup(prefix);
@@ -165,6 +176,7 @@ static leat_status open_list(struct leat_store *store, const char *prefix, bool 
     l->prefix = copy;
     l->after = from;
     l->recursive = recursive;
+    l->versions = versions;
     leat_wait_init_for(&l->wait, store);
     ask(l);
     *out = &l->list;
@@ -174,11 +186,17 @@ static leat_status open_list(struct leat_store *store, const char *prefix, bool 
 leat_status leat_bucket_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                                   struct leat_error *err)
 {
-    return open_list(store, prefix, recursive, NULL, out, err);
+    return open_list(store, prefix, recursive, false, NULL, out, err);
 }
 
 leat_status leat_bucket_list_after(struct leat_store *store, const char *prefix, const char *after,
                                    struct leat_list **out, struct leat_error *err)
 {
-    return open_list(store, prefix, true, after, out, err);
+    return open_list(store, prefix, true, false, after, out, err);
+}
+
+leat_status leat_bucket_list_versions(struct leat_store *store, const char *prefix, bool recursive,
+                                      struct leat_list **out, struct leat_error *err)
+{
+    return open_list(store, prefix, recursive, true, NULL, out, err);
 }

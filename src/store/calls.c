@@ -178,6 +178,57 @@ leat_status leat_store_delete(struct leat_store *store, const char *key, struct 
     return leat_store_run(store, &op, err);
 }
 
+#define VERSION_MARK "?versionId="
+
+leat_status leat_store_split_version(const struct leat_store *store, char *key, const char **version,
+                                     struct leat_error *err)
+{
+    char *mark = NULL;
+    for (char *p = leat_store_can(store, LEAT_STORE_VERSIONS) ? strstr(key, VERSION_MARK) : NULL; p;
+         p = strstr(p + 1, VERSION_MARK))
+        mark = p;
+    *version = "";
+    if (!mark)
+        return LEAT_OK;
+    const char *id = mark + sizeof VERSION_MARK - 1;
+    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-+/=");
+    if (!n || id[n] || n >= LEAT_VERSION_MAX)
+        return leat_fail(err, LEAT_INVALID, "'%.100s' is not the id of a version; `leat ls --versions` shows them", id);
+    *mark = '\0';
+    *version = id;
+    return LEAT_OK;
+}
+
+static void set_version(struct leat_object *object, const char *version)
+{
+    *object = (struct leat_object){0};
+    strncat(object->version, version, sizeof object->version - 1);
+}
+
+leat_status leat_store_look_version(struct leat_store *store, const char *key, const char *version,
+                                    struct leat_object *out, struct leat_error *err)
+{
+    struct leat_object meant;
+    struct leat_object object;
+    struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .verify = true, .known = &meant, .object = &object};
+    set_version(&meant, version);
+    leat_status rc = leat_store_run(store, &op, err);
+    if (rc == LEAT_OK) {
+        *out = object;
+        memcpy(out->version, meant.version, sizeof out->version);
+    }
+    return rc;
+}
+
+leat_status leat_store_delete_version(struct leat_store *store, const char *key, const char *version,
+                                      struct leat_error *err)
+{
+    struct leat_object meant;
+    struct leat_store_op op = {.verb = LEAT_STORE_DELETE, .key = key, .known = &meant};
+    set_version(&meant, version);
+    return leat_store_run(store, &op, err);
+}
+
 leat_status leat_store_list_open(struct leat_store *store, const char *prefix, bool recursive, struct leat_list **out,
                                  struct leat_error *err)
 {
@@ -186,6 +237,15 @@ leat_status leat_store_list_open(struct leat_store *store, const char *prefix, b
         return leat_fail(err, LEAT_UNSUPPORTED, "%s://%s is a web server: it cannot list what it holds",
                          leat_scheme_name(leat_store_scheme(store)), leat_store_host(store));
     return backend->ops->list_open(store, prefix, recursive, out, err);
+}
+
+leat_status leat_store_list_versions(struct leat_store *store, const char *prefix, bool recursive,
+                                     struct leat_list **out, struct leat_error *err)
+{
+    const struct leat_backend *backend = leat_store_backend(store);
+    if (!leat_store_can(store, LEAT_STORE_VERSIONS) || !backend->ops->list_versions)
+        return leat_fail(err, LEAT_UNSUPPORTED, "versions of objects can be listed in s3:// only");
+    return backend->ops->list_versions(store, prefix, recursive, out, err);
 }
 
 leat_status leat_store_list_after(struct leat_store *store, const char *prefix, const char *after,

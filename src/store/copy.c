@@ -455,8 +455,8 @@ static struct job *job_new(struct leat_copy *c, const char *from_key, const char
     return NULL;
 }
 
-leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struct leat_object *known,
-                          const char *to_key, struct leat_error *err)
+static leat_status add(struct leat_copy *c, const char *from_key, const struct leat_object *known, const char *version,
+                       const char *to_key, struct leat_error *err)
 {
     struct leat_error why = {0};
     struct job *job = job_new(c, from_key, to_key);
@@ -467,7 +467,7 @@ leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struc
     if (known)
         job->object = *known;
     if (!known || (known->size > c->opts.part_size && !leat_store_can(c->opts.from, LEAT_STORE_LOCAL)))
-        rc = leat_store_look(c->opts.from, from_key, &job->object, err);
+        rc = leat_store_look_version(c->opts.from, from_key, version, &job->object, err);
     if (rc == LEAT_OK && stopped(c))
         rc = leat_fail(err, LEAT_CANCELLED, "interrupted");
     if (rc != LEAT_OK) {
@@ -509,6 +509,18 @@ leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struc
     if (rc != LEAT_OK && err)
         *err = why;
     return rc;
+}
+
+leat_status leat_copy_add(struct leat_copy *c, const char *from_key, const struct leat_object *known,
+                          const char *to_key, struct leat_error *err)
+{
+    return add(c, from_key, known, "", to_key, err);
+}
+
+leat_status leat_copy_add_version(struct leat_copy *c, const char *from_key, const char *version, const char *to_key,
+                                  struct leat_error *err)
+{
+    return add(c, from_key, NULL, version, to_key, err);
 }
 
 leat_status leat_copy_wait(struct leat_copy *c, struct leat_error *err)

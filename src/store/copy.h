@@ -34,6 +34,10 @@ leat_status leat_copy_open(const struct leat_copy_opts *opts, struct leat_copy *
 leat_status leat_copy_add(struct leat_copy *copy, const char *from_key, const struct leat_object *known,
                           const char *to_key, struct leat_error *err);
 
+/* The same for a version of an object; "": as it is now. */
+leat_status leat_copy_add_version(struct leat_copy *copy, const char *from_key, const char *version, const char *to_key,
+                                  struct leat_error *err);
+
 /* Waits until everything added has arrived, or returns the first failure. */
 leat_status leat_copy_wait(struct leat_copy *copy, struct leat_error *err);
 

@@ -232,6 +232,17 @@ static bool fits_known(struct leat_http_call *call, struct leat_store_op *op, bo
     return true;
 }
 
+/* A server that knows no versions answers with the object as it is now. (Of one that was there before versions were
+ * kept, "null", not all of them say so.) */
+static bool fits_version(const struct leat_store_op *op)
+{
+    const char *meant = op->known ? op->known->version : "";
+    const char *got = op->own->call.head.version;
+    return !*meant || strcmp(meant, got) == 0 || (strcmp(meant, "null") == 0 && !*got);
+}
+
+#define OTHER_VERSION "the answer is not of the version that was asked for: does the server keep versions?"
+
 static bool accept(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
@@ -244,6 +255,10 @@ static bool accept(struct leat_http_call *call)
     }
     if (op->own->bucket && !(op->own->generations ? head->generation[0] : head->etag[0])) {
         refuse(call, LEAT_SERVER, "the answer is not an object (it has no ETag)");
+        return false;
+    }
+    if (!fits_version(op)) {
+        refuse(call, LEAT_UNSUPPORTED, OTHER_VERSION);
         return false;
     }
     tag_of(op, tag);
@@ -273,6 +288,10 @@ static void finish_stat(struct leat_store_op *op)
         !(op->own->generations ? head->generation[0]
                                : head->etag[0])) { /* a portal or a proxy: an empty object has one, too */
         op->status = leat_fail(&op->own->err, LEAT_SERVER, "the answer is not an object (it has no ETag)");
+        return;
+    }
+    if (!fits_version(op)) {
+        op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, OTHER_VERSION);
         return;
     }
     tag_of(op, tag);

@@ -10,7 +10,8 @@
 
 static const struct leat_kind kinds[] = {
     [LEAT_SCHEME_FILE] = {leat_file_open, NULL, LEAT_STORE_LOCAL | LEAT_STORE_LISTS | LEAT_STORE_WRITES, "a folder"},
-    [LEAT_SCHEME_S3] = {leat_s3_open, leat_s3_keys, EVERYTHING | LEAT_STORE_MD5 | LEAT_STORE_S3, "a bucket"},
+    [LEAT_SCHEME_S3] = {leat_s3_open, leat_s3_keys, EVERYTHING | LEAT_STORE_MD5 | LEAT_STORE_S3 | LEAT_STORE_VERSIONS,
+                        "a bucket"},
     [LEAT_SCHEME_GS] = {leat_gs_open, leat_gs_keys, EVERYTHING, "a bucket"},
     [LEAT_SCHEME_AZ] = {leat_az_open, leat_az_keys, EVERYTHING | LEAT_STORE_MD5, "a container"},
     [LEAT_SCHEME_HF] = {leat_hf_open, leat_hf_keys, LEAT_STORE_BUCKET | LEAT_STORE_LISTS, "a repository of the Hub"},

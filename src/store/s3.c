@@ -6,6 +6,7 @@
 
 #include "store/bucket.h"
 #include "store/kind.h"
+#include "store/s3_session.h"
 #include "store/s3_site.h"
 
 static bool ends_with(const char *text, const char *end)
@@ -44,7 +45,7 @@ leat_status leat_s3_settle(struct bucket *b, const char *region, struct leat_err
     return LEAT_OK;
 }
 
-static leat_status place(struct bucket *b, struct leat_error *err)
+leat_status leat_s3_place(struct bucket *b, struct leat_error *err)
 {
     char own[LEAT_S3_REGION_MAX] = "";
     leat_status rc = LEAT_OK;
@@ -56,14 +57,15 @@ static leat_status place(struct bucket *b, struct leat_error *err)
     b->aws_own = !b->aws.endpoint_url || (strcmp(b->scheme, "https") == 0 && !b->base[0] &&
                                           leat_s3_own_host(b->endpoint, own, &b->fips, &b->dual_stack));
     b->unpacks = ends_with(b->endpoint, "storage.googleapis.com");
-    return leat_s3_settle(b, own[0] ? own : b->aws.region, err);
+    rc = leat_s3_settle(b, own[0] ? own : b->aws.region, err);
+    return rc == LEAT_OK ? leat_s3_check_session(b, err) : rc;
 }
 
 static const struct bucket_dialect dialect = {
     .vendor = "AWS",
     .page_root = "ListBucketResult",
     .regions = true,
-    .place = place,
+    .place = leat_s3_place,
     .make = leat_s3_request_make,
     .explain = leat_s3_explain,
     .page = leat_s3_parse_page,
@@ -78,8 +80,22 @@ leat_status leat_s3_open(struct leat_store *store, const struct leat_url *url, s
 leat_status leat_s3_keys(const struct leat_url *url, const struct leat_store_opts *opts, bool fresh,
                          struct leat_aws *out, struct leat_error *err)
 {
-    (void)url;
+    bool expired = false;
     if (opts->keys_given && opts->access_key && leat_kind_foreign(opts->access_key))
         return leat_fail(err, LEAT_UNSUPPORTED, LEAT_BUCKET_OTHER_KEYS, "s3");
-    return fresh ? leat_aws_load_anew(opts, out, err) : leat_aws_load(opts, out, err);
+    leat_status rc = fresh ? leat_aws_load_anew(opts, out, err) : leat_aws_load(opts, out, err);
+    if (rc != LEAT_OK || opts->keys_given || !leat_s3_has_sessions(url->host))
+        return rc;
+    rc = leat_s3_begin_session(url->host, opts, fresh, out, &expired, err);
+    if (rc == LEAT_OK)
+        return rc;
+    leat_aws_free(out);
+    if (!expired || fresh)
+        return rc;
+    rc = leat_aws_load_anew(opts, out, err); /* what was kept for a moment may have expired in it */
+    if (rc == LEAT_OK)
+        rc = leat_s3_begin_session(url->host, opts, true, out, &expired, err);
+    if (rc != LEAT_OK)
+        leat_aws_free(out);
+    return rc;
 }

@@ -56,8 +56,14 @@ void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const str
                        strcmp(answer->code, "ExpiredTokenException") == 0 ||
                        strcmp(answer->code, "TokenRefreshRequired") == 0 ||
                        strcmp(answer->code, "InvalidAccessKeyId") == 0; /* as keys that were rotated are called */
+    /* The answer to a HEAD cannot say why: of keys that expire, 400 says that they have. */
+    op->own->expired |= head->code == 400 && !answer->code[0] && aws->expires_s;
     op->own->expired |= head->code == 401 && leat_gs_bearer(aws);
     bool writes = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_FINISH;
+    if (head->code == 405 && head->deleted) {
+        status = LEAT_EXISTS;
+        advice = "this version is a marker: the object was deleted then";
+    }
     if (head->code == 412)
         status = op->create_only ? LEAT_EXISTS : LEAT_CHANGED;
     if (writes && op->if_match && strcmp(answer->code, "NoSuchKey") == 0) {

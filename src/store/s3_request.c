@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "store/bucket.h"
 #include "store/gs.h"
+#include "store/s3_session.h"
 
 #define LIST_TEXT_MAX (16u << 20) /* 1000 keys of 1024 bytes, percent-encoded, is a quarter of it */
 #define URL_MAX       (16u << 10)
@@ -67,6 +68,19 @@ static void complete_body(struct bucket_request *r, const struct leat_store_op *
     leat_buf_str(&r->body, "</CompleteMultipartUpload>");
 }
 
+/* The token is where to go on: a key, a line break, a version. */
+static void ask_versions(const struct leat_store_op *op, struct bucket_request *r)
+{
+    const char *line = op->token ? strrchr(op->token, '\n') : NULL;
+    leat_bucket_add_query(r, "versions", "");
+    if (!line)
+        return;
+    leat_buf_add(&r->body, op->token, (size_t)(line - op->token));
+    leat_bucket_add_query(r, "key-marker", r->body.data ? r->body.data : "");
+    if (line[1])
+        leat_bucket_add_query(r, "version-id-marker", line + 1);
+}
+
 /* Method, query, headers and body by verb. */
 static void describe(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r)
 {
@@ -120,19 +134,25 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         break;
     case LEAT_STORE_LIST:
         r->method = "GET";
-        leat_bucket_add_query(r, "list-type", "2");
+        if (op->versions)
+            ask_versions(op, r);
+        else
+            leat_bucket_add_query(r, "list-type", "2");
         leat_bucket_add_query(r, "encoding-type", "url");
         if (*op->key)
             leat_bucket_add_query(r, "prefix", op->key);
         if (op->delimiter)
             leat_bucket_add_query(r, "delimiter", op->delimiter);
-        if (op->token)
+        if (op->token && !op->versions)
             leat_bucket_add_query(r, "continuation-token", op->token);
-        else if (op->after)
+        else if (op->after && !op->versions)
             leat_bucket_add_query(r, "start-after", op->after);
         call->text_max = LIST_TEXT_MAX;
         break;
     }
+    if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET || op->verb == LEAT_STORE_DELETE) && op->known &&
+        op->known->version[0])
+        leat_bucket_add_query(r, "versionId", op->known->version);
     leat_exchange_begin(op, r->range);
     if (b->dialect->google) {
         leat_gs_describe(op, r);
@@ -212,7 +232,9 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
     if (b->dialect->google && leat_gs_bearer(&b->aws)) {
         leat_bucket_add_bearer(r, b->aws.session_token);
     } else if (b->aws.access_key) {
-        struct leat_sign_keys keys = {leat_gs_key_id(&b->aws), b->aws.secret_key, b->aws.session_token};
+        const char *id = b->dialect->google ? leat_gs_key_id(&b->aws) : leat_s3_key_id(&b->aws);
+        struct leat_sign_keys keys = {id, b->aws.secret_key, b->aws.session_token};
+        const char *token_name = leat_s3_is_session(&b->aws) ? "x-amz-s3session-token" : "x-amz-security-token";
         struct leat_buf authorization;
         char date[LEAT_SIGN_DATE];
         const char *hash = LEAT_SIGN_UNSIGNED;
@@ -234,6 +256,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             .region = b->region,
             .service = b->service,
             .google = b->dialect->google,
+            .token_name = token_name,
             .time_s = leat_wall_s() + b->clock_offset_s,
         };
         leat_buf_init(&authorization, 4096);
@@ -242,7 +265,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-date" : "x-amz-date", date);
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-content-sha256" : "x-amz-content-sha256", hash);
             if (keys.session_token && *keys.session_token)
-                leat_bucket_add_line(r, "x-amz-security-token", keys.session_token);
+                leat_bucket_add_line(r, token_name, keys.session_token);
             leat_bucket_add_line(r, "Authorization", authorization.data);
         }
         leat_buf_free(&authorization);

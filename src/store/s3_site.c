@@ -185,6 +185,12 @@ static bool zone_of(const char *bucket, char *out, size_t size)
     return true;
 }
 
+bool leat_s3_is_directory(const char *bucket)
+{
+    char zone[40];
+    return zone_of(bucket, zone, sizeof zone);
+}
+
 static leat_status locate_directory(const struct leat_s3_asked *asked, const char *zone, struct leat_s3_site *out,
                                     struct leat_error *err)
 {

@@ -36,6 +36,8 @@ leat_status leat_s3_locate(const struct leat_s3_asked *asked, struct leat_s3_sit
 /* Whether a host is AWS's own for S3: "s3[-fips][.dualstack].REGION.SUFFIX". Sets what it says. */
 bool leat_s3_own_host(const char *host, char region[LEAT_S3_REGION_MAX], bool *fips, bool *dual_stack);
 
+bool leat_s3_is_directory(const char *bucket); /* by its name */
+
 const char *leat_s3_suffix(const char *region); /* of AWS's hosts there: "amazonaws.com" */
 
 /* It becomes part of a host's name and of what is signed. */

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/parse.h"
+#include "base/url.h"
 #include "net/http.h"
 
 #define DEPTH_MAX   16
@@ -195,6 +196,9 @@ struct page_walk {
     bool truncated;
     bool folder;      /* Azure's directory */
     bool generations; /* Google's tell the version, not the ETag */
+    bool versions;
+    size_t next_key; /* of a list of versions: where the next page begins; 0: not said */
+    size_t next_version;
 };
 
 static int hex_value(char c)
@@ -252,10 +256,16 @@ static void take_key(struct walk *w, const char *text)
         give_up(w);
 }
 
+static bool is_entry(const struct page_walk *p, const char *name)
+{
+    return p->versions ? strcmp(name, "Version") == 0 || strcmp(name, "DeleteMarker") == 0
+                       : strcmp(name, "Contents") == 0;
+}
+
 static void page_leaf(struct walk *w, const char *parent, const char *name, const char *text)
 {
     struct page_walk *p = w->user;
-    if (strcmp(parent, "Contents") == 0) {
+    if (is_entry(p, parent)) {
         if (strcmp(name, "Key") == 0)
             take_key(w, text);
         else if (strcmp(name, "Size") == 0) {
@@ -271,13 +281,28 @@ static void page_leaf(struct walk *w, const char *parent, const char *name, cons
             p->entry.etag = add_etag(&p->page, text);
             if (p->entry.etag == SIZE_MAX)
                 give_up_buffer(w, &p->page.strings);
-        } else if (strcmp(name, "LastModified") == 0)
+        } else if (strcmp(name, "LastModified") == 0) {
             p->entry.modified_s = leat_s3_parse_time(text);
+        } else if (p->versions && strcmp(name, "VersionId") == 0) {
+            p->entry.version = add_string(&p->page, text, false);
+            if (p->entry.version == SIZE_MAX)
+                give_up_buffer(w, &p->page.strings);
+        } else if (p->versions && strcmp(name, "IsLatest") == 0) {
+            p->entry.latest = strcmp(text, "true") == 0;
+        }
     } else if (strcmp(parent, "CommonPrefixes") == 0 && strcmp(name, "Prefix") == 0) {
         take_key(w, text);
     } else if (w->depth == 1 && strcmp(name, "IsTruncated") == 0) {
         p->truncated = strcmp(text, "true") == 0;
-    } else if (w->depth == 1 && strcmp(name, "NextContinuationToken") == 0 && !p->page.token) {
+    } else if (p->versions && w->depth == 1 && strcmp(name, "NextKeyMarker") == 0) {
+        p->next_key = add_string(&p->page, text, false);
+        if (p->next_key == SIZE_MAX)
+            give_up_buffer(w, &p->page.strings);
+    } else if (p->versions && w->depth == 1 && strcmp(name, "NextVersionIdMarker") == 0) {
+        p->next_version = add_string(&p->page, text, false);
+        if (p->next_version == SIZE_MAX)
+            give_up_buffer(w, &p->page.strings);
+    } else if (!p->versions && w->depth == 1 && strcmp(name, "NextContinuationToken") == 0 && !p->page.token) {
         p->page.token = strdup(text);
         if (!p->page.token)
             run_out(w);
@@ -302,8 +327,8 @@ static void page_end(struct walk *w, const char *name)
 {
     struct page_walk *p = w->user;
     struct leat_s3_page *page = &p->page;
-    bool contents = strcmp(name, "Contents") == 0;
-    if (w->depth == 0 && strcmp(name, "ListBucketResult") != 0) {
+    bool contents = is_entry(p, name);
+    if (w->depth == 0 && strcmp(name, p->versions ? "ListVersionsResult" : "ListBucketResult") != 0) {
         give_up(w);
         return;
     }
@@ -314,6 +339,7 @@ static void page_end(struct walk *w, const char *name)
         return;
     }
     p->entry.prefix = !contents;
+    p->entry.deleted = strcmp(name, "DeleteMarker") == 0;
     if (!add_entry(page, &p->entry)) {
         run_out(w);
         return;
@@ -326,7 +352,8 @@ static int by_key(const void *a, const void *b, void *strings)
 {
     const struct leat_s3_entry *x = a;
     const struct leat_s3_entry *y = b;
-    return strcmp((char *)strings + x->key, (char *)strings + y->key);
+    int c = strcmp((char *)strings + x->key, (char *)strings + y->key);
+    return c ? c : (x->key > y->key) - (x->key < y->key); /* versions of a key stay in the order they came in */
 }
 
 void leat_s3_page_free(struct leat_s3_page *page)
@@ -340,11 +367,30 @@ void leat_s3_page_free(struct leat_s3_page *page)
     *page = (struct leat_s3_page){0};
 }
 
+static void set_versions_token(struct walk *w, struct page_walk *p)
+{
+    struct leat_buf token;
+    leat_buf_init(&token, 16u << 10);
+    const char *key = p->page.strings.data + p->next_key;
+    /* Ceph's radosgw encodes the keys, but not the one to go on with: it is the last one as it stands. */
+    bool plain = p->page.n && strcmp(key, p->page.strings.data + p->page.entries[p->page.n - 1].key) == 0;
+    if (plain || !p->url_encoded)
+        leat_buf_str(&token, key);
+    else if (!leat_url_decode(&token, key, strlen(key), true) || memchr(token.data, '\0', token.len))
+        leat_buf_clear(&token);
+    leat_buf_printf(&token, "\n%s", p->page.strings.data + p->next_version);
+    p->page.token = leat_buf_take(&token);
+    w->no_memory |= !p->page.token;
+}
+
 /* Walks the document and sorts what it held. */
 static leat_status finish_page(struct walk *w, struct page_walk *p, const char *xml, size_t n, struct leat_s3_page *out,
                                struct leat_error *err)
 {
-    if (!walk_xml(w, xml, n) || (p->truncated && !p->page.token)) {
+    bool read = walk_xml(w, xml, n);
+    if (read && p->versions && p->truncated && p->next_key)
+        set_versions_token(w, p);
+    if (!read || w->no_memory || (p->truncated && !p->page.token)) {
         leat_s3_page_free(&p->page);
         if (w->no_memory)
             return leat_fail(err, LEAT_NO_MEMORY, "no memory for a list");
@@ -360,10 +406,10 @@ static leat_status finish_page(struct walk *w, struct page_walk *p, const char *
     return LEAT_OK;
 }
 
-static leat_status parse_page(const char *xml, size_t n, bool generations, struct leat_s3_page *out,
+static leat_status parse_page(const char *xml, size_t n, bool generations, bool versions, struct leat_s3_page *out,
                               struct leat_error *err)
 {
-    struct page_walk p = {.generations = generations};
+    struct page_walk p = {.generations = generations, .versions = versions};
     leat_buf_init(&p.page.strings, STRINGS_MAX);
     leat_buf_add(&p.page.strings, "", 1); /* offset 0 is the empty string */
     /* EncodingType stands behind some of the keys it is about, so it is looked for first. */
@@ -374,12 +420,17 @@ static leat_status parse_page(const char *xml, size_t n, bool generations, struc
 
 leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err)
 {
-    return parse_page(xml, n, false, out, err);
+    return parse_page(xml, n, false, false, out, err);
 }
 
 leat_status leat_s3_parse_generations(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err)
 {
-    return parse_page(xml, n, true, out, err);
+    return parse_page(xml, n, true, false, out, err);
+}
+
+leat_status leat_s3_parse_versions(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err)
+{
+    return parse_page(xml, n, false, true, out, err);
 }
 
 /* Azure's: an entry begins with its Name and goes on until the next one's. */

@@ -15,7 +15,10 @@ struct leat_s3_entry {
     size_t etag;
     uint64_t size;
     int64_t modified_s;
+    size_t version; /* as above; of a list of versions, as the next two */
     bool prefix;
+    bool latest;
+    bool deleted; /* a marker of deletion */
 };
 
 struct leat_s3_page {
@@ -28,6 +31,9 @@ struct leat_s3_page {
 
 /* A ListObjectsV2 answer. *out is set on success only and freed with leat_s3_page_free. */
 leat_status leat_s3_parse_page(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
+/* A ListObjectVersions answer: markers of deletion too; the token is that of the key, a line break, and the version's.
+ */
+leat_status leat_s3_parse_versions(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
 /* Google's, whose entries' etag is their generation: "gNUMBER" in quotes, as everywhere else. */
 leat_status leat_s3_parse_generations(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
 /* Azure's List Blobs; its directories, which are no objects, are left out. */

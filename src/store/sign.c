@@ -194,7 +194,7 @@ static leat_status collect_headers(const struct leat_sign_request *request, cons
     add_header(s, brand_of(request)->hash, request->payload_hash);
     add_header(s, brand_of(request)->date, date);
     if (session_token && *session_token)
-        add_header(s, "x-amz-security-token", session_token);
+        add_header(s, request->token_name ? request->token_name : "x-amz-security-token", session_token);
     for (size_t i = 0; i < request->headers_n; i++) {
         if (!valid_header(&request->headers[i]))
             return leat_fail(err, LEAT_INVALID, "the header '%.80s' cannot be sent: a line break or a bad name",

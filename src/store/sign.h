@@ -36,9 +36,10 @@ struct leat_sign_request {
     size_t headers_n;
     const char *payload_hash; /* hex SHA-256 of the body, or LEAT_SIGN_UNSIGNED */
     const char *region;
-    const char *service; /* "s3" */
-    bool google;         /* GOOG4-HMAC-SHA256 instead: the same with other names, x-goog-date and so on */
-    int64_t time_s;      /* wall clock, corrected for the server's */
+    const char *service;    /* "s3" */
+    bool google;            /* GOOG4-HMAC-SHA256 instead: the same with other names, x-goog-date and so on */
+    const char *token_name; /* of the header with the session's token; NULL: x-amz-security-token */
+    int64_t time_s;         /* wall clock, corrected for the server's */
 };
 
 #define LEAT_SIGN_DATE 17 /* "20130524T000000Z" and a NUL */

@@ -68,13 +68,14 @@ char *leat_store_key(const struct leat_url *url);
 
 /* What a store can, so that those above need not know which kind it is. */
 enum leat_store_trait {
-    LEAT_STORE_LOCAL = 1,    /* its keys are paths of this machine */
-    LEAT_STORE_LISTS = 2,    /* it can say what it holds */
-    LEAT_STORE_WRITES = 4,   /* else it can only be read from */
-    LEAT_STORE_BUCKET = 8,   /* objects under plain keys, requests signed with keys that may expire */
-    LEAT_STORE_QUERIES = 16, /* keys may have a query after '?', with a secret in it */
-    LEAT_STORE_MD5 = 32,     /* compares what it is sent with an MD5, or states one */
-    LEAT_STORE_S3 = 64,      /* S3's prices, and the oddities of servers like it */
+    LEAT_STORE_LOCAL = 1,      /* its keys are paths of this machine */
+    LEAT_STORE_LISTS = 2,      /* it can say what it holds */
+    LEAT_STORE_WRITES = 4,     /* else it can only be read from */
+    LEAT_STORE_BUCKET = 8,     /* objects under plain keys, requests signed with keys that may expire */
+    LEAT_STORE_QUERIES = 16,   /* keys may have a query after '?', with a secret in it */
+    LEAT_STORE_MD5 = 32,       /* compares what it is sent with an MD5, or states one */
+    LEAT_STORE_S3 = 64,        /* S3's prices, and the oddities of servers like it */
+    LEAT_STORE_VERSIONS = 128, /* may keep what was replaced or deleted, under an id */
 };
 
 bool leat_store_can(const struct leat_store *store, unsigned traits); /* all of them */
@@ -85,7 +86,8 @@ bool leat_store_same_kind(const struct leat_store *store, const struct leat_url 
 bool leat_store_holds(const struct leat_store *store, const struct leat_url *url); /* opened for `url`, or could be */
 const char *leat_store_host(const struct leat_store *store);                       /* the bucket, "" for files */
 
-#define LEAT_ETAG_MAX LEAT_HTTP_ETAG_MAX
+#define LEAT_ETAG_MAX    LEAT_HTTP_ETAG_MAX
+#define LEAT_VERSION_MAX LEAT_HTTP_VERSION_MAX
 
 struct leat_object {
     uint64_t size;
@@ -94,6 +96,7 @@ struct leat_object {
     bool looked_at;                        /* by itself rather than in a list: `encoding` is known */
     char encoding[LEAT_HTTP_ENCODING_MAX]; /* that its bytes are stored in, "gzip"; "": none */
     struct leat_checksum checksum;         /* of all its bytes, as the server states it */
+    char version[LEAT_VERSION_MAX];        /* its id, where a certain one is meant; "": the present one */
 };
 
 enum leat_store_verb {
@@ -138,7 +141,8 @@ struct leat_store_op {
      * A store that cannot promise it for a write says LEAT_UNSUPPORTED. */
     const char *if_match;
     union {
-        /* GET: what was said of the object before; an answer of another size or encoding is refused. NULL: nothing. */
+        /* GET: what was said of the object before; an answer of another size or encoding is refused. GET, STAT, DELETE:
+         * the version of it that is meant. NULL: nothing. */
         const struct leat_object *known;
         struct {
             const uint8_t *data_md5; /* PUT, UPLOAD_PART: of data, where it is known already; 16 bytes, NULL: not */
@@ -178,6 +182,7 @@ struct leat_store_op {
     /* GET: nobody compares the bytes later: do it with what the server says of the whole object. STAT: ask for that. */
     bool verify;
     bool create_only; /* PUT, UPLOAD_FINISH: LEAT_EXISTS when there is one already */
+    bool versions;    /* LIST: of all versions */
     bool urgent;      /* goes before all that wait and are not; see LEAT_STORE_HURRY */
     bool begun;       /* belongs to something that is partly there: goes before what is not, after what is urgent */
     bool ignore_stop; /* leat_store_run: go on although the store's stop() says otherwise; for tidying up */
@@ -224,6 +229,15 @@ leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, s
 
 leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err);
 
+/* Divides "KEY?versionId=ID" as people write it, in place: the id, "" where there is none. LEAT_INVALID: one that
+ * cannot be. Keys from elsewhere are bytes, and not divided. */
+leat_status leat_store_split_version(const struct leat_store *store, char *key, const char **version,
+                                     struct leat_error *err);
+
+/* leat_store_look() for a version. */
+leat_status leat_store_look_version(struct leat_store *store, const char *key, const char *version,
+                                    struct leat_object *out, struct leat_error *err);
+
 /* The same for an object that is going to be read whole: asks for the checksum to compare its bytes with. */
 leat_status leat_store_look(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err);
 
@@ -247,6 +261,10 @@ leat_status leat_store_put_if(struct leat_store *store, const char *key, const v
                               const char *if_match, struct leat_object *object, struct leat_error *err);
 leat_status leat_store_delete(struct leat_store *store, const char *key, struct leat_error *err);
 
+/* Deletes one version for good. A marker of deletion is one, too. */
+leat_status leat_store_delete_version(struct leat_store *store, const char *key, const char *version,
+                                      struct leat_error *err);
+
 /* Listing, sorted by the bytes of the keys, in constant memory; the next page is fetched while one is read. */
 struct leat_list;
 
@@ -256,6 +274,9 @@ struct leat_list_entry {
     uint64_t size;
     int64_t modified_s;
     const char *etag;
+    const char *version; /* of leat_store_list_versions() only, as the next two */
+    bool latest;
+    bool deleted; /* a marker: from here on there was no object */
 };
 
 /* Objects whose key begins with `prefix`; not recursive: what lies after the next '/' is shown as one prefix. */
@@ -265,6 +286,9 @@ leat_status leat_store_list_open(struct leat_store *store, const char *prefix, b
  * the one that asks leaves them out. */
 leat_status leat_store_list_after(struct leat_store *store, const char *prefix, const char *after,
                                   struct leat_list **out, struct leat_error *err);
+/* … with all versions of each, the newest first. LEAT_UNSUPPORTED: the store keeps none. */
+leat_status leat_store_list_versions(struct leat_store *store, const char *prefix, bool recursive,
+                                     struct leat_list **out, struct leat_error *err);
 leat_status leat_store_list_next(struct leat_list *list, struct leat_list_entry *entry, bool *end,
                                  struct leat_error *err);
 void leat_store_list_close(struct leat_list *list);

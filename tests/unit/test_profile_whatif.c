@@ -1,9 +1,11 @@
 #include "unit.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "profile/interval.h"
+#include "profile/queue.h"
 #include "profile/verdict.h"
 #include "profile/whatif.h"
 
@@ -11,16 +13,18 @@
 static void fill(struct leat_report *r, unsigned gpus)
 {
     *r = (struct leat_report){.runs = 1};
-    r->run[0] = (struct leat_report_run){.gpus = gpus,
-                                         .nodes = 1,
-                                         .workers = 4,
-                                         .cores = 8,
-                                         .steps = 100,
-                                         .batch = 32,
-                                         .step_s = {0.1, 0.099, 0.101},
-                                         .fetch_s = 0.2,
-                                         .prepare_s = 0.2,
-                                         .prepare_cpu_s = 0.2};
+    leat_report_run_init(&r->run[0]);
+    r->run[0].gpus = gpus;
+    r->run[0].nodes = 1;
+    r->run[0].workers = 4;
+    r->run[0].cores = 8;
+    r->run[0].steps = 100;
+    r->run[0].batch = 32;
+    r->run[0].step_s = (struct leat_report_time){0.1, 0.099, 0.101};
+    r->run[0].fetch_s = 0.2;
+    r->run[0].prepare_s = 0.2;
+    r->run[0].prepare_cpu_s = 0.2;
+    memset(r->run[0].part_s, 0, sizeof r->run[0].part_s);
     r->run[0].part_s[LEAT_REPORT_FETCH] = 0.05;
     r->run[0].part_s[LEAT_REPORT_FORWARD] = 0.05;
 }
@@ -43,21 +47,81 @@ static void the_slowest_stage_sets_the_pace(void **state)
     static struct leat_report r;
     fill(&r, 1);
     assert_step(&r, (struct leat_whatif){0}, 0.1, LEAT_REPORT_PREPARE);
-    assert_step(&r, (struct leat_whatif){.cached = 0.5}, 0.075, LEAT_REPORT_PREPARE);
-    assert_step(&r, (struct leat_whatif){.cached = 1}, 0.05, LEAT_REPORT_FORWARD);
+    assert_step(&r, (struct leat_whatif){.cache = true, .cached = 0.5}, 0.075, LEAT_REPORT_PREPARE);
+    assert_step(&r, (struct leat_whatif){.cache = true, .cached = 1}, 0.051, LEAT_REPORT_FORWARD);
     assert_step(&r, (struct leat_whatif){.storage_speed = 2}, 0.075, LEAT_REPORT_PREPARE);
-    assert_step(&r, (struct leat_whatif){.workers = 8}, 0.05, LEAT_REPORT_FORWARD);
-    /* Sixteen workers, but two cores for 200 ms of preparing. */
-    assert_step(&r, (struct leat_whatif){.workers = 16, .cores = 2}, 0.1, LEAT_REPORT_PREPARE);
+    assert_step(&r, (struct leat_whatif){.workers = 8}, 0.051, LEAT_REPORT_FORWARD);
     assert_step(&r, (struct leat_whatif){.gpu_speed = 2}, 0.1, LEAT_REPORT_PREPARE);
-    assert_step(&r, (struct leat_whatif){.gpu_speed = 2, .cached = 1, .workers = 8}, 0.025, LEAT_REPORT_FORWARD);
+    assert_step(&r, (struct leat_whatif){.gpu_speed = 2, .cache = true, .cached = 1, .workers = 8}, 0.026,
+                LEAT_REPORT_FORWARD);
     assert_int_equal(leat_whatif_workers(&r), 8);
+    assert_true(fabs(leat_whatif_cores(&r).mean - 0.2 / 0.051) < 1e-9); /* 200 ms of a core every 51 ms */
     r.run[0].workers = 0; /* then the rank does it all, one after the other */
     r.run[0].step_s = (struct leat_report_time){0.45, NAN, NAN};
     struct leat_whatif_answer a;
     struct leat_error err;
-    assert_ok(leat_whatif_ask(&r, &(struct leat_whatif){.cached = 1}, &a, &err), err);
+    assert_ok(leat_whatif_ask(&r, &(struct leat_whatif){.cache = true, .cached = 1}, &a, &err), err);
     assert_true(fabs(a.step_s.mean - 0.25) < 1e-9);
+}
+
+static void workers_share_cores_and_the_line(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    struct leat_whatif_answer a;
+    struct leat_error err;
+    fill(&r, 1);
+    /* Sixteen workers for 200 ms of preparing on two cores: these are never idle. */
+    assert_ok(leat_whatif_ask(&r, &(struct leat_whatif){.workers = 16, .cores = 2}, &a, &err), err);
+    assert_true(a.step_s.mean > 0.1 && a.step_s.mean < 0.101 && a.limit == LEAT_REPORT_PREPARE);
+    /* 32 samples of 1 MB at 200 MB/s: 160 ms of the line for each batch. */
+    struct leat_whatif slow = {.bandwidth = 200e6, .sample_bytes = 1e6};
+    assert_ok(leat_whatif_ask(&r, &slow, &a, &err), err);
+    assert_true(a.step_s.mean > 0.16 && a.step_s.mean < 0.185 && a.limit == LEAT_REPORT_FETCH);
+    slow.cache = true;
+    slow.cached = 0.75;
+    assert_ok(leat_whatif_ask(&r, &slow, &a, &err), err);
+    assert_true(a.step_s.mean > 0.05 && a.step_s.mean < 0.075);
+    slow.sample_bytes = 0;
+    assert_fails(leat_whatif_ask(&r, &slow, &a, &err), err, LEAT_UNSUPPORTED, "give --sample-bytes");
+    r.run[0].read_bytes = 32e6;
+    assert_ok(leat_whatif_ask(&r, &slow, &a, &err), err);
+}
+
+/* Exact by hand: two workers that wait and compute for a second each, on one core. */
+static void queues_are_solved_exactly(void **state)
+{
+    (void)state;
+    struct leat_queue q = {.workers = 2, .alone_s = 1, .core_s = 1, .cores = 1};
+    assert_true(fabs(leat_queue_ask(&q).batches_per_s - 0.8) < 1e-12);
+    q = (struct leat_queue){.workers = 4, .alone_s = 1, .core_s = 1, .cores = 2};
+    assert_true(fabs(leat_queue_ask(&q).batches_per_s - 1.7) < 0.001); /* by a simulation */
+    q = (struct leat_queue){.workers = 3, .alone_s = 1, .core_s = 1, .cores = 3};
+    assert_true(fabs(leat_queue_ask(&q).batches_per_s - 1.5) < 1e-12);
+    q = (struct leat_queue){.workers = 3, .alone_s = 0, .core_s = 0, .line_s = 2, .cores = 1};
+    assert_true(fabs(leat_queue_ask(&q).batches_per_s - 0.5) < 1e-12);
+    q = (struct leat_queue){.workers = 100000, .alone_s = 1, .core_s = 1, .cores = 64};
+    assert_true(fabs(leat_queue_ask(&q).batches_per_s - 64) < 1e-9);
+    q = (struct leat_queue){.workers = 8, .cores = 1};
+    assert_true(isinf(leat_queue_ask(&q).batches_per_s));
+}
+
+static void limits_come_one_after_the_other(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    struct leat_whatif_answer a[4];
+    fill(&r, 1);
+    r.run[0].fetch_s = 0.6; /* 800 ms of four workers: 200 ms a step */
+    r.run[0].step_s = (struct leat_report_time){0.2, 0.199, 0.201};
+    r.run[0].part_s[LEAT_REPORT_FETCH] = 0.15;
+    r.run[0].part_s[LEAT_REPORT_FORWARD] = 0.04;
+    r.run[0].part_s[LEAT_REPORT_OTHER] = 0.005;
+    assert_int_equal(leat_whatif_limits(&r, &(struct leat_whatif){0}, a, 4), 3);
+    assert_int_equal(a[0].limit, LEAT_REPORT_FETCH);
+    assert_int_equal(a[1].limit, LEAT_REPORT_PREPARE);
+    assert_int_equal(a[2].limit, LEAT_REPORT_FORWARD);
+    assert_true(fabs(a[1].step_s.mean - 0.05) < 1e-9 && fabs(a[2].step_s.mean - 0.046) < 1e-9);
 }
 
 static void more_ranks_exchange_more(void **state)
@@ -70,9 +134,29 @@ static void more_ranks_exchange_more(void **state)
     r.run[0].part_s[LEAT_REPORT_COMMUNICATION] = 0.02;
     r.run[0].step_s = (struct leat_report_time){0.12, 0.119, 0.121};
     assert_ok(leat_whatif_ask(&r, &(struct leat_whatif){.gpus = 4, .cores = 64, .workers = 8}, &a, &err), err);
-    assert_true(fabs(a.step_s.mean - 0.08) < 1e-9); /* 50 ms, and 20 ms · (3/4)/(1/2) */
+    assert_true(fabs(a.step_s.mean - 0.081) < 1e-9); /* 50 ms, 20 ms · (3/4)/(1/2), and 1 ms to take a batch over */
+    assert_true(fabs(a.speed - 2 * 0.12 / 0.081) < 1e-9); /* of twice as many */
     fill(&r, 1);
     assert_fails(leat_whatif_ask(&r, &(struct leat_whatif){.gpus = 4}, &a, &err), err, LEAT_UNSUPPORTED, "one rank");
+}
+
+static void a_network_that_nobody_has_seen_has_to_be_told(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    struct leat_whatif_answer a;
+    struct leat_error err;
+    struct leat_whatif what = {.nodes = 4, .workers = 32, .cores = 64};
+    fill(&r, 1);
+    assert_fails(leat_whatif_ask(&r, &what, &a, &err), err, LEAT_UNSUPPORTED, "say --network");
+    what.network = 1e9;
+    assert_fails(leat_whatif_ask(&r, &what, &a, &err), err, LEAT_UNSUPPORTED, "DistributedDataParallel");
+    r.run[0].gradient_bytes = 20e6; /* 30 ms of a ring of four, as the backward pass */
+    r.run[0].part_s[LEAT_REPORT_FORWARD] = 0.02;
+    r.run[0].part_s[LEAT_REPORT_BACKWARD] = 0.03;
+    assert_ok(leat_whatif_ask(&r, &what, &a, &err), err);
+    assert_true(a.step_s.low < 0.05 && a.step_s.high > 0.08); /* hidden, or not */
+    assert_true(a.speed > 4 * 0.1 / 0.08 && a.speed < 4 * 0.1 / 0.05);
 }
 
 static void too_little_data_is_said(void **state)
@@ -116,6 +200,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slowest_stage_sets_the_pace),
+        cmocka_unit_test(workers_share_cores_and_the_line),
+        cmocka_unit_test(queues_are_solved_exactly),
+        cmocka_unit_test(limits_come_one_after_the_other),
+        cmocka_unit_test(a_network_that_nobody_has_seen_has_to_be_told),
         cmocka_unit_test(more_ranks_exchange_more),
         cmocka_unit_test(too_little_data_is_said),
         cmocka_unit_test(an_interval_needs_three_values),

@@ -207,9 +207,34 @@ static void times_are_read_or_none(void **state)
         assert_int_equal(leat_s3_parse_time(wrong[i]), 0);
 }
 
+static void versions_keep_their_order_and_say_where_to_go_on(void **state)
+{
+    (void)state;
+    static const char xml[] =
+        "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>b%20c</NextKeyMarker>"
+        "<NextVersionIdMarker>v9</NextVersionIdMarker><EncodingType>url</EncodingType>"
+        "<Version><Key>b%20c</Key><VersionId>v2</VersionId><IsLatest>true</IsLatest><Size>3</Size></Version>"
+        "<Version><Key>b%20c</Key><VersionId>v1</VersionId><IsLatest>false</IsLatest><Size>4</Size></Version>"
+        "<DeleteMarker><Key>a</Key><VersionId>m</VersionId><IsLatest>true</IsLatest></DeleteMarker>"
+        "<CommonPrefixes><Prefix>d/</Prefix></CommonPrefixes></ListVersionsResult>";
+    struct leat_s3_page page;
+    struct leat_error err;
+    assert_ok(leat_s3_parse_versions(xml, sizeof xml - 1, &page, &err), err);
+    assert_int_equal(page.n, 4);
+    assert_string_equal(leat_s3_page_string(&page, page.entries[0].version), "m");
+    assert_true(page.entries[0].deleted && page.entries[0].latest);
+    assert_string_equal(leat_s3_page_string(&page, page.entries[1].version), "v2");
+    assert_string_equal(leat_s3_page_string(&page, page.entries[2].version), "v1");
+    assert_true(page.entries[3].prefix);
+    assert_string_equal(page.token, "b c\nv9");
+    leat_s3_page_free(&page);
+    assert_int_equal(leat_s3_parse_page(xml, sizeof xml - 1, &page, &err), LEAT_SERVER); /* another kind of list */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(versions_keep_their_order_and_say_where_to_go_on),
         cmocka_unit_test(a_page_is_read_sorted_and_decoded),
         cmocka_unit_test(a_truncated_page_is_refused_at_every_length),
         cmocka_unit_test(what_is_no_list_is_refused),

@@ -1,0 +1,186 @@
+"""`leat whatif` beside the real thing: one profiled run, what it says of others, and those others run.
+
+python bench/bench_whatif.py [--build build/release] [--steps 120] [--repeat 1] [--only TEXT]
+
+A training whose storage, preparing and computing are emulated: storage by sleeping for every sample that is not cached, preparing
+by so many rounds of arithmetic on a core, computing by sleeping, as a rank does while its GPU works. Each setting is profiled once,
+without a cache and with all cores, and asked for caches of 0 to 100 % and one or two cores. Then each of these is run, under
+`leat profile` as well, so that a step means the same in both. The kernel keeps processes to cores (taskset).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from common import ROOT, table, write
+
+# Milliseconds of one batch of 16 samples: fetching and preparing in one worker, computing in the rank.
+SETTINGS = {
+    "storage is the limit": {"fetch": 160, "prepare": 16, "compute": 12, "workers": 2},
+    "cores are the limit": {"fetch": 48, "prepare": 80, "compute": 12, "workers": 4},
+    "storage, then computing": {"fetch": 128, "prepare": 10, "compute": 40, "workers": 2},
+    "no workers": {"fetch": 64, "prepare": 24, "compute": 20, "workers": 0},
+}
+CACHES = (0, 25, 50, 75, 100)
+
+TRAIN = """
+import json, sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+wish = json.loads(sys.argv[1])
+BATCH = 16
+torch.set_num_threads(1)
+
+
+def work(rounds):
+    x = 1
+    for i in range(rounds):
+        x = (x * 1103515245 + i) & 0xFFFFFFFF
+    return x
+
+
+class Samples(Dataset):
+    def __init__(self):
+        self.transform = lambda i: torch.full((64,), float(work(wish["rounds"]) % 7 + i % 3))
+
+    def __len__(self):
+        return BATCH * wish["steps"]
+
+    def __getitem__(self, i):
+        if (i * 2654435761 >> 7) % 100 >= wish["cache"]:
+            time.sleep(wish["fetch"] / 1e3 / BATCH)
+        return self.transform(i), i % 3
+
+
+net = torch.nn.Linear(64, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+loader = DataLoader(Samples(), batch_size=BATCH, shuffle=True, num_workers=wish["workers"], persistent_workers=wish["workers"] > 0)
+for x, y in loader:
+    loss = torch.nn.functional.cross_entropy(net(x), y)
+    time.sleep(wish["compute"] / 1e3)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def rounds_of(milliseconds):
+    """Rounds of the arithmetic that take a core this long for each of 16 samples, by CPU time: other work does not matter."""
+    code = TRAIN.split("class Samples")[0].split("torch.set_num_threads(1)")[1]
+    space = {}
+    exec(code, space)
+    import time
+
+    best = min(_cpu(space["work"], 200_000, time) for _ in range(5))
+    return int(milliseconds / 1e3 / 16 / (best / 200_000))
+
+
+def _cpu(work, rounds, time):
+    start = time.thread_time()
+    work(rounds)
+    return time.thread_time() - start
+
+
+def profiled(build, folder, setting, cache, cores, steps):
+    """The report of a run."""
+    script, out = folder / "train.py", folder / "report.json"
+    script.write_text(TRAIN)
+    wish = {**setting, "cache": cache, "steps": steps}
+    command = [
+        "taskset",
+        "-c",
+        ",".join(str(c) for c in cores),
+        str(build / "src" / "cli" / "leat"),
+        "profile",
+        "-o",
+        str(out),
+        "--",
+    ]
+    command += [sys.executable, str(script), json.dumps(wish)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"leat profile ended with status {done.returncode}: {done.stderr}")
+    return json.loads(out.read_text())
+
+
+def observed(report):
+    return next(run for run in report["runs"] if run["mode"] == "observed")
+
+
+def asked(build, folder, report, cache, cores):
+    path = folder / "asked.json"
+    path.write_text(json.dumps(report))
+    command = [
+        str(build / "src" / "cli" / "leat"),
+        "whatif",
+        str(path),
+        "--json",
+        "--cache",
+        str(cache),
+        "--cores",
+        str(cores),
+    ]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--repeat", type=int, default=1, help="of each run; the middle one counts")
+    parser.add_argument("--only", default="", help="settings with this text in their names")
+    options = parser.parse_args()
+    build = Path(options.build)
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="leat-bench-") as scratch:
+        folder = Path(scratch)
+        for name, times in SETTINGS.items():
+            if options.only not in name:
+                continue
+            setting = {**times, "rounds": rounds_of(times["prepare"])}
+            report = profiled(build, folder, setting, 0, cpus, options.steps)
+            for n in range(len(cpus), 0, -1):
+                for cache in CACHES:
+                    runs = [
+                        profiled(build, folder, setting, cache, cpus[:n], options.steps) for _ in range(options.repeat)
+                    ]
+                    real = sorted(observed(run)["step_s"][0] for run in runs)[options.repeat // 2]
+                    answer = asked(build, folder, report, cache, n)
+                    said, low, high = answer["step_s"]
+                    rows.append(
+                        {
+                            "name": name, "cores": n, "cache": cache, "real_s": real, "said_s": said, "low_s": low, "high_s": high,
+                            "off": said / real - 1, "inside": low <= real <= high, "limit": answer["limit"],
+                        }
+                    )  # fmt: skip
+    table(
+        ["setting", "cores", "cache", "run, ms", "said, ms", "interval", "off", "inside", "limit"],
+        [
+            [
+                row["name"],
+                row["cores"],
+                f"{row['cache']} %",
+                f"{1e3 * row['real_s']:.1f}",
+                f"{1e3 * row['said_s']:.1f}",
+                f"{1e3 * row['low_s']:.1f} … {1e3 * row['high_s']:.1f}",
+                f"{100 * row['off']:+.1f} %",
+                "yes" if row["inside"] else "no",
+                row["limit"],
+            ]
+            for row in rows
+        ],
+    )
+    mean = sum(abs(row["off"]) for row in rows) / len(rows)
+    inside = sum(row["inside"] for row in rows) / len(rows)
+    print(f"\n  mean error {100 * mean:.1f} %, inside the interval {100 * inside:.0f} % of {len(rows)}")
+    write("whatif", {"rows": rows, "mean_error": mean, "inside": inside})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Jobs of one machine that ask for the same samples decode them once, get the bytes they would get alone, and never wait
+for each other."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+from loading import SLOW, import_leat, make_images, pack
+
+BATCH = 8
+
+
+def settings(data, **more):
+    return {"url": data.url, "batch_size": BATCH, "seed": 5, "shuffle": True, "timeout": 60 * SLOW, **more}
+
+
+def batches(lines):
+    return [line for line in lines if "x" in line]
+
+
+def pixels(lines):
+    return [(line["epoch"], line["index"], line["x"]) for line in batches(lines)]
+
+
+def stats(lines):
+    return lines[-1]["stats"]
+
+
+def alone(runtime, data, epochs=1, **more):
+    """What a loader gets that shares with nobody."""
+    lines = runtime.start_rank(settings(data, share="off", **more), epochs=epochs).finish()
+    assert stats(lines)["samples_shared"] == 0
+    runtime.wait_gone()
+    return lines
+
+
+def advance(rank, count):
+    """This many batches of a rank that waits for a word before each but the first."""
+    lines = []
+    while len(lines) < count:
+        line = rank.read()
+        if "x" in line:
+            lines.append(line)
+            rank.go()
+    return lines
+
+
+def test_four_jobs_decode_every_sample_once_and_get_what_each_would_alone(runtime, images):
+    expected = alone(runtime, images, epochs=3)
+    jobs = [runtime.start_rank(settings(images), epochs=3, go=True) for _ in range(4)]
+    for job in jobs:
+        assert job.read()["open"]
+    for job in jobs:
+        job.process.stdin.write(b"\n" * 1000)
+    done = [job.finish() for job in jobs]
+    for lines in done:
+        assert pixels(lines) == pixels(expected)
+    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
+    assert decoded <= 1.05 * stats(expected)["samples_decoded"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"seed": 6}, {"window": 3}, {"batch_size": 4}, {"share": "off"}, {"shuffle": False}, {"rank": 1, "world_size": 2}],
+    ids=str,
+)
+def test_jobs_that_ask_for_something_else_share_nothing(runtime, images, other):
+    jobs = [runtime.start_rank(settings(images)), runtime.start_rank(settings(images, **other))]
+    for job in jobs:
+        assert stats(job.finish())["samples_shared"] == 0
+
+
+def test_other_pipelines_share_nothing(runtime, images):
+    fields = ["whole", "index"]
+    jobs = [runtime.start_rank(settings(images)), runtime.start_rank(settings(images), fields=fields)]
+    for job in jobs:
+        assert stats(job.finish())["samples_shared"] == 0
+
+
+def test_outputs_that_need_no_decoding_may_differ(runtime, images):
+    first = runtime.start_rank(settings(images), fields=["x", "index"], go=True)
+    second = runtime.start_rank(settings(images), fields=["key", "x", "y", "index"], go=True)
+    assert first.read()["open"]
+    assert second.read()["open"]
+    for job in (first, second):
+        job.process.stdin.write(b"\n" * 1000)
+    done = [first.finish(), second.finish()]
+    assert pixels(done[0]) == pixels(done[1])
+    assert sum(stats(lines)["samples_shared"] for lines in done) >= 0.9 * images.samples
+
+
+def test_one_that_joins_late_makes_its_own_until_it_meets_the_others(runtime, images):
+    expected = alone(runtime, images, epochs=2)
+    first = runtime.start_rank(settings(images), epochs=2, go=True)
+    lines = advance(first, 12)
+    second = runtime.start_rank(settings(images), epochs=2, go=True)
+    late = advance(second, 20)
+    lines += advance(first, 4)
+    for job in (first, second):
+        job.process.stdin.write(b"\n" * 1000)
+    late += second.finish()
+    lines += first.finish()
+    assert pixels(lines) == pixels(expected)
+    assert pixels(late) == pixels(expected)
+    assert stats(late)["samples_decoded"] >= 5 * BATCH  # beyond what the first one had kept for it
+    assert stats(late)["samples_shared"] + stats(lines)["samples_shared"] >= images.samples
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed", "slow", "left"])
+def test_nobody_waits_for_one_that_is(runtime, images, how):
+    expected = alone(runtime, images, epochs=3)
+    jobs = [runtime.start_rank(settings(images), epochs=3, go=True) for _ in range(4)]
+    last = jobs.pop()
+    advance(last, 3)
+    for job in jobs:
+        advance(job, 2)
+    if how == "stopped":
+        last.kill(signal.SIGSTOP)
+    elif how == "killed":
+        last.kill()
+    elif how == "left":
+        last.process.send_signal(signal.SIGINT)
+    for job in jobs:
+        job.process.stdin.write(b"\n" * 1000)
+    done = [job.finish() for job in jobs]
+    for lines in done:
+        assert pixels(lines) == pixels(expected)[2:]
+    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
+    assert decoded <= 1.1 * stats(expected)["samples_decoded"]
+    if how == "stopped":
+        last.kill(signal.SIGCONT)
+    if how in ("stopped", "slow"):  # the others are far ahead, and gone: it makes its own
+        last.process.stdin.write(b"\n" * 1000)
+        assert pixels(last.finish()) == pixels(expected)[3:]
+    else:
+        last.rest()
+
+
+def test_a_job_that_goes_on_from_a_state_shares_the_rest(runtime, images):
+    expected = alone(runtime, images)
+    state = batches(expected)[9]["state"]
+    jobs = [runtime.start_rank(settings(images), state=state, go=True) for _ in range(2)]
+    for job in jobs:
+        assert job.read()["open"]
+    for job in jobs:
+        job.process.stdin.write(b"\n" * 1000)
+    done = [job.finish() for job in jobs]
+    for lines in done:
+        assert pixels(lines) == pixels(expected)[10:]
+    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
+    assert decoded <= images.samples - 10 * BATCH + 12 * BATCH  # each was opened at the beginning, too
+
+
+def test_a_lost_agent_costs_no_sample_and_sharing_goes_on(runtime, images):
+    expected = alone(runtime, images, epochs=2)
+    jobs = [runtime.start_rank(settings(images), epochs=2, go=True) for _ in range(3)]
+    done = [advance(job, 7) for job in jobs]
+    runtime.kill_agents()
+    for job in jobs:
+        job.process.stdin.write(b"\n" * 1000)
+    done = [lines + job.finish() for lines, job in zip(done, jobs)]
+    for lines in done:
+        assert pixels(lines) == pixels(expected)
+    assert sum(stats(lines)["samples_shared"] for lines in done) >= images.samples
+
+
+@pytest.fixture
+def damaged(leat_bin, tmp_path):
+    """40 images, one of which is none."""
+    known = make_images(tmp_path / "files", 40)
+    bad = tmp_path / "files" / sorted(known)[17]
+    bad.write_bytes(bad.read_bytes()[:60] + b"no picture" * 20)
+    data = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "16KiB", "--keep-order", known=known)
+    data.bad = sorted(known)[17]
+    return data
+
+
+def test_each_job_meets_a_bad_sample_by_its_own_policy(runtime, damaged):
+    jobs = {
+        policy: runtime.start_rank(settings(damaged, shuffle=False, on_error=policy), go=True)
+        for policy in ("raise", "skip")
+    }
+    for job in jobs.values():
+        assert job.read()["open"]
+    for job in jobs.values():
+        job.process.stdin.write(b"\n" * 1000)
+    refused = jobs["raise"].finish(status=3)
+    assert refused[-1]["error"] == "CorruptError"
+    assert damaged.bad in refused[-1]["text"]
+    assert len(batches(refused)) == 17 // BATCH
+    skipped = jobs["skip"].finish()
+    assert stats(skipped)["samples_skipped"] == 1
+    valid = [ok for line in batches(skipped) for ok in line["valid"]]
+    assert valid.count(False) == 1 and not valid[17]
+
+
+def test_what_is_shared_is_within_its_bound_and_gone_in_the_end(runtime, leat_bin, tmp_path):
+    """Memory of an eighth of ram=, also when somebody lags by more; and nothing is kept for nobody."""
+    leat = import_leat()
+    known = make_images(tmp_path / "files", 120)
+    data = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "16KiB", known=known)
+    sample = 64 * 64 * 3
+    ram = 8 * 40 * sample  # room for 40 samples
+    field = {"x": leat.image("png").random_resized_crop(64)}
+
+    def make():
+        return leat.Loader(data.url, fields=field, batch_size=4, seed=1, ram=ram, timeout=60, as_numpy=True)
+
+    with make() as ahead, make() as behind:
+        first = next(iter(behind))
+        del first
+        shared = [ahead.stats()["shared_bytes"] for _ in ahead]
+        assert 0 < max(shared) <= 40 * sample
+        for _ in range(2):
+            count = sum(1 for _ in behind)
+            assert count in (29, 30)
+        assert behind.stats()["samples_shared"] >= 10
+
+
+def test_it_can_be_seen_and_refused(runtime, images, leat_bin):
+    leat = import_leat()
+    with leat.Loader(images.url, fields={"x": leat.image("png").resize((8, 8))}, batch_size=8) as loader:
+        list(loader)
+        agent = json.loads(
+            subprocess.run(
+                [leat_bin, "agent", "ls", "--json"], capture_output=True, text=True, check=True, timeout=30
+            ).stdout.splitlines()[0]
+        )
+        assert "samples_shared" in json.dumps(agent)
+    with pytest.raises(ValueError, match="share='maybe' is not one of: on off"):
+        leat.Loader(images.url, fields={"x": leat.image("png").resize((8, 8))}, batch_size=8, share="maybe")

@@ -1,0 +1,315 @@
+/* What loaders share: made once, within its bound, for those who come; and nobody waits for who does not. */
+#include "agent/share.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+#define BYTES 1000u
+
+static struct leat_share_member *join(struct leat_share *s, uint8_t id, uint64_t place, uint64_t first)
+{
+    struct leat_share_opts o = {.bytes = BYTES, .place = place, .first = first};
+    struct leat_share_member *m;
+    o.id[0] = id;
+    assert_int_equal(leat_share_join(s, &o, &m, NULL), LEAT_OK);
+    return m;
+}
+
+static struct leat_share *open_share(uint64_t samples)
+{
+    struct leat_share *s;
+    assert_int_equal(leat_share_open(samples * BYTES, &s, NULL), LEAT_OK);
+    return s;
+}
+
+static uint64_t samples_of(struct leat_share *s)
+{
+    struct leat_share_stats stats;
+    leat_share_stats(s, &stats);
+    assert_true(stats.bytes <= stats.bytes_max);
+    return stats.samples;
+}
+
+/* Goes through a sample as a worker does; what came of it. */
+static enum leat_share_turn pass(struct leat_share_member *m, uint64_t epoch, uint64_t number, uint64_t place)
+{
+    struct leat_shared *e;
+    enum leat_share_turn turn = leat_share_begin(m, epoch, number, place, &e);
+    assert_int_not_equal(turn, LEAT_SHARE_LATER);
+    if (turn == LEAT_SHARE_MAKE) {
+        memset(leat_shared_data(e), (int)number, BYTES);
+        leat_share_made(e, true);
+    } else if (turn == LEAT_SHARE_TAKE) {
+        assert_int_equal((uint8_t)leat_shared_data(e)[BYTES - 1], (uint8_t)number);
+    }
+    if (turn != LEAT_SHARE_OWN)
+        leat_share_let_go(e);
+    return turn;
+}
+
+static void made_by_the_first_and_gone_after_the_last(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(10);
+    struct leat_share_member *m[3];
+    for (int i = 0; i < 3; i++)
+        m[i] = join(s, 1, 0, 0);
+    assert_int_equal(pass(m[1], 0, 7, 8), LEAT_SHARE_MAKE);
+    assert_int_equal(pass(m[0], 0, 7, 8), LEAT_SHARE_TAKE);
+    assert_true(leat_share_has(m[2], 0, 7));
+    assert_int_equal(samples_of(s), 1);
+    assert_int_equal(pass(m[2], 0, 7, 8), LEAT_SHARE_TAKE);
+    assert_int_equal(samples_of(s), 0);
+    assert_false(leat_share_has(m[2], 0, 7));
+    for (int i = 0; i < 3; i++)
+        leat_share_free(m[i]);
+    leat_share_close(s);
+}
+
+static void other_samples_epochs_and_groups_are_apart(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(10);
+    struct leat_share_member *a = join(s, 1, 0, 0);
+    struct leat_share_member *b = join(s, 1, 0, 0);
+    struct leat_share_member *other = join(s, 2, 0, 0);
+    assert_int_equal(pass(a, 0, 7, 8), LEAT_SHARE_MAKE);
+    assert_int_equal(pass(other, 0, 7, 8), LEAT_SHARE_OWN);
+    assert_int_equal(pass(b, 1, 7, 16), LEAT_SHARE_MAKE);
+    assert_int_equal(pass(b, 0, 8, 8), LEAT_SHARE_MAKE);
+    assert_int_equal(pass(b, 0, 7, 8), LEAT_SHARE_TAKE);
+    leat_share_free(a);
+    leat_share_free(b);
+    leat_share_free(other);
+    assert_int_equal(samples_of(s), 0);
+    leat_share_close(s);
+}
+
+static void one_alone_shares_nothing_but_its_first_samples(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(100);
+    struct leat_share_member *a = join(s, 1, 0, 5);
+    for (uint64_t i = 0; i < 20; i++)
+        assert_int_equal(pass(a, 0, i, i + 1), i < 5 ? LEAT_SHARE_MAKE : LEAT_SHARE_OWN);
+    leat_share_reach(a, 20);
+    struct leat_share_member *b = join(s, 1, 0, 5);
+    struct leat_share_member *far = join(s, 1, 50, 0); /* from a state: not at what it has */
+    for (uint64_t i = 0; i < 20; i++) /* what the first has, it does not want any more; five are kept again */
+        assert_int_equal(pass(b, 0, i, i + 1), i < 5 ? LEAT_SHARE_TAKE : i < 10 ? LEAT_SHARE_MAKE : LEAT_SHARE_OWN);
+    assert_int_equal(samples_of(s), 10);
+    leat_share_free(far);
+    leat_share_free(a);
+    leat_share_free(b);
+    leat_share_close(s);
+}
+
+static void one_that_stops_costs_the_others_nothing(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(10);
+    struct leat_share_member *a = join(s, 1, 0, 0);
+    struct leat_share_member *b = join(s, 1, 0, 0);
+    struct leat_share_member *stopped = join(s, 1, 0, 0);
+    for (uint64_t i = 0; i < 200; i++) {
+        assert_int_equal(pass(a, 0, i, i + 1), LEAT_SHARE_MAKE);
+        assert_int_equal(pass(b, 0, i, i + 1), LEAT_SHARE_TAKE);
+        leat_share_reach(a, i + 1);
+        leat_share_reach(b, i + 1);
+        if (i == 20) /* it finds the next ones of its own */
+            assert_int_equal(pass(stopped, 0, 0, 1), LEAT_SHARE_TAKE);
+    }
+    assert_int_equal(samples_of(s), 0); /* it is lost, and nothing is kept for it */
+    assert_int_equal(pass(stopped, 0, 1, 2), LEAT_SHARE_OWN);
+    leat_share_reach(stopped, 190);
+    assert_int_equal(pass(a, 0, 200, 201), LEAT_SHARE_MAKE);
+    assert_int_equal(pass(b, 0, 200, 201), LEAT_SHARE_TAKE);
+    assert_int_equal(pass(stopped, 0, 200, 201), LEAT_SHARE_TAKE); /* it is back */
+    leat_share_free(stopped);
+    assert_int_equal(samples_of(s), 0);
+    leat_share_free(a);
+    leat_share_free(b);
+    leat_share_close(s);
+}
+
+static void two_of_which_one_lags_keep_what_it_needs_next(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(10);
+    struct leat_share_member *ahead = join(s, 1, 0, 0);
+    struct leat_share_member *behind = join(s, 1, 0, 0);
+    for (uint64_t i = 0; i < 40; i++) {
+        assert_int_equal(pass(ahead, 0, i, i + 1), i < 10 ? LEAT_SHARE_MAKE : LEAT_SHARE_OWN);
+        leat_share_reach(ahead, i + 1);
+    }
+    for (uint64_t i = 0; i < 40; i++) {
+        assert_int_equal(pass(behind, 0, i, i + 1), i < 10 ? LEAT_SHARE_TAKE : LEAT_SHARE_OWN);
+        leat_share_reach(behind, i + 1);
+    }
+    assert_int_equal(pass(ahead, 1, 0, 41), LEAT_SHARE_MAKE); /* they have met */
+    leat_share_free(ahead);
+    leat_share_free(behind);
+    leat_share_close(s);
+}
+
+static void what_could_not_be_made_is_nobodys(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(10);
+    struct leat_share_member *a = join(s, 1, 0, 0);
+    struct leat_share_member *b = join(s, 1, 0, 0);
+    struct leat_shared *making;
+    struct leat_shared *waiting;
+    assert_int_equal(leat_share_begin(a, 0, 1, 1, &making), LEAT_SHARE_MAKE);
+    assert_int_equal(leat_share_begin(b, 0, 1, 1, &waiting), LEAT_SHARE_LATER);
+    leat_share_made(making, false);
+    leat_share_let_go(making);
+    assert_false(leat_share_wait(waiting));
+    leat_share_let_go(waiting);
+    assert_int_equal(samples_of(s), 0);
+    assert_int_equal(pass(b, 0, 1, 1), LEAT_SHARE_MAKE); /* it meets the error itself */
+    leat_share_free(a);
+    leat_share_free(b);
+    leat_share_close(s);
+}
+
+static void members_may_go_while_somebody_copies(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(10);
+    struct leat_share_member *a = join(s, 1, 0, 0);
+    struct leat_share_member *b = join(s, 1, 0, 0);
+    struct leat_shared *made;
+    struct leat_shared *unmade;
+    struct leat_shared *waiting;
+    assert_int_equal(leat_share_begin(a, 0, 1, 1, &made), LEAT_SHARE_MAKE);
+    assert_int_equal(leat_share_begin(a, 0, 2, 1, &unmade), LEAT_SHARE_MAKE);
+    memset(leat_shared_data(made), 9, BYTES);
+    leat_share_made(made, true);
+    assert_int_equal(leat_share_begin(b, 0, 2, 1, &waiting), LEAT_SHARE_LATER);
+    leat_share_quit(a);
+    leat_share_quit(b);
+    assert_int_equal(pass(b, 0, 1, 1), LEAT_SHARE_OWN);
+    assert_false(leat_share_wait(waiting));
+    leat_share_let_go(waiting);
+    assert_int_equal(leat_shared_data(made)[5], 9);
+    leat_share_let_go(made);
+    leat_share_made(unmade, true);
+    leat_share_let_go(unmade);
+    leat_share_free(a);
+    leat_share_free(b);
+    assert_int_equal(samples_of(s), 0);
+    leat_share_close(s);
+}
+
+static void more_members_than_bits_are_refused(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(10);
+    struct leat_share_member *m[64];
+    struct leat_share_member *more;
+    struct leat_share_opts o = {.bytes = BYTES};
+    for (int i = 0; i < 64; i++)
+        m[i] = join(s, 0, 0, 0);
+    assert_int_equal(leat_share_join(s, &o, &more, NULL), LEAT_LIMIT);
+    assert_int_equal(pass(m[63], 0, 0, 1), LEAT_SHARE_MAKE);
+    for (int i = 0; i < 63; i++)
+        assert_int_equal(pass(m[i], 0, 0, 1), LEAT_SHARE_TAKE);
+    assert_int_equal(samples_of(s), 0);
+    for (int i = 0; i < 64; i++)
+        leat_share_free(m[i]);
+    leat_share_close(s);
+}
+
+#define THREADS 6
+#define SAMPLES 3000
+
+struct crowd {
+    struct leat_share *share;
+    pthread_barrier_t all;
+    _Atomic uint32_t made, taken, own;
+};
+
+/* A job: batches of 16, whose samples it puts off where another thread makes them. */
+static void *read_all(void *arg)
+{
+    struct crowd *c = arg;
+    struct leat_share_member *m = join(c->share, 1, 0, 32);
+    pthread_barrier_wait(&c->all);
+    for (uint64_t at = 0; at < SAMPLES; at += 16) {
+        struct leat_shared *later[16] = {0};
+        for (uint64_t i = 0; i < 16; i++) {
+            struct leat_shared *e;
+            switch (leat_share_begin(m, 0, at + i, at + 16, &e)) {
+            case LEAT_SHARE_OWN:
+                atomic_fetch_add(&c->own, 1);
+                break;
+            case LEAT_SHARE_MAKE:
+                memset(leat_shared_data(e), (int)(at + i), BYTES);
+                leat_share_made(e, (at + i) % 97 != 0);
+                leat_share_let_go(e);
+                atomic_fetch_add(&c->made, 1);
+                break;
+            case LEAT_SHARE_TAKE:
+                assert_int_equal((uint8_t)leat_shared_data(e)[BYTES - 1], (uint8_t)(at + i));
+                leat_share_let_go(e);
+                atomic_fetch_add(&c->taken, 1);
+                break;
+            case LEAT_SHARE_LATER:
+                later[i] = e;
+            }
+        }
+        for (uint64_t i = 0; i < 16; i++) {
+            if (!later[i])
+                continue;
+            bool good = leat_share_wait(later[i]);
+            if (good)
+                assert_int_equal((uint8_t)leat_shared_data(later[i])[BYTES - 1], (uint8_t)(at + i));
+            atomic_fetch_add(good ? &c->taken : &c->own, 1);
+            leat_share_let_go(later[i]);
+        }
+        leat_share_reach(m, at + 16);
+    }
+    leat_share_free(m);
+    return NULL;
+}
+
+static void a_crowd_gets_the_right_bytes_and_leaves_nothing(void **state)
+{
+    (void)state;
+    struct crowd c = {.share = open_share(200)};
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&c.all, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_all, &c), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(c.made + c.taken + c.own, THREADS * ((SAMPLES + 15) / 16 * 16));
+    assert_true(c.taken > 0);
+    struct leat_share_stats stats;
+    leat_share_stats(c.share, &stats);
+    assert_int_equal(stats.samples, 0);
+    assert_int_equal(stats.bytes, 0);
+    leat_share_close(c.share);
+    pthread_barrier_destroy(&c.all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(made_by_the_first_and_gone_after_the_last),
+        cmocka_unit_test(other_samples_epochs_and_groups_are_apart),
+        cmocka_unit_test(one_alone_shares_nothing_but_its_first_samples),
+        cmocka_unit_test(one_that_stops_costs_the_others_nothing),
+        cmocka_unit_test(two_of_which_one_lags_keep_what_it_needs_next),
+        cmocka_unit_test(what_could_not_be_made_is_nobodys),
+        cmocka_unit_test(members_may_go_while_somebody_copies),
+        cmocka_unit_test(more_members_than_bits_are_refused),
+        cmocka_unit_test(a_crowd_gets_the_right_bytes_and_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -116,8 +116,12 @@ bool leat_hf_parse_link(const char *value, size_t n, char *out, size_t size)
             continue;
         const char *query = memchr(open, '?', (size_t)(close - open));
         size_t length = query ? (size_t)(close - query - 1) : 0;
-        if (!length || length >= size || memchr(query, '#', length))
+        if (!length || length >= size)
             return false;
+        for (size_t i = 1; i <= length; i++) { /* it becomes part of an address */
+            if ((unsigned char)query[i] <= ' ' || query[i] == '#')
+                return false;
+        }
         memcpy(out, query + 1, length);
         out[length] = '\0';
         return true;

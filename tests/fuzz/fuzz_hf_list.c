@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *line = memchr(data, '\n', size);
     size_t link_n = line ? (size_t)(line - data) : 0;
     if (leat_hf_parse_link((const char *)data, link_n, next, sizeof next))
-        PROMISE(strlen(next) <= link_n && !strchr(next, '#'));
+        PROMISE(strlen(next) <= link_n && !strpbrk(next, "# "));
     const char *json = (const char *)data + (line ? link_n + 1 : 0);
     size_t n = size - (size_t)(json - (const char *)data);
     leat_buf_init(&page.strings, 1u << 20);

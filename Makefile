@@ -86,6 +86,9 @@ bench-mount: build-release venv ## reading a mount beside `leat read`, and listi
 bench-pack-files: build-release venv ## packing many small files beside tar and other libraries (BENCH_PACK="--peers ENV/bin/python")
 	@.venv/bin/python bench/bench_pack_files.py $(BENCH_PACK)
 
+bench-profile: build-release venv ## what watching a training costs it, and injected stalls beside what is reported
+	@.venv/bin/python bench/bench_profile.py $(BENCH_PROFILE)
+
 bench-share: build-release venv ## four jobs of one machine on the same data, beside one alone and four that do not share
 	@.venv/bin/python bench/bench_share.py $(BENCH_SHARE)
 
@@ -132,6 +135,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep \
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep bench-profile \
 	bench-sched bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

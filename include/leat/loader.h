@@ -148,6 +148,9 @@ struct leat_loader_opts {
      * nowhere (docs/sight.md). */
     const char *metrics;
     const char *name; /* what leat top, metrics and traces call this loader; NULL: the end of the dataset's address */
+    /* The machines of the job, which fetch from each other before they ask the bucket: a text that leat_loader_confer()
+     * has made on one of them, the same on all (docs/job.md). NULL: each fetches for itself. */
+    const char *members;
 };
 
 /* The settings by name, so that front ends need no list of their own. */
@@ -189,6 +192,13 @@ LEAT_API void leat_loader_close(struct leat_loader *loader); /* batches still he
 /* Sets rank and world if the options did not, or changes them. To be called before the first batch. */
 LEAT_API leat_status leat_loader_join(struct leat_loader *loader, uint32_t rank, uint32_t world,
                                       const uint32_t *node_of_rank, struct leat_error *err);
+
+/* The machines of a job fetch from each other (docs/job.md). confer() asks the agent of this machine, in JSON, for an
+ * address that it could serve at, for the members of a job and their secrets, or to serve them; the caller frees the
+ * answer. share() tells the loader the members: before the first batch, on every rank the same. */
+LEAT_API leat_status leat_loader_confer(struct leat_loader *loader, const char *ask, char **answer,
+                                        struct leat_error *err);
+LEAT_API leat_status leat_loader_share(struct leat_loader *loader, const char *members, struct leat_error *err);
 
 /* Everything that must be the same on all ranks, as JSON: dataset, view, seed, window, batch, world, cursor, …; opens
  * the loader if necessary. The caller frees it. compare() names what differs between two of them. */

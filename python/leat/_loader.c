@@ -459,7 +459,9 @@ static PyObject *loader_series(PyObject *self, PyObject *ignored)
     return look_for_text(self, leat_loader_series);
 }
 
-static PyObject *loader_restore(PyObject *self, PyObject *args)
+/* A call that is given a text. */
+static PyObject *call_with_text(PyObject *self, PyObject *args,
+                                leat_status (*call)(struct leat_loader *l, const char *text, struct leat_error *err))
 {
     const char *text;
     struct leat_error err;
@@ -470,32 +472,38 @@ static PyObject *loader_restore(PyObject *self, PyObject *args)
     if (!l)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    rc = leat_loader_restore(l, text, &err);
+    rc = call(l, text, &err);
     Py_END_ALLOW_THREADS;
     leave(self);
     return none_or_raise(rc, &err);
 }
 
-int leat_py_read_u64(PyObject *object, void *out)
+static PyObject *loader_restore(PyObject *self, PyObject *args)
 {
-    unsigned long long value = PyLong_AsUnsignedLongLong(object);
-    if (value == (unsigned long long)-1 && PyErr_Occurred())
-        return 0;
-    *(uint64_t *)out = value;
-    return 1;
+    return call_with_text(self, args, leat_loader_restore);
 }
 
-int leat_py_read_u32(PyObject *object, void *out)
+static PyObject *loader_share(PyObject *self, PyObject *args)
 {
-    uint64_t value;
-    if (!leat_py_read_u64(object, &value))
-        return 0;
-    if (value > UINT32_MAX) {
-        PyErr_Format(PyExc_OverflowError, "%llu does not fit into 32 bits", (unsigned long long)value);
-        return 0;
-    }
-    *(uint32_t *)out = (uint32_t)value;
-    return 1;
+    return call_with_text(self, args, leat_loader_share);
+}
+
+static PyObject *loader_confer(PyObject *self, PyObject *args)
+{
+    const char *ask;
+    char *answer = NULL;
+    struct leat_error err;
+    leat_status rc;
+    if (!PyArg_ParseTuple(args, "s", &ask))
+        return NULL;
+    struct leat_loader *l = enter(self);
+    if (!l)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    rc = leat_loader_confer(l, ask, &answer, &err);
+    Py_END_ALLOW_THREADS;
+    leave(self);
+    return text_or_raise(rc, answer, &err);
 }
 
 static PyObject *loader_set_epoch(PyObject *self, PyObject *args)
@@ -620,6 +628,8 @@ static PyMethodDef loader_methods[] = {
     {"set_epoch", loader_set_epoch, METH_VARARGS, "Goes to the beginning of an epoch."},
     {"seek", loader_seek, METH_VARARGS, "Goes to a position in an epoch."},
     {"join", loader_join, METH_VARARGS, "Says which rank of which world this is, and on which nodes the ranks are."},
+    {"confer", loader_confer, METH_VARARGS, "Asks the agent about the machines of the job, in JSON."},
+    {"share", loader_share, METH_VARARGS, "Says which machines fetch from each other, as JSON."},
     {"agreement", loader_agreement, METH_NOARGS, "What all ranks must have in common, as JSON."},
     {"stats", loader_stats, METH_NOARGS, "What has happened so far, as JSON."},
     {"series", loader_series, METH_NOARGS, "The same over time, as JSON."},
@@ -674,19 +684,6 @@ PyObject *leat_py_problems(PyObject *self, PyObject *args)
         Py_XDECREF(text);
     }
     return problems;
-}
-
-/* compare(mine, theirs, who): raises what differs between two agreements. */
-PyObject *leat_py_compare(PyObject *self, PyObject *args)
-{
-    const char *mine;
-    const char *theirs;
-    const char *who;
-    struct leat_error err;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "sss", &mine, &theirs, &who))
-        return NULL;
-    return none_or_raise(leat_loader_compare(mine, theirs, who, &err), &err);
 }
 
 int leat_py_add_loader(PyObject *module)

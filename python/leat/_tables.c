@@ -66,3 +66,41 @@ PyObject *leat_py_dtype_name(PyObject *self, PyObject *code)
     (void)self;
     return leat_py_read_u32(code, &n) ? PyUnicode_FromString(leat_dtype_name(n)) : NULL;
 }
+
+int leat_py_read_u64(PyObject *object, void *out)
+{
+    unsigned long long value = PyLong_AsUnsignedLongLong(object);
+    if (value == (unsigned long long)-1 && PyErr_Occurred())
+        return 0;
+    *(uint64_t *)out = value;
+    return 1;
+}
+
+int leat_py_read_u32(PyObject *object, void *out)
+{
+    uint64_t value;
+    if (!leat_py_read_u64(object, &value))
+        return 0;
+    if (value > UINT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%llu does not fit into 32 bits", (unsigned long long)value);
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return 1;
+}
+
+/* compare(mine, theirs, who): raises what differs between two agreements. */
+PyObject *leat_py_compare(PyObject *self, PyObject *args)
+{
+    const char *mine;
+    const char *theirs;
+    const char *who;
+    struct leat_error err;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sss", &mine, &theirs, &who))
+        return NULL;
+    leat_status rc = leat_loader_compare(mine, theirs, who, &err);
+    if (rc != LEAT_OK)
+        return leat_py_raise_or_interrupt(rc, &err);
+    Py_RETURN_NONE;
+}

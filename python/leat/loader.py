@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from leat import _arguments, _core, frameworks, ranks
+from leat import job as jobs
 from leat.errors import InvalidError, WrongTypeError
 from leat.fields import Field
 from leat.mix import Mix
@@ -180,7 +181,7 @@ def _plan_torch(kind: int, dtype: int) -> tuple[Any, Any]:
 _NUMBER, _FLAG, _TEXT, _SIZE, _DURATION, _CHOICE = range(1, 7)  # enum leat_setting_type
 _SETTINGS = {row[0]: row for row in _core.settings()}
 _TRANSFORM: dict[str, Any] = {"transform": None, "collate": None, "transform_on": "sample", "transform_workers": None}
-_HIDDEN = {"job", "local_world_size", "mix"}  # found out, not asked for
+_HIDDEN = {"job", "local_world_size", "members", "mix"}  # found out, not asked for
 
 
 def _as_text(name: str, value: Any) -> str:
@@ -271,6 +272,7 @@ class Loader:
         transform_on: what the transform gets: "sample" or "batch"
         transform_workers: how many processes run them; 0: this one
         device: "cuda", "cuda:1", a number or a torch.device: batches on that GPU
+        job: "auto" (or None): the machines of a job fetch from each other; "off": each for itself
     """
 
     __signature__: Any = _Signature()
@@ -288,6 +290,7 @@ class Loader:
         transform_on: Literal["sample", "batch"] = "sample",
         transform_workers: Whole | None = None,
         device: Any = None,
+        job: str | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         self._given = {name: value for name, value in locals().items() if name != "self"}
@@ -302,6 +305,11 @@ class Loader:
         if explicit != (settings.get("world_size") is not None):
             problems.append(InvalidError("give both rank and world_size, or neither"))
         problems += _outputs(fields)
+        share = False
+        try:
+            share = jobs.choose(None if job is None else _arguments.text("job", job)) != "off"
+        except InvalidError as error:
+            problems.append(error)
         plan = self._choose(as_numpy)
         given = dict(texts)
         made = None
@@ -328,12 +336,19 @@ class Loader:
         self._shuffle = bool(shuffle)
         self._batch = int(given.get("batch_size", 0)), int(given.get("global_batch_size", 0))
         rank = [int(given["rank"]), int(given["world_size"])] if explicit else []
-        found = ranks.settings(explicit, rank[1] if explicit else None)
+        found = ranks.settings(explicit, rank[1] if explicit else None, share)
         self._core = _core.Loader(
             url=address,
             outputs=outputs + (made.plan.outputs() if made else []),
             settings=texts + found,
-            prepare=lambda core: ranks.join(core, core.timeout, *rank),
+            prepare=lambda core: ranks.join(
+                core,
+                core.timeout,
+                rank[0] if explicit else None,
+                rank[1] if explicit else None,
+                share=share,
+                scope=given.get("scope", ""),
+            ),
             warn=logging.getLogger("leat").warning,
             as_dict=_arguments.flag("as_dict", as_dict),
             plan=plan,

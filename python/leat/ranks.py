@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leat import _core
+from leat import job as jobs
 from leat.errors import Error, InvalidError, NetworkError, TimeoutError
 
 PARTING_S = 5.0
@@ -71,7 +72,7 @@ def job() -> str | None:
     return "/".join([*texts, str(_opened["agent"])]) if any(texts) else None
 
 
-def settings(explicit: bool, world: int | None) -> list[tuple[str, str]]:
+def settings(explicit: bool, world: int | None, share: bool = False) -> list[tuple[str, str]]:
     """What is known when a loader is built. The agent begins to fetch for the rank this seems to be; join() puts that right
     where it turns out otherwise."""
     if explicit and world == 1:
@@ -88,6 +89,8 @@ def settings(explicit: bool, world: int | None) -> list[tuple[str, str]]:
         rank, world = rank_and_world()
     except InvalidError:
         return found  # said at the first batch, unless there is a process group by then
+    if share and jobs.several_machines():
+        return found  # what is fetched where is decided when all have met
     return [*found, ("rank", str(rank)), ("world_size", str(world))]
 
 
@@ -131,7 +134,8 @@ class Exchange:
         group = _distributed()
         self.rank: int = group.get_rank()
         self.world: int = group.get_world_size()
-        self._store = distributed_c10d._get_default_store()
+        self.store: Any = distributed_c10d._get_default_store()
+        self._store = self.store
         _opened["group"] += 1
         self._prefix = f"leat/{_opened['group']}"
         self._timeout_s = timeout_s
@@ -210,7 +214,14 @@ def _judge(texts: list[str]) -> str:
     return ""
 
 
-def join(core: _core.Loader, timeout_s: float, rank: int | None = None, world: int | None = None) -> None:
+def join(
+    core: _core.Loader,
+    timeout_s: float,
+    rank: int | None = None,
+    world: int | None = None,
+    share: bool = False,
+    scope: str = "",
+) -> None:
     """Makes a loader that rank of that world, of torch.distributed's or of the environment's; then all ranks compare what
     they are about to read."""
     refuse_workers()
@@ -223,6 +234,8 @@ def join(core: _core.Loader, timeout_s: float, rank: int | None = None, world: i
     nodes = None
     if exchange is not None and not given:
         nodes = json.loads(exchange.gather("nodes", _node(), _number_nodes))
+        if share and len(set(nodes)) > 1:
+            jobs.meet(core, exchange, nodes, scope)
     try:
         if not given:
             core.join(rank, world, nodes)

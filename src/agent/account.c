@@ -32,6 +32,8 @@ static void of_set(const struct leat_sched_set *set, struct leat_account *a)
     a->bytes_by_source[LEAT_FROM_BUCKET] = from.bucket_bytes;
     a->bytes_by_source[LEAT_FROM_DISK] = from.disk_bytes;
     a->bytes_by_source[LEAT_FROM_RAM] = from.ram_bytes;
+    a->bytes_by_source[LEAT_FROM_PEER] = from.peer_bytes;
+    a->chunks_by_source[LEAT_FROM_PEER] = from.peer_chunks;
     a->chunks_by_source[LEAT_FROM_BUCKET] = from.bucket_chunks;
     a->chunks_by_source[LEAT_FROM_DISK] = from.disk_chunks;
     a->chunks_by_source[LEAT_FROM_RAM] = from.ram_chunks;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/inheritance.h"
+#include "agent/peers.h"
 #include "agent/perform.h"
 #include "agent/session.h"
 #include "agent/share.h"
@@ -245,6 +246,7 @@ static void stop(void *arg)
     leat_loop_unwatch(a->loop, &a->listening);
     leat_loop_unwatch(a->loop, &a->signals);
     leat_session_close_all(a);
+    leat_peers_stop(a);
     leat_supply_stop_all(a);
     leat_loop_disarm(a->loop, &a->linger);
     leat_loop_disarm(a->loop, &a->listen_again);
@@ -270,8 +272,11 @@ static void close_agent(struct leat_agent *a)
         leat_pool_close(a->makers);
         if (a->workers)
             leat_workers_drain(a->workers);
-        leat_loop_call(a->loop, nothing, NULL); /* what the workers posted has been run */
+        leat_peers_shut(a);
+        leat_loop_call(a->loop, nothing, NULL); /* what the workers and the doors posted has been run */
         leat_supply_close_all(a);
+        leat_loop_call(a->loop, nothing, NULL);
+        leat_peers_close(a);
         leat_perform_end(a);
         leat_loop_call(a->loop, nothing, NULL); /* and what the disk posted */
         leat_workers_close(a->workers);

@@ -90,6 +90,8 @@ struct leat_agent {
     struct leat_blend *blends; /* supplies that are read together, agent/blend.h */
     uint64_t idles;            /* how often a supply was left by its last user */
     struct leat_opening *openings;
+    struct leat_job *jobs;     /* that it is a machine of, agent/peers.h */
+    struct leat_bound *bound;  /* ports for jobs to come */
     struct leat_seat *council; /* ranks that have to agree, agent/council.h */
     bool stopping;             /* no supplies are added any more */
     struct {

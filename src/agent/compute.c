@@ -8,6 +8,7 @@
 
 #include "agent/blend.h"
 #include "agent/inside.h"
+#include "agent/peers.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "dataset/classes.h"
@@ -298,6 +299,14 @@ static leat_status describe_agreement(struct leat_loading *l, const struct leat_
             j = NULL;
         }
     }
+    if (j && l->job) { /* ranks that place chunks differently would assign samples differently */
+        leat_sha256(leat_cursor_placement(l->cursor), leat_cursor_slots(l->cursor) * sizeof(uint32_t), digest);
+        leat_hex(digest, 8, nodes);
+        if (json_object_set_new(j, "placement", json_string(nodes)) < 0) {
+            json_decref(j);
+            j = NULL;
+        }
+    }
     l->agreement = leat_json_write(j, JSON_COMPACT);
     json_decref(j);
     return l->agreement ? LEAT_OK : no_memory(err);
@@ -432,6 +441,50 @@ static leat_status make_outputs(struct leat_loading *l, struct leat_error *err)
     return rc;
 }
 
+/* The job's machines must be the node map's. */
+static leat_status check_members(const struct leat_loading *l, const struct leat_members *m, struct leat_error *err)
+{
+    const uint32_t *node = l->request.opts.node_of_rank;
+    uint32_t *ranks = calloc((size_t)m->now.n + 1, sizeof *ranks);
+    leat_status rc = ranks ? LEAT_OK : no_memory(err);
+    for (uint32_t r = 0; rc == LEAT_OK && r < l->world; r++) {
+        if (node[r] >= m->now.n)
+            rc = leat_fail(err, LEAT_INVALID, "rank %u is on node %u, and the job has %u machines", r, node[r],
+                           m->now.n);
+        else
+            ranks[node[r]]++;
+    }
+    for (uint32_t i = 0; rc == LEAT_OK && i < m->now.n; i++) {
+        if (ranks[i] != m->now.nodes[i].ranks)
+            rc = leat_fail(err, LEAT_INVALID, "node %u has %u ranks, and the job says %u", i, ranks[i],
+                           m->now.nodes[i].ranks);
+    }
+    free(ranks);
+    return rc;
+}
+
+/* Who owns what, as all machines of the job see it before any of them is lost. *out NULL: by the node map alone. */
+static leat_status place(const struct leat_loading *l, uint32_t **out, struct leat_error *err)
+{
+    uint64_t chunks = 0;
+    *out = NULL;
+    if (!l->job)
+        return LEAT_OK;
+    const struct leat_members *m = leat_peers_members(l->job);
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        chunks += l->streams[i].spec.chunks;
+    uint32_t slots = leat_order_slots((uint32_t)(chunks < LEAT_ORDER_CHUNKS_MAX ? chunks : LEAT_ORDER_CHUNKS_MAX));
+    leat_status rc = check_members(l, m, err);
+    uint32_t *table = rc == LEAT_OK ? calloc((size_t)slots + 1, sizeof *table) : NULL;
+    if (rc == LEAT_OK)
+        rc = table ? leat_members_place(m, NULL, slots, table, err) : no_memory(err);
+    if (rc == LEAT_OK)
+        *out = table;
+    else
+        free(table);
+    return rc;
+}
+
 static leat_status open_cursor(struct leat_loading *l, struct leat_error *err)
 {
     struct leat_order_spec specs[LEAT_ORDER_STREAMS_MAX];
@@ -448,9 +501,16 @@ static leat_status open_cursor(struct leat_loading *l, struct leat_error *err)
         .world = l->world,
         .node_of_rank = l->request.opts.node_of_rank,
     };
+    uint32_t *placement;
     for (uint32_t i = 0; i < l->streams_n; i++)
         specs[i] = l->streams[i].spec;
-    return leat_cursor_open(&opts, &l->cursor, err);
+    leat_status rc = place(l, &placement, err);
+    if (rc != LEAT_OK)
+        return rc;
+    opts.node_of_slot = placement;
+    rc = leat_cursor_open(&opts, &l->cursor, err);
+    free(placement);
+    return rc;
 }
 
 /* Sharing */

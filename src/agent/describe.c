@@ -8,6 +8,7 @@
 #include "agent/account.h"
 #include "agent/blend.h"
 #include "agent/inside.h"
+#include "agent/peers.h"
 #include "base/clock.h"
 #include "leat/leat.h"
 
@@ -102,7 +103,8 @@ json_t *leat_agent_describe(const struct leat_agent *agent)
                           "metrics_problem", agent->metrics.problem[0] ? agent->metrics.problem : NULL);
     bool good = j && !loaders.failed && !datasets.failed && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j) &&
                 json_object_set(j, "loaders", loaders.array) == 0 &&
-                json_object_set(j, "datasets", datasets.array) == 0;
+                json_object_set(j, "datasets", datasets.array) == 0 &&
+                json_object_set_new(j, "jobs", leat_peers_describe(agent)) == 0;
     json_decref(loaders.array);
     json_decref(datasets.array);
     if (good)

@@ -64,6 +64,7 @@ struct leat_loading {
     char notice[480];                   /* for the user; "": none */
     const struct leat_outputs *outputs; /* the first stream's, whose columns are all others' too */
 
+    struct leat_job *job; /* the machines that it shares chunks with, agent/peers.h; NULL: none */
     struct leat_cursor *cursor;
     struct {
         struct leat_task task;

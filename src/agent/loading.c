@@ -9,6 +9,7 @@
 #include "agent/account.h"
 #include "agent/blend.h"
 #include "agent/inside.h"
+#include "agent/peers.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -40,6 +41,7 @@ static void loading_free(struct leat_loading *l)
     leat_request_free(&l->request);
     free(l->state);
     free(l->agreement);
+    leat_peers_leave(l->job);
     leat_blend_release(l->opts.blend);
     leat_supply_release(l->opts.supply);
     free(l);
@@ -373,6 +375,8 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     rc = leat_sched_lane_open(agent->sched, &opts, leat_now_ns(), &l->lane, err);
     if (rc != LEAT_OK)
         return rc;
+    if (l->job)
+        leat_peers_place(l);
     begin_sharing(l);
     say_reach(l);
     for (uint32_t i = 0; i < l->streams_n; i++) {
@@ -424,6 +428,16 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, const struct
         free(l);
         return rc;
     }
+    const struct leat_loader_opts *o = &l->request.opts;
+    if (o->members && o->world && o->node_of_rank)
+        rc = leat_peers_join(opts->agent, o->members, o->node_of_rank[o->rank < o->world ? o->rank : 0], &l->job, err);
+    if (rc != LEAT_OK) {
+        leat_request_free(&l->request);
+        free(l);
+        return rc;
+    }
+    if (l->job)
+        leat_peers_hold(l->job);
     l->opts = *opts;
     leat_supply_hold(opts->supply);
     if (opts->blend)

@@ -6,6 +6,7 @@
 #include "agent/account.h"
 #include "agent/blend.h"
 #include "agent/inside.h"
+#include "agent/peers.h"
 #include "agent/supply.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,8 +25,16 @@ static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_s
     struct leat_sched_fetch own = *how;
     const struct leat_supply *s =
         from->supply ? from->supply : leat_blend_supply(from->blend, how->number, &own.number);
-    (void)user;
-    return leat_feed_fetch(s->source, c, &own);
+    struct leat_feed_peer peer;
+    bool asks = !how->guest && !how->from_disk && leat_peers_choose(s, own.number, from, how->number, &peer);
+    if (leat_feed_fetch(s->source, c, &own, asks ? &peer : NULL)) {
+        if (asks)
+            leat_sched_ask_peer(c);
+        return true;
+    }
+    if (asks)
+        leat_peers_asked(user, peer.who, &(struct leat_error){.status = LEAT_NO_MEMORY}, 0, 0);
+    return false;
 }
 
 static void do_drop(void *user, struct leat_sched_chunk *c)
@@ -181,7 +190,9 @@ static void trace_fetch(struct leat_agent *a, const struct leat_sched_chunk *c, 
 static void on_arrived(void *user, struct leat_sched_chunk *c)
 {
     struct leat_agent *a = user;
-    trace_fetch(a, c, c->from_disk ? LEAT_TRACE_DISK : LEAT_TRACE_BUCKET);
+    trace_fetch(a, c, c->from_disk ? LEAT_TRACE_DISK : leat_feed_by_peer(c) ? LEAT_TRACE_PEER : LEAT_TRACE_BUCKET);
+    if (leat_feed_by_peer(c))
+        leat_sched_by_peer(c);
     leat_sched_arrived(a->sched, c, leat_now_ns());
     leat_agent_pump(a);
 }
@@ -327,6 +338,7 @@ static void open_here(void *arg)
         .cancelled = on_cancelled,
         .lost = on_lost,
         .stored = on_stored,
+        .peered = leat_peers_asked,
         .user = a,
     };
     a->ops = ops;

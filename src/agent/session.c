@@ -19,6 +19,7 @@
 #include "agent/council.h"
 #include "agent/describe.h"
 #include "agent/loading.h"
+#include "agent/peers.h"
 #include "agent/tracing.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -28,7 +29,7 @@
 #include "ring/settings.h"
 
 /* What this release can do beyond protocol 1. */
-#define FEATURES "loaders trace"
+#define FEATURES "loaders trace jobs"
 
 #define TEXT_MAX (LEAT_WIRE_MAX - 1024u) /* in a packet */
 
@@ -514,6 +515,23 @@ static void trace(struct leat_session *s, struct leat_part part)
         send_error(s, LEAT_MESSAGE_ERROR, &err, false);
 }
 
+static void talk_of_job(struct leat_session *s, struct leat_part part)
+{
+    const char *text = leat_part_text(part, LEAT_TAG_TEXT);
+    struct leat_error err = {0};
+    struct leat_buf b;
+    char *answer;
+    if (leat_peers_ask(s->agent, text ? text : "", &answer, &err) != LEAT_OK) {
+        send_error(s, LEAT_MESSAGE_ERROR, &err, false);
+        return;
+    }
+    begin(&b, LEAT_MESSAGE_JOB);
+    leat_message_text(&b, LEAT_TAG_TEXT, answer);
+    send_message(s, &b, NULL, 0);
+    explicit_bzero(answer, strlen(answer));
+    free(answer);
+}
+
 /* True: go on; false: this is not a conversation. */
 static bool take_message(struct leat_session *s, enum leat_message_kind kind, struct leat_part part)
 {
@@ -541,6 +559,9 @@ static bool take_message(struct leat_session *s, enum leat_message_kind kind, st
         return true;
     case LEAT_MESSAGE_TRACE:
         trace(s, part);
+        return true;
+    case LEAT_MESSAGE_JOB:
+        talk_of_job(s, part);
         return true;
     case LEAT_MESSAGE_STOP:
         begin(&b, kind);

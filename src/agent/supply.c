@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/loading.h"
+#include "agent/peers.h"
 #include "agent/session.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -159,6 +160,7 @@ static void let_go(struct leat_supply *s)
     s->leaving = true;
     leat_loop_disarm(s->agent->loop, &s->renew);
     atomic_store_explicit(&s->hook->stop, true, memory_order_relaxed);
+    leat_peers_supply_gone(s);
     leat_sched_set_close(s->set); /* first: nothing new may be asked of it */
     s->set = NULL;
     leat_source_close(s->source, on_source_closed, s);

@@ -223,8 +223,9 @@ static void put_time(struct leat_buf *b, const char *name, uint64_t ns)
 static void put_event(struct leat_buf *b, const struct drawn *it, const struct leat_roll *roll)
 {
     static const char *const kinds[] = {"fetch", "check", "prepare", "batch", "wait"};
-    static const char *const hows[] = {"",          "bucket",          "disk",          "failed", "lost by the disk",
-                                       "cancelled", "waits for fetch", "waits for prep"};
+    static const char *const hows[] = {
+        "",          "bucket",          "disk",          "another machine", "failed", "lost by the disk",
+        "cancelled", "waits for fetch", "waits for prep"};
     const struct leat_trace_event *e = &it->event;
     const struct leat_roll_entry *who = leat_roll_find(roll, e->who);
     leat_buf_printf(b, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%" PRIu32 ",\"cat\":\"%s\",\"name\":\"%s\"", it->pid, it->row,

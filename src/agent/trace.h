@@ -26,6 +26,7 @@ enum leat_trace_how {
     LEAT_TRACE_PLAIN,
     LEAT_TRACE_BUCKET, /* fetches … */
     LEAT_TRACE_DISK,
+    LEAT_TRACE_PEER,
     LEAT_TRACE_FAILED, /* … that did not come, by source */
     LEAT_TRACE_LOST,
     LEAT_TRACE_CANCELLED,

@@ -37,6 +37,8 @@ static const struct variable {
     {"LEAT_CA_BUNDLE", FILE_TO_READ},
     {"LEAT_CONFIG", FILE_TO_READ},
     {"LEAT_ENDPOINT_URL", ELSEWHERE},
+    {"LEAT_JOB", ELSEWHERE},
+    {"LEAT_JOB_ADDRESS", ELSEWHERE},
     {"LEAT_LINGER", DURATION},
     {"LEAT_LOG", LOG_LEVEL},
     {"LEAT_METRICS", LISTEN},
@@ -63,6 +65,7 @@ static const struct variable {
     /* for scripts that `leat profile` runs */
     {"LEAT_PROFILE", ELSEWHERE},
     {"LEAT_PROFILE_LOADER", ELSEWHERE},
+    {"LEAT_PROFILE_PRECISION", ELSEWHERE},
     {"LEAT_PROFILE_RUNS", ELSEWHERE},
     /* for scripts that `leat plan --launch` starts */
     {"LEAT_ACCUMULATE", ELSEWHERE},

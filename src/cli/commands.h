@@ -15,6 +15,7 @@ extern const struct leat_command leat_command_help_command;
 extern const struct leat_command leat_command_image;
 extern const struct leat_command leat_command_index;
 extern const struct leat_command leat_command_info;
+extern const struct leat_command leat_command_job;
 extern const struct leat_command leat_command_ls;
 extern const struct leat_command leat_command_mount;
 extern const struct leat_command leat_command_name;

@@ -20,6 +20,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_pack,
     &leat_command_index,
     &leat_command_info,
+    &leat_command_job,
     &leat_command_name,
     &leat_command_show,
     &leat_command_select,

@@ -13,6 +13,7 @@
 
 struct profile_settings {
     uint64_t time_ns;
+    double precision;
     const char *out;
     bool watch;
     uint64_t every_ns;
@@ -26,12 +27,15 @@ struct profile_settings {
 static const struct leat_option options[] = {
     {"out", 'o', LEAT_OPTION_STRING, AT(out), "FILE", "report.json", NULL, "where the report goes"},
     {"time", 't', LEAT_OPTION_DURATION, AT(time_ns), "TIME", NULL, NULL,
-     "how long blocks of steps with replayed batches may be put between the script's own; none without it"},
+     "how long blocks of steps with other batches may be put between the script's own; none without it"},
+    {"precision", 0, LEAT_OPTION_DOUBLE, AT(precision), "PERCENT", "2", NULL,
+     "with --time: end earlier once every difference is known to this share of a step"},
     {"watch", 'w', LEAT_OPTION_FLAG, AT(watch), NULL, NULL, NULL, "say every few seconds where the time goes"},
     {"every", 0, LEAT_OPTION_DURATION, AT(every_ns), "TIME", "5s", NULL, "with --watch: how often"},
     {"metrics", 0, LEAT_OPTION_STRING, AT(metrics), "FILE", NULL, NULL,
      "as often as that, write the same as text for Prometheus"},
-    {"type", 0, LEAT_OPTION_STRING, AT(type), "NAME", NULL, NULL, "the machine's type, for 'leat plan --report'"},
+    {"type", 0, LEAT_OPTION_STRING, AT(type), "NAME", NULL, NULL,
+     "the machine's type, for 'leat plan --report'; Amazon's machines know it"},
     {"model", 0, LEAT_OPTION_STRING, AT(model), "NAME", NULL, NULL, "the model's name, likewise"},
     {0},
 };
@@ -113,6 +117,22 @@ static void name_command(char **argv, char *out, size_t n)
     leat_one_line(out);
 }
 
+/* What the machine says of its own type: clouds of Amazon put it there, others only their name. */
+static void name_type(char *out, size_t n)
+{
+    static const char *const files[] = {"/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name"};
+    char text[2][64] = {"", ""};
+    for (size_t i = 0; i < 2; i++) {
+        FILE *file = fopen(files[i], "re");
+        if (file && fgets(text[i], sizeof text[i], file))
+            text[i][strcspn(text[i], "\n")] = '\0';
+        if (file)
+            fclose(file);
+    }
+    snprintf(out, n, "%s", strcmp(text[0], "Amazon EC2") == 0 ? text[1] : "");
+    leat_one_line(out);
+}
+
 static leat_status finish(const struct profile_settings *s, const struct leat_gather *g, char **argv,
                           struct leat_error *err)
 {
@@ -123,7 +143,10 @@ static leat_status finish(const struct profile_settings *s, const struct leat_ga
     leat_buf_init(&b, REPORT_MAX);
     snprintf(r->leat, sizeof r->leat, "%s", leat_version());
     leat_cli_format_time(leat_wall_s(), r->made);
-    snprintf(r->type, sizeof r->type, "%s", s->type ? s->type : "");
+    if (s->type)
+        snprintf(r->type, sizeof r->type, "%s", s->type);
+    else
+        name_type(r->type, sizeof r->type);
     snprintf(r->model, sizeof r->model, "%s", s->model ? s->model : "");
     name_command(argv, r->command, sizeof r->command);
     leat_gather_report(g, r);
@@ -153,7 +176,11 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_profile_child child;
     struct leat_gather *g = NULL;
     struct leat_error err;
-    leat_status rc = leat_profile_start(&child, argv, (double)s->time_ns / 1e9, &err);
+    if (!(s->precision > 0 && s->precision <= 100)) {
+        leat_fail(&err, LEAT_INVALID, "--precision: a percentage above 0 and up to 100");
+        return leat_cli_fail(&err);
+    }
+    leat_status rc = leat_profile_start(&child, argv, (double)s->time_ns / 1e9, s->precision / 100, &err);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     rc = leat_gather_open(child.folder, &g, &err);
@@ -184,8 +211,10 @@ const struct leat_command leat_command_profile = {
         "report. The script's own output and exit status are kept.\n\nPython processes of torch are followed, however "
         "they are started: torchrun, python -m, accelerate launch, spawned and forked workers. A Python that ignores "
         "its environment (-I, -E, -S) is not.\n\nWith --time, blocks of steps get batches that were kept in memory, "
-        "and some of them no exchange of gradients; model, optimizer and random numbers are put back after each "
-        "block. The script's loop runs that many iterations more.",
+        "that are read again while the page cache has them, or after it was made to drop them; or they do not "
+        "exchange gradients, on all ranks or on one while the others stand still. Model, optimizer and random numbers "
+        "are put back after each block. The script's loop runs that many iterations more. The links between ranks are "
+        "measured too, once.",
     .examples = "  leat profile -- python train.py\n"
                 "  leat profile --watch -o r.json -- torchrun --nproc-per-node 2 train.py\n",
     .options = options,

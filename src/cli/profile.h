@@ -17,8 +17,9 @@ struct leat_profile_child {
 };
 
 /* Makes the folder, removes those that killed profilers have left, and starts the command. `runs_s`: how long
- * differential runs may take; 0: none. */
-leat_status leat_profile_start(struct leat_profile_child *c, char **argv, double runs_s, struct leat_error *err);
+ * differential runs may take; 0: none; `precision`: the share of a step to which differences are wanted. */
+leat_status leat_profile_start(struct leat_profile_child *c, char **argv, double runs_s, double precision,
+                               struct leat_error *err);
 
 /* Waits up to this long for its end. Ctrl-C is the script's; SIGTERM and SIGHUP are passed on. */
 void leat_profile_wait(struct leat_profile_child *c, uint64_t ns);

@@ -106,7 +106,7 @@ static leat_status make_folder(struct leat_profile_child *c, struct leat_error *
     return write_observer(c, err);
 }
 
-static void set_environment(const struct leat_profile_child *c, double runs_s)
+static void set_environment(const struct leat_profile_child *c, double runs_s, double precision)
 {
     const char *old = getenv("PYTHONPATH");
     char number[40];
@@ -117,6 +117,8 @@ static void set_environment(const struct leat_profile_child *c, double runs_s)
     if (runs_s > 0) {
         snprintf(number, sizeof number, "%.3f", runs_s);
         setenv("LEAT_PROFILE_RUNS", number, 1);
+        snprintf(number, sizeof number, "%.6f", precision);
+        setenv("LEAT_PROFILE_PRECISION", number, 1);
     }
     if (asprintf(&path, "%s%s%s", c->folder, old && *old ? ":" : "", old ? old : "") >= 0) {
         setenv("PYTHONPATH", path, 1);
@@ -125,7 +127,8 @@ static void set_environment(const struct leat_profile_child *c, double runs_s)
 }
 
 /* A pipe that exec closes tells whether the command could be started. */
-static leat_status spawn(struct leat_profile_child *c, char **argv, double runs_s, struct leat_error *err)
+static leat_status spawn(struct leat_profile_child *c, char **argv, double runs_s, double precision,
+                         struct leat_error *err)
 {
     int pipe_fd[2];
     int why = 0;
@@ -136,7 +139,7 @@ static leat_status spawn(struct leat_profile_child *c, char **argv, double runs_
         static const int all[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             signal(all[i], SIG_DFL);
-        set_environment(c, runs_s);
+        set_environment(c, runs_s, precision);
         execvp(argv[0], argv);
         why = errno;
         (void)!write(pipe_fd[1], &why, sizeof why);
@@ -162,12 +165,13 @@ static leat_status spawn(struct leat_profile_child *c, char **argv, double runs_
     return leat_fail_errno(err, why, "cannot start %s", argv[0]);
 }
 
-leat_status leat_profile_start(struct leat_profile_child *c, char **argv, double runs_s, struct leat_error *err)
+leat_status leat_profile_start(struct leat_profile_child *c, char **argv, double runs_s, double precision,
+                               struct leat_error *err)
 {
     *c = (struct leat_profile_child){.lock = -1};
     leat_status rc = make_folder(c, err);
     if (rc == LEAT_OK)
-        rc = spawn(c, argv, runs_s, err);
+        rc = spawn(c, argv, runs_s, precision, err);
     if (rc != LEAT_OK)
         leat_profile_end(c);
     return rc;

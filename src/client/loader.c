@@ -107,11 +107,25 @@ static bool same_nodes(const uint32_t *a, const uint32_t *b, uint32_t world)
     return true;
 }
 
+/* The request from now on. What was made for another one is of no use. */
+static leat_status ask_otherwise(struct leat_loader *l, struct leat_loader_opts *opts, struct leat_error *err)
+{
+    struct leat_request made;
+    opts->outputs = l->request.outputs;
+    opts->version = NULL; /* its address says it already */
+    leat_status rc = leat_request_make(opts, &made, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat_request_free(&l->request);
+    l->request = made;
+    leat_opening_disconnect(l);
+    return LEAT_OK;
+}
+
 static leat_status join_world(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,
                               struct leat_error *err)
 {
     struct leat_loader_opts opts = l->request.opts;
-    struct leat_request joined;
     if (opts.world == world && opts.rank == rank && same_nodes(opts.node_of_rank, node_of_rank, world))
         return LEAT_OK;
     if (l->delivered)
@@ -122,15 +136,29 @@ static leat_status join_world(struct leat_loader *l, uint32_t rank, uint32_t wor
     opts.rank = rank;
     opts.world = world;
     opts.node_of_rank = node_of_rank;
-    opts.outputs = l->request.outputs;
-    opts.version = NULL; /* its address says it already */
-    leat_status rc = leat_request_make(&opts, &joined, err);
+    return ask_otherwise(l, &opts, err);
+}
+
+static leat_status share(struct leat_loader *l, const char *members, struct leat_error *err)
+{
+    struct leat_loader_opts opts = l->request.opts;
+    if (opts.members && members && strcmp(opts.members, members) == 0)
+        return LEAT_OK;
+    if (l->delivered)
+        return leat_fail(err, LEAT_INVALID,
+                         "this loader has given out batches: it stays with the machines that it has");
+    opts.members = members;
+    return ask_otherwise(l, &opts, err);
+}
+
+leat_status leat_loader_share(struct leat_loader *l, const char *members, struct leat_error *err)
+{
+    leat_status rc = use(l, err);
     if (rc != LEAT_OK)
         return rc;
-    leat_request_free(&l->request);
-    l->request = joined;
-    leat_opening_disconnect(l); /* what was made for another world is of no use */
-    return LEAT_OK;
+    rc = share(l, members, err);
+    leat_turn_end(&l->turn);
+    return rc;
 }
 
 leat_status leat_loader_join(struct leat_loader *l, uint32_t rank, uint32_t world, const uint32_t *node_of_rank,

@@ -442,6 +442,30 @@ leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char
     return LEAT_OK;
 }
 
+leat_status leat_opening_confer(struct leat_loader *l, const char *text, uint64_t deadline_ns, char **out,
+                                struct leat_error *err)
+{
+    struct leat_incoming answer;
+    struct leat_buf b;
+    bool lost = false;
+    leat_status rc = LEAT_OK;
+    if (l->pid != getpid() || l->connection.fd < 0)
+        rc = leat_opening_look(l, NULL, deadline_ns, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_JOB);
+    leat_message_text(&b, LEAT_TAG_TEXT, text);
+    rc = ask(l, &b, LEAT_MESSAGE_JOB, deadline_ns, &answer, &lost, err);
+    leat_buf_free(&b);
+    if (rc != LEAT_OK)
+        return rc;
+    const char *said = leat_part_text(answer.part, LEAT_TAG_TEXT);
+    *out = said ? strdup(said) : NULL;
+    leat_incoming_free(&answer);
+    return *out ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the agent's answer");
+}
+
 bool leat_opening_inquire(struct leat_loader *l)
 {
     struct leat_buf b;

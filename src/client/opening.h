@@ -96,6 +96,10 @@ leat_status leat_opening_stats(struct leat_loader *l, uint64_t deadline_ns, char
 /* Asks for the same without waiting: leat_patience_answer() is told when it comes. False: it could not be asked. */
 bool leat_opening_inquire(struct leat_loader *l);
 
+/* What the agent of this machine says to a question about the job, as JSON, the caller's. */
+leat_status leat_opening_confer(struct leat_loader *l, const char *text, uint64_t deadline_ns, char **out,
+                                struct leat_error *err);
+
 /* " for an answer of ENDPOINT", as far as this rank can know; else " for it". */
 void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n);
 

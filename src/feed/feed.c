@@ -8,7 +8,8 @@
 #include "cache/memory.h"
 #include "dataset/fetch.h"
 
-#define ARRIVALS_MAX 2u /* a chunk that is bad twice is bad in the bucket */
+#define PEER_PATIENCE (30 * LEAT_S) /* with a machine that says that the chunk is on its way to it */
+#define ARRIVALS_MAX  2u            /* a chunk that is bad twice is bad in the bucket */
 
 /* What the feed has of a chunk. While it is on its way the store, the disk or a worker may write to it; else it is the
  * feed's thread's. */
@@ -32,8 +33,10 @@ struct stock {
     struct leat_cache_memory memory;
     struct leat_chunk chunk; /* when it is ready */
     struct leat_error err;
-    struct moving *moving; /* from disk */
-    uint64_t sent_ns;      /* when it was sent for first */
+    struct moving *moving;      /* from disk */
+    uint64_t sent_ns;           /* when it was sent for first */
+    struct leat_feed_peer peer; /* being asked; store NULL: none */
+    bool by_peer;
 };
 
 /* A chunk on its way from or to disk. */
@@ -71,6 +74,16 @@ const struct leat_chunk *leat_feed_chunk(const struct leat_sched_chunk *c)
 const struct leat_error *leat_feed_error(const struct leat_sched_chunk *c)
 {
     return &stock_of(c)->err;
+}
+
+bool leat_feed_by_peer(const struct leat_sched_chunk *c)
+{
+    return stock_of(c)->by_peer;
+}
+
+const void *leat_feed_bytes(const struct leat_sched_chunk *c)
+{
+    return stock_of(c)->memory.data;
 }
 
 /* Sources */
@@ -175,6 +188,31 @@ static struct moving *begin_move(struct stock *k, enum leat_disk_kind kind, void
     return m;
 }
 
+/* A machine has answered, and its chunk was checked. True: it was sent for once more, there or in the bucket. */
+static bool settle_peer(struct stock *k, struct leat_error *err)
+{
+    const struct leat_feed_opts *o = &k->feed->opts;
+    uint64_t took = leat_now_ns() - k->sent_ns;
+    void *who = k->peer.who;
+    bool closing = k->source->closing;
+    k->arrivals = 0; /* what a machine sends says nothing about the bucket */
+    if (err->status == LEAT_BUSY && !closing && took < PEER_PATIENCE && send(k))
+        return true; /* it is waiting for the bucket itself */
+    if (err->status == LEAT_OK)
+        k->by_peer = true;
+    k->peer.store = NULL;
+    if (err->status == LEAT_BUSY)
+        err->status = LEAT_NOT_FOUND;
+    o->peered(o->user, who, err->status == LEAT_OK ? NULL : err, k->of->bytes, took);
+    if (err->status == LEAT_OK || closing)
+        return false;
+    if (send(k))
+        return true;
+    leat_fail(&k->err, LEAT_NO_MEMORY, "no memory for chunk %u", k->number);
+    *err = k->err;
+    return false;
+}
+
 /* On the feed's thread: a chunk has been fetched and checked, or not. */
 static void settle(struct leat_task *task)
 {
@@ -186,6 +224,8 @@ static void settle(struct leat_task *task)
     bool closing = s->closing;
     unsigned arrivals = k->recipe ? k->recipes : k->arrivals;
     free_fetch(k);
+    if (k->peer.store && settle_peer(k, &err))
+        return;
     if (err.status == LEAT_CORRUPT && !k->from_disk) {
         s->stats.corrupt++;
         if (arrivals < ARRIVALS_MAX && !closing) {
@@ -199,8 +239,8 @@ static void settle(struct leat_task *task)
         leat_dataset_explain(s->dataset, k->number, &k->err);
     if (err.status == LEAT_OK) {
         uint64_t took = leat_now_ns() - k->sent_ns;
-        *(k->from_disk ? &s->stats.disk_chunks : &s->stats.bucket_chunks) += 1;
-        *(k->from_disk ? &s->stats.disk_ns : &s->stats.bucket_ns) += took;
+        *(k->from_disk ? &s->stats.disk_chunks : k->by_peer ? &s->stats.peer_chunks : &s->stats.bucket_chunks) += 1;
+        *(k->from_disk ? &s->stats.disk_ns : k->by_peer ? &s->stats.peer_ns : &s->stats.bucket_ns) += took;
         end_coming(k);
         o->arrived(o->user, c);
         return;
@@ -337,6 +377,18 @@ static bool send_for_recipe(struct stock *k, uint32_t bytes)
     return false;
 }
 
+/* All of the chunk as it is in memory there, whatever it was made of. */
+static bool send_to_peer(struct stock *k)
+{
+    struct leat_piece *one = calloc(1, sizeof *one);
+    if (!one)
+        return false;
+    *one = (struct leat_piece){.key = k->peer.key, .length = k->of->bytes, .object_bytes = k->of->bytes};
+    k->pieces = (struct leat_pieces){.list = one, .n = 1, .bytes = k->of->bytes};
+    k->store = k->peer.store;
+    return send_for_pieces(k);
+}
+
 /* On a disk's thread. */
 static void on_read(struct leat_disk_op *op)
 {
@@ -360,6 +412,8 @@ static bool send(struct stock *k)
             leat_disk_submit(k->feed->opts.disk, &k->moving->op);
         return k->moving != NULL;
     }
+    if (k->peer.store)
+        return send_to_peer(k);
     uint32_t recipe = leat_dataset_recipe_bytes(k->source->dataset, k->number);
     if (recipe)
         return send_for_recipe(k, recipe);
@@ -367,7 +421,8 @@ static bool send(struct stock *k)
     return leat_dataset_pieces(k->source->dataset, k->number, &k->pieces, &err) == LEAT_OK && send_for_pieces(k);
 }
 
-bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
+bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const struct leat_sched_fetch *how,
+                     const struct leat_feed_peer *peer)
 {
     struct stock *k = stock_of(c);
     if (s->closing)
@@ -384,6 +439,10 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
     k->urgent = how->urgent;
     k->arrivals = 0;
     k->recipes = 0;
+    k->by_peer = false;
+    k->peer.store = NULL;
+    if (peer && !how->from_disk)
+        k->peer = *peer;
     k->sent_ns = leat_now_ns();
     k->memory = leat_cache_memory_get(c->bytes, &s->feed->spare);
     if (!k->memory.data)
@@ -391,6 +450,7 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
     begin_coming(k, s);
     if (send(k))
         return true;
+    k->peer.store = NULL;
     end_coming(k);
     free_memory(k);
     return false;

@@ -17,6 +17,13 @@
 struct leat_feed;
 struct leat_source; /* a dataset that chunks come from */
 
+/* Another machine of the job, which is asked before the bucket. */
+struct leat_feed_peer {
+    struct leat_store *store; /* NULL: none */
+    char key[224];            /* of the chunk there */
+    void *who;                /* the caller's */
+};
+
 struct leat_feed_opts {
     struct leat_disk *disk;                            /* NULL: none */
     void (*later)(void *user, struct leat_task *task); /* runs a task on some other thread, soon */
@@ -29,6 +36,9 @@ struct leat_feed_opts {
     void (*cancelled)(void *user, struct leat_sched_chunk *chunk);
     void (*lost)(void *user, struct leat_sched_chunk *chunk, const struct leat_error *err);
     void (*stored)(void *user, struct leat_sched_chunk *chunk, const struct leat_error *err);
+    /* What came of asking a machine, once for each: err NULL, and its bytes were right. LEAT_CORRUPT: they were not.
+     * LEAT_CANCELLED, LEAT_NOT_FOUND: nothing can be said of it. */
+    void (*peered)(void *user, void *who, const struct leat_error *err, uint64_t bytes, uint64_t ns);
     void *user;
 };
 
@@ -50,11 +60,14 @@ struct leat_source_stats {
     uint64_t disk_ns;     /* … and how long each took, added up; the same of the bucket */
     uint64_t bucket_chunks;
     uint64_t bucket_ns;
+    uint64_t peer_chunks;
+    uint64_t peer_ns;
 };
 void leat_source_stats(const struct leat_source *source, struct leat_source_stats *out);
 
 /* The actions. False: it cannot be begun (no memory), and no event follows. */
-bool leat_feed_fetch(struct leat_source *source, struct leat_sched_chunk *chunk, const struct leat_sched_fetch *how);
+bool leat_feed_fetch(struct leat_source *source, struct leat_sched_chunk *chunk, const struct leat_sched_fetch *how,
+                     const struct leat_feed_peer *peer); /* NULL: the bucket; a peer is told of only when it is true */
 bool leat_feed_store(struct leat_feed *feed, struct leat_sched_chunk *chunk);
 void leat_feed_drop(struct leat_feed *feed, struct leat_sched_chunk *chunk);
 void leat_feed_forget(struct leat_feed *feed, struct leat_sched_chunk *chunk);
@@ -64,6 +77,8 @@ void leat_feed_gone(struct leat_feed *feed, struct leat_sched_chunk *chunk);
 void leat_feed_trim(struct leat_feed *feed);
 
 const struct leat_chunk *leat_feed_chunk(const struct leat_sched_chunk *chunk); /* of one that is ready */
+bool leat_feed_by_peer(const struct leat_sched_chunk *chunk);                   /* … and came from another machine */
+const void *leat_feed_bytes(const struct leat_sched_chunk *chunk);              /* all chunk->bytes of it */
 const struct leat_error *leat_feed_error(const struct leat_sched_chunk *chunk); /* of one whose fetch failed */
 
 #endif

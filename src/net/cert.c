@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define DAY_S 86400L
 
 static bool add_extension(X509 *cert, int nid, const char *value)
@@ -85,4 +87,23 @@ leat_status leat_cert_self_signed(const char *address, char **cert_pem, char **k
     *cert_pem = cert_text;
     *key_pem = key_text;
     return LEAT_OK;
+}
+
+leat_status leat_cert_pin(const char *cert_pem, char out[LEAT_CERT_PIN], struct leat_error *err)
+{
+    static const char scheme[] = "sha256//";
+    uint8_t digest[LEAT_SHA256_SIZE];
+    unsigned char *der = NULL;
+    BIO *bio = BIO_new_mem_buf(cert_pem, -1);
+    X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+    int n = cert ? i2d_X509_PUBKEY(X509_get_X509_PUBKEY(cert), &der) : -1;
+    if (n > 0) {
+        leat_sha256(der, (size_t)n, digest);
+        memcpy(out, scheme, sizeof scheme);
+        EVP_EncodeBlock((unsigned char *)out + sizeof scheme - 1, digest, sizeof digest);
+    }
+    OPENSSL_free(der);
+    X509_free(cert);
+    BIO_free(bio);
+    return n > 0 ? LEAT_OK : leat_fail(err, LEAT_TLS, "this is not a certificate");
 }

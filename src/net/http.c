@@ -39,6 +39,7 @@ struct leat_http {
     char *ca_bundle;
     bool ca_is_folder;
     char *user_agent;
+    char *pin;
     uint64_t connect_timeout_ns;
     struct leat_timer timer; /* libcurl's next time-out */
     struct leat_http_call *calls;
@@ -74,6 +75,7 @@ static leat_status transfer_status(CURLcode code, long os_error)
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
         return LEAT_TLS;
     case CURLE_SSL_CONNECT_ERROR:
         return os_error ? LEAT_NETWORK : LEAT_TLS; /* a reset in mid-handshake says nothing about the certificate */
@@ -519,6 +521,12 @@ static leat_status set_up(struct leat_http *http, struct leat_http_call *call)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
     if (http->ca_bundle)
         curl_easy_setopt(easy, http->ca_is_folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, http->ca_bundle);
+    if (http->pin) { /* the key is known: who has signed it, and for which name, does not matter */
+        if (curl_easy_setopt(easy, CURLOPT_PINNEDPUBLICKEY, http->pin) != CURLE_OK)
+            return leat_fail(&call->err, LEAT_UNSUPPORTED, "this libcurl cannot compare a server's key");
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
     if (call->direct)
         curl_easy_setopt(easy, CURLOPT_PROXY, "");
     set_body(easy, call);
@@ -610,12 +618,13 @@ leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http *
     http->timer.fire = on_curl_timeout;
     http->connect_timeout_ns = opts->connect_timeout_ns ? opts->connect_timeout_ns : 10 * LEAT_S;
     http->user_agent = strdup(opts->user_agent ? opts->user_agent : "leat/" LEAT_VERSION_STRING);
+    http->pin = opts->pin ? strdup(opts->pin) : NULL;
     const char *ca = opts->ca_bundle ? opts->ca_bundle : leat_http_ca_bundle();
     http->ca_bundle = ca ? strdup(ca) : NULL;
     http->multi = curl_multi_init();
     leat_status rc;
     struct stat st;
-    if (!http->user_agent || (ca && !http->ca_bundle) || !http->multi) {
+    if (!http->user_agent || (ca && !http->ca_bundle) || (opts->pin && !http->pin) || !http->multi) {
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for an HTTP client");
         goto fail;
     }
@@ -654,5 +663,6 @@ void leat_http_close(struct leat_http *http)
     leat_loop_disarm(http->loop, &http->timer);
     free(http->ca_bundle);
     free(http->user_agent);
+    free(http->pin);
     free(http);
 }

@@ -23,6 +23,7 @@ struct leat_http_opts {
     const char *user_agent;      /* NULL: "leat/VERSION" */
     uint32_t connections_max;    /* kept open for reuse */
     uint64_t connect_timeout_ns; /* 0: 10 s */
+    const char *pin;             /* leat_cert_pin(): the one key that servers must have; NULL: any that is certified */
 };
 
 leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http **out, struct leat_error *err);

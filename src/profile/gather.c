@@ -1,6 +1,5 @@
 #include "profile/gather.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -9,82 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
-#include "profile/gather_rank.h"
-#include "profile/interval.h"
+#include "profile/gather_own.h"
 
-#define LANES_MAX   4096
-#define BLOCKS_MAX  8192
-#define BLOCK_STEPS 20
-#define WARMUP      2              /* steps at the beginning: workers start, memory is allocated, kernels are chosen */
-#define SETTLED_NS  (20 * LEAT_MS) /* a record is read when it is this old */
-#define TAKE        256
-
-#define KEPT_STEPS 48 /* of each rank and mode, for a time line */
-
-struct lane {
-    struct leat_lane *lane; /* NULL: it could not be read */
-    char name[64];
-    struct leat_lane_head head;
-    unsigned thread; /* of its rank: 0 for the rank's own, workers from 1 on */
-};
-
-/* Steps in a row of one mode; long rows are cut. */
-struct block {
-    uint8_t mode;
-    size_t row; /* of the same mode, uncut */
-    size_t steps;
-    double step_s;
-    double stage_s[LEAT_STEP_STAGES];
-};
-
-struct sums {
-    double steps;
-    double step_s;
-    double stage_s[LEAT_STEP_STAGES];
-    double wait_of[LEAT_REPORT_RANKS]; /* waiting that was on the frontier, by rank */
-    double late_s[LEAT_REPORT_RANKS];
-    double late[LEAT_REPORT_RANKS];
-    double samples;
-    double bytes;
-    double copied;
-};
-
-/* What is kept for a time line. */
-struct kept_step {
-    int rank;
-    struct leat_step step;
-};
-struct kept_span {
-    const struct gather_rank *rank;
-    unsigned thread;
-    uint8_t kind;
-    uint64_t start_ns;
-    uint64_t end_ns;
-};
-
-struct leat_gather {
-    const char *folder;
-    struct lane *lanes;
-    size_t lane_count;
-    struct gather_rank *rank[LEAT_REPORT_RANKS];
-    size_t rank_count;
-    struct block *blocks;
-    size_t block_count;
-    size_t row;
-    struct sums mode[LEAT_REPORT_MODES];
-    struct sums window;
-    struct kept_step *steps;
-    size_t step_count;
-    struct kept_span *spans;
-    size_t span_count;
-    size_t warm;
-    double warm_s;
-    bool crowded; /* more ranks, lanes or blocks than there is room for */
-    char unread[200];
-    char script[240]; /* what the observer itself has to say */
-};
+#define TAKE 256
 
 leat_status leat_gather_open(const char *folder, struct leat_gather **out, struct leat_error *err)
 {
@@ -187,17 +113,6 @@ static leat_status scan(struct leat_gather *g, struct leat_error *err)
     return LEAT_OK;
 }
 
-static void add_fetch(struct gather_rank *rank, uint32_t loader, const struct leat_lane_record *r)
-{
-    struct gather_loader *l = &rank->accounts[loader % GATHER_LOADERS];
-    uint64_t ns = r->end_ns - r->start_ns;
-    uint64_t prepare = r->value < ns ? r->value : ns;
-    l->batches++;
-    l->prepare_s += (double)prepare / 1e9;
-    l->fetch_s += (double)(ns - prepare) / 1e9;
-    l->cpu_s += (double)r->extra / 1e9;
-}
-
 /* Spans of the first steps after the warm-up, as many as there is room for on every rank. */
 static void keep_span(struct leat_gather *g, struct lane *l, struct gather_rank *rank, const struct leat_lane_record *r)
 {
@@ -224,12 +139,17 @@ static void keep_step(struct leat_gather *g, const struct gather_rank *rank, siz
 static void add_record(struct leat_gather *g, struct lane *l, const struct leat_lane_record *r)
 {
     struct leat_step step;
-    if (r->kind == LEAT_LANE_FETCH) {
+    if (r->kind == LEAT_LANE_LINK) {
+        leat_links_add(&g->links, r);
+        return;
+    }
+    if (r->kind >= LEAT_LANE_FETCH) {
         struct gather_rank *rank =
             l->head.worker ? rank_of(g, l->head.parent, NULL) : rank_of(g, l->head.pid, &l->head);
         if (rank) {
-            add_fetch(rank, l->head.worker ? l->head.loader : r->loader, r);
-            keep_span(g, l, rank, r);
+            gather_rank_tell(rank, l->head.worker ? l->head.loader : r->loader, r);
+            if (r->kind == LEAT_LANE_FETCH)
+                keep_span(g, l, rank, r);
         }
         return;
     }
@@ -243,7 +163,7 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
         return;
     rank->trains = true;
     rank->made++;
-    rank->loader = step.loader;
+    rank->trained |= 1U << (step.loader % GATHER_LOADERS);
     if (rank->queued == GATHER_QUEUE) {
         rank->first = (rank->first + 1) % GATHER_QUEUE;
         rank->queued--;
@@ -339,11 +259,32 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
     }
 }
 
+static struct leat_step pop(struct gather_rank *r)
+{
+    struct leat_step step = r->queue[r->first];
+    r->first = (r->first + 1) % GATHER_QUEUE;
+    r->queued--;
+    return step;
+}
+
+/* Steps of a rank for which the others stand still have no partners. */
+static void take_single(struct leat_gather *g)
+{
+    for (size_t i = 0; i < g->rank_count; i++) {
+        struct gather_rank *r = g->rank[i];
+        while (r->queued && (r->queue[r->first].mode & ~LEAT_LANE_WARMUP) == LEAT_REPORT_SINGLE) {
+            struct leat_step step = pop(r);
+            add_step(g, &r, 1, &step);
+        }
+    }
+}
+
 static void match(struct leat_gather *g, bool all)
 {
     struct gather_rank *ranks[LEAT_REPORT_RANKS];
     struct leat_step steps[LEAT_REPORT_RANKS];
     for (;;) {
+        take_single(g);
         size_t n = present(g, ranks, all);
         size_t ready = 0;
         for (size_t i = 0; i < n; i++) {
@@ -354,12 +295,36 @@ static void match(struct leat_gather *g, bool all)
         }
         if (!ready)
             return;
-        for (size_t i = 0; i < ready; i++) {
-            steps[i] = ranks[i]->queue[ranks[i]->first];
-            ranks[i]->first = (ranks[i]->first + 1) % GATHER_QUEUE;
-            ranks[i]->queued--;
-        }
+        for (size_t i = 0; i < ready; i++)
+            steps[i] = pop(ranks[i]);
         add_step(g, ranks, ready, steps);
+    }
+}
+
+/* Processor time of the ranks that train and of their workers, each process once. */
+static void ask_usage(struct leat_gather *g, uint64_t now_ns)
+{
+    if (!g->mode[LEAT_REPORT_OBSERVED].steps || (g->cpu_last_ns && now_ns - g->cpu_last_ns < LEAT_S / 2))
+        return;
+    bool begun = g->cpu_at_ns != 0;
+    bool asked = false;
+    for (size_t i = 0; i < g->lane_count; i++) {
+        struct lane *l = &g->lanes[i];
+        const struct gather_rank *rank = rank_of(g, l->head.worker ? l->head.parent : l->head.pid, NULL);
+        bool first = true; /* of the lanes of this process */
+        for (size_t k = 0; k < i && first; k++)
+            first = g->lanes[k].head.pid != l->head.pid;
+        double cpu_s = l->lane && first && rank && rank->trains ? gather_cpu_s(l->head.pid) : NAN;
+        if (isnan(cpu_s))
+            continue; /* gone: what it had used by then counts */
+        asked = true;
+        if (!begun)
+            l->cpu_first_s = cpu_s;
+        l->cpu_s = cpu_s;
+    }
+    if (asked) {
+        g->cpu_at_ns = begun ? g->cpu_at_ns : now_ns;
+        g->cpu_last_ns = now_ns;
     }
 }
 
@@ -399,263 +364,6 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
             r->gone && (r->head.state == LEAT_LANE_RAISED || (r->head.state == LEAT_LANE_RUNNING && !alive(r->pid)));
     }
     match(g, all);
+    ask_usage(g, leat_now_ns());
     return LEAT_OK;
-}
-
-/* Waiting on the frontier, divided by what each rank's loader did; batches from memory are neither fetched nor
- * prepared. */
-static void split(const struct leat_gather *g, const struct sums *s, bool replayed, double part_s[LEAT_REPORT_PARTS])
-{
-    static const enum leat_report_part place[LEAT_STEP_STAGES] = {
-        [LEAT_STEP_WAIT] = LEAT_REPORT_INPUT,         [LEAT_STEP_COPY] = LEAT_REPORT_COPY,
-        [LEAT_STEP_FORWARD] = LEAT_REPORT_FORWARD,    [LEAT_STEP_BACKWARD] = LEAT_REPORT_BACKWARD,
-        [LEAT_STEP_COMM] = LEAT_REPORT_COMMUNICATION, [LEAT_STEP_OPTIM] = LEAT_REPORT_OPTIMIZER,
-        [LEAT_STEP_OTHER] = LEAT_REPORT_OTHER,
-    };
-    memset(part_s, 0, sizeof(double) * LEAT_REPORT_PARTS);
-    if (!(s->steps > 0))
-        return;
-    for (size_t i = 0; i < LEAT_STEP_STAGES; i++)
-        part_s[place[i]] = s->stage_s[i] / s->steps;
-    double step_s = s->step_s / s->steps;
-    double wait_s = s->stage_s[LEAT_STEP_WAIT] / s->steps;
-    for (size_t i = 0; i < g->rank_count && !replayed; i++) {
-        struct gather_shares share = gather_shares_of(g->rank[i], step_s, wait_s);
-        double waited = s->wait_of[i] / s->steps;
-        part_s[LEAT_REPORT_FETCH] += share.fetch * waited;
-        part_s[LEAT_REPORT_PREPARE] += share.prepare * waited;
-        part_s[LEAT_REPORT_INPUT] -= (share.fetch + share.prepare) * waited;
-    }
-    if (part_s[LEAT_REPORT_INPUT] < 1e-9)
-        part_s[LEAT_REPORT_INPUT] = 0; /* what rounding left */
-}
-
-static const struct gather_rank *first_rank(const struct leat_gather *g)
-{
-    const struct gather_rank *first = NULL;
-    for (size_t i = 0; i < g->rank_count; i++) {
-        if (g->rank[i]->trains && (!first || g->rank[i]->head.rank < first->head.rank))
-            first = g->rank[i];
-    }
-    return first;
-}
-
-static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
-{
-    const struct sums *s = &g->mode[mode];
-    const struct gather_rank *first = first_rank(g);
-    const struct gather_loader *l = &first->accounts[first->loader % GATHER_LOADERS];
-    unsigned ranks = 0;
-    double means[BLOCKS_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < g->rank_count; i++)
-        ranks += g->rank[i]->trains;
-    leat_report_run_init(run);
-    run->mode = (enum leat_report_mode)mode;
-    run->nodes = 1;
-    run->gpus = ranks;
-    if (mode == LEAT_REPORT_ALONE || mode == LEAT_REPORT_SINGLE)
-        run->gpus = 1;
-    else if (first->head.local_world && first->head.world > first->head.local_world)
-        run->nodes = first->head.world / first->head.local_world;
-    run->workers = first->head.workers;
-    run->cores = leat_cpu_count();
-    run->device = first->stepper.device;
-    run->steps = s->steps;
-    run->batch = s->samples / s->steps;
-    run->batch_bytes = s->bytes / s->steps;
-    run->copied_bytes = s->copied / s->steps;
-    for (size_t i = 0; i < g->block_count; i++) {
-        const struct block *b = &g->blocks[i];
-        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS)
-            means[n++] = b->step_s / (double)b->steps;
-    }
-    run->step_s = leat_interval_of(means, n);
-    run->step_s.mean = s->step_s / s->steps;
-    split(g, s, mode != LEAT_REPORT_OBSERVED, run->part_s);
-    run->fetch_s = l->batches > 0 ? l->fetch_s / l->batches : NAN;
-    run->prepare_s = l->batches > 0 ? l->prepare_s / l->batches : NAN;
-    run->prepare_cpu_s = l->batches > 0 && l->cpu_s > 0 ? l->cpu_s / l->batches : NAN;
-    run->gradient_bytes = (double)first->head.gradient_bytes;
-    run->buckets = first->head.buckets;
-    run->warmup_s = g->warm_s > run->step_s.mean * (double)g->warm ? g->warm_s - run->step_s.mean * (double)g->warm : 0;
-}
-
-/* A block of mode b, and the mean of the blocks of mode a on both sides of it: what drifts is the same in both. */
-static struct leat_report_time paired(const struct leat_gather *g, unsigned a, unsigned b)
-{
-    double differences[BLOCKS_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < g->block_count; i++) {
-        double sum = 0;
-        unsigned sides = 0;
-        if (g->blocks[i].mode != b || g->blocks[i].steps * 2 < BLOCK_STEPS)
-            continue;
-        for (size_t k = i; k-- > 0 && !sides;) {
-            if (g->blocks[k].mode == a) {
-                sum += g->blocks[k].step_s / (double)g->blocks[k].steps;
-                sides++;
-            }
-        }
-        for (size_t k = i + 1; k < g->block_count; k++) {
-            if (g->blocks[k].mode == a) {
-                sum += g->blocks[k].step_s / (double)g->blocks[k].steps;
-                sides++;
-                break;
-            }
-        }
-        if (sides)
-            differences[n++] = sum / sides - g->blocks[i].step_s / (double)g->blocks[i].steps;
-    }
-    return leat_interval_of(differences, n);
-}
-
-static void add_stall(struct leat_report *out, const char *cause, struct leat_report_time s, int a, int b)
-{
-    struct leat_report_stall *stall = &out->stall[out->stalls];
-    if (out->stalls == LEAT_REPORT_STALLS || isnan(s.mean))
-        return;
-    *stall = (struct leat_report_stall){.s = s, .share = s.mean / out->run[a].step_s.mean, .from = {a, b}};
-    snprintf(stall->cause, sizeof stall->cause, "%s", cause);
-    out->stalls++;
-}
-
-static void add_stalls(const struct leat_gather *g, struct leat_report *out)
-{
-    static const enum leat_report_part causes[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
-                                                   LEAT_REPORT_COPY, LEAT_REPORT_COMMUNICATION};
-    int run[LEAT_REPORT_MODES];
-    for (size_t i = 0; i < LEAT_REPORT_MODES; i++)
-        run[i] = -1;
-    for (size_t i = 0; i < out->runs; i++)
-        run[out->run[i].mode] = (int)i;
-    if (run[LEAT_REPORT_OBSERVED] >= 0) {
-        const struct leat_report_run *r = &out->run[run[LEAT_REPORT_OBSERVED]];
-        for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
-            struct leat_report_time t = {r->part_s[causes[i]], NAN, NAN};
-            if (t.mean > 0)
-                add_stall(out, leat_report_part_name(causes[i]), t, run[LEAT_REPORT_OBSERVED], -1);
-        }
-    }
-    if (run[LEAT_REPORT_OBSERVED] >= 0 && run[LEAT_REPORT_SYNTHETIC] >= 0)
-        add_stall(out, "data", paired(g, LEAT_REPORT_OBSERVED, LEAT_REPORT_SYNTHETIC), run[LEAT_REPORT_OBSERVED],
-                  run[LEAT_REPORT_SYNTHETIC]);
-    if (run[LEAT_REPORT_SYNTHETIC] >= 0 && run[LEAT_REPORT_ALONE] >= 0)
-        add_stall(out, "communication", paired(g, LEAT_REPORT_SYNTHETIC, LEAT_REPORT_ALONE), run[LEAT_REPORT_SYNTHETIC],
-                  run[LEAT_REPORT_ALONE]);
-}
-
-static void add_ranks(const struct leat_gather *g, struct leat_report *out)
-{
-    unsigned unnamed = 0;
-    size_t dropped = 0;
-    for (size_t i = 0; i < g->rank_count; i++) {
-        const struct gather_rank *r = g->rank[i];
-        dropped += r->head.dropped + r->skipped;
-        if (!r->trains && !(r->head.rank >= 0 && r->died))
-            continue;
-        int number = r->head.rank >= 0 ? r->head.rank : (int)unnamed++;
-        out->rank[out->ranks++] = (struct leat_report_rank){.rank = number,
-                                                            .steps = r->steps,
-                                                            .late_s = r->steps > 0 ? r->late_s / r->steps : 0,
-                                                            .late_of = r->steps > 0 ? r->last / r->steps : 0,
-                                                            .died = r->died};
-        if (r->died)
-            leat_report_note(out, "rank %d ended before its time, after %.0f steps: what follows is about the others",
-                             number, r->steps);
-    }
-    if (unnamed > 1)
-        leat_report_note(out, "%u processes train without saying which rank they are: counted as ranks of one job",
-                         unnamed);
-    if (dropped)
-        leat_report_note(out, "%zu records or steps were dropped: there were more than could be read in time", dropped);
-}
-
-static void add_timeline(const struct leat_gather *g, struct leat_report *out)
-{
-    static const char *const names[] = {
-        [LEAT_LANE_WAIT] = "wait",          [LEAT_LANE_COPY] = "copy",       [LEAT_LANE_BACKWARD] = "backward",
-        [LEAT_LANE_COMM] = "communication", [LEAT_LANE_OPTIM] = "optimizer", [LEAT_LANE_FETCH] = "fetch"};
-    static_assert(LEAT_REPORT_STAGES == LEAT_STEP_STAGES, "the report names all stages");
-    uint64_t first = LEAT_NEVER;
-    for (size_t i = 0; i < g->step_count; i++)
-        first = g->steps[i].step.start_ns < first ? g->steps[i].step.start_ns : first;
-    for (size_t i = 0; i < g->span_count; i++)
-        first = g->spans[i].start_ns < first ? g->spans[i].start_ns : first;
-    for (size_t i = 0; i < g->step_count; i++) {
-        const struct kept_step *k = &g->steps[i];
-        struct leat_report_step *step = &out->step[out->steps++];
-        *step = (struct leat_report_step){.rank = k->rank,
-                                          .mode = (enum leat_report_mode)(k->step.mode & ~LEAT_LANE_WARMUP),
-                                          .start_s = (double)(k->step.start_ns - first) / 1e9};
-        for (size_t s = 0; s < LEAT_STEP_STAGES; s++)
-            step->stage_s[s] = (double)k->step.ns[s] / 1e9;
-    }
-    for (size_t i = 0; i < g->span_count; i++) {
-        const struct kept_span *k = &g->spans[i];
-        struct leat_report_span *span = &out->span[out->spans++];
-        if (!k->rank->trains) { /* a launcher, or another program */
-            out->spans--;
-            continue;
-        }
-        *span = (struct leat_report_span){.rank = k->rank->head.rank < 0 ? 0 : k->rank->head.rank,
-                                          .thread = k->thread,
-                                          .start_s = (double)(k->start_ns - first) / 1e9,
-                                          .end_s = (double)(k->end_ns - first) / 1e9};
-        snprintf(span->what, sizeof span->what, "%s", names[k->kind]);
-    }
-}
-
-void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
-{
-    const struct gather_rank *first = first_rank(g);
-    unsigned loaders = 0;
-    for (unsigned m = 0; first && m < LEAT_REPORT_MODES; m++) {
-        if (g->mode[m].steps > 0)
-            fill_run(g, m, &out->run[out->runs++]);
-    }
-    add_stalls(g, out);
-    add_ranks(g, out);
-    add_timeline(g, out);
-    if (first) {
-        snprintf(out->accelerator, sizeof out->accelerator, "%s",
-                 *first->head.accelerator ? first->head.accelerator : "cpu");
-        loaders = first->loaders;
-        if (!first->stepper.loaders)
-            leat_report_note(out, "no loader was seen: waiting for data, if there is any, is within 'forward' (wrap "
-                                  "the iterable in leat.watch())");
-        else if (loaders & (loaders - 1))
-            leat_report_note(out, "%d loaders were seen; steps are those with a backward pass",
-                             __builtin_popcount(loaders));
-    }
-    if (g->crowded)
-        leat_report_note(out, "more processes or threads than are counted (%d ranks, %d threads)", LEAT_REPORT_RANKS,
-                         LANES_MAX);
-    if (*g->unread)
-        leat_report_note(out, "records that could not be read: %s", g->unread);
-    if (*g->script)
-        leat_report_note(out, "%s", g->script);
-}
-
-struct leat_gather_window leat_gather_since(struct leat_gather *g)
-{
-    struct leat_gather_window w = {.late_rank = -1};
-    struct sums *s = &g->window;
-    w.steps = (size_t)s->steps;
-    for (size_t i = 0; i < g->rank_count; i++)
-        w.ranks += g->rank[i]->trains && !g->rank[i]->gone;
-    if (w.steps) {
-        w.step_s = s->step_s / s->steps;
-        split(g, s, false, w.part_s);
-        for (size_t i = 0; i < g->rank_count; i++) {
-            double late = s->late_s[i] / s->steps;
-            if (late > w.late_s) {
-                w.late_s = late;
-                w.late_of = s->late[i] / s->steps;
-                w.late_rank = g->rank[i]->head.rank >= 0 ? g->rank[i]->head.rank : (int)i;
-            }
-        }
-    }
-    *s = (struct sums){0};
-    return w;
 }

@@ -2,6 +2,7 @@
 #ifndef LEAT_PROFILE_GATHER_RANK_H
 #define LEAT_PROFILE_GATHER_RANK_H
 
+#include "plan/report.h"
 #include "profile/lane.h"
 #include "profile/step.h"
 
@@ -14,6 +15,21 @@ struct gather_loader {
     double prepare_s;
     double cpu_s;
     double batches;
+    double read_bytes; /* of as many batches as `read_batches` */
+    double disk_bytes;
+    double read_batches;
+    double from_disk_bytes; /* while (nearly) all came from a disk, and for how long the reading thread stood */
+    double from_disk_s;
+    double memory_bytes;
+    double memory_s;
+};
+
+/* Checkpoints: the mean of those that are at least half as large as the largest. */
+struct gather_checkpoint {
+    double largest;
+    double bytes;
+    double s;
+    double count;
 };
 
 struct gather_rank {
@@ -27,9 +43,16 @@ struct gather_rank {
     bool trains;    /* it had a step */
     bool gone;
     bool died;
-    uint32_t loader;  /* that it trains with */
+    unsigned trained; /* a bit for each loader that it has trained with */
     unsigned loaders; /* a bit for each that was seen */
     struct gather_loader accounts[GATHER_LOADERS];
+    struct gather_loader block[LEAT_REPORT_MODES]; /* of loaders that read samples again: cached, cold */
+    struct gather_checkpoint saved;
+    struct gather_checkpoint loaded;
+    double bucket[LEAT_REPORT_BUCKETS];
+    size_t buckets;
+    double flops; /* 0: not counted */
+    bool flops_missed;
     double steps;
     double late_s;
     double last;
@@ -38,12 +61,21 @@ struct gather_rank {
     unsigned threads; /* its workers among them */
 };
 
+/* What the loaders that it trains with did in this mode; a script may make a new one for every epoch. */
+struct gather_loader gather_rank_account(const struct gather_rank *rank, unsigned mode);
+
+/* A record beside a step's own: what a loader, a checkpoint, a count of FLOPs tells. */
+void gather_rank_tell(struct gather_rank *rank, uint32_t loader, const struct leat_lane_record *r);
+
+/* The seconds of processor time of a process so far; NaN: it is gone, or may not be asked. */
+double gather_cpu_s(uint32_t pid);
+
 /* How waiting for a batch divides, as shares of it: they add up to at most 1, and what is missing is not known. `fetch`
  * is what would fall away if fetching took no time. `step_s` and `wait_s` are means. */
 struct gather_shares {
     double fetch;
     double prepare;
 };
-struct gather_shares gather_shares_of(const struct gather_rank *rank, double step_s, double wait_s);
+struct gather_shares gather_shares_of(const struct gather_loader *l, unsigned workers, double step_s, double wait_s);
 
 #endif

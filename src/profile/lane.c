@@ -40,7 +40,9 @@ enum word {
     W_BORN,
     W_GRADIENT_BYTES,
     W_BUCKETS,
-    W_WORKERS
+    W_WORKERS,
+    W_SAMPLES,
+    W_PEAK
 };
 
 struct leat_lane {
@@ -130,6 +132,8 @@ struct leat_lane_head leat_lane_look(const struct leat_lane *lane)
         .gradient_bytes = word(lane, W_GRADIENT_BYTES),
         .buckets = (unsigned)word(lane, W_BUCKETS),
         .workers = (unsigned)word(lane, W_WORKERS),
+        .samples = word(lane, W_SAMPLES),
+        .peak_bytes = word(lane, W_PEAK),
     };
     for (size_t i = 0; i < sizeof h.accelerator / 8; i++) {
         uint64_t w = word(lane, NAME_WORD + i);
@@ -164,7 +168,7 @@ size_t leat_lane_take(struct leat_lane *lane, uint64_t until_ns, struct leat_lan
         if (!(r.flags & LEAT_LANE_DEVICE) && r.end_ns >= until_ns)
             break;
         lane->tail++;
-        if (r.end_ns < r.start_ns || r.kind < LEAT_LANE_WAIT || r.kind > LEAT_LANE_FETCH)
+        if (r.end_ns < r.start_ns || r.kind < LEAT_LANE_WAIT || r.kind >= LEAT_LANE_KINDS)
             lane->senseless++;
         else
             out[count++] = r;

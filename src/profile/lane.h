@@ -16,7 +16,14 @@ enum leat_lane_kind {
     LEAT_LANE_BACKWARD,
     LEAT_LANE_COMM,
     LEAT_LANE_OPTIM,
-    LEAT_LANE_FETCH
+    LEAT_LANE_FETCH,
+    LEAT_LANE_READ, /* bytes read in `value`, of these from a disk in `extra`, by as many fetches as `flags` says */
+    LEAT_LANE_SAVE, /* a checkpoint of `value` bytes */
+    LEAT_LANE_LOAD,
+    LEAT_LANE_BUCKET, /* of gradients: `loader` is its place, `value` its bytes */
+    LEAT_LANE_FLOPS,  /* of one step; `extra`: not all of it could be counted */
+    LEAT_LANE_LINK,   /* an all-reduce of `value` bytes; `extra` is what leat_lane_link_of() reads */
+    LEAT_LANE_KINDS
 };
 
 #define LEAT_LANE_EXHAUSTED 1U    /* a wait that ended with the loader's end */
@@ -52,6 +59,8 @@ struct leat_lane_head {
     uint64_t gradient_bytes;
     unsigned buckets;
     unsigned workers;
+    uint64_t samples; /* of the dataset; 0: not said */
+    uint64_t peak_bytes;
     char accelerator[128]; /* "": none was used */
 };
 

@@ -29,7 +29,8 @@ enum leat_message_kind {
     LEAT_MESSAGE_STOP = 10,    /* rank asks, agent confirms and ends */
     LEAT_MESSAGE_KEYS = 11,    /* agent asks for new keys, rank answers with STORE or with STATUS and TEXT */
     LEAT_MESSAGE_AGREE = 12,   /* rank: before its first batch; agent, when the other ranks of the machine agree */
-    LEAT_MESSAGE_TRACE = 13    /* anybody: LAST; agent, with a descriptor of what it did (JSON). Feature "trace" */
+    LEAT_MESSAGE_TRACE = 13,   /* anybody: LAST; agent, with a descriptor of what it did (JSON). Feature "trace" */
+    LEAT_MESSAGE_JOB = 14      /* rank: TEXT (JSON, agent/peers.h) about its job; agent, likewise. Feature "jobs" */
 };
 
 enum leat_message_tag {

@@ -206,6 +206,7 @@ void leat_request_free(struct leat_request *r)
     if (r->bytes) {
         wipe(r->store.secret_key);
         wipe(r->store.session_token);
+        wipe(r->opts.members);
     }
     free(r->bytes);
     free(r->node_of_rank);

@@ -69,6 +69,7 @@ static const struct row rows[] = {
     {"metrics", 32, WORDS(metrics), "where the agent serves its metrics for Prometheus: '127.0.0.1:9100'"},
     {"name", 33, WORDS(name),
      "what leat top, metrics and traces call this loader; else the end of the dataset's address"},
+    {"members", 34, WORDS(members), "the machines of the job that share what they fetch, as JSON (docs/job.md)"},
     {"share", 35, CHOICE(share, 2, "on off"),
      "decode once for all loaders of this machine that ask for the same samples"},
     {"seed_given", 11, FLAG(seed_given), NULL}, /* nobody says it: leat_loader_set() does, with the seed */

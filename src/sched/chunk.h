@@ -21,6 +21,8 @@ struct leat_sched_chunk {
     bool on_disk;
     bool storing;   /* being written to disk */
     bool from_disk; /* it is coming from there */
+    bool asks_peer; /* another machine of the job is asked before the bucket: which of them had it is counted later */
+    bool from_peer; /* it came from there */
     bool leaving;   /* decided to leave memory: dropped as soon as room is needed */
     bool ahead;     /* fetched before any batch wanted it */
     bool far;       /* … and before the line needed it */
@@ -28,6 +30,7 @@ struct leat_sched_chunk {
     bool fixed;     /* LEAT_SCHED_MINIO: stays for good */
     uint32_t pins;
     uint32_t wants;    /* batches planned that need it */
+    uint32_t guests;   /* others who have asked for it */
     uint64_t want_key; /* when the earliest of them is due */
     uint64_t touched;  /* when it was used last: a count */
     uint64_t came;     /* when it arrived: a count */

@@ -42,7 +42,8 @@ struct leat_cursor {
     struct over over, older;
     struct leat_order_world world;
     uint32_t *node_of_rank;
-    uint32_t *node_of_slot;
+    uint32_t *node_of_slot; /* what ranks are assigned by */
+    uint32_t *owner;        /* who has what now: the same, unless machines were lost; not leat_cursor_next()'s */
     struct leat_order_assigner *assigner;
     struct leat_cursor_unit *units; /* of a global batch */
     struct leat_order_item *items;  /* the same for the assigner: chunks are numbered through all streams */
@@ -72,12 +73,14 @@ static leat_status open_world(struct leat_cursor *c, const struct leat_cursor_op
     w->slots = leat_order_slots(c->chunks);
     c->node_of_rank = calloc((size_t)o->world + 1, sizeof *c->node_of_rank);
     c->node_of_slot = calloc((size_t)w->slots + 1, sizeof *c->node_of_slot);
+    c->owner = calloc((size_t)w->slots + 1, sizeof *c->owner);
     c->units = calloc(o->global_batch, sizeof *c->units);
     c->items = calloc(o->global_batch, sizeof *c->items);
     c->read = calloc(o->global_batch, sizeof *c->read);
     c->mixed = calloc(o->global_batch, 1);
     c->rank_of = calloc(o->global_batch, sizeof *c->rank_of);
-    if (!c->node_of_rank || !c->node_of_slot || !c->units || !c->items || !c->read || !c->mixed || !c->rank_of)
+    if (!c->node_of_rank || !c->node_of_slot || !c->owner || !c->units || !c->items || !c->read || !c->mixed ||
+        !c->rank_of)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a batch of %u", o->global_batch);
     for (uint32_t r = 0; o->node_of_rank && r < o->world; r++) {
         c->node_of_rank[r] = o->node_of_rank[r];
@@ -87,7 +90,11 @@ static leat_status open_world(struct leat_cursor *c, const struct leat_cursor_op
         return leat_fail(err, LEAT_INVALID, "a node map with a node %u in a world of %u ranks", w->nodes - 1, w->ranks);
     w->node_of_rank = c->node_of_rank;
     w->node_of_slot = c->node_of_slot;
-    rc = leat_order_place(w->slots, w->ranks, w->node_of_rank, w->nodes, c->node_of_slot, err);
+    if (o->node_of_slot)
+        memcpy(c->node_of_slot, o->node_of_slot, w->slots * sizeof *c->node_of_slot);
+    else
+        rc = leat_order_place(w->slots, w->ranks, w->node_of_rank, w->nodes, c->node_of_slot, err);
+    memcpy(c->owner, c->node_of_slot, w->slots * sizeof *c->owner);
     return rc == LEAT_OK ? leat_order_assigner_open(w, o->global_batch, false, &c->assigner, err) : rc;
 }
 
@@ -234,6 +241,7 @@ void leat_cursor_close(struct leat_cursor *c)
     free(c->seen);
     free(c->node_of_rank);
     free(c->node_of_slot);
+    free(c->owner);
     free(c->units);
     free(c->items);
     free(c->read);
@@ -429,7 +437,7 @@ void leat_cursor_batch_free(struct leat_cursor_batch *b)
 
 static bool ours(const struct leat_cursor *c, uint32_t chunk)
 {
-    return c->node_of_slot[leat_order_slot_of(chunk, c->chunks)] == c->node_of_rank[c->rank];
+    return leat_cursor_owner(c, chunk) == c->node_of_rank[c->rank];
 }
 
 /* The next chunk of a stream's, as a place in its orders; false: none. Its stage is the lane's. */
@@ -491,9 +499,39 @@ void leat_cursor_view(struct leat_cursor *c, struct leat_sched_view *out)
         .streams = c->seen,
         .streams_n = c->streams_n,
         .stage = lane_stage(c),
-        .node_of_slot = c->world.nodes > 1 ? c->node_of_slot : NULL,
+        .node_of_slot = c->world.nodes > 1 ? c->owner : NULL,
         .node = c->node_of_rank[c->rank],
     };
+}
+
+void leat_cursor_own(struct leat_cursor *c, const uint32_t *node_of_slot)
+{
+    memcpy(c->owner, node_of_slot, c->world.slots * sizeof *c->owner);
+}
+
+uint32_t leat_cursor_slots(const struct leat_cursor *c)
+{
+    return c->world.slots;
+}
+
+uint32_t leat_cursor_nodes(const struct leat_cursor *c)
+{
+    return c->world.nodes;
+}
+
+uint32_t leat_cursor_owner(const struct leat_cursor *c, uint32_t chunk)
+{
+    return c->owner[leat_order_slot_of(chunk, c->chunks)];
+}
+
+uint32_t leat_cursor_node(const struct leat_cursor *c)
+{
+    return c->node_of_rank[c->rank];
+}
+
+const uint32_t *leat_cursor_placement(const struct leat_cursor *c)
+{
+    return c->node_of_slot;
 }
 
 uint64_t leat_cursor_epoch_units(const struct leat_cursor *c)

@@ -27,6 +27,9 @@ struct leat_cursor_opts {
     enum leat_order_last last;
     uint32_t rank, world;
     const uint32_t *node_of_rank; /* NULL: all on one node; copied */
+    /* The placement that ranks are assigned by, the same on all of them: one entry for each slot of all streams' chunks
+     * together (leat_order_slots()). NULL: made from the node map; copied. */
+    const uint32_t *node_of_slot;
 };
 
 /* A sample of a batch: a unit of a stream in one of the stream's epochs. */
@@ -65,6 +68,15 @@ bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage);
  * of leat_cursor_next() after the next: one of them may run on another thread while what was seen here is still used.
  */
 void leat_cursor_view(struct leat_cursor *c, struct leat_sched_view *out);
+
+/* Who owns what from now on, where that is no longer what ranks are assigned by: a machine of the job is lost. As many
+ * entries as there are slots; copied. What is prefetched and kept follows it, what the rank is given does not. */
+void leat_cursor_own(struct leat_cursor *c, const uint32_t *node_of_slot);
+uint32_t leat_cursor_slots(const struct leat_cursor *c);
+uint32_t leat_cursor_nodes(const struct leat_cursor *c);
+uint32_t leat_cursor_owner(const struct leat_cursor *c, uint32_t chunk); /* node, of a chunk of all streams */
+uint32_t leat_cursor_node(const struct leat_cursor *c);                  /* that the rank is on */
+const uint32_t *leat_cursor_placement(const struct leat_cursor *c);      /* what ranks are assigned by */
 
 uint64_t leat_cursor_epoch_units(const struct leat_cursor *c);
 const struct leat_order *leat_cursor_order(const struct leat_cursor *c, uint32_t stream); /* as it stands in it */

@@ -82,7 +82,9 @@ struct leat_sched {
     uint64_t again_ns;          /* something could not be begun: try again then */
     size_t creep;
     uint64_t crept_ns;
-    uint32_t turn; /* which lane is asked first */
+    uint32_t turn;                                       /* which lane is asked first */
+    struct leat_sched_guest *guests_first, *guests_last; /* that wait */
+    uint64_t guest_bytes;                                /* pinned for others */
     struct leat_sched_stats stats;
 };
 
@@ -118,8 +120,10 @@ struct leat_sched_call {
     uint64_t stage, key;
     bool urgent;
     uint32_t ranges;
+    struct leat_sched_set *guest; /* whose guest needs it: then there is no lane */
 };
 bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *call);
+void leat_sched_count(struct leat_sched *s, const struct leat_sched_chunk *c); /* where it comes from */
 void leat_sched_unnote(const struct leat_sched_chunk *c); /* its fetch failed: the next is not one too many */
 void leat_sched_disk_gone(struct leat_sched *s, struct leat_sched_chunk *c);
 void leat_sched_drop(struct leat_sched *s, struct leat_sched_chunk *c);
@@ -128,6 +132,9 @@ void leat_sched_unahead(struct leat_sched_chunk *c);
 /* lane.c */
 void leat_sched_lane_step(struct leat_sched_lane *lane);
 bool leat_sched_lane_yield(struct leat_sched_lane *lane);
+
+/* guest.c */
+void leat_sched_guests_step(struct leat_sched *s);
 
 /* ahead.c */
 uint64_t leat_sched_depth(const struct leat_sched_set *set);

@@ -345,19 +345,40 @@ void leat_sched_unnote(const struct leat_sched_chunk *c)
         r->set->epochs[r->number] = 0;
 }
 
+static void count_in(struct leat_sched_sources *from, const struct leat_sched_chunk *c)
+{
+    *(c->from_disk ? &from->disk_bytes : c->from_peer ? &from->peer_bytes : &from->bucket_bytes) += c->bytes;
+    *(c->from_disk ? &from->disk_chunks : c->from_peer ? &from->peer_chunks : &from->bucket_chunks) += 1;
+}
+
+void leat_sched_count(struct leat_sched *s, const struct leat_sched_chunk *c)
+{
+    struct leat_sched_stats *all = &s->stats;
+    if (c->source)
+        count_in(&c->source->sources, c);
+    *(c->from_disk ? &all->disk_bytes : c->from_peer ? &all->peer_bytes : &all->bucket_bytes) += c->bytes;
+    *(c->from_disk ? &all->disk_chunks : c->from_peer ? &all->peer_chunks : &all->bucket_chunks) += 1;
+}
+
 /* From the lane's own dataset: what goes wrong there is its own affair. */
 bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *call)
 {
-    struct leat_sched *s = call->lane->sched;
-    const struct leat_sched_ref *r = ref_of(c, call->lane->set);
+    const struct leat_sched_set *set = call->guest ? call->guest : call->lane->set;
+    struct leat_sched *s = set->sched;
+    const struct leat_sched_ref *r = ref_of(c, set);
     if (!r)
         return false; /* its dataset is being closed */
-    struct leat_sched_fetch how = {
-        .set = r->set, .number = r->number, .from_disk = c->on_disk, .ranges = call->ranges, .urgent = call->urgent};
+    struct leat_sched_fetch how = {.set = r->set,
+                                   .number = r->number,
+                                   .from_disk = c->on_disk,
+                                   .ranges = call->ranges,
+                                   .urgent = call->urgent,
+                                   .guest = call->guest != NULL};
     c->state = LEAT_SCHED_COMING; /* before room is made: else its own copy on disk may be what goes for it */
     c->from_disk = how.from_disk;
+    c->asks_peer = c->from_peer = false;
     place_on_disk(s, c);
-    bool room = make_room(s, c->bytes, call->key, call->urgent, call->lane->patient);
+    bool room = make_room(s, c->bytes, call->key, call->urgent, call->lane && call->lane->patient);
     if (!room || !s->opts.ops->fetch(s->opts.user, c, &how)) {
         c->state = LEAT_SCHED_ABSENT;
         c->from_disk = false;
@@ -374,11 +395,9 @@ bool leat_sched_bring(struct leat_sched_chunk *c, const struct leat_sched_call *
     s->stats.ram_used += c->bytes;
     s->stats.coming++;
     how.set->coming_bytes += c->bytes;
-    *(c->from_disk ? &how.set->sources.disk_bytes : &how.set->sources.bucket_bytes) += c->bytes;
-    *(c->from_disk ? &how.set->sources.disk_chunks : &how.set->sources.bucket_chunks) += 1;
-    *(c->from_disk ? &s->stats.disk_bytes : &s->stats.bucket_bytes) += c->bytes;
-    *(c->from_disk ? &s->stats.disk_chunks : &s->stats.bucket_chunks) += 1;
-    if (!how.from_disk && how.set->epochs)
+    if (!c->asks_peer)
+        leat_sched_count(s, c);
+    if (!how.from_disk && how.set->epochs && call->lane)
         note(s, &how, call);
     return true;
 }

@@ -138,8 +138,10 @@ static void fix(struct leat_sched *s, struct leat_sched_chunk *c)
 void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64_t now_ns)
 {
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
-    if (c->source && !c->from_disk)
+    if (c->source && !c->from_disk && !c->from_peer)
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
+    if (c->asks_peer)
+        leat_sched_count(s, c);
     came(s, c);
     c->state = LEAT_SCHED_READY;
     if (c->ahead_lane && !c->far)
@@ -148,6 +150,16 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
     c->came = c->touched = ++s->counts;
     fix(s, c);
     leat_sched_loose(s, c);
+}
+
+void leat_sched_ask_peer(struct leat_sched_chunk *c)
+{
+    c->asks_peer = true;
+}
+
+void leat_sched_by_peer(struct leat_sched_chunk *c)
+{
+    c->from_peer = c->asks_peer;
 }
 
 static void not_there(struct leat_sched *s, struct leat_sched_chunk *c)
@@ -167,6 +179,8 @@ void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *c, uint64_
     }
     uint64_t pause = RETRY_FIRST << (c->failures < 5 ? c->failures : 5);
     s->now_ns = now_ns > s->now_ns ? now_ns : s->now_ns;
+    if (c->asks_peer)
+        leat_sched_count(s, c);
     not_there(s, c);
     leat_sched_unnote(c);
     c->failed = true;
@@ -255,6 +269,7 @@ void leat_sched_step(struct leat_sched *s, uint64_t now_ns)
     s->turn++;
     sum_depth(s);
     each_lane(s, s->turn, leat_sched_lane_step);
+    leat_sched_guests_step(s);
     each_lane(s, s->turn, fetch_ahead);
     leat_sched_tidy(s);
 }

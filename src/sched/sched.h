@@ -99,6 +99,7 @@ struct leat_sched_fetch {
     bool from_disk;
     uint32_t ranges; /* to split it into, at most */
     bool urgent;     /* somebody waits */
+    bool guest;      /* for somebody else: from the bucket or the disk, never from another machine */
 };
 
 struct leat_sched_ops {
@@ -155,6 +156,7 @@ void *leat_sched_set_user(const struct leat_sched_set *set);
 struct leat_sched_sources {
     uint64_t bucket_bytes, bucket_chunks;
     uint64_t disk_bytes, disk_chunks;
+    uint64_t peer_bytes, peer_chunks;
     uint64_t ram_bytes, ram_chunks;
     uint64_t refetched; /* chunks fetched again in the epoch in which they had been there (opts.marks) */
 };
@@ -205,6 +207,9 @@ void leat_sched_lane_ready(struct leat_sched_lane *lane); /* its slots can be us
 
 /* Events. */
 void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
+/* Inside ops.fetch: another machine of the job is asked first. Before leat_sched_arrived(): it came from there. */
+void leat_sched_ask_peer(struct leat_sched_chunk *chunk);
+void leat_sched_by_peer(struct leat_sched_chunk *chunk);
 void leat_sched_failed(struct leat_sched *s, struct leat_sched_chunk *chunk, uint64_t now_ns);
 void leat_sched_cancelled(struct leat_sched *s,
                           struct leat_sched_chunk *chunk);                  /* nobody's fault: as if not sent for */
@@ -212,6 +217,29 @@ void leat_sched_lost(struct leat_sched *s, struct leat_sched_chunk *chunk); /* c
 void leat_sched_stored(struct leat_sched *s, struct leat_sched_chunk *chunk, bool ok);
 void leat_sched_prepared(struct leat_sched_batch *batch); /* the group; a closed lane's batch is the caller's again */
 void leat_sched_slot_free(struct leat_sched_lane *lane, uint32_t slot, uint64_t now_ns);
+
+/* A guest: somebody who is no lane of ours needs a chunk, another machine of the job. It is pinned when it is there,
+ * and fetched as what is needed now, for room that nobody has pinned or been promised; what one guest has sent for
+ * serves all. The caller's memory until `done` and, where that said `here`, until leat_sched_guest_leave(). */
+struct leat_sched_guest {
+    void (*done)(struct leat_sched_guest *guest, bool here); /* in a step; not here: it could not be fetched */
+    /* The scheduler's own. */
+    struct leat_sched *sched;
+    struct leat_sched_set *set;
+    struct leat_sched_chunk *chunk;
+    uint32_t number;
+    uint64_t since_ns;
+    bool here;
+    struct leat_sched_guest *prev, *next; /* of those that wait, the oldest first */
+};
+/* False: no memory. */
+bool leat_sched_guest_come(struct leat_sched_set *set, uint32_t number, struct leat_sched_guest *guest,
+                           uint64_t now_ns);
+void leat_sched_guest_leave(struct leat_sched_guest *guest); /* one that waits as well: `done` is not called then */
+bool leat_sched_guest_coming(const struct leat_sched_guest *guest); /* it waits, and its chunk is on its way */
+
+/* Whether a chunk of a set is in memory, or on disk. */
+void leat_sched_where(const struct leat_sched_set *set, uint32_t number, bool *memory, bool *disk);
 
 /* Decides all that can be decided now. */
 void leat_sched_step(struct leat_sched *s, uint64_t now_ns);
@@ -233,6 +261,7 @@ struct leat_sched_stats {
     uint64_t coming;                      /* chunks on their way */
     uint64_t bucket_bytes, bucket_chunks; /* asked of the bucket */
     uint64_t disk_bytes, disk_chunks;     /* read from disk */
+    uint64_t peer_bytes, peer_chunks;     /* came from other machines */
     uint64_t ram_bytes, ram_chunks;       /* uses that found the chunk in memory from an earlier epoch or lane */
     uint64_t stored_bytes, stored_chunks; /* demoted to disk */
     uint64_t evicted, forgotten;          /* from memory, from disk */

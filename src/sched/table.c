@@ -139,7 +139,7 @@ void leat_sched_unrefer(struct leat_sched_set *set)
 
 void leat_sched_settle(struct leat_sched *s, struct leat_sched_chunk *c)
 {
-    if (c->state != LEAT_SCHED_ABSENT || c->on_disk || c->storing || c->pins || c->wants)
+    if (c->state != LEAT_SCHED_ABSENT || c->on_disk || c->storing || c->pins || c->wants || c->guests)
         return;
     leat_sched_unahead(c);
     struct leat_sched_chunk **p = &s->table[bucket_of(s, c->name)];

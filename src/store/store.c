@@ -39,7 +39,7 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *strings[7]; /* behind opts' pointers */
+    char *strings[9]; /* behind opts' pointers */
     struct leat_loop *loop;
     struct leat_backend *backend;
     bool lanes; /* keys are told apart: else all are in the first one */
@@ -601,8 +601,8 @@ static bool copy_opts(struct leat_store *store, const struct leat_store_opts *op
     if (opts)
         store->opts = *opts;
     struct leat_store_opts *o = &store->opts;
-    const char **texts[] = {&o->endpoint_url, &o->region,     &o->profile,      &o->ca_bundle,
-                            &o->access_key,   &o->secret_key, &o->session_token};
+    const char **texts[] = {&o->endpoint_url, &o->region,        &o->profile, &o->ca_bundle, &o->access_key,
+                            &o->secret_key,   &o->session_token, &o->bearer,  &o->pin};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!*texts[i])
             continue;

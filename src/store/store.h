@@ -43,10 +43,14 @@ struct leat_store_opts {
     const char *session_token;
     enum leat_store_addressing addressing;
     const char *ca_bundle;
-    uint32_t connections;     /* fixed number of requests in flight; 0: adapts, at most 256 */
-    uint32_t attempts;        /* of one operation since its last progress; 0: until its time is over */
-    uint64_t timeout_ns;      /* for one operation with all its attempts; 0: 5 min */
-    uint64_t inactivity_ns;   /* 0: 20 s */
+    uint32_t connections;   /* fixed number of requests in flight; 0: adapts, at most 256 */
+    uint32_t attempts;      /* of one operation since its last progress; 0: until its time is over */
+    uint64_t timeout_ns;    /* for one operation with all its attempts; 0: 5 min */
+    uint64_t inactivity_ns; /* 0: 20 s */
+    /* Web servers that are machines of one's own job. */
+    const char *bearer; /* a token that every request shows; NULL: none */
+    const char *pin;    /* the one key that the server must have, see net/http.h */
+    uint64_t connect_timeout_ns;
     bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
     void *stop_user;
     /* s3: the keys have expired. True: somebody was asked for others, and requests wait a while for them:

@@ -18,7 +18,8 @@ struct web {
 struct web_request {
     char range[LEAT_RANGE_MAX + 8];
     char condition[LEAT_ETAG_MAX + 32];
-    const char *headers[2];
+    const char *headers[3];
+    char bearer[160];
     struct leat_buf url;
     bool head;  /* asks HEAD */
     bool probe; /* asks for the first byte, to look at the object */
@@ -28,6 +29,7 @@ static void request_free(struct web_request *r)
 {
     if (!r)
         return;
+    explicit_bzero(r->bearer, sizeof r->bearer);
     leat_buf_free(&r->url);
     free(r);
 }
@@ -135,6 +137,12 @@ static leat_status describe(const struct web *web, struct leat_store_op *op, str
         snprintf(r->condition, sizeof r->condition, "If-Unmodified-Since: %s", since);
     if (r->condition[0])
         r->headers[n++] = r->condition;
+    const char *bearer = leat_store_settings(web->store)->bearer;
+    if (bearer) {
+        snprintf(r->bearer, sizeof r->bearer, "Authorization: Bearer %s", bearer);
+        r->headers[n++] = r->bearer;
+        call->direct = true; /* a machine of one's own, and no proxy's business */
+    }
     leat_buf_printf(&r->url, "%s%s", web->origin, op->key);
     call->method = r->head ? "HEAD" : "GET";
     call->url = r->url.data;
@@ -206,7 +214,10 @@ leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, 
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
         goto fail;
     }
-    struct leat_http_opts http = {.loop = leat_store_loop(store), .ca_bundle = opts->ca_bundle};
+    struct leat_http_opts http = {.loop = leat_store_loop(store),
+                                  .ca_bundle = opts->ca_bundle,
+                                  .pin = opts->pin,
+                                  .connect_timeout_ns = opts->connect_timeout_ns};
     rc = leat_http_open(&http, &web->http, err);
     if (rc != LEAT_OK)
         goto fail;

@@ -21,6 +21,7 @@ WISH = {
     "steps": 45,
     "context": None,
     "end": "",
+    "save": "",
 }
 WISH |= json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 slept = {}
@@ -111,6 +112,9 @@ def main():
             raise RuntimeError("as it must")
         if WISH["end"] == "killed" and iterations == 30 and rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+    if WISH["save"]:
+        torch.save(net.state_dict(), WISH["save"])
+        torch.load(WISH["save"])
     said = {"weights": [p.double().sum().item() for p in net.state_dict().values()], "lr": schedule.get_last_lr()}
     said |= {"random": torch.rand(1).item()}
     if rank == 0:

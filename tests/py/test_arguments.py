@@ -26,7 +26,11 @@ def test_every_setting_of_the_library_can_be_said_in_python(leat):
     import inspect
 
     said = set(inspect.signature(leat.Loader).parameters)
-    assert set(leat.loader._SETTINGS) - said == {"job", "local_world_size", "mix"}  # found out: ranks.py; and leat.Mix
+    assert set(leat.loader._SETTINGS) - said == {
+        "local_world_size",
+        "members",
+        "mix",
+    }  # found out: ranks.py, job.py; and leat.Mix
 
 
 def reachable(kind, name, choices):

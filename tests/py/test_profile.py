@@ -1,6 +1,7 @@
 """`leat profile`: unedited scripts keep their output, numbers and exit status, and injected stalls are found."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -22,7 +23,17 @@ OBSERVER = ROOT / "src" / "profile" / "observer"
 
 
 def left_behind():
-    return {path.name for path in PLACE.glob("leat-profile-*")}
+    """Folders whose profiler is gone: a living one has a lock on its own."""
+    left = set()
+    for path in PLACE.glob("leat-profile-*"):
+        with contextlib.suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.add(path.name)
+            finally:
+                os.close(fd)
+    return left
 
 
 @pytest.fixture
@@ -72,8 +83,8 @@ def test_an_injected_stall_is_found_and_measured(profile, wish, first):
     share = truths(done)[0]["shares"][first]
     assert cause(done) == first
     assert share > 0.3
-    # The sleeps themselves, and at most what a busy machine adds around them.
-    assert share - 0.03 <= parts(report)[first] <= share + 0.15
+    # The sleeps themselves, and at most what a busy machine adds around them or has them wait for a core.
+    assert share - 0.12 <= parts(report)[first] <= share + 0.15
 
 
 def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile):
@@ -104,11 +115,60 @@ def test_communication_is_found_and_differs_from_a_run_without_it(profile):
     done, report = profile({"link": 0.015, "steps": 110}, "--time", "1min", ranks=2)
     assert cause(done) == "communication"
     assert parts(report)["communication"] > 0.3
+    assert sum(report["runs"][0]["bucket_bytes"]) == report["runs"][0]["gradient_bytes"] > 0
     runs = {run["mode"]: run for run in report["runs"]}
     assert runs["alone"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
     stall = next(s for s in report["stalls"] if s["cause"] == "communication" and s["from"][1] >= 0)
     assert [report["runs"][i]["mode"] for i in stall["from"]] == ["synthetic", "alone"]
     assert stall["s"][0] > 0.01
+    # One rank while the other stands still, and the links by themselves, with the size of its bucket.
+    assert runs["single"]["gpus"] == 1
+    assert runs["single"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
+    assert any(s["cause"] == "interconnect" for s in report["stalls"])
+    assert {(link["scope"], link["backend"], link["ranks"]) for link in report["links"]} == {("machine", "gloo", 2)}
+    assert {link["bytes"] for link in report["links"]} >= set(report["runs"][0]["bucket_bytes"])
+
+
+READS = """
+import os, sys, torch
+from torch.utils.data import DataLoader, Dataset
+torch.set_num_threads(1)
+class Files(Dataset):
+    names = sorted(os.listdir(sys.argv[1]))
+    def __len__(self): return len(self.names)
+    def __getitem__(self, i):
+        with open(os.path.join(sys.argv[1], self.names[i]), "rb") as file:
+            return torch.frombuffer(bytearray(file.read()[:64]), dtype=torch.uint8) / 255 + torch.rand(64), i % 3
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(64, 3), torch.nn.Dropout(0.1))
+optimizer = torch.optim.Adam(net.parameters())
+losses = []
+for epoch in range(2):
+    for x, y in DataLoader(Files(), batch_size=1, shuffle=True, num_workers=int(sys.argv[2])):
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+print([p.double().sum().item() for p in net.parameters()], torch.rand(1).item())
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_samples_are_read_again_from_memory_and_from_the_disk_and_the_training_is_the_same(profile, tmp_path, workers):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for i in range(220):
+        (folder / f"{i:03}").write_bytes(os.urandom(1 << 17))
+    os.sync()  # what is not written yet cannot be dropped
+    command = [sys.executable, "-c", READS, folder, str(workers)]
+    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    done, report = profile(None, "--time", "1min", command=command)
+    assert done.stdout == plain.stdout  # bit for bit
+    runs = {run["mode"]: run for run in report["runs"]}
+    assert {"observed", "synthetic", "cached", "cold"} <= set(runs)
+    assert runs["cached"]["read_bytes"] == pytest.approx(1 << 17, rel=0.2)
+    assert runs["cached"]["memory_rate"] > 1e7
+    if not any("was not cold" in note for note in report["notes"]):  # else the folder is in memory
+        assert runs["cold"]["disk_bytes"] > 0.5 * (1 << 17)
+        assert {"fetch", "prepare"} <= {s["cause"] for s in report["stalls"] if s["from"][1] >= 0}
 
 
 def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_leat, tmp_path):
@@ -144,11 +204,24 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     assert "newer.json: a report of version 9" in said.stderr
 
 
-def test_without_replayed_steps_nothing_changes_at_all(profile):
-    plain = subprocess.run([sys.executable, TRAIN], capture_output=True, text=True, check=True)
-    done, _ = profile()
-    assert done.stdout == plain.stdout
+def test_without_replayed_steps_nothing_changes_at_all_and_what_is_counted_once_is_there(profile, tmp_path):
+    wish = {"save": str(tmp_path / "weights.pt")}
+    plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
+    done, report = profile(wish)
+    assert done.stdout == plain.stdout  # also the step whose operations were counted
     assert truths(done)[0]["iterations"] == 45
+    run = report["runs"][0]
+    # Two linear layers, 16 → 8 → 3, of 2 samples: forward, gradients of weights, and of the second one's input.
+    assert run["flops"] == 2 * 2 * (16 * 8 * 2 + 8 * 3 * 3)
+    assert run["dataset_samples"] == 90
+    assert run["checkpoint_bytes"] == (tmp_path / "weights.pt").stat().st_size
+    assert 0 < run["checkpoint_write_s"] < 60
+    assert 0 < run["checkpoint_read_s"] < 60
+    assert run["peak_gpu_bytes"] is None
+    assert {step["mode"] for step in report["steps"]} == {"observed"}
+    for step in report["steps"]:
+        assert sum(step["stages_s"].values()) > 0.005
+    assert {"wait", "fetch", "backward", "optimizer"} <= {span["what"] for span in report["spans"]}
 
 
 def test_a_script_that_ends_early_keeps_its_status(profile):
@@ -218,9 +291,12 @@ def test_what_a_killed_profiler_leaves_is_removed_by_the_next(leat_bin, clean_en
         stdout=subprocess.PIPE,
     )
     stuck.stdout.readline()
-    mine = [name for name in left_behind() if str(stuck.pid) not in name]
+    script = Path(f"/proc/{stuck.pid}/task/{stuck.pid}/children").read_text().split()[0]
+    environment = Path(f"/proc/{script}/environ").read_bytes().split(b"\0")
+    mine = [Path(os.fsdecode(row[13:])).name for row in environment if row.startswith(b"LEAT_PROFILE=")]
     os.kill(stuck.pid, signal.SIGKILL)
     stuck.wait()
+    assert set(mine) <= left_behind()
     stuck.stdin.close()
     stuck.stdout.close()
     for name in mine:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import BUILD, ROOT, SANITIZE
 
-INSIDE = ("leat.device", "leat.frameworks", "leat.stages", "leat.transform")  # what no user calls
+INSIDE = ("leat.device", "leat.frameworks", "leat.job", "leat.stages", "leat.transform")  # what no user calls
 PROGRAMS = Path(__file__).with_name("programs")
 pytestmark = pytest.mark.skipif(SANITIZE != "", reason="types do not depend on the compiler")
 

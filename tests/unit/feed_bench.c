@@ -233,7 +233,7 @@ bool try_fetch(struct bench *b, uint32_t number, struct leat_sched_fetch how)
     how.number = number;
     b->fates[number] = NOTHING;
     b->inside = true;
-    bool ok = leat_feed_fetch(b->source, &b->chunks[number], &how);
+    bool ok = leat_feed_fetch(b->source, &b->chunks[number], &how, NULL);
     b->inside = false;
     return ok;
 }

@@ -44,11 +44,12 @@ static void every_setting_crosses_the_wire(void **state)
         struct leat_setting s = {.size = sizeof s};
         leat_loader_setting(i, &s, &err);
     }
-    const char *const theirs[] = {o.version, o.job,       o.scope, o.agent, o.endpoint_url, o.region,
-                                  o.profile, o.cache_dir, o.view,  o.mix,   o.metrics,      o.name};
+    const char *const theirs[] = {o.version,   o.job,  o.scope, o.agent,   o.endpoint_url, o.region, o.profile,
+                                  o.cache_dir, o.view, o.mix,   o.metrics, o.name,         o.members};
     const char *const mine[] = {back.opts.version,      back.opts.job,    back.opts.scope,   back.opts.agent,
                                 back.opts.endpoint_url, back.opts.region, back.opts.profile, back.opts.cache_dir,
-                                back.opts.view,         back.opts.mix,    back.opts.metrics, back.opts.name};
+                                back.opts.view,         back.opts.mix,    back.opts.metrics, back.opts.name,
+                                back.opts.members};
     for (size_t i = 0; i < COUNT(mine); i++) {
         assert_string_equal(mine[i], theirs[i]);
         assert_ptr_not_equal(mine[i], theirs[i]);
@@ -57,9 +58,9 @@ static void every_setting_crosses_the_wire(void **state)
     /* The rest must be equal to the last bit: what points elsewhere is put out of the way. */
     struct leat_loader_opts a = o, b = back.opts;
     a.version = a.job = a.scope = a.agent = a.endpoint_url = a.region = a.profile = a.url = a.cache_dir = a.view =
-        a.mix = a.metrics = a.name = NULL;
+        a.mix = a.metrics = a.name = a.members = NULL;
     b.version = b.job = b.scope = b.agent = b.endpoint_url = b.region = b.profile = b.url = b.cache_dir = b.view =
-        b.mix = b.metrics = b.name = NULL;
+        b.mix = b.metrics = b.name = b.members = NULL;
     assert_memory_equal(&a, &b, sizeof a);
     leat_request_free(&back);
 }

@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 
-WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = range(1, 7)
+WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH, READ, SAVE, LOAD, BUCKET, FLOPS, LINK = range(1, 13)
 EXHAUSTED, DEVICE, ACCOUNTED = 1, 2, 4  # flags of a record
 OBSERVED = 0  # modes of a step; others are given by replay.py
 MAGIC = int.from_bytes(b"LEATLANE", "little")
@@ -36,7 +36,9 @@ HEADER_WORDS, RECORD_WORDS = 64, 5
     W_GRADIENT_BYTES,
     W_BUCKETS,
     W_WORKERS,
-) = range(20)
+    W_SAMPLES,
+    W_PEAK,
+) = range(22)
 W_NAME = 32  # 128 bytes: the accelerator
 RUNNING, ENDED, RAISED = range(3)
 
@@ -65,22 +67,28 @@ class Lane:
         words[W_BORN] = now()
         worker = os.environ.get("LEAT_PROFILE_LOADER")
         words[W_ROLE] = 2 if worker else 1
-        words[W_LOADER] = int(worker or 0)
+        words[W_LOADER] = int((worker or "0").partition(":")[0])
         for word, value in place.items():
             words[word] = value
         # A reader sees whole lanes only.
         os.rename(path, os.path.join(folder, f"lane-{name}"))
 
     def write(self, kind, start, end, loader=0, value=0, extra=0, flags=0, mode=OBSERVED):
-        head = self.head
-        if head - self.words[W_TAIL] >= CAPACITY:
-            self.words[W_DROPPED] += 1
+        head, words = self.head, self.words
+        if head - words[W_TAIL] >= CAPACITY:
+            words[W_DROPPED] += 1
             return
-        word = kind | mode << 8 | flags << 16 | loader << 32
-        self.pack(self.map, 8 * (HEADER_WORDS + RECORD_WORDS * (head % CAPACITY)), start, end, word, value, extra)
-        self.head = head + 1
+        self.pack(
+            self.map,
+            512 + 40 * (head % CAPACITY),  # HEADER_WORDS and RECORD_WORDS of 8 bytes
+            start,
+            end,
+            kind | mode << 8 | flags << 16 | loader << 32,
+            value,
+            extra,
+        )
         # After the record: the reader looks at what stands before the head, and only once it is a moment old.
-        self.words[W_HEAD] = head + 1
+        self.head = words[W_HEAD] = head + 1
 
 
 class NoLane:
@@ -129,12 +137,50 @@ def put(word, value):
 
 
 def forget():
-    """A forked child has the parent's mappings, and must not write into them."""
+    """A forked child has the parent's mappings and files, and must not use them."""
+    for opened in getattr(_threads, "files", {}).values():
+        with contextlib.suppress(OSError):
+            os.close(opened)
     _threads.__dict__.clear()
     lanes.clear()
+
+
+def ask(path):
+    """What a file of /proc says of this thread. It stays open: opening it would cost ten times as much."""
+    try:
+        files = _threads.files
+    except AttributeError:
+        files = _threads.files = {}
+    try:
+        if path not in files:
+            files[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.pread(files[path], 512, 0)
+    except OSError:
+        return b""
 
 
 def end(state):
     for each in lanes:
         if each.words[W_STATE] == RUNNING:
             each.words[W_STATE] = state
+
+
+class Current:
+    """Where the training of this process stands: what the hooks tell each other. One thread trains."""
+
+    def __init__(self):
+        self.clear()
+
+    def clear(self):
+        self.mode = OBSERVED
+        self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
+        self.trained = False  # a backward pass since the last batch
+        self.accounts = None  # of the fetch that this thread is in
+        self.device = None
+        self.batches = 0
+        self.backward = False  # in a backward pass
+        self.collectives = 0  # that the script itself called while it trained, beside the exchange of gradients
+        self.compiled = False  # by torch.compile
+
+
+current = Current()

@@ -14,7 +14,6 @@ import importlib.util
 import os
 import sys
 import threading
-import time
 import weakref
 from collections import deque
 
@@ -25,11 +24,14 @@ def _part(name):
         f"_leat_{name}", os.path.join(os.path.dirname(__file__), f"{name}.py")
     )
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 
 lanes = _part("lane")
+fetch, once = _part("fetch"), _part("once")
+current = lanes.current
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
 now = lanes.now
@@ -41,23 +43,7 @@ def _forget():
     lanes.forget()
     current.clear()
     _replayer.clear()
-
-
-class Current:
-    """Where the training of this process stands: what the hooks tell each other. One thread trains."""
-
-    def __init__(self):
-        self.clear()
-
-    def clear(self):
-        self.mode = OBSERVED
-        self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
-        self.trained = False  # a backward pass since the last batch
-        self.accounts = None  # of the fetch that this thread is in
-        self.device = None
-
-
-current = Current()
+    fetch.forget()
 
 
 # --- the GPU's own clock ------------------------------------------------------------------------------------------------
@@ -107,10 +93,13 @@ class Device:
             lanes.lane().write(kind, start, max(start, end), loader, value, extra, flags | DEVICE, mode)
 
 
+_cuda = []  # the module torch, where it was built for GPUs
+
+
 def _device():
     """The GPU that the script itself has begun to use, or None."""
-    torch = sys.modules.get("torch")
-    if current.device is None and torch is not None and torch.cuda.is_initialized():
+    if current.device is None and _cuda and _cuda[0].cuda.is_initialized():
+        torch = _cuda[0]
         current.device = Device(torch)
         name = torch.cuda.get_device_name().encode()[:127]
         for at in range(0, 128, 8):
@@ -125,15 +114,15 @@ class Span:
 
     def __init__(self, kind, loader=0, flags=0):
         self.kind, self.loader, self.flags, self.mode = kind, loader, flags, current.mode
-        self.device = _device()
-        self.first = self.device.mark() if self.device else None
+        device = self.device = current.device
+        self.first = None if device is None else device.mark()
         self.start = now()
 
     def end(self, value=0, extra=0, flags=0):
         end = now()
         flags |= self.flags
         lanes.lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
-        if self.device:
+        if self.device is not None:
             last = self.device.mark()
             self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
 
@@ -168,14 +157,31 @@ def number_of(loader):
     return _numbers[key]
 
 
+_weights = {}  # of a loader's batches: how many were asked, and (samples, bytes) of the last that was weighed
+
+
+def _weight(loader, batch):
+    """Weighing costs as much as all else here: after the first batches every eighth is."""
+    found = _weights.get(loader)
+    if found is None:
+        found = _weights[loader] = [0, None]
+    found[0] += 1
+    if found[0] <= 16 or not found[0] & 7:
+        found[1] = weigh(batch)
+    return found[1]
+
+
 def wait(step, loader, accounts=None):
     """Calls step() as the wait for a batch."""
     if current.depth:
         return step()
     current.depth = 1
-    device = current.device
-    if device:
-        device.collect()
+    if _cuda:
+        device = current.device or _device()
+        if device:
+            device.collect()
+    if current.batches < once.SETTLED:
+        once.look(current.batches)
     span = Span(WAIT, loader)
     before = accounts() if accounts else None
     try:
@@ -190,9 +196,12 @@ def wait(step, loader, accounts=None):
         fetched = max(0, int((after - before) * 1e9))
         waited = now() - span.start
         lanes.lane().write(FETCH, span.start, span.start + waited, loader, max(0, waited - fetched), 0, ACCOUNTED)
-    samples, size = weigh(batch)
+    samples, size = _weight(loader, batch)
     span.end(samples, size)
     current.trained = False
+    current.batches += 1
+    if current.batches == once.COUNTED:
+        once.count(True)
     return batch
 
 
@@ -212,119 +221,6 @@ class Watched:
         return getattr(self.iterator, name)
 
 
-def _queue_ns():
-    """Nanoseconds this thread was ready and had no core."""
-    try:
-        with open("/proc/thread-self/schedstat", "rb") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-class Accounts:
-    """What one fetch of a batch spent in transforms."""
-
-    __slots__ = ("cpu", "wall")
-
-    def __init__(self):
-        self.cpu = self.wall = 0
-
-
-def _timed(call, args, kwargs):
-    accounts = current.accounts
-    if accounts is None:
-        return call(*args, **kwargs)
-    current.accounts = None  # transforms within transforms count once
-    start, cpu = now(), time.thread_time_ns()
-    try:
-        return call(*args, **kwargs)
-    finally:
-        accounts.wall += now() - start
-        accounts.cpu += time.thread_time_ns() - cpu
-        current.accounts = accounts
-
-
-class TimedFunction:
-    """A function that is a transform. A pickle of it is the function again."""
-
-    leat_observed = True
-
-    def __init__(self, function):
-        self.function = function
-
-    def __call__(self, *args, **kwargs):
-        return _timed(self.function, args, kwargs)
-
-    def __getattr__(self, name):
-        if name == "function":  # while it is being made
-            raise AttributeError(name)
-        return getattr(self.function, name)
-
-    def __reduce__(self):
-        return functools.partial, (self.function,)
-
-
-def _follow_transforms(dataset, depth=4):
-    """Times what a dataset calls its transforms. Classes are patched and not objects, so that their types stay; a plain function is
-    replaced in this process's dataset."""
-    for inner in [getattr(dataset, "dataset", None), *list(getattr(dataset, "datasets", None) or [])[:64]]:
-        if depth and inner is not None:
-            _follow_transforms(inner, depth - 1)
-    for name in ("transform", "transforms", "target_transform", "joint_transform"):
-        found = getattr(dataset, "__dict__", {}).get(name)
-        if found is None or getattr(found, "leat_observed", False) or not callable(found):
-            continue
-        if hasattr(found, "__code__"):
-            dataset.__dict__[name] = TimedFunction(found)
-        elif not isinstance(found, type):
-            _time_calls(type(found))
-
-
-def _time_calls(kind):
-    plain = kind.__call__
-    if getattr(plain, "leat_observed", False):
-        return
-
-    @functools.wraps(plain)
-    def call(*args, **kwargs):
-        return _timed(plain, args, kwargs)
-
-    call.leat_observed = True
-    with contextlib.suppress(TypeError):  # a class of an extension
-        kind.__call__ = call
-
-
-def _patch_fetch(kind):
-    plain = kind.fetch
-
-    def fetch(self, possibly_batched_index):
-        if not getattr(self, "leat_followed", False):
-            self.leat_followed = True
-            _follow_transforms(self.dataset)
-        accounts = Accounts()
-        outer, current.accounts = current.accounts, accounts
-        queue, cpu, start = _queue_ns(), time.thread_time_ns(), now()
-        try:
-            return plain(self, possibly_batched_index)
-        finally:
-            end = now()
-            current.accounts = outer
-            cpu = time.thread_time_ns() - cpu
-            # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time
-            # without a core, though ready for one, belongs to both in proportion.
-            wall, busy = end - start - accounts.wall, cpu - accounts.cpu
-            queue = max(0, _queue_ns() - queue) * wall // max(1, end - start)
-            blocked = max(0, wall - busy - queue)
-            prepare = accounts.wall + wall * busy // max(1, busy + blocked)
-            loader = int(os.environ.get("LEAT_PROFILE_LOADER") or _serial_loader[0])
-            lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu))
-
-    kind.fetch = fetch
-
-
-_serial_loader = [0]  # the loader whose next() fetches in this process
-
-
 def _patch_dataloader(torch):
     data = torch.utils.data
     base = data.dataloader._BaseDataLoaderIter
@@ -332,13 +228,13 @@ def _patch_dataloader(torch):
 
     def following(self):
         number = self.__dict__.get("leat_number", 0)
-        _serial_loader[0] = number
-        step = lambda: plain_next(self)  # noqa: E731
+        fetch.serial_loader[0] = number
+        step = functools.partial(plain_next, self)
         return wait(_replayer[0].choose(self, step) if _replayer and not current.depth else step, number)
 
     def starting(self, loader):
         # Workers learn from the environment whose they are, however they are started.
-        os.environ["LEAT_PROFILE_LOADER"] = str(number_of(loader))
+        os.environ["LEAT_PROFILE_LOADER"] = f"{number_of(loader)}:{getattr(loader, 'leat_mode', OBSERVED)}"
         try:
             plain_init(self, loader)
         finally:
@@ -350,15 +246,19 @@ def _patch_dataloader(torch):
         made = plain_iter(self)
         made.leat_number = number_of(self)
         made.leat_ahead = self.num_workers * (self.prefetch_factor or 0)
-        if not current.depth:
+        if _replayer:
+            made.leat_loader = self  # to read samples again
+        if not current.depth and not hasattr(self, "leat_mode"):
             lanes.put(lanes.W_WORKERS, self.num_workers)
+            with contextlib.suppress(Exception):  # it need not have a length
+                lanes.put(lanes.W_SAMPLES, len(self.dataset))
         return made
 
     base.__next__ = base.next = following
     data.dataloader._MultiProcessingDataLoaderIter.__init__ = starting
     data.DataLoader._get_iterator = iterator
-    _patch_fetch(data._utils.fetch._MapDatasetFetcher)
-    _patch_fetch(data._utils.fetch._IterableDatasetFetcher)
+    fetch.patch_fetch(data._utils.fetch._MapDatasetFetcher)
+    fetch.patch_fetch(data._utils.fetch._IterableDatasetFetcher)
 
 
 _replayer = []  # of differential runs, where they are asked for
@@ -384,10 +284,10 @@ def _patch_backward(torch):
     plain = torch.autograd.backward
 
     def backward(tensors, *args, **kwargs):
-        current.trained = True
+        current.trained = current.backward = True
         span = Span(BACKWARD)
         comm, handle = [], None
-        if _distributed(torch) and not torch.compiler.is_compiling():
+        if _world and not torch.compiler.is_compiling():
             root = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
             if root is not None and root.requires_grad:
                 # Runs first in the backward pass; what it queues runs when all gradients are there, and before DDP waits for
@@ -400,6 +300,7 @@ def _patch_backward(torch):
         try:
             return plain(tensors, *args, **kwargs)
         finally:
+            current.backward = False
             if handle is not None:
                 handle.remove()
             if comm:
@@ -410,15 +311,19 @@ def _patch_backward(torch):
 
 
 def _patch_optimizer(torch):
-    open_spans = weakref.WeakKeyDictionary()
+    spans = []  # open ones: a step may call another's
 
     def before(optimizer, args, kwargs):
-        open_spans[optimizer] = Span(OPTIM)
+        if _cuda and current.device is None:
+            _device()
+        spans.append((optimizer, Span(OPTIM)))
 
     def after(optimizer, args, kwargs):
-        span = open_spans.pop(optimizer, None)
-        if span is not None:
-            span.end()
+        while spans:  # what is above was left by an exception
+            mine, span = spans.pop()
+            if mine is optimizer:
+                span.end()
+                return
 
     module = sys.modules["torch.optim.optimizer"]  # torch.optim hides it
     module.register_optimizer_step_pre_hook(before)
@@ -426,17 +331,19 @@ def _patch_optimizer(torch):
 
 
 def _patch_copies(torch):
+    is_compiling = torch.compiler.is_compiling
+
     def follow(name):
         plain = getattr(torch.Tensor, name)
 
         def copy(self, *args, **kwargs):
-            if current.depth or torch.compiler.is_compiling():
+            if current.depth or is_compiling():
                 return plain(self, *args, **kwargs)
-            device = _device()
-            first = device.mark() if device and self.device.type == "cpu" else None
+            device = current.device
+            first = device.mark() if device is not None and self.device.type == "cpu" else None
             start = now()
             made = plain(self, *args, **kwargs)
-            if getattr(made, "device", self.device) != self.device:
+            if made is not self and getattr(made, "device", self.device) != self.device:
                 end, size = now(), self.nbytes
                 lanes.lane().write(COPY, start, end, 0, size, 0, 0, current.mode)
                 if first is not None:
@@ -460,9 +367,7 @@ _COLLECTIVES = [
 ]
 
 
-def _distributed(torch):
-    dist = torch.distributed
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+_world = []  # how many ranks there are, if more than one
 
 
 def _patch_distributed(torch):
@@ -472,11 +377,12 @@ def _patch_distributed(torch):
     inner = dist.distributed_c10d
     busy = threading.local()
 
-    def follow(plain):
+    def follow(plain, own=True):
         def collective(*args, **kwargs):
             if getattr(busy, "on", False) or torch.compiler.is_compiling():
                 return plain(*args, **kwargs)
             busy.on = True
+            current.collectives += own and not current.backward and current.batches > once.SETTLED
             span = Span(COMM)
             try:
                 return plain(*args, **kwargs)
@@ -497,13 +403,14 @@ def _patch_distributed(torch):
             setattr(dist, name, made)
     # DDP sends buffers with it before the forward pass: who comes early waits there.
     if hasattr(dist, "_broadcast_coalesced"):
-        dist._broadcast_coalesced = follow(dist._broadcast_coalesced)
+        dist._broadcast_coalesced = follow(dist._broadcast_coalesced, own=False)
     plain_init = inner.init_process_group
 
     def init_process_group(*args, **kwargs):
         done = plain_init(*args, **kwargs)
         lanes.put(lanes.W_RANK, dist.get_rank() + 1)
         lanes.put(lanes.W_WORLD, dist.get_world_size())
+        _world[:] = [dist.get_world_size()] if dist.get_world_size() > 1 else []
         return done
 
     init_process_group.__doc__, init_process_group.__wrapped__ = plain_init.__doc__, plain_init
@@ -520,6 +427,7 @@ def _patch_ddp(kind):
         lanes.put(lanes.W_GRADIENT_BYTES, size)
         bucket = (kwargs.get("bucket_cap_mb") or 25) * (1 << 20)
         lanes.put(lanes.W_BUCKETS, int(-(-size // bucket)))
+        once.exchanging.append(weakref.ref(self))
 
     init.__wrapped__ = plain
     kind.__init__ = init
@@ -529,15 +437,23 @@ def _patch_ddp(kind):
 
 
 def _follow_torch(torch):
-    for patch in (_patch_dataloader, _patch_backward, _patch_optimizer, _patch_copies, _patch_distributed):
+    if torch.backends.cuda.is_built():
+        _cuda.append(torch)
+    for patch in (
+        *(_patch_dataloader, _patch_backward, _patch_optimizer, _patch_copies, _patch_distributed),
+        *(once.patch_checkpoints, once.patch_compile),
+    ):
         try:
             patch(torch)
         except Exception as error:  # another release of torch: the rest is still worth knowing
-            _broken.append(f"{patch.__name__[7:]}: {error!r}")
+            _broken.append(f"{patch.__name__.lstrip('_')[6:]}: {error!r}")
     if _broken:
         lanes.note(f"this release of torch ({torch.__version__}) cannot be followed here: {'; '.join(_broken)}")
+    if os.environ.get("LEAT_PROFILE_RUNS"):
+        fetch.follow_files()
+        _part("replay")
     if os.environ.get("LEAT_PROFILE_RUNS") and not os.environ.get("LEAT_PROFILE_LOADER"):
-        made = _part("replay").install(torch, current, lanes.note)
+        made = sys.modules["_leat_replay"].install(torch, current, lanes.folder, lanes.note)
         if made:
             _replayer.append(made)
 
@@ -582,8 +498,10 @@ def start(folder):
         text = os.environ.get(variable, "")
         if text.isdigit():
             lanes.place[word] = int(text) + plus
+    fetch.who()
     os.register_at_fork(after_in_child=_forget)
     atexit.register(lanes.end, lanes.ENDED)
+    atexit.register(once.peak)
     plain_exit, plain_hook = os._exit, sys.excepthook
 
     def leave(status):

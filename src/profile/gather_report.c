@@ -1,0 +1,345 @@
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "profile/gather_own.h"
+#include "profile/interval.h"
+
+static double cores_used(const struct leat_gather *g)
+{
+    double sum = 0;
+    for (size_t i = 0; i < g->lane_count; i++)
+        sum += g->lanes[i].cpu_s - g->lanes[i].cpu_first_s;
+    double s = (double)(g->cpu_last_ns - g->cpu_at_ns) / 1e9;
+    return s > 0 ? sum / s : NAN;
+}
+
+/* Whether a loader works in this mode: batches from memory are neither fetched nor prepared. */
+static bool reads(unsigned mode)
+{
+    return mode == LEAT_REPORT_OBSERVED || mode == LEAT_REPORT_CACHED || mode == LEAT_REPORT_COLD;
+}
+
+/* Waiting on the frontier, divided by what each rank's loader did. */
+static void split(const struct leat_gather *g, const struct sums *s, unsigned mode, double part_s[LEAT_REPORT_PARTS])
+{
+    static const enum leat_report_part place[LEAT_STEP_STAGES] = {
+        [LEAT_STEP_WAIT] = LEAT_REPORT_INPUT,         [LEAT_STEP_COPY] = LEAT_REPORT_COPY,
+        [LEAT_STEP_FORWARD] = LEAT_REPORT_FORWARD,    [LEAT_STEP_BACKWARD] = LEAT_REPORT_BACKWARD,
+        [LEAT_STEP_COMM] = LEAT_REPORT_COMMUNICATION, [LEAT_STEP_OPTIM] = LEAT_REPORT_OPTIMIZER,
+        [LEAT_STEP_OTHER] = LEAT_REPORT_OTHER,
+    };
+    memset(part_s, 0, sizeof(double) * LEAT_REPORT_PARTS);
+    if (!(s->steps > 0))
+        return;
+    for (size_t i = 0; i < LEAT_STEP_STAGES; i++)
+        part_s[place[i]] = s->stage_s[i] / s->steps;
+    double step_s = s->step_s / s->steps;
+    double wait_s = s->stage_s[LEAT_STEP_WAIT] / s->steps;
+    for (size_t i = 0; i < g->rank_count && reads(mode); i++) {
+        const struct gather_rank *rank = g->rank[i];
+        struct gather_loader l = gather_rank_account(rank, mode);
+        struct gather_shares share = gather_shares_of(&l, rank->head.workers, step_s, wait_s);
+        double waited = s->wait_of[i] / s->steps;
+        part_s[LEAT_REPORT_FETCH] += share.fetch * waited;
+        part_s[LEAT_REPORT_PREPARE] += share.prepare * waited;
+        part_s[LEAT_REPORT_INPUT] -= (share.fetch + share.prepare) * waited;
+    }
+    if (part_s[LEAT_REPORT_INPUT] < 1e-9)
+        part_s[LEAT_REPORT_INPUT] = 0; /* what rounding left */
+}
+
+static const struct gather_rank *first_rank(const struct leat_gather *g)
+{
+    const struct gather_rank *first = NULL;
+    for (size_t i = 0; i < g->rank_count; i++) {
+        if (g->rank[i]->trains && (!first || g->rank[i]->head.rank < first->head.rank))
+            first = g->rank[i];
+    }
+    return first;
+}
+
+static void fill_observed(const struct leat_gather *g, const struct gather_rank *first, struct leat_report_run *run)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < g->rank_count; i++)
+        peak = g->rank[i]->trains && g->rank[i]->head.peak_bytes > peak ? g->rank[i]->head.peak_bytes : peak;
+    run->peak_gpu_bytes = peak ? (double)peak : NAN;
+    run->cores_used = cores_used(g);
+    if (first->saved.count > 0) {
+        run->checkpoint_write_s = first->saved.s / first->saved.count;
+        run->checkpoint_bytes = first->saved.bytes > 0 ? first->saved.bytes / first->saved.count : NAN;
+    }
+    if (first->loaded.count > 0)
+        run->checkpoint_read_s = first->loaded.s / first->loaded.count;
+}
+
+static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
+{
+    const struct sums *s = &g->mode[mode];
+    const struct gather_rank *first = first_rank(g);
+    struct gather_loader l = gather_rank_account(first, mode);
+    unsigned ranks = 0;
+    double means[BLOCKS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < g->rank_count; i++)
+        ranks += g->rank[i]->trains;
+    leat_report_run_init(run);
+    run->mode = (enum leat_report_mode)mode;
+    run->nodes = 1;
+    run->gpus = ranks;
+    if (mode == LEAT_REPORT_ALONE || mode == LEAT_REPORT_SINGLE)
+        run->gpus = 1;
+    else if (first->head.local_world && first->head.world > first->head.local_world)
+        run->nodes = first->head.world / first->head.local_world;
+    run->workers = first->head.workers;
+    run->cores = leat_cpu_count();
+    run->device = first->stepper.device;
+    run->steps = s->steps;
+    run->batch = s->samples / s->steps;
+    run->batch_bytes = s->bytes / s->steps;
+    run->copied_bytes = s->copied / s->steps;
+    for (size_t i = 0; i < g->block_count; i++) {
+        const struct block *b = &g->blocks[i];
+        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS)
+            means[n++] = b->step_s / (double)b->steps;
+    }
+    run->step_s = leat_interval_of(means, n);
+    run->step_s.mean = s->step_s / s->steps;
+    split(g, s, mode, run->part_s);
+    if (reads(mode)) {
+        run->fetch_s = l.batches > 0 ? l.fetch_s / l.batches : NAN;
+        run->prepare_s = l.batches > 0 ? l.prepare_s / l.batches : NAN;
+        run->prepare_cpu_s = l.batches > 0 && l.cpu_s > 0 ? l.cpu_s / l.batches : NAN;
+        run->read_bytes = l.read_batches > 0 ? l.read_bytes / l.read_batches : NAN;
+        run->disk_bytes = l.read_batches > 0 ? l.disk_bytes / l.read_batches : NAN;
+        run->memory_rate = l.memory_s > 0 ? l.memory_bytes / l.memory_s : NAN;
+        run->disk_rate = l.from_disk_s > 0 ? l.from_disk_bytes / l.from_disk_s : NAN;
+    }
+    if (mode == LEAT_REPORT_OBSERVED)
+        fill_observed(g, first, run);
+    run->flops = first->flops > 0 ? first->flops : NAN;
+    run->dataset_samples = first->head.samples ? (double)first->head.samples : NAN;
+    run->bucket_count = first->buckets;
+    memcpy(run->bucket_bytes, first->bucket, first->buckets * sizeof *first->bucket);
+    run->gradient_bytes = (double)first->head.gradient_bytes;
+    run->buckets = first->head.buckets;
+    run->warmup_s = g->warm_s > run->step_s.mean * (double)g->warm ? g->warm_s - run->step_s.mean * (double)g->warm : 0;
+}
+
+/* A block of mode b, and the mean of the blocks of mode a on both sides of it: what drifts is the same in both. */
+static struct leat_report_time paired(const struct leat_gather *g, unsigned a, unsigned b)
+{
+    double differences[BLOCKS_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < g->block_count; i++) {
+        double sum = 0;
+        unsigned sides = 0;
+        if (g->blocks[i].mode != b || g->blocks[i].steps * 2 < BLOCK_STEPS)
+            continue;
+        for (size_t k = i; k-- > 0 && !sides;) {
+            if (g->blocks[k].mode == a) {
+                sum += g->blocks[k].step_s / (double)g->blocks[k].steps;
+                sides++;
+            }
+        }
+        for (size_t k = i + 1; k < g->block_count; k++) {
+            if (g->blocks[k].mode == a) {
+                sum += g->blocks[k].step_s / (double)g->blocks[k].steps;
+                sides++;
+                break;
+            }
+        }
+        if (sides)
+            differences[n++] = sum / sides - g->blocks[i].step_s / (double)g->blocks[i].steps;
+    }
+    return leat_interval_of(differences, n);
+}
+
+static void add_stall(struct leat_report *out, const char *cause, struct leat_report_time s, int a, int b)
+{
+    struct leat_report_stall *stall = &out->stall[out->stalls];
+    if (out->stalls == LEAT_REPORT_STALLS || isnan(s.mean))
+        return;
+    *stall = (struct leat_report_stall){.s = s, .share = s.mean / out->run[a].step_s.mean, .from = {a, b}};
+    snprintf(stall->cause, sizeof stall->cause, "%s", cause);
+    out->stalls++;
+}
+
+static void add_stalls(const struct leat_gather *g, struct leat_report *out)
+{
+    static const struct {
+        const char *cause;
+        enum leat_report_mode more;
+        enum leat_report_mode less;
+    } pairs[] = {
+        {"data", LEAT_REPORT_OBSERVED, LEAT_REPORT_SYNTHETIC},
+        {"fetch", LEAT_REPORT_COLD, LEAT_REPORT_CACHED},
+        {"prepare", LEAT_REPORT_CACHED, LEAT_REPORT_SYNTHETIC},
+        {"communication", LEAT_REPORT_SYNTHETIC, LEAT_REPORT_ALONE},
+        {"neighbours", LEAT_REPORT_ALONE, LEAT_REPORT_SINGLE},
+        {"interconnect", LEAT_REPORT_SYNTHETIC, LEAT_REPORT_SINGLE},
+    };
+    static const enum leat_report_part causes[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
+                                                   LEAT_REPORT_COPY, LEAT_REPORT_COMMUNICATION};
+    int run[LEAT_REPORT_MODES];
+    for (size_t i = 0; i < LEAT_REPORT_MODES; i++)
+        run[i] = -1;
+    for (size_t i = 0; i < out->runs; i++)
+        run[out->run[i].mode] = (int)i;
+    if (run[LEAT_REPORT_OBSERVED] >= 0) {
+        const struct leat_report_run *r = &out->run[run[LEAT_REPORT_OBSERVED]];
+        for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+            struct leat_report_time t = {r->part_s[causes[i]], NAN, NAN};
+            if (t.mean > 0)
+                add_stall(out, leat_report_part_name(causes[i]), t, run[LEAT_REPORT_OBSERVED], -1);
+        }
+    }
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        int a = run[pairs[i].more];
+        int b = run[pairs[i].less];
+        if (a >= 0 && b >= 0)
+            add_stall(out, pairs[i].cause, paired(g, pairs[i].more, pairs[i].less), a, b);
+    }
+}
+
+/* Whether cold runs were cold, and cached ones cached. */
+static void doubt_reads(struct leat_report *out)
+{
+    for (size_t i = 0; i < out->runs; i++) {
+        const struct leat_report_run *run = &out->run[i];
+        double share = run->disk_bytes / run->read_bytes;
+        if (run->mode == LEAT_REPORT_COLD && !(share > 0.5))
+            leat_report_note(out,
+                             "the cold run was not cold: %.0f %% of what it read came from a disk (files in memory, "
+                             "mapped, or opened where this cannot be seen)",
+                             share >= 0 ? 100 * share : 0);
+        if (run->mode == LEAT_REPORT_CACHED && share > 0.05)
+            leat_report_note(out, "the cached run was not cached: %.0f %% of what it read came from a disk",
+                             100 * share);
+    }
+}
+
+static void add_ranks(const struct leat_gather *g, struct leat_report *out)
+{
+    unsigned unnamed = 0;
+    size_t dropped = 0;
+    for (size_t i = 0; i < g->rank_count; i++) {
+        const struct gather_rank *r = g->rank[i];
+        dropped += r->head.dropped + r->skipped;
+        if (!r->trains && !(r->head.rank >= 0 && r->died))
+            continue;
+        int number = r->head.rank >= 0 ? r->head.rank : (int)unnamed++;
+        out->rank[out->ranks++] = (struct leat_report_rank){.rank = number,
+                                                            .steps = r->steps,
+                                                            .late_s = r->steps > 0 ? r->late_s / r->steps : 0,
+                                                            .late_of = r->steps > 0 ? r->last / r->steps : 0,
+                                                            .died = r->died};
+        if (r->died)
+            leat_report_note(out, "rank %d ended before its time, after %.0f steps: what follows is about the others",
+                             number, r->steps);
+    }
+    if (unnamed > 1)
+        leat_report_note(out, "%u processes train without saying which rank they are: counted as ranks of one job",
+                         unnamed);
+    if (dropped)
+        leat_report_note(out, "%zu records or steps were dropped: there were more than could be read in time", dropped);
+}
+
+static void add_timeline(const struct leat_gather *g, struct leat_report *out)
+{
+    static const char *const names[] = {
+        [LEAT_LANE_WAIT] = "wait",          [LEAT_LANE_COPY] = "copy",       [LEAT_LANE_BACKWARD] = "backward",
+        [LEAT_LANE_COMM] = "communication", [LEAT_LANE_OPTIM] = "optimizer", [LEAT_LANE_FETCH] = "fetch"};
+    static_assert(LEAT_REPORT_STAGES == LEAT_STEP_STAGES, "the report names all stages");
+    uint64_t first = LEAT_NEVER;
+    for (size_t i = 0; i < g->step_count; i++)
+        first = g->steps[i].step.start_ns < first ? g->steps[i].step.start_ns : first;
+    for (size_t i = 0; i < g->span_count; i++)
+        first = g->spans[i].start_ns < first ? g->spans[i].start_ns : first;
+    for (size_t i = 0; i < g->step_count; i++) {
+        const struct kept_step *k = &g->steps[i];
+        struct leat_report_step *step = &out->step[out->steps++];
+        *step = (struct leat_report_step){.rank = k->rank,
+                                          .mode = (enum leat_report_mode)(k->step.mode & ~LEAT_LANE_WARMUP),
+                                          .start_s = (double)(k->step.start_ns - first) / 1e9};
+        for (size_t s = 0; s < LEAT_STEP_STAGES; s++)
+            step->stage_s[s] = (double)k->step.ns[s] / 1e9;
+    }
+    for (size_t i = 0; i < g->span_count; i++) {
+        const struct kept_span *k = &g->spans[i];
+        struct leat_report_span *span = &out->span[out->spans++];
+        if (!k->rank->trains) { /* a launcher, or another program */
+            out->spans--;
+            continue;
+        }
+        *span = (struct leat_report_span){.rank = k->rank->head.rank < 0 ? 0 : k->rank->head.rank,
+                                          .thread = k->thread,
+                                          .start_s = (double)(k->start_ns - first) / 1e9,
+                                          .end_s = (double)(k->end_ns - first) / 1e9};
+        snprintf(span->what, sizeof span->what, "%s", names[k->kind]);
+    }
+}
+
+void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
+{
+    const struct gather_rank *first = first_rank(g);
+    unsigned loaders = 0;
+    for (unsigned m = 0; first && m < LEAT_REPORT_MODES; m++) {
+        if (g->mode[m].steps > 0)
+            fill_run(g, m, &out->run[out->runs++]);
+    }
+    add_stalls(g, out);
+    add_ranks(g, out);
+    add_timeline(g, out);
+    leat_links_report(&g->links, out);
+    doubt_reads(out);
+    if (first) {
+        snprintf(out->accelerator, sizeof out->accelerator, "%s",
+                 *first->head.accelerator ? first->head.accelerator : "cpu");
+        loaders = first->loaders;
+        if (first->flops_missed)
+            leat_report_note(out, "the FLOPs leave out operations that torch has no count for (attention)");
+        else if (!(first->flops > 0))
+            leat_report_note(out, "FLOPs are not known: they are counted in one step at the beginning, of models that "
+                                  "are not compiled");
+        if (!first->stepper.loaders)
+            leat_report_note(out, "no loader was seen: waiting for data, if there is any, is within 'forward' (wrap "
+                                  "the iterable in leat.watch())");
+        else if (loaders & (loaders - 1))
+            leat_report_note(out, "%d loaders were seen; steps are those with a backward pass",
+                             __builtin_popcount(loaders));
+    }
+    if (g->crowded)
+        leat_report_note(out, "more processes or threads than are counted (%d ranks, %d threads)", LEAT_REPORT_RANKS,
+                         LANES_MAX);
+    if (*g->unread)
+        leat_report_note(out, "records that could not be read: %s", g->unread);
+    if (*g->script)
+        leat_report_note(out, "%s", g->script);
+}
+
+struct leat_gather_window leat_gather_since(struct leat_gather *g)
+{
+    struct leat_gather_window w = {.late_rank = -1};
+    struct sums *s = &g->window;
+    w.steps = (size_t)s->steps;
+    for (size_t i = 0; i < g->rank_count; i++)
+        w.ranks += g->rank[i]->trains && !g->rank[i]->gone;
+    if (w.steps) {
+        w.step_s = s->step_s / s->steps;
+        split(g, s, LEAT_REPORT_OBSERVED, w.part_s);
+        for (size_t i = 0; i < g->rank_count; i++) {
+            double late = s->late_s[i] / s->steps;
+            if (late > w.late_s) {
+                w.late_s = late;
+                w.late_of = s->late[i] / s->steps;
+                w.late_rank = g->rank[i]->head.rank >= 0 ? g->rank[i]->head.rank : (int)i;
+            }
+        }
+    }
+    *s = (struct sums){0};
+    return w;
+}

@@ -1,0 +1,230 @@
+"""The fetches of batches, in a loader's workers or in the rank itself: how long they took, how much of it was preparing, what
+they read and which files they opened."""
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+import time
+
+lanes = sys.modules["_leat_lane"]
+current, now = lanes.current, lanes.now
+FETCH, READ, OBSERVED = lanes.FETCH, lanes.READ, lanes.OBSERVED
+
+serial_loader = [0]  # the loader whose next() fetches in this process
+
+
+def _queue_ns():
+    """Nanoseconds this thread was ready and had no core."""
+    words = lanes.ask("/proc/thread-self/schedstat").split()
+    return int(words[1]) if len(words) > 1 else 0
+
+
+class Reading:
+    """What this process has read, between two times of asking. Every eighth fetch asks: it costs microseconds."""
+
+    EVERY = 8
+
+    def __init__(self):
+        self.fetches = self.blocked = 0
+        self.last = None
+
+    def add(self, blocked, loader, mode):
+        self.fetches += 1
+        self.blocked += blocked
+        if self.last is not None and mode == OBSERVED and self.fetches < self.EVERY:
+            return
+        words = lanes.ask("/proc/self/io").split()
+        if len(words) < 10:
+            return
+        read = int(words[1]), int(words[9])  # by read(), and from a disk
+        if self.last is not None:
+            at, size, disk = now(), read[0] - self.last[0], read[1] - self.last[1]
+            lanes.lane().write(READ, at - self.blocked, at, loader, max(0, size), max(0, disk), self.fetches, mode)
+        self.last, self.fetches, self.blocked = read, 0, 0
+
+
+_reading = {}  # of each thread that fetches
+
+
+class Accounts:
+    """What one fetch of a batch spent in transforms."""
+
+    __slots__ = ("cpu", "wall")
+
+    def __init__(self):
+        self.cpu = self.wall = 0
+
+
+def _timed(call, args, kwargs):
+    accounts = current.accounts
+    if accounts is None:
+        return call(*args, **kwargs)
+    current.accounts = None  # transforms within transforms count once
+    start, cpu = now(), time.thread_time_ns()
+    try:
+        return call(*args, **kwargs)
+    finally:
+        accounts.wall += now() - start
+        accounts.cpu += time.thread_time_ns() - cpu
+        current.accounts = accounts
+
+
+class TimedFunction:
+    """A function that is a transform. A pickle of it is the function again."""
+
+    leat_observed = True
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **kwargs):
+        return _timed(self.function, args, kwargs)
+
+    def __getattr__(self, name):
+        if name == "function":  # while it is being made
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+    def __reduce__(self):
+        return functools.partial, (self.function,)
+
+
+def _follow_transforms(dataset, depth=4):
+    """Times what a dataset calls its transforms. Classes are patched and not objects, so that their types stay; a plain function is
+    replaced in this process's dataset."""
+    for inner in [getattr(dataset, "dataset", None), *list(getattr(dataset, "datasets", None) or [])[:64]]:
+        if depth and inner is not None:
+            _follow_transforms(inner, depth - 1)
+    for name in ("transform", "transforms", "target_transform", "joint_transform"):
+        found = getattr(dataset, "__dict__", {}).get(name)
+        if found is None or getattr(found, "leat_observed", False) or not callable(found):
+            continue
+        if hasattr(found, "__code__"):
+            dataset.__dict__[name] = TimedFunction(found)
+        elif not isinstance(found, type):
+            _time_calls(type(found))
+
+
+def _time_calls(kind):
+    plain = kind.__call__
+    if getattr(plain, "leat_observed", False):
+        return
+
+    @functools.wraps(plain)
+    def call(*args, **kwargs):
+        return _timed(plain, args, kwargs)
+
+    call.leat_observed = True
+    with contextlib.suppress(TypeError):  # a class of an extension
+        kind.__call__ = call
+
+
+def patch_fetch(kind):
+    plain = kind.fetch
+    thread_time = time.thread_time_ns
+
+    def fetch(self, possibly_batched_index):
+        if not getattr(self, "leat_followed", False):
+            self.leat_followed = True
+            _follow_transforms(self.dataset)
+        accounts = Accounts()
+        outer, current.accounts = current.accounts, accounts
+        queue, cpu, start = _queue_ns(), thread_time(), now()
+        try:
+            return plain(self, possibly_batched_index)
+        finally:
+            end = now()
+            current.accounts = outer
+            cpu = thread_time() - cpu
+            # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time
+            # without a core, though ready for one, belongs to both in proportion.
+            wall, busy = end - start - accounts.wall, cpu - accounts.cpu
+            queue = max(0, _queue_ns() - queue) * wall // max(1, end - start)
+            blocked = max(0, wall - busy - queue)
+            prepare = accounts.wall + wall * busy // max(1, busy + blocked)
+            loader, mode = _worker or (serial_loader[0], current.mode)
+            lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu), 0, mode)
+            thread = threading.get_ident()
+            if thread not in _reading:
+                _reading[thread] = Reading()
+            _reading[thread].add(blocked, loader, mode)
+            if _opened is not None:
+                _tell_files(possibly_batched_index)
+
+    kind.fetch = fetch
+
+
+_opened = None  # files that this fetch has opened, where differential runs ask for them
+
+
+def follow_files():
+    """Cold runs drop from the page cache what the fetches of the script have opened."""
+    global _opened  # noqa: PLW0603
+    _opened = []
+
+    def opening(event, args):
+        if event == "open" and current.accounts is not None and isinstance(args[0], (str, bytes)):
+            _opened.append(os.fsdecode(args[0]))
+
+    sys.addaudithook(opening)
+
+
+def _kept_open():
+    """Files that the process holds open or mapped: an archive, a memory map."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(entry.path))
+        with open("/proc/self/maps") as maps:
+            found.update(line.split(maxsplit=5)[5].strip() for line in maps if len(line.split(maxsplit=5)) == 6)
+    return [
+        path
+        for path in found
+        if path.startswith("/")
+        and not path.startswith(("/dev/", "/proc/", "/sys/", sys.prefix, sys.base_prefix, "/usr/", "/lib"))
+        and os.path.isfile(path)
+    ]
+
+
+def _tell_files(index):
+    replay = sys.modules.get("_leat_replay")
+    if replay is None:
+        return
+    paths, _opened[:] = [path for path in _opened if "\0" not in path and "\n" not in path], []
+    if not paths:
+        if "kept" not in _files:
+            _files["kept"] = _kept_open()
+        paths = _files["kept"]
+    if paths:
+        line = "\0".join([replay.key_of(index), *map(os.path.abspath, paths)]) + "\n"
+        with contextlib.suppress(OSError, UnicodeError):
+            if "fd" not in _files:
+                name = os.path.join(lanes.folder, f"files-{os.getpid()}")
+                _files["fd"] = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _files.setdefault("size", 0) < _FILES_BYTES:
+                _files["size"] += os.write(_files["fd"], os.fsencode(line))
+
+
+_files = {}
+_FILES_BYTES = 32 << 20
+
+
+_worker = ()  # (loader, mode) of the process that is one of its workers
+
+
+def who():
+    global _worker  # noqa: PLW0603
+    loader, _, mode = os.environ.get("LEAT_PROFILE_LOADER", "").partition(":")
+    _worker = (int(loader), int(mode or 0)) if loader.isdigit() else ()
+
+
+def forget():
+    """In a forked child."""
+    _reading.clear()
+    if "fd" in _files:
+        os.close(_files["fd"])
+    _files.clear()
+    who()

@@ -1,0 +1,391 @@
+"""The machines of a job fetch from each other: every byte leaves the bucket once, and whatever becomes of a machine, every
+sample comes once with the right bytes."""
+
+import http.client
+import json
+import random
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import SANITIZE
+from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
+from machines import PROGRAM, FakePeer, finish, keys_of, machines, network, wait_for_lines
+
+__all__ = ["machines", "network"]
+pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
+
+
+@pytest.fixture
+def bucket(leat_bin, bucket_dir, serve):
+    """A dataset of 240 samples in about 60 chunks behind a server that counts; (url, environment, server, dataset)."""
+    known = make_blobs(bucket_dir / "files", 240, sizes=(15000, 17000))
+    packed = pack(leat_bin, bucket_dir / "files", bucket_dir / "bucket" / "ds", "--chunk-size", "64KiB", known=known)
+    packed.bytes = sum(p.stat().st_size for p in (bucket_dir / "bucket" / "ds").rglob("*") if p.is_file())
+
+    def start(*options):
+        server = serve(bucket_dir, *options)
+        return "s3://bucket/ds", server.s3_env(), server, packed
+
+    return start
+
+
+def check_all(lines, packed, epochs=1):
+    """Every sample of every epoch once, and as long as it was."""
+    for epoch in range(epochs):
+        keys = sorted(k for each in lines for k in keys_of(each, epoch))
+        assert keys == sorted(packed.known), f"epoch {epoch}"
+    for each in lines:
+        for line in each:
+            for key, n in zip(line.get("keys", ()), line.get("sums", ())):
+                assert n == len(packed.known[key])
+
+
+def jobs_of(run_leat, runtime):
+    """What `leat job` says of a machine."""
+    return [
+        json.loads(line)
+        for line in run_leat("job", "--json", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout.splitlines()
+    ]
+
+
+def sources(lines):
+    return [each[-1]["stats"]["bytes_by_source"] for each in lines]
+
+
+@pytest.mark.parametrize("n", [2, pytest.param(4, marks=pytest.mark.long), pytest.param(8, marks=pytest.mark.long)])
+def test_each_byte_leaves_the_bucket_once_for_the_whole_job(n, bucket, machines):
+    url, env, server, packed = bucket()
+    ranks = machines(n).start({"url": url, "epochs": 2, "loader": {"job": "auto"}}, env)
+    lines = [finish(rank)[0] for rank in ranks]
+    check_all(lines, packed, 2)
+    assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + n * 8192  # pointers and roots are read by each
+    assert all(each["peer"] > 0 for each in sources(lines))
+
+
+@pytest.mark.long
+def test_without_it_each_machine_fetches_for_itself(bucket, machines):
+    url, env, server, packed = bucket()
+    ranks = machines(2).start({"url": url, "epochs": 2, "loader": {"job": "off"}}, env)
+    lines = [finish(rank)[0] for rank in ranks]
+    check_all(lines, packed, 2)
+    assert all(each["peer"] == 0 for each in sources(lines))
+    assert server.stats()["bytes_sent"] > 1.2 * packed.bytes
+
+
+def test_under_torchrun(bucket, machines, tmp_path):
+    url, env, server, packed = bucket()
+    both = machines(2)
+    port = free_port()
+    started = []
+    for node, runtime in enumerate(both.runtimes):
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={node}", "--nproc-per-node=2",
+                   "--master-addr=127.0.0.1", f"--master-port={port}", "--redirects=1:1",
+                   f"--log-dir={tmp_path}/{node}", str(PROGRAM), json.dumps({"url": url, "epochs": 1, "loader": {"job": "auto"}})]  # fmt: skip
+        full = {
+            **runtime.env,
+            **env,
+            "PYTHONPATH": str(PYTHON_BUILD / "python"),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+        }
+        started.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    printed = [p.communicate(timeout=120 * SLOW) for p in started]
+    assert [p.returncode for p in started] == [0, 0], printed
+    texts = [out for out, _ in printed] + [p.read_text() for p in tmp_path.rglob("stdout.log")]
+    lines = [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
+    assert sorted(keys_of(lines)) == sorted(packed.known)
+    assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + 4 * 8192
+
+
+def test_an_agent_that_is_killed_is_back_at_its_address(bucket, machines):
+    url, env, _, packed = bucket()
+    both = machines(2)
+    ranks = both.start({"url": url, "epochs": 2, "pause": 0.01, "loader": {"job": "auto"}}, env)
+    first = wait_for_lines(ranks[0], 12)
+    both.runtimes[1].kill_agents()
+    rest = [finish(rank)[0] for rank in ranks]
+    check_all([first + rest[0], rest[1]], packed, 2)
+    assert rest[1][-1]["stats"]["agents_lost"] == 1
+    assert max(each[-1]["longest_s"] for each in rest) < 10 * SLOW
+
+
+def test_a_machine_that_is_lost_costs_its_part_and_nothing_else(bucket, machines):
+    """Ranks do not wait for each other here, so that those that live go on."""
+    url, env, server, packed = bucket()
+    three = machines(3)
+    ranks = three.start({"url": url, "epochs": 3, "pause": 0.02, "sync": False, "loader": {"job": "auto"}}, env)
+    first = wait_for_lines(ranks[0], 10)
+    ranks[2].kill()
+    three.runtimes[2].kill_agents()
+    ranks[2].communicate()
+    lines = [first + finish(ranks[0])[0], finish(ranks[1])[0]]
+    for epoch in range(3):  # nobody got a sample twice, nor one of the other's
+        a, b = (keys_of(each, epoch) for each in lines)
+        assert len(set(a) | set(b)) == len(a) + len(b) == 160
+    assert max(line["longest_s"] for each in lines for line in each if "done" in line) < 5 * SLOW
+    assert "does not serve" in three.runtimes[0].log()
+    taken = server.stats()["bytes_sent"]
+    assert taken <= 1.8 * packed.bytes  # what the lost one had, once more
+
+
+def test_ranks_restart_at_another_world_from_their_state(bucket, machines, run_leat):
+    url, env, _, packed = bucket()
+    three = machines(3)
+    ranks = three.start({"url": url, "stop_at": 9, "loader": {"job": "auto"}}, {**env, "TORCHELASTIC_RUN_ID": "again"})
+    lines = [finish(rank)[0] for rank in ranks]
+    before = [k for each in lines for k in keys_of(each)]
+    three.runtimes[2].kill_agents()
+    state = lines[0][-1]["state"]
+    (old,) = jobs_of(run_leat, three.runtimes[0])
+    assert old["generation"] == 1 and len(old["nodes"]) == 3
+    gone, three.runtimes = three.runtimes[2:], three.runtimes[:2]
+    job = {"url": url, "state": state, "loader": {"job": "auto"}}
+    after = [finish(rank)[0] for rank in three.start(job, {**env, "TORCHELASTIC_RUN_ID": "again"})]
+    three.runtimes += gone
+    look = max(jobs_of(run_leat, three.runtimes[0]), key=lambda job: job["generation"])
+    keys = before + [k for each in after for k in keys_of(each)]
+    assert sorted(keys) == sorted(packed.known)
+    assert look["generation"] == 2 and len(look["nodes"]) == 2
+    assert "generation 2" in run_leat("job", env={"LEAT_RUNTIME_DIR": three.runtimes[0].folder}, status=0).stdout
+
+
+# Machines that misbehave: one rank, whose job has a second machine that the test plays.
+
+
+class Alone:
+    """Rank 0 of two machines, before its first batch. What ranks do to meet, the test does."""
+
+    def __init__(self, lt, url, address):
+        from leat import ranks
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 1}.items():
+                patch.setenv(name, str(value))  # it only looks until it has joined
+            self.loader = lt.Loader(url, fields={"x": lt.bytes("bin"), "k": lt.key()}, batch_size=4, seed=1, window=8,
+                                    last="short", job="auto", timeout=60)  # fmt: skip
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(ranks, "join", lambda *args, **more: None)
+        self.core = self.loader._core
+        self.own = self.ask("card", address="127.0.0.1", port=0)["address"]
+        self.members = self.ask("make", job="", nodes=[[self.own, 1], [address or self.own, 1]])
+
+    def ask(self, ask, **more):
+        return json.loads(self.core.confer(json.dumps({"ask": ask, **more})))
+
+    def join(self, members=None):
+        members = members or self.members
+        self.core.share(json.dumps(members))
+        self.core.join(0, 2, [0, 1])
+
+    def read(self):
+        """All of an epoch; the longest wait for a batch."""
+        longest, before, keys = 0.0, time.monotonic(), []
+        for data, names in self.loader:
+            longest = max(longest, time.monotonic() - before)
+            keys += [(str(k), bytes(x)) for k, x in zip(names, data)]
+            before = time.monotonic()
+        return keys, longest
+
+    def close(self):
+        self.loader.close()
+        self.patch.undo()
+
+
+@pytest.fixture
+def plays(lt, blobs, tmp_path):
+    """plays(answers, …): what rank 0 read beside such a machine, how long it waited at most, and the machine."""
+    peers = []
+
+    def run(answers, own_key=True):
+        peer = FakePeer(answers)
+        peers.append(peer)
+        alone = Alone(lt, blobs.url, peer.address)
+        made = alone.members if own_key else alone.ask("make", job="", nodes=[[alone.own, 1], [peer.address, 1]])
+        peer.begin(tmp_path, made["cert"], made["key"])
+        alone.join()
+        keys, longest = alone.read()
+        stats = alone.loader.stats()
+        alone.close()
+        assert len(keys) == 150 and all(blobs.known[k] == data for k, data in keys)
+        return peer, longest, stats
+
+    yield run
+    for peer in peers:
+        peer.close()
+
+
+def test_a_machine_that_sends_wrong_bytes_is_set_aside(plays, runtime):
+    peer, _, stats = plays(lambda path: (200, bytes(60_000_0)) if path.startswith("/chunk/") else (200, b"ok"))
+    assert stats["bytes_by_source"]["peer"] == 0
+    assert 1 <= len(peer.asked) <= 16  # those that were on their way
+    assert re.search(r"machine 1 of the job \(127\.0\.0\.1:\d+\)", runtime.log())
+
+
+def test_the_right_length_and_wrong_bytes_are_noticed(plays, runtime, blobs):
+    """A chunk's own bytes with one bit turned."""
+    chunks = {p.name: p.read_bytes() for p in blobs.path.rglob("*") if p.is_file()}
+
+    def lie(path):
+        name = path.rsplit("/", 1)[1]
+        data = bytearray(next(data for key, data in chunks.items() if key.startswith(name[:16]) or name in key))
+        data[len(data) // 2] ^= 1
+        return 200, bytes(data)
+
+    _, _, stats = plays(lie)
+    assert stats["bytes_by_source"]["peer"] == 0
+    assert "has sent wrong bytes and is set aside" in runtime.log()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(500, b""), (403, b""), (b"\x16\x03\x01garbage\r\n\r\n", b""), (200, b"short")],
+    ids=["500", "403", "garbage", "short"],
+)
+def test_what_is_no_answer_is_fetched_from_the_bucket(answer, plays):
+    peer, longest, stats = plays(lambda path: answer)
+    assert stats["bytes_by_source"]["peer"] == 0 and stats["chunks_failed"] == 0
+    assert 1 <= len(peer.asked) <= 16 and longest < 5 * SLOW
+
+
+def test_a_machine_that_does_not_answer_holds_nobody_for_long(plays, runtime):
+    peer, longest, _ = plays(lambda path: None)
+    assert peer.asked and longest < 6 * SLOW
+    assert "almost nothing came for 3 s" in runtime.log()
+
+
+def test_another_key_is_told_nothing(plays, runtime):
+    peer, _, stats = plays(lambda path: (200, b"ok"), own_key=False)
+    assert peer.asked == []  # not even the token
+    assert stats["bytes_by_source"]["peer"] == 0
+    assert "does not serve" in runtime.log()
+
+
+def test_an_address_that_nobody_reaches_is_named(lt, blobs, runtime):
+    alone = Alone(lt, blobs.url, f"127.0.0.1:{free_port()}")
+    alone.join()
+    keys, _ = alone.read()
+    alone.close()
+    assert len(keys) == 150
+    assert re.search(
+        r"machine 1 of the job \(127\.0\.0\.1:\d+\) does not serve: .*refused.*; the bucket is used instead",
+        runtime.log(),
+    )
+
+
+# Serving: the test asks.
+
+
+def request(address, path, token=None, headers=None):
+    """Status and body of a request to an agent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection(address, context=context, timeout=20 * SLOW)
+    connection.request(
+        "GET", path, headers={**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+    )
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, body
+
+
+def chunk_paths(lt, packed):
+    """The paths of all chunks, by what the dataset's own objects are called."""
+    with lt.open(packed.url) as data:
+        version = data.version
+    found = sorted(p.name for p in packed.path.rglob("*") if p.is_file())
+    names = [m.group() for m in (re.search(r"[0-9a-f]{64}", n) for n in found) if m]
+    return version, names
+
+
+def test_only_members_are_served_and_only_what_their_job_reads(lt, blobs, images, runtime):
+    alone = Alone(lt, blobs.url, None)
+    alone.members["nodes"][1] = ["", 1]
+    alone.join()
+    next(iter(alone.loader))
+    token = alone.members["token"]
+    assert request(alone.own, "/alive", token) == (200, b"ok")
+    assert request(alone.own, "/alive")[0] == 403
+    assert request(alone.own, "/alive", "0" * 64)[0] == 403
+    assert request(alone.own, "/other", token)[0] == 404
+    version, names = chunk_paths(lt, blobs)
+    served = [request(alone.own, f"/chunk/{version}/{i}/{name}", token) for i in range(4) for name in names]
+    assert sum(code == 200 for code, _ in served) == 4  # each number has one name
+    other, theirs = chunk_paths(lt, images)
+    assert request(alone.own, f"/chunk/{other}/0/{theirs[0]}", token)[0] == 404
+    alone.close()
+
+
+def test_an_old_generation_is_refused(lt, blobs, runtime):
+    alone = Alone(lt, blobs.url, None)
+    nodes = [[alone.own, 1], ["", 1]]
+    old = alone.ask("make", job="run", nodes=nodes)
+    assert alone.ask("join", node=0, members=old) == {"problem": ""}
+    assert request(alone.own, "/alive", old["token"])[0] == 200
+    again = alone.ask("card", address="127.0.0.1", port=0)["address"]
+    new = alone.ask("make", job="run", nodes=[[again, 1], ["", 1]])
+    assert new["generation"] == old["generation"] + 1
+    alone.ask("join", node=0, members=new)
+    assert request(alone.own, "/alive", old["token"])[0] == 403
+    assert request(again, "/alive", old["token"])[0] == 403
+    assert request(again, "/alive", new["token"])[0] == 200
+    third = {**old, "token": "1" * 64}
+    with pytest.raises(lt.Error, match="generation 1 of job 'run' is over: generation 2"):
+        alone.ask("join", node=0, members=third)
+    alone.close()
+
+
+def test_strangers_do_not_disturb(lt, blobs, runtime):
+    alone = Alone(lt, blobs.url, None)
+    alone.members["nodes"][1] = ["", 1]
+    alone.join()
+    it = iter(alone.loader)
+    next(it)
+    host, port = alone.own.rsplit(":", 1)
+    strangers = [socket.create_connection((host, int(port))) for _ in range(300)]
+    assert request(alone.own, "/alive", alone.members["token"]) == (200, b"ok")
+    assert len(list(it)) == 37
+    for s in strangers:
+        s.close()
+    alone.close()
+
+
+def test_a_partition_that_heals(bucket, machines, network):
+    """Both sides go on from the bucket, and share again afterwards."""
+    url, env, server, packed = bucket("--bind", "0.0.0.0", "--access-key", "test", "--secret-key", "test-secret")
+    net = network(2)
+    env["AWS_ENDPOINT_URL"] = f"http://{net.host}:{server.port}"
+    both = machines(2, netns=net.names)
+    job = {"url": url, "epochs": 6, "pause": 0.1, "sync": False, "loader": {"job": "auto", "ram": "2mib"}}
+    ranks = both.start(job, {**env, "GLOO_SOCKET_IFNAME": "eth0"}, master=net.address(0))
+    first = wait_for_lines(ranks[0], 5)
+    net.part(0, 1)
+    wait_until(
+        lambda: "does not serve" in both.runtimes[0].log() or "does not serve" in both.runtimes[1].log(),
+        30 * SLOW,
+        "the partition to be noticed",
+    )
+    net.heal(0, 1)
+    lines = [first + finish(ranks[0], 120)[0], finish(ranks[1], 120)[0]]
+    check_all(lines, packed, 6)
+    assert max(line["longest_s"] for each in lines for line in each if "done" in line) < 5 * SLOW
+
+
+@pytest.mark.long
+def test_two_hundred_machines_are_killed(bucket, machines):
+    url, env, _, packed = bucket()
+    draw = random.Random(1)
+    for _ in range(200):
+        both = machines(2)
+        ranks = both.start({"url": url, "epochs": 1, "pause": 0.01, "sync": False, "loader": {"job": "auto"}}, env)
+        first = wait_for_lines(ranks[0], draw.randint(1, 20))
+        victim = both.runtimes[1]
+        victim.kill_agents(signal.SIGKILL)
+        lines = [first + finish(ranks[0])[0], finish(ranks[1])[0]]
+        check_all(lines, packed)

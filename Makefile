@@ -74,6 +74,9 @@ bench-cache: build-release venv ## bytes from the bucket for caches of 10 to 90 
 bench-deli: build-release venv ## waiting for small objects far away: one GET at a time, 16 in parallel, Leat
 	@.venv/bin/python bench/bench_deli.py
 
+bench-hedge: build-release venv ## second requests for reads that are late: 1 % of answers come a second late
+	@.venv/bin/python bench/bench_hedge.py
+
 bench-index: build-release venv ## indexing a million objects of a bucket in a box: rate and memory
 	@.venv/bin/python bench/bench_index.py $(BENCH_INDEX)
 
@@ -135,6 +138,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep bench-profile \
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep bench-profile \
 	bench-sched bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

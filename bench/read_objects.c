@@ -16,12 +16,14 @@
 
 #define RATE_EVERY (100 * LEAT_MS)
 #define RATES_MAX  6000u
+#define TOOK_MAX   (1u << 20)
 
 struct settings {
     uint64_t connections;
     uint64_t ahead;
     uint64_t passes;
     uint64_t duration_ns;
+    bool hedge;
 };
 
 static const struct leat_option options[] = {
@@ -32,6 +34,8 @@ static const struct leat_option options[] = {
     {"passes", 'n', LEAT_OPTION_U64, offsetof(struct settings, passes), "N", "1", NULL, "how often to read them all"},
     {"duration", 'd', LEAT_OPTION_DURATION, offsetof(struct settings, duration_ns), "TIME", NULL, NULL,
      "go on for this long, whatever --passes says"},
+    {"hedge", 0, LEAT_OPTION_FLAG, offsetof(struct settings, hedge), NULL, NULL, NULL,
+     "a second request for what is late"},
     {0},
 };
 
@@ -44,6 +48,7 @@ struct slot {
     struct leat_store_op op; /* first member */
     struct leat_error err;
     struct reader *reader;
+    uint64_t began_ns;
 };
 
 struct reader {
@@ -60,6 +65,7 @@ struct reader {
     uint32_t busy;              /* hold mu */
     uint64_t bytes;             /* hold mu: of finished objects */
     uint64_t finished;          /* hold mu */
+    uint32_t *took_us;          /* hold mu: the first TOOK_MAX of them, from being asked for to being there */
     struct leat_error err;      /* hold mu: the first failure */
     double rates[RATES_MAX];    /* bytes a second, one for each RATE_EVERY */
     uint32_t limits[RATES_MAX]; /* requests allowed in flight at its end */
@@ -108,6 +114,7 @@ static void ask(struct reader *r, struct slot *slot)
     void *into = slot->op.into;
     slot->op = (struct leat_store_op){
         .verb = LEAT_STORE_GET, .key = o->key, .length = o->size, .into = into, .err = &slot->err, .done = on_done};
+    slot->began_ns = leat_now_ns();
     r->busy++;
     leat_store_submit(r->store, &slot->op);
 }
@@ -120,6 +127,8 @@ static void on_done(struct leat_store_op *op)
     r->busy--;
     if (op->status == LEAT_OK) {
         r->bytes += op->got;
+        if (r->finished < TOOK_MAX)
+            r->took_us[r->finished] = (uint32_t)((leat_now_ns() - slot->began_ns) / 1000);
         r->finished++;
     } else if (r->err.status == LEAT_OK) {
         r->err = slot->err;
@@ -184,6 +193,20 @@ static double seconds(struct timeval a, struct timeval b)
     return (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_usec - a.tv_usec) / 1e6;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of sorted times, in seconds. */
+static double part(const struct reader *r, double share)
+{
+    uint64_t n = r->finished < TOOK_MAX ? r->finished : TOOK_MAX;
+    return n ? r->took_us[(uint64_t)(share * (double)(n - 1))] / 1e6 : 0;
+}
+
 static void print_result(const struct reader *r, double elapsed_s, const struct rusage *a, const struct rusage *b)
 {
     struct leat_store_stats stats;
@@ -194,12 +217,15 @@ static void print_result(const struct reader *r, double elapsed_s, const struct 
         json_array_append_new(rates, json_real(r->rates[i]));
         json_array_append_new(limits, json_integer(r->limits[i]));
     }
-    json_t *result =
-        json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:o,s:o}", "bytes", (json_int_t)r->bytes, "objects",
-                  (json_int_t)r->finished, "seconds", elapsed_s, "user_s", seconds(a->ru_utime, b->ru_utime),
-                  "system_s", seconds(a->ru_stime, b->ru_stime), "requests", (json_int_t)stats.requests, "retries",
-                  (json_int_t)stats.retries, "throttled", (json_int_t)stats.throttled, "peak_kib",
-                  (json_int_t)b->ru_maxrss, "rates", rates, "limits", limits);
+    qsort(r->took_us, r->finished < TOOK_MAX ? r->finished : TOOK_MAX, sizeof *r->took_us, by_number);
+    json_t *result = json_pack(
+        "{s:I,s:I,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:I}", "bytes", (json_int_t)r->bytes,
+        "objects", (json_int_t)r->finished, "seconds", elapsed_s, "user_s", seconds(a->ru_utime, b->ru_utime),
+        "system_s", seconds(a->ru_stime, b->ru_stime), "requests", (json_int_t)stats.requests, "retries",
+        (json_int_t)stats.retries, "throttled", (json_int_t)stats.throttled, "peak_kib", (json_int_t)b->ru_maxrss,
+        "rates", rates, "limits", limits, "p50_s", part(r, 0.5), "p99_s", part(r, 0.99), "p999_s", part(r, 0.999),
+        "bytes_in", (json_int_t)stats.bytes_in, "hedges", (json_int_t)stats.hedges, "hedges_won",
+        (json_int_t)stats.hedges_won, "hedged_bytes", (json_int_t)stats.hedged_bytes);
     json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(result);
@@ -212,6 +238,7 @@ static void close_reader(struct reader *r)
         free(r->slots[i].op.into);
     for (size_t i = 0; i < r->objects_n; i++)
         free(r->objects[i].key);
+    free(r->took_us);
     free(r->slots);
     free(r->objects);
     pthread_cond_destroy(&r->cond);
@@ -222,15 +249,20 @@ static void close_reader(struct reader *r)
 static int run(const void *settings, int argc, char **argv)
 {
     const struct settings *s = settings;
-    struct leat_store_opts opts = {.connections = (uint32_t)s->connections};
+    struct leat_store_opts opts = {.connections = (uint32_t)s->connections,
+                                   .hedge = s->hedge ? LEAT_HEDGE_ON : LEAT_HEDGE_OFF};
     struct reader *r = calloc(1, sizeof *r);
     struct leat_url url = {0};
     struct leat_error err = {0};
     struct rusage before;
     struct rusage after;
     (void)argc;
-    if (!r)
+    if (r)
+        r->took_us = malloc(TOOK_MAX * sizeof *r->took_us);
+    if (!r || !r->took_us) {
+        free(r);
         return 1;
+    }
     pthread_mutex_init(&r->mu, NULL);
     leat_cond_init(&r->cond);
     leat_status rc = leat_url_parse(argv[0], &url, &err);

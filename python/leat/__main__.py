@@ -25,6 +25,7 @@ def main() -> None:
     command = find()
     if command is None:
         sys.exit("leat: the command was not found beside the package, nor in PATH: install the wheel again")
+    os.environ.setdefault("LEAT_PYTHON", sys.executable)  # for `leat bench`, which needs this package and torch
     os.execv(command, ["leat", *sys.argv[1:]])
 
 

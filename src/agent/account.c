@@ -53,6 +53,7 @@ static void of_supply(const struct leat_supply *supply, struct leat_account *a)
     a->requests += store.requests;
     a->retries += store.retries;
     a->throttled += store.throttled;
+    a->hedges += store.hedges;
     a->request_ns += store.request_ns;
 }
 

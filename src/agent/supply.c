@@ -375,8 +375,8 @@ static char *place_of(const char *url, const struct leat_request_store *s)
 {
     struct leat_buf b;
     leat_buf_init(&b, LEAT_WIRE_MAX);
-    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u", url, s->endpoint_url ? s->endpoint_url : "", s->region ? s->region : "",
-                    s->ca_bundle ? s->ca_bundle : "", s->addressing);
+    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u\n%u", url, s->endpoint_url ? s->endpoint_url : "",
+                    s->region ? s->region : "", s->ca_bundle ? s->ca_bundle : "", s->addressing, s->hedge);
     return leat_buf_take(&b);
 }
 
@@ -418,6 +418,7 @@ static void open_here(struct leat_task *task)
         .ca_bundle = keys->ca_bundle,
         .keys_given = true,
         .addressing = (enum leat_store_addressing)keys->addressing,
+        .hedge = keys->hedge <= LEAT_HEDGE_OFF ? (enum leat_store_hedge)keys->hedge : LEAT_HEDGE_AUTO,
     };
     bool known = o->known && still_it(o, &o->err);
     if (o->err.status == LEAT_OK && !known)

@@ -22,7 +22,8 @@ enum kind {
     PROGRAM,
     LOG_LEVEL,
     LISTEN,
-    ADDRESSING
+    ADDRESSING,
+    HEDGE
 };
 
 static const struct variable {
@@ -37,6 +38,7 @@ static const struct variable {
     {"LEAT_CA_BUNDLE", FILE_TO_READ},
     {"LEAT_CONFIG", FILE_TO_READ},
     {"LEAT_ENDPOINT_URL", ELSEWHERE},
+    {"LEAT_HEDGE", HEDGE},
     {"LEAT_JOB", ELSEWHERE},
     {"LEAT_JOB_ADDRESS", ELSEWHERE},
     {"LEAT_LINGER", DURATION},
@@ -59,6 +61,7 @@ static const struct variable {
     {"LEAT_PACK_MEMORY", ELSEWHERE},
     {"LEAT_PART_SIZE", ELSEWHERE},
     {"LEAT_PROGRESS", ELSEWHERE},
+    {"LEAT_PYTHON", ELSEWHERE},
     {"LEAT_SERVE_ACCESS_KEY", ELSEWHERE},
     {"LEAT_SERVE_SECRET_KEY", ELSEWHERE},
     {"LEAT_TIMEOUT", ELSEWHERE},
@@ -120,6 +123,10 @@ static leat_status check_value(const struct variable *v, const char *value, stru
         if (strcmp(value, "auto") == 0 || strcmp(value, "path") == 0 || strcmp(value, "virtual") == 0)
             return LEAT_OK;
         return leat_fail(err, LEAT_INVALID, "%s: '%.60s' is not one of auto, path, virtual", v->name, value);
+    case HEDGE:
+        if (strcmp(value, "auto") == 0 || strcmp(value, "on") == 0 || strcmp(value, "off") == 0)
+            return LEAT_OK;
+        return leat_fail(err, LEAT_INVALID, "%s: '%.60s' is not one of auto, on, off", v->name, value);
     case ELSEWHERE:
         break;
     }

@@ -5,6 +5,7 @@
 #include "base/option.h"
 
 extern const struct leat_command leat_command_agent;
+extern const struct leat_command leat_command_bench;
 extern const struct leat_command leat_command_cache;
 extern const struct leat_command leat_command_cat;
 extern const struct leat_command leat_command_cp;

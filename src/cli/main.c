@@ -39,6 +39,7 @@ static const struct leat_command *const commands[] = {
     &leat_command_simulate,
     &leat_command_profile,
     &leat_command_whatif,
+    &leat_command_bench,
     &leat_command_doctor,
     &leat_command_agent,
     &leat_command_top,

@@ -20,6 +20,9 @@ struct profile_settings {
     const char *metrics;
     const char *type;
     const char *model;
+    const char *html;
+    const char *trace;
+    bool json;
 };
 
 #define AT(member) offsetof(struct profile_settings, member)
@@ -37,6 +40,11 @@ static const struct leat_option options[] = {
     {"type", 0, LEAT_OPTION_STRING, AT(type), "NAME", NULL, NULL,
      "the machine's type, for 'leat plan --report'; Amazon's machines know it"},
     {"model", 0, LEAT_OPTION_STRING, AT(model), "NAME", NULL, NULL, "the model's name, likewise"},
+    {"html", 0, LEAT_OPTION_STRING, AT(html), "FILE", NULL, NULL,
+     "write the report as a page too: one file, with nothing to fetch"},
+    {"trace", 0, LEAT_OPTION_STRING, AT(trace), "FILE", NULL, NULL,
+     "write the time line of its steps for ui.perfetto.dev too"},
+    {"json", 0, LEAT_OPTION_FLAG, AT(json), NULL, NULL, NULL, "with 'diff': print the answer as JSON"},
     {0},
 };
 
@@ -161,6 +169,8 @@ static leat_status finish(const struct profile_settings *s, const struct leat_ga
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the report");
     if (rc == LEAT_OK && r->runs)
         rc = leat_cli_write_file(s->out, &b, err);
+    if (rc == LEAT_OK && r->runs)
+        rc = leat_profile_files(r, s->html, s->trace, err);
     if (rc == LEAT_OK)
         fprintf(stderr, r->runs ? "  report: %s\n" : "  no report is written\n", s->out);
     free(text);
@@ -171,8 +181,11 @@ static leat_status finish(const struct profile_settings *s, const struct leat_ga
 
 static int run(const void *settings, int argc, char **argv)
 {
-    (void)argc;
     const struct profile_settings *s = settings;
+    if (leat_profile_word(argv[0]))
+        return leat_profile_run_word(argc, argv, s->html, s->trace, s->json);
+    if (s->json)
+        return leat_cli_failf(LEAT_INVALID, "--json: the report itself is JSON; it is for 'leat profile diff'");
     struct leat_profile_child child;
     struct leat_gather *g = NULL;
     struct leat_error err;
@@ -202,7 +215,7 @@ static int run(const void *settings, int argc, char **argv)
 
 const struct leat_command leat_command_profile = {
     .name = "profile",
-    .arguments = "-- COMMAND…",
+    .arguments = "-- COMMAND… | show R.json | diff A.json B.json",
     .summary = "run a training script and say what its steps wait for",
     .details =
         "Runs an unedited training script and follows its steps: waiting for the loader (fetching and preparing), "
@@ -214,9 +227,13 @@ const struct leat_command leat_command_profile = {
         "that are read again while the page cache has them, or after it was made to drop them; or they do not "
         "exchange gradients, on all ranks or on one while the others stand still. Model, optimizer and random numbers "
         "are put back after each block. The script's loop runs that many iterations more. The links between ranks are "
-        "measured too, once.",
+        "measured too, once.\n\n'show' says of a report what was said when it was made, and writes it as a page "
+        "(--html) or a trace (--trace). 'diff' says what changed between two reports of one job, and whether it is "
+        "beyond their intervals.",
     .examples = "  leat profile -- python train.py\n"
-                "  leat profile --watch -o r.json -- torchrun --nproc-per-node 2 train.py\n",
+                "  leat profile --watch -o r.json -- torchrun --nproc-per-node 2 train.py\n"
+                "  leat profile show report.json --html report.html\n"
+                "  leat profile diff before.json after.json\n",
     .options = options,
     .settings_size = sizeof(struct profile_settings),
     .arguments_min = 1,

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "plan/report.h"
 
 struct leat_profile_child {
     char folder[200]; /* private, in memory where there is such a place; "" when it is gone */
@@ -29,5 +30,13 @@ int leat_profile_exit(const struct leat_profile_child *c);
 
 /* Removes the folder. */
 void leat_profile_end(struct leat_profile_child *c);
+
+/* Writes a page and a trace of a report; NULL: not asked for. */
+leat_status leat_profile_files(const struct leat_report *r, const char *html, const char *trace,
+                               struct leat_error *err);
+
+/* Whether this is a word of its own, and no script: `show`, `diff`. */
+bool leat_profile_word(const char *word);
+int leat_profile_run_word(int argc, char **argv, const char *html, const char *trace, bool json);
 
 #endif

@@ -298,7 +298,8 @@ static int run(const void *settings, int argc, char **argv)
 static const char details[] =
     "Serves the folders in DIR as S3 buckets: for demos, tests, benchmarks and what-ifs. Prints its URL on one line "
     "and serves until Ctrl-C. Without keys it accepts every request, but listens on this machine only.\n\nFaults: "
-    "400 to 599 (that error), reset, truncate, corrupt, stall, slow (broken bodies), wrong-range, lost-range, "
+    "400 to 599 (that error), reset, truncate, corrupt, stall, slow (broken bodies), late (a second), wrong-range, "
+    "lost-range, "
     "ignore-range, error200 (wrong answers). Each request draws once; the same seed gives the same draws.\n\nGET "
     "/-/stats counts requests, bytes, connections and faults as JSON (?reset sets them to 0), GET /-/log lists the "
     "last requests (?after=NUMBER: only those after this one).";

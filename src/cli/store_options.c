@@ -23,6 +23,12 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *s, struct leat_stor
         style++;
     if (style == 3)
         return leat_fail(err, LEAT_INVALID, "--addressing: '%s' is not auto, path or virtual", s->addressing);
+    static const char *const whens[] = {"auto", "on", "off"};
+    int when = 0;
+    while (when < 3 && strcmp(s->hedge, whens[when]) != 0)
+        when++;
+    if (when == 3)
+        return leat_fail(err, LEAT_INVALID, "--hedge: '%s' is not auto, on or off", s->hedge);
     if (s->connections > CONNECTIONS_MAX)
         return leat_fail(err, LEAT_INVALID, "--connections: at most %u", CONNECTIONS_MAX);
     if (s->attempts == 0 || s->attempts > 1000)
@@ -36,6 +42,7 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *s, struct leat_stor
         .anonymous = s->no_sign_request,
         .addressing = (enum leat_store_addressing)style,
         .ca_bundle = s->ca_bundle,
+        .hedge = (enum leat_store_hedge)when,
         .connections = (uint32_t)s->connections,
         .attempts = (uint32_t)s->attempts,
         .timeout_ns = s->timeout_ns,

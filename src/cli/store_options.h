@@ -11,6 +11,7 @@ struct leat_cli_store {
     const char *profile;
     const char *addressing;
     const char *ca_bundle;
+    const char *hedge;
     bool no_sign_request;
     uint64_t connections;
     uint64_t attempts;
@@ -59,6 +60,14 @@ struct leat_cli_store {
          NULL,                                                                                                         \
          "LEAT_CA_BUNDLE",                                                                                             \
          "certificates to trust (default: AWS_CA_BUNDLE, else SSL_CERT_FILE, else the system's)"},                     \
+        {"hedge",                                                                                                      \
+         0,                                                                                                            \
+         LEAT_OPTION_STRING,                                                                                           \
+         LEAT_STORE_OPTION(at, hedge),                                                                                 \
+         "WHEN",                                                                                                       \
+         "auto",                                                                                                       \
+         "LEAT_HEDGE",                                                                                                 \
+         "a second request for reads that are late: auto (where requests are not paid for one by one), on or off"},    \
         {"connections", 0,    LEAT_OPTION_U64,    LEAT_STORE_OPTION(at, connections),                                  \
          "N",           NULL, "LEAT_CONNECTIONS", "requests in flight (default: adapts, at most 256)"},                \
         {"attempts", 0,      LEAT_OPTION_U64, LEAT_STORE_OPTION(at, attempts),                                         \

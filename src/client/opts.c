@@ -66,5 +66,10 @@ leat_status leat_opts_store(struct leat_store_opts *store, struct leat_error *er
         store->addressing = strcmp(style, "path") == 0      ? LEAT_ADDRESSING_PATH
                             : strcmp(style, "virtual") == 0 ? LEAT_ADDRESSING_VIRTUAL
                                                             : LEAT_ADDRESSING_AUTO;
+    const char *hedge = variable("LEAT_HEDGE");
+    if (hedge && store->hedge == LEAT_HEDGE_AUTO)
+        store->hedge = strcmp(hedge, "on") == 0    ? LEAT_HEDGE_ON
+                       : strcmp(hedge, "off") == 0 ? LEAT_HEDGE_OFF
+                                                   : LEAT_HEDGE_AUTO;
     return LEAT_OK;
 }

@@ -236,6 +236,7 @@ leat_status leat_request_keys(const struct leat_request *r, const char *source, 
         .keys_from = aws->keys_from,
         .ca_bundle = leat_http_ca_bundle(),
         .addressing = (uint32_t)aws->addressing,
+        .hedge = (uint32_t)s.hedge,
         .expires_s = aws->expires_s,
     };
     return LEAT_OK;

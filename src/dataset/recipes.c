@@ -232,6 +232,9 @@ void leat_recipes_stats(const struct leat_recipes *r, struct leat_store_stats *s
         sum->request_ns += s.request_ns;
         sum->bytes_in += s.bytes_in;
         sum->bytes_out += s.bytes_out;
+        sum->hedges += s.hedges;
+        sum->hedges_won += s.hedges_won;
+        sum->hedged_bytes += s.hedged_bytes;
         sum->in_flight += s.in_flight;
         sum->in_flight_max += s.in_flight_max;
     }

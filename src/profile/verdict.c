@@ -3,6 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/parse.h"
+#include "profile/whatif.h"
+
 #define SLIGHT 0.03 /* of the step: below this nothing is worth doing */
 
 static const enum leat_report_part stalls[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
@@ -25,7 +28,7 @@ enum leat_report_part leat_verdict_cause(const struct leat_report *r)
     return most;
 }
 
-static void seconds(struct leat_buf *out, double s)
+void leat_verdict_seconds(struct leat_buf *out, double s)
 {
     if (isnan(s))
         leat_buf_str(out, "?");
@@ -39,13 +42,13 @@ static void seconds(struct leat_buf *out, double s)
 
 static void span(struct leat_buf *out, const struct leat_report_time *t)
 {
-    seconds(out, t->mean);
+    leat_verdict_seconds(out, t->mean);
     if (isnan(t->low))
         return;
     leat_buf_str(out, " (");
-    seconds(out, t->low);
+    leat_verdict_seconds(out, t->low);
     leat_buf_str(out, " … ");
-    seconds(out, t->high);
+    leat_verdict_seconds(out, t->high);
     leat_buf_str(out, ")");
 }
 
@@ -68,9 +71,9 @@ static void advise_prepare(const struct leat_report_run *run, struct leat_buf *o
     }
     double needed = ceil(busy / rest - 1e-9);
     leat_buf_printf(out, "a batch takes ");
-    seconds(out, busy);
+    leat_verdict_seconds(out, busy);
     leat_buf_printf(out, " of one worker and the rest of the step ");
-    seconds(out, rest);
+    leat_verdict_seconds(out, rest);
     leat_buf_printf(out, ": %.0f workers of each rank would keep up, it has %u", needed, run->workers);
     if (needed * run->gpus > run->cores)
         leat_buf_printf(out, "; with %u ranks that is more than the %u cores of this machine", run->gpus, run->cores);
@@ -148,30 +151,95 @@ static void evidence(const struct leat_report *r, struct leat_buf *out)
         leat_buf_printf(out, "  note: %s\n", r->note[i]);
 }
 
-void leat_verdict(const struct leat_report *r, struct leat_buf *out)
+/* What the waiting comes from: what a batch takes, and what the step has for it. */
+static void explain(const struct leat_report_run *run, enum leat_report_part cause, struct leat_buf *out)
+{
+    bool input = cause == LEAT_REPORT_FETCH || cause == LEAT_REPORT_PREPARE;
+    char size[LEAT_FORMAT_SIZE];
+    if (input && run->fetch_s + run->prepare_s > 0) {
+        leat_buf_str(out, "  why: a batch takes ");
+        leat_verdict_seconds(out, run->fetch_s);
+        leat_buf_str(out, " of fetching and ");
+        leat_verdict_seconds(out, run->prepare_s);
+        if (run->workers)
+            leat_buf_printf(out, " of preparing, and %u worker%s of a rank make%s one every ", run->workers,
+                            run->workers == 1 ? "" : "s", run->workers == 1 ? "s" : "");
+        else
+            leat_buf_str(out, " of preparing in the training itself: one every ");
+        leat_verdict_seconds(out, (run->fetch_s + run->prepare_s) / (run->workers ? run->workers : 1));
+        leat_buf_str(out, "; the rest of the step takes ");
+        leat_verdict_seconds(out, work_s(run));
+        leat_buf_str(out, "\n");
+    } else if (cause == LEAT_REPORT_COMMUNICATION && run->gradient_bytes > 0) {
+        leat_buf_printf(out, "  why: %s of gradients between %u ranks, of which ",
+                        leat_format_size((uint64_t)run->gradient_bytes, size), run->gpus * run->nodes);
+        leat_verdict_seconds(out, run->part_s[LEAT_REPORT_COMMUNICATION]);
+        leat_buf_str(out, " are not hidden behind the backward pass\n");
+    } else if (cause == LEAT_REPORT_COPY && run->copied_bytes > 0) {
+        leat_buf_printf(out, "  why: %s a step go to the accelerator in ",
+                        leat_format_size((uint64_t)run->copied_bytes, size));
+        leat_verdict_seconds(out, run->part_s[LEAT_REPORT_COPY]);
+        leat_buf_str(out, "\n");
+    }
+}
+
+/* What would come of it, by the model of whatif.h. */
+static void promise(const struct leat_report *r, enum leat_report_part cause, struct leat_buf *out)
+{
+    struct leat_whatif_answer a;
+    struct leat_error err;
+    struct leat_whatif cached = {.cache = true, .cached = 1};
+    struct leat_whatif more = {.workers = leat_whatif_workers(r)};
+    bool input = cause == LEAT_REPORT_FETCH || cause == LEAT_REPORT_PREPARE;
+    if (input && more.workers && leat_whatif_ask(r, &more, &a, &err) == LEAT_OK && a.speed > 1.03)
+        leat_buf_printf(out, "  with %u worker%s of each rank: %.2f times as fast (%.2f … %.2f)\n", more.workers,
+                        more.workers == 1 ? "" : "s", a.speed, a.speed * a.step_s.mean / a.step_s.high,
+                        a.speed * a.step_s.mean / a.step_s.low);
+    if (cause == LEAT_REPORT_FETCH && leat_whatif_ask(r, &cached, &a, &err) == LEAT_OK && a.speed > 1.03)
+        leat_buf_printf(out, "  with everything cached: %.2f times as fast (%.2f … %.2f)\n", a.speed,
+                        a.speed * a.step_s.mean / a.step_s.high, a.speed * a.step_s.mean / a.step_s.low);
+}
+
+void leat_verdict_headline(const struct leat_report *r, struct leat_buf *out)
 {
     const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
     enum leat_report_part cause = leat_verdict_cause(r);
-    if (!run || run->steps < LEAT_VERDICT_STEPS) {
-        leat_buf_printf(out, "not enough data: %.0f training steps were seen, %d are needed\n", run ? run->steps : 0,
+    if (!run || run->steps < LEAT_VERDICT_STEPS)
+        leat_buf_printf(out, "not enough data: %.0f training steps were seen, %d are needed", run ? run->steps : 0,
                         LEAT_VERDICT_STEPS);
-    } else if (cause == LEAT_REPORT_PARTS) {
-        leat_buf_printf(out, "nothing holds this training up: it computes for %.1f %% of the step\n",
+    else if (cause == LEAT_REPORT_PARTS)
+        leat_buf_printf(out, "nothing holds this training up: it computes for %.1f %% of the step",
                         100 * (work_s(run) - run->part_s[LEAT_REPORT_COPY] - run->part_s[LEAT_REPORT_COMMUNICATION]) /
                             run->step_s.mean);
-    } else {
-        leat_buf_printf(out, "%s: %.1f %% of the step\n", leat_report_part_name(cause),
+    else
+        leat_buf_printf(out, "%s: %.1f %% of the step", leat_report_part_name(cause),
                         100 * run->part_s[cause] / run->step_s.mean);
+}
+
+void leat_verdict_reasons(const struct leat_report *r, struct leat_buf *out)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    enum leat_report_part cause = leat_verdict_cause(r);
+    if (cause != LEAT_REPORT_PARTS) {
+        explain(run, cause, out);
         leat_buf_str(out, "  what to do: ");
         advise(r, run, cause, out);
         leat_buf_str(out, "\n");
+        promise(r, cause, out);
     }
     const struct leat_report_rank *late = run ? straggler(r, run) : NULL;
     if (late) {
         leat_buf_printf(out, "  rank %d holds the others up: last in %.0f %% of the steps, by ", late->rank,
                         100 * late->late_of);
-        seconds(out, late->late_s);
+        leat_verdict_seconds(out, late->late_s);
         leat_buf_str(out, "\n");
     }
+}
+
+void leat_verdict(const struct leat_report *r, struct leat_buf *out)
+{
+    leat_verdict_headline(r, out);
+    leat_buf_str(out, "\n");
+    leat_verdict_reasons(r, out);
     evidence(r, out);
 }

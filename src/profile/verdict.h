@@ -10,6 +10,15 @@
 /* What the step waits for most. LEAT_REPORT_PARTS: there is too little data to say, or nothing to speak of. */
 enum leat_report_part leat_verdict_cause(const struct leat_report *r);
 
+/* All of it, for a terminal. */
 void leat_verdict(const struct leat_report *r, struct leat_buf *out);
+
+/* Its parts: one line without its end; lines with "why", "what to do", who is late; and, beside these, what was
+ * measured. */
+void leat_verdict_headline(const struct leat_report *r, struct leat_buf *out);
+void leat_verdict_reasons(const struct leat_report *r, struct leat_buf *out);
+
+/* "18.1 ms"; "?" for what is not known. */
+void leat_verdict_seconds(struct leat_buf *out, double s);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "ring/ring.h"
 
-#define LAYOUT 3u /* of struct leat_account in shared memory: another number whenever a field moves */
+#define LAYOUT 4u /* of struct leat_account in shared memory: another number whenever a field moves */
 
 /* After the ring's head, in what rounds it up to a page: the agent's, then the rank's. */
 struct shown {
@@ -15,7 +15,7 @@ struct shown {
     _Atomic uint64_t value[sizeof(struct leat_account) / sizeof(uint64_t)]; /* relaxed: statistics */
 };
 
-static_assert(sizeof(struct leat_account) == 46 * sizeof(uint64_t), "another layout is another LAYOUT");
+static_assert(sizeof(struct leat_account) == 47 * sizeof(uint64_t), "another layout is another LAYOUT");
 static_assert(sizeof(struct leat_ring_head) % LEAT_RING_PAGE + 2 * sizeof(struct shown) <= LEAT_RING_PAGE,
               "both have room there");
 static_assert(sizeof(struct leat_ring_head) % 8 == 0, "what follows it is aligned");
@@ -89,6 +89,7 @@ static const struct leat_account_row rows[] = {
     {"requests", NULL, COUNT_SUM, SET, true, ONE(requests), "requests to the bucket, including repeated ones"},
     {"retries", NULL, COUNT_SUM, SET, false, ONE(retries), "requests that were repeated"},
     {"throttled", NULL, COUNT_SUM, SET, false, ONE(throttled), "answers that asked to slow down"},
+    {"hedges", NULL, COUNT_SUM, SET, false, ONE(hedges), "second requests for what was late"},
     {"request_s", NULL, TIME_SUM, SET, false, ONE(request_ns),
      "time of all requests added up, also of those in "
      "parallel"},

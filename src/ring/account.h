@@ -59,6 +59,7 @@ struct leat_account {
     uint64_t requests;
     uint64_t retries;
     uint64_t throttled;
+    uint64_t hedges;
     uint64_t request_ns;
     uint64_t fetches_in_flight;
 

@@ -76,6 +76,7 @@ enum leat_message_tag {
     LEAT_TAG_BORN,          /* when the rank made the loader (its monotonic clock): the same loader after a jump */
     LEAT_TAG_WATCHES,       /* in HELLO: this connection only looks on, and does not keep the agent */
     LEAT_TAG_LAST,          /* nanoseconds: how far back */
+    LEAT_TAG_HEDGE,         /* of a store; absent: auto */
     LEAT_TAG_SETTING = 100, /* and above: a loader's settings, by their own numbers (ring/settings.h) */
     LEAT_TAG_END = 200      /* tags from here on are of later versions */
 };

@@ -20,6 +20,8 @@ void leat_request_store_write(const struct leat_request_store *s, struct leat_bu
     leat_message_text(b, LEAT_TAG_KEYS_FROM, s->keys_from);
     leat_message_text(b, LEAT_TAG_CA_BUNDLE, s->ca_bundle);
     leat_message_number(b, LEAT_TAG_ADDRESSING, s->addressing);
+    if (s->hedge)
+        leat_message_number(b, LEAT_TAG_HEDGE, s->hedge);
     leat_message_number(b, LEAT_TAG_EXPIRES, s->expires_s);
     leat_message_group_end(b, group);
 }
@@ -38,6 +40,7 @@ bool leat_request_store_read(struct leat_part p, struct leat_request_store *out)
         .keys_from = leat_part_text(s, LEAT_TAG_KEYS_FROM),
         .ca_bundle = leat_part_text(s, LEAT_TAG_CA_BUNDLE),
         .addressing = (uint32_t)leat_part_number(s, LEAT_TAG_ADDRESSING, 0),
+        .hedge = (uint32_t)leat_part_number(s, LEAT_TAG_HEDGE, 0),
         .expires_s = leat_part_number(s, LEAT_TAG_EXPIRES, 0),
     };
     return true;

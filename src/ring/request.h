@@ -17,6 +17,7 @@ struct leat_request_store {
     const char *keys_from; /* for messages; NULL: nobody has looked for keys */
     const char *ca_bundle;
     uint32_t addressing; /* enum leat_store_addressing */
+    uint32_t hedge;      /* enum leat_store_hedge */
     uint64_t expires_s;  /* since 1970, when the keys expire; 0: not known */
 };
 

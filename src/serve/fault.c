@@ -15,6 +15,7 @@ static const struct {
     {"truncate", LEAT_SERVE_FAULT_TRUNCATE},
     {"corrupt", LEAT_SERVE_FAULT_CORRUPT},
     {"stall", LEAT_SERVE_FAULT_STALL},
+    {"late", LEAT_SERVE_FAULT_LATE},
     {"slow", LEAT_SERVE_FAULT_SLOW},
     {"wrong-range", LEAT_SERVE_FAULT_WRONG_RANGE},
     {"lost-range", LEAT_SERVE_FAULT_LOST_RANGE},
@@ -23,7 +24,8 @@ static const struct {
 };
 
 #define KINDS                                                                                                          \
-    "a status from 400 to 599, reset, truncate, corrupt, stall, slow, wrong-range, lost-range, ignore-range, error200"
+    "a status from 400 to 599, reset, truncate, corrupt, stall, late, slow, wrong-range, lost-range, ignore-range, "   \
+    "error200"
 
 static bool find_kind(const char *name, struct leat_serve_fault *out)
 {

@@ -15,6 +15,7 @@ enum leat_serve_fault_kind {
     LEAT_SERVE_FAULT_TRUNCATE,     /* the body ends early */
     LEAT_SERVE_FAULT_CORRUPT,      /* one bit of the body is wrong */
     LEAT_SERVE_FAULT_STALL,        /* the body stops, and the connection stays open */
+    LEAT_SERVE_FAULT_LATE,         /* the answer comes a second late */
     LEAT_SERVE_FAULT_SLOW,         /* the body comes one byte a second */
     LEAT_SERVE_FAULT_WRONG_RANGE,  /* another range than the one asked for, and said so */
     LEAT_SERVE_FAULT_LOST_RANGE,   /* 206 without Content-Range */

@@ -69,8 +69,11 @@ static int64_t wall_ns(void)
 static void before_reply(struct leat_serve_call *c, unsigned status, uint64_t bytes)
 {
     struct leat_serve *s = c->serve;
-    if (!c->delayed && s->options.latency_ns)
-        leat_request_wait(c->x, c->start_ns + s->options.latency_ns);
+    if (!c->delayed) {
+        uint64_t wait_ns = s->options.latency_ns + (leat_serve_suffers(c, LEAT_SERVE_FAULT_LATE) ? LEAT_S : 0);
+        if (wait_ns)
+            leat_request_wait(c->x, c->start_ns + wait_ns);
+    }
     c->delayed = true;
     if (!c->op || c->logged)
         return;

@@ -39,7 +39,10 @@ struct leat_store_own {
     bool expired;        /* the keys had expired: this attempt does not count */
     uint64_t expired_ns; /* since when; 0: not at all */
     uint64_t retry_after_ns;
-    char pinned[LEAT_ETAG_MAX]; /* of the first answer: a resumed range must be of the same object */
+    char pinned[LEAT_ETAG_MAX];   /* of the first answer: a resumed range must be of the same object */
+    struct leat_store_op *second; /* the request that was sent because this one is late; NULL: none */
+    struct leat_store_op *first;  /* of a second request: whose it is; NULL: nobody's any longer */
+    bool is_second;
     struct leat_http_call call;
     void *request; /* the backend's strings */
 };
@@ -90,6 +93,7 @@ struct leat_backend_ops {
 struct leat_backend {
     const struct leat_backend_ops *ops;
     uint32_t parallel; /* requests in flight that make sense whatever the throughput says; 0: adapts */
+    bool priced;       /* every request costs money */
     int64_t date_s;    /* the server's clock as it last said it: loop thread only */
     bool warned_whole; /* that the server sends whole objects in answer to ranges: loop thread only */
 };

@@ -366,6 +366,21 @@ leat_status leat_bucket_set_endpoint(struct bucket *b, const char *text, struct 
     return rc;
 }
 
+/* Whether requests to this host are paid for one by one, as far as is known. */
+static bool is_priced(const char *endpoint)
+{
+    static const char *const clouds[] = {".amazonaws.com", ".amazonaws.com.cn", ".googleapis.com",
+                                         ".windows.net",   ".aliyuncs.com",     ".backblazeb2.com",
+                                         ".myqcloud.com",  ".oraclecloud.com",  ".cloudflarestorage.com"};
+    size_t n = strcspn(endpoint, ":");
+    for (size_t i = 0; i < sizeof clouds / sizeof *clouds; i++) {
+        size_t tail = strlen(clouds[i]);
+        if (n > tail && strncasecmp(endpoint + n - tail, clouds[i], tail) == 0)
+            return true;
+    }
+    return false;
+}
+
 leat_status leat_bucket_open(struct leat_store *store, const struct leat_url *url, const struct bucket_dialect *dialect,
                              struct leat_backend **out, struct leat_error *err)
 {
@@ -385,6 +400,7 @@ leat_status leat_bucket_open(struct leat_store *store, const struct leat_url *ur
     rc = dialect->place(b, err);
     if (rc != LEAT_OK)
         goto fail;
+    b->backend.priced = b->aws_own || is_priced(b->endpoint);
     struct leat_http_opts http = {.loop = leat_store_loop(store), .ca_bundle = opts->ca_bundle};
     rc = leat_http_open(&http, &b->http, err);
     if (rc != LEAT_OK)

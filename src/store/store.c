@@ -11,14 +11,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/thread.h"
-#include "store/backend.h"
 #include "store/kind.h"
 #include "store/loops.h"
-#include "store/pace.h"
-#include "store/queue.h"
-#include "store/retry.h"
+#include "store/store_impl.h"
 
 #define DEFAULT_ATTEMPTS   1000u         /* until the deadline, that is */
 #define MISFIT_ATTEMPTS    10u           /* where the other side is there and answers wrongly */
@@ -32,39 +28,6 @@
 #define DEFAULT_TIMEOUT    (300 * LEAT_S)
 #define DEFAULT_INACTIVITY (20 * LEAT_S)
 #define ANSWER_BYTES       1024 /* what an answer counts for besides its body: deletes have a throughput too */
-
-enum { OP_IDLE, OP_QUEUED, OP_RUNNING, OP_WAITING };
-
-struct leat_store {
-    enum leat_scheme scheme; /* constant after open, as all of this group */
-    char *host;
-    struct leat_store_opts opts;
-    char *strings[9]; /* behind opts' pointers */
-    struct leat_loop *loop;
-    struct leat_backend *backend;
-    bool lanes; /* keys are told apart: else all are in the first one */
-    struct {
-        struct leat_line line;
-        struct leat_queue active; /* running or waiting for their next attempt */
-        uint32_t running;
-        struct leat_pace pace;
-        struct leat_retry_budget budget;
-        struct leat_rng jitter;
-        bool reached; /* the other side has answered at least once */
-        bool closing;
-        struct leat_timer tick;    /* keeps the pace going while long transfers run */
-    } own;                         /* loop thread only */
-    struct leat_store_stats stats; /* written on the loop thread, read anywhere: relaxed atomics */
-    struct {
-        pthread_mutex_t mu;
-        pthread_cond_t idle;
-        uint32_t ops; /* submitted and not yet given back, and tasks posted and not yet run */
-        struct leat_store_op *starved;
-    } open;                   /* hold mu */
-    struct leat_task starved; /* on its way while there are some */
-};
-
-#define COUNT(store, field, n) __atomic_fetch_add(&(store)->stats.field, (n), __ATOMIC_RELAXED)
 
 struct leat_loop *leat_store_loop(struct leat_store *store)
 {
@@ -102,7 +65,7 @@ const char *leat_store_host(const struct leat_store *store)
 }
 
 /* What was submitted or posted is over: the store may close. */
-static void count_out(struct leat_store *store)
+void leat_store_count_out(struct leat_store *store)
 {
     pthread_mutex_lock(&store->open.mu);
     if (--store->open.ops == 0)
@@ -110,7 +73,7 @@ static void count_out(struct leat_store *store)
     pthread_mutex_unlock(&store->open.mu);
 }
 
-static void count_in(struct leat_store *store)
+void leat_store_count_in(struct leat_store *store)
 {
     pthread_mutex_lock(&store->open.mu);
     store->open.ops++;
@@ -121,9 +84,9 @@ static void count_in(struct leat_store *store)
 static void give_back(struct leat_store *store, struct leat_store_op *op)
 {
     struct leat_store_own *own = op->own;
-    COUNT(store, operations, 1);
+    LEAT_STORE_COUNT(store, operations, 1);
     if (op->status != LEAT_OK)
-        COUNT(store, failures, 1);
+        LEAT_STORE_COUNT(store, failures, 1);
     if (op->err && op->status != LEAT_OK)
         *op->err = own->err;
     if (op->object)
@@ -131,7 +94,22 @@ static void give_back(struct leat_store *store, struct leat_store_op *op)
     op->own = NULL;
     free(own);
     op->done(op); /* the op may be gone after this */
-    count_out(store);
+    leat_store_count_out(store);
+}
+
+void leat_store_begin(struct leat_store *store, struct leat_store_op *op)
+{
+    op->own->state = LEAT_OP_RUNNING;
+    store->own.running++;
+    store->own.line.lanes.lane[op->own->lane].running++;
+    LEAT_STORE_COUNT(store, requests, 1);
+    __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
+    op->status = LEAT_OK;
+    op->own->err = (struct leat_error){0};
+    op->too_short = false;
+    op->own->retry_after_ns = 0;
+    op->own->expired = false;
+    store->backend->ops->start(store->backend, op);
 }
 
 static void start(struct leat_store *store, struct leat_store_op *op)
@@ -140,23 +118,14 @@ static void start(struct leat_store *store, struct leat_store_op *op)
         op->own->first_ns = leat_now_ns();
         op->own->deadline_ns = leat_after(op->timeout_ns ? op->timeout_ns : store->opts.timeout_ns);
     } else {
-        COUNT(store, retries, 1);
+        LEAT_STORE_COUNT(store, retries, 1);
     }
     op->attempts++;
     op->own->tries++;
-    op->own->state = OP_RUNNING;
     op->own->started_ns = leat_now_ns();
     leat_queue_add(&store->own.active, op);
-    store->own.running++;
-    store->own.line.lanes.lane[op->own->lane].running++;
-    COUNT(store, requests, 1);
-    __atomic_store_n(&store->stats.in_flight, store->own.running, __ATOMIC_RELAXED);
-    op->status = LEAT_OK;
-    op->own->err = (struct leat_error){0};
-    op->too_short = false;
-    op->own->retry_after_ns = 0;
-    op->own->expired = false;
-    store->backend->ops->start(store->backend, op);
+    leat_hedging_start(store, op);
+    leat_store_begin(store, op);
 }
 
 static void pump(struct leat_store *store)
@@ -198,7 +167,7 @@ static void on_retry_time(struct leat_timer *timer)
         return;
     }
     leat_queue_take(&store->own.active, op);
-    op->own->state = OP_QUEUED;
+    op->own->state = LEAT_OP_QUEUED;
     leat_line_again(&store->own.line, op); /* it has waited already */
     pump(store);
 }
@@ -247,7 +216,7 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
         return false;
     op->attempts--;
     op->own->tries--;
-    op->own->state = OP_WAITING;
+    op->own->state = LEAT_OP_WAITING;
     op->own->timer.fire = found == LEAT_RENEWED_LATER ? on_lookup_time : on_retry_time;
     leat_loop_arm(store->loop, &op->own->timer, now + pause);
     return true;
@@ -315,7 +284,7 @@ static bool try_again(struct leat_store *store, struct leat_store_op *op)
     leat_log(LEAT_LOG_INFO, "attempt %u for '%.*s' failed (%s); next in %.1f s", op->attempts, leat_store_shown(op),
              op->key, op->own->err.text, (double)delay / 1e9);
     op->own->fresh = host_fault(op->status);
-    op->own->state = OP_WAITING;
+    op->own->state = LEAT_OP_WAITING;
     op->own->timer.fire = on_retry_time;
     leat_loop_arm(store->loop, &op->own->timer, now + delay);
     return true;
@@ -347,8 +316,8 @@ void leat_store_attempted(struct leat_store_op *op)
     if (op->own->call.head.date_s)
         store->backend->date_s = op->own->call.head.date_s;
     if (throttled)
-        COUNT(store, throttled, 1);
-    COUNT(store, request_ns, now - op->own->started_ns);
+        LEAT_STORE_COUNT(store, throttled, 1);
+    LEAT_STORE_COUNT(store, request_ns, now - op->own->started_ns);
     if (leat_lanes_answered(&store->own.line.lanes, op->own->lane, throttled, now))
         leat_pace_answered(&store->own.pace, throttled, now);
     bool answered = op->own->call.head.code || leat_store_can(store, LEAT_STORE_LOCAL); /* some need not even ask */
@@ -357,6 +326,10 @@ void leat_store_attempted(struct leat_store_op *op)
     if (op->status == LEAT_OK) {
         leat_retry_earn(&store->own.budget);
         count_bytes(store, op, ANSWER_BYTES);
+    }
+    if (leat_hedging_ended(store, op)) {
+        pump(store);
+        return;
     }
     if (op->own->cancelled && op->status != LEAT_OK)
         op->status = leat_fail(&op->own->err, LEAT_CANCELLED, "cancelled");
@@ -396,7 +369,7 @@ static void run_submit(struct leat_task *task)
         give_back(store, op);
         return;
     }
-    op->own->state = OP_QUEUED;
+    op->own->state = LEAT_OP_QUEUED;
     leat_line_add(&store->own.line, op);
     if (op->urgent)
         leat_pace_hurry(&store->own.pace, leat_pace_together(op->verb == LEAT_STORE_GET ? op->length : 0),
@@ -414,13 +387,13 @@ static void run_starved(struct leat_task *task)
     pthread_mutex_unlock(&store->open.mu);
     while (op) {
         struct leat_store_op *next = op->next;
-        COUNT(store, operations, 1);
-        COUNT(store, failures, 1);
+        LEAT_STORE_COUNT(store, operations, 1);
+        LEAT_STORE_COUNT(store, failures, 1);
         leat_store_explain_starved(store, op);
         if (op->object)
             *op->object = (struct leat_object){0};
         op->done(op);
-        count_out(store);
+        leat_store_count_out(store);
         op = next;
     }
 }
@@ -448,7 +421,7 @@ void leat_store_submit(struct leat_store *store, struct leat_store_op *op)
         op->upload_id[0] = '\0';
     if (op->verb == LEAT_STORE_LIST)
         leat_buf_init(op->text, 0);
-    count_in(store);
+    leat_store_count_in(store);
     if (!own) {
         starve(store, op);
         return;
@@ -466,13 +439,13 @@ static void cancel_here(struct leat_store *store, struct leat_store_op *op)
     if (!op->own)
         return;                                                    /* given back */
     __atomic_store_n(&op->own->cancelled, true, __ATOMIC_RELAXED); /* a thread of the file store may look at it */
-    if (op->own->state == OP_RUNNING) {
+    if (op->own->state == LEAT_OP_RUNNING) {
         store->backend->ops->cancel(store->backend, op);
         return;
     }
-    if (op->own->state == OP_QUEUED) {
+    if (op->own->state == LEAT_OP_QUEUED) {
         leat_line_take(&store->own.line, op);
-    } else if (op->own->state == OP_WAITING) {
+    } else if (op->own->state == LEAT_OP_WAITING) {
         leat_loop_disarm(store->loop, &op->own->timer);
         leat_queue_take(&store->own.active, op);
     } else {
@@ -504,14 +477,14 @@ static void run_task(struct leat_task *task)
     struct leat_store_task *t = (struct leat_store_task *)((char *)task - offsetof(struct leat_store_task, task));
     struct leat_store *store = t->store;
     t->run(t); /* the task may be gone after this */
-    count_out(store);
+    leat_store_count_out(store);
 }
 
 void leat_store_post(struct leat_store *store, struct leat_store_task *task)
 {
     task->store = store;
     task->task.run = run_task;
-    count_in(store);
+    leat_store_count_in(store);
     leat_loop_post(store->loop, &task->task);
 }
 
@@ -648,6 +621,9 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;
     store->own.pace = leat_pace(fixed);
     store->lanes = !fixed;
+    store->hedges = !leat_store_can(store, LEAT_STORE_LOCAL) &&
+                    (store->opts.hedge == LEAT_HEDGE_ON ||
+                     (store->opts.hedge == LEAT_HEDGE_AUTO && !store->backend->priced && !store->opts.bearer));
     *out = store;
     return LEAT_OK;
 fail:
@@ -659,7 +635,7 @@ fail:
 void leat_store_received(struct leat_store_op *op, size_t n)
 {
     struct leat_store *store = op->own->store;
-    COUNT(store, bytes_in, n);
+    LEAT_STORE_COUNT(store, bytes_in, n);
     count_bytes(store, op, n);
     if (op->moved)
         op->moved(op, n);
@@ -667,7 +643,7 @@ void leat_store_received(struct leat_store_op *op, size_t n)
 
 void leat_store_sent(struct leat_store_op *op, size_t n)
 {
-    COUNT(op->own->store, bytes_out, n);
+    LEAT_STORE_COUNT(op->own->store, bytes_out, n);
     count_bytes(op->own->store, op, n);
 }
 
@@ -682,6 +658,9 @@ void leat_store_stats(const struct leat_store *store, struct leat_store_stats *o
     COPY(request_ns);
     COPY(bytes_in);
     COPY(bytes_out);
+    COPY(hedges);
+    COPY(hedges_won);
+    COPY(hedged_bytes);
     COPY(in_flight);
     COPY(in_flight_max);
 #undef COPY

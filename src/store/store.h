@@ -31,6 +31,9 @@ struct leat_store;
 
 enum leat_store_addressing { LEAT_ADDRESSING_AUTO, LEAT_ADDRESSING_PATH, LEAT_ADDRESSING_VIRTUAL };
 
+/* Whether what is late is asked for a second time (hedge.h). Auto: where requests are not paid for one by one. */
+enum leat_store_hedge { LEAT_HEDGE_AUTO, LEAT_HEDGE_ON, LEAT_HEDGE_OFF };
+
 /* Zeros and NULLs mean the default. */
 struct leat_store_opts {
     const char *endpoint_url; /* s3: else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, S3_ENDPOINT_URL, profile, AWS */
@@ -43,6 +46,7 @@ struct leat_store_opts {
     const char *session_token;
     enum leat_store_addressing addressing;
     const char *ca_bundle;
+    enum leat_store_hedge hedge;
     uint32_t connections;   /* fixed number of requests in flight; 0: adapts, at most 256 */
     uint32_t attempts;      /* of one operation since its last progress; 0: until its time is over */
     uint64_t timeout_ns;    /* for one operation with all its attempts; 0: 5 min */
@@ -307,6 +311,9 @@ struct leat_store_stats {
     uint64_t request_ns; /* time of all attempts, from start to answer; those in parallel each count */
     uint64_t bytes_in;   /* object bytes received, thrown-away ones included */
     uint64_t bytes_out;
+    uint64_t hedges;       /* second requests for what was late, among `requests` … */
+    uint64_t hedges_won;   /* … that were answered first … */
+    uint64_t hedged_bytes; /* … and what they asked for */
     uint32_t in_flight;
     uint32_t in_flight_max; /* as allowed now */
 };

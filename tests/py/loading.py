@@ -254,6 +254,7 @@ def runtime(leat_bin, monkeypatch):
     monkeypatch.setenv("LEAT_RUNTIME_DIR", folder)
     monkeypatch.setenv("LEAT_AGENT", str(leat_bin))
     monkeypatch.setenv("LEAT_LINGER", "300ms")
+    monkeypatch.setenv("LEAT_HEDGE", "off")  # as in conftest.clean_env
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     it = Runtime(folder, dict(os.environ))
     yield it

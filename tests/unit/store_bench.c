@@ -40,6 +40,8 @@ struct leat_store *bench_open_bucket(const struct peer *peer, struct leat_store_
 {
     opts.endpoint_url = peer_url(peer);
     opts.anonymous = true;
+    if (opts.hedge == LEAT_HEDGE_AUTO)
+        opts.hedge = LEAT_HEDGE_OFF; /* tests count requests, and on a busy machine some are late */
     return bench_open("s3://bucket", &opts);
 }
 

@@ -1,0 +1,175 @@
+/* Second requests for reads that are late: a bucket whose server answers some requests seconds late. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "store_bench.h"
+#include "unit.h"
+
+#define SIZE  4096u
+#define USUAL 200u
+#define LATE  (20 * LEAT_S) /* far beyond what a loaded machine takes for an answer */
+
+static char old_data[SIZE];
+static char new_data[SIZE];
+
+struct server {
+    atomic_uint slow; /* requests for "slow" so far: the first is late */
+    bool half;        /* … in the middle of its body rather than before its head */
+    bool changes;     /* and is of an older version than the rest */
+    bool all_slow;    /* the second is late, too */
+    uint64_t late_ns;
+};
+
+/* Whether the other side has hung up meanwhile. */
+static bool wait_late(const struct peer_request *r, uint64_t ns)
+{
+    for (uint64_t until = leat_after(ns); leat_left(until) && !peer_closing(r->peer);) {
+        char byte;
+        if (recv(r->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+            return false;
+        usleep(2000);
+    }
+    return !peer_closing(r->peer);
+}
+
+static bool serve(struct peer_request *r, void *user)
+{
+    struct server *s = user;
+    bool slow = strstr(r->target, "slow") != NULL;
+    unsigned turn = slow ? s->slow++ : 0;
+    bool late = slow && (turn == 0 || s->all_slow);
+    const char *data = s->changes && late ? old_data : new_data;
+    const char *etag = s->changes && late ? "\"old\"" : "\"new\"";
+    if (!late)
+        return peer_object(r, data, SIZE, etag);
+    if (!s->half)
+        return wait_late(r, s->late_ns) && peer_object(r, data, SIZE, etag);
+    peer_say(r, "HTTP/1.1 206 Part\r\nETag: %s\r\nContent-Range: bytes 0-%u/%u\r\nContent-Length: %u\r\n\r\n", etag,
+             SIZE - 1, SIZE, SIZE);
+    peer_send(r, data, SIZE / 2);
+    return wait_late(r, s->late_ns) && peer_send(r, data + SIZE / 2, SIZE / 2);
+}
+
+static struct leat_store *open_used(struct peer *peer, enum leat_store_hedge hedge)
+{
+    struct leat_error err;
+    char into[SIZE];
+    struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.hedge = hedge});
+    for (unsigned i = 0; i < USUAL; i++) {
+        assert_ok(leat_store_get(store, "usual", 0, SIZE, into, NULL, &err), err);
+        assert_memory_equal(into, new_data, SIZE);
+    }
+    return store;
+}
+
+static void what_is_late_comes_by_a_second_request(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        struct server s = {.half = half, .late_ns = LATE};
+        struct leat_error err;
+        struct leat_store_stats stats;
+        char into[SIZE] = {0};
+        struct peer *peer = peer_open(serve, &s);
+        struct leat_store *store = open_used(peer, LEAT_HEDGE_ON);
+        uint64_t began = leat_now_ns();
+        assert_ok(leat_store_get(store, "slow", 0, SIZE, into, NULL, &err), err);
+        assert_true(leat_now_ns() - began < LATE / 2);
+        assert_memory_equal(into, new_data, SIZE);
+        leat_store_stats(store, &stats);
+        assert_in_range(stats.hedges, 1, 4); /* a loaded machine may be late by itself */
+        assert_true(stats.hedges_won >= 1);
+        assert_true(stats.hedged_bytes == stats.hedges * SIZE);
+        assert_true(stats.hedges * 50 <= USUAL + 1);
+        assert_int_equal(stats.operations, USUAL + 1);
+        assert_int_equal(stats.failures, 0);
+        leat_store_close(store);
+        peer_close(peer);
+    }
+}
+
+static void nothing_is_asked_twice_where_that_is_off(void **state)
+{
+    (void)state;
+    struct server s = {.late_ns = 300 * LEAT_MS};
+    struct leat_error err;
+    struct leat_store_stats stats;
+    char into[SIZE];
+    struct peer *peer = peer_open(serve, &s);
+    struct leat_store *store = open_used(peer, LEAT_HEDGE_OFF);
+    assert_ok(leat_store_get(store, "slow", 0, SIZE, into, NULL, &err), err);
+    leat_store_stats(store, &stats);
+    assert_int_equal(stats.hedges, 0);
+    assert_int_equal(s.slow, 1);
+    leat_store_close(store);
+    peer_close(peer);
+}
+
+/* The object was replaced between the two requests: half of each must never be taken for one. */
+static void an_answer_is_of_one_version_whichever_wins(void **state)
+{
+    (void)state;
+    struct server s = {.half = true, .changes = true, .late_ns = LATE};
+    struct leat_error err;
+    char into[SIZE] = {0};
+    struct peer *peer = peer_open(serve, &s);
+    struct leat_store *store = open_used(peer, LEAT_HEDGE_ON);
+    struct leat_object object;
+    struct leat_store_op op = {.verb = LEAT_STORE_GET, .key = "slow", .length = SIZE, .into = into, .object = &object};
+    assert_ok(leat_store_run(store, &op, &err), err); /* half of the old one had come */
+    assert_string_equal(object.etag, "\"new\"");
+    assert_memory_equal(into, new_data, SIZE);
+    leat_store_close(store);
+    peer_close(peer);
+
+    s = (struct server){.half = true, .changes = true, .late_ns = 400 * LEAT_MS};
+    peer = peer_open(serve, &s);
+    store = open_used(peer, LEAT_HEDGE_ON);
+    assert_ok(leat_store_get(store, "slow", 0, SIZE, into, "\"old\"", &err), err); /* the second one is refused */
+    assert_memory_equal(into, old_data, SIZE);
+    leat_store_close(store);
+    peer_close(peer);
+}
+
+static void reads_with_a_second_request_are_cancelled_and_closed_at_any_moment(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 24; i++) {
+        struct server s = {.half = i & 1, .all_slow = i & 2, .late_ns = LATE};
+        char into[SIZE];
+        struct peer *peer = peer_open(serve, &s);
+        struct leat_store *store = open_used(peer, LEAT_HEDGE_ON);
+        struct bench_op b = {.op = {.verb = LEAT_STORE_GET, .key = "slow", .length = SIZE, .into = into}};
+        b.op.done = bench_on_done;
+        b.op.err = &b.err;
+        leat_store_submit(store, &b.op);
+        usleep(1000 * (5 + 2 * i)); /* before, at and after the second request */
+        if (i % 3)
+            leat_store_cancel(store, &b.op);
+        leat_store_close(store);
+        bench_wait(&b);
+        assert_int_equal(b.done, 1);
+        if (b.op.status == LEAT_OK)
+            assert_memory_equal(into, new_data, SIZE);
+        else
+            assert_int_equal(b.op.status, LEAT_CANCELLED);
+        peer_close(peer);
+    }
+}
+
+int main(void)
+{
+    bench_clean_environment();
+    bench_fill(old_data, sizeof old_data, 1);
+    bench_fill(new_data, sizeof new_data, 2);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_late_comes_by_a_second_request),
+        cmocka_unit_test(nothing_is_asked_twice_where_that_is_off),
+        cmocka_unit_test(an_answer_is_of_one_version_whichever_wins),
+        cmocka_unit_test(reads_with_a_second_request_are_cancelled_and_closed_at_any_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

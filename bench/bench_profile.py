@@ -2,6 +2,7 @@
 observer, in turn, and the least of many stretches of each (a busy machine only adds).
 
     make bench-profile
+    make bench-profile BENCH_PROFILE=--cases    # injected stalls beside what is reported
 """
 
 import subprocess
@@ -53,7 +54,35 @@ def run(workers, watched):
         ]
 
 
+def stalls():
+    sys.path.insert(0, str(ROOT / "tests" / "py"))
+    import profile_cases
+
+    leat = ROOT / "build/release/src/cli/leat"
+    off, right, count, base = [], 0, 0, {}
+    print("| injected, ms a step | ranks | step, ms | first | worst part is off by, points |")
+    print("| --- | --- | --- | --- | --- |")
+    for case, ranks in profile_cases.cases():
+        with tempfile.TemporaryDirectory() as folder:
+            if ranks not in base:
+                base[ranks] = profile_cases.base_of(profile_cases.run(leat, {}, ranks, folder, steps=100))
+            found = profile_cases.run(leat, case, ranks, folder, steps=100)
+        points, first = profile_cases.judge(case, found, base[ranks])
+        off.append(points)
+        right, count = right + first, count + 1
+        what = ", ".join(f"{name} {value}" for name, value in case.items())
+        print(
+            f"| {what} | {ranks} | {found[2]:.1f} | {found[1]}{'' if first else ' (wrong)'} | {points:.2f} |",
+            flush=True,
+        )
+    within = sum(points <= 1 for points in off)
+    print(f"the right cause first in {right} of {count}; within 1 point {within}, the worst {max(off):.1f}")
+
+
 def main():
+    if "--cases" in sys.argv[1:]:
+        stalls()
+        return
     print("| loader | a step's processor time | watched adds (least, quarter) | of a step of 10 ms |")
     print("| --- | --- | --- | --- |")
     for workers in (0, 2):

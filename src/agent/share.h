@@ -58,11 +58,11 @@ enum leat_share_turn leat_share_begin(struct leat_share_member *member, uint64_t
                                       struct leat_shared **out); /* set unless OWN */
 /* Whether it is here now: what is left to do is a copy. */
 bool leat_share_has(struct leat_share_member *member, uint64_t epoch, uint64_t number);
-char *leat_shared_data(struct leat_shared *s);
-void leat_share_made(struct leat_shared *s, bool good); /* not good: nobody gets it, each meets the error itself */
+char *leat_shared_data(struct leat_shared *entry);
+void leat_share_made(struct leat_shared *entry, bool good); /* not good: nobody gets it, each meets the error itself */
 /* Until it is made: seconds at most, as only a running thread makes one. False: make it without. Held either way. */
-bool leat_share_wait(struct leat_shared *s);
-void leat_share_let_go(struct leat_shared *s);
+bool leat_share_wait(struct leat_shared *entry);
+void leat_share_let_go(struct leat_shared *entry);
 
 /* Now and then: lets go of what is too old, and of memory that is not used. */
 void leat_share_tidy(struct leat_share *share);

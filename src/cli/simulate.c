@@ -44,6 +44,8 @@ struct simulate_settings {
     uint64_t connection_bandwidth;
     uint64_t bucket_bandwidth;
     uint64_t latency_ns;
+    const char *peers;
+    uint64_t peer_latency_ns;
     double jitter;
     uint64_t burst_ns;
     uint64_t disk_read;
@@ -81,6 +83,10 @@ static const struct leat_option options[] = {
     {"bucket-bandwidth", 0, LEAT_OPTION_RATE, AT(bucket_bandwidth), "RATE", "0", NULL,
      "bandwidth of the bucket for all machines together"},
     {"latency", 0, LEAT_OPTION_DURATION, AT(latency_ns), "TIME", "30ms", NULL, "latency of the bucket"},
+    {"peers", 0, LEAT_OPTION_STRING, AT(peers), "RATE", "10Gbit/s", NULL,
+     "bandwidth at which each machine gives the others what it owns; off: each fetches for itself from the bucket"},
+    {"peer-latency", 0, LEAT_OPTION_DURATION, AT(peer_latency_ns), "TIME", "500us", NULL,
+     "latency of a machine that is asked by another"},
     {"jitter", 0, LEAT_OPTION_DOUBLE, AT(jitter), "SHARE", "0.2", NULL,
      "how much requests to the bucket differ in speed: 0.2 is up to a fifth"},
     {"burst", 0, LEAT_OPTION_DURATION, AT(burst_ns), "TIME", "0s", NULL,
@@ -206,6 +212,16 @@ static leat_status take_window(struct simulate *v, struct leat_error *err)
     return rc;
 }
 
+static leat_status take_peers(struct simulate *v, struct leat_error *err)
+{
+    uint64_t rate = 0;
+    if (!v->opts.peers)
+        return LEAT_OK;
+    leat_status rc = leat_parse_rate(v->s->peers, "--peers", &rate, err);
+    v->opts.peer_line = (double)rate;
+    return rc;
+}
+
 static leat_status take_policies(struct simulate *v, struct leat_error *err)
 {
     enum leat_sched_policy one;
@@ -235,6 +251,8 @@ static leat_status take_settings(struct simulate *v, struct leat_error *err)
     o->connection_line = (double)s->connection_bandwidth;
     o->bucket_line = (double)s->bucket_bandwidth;
     o->latency_ns = s->latency_ns;
+    o->peers = strcmp(s->peers, "off") != 0;
+    o->peer_latency_ns = s->peer_latency_ns;
     o->jitter = s->jitter;
     o->burst_ns = s->burst_ns;
     o->disk_read = (double)s->disk_read;
@@ -258,6 +276,8 @@ static leat_status take_settings(struct simulate *v, struct leat_error *err)
         rc = leat_order_last_parse(s->last, &o->last, err);
     if (rc == LEAT_OK)
         rc = take_window(v, err);
+    if (rc == LEAT_OK)
+        rc = take_peers(v, err);
     if (rc == LEAT_OK)
         rc = leat_sim_job_needed(o, &v->head.needed, err);
     return rc == LEAT_OK ? take_policies(v, err) : rc;
@@ -445,15 +465,18 @@ const struct leat_command leat_command_simulate = {
     .summary = "simulate what a training would fetch and wait for",
     .details =
         "Runs the agent's own scheduler on a virtual clock, for every machine of a job, and counts what it would "
-        "fetch from memory, disk and bucket and how long steps would wait, epoch by epoch. Only the root of the "
-        "dataset is read; --samples needs no dataset at all.\n\nAll ranks step together: a step begins when the "
+        "fetch from memory, disk, other machines and bucket and how long steps would wait, epoch by epoch. Only the "
+        "root of the dataset is read; --samples needs no dataset at all.\n\nAll ranks step together: a step begins "
+        "when the "
         "last of them has its batch. 'For data' is the time spent waiting for chunks, 'for prep' the time spent "
         "waiting after they had come. 'Hits' is the share of bytes that did not come from the bucket. A chunk that "
-        "two machines read counts for both.",
+        "two machines read counts for both. A chunk that another machine owns is asked of that one, which fetches "
+        "it from the bucket once for all, unless --peers is off.",
     .examples = "  leat simulate s3://bucket/imagenet/train --ram 40gb \\\n"
                 "      --bandwidth 170MB/s --compute 120ms\n"
                 "  leat simulate --samples 1e8 --sample-bytes 110kb --nodes 1024 \\\n"
                 "      --ranks 8 --ram 8gib --compute 300ms\n"
+                "  leat simulate --samples 1e6 --nodes 8 --ram 20gb --peers 25Gbit/s\n"
                 "  leat simulate --samples 1e6 --policy all --ram 30gb --svg policies.svg\n",
     .options = options,
     .settings_size = sizeof(struct simulate_settings),

@@ -42,10 +42,11 @@ void leat_gather_close(struct leat_gather *g)
     free(g);
 }
 
-static struct gather_rank *rank_of(struct leat_gather *g, uint32_t pid, const struct leat_lane_head *head)
+static struct gather_rank *rank_of(struct leat_gather *g, unsigned node, uint32_t pid,
+                                   const struct leat_lane_head *head)
 {
     for (size_t i = 0; i < g->rank_count; i++) {
-        if (g->rank[i]->pid == pid)
+        if (g->rank[i]->pid == pid && g->rank[i]->head.node == node)
             return g->rank[i];
     }
     if (!head || g->rank_count == LEAT_REPORT_RANKS) {
@@ -144,8 +145,8 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
         return;
     }
     if (r->kind >= LEAT_LANE_FETCH) {
-        struct gather_rank *rank =
-            l->head.worker ? rank_of(g, l->head.parent, NULL) : rank_of(g, l->head.pid, &l->head);
+        struct gather_rank *rank = l->head.worker ? rank_of(g, l->head.node, l->head.parent, NULL)
+                                                  : rank_of(g, l->head.node, l->head.pid, &l->head);
         if (rank) {
             gather_rank_tell(rank, l->head.worker ? l->head.loader : r->loader, r);
             if (r->kind == LEAT_LANE_FETCH)
@@ -153,7 +154,7 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
         }
         return;
     }
-    struct gather_rank *rank = l->head.worker ? NULL : rank_of(g, l->head.pid, &l->head);
+    struct gather_rank *rank = l->head.worker ? NULL : rank_of(g, l->head.node, l->head.pid, &l->head);
     if (!rank)
         return;
     if (r->kind == LEAT_LANE_WAIT)
@@ -172,9 +173,12 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
     rank->queue[(rank->first + rank->queued++) % GATHER_QUEUE] = step;
 }
 
-static bool alive(uint32_t pid)
+/* Of another machine it is known by what it said last. */
+static bool alive(const struct gather_rank *r)
 {
-    return kill((pid_t)pid, 0) == 0 || errno == EPERM;
+    if (r->head.node)
+        return r->head.state == LEAT_LANE_RUNNING;
+    return kill((pid_t)r->pid, 0) == 0 || errno == EPERM;
 }
 
 /* Ranks of this machine that train together and are still there, or have steps left. */
@@ -187,6 +191,7 @@ static size_t present(struct leat_gather *g, struct gather_rank **out, bool all)
         if (!r->trains)
             continue;
         unsigned local = r->head.local_world ? r->head.local_world : r->head.world;
+        local = r->head.expect ? r->head.expect : local;
         expected = local > expected ? local : expected;
         if (r->queued || !r->gone)
             out[n++] = r;
@@ -310,11 +315,11 @@ static void ask_usage(struct leat_gather *g, uint64_t now_ns)
     bool asked = false;
     for (size_t i = 0; i < g->lane_count; i++) {
         struct lane *l = &g->lanes[i];
-        const struct gather_rank *rank = rank_of(g, l->head.worker ? l->head.parent : l->head.pid, NULL);
+        const struct gather_rank *rank = rank_of(g, l->head.node, l->head.worker ? l->head.parent : l->head.pid, NULL);
         bool first = true; /* of the lanes of this process */
         for (size_t k = 0; k < i && first; k++)
             first = g->lanes[k].head.pid != l->head.pid;
-        double cpu_s = l->lane && first && rank && rank->trains ? gather_cpu_s(l->head.pid) : NAN;
+        double cpu_s = l->lane && first && rank && rank->trains && !l->head.node ? gather_cpu_s(l->head.pid) : NAN;
         if (isnan(cpu_s))
             continue; /* gone: what it had used by then counts */
         asked = true;
@@ -337,7 +342,7 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
         return rc;
     bool gone[LEAT_REPORT_RANKS];
     for (size_t i = 0; i < g->rank_count; i++) /* asked before the last records are taken */
-        gone[i] = all || !alive(g->rank[i]->pid);
+        gone[i] = all || !alive(g->rank[i]);
     size_t known = g->rank_count;
     /* Ranks first: a worker's records need the rank that they are for. */
     for (unsigned workers = 0; workers < 2; workers++) {
@@ -352,7 +357,7 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
                 for (size_t k = 0; k < n; k++)
                     add_record(g, l, &records[k]);
             }
-            struct gather_rank *rank = l->head.worker ? NULL : rank_of(g, l->head.pid, NULL);
+            struct gather_rank *rank = l->head.worker ? NULL : rank_of(g, l->head.node, l->head.pid, NULL);
             if (rank)
                 rank->head = l->head;
         }
@@ -360,8 +365,7 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
     for (size_t i = 0; i < known; i++) {
         struct gather_rank *r = g->rank[i];
         r->gone = r->gone || gone[i];
-        r->died =
-            r->gone && (r->head.state == LEAT_LANE_RAISED || (r->head.state == LEAT_LANE_RUNNING && !alive(r->pid)));
+        r->died = r->gone && (r->head.state == LEAT_LANE_RAISED || (r->head.state == LEAT_LANE_RUNNING && !alive(r)));
     }
     match(g, all);
     ask_usage(g, leat_now_ns());

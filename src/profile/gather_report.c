@@ -92,8 +92,10 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     run->gpus = ranks;
     if (mode == LEAT_REPORT_ALONE || mode == LEAT_REPORT_SINGLE)
         run->gpus = 1;
-    else if (first->head.local_world && first->head.world > first->head.local_world)
+    else if (first->head.local_world && first->head.world > first->head.local_world) {
         run->nodes = first->head.world / first->head.local_world;
+        run->gpus = ranks < first->head.local_world ? ranks : first->head.local_world;
+    }
     run->workers = first->head.workers;
     run->cores = leat_cpu_count();
     run->device = first->stepper.device;
@@ -233,6 +235,7 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
             continue;
         int number = r->head.rank >= 0 ? r->head.rank : (int)unnamed++;
         out->rank[out->ranks++] = (struct leat_report_rank){.rank = number,
+                                                            .node = r->head.node,
                                                             .steps = r->steps,
                                                             .late_s = r->steps > 0 ? r->late_s / r->steps : 0,
                                                             .late_of = r->steps > 0 ? r->last / r->steps : 0,
@@ -296,6 +299,8 @@ void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
     add_timeline(g, out);
     leat_links_report(&g->links, out);
     doubt_reads(out);
+    if (first && first->head.rank > 0 && first->head.world > first->head.local_world)
+        leat_report_note(out, "this is about the ranks of this machine; the report where rank 0 runs has those of all");
     if (first) {
         snprintf(out->accelerator, sizeof out->accelerator, "%s",
                  *first->head.accelerator ? first->head.accelerator : "cpu");

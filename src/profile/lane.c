@@ -42,7 +42,9 @@ enum word {
     W_BUCKETS,
     W_WORKERS,
     W_SAMPLES,
-    W_PEAK
+    W_PEAK,
+    W_NODE,
+    W_EXPECT
 };
 
 struct leat_lane {
@@ -134,6 +136,8 @@ struct leat_lane_head leat_lane_look(const struct leat_lane *lane)
         .workers = (unsigned)word(lane, W_WORKERS),
         .samples = word(lane, W_SAMPLES),
         .peak_bytes = word(lane, W_PEAK),
+        .node = (unsigned)(word(lane, W_NODE) & 0xFFFFFF),
+        .expect = (unsigned)(word(lane, W_EXPECT) & 0xFFFFFF),
     };
     for (size_t i = 0; i < sizeof h.accelerator / 8; i++) {
         uint64_t w = word(lane, NAME_WORD + i);

@@ -61,6 +61,8 @@ struct leat_lane_head {
     unsigned workers;
     uint64_t samples; /* of the dataset; 0: not said */
     uint64_t peak_bytes;
+    unsigned node;         /* 0: this machine; others: records that came from there */
+    unsigned expect;       /* ranks of all machines that will tell; 0: those of this one */
     char accelerator[128]; /* "": none was used */
 };
 

@@ -44,7 +44,7 @@ struct job {
 
 double leat_sim_hits(const struct leat_sim_uses *u)
 {
-    double here = (double)u->ram.bytes + (double)u->disk.bytes;
+    double here = (double)u->ram.bytes + (double)u->disk.bytes + (double)u->peer.bytes;
     double all = here + (double)u->bucket.bytes;
     return all > 0 ? here / all : 0;
 }
@@ -99,6 +99,8 @@ static leat_status check_rates(const struct leat_sim_job_opts *o, struct leat_er
     if (rc == LEAT_OK)
         rc = check_rate(o->bucket_line, "a bucket", err);
     if (rc == LEAT_OK)
+        rc = check_rate(o->peer_line, "a line to other nodes", err);
+    if (rc == LEAT_OK)
         rc = check_rate(o->disk_read, "a disk's reading", err);
     if (rc == LEAT_OK)
         rc = check_rate(o->disk_write, "a disk's writing", err);
@@ -144,6 +146,25 @@ leat_status leat_sim_job_needed(const struct leat_sim_job_opts *o, uint64_t *byt
     if (rc == LEAT_OK)
         *bytes = one * o->ranks;
     return rc;
+}
+
+/* The clock */
+
+static uint64_t due_ns(const struct leat_sched_place *p)
+{
+    return p ? UINT64_MAX - p->key : UINT64_MAX;
+}
+
+static void note(struct job *j, struct leat_sim_node *n)
+{
+    leat_sched_heap_put(&j->agenda, &n->place, UINT64_MAX - leat_sim_node_next_ns(n));
+}
+
+/* A node that has nothing to do now: those that have not begun will be asked anyway. */
+static void stir(void *user, struct leat_sim_node *n)
+{
+    if (n->place.at)
+        note(user, n);
 }
 
 /* Opening and closing */
@@ -219,6 +240,12 @@ static leat_status open_nodes(struct job *j, uint64_t needed, struct leat_error 
         .disk_write = o->disk_write,
         .cores = o->cores,
         .prep = o->prep,
+        .peers = o->peers,
+        .peer_line = o->peer_line,
+        .peer_latency_ns = o->peer_latency_ns,
+        .all = j->nodes,
+        .stir = stir,
+        .user = j,
         .epochs = o->epochs,
         .uses = j->uses,
     };
@@ -232,6 +259,8 @@ static leat_status open_nodes(struct job *j, uint64_t needed, struct leat_error 
 
 static void close_job(struct job *j)
 {
+    for (uint32_t k = 0; k < j->nodes_open; k++)
+        leat_sim_door_cut(&j->nodes[k]);
     for (uint32_t k = 0; k < j->nodes_open; k++)
         leat_sim_node_close(&j->nodes[k]);
     leat_sim_deal_close(j->deal);
@@ -248,18 +277,6 @@ void leat_sim_job_result_free(struct leat_sim_job_result *r)
 {
     free(r->epochs);
     *r = (struct leat_sim_job_result){0};
-}
-
-/* The clock */
-
-static uint64_t due_ns(const struct leat_sched_place *p)
-{
-    return p ? UINT64_MAX - p->key : UINT64_MAX;
-}
-
-static void note(struct job *j, struct leat_sim_node *n)
-{
-    leat_sched_heap_put(&j->agenda, &n->place, UINT64_MAX - leat_sim_node_next_ns(n));
 }
 
 /* A bucket that all share is divided among the nodes to which bytes flow. Doing so for each change would be a look at

@@ -53,6 +53,10 @@ struct leat_sim_job_opts {
     uint32_t cores;
     double prep; /* samples a second and core */
 
+    bool peers;               /* what another node owns is asked of it before the bucket: */
+    double peer_line;         /* bytes a second that a node gives all others; 0: no limit */
+    uint64_t peer_latency_ns; /* of its answer */
+
     double bucket_line; /* bytes a second for all machines together; 0: no limit */
 
     bool (*stop)(void *user); /* asked often; NULL: never. True: LEAT_CANCELLED */

@@ -96,17 +96,38 @@ static void count_used(struct leat_sim_node *n, uint64_t next_epoch)
 
 /* Actions */
 
+static bool fetch(struct leat_sim_node *n, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
+{
+    uint64_t epoch = epoch_of(n, c);
+    struct leat_sim_uses *uses = uses_of(n, epoch);
+    struct leat_sim_node *peer = how->from_disk || how->guest ? NULL : leat_sim_peer_of(n, how->number);
+    if (peer)
+        return leat_sim_peer_ask(n, peer, c, how->number, epoch);
+    count(how->from_disk ? &uses->disk : &uses->bucket, c->bytes, 1);
+    return how->from_disk ? leat_sim_belt_add(&n->reads, c, c->bytes, n->now_ns)
+                          : leat_sim_wire_add(&n->wire, c, c->bytes, how->ranges, how->urgent, n->now_ns);
+}
+
 static bool act_fetch(void *user, struct leat_sched_chunk *c, const struct leat_sched_fetch *how)
 {
-    struct leat_sim_node *n = user;
-    bool ok = how->from_disk ? leat_sim_belt_add(&n->reads, c, c->bytes, n->now_ns)
-                             : leat_sim_wire_add(&n->wire, c, c->bytes, how->ranges, how->urgent, n->now_ns);
-    struct leat_sim_uses *uses = uses_of(n, epoch_of(n, c));
-    if (ok)
-        count(how->from_disk ? &uses->disk : &uses->bucket, c->bytes, 1);
-    else
-        no_memory(n);
+    bool ok = fetch(user, c, how);
+    if (!ok)
+        no_memory(user);
     return ok;
+}
+
+void leat_sim_node_by_peer(struct leat_sim_node *n, const struct leat_sched_chunk *c, uint64_t epoch)
+{
+    count(&uses_of(n, epoch)->peer, c->bytes, 1);
+}
+
+void leat_sim_node_from_bucket(struct leat_sim_node *n, struct leat_sched_chunk *c, uint64_t epoch)
+{
+    count(&uses_of(n, epoch)->bucket, c->bytes, 1);
+    if (!leat_sim_wire_add(&n->wire, c, c->bytes, 1, true, n->now_ns)) {
+        no_memory(n);
+        leat_sched_arrived(n->sched, c, n->now_ns); /* the simulation ends, and nothing may be on its way then */
+    }
 }
 
 static bool act_store(void *user, struct leat_sched_chunk *c)
@@ -283,6 +304,7 @@ leat_status leat_sim_node_open(const struct leat_sim_node_opts *o, uint32_t numb
     n->wire.jitter = o->jitter;
     n->wire.burst_ns = o->burst_ns;
     n->wire.seed = leat_key("simulated line", o->seed, number, NULL, 0);
+    leat_sim_door_open(n);
     n->reads.rate = o->disk_read;
     n->writes.rate = o->disk_write;
     struct leat_sched_opts s = {.ram = o->ram, .disk = o->disk, .policy = o->policy, .ops = &actions, .user = n};
@@ -338,6 +360,7 @@ void leat_sim_node_close(struct leat_sim_node *n)
     leat_sched_set_close(n->set);
     leat_sched_close(n->sched);
     leat_sim_wire_free(&n->wire);
+    leat_sim_door_close(n);
     leat_sim_belt_free(&n->reads);
     leat_sim_belt_free(&n->writes);
     leat_sim_cores_close(&n->cores);
@@ -351,7 +374,7 @@ void leat_sim_node_close(struct leat_sim_node *n)
 static bool report(struct leat_sim_node *n)
 {
     struct leat_sched_chunk *c;
-    bool any = false;
+    bool any = leat_sim_door_run(n);
     while ((c = leat_sim_wire_run(&n->wire, n->now_ns))) {
         leat_sched_arrived(n->sched, c, n->now_ns);
         any = true;
@@ -392,6 +415,7 @@ uint64_t leat_sim_node_next_ns(const struct leat_sim_node *n)
     uint64_t next = leat_sched_wake_ns(n->sched);
     uint64_t at[] = {
         leat_sim_wire_next_ns(&n->wire),
+        leat_sim_door_next_ns(n),
         leat_sim_belt_next_ns(&n->reads),
         leat_sim_belt_next_ns(&n->writes),
         n->preparing ? n->preparing->at_ns : UINT64_MAX,

@@ -7,6 +7,7 @@
 #include "sim/belt.h"
 #include "sim/cores.h"
 #include "sim/deal.h"
+#include "sim/peer.h"
 #include "sim/wire.h"
 
 struct leat_sim_source {
@@ -16,7 +17,7 @@ struct leat_sim_source {
 
 /* Where the chunks came from that an epoch used, all nodes together. */
 struct leat_sim_uses {
-    struct leat_sim_source ram, disk, bucket;
+    struct leat_sim_source ram, disk, bucket, peer; /* peer: another node */
 };
 
 /* What all nodes have. */
@@ -40,7 +41,13 @@ struct leat_sim_node_opts {
     uint64_t seed;
     double disk_read, disk_write; /* bytes a second */
     uint32_t cores;
-    double prep; /* samples a second and core */
+    double prep;      /* samples a second and core */
+    bool peers;       /* nodes ask each other for what the others own: */
+    double peer_line; /* bytes a second that a node gives others */
+    uint64_t peer_latency_ns;
+    struct leat_sim_node *all;                            /* by number */
+    void (*stir)(void *user, struct leat_sim_node *node); /* something will happen there sooner than it knew */
+    void *user;
     uint64_t epochs;
     struct leat_sim_uses *uses; /* epochs + 1 of them, which the nodes add to; the last: fetched for what comes after */
 };
@@ -68,6 +75,7 @@ struct leat_sim_node {
     struct leat_sched_set *set;
     struct leat_sim_lane *lanes; /* opts->ranks of them */
     struct leat_sim_wire wire;
+    struct leat_sim_door door;
     struct leat_sim_belt reads, writes;
     struct leat_sim_cores cores;
     struct leat_sim_own *preparing; /* in order of time */
@@ -88,6 +96,10 @@ void leat_sim_node_close(struct leat_sim_node *n); /* a zeroed one is allowed */
 /* All that happens up to a time, which must not be after leat_sim_node_next_ns(). */
 leat_status leat_sim_node_run(struct leat_sim_node *n, uint64_t now_ns, struct leat_error *err);
 uint64_t leat_sim_node_next_ns(const struct leat_sim_node *n); /* UINT64_MAX: nothing is under way */
+
+/* A chunk that another node was asked for: it has come from there; or it has to come from the bucket after all. */
+void leat_sim_node_by_peer(struct leat_sim_node *n, const struct leat_sched_chunk *c, uint64_t epoch);
+void leat_sim_node_from_bucket(struct leat_sim_node *n, struct leat_sched_chunk *c, uint64_t epoch);
 
 /* All ranks give a batch's slot back. */
 void leat_sim_node_taken(struct leat_sim_node *n, uint64_t number, uint64_t now_ns);

@@ -1,7 +1,8 @@
 """On a machine with a GPU: follows a training with the observer of `leat profile`, and compares the GPU's own account of waiting
-with what was injected, counts synchronisations with and without the observer, and takes its overhead.
+with what was injected, counts synchronisations with and without the observer, and takes its overhead, also on a compiled
+ResNet-50. Needs torch and nothing else.
 
-    python3 tests/gpu/check_profile.py
+    python3 tests/gpu/check_profile.py [--quick]
 """
 
 import struct
@@ -54,6 +55,75 @@ print(took * 1e3, waits)
 """
 
 
+RESNET = """
+import sys, time
+folder, _, count, observer = sys.argv[1:5]
+if folder != "-":
+    sys.path.insert(0, observer)
+    import observe
+    observe.start(folder)
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Block(nn.Module):
+    def __init__(self, inside, width, stride):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inside, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(True),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(True),
+            nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width))
+        self.across = nn.Identity()
+        if stride != 1 or inside != 4 * width:
+            self.across = nn.Sequential(nn.Conv2d(inside, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+    def forward(self, x):
+        return torch.relu(self.body(x) + self.across(x))
+
+layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(True), nn.MaxPool2d(3, 2, 1)]
+inside = 64
+for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for i in range(blocks):
+        layers.append(Block(inside, width, stride if i == 0 else 1))
+        inside = 4 * width
+layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000)]
+net = nn.Sequential(*layers).cuda().to(memory_format=torch.channels_last)
+model = torch.compile(net)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+x = torch.randint(0, 255, (256, 3, 224, 224), dtype=torch.uint8, device="cuda").to(memory_format=torch.channels_last)
+y = torch.randint(0, 1000, (256,), device="cuda")
+
+class Same(Dataset):  # the batch is on the GPU already: what is left is the observer
+    def __len__(self): return 100000
+    def __getitem__(self, i): return x, y
+
+def train(steps):
+    n = 0
+    for x, y in DataLoader(Same(), batch_size=None):
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(x.to(torch.float32) / 255), y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        n += 1
+        if n == steps: break
+train(30)
+times = []
+for _ in range(10):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    train(int(count) // 10)
+    torch.cuda.synchronize()
+    times.append((time.perf_counter() - start) / (int(count) // 10))
+times.sort()
+from torch.profiler import profile, ProfilerActivity
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
+    train(10)
+    torch.cuda.synchronize()
+waits = sum(e.count for e in p.key_averages() if "Synchronize" in e.key)
+print(times[len(times) // 2] * 1e3, waits)
+"""
+
+
 def spans(folder):
     """(kind, start, end) on the GPU's clock, of all lanes."""
     found = []
@@ -67,8 +137,8 @@ def spans(folder):
     return found
 
 
-def run(folder, stall, count=100):
-    command = [sys.executable, "-c", CHILD, folder, str(stall), str(count), str(OBSERVER)]
+def run(folder, stall, count=100, script=CHILD):
+    command = [sys.executable, "-c", script, folder, str(stall), str(count), str(OBSERVER)]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     if said.returncode:
         sys.exit(said.stderr)
@@ -98,5 +168,25 @@ def main():
         )
 
 
+def overhead():
+    """Compiled ResNet-50, batch 256, bf16, channels last: with and without the observer, in turn."""
+    times = {"with": [], "without": []}
+    syncs = {}
+    for _ in range(3):
+        ms, syncs["without"] = run("-", 0, 200, RESNET)
+        times["without"].append(ms)
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            ms, syncs["with"] = run(folder, 0, 200, RESNET)
+            times["with"].append(ms)
+    middle = {name: sorted(values)[1] for name, values in times.items()}
+    print(
+        f"ResNet-50, compiled: a step takes {middle['without']:.3f} ms ({256e3 / middle['without']:.0f} images/s), watched "
+        f"{middle['with']:.3f} ms: {100 * (middle['with'] / middle['without'] - 1):+.2f} % (all: {times}); "
+        f"synchronisations in 10 steps {syncs['without']}, watched {syncs['with']}"
+    )
+
+
 if __name__ == "__main__":
     main()
+    if "--quick" not in sys.argv[1:]:
+        overhead()

@@ -19,6 +19,8 @@ WISH = {
     "link": 0,
     "workers": 0,
     "steps": 45,
+    "compute": 0.005,
+    "width": 8,
     "context": None,
     "end": "",
     "save": "",
@@ -64,7 +66,10 @@ class SlowCopy(torch.Tensor):
 
 def make_net(rank):
     net = torch.nn.Sequential(
-        torch.nn.Linear(16, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 3)
+        torch.nn.Linear(16, WISH["width"]),
+        torch.nn.BatchNorm1d(WISH["width"]),
+        torch.nn.Dropout(0.2),
+        torch.nn.Linear(WISH["width"], 3),
     )
     if not dist.is_initialized():
         return net
@@ -73,7 +78,7 @@ def make_net(rank):
 
         def slow_link(state, bucket):
             def arrived(future):
-                time.sleep(WISH["link"])
+                sleep("communication", WISH["link"])
                 return future.value()[0]
 
             return dist.all_reduce(bucket.buffer().div_(2), async_op=True).get_future().then(arrived)
@@ -100,7 +105,8 @@ def main():
         if WISH["copy"]:
             x.as_subclass(SlowCopy).to("meta")
         x.mul_(0.5)
-        time.sleep(0.005 + (WISH["late"] if rank == 1 else 0))
+        time.sleep(WISH["compute"])
+        sleep("late", WISH["late"] if rank == 1 else 0)
         loss = torch.nn.functional.cross_entropy(net(x), y)
         optimizer.zero_grad()
         loss.backward()

@@ -43,6 +43,7 @@ def test_each_epoch_has_a_line(run_leat):
             "hits",
             "memory",
             "disk",
+            "peers",
             "bucket",
             "requests",
         ]
@@ -66,10 +67,31 @@ def test_json_adds_up(simulate):
         assert epoch["samples"] == epoch["steps"] * 128
         assert epoch["time_s"] == pytest.approx(epoch["stall_s"] + epoch["steps"] * 0.02)
         assert epoch["stall_s"] == pytest.approx(epoch["stall_data_s"] + epoch["stall_prep_s"])
-        here = epoch["ram"]["bytes"] + epoch["disk"]["bytes"]
+        here = epoch["ram"]["bytes"] + epoch["disk"]["bytes"] + epoch["peer"]["bytes"]
         assert epoch["hits"] == pytest.approx(here / (here + epoch["bucket"]["bytes"]))
     assert run["epochs"][0]["ram"]["bytes"] == 0
     assert sum(epoch["time_s"] for epoch in run["epochs"]) == pytest.approx(run["time_s"])
+
+
+def test_peers_fetch_each_byte_once(simulate):
+    job = ("--nodes", "4", "--ram", "600mb", "--epochs", "2", "--compute", "20ms", "--window", "8")
+    got = simulate(*job, "--peers", "1GB/s")
+    first, second = got["runs"][0]["epochs"]
+    assert got["peers"] == {"bytes_per_s": 1e9, "latency_s": 0.0005}
+    assert first["bucket"]["bytes"] == pytest.approx(got["dataset"]["bytes"], rel=0.02)
+    assert first["peer"]["bytes"] > 0
+    assert second["bucket"]["bytes"] < 0.2 * got["dataset"]["bytes"]
+    alone = simulate(*job, "--peers", "off")
+    assert alone["peers"] is None
+    assert alone["runs"][0]["epochs"][0]["peer"]["bytes"] == 0
+    assert alone["runs"][0]["epochs"][0]["bucket"]["bytes"] > 1.05 * first["bucket"]["bytes"]
+
+
+def test_what_machines_do_for_each_other_is_said(run_leat):
+    job = ("simulate", "--samples", "1000", "--nodes", "2", "--batch", "8", "--ram", "2gb")
+    assert "peers    off: each node fetches from the bucket" in run_leat(*job, "--peers", "off").stdout
+    assert "each node gives the others 1.25 GB/s of what it owns" in run_leat(*job).stdout
+    assert "each node gives the others 1.00 GB/s of what it owns" in run_leat(*job, "--peers", "1GB/s").stdout
 
 
 def test_the_same_settings_give_the_same_text(run_leat):
@@ -157,6 +179,7 @@ def test_the_picture_is_xml_of_its_own_with_a_line_for_each_policy(run_leat, tmp
         ([*SMALL, "s3://bucket/set"], "not both"),
         ([*SMALL, "--nodes", "0"], "0 nodes"),
         ([*SMALL, "--nodes", "70000"], "--nodes 70000: at most 65536"),
+        ([*SMALL, "--nodes", "2", "--peers", "fast"], "--peers"),
         ([*SMALL, "--ranks", "0"], "0 ranks"),
         ([*SMALL, "--batch", "0"], "batches of 0"),
         ([*SMALL, "--batch", "5000000000"], "--batch 5000000000: at most"),

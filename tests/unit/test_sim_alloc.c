@@ -4,7 +4,7 @@
 #include "sim_data.h"
 #include "unit.h"
 
-static leat_status small_job(struct leat_error *err)
+static leat_status small_job(bool peers, struct leat_error *err)
 {
     struct leat_sim_job_result r = {0};
     struct leat_sim_job_opts o = sim_job(24, 2, 3 << 20);
@@ -15,6 +15,7 @@ static leat_status small_job(struct leat_error *err)
     o.disk = 60 << 20;
     o.line = 1e8;
     o.connections = 0;
+    o.peers = peers;
     leat_status rc = leat_sim_job(&o, &r, err);
     leat_sim_job_result_free(&r);
     return rc;
@@ -24,11 +25,11 @@ static void a_job_without_memory_says_so(void **state)
 {
     (void)state;
     unsigned refused = 0;
-    for (unsigned later = 0; later < 2; later++) {
+    for (unsigned how = 0; how < 4; how++) {
         for (long n = 0;; n++) {
             struct leat_error err = {0};
-            fail_alloc_at(n, later != 0);
-            leat_status rc = small_job(&err);
+            fail_alloc_at(n, how & 1);
+            leat_status rc = small_job(how & 2, &err);
             if (!fail_alloc_stop()) {
                 assert_int_equal(rc, LEAT_OK);
                 break;

@@ -327,6 +327,9 @@ static void every_kind_of_world_comes_to_its_end(void **state)
         o.latency_ns = leat_rng_below(&rng, 3) * 10 * LEAT_MS;
         o.connections = (uint32_t)leat_rng_below(&rng, 3);
         o.prep = leat_rng_below(&rng, 2) ? 100 : 0;
+        o.peers = leat_rng_below(&rng, 2);
+        o.peer_line = leat_rng_below(&rng, 2) ? 1e7 : 0;
+        o.peer_latency_ns = leat_rng_below(&rng, 2) * LEAT_MS;
         o.compute_ns = leat_rng_below(&rng, 2) * LEAT_MS;
         assert_ok(leat_sim_job_needed(&o, &needed, &err), err);
         o.ram = needed + leat_rng_below(&rng, 2 * needed);
@@ -339,6 +342,75 @@ static void every_kind_of_world_comes_to_its_end(void **state)
             assert_int_equal(r.epochs[e].samples, samples);
         leat_sim_job_result_free(&r);
     }
+}
+
+/* 640 chunks of 20 samples in a window of 16, and nodes with memory for an eighth of them each. */
+static struct leat_sim_job_opts many_nodes(uint32_t nodes)
+{
+    struct leat_sim_job_opts o = sim_job(640, 20, 1000000);
+    o.shuffle = true;
+    o.window = 16;
+    o.nodes = nodes;
+    o.batch = 64 / nodes;
+    o.epochs = 3;
+    o.ram = 104000000; /* 70 chunks, those in use or on their way, and copies of what others own */
+    o.line = 1e8;
+    o.latency_ns = 5 * LEAT_MS;
+    o.connections = 8;
+    o.compute_ns = 40 * LEAT_MS;
+    o.peers = true;
+    o.peer_line = 1e9;
+    o.peer_latency_ns = LEAT_MS;
+    return o;
+}
+
+static void every_byte_leaves_the_bucket_once_for_the_whole_job(void **state)
+{
+    (void)state;
+    const uint64_t all = 640000000;
+    for (uint32_t nodes = 1; nodes <= 8; nodes *= 2) {
+        struct leat_sim_job_opts o = many_nodes(nodes);
+        struct leat_sim_job_result r = simulate(&o);
+        near((double)r.epochs[0].uses.bucket.bytes, (double)all, 0.02 * (double)all);
+        for (unsigned e = 1; e < 3; e++) {
+            double kept = 70e6 * nodes;
+            double lacks = kept < (double)all ? (double)all - kept : 0;
+            if ((double)r.epochs[e].uses.bucket.bytes > lacks + 0.02 * (double)all)
+                fail_msg("%u nodes, epoch %u: %.0f bytes of %.0f", nodes, e + 1, (double)r.epochs[e].uses.bucket.bytes,
+                         lacks);
+        }
+        assert_int_equal(r.epochs[0].uses.peer.bytes == 0, nodes == 1);
+        leat_sim_job_result_free(&r);
+    }
+}
+
+static void without_peers_each_node_fetches_what_it_reads(void **state)
+{
+    (void)state;
+    struct leat_sim_job_opts o = many_nodes(8);
+    struct leat_sim_job_result with = simulate(&o);
+    o.peers = false;
+    struct leat_sim_job_result without = simulate(&o);
+    for (unsigned e = 0; e < 3; e++) {
+        assert_int_equal(without.epochs[e].uses.peer.bytes, 0);
+        assert_true(without.epochs[e].uses.bucket.bytes > with.epochs[e].uses.bucket.bytes + 100000000);
+    }
+    leat_sim_job_result_free(&with);
+    leat_sim_job_result_free(&without);
+}
+
+/* A chunk that others need waits at its owner's door for as long as the owner's line lets it. */
+static void slow_doors_are_stalls_for_data(void **state)
+{
+    (void)state;
+    struct leat_sim_job_opts o = many_nodes(4);
+    struct leat_sim_job_result fast = simulate(&o);
+    o.peer_line = 5e6;
+    struct leat_sim_job_result slow = simulate(&o);
+    assert_true(slow.epochs[1].data_ns > fast.epochs[1].data_ns + 2 * LEAT_S);
+    near((double)slow.epochs[0].uses.bucket.bytes, 640e6, 640e6 * 0.05);
+    leat_sim_job_result_free(&fast);
+    leat_sim_job_result_free(&slow);
 }
 
 int main(void)
@@ -355,6 +427,9 @@ int main(void)
         cmocka_unit_test(what_cannot_work_is_refused_with_a_reason),
         cmocka_unit_test(it_stops_when_asked),
         cmocka_unit_test(every_kind_of_world_comes_to_its_end),
+        cmocka_unit_test(every_byte_leaves_the_bucket_once_for_the_whole_job),
+        cmocka_unit_test(without_peers_each_node_fetches_what_it_reads),
+        cmocka_unit_test(slow_doors_are_stalls_for_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,18 +25,20 @@ def measure(torch, lanes, seconds):
     device = torch.device("cuda", torch.cuda.current_device()) if backend == NCCL else torch.device("cpu")
     rank, world = dist.get_rank(), dist.get_world_size()
     local = int(os.environ.get("LOCAL_WORLD_SIZE") or world)
-    groups = [(ALL if world > local else MACHINE, None, list(range(world)))]
+    everybody = MACHINE if world == local else NETWORK if local == 1 else ALL
+    groups = [(everybody, None, list(range(world)))]
     if 1 < local < world:
         for first in range(0, world, local):
             groups.append((MACHINE, dist.new_group(range(first, first + local)), list(range(first, first + local))))
-    if world > local:
+    if 1 < local < world:
         heads = list(range(0, world, local))
-        groups.append((NETWORK, None if local == 1 else dist.new_group(heads), heads))
+        groups.append((NETWORK, dist.new_group(heads), heads))
     if local > 2:
         pairs = [(a, b) for a in range(local) for b in range(a + 1, local)][:PAIRS]
         groups.extend((PAIR, dist.new_group([a, b]), [a, b]) for a, b in pairs)
     buckets = [size for size in told if size]
     until = time.monotonic() + max(2.0, seconds)
+    groups.sort(key=lambda row: row[0] == ALL)  # the least telling last: the time may be over
     for scope, group, members in groups:
         sizes = sizes_of(buckets) if scope != PAIR else SIZES[1:]
         for size in sizes:

@@ -38,7 +38,9 @@ HEADER_WORDS, RECORD_WORDS = 64, 5
     W_WORKERS,
     W_SAMPLES,
     W_PEAK,
-) = range(22)
+    W_NODE,
+    W_EXPECT,
+) = range(24)
 W_NAME = 32  # 128 bytes: the accelerator
 RUNNING, ENDED, RAISED = range(3)
 
@@ -48,9 +50,9 @@ now = time.perf_counter_ns  # CLOCK_MONOTONIC, which leat_now_ns() reads too
 class Lane:
     """The records of one thread. Only that thread writes; a reader in another process takes them out."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, name=None):
         size = 8 * (HEADER_WORDS + RECORD_WORDS * CAPACITY)
-        name = f"{os.getpid()}-{threading.get_native_id()}"
+        name = name or f"{os.getpid()}-{threading.get_native_id()}"
         path = os.path.join(folder, f".{name}.new")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -74,19 +76,15 @@ class Lane:
         os.rename(path, os.path.join(folder, f"lane-{name}"))
 
     def write(self, kind, start, end, loader=0, value=0, extra=0, flags=0, mode=OBSERVED):
+        self.put(start, end, kind | mode << 8 | flags << 16 | loader << 32, value, extra)
+
+    def put(self, start, end, what, value, extra):
         head, words = self.head, self.words
         if head - words[W_TAIL] >= CAPACITY:
             words[W_DROPPED] += 1
             return
-        self.pack(
-            self.map,
-            512 + 40 * (head % CAPACITY),  # HEADER_WORDS and RECORD_WORDS of 8 bytes
-            start,
-            end,
-            kind | mode << 8 | flags << 16 | loader << 32,
-            value,
-            extra,
-        )
+        # HEADER_WORDS and RECORD_WORDS of 8 bytes
+        self.pack(self.map, 512 + 40 * (head % CAPACITY), start, end, what, value, extra)
         # After the record: the reader looks at what stands before the head, and only once it is a moment old.
         self.head = words[W_HEAD] = head + 1
 
@@ -143,6 +141,7 @@ def forget():
             os.close(opened)
     _threads.__dict__.clear()
     lanes.clear()
+    finishers.clear()
 
 
 def ask(path):
@@ -159,10 +158,15 @@ def ask(path):
         return b""
 
 
+finishers = []  # what has to be called when the process ends
+
+
 def end(state):
     for each in lanes:
         if each.words[W_STATE] == RUNNING:
             each.words[W_STATE] = state
+    while state != RAISED and finishers:
+        finishers.pop()()
 
 
 class Current:

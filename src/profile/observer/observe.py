@@ -411,6 +411,10 @@ def _patch_distributed(torch):
         lanes.put(lanes.W_RANK, dist.get_rank() + 1)
         lanes.put(lanes.W_WORLD, dist.get_world_size())
         _world[:] = [dist.get_world_size()] if dist.get_world_size() > 1 else []
+        try:
+            _part("mirror").start(torch)
+        except Exception as error:  # the report is of this machine then
+            lanes.note(f"other machines cannot be followed from here: {error!r}")
         return done
 
     init_process_group.__doc__, init_process_group.__wrapped__ = plain_init.__doc__, plain_init

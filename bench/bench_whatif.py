@@ -3,7 +3,7 @@
 python bench/bench_whatif.py [--build build/release] [--steps 120] [--repeat 1] [--only TEXT]
 
 A training whose storage, preparing and computing are emulated: storage by sleeping for every sample that is not cached, preparing
-by so many rounds of arithmetic on a core, computing by sleeping, as a rank does while its GPU works. Each setting is profiled once,
+by rounds of arithmetic on a core, computing by sleeping, as a rank does while its GPU works. Each setting is profiled once,
 without a cache and with all cores, and asked for caches of 0 to 100 % and one or two cores. Then each of these is run, under
 `leat profile` as well, so that a step means the same in both. The kernel keeps processes to cores (taskset).
 """

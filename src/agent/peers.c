@@ -21,7 +21,7 @@
 #define CONNECT_NS  (2 * LEAT_S)
 #define INACTIVE_NS (3 * LEAT_S)
 #define REQUEST_NS  (15 * LEAT_S)
-#define CONNECTIONS 8u /* to each machine */
+#define CONNECTIONS 32u /* to each machine: one that falls silent fails all that are on their way at once */
 #define ALIVE       "/alive"
 
 static leat_status no_memory(struct leat_error *err)
@@ -198,6 +198,17 @@ static void end_older(struct leat_agent *a, const struct leat_job *young)
     }
 }
 
+/* The youngest membership of a job's name that was seen here; NULL: none. */
+static const struct leat_members *last_of(const struct leat_agent *a, const char *name)
+{
+    const struct leat_members *last = NULL;
+    for (const struct leat_job *j = a->jobs; j && *name; j = j->next) {
+        if (strcmp(j->members->job, name) == 0 && (!last || last->generation < j->members->generation))
+            last = j->members;
+    }
+    return last;
+}
+
 static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32_t node, struct leat_job **out,
                             struct leat_error *err)
 {
@@ -222,7 +233,14 @@ static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32
         j->peers[i].job = j;
         j->peers[i].node = i;
     }
-    if (open_door(j, &why) != LEAT_OK) {
+    const struct leat_members *last = last_of(a, m->job);
+    if (last && last->generation >= m->generation) { /* who comes back reads from the bucket */
+        atomic_store_explicit(&j->over, true, memory_order_relaxed);
+        snprintf(j->problem, sizeof j->problem,
+                 "generation %llu of job '%s' is over: generation %llu has taken its place on this machine",
+                 (unsigned long long)m->generation, m->job, (unsigned long long)last->generation);
+        leat_log(LEAT_LOG_WARN, "%s", j->problem);
+    } else if (open_door(j, &why) != LEAT_OK) {
         snprintf(j->problem, sizeof j->problem, "this machine serves no chunks to the others of its job: %.200s",
                  why.text);
         leat_log(LEAT_LOG_WARN, "%s", j->problem);
@@ -236,17 +254,6 @@ static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32
     leat_loop_arm(a->loop, &j->tick, leat_after(TICK_NS));
     *out = j;
     return LEAT_OK;
-}
-
-/* The youngest membership of a job's name that was seen here; NULL: none. */
-static const struct leat_members *last_of(const struct leat_agent *a, const char *name)
-{
-    const struct leat_members *last = NULL;
-    for (const struct leat_job *j = a->jobs; j && *name; j = j->next) {
-        if (strcmp(j->members->job, name) == 0 && (!last || last->generation < j->members->generation))
-            last = j->members;
-    }
-    return last;
 }
 
 leat_status leat_peers_join(struct leat_agent *a, const char *text, uint32_t node, struct leat_job **out,
@@ -267,14 +274,8 @@ leat_status leat_peers_join(struct leat_agent *a, const char *text, uint32_t nod
             *out = j;
         return rc;
     }
-    const struct leat_members *last = last_of(a, m->job);
-    if (node >= m->now.n)
+    if (node >= m->now.n) {
         rc = leat_fail(err, LEAT_INVALID, "node %u of a job of %u machines", node, m->now.n);
-    else if (last && last->generation >= m->generation)
-        rc = leat_fail(err, LEAT_INVALID,
-                       "generation %llu of job '%s' is over: generation %llu has taken its place on this machine",
-                       (unsigned long long)m->generation, m->job, (unsigned long long)last->generation);
-    if (rc != LEAT_OK) {
         leat_members_free(m);
         return rc;
     }

@@ -20,8 +20,8 @@ struct leat_job;
  *   {"ask": "join", "node": 0, "members": {…}}            serves from now on: {"problem": why not, or ""} */
 leat_status leat_peers_ask(struct leat_agent *agent, const char *text, char **answer, struct leat_error *err);
 
-/* The job of a membership, held for a loader on that machine of it; made when there is none. One that is older than
- * another of the same name is refused. */
+/* The job of a membership, held for a loader on that machine of it; made when there is none. One that is not
+ * younger than another of the same name takes no part: it serves nobody and asks nobody. */
 leat_status leat_peers_join(struct leat_agent *agent, const char *members, uint32_t node, struct leat_job **out,
                             struct leat_error *err);
 void leat_peers_hold(struct leat_job *job);

@@ -38,7 +38,7 @@ static const struct leat_option options[] = {
      "result"},
     {"epochs", 0, LEAT_OPTION_U64, AT(epochs), "N", "2", NULL, "number of epochs"},
     {"epoch-time", 0, LEAT_OPTION_DURATION, AT(epoch_ns), "TIME", "6s", NULL,
-     "so many steps in an epoch that computing alone takes this long"},
+     "computing alone takes this long in an epoch: it has as many steps"},
     {"workers", 0, LEAT_OPTION_U64, AT(workers), "N", NULL, NULL,
      "workers of the DataLoader for each rank (default: the cores, divided by the ranks)"},
     {"bandwidth", 0, LEAT_OPTION_STRING, AT(bandwidth), "RATE", NULL, NULL, "of the bucket in a box, for all together"},

@@ -205,7 +205,7 @@ static void stalls(const struct leat_report *r, struct leat_buf *out)
         leat_buf_printf(out, "<text x=\"%d\" y=\"%.0f\">%.1f %% of the step, ", WIDTH - TELLING + 14, y + 16,
                         100 * s->share);
         seconds(out, s->s.mean);
-        if (s->from[1] >= 0)
+        if (s->from[0] >= 0 && s->from[1] >= 0)
             leat_buf_printf(out, ": %s less %s%s</text>\n", leat_report_mode_name(r->run[s->from[0]].mode),
                             leat_report_mode_name(r->run[s->from[1]].mode), s->s.low <= 0 ? ", may be 0" : "");
         else

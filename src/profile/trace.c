@@ -1,5 +1,6 @@
 #include "profile/trace.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Threads of a rank's process in the trace. */
@@ -43,6 +44,8 @@ static const char *word(const char *what)
 static void add_step(struct leat_buf *out, const struct leat_report_step *s)
 {
     double sum = 0;
+    if (isnan(s->start_s))
+        return;
     for (size_t k = 0; k < LEAT_REPORT_STAGES; k++)
         sum += s->stage_s[k] > 0 ? s->stage_s[k] : 0;
     slice(out, s->rank, STEPS, s->start_s, sum, "step", leat_report_mode_name(s->mode));

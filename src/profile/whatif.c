@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "profile/links.h"
 #include "profile/queue.h"
 #include "profile/verdict.h"
 
@@ -187,6 +188,19 @@ static leat_status change_ranks(struct model *m, const struct leat_report *r, co
                                 struct leat_error *err)
 {
     const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    unsigned gpus = what->gpus ? what->gpus : m->gpus;
+    unsigned nodes = what->nodes ? what->nodes : m->nodes;
+    struct leat_report_time exposed;
+    struct leat_error unused;
+    /* Links that were measured know more than the ring's formula. */
+    if ((gpus != m->gpus || nodes != m->nodes) && leat_links_exposed(r, gpus, nodes, &exposed, &unused) == LEAT_OK) {
+        m->comm_s = exposed.mean;
+        m->comm_low_s = isnan(exposed.low) ? exposed.mean : or_zero(exposed.low);
+        m->comm_high_s = isnan(exposed.high) ? exposed.mean : exposed.high;
+        m->gpus = gpus;
+        m->nodes = nodes;
+        return LEAT_OK;
+    }
     if (what->gpus && what->gpus != m->gpus) {
         if (m->gpus == 1)
             return leat_fail(

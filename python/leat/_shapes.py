@@ -37,7 +37,13 @@ SHAPES: dict[str, dict[str, Any]] = {
         "s": {"a100": 0.636, "h100": 0.323, "b200": 0.162},
         "au": 0.90,
     },
-    "cosmoflow": {"bytes": (2_828_486, 71_311), "records": 1, "batch": 1, "s": {"a100": 0.00551, "h100": 0.0035}, "au": 0.70},
+    "cosmoflow": {
+        "bytes": (2_828_486, 71_311),
+        "records": 1,
+        "batch": 1,
+        "s": {"a100": 0.00551, "h100": 0.0035},
+        "au": 0.70,
+    },
     "retinanet": {"bytes": (322_957, 0), "records": 1, "batch": 24, "s": {"b200": 0.04755}, "au": 0.85},
 }
 WINDOW = 8
@@ -52,7 +58,9 @@ def sizes(job: dict[str, Any]) -> list[int]:
     """Bytes of every sample: the same for the same job."""
     mean, deviation = (job["scale"] * value for value in SHAPES[job["shape"]]["bytes"])
     draw = random.Random(0)
-    return [max(1, int(draw.gauss(mean, deviation) if deviation else mean), int(mean / 10)) for _ in range(job["samples"])]
+    return [
+        max(1, int(draw.gauss(mean, deviation) if deviation else mean), int(mean / 10)) for _ in range(job["samples"])
+    ]
 
 
 def make(job: dict[str, Any], folder: Path) -> None:
@@ -133,7 +141,12 @@ def leats(job: dict[str, Any]) -> Any:
     import leat
 
     return leat.Loader(
-        "s3://data/set", batch_size=job["batch"], fields={"x": leat.bytes("bin")}, ram=job["ram"], window=WINDOW, linger="100ms"
+        "s3://data/set",
+        batch_size=job["batch"],
+        fields={"x": leat.bytes("bin")},
+        ram=job["ram"],
+        window=WINDOW,
+        linger="100ms",
     )
 
 
@@ -161,12 +174,22 @@ def run_rank(job: dict[str, Any]) -> None:
 def measure(job: dict[str, Any], loader: str, runtime: str) -> dict[str, Any]:
     """All ranks with one loader."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LEAT_"))}
-    env |= {"LEAT_ENDPOINT_URL": job["endpoint"], "LEAT_NO_SIGN_REQUEST": "1", "LEAT_RUNTIME_DIR": runtime, "OMP_NUM_THREADS": "1"}
+    env |= {
+        "LEAT_ENDPOINT_URL": job["endpoint"],
+        "LEAT_NO_SIGN_REQUEST": "1",
+        "LEAT_RUNTIME_DIR": runtime,
+        "OMP_NUM_THREADS": "1",
+    }
     env["LEAT_AGENT"] = job["command"]
     ranks = []
     try:
         for rank in range(job["world"]):
-            env |= {"RANK": str(rank), "WORLD_SIZE": str(job["world"]), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(job["world"])}
+            env |= {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(job["world"]),
+                "LOCAL_RANK": str(rank),
+                "LOCAL_WORLD_SIZE": str(job["world"]),
+            }
             text = json.dumps({**job, "rank": rank, "loader": loader})
             command = [sys.executable, "-c", "from leat import _shapes; _shapes.main()", text]
             ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
@@ -179,7 +202,11 @@ def measure(job: dict[str, Any], loader: str, runtime: str) -> dict[str, Any]:
         raise RefusedError(f"{loader}: a rank ended with status {next(r.returncode for r in ranks if r.returncode)}")
     found = [json.loads(text) for text in said]
     epochs = [sum(rank["au"][e] for rank in found) / len(found) for e in range(job["epochs"])]
-    return {"au": sum(epochs) / len(epochs), "epochs": epochs, "wait_s": sum(rank["wait_s"] for rank in found) / len(found)}
+    return {
+        "au": sum(epochs) / len(epochs),
+        "epochs": epochs,
+        "wait_s": sum(rank["wait_s"] for rank in found) / len(found),
+    }
 
 
 def understand(job: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +215,9 @@ def understand(job: dict[str, Any]) -> dict[str, Any]:
     if not shape:
         raise RefusedError(f"--shape {job['shape']}: one of {', '.join(SHAPES)}")
     if job["accelerator"] not in shape["s"]:
-        raise RefusedError(f"--accelerator {job['accelerator']}: step times of {job['shape']} are known for {', '.join(shape['s'])}")
+        raise RefusedError(
+            f"--accelerator {job['accelerator']}: step times of {job['shape']} are known for {', '.join(shape['s'])}"
+        )
     compute = shape["s"][job["accelerator"]]
     steps = min(2000, max(8, round(job["epoch_s"] / compute)))
     batch, world = shape["batch"], job["world"]
@@ -243,13 +272,30 @@ def run_job(job: dict[str, Any]) -> None:
             found = {loader: measure(job, loader, runtime) for loader in ("leat", "DataLoader")}
     asked = SHAPES[job["shape"]]["au"]
     if job["json"]:
-        told = {k: job[k] for k in ("shape", "accelerator", "world", "scale", "compute_s", "steps", "epochs", "batch", "samples", "bytes", "ram")}
+        told = {
+            k: job[k]
+            for k in (
+                "shape",
+                "accelerator",
+                "world",
+                "scale",
+                "compute_s",
+                "steps",
+                "epochs",
+                "batch",
+                "samples",
+                "bytes",
+                "ram",
+            )
+        }
         print(json.dumps({**told, "workers": job["workers"], "asked": asked, "loaders": found}, indent=1))
         return
     for loader, result in found.items():
         epochs = ", ".join(f"{100 * au:.1f}" for au in result["epochs"])
         held = "reached" if result["au"] >= asked else "NOT reached"
-        print(f"{loader:<11} AU {100 * result['au']:5.1f} %  (epochs {epochs}), {held}; a rank waited {result['wait_s']:.2f} s for data")
+        print(
+            f"{loader:<11} AU {100 * result['au']:5.1f} %  (epochs {epochs}), {held}; a rank waited {result['wait_s']:.2f} s for data"
+        )
 
 
 def main() -> None:

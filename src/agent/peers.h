@@ -22,7 +22,7 @@ leat_status leat_peers_ask(struct leat_agent *agent, const char *text, char **an
 
 /* The job of a membership, held for a loader on that machine of it; made when there is none. One that is not
  * younger than another of the same name takes no part: it serves nobody and asks nobody. */
-leat_status leat_peers_join(struct leat_agent *agent, const char *members, uint32_t node, struct leat_job **out,
+leat_status leat_peers_join(struct leat_agent *agent, const char *text, uint32_t node, struct leat_job **out,
                             struct leat_error *err);
 void leat_peers_hold(struct leat_job *job);
 void leat_peers_leave(struct leat_job *job);                               /* NULL is allowed */

@@ -427,15 +427,15 @@ static void open_here(struct leat_task *task)
         leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
     const char *foreign = o->dataset ? leat_dataset_foreign_source(o->dataset) : NULL;
     if (foreign) {
-        leat_fail(
-            &o->err, LEAT_UNSUPPORTED,
-            "the data of %s is in %.100s, another kind of store than it: a job has the keys of one kind; keep the "
-            "index in the same kind of bucket",
-            leat_dataset_home(o->dataset)->url, foreign);
+        leat_fail(&o->err, LEAT_UNSUPPORTED,
+                  "the data of %s is in %.100s, another kind of store than the rest: a job has the keys of one kind; "
+                  "keep the "
+                  "index in the same kind of bucket, or in a folder",
+                  leat_dataset_home(o->dataset)->url, foreign);
         leat_dataset_close(o->dataset);
         o->dataset = NULL;
     }
-    if (o->dataset && leat_dataset_has_buckets(o->dataset) && !keys->keys_from) {
+    if (o->dataset && leat_dataset_bucket_source(o->dataset) && !keys->keys_from) {
         leat_fail(&o->err, LEAT_DENIED, "the data of %s is in a bucket, but there are no keys for it",
                   leat_dataset_home(o->dataset)->url); /* the rank looks for some, and asks again */
         leat_dataset_close(o->dataset);

@@ -17,8 +17,8 @@ static const struct {
     const char *name;
     enum leat_scheme scheme;
 } schemes[] = {
-    {"s3", LEAT_SCHEME_S3},     {"gs", LEAT_SCHEME_GS},     {"az", LEAT_SCHEME_AZ},       {"abfss", LEAT_SCHEME_AZ},
-    {"file", LEAT_SCHEME_FILE}, {"http", LEAT_SCHEME_HTTP}, {"https", LEAT_SCHEME_HTTPS},
+    {"s3", LEAT_SCHEME_S3}, {"gs", LEAT_SCHEME_GS},     {"az", LEAT_SCHEME_AZ},     {"abfss", LEAT_SCHEME_AZ},
+    {"hf", LEAT_SCHEME_HF}, {"file", LEAT_SCHEME_FILE}, {"http", LEAT_SCHEME_HTTP}, {"https", LEAT_SCHEME_HTTPS},
 };
 
 const char *leat_scheme_name(enum leat_scheme scheme)
@@ -150,6 +150,53 @@ static leat_status parse_abfss(const char *text, const char *rest, struct leat_u
     return set_parts(url, LEAT_SCHEME_AZ, host, strlen(host), key, strlen(key), "", err);
 }
 
+/* How many bytes of "revision/path" are the revision: up to the slash, but for the Hub's own refs, which hold some. */
+static size_t revision_length(const char *text)
+{
+    static const char *const refs[] = {"refs/pr/", "refs/convert/"};
+    for (size_t i = 0; i < sizeof refs / sizeof *refs; i++) {
+        size_t n = strlen(refs[i]);
+        if (strncmp(text, refs[i], n) == 0)
+            return n + strcspn(text + n, "/");
+    }
+    return strcspn(text, "/");
+}
+
+/* "datasets/owner/name@revision/path". In the host a slash of the revision is written %2F, as the Hub's own library
+ * does, so that it can be told from the path's. */
+static leat_status parse_hf(const char *text, const char *rest, struct leat_url *url, struct leat_error *err)
+{
+    static const char *const types[] = {"datasets", "models", "spaces"};
+    char host[400];
+    size_t type = strcspn(rest, "/");
+    size_t owner = rest[type] ? strcspn(rest + type + 1, "/@") : 0;
+    bool whole = owner && rest[type + 1 + owner] == '/';
+    const char *name = whole ? rest + type + 1 + owner + 1 : "";
+    size_t name_n = strcspn(name, "/@");
+    bool known = false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        known |= strlen(types[i]) == type && strncmp(types[i], rest, type) == 0;
+    if (!known || !name_n || owner > 96 || name_n > 96 || !all_in(rest + type + 1, owner, "-._") ||
+        !all_in(name, name_n, "-._"))
+        return leat_fail(err, LEAT_INVALID,
+                         "'%.200s' names no repository; write hf://datasets/OWNER/NAME[@REVISION]/PATH", text);
+    const char *revision = name + name_n;
+    size_t n = *revision == '@' ? revision_length(++revision) : 0;
+    if ((n == 0 && revision[-1] == '@') || n > 160)
+        return leat_fail(err, LEAT_INVALID, "'%.200s' has no revision after '@', or one that is too long", text);
+    size_t at = (size_t)snprintf(host, sizeof host, "%.*s%s", (int)(name + name_n - rest), rest, n ? "@" : "");
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)revision[i] <= ' ' || strchr("?#@", revision[i]))
+            return leat_fail(err, LEAT_INVALID, "'%.200s': a revision cannot hold such a character", text);
+        at += (size_t)snprintf(host + at, sizeof host - at, revision[i] == '/' ? "%%2F" : "%c", revision[i]);
+        if (at >= sizeof host)
+            return leat_fail(err, LEAT_INVALID, "'%.200s' is too long", text);
+    }
+    const char *key = revision + n + (revision[n] == '/');
+    leat_status rc = check_key(key, err);
+    return rc == LEAT_OK ? set_parts(url, LEAT_SCHEME_HF, host, at, key, strlen(key), "", err) : rc;
+}
+
 static leat_status parse_http(const char *text, const char *rest, enum leat_scheme scheme, struct leat_url *url,
                               struct leat_error *err)
 {
@@ -219,15 +266,18 @@ leat_status leat_url_parse(const char *text, struct leat_url *out, struct leat_e
     } else if (plain) {
         rc = set_parts(&url, LEAT_SCHEME_FILE, "", 0, text, strlen(text), "", err);
     } else if (!find_scheme(text, scheme_n, &scheme)) {
-        rc = leat_fail(err, LEAT_INVALID,
-                       "'%.*s://' is not known here; use s3://, gs://, az://, abfss://, http://, https://, file:// or "
-                       "a plain path",
-                       (int)(scheme_n > 40 ? 40 : scheme_n), text);
+        rc = leat_fail(
+            err, LEAT_INVALID,
+            "'%.*s://' is not known here; use s3://, gs://, az://, abfss://, hf://, http://, https://, file:// "
+            "or a plain path",
+            (int)(scheme_n > 40 ? 40 : scheme_n), text);
     } else if (scheme == LEAT_SCHEME_S3 || scheme == LEAT_SCHEME_GS) {
         rc = parse_bucket(text, sep + 3, scheme, &url, err);
     } else if (scheme == LEAT_SCHEME_AZ) {
         rc = strncasecmp(text, "az", 2) == 0 ? parse_az(text, sep + 3, &url, err)
                                              : parse_abfss(text, sep + 3, &url, err);
+    } else if (scheme == LEAT_SCHEME_HF) {
+        rc = parse_hf(text, sep + 3, &url, err);
     } else if (scheme == LEAT_SCHEME_FILE) {
         rc = parse_file(text, sep + 3, &url, err);
     } else {

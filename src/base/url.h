@@ -3,6 +3,7 @@
  *   s3://bucket/key          file:///absolute/path      /absolute or relative path
  *   gs://bucket/key
  *   az://account/container/key, also as abfss://container@account.dfs.core.windows.net/key
+ *   hf://datasets/owner/name[@revision]/path
  *   http://host[:port]/path  https://host[:port]/path?query
  *
  * Keys and paths are taken as written, byte for byte: nothing is decoded, "..", spaces and UTF-8 included. */
@@ -20,15 +21,16 @@ enum leat_scheme {
     LEAT_SCHEME_S3,
     LEAT_SCHEME_GS,
     LEAT_SCHEME_AZ,
+    LEAT_SCHEME_HF,
     LEAT_SCHEME_HTTP,
     LEAT_SCHEME_HTTPS
 };
 
 struct leat_url {
     enum leat_scheme scheme;
-    char *host;  /* s3, gs: the bucket; az: account/container; http: host with its
+    char *host;  /* s3, gs: the bucket; az: account/container; hf: "datasets/owner/name@revision"; http: host with its
                     port, as written; file: "" */
-    char *path;  /* s3, gs, az: the key without a leading slash, may be ""; http: "/path" without query; file: the
+    char *path;  /* s3, gs, az, hf: the key without a leading slash, may be ""; http: "/path" without query; file: the
                     path */
     char *query; /* http: after the '?', else "" */
 };

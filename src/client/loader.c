@@ -82,6 +82,7 @@ void leat_loader_close(struct leat_loader *l)
     leat_opening_disconnect(l);
     leat_releases_drop(l->releases);
     leat_request_free(&l->request);
+    free(l->source);
     leat_rank_state_drop(l->state);
     free(l->agreement);
     leat_turn_destroy(&l->turn);

@@ -79,7 +79,7 @@ static void answer_keys(struct leat_loader *l)
     struct leat_buf b;
     leat_buf_init(&b, LEAT_WIRE_MAX);
     leat_message_begin(&b, LEAT_MESSAGE_KEYS);
-    if (leat_request_keys(&l->request, l->sources, &aws, &store, &err) == LEAT_OK) {
+    if (leat_request_keys(&l->request, l->source, &aws, &store, &err) == LEAT_OK) {
         leat_request_store_write(&store, &b);
     } else {
         leat_message_number(&b, LEAT_TAG_STATUS, (uint64_t)err.status);
@@ -216,7 +216,7 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
      * which. */
     r.strict = l->delivered || l->version_given;
     r.id = l->id[0] && (r.strict || !given) ? l->id : NULL;
-    rc = leat_request_keys(&r, l->sources, &aws, &r.store, err);
+    rc = leat_request_keys(&r, l->source, &aws, &r.store, err);
     if (rc == LEAT_OK)
         leat_request_write(&r, b);
     leat_aws_free(&aws);
@@ -230,7 +230,7 @@ void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n)
     struct leat_request_store store = {0};
     struct leat_error ignored;
     snprintf(out, n, " for it");
-    if (leat_request_keys(&l->request, l->sources, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
+    if (leat_request_keys(&l->request, l->source, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
         snprintf(out, n, " for an answer of %.250s", store.endpoint_url);
     leat_aws_free(&aws);
 }
@@ -305,9 +305,13 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
  * are not looked up for every folder, since that may take seconds and end in an error that concerns nobody. */
 static bool lacks_keys(struct leat_loader *l, leat_status rc)
 {
-    bool first = rc == LEAT_DENIED && !l->sources && strncmp(l->request.url, "s3://", 5) != 0;
-    l->sources |= first;
-    return first;
+    struct leat_url url = {0};
+    bool first = rc == LEAT_DENIED && !l->source && leat_url_parse(l->request.url, &url, NULL) == LEAT_OK &&
+                 !leat_store_url_can(&url, LEAT_STORE_BUCKET);
+    leat_url_free(&url);
+    if (first)
+        l->source = leat_request_source(&l->request);
+    return first && l->source;
 }
 
 /* Connects again, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,

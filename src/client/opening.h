@@ -23,7 +23,7 @@ struct leat_loader {
     struct leat_turn turn;       /* of the thread that may touch the rest */
     struct leat_request request; /* as it was given; world 0 until somebody joins */
     bool version_given;          /* by the caller: a state of another one is refused */
-    bool sources;                /* the dataset is in no bucket, but its data may be: keys are looked up */
+    char *source; /* the dataset is in no bucket, but its data are in this one: keys are looked up; else NULL */
     uint64_t timeout_ns;
     uint64_t born_ns; /* when it was made: agents know it by that, whichever connection it has */
     bool (*stop)(void *user);

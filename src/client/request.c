@@ -9,6 +9,7 @@
 #include "base/environment.h"
 #include "base/url.h"
 #include "client/opts.h"
+#include "dataset/dataset.h"
 #include "dataset/kind.h"
 #include "ring/blend.h"
 #include "ring/settings.h"
@@ -184,7 +185,19 @@ leat_status leat_request_make(const struct leat_loader_opts *o, struct leat_requ
     return rc;
 }
 
-leat_status leat_request_keys(const struct leat_request *r, bool sources, struct leat_aws *aws,
+char *leat_request_source(const struct leat_request *r)
+{
+    struct leat_dataset *dataset = NULL;
+    const char *source = NULL;
+    struct leat_store_opts nothing = {.keys_given = true};
+    if (leat_dataset_open(r->url, &nothing, NULL, &dataset, NULL) == LEAT_OK)
+        source = leat_dataset_bucket_source(dataset);
+    char *out = strdup(source ? source : r->url);
+    leat_dataset_close(dataset);
+    return out;
+}
+
+leat_status leat_request_keys(const struct leat_request *r, const char *source, struct leat_aws *aws,
                               struct leat_request_store *store, struct leat_error *err)
 {
     struct leat_url url = {0};
@@ -192,7 +205,11 @@ leat_status leat_request_keys(const struct leat_request *r, bool sources, struct
     *store = (struct leat_request_store){0};
     leat_status rc = leat_url_parse(r->url, &url, err);
     bool bucket = rc == LEAT_OK && leat_store_url_can(&url, LEAT_STORE_BUCKET);
-    if (rc != LEAT_OK || (!bucket && !sources)) {
+    if (rc == LEAT_OK && !bucket && source) {
+        leat_url_free(&url);
+        rc = leat_url_parse(source, &url, err);
+    }
+    if (rc != LEAT_OK || (!bucket && !source)) {
         leat_url_free(&url);
         return rc;
     }

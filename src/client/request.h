@@ -16,8 +16,12 @@ leat_status leat_request_make(const struct leat_loader_opts *opts, struct leat_r
 leat_status leat_request_address(const char *text, const char *version, char **out, struct leat_error *err);
 
 /* Looks keys and endpoint up, in this process's environment: the agent has another. Nothing for what is no bucket,
- * unless `sources` says that its data lie in some. `store` points into *aws, which the caller frees. */
-leat_status leat_request_keys(const struct leat_request *r, bool sources, struct leat_aws *aws,
+ * unless `source` says which one its data lie in. `store` points into *aws, which the caller frees. */
+leat_status leat_request_keys(const struct leat_request *r, const char *source, struct leat_aws *aws,
                               struct leat_request_store *store, struct leat_error *err);
+
+/* The bucket that the data of a dataset lie in which is in none itself; the dataset's own address when there is none or
+ * it cannot be told. NULL when memory runs out. The caller frees it. Reads the dataset's root. */
+char *leat_request_source(const struct leat_request *r);
 
 #endif

@@ -59,7 +59,7 @@ static leat_status fetch_root(struct leat_dataset *d, const char *name, size_t *
         return rc;
     free(d->root_data); /* of an earlier attempt */
     d->root_data = malloc(ROOT_FIRST);
-    struct leat_object object;
+    struct leat_object object = {0};
     struct leat_store_op op = {.verb = LEAT_STORE_GET,
                                .key = first.list[0].key,
                                .length = ROOT_FIRST,
@@ -384,34 +384,34 @@ const struct leat_sources_list *leat_dataset_sources(const struct leat_dataset *
     return d->recipes ? leat_recipes_sources(d->recipes) : NULL;
 }
 
-bool leat_dataset_has_buckets(const struct leat_dataset *d)
+/* The first source in a bucket of another kind than `scheme`, or in any bucket. */
+static const char *find_bucket(const struct leat_dataset *d, const enum leat_scheme *but)
 {
     const struct leat_sources_list *l = leat_dataset_sources(d);
     for (uint32_t i = 0; l && i < l->n; i++) {
         struct leat_url url = {0};
-        bool bucket = leat_url_parse(l->urls[i], &url, NULL) == LEAT_OK && leat_store_url_can(&url, LEAT_STORE_BUCKET);
+        bool found = leat_url_parse(l->urls[i], &url, NULL) == LEAT_OK && leat_store_url_can(&url, LEAT_STORE_BUCKET) &&
+                     (!but || url.scheme != *but);
         leat_url_free(&url);
-        if (bucket)
-            return !leat_store_can(d->home.store, LEAT_STORE_BUCKET);
+        if (found)
+            return l->urls[i];
     }
-    return false;
+    return NULL;
+}
+
+const char *leat_dataset_bucket_source(const struct leat_dataset *d)
+{
+    return leat_store_can(d->home.store, LEAT_STORE_BUCKET) ? NULL : find_bucket(d, NULL);
 }
 
 const char *leat_dataset_foreign_source(const struct leat_dataset *d)
 {
-    const struct leat_sources_list *l = leat_dataset_sources(d);
-    const struct leat_store *home = d->home.store;
-    const char *found = NULL;
-    for (uint32_t i = 0; l && i < l->n && !found; i++) {
-        struct leat_url url = {0};
-        if (leat_url_parse(l->urls[i], &url, NULL) != LEAT_OK)
-            continue;
-        bool same = leat_store_can(home, LEAT_STORE_BUCKET) ? leat_store_same_kind(home, &url)
-                                                            : leat_store_url_can(&url, LEAT_STORE_S3);
-        if (leat_store_url_can(&url, LEAT_STORE_BUCKET) && !same)
-            found = l->urls[i];
-        leat_url_free(&url);
-    }
+    const char *first = leat_dataset_bucket_source(d);
+    struct leat_url url = {0};
+    if (leat_url_parse(first ? first : d->home.url, &url, NULL) != LEAT_OK)
+        return NULL;
+    const char *found = find_bucket(d, &url.scheme);
+    leat_url_free(&url);
     return found;
 }
 

@@ -93,12 +93,13 @@ leat_status leat_dataset_explain(const struct leat_dataset *d, uint32_t chunk, s
 /* The stores that pieces come from; NULL: all chunks are stored with the dataset. */
 const struct leat_sources_list *leat_dataset_sources(const struct leat_dataset *d);
 
-/* The first source whose keys cannot be those of the home: a bucket of another kind; beside a folder, one that is not
- * S3's. NULL: none. For those who hand on one kind of keys. */
+/* The first source whose keys cannot be those of the home, or of the first bucket where the home is none: a bucket of
+ * another kind. NULL: none. For those who hand on one kind of keys. */
 const char *leat_dataset_foreign_source(const struct leat_dataset *d);
 
-/* Whether its data lie in a bucket although it does not itself: the one that opened it may have had no keys in mind. */
-bool leat_dataset_has_buckets(const struct leat_dataset *d);
+/* The first bucket that its data lie in, when it lies in none itself: the one that opened it may have had no keys in
+ * mind. NULL: none. */
+const char *leat_dataset_bucket_source(const struct leat_dataset *d);
 
 /* Other keys for all of its stores: leat_store_renew. */
 void leat_dataset_renew(const struct leat_dataset *d, const char *access_key, const char *secret_key,

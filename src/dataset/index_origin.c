@@ -203,6 +203,17 @@ static leat_status add_sample(struct worker *w, uint64_t sample, struct leat_err
     return LEAT_OK;
 }
 
+/* What moves is named by where it is now: the dataset must not. */
+static leat_status add_source(const struct job *j, const struct leat_home *home, uint32_t *out, struct leat_error *err)
+{
+    char *url = leat_store_lasting_url(home->store, home->url);
+    if (!url)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for the URL of a source");
+    leat_status rc = leat_index_source(j->index, url, out, err);
+    free(url);
+    return rc;
+}
+
 static leat_status make_chunk(struct worker *w, uint32_t chunk, struct leat_error *err)
 {
     const struct job *j = w->job;
@@ -225,7 +236,7 @@ static leat_status make_chunk(struct worker *w, uint32_t chunk, struct leat_erro
         w->home = object.home;
     }
     if (rc == LEAT_OK)
-        rc = leat_index_source(j->index, w->home->url, &source, err);
+        rc = add_source(j, w->home, &source, err);
     return rc == LEAT_OK ? leat_index_put(j->index, w->builder, source, chunk, w->own.sum, err) : rc;
 }
 
@@ -308,7 +319,7 @@ static leat_status note_sources(struct job *j, struct leat_error *err)
         uint32_t source;
         leat_status rc = j->origin->ops->object(j->origin, i, &object, err);
         if (rc == LEAT_OK && object.home != last)
-            rc = leat_index_source(j->index, object.home->url, &source, err);
+            rc = add_source(j, object.home, &source, err);
         if (rc != LEAT_OK)
             return rc;
         last = object.home;

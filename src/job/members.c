@@ -368,7 +368,7 @@ leat_status leat_members_place(const struct leat_members *m, const bool *lost, u
         here = there;
         at = next;
     }
-    for (uint32_t s = 0; rc == LEAT_OK && s < slots; s++)
+    for (uint32_t s = 0; rc == LEAT_OK && here.number && s < slots; s++)
         node_of_slot[s] = here.number[node_of_slot[s]];
     free_present(&here);
     return rc;

@@ -56,7 +56,7 @@ struct leat_door_opts {
 };
 
 /* A socket bound to a numeric address, which nobody can connect to yet. *port 0: one that is free, which is said. */
-leat_status leat_door_bind(const char *address, unsigned *port, int *fd, struct leat_error *err);
+leat_status leat_door_bind(const char *address, unsigned *port, int *out, struct leat_error *err);
 
 /* Begins to listen. Takes fd on success. */
 leat_status leat_door_open(const struct leat_door_opts *opts, int fd, struct leat_door **out, struct leat_error *err);

@@ -341,6 +341,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
         call->head_whole = false;
         curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &code);
         call->head.code = (unsigned)code;
+        if (call->header)
+            call->header(call, "", 0);
     } else if (n && (line[0] == '\r' || line[0] == '\n')) {
         call->head_whole = true;
         /* Before the body, which may be long in coming or too long to take. */
@@ -348,8 +350,11 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
             return 0;
     } else if (!call->head_whole) { /* what follows the body cannot change what was accepted */
         leat_http_parse_header(&call->head, line, n);
+        size_t length = n;
+        while (length && (line[length - 1] == '\r' || line[length - 1] == '\n'))
+            length--;
         if (call->header)
-            call->header(call, line, n);
+            call->header(call, line, length);
     }
     return n;
 }

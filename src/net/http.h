@@ -80,7 +80,8 @@ struct leat_http_call {
     /* The head of a 2xx answer is complete; its body, if any, follows. May set skip; return false to drop the answer
      * (status LEAT_SERVER unless err was filled in). NULL: take it as it is. */
     bool (*accept)(struct leat_http_call *call);
-    /* A line of the answer's head ("Name: value"), for those that `head` has no field for. May be NULL. */
+    /* A line of the answer's head, without its end: for headers that only one kind of server sends. "": a new head
+     * begins, and what was said before is void. NULL: nobody wants to know. */
     void (*header)(struct leat_http_call *call, const char *line, size_t n);
     /* Body bytes arrived: for progress. May be NULL; may cancel calls, start none. */
     void (*received)(struct leat_http_call *call, size_t n);

@@ -2,12 +2,13 @@
 
 #include "profile/page.h"
 
-#define WIDTH  440
-#define HEIGHT 240
-#define LEFT   56
-#define RIGHT  16
-#define TOP    14
-#define BOTTOM 44
+#define WIDTH     440
+#define HEIGHT    240
+#define LEFT      56
+#define RIGHT     16
+#define TOP       14
+#define BOTTOM    44
+#define TICKS_MAX 64u
 
 struct frame {
     double x_low, x_high;
@@ -38,17 +39,21 @@ static double tick_of(double span)
 static void axes(struct leat_buf *out, const struct frame *f, const char *x_unit)
 {
     double step = tick_of(f->y_high / f->unit) * f->unit;
-    for (double y = 0; y <= f->y_high * 1.0001; y += step)
+    for (unsigned i = 0; i < TICKS_MAX && i * step <= f->y_high * 1.0001; i++) {
+        double y = i * step;
         leat_buf_printf(out,
                         "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
                         "text-anchor=\"end\">%g</text>\n",
                         LEFT, WIDTH - RIGHT, at_y(f, y), at_y(f, y), LEFT - 6, at_y(f, y) + 4,
                         round(y / f->unit * 1e6) / 1e6);
+    }
     step = f->log ? 0 : fmax(1, tick_of(f->x_high - f->x_low)); /* percentages, cores, workers: whole numbers */
-    for (double x = f->log ? f->x_low : ceil(f->x_low / step) * step; x <= f->x_high * 1.0001;
-         x = f->log ? 2 * x : x + step)
+    double x = f->log ? f->x_low : ceil(f->x_low / step) * step;
+    for (unsigned i = 0; i < TICKS_MAX && x <= f->x_high * 1.0001; i++) {
         leat_buf_printf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n", at_x(f, x),
                         HEIGHT - BOTTOM + 17, x);
+        x = f->log ? 2 * x : x + step;
+    }
     leat_buf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", (LEFT + WIDTH - RIGHT) / 2,
                     HEIGHT - 8, x_unit);
     leat_buf_printf(out, "<text transform=\"translate(13 %d) rotate(-90)\" text-anchor=\"middle\">a step, %s</text>\n",

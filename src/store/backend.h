@@ -128,6 +128,8 @@ leat_status leat_gs_open(struct leat_store *store, const struct leat_url *url, s
                          struct leat_error *err);
 leat_status leat_az_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
                          struct leat_error *err);
+leat_status leat_hf_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
+                         struct leat_error *err);
 leat_status leat_web_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
                           struct leat_error *err);
 

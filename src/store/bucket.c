@@ -27,7 +27,10 @@ static void on_sent(struct leat_http_call *call, size_t n)
 static void on_header(struct leat_http_call *call, const char *line, size_t n)
 {
     const struct leat_store_op *op = call->user;
-    leat_attributes_take(op->found, line, n);
+    if (n)
+        leat_attributes_take(op->found, line, n);
+    else
+        leat_buf_clear(op->found);
 }
 
 static void fail_later(struct leat_task *task)
@@ -64,7 +67,8 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
     call->sent = on_sent;
     if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET) && op->found) {
         leat_buf_clear(op->found);
-        call->header = on_header;
+        if (!call->header) /* the dialect's own */
+            call->header = on_header;
     }
     call->done = on_done;
     call->user = op;
@@ -298,8 +302,15 @@ static void on_done(struct leat_http_call *call)
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
     bool again = false;
+    enum bucket_step step = BUCKET_STEP_NONE;
     b->answered |= code != 0;
-    if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
+    if (call->status == LEAT_OK && b->dialect->step)
+        step = b->dialect->step(b, op);
+    if (step == BUCKET_STEP_AGAIN) {
+        again = true;
+    } else if (step == BUCKET_STEP_OVER) {
+        /* judged already */
+    } else if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
         op->status = call->status;
         op->own->err = call->err;
         if (!b->answered)
@@ -332,6 +343,8 @@ static void close_bucket(struct leat_backend *backend)
     leat_bucket_renew_stop(b);
     leat_http_close(b->http);
     leat_aws_free(&b->aws);
+    if (b->dialect->close)
+        b->dialect->close(b);
     free(b->bucket);
     free(b);
 }

@@ -19,6 +19,13 @@
 struct bucket;
 struct bucket_request;
 
+/* What an answer was that may be a step on the way to the one that counts. */
+enum bucket_step {
+    BUCKET_STEP_NONE,  /* it counts */
+    BUCKET_STEP_AGAIN, /* make() knows what to ask next */
+    BUCKET_STEP_OVER,  /* op has its status */
+};
+
 /* How one vendor speaks. */
 struct bucket_dialect {
     const char *vendor;    /* "AWS" */
@@ -34,6 +41,9 @@ struct bucket_dialect {
     /* Sets op's status and error by an answer that refuses the call, and what it says. */
     void (*explain)(const struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer);
     leat_status (*page)(const char *xml, size_t n, struct leat_s3_page *out, struct leat_error *err);
+    /* Looks at every answer first. NULL: each of them counts. */
+    enum bucket_step (*step)(struct bucket *b, struct leat_store_op *op);
+    void (*close)(struct bucket *b); /* frees b->own, also a NULL; NULL: there is none */
     /* 2xx to a call that writes or lists uploads. NULL: as S3 answers. */
     void (*take)(const struct bucket *b, struct leat_store_op *op);
 };
@@ -44,6 +54,7 @@ struct bucket_dialect {
 struct bucket {
     struct leat_backend backend; /* first member */
     const struct bucket_dialect *dialect;
+    void *own; /* the dialect's */
     struct leat_store *store;
     struct leat_http *http;
     struct leat_aws aws;
@@ -80,6 +91,7 @@ struct bucket {
 
 /* The strings of one request. */
 struct bucket_request {
+    void *own; /* the dialect's: one block, freed with this */
     const char *method;
     struct leat_sign_pair query[LEAT_BUCKET_QUERY_MAX];
     size_t query_n;

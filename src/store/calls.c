@@ -34,7 +34,7 @@ leat_status leat_store_run(struct leat_store *store, struct leat_store_op *op, s
 
 leat_status leat_store_stat(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
 {
-    struct leat_object object;
+    struct leat_object object = {0};
     struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .object = &object};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc == LEAT_OK)
@@ -44,7 +44,7 @@ leat_status leat_store_stat(struct leat_store *store, const char *key, struct le
 
 leat_status leat_store_look(struct leat_store *store, const char *key, struct leat_object *out, struct leat_error *err)
 {
-    struct leat_object object;
+    struct leat_object object = {0};
     struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .verify = true, .object = &object};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc == LEAT_OK)
@@ -114,7 +114,7 @@ fail:
 leat_status leat_store_put(struct leat_store *store, const char *key, const void *data, size_t n,
                            struct leat_object *object, struct leat_error *err)
 {
-    struct leat_object stored;
+    struct leat_object stored = {0};
     struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = key, .data = data, .data_n = n, .object = &stored};
     leat_status rc = leat_store_run(store, &op, err);
     if (rc == LEAT_OK && object)
@@ -209,7 +209,7 @@ leat_status leat_store_look_version(struct leat_store *store, const char *key, c
                                     struct leat_object *out, struct leat_error *err)
 {
     struct leat_object meant;
-    struct leat_object object;
+    struct leat_object object = {0};
     struct leat_store_op op = {.verb = LEAT_STORE_STAT, .key = key, .verify = true, .known = &meant, .object = &object};
     set_version(&meant, version);
     leat_status rc = leat_store_run(store, &op, err);
@@ -324,4 +324,18 @@ bool leat_store_stopped(const struct leat_store *store)
 {
     const struct leat_store_opts *opts = leat_store_settings(store);
     return opts->stop && opts->stop(opts->stop_user);
+}
+
+char *leat_store_lasting_url(struct leat_store *store, const char *url)
+{
+    struct leat_store_place place;
+    struct leat_buf out;
+    const char *host = leat_store_host(store);
+    leat_store_place(store, &place);
+    if (!place.commit[0])
+        return strdup(url);
+    leat_buf_init(&out, 1024);
+    leat_buf_printf(&out, "%s://%.*s@%s/", leat_scheme_name(leat_store_scheme(store)), (int)strcspn(host, "@"), host,
+                    place.commit);
+    return leat_buf_take(&out);
 }

@@ -1,6 +1,8 @@
 #include "store/checksum.h"
 
+#include <inttypes.h>
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ static const struct {
     [LEAT_CHECKSUM_CRC64NVME] = {"crc64nvme", 8},
     [LEAT_CHECKSUM_SHA1] = {"sha1", 20},
     [LEAT_CHECKSUM_SHA256] = {"sha256", LEAT_SHA256_SIZE},
+    [LEAT_CHECKSUM_GIT] = {"git", 20},
 };
 
 #define BASE64_MAX 48
@@ -110,19 +113,27 @@ bool leat_checksum_fits_piece(const struct leat_checksum *c, uint64_t crc)
     return memcmp(value, c->value, kinds[c->kind].size) == 0;
 }
 
-struct leat_checksum_run *leat_checksum_open(const struct leat_checksum *c)
+/* What git puts before the bytes, with its NUL. */
+static size_t git_head(uint64_t size, char out[32])
 {
+    return (size_t)snprintf(out, 32, "blob %" PRIu64, size) + 1;
+}
+
+struct leat_checksum_run *leat_checksum_open(const struct leat_checksum *c, uint64_t size)
+{
+    char head[32];
     struct leat_checksum_run *run = calloc(1, sizeof *run);
     if (!run)
         return NULL;
     run->expected = *c;
     if (leat_checksum_joins(c->kind))
         return run;
-    const EVP_MD *kind = c->kind == LEAT_CHECKSUM_MD5    ? EVP_md5()
-                         : c->kind == LEAT_CHECKSUM_SHA1 ? EVP_sha1()
-                                                         : EVP_sha256();
+    const EVP_MD *kind = c->kind == LEAT_CHECKSUM_MD5      ? EVP_md5()
+                         : c->kind == LEAT_CHECKSUM_SHA256 ? EVP_sha256()
+                                                           : EVP_sha1();
     run->digest = EVP_MD_CTX_new();
-    if (run->digest && EVP_DigestInit_ex(run->digest, kind, NULL) == 1)
+    if (run->digest && EVP_DigestInit_ex(run->digest, kind, NULL) == 1 &&
+        (c->kind != LEAT_CHECKSUM_GIT || EVP_DigestUpdate(run->digest, head, git_head(size, head)) == 1))
         return run;
     EVP_MD_CTX_free(run->digest);
     free(run);
@@ -155,6 +166,13 @@ bool leat_checksum_fits(const struct leat_checksum *c, const void *data, size_t 
     uint8_t value[EVP_MAX_MD_SIZE];
     if (leat_checksum_joins(c->kind))
         return leat_checksum_fits_piece(c, leat_checksum_piece(c->kind, data, n));
+    if (c->kind == LEAT_CHECKSUM_GIT) {
+        struct leat_checksum_run *run = leat_checksum_open(c, n);
+        if (!run)
+            return false;
+        leat_checksum_add(run, data, n);
+        return leat_checksum_close(run);
+    }
     if (c->kind == LEAT_CHECKSUM_MD5)
         leat_md5(data, n, value);
     else if (c->kind == LEAT_CHECKSUM_SHA256)

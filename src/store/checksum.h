@@ -15,7 +15,8 @@ enum leat_checksum_kind {
     LEAT_CHECKSUM_CRC32C,
     LEAT_CHECKSUM_CRC64NVME,
     LEAT_CHECKSUM_SHA1,
-    LEAT_CHECKSUM_SHA256
+    LEAT_CHECKSUM_SHA256,
+    LEAT_CHECKSUM_GIT /* SHA-1 of the size and the bytes, as git names them */
 };
 
 #define LEAT_CHECKSUM_BYTES 32
@@ -34,9 +35,9 @@ bool leat_checksum_of(const struct leat_http_head *head, bool etags, struct leat
 /* Whether the bytes are the ones that the checksum is of. */
 bool leat_checksum_fits(const struct leat_checksum *c, const void *data, size_t n);
 
-/* The same for bytes that come in pieces, in order. `open` returns NULL when memory runs out. */
+/* The same for bytes that come in pieces, in order; `size` of them in all. `open` returns NULL when memory runs out. */
 struct leat_checksum_run;
-struct leat_checksum_run *leat_checksum_open(const struct leat_checksum *c);
+struct leat_checksum_run *leat_checksum_open(const struct leat_checksum *c, uint64_t size);
 void leat_checksum_add(struct leat_checksum_run *run, const void *data, size_t n);
 bool leat_checksum_close(struct leat_checksum_run *run); /* whether they fit; NULL is allowed and does */
 

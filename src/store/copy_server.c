@@ -41,7 +41,7 @@ leat_status leat_copy_look(struct leat_store *store, const char *key, const char
                            struct leat_buf *attributes, struct leat_error *err)
 {
     struct leat_object meant = {0};
-    struct leat_object object;
+    struct leat_object object = {0};
     struct leat_store_op op = {.verb = LEAT_STORE_STAT,
                                .key = key,
                                .verify = true,

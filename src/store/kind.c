@@ -4,6 +4,7 @@
 
 #include "store/az.h"
 #include "store/gs.h"
+#include "store/hf.h"
 
 #define EVERYTHING (LEAT_STORE_BUCKET | LEAT_STORE_LISTS | LEAT_STORE_WRITES)
 
@@ -15,6 +16,7 @@ static const struct leat_kind kinds[] = {
                         "a bucket"},
     [LEAT_SCHEME_GS] = {leat_gs_open, leat_gs_keys, EVERYTHING, "a bucket"},
     [LEAT_SCHEME_AZ] = {leat_az_open, leat_az_keys, EVERYTHING | LEAT_STORE_MD5, "a container"},
+    [LEAT_SCHEME_HF] = {leat_hf_open, leat_hf_keys, LEAT_STORE_BUCKET | LEAT_STORE_LISTS, "a repository of the Hub"},
     [LEAT_SCHEME_HTTP] = {leat_web_open, NULL, LEAT_STORE_QUERIES, "a web server"},
     [LEAT_SCHEME_HTTPS] = {leat_web_open, NULL, LEAT_STORE_QUERIES, "a web server"},
 };
@@ -56,7 +58,8 @@ bool leat_store_holds(const struct leat_store *store, const struct leat_url *url
 
 bool leat_kind_foreign(const char *access_key)
 {
-    static const char *const prefixes[] = {LEAT_GS_BEARER, LEAT_GS_HMAC, LEAT_AZ_KEY, LEAT_AZ_SAS, LEAT_AZ_BEARER};
+    static const char *const prefixes[] = {LEAT_GS_BEARER, LEAT_GS_HMAC,   LEAT_AZ_KEY,
+                                           LEAT_AZ_SAS,    LEAT_AZ_BEARER, LEAT_HF_TOKEN};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (strncmp(access_key, prefixes[i], strlen(prefixes[i])) == 0)
             return true;

@@ -24,6 +24,9 @@ leat_status leat_gs_keys(const struct leat_url *url, const struct leat_store_opt
 leat_status leat_az_keys(const struct leat_url *url, const struct leat_store_opts *opts, bool fresh,
                          struct leat_aws *out, struct leat_error *err);
 
+leat_status leat_hf_keys(const struct leat_url *url, const struct leat_store_opts *opts, bool fresh,
+                         struct leat_aws *out, struct leat_error *err);
+
 /* Keys of another kind of store than S3, by what they are called. */
 bool leat_kind_foreign(const char *access_key);
 

@@ -26,6 +26,7 @@ void leat_bucket_request_free(struct bucket_request *r)
     if (r->extras)
         explicit_bzero(r->extras, r->extras_n);
     free(r->extras);
+    free(r->own);
     free(r);
 }
 

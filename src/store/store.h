@@ -354,11 +354,17 @@ struct leat_store_place {
     char key_id[132];                 /* "": anonymous */
     char keys_from[80];
     uint64_t keys_expire_s; /* since 1970; 0: not known */
+    char commit[44];        /* of the Hub: which commit the revision is; "": not known, or nothing of the kind */
     bool sends_whole;       /* has sent a whole object although a part was asked for */
     int64_t date_s;         /* the server's clock when it last answered, since 1970; 0: it has not, or did not say */
 };
 
 /* From any thread but the store's. */
 void leat_store_place(struct leat_store *store, struct leat_store_place *out);
+
+/* An address in the store that will always mean what it means now: a branch of the Hub becomes the commit that this
+ * store reads. Every other is `url` itself. The caller frees it; NULL when memory runs out. Not from the store's
+ * thread. */
+char *leat_store_lasting_url(struct leat_store *store, const char *url);
 
 #endif

@@ -94,7 +94,7 @@ leat_status leat_stream_open(struct leat_store *store, const char *key, const st
             key);
     }
     if (object->checksum.kind != LEAT_CHECKSUM_NONE && whole == object->size && whole > s->part_size) {
-        s->sum = leat_checksum_open(&object->checksum);
+        s->sum = leat_checksum_open(&object->checksum, object->size);
         if (!s->sum) {
             leat_stream_close(s);
             return leat_fail(err, LEAT_NO_MEMORY, "no memory to read '%s'", key);

@@ -94,7 +94,7 @@ static leat_status await(struct leat_upload *u, struct slot *s, struct leat_erro
 {
     leat_wait_for(&s->wait, 0, cancel, s);
     s->n = 0;
-    if (s->op.part == 0) /* never sent */
+    if (s->op.part == 0 || !u->parts) /* never sent */
         return LEAT_OK;
     if (s->op.status == LEAT_OK) {
         struct leat_store_part *part = &u->parts[s->op.part - 1];

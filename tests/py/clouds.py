@@ -1,4 +1,4 @@
-"""Google's, Azure's and Hugging Face's stores as their documents describe them, over loopback and in memory. The official
+"""Google's and Azure's stores as their documents describe them, over loopback and in memory. The official
 SDKs read and write the same servers beside Leat, which shows that these answer as the real ones do as far as they go.
 
     cloud = GoogleCloud()

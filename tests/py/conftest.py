@@ -107,7 +107,9 @@ def clean_env(tmp_path):
     env = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "LEAT_", "XDG_", "GOOGLE_", "GS_", "GCE_", "AZURE_", "STORAGE_"))
+        if not name.startswith(
+            ("AWS_", "LEAT_", "XDG_", "GOOGLE_", "GS_", "GCE_", "AZURE_", "STORAGE_", "HF_", "HUGGING")
+        )
         and not name.lower().endswith("_proxy")
     }
     env["HOME"] = str(home)

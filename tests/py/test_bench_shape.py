@@ -15,13 +15,17 @@ pytestmark = pytest.mark.alone  # it measures time
 @pytest.fixture
 def bench(run_leat, tmp_path):
     def run(*words, status=None):
-        return run_leat("bench", "--python", sys.executable, "--folder", tmp_path, *words, status=status, timeout=240 * SLOW)
+        return run_leat(
+            "bench", "--python", sys.executable, "--folder", tmp_path, *words, status=status, timeout=240 * SLOW
+        )
 
     return run
 
 
 @pytest.mark.skipif(bool(os.environ.get("LEAT_SANITIZE")), reason="Python would need the sanitizer's runtime")
-@pytest.mark.parametrize(("shape", "scale"), [("resnet50", "0.02"), pytest.param("cosmoflow", "0.01", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("shape", "scale"), [("resnet50", "0.02"), pytest.param("cosmoflow", "0.01", marks=pytest.mark.long)]
+)
 def test_utilisation_is_measured_for_both_loaders_and_nothing_stays(bench, tmp_path, shape, scale):
     words = ["--shape", shape, "--scale", scale, "--epoch-time", "1s", "--epochs", "1", "--accelerators", "2", "--json"]
     said = json.loads(bench(*words, status=0).stdout)
@@ -58,4 +62,6 @@ def test_what_cannot_be_is_refused_in_one_line(bench, run_leat, tmp_path):
     done = run_leat("bench", "--python", bare, "--shape", "resnet50")
     assert done.returncode != 0
     assert "has no torch or no package leat" in done.stderr
-    assert "cannot start /no/python" in run_leat("bench", "--python", "/no/python", "--shape", "resnet50", status=3).stderr
+    assert (
+        "cannot start /no/python" in run_leat("bench", "--python", "/no/python", "--shape", "resnet50", status=3).stderr
+    )

@@ -303,24 +303,28 @@ def test_a_job_outlives_its_tokens(google, pictures, run_leat, lt, runtime, monk
 
 
 def test_objects_of_another_kind_than_the_home_are_refused_by_a_job(
-    google, pictures, run_leat, lt, runtime, monkeypatch, tmp_path
+    google, azure, pictures, run_leat, lt, runtime, monkeypatch
 ):
-    place = google_place(google)
+    a, b = google_place(google), azure_place(azure)
+    env = {**a.env, **b.env}
     for path in pictures.rglob("*.bin"):
-        place.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
-    run_leat("index", "gs://bucket/raw", tmp_path / "index", env=place.env, status=0)
-    for name, value in place.env.items():
+        a.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
+    run_leat("index", f"{a.url}/raw", f"{b.url}/index", env=env, status=0)
+    for name, value in env.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(Exception, match="another kind of store"):
-        read_all(lt, str(tmp_path / "index"))
+        read_all(lt, f"{b.url}/index")
 
 
-def test_an_index_beside_its_objects_is_read(google, pictures, run_leat, lt, runtime, monkeypatch):
-    place = google_place(google)
+@pytest.mark.parametrize("home", ["beside", "folder"])
+def test_an_index_is_read_from_beside_its_objects_and_from_a_folder(
+    place, home, pictures, run_leat, lt, runtime, monkeypatch, tmp_path
+):
     for path in pictures.rglob("*.bin"):
         place.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
-    run_leat("index", "gs://bucket/raw", "gs://bucket/index", env=place.env, status=0)
+    index = f"{place.url}/index" if home == "beside" else str(tmp_path / "index")
+    run_leat("index", f"{place.url}/raw", index, env=place.env, status=0)
     for name, value in place.env.items():
         monkeypatch.setenv(name, value)
     known = {str(p.relative_to(pictures)): p.read_bytes() for p in pictures.rglob("*.bin")}
-    assert read_all(lt, "gs://bucket/index") == known
+    assert read_all(lt, index) == known

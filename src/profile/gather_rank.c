@@ -29,7 +29,9 @@ struct gather_shares gather_shares_of(const struct gather_loader *l, unsigned wo
         /* The workers set the pace. Without fetching they would take prepare/workers for a batch: only what that
          * exceeds the rest of the step is a stall of preparing. */
         double prepare = clamp(l->prepare_s / l->batches / workers - (step_s - wait_s), 0, wait_s);
-        fetch = 1 - prepare / wait_s;
+        /* And what fetching takes of the workers is all that a cache could save. What is left came of either. */
+        double fetched = clamp(wait_s - prepare, 0, l->fetch_s / l->batches / workers);
+        fetch = (fetched + (wait_s - prepare - fetched) * fetch) / wait_s;
     }
     return (struct gather_shares){.fetch = fetch, .prepare = 1 - fetch};
 }

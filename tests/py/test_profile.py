@@ -326,6 +326,27 @@ print(lane.words[observe.lanes.W_DROPPED], lane.head)
     assert [int(said[1]), int(said[2])] == [12000 - 8192, 8192]  # bounded, and what did not fit is counted
 
 
+def test_what_a_gpu_has_does_not_end_in_a_forked_child(tmp_path):
+    code = f"""
+import gc, os, sys
+sys.path.insert(0, {str(OBSERVER)!r})
+import observe
+observe.start({str(tmp_path)!r})
+class Event:  # the end of one of CUDA's calls the driver, which aborts a forked process
+    def __del__(self):
+        os.write(1, b"ended in the child" if os.getpid() != parent else b"")
+parent = os.getpid()
+observe.current.device = Event()
+pid = os.fork()
+if not pid:
+    gc.collect()
+    os.kill(os.getpid(), 9)
+os.waitpid(pid, 0)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+
+
 WATCHED = """
 import torch, time, sys, io
 sys.path.insert(0, sys.argv[1])

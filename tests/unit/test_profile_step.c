@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "profile/frontier.h"
+#include "profile/gather_rank.h"
 #include "profile/step.h"
 
 #define MS 1000000ULL
@@ -169,6 +170,20 @@ static void the_frontier_adds_up_and_names_who_is_late(void **state)
     assert_true(f.step_s > 0.0459 && f.step_s < 0.0461 && f.late_s == 0);
 }
 
+/* Sixteen workers that decode for 884 ms and fetch for 1.5 ms: a cache would save next to nothing, however the step and
+ * what they need for a batch compare. */
+static void fetching_is_blamed_for_no_more_than_it_takes(void **state)
+{
+    (void)state;
+    struct gather_loader decoding = {.batches = 100, .fetch_s = 0.15, .prepare_s = 88.4};
+    struct gather_shares shares = gather_shares_of(&decoding, 16, 0.065, 0.0105);
+    assert_true(shares.fetch < 0.05);
+    assert_true(shares.fetch + shares.prepare > 0.999 && shares.fetch + shares.prepare < 1.001);
+    struct gather_loader fetching = {.batches = 100, .fetch_s = 8, .prepare_s = 0.4};
+    shares = gather_shares_of(&fetching, 4, 0.021, 0.018);
+    assert_true(shares.fetch > 0.99);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +195,7 @@ int main(void)
         cmocka_unit_test(a_change_of_mode_is_in_no_step),
         cmocka_unit_test(the_gpus_clock_counts_once_it_is_heard),
         cmocka_unit_test(the_frontier_adds_up_and_names_who_is_late),
+        cmocka_unit_test(fetching_is_blamed_for_no_more_than_it_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,12 @@ _PENDING_MAX = 4096
 _broken = []  # hooks that could not be put in place
 
 
+_parents = []  # what only the process that this one was forked from may end
+
+
 def _forget():
+    """In a forked child. Events and tensors on a GPU must not end here: that is a call of CUDA, which would abort the child."""
+    _parents.append((current.device, *_replayer))
     lanes.forget()
     current.clear()
     _replayer.clear()

@@ -76,7 +76,8 @@ static void advise_prepare(const struct leat_report_run *run, struct leat_buf *o
     leat_verdict_seconds(out, rest);
     leat_buf_printf(out, ": %.0f workers of each rank would keep up, it has %u", needed, run->workers);
     if (needed * run->gpus > run->cores)
-        leat_buf_printf(out, "; with %u ranks that is more than the %u cores of this machine", run->gpus, run->cores);
+        leat_buf_printf(out, "; for those it takes %.0f cores, and this machine has %u: take more, or prepare for less",
+                        needed * run->gpus, run->cores);
 }
 
 static void advise(const struct leat_report *r, const struct leat_report_run *run, enum leat_report_part cause,

@@ -6,8 +6,8 @@
 #include "profile/queue.h"
 #include "profile/verdict.h"
 
-/* How far the model is off where something was changed, beside what the measurement does not know: nine tenths of the
- * runs of `make bench-whatif` are nearer than this. */
+/* How far the model may be off where something was changed, beside what the measurement does not know. Enough where
+ * storage is the limit (docs/profile.md); not known well where cores are. */
 #define MODEL_ERROR 0.05
 #define UNKNOWN     0.1 /* of a run too short for an interval */
 #define WAITS       0.1 /* of the step: then the loader is what it waits for, whatever the means say */

@@ -74,6 +74,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=40000)
     parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--plain", action="store_true", help="run it without the profiler first")
     parser.add_argument("--out", help="a folder for the reports")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -86,8 +87,9 @@ def main():
         script = root / "train.py"
         script.write_text(TRAIN)
         plain = [sys.executable, script, root / "files", str(options.steps)]
-        run(plain)
-        run(["leat", "profile", "--time", "60s", "-o", out / "report.json", "--", *plain])
+        if options.plain:
+            run(plain)
+        run(["leat", "profile", "--time", "45s", "-o", out / "report.json", "--", *plain])
         rate = prepares(str(packed))
         whatif = ["leat", "whatif", out / "report.json", "--loader", "leat", "--prep", str(int(rate))]
         whatif += ["--sample-bytes", str(int(size)), "--samples", str(options.images), "--latency", "50ms"]

@@ -193,12 +193,12 @@ def measure(job: dict[str, Any], loader: str, runtime: str) -> dict[str, Any]:
             text = json.dumps({**job, "rank": rank, "loader": loader})
             command = [sys.executable, "-c", "from leat import _shapes; _shapes.main()", text]
             ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
-        said = [rank.communicate()[0] for rank in ranks]
+        said = [process.communicate()[0] for process in ranks]
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
-    if any(rank.returncode for rank in ranks):
+        for process in ranks:
+            process.kill()
+            process.wait()
+    if any(process.returncode for process in ranks):
         raise RefusedError(f"{loader}: a rank ended with status {next(r.returncode for r in ranks if r.returncode)}")
     found = [json.loads(text) for text in said]
     epochs = [sum(rank["au"][e] for rank in found) / len(found) for e in range(job["epochs"])]

@@ -227,8 +227,27 @@ PLACES = {
 FORMS = {"quick": (3, 6, 1), "twelve-hours": (10, 120, 12)}  # life of keys, seconds of the job, renewals at least
 
 
-@pytest.mark.parametrize("form", ["quick", pytest.param("twelve-hours", marks=[pytest.mark.long, pytest.mark.alone])])
-@pytest.mark.parametrize(("kind", "provider"), [(kind, p) for kind, names in PLACES.items() for p in names])
+QUICK = [
+    "file",
+    "role",
+    "web_identity",
+    "instance",
+    "service",
+    "metadata",
+    "machine",
+    "sas",
+]  # each kind of renewal once
+LONG = [pytest.mark.long, pytest.mark.alone]
+
+
+def cases():
+    for kind, names in PLACES.items():
+        for name in names:
+            yield pytest.param(kind, name, "quick", marks=[] if name in QUICK else [pytest.mark.long])
+            yield pytest.param(kind, name, "twelve-hours", marks=LONG)
+
+
+@pytest.mark.parametrize(("kind", "provider", "form"), list(cases()))
 def test_a_loader_goes_on_over_renewals(request, lt, runtime, large, tmp_path, monkeypatch, kind, provider, form):
     life, seconds, renewals = FORMS[form]
     files = {str(p.relative_to(large.path)): p.read_bytes() for p in large.path.rglob("*") if p.is_file()}

@@ -100,7 +100,7 @@ def test_the_table_is_that_of_the_design():
     from check_includes import read_table
 
     table = read_table(ROOT / "docs" / "architecture.md")
-    below = ["base", "net", "store", "serve", "dataset", "order", "sched", "cache", "feed", "prep", "ring"]
+    below = ["base", "net", "store", "serve", "dataset", "order", "sched", "cache", "feed", "prep", "ring", "job"]
     assert list(table) == [*below, "agent", "client", "plan", "sim", "profile", "mount", "cli"]
     assert table["agent"] == set(below)
     assert table["base"] == set()

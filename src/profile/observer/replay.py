@@ -246,6 +246,7 @@ class Replayer:
         self.bytes = 0
         self.trained = 0  # steps in a row with the script's own batches
         self.settle = FIRST
+        self.counted = STEPS
         self.last = None  # the iterator of the training
         self.snapshot = None
         self.left = 0
@@ -274,12 +275,14 @@ class Replayer:
         same = self.last is not None and self.last() is iterator
         if same and self.current.trained:
             self.trained += 1
-            if self.trained > self.settle + STEPS and self.kept and self.seconds and self.another(iterator):
+            if self.trained > self.settle + self.counted and self.kept and self.seconds and self.another(iterator):
                 return self.again
         else:
             self.trained = 0
             self.last = weakref.ref(iterator)
-            self.settle = FIRST + getattr(iterator, "leat_ahead", 0)
+            ahead = getattr(iterator, "leat_ahead", 0)
+            self.settle = FIRST + ahead
+            self.counted = max(STEPS, ahead)  # workers give out batches in bursts, which must be counted whole
         self.current.mode = OBSERVED | (WARMUP if self.trained < self.settle else 0)
         return (lambda: self.keep(step())) if len(self.kept) < KEPT and self.trained < self.settle else step
 

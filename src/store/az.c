@@ -64,7 +64,7 @@ static void explain(const struct bucket *b, struct leat_store_op *op, const stru
             advice = meanings[i].advice;
         }
     }
-    /* A SAS that is over is called no other than one that was never right; whoever gave it may have given another. */
+    /* A SAS that is over is called no other than one that was never right. The user may have given another. */
     bool refused = strcmp(answer->code, "AuthenticationFailed") == 0 || !answer->code[0];
     op->own->expired = (head->code == 401 && begins(b->aws.access_key, LEAT_AZ_BEARER)) ||
                        (head->code == 403 && refused && begins(b->aws.access_key, LEAT_AZ_SAS));

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -371,7 +372,7 @@ static enum bucket_step take_name(struct hf *hf, struct leat_store_op *op, const
     op->own->moved = true;
     if (strlen(hf->repo) == n && strncmp(hf->repo, name, n) == 0)
         return BUCKET_STEP_AGAIN; /* another request has put it right already */
-    char *repo = strndup(name, n);
+    char *repo = leat_bytes_text(name, n);
     if (!repo)
         return fail(op, LEAT_NO_MEMORY, "no memory for a name");
     leat_log(LEAT_LOG_WARN, "the %s '%s' is called '%s' now", noun(hf), hf->repo, repo);
@@ -540,8 +541,8 @@ static leat_status split(struct hf *hf, const char *host, struct leat_error *err
         leat_buf_free(&revision);
         return leat_fail(err, LEAT_INVALID, "the revision '%.160s' is not percent-encoded as it should be", said);
     }
-    hf->type = strndup(host, (size_t)(slash - host));
-    hf->repo = strndup(slash + 1, n - (size_t)(slash + 1 - host));
+    hf->type = leat_bytes_text(host, (size_t)(slash - host));
+    hf->repo = leat_bytes_text(slash + 1, n - (size_t)(slash + 1 - host));
     hf->revision = leat_buf_take(&revision);
     leat_buf_free(&revision);
     if (!hf->type || !hf->repo || !hf->revision)

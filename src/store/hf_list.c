@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -182,7 +183,7 @@ static leat_status fill(struct hf_list *l, struct leat_error *err)
             leat_fail_context(err, rc, "cannot list 'hf://%s/%s'", leat_store_host(l->store), l->prefix);
         free(token);
         bool more = rc == LEAT_OK && query_n;
-        token = more ? strndup(text.data, query_n) : NULL;
+        token = more ? leat_bytes_text(text.data, query_n) : NULL;
         leat_buf_free(&text);
         if (!more)
             break;

@@ -202,7 +202,7 @@ class Azure(Cloud):
         }
 
     def sas(self):
-        """Put into the environment anew; the one before is good for a moment longer, as real ones are."""
+        """Put into the environment again; the one before is good for a moment longer, as real ones are."""
         self.handed += 1
         self.written = time.time()
         self.cloud.sas = f"sig=signature{self.handed}"

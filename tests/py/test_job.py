@@ -13,7 +13,7 @@ import sys
 import time
 
 import pytest
-from conftest import SANITIZE
+from conftest import PRELOAD, SANITIZE
 from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
 from machines import PROGRAM, FakePeer, finish, keys_of, machines, network, wait_for_lines
 
@@ -94,6 +94,9 @@ def test_under_torchrun(bucket, machines, tmp_path):
             "GLOO_SOCKET_IFNAME": "lo",
             "OMP_NUM_THREADS": "1",
         }
+        if PRELOAD:
+            full["LD_PRELOAD"] = PRELOAD
+            full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
         started.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     printed = [p.communicate(timeout=120 * SLOW) for p in started]
     assert [p.returncode for p in started] == [0, 0], printed

@@ -308,7 +308,8 @@ def test_datasets_opened_and_closed_one_after_another_do_not_grow_the_agent(lt, 
         before, memory = counts(), status("VmRSS")
         for n in range(40, 200 if not SANITIZE else 80):
             use(n)
-        wait_until(lambda: all(a <= b for a, b in zip(counts(), before)), what="no more descriptors and threads")
+        # Threads start when there is work for them: a few more are no leak, one per dataset is.
+        wait_until(lambda: all(a <= b + 4 for a, b in zip(counts(), before)), what="no more descriptors and threads")
         wait_until(lambda: loader.stats()["cache_bytes"] <= 5 * size, what="the end of the chunks of all but a few")
         if not SANITIZE:
             assert status("VmRSS") - memory < 4096, "kilobytes"

@@ -66,7 +66,7 @@ static void on_late(struct leat_timer *timer)
 
 void leat_hedging_start(struct leat_store *store, struct leat_store_op *op)
 {
-    if (!store->hedges || op->verb != LEAT_STORE_GET || !op->length)
+    if (!store->hedges || op->verb != LEAT_STORE_GET || !op->length || op->found) /* heads of two would be mixed */
         return;
     uint64_t late_ns = leat_hedge_begin(&store->own.hedge, op->length);
     if (!late_ns || op->attempts > 1)

@@ -47,8 +47,10 @@ static bool serve(struct peer_request *r, void *user)
         return peer_object(r, data, SIZE, etag);
     if (!s->half)
         return wait_late(r, s->late_ns) && peer_object(r, data, SIZE, etag);
-    peer_say(r, "HTTP/1.1 206 Part\r\nETag: %s\r\nContent-Range: bytes 0-%u/%u\r\nContent-Length: %u\r\n\r\n", etag,
-             SIZE - 1, SIZE, SIZE);
+    peer_say(r,
+             "HTTP/1.1 206 Part\r\nETag: %s\r\nContent-Type: text/odd\r\nContent-Range: bytes "
+             "0-%u/%u\r\nContent-Length: %u\r\n\r\n",
+             etag, SIZE - 1, SIZE, SIZE);
     peer_send(r, data, SIZE / 2);
     return wait_late(r, s->late_ns) && peer_send(r, data + SIZE / 2, SIZE / 2);
 }
@@ -134,6 +136,25 @@ static void an_answer_is_of_one_version_whichever_wins(void **state)
     peer_close(peer);
 }
 
+/* What an answer's head says of an object is written as it comes: two heads must not meet there. */
+static void attributes_are_those_of_one_answer(void **state)
+{
+    (void)state;
+    struct server s = {.half = true, .late_ns = 500 * LEAT_MS};
+    struct leat_error err;
+    struct leat_buf found;
+    char into[SIZE];
+    struct peer *peer = peer_open(serve, &s);
+    struct leat_store *store = open_used(peer, LEAT_HEDGE_ON);
+    struct leat_store_op op = {.verb = LEAT_STORE_GET, .key = "slow", .length = SIZE, .into = into, .found = &found};
+    leat_buf_init(&found, 4096);
+    assert_ok(leat_store_run(store, &op, &err), err);
+    assert_string_equal(found.data, "content-type: text/odd\n");
+    leat_buf_free(&found);
+    leat_store_close(store);
+    peer_close(peer);
+}
+
 static void reads_with_a_second_request_are_cancelled_and_closed_at_any_moment(void **state)
 {
     (void)state;
@@ -169,6 +190,7 @@ int main(void)
         cmocka_unit_test(what_is_late_comes_by_a_second_request),
         cmocka_unit_test(nothing_is_asked_twice_where_that_is_off),
         cmocka_unit_test(an_answer_is_of_one_version_whichever_wins),
+        cmocka_unit_test(attributes_are_those_of_one_answer),
         cmocka_unit_test(reads_with_a_second_request_are_cancelled_and_closed_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,18 +156,22 @@ static leat_status read_muster(const json_t *j, struct leat_muster *out, struct 
     return rc;
 }
 
+static leat_status read_json(const char *text, size_t n, json_t **out, struct leat_error *err)
+{
+    if (n > LEAT_MEMBERS_TEXT)
+        return wrong(err, "they are too many");
+    leat_status rc = leat_json_read(text, n, JSON_REJECT_DUPLICATES, out, NULL);
+    return rc == LEAT_OK ? LEAT_OK : rc == LEAT_NO_MEMORY ? no_memory(err) : wrong(err, "no JSON");
+}
+
 leat_status leat_members_read_nodes(const char *text, size_t n, struct leat_member **nodes, uint32_t *count,
                                     struct leat_error *err)
 {
     json_t *j;
     struct leat_muster m = {0};
-    if (n > LEAT_MEMBERS_TEXT)
-        return wrong(err, "they are too many");
-    leat_status rc = leat_json_read(text, n, JSON_REJECT_DUPLICATES, &j, NULL);
-    if (rc == LEAT_NO_MEMORY)
-        return no_memory(err);
+    leat_status rc = read_json(text, n, &j, err);
     if (rc != LEAT_OK)
-        return wrong(err, "no JSON");
+        return rc;
     rc = read_muster(j, &m, err);
     json_decref(j);
     if (rc == LEAT_OK) {
@@ -219,13 +223,9 @@ static leat_status read_all(const json_t *j, struct leat_members *m, struct leat
 leat_status leat_members_read(const char *text, size_t n, struct leat_members **out, struct leat_error *err)
 {
     json_t *j;
-    if (n > LEAT_MEMBERS_TEXT)
-        return wrong(err, "they are too many");
-    leat_status rc = leat_json_read(text, n, JSON_REJECT_DUPLICATES, &j, NULL);
-    if (rc == LEAT_NO_MEMORY)
-        return no_memory(err);
+    leat_status rc = read_json(text, n, &j, err);
     if (rc != LEAT_OK)
-        return wrong(err, "no JSON");
+        return rc;
     struct leat_members *m = calloc(1, sizeof *m);
     rc = m ? read_all(j, m, err) : no_memory(err);
     json_decref(j);
@@ -249,30 +249,38 @@ static json_t *muster_json(const struct leat_muster *m)
     return list;
 }
 
-leat_status leat_members_write(const struct leat_members *m, char **out, struct leat_error *err)
+/* Without the oldest `skip` of those before it; NULL: no memory. */
+static char *write_from(const struct leat_members *m, uint32_t skip)
 {
-    char *text = NULL;
     json_t *before = json_array();
     bool whole = before != NULL;
-    for (uint32_t i = 0; whole && i < m->before_n; i++)
+    for (uint32_t i = skip; whole && i < m->before_n; i++)
         whole = json_array_append_new(before, muster_json(&m->before[i])) == 0;
     json_t *nodes = whole ? muster_json(&m->now) : NULL;
     json_t *j =
         nodes ? json_pack("{s:s,s:I,s:s,s:s,s:s,s:O,s:O}", "job", m->job, "generation", (json_int_t)m->generation,
                           "token", m->token, "cert", m->cert_pem, "key", m->key_pem, "nodes", nodes, "before", before)
               : NULL;
-    text = leat_json_write(j, JSON_COMPACT);
+    char *text = leat_json_write(j, JSON_COMPACT);
     json_decref(j);
     json_decref(nodes);
     json_decref(before);
-    if (!text)
-        return no_memory(err);
-    if (strlen(text) > LEAT_MEMBERS_TEXT) {
-        free(text);
-        return leat_fail(err, LEAT_LIMIT, "a job of %u machines is more than can be told to all of them", m->now.n);
+    return text;
+}
+
+leat_status leat_members_write(const struct leat_members *m, char **out, struct leat_error *err)
+{
+    for (uint32_t skip = 0; skip <= m->before_n; skip++) {
+        char *text = write_from(m, skip);
+        if (!text)
+            return no_memory(err);
+        if (strlen(text) <= LEAT_MEMBERS_TEXT) {
+            *out = text;
+            return LEAT_OK;
+        }
+        free(text); /* what is forgotten costs some chunks that change hands */
     }
-    *out = text;
-    return LEAT_OK;
+    return leat_fail(err, LEAT_LIMIT, "a job of %u machines is more than can be told to all of them", m->now.n);
 }
 
 /* Placement */

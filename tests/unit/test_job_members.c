@@ -153,6 +153,33 @@ static void one_that_fails_is_left_alone_and_then_lost(void **state)
     assert_false(leat_health_due(&h, 600 * s));
 }
 
+/* 700 machines start again and again: what they remember must not grow until nothing can be told any more. */
+static void a_large_job_that_starts_often_forgets_its_oldest_machines(void **state)
+{
+    (void)state;
+    static struct leat_member nodes[700];
+    struct leat_members *last = NULL;
+    struct leat_members *m;
+    struct leat_error err;
+    char *text;
+    for (uint32_t i = 0; i < 700; i++) {
+        snprintf(nodes[i].address, sizeof nodes[i].address, "10.250.%u.%u:40000", 100 + i / 250, 100 + i % 250 / 2);
+        nodes[i].ranks = 8;
+    }
+    for (unsigned generation = 1; generation <= 12; generation++) {
+        assert_ok(leat_members_make("run", nodes, 700, last, &m, &err), err);
+        leat_members_free(last);
+        assert_ok(leat_members_write(m, &text, &err), err);
+        leat_members_free(m);
+        assert_ok(leat_members_read(text, strlen(text), &last, &err), err);
+        free(text);
+        assert_int_equal(last->generation, generation);
+        assert_int_equal(last->now.n, 700);
+    }
+    assert_in_range(last->before_n, 1, 3);
+    leat_members_free(last);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +188,7 @@ int main(void)
         cmocka_unit_test(what_a_lost_machine_had_goes_to_the_others),
         cmocka_unit_test(wrong_texts_are_refused),
         cmocka_unit_test(one_that_fails_is_left_alone_and_then_lost),
+        cmocka_unit_test(a_large_job_that_starts_often_forgets_its_oldest_machines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

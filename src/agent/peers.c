@@ -396,7 +396,6 @@ bool leat_peers_choose(const struct leat_supply *s, uint32_t own_number, const s
     out->store = p->store;
     out->who = p;
     leat_peers_hold(l->job);
-    p->asked++;
     return true;
 }
 

@@ -28,7 +28,7 @@ struct leat_peer {
     uint32_t node;
     struct leat_health health;
     struct leat_store *store; /* NULL: never asked */
-    uint64_t asked, chunks, bytes, ns, without, failed, lied;
+    uint64_t chunks, bytes, ns, without, failed, lied;
     char why[208]; /* its last failure */
     bool looking;  /* whether a lost one is there again; the rest is for that */
     struct leat_store_op op;

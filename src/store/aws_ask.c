@@ -1,10 +1,12 @@
 #include "store/aws_ask.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "store/s3_xml.h"
 
 #define ANSWER_MAX (256u << 10)
 #define PAUSE      (200 * LEAT_MS)
@@ -139,4 +141,34 @@ void leat_ask_free(struct leat_ask *ask)
     if (ask->text.data)
         explicit_bzero(ask->text.data, ask->text.len);
     leat_buf_free(&ask->text);
+}
+
+static void take(char *out, size_t size, const char *text)
+{
+    if (strlen(text) < size)
+        memcpy(out, text, strlen(text) + 1);
+}
+
+static void take_leaf(const char *parent, const char *name, const char *text, void *user)
+{
+    struct leat_ask_keys *a = user;
+    bool keys = strcmp(parent, "Credentials") == 0;
+    if (keys && strcmp(name, "AccessKeyId") == 0)
+        take(a->access, sizeof a->access, text);
+    else if (keys && strcmp(name, "SecretAccessKey") == 0)
+        take(a->secret, sizeof a->secret, text);
+    else if (keys && strcmp(name, "SessionToken") == 0)
+        take(a->token, sizeof a->token, text);
+    else if (keys && strcmp(name, "Expiration") == 0)
+        take(a->expires, sizeof a->expires, text);
+    else if (strcmp(parent, "Error") == 0 && strcmp(name, "Code") == 0)
+        take(a->code, sizeof a->code, text);
+    else if (strcmp(parent, "Error") == 0 && strcmp(name, "Message") == 0)
+        snprintf(a->message, sizeof a->message, "%s", text);
+}
+
+bool leat_ask_read_keys(const struct leat_ask *ask, struct leat_ask_keys *out)
+{
+    *out = (struct leat_ask_keys){0};
+    return leat_xml_leaves(ask->text.data, ask->text.len, take_leaf, out);
 }

@@ -25,6 +25,20 @@ struct leat_ask {
     struct leat_buf text;
 };
 
+/* Keys as AWS's services answer with them in XML, or why there are none; "" for what is not there. The caller wipes it.
+ */
+struct leat_ask_keys {
+    char access[256];
+    char secret[256];
+    char token[8192];
+    char expires[64];
+    char code[64];
+    char message[200];
+};
+
+/* False: the answer is no XML. */
+bool leat_ask_read_keys(const struct leat_ask *ask, struct leat_ask_keys *out);
+
 leat_status leat_ask(struct leat_ask *ask, struct leat_error *err);
 void leat_ask_free(struct leat_ask *ask); /* wipes the answer */
 

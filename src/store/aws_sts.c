@@ -14,46 +14,12 @@
 #include "base/url.h"
 #include "store/aws_ask.h"
 #include "store/aws_keys.h"
-#include "store/s3_xml.h"
 #include "store/sign.h"
 
 #define TIMEOUT   (10 * LEAT_S)
 #define ATTEMPTS  3u
 #define URL_MAX   1024
 #define TOKEN_MAX (64u << 10)
-
-struct answer {
-    char access[256];
-    char secret[256];
-    char token[8192];
-    char expires[64];
-    char code[64];
-    char message[200];
-};
-
-static void take(char *out, size_t size, const char *text)
-{
-    if (strlen(text) < size)
-        memcpy(out, text, strlen(text) + 1);
-}
-
-static void take_leaf(const char *parent, const char *name, const char *text, void *user)
-{
-    struct answer *a = user;
-    bool keys = strcmp(parent, "Credentials") == 0;
-    if (keys && strcmp(name, "AccessKeyId") == 0)
-        take(a->access, sizeof a->access, text);
-    else if (keys && strcmp(name, "SecretAccessKey") == 0)
-        take(a->secret, sizeof a->secret, text);
-    else if (keys && strcmp(name, "SessionToken") == 0)
-        take(a->token, sizeof a->token, text);
-    else if (keys && strcmp(name, "Expiration") == 0)
-        take(a->expires, sizeof a->expires, text);
-    else if (strcmp(parent, "Error") == 0 && strcmp(name, "Code") == 0)
-        take(a->code, sizeof a->code, text);
-    else if (strcmp(parent, "Error") == 0 && strcmp(name, "Message") == 0)
-        snprintf(a->message, sizeof a->message, "%s", text);
-}
 
 static void add_form(struct leat_buf *form, const char *name, const char *value)
 {
@@ -109,9 +75,9 @@ static leat_status make_head(const struct leat_url *url, const char *region, con
 static leat_status take_answer(const struct leat_ask *ask, const char *host, const char *role_arn, struct leat_aws *aws,
                                struct leat_error *err)
 {
-    struct answer a = {0};
+    struct leat_ask_keys a;
     leat_status rc;
-    bool parsed = leat_xml_leaves(ask->text.data, ask->text.len, take_leaf, &a);
+    bool parsed = leat_ask_read_keys(ask, &a);
     if (ask->code == 200 && parsed && a.access[0] && a.secret[0] && a.token[0]) {
         rc = leat_aws_set_keys(aws, a.access, a.secret, a.token, err);
         aws->expires_s = leat_aws_expiry(a.expires);

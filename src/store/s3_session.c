@@ -10,7 +10,6 @@
 #include "store/aws_ask.h"
 #include "store/aws_keys.h"
 #include "store/s3_site.h"
-#include "store/s3_xml.h"
 
 #define TIMEOUT  (10 * LEAT_S)
 #define ATTEMPTS 3u
@@ -41,39 +40,6 @@ leat_status leat_s3_check_session(const struct bucket *b, struct leat_error *err
     return leat_fail(err, LEAT_UNSUPPORTED,
                      "the keys that the job has are a session of bucket '%.*s', which opens no other bucket", (int)n,
                      of);
-}
-
-struct session {
-    char access[256];
-    char secret[256];
-    char token[8192];
-    char expires[64];
-    char code[64];
-    char message[200];
-};
-
-static void take(char *out, size_t size, const char *text)
-{
-    if (strlen(text) < size)
-        memcpy(out, text, strlen(text) + 1);
-}
-
-static void take_leaf(const char *parent, const char *name, const char *text, void *user)
-{
-    struct session *s = user;
-    bool keys = strcmp(parent, "Credentials") == 0;
-    if (keys && strcmp(name, "AccessKeyId") == 0)
-        take(s->access, sizeof s->access, text);
-    else if (keys && strcmp(name, "SecretAccessKey") == 0)
-        take(s->secret, sizeof s->secret, text);
-    else if (keys && strcmp(name, "SessionToken") == 0)
-        take(s->token, sizeof s->token, text);
-    else if (keys && strcmp(name, "Expiration") == 0)
-        take(s->expires, sizeof s->expires, text);
-    else if (strcmp(parent, "Error") == 0 && strcmp(name, "Code") == 0)
-        take(s->code, sizeof s->code, text);
-    else if (strcmp(parent, "Error") == 0 && strcmp(name, "Message") == 0)
-        snprintf(s->message, sizeof s->message, "%s", text);
 }
 
 /* The texts of a request for a session. */
@@ -151,7 +117,7 @@ static void asking_free(struct asking *a)
 }
 
 static leat_status ask(const struct bucket *b, const struct leat_store_opts *opts, bool read_only, unsigned *code,
-                       struct session *out, struct leat_error *err)
+                       struct leat_ask_keys *out, struct leat_error *err)
 {
     struct asking a = {0};
     leat_buf_init(&a.host, 1024);
@@ -173,7 +139,7 @@ static leat_status ask(const struct bucket *b, const struct leat_store_opts *opt
     if (rc == LEAT_OK) {
         rc = leat_ask(&question, err);
         *code = question.code;
-        leat_xml_leaves(question.text.data, question.text.len, take_leaf, out);
+        leat_ask_read_keys(&question, out);
         leat_ask_free(&question);
     }
     asking_free(&a);
@@ -193,7 +159,7 @@ static void move_keys(struct leat_aws *found, struct leat_aws *aws)
     leat_aws_free(&old);
 }
 
-static leat_status take_session(const struct session *s, const char *bucket, struct leat_aws *aws,
+static leat_status take_session(const struct leat_ask_keys *s, const char *bucket, struct leat_aws *aws,
                                 struct leat_error *err)
 {
     char id[600];
@@ -222,11 +188,11 @@ static void digest_question(const struct bucket *b, uint8_t out[LEAT_SHA256_SIZE
 static leat_status begin(struct bucket *b, const struct leat_store_opts *opts, struct leat_aws *aws, bool *expired,
                          struct leat_error *err)
 {
-    struct session s = {0};
+    struct leat_ask_keys s = {0};
     unsigned code = 0;
     leat_status rc = ask(b, opts, false, &code, &s, err);
     if (rc == LEAT_OK && code == 403 && strcmp(s.code, "AccessDenied") == 0) { /* who may only read may say so */
-        struct session second = {0};
+        struct leat_ask_keys second = {0};
         unsigned second_code = 0;
         if (ask(b, opts, true, &second_code, &second, err) == LEAT_OK && second_code == 200) {
             s = second;

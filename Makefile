@@ -43,6 +43,15 @@ test-s3: build-release venv deps-test deps-s3 ## against a real radosgw, started
 	@mkdir -p build/s3
 	LEAT_BUILD=$(CURDIR)/build/release LEAT_JUNIT=$(CURDIR)/build/s3/pytest.junit.xml tests/s3/run
 
+servers: venv ## the servers of tests/s3/requirements.txt, in build/servers
+	@cmp -s tests/s3/requirements.txt build/servers/requirements || { rm -rf build/servers && python3 -m venv build/servers && \
+		build/servers/bin/pip install --quiet --disable-pip-version-check -r tests/s3/requirements.txt && \
+		cp tests/s3/requirements.txt build/servers/requirements; }
+
+test-s3-all: test-s3 servers ## the same against moto, rclone serve s3 and SeaweedFS
+	@failed=0; for server in moto rclone seaweedfs; do \
+		LEAT_BUILD=$(CURDIR)/build/release tests/s3/run --server $$server || failed=1; done; exit $$failed
+
 test-long: build-release venv deps-test ## the tests that take minutes
 	tools/suite release --long
 
@@ -61,6 +70,7 @@ bench-plan: build-release venv ## the planner against published figures, simulat
 
 bench-simulate: build-release venv ## simulated jobs beside the same ones run from a bucket in a box
 	@.venv/bin/python bench/bench_simulate.py
+	@.venv/bin/python bench/bench_simulate_job.py
 
 bench-whatif: build-release venv ## what `leat whatif` says beside the same trainings run: caches of 0 to 100 %, one and two cores
 	@.venv/bin/python bench/bench_whatif.py $(BENCH_WHATIF)
@@ -83,11 +93,17 @@ bench-index: build-release venv ## indexing a million objects of a bucket in a b
 bench-inplace: build-release venv ## small objects and tar shards where they lie, beside packed data and a DataLoader
 	@.venv/bin/python bench/bench_inplace.py $(BENCH_INPLACE)
 
+bench-job: build-release venv ## 1, 2, 4 and 8 machines with a cache each: what leaves the bucket, and what they get from each other
+	@.venv/bin/python bench/bench_job.py $(BENCH_JOB)
+
 bench-mount: build-release venv ## reading a mount beside `leat read`, and listing a million files
 	@.venv/bin/python bench/bench_mount.py $(BENCH_MOUNT)
 
 bench-pack-files: build-release venv ## packing many small files beside tar and other libraries (BENCH_PACK="--peers ENV/bin/python")
 	@.venv/bin/python bench/bench_pack_files.py $(BENCH_PACK)
+
+bench-peers: build-release venv ## bytes from another machine's memory beside iperf3 and bare OpenSSL, on the loopback
+	@.venv/bin/python bench/bench_peers.py $(BENCH_PEERS)
 
 bench-profile: build-release venv ## what watching a training costs it, and injected stalls beside what is reported
 	@.venv/bin/python bench/bench_profile.py $(BENCH_PROFILE)
@@ -138,6 +154,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep bench-profile \
+.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep bench-profile \
 	bench-sched bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

@@ -2,7 +2,8 @@
 observer, in turn, and the least of many stretches of each (a busy machine only adds).
 
     make bench-profile
-    make bench-profile BENCH_PROFILE=--cases    # injected stalls beside what is reported
+    make bench-profile BENCH_PROFILE=--cases          # injected stalls beside what is reported
+    make bench-profile BENCH_PROFILE="--cases 0:12"   # some of the fifty
 """
 
 import subprocess
@@ -62,7 +63,8 @@ def stalls():
     off, right, count, base = [], 0, 0, {}
     print("| injected, ms a step | ranks | step, ms | first | worst part is off by, points |")
     print("| --- | --- | --- | --- | --- |")
-    for case, ranks in profile_cases.cases():
+    first, _, last = (sys.argv[sys.argv.index("--cases") + 1 :] or [":"])[0].partition(":")
+    for case, ranks in profile_cases.cases()[int(first or 0) : int(last or 50)]:
         with tempfile.TemporaryDirectory() as folder:
             if ranks not in base:
                 base[ranks] = profile_cases.base_of(profile_cases.run(leat, {}, ranks, folder, steps=100))

@@ -48,16 +48,19 @@ def cpu_s(pid):
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(url, env, count, epochs, stop=None, **settings):
-    """Rates of the jobs, decodes, and the agent's CPU time; `stop`: a signal for the last of them, soon after the start."""
-    command = [sys.executable, __file__, "--job", url, str(epochs), json.dumps({"linger": "100ms", **settings})]
+def measure(url, env, count, epochs, stop=None, draws=False, **settings):
+    """Rates of the jobs, decodes, and the agent's CPU time; `stop`: a signal for the last of them, soon after the start;
+    `draws`: each has its own."""
     with contextlib.ExitStack() as stack:
-        jobs = [
-            stack.enter_context(
-                subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        jobs = []
+        for n in range(count):
+            mine = {"linger": "100ms", **({"draw_seed": n} if draws else {}), **settings}
+            command = [sys.executable, __file__, "--job", url, str(epochs), json.dumps(mine)]
+            jobs.append(
+                stack.enter_context(
+                    subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                )
             )
-            for _ in range(count)
-        ]
         agents = [json.loads(p.stdout.readline())["agent"] for p in jobs]  # all are open: one agent
         before = cpu_s(agents[0])
         for p in jobs:
@@ -112,14 +115,17 @@ def main():
     parser.add_argument("--images", type=int, default=1500)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--cases", type=int, default=99, help="the first ones only")
     options = parser.parse_args()
     cases = {
         "one job": {"count": 1},
         f"{JOBS} jobs": {"count": JOBS},
+        f"{JOBS} jobs, draws of their own": {"count": JOBS, "draws": True},
         f"{JOBS} jobs, share=off": {"count": JOBS, "share": "off"},
         f"{JOBS} jobs, one stopped": {"count": JOBS, "stop": signal.SIGSTOP},
         f"{JOBS} jobs, one killed": {"count": JOBS, "stop": signal.SIGKILL},
     }
+    cases = dict(list(cases.items())[: options.cases])
     results = {name: [] for name in cases}
     with scratch(options.images * 100_000) as folder:
         url = make_photos(options.build, folder, options.images)

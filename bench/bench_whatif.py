@@ -1,6 +1,6 @@
 """`leat whatif` beside the real thing: one profiled run, what it says of others, and those others run.
 
-python bench/bench_whatif.py [--build build/release] [--steps 120] [--repeat 1] [--only TEXT]
+python bench/bench_whatif.py [--build build/release | --leat PATH] [--steps 120] [--repeat 1] [--only TEXT] [--cpus 0,1]
 
 A training whose storage, preparing and computing are emulated: storage by sleeping for every sample that is not cached, preparing
 by rounds of arithmetic on a core, computing by sleeping, as a rank does while its GPU works. Each setting is profiled once,
@@ -86,7 +86,7 @@ def _cpu(work, rounds, time):
     return time.thread_time() - start
 
 
-def profiled(build, folder, setting, cache, cores, steps):
+def profiled(leat, folder, setting, cache, cores, steps):
     """The report of a run."""
     script, out = folder / "train.py", folder / "report.json"
     script.write_text(TRAIN)
@@ -95,7 +95,7 @@ def profiled(build, folder, setting, cache, cores, steps):
         "taskset",
         "-c",
         ",".join(str(c) for c in cores),
-        str(build / "src" / "cli" / "leat"),
+        str(leat),
         "profile",
         "-o",
         str(out),
@@ -112,11 +112,11 @@ def observed(report):
     return next(run for run in report["runs"] if run["mode"] == "observed")
 
 
-def asked(build, folder, report, cache, cores):
+def asked(leat, folder, report, cache, cores):
     path = folder / "asked.json"
     path.write_text(json.dumps(report))
     command = [
-        str(build / "src" / "cli" / "leat"),
+        str(leat),
         "whatif",
         str(path),
         "--json",
@@ -134,9 +134,11 @@ def main():
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--repeat", type=int, default=1, help="of each run; the middle one counts")
     parser.add_argument("--only", default="", help="settings with this text in their names")
+    parser.add_argument("--leat", default="", help="the command itself, where it is not in a build folder")
+    parser.add_argument("--cpus", default="", help="the two cores to use")
     options = parser.parse_args()
-    build = Path(options.build)
-    cpus = sorted(os.sched_getaffinity(0))[:2]
+    leat = options.leat or Path(options.build) / "src" / "cli" / "leat"
+    cpus = [int(c) for c in options.cpus.split(",")] if options.cpus else sorted(os.sched_getaffinity(0))[:2]
     rows = []
     with tempfile.TemporaryDirectory(prefix="leat-bench-") as scratch:
         folder = Path(scratch)
@@ -144,14 +146,14 @@ def main():
             if options.only not in name:
                 continue
             setting = {**times, "rounds": rounds_of(times["prepare"])}
-            report = profiled(build, folder, setting, 0, cpus, options.steps)
+            report = profiled(leat, folder, setting, 0, cpus, options.steps)
             for n in range(len(cpus), 0, -1):
                 for cache in CACHES:
                     runs = [
-                        profiled(build, folder, setting, cache, cpus[:n], options.steps) for _ in range(options.repeat)
+                        profiled(leat, folder, setting, cache, cpus[:n], options.steps) for _ in range(options.repeat)
                     ]
                     real = sorted(observed(run)["step_s"][0] for run in runs)[options.repeat // 2]
-                    answer = asked(build, folder, report, cache, n)
+                    answer = asked(leat, folder, report, cache, n)
                     said, low, high = answer["step_s"]
                     rows.append(
                         {

@@ -151,6 +151,10 @@ struct leat_loader_opts {
     /* The machines of the job, which fetch from each other before they ask the bucket: a text that leat_loader_confer()
      * has made on one of them, the same on all (docs/job.md). NULL: each fetches for itself. */
     const char *members;
+    /* What random operations are drawn from, instead of `seed`: jobs of one machine with the same order and draws of
+     * their own decode each picture once for all of them (docs/share.md). */
+    uint64_t draw_seed;
+    bool draw_seed_given; /* false: a restored state says, else `seed` */
 };
 
 /* The settings by name, so that front ends need no list of their own. */

@@ -40,3 +40,4 @@ class Settings(TypedDict, total=False):
     metrics: str | None  # where the agent serves its metrics for Prometheus: '127.0.0.1:9100'
     name: str | None  # what leat top, metrics and traces call this loader; else the end of the dataset's address
     share: Literal["on", "off"] | None  # decode once for all loaders of this machine that ask for the same samples
+    draw_seed: Whole | None  # seed of random draws alone; else the seed

@@ -3,12 +3,15 @@
 Data of the shape's sizes go into a bucket in a box, once as one object for each file of the shape, for the DataLoader, and once
 packed, for Leat. A rank takes a batch, sleeps as long as the accelerator would compute, and goes on. Accelerator utilisation (AU)
 is the time of computing over the whole time of an epoch without its first step; mean over ranks, then over epochs.
+
+With --data both read a dataset that is there already; the shape gives batches and computing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import random
@@ -126,6 +129,45 @@ class Objects:
         return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
+class Samples:
+    """The samples of a Leat dataset for a DataLoader: whole chunks are fetched, as readers of shards do, and one after the other."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        import leat
+
+        self.data = leat.open(job["data"])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int) -> Any:
+        import torch
+
+        _, values = self.data._core.get(i, self.data._numbers)  # as they are stored: nothing is decoded
+        found = [value[0] if isinstance(value, tuple) else value for value in values]
+        return [torch.frombuffer(bytearray(v), dtype=torch.uint8) if isinstance(v, bytes) and v else v for v in found]
+
+
+def stretches(job: dict[str, Any]) -> list[range]:
+    """Batches of a rank, for a DataLoader whose workers get them in turn: those of each worker follow each other in the dataset, so
+    that it fetches no chunk twice."""
+    steps, workers, batch = job["steps"], job["workers"], job["batch"]
+    counts = [len(range(w, steps, workers)) for w in range(workers)]
+    first = [job["rank"] * steps + sum(counts[:w]) for w in range(workers)]
+    at = [first[k % workers] + k // workers for k in range(steps)]
+    return [range(place * batch, (place + 1) * batch) for place in at]
+
+
+def plain_of_data(job: dict[str, Any]) -> Any:
+    from torch.utils.data import DataLoader
+
+    data: Any = Samples(job)
+    batches: Any = stretches(job)
+    return DataLoader(
+        data, batch_sampler=batches, num_workers=job["workers"], collate_fn=list, persistent_workers=True
+    )  # fmt: skip
+
+
 def plain(job: dict[str, Any]) -> Any:
     from torch.utils.data import DataLoader, DistributedSampler
 
@@ -137,13 +179,29 @@ def plain(job: dict[str, Any]) -> Any:
     )  # fmt: skip
 
 
+def fields_of(url: str) -> dict[str, Any]:
+    """Everything that a dataset holds, as it is stored."""
+    import leat
+
+    made: dict[str, Any] = {}
+    with leat.open(url) as data:
+        for name, field in data.fields.items():
+            if field.type == "int":
+                made[name] = leat.int(name, default=0 if field.optional else None)
+            elif field.type == "float":
+                made[name] = leat.float(name, default=0.0 if field.optional else None)
+            else:
+                made[name] = leat.bytes(name, default=b"" if field.optional else None)
+    return made
+
+
 def leats(job: dict[str, Any]) -> Any:
     import leat
 
     return leat.Loader(
-        "s3://data/set",
+        job["data"] or "s3://data/set",
         batch_size=job["batch"],
-        fields={"x": leat.bytes("bin")},
+        fields=fields_of(job["data"]) if job["data"] else {"x": leat.bytes("bin")},
         ram=job["ram"],
         window=WINDOW,
         linger="100ms",
@@ -152,12 +210,13 @@ def leats(job: dict[str, Any]) -> Any:
 
 def run_rank(job: dict[str, Any]) -> None:
     """One rank: prints its AU of every epoch."""
-    loader = {"leat": leats, "DataLoader": plain}[job["loader"]](job)
+    other = plain_of_data if job["data"] else plain
+    loader = (leats if job["loader"] == "leat" else other)(job)
     found, waits = [], 0.0
     for _ in range(job["epochs"]):
         steps, first = 0, 0.0
         before = time.perf_counter()
-        for _batch in loader:
+        for _batch in itertools.islice(loader, job["steps"]):
             waits += time.perf_counter() - before
             time.sleep(job["compute_s"])
             before = time.perf_counter()
@@ -173,14 +232,12 @@ def run_rank(job: dict[str, Any]) -> None:
 
 def measure(job: dict[str, Any], loader: str, runtime: str) -> dict[str, Any]:
     """All ranks with one loader."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LEAT_"))}
-    env |= {
-        "LEAT_ENDPOINT_URL": job["endpoint"],
-        "LEAT_NO_SIGN_REQUEST": "1",
-        "LEAT_RUNTIME_DIR": runtime,
-        "OMP_NUM_THREADS": "1",
-    }
-    env["LEAT_AGENT"] = job["command"]
+    if job["data"]:  # with the keys and the endpoint that the caller has, and no cache from before
+        env = {k: v for k, v in os.environ.items() if k != "LEAT_CACHE_DIR"}
+    else:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "LEAT_"))}
+        env |= {"LEAT_ENDPOINT_URL": job["endpoint"], "LEAT_NO_SIGN_REQUEST": "1"}
+    env |= {"LEAT_RUNTIME_DIR": runtime, "LEAT_AGENT": job["command"], "OMP_NUM_THREADS": "1"}
     ranks = []
     try:
         for rank in range(job["world"]):
@@ -219,10 +276,33 @@ def understand(job: dict[str, Any]) -> dict[str, Any]:
             f"--accelerator {job['accelerator']}: step times of {job['shape']} are known for {', '.join(shape['s'])}"
         )
     compute = shape["s"][job["accelerator"]]
+    job = {**job, "compute_s": compute, "batch": shape["batch"]}
     steps = min(2000, max(8, round(job["epoch_s"] / compute)))
-    batch, world = shape["batch"], job["world"]
-    mean = max(1.0, shape["bytes"][0] * job["scale"])
-    total = steps * batch * world * mean
+    job = found_data(job, steps) if job["data"] else made_data(job, steps)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    if job["ram"] > memory:
+        smaller = "" if job["data"] else f"--scale {job['scale'] * memory / job['ram']:.2g} or "
+        raise RefusedError(
+            f"Leat would need {job['ram'] / 1e9:.1f} GB of memory for this, of {memory / 1e9:.1f} that are half of this machine's: "
+            f"{smaller}fewer --accelerators"
+        )
+    return {**job, "rate": job["batch"] * job["mean"] / compute * job["world"]}
+
+
+def sized(job: dict[str, Any], steps: int, mean: float, largest: float, chunk: float) -> dict[str, Any]:
+    """What this many steps read, and the memory that Leat may use: for a fifth of it, what is mixed, and batches."""
+    samples = steps * job["batch"] * job["world"]
+    total = samples * mean
+    ram = int(total * 0.2 + (WINDOW + 8) * max(CHUNK, chunk) + 6 * job["world"] * job["batch"] * largest)
+    return {**job, "steps": steps, "samples": samples, "mean": mean, "bytes": total, "ram": ram}
+
+
+def made_data(job: dict[str, Any], steps: int) -> dict[str, Any]:
+    mean, deviation = (job["scale"] * value for value in SHAPES[job["shape"]]["bytes"])
+    mean = max(1.0, mean)
+    largest = mean + 4 * deviation
+    job = sized(job, steps, mean, largest, largest)
+    total = job["bytes"]
     room = shutil.disk_usage(job["folder"]).free / 3  # twice, and something must be left
     if total > room:
         fits = job["scale"] * room / total
@@ -230,18 +310,26 @@ def understand(job: dict[str, Any]) -> dict[str, Any]:
             f"this shape needs {total / 1e9:.1f} GB twice, {job['folder']} has room for {room / 1e9:.1f}: --scale {fits:.2g}, a shorter "
             "--epoch-time or another --folder"
         )
-    largest = mean + 4 * shape["bytes"][1] * job["scale"]
-    ram = int(total * 0.2 + (WINDOW + 8) * max(CHUNK, largest) + 6 * world * batch * largest)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
-    if ram > memory:
+    return job
+
+
+def found_data(job: dict[str, Any], steps: int) -> dict[str, Any]:
+    """An epoch ends with the dataset, or earlier with its time."""
+    done = subprocess.run(
+        [job["command"], "info", "--json", job["data"]], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(done.returncode)  # it has said why
+    info = json.loads(done.stdout)
+    steps = min(steps, info["samples"] // (job["batch"] * job["world"]))
+    if steps < 2:
         raise RefusedError(
-            f"Leat would need {ram / 1e9:.1f} GB of memory for this, of {memory / 1e9:.1f} that are half of this machine's: --scale "
-            f"{job['scale'] * memory / ram:.2g} or fewer --accelerators"
+            f"--data {job['data']}: its {info['samples']} samples are fewer than two steps of {job['world']} × {job['batch']}: a larger "
+            "dataset, fewer --accelerators or a --shape with smaller batches"
         )
-    return {
-        **job, "compute_s": compute, "steps": steps, "batch": batch, "samples": steps * batch * world, "bytes": total, "ram": ram,
-        "rate": batch * mean / compute * world,
-    }  # fmt: skip
+    mean = info["bytes"] / info["samples"]
+    job = sized(job, steps, mean, 2 * mean, 2 * info["bytes"] / info["chunks"])
+    return {**job, "of": info["samples"]}
 
 
 def describe(job: dict[str, Any]) -> None:
@@ -249,33 +337,41 @@ def describe(job: dict[str, Any]) -> None:
     mean, deviation = shape["bytes"]
     print(f"DLIO {job['shape']} shape, {job['world']} × {job['accelerator']}: batches of {job['batch']}, {1e3 * job['compute_s']:g} ms of "
           f"computing each (emulated: it sleeps), AU ≥ {100 * shape['au']:.0f} % asked for")  # fmt: skip
-    spread = f" ± {deviation * job['scale']:,.0f}" if deviation else ""
-    print(f"  {job['samples']} samples of {mean * job['scale']:,.0f}{spread} bytes, {job['steps']} steps in an epoch, {job['epochs']} epoch{'s' * (job['epochs'] != 1)}; "
+    spread = f" ± {deviation * job['scale']:,.0f}" if deviation and not job["data"] else ""
+    print(f"  {job['samples']} samples of {job['mean']:,.0f}{spread} bytes, {job['steps']} steps in an epoch, {job['epochs']} epoch{'s' * (job['epochs'] != 1)}; "
           f"{job['rate'] / 1e6:,.0f} MB/s would keep it busy")  # fmt: skip
-    if job["scale"] != 1:
+    if job["data"]:
+        print(f"  YOUR DATA: {job['data']}, {job['samples']} of its {job['of']} samples in an epoch; batches and computing are the shape's. This is not "
+              "the shape's own figure")  # fmt: skip
+    elif job["scale"] != 1:
         print(f"  SCALED: samples have {job['scale']:g} of the shape's {mean:,} bytes; steps, batches and computing are the shape's own. This is "
               "not the shape's own figure")  # fmt: skip
-    print(f"  from a bucket in a box on this machine ({job['bandwidth'] or 'no limit'}, {job['latency'] or 'no'} latency); Leat may use "
-          f"{job['ram'] / 1e6:,.0f} MB of memory, the DataLoader has {job['workers']} worker{'s' * (job['workers'] != 1)} for each rank", flush=True)  # fmt: skip
+    box = (
+        f"from a bucket in a box on this machine ({job['bandwidth'] or 'no limit'}, {job['latency'] or 'no'} latency); "
+    )
+    print(f"  {'' if job['data'] else box}Leat may use {job['ram'] / 1e6:,.0f} MB of memory, the DataLoader has {job['workers']} "
+          f"worker{'s' * (job['workers'] != 1)} for each rank", flush=True)  # fmt: skip
 
 
 def run_job(job: dict[str, Any]) -> None:
     job = understand(job)
     if not job["json"]:
         describe(job)
-    with tempfile.TemporaryDirectory(prefix="leat-shape-", dir=job["folder"]) as name:
-        folder = Path(name)
-        make(job, folder)
+    with contextlib.ExitStack() as stack:
+        if not job["data"]:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leat-shape-", dir=job["folder"])))
+            make(job, folder)
+            job["endpoint"] = stack.enter_context(served(job, folder))
         # An agent of its own, whose socket needs a short path.
-        with served(job, folder) as endpoint, tempfile.TemporaryDirectory(prefix="leat-", dir="/tmp") as runtime:
-            job["endpoint"] = endpoint
-            found = {loader: measure(job, loader, runtime) for loader in ("leat", "DataLoader")}
+        runtime = stack.enter_context(tempfile.TemporaryDirectory(prefix="leat-", dir="/tmp"))
+        found = {loader: measure(job, loader, runtime) for loader in ("leat", "DataLoader")}
     asked = SHAPES[job["shape"]]["au"]
     if job["json"]:
         told = {
             k: job[k]
             for k in (
                 "shape",
+                "data",
                 "accelerator",
                 "world",
                 "scale",

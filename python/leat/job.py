@@ -3,6 +3,9 @@
 Membership is torch's: its store carries one text, made on the machine of rank 0, to all ranks, and each gives it to the agent
 of its machine. When torchrun starts its workers again, on the same machines or others, there is another process group, and so
 another text with secrets of its own.
+
+Or it is etcd's (job="etcd://…"): then the agents see to it, machines come and go at any time, and ranks tell each other only
+what they are assigned by.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ import ipaddress
 import json
 import logging
 import os
+import re
 import socket
 import time
+import urllib.parse
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from leat.errors import Error, InvalidError
@@ -22,6 +28,9 @@ if TYPE_CHECKING:
     from leat.ranks import Exchange
 
 CHOICES = ("auto", "off")
+ETCD = ("etcd://", "etcds://")
+ETCD_PATIENCE_S = 10.0  # to enter; the agent goes on trying
+SIGHT_PATIENCE_S = 5.0  # to see all others in it
 PORT_PATIENCE_S = 5.0  # an earlier membership may hold a fixed port for a moment
 
 _log = logging.getLogger("leat")
@@ -32,9 +41,38 @@ _members = ""
 def choose(given: str | None) -> str:
     """What the user said, the environment, or the default."""
     text = given if given is not None else os.environ.get("LEAT_JOB") or "auto"
-    if text not in CHOICES:
-        raise InvalidError(f"job={text!r} is not one of: {', '.join(CHOICES)}")
+    if text.startswith(ETCD):
+        service(text)
+    elif text not in CHOICES:
+        raise InvalidError(f"job={text!r} is not one of: {', '.join(CHOICES)}, etcd://HOST:2379/NAME")
     return text
+
+
+def service(text: str) -> dict[str, Any]:
+    """What an agent is told of the etcd that etcd://[USER:PASSWORD@]HOST[:PORT][,HOST…]/NAME means. Certificates and users that
+    are not in it come from etcdctl's own variables."""
+    scheme, _, rest = text.partition("://")
+    authority, _, name = rest.partition("/")
+    said, _, hosts = authority.rpartition("@")
+    user, _, password = (said or os.environ.get("ETCDCTL_USER", "")).partition(":")
+    if said:
+        user, password = urllib.parse.unquote(user), urllib.parse.unquote(password)
+    name = name.strip("/")
+    where = f"@{urllib.parse.quote(zone(), safe='')}" if zone() else ""  # another zone is another membership
+    found = [host if re.search(r"[^:\]]:\d+$|\]:\d+$", host) else f"{host}:2379" for host in hosts.split(",")]
+    if not name or not all(hosts.split(",")) or not re.fullmatch(r"[\w.,:\[\]-]+", hosts) or "?" in name or "#" in name:
+        shown = f"{scheme}://{hosts}/{name}"  # without its password
+        raise InvalidError(f"job={shown!r} is not etcd://HOST:PORT/NAME, with a name that is this job's alone")
+    return {
+        "hosts": ",".join(found),
+        "tls": scheme == "etcds",
+        "prefix": f"/leat/{urllib.parse.quote(name, safe='')}{where}",
+        "user": user,
+        "password": password or os.environ.get("ETCDCTL_PASSWORD", ""),
+        "ca": os.environ.get("ETCDCTL_CACERT", ""),
+        "cert": os.environ.get("ETCDCTL_CERT", ""),
+        "key": os.environ.get("ETCDCTL_KEY", ""),
+    }
 
 
 def several_machines() -> bool:
@@ -66,8 +104,8 @@ def _own_address(towards: str, port: int) -> str:
         return str(s.getsockname()[0])
 
 
-def address() -> tuple[str, int]:
-    """Where the others can reach this machine: LEAT_JOB_ADDRESS, else its address on the way to rank 0."""
+def address(towards: str = "") -> tuple[str, int]:
+    """Where the others can reach this machine: LEAT_JOB_ADDRESS, else its address on the way to a host, or to rank 0."""
     said = os.environ.get("LEAT_JOB_ADDRESS", "")
     host, _, port = said.rpartition(":") if said.count(":") == 1 or "]" in said else (said, "", "")
     if port and not port.isdigit():
@@ -75,12 +113,17 @@ def address() -> tuple[str, int]:
     host = host.strip("[]")
     if host:
         return str(ipaddress.ip_address(socket.getaddrinfo(host, None)[0][4][0])), int(port or 0)
-    master = os.environ.get("MASTER_ADDR", "")
+    master = towards or os.environ.get("MASTER_ADDR", "")
     found = _own_address(master or socket.gethostname(), 9)
     local = master in ("localhost", "127.0.0.1", "::1")
     if ipaddress.ip_address(found).is_loopback and not local:
         found = _own_address("192.0.2.1", 9)  # a host that calls itself 127.0.1.1: the way out has an address
     return found, int(port or 0)
+
+
+def zone() -> str:
+    """Machines share with those of the same zone only: traffic between zones is paid for, or slow."""
+    return os.environ.get("LEAT_JOB_ZONE", "")[:63]
 
 
 def _ask(core: _core.Loader, ask: str, **more: Any) -> Any:
@@ -94,12 +137,13 @@ def _card(core: _core.Loader) -> dict[str, str]:
     while True:
         try:
             host, port = address()
-            return {"address": _ask(core, "card", address=host, port=port)["address"], "problem": ""}
+            bound = _ask(core, "card", address=host, port=port)["address"]
+            return {"address": bound, "problem": "", "zone": zone()}
         except (Error, OSError, ValueError) as error:
             if isinstance(error, Error) and "in use" in str(error) and time.monotonic() < deadline:
                 time.sleep(0.1)
                 continue
-            return {"address": "", "problem": f"{socket.gethostname()}: {error}"}
+            return {"address": "", "problem": f"{socket.gethostname()}: {error}", "zone": zone()}
 
 
 def _gather_cards(core: _core.Loader, nodes: list[int], texts: list[str]) -> str:
@@ -116,6 +160,7 @@ def _gather_cards(core: _core.Loader, nodes: list[int], texts: list[str]) -> str
     if sum(bool(where) for where, _ in machines) > 1:
         try:
             made = _ask(core, "make", job=name(), nodes=machines)
+            made["zones"] = [cards[node]["zone"] for node in sorted(counts)]
         except Error as error:
             problems.append(str(error))
     return json.dumps({"members": made, "problems": problems})
@@ -151,3 +196,79 @@ def meet(core: _core.Loader, exchange: Exchange, nodes: list[int], scope: str) -
         for line in problems:
             _log.warning("the machines of this job do not share all that they fetch: %s", line)
     _met, _members = key, text
+
+
+def _enter(core: _core.Loader, etcd: dict[str, Any]) -> dict[str, Any]:
+    """This machine's agent enters the job; what came of it."""
+    deadline = time.monotonic() + ETCD_PATIENCE_S
+    card: dict[str, Any] = {"address": "", "in": False, "roster": [], "problem": ""}
+    try:
+        host, port = address(re.sub(r":\d+$", "", etcd["hosts"].split(",")[0]).strip("[]"))
+        while not card["in"] and time.monotonic() < deadline:
+            card = _ask(core, "etcd", etcd=etcd, address=host, port=port, set=core.version[:16])
+            if card["problem"]:
+                break
+            time.sleep(0 if card["in"] else 0.02)
+        if not card["in"] and not card["problem"]:
+            card["problem"] = f"etcd at {etcd['hosts']} has not let this machine in within {ETCD_PATIENCE_S:.0f} s"
+    except (Error, OSError, ValueError) as error:
+        card["problem"] = str(error)
+    if card["problem"]:
+        card["problem"] = f"{socket.gethostname()}: {card['problem']}"
+    return {**card, "zone": zone()}
+
+
+def _see(core: _core.Loader, etcd: dict[str, Any], own: str, others: list[str]) -> list[str]:
+    """Waits until the agent knows that they are there; the list of the job's machines."""
+    deadline = time.monotonic() + SIGHT_PATIENCE_S
+    while True:
+        host, _, port = own.rpartition(":")
+        answer = _ask(
+            core, "etcd", etcd=etcd, address=host.strip("[]"), port=int(port), set=core.version[:16], wants=others
+        )
+        if not answer["missing"] or time.monotonic() > deadline:
+            return list(answer["roster"])
+        time.sleep(0.02)
+
+
+def _near(own: dict[str, Any], cards: Iterable[dict[str, Any]]) -> list[str]:
+    """The machines that this one will see: those of its zone that are in."""
+    return [card["address"] for card in cards if card["in"] and card["zone"] == own["zone"]]
+
+
+def _make_world(core: _core.Loader, etcd: dict[str, Any], nodes: list[int], texts: list[str]) -> str:
+    """On rank 0: what ranks are assigned by. Nothing where its own machine is not in the job."""
+    cards = {node: json.loads(text) for node, text in zip(nodes, texts) if text}
+    world = [[cards[node]["address"] if cards[node]["in"] else "", nodes.count(node)] for node in sorted(cards)]
+    roster: list[str] = []
+    if cards[nodes[0]]["in"]:
+        roster = _see(core, etcd, cards[nodes[0]]["address"], _near(cards[nodes[0]], cards.values()))
+    problems = [card["problem"] for card in cards.values() if card["problem"]]
+    return json.dumps(
+        {"world": world if roster else [], "roster": roster, "problems": problems, "cards": list(cards.values())}
+    )
+
+
+def meet_in_etcd(core: _core.Loader, exchange: Exchange | None, nodes: list[int] | None, url: str) -> None:
+    """The agents enter the job. The ranks of a world, if they know each other, agree on what they are assigned by and wait until
+    all their machines have seen each other, so that none fetches what is another's."""
+    etcd = service(url)
+    if exchange is None or nodes is None:
+        card = _enter(core, etcd)
+        core.share(json.dumps({"etcd": etcd, "address": card["address"]}))
+        problems = [card["problem"]] if card["problem"] else []
+    else:
+        node = nodes[exchange.rank]
+        lead = nodes.index(node) == exchange.rank
+        card = _enter(core, etcd) if lead else {}
+        mine = json.dumps(card) if lead else ""
+        answer = json.loads(exchange.gather("etcd", mine, lambda texts: _make_world(core, etcd, nodes, texts)))
+        world = answer["world"]
+        if lead and card["in"] and world:
+            _see(core, etcd, card["address"], _near(card, answer["cards"]))
+        where = json.loads(exchange.gather("seen", card.get("address", ""), json.dumps))
+        text = {"etcd": etcd, "address": next(a for n, a in zip(nodes, where) if n == node)}
+        core.share(json.dumps({**text, "roster": answer["roster"], "world": world} if world else text))
+        problems = answer["problems"] if exchange.rank == 0 else []
+    for line in problems:
+        _log.warning("the machines of this job do not share all that they fetch: %s", line)

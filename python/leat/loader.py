@@ -305,9 +305,9 @@ class Loader:
         if explicit != (settings.get("world_size") is not None):
             problems.append(InvalidError("give both rank and world_size, or neither"))
         problems += _outputs(fields)
-        share = False
+        share = "off"
         try:
-            share = jobs.choose(None if job is None else _arguments.text("job", job)) != "off"
+            share = jobs.choose(None if job is None else _arguments.text("job", job))
         except InvalidError as error:
             problems.append(error)
         plan = self._choose(as_numpy)

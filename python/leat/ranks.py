@@ -72,7 +72,7 @@ def job() -> str | None:
     return "/".join([*texts, str(_opened["agent"])]) if any(texts) else None
 
 
-def settings(explicit: bool, world: int | None, share: bool = False) -> list[tuple[str, str]]:
+def settings(explicit: bool, world: int | None, share: str = "off") -> list[tuple[str, str]]:
     """What is known when a loader is built. The agent begins to fetch for the rank this seems to be; join() puts that right
     where it turns out otherwise."""
     if explicit and world == 1:
@@ -89,7 +89,7 @@ def settings(explicit: bool, world: int | None, share: bool = False) -> list[tup
         rank, world = rank_and_world()
     except InvalidError:
         return found  # said at the first batch, unless there is a process group by then
-    if share and jobs.several_machines():
+    if share.startswith(jobs.ETCD) or (share == "auto" and jobs.several_machines()):
         return found  # what is fetched where is decided when all have met
     return [*found, ("rank", str(rank)), ("world_size", str(world))]
 
@@ -219,7 +219,7 @@ def join(
     timeout_s: float,
     rank: int | None = None,
     world: int | None = None,
-    share: bool = False,
+    share: str = "off",
     scope: str = "",
 ) -> None:
     """Makes a loader that rank of that world, of torch.distributed's or of the environment's; then all ranks compare what
@@ -234,8 +234,10 @@ def join(
     nodes = None
     if exchange is not None and not given:
         nodes = json.loads(exchange.gather("nodes", _node(), _number_nodes))
-        if share and len(set(nodes)) > 1:
+        if share == "auto" and len(set(nodes)) > 1:
             jobs.meet(core, exchange, nodes, scope)
+    if share.startswith(jobs.ETCD):
+        jobs.meet_in_etcd(core, exchange, nodes, share)
     try:
         if not given:
             core.join(rank, world, nodes)

@@ -303,6 +303,12 @@ def _ended(status):
     return f"ended with exit status {os.waitstatus_to_exitcode(status)}"
 
 
+def _draw_seed(state):
+    """What is drawn from, at a loader's state."""
+    known = json.loads(state)
+    return known.get("draw_seed", known["streams"][0]["seed"])
+
+
 class Work:
     """A batch under way, and the item that the next stage, or the user, gets."""
 
@@ -320,8 +326,7 @@ class Work:
         outside = [c for c, row in enumerate(layout) if not row[8]]
         number, self._ring, _, size = item.ring()
         self._others = [_copied(item.memory(c)) for c in outside]
-        seed = json.loads(self._state)["streams"][0]["seed"]
-        job = _worker.Job(0, item.epoch, seed, item.samples)
+        job = _worker.Job(0, item.epoch, _draw_seed(self._state), item.samples)
         self.message = {"job": job, "ring": (number, size), "others": outside, "layout": layout}
 
     def descriptors(self):
@@ -525,7 +530,7 @@ class Here(Ahead):
         stage = self._stage
         done = Done(work)
         columns = Columns.handed(work.values(), work.samples, stage.plan)
-        job = _worker.Job(0, work.epoch, json.loads(done.state())["streams"][0]["seed"], work.samples)
+        job = _worker.Job(0, work.epoch, _draw_seed(done.state()), work.samples)
         with _generators_kept():
             try:
                 result, _, skipped = stage.task.run(job, columns, lambda place: None, _here_memory)

@@ -138,13 +138,23 @@ void leat_loading_account(const struct leat_loading *l, struct leat_account *out
     *out = a;
 }
 
+const char *leat_loading_shares(const struct leat_loading *l)
+{
+    const char *what = "nothing";
+    for (uint32_t i = 0; i < l->streams_n; i++) {
+        if (l->streams[i].share)
+            what = l->streams[i].by_picture ? "pictures" : "samples";
+    }
+    return what;
+}
+
 json_t *leat_loading_stats(const struct leat_loading *l)
 {
     struct leat_account a;
     char waiting[300];
     leat_loading_account(l, &a);
     leat_loading_explain(l, waiting, sizeof waiting);
-    json_t *j = json_pack("{s:s}", "waiting_for", waiting);
+    json_t *j = json_pack("{s:s,s:s}", "waiting_for", waiting, "shares", leat_loading_shares(l));
     if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
         return j;
     json_decref(j);

@@ -16,8 +16,11 @@ void leat_supply_account(const struct leat_supply *supply, struct leat_account *
 void leat_blend_account(const struct leat_blend *blend, struct leat_account *out);
 void leat_agent_account_own(const struct leat_agent *agent, struct leat_account *out);
 
-/* The same as JSON, with a sentence about what the next batch waits for; the caller's. NULL: no memory. */
+/* The first as JSON, with a sentence about what the next batch waits for; the caller's. NULL: no memory. */
 json_t *leat_loading_stats(const struct leat_loading *l);
+
+/* What it shares with loaders that ask for the same: "samples", "pictures" or "nothing". */
+const char *leat_loading_shares(const struct leat_loading *l);
 
 /* Puts it where the rank finds it, in the ring's memory: before a batch is published, so that what the rank has taken
  * is in the account of an agent that is gone; else (`now` false) unless it was done a moment ago. */

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/circle.h"
 #include "agent/inheritance.h"
 #include "agent/peers.h"
 #include "agent/perform.h"
@@ -246,6 +247,7 @@ static void stop(void *arg)
     leat_loop_unwatch(a->loop, &a->listening);
     leat_loop_unwatch(a->loop, &a->signals);
     leat_session_close_all(a);
+    leat_circle_stop(a);
     leat_peers_stop(a);
     leat_supply_stop_all(a);
     leat_loop_disarm(a->loop, &a->linger);
@@ -272,6 +274,7 @@ static void close_agent(struct leat_agent *a)
         leat_pool_close(a->makers);
         if (a->workers)
             leat_workers_drain(a->workers);
+        leat_circle_shut(a);
         leat_peers_shut(a);
         leat_loop_call(a->loop, nothing, NULL); /* what the workers and the doors posted has been run */
         leat_supply_close_all(a);

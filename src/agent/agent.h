@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/pool.h"
 #include "cache/disk_folder.h"
+#include "cache/memory.h"
 #include "net/loop.h"
 #include "ring/unusual.h"
 #include "ring/wire.h"
@@ -90,8 +91,15 @@ struct leat_agent {
     struct leat_blend *blends; /* supplies that are read together, agent/blend.h */
     uint64_t idles;            /* how often a supply was left by its last user */
     struct leat_opening *openings;
-    struct leat_job *jobs;     /* that it is a machine of, agent/peers.h */
-    struct leat_bound *bound;  /* ports for jobs to come */
+    struct leat_job *jobs;       /* that it is a machine of, agent/peers.h */
+    struct leat_bound *bound;    /* ports for jobs to come */
+    struct leat_circle *circles; /* agent/circle.h */
+    uint32_t circles_leaving;
+    struct {
+        uint64_t bytes; /* of memory that chunks are read into from disk for other machines */
+        struct leat_cache_memory spare;
+    } lent;
+    struct leat_timer late;    /* when the next machine will be, agent/late.c */
     struct leat_seat *council; /* ranks that have to agree, agent/council.h */
     bool stopping;             /* no supplies are added any more */
     struct {

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/inside.h"
+#include "agent/pictures.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -72,12 +73,13 @@ static const struct leat_outputs *outputs_of(const struct leat_loading_batch *b,
 }
 
 /* Of the draws for an epoch of a stream. */
-static uint64_t draw_key(struct leat_loading_stream *s, uint64_t epoch)
+static uint64_t draw_key(const struct leat_loading *l, struct leat_loading_stream *s, uint64_t epoch)
 {
     if (!s->drawn || s->drawn_epoch != epoch) {
+        uint64_t seed = l->draws_apart ? l->draw_seed : s->spec.seed;
         s->drawn = true;
         s->drawn_epoch = epoch;
-        s->drawn_key = leat_key("augment", s->spec.seed, epoch, s->spec.dataset, sizeof s->spec.dataset);
+        s->drawn_key = leat_key("augment", seed, epoch, s->spec.dataset, sizeof s->spec.dataset);
     }
     return s->drawn_key;
 }
@@ -93,7 +95,7 @@ static leat_status find_samples(struct leat_loading_batch *b, struct leat_error 
         uint32_t at = u->where;
         *s = (struct leat_sample){.index = blocks ? 0 : leat_view_sample(view, u->item.chunk, u->item.index),
                                   .number = u->number,
-                                  .key = draw_key(stream_of(b, i), u->epoch),
+                                  .key = draw_key(b->loading, stream_of(b, i), u->epoch),
                                   .stream = u->stream,
                                   .valid = u->valid,
                                   .view = blocks ? view : NULL,
@@ -224,13 +226,21 @@ static void decode(struct leat_batch_part *p, uint32_t i, struct leat_scratch *s
     struct leat_loading_batch *b = p->batch;
     struct leat_error err = {0};
     p->decoded++;
-    if (leat_outputs_write_costly(outputs_of(b, i), &b->view, i, &b->samples[i], scratch, &err) != LEAT_OK)
+    if (leat_outputs_write_costly(outputs_of(b, i), &b->view, i, &b->samples[i], NULL, scratch, &err) != LEAT_OK)
         failed(b, i, &err);
 }
 
-static void copy_shared(struct leat_loading_batch *b, uint32_t i, struct leat_shared *shared)
+/* Out of what was shared: all of it, or the pictures that its own draws are applied to. */
+static void take_shared(struct leat_loading_batch *b, uint32_t i, struct leat_shared *shared,
+                        struct leat_scratch *scratch)
 {
-    leat_outputs_put(outputs_of(b, i), &b->view, i, stream_of(b, i)->apart, leat_shared_data(shared));
+    const struct leat_loading_stream *s = stream_of(b, i);
+    struct leat_error err = {0};
+    if (!s->by_picture)
+        leat_outputs_put(&s->outputs, &b->view, i, s->apart, leat_shared_data(shared));
+    else if (leat_outputs_write_costly(&s->outputs, &b->view, i, &b->samples[i], leat_shared_data(shared), scratch,
+                                       &err) != LEAT_OK)
+        failed(b, i, &err);
 }
 
 /* The same where others can have it too. */
@@ -241,13 +251,28 @@ static void decode_shared(struct leat_batch_part *p, uint32_t i, struct leat_sha
     struct leat_slot_view view = {.slot = leat_shared_data(shared)};
     struct leat_error err = {0};
     p->decoded++;
-    bool good = leat_outputs_write_costly(stream_of(b, i)->apart, &view, 0, &b->samples[i], scratch, &err) == LEAT_OK;
+    bool good =
+        leat_outputs_write_costly(stream_of(b, i)->apart, &view, 0, &b->samples[i], NULL, scratch, &err) == LEAT_OK;
     leat_share_made(shared, good);
     if (good)
-        copy_shared(b, i, shared);
+        take_shared(b, i, shared, scratch);
     else
         failed(b, i, &err);
-    leat_share_let_go(shared);
+}
+
+static void decode_pictures(struct leat_batch_part *p, uint32_t i, struct leat_shared *shared,
+                            struct leat_scratch *scratch)
+{
+    struct leat_loading_batch *b = p->batch;
+    bool good =
+        leat_pictures_decode(outputs_of(b, i), &b->samples[i], scratch, leat_shared_data(shared), NULL) == LEAT_OK;
+    leat_share_made(shared, good);
+    if (good) {
+        p->decoded++;
+        take_shared(b, i, shared, scratch);
+    } else {
+        decode(p, i, scratch); /* its own crop may be without damage, and says what is wrong if it is not */
+    }
 }
 
 uint64_t leat_batch_place(const struct leat_loading_batch *b)
@@ -259,16 +284,22 @@ static void write_costly(struct leat_batch_part *p, uint32_t i, struct leat_scra
 {
     struct leat_loading_batch *b = p->batch;
     const struct leat_cursor_unit *u = &b->plan.units[i];
+    const struct leat_loading_stream *s = stream_of(b, i);
     struct leat_shared *shared;
-    switch (leat_share_begin(stream_of(b, i)->share, u->epoch, u->number, leat_batch_place(b), &shared)) {
+    enum leat_share_turn turn = LEAT_SHARE_OWN;
+    uint64_t bytes = s->by_picture ? leat_pictures_bytes(&s->outputs, &b->samples[i]) : s->apart->slot_bytes;
+    if (bytes)
+        turn = leat_share_begin(s->share, u->epoch, u->number, leat_batch_place(b), bytes, &shared);
+    switch (turn) {
     case LEAT_SHARE_OWN:
         decode(p, i, scratch);
         break;
     case LEAT_SHARE_MAKE:
-        decode_shared(p, i, shared, scratch);
+        (s->by_picture ? decode_pictures : decode_shared)(p, i, shared, scratch);
+        leat_share_let_go(shared);
         break;
     case LEAT_SHARE_TAKE:
-        copy_shared(b, i, shared);
+        take_shared(b, i, shared, scratch);
         leat_share_let_go(shared);
         p->taken++;
         break;
@@ -285,7 +316,7 @@ static void take_later(struct leat_batch_part *p, uint32_t i, struct leat_scratc
     struct leat_shared *shared = b->shared[i];
     b->shared[i] = NULL;
     if (leat_share_wait(shared)) {
-        copy_shared(b, i, shared);
+        take_shared(b, i, shared, scratch);
         p->taken++;
     } else {
         decode(p, i, scratch);
@@ -390,10 +421,12 @@ static uint64_t start_ns(const struct leat_loading_batch *b, uint32_t part, uint
     return b->sched.due_ns > takes ? b->sched.due_ns - takes : 1; /* 0 is for checking */
 }
 
-/* Whether all that has to be decoded has been by others. */
+/* Whether all that has to be done to it is to copy what others have made. */
 static bool is_here(const struct leat_loading_batch *b, const struct leat_batch_part *p)
 {
     for (uint32_t i = p->first; i < p->first + p->n; i++) {
+        if (stream_of(b, i)->by_picture)
+            return false;
         if (b->samples[i].chunk &&
             !leat_share_has(stream_of(b, i)->share, b->plan.units[i].epoch, b->plan.units[i].number))
             return false;

@@ -15,7 +15,8 @@ struct leat_blending {
     struct leat_blend_spec spec;
     uint32_t left; /* that are not there yet, and the call that opens them */
     struct leat_error err;
-    leat_blend_opened *opened; /* NULL: abandoned */
+    struct leat_sources_list lacks; /* of all streams */
+    leat_blend_opened *opened;      /* NULL: abandoned */
     void *user;
     struct child children[LEAT_BLEND_STREAMS_MAX];
 };
@@ -146,6 +147,7 @@ static void blending_free(struct leat_blending *w)
             leat_supply_release(w->children[i].supply);
     }
     leat_blend_free(&w->spec);
+    leat_sources_list_free(&w->lacks);
     free(w);
 }
 
@@ -163,16 +165,20 @@ static void leave(struct leat_blending *w)
     if (b)
         leat_blend_hold(b);
     if (w->opened)
-        w->opened(w->user, b, &w->err);
+        w->opened(w->user, b, &w->lacks, &w->err);
     leat_blend_release(b);
     blending_free(w);
 }
 
-static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
+static void on_supply(void *user, struct leat_supply *supply, const struct leat_sources_list *lacks,
+                      const struct leat_error *err)
 {
     struct child *c = user;
     struct leat_blending *w = c->blending;
+    uint32_t number;
     c->opening = NULL;
+    for (uint32_t i = 0; i < lacks->n; i++)
+        leat_sources_list_add(&w->lacks, lacks->urls[i], &number, NULL); /* one that is missing is told of next time */
     if (supply) {
         leat_supply_hold(supply);
         c->supply = supply;

@@ -24,7 +24,8 @@ struct leat_blend {
 
 struct leat_blending; /* one on its way */
 
-typedef void leat_blend_opened(void *user, struct leat_blend *blend, const struct leat_error *err);
+typedef void leat_blend_opened(void *user, struct leat_blend *blend, const struct leat_sources_list *lacks,
+                               const struct leat_error *err);
 
 /* Opens all streams of the mixture that the request names, in the versions that `ids` says (LEAT_SHA256_SIZE bytes
  * each, or NULL: what their addresses name now). `opened` is called later, with a blend (hold it) or an error. */

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "agent/blend.h"
+#include "agent/circle.h"
 #include "agent/inside.h"
 #include "agent/peers.h"
+#include "agent/pictures.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "dataset/classes.h"
@@ -38,6 +40,8 @@ static leat_status read_settings(struct leat_loading *l, const struct leat_loade
     l->skip_errors = o->on_error == LEAT_ON_ERROR_SKIP;
     l->patient = o->purpose == LEAT_PURPOSE_WARM;
     l->shares = o->share != LEAT_SHARE_OFF;
+    l->draws_apart = o->draw_seed_given;
+    l->draw_seed = o->draw_seed;
     l->slots = o->slots ? o->slots : LEAT_SLOTS_DEFAULT;
     l->epoch = o->epoch;
     return leat_loader_check(o, err);
@@ -179,7 +183,8 @@ static void choose_windows(struct leat_loading *l)
 static leat_status make_state(const struct leat_loading *l, struct leat_order_state *out, struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
-    *out = (struct leat_order_state){.streams_n = l->streams_n};
+    *out = (struct leat_order_state){
+        .streams_n = l->streams_n, .draws_apart = l->draws_apart, .draw_seed = l->draws_apart ? l->draw_seed : 0};
     for (uint32_t i = 0; rc == LEAT_OK && i < l->streams_n; i++) {
         struct leat_order *order;
         rc = leat_order_open(&l->streams[i].spec, &order, err); /* of its epoch 0: they are all alike here */
@@ -204,7 +209,7 @@ static leat_status make_state(const struct leat_loading *l, struct leat_order_st
     return LEAT_OK;
 }
 
-/* A state says where to begin, and the seed and the windows where the caller has not: what it says otherwise must be
+/* A state says where to begin, and the seeds and the windows where the caller has not: what it says otherwise must be
  * this loader's. */
 static leat_status fit_state(struct leat_loading *l, const struct leat_order_state *theirs,
                              struct leat_order_state *mine, struct leat_error *err)
@@ -216,6 +221,10 @@ static leat_status fit_state(struct leat_loading *l, const struct leat_order_sta
             spec->seed = theirs->streams[i].seed;
         if (!spec->window && theirs->streams[i].shuffle)
             spec->window = theirs->streams[i].window;
+    }
+    if (!o->draw_seed_given) {
+        l->draws_apart = theirs->draws_apart;
+        l->draw_seed = theirs->draw_seed;
     }
     choose_windows(l);
     leat_status rc = make_state(l, mine, err);
@@ -274,10 +283,17 @@ static void find_id(struct leat_loading *l)
         memcpy(l->id, ids[0], sizeof l->id);
 }
 
+/* With other machines. A circle's job is not known here: it may change at any time. */
+static bool shares_chunks(const struct leat_loading *l)
+{
+    return l->job || (l->request.opts.members && leat_circle_is(l->request.opts.members));
+}
+
 /* What all ranks must have in common. */
-static leat_status describe_agreement(struct leat_loading *l, const struct leat_order_stream *one,
+static leat_status describe_agreement(struct leat_loading *l, const struct leat_order_state *state,
                                       struct leat_error *err)
 {
+    const struct leat_order_stream *one = &state->streams[0];
     char id[2 * LEAT_SHA256_SIZE + 1];
     char nodes[2 * LEAT_SHA256_SIZE + 1];
     char mixture[33];
@@ -285,13 +301,13 @@ static leat_status describe_agreement(struct leat_loading *l, const struct leat_
     leat_hex(l->id, sizeof l->id, id);
     leat_sha256(leat_cursor_node_of_rank(l->cursor), l->world * sizeof(uint32_t), digest);
     leat_hex(digest, 8, nodes);
-    json_t *j =
-        json_pack("{s:s,s:s,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:s,s:i,s:i}", "dataset", id, "view",
-                  l->opts.blend ? "mixture" : one->view, "units", (json_int_t)l->epoch_units, "shuffle", one->shuffle,
-                  "seed", (json_int_t)one->seed, "window", (json_int_t)one->window, "epoch", (json_int_t)l->epoch,
-                  "position", (json_int_t)l->position, "global_batch_size", (json_int_t)l->global_batch, "last",
-                  leat_order_last_name(l->last), "world_size", (json_int_t)l->world, "node map", nodes, "order",
-                  LEAT_ORDER_VERSION, "assignment", LEAT_ORDER_ASSIGNMENT);
+    json_t *j = json_pack(
+        "{s:s,s:s,s:I,s:b,s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:I,s:s,s:i,s:i}", "dataset", id, "view",
+        l->opts.blend ? "mixture" : one->view, "units", (json_int_t)l->epoch_units, "shuffle", one->shuffle, "seed",
+        (json_int_t)one->seed, "draw_seed", (json_int_t)leat_order_state_draws(state), "window",
+        (json_int_t)one->window, "epoch", (json_int_t)l->epoch, "position", (json_int_t)l->position,
+        "global_batch_size", (json_int_t)l->global_batch, "last", leat_order_last_name(l->last), "world_size",
+        (json_int_t)l->world, "node map", nodes, "order", LEAT_ORDER_VERSION, "assignment", LEAT_ORDER_ASSIGNMENT);
     if (j && l->mixture) {
         digest_mixture(l, mixture);
         if (json_object_set_new(j, "mixture", json_string(mixture)) < 0) {
@@ -299,7 +315,7 @@ static leat_status describe_agreement(struct leat_loading *l, const struct leat_
             j = NULL;
         }
     }
-    if (j && l->job) { /* ranks that place chunks differently would assign samples differently */
+    if (j && shares_chunks(l)) { /* ranks that place chunks differently would assign samples differently */
         leat_sha256(leat_cursor_placement(l->cursor), leat_cursor_slots(l->cursor) * sizeof(uint32_t), digest);
         leat_hex(digest, 8, nodes);
         if (json_object_set_new(j, "placement", json_string(nodes)) < 0) {
@@ -323,7 +339,7 @@ static leat_status describe(struct leat_loading *l, struct leat_error *err)
     if (rc == LEAT_OK)
         rc = leat_order_state_write(s, &l->state, err);
     if (rc == LEAT_OK && l->world)
-        rc = describe_agreement(l, &s->streams[0], err);
+        rc = describe_agreement(l, s, err);
     free(s);
     return rc;
 }
@@ -441,40 +457,21 @@ static leat_status make_outputs(struct leat_loading *l, struct leat_error *err)
     return rc;
 }
 
-/* The job's machines must be the node map's. */
-static leat_status check_members(const struct leat_loading *l, const struct leat_members *m, struct leat_error *err)
-{
-    const uint32_t *node = l->request.opts.node_of_rank;
-    uint32_t *ranks = calloc((size_t)m->now.n + 1, sizeof *ranks);
-    leat_status rc = ranks ? LEAT_OK : no_memory(err);
-    for (uint32_t r = 0; rc == LEAT_OK && r < l->world; r++) {
-        if (node[r] >= m->now.n)
-            rc = leat_fail(err, LEAT_INVALID, "rank %u is on node %u, and the job has %u machines", r, node[r],
-                           m->now.n);
-        else
-            ranks[node[r]]++;
-    }
-    for (uint32_t i = 0; rc == LEAT_OK && i < m->now.n; i++) {
-        if (ranks[i] != m->now.nodes[i].ranks)
-            rc = leat_fail(err, LEAT_INVALID, "node %u has %u ranks, and the job says %u", i, ranks[i],
-                           m->now.nodes[i].ranks);
-    }
-    free(ranks);
-    return rc;
-}
-
 /* Who owns what, as all machines of the job see it before any of them is lost. *out NULL: by the node map alone. */
 static leat_status place(const struct leat_loading *l, uint32_t **out, struct leat_error *err)
 {
     uint64_t chunks = 0;
+    const struct leat_loader_opts *o = &l->request.opts;
     *out = NULL;
-    if (!l->job)
+    if (!shares_chunks(l))
         return LEAT_OK;
-    const struct leat_members *m = leat_peers_members(l->job);
     for (uint32_t i = 0; i < l->streams_n; i++)
         chunks += l->streams[i].spec.chunks;
     uint32_t slots = leat_order_slots((uint32_t)(chunks < LEAT_ORDER_CHUNKS_MAX ? chunks : LEAT_ORDER_CHUNKS_MAX));
-    leat_status rc = check_members(l, m, err);
+    if (!l->job)
+        return leat_circle_assign(o->members, o->node_of_rank, l->world, slots, out, err);
+    const struct leat_members *m = leat_peers_members(l->job);
+    leat_status rc = leat_members_fit(&m->now, o->node_of_rank, l->world, err);
     uint32_t *table = rc == LEAT_OK ? calloc((size_t)slots + 1, sizeof *table) : NULL;
     if (rc == LEAT_OK)
         rc = table ? leat_members_place(m, NULL, slots, table, err) : no_memory(err);
@@ -515,7 +512,7 @@ static leat_status open_cursor(struct leat_loading *l, struct leat_error *err)
 
 /* Sharing */
 
-/* Everything that makes the bytes of a stream's samples, and when they come. */
+/* Everything that makes the bytes of what a stream's loaders share, and when they come. */
 static leat_status identify(const struct leat_loading *l, struct leat_loading_stream *s, struct leat_error *err)
 {
     char mixture[33] = "";
@@ -528,7 +525,11 @@ static leat_status identify(const struct leat_loading *l, struct leat_loading_st
                     s->spec.window, mixture, (unsigned long long)l->epoch_units);
     leat_buf_printf(&b, "%u %u %u %u %d\n", (unsigned)(s - l->streams), l->rank, l->world, l->global_batch, l->last);
     leat_buf_add(&b, leat_cursor_node_of_rank(l->cursor), l->world * sizeof(uint32_t));
-    for (uint32_t i = 0; i < s->outputs.n; i++) {
+    if (s->by_picture)
+        leat_pictures_identify(&s->outputs, &b);
+    else
+        leat_buf_printf(&b, "draws %d %llu\n", l->draws_apart, (unsigned long long)l->draw_seed);
+    for (uint32_t i = 0; !s->by_picture && i < s->outputs.n; i++) {
         const struct leat_output_plan *p = &s->outputs.plans[i];
         const char *pipeline = l->request.outputs[i].pipeline;
         if (leat_outputs_costly(&s->outputs, i))
@@ -555,6 +556,7 @@ static leat_status plan_sharing(struct leat_loading *l, struct leat_error *err)
         if (!s->apart)
             return no_memory(err);
         *s->apart = apart;
+        s->by_picture = l->draws_apart && leat_pictures_apart(&s->outputs);
         rc = identify(l, s, err);
     }
     return rc;

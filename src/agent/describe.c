@@ -63,11 +63,11 @@ static void describe_loading(const struct leat_loading *l, void *user)
     leat_loading_explain(l, why, sizeof why);
     leat_one_line(why);
     json_t *j =
-        json_pack("{s:I,s:s,s:s,s:i,s:I,s:I,s:I,s:I,s:f,s:f,s:s}", "id", (json_int_t)l->who.number, "name", l->who.name,
-                  "dataset", l->who.dataset, "pid", l->opts.pid, "rank", (json_int_t)l->rank, "world_size",
+        json_pack("{s:I,s:s,s:s,s:i,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s}", "id", (json_int_t)l->who.number, "name",
+                  l->who.name, "dataset", l->who.dataset, "pid", l->opts.pid, "rank", (json_int_t)l->rank, "world_size",
                   (json_int_t)l->world, "batch_size", (json_int_t)l->batch, "epoch", (json_int_t)l->stats.epoch,
                   "epoch_done", l->epoch_units ? (double)l->stats.position / (double)l->epoch_units : 0.0, "waiting_s",
-                  waiting, "waiting_for", why);
+                  waiting, "waiting_for", why, "shares", leat_loading_shares(l));
     append(user, j, &a, rank ? LEAT_OF_RANK : LEAT_OF_LOADER, LEAT_OF_LOADER);
 }
 

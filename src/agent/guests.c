@@ -2,7 +2,13 @@
  * at once, and waits a while for one that is on its way or has to be fetched. The memory is pinned until the last byte
  * has gone out of it.
  *
- * Answers: 200 and the chunk; 409, it is on its way, ask again; 404, it will not come from here. */
+ * What is only on disk is read by the disk's threads into memory that is lent for it, a few chunks at a time, and never
+ * enters the cache's: what others need must not push out what is needed here.
+ *
+ * Answers: 200 and the chunk; 409, it is on its way, ask again; 404, it will not come from here.
+ *
+ * What a chunk was made of is asked for by those who have just been given the chunk. It is answered where it is still
+ * in memory, and never fetched for them: they can do that themselves. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +18,13 @@
 #include "agent/peers_inside.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
+#include "cache/disk.h"
 
 #define WAIT_NS    (1500 * LEAT_MS) /* less than what a machine that asks takes for silence */
 #define GUESTS_MAX 1024u
-#define AGAIN_NS   (20 * LEAT_MS) /* to look for a dataset that is not open yet */
+#define AGAIN_NS   (20 * LEAT_MS) /* to look for a dataset that is not open yet, or for memory that is lent */
+#define LENT_MAX   (64ull << 20)  /* beside the cache's memory; one chunk in any case */
 
 struct leat_guest {
     struct leat_sched_guest guest; /* first member */
@@ -30,9 +39,18 @@ struct leat_guest {
     uint8_t id[LEAT_SHA256_SIZE];
     uint8_t name[LEAT_SHA256_SIZE];
     uint32_t number;
+    bool visiting; /* the scheduler knows of it */
+    bool lost;     /* the disk could not give the chunk */
+    struct {
+        struct leat_disk_op op;
+        struct leat_task task;
+        struct leat_cache_memory memory;
+        struct leat_agent *agent;
+        bool busy; /* the disk is at work */
+    } lent;
 };
 
-static void guest_free(struct leat_guest *g)
+static void leave_job(struct leat_guest *g)
 {
     struct leat_job *j = g->job;
     leat_loop_disarm(j->agent->loop, &g->timer);
@@ -41,14 +59,39 @@ static void guest_free(struct leat_guest *g)
     if (g->next)
         g->next->prev = g->prev;
     j->guests_n--;
+}
+
+static void return_lent(struct leat_guest *g)
+{
+    struct leat_agent *a = g->lent.agent;
+    if (!g->lent.memory.data)
+        return;
+    a->lent.bytes -= g->lent.op.bytes;
+    leat_cache_memory_free(&a->lent.spare);
+    if (a->lent.bytes && !a->stopping)
+        a->lent.spare = g->lent.memory; /* others are read: the next will be soon */
+    else
+        leat_cache_memory_free(&g->lent.memory);
+    g->lent.memory = (struct leat_cache_memory){0};
+}
+
+static void guest_free(struct leat_guest *g)
+{
+    leave_job(g);
+    return_lent(g);
     free(g);
 }
 
-/* Without a chunk. */
+/* Without a chunk. One that the disk is at work for stays until that has ended, without its job. */
 static void tell(struct leat_guest *g, unsigned code)
 {
     leat_door_answer(g->request, code, NULL, 0, NULL, NULL);
-    guest_free(g);
+    if (!g->lent.busy) {
+        guest_free(g);
+        return;
+    }
+    leave_job(g);
+    g->job = NULL;
 }
 
 /* On the loop: the chunk has gone out, or its reader has gone away. */
@@ -100,15 +143,78 @@ static const struct leat_supply *find_supply(const struct leat_guest *g)
     return NULL;
 }
 
-/* False: no such chunk. */
-static bool visit(struct leat_guest *g)
+static bool is_chunk(const struct leat_guest *g)
 {
     const struct leat_root *root = leat_dataset_root(g->supply->dataset);
-    if (g->number >= root->chunks || leat_dataset_recipe_bytes(g->supply->dataset, g->number) ||
-        memcmp(leat_root_chunk_name(root, g->number), g->name, sizeof g->name) != 0)
+    return g->number < root->chunks && memcmp(leat_root_chunk_name(root, g->number), g->name, sizeof g->name) == 0;
+}
+
+/* From disk */
+
+static void on_time(struct leat_timer *timer);
+
+static void settle_read(struct leat_task *task)
+{
+    struct leat_guest *g = (struct leat_guest *)((char *)task - offsetof(struct leat_guest, lent.task));
+    struct leat_door_request *r = g->request;
+    g->lent.busy = false;
+    if (!g->job) { /* it took too long */
+        return_lent(g);
+        free(g);
+        return;
+    }
+    if (g->lent.op.err.status != LEAT_OK) {
+        return_lent(g);
+        g->lost = true;
+        on_time(&g->timer);
+        return;
+    }
+    g->request = NULL;
+    leat_loop_disarm(g->job->agent->loop, &g->timer);
+    leat_door_answer(r, 200, g->lent.memory.data, g->lent.op.bytes, on_sent, g);
+}
+
+/* On a disk's thread. */
+static void on_read(struct leat_disk_op *op)
+{
+    struct leat_guest *g = (struct leat_guest *)((char *)op - offsetof(struct leat_guest, lent.op));
+    g->lent.task.run = settle_read;
+    leat_loop_post(g->lent.agent->loop, &g->lent.task);
+}
+
+/* False: it does not come from there. */
+static bool read_disk(struct leat_guest *g)
+{
+    struct leat_agent *a = g->job->agent;
+    uint64_t bytes = leat_dataset_root(g->supply->dataset)->sizes[g->number];
+    if (g->lost || !a->disk || !leat_sched_only_on_disk(g->supply->set, g->number))
         return false;
+    if (a->lent.bytes && a->lent.bytes + bytes > LENT_MAX)
+        return true; /* on_time() looks again */
+    g->lent.memory = leat_cache_memory_get(bytes, &a->lent.spare);
+    if (!g->lent.memory.data)
+        return false;
+    g->lent.op =
+        (struct leat_disk_op){.kind = LEAT_DISK_READ, .data = g->lent.memory.data, .bytes = bytes, .done = on_read};
+    memcpy(g->lent.op.name, g->name, sizeof g->lent.op.name);
+    g->lent.agent = a;
+    g->lent.busy = true;
+    a->lent.bytes += bytes;
+    leat_disk_submit(a->disk, &g->lent.op);
+    return true;
+}
+
+/* False: no such chunk. */
+static bool come(struct leat_guest *g)
+{
+    if (!is_chunk(g))
+        return false;
+    if (read_disk(g))
+        return true;
     g->guest.done = on_chunk;
-    return leat_sched_guest_come(g->supply->set, g->number, &g->guest, leat_now_ns());
+    g->visiting = leat_sched_guest_come(g->supply->set, g->number, &g->guest, leat_now_ns());
+    leat_agent_pump(g->job->agent);
+    return g->visiting;
 }
 
 /* It waits: for the dataset to be opened, or for the chunk. */
@@ -117,31 +223,54 @@ static void on_time(struct leat_timer *timer)
     struct leat_guest *g = (struct leat_guest *)((char *)timer - offsetof(struct leat_guest, timer));
     struct leat_agent *agent = g->job->agent;
     bool late = leat_now_ns() >= g->until_ns;
-    if (!g->supply) {
+    bool waits = g->visiting || g->lent.busy;
+    if (!g->supply)
         g->supply = find_supply(g);
-        if (g->supply && !visit(g)) {
-            tell(g, 404);
-            return;
-        }
-        if (g->supply)
-            leat_agent_pump(agent);
+    if (g->supply && !waits && !come(g)) {
+        tell(g, 404);
+        return;
     }
+    waits = g->visiting || g->lent.busy;
     if (late) {
-        bool coming = g->supply && leat_sched_guest_coming(&g->guest);
+        bool coming = g->supply && (!g->visiting || leat_sched_guest_coming(&g->guest));
         tell(g, coming ? 409 : 404);
         return;
     }
-    leat_loop_arm(agent->loop, timer, g->supply ? g->until_ns : leat_after(AGAIN_NS));
+    leat_loop_arm(agent->loop, timer, waits ? g->until_ns : leat_after(AGAIN_NS));
 }
 
-/* "/chunk/ID/NUMBER/NAME" */
-static bool read_path(const char *path, struct leat_guest *g)
+/* On a door's thread. */
+static void on_copy_sent(void *user, uint64_t bytes)
+{
+    (void)bytes;
+    free(user);
+}
+
+/* A copy, so that nothing has to be pinned for it. */
+static void give_recipe(struct leat_guest *g)
+{
+    g->supply = find_supply(g);
+    const struct leat_sched_chunk *c = g->supply && is_chunk(g) ? leat_sched_here(g->supply->set, g->number) : NULL;
+    size_t n = 0;
+    const void *recipe = c ? leat_feed_recipe(c, &n) : NULL;
+    void *copy = recipe ? malloc(n) : NULL;
+    if (copy)
+        memcpy(copy, recipe, n);
+    leat_door_answer(g->request, copy ? 200 : 404, copy, n, copy ? on_copy_sent : NULL, copy);
+}
+
+/* "/chunk/ID/NUMBER/NAME", or "/recipe/…" */
+static bool read_path(const char *path, struct leat_guest *g, bool *recipe)
 {
     char id[65];
     char name[65];
     int end = 0;
-    return sscanf(path, LEAT_PEERS_CHUNK "%64[0-9a-f]/%9" SCNu32 "/%64[0-9a-f]%n", id, &g->number, name, &end) == 3 &&
-           !path[end] && leat_unhex(id, g->id, sizeof g->id) && leat_unhex(name, g->name, sizeof g->name);
+    *recipe = strncmp(path, LEAT_PEERS_RECIPE, sizeof LEAT_PEERS_RECIPE - 1) == 0;
+    if (!*recipe && strncmp(path, LEAT_PEERS_CHUNK, sizeof LEAT_PEERS_CHUNK - 1) != 0)
+        return false;
+    path += *recipe ? sizeof LEAT_PEERS_RECIPE - 1 : sizeof LEAT_PEERS_CHUNK - 1;
+    return sscanf(path, "%64[0-9a-f]/%9" SCNu32 "/%64[0-9a-f]%n", id, &g->number, name, &end) == 3 && !path[end] &&
+           leat_unhex(id, g->id, sizeof g->id) && leat_unhex(name, g->name, sizeof g->name);
 }
 
 /* On the loop. */
@@ -155,13 +284,19 @@ static void take_request(struct leat_task *task)
     }
     bool closed = atomic_load_explicit(&j->over, memory_order_relaxed) || j->guests_n >= GUESTS_MAX;
     struct leat_guest *g = closed ? NULL : calloc(1, sizeof *g);
-    if (!g || !read_path(r->head.path, g)) {
+    bool recipe;
+    if (!g || !read_path(r->head.path, g, &recipe)) {
         free(g);
         leat_door_answer(r, 404, NULL, 0, NULL, NULL);
         return;
     }
     g->job = j;
     g->request = r;
+    if (recipe) {
+        give_recipe(g);
+        free(g);
+        return;
+    }
     g->until_ns = leat_after(WAIT_NS);
     g->timer.fire = on_time;
     g->next = j->guests;
@@ -214,7 +349,8 @@ struct closing {
 
 static void close_there(struct leat_task *task)
 {
-    leat_door_close(((struct closing *)task)->door);
+    if (!leat_door_close(((struct closing *)task)->door, 0))
+        leat_log(LEAT_LOG_WARN, "requests of other machines of a job were not answered in time; they are left");
     free(task);
 }
 

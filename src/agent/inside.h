@@ -22,6 +22,7 @@ struct leat_loading_stream {
     struct leat_outputs *apart;         /* what loaders that share make for each other; NULL: nothing */
     uint8_t share_id[LEAT_SHA256_SIZE]; /* who asks for the same */
     struct leat_share_member *share;    /* NULL: it makes its own */
+    bool by_picture; /* decoded pictures are shared, each applies its own draws to; else what is made of them */
     /* The key of the draws in the epoch that was planned last; the loop's. */
     bool drawn;
     uint64_t drawn_epoch, drawn_key;
@@ -46,8 +47,10 @@ struct leat_loading {
     uint32_t rank, world; /* world 0: a look */
     enum leat_order_last last;
     bool skip_errors;
-    bool patient; /* fill the cache on disk */
-    bool shares;  /* samples with loaders that ask for the same */
+    bool patient;     /* fill the cache on disk */
+    bool shares;      /* samples with loaders that ask for the same */
+    bool draws_apart; /* random operations are drawn from draw_seed, and not from the streams' */
+    uint64_t draw_seed;
     uint32_t slots;
     uint64_t needed;          /* bytes of chunks for one batch */
     uint64_t live;            /* bytes of the chunks that are being read at any time, about */
@@ -64,7 +67,8 @@ struct leat_loading {
     char notice[480];                   /* for the user; "": none */
     const struct leat_outputs *outputs; /* the first stream's, whose columns are all others' too */
 
-    struct leat_job *job; /* the machines that it shares chunks with, agent/peers.h; NULL: none */
+    struct leat_job *job;       /* the machines that it shares chunks with, agent/peers.h; NULL: none */
+    struct leat_circle *circle; /* the same where they come and go, agent/circle.h: `job` is its, and may change */
     struct leat_cursor *cursor;
     struct {
         struct leat_task task;

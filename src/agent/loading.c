@@ -8,6 +8,7 @@
 
 #include "agent/account.h"
 #include "agent/blend.h"
+#include "agent/circle.h"
 #include "agent/inside.h"
 #include "agent/peers.h"
 #include "base/clock.h"
@@ -18,7 +19,8 @@
 #include "cache/disk.h"
 #include "order/reach.h"
 
-#define PLAN_HERE_MAX 4096u /* samples of a global batch: some milliseconds */
+#define PLAN_HERE_MAX 4096u      /* samples of a global batch: some milliseconds */
+#define PICTURE_BYTES (1u << 20) /* of a decoded one, until some are known */
 
 static struct leat_loading *of_task(struct leat_task *task)
 {
@@ -106,10 +108,14 @@ static void trace_batch(struct leat_loading *l, const struct leat_loading_batch 
 
 static void hand_over(struct leat_loading *l, struct leat_loading_batch *b)
 {
+    static const uint32_t sources[] = {[LEAT_SCHED_FROM_BUCKET] = LEAT_STALL_BUCKET,
+                                       [LEAT_SCHED_FROM_DISK] = LEAT_STALL_DISK,
+                                       [LEAT_SCHED_FROM_PEER] = LEAT_STALL_PEER};
     const uint64_t one = 1;
     struct leat_ring_slot *slot = leat_ring_slot(&l->ring, b->sched.slot);
     leat_loading_show(l, true);
     slot->ready_ns = b->sched.here_ns;
+    slot->ready_from = b->plan.chunks_n ? sources[b->sched.here_from] + 1 : 0;
     slot->published_ns = leat_now_ns();
     trace_batch(l, b, slot->published_ns);
     l->out |= 1ull << b->sched.slot;
@@ -140,7 +146,7 @@ static void begin_sharing(struct leat_loading *l)
                                        .first = (uint64_t)l->slots * l->batch};
         if (!s->apart || !l->shares)
             continue;
-        opts.bytes = s->apart->slot_bytes;
+        opts.bytes = s->by_picture ? PICTURE_BYTES : s->apart->slot_bytes;
         memcpy(opts.id, s->share_id, sizeof opts.id);
         if (leat_share_join(l->opts.agent->share, &opts, &s->share, &err) != LEAT_OK)
             leat_log(LEAT_LOG_INFO, "a loader makes its samples alone: %s", err.text);
@@ -375,7 +381,9 @@ static leat_status begin(struct leat_loading *l, struct leat_error *err)
     rc = leat_sched_lane_open(agent->sched, &opts, leat_now_ns(), &l->lane, err);
     if (rc != LEAT_OK)
         return rc;
-    if (l->job)
+    if (l->circle)
+        leat_circle_begin(l);
+    else if (l->job)
         leat_peers_place(l);
     begin_sharing(l);
     say_reach(l);
@@ -429,7 +437,9 @@ leat_status leat_loading_open(const struct leat_loading_opts *opts, const struct
         return rc;
     }
     const struct leat_loader_opts *o = &l->request.opts;
-    if (o->members && o->world && o->node_of_rank)
+    if (o->members && o->world && leat_circle_is(o->members))
+        rc = leat_circle_join(opts->agent, o->members, &l->circle, err);
+    else if (o->members && o->world && o->node_of_rank)
         rc = leat_peers_join(opts->agent, o->members, o->node_of_rank[o->rank < o->world ? o->rank : 0], &l->job, err);
     if (rc != LEAT_OK) {
         leat_request_free(&l->request);
@@ -476,6 +486,7 @@ void leat_loading_close(struct leat_loading *l)
     leat_loop_unwatch(l->opts.agent->loop, &l->released);
     leat_sched_lane_close(l->lane, drop_batch);
     l->lane = NULL;
+    leat_circle_leave(l);
     free_if_idle(l);
 }
 
@@ -520,12 +531,35 @@ bool leat_loading_reads(const struct leat_loading *l, const struct leat_supply *
     return l->opts.supply == supply;
 }
 
-void leat_loading_renew(struct leat_loading *l, const struct leat_request_store *store)
+/* Supplies are counted from 0; NULL after the last. */
+static struct leat_supply *supply_at(const struct leat_loading *l, uint32_t i)
 {
-    for (uint32_t i = 0; l->opts.blend && i < l->opts.blend->n; i++)
-        leat_supply_renew(l->opts.blend->supplies[i], store);
-    if (!l->opts.blend)
-        leat_supply_renew(l->opts.supply, store);
+    if (l->opts.blend)
+        return i < l->opts.blend->n ? l->opts.blend->supplies[i] : NULL;
+    return i ? NULL : l->opts.supply;
+}
+
+void leat_loading_take_keys(struct leat_loading *l, struct leat_part part)
+{
+    size_t n = 0;
+    struct leat_error err = {.text = "it does not say why"};
+    struct leat_access *access = NULL;
+    struct leat_supply *s;
+    const char *place = leat_part_text(part, LEAT_TAG_PLACE);
+    const char *text = leat_part_text(part, LEAT_TAG_TEXT);
+    const void *bytes = leat_part_bytes(part, LEAT_TAG_ACCESS, &n);
+    if (bytes)
+        leat_access_read(bytes, n, &access, &err);
+    if (!access)
+        leat_log(LEAT_LOG_WARN, "rank of process %d has no new keys for %.100s: %s", l->opts.pid,
+                 place ? place : "its stores", text ? text : err.text);
+    for (uint32_t i = 0; (s = supply_at(l, i)); i++) {
+        if (access)
+            leat_supply_renew(s, access);
+        else if (place)
+            leat_supply_refused(s, place);
+    }
+    leat_access_free(access);
 }
 
 struct leat_loading *leat_loading_next(const struct leat_loading *l)
@@ -536,11 +570,12 @@ struct leat_loading *leat_loading_next(const struct leat_loading *l)
 void leat_loading_explain(const struct leat_loading *l, char *out, size_t n)
 {
     const char *url = l->opts.blend ? "a mixture's streams" : leat_dataset_home(l->opts.supply->dataset)->url;
-    bool keys = leat_supply_wants_keys(l->opts.supply);
-    for (uint32_t i = 0; l->opts.blend && i < l->opts.blend->n; i++)
-        keys = keys || leat_supply_wants_keys(l->opts.blend->supplies[i]);
-    if (keys) {
-        snprintf(out, n, "new keys for %.200s: the old ones have expired or are gone", url);
+    const char *place = NULL;
+    const struct leat_supply *s;
+    for (uint32_t i = 0; !place && (s = supply_at(l, i)); i++)
+        place = leat_supply_wants_keys(s);
+    if (place) {
+        snprintf(out, n, "new keys for %.100s (%.200s): the old ones have expired or are gone", place, url);
     } else if (!l->lane) {
         snprintf(out, n, "the order of %.200s to be computed", url);
     } else {

@@ -332,7 +332,8 @@ leat_status leat_outputs_write_light(const struct leat_outputs *o, const struct 
 }
 
 leat_status leat_outputs_write_costly(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
-                                      const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
+                                      const struct leat_sample *s, const char *decoded, struct leat_scratch *scratch,
+                                      struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     for (uint32_t i = 0; i < o->n; i++) {
@@ -342,14 +343,14 @@ leat_status leat_outputs_write_costly(const struct leat_outputs *o, const struct
             one = write_fixed(&o->plans[i], c, s, place_of(c, view, place), scratch, err);
         rc = one == LEAT_OK ? rc : one;
     }
-    return rc == LEAT_OK ? leat_pictures_write(o, view, place, s, scratch, err) : rc;
+    return rc == LEAT_OK ? leat_pictures_write(o, view, place, s, decoded, scratch, err) : rc;
 }
 
 leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                                const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
 {
     leat_status rc = leat_outputs_write_light(o, view, place, s, scratch, err);
-    return rc == LEAT_OK ? leat_outputs_write_costly(o, view, place, s, scratch, err) : rc;
+    return rc == LEAT_OK ? leat_outputs_write_costly(o, view, place, s, NULL, scratch, err) : rc;
 }
 
 void leat_outputs_apart(const struct leat_outputs *o, struct leat_outputs *out)

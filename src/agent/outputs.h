@@ -101,13 +101,14 @@ leat_status leat_outputs_write(const struct leat_outputs *o, const struct leat_s
 /* The same in two parts: what has to be decoded and has one shape (pictures, what was drawn for them, sounds that are
  * cut or padded), and the rest. The first is a function of the sample, its draws and the outputs alone, so that it can
  * be made elsewhere: leat_outputs_apart() lays out these columns of one sample by themselves, in slot_bytes bytes (0:
- * there are none), for leat_outputs_write_costly() with place 0; what it points to stays the first one's. */
+ * there are none), for leat_outputs_write_costly() with place 0; what it points to stays the first one's. `decoded` is
+ * what leat_pictures_decode() has left; NULL: they are decoded. */
 leat_status leat_outputs_write_light(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                                      const struct leat_sample *sample, struct leat_scratch *scratch,
                                      struct leat_error *err);
 leat_status leat_outputs_write_costly(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
-                                      const struct leat_sample *sample, struct leat_scratch *scratch,
-                                      struct leat_error *err);
+                                      const struct leat_sample *sample, const char *decoded,
+                                      struct leat_scratch *scratch, struct leat_error *err);
 void leat_outputs_apart(const struct leat_outputs *o, struct leat_outputs *out);
 void leat_outputs_put(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
                       const struct leat_outputs *apart, const char *from);

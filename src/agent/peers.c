@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/blend.h"
+#include "agent/circle.h"
 #include "agent/inside.h"
 #include "agent/peers_inside.h"
 #include "base/clock.h"
@@ -23,6 +24,8 @@
 #define REQUEST_NS  (15 * LEAT_S)
 #define CONNECTIONS 32u /* to each machine: one that falls silent fails all that are on their way at once */
 #define ALIVE       "/alive"
+#define NOT_FROM_HERE                                                                                                  \
+    "; it has never been reached: where it is behind NAT or a firewall, LEAT_JOB_ADDRESS there says how it can be"
 
 static leat_status no_memory(struct leat_error *err)
 {
@@ -53,9 +56,18 @@ static void on_bound_old(struct leat_timer *timer)
     forget_bound(b->agent, b);
 }
 
-static leat_status bind_port(struct leat_agent *a, const char *address, unsigned port, char out[LEAT_MEMBERS_ADDRESS],
-                             struct leat_error *err)
+/* Once, however often it is asked for while nobody uses it. */
+leat_status leat_peers_bind(struct leat_agent *a, const char *address, unsigned port, char out[LEAT_MEMBERS_ADDRESS],
+                            struct leat_error *err)
 {
+    char text[LEAT_MEMBERS_ADDRESS];
+    snprintf(text, sizeof text, strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, port);
+    for (const struct leat_bound *old = a->bound; old; old = old->next) {
+        if (strcmp(old->address, text) != 0)
+            continue;
+        memcpy(out, text, sizeof text);
+        return LEAT_OK;
+    }
     struct leat_bound *b = calloc(1, sizeof *b);
     if (!b)
         return no_memory(err);
@@ -92,9 +104,22 @@ static leat_status take_bound(struct leat_agent *a, const char *address, int *fd
 
 /* Jobs */
 
+/* False: requests are left without an answer, and what they need stays for good. Not on the loop. */
+static bool close_door(struct leat_job *j)
+{
+    if (!j->stuck && !leat_door_close(j->door, 0)) {
+        j->stuck = true;
+        leat_log(LEAT_LOG_WARN, "requests of other machines of job '%s' were not answered in time; they are left",
+                 j->members->job);
+    }
+    j->door = NULL;
+    return !j->stuck;
+}
+
 static void job_free(struct leat_job *j)
 {
-    leat_door_close(j->door);
+    if (!close_door(j))
+        return;
     for (uint32_t i = 0; j->peers && i < j->members->now.n; i++)
         leat_store_close(j->peers[i].store);
     free(j->peers);
@@ -120,8 +145,7 @@ static void nothing(void *arg)
 static void free_there(struct leat_task *task)
 {
     struct leat_job *j = (struct leat_job *)((char *)task - offsetof(struct leat_job, task));
-    leat_door_close(j->door);
-    j->door = NULL;
+    close_door(j);
     leat_loop_call(j->agent->loop, nothing, NULL); /* what the door posted last has been run */
     job_free(j);
 }
@@ -209,7 +233,7 @@ static const struct leat_members *last_of(const struct leat_agent *a, const char
     return last;
 }
 
-static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32_t node, struct leat_job **out,
+leat_status leat_peers_make(struct leat_agent *a, struct leat_members *m, uint32_t node, struct leat_job **out,
                             struct leat_error *err)
 {
     struct leat_job *j = calloc(1, sizeof *j);
@@ -223,7 +247,7 @@ static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32
     j->node = node;
     j->tick.fire = on_tick;
     j->idle_ns = leat_now_ns();
-    j->peers = calloc((size_t)m->now.n + 1, sizeof *j->peers);
+    j->peers = calloc(m->grows ? LEAT_MEMBERS_NODES : (size_t)m->now.n + 1, sizeof *j->peers);
     leat_status rc = j->peers ? leat_cert_pin(m->cert_pem, j->pin, err) : no_memory(err);
     if (rc != LEAT_OK) {
         job_free(j);
@@ -233,8 +257,8 @@ static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32
         j->peers[i].job = j;
         j->peers[i].node = i;
     }
-    const struct leat_members *last = last_of(a, m->job);
-    if (last && last->generation >= m->generation) { /* who comes back reads from the bucket */
+    const struct leat_members *last = m->grows ? NULL : last_of(a, m->job); /* else etcd knows */
+    if (last && last->generation >= m->generation) {                        /* who comes back reads from the bucket */
         atomic_store_explicit(&j->over, true, memory_order_relaxed);
         snprintf(j->problem, sizeof j->problem,
                  "generation %llu of job '%s' is over: generation %llu has taken its place on this machine",
@@ -254,6 +278,21 @@ static leat_status make_job(struct leat_agent *a, struct leat_members *m, uint32
     leat_loop_arm(a->loop, &j->tick, leat_after(TICK_NS));
     *out = j;
     return LEAT_OK;
+}
+
+/* A zone for each machine: those of others are never asked, and own nothing here. No list: all are of one. */
+static void part_zones(struct leat_job *j, const json_t *zones)
+{
+    const char *here = json_string_value(json_array_get(zones, j->node));
+    for (uint32_t i = 0; here && i < j->members->now.n; i++) {
+        const char *there = json_string_value(json_array_get(zones, i));
+        j->peers[i].apart = !there || strcmp(here, there) != 0;
+    }
+}
+
+bool leat_peers_apart(const struct leat_peer *p)
+{
+    return p->apart || !p->job->members->now.nodes[p->node].address[0];
 }
 
 leat_status leat_peers_join(struct leat_agent *a, const char *text, uint32_t node, struct leat_job **out,
@@ -279,10 +318,27 @@ leat_status leat_peers_join(struct leat_agent *a, const char *text, uint32_t nod
         leat_members_free(m);
         return rc;
     }
-    return make_job(a, m, node, out, err);
+    json_t *j;
+    rc = leat_json_read(text, strlen(text), JSON_REJECT_DUPLICATES, &j, NULL);
+    if (rc != LEAT_OK) {
+        leat_members_free(m);
+        return no_memory(err);
+    }
+    rc = leat_peers_make(a, m, node, out, err);
+    if (rc == LEAT_OK)
+        part_zones(*out, json_object_get(j, "zones"));
+    json_decref(j);
+    return rc;
 }
 
 /* Who owns what */
+
+void leat_peers_find_lost(const struct leat_job *j, const uint8_t *id, bool *lost)
+{
+    for (uint32_t i = 0; i < j->members->now.n; i++)
+        lost[i] = i != j->node && (j->peers[i].health.lost || leat_peers_apart(&j->peers[i]) ||
+                                   (j->circle && !leat_circle_has(j->circle, j->members->now.nodes[i].address, id)));
+}
 
 void leat_peers_place(struct leat_loading *l)
 {
@@ -291,16 +347,16 @@ void leat_peers_place(struct leat_loading *l)
     bool *lost = calloc((size_t)j->members->now.n + 1, sizeof *lost);
     uint32_t *table = calloc((size_t)slots + 1, sizeof *table);
     struct leat_error err;
-    for (uint32_t i = 0; lost && i < j->members->now.n; i++)
-        lost[i] = i != j->node && j->peers[i].health.lost;
+    if (lost)
+        leat_peers_find_lost(j, l->id, lost);
     /* Without memory the old table serves as well: it costs requests, and nothing else. */
     if (lost && table && leat_members_place(j->members, lost, slots, table, &err) == LEAT_OK)
-        leat_cursor_own(l->cursor, table);
+        leat_cursor_own(l->cursor, table, j->node);
     free(lost);
     free(table);
 }
 
-static void place_all(const struct leat_job *j)
+void leat_peers_place_all(const struct leat_job *j)
 {
     for (struct leat_supply *s = j->agent->supplies; s; s = s->next) {
         for (struct leat_loading *l = s->loadings; l; l = l->next) {
@@ -333,16 +389,49 @@ static leat_status open_store(struct leat_peer *p, struct leat_error *err)
     return rc;
 }
 
+/* On an opener's thread: closing waits. */
+struct closing {
+    struct leat_task task; /* first member */
+    struct leat_store *store;
+};
+
+static void close_store(struct leat_task *task)
+{
+    leat_store_close(((struct closing *)task)->store);
+    free(task);
+}
+
+void leat_peers_forget(struct leat_peer *p)
+{
+    struct leat_agent *a = p->job->agent;
+    struct leat_store *store = p->store;
+    struct closing *c = store ? calloc(1, sizeof *c) : NULL;
+    *p = (struct leat_peer){.job = p->job, .node = p->node};
+    if (c) {
+        c->task.run = close_store;
+        c->store = store;
+        leat_pool_add(a->openers, &c->task);
+    } else {
+        leat_store_close(store); /* rather the loop waits than that it stays for ever */
+    }
+}
+
 static bool can_ask(struct leat_peer *p)
 {
     struct leat_error err;
     const struct leat_job *j = p->job;
-    if (!j->members->now.nodes[p->node].address[0] || atomic_load_explicit(&j->over, memory_order_relaxed))
+    if (leat_peers_apart(p) || atomic_load_explicit(&j->over, memory_order_relaxed))
         return false;
     return p->store || open_store(p, &err) == LEAT_OK;
 }
 
-static void judge(struct leat_peer *p, const struct leat_error *err)
+/* It says that it is there, and has never answered. */
+static bool unreachable(const struct leat_peer *p, const struct leat_error *err)
+{
+    return !p->chunks && !p->without && (err->status == LEAT_TIMEOUT || err->status == LEAT_NETWORK);
+}
+
+void leat_peers_judge(struct leat_peer *p, const struct leat_error *err)
 {
     struct leat_job *j = p->job;
     const char *address = j->members->now.nodes[p->node].address;
@@ -357,13 +446,13 @@ static void judge(struct leat_peer *p, const struct leat_error *err)
         leat_log(LEAT_LOG_WARN, "machine %u of the job (%s) has sent wrong bytes and is set aside: %s", p->node,
                  address, err->text);
     else if (err && first)
-        leat_log(LEAT_LOG_WARN, "machine %u of the job (%s) does not serve: %s; the bucket is used instead", p->node,
-                 address, err->text);
+        leat_log(LEAT_LOG_WARN, "machine %u of the job (%s) does not serve: %s; the bucket is used instead%s", p->node,
+                 address, err->text, unreachable(p, err) ? NOT_FROM_HERE : "");
     else if (changed && !err)
         leat_log(LEAT_LOG_WARN, "machine %u of the job (%s) serves again", p->node, address);
     if (!changed)
         return;
-    place_all(j);
+    leat_peers_place_all(j);
     leat_agent_pump(j->agent);
 }
 
@@ -377,14 +466,13 @@ static const struct leat_loading *reader_of(const struct leat_from *from)
     return NULL;
 }
 
-/* Chunks that are made of a recipe cannot be checked as a whole, so they come from where the recipe says. */
 bool leat_peers_choose(const struct leat_supply *s, uint32_t own_number, const struct leat_from *from, uint32_t number,
                        struct leat_feed_peer *out)
 {
     const struct leat_loading *l = s->agent->jobs ? reader_of(from) : NULL;
     char id[2 * LEAT_SHA256_SIZE + 1];
     char name[2 * LEAT_SHA256_SIZE + 1];
-    if (!l || leat_dataset_recipe_bytes(s->dataset, own_number))
+    if (!l)
         return false;
     uint32_t owner = leat_cursor_owner(l->cursor, number);
     struct leat_peer *p = owner != l->job->node ? &l->job->peers[owner] : NULL;
@@ -393,8 +481,11 @@ bool leat_peers_choose(const struct leat_supply *s, uint32_t own_number, const s
     leat_hex(leat_dataset_id(s->dataset), LEAT_SHA256_SIZE, id);
     leat_hex(leat_root_chunk_name(leat_dataset_root(s->dataset), own_number), LEAT_SHA256_SIZE, name);
     snprintf(out->key, sizeof out->key, LEAT_PEERS_CHUNK "%s/%u/%s", id, own_number, name);
+    snprintf(out->recipe, sizeof out->recipe, LEAT_PEERS_RECIPE "%s/%u/%s", id, own_number, name);
     out->store = p->store;
+    out->late_ns = leat_late_begin(p, s, leat_dataset_root(s->dataset)->sizes[own_number]);
     out->who = p;
+    p->asking++;
     leat_peers_hold(l->job);
     return true;
 }
@@ -404,15 +495,17 @@ void leat_peers_asked(void *user, void *who, const struct leat_error *err, uint6
     struct leat_peer *p = who;
     struct leat_job *j = p->job;
     (void)user;
+    p->asking--;
     if (!err) {
         p->chunks++;
         p->bytes += bytes;
         p->ns += ns;
+        leat_late_took(p, bytes, ns);
     } else if (err->status == LEAT_NOT_FOUND) {
         p->without++;
     }
     if (!err || (err->status != LEAT_NOT_FOUND && err->status != LEAT_CANCELLED && err->status != LEAT_NO_MEMORY))
-        judge(p, err);
+        leat_peers_judge(p, err);
     leat_peers_leave(j);
 }
 
@@ -423,7 +516,7 @@ static void take_look(struct leat_task *task)
     struct leat_peer *p = (struct leat_peer *)((char *)task - offsetof(struct leat_peer, task));
     p->looking = false;
     if (p->op.status != LEAT_CANCELLED)
-        judge(p, p->op.status == LEAT_OK ? NULL : &p->err);
+        leat_peers_judge(p, p->op.status == LEAT_OK ? NULL : &p->err);
     leat_peers_leave(p->job);
 }
 
@@ -475,7 +568,7 @@ static leat_status ask_card(struct leat_agent *a, const json_t *j, char **answer
         if (!old->users && old->door)
             leat_guests_close(old);
     }
-    leat_status rc = bind_port(a, address, (unsigned)port, bound, err);
+    leat_status rc = leat_peers_bind(a, address, (unsigned)port, bound, err);
     return rc == LEAT_OK ? answer_with(json_pack("{s:s}", "address", bound), answer, err) : rc;
 }
 
@@ -517,6 +610,13 @@ static leat_status ask_join(struct leat_agent *a, const json_t *j, char **answer
     return rc == LEAT_OK ? answer_with(json_pack("{s:s}", "problem", job->problem), answer, err) : rc;
 }
 
+static leat_status ask_etcd(struct leat_agent *a, const json_t *j, char **answer, struct leat_error *err)
+{
+    json_t *said;
+    leat_status rc = leat_circle_ask(a, j, &said, err);
+    return rc == LEAT_OK ? answer_with(said, answer, err) : rc;
+}
+
 leat_status leat_peers_ask(struct leat_agent *a, const char *text, char **answer, struct leat_error *err)
 {
     json_t *j;
@@ -530,74 +630,12 @@ leat_status leat_peers_ask(struct leat_agent *a, const char *text, char **answer
         rc = ask_make(a, j, answer, err);
     else if (ask && strcmp(ask, "join") == 0)
         rc = ask_join(a, j, answer, err);
+    else if (ask && strcmp(ask, "etcd") == 0)
+        rc = ask_etcd(a, j, answer, err);
     else
         rc = leat_fail(err, LEAT_INVALID, "an unknown question about a job");
     json_decref(j);
     return rc;
-}
-
-/* For people */
-
-static json_t *describe_peer(const struct leat_peer *p, const uint32_t *slots)
-{
-    const struct leat_job *j = p->job;
-    bool here = p->node == j->node;
-    const char *state = here                 ? "here"
-                        : p->health.lied     ? "set aside"
-                        : p->health.lost     ? "lost"
-                        : p->health.failures ? "resting"
-                                             : "good";
-    return json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:f,s:I,s:I,s:s}", "node", (json_int_t)p->node, "address",
-                     j->members->now.nodes[p->node].address, "ranks", (json_int_t)j->members->now.nodes[p->node].ranks,
-                     "state", state, "slots", (json_int_t)slots[p->node], "chunks", (json_int_t)p->chunks, "bytes",
-                     (json_int_t)p->bytes, "seconds", (double)p->ns / 1e9, "without", (json_int_t)p->without, "failed",
-                     (json_int_t)p->failed, "why", p->health.failures ? p->why : "");
-}
-
-static json_t *describe_job(const struct leat_job *j)
-{
-    uint32_t table[LEAT_ORDER_SLOTS_MAX];
-    struct leat_error err;
-    struct leat_door_stats door = {0};
-    uint32_t n = j->members->now.n;
-    uint32_t *slots = calloc((size_t)n + 1, sizeof *slots);
-    bool *lost = calloc((size_t)n + 1, sizeof *lost);
-    json_t *peers = slots && lost ? json_array() : NULL;
-    for (uint32_t i = 0; peers && i < n; i++)
-        lost[i] = i != j->node && j->peers[i].health.lost;
-    if (peers && leat_members_place(j->members, lost, LEAT_ORDER_SLOTS_MAX, table, &err) == LEAT_OK) {
-        for (uint32_t s = 0; s < LEAT_ORDER_SLOTS_MAX; s++)
-            slots[table[s]]++;
-    }
-    for (uint32_t i = 0; peers && i < n; i++) {
-        if (json_array_append_new(peers, describe_peer(&j->peers[i], slots)) < 0) {
-            json_decref(peers);
-            peers = NULL;
-        }
-    }
-    free(slots);
-    free(lost);
-    if (!peers)
-        return NULL;
-    if (j->door)
-        leat_door_stats(j->door, &door);
-    return json_pack("{s:s,s:I,s:b,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:o}", "job", j->members->job, "generation",
-                     (json_int_t)j->members->generation, "over", (int)atomic_load(&j->over), "node",
-                     (json_int_t)j->node, "problem", j->problem, "served_chunks", (json_int_t)j->served_chunks,
-                     "served_bytes", (json_int_t)j->served_bytes, "refused", (json_int_t)door.refused, "connections",
-                     (json_int_t)door.connections, "users", (json_int_t)j->users, "nodes", peers);
-}
-
-json_t *leat_peers_describe(const struct leat_agent *a)
-{
-    json_t *list = json_array();
-    for (const struct leat_job *j = a->jobs; list && j; j = j->next) {
-        if (json_array_append_new(list, describe_job(j)) < 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
 }
 
 /* The end */
@@ -609,6 +647,8 @@ void leat_peers_stop(struct leat_agent *a)
         atomic_store_explicit(&j->over, true, memory_order_relaxed);
         leat_guests_end(j);
     }
+    leat_loop_disarm(a->loop, &a->late);
+    leat_cache_memory_free(&a->lent.spare);
     while (a->bound) {
         close(a->bound->fd);
         forget_bound(a, a->bound);
@@ -618,8 +658,7 @@ void leat_peers_stop(struct leat_agent *a)
 void leat_peers_shut(struct leat_agent *a)
 {
     for (struct leat_job *j = a->jobs; j; j = j->next) {
-        leat_door_close(j->door);
-        j->door = NULL;
+        close_door(j);
     }
 }
 

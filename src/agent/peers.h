@@ -17,6 +17,7 @@ struct leat_job;
 /* A rank's word about its job, JSON; the answer is the caller's.
  *   {"ask": "card", "address": "10.0.0.1", "port": 0}     binds a port: {"address": "10.0.0.1:4321"}
  *   {"ask": "make", "job": NAME, "nodes": [[ADDRESS, RANKS], …]}  a new membership: its text
+ *   {"ask": "etcd", …}                                    agent/circle.h
  *   {"ask": "join", "node": 0, "members": {…}}            serves from now on: {"problem": why not, or ""} */
 leat_status leat_peers_ask(struct leat_agent *agent, const char *text, char **answer, struct leat_error *err);
 
@@ -36,6 +37,9 @@ void leat_peers_place(struct leat_loading *l);
 bool leat_peers_choose(const struct leat_supply *supply, uint32_t own_number, const struct leat_from *from,
                        uint32_t number, struct leat_feed_peer *out);
 void leat_peers_asked(void *user, void *who, const struct leat_error *err, uint64_t bytes, uint64_t ns);
+
+/* One is late; true: the bucket may be asked in its place. */
+bool leat_peers_late(void *user, void *who, uint64_t bytes);
 
 void leat_peers_supply_gone(const struct leat_supply *supply); /* nobody is served from it any more */
 json_t *leat_peers_describe(const struct leat_agent *agent);   /* a list; NULL: no memory */

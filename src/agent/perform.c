@@ -26,6 +26,8 @@ static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_s
     const struct leat_supply *s =
         from->supply ? from->supply : leat_blend_supply(from->blend, how->number, &own.number);
     struct leat_feed_peer peer;
+    if (s->agent->jobs)
+        leat_source_keep_recipes(s->source);
     bool asks = !how->guest && !how->from_disk && leat_peers_choose(s, own.number, from, how->number, &peer);
     if (leat_feed_fetch(s->source, c, &own, asks ? &peer : NULL)) {
         if (asks)
@@ -339,6 +341,7 @@ static void open_here(void *arg)
         .lost = on_lost,
         .stored = on_stored,
         .peered = leat_peers_asked,
+        .late = leat_peers_late,
         .user = a,
     };
     a->ops = ops;

@@ -138,10 +138,94 @@ static leat_status write_drawn(const struct leat_output_plan *p, const struct le
     return LEAT_OK;
 }
 
+/* Whole pictures lie one after the other: one for each way in which a field is decoded, that of its first output. */
+
+static uint32_t first_alike(const struct leat_outputs *o, uint32_t i)
+{
+    uint32_t k = 0;
+    while (k < i && (o->plans[k].kind != LEAT_OUTPUT_IMAGE || o->plans[k].field != o->plans[i].field ||
+                     !leat_pipelines_decode_alike(o->plans[k].pipeline, o->plans[i].pipeline)))
+        k++;
+    return k;
+}
+
+static bool is_decoded(const struct leat_outputs *o, uint32_t i, const struct leat_sample *s)
+{
+    return o->plans[i].kind == LEAT_OUTPUT_IMAGE && first_alike(o, i) == i &&
+           !leat_chunk_cell(s->chunk, s->index, o->plans[i].field).absent;
+}
+
+/* Of output `i`, rounded up to where the next one begins; 0: it cannot be looked at. */
+static uint64_t whole_bytes(const struct leat_outputs *o, uint32_t i, const struct leat_sample *s)
+{
+    struct leat_image_info info;
+    if (probe(s, o->plans[i].field, &info, NULL) != LEAT_OK)
+        return 0;
+    return (leat_whole_bytes(o->plans[i].pipeline, &info) + LEAT_RING_LINE - 1) / LEAT_RING_LINE * LEAT_RING_LINE;
+}
+
+/* Where that of output `i` lies. */
+static uint64_t whole_at(const struct leat_outputs *o, uint32_t i, const struct leat_sample *s)
+{
+    uint64_t at = 0;
+    for (uint32_t k = 0, end = first_alike(o, i); k < end; k++)
+        at += is_decoded(o, k, s) ? whole_bytes(o, k, s) : 0;
+    return at;
+}
+
+bool leat_pictures_apart(const struct leat_outputs *o)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (o->plans[i].kind != LEAT_OUTPUT_IMAGE)
+            continue;
+        any = true;
+        if (!leat_pipeline_takes_whole(o->plans[i].pipeline))
+            return false;
+    }
+    return any;
+}
+
+void leat_pictures_identify(const struct leat_outputs *o, struct leat_buf *id)
+{
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (o->plans[i].kind != LEAT_OUTPUT_IMAGE || first_alike(o, i) != i)
+            continue;
+        leat_buf_printf(id, "whole %u ", o->plans[i].field);
+        leat_pipeline_identify_decode(o->plans[i].pipeline, id);
+    }
+}
+
+uint64_t leat_pictures_bytes(const struct leat_outputs *o, const struct leat_sample *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < o->n; i++) {
+        uint64_t bytes = is_decoded(o, i, s) ? whole_bytes(o, i, s) : LEAT_RING_LINE;
+        if (!bytes)
+            return 0;
+        sum += bytes;
+    }
+    return sum;
+}
+
+leat_status leat_pictures_decode(const struct leat_outputs *o, const struct leat_sample *s,
+                                 struct leat_scratch *scratch, char *to, struct leat_error *err)
+{
+    leat_status rc = LEAT_OK;
+    for (uint32_t i = 0; rc == LEAT_OK && i < o->n; i++) {
+        if (!is_decoded(o, i, s))
+            continue;
+        struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, o->plans[i].field);
+        rc = leat_whole_decode(o->plans[i].pipeline, scratch, leat_chunk_data(s->chunk, &cell), cell.size,
+                               (uint8_t *)to + whole_at(o, i, s), err);
+    }
+    return rc;
+}
+
 /* All images made from one field, the first of which is output `first`. */
 static leat_status write_field(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
-                               uint32_t first, const struct leat_sample *s, struct leat_scratch *scratch,
-                               struct leat_error *err)
+                               uint32_t first, const struct leat_sample *s, const char *decoded,
+                               struct leat_scratch *scratch, struct leat_error *err)
 {
     struct leat_image_info like[LEAT_RING_COLUMNS_MAX];
     struct leat_view views[LEAT_RING_COLUMNS_MAX];
@@ -155,6 +239,8 @@ static leat_status write_field(const struct leat_outputs *o, const struct leat_s
         rc = view_of(&o->plans[i], s, &like[n], &views[n], err);
         views[n].to = view->slot + c->offset + place * c->stride;
         views[n].to_bytes = c->stride;
+        if (decoded)
+            views[n].whole = (const uint8_t *)decoded + whole_at(o, i, s);
         n++;
     }
     struct leat_cell cell = leat_chunk_cell(s->chunk, s->index, field);
@@ -167,7 +253,8 @@ static leat_status write_field(const struct leat_outputs *o, const struct leat_s
 }
 
 leat_status leat_pictures_write(const struct leat_outputs *o, const struct leat_slot_view *view, uint32_t place,
-                                const struct leat_sample *s, struct leat_scratch *scratch, struct leat_error *err)
+                                const struct leat_sample *s, const char *decoded, struct leat_scratch *scratch,
+                                struct leat_error *err)
 {
     leat_status rc = LEAT_OK;
     for (uint32_t i = 0; rc == LEAT_OK && i < o->n; i++) {
@@ -178,7 +265,7 @@ leat_status leat_pictures_write(const struct leat_outputs *o, const struct leat_
         for (uint32_t j = 0; first && j < i; j++)
             first = o->plans[j].kind != LEAT_OUTPUT_IMAGE || o->plans[j].field != p->field;
         if (first)
-            rc = write_field(o, view, place, i, s, scratch, err);
+            rc = write_field(o, view, place, i, s, decoded, scratch, err);
     }
     return rc;
 }

@@ -28,7 +28,7 @@
 #include "order/state.h"
 #include "ring/settings.h"
 
-/* What this release can do beyond protocol 1. */
+/* What this release can do beyond the protocol. */
 #define FEATURES "loaders trace jobs"
 
 #define TEXT_MAX (LEAT_WIRE_MAX - 1024u) /* in a packet */
@@ -113,14 +113,26 @@ static void begin(struct leat_buf *b, enum leat_message_kind kind)
     leat_message_begin(b, kind);
 }
 
-static void send_error(struct leat_session *s, enum leat_message_kind kind, const struct leat_error *err, bool agree)
+/* `lacks`: stores that the request had no access to and needs; NULL: none. */
+static void send_failure(struct leat_session *s, enum leat_message_kind kind, const struct leat_error *err, bool agree,
+                         const struct leat_sources_list *lacks)
 {
     struct leat_buf b;
     begin(&b, kind);
     leat_message_number(&b, LEAT_TAG_STATUS, (uint64_t)err->status);
     leat_message_text(&b, LEAT_TAG_TEXT, err->text);
     leat_message_number(&b, LEAT_TAG_AGREE, agree);
+    for (uint32_t i = 0; lacks && i < lacks->n; i++) {
+        size_t group = leat_message_group(&b, LEAT_TAG_LACKS);
+        leat_message_text(&b, LEAT_TAG_URL, lacks->urls[i]);
+        leat_message_group_end(&b, group);
+    }
     send_message(s, &b, NULL, 0);
+}
+
+static void send_error(struct leat_session *s, enum leat_message_kind kind, const struct leat_error *err, bool agree)
+{
+    send_failure(s, kind, err, agree, NULL);
 }
 
 /* A text that a packet does not hold comes in a descriptor. -1: no memory. */
@@ -308,7 +320,7 @@ static void on_looked(void *user, const struct leat_error *err)
 }
 
 static void open_loading(struct leat_session *s, struct leat_supply *supply, struct leat_blend *blend,
-                         const struct leat_error *err)
+                         const struct leat_sources_list *lacks, const struct leat_error *err)
 {
     struct leat_error failure = *err;
     if (supply) {
@@ -332,21 +344,23 @@ static void open_loading(struct leat_session *s, struct leat_supply *supply, str
         if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK)
             return;
     }
-    send_error(s, LEAT_MESSAGE_ERROR, &failure, false);
+    send_failure(s, LEAT_MESSAGE_ERROR, &failure, false, lacks);
 }
 
-static void on_supply(void *user, struct leat_supply *supply, const struct leat_error *err)
+static void on_supply(void *user, struct leat_supply *supply, const struct leat_sources_list *lacks,
+                      const struct leat_error *err)
 {
     struct leat_session *s = user;
     s->opening = NULL;
-    open_loading(s, supply, NULL, err);
+    open_loading(s, supply, NULL, lacks, err);
 }
 
-static void on_blend(void *user, struct leat_blend *blend, const struct leat_error *err)
+static void on_blend(void *user, struct leat_blend *blend, const struct leat_sources_list *lacks,
+                     const struct leat_error *err)
 {
     struct leat_session *s = user;
     s->blending = NULL;
-    open_loading(s, blend ? blend->supplies[0] : NULL, blend, err);
+    open_loading(s, blend ? blend->supplies[0] : NULL, blend, lacks, err);
 }
 
 /* From the first batch on a mixture is of the versions that it began with. */
@@ -477,17 +491,6 @@ static void greet(struct leat_session *s, struct leat_part hello)
     send_message(s, &b, NULL, 0);
 }
 
-/* A rank has looked its keys up again. */
-static void take_keys(struct leat_session *s, struct leat_part part)
-{
-    struct leat_request_store store;
-    if (s->loading && leat_request_store_read(part, &store))
-        leat_loading_renew(s->loading, &store);
-    else if (s->loading)
-        leat_log(LEAT_LOG_WARN, "rank of process %d has no new keys: %s", s->pid,
-                 leat_part_text(part, LEAT_TAG_TEXT) ? leat_part_text(part, LEAT_TAG_TEXT) : "it does not say why");
-}
-
 static void on_traced(void *user, int fd, const struct leat_trace_told *told, const struct leat_error *err)
 {
     struct leat_session *s = user;
@@ -555,7 +558,8 @@ static bool take_message(struct leat_session *s, enum leat_message_kind kind, st
         send_json(s, kind, leat_agent_describe(s->agent));
         return true;
     case LEAT_MESSAGE_KEYS:
-        take_keys(s, part);
+        if (s->loading)
+            leat_loading_take_keys(s->loading, part);
         return true;
     case LEAT_MESSAGE_TRACE:
         trace(s, part);
@@ -608,13 +612,14 @@ static void on_message(struct leat_watch *watch, uint32_t events)
         session_close(s);
 }
 
-void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *supply)
+void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *supply, const char *place)
 {
     for (struct leat_session *s = agent->sessions; s; s = s->next) {
         struct leat_buf b;
         if (!s->loading || !leat_loading_reads(s->loading, supply))
             continue;
         begin(&b, LEAT_MESSAGE_KEYS);
+        leat_message_text(&b, LEAT_TAG_PLACE, place);
         send_message(s, &b, NULL, 0);
     }
 }

@@ -12,6 +12,7 @@
 #define SAMPLES_MAX (4 * BUCKETS)
 #define FAR         4u /* windows: one that is farther behind is not made for */
 #define WAIT_NS     (2 * LEAT_S)
+#define SPARE_TRIES 16u
 
 struct list {
     struct leat_shared *first, *last;
@@ -30,21 +31,30 @@ struct leat_shared {
     bool kept; /* though nobody waits for it: others may be starting */
     bool out;  /* of the tables: gone as soon as nobody has it */
     char *data;
+    uint64_t bytes; /* of the memory, which may be more than was asked for */
 };
+
+/* Memory for a next sample, in that memory itself. */
+struct spare {
+    struct spare *next;
+    uint64_t bytes;
+};
+
+static_assert(sizeof(struct spare) <= LEAT_SHARE_LEAST, "it fits into any");
 
 struct group {
     struct leat_share *share;
     struct group *next;
     uint64_t serial; /* of all groups that there were */
     uint8_t id[LEAT_SHA256_SIZE];
-    uint64_t bytes;
-    uint64_t window; /* samples that there is room for */
+    uint64_t bytes;   /* of a sample, as its members said */
+    uint64_t typical; /* … and as they have come lately */
     struct leat_share_member *members[MEMBERS_MAX];
     uint32_t members_n;
-    uint32_t samples_n; /* in the tables */
-    uint32_t held;      /* samples out of them that somebody still has, and members that were not freed */
-    char *spares; /* buffers for its next samples: the address of the next lies in each. The kernel clears memory that
-                     was given back to it, which would cost more than the copies */
+    uint32_t samples_n;   /* in the tables */
+    uint32_t held;        /* samples out of them that somebody still has, and members that were not freed */
+    struct spare *spares; /* for its next samples: the kernel clears memory that was given back to it, which would cost
+                             more than the copies */
     uint64_t spares_n;
 };
 
@@ -141,25 +151,36 @@ static struct leat_shared *find(struct group *g, uint64_t epoch, uint64_t number
 
 /* Memory */
 
-static void give_buffer(struct group *g, char *data)
+static void give_buffer(struct group *g, char *data, uint64_t bytes)
 {
-    memcpy(data, &g->spares, sizeof g->spares);
-    g->spares = data;
+    struct spare *spare = (struct spare *)data;
+    *spare = (struct spare){.next = g->spares, .bytes = bytes};
+    g->spares = spare;
     g->spares_n++;
 }
 
-static char *take_spare(struct group *g)
+/* One that is large enough, and not much too large; NULL: none of those that lie on top. */
+static struct spare *take_spare(struct group *g, uint64_t bytes)
 {
-    char *data = g->spares;
-    memcpy(&g->spares, data, sizeof g->spares);
-    g->spares_n--;
-    return data;
+    struct spare **p = &g->spares;
+    for (unsigned tries = 0; *p && tries < SPARE_TRIES; tries++, p = &(*p)->next) {
+        struct spare *spare = *p;
+        if (spare->bytes < bytes || spare->bytes / 2 > bytes)
+            continue;
+        *p = spare->next;
+        g->spares_n--;
+        return spare;
+    }
+    return NULL;
 }
 
 static void free_spare(struct group *g)
 {
-    free(take_spare(g));
-    g->share->locked.bytes -= g->bytes;
+    struct spare *spare = g->spares;
+    g->spares = spare->next;
+    g->spares_n--;
+    g->share->locked.bytes -= spare->bytes;
+    free(spare);
 }
 
 static void group_settle(struct group *g)
@@ -178,7 +199,7 @@ static void group_settle(struct group *g)
 
 static void sample_free(struct leat_shared *e)
 {
-    give_buffer(e->group, e->data);
+    give_buffer(e->group, e->data, e->bytes);
     free(e);
 }
 
@@ -256,11 +277,15 @@ static bool has_spares(const struct leat_share *s, struct group **out)
     return false;
 }
 
-/* NULL: no room. */
-static char *get_buffer(struct group *g, unsigned waiting)
+/* *bytes: those that there are. NULL: no room. */
+static char *get_buffer(struct group *g, uint64_t *bytes, unsigned waiting)
 {
     struct leat_share *s = g->share;
-    while (s->locked.samples >= SAMPLES_MAX || (!g->spares_n && s->locked.bytes + g->bytes > s->bytes_max)) {
+    struct spare *spare = NULL;
+    if (*bytes > s->bytes_max)
+        return NULL;
+    while (s->locked.samples >= SAMPLES_MAX ||
+           (!(spare = take_spare(g, *bytes)) && s->locked.bytes + *bytes > s->bytes_max)) {
         struct group *other;
         struct leat_shared *e;
         if (s->locked.samples < SAMPLES_MAX && has_spares(s, &other)) {
@@ -274,11 +299,13 @@ static char *get_buffer(struct group *g, unsigned waiting)
             return NULL;
         }
     }
-    if (g->spares_n)
-        return take_spare(g);
-    char *data = malloc(g->bytes);
+    if (spare) {
+        *bytes = spare->bytes;
+        return (char *)spare;
+    }
+    char *data = malloc(*bytes);
     if (data)
-        s->locked.bytes += g->bytes;
+        s->locked.bytes += *bytes;
     return data;
 }
 
@@ -296,17 +323,23 @@ static struct group *group_of(struct leat_share *s, const struct leat_share_opts
         return NULL;
     g->share = s;
     g->serial = s->locked.serials++;
-    g->bytes = o->bytes;
-    g->window = s->bytes_max / o->bytes < SAMPLES_MAX ? s->bytes_max / o->bytes : SAMPLES_MAX;
+    g->bytes = g->typical = o->bytes;
     memcpy(g->id, o->id, sizeof g->id);
     g->next = s->locked.groups;
     s->locked.groups = g;
     return g;
 }
 
+/* Samples that there is room for, about. */
+static uint64_t window_of(const struct group *g)
+{
+    uint64_t window = g->share->bytes_max / g->typical;
+    return window < SAMPLES_MAX ? window : SAMPLES_MAX;
+}
+
 static bool is_far(const struct leat_share_member *m, uint64_t place)
 {
-    return place > m->place && place - m->place > FAR * m->group->window;
+    return place > m->place && place - m->place > FAR * window_of(m->group);
 }
 
 /* Whether it will come for a sample there. */
@@ -428,7 +461,7 @@ static uint64_t who_comes(const struct leat_share_member *m, uint64_t place)
 }
 
 static struct leat_shared *begin_new(struct leat_share_member *m, uint64_t epoch, uint64_t number, uint64_t place,
-                                     uint64_t now)
+                                     uint64_t bytes, uint64_t now)
 {
     struct group *g = m->group;
     struct leat_share *s = g->share;
@@ -437,8 +470,9 @@ static struct leat_shared *begin_new(struct leat_share_member *m, uint64_t epoch
     if (!waiting && !kept)
         return NULL;
     m->first -= kept;
+    g->typical += bytes / 64 - g->typical / 64; /* a mean of some sixty */
     struct leat_shared *e = calloc(1, sizeof *e);
-    char *data = e ? get_buffer(g, (unsigned)__builtin_popcountll(waiting)) : NULL;
+    char *data = e ? get_buffer(g, &bytes, (unsigned)__builtin_popcountll(waiting)) : NULL;
     if (!data) {
         free(e);
         return NULL;
@@ -451,7 +485,8 @@ static struct leat_shared *begin_new(struct leat_share_member *m, uint64_t epoch
                               .waiting = waiting,
                               .users = 1,
                               .kept = kept,
-                              .data = data};
+                              .data = data,
+                              .bytes = bytes};
     struct leat_shared **bucket = bucket_of(g, epoch, number);
     e->chain = *bucket;
     *bucket = e;
@@ -465,7 +500,7 @@ static struct leat_shared *begin_new(struct leat_share_member *m, uint64_t epoch
 }
 
 enum leat_share_turn leat_share_begin(struct leat_share_member *m, uint64_t epoch, uint64_t number, uint64_t place,
-                                      struct leat_shared **out)
+                                      uint64_t bytes, struct leat_shared **out)
 {
     enum leat_share_turn turn = LEAT_SHARE_OWN;
     if (!m)
@@ -480,7 +515,7 @@ enum leat_share_turn leat_share_begin(struct leat_share_member *m, uint64_t epoc
             turn = e->ready ? LEAT_SHARE_TAKE : LEAT_SHARE_LATER;
             wait_for(e, e->waiting & ~(1ull << m->bit));
             e->users++;
-        } else if ((e = begin_new(m, epoch, number, place, now)) != NULL) {
+        } else if ((e = begin_new(m, epoch, number, place, bytes, now)) != NULL) {
             turn = LEAT_SHARE_MAKE;
         }
         if (e)

@@ -1,5 +1,6 @@
 /* Prepared samples that loaders of one agent take from each other: jobs of one machine that read the same data in the
- * same order with the same pipelines and draws decode each sample once.
+ * same order with the same pipelines and draws decode each sample once. Those with draws of their own share decoded
+ * pictures instead. What the bytes are is the caller's affair.
  *
  * Loaders that ask for the same thing are *members* of a group. Who comes first to a sample makes it, in memory of
  * the agent's that no rank can write to, and everybody copies it from there into a slot of its own ring. Nobody waits
@@ -22,6 +23,7 @@
 #include "base/hash.h"
 
 #define LEAT_SHARE_KEEP_NS (30 * LEAT_S)
+#define LEAT_SHARE_LEAST   16u /* bytes of a sample */
 
 struct leat_share;
 struct leat_share_member;
@@ -31,7 +33,7 @@ void leat_share_close(struct leat_share *share); /* all members have been freed;
 
 struct leat_share_opts {
     uint8_t id[LEAT_SHA256_SIZE]; /* members with the same one get the same bytes for the same sample */
-    uint64_t bytes;               /* of a sample: at least those of a pointer */
+    uint64_t bytes;               /* of a sample; about, where they differ */
     uint64_t place;               /* in the order, where it begins */
     uint64_t first; /* this many samples are kept though nobody waits for them: others may be starting too */
 };
@@ -54,8 +56,9 @@ enum leat_share_turn {
 };
 
 struct leat_shared; /* a sample; held from begin() to let_go() */
+/* `bytes` are those of this sample: at least LEAT_SHARE_LEAST, and the same for all who ask. *out is set unless OWN. */
 enum leat_share_turn leat_share_begin(struct leat_share_member *member, uint64_t epoch, uint64_t number, uint64_t place,
-                                      struct leat_shared **out); /* set unless OWN */
+                                      uint64_t bytes, struct leat_shared **out);
 /* Whether it is here now: what is left to do is a copy. */
 bool leat_share_has(struct leat_share_member *member, uint64_t epoch, uint64_t number);
 char *leat_shared_data(struct leat_shared *entry);

@@ -1,5 +1,6 @@
 #include "agent/supply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +29,9 @@ struct leat_opening {
     struct leat_supply *known; /* open already, by the same keys: perhaps it is the one */
     struct leat_supply_hook *hook;
     struct leat_request request;
+    struct leat_access *access; /* all that the request has; when the dataset is open, what that needs */
+    struct leat_sources_list lacks;
     char region[32];
-    uint8_t keys[LEAT_SHA256_SIZE];
     uint8_t id[LEAT_SHA256_SIZE]; /* what the request names, where it does */
     char *asked;
     char *bucket; /* what it may have to wait for */
@@ -48,6 +50,8 @@ static void opening_free(struct leat_opening *o)
     leat_dataset_close(o->dataset);
     free(o->hook);
     leat_request_free(&o->request);
+    leat_access_free(o->access);
+    leat_sources_list_free(&o->lacks);
     free(o->asked);
     free(o->bucket);
     free(o->place);
@@ -85,7 +89,7 @@ static bool is_version(const struct leat_supply *s, const uint8_t id[LEAT_SHA256
 static struct leat_supply *find_asked(const struct leat_opening *o)
 {
     for (struct leat_supply *s = o->agent->supplies; s; s = s->next) {
-        if (!s->leaving && strcmp(s->asked, o->asked) == 0 && memcmp(s->keys, o->keys, sizeof s->keys) == 0 &&
+        if (!s->leaving && strcmp(s->asked, o->asked) == 0 && leat_access_covered(s->access, o->access) &&
             (!o->request.id || is_version(s, o->id)))
             return s;
     }
@@ -106,6 +110,7 @@ static void supply_free(struct leat_supply *s)
 {
     leat_dataset_close(s->dataset);
     free(s->hook);
+    leat_access_free(s->access);
     free(s->asked);
     free(s->place);
     free(s);
@@ -158,7 +163,8 @@ static void on_source_closed(void *user)
 static void let_go(struct leat_supply *s)
 {
     s->leaving = true;
-    leat_loop_disarm(s->agent->loop, &s->renew);
+    for (size_t i = 0; i < leat_access_count(s->access); i++)
+        leat_loop_disarm(s->agent->loop, &s->keys[i].renew);
     atomic_store_explicit(&s->hook->stop, true, memory_order_relaxed);
     leat_peers_supply_gone(s);
     leat_sched_set_close(s->set); /* first: nothing new may be asked of it */
@@ -201,59 +207,68 @@ static void unlist(struct leat_opening *o)
 
 #define RENEW_EARLY_S 300 /* before they expire: as early as AWS's own clients */
 
-static void digest_keys(const struct leat_request_store *s, uint8_t out[LEAT_SHA256_SIZE])
-{
-    struct leat_buf b;
-    leat_buf_init(&b, LEAT_WIRE_MAX);
-    const char *const texts[] = {s->access_key, s->secret_key, s->session_token};
-    for (size_t i = 0; i < 3; i++)
-        leat_buf_printf(&b, "%zu:%s", texts[i] ? strlen(texts[i]) : 0, texts[i] ? texts[i] : "");
-    leat_sha256(b.data, b.len, out);
-    if (b.cap)
-        explicit_bzero(b.data, b.len);
-    leat_buf_free(&b);
-}
-
 /* On the loop: its ranks look their keys up again. The agent has none of its own. */
-static void ask_for_keys(struct leat_supply *s)
+static void ask_for_keys(struct leat_supply_keys *k)
 {
-    if (s->keys_wanted || s->leaving)
+    struct leat_supply *s = k->supply;
+    const char *place = leat_access_name(s->access, (size_t)(k - s->keys));
+    if (k->wanted || s->leaving)
         return;
-    s->keys_wanted = true;
-    leat_log(LEAT_LOG_INFO, "the keys for %s expire: asking for new ones", leat_dataset_home(s->dataset)->url);
-    leat_session_ask_keys(s->agent, s);
+    k->wanted = true;
+    leat_log(LEAT_LOG_INFO, "the keys for %s of %s expire: asking for new ones", place,
+             leat_dataset_home(s->dataset)->url);
+    leat_session_ask_keys(s->agent, s, place);
 }
 
 static void on_renew(struct leat_timer *timer)
 {
-    ask_for_keys((struct leat_supply *)((char *)timer - offsetof(struct leat_supply, renew)));
+    ask_for_keys((struct leat_supply_keys *)((char *)timer - offsetof(struct leat_supply_keys, renew)));
 }
 
-static void watch_expiry(struct leat_supply *s, uint64_t expires_s)
+static void watch_expiry(struct leat_supply *s, size_t i)
 {
-    s->renew.fire = on_renew;
-    leat_loop_disarm(s->agent->loop, &s->renew);
+    struct leat_supply_keys *k = &s->keys[i];
+    uint64_t expires_s = leat_access_expires(s->access, i);
+    k->supply = s;
+    k->renew.fire = on_renew;
+    leat_loop_disarm(s->agent->loop, &k->renew);
     if (!expires_s)
         return;
     uint64_t now_s = (uint64_t)leat_wall_s();
     uint64_t left_s = expires_s > now_s ? expires_s - now_s : 0;
     left_s = left_s > 2 * RENEW_EARLY_S ? left_s - RENEW_EARLY_S : left_s / 2; /* some live for minutes only */
-    leat_loop_arm(s->agent->loop, &s->renew, leat_after((left_s ? left_s : 1) * LEAT_S));
+    leat_loop_arm(s->agent->loop, &k->renew, leat_after((left_s ? left_s : 1) * LEAT_S));
 }
 
-void leat_supply_renew(struct leat_supply *s, const struct leat_request_store *store)
+void leat_supply_renew(struct leat_supply *s, const struct leat_access *access)
 {
-    uint8_t keys[LEAT_SHA256_SIZE];
-    digest_keys(store, keys);
-    s->keys_wanted = false;
-    if (memcmp(keys, s->keys, sizeof keys) ==
-        0) { /* nothing new yet: asked again halfway to their end, or by the store */
-        watch_expiry(s, store->expires_s);
-        return;
+    bool others = false;
+    for (size_t i = 0; i < leat_access_count(s->access); i++) {
+        enum leat_access_renewal found = leat_access_renew(s->access, i, access);
+        if (found == LEAT_ACCESS_NONE)
+            continue;
+        s->keys[i].wanted = false;
+        others |= found == LEAT_ACCESS_OTHERS; /* the same: asked again halfway to their end, or by the store */
+        watch_expiry(s, i);
     }
-    memcpy(s->keys, keys, sizeof keys);
-    leat_dataset_renew(s->dataset, store->access_key, store->secret_key, store->session_token);
-    watch_expiry(s, store->expires_s);
+    if (!others)
+        return;
+    leat_dataset_renew(s->dataset, s->access);
+}
+
+static size_t find_place(const struct leat_supply *s, const char *place)
+{
+    size_t i = 0;
+    while (i < leat_access_count(s->access) && strcmp(leat_access_name(s->access, i), place) != 0)
+        i++;
+    return i;
+}
+
+void leat_supply_refused(struct leat_supply *s, const char *place)
+{
+    size_t i = find_place(s, place);
+    if (i < leat_access_count(s->access))
+        s->keys[i].wanted = false; /* a store that still waits asks again */
 }
 
 /* The store's thread tells of expired keys; the loop asks for others. */
@@ -261,37 +276,45 @@ struct expired {
     struct leat_task task;               /* first member */
     const struct leat_supply_hook *hook; /* names the supply, which may be gone by then */
     struct leat_agent *agent;
+    char place[LEAT_ACCESS_PLACE];
 };
 
 static void on_expired_here(struct leat_task *task)
 {
     struct expired *e = (struct expired *)task;
     for (struct leat_supply *s = e->agent->supplies; s; s = s->next) {
-        if (s->hook == e->hook)
-            ask_for_keys(s);
+        size_t i = s->hook == e->hook ? find_place(s, e->place) : SIZE_MAX;
+        if (s->hook != e->hook || i == leat_access_count(s->access))
+            continue;
+        s->keys[i].expired_ns = leat_now_ns();
+        ask_for_keys(&s->keys[i]);
     }
     free(e);
 }
 
 /* While a dataset is being opened its keys were looked up a moment ago: there are no others to wait for. */
-static bool on_expired(void *user)
+static bool on_expired(void *user, const char *place)
 {
     struct leat_supply_hook *hook = user;
     if (!atomic_load(&hook->open))
         return false;
-    atomic_store_explicit(&hook->expired_ns, leat_now_ns(), memory_order_relaxed);
     struct expired *e = malloc(sizeof *e);
     if (!e)
         return true; /* it says so again */
     *e = (struct expired){.task.run = on_expired_here, .hook = hook, .agent = hook->agent};
+    snprintf(e->place, sizeof e->place, "%s", place);
     leat_loop_post(hook->agent->loop, &e->task);
     return true;
 }
 
-bool leat_supply_wants_keys(const struct leat_supply *s)
+const char *leat_supply_wants_keys(const struct leat_supply *s)
 {
-    uint64_t told = atomic_load_explicit(&s->hook->expired_ns, memory_order_relaxed);
-    return told && leat_now_ns() - told < 2 * LEAT_S;
+    for (size_t i = 0; i < leat_access_count(s->access); i++) {
+        uint64_t told = s->keys[i].expired_ns;
+        if (told && leat_now_ns() - told < 2 * LEAT_S)
+            return leat_access_name(s->access, i);
+    }
+    return NULL;
 }
 
 static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error *err)
@@ -320,11 +343,14 @@ static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error
     s->hook = o->hook;
     memcpy(s->region, o->region, sizeof s->region);
     atomic_store(&s->hook->open, true);
+    s->access = o->access;
+    s->hedges = !s->access || leat_access_may_hedge(s->access);
     o->place = o->asked = NULL;
     o->dataset = NULL;
     o->hook = NULL;
-    memcpy(s->keys, o->keys, sizeof s->keys);
-    watch_expiry(s, o->request.store.expires_s);
+    o->access = NULL;
+    for (size_t i = 0; i < leat_access_count(s->access); i++)
+        watch_expiry(s, i);
     s->next = o->agent->supplies;
     o->agent->supplies = s;
     return s;
@@ -347,13 +373,13 @@ static void finish(struct leat_task *task)
         s = o->dataset ? find_same(o) : o->known;
         if (!s)
             s = make_supply(o, &o->err);
-        else if (memcmp(s->keys, o->keys, sizeof s->keys) != 0)
-            leat_supply_renew(s, &o->request.store); /* proved a moment ago: the youngest are the ones to go on with */
+        else if (o->dataset)
+            leat_supply_renew(s, o->access); /* proved a moment ago: the youngest are the ones to go on with */
     }
     if (s)
         leat_supply_hold(s);
     if (o->opened)
-        o->opened(o->user, s, &o->err);
+        o->opened(o->user, s, &o->lacks, &o->err);
     if (s)
         leat_supply_release(s);
     if (o->known)
@@ -370,26 +396,33 @@ static bool told_to_stop(void *user)
     return atomic_load_explicit(&((struct leat_supply_hook *)user)->stop, memory_order_relaxed);
 }
 
-/* Where a dataset lies, with an address of it. */
-static char *place_of(const char *url, const struct leat_request_store *s)
+/* Where a dataset lies, with an address of it, and how it is reached. NULL: no memory. */
+static char *place_of(const char *url, const struct leat_access *access)
 {
     struct leat_buf b;
+    uint8_t digest[LEAT_SHA256_SIZE];
+    char hex[2 * LEAT_SHA256_SIZE + 1];
     leat_buf_init(&b, LEAT_WIRE_MAX);
-    leat_buf_printf(&b, "%s\n%s\n%s\n%s\n%u\n%u\n%016llx", url, s->endpoint_url ? s->endpoint_url : "",
-                    s->region ? s->region : "", s->ca_bundle ? s->ca_bundle : "", s->addressing, s->hedge,
-                    s->headers ? (unsigned long long)leat_xxh3(s->headers, strlen(s->headers)) : 0ull);
+    if (!leat_access_digest(access, digest))
+        return NULL;
+    leat_hex(digest, sizeof digest, hex);
+    leat_buf_printf(&b, "%s\n%s", url, hex);
     return leat_buf_take(&b);
 }
 
 /* The bucket or the folder's beginning, with the endpoint: what hangs for one of its datasets hangs for all. */
-static char *bucket_of(const char *url, const struct leat_request_store *s)
+static char *bucket_of(const char *url, const struct leat_access *access)
 {
     struct leat_buf b;
     size_t n = 0;
     for (unsigned slashes = 0; url[n] && (slashes += url[n] == '/') < 3;)
         n++;
     leat_buf_init(&b, LEAT_WIRE_MAX);
-    leat_buf_printf(&b, "%.*s\n%s", (int)n, url, s->endpoint_url ? s->endpoint_url : "");
+    leat_buf_printf(&b, "%.*s", (int)n, url);
+    for (size_t i = 0; i < leat_access_count(access); i++) {
+        const char *endpoint = leat_access_endpoint(access, i);
+        leat_buf_printf(&b, "\n%s", endpoint ? endpoint : "");
+    }
     return leat_buf_take(&b);
 }
 
@@ -401,56 +434,47 @@ static bool still_it(const struct leat_opening *o, struct leat_error *err)
            is_version(o->known, now.id);
 }
 
+/* Keeps of the access what the dataset needs. What that lacks the rank looks for, and asks again. */
+static void settle_access(struct leat_opening *o)
+{
+    struct leat_access *needed = NULL;
+    leat_dataset_access(o->dataset, o->access, &needed, &o->lacks, &o->err);
+    if (needed && o->lacks.n)
+        leat_fail(&o->err, LEAT_DENIED, "the data of %s are in %.200s, but nobody has said how that is reached",
+                  leat_dataset_home(o->dataset)->url, o->lacks.urls[0]);
+    if (!needed || o->lacks.n) {
+        leat_access_free(needed);
+        return;
+    }
+    leat_access_free(o->access);
+    o->access = needed;
+    o->place = place_of(leat_dataset_home(o->dataset)->url, o->access);
+    if (!o->place)
+        leat_fail(&o->err, LEAT_NO_MEMORY, "no memory for a dataset");
+}
+
 /* On an opener thread. */
 static void open_here(struct leat_task *task)
 {
     struct leat_opening *o = (struct leat_opening *)task;
-    const struct leat_request_store *keys = &o->request.store;
     struct leat_store_opts opts = {
+        .access = o->access,
         .stop = told_to_stop,
         .stop_user = o->hook,
         .expired = on_expired,
         .expired_user = o->hook,
-        .endpoint_url = keys->endpoint_url,
-        .region = keys->region,
-        .access_key = keys->access_key,
-        .secret_key = keys->secret_key,
-        .session_token = keys->session_token,
-        .ca_bundle = keys->ca_bundle,
-        .headers = keys->headers,
-        .keys_given = true,
-        .addressing = (enum leat_store_addressing)keys->addressing,
-        .hedge = keys->hedge <= LEAT_HEDGE_OFF ? (enum leat_store_hedge)keys->hedge : LEAT_HEDGE_AUTO,
     };
     bool known = o->known && still_it(o, &o->err);
     if (o->err.status == LEAT_OK && !known)
         leat_dataset_open(o->request.url, &opts, o->request.id ? o->id : NULL, &o->dataset, &o->err);
-    const char *foreign = o->dataset ? leat_dataset_foreign_source(o->dataset) : NULL;
-    if (foreign) {
-        leat_fail(&o->err, LEAT_UNSUPPORTED,
-                  "the data of %s is in %.100s, another kind of store than the rest: a job has the keys of one kind; "
-                  "keep the "
-                  "index in the same kind of bucket, or in a folder",
-                  leat_dataset_home(o->dataset)->url, foreign);
-        leat_dataset_close(o->dataset);
-        o->dataset = NULL;
-    }
-    if (o->dataset && leat_dataset_bucket_source(o->dataset) && !keys->keys_from) {
-        leat_fail(&o->err, LEAT_DENIED, "the data of %s is in a bucket, but there are no keys for it",
-                  leat_dataset_home(o->dataset)->url); /* the rank looks for some, and asks again */
-        leat_dataset_close(o->dataset);
-        o->dataset = NULL;
-    }
     if (o->dataset)
-        o->place = place_of(leat_dataset_home(o->dataset)->url, keys);
+        settle_access(o);
     if (o->dataset) {
         struct leat_store_place at = {0};
         leat_store_place(leat_dataset_home(o->dataset)->store, &at);
         if (at.region_said[0] && strcmp(at.region_said, at.region) != 0)
             memcpy(o->region, at.region, sizeof o->region);
     }
-    if (o->dataset && !o->place)
-        leat_fail(&o->err, LEAT_NO_MEMORY, "no memory for a dataset");
     o->task.run = finish;
     leat_loop_post(o->agent->loop, &o->task);
 }
@@ -464,14 +488,15 @@ leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request
     leat_status rc = leat_request_copy(request, &o->request, err);
     if (rc == LEAT_OK && o->request.id && !leat_unhex(o->request.id, o->id, sizeof o->id))
         rc = leat_fail(err, LEAT_INVALID, "'%.64s' is not the id of a dataset", o->request.id);
+    if (rc == LEAT_OK)
+        rc = leat_access_read(o->request.access, o->request.access_n, &o->access, err);
     if (rc == LEAT_OK) {
         o->agent = agent;
-        o->asked = place_of(o->request.url, &o->request.store);
-        o->bucket = bucket_of(o->request.url, &o->request.store);
+        o->asked = place_of(o->request.url, o->access);
+        o->bucket = bucket_of(o->request.url, o->access);
         o->hook = calloc(1, sizeof *o->hook);
         o->opened = opened;
         o->user = user;
-        digest_keys(&o->request.store, o->keys);
         if (!o->asked || !o->bucket || !o->hook)
             rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a dataset");
     }

@@ -16,9 +16,8 @@ struct leat_loading; /* a loader, agent/loading.h */
 /* What a store's callbacks know: on the heap, since its threads may outlive everything else. */
 struct leat_supply_hook {
     struct leat_agent *agent;
-    _Atomic bool stop;           /* ends calls that wait for the store */
-    _Atomic bool open;           /* a supply has it, whose ranks can be asked for keys */
-    _Atomic uint64_t expired_ns; /* when the store said last that its keys are no good; 0: never */
+    _Atomic bool stop; /* ends calls that wait for the store */
+    _Atomic bool open; /* a supply has it, whose ranks can be asked for keys */
 };
 
 /* Where the scheduler's sets come from: one of the two. */
@@ -27,17 +26,25 @@ struct leat_from {
     struct leat_blend *blend;
 };
 
+/* The keys for one of the places that a supply's stores are in. */
+struct leat_supply_keys {
+    struct leat_supply *supply;
+    struct leat_timer renew; /* before they expire */
+    bool wanted;             /* they have expired, or will: its ranks were asked for others */
+    uint64_t expired_ns;     /* when a store said last that they are no good; 0: never */
+};
+
 struct leat_supply {
     struct leat_from from; /* what the scheduler knows its set by */
     struct leat_agent *agent;
     struct leat_supply *next;
     struct leat_roll_entry who;
-    char *asked; /* address as a loader gave it, and endpoint: who asks with the same words is likely to mean it */
-    char *place; /* address without a version, and endpoint: with the version's id, what makes two loaders share it */
-    uint8_t keys[LEAT_SHA256_SIZE]; /* digest of the keys that its store has now, proved to read it */
-    char region[32];                /* that its bucket is in, where the settings say another; "": as they say */
-    bool keys_wanted;               /* they have expired, or will: its ranks were asked for others */
-    struct leat_timer renew;        /* before they expire */
+    char *asked; /* address as a loader gave it, and access: who asks with the same words is likely to mean it */
+    char *place; /* address without a version, and access: with the version's id, what makes two loaders share it */
+    struct leat_access *access;                    /* that its stores have now, proved to read it */
+    struct leat_supply_keys keys[LEAT_ACCESS_MAX]; /* for each of its places */
+    char region[32]; /* that its bucket is in, where the settings say another; "": as they say */
+    bool hedges;     /* what is late may be asked for a second time */
     struct leat_dataset *dataset;
     struct leat_supply_hook *hook;
     struct leat_source *source;
@@ -54,7 +61,9 @@ struct leat_supply {
 void leat_supply_hold(struct leat_supply *supply);
 void leat_supply_release(struct leat_supply *supply);
 
-typedef void leat_supply_opened(void *user, struct leat_supply *supply, const struct leat_error *err);
+/* `lacks`: stores that the request gave no access to, and without which it cannot be; empty in other cases. */
+typedef void leat_supply_opened(void *user, struct leat_supply *supply, const struct leat_sources_list *lacks,
+                                const struct leat_error *err);
 
 struct leat_opening; /* a supply on its way */
 
@@ -64,11 +73,14 @@ struct leat_opening; /* a supply on its way */
 leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request *request, leat_supply_opened *opened,
                              void *user, struct leat_opening **out, struct leat_error *err);
 
-/* Whether requests wait for keys at this moment. */
-bool leat_supply_wants_keys(const struct leat_supply *supply);
+/* The place whose keys requests wait for at this moment; NULL: none. */
+const char *leat_supply_wants_keys(const struct leat_supply *supply);
 
-/* A rank's answer when it was asked for keys. */
-void leat_supply_renew(struct leat_supply *supply, const struct leat_request_store *store);
+/* A rank's answer when it was asked for keys, of the places that it says something of. */
+void leat_supply_renew(struct leat_supply *supply, const struct leat_access *access);
+
+/* … when it has none. */
+void leat_supply_refused(struct leat_supply *supply, const char *place);
 
 /* `opened` will not be called. Nothing waits for the bucket on its behalf any longer. */
 void leat_supply_abandon(struct leat_opening *opening);

@@ -42,6 +42,7 @@ static const struct variable {
     {"LEAT_HEDGE", HEDGE},
     {"LEAT_JOB", ELSEWHERE},
     {"LEAT_JOB_ADDRESS", ELSEWHERE},
+    {"LEAT_JOB_ZONE", ELSEWHERE},
     {"LEAT_LINGER", DURATION},
     {"LEAT_LOG", LOG_LEVEL},
     {"LEAT_METRICS", LISTEN},

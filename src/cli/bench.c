@@ -12,6 +12,7 @@
 
 struct bench_settings {
     const char *shape;
+    const char *data;
     const char *accelerator;
     uint64_t accelerators;
     double scale;
@@ -30,6 +31,9 @@ struct bench_settings {
 static const struct leat_option options[] = {
     {"shape", 0, LEAT_OPTION_STRING, AT(shape), "NAME", NULL, NULL,
      "which training: resnet50, unet3d, cosmoflow or retinanet, with the sizes and batches that DLIO gives them"},
+    {"data", 0, LEAT_OPTION_STRING, AT(data), "URL", NULL, NULL,
+     "read this dataset instead of data that is made; the store's settings are those of the environment and the config "
+     "file"},
     {"accelerator", 0, LEAT_OPTION_STRING, AT(accelerator), "NAME", "h100", NULL,
      "whose computing is emulated, by sleeping: a100, h100 or b200, as far as the shape is known for it"},
     {"accelerators", 0, LEAT_OPTION_U64, AT(accelerators), "N", "1", NULL, "how many ranks train on this machine"},
@@ -72,6 +76,12 @@ static leat_status check(const struct bench_settings *s, struct leat_error *err)
         return leat_fail(err, LEAT_INVALID, "--accelerators: from 1 to 64");
     if (!(s->scale > 0 && s->scale <= 1))
         return leat_fail(err, LEAT_INVALID, "--scale %g: above 0, up to 1", s->scale);
+    if (s->data && !*s->data)
+        return leat_fail(err, LEAT_INVALID, "--data: give the URL of a dataset");
+    if (s->data && (s->scale < 1 || s->bandwidth || s->latency || s->folder))
+        return leat_fail(err, LEAT_INVALID,
+                         "--data: the dataset and its bucket are as they are; --scale, --bandwidth, --latency and "
+                         "--folder are for data that is made");
     if (!s->epochs || s->epochs > 1000 || s->workers > 1024)
         return leat_fail(err, LEAT_INVALID, "--epochs from 1 to 1000, --workers up to 1024");
     if (s->bandwidth)
@@ -114,19 +124,19 @@ static int run(const void *settings, int argc, char **argv)
     const char *tmp = getenv("TMPDIR");
     uint64_t cores = leat_cpu_count() / s->accelerators;
     uint64_t workers = s->workers ? s->workers : cores ? cores : 1;
-    json_t *job =
-        json_pack("{s:s, s:s, s:I, s:f, s:I, s:f, s:I, s:s, s:s, s:s, s:s, s:b}", "shape", s->shape, "accelerator",
-                  s->accelerator, "world", (json_int_t)s->accelerators, "scale", s->scale, "epochs",
-                  (json_int_t)s->epochs, "epoch_s", (double)s->epoch_ns / 1e9, "workers", (json_int_t)workers,
-                  "bandwidth", s->bandwidth ? s->bandwidth : "", "latency", s->latency ? s->latency : "", "folder",
-                  s->folder     ? s->folder
-                  : tmp && *tmp ? tmp
-                                : "/tmp",
-                  "command", command, "json", s->json);
+    json_t *job = json_pack("{s:s, s:s, s:s, s:I, s:f, s:I, s:f, s:I, s:s, s:s, s:s, s:s, s:b}", "shape", s->shape,
+                            "data", s->data ? s->data : "", "accelerator", s->accelerator, "world",
+                            (json_int_t)s->accelerators, "scale", s->scale, "epochs", (json_int_t)s->epochs, "epoch_s",
+                            (double)s->epoch_ns / 1e9, "workers", (json_int_t)workers, "bandwidth",
+                            s->bandwidth ? s->bandwidth : "", "latency", s->latency ? s->latency : "", "folder",
+                            s->folder     ? s->folder
+                            : tmp && *tmp ? tmp
+                                          : "/tmp",
+                            "command", command, "json", s->json);
     char *text = leat_json_write(job, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(job);
     if (!text)
-        return leat_cli_failf(LEAT_INVALID, "--shape, --accelerator, --folder: names have to be text");
+        return leat_cli_failf(LEAT_INVALID, "--shape, --data, --accelerator, --folder: names have to be text");
     find_package(command);
     execlp(s->python, s->python, "-c", program, text, (char *)NULL);
     free(text);
@@ -142,9 +152,13 @@ const struct leat_command leat_command_bench = {
         "accelerators from it, with leat.Loader and with a plain torch DataLoader that gets every sample by a request. "
         "Computing is emulated: a rank sleeps as long as a step takes on the accelerator.\n\nAccelerator utilisation "
         "(AU) is the time of computing over the whole time of an epoch without its first step; mean over ranks, then "
-        "over epochs. Sizes, batches and times are those of DLIO's workloads. Data are removed afterwards.",
+        "over epochs. Sizes, batches and times are those of DLIO's workloads. Data are removed afterwards.\n\nWith "
+        "--data "
+        "both read a dataset that is there already: batches and times are the shape's, samples your own, as they are "
+        "stored. The DataLoader's workers then read chunk after chunk through leat.open().",
     .examples = "  leat bench --shape resnet50 --accelerator h100\n"
-                "  leat bench --shape unet3d --scale 0.01 --accelerators 2 --bandwidth 1GB/s\n",
+                "  leat bench --shape unet3d --scale 0.01 --accelerators 2 --bandwidth 1GB/s\n"
+                "  leat bench --shape resnet50 --data s3://bucket/imagenet/train\n",
     .options = options,
     .settings_size = sizeof(struct bench_settings),
     .arguments_min = 0,

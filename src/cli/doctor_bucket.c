@@ -1,6 +1,5 @@
 /* leat doctor: whether a bucket or web server can be reached, by whom, and how far away it is. */
 #include <arpa/inet.h>
-#include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,22 +23,6 @@ static bool is_file(const struct leat_doctor *d)
     return leat_store_can(d->home.store, LEAT_STORE_LOCAL);
 }
 
-/* The account that a key of AWS belongs to, which is written in its id; 0: it is not AWS's. */
-static uint64_t account_of(const char *key_id)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-    uint64_t bits = 0;
-    if (strlen(key_id) != 20 || (strncmp(key_id, "AKIA", 4) != 0 && strncmp(key_id, "ASIA", 4) != 0))
-        return 0;
-    for (unsigned i = 4; i < 14; i++) { /* 50 bits; the account is 40 of them, after the first */
-        const char *digit = strchr(digits, key_id[i]);
-        if (!digit || !*digit)
-            return 0;
-        bits = bits << 5 | (uint64_t)(digit - digits);
-    }
-    return (bits >> 2 & 0x7fffffffff80u) >> 7;
-}
-
 /* The ends of an id are enough to tell it from others. */
 static void shorten(const char *id, char *out, size_t size)
 {
@@ -59,9 +42,8 @@ static void say_keys(const struct leat_store_place *p, struct leat_findings *f)
         return;
     }
     shorten(p->key_id, id, sizeof id);
-    uint64_t number = p->aws_own ? account_of(p->key_id) : 0;
-    if (number)
-        snprintf(account, sizeof account, " of account %012" PRIu64, number);
+    if (p->account[0])
+        snprintf(account, sizeof account, " of account %s", p->account);
     if (p->keys_expire_s) {
         char at[LEAT_CLI_TIME];
         char left[LEAT_FORMAT_SIZE];
@@ -87,7 +69,7 @@ static void say_keys(const struct leat_store_place *p, struct leat_findings *f)
 void leat_doctor_keys(struct leat_doctor *d, struct leat_findings *f)
 {
     struct leat_store_opts opts;
-    struct leat_store_place place;
+    struct leat_store_place place = {0};
     struct leat_error err = {0};
     leat_status rc = leat_doctor_store_opts(d, &opts, &err);
     if (rc == LEAT_OK)
@@ -186,7 +168,7 @@ static void say_region(const struct leat_store_place *p, struct leat_findings *f
                  "Set AWS_REGION=%s, and train there: reading across regions is slower and costs money", p->region);
         leat_findings_say(f, LEAT_HEALTH_BAD, "region", advice, "the bucket is in %s, the settings say %s", p->region,
                           p->region_said);
-    } else if (!p->region_said[0] && p->aws_own) {
+    } else if (!p->region_said[0] && p->redirects) {
         snprintf(advice, sizeof advice, "Set AWS_REGION=%s to save a redirect at each start", p->region);
         leat_findings_say(f, LEAT_HEALTH_NOTE, "region", advice, "%s; no setting says so", p->region);
     } else {

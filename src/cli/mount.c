@@ -188,6 +188,35 @@ static leat_status open_files(struct mounting *m, struct leat_dataset *d, struct
     return leat_fail(err, LEAT_INVALID, "%" PRIu64 " samples cannot be files: --leave-out mounts the others", m->said);
 }
 
+/* Whether files that follow each other by name mostly lie in different places of the dataset, by the first thousand. */
+static bool is_permuted(const struct leat_tree *t)
+{
+    uint64_t first = leat_tree_folders(t) + 1;
+    uint64_t n = leat_tree_files(t) < 1000 ? leat_tree_files(t) : 1000;
+    uint64_t jumps = 0;
+    for (uint64_t i = 1; i < n; i++) {
+        uint64_t before = leat_tree_file(t, first + i - 1).sample;
+        uint64_t sample = leat_tree_file(t, first + i).sample;
+        jumps += sample < before || sample > before + 1;
+    }
+    return 2 * jumps > n;
+}
+
+/* Programs that read files by name would fetch a chunk for each of them: nobody would guess why that is slow. */
+static void warn_of_order(const struct mount_settings *s, const struct leat_files *f)
+{
+    char size[LEAT_FORMAT_SIZE];
+    uint64_t cache = !s->cache_dir ? 0 : s->cache ? s->cache : UINT64_MAX / 2;
+    if (s->quiet || leat_files_bytes(f) <= s->memory + cache || !is_permuted(leat_files_tree(f)))
+        return;
+    fprintf(
+        stderr,
+        "leat: the samples were permuted, and do not fit into --memory %s: a program that reads them by name fetches "
+        "a whole chunk for each file. Give more --memory or a --cache-dir for all of them, read in the order of "
+        "'leat ls --samples', or pack with --keep-order\n",
+        leat_format_size(s->memory, size));
+}
+
 static void say_mounted(const struct mount_settings *s, const struct leat_files *f, const char *dir)
 {
     char size[LEAT_FORMAT_SIZE];
@@ -196,6 +225,7 @@ static void say_mounted(const struct mount_settings *s, const struct leat_files 
     printf("%" PRIu64 " files in %" PRIu64 " folders, %s, on %s\n", leat_tree_files(leat_files_tree(f)),
            leat_tree_folders(leat_files_tree(f)), leat_format_size(leat_files_bytes(f), size), dir);
     fflush(stdout);
+    warn_of_order(s, f);
 }
 
 /* Tells the one that waits in the foreground that it is done, and lets go of the terminal. */

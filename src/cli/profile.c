@@ -1,8 +1,11 @@
 #include "cli/profile.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -65,7 +68,7 @@ static void say_line(const struct leat_gather_window *w)
             fprintf(stderr, " %s %.1f %%", leat_report_part_name((enum leat_report_part)i),
                     100 * w->part_s[i] / w->step_s);
     }
-    if (w->late_rank >= 0 && w->late_of > 0.5 && w->late_s > 0.03 * w->step_s)
+    if (w->late_rank >= 0 && leat_frontier_often(w->late_of, w->ranks) && w->late_s > 0.03 * w->step_s)
         fprintf(stderr, "; rank %d is last in %.0f %% of the steps, by %.3g ms", w->late_rank, 100 * w->late_of,
                 w->late_s * 1e3);
     fputc('\n', stderr);
@@ -179,6 +182,35 @@ static leat_status finish(const struct profile_settings *s, const struct leat_ga
     return rc;
 }
 
+/* Whether a file can be written later: it is known before the training, which may take days. */
+static leat_status check_file(const char *option, const char *path, struct leat_error *err)
+{
+    struct stat st;
+    char folder[4096];
+    if (!path)
+        return LEAT_OK;
+    if (stat(path, &st) == 0) {
+        int why = S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
+        return why ? leat_fail_errno(err, why, "%s: cannot write '%s'", option, path) : LEAT_OK;
+    }
+    const char *end = strrchr(path, '/');
+    int n = snprintf(folder, sizeof folder, "%.*s", end ? (int)(end - path) + 1 : 1, end ? path : ".");
+    int why = n >= (int)sizeof folder ? ENAMETOOLONG : !end || end[1] ? 0 : EISDIR;
+    if (!why && access(folder, W_OK | X_OK) < 0)
+        why = errno;
+    return why ? leat_fail_errno(err, why, "%s: cannot write '%s'", option, path) : LEAT_OK;
+}
+
+static leat_status check_files(const struct profile_settings *s, struct leat_error *err)
+{
+    leat_status rc = check_file("--out", s->out, err);
+    if (rc == LEAT_OK)
+        rc = check_file("--html", s->html, err);
+    if (rc == LEAT_OK)
+        rc = check_file("--trace", s->trace, err);
+    return rc == LEAT_OK ? check_file("--metrics", s->metrics, err) : rc;
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct profile_settings *s = settings;
@@ -193,7 +225,9 @@ static int run(const void *settings, int argc, char **argv)
         leat_fail(&err, LEAT_INVALID, "--precision: a percentage above 0 and up to 100");
         return leat_cli_fail(&err);
     }
-    leat_status rc = leat_profile_start(&child, argv, (double)s->time_ns / 1e9, s->precision / 100, &err);
+    leat_status rc = check_files(s, &err);
+    if (rc == LEAT_OK)
+        rc = leat_profile_start(&child, argv, (double)s->time_ns / 1e9, s->precision / 100, &err);
     if (rc != LEAT_OK)
         return leat_cli_fail(&err);
     rc = leat_gather_open(child.folder, &g, &err);

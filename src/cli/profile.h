@@ -22,7 +22,7 @@ struct leat_profile_child {
 leat_status leat_profile_start(struct leat_profile_child *c, char **argv, double runs_s, double precision,
                                struct leat_error *err);
 
-/* Waits up to this long for its end. Ctrl-C is the script's; SIGTERM and SIGHUP are passed on. */
+/* Waits up to this long for its end. Ctrl-C is the script's; signals to this process alone are passed on. */
 void leat_profile_wait(struct leat_profile_child *c, uint64_t ns);
 
 /* The exit status that the script's own shell would show: 128 and the signal's number where one ended it. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,23 +16,24 @@
 #include "cli/profile.h"
 #include "profile/observer.h"
 
-#define PREFIX  "leat-profile-"
-#define TICK_NS (20 * LEAT_MS)
+#define PREFIX    "leat-profile-"
+#define TICK_NS   (20 * LEAT_MS)
+#define ROOM_MIN  ((uint64_t)8 << 20) /* lanes of a few processes */
+#define TERMINALS 2                   /* of the signals below, the last ones */
 
-static volatile sig_atomic_t passed_on; /* a signal that the script is to get */
+/* Signals that the script is to get. A terminal sends the last two to the script itself. */
+static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT};
+#define PASSED (sizeof passed / sizeof *passed)
+static volatile sig_atomic_t passed_on[PASSED];
 
-static void pass_on(int signal)
+static void pass_on(int signal, siginfo_t *info, void *context)
 {
-    passed_on = signal;
-}
-
-static const char *shared_place(void)
-{
-    static const char *const places[] = {"/dev/shm", NULL};
-    if (access(places[0], W_OK | X_OK) == 0)
-        return places[0];
-    const char *tmp = getenv("TMPDIR");
-    return tmp && *tmp ? tmp : "/tmp";
+    (void)context;
+    for (size_t i = 0; i < PASSED; i++) {
+        bool terminal = i >= PASSED - TERMINALS;
+        if (passed[i] == signal && (!terminal || info->si_code <= 0))
+            passed_on[i] = 1;
+    }
 }
 
 static void remove_folder(const char *folder)
@@ -91,9 +93,14 @@ static leat_status write_observer(const struct leat_profile_child *c, struct lea
     return LEAT_OK;
 }
 
-static leat_status make_folder(struct leat_profile_child *c, struct leat_error *err)
+static leat_status make_folder_in(const char *place, struct leat_profile_child *c, struct leat_error *err)
 {
-    const char *place = shared_place();
+    struct statvfs fs;
+    if (statvfs(place, &fs) < 0)
+        return leat_fail_errno(err, errno, "%s", place);
+    if ((uint64_t)fs.f_bavail * fs.f_frsize < ROOM_MIN)
+        return leat_fail(err, LEAT_IO, "%s is full: the profiler needs %d MiB there, or in TMPDIR", place,
+                         (int)(ROOM_MIN >> 20));
     sweep(place);
     if (snprintf(c->folder, sizeof c->folder, "%s/%sXXXXXX", place, PREFIX) >= (int)sizeof c->folder ||
         !mkdtemp(c->folder)) {
@@ -104,6 +111,29 @@ static leat_status make_folder(struct leat_profile_child *c, struct leat_error *
     if (c->lock < 0 || flock(c->lock, LOCK_EX | LOCK_NB) < 0)
         return leat_fail_errno(err, errno, "cannot lock %s", c->folder);
     return write_observer(c, err);
+}
+
+/* In memory, where there is such a place and it can be written to. */
+static leat_status make_folder(struct leat_profile_child *c, struct leat_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    if (make_folder_in("/dev/shm", c, err) == LEAT_OK)
+        return LEAT_OK;
+    leat_profile_end(c);
+    return make_folder_in(tmp && *tmp ? tmp : "/tmp", c, err);
+}
+
+/* A profiler around this one will see no steps, and should know why. */
+static void tell_outer(void)
+{
+    const char *outer = getenv("LEAT_PROFILE");
+    char path[300];
+    snprintf(path, sizeof path, "%s/note-%d", outer ? outer : "", (int)getpid());
+    FILE *file = outer && *outer ? fopen(path, "ae") : NULL;
+    if (!file)
+        return;
+    fputs("another 'leat profile' ran inside this one: it has followed its processes, and this one has not\n", file);
+    fclose(file);
 }
 
 static void set_environment(const struct leat_profile_child *c, double runs_s, double precision)
@@ -136,9 +166,9 @@ static leat_status spawn(struct leat_profile_child *c, char **argv, double runs_
         return leat_fail_errno(err, errno, "cannot make a pipe");
     c->pid = fork();
     if (c->pid == 0) {
-        static const int all[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE};
-        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-            signal(all[i], SIG_DFL);
+        signal(SIGPIPE, SIG_DFL);
+        for (size_t i = 0; i < PASSED; i++)
+            signal(passed[i], SIG_DFL);
         set_environment(c, runs_s, precision);
         execvp(argv[0], argv);
         why = errno;
@@ -151,11 +181,9 @@ static leat_status spawn(struct leat_profile_child *c, char **argv, double runs_
         c->pid = 0;
         return leat_fail_errno(err, errno, "cannot start %s", argv[0]);
     }
-    struct sigaction act = {.sa_handler = pass_on};
-    sigaction(SIGTERM, &act, NULL);
-    sigaction(SIGHUP, &act, NULL);
-    signal(SIGINT, SIG_IGN); /* the terminal sends them to the script as well */
-    signal(SIGQUIT, SIG_IGN);
+    struct sigaction act = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
+    for (size_t i = 0; i < PASSED; i++)
+        sigaction(passed[i], &act, NULL);
     bool failed = read(pipe_fd[0], &why, sizeof why) == (ssize_t)sizeof why;
     close(pipe_fd[0]);
     if (!failed)
@@ -171,6 +199,8 @@ leat_status leat_profile_start(struct leat_profile_child *c, char **argv, double
     *c = (struct leat_profile_child){.lock = -1};
     leat_status rc = make_folder(c, err);
     if (rc == LEAT_OK)
+        tell_outer();
+    if (rc == LEAT_OK)
         rc = spawn(c, argv, runs_s, precision, err);
     if (rc != LEAT_OK)
         leat_profile_end(c);
@@ -181,10 +211,12 @@ void leat_profile_wait(struct leat_profile_child *c, uint64_t ns)
 {
     uint64_t deadline = leat_after(ns);
     while (!c->ended) {
-        int signal = passed_on;
-        passed_on = 0;
-        if (signal)
-            kill(c->pid, signal);
+        for (size_t i = 0; i < PASSED; i++) {
+            if (passed_on[i]) {
+                passed_on[i] = 0;
+                kill(c->pid, passed[i]);
+            }
+        }
         if (waitpid(c->pid, &c->status, WNOHANG) == c->pid) {
             c->ended = true;
             return;

@@ -23,7 +23,7 @@
 struct serve_settings {
     uint64_t port;
     const char *bind;
-    const char *domain;
+    const char *protocol;
     bool read_only;
     const char *access_key;
     const char *secret_key;
@@ -53,11 +53,10 @@ struct serve_settings {
 static const struct leat_option options[] = {
     {"port", 'p', LEAT_OPTION_U64, AT(port), "PORT", "0", NULL, "port to listen on; 0 takes a free one"},
     {"bind", 0, LEAT_OPTION_STRING, AT(bind), "ADDRESS", "127.0.0.1", NULL, "numeric address to listen on"},
-    {"domain", 0, LEAT_OPTION_STRING, AT(domain), "NAME", "localhost", NULL,
-     "take the bucket from a Host header of the form BUCKET.NAME"},
+    {"protocol", 0, LEAT_OPTION_STRING, AT(protocol), "NAME", "s3", NULL, "s3, gcs or azure: whose calls it answers"},
     {"read-only", 0, LEAT_OPTION_FLAG, AT(read_only), NULL, NULL, NULL, "refuse everything that writes"},
     {"access-key", 0, LEAT_OPTION_STRING, AT(access_key), "KEY", NULL, "LEAT_SERVE_ACCESS_KEY",
-     "accept only requests signed with this access key and its secret key"},
+     "accept only requests signed with this access key and its secret key; of azure, an account and its key"},
     {"secret-key", 0, LEAT_OPTION_STRING, AT(secret_key), "KEY", NULL, "LEAT_SERVE_SECRET_KEY",
      "the secret key; better set in the environment, where other users do not see it"},
     {"anonymous", 0, LEAT_OPTION_FLAG, AT(anonymous), NULL, NULL, NULL,
@@ -187,6 +186,18 @@ static leat_status parse_skew(const char *text, int64_t *out, struct leat_error 
     return rc;
 }
 
+static leat_status parse_protocol(const char *text, enum leat_serve_protocol *out, struct leat_error *err)
+{
+    static const char *const names[] = {[LEAT_SERVE_S3] = "s3", [LEAT_SERVE_GCS] = "gcs", [LEAT_SERVE_AZURE] = "azure"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *out = (enum leat_serve_protocol)i;
+            return LEAT_OK;
+        }
+    }
+    return leat_fail(err, LEAT_INVALID, "--protocol: '%s' is not s3, gcs or azure", text);
+}
+
 static leat_status check(const struct serve_settings *s, struct leat_error *err)
 {
     if (s->port > 65535)
@@ -200,6 +211,8 @@ static leat_status check(const struct serve_settings *s, struct leat_error *err)
                          "--bind %s: requests from other machines must be signed; give --access-key and "
                          "--secret-key, or --anonymous to let everyone in",
                          s->bind);
+    if ((s->region || s->region_redirect) && strcmp(s->protocol, "s3") != 0)
+        return leat_fail(err, LEAT_INVALID, "--region and --region-redirect are of s3 only");
     if (s->connections == 0 || s->connections > 100000)
         return leat_fail(err, LEAT_INVALID, "--connections: between 1 and 100000");
     if (s->idle_timeout_ns < LEAT_S || s->idle_timeout_ns > 86400 * LEAT_S)
@@ -236,7 +249,6 @@ static leat_status open_serve(const struct serve_settings *s, const char *dir, s
         .connections_max = (unsigned)s->connections,
         .idle_timeout_s = (unsigned)((s->idle_timeout_ns + LEAT_S - 1) / LEAT_S),
         .read_only = s->read_only,
-        .domain = s->domain,
         .access_key = s->access_key,
         .secret_key = s->secret_key,
         .region = s->region,
@@ -252,6 +264,8 @@ static leat_status open_serve(const struct serve_settings *s, const char *dir, s
         .log_max = s->log_size,
     };
     leat_status rc = check(s, err);
+    if (rc == LEAT_OK)
+        rc = parse_protocol(s->protocol, &o.protocol, err);
     if (rc == LEAT_OK)
         rc = parse_skew(s->clock_skew, &o.clock_skew_s, err);
     if (rc == LEAT_OK)
@@ -296,17 +310,20 @@ static int run(const void *settings, int argc, char **argv)
 }
 
 static const char details[] =
-    "Serves the folders in DIR as S3 buckets: for demos, tests, benchmarks and what-ifs. Prints its URL on one line "
+    "Serves the folders in DIR as S3 buckets (or Google's, or Azure's containers, by --protocol): for demos, tests, "
+    "benchmarks and what-ifs. Prints its URL on one line "
     "and serves until Ctrl-C. Without keys it accepts every request, but listens on this machine only.\n\nFaults: "
     "400 to 599 (that error), reset, truncate, corrupt, stall, slow (broken bodies), late (a second), wrong-range, "
     "lost-range, "
-    "ignore-range, error200 (wrong answers). Each request draws once; the same seed gives the same draws.\n\nGET "
+    "ignore-range, error200 (wrong answers), expired (of keys), redirect (to another host). Each request draws once; "
+    "the same seed gives the same draws.\n\nGET "
     "/-/stats counts requests, bytes, connections and faults as JSON (?reset sets them to 0), GET /-/log lists the "
     "last requests (?after=NUMBER: only those after this one).";
 
 static const char examples[] = "  leat serve /data --port 8000  # folders in /data become buckets\n"
                                "  leat serve /data --latency 50ms --bandwidth 400MB/s  # a bucket far away\n"
-                               "  AWS_ENDPOINT_URL=http://127.0.0.1:8000 leat ls s3://bucket/\n";
+                               "  AWS_ENDPOINT_URL=http://127.0.0.1:8000 leat ls s3://bucket/\n"
+                               "  leat serve /data --protocol azure  # AZURE_STORAGE_ENDPOINT=URL/account\n";
 
 const struct leat_command leat_command_serve = {
     .name = "serve",

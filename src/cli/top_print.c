@@ -114,6 +114,23 @@ static void say_sources(const struct change *c, struct leat_buf *b)
     leat_buf_printf(b, "hits %.0f %%", hits(c));
 }
 
+/* What all loaders together wait for chunks, by where these came from, in percent of their time. */
+static void say_stalls(const struct leat_top_agent *a, struct leat_buf *b)
+{
+    static const char *const names[LEAT_STALLS] = {"bucket", "disk", "peer"};
+    const json_t *loaders = json_object_get(a->now, "loaders");
+    size_t n = json_array_size(loaders);
+    double sum[LEAT_STALLS] = {0};
+    for (size_t k = 0; k < n; k++) {
+        const json_t *loader = json_array_get(loaders, k);
+        struct change c = compare(loader, loader_before(a, loader), a->seconds);
+        for (int i = 0; i < LEAT_STALLS; i++)
+            sum[i] += 100 * share(&c, c.grown.fetch_wait_by_source_ns[i]);
+    }
+    for (int i = 0; i < LEAT_STALLS; i++)
+        leat_buf_printf(b, "%s%s %.1f %%", i ? "   " : "", names[i], n ? sum[i] / (double)n : 0);
+}
+
 static void say_requests(const struct change *c, struct leat_buf *b)
 {
     struct texts t;
@@ -197,6 +214,9 @@ static void screen_agent(struct screen *s, const struct leat_top_agent *a, struc
     line(s, t);
     leat_buf_str(t, "sources   ");
     say_sources(&c, t);
+    line(s, t);
+    leat_buf_str(t, "stalls    ");
+    say_stalls(a, t);
     line(s, t);
     leat_buf_str(t, "requests  ");
     say_requests(&c, t);
@@ -293,6 +313,8 @@ void leat_top_lines(const struct leat_top_agent *agents, size_t n, const char *t
         say_budgets(&c, b);
         leat_buf_str(b, "   ");
         say_sources(&c, b);
+        leat_buf_str(b, "   stalls ");
+        say_stalls(a, b);
         leat_buf_str(b, "   requests ");
         say_requests(&c, b);
         leat_buf_char(b, '\n');

@@ -35,7 +35,7 @@ struct leat_connection {
     char cache_dir[PATH_MAX]; /* "": none */
     uint64_t cache;
     char metrics[LEAT_LISTEN_ADDRESS + 8]; /* "": none */
-    char features[64];                     /* words: what it can do beyond protocol 1 */
+    char features[64];                     /* words: what it can do beyond the protocol */
     struct leat_wire_paths paths;
 };
 
@@ -49,7 +49,7 @@ leat_status leat_connect_existing(const struct leat_wire_paths *paths, struct le
 leat_status leat_connect_watching(const struct leat_wire_paths *paths, struct leat_connection *out,
                                   struct leat_error *err);
 void leat_connection_close(struct leat_connection *c);                          /* NULL is allowed */
-bool leat_connection_can(const struct leat_connection *c, const char *feature); /* beyond protocol 1 */
+bool leat_connection_can(const struct leat_connection *c, const char *feature); /* beyond the protocol */
 
 /* Sends one message and empties the buffer. */
 leat_status leat_connection_send(struct leat_connection *c, struct leat_buf *message, struct leat_error *err);

@@ -82,7 +82,8 @@ void leat_loader_close(struct leat_loader *l)
     leat_opening_disconnect(l);
     leat_releases_drop(l->releases);
     leat_request_free(&l->request);
-    free(l->source);
+    leat_sources_list_free(&l->more);
+    leat_access_free(l->given);
     leat_rank_state_drop(l->state);
     free(l->agreement);
     leat_turn_destroy(&l->turn);
@@ -276,6 +277,8 @@ static void account_for(struct leat_loader *l)
         const struct leat_ring_slot *slot = i < l->ring->ring.slots ? leat_ring_slot(&l->ring->ring, i) : NULL;
         if (slot && slot->published_ns && slot->published_ns <= now)
             leat_wait_charge_batch(&l->wait, slot->ready_ns, slot->published_ns, &l->account);
+        if (slot && slot->ready_from && slot->ready_from <= LEAT_STALLS)
+            leat_wait_came_from(slot->ready_from - 1, &l->account);
     } else {
         uint64_t ready = atomic_load_explicit(&head->next_ready_ns, memory_order_relaxed);
         leat_wait_charge_batch(&l->wait, ready, now, &l->account);

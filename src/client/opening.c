@@ -69,23 +69,54 @@ void leat_opening_disconnect(struct leat_loader *l)
     l->ring = NULL;
 }
 
+static void forget(struct leat_buf *secret)
+{
+    if (secret->cap)
+        explicit_bzero(secret->data, secret->cap);
+    leat_buf_free(secret);
+}
+
+/* Other keys for a place than those that the agent has. The process keeps what a service gave it for a moment, for all
+ * of its loaders: where that is what the agent finds wanting, it does not count. */
+static leat_status find_others(struct leat_loader *l, const char *place, struct leat_access **out,
+                               struct leat_error *err)
+{
+    leat_status rc = leat_request_access(&l->request, &l->more, place, false, out, err);
+    if (rc == LEAT_OK && l->given && leat_access_covered(*out, l->given)) {
+        leat_access_free(*out);
+        *out = NULL;
+        rc = leat_request_access(&l->request, &l->more, place, true, out, err);
+    }
+    for (size_t i = 0; rc == LEAT_OK && l->given && i < leat_access_count(l->given); i++)
+        leat_access_renew(l->given, i, *out);
+    return rc;
+}
+
 /* Keys are looked up again whenever they are needed: the one that renews them does so in this process's environment, or
  * in files that it names. */
-static void answer_keys(struct leat_loader *l)
+static void answer_keys(struct leat_loader *l, const char *place)
 {
-    struct leat_aws aws;
-    struct leat_request_store store;
+    struct leat_access *access = NULL;
     struct leat_error err = {0};
+    struct leat_buf bytes;
     struct leat_buf b;
+    leat_buf_init(&bytes, LEAT_ACCESS_BYTES);
     leat_buf_init(&b, LEAT_WIRE_MAX);
     leat_message_begin(&b, LEAT_MESSAGE_KEYS);
-    if (leat_request_keys(&l->request, l->source, &aws, &store, &err) == LEAT_OK) {
-        leat_request_store_write(&store, &b);
+    leat_message_text(&b, LEAT_TAG_PLACE, place);
+    leat_status rc = find_others(l, place, &access, &err);
+    if (rc == LEAT_OK) {
+        leat_access_write(access, &bytes);
+        rc = leat_buf_check(&bytes, "what is known of reaching stores", &err);
+    }
+    if (rc == LEAT_OK) {
+        leat_message_bytes(&b, LEAT_TAG_ACCESS, bytes.data, bytes.len);
     } else {
         leat_message_number(&b, LEAT_TAG_STATUS, (uint64_t)err.status);
         leat_message_text(&b, LEAT_TAG_TEXT, err.text);
     }
-    leat_aws_free(&aws);
+    leat_access_free(access);
+    forget(&bytes);
     leat_connection_send(&l->connection, &b, NULL); /* an agent that is gone is noticed by the one that waits for it */
 }
 
@@ -97,7 +128,7 @@ static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
         leat_incoming_check(m, &l->failed);
         l->agreed &= !leat_part_number(m->part, LEAT_TAG_AGREE, 0); /* other ranks do not agree: compare again */
     } else if (m->kind == LEAT_MESSAGE_KEYS) {
-        answer_keys(l);
+        answer_keys(l, leat_part_text(m->part, LEAT_TAG_PLACE));
     } else if (m->kind == LEAT_MESSAGE_STATS && l->owed) {
         l->owed--;
         leat_patience_answer(l, leat_part_text(m->part, LEAT_TAG_TEXT));
@@ -116,6 +147,21 @@ leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err)
             return rc;
         take_unasked(l, &m);
     }
+}
+
+/* A dataset's data may be in other stores than itself, which its root says: an agent that has no access to them names
+ * them. Nobody looks for keys before, since that may take seconds and end in an error that concerns nobody. */
+static void note_lacks(struct leat_loader *l, struct leat_part p)
+{
+    struct leat_part lack;
+    uint32_t before = l->more.n;
+    uint32_t number;
+    for (size_t i = 0; leat_part_group(p, LEAT_TAG_LACKS, i, &lack); i++) {
+        const char *url = leat_part_text(lack, LEAT_TAG_URL);
+        if (url)
+            leat_sources_list_add(&l->more, url, &number, NULL);
+    }
+    l->lacked = l->more.n > before;
 }
 
 /* Sends a request and waits for its answer, taking what comes unasked on the way. *lost: the connection broke, as
@@ -139,6 +185,7 @@ static leat_status ask(struct leat_loader *l, struct leat_buf *request, enum lea
             return LEAT_OK;
         }
         if (m.kind == LEAT_MESSAGE_ERROR) {
+            note_lacks(l, m.part);
             rc = leat_incoming_check(&m, err);
             leat_incoming_free(&m);
         } else {
@@ -205,7 +252,8 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
 {
     struct leat_request r = l->request;
     r.born_ns = l->born_ns;
-    struct leat_aws aws;
+    struct leat_access *access = NULL;
+    struct leat_buf bytes;
     char *mine = NULL;
     /* The whole state rather than a position: it says the order's arguments too. */
     leat_status rc = given || !l->state ? LEAT_OK : leat_rank_state_write(l->state, l->epoch, l->position, &mine, err);
@@ -216,23 +264,37 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
      * which. */
     r.strict = l->delivered || l->version_given;
     r.id = l->id[0] && (r.strict || !given) ? l->id : NULL;
-    rc = leat_request_keys(&r, l->source, &aws, &r.store, err);
+    leat_buf_init(&bytes, LEAT_ACCESS_BYTES);
+    rc = leat_request_access(&r, &l->more, NULL, false, &access, err);
+    if (rc == LEAT_OK) {
+        leat_access_write(access, &bytes);
+        rc = leat_buf_check(&bytes, "what is known of reaching stores", err);
+    }
+    r.access = bytes.data;
+    r.access_n = bytes.len;
     if (rc == LEAT_OK)
         leat_request_write(&r, b);
-    leat_aws_free(&aws);
+    if (access) {
+        leat_access_free(l->given);
+        l->given = access;
+    }
+    forget(&bytes);
     free(mine);
     return rc;
 }
 
 void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n)
 {
-    struct leat_aws aws;
-    struct leat_request_store store = {0};
-    struct leat_error ignored;
+    struct leat_access *access = NULL;
+    const char *endpoint = NULL;
     snprintf(out, n, " for it");
-    if (leat_request_keys(&l->request, l->source, &aws, &store, &ignored) == LEAT_OK && store.endpoint_url)
-        snprintf(out, n, " for an answer of %.250s", store.endpoint_url);
-    leat_aws_free(&aws);
+    if (leat_request_access(&l->request, &l->more, NULL, false, &access, NULL) != LEAT_OK)
+        return;
+    for (size_t i = 0; !endpoint && i < leat_access_count(access); i++)
+        endpoint = leat_access_endpoint(access, i);
+    if (endpoint)
+        snprintf(out, n, " for an answer of %.250s", endpoint);
+    leat_access_free(access);
 }
 
 static leat_status say_unopened(const struct leat_loader *l, struct leat_error *err)
@@ -301,19 +363,6 @@ static leat_status connect_agent(struct leat_loader *l, uint64_t deadline_ns, st
     return leat_releases_own(&l->releases, err);
 }
 
-/* A dataset on disk may have its data in a bucket, which its root says: an agent that has no keys for it says so. They
- * are not looked up for every folder, since that may take seconds and end in an error that concerns nobody. */
-static bool lacks_keys(struct leat_loader *l, leat_status rc)
-{
-    struct leat_url url = {0};
-    bool first = rc == LEAT_DENIED && !l->source && leat_url_parse(l->request.url, &url, NULL) == LEAT_OK &&
-                 !leat_store_url_can(&url, LEAT_STORE_BUCKET);
-    leat_url_free(&url);
-    if (first)
-        l->source = leat_request_source(&l->request);
-    return first && l->source;
-}
-
 /* Connects again, unless a look has left a connection that can be used, and opens. When the agent is lost on the way,
  * another one is tried, a few times. An agent's answer is not a lost connection, whatever it says. */
 static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t deadline_ns, struct leat_error *err)
@@ -324,10 +373,11 @@ static leat_status open_anew(struct leat_loader *l, const char *state, uint64_t 
     do {
         lost = false;
         rc = usable ? LEAT_OK : connect_agent(l, deadline_ns, err);
-        usable = false;
+        l->lacked = false;
         if (rc == LEAT_OK)
             rc = open_here(l, state, deadline_ns, &lost, err);
-        if (!lost && lacks_keys(l, rc))
+        usable = !lost && l->lacked;
+        if (usable)
             continue;
         if (!lost)
             break;

@@ -14,16 +14,19 @@
 #include "client/state.h"
 #include "client/turn.h"
 #include "client/wait.h"
+#include "dataset/sources.h"
 #include "leat/loader.h"
 #include "ring/request.h"
 #include "ring/series.h"
 #include "ring/unusual.h"
 
 struct leat_loader {
-    struct leat_turn turn;       /* of the thread that may touch the rest */
-    struct leat_request request; /* as it was given; world 0 until somebody joins */
-    bool version_given;          /* by the caller: a state of another one is refused */
-    char *source; /* the dataset is in no bucket, but its data are in this one: keys are looked up; else NULL */
+    struct leat_turn turn;         /* of the thread that may touch the rest */
+    struct leat_request request;   /* as it was given; world 0 until somebody joins */
+    bool version_given;            /* by the caller: a state of another one is refused */
+    struct leat_sources_list more; /* stores that the agent had no access to: how they are reached is looked up too */
+    bool lacked;                   /* its last answer named some */
+    struct leat_access *given;     /* what it was told last; NULL: nothing yet */
     uint64_t timeout_ns;
     uint64_t born_ns; /* when it was made: agents know it by that, whichever connection it has */
     bool (*stop)(void *user);

@@ -9,7 +9,6 @@
 #include "base/environment.h"
 #include "base/url.h"
 #include "client/opts.h"
-#include "dataset/dataset.h"
 #include "dataset/kind.h"
 #include "ring/blend.h"
 #include "ring/settings.h"
@@ -99,13 +98,10 @@ leat_status leat_request_address(const char *text, const char *version, char **o
     return rc;
 }
 
-/* A mixture with the addresses of its streams in full. *url: the address that keys are looked up for and messages name,
- * a bucket's where there is one. */
+/* A mixture with the addresses of its streams in full. *url: the one that messages name, the first. */
 static leat_status full_mix(const char *given, char **mix, char **url, struct leat_error *err)
 {
     struct leat_blend_spec *b = calloc(1, sizeof *b);
-    uint32_t named = 0;
-    bool bucket = false;
     leat_status rc = b ? leat_blend_read(given, b, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture");
     for (uint32_t i = 0; rc == LEAT_OK && i < b->n; i++) {
         char *full;
@@ -114,16 +110,12 @@ static leat_status full_mix(const char *given, char **mix, char **url, struct le
             break;
         free(b->streams[i].url);
         b->streams[i].url = full;
-        if (!bucket && strncmp(full, "s3://", 5) == 0) {
-            bucket = true;
-            named = i;
-        }
     }
     if (rc == LEAT_OK)
         rc = leat_blend_write(b, mix, err);
     if (rc == LEAT_OK) {
-        *url = b->streams[named].url;
-        b->streams[named].url = NULL;
+        *url = b->streams[0].url;
+        b->streams[0].url = NULL;
     }
     if (b)
         leat_blend_free(b);
@@ -185,62 +177,94 @@ leat_status leat_request_make(const struct leat_loader_opts *o, struct leat_requ
     return rc;
 }
 
-char *leat_request_source(const struct leat_request *r)
+/* The addresses of a request: its own, or its streams', which *mix keeps; the caller frees that. */
+static leat_status list_addresses(const struct leat_request *r, const char *urls[LEAT_BLEND_STREAMS_MAX], size_t *n,
+                                  struct leat_blend_spec **mix, struct leat_error *err)
 {
-    struct leat_dataset *dataset = NULL;
-    const char *source = NULL;
-    struct leat_store_opts nothing = {.keys_given = true};
-    if (leat_dataset_open(r->url, &nothing, NULL, &dataset, NULL) == LEAT_OK)
-        source = leat_dataset_bucket_source(dataset);
-    char *out = strdup(source ? source : r->url);
-    leat_dataset_close(dataset);
-    return out;
+    leat_status rc = LEAT_OK;
+    *mix = NULL;
+    *n = 1;
+    urls[0] = r->url;
+    if (!r->opts.mix)
+        return LEAT_OK;
+    struct leat_blend_spec *b = calloc(1, sizeof *b);
+    rc = b ? leat_blend_read(r->opts.mix, b, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a mixture");
+    if (rc != LEAT_OK) {
+        free(b);
+        return rc;
+    }
+    for (*n = 0; *n < b->n; (*n)++)
+        urls[*n] = b->streams[*n].url;
+    *mix = b;
+    return LEAT_OK;
 }
 
-leat_status leat_request_keys(const struct leat_request *r, const char *source, struct leat_aws *aws,
-                              struct leat_request_store *store, struct leat_error *err)
+struct finding {
+    struct leat_store_opts opts;
+    enum leat_scheme owner; /* the kind of buckets that these are said of … */
+    bool owned;             /* … if there is one */
+    const char *place;      /* the one that is wanted; NULL: all */
+    bool fresh;
+    struct leat_access *access;
+};
+
+static leat_status find_access(struct finding *f, const char *text, struct leat_error *err)
 {
     struct leat_url url = {0};
-    *aws = (struct leat_aws){0};
-    *store = (struct leat_request_store){0};
-    leat_status rc = leat_url_parse(r->url, &url, err);
-    bool bucket = rc == LEAT_OK && leat_store_url_can(&url, LEAT_STORE_BUCKET);
-    if (rc == LEAT_OK && !bucket && source) {
-        leat_url_free(&url);
-        rc = leat_url_parse(source, &url, err);
-    }
-    if (rc != LEAT_OK || (!bucket && !source)) {
-        leat_url_free(&url);
-        return rc;
-    }
-    struct leat_store_opts s = {
-        .endpoint_url = r->opts.endpoint_url,
-        .region = r->opts.region,
-        .profile = r->opts.profile,
-        .anonymous = r->opts.anonymous,
-    };
-    rc = leat_opts_store(&s, err);
-    if (rc == LEAT_OK)
-        rc = leat_store_keys(&url, &s, aws, err);
-    if (rc == LEAT_OK) /* the variables are the rank's: its agent may have been started by another */
-        rc = leat_extras_text(&(struct leat_extras){0}, &aws->headers, err);
-    leat_url_free(&url);
-    if (rc != LEAT_OK && !bucket)
-        return leat_fail_context(err, rc, "keys for the data of '%.200s', which is in a bucket", r->url);
+    char place[LEAT_ACCESS_PLACE];
+    leat_status rc = leat_url_parse(text, &url, err);
     if (rc != LEAT_OK)
         return rc;
-    *store = (struct leat_request_store){
-        .endpoint_url = aws->endpoint_url,
-        .region = aws->region,
-        .access_key = aws->access_key,
-        .secret_key = aws->secret_key,
-        .session_token = aws->session_token,
-        .keys_from = aws->keys_from,
-        .ca_bundle = leat_http_ca_bundle(),
-        .headers = aws->headers,
-        .addressing = (uint32_t)aws->addressing,
-        .hedge = (uint32_t)s.hedge,
-        .expires_s = aws->expires_s,
-    };
-    return LEAT_OK;
+    leat_access_place(&url, place);
+    struct leat_store_opts opts = leat_store_opts_of(&f->opts, f->owned && url.scheme != f->owner);
+    if (!leat_access_has(f->access, &url) && (!f->place || strcmp(place, f->place) == 0))
+        rc = leat_access_resolve(f->access, &url, &opts, f->fresh, err);
+    leat_url_free(&url);
+    return rc;
+}
+
+static leat_status find_all(struct finding *f, const char *const *urls, size_t n, const struct leat_sources_list *more,
+                            struct leat_error *err)
+{
+    leat_status rc = leat_store_opts_owner(&f->opts, urls, n, &f->owner, &f->owned, err);
+    if (rc == LEAT_OK && !f->owned)
+        rc = leat_store_opts_owner(&f->opts, (const char *const *)more->urls, more->n, &f->owner, &f->owned, err);
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++)
+        rc = find_access(f, urls[i], err);
+    for (size_t i = 0; rc == LEAT_OK && i < more->n; i++) {
+        rc = find_access(f, more->urls[i], err);
+        if (rc != LEAT_OK)
+            leat_fail_context(err, rc, "keys for the data of '%.200s' in %.100s", urls[0], more->urls[i]);
+    }
+    return rc;
+}
+
+leat_status leat_request_access(const struct leat_request *r, const struct leat_sources_list *more, const char *place,
+                                bool fresh, struct leat_access **out, struct leat_error *err)
+{
+    struct leat_blend_spec *mix;
+    const char *urls[LEAT_BLEND_STREAMS_MAX];
+    size_t n;
+    struct finding f = {.opts = {.endpoint_url = r->opts.endpoint_url,
+                                 .region = r->opts.region,
+                                 .profile = r->opts.profile,
+                                 .anonymous = r->opts.anonymous},
+                        .place = place,
+                        .fresh = fresh};
+    leat_status rc = list_addresses(r, urls, &n, &mix, err);
+    if (rc != LEAT_OK)
+        return rc;
+    rc = leat_opts_store(&f.opts, err);
+    if (rc == LEAT_OK)
+        rc = leat_access_new(&f.access, err);
+    if (rc == LEAT_OK)
+        rc = find_all(&f, urls, n, more, err);
+    if (rc == LEAT_OK)
+        *out = f.access;
+    else
+        leat_access_free(f.access);
+    if (mix)
+        leat_blend_free(mix);
+    free(mix);
+    return rc;
 }

@@ -3,9 +3,10 @@
 #define LEAT_CLIENT_REQUEST_H
 
 #include "base/error.h"
+#include "dataset/sources.h"
 #include "leat/loader.h"
 #include "ring/request.h"
-#include "store/aws.h"
+#include "store/access.h"
 
 /* Checks the options (all that is wrong with them, in one sentence) and copies them into a request of its own, without
  * keys and without a cursor. */
@@ -15,13 +16,10 @@ leat_status leat_request_make(const struct leat_loader_opts *opts, struct leat_r
  * becomes part of it. The caller frees *out. */
 leat_status leat_request_address(const char *text, const char *version, char **out, struct leat_error *err);
 
-/* Looks keys and endpoint up, in this process's environment: the agent has another. Nothing for what is no bucket,
- * unless `source` says which one its data lie in. `store` points into *aws, which the caller frees. */
-leat_status leat_request_keys(const struct leat_request *r, const char *source, struct leat_aws *aws,
-                              struct leat_request_store *store, struct leat_error *err);
-
-/* The bucket that the data of a dataset lie in which is in none itself; the dataset's own address when there is none or
- * it cannot be told. NULL when memory runs out. The caller frees it. Reads the dataset's root. */
-char *leat_request_source(const struct leat_request *r);
+/* Finds out how to reach the stores of a request's datasets, and `more` that their data are in, in this process's
+ * environment: the agent has another. `place`: only that one; NULL: all. `fresh`: as leat_access_resolve(). What the
+ * options say of buckets is for the kind that the addresses name, else for that of `more`. */
+leat_status leat_request_access(const struct leat_request *r, const struct leat_sources_list *more, const char *place,
+                                bool fresh, struct leat_access **out, struct leat_error *err);
 
 #endif

@@ -20,6 +20,14 @@ void leat_wait_charge_batch(struct leat_wait *w, uint64_t ready_ns, uint64_t end
     leat_wait_charge(w, LEAT_WAIT_PREP, end_ns, a);
 }
 
+void leat_wait_came_from(enum leat_account_stall source, struct leat_account *a)
+{
+    uint64_t known = 0;
+    for (unsigned i = 0; i < LEAT_STALLS; i++)
+        known += a->fetch_wait_by_source_ns[i];
+    a->fetch_wait_by_source_ns[source] += a->wait_by_cause_ns[LEAT_WAIT_FETCH] - known;
+}
+
 void leat_wait_leave(struct leat_wait *w, uint64_t now_ns, struct leat_account *a)
 {
     if (!w->depth || --w->depth > 0)

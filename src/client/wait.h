@@ -27,4 +27,7 @@ void leat_wait_charge(struct leat_wait *w, enum leat_wait_cause cause, uint64_t 
  * come any more, at end_ns. The agent's clock is this one. */
 void leat_wait_charge_batch(struct leat_wait *w, uint64_t ready_ns, uint64_t end_ns, struct leat_account *a);
 
+/* What was waited for has come from there: all time that was charged to LEAT_WAIT_FETCH since the last time. */
+void leat_wait_came_from(enum leat_account_stall source, struct leat_account *a);
+
 #endif

@@ -374,6 +374,22 @@ uint64_t leat_dataset_learned(const struct leat_dataset *d, uint32_t chunk)
     return d->recipes ? leat_recipes_learned(d->recipes, chunk) : 0;
 }
 
+bool leat_dataset_known(const struct leat_dataset *d, uint32_t chunk)
+{
+    return leat_recipes_known(d->recipes, chunk);
+}
+
+leat_status leat_dataset_judge(const struct leat_dataset *d, uint32_t chunk, const void *recipe, void *data,
+                               uint64_t *doubt, struct leat_error *err)
+{
+    return leat_recipes_judge(d->recipes, chunk, recipe, data, doubt, err);
+}
+
+void leat_dataset_pins_prove_nothing(const struct leat_dataset *d)
+{
+    leat_recipes_pins_prove_nothing(d->recipes);
+}
+
 leat_status leat_dataset_explain(const struct leat_dataset *d, uint32_t chunk, struct leat_error *err)
 {
     return leat_recipes_explain(d->recipes, chunk, err);
@@ -384,43 +400,64 @@ const struct leat_sources_list *leat_dataset_sources(const struct leat_dataset *
     return d->recipes ? leat_recipes_sources(d->recipes) : NULL;
 }
 
-/* The first source in a bucket of another kind than `scheme`, or in any bucket. */
-static const char *find_bucket(const struct leat_dataset *d, const enum leat_scheme *but)
+/* A store in the same place is in the list already: what is found for one is good for all. */
+static bool is_listed(const struct leat_sources_list *l, const struct leat_url *url)
 {
-    const struct leat_sources_list *l = leat_dataset_sources(d);
-    for (uint32_t i = 0; l && i < l->n; i++) {
-        struct leat_url url = {0};
-        bool found = leat_url_parse(l->urls[i], &url, NULL) == LEAT_OK && leat_store_url_can(&url, LEAT_STORE_BUCKET) &&
-                     (!but || url.scheme != *but);
-        leat_url_free(&url);
-        if (found)
-            return l->urls[i];
+    char place[LEAT_ACCESS_PLACE];
+    bool found = false;
+    leat_access_place(url, place);
+    for (uint32_t i = 0; i < l->n && !found; i++) {
+        struct leat_url other = {0};
+        char its[LEAT_ACCESS_PLACE] = "";
+        if (leat_url_parse(l->urls[i], &other, NULL) == LEAT_OK)
+            leat_access_place(&other, its);
+        found = strcmp(its, place) == 0;
+        leat_url_free(&other);
     }
-    return NULL;
-}
-
-const char *leat_dataset_bucket_source(const struct leat_dataset *d)
-{
-    return leat_store_can(d->home.store, LEAT_STORE_BUCKET) ? NULL : find_bucket(d, NULL);
-}
-
-const char *leat_dataset_foreign_source(const struct leat_dataset *d)
-{
-    const char *first = leat_dataset_bucket_source(d);
-    struct leat_url url = {0};
-    if (leat_url_parse(first ? first : d->home.url, &url, NULL) != LEAT_OK)
-        return NULL;
-    const char *found = find_bucket(d, &url.scheme);
-    leat_url_free(&url);
     return found;
 }
 
-void leat_dataset_renew(const struct leat_dataset *d, const char *access_key, const char *secret_key,
-                        const char *session_token)
+static leat_status pick(const char *text, const struct leat_access *access, struct leat_access *out,
+                        struct leat_sources_list *lacks, struct leat_error *err)
 {
-    leat_store_renew(d->home.store, access_key, secret_key, session_token);
+    struct leat_url url = {0};
+    uint32_t number;
+    leat_status rc = leat_url_parse(text, &url, err);
+    if (rc != LEAT_OK)
+        leat_fail_context(err, rc, "source '%s'", text);
+    if (rc == LEAT_OK && leat_access_has(access, &url))
+        rc = leat_access_add(out, access, &url, err);
+    else if (rc == LEAT_OK && !is_listed(lacks, &url))
+        rc = leat_sources_list_add(lacks, text, &number, err);
+    leat_url_free(&url);
+    return rc;
+}
+
+leat_status leat_dataset_access(const struct leat_dataset *d, const struct leat_access *access,
+                                struct leat_access **out, struct leat_sources_list *lacks, struct leat_error *err)
+{
+    const struct leat_sources_list *l = leat_dataset_sources(d);
+    struct leat_access *picked;
+    *lacks = (struct leat_sources_list){0};
+    leat_status rc = leat_access_new(&picked, err);
+    if (rc == LEAT_OK)
+        rc = pick(d->home.url, access, picked, lacks, err);
+    for (uint32_t i = 0; rc == LEAT_OK && l && i < l->n; i++)
+        rc = pick(l->urls[i], access, picked, lacks, err);
+    if (rc == LEAT_OK) {
+        *out = picked;
+        return rc;
+    }
+    leat_access_free(picked);
+    leat_sources_list_free(lacks);
+    return rc;
+}
+
+void leat_dataset_renew(const struct leat_dataset *d, const struct leat_access *access)
+{
+    leat_store_renew(d->home.store, access);
     if (d->recipes)
-        leat_recipes_renew(d->recipes, access_key, secret_key, session_token);
+        leat_recipes_renew(d->recipes, access);
 }
 
 void leat_dataset_stats(const struct leat_dataset *d, struct leat_store_stats *out)

@@ -87,23 +87,25 @@ leat_status leat_dataset_open_chunk(const struct leat_dataset *d, uint32_t chunk
 
 uint64_t leat_dataset_learned(const struct leat_dataset *d, uint32_t chunk); /* leat_recipes_learned */
 
+/* Before leat_dataset_open_chunk() of one that another machine has made of a recipe: leat_recipes_known and _judge. */
+bool leat_dataset_known(const struct leat_dataset *d, uint32_t chunk);
+leat_status leat_dataset_judge(const struct leat_dataset *d, uint32_t chunk, const void *recipe, void *data,
+                               uint64_t *doubt, struct leat_error *err);
+void leat_dataset_pins_prove_nothing(const struct leat_dataset *d);
+
 /* Says why the pieces of a chunk are not available: leat_recipes_explain. */
 leat_status leat_dataset_explain(const struct leat_dataset *d, uint32_t chunk, struct leat_error *err);
 
 /* The stores that pieces come from; NULL: all chunks are stored with the dataset. */
 const struct leat_sources_list *leat_dataset_sources(const struct leat_dataset *d);
 
-/* The first source whose keys cannot be those of the home, or of the first bucket where the home is none: a bucket of
- * another kind. NULL: none. For those who hand on one kind of keys. */
-const char *leat_dataset_foreign_source(const struct leat_dataset *d);
-
-/* The first bucket that its data lie in, when it lies in none itself: the one that opened it may have had no keys in
- * mind. NULL: none. */
-const char *leat_dataset_bucket_source(const struct leat_dataset *d);
+/* Of what somebody has found out about stores, the part that this dataset needs, its home's and its sources'; and the
+ * URLs of stores that it says nothing of, one for each place. The caller frees both. */
+leat_status leat_dataset_access(const struct leat_dataset *d, const struct leat_access *access,
+                                struct leat_access **out, struct leat_sources_list *lacks, struct leat_error *err);
 
 /* Other keys for all of its stores: leat_store_renew. */
-void leat_dataset_renew(const struct leat_dataset *d, const char *access_key, const char *secret_key,
-                        const char *session_token);
+void leat_dataset_renew(const struct leat_dataset *d, const struct leat_access *access);
 
 /* What its stores have counted, all together. Waits for nobody. */
 void leat_dataset_stats(const struct leat_dataset *d, struct leat_store_stats *out);

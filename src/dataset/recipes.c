@@ -12,11 +12,11 @@
 #include "base/url.h"
 #include "dataset/layout.h"
 #include "dataset/recipe.h"
-
-enum { ENDPOINT, REGION, PROFILE, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, CA_BUNDLE, HEADERS, TEXTS };
+#include "store/checksum.h"
 
 struct learned {
-    _Atomic uint64_t sum; /* XXH3 of the pieces' data; 0: not yet */
+    _Atomic uint64_t sum;  /* XXH3 of the pieces' data; 0: not yet, or the root has it */
+    _Atomic uint64_t lead; /* … and of what lies before them; 0: not yet */
 };
 
 struct opened {
@@ -29,51 +29,17 @@ struct leat_recipes {
     const struct leat_section *section;
     uint64_t *starts; /* chunks + 1: where each recipe lies in the section */
     struct leat_sources_list sources;
-    struct learned *learned; /* of each chunk; NULL: the snapshot knows all */
-    struct opened *opened;   /* by source */
+    struct learned *learned;   /* of each chunk */
+    struct opened *opened;     /* by source */
+    enum leat_scheme owner;    /* the kind of buckets that the options were said of … */
+    bool owned;                /* … if there is one */
+    _Atomic bool pins_are_md5; /* as far as is known. Relaxed: one that comes late costs a request */
     pthread_mutex_t mutex;
-    struct { /* hold mutex */
-        struct leat_store_opts opts;
-        char *texts[TEXTS]; /* what opts points to */
+    struct {                         /* hold mutex */
+        struct leat_store_opts opts; /* a copy, but for its access … */
+        struct leat_access *access;  /* … which may be renewed; NULL: none */
     } locked;
 };
-
-/* Copied options */
-
-static leat_status copy_opts(struct leat_recipes *r, const struct leat_store_opts *opts, struct leat_error *err)
-{
-    const char *const from[TEXTS] = {opts->endpoint_url, opts->region,        opts->profile,   opts->access_key,
-                                     opts->secret_key,   opts->session_token, opts->ca_bundle, opts->headers};
-    for (int i = 0; i < TEXTS; i++) {
-        r->locked.texts[i] = from[i] ? strdup(from[i]) : NULL;
-        if (from[i] && !r->locked.texts[i])
-            return leat_fail(err, LEAT_NO_MEMORY, "no memory for the settings of a store");
-    }
-    r->locked.opts = *opts;
-    return LEAT_OK;
-}
-
-static struct leat_store_opts opts_now(const struct leat_recipes *r)
-{
-    struct leat_store_opts o = r->locked.opts;
-    char *const *t = r->locked.texts;
-    o.endpoint_url = t[ENDPOINT];
-    o.region = t[REGION];
-    o.profile = t[PROFILE];
-    o.access_key = t[ACCESS_KEY];
-    o.secret_key = t[SECRET_KEY];
-    o.session_token = t[SESSION_TOKEN];
-    o.ca_bundle = t[CA_BUNDLE];
-    o.headers = t[HEADERS];
-    return o;
-}
-
-static void wipe(char *text)
-{
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
-}
 
 /* Opening */
 
@@ -115,28 +81,50 @@ static leat_status read_sources(struct leat_recipes *r, struct leat_sections *se
     return r->opened ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for the list of sources");
 }
 
+/* The options are said of the dataset's own kind of bucket, else of its sources'. */
+static leat_status find_owner(struct leat_recipes *r, struct leat_error *err)
+{
+    const struct leat_store_opts *opts = &r->locked.opts;
+    const char *const home = r->home->url;
+    leat_status rc = leat_store_opts_owner(opts, &home, 1, &r->owner, &r->owned, err);
+    if (rc == LEAT_OK && !r->owned)
+        rc = leat_store_opts_owner(opts, (const char *const *)r->sources.urls, r->sources.n, &r->owner, &r->owned, err);
+    return rc;
+}
+
+/* The copy of the access is one that can be renewed. */
+static leat_status copy_opts(struct leat_recipes *r, const struct leat_store_opts *opts, struct leat_error *err)
+{
+    struct leat_store_opts plain = opts ? *opts : (struct leat_store_opts){0};
+    plain.access = NULL;
+    leat_status rc = leat_store_opts_copy(&plain, &r->locked.opts, err);
+    if (rc == LEAT_OK && opts && opts->access)
+        rc = leat_access_copy(opts->access, &r->locked.access, err);
+    return rc;
+}
+
 leat_status leat_recipes_open(const struct leat_home *home, const struct leat_store_opts *opts,
                               const struct leat_root *root, struct leat_sections *sections, struct leat_recipes **out,
                               struct leat_error *err)
 {
-    static const struct leat_store_opts defaults;
     struct leat_recipes *r = calloc(1, sizeof *r);
     if (!r)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for recipes");
     pthread_mutex_init(&r->mutex, NULL);
     r->home = home;
     r->root = root;
+    atomic_store_explicit(&r->pins_are_md5, true, memory_order_relaxed);
     r->section = leat_root_section(root, LEAT_SECTION_RECIPES);
-    leat_status rc = copy_opts(r, opts ? opts : &defaults, err);
+    leat_status rc = copy_opts(r, opts, err);
     if (rc == LEAT_OK)
         rc = read_starts(r, sections, err);
     if (rc == LEAT_OK)
         rc = read_sources(r, sections, err);
-    if (rc == LEAT_OK && leat_root_unsummed(root)) {
-        r->learned = calloc((size_t)root->chunks + 1, sizeof *r->learned);
-        if (!r->learned)
-            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the checksums of %" PRIu32 " chunks", root->chunks);
-    }
+    if (rc == LEAT_OK && !r->locked.access)
+        rc = find_owner(r, err);
+    r->learned = calloc((size_t)root->chunks + 1, sizeof *r->learned);
+    if (rc == LEAT_OK && !r->learned)
+        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the checksums of %" PRIu32 " chunks", root->chunks);
     if (rc != LEAT_OK) {
         leat_recipes_close(r);
         return rc;
@@ -152,8 +140,8 @@ void leat_recipes_close(struct leat_recipes *r)
     for (uint32_t i = 0; r->opened && i < r->sources.n; i++)
         leat_store_close(atomic_load(&r->opened[i].store));
     free(r->opened);
-    for (int i = 0; i < TEXTS; i++)
-        wipe(r->locked.texts[i]);
+    leat_access_free(r->locked.access);
+    leat_store_opts_free(&r->locked.opts);
     leat_sources_list_free(&r->sources);
     free(r->starts);
     free(r->learned);
@@ -177,7 +165,9 @@ static leat_status open_source(struct leat_recipes *r, uint32_t source, struct l
     if (rc == LEAT_OK && leat_store_holds(own, &url)) {
         *out = own;
     } else if (rc == LEAT_OK) {
-        struct leat_store_opts opts = opts_now(r);
+        bool other = r->owned && url.scheme != r->owner;
+        struct leat_store_opts opts = leat_store_opts_of(&r->locked.opts, other);
+        opts.access = r->locked.access;
         rc = leat_store_open(&url, &opts, out, err);
         if (rc == LEAT_OK)
             atomic_store(&r->opened[source].store, *out);
@@ -200,19 +190,15 @@ static leat_status find_store(struct leat_recipes *r, uint32_t source, struct le
     return rc;
 }
 
-void leat_recipes_renew(struct leat_recipes *r, const char *access_key, const char *secret_key,
-                        const char *session_token)
+void leat_recipes_renew(struct leat_recipes *r, const struct leat_access *access)
 {
-    const char *const keys[] = {access_key, secret_key, session_token};
     pthread_mutex_lock(&r->mutex);
-    for (int i = 0; i < 3; i++) {
-        wipe(r->locked.texts[ACCESS_KEY + i]);
-        r->locked.texts[ACCESS_KEY + i] = keys[i] ? strdup(keys[i]) : NULL; /* without memory: denied, and said so */
-    }
+    for (size_t i = 0; r->locked.access && i < leat_access_count(r->locked.access); i++)
+        leat_access_renew(r->locked.access, i, access); /* without memory: denied later, and said so */
     for (uint32_t i = 0; i < r->sources.n; i++) {
         struct leat_store *store = atomic_load(&r->opened[i].store);
         if (store)
-            leat_store_renew(store, access_key, secret_key, session_token);
+            leat_store_renew(store, access);
     }
     pthread_mutex_unlock(&r->mutex);
 }
@@ -282,6 +268,20 @@ leat_status leat_recipes_begin(struct leat_recipes *r, uint32_t chunk, const voi
                          : leat_fail_context(err, rc, "the recipe of chunk %" PRIu32 " of %s", chunk, r->home->url);
 }
 
+/* 0 is "not yet". */
+static uint64_t sum_of(const uint8_t *data, size_t from, size_t to)
+{
+    uint64_t sum = leat_xxh3(data + from, to - from);
+    return sum + (sum == 0);
+}
+
+/* False: it was another. */
+static bool learn(_Atomic uint64_t *known, uint64_t sum)
+{
+    uint64_t before = 0;
+    return atomic_compare_exchange_strong(known, &before, sum) || before == sum;
+}
+
 leat_status leat_recipes_check(struct leat_recipes *r, uint32_t chunk, const struct leat_chunk *c,
                                struct leat_error *err)
 {
@@ -290,19 +290,78 @@ leat_status leat_recipes_check(struct leat_recipes *r, uint32_t chunk, const str
                          "chunk %" PRIu32 " is %smade from a recipe, but the snapshot says "
                          "otherwise",
                          chunk, c->lead_bytes ? "" : "not ");
-    if (!c->lead_bytes || r->root->sums[chunk])
+    if (!c->lead_bytes)
         return LEAT_OK; /* the root has compared it */
-    uint64_t sum = leat_xxh3(c->data + c->lead_bytes, c->size - c->lead_bytes);
-    uint64_t before = 0;
-    sum += sum == 0; /* 0 is "not yet" */
-    if (atomic_compare_exchange_strong(&r->learned[chunk].sum, &before, sum) || before == sum)
-        return LEAT_OK;
+    if (!learn(&r->learned[chunk].lead, sum_of(c->data, 0, c->lead_bytes)))
+        return leat_fail(err, LEAT_CORRUPT, "chunk %" PRIu32 " does not begin as its recipe says", chunk);
+    if (r->root->sums[chunk] || learn(&r->learned[chunk].sum, sum_of(c->data, c->lead_bytes, c->size)))
+        return LEAT_OK; /* the root has compared its data */
     return leat_fail(err, LEAT_CORRUPT, "the data of chunk %" PRIu32 " are not the ones that were read first", chunk);
 }
 
 uint64_t leat_recipes_learned(const struct leat_recipes *r, uint32_t chunk)
 {
-    return r->learned ? atomic_load(&r->learned[chunk].sum) : 0;
+    return atomic_load(&r->learned[chunk].sum);
+}
+
+/* Chunks that another machine has made */
+
+bool leat_recipes_known(const struct leat_recipes *r, uint32_t chunk)
+{
+    return atomic_load(&r->learned[chunk].lead) && (r->root->sums[chunk] || leat_recipes_learned(r, chunk));
+}
+
+void leat_recipes_pins_prove_nothing(struct leat_recipes *r)
+{
+    atomic_store_explicit(&r->pins_are_md5, false, memory_order_relaxed);
+}
+
+/* Whether each piece that is a whole object has the MD5 that its ETag says, where that looks like one. */
+static leat_status compare_pins(const struct leat_pieces *pieces, const uint8_t *data, bool *fit,
+                                struct leat_error *err)
+{
+    struct compared {
+        uint8_t says[LEAT_CHECKSUM_BYTES];
+        uint8_t is[LEAT_MD5_SIZE];
+    };
+    struct compared *all = malloc((size_t)pieces->n * sizeof *all + 1);
+    struct leat_md5_input *inputs = malloc((size_t)pieces->n * sizeof *inputs + 1);
+    size_t n = 0;
+    *fit = true;
+    for (uint32_t i = 0; all && inputs && i < pieces->n; i++) {
+        const struct leat_piece *p = &pieces->list[i];
+        if (p->pin && !p->offset && p->length == p->object_bytes && leat_checksum_etag_md5(p->pin, all[n].says)) {
+            inputs[n] = (struct leat_md5_input){data, (size_t)p->length, all[n].is};
+            n++;
+        }
+        data += p->length;
+    }
+    bool memory = all && inputs;
+    if (memory)
+        leat_md5_many(inputs, n);
+    for (size_t i = 0; memory && i < n; i++)
+        *fit = *fit && memcmp(all[i].says, all[i].is, sizeof all[i].is) == 0;
+    free(all);
+    free(inputs);
+    return memory ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory to compare %" PRIu32 " objects", pieces->n);
+}
+
+leat_status leat_recipes_judge(struct leat_recipes *r, uint32_t chunk, const void *recipe, void *data, uint64_t *doubt,
+                               struct leat_error *err)
+{
+    struct leat_pieces pieces = {0};
+    struct leat_store *store;
+    bool fit = true;
+    leat_status rc = leat_recipes_begin(r, chunk, recipe, data, &pieces, &store, err);
+    size_t size = r->root->sizes[chunk];
+    size_t lead = rc == LEAT_OK ? size - (size_t)pieces.bytes : 0;
+    bool unknown = !r->root->sums[chunk] && !leat_recipes_learned(r, chunk);
+    if (rc == LEAT_OK && unknown && atomic_load_explicit(&r->pins_are_md5, memory_order_relaxed))
+        rc = compare_pins(&pieces, (const uint8_t *)data + lead, &fit, err);
+    leat_pieces_free(&pieces);
+    if (rc == LEAT_OK)
+        *doubt = fit ? 0 : sum_of(data, lead, size);
+    return rc;
 }
 
 leat_status leat_recipes_explain(const struct leat_recipes *r, uint32_t chunk, struct leat_error *err)

@@ -26,8 +26,10 @@ struct stock {
     unsigned arrivals;        /* of its data … */
     unsigned recipes;         /* … and of its recipe */
     void *recipe;             /* while it is on its way or being read */
+    void *kept;               /* the recipe of a chunk that is in memory; NULL: none, or nobody would ask for it */
     bool made;                /* its pieces are what a recipe says: somebody else's objects */
     struct leat_store *store; /* that the pieces are in */
+    uint32_t kept_n;
     struct leat_pieces pieces;
     struct leat_fetch *fetch;
     struct leat_cache_memory memory;
@@ -37,6 +39,11 @@ struct stock {
     uint64_t sent_ns;           /* when it was sent for first */
     struct leat_feed_peer peer; /* being asked; store NULL: none */
     bool by_peer;
+    bool hurried; /* the machine is late, and was let go where that is allowed */
+    bool let_go;
+    bool recipe_there; /* the machine's chunk is here, and its recipe is asked of the machine, not of the bucket */
+    uint64_t doubt;    /* checksum of what a machine sent that may be wrong; 0: none */
+    void *doubted;     /* that machine, until the bucket has told */
 };
 
 /* A chunk on its way from or to disk. */
@@ -51,6 +58,7 @@ struct leat_source {
     const struct leat_dataset *dataset;
     struct stock *coming;
     struct leat_source_stats stats;
+    bool keep_recipes;
     bool closing;
     void (*closed)(void *user);
     void *closed_user;
@@ -86,7 +94,19 @@ const void *leat_feed_bytes(const struct leat_sched_chunk *c)
     return stock_of(c)->memory.data;
 }
 
+const void *leat_feed_recipe(const struct leat_sched_chunk *c, size_t *n)
+{
+    const struct stock *k = stock_of(c);
+    *n = k->kept_n;
+    return k->kept;
+}
+
 /* Sources */
+
+void leat_source_keep_recipes(struct leat_source *s)
+{
+    s->keep_recipes = true;
+}
 
 leat_status leat_source_open(struct leat_feed *feed, const struct leat_dataset *dataset, struct leat_source **out,
                              struct leat_error *err)
@@ -158,9 +178,16 @@ static void end_coming(struct stock *k)
 
 /* Fetching */
 
+static void free_kept(struct stock *k)
+{
+    free(k->kept);
+    k->kept = NULL;
+}
+
 static void free_memory(struct stock *k)
 {
     leat_cache_memory_free(&k->memory);
+    free_kept(k);
 }
 
 static void free_fetch(struct stock *k)
@@ -196,11 +223,15 @@ static bool settle_peer(struct stock *k, struct leat_error *err)
     void *who = k->peer.who;
     bool closing = k->source->closing;
     k->arrivals = 0; /* what a machine sends says nothing about the bucket */
-    if (err->status == LEAT_BUSY && !closing && took < PEER_PATIENCE && send(k))
+    if (err->status == LEAT_BUSY && !closing && !k->let_go && took < PEER_PATIENCE && send(k))
         return true; /* it is waiting for the bucket itself */
     if (err->status == LEAT_OK)
         k->by_peer = true;
     k->peer.store = NULL;
+    if (k->doubt && !closing && send(k)) {
+        k->doubted = who;
+        return true;
+    }
     if (err->status == LEAT_BUSY)
         err->status = LEAT_NOT_FOUND;
     o->peered(o->user, who, err->status == LEAT_OK ? NULL : err, k->of->bytes, took);
@@ -211,6 +242,20 @@ static bool settle_peer(struct stock *k, struct leat_error *err)
     leat_fail(&k->err, LEAT_NO_MEMORY, "no memory for chunk %u", k->number);
     *err = k->err;
     return false;
+}
+
+/* A machine has sent other bytes than ETags seem to say. Now the bucket has, and they are the same ones, or not. */
+static void settle_doubt(struct stock *k, const struct leat_error *err)
+{
+    const struct leat_feed_opts *o = &k->feed->opts;
+    const struct leat_dataset *d = k->source->dataset;
+    struct leat_error why = {.status = LEAT_NOT_FOUND};
+    if (err->status == LEAT_OK && leat_dataset_learned(d, k->number) == k->doubt)
+        leat_dataset_pins_prove_nothing(d);
+    else if (err->status == LEAT_OK)
+        leat_fail(&why, LEAT_CORRUPT, "chunk %u is not made of the bytes that the bucket has", k->number);
+    o->peered(o->user, k->doubted, &why, 0, 0);
+    k->doubted = NULL;
 }
 
 /* On the feed's thread: a chunk has been fetched and checked, or not. */
@@ -235,6 +280,8 @@ static void settle(struct leat_task *task)
             k->err = err;
         }
     }
+    if (k->doubted)
+        settle_doubt(k, &err);
     if (err.status != LEAT_OK && k->made && !k->from_disk && !closing)
         leat_dataset_explain(s->dataset, k->number, &k->err);
     if (err.status == LEAT_OK) {
@@ -262,10 +309,25 @@ static void go_back(struct stock *k)
     k->feed->opts.back(k->feed->opts.user, &k->task);
 }
 
+/* A machine's chunk, of which the recipe has come after it. False: it cannot come from there. */
+static bool believe(struct stock *k)
+{
+    leat_status rc = leat_dataset_judge(k->source->dataset, k->number, k->recipe, k->memory.data, &k->doubt, &k->err);
+    if (rc == LEAT_OK && k->doubt)
+        leat_fail(&k->err, LEAT_NOT_FOUND, "its objects may be others than were indexed");
+    else if (rc != LEAT_OK && (rc != LEAT_CORRUPT || !k->recipe_there))
+        k->err.status = LEAT_NOT_FOUND; /* the bucket is asked, and says what is wrong */
+    return k->err.status == LEAT_OK;
+}
+
 /* On a worker: eight megabytes take a millisecond or two. */
 static void check(struct leat_task *task)
 {
     struct stock *k = (struct stock *)task;
+    if (k->peer.store && k->recipe && !believe(k)) {
+        go_back(k);
+        return;
+    }
     leat_dataset_open_chunk(k->source->dataset, k->number, k->memory.data, (size_t)k->of->bytes, &k->chunk, &k->err);
     if (k->err.status == LEAT_CORRUPT && k->pieces.n > 1)
         leat_fail_context(&k->err, LEAT_CORRUPT, "'%s' or one of %u other objects", k->pieces.list[0].key,
@@ -282,10 +344,24 @@ static void check_later(struct stock *k)
     k->feed->opts.later(k->feed->opts.user, &k->task);
 }
 
+/* Whether a machine's chunk can be compared as it is. */
+static bool comparable(const struct stock *k)
+{
+    const struct leat_dataset *d = k->source->dataset;
+    return !leat_dataset_recipe_bytes(d, k->number) || leat_dataset_known(d, k->number);
+}
+
+static void send_for_sent_recipe(struct leat_task *task);
+
 /* On the store's thread. */
 static void on_fetched(void *user, const struct leat_error *err)
 {
     struct stock *k = user;
+    if (!err && k->peer.store && !comparable(k)) {
+        k->task.run = send_for_sent_recipe;
+        k->feed->opts.back(k->feed->opts.user, &k->task);
+        return;
+    }
     if (!err) {
         check_later(k);
         return;
@@ -321,7 +397,12 @@ static void settle_recipe(struct leat_task *task)
     struct stock *k = (struct stock *)task;
     leat_fetch_free(k->fetch);
     k->fetch = NULL;
-    free(k->recipe);
+    if (k->source->keep_recipes) {
+        k->kept = k->recipe;
+        k->kept_n = leat_dataset_recipe_bytes(k->source->dataset, k->number);
+    } else {
+        free(k->recipe);
+    }
     k->recipe = NULL;
     k->made = true;
     if (!k->source->closing && send_for_pieces(k))
@@ -359,32 +440,75 @@ static void on_recipe(void *user, const struct leat_error *err)
     k->feed->opts.later(k->feed->opts.user, &k->task);
 }
 
-static bool send_for_recipe(struct stock *k, uint32_t bytes)
+/* An object of a machine's, whole. */
+static bool piece_there(struct stock *k, const char *key, uint64_t bytes)
+{
+    struct leat_piece *one = calloc(1, sizeof *one);
+    if (!one)
+        return false;
+    *one = (struct leat_piece){.key = key, .length = bytes, .object_bytes = bytes};
+    k->pieces = (struct leat_pieces){.list = one, .n = 1, .bytes = bytes};
+    return true;
+}
+
+/* From the bucket, or `there`: from the machine that has made the chunk. */
+static bool send_for_recipe(struct stock *k, uint32_t bytes, bool there,
+                            void (*done)(void *, const struct leat_error *))
 {
     struct leat_error err;
     struct leat_fetch_opts opts = {
-        .store = leat_dataset_home(k->source->dataset)->store,
+        .store = there ? k->peer.store : leat_dataset_home(k->source->dataset)->store,
         .pieces = &k->pieces,
         .urgent = k->urgent,
-        .done = on_recipe,
+        .done = done,
         .user = k,
     };
+    k->recipe_there = there;
     k->recipe = opts.into = malloc(bytes);
-    if (k->recipe && leat_dataset_recipe_pieces(k->source->dataset, k->number, &k->pieces, &err) == LEAT_OK &&
+    if (k->recipe &&
+        (there ? piece_there(k, k->peer.recipe, bytes)
+               : leat_dataset_recipe_pieces(k->source->dataset, k->number, &k->pieces, &err) == LEAT_OK) &&
         leat_fetch_start(&opts, &k->fetch, &err) == LEAT_OK)
         return true;
     free_fetch(k);
     return false;
 }
 
+/* On the store's thread. */
+static void on_sent_recipe(void *user, const struct leat_error *err)
+{
+    struct stock *k = user;
+    if (!err) {
+        check_later(k);
+        return;
+    }
+    k->err = *err;
+    if (!k->recipe_there && err->status != LEAT_CANCELLED)
+        k->err.status = LEAT_NOT_FOUND;                            /* nothing can be said of the machine */
+    k->task.run = k->recipe_there ? send_for_sent_recipe : settle; /* it may have none any more */
+    k->feed->opts.back(k->feed->opts.user, &k->task);
+}
+
+/* On the feed's thread: a machine's chunk is here, and nothing yet to compare it with. Its recipe follows: from there,
+ * so that it too leaves the bucket once, else from the bucket. */
+static void send_for_sent_recipe(struct leat_task *task)
+{
+    struct stock *k = (struct stock *)task;
+    bool there = !k->recipe;
+    free_fetch(k);
+    k->err = (struct leat_error){0};
+    if (!k->source->closing &&
+        send_for_recipe(k, leat_dataset_recipe_bytes(k->source->dataset, k->number), there, on_sent_recipe))
+        return;
+    leat_fail(&k->err, k->source->closing ? LEAT_CANCELLED : LEAT_NO_MEMORY, "its recipe cannot be sent for");
+    settle(task);
+}
+
 /* All of the chunk as it is in memory there, whatever it was made of. */
 static bool send_to_peer(struct stock *k)
 {
-    struct leat_piece *one = calloc(1, sizeof *one);
-    if (!one)
+    if (!piece_there(k, k->peer.key, k->of->bytes))
         return false;
-    *one = (struct leat_piece){.key = k->peer.key, .length = k->of->bytes, .object_bytes = k->of->bytes};
-    k->pieces = (struct leat_pieces){.list = one, .n = 1, .bytes = k->of->bytes};
     k->store = k->peer.store;
     return send_for_pieces(k);
 }
@@ -406,6 +530,7 @@ static bool send(struct stock *k)
     struct leat_error err;
     k->err = (struct leat_error){0};
     k->made = false;
+    free_kept(k);
     if (k->from_disk) {
         k->moving = begin_move(k, LEAT_DISK_READ, on_read);
         if (k->moving)
@@ -416,7 +541,7 @@ static bool send(struct stock *k)
         return send_to_peer(k);
     uint32_t recipe = leat_dataset_recipe_bytes(k->source->dataset, k->number);
     if (recipe)
-        return send_for_recipe(k, recipe);
+        return send_for_recipe(k, recipe, false, on_recipe);
     k->store = leat_dataset_home(k->source->dataset)->store;
     return leat_dataset_pieces(k->source->dataset, k->number, &k->pieces, &err) == LEAT_OK && send_for_pieces(k);
 }
@@ -439,7 +564,9 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
     k->urgent = how->urgent;
     k->arrivals = 0;
     k->recipes = 0;
-    k->by_peer = false;
+    k->by_peer = k->hurried = k->let_go = false;
+    k->doubt = 0;
+    k->doubted = NULL;
     k->peer.store = NULL;
     if (peer && !how->from_disk)
         k->peer = *peer;
@@ -454,6 +581,25 @@ bool leat_feed_fetch(struct leat_source *s, struct leat_sched_chunk *c, const st
     end_coming(k);
     free_memory(k);
     return false;
+}
+
+uint64_t leat_source_hurry(struct leat_source *s, uint64_t now_ns)
+{
+    const struct leat_feed_opts *o = &s->feed->opts;
+    uint64_t next = LEAT_NEVER;
+    for (struct stock *k = s->coming; k; k = k->next) {
+        if (!k->peer.store || k->hurried || k->peer.late_ns == LEAT_NEVER)
+            continue;
+        if (k->peer.late_ns > now_ns) {
+            next = k->peer.late_ns < next ? k->peer.late_ns : next;
+            continue;
+        }
+        k->hurried = true;
+        k->let_go = o->late(o->user, k->peer.who, k->of->bytes);
+        if (k->let_go && k->fetch)
+            leat_fetch_cancel(k->fetch); /* settle_peer() goes on with the bucket */
+    }
+    return next;
 }
 
 /* Disk */
@@ -495,6 +641,7 @@ void leat_feed_drop(struct leat_feed *f, struct leat_sched_chunk *c)
 {
     struct stock *k = stock_of(c);
     leat_cache_memory_free(&f->spare);
+    free_kept(k);
     f->spare = k->memory;
     k->memory = (struct leat_cache_memory){0};
 }

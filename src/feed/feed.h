@@ -1,6 +1,7 @@
 /* The feed: performs what the scheduler decides about chunks. It brings them from a bucket or from disk into memory,
  * checked, writes them to disk, and lets go of them. It decides nothing about what comes when. A chunk that is made of
- * a recipe comes in two steps: the recipe, which a worker reads, and the pieces that it names.
+ * a recipe comes in two steps: the recipe, which a worker reads, and the pieces that it names. From another machine it
+ * comes as it lies in memory there, and the recipe after it where there is nothing else to compare it with.
  *
  * One thread, to which `back` leads; fetching runs in the store, reading and writing in the disk, checking wherever
  * `later` puts it. */
@@ -21,7 +22,9 @@ struct leat_source; /* a dataset that chunks come from */
 struct leat_feed_peer {
     struct leat_store *store; /* NULL: none */
     char key[224];            /* of the chunk there */
+    char recipe[224];         /* … and of what it was made of */
     void *who;                /* the caller's */
+    uint64_t late_ns;         /* when it will be late; LEAT_NEVER: that is not known */
 };
 
 struct leat_feed_opts {
@@ -39,6 +42,7 @@ struct leat_feed_opts {
     /* What came of asking a machine, once for each: err NULL, and its bytes were right. LEAT_CORRUPT: they were not.
      * LEAT_CANCELLED, LEAT_NOT_FOUND: nothing can be said of it. */
     void (*peered)(void *user, void *who, const struct leat_error *err, uint64_t bytes, uint64_t ns);
+    bool (*late)(void *user, void *who, uint64_t bytes); /* it is; true: the bucket may be asked instead */
     void *user;
 };
 
@@ -65,6 +69,12 @@ struct leat_source_stats {
 };
 void leat_source_stats(const struct leat_source *source, struct leat_source_stats *out);
 
+/* Chunks are served to other machines from now on: recipes stay in memory as long as what was made of them. */
+void leat_source_keep_recipes(struct leat_source *source);
+
+/* Looks for machines that are late, once for each chunk. Returns when the next one will be; LEAT_NEVER: none. */
+uint64_t leat_source_hurry(struct leat_source *source, uint64_t now_ns);
+
 /* The actions. False: it cannot be begun (no memory), and no event follows. */
 bool leat_feed_fetch(struct leat_source *source, struct leat_sched_chunk *chunk, const struct leat_sched_fetch *how,
                      const struct leat_feed_peer *peer); /* NULL: the bucket; a peer is told of only when it is true */
@@ -79,6 +89,8 @@ void leat_feed_trim(struct leat_feed *feed);
 const struct leat_chunk *leat_feed_chunk(const struct leat_sched_chunk *chunk); /* of one that is ready */
 bool leat_feed_by_peer(const struct leat_sched_chunk *chunk);                   /* … and came from another machine */
 const void *leat_feed_bytes(const struct leat_sched_chunk *chunk);              /* all chunk->bytes of it */
+/* What it was made of; NULL: of nothing, or it is not known any more. */
+const void *leat_feed_recipe(const struct leat_sched_chunk *chunk, size_t *n);
 const struct leat_error *leat_feed_error(const struct leat_sched_chunk *chunk); /* of one whose fetch failed */
 
 #endif

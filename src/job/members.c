@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "job/roster.h"
 #include "net/cert.h"
 #include "order/place.h"
 
@@ -283,6 +284,27 @@ leat_status leat_members_write(const struct leat_members *m, char **out, struct 
     return leat_fail(err, LEAT_LIMIT, "a job of %u machines is more than can be told to all of them", m->now.n);
 }
 
+leat_status leat_members_fit(const struct leat_muster *now, const uint32_t *node_of_rank, uint32_t ranks,
+                             struct leat_error *err)
+{
+    uint32_t *count = calloc((size_t)now->n + 1, sizeof *count);
+    leat_status rc = count ? LEAT_OK : no_memory(err);
+    for (uint32_t r = 0; rc == LEAT_OK && r < ranks; r++) {
+        if (node_of_rank[r] >= now->n)
+            rc = leat_fail(err, LEAT_INVALID, "rank %u is on node %u, and the job has %u machines", r, node_of_rank[r],
+                           now->n);
+        else
+            count[node_of_rank[r]]++;
+    }
+    for (uint32_t i = 0; rc == LEAT_OK && i < now->n; i++) {
+        if (count[i] != now->nodes[i].ranks)
+            rc = leat_fail(err, LEAT_INVALID, "node %u has %u ranks, and the job says %u", i, count[i],
+                           now->nodes[i].ranks);
+    }
+    free(count);
+    return rc;
+}
+
 /* Placement */
 
 /* The machines of a muster that are not lost, with their ranks one after the other. */
@@ -362,6 +384,8 @@ leat_status leat_members_place(const struct leat_members *m, const bool *lost, u
     const struct leat_muster *at = NULL;
     leat_status rc = LEAT_OK;
     uint32_t steps = m->before_n + 1 + (lost != NULL);
+    if (m->grows)
+        return leat_roster_place(&m->now, lost, slots, node_of_slot, err);
     for (uint32_t i = 0; rc == LEAT_OK && i < steps; i++) {
         const struct leat_muster *next = i < m->before_n ? &m->before[i] : &m->now;
         struct present there = {0};

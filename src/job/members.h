@@ -38,6 +38,8 @@ struct leat_members {
     struct leat_muster now;
     struct leat_muster before[LEAT_MEMBERS_BEFORE]; /* the oldest first */
     uint32_t before_n;
+    bool
+        grows; /* machines come and go in it (job/roster.h): `now` has places, and `before` is empty. Not in the text */
 };
 
 /* A new membership. `last`: the one before it of the same job, or NULL. `nodes` is copied. */
@@ -54,6 +56,10 @@ leat_status leat_members_read_nodes(const char *text, size_t n, struct leat_memb
 
 bool leat_members_token_is(const struct leat_members *m,
                            const char *token); /* in the same time for all that are wrong */
+
+/* Whether the machines are those of a node map, with as many ranks on each. */
+leat_status leat_members_fit(const struct leat_muster *now, const uint32_t *node_of_rank, uint32_t ranks,
+                             struct leat_error *err);
 
 /* Which machine has which slots: what the machines before it had stays where it can. `lost` (NULL: none): machines that
  * cannot be reached, whose slots the others take over; at least one must be left. */

@@ -81,6 +81,8 @@ leat_status leat_cert_self_signed(const char *address, char **cert_pem, char **k
     if (!cert_text || !key_text) {
         free(cert_text);
         free(key_text);
+        if (ok)
+            return leat_fail(err, LEAT_NO_MEMORY, "no memory for a certificate");
         return leat_fail(err, LEAT_TLS, "cannot make a certificate%s%s", address ? " for " : "",
                          address ? address : "");
     }

@@ -38,6 +38,7 @@
 #define ACCEPT_PAUSE (100 * LEAT_MS)
 #define TURN_BYTES   (1u << 20) /* written for one connection before others have their turn */
 #define BACKLOG      256
+#define CLOSE_NS     (30 * LEAT_S) /* handlers answer within seconds */
 #define ANSWER_HEAD  256u
 
 enum state { GREETING, READING, ASKED, WRITING };
@@ -147,7 +148,10 @@ static void give_time(struct connection *c, uint64_t ns)
 static uint32_t wanted(struct connection *c, int rc)
 {
     int why = SSL_get_error(c->ssl, rc);
+    bool hung_up = ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
     ERR_clear_error();
+    if (why == SSL_ERROR_SSL && !hung_up) /* bytes that mean nothing */
+        count(&c->desk->door->refused);
     return why == SSL_ERROR_WANT_READ ? EPOLLIN : why == SSL_ERROR_WANT_WRITE ? EPOLLOUT : 0;
 }
 
@@ -388,17 +392,30 @@ static void on_ready(struct leat_watch *watch, uint32_t events)
 
 /* Accepting */
 
-/* The oldest that nobody would miss: of strangers, or of those that say nothing. */
+static bool has_spoken(const struct connection *c)
+{
+    return c->head_n || (c->ssl && BIO_number_read(SSL_get_rbio(c->ssl)));
+}
+
+/* The oldest that nobody would miss: of strangers those that have said nothing first, since a member speaks at once; or
+ * of all that say nothing now. */
 static void push_out(struct desk *k, bool stranger)
 {
+    struct connection *oldest = NULL;
     for (struct connection *c = k->first; c; c = c->next) {
         bool quiet = c->state == READING && !c->head_n;
         if (c->gone || (stranger ? c->trusted : !quiet))
             continue;
-        count(&k->door->pushed);
-        hang_up(c);
-        return;
+        oldest = oldest ? oldest : c;
+        if (stranger && has_spoken(c))
+            continue;
+        oldest = c;
+        break;
     }
+    if (!oldest)
+        return;
+    count(&k->door->pushed);
+    hang_up(oldest);
 }
 
 static void welcome(struct desk *k, int fd)
@@ -572,7 +589,7 @@ leat_status leat_door_open(const struct leat_door_opts *opts, int fd, struct lea
     if (rc == LEAT_OK && listen(fd, BACKLOG) < 0)
         rc = leat_fail_errno(err, errno, "cannot listen for peers");
     if (rc != LEAT_OK) {
-        leat_door_close(d);
+        leat_door_close(d, 0);
         return rc;
     }
     d->fd = fd;
@@ -582,27 +599,41 @@ leat_status leat_door_open(const struct leat_door_opts *opts, int fd, struct lea
     return LEAT_OK;
 }
 
-void leat_door_close(struct leat_door *d)
+/* False: it was not by then. */
+static bool await_empty(struct desk *k, uint64_t until_ns)
 {
+    struct leat_door *d = k->door;
+    pthread_mutex_lock(&d->mu);
+    while (!k->empty && leat_left(until_ns))
+        leat_cond_wait(&d->cond, &d->mu, until_ns);
+    bool empty = k->empty;
+    pthread_mutex_unlock(&d->mu);
+    return empty;
+}
+
+bool leat_door_close(struct leat_door *d, uint64_t patience_ns)
+{
+    uint64_t until_ns = leat_after(patience_ns ? patience_ns : CLOSE_NS);
+    bool empty = true;
     if (!d)
-        return;
+        return true;
     for (unsigned i = 0; i < THREADS; i++) {
-        struct desk *k = &d->desks[i];
-        if (!k->loop)
-            continue;
-        leat_loop_call(k->loop, end_desk, k);
-        pthread_mutex_lock(&d->mu);
-        while (!k->empty)
-            leat_cond_wait(&d->cond, &d->mu, LEAT_NEVER); /* handlers answer soon */
-        pthread_mutex_unlock(&d->mu);
-        leat_loop_close(k->loop);
+        if (d->desks[i].loop)
+            leat_loop_call(d->desks[i].loop, end_desk, &d->desks[i]);
     }
+    for (unsigned i = 0; i < THREADS; i++)
+        empty = (!d->desks[i].loop || await_empty(&d->desks[i], until_ns)) && empty;
+    if (!empty)
+        return false;
+    for (unsigned i = 0; i < THREADS; i++)
+        leat_loop_close(d->desks[i].loop);
     if (d->fd >= 0)
         close(d->fd);
     SSL_CTX_free(d->tls);
     pthread_cond_destroy(&d->cond);
     pthread_mutex_destroy(&d->mu);
     free(d);
+    return true;
 }
 
 void leat_door_stats(const struct leat_door *d, struct leat_door_stats *out)

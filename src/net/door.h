@@ -66,13 +66,16 @@ leat_status leat_door_open(const struct leat_door_opts *opts, int fd, struct lea
 void leat_door_answer(struct leat_door_request *request, unsigned code, const void *data, uint64_t n,
                       void (*sent)(void *user, uint64_t bytes), void *user);
 
-/* Breaks all connections and waits for requests that were not answered yet. NULL is allowed. */
-void leat_door_close(struct leat_door *d);
+/* Breaks all connections and waits for requests that were not answered yet, for patience_ns (0: 30 s) at most. False:
+ * some were not, and the door stays as it is for good, since they are part of it: `user` must stay too. NULL is
+ * allowed.
+ */
+bool leat_door_close(struct leat_door *d, uint64_t patience_ns);
 
 struct leat_door_stats {
     uint64_t connections; /* open now */
     uint64_t accepted;
-    uint64_t refused; /* requests with a wrong token or none, and heads that are none */
+    uint64_t refused; /* requests with a wrong token or none, heads that are none, what is no TLS */
     uint64_t pushed;  /* connections closed to make room for others */
 };
 void leat_door_stats(const struct leat_door *d, struct leat_door_stats *out);

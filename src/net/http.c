@@ -40,6 +40,7 @@ struct leat_http {
     bool ca_is_folder;
     char *user_agent;
     char *pin;
+    char *cert, *key;
     uint64_t connect_timeout_ns;
     struct leat_timer timer; /* libcurl's next time-out */
     struct leat_http_call *calls;
@@ -527,6 +528,10 @@ static leat_status set_up(struct leat_http *http, struct leat_http_call *call)
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
     }
+    if (http->cert)
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, http->cert);
+    if (http->key)
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, http->key);
     if (call->direct)
         curl_easy_setopt(easy, CURLOPT_PROXY, "");
     set_body(easy, call);
@@ -619,12 +624,15 @@ leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http *
     http->connect_timeout_ns = opts->connect_timeout_ns ? opts->connect_timeout_ns : 10 * LEAT_S;
     http->user_agent = strdup(opts->user_agent ? opts->user_agent : "leat/" LEAT_VERSION_STRING);
     http->pin = opts->pin ? strdup(opts->pin) : NULL;
+    http->cert = opts->cert ? strdup(opts->cert) : NULL;
+    http->key = opts->key ? strdup(opts->key) : NULL;
     const char *ca = opts->ca_bundle ? opts->ca_bundle : leat_http_ca_bundle();
     http->ca_bundle = ca ? strdup(ca) : NULL;
     http->multi = curl_multi_init();
     leat_status rc;
     struct stat st;
-    if (!http->user_agent || (ca && !http->ca_bundle) || (opts->pin && !http->pin) || !http->multi) {
+    if (!http->user_agent || (ca && !http->ca_bundle) || (opts->pin && !http->pin) || (opts->cert && !http->cert) ||
+        (opts->key && !http->key) || !http->multi) {
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for an HTTP client");
         goto fail;
     }
@@ -664,5 +672,7 @@ void leat_http_close(struct leat_http *http)
     free(http->ca_bundle);
     free(http->user_agent);
     free(http->pin);
+    free(http->cert);
+    free(http->key);
     free(http);
 }

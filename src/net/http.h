@@ -24,6 +24,7 @@ struct leat_http_opts {
     uint32_t connections_max;    /* kept open for reuse */
     uint64_t connect_timeout_ns; /* 0: 10 s */
     const char *pin;             /* leat_cert_pin(): the one key that servers must have; NULL: any that is certified */
+    const char *cert, *key;      /* PEM files, for servers that want to know their clients; NULL: none */
 };
 
 leat_status leat_http_open(const struct leat_http_opts *opts, struct leat_http **out, struct leat_error *err);
@@ -52,7 +53,9 @@ struct leat_http_head {
     char encoding[LEAT_HTTP_ENCODING_MAX]; /* Content-Encoding; "" for the object's own bytes */
     char checksum_kind[12];                /* of the first "x-amz-checksum-KIND: VALUE" (or Google's, Azure's) … */
     char checksum[64];                     /* … whose kind and value fit here */
+    bool checksum_whole;                   /* x-amz-checksum-type: FULL_OBJECT, also of an upload that is begun */
     bool etag_opaque;                      /* encrypted with a key of one's own: the ETag is no MD5 */
+    char copy_status[12];                  /* x-ms-copy-status: "success", "pending", … */
     char generation[24];                   /* x-goog-generation: Google's name for a version */
     char version[LEAT_HTTP_VERSION_MAX];   /* x-amz-version-id */
     bool deleted;                          /* x-amz-delete-marker: there was an object */

@@ -98,10 +98,10 @@ static void parse_retry_after(struct leat_http_head *head, const char *p, const 
         head->retry_at_s = parse_date(p, end);
 }
 
-/* "x-amz-checksum-crc32c: BASE64". The type says only whether the value covers the parts or the whole. */
+/* "x-amz-checksum-crc32c: BASE64". */
 static void parse_checksum(struct leat_http_head *head, const char *kind, size_t kind_n, const char *p, const char *end)
 {
-    if (head->checksum[0] || (kind_n == 4 && strncasecmp(kind, "type", kind_n) == 0))
+    if (head->checksum[0])
         return;
     copy_text(head->checksum_kind, sizeof head->checksum_kind, kind, kind + kind_n);
     copy_text(head->checksum, sizeof head->checksum, p, end);
@@ -164,6 +164,10 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
         parse_retry_after(head, p, end);
     else if (IS("content-encoding"))
         parse_encoding(head, p, end);
+    else if (IS("x-amz-checksum-type"))
+        head->checksum_whole = end - p == 11 && strncasecmp(p, "FULL_OBJECT", 11) == 0;
+    else if (IS("x-amz-checksum-algorithm"))
+        return; /* its name only */
     else if (name_n > 15 && strncasecmp(name, "x-amz-checksum-", 15) == 0)
         parse_checksum(head, name + 15, name_n - 15, p, end);
     else if (IS("x-goog-hash"))
@@ -176,9 +180,12 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
         copy_text(head->storage_class, sizeof head->storage_class, p, end);
     else if (IS("x-amz-delete-marker"))
         head->deleted = end - p == 4 && strncasecmp(p, "true", 4) == 0;
+    else if (IS("x-ms-copy-status"))
+        copy_text(head->copy_status, sizeof head->copy_status, p, end);
     else if (IS("x-ms-blob-content-md5"))
         parse_checksum(head, "md5", 3, p, end);
-    else if (IS("content-md5") && head->code == 200) /* of a range's answer it would be that of the range */
+    else if (IS("content-md5") &&
+             (head->code == 200 || head->code == 201)) /* of a range's answer it would be that of the range */
         parse_checksum(head, "md5", 3, p, end);
     else if (IS("x-amz-server-side-encryption"))
         head->etag_opaque |= (size_t)(end - p) >= 7 && strncasecmp(p, "aws:kms", 7) == 0;

@@ -14,6 +14,8 @@
 static const char order_1[] = "order 1";
 static const char mixture_1[] = "mixture 1"; /* the streams' places follow from the mixture's */
 
+static const char draws_1[] = "draws 1"; /* random operations are not drawn from the streams' seed */
+
 static_assert(LEAT_ORDER_VERSION == 1, "a new order needs a name here, and streams that say which is theirs");
 
 struct leat_order_stream leat_order_stream(const struct leat_order_spec *spec, const struct leat_order *o)
@@ -105,8 +107,12 @@ leat_status leat_order_state_write(const struct leat_order_state *s, char **out,
     if (s->streams_n < 1 || s->streams_n > LEAT_ORDER_STREAMS_MAX)
         return leat_fail(err, LEAT_INVALID, "a state of %" PRIu32 " streams is impossible", s->streams_n);
     leat_buf_init(&b, LEAT_ORDER_STATE_MAX);
-    leat_buf_printf(&b, "{\"state\": %d, \"needs\": [\"%s\"%s%s%s], \"streams\": [", LEAT_ORDER_STATE_VERSION, order_1,
-                    s->parts_n ? ", \"" : "", s->parts_n ? mixture_1 : "", s->parts_n ? "\"" : "");
+    leat_buf_printf(&b, "{\"state\": %d, \"needs\": [\"%s\"", LEAT_ORDER_STATE_VERSION, order_1);
+    if (s->parts_n)
+        leat_buf_printf(&b, ", \"%s\"", mixture_1);
+    if (s->draws_apart)
+        leat_buf_printf(&b, ", \"%s\"", draws_1);
+    leat_buf_str(&b, "], \"streams\": [");
     for (uint32_t i = 0; rc == LEAT_OK && !b.failed && i < s->streams_n; i++) {
         rc = check_stream(&s->streams[i], i, err);
         if (rc == LEAT_OK)
@@ -117,6 +123,10 @@ leat_status leat_order_state_write(const struct leat_order_state *s, char **out,
         rc = check_mixture(s, err);
     if (s->parts_n)
         add_mixture(&b, s);
+    if (s->draws_apart)
+        leat_buf_printf(&b, ", \"draw_seed\": %" PRIu64, s->draw_seed);
+    if (s->draw_seed > LEAT_ORDER_NUMBER_MAX)
+        rc = leat_fail(err, LEAT_INVALID, "the state's draw_seed must be below 2^63");
     leat_buf_str(&b, "}");
     if (rc == LEAT_OK)
         rc = leat_buf_check(&b, "a state", err);
@@ -210,24 +220,25 @@ static leat_status check_version(const json_t *root, struct leat_error *err)
     return LEAT_OK;
 }
 
-/* *mixed: whether the streams are a mixture's. */
-static leat_status check_needs(const json_t *needs, bool *mixed, struct leat_error *err)
+/* *mixed: whether the streams are a mixture's; *draws: whether random operations have a seed of their own. */
+static leat_status check_needs(const json_t *needs, bool *mixed, bool *draws, struct leat_error *err)
 {
     bool order = false;
-    *mixed = false;
+    *mixed = *draws = false;
     if (!json_is_array(needs))
         return leat_fail(err, LEAT_INVALID, "the state lacks \"needs\", the list of what its reader must understand");
     for (size_t i = 0; i < json_array_size(needs); i++) {
         const char *need = json_string_value(json_array_get(needs, i));
         if (!need)
             return leat_fail(err, LEAT_INVALID, "the state's \"needs\" has an entry that is not a string");
-        if (strcmp(need, mixture_1) == 0) {
+        if (strcmp(need, mixture_1) == 0)
             *mixed = true;
-            continue;
-        }
-        if (strcmp(need, order_1) != 0)
+        else if (strcmp(need, draws_1) == 0)
+            *draws = true;
+        else if (strcmp(need, order_1) == 0)
+            order = true;
+        else
             return leat_fail(err, LEAT_VERSION, "the state needs \"%.60s\", which this Leat does not know", need);
-        order = true;
     }
     if (!order)
         return leat_fail(err, LEAT_INVALID, "the state's \"needs\" does not say which order it counts in (\"%s\")",
@@ -279,7 +290,7 @@ static leat_status take_state(const json_t *root, struct leat_order_state *s, st
     bool mixed = false;
     leat_status rc = check_version(root, err);
     if (rc == LEAT_OK)
-        rc = check_needs(json_object_get(root, "needs"), &mixed, err);
+        rc = check_needs(json_object_get(root, "needs"), &mixed, &s->draws_apart, err);
     if (rc != LEAT_OK)
         return rc;
     if (!json_is_array(streams) || n == 0)
@@ -291,7 +302,14 @@ static leat_status take_state(const json_t *root, struct leat_order_state *s, st
         rc = take_stream(json_array_get(streams, i), i, &s->streams[i], err);
     if (rc == LEAT_OK && mixed)
         rc = take_mixture(json_object_get(root, "mixture"), s, err);
+    if (rc == LEAT_OK && s->draws_apart && !take_number(root, "draw_seed", &s->draw_seed))
+        rc = leat_fail(err, LEAT_INVALID, "the state lacks a \"draw_seed\", which it says it has");
     return rc;
+}
+
+uint64_t leat_order_state_draws(const struct leat_order_state *s)
+{
+    return s->draws_apart ? s->draw_seed : s->streams[0].seed;
 }
 
 void leat_order_state_free(struct leat_order_state *s)
@@ -403,6 +421,9 @@ leat_status leat_order_state_fits(const struct leat_order_state *theirs, const s
         if (rc != LEAT_OK)
             return rc;
     }
+    if (leat_order_state_draws(theirs) != leat_order_state_draws(mine))
+        return leat_fail(err, LEAT_INVALID, "%s does not fit: it has draw_seed %" PRIu64 " (here %" PRIu64 ")", who,
+                         leat_order_state_draws(theirs), leat_order_state_draws(mine));
     if (!theirs->parts_n != !mine->parts_n)
         return leat_fail(err, LEAT_INVALID, "%s does not fit: it %s", who,
                          theirs->parts_n ? "is of a mixture or an epoch of another size (epoch_size)"

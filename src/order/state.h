@@ -19,7 +19,7 @@ struct leat_order_stream {
     char view[LEAT_ORDER_VIEW_MAX]; /* UTF-8 */
     uint64_t units;                 /* in an epoch */
     bool shuffle;
-    uint64_t seed;   /* without shuffle too: random operations are drawn from it */
+    uint64_t seed;   /* without shuffle too: random operations are drawn from it, unless they have one of their own */
     uint32_t window; /* 1 without shuffle */
     uint64_t epoch;
     uint64_t position; /* in the order of that epoch: units already delivered */
@@ -35,7 +35,13 @@ struct leat_order_state {
     uint64_t epoch_units;
     uint64_t epoch;
     uint64_t position;
+    /* Random operations are drawn from a seed of their own, and not from the streams'. */
+    bool draws_apart;
+    uint64_t draw_seed;
 };
+
+/* What random operations are drawn from. */
+uint64_t leat_order_state_draws(const struct leat_order_state *s);
 
 void leat_order_state_free(struct leat_order_state *s); /* what reading has allocated; zeroed ones are allowed */
 

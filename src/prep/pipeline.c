@@ -344,6 +344,36 @@ static struct leat_box around(const struct leat_box *a, const struct leat_box *b
     return (struct leat_box){x, y, right - x, bottom - y};
 }
 
+/* Rows on their way into memory that keeps the whole picture, and from there to those who want some of them. */
+struct keeper {
+    struct leat_rows rows;
+    uint8_t *to;
+    unsigned planes;
+    uint32_t width, height;
+    uint32_t y;
+};
+
+static void keep(struct leat_rows *rows, const uint8_t *const *row)
+{
+    struct keeper *k = (struct keeper *)rows;
+    size_t plane = (size_t)k->width * k->height;
+    for (unsigned p = 0; p < k->planes; p++)
+        memcpy(k->to + p * plane + (size_t)k->y * k->width, row[p], k->width);
+    k->y++;
+}
+
+static void give_kept(const uint8_t *whole, const struct leat_image_info *info, unsigned planes,
+                      const struct leat_box *box, struct leat_rows *to)
+{
+    size_t plane = (size_t)info->width * info->height;
+    for (uint32_t y = box->y; y < box->y + box->height; y++) {
+        const uint8_t *row[3];
+        for (unsigned p = 0; p < planes; p++)
+            row[p] = whole + p * plane + (size_t)y * info->width + box->x;
+        to->give(to, row);
+    }
+}
+
 /* Decodes once for all runs, which share how it is done. */
 static leat_status run_exact(struct leat_scratch *scratch, const struct leat_source *source,
                              const struct leat_decode *decode, struct run **runs, unsigned n, uint8_t orientation,
@@ -365,7 +395,11 @@ static leat_status run_exact(struct leat_scratch *scratch, const struct leat_sou
         fan.all = i ? around(&fan.all, &r->wanted) : r->wanted;
     }
     /* Sinks want boxes of the picture as it is stored, and turn what they are given themselves. */
-    return give_rows(scratch, source, decode, &fan.all, n == 1 ? &runs[0]->sink.rows : &fan.rows, err);
+    struct leat_rows *to = n == 1 ? &runs[0]->sink.rows : &fan.rows;
+    if (!runs[0]->view->whole)
+        return give_rows(scratch, source, decode, &fan.all, to, err);
+    give_kept(runs[0]->view->whole, info, fan.planes, &fan.all, to);
+    return LEAT_OK;
 }
 
 static leat_status run_fast(struct leat_scratch *scratch, const struct leat_source *source,
@@ -455,16 +489,8 @@ static bool decodes_alike(const struct leat_prep_description *a, const struct le
            memcmp(&a->limits, &b->limits, sizeof a->limits) == 0;
 }
 
-/* Decodes for the first view that is left and for all that go with it. */
-static leat_status decode_some(struct leat_scratch *scratch, const struct leat_source *source, struct run *runs,
-                               unsigned n, struct run **group, struct leat_error *err)
+static struct leat_decode decode_of(const struct leat_pipeline *pipeline, struct leat_scratch *scratch)
 {
-    const struct leat_pipeline *pipeline = runs[0].view->pipeline;
-    uint8_t orientation = orientation_of(pipeline, &source->info);
-    struct leat_source seen = *source;
-    unsigned count = 0;
-    if (!pipeline->d.blend && pipeline->d.colour != LEAT_COLOUR_RGBA)
-        seen.info.alpha = false; /* decoded as if it were not there */
     struct leat_decode decode = {
         .colour = pipeline->d.colour,
         .damage = pipeline->d.damage,
@@ -474,6 +500,28 @@ static leat_status decode_some(struct leat_scratch *scratch, const struct leat_s
         .arena = &scratch->arena,
     };
     memcpy(decode.background, pipeline->d.background, sizeof decode.background);
+    return decode;
+}
+
+/* Alpha that is dropped is decoded as if it were not there. */
+static struct leat_image_info seen_by(const struct leat_pipeline *pipeline, const struct leat_image_info *info)
+{
+    struct leat_image_info seen = *info;
+    if (!pipeline->d.blend && pipeline->d.colour != LEAT_COLOUR_RGBA)
+        seen.alpha = false;
+    return seen;
+}
+
+/* Decodes for the first view that is left and for all that go with it. */
+static leat_status decode_some(struct leat_scratch *scratch, const struct leat_source *source, struct run *runs,
+                               unsigned n, struct run **group, struct leat_error *err)
+{
+    const struct leat_pipeline *pipeline = runs[0].view->pipeline;
+    uint8_t orientation = orientation_of(pipeline, &source->info);
+    struct leat_source seen = *source;
+    unsigned count = 0;
+    seen.info = seen_by(pipeline, &source->info);
+    struct leat_decode decode = decode_of(pipeline, scratch);
     for (unsigned i = 0; i < n; i++) {
         if (i == 0 || (!runs[i].done && decodes_alike(&pipeline->d, &runs[i].view->pipeline->d)))
             group[count++] = &runs[i];
@@ -513,6 +561,55 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
 {
     struct leat_view view = {.pipeline = pipeline, .draws = draws, .to = to, .to_bytes = to_bytes};
     return leat_pipeline_run_views(scratch, data, data_bytes, &view, 1, err);
+}
+
+bool leat_pipeline_takes_whole(const struct leat_pipeline *pipeline)
+{
+    return !pipeline->d.fast && !pipeline->wide;
+}
+
+bool leat_pipelines_decode_alike(const struct leat_pipeline *a, const struct leat_pipeline *b)
+{
+    return decodes_alike(&a->d, &b->d);
+}
+
+void leat_pipeline_identify_decode(const struct leat_pipeline *pipeline, struct leat_buf *id)
+{
+    const struct leat_prep_description *d = &pipeline->d;
+    leat_buf_printf(id, "%d %d %d %u %u %u ", d->colour, d->blend, d->refuse_animation, d->background[0],
+                    d->background[1], d->background[2]);
+    leat_buf_add(id, &pipeline->limits, sizeof pipeline->limits);
+}
+
+uint64_t leat_whole_bytes(const struct leat_pipeline *pipeline, const struct leat_image_info *info)
+{
+    struct leat_image_info seen = seen_by(pipeline, info);
+    return (uint64_t)info->width * info->height * leat_decode_planes(&seen, pipeline->d.colour) + LEAT_ROW_PAD;
+}
+
+leat_status leat_whole_decode(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
+                              size_t data_bytes, uint8_t *to, struct leat_error *err)
+{
+    struct leat_source source = {.data = data, .size = data_bytes};
+    leat_arena_reset(&scratch->arena);
+    leat_status rc = leat_image_probe(data, data_bytes, &source.info, err);
+    if (rc == LEAT_OK)
+        rc = leat_image_check(&source.info, &pipeline->limits, err);
+    if (rc == LEAT_OK)
+        rc = check_animation(&pipeline->d, &source.info, err);
+    if (rc != LEAT_OK)
+        return rc;
+    struct leat_decode decode = decode_of(pipeline, scratch);
+    struct keeper keeper = {.rows.give = keep, .width = source.info.width, .height = source.info.height};
+    struct leat_box all = {0, 0, source.info.width, source.info.height};
+    decode.damage = LEAT_DAMAGE_ERROR;
+    source.info = seen_by(pipeline, &source.info);
+    keeper.to = to;
+    keeper.planes = leat_decode_planes(&source.info, decode.colour);
+    rc = give_rows(scratch, &source, &decode, &all, &keeper.rows, err);
+    if (rc == LEAT_OK && keeper.y != keeper.height)
+        rc = leat_fail(err, LEAT_CORRUPT, "%" PRIu32 " of %" PRIu32 " rows are there", keeper.y, keeper.height);
+    return rc;
 }
 
 #define SAMPLE_BITS     40

@@ -6,6 +6,7 @@
 #ifndef LEAT_PREP_PIPELINE_H
 #define LEAT_PREP_PIPELINE_H
 
+#include "base/buf.h"
 #include "prep/decode.h"
 #include "prep/effect.h"
 
@@ -75,6 +76,8 @@ struct leat_view {
     /* Another picture of the sample whose draws to follow, for a mask of another size: what is drawn is drawn for that
      * picture, and its crop carried over to this one. NULL: none. */
     const struct leat_image_info *like;
+    /* The picture as leat_whole_decode() has left it for a pipeline that decodes alike. NULL: it is decoded. */
+    const uint8_t *whole;
 };
 
 /* What running a view would do: where it follows another picture, the crop is in its own pixels. */
@@ -102,6 +105,20 @@ leat_status leat_pipeline_run(const struct leat_pipeline *pipeline, struct leat_
  * background and orientation): the bytes are those of running one after the other. */
 leat_status leat_pipeline_run_views(struct leat_scratch *scratch, const void *data, size_t data_bytes,
                                     const struct leat_view *views, unsigned n, struct leat_error *err);
+
+/* A picture decoded whole, for runs at other times and with draws of their own: every pixel as a full decode has it, a
+ * plane a channel. What is cropped out of it is what decoding for the crop alone would have given, so only pipelines of
+ * mode=exact with samples of 8 bits in at most three channels can use it; leat_pipeline_takes_whole() says. */
+bool leat_pipeline_takes_whole(const struct leat_pipeline *pipeline);
+bool leat_pipelines_decode_alike(const struct leat_pipeline *a, const struct leat_pipeline *b);
+void leat_pipeline_identify_decode(const struct leat_pipeline *pipeline,
+                                   struct leat_buf *id); /* those alike: the same */
+uint64_t leat_whole_bytes(const struct leat_pipeline *pipeline, const struct leat_image_info *info);
+
+/* Writes leat_whole_bytes(). Damage anywhere is an error, whatever the pipeline says: it may lie outside of a crop, and
+ * so only decoding for the crop itself tells what comes of it. */
+leat_status leat_whole_decode(const struct leat_pipeline *pipeline, struct leat_scratch *scratch, const void *data,
+                              size_t data_bytes, uint8_t *to, struct leat_error *err);
 
 /* The draws of one view of one occurrence of a sample. key comes from leat_key("augment", seed, epoch, dataset id),
  * once an epoch. */

@@ -13,9 +13,18 @@ struct leat_frontier {
     /* By how much that rank made the others wait: its own work before communication, beyond the second-slowest's. */
     unsigned straggler;
     double late_s;
+    double late_wait_s; /* of that, what it waited longer for its loader: who comes last there need not be slow */
 };
 
 /* The same step of `n` ranks, at least one. */
 struct leat_frontier leat_frontier_of(const struct leat_step *ranks, size_t n);
+
+/* Ranks whose workers set the pace get their batches in turn, and always in the same one, though none is slower: a rank
+ * is late by its own work, and by as much as its workers take longer for a batch than those of the next slowest.
+ * `workers`: of its loader; without any the wait is its own work. */
+double leat_frontier_late(double late_s, double late_wait_s, unsigned workers, double pace_s, double next_pace_s);
+
+/* Whether a rank that was last in this share of the steps is so by more than its turn. */
+bool leat_frontier_often(double late_of, size_t ranks);
 
 #endif

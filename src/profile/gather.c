@@ -64,15 +64,25 @@ static struct gather_rank *rank_of(struct leat_gather *g, unsigned node, uint32_
     return r;
 }
 
+/* Each sentence once, whichever process says it. */
 static void read_note(struct leat_gather *g, const char *path)
 {
+    char line[sizeof g->script[0]];
     FILE *file = fopen(path, "re");
-    if (!file)
-        return;
-    size_t n = fread(g->script, 1, sizeof g->script - 1, file);
-    g->script[n] = '\0';
-    leat_one_line(g->script);
-    fclose(file);
+    while (file && fgets(line, sizeof line, file)) {
+        size_t i = 0;
+        bool whole = strchr(line, '\n') != NULL;
+        line[strcspn(line, "\n")] = '\0';
+        for (int c = whole ? '\n' : ' '; c != '\n' && c != EOF;)
+            c = fgetc(file);
+        leat_one_line(line);
+        while (i < g->scripts && strcmp(g->script[i], line) != 0)
+            i++;
+        if (*line && i == g->scripts && i < SCRIPT_NOTES)
+            memcpy(g->script[g->scripts++], line, sizeof line);
+    }
+    if (file)
+        fclose(file);
 }
 
 static void open_lane(struct leat_gather *g, const char *name)
@@ -107,6 +117,7 @@ static leat_status scan(struct leat_gather *g, struct leat_error *err)
     if (!dir)
         return leat_fail_errno(err, errno, "%s", g->folder);
     for (const struct dirent *e; (e = readdir(dir));) {
+        g->full |= strncmp(e->d_name, "full-", 5) == 0;
         if (strncmp(e->d_name, "lane-", 5) == 0 || strncmp(e->d_name, "note-", 5) == 0)
             open_lane(g, e->d_name);
     }
@@ -137,6 +148,19 @@ static void keep_step(struct leat_gather *g, const struct gather_rank *rank, siz
         g->steps[g->step_count++] = (struct kept_step){rank->head.rank < 0 ? 0 : rank->head.rank, *step};
 }
 
+static void add_to_queue(struct gather_rank *rank, const struct leat_step *step)
+{
+    rank->trains = true;
+    rank->made++;
+    rank->trained |= 1U << (step->loader % GATHER_LOADERS);
+    if (rank->queued == GATHER_QUEUE) {
+        rank->first = (rank->first + 1) % GATHER_QUEUE;
+        rank->queued--;
+        rank->skipped++;
+    }
+    rank->queue[(rank->first + rank->queued++) % GATHER_QUEUE] = *step;
+}
+
 static void add_record(struct leat_gather *g, struct lane *l, const struct leat_lane_record *r)
 {
     struct leat_step step;
@@ -160,17 +184,8 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
     if (r->kind == LEAT_LANE_WAIT)
         rank->loaders |= 1U << (r->loader % GATHER_LOADERS);
     keep_span(g, l, rank, r);
-    if (!leat_stepper_take(&rank->stepper, r, &step))
-        return;
-    rank->trains = true;
-    rank->made++;
-    rank->trained |= 1U << (step.loader % GATHER_LOADERS);
-    if (rank->queued == GATHER_QUEUE) {
-        rank->first = (rank->first + 1) % GATHER_QUEUE;
-        rank->queued--;
-        rank->skipped++;
-    }
-    rank->queue[(rank->first + rank->queued++) % GATHER_QUEUE] = step;
+    if (leat_stepper_take(&rank->stepper, r, &step))
+        add_to_queue(rank, &step);
 }
 
 /* Of another machine it is known by what it said last. */
@@ -202,19 +217,28 @@ static size_t present(struct leat_gather *g, struct gather_rank **out, bool all)
     return all || n + left >= expected ? n : 0;
 }
 
-static void add_block(struct leat_gather *g, uint8_t mode, const struct leat_frontier *f)
+/* Whole rounds of a loader's workers. */
+static size_t block_steps(const struct leat_gather *g, uint8_t mode)
+{
+    bool reads = mode == LEAT_REPORT_OBSERVED || mode == LEAT_REPORT_CACHED || mode == LEAT_REPORT_COLD;
+    size_t round = reads ? gather_round(g) : 1;
+    return (BLOCK_STEPS + round - 1) / round * round;
+}
+
+void gather_add_block(struct leat_gather *g, uint8_t mode, enum stretch stretch, const struct sums *s)
 {
     struct block *b = &g->blocks[g->block_count ? g->block_count - 1 : 0];
-    if (!g->block_count || b->mode != mode || b->row != g->row || b->steps == BLOCK_STEPS) {
+    if (!g->block_count || b->mode != mode || b->row != g->row || b->stretch != (uint8_t)stretch ||
+        b->steps >= block_steps(g, mode)) {
         if (g->block_count == BLOCKS_MAX)
             return; /* the sums go on; the interval is that of the first 160,000 steps */
         b = &g->blocks[g->block_count++];
-        *b = (struct block){.mode = mode, .row = g->row};
+        *b = (struct block){.mode = mode, .stretch = (uint8_t)stretch, .row = g->row};
     }
-    b->steps++;
-    b->step_s += f->step_s;
+    b->steps += (size_t)s->steps;
+    b->step_s += s->step_s;
     for (size_t i = 0; i < LEAT_STEP_STAGES; i++)
-        b->stage_s[i] += f->s[i];
+        b->stage_s[i] += s->stage_s[i];
 }
 
 static void add_sums(struct sums *s, const struct leat_frontier *f, struct gather_rank *const *ranks, size_t n,
@@ -229,8 +253,14 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
             s->wait_of[i] += f->s[LEAT_STEP_WAIT];
         if (n > 1 && g->rank[i] == ranks[f->straggler]) {
             s->late_s[i] += f->late_s;
+            s->late_wait_s[i] += f->late_wait_s;
             s->late[i]++;
         }
+    }
+    s->batches += (double)steps[0].batches;
+    if (steps[0].first) {
+        s->first++;
+        s->first_wait_s += f->s[LEAT_STEP_WAIT];
     }
     s->samples += (double)steps[0].samples;
     s->bytes += (double)steps[0].bytes;
@@ -240,26 +270,39 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
 static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, size_t n, const struct leat_step *steps)
 {
     struct leat_frontier f = leat_frontier_of(steps, n);
+    struct sums one = {0};
     uint8_t mode = steps[0].mode & ~LEAT_LANE_WARMUP;
     for (size_t i = 0; i < n; i++)
         ranks[i]->steps++;
+    if (steps[0].first) {
+        g->epoch++;
+        g->in_epoch = 0;
+    }
+    size_t place = g->in_epoch++;
     if (g->warm < WARMUP) {
         g->warm++;
         g->warm_s += f.step_s;
         return;
     }
     if (steps[0].mode & LEAT_LANE_WARMUP || mode >= LEAT_REPORT_MODES) {
+        gather_observe_cut(g);
         g->row++;
         return;
     }
     for (size_t i = 0; i < n; i++)
         keep_step(g, ranks[i], n, &steps[i]);
+    add_sums(&one, &f, ranks, n, steps, g);
     add_sums(&g->mode[mode], &f, ranks, n, steps, g);
-    if (mode == LEAT_REPORT_OBSERVED)
+    if (mode == LEAT_REPORT_OBSERVED) {
         add_sums(&g->window, &f, ranks, n, steps, g);
-    add_block(g, mode, &f);
+        gather_observe(g, &one, &steps[0], place);
+    } else {
+        gather_observe_cut(g);
+        gather_add_block(g, mode, STRETCH_BODY, &one);
+    }
     if (n > 1) {
         ranks[f.straggler]->late_s += f.late_s;
+        ranks[f.straggler]->late_wait_s += f.late_wait_s;
         ranks[f.straggler]->last++;
     }
 }
@@ -365,7 +408,10 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
     for (size_t i = 0; i < known; i++) {
         struct gather_rank *r = g->rank[i];
         r->gone = r->gone || gone[i];
+        struct leat_step last;
         r->died = r->gone && (r->head.state == LEAT_LANE_RAISED || (r->head.state == LEAT_LANE_RUNNING && !alive(r)));
+        if (r->gone && !r->died && leat_stepper_end(&r->stepper, &last))
+            add_to_queue(r, &last);
     }
     match(g, all);
     ask_usage(g, leat_now_ns());

@@ -13,6 +13,8 @@
 #define WARMUP      2              /* steps at the beginning: workers start, memory is allocated, kernels are chosen */
 #define SETTLED_NS  (20 * LEAT_MS) /* a record is read when it is this old */
 
+#define SCRIPT_NOTES 8
+
 #define KEPT_STEPS 48 /* of each rank and mode, for a time line */
 
 struct lane {
@@ -27,7 +29,8 @@ struct lane {
 /* Steps in a row of one mode; long rows are cut. */
 struct block {
     uint8_t mode;
-    size_t row; /* of the same mode, uncut */
+    uint8_t stretch; /* of an observed one */
+    size_t row;      /* of the same mode, uncut */
     size_t steps;
     double step_s;
     double stage_s[LEAT_STEP_STAGES];
@@ -39,10 +42,25 @@ struct sums {
     double stage_s[LEAT_STEP_STAGES];
     double wait_of[LEAT_REPORT_RANKS]; /* waiting that was on the frontier, by rank */
     double late_s[LEAT_REPORT_RANKS];
+    double late_wait_s[LEAT_REPORT_RANKS];
     double late[LEAT_REPORT_RANKS];
+    double batches;
     double samples;
     double bytes;
     double copied;
+    double first; /* steps of these that were the first of an epoch, and what they waited */
+    double first_wait_s;
+};
+
+/* Observed steps are taken in rounds: as many as the loader has workers, which finish at about the same time, so that
+ * one step waits and the others do not. An epoch begins with a round for which nothing was ready. What workers had
+ * prepared while the training itself was starting is used up in the first epoch only, and tells nothing of those to
+ * come. */
+enum stretch {
+    STRETCH_EARLY, /* first epoch, until a batch was not ready when it was asked for */
+    STRETCH_HEAD,  /* the first round of each further epoch */
+    STRETCH_BODY,
+    STRETCHES
 };
 
 /* What is kept for a time line. */
@@ -69,6 +87,13 @@ struct leat_gather {
     size_t row;
     struct sums mode[LEAT_REPORT_MODES];
     struct sums window;
+    struct sums stretch[STRETCHES]; /* of mode[LEAT_REPORT_OBSERVED] */
+    struct sums round;              /* not whole yet */
+    enum stretch round_of;
+    size_t epoch;    /* how many have begun */
+    size_t in_epoch; /* steps of it */
+    bool cut;        /* … of which some are not observed ones */
+    bool settled;
     struct kept_step *steps;
     size_t step_count;
     struct kept_span *spans;
@@ -80,7 +105,27 @@ struct leat_gather {
     uint64_t cpu_last_ns;
     bool crowded; /* more ranks, lanes or blocks than there is room for */
     char unread[200];
-    char script[240]; /* what the observer itself has to say */
+    bool full;                      /* a thread had no room for a lane */
+    char script[SCRIPT_NOTES][240]; /* what the observer itself has to say */
+    size_t scripts;
 };
+
+/* Takes one step of the frontier as observed. `s` are its sums, `place` how many of its epoch came before. */
+void gather_observe(struct leat_gather *g, const struct sums *s, const struct leat_step *step, size_t place);
+/* A step that does not count, or is of another mode, lies between observed ones. */
+void gather_observe_cut(struct leat_gather *g);
+
+/* The observed steps as a training goes on with them: each round of an epoch by its share of it. Fewer steps than a
+ * verdict needs where that is not known. */
+struct sums gather_observed(const struct leat_gather *g, bool *early);
+
+/* What a rank's loaders did, with all that a step takes as one batch: gradients may be accumulated over several. */
+struct gather_loader gather_account(const struct gather_rank *rank, const struct sums *s, unsigned mode);
+
+/* Workers of the loader that trains, at least 1. */
+size_t gather_round(const struct leat_gather *g);
+const struct gather_rank *gather_first_rank(const struct leat_gather *g);
+
+void gather_add_block(struct leat_gather *g, uint8_t mode, enum stretch stretch, const struct sums *s);
 
 #endif

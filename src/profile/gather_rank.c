@@ -64,6 +64,24 @@ static void add_read(struct gather_loader *l, const struct leat_lane_record *r)
     }
 }
 
+static void add_source(struct gather_loader *l, const struct leat_lane_record *r)
+{
+    double bytes = (double)r->value;
+    double s = (double)(r->end_ns - r->start_ns) / 1e9;
+    if (r->extra) {
+        l->read_bytes += bytes;
+        l->disk_bytes += bytes;
+        l->read_batches += r->flags;
+        l->from_disk_bytes += s > 0 ? bytes : 0;
+        l->from_disk_s += s;
+        return;
+    }
+    l->bucket_bytes += bytes;
+    l->bucket_batches += r->flags;
+    l->from_bucket_bytes += s > 0 ? bytes : 0;
+    l->from_bucket_s += s;
+}
+
 static void add_checkpoint(struct gather_checkpoint *c, const struct leat_lane_record *r)
 {
     double bytes = (double)r->value;
@@ -95,6 +113,10 @@ struct gather_loader gather_rank_account(const struct gather_rank *rank, unsigne
         sum.read_batches += l->read_batches;
         sum.from_disk_bytes += l->from_disk_bytes;
         sum.from_disk_s += l->from_disk_s;
+        sum.bucket_bytes += l->bucket_bytes;
+        sum.bucket_batches += l->bucket_batches;
+        sum.from_bucket_bytes += l->from_bucket_bytes;
+        sum.from_bucket_s += l->from_bucket_s;
     }
     return sum;
 }
@@ -111,6 +133,9 @@ void gather_rank_tell(struct gather_rank *rank, uint32_t loader, const struct le
         break;
     case LEAT_LANE_READ:
         add_read(l, r);
+        break;
+    case LEAT_LANE_SOURCE:
+        add_source(l, r);
         break;
     case LEAT_LANE_SAVE:
         add_checkpoint(&rank->saved, r);

@@ -22,6 +22,10 @@ struct gather_loader {
     double from_disk_s;
     double memory_bytes;
     double memory_s;
+    double bucket_bytes; /* of as many batches as `bucket_batches` */
+    double bucket_batches;
+    double from_bucket_bytes; /* while they were waited for, and for how long */
+    double from_bucket_s;
 };
 
 /* Checkpoints: the mean of those that are at least half as large as the largest. */
@@ -55,6 +59,7 @@ struct gather_rank {
     bool flops_missed;
     double steps;
     double late_s;
+    double late_wait_s;
     double last;
     size_t made;      /* steps that its records have made */
     size_t spans;     /* kept for a time line */

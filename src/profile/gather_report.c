@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -22,6 +23,18 @@ static bool reads(unsigned mode)
     return mode == LEAT_REPORT_OBSERVED || mode == LEAT_REPORT_CACHED || mode == LEAT_REPORT_COLD;
 }
 
+/* Of the waits at the beginnings of epochs, what is longer than a batch takes: workers are started, or stopped. */
+static double starting(const struct leat_gather *g, const struct sums *s)
+{
+    double batch_s = 0;
+    for (size_t i = 0; i < g->rank_count; i++) {
+        struct gather_loader l = gather_account(g->rank[i], s, LEAT_REPORT_OBSERVED);
+        if (l.batches > 0)
+            batch_s = fmax(batch_s, (l.fetch_s + l.prepare_s) / l.batches);
+    }
+    return batch_s > 0 ? fmax(0, s->first_wait_s - s->first * batch_s) : 0;
+}
+
 /* Waiting on the frontier, divided by what each rank's loader did. */
 static void split(const struct leat_gather *g, const struct sums *s, unsigned mode, double part_s[LEAT_REPORT_PARTS])
 {
@@ -38,27 +51,19 @@ static void split(const struct leat_gather *g, const struct sums *s, unsigned mo
         part_s[place[i]] = s->stage_s[i] / s->steps;
     double step_s = s->step_s / s->steps;
     double wait_s = s->stage_s[LEAT_STEP_WAIT] / s->steps;
+    double start_s = starting(g, s) / s->steps;
+    double works = wait_s > start_s ? 1 - start_s / wait_s : 0; /* of the waiting: for batches */
     for (size_t i = 0; i < g->rank_count && reads(mode); i++) {
         const struct gather_rank *rank = g->rank[i];
-        struct gather_loader l = gather_rank_account(rank, mode);
-        struct gather_shares share = gather_shares_of(&l, rank->head.workers, step_s, wait_s);
-        double waited = s->wait_of[i] / s->steps;
+        struct gather_loader l = gather_account(rank, s, mode);
+        struct gather_shares share = gather_shares_of(&l, rank->head.workers, step_s - start_s, wait_s - start_s);
+        double waited = s->wait_of[i] / s->steps * works;
         part_s[LEAT_REPORT_FETCH] += share.fetch * waited;
         part_s[LEAT_REPORT_PREPARE] += share.prepare * waited;
         part_s[LEAT_REPORT_INPUT] -= (share.fetch + share.prepare) * waited;
     }
     if (part_s[LEAT_REPORT_INPUT] < 1e-9)
         part_s[LEAT_REPORT_INPUT] = 0; /* what rounding left */
-}
-
-static const struct gather_rank *first_rank(const struct leat_gather *g)
-{
-    const struct gather_rank *first = NULL;
-    for (size_t i = 0; i < g->rank_count; i++) {
-        if (g->rank[i]->trains && (!first || g->rank[i]->head.rank < first->head.rank))
-            first = g->rank[i];
-    }
-    return first;
 }
 
 static void fill_observed(const struct leat_gather *g, const struct gather_rank *first, struct leat_report_run *run)
@@ -76,11 +81,19 @@ static void fill_observed(const struct leat_gather *g, const struct gather_rank 
         run->checkpoint_read_s = first->loaded.s / first->loaded.count;
 }
 
+/* The same width around another mean: of all steps, and not of whole blocks only. */
+static struct leat_report_time around(struct leat_report_time t, double mean)
+{
+    return (struct leat_report_time){mean, mean - (t.mean - t.low), mean + (t.high - t.mean)};
+}
+
 static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
 {
-    const struct sums *s = &g->mode[mode];
-    const struct gather_rank *first = first_rank(g);
-    struct gather_loader l = gather_rank_account(first, mode);
+    bool early = false;
+    struct sums sums = mode == LEAT_REPORT_OBSERVED ? gather_observed(g, &early) : g->mode[mode];
+    const struct sums *s = &sums;
+    const struct gather_rank *first = gather_first_rank(g);
+    struct gather_loader l = gather_account(first, s, mode);
     unsigned ranks = 0;
     double means[BLOCKS_MAX];
     size_t n = 0;
@@ -105,11 +118,10 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     run->copied_bytes = s->copied / s->steps;
     for (size_t i = 0; i < g->block_count; i++) {
         const struct block *b = &g->blocks[i];
-        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS)
+        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS && (b->stretch == STRETCH_BODY || early))
             means[n++] = b->step_s / (double)b->steps;
     }
-    run->step_s = leat_interval_of(means, n);
-    run->step_s.mean = s->step_s / s->steps;
+    run->step_s = around(leat_interval_of(means, n), s->step_s / s->steps);
     split(g, s, mode, run->part_s);
     if (reads(mode)) {
         run->fetch_s = l.batches > 0 ? l.fetch_s / l.batches : NAN;
@@ -117,6 +129,8 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
         run->prepare_cpu_s = l.batches > 0 && l.cpu_s > 0 ? l.cpu_s / l.batches : NAN;
         run->read_bytes = l.read_batches > 0 ? l.read_bytes / l.read_batches : NAN;
         run->disk_bytes = l.read_batches > 0 ? l.disk_bytes / l.read_batches : NAN;
+        run->bucket_read_bytes = l.bucket_batches > 0 ? l.bucket_bytes / l.bucket_batches : NAN;
+        run->bucket_rate = l.from_bucket_s > 0 ? l.from_bucket_bytes / l.from_bucket_s : NAN;
         run->memory_rate = l.memory_s > 0 ? l.memory_bytes / l.memory_s : NAN;
         run->disk_rate = l.from_disk_s > 0 ? l.from_disk_bytes / l.from_disk_s : NAN;
     }
@@ -142,13 +156,13 @@ static struct leat_report_time paired(const struct leat_gather *g, unsigned a, u
         if (g->blocks[i].mode != b || g->blocks[i].steps * 2 < BLOCK_STEPS)
             continue;
         for (size_t k = i; k-- > 0 && !sides;) {
-            if (g->blocks[k].mode == a) {
+            if (g->blocks[k].mode == a && g->blocks[k].stretch != STRETCH_HEAD) {
                 sum += g->blocks[k].step_s / (double)g->blocks[k].steps;
                 sides++;
             }
         }
         for (size_t k = i + 1; k < g->block_count; k++) {
-            if (g->blocks[k].mode == a) {
+            if (g->blocks[k].mode == a && g->blocks[k].stretch != STRETCH_HEAD) {
                 sum += g->blocks[k].step_s / (double)g->blocks[k].steps;
                 sides++;
                 break;
@@ -202,8 +216,12 @@ static void add_stalls(const struct leat_gather *g, struct leat_report *out)
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         int a = run[pairs[i].more];
         int b = run[pairs[i].less];
-        if (a >= 0 && b >= 0)
-            add_stall(out, pairs[i].cause, paired(g, pairs[i].more, pairs[i].less), a, b);
+        if (a < 0 || b < 0)
+            continue;
+        struct leat_report_time t = paired(g, pairs[i].more, pairs[i].less);
+        if (pairs[i].more == LEAT_REPORT_OBSERVED) /* pairs do not hold the beginnings of epochs */
+            t = around(t, out->run[a].step_s.mean - out->run[b].step_s.mean);
+        add_stall(out, pairs[i].cause, t, a, b);
     }
 }
 
@@ -224,6 +242,29 @@ static void doubt_reads(struct leat_report *out)
     }
 }
 
+static double pace_of(const struct gather_rank *r)
+{
+    struct gather_loader l = gather_rank_account(r, LEAT_REPORT_OBSERVED);
+    return l.batches > 0 && r->head.workers ? (l.fetch_s + l.prepare_s) / l.batches / r->head.workers : 0;
+}
+
+/* How late a rank was in one of `steps` steps, by what it did itself. */
+static double late_of(const struct leat_gather *g, const struct gather_rank *r, double late_s, double late_wait_s,
+                      double steps)
+{
+    double next_s = 0;
+    for (size_t i = 0; i < g->rank_count; i++)
+        next_s = g->rank[i] != r ? fmax(next_s, pace_of(g->rank[i])) : next_s;
+    return steps > 0 ? leat_frontier_late(late_s / steps, late_wait_s / steps, r->head.workers, pace_of(r), next_s) : 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct leat_report_rank *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* In the order of their numbers: they were found in the order in which they came. */
 static void add_ranks(const struct leat_gather *g, struct leat_report *out)
 {
     unsigned unnamed = 0;
@@ -234,21 +275,45 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
         if (!r->trains && !(r->head.rank >= 0 && r->died))
             continue;
         int number = r->head.rank >= 0 ? r->head.rank : (int)unnamed++;
-        out->rank[out->ranks++] = (struct leat_report_rank){.rank = number,
-                                                            .node = r->head.node,
-                                                            .steps = r->steps,
-                                                            .late_s = r->steps > 0 ? r->late_s / r->steps : 0,
-                                                            .late_of = r->steps > 0 ? r->last / r->steps : 0,
-                                                            .died = r->died};
+        out->rank[out->ranks++] =
+            (struct leat_report_rank){.rank = number,
+                                      .node = r->head.node,
+                                      .steps = r->steps,
+                                      .late_s = late_of(g, r, r->late_s, r->late_wait_s, r->steps),
+                                      .late_of = r->steps > 0 ? r->last / r->steps : 0,
+                                      .died = r->died};
         if (r->died)
             leat_report_note(out, "rank %d ended before its time, after %.0f steps: what follows is about the others",
                              number, r->steps);
     }
+    qsort(out->rank, out->ranks, sizeof out->rank[0], by_number);
     if (unnamed > 1)
         leat_report_note(out, "%u processes train without saying which rank they are: counted as ranks of one job",
                          unnamed);
     if (dropped)
         leat_report_note(out, "%zu records or steps were dropped: there were more than could be read in time", dropped);
+}
+
+/* What the first epoch leaves out, and what the beginnings of the others add. */
+static void tell_beginnings(const struct leat_gather *g, struct leat_report *out)
+{
+    const struct gather_rank *first = gather_first_rank(g);
+    const struct sums *head = &g->stretch[STRETCH_HEAD];
+    const struct sums *body = &g->stretch[STRETCH_BODY];
+    const struct sums *left = &g->stretch[STRETCH_EARLY];
+    bool early;
+    struct sums all = gather_observed(g, &early);
+    if (left->steps > 0 && !early)
+        leat_report_note(out,
+                         "%.0f steps at the beginning are not counted: workers were ahead of the training, which waits "
+                         "for them later",
+                         left->steps);
+    double extra_s = (head->step_s / head->steps - body->step_s / body->steps) * (double)gather_round(g);
+    double share = extra_s / (double)(first ? first->head.epoch : 0) / (all.step_s / all.steps);
+    if (first && share > 0.01 && isfinite(share))
+        leat_report_note(out,
+                         "each beginning of an epoch (of %llu steps) takes %.3g s more: %.1f %% of a step, counted",
+                         (unsigned long long)first->head.epoch, extra_s, 100 * share);
 }
 
 static void add_timeline(const struct leat_gather *g, struct leat_report *out)
@@ -288,15 +353,17 @@ static void add_timeline(const struct leat_gather *g, struct leat_report *out)
 
 void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
 {
-    const struct gather_rank *first = first_rank(g);
+    const struct gather_rank *first = gather_first_rank(g);
     unsigned loaders = 0;
     for (unsigned m = 0; first && m < LEAT_REPORT_MODES; m++) {
-        if (g->mode[m].steps > 0)
+        bool early;
+        if (m == LEAT_REPORT_OBSERVED ? gather_observed(g, &early).steps > 0 : g->mode[m].steps > 0)
             fill_run(g, m, &out->run[out->runs++]);
     }
     add_stalls(g, out);
     add_ranks(g, out);
     add_timeline(g, out);
+    tell_beginnings(g, out);
     leat_links_report(&g->links, out);
     doubt_reads(out);
     if (first && first->head.rank > 0 && first->head.world > first->head.local_world)
@@ -322,8 +389,10 @@ void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
                          LANES_MAX);
     if (*g->unread)
         leat_report_note(out, "records that could not be read: %s", g->unread);
-    if (*g->script)
-        leat_report_note(out, "%s", g->script);
+    if (g->full)
+        leat_report_note(out, "%s is full: some threads could not be followed", g->folder);
+    for (size_t i = 0; i < g->scripts; i++)
+        leat_report_note(out, "%s", g->script[i]);
 }
 
 struct leat_gather_window leat_gather_since(struct leat_gather *g)
@@ -337,7 +406,7 @@ struct leat_gather_window leat_gather_since(struct leat_gather *g)
         w.step_s = s->step_s / s->steps;
         split(g, s, LEAT_REPORT_OBSERVED, w.part_s);
         for (size_t i = 0; i < g->rank_count; i++) {
-            double late = s->late_s[i] / s->steps;
+            double late = late_of(g, g->rank[i], s->late_s[i], s->late_wait_s[i], s->steps);
             if (late > w.late_s) {
                 w.late_s = late;
                 w.late_of = s->late[i] / s->steps;

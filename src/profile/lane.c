@@ -44,7 +44,8 @@ enum word {
     W_SAMPLES,
     W_PEAK,
     W_NODE,
-    W_EXPECT
+    W_EXPECT,
+    W_EPOCH
 };
 
 struct leat_lane {
@@ -137,6 +138,7 @@ struct leat_lane_head leat_lane_look(const struct leat_lane *lane)
         .samples = word(lane, W_SAMPLES),
         .peak_bytes = word(lane, W_PEAK),
         .node = (unsigned)(word(lane, W_NODE) & 0xFFFFFF),
+        .epoch = word(lane, W_EPOCH) & 0xFFFFFFFFFFFF,
         .expect = (unsigned)(word(lane, W_EXPECT) & 0xFFFFFF),
     };
     for (size_t i = 0; i < sizeof h.accelerator / 8; i++) {

@@ -23,12 +23,17 @@ enum leat_lane_kind {
     LEAT_LANE_BUCKET, /* of gradients: `loader` is its place, `value` its bytes */
     LEAT_LANE_FLOPS,  /* of one step; `extra`: not all of it could be counted */
     LEAT_LANE_LINK,   /* an all-reduce of `value` bytes; `extra` is what leat_lane_link_of() reads */
+    LEAT_LANE_SOURCE, /* `value` bytes for `flags` batches, from a bucket, or with `extra` 1 from a disk, as the loader
+                       * or its sockets tell; as long as it was waited for, 0 where it was not what kept the loader */
     LEAT_LANE_KINDS
 };
 
 #define LEAT_LANE_EXHAUSTED 1U    /* a wait that ended with the loader's end */
 #define LEAT_LANE_DEVICE    2U    /* on the GPU's clock */
 #define LEAT_LANE_ACCOUNTED 4U    /* a fetch that the loader itself tells of, as a part of the wait */
+#define LEAT_LANE_OPENING   8U    /* a wait for the beginning of an epoch; that for its first batch follows */
+#define LEAT_LANE_EMPTY     16U   /* a wait for a batch that was not there yet */
+#define LEAT_LANE_NO_GRAD   32U   /* a wait while no gradients are made */
 #define LEAT_LANE_WARMUP    0x80U /* in `mode`: not to be counted */
 
 struct leat_lane_record {
@@ -62,6 +67,7 @@ struct leat_lane_head {
     uint64_t samples; /* of the dataset; 0: not said */
     uint64_t peak_bytes;
     unsigned node;         /* 0: this machine; others: records that came from there */
+    uint64_t epoch;        /* batches of one, once one is over; 0: not known */
     unsigned expect;       /* ranks of all machines that will tell; 0: those of this one */
     char accelerator[128]; /* "": none was used */
 };

@@ -45,7 +45,8 @@ static const char style[] =
     ".curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(320px,1fr));gap:1rem}figure{margin:0}\n"
     "table{border-collapse:collapse;width:100%;font-size:.92rem}th{text-align:left;color:var(--soft);font-weight:500}"
     "td,th{padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--grid);vertical-align:top}"
-    "td.n,th.n{text-align:right}code{overflow-wrap:anywhere}.scroll{overflow-x:auto}\n"
+    "td.n,th.n{text-align:right}code{overflow-wrap:anywhere}.scroll{overflow-x:auto}.scroll+.scroll{margin-top:1.2rem}"
+    "\n"
     ".legend span{display:inline-block;margin-right:1.1rem;white-space:nowrap;font-size:.85rem;color:var(--soft)}"
     ".legend svg{display:inline-block;width:.8em;height:.8em;vertical-align:-.05em;margin-right:.35em}\n";
 
@@ -211,9 +212,8 @@ static void stalls(const struct leat_report *r, struct leat_buf *out)
         else
             leat_buf_str(out, ": by the records</text>\n");
     }
-    leat_buf_str(out, "</svg>\n<p class=\"soft\">The whisker holds the mean with 95 %. Bars without one follow from "
-                      "the records of one "
-                      "run, not from two runs.</p>\n");
+    leat_buf_str(out, "</svg>\n<p class=\"soft\">A whisker holds the mean with 95 %. Bars without one follow from the "
+                      "records of one run, or from too few blocks of two.</p>\n");
 }
 
 static void draw_step(struct leat_buf *out, const struct leat_report_step *s, double x, double scale, double y)
@@ -259,15 +259,19 @@ static void window_of(const struct leat_report *r, double *from, double *until)
     }
 }
 
+/* In the order of their numbers. */
 static size_t ranks_of(const struct leat_report *r, int out[LEAT_REPORT_RANKS])
 {
     size_t n = 0;
     for (size_t i = 0; i < r->steps; i++) {
         size_t k = 0;
-        while (k < n && out[k] != r->step[i].rank)
+        while (k < n && out[k] < r->step[i].rank)
             k++;
-        if (k == n && n < LEAT_REPORT_RANKS)
-            out[n++] = r->step[i].rank;
+        if (n == LEAT_REPORT_RANKS || (k < n && out[k] == r->step[i].rank))
+            continue;
+        memmove(out + k + 1, out + k, (n - k) * sizeof out[0]);
+        out[k] = r->step[i].rank;
+        n++;
     }
     return n;
 }

@@ -18,7 +18,7 @@ uint64_t leat_step_ns(const struct leat_step *step)
 static void begin(struct leat_stepper *s, uint64_t at_ns, uint32_t loader, uint8_t mode)
 {
     s->open = true;
-    s->trained = false;
+    s->trained = s->opened = s->past = s->watched = false;
     s->step = (struct leat_step){.start_ns = at_ns, .loader = loader, .mode = mode};
     s->start_ns = at_ns;
     s->tail_ns = 0;
@@ -42,39 +42,74 @@ static bool finish(struct leat_stepper *s, uint64_t at_ns, struct leat_step *out
         rest -= ns[i];
     }
     ns[LEAT_STEP_FORWARD] = rest;
+    if (s->step.first)
+        s->ended_ns = 0;
     *out = s->step;
     return total > 0;
 }
 
 static void add_wait(struct leat_stepper *s, const struct leat_lane_record *r)
 {
-    s->step.ns[LEAT_STEP_WAIT] += r->end_ns - r->start_ns;
-    s->step.bytes += r->extra;
-    if (r->value > s->step.samples)
-        s->step.samples = r->value;
+    struct leat_step *step = &s->step;
+    step->ns[LEAT_STEP_WAIT] += r->end_ns - r->start_ns;
+    step->bytes += r->extra;
+    if (r->loader == step->loader) { /* two loaders give out parts of the same samples */
+        step->samples += r->value;
+        step->batches += !(r->flags & (LEAT_LANE_EXHAUSTED | LEAT_LANE_OPENING));
+    } else if (r->value > step->samples)
+        step->samples = r->value;
+}
+
+/* Whether this wait is for one more batch of the step that has begun. Validation takes batches in a row, too: without
+ * gradients, or until its loader ends. */
+static bool is_more(const struct leat_stepper *s, const struct leat_lane_record *r)
+{
+    uint8_t changed = (s->step.mode ^ r->mode) & ~LEAT_LANE_WARMUP;
+    if (!s->open || s->trained || s->past || !s->step.loader || changed)
+        return false;
+    if (s->opened && s->step.loader == r->loader)
+        return !(r->flags & LEAT_LANE_OPENING);
+    return !s->watched && !(r->flags & LEAT_LANE_NO_GRAD);
 }
 
 static bool take_wait(struct leat_stepper *s, const struct leat_lane_record *r, struct leat_step *out)
 {
+    bool ends = r->flags & LEAT_LANE_EXHAUSTED;
     bool done = false;
     s->loaders = true;
-    if (r->flags & LEAT_LANE_EXHAUSTED) {
-        if (s->open && s->trained)
-            done = finish(s, r->start_ns, out);
-        /* The end of a second loader, while the first goes on, is no end of the step. */
-        if (s->trained || s->step.loader == r->loader)
-            s->open = false;
-        return done;
-    }
-    bool same = s->open && !s->trained && s->step.loader != r->loader && s->step.loader;
-    if (same) {
+    if (s->open && s->trained) { /* what comes after the last batch of a loader that read ahead is not in a step */
+        done = finish(s, s->past ? s->tail_ns : r->start_ns, out) &&
+               (r->flags & (LEAT_LANE_EXHAUSTED | LEAT_LANE_OPENING) || out->mode == r->mode);
+        s->ended_ns = ends ? r->end_ns - r->start_ns : s->past ? 0 : s->ended_ns;
+    } else if (ends && s->step.loader != r->loader) {
+        return false; /* the end of a second loader, while the first goes on */
+    } else if (!ends && is_more(s, r)) {
+        if (s->opened && s->step.loader == r->loader) {
+            s->opened = false;
+            s->step.mode = r->mode;
+            s->step.empty = true;
+            s->watched = r->flags & LEAT_LANE_NO_GRAD;
+        }
         add_wait(s, r);
         return false;
     }
-    if (s->open && s->trained)
-        done = finish(s, r->start_ns, out) && out->mode == r->mode;
     begin(s, r->start_ns, r->loader, r->mode);
+    s->past = ends;
+    s->watched = r->flags & LEAT_LANE_NO_GRAD;
     add_wait(s, r);
+    s->step.empty = r->flags & LEAT_LANE_EMPTY;
+    if (r->flags & LEAT_LANE_OPENING) {
+        s->opened = s->step.first = true;
+        s->start_ns = less(s->start_ns, s->ended_ns);
+        s->step.ns[LEAT_STEP_WAIT] += s->ended_ns;
+    }
+    return done;
+}
+
+bool leat_stepper_end(struct leat_stepper *s, struct leat_step *out)
+{
+    bool done = s->open && s->trained && finish(s, s->tail_ns, out);
+    s->open = false;
     return done;
 }
 
@@ -109,9 +144,11 @@ static bool take_optim(struct leat_stepper *s, const struct leat_lane_record *r,
     s->step.ns[LEAT_STEP_OPTIM] += less(r->end_ns - start, take_nested(s, start));
     s->tail_ns = r->end_ns;
     s->after_ns = 0;
+    s->trained |= s->loaders; /* by gradients that were not made by a backward pass of autograd */
     if (!s->loaders) {
         done = s->open && s->trained && finish(s, r->end_ns, out);
         begin(s, r->end_ns, 0, r->mode);
+        s->step.empty = true;
     }
     return done;
 }

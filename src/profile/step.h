@@ -1,8 +1,9 @@
 /* Steps of one rank, made from the records of its training thread. Pure: records in, steps out.
  *
  * A step goes from the beginning of the wait for a batch to the beginning of the next one, if there was a backward pass
- * between them: passes without one are validation. Without a loader it goes from one optimizer step's end to the next.
- */
+ * between them: passes without one are validation. The first step of an epoch begins with the loader's start. Batches
+ * that are taken one after the other before a backward pass (of two loaders, or of one whose gradients are accumulated)
+ * are of one step. Without a loader it goes from one optimizer step's end to the next. */
 #ifndef LEAT_PROFILE_STEP_H
 #define LEAT_PROFILE_STEP_H
 
@@ -26,8 +27,11 @@ struct leat_step {
     uint64_t samples;
     uint64_t bytes;
     uint64_t copied_bytes;
-    uint32_t loader; /* 0: none was seen */
-    uint8_t mode;    /* with LEAT_LANE_WARMUP */
+    uint32_t loader;  /* 0: none was seen */
+    uint32_t batches; /* of that loader */
+    uint8_t mode;     /* with LEAT_LANE_WARMUP */
+    bool first;       /* of an epoch: its wait holds the end of the last one and the loader's start */
+    bool empty;       /* no batch was ready when it was asked for */
 };
 
 #define LEAT_STEP_NESTED 64
@@ -36,9 +40,13 @@ struct leat_stepper {
     bool open;
     bool trained;
     bool device;  /* the GPU's clock counts, and the host's no longer */
+    bool opened;  /* an epoch: its first batch comes next */
     bool loaders; /* one was seen: optimizer steps are no borders */
+    bool past;    /* the step began with the loader's end: what reads ahead trains its last batch after it */
+    bool watched; /* the step's wait was one without gradients */
     struct leat_step step;
     uint64_t start_ns;
+    uint64_t ended_ns; /* what the loader took to end the last epoch */
     uint64_t tail_ns;  /* where the last backward pass or optimizer step ended */
     uint64_t after_ns; /* copies and collectives since then */
     struct {
@@ -52,5 +60,8 @@ uint64_t leat_step_ns(const struct leat_step *step);
 
 /* True when this record completes a step. A step after which the mode changes holds the change, and is left out. */
 bool leat_stepper_take(struct leat_stepper *s, const struct leat_lane_record *r, struct leat_step *out);
+
+/* True when the training has ended with a step that no wait follows. */
+bool leat_stepper_end(struct leat_stepper *s, struct leat_step *out);
 
 #endif

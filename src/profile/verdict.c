@@ -4,12 +4,33 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "profile/frontier.h"
 #include "profile/whatif.h"
 
 #define SLIGHT 0.03 /* of the step: below this nothing is worth doing */
 
 static const enum leat_report_part stalls[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
                                                LEAT_REPORT_COPY, LEAT_REPORT_COMMUNICATION};
+
+const struct leat_report_run *leat_verdict_bare(const struct leat_report *r)
+{
+    const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
+    const struct leat_report_run *bare = leat_report_find(r, LEAT_REPORT_SYNTHETIC);
+    bool fits = run && bare && run->device && bare->device && bare->gpus == run->gpus && bare->nodes == run->nodes;
+    return fits && bare->steps >= LEAT_VERDICT_STEPS && bare->step_s.mean < run->step_s.mean ? bare : NULL;
+}
+
+/* What a part costs the step. Where it was measured what all of the data costs, and that is more than the waiting, the
+ * rest is divided as the waiting is: it is what workers take from the thread that keeps the GPU busy. */
+static double cost_of(const struct leat_report *r, const struct leat_report_run *run, enum leat_report_part part)
+{
+    const struct leat_report_run *bare = leat_verdict_bare(r);
+    double wait_s = run->part_s[LEAT_REPORT_FETCH] + run->part_s[LEAT_REPORT_PREPARE] + run->part_s[LEAT_REPORT_INPUT];
+    double data_s = bare ? run->step_s.mean - bare->step_s.mean : 0;
+    bool input = part == LEAT_REPORT_FETCH || part == LEAT_REPORT_PREPARE || part == LEAT_REPORT_INPUT;
+    bool more = input && data_s > wait_s && wait_s > SLIGHT * run->step_s.mean;
+    return run->part_s[part] * (more ? data_s / wait_s : 1);
+}
 
 enum leat_report_part leat_verdict_cause(const struct leat_report *r)
 {
@@ -19,7 +40,7 @@ enum leat_report_part leat_verdict_cause(const struct leat_report *r)
     if (!run || run->steps < LEAT_VERDICT_STEPS)
         return LEAT_REPORT_PARTS;
     for (size_t i = 0; i < sizeof stalls / sizeof *stalls; i++) {
-        double s = run->part_s[stalls[i]] / run->step_s.mean;
+        double s = cost_of(r, run, stalls[i]) / run->step_s.mean;
         if (s > share) {
             share = s;
             most = stalls[i];
@@ -52,19 +73,23 @@ static void span(struct leat_buf *out, const struct leat_report_time *t)
     leat_buf_str(out, ")");
 }
 
-static double work_s(const struct leat_report_run *run)
+/* The step without its data. */
+static double work_s(const struct leat_report *r, const struct leat_report_run *run)
 {
+    const struct leat_report_run *bare = leat_verdict_bare(r);
     double sum = 0;
+    if (bare)
+        return bare->step_s.mean;
     for (size_t i = LEAT_REPORT_COPY; i < LEAT_REPORT_PARTS; i++)
         sum += run->part_s[i];
     return sum;
 }
 
 /* How many workers would keep up with the rest of the step. */
-static void advise_prepare(const struct leat_report_run *run, struct leat_buf *out)
+static void advise_prepare(const struct leat_report *r, const struct leat_report_run *run, struct leat_buf *out)
 {
     double busy = run->prepare_s + run->fetch_s;
-    double rest = work_s(run);
+    double rest = work_s(r, run);
     if (!(busy > 0) || !(rest > 0)) {
         leat_buf_str(out, "prepare less per sample, or with more cores");
         return;
@@ -83,7 +108,6 @@ static void advise_prepare(const struct leat_report_run *run, struct leat_buf *o
 static void advise(const struct leat_report *r, const struct leat_report_run *run, enum leat_report_part cause,
                    struct leat_buf *out)
 {
-    (void)r;
     switch (cause) {
     case LEAT_REPORT_FETCH:
         if (run->workers)
@@ -96,9 +120,13 @@ static void advise(const struct leat_report *r, const struct leat_report_run *ru
                               "closer (a cache, local disk, leat.Loader)");
         break;
     case LEAT_REPORT_PREPARE:
-        advise_prepare(run, out);
+        advise_prepare(r, run, out);
         break;
     case LEAT_REPORT_INPUT:
+        if (run->workers) { /* of these it is known what they do once they work */
+            leat_buf_str(out, "workers are started again for every epoch: persistent_workers=True, or fewer of them");
+            break;
+        }
         leat_buf_str(out, "the loader does not say whether it fetches or prepares: see how busy its cores are");
         break;
     case LEAT_REPORT_COPY:
@@ -117,8 +145,7 @@ static void advise(const struct leat_report *r, const struct leat_report_run *ru
 static const struct leat_report_rank *straggler(const struct leat_report *r, const struct leat_report_run *run)
 {
     for (size_t i = 0; i < r->ranks; i++) {
-        double fair = r->ranks > 1 ? 1.0 / (double)r->ranks : 1;
-        if (r->ranks > 1 && r->rank[i].late_of > fair + (1 - fair) / 2 && r->rank[i].late_s > SLIGHT * run->step_s.mean)
+        if (leat_frontier_often(r->rank[i].late_of, r->ranks) && r->rank[i].late_s > SLIGHT * run->step_s.mean)
             return &r->rank[i];
     }
     return NULL;
@@ -153,7 +180,8 @@ static void evidence(const struct leat_report *r, struct leat_buf *out)
 }
 
 /* What the waiting comes from: what a batch takes, and what the step has for it. */
-static void explain(const struct leat_report_run *run, enum leat_report_part cause, struct leat_buf *out)
+static void explain(const struct leat_report *r, const struct leat_report_run *run, enum leat_report_part cause,
+                    struct leat_buf *out)
 {
     bool input = cause == LEAT_REPORT_FETCH || cause == LEAT_REPORT_PREPARE;
     char size[LEAT_FORMAT_SIZE];
@@ -169,7 +197,7 @@ static void explain(const struct leat_report_run *run, enum leat_report_part cau
             leat_buf_str(out, " of preparing in the training itself: one every ");
         leat_verdict_seconds(out, (run->fetch_s + run->prepare_s) / (run->workers ? run->workers : 1));
         leat_buf_str(out, "; the rest of the step takes ");
-        leat_verdict_seconds(out, work_s(run));
+        leat_verdict_seconds(out, work_s(r, run));
         leat_buf_str(out, "\n");
     } else if (cause == LEAT_REPORT_COMMUNICATION && run->gradient_bytes > 0) {
         leat_buf_printf(out, "  why: %s of gradients between %u ranks, of which ",
@@ -210,11 +238,12 @@ void leat_verdict_headline(const struct leat_report *r, struct leat_buf *out)
                         LEAT_VERDICT_STEPS);
     else if (cause == LEAT_REPORT_PARTS)
         leat_buf_printf(out, "nothing holds this training up: it computes for %.1f %% of the step",
-                        100 * (work_s(run) - run->part_s[LEAT_REPORT_COPY] - run->part_s[LEAT_REPORT_COMMUNICATION]) /
+                        100 *
+                            (work_s(r, run) - run->part_s[LEAT_REPORT_COPY] - run->part_s[LEAT_REPORT_COMMUNICATION]) /
                             run->step_s.mean);
     else
         leat_buf_printf(out, "%s: %.1f %% of the step", leat_report_part_name(cause),
-                        100 * run->part_s[cause] / run->step_s.mean);
+                        100 * cost_of(r, run, cause) / run->step_s.mean);
 }
 
 void leat_verdict_reasons(const struct leat_report *r, struct leat_buf *out)
@@ -222,7 +251,7 @@ void leat_verdict_reasons(const struct leat_report *r, struct leat_buf *out)
     const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
     enum leat_report_part cause = leat_verdict_cause(r);
     if (cause != LEAT_REPORT_PARTS) {
-        explain(run, cause, out);
+        explain(r, run, cause, out);
         leat_buf_str(out, "  what to do: ");
         advise(r, run, cause, out);
         leat_buf_str(out, "\n");

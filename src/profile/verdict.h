@@ -10,6 +10,11 @@
 /* What the step waits for most. LEAT_REPORT_PARTS: there is too little data to say, or nothing to speak of. */
 enum leat_report_part leat_verdict_cause(const struct leat_report *r);
 
+/* The same ranks with batches from memory, by the GPU's clock; NULL: that was not measured, or long enough. Workers
+ * that take all cores also slow the thread down that starts kernels, so that forward and backward passes look longer
+ * than they are: this is what they take without that. */
+const struct leat_report_run *leat_verdict_bare(const struct leat_report *r);
+
 /* All of it, for a terminal. */
 void leat_verdict(const struct leat_report *r, struct leat_buf *out);
 

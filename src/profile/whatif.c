@@ -130,8 +130,10 @@ static leat_status model_of(const struct leat_report *r, struct model *out, stru
     if (isnan(run->fetch_s) || isnan(run->prepare_s))
         return leat_fail(err, LEAT_UNSUPPORTED,
                          "not enough data: the loader of this report does not say what fetching and preparing take");
-    *out = (struct model){.copy_s = run->part_s[LEAT_REPORT_COPY],
-                          .comm_s = run->part_s[LEAT_REPORT_COMMUNICATION],
+    const struct leat_report_run *bare = leat_verdict_bare(r);
+    const double *part_s = bare ? bare->part_s : run->part_s; /* of what comes after the data */
+    *out = (struct model){.copy_s = part_s[LEAT_REPORT_COPY],
+                          .comm_s = part_s[LEAT_REPORT_COMMUNICATION],
                           .fetch_s = run->fetch_s,
                           .prepare_s = run->prepare_s,
                           .core_s = or_zero(run->prepare_cpu_s),
@@ -141,8 +143,8 @@ static leat_status model_of(const struct leat_report *r, struct model *out, stru
                           .nodes = run->nodes,
                           .input_factor = 1};
     out->core_s = smaller(out->core_s, out->prepare_s);
-    out->compute_s = run->part_s[LEAT_REPORT_FORWARD] + run->part_s[LEAT_REPORT_BACKWARD] +
-                     run->part_s[LEAT_REPORT_OPTIMIZER] + run->part_s[LEAT_REPORT_OTHER];
+    out->compute_s = part_s[LEAT_REPORT_FORWARD] + part_s[LEAT_REPORT_BACKWARD] + part_s[LEAT_REPORT_OPTIMIZER] +
+                     part_s[LEAT_REPORT_OTHER];
     if (!run->device) /* the processors train: they cannot do both at a time */
         out->rank_core_s = or_zero(run->cores_used * run->step_s.mean / run->gpus - out->core_s);
     calibrate(out, run);
@@ -157,7 +159,8 @@ static leat_status change_input(struct model *m, const struct leat_report *r, co
     const struct leat_report_run *cold = leat_report_find(r, LEAT_REPORT_COLD);
     const struct leat_report_run *warm = leat_report_find(r, LEAT_REPORT_CACHED);
     double left = what->cache ? 1 - what->cached : 1;
-    double away_s = what->cache && cold && cold->fetch_s > m->fetch_s ? cold->fetch_s : m->fetch_s;
+    bool was_cold = cold && cold->disk_bytes > 0.5 * cold->read_bytes;
+    double away_s = what->cache && was_cold && cold->fetch_s > m->fetch_s ? cold->fetch_s : m->fetch_s;
     double here_s = warm && warm->fetch_s < away_s ? warm->fetch_s : 0; /* reading from memory takes time too */
     if (what->storage_speed > 0)
         away_s /= what->storage_speed;
@@ -247,9 +250,10 @@ static leat_status change(struct model *m, const struct leat_report *r, const st
     return rc;
 }
 
+/* Of the mean of another run that is as long: it has the machine's noise as the measured one had. */
 static double measured_spread(const struct leat_report_run *run)
 {
-    return isnan(run->step_s.high) ? UNKNOWN : (run->step_s.high - run->step_s.low) / 2 / run->step_s.mean;
+    return isnan(run->step_s.high) ? UNKNOWN : sqrt(2) * (run->step_s.high - run->step_s.low) / 2 / run->step_s.mean;
 }
 
 static struct leat_whatif_answer answer(const struct model *m, const struct leat_report_run *run)

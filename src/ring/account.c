@@ -6,7 +6,7 @@
 
 #include "ring/ring.h"
 
-#define LAYOUT 4u /* of struct leat_account in shared memory: another number whenever a field moves */
+#define LAYOUT 5u /* of struct leat_account in shared memory: another number whenever a field moves */
 
 /* After the ring's head, in what rounds it up to a page: the agent's, then the rank's. */
 struct shown {
@@ -15,7 +15,7 @@ struct shown {
     _Atomic uint64_t value[sizeof(struct leat_account) / sizeof(uint64_t)]; /* relaxed: statistics */
 };
 
-static_assert(sizeof(struct leat_account) == 47 * sizeof(uint64_t), "another layout is another LAYOUT");
+static_assert(sizeof(struct leat_account) == 50 * sizeof(uint64_t), "another layout is another LAYOUT");
 static_assert(sizeof(struct leat_ring_head) % LEAT_RING_PAGE + 2 * sizeof(struct shown) <= LEAT_RING_PAGE,
               "both have room there");
 static_assert(sizeof(struct leat_ring_head) % 8 == 0, "what follows it is aligned");
@@ -53,6 +53,12 @@ static const struct leat_account_row rows[] = {
     {"wait_by_cause_s", "ranks", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_RANKS),
      "waiting for other ranks of this machine before the first batch"},
     {"wait_by_cause_s", "other", TIME_SUM, RANK, true, CAUSE(LEAT_WAIT_OTHER), "waiting to be woken up"},
+    {"fetch_wait_by_source_s", "bucket", TIME_SUM, RANK, true, ONE(fetch_wait_by_source_ns[LEAT_STALL_BUCKET]),
+     "of the time for chunks: that for batches whose last chunk came from the bucket"},
+    {"fetch_wait_by_source_s", "disk", TIME_SUM, RANK, true, ONE(fetch_wait_by_source_ns[LEAT_STALL_DISK]),
+     "… from the disk cache"},
+    {"fetch_wait_by_source_s", "peer", TIME_SUM, RANK, true, ONE(fetch_wait_by_source_ns[LEAT_STALL_PEER]),
+     "… from another machine"},
     {"agents_lost", NULL, COUNT_SUM, RANK, false, ONE(agents_lost), "agents that ended under this loader"},
     {"timeouts", NULL, COUNT_SUM, RANK, false, ONE(timeouts), "calls that ended at their deadline"},
 

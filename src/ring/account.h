@@ -30,6 +30,7 @@ enum leat_wait_cause {
 };
 
 enum leat_account_source { LEAT_FROM_BUCKET, LEAT_FROM_DISK, LEAT_FROM_RAM, LEAT_FROM_PEER, LEAT_SOURCES };
+enum leat_account_stall { LEAT_STALL_BUCKET, LEAT_STALL_DISK, LEAT_STALL_PEER, LEAT_STALLS };
 enum leat_account_tier { LEAT_TIER_RAM, LEAT_TIER_DISK, LEAT_TIERS };
 
 struct leat_account {
@@ -38,6 +39,8 @@ struct leat_account {
     uint64_t samples;
     uint64_t wait_ns; /* in all; the causes add up to it */
     uint64_t wait_by_cause_ns[LEAT_WAIT_CAUSES];
+    /* Where what LEAT_WAIT_FETCH was for came from in the end: known, and added up to it, with each batch. */
+    uint64_t fetch_wait_by_source_ns[LEAT_STALLS];
     uint64_t agents_lost;
     uint64_t timeouts;
 

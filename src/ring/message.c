@@ -10,7 +10,7 @@
 #define NEEDED     1u
 #define DEPTH_MAX  2u
 
-enum type { NUMBER = 1, TEXT = 2, NUMBERS = 3, GROUP = 4 };
+enum type { NUMBER = 1, TEXT = 2, NUMBERS = 3, GROUP = 4, BYTES = 5 };
 
 struct field {
     uint32_t tag;
@@ -31,7 +31,7 @@ static void add_flagged(struct leat_buf *b, uint32_t tag, enum type type, uint8_
     leat_buf_add(b, head, sizeof head);
 }
 
-/* What protocol 1 says, every reader of protocol 1 knows. */
+/* What this protocol says, every reader of it knows. */
 static void add_head(struct leat_buf *b, uint32_t tag, enum type type, size_t n)
 {
     add_flagged(b, tag, type, NEEDED, n);
@@ -78,6 +78,14 @@ void leat_message_numbers(struct leat_buf *b, uint32_t tag, const uint32_t *valu
     }
 }
 
+void leat_message_bytes(struct leat_buf *b, uint32_t tag, const void *data, size_t n)
+{
+    if (!data)
+        return;
+    add_head(b, tag, BYTES, n);
+    leat_buf_add(b, data, n);
+}
+
 size_t leat_message_group(struct leat_buf *b, uint32_t tag)
 {
     add_head(b, tag, GROUP, 0);
@@ -113,7 +121,7 @@ static bool well_formed(const struct field *f)
     case NUMBERS:
         return f->n % 4 == 0;
     default:
-        return true; /* a type to come, or a group: looked at below */
+        return true; /* bytes, a type to come, or a group: looked at below */
     }
 }
 
@@ -122,7 +130,7 @@ static leat_status check(const uint8_t *data, size_t n, unsigned depth, struct l
     struct leat_reader r = leat_reader(data, n);
     struct field f;
     while (next(&r, &f)) {
-        bool known = f.tag && f.tag < LEAT_TAG_END && f.type >= NUMBER && f.type <= GROUP;
+        bool known = f.tag && f.tag < LEAT_TAG_END && f.type >= NUMBER && f.type <= BYTES;
         if (!known && f.needed)
             return leat_fail(err, LEAT_VERSION, "a message with a part (%u) that leat of this version does not know",
                              f.tag);
@@ -193,6 +201,15 @@ size_t leat_part_numbers(struct leat_part p, uint32_t tag, uint32_t *out, size_t
     for (size_t i = 0; i < f.n / 4 && i < most; i++)
         out[i] = leat_get_u32(f.data + 4 * i);
     return f.n / 4;
+}
+
+const void *leat_part_bytes(struct leat_part p, uint32_t tag, size_t *n)
+{
+    struct field f;
+    if (!find(p, tag, BYTES, 0, &f))
+        return NULL;
+    *n = f.n;
+    return f.data;
 }
 
 bool leat_part_group(struct leat_part p, uint32_t tag, size_t i, struct leat_part *out)

@@ -21,13 +21,15 @@ enum leat_message_kind {
     LEAT_MESSAGE_OPEN = 3,    /* rank: a loader, ring/request.h */
     LEAT_MESSAGE_OPENED =
         4, /* agent: ID, STATE, UNITS, BATCHES, AGREEMENT; with three descriptors, or none for a look */
-    LEAT_MESSAGE_ERROR = 5,    /* agent: the request was refused. STATUS, TEXT */
+    LEAT_MESSAGE_ERROR = 5, /* agent: the request was refused. STATUS, TEXT; LACKS: asked again with access to those, it
+                             * may not be */
     LEAT_MESSAGE_FAILED = 6,   /* agent: the loader cannot go on. STATUS, TEXT */
     LEAT_MESSAGE_MEMORY = 7,   /* agent: SLOT; with a descriptor */
     LEAT_MESSAGE_STATS = 8,    /* rank asks, agent answers with TEXT (JSON) */
     LEAT_MESSAGE_DESCRIBE = 9, /* likewise, about the agent; a long text comes in a descriptor, without TEXT */
     LEAT_MESSAGE_STOP = 10,    /* rank asks, agent confirms and ends */
-    LEAT_MESSAGE_KEYS = 11,    /* agent asks for new keys, rank answers with STORE or with STATUS and TEXT */
+    LEAT_MESSAGE_KEYS = 11,    /* agent asks for new keys of a PLACE, rank answers with PLACE and ACCESS, or STATUS and
+                                * TEXT in place of that */
     LEAT_MESSAGE_AGREE = 12,   /* rank: before its first batch; agent, when the other ranks of the machine agree */
     LEAT_MESSAGE_TRACE = 13,   /* anybody: LAST; agent, with a descriptor of what it did (JSON). Feature "trace" */
     LEAT_MESSAGE_JOB = 14      /* rank: TEXT (JSON, agent/peers.h) about its job; agent, likewise. Feature "jobs" */
@@ -40,7 +42,7 @@ enum leat_message_tag {
     LEAT_TAG_RAM,
     LEAT_TAG_THREADS,
     LEAT_TAG_LINGER,
-    LEAT_TAG_FEATURES, /* text, words separated by spaces: what the agent can do beyond protocol 1 */
+    LEAT_TAG_FEATURES, /* text, words separated by spaces: what the agent can do beyond the protocol */
     LEAT_TAG_STATUS,
     LEAT_TAG_TEXT,
     LEAT_TAG_SLOT,
@@ -59,25 +61,17 @@ enum leat_message_tag {
     LEAT_TAG_FIELD,
     LEAT_TAG_PIPELINE,
     LEAT_TAG_VIEW,
-    LEAT_TAG_STORE, /* a group: how to reach the bucket */
-    LEAT_TAG_ACCESS_KEY,
-    LEAT_TAG_SECRET_KEY,
-    LEAT_TAG_SESSION_TOKEN,
-    LEAT_TAG_KEYS_FROM,
-    LEAT_TAG_EXPIRES,
-    LEAT_TAG_REGION,
-    LEAT_TAG_ENDPOINT,
-    LEAT_TAG_ADDRESSING,
-    LEAT_TAG_CA_BUNDLE,
-    LEAT_TAG_CACHE_DIR,
+    /* 26 to 35, 43 and 44: how protocol 1 said what ACCESS says. */
+    LEAT_TAG_CACHE_DIR = 36,
     LEAT_TAG_CACHE,
     LEAT_TAG_NOTICE,        /* what the user should know of the loader that was opened */
     LEAT_TAG_METRICS,       /* where the agent was told to serve its metrics */
     LEAT_TAG_BORN,          /* when the rank made the loader (its monotonic clock): the same loader after a jump */
     LEAT_TAG_WATCHES,       /* in HELLO: this connection only looks on, and does not keep the agent */
     LEAT_TAG_LAST,          /* nanoseconds: how far back */
-    LEAT_TAG_HEDGE,         /* of a store; absent: auto */
-    LEAT_TAG_HEADERS,       /* of a store; absent: none */
+    LEAT_TAG_ACCESS = 45,   /* bytes: how to reach the stores that are needed, store/access.h */
+    LEAT_TAG_PLACE,         /* one of those that it is about, as its text */
+    LEAT_TAG_LACKS,         /* a group with a URL, once for each store that the request had no access to */
     LEAT_TAG_SETTING = 100, /* and above: a loader's settings, by their own numbers (ring/settings.h) */
     LEAT_TAG_END = 200      /* tags from here on are of later versions */
 };
@@ -89,6 +83,7 @@ void leat_message_number(struct leat_buf *b, uint32_t tag, uint64_t value);
 void leat_message_aside(struct leat_buf *b, uint32_t tag, uint64_t value);
 void leat_message_text(struct leat_buf *b, uint32_t tag, const char *text); /* NULL: no field */
 void leat_message_numbers(struct leat_buf *b, uint32_t tag, const uint32_t *values, size_t n);
+void leat_message_bytes(struct leat_buf *b, uint32_t tag, const void *data, size_t n); /* NULL: no field */
 size_t leat_message_group(struct leat_buf *b, uint32_t tag);   /* fields that follow are in it … */
 void leat_message_group_end(struct leat_buf *b, size_t group); /* … until here */
 
@@ -106,6 +101,7 @@ bool leat_part_has(struct leat_part p, uint32_t tag);
 uint64_t leat_part_number(struct leat_part p, uint32_t tag, uint64_t otherwise);
 const char *leat_part_text(struct leat_part p, uint32_t tag);                           /* NULL: not said */
 size_t leat_part_numbers(struct leat_part p, uint32_t tag, uint32_t *out, size_t most); /* how many there are */
+const void *leat_part_bytes(struct leat_part p, uint32_t tag, size_t *n);               /* NULL: not said */
 
 /* Group number i (from 0) of a tag; false when there is none. */
 bool leat_part_group(struct leat_part p, uint32_t tag, size_t i, struct leat_part *out);

@@ -9,45 +9,6 @@
 
 #define RUNS_MAX (1u << 20)
 
-void leat_request_store_write(const struct leat_request_store *s, struct leat_buf *b)
-{
-    size_t group = leat_message_group(b, LEAT_TAG_STORE);
-    leat_message_text(b, LEAT_TAG_ENDPOINT, s->endpoint_url);
-    leat_message_text(b, LEAT_TAG_REGION, s->region);
-    leat_message_text(b, LEAT_TAG_ACCESS_KEY, s->access_key);
-    leat_message_text(b, LEAT_TAG_SECRET_KEY, s->secret_key);
-    leat_message_text(b, LEAT_TAG_SESSION_TOKEN, s->session_token);
-    leat_message_text(b, LEAT_TAG_KEYS_FROM, s->keys_from);
-    leat_message_text(b, LEAT_TAG_CA_BUNDLE, s->ca_bundle);
-    leat_message_text(b, LEAT_TAG_HEADERS, s->headers);
-    leat_message_number(b, LEAT_TAG_ADDRESSING, s->addressing);
-    if (s->hedge)
-        leat_message_number(b, LEAT_TAG_HEDGE, s->hedge);
-    leat_message_number(b, LEAT_TAG_EXPIRES, s->expires_s);
-    leat_message_group_end(b, group);
-}
-
-bool leat_request_store_read(struct leat_part p, struct leat_request_store *out)
-{
-    struct leat_part s;
-    if (!leat_part_group(p, LEAT_TAG_STORE, 0, &s))
-        return false;
-    *out = (struct leat_request_store){
-        .endpoint_url = leat_part_text(s, LEAT_TAG_ENDPOINT),
-        .region = leat_part_text(s, LEAT_TAG_REGION),
-        .access_key = leat_part_text(s, LEAT_TAG_ACCESS_KEY),
-        .secret_key = leat_part_text(s, LEAT_TAG_SECRET_KEY),
-        .session_token = leat_part_text(s, LEAT_TAG_SESSION_TOKEN),
-        .keys_from = leat_part_text(s, LEAT_TAG_KEYS_FROM),
-        .ca_bundle = leat_part_text(s, LEAT_TAG_CA_BUNDLE),
-        .headers = leat_part_text(s, LEAT_TAG_HEADERS),
-        .addressing = (uint32_t)leat_part_number(s, LEAT_TAG_ADDRESSING, 0),
-        .hedge = (uint32_t)leat_part_number(s, LEAT_TAG_HEDGE, 0),
-        .expires_s = leat_part_number(s, LEAT_TAG_EXPIRES, 0),
-    };
-    return true;
-}
-
 /* Runs of ranks on the same node: a map of many thousand ranks is a few bytes where nodes are alike. */
 static void write_nodes(const struct leat_request *r, struct leat_buf *b)
 {
@@ -124,7 +85,7 @@ void leat_request_write(const struct leat_request *r, struct leat_buf *b)
         leat_message_group_end(b, group);
     }
     write_nodes(r, b);
-    leat_request_store_write(&r->store, b);
+    leat_message_bytes(b, LEAT_TAG_ACCESS, r->access, r->access_n);
 }
 
 static leat_status read_outputs(struct leat_part p, struct leat_request *r, struct leat_error *err)
@@ -170,7 +131,7 @@ leat_status leat_request_read(struct leat_part p, struct leat_request *out, stru
     r.state = leat_part_text(p, LEAT_TAG_STATE);
     r.strict = leat_part_number(p, LEAT_TAG_STRICT, 0) != 0;
     r.born_ns = leat_part_number(p, LEAT_TAG_BORN, 0);
-    leat_request_store_read(p, &r.store);
+    r.access = leat_part_bytes(p, LEAT_TAG_ACCESS, &r.access_n);
     if (rc == LEAT_OK && !r.url)
         rc = leat_fail(err, LEAT_INVALID, "a request that names no dataset");
     if (rc == LEAT_OK && r.id && strlen(r.id) != 2 * LEAT_SHA256_SIZE)
@@ -196,23 +157,19 @@ leat_status leat_request_copy(const struct leat_request *r, struct leat_request 
         rc = leat_message_open(b.data, b.len, &kind, &part, err);
     if (rc == LEAT_OK)
         rc = leat_request_read(part, out, err);
+    if (b.cap)
+        explicit_bzero(b.data, b.cap); /* keys were in it */
     leat_buf_free(&b);
     return rc;
-}
-
-static void wipe(const char *text)
-{
-    if (text)
-        explicit_bzero((void *)(uintptr_t)text, strlen(text));
 }
 
 void leat_request_free(struct leat_request *r)
 {
     if (r->bytes) {
-        wipe(r->store.secret_key);
-        wipe(r->store.session_token);
-        wipe(r->store.headers);
-        wipe(r->opts.members);
+        if (r->access)
+            explicit_bzero((void *)(uintptr_t)r->access, r->access_n);
+        if (r->opts.members)
+            explicit_bzero((void *)(uintptr_t)r->opts.members, strlen(r->opts.members));
     }
     free(r->bytes);
     free(r->node_of_rank);

@@ -7,21 +7,6 @@
 #include "ring/message.h"
 #include "ring/ring.h"
 
-/* How to reach a bucket. Keys are the rank's: it has looked them up in its own environment. */
-struct leat_request_store {
-    const char *endpoint_url; /* NULL where nothing is said */
-    const char *region;
-    const char *access_key; /* NULL: anonymous */
-    const char *secret_key;
-    const char *session_token;
-    const char *keys_from; /* for messages; NULL: nobody has looked for keys */
-    const char *ca_bundle;
-    const char *headers; /* that requests to the bucket carry, made by store/extras.h; there may be a key in them */
-    uint32_t addressing; /* enum leat_store_addressing */
-    uint32_t hedge;      /* enum leat_store_hedge */
-    uint64_t expires_s;  /* since 1970, when the keys expire; 0: not known */
-};
-
 struct leat_request {
     /* world 0: a look. What it points to is the request's own; callbacks are not part of it. */
     struct leat_loader_opts opts;
@@ -31,7 +16,9 @@ struct leat_request {
     uint64_t born_ns;  /* when the loader was made, on the monotonic clock; 0: not said */
     bool strict;       /* a state of another version is refused; else it says the version */
     const char *state; /* where to begin; NULL: at opts.epoch */
-    struct leat_request_store store;
+    const void
+        *access; /* how to reach stores: bytes that only src/store knows how to read (store/access.h); NULL: none */
+    size_t access_n;
     uint32_t *node_of_rank; /* world of them, or NULL */
     char *bytes;            /* the message that the rest points into */
 };
@@ -43,9 +30,5 @@ void leat_request_write(const struct leat_request *r, struct leat_buf *b);
 leat_status leat_request_read(struct leat_part p, struct leat_request *out, struct leat_error *err);
 leat_status leat_request_copy(const struct leat_request *r, struct leat_request *out, struct leat_error *err);
 void leat_request_free(struct leat_request *r); /* wipes the keys; a zeroed one is allowed */
-
-/* Only the part about the bucket: what a rank answers when it is asked for new keys. */
-void leat_request_store_write(const struct leat_request_store *s, struct leat_buf *b);
-bool leat_request_store_read(struct leat_part p, struct leat_request_store *out); /* points into the message */
 
 #endif

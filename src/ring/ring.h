@@ -54,6 +54,8 @@ struct leat_ring_slot {
     uint64_t arena_used[LEAT_RING_COLUMNS_MAX];
     uint64_t ready_ns;     /* when its chunks were all there, and … */
     uint64_t published_ns; /* … when it was published (monotonic clock); 0: not told. Statistics only */
+    uint32_t ready_from;   /* where the last of them had come from: enum leat_account_stall plus 1; 0: not told */
+    uint32_t reserved;
 };
 
 struct leat_ring_head {
@@ -87,6 +89,7 @@ static_assert(offsetof(struct leat_ring_head, queue) == 3 * LEAT_RING_LINE, "sha
 static_assert(offsetof(struct leat_ring_head, next_ready_ns) == LEAT_RING_LINE + 8, "shared ABI");
 static_assert(offsetof(struct leat_ring_slot, arena_used) == 40, "shared ABI");
 static_assert(offsetof(struct leat_ring_slot, ready_ns) == 296, "shared ABI");
+static_assert(sizeof(struct leat_ring_slot) == 320, "shared ABI: columns begin at the next line");
 static_assert(sizeof(struct leat_ring_column) == 160, "shared ABI");
 static_assert(ATOMIC_INT_LOCK_FREE == 2, "must be lock-free across processes");
 

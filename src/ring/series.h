@@ -8,7 +8,7 @@
 #include "ring/account.h"
 
 #define LEAT_SERIES_POINTS  600u
-#define LEAT_SERIES_COLUMNS 24u
+#define LEAT_SERIES_COLUMNS 28u
 
 struct leat_series {
     uint64_t step_ns; /* 0: a second */

@@ -72,11 +72,14 @@ static const struct row rows[] = {
     {"members", 34, WORDS(members), "the machines of the job that share what they fetch, as JSON (docs/job.md)"},
     {"share", 35, CHOICE(share, 2, "on off"),
      "decode once for all loaders of this machine that ask for the same samples"},
-    {"seed_given", 11, FLAG(seed_given), NULL}, /* nobody says it: leat_loader_set() does, with the seed */
+    {"draw_seed", 36, NUMBER64(draw_seed), "seed of random draws alone; else the seed"},
+    /* Nobody says these: leat_loader_set() does, with the seeds. */
+    {"seed_given", 11, FLAG(seed_given), NULL},
+    {"draw_seed_given", 37, FLAG(draw_seed_given), NULL},
 };
 
 #define ROWS  (sizeof rows / sizeof *rows)
-#define NAMED (ROWS - 1) /* those with a name for people */
+#define NAMED (ROWS - 2) /* those with a name for people */
 
 /* Access by row */
 
@@ -245,6 +248,8 @@ leat_status leat_loader_set(struct leat_loader_opts *o, const char *name, const 
     put(o, row, number);
     if (row->offset == AT(seed))
         o->seed_given = true;
+    if (row->offset == AT(draw_seed))
+        o->draw_seed_given = true;
     return LEAT_OK;
 }
 

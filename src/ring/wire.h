@@ -12,7 +12,7 @@
  * protocol share an agent and others never meet. Raised by changes that an older side would misread; never by a new
  * field. */
 #ifndef LEAT_WIRE_PROTOCOL
-#define LEAT_WIRE_PROTOCOL 1
+#define LEAT_WIRE_PROTOCOL 2
 #endif
 #define LEAT_WIRE_MAX (64u << 10) /* bytes of a message */
 #define LEAT_WIRE_FDS 4u

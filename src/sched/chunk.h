@@ -23,11 +23,12 @@ struct leat_sched_chunk {
     bool from_disk; /* it is coming from there */
     bool asks_peer; /* another machine of the job is asked before the bucket: which of them had it is counted later */
     bool from_peer; /* it came from there */
-    bool leaving;   /* decided to leave memory: dropped as soon as room is needed */
-    bool ahead;     /* fetched before any batch wanted it */
-    bool far;       /* … and before the line needed it */
-    bool failed;    /* its last fetch; cleared by the next */
-    bool fixed;     /* LEAT_SCHED_MINIO: stays for good */
+    enum leat_sched_from came_from; /* when it arrived last */
+    bool leaving;                   /* decided to leave memory: dropped as soon as room is needed */
+    bool ahead;                     /* fetched before any batch wanted it */
+    bool far;                       /* … and before the line needed it */
+    bool failed;                    /* its last fetch; cleared by the next */
+    bool fixed;                     /* LEAT_SCHED_MINIO: stays for good */
     uint32_t pins;
     uint32_t wants;    /* batches planned that need it */
     uint32_t guests;   /* others who have asked for it */

@@ -44,6 +44,8 @@ struct leat_cursor {
     uint32_t *node_of_rank;
     uint32_t *node_of_slot; /* what ranks are assigned by */
     uint32_t *owner;        /* who has what now: the same, unless machines were lost; not leat_cursor_next()'s */
+    uint32_t self;          /* this machine in `owner` */
+    bool apart;             /* `owner` is not what ranks are assigned by */
     struct leat_order_assigner *assigner;
     struct leat_cursor_unit *units; /* of a global batch */
     struct leat_order_item *items;  /* the same for the assigner: chunks are numbered through all streams */
@@ -95,6 +97,7 @@ static leat_status open_world(struct leat_cursor *c, const struct leat_cursor_op
     else
         rc = leat_order_place(w->slots, w->ranks, w->node_of_rank, w->nodes, c->node_of_slot, err);
     memcpy(c->owner, c->node_of_slot, w->slots * sizeof *c->owner);
+    c->self = o->rank < o->world ? c->node_of_rank[o->rank] : 0;
     return rc == LEAT_OK ? leat_order_assigner_open(w, o->global_batch, false, &c->assigner, err) : rc;
 }
 
@@ -437,7 +440,7 @@ void leat_cursor_batch_free(struct leat_cursor_batch *b)
 
 static bool ours(const struct leat_cursor *c, uint32_t chunk)
 {
-    return leat_cursor_owner(c, chunk) == c->node_of_rank[c->rank];
+    return leat_cursor_owner(c, chunk) == c->self;
 }
 
 /* The next chunk of a stream's, as a place in its orders; false: none. Its stage is the lane's. */
@@ -499,13 +502,15 @@ void leat_cursor_view(struct leat_cursor *c, struct leat_sched_view *out)
         .streams = c->seen,
         .streams_n = c->streams_n,
         .stage = lane_stage(c),
-        .node_of_slot = c->world.nodes > 1 ? c->owner : NULL,
-        .node = c->node_of_rank[c->rank],
+        .node_of_slot = c->world.nodes > 1 || c->apart ? c->owner : NULL,
+        .node = c->self,
     };
 }
 
-void leat_cursor_own(struct leat_cursor *c, const uint32_t *node_of_slot)
+void leat_cursor_own(struct leat_cursor *c, const uint32_t *node_of_slot, uint32_t node)
 {
+    c->self = node;
+    c->apart = true;
     memcpy(c->owner, node_of_slot, c->world.slots * sizeof *c->owner);
 }
 

@@ -69,9 +69,10 @@ bool leat_cursor_ahead(struct leat_cursor *c, uint32_t *chunk, uint64_t *stage);
  */
 void leat_cursor_view(struct leat_cursor *c, struct leat_sched_view *out);
 
-/* Who owns what from now on, where that is no longer what ranks are assigned by: a machine of the job is lost. As many
- * entries as there are slots; copied. What is prefetched and kept follows it, what the rank is given does not. */
-void leat_cursor_own(struct leat_cursor *c, const uint32_t *node_of_slot);
+/* Who owns what from now on, where that is no longer what ranks are assigned by: a machine of the job is lost, or has
+ * joined it. As many entries as there are slots; copied. `node`: the number that this machine has in it. What is
+ * prefetched and kept follows it, what the rank is given does not. */
+void leat_cursor_own(struct leat_cursor *c, const uint32_t *node_of_slot, uint32_t node);
 uint32_t leat_cursor_slots(const struct leat_cursor *c);
 uint32_t leat_cursor_nodes(const struct leat_cursor *c);
 uint32_t leat_cursor_owner(const struct leat_cursor *c, uint32_t chunk); /* node, of a chunk of all streams */

@@ -105,9 +105,14 @@ void leat_sched_guests_step(struct leat_sched *s)
     }
 }
 
-void leat_sched_where(const struct leat_sched_set *set, uint32_t number, bool *memory, bool *disk)
+const struct leat_sched_chunk *leat_sched_here(const struct leat_sched_set *set, uint32_t number)
 {
     const struct leat_sched_chunk *c = leat_sched_find(set->sched, set->names + (size_t)number * LEAT_SCHED_NAME);
-    *memory = c && c->state == LEAT_SCHED_READY;
-    *disk = c && c->on_disk;
+    return c && c->state == LEAT_SCHED_READY ? c : NULL;
+}
+
+bool leat_sched_only_on_disk(const struct leat_sched_set *set, uint32_t number)
+{
+    const struct leat_sched_chunk *c = leat_sched_find(set->sched, set->names + (size_t)number * LEAT_SCHED_NAME);
+    return c && c->state == LEAT_SCHED_ABSENT && c->on_disk;
 }

@@ -353,6 +353,17 @@ static void begin(struct leat_sched_batch *b)
     s->opts.ops->prepare(s->opts.user, b);
 }
 
+/* What the batch has waited for longest. */
+static enum leat_sched_from last_came_from(const struct leat_sched_batch *b)
+{
+    const struct leat_sched_chunk *last = NULL;
+    for (uint32_t i = b->group; i < b->group_end; i++) {
+        if (!last || b->held[i]->came > last->came)
+            last = b->held[i];
+    }
+    return last ? last->came_from : LEAT_SCHED_FROM_BUCKET;
+}
+
 /* Takes one batch as far as it goes now. False: the lane has ended. */
 static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
 {
@@ -367,6 +378,7 @@ static bool advance(struct leat_sched_batch *b, bool first, bool may_take_slot)
     if (b->state == LEAT_SCHED_PINNED && all_here(b, first, &bad)) {
         b->state = LEAT_SCHED_HERE;
         b->here_ns = s->now_ns;
+        b->here_from = last_came_from(b);
     }
     if (bad) {
         leat_sched_say(s,

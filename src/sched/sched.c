@@ -142,6 +142,7 @@ void leat_sched_arrived(struct leat_sched *s, struct leat_sched_chunk *c, uint64
         leat_sched_line_arrived(&c->source->line, c->began_ns, now_ns, c->bytes);
     if (c->asks_peer)
         leat_sched_count(s, c);
+    c->came_from = c->from_disk ? LEAT_SCHED_FROM_DISK : c->from_peer ? LEAT_SCHED_FROM_PEER : LEAT_SCHED_FROM_BUCKET;
     came(s, c);
     c->state = LEAT_SCHED_READY;
     if (c->ahead_lane && !c->far)

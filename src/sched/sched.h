@@ -67,6 +67,8 @@ enum leat_sched_policy {
 const char *leat_sched_policy_name(enum leat_sched_policy policy);
 bool leat_sched_policy_parse(const char *text, enum leat_sched_policy *out);
 
+enum leat_sched_from { LEAT_SCHED_FROM_BUCKET, LEAT_SCHED_FROM_DISK, LEAT_SCHED_FROM_PEER };
+
 /* A batch of a lane. The performer makes it (ops.plan), keeps it, and has it back when it is published or dropped.
  * Everything but the first part is the scheduler's; it may be read. */
 struct leat_sched_batch {
@@ -87,9 +89,10 @@ struct leat_sched_batch {
     uint64_t troubles;         /* when all were looked at last: a count of the scheduler's */
     bool has_slot;
     uint32_t slot;
-    uint64_t first_ns; /* when it became the first of its lane; 0: it is not */
-    uint64_t here_ns;  /* when all chunks of its last group were there */
-    uint64_t due_ns;   /* when the rank will probably ask for it */
+    uint64_t first_ns;              /* when it became the first of its lane; 0: it is not */
+    uint64_t here_ns;               /* when all chunks of its last group were there */
+    enum leat_sched_from here_from; /* where the one of them that arrived last had come from */
+    uint64_t due_ns;                /* when the rank will probably ask for it */
 };
 
 /* A fetch as it is asked for. */
@@ -238,8 +241,11 @@ bool leat_sched_guest_come(struct leat_sched_set *set, uint32_t number, struct l
 void leat_sched_guest_leave(struct leat_sched_guest *guest); /* one that waits as well: `done` is not called then */
 bool leat_sched_guest_coming(const struct leat_sched_guest *guest); /* it waits, and its chunk is on its way */
 
-/* Whether a chunk of a set is in memory, or on disk. */
-void leat_sched_where(const struct leat_sched_set *set, uint32_t number, bool *memory, bool *disk);
+/* A chunk of a set that is in memory; NULL: it is not. */
+const struct leat_sched_chunk *leat_sched_here(const struct leat_sched_set *set, uint32_t number);
+
+/* Whether it is on disk, and neither in memory nor on its way there. */
+bool leat_sched_only_on_disk(const struct leat_sched_set *set, uint32_t number);
 
 /* Decides all that can be decided now. */
 void leat_sched_step(struct leat_sched *s, uint64_t now_ns);

@@ -9,20 +9,30 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/parse.h"
+#include "serve/dialect.h"
 #include "serve/target.h"
-#include "serve/xml.h"
+#include "store/sign.h"
 
 #define HEADERS_MAX    256
-#define TEXT_MAX       ((size_t)512 << 10)
 #define SKEW_MAX_S     900
-#define EXPIRES_MAX_S  604800
-#define ALGORITHM      "AWS4-HMAC-SHA256"
 #define LONGEST_SCOPED 128 /* of a part of the credential */
 
-/* What the client says of its signature, wherever it says it. */
+/* The same signature under two names. */
+struct brand {
+    const char *algorithm;
+    const char *last; /* of the credential */
+    const char *service;
+    const char *date; /* headers */
+    const char *hash;
+};
+
+static const struct brand aws = {"AWS4-HMAC-SHA256", "/aws4_request", "s3", "x-amz-date", "x-amz-content-sha256"};
+static const struct brand google = {"GOOG4-HMAC-SHA256", "/goog4_request", "storage", "x-goog-date",
+                                    "x-goog-content-sha256"};
+
+/* What the client says of its signature. */
 struct claim {
-    bool in_query;
+    const struct brand *brand;
     char access_key[LONGEST_SCOPED];
     char day[LONGEST_SCOPED];
     char region[LONGEST_SCOPED];
@@ -30,7 +40,6 @@ struct claim {
     char signed_headers[4096];
     char signature[LEAT_SIGN_SIGNATURE];
     char date[LEAT_SIGN_DATE];
-    uint64_t expires_s; /* in_query */
     const char *payload_hash;
 };
 
@@ -53,9 +62,8 @@ static void collect(const char *name, const char *value, void *user)
 static bool parse_credential(const char *text, size_t n, struct claim *out)
 {
     char *parts[] = {out->service, out->region, out->day, out->access_key};
-    static const char last[] = "/aws4_request";
-    size_t tail = strlen(last);
-    if (n < tail || memcmp(text + n - tail, last, tail) != 0)
+    size_t tail = strlen(out->brand->last);
+    if (n < tail || memcmp(text + n - tail, out->brand->last, tail) != 0)
         return false;
     n -= tail;
     for (size_t i = 0; i < 4; i++) {
@@ -85,9 +93,10 @@ static bool copy_text(const char *text, size_t n, char *out, size_t out_size)
 static bool parse_header(const char *header, struct claim *out)
 {
     unsigned seen = 0;
-    if (strncmp(header, ALGORITHM " ", strlen(ALGORITHM) + 1) != 0)
+    size_t algorithm = strlen(out->brand->algorithm);
+    if (strncmp(header, out->brand->algorithm, algorithm) != 0 || header[algorithm] != ' ')
         return false;
-    for (const char *p = header + strlen(ALGORITHM); *p;) {
+    for (const char *p = header + algorithm; *p;) {
         p += strspn(p, " ,");
         size_t n = strcspn(p, ",");
         const char *equals = memchr(p, '=', n);
@@ -118,27 +127,6 @@ static bool parse_header(const char *header, struct claim *out)
     return seen == 7;
 }
 
-static bool parse_query(const struct leat_serve_call *c, struct claim *out)
-{
-    const char *algorithm = leat_serve_arg(c, "X-Amz-Algorithm");
-    const char *credential = leat_serve_arg(c, "X-Amz-Credential");
-    const char *date = leat_serve_arg(c, "X-Amz-Date");
-    const char *expires = leat_serve_arg(c, "X-Amz-Expires");
-    const char *headers = leat_serve_arg(c, "X-Amz-SignedHeaders");
-    const char *signature = leat_serve_arg(c, "X-Amz-Signature");
-    const char *hash = leat_serve_arg(c, "X-Amz-Content-Sha256");
-    out->in_query = true;
-    out->payload_hash = hash ? hash : LEAT_SIGN_UNSIGNED;
-    return algorithm && strcmp(algorithm, ALGORITHM) == 0 && credential && date && expires && headers && signature &&
-           parse_credential(credential, strlen(credential), out) &&
-           copy_text(date, strlen(date), out->date, sizeof out->date) &&
-           copy_text(headers, strlen(headers), out->signed_headers, sizeof out->signed_headers) &&
-           strlen(signature) == LEAT_SIGN_SIGNATURE - 1 &&
-           copy_text(signature, strlen(signature), out->signature, sizeof out->signature) &&
-           leat_parse_u64(expires, "expires", &out->expires_s, NULL) == LEAT_OK && out->expires_s >= 1 &&
-           out->expires_s <= EXPIRES_MAX_S;
-}
-
 static bool parse_time(const char *date, int64_t *out_s)
 {
     struct tm tm;
@@ -155,7 +143,7 @@ static bool parse_time(const char *date, int64_t *out_s)
 /* From x-amz-date, or from Date as RFC 1123 writes it. */
 static bool set_date(const struct leat_serve_call *c, struct claim *out)
 {
-    const char *date = leat_request_header(c->x, "x-amz-date");
+    const char *date = leat_request_header(c->x, out->brand->date);
     if (date)
         return copy_text(date, strlen(date), out->date, sizeof out->date);
     struct tm tm;
@@ -203,32 +191,26 @@ static bool pick_headers(const struct headers *all, const char *list, struct hea
 }
 
 static bool sign_received(struct leat_serve_call *c, const struct claim *claim, const struct headers *picked,
-                          struct leat_serve_chunk_key *out)
+                          char out[LEAT_SIGN_SIGNATURE])
 {
-    struct leat_buf canonical;
     struct leat_sign_received r = {
         .method = leat_request_method(c->x),
         .path = leat_serve_target_path(leat_request_path(c->x)),
         .query = leat_request_query(c->x),
-        .skip = claim->in_query ? "X-Amz-Signature" : NULL,
         .headers = picked->pair,
         .headers_n = picked->n,
         .signed_headers = claim->signed_headers,
         .payload_hash = claim->payload_hash,
     };
-    leat_buf_init(&canonical, TEXT_MAX);
-    bool ok =
-        leat_sign_canonical_received(&r, &canonical, NULL) == LEAT_OK &&
-        leat_sign_key(c->serve->options.secret_key, claim->date, claim->region, "s3", out->key, NULL) == LEAT_OK &&
-        leat_sign_canonical_signature(out->key, claim->date, claim->region, "s3", canonical.data, canonical.len,
-                                      out->signature, NULL) == LEAT_OK;
-    leat_buf_free(&canonical);
-    return ok;
+    return leat_sign_received(&r, claim->brand == &google, c->serve->options.secret_key, claim->date, claim->region,
+                              claim->brand->service, out, NULL) == LEAT_OK;
 }
 
 /* Everything about the signature itself. */
-static bool check_signature(struct leat_serve_call *c, const struct claim *claim, struct leat_serve_chunk_key *out)
+static bool check_signature(struct leat_serve_call *c, const struct claim *claim)
 {
+    const char *prefix = c->serve->dialect->prefix;
+    char signature[LEAT_SIGN_SIGNATURE];
     struct headers *all = calloc(2, sizeof *all);
     char *names = malloc(sizeof claim->signed_headers + 2);
     bool ok = false;
@@ -238,7 +220,7 @@ static bool check_signature(struct leat_serve_call *c, const struct claim *claim
     }
     leat_request_headers(c->x, collect, &all[0]);
     for (size_t i = 0; i < all[0].n; i++) {
-        if (strncasecmp(all[0].pair[i].name, "x-amz-", 6) == 0 &&
+        if (strncasecmp(all[0].pair[i].name, prefix, strlen(prefix)) == 0 &&
             !is_listed(claim->signed_headers, all[0].pair[i].name)) {
             leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED, "The header %s is not signed.", all[0].pair[i].name);
             goto done;
@@ -249,13 +231,11 @@ static bool check_signature(struct leat_serve_call *c, const struct claim *claim
         goto done;
     }
     if (!pick_headers(&all[0], claim->signed_headers, &all[1], names) || all[0].full ||
-        !sign_received(c, claim, &all[1], out) ||
-        CRYPTO_memcmp(out->signature, claim->signature, sizeof out->signature) != 0) {
+        !sign_received(c, claim, &all[1], signature) ||
+        CRYPTO_memcmp(signature, claim->signature, sizeof signature) != 0) {
         leat_serve_fail(c, LEAT_SERVE_SIGNATURE_DOES_NOT_MATCH);
         goto done;
     }
-    memcpy(out->date, claim->date, sizeof out->date);
-    snprintf(out->scope, sizeof out->scope, "%.8s/%.127s/s3/aws4_request", claim->day, claim->region);
     ok = true;
 done:
     free(all);
@@ -268,19 +248,8 @@ static bool check_time(struct leat_serve_call *c, const struct claim *claim)
     int64_t now = leat_wall_s() + c->serve->options.clock_skew_s;
     int64_t then;
     if (!parse_time(claim->date, &then) || strncmp(claim->date, claim->day, 8) != 0) {
-        leat_serve_failf(c,
-                         claim->in_query ? LEAT_SERVE_AUTHORIZATION_QUERY_PARAMETERS_ERROR
-                                         : LEAT_SERVE_AUTHORIZATION_HEADER_MALFORMED,
+        leat_serve_failf(c, LEAT_SERVE_AUTHORIZATION_HEADER_MALFORMED,
                          "The date is not one, or not that of the credential.");
-        return false;
-    }
-    if (claim->in_query) {
-        if (then > now + SKEW_MAX_S)
-            leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED, "The request is not valid yet.");
-        else if (then + (int64_t)claim->expires_s < now)
-            leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED, "The request has expired.");
-        else
-            return true;
         return false;
     }
     if (then >= now - SKEW_MAX_S && then <= now + SKEW_MAX_S)
@@ -308,67 +277,60 @@ static bool check_region(struct leat_serve_call *c, const struct claim *claim)
 static bool read_claim(struct leat_serve_call *c, struct claim *claim)
 {
     const char *header = leat_request_header(c->x, "Authorization");
-    bool in_query = leat_serve_arg(c, "X-Amz-Algorithm") || leat_serve_arg(c, "X-Amz-Signature");
-    if (header && in_query) {
-        leat_serve_failf(c, LEAT_SERVE_INVALID_ARGUMENT, "Only one of header and query may carry a signature.");
-        return false;
-    }
-    if (in_query) {
-        if (parse_query(c, claim))
-            return true;
-        leat_serve_fail(c, LEAT_SERVE_AUTHORIZATION_QUERY_PARAMETERS_ERROR);
-        return false;
-    }
+    const struct brand *brand = claim->brand;
     if (!header) {
         leat_serve_fail(c, LEAT_SERVE_ACCESS_DENIED);
         return false;
     }
-    if (strncmp(header, ALGORITHM, strlen(ALGORITHM)) != 0) {
-        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "Please use " ALGORITHM ".");
+    if (strncmp(header, brand->algorithm, strlen(brand->algorithm)) != 0) {
+        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "Please use %s.", brand->algorithm);
         return false;
     }
-    claim->payload_hash = leat_request_header(c->x, "x-amz-content-sha256");
+    claim->payload_hash = leat_request_header(c->x, brand->hash);
     if (!parse_header(header, claim) || !set_date(c, claim)) {
         leat_serve_fail(c, LEAT_SERVE_AUTHORIZATION_HEADER_MALFORMED);
         return false;
     }
     if (!claim->payload_hash) {
-        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The header x-amz-content-sha256 is missing.");
+        leat_serve_failf(c, LEAT_SERVE_INVALID_REQUEST, "The header %s is missing.", brand->hash);
         return false;
     }
     return true;
 }
 
 /* Without keys the signature is not looked at, but the region it names can still be another one. */
-static bool check_region_only(struct leat_serve_call *c)
+static bool check_region_only(struct leat_serve_call *c, struct claim *claim)
 {
     const char *header = leat_request_header(c->x, "Authorization");
-    struct claim *claim = calloc(1, sizeof *claim);
-    bool ok = true;
-    if (claim && c->serve->options.region && ((header && parse_header(header, claim)) || parse_query(c, claim)))
-        ok = check_region(c, claim);
-    free(claim);
-    return ok;
+    return !header || !parse_header(header, claim) || check_region(c, claim);
 }
 
-bool leat_serve_authorize(struct leat_serve_call *c, struct leat_serve_chunk_key *chunks, bool *checked)
+static bool check(struct leat_serve_call *c, struct claim *claim)
 {
-    *checked = false;
     if (!c->serve->options.access_key)
-        return check_region_only(c);
+        return check_region_only(c, claim);
+    if (!read_claim(c, claim))
+        return false;
+    if (strcmp(claim->service, claim->brand->service) != 0) {
+        leat_serve_failf(c, LEAT_SERVE_AUTHORIZATION_HEADER_MALFORMED, "The service is not %s.", claim->brand->service);
+        return false;
+    }
+    if (strcmp(claim->access_key, c->serve->options.access_key) != 0) {
+        leat_serve_fail(c, LEAT_SERVE_INVALID_ACCESS_KEY_ID);
+        return false;
+    }
+    return check_region(c, claim) && check_time(c, claim) && check_signature(c, claim);
+}
+
+bool leat_serve_authorize_v4(struct leat_serve_call *c)
+{
     struct claim *claim = calloc(1, sizeof *claim);
-    bool ok = false;
     if (!claim) {
         leat_serve_fail(c, LEAT_SERVE_INTERNAL_ERROR);
-    } else if (read_claim(c, claim)) {
-        if (strcmp(claim->service, "s3") != 0)
-            leat_serve_failf(c, LEAT_SERVE_AUTHORIZATION_HEADER_MALFORMED, "The service is not s3.");
-        else if (strcmp(claim->access_key, c->serve->options.access_key) != 0)
-            leat_serve_fail(c, LEAT_SERVE_INVALID_ACCESS_KEY_ID);
-        else
-            ok = check_region(c, claim) && check_time(c, claim) && check_signature(c, claim, chunks);
+        return false;
     }
+    claim->brand = c->serve->dialect == &leat_serve_gcs ? &google : &aws;
+    bool ok = check(c, claim);
     free(claim);
-    *checked = ok;
     return ok;
 }

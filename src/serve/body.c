@@ -1,10 +1,12 @@
 #include "serve/body.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/parse.h"
+#include "serve/dialect.h"
 #include "serve/digest.h"
+#include "store/sign.h"
 
 #define MEMORY_MAX ((size_t)4 << 20) /* of a request's XML */
 #define OBJECT_MAX ((uint64_t)5 << 30)
@@ -16,17 +18,34 @@ struct expectations {
     bool ok;
 };
 
-/* The payload's hash as stated in header or query; NULL: not stated. */
+/* The payload's hash as stated; NULL: it is not. */
 static const char *payload_hash(const struct leat_serve_call *c)
 {
-    const char *hash = leat_request_header(c->x, "x-amz-content-sha256");
-    return hash ? hash : leat_serve_arg(c, "X-Amz-Content-Sha256");
+    char name[40];
+    snprintf(name, sizeof name, "%scontent-sha256", c->serve->dialect->prefix);
+    return leat_request_header(c->x, name);
 }
 
 /* Checksums are of the body, except where they are of the object that the body completes. */
 static bool is_own_body(const struct leat_serve_op *op)
 {
     return op->body == LEAT_SERVE_BODY_FILE || op->level == LEAT_SERVE_BUCKET;
+}
+
+/* "crc32c=…,md5=…", one or both. */
+static bool expect_google(struct leat_serve_digest *d, const char *value)
+{
+    char text[100];
+    char *rest = text;
+    snprintf(text, sizeof text, "%s", value);
+    for (char *one; (one = strsep(&rest, ","));) {
+        one += strspn(one, " ");
+        if (strncmp(one, "crc32c=", 7) == 0 && !leat_serve_digest_expect_checksum(d, "x-amz-checksum-crc32c", one + 7))
+            return false;
+        if (strncmp(one, "md5=", 4) == 0 && !leat_serve_digest_expect_md5(d, one + 4))
+            return false;
+    }
+    return true;
 }
 
 static void expect_header(const char *name, const char *value, void *user)
@@ -39,9 +58,9 @@ static void expect_header(const char *name, const char *value, void *user)
     if (strcasecmp(name, "Content-MD5") == 0) {
         e->why = LEAT_SERVE_INVALID_DIGEST;
         e->ok = leat_serve_digest_expect_md5(d, value);
-    } else if (strcasecmp(name, "x-amz-trailer") == 0) {
-        e->why = LEAT_SERVE_INVALID_REQUEST;
-        e->ok = leat_serve_digest_announce(d, value);
+    } else if (strcasecmp(name, "x-goog-hash") == 0) {
+        e->why = LEAT_SERVE_INVALID_DIGEST;
+        e->ok = expect_google(d, value);
     } else if (strncasecmp(name, prefix, strlen(prefix)) == 0 && is_own_body(e->call->op)) {
         const char *which = name + strlen(prefix);
         e->why = LEAT_SERVE_INVALID_REQUEST;
@@ -50,76 +69,23 @@ static void expect_header(const char *name, const char *value, void *user)
     }
 }
 
-/* A hash of 64 digits is checked; other values say how the body is sent. */
+/* A hash of 64 digits is checked; the other words say how the body is sent, of which one is understood. */
 static bool expect_payload(struct leat_serve_call *c)
 {
     const char *hash = payload_hash(c);
-    if (!hash || strcmp(hash, LEAT_SIGN_UNSIGNED) == 0 || strncmp(hash, STREAMING, strlen(STREAMING)) == 0)
+    if (!hash || strcmp(hash, LEAT_SIGN_UNSIGNED) == 0)
         return true;
+    if (strncmp(hash, STREAMING, strlen(STREAMING)) == 0) {
+        leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "Bodies sent as %.60s are not understood here.", hash);
+        return false;
+    }
     if (leat_serve_digest_expect_sha256(c->digest, hash))
         return true;
-    leat_serve_failf(c, LEAT_SERVE_INVALID_ARGUMENT, "x-amz-content-sha256 is neither a SHA-256 nor one of its words.");
+    leat_serve_failf(c, LEAT_SERVE_INVALID_ARGUMENT, "The payload's hash is neither a SHA-256 nor one of its words.");
     return false;
 }
 
-static void take_data(const void *data, size_t n, void *user)
-{
-    struct leat_serve_call *c = user;
-    struct leat_error err;
-    if (leat_request_replied(c->x))
-        return;
-    leat_serve_digest_add(c->digest, data, n);
-    if (c->op->body == LEAT_SERVE_BODY_FILE) {
-        if (c->writer.size + n > OBJECT_MAX)
-            leat_serve_fail(c, LEAT_SERVE_ENTITY_TOO_LARGE);
-        else if (leat_serve_writer_add(&c->writer, data, n, &err) != LEAT_OK)
-            leat_serve_fail_status(c, &err);
-    } else if (c->op->body == LEAT_SERVE_BODY_MEMORY && !leat_buf_add(&c->body, data, n)) {
-        leat_serve_fail(c, LEAT_SERVE_ENTITY_TOO_LARGE);
-    }
-}
-
-static void take_trailer(const char *name, const char *value, void *user)
-{
-    struct leat_serve_call *c = user;
-    leat_serve_digest_trailer(c->digest, name, value);
-}
-
-static bool open_chunked(struct leat_serve_call *c, const struct leat_serve_chunk_key *key)
-{
-    static const struct {
-        const char *name;
-        bool signatures;
-        bool trailers;
-    } kinds[] = {
-        {"STREAMING-AWS4-HMAC-SHA256-PAYLOAD", true, false},
-        {"STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", true, true},
-        {"STREAMING-UNSIGNED-PAYLOAD-TRAILER", false, true},
-    };
-    const char *hash = payload_hash(c);
-    if (!hash || strncmp(hash, STREAMING, strlen(STREAMING)) != 0)
-        return true;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, hash) != 0)
-            continue;
-        struct leat_serve_chunked_options o = {
-            .has_signatures = kinds[i].signatures,
-            .has_trailers = kinds[i].trailers,
-            .key = key,
-            .data = take_data,
-            .trailer = take_trailer,
-            .user = c,
-        };
-        c->chunked = leat_serve_chunked_open(&o);
-        if (!c->chunked)
-            leat_serve_fail(c, LEAT_SERVE_INTERNAL_ERROR);
-        return c->chunked != NULL;
-    }
-    leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "Bodies sent as %.60s are not understood here.", hash);
-    return false;
-}
-
-bool leat_serve_body_open(struct leat_serve_call *c, const struct leat_serve_chunk_key *key)
+bool leat_serve_body_open(struct leat_serve_call *c)
 {
     struct leat_error err;
     struct expectations e = {.call = c, .ok = true};
@@ -137,7 +103,7 @@ bool leat_serve_body_open(struct leat_serve_call *c, const struct leat_serve_chu
         leat_serve_fail(c, e.why);
         return false;
     }
-    if (!expect_payload(c) || !open_chunked(c, key))
+    if (!expect_payload(c))
         return false;
     if (c->op->body == LEAT_SERVE_BODY_FILE && leat_serve_writer_open(c->bucket, &c->writer, &err) != LEAT_OK) {
         leat_serve_fail_status(c, &err);
@@ -148,42 +114,24 @@ bool leat_serve_body_open(struct leat_serve_call *c, const struct leat_serve_chu
 
 void leat_serve_body_add(struct leat_serve_call *c, const void *data, size_t n)
 {
-    enum leat_serve_code why;
-    if (!c->digest)
+    struct leat_error err;
+    if (!c->digest || leat_request_replied(c->x))
         return;
-    if (!c->chunked)
-        take_data(data, n, c);
-    else if (!leat_serve_chunked_add(c->chunked, data, n, &why) && !leat_request_replied(c->x))
-        leat_serve_fail(c, why);
-}
-
-/* Of an aws-chunked body: all of it was there, and as much as was said. */
-static bool check_decoded(struct leat_serve_call *c)
-{
-    const char *length = leat_request_header(c->x, "x-amz-decoded-content-length");
-    uint64_t n;
-    if (!c->chunked)
-        return true;
-    if (!leat_serve_chunked_done(c->chunked)) {
-        leat_serve_fail(c, LEAT_SERVE_INCOMPLETE_BODY);
-        return false;
+    leat_serve_digest_add(c->digest, data, n);
+    if (c->op->body == LEAT_SERVE_BODY_FILE) {
+        if (c->writer.size + n > OBJECT_MAX)
+            leat_serve_fail(c, LEAT_SERVE_ENTITY_TOO_LARGE);
+        else if (leat_serve_writer_add(&c->writer, data, n, &err) != LEAT_OK)
+            leat_serve_fail_status(c, &err);
+    } else if (c->op->body == LEAT_SERVE_BODY_MEMORY && !leat_buf_add(&c->body, data, n)) {
+        leat_serve_fail(c, LEAT_SERVE_ENTITY_TOO_LARGE);
     }
-    if (!length)
-        return true;
-    if (leat_parse_u64(length, "length", &n, NULL) == LEAT_OK && n == leat_serve_chunked_size(c->chunked))
-        return true;
-    leat_serve_fail(c, LEAT_SERVE_INCOMPLETE_BODY);
-    return false;
 }
 
 bool leat_serve_body_finish(struct leat_serve_call *c)
 {
     enum leat_serve_code why;
-    if (!c->digest)
-        return true;
-    if (!check_decoded(c))
-        return false;
-    if (leat_serve_digest_finish(c->digest, c->md5, &why))
+    if (!c->digest || leat_serve_digest_finish(c->digest, c->md5, &why))
         return true;
     leat_serve_fail(c, why);
     return false;
@@ -193,6 +141,5 @@ void leat_serve_body_close(struct leat_serve_call *c)
 {
     leat_serve_writer_close(&c->writer);
     leat_serve_digest_close(c->digest);
-    leat_serve_chunked_close(c->chunked);
     leat_buf_free(&c->body);
 }

@@ -1,12 +1,10 @@
-/* A request's body on its way: paced, decoded where it is aws-chunked, hashed, and written to a file or memory. */
+/* A request's body on its way: paced, hashed, and written to a file or memory. */
 #ifndef LEAT_SERVE_BODY_H
 #define LEAT_SERVE_BODY_H
 
 #include "serve/call.h"
-#include "serve/chunked.h"
 
-/* Before the first byte. `key`: what chunk signatures are checked with; NULL: they are not. False: answered. */
-bool leat_serve_body_open(struct leat_serve_call *c, const struct leat_serve_chunk_key *key);
+bool leat_serve_body_open(struct leat_serve_call *c); /* before the first byte; false: answered */
 
 void leat_serve_body_add(struct leat_serve_call *c, const void *data, size_t n); /* may answer with an error */
 

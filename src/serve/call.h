@@ -1,4 +1,4 @@
-/* One S3 call: the request taken apart, what its body goes into, and the ways to answer it. Inside src/serve only. */
+/* One call: the request taken apart, what its body goes into, and the ways to answer it. Inside src/serve only. */
 #ifndef LEAT_SERVE_CALL_H
 #define LEAT_SERVE_CALL_H
 
@@ -14,10 +14,14 @@
 #include "serve/stats.h"
 
 #define LEAT_SERVE_ARGS_MAX    64
-#define LEAT_SERVE_HEADERS_MAX 3072 /* bytes of what is kept with an object */
+#define LEAT_SERVE_HEADERS_MAX 3072      /* bytes of what is kept with an object */
+#define LEAT_SERVE_HIDDEN      "x-leat-" /* how the names of those begin that no client sees */
+
+struct leat_serve_dialect;
 
 struct leat_serve {
     struct leat_serve_options options; /* strings owned */
+    const struct leat_serve_dialect *dialect;
     struct leat_serve_faults faults;
     struct leat_serve_folder *folder;
     struct leat_serve_stats *stats;
@@ -41,10 +45,11 @@ enum leat_serve_level { LEAT_SERVE_SERVICE, LEAT_SERVE_BUCKET, LEAT_SERVE_OBJECT
 enum leat_serve_body { LEAT_SERVE_BODY_NONE, LEAT_SERVE_BODY_MEMORY, LEAT_SERVE_BODY_FILE };
 
 struct leat_serve_op {
-    const char *name; /* as S3 calls it, and as it is counted */
+    const char *name; /* as the protocol calls it, and as it is counted */
     const char *method;
     enum leat_serve_level level;
-    const char *arg; /* the argument that distinguishes it, or NULL */
+    const char *arg;   /* the argument that distinguishes it, or NULL */
+    const char *value; /* which it must have, or NULL */
     enum leat_serve_body body;
     bool writes;
     void (*run)(struct leat_serve_call *c); /* answers */
@@ -60,6 +65,7 @@ struct leat_serve_call {
     uint64_t start_ns;
     bool delayed;
 
+    char *account;     /* NULL: the protocol has none */
     char *bucket_name; /* NULL: none given */
     struct leat_serve_bucket *bucket;
     struct leat_serve_key key;
@@ -74,9 +80,8 @@ struct leat_serve_call {
     uint64_t received; /* off the wire */
     struct leat_buf body;
     struct leat_serve_writer writer;
-    struct leat_serve_digest *digest;   /* what of it is computed and compared */
-    struct leat_serve_chunked *chunked; /* NULL: it comes as it is */
-    unsigned char md5[LEAT_SERVE_MD5];  /* once it is in */
+    struct leat_serve_digest *digest;  /* what of it is computed and compared */
+    unsigned char md5[LEAT_SERVE_MD5]; /* once it is in */
     struct leat_serve_pace connection_up;
 };
 
@@ -87,7 +92,8 @@ void leat_serve_fail(struct leat_serve_call *c, enum leat_serve_code code);
 void leat_serve_fail_as(struct leat_serve_call *c, enum leat_serve_code code, unsigned status);
 void leat_serve_failf(struct leat_serve_call *c, enum leat_serve_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void leat_serve_fail_status(struct leat_serve_call *c, const struct leat_error *err); /* the nearest of S3's errors */
+void leat_serve_fail_status(struct leat_serve_call *c,
+                            const struct leat_error *err); /* the nearest error of the protocol */
 
 void leat_serve_fail_skewed(struct leat_serve_call *c, const char *request_date, int64_t now_s);
 

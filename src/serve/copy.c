@@ -36,8 +36,7 @@ static bool parse_source(const char *header, struct source *out)
 static bool source_allowed(const struct leat_serve_call *c, const struct leat_serve_object *o)
 {
     const char *match = leat_request_header(c->x, "x-amz-copy-source-if-match");
-    const char *none = leat_request_header(c->x, "x-amz-copy-source-if-none-match");
-    return (!match || leat_serve_etag_listed(match, o->etag)) && (!none || !leat_serve_etag_listed(none, o->etag));
+    return !match || leat_serve_etag_listed(match, o->etag);
 }
 
 /* The object that x-amz-copy-source names, open. LEAT_CHANGED when it is not the one meant. */
@@ -94,9 +93,9 @@ static void reply_copied(struct leat_serve_call *c, const char *root, int64_t mo
 }
 
 /* S3 tells them from PutObject and UploadPart by a header; they are counted under their own names. */
-static const struct leat_serve_op copy_op = {"CopyObject",         "PUT", LEAT_SERVE_OBJECT,     NULL,
+static const struct leat_serve_op copy_op = {"CopyObject",         "PUT", LEAT_SERVE_OBJECT,     NULL, NULL,
                                              LEAT_SERVE_BODY_FILE, true,  leat_serve_copy_object};
-static const struct leat_serve_op copy_part_op = {"UploadPartCopy",     "PUT", LEAT_SERVE_OBJECT,     "uploadId",
+static const struct leat_serve_op copy_part_op = {"UploadPartCopy",     "PUT", LEAT_SERVE_OBJECT,     "uploadId", NULL,
                                                   LEAT_SERVE_BODY_FILE, true,  leat_serve_upload_part};
 
 void leat_serve_copy_object(struct leat_serve_call *c)

@@ -30,8 +30,6 @@ struct leat_serve_digest {
     uint64_t crc;
     enum algorithm algorithm;
     bool has_md5;
-    bool has_value;
-    bool bad_value; /* the trailer's is not base64, or another checksum's */
     unsigned char expected_md5[LEAT_SERVE_MD5];
     uint8_t expected_payload[LEAT_SHA256_SIZE];
     unsigned char expected[VALUE_MAX];
@@ -92,7 +90,8 @@ bool leat_serve_digest_expect_sha256(struct leat_serve_digest *d, const char *he
     return d->payload != NULL;
 }
 
-bool leat_serve_digest_announce(struct leat_serve_digest *d, const char *header)
+/* False: not a known one, or a second one. */
+static bool set_algorithm(struct leat_serve_digest *d, const char *header)
 {
     for (int a = NONE + 1; a < ALGORITHMS; a++) {
         if (strcasecmp(algorithms[a].header, header) != 0)
@@ -108,26 +107,12 @@ bool leat_serve_digest_announce(struct leat_serve_digest *d, const char *header)
     return false;
 }
 
-static void set_value(struct leat_serve_digest *d, const char *base64)
-{
-    d->has_value = true;
-    d->bad_value = !decode_base64(base64, d->expected, algorithms[d->algorithm].size);
-    if (!d->bad_value)
-        memcpy(d->base64, base64, strlen(base64) + 1);
-}
-
 bool leat_serve_digest_expect_checksum(struct leat_serve_digest *d, const char *header, const char *base64)
 {
-    if (!leat_serve_digest_announce(d, header))
+    if (!set_algorithm(d, header) || !decode_base64(base64, d->expected, algorithms[d->algorithm].size))
         return false;
-    set_value(d, base64);
-    return !d->bad_value;
-}
-
-void leat_serve_digest_trailer(struct leat_serve_digest *d, const char *header, const char *base64)
-{
-    if (d->algorithm && !d->has_value && strcasecmp(algorithms[d->algorithm].header, header) == 0)
-        set_value(d, base64);
+    memcpy(d->base64, base64, strlen(base64) + 1);
+    return true;
 }
 
 static void add_crc(struct leat_serve_digest *d, const void *data, size_t n)
@@ -155,13 +140,13 @@ static bool checksum_matches(struct leat_serve_digest *d)
 {
     unsigned char actual[VALUE_MAX];
     size_t size = algorithms[d->algorithm].size;
-    if (!d->algorithm || !d->has_value)
-        return !d->algorithm; /* announced and never given */
+    if (!d->algorithm)
+        return true;
     if (d->sha)
         EVP_DigestFinal_ex(d->sha, actual, NULL);
     for (size_t i = 0; !d->sha && i < size; i++)
         actual[i] = (unsigned char)(d->crc >> 8 * (size - 1 - i)); /* big-endian */
-    return !d->bad_value && memcmp(actual, d->expected, size) == 0;
+    return memcmp(actual, d->expected, size) == 0;
 }
 
 bool leat_serve_digest_finish(struct leat_serve_digest *d, unsigned char md5[LEAT_SERVE_MD5], enum leat_serve_code *why)
@@ -180,7 +165,7 @@ bool leat_serve_digest_finish(struct leat_serve_digest *d, unsigned char md5[LEA
 
 const char *leat_serve_digest_header(const struct leat_serve_digest *d, const char **base64)
 {
-    if (!d->algorithm || !d->has_value || d->bad_value)
+    if (!d->algorithm)
         return NULL;
     *base64 = d->base64;
     return algorithms[d->algorithm].header;

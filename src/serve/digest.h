@@ -22,10 +22,6 @@ bool leat_serve_digest_expect_md5(struct leat_serve_digest *d, const char *base6
 bool leat_serve_digest_expect_sha256(struct leat_serve_digest *d, const char *hex);
 bool leat_serve_digest_expect_checksum(struct leat_serve_digest *d, const char *header, const char *base64);
 
-/* A checksum whose value comes after the body, in a trailer; then given by `trailer`. False: not a known one. */
-bool leat_serve_digest_announce(struct leat_serve_digest *d, const char *header);
-void leat_serve_digest_trailer(struct leat_serve_digest *d, const char *header, const char *base64);
-
 void leat_serve_digest_add(struct leat_serve_digest *d, const void *data, size_t n);
 
 /* True when all is as stated. Fills in the MD5. */

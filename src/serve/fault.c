@@ -21,11 +21,13 @@ static const struct {
     {"lost-range", LEAT_SERVE_FAULT_LOST_RANGE},
     {"ignore-range", LEAT_SERVE_FAULT_IGNORE_RANGE},
     {"error200", LEAT_SERVE_FAULT_ERROR200},
+    {"expired", LEAT_SERVE_FAULT_EXPIRED},
+    {"redirect", LEAT_SERVE_FAULT_REDIRECT},
 };
 
 #define KINDS                                                                                                          \
     "a status from 400 to 599, reset, truncate, corrupt, stall, late, slow, wrong-range, lost-range, ignore-range, "   \
-    "error200"
+    "error200, expired, redirect"
 
 static bool find_kind(const char *name, struct leat_serve_fault *out)
 {

@@ -20,7 +20,9 @@ enum leat_serve_fault_kind {
     LEAT_SERVE_FAULT_WRONG_RANGE,  /* another range than the one asked for, and said so */
     LEAT_SERVE_FAULT_LOST_RANGE,   /* 206 without Content-Range */
     LEAT_SERVE_FAULT_IGNORE_RANGE, /* 200 with the whole object in answer to a range */
-    LEAT_SERVE_FAULT_ERROR200      /* 200 with an error document as body */
+    LEAT_SERVE_FAULT_ERROR200,     /* 200 with an error document as body */
+    LEAT_SERVE_FAULT_EXPIRED,      /* the keys are said to be over */
+    LEAT_SERVE_FAULT_REDIRECT      /* to another host */
 };
 
 #define LEAT_SERVE_FAULTS_MAX 24

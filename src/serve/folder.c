@@ -86,7 +86,7 @@ void leat_serve_folder_close(struct leat_serve_folder *f)
     free(f);
 }
 
-bool leat_serve_bucket_name_valid(const char *name)
+static bool name_valid(const char *name)
 {
     size_t n = strlen(name);
     if (n == 0 || n > 255 || *name == '.')
@@ -164,7 +164,7 @@ static leat_status get_locked(struct leat_serve_folder *f, const char *name, str
     while (b && strcmp(b->name, name) != 0)
         b = b->next;
     /* A bucket may itself be a link to a folder elsewhere: the one that made it wanted it served. */
-    int rc = leat_serve_bucket_name_valid(name) ? fstatat(f->fd, name, &st, 0) : -1;
+    int rc = name_valid(name) ? fstatat(f->fd, name, &st, 0) : -1;
     if (b && (rc != 0 || st.st_ino != b->inode)) {
         forget(f, b);
         b = NULL;
@@ -206,83 +206,4 @@ void leat_serve_bucket_release(struct leat_serve_bucket *b)
     if (--b->users == 0 && b->inode == 0)
         bucket_free(b);
     pthread_mutex_unlock(&f->mu);
-}
-
-leat_status leat_serve_bucket_create(struct leat_serve_folder *f, const char *name, struct leat_error *err)
-{
-    if (!leat_serve_bucket_name_valid(name))
-        return leat_fail(err, LEAT_INVALID, "'%.80s' is not a bucket name", name);
-    if (mkdirat(f->fd, name, 0777) != 0)
-        return leat_fail_errno(err, errno, "cannot make the bucket '%s'", name);
-    return LEAT_OK;
-}
-
-/* Folders without a file in them are no keys: they go with the bucket. */
-static void remove_empty_folders(int dir, int depth)
-{
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *e;
-    while (d && (e = readdir(d))) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0)
-            continue;
-        int sub = errno == ENOTEMPTY && depth < LEAT_SERVE_KEY_MAX / 2
-                      ? openat(fd, e->d_name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                      : -1;
-        if (sub < 0)
-            continue;
-        remove_empty_folders(sub, depth + 1);
-        close(sub);
-        unlinkat(fd, e->d_name, AT_REMOVEDIR);
-    }
-    if (d)
-        closedir(d);
-    else if (fd >= 0)
-        close(fd);
-}
-
-leat_status leat_serve_bucket_remove(struct leat_serve_folder *f, const char *name, struct leat_error *err)
-{
-    struct leat_serve_bucket *b;
-    leat_status rc = leat_serve_bucket_get(f, name, &b, err);
-    if (rc != LEAT_OK)
-        return rc;
-    pthread_mutex_lock(&b->mu);
-    remove_empty_folders(b->fd, 0);
-    if (unlinkat(f->fd, name, AT_REMOVEDIR) != 0)
-        rc = errno == ENOTEMPTY || errno == EEXIST ? leat_fail(err, LEAT_BUSY, "the bucket '%s' is not empty", name)
-                                                   : leat_fail_errno(err, errno, "cannot remove the bucket '%s'", name);
-    pthread_mutex_unlock(&b->mu);
-    leat_serve_bucket_release(b);
-    return rc;
-}
-
-leat_status leat_serve_buckets(struct leat_serve_folder *f, struct leat_serve_names *out, struct leat_error *err)
-{
-    int fd = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        int e = errno;
-        if (fd >= 0)
-            close(fd);
-        return leat_fail_errno(err, e, "cannot read '%s'", f->path);
-    }
-    const struct dirent *d;
-    leat_status rc = LEAT_OK;
-    while (rc == LEAT_OK && (d = readdir(dir))) {
-        struct stat st;
-        if (!leat_serve_bucket_name_valid(d->d_name) || fstatat(fd, d->d_name, &st, 0) != 0 || !S_ISDIR(st.st_mode))
-            continue;
-        if (!leat_serve_names_append(out, d->d_name, strlen(d->d_name), false))
-            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the list of buckets");
-    }
-    closedir(dir);
-    leat_serve_names_sort(out);
-    return rc;
-}
-
-long long leat_serve_bucket_modified_s(struct leat_serve_folder *f, const char *name)
-{
-    struct stat st;
-    return fstatat(f->fd, name, &st, 0) == 0 ? (long long)st.st_mtim.tv_sec : 0;
 }

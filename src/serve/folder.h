@@ -28,18 +28,9 @@ leat_status leat_serve_folder_open(const char *dir, bool read_only, struct leat_
                                    struct leat_error *err);
 void leat_serve_folder_close(struct leat_serve_folder *f); /* after the last bucket was released; NULL is allowed */
 
-bool leat_serve_bucket_name_valid(const char *name);
-
 /* LEAT_NOT_FOUND when there is none. */
 leat_status leat_serve_bucket_get(struct leat_serve_folder *f, const char *name, struct leat_serve_bucket **out,
                                   struct leat_error *err);
 void leat_serve_bucket_release(struct leat_serve_bucket *b); /* NULL is allowed */
-
-leat_status leat_serve_bucket_create(struct leat_serve_folder *f, const char *name, struct leat_error *err);
-leat_status leat_serve_bucket_remove(struct leat_serve_folder *f, const char *name, struct leat_error *err);
-
-/* Names of all buckets, sorted; and when one's folder was last modified. */
-leat_status leat_serve_buckets(struct leat_serve_folder *f, struct leat_serve_names *out, struct leat_error *err);
-long long leat_serve_bucket_modified_s(struct leat_serve_folder *f, const char *name);
 
 #endif

@@ -1,24 +1,14 @@
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "serve/dialect.h"
 #include "serve/ops.h"
 #include "serve/range.h"
 
-static const struct {
-    const char *argument; /* of the query */
-    const char *header;
-} overrides[] = {
-    {"response-content-type", "Content-Type"},
-    {"response-content-language", "Content-Language"},
-    {"response-expires", "Expires"},
-    {"response-cache-control", "Cache-Control"},
-    {"response-content-disposition", "Content-Disposition"},
-    {"response-content-encoding", "Content-Encoding"},
-};
-
-static void format_http_date(int64_t time_ns, char out[40])
+void leat_serve_http_date(int64_t time_ns, char out[40])
 {
     struct tm tm;
     time_t s = (time_t)(time_ns / (int64_t)LEAT_S);
@@ -26,105 +16,48 @@ static void format_http_date(int64_t time_ns, char out[40])
     strftime(out, 40, "%a, %d %b %Y %H:%M:%S GMT", &tm);
 }
 
-/* False for a date that cannot be read: HTTP says to ignore the condition then. */
-static bool parse_http_date(const char *text, int64_t *out_s)
-{
-    struct tm tm;
-    memset(&tm, 0, sizeof tm);
-    const char *end = text ? strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm) : NULL;
-    if (!end || *end)
-        return false;
-    *out_s = (int64_t)timegm(&tm);
-    return true;
-}
-
-/* 0: go on; else 304 or 412. The order is HTTP's. */
-static unsigned check_conditions(const struct leat_serve_call *c, const struct leat_serve_object *o)
-{
-    const char *match = leat_request_header(c->x, "If-Match");
-    const char *none = leat_request_header(c->x, "If-None-Match");
-    int64_t modified_s = o->modified_ns / (int64_t)LEAT_S;
-    int64_t since;
-    if (match) {
-        if (!leat_serve_etag_listed(match, o->etag))
-            return 412;
-    } else if (parse_http_date(leat_request_header(c->x, "If-Unmodified-Since"), &since) && modified_s > since) {
-        return 412;
-    }
-    if (none) {
-        if (leat_serve_etag_listed(none, o->etag))
-            return 304;
-    } else if (parse_http_date(leat_request_header(c->x, "If-Modified-Since"), &since) && modified_s <= since) {
-        return 304;
-    }
-    return 0;
-}
-
-/* If-Range: the range counts only for that very object. */
-static const char *range_header(const struct leat_serve_call *c, const struct leat_serve_object *o)
-{
-    const char *range = leat_request_header(c->x, "Range");
-    const char *only = leat_request_header(c->x, "If-Range");
-    int64_t since;
-    if (!only || !range)
-        return range;
-    bool same = parse_http_date(only, &since) ? o->modified_ns / (int64_t)LEAT_S == since
-                                              : leat_serve_etag_listed(only, o->etag);
-    return same ? range : NULL;
-}
-
-static const char *overridden(const struct leat_serve_call *c, const char *header)
-{
-    for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++) {
-        if (strcasecmp(overrides[i].header, header) == 0)
-            return leat_serve_arg(c, overrides[i].argument);
-    }
-    return NULL;
-}
-
-/* Headers kept with the object, except those that the query overrides. Checksums are of the whole object. */
-static void add_kept_headers(struct leat_serve_call *c, struct leat_serve_object *o, bool whole)
+/* Headers kept with the object. S3's checksums are of the whole of it and have to be asked for. */
+static void add_kept_headers(struct leat_serve_call *c, struct leat_serve_object *o, bool range)
 {
     bool typed = false;
     const char *mode = leat_request_header(c->x, "x-amz-checksum-mode");
-    bool checksums = whole && mode && strcasecmp(mode, "ENABLED") == 0;
+    bool checksums = !range && mode && strcasecmp(mode, "ENABLED") == 0;
     for (char *line = o->headers.data; *line;) {
         char *end = strchr(line, '\n');
         char *colon = end ? memchr(line, ':', (size_t)(end - line)) : NULL;
         if (!colon)
             break;
         *colon = *end = '\0';
-        bool checksum = strncasecmp(line, "x-amz-checksum-", 15) == 0;
+        bool hidden = (strncasecmp(line, "x-amz-checksum-", 15) == 0 && !checksums) ||
+                      strncasecmp(line, LEAT_SERVE_HIDDEN, strlen(LEAT_SERVE_HIDDEN)) == 0;
         typed = typed || strcasecmp(line, "Content-Type") == 0;
-        if (!overridden(c, line) && (!checksum || checksums))
+        if (!hidden)
             leat_request_add_header(c->x, line, colon + 2);
         line = end + 1;
     }
-    if (!typed && !overridden(c, "Content-Type"))
-        leat_request_add_header(c->x, "Content-Type", "binary/octet-stream");
-    for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++) {
-        if (leat_serve_arg(c, overrides[i].argument))
-            leat_request_add_header(c->x, overrides[i].header, leat_serve_arg(c, overrides[i].argument));
-    }
+    if (!typed)
+        leat_request_add_header(c->x, "Content-Type", c->serve->dialect->type);
 }
 
-static void add_headers(struct leat_serve_call *c, struct leat_serve_object *o, bool whole)
+/* n: the bytes that are asked for; range: as a range. */
+static void add_headers(struct leat_serve_call *c, struct leat_serve_object *o, uint64_t n, bool range)
 {
-    char text[LEAT_SERVE_ETAG + 2];
+    char tag[LEAT_SERVE_TAG];
     char date[40];
-    format_http_date(o->modified_ns, date);
-    snprintf(text, sizeof text, "\"%s\"", o->etag);
-    leat_request_add_header(c->x, "ETag", text);
+    leat_serve_http_date(o->modified_ns, date);
+    leat_serve_tag(c, o->etag, o->modified_ns, tag);
+    leat_request_add_header(c->x, "ETag", tag);
     leat_request_add_header(c->x, "Last-Modified", date);
     leat_request_add_header(c->x, "Accept-Ranges", "bytes");
-    add_kept_headers(c, o, whole);
+    add_kept_headers(c, o, range);
+    c->serve->dialect->describe(c, o, n == o->size, range);
 }
 
 static void reply_part(struct leat_serve_call *c, struct leat_serve_object *o, uint64_t offset, uint64_t n)
 {
     char text[100];
     if (leat_serve_suffers(c, LEAT_SERVE_FAULT_IGNORE_RANGE)) {
-        add_headers(c, o, true);
+        add_headers(c, o, o->size, false);
         leat_serve_reply_object(c, 200, o, 0, o->size);
         return;
     }
@@ -137,7 +70,7 @@ static void reply_part(struct leat_serve_call *c, struct leat_serve_object *o, u
         else if (n > 1)
             n--;
     }
-    add_headers(c, o, false);
+    add_headers(c, o, n, true);
     snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)offset,
              (unsigned long long)(offset + n - 1), (unsigned long long)o->size);
     if (!leat_serve_suffers(c, LEAT_SERVE_FAULT_LOST_RANGE))
@@ -153,34 +86,41 @@ static void reply_outside(struct leat_serve_call *c, const struct leat_serve_obj
     leat_serve_fail(c, LEAT_SERVE_INVALID_RANGE);
 }
 
+static void reply_error200(struct leat_serve_call *c)
+{
+    static const char text[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code>"
+                               "<Message>We encountered an internal error. Please try again.</Message></Error>\n";
+    leat_serve_reply(c, 200, "application/xml", text, strlen(text));
+}
+
 void leat_serve_get_object(struct leat_serve_call *c)
 {
     struct leat_serve_object o = {.fd = -1};
+    struct leat_serve_condition condition;
     struct leat_error err;
     uint64_t offset;
     uint64_t n;
     bool get = strcmp(c->op->method, "GET") == 0;
-    if (leat_serve_object_open(c->bucket, c->key, &o, &err) != LEAT_OK) {
-        leat_serve_fail_status(c, &err);
+    const char *range = leat_request_header(c->x, "Range");
+    if (c->serve->dialect->has_account && leat_request_header(c->x, "x-ms-range"))
+        range = leat_request_header(c->x, "x-ms-range");
+    if (!c->serve->dialect->condition(c, &condition))
         return;
-    }
-    unsigned refused = check_conditions(c, &o);
-    enum leat_serve_range_kind kind = leat_serve_range(range_header(c, &o), o.size, &offset, &n);
-    if (refused == 412) {
-        leat_serve_fail(c, LEAT_SERVE_PRECONDITION_FAILED);
-    } else if (refused == 304) {
-        add_headers(c, &o, false);
-        leat_serve_reply(c, 304, "", "", 0);
+    leat_status rc = leat_serve_object_open(c->bucket, c->key, &o, &err);
+    if (rc == LEAT_OK && !leat_serve_condition_holds(&condition, &o))
+        rc = leat_fail(&err, LEAT_CHANGED, "the object is another one");
+    enum leat_serve_range_kind kind =
+        rc == LEAT_OK ? leat_serve_range(range, o.size, &offset, &n) : LEAT_SERVE_RANGE_ALL;
+    if (rc != LEAT_OK) {
+        leat_serve_fail_status(c, &err);
     } else if (get && leat_serve_suffers(c, LEAT_SERVE_FAULT_ERROR200)) {
-        static const char text[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code>"
-                                   "<Message>We encountered an internal error. Please try again.</Message></Error>\n";
-        leat_serve_reply(c, 200, "application/xml", text, strlen(text));
+        reply_error200(c);
     } else if (kind == LEAT_SERVE_RANGE_OUTSIDE) {
         reply_outside(c, &o);
     } else if (kind == LEAT_SERVE_RANGE_PART) {
         reply_part(c, &o, offset, n);
     } else {
-        add_headers(c, &o, true);
+        add_headers(c, &o, o.size, false);
         leat_serve_reply_object(c, 200, &o, 0, o.size);
     }
     leat_serve_object_close(&o);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "serve/dialect.h"
 #include "serve/ops.h"
 
 /* Headers that S3 acts on and this does not: by their beginning, and the values that ask for nothing. */
@@ -13,6 +14,11 @@ static const struct {
 } refused[] = {
     {"x-amz-server-side-encryption", {NULL}},
     {"x-amz-copy-source-server-side-encryption", {NULL}},
+    {"x-amz-copy-source-if-none-match", {NULL}},
+    {"x-amz-copy-source-if-modified-since", {NULL}},
+    {"x-amz-copy-source-if-unmodified-since", {NULL}},
+    {"x-amz-trailer", {NULL}},
+    {"x-amz-decoded-content-length", {NULL}},
     {"x-amz-write-offset-bytes", {NULL}},
     {"x-amz-rename-source", {NULL}},
     {"x-amz-object-lock-", {NULL}},
@@ -28,17 +34,38 @@ static const struct {
     {"x-amz-create-session-mode", {NULL}},
 };
 
+/* Conditions by date, on other versions than the one there, and on the range alone. */
+static const char *const conditions[] = {"if-modified-since", "if-unmodified-since", "if-range"};
+
 struct look {
+    const struct leat_serve_dialect *dialect;
     const char *found;
     bool deletes;
 };
 
+/* Of a protocol that lists what is understood of its own. */
+static bool is_known(const struct leat_serve_dialect *d, const char *name)
+{
+    if (!d->headers || strncasecmp(name, d->prefix, strlen(d->prefix)) != 0 ||
+        strncasecmp(name, d->meta, strlen(d->meta)) == 0)
+        return true;
+    for (size_t i = 0; d->headers[i]; i++) {
+        if (strcasecmp(name, d->headers[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void look_at(const char *name, const char *value, void *user)
 {
     struct look *l = user;
-    if (l->deletes && (strcasecmp(name, "if-match") == 0 || strcasecmp(name, "if-none-match") == 0 ||
-                       strcasecmp(name, "if-unmodified-since") == 0))
+    if (!is_known(l->dialect, name) ||
+        (l->deletes && (strcasecmp(name, "if-match") == 0 || strcasecmp(name, "if-none-match") == 0)))
         l->found = name;
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
+        if (strcasecmp(name, conditions[i]) == 0)
+            l->found = name;
+    }
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         if (strncasecmp(name, refused[i].begin, strlen(refused[i].begin)) != 0)
             continue;
@@ -53,7 +80,8 @@ static void look_at(const char *name, const char *value, void *user)
 bool leat_serve_guard_features(struct leat_serve_call *c)
 {
     const char *method = leat_request_method(c->x);
-    struct look l = {.deletes = strcmp(method, "DELETE") == 0};
+    struct look l = {.dialect = c->serve->dialect};
+    l.deletes = l.dialect == &leat_serve_s3 && strcmp(method, "DELETE") == 0;
     leat_request_headers(c->x, look_at, &l);
     bool reads = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     if (!l.found && reads && leat_serve_arg(c, "partNumber"))
@@ -84,16 +112,15 @@ static bool ends_with(const char *text, const char *end)
     return n >= end_n && strcasecmp(text + n - end_n, end) == 0 && (n == end_n || text[n - end_n - 1] == '.');
 }
 
-/* An address in digits, localhost, or what --domain says: names that nobody else can point here (DNS rebinding). */
-static bool own_host(const struct leat_serve_call *c, const char *host)
+/* An address in digits or localhost: names that nobody else can point here (DNS rebinding). */
+static bool own_host(const char *host)
 {
     char name[256];
     struct in6_addr address;
-    const char *domain = c->serve->options.domain;
     if (!host || !host_name(host, name, sizeof name))
         return false;
     return inet_pton(AF_INET, name, &address) == 1 || inet_pton(AF_INET6, name, &address) == 1 ||
-           ends_with(name, "localhost") || (domain && ends_with(name, domain));
+           ends_with(name, "localhost");
 }
 
 static bool bound_here(const char *address)
@@ -117,9 +144,9 @@ bool leat_serve_guard_origin(struct leat_serve_call *c, bool control)
         return false;
     }
     /* Beyond this machine it has names that it does not know, and --anonymous has let everybody in. */
-    if (bound_here(o->bind) && !own_host(c, host)) {
+    if (bound_here(o->bind) && !own_host(host)) {
         leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED,
-                         "This server does not go by that name: use its address, localhost or the name in --domain.");
+                         "This server does not go by that name: use its address or localhost.");
         return false;
     }
     return true;

@@ -1,12 +1,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "serve/dialect.h"
 #include "serve/ops.h"
 #include "serve/xml.h"
 #include "store/sign.h"
 
-#define KEYS_MAX 1000
-#define XML_MAX  ((size_t)32 << 20)
+#define KEYS_MAX  1000
+#define BLOBS_MAX 5000
+#define XML_MAX   ((size_t)32 << 20)
 
 /* A page of a listing. Keys and common prefixes, in order, as S3 counts both towards max-keys. */
 struct page {
@@ -141,8 +143,40 @@ static void add_key(struct leat_buf *xml, const char *name, const char *key, siz
     leat_serve_xml_close(xml, name);
 }
 
-static void add_object(struct leat_buf *xml, struct leat_serve_key key, const struct leat_serve_object *o, bool url,
-                       bool owner)
+/* A blob's name, which is escaped in another way where XML cannot hold it. */
+static void add_name(struct leat_buf *xml, struct leat_serve_key key)
+{
+    bool odd = false;
+    for (size_t i = 0; i < key.n; i++)
+        odd |= (unsigned char)key.data[i] < ' ';
+    if (!odd) {
+        leat_serve_xml_element(xml, "Name", key.data, key.n);
+        return;
+    }
+    leat_buf_str(xml, "<Name Encoded=\"true\">");
+    leat_sign_encode(xml, key.data, key.n, true);
+    leat_serve_xml_close(xml, "Name");
+}
+
+static void add_blob(struct leat_serve_call *c, struct leat_buf *xml, struct leat_serve_key key,
+                     const struct leat_serve_object *o)
+{
+    char tag[LEAT_SERVE_TAG];
+    char date[40];
+    leat_serve_tag(c, o->etag, o->modified_ns, tag);
+    tag[strlen(tag) - 1] = '\0'; /* here without its quotes */
+    leat_serve_http_date(o->modified_ns, date);
+    leat_buf_str(xml, "<Blob>");
+    add_name(xml, key);
+    leat_buf_str(xml, "<Properties>");
+    leat_serve_xml_string(xml, "Last-Modified", date);
+    leat_serve_xml_string(xml, "Etag", tag + 1);
+    leat_serve_xml_number(xml, "Content-Length", o->size);
+    leat_buf_str(xml, "<BlobType>BlockBlob</BlobType></Properties></Blob>");
+}
+
+static void add_object(struct leat_serve_call *c, struct leat_buf *xml, struct leat_serve_key key,
+                       const struct leat_serve_object *o, bool url)
 {
     leat_buf_str(xml, "<Contents>");
     add_key(xml, "Key", key.data, key.n, url);
@@ -151,33 +185,40 @@ static void add_object(struct leat_buf *xml, struct leat_serve_key key, const st
     leat_buf_str(xml, o->etag);
     leat_buf_str(xml, "&quot;</ETag>");
     leat_serve_xml_number(xml, "Size", o->size);
-    if (owner)
-        leat_buf_str(xml, "<Owner><ID>leat</ID><DisplayName>leat</DisplayName></Owner>");
+    if (c->serve->dialect->is_versioned)
+        leat_serve_xml_number(xml, "Generation", (uint64_t)o->modified_ns);
     leat_buf_str(xml, "<StorageClass>STANDARD</StorageClass></Contents>");
 }
 
 /* Of the keys only those that were removed since are left out: a list that lacks others would be a lie. */
-static leat_status add_contents(struct leat_serve_call *c, const struct page *p, struct leat_buf *xml, bool owner,
+static leat_status add_contents(struct leat_serve_call *c, const struct page *p, struct leat_buf *xml,
                                 struct leat_error *err)
 {
     struct leat_serve_lookup lookup = {.bucket = c->bucket, .dir = -1};
+    bool blobs = c->serve->dialect->has_account;
     leat_status rc = LEAT_OK;
     for (size_t i = 0; rc == LEAT_OK && i < p->keys.n; i++) {
         struct leat_serve_key key = {p->keys.text + p->keys.entry[i].at, p->keys.entry[i].n};
         struct leat_serve_object o = {.fd = -1};
         rc = leat_serve_object_look(&lookup, key, &o, err);
-        if (rc == LEAT_OK) {
-            add_object(xml, key, &o, p->url, owner);
+        if (rc == LEAT_OK && blobs)
+            add_blob(c, xml, key, &o);
+        else if (rc == LEAT_OK)
+            add_object(c, xml, key, &o, p->url);
+        if (rc == LEAT_OK)
             leat_serve_object_close(&o);
-        } else if (rc == LEAT_NOT_FOUND) {
+        else if (rc == LEAT_NOT_FOUND)
             rc = LEAT_OK;
-        }
     }
     leat_serve_lookup_end(&lookup);
     for (size_t i = 0; i < p->prefixes.n; i++) {
-        leat_buf_str(xml, "<CommonPrefixes>");
-        add_key(xml, "Prefix", p->prefixes.text + p->prefixes.entry[i].at, p->prefixes.entry[i].n, p->url);
-        leat_buf_str(xml, "</CommonPrefixes>");
+        struct leat_serve_key key = {p->prefixes.text + p->prefixes.entry[i].at, p->prefixes.entry[i].n};
+        leat_buf_str(xml, blobs ? "<BlobPrefix>" : "<CommonPrefixes>");
+        if (blobs)
+            add_name(xml, key);
+        else
+            add_key(xml, "Prefix", key.data, key.n, p->url);
+        leat_buf_str(xml, blobs ? "</BlobPrefix>" : "</CommonPrefixes>");
     }
     return rc;
 }
@@ -198,57 +239,54 @@ static bool decode_token(const char *token, struct leat_buf *out)
     return !out->failed;
 }
 
-static void add_token(struct leat_buf *xml, const struct leat_buf *last)
+static void add_token(struct leat_buf *xml, const char *name, const struct page *p)
 {
-    leat_buf_str(xml, "<NextContinuationToken>k");
-    for (size_t i = 0; i < last->len; i++)
-        leat_buf_printf(xml, "%02x", (unsigned char)last->data[i]);
-    leat_buf_str(xml, "</NextContinuationToken>");
+    leat_serve_xml_open(xml, name);
+    leat_buf_str(xml, p->truncated ? "k" : "");
+    for (size_t i = 0; p->truncated && i < p->last.len; i++)
+        leat_buf_printf(xml, "%02x", (unsigned char)p->last.data[i]);
+    leat_serve_xml_close(xml, name);
 }
 
-static void render(struct leat_serve_call *c, const struct page *p, bool v2)
+static leat_status render_blobs(struct leat_serve_call *c, const struct page *p, struct leat_buf *xml,
+                                struct leat_error *err)
 {
-    struct leat_buf xml;
-    struct leat_error err;
-    const char *owner = leat_serve_arg(c, "fetch-owner");
-    const char *token = leat_serve_arg(c, "continuation-token");
-    leat_buf_init(&xml, XML_MAX);
-    leat_buf_str(&xml, LEAT_SERVE_XML_HEAD "<ListBucketResult" LEAT_SERVE_XML_NS ">");
-    leat_serve_xml_string(&xml, "Name", c->bucket_name);
-    add_key(&xml, "Prefix", p->prefix.data, p->prefix.n, p->url);
+    leat_buf_str(xml, LEAT_SERVE_XML_HEAD "<EnumerationResults ServiceEndpoint=\"/\" ContainerName=\"");
+    leat_serve_xml_text(xml, c->bucket_name, strlen(c->bucket_name));
+    leat_buf_str(xml, "\">");
+    leat_serve_xml_number(xml, "MaxResults", p->max);
+    leat_buf_str(xml, "<Blobs>");
+    leat_status rc = add_contents(c, p, xml, err);
+    leat_buf_str(xml, "</Blobs>");
+    add_token(xml, "NextMarker", p);
+    leat_buf_str(xml, "</EnumerationResults>\n");
+    return rc;
+}
+
+static leat_status render_objects(struct leat_serve_call *c, const struct page *p, struct leat_buf *xml,
+                                  struct leat_error *err)
+{
+    leat_buf_str(xml, LEAT_SERVE_XML_HEAD "<ListBucketResult" LEAT_SERVE_XML_NS ">");
+    leat_serve_xml_string(xml, "Name", c->bucket_name);
+    add_key(xml, "Prefix", p->prefix.data, p->prefix.n, p->url);
     if (p->delimiter.n)
-        add_key(&xml, "Delimiter", p->delimiter.data, p->delimiter.n, p->url);
-    leat_serve_xml_number(&xml, "MaxKeys", p->max);
+        add_key(xml, "Delimiter", p->delimiter.data, p->delimiter.n, p->url);
+    leat_serve_xml_number(xml, "MaxKeys", p->max);
     if (p->url)
-        leat_serve_xml_string(&xml, "EncodingType", "url");
-    leat_serve_xml_string(&xml, "IsTruncated", p->truncated ? "true" : "false");
-    if (add_contents(c, p, &xml, !v2 || (owner && strcmp(owner, "true") == 0), &err) != LEAT_OK) {
-        leat_buf_free(&xml);
-        leat_serve_fail_status(c, &err);
-        return;
-    }
-    if (v2) {
-        struct leat_serve_key start = arg_key(c, "start-after");
-        leat_serve_xml_number(&xml, "KeyCount", p->keys.n + p->prefixes.n);
-        if (token)
-            leat_serve_xml_string(&xml, "ContinuationToken", token);
-        if (start.n)
-            add_key(&xml, "StartAfter", start.data, start.n, p->url);
-        if (p->truncated)
-            add_token(&xml, &p->last);
-    } else {
-        struct leat_serve_key marker = arg_key(c, "marker");
-        add_key(&xml, "Marker", marker.data, marker.n, p->url);
-        if (p->truncated)
-            add_key(&xml, "NextMarker", p->last.data, p->last.len, p->url);
-    }
-    leat_buf_str(&xml, "</ListBucketResult>\n");
-    leat_serve_reply_xml(c, 200, &xml);
+        leat_serve_xml_string(xml, "EncodingType", "url");
+    leat_serve_xml_string(xml, "IsTruncated", p->truncated ? "true" : "false");
+    leat_status rc = add_contents(c, p, xml, err);
+    leat_serve_xml_number(xml, "KeyCount", p->keys.n + p->prefixes.n);
+    if (p->truncated)
+        add_token(xml, "NextContinuationToken", p);
+    leat_buf_str(xml, "</ListBucketResult>\n");
+    return rc;
 }
 
-static void list(struct leat_serve_call *c, struct page *p, bool v2)
+static void list(struct leat_serve_call *c, struct page *p)
 {
     struct leat_error err;
+    struct leat_buf xml;
     leat_status rc = LEAT_OK;
     struct leat_serve_bucket *b = c->bucket;
     if (p->max) {
@@ -259,38 +297,42 @@ static void list(struct leat_serve_call *c, struct page *p, bool v2)
         leat_serve_index_end(b->index);
         pthread_mutex_unlock(&b->mu);
     }
+    leat_buf_init(&xml, XML_MAX);
     if (rc == LEAT_OK)
-        render(c, p, v2);
-    else
-        leat_serve_fail_status(c, &err);
+        rc = c->serve->dialect->has_account ? render_blobs(c, p, &xml, &err) : render_objects(c, p, &xml, &err);
+    if (rc == LEAT_OK) {
+        leat_serve_reply_xml(c, 200, &xml);
+        return;
+    }
+    leat_buf_free(&xml);
+    leat_serve_fail_status(c, &err);
 }
 
 void leat_serve_list_objects(struct leat_serve_call *c)
 {
-    bool v2 = strcmp(c->op->name, "ListObjectsV2") == 0;
+    bool blobs = c->serve->dialect->has_account;
+    const uint64_t most = blobs ? BLOBS_MAX : KEYS_MAX;
     const char *encoding = leat_serve_arg(c, "encoding-type");
-    const char *token = leat_serve_arg(c, "continuation-token");
+    const char *token = leat_serve_arg(c, blobs ? "marker" : "continuation-token");
     struct page p = {.prefix = arg_key(c, "prefix"), .delimiter = arg_key(c, "delimiter")};
     struct leat_buf after;
     p.url = encoding && strcmp(encoding, "url") == 0;
-    p.after = arg_key(c, v2 ? "start-after" : "marker");
+    p.after = arg_key(c, "start-after");
+    if (!leat_serve_arg_number(c, blobs ? "maxresults" : "max-keys", most, INT32_MAX, &p.max))
+        return;
+    if (p.max > most)
+        p.max = most;
     leat_buf_init(&p.last, LEAT_SERVE_KEY_MAX);
     leat_buf_init(&after, LEAT_SERVE_KEY_MAX);
-    if (!leat_serve_arg_number(c, "max-keys", KEYS_MAX, INT32_MAX, &p.max))
-        return;
-    if (p.max > KEYS_MAX)
-        p.max = KEYS_MAX;
-    if (v2 && strcmp(leat_serve_arg(c, "list-type"), "2") != 0) {
-        leat_serve_failf(c, LEAT_SERVE_INVALID_ARGUMENT, "list-type is not 2.");
-    } else if (v2 && token && !decode_token(token, &after)) {
+    p.resumed = token && *token;
+    if (p.resumed && !decode_token(token, &after)) {
         leat_serve_failf(c, LEAT_SERVE_INVALID_ARGUMENT, "The continuation token is not one of this server's.");
     } else if (p.after.n > LEAT_SERVE_KEY_MAX || p.prefix.n > LEAT_SERVE_KEY_MAX) {
         leat_serve_fail(c, LEAT_SERVE_KEY_TOO_LONG);
     } else {
-        if (v2 && token)
+        if (p.resumed)
             p.after = (struct leat_serve_key){after.data, after.len};
-        p.resumed = v2 ? token != NULL : p.after.n > 0;
-        list(c, &p, v2);
+        list(c, &p);
     }
     leat_serve_names_free(&p.keys);
     leat_serve_names_free(&p.prefixes);

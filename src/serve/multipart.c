@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/hash.h"
+#include "serve/dialect.h"
 #include "serve/ops.h"
 #include "serve/upload.h"
 #include "serve/xml.h"
@@ -55,9 +55,12 @@ void leat_serve_create_upload(struct leat_serve_call *c)
         leat_serve_fail_headers(c);
         return;
     }
-    pthread_mutex_lock(&c->bucket->mu);
-    leat_status rc = leat_serve_upload_make(c->bucket, c->key, headers.data, id, &err);
-    pthread_mutex_unlock(&c->bucket->mu);
+    leat_status rc = leat_serve_upload_new_id(id, &err);
+    if (rc == LEAT_OK) {
+        pthread_mutex_lock(&c->bucket->mu);
+        rc = leat_serve_upload_make(c->bucket, c->key, headers.data ? headers.data : "", id, &err);
+        pthread_mutex_unlock(&c->bucket->mu);
+    }
     leat_buf_free(&headers);
     if (rc != LEAT_OK) {
         leat_serve_fail_status(c, &err);
@@ -70,13 +73,13 @@ void leat_serve_create_upload(struct leat_serve_call *c)
     leat_serve_reply_xml(c, 200, &xml);
 }
 
-static leat_status place_part(struct leat_serve_call *c, unsigned number, const char *md5, struct leat_error *err)
+static leat_status place_part(struct leat_serve_call *c, const struct leat_serve_part *part, struct leat_error *err)
 {
     struct leat_serve_upload u;
     leat_status rc = open_upload(c, &u, err);
     if (rc != LEAT_OK)
         return rc;
-    rc = leat_serve_upload_place(&u, &c->writer, number, md5, err);
+    rc = leat_serve_upload_place(&u, &c->writer, part, err);
     leat_serve_upload_close(&u);
     return rc;
 }
@@ -85,8 +88,7 @@ void leat_serve_upload_part(struct leat_serve_call *c)
 {
     struct leat_error err;
     uint64_t number;
-    char md5[LEAT_SERVE_MD5_HEX + 1];
-    char quoted[LEAT_SERVE_MD5_HEX + 3];
+    struct leat_serve_part part = {0};
     if (!leat_serve_arg_number(c, "partNumber", 0, LEAT_SERVE_PARTS_MAX, &number))
         return;
     if (number < 1) {
@@ -96,21 +98,19 @@ void leat_serve_upload_part(struct leat_serve_call *c)
     bool copied = leat_request_header(c->x, "x-amz-copy-source") != NULL;
     if (copied && !leat_serve_copy_part(c))
         return;
-    leat_hex(c->md5, sizeof c->md5, md5);
+    part.number = (unsigned)number;
+    leat_hex(c->md5, sizeof c->md5, part.md5);
     pthread_mutex_lock(&c->bucket->mu);
-    leat_status rc = place_part(c, (unsigned)number, md5, &err);
+    leat_status rc = place_part(c, &part, &err);
     pthread_mutex_unlock(&c->bucket->mu);
     if (rc != LEAT_OK) {
         fail_upload(c, &err);
         return;
     }
-    if (copied) {
-        leat_serve_reply_part_copied(c, md5);
-        return;
-    }
-    snprintf(quoted, sizeof quoted, "\"%s\"", md5);
-    leat_request_add_header(c->x, "ETag", quoted);
-    leat_serve_reply(c, 200, "", "", 0);
+    if (copied)
+        leat_serve_reply_part_copied(c, part.md5);
+    else
+        leat_serve_reply_written(c, &c->writer, part.md5, c->md5);
 }
 
 /* The parts that the client wants, in its order. */
@@ -194,21 +194,19 @@ static leat_status tag_parts(const struct wanted *w, char etag[LEAT_SERVE_ETAG],
 
 /* Puts the parts together in a new file and names it. Without the lock, so that nobody waits for gigabytes. */
 static leat_status assemble(struct leat_serve_call *c, const struct leat_serve_upload *u, const struct wanted *w,
-                            const struct leat_serve_condition *condition, char etag[LEAT_SERVE_ETAG],
-                            struct leat_error *err)
+                            const struct leat_serve_condition *condition, struct leat_serve_writer *writer,
+                            char etag[LEAT_SERVE_ETAG], struct leat_error *err)
 {
-    struct leat_serve_writer writer = {.fd = -1};
     leat_status rc = tag_parts(w, etag, err);
     if (rc == LEAT_OK)
-        rc = leat_serve_writer_open(c->bucket, &writer, err);
+        rc = leat_serve_writer_open(c->bucket, writer, err);
     for (size_t i = 0; rc == LEAT_OK && i < w->n; i++)
-        rc = leat_serve_upload_append(u, &w->part[i], &writer, err);
+        rc = leat_serve_upload_append(u, &w->part[i], writer, err);
     if (rc == LEAT_OK) {
-        rc = leat_serve_writer_commit(&writer, c->key, condition, u->headers.data, etag, err);
+        rc = leat_serve_writer_commit(writer, c->key, condition, u->headers.data, etag, err);
         if (rc == LEAT_NOT_FOUND) /* the object of If-Match, not the upload */
             rc = leat_fail(err, LEAT_CHANGED, "the object to be replaced is gone");
     }
-    leat_serve_writer_close(&writer);
     return rc;
 }
 
@@ -218,9 +216,14 @@ static void complete(struct leat_serve_call *c, const struct leat_serve_upload *
     struct leat_error err;
     struct leat_buf xml;
     struct leat_serve_condition condition;
-    if (!leat_serve_read_condition(c, &condition))
+    struct leat_serve_writer writer = {.fd = -1};
+    if (!c->serve->dialect->condition(c, &condition))
         return;
-    if (assemble(c, u, w, &condition, etag, &err) != LEAT_OK) {
+    leat_status rc = assemble(c, u, w, &condition, &writer, etag, &err);
+    if (rc == LEAT_OK)
+        c->serve->dialect->confirm(c, &writer, NULL);
+    leat_serve_writer_close(&writer);
+    if (rc != LEAT_OK) {
         fail_upload(c, &err);
         return;
     }
@@ -319,102 +322,4 @@ void leat_serve_list_parts(struct leat_serve_call *c)
     leat_serve_xml_string(&xml, "IsTruncated", truncated ? "true" : "false");
     leat_buf_str(&xml, "<StorageClass>STANDARD</StorageClass></ListPartsResult>\n");
     leat_serve_reply_xml(c, 200, &xml);
-}
-
-/* By key, then by id: the order that the markers go by. */
-static int by_key(const void *a, const void *b)
-{
-    const struct leat_serve_upload *x = a;
-    const struct leat_serve_upload *y = b;
-    struct leat_serve_key kx = {x->key.data, x->key.len};
-    struct leat_serve_key ky = {y->key.data, y->key.len};
-    int order = leat_serve_compare(kx, ky);
-    return order ? order : strcmp(x->id, y->id);
-}
-
-static void add_uploads(struct leat_serve_call *c, struct leat_buf *xml, struct leat_serve_upload *u, size_t n,
-                        uint64_t max)
-{
-    const struct leat_serve_arg *prefix = leat_serve_arg_bytes(c, "prefix");
-    const struct leat_serve_arg *marker = leat_serve_arg_bytes(c, "key-marker");
-    const char *id_marker = leat_serve_arg(c, "upload-id-marker");
-    const struct leat_serve_upload *last = NULL;
-    uint64_t shown = 0;
-    bool truncated = false;
-    for (size_t i = 0; i < n; i++) {
-        struct leat_serve_key key = {u[i].key.data, u[i].key.len};
-        if (prefix && (key.n < prefix->value_n || memcmp(key.data, prefix->value, prefix->value_n) != 0))
-            continue;
-        if (marker) {
-            int order = leat_serve_compare(key, (struct leat_serve_key){marker->value, marker->value_n});
-            if (order < 0 || (order == 0 && (!id_marker || strcmp(u[i].id, id_marker) <= 0)))
-                continue;
-        }
-        if (shown == max) {
-            truncated = true;
-            break;
-        }
-        leat_buf_str(xml, "<Upload>");
-        leat_serve_xml_element(xml, "Key", key.data, key.n);
-        leat_serve_xml_string(xml, "UploadId", u[i].id);
-        leat_serve_xml_time(xml, "Initiated", u[i].started_ns);
-        leat_buf_str(xml, "<StorageClass>STANDARD</StorageClass></Upload>");
-        last = &u[i];
-        shown++;
-    }
-    if (truncated && last) {
-        leat_serve_xml_element(xml, "NextKeyMarker", last->key.data, last->key.len);
-        leat_serve_xml_string(xml, "NextUploadIdMarker", last->id);
-    }
-    leat_serve_xml_string(xml, "IsTruncated", truncated ? "true" : "false");
-}
-
-/* Those that are still there. Their folders are closed again: there may be more of them than descriptors. */
-static leat_status open_uploads(struct leat_serve_call *c, const struct leat_serve_names *ids,
-                                struct leat_serve_upload *u, size_t *n, struct leat_error *err)
-{
-    leat_status rc = LEAT_OK;
-    for (size_t i = 0; rc == LEAT_OK && i < ids->n; i++) {
-        char id[LEAT_SERVE_UPLOAD_ID] = "";
-        if (ids->entry[i].n == sizeof id - 1)
-            memcpy(id, ids->text + ids->entry[i].at, sizeof id - 1);
-        rc = leat_serve_upload_open(c->bucket, id, &u[*n], err);
-        if (rc == LEAT_OK) {
-            close(u[*n].dir);
-            u[(*n)++].dir = -1;
-        } else if (rc == LEAT_NOT_FOUND) {
-            rc = LEAT_OK;
-        }
-    }
-    return rc;
-}
-
-void leat_serve_list_uploads(struct leat_serve_call *c)
-{
-    struct leat_serve_names ids = {0};
-    struct leat_error err;
-    struct leat_buf xml;
-    uint64_t max;
-    size_t n = 0;
-    if (!leat_serve_arg_number(c, "max-uploads", LIST_MAX, INT32_MAX, &max))
-        return;
-    leat_status rc = leat_serve_uploads(c->bucket, &ids, &err);
-    struct leat_serve_upload *u = rc == LEAT_OK ? calloc(ids.n + 1, sizeof *u) : NULL;
-    if (rc == LEAT_OK)
-        rc = u ? open_uploads(c, &ids, u, &n, &err) : leat_fail(&err, LEAT_NO_MEMORY, "no memory for a list");
-    leat_serve_names_free(&ids);
-    if (rc == LEAT_OK) {
-        qsort(u, n, sizeof *u, by_key);
-        begin_xml(c, &xml, "ListMultipartUploadsResult");
-        max = max > LIST_MAX ? LIST_MAX : max;
-        leat_serve_xml_number(&xml, "MaxUploads", max);
-        add_uploads(c, &xml, u, n, max);
-        leat_buf_str(&xml, "</ListMultipartUploadsResult>\n");
-        leat_serve_reply_xml(c, 200, &xml);
-    } else {
-        leat_serve_fail_status(c, &err);
-    }
-    for (size_t i = 0; i < n; i++)
-        leat_serve_upload_close(&u[i]);
-    free(u);
 }

@@ -200,20 +200,50 @@ static int remove_file(struct leat_serve_bucket *b, const char *path, bool escap
     return 0;
 }
 
-leat_status leat_serve_object_remove(struct leat_serve_bucket *b, struct leat_serve_key key, struct leat_error *err)
+bool leat_serve_condition_holds(const struct leat_serve_condition *c, const struct leat_serve_object *o)
+{
+    return !c->absent && (!c->match || leat_serve_etag_listed(c->match, o->etag)) &&
+           (!c->version || c->version == o->modified_ns);
+}
+
+/* Hold the bucket's lock. */
+static leat_status check(struct leat_serve_bucket *b, struct leat_serve_key key, const struct leat_serve_condition *c,
+                         struct leat_error *err)
+{
+    struct leat_serve_object o = {.fd = -1};
+    if (!c || (!c->absent && !c->present && !c->match && !c->version))
+        return LEAT_OK;
+    leat_status rc = leat_serve_object_open(b, key, &o, err);
+    if (rc == LEAT_NOT_FOUND && c->absent)
+        return LEAT_OK;
+    if (rc == LEAT_NOT_FOUND && c->version)
+        return leat_fail(err, LEAT_CHANGED, "the object is gone");
+    if (rc != LEAT_OK)
+        return rc;
+    if (c->absent)
+        rc = leat_fail(err, LEAT_EXISTS, "the object is there already");
+    else if (!leat_serve_condition_holds(c, &o))
+        rc = leat_fail(err, LEAT_CHANGED, "the object is another one");
+    leat_serve_object_close(&o);
+    return rc;
+}
+
+leat_status leat_serve_object_remove(struct leat_serve_bucket *b, struct leat_serve_key key,
+                                     const struct leat_serve_condition *condition, struct leat_error *err)
 {
     char plain[LEAT_SERVE_KEY_MAX + 1];
     char escaped[PATH_BYTES];
     int e = 0;
     pthread_mutex_lock(&b->mu);
+    leat_status rc = check(b, key, condition, err);
     /* The escaped file first: as long as the plain one is there it is the one that is read. */
-    if (escaped_path(key, escaped))
+    if (rc == LEAT_OK && escaped_path(key, escaped))
         e = remove_file(b, escaped, true);
-    if ((e == 0 || is_absent(e)) && plain_path(key, plain))
+    if (rc == LEAT_OK && (e == 0 || is_absent(e)) && plain_path(key, plain))
         e = remove_file(b, plain, false);
     pthread_mutex_unlock(&b->mu);
-    if (e == 0 || is_absent(e))
-        return LEAT_OK;
+    if (rc != LEAT_OK || e == 0 || is_absent(e))
+        return rc;
     return leat_fail_errno(err, e, "cannot remove the object");
 }
 
@@ -331,7 +361,11 @@ static void write_attribute(struct leat_serve_writer *w, const char *headers, co
 {
     struct stat st;
     struct leat_buf text;
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
     leat_buf_init(&text, ATTRIBUTE_MAX);
+    /* The kernel's own stamp is some milliseconds coarse: two versions could have the same. */
+    clock_gettime(CLOCK_REALTIME, &times[1]);
+    futimens(w->fd, times);
     if (fstat(w->fd, &st) == 0)
         leat_buf_printf(&text, "1 %" PRIu64 " %" PRId64 " %s\n%s", (uint64_t)st.st_size, modified_ns(&st), etag,
                         headers);
@@ -376,23 +410,6 @@ static bool is_blocked(int e)
     return e == EISDIR || e == ENOTDIR || e == EEXIST || e == ENOTEMPTY || e == ELOOP;
 }
 
-static leat_status check(struct leat_serve_bucket *b, struct leat_serve_key key, const struct leat_serve_condition *c,
-                         struct leat_error *err)
-{
-    struct leat_serve_object o = {.fd = -1};
-    if (!c || (!c->absent && !c->match))
-        return LEAT_OK;
-    leat_status rc = leat_serve_object_open(b, key, &o, err);
-    if (rc == LEAT_NOT_FOUND)
-        return c->match ? rc : LEAT_OK;
-    if (rc != LEAT_OK)
-        return rc;
-    if (c->absent || !leat_serve_etag_listed(c->match, o.etag))
-        rc = leat_fail(err, LEAT_CHANGED, "the object is there already, or is another one");
-    leat_serve_object_close(&o);
-    return rc;
-}
-
 leat_status leat_serve_writer_commit(struct leat_serve_writer *w, struct leat_serve_key key,
                                      const struct leat_serve_condition *condition, const char *headers,
                                      char etag[LEAT_SERVE_ETAG], struct leat_error *err)
@@ -425,6 +442,7 @@ leat_status leat_serve_writer_commit(struct leat_serve_writer *w, struct leat_se
     if (fstat(w->fd, &st) == 0) {
         describe(w->fd, &st, &now);
         memcpy(etag, now.etag, sizeof now.etag);
+        w->modified_ns = now.modified_ns;
         leat_buf_free(&now.headers);
     }
 done:

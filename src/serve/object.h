@@ -34,9 +34,6 @@ leat_status leat_serve_object_look(struct leat_serve_lookup *l, struct leat_serv
                                    struct leat_serve_object *out, struct leat_error *err);
 void leat_serve_lookup_end(struct leat_serve_lookup *l);
 
-/* LEAT_OK also when there was none. */
-leat_status leat_serve_object_remove(struct leat_serve_bucket *b, struct leat_serve_key key, struct leat_error *err);
-
 /* An object being written. */
 struct leat_serve_writer {
     struct leat_serve_bucket *bucket; /* borrowed */
@@ -44,6 +41,7 @@ struct leat_serve_writer {
     int dir;                          /* of the temporary file */
     char name[33];
     uint64_t size;
+    int64_t modified_ns; /* once it is committed */
 };
 
 leat_status leat_serve_writer_open(struct leat_serve_bucket *b, struct leat_serve_writer *out, struct leat_error *err);
@@ -51,16 +49,25 @@ leat_status leat_serve_writer_add(struct leat_serve_writer *w, const void *data,
 leat_status leat_serve_writer_copy(struct leat_serve_writer *to, int from, uint64_t n, struct leat_error *err);
 void leat_serve_writer_close(struct leat_serve_writer *w); /* drops what was not committed; zeroed is allowed */
 
-/* What must hold for an object to be replaced. */
+/* What must hold of the object that is there. Zeroed: nothing. */
 struct leat_serve_condition {
-    bool absent;       /* If-None-Match: * */
-    const char *match; /* If-Match: this list of tags, or NULL */
+    bool absent;       /* there is none */
+    bool present;      /* there is one */
+    const char *match; /* it has one of this list of tags; NULL: whichever */
+    int64_t version;   /* it was written then, in ns; 0: whenever */
 };
+
+bool leat_serve_condition_holds(const struct leat_serve_condition *c, const struct leat_serve_object *o);
+
+/* LEAT_OK also when there was none, unless the condition wants one. LEAT_CHANGED when the condition fails. */
+leat_status leat_serve_object_remove(struct leat_serve_bucket *b, struct leat_serve_key key,
+                                     const struct leat_serve_condition *condition, struct leat_error *err);
 
 bool leat_serve_etag_listed(const char *list, const char *etag); /* in "a", W/"b", * */
 
 /* Makes the file the object `key` at once, whole. etag: the tag to keep with it, and out the one it will be served
- * under, which is another where the file system keeps no attributes. LEAT_CHANGED when the condition fails. */
+ * under, which is another where the file system keeps no attributes. LEAT_CHANGED when the condition fails, LEAT_EXISTS
+ * when it is that there be none. */
 leat_status leat_serve_writer_commit(struct leat_serve_writer *w, struct leat_serve_key key,
                                      const struct leat_serve_condition *condition, const char *headers,
                                      char etag[LEAT_SERVE_ETAG], struct leat_error *err);

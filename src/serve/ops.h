@@ -1,18 +1,12 @@
-/* The S3 calls. Each answers its call; the bucket is open where the call names one, the body is in. */
+/* The calls. Each answers its call; the bucket is open where the call names one, the body is in. */
 #ifndef LEAT_SERVE_OPS_H
 #define LEAT_SERVE_OPS_H
 
 #include "serve/call.h"
 
-void leat_serve_list_buckets(struct leat_serve_call *c);
-void leat_serve_head_bucket(struct leat_serve_call *c);
-void leat_serve_create_bucket(struct leat_serve_call *c);
-void leat_serve_delete_bucket(struct leat_serve_call *c);
-void leat_serve_get_location(struct leat_serve_call *c);
-void leat_serve_list_objects(struct leat_serve_call *c);                                     /* both versions */
-void leat_serve_get_object(struct leat_serve_call *c);                                       /* and HEAD */
-void leat_serve_put_object(struct leat_serve_call *c);                                       /* and copies */
-bool leat_serve_read_condition(struct leat_serve_call *c, struct leat_serve_condition *out); /* false: answered */
+void leat_serve_list_objects(struct leat_serve_call *c);
+void leat_serve_get_object(struct leat_serve_call *c); /* and HEAD */
+void leat_serve_put_object(struct leat_serve_call *c); /* and copies */
 void leat_serve_copy_object(struct leat_serve_call *c);
 
 /* A part that is copied: its bytes go into the call's writer (false: answered), and it has an answer of its own. */
@@ -20,18 +14,16 @@ bool leat_serve_copy_part(struct leat_serve_call *c);
 void leat_serve_reply_part_copied(struct leat_serve_call *c, const char *md5);
 
 void leat_serve_delete_object(struct leat_serve_call *c);
-void leat_serve_delete_objects(struct leat_serve_call *c);
 void leat_serve_create_upload(struct leat_serve_call *c);
 void leat_serve_upload_part(struct leat_serve_call *c);
 void leat_serve_complete_upload(struct leat_serve_call *c);
 void leat_serve_abort_upload(struct leat_serve_call *c);
 void leat_serve_list_parts(struct leat_serve_call *c);
-void leat_serve_list_uploads(struct leat_serve_call *c);
 
 /* Refuses what a web page of somebody else asks for, and names that lead here only by DNS. False: answered. */
 bool leat_serve_guard_origin(struct leat_serve_call *c, bool control);
 
-/* Refuses what S3 does and this does not. False: answered. */
+/* Refuses what the protocol does and this does not. False: answered. */
 bool leat_serve_guard_features(struct leat_serve_call *c);
 
 /* Everything under /-/: statistics and log. */

@@ -3,36 +3,47 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "serve/dialect.h"
 #include "serve/ops.h"
 
-/* What S3 keeps with an object and sends with it again. */
-static bool is_kept(const char *name)
+struct keep {
+    const struct leat_serve_dialect *dialect;
+    struct leat_buf *out;
+};
+
+/* Azure's names for what is kept with a blob, as opposed to what the request's own headers say. */
+#define OF_BLOB "x-ms-blob-"
+
+static const char *kept_as(const struct leat_serve_dialect *d, const char *name)
 {
-    static const char *const names[] = {"Content-Type", "Cache-Control", "Content-Disposition", "Content-Language",
-                                        "Expires"};
+    static const char *const names[] = {"Content-Type",     "Cache-Control",    "Content-Disposition",
+                                        "Content-Language", "Content-Encoding", "Expires"};
+    if (strncasecmp(name, d->meta, strlen(d->meta)) == 0)
+        return name;
+    if (d->has_account) {
+        if (strncasecmp(name, OF_BLOB, strlen(OF_BLOB)) != 0)
+            return NULL;
+        name += strlen(OF_BLOB);
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcasecmp(names[i], name) == 0)
-            return true;
+            return name;
     }
-    return strncasecmp(name, "x-amz-meta-", 11) == 0;
+    return NULL;
 }
 
 static void keep_header(const char *name, const char *value, void *user)
 {
-    struct leat_buf *out = user;
-    if (is_kept(name) && *value)
-        leat_buf_printf(out, "%s: %s\n", name, value);
-    /* aws-chunked is how the body was sent; what is before it is how the object is encoded. */
-    if (strcasecmp(name, "Content-Encoding") == 0) {
-        size_t n = strcspn(value, ",");
-        if (n && strncasecmp(value, "aws-chunked", 11) != 0)
-            leat_buf_printf(out, "%s: %.*s\n", name, (int)n, value);
-    }
+    const struct keep *k = user;
+    const char *as = kept_as(k->dialect, name);
+    if (as && *value)
+        leat_buf_printf(k->out, "%s: %s\n", as, value);
 }
 
 void leat_serve_kept_headers(struct leat_serve_call *c, struct leat_buf *out)
 {
-    leat_request_headers(c->x, keep_header, out);
+    struct keep keep = {c->serve->dialect, out};
+    leat_request_headers(c->x, keep_header, &keep);
 }
 
 void leat_serve_fail_headers(struct leat_serve_call *c)
@@ -41,22 +52,27 @@ void leat_serve_fail_headers(struct leat_serve_call *c)
                      LEAT_SERVE_HEADERS_MAX);
 }
 
-static void reply_etag(struct leat_serve_call *c, const char *etag)
+void leat_serve_tag(const struct leat_serve_call *c, const char *etag, int64_t modified_ns, char out[LEAT_SERVE_TAG])
 {
-    char text[LEAT_SERVE_ETAG + 2];
-    snprintf(text, sizeof text, "\"%s\"", etag);
-    leat_request_add_header(c->x, "ETag", text);
-    leat_serve_reply(c, 200, "", "", 0);
+    if (c->serve->dialect->has_account)
+        snprintf(out, LEAT_SERVE_TAG, "\"0x%llX\"", (unsigned long long)modified_ns);
+    else
+        snprintf(out, LEAT_SERVE_TAG, "\"%s\"", etag);
 }
 
-bool leat_serve_read_condition(struct leat_serve_call *c, struct leat_serve_condition *out)
+void leat_serve_reply_written(struct leat_serve_call *c, const struct leat_serve_writer *w, const char *etag,
+                              const unsigned char *md5)
 {
-    const char *none = leat_request_header(c->x, "If-None-Match");
-    *out = (struct leat_serve_condition){.absent = none != NULL, .match = leat_request_header(c->x, "If-Match")};
-    if (!none || strcmp(none, "*") == 0)
-        return true;
-    leat_serve_failf(c, LEAT_SERVE_NOT_IMPLEMENTED, "If-None-Match of a write can only be *.");
-    return false;
+    char tag[LEAT_SERVE_TAG];
+    char date[40];
+    leat_serve_tag(c, etag, w->modified_ns, tag);
+    leat_request_add_header(c->x, "ETag", tag);
+    if (w->modified_ns) {
+        leat_serve_http_date(w->modified_ns, date);
+        leat_request_add_header(c->x, "Last-Modified", date);
+    }
+    c->serve->dialect->confirm(c, w, md5);
+    leat_serve_reply(c, c->serve->dialect->created, "", "", 0);
 }
 
 void leat_serve_put_object(struct leat_serve_call *c)
@@ -70,7 +86,7 @@ void leat_serve_put_object(struct leat_serve_call *c)
         leat_serve_copy_object(c);
         return;
     }
-    if (!leat_serve_read_condition(c, &condition))
+    if (!c->serve->dialect->condition(c, &condition))
         return;
     leat_buf_init(&headers, LEAT_SERVE_HEADERS_MAX);
     leat_serve_kept_headers(c, &headers);
@@ -83,6 +99,6 @@ void leat_serve_put_object(struct leat_serve_call *c)
     else if (leat_serve_writer_commit(&c->writer, c->key, &condition, headers.data, etag, &err) != LEAT_OK)
         leat_serve_fail_status(c, &err);
     else
-        reply_etag(c, etag);
+        leat_serve_reply_written(c, &c->writer, etag, c->md5);
     leat_buf_free(&headers);
 }

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "serve/call.h"
+#include "serve/dialect.h"
 #include "serve/xml.h"
 
 #define PLACE_BREAK 0 /* which of a fault's numbers */
@@ -104,13 +104,10 @@ static void add_common_headers(struct leat_serve_call *c)
     if (c->serve->options.clock_skew_s) {
         /* Clients set their clocks by it. */
         char date[40];
-        struct tm tm;
-        time_t now = (time_t)(leat_wall_s() + c->serve->options.clock_skew_s);
-        gmtime_r(&now, &tm);
-        strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+        leat_serve_http_date((leat_wall_s() + c->serve->options.clock_skew_s) * (int64_t)LEAT_S, date);
         leat_request_add_header(c->x, "Date", date);
     }
-    leat_request_add_header(c->x, "x-amz-request-id", id);
+    leat_request_add_header(c->x, c->serve->dialect->request_id, id);
 }
 
 struct body {
@@ -296,9 +293,12 @@ static void fail_with(struct leat_serve_call *c, enum leat_serve_code code, unsi
                       const char *more)
 {
     struct leat_buf xml;
+    const char *name = leat_serve_code_name(c->serve->options.protocol, code);
     leat_buf_init(&xml, (size_t)64 << 10);
     leat_buf_str(&xml, LEAT_SERVE_XML_HEAD "<Error>");
-    leat_serve_xml_string(&xml, "Code", leat_serve_code_name(code));
+    leat_serve_xml_string(&xml, "Code", name);
+    if (c->serve->dialect->has_account) /* a HEAD has no other place for it */
+        leat_request_add_header(c->x, "x-ms-error-code", name);
     leat_serve_xml_string(&xml, "Message", message);
     if (c->bucket_name && *c->bucket_name)
         leat_serve_xml_string(&xml, "BucketName", c->bucket_name);
@@ -326,13 +326,14 @@ void leat_serve_fail_skewed(struct leat_serve_call *c, const char *request_date,
     leat_serve_xml_string(&more, "RequestTime", request_date);
     leat_serve_xml_time(&more, "ServerTime", now_s * (int64_t)LEAT_S);
     leat_serve_xml_number(&more, "MaxAllowedSkewMilliseconds", 900000);
-    fail_with(c, code, leat_serve_code_status(code), leat_serve_code_message(code), more.data);
+    fail_with(c, code, leat_serve_code_status(c->serve->options.protocol, code), leat_serve_code_message(code),
+              more.data);
     leat_buf_free(&more);
 }
 
 void leat_serve_fail(struct leat_serve_call *c, enum leat_serve_code code)
 {
-    fail_with(c, code, leat_serve_code_status(code), leat_serve_code_message(code), NULL);
+    leat_serve_fail_as(c, code, leat_serve_code_status(c->serve->options.protocol, code));
 }
 
 void leat_serve_fail_as(struct leat_serve_call *c, enum leat_serve_code code, unsigned status)
@@ -347,7 +348,7 @@ void leat_serve_failf(struct leat_serve_call *c, enum leat_serve_code code, cons
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    fail_with(c, code, leat_serve_code_status(code), message, NULL);
+    fail_with(c, code, leat_serve_code_status(c->serve->options.protocol, code), message, NULL);
 }
 
 void leat_serve_fail_status(struct leat_serve_call *c, const struct leat_error *err)
@@ -358,6 +359,9 @@ void leat_serve_fail_status(struct leat_serve_call *c, const struct leat_error *
         break;
     case LEAT_DENIED:
         leat_serve_failf(c, LEAT_SERVE_ACCESS_DENIED, "%s", err->text);
+        break;
+    case LEAT_EXISTS:
+        leat_serve_fail(c, LEAT_SERVE_ALREADY_EXISTS);
         break;
     case LEAT_CHANGED:
         leat_serve_fail(c, LEAT_SERVE_PRECONDITION_FAILED);

@@ -1,44 +1,24 @@
 #include <string.h>
 
+#include "serve/dialect.h"
 #include "serve/ops.h"
 
-/* The first that fits counts, so those with an argument stand before those without. */
-static const struct leat_serve_op ops[] = {
-    {"ListBuckets", "GET", LEAT_SERVE_SERVICE, NULL, LEAT_SERVE_BODY_NONE, false, leat_serve_list_buckets},
-    {"HeadBucket", "HEAD", LEAT_SERVE_BUCKET, NULL, LEAT_SERVE_BODY_NONE, false, leat_serve_head_bucket},
-    {"CreateBucket", "PUT", LEAT_SERVE_BUCKET, NULL, LEAT_SERVE_BODY_MEMORY, true, leat_serve_create_bucket},
-    {"DeleteBucket", "DELETE", LEAT_SERVE_BUCKET, NULL, LEAT_SERVE_BODY_NONE, true, leat_serve_delete_bucket},
-    {"GetBucketLocation", "GET", LEAT_SERVE_BUCKET, "location", LEAT_SERVE_BODY_NONE, false, leat_serve_get_location},
-    {"ListMultipartUploads", "GET", LEAT_SERVE_BUCKET, "uploads", LEAT_SERVE_BODY_NONE, false, leat_serve_list_uploads},
-    {"ListObjectsV2", "GET", LEAT_SERVE_BUCKET, "list-type", LEAT_SERVE_BODY_NONE, false, leat_serve_list_objects},
-    {"ListObjects", "GET", LEAT_SERVE_BUCKET, NULL, LEAT_SERVE_BODY_NONE, false, leat_serve_list_objects},
-    {"DeleteObjects", "POST", LEAT_SERVE_BUCKET, "delete", LEAT_SERVE_BODY_MEMORY, true, leat_serve_delete_objects},
-    {"ListParts", "GET", LEAT_SERVE_OBJECT, "uploadId", LEAT_SERVE_BODY_NONE, false, leat_serve_list_parts},
-    {"GetObject", "GET", LEAT_SERVE_OBJECT, NULL, LEAT_SERVE_BODY_NONE, false, leat_serve_get_object},
-    {"HeadObject", "HEAD", LEAT_SERVE_OBJECT, NULL, LEAT_SERVE_BODY_NONE, false, leat_serve_get_object},
-    {"UploadPart", "PUT", LEAT_SERVE_OBJECT, "uploadId", LEAT_SERVE_BODY_FILE, true, leat_serve_upload_part},
-    {"PutObject", "PUT", LEAT_SERVE_OBJECT, NULL, LEAT_SERVE_BODY_FILE, true, leat_serve_put_object},
-    {"CreateMultipartUpload", "POST", LEAT_SERVE_OBJECT, "uploads", LEAT_SERVE_BODY_MEMORY, true,
-     leat_serve_create_upload},
-    {"CompleteMultipartUpload", "POST", LEAT_SERVE_OBJECT, "uploadId", LEAT_SERVE_BODY_MEMORY, true,
-     leat_serve_complete_upload},
-    {"AbortMultipartUpload", "DELETE", LEAT_SERVE_OBJECT, "uploadId", LEAT_SERVE_BODY_NONE, true,
-     leat_serve_abort_upload},
-    {"DeleteObject", "DELETE", LEAT_SERVE_OBJECT, NULL, LEAT_SERVE_BODY_NONE, true, leat_serve_delete_object},
-};
-
-/* What S3 has and this has not. Without the list, "GET /bucket?acl" would list the bucket. */
+/* What the protocols have and this has not. Without the list, "PUT /bucket/key?acl" would replace the object. */
 static const char *const missing[] = {
     "accelerate",
     "acl",
     "analytics",
     "attributes",
     "cors",
+    "delete",
     "encryption",
     "inventory",
     "legal-hold",
+    "lease",
     "lifecycle",
+    "location",
     "logging",
+    "metadata",
     "metrics",
     "notification",
     "object-lock",
@@ -50,6 +30,8 @@ static const char *const missing[] = {
     "restore",
     "retention",
     "select",
+    "session",
+    "snapshot",
     "tagging",
     "torrent",
     "versionId",
@@ -58,6 +40,15 @@ static const char *const missing[] = {
     "website",
     "intelligent-tiering",
     "ownershipControls",
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+    "response-content-language",
+    "response-content-type",
+    "response-expires",
+    "versionid",
+    "X-Amz-Algorithm",
+    "X-Goog-Algorithm",
 };
 
 const struct leat_serve_op *leat_serve_route(const struct leat_serve_call *c, const char *method,
@@ -71,11 +62,14 @@ const struct leat_serve_op *leat_serve_route(const struct leat_serve_call *c, co
         if (leat_serve_arg(c, missing[i]))
             return NULL;
     }
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        const struct leat_serve_op *op = &ops[i];
-        if (op->level == level && strcmp(op->method, method) == 0 && (!op->arg || leat_serve_arg(c, op->arg)))
+    for (const struct leat_serve_op *op = c->serve->dialect->ops; op->name; op++) {
+        const char *value = op->arg ? leat_serve_arg(c, op->arg) : NULL;
+        if (op->level == level && strcmp(op->method, method) == 0 && (!op->arg || value) &&
+            (!op->value || strcmp(value, op->value) == 0))
             return op;
     }
+    if (leat_serve_arg(c, "comp")) /* of Azure's further calls */
+        return NULL;
     *why = LEAT_SERVE_METHOD_NOT_ALLOWED;
     return NULL;
 }

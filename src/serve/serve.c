@@ -1,13 +1,13 @@
 #include "serve/serve.h"
 
-#include <openssl/crypto.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/clock.h"
-#include "serve/auth.h"
 #include "serve/body.h"
+#include "serve/dialect.h"
 #include "serve/ops.h"
 #include "serve/target.h"
 
@@ -32,9 +32,28 @@ static void draw_fault(struct leat_serve_call *c)
     c->fault = leat_serve_faults_draw(&s->faults, s->options.seed, c->number);
 }
 
+/* To another host, where a client that follows shows its signature. */
+static void redirect(struct leat_serve_call *c)
+{
+    char to[1024];
+    snprintf(to, sizeof to, "http://elsewhere.invalid/%.900s?signature=of-the-server", c->bucket_name);
+    leat_request_add_header(c->x, "Location", to);
+    leat_serve_fail(c, LEAT_SERVE_TEMPORARY_REDIRECT);
+}
+
 /* Faults that come instead of any answer of the call's own. True: it is answered, or there is none. */
 static bool suffer(struct leat_serve_call *c)
 {
+    if (leat_serve_suffers(c, LEAT_SERVE_FAULT_EXPIRED)) {
+        /* Of a shared access signature Azure says no more than that it is not right. */
+        bool sas = c->serve->dialect->has_account && leat_serve_arg(c, "sig");
+        leat_serve_fail(c, sas ? LEAT_SERVE_SIGNATURE_DOES_NOT_MATCH : LEAT_SERVE_EXPIRED_TOKEN);
+        return true;
+    }
+    if (leat_serve_suffers(c, LEAT_SERVE_FAULT_REDIRECT)) {
+        redirect(c);
+        return true;
+    }
     if (leat_serve_suffers(c, LEAT_SERVE_FAULT_STATUS)) {
         leat_serve_fail_as(c, leat_serve_code_for(c->fault->status), c->fault->status);
         return true;
@@ -45,8 +64,6 @@ static bool suffer(struct leat_serve_call *c)
 static bool open_bucket(struct leat_serve_call *c)
 {
     struct leat_error err;
-    if (c->op->level == LEAT_SERVE_SERVICE || strcmp(c->op->name, "CreateBucket") == 0)
-        return true;
     if (leat_serve_bucket_get(c->serve->folder, c->bucket_name, &c->bucket, &err) == LEAT_OK)
         return true;
     if (err.status == LEAT_NOT_FOUND)
@@ -68,8 +85,6 @@ static void on_start(struct leat_request *x, void *user)
 {
     struct leat_serve *s = user;
     enum leat_serve_code why;
-    struct leat_serve_chunk_key key;
-    bool checked;
     struct leat_serve_call *c = calloc(1, sizeof *c);
     if (!c) {
         leat_request_drop(x, false);
@@ -82,7 +97,7 @@ static void on_start(struct leat_request *x, void *user)
     c->writer.fd = -1;
     leat_serve_pace_init(&c->connection_up, s->options.connection_bandwidth);
     const char *path = leat_serve_target_path(leat_request_path(x));
-    bool parsed = leat_serve_target_parse(c, leat_request_header(x, "Host"), path, leat_request_query(x), &why);
+    bool parsed = leat_serve_target_parse(c, path, leat_request_query(x), &why);
     if (is_control(x)) {
         c->delayed = true; /* outside what is simulated */
         return;
@@ -101,10 +116,9 @@ static void on_start(struct leat_request *x, void *user)
         return;
     if (!op)
         leat_serve_fail(c, why);
-    else if (leat_serve_guard_origin(c, false) && leat_serve_authorize(c, &key, &checked) &&
-             leat_serve_guard_features(c) && may_write(c) && open_bucket(c))
-        leat_serve_body_open(c, checked ? &key : NULL);
-    OPENSSL_cleanse(&key, sizeof key);
+    else if (leat_serve_guard_origin(c, false) && s->dialect->authorize(c) && leat_serve_guard_features(c) &&
+             may_write(c) && open_bucket(c))
+        leat_serve_body_open(c);
 }
 
 static void on_body(struct leat_request *x, const void *data, size_t n, void *user)
@@ -152,7 +166,7 @@ static void on_end(struct leat_request *x, bool whole, void *user)
 static leat_status copy_options(struct leat_serve *s, const struct leat_serve_options *from, struct leat_error *err)
 {
     s->options = *from;
-    const char **strings[] = {&s->options.dir,        &s->options.bind,   &s->options.domain,    &s->options.access_key,
+    const char **strings[] = {&s->options.dir,        &s->options.bind,   &s->options.access_key,
                               &s->options.secret_key, &s->options.region, &s->options.fault_only};
     bool ok = true;
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
@@ -166,7 +180,7 @@ static leat_status copy_options(struct leat_serve *s, const struct leat_serve_op
 
 static void free_options(struct leat_serve *s)
 {
-    const char *strings[] = {s->options.dir,        s->options.bind,   s->options.domain,    s->options.access_key,
+    const char *strings[] = {s->options.dir,        s->options.bind,   s->options.access_key,
                              s->options.secret_key, s->options.region, s->options.fault_only};
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         free((void *)(uintptr_t)strings[i]);
@@ -174,9 +188,15 @@ static void free_options(struct leat_serve *s)
 
 leat_status leat_serve_open(const struct leat_serve_options *options, struct leat_serve **out, struct leat_error *err)
 {
+    static const struct leat_serve_dialect *const dialects[] = {
+        [LEAT_SERVE_S3] = &leat_serve_s3,
+        [LEAT_SERVE_GCS] = &leat_serve_gcs,
+        [LEAT_SERVE_AZURE] = &leat_serve_azure,
+    };
     struct leat_serve *s = calloc(1, sizeof *s);
     if (!s)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a server");
+    s->dialect = dialects[options->protocol];
     leat_serve_pace_init(&s->down, options->bandwidth);
     leat_serve_pace_init(&s->up, options->bandwidth);
     leat_status rc = copy_options(s, options, err);

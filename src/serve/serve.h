@@ -1,5 +1,5 @@
-/* A bucket in a box: the S3 calls over a folder, with latency, limited bandwidth and faults on request.
- * docs/serve.md says what it does in full. */
+/* A bucket in a box: a folder by the calls of S3, Google or Azure, with latency, limited bandwidth and faults on
+ * request. docs/serve.md says what it does in full. */
 #ifndef LEAT_SERVE_SERVE_H
 #define LEAT_SERVE_SERVE_H
 
@@ -10,9 +10,12 @@
 
 struct leat_serve;
 
+enum leat_serve_protocol { LEAT_SERVE_S3, LEAT_SERVE_GCS, LEAT_SERVE_AZURE };
+
 /* Strings are borrowed until the server is open. Zeroed: no limits, no faults, no keys. */
 struct leat_serve_options {
     const char *dir;
+    enum leat_serve_protocol protocol;
     const char *bind; /* NULL: 127.0.0.1 */
     unsigned port;    /* 0: one that is free */
     const char *tls_cert_pem;
@@ -20,13 +23,12 @@ struct leat_serve_options {
     unsigned connections_max;
     unsigned idle_timeout_s;
     bool read_only;
-    const char *domain; /* "BUCKET.domain" in the Host header names a bucket; NULL: localhost */
 
     const char *access_key; /* NULL: anybody; else every request must be signed with the pair */
-    const char *secret_key;
-    const char *region;   /* NULL: any */
-    bool region_redirect; /* a wrong region is answered with 301 instead of 400 */
-    int64_t clock_skew_s; /* this server's clock is so far ahead */
+    const char *secret_key; /* of Azure an account and its key */
+    const char *region;     /* NULL: any */
+    bool region_redirect;   /* a wrong region is answered with 301 instead of 400 */
+    int64_t clock_skew_s;   /* this server's clock is so far ahead */
 
     uint64_t latency_ns; /* before each answer */
     uint64_t bandwidth;  /* bytes a second in each direction, all connections together; 0: no limit */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/bytes.h"
 #include "base/url.h"
+#include "serve/dialect.h"
 
 #define TARGET_MAX ((size_t)64 << 10)
 
@@ -31,21 +31,6 @@ static char *decoded(const char *text, size_t n, bool plus, size_t *out_n)
     return leat_buf_take(&out);
 }
 
-/* The bucket in "BUCKET.domain:port" or "BUCKET.s3.domain", "" for the domain alone, NULL for any other host. */
-static char *bucket_of_host(const char *host, const char *domain)
-{
-    size_t n = host ? strcspn(host, ":") : 0;
-    size_t d = strlen(domain);
-    if (!host || n < d || strncasecmp(host + n - d, domain, d) != 0)
-        return NULL;
-    n -= d;
-    if (n >= 3 && strncasecmp(host + n - 3, "s3.", 3) == 0 && (n == 3 || host[n - 4] == '.'))
-        n -= 3;
-    if (n == 0)
-        return strdup("");
-    return host[n - 1] == '.' ? leat_bytes_text(host, n - 1) : NULL;
-}
-
 static bool parse_args(struct leat_serve_call *c, const char *query)
 {
     for (const char *p = query; *p;) {
@@ -69,31 +54,32 @@ static bool parse_args(struct leat_serve_call *c, const char *query)
     return true;
 }
 
-bool leat_serve_target_parse(struct leat_serve_call *c, const char *host, const char *path, const char *query,
-                             enum leat_serve_code *why)
+/* The path's next component, decoded and owned by the caller; NULL: broken. */
+static char *component(const char **path)
 {
-    const char *domain = c->serve->options.domain ? c->serve->options.domain : "localhost";
+    size_t end = strcspn(*path, "/");
+    size_t n;
+    char *text = decoded(*path, end, false, &n);
+    *path += end;
+    *path += **path == '/';
+    if (text && strlen(text) != n) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+bool leat_serve_target_parse(struct leat_serve_call *c, const char *path, const char *query, enum leat_serve_code *why)
+{
     *why = LEAT_SERVE_INVALID_URI;
     if (*path != '/' || !parse_args(c, query))
         return false;
     path++;
-    size_t n;
-    char *bucket = bucket_of_host(host, domain);
-    if (bucket && !*bucket) {
-        free(bucket);
-        bucket = NULL;
-    }
-    if (!bucket) {
-        size_t end = strcspn(path, "/");
-        bucket = decoded(path, end, false, &n);
-        path += end;
-        path += *path == '/';
-        if (!bucket || strlen(bucket) != n) {
-            free(bucket);
-            return false;
-        }
-    }
-    c->bucket_name = bucket;
+    bool has_account = c->serve->dialect->has_account;
+    c->account = has_account ? component(&path) : NULL;
+    c->bucket_name = component(&path);
+    if (!c->bucket_name || (has_account && !c->account))
+        return false;
     c->key_data = decoded(path, strlen(path), false, &c->key.n);
     if (!c->key_data)
         return false;
@@ -104,12 +90,13 @@ bool leat_serve_target_parse(struct leat_serve_call *c, const char *host, const 
 
 void leat_serve_target_free(struct leat_serve_call *c)
 {
+    free(c->account);
     free(c->bucket_name);
     free(c->key_data);
     for (size_t i = 0; i < c->args; i++) {
         free(c->arg[i].name);
         free(c->arg[i].value);
     }
-    c->bucket_name = c->key_data = NULL;
+    c->account = c->bucket_name = c->key_data = NULL;
     c->args = 0;
 }

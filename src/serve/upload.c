@@ -17,11 +17,27 @@
 #define UPLOADS_DIR LEAT_SERVE_RESERVED "/uploads"
 #define ID_BYTES    16
 #define INFO_MAX    8192
-#define NAME_SIZE   64
+#define BLOCK       "block-"
+#define NAME_SIZE   (sizeof BLOCK + 2 * (size_t)LEAT_SERVE_BLOCK_MAX)
 
-static void part_name(char out[NAME_SIZE], unsigned number, const char *md5)
+static void part_name(char out[NAME_SIZE], const struct leat_serve_part *p)
 {
-    snprintf(out, NAME_SIZE, "part-%05u-%s", number, md5);
+    if (p->number) {
+        snprintf(out, NAME_SIZE, "part-%05u-%s", p->number, p->md5);
+        return;
+    }
+    memcpy(out, BLOCK, sizeof BLOCK);
+    leat_hex(p->block, strlen(p->block), out + strlen(BLOCK));
+}
+
+static bool parse_block(const char *name, struct leat_serve_part *out)
+{
+    size_t n = strlen(name);
+    if (strncmp(name, BLOCK, strlen(BLOCK)) != 0 || n >= NAME_SIZE)
+        return false;
+    n = (n - strlen(BLOCK)) / 2;
+    out->block[n] = '\0';
+    return n > 0 && leat_unhex(name + strlen(BLOCK), out->block, n);
 }
 
 static bool parse_part(const char *name, struct leat_serve_part *out)
@@ -68,7 +84,8 @@ static leat_status read_parts(struct leat_serve_upload *u, struct leat_error *er
     while (rc == LEAT_OK && (d = readdir(dir))) {
         struct leat_serve_part p = {0};
         struct stat st;
-        if (!parse_part(d->d_name, &p) || fstatat(u->dir, d->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        if ((!parse_part(d->d_name, &p) && !parse_block(d->d_name, &p)) ||
+            fstatat(u->dir, d->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         p.size = (uint64_t)st.st_size;
         p.modified_ns = modified_ns(&st);
@@ -157,15 +174,20 @@ static leat_status write_info(int dir, const struct leat_buf *info, struct leat_
     return rc;
 }
 
-leat_status leat_serve_upload_make(struct leat_serve_bucket *b, struct leat_serve_key key, const char *headers,
-                                   char id[LEAT_SERVE_UPLOAD_ID], struct leat_error *err)
+leat_status leat_serve_upload_new_id(char id[LEAT_SERVE_UPLOAD_ID], struct leat_error *err)
 {
     unsigned char random[ID_BYTES];
-    char path[128];
-    struct leat_buf info;
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return leat_fail_errno(err, errno, "no random numbers for an upload's id");
     leat_hex(random, sizeof random, id);
+    return LEAT_OK;
+}
+
+leat_status leat_serve_upload_make(struct leat_serve_bucket *b, struct leat_serve_key key, const char *headers,
+                                   const char id[LEAT_SERVE_UPLOAD_ID], struct leat_error *err)
+{
+    char path[128];
+    struct leat_buf info;
     snprintf(path, sizeof path, UPLOADS_DIR "/%s", id);
     leat_buf_init(&info, INFO_MAX);
     leat_serve_key_escape(key, &info);
@@ -185,20 +207,20 @@ leat_status leat_serve_upload_make(struct leat_serve_bucket *b, struct leat_serv
     return rc;
 }
 
-leat_status leat_serve_upload_place(struct leat_serve_upload *u, struct leat_serve_writer *w, unsigned number,
-                                    const char *md5, struct leat_error *err)
+leat_status leat_serve_upload_place(struct leat_serve_upload *u, struct leat_serve_writer *w,
+                                    const struct leat_serve_part *part, struct leat_error *err)
 {
     char name[NAME_SIZE];
     struct stat st;
-    part_name(name, number, md5);
+    part_name(name, part);
     if (fstatat(u->dir, "info", &st, AT_SYMLINK_NOFOLLOW) != 0)
         return leat_fail(err, LEAT_NOT_FOUND, "the upload was completed or aborted");
     if (renameat(w->dir, w->name, u->dir, name) != 0)
         return leat_fail_errno(err, errno, "cannot put the part in its place");
     *w->name = '\0'; /* nothing to drop any more */
     for (size_t i = 0; i < u->parts; i++) {
-        if (u->part[i].number == number && strcmp(u->part[i].md5, md5) != 0) {
-            part_name(name, number, u->part[i].md5);
+        if (part->number && u->part[i].number == part->number && strcmp(u->part[i].md5, part->md5) != 0) {
+            part_name(name, &u->part[i]);
             unlinkat(u->dir, name, 0);
         }
     }
@@ -209,7 +231,7 @@ leat_status leat_serve_upload_append(const struct leat_serve_upload *u, const st
                                      struct leat_serve_writer *to, struct leat_error *err)
 {
     char name[NAME_SIZE];
-    part_name(name, part->number, part->md5);
+    part_name(name, part);
     int fd = openat(u->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return leat_fail_errno(err, errno, "cannot open a part of the upload");
@@ -225,29 +247,9 @@ void leat_serve_upload_remove(struct leat_serve_bucket *b, const struct leat_ser
     unlinkat(u->dir, "info", 0);
     for (size_t i = 0; i < u->parts; i++) {
         char name[NAME_SIZE];
-        part_name(name, u->part[i].number, u->part[i].md5);
+        part_name(name, &u->part[i]);
         unlinkat(u->dir, name, 0);
     }
     snprintf(path, sizeof path, UPLOADS_DIR "/%s/info", u->id);
     leat_serve_walk_prune(b->fd, path);
-}
-
-leat_status leat_serve_uploads(struct leat_serve_bucket *b, struct leat_serve_names *out, struct leat_error *err)
-{
-    int fd = leat_serve_walk(b->fd, UPLOADS_DIR, false);
-    DIR *dir = fd >= 0 ? open_dir(fd) : NULL;
-    int e = fd < 0 ? -fd : errno;
-    const struct dirent *d;
-    leat_status rc = LEAT_OK;
-    if (!dir && e != ENOENT)
-        rc = leat_fail_errno(err, e, "cannot read the list of uploads");
-    while (rc == LEAT_OK && dir && (d = readdir(dir))) {
-        if (d->d_name[0] != '.' && !leat_serve_names_append(out, d->d_name, strlen(d->d_name), false))
-            rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the list of uploads");
-    }
-    if (dir)
-        closedir(dir);
-    if (fd >= 0)
-        close(fd);
-    return rc;
 }

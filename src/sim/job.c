@@ -235,6 +235,7 @@ static leat_status open_nodes(struct job *j, uint64_t needed, struct leat_error 
         .connections = o->connections,
         .jitter = o->jitter,
         .burst_ns = o->burst_ns,
+        .burst_line = o->bucket_line / o->nodes,
         .seed = o->seed,
         .disk_read = o->disk_read,
         .disk_write = o->disk_write,

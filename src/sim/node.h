@@ -38,6 +38,7 @@ struct leat_sim_node_opts {
     uint32_t connections;
     double jitter;
     uint64_t burst_ns;
+    double burst_line; /* its part of what the bucket gives all; 0: its own line */
     uint64_t seed;
     double disk_read, disk_write; /* bytes a second */
     uint32_t cores;

@@ -31,6 +31,7 @@ struct leat_sim_wire leat_sim_wire(double rate, double connection_rate, uint64_t
 {
     return (struct leat_sim_wire){
         .rate = rate > 0 ? rate : NO_LIMIT,
+        .burst_rate = rate > 0 ? rate : NO_LIMIT,
         .connection_rate = connection_rate > 0 ? connection_rate : NO_LIMIT,
         .latency_ns = latency_ns,
         .share = NO_LIMIT,
@@ -95,8 +96,8 @@ static void flow_until(struct leat_sim_wire *w, uint64_t now_ns)
         leat_pace_received(&w->pace, (uint64_t)w->told);
         w->told -= (double)(uint64_t)w->told;
     } else {
-        double most = w->rate * (double)w->burst_ns / 1e9;
-        double saved = w->saved + w->rate * (double)(now_ns - w->now_ns) / 1e9;
+        double most = w->burst_rate * (double)w->burst_ns / 1e9;
+        double saved = w->saved + w->burst_rate * (double)(now_ns - w->now_ns) / 1e9;
         w->saved = saved < most ? saved : most;
         w->sum = 0;
     }

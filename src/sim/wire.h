@@ -26,6 +26,7 @@ struct leat_sim_wire {
     double jitter;          /* how much more or less a request may count for, as a share; constant */
     uint64_t seed;          /* constant */
     uint64_t burst_ns;      /* what an idle line saves up, as a time at its rate; constant */
+    double burst_rate;      /* … or at this one, where less than the line is its own; constant */
     double saved;           /* bytes: for those that begin to flow first */
     double share;           /* what others leave of a bucket that is shared, bytes a second */
     struct leat_pace pace;

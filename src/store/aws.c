@@ -10,6 +10,7 @@
 #include "store/s3_site.h"
 
 #define RENEW_EARLY_S 300 /* before they expire: as early as AWS's own clients */
+#define OVER_AGAIN_S  60
 
 static void wipe(char *secret)
 {
@@ -28,6 +29,7 @@ void leat_aws_free(struct leat_aws *aws)
     wipe(aws->headers);
     free(aws->region);
     free(aws->endpoint_url);
+    free(aws->ca_bundle);
     *aws = (struct leat_aws){0};
 }
 
@@ -47,25 +49,40 @@ static leat_status set_text(char **field, const char *value, struct leat_error *
     return *field ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for AWS settings");
 }
 
-/* Everything was said by the caller. */
-static leat_status take_given(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
+leat_status leat_aws_copy(const struct leat_aws *aws, struct leat_aws *out, struct leat_error *err)
 {
-    struct leat_aws aws = {.addressing = opts->addressing, .keys_from = "the loader"};
-    leat_status rc = set_text(&aws.access_key, opts->access_key, err);
-    if (rc == LEAT_OK)
-        rc = set_text(&aws.secret_key, opts->secret_key, err);
-    if (rc == LEAT_OK)
-        rc = set_text(&aws.session_token, opts->session_token, err);
-    if (rc == LEAT_OK)
-        rc = set_text(&aws.region, opts->region, err);
-    if (rc == LEAT_OK)
-        rc = set_text(&aws.endpoint_url, opts->endpoint_url, err);
-    snprintf(aws.endpoint_from, sizeof aws.endpoint_from, "%s", aws.endpoint_url ? "the loader" : "AWS's own");
+    struct leat_aws copy = *aws;
+    char **const texts[] = {&copy.access_key,   &copy.secret_key, &copy.session_token, &copy.region,
+                            &copy.endpoint_url, &copy.headers,    &copy.ca_bundle};
+    leat_status rc = LEAT_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *text = *texts[i];
+        *texts[i] = NULL;
+        if (rc == LEAT_OK)
+            rc = set_text(texts[i], text, err);
+    }
     if (rc != LEAT_OK)
-        leat_aws_free(&aws);
+        leat_aws_free(&copy);
     else
-        *out = aws;
+        *out = copy;
     return rc;
+}
+
+void leat_aws_swap_keys(struct leat_aws *a, struct leat_aws *b)
+{
+    struct leat_aws was = *a;
+    a->access_key = b->access_key;
+    a->secret_key = b->secret_key;
+    a->session_token = b->session_token;
+    a->expires_s = b->expires_s;
+    a->since_s = b->since_s;
+    memcpy(a->keys_from, b->keys_from, sizeof a->keys_from);
+    b->access_key = was.access_key;
+    b->secret_key = was.secret_key;
+    b->session_token = was.session_token;
+    b->expires_s = was.expires_s;
+    b->since_s = was.since_s;
+    memcpy(b->keys_from, was.keys_from, sizeof b->keys_from);
 }
 
 /* They become lines of a request's head. (A line break at the end is what reading them from a file leaves.) */
@@ -170,11 +187,32 @@ static leat_status look_up_place(const struct leat_store_opts *opts, const struc
     return rc == LEAT_OK ? special_endpoint(l, aws, err) : rc;
 }
 
+void leat_aws_account(const char *key_id, char out[LEAT_AWS_ACCOUNT])
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    uint64_t bits = 0;
+    out[0] = '\0';
+    if (strlen(key_id) != 20 || (strncmp(key_id, "AKIA", 4) != 0 && strncmp(key_id, "ASIA", 4) != 0))
+        return;
+    for (unsigned i = 4; i < 14; i++) { /* 50 bits; the account is 40 of them, after the first */
+        const char *digit = strchr(digits, key_id[i]);
+        if (!digit || !*digit)
+            return;
+        bits = bits << 5 | (uint64_t)(digit - digits);
+    }
+    uint64_t account = (bits >> 2 & 0x7fffffffff80u) >> 7;
+    if (account)
+        snprintf(out, LEAT_AWS_ACCOUNT, "%012llu", (unsigned long long)account);
+}
+
 uint64_t leat_aws_renew_at(const struct leat_aws *aws)
 {
     if (!aws->expires_s)
         return 0;
-    uint64_t life = aws->expires_s > aws->since_s ? aws->expires_s - aws->since_s : 0;
+    if (aws->expires_s <=
+        aws->since_s) /* over when they came: where nothing tells that a clock is wrong, a server does */
+        return aws->since_s + OVER_AGAIN_S;
+    uint64_t life = aws->expires_s - aws->since_s;
     uint64_t early = life / 2 < RENEW_EARLY_S ? life / 2 : RENEW_EARLY_S;
     return aws->expires_s - early;
 }
@@ -215,10 +253,10 @@ static leat_status load(const struct leat_store_opts *opts, bool fresh, struct l
 
 leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
 {
-    return opts->keys_given ? take_given(opts, out, err) : load(opts, false, out, err);
+    return load(opts, false, out, err);
 }
 
 leat_status leat_aws_load_anew(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err)
 {
-    return opts->keys_given ? take_given(opts, out, err) : load(opts, true, out, err);
+    return load(opts, true, out, err);
 }

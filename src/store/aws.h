@@ -14,9 +14,11 @@ struct leat_aws {
     char *session_token; /* NULL: none */
     char *region;        /* NULL: not said */
     char *endpoint_url;  /* NULL: AWS's own */
-    char *headers;       /* for a job's agent: see extras.h. NULL: none */
+    char *headers;       /* of those who were given all this by another process: see extras.h. NULL: none … */
+    char *ca_bundle;     /* … NULL: the system's */
     enum leat_store_addressing addressing;
-    uint64_t expires_s; /* since 1970: when the keys expire; 0: not known */
+    enum leat_store_hedge hedge;
+    uint64_t expires_s; /* since 1970, by this machine's clock: when the keys expire; 0: not known */
     uint64_t since_s;   /* since 1970: when they were looked up */
     /* For messages. */
     char keys_from[80];     /* "AWS_ACCESS_KEY_ID", "profile 'default'", "" when there are none */
@@ -34,9 +36,14 @@ leat_status leat_aws_load_anew(const struct leat_store_opts *opts, struct leat_a
 /* When it is time to look for others, in seconds since 1970: well before they expire; 0: never. */
 uint64_t leat_aws_renew_at(const struct leat_aws *aws);
 
-/* As a store at `url` would look for them: keys and endpoint of its kind. Where the kind has none: AWS's. */
-leat_status leat_store_keys(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_aws *out,
-                            struct leat_error *err);
+/* The account that a key of AWS belongs to, which is written in its id; "": it is not AWS's. */
+#define LEAT_AWS_ACCOUNT 16
+void leat_aws_account(const char *key_id, char out[LEAT_AWS_ACCOUNT]);
+
+leat_status leat_aws_copy(const struct leat_aws *aws, struct leat_aws *out, struct leat_error *err);
+
+/* Keys, when they end and who gave them; the rest stays where it is. */
+void leat_aws_swap_keys(struct leat_aws *a, struct leat_aws *b);
 
 void leat_aws_free(struct leat_aws *aws); /* wipes the keys; NULL and zeroed ones are allowed */
 

@@ -2,14 +2,17 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "store/aws_keys.h"
 #include "store/s3_xml.h"
 
 #define ANSWER_MAX (256u << 10)
 #define PAUSE      (200 * LEAT_MS)
+#define APART_S    60 /* clocks, which have to be taken for wrong; services allow 5 minutes and more */
 
 /* A loop and a client for a question or three: keys are asked for once an hour. */
 struct asking {
@@ -110,6 +113,9 @@ static leat_status ask_all(struct asking *a, struct leat_error *err)
     }
     ask->text = a->call.text;
     ask->code = a->call.head.code;
+    ask->offset_s = a->call.head.date_s ? a->call.head.date_s - leat_wall_s() : 0;
+    if (llabs((long long)ask->offset_s) <= APART_S)
+        ask->offset_s = 0; /* so near, and the way takes time, too */
     if (a->call.status != LEAT_OK && err)
         *err = a->call.err;
     return a->call.status;
@@ -143,6 +149,21 @@ void leat_ask_free(struct leat_ask *ask)
     leat_buf_free(&ask->text);
 }
 
+uint64_t leat_ask_here(const struct leat_ask *ask, uint64_t server_s)
+{
+    int64_t here_s = (int64_t)server_s - ask->offset_s;
+    return server_s && here_s > 0 ? (uint64_t)here_s : 0;
+}
+
+bool leat_ask_reclock(const struct leat_ask *ask, int64_t *offset_s)
+{
+    bool wrong = llabs((long long)(ask->offset_s - *offset_s)) > APART_S;
+    if (!wrong || ask->code < 400 || ask->code >= 500)
+        return false;
+    *offset_s = ask->offset_s;
+    return true;
+}
+
 static void take(char *out, size_t size, const char *text)
 {
     if (strlen(text) < size)
@@ -170,5 +191,7 @@ static void take_leaf(const char *parent, const char *name, const char *text, vo
 bool leat_ask_read_keys(const struct leat_ask *ask, struct leat_ask_keys *out)
 {
     *out = (struct leat_ask_keys){0};
-    return leat_xml_leaves(ask->text.data, ask->text.len, take_leaf, out);
+    bool xml = leat_xml_leaves(ask->text.data, ask->text.len, take_leaf, out);
+    out->expires_s = leat_ask_here(ask, leat_aws_expiry(out->expires));
+    return xml;
 }

@@ -127,6 +127,7 @@ leat_status leat_aws_container(const struct leat_aws_lookup *l, struct leat_aws 
                            "the container's endpoint gives no keys (%u)", ask.code);
         else
             rc = leat_aws_take_json(ask.text.data, ask.text.len, "the container's endpoint", aws, err);
+        aws->expires_s = leat_ask_here(&ask, aws->expires_s);
         leat_ask_free(&ask);
     }
     if (rc == LEAT_OK)
@@ -220,6 +221,7 @@ static leat_status take_instance(const struct leat_aws_lookup *l, const char *en
             leat_fail(err, LEAT_DENIED, "the instance's metadata gives no keys for its role '%s' (%u)", name, ask.code);
     if (rc == LEAT_OK)
         rc = leat_aws_take_json(ask.text.data, ask.text.len, "the instance's metadata", aws, err);
+    aws->expires_s = leat_ask_here(&ask, aws->expires_s);
     if (rc == LEAT_OK)
         snprintf(aws->keys_from, sizeof aws->keys_from, "the instance's role '%.50s'", name);
     leat_ask_free(&ask);

@@ -14,12 +14,15 @@
 #include "base/url.h"
 #include "store/aws_ask.h"
 #include "store/aws_keys.h"
+#include "store/hide.h"
+#include "store/keys.h"
 #include "store/sign.h"
 
 #define TIMEOUT   (10 * LEAT_S)
 #define ATTEMPTS  3u
 #define URL_MAX   1024
 #define TOKEN_MAX (64u << 10)
+#define WEB_TOKEN "WebIdentityToken"
 
 static void add_form(struct leat_buf *form, const char *name, const char *value)
 {
@@ -33,7 +36,8 @@ static void add_form(struct leat_buf *form, const char *name, const char *value)
 
 /* The lines of the head, each with its NUL; signed where there are keys to sign with. */
 static leat_status make_head(const struct leat_url *url, const char *region, const char *form,
-                             const struct leat_aws *base, struct leat_buf *lines, size_t *n, struct leat_error *err)
+                             const struct leat_aws *base, int64_t offset_s, struct leat_buf *lines, size_t *n,
+                             struct leat_error *err)
 {
     char date[LEAT_SIGN_DATE];
     uint8_t digest[LEAT_SHA256_SIZE];
@@ -58,7 +62,7 @@ static leat_status make_head(const struct leat_url *url, const char *region, con
         .payload_hash = hash,
         .region = region,
         .service = "sts",
-        .time_s = leat_wall_s(),
+        .time_s = leat_wall_s() + offset_s,
     };
     leat_status rc = leat_sign(&keys, &request, date, &authorization, err);
     const char *values[] = {date, hash, authorization.data, base->session_token};
@@ -72,21 +76,40 @@ static leat_status make_head(const struct leat_url *url, const char *region, con
 }
 
 /* Takes the keys out of the answer, or says what stands in their place. */
-static leat_status take_answer(const struct leat_ask *ask, const char *host, const char *role_arn, struct leat_aws *aws,
-                               struct leat_error *err)
+static leat_status take_answer(const struct leat_ask *ask, const struct leat_aws *base, const char *host,
+                               const char *role_arn, struct leat_aws *aws, struct leat_error *err)
 {
     struct leat_ask_keys a;
     leat_status rc;
     bool parsed = leat_ask_read_keys(ask, &a);
     if (ask->code == 200 && parsed && a.access[0] && a.secret[0] && a.token[0]) {
         rc = leat_aws_set_keys(aws, a.access, a.secret, a.token, err);
-        aws->expires_s = leat_aws_expiry(a.expires);
+        aws->expires_s = a.expires_s;
     } else {
+        char *token = strstr(ask->body, WEB_TOKEN "=");
+        struct leat_aws told = {.session_token = token ? token + strlen(WEB_TOKEN "=") : NULL};
+        leat_hide_secrets(a.message, base ? base : &told, NULL);
         rc = leat_fail(err, ask->code >= 500 ? LEAT_SERVER : LEAT_DENIED, "%s gives no keys for '%s': %s (%s%s%u)",
                        host, role_arn, a.message[0] ? a.message : "it does not say why", a.code, a.code[0] ? ", " : "",
                        ask->code);
     }
     explicit_bzero(&a, sizeof a);
+    return rc;
+}
+
+/* The answer is the caller's to free, also when it fails. */
+static leat_status ask_signed(struct leat_ask *ask, const struct leat_url *url, const char *region,
+                              const struct leat_aws *base, int64_t offset_s, struct leat_error *err)
+{
+    struct leat_buf lines;
+    leat_buf_init(&lines, 64u << 10);
+    leat_status rc = make_head(url, region, ask->body, base, offset_s, &lines, &ask->headers_n, err);
+    const char *line = lines.data;
+    for (size_t i = 0; rc == LEAT_OK && i < ask->headers_n; i++, line += strlen(line) + 1)
+        ask->headers[i] = line;
+    if (rc == LEAT_OK)
+        rc = leat_ask(ask, err);
+    leat_keys_forget(&lines);
     return rc;
 }
 
@@ -97,7 +120,7 @@ static leat_status ask_sts(const struct leat_aws_lookup *l, const char *form, co
     char usual[160] = "https://sts.amazonaws.com";
     char url[URL_MAX];
     struct leat_url parts = {0};
-    struct leat_buf lines;
+    int64_t offset_s = 0;
     if (l->region)
         snprintf(usual, sizeof usual, "https://sts%s.%.60s.amazonaws.com%s",
                  leat_aws_wants_fips(l->files, l->profile) ? "-fips" : "", region,
@@ -118,22 +141,16 @@ static leat_status ask_sts(const struct leat_aws_lookup *l, const char *form, co
         .stop_user = l->stop_user,
     };
     snprintf(url + strlen(url), sizeof url - strlen(url), "%s", *parts.path ? "" : "/");
-    leat_buf_init(&lines, 64u << 10);
-    rc = make_head(&parts, region, form, base, &lines, &ask.headers_n, err);
-    const char *line = lines.data;
-    for (size_t i = 0; rc == LEAT_OK && i < ask.headers_n; i++, line += strlen(line) + 1)
-        ask.headers[i] = line;
-    if (rc == LEAT_OK) {
-        rc = leat_ask(&ask, err);
-        if (rc != LEAT_OK)
-            leat_fail_context(err, rc, "cannot ask %s for keys of '%s'", parts.host, role_arn);
-        else
-            rc = take_answer(&ask, parts.host, role_arn, aws, err);
+    rc = ask_signed(&ask, &parts, region, base, offset_s, err);
+    if (rc == LEAT_OK && base && leat_ask_reclock(&ask, &offset_s)) {
         leat_ask_free(&ask);
+        rc = ask_signed(&ask, &parts, region, base, offset_s, err);
     }
-    if (lines.data)
-        explicit_bzero(lines.data, lines.len);
-    leat_buf_free(&lines);
+    if (rc != LEAT_OK)
+        leat_fail_context(err, rc, "cannot ask %s for keys of '%s'", parts.host, role_arn);
+    else
+        rc = take_answer(&ask, base, parts.host, role_arn, aws, err);
+    leat_ask_free(&ask);
     leat_url_free(&parts);
     return rc;
 }
@@ -202,7 +219,7 @@ leat_status leat_aws_web_identity(const struct leat_aws_lookup *l, const char *r
         return why.status;
     }
     begin_form(&form, "AssumeRoleWithWebIdentity", role_arn, session);
-    add_form(&form, "WebIdentityToken", token);
+    add_form(&form, WEB_TOKEN, token);
     explicit_bzero(token, strlen(token));
     free(token);
     leat_status rc = leat_buf_check(&form, "a request", err);
@@ -265,7 +282,7 @@ static leat_status take_sso(const struct leat_ask *ask, const char *profile, str
         rc = leat_fail(err, LEAT_DENIED, "profile '%s': single sign-on's answer has no keys in it", profile);
     else
         rc = leat_aws_set_keys(aws, access, secret, token, err);
-    aws->expires_s = ms > 0 ? (uint64_t)ms / 1000 : 0;
+    aws->expires_s = leat_ask_here(ask, ms > 0 ? (uint64_t)ms / 1000 : 0);
     snprintf(aws->keys_from, sizeof aws->keys_from, "single sign-on of profile '%.40s'", profile);
     json_decref(value);
     return rc;

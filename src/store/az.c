@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "store/keys.h"
 #include "store/kind.h"
@@ -45,7 +46,11 @@ static const struct {
     {"ServerBusy", LEAT_THROTTLED, "the server asks to slow down"},
     {"OperationTimedOut", LEAT_SERVER, "the server took too long"},
     {"InternalError", LEAT_SERVER, "the server had an internal error"},
-    {"Md5Mismatch", LEAT_NETWORK, "the data was damaged on its way to the server"},
+    {"Md5Mismatch", LEAT_CORRUPT, "the data was damaged on its way to the server"},
+    {"Crc64Mismatch", LEAT_CORRUPT, "the data was damaged on its way to the server"},
+    {"CannotVerifyCopySource", LEAT_UNSUPPORTED, "the server cannot read the source with these keys"},
+    {"CopyAcrossAccountsNotSupported", LEAT_UNSUPPORTED, "the server does not copy between accounts"},
+    {"PendingCopyOperation", LEAT_BUSY, "another copy to it is under way"},
     {"BlobAlreadyExists", LEAT_EXISTS, "it exists already"},
     {"BlobArchived", LEAT_UNSUPPORTED, "the object is archived; restore it first"},
     {"InvalidBlockList", LEAT_NOT_FOUND, "the upload's parts are no longer there"},
@@ -102,6 +107,35 @@ static void check_blocks(struct leat_store_op *op)
     }
 }
 
+#define COPY_PAUSE (LEAT_S / 2)
+
+/* Within an account it is usually there at once; else it is looked at until it is, or the time is over. */
+static void take_copy(struct leat_store_op *op)
+{
+    const struct leat_http_head *head = &op->own->call.head;
+    bool pending = strcmp(head->copy_status, "pending") == 0;
+    bool done = strcmp(head->copy_status, "success") == 0;
+    if (done) {
+        memcpy(op->own->object.etag, head->etag, sizeof op->own->object.etag);
+    } else if (pending) {
+        op->own->looking = true;
+        op->own->tries = 1;
+        op->own->retry_after_ns = COPY_PAUSE;
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server is still copying");
+    } else if (op->own->looking) { /* and is asked for again */
+        op->own->looking = false;
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server's copy has failed (%s)", head->copy_status);
+    } else {
+        op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "the server cannot copy by itself");
+    }
+}
+
+static uint64_t copies_whole(const struct bucket *b)
+{
+    (void)b;
+    return UINT64_MAX;
+}
+
 static void take(const struct bucket *b, struct leat_store_op *op)
 {
     struct leat_http_call *call = &op->own->call;
@@ -114,6 +148,9 @@ static void take(const struct bucket *b, struct leat_store_op *op)
     case LEAT_STORE_UPLOAD_STAT:
         check_blocks(op);
         return;
+    case LEAT_STORE_COPY:
+        take_copy(op);
+        return;
     case LEAT_STORE_UPLOAD_PART: /* a block has no tag; the server has compared its MD5 */
         leat_store_sent(op, op->data_n);
         op->own->object.size = op->data_n;
@@ -123,6 +160,7 @@ static void take(const struct bucket *b, struct leat_store_op *op)
             leat_md5(op->data, op->data_n, digest);
         leat_hex(digest, sizeof digest, hex);
         snprintf(op->own->object.etag, sizeof op->own->object.etag, "\"%s\"", hex);
+        leat_bucket_check_stored(op);
         return;
     case LEAT_STORE_PUT:
         leat_store_sent(op, op->data_n);
@@ -132,6 +170,8 @@ static void take(const struct bucket *b, struct leat_store_op *op)
         memcpy(op->own->object.etag, call->head.etag, sizeof op->own->object.etag);
         if (call->head.code != 201 || !call->head.etag[0])
             op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server did not confirm what it stored");
+        else if (op->verb == LEAT_STORE_PUT)
+            leat_bucket_check_stored(op);
         return;
     default:
         return;
@@ -146,6 +186,7 @@ static const struct bucket_dialect dialect = {
     .explain = explain,
     .page = leat_az_parse_page,
     .take = take,
+    .copies_whole = copies_whole,
 };
 
 leat_status leat_az_open(struct leat_store *store, const struct leat_url *url, struct leat_backend **out,
@@ -173,7 +214,6 @@ leat_status leat_az_keys(const struct leat_url *url, const struct leat_store_opt
                                             NULL};
     static const struct leat_keys_kind kind = {
         .scheme = "az",
-        .prefixes = {LEAT_AZ_KEY, LEAT_AZ_SAS, LEAT_AZ_BEARER},
         .endpoint_variables = endpoints,
         .own = "Azure's own",
         .variables = variables,

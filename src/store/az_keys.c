@@ -83,7 +83,8 @@ static leat_status from_connection(struct finding *f, const char *text, struct l
         bool plain = field(text, "DefaultEndpointsProtocol", scheme, sizeof scheme) && strcmp(scheme, "http") == 0;
         leat_buf_printf(&endpoint, "%s://%s.blob.%s", plain ? "http" : "https", f->account, value);
     }
-    if (endpoint.len && !f->aws->endpoint_url) {
+    rc = leat_buf_check(&endpoint, "the endpoint", err);
+    if (rc == LEAT_OK && endpoint.len && !f->aws->endpoint_url) {
         f->aws->endpoint_url = leat_buf_take(&endpoint);
         snprintf(f->aws->endpoint_from, sizeof f->aws->endpoint_from, "%s", where);
         rc = f->aws->endpoint_url ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for settings");

@@ -36,6 +36,9 @@ struct leat_store_own {
     bool bucket;         /* every object there has an ETag … */
     bool odd_etags;      /* … but it is never an MD5 */
     bool generations;    /* versions are told by Google's generations rather than by ETags */
+    bool summed;         /* the attempt carries a checksum of what is written … */
+    bool unsummed;       /* … and must not: the server refused one that did */
+    uint8_t sizing;      /* STAT: asks how long the object's parts are, first or second question; see s3_sums.h */
     bool expired;        /* the keys had expired: this attempt does not count */
     uint64_t expired_ns; /* since when; 0: not at all */
     uint64_t retry_after_ns;
@@ -43,6 +46,7 @@ struct leat_store_own {
     struct leat_store_op *second; /* the request that was sent because this one is late; NULL: none */
     struct leat_store_op *first;  /* of a second request: whose it is; NULL: nobody's any longer */
     bool is_second;
+    char *token; /* of a copy that goes on from call to call; freed with this */
     struct leat_http_call call;
     void *request; /* the backend's strings */
 };
@@ -52,12 +56,6 @@ static inline struct leat_store_op *leat_store_op_of(struct leat_task *task)
 {
     return ((struct leat_store_own *)((char *)task - offsetof(struct leat_store_own, task)))->op;
 }
-
-struct leat_backend_keys {
-    const char *access_key; /* NULL: anonymous */
-    const char *secret_key;
-    const char *session_token;
-};
 
 enum leat_backend_renewal { LEAT_RENEWED_SAME, LEAT_RENEWED_OTHERS, LEAT_RENEWED_LATER };
 
@@ -71,9 +69,9 @@ struct leat_backend_ops {
     /* STAT and GET, on the caller's thread. NULL: only by start(). */
     void (*perform)(struct leat_store_op *op);
 
-    /* Other keys from now on. NULL keys: look them up where they came from, which takes its time: asked again, it says
-     * what came of it for `op`, whose keys had expired. NULL: this kind of store has none. */
-    enum leat_backend_renewal (*renew)(struct leat_backend *backend, const struct leat_backend_keys *keys,
+    /* Other keys from now on. NULL access: look them up where they came from, which takes its time: asked again, it
+     * says what came of it for `op`, whose keys had expired. NULL: this kind of store has none. */
+    enum leat_backend_renewal (*renew)(struct leat_backend *backend, const struct leat_access *access,
                                        const struct leat_store_op *op);
 
     /* Fills in what it knows of a zeroed struct. NULL: nothing. */
@@ -116,6 +114,8 @@ void leat_store_explain_starved(const struct leat_store *store, struct leat_stor
 struct leat_loop *leat_store_loop(struct leat_store *store);
 const struct leat_store_opts *leat_store_settings(const struct leat_store *store);
 struct leat_backend *leat_store_backend(struct leat_store *store);
+const char *leat_store_headers(const struct leat_store *store); /* that were asked for, see extras.h; NULL: none */
+bool leat_store_given(const struct leat_store *store);          /* its keys come from another process: opts.access */
 
 enum leat_scheme leat_store_scheme(const struct leat_store *store); /* for names; what it can is leat_store_can() */
 

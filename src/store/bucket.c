@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "store/kind.h"
 #include "store/s3_site.h"
+#include "store/s3_sums.h"
 
 #define SKEW_MAX_S 300 /* S3 itself allows 15 minutes */
 
@@ -65,7 +66,7 @@ static void start(struct leat_backend *backend, struct leat_store_op *op)
         call->inactivity_ns = leat_store_settings(b->store)->inactivity_ns;
     call->fresh = op->own->fresh;
     call->sent = on_sent;
-    if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET) && op->found) {
+    if ((op->verb == LEAT_STORE_STAT || op->verb == LEAT_STORE_GET) && op->found && !op->own->sizing) {
         leat_buf_clear(op->found);
         if (!call->header) /* the dialect's own */
             call->header = on_header;
@@ -173,6 +174,24 @@ static bool made_just_now(const struct leat_store_op *op)
            head->modified_s >= head->date_s - since_s;
 }
 
+/* What the server says of the object that it made of parts, against what these make. Each of them was compared when it
+ * was sent: this is about putting them together. */
+static void check_made(struct leat_store_op *op, const char *crc32c)
+{
+    struct leat_checksum stated;
+    struct leat_http_head head = op->own->call.head; /* where Google states it, and what is looked at afterwards */
+    uint64_t crc;
+    if (*crc32c) {
+        snprintf(head.checksum_kind, sizeof head.checksum_kind, "crc32c");
+        snprintf(head.checksum, sizeof head.checksum, "%s", crc32c);
+    }
+    if (!leat_checksum_of(&head, false, &stated) || stated.kind != LEAT_CHECKSUM_CRC32C ||
+        !leat_s3_sums_whole(op, &crc) || leat_checksum_fits_piece(&stated, crc))
+        return;
+    op->status =
+        leat_fail(&op->own->err, LEAT_CORRUPT, "the server made something else of the parts that were sent (crc32c)");
+}
+
 static void take_look(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own->call.head;
@@ -185,6 +204,8 @@ static void take_look(struct leat_store_op *op)
         memcpy(op->own->object.etag, head->etag, sizeof op->own->object.etag);
     else
         op->status = leat_fail(&op->own->err, LEAT_NOT_FOUND, "the upload is no longer known to the server");
+    if (ours)
+        check_made(op, "");
 }
 
 /* What the server says of its copy, against what it said of the source. */
@@ -233,21 +254,29 @@ static void take_answer(const struct bucket *b, struct leat_store_op *op)
             memcpy(op->own->object.etag, answer.etag, sizeof op->own->object.etag);
         if (op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY)
             check_copied(op);
+        else
+            check_made(op, answer.crc32c);
         return;
     }
     if (!answer.upload_id[0])
         op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server gave no upload id");
-    memcpy(op->upload_id, answer.upload_id, LEAT_UPLOAD_ID_MAX);
+    else
+        op->status = leat_s3_sums_mark(op, answer.upload_id, &op->own->err);
 }
 
-/* What the server says that it has stored, against what was sent. */
-static void check_stored(struct leat_store_op *op)
+/* The checksum of what was sent, and the server's ETag where it is an MD5: the first is what went with it, the second
+ * what was known before. */
+void leat_bucket_check_stored(struct leat_store_op *op)
 {
     struct leat_checksum sum;
-    if (!leat_checksum_of(&op->own->call.head, !op->own->odd_etags, &sum))
-        return;
-    bool fits = sum.kind == LEAT_CHECKSUM_MD5 && op->data_md5 ? memcmp(sum.value, op->data_md5, LEAT_MD5_SIZE) == 0
-                                                              : leat_checksum_fits(&sum, op->data, op->data_n);
+    struct leat_http_head head = op->own->call.head;
+    bool fits = true;
+    for (int round = 0; fits && round < 2; round++, head.checksum[0] = '\0') {
+        if (!leat_checksum_of(&head, !op->own->odd_etags, &sum))
+            continue;
+        fits = sum.kind == LEAT_CHECKSUM_MD5 && op->data_md5 ? memcmp(sum.value, op->data_md5, LEAT_MD5_SIZE) == 0
+                                                             : leat_checksum_fits(&sum, op->data, op->data_n);
+    }
     if (!fits)
         op->status = leat_fail(&op->own->err, LEAT_CORRUPT, "the server did not store the bytes that were sent (%s)",
                                sum.kind == LEAT_CHECKSUM_MD5 ? op->own->call.head.etag : leat_checksum_name(sum.kind));
@@ -276,7 +305,7 @@ static void take_success(const struct bucket *b, struct leat_store_op *op)
         if (!op->own->object.etag[0])
             op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server did not confirm what it stored");
         else
-            check_stored(op);
+            leat_bucket_check_stored(op);
         return;
     case LEAT_STORE_UPLOAD_OPEN:
     case LEAT_STORE_UPLOAD_FINISH:
@@ -315,14 +344,21 @@ static void on_done(struct leat_http_call *call)
         op->own->err = call->err;
         if (!b->answered)
             leat_bucket_explain_endpoint(&b->aws, op);
+    } else if (op->own->sizing && code < 500 && code != 403) { /* a server that cannot say it is asked in vain */
+        again = leat_s3_sums_sizes(op);
     } else if (good || (code == 416 && op->verb == LEAT_STORE_GET)) {
         take_success(b, op);
+        if (op->status == LEAT_OK)
+            leat_s3_sums_settled(b, op);
+        again = op->status == LEAT_OK && op->verb == LEAT_STORE_STAT && op->own->object.checksum.parts &&
+                leat_s3_sums_sizes(op);
     } else if (code == 404 && (op->verb == LEAT_STORE_DELETE || op->verb == LEAT_STORE_UPLOAD_ABORT)) {
         op->status = LEAT_OK;
     } else {
         struct leat_s3_answer answer;
         leat_s3_parse_answer(call->text.data, call->text.len, &answer);
-        again = follow_region(b, op, &answer) || follow_clock(b, op, &answer) || look_for_object(op, &answer);
+        again = follow_region(b, op, &answer) || follow_clock(b, op, &answer) || look_for_object(op, &answer) ||
+                leat_s3_sums_refused(op, &answer);
         if (!again)
             b->dialect->explain(b, op, &answer);
     }
@@ -355,16 +391,21 @@ static void place(const struct leat_backend *backend, struct leat_store_place *o
     const struct leat_aws *aws = &b->aws;
     snprintf(out->address, sizeof out->address, "%s://%s%s%s%s", b->scheme, b->virtual_host ? b->label : "",
              b->virtual_host ? "." : "", b->endpoint, b->base);
-    snprintf(out->server, sizeof out->server, "%s://%s%s", b->scheme, b->aws_own ? "aws" : b->endpoint,
-             b->aws_own ? "" : b->base);
+    if (!b->global) /* which can be copied to, but not from */
+        snprintf(out->server, sizeof out->server, "%s://%s%s", b->scheme, b->aws_own ? "aws" : b->endpoint,
+                 b->aws_own ? "" : b->base);
     snprintf(out->address_from, sizeof out->address_from, "%s", aws->endpoint_from);
-    out->aws_own = b->aws_own;
+    out->redirects = b->aws_own;
+    out->copies_whole = b->dialect->copies_whole ? b->dialect->copies_whole(b) : LEAT_S3_COPIES_WHOLE;
+    out->copies_parts = !b->dialect->copies_whole;
     snprintf(out->region, sizeof out->region, "%s", b->region);
     snprintf(out->region_said, sizeof out->region_said, "%s", b->region_known ? aws->region : "");
     if (!aws->access_key)
         return;
     snprintf(out->key_id, sizeof out->key_id, "%s", aws->access_key);
     snprintf(out->keys_from, sizeof out->keys_from, "%s", aws->keys_from);
+    if (b->aws_own)
+        leat_aws_account(aws->access_key, out->account);
     out->keys_expire_s = aws->expires_s;
 }
 
@@ -431,7 +472,7 @@ leat_status leat_bucket_open(struct leat_store *store, const struct leat_url *ur
     b->dialect = dialect;
     b->store = store;
     b->bucket = strdup(url->host);
-    leat_status rc = b->bucket ? leat_kind(url->scheme)->keys(url, opts, false, &b->aws, err)
+    leat_status rc = b->bucket ? leat_kind_keys(url, opts, false, &b->aws, err)
                                : leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
     if (rc != LEAT_OK)
         goto fail;

@@ -44,12 +44,11 @@ struct bucket_dialect {
     /* Looks at every answer first. NULL: each of them counts. */
     enum bucket_step (*step)(struct bucket *b, struct leat_store_op *op);
     void (*close)(struct bucket *b); /* frees b->own, also a NULL; NULL: there is none */
+    /* The largest object that the server copies at once. NULL: S3's, and larger ones in parts. */
+    uint64_t (*copies_whole)(const struct bucket *b);
     /* 2xx to a call that writes or lists uploads. NULL: as S3 answers. */
     void (*take)(const struct bucket *b, struct leat_store_op *op);
 };
-
-/* Keys that another kind of store was given must not go to this one. */
-#define LEAT_BUCKET_OTHER_KEYS "the keys that the job has are for another kind of store than %s://"
 
 struct bucket {
     struct leat_backend backend; /* first member */
@@ -67,10 +66,12 @@ struct bucket {
     bool fips;           /* … and with these two */
     bool dual_stack;
     bool fixed;        /* its name says where it is: answers cannot move it */
+    bool global;       /* a multi-region access point: it is signed for all regions */
     bool directory;    /* of S3 Express: keys are those of a session, and ETags are no MD5s */
     bool virtual_host; /* bucket in the host's name rather than in the path */
     bool answered;     /* by whatever is at the endpoint */
     bool odd_etags;    /* ETags are no MD5s */
+    bool sums_refused; /* the server takes no checksums with what is written */
     bool unpacks;      /* Google's: what is stored packed is sent unpacked to who does not take it packed */
     char *bucket;
     char region[32];
@@ -137,6 +138,9 @@ leat_status leat_bucket_list_open(struct leat_store *store, const char *prefix, 
 /* A page of a list that arrived: op's, once it is seen to be one. */
 void leat_bucket_take_page(const struct bucket *b, struct leat_store_op *op);
 
+/* PUT and UPLOAD_PART: what the server says that it has stored, against what was sent. Sets op's status. */
+void leat_bucket_check_stored(struct leat_store_op *op);
+
 /* Pieces of requests. */
 void leat_bucket_add_query(struct bucket_request *r, const char *name, const char *value);
 void leat_bucket_add_header(struct bucket_request *r, const char *name, const char *value); /* a signed one */
@@ -153,7 +157,7 @@ leat_status leat_s3_request_make(const struct bucket *b, struct leat_store_op *o
                                  struct leat_error *err);
 
 /* Keys that renew. Loop thread only. */
-enum leat_backend_renewal leat_bucket_renew(struct leat_backend *backend, const struct leat_backend_keys *keys,
+enum leat_backend_renewal leat_bucket_renew(struct leat_backend *backend, const struct leat_access *access,
                                             const struct leat_store_op *op);
 void leat_bucket_renew_early(struct bucket *b); /* begins a lookup when the keys are about to expire */
 void leat_bucket_renew_stop(struct bucket *b);

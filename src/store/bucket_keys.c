@@ -21,16 +21,7 @@ static bool take_over(struct bucket *b, struct leat_aws *aws)
 {
     bool others = differs(aws->access_key, b->aws.access_key) || differs(aws->secret_key, b->aws.secret_key) ||
                   differs(aws->session_token, b->aws.session_token);
-    char *const old[] = {b->aws.access_key, b->aws.secret_key, b->aws.session_token};
-    b->aws.access_key = aws->access_key;
-    b->aws.secret_key = aws->secret_key;
-    b->aws.session_token = aws->session_token;
-    b->aws.expires_s = aws->expires_s;
-    b->aws.since_s = aws->since_s;
-    memcpy(b->aws.keys_from, aws->keys_from, sizeof b->aws.keys_from);
-    aws->access_key = old[0];
-    aws->secret_key = old[1];
-    aws->session_token = old[2];
+    leat_aws_swap_keys(&b->aws, aws);
     leat_aws_free(aws);
     b->keys_number += others;
     return others;
@@ -39,7 +30,7 @@ static bool take_over(struct bucket *b, struct leat_aws *aws)
 static leat_status look(const struct bucket *b, const struct leat_store_opts *opts, bool fresh, struct leat_aws *out)
 {
     struct leat_url url = {.scheme = leat_store_scheme(b->store), .host = b->bucket};
-    return leat_kind(url.scheme)->keys(&url, opts, fresh, out, NULL);
+    return leat_kind_keys(&url, opts, fresh, out, NULL);
 }
 
 static bool lookup_stopped(void *user)
@@ -79,22 +70,19 @@ static bool begin(struct bucket *b)
     return b->lookup.running;
 }
 
-enum leat_backend_renewal leat_bucket_renew(struct leat_backend *backend, const struct leat_backend_keys *keys,
+enum leat_backend_renewal leat_bucket_renew(struct leat_backend *backend, const struct leat_access *access,
                                             const struct leat_store_op *op)
 {
     struct bucket *b = (struct bucket *)backend;
-    struct leat_store_opts opts = *leat_store_settings(b->store);
-    if (keys) {
+    if (access) {
+        struct leat_store_opts opts = *leat_store_settings(b->store);
         struct leat_aws aws = {0};
-        opts.keys_given = true;
-        opts.access_key = keys->access_key;
-        opts.secret_key = keys->secret_key;
-        opts.session_token = keys->session_token;
+        opts.access = access;
         if (look(b, &opts, false, &aws) != LEAT_OK)
             return LEAT_RENEWED_SAME;
         return take_over(b, &aws) ? LEAT_RENEWED_OTHERS : LEAT_RENEWED_SAME;
     }
-    if (opts.keys_given)
+    if (leat_store_given(b->store))
         return LEAT_RENEWED_SAME;
     collect(b);
     if (op->own->keys != b->keys_number)
@@ -112,8 +100,7 @@ void leat_bucket_renew_early(struct bucket *b)
     uint64_t at_s = leat_aws_renew_at(&b->aws);
     uint64_t now = leat_now_ns();
     bool lately = b->lookup.began_ns && !b->lookup.others && now - b->lookup.began_ns < AGAIN;
-    if (at_s && !b->lookup.running && !lately && (uint64_t)(leat_wall_s() + b->clock_offset_s) >= at_s &&
-        !leat_store_settings(b->store)->keys_given)
+    if (at_s && !b->lookup.running && !lately && (uint64_t)leat_wall_s() >= at_s && !leat_store_given(b->store))
         begin(b);
 }
 

@@ -56,17 +56,39 @@ bool leat_checksum_etag_md5(const char *etag, uint8_t out[LEAT_CHECKSUM_BYTES])
     return leat_unhex(hex, out, LEAT_MD5_SIZE);
 }
 
+/* An x-amz-checksum of n characters. */
+static bool take_value(const struct leat_http_head *head, size_t n, struct leat_checksum *c)
+{
+    char text[sizeof head->checksum];
+    memcpy(text, head->checksum, n);
+    text[n] = '\0';
+    for (size_t k = LEAT_CHECKSUM_MD5; k < KINDS && n; k++) {
+        if (strcmp(head->checksum_kind, kinds[k].name) == 0 && decode_base64(text, c->value, kinds[k].size))
+            c->kind = (enum leat_checksum_kind)k;
+    }
+    return c->kind != LEAT_CHECKSUM_NONE;
+}
+
 bool leat_checksum_of(const struct leat_http_head *head, bool etags, struct leat_checksum *out)
 {
     struct leat_checksum c = {0};
-    for (size_t k = LEAT_CHECKSUM_MD5; k < KINDS && head->checksum[0]; k++) {
-        if (strcmp(head->checksum_kind, kinds[k].name) == 0 && decode_base64(head->checksum, c.value, kinds[k].size))
-            c.kind = (enum leat_checksum_kind)k;
-    }
-    if (c.kind == LEAT_CHECKSUM_NONE && etags && !head->etag_opaque && leat_checksum_etag_md5(head->etag, c.value))
+    if (!take_value(head, strlen(head->checksum), &c) && etags && !head->etag_opaque &&
+        leat_checksum_etag_md5(head->etag, c.value))
         c.kind = LEAT_CHECKSUM_MD5;
     *out = c;
     return c.kind != LEAT_CHECKSUM_NONE;
+}
+
+bool leat_checksum_of_parts(const struct leat_http_head *head, struct leat_checksum *out)
+{
+    struct leat_checksum c = {0};
+    const char *dash = strrchr(head->checksum, '-'); /* which base64 has not */
+    int used = 0;
+    if (!dash || sscanf(dash + 1, "%5u%n", &c.parts, &used) != 1 || dash[1 + used] || !c.parts || dash[1] < '0' ||
+        dash[1] > '9' || !take_value(head, (size_t)(dash - head->checksum), &c))
+        return false;
+    *out = c;
+    return true;
 }
 
 static void put_big(uint64_t v, size_t n, uint8_t *out)
@@ -74,12 +96,6 @@ static void put_big(uint64_t v, size_t n, uint8_t *out)
     for (size_t i = 0; i < n; i++)
         out[i] = (uint8_t)(v >> 8 * (n - 1 - i));
 }
-
-struct leat_checksum_run {
-    struct leat_checksum expected;
-    EVP_MD_CTX *digest; /* of the kinds that are no CRC */
-    uint64_t crc;
-};
 
 bool leat_checksum_joins(enum leat_checksum_kind kind)
 {
@@ -106,6 +122,20 @@ uint64_t leat_checksum_join(enum leat_checksum_kind kind, uint64_t a, uint64_t b
     return leat_crc_combine(polynomial, a, b, b_bytes);
 }
 
+uint64_t leat_checksum_nest(enum leat_checksum_kind kind, uint64_t outer, uint64_t piece)
+{
+    uint8_t value[LEAT_CHECKSUM_BYTES];
+    put_big(piece, kinds[kind].size, value);
+    return go_on(kind, outer, value, kinds[kind].size);
+}
+
+void leat_checksum_write(enum leat_checksum_kind kind, uint64_t crc, char out[LEAT_CHECKSUM_TEXT])
+{
+    uint8_t value[LEAT_CHECKSUM_BYTES];
+    put_big(crc, kinds[kind].size, value);
+    EVP_EncodeBlock((unsigned char *)out, value, (int)kinds[kind].size);
+}
+
 bool leat_checksum_fits_piece(const struct leat_checksum *c, uint64_t crc)
 {
     uint8_t value[LEAT_CHECKSUM_BYTES];
@@ -119,6 +149,58 @@ static size_t git_head(uint64_t size, char out[32])
     return (size_t)snprintf(out, 32, "blob %" PRIu64, size) + 1;
 }
 
+/* One that is being made. */
+struct digest {
+    EVP_MD_CTX *md; /* of the kinds that are no CRC */
+    uint64_t crc;
+};
+
+struct leat_checksum_run {
+    struct leat_checksum expected;
+    struct digest bytes;
+    struct digest parts;  /* of the parts', where it is one of those */
+    uint64_t to_part_end; /* bytes */
+};
+
+static const EVP_MD *digest_of(enum leat_checksum_kind kind)
+{
+    return kind == LEAT_CHECKSUM_MD5 ? EVP_md5() : kind == LEAT_CHECKSUM_SHA256 ? EVP_sha256() : EVP_sha1();
+}
+
+static bool digest_open(struct digest *d, enum leat_checksum_kind kind)
+{
+    d->crc = 0;
+    if (leat_checksum_joins(kind))
+        return true;
+    d->md = EVP_MD_CTX_new();
+    return d->md && EVP_DigestInit_ex(d->md, digest_of(kind), NULL) == 1;
+}
+
+static void digest_add(struct digest *d, enum leat_checksum_kind kind, const void *data, size_t n)
+{
+    if (d->md)
+        EVP_DigestUpdate(d->md, data, n);
+    else
+        d->crc = go_on(kind, d->crc, data, n);
+}
+
+/* And begins again. */
+static bool digest_end(struct digest *d, enum leat_checksum_kind kind, uint8_t value[EVP_MAX_MD_SIZE])
+{
+    if (d->md)
+        return EVP_DigestFinal_ex(d->md, value, NULL) == 1 && EVP_DigestInit_ex(d->md, digest_of(kind), NULL) == 1;
+    put_big(d->crc, kinds[kind].size, value);
+    d->crc = 0;
+    return true;
+}
+
+static void run_free(struct leat_checksum_run *run)
+{
+    EVP_MD_CTX_free(run->bytes.md);
+    EVP_MD_CTX_free(run->parts.md);
+    free(run);
+}
+
 struct leat_checksum_run *leat_checksum_open(const struct leat_checksum *c, uint64_t size)
 {
     char head[32];
@@ -126,26 +208,37 @@ struct leat_checksum_run *leat_checksum_open(const struct leat_checksum *c, uint
     if (!run)
         return NULL;
     run->expected = *c;
-    if (leat_checksum_joins(c->kind))
-        return run;
-    const EVP_MD *kind = c->kind == LEAT_CHECKSUM_MD5      ? EVP_md5()
-                         : c->kind == LEAT_CHECKSUM_SHA256 ? EVP_sha256()
-                                                           : EVP_sha1();
-    run->digest = EVP_MD_CTX_new();
-    if (run->digest && EVP_DigestInit_ex(run->digest, kind, NULL) == 1 &&
-        (c->kind != LEAT_CHECKSUM_GIT || EVP_DigestUpdate(run->digest, head, git_head(size, head)) == 1))
-        return run;
-    EVP_MD_CTX_free(run->digest);
-    free(run);
-    return NULL;
+    run->to_part_end = c->parts ? c->part_size : UINT64_MAX;
+    if (!digest_open(&run->bytes, c->kind) || (c->parts && !digest_open(&run->parts, c->kind))) {
+        run_free(run);
+        return NULL;
+    }
+    if (c->kind == LEAT_CHECKSUM_GIT)
+        digest_add(&run->bytes, c->kind, head, git_head(size, head));
+    return run;
+}
+
+static void end_part(struct leat_checksum_run *run)
+{
+    uint8_t value[EVP_MAX_MD_SIZE];
+    enum leat_checksum_kind kind = run->expected.kind;
+    digest_end(&run->bytes, kind, value);
+    digest_add(&run->parts, kind, value, kinds[kind].size);
+    run->to_part_end = run->expected.part_size;
 }
 
 void leat_checksum_add(struct leat_checksum_run *run, const void *data, size_t n)
 {
-    if (run->digest)
-        EVP_DigestUpdate(run->digest, data, n);
-    else
-        run->crc = go_on(run->expected.kind, run->crc, data, n);
+    const uint8_t *at = data;
+    while (n) {
+        size_t step = n < run->to_part_end ? n : (size_t)run->to_part_end;
+        digest_add(&run->bytes, run->expected.kind, at, step);
+        at += step;
+        n -= step;
+        run->to_part_end -= step;
+        if (!run->to_part_end)
+            end_part(run);
+    }
 }
 
 bool leat_checksum_close(struct leat_checksum_run *run)
@@ -153,26 +246,27 @@ bool leat_checksum_close(struct leat_checksum_run *run)
     uint8_t value[EVP_MAX_MD_SIZE];
     if (!run)
         return true;
-    bool fits = run->digest ? EVP_DigestFinal_ex(run->digest, value, NULL) == 1 &&
-                                  memcmp(value, run->expected.value, kinds[run->expected.kind].size) == 0
-                            : leat_checksum_fits_piece(&run->expected, run->crc);
-    EVP_MD_CTX_free(run->digest);
-    free(run);
+    const struct leat_checksum *c = &run->expected;
+    if (c->parts && run->to_part_end < c->part_size)
+        end_part(run);
+    bool fits = digest_end(c->parts ? &run->parts : &run->bytes, c->kind, value) &&
+                memcmp(value, c->value, kinds[c->kind].size) == 0;
+    run_free(run);
     return fits;
 }
 
 bool leat_checksum_fits(const struct leat_checksum *c, const void *data, size_t n)
 {
     uint8_t value[EVP_MAX_MD_SIZE];
-    if (leat_checksum_joins(c->kind))
-        return leat_checksum_fits_piece(c, leat_checksum_piece(c->kind, data, n));
-    if (c->kind == LEAT_CHECKSUM_GIT) {
+    if (c->parts || c->kind == LEAT_CHECKSUM_GIT) {
         struct leat_checksum_run *run = leat_checksum_open(c, n);
         if (!run)
             return false;
         leat_checksum_add(run, data, n);
         return leat_checksum_close(run);
     }
+    if (leat_checksum_joins(c->kind))
+        return leat_checksum_fits_piece(c, leat_checksum_piece(c->kind, data, n));
     if (c->kind == LEAT_CHECKSUM_MD5)
         leat_md5(data, n, value);
     else if (c->kind == LEAT_CHECKSUM_SHA256)

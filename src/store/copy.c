@@ -97,7 +97,8 @@ static bool sums_fit(const struct job *job)
     for (uint32_t i = 0; i < job->parts_n; i++) {
         if (!job->parts[i].summed)
             return true; /* taken over from a copy that did not note them */
-        all = i ? leat_checksum_join(sum->kind, all, job->parts[i].sum, job->parts[i].size) : job->parts[i].sum;
+        all = sum->parts ? leat_checksum_nest(sum->kind, all, job->parts[i].sum)
+                         : leat_checksum_join(sum->kind, all, job->parts[i].sum, job->parts[i].size);
     }
     return leat_checksum_fits_piece(sum, all);
 }
@@ -175,7 +176,7 @@ static void on_written(struct leat_store_op *op)
         job->parts_left--;
     } else {
         set_failed(c, &u->err);
-        job->useless |= u->part && op->status == LEAT_NOT_FOUND;
+        job->useless |= u->part && (op->status == LEAT_NOT_FOUND || op->status == LEAT_CHANGED);
     }
     unit_end(u);
     check_job(job);
@@ -274,6 +275,7 @@ static void on_read(struct leat_store_op *op)
     if (rc == LEAT_OK && !u->part)
         rc = leat_copy_attributes(u->job, &u->found, &u->err);
     pthread_mutex_lock(&c->mu);
+    u->job->useless |= rc == LEAT_CHANGED; /* there is no more of what the parts are of */
     if (rc != LEAT_OK)
         set_failed(c, &u->err);
     if (c->failed)
@@ -496,6 +498,15 @@ static struct job *job_new(struct leat_copy *c, const char *from_key, const char
     return NULL;
 }
 
+/* A source whose checksum is made of its parts' is read in these, unless they are too small for the other side, or too
+ * large: then nothing could be compared. */
+static uint64_t wanted_part_size(const struct job *job)
+{
+    const struct leat_checksum *sum = &job->object.checksum;
+    uint64_t usual = job->copy->opts.part_size;
+    return sum->parts && sum->part_size >= LEAT_PART_MIN && sum->part_size <= 8 * usual ? sum->part_size : usual;
+}
+
 static leat_status add(struct leat_copy *c, const char *from_key, const struct leat_object *known, const char *version,
                        const char *to_key, struct leat_error *err)
 {
@@ -525,9 +536,9 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
         job_free(job, false);
         return rc;
     }
-    job->part_size = choose_part_size(job->by_server ? COPY_PART : c->opts.part_size, job->object.size);
-    if (job->by_server && job->object.size <= COPY_WHOLE)
-        job->part_size = COPY_WHOLE;
+    job->part_size = choose_part_size(job->by_server ? COPY_PART : wanted_part_size(job), job->object.size);
+    if (job->by_server && job->object.size <= c->server_whole)
+        job->part_size = c->server_whole;
     if (!job->by_server && job->object.size > job->part_size && !leat_exchange_tells(job->object.etag)) {
         job->part_size = job->object.size; /* parts could be of two versions */
         if (job->object.size > c->opts.memory)
@@ -540,7 +551,8 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
         job_free(job, false);
         return rc;
     }
-    job->summed = !job->by_server && leat_checksum_joins(job->object.checksum.kind);
+    job->summed = !job->by_server && leat_checksum_joins(job->object.checksum.kind) &&
+                  (!job->object.checksum.parts || job->object.checksum.part_size == job->part_size);
     if (c->opts.resume && job->object.size > job->part_size && leat_copy_there_already(job)) {
         skip_job(job);
         return LEAT_OK;
@@ -606,7 +618,7 @@ leat_status leat_copy_open(const struct leat_copy_opts *opts, struct leat_copy *
     c->opts.memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
     pthread_mutex_init(&c->mu, NULL);
     leat_cond_init(&c->changed);
-    c->by_server = !opts->through && leat_copy_one_server(opts);
+    c->by_server = !opts->through && leat_copy_one_server(c);
     if (opts->journal && !(c->journal = strdup(opts->journal))) {
         leat_copy_close(c);
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to copy");

@@ -38,8 +38,10 @@ struct job {
 struct leat_copy {
     struct leat_copy_opts opts; /* constant after open, as `journal` */
     char *journal;
-    bool by_server;  /* both ends are of one server, and it can copy … */
-    bool server_did; /* … as the first object has shown: the caller's thread only */
+    bool by_server;        /* both ends are of one server, and it can copy … */
+    bool server_did;       /* … as the first object has shown: the caller's thread only */
+    uint64_t server_whole; /* the largest that it copies at once … */
+    bool server_parts;     /* … and larger ones in parts */
     pthread_mutex_t mu;
     pthread_cond_t changed;
     struct job *jobs;
@@ -60,8 +62,7 @@ void leat_copy_forget_journal(const struct job *job);
 /* An upload that nobody can go on with only costs storage. */
 void leat_copy_abort_upload(struct leat_copy *copy, const char *to_key, const char *upload);
 
-#define COPY_WHOLE (5ull << 30)   /* the most that S3 copies at once … */
-#define COPY_PART  (512ull << 20) /* … and what goes in parts by its own hand */
+#define COPY_PART (512ull << 20) /* of what a server copies in parts */
 
 /* In copy_server.c; what they are stands there. */
 bool leat_copy_same(const struct leat_object *source, const struct leat_object *there);
@@ -70,6 +71,6 @@ leat_status leat_copy_look(struct leat_store *store, const char *key, const char
                            struct leat_buf *attributes, struct leat_error *err);
 bool leat_copy_there_already(const struct job *job);
 leat_status leat_copy_by_server(struct job *job, bool *done, struct leat_error *err);
-bool leat_copy_one_server(const struct leat_copy_opts *opts);
+bool leat_copy_one_server(struct leat_copy *copy);
 
 #endif

@@ -1,6 +1,7 @@
 /* Copies that a server makes by itself, and what goes with an object besides its bytes. */
 #include <string.h>
 
+#include "base/log.h"
 #include "store/attributes.h"
 #include "store/copy_impl.h"
 
@@ -69,7 +70,9 @@ leat_status leat_copy_by_server(struct job *job, bool *done, struct leat_error *
 {
     struct leat_copy *c = job->copy;
     leat_status rc = LEAT_OK;
-    bool whole = job->object.size <= COPY_WHOLE;
+    bool whole = job->object.size <= c->server_whole;
+    if (!whole && !c->server_parts)
+        return LEAT_OK; /* too large for it: by this machine */
     job->by_server = true;
     job->source = (struct leat_store_source){leat_store_host(c->opts.from), job->from_key, &job->object};
     if (!whole || c->opts.attributes) {
@@ -91,6 +94,8 @@ leat_status leat_copy_by_server(struct job *job, bool *done, struct leat_error *
                                .attributes = job->attributes.len ? job->attributes.data : NULL};
     rc = leat_store_run(c->opts.to, &op, err);
     if (rc == LEAT_UNSUPPORTED) {
+        leat_log(LEAT_LOG_WARN, "the server does not copy by itself (%s): the bytes come through this machine",
+                 err ? err->text : "");
         c->by_server = job->by_server = false;
         return LEAT_OK;
     }
@@ -104,14 +109,17 @@ leat_status leat_copy_by_server(struct job *job, bool *done, struct leat_error *
     return rc;
 }
 
-/* Whether both ends are of one server that can copy, and as the same user. */
-bool leat_copy_one_server(const struct leat_copy_opts *opts)
+/* Whether both ends are of one server that can copy, and as the same user; and how much it copies at once. */
+bool leat_copy_one_server(struct leat_copy *c)
 {
+    const struct leat_copy_opts *opts = &c->opts;
     struct leat_store_place from;
     struct leat_store_place to;
     if (!leat_store_can(opts->from, LEAT_STORE_COPIES) || !leat_store_can(opts->to, LEAT_STORE_COPIES))
         return false;
     leat_store_place(opts->from, &from);
     leat_store_place(opts->to, &to);
+    c->server_whole = to.copies_whole;
+    c->server_parts = to.copies_parts;
     return from.server[0] && strcmp(from.server, to.server) == 0 && strcmp(from.key_id, to.key_id) == 0;
 }

@@ -103,6 +103,7 @@ leat_status leat_copy_open_upload(struct job *job, struct leat_error *err)
         struct leat_store_op op = {.verb = LEAT_STORE_UPLOAD_OPEN,
                                    .attributes = job->attributes.len ? job->attributes.data : NULL,
                                    .key = job->to_key,
+                                   .source = job->by_server ? &job->source : NULL,
                                    .upload_id = job->upload};
         rc = leat_store_run(c->opts.to, &op, err);
         memcpy(head.upload, job->upload, sizeof head.upload);

@@ -310,7 +310,8 @@ static void finish_stat(struct leat_store_op *op)
     memcpy(op->own->object.encoding, head->encoding, sizeof op->own->object.encoding);
     op->own->object.looked_at = true;
     memcpy(op->own->object.storage_class, head->storage_class, sizeof op->own->object.storage_class);
-    leat_checksum_of(head, op->own->bucket && !op->own->odd_etags, &op->own->object.checksum);
+    if (!leat_checksum_of(head, op->own->bucket && !op->own->odd_etags, &op->own->object.checksum) && op->verify)
+        leat_checksum_of_parts(head, &op->own->object.checksum);
 }
 
 /* 416: nothing of what was asked for is there. */
@@ -362,9 +363,14 @@ static void check_whole(struct leat_store_op *op)
 static void check_bytes(struct leat_store_op *op)
 {
     struct leat_checksum sum;
-    if (!op->verify || op->offset || op->got != op->own->object.size ||
-        !leat_checksum_of(&op->own->call.head, op->own->bucket && !op->own->odd_etags, &sum) ||
-        leat_checksum_fits(&sum, op->into, op->got))
+    if (!op->verify || op->offset || op->got != op->own->object.size)
+        return;
+    if (!leat_checksum_of(&op->own->call.head, op->own->bucket && !op->own->odd_etags, &sum)) {
+        if (!op->known || !op->known->checksum.parts)
+            return;
+        sum = op->known->checksum; /* made of its parts', whose length was asked for before */
+    }
+    if (leat_checksum_fits(&sum, op->into, op->got))
         return;
     op->got = 0;
     op->own->pinned[0] = '\0';

@@ -1,6 +1,5 @@
 #include "store/gs.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +26,7 @@ const char *leat_gs_key_id(const struct leat_aws *aws)
     return begins(aws->access_key, LEAT_GS_HMAC) ? aws->access_key + sizeof LEAT_GS_HMAC - 1 : aws->access_key;
 }
 
-/* The generation in a tag of ours. What is none can be no version of Google's: 1 is one that was never given. */
-static void set_generation(const char *tag, char out[LEAT_ETAG_MAX])
+void leat_gs_generation(const char *tag, char out[LEAT_ETAG_MAX])
 {
     size_t n = begins(tag, "\"g") ? strspn(tag + 2, "0123456789") : 0;
     bool good = n && strcmp(tag + 2 + n, "\"") == 0;
@@ -41,16 +39,15 @@ void leat_gs_describe(struct leat_store_op *op, struct bucket_request *r)
     if (r->range[0])
         leat_bucket_add_header(r, "range", r->range);
     if (pin)
-        set_generation(pin, r->pin);
+        leat_gs_generation(pin, r->pin);
     else if (op->create_only && !op->own->looking)
         snprintf(r->pin, sizeof r->pin, "0");
     if (r->pin[0])
         leat_bucket_add_header(r, "x-goog-if-generation-match", r->pin);
-    if (op->verb == LEAT_STORE_PUT) { /* the server refuses bytes that were damaged on the way */
-        uint32_t crc = leat_crc32c(0, op->data, op->data_n);
-        uint8_t bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8), (uint8_t)crc};
+    if (op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_UPLOAD_PART) {
+        /* The server refuses bytes that were damaged on the way. */
         memcpy(r->sum, "crc32c=", 7);
-        EVP_EncodeBlock((unsigned char *)r->sum + 7, bytes, sizeof bytes);
+        leat_checksum_write(LEAT_CHECKSUM_CRC32C, leat_crc32c(0, op->data, op->data_n), r->sum + 7);
         leat_bucket_add_header(r, "x-goog-hash", r->sum);
     }
 }
@@ -68,12 +65,26 @@ static leat_status place(struct bucket *b, struct leat_error *err)
     return rc;
 }
 
+static leat_status make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
+                        struct leat_error *err)
+{
+    bool rewrites = op->verb == LEAT_STORE_COPY && leat_gs_bearer(&b->aws);
+    return rewrites ? leat_gs_copy_make(b, op, r, err) : leat_s3_request_make(b, op, r, err);
+}
+
+static uint64_t copies_whole(const struct bucket *b)
+{
+    return leat_gs_bearer(&b->aws) ? UINT64_MAX : LEAT_S3_COPIES_WHOLE;
+}
+
 static const struct bucket_dialect dialect = {
     .vendor = "Google",
     .page_root = "ListBucketResult",
     .google = true,
     .place = place,
-    .make = leat_s3_request_make,
+    .make = make,
+    .step = leat_gs_copy_step,
+    .copies_whole = copies_whole,
     .explain = leat_s3_explain,
     .page = leat_s3_parse_generations,
 };
@@ -99,7 +110,6 @@ leat_status leat_gs_keys(const struct leat_url *url, const struct leat_store_opt
                                             NULL};
     static const struct leat_keys_kind kind = {
         .scheme = "gs",
-        .prefixes = {LEAT_GS_BEARER, LEAT_GS_HMAC},
         .endpoint_variables = endpoints,
         .own = "Google's own",
         .variables = variables,

@@ -15,6 +15,15 @@ const char *leat_gs_key_id(const struct leat_aws *aws); /* what is signed with, 
 /* Headers that Google wants in place of S3's: versions by their generation, a checksum of what is sent. */
 void leat_gs_describe(struct leat_store_op *op, struct bucket_request *r);
 
+/* The generation in a tag of ours. What is none can be no version of Google's: 1 is one that was never given. */
+void leat_gs_generation(const char *tag, char out[LEAT_ETAG_MAX]);
+
+/* Copies within Google's stores, by token or by pair; see gs_copy.c. */
+leat_status leat_gs_copy_make(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
+                              struct leat_error *err);
+enum bucket_step leat_gs_copy_step(struct bucket *b, struct leat_store_op *op);
+void leat_gs_ask_copy(const struct leat_store_op *op, struct bucket_request *r);
+
 /* A token for Google's storage from where Google's own libraries look; keys_from "" when there is none. May wait for a
  * service. */
 leat_status leat_gs_find_keys(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_aws *aws,

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "store/bucket.h"
+#include "store/hide.h"
 #include "store/keys.h"
 #include "store/kind.h"
 
@@ -298,7 +299,7 @@ static void describe_token(const struct bucket *b, char *out, size_t n)
 static void explain(const struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *unused)
 {
     const struct hf *hf = hf_of(b);
-    const struct answer *a = answer_of(op);
+    struct answer *a = answer_of(op);
     const struct leat_http_head *head = &op->own->call.head;
     char token[200];
     leat_status status = leat_exchange_code_status(head->code);
@@ -329,6 +330,7 @@ static void explain(const struct bucket *b, struct leat_store_op *op, const stru
                                "there is no such file at revision '%.160s' of the %s (commit %.10s)", hf->revision,
                                noun(hf), hf->commit);
     } else {
+        leat_hide_secrets(a->message, &b->aws, NULL);
         op->status = leat_fail(&op->own->err, status, "the Hub answers %u%s%s%s%s", head->code,
                                a->message[0] ? ": " : "", a->message, status == LEAT_DENIED ? token : "", a->code);
     }

@@ -97,18 +97,17 @@ leat_status leat_hf_keys(const struct leat_url *url, const struct leat_store_opt
     static const char *const offline[] = {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"};
     static const struct leat_keys_kind kind = {
         .scheme = "hf",
-        .prefixes = {LEAT_HF_TOKEN},
         .endpoint_variables = endpoints,
         .own = "the Hub's own",
         .variables = variables,
         .find = find,
     };
-    for (size_t i = 0; !opts->keys_given && i < sizeof offline / sizeof *offline; i++) {
+    for (size_t i = 0; i < sizeof offline / sizeof *offline; i++) {
         if (is_true(offline[i]))
             return leat_fail(err, LEAT_UNSUPPORTED, "%s is set, and hf:// is on the Hub: unset it, or read a copy",
                              offline[i]);
     }
-    if (!opts->keys_given && !opts->anonymous && leat_aws_variable("HF_OIDC_RESOURCE"))
+    if (!opts->anonymous && leat_aws_variable("HF_OIDC_RESOURCE"))
         return leat_fail(
             err, LEAT_UNSUPPORTED,
             "HF_OIDC_RESOURCE asks for a token by OIDC, which is not supported here: set HF_TOKEN instead");

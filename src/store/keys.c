@@ -19,27 +19,6 @@
 #define TIMEOUT  (10 * LEAT_S)
 #define ATTEMPTS 3u
 
-static bool is_own(const struct leat_keys_kind *kind, const char *access_key)
-{
-    for (size_t i = 0; i < sizeof kind->prefixes / sizeof *kind->prefixes && kind->prefixes[i]; i++) {
-        if (strncmp(access_key, kind->prefixes[i], strlen(kind->prefixes[i])) == 0)
-            return true;
-    }
-    return false;
-}
-
-static leat_status take_given(const struct leat_keys_kind *kind, const struct leat_store_opts *opts,
-                              struct leat_aws *out, struct leat_error *err)
-{
-    if (opts->access_key && !is_own(kind, opts->access_key))
-        return leat_fail(err, LEAT_UNSUPPORTED, "the keys that the job has are for another kind of store than %s://",
-                         kind->scheme);
-    leat_status rc = leat_aws_load(opts, out, err);
-    if (rc == LEAT_OK && !out->endpoint_url)
-        snprintf(out->endpoint_from, sizeof out->endpoint_from, "%s", kind->own);
-    return rc;
-}
-
 /* Everything that decides which keys come: the variables, and when files that they name were written. */
 static bool digest_question(const struct leat_keys_kind *kind, const struct leat_url *url,
                             uint8_t out[LEAT_SHA256_SIZE])
@@ -78,8 +57,6 @@ static leat_status find(const struct leat_keys_kind *kind, const struct leat_url
 leat_status leat_keys_load(const struct leat_keys_kind *kind, const struct leat_url *url,
                            const struct leat_store_opts *opts, bool fresh, struct leat_aws *out, struct leat_error *err)
 {
-    if (opts->keys_given)
-        return take_given(kind, opts, out, err);
     struct leat_aws aws = {.addressing = opts->addressing, .since_s = (uint64_t)leat_wall_s()};
     leat_status rc = LEAT_OK;
     const char *from = "--endpoint-url";
@@ -203,6 +180,7 @@ leat_status leat_keys_token(struct leat_ask *ask, const char *who, const char *p
     const char *expires = json_string_value(json_object_get(answer, "expireTime"));
     if (expires)
         expires_s = leat_aws_expiry(expires);
+    expires_s = leat_ask_here(ask, expires_s);
     if (!expires_s && lives_s)
         expires_s = (uint64_t)leat_wall_s() + lives_s;
     if (rc == LEAT_NO_MEMORY)

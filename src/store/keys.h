@@ -1,4 +1,4 @@
-/* What all who look for keys outside AWS share: where the endpoint is said, keys that were given or kept, tokens of
+/* What all who look for keys outside AWS share: where the endpoint is said, keys that were kept, tokens of
  * OAuth services, small files with secrets. */
 #ifndef LEAT_STORE_KEYS_H
 #define LEAT_STORE_KEYS_H
@@ -8,7 +8,6 @@
 
 struct leat_keys_kind {
     const char *scheme;                    /* "gs" */
-    const char *prefixes[4];               /* of access_key, by which a job's keys are known to be for this kind */
     const char *const *endpoint_variables; /* NULL at the end */
     const char *own;                       /* "Google's own": the endpoint when nothing is said */
     const char *const *variables;          /* everything that decides which keys are found; NULL at the end */

@@ -31,17 +31,13 @@ leat_status leat_s3_settle(struct bucket *b, const char *region, struct leat_err
     leat_status rc = leat_s3_locate(&asked, &site, err);
     if (rc != LEAT_OK)
         return rc;
-    if (site.global)
-        return leat_fail(err, LEAT_UNSUPPORTED,
-                         "'%s' is a multi-region access point, whose requests need signatures for several regions "
-                         "(SigV4A), which Leat does not make; name the bucket or an access point of one region",
-                         b->bucket);
     memcpy(b->label, site.label, sizeof b->label);
     memcpy(b->endpoint, site.host, sizeof b->endpoint);
     memcpy(b->region, site.region, sizeof b->region);
     b->service = site.service;
     b->virtual_host = site.virtual_host;
     b->fixed = site.fixed;
+    b->global = site.global;
     b->directory = b->odd_etags = site.directory;
     return LEAT_OK;
 }
@@ -59,7 +55,7 @@ leat_status leat_s3_place(struct bucket *b, struct leat_error *err)
                                           leat_s3_own_host(b->endpoint, own, &b->fips, &b->dual_stack));
     b->unpacks = ends_with(b->endpoint, "storage.googleapis.com");
     rc = leat_s3_settle(b, own[0] ? own : b->aws.region, err);
-    const char *extras = b->store ? leat_store_settings(b->store)->headers : NULL;
+    const char *extras = b->store ? leat_store_headers(b->store) : NULL;
     if (rc == LEAT_OK && extras && strstr(extras, "-customer-key:"))
         rc = leat_keys_may_go(b->scheme, b->endpoint, err); /* the key itself is sent */
     return rc == LEAT_OK ? leat_s3_check_session(b, err) : rc;
@@ -85,10 +81,8 @@ leat_status leat_s3_keys(const struct leat_url *url, const struct leat_store_opt
                          struct leat_aws *out, struct leat_error *err)
 {
     bool expired = false;
-    if (opts->keys_given && opts->access_key && leat_kind_foreign(opts->access_key))
-        return leat_fail(err, LEAT_UNSUPPORTED, LEAT_BUCKET_OTHER_KEYS, "s3");
     leat_status rc = fresh ? leat_aws_load_anew(opts, out, err) : leat_aws_load(opts, out, err);
-    if (rc != LEAT_OK || opts->keys_given || !leat_s3_has_sessions(url->host))
+    if (rc != LEAT_OK || !leat_s3_has_sessions(url->host))
         return rc;
     rc = leat_s3_begin_session(url->host, opts, fresh, out, &expired, err);
     if (rc == LEAT_OK)

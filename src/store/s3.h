@@ -8,6 +8,8 @@
 
 struct bucket;
 
+#define LEAT_S3_COPIES_WHOLE (5ull << 30) /* the most that S3 copies at once */
+
 void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer);
 
 /* The ETag that S3 gives an object made of these parts: the MD5 of their MD5s. False when their tags are not MD5s

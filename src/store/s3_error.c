@@ -6,6 +6,7 @@
 #include "store/bucket.h"
 #include "store/exchange.h"
 #include "store/gs.h"
+#include "store/hide.h"
 
 /* What S3's error codes mean here. Codes not listed go by the HTTP status. */
 static const struct {
@@ -32,8 +33,8 @@ static const struct {
     {"OperationAborted", LEAT_SERVER, NULL},
     {"ConditionalRequestConflict", LEAT_SERVER, "someone else is writing it at the same time"},
     {"RequestTimeout", LEAT_NETWORK, "the request did not arrive in time"},
-    {"BadDigest", LEAT_NETWORK, "the data was damaged on its way to the server"},
-    {"XAmzContentSHA256Mismatch", LEAT_NETWORK, "the data was damaged on its way to the server"},
+    {"BadDigest", LEAT_CORRUPT, "the data was damaged on its way to the server"},
+    {"XAmzContentSHA256Mismatch", LEAT_CORRUPT, "the data was damaged on its way to the server"},
     {"IncompleteBody", LEAT_NETWORK, "the data did not arrive whole"},
     {"InvalidObjectState", LEAT_UNSUPPORTED, "the object is archived; restore it first"},
     {"RequestTimeTooSkewed", LEAT_DENIED, "this machine's clock is too far from the server's"},
@@ -87,8 +88,11 @@ void leat_s3_explain(const struct bucket *b, struct leat_store_op *op, const str
         advice = "it exists already";
     if (head->code >= 300 && head->code < 400)
         advice = "the bucket is in another place; name it with --region or --endpoint-url";
-    if (!advice && answer->message[0])
-        advice = answer->message;
+    char said[sizeof answer->message];
+    memcpy(said, answer->message, sizeof said);
+    leat_hide_secrets(said, aws, leat_store_headers(op->own->store));
+    if (!advice && said[0])
+        advice = said;
     if (!advice) /* the answer to a HEAD has nothing more to say */
         advice = status == LEAT_DENIED      ? "access denied"
                  : status == LEAT_THROTTLED ? "the server asks to slow down"

@@ -9,6 +9,7 @@
 #include "store/bucket.h"
 #include "store/gs.h"
 #include "store/s3_session.h"
+#include "store/s3_sums.h"
 
 #define LIST_TEXT_MAX (16u << 20) /* 1000 keys of 1024 bytes, percent-encoded, is a quarter of it */
 #define URL_MAX       (16u << 10)
@@ -68,7 +69,9 @@ static void complete_body(struct bucket_request *r, const struct leat_store_op *
             else
                 leat_buf_char(&r->body, *p);
         }
-        leat_buf_str(&r->body, "</ETag></Part>");
+        leat_buf_str(&r->body, "</ETag>");
+        leat_s3_sums_add_part(op, i, &r->body);
+        leat_buf_str(&r->body, "</Part>");
     }
     leat_buf_str(&r->body, "</CompleteMultipartUpload>");
 }
@@ -124,7 +127,7 @@ static bool extra_fits(char scope, const struct leat_store_op *op)
 /* What was asked for by hand. False: no memory. */
 static bool add_extras(const struct bucket *b, const struct leat_store_op *op, struct bucket_request *r)
 {
-    const char *text = leat_store_settings(b->store)->headers;
+    const char *text = leat_store_headers(b->store);
     if (!text || !*text)
         return true;
     char *at = r->extras = strdup(text);
@@ -159,7 +162,7 @@ static void ask_copy(const struct leat_store_op *op, struct bucket_request *r)
         return;
     snprintf(r->part, sizeof r->part, "%u", op->part);
     leat_bucket_add_query(r, "partNumber", r->part);
-    leat_bucket_add_query(r, "uploadId", op->upload);
+    leat_bucket_add_query(r, "uploadId", leat_s3_upload(op->upload));
     snprintf(r->range, sizeof r->range, "bytes=%" PRIu64 "-%" PRIu64, op->offset, op->offset + op->length - 1);
     leat_bucket_add_header(r, "x-amz-copy-source-range", r->range);
 }
@@ -177,10 +180,29 @@ static void ask_versions(const struct leat_store_op *op, struct bucket_request *
         leat_bucket_add_query(r, "version-id-marker", line + 1);
 }
 
+static void ask_list(const struct leat_store_op *op, struct bucket_request *r)
+{
+    if (op->versions)
+        ask_versions(op, r);
+    else
+        leat_bucket_add_query(r, "list-type", "2");
+    leat_bucket_add_query(r, "encoding-type", "url");
+    if (*op->key)
+        leat_bucket_add_query(r, "prefix", op->key);
+    if (op->delimiter)
+        leat_bucket_add_query(r, "delimiter", op->delimiter);
+    if (op->token && !op->versions)
+        leat_bucket_add_query(r, "continuation-token", op->token);
+    else if (op->after && !op->versions)
+        leat_bucket_add_query(r, "start-after", op->after);
+}
+
 /* Method, query, headers and body by verb. */
 static void describe(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r)
 {
     struct leat_http_call *call = &op->own->call;
+    if (!b->dialect->google)
+        leat_s3_sums_add(b, op, r);
     switch (op->verb) {
     case LEAT_STORE_STAT:
         r->method = "HEAD";
@@ -196,14 +218,17 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         if (op->verb == LEAT_STORE_UPLOAD_PART) {
             snprintf(r->part, sizeof r->part, "%u", op->part);
             leat_bucket_add_query(r, "partNumber", r->part);
-            leat_bucket_add_query(r, "uploadId", op->upload);
+            leat_bucket_add_query(r, "uploadId", leat_s3_upload(op->upload));
         }
         break;
     case LEAT_STORE_COPY:
     case LEAT_STORE_UPLOAD_COPY:
         r->method = "PUT";
         call->body = "";
-        ask_copy(op, r);
+        if (b->dialect->google)
+            leat_gs_ask_copy(op, r);
+        else
+            ask_copy(op, r);
         break;
     case LEAT_STORE_DELETE:
         r->method = "DELETE";
@@ -215,7 +240,7 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         break;
     case LEAT_STORE_UPLOAD_STAT:
         r->method = "GET";
-        leat_bucket_add_query(r, "uploadId", op->upload);
+        leat_bucket_add_query(r, "uploadId", leat_s3_upload(op->upload));
         leat_bucket_add_query(r, "max-parts", "1");
         break;
     case LEAT_STORE_UPLOAD_FINISH:
@@ -224,7 +249,7 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
             break;
         }
         r->method = "POST";
-        leat_bucket_add_query(r, "uploadId", op->upload);
+        leat_bucket_add_query(r, "uploadId", leat_s3_upload(op->upload));
         complete_body(r, op);
         leat_bucket_add_header(r, "content-type", "application/xml");
         call->body = r->body.data;
@@ -232,23 +257,11 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         break;
     case LEAT_STORE_UPLOAD_ABORT:
         r->method = "DELETE";
-        leat_bucket_add_query(r, "uploadId", op->upload);
+        leat_bucket_add_query(r, "uploadId", leat_s3_upload(op->upload));
         break;
     case LEAT_STORE_LIST:
         r->method = "GET";
-        if (op->versions)
-            ask_versions(op, r);
-        else
-            leat_bucket_add_query(r, "list-type", "2");
-        leat_bucket_add_query(r, "encoding-type", "url");
-        if (*op->key)
-            leat_bucket_add_query(r, "prefix", op->key);
-        if (op->delimiter)
-            leat_bucket_add_query(r, "delimiter", op->delimiter);
-        if (op->token && !op->versions)
-            leat_bucket_add_query(r, "continuation-token", op->token);
-        else if (op->after && !op->versions)
-            leat_bucket_add_query(r, "start-after", op->after);
+        ask_list(op, r);
         call->text_max = LIST_TEXT_MAX;
         break;
     }
@@ -261,7 +274,11 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         leat_gs_describe(op, r);
         return;
     }
-    if (op->verify && !op->offset && (op->length || op->verb == LEAT_STORE_STAT))
+    if (op->own->sizing) {
+        leat_s3_sums_ask_size(op, r);
+        return;
+    }
+    if ((op->verify && !op->offset && (op->length || op->verb == LEAT_STORE_STAT)) || op->own->looking)
         leat_bucket_add_header(r, "x-amz-checksum-mode", "ENABLED");
     if (r->range[0] && op->verb != LEAT_STORE_UPLOAD_COPY)
         leat_bucket_add_header(r, "range", r->range);
@@ -365,6 +382,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
             .region = b->region,
             .service = b->service,
             .google = b->dialect->google,
+            .asymmetric = b->global,
             .token_name = token_name,
             .time_s = leat_wall_s() + b->clock_offset_s,
         };
@@ -373,6 +391,8 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
         if (rc == LEAT_OK) {
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-date" : "x-amz-date", date);
             leat_bucket_add_line(r, b->dialect->google ? "x-goog-content-sha256" : "x-amz-content-sha256", hash);
+            if (b->global)
+                leat_bucket_add_line(r, "x-amz-region-set", b->region);
             if (keys.session_token && *keys.session_token)
                 leat_bucket_add_line(r, token_name, keys.session_token);
             leat_bucket_add_line(r, "Authorization", authorization.data);

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "store/aws_ask.h"
 #include "store/aws_keys.h"
+#include "store/hide.h"
 #include "store/s3_site.h"
 
 #define TIMEOUT  (10 * LEAT_S)
@@ -59,7 +60,8 @@ static void add_line(struct asking *a, size_t *offsets, const char *name, const 
     leat_buf_add(&a->lines, "", 1);
 }
 
-static leat_status make(const struct bucket *b, bool read_only, struct asking *a, struct leat_error *err)
+static leat_status make(const struct bucket *b, bool read_only, int64_t offset_s, struct asking *a,
+                        struct leat_error *err)
 {
     static const struct leat_sign_pair query = {"session", ""};
     static const struct leat_sign_pair mode = {"x-amz-create-session-mode", "ReadOnly"};
@@ -86,7 +88,7 @@ static leat_status make(const struct bucket *b, bool read_only, struct asking *a
         .payload_hash = hash,
         .region = b->region,
         .service = b->service,
-        .time_s = leat_wall_s(),
+        .time_s = leat_wall_s() + offset_s,
     };
     leat_buf_init(&authorization, 4096);
     leat_status rc = leat_sign(&keys, &request, date, &authorization, err);
@@ -116,15 +118,17 @@ static void asking_free(struct asking *a)
     leat_buf_free(&a->lines);
 }
 
-static leat_status ask(const struct bucket *b, const struct leat_store_opts *opts, bool read_only, unsigned *code,
-                       struct leat_ask_keys *out, struct leat_error *err)
+/* *again: it was refused for the time, and *offset_s is right now. */
+static leat_status ask_once(const struct bucket *b, const struct leat_store_opts *opts, bool read_only,
+                            int64_t *offset_s, bool *again, unsigned *code, struct leat_ask_keys *out,
+                            struct leat_error *err)
 {
     struct asking a = {0};
     leat_buf_init(&a.host, 1024);
     leat_buf_init(&a.path, 1024);
     leat_buf_init(&a.url, 4096);
     leat_buf_init(&a.lines, 16u << 10);
-    leat_status rc = make(b, read_only, &a, err);
+    leat_status rc = make(b, read_only, *offset_s, &a, err);
     struct leat_ask question = {
         .method = "GET",
         .url = a.url.data,
@@ -139,11 +143,21 @@ static leat_status ask(const struct bucket *b, const struct leat_store_opts *opt
     if (rc == LEAT_OK) {
         rc = leat_ask(&question, err);
         *code = question.code;
+        *again = rc == LEAT_OK && leat_ask_reclock(&question, offset_s);
         leat_ask_read_keys(&question, out);
         leat_ask_free(&question);
     }
     asking_free(&a);
     return rc;
+}
+
+static leat_status ask(const struct bucket *b, const struct leat_store_opts *opts, bool read_only, unsigned *code,
+                       struct leat_ask_keys *out, struct leat_error *err)
+{
+    int64_t offset_s = 0;
+    bool again = false;
+    leat_status rc = ask_once(b, opts, read_only, &offset_s, &again, code, out, err);
+    return again ? ask_once(b, opts, read_only, &offset_s, &again, code, out, err) : rc;
 }
 
 /* Moves found's keys to aws and frees those that were there. */
@@ -163,7 +177,7 @@ static leat_status take_session(const struct leat_ask_keys *s, const char *bucke
                                 struct leat_error *err)
 {
     char id[600];
-    struct leat_aws found = {.expires_s = leat_aws_expiry(s->expires), .since_s = (uint64_t)leat_wall_s()};
+    struct leat_aws found = {.expires_s = s->expires_s, .since_s = (uint64_t)leat_wall_s()};
     snprintf(id, sizeof id, LEAT_S3_SESSION "%s:%s", bucket, s->access);
     leat_status rc = leat_aws_set_keys(&found, id, s->secret, s->token, err);
     if (rc == LEAT_OK)
@@ -203,6 +217,7 @@ static leat_status begin(struct bucket *b, const struct leat_store_opts *opts, s
     if (rc == LEAT_OK && code == 200 && s.access[0] && s.secret[0] && s.token[0]) {
         rc = take_session(&s, b->bucket, aws, err);
     } else if (rc == LEAT_OK) {
+        leat_hide_secrets(s.message, &b->aws, NULL);
         *expired = strcmp(s.code, "ExpiredToken") == 0 || strcmp(s.code, "InvalidAccessKeyId") == 0;
         leat_status status = code >= 500 ? LEAT_SERVER : code == 404 ? LEAT_NOT_FOUND : LEAT_DENIED;
         rc = leat_fail(err, status, "bucket '%s' gives no session: %s (%s%s%u); keys are from %s", b->bucket,

@@ -151,6 +151,8 @@ static void answer_leaf(struct walk *w, const char *parent, const char *name, co
         set_text(a->region, sizeof a->region, text);
     else if (strcmp(name, "ETag") == 0)
         set_text(a->etag, sizeof a->etag, text);
+    else if (strcmp(name, "ChecksumCRC32C") == 0)
+        set_text(a->crc32c, sizeof a->crc32c, text);
     else if (strcmp(name, "UploadId") == 0)
         set_text(a->upload_id, sizeof a->upload_id, text);
 }

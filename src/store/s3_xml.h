@@ -51,6 +51,7 @@ struct leat_s3_answer {
     char message[256]; /* Error */
     char region[32];   /* Error: where the bucket is */
     char etag[160];
+    char crc32c[16]; /* of an object that was made of parts */
     char upload_id[1100];
 };
 

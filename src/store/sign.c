@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/url.h"
+#include "store/sign_ecdsa.h"
 
 #define TEXT_MAX ((size_t)1 << 20) /* of a canonical request: far beyond what any server takes */
 
@@ -20,12 +21,13 @@ struct brand {
 };
 
 static const struct brand aws = {"AWS4-HMAC-SHA256", "AWS4", "aws4_request", "x-amz-date", "x-amz-content-sha256"};
+static const struct brand several = {LEAT_SIGN_ECDSA, NULL, "aws4_request", "x-amz-date", "x-amz-content-sha256"};
 static const struct brand google = {"GOOG4-HMAC-SHA256", "GOOG4", "goog4_request", "x-goog-date",
                                     "x-goog-content-sha256"};
 
 static const struct brand *brand_of(const struct leat_sign_request *request)
 {
-    return request->google ? &google : &aws;
+    return request->google ? &google : request->asymmetric ? &several : &aws;
 }
 
 bool leat_sign_encode(struct leat_buf *out, const char *text, size_t n, bool keep_slash)
@@ -188,11 +190,13 @@ static void add_header(struct items *s, const char *name, const char *value)
 static leat_status collect_headers(const struct leat_sign_request *request, const char *date, const char *session_token,
                                    struct items *s, struct leat_error *err)
 {
-    if (!items_init(s, request->headers_n + 4))
+    if (!items_init(s, request->headers_n + 5))
         return leat_fail(err, LEAT_NO_MEMORY, "no memory to sign a request");
     add_header(s, "host", request->host);
     add_header(s, brand_of(request)->hash, request->payload_hash);
     add_header(s, brand_of(request)->date, date);
+    if (request->asymmetric)
+        add_header(s, "x-amz-region-set", request->region);
     if (session_token && *session_token)
         add_header(s, request->token_name ? request->token_name : "x-amz-security-token", session_token);
     for (size_t i = 0; i < request->headers_n; i++) {
@@ -364,19 +368,27 @@ leat_status leat_sign_key(const char *secret_key, const char *date, const char *
     return make_key(&aws, secret_key, date, region, service, out, err);
 }
 
+/* What a signature is over. region NULL: the scope names none. */
+static leat_status add_text(const struct brand *brand, const char *date, const char *region, const char *service,
+                            const char *canonical, size_t canonical_n, struct leat_buf *text, struct leat_error *err)
+{
+    uint8_t digest[LEAT_SHA256_SIZE];
+    char hex[2 * LEAT_SHA256_SIZE + 1];
+    leat_sha256(canonical, canonical_n, digest);
+    leat_hex(digest, sizeof digest, hex);
+    leat_buf_printf(text, "%s\n%s\n%.8s/%s%s%s/%s\n%s", brand->algorithm, date, date, region ? region : "",
+                    region ? "/" : "", service, brand->last, hex);
+    return leat_buf_check(text, "the text to sign", err);
+}
+
 static leat_status make_signature(const struct brand *brand, const uint8_t key[LEAT_SHA256_SIZE], const char *date,
                                   const char *region, const char *service, const char *canonical, size_t canonical_n,
                                   char out[LEAT_SIGN_SIGNATURE], struct leat_error *err)
 {
     uint8_t digest[LEAT_SHA256_SIZE];
-    char hex[2 * LEAT_SHA256_SIZE + 1];
     struct leat_buf text;
     leat_buf_init(&text, TEXT_MAX);
-    leat_sha256(canonical, canonical_n, digest);
-    leat_hex(digest, sizeof digest, hex);
-    leat_buf_printf(&text, "%s\n%s\n%.8s/%s/%s/%s\n%s", brand->algorithm, date, date, region, service, brand->last,
-                    hex);
-    leat_status rc = leat_buf_check(&text, "the text to sign", err);
+    leat_status rc = add_text(brand, date, region, service, canonical, canonical_n, &text, err);
     if (rc == LEAT_OK) {
         leat_hmac_sha256(key, LEAT_SHA256_SIZE, text.data, text.len, digest);
         leat_hex(digest, sizeof digest, out);
@@ -390,6 +402,56 @@ leat_status leat_sign_canonical_signature(const uint8_t key[LEAT_SHA256_SIZE], c
                                           char out[LEAT_SIGN_SIGNATURE], struct leat_error *err)
 {
     return make_signature(&aws, key, date, region, service, canonical, canonical_n, out, err);
+}
+
+leat_status leat_sign_received(const struct leat_sign_received *request, bool is_google, const char *secret_key,
+                               const char *date, const char *region, const char *service, char out[LEAT_SIGN_SIGNATURE],
+                               struct leat_error *err)
+{
+    const struct brand *brand = is_google ? &google : &aws;
+    uint8_t key[LEAT_SHA256_SIZE];
+    struct leat_buf canonical;
+    leat_buf_init(&canonical, TEXT_MAX);
+    leat_status rc = leat_sign_canonical_received(request, &canonical, err);
+    if (rc == LEAT_OK)
+        rc = make_key(brand, secret_key, date, region, service, key, err);
+    if (rc == LEAT_OK)
+        rc = make_signature(brand, key, date, region, service, canonical.data, canonical.len, out, err);
+    OPENSSL_cleanse(key, sizeof key);
+    leat_buf_free(&canonical);
+    return rc;
+}
+
+/* SigV4A's: the same text but for the region, another key, another signature. */
+static leat_status sign_several(const struct leat_sign_keys *keys, const struct leat_sign_request *request,
+                                const char *date, const struct leat_buf *canonical, char out[LEAT_SIGN_ECDSA_HEX],
+                                struct leat_error *err)
+{
+    uint8_t key[LEAT_SIGN_ECDSA_KEY];
+    struct leat_buf text;
+    leat_buf_init(&text, TEXT_MAX);
+    leat_status rc = add_text(&several, date, NULL, request->service, canonical->data, canonical->len, &text, err);
+    if (rc == LEAT_OK)
+        rc = leat_sign_ecdsa_key(keys, key, err);
+    if (rc == LEAT_OK)
+        rc = leat_sign_ecdsa(key, text.data, text.len, out, err);
+    OPENSSL_cleanse(key, sizeof key);
+    leat_buf_free(&text);
+    return rc;
+}
+
+static leat_status sign_one(const struct leat_sign_keys *keys, const struct leat_sign_request *request,
+                            const char *date, const struct leat_buf *canonical, char out[LEAT_SIGN_SIGNATURE],
+                            struct leat_error *err)
+{
+    uint8_t key[LEAT_SHA256_SIZE];
+    const struct brand *brand = brand_of(request);
+    leat_status rc = make_key(brand, keys->secret_key, date, request->region, request->service, key, err);
+    if (rc == LEAT_OK)
+        rc = make_signature(brand, key, date, request->region, request->service, canonical->data, canonical->len, out,
+                            err);
+    OPENSSL_cleanse(key, sizeof key);
+    return rc;
 }
 
 static leat_status format_date(int64_t time_s, char date[LEAT_SIGN_DATE], struct leat_error *err)
@@ -408,8 +470,7 @@ leat_status leat_sign(const struct leat_sign_keys *keys, const struct leat_sign_
     struct items headers = {0};
     struct leat_buf canonical;
     char when[LEAT_SIGN_DATE];
-    char signature[LEAT_SIGN_SIGNATURE];
-    uint8_t key[LEAT_SHA256_SIZE];
+    char signature[LEAT_SIGN_ECDSA_HEX]; /* the longer one */
     leat_buf_init(&canonical, TEXT_MAX);
     leat_status rc = format_date(request->time_s, when, err);
     if (rc != LEAT_OK)
@@ -420,16 +481,13 @@ leat_status leat_sign(const struct leat_sign_keys *keys, const struct leat_sign_
     rc = add_canonical(request, &headers, &canonical, err);
     if (rc != LEAT_OK)
         goto done;
-    rc = make_key(brand_of(request), keys->secret_key, when, request->region, request->service, key, err);
+    rc = request->asymmetric ? sign_several(keys, request, when, &canonical, signature, err)
+                             : sign_one(keys, request, when, &canonical, signature, err);
     if (rc != LEAT_OK)
         goto done;
-    rc = make_signature(brand_of(request), key, when, request->region, request->service, canonical.data, canonical.len,
-                        signature, err);
-    OPENSSL_cleanse(key, sizeof key);
-    if (rc != LEAT_OK)
-        goto done;
-    leat_buf_printf(authorization, "%s Credential=%s/%.8s/%s/%s/%s, SignedHeaders=", brand_of(request)->algorithm,
-                    keys->access_key, when, request->region, request->service, brand_of(request)->last);
+    leat_buf_printf(authorization, "%s Credential=%s/%.8s/%s%s%s/%s, SignedHeaders=", brand_of(request)->algorithm,
+                    keys->access_key, when, request->asymmetric ? "" : request->region, request->asymmetric ? "" : "/",
+                    request->service, brand_of(request)->last);
     add_header_names(authorization, &headers);
     leat_buf_printf(authorization, ", Signature=%s", signature);
     rc = leat_buf_check(authorization, "the Authorization header", err);

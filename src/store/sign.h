@@ -35,11 +35,12 @@ struct leat_sign_request {
                                              x-amz-content-sha256 and x-amz-security-token, which are added */
     size_t headers_n;
     const char *payload_hash; /* hex SHA-256 of the body, or LEAT_SIGN_UNSIGNED */
-    const char *region;
-    const char *service;    /* "s3" */
-    bool google;            /* GOOG4-HMAC-SHA256 instead: the same with other names, x-goog-date and so on */
-    const char *token_name; /* of the header with the session's token; NULL: x-amz-security-token */
-    int64_t time_s;         /* wall clock, corrected for the server's */
+    const char *region;       /* a set of them where it is asymmetric: "*" */
+    const char *service;      /* "s3" */
+    bool asymmetric;          /* SigV4A: good in all regions of the set */
+    bool google;              /* GOOG4-HMAC-SHA256 instead: the same with other names, x-goog-date and so on */
+    const char *token_name;   /* of the header with the session's token; NULL: x-amz-security-token */
+    int64_t time_s;           /* wall clock, corrected for the server's */
 };
 
 #define LEAT_SIGN_DATE 17 /* "20130524T000000Z" and a NUL */
@@ -76,6 +77,11 @@ leat_status leat_sign_canonical_received(const struct leat_sign_received *reques
                                          struct leat_error *err);
 
 #define LEAT_SIGN_SIGNATURE (2 * LEAT_SHA256_SIZE + 1) /* hexadecimal and a NUL */
+
+/* The signature that it must have. google: as in leat_sign_request. */
+leat_status leat_sign_received(const struct leat_sign_received *request, bool google, const char *secret_key,
+                               const char *date, const char *region, const char *service, char out[LEAT_SIGN_SIGNATURE],
+                               struct leat_error *err);
 
 /* The key of one day, region and service. date: at least its first eight digits. */
 leat_status leat_sign_key(const char *secret_key, const char *date, const char *region, const char *service,

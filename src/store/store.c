@@ -39,6 +39,16 @@ const struct leat_store_opts *leat_store_settings(const struct leat_store *store
     return &store->opts;
 }
 
+const char *leat_store_headers(const struct leat_store *store)
+{
+    return store->headers;
+}
+
+bool leat_store_given(const struct leat_store *store)
+{
+    return store->given;
+}
+
 struct leat_backend *leat_store_backend(struct leat_store *store)
 {
     return store->backend;
@@ -82,6 +92,7 @@ static void give_back(struct leat_store *store, struct leat_store_op *op)
     if (op->object)
         *op->object = own->object;
     op->own = NULL;
+    free(own->token);
     free(own);
     op->done(op); /* the op may be gone after this */
     leat_store_count_out(store);
@@ -190,10 +201,13 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
         return false;
     if (!op->own->expired_ns)
         op->own->expired_ns = now;
-    if (store->opts.expired)
-        asked = store->opts.expired(store->opts.expired_user);
-    else
+    if (store->opts.expired) {
+        char place[LEAT_ACCESS_PLACE];
+        leat_access_place(&(struct leat_url){.scheme = store->scheme, .host = store->host}, place);
+        asked = store->opts.expired(store->opts.expired_user, place);
+    } else {
         found = store->backend->ops->renew(store->backend, NULL, op);
+    }
     if (found == LEAT_RENEWED_OTHERS) { /* which may have expired as well */
         if (op->own->renewals++ == RENEWALS_MAX)
             return false;
@@ -214,19 +228,18 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
 
 struct renewal {
     struct leat_store *store;
-    struct leat_backend_keys keys;
+    const struct leat_access *access;
 };
 
 static void renew_here(void *arg)
 {
     const struct renewal *r = arg;
-    r->store->backend->ops->renew(r->store->backend, &r->keys, NULL);
+    r->store->backend->ops->renew(r->store->backend, r->access, NULL);
 }
 
-void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
-                      const char *session_token)
+void leat_store_renew(struct leat_store *store, const struct leat_access *access)
 {
-    struct renewal r = {store, {access_key, secret_key, session_token}};
+    struct renewal r = {store, access};
     if (store->backend->ops->renew)
         leat_loop_call(store->loop, renew_here, &r);
 }
@@ -536,50 +549,56 @@ void leat_store_close(struct leat_store *store)
         leat_loop_call(store->loop, close_backend, store); /* after the task above and whatever called back last */
         leat_loops_give_back(store->loop);
     }
-    for (size_t i = 0; i < sizeof store->strings / sizeof *store->strings; i++) {
-        if (store->strings[i])
-            explicit_bzero(store->strings[i], strlen(store->strings[i])); /* keys are among them */
-        free(store->strings[i]);
-    }
+    if (store->headers)
+        explicit_bzero(store->headers, strlen(store->headers)); /* there may be a key among them */
+    free(store->headers);
+    leat_store_opts_free(&store->opts);
     free(store->host);
     pthread_cond_destroy(&store->open.idle);
     pthread_mutex_destroy(&store->open.mu);
     free(store);
 }
 
-static bool copy_opts(struct leat_store *store, const struct leat_store_opts *opts)
+static leat_status copy_opts(struct leat_store *store, const struct leat_store_opts *opts, struct leat_error *err)
 {
-    if (opts)
-        store->opts = *opts;
-    struct leat_store_opts *o = &store->opts;
-    const char **texts[] = {&o->endpoint_url, &o->region,        &o->profile, &o->ca_bundle, &o->access_key,
-                            &o->secret_key,   &o->session_token, &o->bearer,  &o->pin,       &o->headers};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (!*texts[i])
-            continue;
-        store->strings[i] = strdup(*texts[i]);
-        if (!store->strings[i])
-            return false;
-        *texts[i] = store->strings[i];
-    }
-    o->attempts = o->attempts ? o->attempts : DEFAULT_ATTEMPTS;
-    o->timeout_ns = o->timeout_ns ? o->timeout_ns : DEFAULT_TIMEOUT;
-    o->inactivity_ns = o->inactivity_ns ? o->inactivity_ns : DEFAULT_INACTIVITY;
-    return true;
+    struct leat_store_opts given = opts ? *opts : (struct leat_store_opts){0};
+    given.access = NULL; /* the store takes what it needs, once */
+    given.attempts = given.attempts ? given.attempts : DEFAULT_ATTEMPTS;
+    given.timeout_ns = given.timeout_ns ? given.timeout_ns : DEFAULT_TIMEOUT;
+    given.inactivity_ns = given.inactivity_ns ? given.inactivity_ns : DEFAULT_INACTIVITY;
+    return leat_store_opts_copy(&given, &store->opts, err);
 }
 
-/* Those that were asked for. A machine of one's own job is asked for none. */
-static leat_status make_headers(struct leat_store *store, struct leat_error *err)
+/* Of what another process has found out, the part that is not the backend's. */
+static leat_status take_given(struct leat_store *store, const struct leat_url *url, struct leat_error *err)
 {
-    struct leat_store_opts *o = &store->opts;
+    struct leat_aws given;
+    leat_status rc = leat_access_take(store->opts.access, url, &given, err);
+    if (rc != LEAT_OK)
+        return rc;
+    free((void *)(uintptr_t)store->opts.ca_bundle);
+    store->opts.ca_bundle = given.ca_bundle;
+    store->opts.hedge = given.hedge;
+    store->headers = given.headers;
+    given.ca_bundle = given.headers = NULL;
+    leat_aws_free(&given);
+    return LEAT_OK;
+}
+
+static leat_status open_backend(struct leat_store *store, const struct leat_url *url, const struct leat_access *access,
+                                struct leat_error *err)
+{
     bool local = leat_store_can(store, LEAT_STORE_LOCAL);
-    leat_status rc = LEAT_OK;
-    if (!o->headers && !o->keys_given && !o->bearer && !local)
-        rc = leat_extras_text(&o->extras, &store->strings[9], err);
-    o->headers = o->headers ? o->headers : store->strings[9];
-    if (rc == LEAT_OK && o->headers && *o->headers && !local && !leat_store_can(store, LEAT_STORE_S3))
-        rc = leat_fail(err, LEAT_UNSUPPORTED, "%s://: headers, encryption and who pays can be set for s3:// only",
-                       leat_scheme_name(store->scheme));
+    leat_status rc;
+    store->given = access && !local;
+    store->opts.access = local ? NULL : access;
+    if (store->given)
+        rc = take_given(store, url, err);
+    else
+        rc = leat_kind_headers(url->scheme, &store->opts, &store->headers, err);
+    if (rc == LEAT_OK)
+        rc = leat_kind(url->scheme)->open(store, url, &store->backend, err);
+    store->opts.access = NULL;
     return rc;
 }
 
@@ -595,10 +614,9 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     leat_cond_init(&store->open.idle);
     store->scheme = url->scheme;
     store->host = strdup(url->host);
-    if (!store->host || !copy_opts(store, opts)) {
-        rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+    rc = store->host ? copy_opts(store, opts, err) : leat_fail(err, LEAT_NO_MEMORY, "no memory for a store");
+    if (rc != LEAT_OK)
         goto fail;
-    }
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
         seed = leat_now_ns();
     store->own.jitter = leat_rng(seed, 0);
@@ -608,10 +626,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     rc = leat_loops_take(&store->loop, err);
     if (rc != LEAT_OK)
         goto fail;
-    rc = make_headers(store, err);
-    if (rc != LEAT_OK)
-        goto fail;
-    rc = leat_kind(url->scheme)->open(store, url, &store->backend, err);
+    rc = open_backend(store, url, opts ? opts->access : NULL, err);
     if (rc != LEAT_OK)
         goto fail;
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;

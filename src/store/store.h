@@ -21,6 +21,7 @@
 #include "base/url.h"
 #include "net/http.h"
 #include "net/loop.h"
+#include "store/access.h"
 #include "store/checksum.h"
 #include "store/extras.h"
 #include "store/pace.h"
@@ -37,19 +38,20 @@ enum leat_store_hedge { LEAT_HEDGE_AUTO, LEAT_HEDGE_ON, LEAT_HEDGE_OFF };
 
 /* Zeros and NULLs mean the default. */
 struct leat_store_opts {
-    const char *endpoint_url; /* s3: else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, S3_ENDPOINT_URL, profile, AWS */
-    const char *region;       /* s3: else AWS_REGION, AWS_DEFAULT_REGION, profile, the server's redirect */
-    const char *profile;      /* s3: else AWS_PROFILE, "default" */
-    bool anonymous;           /* s3: do not sign, whatever keys there are */
-    bool keys_given;          /* s3: the next three and what is above are all there is: look nowhere else */
-    const char *access_key;   /* NULL: anonymous */
-    const char *secret_key;
-    const char *session_token;
+    /* What was found out by another process: nothing is looked up here, and the next group does not count. NULL: this
+     * process looks. */
+    const struct leat_access *access;
+    /* What somebody has said of a kind of buckets, by options or LEAT_* variables; each kind knows what to make of it,
+     * and where else to look. */
+    const char *endpoint_url;
+    const char *region;
+    const char *profile;
+    bool anonymous; /* do not sign, whatever keys there are */
     enum leat_store_addressing addressing;
     const char *ca_bundle;
-    struct leat_extras extras; /* s3: headers for requests … */
-    const char *headers;       /* … as leat_extras_make() makes them, and instead of them */
+    struct leat_extras extras;
     enum leat_store_hedge hedge;
+    bool other;             /* this is a store of another kind: leat_store_opts_of() */
     uint32_t connections;   /* fixed number of requests in flight; 0: adapts, at most 256 */
     uint32_t attempts;      /* of one operation since its last progress; 0: until its time is over */
     uint64_t timeout_ns;    /* for one operation with all its attempts; 0: 5 min */
@@ -60,12 +62,25 @@ struct leat_store_opts {
     uint64_t connect_timeout_ns;
     bool (*stop)(void *user); /* asked several times a second by waiting calls: true cancels them (Ctrl-C) */
     void *stop_user;
-    /* s3: the keys have expired. True: somebody was asked for others, and requests wait a while for them:
-     * leat_store_renew(). On the store's thread, again and again while they wait. NULL: they are looked up again where
-     * they came from. */
-    bool (*expired)(void *user);
+    /* The keys for a place (access.h) have expired. True: somebody was asked for others, and requests wait a while for
+     * them: leat_store_renew(). On the store's thread, again and again while they wait. NULL: they are looked up again
+     * where they came from. */
+    bool (*expired)(void *user, const char *place);
     void *expired_user;
 };
+
+/* A copy that owns its texts and its access; those of `extras` stay the caller's. */
+leat_status leat_store_opts_copy(const struct leat_store_opts *opts, struct leat_store_opts *out,
+                                 struct leat_error *err);
+void leat_store_opts_free(struct leat_store_opts *opts); /* zeroed ones are allowed */
+
+/* What is said of buckets is said of one kind of them, the first among these addresses. LEAT_INVALID: endpoint, region
+ * or profile is said, and there are several kinds. *found: there is one. */
+leat_status leat_store_opts_owner(const struct leat_store_opts *opts, const char *const *urls, size_t n,
+                                  enum leat_scheme *out, bool *found, struct leat_error *err);
+
+/* The options for a store of that kind, or of another one: without what was said. Borrows from `opts`. */
+struct leat_store_opts leat_store_opts_of(const struct leat_store_opts *opts, bool other);
 
 /* The store that `url` is in; its path does not matter. */
 leat_status leat_store_open(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_store **out,
@@ -158,8 +173,9 @@ struct leat_store_op {
     uint64_t length; /* GET: how many bytes, at `into` */
     union {
         void *into;
-        const void *data;                       /* PUT, UPLOAD_PART */
-        const struct leat_store_source *source; /* COPY, UPLOAD_COPY */
+        const void *data; /* PUT, UPLOAD_PART */
+        const struct leat_store_source
+            *source; /* COPY, UPLOAD_COPY; UPLOAD_OPEN: parts will be copied from there; NULL: sent */
     };
     size_t data_n;
     /* GET, STAT, PUT, UPLOAD_FINISH: the ETag that the object must (still) have, else LEAT_CHANGED. NULL: any.
@@ -230,10 +246,9 @@ struct leat_store_task {
     struct leat_task task;
 };
 
-/* Other keys for the requests from now on; those that wait because the old ones have expired go on. From any thread;
- * NULL: anonymous. Nothing for stores that have no keys. */
-void leat_store_renew(struct leat_store *store, const char *access_key, const char *secret_key,
-                      const char *session_token);
+/* Other keys for the requests from now on; those that wait because the old ones have expired go on. From any thread.
+ * Nothing where `access` says nothing of the store's place. */
+void leat_store_renew(struct leat_store *store, const struct leat_access *access);
 
 /* From any thread. */
 void leat_store_submit(struct leat_store *store, struct leat_store_op *op);
@@ -348,10 +363,13 @@ struct leat_store_place {
     char address[LEAT_PLACE_ADDRESS]; /* "https://bucket.s3.eu-west-1.amazonaws.com" */
     char server[LEAT_PLACE_ADDRESS];  /* the same without the bucket: two of one server can copy to each other */
     char address_from[80];            /* which setting says so: "--endpoint-url", "AWS's own" */
-    bool aws_own;                     /* one of AWS's own endpoints */
+    bool redirects;                   /* by region: one that the settings say saves that */
+    uint64_t copies_whole;            /* the largest object that the server copies at once … */
+    bool copies_parts;                /* … and larger ones in parts */
     char region[32];                  /* that requests are signed for now */
     char region_said[32];             /* what the settings say; "": nothing, it was guessed or learned */
     char key_id[132];                 /* "": anonymous */
+    char account[16];                 /* that the key is of, where its id tells; "": it does not */
     char keys_from[80];
     uint64_t keys_expire_s; /* since 1970; 0: not known */
     char commit[44];        /* of the Hub: which commit the revision is; "": not known, or nothing of the kind */

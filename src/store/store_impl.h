@@ -17,7 +17,8 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *strings[10]; /* behind opts' pointers */
+    char *headers; /* that were asked for; NULL: none */
+    bool given;    /* keys and the like come from another process */
     struct leat_loop *loop;
     struct leat_backend *backend;
     bool lanes;  /* keys are told apart: else all are in the first one */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "store/wait.h"
 
 #define PART_DEFAULT (16ull << 20)
@@ -109,6 +110,8 @@ static leat_status await(struct leat_upload *u, struct slot *s, struct leat_erro
 static void send_part(struct leat_upload *u, struct slot *s)
 {
     uint32_t number = u->parts_n++;
+    u->parts[number].crc32c = leat_crc32c(0, s->data, s->n);
+    u->parts[number].summed = true;
     s->op = (struct leat_store_op){
         .verb = LEAT_STORE_UPLOAD_PART,
         .key = u->key,

@@ -13,6 +13,7 @@ struct web {
     struct leat_http *http;
     char *origin; /* "http://host:port" */
     bool no_head; /* HEAD was refused where GET may not be (a link is signed for one of them), or said nothing */
+    bool vague;   /* a first byte came as "of one in all", which servers say too that count the range for the object */
 };
 
 struct web_request {
@@ -62,6 +63,20 @@ static bool says_nothing(const struct leat_http_head *head)
     return head->code == 200 && head->has_length && !head->content_length && !head->etag[0] && !head->modified_s;
 }
 
+/* Whether the answer to a probe may be of more than it says; then the whole is asked for, and only its head is taken.
+ */
+static bool doubted(struct web *web, const struct web_request *r, const struct leat_http_call *call)
+{
+    if (!r->probe || call->status != LEAT_OK)
+        return false;
+    bool doubt = r->range[0] && call->head.has_length && call->head.content_length == 1;
+    if (doubt)
+        web->vague = true;
+    else if (call->head.code == 200 && call->head.has_length && call->head.content_length == 1)
+        web->vague = false; /* it was one byte */
+    return doubt;
+}
+
 /* Names the address, less what may be a secret in it: a signature after '?', a password before '@'. */
 static void explain_redirect(struct leat_store_op *op)
 {
@@ -83,8 +98,9 @@ static void on_done(struct leat_http_call *call)
         finish_probe(call);
     unsigned code = call->head.code;
     bool good = code >= 200 && code < 300;
-    bool again =
+    bool headless =
         call->status == LEAT_OK && r->head && (code == 403 || code == 405 || code == 501 || says_nothing(&call->head));
+    bool again = headless || doubted(web, r, call);
     if (again) {
         web->no_head = true;
     } else if (call->status != LEAT_OK && !(good && call->accepted && op->verb == LEAT_STORE_GET)) {
@@ -124,7 +140,7 @@ static leat_status describe(const struct web *web, struct leat_store_op *op, str
     r->head = look && !web->no_head;
     r->probe = look && web->no_head;
     if (r->probe) {
-        snprintf(range, sizeof range, "bytes=0-0");
+        snprintf(range, sizeof range, "%s", web->vague ? "" : "bytes=0-0");
         call->accept = accept_probe;
     }
     if (range[0]) {

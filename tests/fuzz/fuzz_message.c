@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         PROMISE(same_text(r.url, again.url) && same_text(r.id, again.id) && same_text(r.state, again.state));
         PROMISE(r.strict == again.strict && r.opts.outputs_n == again.opts.outputs_n);
         PROMISE(r.opts.world == again.opts.world && r.opts.seed == again.opts.seed && r.opts.last == again.opts.last);
-        PROMISE(same_text(r.store.secret_key, again.store.secret_key) && r.store.expires_s == again.store.expires_s);
+        PROMISE(!r.access == !again.access && r.access_n == again.access_n);
+        PROMISE(!r.access || memcmp(r.access, again.access, r.access_n) == 0);
         PROMISE(!r.node_of_rank == !again.node_of_rank);
         PROMISE(!r.node_of_rank ||
                 memcmp(r.node_of_rank, again.node_of_rank, r.opts.world * sizeof *r.node_of_rank) == 0);

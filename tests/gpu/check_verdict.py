@@ -1,7 +1,9 @@
-"""On a machine with a GPU: what `leat profile` says of a plain torchvision training, what `leat whatif --loader leat` says that
-Leat would make of it, and what Leat then makes of it.
+"""On a machine with a GPU: what `leat profile` says of a plain torchvision training beside what it really loses against batches
+from memory, what watching costs, what `leat whatif --loader leat` says that Leat would make of it, and what Leat then makes of it.
+With --cpu, on its many quiet cores: the fifty injected stalls, and what-if against measured runs.
 
     python3 tests/gpu/check_verdict.py [--images 40000] [--steps 400]
+    python3 tests/gpu/check_verdict.py --cpu
 
 Needs torch with CUDA, torchvision, Pillow and an installed leat (the wheel).
 """
@@ -9,9 +11,12 @@ Needs torch with CUDA, torchvision, Pillow and an installed leat (the wheel).
 import argparse
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
@@ -23,12 +28,18 @@ import os, sys, time
 import torch, torchvision
 from torchvision.transforms import v2
 
-files, steps = sys.argv[1], int(sys.argv[2])
+files, steps, synthetic = sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ["synthetic"]
 torch.backends.cudnn.benchmark = True
 data = torchvision.datasets.ImageFolder(files, v2.Compose(
     [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip(), v2.PILToTensor()]))
 loader = torch.utils.data.DataLoader(data, batch_size=256, shuffle=True, drop_last=True, num_workers=os.cpu_count(),
                                      pin_memory=True, persistent_workers=True, prefetch_factor=4)
+if synthetic:
+    class Same(torch.utils.data.Dataset):
+        kept = [part.pin_memory() for part in next(iter(torch.utils.data.DataLoader(data, batch_size=256)))]
+        def __len__(self): return 100000
+        def __getitem__(self, i): return self.kept
+    loader = torch.utils.data.DataLoader(Same(), batch_size=None)
 net = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True)
 fast = torch.compile(net)
@@ -70,13 +81,64 @@ def prepares(url):
     return decode["pictures_per_s"] / decode["cores"]
 
 
+def rate(out):
+    found = re.findall(r"^images/s ([0-9.]+)", out, flags=re.M)
+    return float(found[-1]) if found else float("nan")
+
+
+def judge(report, real, synthetic):
+    """Attribution beside the truth, which was measured without the profiler."""
+    observed = next(one for one in json.loads(report.read_text())["runs"] if one["mode"] == "observed")
+    step = observed["step_s"][0]
+    waits = sum(observed["parts_s"][part] for part in ("fetch", "prepare", "input")) / step
+    print(
+        f"verdict: waits {100 * waits:.1f} % of the step, truth {100 * (1 - real / synthetic):.1f} %; prepare alone "
+        f"{100 * observed['parts_s']['prepare'] / step:.1f} %; a step {1e3 * step:.1f} ms, truth {256e3 / real:.1f} ms"
+    )
+
+
+def on_cores():
+    """Fifty stalls, six at a time, beside four settings of what-if on two cores each."""
+    leat, root = shutil.which("leat"), BENCH.parent
+    sys.path.insert(0, str(root / "tests" / "py"))
+    import profile_cases
+
+    cores = sorted(os.sched_getaffinity(0))
+    whatif = []
+    for i, name in enumerate(("storage is", "cores are", "storage, then", "no workers")):
+        command = [sys.executable, "bench_whatif.py", "--leat", leat, "--only", name]
+        command += ["--cpus", f"{cores[-2 - 2 * i]},{cores[-1 - 2 * i]}"]
+        whatif.append(subprocess.Popen(command, cwd=BENCH, stdout=subprocess.PIPE, text=True))
+    os.sched_setaffinity(0, cores[:-8])
+
+    def one(case, ranks):
+        with tempfile.TemporaryDirectory() as folder:
+            return profile_cases.run(leat, case, ranks, folder, steps=100)
+
+    base = {ranks: profile_cases.base_of(one({}, ranks)) for ranks in (1, 2)}
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(lambda row: (row, one(*row)), profile_cases.cases()))
+    right, within = 0, 0
+    for (case, ranks), found in rows:
+        points, first = profile_cases.judge(case, found, base[ranks])
+        right, within = right + first, within + (points <= 1)
+        if not first or points > 1:
+            print(case, ranks, found, f"off by {points:.2f}", "" if first else "WRONG", flush=True)
+    print(f"the right cause first in {right} of {len(rows)}; within 1 point {within}", flush=True)
+    for process in whatif:
+        print(process.communicate()[0], flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=40000)
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--plain", action="store_true", help="run it without the profiler first")
+    parser.add_argument("--cpu", action="store_true", help="the fifty stalls and what-if, and no GPU")
     parser.add_argument("--out", help="a folder for the reports")
     options = parser.parse_args()
+    if options.cpu:
+        on_cores()
+        return
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         out = Path(options.out or scratch)
@@ -87,11 +149,14 @@ def main():
         script = root / "train.py"
         script.write_text(TRAIN)
         plain = [sys.executable, script, root / "files", str(options.steps)]
-        if options.plain:
-            run(plain)
-        run(["leat", "profile", "--time", "45s", "-o", out / "report.json", "--", *plain])
-        rate = prepares(str(packed))
-        whatif = ["leat", "whatif", out / "report.json", "--loader", "leat", "--prep", str(int(rate))]
+        synthetic = rate(run([*plain, "synthetic"]))
+        watched = rate(run(["leat", "profile", "-o", out / "watched.json", "--", *plain, "synthetic"]))
+        print(f"watched: {100 * (synthetic / watched - 1):+.2f} % of a step")
+        real = rate(run(plain))
+        run(["leat", "profile", "--time", "60s", "-o", out / "report.json", "--", *plain])
+        judge(out / "report.json", real, synthetic)
+        prepared = prepares(str(packed))
+        whatif = ["leat", "whatif", out / "report.json", "--loader", "leat", "--prep", str(int(prepared))]
         whatif += ["--sample-bytes", str(int(size)), "--samples", str(options.images), "--latency", "50ms"]
         whatif += ["--bandwidth", "1GB/s"]
         run(whatif)

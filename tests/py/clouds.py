@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import itertools
 import json
+import re
 import threading
 import time
 import zlib
@@ -58,6 +59,7 @@ class Object:
         self.encoding = encoding
         self.md5 = hashlib.md5(self.data).digest() if md5 else None
         self.modified = time.time()
+        self.meta = {}  # headers that go with it
 
     @property
     def crc(self):
@@ -99,6 +101,7 @@ class Cloud:
         self.fail = []
         self.tokens = {}
         self.life = 3600
+        self.skew = 0  # how far its clock is ahead
         self.open = False  # anybody may read and write
         self.page = 1000
         self.buckets = {}
@@ -128,11 +131,17 @@ class Cloud:
 
             do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
 
+            def date_time_string(self, timestamp=None):
+                return super().date_time_string(time.time() + cloud.skew)
+
             def log_message(self, *args):
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128  # a loader opens many connections at once: those that are dropped cost it seconds
+
+        self.http = Server(("127.0.0.1", 0), Handler)
         self.port = self.http.server_port
         self.host = f"127.0.0.1:{self.port}"
         self.url = f"http://{self.host}"
@@ -223,6 +232,8 @@ class GoogleCloud(Cloud):
         self.public_key = None  # of the service account
         self.assertions = []
         self.forms = []
+        self.rewrites = 1  # calls that a copy takes
+        self.rewriting = {}
 
     def serve(self, r):
         if r.path.startswith(("/oauth", "/computeMetadata", "/subject")):
@@ -252,7 +263,10 @@ class GoogleCloud(Cloud):
                     return 400, {}, b'{"error": "invalid_grant"}'
                 return self.token_answer("federated", issued_token_type="urn:ietf:params:oauth:token-type:access_token")
         if r.path == "/oauth/impersonate:generateAccessToken" and self.bearer_is_good(r):
-            answer = {"accessToken": self.token("impersonated"), "expireTime": iso(time.time() + self.life)[:-5] + "Z"}
+            answer = {
+                "accessToken": self.token("impersonated"),
+                "expireTime": iso(time.time() + self.skew + self.life)[:-5] + "Z",
+            }
             return 200, {}, json.dumps(answer).encode()
         if r.path == "/subject" and r.headers.get("x-ask") == "please":
             return 200, {}, b'{"value": "subject-token"}'
@@ -318,7 +332,42 @@ class GoogleCloud(Cloud):
         }
         if o.encoding:
             head["Content-Encoding"] = o.encoding
-        return head
+        return head | o.meta
+
+    def copied(self, bucket, key, source):
+        o = self.buckets[bucket][key] = self.object(source.data, encoding=source.encoding)
+        o.meta = dict(source.meta)
+        return o
+
+    def xml_copy(self, r, bucket, key):
+        name, _, source_key = unquote(r.headers["x-goog-copy-source"]).partition("/")
+        source = self.buckets.get(name, {}).get(source_key)
+        if not source:
+            return xml_error(404, "NoSuchKey", "The specified key does not exist.")
+        if r.headers.get("x-goog-copy-source-if-generation-match") != str(source.number):
+            return xml_error(412, "PreconditionFailed", "At least one of the pre-conditions did not hold.")
+        o = self.copied(bucket, key, source)
+        body = f"<CopyObjectResult><LastModified>{iso(o.modified)}</LastModified><ETag>x</ETag></CopyObjectResult>"
+        return 200, {"x-goog-generation": str(o.number)}, body.encode()
+
+    def rewrite(self, r, source_bucket, source_key, bucket, key):
+        """Some of it with each call, as far as `rewrites` says."""
+        source = self.buckets.get(source_bucket, {}).get(source_key)
+        if not source or bucket not in self.buckets:
+            return 404, {}, b'{"error": {"code": 404, "message": "no such object"}}'
+        if r.query.get("ifSourceGenerationMatch", str(source.number)) != str(source.number):
+            return 412, {}, b'{"error": {"code": 412, "message": "conditionNotMet"}}'
+        token = r.query.get("rewriteToken")
+        step = self.rewriting.pop(token) if token else 1
+        answer = {"kind": "storage#rewriteResponse", "objectSize": str(len(source.data)), "done": step >= self.rewrites}
+        if step < self.rewrites:
+            token = f"token/{next(self.numbers)}+="
+            self.rewriting[token] = step + 1
+            answer |= {"rewriteToken": token, "totalBytesRewritten": str(step)}
+        else:
+            answer["resource"] = self.resource(bucket, key, self.copied(bucket, key, source))
+            answer["totalBytesRewritten"] = str(len(source.data))
+        return 200, {"Content-Type": "application/json"}, json.dumps(answer).encode()
 
     def store(self, bucket, key, data, r):
         if self.refused(r, self.buckets[bucket].get(key)):
@@ -341,6 +390,8 @@ class GoogleCloud(Cloud):
             return self.xml_list(r, bucket)
         if "uploads" in r.query or "uploadId" in r.query:
             return self.xml_upload(r, bucket, key)
+        if r.method == "PUT" and "x-goog-copy-source" in r.headers:
+            return self.xml_copy(r, bucket, key)
         if r.method == "PUT":
             return self.store(bucket, key, r.body, r)
         if not there:
@@ -422,6 +473,9 @@ class GoogleCloud(Cloud):
         }
 
     def json_interface(self, r, rest):
+        copy = re.fullmatch("([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)", rest)
+        if copy and r.method == "POST":
+            return self.rewrite(r, *map(unquote, copy.groups()))
         bucket, _, after = rest.partition("/o")
         key = unquote(after.lstrip("/"))
         held = self.buckets.get(bucket)
@@ -463,6 +517,8 @@ class AzureCloud(Cloud):
         self.sas = None  # the text that is good
         self.forms = []
         self.refuse_shared = False
+        self.polls = 0
+        self.copy_ends = "success"
         self.endpoint = f"{self.url}/{self.account}"
 
     def etag(self, o):
@@ -475,7 +531,7 @@ class AzureCloud(Cloud):
             good = form.get("client_secret") == "hush" or form.get("client_assertion") == "federated-token"
             return self.token_answer("azure") if good else (401, {}, b'{"error": "invalid_client"}')
         if r.path == "/metadata/identity/oauth2/token" and r.headers.get("metadata") == "true":
-            until = str(int(time.time() + self.life))
+            until = str(int(time.time() + self.skew + self.life))
             return self.token_answer("machine", expires_on=until, resource=r.query["resource"])
         if r.path == "/app/identity" and r.headers.get("x-identity-header") == "app-secret":
             return self.token_answer("app")
@@ -531,7 +587,23 @@ class AzureCloud(Cloud):
             "x-ms-blob-type": "BlockBlob",
             "x-ms-version": "2021-12-02",
             **({"Content-Encoding": o.encoding} if o.encoding else {}),
+            **o.meta,
         }
+
+    def copy(self, r, held, key):
+        """Copy Blob within the account. `polls`: how many looks at it find it unfinished."""
+        split = urlsplit(r.headers["x-ms-copy-source"])
+        account, container, name = unquote(split.path).lstrip("/").split("/", 2)
+        source = self.buckets.get(container, {}).get(name)
+        if account != self.account or (self.sas and split.query != self.sas) or not source:
+            return self.error(404, "CannotVerifyCopySource")
+        if r.headers.get("x-ms-source-if-match", self.etag(source)) != self.etag(source):
+            return self.error(412, "SourceConditionNotMet")
+        o = held[key] = self.object(source.data, encoding=source.encoding, md5=source.md5 is not None)
+        o.meta = dict(source.meta)
+        o.polls = self.polls
+        state = "pending" if o.polls else "success"
+        return 202, {"ETag": self.etag(o), "x-ms-copy-id": "id", "x-ms-copy-status": state}, b""
 
     def refused(self, r, there):
         if r.headers.get("if-none-match") == "*" and there:
@@ -561,8 +633,6 @@ class AzureCloud(Cloud):
         if refusal:
             return self.error(*refusal)
         if r.method == "PUT" and comp == "blocklist":
-            import re
-
             names = [n.decode() for n in re.findall(rb"<Latest>([^<]*)</Latest>", r.body)]
             latest = self.committed.get((container, key), {}) | blocks  # those of the object as it is count too
             if any(n not in latest for n in names):
@@ -572,6 +642,8 @@ class AzureCloud(Cloud):
             blocks.clear()
             o = held[key] = self.object(data, md5=False)
             return 201, {"ETag": self.etag(o), "Last-Modified": formatdate(o.modified, usegmt=True)}, b""
+        if r.method == "PUT" and "x-ms-copy-source" in r.headers:
+            return self.copy(r, held, key)
         if r.method == "PUT":
             if r.headers.get("x-ms-blob-type") != "BlockBlob":
                 return self.error(400, "MissingRequiredHeader")
@@ -584,6 +656,9 @@ class AzureCloud(Cloud):
             del held[key]
             return 202, {}, b""
         code, body, more = cut_range(r, there.data, "x-ms-range")
+        if hasattr(there, "polls"):
+            there.polls -= 1
+            more |= {"x-ms-copy-id": "id", "x-ms-copy-status": self.copy_ends if there.polls < 1 else "pending"}
         if code == 416:
             code_, headers, text = self.error(416, "InvalidRange")
             return code_, headers | more, text

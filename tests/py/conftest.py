@@ -30,6 +30,8 @@ SANITIZE = os.environ.get("LEAT_SANITIZE", "")
 PRELOAD = os.environ.pop("LD_PRELOAD", "")
 if SANITIZE == "address":
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "").replace("detect_leaks=0", "detect_leaks=1")
+# Where the matrix products of torch round differs from processor to processor, and with it which pixel an affine map takes.
+os.environ.setdefault("MKL_CBWR", "COMPATIBLE")
 # What a Python that loads the package needs besides its environment.
 PYTHON_ENV = {}
 if PRELOAD:

@@ -13,6 +13,8 @@ import leat
 
 FIELDS = {
     "x": lambda: leat.image("png").random_resized_crop(16).flip(),
+    "fast": lambda: leat.image("png").random_resized_crop(16).flip().fast(),
+    "gray": lambda: leat.image("png").random_resized_crop(16).gray(),
     "whole": lambda: leat.image("png").resize((16, 16)),
     "y": lambda: leat.int("cls"),
     "png": lambda: leat.bytes("png"),
@@ -26,7 +28,7 @@ FIELDS = {
 
 def plain(name, values):
     """Something JSON can carry: numbers as they are, a checksum for each image or blob, keys as text."""
-    if name in ("x", "whole"):
+    if name in ("x", "fast", "gray", "whole"):
         return [zlib.crc32(image.tobytes()) for image in values]
     if name in ("png", "bin"):
         return [zlib.crc32(value) for value in values]

@@ -67,7 +67,7 @@ def run(leat, case, ranks, folder, steps=60):
     step = observed["step_s"][0]
     shares = {part: observed["parts_s"][part] / step for part in OTHERS}
     shares["late"] = max(rank["late_s"] for rank in report["ranks"]) / step if ranks > 1 else 0.0
-    said = re.search(r"^leat: (\w+): ", done.stderr, flags=re.M)
+    said = re.search(r"^leat: (\w+): [0-9.]+ % of", done.stderr, flags=re.M)
     first = said.group(1) if said else "nothing"
     if "holds the others up" in done.stderr and shares["late"] > max(shares[part] for part in OTHERS):
         first = "late"

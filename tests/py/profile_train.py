@@ -128,9 +128,8 @@ def main():
     steps = len(times) - 1
     step = (times[-1] - times[0]) / max(1, steps)
     truth = {cause: seconds / len(times) / step for cause, seconds in slept.items()}
-    print(
-        "truth", json.dumps({"rank": rank, "shares": truth, "step_s": step, "iterations": iterations}), file=sys.stderr
-    )
+    line = json.dumps({"rank": rank, "shares": truth, "step_s": step, "iterations": iterations})
+    sys.stderr.write(f"truth {line}\n")  # at once: ranks share the pipe
     sys.stdout.flush()
     if dist.is_initialized():
         dist.barrier()

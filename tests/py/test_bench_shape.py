@@ -65,3 +65,47 @@ def test_what_cannot_be_is_refused_in_one_line(bench, run_leat, tmp_path):
     assert (
         "cannot start /no/python" in run_leat("bench", "--python", "/no/python", "--shape", "resnet50", status=3).stderr
     )
+
+
+@pytest.fixture
+def own(bucket_dir, run_leat, serve, tmp_path):
+    """A dataset of 64 samples with two fields, in a bucket that asks for keys."""
+    files = tmp_path / "files"
+    files.mkdir()
+    for i in range(64):
+        (files / f"{i:03}.bin").write_bytes(os.urandom(20_000))
+        (files / f"{i:03}.txt").write_text(f"caption {i}")
+    (bucket_dir / "bucket" / "raw").mkdir()
+    (bucket_dir / "bucket" / "raw" / "a.bin").write_bytes(b"raw")
+    run_leat("pack", "--group", "--chunk-size", "200kB", files, bucket_dir / "bucket" / "set", status=0)
+    return serve(bucket_dir, "--access-key", "test", "--secret-key", "test-secret")
+
+
+def test_a_dataset_of_ones_own_feeds_both_loaders(own, run_leat):
+    words = ["--shape", "cosmoflow", "--data", "s3://bucket/set", "--epoch-time", "0.1s", "--epochs", "1", "--json"]
+    env = own.s3_env()
+    said = json.loads(
+        run_leat("bench", "--python", sys.executable, *words, env=env, status=0, timeout=240 * SLOW).stdout
+    )
+    assert said["data"] == "s3://bucket/set"
+    assert said["steps"] == said["samples"] == 29  # 100 ms of 3.5 ms each
+    assert said["bytes"] == pytest.approx(29 * 20_000, rel=0.1)
+    assert all(0 < said["loaders"][name]["au"] <= 1.001 for name in ("leat", "DataLoader"))
+    chunks = [row["key"] for row in own.log() if row["method"] == "GET" and "/chunks/" in row["key"]]
+    # Neither reads from what the other has: the first chunks come at least twice.
+    assert max(chunks.count(key) for key in chunks) >= 2, chunks
+
+
+def test_data_that_cannot_be_read_is_refused_with_the_reason(own, run_leat):
+    start = ["bench", "--python", sys.executable, "--shape"]
+    denied = own.s3_env(secret_key="wrong")
+    for words, env, status, says in (
+        (["cosmoflow", "--data", "s3://bucket/raw"], own.s3_env(), 3, "no dataset at s3://bucket/raw"),
+        (["cosmoflow", "--data", "s3://bucket/set"], denied, 4, "s3://bucket/set"),
+        (["resnet50", "--data", "s3://bucket/set"], own.s3_env(), 1, "64 samples are fewer than two steps of 1 × 400"),
+        (["resnet50", "--data", "s3://bucket/set", "--scale", "0.1"], {}, 2, "are for data that is made"),
+        (["resnet50", "--data", ""], {}, 2, "--data: give the URL"),
+    ):
+        done = run_leat(*start, *words, env=env, status=status, timeout=120 * SLOW)
+        assert says in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,73 +1,30 @@
-"""The same commands and the same loader against every kind of bucket: S3 by `leat serve`, Google and Azure by servers that
-answer as documented (clouds.py), and the official SDKs beside us on the same objects."""
+"""The same commands, the same loader and the same faults against every kind of bucket: S3, Google and Azure by `leat
+serve`, from one table."""
 
 import json
-import time
+from datetime import datetime, timedelta, timezone
 
 import pytest
-from clouds import AzureCloud, GoogleCloud, once
-from command_tools import MIB, one_line, some_bytes
-from loading import smallest_budget
-
-CLOUDS = ["s3", "gs", "az"]
-
-
-class Place:
-    """url: where objects go. env: what a client needs. read(key), write(key, data): the other way there."""
-
-    def __init__(self, url, env, read, write, cloud=None):
-        self.url, self.env, self.read, self.write, self.cloud = url, env, read, write, cloud
-
-
-def google_place(cloud):
-    cloud.buckets["bucket"] = {}
-    cloud.hmac["GOOG1EXAMPLE"] = "a-secret"
-    held = cloud.buckets["bucket"]
-    env = {
-        "STORAGE_EMULATOR_HOST": cloud.url,
-        "GS_ACCESS_KEY_ID": "GOOG1EXAMPLE",
-        "GS_SECRET_ACCESS_KEY": "a-secret",
-    }
-    return Place("gs://bucket", env, lambda k: held[k].data, lambda k, d: held.__setitem__(k, cloud.object(d)), cloud)
-
-
-def azure_place(cloud):
-    cloud.buckets["box"] = {}
-    held = cloud.buckets["box"]
-    env = {"AZURE_STORAGE_ENDPOINT": cloud.endpoint, "AZURE_STORAGE_KEY": cloud.key}
-    return Place("az://acct/box", env, lambda k: held[k].data, lambda k, d: held.__setitem__(k, cloud.object(d)), cloud)
-
-
-@pytest.fixture
-def google():
-    cloud = GoogleCloud()
-    yield cloud
-    cloud.stop()
-
-
-@pytest.fixture
-def azure():
-    cloud = AzureCloud()
-    yield cloud
-    cloud.stop()
+from clouds import AzureCloud, GoogleCloud
+from command_tools import MIB, leftovers, one_line, some_bytes, started, wait_until
+from keys_box import KeysBox
+from places import ACCOUNT, BUCKET, CLOUDS, FINISH, GET, PART, SECRET, Place
 
 
 @pytest.fixture(params=CLOUDS)
-def place(request):
-    if request.param == "s3":
-        server, folder = request.getfixturevalue("serve"), request.getfixturevalue("tmp_path") / "served"
-        (folder / "bucket").mkdir(parents=True)
-        running = server(folder)
+def kind(request):
+    return request.param
 
-        def write(key, data):
-            path = folder / "bucket" / key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
 
-        return Place("s3://bucket", running.s3_env(), lambda k: (folder / "bucket" / k).read_bytes(), write)
-    if request.param == "gs":
-        return google_place(request.getfixturevalue("google"))
-    return azure_place(request.getfixturevalue("azure"))
+@pytest.fixture
+def at(kind, serve, tmp_path):
+    """at("--fault", "503=1") -> the bucket, served so."""
+    return lambda *options, **more: Place(kind, tmp_path / "served", serve, *options, **more)
+
+
+@pytest.fixture
+def place(at):
+    return at()
 
 
 def test_objects_go_there_and_come_back(place, run_leat, tmp_path):
@@ -87,6 +44,7 @@ def test_large_objects_go_in_parts(place, run_leat, tmp_path):
     (tmp_path / "large").write_bytes(data)
     run_leat("cp", "--part-size", "5mib", tmp_path / "large", f"{place.url}/large", env=place.env, status=0)
     assert place.read("large") == data
+    assert place.calls().count(PART[place.kind]) == 3
     run_leat("cp", "--part-size", "5mib", f"{place.url}/large", tmp_path / "back", env=place.env, status=0)
     assert (tmp_path / "back").read_bytes() == data
 
@@ -100,17 +58,18 @@ def test_empty_objects(place, run_leat, tmp_path):
 
 
 def test_lists_come_whole_and_in_order_over_pages(place, run_leat):
-    if place.cloud:
-        place.cloud.page = 7
-    keys = [f"d/{i:03}" for i in range(30)] + ["e/f/g", "top &<>'\"%41"]
+    page = 5000 if place.kind == "az" else 1000
+    keys = [f"d/{i:05}" for i in range(page + 1)] + ["e/f/g", "top &<>'\"%41"]
+    (place.folder / "d").mkdir()
+    (place.folder / "e" / "f").mkdir(parents=True)
     for key in keys:
-        place.write(key, key.encode())
+        (place.folder / key).write_bytes(key.encode())
     shown = run_leat("ls", "--recursive", "--json", place.url, env=place.env, status=0).stdout.splitlines()
     rows = [json.loads(line) for line in shown]
     assert [row["key"] for row in rows] == sorted(keys)
     assert all(row["size"] == len(row["key"]) for row in rows)
     folders = run_leat("ls", place.url + "/", env=place.env, status=0).stdout
-    assert "d/" in folders and "e/" in folders and "d/001" not in folders
+    assert "d/" in folders and "e/" in folders and "d/00001" not in folders
 
 
 def test_what_is_deleted_is_gone(place, run_leat):
@@ -119,16 +78,6 @@ def test_what_is_deleted_is_gone(place, run_leat):
     run_leat("rm", f"{place.url}/a", env=place.env, status=0)
     run_leat("rm", "--recursive", f"{place.url}/d", env=place.env, status=0)
     assert run_leat("ls", "--recursive", place.url, env=place.env, status=0).stdout == ""
-
-
-def test_what_is_not_there_is_one_line(place, run_leat):
-    done = run_leat("cat", f"{place.url}/nothing", env=place.env)
-    assert done.returncode != 0
-    one_line(done, f"{place.url}/nothing", "no such")
-    elsewhere = place.url.rsplit("/", 1)[0] + "/elsewhere"
-    done = run_leat("ls", elsewhere, env=place.env)
-    assert done.returncode != 0
-    one_line(done, "no such")
 
 
 @pytest.fixture
@@ -151,15 +100,22 @@ def read_all(lt, url, epochs=1):
     return seen
 
 
+def known(pictures):
+    return {str(p.relative_to(pictures)): p.read_bytes() for p in pictures.rglob("*.bin")}
+
+
+def use(monkeypatch, env):
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+
+
 def test_datasets_are_packed_and_read(place, pictures, run_leat, lt, runtime, monkeypatch):
     run_leat("pack", pictures, f"{place.url}/set", env=place.env, status=0)
     shown = json.loads(run_leat("info", "--json", f"{place.url}/set", env=place.env, status=0).stdout)
     assert shown["samples"] == 40
     run_leat("verify", f"{place.url}/set", env=place.env, status=0)
-    for name, value in place.env.items():
-        monkeypatch.setenv(name, value)
-    known = {str(p.relative_to(pictures)): p.read_bytes() for p in pictures.rglob("*.bin")}
-    assert read_all(lt, f"{place.url}/set", epochs=2) == known
+    use(monkeypatch, place.env)
+    assert read_all(lt, f"{place.url}/set", epochs=2) == known(pictures)
 
 
 def test_pointers_are_written_on_a_condition(place, pictures, run_leat):
@@ -170,152 +126,6 @@ def test_pointers_are_written_on_a_condition(place, pictures, run_leat):
         (pictures / "one-more.bin").write_bytes(b"more")
 
 
-def test_copies_between_kinds(google, azure, run_leat, tmp_path):
-    a, b = google_place(google), azure_place(azure)
-    data = some_bytes(6 * MIB)
-    a.write("k", data)
-    run_leat("cp", f"{a.url}/k", f"{b.url}/k", env={**a.env, **b.env}, status=0)
-    assert b.read("k") == data
-    run_leat("cp", "--part-size", "5mib", f"{b.url}/k", f"{a.url}/k2", env={**a.env, **b.env}, status=0)
-    assert a.read("k2") == data
-
-
-@pytest.mark.parametrize("kind", ["gs", "az"])
-def test_faults_are_retried_and_versions_are_not_mixed(kind, request, run_leat, tmp_path):
-    place = (
-        google_place(request.getfixturevalue("google"))
-        if kind == "gs"
-        else azure_place(request.getfixturevalue("azure"))
-    )
-    data = some_bytes(300_000)
-    place.write("k", data)
-    place.cloud.fail.append(once((503, {}, b""), (500, {}, b""), (429, {"Retry-After": "0"}, b"")))
-    assert run_leat("cat", f"{place.url}/k", env=place.env, status=0, text=False).stdout == data
-    # Changed between looking and reading: an error, and nothing half-written.
-    changed = []
-
-    def change(r):
-        if r.method == "GET" and "range" in r.headers and not changed:
-            changed.append(True)
-            place.write("k", some_bytes(300_000, seed=9))
-        return None
-
-    place.cloud.fail[:] = [change]
-    done = run_leat("cp", f"{place.url}/k", tmp_path / "out", env=place.env)
-    assert done.returncode != 0
-    one_line(done, "changed")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("kind", ["gs", "az"])
-def test_a_lost_answer_to_the_end_of_an_upload(kind, request, run_leat, tmp_path):
-    """The parts were put together, and nobody heard of it: the next attempt finds the object and not an error."""
-    cloud = request.getfixturevalue("google" if kind == "gs" else "azure")
-    place = google_place(cloud) if kind == "gs" else azure_place(cloud)
-    lost = []
-
-    def lose(r):
-        ends = (r.method == "POST" and "uploadId" in r.query) or (
-            r.method == "PUT" and r.query.get("comp") == "blocklist"
-        )
-        if not ends or lost:
-            return None
-        lost.append(cloud.serve(r))
-        return 503, {}, b""
-
-    cloud.fail.append(lose)
-    data = some_bytes(11 * MIB)
-    (tmp_path / "large").write_bytes(data)
-    run_leat("cp", "--part-size", "5mib", tmp_path / "large", f"{place.url}/large", env=place.env, status=0)
-    assert lost and place.read("large") == data
-
-
-@pytest.mark.parametrize("kind", ["gs", "az"])
-def test_interrupted_copies_go_on(kind, request, run_leat, tmp_path):
-    """What has arrived is not sent again."""
-    cloud = request.getfixturevalue("google" if kind == "gs" else "azure")
-    place = google_place(cloud) if kind == "gs" else azure_place(cloud)
-    is_part = lambda r: r.method == "PUT" and ("partNumber" in r.query or r.query.get("comp") == "block")  # noqa: E731
-    sent = []
-
-    def refuse_later(r):
-        if is_part(r):
-            sent.append(r)
-            if len(sent) > 2:
-                return 403, {}, b""
-        return None
-
-    cloud.fail.append(refuse_later)
-    data = some_bytes(26 * MIB)
-    (tmp_path / "large").write_bytes(data)
-    command = ("cp", "--resume", "--part-size", "5mib", "--connections", "1", tmp_path / "large", f"{place.url}/large")
-    assert run_leat(*command, env=place.env).returncode != 0
-    cloud.fail.clear()
-    count = len(cloud.requests)
-    run_leat(*command, env=place.env, status=0)
-    assert place.read("large") == data
-    assert len([r for r in cloud.requests[count:] if is_part(r)]) == 4
-
-
-@pytest.mark.parametrize("kind", ["gs", "az"])
-def test_flipped_bits_are_noticed(kind, request, run_leat, tmp_path):
-    place = (
-        google_place(request.getfixturevalue("google"))
-        if kind == "gs"
-        else azure_place(request.getfixturevalue("azure"))
-    )
-    data = some_bytes(5000)
-    place.write("k", data)
-    held = place.cloud.buckets["bucket" if kind == "gs" else "box"]
-    good = held["k"]
-
-    class Flipped(type(good)):
-        crc = good.crc
-
-    bad = Flipped(data, good.number)
-    bad.data = bytes([data[0] ^ 1]) + data[1:]
-    held["k"] = bad
-    done = run_leat("cat", f"{place.url}/k", env=place.env, text=False)
-    assert done.returncode != 0
-    assert b"checksum" in done.stderr, done.stderr
-
-
-def test_a_job_outlives_its_tokens(google, pictures, run_leat, lt, runtime, monkeypatch):
-    """Tokens of a few seconds: the rank gets others and gives them to the agent."""
-    google.life = 3
-    google.buckets["bucket"] = {}
-    env = {"STORAGE_EMULATOR_HOST": google.url, "GCE_METADATA_HOST": google.host}
-    run_leat("pack", pictures, "gs://bucket/set", env=env, status=0)
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
-    options = {"batch_size": 8, "fields": {"k": lt.key(), "b": lt.bytes("bin")}}
-    budget = smallest_budget(lt, "gs://bucket/set", **options)
-    runtime.wait_gone()
-    began = time.monotonic()
-    with lt.Loader("gs://bucket/set", ram=budget, **options) as loader:
-        while time.monotonic() - began < 10:
-            seen = [key for keys, _ in loader for key in keys]
-            assert len(set(seen)) == 40
-            google.requests.append(None)  # an epoch's end
-            time.sleep(0.2)
-    asked = [r for r in google.requests if r and r.path.endswith("/token")]
-    assert 3 <= len(asked) <= 40, "looked up when they end, and not all the time"
-
-
-def test_objects_of_another_kind_than_the_home_are_refused_by_a_job(
-    google, azure, pictures, run_leat, lt, runtime, monkeypatch
-):
-    a, b = google_place(google), azure_place(azure)
-    env = {**a.env, **b.env}
-    for path in pictures.rglob("*.bin"):
-        a.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
-    run_leat("index", f"{a.url}/raw", f"{b.url}/index", env=env, status=0)
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(Exception, match="another kind of store"):
-        read_all(lt, f"{b.url}/index")
-
-
 @pytest.mark.parametrize("home", ["beside", "folder"])
 def test_an_index_is_read_from_beside_its_objects_and_from_a_folder(
     place, home, pictures, run_leat, lt, runtime, monkeypatch, tmp_path
@@ -324,7 +134,274 @@ def test_an_index_is_read_from_beside_its_objects_and_from_a_folder(
         place.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
     index = f"{place.url}/index" if home == "beside" else str(tmp_path / "index")
     run_leat("index", f"{place.url}/raw", index, env=place.env, status=0)
-    for name, value in place.env.items():
-        monkeypatch.setenv(name, value)
-    known = {str(p.relative_to(pictures)): p.read_bytes() for p in pictures.rglob("*.bin")}
-    assert read_all(lt, index) == known
+    use(monkeypatch, place.env)
+    assert read_all(lt, index) == known(pictures)
+
+
+def two(serve, tmp_path):
+    a, b = (Place(kind, tmp_path / kind, serve) for kind in ("gs", "az"))
+    return a, b, {**a.env, **b.env}
+
+
+def test_copies_between_kinds(serve, run_leat, tmp_path):
+    a, b, env = two(serve, tmp_path)
+    data = some_bytes(6 * MIB)
+    a.write("k", data)
+    run_leat("cp", f"{a.url}/k", f"{b.url}/k", env=env, status=0)
+    assert b.read("k") == data
+    run_leat("cp", "--part-size", "5mib", f"{b.url}/k", f"{a.url}/k2", env=env, status=0)
+    assert a.read("k2") == data
+
+
+def test_a_job_reads_an_index_of_one_kind_and_objects_of_another(
+    serve, pictures, run_leat, lt, runtime, monkeypatch, tmp_path
+):
+    a, b, env = two(serve, tmp_path)
+    for path in pictures.rglob("*.bin"):
+        a.write(f"raw/{path.relative_to(pictures)}", path.read_bytes())
+    run_leat("index", f"{a.url}/raw", f"{b.url}/index", env=env, status=0)
+    use(monkeypatch, env)
+    assert read_all(lt, f"{b.url}/index") == known(pictures)
+
+
+# Faults that pass: the command ends well, with every byte right.
+PASSING = {
+    "throttling": "503=0.2,429=0.1",
+    "errors": "500=0.2",
+    "truncated": "truncate=0.3",
+    "reset": "reset=0.3",
+    "ranges": "wrong-range=0.1,lost-range=0.1,ignore-range=0.1",
+}
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_faults_that_pass_are_outlasted(at, run_leat, tmp_path, fault):
+    place = at("--fault", PASSING[fault], "--fault-count", 30, "--seed", 2)
+    files = {f"{i:02}": some_bytes(20_000 + i, seed=i) for i in range(12)} | {"big": some_bytes(11 * MIB)}
+    for name, data in files.items():
+        (tmp_path / "from" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "from" / name).write_bytes(data)
+    parts = ("--part-size", "5mib")
+    run_leat("cp", "-r", *parts, tmp_path / "from", f"{place.url}/d", env=place.env, status=0)
+    assert {name: place.read(f"d/{name}") for name in files} == files
+    run_leat("cp", "-r", *parts, f"{place.url}/d", tmp_path / "back", env=place.env, status=0)
+    assert {name: (tmp_path / "back" / name).read_bytes() for name in files} == files
+    assert sum(place.server.stats()["faults"].values()) > 2
+
+
+def test_a_loader_goes_on_over_faults(place, pictures, run_leat, lt, runtime, monkeypatch):
+    run_leat("pack", "--chunk-size", "8KiB", pictures, f"{place.url}/set", env=place.env, status=0)
+    faults = "503=0.3,500=0.1,reset=0.2,truncate=0.2"
+    bad = place.again("--fault", faults, "--fault-only", "chunks/", "--fault-count", 6, "--seed", 4)
+    use(monkeypatch, bad.env)
+    assert read_all(lt, f"{bad.url}/set", epochs=2) == known(pictures)
+    assert sum(bad.server.stats()["faults"].values()) > 3
+
+
+# Faults that do not: (options of the server, what the client has, words of the error).
+NO_KEYS = {
+    "wrong secret": {"secret": "d3Jvbmcga2V5"},
+    "wrong account": {"account": "elsewhere"},
+}
+
+
+@pytest.mark.parametrize("what", NO_KEYS)
+def test_wrong_keys_are_one_line_without_a_secret(place, run_leat, tmp_path, what):
+    place.write("k", b"content")
+    env = place.environment(**NO_KEYS[what])
+    url = place.url.replace(ACCOUNT, "elsewhere") if what == "wrong account" else place.url
+    (tmp_path / "file").write_bytes(b"x")
+    for args in (
+        ("cat", f"{url}/k"),
+        ("ls", url),
+        ("rm", f"{url}/k"),
+        ("cp", f"{url}/k", tmp_path / "out"),
+        ("cp", tmp_path / "file", f"{url}/new"),
+    ):
+        done = run_leat(*args, env=env, status=4)
+        one_line(done)
+        assert NO_KEYS[what].get("secret", SECRET) not in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert sorted(p.name for p in place.folder.iterdir()) == ["k"]
+
+
+def test_what_is_not_there_is_one_line(place, run_leat):
+    done = run_leat("cat", f"{place.url}/nothing", env=place.env, status=3)
+    one_line(done, f"{place.url}/nothing", "no such")
+    elsewhere = place.url.rsplit("/", 1)[0] + "/elsewhere"
+    one_line(run_leat("ls", elsewhere, env=place.env, status=3), "no such")
+    one_line(run_leat("cat", f"{elsewhere}/k", env=place.env, status=3), "no such")
+
+
+def test_a_key_without_the_right_to_write_is_told_so(at, run_leat, tmp_path):
+    place = at("--read-only")
+    place.write("k", b"content")
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "large").write_bytes(some_bytes(6 * MIB))
+    assert run_leat("cat", f"{place.url}/k", env=place.env, status=0).stdout == "content"
+    one_line(run_leat("cp", tmp_path / "file", f"{place.url}/new", env=place.env, status=4))
+    one_line(run_leat("cp", "--part-size", "5mib", tmp_path / "large", f"{place.url}/new", env=place.env, status=4))
+    one_line(run_leat("rm", f"{place.url}/k", env=place.env, status=4))
+    assert [p.name for p in place.folder.iterdir()] == ["k"]
+
+
+def sas(permission, ends=timedelta(hours=1)):
+    from azure.storage.blob import generate_container_sas
+
+    return generate_container_sas(
+        ACCOUNT, BUCKET, account_key=SECRET, permission=permission, expiry=datetime.now(timezone.utc) + ends
+    )
+
+
+@pytest.mark.parametrize(
+    ("token", "works"),
+    [
+        (sas("r"), {"cat"}),
+        (sas("rl"), {"cat", "ls"}),
+        (sas("rlwcd"), {"cat", "ls", "put", "rm"}),
+        (sas("rlwcd", timedelta(minutes=-1)), set()),
+        (sas("rlwcd").replace("sig=", "sig=A"), set()),
+    ],
+    ids=["read", "read-list", "all", "over", "forged"],
+)
+def test_a_shared_access_signature_gives_its_rights_and_no_others(serve, run_leat, tmp_path, token, works):
+    place = Place("az", tmp_path / "served", serve)
+    place.write("k", b"content")
+    (tmp_path / "file").write_bytes(b"x")
+    env = {"AZURE_STORAGE_ENDPOINT": f"{place.server.url}/{ACCOUNT}", "AZURE_STORAGE_SAS_TOKEN": token}
+    for name, args in {
+        "cat": ("cat", f"{place.url}/k"),
+        "ls": ("ls", place.url),
+        "put": ("cp", tmp_path / "file", f"{place.url}/new"),
+        "rm": ("rm", f"{place.url}/k"),
+    }.items():
+        done = run_leat(*args, env=env, status=0 if name in works else 4)
+        if name not in works:
+            one_line(done)
+            assert token.split("sig=")[1] not in done.stderr
+    assert (place.folder / "new").exists() == ("put" in works)
+    assert (place.folder / "k").exists() == ("rm" not in works)
+
+
+def test_a_redirect_to_another_host_is_not_followed_and_shows_no_secret(at, run_leat, tmp_path):
+    place = at("--fault", "redirect=1")
+    place.write("k", b"content")
+    (tmp_path / "file").write_bytes(b"x")
+    for args in (("cat", f"{place.url}/k"), ("cp", f"{place.url}/k", tmp_path / "out"), ("ls", place.url)):
+        done = run_leat(*args, env=place.env)
+        assert done.returncode != 0
+        one_line(done)
+        assert "signature" not in done.stderr
+        assert SECRET not in done.stderr
+    assert run_leat("cp", tmp_path / "file", f"{place.url}/new", env=place.env).returncode != 0
+    assert not (tmp_path / "out").exists()
+    assert not leftovers(tmp_path)
+    assert [p.name for p in place.folder.iterdir()] == ["k"]
+
+
+@pytest.mark.parametrize("answer", ["400", "301"])
+def test_another_region_is_found_and_said_once(serve, run_leat, tmp_path, answer):
+    """Of the three only S3 has signatures that name a region."""
+    more = ("--region-redirect",) if answer == "301" else ()
+    place = Place("s3", tmp_path / "served", serve, "--region", "eu-north-1", *more)
+    place.write("k", b"content")
+    done = run_leat("cat", f"{place.url}/k", env=place.env, status=0)
+    assert done.stdout == "content"
+    one_line(done, "eu-north-1")
+
+
+def test_an_object_that_changes_is_an_error_and_nothing_is_left(at, leat_bin, clean_env, tmp_path):
+    place = at("--connection-bandwidth", "4MB/s")
+    place.write("k", some_bytes(12 * MIB))
+    args = ("cp", "--part-size", "5mib", "--connections", 1, f"{place.url}/k", tmp_path / "out")
+    with started(leat_bin, {**clean_env, **place.env}, *args) as process:
+        wait_until(lambda: GET[place.kind] in place.calls(), "the copy to begin")
+        place.write("k", some_bytes(12 * MIB, seed=9))
+        assert process.wait(120) != 0
+        assert b"changed" in process.stderr.read()
+    assert not (tmp_path / "out").exists()
+    assert not leftovers(tmp_path)
+
+
+def renewing(kind, life=3600):
+    """(where keys come from that can be renewed, variables that lead there)."""
+    if kind == "s3":
+        box = KeysBox(life=life)
+        return box, lambda url: {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_REGION": "us-east-1",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": box.url + "/keys",
+        }
+    cloud = GoogleCloud() if kind == "gs" else AzureCloud()
+    if kind == "gs":
+        return cloud, lambda url: {"STORAGE_EMULATOR_HOST": url, "GCE_METADATA_HOST": cloud.host}
+    return cloud, lambda url: {
+        "AZURE_STORAGE_ENDPOINT": f"{url}/{ACCOUNT}",
+        "AZURE_POD_IDENTITY_AUTHORITY_HOST": cloud.url,
+    }
+
+
+def test_expired_keys_are_renewed_once_and_the_command_goes_on(at, run_leat, tmp_path):
+    place = at("--fault", "expired=1", "--fault-after", 1, "--fault-count", 1, keys=False)
+    data = some_bytes(100_000)
+    place.write("d/k", data)
+    box, variables = renewing(place.kind)
+    try:
+        run_leat("cp", "-r", f"{place.url}/d", tmp_path / "out", env=variables(place.server.url), status=0)
+    finally:
+        box.stop()
+    assert (tmp_path / "out" / "k").read_bytes() == data
+    assert place.server.stats()["faults"] == {"expired": 1}
+    assert len([r for r in box.requests if r]) >= 2, "looked up at first and once more"
+
+
+def test_expired_keys_that_nobody_renews_are_one_line(at, run_leat, tmp_path):
+    place = at("--fault", "expired=1")
+    place.write("k", b"content")
+    one_line(run_leat("cp", "-r", f"{place.url}/k", tmp_path / "out", env=place.env, status=4))
+    assert not (tmp_path / "out").exists()
+    assert sum(place.server.stats()["faults"].values()) <= 3, "asked again once, not for ever"
+
+
+def requests_until(place, run_leat, command, call):
+    """How many requests come before the first of this call, when nothing fails."""
+    run_leat(*command, env=place.env, status=0)
+    return place.calls().index(call)
+
+
+def test_a_lost_answer_to_the_end_of_an_upload(place, run_leat, tmp_path):
+    """The parts were put together, and nobody heard of it: the next attempt finds the object and not an error."""
+    data = some_bytes(11 * MIB)
+    (tmp_path / "large").write_bytes(data)
+    command = ("cp", "--part-size", "5mib", "--connections", "1", tmp_path / "large", f"{place.url}/large")
+    before = requests_until(place, run_leat, command, FINISH[place.kind])
+    (place.folder / "large").unlink()
+    bad = place.again("--fault", "reset=1", "--fault-after", before, "--fault-count", 1)
+    run_leat(*command, env=bad.env, status=0)
+    assert bad.read("large") == data
+    assert [e["call"] for e in bad.server.log() if e.get("fault")] == [FINISH[place.kind]]
+
+
+def test_interrupted_copies_go_on(place, run_leat, tmp_path):
+    """What has arrived is not sent again."""
+    data = some_bytes(26 * MIB)
+    (tmp_path / "large").write_bytes(data)
+    command = ("cp", "--resume", "--part-size", "5mib", "--connections", "1", tmp_path / "large", f"{place.url}/large")
+    before = requests_until(place, run_leat, command, PART[place.kind])
+    (place.folder / "large").unlink()
+    bad = place.again("--fault", "403=1", "--fault-after", before + 2)
+    run_leat(*command, env=bad.env, status=4)
+    bad.server.stop()
+    good = place.again("--port", bad.server.port)
+    run_leat(*command, env=good.env, status=0)
+    assert good.read("large") == data
+    assert good.calls().count(PART[place.kind]) == 4
+
+
+def test_flipped_bits_are_noticed(place, run_leat, tmp_path):
+    (tmp_path / "file").write_bytes(some_bytes(5000))
+    run_leat("cp", tmp_path / "file", f"{place.url}/k", env=place.env, status=0)
+    bad = place.again("--fault", "corrupt=1")
+    done = run_leat("cat", f"{bad.url}/k", env=bad.env, text=False)
+    assert done.returncode != 0
+    assert b"checksum" in done.stderr, done.stderr

@@ -254,15 +254,17 @@ def test_output_is_compared_loosely_and_not_at_all_differently():
 @pytest.mark.parametrize("path", sorted(ROOT.glob("examples/kubernetes/*.yaml")), ids=lambda p: p.name)
 def test_a_manifest_is_one_that_kubernetes_could_take(path, help_of):
     yaml = pytest.importorskip("yaml")
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
     for document in yaml.safe_load_all(path.read_text()):
-        assert re.fullmatch(r"v1|[a-z.]+/v1", document["apiVersion"]), document["apiVersion"]
+        kubernetes_validate.validate(document, "1.33", strict=True)  # its published schema, and no field beside it
+        assert re.fullmatch(r"v1|[a-z0-9.]+/v1", document["apiVersion"]), document["apiVersion"]
         assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", document["metadata"]["name"])
         spec = document.get("spec", {})
         template = spec.get("template", {}).get("spec")
         if document["kind"] in ("Job", "DaemonSet", "Deployment", "StatefulSet"):
             assert template["containers"], "a workload without containers"
             check_pod(template)
-            for container in template["containers"]:
+            for container in template["containers"] + template.get("initContainers", []):
                 for command, options in calls_in(shlex.join(container["command"])):
                     assert all(option in help_of(command) for option in options), container["command"]
         if document["kind"] == "Job":
@@ -283,9 +285,10 @@ def test_every_page_is_in_the_index():
 def check_pod(pod):
     """Volumes that are mounted exist, names are unique, quantities have a unit that Kubernetes knows."""
     volumes = {v["name"] for v in pod.get("volumes", [])}
-    names = [c["name"] for c in pod["containers"]]
+    containers = pod["containers"] + pod.get("initContainers", [])
+    names = [c["name"] for c in containers]
     assert len(set(names)) == len(names)
-    for container in pod["containers"]:
+    for container in containers:
         assert container["image"]
         assert {m["name"] for m in container.get("volumeMounts", [])} <= volumes
         for kind in ("requests", "limits"):

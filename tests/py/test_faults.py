@@ -456,6 +456,7 @@ def test_a_bucket_in_another_region_is_signed_for_there_with_one_warning(server,
     server.fault(status(code, name, "elsewhere", headers, more), match=in_region("eu-central-1"))
     done = run_leat("ls", "-r", "s3://bucket", env=server.env(region="us-west-2"), status=0)
     assert [r.region for r in server.requests] == ["us-west-2", "eu-central-1"]
+    assert "$0.02 per GB" in done.stderr
     assert_one_line(done, "warning", "eu-central-1", "us-west-2")
     assert "evil" not in done.stderr
 

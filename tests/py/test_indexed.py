@@ -240,8 +240,8 @@ def test_a_source_that_cannot_be_is_refused_with_its_address(lt, tmp_path, run_l
     assert (
         "source 'ftp://host'" in run_leat("unpack", "--field", "bin", tmp_path / "ds", tmp_path / "x", status=2).stderr
     )
-    with open_loader(lt, tmp_path / "ds") as loader, pytest.raises(lt.errors.InvalidError, match="source 'ftp://host'"):
-        epoch(loader)
+    with pytest.raises(lt.errors.InvalidError, match="source 'ftp://host'"):
+        open_loader(lt, tmp_path / "ds")
 
 
 def test_an_index_on_disk_reads_a_bucket_with_the_keys_of_the_rank(lt, bucket_dir, serve, monkeypatch):  # noqa: F811

@@ -66,6 +66,10 @@ def test_each_byte_leaves_the_bucket_once_for_the_whole_job(n, bucket, machines)
     check_all(lines, packed, 2)
     assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + n * 8192  # pointers and roots are read by each
     assert all(each["peer"] > 0 for each in sources(lines))
+    stats = [each[-1]["stats"] for each in lines]
+    assert sum(one["fetch_wait_by_source_s"][where] for one in stats for where in ("bucket", "peer")) > 0
+    for one in stats:
+        assert sum(one["fetch_wait_by_source_s"].values()) == pytest.approx(one["wait_by_cause_s"]["fetch"], rel=0.01)
 
 
 @pytest.mark.long
@@ -384,10 +388,12 @@ def test_a_partition_that_heals(bucket, machines, network):
 
 
 @pytest.mark.long
-def test_two_hundred_machines_are_killed(bucket, machines):
+@pytest.mark.parametrize("seed", range(10))
+def test_two_hundred_agents_are_killed(seed, bucket, machines):
+    """Twenty by each draw."""
     url, env, _, packed = bucket()
-    draw = random.Random(1)
-    for _ in range(200):
+    draw = random.Random(seed)
+    for _ in range(20):
         both = machines(2)
         ranks = both.start({"url": url, "epochs": 1, "pause": 0.01, "sync": False, "loader": {"job": "auto"}}, env)
         first = wait_for_lines(ranks[0], draw.randint(1, 20))
@@ -395,3 +401,14 @@ def test_two_hundred_machines_are_killed(bucket, machines):
         victim.kill_agents(signal.SIGKILL)
         lines = [first + finish(ranks[0])[0], finish(ranks[1])[0]]
         check_all(lines, packed)
+
+
+def test_zones_share_among_themselves(bucket, machines):
+    url, env, server, packed = bucket()
+    zones = [{"LEAT_JOB_ZONE": zone} for zone in ("a", "b", "a")]
+    ranks = machines(3).start({"url": url, "loader": {"job": "auto"}}, env, more=zones)
+    lines = [finish(rank)[0] for rank in ranks]
+    check_all(lines, packed)
+    assert server.stats()["bytes_sent"] <= 2.02 * packed.bytes + 3 * 8192  # once for each zone, at most
+    first, alone, third = (each["peer"] for each in sources(lines))
+    assert first > 0 and third > 0 and alone == 0

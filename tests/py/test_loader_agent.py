@@ -49,7 +49,7 @@ def test_other_protocol_of_client_and_agent_is_told(lt, runtime, images):
 
 
 def test_message_that_needs_a_newer_agent_is_refused_and_one_that_only_says_more_is_not(lt, runtime, images):
-    hello = wire.message(wire.HELLO, {wire.PROTOCOL: 1, wire.VERSION: "9.9", wire.PID: 1})
+    hello = wire.message(wire.HELLO, {wire.PROTOCOL: wire.CURRENT, wire.VERSION: "9.9", wire.PID: 1})
     with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
         ((kind, _),) = talk(runtime, hello + wire.field(300, 7, needed=False) + wire.field(3, b"new", needed=False))
         assert kind == wire.WELCOME
@@ -85,8 +85,8 @@ def fake_agent(runtime, lt, images, answer):
     ("answer", "match"),
     [
         (wire.message(wire.ERROR, {wire.STATUS: 18, wire.TEXT: "this agent is leat 9.9"}), "9.9"),
-        (wire.message(wire.WELCOME, {wire.PROTOCOL: 2, wire.PID: 1}), "another protocol"),
-        (wire.message(wire.WELCOME, {wire.PROTOCOL: 1, 250: 1}), "does not know"),
+        (wire.message(wire.WELCOME, {wire.PROTOCOL: wire.CURRENT + 1, wire.PID: 1}), "another protocol"),
+        (wire.message(wire.WELCOME, {wire.PROTOCOL: wire.CURRENT, 250: 1}), "does not know"),
         (wire.message(wire.STATS), "another protocol"),
         (b"{}", "message"),
         (b"not a message at all", "message"),
@@ -104,7 +104,7 @@ def test_agent_of_another_version_is_a_version_error(lt, runtime, images, answer
 
 
 def test_agent_survives_messages_that_make_no_sense(lt, runtime, images):
-    hello = wire.message(wire.HELLO, {wire.PROTOCOL: 1, wire.VERSION: "x", wire.PID: 1})
+    hello = wire.message(wire.HELLO, {wire.PROTOCOL: wire.CURRENT, wire.VERSION: "x", wire.PID: 1})
     output = {wire.NAME: "i", wire.KIND: 6}
     names = wire.SETTINGS
     good = {wire.URL: images.url, names["batch_size"]: 8, names["world_size"]: 1, wire.OUTPUT: output}
@@ -129,14 +129,15 @@ def test_agent_survives_messages_that_make_no_sense(lt, runtime, images):
             (wire.URL, 7), (wire.URL, ""), (wire.URL, "/nowhere"), (wire.URL, "ftp://x/y"), ("window", 2**40),
             ("epoch", 2**63), (wire.STATE, "{}"), (wire.STATE, "["), ("ram", 5), ("threads", 5000),
             (wire.ID, "abc"), (wire.ID, "x" * 64), (wire.ID, "0" * 64), (wire.NODES, [0]), (wire.NODES, [0, 2]),
-            (wire.NODES, [7, 1]), (wire.NODES, [0, 2**32 - 1]), (wire.STORE, {wire.NAME: "x"}), (wire.STORE, "x"),
+            (wire.NODES, [7, 1]), (wire.NODES, [0, 2**32 - 1]), (wire.ACCESS, "x"), (wire.ACCESS, wire.Bytes(b"")),
+            (wire.ACCESS, wire.Bytes(b"x")), (wire.ACCESS, wire.Bytes(bytes((200, 1, 0, 0, 0, 0)))),
         ):  # fmt: skip
             request = {**good, names.get(key, key): value}
             try:
                 _, answer = talk(runtime, hello, wire.message(wire.OPEN, request))
             except TimeoutError:
                 pytest.fail(f"no answer to {key}={value!r}")
-            fits = (key, value) in (("world_size", 0), (wire.STORE, "x"), (wire.STORE, {wire.NAME: "x"}))
+            fits = (key, value) in (("world_size", 0), (wire.ACCESS, "x"), (wire.ACCESS, b""))
             assert answer is None or answer[0] == (wire.OPENED if fits else wire.ERROR), (key, value, answer)
         many = wire.message(wire.OPEN, (*good.items(), *((wire.OUTPUT, output),) * 40))
         assert talk(runtime, hello, many)[1][0] == wire.ERROR

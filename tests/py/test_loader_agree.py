@@ -73,6 +73,7 @@ def differing(blobs, grouped):
     base = {"url": blobs.url, "global_batch_size": G, "seed": 1, "window": 4, "last": "drop"}
     cases = [
         ("seed", r"\bseed\b", {"seed": 2}, {}),
+        ("draw_seed", r"\bdraw_seed\b", {"draw_seed": 2}, {}),
         ("window", r"\bwindow\b", {"window": 5}, {}),
         ("batch", r"batch", {"global_batch_size": 2 * G}, {}),
         ("last", r"\blast\b", {"last": "short"}, {}),

@@ -60,6 +60,7 @@ def read(batches, known):
 
 def test_rotated_keys_are_looked_up_again_and_nothing_is_lost(lt, bucket, blobs, monkeypatch):
     guard = Guard(bucket, ["token-0"])
+    monkeypatch.delenv("LEAT_HEDGE")  # the default: second requests have keys that expire, too
     monkeypatch.setenv("AWS_SESSION_TOKEN", "token-0")
     with load(lt, ram="2mib", window=4) as loader:  # so little that chunks are fetched throughout
         for turn in range(1, 7):

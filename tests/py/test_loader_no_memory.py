@@ -12,7 +12,10 @@ import time
 
 import pytest
 from conftest import SANITIZE, assert_no_report
+from etcd_box import etcd
 from loading import SLOW, wait_until
+
+__all__ = ["etcd"]
 
 G = 24
 BUDGET = "700kb"  # less than two datasets of images: some chunks have to go
@@ -219,3 +222,32 @@ def test_rank_without_memory_delivers_exactly_or_says_so(lt, runtime, leat_build
                 assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, f"{after}: {done.stderr}"
                 refused += "memory" in done.stderr
         assert refused > 10
+
+
+@pytest.mark.parametrize("times", [30, pytest.param(300, marks=pytest.mark.long)])
+def test_agent_that_enters_a_job_without_memory_lives(times, lt, runtime, memory, images, etcd):
+    """Each time another job: a lease, a look, an entry, a watch and a door, of which some allocation fails."""
+    box = etcd()
+    names = itertools.count()
+
+    def read():
+        return epoch(lt, images.url, job=box.url(f"job{next(names)}"))
+
+    whole = read()
+    before = memory.seen()
+    assert read() == whole
+    allocations = memory.seen() - before
+    pid = runtime.agent()
+    failed = 0
+    for n in range(times):
+        memory.fail(n * allocations // times, (1, 3, 20)[n % 3])
+        try:
+            assert read() == whole
+        except lt.Error as error:
+            assert type(error).__name__ in ("OutOfMemoryError", "LimitError", "NetworkError"), error
+        failed += memory.recover() > 0
+        wait_until(lambda: runtime.agents() == [pid], 10 * SLOW, "the same agent alone")
+    assert failed > times // 2
+    assert read() == whole
+    last = f"job{next(names) - 1}"
+    wait_until(lambda: len(box.alive(last)) == 1, 20 * SLOW, "the last job to be entered")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -339,7 +340,8 @@ def test_many_readers_get_their_own_bytes_from_little_memory(mount, run_leat, so
     for thread in threads:
         thread.join()
     assert not wrong
-    assert there.stderr == ""
+    (said,) = there.stderr.splitlines()
+    assert "the samples were permuted" in said
 
 
 def damage(dataset):
@@ -513,6 +515,78 @@ def test_a_plain_image_folder_of_torchvision(mount, run_leat, tmp_path):
     assert len(shown) == 10
     for (one, a), (other, b) in zip(real, shown):
         assert (a, one.size, one.tobytes()) == (b, other.size, other.tobytes())
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(shown, batch_size=3, num_workers=2, collate_fn=list)
+    read = [(label, image.tobytes()) for batch in loader for image, label in batch]
+    assert read == [(label, image.tobytes()) for image, label in real]
+
+
+def test_who_reads_by_name_what_was_permuted_is_told(mount, run_leat, source, tmp_path):
+    permuted = pack(run_leat, source, tmp_path / "set")
+    sorted_ = pack(run_leat, source, tmp_path / "sorted", "--keep-order")
+    told = "a program that reads them by name fetches a whole chunk for each file"
+    for dataset, options, warned in (
+        (permuted, ["--memory", "128KiB"], True),
+        (permuted, [], False),
+        (permuted, ["--memory", "128KiB", "--cache-dir", tmp_path / "cache"], False),
+        (sorted_, ["--memory", "128KiB"], False),
+    ):
+        there = mount(dataset, *options)
+        there.stop()
+        assert (told in there.stderr) == warned, (dataset, options, there.stderr)
+
+
+AS_NOBODY = """
+mount -t tmpfs -o mode=755 none /mnt
+mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse || exit 77
+[ "$2" = conf ] && echo user_allow_other > /mnt/conf && mount --bind /mnt/conf /etc/fuse.conf
+nobody="setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp TMPDIR=/tmp"
+cd "$1"
+$nobody ./leat mount $3 --quiet set mnt || exit 5
+$nobody cat mnt/a/001.bin > by_nobody || exit 6
+cat mnt/a/001.bin > by_root && echo root reads
+$nobody fusermount3 -u mnt
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(not shutil.which("fusermount3"), reason="users mount with fusermount3 (Debian: fuse3)")
+@pytest.mark.parametrize(("conf", "option"), [("", ""), ("", "--allow-other"), ("conf", "--allow-other")])
+def test_a_user_who_is_not_root_can_mount(possible, leat_bin, run_leat, source, conf, option):
+    """In mounts of its own, with the device as other machines have it: mode 0666."""
+    with tempfile.TemporaryDirectory(prefix="leat-u-", dir="/tmp") as folder:
+        here = Path(folder)
+        shutil.copy(leat_bin, here / "leat")
+        pack(run_leat, source, here / "set")
+        (here / "mnt").mkdir()
+        os.chown(here / "mnt", 65534, 65534)
+        subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+        command = ["unshare", "-m", "--propagation", "private", "bash", "-c", AS_NOBODY, "-", folder, conf, option]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode == 77:
+            pytest.skip("no device can be made here")
+        if option and not conf:
+            assert done.returncode == 5
+            assert "--allow-other needs 'user_allow_other' in /etc/fuse.conf" in done.stderr
+            return
+        assert done.returncode == 0, done.stderr
+        assert (here / "by_nobody").read_bytes() == (source / "a" / "001.bin").read_bytes()
+        assert ("root reads" in done.stdout) == bool(option)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_device_that_is_closed_to_the_user_is_said(possible, leat_bin, tmp_path):
+    if os.stat("/dev/fuse").st_mode & 0o006:
+        pytest.skip("it is open to all here")
+    with tempfile.TemporaryDirectory(prefix="leat-u-", dir="/tmp") as folder:
+        shutil.copy(leat_bin, f"{folder}/leat")
+        os.mkdir(f"{folder}/mnt")
+        subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "./leat", "mount", "set", "mnt"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "/dev/fuse may not be used by this user: its mode should be 0666" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["dataset-1", "kinds-1", "later-1", "optional-1", "selection-1"])

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import sigv4a
 from command_tools import one_line, some_bytes, wait_until
 from conftest import SANITIZE, assert_no_report
 from faulty_server import garbage, stalled, status
@@ -205,6 +206,37 @@ def test_tls_goes_through_a_tunnel_and_the_proxy_sees_no_keys(run_leat, faulty, 
     assert [r.method for r in proxy.requests] == ["CONNECT"]
     assert "authorization" not in proxy.requests[0].headers
     assert "authorization" in server.requests[0].headers
+
+
+def test_a_multi_region_access_point_is_asked_with_signatures_for_all_regions(run_leat, faulty, certificates):
+    """It has no other address than AWS's own, so the tunnel leads elsewhere than it says."""
+    host = "mfzwi23gnjvgw.mrap.accesspoint.s3-global.amazonaws.com"
+    proxy = faulty()
+    server = faulty(tls=certificates.context(certificates.sign("mrap", f"DNS:{host}")))
+    server.objects["a/key ü"] = some_bytes(1000)
+
+    def lead(exchange):
+        assert exchange.request.target == f"{host}:443"
+        exchange.request.target = f"127.0.0.1:{server.port}"
+        tunnel(exchange)
+
+    proxy.fault(lead, method="CONNECT")
+    env = {
+        "https_proxy": proxy.url,
+        "AWS_CA_BUNDLE": certificates.ca,
+        "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "a-secret-key",
+        "AWS_SESSION_TOKEN": "a-token",
+    }
+    url = "s3://arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap/a/key ü"
+    assert run_leat("cat", url, env=env, text=False, status=0).stdout == server.objects["a/key ü"]
+    for r in server.requests:
+        canonical = sigv4a.canonical_of(r, host)
+        assert r.headers["x-amz-region-set"] == "*"
+        assert sigv4a.holds(
+            "AKIAEXAMPLE", "a-secret-key", r.headers["x-amz-date"], canonical, r.headers["authorization"]
+        )
+    assert [r.method for r in server.requests] == ["HEAD", "GET"]
 
 
 def test_a_proxy_that_is_not_there_is_named(run_leat, faulty):

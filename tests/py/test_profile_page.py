@@ -190,3 +190,13 @@ def test_what_words_do_not_take_is_refused(run_leat, made):
     assert "two reports" in run_leat("profile", "diff", path, status=2).stderr
     assert "--json" in run_leat("profile", "show", "--json", path, status=2).stderr
     assert "of one report" in run_leat("profile", "diff", "--html", "x", path, path, status=2).stderr
+
+
+def test_ranks_are_on_the_page_in_the_order_of_their_numbers(made, run_leat, tmp_path):
+    report = json.loads((made[0] / "r.json").read_text())
+    step = report["steps"][0]
+    report["steps"] = [{**step, "rank": rank} for rank in (2, 0, 10, 1)]
+    (tmp_path / "r.json").write_text(json.dumps(report))
+    run_leat("profile", "show", tmp_path / "r.json", "--html", tmp_path / "r.html", status=0)
+    words = Page((tmp_path / "r.html").read_text()).words
+    assert [word for word in words if re.fullmatch(r"rank \d+", word)] == ["rank 0", "rank 1", "rank 2", "rank 10"]

@@ -136,7 +136,6 @@ def test_a_name_may_stand_before_an_endpoint_of_ones_own():
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("s3://arn:aws:s3::123456789012:accesspoint/x.mrap/key", ["multi-region access point", "SigV4A"]),
         ("s3://arn:aws:s3-object-lambda:eu-west-1:123456789012:accesspoint/x/key", ["s3-object-lambda"]),
         ("s3://arn:aws:s3-outposts:eu-west-1:123456789012:outpost/op-1/accesspoint/x/key", ["s3-outposts"]),
         ("s3://arn:aws-cn:s3:eu-west-1:123456789012:accesspoint/point/key", ["accesspoint/point"]),

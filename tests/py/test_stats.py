@@ -81,6 +81,7 @@ def test_waits_for_a_slow_bucket_are_fetch_and_add_up(lt, bucket, images):
     assert causes["open"] > 0.1, "the pointer, the root: a round trip each"
     assert causes["other"] < 0.05 * stats["wait_s"] + 0.01 * SLOW
     assert causes["agent"] == causes["ranks"] == causes["slots"] == 0
+    assert stats["fetch_wait_by_source_s"] == {"bucket": pytest.approx(causes["fetch"]), "disk": 0, "peer": 0}
     assert stats["bytes_by_source"]["bucket"] > 0
     assert stats["requests"] >= stats["chunks_by_source"]["bucket"] == stats["chunks_fetched"] >= images.chunks
     assert stats["request_s"] > 0.06 * stats["requests"] * 0.9
@@ -252,7 +253,7 @@ def test_page_lists_every_number(lt, leat_bin, images):
     names = set(re.findall(r"^\| `([a-z_.]+)`", table, re.M))
     with lt.Loader(images.url, batch_size=8, fields=fields(lt), as_numpy=True) as loader:
         stats = loader.stats()
-    said = {"waiting_for", "version", "agent_pid", "socket", "log"}
+    said = {"waiting_for", "shares", "version", "agent_pid", "socket", "log"}
     for name, value in stats.items():
         said |= {f"{name}.{part}" for part in value} if isinstance(value, dict) else {name}
-    assert said == names | {"waiting_for", "version", "agent_pid", "socket", "log"}
+    assert said == names | {"waiting_for", "shares", "version", "agent_pid", "socket", "log"}

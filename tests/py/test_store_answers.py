@@ -132,6 +132,22 @@ def test_a_web_server_whose_head_says_nothing_is_asked_for_the_first_byte(run_le
     assert (tmp_path / "none").read_bytes() == b""
 
 
+@pytest.mark.parametrize("said", [206, 200])
+def test_a_web_server_that_states_the_ranges_length_for_the_objects_is_not_believed(run_leat, server, said):
+    def counted(code, headers, body):
+        if "Content-Range" in headers:
+            headers = {**headers, "Content-Range": headers["Content-Range"].partition("/")[0] + f"/{len(body)}"}
+        return (said if "Content-Range" in headers and len(body) == 1 else code), headers, body
+
+    server.objects |= {"bucket/one": b"1", "bucket/words": b"by link"}
+    server.fault(lambda exchange: exchange.answer(403), method="HEAD")
+    server.fault(changed(counted), method="GET")
+    for key in ("one", "words"):
+        assert (
+            run_leat("cat", f"{server.url}/bucket/{key}", status=0).stdout == server.objects[f"bucket/{key}"].decode()
+        )
+
+
 # Web servers without a strong ETag.
 
 

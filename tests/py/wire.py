@@ -5,8 +5,10 @@ import struct
 HELLO, WELCOME, OPEN, OPENED, ERROR, FAILED, MEMORY, STATS, DESCRIBE, STOP, KEYS, AGREE = range(1, 13)
 (
     PROTOCOL, VERSION, PID, RAM, THREADS, LINGER, FEATURES, STATUS, TEXT, SLOT, URL, ID, STATE, UNITS, BATCHES,
-    AGREEMENT, STRICT, AGREED, NODES, OUTPUT, NAME, KIND, FIELD, PIPELINE, VIEW, STORE,
-) = range(1, 27)  # fmt: skip
+    AGREEMENT, STRICT, AGREED, NODES, OUTPUT, NAME, KIND, FIELD, PIPELINE, VIEW,
+) = range(1, 26)  # fmt: skip
+ACCESS, PLACE, LACKS = 45, 46, 47
+CURRENT = 2  # the protocol
 SETTING = 100
 SETTINGS = {
     name: SETTING + number
@@ -45,8 +47,12 @@ SETTINGS = {
 }
 
 
+class Bytes(bytes):
+    """What only the reader at the other end knows how to read."""
+
+
 def field(tag, value, needed=True):
-    """Numbers, texts, lists of numbers and groups (a dict, or a list of pairs) as a message holds them."""
+    """Numbers, texts, lists of numbers, Bytes and groups (a dict, or a list of pairs) as a message holds them."""
     if isinstance(value, (dict, tuple)):
         kind, data = 4, fields(value)
     elif isinstance(value, list):
@@ -54,7 +60,7 @@ def field(tag, value, needed=True):
     elif isinstance(value, str):
         kind, data = 2, value.encode() + b"\0"
     elif isinstance(value, bytes):
-        kind, data = 9, value  # a type to come
+        kind, data = 5 if isinstance(value, Bytes) else 9, value  # 9: a type to come
     else:
         kind, data = 1, struct.pack("<Q", value % 2**64)
     return struct.pack("<HBBI", tag, kind, needed, len(data)) + data

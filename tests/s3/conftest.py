@@ -9,6 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
+from lacks import LACKS
 
 spec = importlib.util.spec_from_file_location("shared", Path(__file__).resolve().parents[1] / "py" / "conftest.py")
 shared = importlib.util.module_from_spec(spec)
@@ -19,6 +20,19 @@ clean_env = shared.clean_env
 run_leat = shared.run_leat
 
 VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(feature): skipped on a server that lacks it, by the table in lacks.py")
+
+
+def pytest_collection_modifyitems(items):
+    server = os.environ.get("TESTED_SERVER", "radosgw")
+    lacks = LACKS.get(server, {})
+    for item in items:
+        for feature in (mark.args[0] for mark in item.iter_markers("needs")):
+            if feature in lacks:
+                item.add_marker(pytest.mark.skip(reason=f"{server}: {feature}: {lacks[feature]}"))
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/thread.h"
 #include "store/store.h"
 
@@ -116,7 +117,7 @@ static void send_part(struct leat_store *store, const char *key, const char *upl
                                .data_n = n,
                                .object = &object};
     assert_ok(leat_store_run(store, &op, &err), &err);
-    out->size = n;
+    *out = (struct leat_store_part){.size = n, .summed = true, .crc32c = leat_crc32c(0, data, n)};
     memcpy(out->etag, object.etag, sizeof out->etag);
 }
 

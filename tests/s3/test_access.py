@@ -17,6 +17,8 @@ def public(s3, bucket):
 NO_KEYS = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}
 
 
+@pytest.mark.needs("rights of objects")
+@pytest.mark.needs("keys that count")
 @pytest.mark.parametrize("how", [[], ["--no-sign-request"]], ids=["no keys", "--no-sign-request"])
 def test_public_bucket_is_read_anonymously(how, leat, public):
     env = {} if how else NO_KEYS
@@ -26,6 +28,7 @@ def test_public_bucket_is_read_anonymously(how, leat, public):
     leat("cat", *how, f"s3://{public}/private", env=env, status=4)
 
 
+@pytest.mark.needs("public objects")
 def test_public_object_is_read_as_a_web_page(leat, public, s3_env, tmp_path):
     url = f"{s3_env['AWS_ENDPOINT_URL']}/{public}/a%20b/c%3Dd"
     assert leat("cat", url, env=NO_KEYS, status=0).stdout == "public"
@@ -33,7 +36,10 @@ def test_public_object_is_read_as_a_web_page(leat, public, s3_env, tmp_path):
     assert (tmp_path / "x").read_bytes() == b"public"
 
 
-@pytest.fixture(params=[b"by link", b"", b"x" * (20 << 20)], ids=["small", "empty", "large"])
+LARGE = pytest.param(b"x" * (20 << 20), marks=pytest.mark.needs("true ranges"))
+
+
+@pytest.fixture(params=[b"by link", b"", LARGE], ids=["small", "empty", "large"])
 def link(request, boto, bucket):
     """(a link that is signed for GET alone, what it leads to)"""
     client = boto()
@@ -49,6 +55,7 @@ def test_signed_link_is_read_as_a_web_page(leat, link, tmp_path):
     assert (tmp_path / "x").read_bytes() == data
 
 
+@pytest.mark.needs("keys that count")
 def test_refused_link_is_named_without_its_signature(leat, link):
     url = link[0].replace("a%20b", "another")
     done = leat("cat", url, env=NO_KEYS, status=4)
@@ -58,6 +65,7 @@ def test_refused_link_is_named_without_its_signature(leat, link):
     assert "Signature" not in logged.stderr
 
 
+@pytest.mark.needs("keys that count")
 def test_profile_is_read_from_the_home_folder(leat, clean_env, s3, s3_env, bucket):
     from pathlib import Path
 
@@ -90,6 +98,7 @@ def session(boto):
     }
 
 
+@pytest.mark.needs("session tokens")
 def test_session_token_is_sent_and_signed(leat, s3, bucket, session, tmp_path):
     (tmp_path / "data").write_bytes(b"with a token")
     leat("cp", tmp_path / "data", f"s3://{bucket}/o =+", env=session, status=0)
@@ -98,13 +107,16 @@ def test_session_token_is_sent_and_signed(leat, s3, bucket, session, tmp_path):
     assert json.loads(leat("ls", "--json", f"s3://{bucket}/", env=session, status=0).stdout)["key"] == "o =+"
 
 
+@pytest.mark.needs("session tokens")
 def test_damaged_session_token_is_denied(leat, bucket, session):
     session["AWS_SESSION_TOKEN"] = session["AWS_SESSION_TOKEN"][:-9] + "AAAAAAAA="
     done = leat("ls", f"s3://{bucket}", env=session, status=4)
     assert session["AWS_SESSION_TOKEN"] not in done.stderr
 
 
-@pytest.mark.parametrize("style", ["path", "virtual"])
+@pytest.mark.needs("true ranges")
+@pytest.mark.needs("keys that are no paths")
+@pytest.mark.parametrize("style", ["path", pytest.param("virtual", marks=pytest.mark.needs("buckets in the host"))])
 def test_bucket_is_found_in_path_and_in_host(style, leat, s3, keys_of, bucket, s3_env, tmp_path):
     env = {"AWS_ENDPOINT_URL": s3_env["AWS_ENDPOINT_URL"].replace("127.0.0.1", "localhost")}
     (tmp_path / "data").write_bytes(b"x" * (9 << 20))

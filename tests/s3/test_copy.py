@@ -24,6 +24,8 @@ def tree(tmp_path):
     return folder
 
 
+@pytest.mark.needs("true ranges")
+@pytest.mark.needs("keys with backslashes")
 def test_folder_up_across_and_down_is_byte_identical(leat, s3, keys_of, bucket, tree, tmp_path):
     expected = tree_of(tree)
     leat("cp", "--recursive", tree, f"s3://{bucket}/one", status=0)
@@ -49,6 +51,7 @@ def test_resume_leaves_out_what_is_there(leat, s3, bucket, tree):
     assert counts["skipped"] == len(tree_of(tree)) - 1
 
 
+@pytest.mark.needs("keys that are no paths")
 @pytest.mark.parametrize("key", ["../out", "a/../../out", "/out", "a//b", "."])
 def test_key_that_leads_out_of_the_folder_is_refused(key, leat, s3, bucket, tmp_path):
     s3.put_object(Bucket=bucket, Key=f"in/{key}", Body=b"x")
@@ -71,6 +74,7 @@ def test_folder_without_recursive_says_so(leat, s3, bucket, tmp_path):
     assert "--recursive" in done.stderr
 
 
+@pytest.mark.needs("a key below a key")
 def test_rm_recursive_takes_the_folder_and_not_its_neighbours(leat, s3, keys_of, bucket):
     for i in range(50):
         s3.put_object(Bucket=bucket, Key=f"train/{i} =+", Body=b"x")

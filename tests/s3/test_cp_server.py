@@ -25,6 +25,7 @@ def about(s3, bucket, key):
     return {name: head.get(name) for name in ("ContentType", "CacheControl", "Metadata")}
 
 
+@pytest.mark.needs("metadata as given")
 def test_a_copy_within_a_server_moves_no_bytes_and_keeps_all(leat, s3, bucket, other, tmp_path):
     s3.put_object(Bucket=bucket, Key="a b/ü+", Body=b"x" * 100000, **RICH)
     traced = leat("cp", "--json", f"s3://{bucket}/a b/ü+", f"s3://{other}/to", status=0)
@@ -33,6 +34,7 @@ def test_a_copy_within_a_server_moves_no_bytes_and_keeps_all(leat, s3, bucket, o
     assert about(s3, other, "to") == {**RICH}
 
 
+@pytest.mark.needs("metadata as given")
 def test_folders_are_copied_within_a_server(leat, s3, bucket, other):
     for i in range(30):
         s3.put_object(Bucket=bucket, Key=f"in/{i}", Body=bytes(i), **RICH)
@@ -42,6 +44,7 @@ def test_folders_are_copied_within_a_server(leat, s3, bucket, other):
     assert about(s3, other, "out/7") == RICH
 
 
+@pytest.mark.needs("metadata as given")
 @pytest.mark.parametrize("through", [[], ["--through"]])
 def test_attributes_can_be_set(leat, s3, bucket, other, tmp_path, through):
     s3.put_object(Bucket=bucket, Key="a", Body=b"x", **RICH)
@@ -54,6 +57,7 @@ def test_attributes_can_be_set(leat, s3, bucket, other, tmp_path, through):
     }
 
 
+@pytest.mark.needs("metadata as given")
 @pytest.mark.parametrize("size", [0, 1000, 12 << 20])
 def test_attributes_go_with_the_bytes_through_here(leat, s3, bucket, other, size):
     s3.put_object(Bucket=bucket, Key="a", Body=b"x" * size, **RICH)
@@ -81,6 +85,8 @@ def test_a_source_that_changes_is_noticed_by_the_server(leat, s3, bucket, other)
     assert "Contents" not in s3.list_objects_v2(Bucket=other)
 
 
+@pytest.mark.needs("true ranges")
+@pytest.mark.needs("own encryption")
 def test_encryption_with_a_key_of_ones_own(leat, s3, bucket, tmp_path):
     key = bytes(range(32))
     (tmp_path / "key").write_bytes(key)

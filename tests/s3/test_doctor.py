@@ -26,6 +26,8 @@ def test_a_bucket_that_is_well(doctor, bucket):
     assert found["latency"]["median_s"] > 0 and "20 samples" in found["dataset"]["found"]
 
 
+@pytest.mark.needs("anonymous refusals")
+@pytest.mark.needs("keys that count")
 def test_what_is_wrong_is_named(doctor, bucket):
     found = doctor(f"s3://{bucket}/set", env={"AWS_SECRET_ACCESS_KEY": "wrong"}, status=1)
     assert "SignatureDoesNotMatch" in found["access"]["found"]

@@ -15,6 +15,7 @@ def sources(tmp_path):
     return tmp_path
 
 
+@pytest.mark.needs("conditions")
 def test_of_two_packers_into_one_place_one_gets_an_error(sources, leat_bin, clean_env, s3_env, bucket, run_leat):
     env = {**clean_env, **s3_env}
     command = [leat_bin, "pack", "--json", "--chunk-size", "4KiB"]

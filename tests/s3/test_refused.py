@@ -12,6 +12,7 @@ def one_line(done):
     return lines[0]
 
 
+@pytest.mark.needs("keys that count")
 def test_wrong_secret_is_denied_at_once(leat, bucket, s3_env):
     start = time.monotonic()
     done = leat("ls", f"s3://{bucket}", env={"AWS_SECRET_ACCESS_KEY": "not-the-secret-key"}, status=4)
@@ -23,11 +24,13 @@ def test_wrong_secret_is_denied_at_once(leat, bucket, s3_env):
     assert s3_env["AWS_ACCESS_KEY_ID"] not in line
 
 
+@pytest.mark.needs("keys that count")
 def test_unknown_access_key_is_denied_at_once(leat, bucket):
     done = leat("ls", f"s3://{bucket}", env={"AWS_ACCESS_KEY_ID": "NOBODYKNOWSTHISKEY"}, status=4)
     assert "access key" in one_line(done)
 
 
+@pytest.mark.needs("keys that count")
 @pytest.mark.parametrize("command", ["ls", "cat", "rm", "cp"])
 def test_wrong_secret_is_denied_for_every_command(command, leat, s3, bucket, tmp_path):
     s3.put_object(Bucket=bucket, Key="o", Body=b"x")
@@ -38,6 +41,7 @@ def test_wrong_secret_is_denied_for_every_command(command, leat, s3, bucket, tmp
     assert list(tmp_path.glob("x*")) == []
 
 
+@pytest.mark.needs("keys that count")
 def test_writing_with_a_wrong_secret_is_denied_and_writes_nothing(leat, keys_of, bucket, tmp_path):
     (tmp_path / "data").write_bytes(b"x" * (12 << 20))
     done = leat("cp", tmp_path / "data", f"s3://{bucket}/o", env={"AWS_SECRET_ACCESS_KEY": "wrong"}, status=4)
@@ -51,6 +55,7 @@ def test_missing_bucket_is_not_found(command, leat):
     assert "leat-no-such-bucket" in one_line(done)
 
 
+@pytest.mark.needs("missing buckets")
 def test_writing_to_a_missing_bucket_is_not_found(leat, tmp_path):
     (tmp_path / "data").write_bytes(b"x")
     done = leat("cp", tmp_path / "data", "s3://leat-no-such-bucket/key", status=3)
@@ -65,6 +70,8 @@ def test_missing_key_is_not_found_and_named(command, leat, bucket, tmp_path):
     assert list(tmp_path.glob("x*")) == []
 
 
+@pytest.mark.needs("anonymous refusals")
+@pytest.mark.needs("keys that count")
 def test_somebody_elses_bucket_is_denied(leat, boto, bucket):
     done = leat("ls", f"s3://{bucket}", env={"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, status=4)
     line = one_line(done)

@@ -22,6 +22,8 @@ def lines(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.needs("versions")
+@pytest.mark.needs("versions in order")
 def test_versions_are_listed_as_boto3_lists_them(leat, s3, kept):
     bucket, ids = kept
     found = lines(leat("ls", "--versions", "--recursive", "--json", f"s3://{bucket}/", status=0))
@@ -38,6 +40,8 @@ def test_versions_are_listed_as_boto3_lists_them(leat, s3, kept):
     assert "dir/key" not in top
 
 
+@pytest.mark.needs("versions")
+@pytest.mark.needs("keys with newlines")
 def test_lists_of_versions_go_on_over_pages(leat, s3, kept):
     bucket, _ = kept
     for i in range(1100):
@@ -48,6 +52,7 @@ def test_lists_of_versions_go_on_over_pages(leat, s3, kept):
     assert sorted(e["key"] for e in found) == [e["key"] for e in found]
 
 
+@pytest.mark.needs("versions")
 def test_a_version_is_read_and_copied_by_its_id(leat, kept, tmp_path):
     bucket, ids = kept
     for i, name in enumerate(ids):
@@ -60,6 +65,7 @@ def test_a_version_is_read_and_copied_by_its_id(leat, kept, tmp_path):
     assert leat("cat", f"s3://{bucket}/dir/key", status=0).stdout == "number 1"
 
 
+@pytest.mark.needs("versions")
 def test_a_version_is_removed_by_its_id_and_others_stay(leat, s3, kept):
     bucket, ids = kept
     leat("rm", f"s3://{bucket}/dir/key?versionId={ids[2]}", status=0)
@@ -71,6 +77,7 @@ def test_a_version_is_removed_by_its_id_and_others_stay(leat, s3, kept):
     assert leat("cat", f"s3://{bucket}/gone", status=0).stdout == "was here"
 
 
+@pytest.mark.needs("versions")
 @pytest.mark.parametrize("version", ["nosuchversion", "0000"])
 def test_a_version_that_is_not_there_is_an_error_and_nothing_is_lost(leat, s3, kept, tmp_path, version):
     bucket, _ = kept
@@ -82,6 +89,7 @@ def test_a_version_that_is_not_there_is_an_error_and_nothing_is_lost(leat, s3, k
     assert len(s3.list_object_versions(Bucket=bucket, Prefix="dir/")["Versions"]) == 3
 
 
+@pytest.mark.needs("version null")
 def test_keys_that_look_like_a_version_are_still_reached(leat, s3, bucket):
     s3.put_object(Bucket=bucket, Key="a?versionId=7", Body=b"odd")
     s3.put_object(Bucket=bucket, Key="a", Body=b"plain")

@@ -11,7 +11,7 @@
 
 char folder[64];
 
-struct bucket bucket;
+struct bucket bucket = {.etag = "\"t\""};
 
 static bool flip_now(atomic_int *flips)
 {
@@ -29,7 +29,7 @@ static bool serve(struct peer_request *r, void *user)
     bool recipe = strstr(path, "/sections/") != NULL;
     bucket.requests += mine;
     bucket.recipes += recipe;
-    if ((mine && bucket.never) || (recipe && bucket.never_recipe)) {
+    if (strstr(path, "/never") || (mine && bucket.never) || (recipe && bucket.never_recipe)) {
         peer_wait_gone(r);
         return false;
     }
@@ -46,7 +46,7 @@ static bool serve(struct peer_request *r, void *user)
         return false;
     if ((mine && flip_now(&bucket.flips)) || (recipe && flip_now(&bucket.recipe_flips)))
         data[(r->has_range ? r->first : 0) + 4000] ^= 4;
-    bool ok = peer_object(r, data, n - (mine && bucket.cut), "\"t\"");
+    bool ok = peer_object(r, data, n - (mine && bucket.cut), bucket.etag);
     munmap(data, n);
     return ok;
 }
@@ -127,6 +127,25 @@ static void on_stored(void *user, struct leat_sched_chunk *c, const struct leat_
     note(user, c, err->status == LEAT_OK ? STORED : NOT_STORED, err);
 }
 
+static void on_peered(void *user, void *who, const struct leat_error *err, uint64_t bytes, uint64_t ns)
+{
+    struct bench *b = user;
+    (void)bytes;
+    (void)ns;
+    assert_ptr_equal(who, b);
+    b->peered++;
+    b->judged = err ? err->status : LEAT_OK;
+}
+
+static bool on_late(void *user, void *who, uint64_t bytes)
+{
+    struct bench *b = user;
+    assert_ptr_equal(who, b);
+    assert_true(bytes > 0);
+    b->late++;
+    return b->may_hurry;
+}
+
 void on_closed(void *user)
 {
     ((struct bench *)user)->closed++;
@@ -162,6 +181,8 @@ struct bench *open_bench(const char *name, uint64_t disk)
         .cancelled = on_cancelled,
         .lost = on_lost,
         .stored = on_stored,
+        .peered = on_peered,
+        .late = on_late,
         .user = b,
     };
     assert_ok(leat_feed_open(&feed, &b->feed, &err), err);
@@ -233,7 +254,7 @@ bool try_fetch(struct bench *b, uint32_t number, struct leat_sched_fetch how)
     how.number = number;
     b->fates[number] = NOTHING;
     b->inside = true;
-    bool ok = leat_feed_fetch(b->source, &b->chunks[number], &how, NULL);
+    bool ok = leat_feed_fetch(b->source, &b->chunks[number], &how, b->peer.store ? &b->peer : NULL);
     b->inside = false;
     return ok;
 }

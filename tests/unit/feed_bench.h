@@ -26,6 +26,7 @@ struct bucket {
     atomic_bool cut; /* objects are a byte shorter */
     atomic_uint requests;
     atomic_uint recipes; /* requests for sections */
+    const char *etag;    /* of everything; set while nothing is on its way */
 };
 extern struct bucket bucket;
 
@@ -54,6 +55,11 @@ struct bench {
     struct leat_error err; /* of the disk, the last */
     unsigned events;
     unsigned closed;
+    struct leat_feed_peer peer; /* to be asked first; store NULL: none */
+    unsigned peered;            /* how often it was judged … */
+    leat_status judged;         /* … and how at last */
+    unsigned late;              /* how often it was */
+    bool may_hurry;
     bool inside; /* a call of the feed's functions */
 };
 

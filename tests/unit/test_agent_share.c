@@ -34,11 +34,49 @@ static uint64_t samples_of(struct leat_share *s)
     return stats.samples;
 }
 
+/* Samples of different sizes share the bound, and memory that has become free is used again where it fits. */
+static void sizes_may_differ_within_the_bound(void **state)
+{
+    (void)state;
+    struct leat_share *s = open_share(100);
+    struct leat_share_member *a = join(s, 1, 0, 0);
+    struct leat_share_member *b = join(s, 1, 0, 0);
+    struct leat_share_stats stats;
+    struct leat_shared *e;
+    unsigned made = 0;
+    for (uint64_t i = 0; i < 2000; i++) {
+        uint64_t bytes = LEAT_SHARE_LEAST + i * 7919 % 30000;
+        enum leat_share_turn turn = leat_share_begin(a, 0, i, i + 1, bytes, &e);
+        if (turn == LEAT_SHARE_MAKE) {
+            made++;
+            memset(leat_shared_data(e), (int)i, bytes);
+            leat_share_made(e, true);
+            leat_share_let_go(e);
+        }
+        if (i >= 3 &&
+            leat_share_begin(b, 0, i - 3, i - 2, LEAT_SHARE_LEAST + (i - 3) * 7919 % 30000, &e) != LEAT_SHARE_OWN) {
+            assert_int_equal((uint8_t)leat_shared_data(e)[0], (uint8_t)(i - 3));
+            leat_share_let_go(e);
+        }
+        leat_share_reach(a, i + 1);
+        leat_share_reach(b, i < 3 ? 0 : i - 2);
+        leat_share_stats(s, &stats);
+        assert_true(stats.bytes <= stats.bytes_max);
+    }
+    assert_true(made > 1990); /* four of them are never more than all the room */
+    assert_int_equal(leat_share_begin(a, 1, 0, 2001, 100 * BYTES + 1, &e), LEAT_SHARE_OWN);
+    leat_share_free(a);
+    leat_share_free(b);
+    leat_share_stats(s, &stats);
+    assert_int_equal(stats.bytes, 0);
+    leat_share_close(s);
+}
+
 /* Goes through a sample as a worker does; what came of it. */
 static enum leat_share_turn pass(struct leat_share_member *m, uint64_t epoch, uint64_t number, uint64_t place)
 {
     struct leat_shared *e;
-    enum leat_share_turn turn = leat_share_begin(m, epoch, number, place, &e);
+    enum leat_share_turn turn = leat_share_begin(m, epoch, number, place, BYTES, &e);
     assert_int_not_equal(turn, LEAT_SHARE_LATER);
     if (turn == LEAT_SHARE_MAKE) {
         memset(leat_shared_data(e), (int)number, BYTES);
@@ -164,8 +202,8 @@ static void what_could_not_be_made_is_nobodys(void **state)
     struct leat_share_member *b = join(s, 1, 0, 0);
     struct leat_shared *making;
     struct leat_shared *waiting;
-    assert_int_equal(leat_share_begin(a, 0, 1, 1, &making), LEAT_SHARE_MAKE);
-    assert_int_equal(leat_share_begin(b, 0, 1, 1, &waiting), LEAT_SHARE_LATER);
+    assert_int_equal(leat_share_begin(a, 0, 1, 1, BYTES, &making), LEAT_SHARE_MAKE);
+    assert_int_equal(leat_share_begin(b, 0, 1, 1, BYTES, &waiting), LEAT_SHARE_LATER);
     leat_share_made(making, false);
     leat_share_let_go(making);
     assert_false(leat_share_wait(waiting));
@@ -186,11 +224,11 @@ static void members_may_go_while_somebody_copies(void **state)
     struct leat_shared *made;
     struct leat_shared *unmade;
     struct leat_shared *waiting;
-    assert_int_equal(leat_share_begin(a, 0, 1, 1, &made), LEAT_SHARE_MAKE);
-    assert_int_equal(leat_share_begin(a, 0, 2, 1, &unmade), LEAT_SHARE_MAKE);
+    assert_int_equal(leat_share_begin(a, 0, 1, 1, BYTES, &made), LEAT_SHARE_MAKE);
+    assert_int_equal(leat_share_begin(a, 0, 2, 1, BYTES, &unmade), LEAT_SHARE_MAKE);
     memset(leat_shared_data(made), 9, BYTES);
     leat_share_made(made, true);
-    assert_int_equal(leat_share_begin(b, 0, 2, 1, &waiting), LEAT_SHARE_LATER);
+    assert_int_equal(leat_share_begin(b, 0, 2, 1, BYTES, &waiting), LEAT_SHARE_LATER);
     leat_share_quit(a);
     leat_share_quit(b);
     assert_int_equal(pass(b, 0, 1, 1), LEAT_SHARE_OWN);
@@ -244,7 +282,7 @@ static void *read_all(void *arg)
         struct leat_shared *later[16] = {0};
         for (uint64_t i = 0; i < 16; i++) {
             struct leat_shared *e;
-            switch (leat_share_begin(m, 0, at + i, at + 16, &e)) {
+            switch (leat_share_begin(m, 0, at + i, at + 16, BYTES, &e)) {
             case LEAT_SHARE_OWN:
                 atomic_fetch_add(&c->own, 1);
                 break;
@@ -301,6 +339,7 @@ static void a_crowd_gets_the_right_bytes_and_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_may_differ_within_the_bound),
         cmocka_unit_test(made_by_the_first_and_gone_after_the_last),
         cmocka_unit_test(other_samples_epochs_and_groups_are_apart),
         cmocka_unit_test(one_alone_shares_nothing_but_its_first_samples),

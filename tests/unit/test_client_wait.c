@@ -83,12 +83,36 @@ static void causes_add_up_to_the_total_in_any_sequence(void **state)
     assert_true(a.wait_ns > 0);
 }
 
+static void time_for_chunks_belongs_to_where_the_last_came_from(void **state)
+{
+    struct leat_wait w = {0};
+    struct leat_account a = {0};
+    (void)state;
+    leat_wait_enter(&w, 100);
+    leat_wait_charge_batch(&w, 0, 130, &a); /* a call that ended before the batch came */
+    leat_wait_leave(&w, 130, &a);
+    assert_int_equal(a.fetch_wait_by_source_ns[LEAT_STALL_PEER], 0);
+    leat_wait_enter(&w, 200);
+    leat_wait_charge_batch(&w, 220, 225, &a);
+    leat_wait_came_from(LEAT_STALL_PEER, &a);
+    leat_wait_leave(&w, 226, &a);
+    assert_int_equal(a.fetch_wait_by_source_ns[LEAT_STALL_PEER], 50);
+    leat_wait_enter(&w, 300);
+    leat_wait_charge_batch(&w, 307, 320, &a);
+    leat_wait_came_from(LEAT_STALL_DISK, &a);
+    leat_wait_leave(&w, 320, &a);
+    assert_int_equal(a.fetch_wait_by_source_ns[LEAT_STALL_PEER], 50);
+    assert_int_equal(a.fetch_wait_by_source_ns[LEAT_STALL_DISK], 7);
+    assert_int_equal(a.wait_by_cause_ns[LEAT_WAIT_FETCH], 57);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_divides_its_wait),
         cmocka_unit_test(waits_within_waits_count_once),
         cmocka_unit_test(causes_add_up_to_the_total_in_any_sequence),
+        cmocka_unit_test(time_for_chunks_belongs_to_where_the_last_came_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 
 #define CHUNKS 10u
 #define PER    12u
+#define ODD    "\"00112233445566778899aabbccddeeff\"" /* looks like an MD5 */
 #define VALUE  (6u << 10)
 #define NOTE   (12u << 10) /* in the recipe: the section must be more than what opening reads of it */
 
@@ -26,7 +27,7 @@ static void put_object(const char *key, uint32_t seed)
 }
 
 /* Objects and their index; keys are the seeds of the values. The server calls every ETag "t". */
-static void index_samples(const char *name, bool pinned)
+static void index_samples(const char *name, const char *pin)
 {
     struct leat_home home;
     struct leat_error err;
@@ -50,8 +51,7 @@ static void index_samples(const char *name, bool pinned)
         snprintf(key, sizeof key, "%u", i);
         snprintf(object, sizeof object, "objects/%u", i);
         put_object(object, i);
-        struct leat_recipe_place place = {
-            .key = object, .length = VALUE, .object_bytes = VALUE, .pin = pinned ? "\"t\"" : NULL};
+        struct leat_recipe_place place = {.key = object, .length = VALUE, .object_bytes = VALUE, .pin = pin};
         struct leat_value values[2] = {{.elsewhere = true, .size = VALUE}, {.data = note, .size = sizeof note}};
         assert_ok(leat_recipe_place(b, &place, &values[0].at, &err), err);
         assert_ok(leat_recipe_add(b, key, strlen(key), values, &err), err);
@@ -222,10 +222,233 @@ static void allocations_that_fail_are_said(void **state)
     close_bench(b);
 }
 
+/* Another machine, which has made the chunks: files of the same server. */
+
+static void write_peer(const char *kind, uint32_t number, const void *data, size_t n, size_t flip)
+{
+    char name[64];
+    snprintf(name, sizeof name, "peer/%s-%u", kind, number);
+    FILE *f = fopen(bench_path(folder, name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    if (flip) {
+        assert_int_equal(fseek(f, (long)(n - flip), SEEK_SET), 0);
+        fputc('?', f);
+    }
+    fclose(f);
+}
+
+/* Makes the machine's chunks and recipes; `flip`: one byte from the end of a chunk is another, 0: none. */
+static void make_peer(const char *name, size_t flip)
+{
+    struct bench *b = open_bench(name, 0);
+    leat_source_keep_recipes(b->source);
+    for (uint32_t i = 0; i < FEW; i++) {
+        size_t n;
+        assert_int_equal(bring(b, i, plain), ARRIVED);
+        const void *recipe = leat_feed_recipe(&b->chunks[i], &n);
+        assert_non_null(recipe);
+        write_peer("recipe", i, recipe, n, 0);
+        write_peer("chunk", i, leat_feed_bytes(&b->chunks[i]), (size_t)b->chunks[i].bytes, flip);
+    }
+    close_bench(b);
+}
+
+static struct leat_store *machine;
+
+static void ask_machine(struct bench *b, uint32_t number)
+{
+    b->peer.store = machine;
+    b->peer.who = b;
+    b->peer.late_ns = LEAT_NEVER;
+    snprintf(b->peer.key, sizeof b->peer.key, "/bucket/peer/chunk-%u", number);
+    snprintf(b->peer.recipe, sizeof b->peer.recipe, "/bucket/peer/recipe-%u", number);
+}
+
+static enum fate bring_from_machine(struct bench *b, uint32_t number)
+{
+    ask_machine(b, number);
+    return bring(b, number, plain);
+}
+
+static int open_machine(void **state)
+{
+    struct leat_url url;
+    struct leat_error err;
+    (void)state;
+    bucket.etag = "\"t\"";
+    assert_ok(leat_url_parse(peer_url(bucket.peer), &url, &err), err);
+    assert_ok(leat_store_open(&url, &(struct leat_store_opts){.attempts = 1}, &machine, &err), err);
+    leat_url_free(&url);
+    return 0;
+}
+
+static int close_machine(void **state)
+{
+    (void)state;
+    bucket.etag = "\"t\"";
+    leat_store_close(machine);
+    return 0;
+}
+
+static void what_a_machine_has_made_needs_no_bucket(void **state)
+{
+    (void)state;
+    make_peer("bare", 0);
+    struct bench *b = open_bench("bare", 0);
+    for (unsigned round = 0; round < 2; round++) { /* the second time its checksums are known */
+        assert_int_equal(bring_from_machine(b, 2), ARRIVED);
+        assert_right(b, 2, VALUE);
+        assert_true(leat_feed_by_peer(&b->chunks[2]));
+        assert_int_equal(bucket.requests + bucket.recipes, 0);
+        assert_int_equal(b->peered, round + 1);
+        assert_int_equal(b->judged, LEAT_OK);
+        leat_feed_drop(b->feed, &b->chunks[2]);
+        assert_int_equal(unlink(bench_path(folder, round ? "peer/chunk-2" : "peer/recipe-2")), 0);
+    }
+    close_bench(b);
+}
+
+static void a_recipe_that_is_gone_there_comes_from_the_bucket(void **state)
+{
+    (void)state;
+    make_peer("bare", 0);
+    assert_int_equal(unlink(bench_path(folder, "peer/recipe-3")), 0);
+    struct bench *b = open_bench("bare", 0);
+    assert_int_equal(bring_from_machine(b, 3), ARRIVED);
+    assert_right(b, 3, VALUE);
+    assert_true(leat_feed_by_peer(&b->chunks[3]));
+    assert_int_equal(bucket.recipes, 1);
+    assert_int_equal(bucket.requests, 0);
+    leat_feed_drop(b->feed, &b->chunks[3]);
+    assert_int_equal(unlink(bench_path(folder, "peer/recipe-4")), 0);
+    bucket.recipe_flips = 1; /* which is not the machine's fault */
+    assert_int_equal(bring_from_machine(b, 4), ARRIVED);
+    assert_right(b, 4, VALUE);
+    assert_false(leat_feed_by_peer(&b->chunks[4]));
+    assert_int_equal(b->judged, LEAT_NOT_FOUND);
+    close_bench(b);
+}
+
+static void other_bytes_than_the_bucket_has_are_a_lie(void **state)
+{
+    (void)state;
+    bucket.etag = ODD "\r\nx-amz-server-side-encryption: aws:kms";
+    make_peer("odd", 7);
+    struct bench *b = open_bench("odd", 0);
+    assert_int_equal(bring_from_machine(b, 5), ARRIVED);
+    assert_right(b, 5, VALUE);
+    assert_false(leat_feed_by_peer(&b->chunks[5]));
+    assert_int_equal(b->peered, 1);
+    assert_int_equal(b->judged, LEAT_CORRUPT);
+    close_bench(b);
+}
+
+static void etags_that_are_no_digests_accuse_nobody(void **state)
+{
+    (void)state;
+    bucket.etag = ODD "\r\nx-amz-server-side-encryption: aws:kms";
+    make_peer("odd", 0);
+    struct bench *b = open_bench("odd", 0);
+    assert_int_equal(bring_from_machine(b, 5), ARRIVED);
+    assert_right(b, 5, VALUE);
+    assert_false(leat_feed_by_peer(&b->chunks[5])); /* the bucket had to tell */
+    assert_int_equal(b->judged, LEAT_NOT_FOUND);
+    assert_int_equal(bring_from_machine(b, 6), ARRIVED); /* … once */
+    assert_right(b, 6, VALUE);
+    assert_true(leat_feed_by_peer(&b->chunks[6]));
+    assert_int_equal(b->peered, 2);
+    assert_int_equal(b->judged, LEAT_OK);
+    close_bench(b);
+}
+
+/* One that says nothing: it would be waited for until it counts as dead. */
+static void a_machine_that_is_late_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("ds", 0);
+    uint64_t at = leat_after(50 * LEAT_MS);
+    ask_machine(b, 1);
+    snprintf(b->peer.key, sizeof b->peer.key, "/bucket/peer/never");
+    b->peer.late_ns = at;
+    fetch(b, 1, plain);
+    assert_int_equal(leat_source_hurry(b->source, at - 1), at);
+    assert_int_equal(b->late, 0);
+    assert_int_equal(leat_source_hurry(b->source, at), LEAT_NEVER); /* not allowed */
+    assert_false(turn(b, 20 * LEAT_MS));
+    assert_int_equal(b->late, 1);
+    b->peer.late_ns = at;
+    fetch(b, 2, plain);
+    b->may_hurry = true;
+    assert_int_equal(leat_source_hurry(b->source, at), LEAT_NEVER); /* and once for each */
+    assert_int_equal(b->late, 2);
+    await_events(b, 1);
+    assert_int_equal(b->fates[2], ARRIVED);
+    assert_right(b, 2, VALUE);
+    assert_false(leat_feed_by_peer(&b->chunks[2]));
+    assert_int_equal(b->judged, LEAT_CANCELLED);
+    close_bench(b);
+}
+
+static void closing_while_a_machine_is_asked_ends_every_chunk_once(void **state)
+{
+    (void)state;
+    bucket.etag = ODD "\r\nx-amz-server-side-encryption: aws:kms";
+    make_peer("odd", 0);
+    for (unsigned round = 0; round < 16; round++) {
+        struct bench *b = open_bench("odd", 0);
+        for (uint32_t i = 0; i < FEW; i++) {
+            ask_machine(b, i);
+            fetch(b, i, plain);
+        }
+        for (uint64_t end = leat_after(500 * LEAT_US * round); leat_left(end) > 0;)
+            turn(b, leat_left(end));
+        leat_source_close(b->source, on_closed, b);
+        await_events(b, FEW);
+        assert_int_equal(b->closed, 1);
+        assert_int_equal(b->peered, FEW); /* who was asked is let go, once */
+        for (uint32_t i = 0; i < FEW; i++)
+            assert_true(b->fates[i] == ARRIVED || b->fates[i] == CANCELLED);
+        b->source = NULL;
+        b->closed = 0;
+        close_bench(b);
+    }
+}
+
+static void allocations_that_fail_beside_a_machine_are_said(void **state)
+{
+    (void)state;
+    make_peer("ds", 0);
+    unsigned refused = 0;
+    unsigned elsewhere = 0;
+    bool failing = true;
+    for (long n = 0; failing; n++) {
+        struct bench *b = open_bench("ds", 0); /* a new one: no checksum is known */
+        assert_true(n < 3000);
+        ask_machine(b, 1);
+        fail_alloc_anywhere_at(n, false);
+        bool begun = try_fetch(b, 1, plain);
+        if (begun)
+            await_events(b, b->events + 1);
+        failing = fail_alloc_stop();
+        refused += !begun;
+        assert_int_equal(b->peered, begun);
+        if (begun && b->fates[1] == ARRIVED) {
+            assert_right(b, 1, VALUE);
+            elsewhere += !leat_feed_by_peer(&b->chunks[1]);
+        } else {
+            assert_true(failing);
+        }
+        close_bench(b);
+    }
+    assert_true(refused >= 3 && elsewhere >= 3);
+}
+
 int main(void)
 {
     feed_bench_begin();
     assert_int_equal(mkdir(bench_path(folder, "objects"), 0700), 0);
+    assert_int_equal(mkdir(bench_path(folder, "peer"), 0700), 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_chunk_is_made_of_its_objects),
         cmocka_unit_test(a_damaged_recipe_comes_again_and_is_then_named),
@@ -234,9 +457,18 @@ int main(void)
         cmocka_unit_test(a_made_chunk_comes_from_disk_without_a_request),
         cmocka_unit_test(closing_at_any_moment_ends_every_chunk_once),
         cmocka_unit_test(allocations_that_fail_are_said),
+        cmocka_unit_test_setup_teardown(what_a_machine_has_made_needs_no_bucket, open_machine, close_machine),
+        cmocka_unit_test_setup_teardown(a_recipe_that_is_gone_there_comes_from_the_bucket, open_machine, close_machine),
+        cmocka_unit_test_setup_teardown(other_bytes_than_the_bucket_has_are_a_lie, open_machine, close_machine),
+        cmocka_unit_test_setup_teardown(etags_that_are_no_digests_accuse_nobody, open_machine, close_machine),
+        cmocka_unit_test_setup_teardown(a_machine_that_is_late_is_not_waited_for, open_machine, close_machine),
+        cmocka_unit_test_setup_teardown(closing_while_a_machine_is_asked_ends_every_chunk_once, open_machine,
+                                        close_machine),
+        cmocka_unit_test_setup_teardown(allocations_that_fail_beside_a_machine_are_said, open_machine, close_machine),
     };
-    index_samples("ds", true);
-    index_samples("bare", false);
+    index_samples("ds", "\"t\"");
+    index_samples("bare", NULL);
+    index_samples("odd", ODD);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     feed_bench_end();
     return failed;

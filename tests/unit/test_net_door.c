@@ -162,7 +162,7 @@ static void answers(bool tls)
     leat_door_stats(d, &s);
     assert_int_equal(s.accepted, 1);
     close_one(&o);
-    leat_door_close(d);
+    assert_true(leat_door_close(d, 0));
     assert_int_equal(gone_out, 3ull * BYTES + 1048576 - 1000);
     assert_int_equal(ended, 5);
 }
@@ -207,7 +207,7 @@ static void wrong_tokens_and_keys_get_nothing(void **state)
     struct leat_door_stats s;
     leat_door_stats(d, &s);
     assert_int_equal(s.refused, 2);
-    leat_door_close(d);
+    assert_true(leat_door_close(d, 0));
 }
 
 static int connect_to(unsigned port)
@@ -241,7 +241,7 @@ static void strangers_make_room_for_members(void **state)
     ask(&o);
     assert_int_equal(o.call.head.code, 200);
     close_one(&o);
-    leat_door_close(d);
+    assert_true(leat_door_close(d, 0));
 }
 
 static void garbage_is_refused(void **state)
@@ -267,7 +267,7 @@ static void garbage_is_refused(void **state)
     assert_true(recv(fd, much, 100, 0) <= 0);
     close(fd);
     free(much);
-    leat_door_close(d);
+    assert_true(leat_door_close(d, 0));
 }
 
 /* Its memory is given back although nobody took all of it. */
@@ -288,15 +288,78 @@ static void a_reader_that_goes_away_lets_go(void **state)
     for (int i = 0; i < 5000 && ended < 10; i++)
         poll(NULL, 0, 1);
     assert_int_equal(ended, 10);
-    leat_door_close(d);
+    assert_true(leat_door_close(d, 0));
+}
+
+static struct leat_door_request *held;
+
+static void on_asked_and_kept(void *user, struct leat_door_request *r)
+{
+    (void)user;
+    held = r;
+    asked++;
+}
+
+/* A handler that never answers holds nobody who closes; one that answers late finds its request as it was. */
+static void closing_waits_for_no_handler_for_ever(void **state)
+{
+    (void)state;
+    static const char request[] = "GET /data HTTP/1.1\r\nAuthorization: Bearer " TOKEN "\r\n\r\n";
+    struct leat_door_opts opts = {.known = is_known, .asked = on_asked_and_kept};
+    struct leat_door *d;
+    struct leat_error err;
+    unsigned port = 0;
+    int fd;
+    asked = 0;
+    assert_ok(leat_door_bind("127.0.0.1", &port, &fd, &err), err);
+    assert_ok(leat_door_open(&opts, fd, &d, &err), err);
+    int client = connect_to(port);
+    assert_int_equal(send(client, request, sizeof request - 1, 0), sizeof request - 1);
+    while (!asked)
+        poll(NULL, 0, 1);
+    assert_false(leat_door_close(d, 50 * LEAT_MS));
+    leat_door_answer(held, 404, NULL, 0, NULL, NULL);
+    assert_true(leat_door_close(d, 0)); /* so that nothing is left here */
+    close(client);
+}
+
+/* FAULTS 15: what is no TLS, or no TLS any more, is counted and its connection dropped. */
+static void malformed_frames_are_counted_and_dropped(void **state)
+{
+    (void)state;
+    static const char sent[] = "\x16\x03\x01\x00\x05garbage, and then some more of it";
+    unsigned port;
+    char text[64];
+    struct leat_door *d = open_door(true, &port, 0);
+    struct leat_door_stats s;
+    for (unsigned i = 0; i < 3; i++) {
+        int fd = connect_to(port);
+        assert_int_equal(send(fd, sent + i, sizeof sent - 1 - i, 0), sizeof sent - 1 - i);
+        while (recv(fd, text, sizeof text, 0) > 0) /* an alert, at most */
+            ;
+        close(fd);
+    }
+    close(connect_to(port)); /* who only looks in is no fault */
+    struct one o;
+    open_one(&o, true, port, "/data");
+    ask(&o);
+    assert_int_equal(o.call.head.code, 200);
+    close_one(&o);
+    leat_door_stats(d, &s);
+    assert_int_equal(s.refused, 3);
+    assert_true(leat_door_close(d, 0));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_go_out_whole_and_in_ranges), cmocka_unit_test(wrong_tokens_and_keys_get_nothing),
-        cmocka_unit_test(strangers_make_room_for_members),   cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(chunks_go_out_whole_and_in_ranges),
+        cmocka_unit_test(wrong_tokens_and_keys_get_nothing),
+        cmocka_unit_test(strangers_make_room_for_members),
+        cmocka_unit_test(garbage_is_refused),
         cmocka_unit_test(a_reader_that_goes_away_lets_go),
+        cmocka_unit_test(closing_waits_for_no_handler_for_ever),
+        cmocka_unit_test(malformed_frames_are_counted_and_dropped),
     };
     struct leat_error err;
     data = malloc(BYTES);

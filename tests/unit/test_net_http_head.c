@@ -117,6 +117,9 @@ static void encodings_and_checksums_are_taken_as_they_are_called(void **state)
     leat_http_parse_header(&h, "x-amz-checksum-sha1: BBBB", 25);
     assert_string_equal(h.checksum_kind, "crc32c");
     assert_string_equal(parse("x-amz-checksum-type: COMPOSITE").checksum, "");
+    assert_string_equal(parse("x-amz-checksum-algorithm: CRC32C").checksum, "");
+    assert_false(parse("x-amz-checksum-type: COMPOSITE").checksum_whole);
+    assert_true(parse("x-amz-checksum-type: FULL_OBJECT").checksum_whole);
     assert_string_equal(parse("x-amz-checksum-ofanunlikelykind: AAAA").checksum, "");
     assert_true(parse("x-amz-server-side-encryption: aws:kms").etag_opaque);
     assert_true(parse("x-amz-server-side-encryption: aws:kms:dsse").etag_opaque);

@@ -156,6 +156,67 @@ static void many_samples_do_not_grow_memory(void **state)
     leat_scratch_close(s);
 }
 
+static void crops_of_a_whole_picture_are_those_of_the_file(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "random_resized_crop=96 flip",
+        "random_resized_crop=96 flip colour=gray",
+        "random_crop=96 flip color_jitter=0.4 rotate=-30:30",
+        "resize=96 center_crop=96 dtype=float16 layout=nchw std=0.2",
+    };
+    static const struct jpeg_choice choices[] = {{.progressive = true}, {.h = 1, .v = 1}, {.gray = true},
+                                                 {.cmyk = true},        {.h = 2, .v = 1}, {.orientation = 6}};
+    static uint8_t expected[2 * BYTES];
+    static uint8_t out[2 * BYTES];
+    struct leat_scratch *s = scratch_open(NULL);
+    struct leat_error err;
+    for (unsigned n = 0; n < COUNT(texts) * COUNT(choices); n++) {
+        struct leat_pipeline *p = pipeline_make(texts[n % COUNT(texts)]);
+        struct encoded e = jpeg_of(301, 222, &choices[n / COUNT(texts)]);
+        struct leat_image_info info;
+        uint64_t bytes = leat_pipeline_bytes(p, SIDE, SIDE);
+        assert_true(leat_pipeline_takes_whole(p));
+        assert_ok(leat_image_probe(e.data, e.size, &info, &err), err);
+        uint8_t *whole = malloc(leat_whole_bytes(p, &info));
+        assert_ok(leat_whole_decode(p, s, e.data, e.size, whole, &err), err);
+        for (unsigned i = 0; i < 20; i++) {
+            struct leat_view view = {
+                .pipeline = p, .draws = leat_prep_draws(3, i, 0, 0), .to = out, .to_bytes = bytes, .whole = whole};
+            assert_ok(leat_pipeline_run(p, s, e.data, e.size, view.draws, expected, bytes, &err), err);
+            assert_ok(leat_pipeline_run_views(s, e.data, e.size, &view, 1, &err), err);
+            assert_memory_equal(out, expected, bytes);
+        }
+        free(whole);
+        free(e.data);
+        leat_pipeline_free(p);
+    }
+    leat_scratch_close(s);
+}
+
+/* Whether a crop is hurt by it only decoding for the crop tells. */
+static void a_picture_that_is_damaged_anywhere_is_not_decoded_whole(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"random_crop=96", "random_crop=96 damage=rows"};
+    static uint8_t whole[301 * 222 * 3 + 1024];
+    struct encoded e = jpeg_of(301, 222, &(struct jpeg_choice){0});
+    struct leat_scratch *s = scratch_open(NULL);
+    for (unsigned n = 0; n < COUNT(texts); n++) {
+        struct leat_pipeline *p = pipeline_make(texts[n]);
+        assert_int_equal(leat_whole_decode(p, s, e.data, e.size - e.size / 10, whole, NULL), LEAT_CORRUPT);
+        leat_pipeline_free(p);
+    }
+    struct leat_pipeline *fast = pipeline_make("mode=fast random_crop=96");
+    struct leat_pipeline *wide = pipeline_make("random_crop=96 colour=rgba");
+    assert_false(leat_pipeline_takes_whole(fast)); /* its scale follows from the crop */
+    assert_false(leat_pipeline_takes_whole(wide));
+    leat_pipeline_free(fast);
+    leat_pipeline_free(wide);
+    leat_scratch_close(s);
+    free(e.data);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -170,6 +231,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_destination_of_another_size_is_refused),
         cmocka_unit_test(a_scratch_works_on_after_any_error),
         cmocka_unit_test(many_samples_do_not_grow_memory),
+        cmocka_unit_test(crops_of_a_whole_picture_are_those_of_the_file),
+        cmocka_unit_test(a_picture_that_is_damaged_anywhere_is_not_decoded_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <math.h>
+
 #include "profile/frontier.h"
 #include "profile/gather_rank.h"
 #include "profile/step.h"
@@ -94,6 +96,66 @@ static void two_loaders_of_one_step_add_up(void **state)
     assert_true(step[0].ns[LEAT_STEP_WAIT] == 5 * MS && step[1].ns[LEAT_STEP_WAIT] == 4 * MS);
 }
 
+static void batches_that_are_taken_together_are_one_step(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 3, 1, 0, 0},       {LEAT_LANE_WAIT, 3, 5, 1, 0, 0},   {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
+        {LEAT_LANE_BACKWARD, 10, 14, 0, 0, 0}, {LEAT_LANE_WAIT, 20, 21, 1, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 1);
+    assert_int_equal(step[0].batches, 2);
+    assert_true(leat_step_ns(&step[0]) == 20 * MS && step[0].ns[LEAT_STEP_WAIT] == 5 * MS);
+}
+
+static void a_loop_that_takes_a_batch_ahead_has_all_its_steps(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},       {LEAT_LANE_WAIT, 1, 2, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},   {LEAT_LANE_WAIT, 10, 11, 1, LEAT_LANE_EXHAUSTED, 0},
+        {LEAT_LANE_BACKWARD, 15, 19, 0, 0, 0}, /* the last batch, after the loader's end */
+        {LEAT_LANE_WAIT, 50, 51, 1, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 2);
+    assert_true(leat_step_ns(&step[0]) == 10 * MS && leat_step_ns(&step[1]) == 9 * MS);
+}
+
+static void validation_that_is_left_is_no_part_of_the_next_step(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
+        {LEAT_LANE_WAIT, 10, 11, 2, LEAT_LANE_NO_GRAD, 0},
+        {LEAT_LANE_WAIT, 20, 21, 2, LEAT_LANE_NO_GRAD, 0},
+        {LEAT_LANE_WAIT, 40, 42, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 45, 49, 0, 0, 0},
+        {LEAT_LANE_WAIT, 50, 51, 1, LEAT_LANE_EXHAUSTED, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 2);
+    assert_true(step[1].start_ns == 40 * MS && step[1].ns[LEAT_STEP_WAIT] == 2 * MS);
+}
+
+static void the_last_step_needs_no_wait_after_it(void **state)
+{
+    (void)state;
+    struct leat_stepper s = {0};
+    struct leat_step step;
+    const struct leat_lane_record wait = {.kind = LEAT_LANE_WAIT, .start_ns = 0, .end_ns = MS, .loader = 1};
+    const struct leat_lane_record back = {.kind = LEAT_LANE_BACKWARD, .start_ns = 2 * MS, .end_ns = 5 * MS};
+    assert_false(leat_stepper_take(&s, &wait, &step));
+    assert_false(leat_stepper_end(&s, &step));
+    assert_false(leat_stepper_take(&s, &wait, &step));
+    assert_false(leat_stepper_take(&s, &back, &step));
+    assert_true(leat_stepper_end(&s, &step));
+    assert_int_equal(leat_step_ns(&step), 5 * MS);
+    assert_false(leat_stepper_end(&s, &step));
+}
+
 static void without_a_loader_the_optimizer_marks_steps(void **state)
 {
     (void)state;
@@ -170,6 +232,41 @@ static void the_frontier_adds_up_and_names_who_is_late(void **state)
     assert_true(f.step_s > 0.0459 && f.step_s < 0.0461 && f.late_s == 0);
 }
 
+static void who_gets_its_batch_last_is_late_only_if_its_workers_are_slower(void **state)
+{
+    (void)state;
+    const struct leat_step steps[] = {{.ns = {5 * MS, 0, 20 * MS}}, {.ns = {15 * MS, 0, 22 * MS}}};
+    struct leat_frontier f = leat_frontier_of(steps, 2);
+    assert_true(f.straggler == 1 && fabs(f.late_s - 0.012) < 1e-9 && fabs(f.late_wait_s - 0.010) < 1e-9);
+    assert_true(fabs(leat_frontier_late(f.late_s, f.late_wait_s, 4, 0.030, 0.030) - 0.002) < 1e-9);
+    assert_true(fabs(leat_frontier_late(f.late_s, f.late_wait_s, 4, 0.037, 0.030) - 0.009) < 1e-9);
+    assert_true(leat_frontier_late(f.late_s, f.late_wait_s, 4, 0.060, 0.030) == f.late_s);
+    assert_true(leat_frontier_late(f.late_s, f.late_wait_s, 0, 0, 0) == f.late_s); /* it fetched itself */
+    assert_true(!leat_frontier_often(0.6, 2) && leat_frontier_often(0.9, 2) && !leat_frontier_often(1, 1));
+}
+
+static void an_epochs_first_step_begins_with_the_loaders_start(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_WAIT, 0, 1, 1, LEAT_LANE_EMPTY, 0},
+        {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
+        {LEAT_LANE_WAIT, 10, 14, 1, LEAT_LANE_EXHAUSTED, 0}, /* 4 ms until workers have ended */
+        {LEAT_LANE_WAIT, 50, 60, 1, LEAT_LANE_OPENING, LEAT_LANE_WARMUP},
+        {LEAT_LANE_WAIT, 60, 80, 1, LEAT_LANE_EMPTY, 0},
+        {LEAT_LANE_BACKWARD, 85, 89, 0, 0, 0},
+        {LEAT_LANE_WAIT, 90, 91, 1, 0, 0},
+        {LEAT_LANE_BACKWARD, 95, 99, 0, 0, 0},
+        {LEAT_LANE_WAIT, 100, 110, 1, LEAT_LANE_OPENING, 0}, /* left before its end */
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 3);
+    assert_true(!step[0].first && step[0].empty && leat_step_ns(&step[0]) == 10 * MS);
+    assert_true(step[1].first && step[1].mode == 0 && step[1].ns[LEAT_STEP_WAIT] == 34 * MS);
+    assert_true(leat_step_ns(&step[1]) == 44 * MS);
+    assert_true(!step[2].first && !step[2].empty && leat_step_ns(&step[2]) == 10 * MS);
+}
+
 /* Sixteen workers that decode for 884 ms and fetch for 1.5 ms: a cache would save next to nothing, however the step and
  * what they need for a batch compare. */
 static void fetching_is_blamed_for_no_more_than_it_takes(void **state)
@@ -190,11 +287,17 @@ int main(void)
         cmocka_unit_test(a_step_is_divided_without_a_rest),
         cmocka_unit_test(validation_is_no_step),
         cmocka_unit_test(two_loaders_of_one_step_add_up),
+        cmocka_unit_test(batches_that_are_taken_together_are_one_step),
+        cmocka_unit_test(a_loop_that_takes_a_batch_ahead_has_all_its_steps),
+        cmocka_unit_test(validation_that_is_left_is_no_part_of_the_next_step),
+        cmocka_unit_test(the_last_step_needs_no_wait_after_it),
         cmocka_unit_test(without_a_loader_the_optimizer_marks_steps),
         cmocka_unit_test(a_closure_is_not_the_optimizers_time),
         cmocka_unit_test(a_change_of_mode_is_in_no_step),
         cmocka_unit_test(the_gpus_clock_counts_once_it_is_heard),
         cmocka_unit_test(the_frontier_adds_up_and_names_who_is_late),
+        cmocka_unit_test(who_gets_its_batch_last_is_late_only_if_its_workers_are_slower),
+        cmocka_unit_test(an_epochs_first_step_begins_with_the_loaders_start),
         cmocka_unit_test(fetching_is_blamed_for_no_more_than_it_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,6 +184,35 @@ static void too_little_data_is_said(void **state)
     leat_buf_free(&b);
 }
 
+/* Workers on all cores: passes of the observed run last longer than those with batches from memory. */
+static void what_workers_take_from_the_gpus_thread_is_the_datas(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    struct leat_buf b;
+    fill(&r, 1);
+    r.run[0].device = true;
+    r.run[0].part_s[LEAT_REPORT_FETCH] = 0;
+    r.run[0].part_s[LEAT_REPORT_PREPARE] = 0.03;
+    r.run[0].part_s[LEAT_REPORT_FORWARD] = 0.07;
+    r.run[1] = r.run[0];
+    r.runs = 2;
+    r.run[1].mode = LEAT_REPORT_SYNTHETIC;
+    r.run[1].step_s = (struct leat_report_time){0.05, NAN, NAN};
+    r.run[1].part_s[LEAT_REPORT_PREPARE] = 0;
+    r.run[1].part_s[LEAT_REPORT_FORWARD] = 0.05;
+    leat_buf_init(&b, 10000);
+    leat_verdict(&r, &b);
+    assert_non_null(strstr(b.data, "prepare: 50.0 % of the step"));
+    assert_non_null(strstr(b.data, "the rest of the step 50 ms: 8 workers of each rank would keep up"));
+    assert_step(&r, (struct leat_whatif){.cache = true, .cached = 1, .workers = 8}, 0.051, LEAT_REPORT_FORWARD);
+    r.run[1].steps = 19; /* too few to go by */
+    leat_buf_clear(&b);
+    leat_verdict(&r, &b);
+    assert_non_null(strstr(b.data, "prepare: 30.0 % of the step"));
+    leat_buf_free(&b);
+}
+
 static void an_interval_needs_three_values(void **state)
 {
     (void)state;
@@ -206,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_network_that_nobody_has_seen_has_to_be_told),
         cmocka_unit_test(more_ranks_exchange_more),
         cmocka_unit_test(too_little_data_is_said),
+        cmocka_unit_test(what_workers_take_from_the_gpus_thread_is_the_datas),
         cmocka_unit_test(an_interval_needs_three_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

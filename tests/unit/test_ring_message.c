@@ -56,6 +56,28 @@ static void what_was_written_is_read(void **state)
     leat_buf_free(&b);
 }
 
+static void bytes_are_carried_as_they_are(void **state)
+{
+    static const char bytes[] = "\0a\0\xff";
+    struct leat_buf b;
+    struct leat_part p;
+    enum leat_message_kind kind;
+    struct leat_error err;
+    size_t n = 9;
+    (void)state;
+    leat_buf_init(&b, 4096);
+    leat_message_begin(&b, LEAT_MESSAGE_KEYS);
+    leat_message_bytes(&b, LEAT_TAG_ACCESS, NULL, 0);
+    assert_int_equal(open_buf(&b, &kind, &p, &err), LEAT_OK);
+    assert_null(leat_part_bytes(p, LEAT_TAG_ACCESS, &n));
+    leat_message_bytes(&b, LEAT_TAG_ACCESS, bytes, 4);
+    assert_int_equal(open_buf(&b, &kind, &p, &err), LEAT_OK);
+    assert_memory_equal(leat_part_bytes(p, LEAT_TAG_ACCESS, &n), bytes, 4);
+    assert_int_equal(n, 4);
+    assert_null(leat_part_text(p, LEAT_TAG_ACCESS));
+    leat_buf_free(&b);
+}
+
 /* At the end of a field a cut leaves a whole, shorter message; anywhere else it is damage. */
 static void cut_message_is_refused_at_every_length(void **state)
 {
@@ -164,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
+        cmocka_unit_test(bytes_are_carried_as_they_are),
         cmocka_unit_test(cut_message_is_refused_at_every_length),
         cmocka_unit_test(unknown_parts_are_skipped_unless_they_are_needed),
         cmocka_unit_test(damaged_fields_are_refused),

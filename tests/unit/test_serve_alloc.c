@@ -20,7 +20,6 @@ static void a_server_opens_with_all_its_settings_or_not_at_all(void **state)
     struct leat_serve_options options = {
         .dir = "/",
         .read_only = true,
-        .domain = "localhost",
         .access_key = "access",
         .secret_key = "secret",
         .region = "here",

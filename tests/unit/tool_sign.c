@@ -43,6 +43,7 @@ static void answer(const json_t *request)
         .payload_hash = text(request, "payload_hash"),
         .region = text(request, "region"),
         .service = "s3",
+        .asymmetric = json_is_true(json_object_get(request, "asymmetric")),
         .time_s = json_integer_value(json_object_get(request, "time")),
     };
     char date[LEAT_SIGN_DATE];

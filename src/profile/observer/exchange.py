@@ -2,15 +2,21 @@
 training, over the group of all ranks, of the ranks of a machine, of one rank of each machine, and between pairs of ranks."""
 
 import contextlib
+import datetime
+import json
 import os
+import socket
 import time
 
 SIZES = (1 << 16, 1 << 20, 1 << 23)  # beside the buckets: a line needs points that are far apart
 LARGEST = 1 << 26
 REPEATS = 6
 PAIRS = 28  # all of 8 ranks
+PATIENCE_S = 60
+KEY = "leat/profile/links"
 ALL, MACHINE, NETWORK, PAIR = range(4)
 GLOO, NCCL = range(2)
+told = []  # bytes of the script's buckets
 
 
 def sizes_of(buckets):
@@ -18,60 +24,111 @@ def sizes_of(buckets):
     return sorted({*SIZES, *kept[-4:]})
 
 
-def measure(torch, lanes, seconds):
+def place():
+    """The machine of this rank: by its name, and where several have one (containers), by the first rank on it."""
+    rank, local = os.environ.get("RANK", ""), os.environ.get("LOCAL_RANK", "")
+    first = int(rank) - int(local) if rank.isdigit() and local.isdigit() else ""
+    return f"{socket.gethostname()}/{first}"
+
+
+def meet(store, rank, world, patience_s=PATIENCE_S):
+    """The ranks of every machine. Rank 0 alone decides whether all are here: a rank that does not come must not leave the others in
+    a collective, nor some of them with another answer."""
+    store.set(f"{KEY}/{rank}", place())
+    keys = [f"{KEY}/{r}" for r in range(world)]
+    if rank == 0:
+        try:
+            store.wait(keys, datetime.timedelta(seconds=patience_s))
+        except Exception:
+            store.set(KEY, "[]")
+            raise
+        store.set(KEY, json.dumps([store.get(key).decode() for key in keys]))
+    store.wait([KEY], datetime.timedelta(seconds=2 * patience_s))
+    places = json.loads(store.get(KEY))
+    if not places:
+        raise RuntimeError("not every rank came to measure the links")
+    machines = {}
+    for r, name in enumerate(places):
+        machines.setdefault(name, []).append(r)
+    return list(machines.values())
+
+
+def groups_of(machines):
+    """(scope, ranks) of what is measured, in the same order on every rank; the least telling last: the time may be over."""
+    world = sorted(rank for ranks in machines for rank in ranks)
+    largest = max(len(ranks) for ranks in machines)
+    if len(machines) == 1:
+        rows = [(MACHINE, world)]
+    elif largest == 1:
+        rows = [(NETWORK, world)]
+    else:
+        rows = [(MACHINE, ranks) for ranks in machines if len(ranks) > 1]
+        rows.append((NETWORK, [ranks[0] for ranks in machines]))
+    if largest > 2:
+        ranks = next(ranks for ranks in machines if len(ranks) == largest)
+        rows += [(PAIR, [a, b]) for a in ranks for b in ranks if a < b][:PAIRS]
+    return rows if any(len(ranks) == len(world) for _, ranks in rows) else [*rows, (ALL, world)]
+
+
+def device_of(torch, models):
+    """Where gradients are exchanged: on the model's own GPU, which need not be the current one."""
+    dist = torch.distributed
+    here = [p.device for model in models for p in model.parameters()][:1]
+    if "nccl" not in str(getattr(dist, "get_backend_config", dist.get_backend)()) or (here and here[0].type != "cuda"):
+        return torch.device("cpu")
+    return here[0] if here else torch.device("cuda", torch.cuda.current_device())
+
+
+def measure(torch, lanes, seconds, store, models):
     """Writes records. Every rank comes here at the same step, and decides from the same numbers."""
     dist = torch.distributed
-    backend = NCCL if dist.get_backend() == "nccl" else GLOO
-    device = torch.device("cuda", torch.cuda.current_device()) if backend == NCCL else torch.device("cpu")
     rank, world = dist.get_rank(), dist.get_world_size()
-    local = int(os.environ.get("LOCAL_WORLD_SIZE") or world)
-    everybody = MACHINE if world == local else NETWORK if local == 1 else ALL
-    groups = [(everybody, None, list(range(world)))]
-    if 1 < local < world:
-        for first in range(0, world, local):
-            groups.append((MACHINE, dist.new_group(range(first, first + local)), list(range(first, first + local))))
-    if 1 < local < world:
-        heads = list(range(0, world, local))
-        groups.append((NETWORK, dist.new_group(heads), heads))
-    if local > 2:
-        pairs = [(a, b) for a in range(local) for b in range(a + 1, local)][:PAIRS]
-        groups.extend((PAIR, dist.new_group([a, b]), [a, b]) for a, b in pairs)
-    buckets = [size for size in told if size]
+    rows = groups_of(meet(store, rank, world))
+    device = device_of(torch, models)
     until = time.monotonic() + max(2.0, seconds)
-    groups.sort(key=lambda row: row[0] == ALL)  # the least telling last: the time may be over
-    for scope, group, members in groups:
-        sizes = sizes_of(buckets) if scope != PAIR else SIZES[1:]
-        for size in sizes:
-            tensor = torch.zeros(size // 4, device=device)
-            if rank in members and time_left(torch, until, group, device):
-                run(torch, lanes, tensor, group, scope, members, backend)
-    for _, group, members in groups:
-        if group is not None and rank in members:
-            with contextlib.suppress(Exception):
-                dist.destroy_process_group(group)
+    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        for scope, members in rows:
+            # One after the other, so that none disturbs another and few communicators are there at a time.
+            if not time_left(torch, until, device):
+                break
+            group = dist.new_group(members) if len(members) < world else None
+            if rank in members:
+                for size in SIZES[1:] if scope == PAIR else sizes_of(told):
+                    run(torch, lanes, torch.zeros(size // 4, device=device), group, scope, members)
+                if group is not None:
+                    with contextlib.suppress(Exception):
+                        dist.destroy_process_group(group)
 
 
-told = []  # bytes of the script's buckets
+def reducer(torch):
+    """Without the record of a collective."""
+    reduce = torch.distributed.all_reduce
+    return getattr(reduce, "__wrapped__", reduce)
 
 
-def time_left(torch, until, group, device):
-    """The same answer on all members."""
+def time_left(torch, until, device):
+    """The same answer on all ranks."""
     over = torch.tensor([1.0 if time.monotonic() > until else 0.0], device=device)
-    torch.distributed.all_reduce.__wrapped__(over, group=group)
+    reducer(torch)(over)
     return over.item() == 0
 
 
-def run(torch, lanes, tensor, group, scope, members, backend):
-    reduce = torch.distributed.all_reduce
-    reduce = getattr(reduce, "__wrapped__", reduce)  # without the record of a collective
+def run(torch, lanes, tensor, group, scope, members):
+    reduce = reducer(torch)
+    backend = NCCL if tensor.is_cuda else GLOO
     pair = members if scope == PAIR else (0xFFFF, 0xFFFF)
     extra = scope | backend << 8 | len(members) << 16 | (pair[0] & 0xFFFF) << 32 | (pair[1] & 0xFFFF) << 48
     for turn in range(REPEATS + 1):
-        if tensor.is_cuda:
-            torch.cuda.synchronize()
         start = lanes.now()
-        reduce(tensor, group=group)
         if tensor.is_cuda:
-            torch.cuda.synchronize()
+            begun, done = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begun.record()
+            reduce(tensor, group=group)  # the current stream waits for it
+            done.record()
+            done.synchronize()
+            end = start + int(begun.elapsed_time(done) * 1e6)
+        else:
+            reduce(tensor, group=group)
+            end = lanes.now()
         if turn:  # connections are made in the first
-            lanes.lane().write(lanes.LINK, start, lanes.now(), 0, tensor.nbytes, extra)
+            lanes.lane().write(lanes.LINK, start, end, 0, tensor.nbytes, extra)

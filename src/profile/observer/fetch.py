@@ -2,7 +2,9 @@
 they read and which files they opened."""
 
 import contextlib
+import fcntl
 import functools
+import mmap
 import os
 import sys
 import threading
@@ -10,7 +12,7 @@ import time
 
 lanes = sys.modules["_leat_lane"]
 current, now = lanes.current, lanes.now
-FETCH, READ, OBSERVED = lanes.FETCH, lanes.READ, lanes.OBSERVED
+FETCH, READ, SOURCE, OBSERVED = lanes.FETCH, lanes.READ, lanes.SOURCE, lanes.OBSERVED
 
 serial_loader = [0]  # the loader whose next() fetches in this process
 
@@ -29,6 +31,7 @@ class Reading:
     def __init__(self):
         self.fetches = self.blocked = 0
         self.last = None
+        self.received = received[0]
 
     def add(self, blocked, loader, mode):
         self.fetches += 1
@@ -42,7 +45,49 @@ class Reading:
         if self.last is not None:
             at, size, disk = now(), read[0] - self.last[0], read[1] - self.last[1]
             lanes.lane().write(READ, at - self.blocked, at, loader, max(0, size), max(0, disk), self.fetches, mode)
-        self.last, self.fetches, self.blocked = read, 0, 0
+            if received[0]:
+                came = received[0] - self.received
+                stood = self.blocked if came >= 0.9 * (came + size) else 0
+                lanes.lane().write(SOURCE, at - stood, at, loader, came, 0, self.fetches, mode)
+        self.last, self.fetches, self.blocked, self.received = read, 0, 0, received[0]
+
+
+received = [0]  # bytes that came through the network in fetches, as far as sockets of Python tell
+
+
+def follow_sockets(module):
+    """Of a dataset that reads from a bucket by itself. Clients that are not written in Python are not seen."""
+    kind, family = module.socket, module._socket.socket.family.__get__
+    networks = (module.AF_INET, module.AF_INET6)
+
+    def follow(name, size_of):
+        plain = getattr(kind, name)
+
+        @functools.wraps(plain)
+        def receive(self, *args, **kwargs):
+            got = plain(self, *args, **kwargs)
+            if current.accounts is not None and family(self) in networks:
+                received[0] += size_of(got)
+            return got
+
+        setattr(kind, name, receive)
+
+    follow("recv", len)
+    follow("recv_into", int)
+
+
+def follow_tls(module):
+    kind = module.SSLSocket
+    plain = kind.read
+
+    @functools.wraps(plain)
+    def read(self, *args, **kwargs):
+        got = plain(self, *args, **kwargs)
+        if current.accounts is not None:
+            received[0] += got if isinstance(got, int) else len(got)
+        return got
+
+    kind.read = read
 
 
 _reading = {}  # of each thread that fetches
@@ -129,6 +174,8 @@ def patch_fetch(kind):
         if not getattr(self, "leat_followed", False):
             self.leat_followed = True
             _follow_transforms(self.dataset)
+        if _park is not None:
+            _park.enter()
         accounts = Accounts()
         outer, current.accounts = current.accounts, accounts
         queue, cpu, start = _queue_ns(), thread_time(), now()
@@ -152,8 +199,61 @@ def patch_fetch(kind):
             _reading[thread].add(blocked, loader, mode)
             if _opened is not None:
                 _tell_files(possibly_batched_index)
+            if _park is not None:
+                _park.leave()
 
     kind.fetch = fetch
+
+
+PARK_LOADERS, PARK_WORKERS = 16, 256
+
+
+class Park:
+    """Where a loader's workers stop between two batches while a differential block runs: else they would work ahead, and the
+    training would find batches that it would not have had. A file in the folder of lanes: the rank locks it to hold the workers
+    back, and a lock ends with the rank; a byte of each worker says whether it is within a fetch."""
+
+    def __init__(self, folder, pid):
+        self.fd = os.open(os.path.join(folder, f"park-{pid}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self.fd, PARK_LOADERS * PARK_WORKERS)
+        self.map = mmap.mmap(self.fd, PARK_LOADERS * PARK_WORKERS)
+        self.at = None
+        self.closed = False
+
+    def place(self, loader, worker):
+        return loader % PARK_LOADERS * PARK_WORKERS + worker % PARK_WORKERS
+
+    def enter(self):
+        if self.at is None:
+            told = sys.modules["torch.utils.data"].get_worker_info()
+            self.at = self.place(_worker[0], told.id if told else 0)
+        fcntl.flock(self.fd, fcntl.LOCK_SH)
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
+        self.map[self.at] = 1
+
+    def leave(self):
+        self.map[self.at] = 0
+
+    def close(self):
+        if not self.closed:
+            self.closed = True
+            fcntl.flock(self.fd, fcntl.LOCK_EX)
+
+    def open(self):
+        if self.closed:
+            self.closed = False
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+
+    def drop(self):
+        """In a forked child: the lock is to end with the rank."""
+        os.close(self.fd)
+
+    def busy(self, loader, workers):
+        first = self.place(loader, 0)
+        return any(self.map[first : first + min(workers, PARK_WORKERS)])
+
+
+_park = None  # in a worker of the script's own loader, where differential blocks are asked for
 
 
 _opened = None  # files that this fetch has opened, where differential runs ask for them
@@ -216,9 +316,13 @@ _worker = ()  # (loader, mode) of the process that is one of its workers
 
 
 def who():
-    global _worker  # noqa: PLW0603
-    loader, _, mode = os.environ.get("LEAT_PROFILE_LOADER", "").partition(":")
+    global _worker, _park  # noqa: PLW0603
+    loader, mode, rank = (os.environ.get("LEAT_PROFILE_LOADER", "") + "::").split(":")[:3]
     _worker = (int(loader), int(mode or 0)) if loader.isdigit() else ()
+    _park = None
+    if _worker and _worker[1] == OBSERVED and os.environ.get("LEAT_PROFILE_RUNS"):
+        with contextlib.suppress(OSError):
+            _park = Park(lanes.folder, rank)
 
 
 def forget():

@@ -32,7 +32,7 @@ def _start(here):
         module.start(folder)
     except Exception as error:  # the script runs all the same, and the report says why it is empty
         try:
-            with open(os.path.join(here, f"note-{os.getpid()}"), "w") as file:
+            with open(os.path.join(here, f"note-{os.getpid()}"), "a") as file:
                 file.write(f"the observer could not start in {sys.executable}: {error!r}\n")
         except OSError:
             pass

@@ -8,9 +8,10 @@ import struct
 import threading
 import time
 
-WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH, READ, SAVE, LOAD, BUCKET, FLOPS, LINK = range(1, 13)
-EXHAUSTED, DEVICE, ACCOUNTED = 1, 2, 4  # flags of a record
+WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH, READ, SAVE, LOAD, BUCKET, FLOPS, LINK, SOURCE = range(1, 14)
+EXHAUSTED, DEVICE, ACCOUNTED, OPENING, EMPTY, NO_GRAD = 1, 2, 4, 8, 16, 32  # flags of a record
 OBSERVED = 0  # modes of a step; others are given by replay.py
+WARMUP = 0x80  # in a mode: not to be counted
 MAGIC = int.from_bytes(b"LEATLANE", "little")
 VERSION = 1
 CAPACITY = 8192  # records of a thread that the reader may be behind
@@ -40,7 +41,8 @@ HEADER_WORDS, RECORD_WORDS = 64, 5
     W_PEAK,
     W_NODE,
     W_EXPECT,
-) = range(24)
+    W_EPOCH,
+) = range(25)
 W_NAME = 32  # 128 bytes: the accelerator
 RUNNING, ENDED, RAISED = range(3)
 
@@ -116,6 +118,8 @@ def lane():
             made = Lane(folder)
         except (OSError, ValueError):
             made = NoLane()
+            with contextlib.suppress(OSError):  # a name needs no room
+                os.close(os.open(os.path.join(folder, f"full-{os.getpid()}"), os.O_CREAT | os.O_CLOEXEC, 0o600))
         lanes.append(made)
         _threads.lane = made
         return made
@@ -123,7 +127,7 @@ def lane():
 
 def note(text):
     """A sentence for the report."""
-    with contextlib.suppress(OSError), open(os.path.join(folder, f"note-{os.getpid()}"), "w") as file:
+    with contextlib.suppress(OSError), open(os.path.join(folder, f"note-{os.getpid()}"), "a") as file:
         file.write(text + "\n")
 
 
@@ -179,6 +183,7 @@ class Current:
         self.mode = OBSERVED
         self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
         self.trained = False  # a backward pass since the last batch
+        self.stepped = False  # a step of an optimizer
         self.accounts = None  # of the fetch that this thread is in
         self.device = None
         self.batches = 0

@@ -34,6 +34,7 @@ fetch, once = _part("fetch"), _part("once")
 current = lanes.current
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
+OPENING, EMPTY, NO_GRAD, WARMUP = lanes.OPENING, lanes.EMPTY, lanes.NO_GRAD, lanes.WARMUP
 now = lanes.now
 _PENDING_MAX = 4096
 _broken = []  # hooks that could not be put in place
@@ -45,6 +46,8 @@ _parents = []  # what only the process that this one was forked from may end
 def _forget():
     """In a forked child. Events and tensors on a GPU must not end here: that is a call of CUDA, which would abort the child."""
     _parents.append((current.device, *_replayer))
+    for replayer in _replayer:
+        replayer.park.drop()
     lanes.forget()
     current.clear()
     _replayer.clear()
@@ -135,14 +138,21 @@ class Span:
 # --- loaders ------------------------------------------------------------------------------------------------------------
 
 
-def weigh(batch, depth=3):
-    """(samples, bytes) of a batch, as far as its tensors and arrays tell."""
+def weigh(batch):
+    """(samples, bytes) of a batch, as far as its tensors and arrays tell. Whatever a batch is, it is no error here."""
+    try:
+        return _weigh(batch)
+    except Exception:  # a class of the script's own, whose properties may do anything
+        return 0, 0
+
+
+def _weigh(batch, depth=3):
     if hasattr(batch, "nbytes") and hasattr(batch, "shape"):
         return (int(batch.shape[0]) if len(batch.shape) else 1), int(batch.nbytes)
     if depth and isinstance(batch, dict):
         batch = list(batch.values())
     if depth and isinstance(batch, (list, tuple)):
-        parts = [weigh(part, depth - 1) for part in batch[:16]]
+        parts = [_weigh(part, depth - 1) for part in batch[:16]]
         return max((p[0] for p in parts), default=0), sum(p[1] for p in parts)
     return 0, 0
 
@@ -162,6 +172,13 @@ def number_of(loader):
     return _numbers[key]
 
 
+_grad = []  # whether gradients are made: torch's function
+
+
+def without_gradients():
+    return 0 if not _grad or _grad[0]() else NO_GRAD
+
+
 _weights = {}  # of a loader's batches: how many were asked, and (samples, bytes) of the last that was weighed
 
 
@@ -176,8 +193,21 @@ def _weight(loader, batch):
     return found[1]
 
 
-def wait(step, loader, accounts=None):
-    """Calls step() as the wait for a batch."""
+def opening(make, loader):
+    """Calls make() as the beginning of an epoch: starting workers is waiting, too."""
+    if current.depth:
+        return make()
+    current.depth = 1
+    span = Span(WAIT, loader, OPENING | without_gradients())
+    try:
+        return make()
+    finally:
+        current.depth = 0
+        span.end()
+
+
+def wait(step, loader, accounts=None, ready=False):
+    """Calls step() as the wait for a batch; `ready`: one was there before it was asked for."""
     if current.depth:
         return step()
     current.depth = 1
@@ -187,23 +217,21 @@ def wait(step, loader, accounts=None):
             device.collect()
     if current.batches < once.SETTLED:
         once.look(current.batches)
-    span = Span(WAIT, loader)
-    before = accounts() if accounts else None
+    span = Span(WAIT, loader, (0 if ready else EMPTY) | without_gradients())
     try:
         batch = step()
     except BaseException as error:
         span.end(flags=EXHAUSTED if isinstance(error, StopIteration) else 0)
+        if _replayer:
+            _replayer[0].last = None  # a loader whose workers stay gives its next epoch from the same iterator
         raise
     finally:
         current.depth = 0
-    if accounts:  # the loader's own: how much of the wait was fetching
-        after = accounts()
-        fetched = max(0, int((after - before) * 1e9))
-        waited = now() - span.start
-        lanes.lane().write(FETCH, span.start, span.start + waited, loader, max(0, waited - fetched), 0, ACCOUNTED)
+    if accounts:
+        accounts(loader, span.start)
     samples, size = _weight(loader, batch)
     span.end(samples, size)
-    current.trained = False
+    current.trained = current.stepped = False
     current.batches += 1
     if current.batches == once.COUNTED:
         once.count(True)
@@ -226,60 +254,142 @@ class Watched:
         return getattr(self.iterator, name)
 
 
+class Replayed(Watched):
+    """The same of a torch DataLoader that somebody has put his own iterator around; its batches may be replayed."""
+
+    def __init__(self, iterator, loader, again, place):
+        """`again`: whether each rank can read its samples once more; `place` does with a batch what the iterator does."""
+        super().__init__(iterator, number_of(loader))
+        self.inner = loader
+        self.leat_number = self.loader
+        self.leat_loader = loader if again else None
+        self.leat_place = place
+        self._num_workers = loader.num_workers
+
+    @property
+    def leat_source(self):
+        """The loader's own iterator, once it is made."""
+        made = getattr(self.inner, "leat_iterator", None)
+        return made and made()
+
+    @property
+    def leat_indices(self):
+        return getattr(self.leat_source, "leat_indices", ())
+
+    def __next__(self):
+        if current.depth:
+            return self.iterator.__next__()
+        source = self.leat_source
+        return batch_of(self, self.iterator.__next__, self.loader, source is not None and is_ready(source))
+
+
+class Epoch:
+    """How many batches an epoch of the training has, once one is over."""
+
+    def __init__(self):
+        self.given, self.trained, self.last = {}, set(), 0
+
+    def look(self, number):
+        """Before a batch of this loader: if there was a backward pass, the last one was trained with."""
+        if current.trained:
+            self.trained.add(self.last)
+        self.last = number
+
+    def count(self, number):
+        if current.mode & ~WARMUP == OBSERVED:
+            self.given[number] = self.given.get(number, 0) + 1
+
+    def end(self, number):
+        batches = self.given.pop(number, 0)
+        if batches and number in self.trained:
+            lanes.put(lanes.W_EPOCH, batches)
+
+
+def is_ready(iterator):
+    """Whether the next batch is there already: with workers, that they are ahead of the training."""
+    told = iterator.__dict__
+    if "_data_queue" not in told:
+        return False
+    try:
+        return len(told["_task_info"].get(told["_rcvd_idx"], ())) == 2 or told["_data_queue"].qsize() > 0
+    except (KeyError, NotImplementedError):  # another release of torch
+        return False
+
+
+_epoch = Epoch()
+
+
+def batch_of(iterator, step, number, ready):
+    """The next batch of a loader, its own or one of a differential block."""
+    _epoch.look(number)
+    if _replayer:
+        step = _replayer[0].choose(iterator, step, ready)
+    try:
+        batch = wait(step, number, ready=ready)
+    except StopIteration:
+        _epoch.end(number)
+        raise
+    _epoch.count(number)
+    return batch
+
+
+def begin_epoch(loader, make):
+    """make() begins to give out the batches of this loader."""
+    number = number_of(loader)
+    _epoch.look(number)
+    _epoch.end(number)
+    lanes.put(lanes.W_WORKERS, loader.num_workers)
+    with contextlib.suppress(Exception):  # it need not have a length
+        lanes.put(lanes.W_SAMPLES, len(loader.dataset))
+    return opening(make, number)
+
+
 def _patch_dataloader(torch):
     data = torch.utils.data
     base = data.dataloader._BaseDataLoaderIter
     plain_next, plain_init = base.__next__, data.dataloader._MultiProcessingDataLoaderIter.__init__
 
     def following(self):
+        fetch.serial_loader[0] = self.__dict__.get("leat_number", 0)
+        if current.depth:
+            return plain_next(self)
         number = self.__dict__.get("leat_number", 0)
-        fetch.serial_loader[0] = number
-        step = functools.partial(plain_next, self)
-        return wait(_replayer[0].choose(self, step) if _replayer and not current.depth else step, number)
+        return batch_of(self, functools.partial(plain_next, self), number, is_ready(self))
 
     def starting(self, loader):
         # Workers learn from the environment whose they are, however they are started.
-        os.environ["LEAT_PROFILE_LOADER"] = f"{number_of(loader)}:{getattr(loader, 'leat_mode', OBSERVED)}"
+        mode = getattr(loader, "leat_mode", OBSERVED)
+        os.environ["LEAT_PROFILE_LOADER"] = f"{number_of(loader)}:{mode}:{os.getpid()}"
         try:
             plain_init(self, loader)
         finally:
             del os.environ["LEAT_PROFILE_LOADER"]
 
-    plain_iter = data.DataLoader._get_iterator
+    plain_get, plain_iter = data.DataLoader._get_iterator, data.DataLoader.__iter__
 
     def iterator(self):
-        made = plain_iter(self)
+        made = plain_get(self)
         made.leat_number = number_of(self)
-        made.leat_ahead = self.num_workers * (self.prefetch_factor or 0)
         if _replayer:
             made.leat_loader = self  # to read samples again
-        if not current.depth and not hasattr(self, "leat_mode"):
-            lanes.put(lanes.W_WORKERS, self.num_workers)
-            with contextlib.suppress(Exception):  # it need not have a length
-                lanes.put(lanes.W_SAMPLES, len(self.dataset))
+            self.leat_iterator = weakref.ref(made)
+        return made
+
+    def iterate(self):
+        if current.depth or hasattr(self, "leat_mode"):
+            return plain_iter(self)
+        made = begin_epoch(self, functools.partial(plain_iter, self))
+        made.leat_fresh = True  # also where workers persist, and with them the iterator
         return made
 
     base.__next__ = base.next = following
     data.dataloader._MultiProcessingDataLoaderIter.__init__ = starting
-    data.DataLoader._get_iterator = iterator
+    data.DataLoader._get_iterator, data.DataLoader.__iter__ = iterator, iterate
     fetch.patch_fetch(data._utils.fetch._MapDatasetFetcher)
     fetch.patch_fetch(data._utils.fetch._IterableDatasetFetcher)
 
 
 _replayer = []  # of differential runs, where they are asked for
-
-
-def _patch_leat(module):
-    kind = module.Loader
-    plain = kind.__iter__
-
-    def watched(self):
-        def fetching():
-            return self.stats()["wait_by_cause_s"]["fetch"]
-
-        return Watched(plain(self), number_of(self), fetching)
-
-    kind.__iter__ = watched
 
 
 # --- the step -----------------------------------------------------------------------------------------------------------
@@ -321,6 +431,7 @@ def _patch_optimizer(torch):
     def before(optimizer, args, kwargs):
         if _cuda and current.device is None:
             _device()
+        current.stepped = True
         spans.append((optimizer, Span(OPTIM)))
 
     def after(optimizer, args, kwargs):
@@ -384,7 +495,7 @@ def _patch_distributed(torch):
 
     def follow(plain, own=True):
         def collective(*args, **kwargs):
-            if getattr(busy, "on", False) or torch.compiler.is_compiling():
+            if current.depth or getattr(busy, "on", False) or torch.compiler.is_compiling():
                 return plain(*args, **kwargs)
             busy.on = True
             current.collectives += own and not current.backward and current.batches > once.SETTLED
@@ -446,6 +557,7 @@ def _patch_ddp(kind):
 
 
 def _follow_torch(torch):
+    _grad.append(torch.is_grad_enabled)
     if torch.backends.cuda.is_built():
         _cuda.append(torch)
     for patch in (
@@ -467,15 +579,34 @@ def _follow_torch(torch):
             _replayer.append(made)
 
 
-_FOLLOWED = {"torch": _follow_torch, "leat.loader": _patch_leat}
+frameworks = _part("frameworks")
+frameworks.observe = sys.modules[__name__]
+_FOLLOWED = {
+    "torch": _follow_torch,
+    "leat.loader": frameworks.follow_leat,
+    "accelerate.data_loader": frameworks.follow_accelerate,
+    "transformers.trainer": lambda module: frameworks.follow_counting(module.Trainer, "train", "transformers.Trainer"),
+    "lightning.pytorch.trainer.trainer": lambda module: frameworks.follow_counting(module.Trainer, "fit", "Lightning"),
+    "pytorch_lightning.trainer.trainer": lambda module: frameworks.follow_counting(module.Trainer, "fit", "Lightning"),
+    "multiprocessing.process": frameworks.follow_processes,
+    "socket": fetch.follow_sockets,
+    "ssl": fetch.follow_tls,
+}
+
+
+def _follow(name, module):
+    """What is not as expected in a release of a package must not stop the script."""
+    try:
+        _FOLLOWED[name](module)
+    except Exception as error:
+        lanes.note(f"this release of {name} cannot be followed: {error!r}")
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Calls the hooks of a module right after its import."""
 
     def find_spec(self, name, path, target=None):
-        hook = _FOLLOWED.get(name)
-        if hook is None or name in _found:
+        if name not in _FOLLOWED or name in _found:
             return None
         _found.add(name)  # found by the others now
         spec = importlib.util.find_spec(name)
@@ -486,13 +617,18 @@ class _Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             plain(module)
-            hook(module)
+            _follow(name, module)
 
         spec.loader.exec_module = exec_module
         return spec
 
 
 _found = set()
+
+
+def _at_exit():
+    # Set by an exception that nobody caught, whichever hook has printed it.
+    lanes.end(lanes.RAISED if getattr(sys, "last_value", None) is not None else lanes.ENDED)
 
 
 def start(folder):
@@ -509,21 +645,17 @@ def start(folder):
             lanes.place[word] = int(text) + plus
     fetch.who()
     os.register_at_fork(after_in_child=_forget)
-    atexit.register(lanes.end, lanes.ENDED)
+    atexit.register(_at_exit)
     atexit.register(once.peak)
-    plain_exit, plain_hook = os._exit, sys.excepthook
+    plain_exit = os._exit
 
     def leave(status):
         lanes.end(lanes.ENDED)
         plain_exit(status)
 
-    def raised(*error):
-        lanes.end(lanes.RAISED)
-        plain_hook(*error)
-
-    os._exit, sys.excepthook = leave, raised
-    for name, hook in _FOLLOWED.items():
+    os._exit = leave
+    for name in _FOLLOWED:
         if name in sys.modules:
             _found.add(name)
-            hook(sys.modules[name])
+            _follow(name, sys.modules[name])
     sys.meta_path.insert(0, _Finder())

@@ -17,7 +17,7 @@ bucket_sizes = []
 
 def look(batches):
     """At the first batches: what is only known once the training runs."""
-    if batches == COUNTED:
+    if _counter and (current.trained or batches == SETTLED - 1):
         count(False)
     if batches == SETTLED - 2:
         for reference in exchanging[-1:]:

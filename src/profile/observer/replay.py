@@ -2,10 +2,12 @@
 
 After each block model, optimizer, gradients and random numbers are what they were before it, so that the training goes on as if
 there had been none. All ranks do the same: they count the same steps, and rank 0 says whether there is another block and of
-which mode. `synthetic` batches come from memory; in `alone` gradients are not exchanged either; in `single` the other ranks stand
+which mode. Workers of the script's loader stand still meanwhile, and what they had finished by then is used up before they go on:
+the training finds as many batches ready as it would have. `synthetic` batches come from memory; in `alone` gradients are not exchanged either; in `single` the other ranks stand
 still meanwhile; `cached` reads again what was just read, and `cold` does so after the files were dropped from the page cache.
 """
 
+import atexit
 import contextlib
 import copy
 import datetime
@@ -14,13 +16,14 @@ import os
 import random
 import statistics
 import sys
+import threading
 import time
 import weakref
 from collections import deque
 
 OBSERVED, SYNTHETIC, ALONE, SINGLE, CACHED, COLD = range(6)
-WARMUP = 0x80
-STEPS = 20  # counted in each block
+WARMUP = sys.modules["_leat_lane"].WARMUP
+STEPS = 20  # counted in each block, at least
 SETTLE = 2  # not counted at its beginning
 FIRST = 10  # steps before the first block: an optimizer has made its state by then, and what happens each step is known
 KEPT = 4  # batches
@@ -28,8 +31,12 @@ KEPT_BYTES = 1 << 30
 PATIENCE_S = 60
 STANDING_S = 600  # how long others stand still for a `single` block
 MEMORY_BYTES = 32 << 20  # to read for the rate of memory
-INDICES = 256  # of batches, that are remembered for reading them again
+KEEPS_UP = 10  # rounds of its workers after which a loader that never let the training wait is not going to
+TURN_S = 0.05  # how long a batch may take that workers have ready
+BUSY_S = 5.0  # how long a block waits for workers to finish their batches
+INDICES = 1024  # of batches, that are remembered for reading them again
 PAIRS = [(OBSERVED, SYNTHETIC), (SYNTHETIC, ALONE), (SYNTHETIC, SINGLE), (CACHED, SYNTHETIC), (COLD, CACHED)]
+PERIOD_MOST = 64  # steps between two of the optimizer that a block keeps count of
 LEAST = 4  # blocks of each mode before a difference counts as known
 T_VALUES = {4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}  # of 95 %
 
@@ -66,10 +73,13 @@ class Snapshot:
         kinds["scheduler"] = torch.optim.lr_scheduler.LRScheduler
         kinds["scaler"] = torch.amp.GradScaler
         found = {name: [] for name in kinds}
+        told = {}  # by type, of which there are few: isinstance() would ask proxies who they are
         for thing in gc.get_objects():
-            for name, kind in kinds.items():
-                if issubclass(type(thing), kind):  # isinstance() would ask proxies who they are
-                    found[name].append(thing)
+            kind = type(thing)
+            if kind not in told:
+                told[kind] = next((name for name, base in kinds.items() if issubclass(kind, base)), None)
+            if told[kind]:
+                found[told[kind]].append(thing)
         self.exchanging = [m for m in found["module"] if isinstance(m, torch.nn.parallel.DistributedDataParallel)]
         tensors = {}
         for module in found["module"]:
@@ -89,6 +99,7 @@ class Snapshot:
         self.scalers = [
             (s, s._scale.clone(), s._growth_tracker.clone()) for s in found["scaler"] if s._scale is not None
         ]
+        self.counters = counters(gc.get_objects())
         numpy = sys.modules.get("numpy")
         self.random = random.getstate(), numpy and numpy.random.get_state(), torch.get_rng_state()
         self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
@@ -132,6 +143,8 @@ class Snapshot:
             for scaler, scale, tracker in self.scalers:
                 scaler._scale.copy_(scale)
                 scaler._growth_tracker.copy_(tracker)
+            for values, saved in self.counters:
+                values.update(saved)
         python, numpy, cpu = self.random
         random.setstate(python)
         if numpy is not None:
@@ -139,6 +152,16 @@ class Snapshot:
         torch.set_rng_state(cpu)
         if self.cuda is not None:
             torch.cuda.set_rng_state_all(self.cuda)
+
+
+def counters(things):
+    """Of accelerate: how many batches of a step have been accumulated, and whether gradients are exchanged."""
+    module, state = sys.modules.get("accelerate.accelerator"), sys.modules.get("accelerate.state")
+    if module is None or state is None:
+        return []
+    found = [(t.__dict__, {"step": t.step}) for t in things if issubclass(type(t), module.Accelerator)]
+    shared = state.GradientState._shared_state
+    return [*found, (shared, dict(shared))]
 
 
 class Files:
@@ -198,6 +221,21 @@ class Files:
             lanes.lane().write(lanes.READ, start, lanes.now(), 0, size, 0, 0, CACHED)
 
 
+def rounds(steps, workers):
+    """This many steps, or some more: workers finish at the same time, and what they finish must be counted whole."""
+    return -(-steps // max(1, workers)) * max(1, workers)
+
+
+def ahead(iterator):
+    """Batches that workers have ready."""
+    told = (getattr(iterator, "leat_source", None) or iterator).__dict__
+    if "_data_queue" not in told:
+        return 0
+    queues = {id(queue): queue for queue in (told["_data_queue"], told["_worker_result_queue"])}
+    arrived = sum(len(info) == 2 for info in list(told["_task_info"].values()))
+    return arrived + sum(queue.qsize() for queue in queues.values())
+
+
 def key_of(index):
     """The same in every process."""
     try:
@@ -239,18 +277,28 @@ class Replayer:
         self.stamp = None  # (mode, of the last batch, steps and seconds so far)
         self.turn = 0  # in the list of modes
         self.reread = None  # the iterator of a cached or cold block
-        self.loader = None
+        self.loader = self.place = None
         self.linked = False
         self.until = None
         self.kept = []  # (the batch, as it was; the batch that is given out; versions of that)
         self.bytes = 0
+        self.park = sys.modules["_leat_fetch"].Park(folder, os.getpid())
+        self.target = 0  # batches that are to be ready when workers go on
+        self.first = True  # the training's first epoch
+        self.settled = False
         self.trained = 0  # steps in a row with the script's own batches
         self.settle = FIRST
+        self.workers = 0
         self.counted = STEPS
         self.last = None  # the iterator of the training
         self.snapshot = None
         self.left = 0
         self.block = 0
+        self.given = 0  # batches since the last step
+        self.before = self.largest = 0  # batches of the first step of an iterator, the most of any later one
+        self.since, self.period = 0, 1  # steps since the optimizer's last, and the most that there are between two
+        self.iterations = 0  # of the block
+        self.longest = 0  # row of steps
 
     def count(self):
         """Durations of steps, block by block, to know when enough is known."""
@@ -260,31 +308,90 @@ class Replayer:
             self.stamp[3] += now - self.stamp[1]
             self.stamp[1] = now
             return
-        if self.stamp is not None and not self.stamp[0] & WARMUP and self.stamp[2] >= STEPS // 2:
+        known = self.settled or (self.stamp and self.stamp[0] != OBSERVED)
+        if self.stamp is not None and known and not self.stamp[0] & WARMUP and self.stamp[2] >= STEPS // 2:
             self.blocks.append((self.stamp[0], self.stamp[3] / self.stamp[2]))
         self.stamp = [mode, now, 0, 0.0]
 
-    def choose(self, iterator, step):
+    def choose(self, iterator, step, ready):
         """What to call for the next batch."""
         if self.seconds:
             self.count()
+        fresh = iterator.__dict__.pop("leat_fresh", False)
+        same = self.last is not None and self.last() is iterator and not fresh
+        if same and not self.current.trained and self.given < max(self.before, self.largest):
+            self.given += 1  # one more batch of the same step
+            return self.more if self.snapshot is not None else step
         if self.snapshot is not None:
-            if self.last is not None and self.last() is iterator and self.current.trained and self.left:
+            if same and self.current.trained and (self.left or self.iterations % self.period):
+                self.given = 1
                 return self.again
             self.stop()
-        same = self.last is not None and self.last() is iterator
-        if same and self.current.trained:
+        if not same:
+            self.begin(iterator)
+        elif self.current.trained:
             self.trained += 1
-            if self.trained > self.settle + self.counted and self.kept and self.seconds and self.another(iterator):
+            self.longest = max(self.longest, self.trained)
+            self.learn()
+            self.look(ready)
+            due = self.trained > self.settle + self.counted
+            if due and self.kept and self.seconds and self.another(iterator):
                 return self.again
+        elif not self.trained:
+            self.given += 1
+        self.current.mode = OBSERVED | (WARMUP if self.seconds and self.trained < self.settle else 0)
+        if self.park.closed:
+            return self.use_up(iterator, step)
+        keeps = self.seconds and self.first and self.trained and len(self.kept) < KEPT
+        return (lambda: self.keep(step())) if keeps else step
+
+    def learn(self):
+        """How many batches a step takes, and after how many steps gradients are used: a script that accumulates them counts its
+        iterations. Who takes more batches before the first step than for any other trains each a step late, and would train on
+        what was meant for a block after it."""
+        if not self.before:
+            self.before = self.given
         else:
-            self.trained = 0
-            self.last = weakref.ref(iterator)
-            ahead = getattr(iterator, "leat_ahead", 0)
-            self.settle = FIRST + ahead
-            self.counted = max(STEPS, ahead)  # workers give out batches in bursts, which must be counted whole
-        self.current.mode = OBSERVED | (WARMUP if self.trained < self.settle else 0)
-        return (lambda: self.keep(step())) if len(self.kept) < KEPT and self.trained < self.settle else step
+            self.largest = max(self.largest, self.given)
+        self.given = 1
+        self.since += 1
+        if self.current.stepped:
+            self.period, self.since = max(self.period, min(self.since, PERIOD_MOST)), 0
+        if self.seconds and self.trained > 2 and self.before > self.largest:
+            self.end("no differential runs: the script takes batches ahead of the steps that they are for")
+
+    def begin(self, iterator):
+        """The steps of an epoch; what is special at its beginning belongs to it, but for that of the training."""
+        self.park.open()
+        self.first = self.first and not self.trained
+        self.last = weakref.ref(iterator)
+        self.trained = 0
+        self.given, self.before, self.largest = 1, 0, 0
+        self.workers = getattr(iterator, "_num_workers", 0)
+        self.settle = FIRST if self.first else 0
+        self.counted = rounds(max(STEPS, 2 * self.workers), self.workers)
+
+    def look(self, ready):
+        """Whether the loader is in the state that it keeps: what it had time to prepare at the beginning is used up."""
+        if self.trained > FIRST and not (ready and self.trained < KEEPS_UP * self.workers):
+            self.settled = True
+
+    def use_up(self, iterator, step):
+        """After a block: first what workers finished in it."""
+        if self.trained > self.workers or ahead(iterator) <= self.target:
+            self.park.open()
+            return step
+
+        def patiently():
+            # The batch whose turn it is may be one that was not begun.
+            timer = threading.Timer(TURN_S, self.park.open)
+            timer.start()
+            try:
+                return step()
+            finally:
+                timer.cancel()
+
+        return patiently
 
     def keep(self, batch):
         from _leat_observe import weigh
@@ -298,10 +405,19 @@ class Replayer:
         return batch
 
     def end(self, why=None):
+        self.park.open()
         self.seconds = 0
         self.kept.clear()
         if why:
             self.note(why)
+
+    def explain(self):
+        """At the end: why there is nothing to compare."""
+        if self.seconds and not self.block and self.longest:
+            needed = self.settle + self.counted + 2
+            self.note(
+                f"no differential runs: they need {needed} training steps in a row, and there were {self.longest}"
+            )
 
     def store(self):
         """What all ranks share; None: there is only one."""
@@ -342,7 +458,8 @@ class Replayer:
         return loader is not None and len(getattr(iterator, "leat_indices", ())) >= self.needed(loader)
 
     def needed(self, loader):
-        return SETTLE + loader.num_workers + STEPS + 1
+        steps = SETTLE + loader.num_workers + rounds(STEPS, loader.num_workers) + 2 + self.period
+        return steps * max(1, self.largest)
 
     def read_again(self, iterator, mode):
         """A loader like the script's, for the batches that it has just read."""
@@ -350,8 +467,8 @@ class Replayer:
         indices = list(iterator.leat_indices)
         ahead = loader.num_workers * (loader.prefetch_factor or 0)
         indices = indices[-self.needed(loader) - ahead :]
-        if mode == COLD and not self.files.drop(indices):
-            return False
+        if mode == COLD:
+            self.files.drop(indices)  # the report says how cold it was
         if mode == CACHED:
             self.files.time_memory(indices)
         again = copy.copy(loader)
@@ -361,8 +478,9 @@ class Replayer:
             fields.update(batch_sampler=None, sampler=indices)
         again.__dict__.update(fields, leat_mode=mode)
         self.loader = again
+        self.place = getattr(iterator, "leat_place", lambda batch: batch)
         self.reread = iter(again)
-        return True
+        self.reread.leat_reread = True
 
     def another(self, iterator):
         """Begins a block, if the time allows it and there is something left to learn."""
@@ -372,8 +490,9 @@ class Replayer:
         snapshot = None
         try:
             wanted = OBSERVED
-            ddp = self.torch.nn.parallel.DistributedDataParallel
-            exchanging = any(issubclass(type(thing), ddp) for thing in gc.get_objects())
+            self.target = ahead(iterator)
+            self.park.close()
+            exchanging = any(module() is not None for module in sys.modules["_leat_once"].exchanging)
             if time.monotonic() < self.until and not narrow(self.blocks, self.precision):
                 wanted = self.next_mode(iterator, exchanging)
             mode = self.agreed(wanted)
@@ -386,8 +505,8 @@ class Replayer:
                 self.store().wait([f"leat/profile/{self.block}/done"], datetime.timedelta(seconds=STANDING_S))
                 self.rest()
                 return False
-            if mode in (CACHED, COLD) and not self.read_again(iterator, mode):
-                raise RuntimeError("the samples cannot be read again")
+            if mode in (CACHED, COLD):
+                self.read_again(iterator, mode)
         except Exception as error:  # the store is gone, or rank 0 is
             if snapshot is not None:
                 snapshot.restore()
@@ -397,8 +516,11 @@ class Replayer:
             self.end()
             return False
         self.snapshot = snapshot
-        self.settle_block = SETTLE + (self.loader.num_workers if self.reread is not None else 0)
-        self.left = self.settle_block + STEPS + 1  # the last is not counted: the change is in it
+        self.iterations = 0
+        reading = self.workers if self.reread is not None else 0
+        self.settling = SETTLE + reading
+        self.patience = time.monotonic() + BUSY_S
+        self.left = rounds(STEPS, reading) + 2  # a step has the mode of the call before; the change is in the last
         self.running = mode
         self.exchange = [(m, m.require_backward_grad_sync, m.require_forward_param_sync) for m in snapshot.exchanging]
         if mode in (ALONE, SINGLE):
@@ -413,21 +535,41 @@ class Replayer:
 
         exchange = _part("exchange")
         exchange.told[:] = once.bucket_sizes
-        exchange.measure(self.torch, lanes, self.seconds / 10)
+        models = [model for model in (found() for found in once.exchanging) if model is not None]
+        exchange.measure(self.torch, lanes, self.seconds / 10, self.store(), models[-1:])
 
     def again(self):
         """A batch of the block."""
-        self.left -= 1
-        done = self.settle_block + STEPS - self.left
-        self.current.mode = self.running | (WARMUP if done < self.settle_block else 0)
+        self.iterations += 1
+        if self.settling > 0 or self.busy() or not self.left:
+            self.settling -= 1
+            self.current.mode = self.running | WARMUP
+        else:
+            self.left -= 1
+            self.current.mode = self.running
+        return self.more()
+
+    def more(self):
         if self.reread is not None:
-            return next(self.reread)
-        row = self.kept[self.left % len(self.kept)]
+            return self.place(next(self.reread))
+        row = self.kept[(self.left + self.settling) % len(self.kept)]
         now = None if row[1] is None else versions(row[1], self.torch)
         if row[1] is None or now is None or now != row[2]:  # first, or the script has written into it
             row[1] = clone(row[0], self.torch)
             row[2] = versions(row[1], self.torch)
         return row[1]
+
+    def busy(self):
+        """Whether workers of the script still finish what they had begun: they take cores from the block. Those of all ranks are as
+        busy as those of this one."""
+        if self.reread is not None or self.store() is not None or not self.patience:
+            return False
+        iterator = self.last()
+        number = getattr(iterator, "leat_number", 0)
+        if time.monotonic() < self.patience and number and self.park.busy(number, self.workers):
+            return True
+        self.patience = 0
+        return False
 
     def stop(self):
         """Ends a block: everything is as it was before it."""
@@ -450,8 +592,7 @@ class Replayer:
         """The script's own steps again, which settle first."""
         self.left = 0
         self.trained = 0
-        iterator = self.last() if self.last else None
-        self.settle = SETTLE + getattr(iterator, "leat_ahead", 0)
+        self.settle = SETTLE + 2 * self.workers  # what they had finished, and a round of them that all begin at once
         self.current.mode = OBSERVED | WARMUP
         self.current.trained = True
 
@@ -481,6 +622,16 @@ def install(torch, current, folder, note):
         return None
     replayer = Replayer(torch, current, seconds, precision, folder, note)
     remember(torch)
+    atexit.register(replayer.explain)
+    kind = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
+    plain_shutdown = kind._shutdown_workers
+
+    def shutdown(self):
+        if not hasattr(self, "leat_reread"):
+            replayer.park.open()  # else they would not hear of it
+        plain_shutdown(self)
+
+    kind._shutdown_workers = shutdown
     plain = torch.save
 
     def save(*args, **kwargs):

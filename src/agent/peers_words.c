@@ -1,0 +1,72 @@
+/* What `leat job` is told of an agent's jobs. */
+#include <stdlib.h>
+
+#include "agent/circle.h"
+#include "agent/peers_inside.h"
+#include "order/order.h"
+
+static json_t *describe_peer(const struct leat_peer *p, const uint32_t *slots)
+{
+    const struct leat_job *j = p->job;
+    bool here = p->node == j->node;
+    const char *state = here                  ? "here"
+                        : leat_peers_apart(p) ? "apart"
+                        : p->health.lied      ? "set aside"
+                        : j->circle && !leat_circle_has(j->circle, j->members->now.nodes[p->node].address, NULL)
+                            ? "gone"
+                        : p->health.lost     ? "lost"
+                        : p->health.failures ? "resting"
+                                             : "good";
+    return json_pack("{s:I,s:s,s:I,s:s,s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:s}", "node", (json_int_t)p->node, "address",
+                     j->members->now.nodes[p->node].address, "ranks", (json_int_t)j->members->now.nodes[p->node].ranks,
+                     "state", state, "slots", (json_int_t)slots[p->node], "chunks", (json_int_t)p->chunks, "bytes",
+                     (json_int_t)p->bytes, "seconds", (double)p->ns / 1e9, "without", (json_int_t)p->without, "failed",
+                     (json_int_t)p->failed, "late", (json_int_t)p->late, "why", p->health.failures ? p->why : "");
+}
+
+static json_t *describe_job(const struct leat_job *j)
+{
+    uint32_t table[LEAT_ORDER_SLOTS_MAX];
+    struct leat_error err;
+    struct leat_door_stats door = {0};
+    uint32_t n = j->members->now.n;
+    uint32_t *slots = calloc((size_t)n + 1, sizeof *slots);
+    bool *lost = calloc((size_t)n + 1, sizeof *lost);
+    json_t *peers = slots && lost ? json_array() : NULL;
+    if (peers)
+        leat_peers_find_lost(j, NULL, lost);
+    if (peers && leat_members_place(j->members, lost, LEAT_ORDER_SLOTS_MAX, table, &err) == LEAT_OK) {
+        for (uint32_t s = 0; s < LEAT_ORDER_SLOTS_MAX; s++)
+            slots[table[s]]++;
+    }
+    for (uint32_t i = 0; peers && i < n; i++) {
+        if (json_array_append_new(peers, describe_peer(&j->peers[i], slots)) < 0) {
+            json_decref(peers);
+            peers = NULL;
+        }
+    }
+    free(slots);
+    free(lost);
+    if (!peers)
+        return NULL;
+    if (j->door)
+        leat_door_stats(j->door, &door);
+    return json_pack(
+        "{s:s,s:I,s:b,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:o}", "job", j->members->job, "generation",
+        (json_int_t)j->members->generation, "over", (int)atomic_load(&j->over), "node", (json_int_t)j->node, "problem",
+        j->circle && *leat_circle_problem(j->circle) ? leat_circle_problem(j->circle) : j->problem, "served_chunks",
+        (json_int_t)j->served_chunks, "served_bytes", (json_int_t)j->served_bytes, "refused", (json_int_t)door.refused,
+        "connections", (json_int_t)door.connections, "users", (json_int_t)j->users, "nodes", peers);
+}
+
+json_t *leat_peers_describe(const struct leat_agent *a)
+{
+    json_t *list = json_array();
+    for (const struct leat_job *j = a->jobs; list && j; j = j->next) {
+        if (json_array_append_new(list, describe_job(j)) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}

@@ -1,0 +1,372 @@
+"""Checksums that go with what is written, and those of objects that were put in parts: against servers that compare them
+as S3, Google and Azure document it, with a proxy between that flips a bit."""
+
+import base64
+import contextlib
+import hashlib
+import re
+import zlib
+
+import pytest
+from clouds import AzureCloud, GoogleCloud, crc32c
+from command_tools import MIB, one_line, some_bytes
+from faulty_server import FaultyServer
+from flipping_proxy import FlippingProxy, always
+
+PART = 5 * MIB
+
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+DIGESTS = {
+    "crc32": lambda data: zlib.crc32(data).to_bytes(4, "big"),
+    "crc32c": lambda data: crc32c(data).to_bytes(4, "big"),
+    "sha1": lambda data: hashlib.sha1(data).digest(),
+    "sha256": lambda data: hashlib.sha256(data).digest(),
+}
+
+
+class SummingServer(FaultyServer):
+    """S3 as it is documented for checksums, with ETags that say nothing (as with KMS keys): without these checksums
+    nothing would be compared. `whole`: it knows x-amz-checksum-type; else the checksum is made of the parts'."""
+
+    whole = True
+    refuses = None  # (status, code) for whatever carries a checksum
+    sized = True  # it answers partNumber
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.sums = {}  # key: (kind, text)
+        self.sizes = {}  # key: lengths of the parts
+        self.begun = {}
+
+    def put_in_parts(self, key, parts, kind):
+        """As another client would have left it."""
+        digests = [DIGESTS[kind](p) for p in parts]
+        self.objects[key] = b"".join(parts)
+        self.tags[key] = f'"opaque-{len(parts)}"'
+        self.sums[key] = kind, f"{b64(DIGESTS[kind](b''.join(digests)))}-{len(parts)}"
+        self.sizes[key] = [len(p) for p in parts]
+
+    def proper(self, exchange):
+        r = exchange.request
+        stated = r.headers.get("x-amz-checksum-crc32c")
+        if self.refuses and any(name.startswith("x-amz-checksum-") for name in r.headers if "mode" not in name):
+            exchange.error(*self.refuses)
+        elif r.method == "POST" and "uploads" in r.query:
+            self.create(exchange)
+        elif r.method == "POST":
+            self.complete(exchange)
+        elif r.method == "PUT" and stated and stated != b64(DIGESTS["crc32c"](r.body)):
+            exchange.error(400, "BadDigest", "The CRC32C you specified did not match.")
+        elif r.method == "PUT" and "uploadId" in r.query:
+            if self.begun.get(r.query["uploadId"]) and not stated:
+                exchange.error(400, "BadRequest", "The upload was created using the crc32c checksum.")
+                return
+            self.uploads[r.query["uploadId"]][int(r.query["partNumber"])] = r.body
+            exchange.answer(200, headers={"ETag": '"opaque"', "x-amz-checksum-crc32c": stated})
+        elif r.method == "PUT":
+            self.objects[r.key] = r.body
+            self.tags[r.key] = '"opaque"'
+            self.sums[r.key] = "crc32c", stated
+            exchange.answer(200, headers={"ETag": '"opaque"', "x-amz-checksum-crc32c": stated})
+        elif r.method in ("GET", "HEAD") and r.key in self.objects and "list-type" not in r.query:
+            self.read(exchange)
+        else:
+            super().proper(exchange)
+
+    def create(self, exchange):
+        upload = f"upload-{len(self.requests)}"
+        algorithm = exchange.request.headers.get("x-amz-checksum-algorithm")
+        self.uploads[upload], self.begun[upload] = {}, algorithm
+        more = {"x-amz-checksum-algorithm": algorithm}
+        if self.whole and algorithm:
+            more["x-amz-checksum-type"] = exchange.request.headers["x-amz-checksum-type"]
+        text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+        exchange.answer(200, text.encode(), more)
+
+    def complete(self, exchange):
+        r = exchange.request
+        parts = self.uploads[r.query["uploadId"]]
+        parts = [parts[n] for n in sorted(parts)]
+        said = re.findall(rb"<ChecksumCRC32C>([^<]*)</ChecksumCRC32C>", r.body)
+        if self.begun[r.query["uploadId"]] and said != [b64(DIGESTS["crc32c"](p)).encode() for p in parts]:
+            exchange.error(400, "InvalidPart", "One or more of the specified parts could not be found.")
+            return
+        of_whole = b64(DIGESTS["crc32c"](b"".join(parts)))
+        stated = r.headers.get("x-amz-checksum-crc32c")
+        if stated and (not self.whole or stated != of_whole):
+            exchange.error(400, "BadDigest", "The CRC32C you specified did not match the calculated checksum.")
+            return
+        self.put_in_parts(r.key, parts, "crc32c")
+        if self.whole:
+            self.sums[r.key] = "crc32c", of_whole
+        more = f"<ChecksumCRC32C>{self.sums[r.key][1]}</ChecksumCRC32C>"
+        text = f"<CompleteMultipartUploadResult><ETag>{self.tags[r.key]}</ETag>{more}</CompleteMultipartUploadResult>"
+        exchange.answer(200, text.encode())
+
+    def read(self, exchange):
+        r = exchange.request
+        part = int(r.query.get("partNumber", 0)) if self.sized else 0
+        if part:
+            first = sum(self.sizes[r.key][: part - 1])
+            r.headers["range"] = f"bytes={first}-{first + self.sizes[r.key][part - 1] - 1}"
+        code, headers, body = exchange.object_part()
+        if part and r.method == "HEAD":
+            first, last = r.range
+            total = len(self.objects[r.key])
+            exchange.answer(
+                206,
+                b"",
+                {
+                    **headers,
+                    "Content-Range": f"bytes {first}-{last}/{total}",
+                    "Content-Length": last - first + 1,
+                    "x-amz-mp-parts-count": 9,
+                },
+            )
+            return
+        if "x-amz-checksum-mode" in r.headers and r.key in self.sums and self.sums[r.key][1]:
+            kind, text = self.sums[r.key]
+            headers[f"x-amz-checksum-{kind}"] = text
+        exchange.answer(code, body, headers)
+
+
+@pytest.fixture
+def summing():
+    servers = []
+
+    def start(**settings):
+        server = SummingServer()
+        for name, value in settings.items():
+            setattr(server, name, value)
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(params=["s3", "s3 of parts", "serve", "gs", "az"])
+def flipping(request, tmp_path):
+    """(proxy, url, environment, read(key)) of each kind of bucket behind a proxy."""
+    stack = contextlib.ExitStack()
+    if request.param.startswith("s3"):
+        server = request.getfixturevalue("summing")(whole=request.param == "s3")
+        upstream, url = f"{server.host}:{server.port}", "s3://bucket"
+        env, variable = server.env(), "AWS_ENDPOINT_URL"
+
+        def read(key):
+            return server.objects["bucket/" + key]
+    elif request.param == "serve":
+        folder = tmp_path / "served"
+        (folder / "bucket").mkdir(parents=True)
+        server = request.getfixturevalue("serve")(folder)
+        upstream, url = server.url.partition("//")[2], "s3://bucket"
+        env, variable = server.s3_env(), "AWS_ENDPOINT_URL"
+
+        def read(key):
+            return (folder / "bucket" / key).read_bytes()
+    else:
+        cloud = GoogleCloud() if request.param == "gs" else AzureCloud()
+        stack.callback(cloud.stop)
+        held = cloud.buckets["box"] = {}
+        cloud.open = True
+        upstream = cloud.host
+        if request.param == "gs":
+            url, env, variable = "gs://box", {}, "STORAGE_EMULATOR_HOST"
+        else:
+            url, env, variable = "az://acct/box", {"AZURE_STORAGE_KEY": cloud.key}, "AZURE_STORAGE_ENDPOINT"
+
+        def read(key):
+            return held[key].data
+
+    with stack, FlippingProxy(upstream) as proxy:
+        path = "/acct" if request.param == "az" else ""
+        yield proxy, url, {**env, variable: proxy.url + path}, read
+
+
+@pytest.mark.parametrize("size", [3000, 2 * PART + 17])
+def test_a_bit_that_flips_on_the_way_up_is_sent_again_and_then_an_error(flipping, run_leat, tmp_path, size):
+    proxy, url, env, read = flipping
+    data = some_bytes(size)
+    (tmp_path / "from").write_bytes(data)
+    proxy.up = 1
+    run_leat("cp", "--part-size", PART, tmp_path / "from", f"{url}/to", env=env, status=0)
+    assert proxy.flipped_up == 1
+    assert read("to") == data
+    proxy.up = always
+    done = run_leat("cp", "--part-size", PART, "--connections", 1, tmp_path / "from", f"{url}/two", env=env, status=6)
+    one_line(done, f"{url}/two")
+    assert 4 <= proxy.flipped_up <= 1 + 3 * (1 if size < PART else 3), "three times each part that was on its way"
+    with pytest.raises((KeyError, FileNotFoundError)):
+        read("two")
+
+
+@pytest.mark.parametrize("command", ["cat", "cp"])
+def test_a_bit_that_flips_on_the_way_down_is_fetched_again_and_then_an_error(flipping, run_leat, tmp_path, command):
+    proxy, url, env, _ = flipping
+    data = some_bytes(50_000)
+    (tmp_path / "from").write_bytes(data)
+    run_leat("cp", tmp_path / "from", f"{url}/key", env=env, status=0)
+    to = [] if command == "cat" else [tmp_path / "back"]
+    proxy.down = 1
+    done = run_leat(command, f"{url}/key", *to, env=env, status=0, text=False)
+    assert proxy.flipped_down == 1
+    assert (done.stdout if command == "cat" else (tmp_path / "back").read_bytes()) == data
+    proxy.down = always
+    done = run_leat(command, f"{url}/key", *to, env=env, status=6)
+    one_line(done, f"{url}/key", "checksum")
+    assert proxy.flipped_down == 4
+
+
+@pytest.mark.parametrize("command", ["cat", "cp"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_bit_of_an_object_that_we_put_in_parts_flips_on_the_way_down(summing, run_leat, tmp_path, command, whole):
+    server = summing(whole=whole)
+    data = some_bytes(4 * PART + 17)
+    (tmp_path / "from").write_bytes(data)
+    run_leat("cp", "--part-size", PART, tmp_path / "from", "s3://bucket/key", env=server.env(), status=0)
+    assert server.objects["bucket/key"] == data
+    to = [] if command == "cat" else [tmp_path / "back"]
+    with FlippingProxy(f"{server.host}:{server.port}") as proxy:
+        env = {**server.env(), "AWS_ENDPOINT_URL": proxy.url}
+        done = run_leat(command, "s3://bucket/key", *to, env=env, status=0, text=False)
+        assert (done.stdout if command == "cat" else (tmp_path / "back").read_bytes()) == data
+        proxy.down = 1
+        done = run_leat(command, "s3://bucket/key", *to, env=env, status=6, text=False)
+        assert b"checksum that the server states (crc32c)" in done.stderr.splitlines()[-1]
+
+
+def test_what_goes_with_writes_is_what_botocore_sends(summing, run_leat, tmp_path):
+    import boto3
+    from botocore.config import Config
+
+    server = summing()
+    data = some_bytes(2 * PART + 17)
+    (tmp_path / "small").write_bytes(data[:1000])
+    (tmp_path / "large").write_bytes(data)
+    sent = {}
+    for who in ("leat", "botocore"):
+        server.requests.clear()
+        if who == "leat":
+            for name in ("small", "large"):
+                run_leat("cp", "--part-size", PART, tmp_path / name, f"s3://bucket/{name}", env=server.env(), status=0)
+        else:
+            client = boto3.client(
+                "s3",
+                endpoint_url=server.url,
+                region_name="us-east-1",
+                aws_access_key_id="test",
+                aws_secret_access_key="test-secret",
+                config=Config(s3={"addressing_style": "path"}),
+            )
+            client.put_object(
+                Bucket="bucket",
+                Key="small",
+                Body=data[:1000],
+                ChecksumAlgorithm="CRC32C",
+                ChecksumCRC32C=b64(DIGESTS["crc32c"](data[:1000])),
+            )
+            upload = client.create_multipart_upload(
+                Bucket="bucket", Key="large", ChecksumAlgorithm="CRC32C", ChecksumType="FULL_OBJECT"
+            )["UploadId"]
+            parts = []
+            for n, at in enumerate(range(0, len(data), PART), 1):
+                part = data[at : at + PART]
+                done = client.upload_part(
+                    Bucket="bucket",
+                    Key="large",
+                    UploadId=upload,
+                    PartNumber=n,
+                    Body=part,
+                    ChecksumCRC32C=b64(DIGESTS["crc32c"](part)),
+                )
+                parts.append({"PartNumber": n, "ETag": done["ETag"], "ChecksumCRC32C": done["ChecksumCRC32C"]})
+            client.complete_multipart_upload(
+                Bucket="bucket",
+                Key="large",
+                UploadId=upload,
+                MultipartUpload={"Parts": parts},
+                ChecksumCRC32C=b64(DIGESTS["crc32c"](data)),
+                ChecksumType="FULL_OBJECT",
+            )
+        rows = []
+        for r in server.requests:
+            names = {n: v for n, v in r.headers.items() if n.startswith("x-amz-checksum-") and "mode" not in n}
+            marks = re.findall(rb"<ChecksumCRC32C>[^<]*", r.body) if r.method == "POST" else []
+            rows.append((r.method, r.key, r.query.get("partNumber"), sorted(names.items()), marks))
+        sent[who] = sorted((row for row in rows if row[0] != "HEAD"), key=str)
+    assert sent["leat"] == sent["botocore"]
+
+
+@pytest.mark.parametrize("refuses", [(501, "NotImplemented"), (400, "InvalidArgument"), (400, "InvalidRequest")])
+def test_a_server_that_refuses_such_checksums_gets_none(summing, run_leat, tmp_path, refuses):
+    server = summing(refuses=refuses)
+    data = some_bytes(3 * PART)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "large").write_bytes(data)
+    (tmp_path / "files" / "small").write_bytes(data[:1000])
+    args = ["cp", "-r", "--connections", 1, "--part-size", PART, tmp_path / "files", "s3://bucket/to"]
+    run_leat(*args, env=server.env(), status=0)
+    assert server.objects["bucket/to/large"] == data
+    assert server.objects["bucket/to/small"] == data[:1000]
+    refused = [r for r in server.requests if any("x-amz-checksum-" in n and "mode" not in n for n in r.headers)]
+    assert len(refused) == 1, "it is asked once"
+
+
+def test_what_a_server_refuses_for_another_reason_stays_refused(summing, run_leat, tmp_path):
+    server = summing()
+    server.fault(lambda exchange: exchange.error(400, "InvalidArgument", "No such thing."), method="PUT")
+    (tmp_path / "from").write_bytes(b"x" * 1000)
+    done = run_leat("cp", tmp_path / "from", "s3://bucket/to", env=server.env())
+    assert done.returncode != 0
+    one_line(done, "No such thing")
+    assert server.count("PUT") == 2
+
+
+# Objects that others have put in parts.
+
+
+@pytest.mark.parametrize(
+    ("kind", "lengths"),
+    [
+        ("crc32", [PART]),
+        ("crc32", [PART, 100]),
+        ("crc32", [PART, PART, PART, 17]),
+        ("crc32c", [PART, PART, PART]),
+        ("sha1", [PART, PART, 17]),
+        ("sha256", [PART, 100]),
+        ("sha256", [PART, PART, PART]),
+    ],
+)
+def test_a_checksum_of_checksums_is_compared(summing, run_leat, tmp_path, kind, lengths):
+    server = summing()
+    data = some_bytes(sum(lengths))
+    cuts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
+    server.put_in_parts("bucket/key", [data[a:b] for a, b in zip(cuts, cuts[1:])], kind)
+    damaged = bytearray(data)
+    damaged[len(data) - 5] ^= 1
+    commands = {"cat": [], "cp": [tmp_path / "to"]} if kind.startswith("crc") else {"cat": []}
+    for command, to in commands.items():
+        done = run_leat(command, "s3://bucket/key", *to, env=server.env(), status=0, text=False)
+        assert (done.stdout if command == "cat" else (tmp_path / "to").read_bytes()) == data
+    server.objects["bucket/key"] = bytes(damaged)
+    for command, to in commands.items():
+        done = run_leat(command, "s3://bucket/key", *to, env=server.env(), status=6, text=False)
+        assert f"({kind})".encode() in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("lengths", [[PART, PART - 5, PART + 5, 17], [PART, 2 * PART, 17], [PART, 17, PART, 17]])
+@pytest.mark.parametrize("sized", [True, False])
+def test_parts_of_different_lengths_are_not_compared_and_no_error(summing, run_leat, tmp_path, lengths, sized):
+    server = summing(sized=sized)
+    data = some_bytes(sum(lengths))
+    cuts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
+    server.put_in_parts("bucket/key", [data[a:b] for a, b in zip(cuts, cuts[1:])], "crc32")
+    assert run_leat("cat", "s3://bucket/key", env=server.env(), status=0, text=False).stdout == data
+    run_leat("cp", "s3://bucket/key", tmp_path / "to", env=server.env(), status=0)
+    assert (tmp_path / "to").read_bytes() == data

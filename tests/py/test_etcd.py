@@ -1,0 +1,543 @@
+"""Machines that share through etcd: they come and go at any time, and whatever becomes of them or of etcd, every sample comes
+once with the right bytes."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import PRELOAD, SANITIZE
+from etcd_box import etcd
+from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
+from machines import finish, keys_of, machines, network, wait_for_lines
+
+__all__ = ["etcd", "machines", "network"]
+pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
+
+LEASE_S = 6
+PROGRAM = Path(__file__).parent / "programs" / "pool_rank.py"
+
+
+@pytest.fixture
+def bucket(leat_bin, bucket_dir, serve):
+    """A dataset of 240 samples in about 60 chunks behind a server that counts; (url, environment, server, dataset)."""
+    known = make_blobs(bucket_dir / "files", 240, sizes=(15000, 17000))
+    packed = pack(leat_bin, bucket_dir / "files", bucket_dir / "bucket" / "ds", "--chunk-size", "64KiB", known=known)
+    packed.bytes = sum(p.stat().st_size for p in (bucket_dir / "bucket" / "ds").rglob("*") if p.is_file())
+
+    def start(*options):
+        server = serve(bucket_dir, *options)
+        return "s3://bucket/ds", server.s3_env(), server, packed
+
+    return start
+
+
+def check_epochs(lines, packed, epochs):
+    """All samples of each epoch once, by machines that read together."""
+    for epoch in range(epochs):
+        assert sorted(k for each in lines for k in keys_of(each, epoch)) == sorted(packed.known), f"epoch {epoch}"
+    for each in lines:
+        for line in each:
+            assert all(n == len(packed.known[k]) for k, n in zip(line.get("keys", ()), line.get("sums", ())))
+
+
+def start_alone(group, i, job, env):
+    """A training of its own on machine i: a world of one."""
+    runtime = group.runtimes[i]
+    full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
+    if PRELOAD:
+        full["LD_PRELOAD"] = PRELOAD
+        full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
+    inside = ["ip", "netns", "exec", group.netns[i]] if group.netns else []
+    command = [*inside, sys.executable, str(PROGRAM), json.dumps(job)]
+    return subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def look_at(lines, packed, machine):
+    """What a training has printed: whole epochs of right samples, each once, and no wait of 5 s."""
+    keys = {}
+    for line in lines:
+        if "done" in line:
+            assert line["longest_s"] < 5 * SLOW, (
+                f"machine {machine} waited {line['longest_s']:.1f} s in epoch {line['done']}"
+            )
+        else:
+            assert all(n == len(packed.known[k]) for k, n in zip(line["keys"], line["sums"]))
+            keys.setdefault(line["epoch"], []).extend(line["keys"])
+    assert sorted(keys) == list(range(len(keys)))
+    for epoch, got in keys.items():
+        assert len(set(got)) == len(got), f"machine {machine}, epoch {epoch}: twice"
+        assert epoch == max(keys) or len(got) == len(packed.known), f"machine {machine}, epoch {epoch}: {len(got)}"
+
+
+class Training:
+    """Reads on and on in the background, as often as its machine is killed: each time it goes on from where it stood."""
+
+    def __init__(self, group, i, job, env):
+        self.group, self.i, self.job, self.env = group, i, job, env
+        self.lines = []
+        self.begin()
+
+    def begin(self):
+        last = self.lines[-1] if self.lines else {}
+        job = {
+            **self.job,
+            "state": last.get("state"),
+            "epoch": last["done"] + 1 if "done" in last else last.get("epoch", 0),
+        }
+        self.process = start_alone(self.group, self.i, job, self.env)
+        self.thread = threading.Thread(target=self.read, args=(self.process,))
+        self.thread.start()
+
+    def read(self, process):
+        for line in process.stdout:
+            if line.endswith("}\n"):
+                self.lines.append(json.loads(line))
+
+    def kill(self):
+        """The whole machine: its rank and its agent."""
+        self.process.kill()
+        self.group.runtimes[self.i].kill_agents(signal.SIGKILL)
+        self.thread.join()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def wait_for_more(training, n):
+    least = len(training.lines) + n
+    reads = training.process.poll
+    wait_until(
+        lambda: len(training.lines) >= least or reads() is not None, 60 * SLOW, f"machine {training.i} to read on"
+    )
+    assert len(training.lines) >= least, training.process.stderr.read()[-2000:]
+
+
+def jobs_of(run_leat, runtime):
+    """What `leat job` says of a machine."""
+    return [
+        json.loads(line)
+        for line in run_leat("job", "--json", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout.splitlines()
+    ]
+
+
+def peer_bytes(lines):
+    return lines[-1]["stats"]["bytes_by_source"]["peer"]
+
+
+def test_each_byte_leaves_the_bucket_once_for_the_whole_job(bucket, machines, etcd):
+    box = etcd()
+    url, env, server, packed = bucket()
+    ranks = machines(2).start({"url": url, "epochs": 2, "loader": {"job": box.url("run")}}, env)
+    lines = [finish(rank)[0] for rank in ranks]
+    check_epochs(lines, packed, 2)
+    assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + 2 * 8192
+    assert all(peer_bytes(each) > 0 for each in lines)
+
+
+def test_a_machine_that_joins_takes_its_share_without_a_stop(bucket, machines, etcd, run_leat):
+    """Two trainings that know nothing of each other: the second begins in the middle of the first, reads what the first has,
+    and owns half from then on."""
+    box = etcd()
+    url, env, server, packed = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 6, "pause": 0.02, "loader": {"job": box.url("pool")}}
+    first = start_alone(both, 0, job, env)
+    begun = wait_for_lines(first, 62)  # its first epoch
+    assert len(begun) == 62
+    taken = server.stats()["bytes_sent"]
+    second = start_alone(both, 1, {**job, "epochs": 2, "batch": 6}, env)
+    seen = wait_for_lines(second, 20)
+    for runtime in both.runtimes:
+        (found,) = jobs_of(run_leat, runtime)
+        assert [node["state"] for node in found["nodes"]].count("good") == 1
+        assert [node["slots"] for node in found["nodes"]] == [512, 512]
+    lines = [begun + finish(first)[0], seen + finish(second)[0]]
+    check_epochs(lines[:1], packed, 6)
+    check_epochs(lines[1:], packed, 2)
+    assert peer_bytes(lines[1]) >= 0.4 * packed.bytes
+    # what the second owns it fetches once; the first has all
+    assert server.stats()["bytes_sent"] - taken <= 0.7 * packed.bytes
+    assert max(line["longest_s"] for line in lines[0] if "done" in line) < 5 * SLOW
+
+
+def test_one_that_leaves_says_so_and_one_that_dies_is_missed(bucket, machines, etcd):
+    box = etcd()
+    url, env, _, packed = bucket()
+    three = machines(3)
+    job = {"url": url, "epochs": 60, "pause": 0.05, "loader": {"job": box.url("run")}}
+    ranks = [start_alone(three, i, job, env) for i in range(3)]
+    try:
+        for rank in ranks:
+            wait_for_lines(rank, 3)
+        assert len(box.alive("run")) == 3 and len(box.members("run")["nodes"]) == 3
+        before = time.monotonic()
+        ranks[1].kill()
+        three.runtimes[1].kill_agents(signal.SIGTERM)  # it has time for a word
+        wait_until(lambda: len(box.alive("run")) == 2, 20 * SLOW, "the machine that left to be gone")
+        assert time.monotonic() - before < LEASE_S - 1 or SLOW > 1
+        ranks[2].kill()
+        three.runtimes[2].kill_agents(signal.SIGKILL)
+        wait_until(lambda: len(box.alive("run")) == 1, (LEASE_S + 20) * SLOW, "the lease to run out")
+        ranks.append(start_alone(three, 1, {**job, "epochs": 1}, env))
+        lines, _ = finish(ranks[3])
+        check_epochs([lines], packed, 1)
+        assert len(box.members("run")["nodes"]) == 3  # it took a place that was free
+        assert peer_bytes(lines) > 0
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()
+
+
+def test_two_jobs_in_one_etcd_do_not_meet(bucket, machines, etcd):
+    box = etcd()
+    url, env, _, packed = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 2, "pause": 0.02}
+    ranks = [start_alone(both, i, {**job, "loader": {"job": box.url(f"job{i}")}}, env) for i in range(2)]
+    lines = [finish(rank)[0] for rank in ranks]
+    for each in lines:
+        check_epochs([each], packed, 2)
+        assert peer_bytes(each) == 0
+    one, other = (box.members(f"job{i}") for i in range(2))
+    assert one["token"] != other["token"] and one["key"] != other["key"]
+    assert len(one["nodes"]) == len(other["nodes"]) == 1
+
+
+def test_zones_are_memberships_of_their_own(bucket, machines, etcd):
+    box = etcd()
+    url, env, _, packed = bucket()
+    three = machines(3)
+    job = {"url": url, "pause": 0.05, "loader": {"job": box.url("run")}}
+    ranks = [start_alone(three, i, job, {**env, "LEAT_JOB_ZONE": "/b" if i == 1 else "ab/"}) for i in range(3)]
+    lines = [finish(rank)[0] for rank in ranks]
+    for each in lines:
+        check_epochs([each], packed, 1)
+    assert peer_bytes(lines[1]) == 0 and peer_bytes(lines[0]) + peer_bytes(lines[2]) > 0
+    assert len(box.members("run@ab%2F")["nodes"]) == 2 and len(box.members("run@%2Fb")["nodes"]) == 1
+    assert box.members("run") is None
+
+
+@pytest.mark.parametrize("data", ["lost", pytest.param("kept", marks=pytest.mark.long)])
+def test_an_etcd_that_goes_away_and_comes_back(data, bucket, machines, etcd):
+    box = etcd()
+    url, env, _, packed = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 5, "pause": 0.02, "loader": {"job": box.url("run")}}
+    ranks = both.start(job, env)
+    first = wait_for_lines(ranks[0], 5)
+    before = box.members("run")
+    box.kill()
+    if data == "lost":
+        box.lose_data()
+    wait_until(lambda: "go on as they are" in both.runtimes[0].log(), 30 * SLOW, "the outage to be said")
+    box.start()
+    wait_until(lambda: "etcd serves again" in both.runtimes[0].log(), 30 * SLOW, "etcd to be found again")
+    wait_until(lambda: len(box.alive("run")) == 2, 30 * SLOW, "both machines to be in it again")
+    assert box.members("run")["token"] == before["token"]
+    lines = [first + finish(ranks[0])[0], finish(ranks[1])[0]]
+    check_epochs(lines, packed, 5)
+    assert max(line["longest_s"] for each in lines for line in each if "done" in line) < 5 * SLOW
+    assert both.runtimes[0].log().count("go on as they are") == 1
+
+
+def test_an_etcd_that_is_not_there_is_said_and_the_training_goes_on(bucket, machines):
+    url, env, _, packed = bucket()
+    both = machines(2)
+    ranks = both.start({"url": url, "epochs": 1, "loader": {"job": f"etcd://127.0.0.1:{free_port()}/run"}}, env)
+    done = [finish(rank) for rank in ranks]
+    check_epochs([lines for lines, _ in done], packed, 1)
+    assert "the machines of this job do not share all that they fetch" in done[0][1]
+    assert re.search(r"etcd at 127\.0\.0\.1:\d+: .*refused", done[0][1])
+    assert "refused" not in done[1][1]
+
+
+def test_an_etcd_that_comes_later_is_entered_by_who_reads_already(bucket, machines, etcd):
+    box = etcd()
+    box.kill()
+    url, env, _, packed = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run"), "ram": "2mib"}}
+    running = [Training(both, i, {**job, "seed": i}, env) for i in range(2)]
+    try:
+        for each in running:
+            wait_for_more(each, 5)
+        box.start()
+        wait_until(lambda: len(box.alive("run")) == 2, 30 * SLOW, "both machines to enter")
+        for each in running:
+            wait_for_more(each, 130)
+    finally:
+        for each in running:
+            each.kill()
+    for each in running:
+        look_at(each.lines, packed, each.i)
+        assert peer_bytes([line for line in each.lines if "done" in line]) > 0
+
+
+def test_one_that_was_away_too_long_is_refused_until_it_enters_anew(bucket, machines, etcd, run_leat):
+    """All leases have run out and a newcomer has made new secrets: the old ones are good for nothing any more."""
+    box = etcd()
+    url, env, _, _ = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 80, "pause": 0.05, "loader": {"job": box.url("run")}}
+    ranks = [start_alone(both, 0, job, env)]
+    try:
+        wait_for_lines(ranks[0], 5)
+        old = box.members("run")
+        both.runtimes[0].kill_agents(signal.SIGSTOP)
+        wait_until(lambda: not box.alive("run"), (LEASE_S + 20) * SLOW, "the lease to run out")
+        ranks.append(start_alone(both, 1, job, env))
+        wait_for_lines(ranks[1], 5)
+        new = box.members("run")
+        assert new["generation"] == old["generation"] + 1 and new["token"] != old["token"]
+        both.runtimes[0].kill_agents(signal.SIGCONT)
+        wait_until(lambda: len(box.alive("run")) == 2, 30 * SLOW, "the old one to enter the new membership")
+        assert box.members("run")["token"] == new["token"]
+        wait_until(
+            lambda: any(j["generation"] == 2 and not j["over"] for j in jobs_of(run_leat, both.runtimes[0])),
+            30 * SLOW,
+            "the agent to serve again",
+        )
+        assert "generation 1 is over" in both.runtimes[0].log()
+    finally:
+        both.runtimes[0].kill_agents(signal.SIGCONT)
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()
+
+
+def test_users_and_certificates(bucket, machines, etcd, tmp_path):
+    """As etcd has them; the password is in no log."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+         "/CN=etcd", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    box = etcd(tls=tmp_path)
+    for path, body in (
+        ("user/add", {"name": "root", "password": "pw-root"}),
+        ("role/add", {"name": "root"}),
+        ("user/grant", {"user": "root", "role": "root"}),
+        ("enable", {}),
+    ):
+        box.ask(f"auth/{path}", **body)
+    url, env, _, packed = bucket()
+    both = machines(2)
+    env["ETCDCTL_CACERT"] = str(tmp_path / "cert.pem")
+    job = {"url": url, "epochs": 1, "pause": 0.02}
+    ranks = [start_alone(both, i, {**job, "loader": {"job": box.url("run", "root:pw-root")}}, env) for i in range(2)]
+    done = [finish(rank) for rank in ranks]
+    for lines, _ in done:
+        check_epochs([lines], packed, 1)
+    assert sum(peer_bytes(lines) for lines, _ in done) > 0
+    wrong = start_alone(both, 0, {**job, "loader": {"job": box.url("other", "root:pw-wrong")}}, env)
+    lines, stderr = finish(wrong)
+    check_epochs([lines], packed, 1)
+    assert "authentication failed" in stderr and "do not share" in stderr
+    said = stderr + "".join(text for _, text in done) + "".join(runtime.log() for runtime in both.runtimes)
+    assert "pw-" not in said
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(bucket, machines, etcd, tmp_path):
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+         "/CN=etcd", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    box = etcd(tls=tmp_path)
+    url, env, _, packed = bucket()
+    lines, stderr = finish(start_alone(machines(1), 0, {"url": url, "loader": {"job": box.url("run")}}, env))
+    check_epochs([lines], packed, 1)
+    assert "certificate was refused" in stderr
+
+
+@pytest.mark.long
+def test_two_machines_with_one_address_are_told(bucket, machines, etcd):
+    """The second cannot bind it on this host; in namespaces it can."""
+    box = etcd()
+    url, env, _, packed = bucket()
+    both = machines(2)
+    port = free_port()
+    job = {"url": url, "epochs": 3, "pause": 0.02, "loader": {"job": box.url("run")}}
+    env["LEAT_JOB_ADDRESS"] = f"127.0.0.1:{port}"
+    first = start_alone(both, 0, job, env)
+    begun = wait_for_lines(first, 3)
+    lines, stderr = finish(start_alone(both, 1, {**job, "epochs": 1}, env))
+    check_epochs([lines], packed, 1)
+    assert "in use" in stderr
+    check_epochs([begun + finish(first)[0]], packed, 3)
+
+
+def block(net, i, what, hook="output"):
+    """Packets of machine i that nftables no longer lets out, or in."""
+    rules = (
+        f"add table ip box; add chain ip box c {{ type filter hook {hook} priority 0; }}; add rule ip box c {what} drop"
+    )
+    subprocess.run(["ip", "netns", "exec", net.names[i], "nft", rules], check=True)
+
+
+def heal(net, i):
+    subprocess.run(["ip", "netns", "exec", net.names[i], "nft", "delete table ip box"], check=True)
+
+
+def test_a_machine_that_the_others_cannot_reach_is_said_to_be_so(bucket, machines, network, etcd):
+    net = network(2)
+    box = etcd(host=net.host)
+    url, env, server, packed = bucket("--bind", "0.0.0.0", "--access-key", "test", "--secret-key", "test-secret")
+    env["AWS_ENDPOINT_URL"] = f"http://{net.host}:{server.port}"
+    env["LEAT_JOB_ADDRESS"] = ":7700"
+    both = machines(2, netns=net.names)
+    block(net, 1, "tcp dport 7700", hook="input")  # as behind NAT
+    job = {"url": url, "epochs": 1, "pause": 0.05, "loader": {"job": box.url("run")}}
+    ranks = both.start(job, {**env, "GLOO_SOCKET_IFNAME": "eth0"}, master=net.address(0))
+    lines = [finish(rank, 120)[0] for rank in ranks]
+    check_epochs(lines, packed, 1)
+    assert max(line["longest_s"] for each in lines for line in each if "done" in line) < 5 * SLOW
+    assert re.search(
+        rf"machine \d of the job \({net.address(1)}:7700\) does not serve: .*NAT.*LEAT_JOB_ADDRESS",
+        both.runtimes[0].log(),
+    )
+    assert peer_bytes(lines[1]) > 0  # it reaches the others
+
+
+@pytest.mark.skipif(bool(PRELOAD), reason="the sanitizer has to be the first library")
+def test_a_clock_that_jumps_changes_nothing(bucket, machines, etcd, tmp_path):
+    """Leases are etcd's, waits are not by the clock on the wall, and certificates are compared by their keys alone."""
+    library = tmp_path / "clock_jump.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, PROGRAM.parent / "clock_jump.c"], check=True)
+    box = etcd()
+    _, env, _, packed = bucket()
+    both = machines(2)
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    jumps = {"LD_PRELOAD": str(library), "CLOCK_JUMP": str(clock)}
+    job = {"url": str(packed.path), "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run"), "ram": "2mib"}}
+    running = [Training(both, i, {**job, "seed": i}, {**env, **(jumps if i else {})}) for i in range(2)]
+    try:
+        for days in (0, 400, -400):
+            clock.write_text(str(days * 86400))
+            for each in running:
+                wait_for_more(each, 40)
+        assert len(box.alive("run")) == 2
+    finally:
+        for each in running:
+            each.kill()
+    for each in running:
+        look_at(each.lines, packed, each.i)
+        done = [line for line in each.lines if "done" in line]
+        assert done and peer_bytes(done) > 0
+    assert "does not serve" not in both.runtimes[0].log() + both.runtimes[1].log()
+
+
+@pytest.mark.skipif(bool(PRELOAD), reason="the interpreter's own leaks would be reported")
+def test_an_agent_in_a_container_beside_the_training_serves_it(bucket, runtime, leat_bin, etcd, tmp_path):
+    """As examples/kubernetes/train-shared.yaml has it: another process namespace, a common folder, a fixed port."""
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    box = etcd()
+    url, env, server, packed = bucket()
+    folder = tempfile.mkdtemp(prefix="leat-m-", dir="/tmp")
+    address = f"127.0.0.1:{free_port()}"
+    env = {**runtime.env, **env, "LEAT_RUNTIME_DIR": f"{folder}/agent", "PYTHONPATH": str(PYTHON_BUILD / "python")}
+    agent = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", leat_bin, "agent", "run", "--linger", "8760h"],
+                             env=env, stderr=subprocess.PIPE)  # fmt: skip
+    try:
+        wait_until(lambda: list(Path(folder).glob("agent/*")), 20 * SLOW, "the agent to listen")
+        more = {"LEAT_JOB": box.url("run"), "LEAT_JOB_ADDRESS": address}
+        if PRELOAD:
+            more["LD_PRELOAD"] = PRELOAD
+        for _ in range(2):  # the training's container starts again, the agent's does not
+            job = json.dumps({"url": url})
+            lines, _ = finish(subprocess.Popen([sys.executable, str(PROGRAM), job], env={**env, **more}, text=True,
+                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE))  # fmt: skip
+            check_epochs([lines], packed, 1)
+            assert box.alive("run") == [address]
+        assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + 2 * 8192  # the second time it was all there
+        assert agent.poll() is None
+    finally:
+        agent.kill()
+        agent.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# In numbers
+
+
+def slices(short, each):
+    """A few in every run; ten times `each`, by other draws, in the long ones."""
+    return [(short, 0), *(pytest.param(each, seed, marks=pytest.mark.long) for seed in range(1, 11))]
+
+
+@pytest.mark.parametrize(("times", "seed"), slices(5, 20))
+def test_machines_are_killed_and_come_back(times, seed, bucket, machines, etcd):
+    """Each kill is a loss and each start a join. Three machines, of which one is killed at a random moment."""
+    box = etcd()
+    url, env, server, packed = bucket()
+    three = machines(3)
+    draw = random.Random(seed)
+    job = {"url": url, "epochs": 1 << 20, "pause": 0.01, "loader": {"job": box.url("run")}}
+    running = [Training(three, i, {**job, "seed": i}, env) for i in range(3)]
+    try:
+        for each in running:
+            wait_for_more(each, 100)  # an epoch and more: all have what they own
+        before = server.stats()["bytes_sent"]
+        for _ in range(times):
+            victim = draw.choice(running)
+            time.sleep(draw.uniform(0, 0.3))
+            victim.kill()
+            for each in running:
+                if each is not victim:
+                    wait_for_more(each, draw.randint(1, 40))
+            victim.begin()
+            wait_for_more(victim, draw.randint(1, 80))
+        for each in running:
+            wait_for_more(each, 65)  # the epoch in which it was killed last
+        grown = (server.stats()["bytes_sent"] - before) / packed.bytes
+    finally:
+        for each in running:
+            each.kill()
+    for each in running:
+        look_at(each.lines, packed, each.i)
+    # What is lost with a machine is what it owned; that, and what it reads until it knows the others, is fetched once more.
+    assert grown <= times * 1.1, f"{grown:.2f} times the dataset for {times} machines"
+    print(f"{times} machines killed: {grown / times:.2f} of the dataset for each")
+
+
+@pytest.mark.parametrize(("times", "seed"), slices(2, 10))
+def test_partitions_that_heal(times, seed, bucket, machines, network, etcd):
+    """Between two machines, or between one of them and etcd; the bucket is there for all."""
+    net = network(2)
+    box = etcd(host=net.host)
+    url, env, server, packed = bucket("--bind", "0.0.0.0", "--access-key", "test", "--secret-key", "test-secret")
+    env["AWS_ENDPOINT_URL"] = f"http://{net.host}:{server.port}"
+    both = machines(2, netns=net.names)
+    draw = random.Random(seed)
+    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run"), "ram": "2mib"}}
+    running = [Training(both, i, {**job, "seed": i}, env) for i in range(2)]
+    try:
+        for each in running:
+            wait_for_more(each, 20)
+        for i in range(times):
+            block(net, i % 2, f"ip daddr {net.address(1 - i % 2)}" if draw.random() < 0.6 else f"tcp dport {box.port}")
+            time.sleep(draw.uniform(0.05, 1.5 * LEASE_S if seed else 1))
+            heal(net, i % 2)
+            for each in running:
+                wait_for_more(each, draw.randint(1, 20))
+        wait_until(lambda: len(box.alive("run")) == 2, 60 * SLOW, "both machines to be in it again")
+        for each in running:
+            wait_for_more(each, 130)
+    finally:
+        for each in running:
+            each.kill()
+    for each in running:
+        look_at(each.lines, packed, each.i)

@@ -1,0 +1,104 @@
+"""`leat profile` counts steps as a training goes on with them: with many workers, batches ahead and short epochs."""
+
+import importlib.util
+import json
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from loading import SLOW
+from test_profile import OBSERVER
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.alone
+TRAIN = Path(__file__).with_name("profile_epochs.py")
+
+
+@pytest.fixture
+def profile(run_leat, tmp_path):
+    """profile(options, **wish) -> (what it said, the runs by mode, notes, what the script measured itself)."""
+
+    def run(*options, **wish):
+        out = tmp_path / "report.json"
+        command = [sys.executable, "-W", "ignore", TRAIN, json.dumps(wish)]
+        env = {"OMP_NUM_THREADS": "1"}
+        done = run_leat("profile", "-o", out, *options, "--", *command, env=env, timeout=200 * SLOW)
+        report = json.loads(out.read_text()) if out.exists() else {"runs": [], "notes": []}
+        runs = {found["mode"]: found for found in report["runs"]}
+        return done.stderr, runs, report["notes"], json.loads(done.stdout.splitlines()[-1])
+
+    return run
+
+
+def waited(run):
+    return sum(run["parts_s"][part] for part in ("fetch", "prepare", "input"))
+
+
+def test_a_step_is_what_epochs_take_with_their_beginnings(profile):
+    said, runs, notes, truth = profile(epochs=4, steps=40)
+    step = runs["observed"]["step_s"][0]
+    assert step == pytest.approx(truth["step_s"], rel=0.03), (said, truth)
+    assert said.startswith("leat: prepare: ")
+    assert any("beginning of an epoch (of 40 steps)" in note for note in notes)
+
+
+@pytest.mark.long
+def test_workers_do_not_work_ahead_while_blocks_run(profile):
+    """8 workers make a batch every 20 ms, a step computes for 10, and 32 batches fit ahead: as many as an epoch has steps after each
+    block. Sleeps may take longer on a busy machine, but never shorter."""
+    said, runs, _, _ = profile("--time", "8s", epochs=6)
+    assert {"observed", "synthetic", "cached"} <= set(runs)
+    observed, cached, synthetic = (runs[mode] for mode in ("observed", "cached", "synthetic"))
+    pace = (observed["fetch_s"] + observed["prepare_s"]) / 8
+    assert pace >= 0.02
+    assert 0.97 * pace <= observed["step_s"][0] <= 1.25 * pace, said
+    assert cached["step_s"][0] >= 0.95 * 0.02, said
+    assert synthetic["step_s"][0] < 0.9 * pace, said
+    assert waited(observed) == pytest.approx(observed["step_s"][0] - synthetic["step_s"][0], abs=0.15 * pace), said
+
+
+def test_batches_that_were_ready_at_the_beginning_tell_nothing(profile):
+    """Workers prepared 64 batches while the first step took its time; 40 steps do not even use them up."""
+    said, runs, notes, _ = profile(epochs=1, steps=120, workers=4, ahead=16, batch_s=0.08, start_s=3, stop=40)
+    assert "not enough data" in said, said
+    assert "observed" not in runs or runs["observed"]["steps"] < 20
+    assert any("workers were ahead" in note for note in notes) or not runs
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_that_start_with_every_epoch_are_input(profile, context):
+    said, runs, _, truth = profile(epochs=4, steps=30, workers=2, persistent=False, context=context, batch_s=0.02)
+    assert runs["observed"]["step_s"][0] == pytest.approx(truth["step_s"], rel=0.05), (said, truth)
+    if context == "spawn":
+        assert said.startswith("leat: input: "), said
+        assert "persistent_workers=True" in said
+
+
+@pytest.fixture
+def fetches(monkeypatch):
+    """The observer's part that follows fetches, as a module."""
+    for name, file in (("_leat_lane", "lane.py"), ("_leat_fetch", "fetch.py")):
+        spec = importlib.util.spec_from_file_location(name, OBSERVER / file)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_a_worker_begins_no_batch_while_the_rank_has_closed_the_park(fetches, tmp_path):
+    rank, worker = fetches.Park(tmp_path, 1), fetches.Park(tmp_path, 1)
+    worker.at = worker.place(0, 3)
+    rank.close()
+    begins = threading.Thread(target=worker.enter, daemon=True)
+    begins.start()
+    begins.join(0.3)
+    assert begins.is_alive()
+    assert not rank.busy(0, 8)
+    rank.open()
+    begins.join(60 * SLOW)
+    assert not begins.is_alive()
+    assert rank.busy(0, 8)
+    worker.leave()
+    assert not rank.busy(0, 8)

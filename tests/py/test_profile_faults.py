@@ -1,0 +1,152 @@
+"""`leat profile` and scripts that are odd, die, or meet a machine that is not as it should be: their own output and exit status, a
+clear word from the profiler, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from loading import SLOW
+from test_profile import left_behind, profile  # noqa: F401
+
+torch = pytest.importorskip("torch")
+
+ODD = Path(__file__).with_name("profile_odd.py")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "out", "words", "died"),
+    [
+        ("changing", 0, "steps 30 False\n", "loaders were seen", False),
+        pytest.param("traced", 0, "steps 30 True\n", "", False, marks=pytest.mark.long),
+        pytest.param("leaves", 4, "steps 30 False\n", "", False, marks=pytest.mark.long),
+        pytest.param("exits", 1, "steps 30 False\n", "that is all", False, marks=pytest.mark.long),
+        ("hooked", 1, "steps 30 False\n", "my own word: as it must", True),
+        ("worker", 1, "", "ValueError: sample 9 is bad", None),
+    ],
+)
+def test_odd_scripts_keep_their_output_and_status(profile, tmp_path, kind, status, out, words, died):  # noqa: F811
+    under = ["-m", "cProfile", "-o", tmp_path / "other.prof"] if kind == "traced" else []
+    done, report = profile(command=[sys.executable, *under, ODD, kind], status=status)
+    assert done.stdout == out
+    assert words in done.stderr
+    if died is None:
+        assert "not enough data" in done.stderr
+        return
+    assert report["ranks"][0]["died"] is died
+    assert report["ranks"][0]["steps"] == 30
+    assert (tmp_path / "other.prof").exists() == (kind == "traced")
+
+
+@pytest.mark.parametrize("option", ["--out", "--html", "--trace", "--metrics"])
+@pytest.mark.parametrize("name", ["missing/r", "folder", "new/"])
+def test_a_file_that_cannot_be_written_is_said_before_the_training(run_leat, tmp_path, option, name):
+    (tmp_path / "folder").mkdir()
+    started = tmp_path / "started"
+    done = run_leat("profile", option, f"{tmp_path}/{name}", "--", "touch", started)
+    assert done.returncode not in (0, 1)
+    assert f"{option}: cannot write '{tmp_path}/{name}'" in done.stderr
+    assert not started.exists()
+
+
+def test_what_a_script_prints_comes_out_whole(profile):  # noqa: F811
+    code = "import sys\nfor i in range(60000): print(i); print(i, file=sys.stderr)"
+    done, _ = profile(command=[sys.executable, "-c", code])
+    numbers = "".join(f"{i}\n" for i in range(60000))
+    assert done.stdout == numbers
+    assert done.stderr.startswith(numbers + "leat: not enough data")
+
+
+def test_a_sitecustomize_that_fails_fails_as_without_us(profile, tmp_path):  # noqa: F811
+    (tmp_path / "sitecustomize.py").write_text("raise ValueError('mine')\n")
+    command = [sys.executable, "-c", "print('script')"]
+    plain = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True
+    )
+    done, _ = profile(command=command, env={"PYTHONPATH": str(tmp_path)})
+    assert done.stdout == plain.stdout == "script\n"
+    assert "ValueError: mine" in plain.stderr
+    assert "ValueError: mine" in done.stderr
+
+
+def test_a_profiler_within_a_profiler_is_named(profile, leat_bin, tmp_path):  # noqa: F811
+    command = [leat_bin, "profile", "-o", tmp_path / "inner.json", "--", "sh", "-c", "exit 5"]
+    done, _ = profile(command=command, status=5)
+    assert "another 'leat profile' ran inside this one" in done.stderr
+
+
+WAITS = "import sys, time\nprint('up', flush=True)\nfor _ in range(6000): time.sleep(0.1)\n"
+HANDLES = "import signal, sys\nsignal.signal({0}, lambda *_: sys.exit(9))\n" + WAITS
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "status", "group"),
+    [
+        ("SIGINT", WAITS, 130, True),  # Ctrl-C
+        ("SIGINT", WAITS, 130, False),
+        ("SIGTERM", WAITS, 143, False),
+        ("SIGHUP", HANDLES, 9, False),
+        ("SIGUSR1", HANDLES, 9, False),
+        ("SIGQUIT", HANDLES, 9, False),
+    ],
+)
+def test_signals_reach_the_script_and_the_profiler_outlives_it(
+    leat_bin, clean_env, tmp_path, name, code, status, group
+):
+    before = left_behind()
+    number = getattr(signal, name)
+    command = [leat_bin, "profile", "-o", tmp_path / "r.json", "--", sys.executable, "-c", code.format(int(number))]
+    started = subprocess.Popen(
+        command, env=clean_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert started.stdout.readline() == "up\n"
+    (os.killpg if group else os.kill)(started.pid, number)
+    _, said = started.communicate(timeout=60 * SLOW)
+    assert started.returncode == status, said
+    assert "not enough data" in said
+    assert not left_behind() - before
+
+
+@pytest.mark.parametrize("options", ["ro", "size=64k"])
+def test_where_shared_memory_cannot_be_used_the_profiler_works_in_a_folder(leat_bin, clean_env, tmp_path, options):
+    """A mount namespace of its own has a /dev/shm that is read-only, or full."""
+    script = 'mount -t tmpfs -o "$1" none /dev/shm || exit 99; shift; exec "$@"'
+    code = "import os; print(os.environ['LEAT_PROFILE'])"
+    command = ["unshare", "--mount", "sh", "-c", script, "-", options]
+    command += [leat_bin, "profile", "-o", tmp_path / "r.json", "--", sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env={**clean_env, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip(f"no mount namespaces here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{tmp_path}/leat-profile-")
+    assert not list(tmp_path.glob("leat-profile-*"))
+
+
+def test_threads_without_room_for_their_records_are_told_of(tmp_path, profile):  # noqa: F811
+    """As with a /dev/shm that fills up during the training."""
+    code = f"""
+import os, sys
+folder = os.environ["LEAT_PROFILE"]
+import _leat_lane as lanes
+def full(*_): raise OSError(28, "no space")
+os.posix_fallocate = full
+lanes.lane().write(1, 0, 1)
+exec(compile(open({str(ODD)!r}).read(), "odd", "exec"))
+"""
+    done, _ = profile(command=[sys.executable, "-c", code, "plain"])
+    assert done.stdout == "steps 30 False\n"
+    assert "is full: some threads could not be followed" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["profile", "show", "R"], ["profile", "diff", "R", "R"], ["whatif", "R"]])
+def test_a_report_of_a_newer_version_is_refused_by_name(run_leat, tmp_path, words):
+    report = tmp_path / "newer.json"
+    report.write_text(json.dumps({"leat_report": 99, "unheard": []}))
+    done = run_leat(*[report if word == "R" else word for word in words])
+    assert done.returncode != 0
+    assert "newer.json: a report of version 99" in done.stderr

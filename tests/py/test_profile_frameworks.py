@@ -1,0 +1,64 @@
+"""`leat profile` around trainings in frameworks: as many steps as they make, parts that add up, and the same result bit for bit, also
+where blocks of replayed steps lie between their own."""
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from loading import torchrun
+from test_profile import parts, profile  # noqa: F401
+
+torch = pytest.importorskip("torch")
+
+SCRIPT = Path(__file__).with_name("profile_frameworks.py")
+AHEAD = "the script takes batches ahead of the steps that they are for"
+ROW = "training steps in a row, and there were"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "batch", "said"),
+    [
+        # Blocks are made, or a note says why not.
+        ("one_by_one", 2, None),
+        ("together", 6, ROW),
+        ("ahead", 2, AHEAD),
+        ("validating", 2, ROW),
+        ("accelerate", 2, None),
+        pytest.param("trainer", 6, "transformers.Trainer counts its batches itself", marks=pytest.mark.long),
+        pytest.param("lightning", 2, "Lightning counts its batches itself", marks=pytest.mark.long),
+        pytest.param("spawn", 2, None, marks=pytest.mark.long),
+        pytest.param("fsdp", 2, None, marks=pytest.mark.long),
+    ],
+)
+def test_a_framework_trains_as_without_us_and_its_steps_are_counted(profile, tmp_path, kind, batch, said):  # noqa: F811
+    more = {"spawn": [free_port()], "trainer": [tmp_path / "out"]}.get(kind, [])
+    command = [sys.executable, SCRIPT, kind, *more] if kind != "fsdp" else torchrun(SCRIPT, kind)
+    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line for line in plain.stdout.splitlines() if line.startswith("[")]
+    own = int(re.search(r"^steps (\d+)$", plain.stderr, flags=re.M).group(1))
+    assert len(lines) == 1
+
+    done, report = profile(command=command)
+    assert lines[0] in done.stdout.splitlines()
+    assert {rank["steps"] for rank in report["ranks"]} == {own}
+    assert report["runs"][0]["batch"] == pytest.approx(batch, rel=0.05)
+    assert report["runs"][0]["gpus"] == (2 if kind in ("spawn", "fsdp") else 1)
+    parts(report)  # they add up
+
+    done, report = profile(None, "--time", "20s", command=command)
+    assert lines[0] in done.stdout.splitlines()
+    assert report["runs"][0]["steps"] > 0
+    if said:
+        assert f"no differential runs: {said}" in done.stderr or said in done.stderr
+        assert len(report["runs"]) == 1
+    else:
+        assert {"observed", "synthetic"} <= {run["mode"] for run in report["runs"]}

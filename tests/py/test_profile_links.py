@@ -1,0 +1,75 @@
+"""Which links `leat profile --time` measures, and that a rank that does not come leaves nobody waiting in a collective."""
+
+import importlib.util
+import threading
+
+import pytest
+from loading import SLOW
+from test_profile import OBSERVER
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def exchange():
+    spec = importlib.util.spec_from_file_location("exchange_under_test", OBSERVER / "exchange.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("machines", "expected"),
+    [
+        ([[0, 1]], [("MACHINE", [0, 1])]),
+        ([[0], [1]], [("NETWORK", [0, 1])]),
+        (
+            [[0, 1, 2]],
+            [("MACHINE", [0, 1, 2]), ("PAIR", [0, 1]), ("PAIR", [0, 2]), ("PAIR", [1, 2])],
+        ),
+        (
+            [[0, 1], [2, 3]],
+            [("MACHINE", [0, 1]), ("MACHINE", [2, 3]), ("NETWORK", [0, 2]), ("ALL", [0, 1, 2, 3])],
+        ),
+        # Machines need not have as many ranks, nor those that follow each other.
+        ([[0, 2], [1]], [("MACHINE", [0, 2]), ("NETWORK", [0, 1]), ("ALL", [0, 1, 2])]),
+    ],
+)
+def test_every_kind_of_link_is_measured_once(exchange, machines, expected):
+    assert exchange.groups_of(machines) == [(getattr(exchange, scope), ranks) for scope, ranks in expected]
+
+
+def test_eight_gpus_have_28_pairs(exchange):
+    rows = exchange.groups_of([list(range(8))])
+    assert len({tuple(ranks) for scope, ranks in rows if scope == exchange.PAIR}) == 28
+
+
+def together(exchange, ranks, world, patience_s):
+    """meet() on these ranks of a world -> what each got or raised."""
+    store, found = torch.distributed.HashStore(), {}
+
+    def come(rank):
+        try:
+            found[rank] = exchange.meet(store, rank, world, patience_s)
+        except Exception as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=come, args=(rank,), daemon=True) for rank in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120 * SLOW)
+    return store, found
+
+
+def test_ranks_that_all_come_have_the_same_answer(exchange):
+    _, found = together(exchange, range(4), 4, 60 * SLOW)
+    assert found == {rank: [[0, 1, 2, 3]] for rank in range(4)}
+
+
+def test_a_rank_that_does_not_come_ends_it_for_all_and_one_that_is_late_hears_of_it(exchange):
+    store, found = together(exchange, [0, 1], 3, 1)
+    assert set(found) == {0, 1}, "a rank still waits"
+    assert all(isinstance(error, Exception) for error in found.values()), found
+    with pytest.raises(RuntimeError, match="not every rank came"):
+        exchange.meet(store, 2, 3, 1)

@@ -5,6 +5,7 @@ import contextlib
 import http.server
 import json
 import os
+import select
 import shutil
 import signal
 import ssl
@@ -155,14 +156,22 @@ class FakePeer:
 
 
 def wait_for_lines(process, n, timeout=60):
-    """Reads n lines of a running rank."""
+    """Reads n lines of a running rank, and not a byte more: communicate() knows nothing of what a buffer holds, and would lose it
+    whenever the rank was ahead."""
+    fd = process.stdout.fileno()
     lines = []
+    line = b""
     deadline = time.monotonic() + timeout * SLOW
     while len(lines) < n and time.monotonic() < deadline:
-        line = process.stdout.readline()
-        if not line:
+        if not select.select([fd], [], [], max(0, deadline - time.monotonic()))[0]:
+            continue
+        byte = os.read(fd, 1)
+        if not byte:
             break
-        lines.append(json.loads(line))
+        line += byte
+        if byte == b"\n":
+            lines.append(json.loads(line))
+            line = b""
     return lines
 
 

@@ -2,6 +2,7 @@
 
 #include "agent/blend.h"
 #include "agent/inside.h"
+#include "agent/peers.h"
 #include "agent/share.h"
 #include "base/clock.h"
 #include "cache/disk.h"
@@ -154,7 +155,8 @@ json_t *leat_loading_stats(const struct leat_loading *l)
     char waiting[300];
     leat_loading_account(l, &a);
     leat_loading_explain(l, waiting, sizeof waiting);
-    json_t *j = json_pack("{s:s,s:s}", "waiting_for", waiting, "shares", leat_loading_shares(l));
+    json_t *j = json_pack("{s:s,s:s,s:s}", "waiting_for", waiting, "shares", leat_loading_shares(l), "job_problem",
+                          leat_peers_problem(l));
     if (j && leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_AGENT, j))
         return j;
     json_decref(j);

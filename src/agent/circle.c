@@ -18,6 +18,8 @@
 #define BIND_MAX  100u
 #define PARTING   (3 * LEAT_S) /* more than the word takes at most */
 
+#define AWAITED (LEAT_ETCD_SETS + 1) /* one more than may be told: then that is said */
+
 struct awaited {
     uint64_t set, until_ns;
 };
@@ -34,8 +36,11 @@ struct leat_circle {
     uint64_t idle_ns;
     struct leat_timer tick;
     bool pending; /* what was seen could not be followed yet */
-    struct awaited awaited[LEAT_ETCD_SETS];
+    struct awaited awaited[AWAITED];
+    uint32_t untold;  /* datasets that are read or announced here, and more than etcd is told of */
+    uint64_t told_to; /* … which are those above it */
     char problem[288];
+    char crowd[160]; /* the same about `untold`; "": there are none */
 };
 
 static leat_status no_memory(struct leat_error *err)
@@ -50,7 +55,7 @@ bool leat_circle_is(const char *text)
 
 const char *leat_circle_problem(const struct leat_circle *c)
 {
-    return c->problem;
+    return c->problem[0] ? c->problem : c->crowd;
 }
 
 static uint64_t set_of(const uint8_t *id)
@@ -86,36 +91,72 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint32_t add_set(uint64_t *sets, uint32_t n, uint64_t set)
+static uint32_t count_readers(const struct leat_circle *c)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (sets[i] == set)
-            return n;
+    uint32_t n = 0;
+    for (const struct leat_supply *s = c->agent->supplies; s; s = s->next) {
+        for (const struct leat_loading *l = s->loadings; l; l = l->next)
+            n += reads(l, c);
     }
-    if (n < LEAT_ETCD_SETS)
-        sets[n++] = set;
     return n;
 }
 
-static void tell(struct leat_circle *c)
+/* Those that loaders read, and those that were announced; each once, in ascending order. */
+static uint32_t list_sets(const struct leat_circle *c, uint64_t *sets)
 {
-    uint64_t sets[LEAT_ETCD_SETS];
+    uint32_t all = 0;
     uint32_t n = 0;
     uint64_t now = leat_now_ns();
     for (const struct leat_supply *s = c->agent->supplies; s; s = s->next) {
-        for (const struct leat_loading *l = s->loadings; l; l = l->next)
-            n = reads(l, c) ? add_set(sets, n, set_of(l->id)) : n;
+        for (const struct leat_loading *l = s->loadings; l; l = l->next) {
+            if (reads(l, c))
+                sets[all++] = set_of(l->id);
+        }
     }
-    for (uint32_t i = 0; i < LEAT_ETCD_SETS; i++)
-        n = c->awaited[i].until_ns > now ? add_set(sets, n, c->awaited[i].set) : n;
-    qsort(sets, n, sizeof *sets, by_value);
-    leat_etcd_tell(c->etcd, sets, n);
+    for (uint32_t i = 0; i < AWAITED; i++) {
+        if (c->awaited[i].until_ns > now)
+            sets[all++] = c->awaited[i].set;
+    }
+    qsort(sets, all, sizeof *sets, by_value);
+    for (uint32_t i = 0; i < all; i++) {
+        if (!n || sets[n - 1] != sets[i])
+            sets[n++] = sets[i];
+    }
+    return n;
 }
 
-static void await(struct leat_circle *c, uint64_t set)
+/* Those of the largest numbers are left out: the same ones each time, so that what is shared stays shared. */
+static void leave_out(struct leat_circle *c, const uint64_t *sets, uint32_t n)
+{
+    uint32_t untold = n > LEAT_ETCD_SETS ? n - LEAT_ETCD_SETS : 0;
+    c->told_to = untold ? sets[LEAT_ETCD_SETS - 1] : UINT64_MAX;
+    c->crowd[0] = '\0';
+    if (untold)
+        snprintf(c->crowd, sizeof c->crowd,
+                 "this machine reads %u datasets in one job, and etcd is told of %u: the others are not shared", n,
+                 LEAT_ETCD_SETS);
+    if (untold && !c->untold)
+        leat_log(LEAT_LOG_WARN, "%s", c->crowd);
+    c->untold = untold;
+}
+
+/* Without memory for it etcd is told at the next tick. */
+static void tell(struct leat_circle *c)
+{
+    uint64_t *sets = malloc((count_readers(c) + (size_t)AWAITED) * sizeof *sets);
+    if (!sets)
+        return;
+    uint32_t n = list_sets(c, sets);
+    leave_out(c, sets, n);
+    leat_etcd_tell(c->etcd, sets, n - c->untold);
+    free(sets);
+}
+
+/* False: so many are announced that this one is not. */
+static bool await(struct leat_circle *c, uint64_t set)
 {
     struct awaited *oldest = &c->awaited[0];
-    for (uint32_t i = 0; i < LEAT_ETCD_SETS; i++) {
+    for (uint32_t i = 0; i < AWAITED; i++) {
         struct awaited *a = &c->awaited[i];
         if (a->set == set && a->until_ns) {
             oldest = a;
@@ -123,8 +164,11 @@ static void await(struct leat_circle *c, uint64_t set)
         }
         oldest = a->until_ns < oldest->until_ns ? a : oldest;
     }
+    if (oldest->set != set && oldest->until_ns > leat_now_ns())
+        return false;
     *oldest = (struct awaited){set, leat_after(AWAIT_NS)};
     tell(c);
+    return set <= c->told_to;
 }
 
 /* The job: what of it changes, changes in place */
@@ -419,12 +463,12 @@ leat_status leat_circle_ask(struct leat_agent *a, const json_t *j, json_t **answ
     leat_status rc = find(a, json_object_get(j, "etcd"), word(j, "address"), (int)port, &c, err);
     if (rc != LEAT_OK)
         return rc;
-    await(c, set_of(id));
+    bool told = await(c, set_of(id));
     for (size_t i = 0; i < json_array_size(wants); i++) {
         const char *address = json_string_value(json_array_get(wants, i));
         missing += !address || !leat_circle_has(c, address, id);
     }
-    const char *problem = c->problem[0] ? c->problem : c->job ? c->job->problem : "";
+    const char *problem = c->problem[0] ? c->problem : !told ? c->crowd : c->job ? c->job->problem : "";
     *answer =
         json_pack("{s:s,s:b,s:I,s:s,s:o}", "address", c->address, "in", c->job && leat_circle_has(c, c->address, id),
                   "missing", missing, "problem", problem, "roster", list_roster(c));

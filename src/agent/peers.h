@@ -43,6 +43,8 @@ bool leat_peers_late(void *user, void *who, uint64_t bytes);
 
 void leat_peers_supply_gone(const struct leat_supply *supply); /* nobody is served from it any more */
 json_t *leat_peers_describe(const struct leat_agent *agent);   /* a list; NULL: no memory */
+/* Why a loader's machine does not share all that it fetches; "": it does, or has nobody to share with. */
+const char *leat_peers_problem(const struct leat_loading *l);
 
 void leat_peers_stop(struct leat_agent *agent);  /* at the end of the agent, on the loop: nobody is served any more */
 void leat_peers_shut(struct leat_agent *agent);  /* then, not on the loop: closes the doors */

@@ -24,6 +24,12 @@ static json_t *describe_peer(const struct leat_peer *p, const uint32_t *slots)
                      (json_int_t)p->failed, "late", (json_int_t)p->late, "why", p->health.failures ? p->why : "");
 }
 
+static const char *problem_of(const struct leat_job *j)
+{
+    const char *said = j->circle ? leat_circle_problem(j->circle) : "";
+    return *said ? said : j->problem;
+}
+
 static json_t *describe_job(const struct leat_job *j)
 {
     uint32_t table[LEAT_ORDER_SLOTS_MAX];
@@ -51,12 +57,17 @@ static json_t *describe_job(const struct leat_job *j)
         return NULL;
     if (j->door)
         leat_door_stats(j->door, &door);
-    return json_pack(
-        "{s:s,s:I,s:b,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:o}", "job", j->members->job, "generation",
-        (json_int_t)j->members->generation, "over", (int)atomic_load(&j->over), "node", (json_int_t)j->node, "problem",
-        j->circle && *leat_circle_problem(j->circle) ? leat_circle_problem(j->circle) : j->problem, "served_chunks",
-        (json_int_t)j->served_chunks, "served_bytes", (json_int_t)j->served_bytes, "refused", (json_int_t)door.refused,
-        "connections", (json_int_t)door.connections, "users", (json_int_t)j->users, "nodes", peers);
+    return json_pack("{s:s,s:I,s:b,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:o}", "job", j->members->job, "generation",
+                     (json_int_t)j->members->generation, "over", (int)atomic_load(&j->over), "node",
+                     (json_int_t)j->node, "problem", problem_of(j), "served_chunks", (json_int_t)j->served_chunks,
+                     "served_bytes", (json_int_t)j->served_bytes, "refused", (json_int_t)door.refused, "connections",
+                     (json_int_t)door.connections, "users", (json_int_t)j->users, "nodes", peers);
+}
+
+const char *leat_peers_problem(const struct leat_loading *l)
+{
+    const char *said = l->circle ? leat_circle_problem(l->circle) : "";
+    return *said || !l->job ? said : l->job->problem;
 }
 
 json_t *leat_peers_describe(const struct leat_agent *a)

@@ -1,5 +1,6 @@
 #include "job/etcd.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,7 @@ static void etcd_free(struct leat_etcd *e)
     free(e->user_name);
     free(e->password);
     free(e->watched);
+    free(e->self.sets);
     leat_etcd_look_free(&e->seen);
     leat_etcd_look_free(&e->found);
     free(e);
@@ -508,7 +510,8 @@ leat_status leat_etcd_open(const struct leat_etcd_opts *o, struct leat_etcd **ou
         rc = set_self(e, o->self, err);
     if (rc == LEAT_OK) {
         e->watched = malloc(WATCH_MAX);
-        rc = e->watched ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a watch");
+        e->self.sets = calloc(LEAT_ETCD_SETS, sizeof *e->self.sets);
+        rc = e->watched && e->self.sets ? LEAT_OK : leat_fail(err, LEAT_NO_MEMORY, "no memory for a watch");
     }
     if (rc == LEAT_OK)
         rc = leat_http_open(&http, &e->http, err);
@@ -545,7 +548,7 @@ void leat_etcd_close(struct leat_etcd *e, bool at_once, void (*gone)(void *user)
 
 void leat_etcd_tell(struct leat_etcd *e, const uint64_t *sets, uint32_t n)
 {
-    n = n < LEAT_ETCD_SETS ? n : LEAT_ETCD_SETS;
+    assert(n <= LEAT_ETCD_SETS);
     if (n == e->self.sets_n && memcmp(e->self.sets, sets, n * sizeof *sets) == 0)
         return;
     memcpy(e->self.sets, sets, n * sizeof *sets);

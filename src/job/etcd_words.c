@@ -112,6 +112,30 @@ char *leat_etcd_ask_watch(const char *prefix, int64_t from)
                              coded(prefix, "0"), "start_revision", number_text(from)));
 }
 
+/* False: no list of sets. One that is longer than this release makes counts as far as it knows. */
+static leat_status read_sets(const json_t *list, struct leat_etcd_record *r, bool *good, struct leat_error *err)
+{
+    uint8_t id[8];
+    size_t n = json_array_size(list);
+    n = n < LEAT_ETCD_SETS ? n : LEAT_ETCD_SETS;
+    uint64_t *sets = malloc((n + 1) * sizeof *sets);
+    if (!sets)
+        return no_memory(err);
+    *good = true;
+    for (size_t i = 0; *good && i < n; i++) {
+        const char *set = json_string_value(json_array_get(list, i));
+        *good = set && leat_unhex(set, id, sizeof id);
+        sets[i] = *good ? strtoull(set, NULL, 16) : 0;
+    }
+    if (!*good) {
+        free(sets);
+        return LEAT_OK;
+    }
+    r->sets = sets;
+    r->sets_n = (uint32_t)n;
+    return LEAT_OK;
+}
+
 /* *good false: it is none. */
 static leat_status read_record(const char *address, const char *text, size_t n, struct leat_etcd_record *out,
                                bool *good, struct leat_error *err)
@@ -127,21 +151,14 @@ static leat_status read_record(const char *address, const char *text, size_t n, 
         return rc == LEAT_NO_MEMORY ? no_memory(err) : LEAT_OK;
     memcpy(r.address, address, strlen(address) + 1);
     const char *hex = json_string_value(json_object_get(j, "id"));
-    const json_t *sets = json_object_get(j, "sets");
-    bool whole = hex && leat_unhex(hex, id, sizeof id) && json_array_size(sets) <= LEAT_ETCD_SETS;
-    if (whole)
+    if (hex && leat_unhex(hex, id, sizeof id)) {
         leat_hex(id, sizeof id, r.id);
-    for (size_t i = 0; whole && i < json_array_size(sets); i++) {
-        const char *set = json_string_value(json_array_get(sets, i));
-        whole = set && leat_unhex(set, id, sizeof id);
-        r.sets[i] = whole ? strtoull(set, NULL, 16) : 0;
-        r.sets_n++;
+        rc = read_sets(json_object_get(j, "sets"), &r, good, err);
     }
     json_decref(j);
-    if (whole)
+    if (rc == LEAT_OK && *good)
         *out = r;
-    *good = whole;
-    return LEAT_OK;
+    return rc;
 }
 
 static leat_status take_value(const json_t *kv, const char *key, const char *value, size_t n,
@@ -216,6 +233,8 @@ leat_status leat_etcd_read_look(const char *text, size_t n, const char *prefix, 
 void leat_etcd_look_free(struct leat_etcd_look *look)
 {
     leat_members_free(look->members);
+    for (uint32_t i = 0; i < look->n; i++)
+        free(look->records[i].sets);
     free(look->records);
     *look = (struct leat_etcd_look){0};
 }

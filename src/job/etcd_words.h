@@ -11,13 +11,13 @@
 
 #include "job/members.h"
 
-#define LEAT_ETCD_ID   17u /* of an agent: 8 random bytes in hexadecimal digits */
-#define LEAT_ETCD_SETS 32u
+#define LEAT_ETCD_ID   17u  /* of an agent: 8 random bytes in hexadecimal digits */
+#define LEAT_ETCD_SETS 256u /* of a machine: 5 KiB of text */
 
 struct leat_etcd_record {
     char address[LEAT_MEMBERS_ADDRESS];
     char id[LEAT_ETCD_ID];
-    uint64_t sets[LEAT_ETCD_SETS];
+    uint64_t *sets; /* in ascending order */
     uint32_t sets_n;
 };
 

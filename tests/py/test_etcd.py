@@ -199,6 +199,40 @@ def test_one_that_leaves_says_so_and_one_that_dies_is_missed(bucket, machines, e
             rank.communicate()
 
 
+def test_all_datasets_of_a_machine_are_told_and_what_is_too_many_is_said(lt, blobs, runtime, etcd, run_leat):
+    """Whoever reads the 33rd dataset finds it at the others; from the 257th on etcd is not told, and everybody else is."""
+    from leat import job as words
+
+    box = etcd()
+    loader = lt.Loader(blobs.url, fields={"x": lt.bytes("bin")}, batch_size=4, job=box.url("run"), timeout=60)
+    next(iter(loader))
+    (own,) = box.alive("run")
+    service = words.service(box.url("run"))
+
+    def announce(n):
+        host, _, port = own.rpartition(":")
+        said = {"ask": "etcd", "etcd": service, "address": host, "port": int(port), "set": f"{n:016x}"}
+        return json.loads(loader._core.confer(json.dumps(said)))
+
+    def told():
+        return set(box.keys("run")[f"/alive/{own}"]["sets"])
+
+    for n in range(40):
+        assert announce(n)["problem"] == ""
+    wait_until(lambda: len(told()) == 41, 30 * SLOW, "41 datasets to be told")
+    assert all(announce(n)["in"] for n in range(40)) and loader.stats()["job_problem"] == ""
+    answers = [announce(n) for n in range(300)]
+    assert not any(answer["problem"] for answer in answers[:255])
+    assert all(
+        re.search(r"reads \d+ datasets in one job, and etcd is told of 256", a["problem"]) for a in answers[257:]
+    )
+    wait_until(lambda: len(told()) == 256, 30 * SLOW, "256 datasets to be told")
+    assert "etcd is told of 256" in loader.stats()["job_problem"]
+    assert "etcd is told of 256" in run_leat("job", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout
+    assert runtime.log().count("etcd is told of 256") == 1
+    loader.close()
+
+
 def test_two_jobs_in_one_etcd_do_not_meet(bucket, machines, etcd):
     box = etcd()
     url, env, _, packed = bucket()

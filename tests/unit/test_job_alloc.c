@@ -77,7 +77,8 @@ static leat_status say(char *text, struct leat_error *err)
 static leat_status talk_to_etcd(void *user, struct leat_error *err)
 {
     const char *answer = user;
-    struct leat_etcd_record self = {.address = "10.0.0.1:1", .id = "0123456789abcdef", .sets = {7}, .sets_n = 1};
+    struct leat_etcd_record self = {
+        .address = "10.0.0.1:1", .id = "0123456789abcdef", .sets = (uint64_t[]){7}, .sets_n = 1};
     struct leat_etcd_look look;
     char *token;
     bool good;

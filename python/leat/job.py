@@ -10,12 +10,14 @@ what they are assigned by.
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import logging
 import os
 import re
 import socket
+import ssl
 import time
 import urllib.parse
 from collections.abc import Iterable
@@ -48,6 +50,42 @@ def choose(given: str | None) -> str:
     return text
 
 
+def _short(text: str, most: int) -> str:
+    """At most so many characters; what would be cut off stays apart by its hash."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 17]}~{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _certificates() -> dict[str, str]:
+    """etcdctl's own variables. The agent reads these files, later and in another folder: what cannot be read is an error now."""
+    found = {name: os.environ.get(f"ETCDCTL_{name}", "") for name in ("CACERT", "CERT", "KEY")}
+    found = {name: os.path.abspath(path) if path else "" for name, path in found.items()}
+    if bool(found["CERT"]) != bool(found["KEY"]):
+        raise InvalidError(
+            "ETCDCTL_CERT and ETCDCTL_KEY name a certificate and its key: one is there, the other is not"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    wrong = ""
+    try:
+        for name, path in found.items():
+            wrong = f"ETCDCTL_{name}={path}"
+            if path and not os.path.isdir(path):
+                with open(path, "rb"):
+                    pass
+        if found["CACERT"]:
+            wrong = f"ETCDCTL_CACERT={found['CACERT']}"
+            folder = os.path.isdir(found["CACERT"])
+            context.load_verify_locations(**{"capath" if folder else "cafile": found["CACERT"]})
+        if found["CERT"]:
+            wrong = f"ETCDCTL_CERT={found['CERT']} with ETCDCTL_KEY={found['KEY']}"
+            context.load_cert_chain(found["CERT"], found["KEY"], password="")  # without one it would be asked for
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidError(f"{wrong} cannot be used for etcd: {reason}") from error
+    return {"ca": found["CACERT"], "cert": found["CERT"], "key": found["KEY"]}
+
+
 def service(text: str) -> dict[str, Any]:
     """What an agent is told of the etcd that etcd://[USER:PASSWORD@]HOST[:PORT][,HOST…]/NAME means. Certificates and users that
     are not in it come from etcdctl's own variables."""
@@ -69,9 +107,7 @@ def service(text: str) -> dict[str, Any]:
         "prefix": f"/leat/{urllib.parse.quote(name, safe='')}{where}",
         "user": user,
         "password": password or os.environ.get("ETCDCTL_PASSWORD", ""),
-        "ca": os.environ.get("ETCDCTL_CACERT", ""),
-        "cert": os.environ.get("ETCDCTL_CERT", ""),
-        "key": os.environ.get("ETCDCTL_KEY", ""),
+        **(_certificates() if scheme == "etcds" else {}),
     }
 
 
@@ -91,9 +127,9 @@ def name() -> str:
     """What the launcher calls the job, the same after a restart; "" where it has no name of its own."""
     run = os.environ.get("TORCHELASTIC_RUN_ID", "")
     if run and run != "none":
-        return f"torchrun {run}"[:79]
+        return _short(f"torchrun {run}", 79)
     slurm = os.environ.get("SLURM_JOB_ID", "")
-    return f"slurm {slurm}"[:79] if slurm else ""
+    return _short(f"slurm {slurm}", 79) if slurm else ""
 
 
 def _own_address(towards: str, port: int) -> str:
@@ -123,7 +159,7 @@ def address(towards: str = "") -> tuple[str, int]:
 
 def zone() -> str:
     """Machines share with those of the same zone only: traffic between zones is paid for, or slow."""
-    return os.environ.get("LEAT_JOB_ZONE", "")[:63]
+    return _short(os.environ.get("LEAT_JOB_ZONE", ""), 63)
 
 
 def _ask(core: _core.Loader, ask: str, **more: Any) -> Any:

@@ -282,7 +282,13 @@ static void take_request(struct leat_task *task)
         leat_door_answer(r, 200, "ok", 2, NULL, NULL);
         return;
     }
-    bool closed = atomic_load_explicit(&j->over, memory_order_relaxed) || j->guests_n >= GUESTS_MAX;
+    bool full = j->guests_n >= GUESTS_MAX;
+    if (full && !j->turned_away++)
+        leat_log(LEAT_LOG_WARN,
+                 "the other machines of job '%s' ask for more than %u chunks at once: what is beyond that they take "
+                 "from the bucket",
+                 j->members->job, GUESTS_MAX);
+    bool closed = full || atomic_load_explicit(&j->over, memory_order_relaxed);
     struct leat_guest *g = closed ? NULL : calloc(1, sizeof *g);
     bool recipe;
     if (!g || !read_path(r->head.path, g, &recipe)) {

@@ -149,7 +149,7 @@ static void begin_sharing(struct leat_loading *l)
         opts.bytes = s->by_picture ? PICTURE_BYTES : s->apart->slot_bytes;
         memcpy(opts.id, s->share_id, sizeof opts.id);
         if (leat_share_join(l->opts.agent->share, &opts, &s->share, &err) != LEAT_OK)
-            leat_log(LEAT_LOG_INFO, "a loader makes its samples alone: %s", err.text);
+            leat_log(LEAT_LOG_WARN, "a loader makes its samples alone: %s", err.text);
     }
 }
 

@@ -213,8 +213,10 @@ static leat_status open_door(struct leat_job *j, struct leat_error *err)
 /* Newer members of the same job: what the older ones are told is no longer served here, and they are not asked. */
 static void end_older(struct leat_agent *a, const struct leat_job *young)
 {
+    if (young->members->grows)
+        return; /* its circle has ended the one before it; another etcd may have one of the same name */
     for (struct leat_job *j = a->jobs; j; j = j->next) {
-        if (j == young || !*j->members->job || strcmp(j->members->job, young->members->job) != 0 ||
+        if (j == young || j->members->grows || !*j->members->job || strcmp(j->members->job, young->members->job) != 0 ||
             j->members->generation >= young->members->generation)
             continue;
         atomic_store_explicit(&j->over, true, memory_order_relaxed);

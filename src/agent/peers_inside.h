@@ -63,6 +63,7 @@ struct leat_job {
     struct leat_guest *guests; /* being served */
     uint32_t guests_n;
     uint64_t served_chunks, served_bytes;
+    uint64_t turned_away;    /* requests beyond what is served at a time: who asked took the bucket */
     struct leat_hedge hedge; /* how long chunks took that came from machines */
 };
 

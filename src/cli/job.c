@@ -54,6 +54,9 @@ static void print_node(const json_t *node)
            number(node, "node"), *address ? address : "(serves nothing)", number(node, "ranks"), text(node, "state"),
            (double)number(node, "slots") * 100 / 1024, number(node, "chunks"), leat_format_size(bytes, size), rate,
            number(node, "failed"));
+    if (number(node, "late"))
+        printf("        late %" PRIu64 " times: the bucket was asked instead, for at most 2 %% of the chunks\n",
+               number(node, "late"));
     if (*text(node, "why"))
         printf("        %s\n", text(node, "why"));
 }
@@ -68,6 +71,8 @@ static void print_job(const json_t *job)
            json_is_true(json_object_get(job, "over")) ? " (over)" : "", json_array_size(nodes), number(job, "node"));
     printf("  served %" PRIu64 " chunks, %s; refused %" PRIu64 " requests\n", number(job, "served_chunks"),
            leat_format_size(number(job, "served_bytes"), served), number(job, "refused"));
+    if (number(job, "turned_away"))
+        printf("  turned away %" PRIu64 " requests of other machines: too many at once\n", number(job, "turned_away"));
     if (*text(job, "problem"))
         printf("  %s\n", text(job, "problem"));
     printf("  node  address                  ranks  state      owns     chunks      bytes         rate  failed\n");

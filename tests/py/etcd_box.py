@@ -21,9 +21,9 @@ def coded(text):
 
 
 class Etcd:
-    def __init__(self, host="127.0.0.1", tls=None):
+    def __init__(self, host="127.0.0.1", tls=None, client=False):
         self.folder = tempfile.mkdtemp(prefix="leat-etcd-", dir="/tmp")
-        self.host, self.port, self.tls = host, free_port(), tls
+        self.host, self.port, self.tls, self.client = host, free_port(), tls, client
         self.process = None
         self.token = ""
 
@@ -37,6 +37,8 @@ class Etcd:
                    "--listen-peer-urls", f"http://127.0.0.1:{free_port()}", "--logger", "zap", "--log-level", "error"]  # fmt: skip
         if self.tls:
             command += ["--cert-file", str(self.tls / "cert.pem"), "--key-file", str(self.tls / "key.pem")]
+        if self.client:
+            command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls / "cert.pem")]
         with open(f"{self.folder}/log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until(self.answers, 30 * SLOW, "etcd to serve")
@@ -60,6 +62,8 @@ class Etcd:
             {"Authorization": self.token} if self.token else {},
         )
         anybody = ssl._create_unverified_context() if self.tls else None
+        if self.client:
+            anybody.load_cert_chain(self.tls / "cert.pem", self.tls / "key.pem")
         with urllib.request.urlopen(request, timeout=10 * SLOW, context=anybody) as answer:
             return json.load(answer)
 
@@ -68,6 +72,11 @@ class Etcd:
         prefix = f"/leat/{name}"
         found = self.ask("kv/range", key=coded(prefix + "/"), range_end=coded(prefix + "0")).get("kvs", [])
         return {b64decode(kv["key"]).decode()[len(prefix) :]: json.loads(b64decode(kv["value"])) for kv in found}
+
+    def lease(self, name, address):
+        """Under which a machine is there; None: it is not."""
+        found = self.ask("kv/range", key=coded(f"/leat/{name}/alive/{address}")).get("kvs", [])
+        return found[0]["lease"] if found else None
 
     def alive(self, name):
         return [key.removeprefix("/alive/") for key in self.keys(name) if key.startswith("/alive/")]

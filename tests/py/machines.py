@@ -55,6 +55,37 @@ class Machines:
             ranks.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return ranks
 
+    def torchrun(self, job, env, folder, ranks=2):
+        """Real torchrun on each machine, with so many ranks; what all of them printed."""
+        folder = tempfile.mkdtemp(dir=folder)
+        port = free_port()
+        started = []
+        for node, runtime in enumerate(self.runtimes):
+            command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={len(self.runtimes)}", f"--node-rank={node}",
+                       f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}", "--redirects=1",
+                       f"--log-dir={folder}/{node}", str(PROGRAM), json.dumps(job)]  # fmt: skip
+            full = {
+                **runtime.env,
+                **env,
+                "PYTHONPATH": str(PYTHON_BUILD / "python"),
+                "GLOO_SOCKET_IFNAME": "lo",
+                "OMP_NUM_THREADS": "1",
+            }
+            if PRELOAD:
+                full["LD_PRELOAD"] = PRELOAD
+                full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
+            started.append(
+                subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            )
+        try:
+            printed = [p.communicate(timeout=120 * SLOW) for p in started]
+        finally:
+            for p in started:
+                p.kill()
+        assert [p.returncode for p in started] == [0] * len(started), printed
+        texts = [p.read_text() for p in sorted(Path(folder).rglob("stdout.log"))]
+        return [[json.loads(line) for line in text.splitlines()] for text in texts]
+
     def close(self):
         for runtime in self.runtimes:
             runtime.kill_agents(signal.SIGTERM)

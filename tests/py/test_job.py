@@ -8,14 +8,12 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import time
 
 import pytest
-from conftest import PRELOAD, SANITIZE
-from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
-from machines import PROGRAM, FakePeer, finish, keys_of, machines, network, wait_for_lines
+from conftest import SANITIZE
+from loading import SLOW, free_port, make_blobs, pack, wait_until
+from machines import FakePeer, finish, keys_of, machines, network, wait_for_lines
 
 __all__ = ["machines", "network"]
 pytestmark = pytest.mark.skipif(SANITIZE == "thread", reason="the interpreter cannot load a ThreadSanitizer extension")
@@ -84,29 +82,8 @@ def test_without_it_each_machine_fetches_for_itself(bucket, machines):
 
 def test_under_torchrun(bucket, machines, tmp_path):
     url, env, server, packed = bucket()
-    both = machines(2)
-    port = free_port()
-    started = []
-    for node, runtime in enumerate(both.runtimes):
-        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={node}", "--nproc-per-node=2",
-                   "--master-addr=127.0.0.1", f"--master-port={port}", "--redirects=1:1",
-                   f"--log-dir={tmp_path}/{node}", str(PROGRAM), json.dumps({"url": url, "epochs": 1, "loader": {"job": "auto"}})]  # fmt: skip
-        full = {
-            **runtime.env,
-            **env,
-            "PYTHONPATH": str(PYTHON_BUILD / "python"),
-            "GLOO_SOCKET_IFNAME": "lo",
-            "OMP_NUM_THREADS": "1",
-        }
-        if PRELOAD:
-            full["LD_PRELOAD"] = PRELOAD
-            full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
-        started.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-    printed = [p.communicate(timeout=120 * SLOW) for p in started]
-    assert [p.returncode for p in started] == [0, 0], printed
-    texts = [out for out, _ in printed] + [p.read_text() for p in tmp_path.rglob("stdout.log")]
-    lines = [json.loads(line) for text in texts for line in text.splitlines() if line.startswith("{")]
-    assert sorted(keys_of(lines)) == sorted(packed.known)
+    lines = machines(2).torchrun({"url": url, "epochs": 1, "loader": {"job": "auto"}}, env, tmp_path)
+    assert len(lines) == 4 and sorted(k for each in lines for k in keys_of(each)) == sorted(packed.known)
     assert server.stats()["bytes_sent"] <= 1.02 * packed.bytes + 4 * 8192
 
 
@@ -168,14 +145,14 @@ def test_ranks_restart_at_another_world_from_their_state(bucket, machines, run_l
 class Alone:
     """Rank 0 of two machines, before its first batch. What ranks do to meet, the test does."""
 
-    def __init__(self, lt, url, address):
+    def __init__(self, lt, url, address, **more):
         from leat import ranks
 
         with pytest.MonkeyPatch.context() as patch:
             for name, value in {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 1}.items():
                 patch.setenv(name, str(value))  # it only looks until it has joined
             self.loader = lt.Loader(url, fields={"x": lt.bytes("bin"), "k": lt.key()}, batch_size=4, seed=1, window=8,
-                                    last="short", job="auto", timeout=60)  # fmt: skip
+                                    last="short", job="auto", timeout=60, **more)  # fmt: skip
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(ranks, "join", lambda *args, **more: None)
         self.core = self.loader._core
@@ -264,6 +241,47 @@ def test_a_machine_that_does_not_answer_holds_nobody_for_long(plays, runtime):
     peer, longest, _ = plays(lambda path: None)
     assert peer.asked and longest < 6 * SLOW
     assert "almost nothing came for 3 s" in runtime.log()
+
+
+def test_a_machine_that_becomes_slow_is_let_go(lt, leat_bin, runtime, run_leat, tmp_path):
+    """Its first 48 chunks come at once, the next ones after 2.5 s: each is fetched from the bucket when it is late, and after
+    eight the machine is left alone. Nobody waits as long as it takes."""
+    known = make_blobs(tmp_path / "files", 400, sizes=(15000, 17000))
+    packed = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "64KiB", known=known)
+    chunks = {p.name: p.read_bytes() for p in packed.path.rglob("*") if p.is_file()}
+    prompt = 48
+    served = []
+
+    def answer(path):
+        if not path.startswith("/chunk/"):
+            return 200, b"ok"
+        name = path.rsplit("/", 1)[1]
+        served.append(time.monotonic())
+        if len(served) > prompt:
+            time.sleep(2.5)
+        return 200, next(data for key, data in chunks.items() if key.startswith(name[:16]) or name in key)
+
+    peer = FakePeer(answer)
+    alone = Alone(lt, str(packed.path), peer.address, ram="2mib")
+    peer.begin(tmp_path, alone.members["cert"], alone.members["key"])
+    alone.join()
+    waits = []
+    for _ in range(60):
+        keys, longest = alone.read()
+        assert len(keys) == 200 and all(known[k] == data for k, data in keys)
+        waits.append(longest)
+        if "it is late again and again" in runtime.log():
+            break
+    else:
+        pytest.fail(f"it was not let go: {len(served)} requests, {runtime.log()[-1000:]}")
+    (job,) = jobs_of(run_leat, runtime)
+    keys, after = alone.read()  # its rest is short, and it is as slow as before
+    alone.close()
+    peer.close()
+    assert len(keys) == 200 and all(known[k] == data for k, data in keys)
+    assert job["nodes"][1]["late"] >= 8 and job["nodes"][1]["failed"] >= 1
+    assert max(*waits, after) < 6 * SLOW
+    assert len(served) <= prompt + 60  # it was asked a few times, and no more
 
 
 def test_another_key_is_told_nothing(plays, runtime):

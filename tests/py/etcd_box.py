@@ -73,6 +73,9 @@ class Etcd:
         found = self.ask("kv/range", key=coded(prefix + "/"), range_end=coded(prefix + "0")).get("kvs", [])
         return {b64decode(kv["key"]).decode()[len(prefix) :]: json.loads(b64decode(kv["value"])) for kv in found}
 
+    def put_members(self, name, members):
+        self.ask("kv/put", key=coded(f"/leat/{name}/members"), value=coded(json.dumps(members)))
+
     def lease(self, name, address):
         """Under which a machine is there; None: it is not."""
         found = self.ask("kv/range", key=coded(f"/leat/{name}/alive/{address}")).get("kvs", [])

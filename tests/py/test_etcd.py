@@ -250,6 +250,25 @@ def test_two_jobs_in_one_etcd_do_not_meet(bucket, machines, etcd):
     assert len(one["nodes"]) == len(other["nodes"]) == 1
 
 
+def test_two_jobs_whose_names_begin_alike_do_not_end_each_other(lt, blobs, runtime, etcd, run_leat):
+    """One agent in both: the younger generation of one is none of the other."""
+    box = etcd()
+    names = ["n" * 80 + end for end in "ab"]
+
+    def begin(name):
+        loader = lt.Loader(blobs.url, fields={"x": lt.bytes("bin")}, batch_size=4, job=box.url(name), timeout=60)
+        next(iter(loader))
+        return loader
+
+    first = begin(names[0])
+    box.put_members(names[1], {**box.members(names[0]), "generation": 5, "token": "0" * 64})
+    second = begin(names[1])
+    found = jobs_of(run_leat, runtime)
+    first.close()
+    second.close()
+    assert sorted(job["generation"] for job in found) == [1, 6] and not any(job["over"] for job in found)
+
+
 def test_zones_are_memberships_of_their_own(bucket, machines, etcd):
     box = etcd()
     url, env, _, packed = bucket()

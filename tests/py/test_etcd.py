@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from etcd_box import etcd
+from etcd_box import coded, etcd
 from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
 from machines import finish, keys_of, machines, network, wait_for_lines
 
@@ -316,6 +316,40 @@ def test_one_that_was_away_too_long_is_refused_until_it_enters_anew(bucket, mach
             rank.communicate()
 
 
+@pytest.mark.parametrize("value", ["nothing of ours", '{"id": "0123456789abcdef", "sets": ["later"]}'])
+def test_a_record_that_cannot_be_read_keeps_its_place(value, bucket, machines, etcd):
+    """A later release's, say. Its machine is there, and nobody is kept out by it."""
+    box = etcd()
+    stranger = "10.255.255.1:1"
+    box.ask("kv/put", key=coded(f"/leat/run/alive/{stranger}"), value=coded(value))
+    url, env, _, packed = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 1, "pause": 0.02, "loader": {"job": box.url("run")}}
+    lines, stderr = finish(start_alone(both, 0, job, env))
+    check_epochs([lines], packed, 1)
+    assert "do not share" not in stderr
+    ours = [node for node, _ in box.members("run")["nodes"]]
+    token = box.members("run")["token"]
+    assert len(ours) == 1 and stranger not in ours
+    both.runtimes[0].kill_agents(signal.SIGKILL)
+    box.ask("kv/put", key=coded(f"/leat/run/alive/{ours[0]}"), value=coded(value))
+    lines, _ = finish(start_alone(both, 1, job, env))
+    check_epochs([lines], packed, 1)
+    assert [node for node, _ in box.members("run")["nodes"]][0] == ours[0]  # not given away
+    assert len(box.members("run")["nodes"]) == 2 and box.members("run")["token"] == token
+
+
+def add_root(box):
+    """From now on etcd wants to know who asks."""
+    for path, body in (
+        ("user/add", {"name": "root", "password": "pw-root"}),
+        ("role/add", {"name": "root"}),
+        ("user/grant", {"user": "root", "role": "root"}),
+        ("enable", {}),
+    ):
+        box.ask(f"auth/{path}", **body)
+
+
 def test_users_and_certificates(bucket, machines, etcd, tmp_path):
     """As etcd has them; the password is in no log."""
     subprocess.run(
@@ -324,13 +358,7 @@ def test_users_and_certificates(bucket, machines, etcd, tmp_path):
         check=True, capture_output=True,
     )  # fmt: skip
     box = etcd(tls=tmp_path)
-    for path, body in (
-        ("user/add", {"name": "root", "password": "pw-root"}),
-        ("role/add", {"name": "root"}),
-        ("user/grant", {"user": "root", "role": "root"}),
-        ("enable", {}),
-    ):
-        box.ask(f"auth/{path}", **body)
+    add_root(box)
     url, env, _, packed = bucket()
     both = machines(2)
     env["ETCDCTL_CACERT"] = str(tmp_path / "cert.pem")

@@ -75,6 +75,14 @@ static void look(struct leat_etcd *e);
 static void advance(struct leat_etcd *e);
 static void begin_watch(struct leat_etcd *e);
 
+static void drop_token(struct leat_etcd *e)
+{
+    if (e->token)
+        explicit_bzero(e->token, strlen(e->token));
+    free(e->token);
+    e->token = NULL;
+}
+
 static void etcd_free(struct leat_etcd *e)
 {
     leat_loop_disarm(e->loop, &e->next);
@@ -84,9 +92,7 @@ static void etcd_free(struct leat_etcd *e)
         free(e->hosts[i]);
     if (e->password)
         explicit_bzero(e->password, strlen(e->password));
-    if (e->token)
-        explicit_bzero(e->token, strlen(e->token));
-    free(e->token);
+    drop_token(e);
     free(e->prefix);
     free(e->job);
     free(e->user_name);
@@ -298,8 +304,10 @@ static leat_status take_answer(struct leat_etcd *e, enum ask what, const struct 
     switch (what) {
     case AUTHENTICATE:
         rc = leat_etcd_read_token(text->data, text->len, &e->token, err);
-        if (rc == LEAT_OK && strlen(e->token) > TOKEN_MAX)
+        if (rc == LEAT_OK && strlen(e->token) > TOKEN_MAX) {
             rc = leat_fail(err, LEAT_LIMIT, "its token is longer than %u bytes", TOKEN_MAX);
+            drop_token(e);
+        }
         break;
     case GRANT:
         rc = leat_etcd_read_grant(text->data, text->len, &e->lease, err);
@@ -328,9 +336,8 @@ static void take_refusal(struct leat_etcd *e, unsigned code, const struct leat_b
     leat_etcd_read_problem(text->data, text->len, said, sizeof said);
     if (strstr(said, "lease not found")) {
         e->lease = 0;
-    } else if (code == 401 || strstr(said, "invalid auth token")) { /* it is old */
-        free(e->token);
-        e->token = NULL;
+    } else if (code == 401 || strstr(said, "invalid auth token") || strstr(said, "auth store is old")) {
+        drop_token(e); /* it is old, or users have changed since */
     }
     snprintf(why, sizeof why, "%s (%u)", *said ? said : "an answer of another kind", code);
     fail(e, why);

@@ -381,6 +381,39 @@ def test_users_and_certificates(bucket, machines, etcd, tmp_path):
     assert "pw-" not in said
 
 
+def test_users_that_change_while_a_job_runs(bucket, machines, etcd, run_leat, tmp_path):
+    """Signed tokens are of the users as they were: etcd refuses them afterwards, and another one is asked for."""
+    subprocess.run(["openssl", "genrsa", "-out", tmp_path / "jwt.pem", "2048"], check=True, capture_output=True)
+    subprocess.run(
+        ["openssl", "rsa", "-in", tmp_path / "jwt.pem", "-pubout", "-out", tmp_path / "jwt.pub"],
+        check=True,
+        capture_output=True,
+    )
+    keys = f"pub-key={tmp_path / 'jwt.pub'},priv-key={tmp_path / 'jwt.pem'}"
+    box = etcd(options=["--auth-token", f"jwt,{keys},sign-method=RS256,ttl=10m"])
+    add_root(box)
+    url, env, _, _ = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run", "root:pw-root")}}
+    running = [Training(both, 0, job, env)]
+    try:
+        wait_for_more(running[0], 5)
+        box.log_in("root", "pw-root")
+        box.ask("auth/user/add", name="other", password="pw-other")
+        box.log_in("root", "pw-root")
+        running.append(Training(both, 1, job, env))  # the first sees it only if it may look
+        wait_for_more(running[1], 5)
+        wait_until(
+            lambda: [len(found["nodes"]) for found in jobs_of(run_leat, both.runtimes[0])] == [2],
+            60 * SLOW,
+            "the first machine to see the second",
+        )
+        assert len(box.alive("run")) == 2
+    finally:
+        for each in running:
+            each.kill()
+
+
 def test_a_certificate_that_nobody_vouches_for_is_refused(bucket, machines, etcd, tmp_path):
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",

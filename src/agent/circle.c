@@ -5,6 +5,7 @@
 
 #include "agent/peers_inside.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"

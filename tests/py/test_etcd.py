@@ -1,12 +1,14 @@
 """Machines that share through etcd: they come and go at any time, and whatever becomes of them or of etcd, every sample comes
 once with the right bytes."""
 
+import contextlib
 import json
 import os
 import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -249,6 +251,64 @@ def test_an_etcd_that_goes_away_and_comes_back(data, bucket, machines, etcd):
     check_epochs(lines, packed, 5)
     assert max(line["longest_s"] for each in lines for line in each if "done" in line) < 5 * SLOW
     assert both.runtimes[0].log().count("go on as they are") == 1
+
+
+class Endpoint:
+    """One address of an etcd: hands on what it is sent and notes what is asked. Once it is to fall silent it does so with the next
+    look, and stays so, as a machine does that has lost its network."""
+
+    def __init__(self, port):
+        self.port, self.asked, self.silent, self.falls = port, [], False, False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.own = self.listener.getsockname()[1]
+        self.open = [self.listener]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                here = self.listener.accept()[0]
+                there = socket.create_connection(("127.0.0.1", self.port))
+                self.open += [here, there]
+                threading.Thread(target=self.carry, args=(here, there, True), daemon=True).start()
+                threading.Thread(target=self.carry, args=(there, here, False), daemon=True).start()
+
+    def carry(self, source, to, questions):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                found = re.findall(rb"POST /v3/(\S+)", data) if questions else []
+                self.asked += [path.decode() for path in found]
+                self.silent = self.silent or (self.falls and b"kv/range" in found)
+                if not self.silent:
+                    to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        for each in self.open:
+            each.close()
+
+
+def test_an_endpoint_that_falls_silent_is_left_for_another(bucket, machines, etcd):
+    """A look and a lease were asked of it at the same time: what comes of the second must not lead back there."""
+    box = etcd()
+    url, env, _, _ = bucket()
+    first, second = Endpoint(box.port), Endpoint(box.port)
+    job = f"etcd://127.0.0.1:{first.own},127.0.0.1:{second.own}/run"
+    running = Training(machines(1), 0, {"url": url, "epochs": 1 << 20, "pause": 0.05, "loader": {"job": job}}, env)
+    try:
+        wait_for_more(running, 5)
+        wait_until(lambda: "watch" in first.asked, 30 * SLOW, "the first to be watched")
+        first.falls = True
+        box.ask("kv/put", key=coded("/leat/run/alive/10.255.255.1:1"), value=coded("{}"))  # something to look at
+        wait_until(lambda: first.silent, 30 * SLOW, "the first to be asked")
+        wait_until(lambda: second.asked, 60 * SLOW, "the second to be asked")
+        before = len(first.asked)
+        wait_until(lambda: second.asked.count("lease/keepalive") > 4, 60 * SLOW, "the second to keep the lease")
+        assert len(first.asked) == before
+    finally:
+        running.kill()
+        first.close()
+        second.close()
 
 
 def test_an_etcd_that_is_not_there_is_said_and_the_training_goes_on(bucket, machines):

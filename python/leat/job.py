@@ -51,7 +51,7 @@ def choose(given: str | None) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """At most so many characters; what would be cut off stays apart by its hash."""
+    """At most this many characters; what would be cut off stays apart by its hash."""
     if len(text) <= most:
         return text
     return f"{text[: most - 17]}~{hashlib.sha256(text.encode()).hexdigest()[:16]}"

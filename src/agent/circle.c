@@ -154,7 +154,7 @@ static void tell(struct leat_circle *c)
     free(sets);
 }
 
-/* False: so many are announced that this one is not. */
+/* False: this one is not announced, since too many others are. */
 static bool await(struct leat_circle *c, uint64_t set)
 {
     struct awaited *oldest = &c->awaited[0];

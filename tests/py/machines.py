@@ -56,7 +56,7 @@ class Machines:
         return ranks
 
     def torchrun(self, job, env, folder, ranks=2):
-        """Real torchrun on each machine, with so many ranks; what all of them printed."""
+        """Real torchrun on each machine, with this many ranks; what all of them printed."""
         folder = tempfile.mkdtemp(dir=folder)
         port = free_port()
         started = []

@@ -370,3 +370,30 @@ def test_parts_of_different_lengths_are_not_compared_and_no_error(summing, run_l
     assert run_leat("cat", "s3://bucket/key", env=server.env(), status=0, text=False).stdout == data
     run_leat("cp", "s3://bucket/key", tmp_path / "to", env=server.env(), status=0)
     assert (tmp_path / "to").read_bytes() == data
+
+
+def test_an_answer_that_says_nothing_does_not_end_the_comparison(summing, run_leat):
+    server = summing()
+    data = some_bytes(2 * PART)
+    server.put_in_parts("bucket/key", [data[:PART], data[PART:]], "crc32")
+    server.objects["bucket/key"] = data[:-1] + b"x"
+    server.fault(lambda exchange: exchange.answer(429), times=1, match=lambda r: "partNumber" in r.query)
+    done = run_leat("cat", "s3://bucket/key", env=server.env(), status=6, text=False)
+    assert b"(crc32)" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["cat", "cp"])
+def test_a_web_server_that_states_a_checksum_of_parts_is_read_all_the_same(summing, run_leat, tmp_path, command):
+    class Web(FaultyServer):
+        def proper(self, exchange):
+            code, headers, body = exchange.object_part()
+            exchange.answer(code, body, {**headers, "x-amz-checksum-crc32": "AAAAAA==-2"})
+
+    server = Web()
+    server.objects["key"] = b"hello"
+    try:
+        to = [tmp_path / "to"] if command == "cp" else []
+        done = run_leat(command, f"{server.url}/key", *to, status=0)
+    finally:
+        server.stop()
+    assert (done.stdout if command == "cat" else (tmp_path / "to").read_text()) == "hello"

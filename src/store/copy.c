@@ -530,8 +530,6 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
     }
     if (rc == LEAT_OK && c->by_server)
         rc = leat_copy_by_server(job, &done, err);
-    else if (rc == LEAT_OK && keeps_attributes(c) && job->object.size > c->opts.part_size)
-        rc = leat_copy_attributes(job, &job->attributes, err);
     if (rc != LEAT_OK || done) {
         job_free(job, false);
         return rc;
@@ -547,6 +545,8 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
                            "and it is too long to be read in one piece",
                            from_key);
     }
+    if (rc == LEAT_OK && !job->by_server && keeps_attributes(c) && job->object.size > job->part_size)
+        rc = leat_copy_attributes(job, &job->attributes, err);
     if (rc != LEAT_OK) {
         job_free(job, false);
         return rc;

@@ -397,3 +397,45 @@ def test_a_web_server_that_states_a_checksum_of_parts_is_read_all_the_same(summi
     finally:
         server.stop()
     assert (done.stdout if command == "cat" else (tmp_path / "to").read_text()) == "hello"
+
+
+# What goes with an object that comes in parts, through this machine.
+
+
+def begun(server):
+    (r,) = [r for r in server.requests if r.method == "POST" and "uploads" in r.query]
+    return r.headers
+
+
+def test_parts_that_are_the_sources_have_the_attributes_that_were_asked_for(summing, run_leat):
+    """They may be smaller than those of this copy: then an object that would go at once goes in parts."""
+    server = summing()
+    server.put_in_parts("one/key", [some_bytes(PART), some_bytes(MIB)], "crc32")
+    args = ["cp", "--through", "--content-type", "a/b", "--metadata", "who=ann", "s3://one/key", "s3://two/key"]
+    run_leat(*args, env=server.env(), status=0)
+    assert server.objects["two/key"] == server.objects["one/key"]
+    assert begun(server)["content-type"] == "a/b"
+    assert begun(server)["x-amz-meta-who"] == "ann"
+
+
+def test_a_large_object_that_the_server_cannot_copy_keeps_what_goes_with_it(summing, run_leat):
+    server = summing()
+    server.objects["one/key"] = some_bytes(3 * PART)
+    server.tags["one/key"] = '"opaque"'
+    proper = server.proper
+
+    def answer(exchange):
+        r = exchange.request
+        if "x-amz-copy-source" in r.headers:
+            exchange.error(501, "NotImplemented")
+        elif r.method == "HEAD":
+            code, headers, body = exchange.object_part()
+            exchange.answer(code, body, {**headers, "Content-Type": "a/b", "x-amz-meta-who": "ann"})
+        else:
+            proper(exchange)
+
+    server.proper = answer
+    run_leat("cp", "s3://one/key", "s3://two/key", env=server.env(), status=0)
+    assert server.objects["two/key"] == server.objects["one/key"]
+    assert begun(server)["content-type"] == "a/b"
+    assert begun(server)["x-amz-meta-who"] == "ann"

@@ -439,3 +439,13 @@ def test_a_large_object_that_the_server_cannot_copy_keeps_what_goes_with_it(summ
     assert server.objects["two/key"] == server.objects["one/key"]
     assert begun(server)["content-type"] == "a/b"
     assert begun(server)["x-amz-meta-who"] == "ann"
+
+
+def test_the_word_of_another_server_for_damaged_data_counts_too(summing, run_leat, tmp_path):
+    server = summing()
+    server.fault(
+        lambda exchange: exchange.error(400, "XAmzContentChecksumMismatch", "as MinIO says it"), times=1, method="PUT"
+    )
+    (tmp_path / "from").write_bytes(b"x" * 1000)
+    run_leat("cp", tmp_path / "from", "s3://bucket/to", env=server.env(), status=0)
+    assert server.count("PUT") == 2

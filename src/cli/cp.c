@@ -364,9 +364,10 @@ const struct leat_command leat_command_cp = {
                "destination complete or not at all. Many objects are copied at the same time, large ones in parts. "
                "The number of requests in flight adapts to the throughput.\n\nAfter an interruption, --resume "
                "continues where the copy stopped. Which parts of large objects have arrived is recorded in "
-               "$XDG_STATE_HOME/leat (default ~/.local/state/leat).\n\nBetween buckets of one S3 server, the server "
-               "copies by itself: nothing comes through this machine. Content type, metadata and storage class go "
-               "with the object.",
+               "$XDG_STATE_HOME/leat (default ~/.local/state/leat).\n\nBetween buckets of one S3 server, of "
+               "Google, or of one account of Azure, the server copies by itself: nothing comes through this machine. "
+               "Content type, metadata and storage class go with the object; between kinds of stores only where the "
+               "copy is to S3.",
     .examples = "  leat cp model.pt s3://bucket/models/\n  leat cp --recursive ./train s3://bucket/train\n"
                 "  leat cp --recursive --resume s3://bucket/train /data/train\n",
     .options = options,

@@ -95,8 +95,8 @@ static bool sums_fit(const struct job *job)
     const struct leat_checksum *sum = &job->object.checksum;
     uint64_t all = 0;
     for (uint32_t i = 0; i < job->parts_n; i++) {
-        if (!job->parts[i].summed)
-            return true; /* taken over from a copy that did not note them */
+        if (!job->parts[i].sum)
+            return true; /* taken over from a copy that had nothing to compare with */
         all = sum->parts ? leat_checksum_nest(sum->kind, all, job->parts[i].sum)
                          : leat_checksum_join(sum->kind, all, job->parts[i].sum, job->parts[i].size);
     }

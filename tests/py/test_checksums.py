@@ -449,3 +449,21 @@ def test_the_word_of_another_server_for_damaged_data_counts_too(summing, run_lea
     (tmp_path / "from").write_bytes(b"x" * 1000)
     run_leat("cp", tmp_path / "from", "s3://bucket/to", env=server.env(), status=0)
     assert server.count("PUT") == 2
+
+
+def test_a_resume_of_parts_that_had_nothing_to_be_compared_with_is_no_error(summing, run_leat, tmp_path):
+    """The source states a checksum only now: an earlier copy, by an earlier version, has not computed that of its parts."""
+    server = summing()
+    data = some_bytes(3 * PART)
+    server.put_in_parts("one/key", [data[:PART], data[PART : 2 * PART], data[2 * PART :]], "crc32")
+    stated = server.sums.pop("one/key")
+    server.fault(lambda exchange: exchange.error(403, "AccessDenied"), match=lambda r: r.query.get("partNumber") == "3")
+    args = ["cp", "--through", "--connections", 1, "--part-size", PART, "s3://one/key", "s3://two/key"]
+    env = {**server.env(), "XDG_STATE_HOME": str(tmp_path)}
+    run_leat(*args, env=env, status=4)
+    sent = server.count("PUT")
+    server.faults.clear()
+    server.sums["one/key"] = stated
+    run_leat(*args, "--resume", env=env, status=0)
+    assert server.objects["two/key"] == data
+    assert server.count("PUT") == sent + 1, "it was taken up"

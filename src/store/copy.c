@@ -80,7 +80,7 @@ static void on_finished(struct leat_store_op *op)
     pthread_mutex_lock(&c->mu);
     job->finishing = false;
     job->finished = op->status == LEAT_OK;
-    job->useless |= op->status == LEAT_NOT_FOUND || op->status == LEAT_INVALID;
+    job->useless |= op->status == LEAT_NOT_FOUND || op->status == LEAT_INVALID || op->status == LEAT_CORRUPT;
     if (!job->finished)
         set_failed(c, &job->finish_err);
     else if (!c->failed) /* else leat_copy_close() walks the list and frees it */

@@ -467,3 +467,21 @@ def test_a_resume_of_parts_that_had_nothing_to_be_compared_with_is_no_error(summ
     run_leat(*args, "--resume", env=env, status=0)
     assert server.objects["two/key"] == data
     assert server.count("PUT") == sent + 1, "it was taken up"
+
+
+def test_an_upload_whose_parts_are_damaged_at_the_server_is_not_taken_up_for_ever(summing, run_leat, tmp_path):
+    server = summing()
+    data = some_bytes(2 * PART)
+    (tmp_path / "from").write_bytes(data)
+    args = ["cp", "--part-size", PART, "--resume", tmp_path / "from", "s3://bucket/to"]
+    env = {**server.env(), "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    def finishes(r):
+        begun = [q.at for q in server.requests if "uploads" in q.query]
+        return r.method == "POST" and "uploadId" in r.query and len(begun) == 1
+
+    server.fault(lambda exchange: exchange.error(400, "BadDigest"), match=finishes)
+    done = run_leat(*args, env=env, status=6)
+    one_line(done, "damaged")
+    run_leat(*args, env=env, status=0)
+    assert server.objects["bucket/to"] == data

@@ -485,3 +485,32 @@ def test_an_upload_whose_parts_are_damaged_at_the_server_is_not_taken_up_for_eve
     one_line(done, "damaged")
     run_leat(*args, env=env, status=0)
     assert server.objects["bucket/to"] == data
+
+
+@pytest.mark.parametrize("answer", ["given", "lost"])
+def test_a_server_that_makes_something_else_of_the_parts_is_found_out(summing, run_leat, tmp_path, answer):
+    server = summing()
+    (tmp_path / "from").write_bytes(some_bytes(2 * PART))
+
+    def swap(exchange):
+        r = exchange.request
+        parts = server.uploads.pop(r.query["uploadId"])
+        server.objects[r.key] = parts[2] + parts[1]
+        server.tags[r.key] = '"opaque-2"'
+        server.modified[r.key] = server.now()
+        server.sums[r.key] = "crc32c", b64(DIGESTS["crc32c"](server.objects[r.key]))
+        if answer == "lost":
+            exchange.reset()
+            return
+        told = f"<ETag>{server.tags[r.key]}</ETag><ChecksumCRC32C>{server.sums[r.key][1]}</ChecksumCRC32C>"
+        exchange.answer(200, f"<CompleteMultipartUploadResult>{told}</CompleteMultipartUploadResult>".encode())
+
+    def forgotten(exchange):
+        exchange.error(404, "NoSuchUpload")
+
+    finishes = {"method": "POST", "match": lambda r: "uploadId" in r.query}
+    server.fault(swap, times=1, **finishes)
+    server.fault(forgotten, **finishes)
+    done = run_leat("cp", "--part-size", PART, tmp_path / "from", "s3://bucket/to", env=server.env())
+    assert done.returncode != 0
+    one_line(done, "made something else of the parts")

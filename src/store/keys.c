@@ -16,7 +16,7 @@
 #include "store/aws_keys.h"
 #include "store/sign.h"
 
-#define FILE_MAX (256u << 10)
+#define FILE_MAX    (256u << 10)
 #define TIMEOUT     (10 * LEAT_S)
 #define ATTEMPTS    3u
 #define SECONDS_MAX 1000000000000u /* 30,000 years */

@@ -222,7 +222,8 @@ def test_all_datasets_of_a_machine_are_told_and_what_is_too_many_is_said(lt, blo
     for n in range(40):
         assert announce(n)["problem"] == ""
     wait_until(lambda: len(told()) == 41, 30 * SLOW, "41 datasets to be told")
-    assert all(announce(n)["in"] for n in range(40)) and loader.stats()["job_problem"] == ""
+    wait_until(lambda: all(announce(n)["in"] for n in range(40)), 30 * SLOW, "the agent to see it")
+    assert loader.stats()["job_problem"] == ""
     answers = [announce(n) for n in range(300)]
     assert not any(answer["problem"] for answer in answers[:255])
     assert all(

@@ -80,6 +80,13 @@ def test_a_bucket_that_is_the_limit_stays_one_whatever_lines_save(simulate):
     assert got["time_s"] >= fetched / 100e6 - 0.1
 
 
+def test_a_line_that_machines_share_does_not_rest_when_one_of_them_does(simulate):
+    job = ("--nodes", "2", "--ram", "1gb", "--epochs", "1", "--compute", "1ms", "--bucket-bandwidth", "100MB/s")
+    saves = ("--burst", "100ms")
+    assert simulate(*job, *saves, "--bandwidth", "0")["runs"] == simulate(*job, "--bandwidth", "0")["runs"]
+    assert simulate(*job, *saves, "--bandwidth", "40MB/s")["runs"] != simulate(*job, "--bandwidth", "40MB/s")["runs"]
+
+
 def test_peers_fetch_each_byte_once(simulate):
     job = ("--nodes", "4", "--ram", "600mb", "--epochs", "2", "--compute", "20ms", "--window", "8")
     got = simulate(*job, "--peers", "1GB/s")

@@ -182,6 +182,10 @@ const char *leat_crc32c_kind(void)
 
 uint64_t leat_xxh3(const void *data, size_t n)
 {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        return leat_xxh3_avx2(data, n);
+#endif
     return XXH3_64bits(data, n);
 }
 

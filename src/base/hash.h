@@ -18,6 +18,9 @@ const char *leat_crc32c_kind(void);
 /* XXH3, 64 bits, seed 0. */
 uint64_t leat_xxh3(const void *data, size_t n);
 
+/* The same for processors with AVX2, which leat_xxh3 takes where it can. */
+uint64_t leat_xxh3_avx2(const void *data, size_t n);
+
 /* XXH3 in pieces. `open` returns NULL when memory runs out. A digest is of what was added since open or reset, and
  * adding may go on after it. */
 struct leat_xxh3;

@@ -303,8 +303,11 @@ leat_status leat_sim_node_open(const struct leat_sim_node_opts *o, uint32_t numb
     n->wire = leat_sim_wire(o->line, o->connection_line, o->latency_ns, o->connections);
     n->wire.jitter = o->jitter;
     n->wire.burst_ns = o->burst_ns;
-    if (o->burst_line > 0 && o->burst_line < n->wire.burst_rate)
+    if (o->burst_line > 0 && o->burst_line < n->wire.burst_rate) {
         n->wire.burst_rate = o->burst_line;
+        if (o->nodes > 1)
+            n->wire.burst_ns = 0; /* while one rests the others have its part: nothing is left to make up for */
+    }
     n->wire.seed = leat_key("simulated line", o->seed, number, NULL, 0);
     leat_sim_door_open(n);
     n->reads.rate = o->disk_read;

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import random
 import shutil
@@ -495,6 +496,24 @@ def test_programs_that_know_nothing_of_it(mount, run_leat, source, tmp_path):
     subprocess.run(["tar", "-xf", "-", "-C", tmp_path / "tar"], input=tar, check=True)
     same(source, tmp_path / "tar")
     subprocess.run(["chmod", "-R", "u+w", tmp_path / "copy", tmp_path / "tar"], check=True)
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
+def test_fio_finds_what_it_wrote(mount, run_leat, tmp_path):
+    """By every way to read: each block that it wrote has a checksum and its place in it."""
+    (tmp_path / "in").mkdir()
+    fio = ["fio", "--name=mount", "--thread", "--bs=64k", "--verify=crc32c", "--output-format=json"]
+    written = [*fio, "--rw=write", "--size=4m", "--do_verify=0", f"--filename={tmp_path / 'in' / 'large.bin'}"]
+    subprocess.run(written, cwd=tmp_path, check=True, capture_output=True)
+    there = mount(pack(run_leat, tmp_path / "in", tmp_path / "set"))
+    ways = [["--rw=read", "--ioengine=psync"], ["--rw=randread", "--ioengine=mmap"],
+            ["--rw=randread", "--ioengine=libaio", "--direct=1", "--iodepth=8"]]  # fmt: skip
+    for way in ways:
+        command = [*fio, *way, "--readonly", f"--filename={there.folder / 'large.bin'}"]
+        told = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+        assert told.returncode == 0, (way, told.stderr)
+        (did,) = json.loads(told.stdout[told.stdout.index("{") :])["jobs"]
+        assert (did["error"], did["read"]["io_bytes"]) == (0, 4 << 20), way
 
 
 def test_a_plain_image_folder_of_torchvision(mount, run_leat, tmp_path):

@@ -115,6 +115,24 @@ static void crc32c_may_be_used_first_by_many_threads_at_once(void **state)
     }
 }
 
+/* In pieces it is libxxhash's own code. */
+static void xxh3_is_the_librarys_at_every_length_and_place(void **state)
+{
+    (void)state;
+    static uint8_t data[5000];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * 2654435761u >> 11);
+    struct leat_xxh3 *h = leat_xxh3_open();
+    assert_non_null(h);
+    for (size_t n = 0; n <= 4200; n++) {
+        const uint8_t *at = data + n % 67;
+        leat_xxh3_reset(h);
+        leat_xxh3_add(h, at, n);
+        assert_true(leat_xxh3(at, n) == leat_xxh3_digest(h));
+    }
+    leat_xxh3_close(h);
+}
+
 static void xxh3_in_pieces_is_that_of_the_whole(void **state)
 {
     (void)state;
@@ -268,6 +286,7 @@ int main(void)
         cmocka_unit_test(crc32c_fast_and_portable_agree_at_any_length_and_offset),
         cmocka_unit_test(crc32c_in_pieces_is_the_crc_of_the_whole),
         cmocka_unit_test(xxh3_has_the_published_values),
+        cmocka_unit_test(xxh3_is_the_librarys_at_every_length_and_place),
         cmocka_unit_test(xxh3_in_pieces_is_that_of_the_whole),
         cmocka_unit_test(sha256_has_the_published_values),
         cmocka_unit_test(sha256_in_pieces_is_the_digest_of_the_whole),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import threading
+import types
 
 import pytest
 from loading import SLOW
@@ -73,3 +74,44 @@ def test_a_rank_that_does_not_come_ends_it_for_all_and_one_that_is_late_hears_of
     assert all(isinstance(error, Exception) for error in found.values()), found
     with pytest.raises(RuntimeError, match="not every rank came"):
         exchange.meet(store, 2, 3, 1)
+
+
+def test_what_runs_in_a_stream_of_its_own_is_no_time_of_the_step(tmp_path, monkeypatch):
+    """As FSDP's collectives do on a GPU. The host's own time is told all the same."""
+    monkeypatch.syspath_prepend(str(OBSERVER))
+    import observe
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.record = self.query = lambda: True
+
+        def elapsed_time(self, other):
+            return 1.0
+
+    streams = ["main"]
+    cuda = types.SimpleNamespace(
+        Event=Event, is_current_stream_capturing=lambda: False, current_stream=lambda: streams[-1]
+    )
+    device = observe.Device(types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(observe.lanes, "folder", str(tmp_path))
+    monkeypatch.setattr(observe.current, "device", device)
+    lane = observe.lanes.Lane(str(tmp_path), "1-1")
+    monkeypatch.setattr(observe.lanes._threads, "lane", lane, raising=False)
+
+    def told(stream):
+        before = lane.head
+        streams.append(stream)
+        span = observe.Span(observe.COMM)
+        span.keep_to_the_stream()
+        span.end()
+        streams.pop()
+        device.collect()
+        flags = [lane.words[64 + 5 * i + 2] >> 16 & observe.DEVICE for i in range(before, lane.head)]
+        return [bool(flag) for flag in flags]
+
+    assert told("side") == [False, True]  # nobody has said yet which stream is the script's
+    device.home = "main"
+    assert told("main") == [False, True]
+    made = len(device.free)
+    assert told("side") == [False]
+    assert len(device.free) == made  # no event is lost

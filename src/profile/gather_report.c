@@ -221,7 +221,10 @@ static void add_stalls(const struct leat_gather *g, struct leat_report *out)
         struct leat_report_time t = paired(g, pairs[i].more, pairs[i].less);
         if (pairs[i].more == LEAT_REPORT_OBSERVED) /* pairs do not hold the beginnings of epochs */
             t = around(t, out->run[a].step_s.mean - out->run[b].step_s.mean);
-        add_stall(out, pairs[i].cause, t, a, b);
+        bool cluster =
+            pairs[i].less == LEAT_REPORT_SINGLE && pairs[i].more == LEAT_REPORT_SYNTHETIC &&
+            out->run[a].nodes > 1; /* no interconnect alone, and one rank less is no network of the same size */
+        add_stall(out, cluster ? "cluster" : pairs[i].cause, t, a, b);
     }
 }
 

@@ -37,6 +37,8 @@ def test_odd_scripts_keep_their_output_and_status(profile, tmp_path, kind, statu
         assert "not enough data" in done.stderr
         return
     assert report["ranks"][0]["died"] is died
+    assert ("rank 0 ended before its time" in done.stderr) is died
+    assert "about the others" not in done.stderr  # there are none
     assert report["ranks"][0]["steps"] == 30
     assert (tmp_path / "other.prof").exists() == (kind == "traced")
 

@@ -20,7 +20,7 @@ PIECE = 1 << 20  # bytes between two looks at the clock
 
 
 class Pace:
-    """So many bytes a second, for all who share it."""
+    """This many bytes a second, for all who share it."""
 
     def __init__(self, rate):
         self.rate, self.lock, self.free_at = rate, threading.Lock(), 0.0

@@ -15,21 +15,33 @@ static leat_status different(const char *what, const char *a_name, const char *a
                      b_name);
 }
 
+/* What the two clusters differ by, if that is one thing. Two figures that must not be mixed up: the same ranks on other
+ * numbers of machines cost a network; more machines of the same kind cost what they add. */
+static const char *pair_of(const struct leat_report_run *x, const struct leat_report_run *y)
+{
+    if (x->nodes == y->nodes)
+        return NULL;
+    if (x->gpus == y->gpus)
+        return "stall: machines";
+    return x->gpus * x->nodes == y->gpus * y->nodes ? "stall: network" : NULL;
+}
+
 static leat_status same_job(const char *a_name, const struct leat_report *a, const char *b_name,
-                            const struct leat_report *b, struct leat_error *err)
+                            const struct leat_report *b, const char **pair_out, struct leat_error *err)
 {
     const struct leat_report_run *x = leat_report_find(a, LEAT_REPORT_OBSERVED);
     const struct leat_report_run *y = leat_report_find(b, LEAT_REPORT_OBSERVED);
     if (!x || !y || x->steps < LEAT_VERDICT_STEPS || y->steps < LEAT_VERDICT_STEPS)
         return leat_fail(err, LEAT_UNSUPPORTED, "not enough data: %s has fewer than %d observed steps",
                          !x || x->steps < LEAT_VERDICT_STEPS ? a_name : b_name, LEAT_VERDICT_STEPS);
+    const char *pair = pair_of(x, y);
     const struct {
         const char *what;
         double a;
         double b;
     } numbers[] = {
-        {"gpus", x->gpus, y->gpus},
-        {"nodes", x->nodes, y->nodes},
+        {"gpus", pair ? 0 : x->gpus, pair ? 0 : y->gpus},
+        {"nodes", pair ? 0 : x->nodes, pair ? 0 : y->nodes},
         {"batch", round(x->batch), round(y->batch)},
         {"device", x->device, y->device},
     };
@@ -46,6 +58,7 @@ static leat_status same_job(const char *a_name, const struct leat_report *a, con
     if (strcmp(a->model, b->model) != 0)
         return different("model", a_name, *a->model ? a->model : "not said", b_name, *b->model ? b->model : "not said",
                          err);
+    *pair_out = pair;
     return LEAT_OK;
 }
 
@@ -101,12 +114,38 @@ static void add_parts(struct leat_compare *c, const struct leat_report_run *x, c
     }
 }
 
+/* Of two clusters: steps without their data, and what the one with more machines takes more. */
+static leat_status add_pair(const char *a_name, const struct leat_report *a, const char *b_name,
+                            const struct leat_report *b, const char *pair, struct leat_compare *out,
+                            struct leat_error *err)
+{
+    const struct leat_report_run *x = leat_report_find(a, LEAT_REPORT_SYNTHETIC);
+    const struct leat_report_run *y = leat_report_find(b, LEAT_REPORT_SYNTHETIC);
+    const struct leat_report_time none = {0, 0, 0};
+    if (!x || !y)
+        return leat_fail(err, LEAT_UNSUPPORTED,
+                         "not enough data: %s has no synthetic run (--time), and clusters are compared by those",
+                         !x ? a_name : b_name);
+    double allowed = hypot(half(&x->step_s), half(&y->step_s));
+    double more = y->nodes > x->nodes ? y->step_s.mean - x->step_s.mean : x->step_s.mean - y->step_s.mean;
+    struct leat_report_time t = {more, more - allowed, more + allowed};
+    *out = (struct leat_compare){0};
+    add(out, "step, synthetic", x->step_s, y->step_s, allowed);
+    add(out, pair, y->nodes > x->nodes ? none : t, y->nodes > x->nodes ? t : none, allowed);
+    snprintf(out->changed[out->changes++], sizeof out->changed[0], "machines × ranks: %u × %u, then %u × %u", x->nodes,
+             x->gpus, y->nodes, y->gpus);
+    return LEAT_OK;
+}
+
 leat_status leat_compare(const char *a_name, const struct leat_report *a, const char *b_name,
                          const struct leat_report *b, struct leat_compare *out, struct leat_error *err)
 {
-    leat_status rc = same_job(a_name, a, b_name, b, err);
+    const char *pair;
+    leat_status rc = same_job(a_name, a, b_name, b, &pair, err);
     if (rc != LEAT_OK)
         return rc;
+    if (pair)
+        return add_pair(a_name, a, b_name, b, pair, out, err);
     *out = (struct leat_compare){0};
     for (unsigned m = 0; m < LEAT_REPORT_MODES; m++) {
         const struct leat_report_run *x = leat_report_find(a, (enum leat_report_mode)m);

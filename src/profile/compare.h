@@ -24,8 +24,11 @@ struct leat_compare {
     size_t changes;
 };
 
-/* LEAT_INVALID: they are of different jobs, with what differs first: GPUs, machines, batch, accelerator, model.
- * LEAT_UNSUPPORTED: one of them has too few steps. */
+/* Reports of the same job on clusters that differ in the number of machines have two rows: "step, synthetic", and
+ * either "stall: network" (as many ranks in all: Stash's pair, 1 × 8 and 2 × 4) or "stall: machines" (as many on each
+ * machine: the planner's, 1 × 8 and 2 × 8). The one with fewer machines has 0 there. LEAT_INVALID: they are of
+ * different jobs, with what differs first: GPUs, machines, batch, accelerator, model. LEAT_UNSUPPORTED: one of them has
+ * too few steps. */
 leat_status leat_compare(const char *a_name, const struct leat_report *a, const char *b_name,
                          const struct leat_report *b, struct leat_compare *out, struct leat_error *err);
 

@@ -122,6 +122,8 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
             means[n++] = b->step_s / (double)b->steps;
     }
     run->step_s = around(leat_interval_of(means, n), s->step_s / s->steps);
+    if (run->step_s.low < 0)
+        run->step_s.low = 0; /* few blocks, far apart: no step takes less than no time */
     split(g, s, mode, run->part_s);
     if (reads(mode)) {
         run->fetch_s = l.batches > 0 ? l.fetch_s / l.batches : NAN;
@@ -221,7 +223,10 @@ static void add_stalls(const struct leat_gather *g, struct leat_report *out)
         struct leat_report_time t = paired(g, pairs[i].more, pairs[i].less);
         if (pairs[i].more == LEAT_REPORT_OBSERVED) /* pairs do not hold the beginnings of epochs */
             t = around(t, out->run[a].step_s.mean - out->run[b].step_s.mean);
-        add_stall(out, pairs[i].cause, t, a, b);
+        bool cluster =
+            pairs[i].less == LEAT_REPORT_SINGLE && pairs[i].more == LEAT_REPORT_SYNTHETIC &&
+            out->run[a].nodes > 1; /* no interconnect alone, and one rank less is no network of the same size */
+        add_stall(out, cluster ? "cluster" : pairs[i].cause, t, a, b);
     }
 }
 
@@ -268,7 +273,10 @@ static int by_number(const void *a, const void *b)
 static void add_ranks(const struct leat_gather *g, struct leat_report *out)
 {
     unsigned unnamed = 0;
+    unsigned lived = 0;
     size_t dropped = 0;
+    for (size_t i = 0; i < g->rank_count; i++)
+        lived += g->rank[i]->trains && !g->rank[i]->died;
     for (size_t i = 0; i < g->rank_count; i++) {
         const struct gather_rank *r = g->rank[i];
         dropped += r->head.dropped + r->skipped;
@@ -283,8 +291,8 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
                                       .late_of = r->steps > 0 ? r->last / r->steps : 0,
                                       .died = r->died};
         if (r->died)
-            leat_report_note(out, "rank %d ended before its time, after %.0f steps: what follows is about the others",
-                             number, r->steps);
+            leat_report_note(out, "rank %d ended before its time, after %.0f steps%s", number, r->steps,
+                             lived ? ": what follows is about the others" : "");
     }
     qsort(out->rank, out->ranks, sizeof out->rank[0], by_number);
     if (unnamed > 1)

@@ -116,8 +116,10 @@ static void advise(const struct leat_report *r, const struct leat_report_run *ru
                             "or let more than %u workers wait at a time",
                             run->workers);
         else
-            leat_buf_str(out, "the training itself waits for storage: num_workers=4 would read ahead; or keep the data "
-                              "closer (a cache, local disk, leat.Loader)");
+            leat_buf_printf(out,
+                            "the training itself waits for storage: num_workers=%u would read ahead; or keep the data "
+                            "closer (a cache, local disk, leat.Loader)",
+                            leat_whatif_workers(r) ? leat_whatif_workers(r) : 4);
         break;
     case LEAT_REPORT_PREPARE:
         advise_prepare(r, run, out);
@@ -127,7 +129,11 @@ static void advise(const struct leat_report *r, const struct leat_report_run *ru
             leat_buf_str(out, "workers are started again for every epoch: persistent_workers=True, or fewer of them");
             break;
         }
-        leat_buf_str(out, "the loader does not say whether it fetches or prepares: see how busy its cores are");
+        if (run->fetch_s + run->prepare_s > 0)
+            leat_buf_str(out, "the loader takes longer than its fetches: look at its sampler, at pinning and sending "
+                              "batches to the device, and at what happens at the beginning of an epoch");
+        else
+            leat_buf_str(out, "the loader does not say whether it fetches or prepares: see how busy its cores are");
         break;
     case LEAT_REPORT_COPY:
         leat_buf_str(out, "copies to the accelerator hold the step up: pin_memory=True and .to(…, non_blocking=True), "
@@ -198,6 +204,8 @@ static void explain(const struct leat_report *r, const struct leat_report_run *r
         leat_verdict_seconds(out, (run->fetch_s + run->prepare_s) / (run->workers ? run->workers : 1));
         leat_buf_str(out, "; the rest of the step takes ");
         leat_verdict_seconds(out, work_s(r, run));
+        if (run->workers && (run->fetch_s + run->prepare_s) / run->workers < work_s(r, run))
+            leat_buf_str(out, ": they would keep up if batches took equally long and there were cores for all");
         leat_buf_str(out, "\n");
     } else if (cause == LEAT_REPORT_COMMUNICATION && run->gradient_bytes > 0) {
         leat_buf_printf(out, "  why: %s of gradients between %u ranks, of which ",
@@ -212,6 +220,12 @@ static void explain(const struct leat_report *r, const struct leat_report_run *r
     }
 }
 
+/* Whether a change is sure to help. */
+static bool helps(const struct leat_whatif_answer *a)
+{
+    return a->speed > 1.03 && a->speed * a->step_s.mean / a->step_s.high > 1;
+}
+
 /* What would come of it, by the model of whatif.h. */
 static void promise(const struct leat_report *r, enum leat_report_part cause, struct leat_buf *out)
 {
@@ -220,11 +234,11 @@ static void promise(const struct leat_report *r, enum leat_report_part cause, st
     struct leat_whatif cached = {.cache = true, .cached = 1};
     struct leat_whatif more = {.workers = leat_whatif_workers(r)};
     bool input = cause == LEAT_REPORT_FETCH || cause == LEAT_REPORT_PREPARE;
-    if (input && more.workers && leat_whatif_ask(r, &more, &a, &err) == LEAT_OK && a.speed > 1.03)
+    if (input && more.workers && leat_whatif_ask(r, &more, &a, &err) == LEAT_OK && helps(&a))
         leat_buf_printf(out, "  with %u worker%s of each rank: %.2f times as fast (%.2f … %.2f)\n", more.workers,
                         more.workers == 1 ? "" : "s", a.speed, a.speed * a.step_s.mean / a.step_s.high,
                         a.speed * a.step_s.mean / a.step_s.low);
-    if (cause == LEAT_REPORT_FETCH && leat_whatif_ask(r, &cached, &a, &err) == LEAT_OK && a.speed > 1.03)
+    if (cause == LEAT_REPORT_FETCH && leat_whatif_ask(r, &cached, &a, &err) == LEAT_OK && helps(&a))
         leat_buf_printf(out, "  with everything cached: %.2f times as fast (%.2f … %.2f)\n", a.speed,
                         a.speed * a.step_s.mean / a.step_s.high, a.speed * a.step_s.mean / a.step_s.low);
 }
@@ -234,8 +248,9 @@ void leat_verdict_headline(const struct leat_report *r, struct leat_buf *out)
     const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
     enum leat_report_part cause = leat_verdict_cause(r);
     if (!run || run->steps < LEAT_VERDICT_STEPS)
-        leat_buf_printf(out, "not enough data: %.0f training steps were seen, %d are needed", run ? run->steps : 0,
-                        LEAT_VERDICT_STEPS);
+        leat_buf_printf(out, "not enough data: %.0f training steps were seen, %d are needed%s", run ? run->steps : 0,
+                        LEAT_VERDICT_STEPS,
+                        run ? "" : " (a step goes from one batch to the next, with a backward pass between them)");
     else if (cause == LEAT_REPORT_PARTS)
         leat_buf_printf(out, "nothing holds this training up: it computes for %.1f %% of the step",
                         100 *

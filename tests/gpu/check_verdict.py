@@ -5,7 +5,8 @@ With --cpu, on its many quiet cores: the fifty injected stalls, and what-if agai
     python3 tests/gpu/check_verdict.py [--images 40000] [--steps 400]
     python3 tests/gpu/check_verdict.py --cpu
 
-Needs torch with CUDA, torchvision, Pillow and an installed leat (the wheel).
+Needs torch with CUDA, torchvision, Pillow and an installed leat, a wheel for instance: the bucket that Leat reads from at the end is
+bench/plain_bucket.py where the command has none.
 """
 
 import argparse

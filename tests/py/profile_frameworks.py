@@ -190,12 +190,27 @@ def fsdp():
 
     dist.init_process_group("gloo")
     net, _, loader = make()
+    fully_shard(net.layers[0])
     fully_shard(net)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     steps = plain_loop(net, optimizer, loader)
     sums = [p.full_tensor().double().sum().item() for p in net.parameters()]
     if dist.get_rank() == 0:
         print(sums, flush=True)
+        print("steps", steps, file=sys.stderr, flush=True)
+    dist.destroy_process_group()
+
+
+def fsdp1():
+    """Under torchrun, as it was before fully_shard."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    dist.init_process_group("gloo")
+    net, _, loader = make()
+    net = FullyShardedDataParallel(net, device_id=torch.device("cpu"))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    steps = plain_loop(net, optimizer, loader)
+    if dist.get_rank() == 0:
         print("steps", steps, file=sys.stderr, flush=True)
     dist.destroy_process_group()
 

@@ -37,6 +37,8 @@ def test_odd_scripts_keep_their_output_and_status(profile, tmp_path, kind, statu
         assert "not enough data" in done.stderr
         return
     assert report["ranks"][0]["died"] is died
+    assert ("rank 0 ended before its time" in done.stderr) is died
+    assert "about the others" not in done.stderr  # there are none
     assert report["ranks"][0]["steps"] == 30
     assert (tmp_path / "other.prof").exists() == (kind == "traced")
 
@@ -76,6 +78,26 @@ def test_a_profiler_within_a_profiler_is_named(profile, leat_bin, tmp_path):  # 
     command = [leat_bin, "profile", "-o", tmp_path / "inner.json", "--", "sh", "-c", "exit 5"]
     done, _ = profile(command=command, status=5)
     assert "another 'leat profile' ran inside this one" in done.stderr
+
+
+def test_operations_are_not_counted_for_ever(profile):  # noqa: F811
+    """FLOPs are counted from the second batch to the third, and this one takes no third: counting makes each operation slower."""
+    code = """
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+batches = iter(torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2))
+x, y = next(batches), next(batches)
+seen = []
+for _ in range(8):
+    net(x + y).sum().backward()
+    optimizer.step()
+    seen.append(_get_current_dispatch_mode() is not None)
+print(seen[0], seen[-1])
+"""
+    done, _ = profile(command=[sys.executable, "-c", code])
+    assert done.stdout == "True False\n"
 
 
 WAITS = "import sys, time\nprint('up', flush=True)\nfor _ in range(6000): time.sleep(0.1)\n"

@@ -62,3 +62,14 @@ def test_a_framework_trains_as_without_us_and_its_steps_are_counted(profile, tmp
         assert len(report["runs"]) == 1
     else:
         assert {"observed", "synthetic"} <= {run["mode"] for run in report["runs"]}
+
+
+@pytest.mark.parametrize("kind", ["fsdp", pytest.param("fsdp1", marks=pytest.mark.long)])
+def test_what_fsdp_exchanges_is_known(profile, kind):  # noqa: F811
+    """Linear(16, 8) and Linear(8, 3) of floats: 544 and 108 bytes, which are padded for two ranks."""
+    done, report = profile(command=torchrun(SCRIPT, kind))
+    run = report["runs"][0]
+    sizes = [144, 544] if kind == "fsdp" else [656]
+    assert (sorted(run["bucket_bytes"]), run["buckets"], run["gradient_bytes"]) == (sizes, len(sizes), sum(sizes))
+    assert parts(report)["communication"] > 0
+    assert ("it gathers parameters too" in done.stderr) == (kind == "fsdp")

@@ -1,11 +1,14 @@
 """Which links `leat profile --time` measures, and that a rank that does not come leaves nobody waiting in a collective."""
 
 import importlib.util
+import subprocess
+import sys
 import threading
+import types
 
 import pytest
-from loading import SLOW
-from test_profile import OBSERVER
+from loading import SLOW, torchrun
+from test_profile import OBSERVER, profile  # noqa: F401
 
 torch = pytest.importorskip("torch")
 
@@ -73,3 +76,108 @@ def test_a_rank_that_does_not_come_ends_it_for_all_and_one_that_is_late_hears_of
     assert all(isinstance(error, Exception) for error in found.values()), found
     with pytest.raises(RuntimeError, match="not every rank came"):
         exchange.meet(store, 2, 3, 1)
+
+
+def test_what_runs_in_a_stream_of_its_own_is_no_time_of_the_step(tmp_path, monkeypatch):
+    """As FSDP's collectives do on a GPU. The host's own time is told all the same."""
+    monkeypatch.syspath_prepend(str(OBSERVER))
+    import observe
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.record = self.query = lambda: True
+
+        def elapsed_time(self, other):
+            return 1.0
+
+    streams = ["main"]
+    cuda = types.SimpleNamespace(
+        Event=Event, is_current_stream_capturing=lambda: False, current_stream=lambda: streams[-1]
+    )
+    device = observe.Device(types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(observe.lanes, "folder", str(tmp_path))
+    monkeypatch.setattr(observe.current, "device", device)
+    lane = observe.lanes.Lane(str(tmp_path), "1-1")
+    monkeypatch.setattr(observe.lanes._threads, "lane", lane, raising=False)
+
+    def told(stream):
+        before = lane.head
+        streams.append(stream)
+        span = observe.Span(observe.COMM)
+        span.keep_to_the_stream()
+        span.end()
+        streams.pop()
+        device.collect()
+        flags = [lane.words[64 + 5 * i + 2] >> 16 & observe.DEVICE for i in range(before, lane.head)]
+        return [bool(flag) for flag in flags]
+
+    assert told("side") == [False, True]  # nobody has said yet which stream is the script's
+    device.home = "main"
+    assert told("main") == [False, True]
+    made = len(device.free)
+    assert told("side") == [False]
+    assert len(device.free) == made  # no event is lost
+
+
+FULL = f"""
+import sys, types, torch
+import torch.distributed as dist
+sys.path.insert(0, {str(OBSERVER)!r})
+import exchange
+dist.init_process_group("gloo")
+written = []
+lane = types.SimpleNamespace(write=lambda *record: written.append(record))
+lanes = types.SimpleNamespace(lane=lambda: lane, now=lambda: 0, LINK=1, note=lambda text: print("note", text, flush=True))
+plain = torch.zeros
+def full(*args, **more):
+    raise MemoryError("full")
+if dist.get_rank() == 1 and sys.argv[1] == "full":
+    torch.zeros = full
+exchange.measure(torch, lanes, 60, dist.distributed_c10d._get_default_store(), [])
+torch.zeros = plain
+mine = torch.full((3,), 1.0)
+dist.all_reduce(mine)
+print("rank", dist.get_rank(), mine.tolist(), bool(written), flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("kind", ["full", "free"])
+def test_a_rank_without_room_ends_it_for_all_and_the_training_goes_on(tmp_path, monkeypatch, kind):
+    """The next collective is the training's own: no rank may still be in another."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    script = tmp_path / "full.py"
+    script.write_text(FULL)
+    done = subprocess.run(
+        torchrun(script, kind), capture_output=True, text=True, timeout=120 * SLOW, check=True
+    ).stdout.splitlines()
+    measured = kind == "free"
+    assert sorted(line for line in done if line.startswith("rank")) == [
+        f"rank {rank} [2.0, 2.0, 2.0] {measured}" for rank in range(2)
+    ]
+    assert ("note links were not measured to the end: MemoryError('full')" in done) != measured
+
+
+FAKE = """
+import sys, torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+net = torch.nn.Linear(4, 2)  # DDP does not work with it
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+steps = 0
+for x in torch.utils.data.DataLoader(torch.ones(240, 4), batch_size=2):
+    net(x).sum().backward()
+    dist.all_reduce(net.weight.grad)
+    optimizer.step()
+    optimizer.zero_grad()
+    steps += 1
+print("steps", steps, flush=True)
+"""
+
+
+def test_ranks_that_do_not_exist_are_not_waited_for(profile):  # noqa: F811
+    """As people try out a large job on one machine."""
+    done, report = profile(None, "--time", "5s", command=[sys.executable, "-W", "ignore", "-c", FAKE])
+    assert done.stdout == "steps 120\n"
+    assert report["links"] == []

@@ -80,24 +80,40 @@ def device_of(torch, models):
 
 
 def measure(torch, lanes, seconds, store, models):
-    """Writes records. Every rank comes here at the same step, and decides from the same numbers."""
+    """Writes records. Every rank comes here at the same step, and decides from the same numbers. What fails on one rank ends it for
+    all: the others must not wait in a collective for which it does not come, and which the training's own would answer."""
     dist = torch.distributed
     rank, world = dist.get_rank(), dist.get_world_size()
     rows = groups_of(meet(store, rank, world))
     device = device_of(torch, models)
     until = time.monotonic() + max(2.0, seconds)
+    failed = room = None
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        try:
+            room = torch.zeros(max(sizes_of(told)) // 4, device=device)  # all of it at once: a GPU may be full
+        except Exception as error:
+            failed = error
         for scope, members in rows:
             # One after the other, so that none disturbs another and few communicators are there at a time.
-            if not time_left(torch, until, device):
+            if not time_left(torch, until, device, failed):
                 break
-            group = dist.new_group(members) if len(members) < world else None
-            if rank in members:
-                for size in SIZES[1:] if scope == PAIR else sizes_of(told):
-                    run(torch, lanes, torch.zeros(size // 4, device=device), group, scope, members)
-                if group is not None:
-                    with contextlib.suppress(Exception):
-                        dist.destroy_process_group(group)
+            try:
+                measure_group(torch, lanes, room, scope, members)
+            except Exception as error:
+                failed = error
+    if failed:
+        lanes.note(f"links were not measured to the end: {failed!r}")
+
+
+def measure_group(torch, lanes, room, scope, members):
+    dist = torch.distributed
+    group = dist.new_group(members) if len(members) < dist.get_world_size() else None
+    if dist.get_rank() in members:
+        for size in SIZES[1:] if scope == PAIR else sizes_of(told):
+            run(torch, lanes, room[: size // 4], group, scope, members)
+        if group is not None:
+            with contextlib.suppress(Exception):
+                dist.destroy_process_group(group)
 
 
 def reducer(torch):
@@ -106,9 +122,9 @@ def reducer(torch):
     return getattr(reduce, "__wrapped__", reduce)
 
 
-def time_left(torch, until, device):
-    """The same answer on all ranks."""
-    over = torch.tensor([1.0 if time.monotonic() > until else 0.0], device=device)
+def time_left(torch, until, device, failed):
+    """The same answer on all ranks; none where anything has failed on one."""
+    over = torch.tensor([1.0 if failed or time.monotonic() > until else 0.0], device=device)
     reducer(torch)(over)
     return over.item() == 0
 

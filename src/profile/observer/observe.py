@@ -67,6 +67,7 @@ class Device:
         self.free = []
         self.anchor = None  # the last event whose time is known
         self.at = 0
+        self.home = None  # the stream that batches are asked for in
 
     def mark(self):
         if self.torch.cuda.is_current_stream_capturing():
@@ -74,6 +75,13 @@ class Device:
         event = self.free.pop() if self.free else self.torch.cuda.Event(enable_timing=True)
         event.record()
         return event
+
+    def at_home(self):
+        return self.home is None or self.torch.cuda.current_stream() == self.home
+
+    def drop(self, event):
+        if event is not None:
+            self.free.append(event)
 
     def span(self, first, last, *record):
         if first is None or last is None:
@@ -125,6 +133,13 @@ class Span:
         device = self.device = current.device
         self.first = None if device is None else device.mark()
         self.start = now()
+
+    def keep_to_the_stream(self):
+        """In a stream beside the one that the script computes in, the GPU's time is no time of the step: FSDP exchanges there, behind
+        the passes."""
+        if self.device is not None and not self.device.at_home():
+            self.device.drop(self.first)
+            self.device = None
 
     def end(self, value=0, extra=0, flags=0):
         end = now()
@@ -215,6 +230,8 @@ def wait(step, loader, accounts=None, ready=False):
         device = current.device or _device()
         if device:
             device.collect()
+            if _world:
+                device.home = device.torch.cuda.current_stream()
     if current.batches < once.SETTLED:
         once.look(current.batches)
     span = Span(WAIT, loader, (0 if ready else EMPTY) | without_gradients())
@@ -439,7 +456,9 @@ def _patch_optimizer(torch):
             mine, span = spans.pop()
             if mine is optimizer:
                 span.end()
-                return
+                break
+        if once._counter:
+            once.stepped()
 
     module = sys.modules["torch.optim.optimizer"]  # torch.optim hides it
     module.register_optimizer_step_pre_hook(before)
@@ -476,8 +495,10 @@ def _patch_copies(torch):
 
 
 _COLLECTIVES = [
-    *("all_reduce", "all_reduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_tensor"),
-    *("all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object"),
+    *("all_reduce", "all_reduce_coalesced", "reduce", "reduce_scatter", "all_gather", "all_gather_object"),
+    *once.Sharded.SCATTERS,
+    *once.Sharded.GATHERS,
+    *("gather", "gather_object"),
     *("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "all_to_all", "all_to_all_single"),
     *("barrier", "monitored_barrier", "send", "recv"),
 ]
@@ -494,12 +515,19 @@ def _patch_distributed(torch):
     busy = threading.local()
 
     def follow(plain, own=True):
+        name = plain.__name__
+        sharding = name in (*once.Sharded.SCATTERS, *once.Sharded.GATHERS)
+
         def collective(*args, **kwargs):
             if current.depth or getattr(busy, "on", False) or torch.compiler.is_compiling():
                 return plain(*args, **kwargs)
             busy.on = True
             current.collectives += own and not current.backward and current.batches > once.SETTLED
+            if sharding and current.batches < once.SETTLED:
+                with contextlib.suppress(Exception):  # called as nobody should
+                    once.sharded.see(name, *args, **kwargs)
             span = Span(COMM)
+            span.keep_to_the_stream()
             try:
                 return plain(*args, **kwargs)
             finally:

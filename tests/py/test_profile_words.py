@@ -1,0 +1,53 @@
+"""What `leat profile` says aloud must not contradict itself, nor promise what nobody knows."""
+
+import json
+import re
+import sys
+
+import pytest
+from test_whatif import RUN
+
+
+@pytest.fixture
+def show(run_leat, tmp_path):
+    """show(workers=2) -> what is said of a report with such a run."""
+
+    def say(**changes):
+        top = dict.fromkeys(("leat", "made", "accelerator", "type", "model", "command"), "x")
+        report = {"leat_report": 1, **top, "runs": [{**RUN, **changes}], "stalls": [], "ranks": [], "notes": []}
+        (tmp_path / "r.json").write_text(json.dumps(report))
+        return run_leat("profile", "show", tmp_path / "r.json", status=0).stdout
+
+    return say
+
+
+PARTS = {**RUN["parts_s"], "fetch": 0.06}
+SERIAL = {"workers": 0, "fetch_s": 0.06, "prepare_s": 0.001, "parts_s": PARTS}
+
+
+def test_the_advice_and_the_promise_have_the_same_number_of_workers(show):
+    said = show(**SERIAL)
+    assert re.search(r"num_workers=(\d+) would", said).group(1) == re.search(r"with (\d+) workers? of", said).group(1)
+
+
+def test_what_may_as_well_be_slower_is_not_promised(show):
+    assert "times as fast" in show(**SERIAL)
+    assert "times as fast" not in show(**SERIAL, step_s=[0.1, 0.001, 0.3])
+
+
+def test_workers_that_should_keep_up_and_do_not_are_explained(show):
+    assert "they would keep up if" in show(workers=8, fetch_s=0.2, prepare_s=0.05)
+    assert "they would keep up if" not in show(workers=2, fetch_s=0.2, prepare_s=0.05)
+
+
+def test_a_loader_whose_fetches_are_known_is_not_said_to_be_silent(show):
+    parts = {**RUN["parts_s"], "fetch": 0.0, "input": 0.06}
+    assert "longer than its fetches" in show(workers=0, fetch_s=0.001, prepare_s=0.001, parts_s=parts)
+    assert "does not say whether it fetches or prepares" in show(
+        workers=0, fetch_s=None, prepare_s=None, prepare_cpu_s=None, parts_s=parts
+    )
+
+
+def test_a_script_without_steps_is_told_what_a_step_is(run_leat, tmp_path):
+    done = run_leat("profile", "-o", tmp_path / "r.json", "--", sys.executable, "-c", "pass", status=0)
+    assert "0 training steps were seen, 20 are needed (a step goes from one batch to the next" in done.stderr

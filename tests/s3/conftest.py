@@ -28,7 +28,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     server = os.environ.get("TESTED_SERVER", "radosgw")
-    lacks = LACKS.get(server, {})
+    lacks = {} if os.environ.get("TESTED_ANYWAY") else LACKS.get(server, {})
     for item in items:
         for feature in (mark.args[0] for mark in item.iter_markers("needs")):
             if feature in lacks:

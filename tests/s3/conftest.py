@@ -18,6 +18,7 @@ leat_build = shared.leat_build
 leat_bin = shared.leat_bin
 clean_env = shared.clean_env
 run_leat = shared.run_leat
+run_python = shared.run_python
 
 VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
 

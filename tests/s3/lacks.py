@@ -6,6 +6,7 @@ MOTO = {
     "keys with newlines": "answers 404 to PutObject",
     "lost uploads": "answers 500, not 404, to a part of an upload that is gone",
     "own encryption": "ignores the key of SSE-C and gives the object to everybody",
+    "version null": "answers 400 to HeadObject with versionId=null in a bucket without versions, not to GetObject",
     "versions in order": "lists markers of deletion after all versions",
 }
 

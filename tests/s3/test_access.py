@@ -1,11 +1,10 @@
 """Ways to be let in: anonymous, profiles, session tokens; and ways to address a bucket."""
 
-import contextlib
 import json
+import os
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import ClientError
 
 
 @pytest.fixture
@@ -102,8 +101,8 @@ def session(boto):
     """Keys with a session token, from the gateway's own token service."""
     allowed = {"Effect": "Allow", "Action": ["s3:*", "sts:*"], "Resource": ["*"]}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
-    with contextlib.suppress(ClientError):
-        boto("iam").create_user(UserName="leat")  # which radosgw has
+    if os.environ.get("TESTED_SERVER") == "moto":  # the others have the user
+        boto("iam").create_user(UserName="leat")
     boto("iam").put_user_policy(UserName="leat", PolicyName="tokens", PolicyDocument=policy)
     answer = boto("sts").get_session_token(DurationSeconds=900)["Credentials"]
     return {

@@ -19,7 +19,7 @@ def other(s3):
             s3.delete_object(Bucket=name, Key=entry["Key"])
 
 
-RICH = {"ContentType": "text/x-odd; a=b", "CacheControl": "max-age=7", "Metadata": {"who": "ann", "x-y.z": "1 = 'one'"}}
+RICH = {"ContentType": "text/x-odd; a=b", "CacheControl": "max-age=7", "Metadata": {"who": "ann", "more-of": "1 = one"}}
 
 
 def about(s3, bucket, key):

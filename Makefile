@@ -48,8 +48,8 @@ servers: venv ## the servers of tests/s3/requirements.txt, in build/servers
 		build/servers/bin/pip install --quiet --disable-pip-version-check -r tests/s3/requirements.txt && \
 		cp tests/s3/requirements.txt build/servers/requirements; }
 
-test-s3-all: test-s3 servers ## the same against moto, rclone serve s3 and SeaweedFS
-	@failed=0; for server in moto rclone seaweedfs; do \
+test-s3-all: test-s3 servers ## the same against moto (also with keys that count), rclone serve s3 and SeaweedFS
+	@failed=0; for server in moto moto-keys rclone seaweedfs; do \
 		LEAT_BUILD=$(CURDIR)/build/release tests/s3/run --server $$server || failed=1; done; exit $$failed
 
 test-long: build-release venv deps-test ## the tests that take minutes

@@ -40,7 +40,8 @@ void leat_http_close(struct leat_http *http);
 struct leat_http_head {
     unsigned code;   /* 200, 404, … */
     bool has_length; /* content_length is known */
-    bool has_range;  /* Content-Range was there and well-formed */
+    bool has_range;  /* Content-Range was there and well-formed, once or always the same */
+    bool ranged;     /* Content-Range was there, whatever it said */
     uint64_t content_length;
     uint64_t range_first; /* of "bytes first-last/total" */
     uint64_t range_last;

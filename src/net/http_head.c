@@ -34,26 +34,41 @@ static bool literal(const char **p, const char *end, const char *text)
 }
 
 /* "bytes 0-99/200", "bytes 0-99/" followed by "*", and for 416 "bytes " + "*" + "/200". */
-static void parse_content_range(struct leat_http_head *head, const char *p, const char *end)
+static bool read_range(const char *p, const char *end, struct leat_http_head *out)
 {
     uint64_t first = 0;
     uint64_t last = 0;
     uint64_t total = UINT64_MAX;
     bool nothing = false;
     if (!literal(&p, end, "bytes "))
-        return;
+        return false;
     if (literal(&p, end, "*"))
         nothing = true;
     else if (!digits(&p, end, &first) || !literal(&p, end, "-") || !digits(&p, end, &last))
-        return;
+        return false;
     if (!literal(&p, end, "/") || (!literal(&p, end, "*") && !digits(&p, end, &total)) || p != end)
-        return;
+        return false;
     if (!nothing && (last < first || last >= total || last == UINT64_MAX))
+        return false;
+    out->range_total = total;
+    out->range_first = first;
+    out->range_last = last;
+    out->has_range = !nothing;
+    return true;
+}
+
+static void parse_content_range(struct leat_http_head *head, const char *p, const char *end)
+{
+    bool first_one = !head->ranged;
+    bool had_range = head->has_range;
+    uint64_t was[] = {head->range_first, head->range_last, head->range_total};
+    head->ranged = true;
+    bool good = read_range(p, end, head);
+    uint64_t is[] = {head->range_first, head->range_last, head->range_total};
+    if (good && (first_one || (had_range == head->has_range && memcmp(was, is, sizeof was) == 0)))
         return;
-    head->range_total = total;
-    head->range_first = first;
-    head->range_last = last;
-    head->has_range = !nothing;
+    head->has_range = false; /* of two that differ neither is to be believed */
+    head->range_first = head->range_last = head->range_total = 0;
 }
 
 static void copy_text(char *out, size_t size, const char *p, const char *end)

@@ -94,11 +94,18 @@ bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE
     return pin && leat_exchange_date(made_from(pin), out);
 }
 
-/* The size of the whole object as the answer says it; UINT64_MAX: it does not. */
-static uint64_t total_of(const struct leat_http_head *head)
+bool leat_exchange_partial(const struct leat_http_head *head)
 {
-    if (head->code == 206)
-        return head->range_total;
+    if (head->code != 200 || !head->ranged)
+        return head->code == 206;
+    bool all = head->has_range && head->range_first == 0 && head->range_last + 1 == head->range_total;
+    return !all || !head->has_length || head->content_length != head->range_total;
+}
+
+uint64_t leat_exchange_total(const struct leat_http_head *head)
+{
+    if (leat_exchange_partial(head))
+        return head->has_range ? head->range_total : UINT64_MAX;
     return head->has_length ? head->content_length : UINT64_MAX;
 }
 
@@ -112,7 +119,7 @@ void leat_exchange_generation_tag(const char *generation, char out[LEAT_ETAG_MAX
 static void tag_of(const struct leat_store_op *op, char out[LEAT_ETAG_MAX])
 {
     const struct leat_http_head *head = &op->own->call.head;
-    uint64_t total = total_of(head);
+    uint64_t total = leat_exchange_total(head);
     if (op->own->generations)
         leat_exchange_generation_tag(head->generation, out);
     else if (op->own->bucket || leat_exchange_tells(head->etag) || head->modified_s <= 0 || total == UINT64_MAX)
@@ -163,6 +170,11 @@ static bool accept_part(struct leat_http_call *call, struct leat_store_op *op)
         refuse(call, LEAT_SERVER, "the answer's length and range do not fit together");
         return false;
     }
+    /* A 200 may as well be the whole object with a header too many: only what leaves no doubt is taken for a part. */
+    if (head->code == 200 && (!head->has_length || head->range_total == UINT64_MAX)) {
+        refuse(call, LEAT_SERVER, "the server answered 200 and names a range, but not how long it is and of how much");
+        return false;
+    }
     if (head->range_last < last && head->range_last + 1 != head->range_total) { /* nor is it the object's end */
         refuse(call, LEAT_SERVER, "the server answered with less than the range asked for");
         return false;
@@ -187,7 +199,7 @@ static bool accept_whole(struct leat_http_call *call, struct leat_store_op *op)
         leat_log(LEAT_LOG_WARN, "the server sends '%.*s' whole although a part was asked for: reading will be slow",
                  leat_store_shown(op), op->key);
     }
-    op->own->object.size = total_of(&call->head);
+    op->own->object.size = leat_exchange_total(&call->head);
     call->skip = first;
     /* What follows the range is not wanted; but where its end is the object's, nothing may follow. */
     call->cut = !op->known || op->offset + op->length < op->known->size;
@@ -204,12 +216,12 @@ static bool fits_encoding(const struct leat_store_op *op)
     if (!head->encoding[0])
         return true;
     /* Only listed, or not even that. A part of N bytes is one of N stored bytes; of a whole the size must be known. */
-    return op->known ? total_of(head) == op->known->size : head->code == 206;
+    return op->known ? leat_exchange_total(head) == op->known->size : head->code == 206;
 }
 
 static bool fits_known(struct leat_http_call *call, struct leat_store_op *op, bool pinned)
 {
-    uint64_t total = total_of(&call->head);
+    uint64_t total = leat_exchange_total(&call->head);
     if (!fits_encoding(op)) {
         leat_fail(
             &call->err, LEAT_SERVER,
@@ -272,7 +284,7 @@ static bool accept(struct leat_http_call *call)
     }
     if (!fits_known(call, op, pin != NULL))
         return false;
-    if (head->code == 206 ? !accept_part(call, op) : !accept_whole(call, op))
+    if (leat_exchange_partial(head) ? !accept_part(call, op) : !accept_whole(call, op))
         return false;
     memcpy(op->own->object.etag, tag, sizeof op->own->object.etag);
     memcpy(op->own->pinned, tag, sizeof op->own->pinned);
@@ -338,7 +350,7 @@ static void finish_past_end(struct leat_store_op *op)
 static void check_whole(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own->call.head;
-    bool part = head->code == 206;
+    bool part = leat_exchange_partial(head);
     bool known = part || op->own->object.size != UINT64_MAX;
     uint64_t there = op->own->object.size > op->offset ? op->own->object.size - op->offset : 0;
     uint64_t want = part ? head->range_last + 1 - op->offset : there < op->length ? there : op->length;

@@ -29,6 +29,13 @@ bool leat_exchange_since(const struct leat_store_op *op, char out[LEAT_HTTP_DATE
  * is made of date and size for web servers without one. */
 bool leat_exchange_tells(const char *etag);
 
+/* Whether an answer is of a part of the object: a 206, or a 200 whose Content-Range says so ("rclone serve s3" answers
+ * that way). Such a 200 is worth as much as its Content-Range: one that cannot be read is of some part, too. */
+bool leat_exchange_partial(const struct leat_http_head *head);
+
+/* The size of the whole object as the answer says it; UINT64_MAX: it does not. */
+uint64_t leat_exchange_total(const struct leat_http_head *head);
+
 /* After an exchange whose call.status is LEAT_OK and whose code is 2xx or 416, or that broke off after its head:
  * sets op->status, op->got, op->own->object. */
 void leat_exchange_finish(struct leat_store_op *op);

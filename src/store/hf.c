@@ -186,7 +186,7 @@ static bool accept_file(struct leat_http_call *call)
 {
     const struct answer *a = answer_of(call->user);
     const struct leat_http_head *head = &call->head;
-    uint64_t total = head->code == 206 ? head->range_total : head->has_length ? head->content_length : UINT64_MAX;
+    uint64_t total = leat_exchange_total(head);
     put_identity(&call->head, a);
     if (a->sized && total != UINT64_MAX && total != a->size) {
         leat_fail(&call->err, LEAT_SERVER, "the Hub says that it has %" PRIu64 " bytes, and what came is of %" PRIu64,

@@ -341,10 +341,14 @@ leat_status leat_bucket_request_end(struct leat_store_op *op, struct bucket_requ
     return LEAT_OK;
 }
 
-static bool says_type(const struct leat_store_op *op)
+/* Whether bytes are sent whose type nobody has said. A copy has the type of its source: AWS would not look at another,
+ * "rclone serve s3" takes it. */
+static bool lacks_type(const struct leat_store_op *op, const struct bucket_request *r)
 {
-    bool can = op->verb == LEAT_STORE_PUT || op->verb == LEAT_STORE_COPY;
-    return can && op->attributes && leat_attributes_has(op->attributes, "content-type");
+    bool put = op->own->call.body && strcmp(r->method, "PUT") == 0;
+    if (!put || op->verb == LEAT_STORE_COPY || op->verb == LEAT_STORE_UPLOAD_COPY)
+        return false;
+    return op->verb != LEAT_STORE_PUT || !op->attributes || !leat_attributes_has(op->attributes, "content-type");
 }
 
 static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r,
@@ -353,7 +357,7 @@ static leat_status sign(const struct bucket *b, struct leat_store_op *op, struct
     struct leat_http_call *call = &op->own->call;
     for (size_t i = 0; i < r->headers_n; i++)
         leat_bucket_add_line(r, r->headers[i].name, r->headers[i].value);
-    if (call->body && strcmp(r->method, "PUT") == 0 && !says_type(op))
+    if (lacks_type(op, r))
         leat_bucket_add_line(r, "content-type", "application/octet-stream");
     if (b->dialect->google && leat_gs_bearer(&b->aws)) {
         leat_bucket_add_bearer(r, b->aws.session_token);

@@ -40,14 +40,17 @@ static void start(struct leat_backend *backend, struct leat_store_op *op);
 /* The whole object in answer to a probe: its head says enough. */
 static bool accept_probe(struct leat_http_call *call)
 {
-    return call->head.code == 206;
+    return leat_exchange_partial(&call->head);
 }
 
 /* Turns the answer to a probe into the one that HEAD would have got. */
 static void finish_probe(struct leat_http_call *call)
 {
     struct leat_http_head *head = &call->head;
-    if (head->code == 206 || head->code == 416) {
+    bool part = leat_exchange_partial(head);
+    if (part && head->code == 200) /* it must be the first byte to the letter; else nothing is known */
+        head->has_range &= head->range_last == 0 && head->has_length && head->content_length == 1;
+    if (part || head->code == 416) {
         head->has_length = head->range_total != UINT64_MAX && (head->has_range || head->code == 416);
         head->content_length = head->range_total;
     }

@@ -534,9 +534,18 @@ class AzureCloud(Cloud):
             until = str(int(time.time() + self.skew + self.life))
             return self.token_answer("machine", expires_on=until, resource=r.query["resource"])
         if r.path == "/app/identity" and r.headers.get("x-identity-header") == "app-secret":
-            return self.token_answer("app")
-        if r.path.startswith("/tenant/"):  # what azure-identity asks before it begins
-            return 404, {}, b"{}"
+            # As documented: when it ends, as text, and not how long it lives.
+            until = str(int(time.time() + self.skew + self.life))
+            said = {"access_token": self.token("app"), "expires_on": until, "resource": r.query["resource"]}
+            return 200, {"Content-Type": "application/json"}, json.dumps({**said, "token_type": "Bearer"}).encode()
+        if r.path == "/tenant/v2.0/.well-known/openid-configuration":  # what azure-identity asks before it begins
+            place = self.url.replace("http:", "https:") + "/tenant/oauth2/v2.0"
+            known = {
+                "authorization_endpoint": place + "/authorize",
+                "token_endpoint": place + "/token",
+                "issuer": place,
+            }
+            return 200, {"Content-Type": "application/json"}, json.dumps(known).encode()
         refusal = self.refusal(r)
         if refusal:
             return self.error(*refusal)

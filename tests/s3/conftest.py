@@ -18,6 +18,7 @@ leat_build = shared.leat_build
 leat_bin = shared.leat_bin
 clean_env = shared.clean_env
 run_leat = shared.run_leat
+run_python = shared.run_python
 
 VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
 
@@ -28,7 +29,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     server = os.environ.get("TESTED_SERVER", "radosgw")
-    lacks = LACKS.get(server, {})
+    lacks = {} if os.environ.get("TESTED_ANYWAY") else LACKS.get(server, {})
     for item in items:
         for feature in (mark.args[0] for mark in item.iter_markers("needs")):
             if feature in lacks:

@@ -8,6 +8,15 @@ from pathlib import Path
 
 from radosgw import ACCESS_KEY, SECRET_KEY, Failed, Radosgw, die_with_parent, free_port
 
+MOTO_USER = """
+import json, sys, boto3
+iam = boto3.client("iam", endpoint_url=sys.argv[1], region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+iam.create_user(UserName="leat")
+every = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+iam.put_user_policy(UserName="leat", PolicyName="all", PolicyDocument=json.dumps(every))
+key = iam.create_access_key(UserName="leat")["AccessKey"]
+print(key["AccessKeyId"], key["SecretAccessKey"])
+"""
 PROGRAMS = Path(__file__).resolve().parents[2] / "build" / "servers" / "bin"
 
 
@@ -71,6 +80,31 @@ class Moto(Program):
         return [PROGRAMS / "moto_server", "-H", "127.0.0.1", "-p", self.port]
 
 
+class MotoKeys(Moto):
+    """moto with a user whose keys count: by itself it lets everybody in."""
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            done = subprocess.run(
+                [PROGRAMS / "python", "-c", MOTO_USER, self.url],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            if done.returncode:
+                raise Failed(f"no user could be made: {done.stderr[-2000:]}")
+            self.access_key, self.secret_key = done.stdout.split()
+            kind = {"Content-Type": "text/plain"}
+            begin = urllib.request.Request(self.url + "/moto-api/reset-auth", data=b"0", headers=kind)
+            urllib.request.urlopen(begin, timeout=20).close()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+
 class Rclone(Program):
     def command(self):
         keys = f"{self.access_key},{self.secret_key}"
@@ -86,6 +120,7 @@ class SeaweedFS(Program):
         ports = [word for name in ("master", "volume", "filer") for word in (f"-{name}.port={free_port_pair()}",)]
         folder = f"-dir={self.folder / 'data'}"
         s3 = ("-s3", f"-s3.port={self.port}", f"-s3.config={config}", f"-s3.port.grpc={free_port()}")
+        s3 += ("-s3.domainName=localhost", "-s3.iam.readOnly=false")
         others = ("-s3.port.iceberg=0", "-s3.port.lance=0")  # which have numbers of their own
         # Every bucket takes volumes for itself, seven by default, and the tests make a bucket each.
         (self.folder / "master.toml").write_text("[master.volume_growth]\ncopy_1 = 1\n")
@@ -99,4 +134,4 @@ def free_port_pair():
     return port
 
 
-SERVERS = {"radosgw": Radosgw, "moto": Moto, "rclone": Rclone, "seaweedfs": SeaweedFS}
+SERVERS = {"radosgw": Radosgw, "moto": Moto, "moto-keys": MotoKeys, "rclone": Rclone, "seaweedfs": SeaweedFS}

@@ -26,13 +26,20 @@ def test_a_bucket_that_is_well(doctor, bucket):
     assert found["latency"]["median_s"] > 0 and "20 samples" in found["dataset"]["found"]
 
 
-@pytest.mark.needs("anonymous refusals")
 @pytest.mark.needs("keys that count")
-def test_what_is_wrong_is_named(doctor, bucket):
+def test_a_wrong_secret_is_named(doctor, bucket):
     found = doctor(f"s3://{bucket}/set", env={"AWS_SECRET_ACCESS_KEY": "wrong"}, status=1)
     assert "SignatureDoesNotMatch" in found["access"]["found"]
+
+
+@pytest.mark.needs("keys that count")
+@pytest.mark.needs("anonymous refusals")
+def test_keys_that_are_not_there_are_named(doctor, bucket):
     found = doctor(f"s3://{bucket}/set", env={"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, status=1)
     assert "anonymous" in found["access"]["found"]
+
+
+def test_what_is_not_there_is_named(doctor, bucket):
     found = doctor(f"s3://{bucket}-is-not-there/set", status=1)
     assert "NoSuchBucket" in found["bucket"]["found"]
     found = doctor(f"s3://{bucket}/elsewhere", status=1)

@@ -70,8 +70,8 @@ def test_missing_key_is_not_found_and_named(command, leat, bucket, tmp_path):
     assert list(tmp_path.glob("x*")) == []
 
 
-@pytest.mark.needs("anonymous refusals")
 @pytest.mark.needs("keys that count")
+@pytest.mark.needs("anonymous refusals")
 def test_somebody_elses_bucket_is_denied(leat, boto, bucket):
     done = leat("ls", f"s3://{bucket}", env={"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}, status=4)
     line = one_line(done)

@@ -23,7 +23,6 @@ def lines(done):
 
 
 @pytest.mark.needs("versions")
-@pytest.mark.needs("versions in order")
 def test_versions_are_listed_as_boto3_lists_them(leat, s3, kept):
     bucket, ids = kept
     found = lines(leat("ls", "--versions", "--recursive", "--json", f"s3://{bucket}/", status=0))
@@ -32,20 +31,25 @@ def test_versions_are_listed_as_boto3_lists_them(leat, s3, kept):
     theirs |= {(e["Key"], e["VersionId"], e["IsLatest"], True) for e in said["DeleteMarkers"]}
     assert {(e["key"], e["version"], e["latest"], e["deleted"]) for e in found} == theirs
     assert [e["version"] for e in found if e["key"] == "dir/key"] == ids[::-1]  # the newest first
-    text = leat("ls", "--versions", f"s3://{bucket}/gone", status=0).stdout.splitlines()
-    assert "deleted" in text[0]
-    assert len(text) == 2
+    assert len(leat("ls", "--versions", f"s3://{bucket}/gone", status=0).stdout.splitlines()) == 2
     top = leat("ls", "--versions", f"s3://{bucket}/", status=0).stdout
     assert "dir/\n" in top
     assert "dir/key" not in top
 
 
 @pytest.mark.needs("versions")
-@pytest.mark.needs("keys with newlines")
-def test_lists_of_versions_go_on_over_pages(leat, s3, kept):
+@pytest.mark.needs("versions in order")
+def test_a_marker_of_deletion_comes_before_what_it_hides(leat, kept):
+    text = leat("ls", "--versions", f"s3://{kept[0]}/gone", status=0).stdout.splitlines()
+    assert "deleted" in text[0]
+
+
+@pytest.mark.needs("versions")
+@pytest.mark.parametrize("end", [" %", pytest.param(" \n%", marks=pytest.mark.needs("keys with newlines"))])
+def test_lists_of_versions_go_on_over_pages(leat, s3, kept, end):
     bucket, _ = kept
     for i in range(1100):
-        s3.put_object(Bucket=bucket, Key=f"many/{i % 3} \n%", Body=b"")
+        s3.put_object(Bucket=bucket, Key=f"many/{i % 3}{end}", Body=b"")
     found = lines(leat("ls", "--versions", "--recursive", "--json", f"s3://{bucket}/many/", status=0))
     assert len(found) == 1100
     assert len({e["version"] for e in found}) == 1100
@@ -90,9 +94,14 @@ def test_a_version_that_is_not_there_is_an_error_and_nothing_is_lost(leat, s3, k
 
 
 @pytest.mark.needs("version null")
-def test_keys_that_look_like_a_version_are_still_reached(leat, s3, bucket):
+def test_a_key_that_looks_like_a_version_is_still_reached(leat, s3, bucket):
     s3.put_object(Bucket=bucket, Key="a?versionId=7", Body=b"odd")
     s3.put_object(Bucket=bucket, Key="a", Body=b"plain")
     assert leat("cat", f"s3://{bucket}/a?versionId=7?versionId=null", status=0).stdout == "odd"
+
+
+def test_keys_that_look_like_versions_are_removed_with_the_others(leat, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a?versionId=7", Body=b"odd")
+    s3.put_object(Bucket=bucket, Key="a", Body=b"plain")
     leat("rm", "--recursive", f"s3://{bucket}/", status=0)  # keys from lists are bytes
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)

@@ -56,6 +56,27 @@ static void ranges_are_taken_only_when_they_make_sense(void **state)
     }
 }
 
+static void of_two_ranges_that_differ_neither_is_taken(void **state)
+{
+    (void)state;
+    static const char *const seconds[] = {
+        "bytes 10-19/100", "bytes 10-18/100", "bytes 10-19/101", "bytes */100", "what", ""};
+    for (size_t i = 0; i < COUNT(seconds); i++) {
+        struct leat_http_head h = parse("Content-Range: bytes 10-19/100");
+        char line[96];
+        int n = snprintf(line, sizeof line, "Content-Range: %s", seconds[i]);
+        leat_http_parse_header(&h, line, (size_t)n);
+        assert_true(h.ranged);
+        assert_int_equal(h.has_range, i == 0);
+        if (i == 1) { /* and not even one that says the first again */
+            leat_http_parse_header(&h, "Content-Range: bytes 10-19/100", 30);
+            assert_false(h.has_range);
+        }
+    }
+    assert_false(parse("Content-Length: 1").ranged);
+    assert_true(parse("Content-Range: what").ranged);
+}
+
 static void texts_are_whole_or_not_there(void **state)
 {
     (void)state;
@@ -153,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lengths_are_digits_and_nothing_else),
         cmocka_unit_test(ranges_are_taken_only_when_they_make_sense),
+        cmocka_unit_test(of_two_ranges_that_differ_neither_is_taken),
         cmocka_unit_test(texts_are_whole_or_not_there),
         cmocka_unit_test(dates_are_seconds_and_nonsense_is_none),
         cmocka_unit_test(a_pause_is_a_number_or_a_date_by_the_servers_clock),

@@ -1,5 +1,5 @@
-/* Signs requests given as JSON lines on standard input, for the comparison with botocore in
- * tests/py/test_sign.py. Answers each with {"date", "authorization", "canonical", "query"}. */
+/* Signs requests given as JSON lines on standard input, for the comparison with botocore and google-cloud-storage in
+ * tests/py/test_sign.py and test_sign_google.py. Answers each with {"date", "authorization", "canonical", "query"}. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ static void answer(const json_t *request)
     struct leat_sign_pair query[PAIRS_MAX];
     struct leat_sign_pair headers[PAIRS_MAX];
     struct leat_sign_keys keys = {text(request, "access_key"), text(request, "secret_key"), text(request, "token")};
+    bool google = json_is_true(json_object_get(request, "google"));
     struct leat_sign_request r = {
         .method = text(request, "method"),
         .host = text(request, "host"),
@@ -42,7 +43,8 @@ static void answer(const json_t *request)
         .headers_n = read_pairs(json_object_get(request, "headers"), headers),
         .payload_hash = text(request, "payload_hash"),
         .region = text(request, "region"),
-        .service = "s3",
+        .service = google ? "storage" : "s3",
+        .google = google,
         .asymmetric = json_is_true(json_object_get(request, "asymmetric")),
         .time_s = json_integer_value(json_object_get(request, "time")),
     };

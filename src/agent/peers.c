@@ -477,7 +477,9 @@ bool leat_peers_choose(const struct leat_supply *s, uint32_t own_number, const s
     if (!l)
         return false;
     uint32_t owner = leat_cursor_owner(l->cursor, number);
-    struct leat_peer *p = owner != l->job->node ? &l->job->peers[owner] : NULL;
+    /* Where there was no memory for a new placement, the old one may name a machine that is no longer in the list. */
+    bool other = owner != l->job->node && owner < l->job->members->now.n;
+    struct leat_peer *p = other ? &l->job->peers[owner] : NULL;
     if (!p || !leat_health_good(&p->health, leat_now_ns()) || !can_ask(p))
         return false;
     leat_hex(leat_dataset_id(s->dataset), LEAT_SHA256_SIZE, id);

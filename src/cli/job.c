@@ -55,7 +55,7 @@ static void print_node(const json_t *node)
            (double)number(node, "slots") * 100 / 1024, number(node, "chunks"), leat_format_size(bytes, size), rate,
            number(node, "failed"));
     if (number(node, "late"))
-        printf("        late %" PRIu64 " times: the bucket was asked instead, for at most 2 %% of the chunks\n",
+        printf("        late %" PRIu64 " times; for at most 2 %% of the chunks the bucket was asked instead\n",
                number(node, "late"));
     if (*text(node, "why"))
         printf("        %s\n", text(node, "why"));

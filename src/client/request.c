@@ -215,7 +215,7 @@ static leat_status find_access(struct finding *f, const char *text, struct leat_
     leat_status rc = leat_url_parse(text, &url, err);
     if (rc != LEAT_OK)
         return rc;
-    leat_access_place(&url, place);
+    leat_access_place(f->access, &url, place);
     struct leat_store_opts opts = leat_store_opts_of(&f->opts, f->owned && url.scheme != f->owner);
     if (!leat_access_has(f->access, &url) && (!f->place || strcmp(place, f->place) == 0))
         rc = leat_access_resolve(f->access, &url, &opts, f->fresh, err);
@@ -256,7 +256,7 @@ leat_status leat_request_access(const struct leat_request *r, const struct leat_
         return rc;
     rc = leat_opts_store(&f.opts, err);
     if (rc == LEAT_OK)
-        rc = leat_access_new(&f.access, err);
+        rc = leat_access_begin(&f.access, err);
     if (rc == LEAT_OK)
         rc = find_all(&f, urls, n, more, err);
     if (rc == LEAT_OK)

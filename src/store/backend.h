@@ -115,6 +115,7 @@ struct leat_loop *leat_store_loop(struct leat_store *store);
 const struct leat_store_opts *leat_store_settings(const struct leat_store *store);
 struct leat_backend *leat_store_backend(struct leat_store *store);
 const char *leat_store_headers(const struct leat_store *store); /* that were asked for, see extras.h; NULL: none */
+const char *leat_store_access_place(const struct leat_store *store); /* that it was opened as a part of; NULL: none */
 bool leat_store_given(const struct leat_store *store);          /* its keys come from another process: opts.access */
 
 enum leat_scheme leat_store_scheme(const struct leat_store *store); /* for names; what it can is leat_store_can() */

@@ -74,7 +74,7 @@ leat_status leat_kind_keys(const struct leat_url *url, const struct leat_store_o
                            struct leat_aws *out, struct leat_error *err)
 {
     if (opts->access)
-        return leat_access_take(opts->access, url, out, err);
+        return leat_access_take(opts->access, url, opts->place, out, err);
     return leat_kind(url->scheme)->keys(url, opts, fresh, out, err);
 }
 

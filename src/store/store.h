@@ -41,6 +41,7 @@ struct leat_store_opts {
     /* What was found out by another process: nothing is looked up here, and the next group does not count. NULL: this
      * process looks. */
     const struct leat_access *access;
+    const char *place; /* of it that counts, for renewals; NULL: the store's */
     /* What somebody has said of a kind of buckets, by options or LEAT_* variables; each kind knows what to make of it,
      * and where else to look. */
     const char *endpoint_url;
@@ -51,6 +52,8 @@ struct leat_store_opts {
     const char *ca_bundle;
     struct leat_extras extras;
     enum leat_store_hedge hedge;
+    bool said;              /* some of the above for this run, by arguments and not by variables: apart.h */
+    bool apart;             /* the config file has a section for this store, and these are from there */
     bool other;             /* this is a store of another kind: leat_store_opts_of() */
     uint32_t connections;   /* fixed number of requests in flight; 0: adapts, at most 256 */
     uint32_t attempts;      /* of one operation since its last progress; 0: until its time is over */

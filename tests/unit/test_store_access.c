@@ -284,16 +284,19 @@ static void places_tell_what_one_set_of_keys_is_for(void **state)
         {"https://example.org/x?sig=sesame", "https://"},
         {"http://example.org/x", "http://"},
     };
+    struct leat_access *access;
+    struct leat_error err;
     (void)state;
+    assert_ok(leat_access_new(&access, &err), err);
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct leat_url url = {0};
-        struct leat_error err;
         char place[LEAT_ACCESS_PLACE];
         assert_ok(leat_url_parse(cases[i][0], &url, &err), err);
-        leat_access_place(&url, place);
+        leat_access_place(access, &url, place);
         assert_string_equal(place, cases[i][1]);
         leat_url_free(&url);
     }
+    leat_access_free(access);
 }
 
 /* Without memory */

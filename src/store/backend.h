@@ -38,6 +38,8 @@ struct leat_store_own {
     bool generations;    /* versions are told by Google's generations rather than by ETags */
     bool summed;         /* the attempt carries a checksum of what is written … */
     bool unsummed;       /* … and must not: the server refused one that did */
+    bool crc_known;      /* of what is written, all attempts: */
+    uint32_t crc32c;
     uint8_t sizing;      /* STAT: asks how long the object's parts are, first or second question; see s3_sums.h */
     bool expired;        /* the keys had expired: this attempt does not count */
     uint64_t expired_ns; /* since when; 0: not at all */
@@ -117,6 +119,8 @@ struct leat_backend *leat_store_backend(struct leat_store *store);
 const char *leat_store_headers(const struct leat_store *store); /* that were asked for, see extras.h; NULL: none */
 const char *leat_store_access_place(const struct leat_store *store); /* that it was opened as a part of; NULL: none */
 bool leat_store_given(const struct leat_store *store);          /* its keys come from another process: opts.access */
+
+void leat_store_states_crc32c(struct leat_store *store); /* the server says what it has stored */
 
 enum leat_scheme leat_store_scheme(const struct leat_store *store); /* for names; what it can is leat_store_can() */
 

@@ -3,6 +3,7 @@
 #define LEAT_STORE_STORE_IMPL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/random.h"
 #include "store/backend.h"
@@ -37,6 +38,7 @@ struct leat_store {
         uint32_t seconds;          /* requests in flight for what is late */
         struct leat_timer tick;    /* keeps the pace going while long transfers run */
     } own;                         /* loop thread only */
+    atomic_bool states_crc32c;     /* the server states that of what it stores; a hint, relaxed */
     struct leat_store_stats stats; /* written on the loop thread, read anywhere: relaxed atomics */
     struct {
         pthread_mutex_t mu;

@@ -227,8 +227,8 @@ static void on_renew(struct leat_timer *timer)
     ask_for_keys((struct leat_supply_keys *)((char *)timer - offsetof(struct leat_supply_keys, renew)));
 }
 
-/* Keys that are over, or seem to be: where a clock is wrong they may be good for hours, and the one that gives them must
- * not be asked every second for all that time. A store that is refused asks by itself. */
+/* Keys that are over, or seem to be: where a clock is wrong they may be good for hours, and the one that gives them
+ * must not be asked every second for all that time. A store that is refused asks by itself. */
 static uint64_t in_vain_s(struct leat_supply_keys *k)
 {
     uint64_t pause_s = (uint64_t)1 << (k->in_vain < IN_VAIN_MAX ? k->in_vain : IN_VAIN_MAX - 1);
@@ -250,7 +250,8 @@ static void watch_expiry(struct leat_supply *s, size_t i)
     }
     uint64_t now_s = (uint64_t)leat_wall_s();
     uint64_t left_s = expires_s > now_s ? expires_s - now_s : 0;
-    uint64_t pause_s = left_s > 2 * RENEW_EARLY_S ? left_s - RENEW_EARLY_S : left_s / 2; /* some live for minutes only */
+    uint64_t pause_s =
+        left_s > 2 * RENEW_EARLY_S ? left_s - RENEW_EARLY_S : left_s / 2; /* some live for minutes only */
     if (left_s)
         k->in_vain = 0;
     else
@@ -293,7 +294,7 @@ bool leat_supply_refused(struct leat_supply *s, const char *place)
     uint64_t pause_s = in_vain_s(k);
     if (pause_s < REFUSED_S || expires_s > (uint64_t)leat_wall_s())
         pause_s = REFUSED_S; /* as long as the old ones live */
-    k->wanted = false; /* a store that still waits asks again */
+    k->wanted = false;       /* a store that still waits asks again */
     if (expires_s)
         leat_loop_arm(s->agent->loop, &k->renew, leat_after(pause_s * LEAT_S));
     return first;

@@ -316,7 +316,7 @@ static leat_status take_config_line(const char *section, const char *key, const 
     char meant[LEAT_GUESS_TEXT];
     struct leat_guess guess = leat_guess_of(*section && !own ? section : key);
     if (leat_ini_names_store(section))
-        return LEAT_OK; /* whoever opens the store reads it */
+        return LEAT_OK; /* read where the store is opened */
     if (*section && !own) {
         for (const struct leat_command *const *other = c->commands; other && *other; other++)
             leat_guess_try(&guess, (*other)->name);

@@ -123,7 +123,7 @@ static void answer(struct leat_loader *l, struct leat_lookup *q)
     send_answer(l, q->place, q->found, &q->err);
 }
 
-/* The first of the list begins. Where there is no thread to be had, it is looked up here. */
+/* The first of the list begins. Where no thread can be started, it is looked up here. */
 static void begin(struct leat_lookup *q)
 {
     q->running = leat_thread_start(&q->thread, "leat-keys", run, q, NULL) == LEAT_OK;

@@ -28,7 +28,7 @@ struct leat_access;
 leat_status leat_access_new(struct leat_access **out, struct leat_error *err); /* an empty one */
 /* One that knows the stores apart of this process's config file. */
 leat_status leat_access_begin(struct leat_access **out, struct leat_error *err);
-void leat_access_free(struct leat_access *access);                             /* wipes it; NULL is allowed */
+void leat_access_free(struct leat_access *access); /* wipes it; NULL is allowed */
 
 /* The place that a store is in: by itself, where the list says so. */
 void leat_access_place(const struct leat_access *access, const struct leat_url *url, char out[LEAT_ACCESS_PLACE]);

@@ -142,8 +142,8 @@ static leat_status take_name(const struct leat_apart *a, const char *said, unsig
     if (rc == LEAT_OK && bucket) {
         out->scheme = url.scheme;
         size_t host_n = account ? strlen(url.host) - 2 : strlen(url.host);
-        int made = snprintf(out->name, sizeof out->name, "%s://%.*s", leat_scheme_name(url.scheme), (int)host_n,
-                            url.host);
+        int made =
+            snprintf(out->name, sizeof out->name, "%s://%.*s", leat_scheme_name(url.scheme), (int)host_n, url.host);
         bucket = made > 0 && (size_t)made < sizeof out->name;
     }
     leat_url_free(&url);
@@ -183,8 +183,8 @@ static leat_status unknown(const struct leat_apart *a, const char *key, unsigned
     struct leat_guess guess = leat_guess_of(key);
     for (size_t i = 0; i < SETTINGS; i++)
         leat_guess_try(&guess, settings[i].name);
-    return leat_fail(err, LEAT_INVALID, "%.150s line %u: %.80s is not a setting of a store%s", a->path, line,
-                     key, leat_guess_text(&guess, meant));
+    return leat_fail(err, LEAT_INVALID, "%.150s line %u: %.80s is not a setting of a store%s", a->path, line, key,
+                     leat_guess_text(&guess, meant));
 }
 
 static leat_status take_choice(struct section *s, enum setting which, const char *value, const char *what,

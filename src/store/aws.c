@@ -181,7 +181,8 @@ static leat_status look_up_place(const struct leat_store_opts *opts, const struc
                                                           : LEAT_ADDRESSING_AUTO;
     if (rc == LEAT_OK && (opts->endpoint_url || endpoint)) {
         rc = set_text(&aws->endpoint_url, opts->endpoint_url ? opts->endpoint_url : getenv(endpoint), err);
-        snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "%s", opts->endpoint_url ? leat_store_endpoint_from(opts) : endpoint);
+        snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "%s",
+                 opts->endpoint_url ? leat_store_endpoint_from(opts) : endpoint);
     } else if (rc == LEAT_OK && !ignored) {
         rc = profile_endpoint(l, aws, err);
     }

@@ -36,9 +36,9 @@ struct unit {
     size_t size;
     size_t moved; /* hold mu: for progress */
     char *data;
-    struct leat_buf found;      /* the source's attributes */
+    struct leat_buf found;       /* the source's attributes */
     struct leat_store_sums sums; /* of data */
-    uint64_t sum; /* of the kind that the source states, where it can be put together */
+    uint64_t sum;                /* of the kind that the source states, where it can be put together */
 };
 
 static void set_failed(struct leat_copy *c, const struct leat_error *err)

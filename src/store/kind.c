@@ -53,13 +53,17 @@ bool leat_store_url_can(const struct leat_url *url, unsigned traits)
 
 bool leat_store_wants_md5(const struct leat_store *store)
 {
-    return leat_store_can(store, LEAT_STORE_MD5) &&
-           !atomic_load_explicit(&store->states_crc32c, memory_order_relaxed);
+    return leat_store_can(store, LEAT_STORE_MD5) && !atomic_load_explicit(&store->states_crc32c, memory_order_relaxed);
 }
 
 bool leat_store_wants_crc32c(const struct leat_store *store)
 {
     return leat_store_can(store, LEAT_STORE_S3);
+}
+
+const char *leat_store_access_place(const struct leat_store *store)
+{
+    return store->given ? store->place : NULL;
 }
 
 void leat_store_states_crc32c(struct leat_store *store)

@@ -45,11 +45,6 @@ const char *leat_store_headers(const struct leat_store *store)
     return store->headers;
 }
 
-const char *leat_store_access_place(const struct leat_store *store)
-{
-    return store->given ? store->place : NULL;
-}
-
 bool leat_store_given(const struct leat_store *store)
 {
     return store->given;

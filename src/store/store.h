@@ -203,8 +203,8 @@ struct leat_store_op {
          * the version of it that is meant. NULL: nothing. */
         const struct leat_object *known;
         struct {
-            const struct leat_store_sums *sums; /* PUT, UPLOAD_PART: of data, as far as they are known; NULL: not */
-            const char *upload;      /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
+            const struct leat_store_sums *sums;  /* PUT, UPLOAD_PART: of data, as far as they are known; NULL: not */
+            const char *upload;                  /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
             const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
             uint32_t parts_n;
             uint32_t part; /* UPLOAD_PART: 1, 2, … */

@@ -18,8 +18,8 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *headers; /* that were asked for; NULL: none */
-    bool given;    /* keys and the like come from another process … */
+    char *headers;                 /* that were asked for; NULL: none */
+    bool given;                    /* keys and the like come from another process … */
     char place[LEAT_ACCESS_PLACE]; /* … as what it knows of this place */
     struct leat_loop *loop;
     struct leat_backend *backend;

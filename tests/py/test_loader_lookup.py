@@ -1,5 +1,5 @@
-"""Keys that are looked up while batches flow: whoever hands them out may be slow, and training does not wait for it as
-long as the old ones live."""
+"""Keys that are looked up while batches flow: the service may be slow, and training does not wait for it as long as the
+old ones live."""
 
 import os
 import signal
@@ -65,7 +65,9 @@ def test_batches_flow_while_a_program_takes_its_time_with_new_keys(lt, no_keys, 
     runs = tmp_path / "runs"
     with load(lt, ram="2mib", window=4) as loader:
         it = for_ever(loader)
-        wait_until(lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again", timeout=60)
+        wait_until(
+            lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again", timeout=60
+        )
         for _ in range(40):
             next(it)
         assert not (tmp_path / "gave-up").exists(), "a batch waited for the keys"
@@ -92,7 +94,9 @@ def test_batches_flow_while_a_metadata_service_takes_five_seconds(lt, no_keys, b
         assert loader.stats()["timeouts"] == 0
 
 
-def test_a_loader_is_closed_and_interrupted_while_keys_are_looked_up(lt, no_keys, blobs, runtime, monkeypatch, tmp_path):
+def test_a_loader_is_closed_and_interrupted_while_keys_are_looked_up(
+    lt, no_keys, blobs, runtime, monkeypatch, tmp_path
+):
     """Ctrl-C, then the end of the process: neither waits for the program, which would take 40 s."""
     slow_program(tmp_path, monkeypatch)
     code = """
@@ -125,7 +129,9 @@ def test_a_child_that_is_forked_during_a_lookup_has_keys_of_its_own(lt, no_keys,
     runs = tmp_path / "runs"
     with load(lt, ram="2mib", window=4) as loader:
         it = for_ever(loader)
-        wait_until(lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again", timeout=60)
+        wait_until(
+            lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again", timeout=60
+        )
         (tmp_path / "go").touch()
         child = os.fork()
         if child == 0:
@@ -158,7 +164,9 @@ def test_keys_that_seem_to_be_over_are_asked_for_less_and_less_often(lt, no_keys
     assert runtime.log().count("expire: asking for new ones") <= 1
 
 
-def test_keys_that_are_refused_are_asked_for_again_while_the_old_ones_live(lt, no_keys, blobs, box, runtime, monkeypatch):
+def test_keys_that_are_refused_are_asked_for_again_while_the_old_ones_live(
+    lt, no_keys, blobs, box, runtime, monkeypatch
+):
     """An early renewal that fails is tried again, and not only when a bucket has refused something."""
     guard = Guard(no_keys, [f"token-{i}" for i in range(50)])
     box.life = 40

@@ -122,7 +122,7 @@ def test_an_index_at_one_endpoint_over_objects_at_another(lt, sides, both, files
 
 
 def test_an_index_with_a_section_for_its_objects_only(lt, sides, config, files, run_leat, environment):
-    """The agent is told that s3://two is no part of s3://, and asks for it by name."""
+    """The agent is told that s3://two is not reached as s3:// is, and asks for it by name."""
     folder, known = files
     access, secret = KEYS["one"]
     env = {
@@ -176,7 +176,9 @@ def test_keys_of_a_store_apart_are_renewed_and_go_to_it_alone(lt, faulty, config
     env = {**config(f"[store s3://other]\nendpoint-url = {server.url}\nprofile = two\n"), **server.env()}
     env["AWS_SESSION_TOKEN"] = "common"
     write("apart-0")
-    run_leat("index", "--chunk-size", "64KiB", "s3://bucket/raw", "s3://other/raw", "s3://bucket/index", env=env, status=0)
+    run_leat(
+        "index", "--chunk-size", "64KiB", "s3://bucket/raw", "s3://other/raw", "s3://bucket/index", env=env, status=0
+    )
     wrong = []
 
     def strange(request):
@@ -223,7 +225,8 @@ def test_what_cannot_be_honoured_is_refused_with_its_line(run_leat, config, case
 
 
 @pytest.mark.parametrize(
-    "option", [("--endpoint-url", "http://127.0.0.1:1"), ("--profile", "one"), ("--region", "x"), ("--no-sign-request",)]
+    "option",
+    [("--endpoint-url", "http://127.0.0.1:1"), ("--profile", "one"), ("--region", "x"), ("--no-sign-request",)],
 )
 def test_options_for_a_bucket_with_a_section_are_an_error(run_leat, both, option):
     done = run_leat("ls", "s3://two/", *option, env=both, status=2)

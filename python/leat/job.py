@@ -126,8 +126,13 @@ def zone() -> str:
     return os.environ.get("LEAT_JOB_ZONE", "")[:63]
 
 
+def _write(what: Any) -> str:
+    """As short as the agent writes it, which knows what fits into a message."""
+    return json.dumps(what, separators=(",", ":"))
+
+
 def _ask(core: _core.Loader, ask: str, **more: Any) -> Any:
-    return json.loads(core.confer(json.dumps({"ask": ask, **more})))
+    return json.loads(core.confer(_write({"ask": ask, **more})))
 
 
 def _card(core: _core.Loader) -> dict[str, str]:
@@ -159,8 +164,10 @@ def _gather_cards(core: _core.Loader, nodes: list[int], texts: list[str]) -> str
     made: Any = None
     if sum(bool(where) for where, _ in machines) > 1:
         try:
-            made = _ask(core, "make", job=name(), nodes=machines)
-            made["zones"] = [cards[node]["zone"] for node in sorted(counts)]
+            zones = [cards[node]["zone"] for node in sorted(counts)]
+            more = {"zones": zones} if any(zones) else {}
+            made = _ask(core, "make", job=name(), nodes=machines, room=len(_write(more)))
+            made.update(more)
         except Error as error:
             problems.append(str(error))
     return json.dumps({"members": made, "problems": problems})
@@ -179,7 +186,7 @@ def meet(core: _core.Loader, exchange: Exchange, nodes: list[int], scope: str) -
     card = json.dumps(_card(core)) if lead else ""
     answer = json.loads(exchange.gather("cards", card, lambda texts: _gather_cards(core, nodes, texts)))
     problems = list(answer["problems"])
-    text = json.dumps(answer["members"], separators=(",", ":")) if answer["members"] else ""
+    text = _write(answer["members"]) if answer["members"] else ""
     if text:
         problem = ""
         try:

@@ -27,8 +27,8 @@ LIMITS = ("--latency", "50ms", "--connection-bandwidth", "25MB/s", "--bandwidth"
 BANDWIDTH = 400e6
 ADAPT_S = 15
 LISTINGS = (10_000, 1_000_000)
-COPY_OBJECTS = 24
-COPY_LARGE = 256 << 20
+COPY_OBJECTS = 8
+COPY_LARGE = 64 << 20
 COPY_BYTES = COPY_OBJECTS * OBJECT_BYTES + COPY_LARGE
 
 
@@ -214,7 +214,7 @@ def copy_once(build, what, env, folder):
     """(seconds, CPU seconds) of one way over COPY_BYTES."""
     leat = build / "src" / "cli" / "leat"
     if what == "read":
-        command = [build / "bench" / "read_objects", "--connections", 16, "--ahead", 20, "s3://bucket/"]
+        command = [build / "bench" / "read_objects", "--connections", 8, "--ahead", 10, "s3://bucket/"]
         result = json.loads(run_measured(command, env)[2])
         assert result["bytes"] == COPY_BYTES
         return result["seconds"], result["user_s"] + result["system_s"]
@@ -223,7 +223,7 @@ def copy_once(build, what, env, folder):
     shutil.rmtree(folder / "up", ignore_errors=True)
     (folder / "up").mkdir()
     ends = ["s3://bucket/", there] if what == "download" else [folder / "bucket", "s3://up/x"]
-    return run_measured([leat, "cp", "--recursive", "--quiet", "--connections", 16, *ends], env)[:2]
+    return run_measured([leat, "cp", "--recursive", "--quiet", "--connections", 8, *ends], env)[:2]
 
 
 def bench_copy(build, runs, against=None):

@@ -319,7 +319,7 @@ struct provider {
 
 static leat_status look(const struct provider *p, struct leat_access **out, struct leat_error *err)
 {
-    struct leat_access *access;
+    struct leat_access *access = NULL;
     leat_status rc = leat_access_begin(&access, err);
     if (rc == LEAT_OK)
         rc = resolve(access, p->url, true, err);

@@ -1,12 +1,16 @@
 """The stores' figures: reading beside other clients, finding the bandwidth, listing. A table, and bench/out/store.json.
 
-python bench/bench_store.py [--build build/release] [--runs 5] [read] [adapt] [list]
+python bench/bench_store.py [--build build/release] [--runs 5] [--against OTHER/build/release] [read] [adapt] [list] [copy]
+
+`copy` measures `leat cp` up and down, and plain reads; with --against, of two builds that take turns, which is what holds
+on a busy machine.
 """
 
 import argparse
 import importlib.util
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,6 +27,9 @@ LIMITS = ("--latency", "50ms", "--connection-bandwidth", "25MB/s", "--bandwidth"
 BANDWIDTH = 400e6
 ADAPT_S = 15
 LISTINGS = (10_000, 1_000_000)
+COPY_OBJECTS = 8
+COPY_LARGE = 64 << 20
+COPY_BYTES = COPY_OBJECTS * OBJECT_BYTES + COPY_LARGE
 
 
 def fill(folder):
@@ -203,21 +210,73 @@ def bench_list(build, runs):
     return result
 
 
-PARTS = {"read": bench_read, "adapt": bench_adapt, "list": bench_list}
+def copy_once(build, what, env, folder):
+    """(seconds, CPU seconds) of one way over COPY_BYTES."""
+    leat = build / "src" / "cli" / "leat"
+    if what == "read":
+        command = [build / "bench" / "read_objects", "--connections", 8, "--ahead", 10, "s3://bucket/"]
+        result = json.loads(run_measured(command, env)[2])
+        assert result["bytes"] == COPY_BYTES
+        return result["seconds"], result["user_s"] + result["system_s"]
+    there = folder / "there"
+    shutil.rmtree(there, ignore_errors=True)
+    shutil.rmtree(folder / "up", ignore_errors=True)
+    (folder / "up").mkdir()
+    ends = ["s3://bucket/", there] if what == "download" else [folder / "bucket", "s3://up/x"]
+    return run_measured([leat, "cp", "--recursive", "--quiet", "--connections", 8, *ends], env)[:2]
+
+
+def bench_copy(build, runs, against=None):
+    """Throughput and CPU time of `leat cp`, whole objects and parts, and of reads."""
+    builds = {"this build": build, **({"the other": against} if against else {})}
+    gb = COPY_BYTES / 1e9
+    result = {}
+    rows = []
+    with scratch(3 * COPY_BYTES) as folder, serving(build, folder) as env:
+        env["XDG_STATE_HOME"] = str(folder / "state")
+        (folder / "bucket").mkdir()
+        for i in range(COPY_OBJECTS):
+            (folder / "bucket" / f"{i:04}").write_bytes(os.urandom(OBJECT_BYTES))
+        (folder / "bucket" / "large").write_bytes(os.urandom(COPY_LARGE))
+        for what in ("read", "download", "upload"):
+            rates = {name: [] for name in builds}
+            cpus = {name: [] for name in builds}
+            for _ in range(runs):
+                for name, which in builds.items():
+                    seconds, cpu = copy_once(which, what, env, folder)
+                    rates[name].append(gb / seconds)
+                    cpus[name].append(cpu / gb)
+            for name in builds:
+                row = [what, name, shown(spread(rates[name]), 2), shown(spread(cpus[name]), 2)]
+                ratio = statistics.median(a / b for a, b in zip(cpus["this build"], cpus[name]))
+                rows.append([*row, f"{ratio:.2f}"])
+            result[what] = {
+                name: {"gb_per_s": spread(rates[name]), "cpu_s_per_gb": spread(cpus[name])} for name in builds
+            }
+    print(f"\n{COPY_OBJECTS} objects of 8 MiB and one of {COPY_LARGE >> 20} MiB, leat serve: median (min … max)")
+    table(["", "build", "GB/s", "CPU s/GB", "this build's CPU to it"], rows)
+    return result
+
+
+PARTS = {"read": bench_read, "adapt": bench_adapt, "list": bench_list, "copy": bench_copy}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--against", help="another build, for copy")
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all when none is named")
     options = parser.parse_args()
     if set(options.parts) - set(PARTS):
         parser.error(f"parts are {', '.join(PARTS)}")
     build = Path(options.build).resolve()
     subprocess.run(["ninja", "-C", build, "bench/read_objects", "src/cli/leat"], check=True, stdout=subprocess.DEVNULL)
+    more = {"copy": {"against": Path(options.against).resolve()}} if options.against else {}
     write(
-        "store", {name: PARTS[name](build, options.runs) for name in options.parts or PARTS}, keep=bool(options.parts)
+        "store",
+        {name: PARTS[name](build, options.runs, **more.get(name, {})) for name in options.parts or PARTS},
+        keep=bool(options.parts),
     )
 
 

@@ -550,15 +550,16 @@ void leat_loading_take_keys(struct leat_loading *l, struct leat_part part)
     const void *bytes = leat_part_bytes(part, LEAT_TAG_ACCESS, &n);
     if (bytes)
         leat_access_read(bytes, n, &access, &err);
-    if (!access)
-        leat_log(LEAT_LOG_WARN, "rank of process %d has no new keys for %.100s: %s", l->opts.pid,
-                 place ? place : "its stores", text ? text : err.text);
+    bool first = !place;
     for (uint32_t i = 0; (s = supply_at(l, i)); i++) {
         if (access)
             leat_supply_renew(s, access);
         else if (place)
-            leat_supply_refused(s, place);
+            first |= leat_supply_refused(s, place);
     }
+    if (!access)
+        leat_log(first ? LEAT_LOG_WARN : LEAT_LOG_DEBUG, "rank of process %d has no new keys for %.100s: %s",
+                 l->opts.pid, place ? place : "its stores", text ? text : err.text);
     leat_access_free(access);
 }
 

@@ -206,6 +206,8 @@ static void unlist(struct leat_opening *o)
 /* Keys */
 
 #define RENEW_EARLY_S 300 /* before they expire: as early as AWS's own clients */
+#define REFUSED_S     10  /* until ranks that found none are asked again */
+#define IN_VAIN_MAX   9u  /* 1, 2, 4 … 256 s between two questions */
 
 /* On the loop: its ranks look their keys up again. The agent has none of its own. */
 static void ask_for_keys(struct leat_supply_keys *k)
@@ -215,7 +217,7 @@ static void ask_for_keys(struct leat_supply_keys *k)
     if (k->wanted || s->leaving)
         return;
     k->wanted = true;
-    leat_log(LEAT_LOG_INFO, "the keys for %s of %s expire: asking for new ones", place,
+    leat_log(k->in_vain ? LEAT_LOG_DEBUG : LEAT_LOG_INFO, "the keys for %s of %s expire: asking for new ones", place,
              leat_dataset_home(s->dataset)->url);
     leat_session_ask_keys(s->agent, s, place);
 }
@@ -225,6 +227,16 @@ static void on_renew(struct leat_timer *timer)
     ask_for_keys((struct leat_supply_keys *)((char *)timer - offsetof(struct leat_supply_keys, renew)));
 }
 
+/* Keys that are over, or seem to be: where a clock is wrong they may be good for hours, and the one that gives them
+ * must not be asked every second for all that time. A store that is refused asks by itself. */
+static uint64_t in_vain_s(struct leat_supply_keys *k)
+{
+    uint64_t pause_s = (uint64_t)1 << (k->in_vain < IN_VAIN_MAX ? k->in_vain : IN_VAIN_MAX - 1);
+    if (k->in_vain < IN_VAIN_MAX)
+        k->in_vain++;
+    return pause_s;
+}
+
 static void watch_expiry(struct leat_supply *s, size_t i)
 {
     struct leat_supply_keys *k = &s->keys[i];
@@ -232,12 +244,19 @@ static void watch_expiry(struct leat_supply *s, size_t i)
     k->supply = s;
     k->renew.fire = on_renew;
     leat_loop_disarm(s->agent->loop, &k->renew);
-    if (!expires_s)
+    if (!expires_s) {
+        k->in_vain = 0;
         return;
+    }
     uint64_t now_s = (uint64_t)leat_wall_s();
     uint64_t left_s = expires_s > now_s ? expires_s - now_s : 0;
-    left_s = left_s > 2 * RENEW_EARLY_S ? left_s - RENEW_EARLY_S : left_s / 2; /* some live for minutes only */
-    leat_loop_arm(s->agent->loop, &k->renew, leat_after((left_s ? left_s : 1) * LEAT_S));
+    uint64_t pause_s =
+        left_s > 2 * RENEW_EARLY_S ? left_s - RENEW_EARLY_S : left_s / 2; /* some live for minutes only */
+    if (left_s)
+        k->in_vain = 0;
+    else
+        pause_s = in_vain_s(k);
+    leat_loop_arm(s->agent->loop, &k->renew, leat_after((pause_s ? pause_s : 1) * LEAT_S));
 }
 
 void leat_supply_renew(struct leat_supply *s, const struct leat_access *access)
@@ -264,11 +283,21 @@ static size_t find_place(const struct leat_supply *s, const char *place)
     return i;
 }
 
-void leat_supply_refused(struct leat_supply *s, const char *place)
+bool leat_supply_refused(struct leat_supply *s, const char *place)
 {
     size_t i = find_place(s, place);
-    if (i < leat_access_count(s->access))
-        s->keys[i].wanted = false; /* a store that still waits asks again */
+    if (i == leat_access_count(s->access))
+        return false;
+    struct leat_supply_keys *k = &s->keys[i];
+    bool first = !k->in_vain;
+    uint64_t expires_s = leat_access_expires(s->access, i);
+    uint64_t pause_s = in_vain_s(k);
+    if (pause_s < REFUSED_S || expires_s > (uint64_t)leat_wall_s())
+        pause_s = REFUSED_S; /* as long as the old ones live */
+    k->wanted = false;       /* a store that still waits asks again */
+    if (expires_s)
+        leat_loop_arm(s->agent->loop, &k->renew, leat_after(pause_s * LEAT_S));
+    return first;
 }
 
 /* The store's thread tells of expired keys; the loop asks for others. */

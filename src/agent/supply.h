@@ -32,6 +32,7 @@ struct leat_supply_keys {
     struct leat_timer renew; /* before they expire */
     bool wanted;             /* they have expired, or will: its ranks were asked for others */
     uint64_t expired_ns;     /* when a store said last that they are no good; 0: never */
+    uint32_t in_vain;        /* answers in a row without keys that live: asked less and less often, and said once */
 };
 
 struct leat_supply {
@@ -79,8 +80,8 @@ const char *leat_supply_wants_keys(const struct leat_supply *supply);
 /* A rank's answer when it was asked for keys, of the places that it says something of. */
 void leat_supply_renew(struct leat_supply *supply, const struct leat_access *access);
 
-/* … when it has none. */
-void leat_supply_refused(struct leat_supply *supply, const char *place);
+/* … when it has none. True: the first time in a row. */
+bool leat_supply_refused(struct leat_supply *supply, const char *place);
 
 /* `opened` will not be called. Nothing waits for the bucket on its behalf any longer. */
 void leat_supply_abandon(struct leat_opening *opening);

@@ -38,6 +38,11 @@ static void cut_comment(char *s)
     }
 }
 
+bool leat_ini_names_store(const char *section)
+{
+    return strncmp(section, "store", 5) == 0 && (blank(section[5]) || section[5] == '"');
+}
+
 struct ini {
     const char *name;
     leat_ini_line *each;
@@ -60,7 +65,8 @@ static leat_status take_section(struct ini *ini, char *s, struct leat_error *err
         return leat_fail(err, LEAT_INVALID, "%s line %u: section name too long", ini->name, ini->line);
     memcpy(ini->section, s, strlen(s) + 1);
     ini->parent[0] = '\0';
-    return LEAT_OK;
+    /* One without lines has a meaning, too: everything is as usual there. */
+    return leat_ini_names_store(ini->section) ? ini->each(ini->section, "", "", ini->line, ini->user, err) : LEAT_OK;
 }
 
 static leat_status take_setting(struct ini *ini, char *s, bool indented, struct leat_error *err)
@@ -154,4 +160,21 @@ out:
     free(text);
     close(fd);
     return rc;
+}
+
+bool leat_ini_own(char *out, size_t n)
+{
+    const char *set = getenv("LEAT_CONFIG");
+    if (set && *set) {
+        snprintf(out, n, "%s", set);
+        return true;
+    }
+    const char *xdg = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    out[0] = '\0';
+    if (xdg && *xdg)
+        snprintf(out, n, "%s/leat/config", xdg);
+    else if (home && *home)
+        snprintf(out, n, "%s/.config/leat/config", home);
+    return false;
 }

@@ -3,6 +3,7 @@
 #ifndef LEAT_BASE_INI_H
 #define LEAT_BASE_INI_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -18,5 +19,13 @@ leat_status leat_ini_parse(const char *name, const char *text, size_t n, leat_in
 
 /* The same for a file of at most 1 MiB. LEAT_NOT_FOUND when there is none, or its folder is closed to us. */
 leat_status leat_ini_read(const char *path, leat_ini_line *each, void *user, struct leat_error *err);
+
+/* Leat's own config file: $LEAT_CONFIG, else $XDG_CONFIG_HOME/leat/config, else ~/.config/leat/config; "": there is no
+ * place for one. True: it was named, and must be there. */
+bool leat_ini_own(char *out, size_t n);
+
+/* Whether a section of it is for a store, [store URL], and not for a command. Such a section arrives by itself first,
+ * with no key and no value. */
+bool leat_ini_names_store(const char *section);
 
 #endif

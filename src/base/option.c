@@ -62,6 +62,15 @@ char **leat_settings_argv(const struct leat_settings *s)
     return s->argv;
 }
 
+bool leat_settings_said(const struct leat_settings *s, const char *option)
+{
+    for (size_t i = 0; s->options && s->options[i].name; i++) {
+        if (strcmp(s->options[i].name, option) == 0)
+            return s->rank[i] == RANK_LINE;
+    }
+    return false;
+}
+
 static void problem(struct leat_settings *s, const char *text)
 {
     if (s->problems.len)
@@ -306,6 +315,8 @@ static leat_status take_config_line(const char *section, const char *key, const 
     char text[500];
     char meant[LEAT_GUESS_TEXT];
     struct leat_guess guess = leat_guess_of(*section && !own ? section : key);
+    if (leat_ini_names_store(section))
+        return LEAT_OK; /* read where the store is opened */
     if (*section && !own) {
         for (const struct leat_command *const *other = c->commands; other && *other; other++)
             leat_guess_try(&guess, (*other)->name);

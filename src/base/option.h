@@ -76,7 +76,8 @@ leat_status leat_settings_read(const struct leat_command *command, const struct 
 void leat_settings_free(struct leat_settings *s);
 const void *leat_settings_get(const struct leat_settings *s); /* the command's own struct */
 int leat_settings_argc(const struct leat_settings *s);
-char **leat_settings_argv(const struct leat_settings *s); /* arguments that are not options */
+char **leat_settings_argv(const struct leat_settings *s);                   /* arguments that are not options */
+bool leat_settings_said(const struct leat_settings *s, const char *option); /* on the command line */
 
 void leat_command_help(const struct leat_command *command, FILE *out);
 void leat_command_man(const struct leat_command *command, const char *version, FILE *out); /* man(7) source */

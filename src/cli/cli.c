@@ -184,3 +184,15 @@ leat_status leat_cli_print_json(json_t *root, unsigned digits, struct leat_error
     free(text);
     return LEAT_OK;
 }
+
+static const struct leat_settings *running; /* written once, before the command has threads */
+
+void leat_cli_run_with(const struct leat_settings *settings)
+{
+    running = settings;
+}
+
+bool leat_cli_said(const char *option)
+{
+    return running && leat_settings_said(running, option);
+}

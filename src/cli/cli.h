@@ -57,4 +57,8 @@ void leat_cli_hold_streams(void);
 void leat_cli_catch_signals(void);
 bool leat_cli_interrupted(void);
 
+/* The settings of the command that runs, and whether an option was given on its command line. */
+void leat_cli_run_with(const struct leat_settings *settings);
+bool leat_cli_said(const char *option);
+
 #endif

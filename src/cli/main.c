@@ -5,6 +5,7 @@
 
 #include "base/environment.h"
 #include "base/guess.h"
+#include "base/ini.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -92,28 +93,10 @@ static int open_log(const char *name)
     return leat_cli_failf(LEAT_INVALID, "log level '%s' is not one of error, warning, info, debug", name);
 }
 
-/* $LEAT_CONFIG, else $XDG_CONFIG_HOME/leat/config, else ~/.config/leat/config. */
-static bool config_path(char *out, size_t n)
-{
-    const char *set = getenv("LEAT_CONFIG");
-    if (set && *set) {
-        snprintf(out, n, "%s", set);
-        return true;
-    }
-    const char *xdg = getenv("XDG_CONFIG_HOME");
-    const char *home = getenv("HOME");
-    out[0] = '\0';
-    if (xdg && *xdg)
-        snprintf(out, n, "%s/leat/config", xdg);
-    else if (home && *home)
-        snprintf(out, n, "%s/.config/leat/config", home);
-    return false;
-}
-
 static int run_command(const struct leat_command *command, int argc, char **argv)
 {
     char config[4096];
-    bool required = config_path(config, sizeof config);
+    bool required = leat_ini_own(config, sizeof config);
     struct leat_settings_source source = {
         .argc = argc,
         .argv = argv,
@@ -140,6 +123,7 @@ static int run_command(const struct leat_command *command, int argc, char **argv
         status = leat_cli_finish();
     } else {
         leat_cli_catch_signals();
+        leat_cli_run_with(settings);
         status = command->run(leat_settings_get(settings), leat_settings_argc(settings), leat_settings_argv(settings));
     }
     leat_settings_free(settings);

@@ -67,6 +67,14 @@ static void make_little(const struct leat_root *root, struct leat_loader_opts *o
     o->batch = (uint32_t)(batch < 1 ? 1 : batch < BATCH_MAX ? batch : BATCH_MAX);
 }
 
+/* What a variable says the loader reads itself. As an argument it would be meant for this loader alone, and could not
+ * stand beside a section of the config file. */
+static const char *argument(const char *variable, const char *value)
+{
+    const char *set = getenv(variable);
+    return set && *set && value && (!*value || strcmp(set, value) == 0) ? NULL : value;
+}
+
 /* An agent of its own, unless another was named: budgets are then what was asked for, and the numbers nobody else's. */
 static leat_status open_loader(struct leat_reading *r, const struct leat_output *outputs, size_t n,
                                struct leat_error *err)
@@ -89,10 +97,10 @@ static leat_status open_loader(struct leat_reading *r, const struct leat_output 
     o.outputs_n = n;
     o.world = o.world ? o.world : 1;
     o.last = LEAT_LAST_SHORT;
-    o.endpoint_url = r->store.endpoint_url;
-    o.region = r->store.region;
+    o.endpoint_url = argument("LEAT_ENDPOINT_URL", r->store.endpoint_url);
+    o.region = argument("LEAT_REGION", r->store.region);
     o.profile = r->store.profile;
-    o.anonymous = r->store.no_sign_request;
+    o.anonymous = r->store.no_sign_request && argument("LEAT_NO_SIGN_REQUEST", "");
     o.stop = stop;
     o.stop_user = r;
     o.warn = r->progress.quiet ? NULL : warn;

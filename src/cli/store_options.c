@@ -36,6 +36,8 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *s, struct leat_stor
     if (s->timeout_ns == 0 || s->inactivity_ns == 0)
         return leat_fail(err, LEAT_INVALID, "--timeout and --inactivity must be more than 0");
     *out = (struct leat_store_opts){
+        .said = leat_cli_said("endpoint-url") || leat_cli_said("region") || leat_cli_said("profile") ||
+                leat_cli_said("addressing") || leat_cli_said("no-sign-request"),
         .endpoint_url = s->endpoint_url,
         .region = s->region,
         .profile = s->profile,

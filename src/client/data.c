@@ -151,6 +151,7 @@ static leat_status take_opts(struct leat_data *d, const struct leat_data_opts *t
         rc = leat_request_address(o.url, o.version, &d->url, err);
     struct leat_store_opts store = {.endpoint_url = o.endpoint_url,
                                     .region = o.region,
+                                    .profile = o.profile,
                                     .anonymous = o.anonymous,
                                     .timeout_ns = o.timeout_ns,
                                     .stop = o.stop,

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/json.h"
+#include "client/lookup.h"
 #include "client/opening.h"
 #include "client/opts.h"
 #include "client/request.h"
@@ -80,6 +81,7 @@ void leat_loader_close(struct leat_loader *l)
         return; /* the latter is half-written: better lost than freed */
     leat_releases_wait(l->releases, leat_after(RELEASE_NS), l->stop, l->stop_user);
     leat_opening_disconnect(l);
+    leat_lookup_stop(l);
     leat_releases_drop(l->releases);
     leat_request_free(&l->request);
     leat_sources_list_free(&l->more);
@@ -241,6 +243,7 @@ static leat_status wait_published(struct leat_loader *l, uint64_t deadline, stru
         leat_turn_pause(&l->turn); /* others may look, and take messages that came */
         int n = poll(p, 2, ms);
         leat_turn_resume(&l->turn);
+        leat_lookup_collect(l);
         leat_patience_look(l);
         /* Only when nothing came: in Python, asking means waiting for the interpreter. */
         if (n < 0 || (n == 0 && !leat_left(ask))) {
@@ -430,6 +433,7 @@ static leat_status next_batch(struct leat_loader *l, struct leat_batch **out, st
     struct leat_batch *batch = NULL;
     leat_status rc = LEAT_OK;
     leat_releases_poll(l->releases);
+    leat_lookup_collect(l);
     if (!l->agreed)
         rc = agree(l, deadline, err);
     if (rc == LEAT_OK && l->beginning) {
@@ -475,9 +479,7 @@ leat_status leat_loader_next(struct leat_loader *l, struct leat_batch **out, str
 bool leat_loader_ready(const struct leat_loader *l)
 {
     leat_releases_poll(l->releases);
-    /* Once a second the next call also listens, and may have to look up keys for the agent: that can take a while. */
-    bool listens = leat_now_ns() - l->listened_ns > LISTEN_NS;
-    return l->ring && l->pid == getpid() && l->agreed && !l->beginning && !listens && published(l);
+    return l->ring && l->pid == getpid() && l->agreed && !l->beginning && published(l);
 }
 
 bool leat_loader_full(const struct leat_loader *l)

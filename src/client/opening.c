@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/lookup.h"
 #include "client/request.h"
 
 #define REOPENS_MAX 5u
+#define LOOK_NS     (100 * LEAT_MS) /* between two looks at keys that are being looked up */
 
 /* What was counted in a ring that is left is kept: the next one counts from 0, in the same agent all but the dataset's
  * numbers and the agent's. */
@@ -57,6 +59,7 @@ void leat_opening_show(const struct leat_loader *l)
 void leat_opening_disconnect(struct leat_loader *l)
 {
     keep_account(l);
+    leat_lookup_drop(l);
     /* The agent sees the end of a connection when its last copy is closed, and children that were forked have copies:
      * the loader's own process ends it for all of them. */
     if (l->connection.fd >= 0 && l->pid == getpid())
@@ -76,50 +79,6 @@ static void forget(struct leat_buf *secret)
     leat_buf_free(secret);
 }
 
-/* Other keys for a place than those that the agent has. The process keeps what a service gave it for a moment, for all
- * of its loaders: where that is what the agent finds wanting, it does not count. */
-static leat_status find_others(struct leat_loader *l, const char *place, struct leat_access **out,
-                               struct leat_error *err)
-{
-    leat_status rc = leat_request_access(&l->request, &l->more, place, false, out, err);
-    if (rc == LEAT_OK && l->given && leat_access_covered(*out, l->given)) {
-        leat_access_free(*out);
-        *out = NULL;
-        rc = leat_request_access(&l->request, &l->more, place, true, out, err);
-    }
-    for (size_t i = 0; rc == LEAT_OK && l->given && i < leat_access_count(l->given); i++)
-        leat_access_renew(l->given, i, *out);
-    return rc;
-}
-
-/* Keys are looked up again whenever they are needed: the one that renews them does so in this process's environment, or
- * in files that it names. */
-static void answer_keys(struct leat_loader *l, const char *place)
-{
-    struct leat_access *access = NULL;
-    struct leat_error err = {0};
-    struct leat_buf bytes;
-    struct leat_buf b;
-    leat_buf_init(&bytes, LEAT_ACCESS_BYTES);
-    leat_buf_init(&b, LEAT_WIRE_MAX);
-    leat_message_begin(&b, LEAT_MESSAGE_KEYS);
-    leat_message_text(&b, LEAT_TAG_PLACE, place);
-    leat_status rc = find_others(l, place, &access, &err);
-    if (rc == LEAT_OK) {
-        leat_access_write(access, &bytes);
-        rc = leat_buf_check(&bytes, "what is known of reaching stores", &err);
-    }
-    if (rc == LEAT_OK) {
-        leat_message_bytes(&b, LEAT_TAG_ACCESS, bytes.data, bytes.len);
-    } else {
-        leat_message_number(&b, LEAT_TAG_STATUS, (uint64_t)err.status);
-        leat_message_text(&b, LEAT_TAG_TEXT, err.text);
-    }
-    leat_access_free(access);
-    forget(&bytes);
-    leat_connection_send(&l->connection, &b, NULL); /* an agent that is gone is noticed by the one that waits for it */
-}
-
 static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
 {
     if (m->kind == LEAT_MESSAGE_MEMORY && m->fds_n && l->ring) {
@@ -128,7 +87,9 @@ static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
         leat_incoming_check(m, &l->failed);
         l->agreed &= !leat_part_number(m->part, LEAT_TAG_AGREE, 0); /* other ranks do not agree: compare again */
     } else if (m->kind == LEAT_MESSAGE_KEYS) {
-        answer_keys(l, leat_part_text(m->part, LEAT_TAG_PLACE));
+        const char *place = leat_part_text(m->part, LEAT_TAG_PLACE);
+        if (place)
+            leat_lookup_ask(l, place);
     } else if (m->kind == LEAT_MESSAGE_STATS && l->owed) {
         l->owed--;
         leat_patience_answer(l, leat_part_text(m->part, LEAT_TAG_TEXT));
@@ -139,6 +100,7 @@ static void take_unasked(struct leat_loader *l, struct leat_incoming *m)
 leat_status leat_opening_listen(struct leat_loader *l, struct leat_error *err)
 {
     struct leat_incoming m;
+    leat_lookup_collect(l);
     for (;;) {
         leat_status rc = leat_connection_receive(&l->connection, 0, NULL, NULL, &m, err);
         if (rc == LEAT_TIMEOUT)
@@ -175,9 +137,15 @@ static leat_status ask(struct leat_loader *l, struct leat_buf *request, enum lea
     *lost = rc == LEAT_NETWORK;
     while (rc == LEAT_OK) {
         struct leat_incoming m;
-        rc = leat_connection_receive(&l->connection, deadline_ns, beside ? l->stop : leat_patience_stop,
-                                     beside ? l->stop_user : l, &m, err);
+        uint64_t look = l->lookup ? leat_after(LOOK_NS) : deadline_ns;
+        rc = leat_connection_receive(&l->connection, look < deadline_ns ? look : deadline_ns,
+                                     beside ? l->stop : leat_patience_stop, beside ? l->stop_user : l, &m, err);
         *lost = rc == LEAT_NETWORK;
+        leat_lookup_collect(l);
+        if (rc == LEAT_TIMEOUT && leat_left(deadline_ns)) {
+            rc = LEAT_OK;
+            continue;
+        }
         if (rc != LEAT_OK)
             break;
         if (m.kind == answer && !(beside && l->owed)) {
@@ -265,7 +233,8 @@ static leat_status write_request(struct leat_loader *l, const char *given, struc
     r.strict = l->delivered || l->version_given;
     r.id = l->id[0] && (r.strict || !given) ? l->id : NULL;
     leat_buf_init(&bytes, LEAT_ACCESS_BYTES);
-    rc = leat_request_access(&r, &l->more, NULL, false, &access, err);
+    struct leat_request_finding how = {.more = &l->more, .stop = l->stop, .stop_user = l->stop_user};
+    rc = leat_request_access(&r, &how, &access, err);
     if (rc == LEAT_OK) {
         leat_access_write(access, &bytes);
         rc = leat_buf_check(&bytes, "what is known of reaching stores", err);
@@ -288,7 +257,8 @@ void leat_opening_bucket(const struct leat_loader *l, char *out, size_t n)
     struct leat_access *access = NULL;
     const char *endpoint = NULL;
     snprintf(out, n, " for it");
-    if (leat_request_access(&l->request, &l->more, NULL, false, &access, NULL) != LEAT_OK)
+    struct leat_request_finding how = {.more = &l->more, .stop = l->stop, .stop_user = l->stop_user};
+    if (leat_request_access(&l->request, &how, &access, NULL) != LEAT_OK)
         return;
     for (size_t i = 0; !endpoint && i < leat_access_count(access); i++)
         endpoint = leat_access_endpoint(access, i);

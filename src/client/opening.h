@@ -27,6 +27,7 @@ struct leat_loader {
     struct leat_sources_list more; /* stores that the agent had no access to: how they are reached is looked up too */
     bool lacked;                   /* its last answer named some */
     struct leat_access *given;     /* what it was told last; NULL: nothing yet */
+    struct leat_lookup *lookup;    /* keys that it asked for; NULL: none */
     uint64_t timeout_ns;
     uint64_t born_ns; /* when it was made: agents know it by that, whichever connection it has */
     bool (*stop)(void *user);

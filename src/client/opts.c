@@ -52,6 +52,7 @@ leat_status leat_opts_store(struct leat_store_opts *store, struct leat_error *er
     if (rc == LEAT_OK && problems.len)
         rc = leat_fail(err, LEAT_INVALID, "%s", problems.data);
     leat_buf_free(&problems);
+    store->said = store->endpoint_url || store->region || store->profile || store->anonymous;
     const char *plain = variable("LEAT_NO_SIGN_REQUEST");
     const char *style = variable("LEAT_ADDRESSING");
     if (rc == LEAT_OK && plain && !store->anonymous)

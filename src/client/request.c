@@ -215,7 +215,7 @@ static leat_status find_access(struct finding *f, const char *text, struct leat_
     leat_status rc = leat_url_parse(text, &url, err);
     if (rc != LEAT_OK)
         return rc;
-    leat_access_place(&url, place);
+    leat_access_place(f->access, &url, place);
     struct leat_store_opts opts = leat_store_opts_of(&f->opts, f->owned && url.scheme != f->owner);
     if (!leat_access_has(f->access, &url) && (!f->place || strcmp(place, f->place) == 0))
         rc = leat_access_resolve(f->access, &url, &opts, f->fresh, err);
@@ -239,8 +239,8 @@ static leat_status find_all(struct finding *f, const char *const *urls, size_t n
     return rc;
 }
 
-leat_status leat_request_access(const struct leat_request *r, const struct leat_sources_list *more, const char *place,
-                                bool fresh, struct leat_access **out, struct leat_error *err)
+leat_status leat_request_access(const struct leat_request *r, const struct leat_request_finding *how,
+                                struct leat_access **out, struct leat_error *err)
 {
     struct leat_blend_spec *mix;
     const char *urls[LEAT_BLEND_STREAMS_MAX];
@@ -248,17 +248,19 @@ leat_status leat_request_access(const struct leat_request *r, const struct leat_
     struct finding f = {.opts = {.endpoint_url = r->opts.endpoint_url,
                                  .region = r->opts.region,
                                  .profile = r->opts.profile,
-                                 .anonymous = r->opts.anonymous},
-                        .place = place,
-                        .fresh = fresh};
+                                 .anonymous = r->opts.anonymous,
+                                 .stop = how->stop,
+                                 .stop_user = how->stop_user},
+                        .place = how->place,
+                        .fresh = how->fresh};
     leat_status rc = list_addresses(r, urls, &n, &mix, err);
     if (rc != LEAT_OK)
         return rc;
     rc = leat_opts_store(&f.opts, err);
     if (rc == LEAT_OK)
-        rc = leat_access_new(&f.access, err);
+        rc = leat_access_begin(&f.access, err);
     if (rc == LEAT_OK)
-        rc = find_all(&f, urls, n, more, err);
+        rc = find_all(&f, urls, n, how->more, err);
     if (rc == LEAT_OK)
         *out = f.access;
     else

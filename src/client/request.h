@@ -16,10 +16,17 @@ leat_status leat_request_make(const struct leat_loader_opts *opts, struct leat_r
  * becomes part of it. The caller frees *out. */
 leat_status leat_request_address(const char *text, const char *version, char **out, struct leat_error *err);
 
-/* Finds out how to reach the stores of a request's datasets, and `more` that their data are in, in this process's
- * environment: the agent has another. `place`: only that one; NULL: all. `fresh`: as leat_access_resolve(). What the
- * options say of buckets is for the kind that the addresses name, else for that of `more`. */
-leat_status leat_request_access(const struct leat_request *r, const struct leat_sources_list *more, const char *place,
-                                bool fresh, struct leat_access **out, struct leat_error *err);
+struct leat_request_finding {
+    const struct leat_sources_list *more; /* stores that the data of its datasets are in */
+    const char *place;                    /* only this one; NULL: all */
+    bool fresh;                           /* as leat_access_resolve() */
+    bool (*stop)(void *user);             /* asked several times a second; NULL: nobody can stop it */
+    void *stop_user;
+};
+
+/* Finds out how to reach the stores of a request's datasets in this process's environment: the agent has another. What
+ * the options say of buckets is for the kind that the addresses name, else for that of `more`. */
+leat_status leat_request_access(const struct leat_request *r, const struct leat_request_finding *how,
+                                struct leat_access **out, struct leat_error *err);
 
 #endif

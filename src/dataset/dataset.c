@@ -401,16 +401,16 @@ const struct leat_sources_list *leat_dataset_sources(const struct leat_dataset *
 }
 
 /* A store in the same place is in the list already: what is found for one is good for all. */
-static bool is_listed(const struct leat_sources_list *l, const struct leat_url *url)
+static bool is_listed(const struct leat_sources_list *l, const struct leat_access *access, const struct leat_url *url)
 {
     char place[LEAT_ACCESS_PLACE];
     bool found = false;
-    leat_access_place(url, place);
+    leat_access_place(access, url, place);
     for (uint32_t i = 0; i < l->n && !found; i++) {
         struct leat_url other = {0};
         char its[LEAT_ACCESS_PLACE] = "";
         if (leat_url_parse(l->urls[i], &other, NULL) == LEAT_OK)
-            leat_access_place(&other, its);
+            leat_access_place(access, &other, its);
         found = strcmp(its, place) == 0;
         leat_url_free(&other);
     }
@@ -427,7 +427,7 @@ static leat_status pick(const char *text, const struct leat_access *access, stru
         leat_fail_context(err, rc, "source '%s'", text);
     if (rc == LEAT_OK && leat_access_has(access, &url))
         rc = leat_access_add(out, access, &url, err);
-    else if (rc == LEAT_OK && !is_listed(lacks, &url))
+    else if (rc == LEAT_OK && !is_listed(lacks, access, &url))
         rc = leat_sources_list_add(lacks, text, &number, err);
     leat_url_free(&url);
     return rc;

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "net/http.h"
+#include "store/apart.h"
 #include "store/aws_keys.h"
 #include "store/kind.h"
 
@@ -29,7 +30,8 @@ enum tag {
     HEADERS,
     CA_BUNDLE,
     ADDRESSING,
-    HEDGE
+    HEDGE,
+    APART
 };
 
 enum type { TEXT, WORDS, NUMBER, CHOICE }; /* char *, char[80], uint64_t, an enum */
@@ -65,12 +67,20 @@ static const struct row {
 static_assert(sizeof(enum leat_store_addressing) == 4 && sizeof(enum leat_store_hedge) == 4, "choices are 4 bytes");
 static_assert(sizeof((struct leat_aws *)0)->endpoint_from == WORDS_MAX, "words are of one size");
 
+enum apart {
+    COMMON, /* a place of its kind */
+    NAMED,  /* a store by itself, and nothing else is known */
+    KNOWN   /* a store by itself */
+};
+
 struct entry {
     char place[LEAT_ACCESS_PLACE];
+    enum apart apart;
     struct leat_aws aws;
 };
 
 struct leat_access {
+    struct leat_apart *sections; /* of the process that resolves; NULL: none */
     size_t n;
     struct entry entries[LEAT_ACCESS_MAX]; /* by their places */
 };
@@ -85,14 +95,9 @@ void leat_access_free(struct leat_access *access)
 {
     for (size_t i = 0; access && i < access->n; i++)
         leat_aws_free(&access->entries[i].aws);
+    if (access)
+        leat_apart_free(access->sections);
     free(access);
-}
-
-void leat_access_place(const struct leat_url *url, char out[LEAT_ACCESS_PLACE])
-{
-    const struct leat_kind *kind = leat_kind(url->scheme);
-    size_t n = kind->place ? kind->place(url->host) : 0;
-    snprintf(out, LEAT_ACCESS_PLACE, "%s://%.*s", leat_scheme_name(url->scheme), (int)n, url->host);
 }
 
 /* The entry of a place; *at: where it is, or belongs. */
@@ -106,15 +111,49 @@ static const struct entry *find(const struct leat_access *access, const char *pl
     return i < access->n && strcmp(access->entries[i].place, place) == 0 ? &access->entries[i] : NULL;
 }
 
+/* The one for the store by itself. */
+static const struct entry *find_apart(const struct leat_access *access, const struct leat_url *url)
+{
+    const struct entry *best = NULL;
+    size_t longest = 0;
+    for (size_t i = 0; i < access->n; i++) {
+        const struct entry *e = &access->entries[i];
+        size_t n = e->apart == COMMON ? 0 : leat_apart_fits(e->place, url);
+        if (n > longest)
+            best = e;
+        longest = n > longest ? n : longest;
+    }
+    return best;
+}
+
+void leat_access_place(const struct leat_access *access, const struct leat_url *url, char out[LEAT_ACCESS_PLACE])
+{
+    const struct leat_kind *kind = leat_kind(url->scheme);
+    const struct entry *e = find_apart(access, url);
+    size_t n = kind->place ? kind->place(url->host) : 0;
+    if (e)
+        snprintf(out, LEAT_ACCESS_PLACE, "%s", e->place);
+    else
+        snprintf(out, LEAT_ACCESS_PLACE, "%s://%.*s", leat_scheme_name(url->scheme), (int)n, url->host);
+}
+
+/* NULL where nothing but the name is known. */
+static const struct entry *find_known(const struct leat_access *access, const char *place)
+{
+    const struct entry *e = find(access, place, NULL);
+    return e && e->apart != NAMED ? e : NULL;
+}
+
 static const struct entry *find_url(const struct leat_access *access, const struct leat_url *url)
 {
     char place[LEAT_ACCESS_PLACE];
-    leat_access_place(url, place);
-    return find(access, place, NULL);
+    leat_access_place(access, url, place);
+    return find_known(access, place);
 }
 
 /* Takes *aws over, also when it fails. */
-static leat_status put(struct leat_access *access, const char *place, struct leat_aws *aws, struct leat_error *err)
+static leat_status put(struct leat_access *access, const char *place, enum apart apart, struct leat_aws *aws,
+                       struct leat_error *err)
 {
     size_t at;
     bool known = find(access, place, &at) != NULL;
@@ -130,27 +169,49 @@ static leat_status put(struct leat_access *access, const char *place, struct lea
         access->n++;
     }
     snprintf(e->place, sizeof e->place, "%s", place);
+    e->apart = apart;
     e->aws = *aws;
     return LEAT_OK;
+}
+
+leat_status leat_access_begin(struct leat_access **out, struct leat_error *err)
+{
+    struct leat_access *access;
+    leat_status rc = leat_access_new(&access, err);
+    if (rc == LEAT_OK)
+        rc = leat_apart_read(&access->sections, err);
+    for (size_t i = 0; rc == LEAT_OK && i < leat_apart_count(access->sections); i++)
+        rc = put(access, leat_apart_name(access->sections, i), NAMED, &(struct leat_aws){0}, err);
+    if (rc == LEAT_OK)
+        *out = access;
+    else
+        leat_access_free(access);
+    return rc;
 }
 
 leat_status leat_access_resolve(struct leat_access *access, const struct leat_url *url,
                                 const struct leat_store_opts *opts, bool fresh, struct leat_error *err)
 {
-    struct leat_aws aws = {.addressing = opts->addressing};
+    struct leat_store_opts o = *opts;
+    struct leat_aws aws = {0};
+    char place[LEAT_ACCESS_PLACE];
     if (leat_store_url_can(url, LEAT_STORE_LOCAL))
         return LEAT_OK; /* there is nothing to know */
-    char place[LEAT_ACCESS_PLACE];
-    leat_access_place(url, place);
-    const char *bundle = opts->ca_bundle ? opts->ca_bundle : leat_http_ca_bundle();
-    leat_status rc = leat_kind(url->scheme)->keys ? leat_kind_keys(url, opts, fresh, &aws, err) : LEAT_OK;
+    leat_access_place(access, url, place);
+    leat_status rc = access->sections ? leat_apart_opts(access->sections, url, opts, &o, err) : LEAT_OK;
+    if (rc != LEAT_OK)
+        return rc;
+    aws.addressing = o.addressing;
+    const char *bundle = o.ca_bundle ? o.ca_bundle : leat_http_ca_bundle();
+    if (leat_kind(url->scheme)->keys)
+        rc = leat_kind_keys(url, &o, fresh, &aws, err);
     if (rc == LEAT_OK)
-        rc = leat_kind_headers(url->scheme, opts, &aws.headers, err);
+        rc = leat_kind_headers(url->scheme, &o, &aws.headers, err);
     if (rc == LEAT_OK && bundle && !(aws.ca_bundle = strdup(bundle)))
         rc = leat_fail(err, LEAT_NO_MEMORY, "no memory for the settings of stores");
-    aws.hedge = opts->hedge;
+    aws.hedge = o.hedge;
     if (rc == LEAT_OK)
-        return put(access, place, &aws, err);
+        return put(access, place, o.apart ? KNOWN : COMMON, &aws, err);
     leat_aws_free(&aws);
     return rc;
 }
@@ -191,9 +252,17 @@ static void add_row(struct leat_buf *out, const struct row *row, const struct le
         add_field(out, row->tag, row->about != PEOPLE, text, text == (const char *)bytes ? 8 : strlen(text));
 }
 
+static void add_place(struct leat_buf *out, const struct entry *e)
+{
+    const uint8_t apart = (uint8_t)e->apart;
+    add_field(out, PLACE, true, e->place, strlen(e->place));
+    if (apart)
+        add_field(out, APART, true, &apart, 1);
+}
+
 static void add_entry(struct leat_buf *out, const struct entry *e)
 {
-    add_field(out, PLACE, true, e->place, strlen(e->place));
+    add_place(out, e);
     for (size_t i = 0; i < ROWS; i++)
         add_row(out, &rows[i], &e->aws);
 }
@@ -260,6 +329,15 @@ static leat_status begin_entry(struct leat_access *access, const uint8_t *data, 
     return LEAT_OK;
 }
 
+static leat_status take_apart(struct leat_access *access, const uint8_t *data, size_t n, struct leat_error *err)
+{
+    struct entry *e = access->n ? &access->entries[access->n - 1] : NULL;
+    if (!e || e->apart != COMMON || n != 1 || (data[0] != NAMED && data[0] != KNOWN))
+        return damaged(err);
+    e->apart = (enum apart)data[0];
+    return LEAT_OK;
+}
+
 static leat_status read_field(struct leat_reader *r, struct leat_access *access, struct leat_error *err)
 {
     uint32_t tag = leat_read_u8(r);
@@ -271,6 +349,8 @@ static leat_status read_field(struct leat_reader *r, struct leat_access *access,
         return damaged(err);
     if (tag == PLACE)
         return begin_entry(access, data, n, err);
+    if (tag == APART)
+        return take_apart(access, data, n, err);
     if (!row && needed)
         return leat_fail(err, LEAT_VERSION,
                          "the settings of stores have a part (%u) that leat of this version does not know", tag);
@@ -305,7 +385,7 @@ static leat_status copy_entry(const struct entry *e, struct leat_access *to, str
 {
     struct leat_aws aws = {0};
     leat_status rc = leat_aws_copy(&e->aws, &aws, err);
-    return rc == LEAT_OK ? put(to, e->place, &aws, err) : rc;
+    return rc == LEAT_OK ? put(to, e->place, e->apart, &aws, err) : rc;
 }
 
 leat_status leat_access_copy(const struct leat_access *access, struct leat_access **out, struct leat_error *err)
@@ -383,8 +463,8 @@ bool leat_access_covered(const struct leat_access *access, const struct leat_acc
 {
     bool covered = true;
     for (size_t i = 0; covered && i < access->n; i++) {
-        const struct entry *e = find(from, access->entries[i].place, NULL);
-        covered = e && same_keys(&access->entries[i].aws, &e->aws);
+        const struct entry *e = find_known(from, access->entries[i].place);
+        covered = access->entries[i].apart == NAMED || (e && same_keys(&access->entries[i].aws, &e->aws));
     }
     return covered;
 }
@@ -392,9 +472,9 @@ bool leat_access_covered(const struct leat_access *access, const struct leat_acc
 enum leat_access_renewal leat_access_renew(struct leat_access *access, size_t i, const struct leat_access *from)
 {
     struct leat_aws *mine = &access->entries[i].aws;
-    const struct entry *e = find(from, access->entries[i].place, NULL);
+    const struct entry *e = find_known(from, access->entries[i].place);
     struct leat_aws theirs = {0};
-    if (!e || leat_aws_copy(&e->aws, &theirs, NULL) != LEAT_OK)
+    if (access->entries[i].apart == NAMED || !e || leat_aws_copy(&e->aws, &theirs, NULL) != LEAT_OK)
         return LEAT_ACCESS_NONE;
     bool others = !same_keys(mine, &theirs);
     leat_aws_swap_keys(mine, &theirs);
@@ -407,7 +487,7 @@ bool leat_access_digest(const struct leat_access *access, uint8_t out[LEAT_SHA25
     struct leat_buf b;
     leat_buf_init(&b, 2 * LEAT_ACCESS_BYTES);
     for (size_t i = 0; i < access->n; i++) {
-        add_field(&b, PLACE, true, access->entries[i].place, strlen(access->entries[i].place));
+        add_place(&b, &access->entries[i]);
         for (size_t k = 0; k < ROWS; k++) {
             if (rows[k].about == THE_PLACE)
                 add_row(&b, &rows[k], &access->entries[i].aws);
@@ -422,10 +502,10 @@ bool leat_access_digest(const struct leat_access *access, uint8_t out[LEAT_SHA25
     return ok;
 }
 
-leat_status leat_access_take(const struct leat_access *access, const struct leat_url *url, struct leat_aws *out,
-                             struct leat_error *err)
+leat_status leat_access_take(const struct leat_access *access, const struct leat_url *url, const char *place,
+                             struct leat_aws *out, struct leat_error *err)
 {
-    const struct entry *e = find_url(access, url);
+    const struct entry *e = place ? find_known(access, place) : find_url(access, url);
     if (!e)
         return leat_fail(err, LEAT_DENIED, "nobody has said how %s://%.100s is reached", leat_scheme_name(url->scheme),
                          url->host);

@@ -1,6 +1,8 @@
 /* Access: what a process has found out about reaching stores (endpoint, keys, headers, certificates), as bytes that
  * another process can use. A rank resolves it, its agent opens stores with it; those who carry it know nothing of what
- * is in it. One entry for each place: a part of the world that is reached in one way, "s3://", "az://account". */
+ * is in it. One entry for each place: a part of the world that is reached in one way, "s3://", "az://account". A store
+ * that has a section of its own in the rank's config file (apart.h) is a place by itself, "s3://bucket". The list names
+ * all of these, so that the agent takes none of them for a part of "s3://", also those that nobody has resolved yet. */
 #ifndef LEAT_STORE_ACCESS_H
 #define LEAT_STORE_ACCESS_H
 
@@ -16,7 +18,7 @@
 struct leat_aws;
 struct leat_store_opts;
 
-#define LEAT_ACCESS_MAX   16u         /* places */
+#define LEAT_ACCESS_MAX   64u         /* places */
 #define LEAT_ACCESS_BYTES (56u << 10) /* of all together: what a message to an agent has room for */
 #define LEAT_ACCESS_PLACE 320
 
@@ -24,10 +26,12 @@ struct leat_store_opts;
 struct leat_access;
 
 leat_status leat_access_new(struct leat_access **out, struct leat_error *err); /* an empty one */
-void leat_access_free(struct leat_access *access);                             /* wipes it; NULL is allowed */
+/* One that knows the stores apart of this process's config file. */
+leat_status leat_access_begin(struct leat_access **out, struct leat_error *err);
+void leat_access_free(struct leat_access *access); /* wipes it; NULL is allowed */
 
-/* The place that a store is in. */
-void leat_access_place(const struct leat_url *url, char out[LEAT_ACCESS_PLACE]);
+/* The place that a store is in: by itself, where the list says so. */
+void leat_access_place(const struct leat_access *access, const struct leat_url *url, char out[LEAT_ACCESS_PLACE]);
 
 /* Resolves what `opts` say and this process's environment has for the store at `url`, for its whole place: as
  * leat_store_open() would. Replaces what was known of the place. May wait for a service, for seconds. `fresh`: keys
@@ -69,8 +73,9 @@ bool leat_access_covered(const struct leat_access *access, const struct leat_acc
 /* A digest of the places and everything about them but the keys. False: no memory. */
 bool leat_access_digest(const struct leat_access *access, uint8_t out[LEAT_SHA256_SIZE]);
 
-/* Inside src/store: a copy of what is known of a store, which the caller frees. LEAT_DENIED: nothing is. */
-leat_status leat_access_take(const struct leat_access *access, const struct leat_url *url, struct leat_aws *out,
-                             struct leat_error *err);
+/* Inside src/store: a copy of what is known of a store, which the caller frees. LEAT_DENIED: nothing is. `place`: the
+ * one that it must be in; NULL: any. */
+leat_status leat_access_take(const struct leat_access *access, const struct leat_url *url, const char *place,
+                             struct leat_aws *out, struct leat_error *err);
 
 #endif

@@ -166,8 +166,9 @@ static leat_status look_up_place(const struct leat_store_opts *opts, const struc
     static const char *const regions[] = {"AWS_REGION", "AWS_DEFAULT_REGION", NULL};
     static const char *const endpoints[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL", NULL};
     bool ignored = leat_aws_ignores_endpoints(l->files, l->profile);
-    const char *region = first_set(regions);
-    const char *endpoint = ignored ? NULL : first_set(endpoints);
+    /* What the environment says is said for all buckets. */
+    const char *region = opts->apart ? NULL : first_set(regions);
+    const char *endpoint = ignored || opts->apart ? NULL : first_set(endpoints);
     const char *style = leat_aws_files_get(l->files, l->profile, "s3.addressing_style");
     leat_status rc = set_text(&aws->region,
                               opts->region ? opts->region
@@ -180,7 +181,8 @@ static leat_status look_up_place(const struct leat_store_opts *opts, const struc
                                                           : LEAT_ADDRESSING_AUTO;
     if (rc == LEAT_OK && (opts->endpoint_url || endpoint)) {
         rc = set_text(&aws->endpoint_url, opts->endpoint_url ? opts->endpoint_url : getenv(endpoint), err);
-        snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "%s", opts->endpoint_url ? "--endpoint-url" : endpoint);
+        snprintf(aws->endpoint_from, sizeof aws->endpoint_from, "%s",
+                 opts->endpoint_url ? leat_store_endpoint_from(opts) : endpoint);
     } else if (rc == LEAT_OK && !ignored) {
         rc = profile_endpoint(l, aws, err);
     }

@@ -33,6 +33,9 @@ leat_status leat_aws_load(const struct leat_store_opts *opts, struct leat_aws *o
 /* The same, but for keys that were kept: the server does not take them any longer. */
 leat_status leat_aws_load_anew(const struct leat_store_opts *opts, struct leat_aws *out, struct leat_error *err);
 
+/* Where the endpoint that the options say is from, for people. */
+const char *leat_store_endpoint_from(const struct leat_store_opts *opts);
+
 /* When it is time to look for others, in seconds since 1970: well before they expire; 0: never. */
 uint64_t leat_aws_renew_at(const struct leat_aws *aws);
 

@@ -154,8 +154,8 @@ static void take(const struct bucket *b, struct leat_store_op *op)
     case LEAT_STORE_UPLOAD_PART: /* a block has no tag; the server has compared its MD5 */
         leat_store_sent(op, op->data_n);
         op->own->object.size = op->data_n;
-        if (op->data_md5)
-            memcpy(digest, op->data_md5, sizeof digest);
+        if (op->sums && op->sums->md5_known)
+            memcpy(digest, op->sums->md5, sizeof digest);
         else
             leat_md5(op->data, op->data_n, digest);
         leat_hex(digest, sizeof digest, hex);

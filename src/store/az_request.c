@@ -37,8 +37,8 @@ static void block_list(struct bucket_request *r, const struct leat_store_op *op)
 static void add_md5(struct leat_store_op *op, struct bucket_request *r)
 {
     uint8_t digest[LEAT_MD5_SIZE];
-    if (op->data_md5)
-        memcpy(digest, op->data_md5, sizeof digest);
+    if (op->sums && op->sums->md5_known)
+        memcpy(digest, op->sums->md5, sizeof digest);
     else
         leat_md5(op->data, op->data_n, digest);
     EVP_EncodeBlock((unsigned char *)r->sum, digest, sizeof digest);

@@ -29,15 +29,17 @@ struct leat_store_own {
     uint32_t lane; /* by its key; see lanes.h */
     bool parked;   /* queued in that lane, since it has no room */
     bool cancelled;
-    bool moved;          /* a region redirect was followed … */
-    bool reclocked;      /* … or the clock corrected: once each */
-    bool looking;        /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
-    bool fresh;          /* connect again */
-    bool bucket;         /* every object there has an ETag … */
-    bool odd_etags;      /* … but it is never an MD5 */
-    bool generations;    /* versions are told by Google's generations rather than by ETags */
-    bool summed;         /* the attempt carries a checksum of what is written … */
-    bool unsummed;       /* … and must not: the server refused one that did */
+    bool moved;       /* a region redirect was followed … */
+    bool reclocked;   /* … or the clock corrected: once each */
+    bool looking;     /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
+    bool fresh;       /* connect again */
+    bool bucket;      /* every object there has an ETag … */
+    bool odd_etags;   /* … but it is never an MD5 */
+    bool generations; /* versions are told by Google's generations rather than by ETags */
+    bool summed;      /* the attempt carries a checksum of what is written … */
+    bool unsummed;    /* … and must not: the server refused one that did */
+    bool crc_known;   /* of what is written, all attempts: */
+    uint32_t crc32c;
     uint8_t sizing;      /* STAT: asks how long the object's parts are, first or second question; see s3_sums.h */
     bool expired;        /* the keys had expired: this attempt does not count */
     uint64_t expired_ns; /* since when; 0: not at all */
@@ -114,8 +116,11 @@ void leat_store_explain_starved(const struct leat_store *store, struct leat_stor
 struct leat_loop *leat_store_loop(struct leat_store *store);
 const struct leat_store_opts *leat_store_settings(const struct leat_store *store);
 struct leat_backend *leat_store_backend(struct leat_store *store);
-const char *leat_store_headers(const struct leat_store *store); /* that were asked for, see extras.h; NULL: none */
-bool leat_store_given(const struct leat_store *store);          /* its keys come from another process: opts.access */
+const char *leat_store_headers(const struct leat_store *store);      /* that were asked for, see extras.h; NULL: none */
+const char *leat_store_access_place(const struct leat_store *store); /* that it was opened as a part of; NULL: none */
+bool leat_store_given(const struct leat_store *store); /* its keys come from another process: opts.access */
+
+void leat_store_states_crc32c(struct leat_store *store); /* the server says what it has stored */
 
 enum leat_scheme leat_store_scheme(const struct leat_store *store); /* for names; what it can is leat_store_can() */
 

@@ -264,19 +264,32 @@ static void take_answer(const struct bucket *b, struct leat_store_op *op)
         op->status = leat_s3_sums_mark(op, answer.upload_id, &op->own->err);
 }
 
-/* The checksum of what was sent, and the server's ETag where it is an MD5: the first is what went with it, the second
- * what was known before. */
+/* What is known already is not computed again: this is the thread that sends. */
+static bool fits_sent(const struct leat_store_op *op, const struct leat_checksum *sum)
+{
+    if (sum->kind == LEAT_CHECKSUM_MD5 && op->sums && op->sums->md5_known)
+        return memcmp(sum->value, op->sums->md5, LEAT_MD5_SIZE) == 0;
+    if (sum->kind == LEAT_CHECKSUM_CRC32C && !sum->parts && op->own->crc_known)
+        return leat_checksum_fits_piece(sum, op->own->crc32c);
+    return leat_checksum_fits(sum, op->data, op->data_n);
+}
+
+/* What the server states of the bytes that it has stored. Where it states the checksum that went with them, that is
+ * enough; else the ETag, where it is an MD5. */
 void leat_bucket_check_stored(struct leat_store_op *op)
 {
     struct leat_checksum sum;
     struct leat_http_head head = op->own->call.head;
     bool fits = true;
-    for (int round = 0; fits && round < 2; round++, head.checksum[0] = '\0') {
+    bool enough = false;
+    for (int round = 0; fits && !enough && round < 2; round++, head.checksum[0] = '\0') {
         if (!leat_checksum_of(&head, !op->own->odd_etags, &sum))
             continue;
-        fits = sum.kind == LEAT_CHECKSUM_MD5 && op->data_md5 ? memcmp(sum.value, op->data_md5, LEAT_MD5_SIZE) == 0
-                                                             : leat_checksum_fits(&sum, op->data, op->data_n);
+        fits = fits_sent(op, &sum);
+        enough = fits && sum.kind == LEAT_CHECKSUM_CRC32C && op->own->summed;
     }
+    if (enough)
+        leat_store_states_crc32c(op->own->store);
     if (!fits)
         op->status = leat_fail(&op->own->err, LEAT_CORRUPT, "the server did not store the bytes that were sent (%s)",
                                sum.kind == LEAT_CHECKSUM_MD5 ? op->own->call.head.etag : leat_checksum_name(sum.kind));

@@ -78,6 +78,7 @@ enum leat_backend_renewal leat_bucket_renew(struct leat_backend *backend, const 
         struct leat_store_opts opts = *leat_store_settings(b->store);
         struct leat_aws aws = {0};
         opts.access = access;
+        opts.place = leat_store_access_place(b->store);
         if (look(b, &opts, false, &aws) != LEAT_OK)
             return LEAT_RENEWED_SAME;
         return take_over(b, &aws) ? LEAT_RENEWED_OTHERS : LEAT_RENEWED_SAME;

@@ -36,10 +36,9 @@ struct unit {
     size_t size;
     size_t moved; /* hold mu: for progress */
     char *data;
-    struct leat_buf found;      /* the source's attributes */
-    uint8_t md5[LEAT_MD5_SIZE]; /* of data, for buckets */
-    uint32_t crc32c;
-    uint64_t sum; /* of the kind that the source states, where it can be put together */
+    struct leat_buf found;       /* the source's attributes */
+    struct leat_store_sums sums; /* of data */
+    uint64_t sum;                /* of the kind that the source states, where it can be put together */
 };
 
 static void set_failed(struct leat_copy *c, const struct leat_error *err)
@@ -164,7 +163,7 @@ static void on_written(struct leat_store_op *op)
     struct unit *u = (struct unit *)op;
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
-    struct leat_store_part part = {.size = u->size, .summed = !job->by_server, .crc32c = u->crc32c, .sum = u->sum};
+    struct leat_store_part part = {.size = u->size, .summed = !job->by_server, .crc32c = u->sums.crc32c, .sum = u->sum};
     memcpy(part.etag, u->object.etag, sizeof part.etag);
     if (op->status == LEAT_OK && u->part)
         leat_journal_note(job->journal, u->part, &part);
@@ -200,24 +199,20 @@ static bool counts_reading(const struct leat_copy *c)
     return !leat_store_can(c->opts.from, LEAT_STORE_LOCAL);
 }
 
-static bool to_bucket(const struct leat_copy *c)
-{
-    return leat_store_can(c->opts.to, LEAT_STORE_MD5);
-}
-
 /* What the other ends compare with: here, on the source's thread and without the lock, rather than on the busier one
  * that sends. */
 static void sum_unit(struct unit *u)
 {
     const struct job *job = u->job;
-    if (to_bucket(job->copy))
-        leat_md5(u->data, u->size, u->md5);
-    if (!u->part)
-        return;
-    u->crc32c = leat_crc32c(0, u->data, u->size);
-    if (job->summed)
+    u->sums.md5_known = u->size && leat_store_wants_md5(job->copy->opts.to);
+    u->sums.crc_known = u->part || leat_store_wants_crc32c(job->copy->opts.to);
+    if (u->sums.md5_known)
+        leat_md5(u->data, u->size, u->sums.md5);
+    if (u->sums.crc_known)
+        u->sums.crc32c = leat_crc32c(0, u->data, u->size);
+    if (u->part && job->summed)
         u->sum = job->object.checksum.kind == LEAT_CHECKSUM_CRC32C
-                     ? u->crc32c
+                     ? u->sums.crc32c
                      : leat_checksum_piece(job->object.checksum.kind, u->data, u->size);
 }
 
@@ -251,7 +246,7 @@ static void write_unit(struct unit *u)
         .key = job->to_key,
         .data = u->data,
         .data_n = u->size,
-        .data_md5 = to_bucket(job->copy) && u->size ? u->md5 : NULL,
+        .sums = &u->sums,
         .attributes = u->part || !u->found.len ? NULL : u->found.data,
         .upload = job->upload,
         .part = u->part,

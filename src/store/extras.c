@@ -38,9 +38,9 @@ static leat_status decode_key(const char *text, size_t n, const char *from, uint
                 : leat_fail(err, LEAT_INVALID, "%s holds no key for SSE-C: 32 bytes, or their base64, are one", from);
 }
 
-static leat_status read_key(const char *file, uint8_t key[KEY_BYTES], bool *found, struct leat_error *err)
+static leat_status read_key(const char *file, bool alone, uint8_t key[KEY_BYTES], bool *found, struct leat_error *err)
 {
-    const char *variable = getenv("LEAT_SSE_C_KEY");
+    const char *variable = alone ? NULL : getenv("LEAT_SSE_C_KEY");
     char text[256];
     *found = true;
     if (!file && variable && *variable)
@@ -134,7 +134,10 @@ static const char *variable(const char *said, const char *name)
 /* With what the environment says of the rest. */
 static leat_status complete(struct leat_extras *e, const char **line, struct leat_error *err)
 {
-    const char *pays = variable(NULL, "LEAT_REQUESTER_PAYS");
+    const char *pays = e->alone ? NULL : variable(NULL, "LEAT_REQUESTER_PAYS");
+    *line = NULL;
+    if (e->alone)
+        return LEAT_OK;
     e->sse = variable(e->sse, "LEAT_SSE");
     e->sse_kms_key = variable(e->sse_kms_key, "LEAT_SSE_KMS_KEY");
     e->sse_c_file = variable(e->sse_c_file, "LEAT_SSE_C_KEY_FILE");
@@ -155,7 +158,7 @@ leat_status leat_extras_make(const struct leat_extras *extras, struct leat_buf *
     bool found = false;
     leat_status rc = complete(e, &line, err);
     if (rc == LEAT_OK)
-        rc = read_key(e->sse_c_file, key, &found, err);
+        rc = read_key(e->sse_c_file, e->alone, key, &found, err);
     if (rc != LEAT_OK)
         return rc;
     if (e->sse && strcmp(e->sse, "AES256") != 0 && strcmp(e->sse, "aws:kms") != 0 &&

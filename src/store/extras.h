@@ -17,6 +17,7 @@
 /* What is not said here is in variables: LEAT_REQUESTER_PAYS, LEAT_SSE, LEAT_SSE_KMS_KEY, LEAT_SSE_C_KEY_FILE,
  * LEAT_HEADER. */
 struct leat_extras {
+    bool alone; /* variables do not count */
     bool requester_pays;
     const char *sse;          /* "AES256", "aws:kms", "aws:kms:dsse"; NULL: what the bucket does by itself */
     const char *sse_kms_key;  /* its id; NULL: the account's own */

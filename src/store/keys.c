@@ -61,9 +61,9 @@ leat_status leat_keys_load(const struct leat_keys_kind *kind, const struct leat_
 {
     struct leat_aws aws = {.addressing = opts->addressing, .since_s = (uint64_t)leat_wall_s()};
     leat_status rc = LEAT_OK;
-    const char *from = "--endpoint-url";
+    const char *from = leat_store_endpoint_from(opts);
     const char *endpoint = opts->endpoint_url;
-    for (const char *const *name = kind->endpoint_variables; !endpoint && *name; name++) {
+    for (const char *const *name = kind->endpoint_variables; !endpoint && !opts->apart && *name; name++) {
         endpoint = leat_aws_variable(*name);
         from = *name;
     }

@@ -5,6 +5,7 @@
 
 #include "store/access.h"
 #include "store/s3_session.h"
+#include "store/store_impl.h"
 
 #define EVERYTHING (LEAT_STORE_BUCKET | LEAT_STORE_LISTS | LEAT_STORE_WRITES)
 
@@ -50,6 +51,26 @@ bool leat_store_url_can(const struct leat_url *url, unsigned traits)
     return (kinds[url->scheme].traits & traits) == traits;
 }
 
+bool leat_store_wants_md5(const struct leat_store *store)
+{
+    return leat_store_can(store, LEAT_STORE_MD5) && !atomic_load_explicit(&store->states_crc32c, memory_order_relaxed);
+}
+
+bool leat_store_wants_crc32c(const struct leat_store *store)
+{
+    return leat_store_can(store, LEAT_STORE_S3);
+}
+
+const char *leat_store_access_place(const struct leat_store *store)
+{
+    return store->given ? store->place : NULL;
+}
+
+void leat_store_states_crc32c(struct leat_store *store)
+{
+    atomic_store_explicit(&store->states_crc32c, true, memory_order_relaxed);
+}
+
 bool leat_store_same(const struct leat_store *a, const struct leat_store *b)
 {
     return leat_store_scheme(a) == leat_store_scheme(b) && strcmp(leat_store_host(a), leat_store_host(b)) == 0;
@@ -74,7 +95,7 @@ leat_status leat_kind_keys(const struct leat_url *url, const struct leat_store_o
                            struct leat_aws *out, struct leat_error *err)
 {
     if (opts->access)
-        return leat_access_take(opts->access, url, out, err);
+        return leat_access_take(opts->access, url, opts->place, out, err);
     return leat_kind(url->scheme)->keys(url, opts, fresh, out, err);
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "store/access.h"
+#include "store/apart.h"
 #include "store/kind.h"
 
 #define TEXTS 6
@@ -48,6 +49,11 @@ void leat_store_opts_free(struct leat_store_opts *opts)
     *opts = (struct leat_store_opts){0};
 }
 
+const char *leat_store_endpoint_from(const struct leat_store_opts *opts)
+{
+    return opts->apart ? "its section in the config file" : "--endpoint-url";
+}
+
 struct leat_store_opts leat_store_opts_of(const struct leat_store_opts *opts, bool other)
 {
     struct leat_store_opts o = *opts;
@@ -63,25 +69,32 @@ struct leat_store_opts leat_store_opts_of(const struct leat_store_opts *opts, bo
 leat_status leat_store_opts_owner(const struct leat_store_opts *opts, const char *const *urls, size_t n,
                                   enum leat_scheme *out, bool *found, struct leat_error *err)
 {
+    struct leat_apart *apart = NULL;
+    leat_status rc = leat_apart_read(&apart, err);
     *found = false;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; rc == LEAT_OK && i < n; i++) {
         struct leat_url url = {0};
-        leat_status rc = leat_url_parse(urls[i], &url, err);
-        if (rc != LEAT_OK) /* addresses of datasets have been read before */
-            return leat_fail_context(err, rc, "source '%s'", urls[i]);
-        bool bucket = leat_store_url_can(&url, LEAT_STORE_BUCKET);
+        rc = leat_url_parse(urls[i], &url, err);
+        if (rc != LEAT_OK) { /* addresses of datasets have been read before */
+            leat_fail_context(err, rc, "source '%s'", urls[i]);
+            break;
+        }
+        bool meant = leat_store_url_can(&url, LEAT_STORE_BUCKET) && !leat_apart_has(apart, &url);
         enum leat_scheme scheme = url.scheme;
         leat_url_free(&url);
-        if (!bucket)
+        if (!meant)
             continue;
         if (*found && scheme != *out && (opts->endpoint_url || opts->region || opts->profile))
-            return leat_fail(err, LEAT_INVALID,
-                             "an endpoint, a region or a profile is said for %s:// and %s:// alike: each kind of store "
-                             "has its own; say it by their variables",
-                             leat_scheme_name(*out), leat_scheme_name(scheme));
+            rc = leat_fail(err, LEAT_INVALID,
+                           "an endpoint, a region or a profile is said for %s:// and %s:// alike: each kind of store "
+                           "has its own; say it by their variables, or by sections of the config file",
+                           leat_scheme_name(*out), leat_scheme_name(scheme));
         if (!*found)
             *out = scheme;
         *found = true;
     }
-    return LEAT_OK;
+    if (rc != LEAT_OK)
+        *found = false;
+    leat_apart_free(apart);
+    return rc;
 }

@@ -67,7 +67,10 @@ void leat_s3_sums_add(const struct bucket *b, struct leat_store_op *op, struct b
         leat_checksum_write(LEAT_CHECKSUM_CRC32C, whole, r->sum);
         leat_bucket_add_header(r, "x-amz-checksum-type", "FULL_OBJECT");
     } else {
-        leat_checksum_write(LEAT_CHECKSUM_CRC32C, leat_crc32c(0, op->data, op->data_n), r->sum);
+        if (!op->own->crc_known)
+            op->own->crc32c = op->sums && op->sums->crc_known ? op->sums->crc32c : leat_crc32c(0, op->data, op->data_n);
+        op->own->crc_known = true;
+        leat_checksum_write(LEAT_CHECKSUM_CRC32C, op->own->crc32c, r->sum);
     }
     leat_bucket_add_header(r, "x-amz-checksum-crc32c", r->sum);
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "store/apart.h"
 #include "store/kind.h"
 #include "store/loops.h"
 #include "store/store_impl.h"
@@ -202,9 +203,7 @@ static bool wait_for_keys(struct leat_store *store, struct leat_store_op *op)
     if (!op->own->expired_ns)
         op->own->expired_ns = now;
     if (store->opts.expired) {
-        char place[LEAT_ACCESS_PLACE];
-        leat_access_place(&(struct leat_url){.scheme = store->scheme, .host = store->host}, place);
-        asked = store->opts.expired(store->opts.expired_user, place);
+        asked = store->opts.expired(store->opts.expired_user, store->place);
     } else {
         found = store->backend->ops->renew(store->backend, NULL, op);
     }
@@ -561,7 +560,7 @@ void leat_store_close(struct leat_store *store)
 
 static leat_status copy_opts(struct leat_store *store, const struct leat_store_opts *opts, struct leat_error *err)
 {
-    struct leat_store_opts given = opts ? *opts : (struct leat_store_opts){0};
+    struct leat_store_opts given = *opts;
     given.access = NULL; /* the store takes what it needs, once */
     given.attempts = given.attempts ? given.attempts : DEFAULT_ATTEMPTS;
     given.timeout_ns = given.timeout_ns ? given.timeout_ns : DEFAULT_TIMEOUT;
@@ -573,7 +572,8 @@ static leat_status copy_opts(struct leat_store *store, const struct leat_store_o
 static leat_status take_given(struct leat_store *store, const struct leat_url *url, struct leat_error *err)
 {
     struct leat_aws given;
-    leat_status rc = leat_access_take(store->opts.access, url, &given, err);
+    leat_access_place(store->opts.access, url, store->place);
+    leat_status rc = leat_access_take(store->opts.access, url, NULL, &given, err);
     if (rc != LEAT_OK)
         return rc;
     free((void *)(uintptr_t)store->opts.ca_bundle);
@@ -602,8 +602,8 @@ static leat_status open_backend(struct leat_store *store, const struct leat_url 
     return rc;
 }
 
-leat_status leat_store_open(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_store **out,
-                            struct leat_error *err)
+static leat_status open_with(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_store **out,
+                             struct leat_error *err)
 {
     leat_status rc;
     uint64_t seed = 0;
@@ -626,7 +626,7 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     rc = leat_loops_take(&store->loop, err);
     if (rc != LEAT_OK)
         goto fail;
-    rc = open_backend(store, url, opts ? opts->access : NULL, err);
+    rc = open_backend(store, url, opts->access, err);
     if (rc != LEAT_OK)
         goto fail;
     uint32_t fixed = store->opts.connections ? store->opts.connections : store->backend->parallel;
@@ -639,6 +639,24 @@ leat_status leat_store_open(const struct leat_url *url, const struct leat_store_
     return LEAT_OK;
 fail:
     leat_store_close(store);
+    return rc;
+}
+
+leat_status leat_store_open(const struct leat_url *url, const struct leat_store_opts *opts, struct leat_store **out,
+                            struct leat_error *err)
+{
+    struct leat_store_opts o = opts ? *opts : (struct leat_store_opts){0};
+    struct leat_apart *apart = NULL;
+    leat_status rc = LEAT_OK;
+    if (!o.access && leat_store_url_can(url, LEAT_STORE_BUCKET)) {
+        struct leat_store_opts general = o;
+        rc = leat_apart_read(&apart, err);
+        if (rc == LEAT_OK)
+            rc = leat_apart_opts(apart, url, &general, &o, err);
+    }
+    if (rc == LEAT_OK)
+        rc = open_with(url, &o, out, err);
+    leat_apart_free(apart); /* the headers were taken from it */
     return rc;
 }
 

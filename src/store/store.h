@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/pool.h"
 #include "base/url.h"
 #include "net/http.h"
@@ -41,6 +42,7 @@ struct leat_store_opts {
     /* What was found out by another process: nothing is looked up here, and the next group does not count. NULL: this
      * process looks. */
     const struct leat_access *access;
+    const char *place; /* of it that counts, for renewals; NULL: the store's */
     /* What somebody has said of a kind of buckets, by options or LEAT_* variables; each kind knows what to make of it,
      * and where else to look. */
     const char *endpoint_url;
@@ -51,6 +53,8 @@ struct leat_store_opts {
     const char *ca_bundle;
     struct leat_extras extras;
     enum leat_store_hedge hedge;
+    bool said;              /* some of the above for this run, by arguments and not by variables: apart.h */
+    bool apart;             /* the config file has a section for this store, and these are from there */
     bool other;             /* this is a store of another kind: leat_store_opts_of() */
     uint32_t connections;   /* fixed number of requests in flight; 0: adapts, at most 256 */
     uint32_t attempts;      /* of one operation since its last progress; 0: until its time is over */
@@ -109,6 +113,11 @@ enum leat_store_trait {
 bool leat_store_can(const struct leat_store *store, unsigned traits); /* all of them */
 bool leat_store_url_can(const struct leat_url *url, unsigned traits); /* … the store that `url` is in */
 
+/* Which checksums of what is written are worth knowing before: op.sums. MD5s are not where the
+ * server has stated a CRC32C of what it stored. From any thread. */
+bool leat_store_wants_md5(const struct leat_store *store);
+bool leat_store_wants_crc32c(const struct leat_store *store);
+
 bool leat_store_same(const struct leat_store *a, const struct leat_store *b);          /* one bucket, one server … */
 bool leat_store_same_scheme(const struct leat_store *a, const struct leat_store *b);   /* one kind */
 bool leat_store_same_kind(const struct leat_store *store, const struct leat_url *url); /* … and so one kind of keys */
@@ -158,6 +167,14 @@ struct leat_store_part {
     uint64_t sum; /* of the kind that the source states for the whole, for copies; 0: not computed */
 };
 
+/* Checksums of what is to be written, where somebody has computed them already. */
+struct leat_store_sums {
+    bool md5_known;
+    bool crc_known;
+    uint32_t crc32c;
+    uint8_t md5[LEAT_MD5_SIZE];
+};
+
 /* An object that a server is to copy by itself. */
 struct leat_store_source {
     const char *bucket;
@@ -186,8 +203,8 @@ struct leat_store_op {
          * the version of it that is meant. NULL: nothing. */
         const struct leat_object *known;
         struct {
-            const uint8_t *data_md5; /* PUT, UPLOAD_PART: of data, where it is known already; 16 bytes, NULL: not */
-            const char *upload;      /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
+            const struct leat_store_sums *sums;  /* PUT, UPLOAD_PART: of data, as far as they are known; NULL: not */
+            const char *upload;                  /* UPLOAD_STAT, PART, FINISH, ABORT: the id */
             const struct leat_store_part *parts; /* UPLOAD_FINISH, in order */
             uint32_t parts_n;
             uint32_t part; /* UPLOAD_PART: 1, 2, … */

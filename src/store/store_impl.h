@@ -3,6 +3,7 @@
 #define LEAT_STORE_STORE_IMPL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/random.h"
 #include "store/backend.h"
@@ -17,8 +18,9 @@ struct leat_store {
     enum leat_scheme scheme; /* constant after open, as all of this group */
     char *host;
     struct leat_store_opts opts;
-    char *headers; /* that were asked for; NULL: none */
-    bool given;    /* keys and the like come from another process */
+    char *headers;                 /* that were asked for; NULL: none */
+    bool given;                    /* keys and the like come from another process … */
+    char place[LEAT_ACCESS_PLACE]; /* … as what it knows of this place */
     struct leat_loop *loop;
     struct leat_backend *backend;
     bool lanes;  /* keys are told apart: else all are in the first one */
@@ -36,6 +38,7 @@ struct leat_store {
         uint32_t seconds;          /* requests in flight for what is late */
         struct leat_timer tick;    /* keeps the pace going while long transfers run */
     } own;                         /* loop thread only */
+    atomic_bool states_crc32c;     /* the server states that of what it stores; a hint, relaxed */
     struct leat_store_stats stats; /* written on the loop thread, read anywhere: relaxed atomics */
     struct {
         pthread_mutex_t mu;

@@ -17,6 +17,7 @@ struct slot {
     struct leat_object object;
     struct leat_wait wait; /* for this one */
     struct leat_upload *upload;
+    struct leat_store_sums sums; /* of data */
     char *data;
     size_t n;
 };
@@ -110,7 +111,8 @@ static leat_status await(struct leat_upload *u, struct slot *s, struct leat_erro
 static void send_part(struct leat_upload *u, struct slot *s)
 {
     uint32_t number = u->parts_n++;
-    u->parts[number].crc32c = leat_crc32c(0, s->data, s->n);
+    s->sums = (struct leat_store_sums){.crc_known = true, .crc32c = leat_crc32c(0, s->data, s->n)};
+    u->parts[number].crc32c = s->sums.crc32c;
     u->parts[number].summed = true;
     s->op = (struct leat_store_op){
         .verb = LEAT_STORE_UPLOAD_PART,
@@ -120,6 +122,7 @@ static void send_part(struct leat_upload *u, struct slot *s)
         .offset = number * u->part_size,
         .data = s->data,
         .data_n = s->n,
+        .sums = &s->sums,
         .err = &s->err,
         .object = &s->object,
     };

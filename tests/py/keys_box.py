@@ -13,14 +13,16 @@ def stamp(seconds):
 
 
 class KeysBox:
-    """box.life: seconds that keys live. box.skew: how far its clock is ahead. box.fail[name] = (code, body): what a service says instead."""
+    """box.life: seconds that keys live. box.skew: how far its clock is ahead. box.dateless: it does not say. box.fail[name] = (code, body): what a service says instead."""
 
     def __init__(self, life=3600):
         self.life = life
         self.fail = {}
         self.delay = 0
         self.skew = 0
+        self.dateless = False
         self.number = 0
+        self.arrived = 0
         self.given = {}  # access key -> when it expires
         self.requests = []
         self.lock = threading.Lock()
@@ -32,10 +34,15 @@ class KeysBox:
             def answer(self):
                 n = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(n).decode()
+                with box.lock:
+                    box.arrived += 1
                 time.sleep(box.delay)
                 code, text = box.respond(self.command, self.path, self.headers, body)
                 data = text.encode()
-                self.send_response(code)
+                if box.dateless:
+                    self.send_response_only(code)
+                else:
+                    self.send_response(code)
                 self.send_header("Content-Length", str(len(data)))
                 if self.path == "/latest/api/token":
                     self.send_header("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")

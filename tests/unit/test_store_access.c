@@ -40,6 +40,7 @@ static const char *const variables[] = {
     "HF_TOKEN",
     "HF_TOKEN_PATH",
     "HF_ENDPOINT",
+    "LEAT_CONFIG",
     "LEAT_HEADER",
     "LEAT_REQUESTER_PAYS",
     "AWS_ACCESS_KEY_ID",
@@ -284,16 +285,19 @@ static void places_tell_what_one_set_of_keys_is_for(void **state)
         {"https://example.org/x?sig=sesame", "https://"},
         {"http://example.org/x", "http://"},
     };
+    struct leat_access *access;
+    struct leat_error err;
     (void)state;
+    assert_ok(leat_access_new(&access, &err), err);
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct leat_url url = {0};
-        struct leat_error err;
         char place[LEAT_ACCESS_PLACE];
         assert_ok(leat_url_parse(cases[i][0], &url, &err), err);
-        leat_access_place(&url, place);
+        leat_access_place(access, &url, place);
         assert_string_equal(place, cases[i][1]);
         leat_url_free(&url);
     }
+    leat_access_free(access);
 }
 
 /* Without memory */
@@ -315,8 +319,8 @@ struct provider {
 
 static leat_status look(const struct provider *p, struct leat_access **out, struct leat_error *err)
 {
-    struct leat_access *access;
-    leat_status rc = leat_access_new(&access, err);
+    struct leat_access *access = NULL;
+    leat_status rc = leat_access_begin(&access, err);
     if (rc == LEAT_OK)
         rc = resolve(access, p->url, true, err);
     if (rc == LEAT_OK)
@@ -336,7 +340,7 @@ static void fail_each(const struct provider *p)
     clean(NULL);
     p->prepare();
     assert_ok(look(p, &whole, &err), err);
-    assert_true(leat_access_from(whole, 0)[0]);
+    assert_true(leat_access_from(whole, leat_access_count(whole) - 1)[0]);
     assert_true(leat_access_digest(whole, expected));
     long n = 0;
     for (bool failed = true; failed; n++) {
@@ -488,6 +492,54 @@ static void use_aws(void)
     set("LEAT_REQUESTER_PAYS", "true");
 }
 
+static void use_sections(void)
+{
+    char path[128];
+    set_all();
+    write_file("leat-config",
+               "[store az://acct]\nendpoint-url = http://127.0.0.1:1\n"
+               "[store s3://b]\nendpoint-url = http://127.0.0.1:2\nheader = x-a: b\nrequester-pays = true\n",
+               path);
+    set("LEAT_CONFIG", path);
+}
+
+static void a_store_with_a_section_is_a_place_by_itself(void **state)
+{
+    static const char *const cases[][2] = {{"s3://b/key", "s3://b"},
+                                           {"s3://bb/key", "s3://"},
+                                           {"az://acct/box/key", "az://acct"},
+                                           {"az://acctx/box/key", "az://acctx"},
+                                           {"gs://b/key", "gs://"}};
+    struct leat_access *access;
+    struct leat_access *back;
+    struct leat_error err;
+    (void)state;
+    use_sections();
+    assert_ok(leat_access_begin(&access, &err), err);
+    assert_ok(resolve(access, "s3://other/x", true, &err), err);
+    struct leat_buf b = written(access);
+    assert_ok(leat_access_read(b.data, b.len, &back, &err), err);
+    leat_buf_free(&b);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct leat_url url = {0};
+        char place[LEAT_ACCESS_PLACE];
+        assert_ok(leat_url_parse(cases[i][0], &url, &err), err);
+        leat_access_place(back, &url, place);
+        assert_string_equal(place, cases[i][1]);
+        /* Only s3:// is known: not what has but a name. */
+        assert_int_equal(leat_access_has(back, &url), strcmp(place, "s3://") == 0);
+        leat_url_free(&url);
+    }
+    assert_ok(resolve(access, "s3://b/x", true, &err), err);
+    assert_int_equal(leat_access_count(access), 3);
+    assert_string_equal(leat_access_endpoint(access, 2), "http://127.0.0.1:2");
+    assert_false(leat_access_covered(access, back)); /* s3://b has keys now */
+    assert_true(leat_access_covered(back, access));
+    assert_int_equal(leat_access_renew(access, 2, back), LEAT_ACCESS_NONE); /* those of s3:// are not its own */
+    leat_access_free(back);
+    leat_access_free(access);
+}
+
 static void keys_of_google_without_memory(void **state)
 {
     static const struct provider all[] = {{"gs://b", use_pair},
@@ -512,8 +564,10 @@ static void keys_of_azure_without_memory(void **state)
 
 static void keys_of_the_hub_and_of_aws_without_memory(void **state)
 {
-    static const struct provider all[] = {
-        {"hf://datasets/o/n", use_hub_variable}, {"hf://datasets/o/n", use_hub_file}, {"s3://b", use_aws}};
+    static const struct provider all[] = {{"hf://datasets/o/n", use_hub_variable},
+                                          {"hf://datasets/o/n", use_hub_file},
+                                          {"s3://b", use_aws},
+                                          {"s3://b", use_sections}};
     (void)state;
     for (size_t i = 0; i < COUNT(all); i++)
         fail_each(&all[i]);
@@ -586,6 +640,7 @@ int main(void)
         cmocka_unit_test_setup(what_must_be_understood_and_is_not_is_refused, clean),
         cmocka_unit_test_setup(a_store_is_opened_with_what_was_found_elsewhere_and_nothing_else, clean),
         cmocka_unit_test_setup(places_tell_what_one_set_of_keys_is_for, clean),
+        cmocka_unit_test_setup(a_store_with_a_section_is_a_place_by_itself, clean),
         cmocka_unit_test_setup(keys_of_google_without_memory, clean),
         cmocka_unit_test_setup(keys_of_azure_without_memory, clean),
         cmocka_unit_test_setup(keys_of_the_hub_and_of_aws_without_memory, clean),

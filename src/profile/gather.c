@@ -267,9 +267,19 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
     s->copied += (double)steps[0].copied_bytes;
 }
 
+/* Machines have clocks of their own, and so have GPUs. */
+static bool one_clock(struct gather_rank *const *ranks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ranks[i]->stepper.device || ranks[i]->head.node != ranks[0]->head.node)
+            return false;
+    }
+    return true;
+}
+
 static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, size_t n, const struct leat_step *steps)
 {
-    struct leat_frontier f = leat_frontier_of(steps, n);
+    struct leat_frontier f = leat_frontier_of(steps, n, one_clock(ranks, n));
     struct sums one = {0};
     uint8_t mode = steps[0].mode & ~LEAT_LANE_WARMUP;
     for (size_t i = 0; i < n; i++)
@@ -300,7 +310,9 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         gather_observe_cut(g);
         gather_add_block(g, mode, STRETCH_BODY, &one);
     }
-    if (n > 1) {
+    for (size_t i = 0; i < n && mode == LEAT_REPORT_OBSERVED; i++)
+        ranks[i]->compared++;
+    if (n > 1 && mode == LEAT_REPORT_OBSERVED) {
         ranks[f.straggler]->late_s += f.late_s;
         ranks[f.straggler]->late_wait_s += f.late_wait_s;
         ranks[f.straggler]->last++;

@@ -279,8 +279,8 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
             (struct leat_report_rank){.rank = number,
                                       .node = r->head.node,
                                       .steps = r->steps,
-                                      .late_s = late_of(g, r, r->late_s, r->late_wait_s, r->steps),
-                                      .late_of = r->steps > 0 ? r->last / r->steps : 0,
+                                      .late_s = late_of(g, r, r->late_s, r->late_wait_s, r->compared),
+                                      .late_of = r->compared > 0 ? r->last / r->compared : 0,
                                       .died = r->died};
         if (r->died)
             leat_report_note(out, "rank %d ended before its time, after %.0f steps: what follows is about the others",

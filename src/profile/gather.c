@@ -217,12 +217,14 @@ static size_t present(struct leat_gather *g, struct gather_rank **out, bool all)
     return all || n + left >= expected ? n : 0;
 }
 
-/* Whole rounds of a loader's workers. */
+/* Whole rounds of a loader's workers, about BLOCK_STEPS: with sixteen of them one round, for two would leave half as
+ * many blocks, and of few the interval is wide. */
 static size_t block_steps(const struct leat_gather *g, uint8_t mode)
 {
     bool reads = mode == LEAT_REPORT_OBSERVED || mode == LEAT_REPORT_CACHED || mode == LEAT_REPORT_COLD;
     size_t round = reads ? gather_round(g) : 1;
-    return (BLOCK_STEPS + round - 1) / round * round;
+    size_t rounds = (BLOCK_STEPS + round / 2) / round;
+    return rounds ? rounds * round : round;
 }
 
 void gather_add_block(struct leat_gather *g, uint8_t mode, enum stretch stretch, const struct sums *s)

@@ -8,6 +8,9 @@
 #include "profile/gather_own.h"
 #include "profile/interval.h"
 
+#define FEW_BLOCKS 8
+#define WIDE       0.2 /* of the step */
+
 static double cores_used(const struct leat_gather *g)
 {
     double sum = 0;
@@ -87,6 +90,18 @@ static struct leat_report_time around(struct leat_report_time t, double mean)
     return (struct leat_report_time){mean, mean - (t.mean - t.low), mean + (t.high - t.mean)};
 }
 
+/* Means of the blocks of a mode; of how many. */
+static size_t block_means(const struct leat_gather *g, unsigned mode, bool early, double means[BLOCKS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->block_count; i++) {
+        const struct block *b = &g->blocks[i];
+        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS && (b->stretch == STRETCH_BODY || early))
+            means[n++] = b->step_s / (double)b->steps;
+    }
+    return n;
+}
+
 static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
 {
     bool early = false;
@@ -96,7 +111,6 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     struct gather_loader l = gather_account(first, s, mode);
     unsigned ranks = 0;
     double means[BLOCKS_MAX];
-    size_t n = 0;
     for (size_t i = 0; i < g->rank_count; i++)
         ranks += g->rank[i]->trains;
     leat_report_run_init(run);
@@ -116,11 +130,7 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     run->batch = s->samples / s->steps;
     run->batch_bytes = s->bytes / s->steps;
     run->copied_bytes = s->copied / s->steps;
-    for (size_t i = 0; i < g->block_count; i++) {
-        const struct block *b = &g->blocks[i];
-        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS && (b->stretch == STRETCH_BODY || early))
-            means[n++] = b->step_s / (double)b->steps;
-    }
+    size_t n = block_means(g, mode, early, means);
     run->step_s = around(leat_interval_of(means, n), s->step_s / s->steps);
     split(g, s, mode, run->part_s);
     if (reads(mode)) {
@@ -294,6 +304,24 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
         leat_report_note(out, "%zu records or steps were dropped: there were more than could be read in time", dropped);
 }
 
+/* Whatever follows from the step cannot be known better than it is. */
+static void doubt_interval(const struct leat_gather *g, struct leat_report *out)
+{
+    const struct leat_report_run *run = leat_report_find(out, LEAT_REPORT_OBSERVED);
+    double means[BLOCKS_MAX];
+    bool early;
+    if (!run)
+        return;
+    gather_observed(g, &early);
+    size_t n = block_means(g, LEAT_REPORT_OBSERVED, early, means);
+    double width = (run->step_s.high - run->step_s.low) / run->step_s.mean;
+    if (n < FEW_BLOCKS && width > WIDE) /* not: too short for an interval at all */
+        leat_report_note(out,
+                         "what a step takes is not known well: it was seen in %zu stretches of some %d steps, which "
+                         "differ; a longer run narrows the interval, and those of what-if",
+                         n, BLOCK_STEPS);
+}
+
 /* What the first epoch leaves out, and what the beginnings of the others add. */
 static void tell_beginnings(const struct leat_gather *g, struct leat_report *out)
 {
@@ -364,6 +392,7 @@ void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
     add_ranks(g, out);
     add_timeline(g, out);
     tell_beginnings(g, out);
+    doubt_interval(g, out);
     leat_links_report(&g->links, out);
     doubt_reads(out);
     if (first && first->head.rank > 0 && first->head.world > first->head.local_world)

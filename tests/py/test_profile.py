@@ -290,6 +290,24 @@ def test_without_a_loader_and_under_another_profiler(profile):
     assert parts(report)["fetch"] == 0
 
 
+UNEVEN = """
+import torch, time
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for i in range(70):
+    time.sleep(0.05 if i // 20 % 2 else 0.001)
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_an_interval_that_few_stretches_leave_wide_is_explained(profile):
+    done, report = profile(command=[sys.executable, "-c", UNEVEN])
+    mean, low, high = report["runs"][0]["step_s"]
+    assert high - low > 0.2 * mean
+    assert "what a step takes is not known well: it was seen in 3 stretches" in done.stderr
+
+
 def test_what_a_killed_profiler_leaves_is_removed_by_the_next(leat_bin, clean_env, profile):
     stuck = subprocess.Popen(
         [leat_bin, "profile", "--", sys.executable, "-c", "import sys; print(1, flush=True); sys.stdin.read()"],

@@ -181,6 +181,43 @@ def test_results_are_summed_up(tmp_path):
     assert len(names) == 5 and sum("three.junit.xml: not complete" in name for name in names) == 1
 
 
+def tally(*args):
+    done = subprocess.run([sys.executable, TOOLS / "tally", *args], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def failed_case(name, text="assert False"):
+    return f'<testcase classname="tests.py.test_x" name="{name}"><failure>{text}</failure></testcase>'
+
+
+def passed_case(name):
+    return f'<testcase classname="tests.py.test_x" name="{name}"/>'
+
+
+def write_junit(path, *some):
+    path.write_text(f"<testsuite>{''.join(some)}</testsuite>")
+
+
+def test_what_fails_may_be_run_again_and_is_named(tmp_path):
+    write_junit(tmp_path / "pytest.junit.xml", passed_case("a"), failed_case("b[c-d]"), failed_case("e"))
+    assert tally("--again", tmp_path) == ["tests/py/test_x.py::b[c-d]", "tests/py/test_x.py::e"]
+    # Both times: e passed once only.
+    write_junit(tmp_path / "again-1.junit.xml", passed_case("b[c-d]"), passed_case("e"))
+    write_junit(tmp_path / "again-2.junit.xml", passed_case("b[c-d]"), failed_case("e"))
+    assert tally(tmp_path) == ["2 1 0", "failed: tests.py.test_x e", "shaky: tests.py.test_x b[c-d]"]
+
+
+def test_what_a_sanitizer_found_and_many_failures_are_not_run_again(tmp_path):
+    write_junit(tmp_path / "pytest.junit.xml", failed_case("a"), failed_case("b", "ERROR: AddressSanitizer: heap-use"))
+    assert tally("--again", tmp_path) == []
+    write_junit(tmp_path / "pytest.junit.xml", *map(failed_case, "abcde"))
+    assert tally("--again", tmp_path) == []
+    write_junit(tmp_path / "pytest.junit.xml", *map(failed_case, "abcd"))
+    assert len(tally("--again", tmp_path)) == 4
+    (tmp_path / "alone.junit.xml").write_text("<testsuite><testcase")
+    assert tally("--again", tmp_path) == []
+
+
 def fake_make(tmp_path, script):
     """A folder with a `make` that runs this instead."""
     folder = tmp_path / "bin"

@@ -264,6 +264,11 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
         s->first++;
         s->first_wait_s += f->s[LEAT_STEP_WAIT];
     }
+    double waited = 0; /* for batches that were all there */
+    for (size_t i = 0; i < n && waited >= 0; i++)
+        waited = steps[i].empty ? -1 : fmax(waited, (double)steps[i].ns[LEAT_STEP_WAIT] / 1e9);
+    if (waited > 0 && (!(s->handover_s > 0) || waited < s->handover_s))
+        s->handover_s = waited;
     s->samples += (double)steps[0].samples;
     s->bytes += (double)steps[0].bytes;
     s->copied += (double)steps[0].copied_bytes;

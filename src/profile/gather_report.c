@@ -137,6 +137,7 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
         run->fetch_s = l.batches > 0 ? l.fetch_s / l.batches : NAN;
         run->prepare_s = l.batches > 0 ? l.prepare_s / l.batches : NAN;
         run->prepare_cpu_s = l.batches > 0 && l.cpu_s > 0 ? l.cpu_s / l.batches : NAN;
+        run->handover_s = run->workers && s->handover_s > 0 ? s->handover_s : NAN;
         run->read_bytes = l.read_batches > 0 ? l.read_bytes / l.read_batches : NAN;
         run->disk_bytes = l.read_batches > 0 ? l.disk_bytes / l.read_batches : NAN;
         run->bucket_read_bytes = l.bucket_batches > 0 ? l.bucket_bytes / l.bucket_batches : NAN;

@@ -11,8 +11,7 @@
 #define MODEL_ERROR 0.05
 #define UNKNOWN     0.1 /* of a run too short for an interval */
 #define WAITS       0.1 /* of the step: then the loader is what it waits for, whatever the means say */
-/* What a rank spends on taking over a batch that a worker has ready. A run that waits for its workers does not show it.
- */
+/* What a rank spends on taking over a batch that a worker has ready, where no batch ever was in the measured run. */
 #define HANDOVER_S 1e-3
 
 struct model {
@@ -151,7 +150,8 @@ static void calibrate(struct model *m, const struct leat_report_run *run)
         struct model input = *m;
         input.compute_s = input.copy_s = input.rank_core_s = 0;
         m->input_factor = run->step_s.mean / step_of(&input, 0, &limit);
-        m->rank_extra_s = smaller(HANDOVER_S, run->step_s.mean - rank_before(m, m->comm_s));
+        double handover_s = run->handover_s > 0 ? run->handover_s : HANDOVER_S;
+        m->rank_extra_s = smaller(handover_s, run->step_s.mean - rank_before(m, m->comm_s));
     } else {
         m->rank_extra_s = larger(run->step_s.mean - now_s, -rank_before(m, 0));
     }

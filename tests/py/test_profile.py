@@ -104,6 +104,14 @@ def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile):
     assert split["fetch"] > split["prepare"]
 
 
+def test_what_it_costs_to_take_over_a_batch_that_is_ready_is_told(profile):
+    _, report = profile({"workers": 2, "compute": 0.03})  # workers have nothing to do, and are ahead
+    run = report["runs"][0]
+    assert 0 < run["handover_s"] <= sum(run["parts_s"][part] for part in ("fetch", "prepare", "input"))
+    _, report = profile({})
+    assert report["runs"][0]["handover_s"] is None
+
+
 def test_a_straggler_is_named_and_its_lateness_is_no_communication(profile):
     done, report = profile({"late": 0.02, "steps": 40}, "--watch", "--every", "300ms", ranks=2)
     assert report["runs"][0]["gpus"] == 2
@@ -205,7 +213,7 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     plan = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", tmp_path / "report.json")
     assert "report.json" not in plan.stderr, plan.stderr  # nothing is wrong with it
     newer = tmp_path / "newer.json"
-    newer.write_text((tmp_path / "report.json").read_text().replace('"leat_report": 2', '"leat_report": 9'))
+    newer.write_text((tmp_path / "report.json").read_text().replace('"leat_report": 3', '"leat_report": 9'))
     said = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", newer)
     assert said.returncode != 0
     assert "newer.json: a report of version 9" in said.stderr

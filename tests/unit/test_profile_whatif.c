@@ -113,6 +113,10 @@ static void a_rank_waits_for_the_cores_that_its_workers_are_on(void **state)
     assert_ok(leat_whatif_ask(&r, &all, &a, &err), err);
     assert_true(a.step_s.mean > 0.0195 && a.step_s.mean < 0.0205 && a.limit == LEAT_REPORT_FORWARD);
     assert_true(a.step_s.low < 0.016 && a.step_s.high > 0.024);
+    /* What taking over a batch costs was seen, where one was ready. */
+    r.run[0].handover_s = 0.003;
+    assert_ok(leat_whatif_ask(&r, &all, &a, &err), err);
+    assert_true(a.step_s.mean > 0.0215 && a.step_s.mean < 0.0225);
     /* Without workers nobody is in its way. */
     r.run[0].workers = 0;
     r.run[0].step_s = (struct leat_report_time){0.189, NAN, NAN};

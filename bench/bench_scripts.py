@@ -125,14 +125,15 @@ def profiled(leat, script, data, options, folder, env):
 
 
 def shares(steps):
-    """Of a cold step: {part: share}, as far as these runs tell."""
+    """{part: share}, as far as these runs tell: of a cold step, or of one as the script is where none was cold."""
     pairs = {
         "interconnect": ("synthetic", "one rank, synthetic"),
         "prepare": ("cached", "synthetic"),
         "fetch": ("cold", "cached"),
     }
-    known = {part: pair for part, pair in pairs.items() if set(pair) <= set(steps) and "cold" in steps}
-    return {part: (steps[more] - steps[less]) / steps["cold"] for part, (more, less) in known.items()}
+    whole = steps.get("cold", steps["as it is"])
+    known = {part: pair for part, pair in pairs.items() if set(pair) <= set(steps)}
+    return {part: (steps[more] - steps[less]) / whole for part, (more, less) in known.items()}
 
 
 def compare(kind, leat, options, folder, env):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CHOICES = ("auto", "off")
 ETCD = ("etcd://", "etcds://")
+HOST = re.compile(r"(\[[\da-fA-F:.]+\]|[\w.-]+)(:\d+)?")
 ETCD_PATIENCE_S = 10.0  # to enter; the agent goes on trying
 SIGHT_PATIENCE_S = 5.0  # to see all others in it
 PORT_PATIENCE_S = 5.0  # an earlier membership may hold a fixed port for a moment
@@ -44,8 +45,13 @@ def choose(given: str | None) -> str:
     if text.startswith(ETCD):
         service(text)
     elif text not in CHOICES:
-        raise InvalidError(f"job={text!r} is not one of: {', '.join(CHOICES)}, etcd://HOST:2379/NAME")
+        raise InvalidError(f"job={_shown(text)!r} is not one of: {', '.join(CHOICES)}, etcd://HOST:2379/NAME")
     return text
+
+
+def _shown(text: str) -> str:
+    """Without a password, wherever that ends: one that is not written as it should be has slashes and more in it."""
+    return re.sub(r"(//|^).*@", r"\1…@", text)
 
 
 def service(text: str) -> dict[str, Any]:
@@ -53,16 +59,19 @@ def service(text: str) -> dict[str, Any]:
     are not in it come from etcdctl's own variables."""
     scheme, _, rest = text.partition("://")
     authority, _, name = rest.partition("/")
-    said, _, hosts = authority.rpartition("@")
+    said, _, several = authority.rpartition("@")
     user, _, password = (said or os.environ.get("ETCDCTL_USER", "")).partition(":")
     if said:
         user, password = urllib.parse.unquote(user), urllib.parse.unquote(password)
     name = name.strip("/")
     where = f"@{urllib.parse.quote(zone(), safe='')}" if zone() else ""  # another zone is another membership
-    found = [host if re.search(r"[^:\]]:\d+$|\]:\d+$", host) else f"{host}:2379" for host in hosts.split(",")]
-    if not name or not all(hosts.split(",")) or not re.fullmatch(r"[\w.,:\[\]-]+", hosts) or "?" in name or "#" in name:
-        shown = f"{scheme}://{hosts}/{name}"  # without its password
-        raise InvalidError(f"job={shown!r} is not etcd://HOST:PORT/NAME, with a name that is this job's alone")
+    hosts = several.split(",")
+    if not name or not all(map(HOST.fullmatch, hosts)) or "?" in name or "#" in name:
+        raise InvalidError(
+            f"job={_shown(text)!r} is not etcd://HOST:PORT/NAME, with a name that is this job's alone; an IPv6 address stands in "
+            "brackets, and what is no letter or digit of a password is written as %XX"
+        )
+    found = [host if re.search(r":\d+$", host) else f"{host}:2379" for host in hosts]
     return {
         "hosts": ",".join(found),
         "tls": scheme == "etcds",
@@ -126,8 +135,13 @@ def zone() -> str:
     return os.environ.get("LEAT_JOB_ZONE", "")[:63]
 
 
+def _write(what: Any) -> str:
+    """As short as the agent writes it, which knows what fits into a message."""
+    return json.dumps(what, separators=(",", ":"))
+
+
 def _ask(core: _core.Loader, ask: str, **more: Any) -> Any:
-    return json.loads(core.confer(json.dumps({"ask": ask, **more})))
+    return json.loads(core.confer(_write({"ask": ask, **more})))
 
 
 def _card(core: _core.Loader) -> dict[str, str]:
@@ -159,8 +173,10 @@ def _gather_cards(core: _core.Loader, nodes: list[int], texts: list[str]) -> str
     made: Any = None
     if sum(bool(where) for where, _ in machines) > 1:
         try:
-            made = _ask(core, "make", job=name(), nodes=machines)
-            made["zones"] = [cards[node]["zone"] for node in sorted(counts)]
+            zones = [cards[node]["zone"] for node in sorted(counts)]
+            more = {"zones": zones} if any(zones) else {}
+            made = _ask(core, "make", job=name(), nodes=machines, room=len(_write(more)))
+            made.update(more)
         except Error as error:
             problems.append(str(error))
     return json.dumps({"members": made, "problems": problems})
@@ -179,7 +195,7 @@ def meet(core: _core.Loader, exchange: Exchange, nodes: list[int], scope: str) -
     card = json.dumps(_card(core)) if lead else ""
     answer = json.loads(exchange.gather("cards", card, lambda texts: _gather_cards(core, nodes, texts)))
     problems = list(answer["problems"])
-    text = json.dumps(answer["members"], separators=(",", ":")) if answer["members"] else ""
+    text = _write(answer["members"]) if answer["members"] else ""
     if text:
         problem = ""
         try:
@@ -241,9 +257,12 @@ def _make_world(core: _core.Loader, etcd: dict[str, Any], nodes: list[int], text
     cards = {node: json.loads(text) for node, text in zip(nodes, texts) if text}
     world = [[cards[node]["address"] if cards[node]["in"] else "", nodes.count(node)] for node in sorted(cards)]
     roster: list[str] = []
-    if cards[nodes[0]]["in"]:
-        roster = _see(core, etcd, cards[nodes[0]]["address"], _near(cards[nodes[0]], cards.values()))
     problems = [card["problem"] for card in cards.values() if card["problem"]]
+    if cards[nodes[0]]["in"]:
+        try:
+            roster = _see(core, etcd, cards[nodes[0]]["address"], _near(cards[nodes[0]], cards.values()))
+        except Error as error:  # the others wait for this answer
+            problems.append(f"{socket.gethostname()}: {error}")
     return json.dumps(
         {"world": world if roster else [], "roster": roster, "problems": problems, "cards": list(cards.values())}
     )
@@ -264,11 +283,14 @@ def meet_in_etcd(core: _core.Loader, exchange: Exchange | None, nodes: list[int]
         mine = json.dumps(card) if lead else ""
         answer = json.loads(exchange.gather("etcd", mine, lambda texts: _make_world(core, etcd, nodes, texts)))
         world = answer["world"]
+        problems = answer["problems"] if exchange.rank == 0 else []
         if lead and card["in"] and world:
-            _see(core, etcd, card["address"], _near(card, answer["cards"]))
+            try:
+                _see(core, etcd, card["address"], _near(card, answer["cards"]))
+            except Error as error:  # the others wait for this rank
+                problems = [*problems, f"{socket.gethostname()}: {error}"]
         where = json.loads(exchange.gather("seen", card.get("address", ""), json.dumps))
         text = {"etcd": etcd, "address": next(a for n, a in zip(nodes, where) if n == node)}
         core.share(json.dumps({**text, "roster": answer["roster"], "world": world} if world else text))
-        problems = answer["problems"] if exchange.rank == 0 else []
     for line in problems:
         _log.warning("the machines of this job do not share all that they fetch: %s", line)

@@ -5,6 +5,7 @@
 
 #include "agent/peers_inside.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -27,6 +28,7 @@ struct leat_circle {
     struct leat_circle *next;
     char *name; /* addresses and prefix: what it is known by */
     struct leat_etcd *etcd;
+    uint8_t how[LEAT_SHA256_SIZE]; /* all that was said of it: users, passwords and certificates too */
     char address[LEAT_MEMBERS_ADDRESS];
     struct leat_job *job; /* NULL: not in. Held */
     uint32_t binds;       /* attempts at the door */
@@ -310,9 +312,22 @@ static const char *word(const json_t *j, const char *name)
     return text && *text ? text : NULL;
 }
 
+static leat_status digest(const json_t *j, uint8_t how[LEAT_SHA256_SIZE], struct leat_error *err)
+{
+    char *text = leat_json_write(j, JSON_COMPACT | JSON_SORT_KEYS);
+    if (!text)
+        return no_memory(err);
+    leat_sha256(text, strlen(text), how);
+    explicit_bzero(text, strlen(text));
+    free(text);
+    return LEAT_OK;
+}
+
 static leat_status open_etcd(struct leat_circle *c, const json_t *j, struct leat_error *err)
 {
     char job[LEAT_MEMBERS_JOB];
+    uint8_t how[LEAT_SHA256_SIZE];
+    struct leat_etcd *made;
     struct leat_etcd_opts opts = {.loop = c->agent->loop,
                                   .endpoints = word(j, "hosts"),
                                   .tls = json_is_true(json_object_get(j, "tls")),
@@ -328,7 +343,30 @@ static leat_status open_etcd(struct leat_circle *c, const json_t *j, struct leat
                                   .said = on_said,
                                   .user = c};
     snprintf(job, sizeof job, "etcd %.70s", opts.prefix);
-    return leat_etcd_open(&opts, &c->etcd, err);
+    leat_status rc = digest(j, how, err);
+    if (rc == LEAT_OK)
+        rc = leat_etcd_open(&opts, &made, err);
+    if (rc != LEAT_OK)
+        return rc;
+    leat_etcd_close(c->etcd, true, NULL, NULL);
+    c->etcd = made;
+    memcpy(c->how, how, sizeof how);
+    c->problem[0] = '\0';
+    return LEAT_OK;
+}
+
+/* What keeps this machine out may be what was said first, by who has ended since: a password, a certificate. */
+static leat_status open_again(struct leat_circle *c, const json_t *j, struct leat_error *err)
+{
+    uint8_t how[LEAT_SHA256_SIZE];
+    if (!c->problem[0])
+        return LEAT_OK;
+    leat_status rc = digest(j, how, err);
+    if (rc == LEAT_OK && memcmp(how, c->how, sizeof how) != 0) {
+        rc = open_etcd(c, j, err);
+        tell(c);
+    }
+    return rc;
 }
 
 static leat_status find_address(struct leat_circle *c, const char *address, int port, struct leat_error *err)
@@ -360,7 +398,7 @@ static leat_status find(struct leat_agent *a, const json_t *etcd, const char *ad
     if (c) {
         free(name);
         *out = c;
-        return LEAT_OK;
+        return port >= 0 ? open_again(c, etcd, err) : LEAT_OK;
     }
     if (!address && port < 0) { /* what its ranks are assigned by is all that this machine has of it */
         free(name);

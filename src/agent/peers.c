@@ -575,11 +575,12 @@ static leat_status ask_card(struct leat_agent *a, const json_t *j, char **answer
 static leat_status ask_make(struct leat_agent *a, const json_t *j, char **answer, struct leat_error *err)
 {
     const char *name = json_string_value(json_object_get(j, "job"));
+    json_int_t room = json_integer_value(json_object_get(j, "room"));
     struct leat_member *nodes;
     struct leat_members *m;
     uint32_t n;
     char *list = leat_json_write(json_object_get(j, "nodes"), JSON_COMPACT);
-    if (!list || !name) {
+    if (!list || !name || room < 0 || room > LEAT_MEMBERS_TEXT) {
         free(list);
         return leat_fail(err, LEAT_INVALID, "a job without a name or machines");
     }
@@ -591,7 +592,7 @@ static leat_status ask_make(struct leat_agent *a, const json_t *j, char **answer
     free(nodes);
     if (rc != LEAT_OK)
         return rc;
-    rc = leat_members_write(m, answer, err);
+    rc = leat_members_write_beside(m, (uint32_t)room, answer, err);
     leat_members_free(m);
     return rc;
 }

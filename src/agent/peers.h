@@ -16,7 +16,8 @@ struct leat_job;
 
 /* A rank's word about its job, JSON; the answer is the caller's.
  *   {"ask": "card", "address": "10.0.0.1", "port": 0}     binds a port: {"address": "10.0.0.1:4321"}
- *   {"ask": "make", "job": NAME, "nodes": [[ADDRESS, RANKS], …]}  a new membership: its text
+ *   {"ask": "make", "job": NAME, "nodes": [[ADDRESS, RANKS], …], "room": BYTES}  a new membership: its text, to
+ *      which the rank adds that many
  *   {"ask": "etcd", …}                                    agent/circle.h
  *   {"ask": "join", "node": 0, "members": {…}}            serves from now on: {"problem": why not, or ""} */
 leat_status leat_peers_ask(struct leat_agent *agent, const char *text, char **answer, struct leat_error *err);

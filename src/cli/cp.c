@@ -332,10 +332,11 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     struct ends e = {.from_url = argv[0], .to_url = argv[1]};
     struct leat_copy_progress totals = {0};
-    (void)argc;
     if (s->part_size < LEAT_PART_MIN || s->part_size > 5ull << 30)
         return leat_cli_failf(LEAT_INVALID, "--part-size: between 5MiB and 5GiB");
-    leat_status rc = leat_cli_store_open(&s->store, argv[0], &e.from, &e.from_key, &err);
+    leat_status rc = leat_cli_store_one_kind(&s->store, argv, argc, &err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_store_open(&s->store, argv[0], &e.from, &e.from_key, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_store_open(&s->store, argv[1], &e.to, &e.to_key, &err);
     if (rc == LEAT_OK)
@@ -364,9 +365,10 @@ const struct leat_command leat_command_cp = {
                "destination complete or not at all. Many objects are copied at the same time, large ones in parts. "
                "The number of requests in flight adapts to the throughput.\n\nAfter an interruption, --resume "
                "continues where the copy stopped. Which parts of large objects have arrived is recorded in "
-               "$XDG_STATE_HOME/leat (default ~/.local/state/leat).\n\nBetween buckets of one S3 server, the server "
-               "copies by itself: nothing comes through this machine. Content type, metadata and storage class go "
-               "with the object.",
+               "$XDG_STATE_HOME/leat (default ~/.local/state/leat).\n\nBetween buckets of one S3 server, of "
+               "Google, or of one account of Azure, the server copies by itself: nothing comes through this machine. "
+               "Content type, metadata and storage class go with the object; between kinds of stores only where the "
+               "copy is to S3.",
     .examples = "  leat cp model.pt s3://bucket/models/\n  leat cp --recursive ./train s3://bucket/train\n"
                 "  leat cp --recursive --resume s3://bucket/train /data/train\n",
     .options = options,

@@ -135,11 +135,12 @@ static leat_status compare(struct comparing *c, bool *different, struct leat_err
 
 static int run(const void *settings, int argc, char **argv)
 {
-    (void)argc;
     struct comparing c = {.settings = settings};
     struct leat_error err;
     bool different = false;
-    leat_status rc = leat_cli_dataset_open(&c.settings->store, argv[0], &c.datasets[0], &err);
+    leat_status rc = leat_cli_store_one_kind(&c.settings->store, argv, argc, &err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_dataset_open(&c.settings->store, argv[0], &c.datasets[0], &err);
     if (rc == LEAT_OK)
         rc = leat_cli_dataset_open(&c.settings->store, argv[1], &c.datasets[1], &err);
     if (rc == LEAT_OK)

@@ -396,6 +396,8 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     leat_status rc = check(s, argc - 1, &err);
     if (rc == LEAT_OK)
+        rc = leat_cli_store_one_kind(&s->store, argv, argc, &err);
+    if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[argc - 1], &x.to, &err);
     if (rc == LEAT_OK)
         rc = leat_home_check_plain(&x.to, &err);

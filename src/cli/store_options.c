@@ -58,6 +58,17 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *s, struct leat_stor
     return LEAT_OK;
 }
 
+leat_status leat_cli_store_one_kind(const struct leat_cli_store *settings, char *const *urls, int n,
+                                    struct leat_error *err)
+{
+    struct leat_store_opts said = {.endpoint_url = settings->endpoint_url};
+    enum leat_scheme kind;
+    bool found;
+    if (!said.endpoint_url)
+        return LEAT_OK;
+    return leat_store_opts_owner(&said, (const char *const *)urls, (size_t)n, &kind, &found, err);
+}
+
 leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,
                                 char **key, struct leat_error *err)
 {

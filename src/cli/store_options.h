@@ -117,6 +117,11 @@ struct leat_cli_store {
 leat_status leat_cli_store_opts(const struct leat_cli_store *settings, struct leat_store_opts *out,
                                 struct leat_error *err);
 
+/* An endpoint is that of one kind of store, and no other kind's keys go there. LEAT_INVALID: one is given, and these
+ * addresses are of several kinds. */
+leat_status leat_cli_store_one_kind(const struct leat_cli_store *settings, char *const *urls, int n,
+                                    struct leat_error *err);
+
 /* Opens the store that the URL `text` is in, with Ctrl-C wired up, and splits off the key (the caller frees it). */
 leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,
                                 char **key, struct leat_error *err);

@@ -35,7 +35,8 @@ static const char *const paths[] = {
 struct call {
     struct leat_etcd *etcd;
     struct leat_http_call http;
-    enum ask ask; /* NOTHING: it is free */
+    enum ask ask;  /* NOTHING: it is free */
+    uint32_t host; /* which is asked */
     char url[320];
     char *body;
     char authorization[TOKEN_MAX + 20];
@@ -46,7 +47,8 @@ struct leat_etcd {
     struct leat_loop *loop;
     struct leat_http *http;
     char *hosts[LEAT_ETCD_ENDPOINTS];
-    uint32_t hosts_n, host; /* which is asked */
+    uint32_t hosts_n, host; /* which is asked next */
+    uint32_t answers;       /* which has answered, while that is looked at */
     bool tls;
     char *prefix, *job, *user_name, *password;
     void (*changed)(void *user);
@@ -75,6 +77,14 @@ static void look(struct leat_etcd *e);
 static void advance(struct leat_etcd *e);
 static void begin_watch(struct leat_etcd *e);
 
+static void drop_token(struct leat_etcd *e)
+{
+    if (e->token)
+        explicit_bzero(e->token, strlen(e->token));
+    free(e->token);
+    e->token = NULL;
+}
+
 static void etcd_free(struct leat_etcd *e)
 {
     leat_loop_disarm(e->loop, &e->next);
@@ -84,9 +94,7 @@ static void etcd_free(struct leat_etcd *e)
         free(e->hosts[i]);
     if (e->password)
         explicit_bzero(e->password, strlen(e->password));
-    if (e->token)
-        explicit_bzero(e->token, strlen(e->token));
-    free(e->token);
+    drop_token(e);
     free(e->prefix);
     free(e->job);
     free(e->user_name);
@@ -151,6 +159,7 @@ static void ask(struct leat_etcd *e, struct call *c, enum ask what, char *body)
     }
     c->etcd = e;
     c->ask = what;
+    c->host = e->host;
     c->body = body;
     snprintf(c->url, sizeof c->url, "%s://%s/v3/%s", e->tls ? "https" : "http", e->hosts[e->host], paths[what]);
     c->headers[0] = "Content-Type: application/json";
@@ -182,20 +191,25 @@ static void later(struct leat_etcd *e, uint64_t ns)
         leat_loop_arm(e->loop, &e->next, leat_after(ns));
 }
 
-/* The next endpoint, after a while. */
+/* The next endpoint, after a while. What was asked of one that has been left already says nothing of this one. */
 static void fail(struct leat_etcd *e, const char *why)
 {
     char line[360];
     uint64_t pause = PAUSE_FIRST << (e->failures < 5 ? e->failures : 5);
     if (e->closing)
         return;
+    if (e->answers != e->host) {
+        if (!e->main.ask && !e->next.armed)
+            later(e, REST_NS);
+        return;
+    }
     e->failures++;
     if (e->failures > e->hosts_n && !e->told) {
         snprintf(line, sizeof line, "etcd at %.80s: %.200s", e->hosts[e->host], why);
         e->told = true;
         e->said(e->user, line);
     }
-    e->host = (e->host + 1) % e->hosts_n;
+    e->host = e->answers = (e->host + 1) % e->hosts_n;
     if (e->watch.ask)
         leat_http_cancel(e->http, &e->watch.http);
     pause = e->failures <= e->hosts_n ? REST_NS : pause < PAUSE_MOST ? pause : PAUSE_MOST;
@@ -298,8 +312,10 @@ static leat_status take_answer(struct leat_etcd *e, enum ask what, const struct 
     switch (what) {
     case AUTHENTICATE:
         rc = leat_etcd_read_token(text->data, text->len, &e->token, err);
-        if (rc == LEAT_OK && strlen(e->token) > TOKEN_MAX)
+        if (rc == LEAT_OK && strlen(e->token) > TOKEN_MAX) {
             rc = leat_fail(err, LEAT_LIMIT, "its token is longer than %u bytes", TOKEN_MAX);
+            drop_token(e);
+        }
         break;
     case GRANT:
         rc = leat_etcd_read_grant(text->data, text->len, &e->lease, err);
@@ -328,9 +344,8 @@ static void take_refusal(struct leat_etcd *e, unsigned code, const struct leat_b
     leat_etcd_read_problem(text->data, text->len, said, sizeof said);
     if (strstr(said, "lease not found")) {
         e->lease = 0;
-    } else if (code == 401 || strstr(said, "invalid auth token")) { /* it is old */
-        free(e->token);
-        e->token = NULL;
+    } else if (code == 401 || strstr(said, "invalid auth token") || strstr(said, "auth store is old")) {
+        drop_token(e); /* it is old, or users have changed since */
     }
     snprintf(why, sizeof why, "%s (%u)", *said ? said : "an answer of another kind", code);
     fail(e, why);
@@ -355,6 +370,8 @@ static void take_end(struct leat_etcd *e, enum ask what, const struct leat_http_
         take_look(e, text);
     } else {
         rc = rc == LEAT_OK ? take_answer(e, what, text, &err) : rc;
+        if (rc != LEAT_OK && what == KEEP && e->failures < e->hosts_n)
+            leat_loop_arm(e->loop, &e->beat, leat_after(PAUSE_FIRST)); /* another may still keep it */
         if (rc != LEAT_OK)
             fail(e, err.text);
         else if (what != KEEP || !e->lease)
@@ -372,8 +389,10 @@ static void on_answer(struct leat_http_call *http)
     drop_body(c);
     c->ask = NOTHING;
     e->held++;
+    e->answers = c->host;
     if (!e->closing)
         take_end(e, what, http, &text);
+    e->answers = e->host;
     leat_buf_free(&text);
     e->held--;
     free_later(e);

@@ -155,8 +155,11 @@ static leat_status take_value(const json_t *kv, const char *key, const char *val
     }
     if (strncmp(key, ALIVE, strlen(ALIVE)) != 0)
         return LEAT_OK;
-    leat_status rc = read_record(key + strlen(ALIVE), value, n, &look->records[look->n], &good, err);
-    look->n += good;
+    struct leat_etcd_record *r = &look->records[look->n];
+    leat_status rc = read_record(key + strlen(ALIVE), value, n, r, &good, err);
+    if (rc == LEAT_OK && !good) /* somebody is there, whatever he says */
+        snprintf(r->address, sizeof r->address, "%s", key + strlen(ALIVE));
+    look->n += rc == LEAT_OK;
     return rc;
 }
 

@@ -25,7 +25,7 @@ struct leat_etcd_look {
     int64_t revision;                 /* of etcd when it was asked */
     int64_t members_at;               /* revision of the members; 0: there are none */
     struct leat_members *members;     /* NULL: there are none */
-    struct leat_etcd_record *records; /* by address; those that cannot be read are left out */
+    struct leat_etcd_record *records; /* by address; those that cannot be read have no id, and read nothing */
     uint32_t n;
 };
 

@@ -269,19 +269,24 @@ static char *write_from(const struct leat_members *m, uint32_t skip)
     return text;
 }
 
-leat_status leat_members_write(const struct leat_members *m, char **out, struct leat_error *err)
+leat_status leat_members_write_beside(const struct leat_members *m, uint32_t room, char **out, struct leat_error *err)
 {
     for (uint32_t skip = 0; skip <= m->before_n; skip++) {
         char *text = write_from(m, skip);
         if (!text)
             return no_memory(err);
-        if (strlen(text) <= LEAT_MEMBERS_TEXT) {
+        if (strlen(text) + room <= LEAT_MEMBERS_TEXT) {
             *out = text;
             return LEAT_OK;
         }
         free(text); /* what is forgotten costs some chunks that change hands */
     }
     return leat_fail(err, LEAT_LIMIT, "a job of %u machines is more than can be told to all of them", m->now.n);
+}
+
+leat_status leat_members_write(const struct leat_members *m, char **out, struct leat_error *err)
+{
+    return leat_members_write_beside(m, 0, out, err);
 }
 
 leat_status leat_members_fit(const struct leat_muster *now, const uint32_t *node_of_rank, uint32_t ranks,

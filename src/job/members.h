@@ -49,6 +49,8 @@ void leat_members_free(struct leat_members *m); /* NULL is allowed */
 
 leat_status leat_members_read(const char *text, size_t n, struct leat_members **out, struct leat_error *err);
 leat_status leat_members_write(const struct leat_members *m, char **out, struct leat_error *err); /* free() it */
+/* … with that many bytes left for what somebody else adds to it. */
+leat_status leat_members_write_beside(const struct leat_members *m, uint32_t room, char **out, struct leat_error *err);
 
 /* A list of machines: [["10.0.0.1:4321", ranks], …]. *nodes is the caller's to free(). */
 leat_status leat_members_read_nodes(const char *text, size_t n, struct leat_member **nodes, uint32_t *count,

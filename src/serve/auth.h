@@ -12,5 +12,6 @@ bool leat_serve_authorize_v4(struct leat_serve_call *c);
 
 /* Azure's: an account's key, or a shared access signature (of a service, for a container) in the query. */
 bool leat_serve_authorize_azure(struct leat_serve_call *c);
+bool leat_serve_azure_key(const char *secret); /* whether it can be one; the server's own must be */
 
 #endif

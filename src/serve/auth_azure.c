@@ -19,20 +19,33 @@
 #define SKEW_MAX_S 900
 #define OWN_MAX    64 /* headers that begin with x-ms- */
 
-/* The account's key over the text, in base64. False: the server's own key is none. */
-static bool sign(const struct leat_serve_call *c, const struct leat_buf *text, char out[64])
+/* How many bytes it has; 0: it is none. */
+static size_t decode_key(const char *secret, unsigned char key[KEY_MAX])
 {
-    const char *secret = c->serve->options.secret_key;
-    unsigned char key[KEY_MAX];
-    uint8_t digest[LEAT_SHA256_SIZE];
     size_t n = strlen(secret);
     size_t padding = n > 1 ? (secret[n - 1] == '=') + (secret[n - 2] == '=') : 0;
-    if (n == 0 || n > KEY_MAX || n % 4 || text->failed)
-        return false;
+    if (n == 0 || n > KEY_MAX || n % 4)
+        return 0;
     int key_n = EVP_DecodeBlock(key, (const unsigned char *)secret, (int)n) - (int)padding;
-    if (key_n <= 0)
+    return key_n > 0 ? (size_t)key_n : 0;
+}
+
+bool leat_serve_azure_key(const char *secret)
+{
+    unsigned char key[KEY_MAX];
+    bool good = decode_key(secret, key) > 0;
+    OPENSSL_cleanse(key, sizeof key);
+    return good;
+}
+
+/* The account's key over the text, in base64. False: no memory for the text. */
+static bool sign(const struct leat_serve_call *c, const struct leat_buf *text, char out[64])
+{
+    unsigned char key[KEY_MAX];
+    uint8_t digest[LEAT_SHA256_SIZE];
+    if (text->failed)
         return false;
-    leat_hmac_sha256(key, (size_t)key_n, text->data, text->len, digest);
+    leat_hmac_sha256(key, decode_key(c->serve->options.secret_key, key), text->data, text->len, digest);
     EVP_EncodeBlock((unsigned char *)out, digest, sizeof digest);
     OPENSSL_cleanse(key, sizeof key);
     return true;

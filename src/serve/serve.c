@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "serve/auth.h"
 #include "serve/body.h"
 #include "serve/dialect.h"
 #include "serve/ops.h"
@@ -200,6 +201,9 @@ leat_status leat_serve_open(const struct leat_serve_options *options, struct lea
     leat_serve_pace_init(&s->down, options->bandwidth);
     leat_serve_pace_init(&s->up, options->bandwidth);
     leat_status rc = copy_options(s, options, err);
+    if (rc == LEAT_OK && options->protocol == LEAT_SERVE_AZURE && options->secret_key &&
+        !leat_serve_azure_key(options->secret_key))
+        rc = leat_fail(err, LEAT_INVALID, "the secret key of an account of Azure is base64, which this one is not");
     if (rc != LEAT_OK)
         goto fail;
     rc = leat_serve_faults_parse(options->faults, &s->faults, err);

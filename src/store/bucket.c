@@ -324,6 +324,12 @@ static void take_success(const struct bucket *b, struct leat_store_op *op)
     }
 }
 
+/* Answers that say nothing of what was asked for: who asked, or how often, is their matter. */
+static bool must_ask_again(unsigned code)
+{
+    return code >= 500 || code == 401 || code == 403 || code == 408 || code == 429;
+}
+
 static void on_done(struct leat_http_call *call)
 {
     struct leat_store_op *op = call->user;
@@ -344,14 +350,13 @@ static void on_done(struct leat_http_call *call)
         op->own->err = call->err;
         if (!b->answered)
             leat_bucket_explain_endpoint(&b->aws, op);
-    } else if (op->own->sizing && code < 500 && code != 403) { /* a server that cannot say it is asked in vain */
+    } else if (op->own->sizing && !must_ask_again(code)) { /* a server that cannot say it is asked in vain */
         again = leat_s3_sums_sizes(op);
     } else if (good || (code == 416 && op->verb == LEAT_STORE_GET)) {
         take_success(b, op);
         if (op->status == LEAT_OK)
             leat_s3_sums_settled(b, op);
-        again = op->status == LEAT_OK && op->verb == LEAT_STORE_STAT && op->own->object.checksum.parts &&
-                leat_s3_sums_sizes(op);
+        again = op->status == LEAT_OK && op->verb == LEAT_STORE_STAT && leat_s3_sums_sizes(op);
     } else if (code == 404 && (op->verb == LEAT_STORE_DELETE || op->verb == LEAT_STORE_UPLOAD_ABORT)) {
         op->status = LEAT_OK;
     } else {

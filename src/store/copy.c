@@ -80,7 +80,7 @@ static void on_finished(struct leat_store_op *op)
     pthread_mutex_lock(&c->mu);
     job->finishing = false;
     job->finished = op->status == LEAT_OK;
-    job->useless |= op->status == LEAT_NOT_FOUND || op->status == LEAT_INVALID;
+    job->useless |= op->status == LEAT_NOT_FOUND || op->status == LEAT_INVALID || op->status == LEAT_CORRUPT;
     if (!job->finished)
         set_failed(c, &job->finish_err);
     else if (!c->failed) /* else leat_copy_close() walks the list and frees it */
@@ -95,8 +95,8 @@ static bool sums_fit(const struct job *job)
     const struct leat_checksum *sum = &job->object.checksum;
     uint64_t all = 0;
     for (uint32_t i = 0; i < job->parts_n; i++) {
-        if (!job->parts[i].summed)
-            return true; /* taken over from a copy that did not note them */
+        if (!job->parts[i].sum)
+            return true; /* taken over from a copy that had nothing to compare with */
         all = sum->parts ? leat_checksum_nest(sum->kind, all, job->parts[i].sum)
                          : leat_checksum_join(sum->kind, all, job->parts[i].sum, job->parts[i].size);
     }
@@ -530,8 +530,6 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
     }
     if (rc == LEAT_OK && c->by_server)
         rc = leat_copy_by_server(job, &done, err);
-    else if (rc == LEAT_OK && keeps_attributes(c) && job->object.size > c->opts.part_size)
-        rc = leat_copy_attributes(job, &job->attributes, err);
     if (rc != LEAT_OK || done) {
         job_free(job, false);
         return rc;
@@ -547,6 +545,8 @@ static leat_status add(struct leat_copy *c, const char *from_key, const struct l
                            "and it is too long to be read in one piece",
                            from_key);
     }
+    if (rc == LEAT_OK && !job->by_server && keeps_attributes(c) && job->object.size > job->part_size)
+        rc = leat_copy_attributes(job, &job->attributes, err);
     if (rc != LEAT_OK) {
         job_free(job, false);
         return rc;

@@ -97,7 +97,8 @@ leat_status leat_copy_by_server(struct job *job, bool *done, struct leat_error *
         leat_log(LEAT_LOG_WARN, "the server does not copy by itself (%s): the bytes come through this machine",
                  err ? err->text : "");
         c->by_server = job->by_server = false;
-        return LEAT_OK;
+        leat_buf_clear(&job->attributes); /* what a copy lacks is not what the source has */
+        return leat_copy_look(c->opts.from, job->from_key, job->object.version, &job->object, &job->attributes, err);
     }
     c->server_did = rc == LEAT_OK;
     *done = rc == LEAT_OK;

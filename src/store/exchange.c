@@ -310,8 +310,7 @@ static void finish_stat(struct leat_store_op *op)
     memcpy(op->own->object.encoding, head->encoding, sizeof op->own->object.encoding);
     op->own->object.looked_at = true;
     memcpy(op->own->object.storage_class, head->storage_class, sizeof op->own->object.storage_class);
-    if (!leat_checksum_of(head, op->own->bucket && !op->own->odd_etags, &op->own->object.checksum) && op->verify)
-        leat_checksum_of_parts(head, &op->own->object.checksum);
+    leat_checksum_of(head, op->own->bucket && !op->own->odd_etags, &op->own->object.checksum);
 }
 
 /* 416: nothing of what was asked for is there. */

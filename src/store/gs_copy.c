@@ -7,7 +7,10 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "store/gs.h"
+
+#define PAUSE (LEAT_S / 2)
 
 void leat_gs_ask_copy(const struct leat_store_op *op, struct bucket_request *r)
 {
@@ -73,15 +76,24 @@ static enum bucket_step take_copy(struct leat_store_op *op, const json_t *resour
     return over(op, LEAT_OK, "");
 }
 
-/* Some of it is; each such answer is progress, and gives as much time again. */
-static enum bucket_step go_on(const struct bucket *b, struct leat_store_op *op, const char *token)
+/* Some of it is; more than before gives as much time again. Where it is no more, the server is asked now and then until
+ * the time is over. */
+static enum bucket_step go_on(const struct bucket *b, struct leat_store_op *op, const json_t *answer)
 {
+    const char *token = json_string_value(json_object_get(answer, "rewriteToken"));
+    const char *bytes = json_string_value(json_object_get(answer, "totalBytesRewritten"));
+    uint64_t copied = 0;
     char *copy = token ? strdup(token) : NULL;
     if (!copy)
         return over(op, token ? LEAT_NO_MEMORY : LEAT_SERVER, "the answer does not say how to go on");
     free(op->own->token);
     op->own->token = copy;
     op->own->tries = 1;
+    if (!bytes || leat_parse_u64(bytes, "bytes", &copied, NULL) != LEAT_OK || copied <= op->own->most_got) {
+        op->own->retry_after_ns = PAUSE;
+        return over(op, LEAT_SERVER, "the server is still copying");
+    }
+    op->own->most_got = copied;
     op->own->deadline_ns = leat_after(op->timeout_ns ? op->timeout_ns : leat_store_settings(b->store)->timeout_ns);
     return BUCKET_STEP_AGAIN;
 }
@@ -102,7 +114,7 @@ enum bucket_step leat_gs_copy_step(struct bucket *b, struct leat_store_op *op)
     else if (code == 200 && json_is_true(json_object_get(json, "done")))
         step = take_copy(op, json_object_get(json, "resource"));
     else if (code == 200)
-        step = go_on(b, op, json_string_value(json_object_get(json, "rewriteToken")));
+        step = go_on(b, op, json);
     json_decref(json);
     return step;
 }

@@ -139,8 +139,9 @@ static void take_part(struct leat_store_part *part, const json_t *line)
 {
     uint64_t crc32c = 0;
     copy_text(part->etag, sizeof part->etag, json_object_get(line, "etag"));
-    part->summed = take_number(json_object_get(line, "crc32c"), 8, &crc32c) &&
-                   take_number(json_object_get(line, "sum"), 16, &part->sum);
+    part->summed = take_number(json_object_get(line, "crc32c"), 8, &crc32c) && crc32c; /* 0: a server has copied it */
+    if (!take_number(json_object_get(line, "sum"), 16, &part->sum))
+        part->sum = 0;
     part->crc32c = (uint32_t)crc32c;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,10 @@
 #include "store/aws_keys.h"
 #include "store/sign.h"
 
-#define FILE_MAX (256u << 10)
-#define TIMEOUT  (10 * LEAT_S)
-#define ATTEMPTS 3u
+#define FILE_MAX    (256u << 10)
+#define TIMEOUT     (10 * LEAT_S)
+#define ATTEMPTS    3u
+#define SECONDS_MAX 1000000000000u /* 30,000 years */
 
 /* Everything that decides which keys come: the variables, and when files that they name were written. */
 static bool digest_question(const struct leat_keys_kind *kind, const struct leat_url *url,
@@ -137,16 +139,16 @@ struct leat_ask leat_keys_question(const struct leat_store_opts *opts, const cha
     };
 }
 
-/* A number, or text that is one. */
+/* A number, or text that is one. Whatever it is, it can be reckoned with. */
 static uint64_t seconds(const json_t *value)
 {
-    uint64_t v = 0;
-    if (json_is_integer(value))
-        return json_integer_value(value) > 0 ? (uint64_t)json_integer_value(value) : 0;
-    if (json_is_real(value))
-        return json_real_value(value) > 0 && json_real_value(value) < 1e12 ? (uint64_t)json_real_value(value) : 0;
     const char *text = json_string_value(value);
-    return text && leat_parse_u64(text, "expiry", &v, NULL) == LEAT_OK ? v : 0;
+    uint64_t v = 0;
+    if (json_is_number(value))
+        v = json_number_value(value) < SECONDS_MAX ? (uint64_t)fmax(json_number_value(value), 0) : SECONDS_MAX;
+    else if (text && leat_parse_u64(text, "expiry", &v, NULL) != LEAT_OK)
+        v = 0;
+    return v < SECONDS_MAX ? v : SECONDS_MAX;
 }
 
 /* OAuth's short name of what is wrong ("invalid_grant"), and nothing that could repeat a secret. */

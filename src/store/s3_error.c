@@ -34,6 +34,7 @@ static const struct {
     {"ConditionalRequestConflict", LEAT_SERVER, "someone else is writing it at the same time"},
     {"RequestTimeout", LEAT_NETWORK, "the request did not arrive in time"},
     {"BadDigest", LEAT_CORRUPT, "the data was damaged on its way to the server"},
+    {"XAmzContentChecksumMismatch", LEAT_CORRUPT, "the data was damaged on its way to the server"}, /* MinIO's */
     {"XAmzContentSHA256Mismatch", LEAT_CORRUPT, "the data was damaged on its way to the server"},
     {"IncompleteBody", LEAT_NETWORK, "the data did not arrive whole"},
     {"InvalidObjectState", LEAT_UNSUPPORTED, "the object is archived; restore it first"},

@@ -141,6 +141,8 @@ bool leat_s3_sums_sizes(struct leat_store_op *op)
 {
     struct leat_checksum *c = &op->own->object.checksum;
     bool good = true;
+    if (!op->own->sizing && (!op->verify || c->kind || !leat_checksum_of_parts(&op->own->call.head, c)))
+        return false;
     if (!op->own->sizing && c->parts == 1)
         c->part_size = op->own->object.size;
     if (op->own->sizing)

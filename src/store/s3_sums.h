@@ -26,7 +26,8 @@ void leat_s3_sums_settled(struct bucket *b, struct leat_store_op *op); /* it was
 /* The whole as its parts make it, where all of them are known. */
 bool leat_s3_sums_whole(const struct leat_store_op *op, uint64_t *crc);
 
-/* STAT of an object whose checksum is made of its parts': asks how long these are. True: another request follows. */
+/* STAT of an object whose checksum is made of its parts': takes it and asks how long these are, without which it says
+ * nothing. True: another request follows. */
 bool leat_s3_sums_sizes(struct leat_store_op *op);
 void leat_s3_sums_ask_size(struct leat_store_op *op, struct bucket_request *r);
 

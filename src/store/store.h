@@ -153,9 +153,9 @@ enum leat_store_verb {
 struct leat_store_part {
     char etag[LEAT_ETAG_MAX];
     uint64_t size;
-    bool summed; /* the next two are known */
+    bool summed; /* the next one is known */
     uint32_t crc32c;
-    uint64_t sum; /* of the kind that the source states for the whole, for copies */
+    uint64_t sum; /* of the kind that the source states for the whole, for copies; 0: not computed */
 };
 
 /* An object that a server is to copy by itself. */

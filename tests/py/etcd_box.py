@@ -13,17 +13,25 @@ from base64 import b64decode, b64encode
 import pytest
 from loading import SLOW, free_port, wait_until
 
-__all__ = ["etcd"]
+__all__ = ["coded", "etcd"]
 
 
 def coded(text):
     return b64encode(text.encode()).decode()
 
 
+def _read(value):
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value  # not one of Leat's
+
+
 class Etcd:
-    def __init__(self, host="127.0.0.1", tls=None):
+    def __init__(self, host="127.0.0.1", tls=None, options=()):
         self.folder = tempfile.mkdtemp(prefix="leat-etcd-", dir="/tmp")
         self.host, self.port, self.tls = host, free_port(), tls
+        self.options = list(options)
         self.process = None
         self.token = ""
 
@@ -37,6 +45,7 @@ class Etcd:
                    "--listen-peer-urls", f"http://127.0.0.1:{free_port()}", "--logger", "zap", "--log-level", "error"]  # fmt: skip
         if self.tls:
             command += ["--cert-file", str(self.tls / "cert.pem"), "--key-file", str(self.tls / "key.pem")]
+        command += self.options
         with open(f"{self.folder}/log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until(self.answers, 30 * SLOW, "etcd to serve")
@@ -63,11 +72,15 @@ class Etcd:
         with urllib.request.urlopen(request, timeout=10 * SLOW, context=anybody) as answer:
             return json.load(answer)
 
+    def log_in(self, name, password):
+        self.token = ""
+        self.token = self.ask("auth/authenticate", name=name, password=password)["token"]
+
     def keys(self, name):
         """What a job has in it, by the ends of its keys."""
         prefix = f"/leat/{name}"
         found = self.ask("kv/range", key=coded(prefix + "/"), range_end=coded(prefix + "0")).get("kvs", [])
-        return {b64decode(kv["key"]).decode()[len(prefix) :]: json.loads(b64decode(kv["value"])) for kv in found}
+        return {b64decode(kv["key"]).decode()[len(prefix) :]: _read(b64decode(kv["value"])) for kv in found}
 
     def alive(self, name):
         return [key.removeprefix("/alive/") for key in self.keys(name) if key.startswith("/alive/")]

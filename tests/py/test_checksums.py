@@ -370,3 +370,147 @@ def test_parts_of_different_lengths_are_not_compared_and_no_error(summing, run_l
     assert run_leat("cat", "s3://bucket/key", env=server.env(), status=0, text=False).stdout == data
     run_leat("cp", "s3://bucket/key", tmp_path / "to", env=server.env(), status=0)
     assert (tmp_path / "to").read_bytes() == data
+
+
+def test_an_answer_that_says_nothing_does_not_end_the_comparison(summing, run_leat):
+    server = summing()
+    data = some_bytes(2 * PART)
+    server.put_in_parts("bucket/key", [data[:PART], data[PART:]], "crc32")
+    server.objects["bucket/key"] = data[:-1] + b"x"
+    server.fault(lambda exchange: exchange.answer(429), times=1, match=lambda r: "partNumber" in r.query)
+    done = run_leat("cat", "s3://bucket/key", env=server.env(), status=6, text=False)
+    assert b"(crc32)" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["cat", "cp"])
+def test_a_web_server_that_states_a_checksum_of_parts_is_read_all_the_same(summing, run_leat, tmp_path, command):
+    class Web(FaultyServer):
+        def proper(self, exchange):
+            code, headers, body = exchange.object_part()
+            exchange.answer(code, body, {**headers, "x-amz-checksum-crc32": "AAAAAA==-2"})
+
+    server = Web()
+    server.objects["key"] = b"hello"
+    try:
+        to = [tmp_path / "to"] if command == "cp" else []
+        done = run_leat(command, f"{server.url}/key", *to, status=0)
+    finally:
+        server.stop()
+    assert (done.stdout if command == "cat" else (tmp_path / "to").read_text()) == "hello"
+
+
+# What goes with an object that comes in parts, through this machine.
+
+
+def begun(server):
+    (r,) = [r for r in server.requests if r.method == "POST" and "uploads" in r.query]
+    return r.headers
+
+
+def test_parts_that_are_the_sources_have_the_attributes_that_were_asked_for(summing, run_leat):
+    """They may be smaller than those of this copy: then an object that would go at once goes in parts."""
+    server = summing()
+    server.put_in_parts("one/key", [some_bytes(PART), some_bytes(MIB)], "crc32")
+    args = ["cp", "--through", "--content-type", "a/b", "--metadata", "who=ann", "s3://one/key", "s3://two/key"]
+    run_leat(*args, env=server.env(), status=0)
+    assert server.objects["two/key"] == server.objects["one/key"]
+    assert begun(server)["content-type"] == "a/b"
+    assert begun(server)["x-amz-meta-who"] == "ann"
+
+
+def test_a_large_object_that_the_server_cannot_copy_keeps_what_goes_with_it(summing, run_leat):
+    server = summing()
+    server.objects["one/key"] = some_bytes(3 * PART)
+    server.tags["one/key"] = '"opaque"'
+    proper = server.proper
+
+    def answer(exchange):
+        r = exchange.request
+        if "x-amz-copy-source" in r.headers:
+            exchange.error(501, "NotImplemented")
+        elif r.method == "HEAD":
+            code, headers, body = exchange.object_part()
+            exchange.answer(code, body, {**headers, "Content-Type": "a/b", "x-amz-meta-who": "ann"})
+        else:
+            proper(exchange)
+
+    server.proper = answer
+    run_leat("cp", "s3://one/key", "s3://two/key", env=server.env(), status=0)
+    assert server.objects["two/key"] == server.objects["one/key"]
+    assert begun(server)["content-type"] == "a/b"
+    assert begun(server)["x-amz-meta-who"] == "ann"
+
+
+def test_the_word_of_another_server_for_damaged_data_counts_too(summing, run_leat, tmp_path):
+    server = summing()
+    server.fault(
+        lambda exchange: exchange.error(400, "XAmzContentChecksumMismatch", "as MinIO says it"), times=1, method="PUT"
+    )
+    (tmp_path / "from").write_bytes(b"x" * 1000)
+    run_leat("cp", tmp_path / "from", "s3://bucket/to", env=server.env(), status=0)
+    assert server.count("PUT") == 2
+
+
+def test_a_resume_of_parts_that_had_nothing_to_be_compared_with_is_no_error(summing, run_leat, tmp_path):
+    """The source states a checksum only now: an earlier copy, by an earlier version, has not computed that of its parts."""
+    server = summing()
+    data = some_bytes(3 * PART)
+    server.put_in_parts("one/key", [data[:PART], data[PART : 2 * PART], data[2 * PART :]], "crc32")
+    stated = server.sums.pop("one/key")
+    server.fault(lambda exchange: exchange.error(403, "AccessDenied"), match=lambda r: r.query.get("partNumber") == "3")
+    args = ["cp", "--through", "--connections", 1, "--part-size", PART, "s3://one/key", "s3://two/key"]
+    env = {**server.env(), "XDG_STATE_HOME": str(tmp_path)}
+    run_leat(*args, env=env, status=4)
+    sent = server.count("PUT")
+    server.faults.clear()
+    server.sums["one/key"] = stated
+    run_leat(*args, "--resume", env=env, status=0)
+    assert server.objects["two/key"] == data
+    assert server.count("PUT") == sent + 1, "it was taken up"
+
+
+def test_an_upload_whose_parts_are_damaged_at_the_server_is_not_taken_up_for_ever(summing, run_leat, tmp_path):
+    server = summing()
+    data = some_bytes(2 * PART)
+    (tmp_path / "from").write_bytes(data)
+    args = ["cp", "--part-size", PART, "--resume", tmp_path / "from", "s3://bucket/to"]
+    env = {**server.env(), "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    def finishes(r):
+        begun = [q.at for q in server.requests if "uploads" in q.query]
+        return r.method == "POST" and "uploadId" in r.query and len(begun) == 1
+
+    server.fault(lambda exchange: exchange.error(400, "BadDigest"), match=finishes)
+    done = run_leat(*args, env=env, status=6)
+    one_line(done, "damaged")
+    run_leat(*args, env=env, status=0)
+    assert server.objects["bucket/to"] == data
+
+
+@pytest.mark.parametrize("answer", ["given", "lost"])
+def test_a_server_that_makes_something_else_of_the_parts_is_found_out(summing, run_leat, tmp_path, answer):
+    server = summing()
+    (tmp_path / "from").write_bytes(some_bytes(2 * PART))
+
+    def swap(exchange):
+        r = exchange.request
+        parts = server.uploads.pop(r.query["uploadId"])
+        server.objects[r.key] = parts[2] + parts[1]
+        server.tags[r.key] = '"opaque-2"'
+        server.modified[r.key] = server.now()
+        server.sums[r.key] = "crc32c", b64(DIGESTS["crc32c"](server.objects[r.key]))
+        if answer == "lost":
+            exchange.reset()
+            return
+        told = f"<ETag>{server.tags[r.key]}</ETag><ChecksumCRC32C>{server.sums[r.key][1]}</ChecksumCRC32C>"
+        exchange.answer(200, f"<CompleteMultipartUploadResult>{told}</CompleteMultipartUploadResult>".encode())
+
+    def forgotten(exchange):
+        exchange.error(404, "NoSuchUpload")
+
+    finishes = {"method": "POST", "match": lambda r: "uploadId" in r.query}
+    server.fault(swap, times=1, **finishes)
+    server.fault(forgotten, **finishes)
+    done = run_leat("cp", "--part-size", PART, tmp_path / "from", "s3://bucket/to", env=server.env())
+    assert done.returncode != 0
+    one_line(done, "made something else of the parts")

@@ -170,3 +170,23 @@ def test_times_of_google_and_azure_are_read_by_their_clocks(clouds, run_leat, tm
         env = azure_env(azure, **AZURE[where](azure, tmp_path))
         run_leat("cp", "--recursive", "--connections", "1", "az://acct/box", tmp_path / where, env=env, status=0)
         assert len(azure.tokens) == 1, f"{where}: {len(azure.tokens)} tokens for 20 objects"
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("ends", [2**63 - 1, str(2**64 - 1), 1e300])
+def test_a_token_that_is_said_to_end_in_ages_is_good(skew, ends, run_leat):
+    cloud = AzureCloud()
+    cloud.buckets["box"] = {"k": cloud.object(b"hello")}
+
+    def answer(r):
+        if not r.path.startswith("/metadata"):
+            return None
+        told = {"access_token": cloud.token("machine"), "expires_on": ends}
+        return 200, {"Date": formatdate(time.time() + skew, usegmt=True)}, json.dumps(told).encode()
+
+    cloud.fail.append(answer)
+    env = {"AZURE_STORAGE_ENDPOINT": cloud.endpoint, "AZURE_POD_IDENTITY_AUTHORITY_HOST": cloud.url}
+    try:
+        assert run_leat("cat", "az://acct/box/k", env=env, status=0).stdout == "hello"
+    finally:
+        cloud.stop()

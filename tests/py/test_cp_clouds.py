@@ -225,3 +225,18 @@ def test_azure_is_asked_as_its_own_library_asks(place, run_leat):
     assert (ours.method, ours.raw_path, ours.query) == (theirs.method, theirs.raw_path, theirs.query)
     for name in ("x-ms-copy-source", "x-ms-source-if-match", "content-length"):
         assert ours.headers[name] == theirs.headers[name]
+
+
+@pytest.mark.parametrize("place", ["gs token"], indirect=True)
+def test_a_copy_that_does_not_go_on_ends_with_its_time(place, run_leat):
+    place.put("key", some_bytes(5000))
+    answer = {"done": False, "rewriteToken": "the-same", "totalBytesRewritten": "1000"}
+
+    def stand_still(r):
+        return (200, {}, json.dumps(answer).encode()) if "rewriteTo" in r.path else None
+
+    place.cloud.fail.append(stand_still)
+    done = run_leat("cp", "--timeout", "2s", f"{place.url}/one/key", f"{place.url}/two/key", env=place.env)
+    assert done.returncode != 0
+    one_line(done, "still copying")
+    assert 2 <= len(place.copies()) < 20

@@ -1,12 +1,14 @@
 """Machines that share through etcd: they come and go at any time, and whatever becomes of them or of etcd, every sample comes
 once with the right bytes."""
 
+import contextlib
 import json
 import os
 import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from etcd_box import etcd
+from etcd_box import coded, etcd
 from loading import PYTHON_BUILD, SLOW, free_port, make_blobs, pack, wait_until
 from machines import finish, keys_of, machines, network, wait_for_lines
 
@@ -251,6 +253,64 @@ def test_an_etcd_that_goes_away_and_comes_back(data, bucket, machines, etcd):
     assert both.runtimes[0].log().count("go on as they are") == 1
 
 
+class Endpoint:
+    """One address of an etcd: hands on what it is sent and notes what is asked. Once it is to fall silent it does so with the next
+    look, and stays so, as a machine does that has lost its network."""
+
+    def __init__(self, port):
+        self.port, self.asked, self.silent, self.falls = port, [], False, False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.own = self.listener.getsockname()[1]
+        self.open = [self.listener]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                here = self.listener.accept()[0]
+                there = socket.create_connection(("127.0.0.1", self.port))
+                self.open += [here, there]
+                threading.Thread(target=self.carry, args=(here, there, True), daemon=True).start()
+                threading.Thread(target=self.carry, args=(there, here, False), daemon=True).start()
+
+    def carry(self, source, to, questions):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                found = re.findall(rb"POST /v3/(\S+)", data) if questions else []
+                self.asked += [path.decode() for path in found]
+                self.silent = self.silent or (self.falls and b"kv/range" in found)
+                if not self.silent:
+                    to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        for each in self.open:
+            each.close()
+
+
+def test_an_endpoint_that_falls_silent_is_left_for_another(bucket, machines, etcd):
+    """A look and a lease were asked of it at the same time: what comes of the second must not lead back there."""
+    box = etcd()
+    url, env, _, _ = bucket()
+    first, second = Endpoint(box.port), Endpoint(box.port)
+    job = f"etcd://127.0.0.1:{first.own},127.0.0.1:{second.own}/run"
+    running = Training(machines(1), 0, {"url": url, "epochs": 1 << 20, "pause": 0.05, "loader": {"job": job}}, env)
+    try:
+        wait_for_more(running, 5)
+        wait_until(lambda: "watch" in first.asked, 30 * SLOW, "the first to be watched")
+        first.falls = True
+        box.ask("kv/put", key=coded("/leat/run/alive/10.255.255.1:1"), value=coded("{}"))  # something to look at
+        wait_until(lambda: first.silent, 30 * SLOW, "the first to be asked")
+        wait_until(lambda: second.asked, 60 * SLOW, "the second to be asked")
+        before = len(first.asked)
+        wait_until(lambda: second.asked.count("lease/keepalive") > 4, 60 * SLOW, "the second to keep the lease")
+        assert len(first.asked) == before
+    finally:
+        running.kill()
+        first.close()
+        second.close()
+
+
 def test_an_etcd_that_is_not_there_is_said_and_the_training_goes_on(bucket, machines):
     url, env, _, packed = bucket()
     both = machines(2)
@@ -316,6 +376,40 @@ def test_one_that_was_away_too_long_is_refused_until_it_enters_anew(bucket, mach
             rank.communicate()
 
 
+@pytest.mark.parametrize("value", ["nothing of ours", '{"id": "0123456789abcdef", "sets": ["later"]}'])
+def test_a_record_that_cannot_be_read_keeps_its_place(value, bucket, machines, etcd):
+    """A later release's, say. Its machine is there, and nobody is kept out by it."""
+    box = etcd()
+    stranger = "10.255.255.1:1"
+    box.ask("kv/put", key=coded(f"/leat/run/alive/{stranger}"), value=coded(value))
+    url, env, _, packed = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 1, "pause": 0.02, "loader": {"job": box.url("run")}}
+    lines, stderr = finish(start_alone(both, 0, job, env))
+    check_epochs([lines], packed, 1)
+    assert "do not share" not in stderr
+    ours = [node for node, _ in box.members("run")["nodes"]]
+    token = box.members("run")["token"]
+    assert len(ours) == 1 and stranger not in ours
+    both.runtimes[0].kill_agents(signal.SIGKILL)
+    box.ask("kv/put", key=coded(f"/leat/run/alive/{ours[0]}"), value=coded(value))
+    lines, _ = finish(start_alone(both, 1, job, env))
+    check_epochs([lines], packed, 1)
+    assert box.members("run")["nodes"][0][0] == ours[0]  # not given away
+    assert len(box.members("run")["nodes"]) == 2 and box.members("run")["token"] == token
+
+
+def add_root(box):
+    """From now on etcd wants to know who asks."""
+    for path, body in (
+        ("user/add", {"name": "root", "password": "pw-root"}),
+        ("role/add", {"name": "root"}),
+        ("user/grant", {"user": "root", "role": "root"}),
+        ("enable", {}),
+    ):
+        box.ask(f"auth/{path}", **body)
+
+
 def test_users_and_certificates(bucket, machines, etcd, tmp_path):
     """As etcd has them; the password is in no log."""
     subprocess.run(
@@ -324,13 +418,7 @@ def test_users_and_certificates(bucket, machines, etcd, tmp_path):
         check=True, capture_output=True,
     )  # fmt: skip
     box = etcd(tls=tmp_path)
-    for path, body in (
-        ("user/add", {"name": "root", "password": "pw-root"}),
-        ("role/add", {"name": "root"}),
-        ("user/grant", {"user": "root", "role": "root"}),
-        ("enable", {}),
-    ):
-        box.ask(f"auth/{path}", **body)
+    add_root(box)
     url, env, _, packed = bucket()
     both = machines(2)
     env["ETCDCTL_CACERT"] = str(tmp_path / "cert.pem")
@@ -344,8 +432,46 @@ def test_users_and_certificates(bucket, machines, etcd, tmp_path):
     lines, stderr = finish(wrong)
     check_epochs([lines], packed, 1)
     assert "authentication failed" in stderr and "do not share" in stderr
-    said = stderr + "".join(text for _, text in done) + "".join(runtime.log() for runtime in both.runtimes)
+    # The right one is not kept out by what the agent was told before.
+    right = start_alone(both, 0, {**job, "loader": {"job": box.url("other", "root:pw-root")}}, env)
+    lines, told = finish(right)
+    check_epochs([lines], packed, 1)
+    assert "do not share" not in told
+    said = stderr + told + "".join(text for _, text in done) + "".join(runtime.log() for runtime in both.runtimes)
     assert "pw-" not in said
+
+
+def test_users_that_change_while_a_job_runs(bucket, machines, etcd, run_leat, tmp_path):
+    """Signed tokens are of the users as they were: etcd refuses them afterwards, and another one is asked for."""
+    subprocess.run(["openssl", "genrsa", "-out", tmp_path / "jwt.pem", "2048"], check=True, capture_output=True)
+    subprocess.run(
+        ["openssl", "rsa", "-in", tmp_path / "jwt.pem", "-pubout", "-out", tmp_path / "jwt.pub"],
+        check=True,
+        capture_output=True,
+    )
+    keys = f"pub-key={tmp_path / 'jwt.pub'},priv-key={tmp_path / 'jwt.pem'}"
+    box = etcd(options=["--auth-token", f"jwt,{keys},sign-method=RS256,ttl=10m"])
+    add_root(box)
+    url, env, _, _ = bucket()
+    both = machines(2)
+    job = {"url": url, "epochs": 1 << 20, "pause": 0.02, "loader": {"job": box.url("run", "root:pw-root")}}
+    running = [Training(both, 0, job, env)]
+    try:
+        wait_for_more(running[0], 5)
+        box.log_in("root", "pw-root")
+        box.ask("auth/user/add", name="other", password="pw-other")
+        box.log_in("root", "pw-root")
+        running.append(Training(both, 1, job, env))  # the first sees it only if it may look
+        wait_for_more(running[1], 5)
+        wait_until(
+            lambda: [len(found["nodes"]) for found in jobs_of(run_leat, both.runtimes[0])] == [2],
+            60 * SLOW,
+            "the first machine to see the second",
+        )
+        assert len(box.alive("run")) == 2
+    finally:
+        for each in running:
+            each.kill()
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(bucket, machines, etcd, tmp_path):

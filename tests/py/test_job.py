@@ -412,3 +412,20 @@ def test_zones_share_among_themselves(bucket, machines):
     assert server.stats()["bytes_sent"] <= 2.02 * packed.bytes + 3 * 8192  # once for each zone, at most
     first, alone, third = (each["peer"] for each in sources(lines))
     assert first > 0 and third > 0 and alone == 0
+
+
+@pytest.mark.parametrize("zone", ["", "us-east-1a"])
+def test_a_large_job_with_zones_that_starts_often_can_be_told_to_all(zone, lt, blobs, monkeypatch):
+    """What it remembers of earlier starts makes room for the names of zones."""
+    from leat import job
+
+    alone = Alone(lt, blobs.url, None)
+    monkeypatch.setattr(job, "name", lambda: "large")
+    where = [alone.own, *(f"10.250.{100 + i // 250}.{100 + i % 250 // 2}:40000" for i in range(1, 700))]
+    cards = [json.dumps({"address": address, "problem": "", "zone": zone}) for address in where]
+    for generation in range(1, 6):
+        answer = json.loads(job._gather_cards(alone.core, list(range(700)), cards))
+        assert not answer["problems"] and answer["members"]["generation"] == generation
+        assert len(answer["members"]["nodes"]) == 700 and ("zones" in answer["members"]) == bool(zone)
+        assert "problem" in job._ask(alone.core, "join", node=0, members=answer["members"])
+    alone.close()

@@ -78,6 +78,15 @@ def test_leats_loader_tells_what_came_from_the_bucket_and_how_fast(profile, serv
         assert 1e6 < run["bucket_rate"] < 4e6
 
 
+def test_a_script_need_not_keep_its_loader(profile, objects, run_leat, runtime):  # noqa: F811
+    """As in `for batch in leat.Loader(…)`: the iterator is all that there is."""
+    run_leat("pack", objects, objects.parent / "packed", "--chunk-size", "1MB", status=0)
+    script = MODEL + LEAT + "batches = iter(batches)" + TRAIN
+    command = [sys.executable, "-c", script, objects.parent / "packed", BUILD / "python"]
+    done, report = profile(command=command, env=runtime.env)
+    assert done.stdout == "done\n" and report["runs"][0]["steps"] > 0
+
+
 def test_what_a_dataset_gets_through_sockets_of_its_own_is_counted(profile, serve, objects):  # noqa: F811
     server = serve(objects.parent.parent, "--anonymous", "--latency", "3ms")
     done, report = profile(command=[sys.executable, "-c", MODEL + OWN + TRAIN, f"{server.url}/bucket/raw"])

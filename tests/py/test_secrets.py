@@ -373,3 +373,25 @@ def test_a_loader_and_its_agent_show_none(lt, runtime, run_leat, faulty, servers
     for path in Path(runtime.folder).rglob("*"):
         if path.is_file():
             shows_nothing(path.read_bytes().decode("latin-1"), str(path))
+
+
+@pytest.mark.parametrize("variable", [False, True])
+def test_an_endpoint_of_one_kind_of_store_gets_no_keys_of_another(run_leat, faulty, tmp_path, variable):
+    """One that is given for s3:// would be asked with Google's token, too, and get what belongs elsewhere."""
+    server = faulty()
+    server.objects["one/key"] = b"hello"
+    env = {**server.env(), "GS_ACCESS_KEY_ID": "GOOG1EXAMPLE", "GS_SECRET_ACCESS_KEY": "a-secret"}
+    env.pop("AWS_ENDPOINT_URL")
+    said = [] if variable else ["--endpoint-url", server.url]
+    env |= {"LEAT_ENDPOINT_URL": server.url} if variable else {}
+    for command, *urls in (
+        ["cp", "s3://one/key", "gs://two/key"],
+        ["cat", "s3://one/key", "az://acct/two/key"],
+        ["pack", "hf://datasets/a/b", "s3://one/set"],
+        ["index", "s3://one/key", "gs://two/set"],
+        ["diff", "s3://one/set", "gs://two/set"],
+    ):
+        done = run_leat(command, *said, *urls, env=env, status=2)
+        assert "each kind of store has its own" in done.stderr
+    assert all("AWS4" in r.headers["authorization"] and r.key.startswith("one/") for r in server.requests)
+    run_leat("cp", *said, "s3://one/key", tmp_path / "to", env=env, status=0)

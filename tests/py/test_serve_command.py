@@ -102,6 +102,9 @@ def test_ipv6(serve, bucket_dir):
         (["DIR", "--idle-timeout", "0s"], 2, "--idle-timeout"),
         (["DIR", "--log-size", "0"], 2, "--log-size"),
         (["DIR", "--latencey", "1s"], 2, "did you mean --latency"),
+        (["DIR", "--protocol", "s4"], 2, "s3, gcs or azure"),
+        (["DIR", "--protocol", "gcs", "--region", "x"], 2, "s3 only"),
+        (["DIR", "--protocol", "azure", "--access-key", "acct", "--secret-key", "not base64"], 2, "base64"),
     ],
 )
 def test_bad_input_is_one_clear_line(run_leat, bucket_dir, options, status, says):

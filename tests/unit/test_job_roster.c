@@ -180,11 +180,14 @@ static void what_etcd_does_not_say_is_refused(void **state)
         assert_true(rc == LEAT_SERVER || rc == LEAT_INVALID);
     }
     static const char strange[] =
-        "{\"header\":{\"revision\":\"2\"},\"kvs\":[{\"key\":\"L3AvYWxpdmUvYQ==\",\"value\":\"e30=\"},"
-        "{\"key\":\"L3AvZWxzZQ==\",\"value\":\"AA==\"}]}"; /* /p/alive/a {}, /p/else */
+        "{\"header\":{\"revision\":\"2\"},\"kvs\":[{\"key\":\"L3AvYWxpdmUv\",\"value\":\"\"},"
+        "{\"key\":\"L3AvYWxpdmUvYQ==\",\"value\":\"e30=\"},{\"key\":\"L3AvZWxzZQ==\",\"value\":\"AA==\"},"
+        "{\"key\":\"L3AvYWxpdmUvYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJiYmJi\","
+        "\"value\":\"AA==\"}]}"; /* /p/alive/, /p/alive/a {}, /p/else, one whose address is too long */
     assert_ok(leat_etcd_read_look(strange, strlen(strange), "/p", &look, &err), err);
-    assert_int_equal(look.n, 0);
-    assert_null(leat_etcd_find(&look, "a"));
+    assert_int_equal(look.n, 3);
+    assert_string_equal(leat_etcd_find(&look, "a")->id, "");
+    assert_int_equal(leat_etcd_find(&look, "a")->sets_n, 0);
     leat_etcd_look_free(&look);
     assert_int_equal(leat_etcd_read_entered("{}", 2, &good, &err), LEAT_SERVER);
     assert_int_equal(leat_etcd_read_kept("{}", 2, &good, &err), LEAT_SERVER);

@@ -92,7 +92,9 @@ def follow_leat(module):
         made = plain(self)
         if self not in accounts:
             accounts[self] = Account(self)
-        return observe.Watched(made, observe.number_of(self), accounts[self])
+        found = observe.Watched(made, observe.number_of(self), accounts[self])
+        found.whose = self  # a script that iterates over a loader need not keep it
+        return found
 
     kind.__iter__ = watched
 

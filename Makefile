@@ -105,6 +105,9 @@ bench-pack-files: build-release venv ## packing many small files beside tar and 
 bench-peers: build-release venv ## bytes from another machine's memory beside iperf3 and bare OpenSSL, on the loopback
 	@.venv/bin/python bench/bench_peers.py $(BENCH_PEERS)
 
+bench-scripts: build-release venv ## what `leat profile --time` says of unedited scripts beside five full runs by hand
+	@.venv/bin/python bench/bench_scripts.py $(BENCH_SCRIPTS)
+
 bench-profile: build-release venv ## what watching a training costs it, and injected stalls beside what is reported
 	@.venv/bin/python bench/bench_profile.py $(BENCH_PROFILE)
 
@@ -155,5 +158,5 @@ build-%: deps-build
 	@ninja -C build/$* $(TARGETS_$*)
 
 .PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-mount bench-pack-files bench-plan bench-prep bench-profile \
-	bench-sched bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
+	bench-sched bench-scripts bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

@@ -6,6 +6,8 @@ observer, in turn, and the least of many stretches of each (a busy machine only 
     make bench-profile BENCH_PROFILE="--cases 0:12"   # some of the fifty
 """
 
+import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -55,35 +57,51 @@ def run(workers, watched):
         ]
 
 
-def stalls():
+def stalls(leat, which):
     sys.path.insert(0, str(ROOT / "tests" / "py"))
     import profile_cases
 
-    leat = ROOT / "build/release/src/cli/leat"
-    off, right, count, base = [], 0, 0, {}
-    print("| injected, ms a step | ranks | step, ms | first | worst part is off by, points |")
-    print("| --- | --- | --- | --- | --- |")
-    first, _, last = (sys.argv[sys.argv.index("--cases") + 1 :] or [":"])[0].partition(":")
+    right, rows = 0, []
+    first, _, last = which.partition(":")
+    print(
+        "| injected, ms a step | ranks | step, ms | first | worst part, points off | signed: fetch, prepare, copy, communication, late |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
     for case, ranks in profile_cases.cases()[int(first or 0) : int(last or 50)]:
         with tempfile.TemporaryDirectory() as folder:
-            if ranks not in base:
-                base[ranks] = profile_cases.base_of(profile_cases.run(leat, {}, ranks, folder, steps=100))
             found = profile_cases.run(leat, case, ranks, folder, steps=100)
-        points, first = profile_cases.judge(case, found, base[ranks])
-        off.append(points)
-        right, count = right + first, count + 1
+        off, good = profile_cases.judge(case, found)
+        right += good
+        rows.append(off)
         what = ", ".join(f"{name} {value}" for name, value in case.items())
+        signed = ", ".join(f"{off[part]:+.2f}" for part in profile_cases.PARTS)
+        worst = max(map(abs, off.values()))
         print(
-            f"| {what} | {ranks} | {found[2]:.1f} | {found[1]}{'' if first else ' (wrong)'} | {points:.2f} |",
+            f"| {what} | {ranks} | {1e3 * found[3]:.1f} | {found[1]}{'' if good else ' (wrong)'} | {worst:.2f} | {signed} |",
             flush=True,
         )
-    within = sum(points <= 1 for points in off)
-    print(f"the right cause first in {right} of {count}; within 1 point {within}, the worst {max(off):.1f}")
+    worst = sorted(max(map(abs, off.values())) for off in rows)
+    within = sum(points <= 1 for points in worst)
+    print(
+        f"the right cause first in {right} of {len(rows)}; within 1 point {within}, the middle one {worst[len(worst) // 2]:.2f}, ",
+        end="",
+    )
+    print(f"the worst {worst[-1]:.1f}; load {os.getloadavg()[0]:.1f}")
+    for part in profile_cases.PARTS:
+        print(f"  {part}: {sum(off[part] for off in rows) / len(rows):+.2f} in the mean")
 
 
 def main():
-    if "--cases" in sys.argv[1:]:
-        stalls()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--cases", nargs="?", const=":", help="injected stalls: all fifty, or those from A up to B (A:B)"
+    )
+    parser.add_argument(
+        "--leat", default=ROOT / "build/release/src/cli/leat", help="the command, where it is not in a build folder"
+    )
+    options = parser.parse_args()
+    if options.cases:
+        stalls(options.leat, options.cases)
         return
     print("| loader | a step's processor time | watched adds (least, quarter) | of a step of 10 ms |")
     print("| --- | --- | --- | --- |")

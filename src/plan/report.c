@@ -101,6 +101,7 @@ static const struct field run_fields[] = {
     SINCE(2, leat_report_run, checkpoint_write_s, REAL, 1e6),
     SINCE(2, leat_report_run, checkpoint_read_s, REAL, 1e6),
     SINCE(2, leat_report_run, checkpoint_bytes, REAL, 1e15),
+    SINCE(3, leat_report_run, handover_s, REAL, 1e6),
 };
 static const struct field stall_fields[] = {
     TEXT_OF(leat_report_stall, cause),

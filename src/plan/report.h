@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-#define LEAT_REPORT_VERSION 2
+#define LEAT_REPORT_VERSION 3
 #define LEAT_REPORT_RUNS    16
 #define LEAT_REPORT_STALLS  24
 #define LEAT_REPORT_RANKS   64
@@ -68,6 +68,7 @@ struct leat_report_run {
     double fetch_s; /* of one batch in one worker */
     double prepare_s;
     double prepare_cpu_s;
+    double handover_s; /* the shortest wait for a batch that a worker had ready */
     double batch_bytes;
     double gradient_bytes;
     double buckets;

@@ -217,12 +217,14 @@ static size_t present(struct leat_gather *g, struct gather_rank **out, bool all)
     return all || n + left >= expected ? n : 0;
 }
 
-/* Whole rounds of a loader's workers. */
+/* Whole rounds of a loader's workers, about BLOCK_STEPS: with sixteen of them one round, for two would leave half as
+ * many blocks, and of few the interval is wide. */
 static size_t block_steps(const struct leat_gather *g, uint8_t mode)
 {
     bool reads = mode == LEAT_REPORT_OBSERVED || mode == LEAT_REPORT_CACHED || mode == LEAT_REPORT_COLD;
     size_t round = reads ? gather_round(g) : 1;
-    return (BLOCK_STEPS + round - 1) / round * round;
+    size_t rounds = (BLOCK_STEPS + round / 2) / round;
+    return rounds ? rounds * round : round;
 }
 
 void gather_add_block(struct leat_gather *g, uint8_t mode, enum stretch stretch, const struct sums *s)
@@ -262,14 +264,29 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
         s->first++;
         s->first_wait_s += f->s[LEAT_STEP_WAIT];
     }
+    double waited = 0; /* for batches that were all there */
+    for (size_t i = 0; i < n && waited >= 0; i++)
+        waited = steps[i].empty ? -1 : fmax(waited, (double)steps[i].ns[LEAT_STEP_WAIT] / 1e9);
+    if (waited > 0 && (!(s->handover_s > 0) || waited < s->handover_s))
+        s->handover_s = waited;
     s->samples += (double)steps[0].samples;
     s->bytes += (double)steps[0].bytes;
     s->copied += (double)steps[0].copied_bytes;
 }
 
+/* Machines have clocks of their own, and so have GPUs. */
+static bool one_clock(struct gather_rank *const *ranks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ranks[i]->stepper.device || ranks[i]->head.node != ranks[0]->head.node)
+            return false;
+    }
+    return true;
+}
+
 static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, size_t n, const struct leat_step *steps)
 {
-    struct leat_frontier f = leat_frontier_of(steps, n);
+    struct leat_frontier f = leat_frontier_of(steps, n, one_clock(ranks, n));
     struct sums one = {0};
     uint8_t mode = steps[0].mode & ~LEAT_LANE_WARMUP;
     for (size_t i = 0; i < n; i++)
@@ -300,7 +317,9 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         gather_observe_cut(g);
         gather_add_block(g, mode, STRETCH_BODY, &one);
     }
-    if (n > 1) {
+    for (size_t i = 0; i < n && mode == LEAT_REPORT_OBSERVED; i++)
+        ranks[i]->compared++;
+    if (n > 1 && mode == LEAT_REPORT_OBSERVED) {
         ranks[f.straggler]->late_s += f.late_s;
         ranks[f.straggler]->late_wait_s += f.late_wait_s;
         ranks[f.straggler]->last++;

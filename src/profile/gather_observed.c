@@ -42,6 +42,8 @@ static void add(struct sums *s, const struct sums *more, double times)
         s->late_wait_s[i] += times * more->late_wait_s[i];
         s->late[i] += times * more->late[i];
     }
+    if (more->handover_s > 0 && (!(s->handover_s > 0) || more->handover_s < s->handover_s))
+        s->handover_s = more->handover_s;
     s->batches += times * more->batches;
     s->samples += times * more->samples;
     s->bytes += times * more->bytes;

@@ -50,6 +50,7 @@ struct sums {
     double copied;
     double first; /* steps of these that were the first of an epoch, and what they waited */
     double first_wait_s;
+    double handover_s; /* the shortest wait for a batch that was ready; 0: none was */
 };
 
 /* Observed steps are taken in rounds: as many as the loader has workers, which finish at about the same time, so that

@@ -58,6 +58,7 @@ struct gather_rank {
     double flops; /* 0: not counted */
     bool flops_missed;
     double steps;
+    double compared; /* observed ones, with those of the others */
     double late_s;
     double late_wait_s;
     double last;

@@ -8,6 +8,9 @@
 #include "profile/gather_own.h"
 #include "profile/interval.h"
 
+#define FEW_BLOCKS 8
+#define WIDE       0.2 /* of the step */
+
 static double cores_used(const struct leat_gather *g)
 {
     double sum = 0;
@@ -87,6 +90,18 @@ static struct leat_report_time around(struct leat_report_time t, double mean)
     return (struct leat_report_time){mean, mean - (t.mean - t.low), mean + (t.high - t.mean)};
 }
 
+/* Means of the blocks of a mode; of how many. */
+static size_t block_means(const struct leat_gather *g, unsigned mode, bool early, double means[BLOCKS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->block_count; i++) {
+        const struct block *b = &g->blocks[i];
+        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS && (b->stretch == STRETCH_BODY || early))
+            means[n++] = b->step_s / (double)b->steps;
+    }
+    return n;
+}
+
 static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
 {
     bool early = false;
@@ -96,7 +111,6 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     struct gather_loader l = gather_account(first, s, mode);
     unsigned ranks = 0;
     double means[BLOCKS_MAX];
-    size_t n = 0;
     for (size_t i = 0; i < g->rank_count; i++)
         ranks += g->rank[i]->trains;
     leat_report_run_init(run);
@@ -116,11 +130,7 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
     run->batch = s->samples / s->steps;
     run->batch_bytes = s->bytes / s->steps;
     run->copied_bytes = s->copied / s->steps;
-    for (size_t i = 0; i < g->block_count; i++) {
-        const struct block *b = &g->blocks[i];
-        if (b->mode == mode && b->steps * 2 >= BLOCK_STEPS && (b->stretch == STRETCH_BODY || early))
-            means[n++] = b->step_s / (double)b->steps;
-    }
+    size_t n = block_means(g, mode, early, means);
     run->step_s = around(leat_interval_of(means, n), s->step_s / s->steps);
     if (run->step_s.low < 0)
         run->step_s.low = 0; /* few blocks, far apart: no step takes less than no time */
@@ -129,6 +139,7 @@ static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_rep
         run->fetch_s = l.batches > 0 ? l.fetch_s / l.batches : NAN;
         run->prepare_s = l.batches > 0 ? l.prepare_s / l.batches : NAN;
         run->prepare_cpu_s = l.batches > 0 && l.cpu_s > 0 ? l.cpu_s / l.batches : NAN;
+        run->handover_s = run->workers && s->handover_s > 0 ? s->handover_s : NAN;
         run->read_bytes = l.read_batches > 0 ? l.read_bytes / l.read_batches : NAN;
         run->disk_bytes = l.read_batches > 0 ? l.disk_bytes / l.read_batches : NAN;
         run->bucket_read_bytes = l.bucket_batches > 0 ? l.bucket_bytes / l.bucket_batches : NAN;
@@ -287,8 +298,8 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
             (struct leat_report_rank){.rank = number,
                                       .node = r->head.node,
                                       .steps = r->steps,
-                                      .late_s = late_of(g, r, r->late_s, r->late_wait_s, r->steps),
-                                      .late_of = r->steps > 0 ? r->last / r->steps : 0,
+                                      .late_s = late_of(g, r, r->late_s, r->late_wait_s, r->compared),
+                                      .late_of = r->compared > 0 ? r->last / r->compared : 0,
                                       .died = r->died};
         if (r->died)
             leat_report_note(out, "rank %d ended before its time, after %.0f steps%s", number, r->steps,
@@ -300,6 +311,24 @@ static void add_ranks(const struct leat_gather *g, struct leat_report *out)
                          unnamed);
     if (dropped)
         leat_report_note(out, "%zu records or steps were dropped: there were more than could be read in time", dropped);
+}
+
+/* Whatever follows from the step cannot be known better than it is. */
+static void doubt_interval(const struct leat_gather *g, struct leat_report *out)
+{
+    const struct leat_report_run *run = leat_report_find(out, LEAT_REPORT_OBSERVED);
+    double means[BLOCKS_MAX];
+    bool early;
+    if (!run)
+        return;
+    gather_observed(g, &early);
+    size_t n = block_means(g, LEAT_REPORT_OBSERVED, early, means);
+    double width = (run->step_s.high - run->step_s.low) / run->step_s.mean;
+    if (n < FEW_BLOCKS && width > WIDE) /* not: too short for an interval at all */
+        leat_report_note(out,
+                         "what a step takes is not known well: it was seen in %zu stretches of some %d steps, which "
+                         "differ; a longer run narrows the interval, and those of what-if",
+                         n, BLOCK_STEPS);
 }
 
 /* What the first epoch leaves out, and what the beginnings of the others add. */
@@ -372,6 +401,7 @@ void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
     add_ranks(g, out);
     add_timeline(g, out);
     tell_beginnings(g, out);
+    doubt_interval(g, out);
     leat_links_report(&g->links, out);
     doubt_reads(out);
     if (first && first->head.rank > 0 && first->head.world > first->head.local_world)

@@ -100,7 +100,7 @@ static bool take_wait(struct leat_stepper *s, const struct leat_lane_record *r, 
     s->step.empty = r->flags & LEAT_LANE_EMPTY;
     if (r->flags & LEAT_LANE_OPENING) {
         s->opened = s->step.first = true;
-        s->start_ns = less(s->start_ns, s->ended_ns);
+        s->start_ns = s->step.start_ns = less(s->start_ns, s->ended_ns);
         s->step.ns[LEAT_STEP_WAIT] += s->ended_ns;
     }
     return done;

@@ -11,8 +11,7 @@
 #define MODEL_ERROR 0.05
 #define UNKNOWN     0.1 /* of a run too short for an interval */
 #define WAITS       0.1 /* of the step: then the loader is what it waits for, whatever the means say */
-/* What a rank spends on taking over a batch that a worker has ready. A run that waits for its workers does not show it.
- */
+/* What a rank spends on taking over a batch that a worker has ready, where no batch ever was in the measured run. */
 #define HANDOVER_S 1e-3
 
 struct model {
@@ -22,6 +21,7 @@ struct model {
     double comm_low_s; /* as far as it is not known */
     double comm_high_s;
     double rank_core_s; /* of all threads of a rank, beside the loader's; 0: a GPU computes, or it is not known */
+    double stretch;     /* by which the rank's work on a core took longer in the measured run, for others were there */
     double fetch_s;     /* of a batch in a worker */
     double line_s;      /* of a batch, if it has the line for itself */
     double prepare_s;   /* without what is below */
@@ -50,10 +50,49 @@ static double or_zero(double v)
     return v > 0 ? v : 0;
 }
 
-static double rank_of(const struct model *m, double comm_s)
+/* A rank shares the cores with workers, and its work takes as much longer as there are more than cores. It finds each
+ * worker there for the share of the time that this one is. */
+static double stretch_of(const struct model *m, double step_s)
+{
+    unsigned workers = m->workers * m->gpus;
+    double stretch = 1;
+    if (!workers || !(step_s > 0))
+        return 1;
+    for (int i = 0; i < 20; i++) {
+        double busy = smaller(1, m->core_s * stretch / m->workers / step_s);
+        double others = (m->gpus - 1) * smaller(1, m->rank_core_s * stretch / step_s);
+        double chance = pow(1 - busy, workers); /* that none of them is there */
+        double sum = 0;
+        double known = 0;
+        for (unsigned n = 0; n < workers && n < 512 && busy < 1; n++) {
+            sum += chance * larger(1, (1 + n + others) / m->cores);
+            known += chance;
+            chance *= (double)(workers - n) / (n + 1) * busy / (1 - busy);
+        }
+        stretch = sum + (1 - known) * larger(1, (1 + workers + others) / m->cores);
+    }
+    return stretch;
+}
+
+/* With as many others on the cores as there were. */
+static double rank_before(const struct model *m, double comm_s)
 {
     double compute_s = larger(m->compute_s, m->rank_core_s * m->gpus / m->cores);
     return compute_s + m->copy_s + comm_s + m->rank_extra_s;
+}
+
+/* `input_s`: what the loader needs for a batch. A rank does not go faster, so workers are not there more often. */
+static double rank_of(const struct model *m, double comm_s, double input_s)
+{
+    double before_s = rank_before(m, comm_s);
+    double step_s = before_s;
+    if (!m->workers || m->rank_core_s > m->compute_s) /* several threads: what they take is in there */
+        return step_s;
+    for (int i = 0; i < 20; i++) {
+        double more_s = m->rank_core_s * (stretch_of(m, larger(step_s, input_s)) - m->stretch);
+        step_s = (step_s + larger(before_s + more_s, m->rank_core_s)) / 2;
+    }
+    return step_s;
 }
 
 static enum leat_report_part input_limit(const struct model *m, const struct leat_queue_answer *a)
@@ -63,9 +102,9 @@ static enum leat_report_part input_limit(const struct model *m, const struct lea
 
 static double step_of(const struct model *m, double comm_s, enum leat_report_part *limit)
 {
-    double rank_s = rank_of(m, comm_s);
+    double alone_s = rank_before(m, comm_s);
     struct leat_queue q = {.workers = (m->workers ? m->workers : 1) * m->gpus,
-                           .alone_s = m->fetch_s + m->prepare_s + (m->workers ? 0 : rank_s),
+                           .alone_s = m->fetch_s + m->prepare_s + (m->workers ? 0 : alone_s),
                            .core_s = m->core_s,
                            .line_s = m->line_s,
                            .cores = m->cores};
@@ -74,14 +113,16 @@ static double step_of(const struct model *m, double comm_s, enum leat_report_par
     /* However they take turns, all that is computed has to fit on the cores. */
     double cores_s = (m->core_s + m->rank_core_s) * m->gpus / m->cores;
     bool crowded = cores_s > input_s;
-    *limit = comm_s > rank_s - comm_s ? LEAT_REPORT_COMMUNICATION : LEAT_REPORT_FORWARD;
+    input_s = larger(input_s, cores_s) * m->input_factor;
     if (!m->workers) {
         double own_s = larger(m->fetch_s + a.line_s, m->prepare_s + a.core_s);
-        if (crowded || own_s > larger(comm_s, rank_s - comm_s))
+        *limit = comm_s > alone_s - comm_s ? LEAT_REPORT_COMMUNICATION : LEAT_REPORT_FORWARD;
+        if (crowded || own_s > larger(comm_s, alone_s - comm_s))
             *limit = crowded ? LEAT_REPORT_PREPARE : input_limit(m, &a);
-        return larger(input_s, cores_s) * m->input_factor;
+        return input_s;
     }
-    input_s = larger(input_s, cores_s) * m->input_factor;
+    double rank_s = rank_of(m, comm_s, input_s);
+    *limit = comm_s > rank_s - comm_s ? LEAT_REPORT_COMMUNICATION : LEAT_REPORT_FORWARD;
     if (input_s > rank_s)
         *limit = crowded ? LEAT_REPORT_PREPARE : input_limit(m, &a);
     return larger(input_s, rank_s);
@@ -96,21 +137,23 @@ static void calibrate(struct model *m, const struct leat_report_run *run)
     m->prepare_s = or_zero(prepare_s - m->core_s);
     for (int i = 0; i < 4; i++) {
         struct leat_queue q = {.workers = (m->workers ? m->workers : 1) * m->gpus,
-                               .alone_s = m->fetch_s + m->prepare_s + (m->workers ? 0 : rank_of(m, m->comm_s)),
+                               .alone_s = m->fetch_s + m->prepare_s + (m->workers ? 0 : rank_before(m, m->comm_s)),
                                .core_s = m->core_s,
                                .cores = m->cores};
         m->prepare_s = or_zero(prepare_s - leat_queue_ask(&q).core_s);
     }
+    m->stretch = stretch_of(m, run->step_s.mean);
     double now_s = step_of(m, m->comm_s, &limit);
     double wait_s = run->part_s[LEAT_REPORT_FETCH] + run->part_s[LEAT_REPORT_PREPARE] + run->part_s[LEAT_REPORT_INPUT];
     bool waits = limit == LEAT_REPORT_FETCH || limit == LEAT_REPORT_PREPARE || wait_s > WAITS * run->step_s.mean;
-    if (m->workers && waits && run->step_s.mean > rank_of(m, m->comm_s)) {
+    if (m->workers && waits && run->step_s.mean > rank_before(m, m->comm_s)) {
         struct model input = *m;
         input.compute_s = input.copy_s = input.rank_core_s = 0;
         m->input_factor = run->step_s.mean / step_of(&input, 0, &limit);
-        m->rank_extra_s = smaller(HANDOVER_S, run->step_s.mean - rank_of(m, m->comm_s));
+        double handover_s = run->handover_s > 0 ? run->handover_s : HANDOVER_S;
+        m->rank_extra_s = smaller(handover_s, run->step_s.mean - rank_before(m, m->comm_s));
     } else {
-        m->rank_extra_s = larger(run->step_s.mean - now_s, -rank_of(m, 0));
+        m->rank_extra_s = larger(run->step_s.mean - now_s, -rank_before(m, 0));
     }
 }
 
@@ -141,6 +184,7 @@ static leat_status model_of(const struct leat_report *r, struct model *out, stru
                           .cores = run->cores ? run->cores : 1,
                           .gpus = run->gpus,
                           .nodes = run->nodes,
+                          .stretch = 1,
                           .input_factor = 1};
     out->core_s = smaller(out->core_s, out->prepare_s);
     out->compute_s = part_s[LEAT_REPORT_FORWARD] + part_s[LEAT_REPORT_BACKWARD] + part_s[LEAT_REPORT_OPTIMIZER] +
@@ -266,6 +310,8 @@ static struct leat_whatif_answer answer(const struct model *m, const struct leat
     bool input = a.limit == LEAT_REPORT_FETCH || a.limit == LEAT_REPORT_PREPARE;
     double model = changed ? MODEL_ERROR : 0;
     double corrected = !changed ? 0 : input ? log(m->input_factor) : m->rank_extra_s / step_s;
+    if (changed && !input) /* how long a rank waits for a core is the least certain */
+        corrected = hypot(corrected, (step_s - rank_before(m, m->comm_s)) / step_s);
     double spread = sqrt(measured * measured + model * model + corrected * corrected);
     a.step_s = (struct leat_report_time){step_s, step_of(m, m->comm_low_s, &other) * exp(-spread),
                                          step_of(m, m->comm_high_s, &other) * exp(spread)};
@@ -320,7 +366,7 @@ unsigned leat_whatif_workers(const struct leat_report *r)
     struct model m = {0};
     if (model_of(r, &m, &err) != LEAT_OK)
         return 0;
-    double rank_s = rank_of(&m, m.comm_s);
+    double rank_s = rank_before(&m, m.comm_s);
     double workers = ceil((m.fetch_s + m.prepare_s + m.core_s) / rank_s - 1e-9);
     return workers >= 1 && workers < 1e6 ? (unsigned)workers : 0;
 }
@@ -332,7 +378,7 @@ struct leat_report_time leat_whatif_cores(const struct leat_report *r)
     if (model_of(r, &m, &err) != LEAT_OK || !(m.core_s > 0))
         return (struct leat_report_time){NAN, NAN, NAN};
     double spread = hypot(measured_spread(leat_report_find(r, LEAT_REPORT_OBSERVED)), MODEL_ERROR);
-    double cores = m.core_s / rank_of(&m, m.comm_s);
+    double cores = m.core_s / rank_before(&m, m.comm_s);
     return (struct leat_report_time){cores, cores * exp(-spread), cores * exp(spread)};
 }
 
@@ -352,7 +398,7 @@ leat_status leat_whatif_costs(const struct leat_report *r, const struct leat_wha
                          "not enough data: the report does not say how many bytes a sample has in storage; give "
                          "--sample-bytes");
     m.rank_extra_s = 0; /* the other loader's affair */
-    *out = (struct leat_whatif_costs){.rank_s = rank_of(&m, m.comm_s),
+    *out = (struct leat_whatif_costs){.rank_s = rank_before(&m, m.comm_s),
                                       .sample_bytes = bytes / run->batch,
                                       .core_s = m.core_s / run->batch,
                                       .storage_rate = NAN,

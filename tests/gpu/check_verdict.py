@@ -116,15 +116,15 @@ def on_cores():
         with tempfile.TemporaryDirectory() as folder:
             return profile_cases.run(leat, case, ranks, folder, steps=100)
 
-    base = {ranks: profile_cases.base_of(one({}, ranks)) for ranks in (1, 2)}
     with ThreadPoolExecutor(4) as pool:
         rows = list(pool.map(lambda row: (row, one(*row)), profile_cases.cases()))
     right, within = 0, 0
     for (case, ranks), found in rows:
-        points, first = profile_cases.judge(case, found, base[ranks])
+        off, first = profile_cases.judge(case, found)
+        points = max(map(abs, off.values()))
         right, within = right + first, within + (points <= 1)
         if not first or points > 1:
-            print(case, ranks, found, f"off by {points:.2f}", "" if first else "WRONG", flush=True)
+            print(case, ranks, found, off, "" if first else "WRONG", flush=True)
     print(f"the right cause first in {right} of {len(rows)}; within 1 point {within}", flush=True)
     for process in whatif:
         print(process.communicate()[0], flush=True)

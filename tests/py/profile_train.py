@@ -1,5 +1,6 @@
 """A training script that test_profile.py profiles. It knows nothing of the profiler, and prints what its injected sleeps really
-took, so that tests hold on a busy machine too. The argument is JSON."""
+took, so that tests hold on a busy machine too. With "account" each rank writes when each of its steps got where, by a clock that all
+processes share. The argument is JSON."""
 
 import json
 import os
@@ -9,7 +10,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 WISH = {
     "read": 0,
@@ -24,9 +25,11 @@ WISH = {
     "context": None,
     "end": "",
     "save": "",
+    "account": "",
 }
 WISH |= json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 slept = {}
+arrived = [0.0]  # when the last bucket had all its gradients
 torch.set_num_threads(1)
 
 
@@ -45,13 +48,20 @@ def transform(x):
 class Numbers(Dataset):
     def __init__(self):
         self.transform = transform
+        self.prepared = torch.zeros(
+            max(1, WISH["workers"]), dtype=torch.float64
+        ).share_memory_()  # seconds of each worker
 
     def __len__(self):
         return 2 * WISH["steps"]
 
     def __getitem__(self, i):
         sleep("fetch", WISH["read"])
-        return self.transform(torch.full((16,), float(i % 7))), i % 3
+        start, worker = time.perf_counter(), get_worker_info()
+        x = self.transform(torch.full((16,), float(i % 7)))
+        if worker:
+            self.prepared[worker.id] += time.perf_counter() - start
+        return x, i % 3
 
 
 class SlowCopy(torch.Tensor):
@@ -73,15 +83,17 @@ def make_net(rank):
     )
     if not dist.is_initialized():
         return net
-    net = torch.nn.parallel.DistributedDataParallel(net)
-    if WISH["link"]:
+    net = torch.nn.parallel.DistributedDataParallel(net, broadcast_buffers=not WISH["account"])
+    if WISH["link"] or WISH["account"]:
 
         def slow_link(state, bucket):
-            def arrived(future):
+            arrived[0] = time.perf_counter()
+
+            def over(future):
                 sleep("communication", WISH["link"])
                 return future.value()[0]
 
-            return dist.all_reduce(bucket.buffer().div_(2), async_op=True).get_future().then(arrived)
+            return dist.all_reduce(bucket.buffer().div_(2), async_op=True).get_future().then(over)
 
         net.register_comm_hook(None, slow_link)
     return net
@@ -95,21 +107,24 @@ def main():
     net = make_net(rank)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
+    dataset = Numbers()
     loader = DataLoader(
-        Numbers(), batch_size=2, shuffle=True, num_workers=WISH["workers"], multiprocessing_context=WISH["context"]
+        dataset, batch_size=2, shuffle=True, num_workers=WISH["workers"], multiprocessing_context=WISH["context"]
     )
-    times, iterations = [], 0
+    begun, copied, passed, ended, slept_by, iterations = [], [], [], [], [], 0
     for x, y in loader:
-        times.append(time.perf_counter())
+        begun.append(time.perf_counter())
         iterations += 1
         if WISH["copy"]:
             x.as_subclass(SlowCopy).to("meta")
+        copied.append(time.perf_counter())
         x.mul_(0.5)
         time.sleep(WISH["compute"])
         sleep("late", WISH["late"] if rank == 1 else 0)
         loss = torch.nn.functional.cross_entropy(net(x), y)
         optimizer.zero_grad()
         loss.backward()
+        passed.append((arrived[0], time.perf_counter()))
         optimizer.step()
         schedule.step()
         if WISH["end"] == "exit" and iterations == 3:
@@ -118,6 +133,8 @@ def main():
             raise RuntimeError("as it must")
         if WISH["end"] == "killed" and iterations == 30 and rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+        ended.append(time.perf_counter())
+        slept_by.append(dict(slept))
     if WISH["save"]:
         torch.save(net.state_dict(), WISH["save"])
         torch.load(WISH["save"])
@@ -125,11 +142,20 @@ def main():
     said |= {"random": torch.rand(1).item()}
     if rank == 0:
         print(json.dumps(said))
-    steps = len(times) - 1
-    step = (times[-1] - times[0]) / max(1, steps)
-    truth = {cause: seconds / len(times) / step for cause, seconds in slept.items()}
-    line = json.dumps({"rank": rank, "shares": truth, "step_s": step, "iterations": iterations})
+    # Without the first two steps, which are the profiler's warm-up: a step goes from the end of the loop's body to its next end.
+    took = ended[-1] - ended[1]
+    shares = {cause: (seconds - slept_by[1].get(cause, 0)) / took for cause, seconds in slept_by[-1].items()}
+    waited = sum(b - e for b, e in zip(begun[2:], ended[1:], strict=False)) / took
+    said = {"shares": shares, "waited": waited, "step_s": took / (len(ended) - 2)}
+    line = json.dumps({"rank": rank, "iterations": iterations, **said})
     sys.stderr.write(f"truth {line}\n")  # at once: ranks share the pipe
+    if WISH["account"]:
+        rows = [
+            {"begun": b, "copied": c, "arrived": a, "exchanged": d, "ended": e, **s}
+            for b, c, (a, d), e, s in zip(begun, copied, passed, ended, slept_by, strict=True)
+        ]
+        with open(f"{WISH['account']}{rank}.json", "w") as file:
+            json.dump({"steps": rows, "workers_prepared": dataset.prepared.sum().item()}, file)
     sys.stdout.flush()
     if dist.is_initialized():
         dist.barrier()

@@ -80,23 +80,36 @@ def cause(done):
 )
 def test_an_injected_stall_is_found_and_measured(profile, wish, first):
     done, report = profile(wish)
-    share = truths(done)[0]["shares"][first]
+    truth, split = truths(done)[0], parts(report)
+    share = truth["shares"][first]
     assert cause(done) == first
-    assert share > 0.3
-    # The sleeps themselves, and at most what a busy machine adds around them or has them wait for a core.
-    assert share - 0.12 <= parts(report)[first] <= share + 0.15
+    # The sleeps themselves, and at most what they lie within: a busy machine adds there, and has them wait for a core.
+    around = truth["waited"] if first in ("fetch", "prepare") else share
+    assert share - 0.05 <= split[first] <= around + 0.05
+    assert split["fetch"] + split["prepare"] + split["input"] == pytest.approx(truth["waited"], abs=0.05)
 
 
 def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile):
-    # Two workers that sleep 24 ms for each batch keep nobody busy who computes for 5 ms.
-    done, report = profile({"read": 0.01, "transform": 0.002, "workers": 2, "context": "spawn"})
-    run = report["runs"][0]
+    # Two workers that sleep 120 ms for each batch keep nobody busy who computes for 1 ms. They have to be far slower than a training
+    # that gets no core for a while: else they are ahead of it, and there is nothing to see.
+    wish = {"read": 0.05, "transform": 0.01, "workers": 2, "context": "spawn", "compute": 0.001}
+    done, report = profile(wish)
+    assert report, done.stderr
+    run, split = report["runs"][0], parts(report)
     assert cause(done) == "fetch"
     assert run["workers"] == 2
-    assert run["fetch_s"] > 0.019
-    assert run["prepare_s"] > 0.0039
+    assert run["fetch_s"] > 0.099
+    assert run["prepare_s"] > 0.0199
     assert run["batch"] == 2
-    assert parts(report)["fetch"] > 0.25
+    assert split["fetch"] > split["prepare"]
+
+
+def test_what_it_costs_to_take_over_a_batch_that_is_ready_is_told(profile):
+    _, report = profile({"workers": 2, "compute": 0.03})  # workers have nothing to do, and are ahead
+    run = report["runs"][0]
+    assert 0 < run["handover_s"] <= sum(run["parts_s"][part] for part in ("fetch", "prepare", "input"))
+    _, report = profile({})
+    assert report["runs"][0]["handover_s"] is None
 
 
 def test_a_straggler_is_named_and_its_lateness_is_no_communication(profile):
@@ -112,9 +125,8 @@ def test_a_straggler_is_named_and_its_lateness_is_no_communication(profile):
 
 
 def test_communication_is_found_and_differs_from_a_run_without_it(profile):
-    done, report = profile({"link": 0.015, "steps": 110}, "--time", "1min", ranks=2)
+    done, report = profile({"link": 0.04, "steps": 110}, "--time", "1min", ranks=2)
     assert cause(done) == "communication"
-    assert parts(report)["communication"] > 0.3
     assert sum(report["runs"][0]["bucket_bytes"]) == report["runs"][0]["gradient_bytes"] > 0
     runs = {run["mode"]: run for run in report["runs"]}
     assert runs["alone"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
@@ -172,7 +184,7 @@ def test_samples_are_read_again_from_memory_and_from_the_disk_and_the_training_i
 
 
 def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_leat, tmp_path):
-    wish = {"read": 0.006, "steps": 110}
+    wish = {"read": 0.025, "steps": 110}  # 50 ms of a step: far more than a busy machine keeps it from a core
     plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
     done, report = profile(wish, "--time", "1min", "--type", "m5.large")
     assert done.stdout == plain.stdout  # weights, learning rate, random numbers: bit for bit
@@ -181,7 +193,7 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     assert [report["runs"][i]["mode"] for i in stall["from"]] == ["observed", "synthetic"]
     split = parts(report)
     waited = (split["fetch"] + split["prepare"] + split["input"]) * report["runs"][0]["step_s"][0]
-    assert split["fetch"] > 0.3
+    assert split["fetch"] > split["prepare"] + split["input"]
     assert stall["s"][0] == pytest.approx(waited, rel=0.5)
     # What it would be with storage that takes no time lies between the two runs, and nearer to the replayed one.
     asked = run_leat("whatif", tmp_path / "report.json", "--storage-speed", "1000x", "--json", status=0)
@@ -200,7 +212,7 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
     plan = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", tmp_path / "report.json")
     assert "report.json" not in plan.stderr, plan.stderr  # nothing is wrong with it
     newer = tmp_path / "newer.json"
-    newer.write_text((tmp_path / "report.json").read_text().replace('"leat_report": 2', '"leat_report": 9'))
+    newer.write_text((tmp_path / "report.json").read_text().replace('"leat_report": 3', '"leat_report": 9'))
     said = run_leat("plan", "-j", tmp_path / "job.toml", "-c", tmp_path / "c.csv", "--report", newer)
     assert said.returncode != 0
     assert "newer.json: a report of version 9" in said.stderr
@@ -283,6 +295,24 @@ def test_without_a_loader_and_under_another_profiler(profile):
     assert "no loader was seen" in done.stderr
     assert report["runs"][0]["steps"] >= 30
     assert parts(report)["fetch"] == 0
+
+
+UNEVEN = """
+import torch, time
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for i in range(70):
+    time.sleep(0.05 if i // 20 % 2 else 0.001)
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_an_interval_that_few_stretches_leave_wide_is_explained(profile):
+    done, report = profile(command=[sys.executable, "-c", UNEVEN])
+    mean, low, high = report["runs"][0]["step_s"]
+    assert high - low > 0.2 * mean
+    assert "what a step takes is not known well: it was seen in 3 stretches" in done.stderr
 
 
 def test_what_a_killed_profiler_leaves_is_removed_by_the_next(leat_bin, clean_env, profile):

@@ -32,7 +32,8 @@ LEAT = """
 import sys
 sys.path.insert(0, sys.argv[2])
 import leat
-batches = leat.Loader(sys.argv[1], batch_size=4, fields={"x": leat.bytes("bin")}, last="drop")
+# Little room: else all of it could be there before a busy machine has made its first step.
+batches = leat.Loader(sys.argv[1], batch_size=4, fields={"x": leat.bytes("bin")}, last="drop", shuffle=False, ram="4MB")
 """
 OWN = """
 import http.client, sys
@@ -61,7 +62,7 @@ def objects(bucket_dir):
 
 def test_leats_loader_tells_what_came_from_the_bucket_and_how_fast(profile, serve, objects, run_leat, runtime):  # noqa: F811
     run_leat("pack", objects, objects.parent / "packed", "--chunk-size", "1MB", status=0)
-    server = serve(objects.parent.parent, "--bandwidth", "5MB/s")
+    server = serve(objects.parent.parent, "--bandwidth", "3MB/s")
     command = [sys.executable, "-c", MODEL + LEAT + TRAIN, "s3://bucket/packed", BUILD / "python"]
     done, report = profile(None, "--time", "5s", command=command, env=runtime.env | server.s3_env())
     run = report["runs"][0]
@@ -69,8 +70,12 @@ def test_leats_loader_tells_what_came_from_the_bucket_and_how_fast(profile, serv
     assert "leat.Loader's own account" in done.stderr
     # All comes in the first epoch, some of it ahead of the batch that needs it.
     assert 0.5 < run["bucket_read_bytes"] / (SIZE * BATCH) < 1.5
-    assert 2e6 < run["bucket_rate"] < 7e6
-    assert parts(report)["fetch"] > 0.5
+    # The bucket needs 133 ms for a batch. What of it the training itself takes, on a busy machine much, it does not wait; and what it
+    # waits is for the bucket.
+    split = parts(report)
+    assert split["fetch"] > split["prepare"] + split["input"]
+    if split["fetch"] > 0.4:  # then it was what the loader waited for, at least for eight batches in a row
+        assert 1e6 < run["bucket_rate"] < 4e6
 
 
 def test_a_script_need_not_keep_its_loader(profile, objects, run_leat, runtime):  # noqa: F811

@@ -109,8 +109,8 @@ static void what_is_not_understood_is_refused_by_name(void **state)
         leat_status status;
         const char *says;
     } cases[] = {
-        {"\"leat_report\": 2", "\"leat_report\": 3", LEAT_VERSION, "r.json: a report of version 3"},
-        {"\"leat_report\": 2", "\"leat_report\": \"1\"", LEAT_INVALID, "not a report"},
+        {"\"leat_report\": 3", "\"leat_report\": 4", LEAT_VERSION, "r.json: a report of version 4"},
+        {"\"leat_report\": 3", "\"leat_report\": \"1\"", LEAT_INVALID, "not a report"},
         {"\"gpus\"", "\"gpsu\"", LEAT_INVALID, "'gpsu' is not known"},
         {"\"gpus\": 2", "\"gpus\": 0", LEAT_INVALID, "without 'gpus'"},
         {"\"gpus\": 2", "\"gpus\": -2", LEAT_INVALID, "'gpus' is not a whole number"},

@@ -89,6 +89,42 @@ static void workers_share_cores_and_the_line(void **state)
 }
 
 /* Exact by hand: two workers that wait and compute for a second each, on one core. */
+static void a_rank_waits_for_the_cores_that_its_workers_are_on(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    struct leat_whatif_answer a;
+    struct leat_error err;
+    /* Two workers prepare for 16 ms and fetch for 160; the rank sleeps for 10 ms and is on a core for 3. */
+    fill(&r, 1);
+    r.run[0].workers = 2;
+    r.run[0].cores = 2;
+    r.run[0].step_s = (struct leat_report_time){0.088, 0.0875, 0.0885};
+    r.run[0].fetch_s = 0.16;
+    r.run[0].prepare_s = r.run[0].prepare_cpu_s = 0.016;
+    r.run[0].part_s[LEAT_REPORT_FETCH] = 0.075;
+    r.run[0].part_s[LEAT_REPORT_FORWARD] = 0.013;
+    r.run[0].cores_used = (0.016 + 0.003) / 0.088;
+    struct leat_whatif all = {.cache = true, .cached = 1};
+    assert_ok(leat_whatif_ask(&r, &all, &a, &err), err);
+    assert_true(a.step_s.mean > 0.014 && a.step_s.mean < 0.0165 && a.limit == LEAT_REPORT_FORWARD);
+    /* On one core both workers are always there, and a rank has a third of it. */
+    all.cores = 1;
+    assert_ok(leat_whatif_ask(&r, &all, &a, &err), err);
+    assert_true(a.step_s.mean > 0.0195 && a.step_s.mean < 0.0205 && a.limit == LEAT_REPORT_FORWARD);
+    assert_true(a.step_s.low < 0.016 && a.step_s.high > 0.024);
+    /* What taking over a batch costs was seen, where one was ready. */
+    r.run[0].handover_s = 0.003;
+    assert_ok(leat_whatif_ask(&r, &all, &a, &err), err);
+    assert_true(a.step_s.mean > 0.0215 && a.step_s.mean < 0.0225);
+    /* Without workers nobody is in its way. */
+    r.run[0].workers = 0;
+    r.run[0].step_s = (struct leat_report_time){0.189, NAN, NAN};
+    r.run[0].cores_used = (0.016 + 0.003) / 0.189;
+    assert_ok(leat_whatif_ask(&r, &all, &a, &err), err);
+    assert_true(fabs(a.step_s.mean - 0.029) < 1e-3);
+}
+
 static void queues_are_solved_exactly(void **state)
 {
     (void)state;
@@ -230,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slowest_stage_sets_the_pace),
         cmocka_unit_test(workers_share_cores_and_the_line),
+        cmocka_unit_test(a_rank_waits_for_the_cores_that_its_workers_are_on),
         cmocka_unit_test(queues_are_solved_exactly),
         cmocka_unit_test(limits_come_one_after_the_other),
         cmocka_unit_test(a_network_that_nobody_has_seen_has_to_be_told),

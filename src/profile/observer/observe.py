@@ -534,7 +534,8 @@ def _patch_distributed(torch):
                 busy.on = False
                 span.end(weigh([a for a in args if isinstance(a, torch.Tensor)])[1])
 
-        collective.__name__, collective.__doc__, collective.__wrapped__ = plain.__name__, plain.__doc__, plain
+        collective.__name__ = getattr(plain, "__name__", "collective")  # a hook may be any callable
+        collective.__doc__, collective.__wrapped__ = plain.__doc__, plain
         return collective
 
     for name in _COLLECTIVES:
@@ -563,11 +564,17 @@ def _patch_distributed(torch):
 
     init_process_group.__doc__, init_process_group.__wrapped__ = plain_init.__doc__, plain_init
     inner.init_process_group = dist.init_process_group = init_process_group
-    _patch_ddp(torch.nn.parallel.DistributedDataParallel)
+    _patch_ddp(torch.nn.parallel.DistributedDataParallel, follow)
 
 
-def _patch_ddp(kind):
-    plain = kind.__init__
+def _patch_ddp(kind, follow):
+    plain, plain_register = kind.__init__, kind.register_comm_hook
+
+    @functools.wraps(plain_register)
+    def register(self, state, hook):
+        # It runs in the backward pass, which waits for it: all of it is communication, also what it does when gradients are back at
+        # once. Its signature is looked at.
+        return plain_register(self, state, functools.wraps(hook)(follow(hook, own=False)))
 
     def init(self, module, *args, **kwargs):
         plain(self, module, *args, **kwargs)
@@ -578,7 +585,7 @@ def _patch_ddp(kind):
         once.exchanging.append(weakref.ref(self))
 
     init.__wrapped__ = plain
-    kind.__init__ = init
+    kind.__init__, kind.register_comm_hook = init, register
 
 
 # --- putting them in place ----------------------------------------------------------------------------------------------

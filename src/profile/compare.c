@@ -140,7 +140,7 @@ static leat_status add_pair(const char *a_name, const struct leat_report *a, con
 leat_status leat_compare(const char *a_name, const struct leat_report *a, const char *b_name,
                          const struct leat_report *b, struct leat_compare *out, struct leat_error *err)
 {
-    const char *pair;
+    const char *pair = NULL;
     leat_status rc = same_job(a_name, a, b_name, b, &pair, err);
     if (rc != LEAT_OK)
         return rc;

@@ -99,18 +99,11 @@ def judge(report, real, synthetic):
 
 
 def on_cores():
-    """Fifty stalls, six at a time, beside four settings of what-if on two cores each."""
+    """Fifty stalls, four at a time; then the settings of what-if, each on two cores whose other threads rest."""
     leat, root = shutil.which("leat"), BENCH.parent
     sys.path.insert(0, str(root / "tests" / "py"))
+    import bench_whatif
     import profile_cases
-
-    cores = sorted(os.sched_getaffinity(0))
-    whatif = []
-    for i, name in enumerate(("storage is", "cores are", "storage, then", "no workers")):
-        command = [sys.executable, "bench_whatif.py", "--leat", leat, "--only", name]
-        command += ["--cpus", f"{cores[-2 - 2 * i]},{cores[-1 - 2 * i]}"]
-        whatif.append(subprocess.Popen(command, cwd=BENCH, stdout=subprocess.PIPE, text=True))
-    os.sched_setaffinity(0, cores[:-8])
 
     def one(case, ranks):
         with tempfile.TemporaryDirectory() as folder:
@@ -126,8 +119,18 @@ def on_cores():
         if not first or points > 1:
             print(case, ranks, found, off, "" if first else "WRONG", flush=True)
     print(f"the right cause first in {right} of {len(rows)}; within 1 point {within}", flush=True)
-    for process in whatif:
-        print(process.communicate()[0], flush=True)
+
+    names = ["storage is", "cores are", "storage, then", "no workers"]
+    cores = bench_whatif.apart(2 * len(names))
+    together = max(1, len(cores) // 2)
+    for start in range(0, len(names), together):
+        whatif = []
+        for i, name in enumerate(names[start : start + together]):
+            command = [sys.executable, "bench_whatif.py", "--leat", leat, "--only", name]
+            command += ["--cpus", ",".join(str(core) for core in cores[2 * i : 2 * i + 2])]
+            whatif.append(subprocess.Popen(command, cwd=BENCH, stdout=subprocess.PIPE, text=True))
+        for process in whatif:
+            print(process.communicate()[0], flush=True)
 
 
 def main():

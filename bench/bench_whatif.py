@@ -3,11 +3,11 @@
 python bench/bench_whatif.py [--build build/release | --leat PATH] [--steps 120] [--repeat 1] [--only TEXT] [--cpus 0,1]
 
 A training whose storage, preparing and computing are emulated: storage by sleeping for every sample that is not cached, preparing
-by rounds of arithmetic on a core, computing by sleeping, as a rank does while its GPU works. Each setting is profiled once,
+by arithmetic until a core has worked for so long, computing by sleeping, as a rank does while its GPU works. (A fixed number of
+rounds would not do: cores of rented machines differ by a quarter from minute to minute, and no model of a training can know that.) Each setting is profiled once,
 without a cache and with all cores, and asked for caches of 0 to 100 % and one or two cores. Then each of these is run, under
 `leat profile` as well, so that a step means the same in both. The kernel keeps processes to cores (taskset), which are not two
-threads of one, and whose other threads should have nothing to do: a core whose other thread works is slower by a third or more. What
-a batch costs a core in each run, beside what it cost in the profiled one, tells of it.
+threads of one. What a batch costs a core in each run is shown beside what it cost in the profiled one.
 """
 
 import argparse
@@ -40,16 +40,16 @@ BATCH = 16
 torch.set_num_threads(1)
 
 
-def work(rounds):
-    x = 1
-    for i in range(rounds):
-        x = (x * 1103515245 + i) & 0xFFFFFFFF
+def work(seconds):
+    x, end = 1, time.thread_time() + seconds
+    while time.thread_time() < end:
+        x = (x * 1103515245 + 12345) & 0xFFFFFFFF
     return x
 
 
 class Samples(Dataset):
     def __init__(self):
-        self.transform = lambda i: torch.full((64,), float(work(wish["rounds"]) % 7 + i % 3))
+        self.transform = lambda i: torch.full((64,), float(work(wish["prepare"] / 1e3 / BATCH) % 7 + i % 3))
 
     def __len__(self):
         return BATCH * wish["steps"]
@@ -70,23 +70,6 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """
-
-
-def rounds_of(milliseconds):
-    """Rounds of the arithmetic that take a core this long for each of 16 samples, by CPU time: other work does not matter."""
-    code = TRAIN.split("class Samples")[0].split("torch.set_num_threads(1)")[1]
-    space = {}
-    exec(code, space)
-    import time
-
-    best = min(_cpu(space["work"], 200_000, time) for _ in range(5))
-    return int(milliseconds / 1e3 / 16 / (best / 200_000))
-
-
-def _cpu(work, rounds, time):
-    start = time.thread_time()
-    work(rounds)
-    return time.thread_time() - start
 
 
 def apart(count=2):
@@ -162,12 +145,11 @@ def main():
         for name, times in SETTINGS.items():
             if options.only not in name:
                 continue
-            setting = {**times, "rounds": rounds_of(times["prepare"])}
-            report = profiled(leat, folder, setting, 0, cpus, options.steps)
+            report = profiled(leat, folder, times, 0, cpus, options.steps)
             for n in range(len(cpus), 0, -1):
                 for cache in CACHES:
                     runs = [
-                        profiled(leat, folder, setting, cache, cpus[:n], options.steps) for _ in range(options.repeat)
+                        profiled(leat, folder, times, cache, cpus[:n], options.steps) for _ in range(options.repeat)
                     ]
                     middle = sorted((observed(run) for run in runs), key=lambda run: run["step_s"][0])[
                         options.repeat // 2
@@ -204,14 +186,6 @@ def main():
     print(
         f"\n  mean error {100 * mean:.1f} %, inside the interval {100 * inside:.0f} % of {len(rows)}; load {os.getloadavg()[0]:.1f}"
     )
-    same = [row for row in rows if abs(row["core"]) < 0.03]
-    if same and len(same) < len(rows):
-        mean_same, inside_same = (
-            sum(map(f, same)) / len(same) for f in (lambda row: abs(row["off"]), lambda row: row["inside"])
-        )
-        print(
-            f"  of the {len(same)} whose cores were as fast as in the profiled run (3 %): {100 * mean_same:.1f} %, {100 * inside_same:.0f} %"
-        )
     write("whatif", {"rows": rows, "mean_error": mean, "inside": inside})
 
 

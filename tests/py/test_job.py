@@ -59,7 +59,7 @@ def sources(lines):
 
 @pytest.mark.parametrize("n", [2, pytest.param(4, marks=pytest.mark.long), pytest.param(8, marks=pytest.mark.long)])
 def test_each_byte_leaves_the_bucket_once_for_the_whole_job(n, bucket, machines):
-    url, env, server, packed = bucket()
+    url, env, server, packed = bucket("--bandwidth", "8MB/s")  # so that there is waiting
     ranks = machines(n).start({"url": url, "epochs": 2, "loader": {"job": "auto"}}, env)
     lines = [finish(rank)[0] for rank in ranks]
     check_all(lines, packed, 2)
@@ -244,6 +244,7 @@ def test_a_machine_that_does_not_answer_holds_nobody_for_long(plays, runtime):
     assert "almost nothing came for 3 s" in runtime.log()
 
 
+@pytest.mark.long
 def test_a_machine_that_becomes_slow_is_let_go(lt, leat_bin, runtime, run_leat, tmp_path):
     """Its first 48 chunks come at once, the next ones after 2.5 s: each is fetched from the bucket when it is late, and after
     eight the machine is left alone. Nobody waits as long as it takes."""

@@ -30,7 +30,7 @@ def chains(lt, runtime, versions, numbers, seconds=None):
 
 
 def test_chains_lose_double_and_mix_nothing(lt, runtime, versions):
-    assert chains(lt, runtime, versions, range(40 if SANITIZE else 200))
+    assert chains(lt, runtime, versions, range(40 if SANITIZE else 120))
 
 
 @pytest.mark.long

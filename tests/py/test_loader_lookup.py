@@ -146,6 +146,7 @@ def test_a_child_that_is_forked_during_a_lookup_has_keys_of_its_own(lt, no_keys,
         next(it)
 
 
+@pytest.mark.long
 def test_keys_that_seem_to_be_over_are_asked_for_less_and_less_often(lt, no_keys, blobs, box, runtime, monkeypatch):
     """They came without a Date, so nobody can tell that a clock is wrong; the bucket takes them. Once a second would be
     eight times and more."""
@@ -164,6 +165,7 @@ def test_keys_that_seem_to_be_over_are_asked_for_less_and_less_often(lt, no_keys
     assert runtime.log().count("expire: asking for new ones") <= 1
 
 
+@pytest.mark.long
 def test_keys_that_are_refused_are_asked_for_again_while_the_old_ones_live(
     lt, no_keys, blobs, box, runtime, monkeypatch
 ):

@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import SANITIZE
 from loading import torchrun
 from test_profile import parts, profile  # noqa: F401
+
+pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="the frameworks are not what a sanitizer is to look at")
 
 torch = pytest.importorskip("torch")
 
@@ -29,9 +32,9 @@ def free_port():
     [
         # Blocks are made, or a note says why not.
         ("one_by_one", 2, None),
-        ("together", 6, ROW),
+        pytest.param("together", 6, ROW, marks=pytest.mark.long),
         ("ahead", 2, AHEAD),
-        ("validating", 2, ROW),
+        pytest.param("validating", 2, ROW, marks=pytest.mark.long),
         ("accelerate", 2, None),
         pytest.param("trainer", 6, "transformers.Trainer counts its batches itself", marks=pytest.mark.long),
         pytest.param("lightning", 2, "Lightning counts its batches itself", marks=pytest.mark.long),

@@ -7,8 +7,11 @@ import threading
 import types
 
 import pytest
+from conftest import SANITIZE
 from loading import SLOW, torchrun
 from test_profile import OBSERVER, profile  # noqa: F401
+
+pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what is ours")
 
 torch = pytest.importorskip("torch")
 

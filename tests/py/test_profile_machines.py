@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import SANITIZE
 from loading import SLOW
 from test_whatif import RUN
+
+pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what is ours")
 
 torch = pytest.importorskip("torch")
 

@@ -125,7 +125,13 @@ def test_every_compiler_gives_the_golden_values(compiler, optimisation, tmp_path
     assert shutil.which(compiler), f"{compiler} is missing: tools/deps test installs it"
     program = tmp_path / "golden"
     base = ROOT / "src" / "base"
-    sources = [ROOT / "tests/unit/golden_random.c", base / "random.c", base / "bytes.c", base / "hash.c"]
+    sources = [
+        ROOT / "tests/unit/golden_random.c",
+        base / "random.c",
+        base / "bytes.c",
+        base / "hash.c",
+        base / "xxh3_avx2.c",
+    ]
     flags = ["-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT}/src", f"-I{ROOT}/include", *optimisation.split()]
     command = [compiler, *flags, *map(str, sources), "-lcrypto", "-lxxhash", "-pthread", "-o", str(program)]
     subprocess.run(command, check=True)

@@ -515,7 +515,7 @@ def _patch_distributed(torch):
     busy = threading.local()
 
     def follow(plain, own=True):
-        name = plain.__name__
+        name = getattr(plain, "__name__", "collective")  # a hook may be any callable
         sharding = name in (*once.Sharded.SCATTERS, *once.Sharded.GATHERS)
 
         def collective(*args, **kwargs):
@@ -534,8 +534,7 @@ def _patch_distributed(torch):
                 busy.on = False
                 span.end(weigh([a for a in args if isinstance(a, torch.Tensor)])[1])
 
-        collective.__name__ = getattr(plain, "__name__", "collective")  # a hook may be any callable
-        collective.__doc__, collective.__wrapped__ = plain.__doc__, plain
+        collective.__name__, collective.__doc__, collective.__wrapped__ = name, plain.__doc__, plain
         return collective
 
     for name in _COLLECTIVES:

@@ -23,10 +23,9 @@ class Sharded:
     GATHERS = ("all_gather_single", "all_gather_into_tensor")
 
     def __init__(self):
-        self.now, self.last = (
-            ([], []),
-            ([], []),
-        )  # bytes of gradients in each reduce-scatter, of parameters in each all-gather
+        # Bytes of gradients in each reduce-scatter, of parameters in each all-gather.
+        self.now = ([], [])
+        self.last = ([], [])
 
     def see(self, name, output, given=None, **more):
         """Called as the collective is: a reduce-scatter's input and an all-gather's output are whole."""

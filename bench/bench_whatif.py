@@ -3,7 +3,7 @@
 python bench/bench_whatif.py [--build build/release | --leat PATH] [--steps 120] [--repeat 1] [--only TEXT] [--cpus 0,1]
 
 A training whose storage, preparing and computing are emulated: storage by sleeping for every sample that is not cached, preparing
-by arithmetic until a core has worked for so long, computing by sleeping, as a rank does while its GPU works. (A fixed number of
+by arithmetic for a fixed time of a core, computing by sleeping, as a rank does while its GPU works. (A fixed number of
 rounds would not do: cores of rented machines differ by a quarter from minute to minute, and no model of a training can know that.) Each setting is profiled once,
 without a cache and with all cores, and asked for caches of 0 to 100 % and one or two cores. Then each of these is run, under
 `leat profile` as well, so that a step means the same in both. The kernel keeps processes to cores (taskset), which are not two

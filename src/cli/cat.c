@@ -88,7 +88,7 @@ static int write_objects(const struct cat_settings *s, int argc, char **argv)
     int status = LEAT_EXIT_OK;
     if (s->length && leat_parse_size(s->length, "--length", &length, &err) != LEAT_OK)
         return leat_cli_fail(&err);
-    if (leat_cli_store_one_kind(&s->store, argv, argc, &err) != LEAT_OK)
+    if (leat_cli_store_one_kind(&s->store, argv, argc, NULL, &err) != LEAT_OK)
         return leat_cli_fail(&err);
     for (int i = 0; i < argc && !left && !leat_cli_interrupted(); i++) {
         struct leat_store *store = NULL;

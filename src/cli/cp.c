@@ -334,7 +334,7 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_copy_progress totals = {0};
     if (s->part_size < LEAT_PART_MIN || s->part_size > 5ull << 30)
         return leat_cli_failf(LEAT_INVALID, "--part-size: between 5MiB and 5GiB");
-    leat_status rc = leat_cli_store_one_kind(&s->store, argv, argc, &err);
+    leat_status rc = leat_cli_store_one_kind(&s->store, argv, argc, NULL, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_store_open(&s->store, argv[0], &e.from, &e.from_key, &err);
     if (rc == LEAT_OK)

@@ -138,7 +138,7 @@ static int run(const void *settings, int argc, char **argv)
     struct comparing c = {.settings = settings};
     struct leat_error err;
     bool different = false;
-    leat_status rc = leat_cli_store_one_kind(&c.settings->store, argv, argc, &err);
+    leat_status rc = leat_cli_store_one_kind(&c.settings->store, argv, argc, NULL, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_dataset_open(&c.settings->store, argv[0], &c.datasets[0], &err);
     if (rc == LEAT_OK)

@@ -396,7 +396,8 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     leat_status rc = check(s, argc - 1, &err);
     if (rc == LEAT_OK)
-        rc = leat_cli_store_one_kind(&s->store, argv, argc, &err);
+        rc = leat_cli_store_one_kind(&s->store, argv, argc,
+                                     (const char *const[2]){s->origin.manifest, s->origin.classes}, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[argc - 1], &x.to, &err);
     if (rc == LEAT_OK)

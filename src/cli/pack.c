@@ -352,7 +352,8 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     leat_status rc = check_settings(&p, &err);
     if (rc == LEAT_OK)
-        rc = leat_cli_store_one_kind(&s->store, argv, argc, &err);
+        rc = leat_cli_store_one_kind(&s->store, argv, argc,
+                                     (const char *const[2]){s->origin.manifest, s->origin.classes}, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[argc - 1], &p.to, &err);
     if (rc == LEAT_OK)

@@ -345,6 +345,8 @@ static int run(const void *settings, int argc, char **argv)
     struct leat_error err;
     leat_status rc = read_parts(&s, &err);
     if (rc == LEAT_OK)
+        rc = leat_cli_store_one_kind(&s.settings->store, argv, argc, (const char *const[2]){s.settings->list}, &err);
+    if (rc == LEAT_OK)
         rc = read_list(&s, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_dataset_open(&s.settings->store, argv[0], &s.dataset, &err);

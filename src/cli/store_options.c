@@ -61,14 +61,26 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *s, struct leat_stor
 }
 
 leat_status leat_cli_store_one_kind(const struct leat_cli_store *settings, char *const *urls, int n,
-                                    struct leat_error *err)
+                                    const char *const beside[2], struct leat_error *err)
 {
     struct leat_store_opts said = {.endpoint_url = settings->endpoint_url};
     enum leat_scheme kind;
     bool found;
     if (!said.endpoint_url)
         return LEAT_OK;
-    return leat_store_opts_owner(&said, (const char *const *)urls, (size_t)n, &kind, &found, err);
+    size_t count = 0;
+    const char **all = malloc(((size_t)n + 2) * sizeof *all);
+    if (!all)
+        return leat_fail(err, LEAT_NO_MEMORY, "no memory for addresses");
+    for (int i = 0; i < n; i++)
+        all[count++] = urls[i];
+    for (size_t i = 0; beside && i < 2; i++) {
+        if (beside[i])
+            all[count++] = beside[i];
+    }
+    leat_status rc = leat_store_opts_owner(&said, all, count, &kind, &found, err);
+    free((void *)all);
+    return rc;
 }
 
 leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,

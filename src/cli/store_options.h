@@ -118,9 +118,9 @@ leat_status leat_cli_store_opts(const struct leat_cli_store *settings, struct le
                                 struct leat_error *err);
 
 /* An endpoint is that of one kind of store, and no other kind's keys go there. LEAT_INVALID: one is given, and these
- * addresses are of several kinds. */
+ * addresses, the two beside them (NULL: none) included, are of several kinds. For every command with more than one. */
 leat_status leat_cli_store_one_kind(const struct leat_cli_store *settings, char *const *urls, int n,
-                                    struct leat_error *err);
+                                    const char *const beside[2], struct leat_error *err);
 
 /* Opens the store that the URL `text` is in, with Ctrl-C wired up, and splits off the key (the caller frees it). */
 leat_status leat_cli_store_open(const struct leat_cli_store *settings, const char *text, struct leat_store **store,

@@ -201,12 +201,13 @@ static void print_numbers(const struct leat_schema *schema)
 
 static int run(const void *settings, int argc, char **argv)
 {
-    (void)argc;
     const struct unpack_settings *s = settings;
     struct leat_dataset *d = NULL;
     struct unpacking u = {0};
     struct leat_error err;
-    leat_status rc = leat_cli_dataset_open(&s->store, argv[0], &d, &err);
+    leat_status rc = leat_cli_store_one_kind(&s->store, argv, argc, NULL, &err);
+    if (rc == LEAT_OK)
+        rc = leat_cli_dataset_open(&s->store, argv[0], &d, &err);
     if (rc == LEAT_OK)
         rc = leat_cli_home_open(&s->store, argv[1], &u.to, &err);
     if (rc == LEAT_OK)

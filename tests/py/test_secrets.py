@@ -390,6 +390,10 @@ def test_an_endpoint_of_one_kind_of_store_gets_no_keys_of_another(run_leat, faul
         ["pack", "hf://datasets/a/b", "s3://one/set"],
         ["index", "s3://one/key", "gs://two/set"],
         ["diff", "s3://one/set", "gs://two/set"],
+        ["unpack", "gs://two/set", "s3://one/files"],
+        ["select", "--keys", "gs://two/list", "--name", "some", "s3://one/set"],
+        ["pack", "--manifest", "gs://two/table.csv", "s3://one/key", "s3://one/set"],
+        ["index", "--classes", "gs://two/classes.txt", "s3://one/key", "s3://one/set"],
     ):
         done = run_leat(command, *said, *urls, env=env, status=2)
         assert "each kind of store has its own" in done.stderr

@@ -151,7 +151,8 @@ def test_a_job_that_goes_on_from_a_state_shares_the_rest(runtime, images):
     for lines in done:
         assert pixels(lines) == pixels(expected)[10:]
     decoded = sum(stats(lines)["samples_decoded"] for lines in done)
-    assert decoded <= images.samples - 10 * BATCH + 12 * BATCH  # each was opened at the beginning, too
+    # Each was opened at the beginning, too. Alone they would have decoded the rest twice.
+    assert decoded <= images.samples - 10 * BATCH + 16 * BATCH
 
 
 def test_a_lost_agent_costs_no_sample_and_sharing_goes_on(runtime, images):

@@ -6,12 +6,15 @@ Asked before the first batch and not earlier: a loader may be built before the p
 from __future__ import annotations
 
 import collections
+import functools
+import itertools
 import json
 import os
+import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from leat import _core
@@ -23,6 +26,13 @@ PARTING_S = 5.0
 # Ranks know each other's loaders by their numbers: every rank opens the same ones in the same order. Not by their addresses:
 # ranks that read different datasets have to meet to be told so.
 _opened: collections.Counter[str] = collections.Counter()
+
+_ABSENT = "rank {} has not opened the same loader"
+_life: tuple[Any, str, Iterator[int]] = (
+    None,
+    "",
+    iter(()),
+)  # a store, what its ranks call what they say there, and how often
 
 importing_main = False  # in a transform worker that imports the user's program
 IMPORTED = (
@@ -128,39 +138,69 @@ class Exchange:
     """Texts of all ranks, through the store that torch.distributed was initialised with. It is the same for every
     backend, moves no tensors and has deadlines."""
 
-    def __init__(self, timeout_s: float) -> None:
-        from torch.distributed import distributed_c10d
-
-        group = _distributed()
-        self.rank: int = group.get_rank()
-        self.world: int = group.get_world_size()
-        self.store: Any = distributed_c10d._get_default_store()
-        self._store = self.store
-        _opened["group"] += 1
-        self._prefix = f"leat/{_opened['group']}"
+    def __init__(self, rank: int, world: int, store: Any, timeout_s: float) -> None:
+        global _life
+        self.rank = rank
+        self.world = world
+        self.store = store
+        self._prefix = "leat"
         self._timeout_s = timeout_s
+        if _life[0] is not store:
+            _life = (store, self._begin_life(), itertools.count())
+        self._prefix = f"leat/{_life[1]}/{next(_life[2])}"
+
+    def _begin_life(self) -> str:
+        """A name that all ranks know, of what they say to each other from now on. torchrun's store outlives the ranks that it
+        starts again, with all that they have said, and so what counts is only what answers something new: rank 0 waits until each
+        rank has repeated its word, and each rank until rank 0 has repeated its."""
+        own = secrets.token_hex(8)
+        if self.rank == 0:
+            self._set("hello", own)
+            for r in range(1, self.world):
+                answer = self._get(f"hello/{r}", _ABSENT.format(r), lambda text: text.startswith(own))
+                self._set(f"life/{r}", answer)
+            return own
+        heard = [""]
+
+        def is_ours(text: str) -> bool:
+            hello = self._look("hello")
+            if hello != heard[0]:  # it may have been an earlier rank 0's
+                heard[0] = hello
+                self._set(f"hello/{self.rank}", f"{hello}/{own}")
+            return text.endswith(own)
+
+        return self._get(f"life/{self.rank}", _ABSENT.format(0), is_ours).partition("/")[0]
 
     def _ask(self, call: str, *args: Any) -> Any:
         try:
-            return getattr(self._store, call)(*args)
+            return getattr(self.store, call)(*args)
         except RuntimeError as error:  # torch has several kinds, all of this family
             why = str(error).partition("\n")[0]
             raise NetworkError(f"the store of torch.distributed does not answer: rank 0 has ended? ({why})") from None
 
-    def _there(self, name: str, deadline: float) -> bool:
+    def _poll(self, there: Callable[[], bool], deadline: float) -> bool:
         """Waits by asking now and then: torch's own wait cannot be interrupted, and warns when nothing has come."""
         pause, longest = 0.001, min(0.5, max(0.01, self.world / 20000))  # some ten thousand questions a second at most
-        while not self._ask("check", [f"{self._prefix}/{name}"]):
+        while not there():
             if time.monotonic() > deadline:
                 return False
             time.sleep(pause)
             pause = min(pause * 1.5, longest)
         return True
 
-    def _get(self, name: str, missing: str) -> str:
-        if not self._there(name, time.monotonic() + self._timeout_s):
+    def _is(self, name: str) -> bool:
+        return bool(self._ask("check", [f"{self._prefix}/{name}"]))
+
+    def _look(self, name: str) -> str:
+        """What stands there now, "" for nothing."""
+        return str(self._ask("get", f"{self._prefix}/{name}").decode()) if self._is(name) else ""
+
+    def _get(self, name: str, missing: str, good: Callable[[str], bool] | None = None) -> str:
+        """What stands there as soon as something does, or something that is good."""
+        deadline = time.monotonic() + self._timeout_s
+        if not self._poll(lambda: good(self._look(name)) if good else self._is(name), deadline):
             raise TimeoutError(f"{missing} within {self._timeout_s:.0f} s: it hangs, has ended, or opens other loaders")
-        return str(self._ask("get", f"{self._prefix}/{name}").decode())
+        return self._look(name)
 
     def _set(self, name: str, text: str) -> None:
         self._ask("set", f"{self._prefix}/{name}", text)
@@ -169,11 +209,9 @@ class Exchange:
         """Every rank gives a text; judge, on rank 0, makes one answer of all of them, which every rank gets."""
         self._set(f"{name}/{self.rank}", text)
         if self.rank == 0:
-            texts = [text] + [
-                self._get(f"{name}/{r}", f"rank {r} has not opened the same loader") for r in range(1, self.world)
-            ]
+            texts = [text] + [self._get(f"{name}/{r}", _ABSENT.format(r)) for r in range(1, self.world)]
             self._set(f"{name}/answer", judge(texts))
-        return self._get(f"{name}/answer", "rank 0 has not opened the same loader")
+        return self._get(f"{name}/answer", _ABSENT.format(0))
 
     def part(self) -> None:
         """The last word: rank 0 has the store, and may end when it has nothing more to do, so it waits until all others have
@@ -181,7 +219,14 @@ class Exchange:
         self._set(f"parted/{self.rank}", "")
         deadline = time.monotonic() + PARTING_S
         if self.rank == 0:
-            all(self._there(f"parted/{r}", deadline) for r in range(1, self.world))
+            all(self._poll(functools.partial(self._is, f"parted/{r}"), deadline) for r in range(1, self.world))
+
+
+def _meet(timeout_s: float) -> Exchange:
+    from torch.distributed import distributed_c10d
+
+    group = _distributed()
+    return Exchange(group.get_rank(), group.get_world_size(), distributed_c10d._get_default_store(), timeout_s)
 
 
 def _node() -> str:
@@ -230,7 +275,7 @@ def join(
     if rank is None or world is None:
         rank, world = rank_and_world()
     same = group is not None and (rank, world) == (group.get_rank(), group.get_world_size())
-    exchange = Exchange(timeout_s) if same and world > 1 else None
+    exchange = _meet(timeout_s) if same and world > 1 else None
     nodes = None
     if exchange is not None and not given:
         nodes = json.loads(exchange.gather("nodes", _node(), _number_nodes))

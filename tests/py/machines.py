@@ -23,6 +23,20 @@ from loading import PRELOAD, PYTHON_BUILD, SLOW, Runtime, free_port, rank_env
 PROGRAM = Path(__file__).parent / "programs" / "machine_rank.py"
 
 
+def launched(runtime):
+    """The environment of a machine's torchrun, on the loopback."""
+    env = {
+        **runtime.env,
+        "PYTHONPATH": str(PYTHON_BUILD / "python"),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
+    if PRELOAD:
+        env["LD_PRELOAD"] = PRELOAD
+        env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
+    return env
+
+
 class Machines:
     """Several machines of one job, with a rank on each."""
 
@@ -64,16 +78,7 @@ class Machines:
             command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={len(self.runtimes)}", f"--node-rank={node}",
                        f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}", "--redirects=1",
                        f"--log-dir={folder}/{node}", str(PROGRAM), json.dumps(job)]  # fmt: skip
-            full = {
-                **runtime.env,
-                **env,
-                "PYTHONPATH": str(PYTHON_BUILD / "python"),
-                "GLOO_SOCKET_IFNAME": "lo",
-                "OMP_NUM_THREADS": "1",
-            }
-            if PRELOAD:
-                full["LD_PRELOAD"] = PRELOAD
-                full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
+            full = {**launched(runtime), **env}
             started.append(
                 subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             )

@@ -82,7 +82,7 @@ struct leat_door {
     struct desk desks[THREADS];
     pthread_mutex_t mu;
     pthread_cond_t cond;
-    _Atomic uint64_t open, accepted, refused, pushed; /* relaxed: statistics */
+    _Atomic uint64_t open, accepted, refused, pushed, turned_away; /* relaxed: statistics */
 };
 
 static void count(_Atomic uint64_t *n)
@@ -425,9 +425,12 @@ static void welcome(struct desk *k, int fd)
         push_out(k, true);
     if (k->connections >= o->connections_max)
         push_out(k, false);
-    struct connection *c = k->connections < o->connections_max ? calloc(1, sizeof *c) : NULL;
+    bool full = k->connections >= o->connections_max;
+    struct connection *c = full ? NULL : calloc(1, sizeof *c);
     SSL *ssl = c && k->door->tls ? SSL_new(k->door->tls) : NULL;
     if (!c || (k->door->tls && (!ssl || SSL_set_fd(ssl, fd) != 1))) {
+        if (full)
+            count(&k->door->turned_away);
         SSL_free(ssl);
         free(c);
         close(fd);
@@ -621,14 +624,15 @@ bool leat_door_close(struct leat_door *d, uint64_t patience_ns)
         if (d->desks[i].loop)
             leat_loop_call(d->desks[i].loop, end_desk, &d->desks[i]);
     }
+    if (d->fd >= 0)
+        close(d->fd); /* now: another door may be opened there, whether or not all requests are answered here */
+    d->fd = -1;
     for (unsigned i = 0; i < THREADS; i++)
         empty = (!d->desks[i].loop || await_empty(&d->desks[i], until_ns)) && empty;
     if (!empty)
         return false;
     for (unsigned i = 0; i < THREADS; i++)
         leat_loop_close(d->desks[i].loop);
-    if (d->fd >= 0)
-        close(d->fd);
     SSL_CTX_free(d->tls);
     pthread_cond_destroy(&d->cond);
     pthread_mutex_destroy(&d->mu);
@@ -641,5 +645,6 @@ void leat_door_stats(const struct leat_door *d, struct leat_door_stats *out)
     out->connections = atomic_load_explicit(&d->open, memory_order_relaxed);
     out->accepted = atomic_load_explicit(&d->accepted, memory_order_relaxed);
     out->refused = atomic_load_explicit(&d->refused, memory_order_relaxed);
+    out->turned_away = atomic_load_explicit(&d->turned_away, memory_order_relaxed);
     out->pushed = atomic_load_explicit(&d->pushed, memory_order_relaxed);
 }

@@ -67,16 +67,16 @@ void leat_door_answer(struct leat_door_request *request, unsigned code, const vo
                       void (*sent)(void *user, uint64_t bytes), void *user);
 
 /* Breaks all connections and waits for requests that were not answered yet, for patience_ns (0: 30 s) at most. False:
- * some were not, and the door stays as it is for good, since they are part of it: `user` must stay too. NULL is
- * allowed.
- */
+ * some were not, and what they are part of stays for good: `user` must stay too. Its port is free either way. NULL is
+ * allowed. */
 bool leat_door_close(struct leat_door *d, uint64_t patience_ns);
 
 struct leat_door_stats {
     uint64_t connections; /* open now */
     uint64_t accepted;
-    uint64_t refused; /* requests with a wrong token or none, heads that are none, what is no TLS */
-    uint64_t pushed;  /* connections closed to make room for others */
+    uint64_t refused;     /* requests with a wrong token or none, heads that are none, what is no TLS */
+    uint64_t pushed;      /* connections closed to make room for others */
+    uint64_t turned_away; /* … closed at once: all that there may be were at work */
 };
 void leat_door_stats(const struct leat_door *d, struct leat_door_stats *out);
 

@@ -318,9 +318,78 @@ static void closing_waits_for_no_handler_for_ever(void **state)
     while (!asked)
         poll(NULL, 0, 1);
     assert_false(leat_door_close(d, 50 * LEAT_MS));
+    int next; /* the same port is another door's already */
+    assert_ok(leat_door_bind("127.0.0.1", &port, &next, &err), err);
+    assert_int_equal(listen(next, 1), 0);
+    close(next);
     leat_door_answer(held, 404, NULL, 0, NULL, NULL);
     assert_true(leat_door_close(d, 0)); /* so that nothing is left here */
     close(client);
+}
+
+static struct leat_door_request *busy[2];
+
+static void on_asked_and_busy(void *user, struct leat_door_request *r)
+{
+    (void)user;
+    busy[atomic_fetch_add(&asked, 1)] = r;
+}
+
+/* Whether a connection to it, with a request, was taken. Who is turned away is told nothing. */
+static bool is_taken(unsigned port, int *fd)
+{
+    static const char request[] = "GET /data HTTP/1.1\r\nAuthorization: Bearer " TOKEN "\r\n\r\n";
+    uint64_t before = asked;
+    char byte;
+    *fd = connect_to(port);
+    send(*fd, request, sizeof request - 1, MSG_NOSIGNAL);
+    while (asked == before) {
+        struct pollfd closed = {.fd = *fd, .events = POLLIN};
+        if (poll(&closed, 1, 1) == 1)
+            return recv(*fd, &byte, 1, 0) > 0;
+    }
+    return true;
+}
+
+/* One connection for each of two threads: when both wait for their handlers, the next is turned away and counted. */
+static void more_connections_than_there_may_be_are_turned_away(void **state)
+{
+    (void)state;
+    struct leat_door_opts opts = {.connections_max = 1, .known = is_known, .asked = on_asked_and_busy};
+    struct leat_door_stats s;
+    struct leat_door *d;
+    struct leat_error err;
+    unsigned port = 0;
+    unsigned turned = 0;
+    int fd;
+    int taken[2];
+    asked = 0;
+    assert_ok(leat_door_bind("127.0.0.1", &port, &fd, &err), err);
+    assert_ok(leat_door_open(&opts, fd, &d, &err), err);
+    for (unsigned i = 0; i < 100; i++) { /* a thread that is full may be the one that accepts */
+        if (is_taken(port, &fd)) {
+            assert_in_range(asked, 1, 2);
+            taken[asked - 1] = fd;
+        } else {
+            turned++;
+            close(fd);
+        }
+    }
+    leat_door_stats(d, &s);
+    assert_true(turned >= 98);
+    assert_int_equal(s.turned_away, turned);
+    assert_int_equal(s.connections, asked);
+    assert_int_equal(s.pushed, 0);
+    uint64_t n = asked;
+    for (uint64_t i = 0; i < n; i++)
+        leat_door_answer(busy[i], 404, NULL, 0, NULL, NULL);
+    char answer[13] = "";
+    for (uint64_t i = 0; i < n; i++) {
+        assert_int_equal(recv(taken[i], answer, 12, MSG_WAITALL), 12);
+        assert_string_equal(answer, "HTTP/1.1 404");
+        close(taken[i]);
+    }
+    assert_true(leat_door_close(d, 0));
 }
 
 /* FAULTS 15: what is no TLS, or no TLS any more, is counted and its connection dropped. */
@@ -359,6 +428,7 @@ int main(void)
         cmocka_unit_test(garbage_is_refused),
         cmocka_unit_test(a_reader_that_goes_away_lets_go),
         cmocka_unit_test(closing_waits_for_no_handler_for_ever),
+        cmocka_unit_test(more_connections_than_there_may_be_are_turned_away),
         cmocka_unit_test(malformed_frames_are_counted_and_dropped),
     };
     struct leat_error err;

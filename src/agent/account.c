@@ -16,6 +16,8 @@ static void of_loader(const struct leat_loading *l, struct leat_account *a)
     a->batches_split = l->stats.split;
     a->samples_decoded = l->stats.decoded;
     a->samples_shared = l->stats.taken;
+    for (uint32_t i = 0; i < l->streams_n; i++)
+        a->share_left += leat_share_left(l->streams[i].share);
     a->prep_cpu_ns = l->stats.prep_cpu_ns;
     a->ring_bytes = l->ring.bytes;
     for (uint32_t i = 0; l->ring.head && i < l->slots; i++) {
@@ -51,6 +53,9 @@ static void of_supply(const struct leat_supply *supply, struct leat_account *a)
     a->chunks_corrupt += source.corrupt;
     a->chunks_failed += source.failed;
     a->fetches_in_flight += source.coming;
+    a->peer_late += source.peer_late;
+    a->peer_failed += source.peer_failed;
+    a->peer_without += source.peer_without;
     a->requests += store.requests;
     a->retries += store.retries;
     a->throttled += store.throttled;
@@ -92,6 +97,7 @@ static void of_agent(const struct leat_agent *agent, struct leat_account *a)
     a->threads = w.threads;
     a->threads_busy = w.busy;
     a->threads_busy_ns = w.busy_ns;
+    a->turned_away = agent->turned_away;
 }
 
 bool leat_loading_account_own(const struct leat_loading *l, struct leat_account *out)

@@ -99,6 +99,7 @@ struct leat_agent {
         uint64_t bytes; /* of memory that chunks are read into from disk for other machines */
         struct leat_cache_memory spare;
     } lent;
+    uint64_t turned_away;      /* requests of other machines that were too many at once, of all jobs */
     struct leat_timer late;    /* when the next machine will be, agent/late.c */
     struct leat_seat *council; /* ranks that have to agree, agent/council.h */
     bool stopping;             /* no supplies are added any more */

@@ -283,6 +283,7 @@ static void take_request(struct leat_task *task)
         return;
     }
     bool full = j->guests_n >= GUESTS_MAX;
+    j->agent->turned_away += full;
     if (full && !j->turned_away++)
         leat_log(LEAT_LOG_WARN,
                  "the other machines of job '%s' ask for more than %u chunks at once: what is beyond that they take "

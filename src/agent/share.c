@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,9 +63,10 @@ struct leat_share_member {
     struct group *group;
     uint32_t bit;
     bool quit;
-    bool lost;      /* too far behind: nothing waits for it */
-    uint64_t place; /* what is before it, it has */
-    uint64_t first; /* samples that it still makes for those who may be starting */
+    bool lost;             /* too far behind: nothing waits for it */
+    _Atomic uint64_t left; /* how often it came to be so. Relaxed: statistics */
+    uint64_t place;        /* what is before it, it has */
+    uint64_t first;        /* samples that it still makes for those who may be starting */
 };
 
 struct leat_share {
@@ -432,6 +434,11 @@ void leat_share_free(struct leat_share_member *m)
     free(m);
 }
 
+uint64_t leat_share_left(const struct leat_share_member *m)
+{
+    return m ? atomic_load_explicit(&m->left, memory_order_relaxed) : 0;
+}
+
 void leat_share_reach(struct leat_share_member *m, uint64_t place)
 {
     if (!m)
@@ -451,8 +458,10 @@ static uint64_t who_comes(const struct leat_share_member *m, uint64_t place)
         if (!other || other == m)
             continue;
         bool lost = is_far(other, place);
-        if (lost && !other->lost)
+        if (lost && !other->lost) {
             forget_member(other);
+            atomic_fetch_add_explicit(&other->left, 1, memory_order_relaxed);
+        }
         other->lost = lost;
         if (comes(other, place))
             waiting |= 1ull << i;

@@ -45,6 +45,9 @@ leat_status leat_share_join(struct leat_share *share, const struct leat_share_op
 void leat_share_quit(struct leat_share_member *member); /* NULL is allowed */
 void leat_share_free(struct leat_share_member *member); /* when nothing of it is held any more; NULL is allowed */
 
+/* How often it was so far behind that nothing was made for it any more. NULL is allowed. */
+uint64_t leat_share_left(const struct leat_share_member *member);
+
 /* It has all batches that end at `place` or before, counted in samples of the rank through all epochs. */
 void leat_share_reach(struct leat_share_member *member, uint64_t place);
 

@@ -41,6 +41,24 @@ static const char *text(const json_t *j, const char *name)
     return value ? value : "";
 }
 
+static double share(const json_t *read, const char *source, uint64_t all)
+{
+    return (double)number(read, source) * 100 / (double)all;
+}
+
+/* What its ranks have read, by where it came from. */
+static void print_read(const json_t *node)
+{
+    char size[LEAT_FORMAT_SIZE];
+    const json_t *read = json_object_get(node, "read");
+    uint64_t all = number(read, "ram") + number(read, "disk") + number(read, "peer") + number(read, "bucket");
+    if (all)
+        printf("        read %s: %.1f%% from its memory, %.1f%% from its disk, %.1f%% from other machines, %.1f%% from "
+               "the bucket\n",
+               leat_format_size(all, size), share(read, "ram", all), share(read, "disk", all), share(read, "peer", all),
+               share(read, "bucket", all));
+}
+
 static void print_node(const json_t *node)
 {
     char size[LEAT_FORMAT_SIZE];
@@ -54,6 +72,7 @@ static void print_node(const json_t *node)
            number(node, "node"), *address ? address : "(serves nothing)", number(node, "ranks"), text(node, "state"),
            (double)number(node, "slots") * 100 / 1024, number(node, "chunks"), leat_format_size(bytes, size), rate,
            number(node, "failed"));
+    print_read(node);
     if (number(node, "late"))
         printf("        late %" PRIu64 " times; for at most 2 %% of the chunks the bucket was asked instead\n",
                number(node, "late"));
@@ -124,7 +143,8 @@ const struct leat_command leat_command_job = {
     .summary = "show the machines of a job, who owns what, and what came from where",
     .details =
         "For each job of several machines that this machine takes part in: every machine with its address, its ranks, "
-        "whether it serves, the share of chunks that it owns, and what was fetched from it at what rate. A machine "
+        "whether it serves, the share of chunks that it owns, and what was fetched from it at what rate; of this "
+        "machine also what its ranks have read, by where it came from. A machine "
         "that "
         "is lost or set aside owns nothing here: its chunks come from the bucket and are kept by the others.",
     .options = options,

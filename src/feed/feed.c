@@ -215,10 +215,20 @@ static struct moving *begin_move(struct stock *k, enum leat_disk_kind kind, void
     return m;
 }
 
+/* What came of asking a machine. */
+static void tell_peered(const struct stock *k, void *who, const struct leat_error *err, uint64_t took)
+{
+    const struct leat_feed_opts *o = &k->feed->opts;
+    struct leat_source_stats *stats = &k->source->stats;
+    leat_status rc = err ? err->status : LEAT_OK;
+    stats->peer_without += rc == LEAT_NOT_FOUND;
+    stats->peer_failed += err && rc != LEAT_NOT_FOUND && rc != LEAT_CANCELLED && rc != LEAT_NO_MEMORY;
+    o->peered(o->user, who, err, err ? 0 : k->of->bytes, took);
+}
+
 /* A machine has answered, and its chunk was checked. True: it was sent for once more, there or in the bucket. */
 static bool settle_peer(struct stock *k, struct leat_error *err)
 {
-    const struct leat_feed_opts *o = &k->feed->opts;
     uint64_t took = leat_now_ns() - k->sent_ns;
     void *who = k->peer.who;
     bool closing = k->source->closing;
@@ -234,7 +244,7 @@ static bool settle_peer(struct stock *k, struct leat_error *err)
     }
     if (err->status == LEAT_BUSY)
         err->status = LEAT_NOT_FOUND;
-    o->peered(o->user, who, err->status == LEAT_OK ? NULL : err, k->of->bytes, took);
+    tell_peered(k, who, err->status == LEAT_OK ? NULL : err, took);
     if (err->status == LEAT_OK || closing)
         return false;
     if (send(k))
@@ -247,14 +257,13 @@ static bool settle_peer(struct stock *k, struct leat_error *err)
 /* A machine has sent other bytes than ETags seem to say. Now the bucket has, and they are the same ones, or not. */
 static void settle_doubt(struct stock *k, const struct leat_error *err)
 {
-    const struct leat_feed_opts *o = &k->feed->opts;
     const struct leat_dataset *d = k->source->dataset;
     struct leat_error why = {.status = LEAT_NOT_FOUND};
     if (err->status == LEAT_OK && leat_dataset_learned(d, k->number) == k->doubt)
         leat_dataset_pins_prove_nothing(d);
     else if (err->status == LEAT_OK)
         leat_fail(&why, LEAT_CORRUPT, "chunk %u is not made of the bytes that the bucket has", k->number);
-    o->peered(o->user, k->doubted, &why, 0, 0);
+    tell_peered(k, k->doubted, &why, 0);
     k->doubted = NULL;
 }
 
@@ -595,6 +604,7 @@ uint64_t leat_source_hurry(struct leat_source *s, uint64_t now_ns)
             continue;
         }
         k->hurried = true;
+        s->stats.peer_late++;
         k->let_go = o->late(o->user, k->peer.who, k->of->bytes);
         if (k->let_go && k->fetch)
             leat_fetch_cancel(k->fetch); /* settle_peer() goes on with the bucket */

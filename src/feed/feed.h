@@ -66,6 +66,9 @@ struct leat_source_stats {
     uint64_t bucket_ns;
     uint64_t peer_chunks;
     uint64_t peer_ns;
+    uint64_t peer_late;    /* machines that took too long, whether or not the bucket was asked instead */
+    uint64_t peer_failed;  /* … that gave no answer, or a wrong one */
+    uint64_t peer_without; /* … that had the chunk not, or too much to do */
 };
 void leat_source_stats(const struct leat_source *source, struct leat_source_stats *out);
 

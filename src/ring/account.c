@@ -6,7 +6,7 @@
 
 #include "ring/ring.h"
 
-#define LAYOUT 5u /* of struct leat_account in shared memory: another number whenever a field moves */
+#define LAYOUT 6u /* of struct leat_account in shared memory: another number whenever a field moves */
 
 /* After the ring's head, in what rounds it up to a page: the agent's, then the rank's. */
 struct shown {
@@ -15,7 +15,7 @@ struct shown {
     _Atomic uint64_t value[sizeof(struct leat_account) / sizeof(uint64_t)]; /* relaxed: statistics */
 };
 
-static_assert(sizeof(struct leat_account) == 50 * sizeof(uint64_t), "another layout is another LAYOUT");
+static_assert(sizeof(struct leat_account) == 55 * sizeof(uint64_t), "another layout is another LAYOUT");
 static_assert(sizeof(struct leat_ring_head) % LEAT_RING_PAGE + 2 * sizeof(struct shown) <= LEAT_RING_PAGE,
               "both have room there");
 static_assert(sizeof(struct leat_ring_head) % 8 == 0, "what follows it is aligned");
@@ -69,6 +69,8 @@ static const struct leat_account_row rows[] = {
      "samples whose pictures and sounds were decoded for this loader"},
     {"samples_shared", NULL, COUNT_SUM, LOADER, true, ONE(samples_shared),
      "… that another loader of this machine had decoded already (share=)"},
+    {"share_left", NULL, COUNT_SUM, LOADER, false, ONE(share_left),
+     "times that it fell too far behind other loaders, which went on without it (share=)"},
     {"prep_cpu_s", NULL, TIME_SUM, LOADER, true, ONE(prep_cpu_ns), "processor time spent preparing samples"},
     {"batches_ready", NULL, COUNT_NOW, LOADER, true, ONE(batches_ready), "finished batches that nobody has taken yet"},
     {"ring_bytes", NULL, BYTES_NOW, LOADER, false, ONE(ring_bytes), "shared memory for batches"},
@@ -96,6 +98,10 @@ static const struct leat_account_row rows[] = {
     {"retries", NULL, COUNT_SUM, SET, false, ONE(retries), "requests that were repeated"},
     {"throttled", NULL, COUNT_SUM, SET, false, ONE(throttled), "answers that asked to slow down"},
     {"hedges", NULL, COUNT_SUM, SET, false, ONE(hedges), "second requests for what was late"},
+    {"peer_late", NULL, COUNT_SUM, SET, false, ONE(peer_late), "chunks that another machine was late with"},
+    {"peer_failed", NULL, COUNT_SUM, SET, false, ONE(peer_failed),
+     "… that it should have given, and failed or sent wrong"},
+    {"peer_without", NULL, COUNT_SUM, SET, false, ONE(peer_without), "… that it did not have, or had no time for"},
     {"request_s", NULL, TIME_SUM, SET, false, ONE(request_ns),
      "time of all requests added up, also of those in "
      "parallel"},
@@ -117,6 +123,8 @@ static const struct leat_account_row rows[] = {
     {"threads", NULL, COUNT_NOW, AGENT, false, ONE(threads), "threads that prepare samples (threads=)"},
     {"threads_busy", NULL, COUNT_NOW, AGENT, false, ONE(threads_busy), "how many of them are at work"},
     {"threads_busy_s", NULL, TIME_SUM, AGENT, false, ONE(threads_busy_ns), "time that they were at work, all together"},
+    {"turned_away", NULL, COUNT_SUM, AGENT, false, ONE(turned_away),
+     "requests of other machines that were too many at once"},
 };
 
 #define ROWS (sizeof rows / sizeof *rows)

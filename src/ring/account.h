@@ -49,6 +49,7 @@ struct leat_account {
     uint64_t batches_split;
     uint64_t samples_decoded;
     uint64_t samples_shared;
+    uint64_t share_left;
     uint64_t prep_cpu_ns;
     uint64_t batches_ready;
     uint64_t ring_bytes;
@@ -63,6 +64,9 @@ struct leat_account {
     uint64_t retries;
     uint64_t throttled;
     uint64_t hedges;
+    uint64_t peer_late;
+    uint64_t peer_failed;
+    uint64_t peer_without;
     uint64_t request_ns;
     uint64_t fetches_in_flight;
 
@@ -77,6 +81,7 @@ struct leat_account {
     uint64_t threads;
     uint64_t threads_busy;
     uint64_t threads_busy_ns;
+    uint64_t turned_away;
 };
 
 enum leat_account_unit { LEAT_UNIT_COUNT, LEAT_UNIT_BYTES, LEAT_UNIT_SECONDS };

@@ -1,6 +1,8 @@
 """The machines of a job fetch from each other: every byte leaves the bucket once, and whatever becomes of a machine, every
 sample comes once with the right bytes."""
 
+import concurrent.futures
+import contextlib
 import http.client
 import json
 import random
@@ -208,7 +210,8 @@ def plays(lt, blobs, tmp_path):
 def test_a_machine_that_sends_wrong_bytes_is_set_aside(plays, runtime):
     peer, _, stats = plays(lambda path: (200, bytes(60_000_0)) if path.startswith("/chunk/") else (200, b"ok"))
     assert stats["bytes_by_source"]["peer"] == 0
-    assert 1 <= len(peer.asked) <= 16  # those that were on their way
+    assert 1 <= stats["peer_failed"] <= len(peer.asked) <= 16  # those that were on their way
+    assert stats["peer_without"] == stats["peer_late"] == stats["turned_away"] == 0
     assert re.search(r"machine 1 of the job \(127\.0\.0\.1:\d+\)", runtime.log())
 
 
@@ -236,6 +239,12 @@ def test_what_is_no_answer_is_fetched_from_the_bucket(answer, plays):
     peer, longest, stats = plays(lambda path: answer)
     assert stats["bytes_by_source"]["peer"] == 0 and stats["chunks_failed"] == 0
     assert 1 <= len(peer.asked) <= 16 and longest < 5 * SLOW
+
+
+def test_what_a_machine_does_not_have_is_counted_and_comes_from_the_bucket(plays):
+    peer, _, stats = plays(lambda path: (404, b""))
+    assert 0 < stats["peer_without"] <= len(peer.asked)  # some may be for the next epoch
+    assert stats["bytes_by_source"]["peer"] == stats["peer_failed"] == 0
 
 
 def test_a_machine_that_does_not_answer_holds_nobody_for_long(plays, runtime):
@@ -277,6 +286,7 @@ def test_a_machine_that_becomes_slow_is_let_go(lt, leat_bin, runtime, run_leat, 
     else:
         pytest.fail(f"it was not let go: {len(served)} requests, {runtime.log()[-1000:]}")
     (job,) = jobs_of(run_leat, runtime)
+    assert alone.loader.stats()["peer_late"] >= job["nodes"][1]["late"]
     keys, after = alone.read()  # its rest is short, and it is as slow as before
     alone.close()
     peer.close()
@@ -346,6 +356,87 @@ def test_only_members_are_served_and_only_what_their_job_reads(lt, blobs, images
     assert sum(code == 200 for code, _ in served) == 4  # each number has one name
     other, theirs = chunk_paths(lt, images)
     assert request(alone.own, f"/chunk/{other}/0/{theirs[0]}", token)[0] == 404
+    alone.close()
+
+
+def read_of(job):
+    (here,) = (node for node in job["nodes"] if node["state"] == "here")
+    return here["read"]
+
+
+def test_what_the_ranks_of_a_machine_read_is_told_by_where_it_came_from(lt, blobs, run_leat, runtime, tmp_path):
+    chunks = {p.name: p.read_bytes() for p in blobs.path.rglob("*") if p.is_file()}
+
+    def answer(path):
+        name = path.rsplit("/", 1)[1]
+        return 200, next(data for key, data in chunks.items() if key.startswith(name[:16]) or name in key)
+
+    peer = FakePeer(answer)
+    alone = Alone(lt, blobs.url, peer.address)
+    peer.begin(tmp_path, alone.members["cert"], alone.members["key"])
+    alone.join()
+    for _ in range(2):  # once from where it is, once from memory
+        assert len(alone.read()[0]) == 150
+    stats = alone.loader.stats()["bytes_by_source"]
+    (job,) = jobs_of(run_leat, runtime)
+    text = run_leat("job", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout
+    peer.close()
+    alone.close()
+    assert read_of(job) == stats and min(stats[name] for name in ("ram", "peer", "bucket")) > 0
+    assert "read" not in job["nodes"][1]  # that machine knows
+    shares = {name: f"{100 * n / sum(stats.values()):.1f}%" for name, n in stats.items()}
+    assert (
+        f"{shares['ram']} from its memory, {shares['disk']} from its disk, {shares['peer']} from other machines, "
+        f"{shares['bucket']} from the bucket\n" in text
+    )
+
+
+def test_requests_beyond_what_is_served_at_once_are_turned_away(lt, blobs, run_leat, runtime):
+    """1024 of them may wait, for a dataset that is not open yet, say. Who asks then is told at once to go to the bucket."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limit[1]), limit[1]))  # the agent's, too
+    alone = Alone(lt, blobs.url, None)
+    alone.members["nodes"][1] = ["", 1]
+    alone.join()
+    next(iter(alone.loader))
+    host, port = alone.own.rsplit(":", 1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    head = f" HTTP/1.1\r\nAuthorization: Bearer {alone.members['token']}\r\n\r\n".encode()
+
+    def connect(_):
+        plain = socket.create_connection((host, int(port)), 60 * SLOW)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        other = context.wrap_socket(plain)
+        other.sendall(b"GET /alive" + head)  # strangers would not be kept
+        told = b""
+        while not told.endswith(b"ok"):
+            told += other.recv(1000) or pytest.fail("thrown out")
+        return other
+
+    unknown = f"/chunk/{'0' * 64}/0/{'0' * 64}".encode()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:  # so that both threads of the door accept some
+        others = list(pool.map(connect, range(1100)))
+    for _ in range(
+        20
+    ):  # they wait for a second or so: a busy machine may be slower than that. Some made room for others.
+        for other in others:
+            with contextlib.suppress(OSError):
+                other.sendall(b"GET " + unknown + head)
+        for other in others:
+            with contextlib.suppress(OSError):
+                assert other.recv(1000)[:12] in (b"HTTP/1.1 404", b"")
+        (job,) = jobs_of(run_leat, runtime)
+        if job["turned_away"]:
+            break
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    for other in others:
+        other.close()
+    assert 0 < alone.loader.stats()["turned_away"] == job["turned_away"]
+    text = run_leat("job", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout
+    assert f"turned away {job['turned_away']} requests of other machines: too many at once" in text
+    assert runtime.log().count("ask for more than 1024 chunks at once") == 1
+    assert len(alone.read()[0]) == 150  # ranks here notice nothing
     alone.close()
 
 

@@ -320,3 +320,16 @@ def test_it_can_be_seen_and_refused(runtime, images, leat_bin):
         assert "samples_shared" in json.dumps(agent)
     with pytest.raises(ValueError, match="share='maybe' is not one of: on off"):
         leat.Loader(images.url, fields={"x": leat.image("png").resize((8, 8))}, batch_size=8, share="maybe")
+
+
+def test_the_sixty_fifth_loader_makes_its_own_and_the_log_says_so(runtime, images, lt):
+    """Who waits for a sample is a bit of a word."""
+    fields = {"x": lt.image("png").resize((8, 8))}
+    loaders = [lt.Loader(images.url, fields=fields, batch_size=2, seed=5, as_numpy=True) for _ in range(65)]
+    first = [next(iter(loader))[0] for loader in loaders]
+    shares = [loader.stats()["shares"] for loader in loaders]
+    assert sorted(shares) == ["nothing"] + ["samples"] * 64
+    assert all(x.tobytes() == first[0].tobytes() for x in first)
+    assert runtime.log().count("a loader makes its samples alone: 64 loaders share their samples already") == 1
+    for loader in loaders:
+        loader.close()

@@ -162,6 +162,8 @@ static void one_that_stops_costs_the_others_nothing(void **state)
             assert_int_equal(pass(stopped, 0, 0, 1), LEAT_SHARE_TAKE);
     }
     assert_int_equal(samples_of(s), 0); /* it is lost, and nothing is kept for it */
+    assert_int_equal(leat_share_left(stopped), 1);
+    assert_int_equal(leat_share_left(a) + leat_share_left(b) + leat_share_left(NULL), 0);
     assert_int_equal(pass(stopped, 0, 1, 2), LEAT_SHARE_OWN);
     leat_share_reach(stopped, 190);
     assert_int_equal(pass(a, 0, 200, 201), LEAT_SHARE_MAKE);

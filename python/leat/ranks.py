@@ -28,11 +28,6 @@ PARTING_S = 5.0
 _opened: collections.Counter[str] = collections.Counter()
 
 _ABSENT = "rank {} has not opened the same loader"
-_life: tuple[Any, str, Iterator[int]] = (
-    None,
-    "",
-    iter(()),
-)  # a store, what its ranks call what they say there, and how often
 
 importing_main = False  # in a transform worker that imports the user's program
 IMPORTED = (
@@ -138,16 +133,20 @@ class Exchange:
     """Texts of all ranks, through the store that torch.distributed was initialised with. It is the same for every
     backend, moves no tensors and has deadlines."""
 
+    # A store, what its ranks call what they say there, and how often they have met.
+    _life: tuple[Any, str, Iterator[int]] = (None, "", iter(()))
+
     def __init__(self, rank: int, world: int, store: Any, timeout_s: float) -> None:
-        global _life
         self.rank = rank
         self.world = world
         self.store = store
         self._prefix = "leat"
         self._timeout_s = timeout_s
-        if _life[0] is not store:
-            _life = (store, self._begin_life(), itertools.count())
-        self._prefix = f"leat/{_life[1]}/{next(_life[2])}"
+        life = Exchange._life
+        if life[0] is not store:
+            life = Exchange._life = (store, self._begin_life(), itertools.count())
+        _, name, number = life
+        self._prefix = f"leat/{name}/{next(number)}"
 
     def _begin_life(self) -> str:
         """A name that all ranks know, of what they say to each other from now on. torchrun's store outlives the ranks that it

@@ -38,7 +38,7 @@ def elastic(runtime, port, node, ranks, folder, url, env):
                "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=elastic", f"--rdzv-conf={conf}",
                "--local-addr=127.0.0.1", "--monitor-interval=0.1", str(PROGRAM),
                json.dumps({"url": url, "folder": str(folder), "wait_at": WAIT_AT})]  # fmt: skip
-    log = open(folder / f"torchrun-{node}.log", "w")  # noqa: SIM115 - the process has it
+    log = open(folder / f"torchrun-{node}.log", "w")
     return subprocess.Popen(command, env={**launched(runtime), **env}, stdout=log, stderr=log)
 
 

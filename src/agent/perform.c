@@ -15,7 +15,8 @@
 #include "feed/feed.h"
 #include "sched/chunk.h"
 
-#define QUIET_NS (60 * LEAT_S) /* between two warnings about the disk */
+#define QUIET_NS     (60 * LEAT_S) /* between two warnings about the disk */
+#define RECIPES_PART 8u /* of the memory for chunks, beside it: enough for all of them down to objects of 1 kB */
 
 /* Actions */
 
@@ -27,7 +28,7 @@ static bool do_fetch(void *user, struct leat_sched_chunk *c, const struct leat_s
         from->supply ? from->supply : leat_blend_supply(from->blend, how->number, &own.number);
     struct leat_feed_peer peer;
     if (s->agent->jobs)
-        leat_source_keep_recipes(s->source);
+        leat_source_keep_recipes(s->source, s->agent->opts.ram / RECIPES_PART);
     bool asks = !how->guest && !how->from_disk && leat_peers_choose(s, own.number, from, how->number, &peer);
     if (leat_feed_fetch(s->source, c, &own, asks ? &peer : NULL)) {
         if (asks)

@@ -58,7 +58,7 @@ struct leat_source {
     const struct leat_dataset *dataset;
     struct stock *coming;
     struct leat_source_stats stats;
-    bool keep_recipes;
+    uint64_t recipes_most; /* bytes of them that may be kept in all; 0: nobody would ask for one */
     bool closing;
     void (*closed)(void *user);
     void *closed_user;
@@ -67,6 +67,7 @@ struct leat_source {
 struct leat_feed {
     struct leat_feed_opts opts;
     struct leat_cache_memory spare;
+    uint64_t kept_bytes; /* of recipes */
 };
 
 static struct stock *stock_of(const struct leat_sched_chunk *c)
@@ -103,9 +104,9 @@ const void *leat_feed_recipe(const struct leat_sched_chunk *c, size_t *n)
 
 /* Sources */
 
-void leat_source_keep_recipes(struct leat_source *s)
+void leat_source_keep_recipes(struct leat_source *s, uint64_t most)
 {
-    s->keep_recipes = true;
+    s->recipes_most = most;
 }
 
 leat_status leat_source_open(struct leat_feed *feed, const struct leat_dataset *dataset, struct leat_source **out,
@@ -180,8 +181,23 @@ static void end_coming(struct stock *k)
 
 static void free_kept(struct stock *k)
 {
+    k->feed->kept_bytes -= k->kept ? k->kept_n : 0;
     free(k->kept);
     k->kept = NULL;
+}
+
+/* They are beside the scheduler's budget, which knows nothing of them. */
+static void keep_or_free(struct stock *k)
+{
+    uint32_t n = leat_dataset_recipe_bytes(k->source->dataset, k->number);
+    if (k->feed->kept_bytes + n <= k->source->recipes_most) {
+        k->kept = k->recipe;
+        k->kept_n = n;
+        k->feed->kept_bytes += n;
+    } else {
+        free(k->recipe);
+    }
+    k->recipe = NULL;
 }
 
 static void free_memory(struct stock *k)
@@ -306,10 +322,8 @@ static void settle(struct leat_task *task)
     free_memory(k);
     if (k->from_disk)
         o->lost(o->user, c, &err);
-    else if (closing)
-        o->cancelled(o->user, c);
     else
-        o->failed(o->user, c);
+        (closing ? o->cancelled : o->failed)(o->user, c);
 }
 
 static void go_back(struct stock *k)
@@ -406,13 +420,7 @@ static void settle_recipe(struct leat_task *task)
     struct stock *k = (struct stock *)task;
     leat_fetch_free(k->fetch);
     k->fetch = NULL;
-    if (k->source->keep_recipes) {
-        k->kept = k->recipe;
-        k->kept_n = leat_dataset_recipe_bytes(k->source->dataset, k->number);
-    } else {
-        free(k->recipe);
-    }
-    k->recipe = NULL;
+    keep_or_free(k);
     k->made = true;
     if (!k->source->closing && send_for_pieces(k))
         return; /* from here on the store's thread may write to it */

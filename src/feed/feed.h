@@ -72,8 +72,9 @@ struct leat_source_stats {
 };
 void leat_source_stats(const struct leat_source *source, struct leat_source_stats *out);
 
-/* Chunks are served to other machines from now on: recipes stay in memory as long as what was made of them. */
-void leat_source_keep_recipes(struct leat_source *source);
+/* Chunks are served to other machines from now on: recipes stay in memory as long as what was made of them, of all
+ * sources together `most` bytes. Who asks for one that did not stay takes it from the bucket. */
+void leat_source_keep_recipes(struct leat_source *source, uint64_t most);
 
 /* Looks for machines that are late, once for each chunk. Returns when the next one will be; LEAT_NEVER: none. */
 uint64_t leat_source_hurry(struct leat_source *source, uint64_t now_ns);

@@ -88,6 +88,51 @@ static void every_chunk_is_made_of_its_objects(void **state)
     close_bench(b);
 }
 
+static uint32_t recipes_kept(const struct bench *b, uint64_t *bytes)
+{
+    uint32_t kept = 0;
+    *bytes = 0;
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        size_t n;
+        if (!b->chunks[i].user || !leat_feed_recipe(&b->chunks[i], &n))
+            continue;
+        kept++;
+        *bytes += n;
+    }
+    return kept;
+}
+
+/* Those of three chunks are, whichever they are; when one of them goes the next to come takes its place. */
+static void recipes_are_kept_as_far_as_there_is_room(void **state)
+{
+    (void)state;
+    struct bench *b = open_bench("ds", 0);
+    uint64_t most = 0;
+    uint64_t bytes;
+    size_t n;
+    for (uint32_t i = 0; i < 3; i++)
+        most += leat_dataset_recipe_bytes(b->dataset, i);
+    leat_source_keep_recipes(b->source, most);
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        assert_int_equal(bring(b, i, plain), ARRIVED);
+    assert_int_equal(recipes_kept(b, &bytes), 3);
+    assert_int_equal(bytes, most);
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        assert_right(b, i, VALUE);
+    for (uint32_t round = 0; round < 5; round++) { /* and is given back each time */
+        leat_feed_drop(b->feed, &b->chunks[0]);
+        assert_null(leat_feed_recipe(&b->chunks[0], &n));
+        assert_int_equal(recipes_kept(b, &bytes), 2);
+        assert_int_equal(bring(b, 0, plain), ARRIVED);
+        assert_int_equal(recipes_kept(b, &bytes), 3);
+    }
+    leat_feed_drop(b->feed, &b->chunks[9]);
+    assert_int_equal(bring(b, 9, plain), ARRIVED);
+    assert_int_equal(recipes_kept(b, &bytes), 3);
+    assert_true(bytes <= most);
+    close_bench(b);
+}
+
 static void a_damaged_recipe_comes_again_and_is_then_named(void **state)
 {
     (void)state;
@@ -242,7 +287,7 @@ static void write_peer(const char *kind, uint32_t number, const void *data, size
 static void make_peer(const char *name, size_t flip)
 {
     struct bench *b = open_bench(name, 0);
-    leat_source_keep_recipes(b->source);
+    leat_source_keep_recipes(b->source, UINT64_MAX);
     for (uint32_t i = 0; i < FEW; i++) {
         size_t n;
         assert_int_equal(bring(b, i, plain), ARRIVED);
@@ -451,6 +496,7 @@ int main(void)
     assert_int_equal(mkdir(bench_path(folder, "peer"), 0700), 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_chunk_is_made_of_its_objects),
+        cmocka_unit_test(recipes_are_kept_as_far_as_there_is_room),
         cmocka_unit_test(a_damaged_recipe_comes_again_and_is_then_named),
         cmocka_unit_test(other_data_than_at_first_come_again_and_are_then_a_change),
         cmocka_unit_test(an_object_of_another_length_or_none_is_named_at_once),

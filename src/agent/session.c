@@ -319,6 +319,22 @@ static void on_looked(void *user, const struct leat_error *err)
     leat_loading_close(look);
 }
 
+static void ask_keys(struct leat_session *s, const char *place)
+{
+    struct leat_buf b;
+    begin(&b, LEAT_MESSAGE_KEYS);
+    leat_message_text(&b, LEAT_TAG_PLACE, place);
+    send_message(s, &b, NULL, 0);
+}
+
+/* What other ranks were asked before this one came: it may be the only one that is left to answer. */
+static void ask_keys_too(struct leat_session *s)
+{
+    const char *place;
+    for (uint32_t i = 0; (place = leat_loading_asked_keys(s->loading, i)); i++)
+        ask_keys(s, place);
+}
+
 static void open_loading(struct leat_session *s, struct leat_supply *supply, struct leat_blend *blend,
                          const struct leat_sources_list *lacks, const struct leat_error *err)
 {
@@ -341,8 +357,11 @@ static void open_loading(struct leat_session *s, struct leat_supply *supply, str
         let_go_looked(s);
         s->looked = supply; /* until the loader is opened: it would find its dataset closed */
         s->looked_blend = blend;
-        if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK)
+        if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK) {
+            if (!look)
+                ask_keys_too(s);
             return;
+        }
     }
     send_failure(s, LEAT_MESSAGE_ERROR, &failure, false, lacks);
 }
@@ -615,12 +634,8 @@ static void on_message(struct leat_watch *watch, uint32_t events)
 void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *supply, const char *place)
 {
     for (struct leat_session *s = agent->sessions; s; s = s->next) {
-        struct leat_buf b;
-        if (!s->loading || !leat_loading_reads(s->loading, supply))
-            continue;
-        begin(&b, LEAT_MESSAGE_KEYS);
-        leat_message_text(&b, LEAT_TAG_PLACE, place);
-        send_message(s, &b, NULL, 0);
+        if (s->loading && leat_loading_reads(s->loading, supply))
+            ask_keys(s, place);
     }
 }
 

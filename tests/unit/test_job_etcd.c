@@ -62,7 +62,7 @@ static void end_lease(struct box *b, int lease)
 static int number_in(const json_t *j, const char *name)
 {
     const char *text = json_string_value(json_object_get(j, name));
-    return text ? atoi(text) : 0;
+    return text ? (int)strtol(text, NULL, 10) : 0;
 }
 
 /* Hold mu. */

@@ -171,8 +171,9 @@ static void take_copy(struct leat_store_op *op)
         memcpy(op->own->object.etag, head->etag, sizeof op->own->object.etag);
     } else if (op->own->looking) {
         op->own->looking = op->own->found_copy = false;
-        op->status = ours ? leat_fail(&op->own->err, LEAT_SERVER, "the server's copy has failed (%s)", head->copy_status)
-                          : leat_fail(&op->own->err, LEAT_SERVER, "something else was copied to it meanwhile");
+        op->status = ours
+                         ? leat_fail(&op->own->err, LEAT_SERVER, "the server's copy has failed (%s)", head->copy_status)
+                         : leat_fail(&op->own->err, LEAT_SERVER, "something else was copied to it meanwhile");
     } else {
         op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "the server cannot copy by itself");
     }

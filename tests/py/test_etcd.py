@@ -91,12 +91,7 @@ class Training:
 
     def begin(self):
         last = self.lines[-1] if self.lines else {}
-        job = {
-            **self.job,
-            "state": last.get("state"),
-            "epoch": last["done"] + 1 if "done" in last else last.get("epoch", 0),
-        }
-        self.process = start_alone(self.group, self.i, job, self.env)
+        self.process = start_alone(self.group, self.i, {**self.job, "state": last.get("state")}, self.env)
         self.thread = threading.Thread(target=self.read, args=(self.process,))
         self.thread.start()
 

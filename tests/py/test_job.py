@@ -377,9 +377,12 @@ def test_what_the_ranks_of_a_machine_read_is_told_by_where_it_came_from(lt, blob
     alone.join()
     for _ in range(2):  # once from where it is, once from memory
         assert len(alone.read()[0]) == 150
-    stats = alone.loader.stats()["bytes_by_source"]
-    (job,) = jobs_of(run_leat, runtime)
-    text = run_leat("job", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout
+    for _ in range(100):  # what is fetched ahead for the next epoch may still be coming
+        stats = alone.loader.stats()["bytes_by_source"]
+        (job,) = jobs_of(run_leat, runtime)
+        text = run_leat("job", env={"LEAT_RUNTIME_DIR": runtime.folder}, status=0).stdout
+        if alone.loader.stats()["bytes_by_source"] == stats:
+            break
     peer.close()
     alone.close()
     assert read_of(job) == stats and min(stats[name] for name in ("ram", "peer", "bucket")) > 0

@@ -297,6 +297,65 @@ def test_without_a_loader_and_under_another_profiler(profile):
     assert parts(report)["fetch"] == 0
 
 
+ONE_BATCH = """
+import sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+net = torch.nn.Linear(16, 3)
+optimizer = torch.optim.Adam(net.parameters())
+loader = DataLoader(TensorDataset(torch.rand(64, 16), torch.arange(64) % 3), batch_size=8, num_workers=int(sys.argv[2]))
+kind = sys.argv[1]
+if kind == "one":
+    x, y = next(iter(loader))
+
+def step(x, y):
+    loss = torch.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    if kind == "none":
+        with torch.no_grad():
+            for p in net.parameters():
+                p -= 0.1 * p.grad
+                p.grad = None
+    else:
+        optimizer.step(); optimizer.zero_grad()
+
+for i in range(100):
+    if kind != "one":
+        x, y = torch.rand(8, 16), torch.arange(8) % 3
+    step(x, y)
+if kind == "first":
+    for _ in range(5):
+        for x, y in loader:
+            step(x, y)
+print([p.double().sum().item() for p in net.parameters()])
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers", "options"), [("one", 2, ()), ("one", 0, ("--time", "20s")), ("none", 0, ("--time", "20s"))]
+)
+def test_steps_that_take_no_batch_are_counted_by_the_optimizer(profile, kind, workers, options):
+    """One batch over and over, tensors of the script's own, and these without an optimizer."""
+    command = [sys.executable, "-c", ONE_BATCH, kind, str(workers)]
+    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    done, report = profile(None, *options, command=command)
+    assert done.stdout == plain.stdout
+    assert report["runs"][0]["steps"] in (97, 98)  # without the first two, and what comes before the first border
+    assert [run["mode"] for run in report["runs"]] == ["observed"]
+    split = parts(report)
+    assert split["fetch"] == split["prepare"] == 0
+    why = "no batch was taken from a loader between steps" if kind == "one" else "no loader was seen"
+    assert why in done.stderr
+    assert ("no differential runs: the script takes no batches" in done.stderr) == bool(options)
+
+
+def test_a_trial_without_batches_before_the_training_is_no_part_of_it(profile):
+    done, report = profile(command=[sys.executable, "-c", ONE_BATCH, "first", "0"])
+    assert 30 < report["runs"][0]["steps"] < 40  # five epochs of 8, without the first two
+    assert report["runs"][0]["batch"] == 8
+    assert "no batch was taken" not in done.stderr
+
+
 UNEVEN = """
 import torch, time
 net = torch.nn.Linear(4, 4)

@@ -418,6 +418,8 @@ class Replayer:
             self.note(
                 f"no differential runs: they need {needed} training steps in a row, and there were {self.longest}"
             )
+        elif self.seconds and not self.block and (self.current.stepped or self.current.trained):
+            self.note("no differential runs: the script takes no batches from a DataLoader between its steps")
 
     def store(self):
         """What all ranks share; None: there is only one."""

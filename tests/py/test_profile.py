@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -415,6 +416,22 @@ print(lane.words[observe.lanes.W_DROPPED], lane.head)
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert float(said[0]) < 20e-6
     assert [int(said[1]), int(said[2])] == [12000 - 8192, 8192]  # bounded, and what did not fit is counted
+
+
+def test_watching_costs_a_fraction_of_the_smallest_step():
+    """Against the same step without it, in the same process, in turn: by the functions that are called, which no busy machine
+    changes, and by processor time. Both bounds are below the double of what it is."""
+    shares = []
+    for _ in range(3):  # what else the machine does is in one try or the other
+        command = [sys.executable, TRAIN.with_name("profile_cost.py"), OBSERVER, "0", "20"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        said = json.loads(said)
+        assert 0 < said["watched_calls"] - said["plain_calls"] <= 110
+        added = statistics.median(w - p for p, w in zip(said["plain"], said["watched"], strict=True))
+        shares.append(added / statistics.median(said["plain"]))
+        if shares[-1] < 0.35:
+            return
+    pytest.fail(f"watching adds {shares} of a step without it")
 
 
 def test_what_a_gpu_has_does_not_end_in_a_forked_child(tmp_path):

@@ -102,6 +102,8 @@ class NoLane:
     def write(self, *record, **more):
         pass
 
+    put = write
+
 
 folder = ""
 _threads = threading.local()

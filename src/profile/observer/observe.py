@@ -144,7 +144,8 @@ class Span:
     def end(self, value=0, extra=0, flags=0):
         end = now()
         flags |= self.flags
-        lanes.lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
+        what = self.kind | self.mode << 8 | flags << 16 | self.loader << 32
+        lanes.lane().put(self.start, end, what, value, extra)
         if self.device is not None:
             last = self.device.mark()
             self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
@@ -367,10 +368,9 @@ def _patch_dataloader(torch):
     plain_next, plain_init = base.__next__, data.dataloader._MultiProcessingDataLoaderIter.__init__
 
     def following(self):
-        fetch.serial_loader[0] = self.__dict__.get("leat_number", 0)
+        number = fetch.serial_loader[0] = self.__dict__.get("leat_number", 0)
         if current.depth:
             return plain_next(self)
-        number = self.__dict__.get("leat_number", 0)
         return batch_of(self, functools.partial(plain_next, self), number, is_ready(self))
 
     def starting(self, loader):
@@ -417,6 +417,13 @@ def _patch_backward(torch):
 
     def backward(tensors, *args, **kwargs):
         current.trained = current.backward = True
+        if not _world and current.device is None:
+            start = now()
+            try:
+                return plain(tensors, *args, **kwargs)
+            finally:
+                current.backward = False
+                lanes.lane().put(start, now(), BACKWARD | current.mode << 8, 0, 0)
         span = Span(BACKWARD)
         comm, handle = [], None
         if _world and not torch.compiler.is_compiling():
@@ -444,10 +451,14 @@ def _patch_backward(torch):
 
 def _patch_optimizer(torch):
     spans = []  # open ones: a step may call another's
+    seen = [0]  # batches at the last step
 
     def before(optimizer, args, kwargs):
-        if _cuda and current.device is None:
-            _device()
+        if _cuda:
+            device = current.device or _device()
+            if device and seen[0] == current.batches:
+                device.collect()  # nobody takes batches, who would do it
+            seen[0] = current.batches
         current.stepped = True
         spans.append((optimizer, Span(OPTIM)))
 

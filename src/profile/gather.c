@@ -173,6 +173,7 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
                                                   : rank_of(g, l->head.node, l->head.pid, &l->head);
         if (rank) {
             gather_rank_tell(rank, l->head.worker ? l->head.loader : r->loader, r);
+            rank->stepper.step.saved |= r->kind == LEAT_LANE_SAVE && !l->head.worker;
             if (r->kind == LEAT_LANE_FETCH)
                 keep_span(g, l, rank, r);
         }
@@ -322,7 +323,13 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         g->warm_s += f.step_s;
         return;
     }
-    if (steps[0].mode & LEAT_LANE_WARMUP || mode >= LEAT_REPORT_MODES) {
+    bool saved = false;
+    for (size_t i = 0; i < n; i++)
+        saved |= steps[i].saved;
+    bool waited = g->saved; /* in the step after it the other ranks wait for the one that saved */
+    g->saved = saved;
+    saved = (saved || waited) && mode != LEAT_REPORT_OBSERVED;
+    if (steps[0].mode & LEAT_LANE_WARMUP || mode >= LEAT_REPORT_MODES || saved) {
         gather_observe_cut(g);
         g->row++;
         return;

@@ -46,8 +46,7 @@ def look():
 
 def steps(iterator):
     for x, y in iterator:
-        x, y = x.to("cpu"), y.to("cpu")
-        loss = torch.nn.functional.cross_entropy(net(x), y)
+        loss = torch.nn.functional.cross_entropy(net(x.to("cpu")), y.to("cpu"))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

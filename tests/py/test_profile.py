@@ -90,10 +90,11 @@ def test_an_injected_stall_is_found_and_measured(profile, wish, first):
     assert split["fetch"] + split["prepare"] + split["input"] == pytest.approx(truth["waited"], abs=0.05)
 
 
-def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile):
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile, context):
     # Two workers that sleep 120 ms for each batch keep nobody busy who computes for 1 ms. They have to be far slower than a training
     # that gets no core for a while: else they are ahead of it, and there is nothing to see.
-    wish = {"read": 0.05, "transform": 0.01, "workers": 2, "context": "spawn", "compute": 0.001}
+    wish = {"read": 0.05, "transform": 0.01, "workers": 2, "context": context, "compute": 0.001}
     done, report = profile(wish)
     assert report, done.stderr
     run, split = report["runs"][0], parts(report)

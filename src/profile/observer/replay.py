@@ -143,6 +143,11 @@ def key_of(index):
         return ""
 
 
+def started_by(loader):
+    """How its workers are started."""
+    return (loader.multiprocessing_context or sys.modules["multiprocessing"]).get_start_method()
+
+
 def narrow(blocks, precision):
     """Whether all differences are known well enough: blocks are (mode, seconds of a step) in the order in which they were."""
     step = statistics.fmean([s for mode, s in blocks if mode == OBSERVED] or [0])
@@ -360,7 +365,9 @@ class Replayer:
     def can_reread(self, iterator):
         self.files.look()
         loader = getattr(iterator, "leat_loader", None)
-        return loader is not None and len(getattr(iterator, "leat_indices", ())) >= self.needed(loader)
+        if loader is None or (loader.num_workers and started_by(loader) == "forkserver"):
+            return False  # its server has the environment of the first loader: workers would take themselves for the script's own
+        return len(getattr(iterator, "leat_indices", ())) >= self.needed(loader)
 
     def needed(self, loader):
         steps = SETTLE + loader.num_workers + rounds(STEPS, loader.num_workers) + 2 + self.period

@@ -89,7 +89,8 @@ static bool take_wait(struct leat_stepper *s, const struct leat_lane_record *r, 
         s->held_count = 0;
     if (s->open && s->alone) {
         s->alone = false; /* until as many steps without a batch have followed this one */
-    } else if (s->open && s->trained) { /* what comes after the last batch of a loader that read ahead is not in a step */
+    } else if (s->open &&
+               s->trained) { /* what comes after the last batch of a loader that read ahead is not in a step */
         done = finish(s, s->past ? s->tail_ns : r->start_ns, out) &&
                (r->flags & (LEAT_LANE_EXHAUSTED | LEAT_LANE_OPENING) || out->mode == r->mode);
         s->bound = true;
@@ -198,7 +199,7 @@ static bool take_optim(struct leat_stepper *s, const struct leat_lane_record *r,
     s->tail_ns = r->end_ns;
     s->after_ns = 0;
     s->trained |= s->loaders; /* by gradients that were not made by a backward pass of autograd */
-    if (!s->optims) { /* backward passes before it were no steps */
+    if (!s->optims) {         /* backward passes before it were no steps */
         s->open = s->open && s->loaders && !s->alone;
         s->alone = false;
         s->held_count = s->held_given = 0;

@@ -176,7 +176,14 @@ def test_a_report_of_a_newer_version_is_refused_by_name(run_leat, tmp_path, word
 
 
 @pytest.mark.skipif(bool(SANITIZE), reason="nothing of ours runs in the ranks")
-@pytest.mark.parametrize(("what", "rank"), [("none", 1), ("snapshot", 1), ("park", 1), ("modes", 0), ("clone", 1)])
+@pytest.mark.parametrize(
+    ("what", "rank"),
+    [
+        ("none", 1),
+        ("snapshot", 1),
+        *(pytest.param(*row, marks=pytest.mark.long) for row in (("park", 1), ("modes", 0), ("clone", 1))),
+    ],
+)
 def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_same(profile, tmp_path, what, rank):  # noqa: F811
     """A rank that left a block alone would exchange the gradients of its training with those of the others' replayed steps. So it
     would if it counted its steps otherwise after they stood still for it, or if it saved in the middle of a block."""

@@ -38,8 +38,6 @@ OPENING, EMPTY, NO_GRAD, WARMUP = lanes.OPENING, lanes.EMPTY, lanes.NO_GRAD, lan
 now = lanes.now
 _PENDING_MAX = 4096
 _broken = []  # hooks that could not be put in place
-
-
 _parents = []  # what only the process that this one was forked from may end
 
 
@@ -144,8 +142,7 @@ class Span:
     def end(self, value=0, extra=0, flags=0):
         end = now()
         flags |= self.flags
-        what = self.kind | self.mode << 8 | flags << 16 | self.loader << 32
-        lanes.lane().put(self.start, end, what, value, extra)
+        lanes.lane().put(self.start, end, self.kind | self.mode << 8 | flags << 16 | self.loader << 32, value, extra)
         if self.device is not None:
             last = self.device.mark()
             self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
@@ -173,8 +170,7 @@ def _weigh(batch, depth=3):
     return 0, 0
 
 
-_numbers = {}
-_next_number = [1]
+_numbers, _next_number = {}, [1]
 
 
 def number_of(loader):
@@ -450,8 +446,7 @@ def _patch_backward(torch):
 
 
 def _patch_optimizer(torch):
-    spans = []  # open ones: a step may call another's
-    seen = [0]  # batches at the last step
+    spans, seen = [], [0]  # open ones: a step may call another's; batches at the last step
 
     def before(optimizer, args, kwargs):
         if _cuda:
@@ -513,8 +508,6 @@ _COLLECTIVES = [
     *("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "all_to_all", "all_to_all_single"),
     *("barrier", "monitored_barrier", "send", "recv"),
 ]
-
-
 _world = []  # how many ranks there are, if more than one
 
 

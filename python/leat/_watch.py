@@ -56,11 +56,10 @@ class Watch(Generic[T]):
         took = time.monotonic() - since
         count = self.steps - steps
         share = 100 * (self.wait_s - wait_s) / took
-        print(
-            f"leat: {count} steps of {1e3 * took / count:.3g} ms: waiting for data {share:.1f} %",
-            file=self._file or sys.stderr,
-            flush=True,
-        )
+        out = self._file or sys.stderr
+        # In one piece: print() writes the line's end by itself under `torchrun`, and ranks share a terminal.
+        out.write(f"leat: {count} steps of {1e3 * took / count:.3g} ms: waiting for data {share:.1f} %\n")
+        out.flush()
 
 
 def watch(iterable: Iterable[T], *, every: float = 5.0, file: TextIO | None = None) -> Watch[T]:

@@ -253,7 +253,7 @@ def meet(core: _core.Loader, exchange: Exchange, nodes: list[int], scope: str) -
 def _enter(core: _core.Loader, etcd: dict[str, Any]) -> dict[str, Any]:
     """This machine's agent enters the job; what came of it."""
     deadline = time.monotonic() + ETCD_PATIENCE_S
-    card: dict[str, Any] = {"address": "", "in": False, "roster": [], "problem": ""}
+    card: dict[str, Any] = {"address": "", "in": False, "problem": ""}
     try:
         host, port = address(re.sub(r":\d+$", "", etcd["hosts"].split(",")[0]).strip("[]"))
         while not card["in"] and time.monotonic() < deadline:
@@ -267,6 +267,7 @@ def _enter(core: _core.Loader, etcd: dict[str, Any]) -> dict[str, Any]:
         card["problem"] = str(error)
     if card["problem"]:
         card["problem"] = f"{socket.gethostname()}: {card['problem']}"
+    card.pop("roster", None)  # all ranks are told of all cards
     return {**card, "zone": zone()}
 
 
@@ -327,6 +328,6 @@ def meet_in_etcd(core: _core.Loader, exchange: Exchange | None, nodes: list[int]
                 problems = [*problems, f"{socket.gethostname()}: {error}"]
         where = json.loads(exchange.gather("seen", card.get("address", ""), json.dumps))
         text = {"etcd": etcd, "address": next(a for n, a in zip(nodes, where) if n == node)}
-        core.share(json.dumps({**text, "roster": answer["roster"], "world": world} if world else text))
+        core.share(_write({**text, "roster": answer["roster"], "world": world} if world else text))
     for line in problems:
         _log.warning("the machines of this job do not share all that they fetch: %s", line)

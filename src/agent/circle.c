@@ -509,7 +509,7 @@ leat_status leat_circle_ask(struct leat_agent *a, const json_t *j, json_t **answ
     const char *problem = c->problem[0] ? c->problem : !told ? c->crowd : c->job ? c->job->problem : "";
     *answer =
         json_pack("{s:s,s:b,s:I,s:s,s:o}", "address", c->address, "in", c->job && leat_circle_has(c, c->address, id),
-                  "missing", missing, "problem", problem, "roster", list_roster(c));
+                  "missing", missing, "problem", problem, "roster", wants ? list_roster(c) : json_array());
     return *answer ? LEAT_OK : no_memory(err);
 }
 

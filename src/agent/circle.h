@@ -20,7 +20,7 @@ bool leat_circle_is(const char *text); /* from any thread */
 /* A rank's question, which also enters:
  *   {"ask": "etcd", "etcd": {…}, "address": "10.0.0.1", "port": 0, "set": "0123456789abcdef", "wants": [ADDRESS, …]}
  * The answer: {"address": …, "in": whether this machine is known to read that set, "missing": how many of those wanted
- * are not, "roster": [ADDRESS, …], "problem": …} */
+ * are not, "roster": [ADDRESS, …] where some are asked for, "problem": …} */
 leat_status leat_circle_ask(struct leat_agent *agent, const json_t *j, json_t **answer, struct leat_error *err);
 
 /* A loader's: held until leat_circle_leave(). begin() when its order is known, and before its chunks are sent for. */

@@ -539,6 +539,19 @@ static struct leat_supply *supply_at(const struct leat_loading *l, uint32_t i)
     return i ? NULL : l->opts.supply;
 }
 
+const char *leat_loading_asked_keys(const struct leat_loading *l, uint32_t n)
+{
+    const struct leat_supply *s;
+    for (uint32_t i = 0; (s = supply_at(l, i)); i++) {
+        const char *place;
+        for (uint32_t k = 0; (place = leat_supply_asked_keys(s, k)); k++) {
+            if (!n--)
+                return place;
+        }
+    }
+    return NULL;
+}
+
 void leat_loading_take_keys(struct leat_loading *l, struct leat_part part)
 {
     size_t n = 0;

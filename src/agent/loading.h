@@ -36,6 +36,7 @@ void leat_loading_describe(const struct leat_loading *l, struct leat_buf *b);
 
 const char *leat_loading_agreement(const struct leat_loading *l); /* what all ranks must have in common, JSON */
 bool leat_loading_reads(const struct leat_loading *l, const struct leat_supply *supply);
+const char *leat_loading_asked_keys(const struct leat_loading *l, uint32_t n); /* of all its supplies: see there */
 void leat_loading_take_keys(struct leat_loading *l, struct leat_part part);   /* the rank's answer: new keys, or none */
 void leat_loading_explain(const struct leat_loading *l, char *out, size_t n); /* what the next batch waits for */
 

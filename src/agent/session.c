@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,10 +25,11 @@
 #include "base/parse.h"
 #include "leat/leat.h"
 #include "order/state.h"
+#include "ring/parcel.h"
 #include "ring/settings.h"
 
 /* What this release can do beyond the protocol. */
-#define FEATURES "loaders trace jobs"
+#define FEATURES "loaders trace jobs long"
 
 #define TEXT_MAX (LEAT_WIRE_MAX - 1024u) /* in a packet */
 
@@ -97,7 +97,7 @@ static leat_status send_message(struct leat_session *s, struct leat_buf *b, cons
     struct leat_error err = {0};
     leat_status rc = leat_buf_check(b, "a message", &err);
     if (rc == LEAT_OK)
-        rc = leat_wire_send(s->watch.fd, b->data, b->len, fds, fds_n, &err);
+        rc = leat_parcel_send(s->watch.fd, b->data, b->len, fds, fds_n, &err);
     if (rc != LEAT_OK) {
         if (rc != LEAT_NETWORK)
             leat_log(LEAT_LOG_WARN, "rank of process %d: %s", s->pid, err.text);
@@ -109,7 +109,7 @@ static leat_status send_message(struct leat_session *s, struct leat_buf *b, cons
 
 static void begin(struct leat_buf *b, enum leat_message_kind kind)
 {
-    leat_buf_init(b, LEAT_WIRE_MAX);
+    leat_buf_init(b, LEAT_PARCEL_MAX);
     leat_message_begin(b, kind);
 }
 
@@ -135,25 +135,13 @@ static void send_error(struct leat_session *s, enum leat_message_kind kind, cons
     send_failure(s, kind, err, agree, NULL);
 }
 
-/* A text that a packet does not hold comes in a descriptor. -1: no memory. */
-static int text_file(const char *text, size_t n)
-{
-    struct leat_error err;
-    void *map;
-    int fd;
-    if (leat_shared_create("leat-text", n, &fd, &map, &err) != LEAT_OK)
-        return -1;
-    memcpy(map, text, n);
-    munmap(map, n);
-    return fd;
-}
-
+/* A text that a packet does not hold comes in a descriptor. */
 static void send_json(struct leat_session *s, enum leat_message_kind kind, json_t *json)
 {
     char *text = leat_json_write(json, JSON_COMPACT);
     size_t n = text ? strlen(text) : 0;
     struct leat_buf b;
-    int fd = n > TEXT_MAX ? text_file(text, n) : -1;
+    int fd = n > TEXT_MAX ? leat_parcel_file(text, n) : -1;
     begin(&b, kind);
     if (text && n <= TEXT_MAX)
         leat_message_text(&b, LEAT_TAG_TEXT, text);
@@ -319,6 +307,22 @@ static void on_looked(void *user, const struct leat_error *err)
     leat_loading_close(look);
 }
 
+static void ask_keys(struct leat_session *s, const char *place)
+{
+    struct leat_buf b;
+    begin(&b, LEAT_MESSAGE_KEYS);
+    leat_message_text(&b, LEAT_TAG_PLACE, place);
+    send_message(s, &b, NULL, 0);
+}
+
+/* What other ranks were asked before this one came: it may be the only one that is left to answer. */
+static void ask_keys_too(struct leat_session *s)
+{
+    const char *place;
+    for (uint32_t i = 0; (place = leat_loading_asked_keys(s->loading, i)); i++)
+        ask_keys(s, place);
+}
+
 static void open_loading(struct leat_session *s, struct leat_supply *supply, struct leat_blend *blend,
                          const struct leat_sources_list *lacks, const struct leat_error *err)
 {
@@ -341,8 +345,11 @@ static void open_loading(struct leat_session *s, struct leat_supply *supply, str
         let_go_looked(s);
         s->looked = supply; /* until the loader is opened: it would find its dataset closed */
         s->looked_blend = blend;
-        if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK)
+        if (leat_loading_open(&opts, &s->request, &s->loading, &failure) == LEAT_OK) {
+            if (!look)
+                ask_keys_too(s);
             return;
+        }
     }
     send_failure(s, LEAT_MESSAGE_ERROR, &failure, false, lacks);
 }
@@ -577,34 +584,43 @@ static bool take_message(struct leat_session *s, enum leat_message_kind kind, st
     }
 }
 
+/* A packet, if there is one: false then. *go_on false: this is not a conversation. */
+static bool hear(struct leat_session *s, char *text, bool *go_on)
+{
+    int fds[LEAT_WIRE_FDS];
+    size_t fds_n = 0;
+    size_t n;
+    enum leat_message_kind kind;
+    struct leat_part part;
+    struct leat_parcel parcel;
+    struct leat_error err;
+    leat_status rc = leat_wire_receive(s->watch.fd, text, &n, fds, &fds_n, NULL);
+    if (rc == LEAT_BUSY)
+        return false;
+    *go_on = rc == LEAT_OK;
+    if (rc != LEAT_OK)
+        return false;
+    rc = leat_parcel_open(text, n, fds, &fds_n, &parcel, &kind, &part, &err);
+    while (fds_n)
+        close(fds[--fds_n]); /* a rank has no reason to send others */
+    if (rc == LEAT_VERSION)
+        send_error(s, LEAT_MESSAGE_ERROR, &err, false);
+    else
+        *go_on = rc == LEAT_OK && take_message(s, kind, part);
+    if (parcel.data)
+        explicit_bzero(parcel.data, parcel.n);
+    free(parcel.data);
+    return *go_on;
+}
+
 static void on_message(struct leat_watch *watch, uint32_t events)
 {
     struct leat_session *s = (struct leat_session *)watch;
     char *text = malloc(LEAT_WIRE_MAX + 1);
     bool go_on = text != NULL;
     (void)events;
-    while (go_on) {
-        int fds[LEAT_WIRE_FDS];
-        size_t fds_n = 0;
-        size_t n;
-        enum leat_message_kind kind;
-        struct leat_part part;
-        struct leat_error err;
-        leat_status rc = leat_wire_receive(watch->fd, text, &n, fds, &fds_n, NULL);
-        if (rc == LEAT_BUSY)
-            break;
-        while (rc == LEAT_OK && fds_n)
-            close(fds[--fds_n]); /* a rank has no reason to send any */
-        if (rc != LEAT_OK) {
-            go_on = false;
-            break;
-        }
-        rc = leat_message_open(text, n, &kind, &part, &err);
-        if (rc == LEAT_VERSION)
-            send_error(s, LEAT_MESSAGE_ERROR, &err, false);
-        else
-            go_on = rc == LEAT_OK && take_message(s, kind, part);
-    }
+    while (go_on && hear(s, text, &go_on))
+        ;
     if (text)
         explicit_bzero(text, LEAT_WIRE_MAX); /* keys may have been in it */
     free(text);
@@ -615,12 +631,8 @@ static void on_message(struct leat_watch *watch, uint32_t events)
 void leat_session_ask_keys(struct leat_agent *agent, const struct leat_supply *supply, const char *place)
 {
     for (struct leat_session *s = agent->sessions; s; s = s->next) {
-        struct leat_buf b;
-        if (!s->loading || !leat_loading_reads(s->loading, supply))
-            continue;
-        begin(&b, LEAT_MESSAGE_KEYS);
-        leat_message_text(&b, LEAT_TAG_PLACE, place);
-        send_message(s, &b, NULL, 0);
+        if (s->loading && leat_loading_reads(s->loading, supply))
+            ask_keys(s, place);
     }
 }
 

@@ -346,6 +346,15 @@ const char *leat_supply_wants_keys(const struct leat_supply *s)
     return NULL;
 }
 
+const char *leat_supply_asked_keys(const struct leat_supply *s, uint32_t n)
+{
+    for (size_t i = 0; i < leat_access_count(s->access); i++) {
+        if (s->keys[i].wanted && !n--)
+            return leat_access_name(s->access, i);
+    }
+    return NULL;
+}
+
 static struct leat_supply *make_supply(struct leat_opening *o, struct leat_error *err)
 {
     struct leat_supply *s = calloc(1, sizeof *s);

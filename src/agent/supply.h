@@ -77,6 +77,10 @@ leat_status leat_supply_open(struct leat_agent *agent, const struct leat_request
 /* The place whose keys requests wait for at this moment; NULL: none. */
 const char *leat_supply_wants_keys(const struct leat_supply *supply);
 
+/* Places whose keys ranks were asked for and have not given yet, counted from 0; NULL after the last. Who was asked may
+ * be gone without an answer: a rank that comes meanwhile is asked as well. */
+const char *leat_supply_asked_keys(const struct leat_supply *supply, uint32_t n);
+
 /* A rank's answer when it was asked for keys, of the places that it says something of. */
 void leat_supply_renew(struct leat_supply *supply, const struct leat_access *access);
 

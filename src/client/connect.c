@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "leat/leat.h"
+#include "ring/parcel.h"
 
 #define CONNECT_NS (20 * LEAT_S)
 #define POLL_NS    (100 * LEAT_MS)
@@ -50,7 +51,8 @@ leat_status leat_connection_send(struct leat_connection *c, struct leat_buf *mes
 {
     leat_status rc = leat_buf_check(message, "a message to the agent", err);
     if (rc == LEAT_OK)
-        rc = leat_wire_send(c->fd, message->data, message->len, NULL, 0, err);
+        rc = leat_connection_can(c, "long") ? leat_parcel_send(c->fd, message->data, message->len, NULL, 0, err)
+                                            : leat_wire_send(c->fd, message->data, message->len, NULL, 0, err);
     leat_buf_free(message);
     return rc;
 }
@@ -74,6 +76,7 @@ leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline
     struct leat_incoming m = {.bytes = malloc(LEAT_WIRE_MAX + 1)};
     if (!m.bytes)
         return leat_fail(err, LEAT_NO_MEMORY, "no memory for a message from the agent");
+    struct leat_parcel parcel = {0};
     leat_status rc;
     size_t n = 0;
     while ((rc = leat_wire_receive(c->fd, m.bytes, &n, m.fds, &m.fds_n, err)) == LEAT_BUSY) {
@@ -92,9 +95,13 @@ leat_status leat_connection_receive(struct leat_connection *c, uint64_t deadline
         poll(&p, 1, (int)(left / LEAT_MS) + 1);
     }
     if (rc == LEAT_OK) {
-        rc = leat_message_open(m.bytes, n, &m.kind, &m.part, err);
+        rc = leat_parcel_open(m.bytes, n, m.fds, &m.fds_n, &parcel, &m.kind, &m.part, err);
         if (rc != LEAT_OK)
-            rc = leat_fail_context(err, LEAT_VERSION, "the agent at '%s'", c->paths.socket);
+            rc = leat_fail_context(err, rc == LEAT_NO_MEMORY ? rc : LEAT_VERSION, "the agent at '%s'", c->paths.socket);
+    }
+    if (rc == LEAT_OK && parcel.data) {
+        free(m.bytes);
+        m.bytes = parcel.data;
     }
     if (rc == LEAT_OK)
         *out = m;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "client/lookup.h"
 #include "client/request.h"
+#include "ring/parcel.h"
 
 #define REOPENS_MAX 5u
 #define LOOK_NS     (100 * LEAT_MS) /* between two looks at keys that are being looked up */
@@ -283,7 +284,7 @@ static leat_status open_here(struct leat_loader *l, const char *state, uint64_t 
     struct leat_incoming answer;
     struct leat_buf b;
     l->patience.what = LEAT_WAITING_OPENING;
-    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_buf_init(&b, LEAT_PARCEL_MAX);
     leat_status rc = write_request(l, state, &b, err);
     if (rc == LEAT_OK)
         rc = ask(l, &b, LEAT_MESSAGE_OPENED, deadline_ns, &answer, lost, err);
@@ -473,7 +474,7 @@ leat_status leat_opening_confer(struct leat_loader *l, const char *text, uint64_
         rc = leat_opening_look(l, NULL, deadline_ns, err);
     if (rc != LEAT_OK)
         return rc;
-    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_buf_init(&b, LEAT_PARCEL_MAX);
     leat_message_begin(&b, LEAT_MESSAGE_JOB);
     leat_message_text(&b, LEAT_TAG_TEXT, text);
     rc = ask(l, &b, LEAT_MESSAGE_JOB, deadline_ns, &answer, &lost, err);

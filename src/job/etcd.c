@@ -38,6 +38,7 @@ struct call {
     struct leat_http_call http;
     enum ask ask;  /* NOTHING: it is free */
     uint32_t host; /* which is asked */
+    int64_t lease; /* that there was then */
     char url[320];
     char *body;
     char authorization[TOKEN_MAX + 20];
@@ -59,6 +60,8 @@ struct leat_etcd {
     void *gone_user;
     struct call main, keep, watch;
     char *watched;          /* WATCH_MAX bytes */
+    size_t heard;           /* of them, in whole lines */
+    uint32_t unwatched;     /* watches in a row that etcd has ended without a word of a change */
     struct leat_timer next; /* look, or try again */
     struct leat_timer beat;
     char *token;
@@ -162,6 +165,7 @@ static void ask(struct leat_etcd *e, struct call *c, enum ask what, char *body)
     c->etcd = e;
     c->ask = what;
     c->host = e->host;
+    c->lease = e->lease;
     c->body = body;
     snprintf(c->url, sizeof c->url, "%s://%s/v3/%s", e->tls ? "https" : "http", e->hosts[e->host], paths[what]);
     c->headers[0] = "Content-Type: application/json";
@@ -193,11 +197,17 @@ static void later(struct leat_etcd *e, uint64_t ns)
         leat_loop_arm(e->loop, &e->next, leat_after(ns));
 }
 
+static uint64_t pause_after(uint32_t failures)
+{
+    uint64_t pause = PAUSE_FIRST << (failures < 5 ? failures : 5);
+    return pause < PAUSE_MOST ? pause : PAUSE_MOST;
+}
+
 /* The next endpoint, after a while. What was asked of one that has been left already says nothing of this one. */
 static void fail(struct leat_etcd *e, const char *why)
 {
     char line[360];
-    uint64_t pause = PAUSE_FIRST << (e->failures < 5 ? e->failures : 5);
+    uint64_t pause = pause_after(e->failures);
     if (e->closing)
         return;
     if (e->answers != e->host) {
@@ -214,9 +224,8 @@ static void fail(struct leat_etcd *e, const char *why)
     e->host = e->answers = (e->host + 1) % e->hosts_n;
     if (e->watch.ask)
         leat_http_cancel(e->http, &e->watch.http);
-    pause = e->failures <= e->hosts_n ? REST_NS : pause < PAUSE_MOST ? pause : PAUSE_MOST;
     leat_loop_disarm(e->loop, &e->next);
-    later(e, pause);
+    later(e, e->failures <= e->hosts_n ? REST_NS : pause);
 }
 
 /* What came */
@@ -357,7 +366,7 @@ static void take_refusal(struct leat_etcd *e, unsigned code, const struct leat_b
 static void take_watch_end(struct leat_etcd *e, bool began)
 {
     if (!e->failures)
-        later(e, began ? REST_NS : PAUSE_FIRST);
+        later(e, e->unwatched ? pause_after(e->unwatched - 1) : began ? REST_NS : PAUSE_FIRST);
 }
 
 static void take_end(struct leat_etcd *e, enum ask what, const struct leat_http_call *http, const struct leat_buf *text)
@@ -386,13 +395,14 @@ static void on_answer(struct leat_http_call *http)
     struct call *c = http->user;
     struct leat_etcd *e = c->etcd;
     enum ask what = c->ask;
-    struct leat_buf text = http->text; /* the call may be used again for what follows */
+    bool old = what == KEEP && c->lease != e->lease; /* of a lease that is lost already: it says nothing of the next */
+    struct leat_buf text = http->text;               /* the call may be used again for what follows */
     leat_buf_init(&http->text, 0);
     drop_body(c);
     c->ask = NOTHING;
     e->held++;
     e->answers = c->host;
-    if (!e->closing)
+    if (!e->closing && !old)
         take_end(e, what, http, &text);
     e->answers = e->host;
     leat_buf_free(&text);
@@ -436,25 +446,39 @@ static void on_beat(struct leat_timer *timer)
         ask(e, &e->keep, KEEP, leat_etcd_ask_lease(e->lease));
 }
 
-/* The first line of a watch says that it has begun; whatever follows is a change, and a look will tell which. */
+/* The first line of a watch says that it has begun; whatever follows is a change, and a look will tell which. Or that
+ * it is over, in whichever line: its connection stays open, and nothing comes by it any more. */
 static void on_watched(struct leat_http_call *http, size_t n)
 {
     struct leat_etcd *e = ((struct call *)http->user)->etcd;
-    const char *line = memchr(e->watched, '\n', http->got);
+    const char *end;
+    bool changed = false;
+    bool over = false;
     (void)n;
-    if (!line || (size_t)(line - e->watched) + 1 == http->got || e->closing)
+    while (!over && (end = memchr(e->watched + e->heard, '\n', http->got - e->heard))) {
+        const char *line = e->watched + e->heard;
+        over = leat_etcd_watch_is_over(line, (size_t)(end - line));
+        changed |= e->heard && !over;
+        e->heard += (size_t)(end - line) + 1;
+    }
+    if (e->closing)
         return;
-    if (e->main.ask)
-        e->again = true;
-    else
-        later(e, REST_NS);
-    if (http->got > WATCH_MAX / 2)
+    if (changed) {
+        e->unwatched = 0;
+        if (e->main.ask)
+            e->again = true;
+        else
+            later(e, REST_NS);
+    }
+    e->unwatched += over;
+    if (over || http->got > WATCH_MAX / 2)
         leat_http_cancel(e->http, http);
 }
 
 static void begin_watch(struct leat_etcd *e)
 {
     char *body = leat_etcd_ask_watch(e->prefix, e->seen.revision + 1);
+    e->heard = 0;
     if (body)
         ask(e, &e->watch, WATCH, body);
     else

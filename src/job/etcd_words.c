@@ -112,6 +112,19 @@ char *leat_etcd_ask_watch(const char *prefix, int64_t from)
                              coded(prefix, "0"), "start_revision", number_text(from)));
 }
 
+/* Keys and values are in base64, so the word is etcd's own. Without memory to read the line it counts. */
+bool leat_etcd_watch_is_over(const char *line, size_t n)
+{
+    static const char word[] = "\"canceled\"";
+    json_t *j = NULL;
+    if (!memmem(line, n, word, sizeof word - 1))
+        return false;
+    bool over = leat_json_read(line, n, JSON_DISABLE_EOF_CHECK, &j, NULL) != LEAT_OK ||
+                json_is_true(json_object_get(json_object_get(j, "result"), "canceled"));
+    json_decref(j);
+    return over;
+}
+
 /* False: no list of sets. One that is longer than this release makes counts as far as it knows. */
 static leat_status read_sets(const json_t *list, struct leat_etcd_record *r, bool *good, struct leat_error *err)
 {

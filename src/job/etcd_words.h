@@ -42,6 +42,7 @@ char *leat_etcd_ask_enter(const char *prefix, int64_t at, const char *members, b
 leat_status leat_etcd_read_entered(const char *text, size_t n, bool *entered, struct leat_error *err);
 
 char *leat_etcd_ask_watch(const char *prefix, int64_t from);
+bool leat_etcd_watch_is_over(const char *line, size_t n); /* etcd has ended it, and its connection stays open */
 char *leat_etcd_ask_grant(unsigned seconds);
 char *leat_etcd_ask_lease(int64_t id); /* to keep it, or to give it back */
 leat_status leat_etcd_read_grant(const char *text, size_t n, int64_t *lease, struct leat_error *err);

@@ -275,7 +275,7 @@ leat_status leat_members_write_beside(const struct leat_members *m, uint32_t roo
         char *text = write_from(m, skip);
         if (!text)
             return no_memory(err);
-        if (strlen(text) + room <= LEAT_MEMBERS_TEXT) {
+        if (strlen(text) + room <= (skip < m->before_n ? LEAT_MEMBERS_PAST : LEAT_MEMBERS_TEXT)) {
             *out = text;
             return LEAT_OK;
         }

@@ -17,7 +17,8 @@
 #define LEAT_MEMBERS_ADDRESS 64u /* "10.0.0.1:4321", "[fd00::1]:4321" */
 #define LEAT_MEMBERS_TOKEN   65u /* 32 bytes in hexadecimal digits */
 #define LEAT_MEMBERS_JOB     80u
-#define LEAT_MEMBERS_TEXT    (60u << 10)
+#define LEAT_MEMBERS_TEXT    (512u << 10) /* 4096 machines with the longest addresses */
+#define LEAT_MEMBERS_PAST    (60u << 10)  /* with those before it: each rank is sent all of it */
 
 struct leat_member {
     char address[LEAT_MEMBERS_ADDRESS]; /* "": it serves nothing */

@@ -132,16 +132,9 @@ static leat_status step(struct work *w, uint32_t before, uint32_t ranks, uint32_
  * comes last. */
 static leat_status grow(struct work *w, uint32_t n, uint32_t slots, uint32_t *table, struct leat_error *err)
 {
-    leat_status rc = LEAT_OK;
-    memset(table, 0, slots * sizeof *table);
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n; k++)
         w->node_of_rank[k] = k;
-        w->was[k] = LEAT_ORDER_NONE;
-        if (k && rc == LEAT_OK)
-            rc = step(w, k, k + 1, k + 1, slots, table, err);
-        w->was[k] = k;
-    }
-    return rc;
+    return leat_order_place_grown(slots, n, table, err);
 }
 
 leat_status leat_roster_place(const struct leat_muster *list, const bool *lost, uint32_t slots, uint32_t *node_of_slot,

@@ -57,6 +57,7 @@ struct leat_http_head {
     bool checksum_whole;                   /* x-amz-checksum-type: FULL_OBJECT, also of an upload that is begun */
     bool etag_opaque;                      /* encrypted with a key of one's own: the ETag is no MD5 */
     char copy_status[12];                  /* x-ms-copy-status: "success", "pending", … */
+    char copy_id[40];                      /* x-ms-copy-id: which copy that is said of */
     char generation[24];                   /* x-goog-generation: Google's name for a version */
     char version[LEAT_HTTP_VERSION_MAX];   /* x-amz-version-id */
     bool deleted;                          /* x-amz-delete-marker: there was an object */

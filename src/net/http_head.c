@@ -197,6 +197,8 @@ void leat_http_parse_header(struct leat_http_head *head, const char *line, size_
         head->deleted = end - p == 4 && strncasecmp(p, "true", 4) == 0;
     else if (IS("x-ms-copy-status"))
         copy_text(head->copy_status, sizeof head->copy_status, p, end);
+    else if (IS("x-ms-copy-id"))
+        copy_text(head->copy_id, sizeof head->copy_id, p, end);
     else if (IS("x-ms-blob-content-md5"))
         parse_checksum(head, "md5", 3, p, end);
     else if (IS("content-md5") &&

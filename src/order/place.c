@@ -196,3 +196,93 @@ leat_status leat_order_place_again(uint32_t slots, const uint32_t *before, uint3
     free(shares);
     return rc;
 }
+
+/* One after the other */
+
+/* Slots of each node, and how many of them it is to give. */
+struct grown {
+    uint32_t has[LEAT_ORDER_SLOTS_MAX];
+    uint32_t gives[LEAT_ORDER_SLOTS_MAX];
+    uint32_t givers[LEAT_ORDER_SLOTS_MAX];
+    uint32_t givers_n;
+    struct run shortest[LEAT_ORDER_SLOTS_MAX]; /* of those that give; n 0: none was found */
+};
+
+/* Node number `last` joins. Shares are equal but for one slot: those with more than the whole part keep it as long as
+ * any may, the lowest numbers first. All that are to keep one have it, since shares only become smaller; so nobody but
+ * the new node is given any. Returns how many it is. */
+static uint32_t set_gifts(struct grown *g, uint32_t slots, uint32_t last)
+{
+    uint32_t take = slots / (last + 1);
+    uint32_t over = slots % (last + 1);
+    uint32_t all = 0;
+    g->givers_n = 0;
+    for (uint32_t k = 0; k < last; k++) {
+        uint32_t keeps = take + (over && g->has[k] > take);
+        over -= keeps > take;
+        if (g->has[k] == keeps)
+            continue;
+        g->gives[k] = g->has[k] - keeps;
+        g->has[k] = keeps;
+        g->givers[g->givers_n++] = k;
+        all += g->gives[k];
+    }
+    g->has[last] = all;
+    return all;
+}
+
+/* The shortest run of each node that still has to give, the first of several. */
+static void find_shortest(struct grown *g, uint32_t slots, const uint32_t *node_of_slot)
+{
+    uint32_t s = 0;
+    while (s < slots) {
+        uint32_t node = node_of_slot[s];
+        uint32_t first = s++;
+        if (!g->gives[node]) /* most of them */
+            continue;
+        while (s < slots && node_of_slot[s] == node)
+            s++;
+        struct run *best = &g->shortest[node];
+        if (!best->n || s - first < best->n)
+            *best = (struct run){.first = first, .n = s - first};
+    }
+}
+
+/* As keep_slots() and fill_slots(). What is left of gifts when this returns is of the next shortest runs. */
+static uint32_t give(struct grown *g, uint32_t last, uint32_t *node_of_slot)
+{
+    uint32_t given = 0;
+    for (uint32_t j = 0; j < g->givers_n; j++) {
+        uint32_t k = g->givers[j];
+        struct run *r = &g->shortest[k];
+        bool low = evenness(r->first) < evenness(r->first + r->n);
+        uint32_t n = g->gives[k] < r->n ? g->gives[k] : r->n;
+        for (uint32_t i = 0; i < n; i++)
+            node_of_slot[low ? r->first + i : r->first + r->n - 1 - i] = last;
+        g->gives[k] -= n;
+        given += n;
+        r->n = 0;
+    }
+    return given;
+}
+
+leat_status leat_order_place_grown(uint32_t slots, uint32_t nodes, uint32_t *node_of_slot, struct leat_error *err)
+{
+    if (slots > LEAT_ORDER_SLOTS_MAX)
+        return leat_fail(err, LEAT_INVALID, "a placement of %u slots, more than %u", slots, LEAT_ORDER_SLOTS_MAX);
+    struct grown *g = calloc(1, sizeof *g);
+    if (!g)
+        return no_memory(nodes, err);
+    for (uint32_t s = 0; s < slots; s++)
+        node_of_slot[s] = 0;
+    g->has[0] = slots;
+    for (uint32_t last = 1; last < nodes && last < slots; last++) { /* with one slot each, who comes gets none */
+        uint32_t left = set_gifts(g, slots, last);
+        while (left) {
+            find_shortest(g, slots, node_of_slot);
+            left -= give(g, last, node_of_slot);
+        }
+    }
+    free(g);
+    return LEAT_OK;
+}

@@ -32,7 +32,8 @@ enum leat_message_kind {
                                 * TEXT in place of that */
     LEAT_MESSAGE_AGREE = 12,   /* rank: before its first batch; agent, when the other ranks of the machine agree */
     LEAT_MESSAGE_TRACE = 13,   /* anybody: LAST; agent, with a descriptor of what it did (JSON). Feature "trace" */
-    LEAT_MESSAGE_JOB = 14      /* rank: TEXT (JSON, agent/peers.h) about its job; agent, likewise. Feature "jobs" */
+    LEAT_MESSAGE_JOB = 14,     /* rank: TEXT (JSON, agent/peers.h) about its job; agent, likewise. Feature "jobs" */
+    LEAT_MESSAGE_LONG = 15     /* either: the message is in the descriptor (ring/parcel.h). Feature "long" */
 };
 
 enum leat_message_tag {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "ring/parcel.h"
 #include "ring/settings.h"
-#include "ring/wire.h"
 
 #define RUNS_MAX (1u << 20)
 
@@ -150,7 +150,7 @@ leat_status leat_request_copy(const struct leat_request *r, struct leat_request 
     struct leat_buf b;
     struct leat_part part;
     enum leat_message_kind kind;
-    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_buf_init(&b, LEAT_PARCEL_MAX);
     leat_request_write(r, &b);
     leat_status rc = leat_buf_check(&b, "what a loader was given (a node map with many runs, long texts)", err);
     if (rc == LEAT_OK)

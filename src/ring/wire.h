@@ -14,7 +14,7 @@
 #ifndef LEAT_WIRE_PROTOCOL
 #define LEAT_WIRE_PROTOCOL 2
 #endif
-#define LEAT_WIRE_MAX (64u << 10) /* bytes of a message */
+#define LEAT_WIRE_MAX (64u << 10) /* bytes of a packet; for longer messages see ring/parcel.h */
 #define LEAT_WIRE_FDS 4u
 
 /* Sends one message with up to LEAT_WIRE_FDS descriptors, which stay the caller's. LEAT_BUSY when the other side

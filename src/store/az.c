@@ -2,6 +2,7 @@
 #include "store/az.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -57,6 +58,22 @@ static const struct {
     {"SnapshotsPresent", LEAT_BUSY, "it has snapshots, which have to be deleted first"},
 };
 
+#define COPY_PAUSE (LEAT_S / 2)
+
+/* A copy is refused while another to the same place is under way, which may be one's own: its answer was lost, or an
+ * earlier run did not wait for it. What is there tells. */
+static void explain_copy(struct leat_store_op *op, const char *code)
+{
+    if (!op->own->looking && strcmp(code, "PendingCopyOperation") == 0) {
+        op->own->looking = op->own->found_copy = true;
+        op->own->retry_after_ns = COPY_PAUSE;
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "a copy to it is under way");
+    } else if (op->own->looking && op->status == LEAT_NOT_FOUND) { /* somebody has deleted it */
+        op->own->looking = op->own->found_copy = false;
+        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server's copy is gone");
+    }
+}
+
 static void explain(const struct bucket *b, struct leat_store_op *op, const struct leat_s3_answer *answer)
 {
     const struct leat_http_head *head = &op->own->call.head;
@@ -93,6 +110,8 @@ static void explain(const struct bucket *b, struct leat_store_op *op, const stru
                                             : "the server refused";
     op->status = leat_fail(&op->own->err, status, "%s%s (%s%s%u)", advice, keys, answer->code,
                            answer->code[0] ? ", " : "", head->code);
+    if (op->verb == LEAT_STORE_COPY)
+        explain_copy(op, answer->code);
 }
 
 /* The parts that the journal tells of must all be there still. */
@@ -107,24 +126,54 @@ static void check_blocks(struct leat_store_op *op)
     }
 }
 
-#define COPY_PAUSE (LEAT_S / 2)
+/* Whether what is said of the destination is of the copy that was asked for: by the name that the server gave it, or by
+ * its source where that answer never came. A copy that is under way fails when its source changes, so that one of this
+ * source is of the version that is meant. */
+static bool is_ours(const struct leat_store_op *op)
+{
+    const struct leat_http_head *head = &op->own->call.head;
+    if (!op->own->looking)
+        return true;
+    if (op->own->found_copy)
+        return op->own->same_source;
+    return !op->own->token || !head->copy_id[0] || strcmp(op->own->token, head->copy_id) == 0;
+}
 
-/* Within an account it is usually there at once; else it is looked at until it is, or the time is over. */
+/* Whether what the server says of a copy that was found under way is what it said of the source. */
+static bool is_same(const struct leat_store_op *op)
+{
+    const struct leat_object *source = op->source->object;
+    const struct leat_http_head *head = &op->own->call.head;
+    struct leat_checksum made;
+    bool known = source->checksum.kind == LEAT_CHECKSUM_MD5 && leat_checksum_of(head, false, &made) &&
+                 made.kind == LEAT_CHECKSUM_MD5;
+    return (!head->has_length || head->content_length == source->size) &&
+           (!known || memcmp(made.value, source->checksum.value, LEAT_MD5_SIZE) == 0);
+}
+
+/* Within an account it is usually there at once; else it is looked at until it is, or the time is over. What did not
+ * come to a good end is asked for again. */
 static void take_copy(struct leat_store_op *op)
 {
     const struct leat_http_head *head = &op->own->call.head;
-    bool pending = strcmp(head->copy_status, "pending") == 0;
-    bool done = strcmp(head->copy_status, "success") == 0;
-    if (done) {
-        memcpy(op->own->object.etag, head->etag, sizeof op->own->object.etag);
-    } else if (pending) {
+    bool ours = is_ours(op);
+    if (!op->own->looking && head->copy_id[0]) {
+        free(op->own->token);
+        op->own->token = strdup(head->copy_id); /* NULL: whichever copy is found is taken for it */
+    }
+    if (strcmp(head->copy_status, "pending") == 0) {
         op->own->looking = true;
         op->own->tries = 1;
         op->own->retry_after_ns = COPY_PAUSE;
-        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server is still copying");
-    } else if (op->own->looking) { /* and is asked for again */
-        op->own->looking = false;
-        op->status = leat_fail(&op->own->err, LEAT_SERVER, "the server's copy has failed (%s)", head->copy_status);
+        op->status = ours ? leat_fail(&op->own->err, LEAT_SERVER, "the server is still copying")
+                          : leat_fail(&op->own->err, LEAT_BUSY, "a copy of something else to it is under way");
+    } else if (ours && strcmp(head->copy_status, "success") == 0 && (!op->own->found_copy || is_same(op))) {
+        memcpy(op->own->object.etag, head->etag, sizeof op->own->object.etag);
+    } else if (op->own->looking) {
+        op->own->looking = op->own->found_copy = false;
+        op->status = ours
+                         ? leat_fail(&op->own->err, LEAT_SERVER, "the server's copy has failed (%s)", head->copy_status)
+                         : leat_fail(&op->own->err, LEAT_SERVER, "something else was copied to it meanwhile");
     } else {
         op->status = leat_fail(&op->own->err, LEAT_UNSUPPORTED, "the server cannot copy by itself");
     }

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/url.h"
 #include "store/az.h"
 
 #define VERSION       "2021-12-02"
@@ -84,6 +86,39 @@ static void ask_copy(const struct bucket *b, struct leat_store_op *op, struct bu
         leat_bucket_add_header(r, "x-ms-source-if-match", s->object->etag);
 }
 
+/* An address without its query, as what it stands for: servers may encode it in other ways than it came. */
+static bool plain_address(const char *text, size_t n, struct leat_buf *out)
+{
+    const char *query = memchr(text, '?', n);
+    leat_buf_init(out, 16 << 10);
+    return leat_url_decode(out, text, query ? (size_t)(query - text) : n, false) && leat_buf_char(out, '\0');
+}
+
+/* "x-ms-copy-source: ADDRESS" in what is said of a copy's destination. */
+static void on_copy_header(struct leat_http_call *call, const char *line, size_t n)
+{
+    static const char name[] = "x-ms-copy-source:";
+    const struct leat_store_op *op = call->user;
+    const struct bucket *b = (const struct bucket *)leat_store_backend(op->own->store);
+    const char *container = strchr(op->source->bucket, '/');
+    struct leat_buf encoded;
+    struct leat_buf meant = {0};
+    struct leat_buf said = {0};
+    if (n == 0)
+        op->own->same_source = false;
+    if (n < sizeof name || strncasecmp(line, name, sizeof name - 1) != 0)
+        return;
+    for (n -= sizeof name - 1, line += sizeof name - 1; n && *line == ' '; n--)
+        line++;
+    leat_buf_init(&encoded, 16 << 10);
+    add_url(b, container ? container : "", op->source->key, &encoded);
+    op->own->same_source = !encoded.failed && plain_address(encoded.data, encoded.len, &meant) &&
+                           plain_address(line, n, &said) && strcmp(meant.data, said.data) == 0;
+    leat_buf_free(&encoded);
+    leat_buf_free(&meant);
+    leat_buf_free(&said);
+}
+
 /* Method, query, headers and body by verb; no method where there is nothing to ask. */
 static void describe(const struct bucket *b, struct leat_store_op *op, struct bucket_request *r)
 {
@@ -130,7 +165,9 @@ static void describe(const struct bucket *b, struct leat_store_op *op, struct bu
         break;
     case LEAT_STORE_COPY: /* and, once it has begun, whether it has ended */
         r->method = op->own->looking ? "HEAD" : "PUT";
-        if (!op->own->looking)
+        if (op->own->looking)
+            call->header = on_copy_header;
+        else
             ask_copy(b, op, r);
         break;
     case LEAT_STORE_UPLOAD_OPEN:

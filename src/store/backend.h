@@ -31,7 +31,10 @@ struct leat_store_own {
     bool cancelled;
     bool moved;       /* a region redirect was followed … */
     bool reclocked;   /* … or the clock corrected: once each */
-    bool looking;     /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it */
+    bool looking;     /* UPLOAD_FINISH: looks whether an attempt whose answer was lost had done it; COPY: whether it is
+                         done */
+    bool found_copy;  /* COPY: it was under way already, as after an answer that was lost … */
+    bool same_source; /* … and is of the same source */
     bool fresh;       /* connect again */
     bool bucket;      /* every object there has an ETag … */
     bool odd_etags;   /* … but it is never an MD5 */
@@ -48,7 +51,7 @@ struct leat_store_own {
     struct leat_store_op *second; /* the request that was sent because this one is late; NULL: none */
     struct leat_store_op *first;  /* of a second request: whose it is; NULL: nobody's any longer */
     bool is_second;
-    char *token; /* of a copy that goes on from call to call; freed with this */
+    char *token; /* of a copy that goes on from call to call, or its name; freed with this */
     struct leat_http_call call;
     void *request; /* the backend's strings */
 };

@@ -31,6 +31,14 @@ const char *leat_checksum_name(enum leat_checksum_kind kind)
     return kinds[kind].name;
 }
 
+enum leat_checksum_kind leat_checksum_called(const char *name)
+{
+    size_t i = 0;
+    while (i < KINDS && strcmp(kinds[i].name, name) != 0)
+        i++;
+    return i < KINDS ? (enum leat_checksum_kind)i : LEAT_CHECKSUM_NONE;
+}
+
 /* Exactly n bytes. */
 static bool decode_base64(const char *text, uint8_t *out, size_t n)
 {

@@ -30,7 +30,8 @@ struct leat_checksum {
     uint64_t part_size;
 };
 
-const char *leat_checksum_name(enum leat_checksum_kind kind); /* "crc32c" */
+const char *leat_checksum_name(enum leat_checksum_kind kind);   /* "crc32c" */
+enum leat_checksum_kind leat_checksum_called(const char *name); /* NONE: there is no such kind */
 
 /* What an answer's head says of the whole object: its x-amz-checksum, unless that is made of its parts' (COMPOSITE,
  * with a number at the end); else, where etags are MD5s, an ETag that looks like one. False: nothing. */

@@ -94,8 +94,8 @@ static bool sums_fit(const struct job *job)
     const struct leat_checksum *sum = &job->object.checksum;
     uint64_t all = 0;
     for (uint32_t i = 0; i < job->parts_n; i++) {
-        if (!job->parts[i].sum)
-            return true; /* taken over from a copy that had nothing to compare with */
+        if (job->parts[i].sum_kind != sum->kind) /* none are taken over without it */
+            return false;
         all = sum->parts ? leat_checksum_nest(sum->kind, all, job->parts[i].sum)
                          : leat_checksum_join(sum->kind, all, job->parts[i].sum, job->parts[i].size);
     }
@@ -163,7 +163,11 @@ static void on_written(struct leat_store_op *op)
     struct unit *u = (struct unit *)op;
     struct job *job = u->job;
     struct leat_copy *c = job->copy;
-    struct leat_store_part part = {.size = u->size, .summed = !job->by_server, .crc32c = u->sums.crc32c, .sum = u->sum};
+    struct leat_store_part part = {.size = u->size,
+                                   .summed = !job->by_server,
+                                   .crc32c = u->sums.crc32c,
+                                   .sum_kind = job->summed ? job->object.checksum.kind : LEAT_CHECKSUM_NONE,
+                                   .sum = u->sum};
     memcpy(part.etag, u->object.etag, sizeof part.etag);
     if (op->status == LEAT_OK && u->part)
         leat_journal_note(job->journal, u->part, &part);
@@ -175,7 +179,9 @@ static void on_written(struct leat_store_op *op)
         job->parts_left--;
     } else {
         set_failed(c, &u->err);
-        job->useless |= u->part && (op->status == LEAT_NOT_FOUND || op->status == LEAT_CHANGED);
+        /* An upload that was taken up may want of its parts what the server no longer takes. */
+        job->useless |= u->part && (op->status == LEAT_NOT_FOUND || op->status == LEAT_CHANGED ||
+                                    (job->taken_up && op->status == LEAT_INVALID));
     }
     unit_end(u);
     check_job(job);

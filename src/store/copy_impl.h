@@ -25,6 +25,7 @@ struct job {
     struct leat_store_source source; /* … but from there */
     struct leat_buf attributes;      /* of an object in parts, or that are to stand instead of the source's */
     bool summed;                     /* parts carry `sum`: the whole is compared with what the source states */
+    bool taken_up;                   /* the upload is of an earlier copy */
     char upload[LEAT_UPLOAD_ID_MAX];
     struct leat_journal *journal;
     struct leat_store_op finish;

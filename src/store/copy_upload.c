@@ -53,12 +53,29 @@ void leat_copy_abort_upload(struct leat_copy *c, const char *to_key, const char 
     leat_store_run(c->opts.to, &op, NULL);
 }
 
+/* Parts whose checksum is not known of the kind that the source states now are moved again: without it the whole could
+ * not be compared. */
+static void drop_unsummed(struct job *job)
+{
+    enum leat_checksum_kind kind = job->object.checksum.kind;
+    for (uint32_t i = 0; i < job->parts_n && job->summed; i++) {
+        struct leat_store_part *part = &job->parts[i];
+        if (part->sum_kind != kind && kind == LEAT_CHECKSUM_CRC32C && part->summed) { /* which goes with every part */
+            part->sum_kind = kind;
+            part->sum = part->crc32c;
+        } else if (part->sum_kind != kind) {
+            *part = (struct leat_store_part){0};
+        }
+    }
+}
+
 /* Where the journal tells of an upload: goes on with it, or has it dropped when it is no longer of use. */
 static void take_up(struct job *job, const struct leat_journal_head *wanted)
 {
     struct leat_copy *c = job->copy;
     struct leat_journal_head head = *wanted;
     bool fits = leat_journal_read(job->journal, &head, job->parts, job->parts_n) && c->opts.resume;
+    drop_unsummed(job);
     for (uint32_t i = 0; i < job->parts_n; i++) {
         uint64_t left = job->object.size - i * job->part_size;
         job->parts[i].size = left < job->part_size ? left : job->part_size;
@@ -77,6 +94,7 @@ static void take_up(struct job *job, const struct leat_journal_head *wanted)
     }
     if (fits) {
         memcpy(job->upload, head.upload, sizeof job->upload);
+        job->taken_up = true;
         return;
     }
     memset(job->parts, 0, job->parts_n * sizeof *job->parts);
@@ -87,7 +105,8 @@ static void take_up(struct job *job, const struct leat_journal_head *wanted)
 leat_status leat_copy_open_upload(struct job *job, struct leat_error *err)
 {
     struct leat_copy *c = job->copy;
-    struct leat_journal_head head = {.size = job->object.size, .part_size = job->part_size};
+    struct leat_journal_head head = {
+        .size = job->object.size, .part_size = job->part_size, .by_server = job->by_server};
     memcpy(head.etag, job->object.etag, sizeof head.etag);
     struct leat_buf from;
     struct leat_buf to;

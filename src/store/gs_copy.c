@@ -103,7 +103,17 @@ enum bucket_step leat_gs_copy_step(struct bucket *b, struct leat_store_op *op)
     const struct leat_buf *text = &op->own->call.text;
     unsigned code = op->own->call.head.code;
     json_t *json = NULL;
-    if (op->verb != LEAT_STORE_COPY || !leat_gs_bearer(&b->aws) || (code != 200 && code != 404 && code != 405))
+    if (op->verb != LEAT_STORE_COPY || !leat_gs_bearer(&b->aws))
+        return BUCKET_STEP_NONE;
+    if (op->own->token && (code == 400 || code == 404 || code == 410)) {
+        /* A token that is over, or whose call did its work and lost its answer: from the beginning. What was copied
+         * before counts on, so that this goes on no longer than the time that is left. */
+        free(op->own->token);
+        op->own->token = NULL;
+        op->own->retry_after_ns = PAUSE;
+        return over(op, LEAT_SERVER, "the server does not know the copy any longer");
+    }
+    if (code != 200 && code != 404 && code != 405)
         return BUCKET_STEP_NONE;
     leat_status rc = leat_json_read(text->data ? text->data : "", text->len, 0, &json, NULL);
     enum bucket_step step = BUCKET_STEP_NONE;

@@ -119,7 +119,8 @@ static bool head_fits(const json_t *line, const struct leat_journal_head *head)
     return json_integer_value(json_object_get(line, "version")) == 1 &&
            (uint64_t)json_integer_value(json_object_get(line, "size")) == head->size &&
            (uint64_t)json_integer_value(json_object_get(line, "part_size")) == head->part_size && etag &&
-           strcmp(etag, head->etag) == 0 && head->upload[0];
+           strcmp(etag, head->etag) == 0 && head->upload[0] &&
+           json_is_true(json_object_get(line, "by_server")) == head->by_server;
 }
 
 /* Numbers of 64 bits are text: JSON's have 63. */
@@ -140,9 +141,11 @@ static void take_part(struct leat_store_part *part, const json_t *line)
     uint64_t crc32c = 0;
     copy_text(part->etag, sizeof part->etag, json_object_get(line, "etag"));
     part->summed = take_number(json_object_get(line, "crc32c"), 8, &crc32c) && crc32c; /* 0: a server has copied it */
-    if (!take_number(json_object_get(line, "sum"), 16, &part->sum))
-        part->sum = 0;
     part->crc32c = (uint32_t)crc32c;
+    /* Journals that do not say of which kind a sum is are of an earlier Leat: as if there was none. */
+    const char *kind = json_string_value(json_object_get(line, "sum_kind"));
+    part->sum_kind = kind && take_number(json_object_get(line, "sum"), 16, &part->sum) ? leat_checksum_called(kind)
+                                                                                       : LEAT_CHECKSUM_NONE;
 }
 
 bool leat_journal_read(struct leat_journal *j, struct leat_journal_head *head, struct leat_store_part *parts,
@@ -186,8 +189,9 @@ static void write_line(int fd, json_t *line)
 
 void leat_journal_begin(struct leat_journal *j, const struct leat_journal_head *head, const char *from, const char *to)
 {
-    json_t *line = json_pack("{s:i,s:I,s:I,s:s,s:s}", "version", 1, "size", (json_int_t)head->size, "part_size",
-                             (json_int_t)head->part_size, "etag", head->etag, "upload", head->upload);
+    json_t *line = json_pack("{s:i,s:I,s:I,s:b,s:s,s:s}", "version", 1, "size", (json_int_t)head->size, "part_size",
+                             (json_int_t)head->part_size, "by_server", head->by_server, "etag", head->etag, "upload",
+                             head->upload);
     /* For people who look into it; names that are no UTF-8 cannot be in JSON. */
     json_object_set_new(line, "from", json_string(from));
     json_object_set_new(line, "to", json_string(to));
@@ -203,7 +207,12 @@ void leat_journal_note(struct leat_journal *j, uint32_t number, const struct lea
     char sum[24];
     snprintf(crc32c, sizeof crc32c, "%08" PRIx32, part->crc32c);
     snprintf(sum, sizeof sum, "%016" PRIx64, part->sum);
-    if (j)
-        write_line(j->fd, json_pack("{s:I,s:s,s:s,s:s}", "part", (json_int_t)number, "etag", part->etag, "crc32c",
-                                    crc32c, "sum", sum));
+    if (!j)
+        return;
+    json_t *line = json_pack("{s:I,s:s,s:s}", "part", (json_int_t)number, "etag", part->etag, "crc32c", crc32c);
+    if (part->sum_kind) {
+        json_object_set_new(line, "sum_kind", json_string(leat_checksum_name(part->sum_kind)));
+        json_object_set_new(line, "sum", json_string(sum));
+    }
+    write_line(j->fd, line);
 }

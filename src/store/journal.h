@@ -10,8 +10,9 @@ struct leat_journal;
 struct leat_journal_head {
     uint64_t size; /* of the object */
     uint64_t part_size;
+    bool by_server; /* the server copies the parts by itself: they are not sent with checksums */
     char etag[LEAT_ETAG_MAX];
-    char upload[LEAT_UPLOAD_ID_MAX];
+    char upload[LEAT_UPLOAD_ID_MAX]; /* with the mark of the checksums that it was begun with; see s3_sums.h */
 };
 
 /* The journal of copying `from` to `to`, which name both ends in full: the one that is there, or a new one. The folder
@@ -19,9 +20,9 @@ struct leat_journal_head {
 leat_status leat_journal_open(const char *folder, const char *from, const char *to, struct leat_journal **out,
                               struct leat_error *err);
 
-/* What was written into it before. True when its head fits *head in size, part size and ETag; then the parts that
- * have arrived (ETag not "") are filled in, less their sizes. In both cases head->upload becomes the upload it is
- * about, "": none. */
+/* What was written into it before. True when its head fits *head in size, part size, ETag and who copies; then the
+ * parts that have arrived (ETag not "") are filled in, less their sizes. In both cases head->upload becomes the upload
+ * it is about, "": none. */
 bool leat_journal_read(struct leat_journal *journal, struct leat_journal_head *head, struct leat_store_part *parts,
                        uint32_t parts_n);
 

@@ -164,7 +164,8 @@ struct leat_store_part {
     uint64_t size;
     bool summed; /* the next one is known */
     uint32_t crc32c;
-    uint64_t sum; /* of the kind that the source states for the whole, for copies; 0: not computed */
+    enum leat_checksum_kind sum_kind; /* what the source stated of the whole, for copies; NONE: nothing … */
+    uint64_t sum;                     /* … and this part's of that kind */
 };
 
 /* Checksums of what is to be written, where somebody has computed them already. */

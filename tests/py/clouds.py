@@ -5,7 +5,8 @@ SDKs read and write the same servers beside Leat, which shows that these answer 
     cloud.buckets["bucket"]["key"] = cloud.object(b"...")
 
 `requests` holds what was asked; `tokens` maps each token that was handed out to when it ends; `fail` is a list of functions
-(request) -> (code, headers, body) or None that come first.
+(request) -> (code, headers, body) or None that come first; `lose` a list of functions (request) -> whether the connection
+breaks after the work was done and before its answer.
 """
 
 import base64
@@ -16,36 +17,14 @@ import json
 import re
 import threading
 import time
+import uuid
 import zlib
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-
-def crc32c_table():
-    table = []
-    for i in range(256):
-        crc = i
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-        table.append(crc)
-    return table
-
-
-TABLE = crc32c_table()
-
-
-def crc32c(data):
-    try:
-        import google_crc32c
-
-        return google_crc32c.value(data)
-    except ImportError:
-        crc = 0xFFFFFFFF
-        for byte in data:
-            crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
-        return crc ^ 0xFFFFFFFF
+from sums import crc32c
 
 
 def b64(data):
@@ -99,6 +78,7 @@ class Cloud:
     def __init__(self):
         self.requests = []
         self.fail = []
+        self.lose = []
         self.tokens = {}
         self.life = 3600
         self.skew = 0  # how far its clock is ahead
@@ -118,6 +98,10 @@ class Cloud:
                 with cloud.lock:
                     cloud.requests.append(request)
                     code, headers, body = cloud.respond(request)
+                    lost = [True for lose in cloud.lose if lose(request)]
+                if lost:
+                    self.close_connection = True
+                    return
                 self.send_response(code)
                 length = headers.pop("Content-Length", None)
                 for name, value in headers.items():
@@ -358,6 +342,8 @@ class GoogleCloud(Cloud):
         if r.query.get("ifSourceGenerationMatch", str(source.number)) != str(source.number):
             return 412, {}, b'{"error": {"code": 412, "message": "conditionNotMet"}}'
         token = r.query.get("rewriteToken")
+        if token and token not in self.rewriting:
+            return 400, {}, b'{"error": {"code": 400, "message": "Invalid rewrite token."}}'
         step = self.rewriting.pop(token) if token else 1
         answer = {"kind": "storage#rewriteResponse", "objectSize": str(len(source.data)), "done": step >= self.rewrites}
         if step < self.rewrites:
@@ -608,11 +594,16 @@ class AzureCloud(Cloud):
             return self.error(404, "CannotVerifyCopySource")
         if r.headers.get("x-ms-source-if-match", self.etag(source)) != self.etag(source):
             return self.error(412, "SourceConditionNotMet")
+        if getattr(held.get(key), "polls", 0) > 0:
+            return self.error(409, "PendingCopyOperation")
         o = held[key] = self.object(source.data, encoding=source.encoding, md5=source.md5 is not None)
         o.meta = dict(source.meta)
         o.polls = self.polls
+        o.copy = {"x-ms-copy-id": str(uuid.UUID(int=o.number))}
         state = "pending" if o.polls else "success"
-        return 202, {"ETag": self.etag(o), "x-ms-copy-id": "id", "x-ms-copy-status": state}, b""
+        shown = r.headers["x-ms-copy-source"].partition("?")[0].replace("%20", " ")  # not as it came
+        o.copy_source = {"x-ms-copy-source": shown}
+        return 202, {"ETag": self.etag(o), "x-ms-copy-status": state} | o.copy, b""
 
     def refused(self, r, there):
         if r.headers.get("if-none-match") == "*" and there:
@@ -667,7 +658,8 @@ class AzureCloud(Cloud):
         code, body, more = cut_range(r, there.data, "x-ms-range")
         if hasattr(there, "polls"):
             there.polls -= 1
-            more |= {"x-ms-copy-id": "id", "x-ms-copy-status": self.copy_ends if there.polls < 1 else "pending"}
+            state = self.copy_ends if there.polls < 1 else "pending"
+            more |= {"x-ms-copy-status": state} | there.copy | there.copy_source
         if code == 416:
             code_, headers, text = self.error(416, "InvalidRange")
             return code_, headers | more, text

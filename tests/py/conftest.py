@@ -4,6 +4,7 @@ Tests see the build in $LEAT_BUILD (build/release unless told otherwise; `make a
 settings of the person who runs them, and no proxy. A sanitizer's report in anything started here is a failure.
 """
 
+import collections
 import contextlib
 import json
 import os
@@ -45,6 +46,46 @@ if PRELOAD:
 def pytest_xdist_setupnodes():
     """Gives pytest's workers what this process was started with: they load the package, and this one runs no test."""
     os.environ.update(PYTHON_ENV)
+
+
+# Files that take longest, the longest first. A worker takes whole files, so those that come last should be short.
+LONGEST = [
+    "test_docs.py",
+    "test_image_formats.py",
+    "test_profile.py",
+    "test_job.py",
+    "test_tokens.py",
+    "test_transform_faults.py",
+    "test_transform.py",
+    "test_share.py",
+    "test_frameworks.py",
+    "test_examples.py",
+    "test_etcd.py",
+    "test_profile_faults.py",
+    "test_loader_copies.py",
+    "test_keys.py",
+    "test_clouds.py",
+    "test_store_answers.py",
+    "test_checksums.py",
+    "test_cp_resume.py",
+    "test_cp_clouds.py",
+    "test_hf.py",
+    "test_profile_frameworks.py",
+    "test_loader_agree.py",
+    "test_index.py",
+    "test_mount.py",
+    "test_secrets.py",
+    "test_augment.py",
+]
+
+
+def pytest_collection_modifyitems(config, items):
+    """For workers, which are given files in this order: see LONGEST, then those with most tests."""
+    if not hasattr(config, "workerinput"):
+        return
+    tests = collections.Counter(item.path.name for item in items)
+    rank = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (rank.get(item.path.name, len(rank)), -tests[item.path.name], item.path.name))
 
 
 # What runs in this process has its environment: no test may ask the machine's own metadata service for keys.

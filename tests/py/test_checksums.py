@@ -4,6 +4,7 @@ as S3, Google and Azure document it, with a proxy between that flips a bit."""
 import base64
 import contextlib
 import hashlib
+import json
 import re
 import zlib
 
@@ -451,22 +452,80 @@ def test_the_word_of_another_server_for_damaged_data_counts_too(summing, run_lea
     assert server.count("PUT") == 2
 
 
-def test_a_resume_of_parts_that_had_nothing_to_be_compared_with_is_no_error(summing, run_leat, tmp_path):
-    """The source states a checksum only now: an earlier copy, by an earlier version, has not computed that of its parts."""
+# What the source states of the same object when a copy begins and when it is taken up; whether the journal is one of an
+# earlier Leat that did not say of which kind its sums are; how many of the two parts that had arrived are moved again; and
+# whether one of them was damaged on its way, where nothing notices it.
+CHANGES = [
+    ("crc32", None, False, 0, False),
+    ("crc32", "crc32", False, 0, True),
+    ("crc32", "crc32", True, 2, False),
+    ("crc32", "crc32c", False, 0, False),  # goes with every part, whatever the source states
+    ("crc32c", "crc32", False, 2, False),
+    (None, "crc32", False, 2, True),
+    (None, "crc32c", True, 0, True),
+]
+
+
+@pytest.mark.parametrize(("first", "then", "older", "again", "damaged"), CHANGES)
+def test_a_resume_compares_by_what_the_source_states_now(
+    summing, run_leat, tmp_path, first, then, older, again, damaged
+):
     server = summing()
     data = some_bytes(3 * PART)
-    server.put_in_parts("one/key", [data[:PART], data[PART : 2 * PART], data[2 * PART :]], "crc32")
-    stated = server.sums.pop("one/key")
+    stated = {None: None}
+    for kind in ("crc32", "crc32c"):
+        stated[kind] = kind, b64(DIGESTS[kind](data))
+    server.objects["one/key"], server.tags["one/key"] = data, '"opaque"'
+
+    def state(kind):
+        server.sums.pop("one/key", None)
+        if stated[kind]:
+            server.sums["one/key"] = stated[kind]
+
+    state(first)
     server.fault(lambda exchange: exchange.error(403, "AccessDenied"), match=lambda r: r.query.get("partNumber") == "3")
     args = ["cp", "--through", "--connections", 1, "--part-size", PART, "s3://one/key", "s3://two/key"]
     env = {**server.env(), "XDG_STATE_HOME": str(tmp_path)}
+    if damaged:
+        server.objects["one/key"] = b"x" + data[1:]
     run_leat(*args, env=env, status=4)
+    server.objects["one/key"] = data
+    (journal,) = (tmp_path / "leat").iterdir()
+    if older:
+        lines = [json.loads(line) for line in journal.read_text().splitlines()]
+        lines = [{n: v for n, v in line.items() if n not in ("sum_kind", "by_server")} for line in lines]
+        journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
     sent = server.count("PUT")
     server.faults.clear()
-    server.sums["one/key"] = stated
-    run_leat(*args, "--resume", env=env, status=0)
-    assert server.objects["two/key"] == data
-    assert server.count("PUT") == sent + 1, "it was taken up"
+    state(then)
+    done = run_leat(*args, "--resume", env=env)
+    assert server.count("PUT") == sent + 1 + again
+    if damaged and then and not again:
+        assert done.returncode == 6
+        one_line(done, f"do not have the checksum that the server states ({then})")
+        assert "two/key" not in server.objects
+        done = run_leat(*args, "--resume", env=env)  # and not so for ever
+    assert done.returncode == 0, done.stderr
+    if not damaged or then:
+        assert server.objects["two/key"] == data
+    assert list((tmp_path / "leat").iterdir()) == []
+
+
+def test_a_server_that_no_longer_takes_the_checksums_of_an_upload_gets_another_one(summing, run_leat, tmp_path):
+    server = summing()
+    data = some_bytes(3 * PART)
+    (tmp_path / "from").write_bytes(data)
+    server.fault(lambda exchange: exchange.error(403, "AccessDenied"), match=lambda r: r.query.get("partNumber") == "3")
+    args = ["cp", "--connections", 1, "--part-size", PART, "--resume", tmp_path / "from", "s3://bucket/to"]
+    env = {**server.env(), "XDG_STATE_HOME": str(tmp_path / "state")}
+    run_leat(*args, env=env, status=4)
+    server.faults.clear()
+    server.refuses = 501, "NotImplemented"
+    done = run_leat(*args, env=env, status=2)
+    assert "--resume" not in done.stderr
+    assert server.uploads == {}, "it was dropped"
+    run_leat(*args, env=env, status=0)
+    assert server.objects["bucket/to"] == data
 
 
 def test_an_upload_whose_parts_are_damaged_at_the_server_is_not_taken_up_for_ever(summing, run_leat, tmp_path):

@@ -33,7 +33,9 @@ def columns():
     sys.path.insert(0, folder)
     import module_columns
 
+    gc.freeze()  # what the collections here need not look at: torch and all that was imported
     yield module_columns
+    gc.unfreeze()
     sys.path.remove(folder)
 
 

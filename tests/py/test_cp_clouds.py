@@ -240,3 +240,109 @@ def test_a_copy_that_does_not_go_on_ends_with_its_time(place, run_leat):
     assert done.returncode != 0
     one_line(done, "still copying")
     assert 2 <= len(place.copies()) < 20
+
+
+def lose_copy(place, times=1):
+    """The first copies are made, and what the server says of them never arrives."""
+    left = [times]
+
+    def lose(r):
+        asked = r.method in ("PUT", "POST") and ("rewriteTo" in r.path or "copy-source" in str(r.headers))
+        left[0] -= asked
+        return asked and left[0] >= 0
+
+    place.cloud.lose.append(lose)
+
+
+@every
+def test_a_copy_whose_answer_was_lost_is_made_all_the_same(place, run_leat):
+    place.put("d/a b+ü?%41", b"hello")
+    lose_copy(place, 2)
+    run_leat("cp", f"{place.url}/one/d/a b+ü?%41", f"{place.url}/two/key", env=place.env, status=0)
+    assert place.two["key"].data == b"hello"
+    assert len(place.copies()) == 3
+
+
+@pytest.mark.parametrize("place", ["az key", "az sas"], indirect=True)
+def test_a_copy_under_way_whose_answer_was_lost_is_waited_for(place, run_leat):
+    place.cloud.polls = 3
+    place.put("d/a b+ü?%41", b"hello")
+    lose_copy(place)
+    run_leat("cp", f"{place.url}/one/d/a b+ü?%41", f"{place.url}/two/key", env=place.env, status=0)
+    assert place.two["key"].data == b"hello"
+    assert len(place.copies()) == 2  # the one that was lost, and the one that found it
+    assert place.two["key"].polls == 0
+
+
+@pytest.mark.parametrize("place", ["az key"], indirect=True)
+def test_a_copy_under_way_that_then_fails_is_asked_for_again(place, run_leat):
+    place.cloud.polls = 3
+    place.cloud.copy_ends = "failed"
+    place.put("key", b"hello")
+    lose_copy(place)
+
+    def mend(r):
+        if len(place.copies()) > 2:
+            place.cloud.polls, place.cloud.copy_ends = 0, "success"
+
+    place.cloud.fail.append(mend)
+    run_leat("cp", f"{place.url}/one/key", f"{place.url}/two/key", env=place.env, status=0)
+    assert place.two["key"].data == b"hello"
+    assert len(place.copies()) == 3
+
+
+@pytest.mark.parametrize("place", ["az key"], indirect=True)
+def test_a_copy_of_something_else_under_way_is_not_taken_for_ones_own(place, run_leat):
+    place.put("key", b"hello")
+    place.put("other", b"other")
+    place.cloud.polls = 1000
+    run_leat("cp", "--timeout", "1s", f"{place.url}/one/other", f"{place.url}/two/key", env=place.env)
+    done = run_leat("cp", f"{place.url}/one/key", f"{place.url}/two/key", env=place.env)
+    assert done.returncode != 0
+    one_line(done, "a copy of something else to it is under way")
+    assert place.two["key"].data == b"other"
+
+
+@pytest.mark.parametrize("place", ["az key"], indirect=True)
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_replaced_a_copy_is_not_taken_for_it(place, run_leat, waits):
+    """Its size is that of the source: only the copy's name, or what it is a copy of, tells."""
+    place.put("key", b"hello")
+    place.put("other", b"other")
+    place.cloud.polls = 3 if waits else 1
+    looks = []
+
+    def replace(r):
+        if r.method == "HEAD" and "/two/" in r.path:
+            looks.append(r)
+            if len(looks) == 1:
+                place.cloud.polls = 0
+                there = place.two["key"]
+                o = place.two["key"] = place.cloud.object(b"other")
+                o.polls = 1
+                o.copy = {"x-ms-copy-id": "00000000-0000-0000-0000-000000000000"}
+                o.copy_source = {n: v.replace("/key", "/other") for n, v in there.copy_source.items()}
+
+    place.cloud.fail.append(replace)
+    if not waits:
+        lose_copy(place)
+    run_leat("cp", f"{place.url}/one/key", f"{place.url}/two/key", env=place.env, status=0)
+    assert place.two["key"].data == b"hello"
+
+
+@pytest.mark.parametrize("place", ["gs token"], indirect=True)
+def test_a_copy_in_several_calls_begins_again_when_an_answer_was_lost(place, run_leat):
+    """Its token has done its work, and the next one never arrived."""
+    place.cloud.rewrites = 3
+    place.put("key", some_bytes(5000))
+    calls = []
+
+    def lose(r):
+        if "rewriteTo" in r.path:
+            calls.append(r)
+        return len(calls) == 2 and "rewriteTo" in r.path
+
+    place.cloud.lose.append(lose)
+    run_leat("cp", f"{place.url}/one/key", f"{place.url}/two/key", env=place.env, status=0)
+    assert place.two["key"].data == place.one["key"].data
+    assert [bool(r.query.get("rewriteToken")) for r in place.copies()] == [False, True, True, False, True, True]

@@ -105,3 +105,25 @@ def test_large_objects_are_copied_in_parts(run_leat, server):
     assert ranges[-1][2] == size - 1
     assert all(a[2] + 1 == b[1] for a, b in zip(ranges, ranges[1:], strict=False))
     assert server.count("GET", "bucket/key") == 0
+
+
+@pytest.mark.parametrize("size", [5, 6 * GIB + 5])
+def test_a_copy_whose_answer_was_lost_is_asked_for_again(run_leat, server, size):
+    """Whole and in parts: to do it twice does no harm, so nothing has to be found out."""
+
+    def head(exchange):
+        exchange.head(200, {"ETag": '"abc"', "Content-Length": size})
+
+    def copy(exchange):
+        exchange.answer(200, b'<CopyResult><ETag>"abc"</ETag></CopyResult>')
+
+    def finish(exchange):
+        exchange.answer(200, b'<CompleteMultipartUploadResult><ETag>"abc-13"</ETag></CompleteMultipartUploadResult>')
+
+    server.fault(head, method="HEAD", key="bucket/key")
+    server.fault(lambda exchange: exchange.reset(), times=2, match=by_copy)
+    server.fault(copy, match=by_copy)
+    server.fault(finish, method="POST", match=lambda r: "uploadId" in r.query)
+    run_leat("cp", "s3://bucket/key", "s3://other/new", env=server.env(), status=0)
+    asked = [r.query.get("partNumber") for r in copied(server)]
+    assert len(asked) == len(set(asked)) + 2

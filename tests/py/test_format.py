@@ -54,7 +54,8 @@ def test_golden_datasets_are_read_by_the_command(name, run_leat):
             assert info["samples"] == len(version["samples"])
             assert [f["name"] for f in info["fields"] if not f.get("needs_newer")] == list(version["samples"][0][1])
             run_leat("verify", "--quiet", url, status=0)
-        for i, (_, values) in enumerate(version["samples"]):
+        samples = list(enumerate(version["samples"]))
+        for i, (_, values) in samples[:6] + samples[6:-1:7] + samples[6:][-1:]:  # a process each
             for field, value in values.items():
                 done = run_leat("cat", "-n", i, "--field", field, urls[0], text=False)
                 assert done.returncode == (3 if value is None else 0), done.stderr

@@ -3,11 +3,12 @@ old ones live."""
 
 import os
 import signal
+import threading
 import time
 
 import pytest
 from keys_box import KeysBox
-from loading import make_blobs, pack, start_python, wait_until
+from loading import SLOW, make_blobs, pack, start_python, wait_until
 from test_loader_keys import Guard, bucket, load  # noqa: F401 (a fixture)
 
 
@@ -181,3 +182,45 @@ def test_keys_that_are_refused_are_asked_for_again_while_the_old_ones_live(
         del box.fail["container"]
         wait_until(lambda: next(it) and box.number > 1, what="new keys", timeout=60)
     assert guard.refused == []
+
+
+def test_a_rank_that_comes_while_another_looks_for_keys_is_asked_too_and_the_other_may_die(
+    lt, no_keys, blobs, runtime, monkeypatch, tmp_path
+):
+    """The first is killed before its program has an answer: nobody would ever ask for keys again."""
+    guard = Guard(no_keys, ["token-1"])
+    slow_program(tmp_path, monkeypatch, life=3600)
+    code = """
+import leat
+loader = leat.Loader("s3://bucket/ds", batch_size=10, fields={"k": leat.key()}, as_numpy=True, ram="2mib", window=4)
+while True:
+    for batch in loader:
+        print("batch", flush=True)
+"""
+    env = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    first = start_python(runtime, code, **env)
+    try:
+        assert first.stdout.readline().strip() == "batch"
+        guard.valid = set()
+        drain = threading.Thread(target=first.stdout.read)
+        drain.start()
+        runs = tmp_path / "runs"
+        wait_until(lambda: runs.read_text().count("run") > 1, what="the first to be asked", timeout=60)
+        guard.valid = {"token-1"}
+        monkeypatch.delenv("AWS_CONFIG_FILE")
+        for name, value in (("ACCESS_KEY_ID", "A"), ("SECRET_ACCESS_KEY", "S"), ("SESSION_TOKEN", "token-1")):
+            monkeypatch.setenv(f"AWS_{name}", value)
+        with load(lt, window=4, timeout=40 * SLOW) as second:
+            it = iter(second)
+            next(it)
+            first.kill()
+            drain.join()
+            guard.valid = {"new"}
+            monkeypatch.setenv("AWS_SESSION_TOKEN", "new")
+            assert sum(len(keys) for keys, _ in it) == blobs.samples - 10
+        assert not (tmp_path / "gave-up").exists()
+    finally:
+        first.kill()
+        (tmp_path / "go").touch()  # its program ends, and lets go of its standard error
+        first.communicate()
+    assert guard.token(no_keys.requests[-1]) == "new"

@@ -71,6 +71,7 @@ def cause(done):
     return re.search(r"^leat: (\w+): [0-9.]+ % of the step$", done.stderr, flags=re.M).group(1)
 
 
+@pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="times are compared; the tests below have what is ours")
 @pytest.mark.parametrize(
     ("wish", "first"),
     [
@@ -90,6 +91,7 @@ def test_an_injected_stall_is_found_and_measured(profile, wish, first):
     assert split["fetch"] + split["prepare"] + split["input"] == pytest.approx(truth["waited"], abs=0.05)
 
 
+@pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="times are compared; the tests below have what is ours")
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
 def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile, context):
     # Two workers that sleep 120 ms for each batch keep nobody busy who computes for 1 ms. They have to be far slower than a training
@@ -106,6 +108,7 @@ def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile, con
     assert split["fetch"] > split["prepare"]
 
 
+@pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="times are compared; the tests below have what is ours")
 def test_what_it_costs_to_take_over_a_batch_that_is_ready_is_told(profile):
     _, report = profile({"workers": 2, "compute": 0.03})  # workers have nothing to do, and are ahead
     run = report["runs"][0]

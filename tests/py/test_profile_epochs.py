@@ -7,11 +7,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from conftest import SANITIZE
 from loading import SLOW
 from test_profile import OBSERVER
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.alone
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(bool(SANITIZE), reason="times are compared; test_profile.py has what is ours"),
+]
 TRAIN = Path(__file__).with_name("profile_epochs.py")
 
 

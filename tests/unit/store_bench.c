@@ -50,6 +50,11 @@ struct leat_store *bench_open_files(void)
     return bench_open("/", NULL);
 }
 
+struct leat_store *bench_open_files_with(struct leat_store_opts opts)
+{
+    return bench_open("/", &opts);
+}
+
 const char *bench_folder(char path[64])
 {
     snprintf(path, 64, "%s/leat-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");

@@ -11,6 +11,7 @@ void bench_clean_environment(void);
 struct leat_store *bench_open(const char *url, const struct leat_store_opts *opts);
 struct leat_store *bench_open_bucket(const struct peer *peer, struct leat_store_opts opts); /* s3://bucket, anonymous */
 struct leat_store *bench_open_files(void);
+struct leat_store *bench_open_files_with(struct leat_store_opts opts);
 
 /* An empty folder, its path without a slash at the end. */
 const char *bench_folder(char path[64]);

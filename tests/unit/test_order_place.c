@@ -1,5 +1,6 @@
 #include "order/place.h"
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "order/assign.h"
 #include "order/reader.h"
@@ -8,6 +9,7 @@
 #define NODES_MAX 200u
 #define RANKS_MAX 2000u
 #define CHUNKS    2048u
+#define CHAIN_MAX 1100u
 
 /* A job: its node map and its table. */
 struct job {
@@ -297,6 +299,80 @@ static void a_node_in_the_place_of_another_takes_its_slots(void **state)
     assert_memory_equal(a.table, b.table, sizeof a.table);
 }
 
+/* One step after the other, as leat_order_place_grown() says it does. */
+struct chain {
+    uint32_t slots, nodes;
+    uint32_t table[LEAT_ORDER_SLOTS_MAX];
+    uint32_t node_of_rank[CHAIN_MAX], was[CHAIN_MAX];
+};
+
+static void join_chain(struct chain *c)
+{
+    struct leat_error err;
+    uint32_t before[LEAT_ORDER_SLOTS_MAX];
+    uint32_t n = c->nodes;
+    memcpy(before, c->table, sizeof before);
+    c->node_of_rank[n] = n;
+    c->was[n] = LEAT_ORDER_NONE;
+    if (n)
+        assert_ok(leat_order_place_again(c->slots, before, n, n + 1, c->node_of_rank, n + 1, c->was, c->table, &err),
+                  err);
+    c->was[n] = n;
+    c->nodes++;
+}
+
+static void check_chain(uint32_t slots, uint32_t most, uint32_t every)
+{
+    struct chain *c = calloc(1, sizeof *c);
+    uint32_t table[LEAT_ORDER_SLOTS_MAX];
+    struct leat_error err;
+    c->slots = slots;
+    while (c->nodes < most) {
+        join_chain(c);
+        if (c->nodes > 40 && c->nodes % every && (c->nodes < slots - 1 || c->nodes > slots + 1) && c->nodes < most)
+            continue;
+        assert_ok(leat_order_place_grown(slots, c->nodes, table, &err), err);
+        for (uint32_t s = 0; s < slots; s++) {
+            if (table[s] != c->table[s])
+                fail_msg("%u slots, %u nodes: slot %u is on node %u, not %u", slots, c->nodes, s, table[s],
+                         c->table[s]);
+        }
+    }
+    free(c);
+}
+
+static void nodes_that_came_one_after_the_other_have_what_each_step_gave_them(void **state)
+{
+    (void)state;
+    const uint32_t some[] = {2, 3, 5, 31, 64, 100, 513, 1000, 1023};
+    for (size_t i = 0; i < COUNT(some); i++)
+        check_chain(some[i], some[i] + 20, 17);
+    for (uint64_t i = 0; i < 20; i++)
+        check_chain(1 + (uint32_t)(leat_random_u64(16, 0, i) % 200), 120, 7);
+    check_chain(LEAT_ORDER_SLOTS_MAX, CHAIN_MAX, 61);
+}
+
+/* Machines of other releases have the same table. */
+static void the_table_of_nodes_that_came_one_after_the_other_is_this_one(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t slots, nodes;
+        uint64_t sum;
+    } golden[] = {{1024, 2, 0x7f32c42d91e4932cu},    {1024, 7, 0x4f80a318a01a512du},
+                  {1024, 100, 0x46577ffddaafb909u},  {1024, 1000, 0x6de18e1d8a137714u},
+                  {1024, 4096, 0x59e8c7686da4640bu}, {777, 300, 0xd90446b06935bd84u}};
+    uint32_t table[LEAT_ORDER_SLOTS_MAX];
+    struct leat_error err;
+    for (size_t i = 0; i < COUNT(golden); i++) {
+        assert_ok(leat_order_place_grown(golden[i].slots, golden[i].nodes, table, &err), err);
+        uint64_t sum = leat_xxh3(table, golden[i].slots * sizeof *table);
+        if (sum != golden[i].sum)
+            fail_msg("%u slots, %u nodes: 0x%llx", golden[i].slots, golden[i].nodes, (unsigned long long)sum);
+    }
+    assert_fails(leat_order_place_grown(1025, 3, table, &err), err, LEAT_INVALID, "1025 slots");
+}
+
 static void tables_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -331,6 +407,8 @@ int main(void)
         cmocka_unit_test(chunks_are_read_on_few_nodes_whatever_their_number),
         cmocka_unit_test(a_job_that_gets_its_nodes_back_gets_its_runs_back),
         cmocka_unit_test(a_node_in_the_place_of_another_takes_its_slots),
+        cmocka_unit_test(nodes_that_came_one_after_the_other_have_what_each_step_gave_them),
+        cmocka_unit_test(the_table_of_nodes_that_came_one_after_the_other_is_this_one),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ring/wire.h"
+#include "ring/parcel.h"
 #include "unit.h"
 
 struct ends {
@@ -104,6 +104,93 @@ static void messages_that_are_too_large_are_refused_on_both_sides(void **state)
     assert_int_equal(send(e->a, large, LEAT_WIRE_MAX + 2, 0), LEAT_WIRE_MAX + 2);
     assert_int_equal(receive(e), LEAT_NETWORK);
     assert_int_equal(open_fds(), before);
+    free(large);
+    free_ends(e);
+}
+
+static leat_status open_parcel(struct ends *e, struct leat_parcel *parcel, enum leat_message_kind *kind,
+                               struct leat_part *part)
+{
+    assert_int_equal(receive(e), LEAT_OK);
+    return leat_parcel_open(e->text, e->n, e->fds, &e->fds_n, parcel, kind, part, NULL);
+}
+
+static void what_a_packet_does_not_hold_arrives_whole(void **state)
+{
+    (void)state;
+    struct ends *e = make_ends();
+    struct leat_error err;
+    struct leat_buf b;
+    struct leat_parcel parcel;
+    struct leat_part part;
+    enum leat_message_kind kind;
+    char *large = malloc(LEAT_PARCEL_MAX + 1);
+    int before = open_fds();
+    const size_t sizes[] = {10, LEAT_WIRE_MAX - 100, LEAT_WIRE_MAX, 4 * LEAT_WIRE_MAX, LEAT_PARCEL_MAX - 100};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        memset(large, 'a' + (int)i, sizes[i]);
+        large[sizes[i]] = '\0';
+        leat_buf_init(&b, LEAT_PARCEL_MAX);
+        leat_message_begin(&b, LEAT_MESSAGE_JOB);
+        leat_message_text(&b, LEAT_TAG_TEXT, large);
+        assert_false(b.failed);
+        assert_ok(leat_parcel_send(e->a, b.data, b.len, NULL, 0, &err), err);
+        assert_int_equal(open_parcel(e, &parcel, &kind, &part), LEAT_OK);
+        assert_int_equal(parcel.data != NULL, b.len > LEAT_WIRE_MAX);
+        assert_int_equal(kind, LEAT_MESSAGE_JOB);
+        assert_string_equal(leat_part_text(part, LEAT_TAG_TEXT), large);
+        free(parcel.data);
+        leat_buf_free(&b);
+    }
+    assert_int_equal(leat_parcel_send(e->a, large, LEAT_PARCEL_MAX + 1, NULL, 0, &err), LEAT_LIMIT);
+    assert_int_equal(leat_parcel_send(e->a, large, LEAT_WIRE_MAX + 1, &e->b, 1, &err), LEAT_LIMIT);
+    assert_int_equal(open_fds(), before);
+    free(large);
+    free_ends(e);
+}
+
+/* A pipe would be waited for, and a file could become shorter while it is read. */
+static void a_long_message_that_is_none_is_refused_and_not_waited_for(void **state)
+{
+    (void)state;
+    struct ends *e = make_ends();
+    struct leat_error err;
+    struct leat_buf b;
+    struct leat_parcel parcel;
+    struct leat_part part;
+    enum leat_message_kind kind;
+    int pipes[2];
+    char *large = calloc(1, LEAT_PARCEL_MAX + 1);
+    leat_buf_init(&b, LEAT_WIRE_MAX);
+    leat_message_begin(&b, LEAT_MESSAGE_LONG);
+    memset(large, 'x', LEAT_PARCEL_MAX);
+    assert_int_equal(pipe(pipes), 0);
+    struct leat_buf good;
+    leat_buf_init(&good, LEAT_WIRE_MAX);
+    leat_message_begin(&good, LEAT_MESSAGE_STOP);
+    FILE *file = tmpfile();
+    assert_int_equal(fwrite(good.data, 1, good.len, file), good.len);
+    fflush(file);
+    leat_buf_free(&good);
+    const int wrong[] = {-1,
+                         pipes[0],
+                         fileno(file),
+                         leat_parcel_file(large, LEAT_PARCEL_MAX + 1),
+                         leat_parcel_file(large, 100),
+                         leat_parcel_file(b.data, b.len)}; /* one in another */
+    int before = open_fds();
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_ok(leat_wire_send(e->a, b.data, b.len, &wrong[i], wrong[i] >= 0, &err), err);
+        assert_int_equal(open_parcel(e, &parcel, &kind, &part), LEAT_INVALID);
+        assert_null(parcel.data);
+        assert_int_equal(open_fds(), before);
+    }
+    for (size_t i = 3; i < COUNT(wrong); i++)
+        close(wrong[i]);
+    close(pipes[0]);
+    close(pipes[1]);
+    fclose(file);
+    leat_buf_free(&b);
     free(large);
     free_ends(e);
 }
@@ -295,6 +382,8 @@ int main(void)
         cmocka_unit_test(messages_arrive_whole_and_one_by_one),
         cmocka_unit_test(descriptors_travel_and_are_closed_on_exec),
         cmocka_unit_test(messages_that_are_too_large_are_refused_on_both_sides),
+        cmocka_unit_test(what_a_packet_does_not_hold_arrives_whole),
+        cmocka_unit_test(a_long_message_that_is_none_is_refused_and_not_waited_for),
         cmocka_unit_test(surplus_descriptors_do_not_leak),
         cmocka_unit_test(process_without_descriptors_is_told_so),
         cmocka_unit_test(other_side_that_is_gone_is_noticed_without_a_signal),

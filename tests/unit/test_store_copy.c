@@ -316,11 +316,12 @@ static void a_journal_of_another_object_or_part_size_does_not_fit_but_names_its_
     struct leat_error err;
     struct leat_journal *j;
     const struct leat_journal_head head = {.size = 100, .part_size = 10, .etag = "\"e\"", .upload = "id"};
-    struct leat_journal_head others[] = {head, head, head};
+    struct leat_journal_head others[] = {head, head, head, head};
     struct leat_store_part parts[10] = {0};
     others[0].size = 101;
     others[1].part_size = 11;
     others[2].etag[1] = 'f';
+    others[3].by_server = true;
     assert_ok(leat_journal_open(at("j"), "from", "to", &j, &err), err);
     leat_journal_begin(j, &head, "from", "to");
     leat_journal_note(j, 1, &(struct leat_store_part){.etag = "x"});

@@ -12,24 +12,19 @@ loader = leat.Loader(
     job["url"], fields={"x": leat.bytes("bin"), "k": leat.key()}, batch_size=job.get("batch", 4), seed=job.get("seed", 1),
     timeout=60, window=8, last="short", as_numpy=True, **job.get("loader", {}),
 )  # fmt: skip
-epoch = 0
 if job.get("state"):
     loader.load_state_dict(job["state"])
-    epoch = job["state"]["streams"][0]["epoch"]
-while epoch < job.get("epochs", 1):
+epoch = -1
+while epoch + 1 < job.get("epochs", 1):
     before = time.monotonic()
     longest = 0.0
     for data, keys in loader:
         longest = max(longest, time.monotonic() - before)
-        said = {
-            "epoch": epoch,
-            "keys": list(map(str, keys)),
-            "sums": [len(bytes(x)) for x in data],
-            "state": loader.state_dict(),
-        }
+        state = loader.state_dict()
+        epoch = state["streams"][0]["epoch"]  # a state after an epoch's last batch goes on with the next epoch
+        said = {"epoch": epoch, "keys": list(map(str, keys)), "sums": [len(bytes(x)) for x in data], "state": state}
         print(json.dumps(said), flush=True)
         time.sleep(job.get("pause", 0))
         before = time.monotonic()
     said = {"done": epoch, "longest_s": longest, "stats": loader.stats(), "state": loader.state_dict()}
     print(json.dumps(said), flush=True)
-    epoch += 1

@@ -1,5 +1,5 @@
-"""What `leat profile` costs the script that it follows: processor time of the training thread per step, with and without the
-observer, in turn, and the least of many stretches of each (a busy machine only adds).
+"""What `leat profile` costs the script that it follows: processor time of the training thread per step, in stretches with and
+without the observer in turn, in one process (tests/py/profile_cost.py).
 
     make bench-profile
     make bench-profile BENCH_PROFILE=--cases          # injected stalls beside what is reported
@@ -7,54 +7,26 @@ observer, in turn, and the least of many stretches of each (a busy machine only 
 """
 
 import argparse
+import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ROUNDS = 3
-
-CHILD = """
-import sys, time
-folder, observer, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
-if folder != "-":
-    sys.path.insert(0, observer)
-    import observe
-    observe.start(folder)
-import torch
-from torch.utils.data import DataLoader, Dataset
-torch.set_num_threads(1)
-STRETCH, COUNT = 100, 40
-class Data(Dataset):
-    def __len__(self): return 4 * STRETCH
-    def __getitem__(self, i): return torch.ones(16), i % 3
-net = torch.nn.Linear(16, 3)
-optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-times = []
-for _ in range(COUNT):
-    iterator = iter(DataLoader(Data(), batch_size=4, num_workers=workers))
-    next(iterator)
-    start = time.thread_time()
-    for x, y in iterator:
-        x, y = x.to("cpu"), y.to("cpu")
-        loss = torch.nn.functional.cross_entropy(net(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    times.append((time.thread_time() - start) / (STRETCH - 1))
-times.sort()
-print(times[0], times[len(times) // 4])
-"""
+PAIRS = 40
 
 
-def run(workers, watched):
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        command = [sys.executable, "-c", CHILD, folder if watched else "-", ROOT / "src/profile/observer", str(workers)]
-        return [
-            float(word) for word in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        ]
+def run(workers, ranks):
+    command = [sys.executable]
+    if ranks > 1:
+        command += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    command += [ROOT / "tests/py/profile_cost.py", ROOT / "src/profile/observer", workers, PAIRS]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 def stalls(leat, which):
@@ -103,19 +75,18 @@ def main():
     if options.cases:
         stalls(options.leat, options.cases)
         return
-    print("| loader | a step's processor time | watched adds (least, quarter) | of a step of 10 ms |")
+    print("| loader | a step's processor time | watching adds, middle (quarters) of pairs | functions called |")
     print("| --- | --- | --- | --- |")
-    for workers in (0, 2):
-        plain, watched = [], []
-        for _ in range(ROUNDS):
-            plain.append(run(workers, False))
-            watched.append(run(workers, True))
-        least = [min(row[k] for row in watched) - min(row[k] for row in plain) for k in (0, 1)]
+    for workers, ranks in ((0, 1), (2, 1), (0, 2)):
+        said = run(workers, ranks)
+        added = [1e6 * (watched - plain) for plain, watched in zip(said["plain"], said["watched"], strict=True)]
+        low, middle, high = statistics.quantiles(added, n=4)
         print(
-            f"| {workers or 'no'} workers | {min(row[0] for row in plain) * 1e6:.0f} µs | "
-            f"{least[0] * 1e6:.0f} µs, {least[1] * 1e6:.0f} µs | {least[0] / 0.01 * 100:.2f} % |",
+            f"| {workers or 'no'} workers, {ranks} ranks | {1e6 * statistics.median(said['plain']):.0f} µs | "
+            f"{middle:.0f} µs ({low:.0f} … {high:.0f}) | {said['plain_calls']:.0f} + {said['watched_calls'] - said['plain_calls']:.0f} |",
             flush=True,
         )
+    print(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

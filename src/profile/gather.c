@@ -173,6 +173,7 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
                                                   : rank_of(g, l->head.node, l->head.pid, &l->head);
         if (rank) {
             gather_rank_tell(rank, l->head.worker ? l->head.loader : r->loader, r);
+            rank->stepper.step.saved |= r->kind == LEAT_LANE_SAVE && !l->head.worker;
             if (r->kind == LEAT_LANE_FETCH)
                 keep_span(g, l, rank, r);
         }
@@ -185,6 +186,8 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
         rank->loaders |= 1U << (r->loader % GATHER_LOADERS);
     keep_span(g, l, rank, r);
     if (leat_stepper_take(&rank->stepper, r, &step))
+        add_to_queue(rank, &step);
+    while (leat_stepper_held(&rank->stepper, &step))
         add_to_queue(rank, &step);
 }
 
@@ -284,11 +287,30 @@ static bool one_clock(struct gather_rank *const *ranks, size_t n)
     return true;
 }
 
+/* Steps without a batch, before a training that takes batches, were something else: a trial on the first batch. */
+static void forget_steps(struct leat_gather *g)
+{
+    memset(g->mode, 0, sizeof g->mode);
+    memset(g->stretch, 0, sizeof g->stretch);
+    g->window = g->round = (struct sums){0};
+    g->round_of = STRETCH_EARLY;
+    g->cut = g->settled = false;
+    g->block_count = g->step_count = g->warm = 0;
+    g->warm_s = 0;
+    for (size_t i = 0; i < g->rank_count; i++) {
+        struct gather_rank *r = g->rank[i];
+        r->compared = r->late_s = r->late_wait_s = r->last = 0;
+    }
+}
+
 static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, size_t n, const struct leat_step *steps)
 {
     struct leat_frontier f = leat_frontier_of(steps, n, one_clock(ranks, n));
     struct sums one = {0};
     uint8_t mode = steps[0].mode & ~LEAT_LANE_WARMUP;
+    if (steps[0].loader && g->alone)
+        forget_steps(g);
+    g->alone = !steps[0].loader;
     for (size_t i = 0; i < n; i++)
         ranks[i]->steps++;
     if (steps[0].first) {
@@ -301,7 +323,13 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         g->warm_s += f.step_s;
         return;
     }
-    if (steps[0].mode & LEAT_LANE_WARMUP || mode >= LEAT_REPORT_MODES) {
+    bool saved = false;
+    for (size_t i = 0; i < n; i++)
+        saved |= steps[i].saved;
+    bool waited = g->saved; /* in the step after it the other ranks wait for the one that saved */
+    g->saved = saved;
+    saved = (saved || waited) && mode != LEAT_REPORT_OBSERVED;
+    if (steps[0].mode & LEAT_LANE_WARMUP || mode >= LEAT_REPORT_MODES || saved) {
         gather_observe_cut(g);
         g->row++;
         return;
@@ -429,7 +457,9 @@ leat_status leat_gather_poll(struct leat_gather *g, bool all, struct leat_error 
         r->gone = r->gone || gone[i];
         struct leat_step last;
         r->died = r->gone && (r->head.state == LEAT_LANE_RAISED || (r->head.state == LEAT_LANE_RUNNING && !alive(r)));
-        if (r->gone && !r->died && leat_stepper_end(&r->stepper, &last))
+        if (r->gone && leat_stepper_end(&r->stepper, &last) && !r->died) /* what it died in is no step */
+            add_to_queue(r, &last);
+        while (r->gone && leat_stepper_held(&r->stepper, &last))
             add_to_queue(r, &last);
     }
     match(g, all);

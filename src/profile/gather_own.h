@@ -95,6 +95,8 @@ struct leat_gather {
     size_t in_epoch; /* steps of it */
     bool cut;        /* … of which some are not observed ones */
     bool settled;
+    bool alone; /* the last step had no batch of a loader */
+    bool saved; /* a checkpoint was written in it */
     struct kept_step *steps;
     size_t step_count;
     struct kept_span *spans;

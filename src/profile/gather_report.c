@@ -418,6 +418,9 @@ void leat_gather_report(const struct leat_gather *g, struct leat_report *out)
         if (!first->stepper.loaders)
             leat_report_note(out, "no loader was seen: waiting for data, if there is any, is within 'forward' (wrap "
                                   "the iterable in leat.watch())");
+        else if (g->alone)
+            leat_report_note(out, "no batch was taken from a loader between steps: they are counted from one optimizer "
+                                  "step to the next, and fetching and preparing are 0");
         else if (loaders & (loaders - 1))
             leat_report_note(out, "%d loaders were seen; steps are those with a backward pass",
                              __builtin_popcount(loaders));

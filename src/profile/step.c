@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define FREE 20 /* steps that show that a script trains without a loader */
+
 static uint64_t less(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
@@ -24,6 +26,8 @@ static void begin(struct leat_stepper *s, uint64_t at_ns, uint32_t loader, uint8
     s->tail_ns = 0;
     s->after_ns = 0;
     s->nested_count = 0;
+    s->mark = (struct leat_step){.start_ns = at_ns};
+    s->passed = false;
 }
 
 /* What no record covers is the forward pass before the last backward pass or optimizer step, and other work after it.
@@ -76,10 +80,20 @@ static bool take_wait(struct leat_stepper *s, const struct leat_lane_record *r, 
 {
     bool ends = r->flags & LEAT_LANE_EXHAUSTED;
     bool done = false;
+    if (r->flags & LEAT_LANE_NO_GRAD && (s->alone || (!s->loaders && s->free >= FREE))) {
+        s->open = false; /* validation of a script that trains without batches: no part of its steps */
+        return false;
+    }
     s->loaders = true;
-    if (s->open && s->trained) { /* what comes after the last batch of a loader that read ahead is not in a step */
+    if (!s->alone)
+        s->held_count = 0;
+    if (s->open && s->alone) {
+        s->alone = false; /* until as many steps without a batch have followed this one */
+    } else if (s->open &&
+               s->trained) { /* what comes after the last batch of a loader that read ahead is not in a step */
         done = finish(s, s->past ? s->tail_ns : r->start_ns, out) &&
                (r->flags & (LEAT_LANE_EXHAUSTED | LEAT_LANE_OPENING) || out->mode == r->mode);
+        s->bound = true;
         s->ended_ns = ends ? r->end_ns - r->start_ns : s->past ? 0 : s->ended_ns;
     } else if (ends && s->step.loader != r->loader) {
         return false; /* the end of a second loader, while the first goes on */
@@ -106,9 +120,49 @@ static bool take_wait(struct leat_stepper *s, const struct leat_lane_record *r, 
     return done;
 }
 
+/* The end of an optimizer step or, where none was seen, of a backward pass: one step without a batch, which is what was
+ * added to the open one since the last such end. */
+static void hold(struct leat_stepper *s, const struct leat_lane_record *r)
+{
+    if (s->bound || s->held_count == LEAT_STEP_HELD)
+        return;
+    if (!s->open) {
+        begin(s, r->end_ns, 0, r->mode);
+        return;
+    }
+    struct leat_step *own = &s->held[s->held_count++];
+    uint64_t rest = less(r->end_ns, s->mark.start_ns);
+    *own = (struct leat_step){.start_ns = s->mark.start_ns,
+                              .samples = s->step.samples,
+                              .copied_bytes = s->step.copied_bytes - s->mark.copied_bytes,
+                              .mode = r->mode & ~LEAT_LANE_WARMUP, /* no block can follow that has to settle */
+                              .empty = true};
+    for (size_t i = 0; i < LEAT_STEP_STAGES; i++) {
+        uint64_t ns = s->step.ns[i] - s->mark.ns[i];
+        own->ns[i] = ns < rest ? ns : rest;
+        rest -= own->ns[i];
+    }
+    own->ns[LEAT_STEP_FORWARD] += rest;
+    s->mark = s->step;
+    s->mark.start_ns = r->end_ns;
+    s->passed = false;
+    s->alone |= s->held_count == LEAT_STEP_HELD;
+}
+
+bool leat_stepper_held(struct leat_stepper *s, struct leat_step *out)
+{
+    if (!s->held_count || !(s->alone || s->held_given))
+        return false;
+    *out = s->held[s->held_given++];
+    if (s->held_given == s->held_count)
+        s->held_given = s->held_count = 0;
+    return true;
+}
+
 bool leat_stepper_end(struct leat_stepper *s, struct leat_step *out)
 {
-    bool done = s->open && s->trained && finish(s, s->tail_ns, out);
+    s->alone |= s->held_count > 1 && !s->bound;
+    bool done = s->open && s->trained && !s->alone && finish(s, s->tail_ns, out);
     s->open = false;
     return done;
 }
@@ -145,8 +199,20 @@ static bool take_optim(struct leat_stepper *s, const struct leat_lane_record *r,
     s->tail_ns = r->end_ns;
     s->after_ns = 0;
     s->trained |= s->loaders; /* by gradients that were not made by a backward pass of autograd */
-    if (!s->loaders) {
-        done = s->open && s->trained && finish(s, r->end_ns, out);
+    if (!s->optims) {         /* backward passes before it were no steps */
+        s->open = s->open && s->loaders && !s->alone;
+        s->alone = false;
+        s->held_count = s->held_given = 0;
+        s->mark = (struct leat_step){.start_ns = s->start_ns};
+        s->passed = true;
+    }
+    s->optims = true;
+    if (s->loaders) {
+        if (s->passed || !s->open) /* a second optimizer of the same pass marks nothing */
+            hold(s, r);
+    } else if (!s->open || s->trained) {
+        done = s->open && finish(s, r->end_ns, out);
+        s->free += done;
         begin(s, r->end_ns, 0, r->mode);
         s->step.empty = true;
     }
@@ -158,7 +224,7 @@ bool leat_stepper_take(struct leat_stepper *s, const struct leat_lane_record *r,
     bool on_device = r->flags & LEAT_LANE_DEVICE;
     uint64_t ns = r->end_ns - r->start_ns;
     if (on_device && !s->device)
-        *s = (struct leat_stepper){.device = true, .loaders = s->loaders};
+        *s = (struct leat_stepper){.device = true, .loaders = s->loaders, .optims = s->optims, .free = s->free};
     if (on_device != s->device)
         return false;
     switch (r->kind) {
@@ -173,10 +239,12 @@ bool leat_stepper_take(struct leat_stepper *s, const struct leat_lane_record *r,
         take_comm(s, r);
         break;
     case LEAT_LANE_BACKWARD:
-        s->trained = true;
+        s->trained = s->passed = true;
         s->step.ns[LEAT_STEP_BACKWARD] += less(ns, take_nested(s, r->start_ns));
         s->tail_ns = r->end_ns;
         s->after_ns = 0;
+        if (!s->optims)
+            hold(s, r);
         break;
     case LEAT_LANE_OPTIM:
         return take_optim(s, r, out);

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -91,10 +92,11 @@ def test_an_injected_stall_is_found_and_measured(profile, wish, first):
 
 
 @pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="times are compared; the tests below have what is ours")
-def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile):
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile, context):
     # Two workers that sleep 120 ms for each batch keep nobody busy who computes for 1 ms. They have to be far slower than a training
     # that gets no core for a while: else they are ahead of it, and there is nothing to see.
-    wish = {"read": 0.05, "transform": 0.01, "workers": 2, "context": "spawn", "compute": 0.001}
+    wish = {"read": 0.05, "transform": 0.01, "workers": 2, "context": context, "compute": 0.001}
     done, report = profile(wish)
     assert report, done.stderr
     run, split = report["runs"][0], parts(report)
@@ -300,6 +302,65 @@ def test_without_a_loader_and_under_another_profiler(profile):
     assert parts(report)["fetch"] == 0
 
 
+ONE_BATCH = """
+import sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+net = torch.nn.Linear(16, 3)
+optimizer = torch.optim.Adam(net.parameters())
+loader = DataLoader(TensorDataset(torch.rand(64, 16), torch.arange(64) % 3), batch_size=8, num_workers=int(sys.argv[2]))
+kind = sys.argv[1]
+if kind == "one":
+    x, y = next(iter(loader))
+
+def step(x, y):
+    loss = torch.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    if kind == "none":
+        with torch.no_grad():
+            for p in net.parameters():
+                p -= 0.1 * p.grad
+                p.grad = None
+    else:
+        optimizer.step(); optimizer.zero_grad()
+
+for i in range(100):
+    if kind != "one":
+        x, y = torch.rand(8, 16), torch.arange(8) % 3
+    step(x, y)
+if kind == "first":
+    for _ in range(5):
+        for x, y in loader:
+            step(x, y)
+print([p.double().sum().item() for p in net.parameters()])
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers", "options"), [("one", 2, ()), ("one", 0, ("--time", "20s")), ("none", 0, ("--time", "20s"))]
+)
+def test_steps_that_take_no_batch_are_counted_by_the_optimizer(profile, kind, workers, options):
+    """One batch over and over, tensors of the script's own, and these without an optimizer."""
+    command = [sys.executable, "-c", ONE_BATCH, kind, str(workers)]
+    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    done, report = profile(None, *options, command=command)
+    assert done.stdout == plain.stdout
+    assert report["runs"][0]["steps"] in (97, 98)  # without the first two, and what comes before the first border
+    assert [run["mode"] for run in report["runs"]] == ["observed"]
+    split = parts(report)
+    assert split["fetch"] == split["prepare"] == 0
+    why = "no batch was taken from a loader between steps" if kind == "one" else "no loader was seen"
+    assert why in done.stderr
+    assert ("no differential runs: the script takes no batches" in done.stderr) == bool(options)
+
+
+def test_a_trial_without_batches_before_the_training_is_no_part_of_it(profile):
+    done, report = profile(command=[sys.executable, "-c", ONE_BATCH, "first", "0"])
+    assert 30 < report["runs"][0]["steps"] < 40  # five epochs of 8, without the first two
+    assert report["runs"][0]["batch"] == 8
+    assert "no batch was taken" not in done.stderr
+
+
 UNEVEN = """
 import torch, time
 net = torch.nn.Linear(4, 4)
@@ -359,6 +420,22 @@ print(lane.words[observe.lanes.W_DROPPED], lane.head)
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert float(said[0]) < 20e-6
     assert [int(said[1]), int(said[2])] == [12000 - 8192, 8192]  # bounded, and what did not fit is counted
+
+
+def test_watching_costs_a_fraction_of_the_smallest_step():
+    """Against the same step without it, in the same process, in turn: by the functions that are called, which no busy machine
+    changes, and by processor time. Both bounds are below the double of what it is."""
+    shares = []
+    for _ in range(3):  # what else the machine does is in one try or the other
+        command = [sys.executable, TRAIN.with_name("profile_cost.py"), OBSERVER, "0", "20"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        said = json.loads(said)
+        assert 0 < said["watched_calls"] - said["plain_calls"] <= 110
+        added = statistics.median(w - p for p, w in zip(said["plain"], said["watched"], strict=True))
+        shares.append(added / statistics.median(said["plain"]))
+        if shares[-1] < 0.35:
+            return
+    pytest.fail(f"watching adds {shares} of a step without it")
 
 
 def test_what_a_gpu_has_does_not_end_in_a_forked_child(tmp_path):

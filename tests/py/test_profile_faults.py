@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from loading import SLOW
+from conftest import SANITIZE
+from loading import SLOW, torchrun
 from test_profile import left_behind, profile  # noqa: F401
 
 torch = pytest.importorskip("torch")
@@ -172,3 +173,38 @@ def test_a_report_of_a_newer_version_is_refused_by_name(run_leat, tmp_path, word
     done = run_leat(*[report if word == "R" else word for word in words])
     assert done.returncode != 0
     assert "newer.json: a report of version 99" in done.stderr
+
+
+@pytest.mark.skipif(bool(SANITIZE), reason="nothing of ours runs in the ranks")
+@pytest.mark.parametrize(
+    ("what", "rank"),
+    [
+        ("none", 1),
+        ("snapshot", 1),
+        *(pytest.param(*row, marks=pytest.mark.long) for row in (("park", 1), ("modes", 0), ("clone", 1))),
+    ],
+)
+def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_same(profile, tmp_path, what, rank):  # noqa: F811
+    """A rank that left a block alone would exchange the gradients of its training with those of the others' replayed steps. So it
+    would if it counted its steps otherwise after they stood still for it, or if it saved in the middle of a block."""
+    script = Path(__file__).with_name("profile_apart.py")
+    plain = subprocess.run(
+        torchrun(script, "none", "9", tmp_path / "saved"),
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    done, report = profile(None, "--time", "10s", command=torchrun(script, what, rank, tmp_path / "saved"))
+    assert sorted(done.stdout.splitlines()) == sorted(plain.stdout.splitlines())
+    assert "not every rank came" not in done.stderr
+    modes = {run["mode"] for run in report["runs"]}
+    if what == "none":
+        assert modes >= {"observed", "synthetic", "alone", "single"}
+        assert "ended early" not in done.stderr
+    elif what == "clone":
+        assert "a block of steps could not be measured to its end: MemoryError('injected')" in done.stderr
+    else:
+        assert modes == {"observed"}
+        assert f"differential runs ended early: {'' if rank == 0 else 'RuntimeError('}" in done.stderr
+        assert "MemoryError('injected')" in done.stderr

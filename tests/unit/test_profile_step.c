@@ -30,6 +30,8 @@ static size_t play(const struct given *given, size_t n, struct leat_step *out)
                                      .flags = given[i].flags,
                                      .mode = given[i].mode};
         count += leat_stepper_take(&s, &r, &out[count]);
+        while (leat_stepper_held(&s, &out[count]))
+            count++;
     }
     return count;
 }
@@ -168,6 +170,98 @@ static void without_a_loader_the_optimizer_marks_steps(void **state)
     struct leat_step step[4];
     assert_int_equal(play(given, COUNT(given), step), 1);
     assert_stages(&step[0], (const unsigned[]){0, 0, 5, 2, 0, 3, 0});
+}
+
+/* `n` steps of 10 ms on one batch: 2 ms of forward, 4 of backward, 3 of the optimizer and 1 after it. */
+static size_t step_on_one_batch(struct leat_stepper *s, unsigned from_ms, unsigned n, struct leat_step *out)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t at = (from_ms + 10ULL * i) * MS;
+        struct leat_lane_record back = {.kind = LEAT_LANE_BACKWARD, .start_ns = at + 2 * MS, .end_ns = at + 6 * MS};
+        struct leat_lane_record optim = {.kind = LEAT_LANE_OPTIM, .start_ns = at + 6 * MS, .end_ns = at + 9 * MS};
+        back.mode = optim.mode = LEAT_LANE_WARMUP; /* as the profiler's own beginning is marked */
+        count += leat_stepper_take(s, &back, &out[count]);
+        count += leat_stepper_take(s, &optim, &out[count]);
+        while (leat_stepper_held(s, &out[count]))
+            count++;
+    }
+    return count;
+}
+
+static void steps_on_one_batch_are_counted_by_the_optimizer(void **state)
+{
+    (void)state;
+    static struct leat_step step[200];
+    struct leat_stepper s = {0};
+    struct leat_lane_record wait = {
+        .kind = LEAT_LANE_WAIT, .start_ns = 0, .end_ns = 5 * MS, .loader = 1, .value = 8, .mode = LEAT_LANE_WARMUP};
+    assert_false(leat_stepper_take(&s, &wait, step));
+    assert_int_equal(step_on_one_batch(&s, 5, 100, step), 100);
+    assert_stages(&step[0], (const unsigned[]){5, 0, 2, 4, 0, 3, 0});
+    for (size_t i = 1; i < 100; i++) {
+        assert_stages(&step[i], (const unsigned[]){0, 0, 3, 4, 0, 3, 0});
+        assert_true(step[i].start_ns == (4 + 10 * i) * MS && step[i].samples == 8 && !step[i].loader && !step[i].mode);
+    }
+    /* A validation among them is in no step; it is the next optimizer step that one begins with. */
+    wait = (struct leat_lane_record){.kind = LEAT_LANE_WAIT, .flags = LEAT_LANE_NO_GRAD, .loader = 2};
+    wait.start_ns = 1010 * MS;
+    wait.end_ns = 1020 * MS;
+    assert_false(leat_stepper_take(&s, &wait, step));
+    assert_int_equal(step_on_one_batch(&s, 1020, 3, step), 2);
+    assert_stages(&step[0], (const unsigned[]){0, 0, 3, 4, 0, 3, 0});
+    /* A batch is taken after all, and then another one: they mark steps. */
+    wait = (struct leat_lane_record){.kind = LEAT_LANE_WAIT, .loader = 1, .start_ns = 1100 * MS, .end_ns = 1101 * MS};
+    assert_false(leat_stepper_take(&s, &wait, step));
+    assert_int_equal(step_on_one_batch(&s, 1101, 2, step), 0);
+    wait.start_ns = wait.end_ns = 1121 * MS;
+    assert_true(leat_stepper_take(&s, &wait, step));
+    assert_true(step[0].loader == 1 && leat_step_ns(&step[0]) == 21 * MS);
+    assert_int_equal(step_on_one_batch(&s, 1121, 100, step), 0);
+}
+
+static void few_steps_on_one_batch_are_known_at_the_end(void **state)
+{
+    (void)state;
+    static struct leat_step step[40];
+    struct leat_stepper s = {0};
+    struct leat_lane_record wait = {.kind = LEAT_LANE_WAIT, .start_ns = 0, .end_ns = 5 * MS, .loader = 1};
+    assert_false(leat_stepper_take(&s, &wait, step));
+    assert_int_equal(step_on_one_batch(&s, 5, 30, step), 0);
+    assert_false(leat_stepper_end(&s, step));
+    size_t count = 0;
+    while (leat_stepper_held(&s, &step[count]))
+        count++;
+    assert_int_equal(count, 30);
+}
+
+static void without_an_optimizer_backward_passes_mark_steps(void **state)
+{
+    (void)state;
+    static struct leat_step step[100];
+    struct leat_stepper s = {0};
+    size_t count = 0;
+    for (unsigned i = 0; i < 80; i++) {
+        struct leat_lane_record back = {
+            .kind = LEAT_LANE_BACKWARD, .start_ns = (10 * i + 6) * MS, .end_ns = (10 * i + 9) * MS};
+        count += leat_stepper_take(&s, &back, &step[count]);
+        while (leat_stepper_held(&s, &step[count]))
+            count++;
+    }
+    assert_int_equal(count, 79);
+    assert_stages(&step[78], (const unsigned[]){0, 0, 7, 3, 0, 0, 0});
+}
+
+static void a_second_optimizer_belongs_to_the_step(void **state)
+{
+    (void)state;
+    static const struct given given[] = {
+        {LEAT_LANE_BACKWARD, 1, 2, 0, 0, 0},   {LEAT_LANE_OPTIM, 2, 4, 0, 0, 0},   {LEAT_LANE_OPTIM, 4, 7, 0, 0, 0},
+        {LEAT_LANE_BACKWARD, 11, 12, 0, 0, 0}, {LEAT_LANE_OPTIM, 12, 14, 0, 0, 0}, {LEAT_LANE_OPTIM, 14, 17, 0, 0, 0},
+    };
+    struct leat_step step[4];
+    assert_int_equal(play(given, COUNT(given), step), 1);
+    assert_stages(&step[0], (const unsigned[]){0, 0, 4, 1, 0, 5, 0});
 }
 
 static void a_closure_is_not_the_optimizers_time(void **state)
@@ -315,6 +409,10 @@ int main(void)
         cmocka_unit_test(validation_that_is_left_is_no_part_of_the_next_step),
         cmocka_unit_test(the_last_step_needs_no_wait_after_it),
         cmocka_unit_test(without_a_loader_the_optimizer_marks_steps),
+        cmocka_unit_test(steps_on_one_batch_are_counted_by_the_optimizer),
+        cmocka_unit_test(few_steps_on_one_batch_are_known_at_the_end),
+        cmocka_unit_test(without_an_optimizer_backward_passes_mark_steps),
+        cmocka_unit_test(a_second_optimizer_belongs_to_the_step),
         cmocka_unit_test(a_closure_is_not_the_optimizers_time),
         cmocka_unit_test(a_change_of_mode_is_in_no_step),
         cmocka_unit_test(the_gpus_clock_counts_once_it_is_heard),

@@ -32,6 +32,8 @@ class Reading:
         self.fetches = self.blocked = 0
         self.last = None
         self.received = received[0]
+        self.queue = _queue_ns()  # when it was last asked
+        self.stands = False  # the last fetch had no core for a while: time with no core is told apart exactly
 
     def add(self, blocked, loader, mode):
         self.fetches += 1
@@ -176,9 +178,15 @@ def patch_fetch(kind):
             _follow_transforms(self.dataset)
         if _park is not None:
             _park.enter()
+        thread = threading.get_ident()
+        reading = _reading.get(thread)
+        if reading is None:
+            reading = _reading[thread] = Reading()
+        elif reading.stands:
+            reading.queue = _queue_ns()
         accounts = Accounts()
         outer, current.accounts = current.accounts, accounts
-        queue, cpu, start = _queue_ns(), thread_time(), now()
+        cpu, start = thread_time(), now()
         try:
             return plain(self, possibly_batched_index)
         finally:
@@ -188,15 +196,17 @@ def patch_fetch(kind):
             # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time
             # without a core, though ready for one, belongs to both in proportion.
             wall, busy = end - start - accounts.wall, cpu - accounts.cpu
-            queue = max(0, _queue_ns() - queue) * wall // max(1, end - start)
+            queue = 0
+            reading.stands = end - start - cpu > (end - start) >> 4
+            if reading.stands:
+                # Where the last fetch did not stand, this counts from some fetch before: asking costs as much as all else here.
+                before, reading.queue = reading.queue, _queue_ns()
+                queue = max(0, reading.queue - before) * wall // max(1, end - start)
             blocked = max(0, wall - busy - queue)
             prepare = accounts.wall + wall * busy // max(1, busy + blocked)
             loader, mode = _worker or (serial_loader[0], current.mode)
             lanes.lane().write(FETCH, start, end, loader, max(0, min(prepare, end - start)), max(0, cpu), 0, mode)
-            thread = threading.get_ident()
-            if thread not in _reading:
-                _reading[thread] = Reading()
-            _reading[thread].add(blocked, loader, mode)
+            reading.add(blocked, loader, mode)
             if _opened is not None:
                 _tell_files(possibly_batched_index)
             if _park is not None:

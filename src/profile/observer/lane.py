@@ -72,6 +72,8 @@ class Lane:
         worker = os.environ.get("LEAT_PROFILE_LOADER")
         words[W_ROLE] = 2 if worker else 1
         words[W_LOADER] = int((worker or "0").partition(":")[0])
+        if worker and worker.count(":") == 2:
+            words[W_PARENT] = int(worker.split(":")[2])  # the rank, also where a server has forked the worker
         for word, value in place.items():
             words[word] = value
         # A reader sees whole lanes only.
@@ -101,6 +103,8 @@ class NoLane:
 
     def write(self, *record, **more):
         pass
+
+    put = write
 
 
 folder = ""

@@ -38,8 +38,6 @@ OPENING, EMPTY, NO_GRAD, WARMUP = lanes.OPENING, lanes.EMPTY, lanes.NO_GRAD, lan
 now = lanes.now
 _PENDING_MAX = 4096
 _broken = []  # hooks that could not be put in place
-
-
 _parents = []  # what only the process that this one was forked from may end
 
 
@@ -144,7 +142,7 @@ class Span:
     def end(self, value=0, extra=0, flags=0):
         end = now()
         flags |= self.flags
-        lanes.lane().write(self.kind, self.start, end, self.loader, value, extra, flags, self.mode)
+        lanes.lane().put(self.start, end, self.kind | self.mode << 8 | flags << 16 | self.loader << 32, value, extra)
         if self.device is not None:
             last = self.device.mark()
             self.device.span(self.first, last, self.kind, self.loader, value, extra, flags, self.mode)
@@ -172,8 +170,7 @@ def _weigh(batch, depth=3):
     return 0, 0
 
 
-_numbers = {}
-_next_number = [1]
+_numbers, _next_number = {}, [1]
 
 
 def number_of(loader):
@@ -367,10 +364,9 @@ def _patch_dataloader(torch):
     plain_next, plain_init = base.__next__, data.dataloader._MultiProcessingDataLoaderIter.__init__
 
     def following(self):
-        fetch.serial_loader[0] = self.__dict__.get("leat_number", 0)
+        number = fetch.serial_loader[0] = self.__dict__.get("leat_number", 0)
         if current.depth:
             return plain_next(self)
-        number = self.__dict__.get("leat_number", 0)
         return batch_of(self, functools.partial(plain_next, self), number, is_ready(self))
 
     def starting(self, loader):
@@ -417,6 +413,13 @@ def _patch_backward(torch):
 
     def backward(tensors, *args, **kwargs):
         current.trained = current.backward = True
+        if not _world and current.device is None:
+            start = now()
+            try:
+                return plain(tensors, *args, **kwargs)
+            finally:
+                current.backward = False
+                lanes.lane().put(start, now(), BACKWARD | current.mode << 8, 0, 0)
         span = Span(BACKWARD)
         comm, handle = [], None
         if _world and not torch.compiler.is_compiling():
@@ -443,11 +446,14 @@ def _patch_backward(torch):
 
 
 def _patch_optimizer(torch):
-    spans = []  # open ones: a step may call another's
+    spans, seen = [], [0]  # open ones: a step may call another's; batches at the last step
 
     def before(optimizer, args, kwargs):
-        if _cuda and current.device is None:
-            _device()
+        if _cuda:
+            device = current.device or _device()
+            if device and seen[0] == current.batches:
+                device.collect()  # nobody takes batches, who would do it
+            seen[0] = current.batches
         current.stepped = True
         spans.append((optimizer, Span(OPTIM)))
 
@@ -502,8 +508,6 @@ _COLLECTIVES = [
     *("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "all_to_all", "all_to_all_single"),
     *("barrier", "monitored_barrier", "send", "recv"),
 ]
-
-
 _world = []  # how many ranks there are, if more than one
 
 

@@ -11,9 +11,7 @@ import atexit
 import contextlib
 import copy
 import datetime
-import gc
 import os
-import random
 import statistics
 import sys
 import threading
@@ -21,6 +19,7 @@ import time
 import weakref
 from collections import deque
 
+Snapshot = sys.modules["_leat_observe"]._part("snapshot").Snapshot
 OBSERVED, SYNTHETIC, ALONE, SINGLE, CACHED, COLD = range(6)
 WARMUP = sys.modules["_leat_lane"].WARMUP
 STEPS = 20  # counted in each block, at least
@@ -62,106 +61,6 @@ def versions(batch, torch):
     if type(batch) is dict:
         return tuple((key, versions(part, torch)) for key, part in batch.items())
     return None if not isinstance(batch, (int, float, str, bytes, type(None))) else batch
-
-
-class Snapshot:
-    """What a step changes: of every module, optimizer, scheduler and scaler that this process has."""
-
-    def __init__(self, torch):
-        self.torch = torch
-        kinds = {"module": torch.nn.Module, "optimizer": torch.optim.Optimizer}
-        kinds["scheduler"] = torch.optim.lr_scheduler.LRScheduler
-        kinds["scaler"] = torch.amp.GradScaler
-        found = {name: [] for name in kinds}
-        told = {}  # by type, of which there are few: isinstance() would ask proxies who they are
-        for thing in gc.get_objects():
-            kind = type(thing)
-            if kind not in told:
-                told[kind] = next((name for name, base in kinds.items() if issubclass(kind, base)), None)
-            if told[kind]:
-                found[told[kind]].append(thing)
-        self.exchanging = [m for m in found["module"] if isinstance(m, torch.nn.parallel.DistributedDataParallel)]
-        tensors = {}
-        for module in found["module"]:
-            for tensor in [*module._parameters.values(), *module._buffers.values()]:
-                if tensor is not None:
-                    tensors[id(tensor)] = tensor
-        self.tensors = [
-            (t, t.detach().clone(), None if t.grad is None else t.grad.detach().clone()) for t in tensors.values()
-        ]
-        self.states = [(o, {p: self.copied(s) for p, s in o.state.items()}) for o in found["optimizer"]]
-        self.groups = [
-            (g, {k: v for k, v in self.copied(g).items() if k != "params"})
-            for o in found["optimizer"]
-            for g in o.param_groups
-        ]
-        self.schedulers = [(s, copy.deepcopy(s.state_dict())) for s in found["scheduler"]]
-        self.scalers = [
-            (s, s._scale.clone(), s._growth_tracker.clone()) for s in found["scaler"] if s._scale is not None
-        ]
-        self.counters = counters(gc.get_objects())
-        numpy = sys.modules.get("numpy")
-        self.random = random.getstate(), numpy and numpy.random.get_state(), torch.get_rng_state()
-        self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-
-    def copied(self, values):
-        tensor = self.torch.Tensor
-        return {
-            k: v.detach().clone() if isinstance(v, tensor) else copy.copy(v) if k != "params" else v
-            for k, v in values.items()
-        }
-
-    def put(self, values, saved):
-        """Into the same tensors: others may hold them."""
-        tensor = self.torch.Tensor
-        for key in [k for k in values if k not in saved and k != "params"]:
-            del values[key]
-        for key, value in saved.items():
-            if isinstance(value, tensor) and isinstance(values.get(key), tensor):
-                values[key].data.copy_(value)
-            else:
-                values[key] = value
-
-    def restore(self):
-        torch = self.torch
-        with torch.no_grad():
-            for tensor, saved, grad in self.tensors:
-                tensor.data.copy_(saved)
-                if grad is None or tensor.grad is None:
-                    tensor.grad = grad
-                else:
-                    tensor.grad.data.copy_(grad)
-            for optimizer, states in self.states:
-                for parameter in [p for p in optimizer.state if p not in states]:
-                    del optimizer.state[parameter]
-                for parameter, saved in states.items():
-                    self.put(optimizer.state[parameter], saved)
-            for group, saved in self.groups:
-                self.put(group, saved)
-            for scheduler, saved in self.schedulers:
-                scheduler.load_state_dict(saved)
-            for scaler, scale, tracker in self.scalers:
-                scaler._scale.copy_(scale)
-                scaler._growth_tracker.copy_(tracker)
-            for values, saved in self.counters:
-                values.update(saved)
-        python, numpy, cpu = self.random
-        random.setstate(python)
-        if numpy is not None:
-            sys.modules["numpy"].random.set_state(numpy)
-        torch.set_rng_state(cpu)
-        if self.cuda is not None:
-            torch.cuda.set_rng_state_all(self.cuda)
-
-
-def counters(things):
-    """Of accelerate: how many batches of a step have been accumulated, and whether gradients are exchanged."""
-    module, state = sys.modules.get("accelerate.accelerator"), sys.modules.get("accelerate.state")
-    if module is None or state is None:
-        return []
-    found = [(t.__dict__, {"step": t.step}) for t in things if issubclass(type(t), module.Accelerator)]
-    shared = state.GradientState._shared_state
-    return [*found, (shared, dict(shared))]
 
 
 class Files:
@@ -244,6 +143,11 @@ def key_of(index):
         return ""
 
 
+def started_by(loader):
+    """How its workers are started."""
+    return (loader.multiprocessing_context or sys.modules["multiprocessing"]).get_start_method()
+
+
 def narrow(blocks, precision):
     """Whether all differences are known well enough: blocks are (mode, seconds of a step) in the order in which they were."""
     step = statistics.fmean([s for mode, s in blocks if mode == OBSERVED] or [0])
@@ -299,6 +203,7 @@ class Replayer:
         self.since, self.period = 0, 1  # steps since the optimizer's last, and the most that there are between two
         self.iterations = 0  # of the block
         self.longest = 0  # row of steps
+        self.rested = False  # a block has ended since the last batch
 
     def count(self):
         """Durations of steps, block by block, to know when enough is known."""
@@ -327,8 +232,11 @@ class Replayer:
                 self.given = 1
                 return self.again
             self.stop()
+        rested, self.rested = self.rested, False
         if not same:
             self.begin(iterator)
+        elif rested:
+            pass  # the step before was of a block, which not every rank has made
         elif self.current.trained:
             self.trained += 1
             self.longest = max(self.longest, self.trained)
@@ -418,6 +326,8 @@ class Replayer:
             self.note(
                 f"no differential runs: they need {needed} training steps in a row, and there were {self.longest}"
             )
+        elif self.seconds and not self.block and (self.current.stepped or self.current.trained):
+            self.note("no differential runs: the script takes no batches from a DataLoader between its steps")
 
     def store(self):
         """What all ranks share; None: there is only one."""
@@ -455,7 +365,9 @@ class Replayer:
     def can_reread(self, iterator):
         self.files.look()
         loader = getattr(iterator, "leat_loader", None)
-        return loader is not None and len(getattr(iterator, "leat_indices", ())) >= self.needed(loader)
+        if loader is None or (loader.num_workers and started_by(loader) == "forkserver"):
+            return False  # its server has the environment of the first loader: workers would take themselves for the script's own
+        return len(getattr(iterator, "leat_indices", ())) >= self.needed(loader)
 
     def needed(self, loader):
         steps = SETTLE + loader.num_workers + rounds(STEPS, loader.num_workers) + 2 + self.period
@@ -487,35 +399,35 @@ class Replayer:
         if self.until is None:
             self.until = time.monotonic() + self.seconds
         self.block += 1
-        snapshot = None
+        snapshot, failed, mode = None, None, OBSERVED
         try:
-            wanted = OBSERVED
             self.target = ahead(iterator)
             self.park.close()
             exchanging = any(module() is not None for module in sys.modules["_leat_once"].exchanging)
             if time.monotonic() < self.until and not narrow(self.blocks, self.precision):
-                wanted = self.next_mode(iterator, exchanging)
-            mode = self.agreed(wanted)
-            if mode != OBSERVED and not self.linked and self.store() is not None:
-                self.linked = True
-                self.link()
+                mode = self.next_mode(iterator, exchanging)
+        except Exception as error:
+            failed, mode = error, OBSERVED
+        try:
+            mode = self.agreed(mode)
             if mode != OBSERVED:
-                snapshot = Snapshot(self.torch)  # before a loader draws its seed
+                snapshot, failed = self.prepare(iterator, mode, failed)
+                self.meet(failed)
             if mode == SINGLE and self.torch.distributed.get_rank() != 0:
                 self.store().wait([f"leat/profile/{self.block}/done"], datetime.timedelta(seconds=STANDING_S))
                 self.rest()
+                self.rested = False
                 return False
-            if mode in (CACHED, COLD):
-                self.read_again(iterator, mode)
-        except Exception as error:  # the store is gone, or rank 0 is
+        except Exception as error:  # the store is gone, or rank 0 is; or it has failed on one rank
+            failed = error
+        if failed is not None or mode == OBSERVED:
+            self.drop_reread()
             if snapshot is not None:
                 snapshot.restore()
-            self.end(f"differential runs ended early: {error!r}")
-            return False
-        if mode == OBSERVED:
-            self.end()
+            self.end(failed and f"differential runs ended early: {failed!r}")
             return False
         self.snapshot = snapshot
+        self.spoiled = False
         self.iterations = 0
         reading = self.workers if self.reread is not None else 0
         self.settling = SETTLE + reading
@@ -529,6 +441,45 @@ class Replayer:
         weakref.finalize(iterator, self.stop)
         self.current.mode = self.running | WARMUP
         return True
+
+    def prepare(self, iterator, mode, failed):
+        """(what has to be put back after the block, what went wrong)."""
+        snapshot = None
+        try:
+            if not self.linked and self.store() is not None:
+                self.linked = True
+                self.link()  # all ranks come to it, also one on which something has failed
+            if failed is None:
+                snapshot = Snapshot(self.torch)  # before a loader draws its seed
+                if mode in (CACHED, COLD):
+                    self.read_again(iterator, mode)
+        except Exception as error:
+            failed = error
+        return snapshot, failed
+
+    def meet(self, failed):
+        """All ranks begin a block or none does: one that goes on with the training alone would exchange its gradients with those of
+        the block, or wait for ever."""
+        store = self.store()
+        if store is None:
+            if failed is not None:
+                raise failed
+            return
+        rank, world = self.torch.distributed.get_rank(), self.torch.distributed.get_world_size()
+        key, patience = f"leat/profile/{self.block}/ready", datetime.timedelta(seconds=PATIENCE_S)
+        store.set(f"{key}/{rank}", "" if failed is None else f"rank {rank}: {failed!r}")
+        if rank == 0:
+            keys = [f"{key}/{r}" for r in range(world)]
+            try:
+                store.wait(keys, patience)
+                said = [text for text in (store.get(k).decode() for k in keys) if text]
+            except Exception as error:
+                said = [f"not every rank came: {error!r}"]
+            store.set(key, "; ".join(said)[:200])
+        store.wait([key], 2 * patience)
+        why = store.get(key).decode()
+        if why:
+            raise RuntimeError(why)
 
     def link(self):
         from _leat_observe import _part, lanes, once
@@ -546,18 +497,32 @@ class Replayer:
             self.current.mode = self.running | WARMUP
         else:
             self.left -= 1
-            self.current.mode = self.running
+            self.current.mode = self.running | (WARMUP if self.spoiled else 0)
         return self.more()
 
     def more(self):
-        if self.reread is not None:
-            return self.place(next(self.reread))
+        """What fails here must not end the script, nor leave its ranks apart: the block goes on to its end, and does not count."""
+        if self.reread is not None and not self.spoiled:
+            try:
+                return self.place(next(self.reread))
+            except Exception as error:
+                self.spoil(error)
         row = self.kept[(self.left + self.settling) % len(self.kept)]
-        now = None if row[1] is None else versions(row[1], self.torch)
-        if row[1] is None or now is None or now != row[2]:  # first, or the script has written into it
-            row[1] = clone(row[0], self.torch)
-            row[2] = versions(row[1], self.torch)
+        try:
+            now = None if row[1] is None else versions(row[1], self.torch)
+            if row[1] is None or now is None or now != row[2]:  # first, or the script has written into it
+                row[1] = clone(row[0], self.torch)
+                row[2] = versions(row[1], self.torch)
+        except Exception as error:
+            self.spoil(error)
+            return row[0]
         return row[1]
+
+    def spoil(self, error):
+        if not self.spoiled:
+            self.note(f"a block of steps could not be measured to its end: {error!r}")
+        self.spoiled = True
+        self.current.mode = self.running | WARMUP
 
     def busy(self):
         """Whether workers of the script still finish what they had begun: they take cores from the block. Those of all ranks are as
@@ -578,20 +543,24 @@ class Replayer:
             return
         for module, backward, forward in self.exchange:
             module.require_backward_grad_sync, module.require_forward_param_sync = backward, forward
-        if self.reread is not None:
-            with contextlib.suppress(Exception):  # its workers, which else end when it is collected
-                self.reread._shutdown_workers()
-            self.reread = self.loader = None
+        self.drop_reread()
         snapshot.restore()
         if self.running == SINGLE:
             with contextlib.suppress(Exception):
                 self.store().set(f"leat/profile/{self.block}/done", "1")
         self.rest()
 
+    def drop_reread(self):
+        if self.reread is not None:
+            with contextlib.suppress(Exception):  # its workers, which else end when it is collected
+                self.reread._shutdown_workers()
+            self.reread = self.loader = None
+
     def rest(self):
         """The script's own steps again, which settle first."""
         self.left = 0
         self.trained = 0
+        self.rested = True
         self.settle = SETTLE + 2 * self.workers  # what they had finished, and a round of them that all begin at once
         self.current.mode = OBSERVED | WARMUP
         self.current.trained = True
@@ -635,8 +604,16 @@ def install(torch, current, folder, note):
     plain = torch.save
 
     def save(*args, **kwargs):
-        replayer.stop()  # what is saved is the training's own
-        return plain(*args, **kwargs)
+        # What is saved is the training's own. One rank may save alone, and must not leave a block in which the others are.
+        if replayer.snapshot is None or replayer.store() is None:
+            replayer.stop()
+            return plain(*args, **kwargs)
+        block = Snapshot(torch)
+        replayer.snapshot.restore()
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            block.restore()
 
     save.__doc__, save.__wrapped__ = plain.__doc__, plain
     torch.save = save

@@ -1,0 +1,103 @@
+"""What watching costs: a small training, in stretches with and without the observer in turn, in one process. Prints JSON: processor
+time of the training thread per step of each stretch, and how many functions a step calls.
+
+python profile_cost.py OBSERVER WORKERS PAIRS           torchrun --nproc-per-node 2 profile_cost.py OBSERVER WORKERS PAIRS
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import torch
+from torch import distributed
+from torch.utils.data import DataLoader, Dataset, dataloader
+from torch.utils.data._utils import fetch
+
+OBSERVER, WORKERS, PAIRS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+STEPS = 100
+HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+PLACES = [
+    (dataloader._BaseDataLoaderIter, "__next__"),
+    (dataloader._MultiProcessingDataLoaderIter, "__init__"),
+    (DataLoader, "_get_iterator"),
+    (DataLoader, "__iter__"),
+    (fetch._MapDatasetFetcher, "fetch"),
+    (torch.autograd, "backward"),
+    (torch.Tensor, "to"),
+    (distributed, "_broadcast_coalesced"),
+    *[(sys.modules["torch.optim.optimizer"], name) for name in HOOKS],
+]
+
+
+class Rows(Dataset):
+    def __len__(self):
+        return 4 * (STEPS + 1)
+
+    def __getitem__(self, i):
+        return torch.ones(16), i % 3
+
+
+def look():
+    return [(*place, getattr(*place).copy() if place[1] in HOOKS else getattr(*place)) for place in PLACES]
+
+
+def steps(iterator):
+    for x, y in iterator:
+        loss = torch.nn.functional.cross_entropy(net(x.to("cpu")), y.to("cpu"))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def stretch(places, calls=None):
+    for whose, name, value in places:
+        setattr(whose, name, value)
+    iterator = iter(DataLoader(Rows(), batch_size=4, num_workers=WORKERS))
+    next(iterator)
+    if calls is not None:
+        sys.setprofile(lambda frame, event, arg: calls.append(event) if event in ("call", "c_call") else None)
+    start = time.thread_time()
+    steps(iterator)
+    took = time.thread_time() - start
+    sys.setprofile(None)
+    for lane in observe.lanes.lanes:
+        lane.words[observe.lanes.W_TAIL] = lane.head  # as if they had been read
+    return took / STEPS
+
+
+folder = tempfile.mkdtemp(dir="/dev/shm", prefix="leat-cost-")
+try:
+    torch.set_num_threads(1)
+    plain = look()
+    sys.path.insert(0, OBSERVER)
+    import observe
+
+    sys.modules["_leat_observe"] = observe
+    observe.start(folder)
+    watched = look()
+    net = torch.nn.Linear(16, 3)
+    if "RANK" in os.environ:
+        distributed.init_process_group("gloo")
+        net = torch.nn.parallel.DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    stretch(plain)
+    stretch(watched)
+    counts = {"plain": [], "watched": []}
+    stretch(plain, counts["plain"])
+    stretch(watched, counts["watched"])
+    said = {f"{name}_calls": len(events) / STEPS for name, events in counts.items()} | {"plain": [], "watched": []}
+    for turn in range(PAIRS):
+        order = [("plain", plain), ("watched", watched)]
+        for name, places in order[:: 1 - 2 * (turn % 2)]:
+            said[name].append(stretch(places))
+    if os.environ.get("RANK", "0") == "0":
+        sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+    if distributed.is_initialized():
+        distributed.barrier()
+finally:
+    shutil.rmtree(folder)
+os._exit(0)

@@ -161,7 +161,8 @@ struct bench *open_bench(const char *name, uint64_t disk)
     bucket.code = 0;
     bucket.never = bucket.never_recipe = bucket.cut = false;
     snprintf(url, sizeof url, "s3://bucket/%s", name);
-    struct leat_store_opts opts = {.endpoint_url = peer_url(bucket.peer), .anonymous = true, .attempts = 1};
+    struct leat_store_opts opts = {
+        .endpoint_url = peer_url(bucket.peer), .anonymous = true, .attempts = 1, .hedge = LEAT_HEDGE_OFF};
     assert_ok(leat_dataset_open(url, &opts, NULL, &b->dataset, &err), err);
     b->root = leat_dataset_root(b->dataset);
     assert_true(b->root->chunks >= FEW);

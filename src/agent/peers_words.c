@@ -103,8 +103,8 @@ static json_t *describe_job(const struct leat_job *j)
                      (json_int_t)j->members->generation, "over", (int)atomic_load(&j->over), "node",
                      (json_int_t)j->node, "problem", problem_of(j), "served_chunks", (json_int_t)j->served_chunks,
                      "served_bytes", (json_int_t)j->served_bytes, "refused", (json_int_t)door.refused, "turned_away",
-                     (json_int_t)(j->turned_away + door.turned_away), "connections", (json_int_t)door.connections,
-                     "users", (json_int_t)j->users, "nodes", peers);
+                     (json_int_t)j->turned_away + (json_int_t)door.turned_away, "connections",
+                     (json_int_t)door.connections, "users", (json_int_t)j->users, "nodes", peers);
 }
 
 const char *leat_peers_problem(const struct leat_loading *l)

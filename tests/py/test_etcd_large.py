@@ -59,7 +59,7 @@ def test_a_job_of_4000_machines_is_told_to_all_of_them(lt, blobs, runtime, etcd,
         wait_until(told, 60 * SLOW, "the agent to know them all")
         world = World(others)
         monkeypatch.setattr(words, "SIGHT_PATIENCE_S", 0.1)  # they are not there
-        monkeypatch.setattr(ranks, "Exchange", lambda timeout_s: world)
+        monkeypatch.setattr(ranks, "_meet", lambda timeout_s: world)
         monkeypatch.setattr(ranks, "_distributed", lambda: world)
         monkeypatch.setattr(ranks, "rank_and_world", lambda: (0, MACHINES))
         with lt.Loader(blobs.url, **options) as loader:

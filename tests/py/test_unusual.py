@@ -34,7 +34,7 @@ def test_a_bucket_that_throttles_is_said_once(lt, runtime, blobs, serve, bucket_
     fields = {"b": lt.bytes("bin"), "i": lt.index()}
     with lt.Loader("s3://bucket/set", batch_size=4, fields=fields, ram="700kb", window=4, timeout=60) as loader:
         run_for(loader, 40 * SLOW, lambda: said() and in_log())
-        assert loader.stats()["throttled"] >= 10  # so many are said
+        assert loader.stats()["throttled"] >= 10  # the log says ten
     assert len(said()) == 1 and len(in_log()) == 1
     assert "ram=, cache=" in said()[0] and "warning" in in_log()[0]
 

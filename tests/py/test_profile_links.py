@@ -16,12 +16,17 @@ pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="test_profile.py has what
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture
-def exchange():
-    spec = importlib.util.spec_from_file_location("exchange_under_test", OBSERVER / "exchange.py")
+def load(name):
+    """A file of the observer that stands alone."""
+    spec = importlib.util.spec_from_file_location(f"{name}_under_test", OBSERVER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def exchange():
+    return load("exchange")
 
 
 @pytest.mark.parametrize(
@@ -50,22 +55,49 @@ def test_eight_gpus_have_28_pairs(exchange):
     assert len({tuple(ranks) for scope, ranks in rows if scope == exchange.PAIR}) == 28
 
 
-def together(exchange, ranks, world, patience_s):
-    """meet() on these ranks of a world -> what each got or raised."""
-    store, found = torch.distributed.HashStore(), {}
+def each(call, ranks):
+    """call(rank) on these ranks at once, the last first -> what each got or raised."""
+    found = {}
 
     def come(rank):
         try:
-            found[rank] = exchange.meet(store, rank, world, patience_s)
+            found[rank] = call(rank)
         except Exception as error:
             found[rank] = error
 
-    threads = [threading.Thread(target=come, args=(rank,), daemon=True) for rank in ranks]
+    threads = [threading.Thread(target=come, args=(rank,), daemon=True) for rank in reversed(ranks)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120 * SLOW)
-    return store, found
+    return found
+
+
+def together(exchange, ranks, world, patience_s):
+    """meet() on these ranks of a world."""
+    store = torch.distributed.HashStore()
+    return store, each(lambda rank: exchange.meet(store, "links", rank, world, patience_s), ranks)
+
+
+def test_ranks_that_are_started_again_hear_nothing_of_an_earlier_life():
+    """torchrun's store outlives them, with all that they have said: a word of then would be taken for an answer."""
+    life, store = load("life"), torch.distributed.HashStore()
+    names = []
+    for world in (3, 2, 4):  # machines are lost, and come
+        found = each(lambda rank, world=world: life.begin(store, rank, world, 60 * SLOW), range(world))
+        assert len(found) == world
+        assert len(set(found.values())) == 1, found
+        names.append(found[0])
+    assert len(set(names)) == 3
+
+
+def test_a_rank_that_is_not_profiled_leaves_nobody_waiting():
+    life, store = load("life"), torch.distributed.HashStore()
+    each(lambda rank: life.begin(store, rank, 2, 60 * SLOW), range(2))
+    found = each(lambda rank: life.begin(store, rank, 2, 0.5), [0])
+    assert "rank 1 did not answer in time" in str(found[0])
+    found = each(lambda rank: life.begin(store, rank, 2, 0.5), [1])
+    assert "rank 0 did not answer in time" in str(found[1])
 
 
 def test_ranks_that_all_come_have_the_same_answer(exchange):
@@ -78,7 +110,7 @@ def test_a_rank_that_does_not_come_ends_it_for_all_and_one_that_is_late_hears_of
     assert set(found) == {0, 1}, "a rank still waits"
     assert all(isinstance(error, Exception) for error in found.values()), found
     with pytest.raises(RuntimeError, match="not every rank came"):
-        exchange.meet(store, 2, 3, 1)
+        exchange.meet(store, "links", 2, 3, 1)
 
 
 def test_what_runs_in_a_stream_of_its_own_is_no_time_of_the_step(tmp_path, monkeypatch):
@@ -136,7 +168,7 @@ def full(*args, **more):
     raise MemoryError("full")
 if dist.get_rank() == 1 and sys.argv[1] == "full":
     torch.zeros = full
-exchange.measure(torch, lanes, 60, dist.distributed_c10d._get_default_store(), [])
+exchange.measure(torch, lanes, 60, dist.distributed_c10d._get_default_store(), "links", [])
 torch.zeros = plain
 mine = torch.full((3,), 1.0)
 dist.all_reduce(mine)
@@ -184,3 +216,37 @@ def test_ranks_that_do_not_exist_are_not_waited_for(profile):  # noqa: F811
     done, report = profile(None, "--time", "5s", command=[sys.executable, "-W", "ignore", "-c", FAKE])
     assert done.stdout == "steps 120\n"
     assert report["links"] == []
+
+
+AGAIN = f"""
+import os, sys, tempfile, threading
+import torch.distributed as dist
+sys.path.insert(0, {str(OBSERVER)!r})
+import observe
+sys.modules["_leat_observe"] = observe
+mirror, lanes = observe._part("mirror"), observe.lanes
+there, here = tempfile.mkdtemp(dir=sys.argv[1]), tempfile.mkdtemp(dir=sys.argv[1])
+store = dist.HashStore()
+store.set(mirror.KEY, "an earlier rank 0")
+lanes.folder = there
+lane = lanes.lane()
+lane.write(lanes.WAIT, 1, 2)
+sender = mirror.Sender(store, 1)
+sender.send(False)  # to whom it may concern
+receiver = mirror.Receiver(store, 2)
+store.set(mirror.KEY, receiver.name)
+lane.write(lanes.WAIT, 3, 4)
+sender.send(False)
+lane.write(lanes.WAIT, 5, 6)
+sender.send(True)
+lanes.folder = here
+receiver.run()
+(got,) = receiver.lanes.values()
+print(got.head, got.words[lanes.W_DROPPED], receiver.open, flush=True)
+os._exit(0)
+"""
+
+
+def test_records_that_were_meant_for_an_earlier_rank_0_come_to_the_one_of_now(tmp_path):
+    done = subprocess.run([sys.executable, "-c", AGAIN, tmp_path], capture_output=True, text=True, check=False)
+    assert done.stdout == "3 0 {}\n", done.stderr

@@ -13,7 +13,6 @@ LARGEST = 1 << 26
 REPEATS = 6
 PAIRS = 28  # all of 8 ranks
 PATIENCE_S = 60
-KEY = "leat/profile/links"
 ALL, MACHINE, NETWORK, PAIR = range(4)
 GLOO, NCCL = range(2)
 told = []  # bytes of the script's buckets
@@ -31,20 +30,20 @@ def place():
     return f"{socket.gethostname()}/{first}"
 
 
-def meet(store, rank, world, patience_s=PATIENCE_S):
-    """The ranks of every machine. Rank 0 alone decides whether all are here: a rank that does not come must not leave the others in
+def meet(store, key, rank, world, patience_s=PATIENCE_S):
+    """The ranks of every machine, which meet at this key. Rank 0 alone decides whether all are here: a rank that does not come must not leave the others in
     a collective, nor some of them with another answer."""
-    store.set(f"{KEY}/{rank}", place())
-    keys = [f"{KEY}/{r}" for r in range(world)]
+    store.set(f"{key}/{rank}", place())
+    keys = [f"{key}/{r}" for r in range(world)]
     if rank == 0:
         try:
             store.wait(keys, datetime.timedelta(seconds=patience_s))
         except Exception:
-            store.set(KEY, "[]")
+            store.set(key, "[]")
             raise
-        store.set(KEY, json.dumps([store.get(key).decode() for key in keys]))
-    store.wait([KEY], datetime.timedelta(seconds=2 * patience_s))
-    places = json.loads(store.get(KEY))
+        store.set(key, json.dumps([store.get(each).decode() for each in keys]))
+    store.wait([key], datetime.timedelta(seconds=2 * patience_s))
+    places = json.loads(store.get(key))
     if not places:
         raise RuntimeError("not every rank came to measure the links")
     machines = {}
@@ -79,12 +78,12 @@ def device_of(torch, models):
     return here[0] if here else torch.device("cuda", torch.cuda.current_device())
 
 
-def measure(torch, lanes, seconds, store, models):
+def measure(torch, lanes, seconds, store, key, models):
     """Writes records. Every rank comes here at the same step, and decides from the same numbers. What fails on one rank ends it for
     all: the others must not wait in a collective for which it does not come, and which the training's own would answer."""
     dist = torch.distributed
     rank, world = dist.get_rank(), dist.get_world_size()
-    rows = groups_of(meet(store, rank, world))
+    rows = groups_of(meet(store, key, rank, world))
     device = device_of(torch, models)
     until = time.monotonic() + max(2.0, seconds)
     failed = room = None

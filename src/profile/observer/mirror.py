@@ -1,7 +1,8 @@
 """Several machines, one report: lanes of the other machines come to the one of rank 0, through the store that the ranks share.
 
 The first rank of every other machine reads all lanes of its folder, workers' too, and sends what is new twice a second; rank 0
-writes the same lanes into its own folder. Times are moved to the clock of rank 0, to some milliseconds. Both are threads of their
+writes the same lanes into its own folder. Rank 0 gives what is meant for it a name: a store that outlives its ranks has what was
+meant for an earlier one, too. Times are moved to the clock of rank 0, to some milliseconds. Both are threads of their
 own with connections of their own, and end with the process."""
 
 import contextlib
@@ -13,6 +14,8 @@ import threading
 import time
 
 lanes = sys.modules["_leat_lane"]
+life = sys.modules["_leat_observe"]._part("life")
+KEY = f"{life.KEY}/lanes"
 EVERY_S = 0.5
 LAST_S = 5.0  # how long rank 0 waits at the end for what others still send
 HEADER = 8 * lanes.HEADER_WORDS
@@ -53,6 +56,7 @@ class Sender:
         self.store, self.node = store, node
         self.ending = threading.Event()
         self.maps, self.sent, self.number = {}, {}, 0
+        self.receiver = ""
 
     def run(self):
         with contextlib.suppress(Exception):  # the store is gone: so is the job
@@ -62,13 +66,18 @@ class Sender:
             self.send(True)
 
     def send(self, last):
+        receiver = life.look(self.store, KEY)
+        if receiver != self.receiver:  # an earlier one's name, until now: this one has heard nothing yet
+            self.receiver, self.sent, self.number = receiver, {}, 0
+        if not receiver:
+            return
         parts = []
         for name in sorted(os.listdir(lanes.folder)):
             if name.startswith("lane-") and (row := self.take(name)) is not None:
                 parts.append(row)
         if parts or last:
             blob = struct.pack("=QQQ", lanes.now(), last, len(parts)) + b"".join(parts)
-            self.store.set(f"leat/lanes/{self.node}/{self.number}", blob)
+            self.store.set(f"{KEY}/{receiver}/{self.node}/{self.number}", blob)
             self.number += 1
 
     def take(self, name):
@@ -97,9 +106,11 @@ class Receiver:
         self.store, self.open = store, dict.fromkeys(range(1, nodes), 0)
         self.ending = threading.Event()
         self.lanes, self.offset = {}, {}
+        self.name = os.urandom(8).hex()
 
     def run(self):
         try:
+            self.store.set(KEY, self.name)
             self.receive_all()
         except Exception as error:  # the store is gone
             lanes.note(f"records of other machines ended early: {error!r}")
@@ -118,7 +129,7 @@ class Receiver:
                 time.sleep(0.05) if until else self.ending.wait(EVERY_S)
 
     def receive(self, node):
-        key = f"leat/lanes/{node}/{self.open[node]}"
+        key = f"{KEY}/{self.name}/{node}/{self.open[node]}"
         if not self.store.check([key]):
             return False
         blob = self.store.get(key)

@@ -19,6 +19,7 @@ import time
 import weakref
 from collections import deque
 
+life = sys.modules["_leat_observe"]._part("life")
 Snapshot = sys.modules["_leat_observe"]._part("snapshot").Snapshot
 OBSERVED, SYNTHETIC, ALONE, SINGLE, CACHED, COLD = range(6)
 WARMUP = sys.modules["_leat_lane"].WARMUP
@@ -204,6 +205,7 @@ class Replayer:
         self.iterations = 0  # of the block
         self.longest = 0  # row of steps
         self.rested = False  # a block has ended since the last batch
+        self.lives = (None, "")  # a store, and the name under which the ranks of now speak there
 
     def count(self):
         """Durations of steps, block by block, to know when enough is known."""
@@ -336,12 +338,19 @@ class Replayer:
             return None
         return dist.distributed_c10d._get_default_store()
 
+    def key(self, store):
+        """Of what the ranks say about this block."""
+        if self.lives[0] is not store:
+            dist = self.torch.distributed
+            self.lives = (store, life.begin(store, dist.get_rank(), dist.get_world_size(), PATIENCE_S))
+        return f"{self.lives[1]}/{self.block}"
+
     def agreed(self, mode):
         """What rank 0 wants, OBSERVED for no block: the same on every rank."""
         store = self.store()
         if store is None:
             return mode
-        key = f"leat/profile/{self.block}"
+        key = self.key(store)
         if self.torch.distributed.get_rank() == 0:
             store.set(key, str(mode))
             return mode
@@ -414,7 +423,7 @@ class Replayer:
                 snapshot, failed = self.prepare(iterator, mode, failed)
                 self.meet(failed)
             if mode == SINGLE and self.torch.distributed.get_rank() != 0:
-                self.store().wait([f"leat/profile/{self.block}/done"], datetime.timedelta(seconds=STANDING_S))
+                self.store().wait([f"{self.key(self.store())}/done"], datetime.timedelta(seconds=STANDING_S))
                 self.rest()
                 self.rested = False
                 return False
@@ -466,7 +475,7 @@ class Replayer:
                 raise failed
             return
         rank, world = self.torch.distributed.get_rank(), self.torch.distributed.get_world_size()
-        key, patience = f"leat/profile/{self.block}/ready", datetime.timedelta(seconds=PATIENCE_S)
+        key, patience = f"{self.key(store)}/ready", datetime.timedelta(seconds=PATIENCE_S)
         store.set(f"{key}/{rank}", "" if failed is None else f"rank {rank}: {failed!r}")
         if rank == 0:
             keys = [f"{key}/{r}" for r in range(world)]
@@ -487,7 +496,8 @@ class Replayer:
         exchange = _part("exchange")
         exchange.told[:] = once.bucket_sizes
         models = [model for model in (found() for found in once.exchanging) if model is not None]
-        exchange.measure(self.torch, lanes, self.seconds / 10, self.store(), models[-1:])
+        store = self.store()
+        exchange.measure(self.torch, lanes, self.seconds / 10, store, f"{self.key(store)}/links", models[-1:])
 
     def again(self):
         """A batch of the block."""
@@ -547,7 +557,7 @@ class Replayer:
         snapshot.restore()
         if self.running == SINGLE:
             with contextlib.suppress(Exception):
-                self.store().set(f"leat/profile/{self.block}/done", "1")
+                self.store().set(f"{self.key(self.store())}/done", "1")
         self.rest()
 
     def drop_reread(self):

@@ -173,7 +173,8 @@ static void add_record(struct leat_gather *g, struct lane *l, const struct leat_
                                                   : rank_of(g, l->head.node, l->head.pid, &l->head);
         if (rank) {
             gather_rank_tell(rank, l->head.worker ? l->head.loader : r->loader, r);
-            rank->stepper.step.saved |= r->kind == LEAT_LANE_SAVE && !l->head.worker;
+            bool saved = r->kind == LEAT_LANE_SAVE || r->kind == LEAT_LANE_LOOK;
+            rank->stepper.step.saved |= saved && !l->head.worker;
             if (r->kind == LEAT_LANE_FETCH)
                 keep_span(g, l, rank, r);
         }

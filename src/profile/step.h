@@ -33,7 +33,7 @@ struct leat_step {
     uint8_t mode;     /* with LEAT_LANE_WARMUP */
     bool first;       /* of an epoch: its wait holds the end of the last one and the loader's start */
     bool empty;       /* no batch was ready when it was asked for */
-    bool saved;       /* a checkpoint was written in it, which takes longer in a differential block */
+    bool saved;       /* weights were written or taken in it, which takes longer in a differential block */
 };
 
 #define LEAT_STEP_NESTED 64

@@ -20,7 +20,7 @@ def inject():
     import _leat_replay
 
     where = {
-        "snapshot": (_leat_replay.Snapshot, "__init__"),
+        "snapshot": (_leat_replay.snapshots.Snapshot, "__init__"),
         "park": (_leat_fetch.Park, "close"),
         "modes": (_leat_replay.Replayer, "next_mode"),
         "clone": (_leat_replay, "versions"),

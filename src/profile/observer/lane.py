@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 
-WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH, READ, SAVE, LOAD, BUCKET, FLOPS, LINK, SOURCE = range(1, 14)
+WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH, READ, SAVE, LOAD, BUCKET, FLOPS, LINK, SOURCE, LOOK = range(1, 15)
 EXHAUSTED, DEVICE, ACCOUNTED, OPENING, EMPTY, NO_GRAD = 1, 2, 4, 8, 16, 32  # flags of a record
 OBSERVED = 0  # modes of a step; others are given by replay.py
 WARMUP = 0x80  # in a mode: not to be counted

@@ -19,8 +19,7 @@ import time
 import weakref
 from collections import deque
 
-life = sys.modules["_leat_observe"]._part("life")
-Snapshot = sys.modules["_leat_observe"]._part("snapshot").Snapshot
+life, snapshots = (sys.modules["_leat_observe"]._part(name) for name in ("life", "snapshot"))
 OBSERVED, SYNTHETIC, ALONE, SINGLE, CACHED, COLD = range(6)
 WARMUP = sys.modules["_leat_lane"].WARMUP
 STEPS = 20  # counted in each block, at least
@@ -62,6 +61,13 @@ def versions(batch, torch):
     if type(batch) is dict:
         return tuple((key, versions(part, torch)) for key, part in batch.items())
     return None if not isinstance(batch, (int, float, str, bytes, type(None))) else batch
+
+
+class Refused(RuntimeError):
+    """A reason that is a sentence."""
+
+    def __repr__(self):
+        return str(self)
 
 
 class Files:
@@ -205,6 +211,10 @@ class Replayer:
         self.iterations = 0  # of the block
         self.longest = 0  # row of steps
         self.rested = False  # a block has ended since the last batch
+        self.own = snapshots.Own(torch)
+        self.rates = []  # of learning, at the last block
+        self.rated = False  # that was said
+        self.looks = set()  # steps in which the script took weights out of the training
         self.lives = (None, "")  # a store, and the name under which the ranks of now speak there
 
     def count(self):
@@ -241,6 +251,8 @@ class Replayer:
             pass  # the step before was of a block, which not every rank has made
         elif self.current.trained:
             self.trained += 1
+            if self.seconds and not self.own.versions:
+                self.own.look()
             self.longest = max(self.longest, self.trained)
             self.learn()
             self.look(ready)
@@ -413,6 +425,9 @@ class Replayer:
             self.target = ahead(iterator)
             self.park.close()
             exchanging = any(module() is not None for module in sys.modules["_leat_once"].exchanging)
+            if len(self.looks) > self.trained // 2:
+                raise Refused("the script takes weights out of the training in most of its steps")
+            self.looks.clear()
             if time.monotonic() < self.until and not narrow(self.blocks, self.precision):
                 mode = self.next_mode(iterator, exchanging)
         except Exception as error:
@@ -459,7 +474,9 @@ class Replayer:
                 self.linked = True
                 self.link()  # all ranks come to it, also one on which something has failed
             if failed is None:
-                snapshot = Snapshot(self.torch)  # before a loader draws its seed
+                self.own.look()
+                snapshot = snapshots.Snapshot(self.torch, self.own)  # before a loader draws its seed
+                self.compare_rates(snapshot)
                 if mode in (CACHED, COLD):
                     self.read_again(iterator, mode)
         except Exception as error:
@@ -488,7 +505,29 @@ class Replayer:
         store.wait([key], 2 * patience)
         why = store.get(key).decode()
         if why:
-            raise RuntimeError(why)
+            raise Refused(why)
+
+    def compare_rates(self, snapshot):
+        """A script that has no scheduler and changes its learning rates counts its steps."""
+        before, self.rates = self.rates, [saved.get("lr") for _, saved in snapshot.groups]
+        if before and before != self.rates and not snapshot.schedulers and not self.rated:
+            self.rated = True
+            self.note(
+                "the script sets its learning rates by a count of its own, in which replayed steps count too: its weights will not be "
+                "those of a training without --time"
+            )
+
+    def reveal(self):
+        """The script takes weights out of the training: they are to be the training's own. One rank may do so alone, and must not
+        leave a block in which others are: its steps go on from there, and are put back like all others."""
+        if self.snapshot is None:
+            self.looks.add(self.trained)
+            return
+        from _leat_observe import lanes
+
+        start = lanes.now()
+        self.snapshot.restore()
+        lanes.lane().write(lanes.LOOK, start, lanes.now())
 
     def link(self):
         from _leat_observe import _part, lanes, once
@@ -611,20 +650,5 @@ def install(torch, current, folder, note):
         plain_shutdown(self)
 
     kind._shutdown_workers = shutdown
-    plain = torch.save
-
-    def save(*args, **kwargs):
-        # What is saved is the training's own. One rank may save alone, and must not leave a block in which the others are.
-        if replayer.snapshot is None or replayer.store() is None:
-            replayer.stop()
-            return plain(*args, **kwargs)
-        block = Snapshot(torch)
-        replayer.snapshot.restore()
-        try:
-            return plain(*args, **kwargs)
-        finally:
-            block.restore()
-
-    save.__doc__, save.__wrapped__ = plain.__doc__, plain
-    torch.save = save
+    snapshots.follow_looks(torch, replayer.reveal)
     return replayer

@@ -1,33 +1,85 @@
 """What a step of a training changes, and how it is put back after a block of steps with other batches."""
 
 import copy
+import functools
 import gc
 import random
 import sys
+import weakref
+
+
+def instances(kinds):
+    """{name: things of that kind that this process has}."""
+    found = {name: [] for name in kinds}
+    told = {}  # by type, of which there are few: isinstance() would ask proxies who they are
+    for thing in gc.get_objects():
+        kind = type(thing)
+        if kind not in told:
+            told[kind] = next((name for name, base in kinds.items() if issubclass(kind, base)), None)
+        if told[kind]:
+            found[told[kind]].append(thing)
+    return found
+
+
+class Own:
+    """Tensors of no module and no optimizer that the script's steps write into: an average of weights, a sum of losses. What has
+    changed from one look to the next is put back after a block."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.versions = {}  # id -> (a weak reference, version)
+        self.changed = {}  # id -> a weak reference
+
+    def look(self):
+        """Between two steps of the script's own."""
+        kinds, versions = (self.torch.Tensor, self.torch.nn.Parameter), {}
+        for thing in gc.get_objects():
+            if type(thing) not in kinds:
+                continue
+            try:
+                version = thing._version
+            except RuntimeError:  # made for inference only: nobody writes into it
+                continue
+            known = self.versions.get(id(thing))
+            if known is not None and known[0]() is thing and known[1] != version:
+                self.changed[id(thing)] = known[0]
+            versions[id(thing)] = (weakref.ref(thing), version)
+        self.versions = versions
+        self.changed = {key: one for key, one in self.changed.items() if one() is not None}
+
+    def tensors(self, known):
+        """Those that are not among the known ones, and whose values can be put back."""
+        found = (one() for one in self.changed.values())
+        return [t for t in found if t is not None and id(t) not in known and self.is_plain(t)]
+
+    def is_plain(self, tensor):
+        """Not sparse, no view that lies in itself, and not one of those from which FSDP takes the memory at times."""
+        if tensor.layout is not self.torch.strided or not tensor.is_contiguous():
+            return False
+        return tensor.untyped_storage().nbytes() >= tensor.nbytes
 
 
 class Snapshot:
-    """What a step changes: of every module, optimizer, scheduler and scaler that this process has."""
+    """What a step changes: of every module, optimizer, scheduler and scaler that this process has, and of what the script has beside
+    them."""
 
-    def __init__(self, torch):
+    def __init__(self, torch, own):
         self.torch = torch
         kinds = {"module": torch.nn.Module, "optimizer": torch.optim.Optimizer}
         kinds["scheduler"] = torch.optim.lr_scheduler.LRScheduler
         kinds["scaler"] = torch.amp.GradScaler
-        found = {name: [] for name in kinds}
-        told = {}  # by type, of which there are few: isinstance() would ask proxies who they are
-        for thing in gc.get_objects():
-            kind = type(thing)
-            if kind not in told:
-                told[kind] = next((name for name, base in kinds.items() if issubclass(kind, base)), None)
-            if told[kind]:
-                found[told[kind]].append(thing)
+        found = instances(kinds)
         self.exchanging = [m for m in found["module"] if isinstance(m, torch.nn.parallel.DistributedDataParallel)]
         tensors = {}
         for module in found["module"]:
             for tensor in [*module._parameters.values(), *module._buffers.values()]:
                 if tensor is not None:
                     tensors[id(tensor)] = tensor
+        for optimizer in found["optimizer"]:  # whose parameters need not be a module's
+            tensors.update((id(p), p) for group in optimizer.param_groups for p in group["params"])
+        states = [v for o in found["optimizer"] for state in o.state.values() for v in state.values()]
+        known = {*tensors, *(id(t.grad) for t in tensors.values()), *map(id, states)}
+        self.own = [(t, t.detach().clone()) for t in own.tensors(known)]
         self.tensors = [
             (t, t.detach().clone(), None if t.grad is None else t.grad.detach().clone()) for t in tensors.values()
         ]
@@ -73,6 +125,8 @@ class Snapshot:
                     tensor.grad = grad
                 else:
                     tensor.grad.data.copy_(grad)
+            for tensor, saved in self.own:
+                tensor.data.copy_(saved)
             for optimizer, states in self.states:
                 for parameter in [p for p in optimizer.state if p not in states]:
                     del optimizer.state[parameter]
@@ -104,3 +158,23 @@ def counters(things):
     found = [(t.__dict__, {"step": t.step}) for t in things if issubclass(type(t), module.Accelerator)]
     shared = state.GradientState._shared_state
     return [*found, (shared, dict(shared))]
+
+
+def follow_looks(torch, looked):
+    """Calls looked() before the script takes weights or an optimizer's state out of the training, to keep or to save them."""
+
+    def follow(kind, name, inner=lambda args, kwargs: False):
+        plain = getattr(kind, name)
+
+        @functools.wraps(plain)
+        def call(*args, **kwargs):
+            if not inner(args, kwargs):
+                looked()
+            return plain(*args, **kwargs)
+
+        setattr(kind, name, call)
+
+    follow(torch.nn.Module, "state_dict", lambda args, kwargs: len(args) > 1 or kwargs.get("destination") is not None)
+    follow(torch.optim.Optimizer, "state_dict")
+    follow(torch.nn.Parameter, "__deepcopy__")
+    follow(torch, "save")

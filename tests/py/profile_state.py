@@ -1,0 +1,77 @@
+"""What else trainings keep and write, for test_profile_state.py: profile_state.py KIND FILE, alone or under torchrun. Prints what came
+out of it, which must not depend on differential blocks: weights and their average at the end, and the weights that were kept on the
+way, by the number of the step. (Where nothing is kept, those of all steps.)"""
+
+import copy
+import hashlib
+import json
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+KIND, FILE = sys.argv[1:]
+STEPS = 150
+torch.set_num_threads(1)
+if "RANK" in os.environ:
+    dist.init_process_group("gloo")
+rank = dist.get_rank() if dist.is_initialized() else 0
+
+
+class Rows(Dataset):
+    def __len__(self):
+        return 2 * STEPS * (dist.get_world_size() if dist.is_initialized() else 1)
+
+    def __getitem__(self, i):
+        return torch.full((8,), i % 7 / 7) + torch.arange(8) / 8, i % 3
+
+
+def digest(values):
+    return hashlib.sha256(b"".join(v.detach().numpy().tobytes() for v in values)).hexdigest()[:16]
+
+
+torch.manual_seed(3)
+net = torch.nn.Linear(8, 3)
+weight = torch.randn(3, requires_grad=True)  # of no module
+parameters = [*net.parameters(), weight]
+optimizer = torch.optim.Adam(parameters)
+model = torch.nn.parallel.DistributedDataParallel(net) if dist.is_initialized() else net
+average = [p.detach().clone() for p in parameters]  # as some libraries keep one: in no module
+seen = torch.zeros(())
+read = 0  # by the dataset's own rows, not by steps: a block gives none out
+sampler = torch.utils.data.DistributedSampler(Rows()) if dist.is_initialized() else None
+kept = {}
+for x, y in DataLoader(Rows(), batch_size=2, sampler=sampler, shuffle=sampler is None):
+    if KIND == "rates":
+        read += 1
+        optimizer.param_groups[0]["lr"] = 1e-3 / (1 + read)
+    loss = torch.nn.functional.cross_entropy(model(x) * weight, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    seen += 1
+    with torch.no_grad():
+        for mean, now in zip(average, parameters, strict=True):
+            mean.lerp_(now, 0.1)
+    if KIND == "looks":
+        net.state_dict()
+    if KIND == "plain":
+        kept[int(seen)] = digest(net.parameters())
+    if KIND in ("copy", "deep", "save") and rank == 0 and int(seen) % 7 == 0:
+        if KIND == "copy":
+            copied = [value.clone() for value in net.state_dict().values()]
+        elif KIND == "deep":
+            copied = list(copy.deepcopy(net).parameters())
+        else:
+            torch.save(net.state_dict(), FILE)
+            copied = list(torch.load(FILE).values())
+        kept[int(seen)] = digest(copied)
+if rank == 0:
+    said = {"weights": digest(parameters), "average": digest(average), "seen": int(seen), "kept": kept, "read": read}
+    sys.stdout.write(json.dumps(said) + "\n")
+sys.stdout.flush()
+if dist.is_initialized():
+    dist.barrier()
+    os._exit(0)

@@ -1,0 +1,75 @@
+"""A training that `leat profile --time` follows comes to the same as one that nobody follows, whatever it keeps beside its model: weights
+of no module, averages of weights, copies and files of them that it makes in the middle of a block."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SANITIZE
+from loading import torchrun
+from test_profile import profile  # noqa: F401
+
+pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="nothing of ours runs in the ranks")
+
+torch = pytest.importorskip("torch")
+
+STATE = Path(__file__).with_name("profile_state.py")
+
+
+def command_of(kind, ranks, path):
+    return torchrun(STATE, kind, path) if ranks > 1 else [sys.executable, STATE, kind, path]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """plain(ranks) -> what the script says by itself, with the weights of all its steps."""
+    found = {}
+
+    def run(ranks):
+        if ranks not in found:
+            env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+            command = command_of("plain", ranks, tmp_path_factory.mktemp("plain") / "weights")
+            done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, check=True)
+            found[ranks] = json.loads(done.stdout)
+        return found[ranks]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks"),
+    [
+        ("copy", 1),
+        ("deep", 2),
+        *(pytest.param(kind, ranks, marks=pytest.mark.long) for kind in ("save", "deep") for ranks in (1, 2)),
+    ],
+)
+def test_what_a_script_keeps_is_what_it_would_have_kept(profile, plain, tmp_path, kind, ranks):  # noqa: F811
+    done, report = profile(None, "--time", "1min", command=command_of(kind, ranks, tmp_path / "weights"))
+    said, alone = json.loads(done.stdout), plain(ranks)
+    assert {run["mode"] for run in report["runs"]} >= {"observed", "synthetic", "cached"}
+    for name in ("weights", "average", "seen"):
+        assert said[name] == alone[name], name
+    assert len(said["kept"]) > 150 // 7  # within blocks, too
+    assert {step: digest for step, digest in said["kept"].items() if alone["kept"][step] != digest} == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("looks", "differential runs ended early: the script takes weights out of the training in most of its steps"),
+        ("rates", "the script sets its learning rates by a count of its own"),
+    ],
+)
+def test_what_cannot_be_put_back_is_said(profile, plain, tmp_path, kind, words):  # noqa: F811
+    done, report = profile(None, "--time", "1min", command=command_of(kind, 1, tmp_path / "weights"))
+    assert sum(words in note for note in report["notes"]) == 1
+    said = json.loads(done.stdout)
+    if kind == "looks":
+        assert {run["mode"] for run in report["runs"]} == {"observed"}
+        assert said["weights"] == plain(1)["weights"]
+    else:
+        assert said["read"] > 150

@@ -5,6 +5,7 @@ ResNet-50. Needs torch and nothing else.
     python3 tests/gpu/check_profile.py [--quick]
 """
 
+import statistics
 import struct
 import subprocess
 import sys
@@ -56,15 +57,14 @@ print(took * 1e3, waits)
 
 
 RESNET = """
-import sys, time
-folder, _, count, observer = sys.argv[1:5]
-if folder != "-":
-    sys.path.insert(0, observer)
-    import observe
-    observe.start(folder)
+import os, sys, time
+folder, pairs, observer, tests = sys.argv[1:5]
+sys.path.insert(0, tests)
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
+import profile_toggle
+observe, plain, watched = profile_toggle.start(observer, folder)
 
 class Block(nn.Module):
     def __init__(self, inside, width, stride):
@@ -106,21 +106,34 @@ def train(steps):
         optimizer.step()
         n += 1
         if n == steps: break
-train(30)
-times = []
-for _ in range(10):
+def stretch(places):
+    profile_toggle.put(places)
     torch.cuda.synchronize()
     start = time.perf_counter()
-    train(int(count) // 10)
+    train(25)
     torch.cuda.synchronize()
-    times.append((time.perf_counter() - start) / (int(count) // 10))
-times.sort()
-from torch.profiler import profile, ProfilerActivity
-with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
-    train(10)
-    torch.cuda.synchronize()
-waits = sum(e.count for e in p.key_averages() if "Synchronize" in e.key)
-print(times[len(times) // 2] * 1e3, waits)
+    took = (time.perf_counter() - start) / 25
+    profile_toggle.empty(observe)
+    return took
+
+def synchronises(places):
+    from torch.profiler import profile, ProfilerActivity
+    profile_toggle.put(places)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
+        train(10)
+        torch.cuda.synchronize()
+    return sum(e.count for e in p.key_averages() if "Synchronize" in e.key)
+
+for places in (plain, watched) * 4:
+    stretch(places)
+for turn in range(int(pairs)):
+    if turn % 2:
+        first = stretch(watched)
+        print(stretch(plain), first, flush=True)
+    else:
+        print(stretch(plain), stretch(watched), flush=True)
+print(synchronises(plain), synchronises(watched), flush=True)
+os._exit(0)
 """
 
 
@@ -137,12 +150,15 @@ def spans(folder):
     return found
 
 
-def run(folder, stall, count=100, script=CHILD):
-    command = [sys.executable, "-c", script, folder, str(stall), str(count), str(OBSERVER)]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
+def child(script, *words):
+    said = subprocess.run([sys.executable, "-c", script, *map(str, words)], capture_output=True, text=True, check=False)
     if said.returncode:
         sys.exit(said.stderr)
-    ms, waits = said.stdout.split()
+    return said.stdout
+
+
+def run(folder, stall):
+    ms, waits = child(CHILD, folder, stall, 100, OBSERVER).split()
     return float(ms), int(waits)
 
 
@@ -168,25 +184,23 @@ def main():
         )
 
 
-def overhead():
-    """Compiled ResNet-50, batch 256, bf16, channels last: with and without the observer, in turn."""
-    times = {"with": [], "without": []}
-    syncs = {}
-    for _ in range(3):
-        ms, syncs["without"] = run("-", 0, 200, RESNET)
-        times["without"].append(ms)
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            ms, syncs["with"] = run(folder, 0, 200, RESNET)
-            times["with"].append(ms)
-    middle = {name: sorted(values)[1] for name, values in times.items()}
+def overhead(pairs):
+    """Compiled ResNet-50, batch 256, bf16, channels last: stretches with and without the observer in turn, in one process."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        *rows, syncs = child(RESNET, folder, pairs, OBSERVER, OBSERVER.parents[2] / "tests" / "py").splitlines()
+    times = [[1e3 * float(word) for word in row.split()] for row in rows]
+    step = statistics.fmean(plain for plain, _ in times)
+    added = [100 * (watched - plain) / step for plain, watched in times]
+    half = 1.98 * statistics.stdev(added) / len(added) ** 0.5
+    alone, watched = syncs.split()
     print(
-        f"ResNet-50, compiled: a step takes {middle['without']:.3f} ms ({256e3 / middle['without']:.0f} images/s), watched "
-        f"{middle['with']:.3f} ms: {100 * (middle['with'] / middle['without'] - 1):+.2f} % (all: {times}); "
-        f"synchronisations in 10 steps {syncs['without']}, watched {syncs['with']}"
+        f"ResNet-50, compiled: a step takes {step:.3f} ms ({256e3 / step:.0f} images/s); watching adds {statistics.fmean(added):+.3f} "
+        f"± {half:.3f} % in the mean of {len(added)} pairs of 25 steps (95 %), {statistics.median(added):+.3f} % in the middle one; "
+        f"synchronisations in 10 steps {alone}, watched {watched}"
     )
 
 
 if __name__ == "__main__":
     main()
     if "--quick" not in sys.argv[1:]:
-        overhead()
+        overhead(90)

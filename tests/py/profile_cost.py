@@ -11,25 +11,13 @@ import sys
 import tempfile
 import time
 
+import profile_toggle
 import torch
 from torch import distributed
-from torch.utils.data import DataLoader, Dataset, dataloader
-from torch.utils.data._utils import fetch
+from torch.utils.data import DataLoader, Dataset
 
 OBSERVER, WORKERS, PAIRS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 STEPS = 100
-HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
-PLACES = [
-    (dataloader._BaseDataLoaderIter, "__next__"),
-    (dataloader._MultiProcessingDataLoaderIter, "__init__"),
-    (DataLoader, "_get_iterator"),
-    (DataLoader, "__iter__"),
-    (fetch._MapDatasetFetcher, "fetch"),
-    (torch.autograd, "backward"),
-    (torch.Tensor, "to"),
-    (distributed, "_broadcast_coalesced"),
-    *[(sys.modules["torch.optim.optimizer"], name) for name in HOOKS],
-]
 
 
 class Rows(Dataset):
@@ -38,10 +26,6 @@ class Rows(Dataset):
 
     def __getitem__(self, i):
         return torch.ones(16), i % 3
-
-
-def look():
-    return [(*place, getattr(*place).copy() if place[1] in HOOKS else getattr(*place)) for place in PLACES]
 
 
 def steps(iterator):
@@ -53,8 +37,7 @@ def steps(iterator):
 
 
 def stretch(places, calls=None):
-    for whose, name, value in places:
-        setattr(whose, name, value)
+    profile_toggle.put(places)
     iterator = iter(DataLoader(Rows(), batch_size=4, num_workers=WORKERS))
     next(iterator)
     if calls is not None:
@@ -63,21 +46,14 @@ def stretch(places, calls=None):
     steps(iterator)
     took = time.thread_time() - start
     sys.setprofile(None)
-    for lane in observe.lanes.lanes:
-        lane.words[observe.lanes.W_TAIL] = lane.head  # as if they had been read
+    profile_toggle.empty(observe)
     return took / STEPS
 
 
 folder = tempfile.mkdtemp(dir="/dev/shm", prefix="leat-cost-")
 try:
     torch.set_num_threads(1)
-    plain = look()
-    sys.path.insert(0, OBSERVER)
-    import observe
-
-    sys.modules["_leat_observe"] = observe
-    observe.start(folder)
-    watched = look()
+    observe, plain, watched = profile_toggle.start(OBSERVER, folder)
     net = torch.nn.Linear(16, 3)
     if "RANK" in os.environ:
         distributed.init_process_group("gloo")

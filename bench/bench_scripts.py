@@ -1,10 +1,10 @@
 """What `leat profile --time` says of scripts that were not edited, beside full runs by hand in five ways.
 
-python bench/bench_scripts.py [--leat PATH] [--only images|gpt] [--repeats 3] [--minutes 7] [--workers 0]
+python bench/bench_scripts.py [--leat PATH] [--only images|gpt] [--seconds 60] [--turn 3] [--profiles 2]
 
 bench/scripts has two trainings in the usual style: ResNet-18 on a torchvision ImageFolder, and a small GPT on a file of tokens.
-By hand means what somebody would do who has read how stalls are measured: the script is copied, edited and run to its end, on two
-ranks unless it says otherwise, and its own line about each epoch is read. The first epoch is warm-up.
+By hand means what somebody would do who has read how stalls are measured: the script is copied, edited and run, on two ranks unless
+it says otherwise, and told to write down when each of its steps ended.
 
     as it is                the script
     one rank, synthetic     batches kept in memory, one process: computing alone
@@ -12,22 +12,23 @@ ranks unless it says otherwise, and its own line about each epoch is read. The f
     cached                  every file is read once before the training
     cold                    files are dropped from the page cache before each epoch
 
-One run after the other differs by more than some of what is to be shown. So the five are run in turn, and again and again
-(--repeats, every second time in the other order). A difference is taken within each round, and its mean is given with the interval
-that the rounds leave (95 %): a difference by hand that is not known to 2 points cannot show whether the profile is within 2 points.
-Interconnect is synthetic less one rank, preparing cached less synthetic, fetching cold less cached: all as shares of a cold step.
+Cores are not equally fast from one minute to the next: full runs one after the other differ by more than what is to be shown (here
+and on rented machines by 10 to 40 %). So all five are started, and then take turns of --turn seconds (SIGSTOP, SIGCONT) until each has
+had --seconds. Steps count that lie within one turn. A difference is taken within each round of turns; its mean is given with the
+interval that the rounds leave (95 %). Interconnect is synthetic less one rank, preparing cached less synthetic, fetching cold less
+cached: all as shares of a cold step.
 
-A full run has as many epochs as make all runs by hand take --minutes together, counted from a trial of one epoch, which is not
-counted. The profiled script is the one that was not edited, in a tenth of the time of *one* round of five, its own start and
-end included; it is run as often as there are rounds, between them. So the whole takes little more than --minutes for each script.
+The profiled script is the one that was not edited, while the five stand still: --profiles times, each in a tenth of the time that the
+five take together, its own start and end included.
 """
 
 import argparse
 import json
 import os
 import random
-import re
 import shutil
+import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -38,8 +39,9 @@ from pathlib import Path
 from common import ROOT, table, write
 
 SCRIPTS = ROOT / "bench" / "scripts"
+WARM = 15  # steps before a run stands still for the first time
 RUNS = ["as it is", "one rank, synthetic", "synthetic", "cached", "cold"]
-T_VALUES = {2: 12.7, 3: 4.3, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # of 95 %
+BATCH = {"images": 4, "gpt": 8}
 LOOP = {"images": "        for images, target in loader:\n", "gpt": "        for x, y in loader:\n"}
 KEEP = "    kept = [batch for batch, _ in zip(loader, range(20), strict=False)]\n"
 FILES = {"images": "[path for path, _ in dataset.samples]", "gpt": "[args.data]"}
@@ -52,6 +54,9 @@ DROP = """        for path in FILES:
             dist.barrier()
 """
 EPOCHS = "    for epoch in range(args.epochs):\n"
+BEGIN, END = "        start, steps = time.perf_counter(), 0\n", "            steps += 1\n"
+STAMPS = "    stamps = open(f'{__file__}.{rank}', 'w', buffering=1)\n"
+STAMP = "stamps.write(f'{steps} {time.perf_counter_ns()}\\n')\n"
 PEERS = """import sys, types
 sys.path.append({peers!r})
 sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
@@ -67,7 +72,8 @@ def edited(kind, name, text):
         "cold": [(EPOCHS, EPOCHS + DROP.replace("FILES", files))],
     }
     kept = loop.replace("in loader:", "in (kept[i % len(kept)] for i in range(len(loader))):")
-    for old, new in changes.get(name, [(EPOCHS, KEEP + EPOCHS), (loop, kept)]):
+    stamps = [(EPOCHS, STAMPS + EPOCHS), (BEGIN, BEGIN + " " * 8 + STAMP), (END, END + " " * 12 + STAMP)]
+    for old, new in [*changes.get(name, [(EPOCHS, KEEP + EPOCHS), (loop, kept)]), *stamps]:
         assert text.count(old) == 1, f"{kind}: '{old.strip()}' is not there once"
         text = text.replace(old, new)
     return text
@@ -82,7 +88,7 @@ def make_pictures(folder, count):
         path = folder / f"class{i % 4}" / f"{i:05}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         coarse = draw.integers(0, 256, (24, 32, 3), dtype=np.uint8)
-        Image.fromarray(coarse).resize((160, 120), Image.BICUBIC).save(path, quality=90)
+        Image.fromarray(coarse).resize((640, 480), Image.BICUBIC).save(path, quality=90)
     return folder
 
 
@@ -104,29 +110,79 @@ def environment(folder):
     return env
 
 
-def launch(ranks):
-    if ranks == 1:
-        return [sys.executable]
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+class Run:
+    """One of the runs by hand: started until it has made some steps, then standing still unless it is its turn."""
+
+    def __init__(self, kind, name, data, folder, options, env):
+        self.name, self.turns = name, []
+        self.script = folder / f"{kind}-{RUNS.index(name)}.py"
+        self.script.write_text(edited(kind, name, (SCRIPTS / f"train_{kind}.py").read_text()))
+        ranks = 1 if name.startswith("one rank") else 2
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            job = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        command = [sys.executable, self.script, data, "--epochs", "1000000", "--workers", str(options.workers)]
+        command += ["--batch-size", str(BATCH[kind])]
+        self.processes = []
+        for rank in range(ranks):
+            where = {**env, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1 else env
+            group = self.processes[0].pid if self.processes else 0
+            self.processes.append(subprocess.Popen(command, env=where, stdout=subprocess.DEVNULL, process_group=group))
+
+    def signal(self, number):
+        os.killpg(self.processes[0].pid, number)
+
+    def stamps(self):
+        """[(steps of the epoch, seconds)]"""
+        path = Path(f"{self.script}.0")
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        rows = [line.split() for line in lines if line.endswith("\n")]
+        return [(int(step), int(ns) / 1e9) for step, ns in rows]
+
+    def start(self):
+        deadline = time.perf_counter() + 300
+        while len(self.stamps()) < WARM:
+            if time.perf_counter() > deadline or self.processes[0].poll() is not None:
+                raise SystemExit(f"'{self.name}' does not train")
+            time.sleep(0.2)
+        self.signal(signal.SIGSTOP)
+
+    def turn(self, seconds):
+        start = time.perf_counter()
+        self.signal(signal.SIGCONT)
+        time.sleep(seconds)
+        self.signal(signal.SIGSTOP)
+        self.turns.append((start, time.perf_counter()))
+
+    def steps(self):
+        """Seconds of a step, turn by turn; the first two of a turn do not count: it has just got its cores."""
+        found, stamps = [], self.stamps()
+        for start, end in self.turns:
+            inside = [stamp for stamp in stamps if start < stamp[1] < end]
+            took = [b[1] - a[1] for a, b in zip(inside[2:], inside[3:], strict=False) if b[0] == a[0] + 1]
+            found.append(statistics.fmean(took) if took else float("nan"))
+        return found
+
+    def end(self):
+        self.signal(signal.SIGKILL)
+        for process in self.processes:
+            process.wait()
 
 
-def by_hand(script, data, ranks, epochs, options, env):
-    """Seconds of a step over all epochs but the first, and what the run took."""
-    start = time.perf_counter()
-    command = [*launch(ranks), script, data, "--epochs", epochs, "--workers", options.workers]
-    done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr[-2000:])
-    steps = [float(ms) / 1e3 for ms in re.findall(r"([\d.]+) ms a step", done.stdout)]
-    counted = steps[1:] or steps
-    return sum(counted) / len(counted), time.perf_counter() - start
-
-
-def profiled(leat, script, data, seconds, epochs, options, folder, env):
+def profiled(kind, leat, data, seconds, epochs, options, folder, env):
     """The report of the script as it is, and what that took."""
-    start, out = time.perf_counter(), folder / "report.json"
-    command = [leat, "profile", "--time", f"{seconds:.0f}s", "-o", out, "--", *launch(2), script, data]
-    command += ["--epochs", epochs, "--workers", options.workers]
+    start, out = time.perf_counter(), folder / f"{kind}.json"
+    command = [leat, "profile", "--time", f"{seconds:.0f}s", "--precision", "0.1", "-o", out, "--", sys.executable]
+    command += [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        SCRIPTS / f"train_{kind}.py",
+        data,
+    ]
+    command += ["--epochs", epochs, "--workers", options.workers, "--batch-size", BATCH[kind]]
     done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
@@ -136,10 +192,7 @@ def profiled(leat, script, data, seconds, epochs, options, folder, env):
 
 def interval(values):
     """Mean, and half of what holds it with 95 %."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, float("nan")
-    return mean, T_VALUES.get(len(values), 2.3) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.fmean(values), 2.1 * statistics.stdev(values) / len(values) ** 0.5
 
 
 def shares(steps):
@@ -154,56 +207,46 @@ def shares(steps):
     return {part: (steps[more] - steps[less]) / whole for part, (more, less) in known.items()}
 
 
-def plan(kind, data, options, folder, env):
-    """Epochs of a run by hand, seconds and epochs of a profile: from a trial of one epoch."""
-    step_s, took = by_hand(SCRIPTS / f"train_{kind}.py", data, 2, 1, options, env)
-    epoch_s = step_s * (options.pictures // 16)
-    start_s = max(0.0, took - epoch_s)
-    each_s = 60 * options.minutes / (len(RUNS) * options.repeats) / 1.1  # a profile takes a tenth of a round
-    epochs = max(3, int((each_s - start_s) / epoch_s))
-    round_s = len(RUNS) * (start_s + epochs * epoch_s)
-    # Epochs enough for its blocks: the script's own steps go on between them, and take about a third of the time.
-    seconds = max(5.0, 0.1 * round_s - start_s - epoch_s)
-    print(
-        f"  {kind}: {options.pictures // 16} steps of {1e3 * step_s:.1f} ms in an epoch, {start_s:.0f} s to start; runs by hand of {epochs} "
-        f"epochs, a round of them about {round_s:.0f} s, profiles with --time {seconds:.0f}s",
-        flush=True,
-    )
-    return epochs, seconds, max(2, int(seconds / epoch_s / 3) + 1)
-
-
 def compare(kind, leat, options, folder, env):
     make = make_pictures if kind == "images" else make_tokens
-    data = make(folder / kind, options.pictures)
+    began, runs = time.perf_counter(), []
+    data = {name: make(folder / f"{kind}-{name}", options.samples) for name in ("warm", "cold")}
     os.sync()  # what is not written yet cannot be dropped
-    script = SCRIPTS / f"train_{kind}.py"
-    copy, steps, found, took, profiles = folder / f"edited_{kind}.py", [], [], [], []
-    epochs, seconds, profile_epochs = plan(kind, data, options, folder, env)
-    for turn in range(options.repeats):
-        row, spent = {}, 0.0
-        for name in RUNS[:: 1 - 2 * (turn % 2)]:
-            copy.write_text(edited(kind, name, script.read_text()))
-            ranks = 1 if name.startswith("one rank") else 2
-            row[name], s = by_hand(copy, data, ranks, epochs, options, env)
-            spent += s
-            load = os.getloadavg()[0]
-            print(f"  {kind}, {name}: {1e3 * row[name]:.2f} ms a step, {s:.0f} s, load {load:.1f}", flush=True)
-        steps.append(row)
-        took.append(spent)
-        report, s = profiled(leat, script, data, seconds, profile_epochs, options, folder, env)
-        names = {"single": "one rank, synthetic", "observed": "as it is"}
-        found.append({names.get(run["mode"], run["mode"]): run["step_s"][0] for run in report["runs"]})
-        profiles.append(s)
-    return tell(kind, steps, found, took, profiles)
+    try:
+        for name in RUNS:
+            runs.append(Run(kind, name, data["cold" if name == "cold" else "warm"], folder, options, env))
+            runs[-1].start()
+        rounds = max(4, round(options.seconds / options.turn))
+        start_s = (time.perf_counter() - began) / len(RUNS)
+        hand_s = len(RUNS) * (start_s + rounds * options.turn)
+        print(f"  {kind}: {rounds} rounds of turns of {options.turn} s, {start_s:.0f} s to start one", flush=True)
+        found, took, at = [], [], {rounds * (i + 1) // (options.profiles + 1) for i in range(options.profiles)}
+        for turn in range(rounds):
+            for run in runs[:: 1 - 2 * (turn % 2)]:
+                run.turn(options.turn)
+            if turn in at:
+                seconds = max(5.0, hand_s / 10 - start_s - 3)
+                step_s = next(run for run in runs if run.name == "as it is").steps()[-1]
+                epochs = int(0.5 * seconds / step_s / (options.samples // BATCH[kind] // 2)) + 1
+                report, s = profiled(kind, leat, data["warm"], seconds, epochs, options, folder, env)
+                names = {"single": "one rank, synthetic", "observed": "as it is"}
+                found.append({names.get(one["mode"], one["mode"]): one["step_s"][0] for one in report["runs"]})
+                took.append(s)
+        steps = [dict(zip(RUNS, row, strict=True)) for row in zip(*(run.steps() for run in runs), strict=True)]
+    finally:
+        for run in runs:
+            run.end()
+    return tell(kind, steps, found, hand_s, took)
 
 
-def tell(kind, steps, found, took, profiles):
+def tell(kind, steps, found, hand_s, took):
     def said(rows, name):
-        values = [1e3 * row[name] for row in rows if name in row]
+        values = [1e3 * row[name] for row in rows if name in row and row[name] == row[name]]
         return f"{statistics.fmean(values):.2f} ({min(values):.2f} … {max(values):.2f})" if values else "none"
 
     table(["run", "by hand, ms", "profiled, ms"], [[n, said(steps, n), said(found, n)] for n in RUNS])
-    rows, hands, profs = [], [shares(row) for row in steps], [shares(row) for row in found]
+    whole = [row for row in steps if all(value == value for value in row.values())]
+    rows, hands, profs = [], [shares(row) for row in whole], [shares(row) for row in found]
     for part in hands[0]:
         hand, half = interval([100 * row[part] for row in hands])
         values = [100 * row[part] for row in profs if part in row]
@@ -211,24 +254,23 @@ def tell(kind, steps, found, took, profiles):
         off = f"{statistics.fmean(values) - hand:+.1f}" if values else ""
         rows.append([part, f"{hand:.1f} ± {half:.1f} %", f"{each} %" if values else "none", off])
     table(["of a cold step", "by hand", "profiled, each time", "mean, points off"], rows)
-    ratio = statistics.fmean(profiles) / statistics.fmean(took)
+    ratio = statistics.fmean(took) / hand_s
     print(
-        f"  a round of five full runs by hand took {statistics.fmean(took):.0f} s, a profile {statistics.fmean(profiles):.0f} s: "
-        f"{ratio:.2f} of it; load {os.getloadavg()[0]:.1f}\n",
+        f"  {kind}: five runs by hand took {hand_s:.0f} s, a profile {statistics.fmean(took):.0f} s: {ratio:.2f} of it; "
+        f"load {os.getloadavg()[0]:.1f}\n",
         flush=True,
     )
-    return {"by_hand_s": steps, "profiled_s": found, "hand_took_s": took, "profile_took_s": profiles}
+    return {"by_hand_s": steps, "profiled_s": found, "hand_took_s": hand_s, "profile_took_s": took}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--leat", default="", help="the command, where it is not in build/release")
     parser.add_argument("--only", default="", choices=["", "images", "gpt"])
-    parser.add_argument(
-        "--pictures", type=int, default=1600, help="and pieces of text: two ranks make a sixteenth as many steps"
-    )
-    parser.add_argument("--repeats", type=int, default=3, help="rounds of the five runs by hand, and profiles")
-    parser.add_argument("--minutes", type=float, default=7, help="of all runs of one script together, about")
+    parser.add_argument("--samples", type=int, default=800, help="pictures, and pieces of text")
+    parser.add_argument("--seconds", type=float, default=60, help="that each of the five runs by hand gets")
+    parser.add_argument("--turn", type=float, default=3, help="seconds")
+    parser.add_argument("--profiles", type=int, default=2)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--folder", help="where the data go, on a disk: else a temporary one")
     options = parser.parse_args()

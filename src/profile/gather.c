@@ -152,7 +152,8 @@ static void add_to_queue(struct gather_rank *rank, const struct leat_step *step)
 {
     rank->trains = true;
     rank->made++;
-    rank->trained |= 1U << (step->loader % GATHER_LOADERS);
+    if (rank->made > WARMUP) /* before that, a script may look at a batch of any loader */
+        rank->trained |= step->loaders;
     if (rank->queued == GATHER_QUEUE) {
         rank->first = (rank->first + 1) % GATHER_QUEUE;
         rank->queued--;
@@ -263,6 +264,7 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
         }
     }
     s->batches += (double)steps[0].batches;
+    s->taken += (double)steps[0].taken;
     if (steps[0].first) {
         s->first++;
         s->first_wait_s += f->s[LEAT_STEP_WAIT];

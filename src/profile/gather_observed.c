@@ -16,7 +16,7 @@ const struct gather_rank *gather_first_rank(const struct leat_gather *g)
 struct gather_loader gather_account(const struct gather_rank *rank, const struct sums *s, unsigned mode)
 {
     struct gather_loader l = gather_rank_account(rank, mode);
-    double each = s->steps > 0 && s->batches > s->steps ? s->batches / s->steps : 1;
+    double each = s->steps > 0 && s->taken > s->steps ? s->taken / s->steps : 1;
     l.batches /= each;
     l.read_batches /= each;
     l.bucket_batches /= each;
@@ -45,6 +45,7 @@ static void add(struct sums *s, const struct sums *more, double times)
     if (more->handover_s > 0 && (!(s->handover_s > 0) || more->handover_s < s->handover_s))
         s->handover_s = more->handover_s;
     s->batches += times * more->batches;
+    s->taken += times * more->taken;
     s->samples += times * more->samples;
     s->bytes += times * more->bytes;
     s->copied += times * more->copied;

@@ -44,7 +44,8 @@ struct sums {
     double late_s[LEAT_REPORT_RANKS];
     double late_wait_s[LEAT_REPORT_RANKS];
     double late[LEAT_REPORT_RANKS];
-    double batches;
+    double batches; /* of the first loader of each step, and of all loaders */
+    double taken;
     double samples;
     double bytes;
     double copied;

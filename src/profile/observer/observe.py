@@ -31,6 +31,7 @@ def _part(name):
 
 lanes = _part("lane")
 fetch, once = _part("fetch"), _part("once")
+epochs = _part("epochs").epochs
 current = lanes.current
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
@@ -223,6 +224,8 @@ def wait(step, loader, accounts=None, ready=False):
     if current.depth:
         return step()
     current.depth = 1
+    if current.trained:
+        epochs.train()
     if _cuda:
         device = current.device or _device()
         if device:
@@ -245,6 +248,7 @@ def wait(step, loader, accounts=None, ready=False):
         accounts(loader, span.start)
     samples, size = _weight(loader, batch)
     span.end(samples, size)
+    epochs.give(loader, not span.flags & NO_GRAD)
     current.trained = current.stepped = False
     current.batches += 1
     if current.batches == once.COUNTED:
@@ -297,28 +301,6 @@ class Replayed(Watched):
         return batch_of(self, self.iterator.__next__, self.loader, source is not None and is_ready(source))
 
 
-class Epoch:
-    """How many batches an epoch of the training has, once one is over."""
-
-    def __init__(self):
-        self.given, self.trained, self.last = {}, set(), 0
-
-    def look(self, number):
-        """Before a batch of this loader: if there was a backward pass, the last one was trained with."""
-        if current.trained:
-            self.trained.add(self.last)
-        self.last = number
-
-    def count(self, number):
-        if current.mode & ~WARMUP == OBSERVED:
-            self.given[number] = self.given.get(number, 0) + 1
-
-    def end(self, number):
-        batches = self.given.pop(number, 0)
-        if batches and number in self.trained:
-            lanes.put(lanes.W_EPOCH, batches)
-
-
 def is_ready(iterator):
     """Whether the next batch is there already: with workers, that they are ahead of the training."""
     told = iterator.__dict__
@@ -330,31 +312,27 @@ def is_ready(iterator):
         return False
 
 
-_epoch = Epoch()
-
-
 def batch_of(iterator, step, number, ready):
     """The next batch of a loader, its own or one of a differential block."""
-    _epoch.look(number)
     if _replayer:
         step = _replayer[0].choose(iterator, step, ready)
     try:
         batch = wait(step, number, ready=ready)
     except StopIteration:
-        _epoch.end(number)
+        epochs.end(number)
         raise
-    _epoch.count(number)
+    epochs.count(number)
     return batch
 
 
 def begin_epoch(loader, make):
     """make() begins to give out the batches of this loader."""
-    number = number_of(loader)
-    _epoch.look(number)
-    _epoch.end(number)
-    lanes.put(lanes.W_WORKERS, loader.num_workers)
+    number, samples = number_of(loader), 0
+    if current.trained:
+        epochs.train()
     with contextlib.suppress(Exception):  # it need not have a length
-        lanes.put(lanes.W_SAMPLES, len(loader.dataset))
+        samples = len(loader.dataset)
+    epochs.begin(number, loader.num_workers, samples)
     return opening(make, number)
 
 

@@ -75,3 +75,68 @@ def test_loaders_side_by_side_add_up(profile):  # noqa: F811
 def test_a_loader_that_changes_is_said(profile):  # noqa: F811
     _, report = profile(command=[sys.executable, "-c", HEAD + CHANGES])
     assert any("loaders with 0 and with 2 workers" in note for note in report["notes"])
+
+
+TOUCHY = """
+class Touchy(Rows):
+    def __getattr__(self, name):
+        if name == "__getitems__":  # torch does
+            raise AttributeError(name)
+        raise RuntimeError(f"nobody asks me for {name}")
+
+class Mixed(torch.utils.data.IterableDataset):
+    def __init__(self):
+        self.datasets = iter([range(50), range(50, 100)])  # is used up by whoever looks at it
+        self.transform = lambda i: torch.full((4,), float(i))
+
+    def __iter__(self):
+        for numbers in self.datasets:
+            for i in numbers:
+                yield self.transform(i), i % 2
+
+rows, mixed = Touchy(60), Mixed()
+rows.datasets, own = 5, mixed.transform
+total = 0.0
+for dataset in rows, mixed:
+    for batch in DataLoader(dataset, batch_size=2):
+        train(batch)
+        total += float(batch[0].sum())
+        assert mixed.transform is own
+print(total)
+"""
+BATCHES = """
+class Pictures(Rows):
+    def __getitem__(self, i):
+        return torch.zeros(3, 8, 8), {"boxes": torch.zeros(i % 5, 4)}
+
+class Texts(Rows):
+    def __getitem__(self, i):
+        return f"text {i}"
+
+def stacked(batch):
+    return torch.zeros(100, len(batch), 2)
+
+kind = sys.argv[1]
+dataset = {"pictures": Pictures, "time": Rows, "texts": Texts, "last": Rows}[kind](24 if kind == "last" else 480)
+collate = {"pictures": lambda batch: tuple(zip(*batch)), "time": stacked}.get(kind)
+for _ in range(16 if kind == "last" else 2):
+    for _ in DataLoader(dataset, batch_size=20 if kind != "last" else 16, collate_fn=collate):
+        train((torch.ones(4, 4), torch.zeros(4, dtype=torch.long)))
+"""
+
+
+def test_a_dataset_is_not_asked_for_what_it_need_not_have(profile):  # noqa: F811
+    """One whose __getattr__ raises, one whose parts are an iterator, and a transform that is the script's own where it looks."""
+    done, report = profile(command=[sys.executable, "-c", HEAD + TOUCHY])
+    assert float(done.stdout) == 60 * 4 + 4 * sum(range(100))
+    assert report["runs"][0]["steps"] > 60
+
+
+@pytest.mark.parametrize(
+    ("kind", "samples", "size"),
+    [("pictures", 20, 20 * 3 * 64 * 4 + 40 * 16), ("time", 20, 100 * 20 * 2 * 4), ("texts", 20, 0), ("last", 12, 0)],
+)
+def test_a_batch_has_as_many_samples_as_the_loader_puts_together(profile, kind, samples, size):  # noqa: F811
+    _, report = profile(command=[sys.executable, "-c", HEAD + BATCHES, kind])
+    assert report["runs"][0]["batch"] == pytest.approx(samples, abs=0.2)
+    assert kind == "last" or report["runs"][0]["batch_bytes"] == pytest.approx(size, rel=0.05)

@@ -31,7 +31,7 @@ def _part(name):
 
 lanes = _part("lane")
 fetch, once = _part("fetch"), _part("once")
-epochs = _part("epochs").epochs
+epochs, weigh = _part("epochs").epochs, sys.modules["_leat_epochs"].weigh
 current = lanes.current
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
@@ -152,25 +152,6 @@ class Span:
 # --- loaders ------------------------------------------------------------------------------------------------------------
 
 
-def weigh(batch):
-    """(samples, bytes) of a batch, as far as its tensors and arrays tell. Whatever a batch is, it is no error here."""
-    try:
-        return _weigh(batch)
-    except Exception:  # a class of the script's own, whose properties may do anything
-        return 0, 0
-
-
-def _weigh(batch, depth=3):
-    if hasattr(batch, "nbytes") and hasattr(batch, "shape"):
-        return (int(batch.shape[0]) if len(batch.shape) else 1), int(batch.nbytes)
-    if depth and isinstance(batch, dict):
-        batch = list(batch.values())
-    if depth and isinstance(batch, (list, tuple)):
-        parts = [_weigh(part, depth - 1) for part in batch[:16]]
-        return max((p[0] for p in parts), default=0), sum(p[1] for p in parts)
-    return 0, 0
-
-
 _numbers, _next_number = {}, [1]
 
 
@@ -190,20 +171,6 @@ _grad = []  # whether gradients are made: torch's function
 
 def without_gradients():
     return 0 if not _grad or _grad[0]() else NO_GRAD
-
-
-_weights = {}  # of a loader's batches: how many were asked, and (samples, bytes) of the last that was weighed
-
-
-def _weight(loader, batch):
-    """Weighing costs as much as all else here: after the first batches every eighth is."""
-    found = _weights.get(loader)
-    if found is None:
-        found = _weights[loader] = [0, None]
-    found[0] += 1
-    if found[0] <= 16 or not found[0] & 7:
-        found[1] = weigh(batch)
-    return found[1]
 
 
 def opening(make, loader):
@@ -246,7 +213,7 @@ def wait(step, loader, accounts=None, ready=False):
         current.depth = 0
     if accounts:
         accounts(loader, span.start)
-    samples, size = _weight(loader, batch)
+    samples, size = epochs.weight(loader, batch)
     span.end(samples, size)
     epochs.give(loader, not span.flags & NO_GRAD)
     current.trained = current.stepped = False
@@ -327,12 +294,10 @@ def batch_of(iterator, step, number, ready):
 
 def begin_epoch(loader, make):
     """make() begins to give out the batches of this loader."""
-    number, samples = number_of(loader), 0
     if current.trained:
         epochs.train()
-    with contextlib.suppress(Exception):  # it need not have a length
-        samples = len(loader.dataset)
-    epochs.begin(number, loader.num_workers, samples)
+    number = number_of(loader)
+    epochs.begin(number, loader)
     return opening(make, number)
 
 

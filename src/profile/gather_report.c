@@ -342,8 +342,8 @@ static void tell_beginnings(const struct leat_gather *g, struct leat_report *out
     struct sums all = gather_observed(g, &early);
     if (left->steps > 0 && !early)
         leat_report_note(out,
-                         "%.0f steps at the beginning are not counted: workers were ahead of the training, which waits "
-                         "for them later",
+                         "%.0f steps at the beginning are not counted: workers were ahead of the training, as they "
+                         "need not be later",
                          left->steps);
     double extra_s = (head->step_s / head->steps - body->step_s / body->steps) * (double)gather_round(g);
     double share = extra_s / (double)(first ? first->head.epoch : 0) / (all.step_s / all.steps);

@@ -86,7 +86,7 @@ class Touchy(Rows):
 
 class Mixed(torch.utils.data.IterableDataset):
     def __init__(self):
-        self.datasets = iter([range(50), range(50, 100)])  # is used up by whoever looks at it
+        self.datasets = iter([range(50), range(50, 100)])  # is used up by a look at it
         self.transform = lambda i: torch.full((4,), float(i))
 
     def __iter__(self):

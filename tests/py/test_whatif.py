@@ -109,6 +109,18 @@ def test_money_comes_from_a_price_or_from_catalogs(report, ask, run_leat, tmp_pa
         (["--nodes", "4"], "say --network"),
         (["--gpus", "4"], "profile 2 or more"),
         (["--bandwidth", "1GB/s"], "give --sample-bytes"),
+        # What would change nothing, though it was said.
+        (["--gpu-speed", "0"], "--gpu-speed 0: a factor such as 2"),
+        (["--storage-speed", "0x"], "--storage-speed 0x: a factor such as 2"),
+        *((["--" + name, "0"], f"--{name} 0: it has to be more") for name in ("cores", "workers", "gpus", "nodes")),
+        (["--bandwidth", "0"], "--bandwidth 0: it has to be more"),
+        (["--nodes", "2", "--network", "0"], "--network 0: it has to be more"),
+        (["--latency", "1s"], "only with --loader leat"),
+        (["--network", "1Gbit/s"], "only with --nodes"),
+        (["--sample-bytes", "1MB"], "only with --bandwidth or --loader leat"),
+        (["--bandwidth", "1GB/s", "--sample-bytes", "1MB", "--storage-speed", "2"], "--bandwidth says already"),
+        (["--catalog", "x.csv"], "only with --type"),
+        (["--price", "0"], "a machine that costs nothing"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused_in_one_line(report, run_leat, words, says):

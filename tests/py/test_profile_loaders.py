@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from conftest import BUILD, SANITIZE
 from test_profile import left_behind, profile  # noqa: F401
 
 pytest.importorskip("torch")
@@ -140,3 +141,23 @@ def test_a_batch_has_as_many_samples_as_the_loader_puts_together(profile, kind, 
     _, report = profile(command=[sys.executable, "-c", HEAD + BATCHES, kind])
     assert report["runs"][0]["batch"] == pytest.approx(samples, abs=0.2)
     assert kind == "last" or report["runs"][0]["batch_bytes"] == pytest.approx(size, rel=0.05)
+
+
+WATCHED = f"""
+sys.path.insert(0, {str(BUILD / "python")!r})
+import leat
+watch = leat.watch(DataLoader(Rows(80, 0.004), batch_size=2), every=0)
+for batch in watch:
+    train(batch)
+print(watch.steps, watch.wait_s > 40 * 0.008, watch.total_s > watch.wait_s)
+"""
+
+
+@pytest.mark.skipif(bool(SANITIZE), reason="the script's Python would need the sanitizer's runtime")
+def test_a_watched_loader_is_followed_as_it_is_without(profile):  # noqa: F811
+    """It says of itself what it says elsewhere, and the report still tells fetching from preparing."""
+    done, report = profile(command=[sys.executable, "-c", HEAD + WATCHED])
+    assert done.stdout == "40 True True\n"
+    assert report["runs"][0]["fetch_s"] >= 0.008
+    assert "leat: fetch: " in done.stderr
+    assert "waiting for data" not in done.stderr

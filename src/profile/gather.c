@@ -326,8 +326,11 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         return;
     }
     bool saved = false;
-    for (size_t i = 0; i < n; i++)
+    bool empty = false;
+    for (size_t i = 0; i < n; i++) {
         saved |= steps[i].saved;
+        empty |= steps[i].empty;
+    }
     bool waited = g->saved; /* in the step after it the other ranks wait for the one that saved */
     g->saved = saved;
     saved = (saved || waited) && mode != LEAT_REPORT_OBSERVED;
@@ -342,7 +345,7 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
     add_sums(&g->mode[mode], &f, ranks, n, steps, g);
     if (mode == LEAT_REPORT_OBSERVED) {
         add_sums(&g->window, &f, ranks, n, steps, g);
-        gather_observe(g, &one, &steps[0], place);
+        gather_observe(g, &one, steps[0].first, empty, place);
     } else {
         gather_observe_cut(g);
         gather_add_block(g, mode, STRETCH_BODY, &one);

@@ -68,17 +68,17 @@ void gather_observe_cut(struct leat_gather *g)
     g->cut = true;
 }
 
-void gather_observe(struct leat_gather *g, const struct sums *s, const struct leat_step *step, size_t place)
+void gather_observe(struct leat_gather *g, const struct sums *s, bool first, bool empty, size_t place)
 {
     size_t round = gather_round(g);
     enum stretch stretch = STRETCH_BODY;
-    if (step->first && !g->cut)
+    if (first && !g->cut)
         end_round(g); /* the last of an epoch may be short; after a cut it may begin anywhere */
-    if (step->first)
+    if (first)
         g->cut = false;
     if (g->epoch > 1)
         stretch = place < round ? STRETCH_HEAD : STRETCH_BODY;
-    else if (!(g->settled = g->settled || step->empty))
+    else if (!(g->settled = g->settled || empty))
         stretch = STRETCH_EARLY;
     if (stretch != g->round_of)
         g->round = (struct sums){0};

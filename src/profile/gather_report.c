@@ -10,6 +10,7 @@
 
 #define FEW_BLOCKS 8
 #define WIDE       0.2 /* of the step */
+#define SLOWER     1.2 /* times what another rank's loader takes: less is noise */
 
 static double cores_used(const struct leat_gather *g)
 {
@@ -102,13 +103,33 @@ static size_t block_means(const struct leat_gather *g, unsigned mode, bool early
     return n;
 }
 
+static double work_of(const struct gather_loader *l)
+{
+    return l->batches > 0 ? (l->fetch_s + l->prepare_s) / l->batches : 0;
+}
+
+/* Of the rank whose loader takes longest for a batch: the others wait for it. Of equal ones it is the first. */
+static struct gather_loader slowest_account(const struct leat_gather *g, const struct sums *s, unsigned mode)
+{
+    struct gather_loader slowest = gather_account(gather_first_rank(g), s, mode);
+    double most = work_of(&slowest) * SLOWER;
+    for (size_t i = 0; i < g->rank_count; i++) {
+        struct gather_loader l = gather_account(g->rank[i], s, mode);
+        if (g->rank[i]->trains && work_of(&l) > most) {
+            slowest = l;
+            most = work_of(&l);
+        }
+    }
+    return slowest;
+}
+
 static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
 {
     bool early = false;
     struct sums sums = mode == LEAT_REPORT_OBSERVED ? gather_observed(g, &early) : g->mode[mode];
     const struct sums *s = &sums;
     const struct gather_rank *first = gather_first_rank(g);
-    struct gather_loader l = gather_account(first, s, mode);
+    struct gather_loader l = slowest_account(g, s, mode);
     unsigned ranks = 0;
     double means[BLOCKS_MAX];
     for (size_t i = 0; i < g->rank_count; i++)

@@ -208,12 +208,15 @@ static struct leat_report_time paired(const struct leat_gather *g, unsigned a, u
     return leat_interval_of(differences, n);
 }
 
+/* Shares are all of the step as the script has it, whichever runs they come from: else 5 ms could be more than 12. */
 static void add_stall(struct leat_report *out, const char *cause, struct leat_report_time s, int a, int b)
 {
     struct leat_report_stall *stall = &out->stall[out->stalls];
+    const struct leat_report_run *whole = leat_report_find(out, LEAT_REPORT_OBSERVED);
     if (out->stalls == LEAT_REPORT_STALLS || isnan(s.mean))
         return;
-    *stall = (struct leat_report_stall){.s = s, .share = s.mean / out->run[a].step_s.mean, .from = {a, b}};
+    *stall = (struct leat_report_stall){
+        .s = s, .share = s.mean / (whole ? whole : &out->run[a])->step_s.mean, .from = {a, b}};
     snprintf(stall->cause, sizeof stall->cause, "%s", cause);
     out->stalls++;
 }

@@ -142,6 +142,8 @@ def test_communication_is_found_and_differs_from_a_run_without_it(profile):
     assert runs["single"]["gpus"] == 1
     assert runs["single"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
     assert any(s["cause"] == "interconnect" for s in report["stalls"])
+    step = next(run["step_s"][0] for run in report["runs"] if run["mode"] == "observed")
+    assert all(s["share"] == pytest.approx(s["s"][0] / step, rel=1e-6) for s in report["stalls"])
     assert {(link["scope"], link["backend"], link["ranks"]) for link in report["links"]} == {("machine", "gloo", 2)}
     assert {link["bytes"] for link in report["links"]} >= set(report["runs"][0]["bucket_bytes"])
 

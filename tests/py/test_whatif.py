@@ -131,6 +131,30 @@ def test_what_cannot_be_answered_is_refused_in_one_line(report, run_leat, words,
     assert len([line for line in done.stderr.splitlines() if not line.startswith("Try ")]) == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"steps": None}, "'steps' is not a number that can be"),
+        ({"steps": -30.0}, "'steps' is not a number that can be"),
+        ({"batch": None}, "'batch' is not a number that can be"),
+        ({"fetch_s": -0.1}, "'fetch_s' is not a number that can be"),
+        ({"step_s": [0.1, 0.2, 0.3]}, "'step_s' is not [mean, low, high]"),
+        ({"parts_s": {**RUN["parts_s"], "other": None}}, "'other' is not a number that can be"),
+        ({"parts_s": {**RUN["parts_s"], "other": -0.1}}, "'other' is not a number that can be"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(report, run_leat, changes, says):
+    for words in (["whatif"], ["profile", "show"]):
+        assert says in run_leat(*words, report(**changes), status=2).stderr
+
+
+def test_a_batch_of_unknown_size_has_no_price(report, run_leat):
+    """As of a loop whose loader nobody saw: it is not infinite."""
+    done = run_leat("whatif", report(batch=0.0), "--price", "3", status=2)
+    assert "not enough data: the report does not say how many samples a batch has" in done.stderr
+    assert done.stdout == ""
+
+
 def test_reports_that_are_damaged_or_newer_are_refused_by_name(report, run_leat, tmp_path):
     path = report()
     text = path.read_text()

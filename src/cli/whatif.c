@@ -159,7 +159,7 @@ static leat_status find_out(const struct whatif_settings *s, const struct leat_r
     }
     if (rc == LEAT_OK)
         rc = leat_cli_whatif_prices(s, r, &a->price, err);
-    if (rc == LEAT_OK && !isnan(a->price.now) && !(run->batch > 0))
+    if (rc == LEAT_OK && !isnan(a->price.now) && !(run->batch >= 1e-6))
         rc = leat_fail(err, LEAT_UNSUPPORTED, "not enough data: the report does not say how many samples a batch has");
     if (rc != LEAT_OK)
         return rc;

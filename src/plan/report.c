@@ -383,7 +383,7 @@ static leat_status read_run(const struct reader *in, json_t *object, void *to)
     if (rc != LEAT_OK)
         return rc;
     json_t *split = json_object_get(object, "parts_s");
-    if (!run->gpus || !run->nodes || !(run->step_s.mean > 0))
+    if (!run->gpus || !run->nodes || !(run->step_s.mean >= 1e-9))
         return leat_fail(in->err, LEAT_INVALID, "%s: a run without 'gpus', 'nodes' or 'step_s'", in->name);
     for (size_t i = 0; i < LEAT_REPORT_PARTS && rc == LEAT_OK; i++) {
         json_t *v = json_object_get(split, parts[i]);

@@ -37,7 +37,7 @@ static const struct leat_option options[] = {
     {"precision", 0, LEAT_OPTION_DOUBLE, AT(precision), "PERCENT", "2", NULL,
      "with --time: end earlier once every difference is known to this share of a step"},
     {"watch", 'w', LEAT_OPTION_FLAG, AT(watch), NULL, NULL, NULL, "say every few seconds where the time goes"},
-    {"every", 0, LEAT_OPTION_DURATION, AT(every_ns), "TIME", "5s", NULL, "with --watch: how often"},
+    {"every", 0, LEAT_OPTION_DURATION, AT(every_ns), "TIME", "5s", NULL, "with --watch or --metrics: how often"},
     {"metrics", 0, LEAT_OPTION_STRING, AT(metrics), "FILE", NULL, NULL,
      "as often as that, write the same as text for Prometheus"},
     {"type", 0, LEAT_OPTION_STRING, AT(type), "NAME", NULL, NULL,
@@ -228,9 +228,27 @@ static leat_status check_files(const struct profile_settings *s, struct leat_err
     return rc == LEAT_OK ? check_file("--metrics", s->metrics, err) : rc;
 }
 
+/* What was said and would change nothing. */
+static leat_status refuse_idle(const struct profile_settings *s, bool word, struct leat_error *err)
+{
+    static const char *const running[] = {"out", "time", "precision", "watch", "every", "metrics", "type", "model"};
+    for (size_t i = 0; i < sizeof running / sizeof *running && word; i++) {
+        if (leat_cli_said(running[i]))
+            return leat_fail(err, LEAT_INVALID, "--%s: while a script is profiled, and not of a report", running[i]);
+    }
+    if (leat_cli_said("precision") && !s->time_ns)
+        return leat_fail(err, LEAT_INVALID, "--precision: only with --time");
+    if (leat_cli_said("every") && !s->watch && !s->metrics)
+        return leat_fail(err, LEAT_INVALID, "--every: only with --watch or --metrics");
+    return LEAT_OK;
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct profile_settings *s = settings;
+    struct leat_error idle;
+    if (refuse_idle(s, leat_profile_word(argv[0]), &idle) != LEAT_OK)
+        return leat_cli_fail(&idle);
     if (leat_profile_word(argv[0]))
         return leat_profile_run_word(argc, argv, s->html, s->trace, s->json);
     if (s->json)

@@ -72,6 +72,22 @@ for x in torch.utils.data.DataLoader(torch.ones(24, 4), batch_size=2):
     assert "leat: not enough data: 10 of 12 training steps count, 20 are needed" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--time", "5s", "show", "r.json"], "--time: while a script is profiled"),
+        (["--watch", "diff", "r.json", "r.json"], "--watch: while a script is profiled"),
+        (["-o", "other.json", "show", "r.json"], "--out: while a script is profiled"),
+        (["--precision", "5", "--", "true"], "--precision: only with --time"),
+        (["--every", "1s", "--", "true"], "--every: only with --watch or --metrics"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(run_leat, words, says):
+    done = run_leat("profile", *words, status=2)
+    assert says in done.stderr
+    assert done.stdout == ""
+
+
 def test_one_is_one_worker(show):
     assert ": 1 worker of each rank would keep up" in show(
         workers=0, fetch_s=0.001, prepare_s=0.03, parts_s={**RUN["parts_s"], "fetch": 0.0, "prepare": 0.05}

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def _is_followed(iterable: object) -> bool:
+    """Whether `leat profile` follows it anyway, and knows more of it than its waits."""
+    named = (("torch.utils.data", "DataLoader"), ("leat.loader", "Loader"))
+    kinds = (getattr(sys.modules.get(module), name, None) for module, name in named)
+    return any(isinstance(kind, type) and isinstance(iterable, kind) for kind in kinds)
+
+
 class Watch(Generic[T]):
     """Iterates over what it was given, and says now and then how much of the time was waiting."""
 
@@ -29,11 +36,10 @@ class Watch(Generic[T]):
         return len(self._iterable)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[T]:
-        observer = sys.modules.get("_leat_observe")  # `leat profile` is there: it counts, for all ranks
-        if observer is not None:
-            yield from observer.Watched(iter(self._iterable), observer.number_of(self))
-            return
+        observer = sys.modules.get("_leat_observe")  # `leat profile` is there: it counts too, for all ranks, and speaks
         iterator = iter(self._iterable)
+        if observer is not None and not _is_followed(self._iterable):
+            iterator = observer.Watched(iterator, observer.number_of(self))
         said = (time.monotonic(), self.steps, self.wait_s)
         before = time.perf_counter()
         while True:
@@ -47,7 +53,7 @@ class Watch(Generic[T]):
             self.total_s += now - before  # from batch to batch: the wait, and the work on the one before
             before = now
             self.steps += 1
-            if time.monotonic() - said[0] >= self._every:
+            if observer is None and time.monotonic() - said[0] >= self._every:
                 self._say(*said)
                 said = (time.monotonic(), self.steps, self.wait_s)
             yield batch

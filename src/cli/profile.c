@@ -37,7 +37,7 @@ static const struct leat_option options[] = {
     {"precision", 0, LEAT_OPTION_DOUBLE, AT(precision), "PERCENT", "2", NULL,
      "with --time: end earlier once every difference is known to this share of a step"},
     {"watch", 'w', LEAT_OPTION_FLAG, AT(watch), NULL, NULL, NULL, "say every few seconds where the time goes"},
-    {"every", 0, LEAT_OPTION_DURATION, AT(every_ns), "TIME", "5s", NULL, "with --watch: how often"},
+    {"every", 0, LEAT_OPTION_DURATION, AT(every_ns), "TIME", "5s", NULL, "with --watch or --metrics: how often"},
     {"metrics", 0, LEAT_OPTION_STRING, AT(metrics), "FILE", NULL, NULL,
      "as often as that, write the same as text for Prometheus"},
     {"type", 0, LEAT_OPTION_STRING, AT(type), "NAME", NULL, NULL,
@@ -74,6 +74,22 @@ static void say_line(const struct leat_gather_window *w)
     fputc('\n', stderr);
 }
 
+/* At once: a collector may read it at any time. What is no plain file (a pipe, /dev/stdout) is written to. */
+static leat_status replace_file(const char *path, const struct leat_buf *text, struct leat_error *err)
+{
+    struct stat st;
+    char fresh[4096];
+    if ((lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) ||
+        snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
+        return leat_cli_write_file(path, text, err);
+    leat_status rc = leat_cli_write_file(fresh, text, err);
+    if (rc == LEAT_OK && rename(fresh, path) < 0)
+        rc = leat_fail_errno(err, errno, "cannot write '%s'", path);
+    if (rc != LEAT_OK)
+        unlink(fresh);
+    return rc;
+}
+
 static leat_status write_metrics(const char *path, const struct leat_gather_window *w, struct leat_error *err)
 {
     struct leat_buf b;
@@ -91,7 +107,7 @@ static leat_status write_metrics(const char *path, const struct leat_gather_wind
                         leat_report_part_name((enum leat_report_part)i), w->part_s[i]);
     leat_status rc = leat_buf_check(&b, "metrics", err);
     if (rc == LEAT_OK)
-        rc = leat_cli_write_file(path, &b, err);
+        rc = replace_file(path, &b, err);
     leat_buf_free(&b);
     return rc;
 }
@@ -107,12 +123,13 @@ static leat_status follow(const struct profile_settings *s, struct leat_profile_
     while (!child->ended) {
         leat_profile_wait(child, POLL_NS);
         leat_status now = leat_gather_poll(g, child->ended, rc == LEAT_OK ? err : &later);
-        if (now == LEAT_OK && (s->watch || s->metrics) && !leat_left(next)) {
+        bool due = (s->watch || s->metrics) && !leat_left(next);
+        if (now == LEAT_OK && (due || (s->metrics && child->ended))) {
             struct leat_gather_window w = leat_gather_since(g);
             next = leat_after(every);
-            if (s->watch)
+            if (s->watch && due)
                 say_line(&w);
-            if (s->metrics)
+            if (s->metrics && (due || w.steps)) /* the last ones too: a script may be faster than that */
                 now = write_metrics(s->metrics, &w, rc == LEAT_OK ? err : &later);
         }
         rc = rc == LEAT_OK ? now : rc;
@@ -211,9 +228,27 @@ static leat_status check_files(const struct profile_settings *s, struct leat_err
     return rc == LEAT_OK ? check_file("--metrics", s->metrics, err) : rc;
 }
 
+/* What was said and would change nothing. */
+static leat_status refuse_idle(const struct profile_settings *s, bool word, struct leat_error *err)
+{
+    static const char *const running[] = {"out", "time", "precision", "watch", "every", "metrics", "type", "model"};
+    for (size_t i = 0; i < sizeof running / sizeof *running && word; i++) {
+        if (leat_cli_said(running[i]))
+            return leat_fail(err, LEAT_INVALID, "--%s: while a script is profiled, and not of a report", running[i]);
+    }
+    if (leat_cli_said("precision") && !s->time_ns)
+        return leat_fail(err, LEAT_INVALID, "--precision: only with --time");
+    if (leat_cli_said("every") && !s->watch && !s->metrics)
+        return leat_fail(err, LEAT_INVALID, "--every: only with --watch or --metrics");
+    return LEAT_OK;
+}
+
 static int run(const void *settings, int argc, char **argv)
 {
     const struct profile_settings *s = settings;
+    struct leat_error idle;
+    if (refuse_idle(s, leat_profile_word(argv[0]), &idle) != LEAT_OK)
+        return leat_cli_fail(&idle);
     if (leat_profile_word(argv[0]))
         return leat_profile_run_word(argc, argv, s->html, s->trace, s->json);
     if (s->json)
@@ -235,8 +270,11 @@ static int run(const void *settings, int argc, char **argv)
         rc = follow(s, &child, g, &err);
     while (!child.ended)
         leat_profile_wait(&child, LEAT_S);
-    if (rc == LEAT_OK)
-        rc = finish(s, g, argv, &err);
+    if (g) { /* a file for metrics that is gone in mid-run must not cost the report */
+        struct leat_error last;
+        leat_status finished = finish(s, g, argv, rc == LEAT_OK ? &err : &last);
+        rc = rc == LEAT_OK ? finished : rc;
+    }
     int status = leat_profile_exit(&child);
     leat_gather_close(g);
     leat_profile_end(&child);

@@ -56,10 +56,33 @@ static leat_status take(const char *text, const char *name, const char *unit, do
     memcpy(plain, text, n);
     plain[n] = '\0';
     leat_status rc = leat_parse_double(plain, name, out, err);
-    if (rc == LEAT_OK && !(*out >= 0 && *out <= most))
+    bool nothing = *unit != '%' && !(*out > 0); /* of a factor: nobody knows what 0 times as fast is */
+    if (rc == LEAT_OK && (nothing || !(*out >= 0 && *out <= most)))
         rc = *unit == '%' ? leat_fail(err, LEAT_INVALID, "%s %s: a percentage is from 0 to 100", name, text)
                           : leat_fail(err, LEAT_INVALID, "%s %s: a factor such as 2", name, text);
     return rc;
+}
+
+/* What was said and would change nothing: an answer would look as if it had. */
+static leat_status refuse_idle(const struct whatif_settings *s, struct leat_error *err)
+{
+    static const char *const counts[] = {"cores", "workers", "gpus", "nodes", "bandwidth", "network", "sample-bytes"};
+    const uint64_t value[] = {s->cores, s->workers, s->gpus, s->nodes, s->bandwidth, s->network, s->sample_bytes};
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++) {
+        if (!value[i] && leat_cli_said(counts[i]))
+            return leat_fail(err, LEAT_INVALID, "--%s 0: it has to be more than nothing", counts[i]);
+    }
+    if (!s->loader && (s->prep != 0 || s->samples != 0 || leat_cli_said("latency")))
+        return leat_fail(err, LEAT_INVALID, "--prep, --samples, --latency: only with --loader leat");
+    if (s->network && !s->nodes)
+        return leat_fail(err, LEAT_INVALID, "--network: only with --nodes");
+    if (s->sample_bytes && !s->bandwidth && !s->loader)
+        return leat_fail(err, LEAT_INVALID, "--sample-bytes: only with --bandwidth or --loader leat");
+    if (s->bandwidth && s->storage_speed)
+        return leat_fail(err, LEAT_INVALID, "--storage-speed: --bandwidth says already what storage gives");
+    if (leat_cli_said("catalog") && !s->type)
+        return leat_fail(err, LEAT_INVALID, "--catalog: only with --type");
+    return LEAT_OK;
 }
 
 static leat_status question(const struct whatif_settings *s, struct leat_whatif *out, struct leat_error *err)
@@ -76,13 +99,13 @@ static leat_status question(const struct whatif_settings *s, struct leat_whatif 
         return leat_fail(err, LEAT_INVALID, "--cores, --workers, --gpus, --nodes: more than there can be");
     if (s->loader && strcmp(s->loader, "leat") != 0)
         return leat_fail(err, LEAT_INVALID, "--loader %.40s: only leat can be simulated", s->loader);
-    if (!s->loader && (s->prep != 0 || s->samples != 0))
-        return leat_fail(err, LEAT_INVALID, "--prep, --samples: only with --loader leat");
     if (s->loader && s->workers)
         return leat_fail(err, LEAT_INVALID, "--workers: leat.Loader has none; its agent uses the cores (--cores)");
     if (!(s->prep >= 0 && s->prep <= 1e9) || !(s->samples >= 0 && s->samples <= 1e15))
         return leat_fail(err, LEAT_INVALID, "--prep, --samples: a number that can be");
-    leat_status rc = take(s->cache, "--cache", "%", 100, &out->cached, err);
+    leat_status rc = refuse_idle(s, err);
+    if (rc == LEAT_OK)
+        rc = take(s->cache, "--cache", "%", 100, &out->cached, err);
     if (rc == LEAT_OK)
         rc = take(s->storage_speed, "--storage-speed", "x", 1e6, &out->storage_speed, err);
     if (rc == LEAT_OK)
@@ -136,6 +159,8 @@ static leat_status find_out(const struct whatif_settings *s, const struct leat_r
     }
     if (rc == LEAT_OK)
         rc = leat_cli_whatif_prices(s, r, &a->price, err);
+    if (rc == LEAT_OK && !isnan(a->price.now) && !(run->batch >= 1e-6))
+        rc = leat_fail(err, LEAT_UNSUPPORTED, "not enough data: the report does not say how many samples a batch has");
     if (rc != LEAT_OK)
         return rc;
     a->limits = s->loader ? 0 : leat_whatif_limits(r, what, a->limit, 4);

@@ -58,6 +58,8 @@ leat_status leat_cli_whatif_prices(const struct whatif_settings *s, const struct
     *out = (struct whatif_prices){NAN, NAN, {"", ""}};
     if (s->price) {
         rc = leat_parse_usd(s->price, "--price", &out->now, err);
+        if (rc == LEAT_OK && !(out->now > 0))
+            rc = leat_fail(err, LEAT_INVALID, "--price %s: a machine that costs nothing saves nothing", s->price);
         out->then = out->now;
         snprintf(out->source[0], sizeof out->source[0], "--price");
         snprintf(out->source[1], sizeof out->source[1], "--price");

@@ -106,7 +106,7 @@ static const struct field run_fields[] = {
 static const struct field stall_fields[] = {
     TEXT_OF(leat_report_stall, cause),
     OF(leat_report_stall, s, TIME, 1e5),
-    OF(leat_report_stall, share, REAL, 10),
+    OF(leat_report_stall, share, REAL, 1e9),
 };
 static const struct field rank_fields[] = {
     OF(leat_report_rank, rank, SIGNED, 1e7), OF(leat_report_rank, steps, REAL, 1e15),
@@ -352,11 +352,30 @@ static leat_status read_buckets(const struct reader *in, json_t *object, struct 
     return rc;
 }
 
+/* Of a run nothing is less than nothing, and an interval holds its mean. */
+static leat_status check_run(const struct reader *in, const struct leat_report_run *run)
+{
+    for (size_t i = 0; i < sizeof run_fields / sizeof *run_fields; i++) {
+        const struct field *f = &run_fields[i];
+        double v = f->type == REAL ? *(const double *)(const void *)((const char *)run + f->offset) : 0;
+        bool needed = f->offset == offsetof(struct leat_report_run, steps) ||
+                      f->offset == offsetof(struct leat_report_run, batch);
+        if (v < 0 || (isnan(v) && needed))
+            return wrong(in, f->name, "a number that can be");
+    }
+    if (run->step_s.low > run->step_s.mean || run->step_s.high < run->step_s.mean ||
+        isnan(run->step_s.low) != isnan(run->step_s.high))
+        return wrong(in, "step_s", "[mean, low, high]");
+    return LEAT_OK;
+}
+
 static leat_status read_run(const struct reader *in, json_t *object, void *to)
 {
     static const char *const also[] = {"mode", "parts_s", "bucket_bytes", NULL};
     struct leat_report_run *run = to;
     leat_status rc = read_fields(in, FIELDS(run_fields), object, also, run);
+    if (rc == LEAT_OK)
+        rc = check_run(in, run);
     if (rc == LEAT_OK)
         rc = read_mode(in, object, &run->mode);
     if (rc == LEAT_OK)
@@ -364,11 +383,13 @@ static leat_status read_run(const struct reader *in, json_t *object, void *to)
     if (rc != LEAT_OK)
         return rc;
     json_t *split = json_object_get(object, "parts_s");
-    if (!run->gpus || !run->nodes || !(run->step_s.mean > 0))
+    if (!run->gpus || !run->nodes || !(run->step_s.mean >= 1e-9))
         return leat_fail(in->err, LEAT_INVALID, "%s: a run without 'gpus', 'nodes' or 'step_s'", in->name);
     for (size_t i = 0; i < LEAT_REPORT_PARTS && rc == LEAT_OK; i++) {
         json_t *v = json_object_get(split, parts[i]);
         rc = v ? read_real(in, parts[i], v, 1e5, &run->part_s[i]) : wrong(in, "parts_s", "all parts of a step");
+        if (rc == LEAT_OK && !(run->part_s[i] >= -1e-6)) /* what rounding may leave */
+            rc = wrong(in, parts[i], "a number that can be");
     }
     if (rc == LEAT_OK && json_object_size(split) != LEAT_REPORT_PARTS)
         rc = wrong(in, "parts_s", "the parts that are known here");

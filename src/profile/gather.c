@@ -152,7 +152,8 @@ static void add_to_queue(struct gather_rank *rank, const struct leat_step *step)
 {
     rank->trains = true;
     rank->made++;
-    rank->trained |= 1U << (step->loader % GATHER_LOADERS);
+    if (rank->made > WARMUP) /* before that, a script may look at a batch of any loader */
+        rank->trained |= step->loaders;
     if (rank->queued == GATHER_QUEUE) {
         rank->first = (rank->first + 1) % GATHER_QUEUE;
         rank->queued--;
@@ -264,6 +265,7 @@ static void add_sums(struct sums *s, const struct leat_frontier *f, struct gathe
         }
     }
     s->batches += (double)steps[0].batches;
+    s->taken += (double)steps[0].taken;
     if (steps[0].first) {
         s->first++;
         s->first_wait_s += f->s[LEAT_STEP_WAIT];
@@ -325,8 +327,11 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
         return;
     }
     bool saved = false;
-    for (size_t i = 0; i < n; i++)
+    bool empty = false;
+    for (size_t i = 0; i < n; i++) {
         saved |= steps[i].saved;
+        empty |= steps[i].empty;
+    }
     bool waited = g->saved; /* in the step after it the other ranks wait for the one that saved */
     g->saved = saved;
     saved = (saved || waited) && mode != LEAT_REPORT_OBSERVED;
@@ -341,7 +346,7 @@ static void add_step(struct leat_gather *g, struct gather_rank *const *ranks, si
     add_sums(&g->mode[mode], &f, ranks, n, steps, g);
     if (mode == LEAT_REPORT_OBSERVED) {
         add_sums(&g->window, &f, ranks, n, steps, g);
-        gather_observe(g, &one, &steps[0], place);
+        gather_observe(g, &one, steps[0].first, empty, place);
     } else {
         gather_observe_cut(g);
         gather_add_block(g, mode, STRETCH_BODY, &one);

@@ -16,7 +16,7 @@ const struct gather_rank *gather_first_rank(const struct leat_gather *g)
 struct gather_loader gather_account(const struct gather_rank *rank, const struct sums *s, unsigned mode)
 {
     struct gather_loader l = gather_rank_account(rank, mode);
-    double each = s->steps > 0 && s->batches > s->steps ? s->batches / s->steps : 1;
+    double each = s->steps > 0 && s->taken > s->steps ? s->taken / s->steps : 1;
     l.batches /= each;
     l.read_batches /= each;
     l.bucket_batches /= each;
@@ -45,6 +45,7 @@ static void add(struct sums *s, const struct sums *more, double times)
     if (more->handover_s > 0 && (!(s->handover_s > 0) || more->handover_s < s->handover_s))
         s->handover_s = more->handover_s;
     s->batches += times * more->batches;
+    s->taken += times * more->taken;
     s->samples += times * more->samples;
     s->bytes += times * more->bytes;
     s->copied += times * more->copied;
@@ -67,17 +68,17 @@ void gather_observe_cut(struct leat_gather *g)
     g->cut = true;
 }
 
-void gather_observe(struct leat_gather *g, const struct sums *s, const struct leat_step *step, size_t place)
+void gather_observe(struct leat_gather *g, const struct sums *s, bool first, bool empty, size_t place)
 {
     size_t round = gather_round(g);
     enum stretch stretch = STRETCH_BODY;
-    if (step->first && !g->cut)
+    if (first && !g->cut)
         end_round(g); /* the last of an epoch may be short; after a cut it may begin anywhere */
-    if (step->first)
+    if (first)
         g->cut = false;
     if (g->epoch > 1)
         stretch = place < round ? STRETCH_HEAD : STRETCH_BODY;
-    else if (!(g->settled = g->settled || step->empty))
+    else if (!(g->settled = g->settled || empty))
         stretch = STRETCH_EARLY;
     if (stretch != g->round_of)
         g->round = (struct sums){0};

@@ -44,7 +44,8 @@ struct sums {
     double late_s[LEAT_REPORT_RANKS];
     double late_wait_s[LEAT_REPORT_RANKS];
     double late[LEAT_REPORT_RANKS];
-    double batches;
+    double batches; /* of the first loader of each step, and of all loaders */
+    double taken;
     double samples;
     double bytes;
     double copied;
@@ -113,8 +114,9 @@ struct leat_gather {
     size_t scripts;
 };
 
-/* Takes one step of the frontier as observed. `s` are its sums, `place` how many of its epoch came before. */
-void gather_observe(struct leat_gather *g, const struct sums *s, const struct leat_step *step, size_t place);
+/* Takes one step of the frontier as observed. `s` are its sums, `first` of an epoch, `empty` that a rank found no batch
+ * ready, `place` how many of its epoch came before. */
+void gather_observe(struct leat_gather *g, const struct sums *s, bool first, bool empty, size_t place);
 /* A step that does not count, or is of another mode, lies between observed ones. */
 void gather_observe_cut(struct leat_gather *g);
 

@@ -6,7 +6,7 @@
 #include "profile/lane.h"
 #include "profile/step.h"
 
-#define GATHER_LOADERS 16
+#define GATHER_LOADERS LEAT_STEP_LOADERS
 #define GATHER_QUEUE   1024 /* steps that a rank may be ahead of the others */
 
 /* What a loader's fetches of batches took, in its workers or in the rank itself. */

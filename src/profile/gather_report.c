@@ -10,6 +10,7 @@
 
 #define FEW_BLOCKS 8
 #define WIDE       0.2 /* of the step */
+#define SLOWER     1.2 /* times what another rank's loader takes: less is noise */
 
 static double cores_used(const struct leat_gather *g)
 {
@@ -102,13 +103,33 @@ static size_t block_means(const struct leat_gather *g, unsigned mode, bool early
     return n;
 }
 
+static double work_of(const struct gather_loader *l)
+{
+    return l->batches > 0 ? (l->fetch_s + l->prepare_s) / l->batches : 0;
+}
+
+/* Of the rank whose loader takes longest for a batch: the others wait for it. Of equal ones it is the first. */
+static struct gather_loader slowest_account(const struct leat_gather *g, const struct sums *s, unsigned mode)
+{
+    struct gather_loader slowest = gather_account(gather_first_rank(g), s, mode);
+    double most = work_of(&slowest) * SLOWER;
+    for (size_t i = 0; i < g->rank_count; i++) {
+        struct gather_loader l = gather_account(g->rank[i], s, mode);
+        if (g->rank[i]->trains && work_of(&l) > most) {
+            slowest = l;
+            most = work_of(&l);
+        }
+    }
+    return slowest;
+}
+
 static void fill_run(const struct leat_gather *g, unsigned mode, struct leat_report_run *run)
 {
     bool early = false;
     struct sums sums = mode == LEAT_REPORT_OBSERVED ? gather_observed(g, &early) : g->mode[mode];
     const struct sums *s = &sums;
     const struct gather_rank *first = gather_first_rank(g);
-    struct gather_loader l = gather_account(first, s, mode);
+    struct gather_loader l = slowest_account(g, s, mode);
     unsigned ranks = 0;
     double means[BLOCKS_MAX];
     for (size_t i = 0; i < g->rank_count; i++)
@@ -187,12 +208,15 @@ static struct leat_report_time paired(const struct leat_gather *g, unsigned a, u
     return leat_interval_of(differences, n);
 }
 
+/* Shares are all of the step as the script has it, whichever runs they come from: else 5 ms could be more than 12. */
 static void add_stall(struct leat_report *out, const char *cause, struct leat_report_time s, int a, int b)
 {
     struct leat_report_stall *stall = &out->stall[out->stalls];
+    const struct leat_report_run *whole = leat_report_find(out, LEAT_REPORT_OBSERVED);
     if (out->stalls == LEAT_REPORT_STALLS || isnan(s.mean))
         return;
-    *stall = (struct leat_report_stall){.s = s, .share = s.mean / out->run[a].step_s.mean, .from = {a, b}};
+    *stall = (struct leat_report_stall){
+        .s = s, .share = s.mean / (whole ? whole : &out->run[a])->step_s.mean, .from = {a, b}};
     snprintf(stall->cause, sizeof stall->cause, "%s", cause);
     out->stalls++;
 }
@@ -342,8 +366,8 @@ static void tell_beginnings(const struct leat_gather *g, struct leat_report *out
     struct sums all = gather_observed(g, &early);
     if (left->steps > 0 && !early)
         leat_report_note(out,
-                         "%.0f steps at the beginning are not counted: workers were ahead of the training, which waits "
-                         "for them later",
+                         "%.0f steps at the beginning are not counted: workers were ahead of the training, as they "
+                         "need not be later",
                          left->steps);
     double extra_s = (head->step_s / head->steps - body->step_s / body->steps) * (double)gather_round(g);
     double share = extra_s / (double)(first ? first->head.epoch : 0) / (all.step_s / all.steps);

@@ -57,9 +57,14 @@ static void add_wait(struct leat_stepper *s, const struct leat_lane_record *r)
     struct leat_step *step = &s->step;
     step->ns[LEAT_STEP_WAIT] += r->end_ns - r->start_ns;
     step->bytes += r->extra;
+    bool batch = !(r->flags & (LEAT_LANE_EXHAUSTED | LEAT_LANE_OPENING));
+    if (batch) {
+        step->taken++;
+        step->loaders |= 1U << (r->loader % LEAT_STEP_LOADERS);
+    }
     if (r->loader == step->loader) { /* two loaders give out parts of the same samples */
         step->samples += r->value;
-        step->batches += !(r->flags & (LEAT_LANE_EXHAUSTED | LEAT_LANE_OPENING));
+        step->batches += batch;
     } else if (r->value > step->samples)
         step->samples = r->value;
 }

@@ -30,14 +30,17 @@ struct leat_step {
     uint64_t copied_bytes;
     uint32_t loader;  /* 0: none was seen */
     uint32_t batches; /* of that loader */
-    uint8_t mode;     /* with LEAT_LANE_WARMUP */
-    bool first;       /* of an epoch: its wait holds the end of the last one and the loader's start */
-    bool empty;       /* no batch was ready when it was asked for */
-    bool saved;       /* weights were written or taken in it, which takes longer in a differential block */
+    uint32_t taken;   /* of all loaders, and which ones: a bit each, by its number modulo LEAT_STEP_LOADERS */
+    uint32_t loaders;
+    uint8_t mode; /* with LEAT_LANE_WARMUP */
+    bool first;   /* of an epoch: its wait holds the end of the last one and the loader's start */
+    bool empty;   /* no batch was ready when it was asked for */
+    bool saved;   /* weights were written or taken in it, which takes longer in a differential block */
 };
 
-#define LEAT_STEP_NESTED 64
-#define LEAT_STEP_HELD   64 /* optimizer steps on one batch after which the script is one that takes no batches */
+#define LEAT_STEP_LOADERS 32
+#define LEAT_STEP_NESTED  64
+#define LEAT_STEP_HELD    64 /* optimizer steps on one batch after which the script is one that takes no batches */
 
 struct leat_stepper {
     bool open;

@@ -99,7 +99,8 @@ static void advise_prepare(const struct leat_report *r, const struct leat_report
     leat_verdict_seconds(out, busy);
     leat_buf_printf(out, " of one worker and the rest of the step ");
     leat_verdict_seconds(out, rest);
-    leat_buf_printf(out, ": %.0f workers of each rank would keep up, it has %u", needed, run->workers);
+    leat_buf_printf(out, ": %.0f worker%s of each rank would keep up, it has %u", needed, needed > 1 ? "s" : "",
+                    run->workers);
     if (needed * run->gpus > run->cores)
         leat_buf_printf(out, "; for those it takes %.0f cores, and this machine has %u: take more, or prepare for less",
                         needed * run->gpus, run->cores);
@@ -113,8 +114,8 @@ static void advise(const struct leat_report *r, const struct leat_report_run *ru
         if (run->workers)
             leat_buf_printf(out,
                             "workers wait for storage: keep the data closer (a cache, local disk, leat.Loader), "
-                            "or let more than %u workers wait at a time",
-                            run->workers);
+                            "or let more than %u worker%s wait at a time",
+                            run->workers, run->workers > 1 ? "s" : "");
         else
             leat_buf_printf(out,
                             "the training itself waits for storage: num_workers=%u would read ahead; or keep the data "
@@ -178,8 +179,8 @@ static void evidence(const struct leat_report *r, struct leat_buf *out)
             continue;
         leat_buf_printf(out, "  %s: ", r->stall[i].cause);
         span(out, &r->stall[i].s);
-        leat_buf_printf(out, " of a step, %.1f %%: run %d less run %d\n", 100 * r->stall[i].share, r->stall[i].from[0],
-                        r->stall[i].from[1]);
+        leat_buf_printf(out, " of a step, %.1f %%: run %d less run %d%s\n", 100 * r->stall[i].share, r->stall[i].from[0],
+                        r->stall[i].from[1], isnan(r->stall[i].s.low) ? SINGLE_PAIR : "");
     }
     for (size_t i = 0; i < r->notes; i++)
         leat_buf_printf(out, "  note: %s\n", r->note[i]);
@@ -243,14 +244,36 @@ static void promise(const struct leat_report *r, enum leat_report_part cause, st
                         a.speed * a.step_s.mean / a.step_s.high, a.speed * a.step_s.mean / a.step_s.low);
 }
 
+/* Steps without a batch that anybody saw come: what they wait for is within the forward pass. */
+static bool no_loader(const struct leat_report_run *run)
+{
+    double wait_s = run->part_s[LEAT_REPORT_FETCH] + run->part_s[LEAT_REPORT_PREPARE] + run->part_s[LEAT_REPORT_INPUT];
+    return !(run->batch > 0) && !(wait_s > 0) && !(run->fetch_s + run->prepare_s > 0);
+}
+
+static void too_few(const struct leat_report *r, const struct leat_report_run *run, struct leat_buf *out)
+{
+    double counted = run ? run->steps : 0;
+    double seen = counted;
+    for (size_t i = 0; i < r->ranks; i++)
+        seen = r->rank[i].steps > seen ? r->rank[i].steps : seen;
+    leat_buf_str(out, "not enough data: ");
+    if (seen > counted)
+        leat_buf_printf(out, "%.0f of %.0f training steps count, %d are needed", counted, seen, LEAT_VERDICT_STEPS);
+    else
+        leat_buf_printf(out, "%.0f training steps were seen, %d are needed%s", counted, LEAT_VERDICT_STEPS,
+                        run ? "" : " (a step goes from one batch to the next, with a backward pass between them)");
+}
+
 void leat_verdict_headline(const struct leat_report *r, struct leat_buf *out)
 {
     const struct leat_report_run *run = leat_report_find(r, LEAT_REPORT_OBSERVED);
     enum leat_report_part cause = leat_verdict_cause(r);
     if (!run || run->steps < LEAT_VERDICT_STEPS)
-        leat_buf_printf(out, "not enough data: %.0f training steps were seen, %d are needed%s", run ? run->steps : 0,
-                        LEAT_VERDICT_STEPS,
-                        run ? "" : " (a step goes from one batch to the next, with a backward pass between them)");
+        too_few(r, run, out);
+    else if (cause == LEAT_REPORT_PARTS && no_loader(run))
+        leat_buf_str(out, "copies and communication do not hold this training up; whether data do is not known, for no "
+                          "loader was seen");
     else if (cause == LEAT_REPORT_PARTS)
         leat_buf_printf(out, "nothing holds this training up: it computes for %.1f %% of the step",
                         100 *
@@ -272,6 +295,8 @@ void leat_verdict_reasons(const struct leat_report *r, struct leat_buf *out)
         leat_buf_str(out, "\n");
         promise(r, cause, out);
     }
+    if (run && run->steps >= LEAT_VERDICT_STEPS && no_loader(run))
+        leat_buf_str(out, "  what to do: wrap what the loop takes its batches from in leat.watch()\n");
     const struct leat_report_rank *late = run ? straggler(r, run) : NULL;
     if (late) {
         leat_buf_printf(out, "  rank %d holds the others up: last in %.0f %% of the steps, by ", late->rank,

@@ -32,6 +32,7 @@ struct model {
     unsigned nodes;
     /* What the measured step was longer than the model: it stays where it arose. */
     double input_factor;
+    double crowd_factor; /* where the cores were too few for all that was computed on them */
     double rank_extra_s;
 };
 
@@ -100,6 +101,12 @@ static enum leat_report_part input_limit(const struct model *m, const struct lea
     return m->prepare_s + a->core_s >= m->fetch_s + a->line_s ? LEAT_REPORT_PREPARE : LEAT_REPORT_FETCH;
 }
 
+/* However they take turns, all that is computed has to fit on the cores. */
+static double crowd_s(const struct model *m)
+{
+    return (m->core_s + m->rank_core_s) * m->gpus / m->cores;
+}
+
 static double step_of(const struct model *m, double comm_s, enum leat_report_part *limit)
 {
     double alone_s = rank_before(m, comm_s);
@@ -110,10 +117,10 @@ static double step_of(const struct model *m, double comm_s, enum leat_report_par
                            .cores = m->cores};
     struct leat_queue_answer a = leat_queue_ask(&q);
     double input_s = m->gpus / a.batches_per_s;
-    /* However they take turns, all that is computed has to fit on the cores. */
-    double cores_s = (m->core_s + m->rank_core_s) * m->gpus / m->cores;
+    double cores_s = crowd_s(m) * m->crowd_factor;
+    input_s *= m->input_factor;
     bool crowded = cores_s > input_s;
-    input_s = larger(input_s, cores_s) * m->input_factor;
+    input_s = larger(input_s, cores_s);
     if (!m->workers) {
         double own_s = larger(m->fetch_s + a.line_s, m->prepare_s + a.core_s);
         *limit = comm_s > alone_s - comm_s ? LEAT_REPORT_COMMUNICATION : LEAT_REPORT_FORWARD;
@@ -149,11 +156,19 @@ static void calibrate(struct model *m, const struct leat_report_run *run)
     if (m->workers && waits && run->step_s.mean > rank_before(m, m->comm_s)) {
         struct model input = *m;
         input.compute_s = input.copy_s = input.rank_core_s = 0;
-        m->input_factor = run->step_s.mean / step_of(&input, 0, &limit);
+        double input_s = step_of(&input, 0, &limit);
+        if (crowd_s(m) > larger(input_s, rank_before(m, m->comm_s)))
+            m->crowd_factor = run->step_s.mean / crowd_s(m);
+        else
+            m->input_factor = run->step_s.mean / input_s;
         double handover_s = run->handover_s > 0 ? run->handover_s : HANDOVER_S;
         m->rank_extra_s = smaller(handover_s, run->step_s.mean - rank_before(m, m->comm_s));
     } else {
-        m->rank_extra_s = larger(run->step_s.mean - now_s, -rank_before(m, 0));
+        /* In small steps: how long it waits for a core follows from the step itself. */
+        for (int i = 0; i < 20; i++) {
+            m->rank_extra_s += larger(run->step_s.mean - now_s, -rank_before(m, 0)) / 2;
+            now_s = step_of(m, m->comm_s, &limit);
+        }
     }
 }
 
@@ -185,12 +200,15 @@ static leat_status model_of(const struct leat_report *r, struct model *out, stru
                           .gpus = run->gpus,
                           .nodes = run->nodes,
                           .stretch = 1,
-                          .input_factor = 1};
+                          .input_factor = 1,
+                          .crowd_factor = 1};
     out->core_s = smaller(out->core_s, out->prepare_s);
     out->compute_s = part_s[LEAT_REPORT_FORWARD] + part_s[LEAT_REPORT_BACKWARD] + part_s[LEAT_REPORT_OPTIMIZER] +
                      part_s[LEAT_REPORT_OTHER];
-    if (!run->device) /* the processors train: they cannot do both at a time */
-        out->rank_core_s = or_zero(run->cores_used * run->step_s.mean / run->gpus - out->core_s);
+    if (!run->device) {                                     /* the processors train: they cannot do both at a time */
+        double used = smaller(out->cores, run->cores_used); /* more is an error of measuring; it may not be known */
+        out->rank_core_s = or_zero(used * run->step_s.mean / run->gpus - out->core_s);
+    }
     calibrate(out, run);
     out->comm_low_s = out->comm_high_s = out->comm_s;
     return LEAT_OK;
@@ -241,6 +259,9 @@ static leat_status change_ranks(struct model *m, const struct leat_report *r, co
     struct leat_error unused;
     /* Links that were measured know more than the ring's formula. */
     if ((gpus != m->gpus || nodes != m->nodes) && leat_links_exposed(r, gpus, nodes, &exposed, &unused) == LEAT_OK) {
+        if (what->network > 0 && nodes > 1)
+            return leat_fail(err, LEAT_INVALID,
+                             "--network: the report knows the network between machines; ask without it");
         m->comm_s = exposed.mean;
         m->comm_low_s = isnan(exposed.low) ? exposed.mean : or_zero(exposed.low);
         m->comm_high_s = isnan(exposed.high) ? exposed.mean : exposed.high;
@@ -260,6 +281,10 @@ static leat_status change_ranks(struct model *m, const struct leat_report *r, co
     }
     if (what->nodes && what->nodes != m->nodes) {
         if (m->nodes > 1) {
+            if (what->network > 0)
+                return leat_fail(
+                    err, LEAT_INVALID,
+                    "--network: the report is of several machines and knows their network; ask without it");
             m->comm_s *= ring(what->nodes) / ring(m->nodes);
             m->comm_low_s = m->comm_high_s = m->comm_s;
         } else if (what->network > 0 && run->gradient_bytes > 0) {
@@ -309,7 +334,8 @@ static struct leat_whatif_answer answer(const struct model *m, const struct leat
     bool changed = fabs(step_s / run->step_s.mean - 1) > 1e-6;
     bool input = a.limit == LEAT_REPORT_FETCH || a.limit == LEAT_REPORT_PREPARE;
     double model = changed ? MODEL_ERROR : 0;
-    double corrected = !changed ? 0 : input ? log(m->input_factor) : m->rank_extra_s / step_s;
+    double factor = m->input_factor * m->crowd_factor; /* one of them is 1 */
+    double corrected = !changed ? 0 : input ? log(factor) : m->rank_extra_s / step_s;
     if (changed && !input) /* how long a rank waits for a core is the least certain */
         corrected = hypot(corrected, (step_s - rank_before(m, m->comm_s)) / step_s);
     double spread = sqrt(measured * measured + model * model + corrected * corrected);

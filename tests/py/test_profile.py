@@ -142,6 +142,8 @@ def test_communication_is_found_and_differs_from_a_run_without_it(profile):
     assert runs["single"]["gpus"] == 1
     assert runs["single"]["step_s"][0] < runs["synthetic"]["step_s"][0] - 0.01
     assert any(s["cause"] == "interconnect" for s in report["stalls"])
+    step = next(run["step_s"][0] for run in report["runs"] if run["mode"] == "observed")
+    assert all(s["share"] == pytest.approx(s["s"][0] / step, rel=1e-6) for s in report["stalls"])
     assert {(link["scope"], link["backend"], link["ranks"]) for link in report["links"]} == {("machine", "gloo", 2)}
     assert {link["bytes"] for link in report["links"]} >= set(report["runs"][0]["bucket_bytes"])
 
@@ -486,7 +488,7 @@ def test_any_iterable_can_be_watched_with_and_without_the_profiler(profile, run_
     if os.environ.get("LEAT_SANITIZE"):
         return  # the script's Python would need the sanitizer's runtime
     done, report = profile(command=[sys.executable, "-c", code])
-    assert done.stdout == "0\n"  # the profiler counts
+    assert done.stdout == "40\n"  # the profiler speaks, and it counts as it does alone
     assert parts(report)["input"] > 0.3
     assert cause(done) == "input"
 

@@ -211,3 +211,28 @@ def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_s
             in done.stderr
         )
         assert "MemoryError('injected')" in done.stderr
+
+
+def test_metrics_that_cannot_be_written_any_more_do_not_cost_the_report(profile, tmp_path):  # noqa: F811
+    path = tmp_path / "metrics" / "leat.prom"
+    path.parent.mkdir()
+    code = ODD.read_text() + f"\nimport shutil, time; shutil.rmtree({str(path.parent)!r}); time.sleep(0.5)\n"
+    command = [sys.executable, "-c", code, "changing"]
+    done, report = profile(None, "--metrics", path, "--every", "100ms", command=command, status=None)
+    assert done.returncode not in (0, 1)
+    assert f"cannot write '{path}" in done.stderr
+    assert report["ranks"][0]["steps"] == 30
+
+
+def test_metrics_are_there_however_short_the_script_is(profile, tmp_path):  # noqa: F811
+    """Less than the five seconds between two of them; in one piece, and nothing else is left in the folder."""
+    path = tmp_path / "metrics" / "leat.prom"
+    path.parent.mkdir()
+    _, report = profile(None, "--metrics", path, command=[sys.executable, ODD, "changing"])
+    rows = dict(line.rsplit(" ", 1) for line in path.read_text().splitlines() if not line.startswith("#"))
+    step = float(rows["leat_profile_step_seconds"])
+    assert step > 0
+    assert 0 < float(rows["leat_profile_steps"]) <= report["ranks"][0]["steps"]
+    parts = [float(value) for name, value in rows.items() if name.startswith("leat_profile_part_seconds")]
+    assert sum(parts) == pytest.approx(step, rel=1e-3)
+    assert os.listdir(path.parent) == ["leat.prom"]

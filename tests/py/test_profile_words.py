@@ -48,6 +48,53 @@ def test_a_loader_whose_fetches_are_known_is_not_said_to_be_silent(show):
     )
 
 
+def test_a_script_whose_loader_is_not_seen_is_not_said_to_wait_for_nothing(show):
+    """Its waiting is within 'forward': nobody knows how much it is."""
+    parts = {**dict.fromkeys(RUN["parts_s"], 0.0), "forward": 0.08, "backward": 0.02}
+    known = {"workers": 0, "fetch_s": 0, "prepare_s": 0, "prepare_cpu_s": None, "parts_s": parts}
+    said = show(**known, batch=0)
+    assert said.startswith("copies and communication do not hold this training up; whether data do is not known")
+    assert "leat.watch()" in said
+    assert show(**known).startswith("nothing holds this training up: it computes for 100.0 % of the step")
+
+
+def test_steps_that_do_not_count_are_not_said_to_be_missing(run_leat, tmp_path):
+    code = """
+import torch
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.utils.data.DataLoader(torch.ones(24, 4), batch_size=2):
+    net(x).sum().backward()
+    optimizer.step()
+"""
+    pytest.importorskip("torch")
+    done = run_leat("profile", "-o", tmp_path / "r.json", "--", sys.executable, "-c", code, status=0)
+    assert "leat: not enough data: 10 of 12 training steps count, 20 are needed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--time", "5s", "show", "r.json"], "--time: while a script is profiled"),
+        (["--watch", "diff", "r.json", "r.json"], "--watch: while a script is profiled"),
+        (["-o", "other.json", "show", "r.json"], "--out: while a script is profiled"),
+        (["--precision", "5", "--", "true"], "--precision: only with --time"),
+        (["--every", "1s", "--", "true"], "--every: only with --watch or --metrics"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(run_leat, words, says):
+    done = run_leat("profile", *words, status=2)
+    assert says in done.stderr
+    assert done.stdout == ""
+
+
+def test_one_is_one_worker(show):
+    assert ": 1 worker of each rank would keep up" in show(
+        workers=0, fetch_s=0.001, prepare_s=0.03, parts_s={**RUN["parts_s"], "fetch": 0.0, "prepare": 0.05}
+    )
+    assert "more than 1 worker wait" in show(workers=1, parts_s=PARTS)
+
+
 def test_a_script_without_steps_is_told_what_a_step_is(run_leat, tmp_path):
     done = run_leat("profile", "-o", tmp_path / "r.json", "--", sys.executable, "-c", "pass", status=0)
     assert "0 training steps were seen, 20 are needed (a step goes from one batch to the next" in done.stderr

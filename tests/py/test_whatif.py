@@ -109,6 +109,18 @@ def test_money_comes_from_a_price_or_from_catalogs(report, ask, run_leat, tmp_pa
         (["--nodes", "4"], "say --network"),
         (["--gpus", "4"], "profile 2 or more"),
         (["--bandwidth", "1GB/s"], "give --sample-bytes"),
+        # What would change nothing, though it was said.
+        (["--gpu-speed", "0"], "--gpu-speed 0: a factor such as 2"),
+        (["--storage-speed", "0x"], "--storage-speed 0x: a factor such as 2"),
+        *((["--" + name, "0"], f"--{name} 0: it has to be more") for name in ("cores", "workers", "gpus", "nodes")),
+        (["--bandwidth", "0"], "--bandwidth 0: it has to be more"),
+        (["--nodes", "2", "--network", "0"], "--network 0: it has to be more"),
+        (["--latency", "1s"], "only with --loader leat"),
+        (["--network", "1Gbit/s"], "only with --nodes"),
+        (["--sample-bytes", "1MB"], "only with --bandwidth or --loader leat"),
+        (["--bandwidth", "1GB/s", "--sample-bytes", "1MB", "--storage-speed", "2"], "--bandwidth says already"),
+        (["--catalog", "x.csv"], "only with --type"),
+        (["--price", "0"], "a machine that costs nothing"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused_in_one_line(report, run_leat, words, says):
@@ -117,6 +129,30 @@ def test_what_cannot_be_answered_is_refused_in_one_line(report, run_leat, words,
     assert says in done.stderr
     assert done.stdout == ""
     assert len([line for line in done.stderr.splitlines() if not line.startswith("Try ")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"steps": None}, "'steps' is not a number that can be"),
+        ({"steps": -30.0}, "'steps' is not a number that can be"),
+        ({"batch": None}, "'batch' is not a number that can be"),
+        ({"fetch_s": -0.1}, "'fetch_s' is not a number that can be"),
+        ({"step_s": [0.1, 0.2, 0.3]}, "'step_s' is not [mean, low, high]"),
+        ({"parts_s": {**RUN["parts_s"], "other": None}}, "'other' is not a number that can be"),
+        ({"parts_s": {**RUN["parts_s"], "other": -0.1}}, "'other' is not a number that can be"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(report, run_leat, changes, says):
+    for words in (["whatif"], ["profile", "show"]):
+        assert says in run_leat(*words, report(**changes), status=2).stderr
+
+
+def test_a_batch_of_unknown_size_has_no_price(report, run_leat):
+    """As of a loop whose loader nobody saw: it is not infinite."""
+    done = run_leat("whatif", report(batch=0.0), "--price", "3", status=2)
+    assert "not enough data: the report does not say how many samples a batch has" in done.stderr
+    assert done.stdout == ""
 
 
 def test_reports_that_are_damaged_or_newer_are_refused_by_name(report, run_leat, tmp_path):

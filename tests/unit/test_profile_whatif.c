@@ -41,6 +41,39 @@ static void assert_step(const struct leat_report *r, struct leat_whatif what, do
     assert_true(fabs(a.speed - 0.1 / step_s) < 1e-9);
 }
 
+/* Whatever a run measured, and whatever kept its cores busy: a question that changes nothing changes nothing. */
+static void the_model_says_of_the_measured_run_what_was_measured(void **state)
+{
+    (void)state;
+    static struct leat_report r;
+    static const double shares[] = {0.001, 0.1, 0.4, 0.8};
+    static const double busy[] = {NAN, 0.1, 1, 1.9, 2, 2.2}; /* of 2 cores: a measurement may be off */
+    for (unsigned i = 0; i < 4 * 4 * 6 * 4 * 2 * 2; i++) {
+        unsigned workers = i & 3 ? 1U << (i & 3) : 0;
+        double wait = shares[i >> 2 & 3];
+        double batch = workers ? shares[i >> 4 & 3] : wait / 2; /* without workers it is what is waited for */
+        bool cached = i >> 6 & 1;
+        bool device = i >> 7 & 1;
+        fill(&r, 1 + i / 7 % 2);
+        struct leat_report_run *run = &r.run[0];
+        run->workers = workers;
+        run->cores = 2;
+        run->cores_used = busy[i >> 8];
+        run->device = device;
+        run->fetch_s = cached && workers ? 0 : 0.1 * batch;
+        run->prepare_s = 0.1 * batch;
+        run->prepare_cpu_s = 0.05 * batch;
+        run->part_s[LEAT_REPORT_FETCH] = 0.1 * wait;
+        run->part_s[LEAT_REPORT_FORWARD] = 0.1 * (1 - wait);
+        struct leat_whatif_answer a;
+        struct leat_error err;
+        assert_ok(leat_whatif_ask(&r, &(struct leat_whatif){0}, &a, &err), err);
+        if (fabs(a.step_s.mean - 0.1) > 5e-4 || fabs(a.speed - 1) > 5e-3)
+            fail_msg("case %u: %u workers, waits %.3f, %.3f for a batch, %.1f cores: %.4f s", i, workers, wait, batch,
+                     run->cores_used, a.step_s.mean);
+    }
+}
+
 static void the_slowest_stage_sets_the_pace(void **state)
 {
     (void)state;
@@ -264,6 +297,7 @@ static void an_interval_needs_three_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_model_says_of_the_measured_run_what_was_measured),
         cmocka_unit_test(the_slowest_stage_sets_the_pace),
         cmocka_unit_test(workers_share_cores_and_the_line),
         cmocka_unit_test(a_rank_waits_for_the_cores_that_its_workers_are_on),

@@ -121,8 +121,6 @@ def _timed(call, args, kwargs):
 class TimedFunction:
     """A function that is a transform. A pickle of it is the function again."""
 
-    leat_observed = True
-
     def __init__(self, function):
         self.function = function
 
@@ -138,20 +136,42 @@ class TimedFunction:
         return functools.partial, (self.function,)
 
 
-def _follow_transforms(dataset, depth=4):
-    """Times what a dataset calls its transforms. Classes are patched and not objects, so that their types stay; a plain function is
-    replaced in this process's dataset."""
-    for inner in [getattr(dataset, "dataset", None), *list(getattr(dataset, "datasets", None) or [])[:64]]:
-        if depth and inner is not None:
-            _follow_transforms(inner, depth - 1)
-    for name in ("transform", "transforms", "target_transform", "joint_transform"):
-        found = getattr(dataset, "__dict__", {}).get(name)
-        if found is None or getattr(found, "leat_observed", False) or not callable(found):
-            continue
-        if hasattr(found, "__code__"):
-            dataset.__dict__[name] = TimedFunction(found)
-        elif not isinstance(found, type):
-            _time_calls(type(found))
+class Functions:
+    """Plain functions that a dataset has as transforms. They are replaced while a batch is fetched: outside of that the script finds
+    its own ones."""
+
+    def __init__(self, dataset):
+        self.rows = []  # (attributes of a dataset, name, function, its timed one)
+        with contextlib.suppress(Exception):  # whatever a dataset is, it is no error here
+            self.find(dataset)
+
+    def find(self, dataset, depth=4):
+        """Times what a dataset calls its transforms. Classes are patched and not objects, so that their types stay. Nothing of the
+        dataset's own is called and no iterator is looked into: it would have less to give."""
+        attributes = object.__getattribute__(dataset, "__dict__")
+        inner = attributes.get("datasets")
+        for each in [attributes.get("dataset"), *(inner[:64] if isinstance(inner, (list, tuple)) else ())]:
+            if depth and each is not None:
+                with contextlib.suppress(Exception):  # a class of an extension has no attributes
+                    self.find(each, depth - 1)
+        for name in ("transform", "transforms", "target_transform", "joint_transform"):
+            found = attributes.get(name)
+            if found is None or not callable(found):
+                continue
+            if hasattr(found, "__code__"):
+                self.rows.append((attributes, name, found, TimedFunction(found)))
+            elif not isinstance(found, type):
+                _time_calls(type(found))
+
+    def replace(self):
+        for attributes, name, plain, timed in self.rows:
+            if attributes.get(name) is plain:
+                attributes[name] = timed
+
+    def put_back(self):
+        for attributes, name, plain, timed in self.rows:
+            if attributes.get(name) is timed:
+                attributes[name] = plain
 
 
 def _time_calls(kind):
@@ -173,9 +193,9 @@ def patch_fetch(kind):
     thread_time = time.thread_time_ns
 
     def fetch(self, possibly_batched_index):
-        if not getattr(self, "leat_followed", False):
-            self.leat_followed = True
-            _follow_transforms(self.dataset)
+        functions = self.__dict__.get("leat_functions")
+        if functions is None:
+            functions = self.leat_functions = Functions(self.dataset)
         if _park is not None:
             _park.enter()
         thread = threading.get_ident()
@@ -186,11 +206,15 @@ def patch_fetch(kind):
             reading.queue = _queue_ns()
         accounts = Accounts()
         outer, current.accounts = current.accounts, accounts
+        if functions.rows:
+            functions.replace()
         cpu, start = thread_time(), now()
         try:
             return plain(self, possibly_batched_index)
         finally:
             end = now()
+            if functions.rows:
+                functions.put_back()
             current.accounts = outer
             cpu = thread_time() - cpu
             # Transforms count whole. Outside of them the processor's time is preparing, and what remains is fetching; time

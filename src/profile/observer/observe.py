@@ -31,6 +31,7 @@ def _part(name):
 
 lanes = _part("lane")
 fetch, once = _part("fetch"), _part("once")
+epochs, weigh = _part("epochs").epochs, sys.modules["_leat_epochs"].weigh
 current = lanes.current
 WAIT, COPY, BACKWARD, COMM, OPTIM, FETCH = lanes.WAIT, lanes.COPY, lanes.BACKWARD, lanes.COMM, lanes.OPTIM, lanes.FETCH
 EXHAUSTED, DEVICE, ACCOUNTED, OBSERVED = lanes.EXHAUSTED, lanes.DEVICE, lanes.ACCOUNTED, lanes.OBSERVED
@@ -151,25 +152,6 @@ class Span:
 # --- loaders ------------------------------------------------------------------------------------------------------------
 
 
-def weigh(batch):
-    """(samples, bytes) of a batch, as far as its tensors and arrays tell. Whatever a batch is, it is no error here."""
-    try:
-        return _weigh(batch)
-    except Exception:  # a class of the script's own, whose properties may do anything
-        return 0, 0
-
-
-def _weigh(batch, depth=3):
-    if hasattr(batch, "nbytes") and hasattr(batch, "shape"):
-        return (int(batch.shape[0]) if len(batch.shape) else 1), int(batch.nbytes)
-    if depth and isinstance(batch, dict):
-        batch = list(batch.values())
-    if depth and isinstance(batch, (list, tuple)):
-        parts = [_weigh(part, depth - 1) for part in batch[:16]]
-        return max((p[0] for p in parts), default=0), sum(p[1] for p in parts)
-    return 0, 0
-
-
 _numbers, _next_number = {}, [1]
 
 
@@ -191,20 +173,6 @@ def without_gradients():
     return 0 if not _grad or _grad[0]() else NO_GRAD
 
 
-_weights = {}  # of a loader's batches: how many were asked, and (samples, bytes) of the last that was weighed
-
-
-def _weight(loader, batch):
-    """Weighing costs as much as all else here: after the first batches every eighth is."""
-    found = _weights.get(loader)
-    if found is None:
-        found = _weights[loader] = [0, None]
-    found[0] += 1
-    if found[0] <= 16 or not found[0] & 7:
-        found[1] = weigh(batch)
-    return found[1]
-
-
 def opening(make, loader):
     """Calls make() as the beginning of an epoch: starting workers is waiting, too."""
     if current.depth:
@@ -223,6 +191,8 @@ def wait(step, loader, accounts=None, ready=False):
     if current.depth:
         return step()
     current.depth = 1
+    if current.trained:
+        epochs.train()
     if _cuda:
         device = current.device or _device()
         if device:
@@ -243,8 +213,9 @@ def wait(step, loader, accounts=None, ready=False):
         current.depth = 0
     if accounts:
         accounts(loader, span.start)
-    samples, size = _weight(loader, batch)
+    samples, size = epochs.weight(loader, batch)
     span.end(samples, size)
+    epochs.give(loader, not span.flags & NO_GRAD)
     current.trained = current.stepped = False
     current.batches += 1
     if current.batches == once.COUNTED:
@@ -297,28 +268,6 @@ class Replayed(Watched):
         return batch_of(self, self.iterator.__next__, self.loader, source is not None and is_ready(source))
 
 
-class Epoch:
-    """How many batches an epoch of the training has, once one is over."""
-
-    def __init__(self):
-        self.given, self.trained, self.last = {}, set(), 0
-
-    def look(self, number):
-        """Before a batch of this loader: if there was a backward pass, the last one was trained with."""
-        if current.trained:
-            self.trained.add(self.last)
-        self.last = number
-
-    def count(self, number):
-        if current.mode & ~WARMUP == OBSERVED:
-            self.given[number] = self.given.get(number, 0) + 1
-
-    def end(self, number):
-        batches = self.given.pop(number, 0)
-        if batches and number in self.trained:
-            lanes.put(lanes.W_EPOCH, batches)
-
-
 def is_ready(iterator):
     """Whether the next batch is there already: with workers, that they are ahead of the training."""
     told = iterator.__dict__
@@ -330,31 +279,25 @@ def is_ready(iterator):
         return False
 
 
-_epoch = Epoch()
-
-
 def batch_of(iterator, step, number, ready):
     """The next batch of a loader, its own or one of a differential block."""
-    _epoch.look(number)
     if _replayer:
         step = _replayer[0].choose(iterator, step, ready)
     try:
         batch = wait(step, number, ready=ready)
     except StopIteration:
-        _epoch.end(number)
+        epochs.end(number)
         raise
-    _epoch.count(number)
+    epochs.count(number)
     return batch
 
 
 def begin_epoch(loader, make):
     """make() begins to give out the batches of this loader."""
+    if current.trained:
+        epochs.train()
     number = number_of(loader)
-    _epoch.look(number)
-    _epoch.end(number)
-    lanes.put(lanes.W_WORKERS, loader.num_workers)
-    with contextlib.suppress(Exception):  # it need not have a length
-        lanes.put(lanes.W_SAMPLES, len(loader.dataset))
+    epochs.begin(number, loader)
     return opening(make, number)
 
 

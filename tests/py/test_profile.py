@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, ROOT
-from loading import SLOW, torchrun
+from loading import SLOW, torchrun, warm_python
 
 torch = pytest.importorskip("torch")
 
@@ -54,6 +54,11 @@ def profile(run_leat, tmp_path):
         return done, json.loads(out.read_text()) if out.exists() else None
 
     return run
+
+
+def unprofiled(program):
+    """What a script says without the profiler. It is in no way special how its Python starts, so it starts fast."""
+    return subprocess.run(warm_python(*program), capture_output=True, text=True, check=True)
 
 
 def parts(report, mode="observed"):
@@ -175,9 +180,9 @@ def test_samples_are_read_again_from_memory_and_from_the_disk_and_the_training_i
     for i in range(220):
         (folder / f"{i:03}").write_bytes(os.urandom(1 << 17))
     os.sync()  # what is not written yet cannot be dropped
-    command = [sys.executable, "-c", READS, folder, str(workers)]
-    plain = subprocess.run(command, capture_output=True, text=True, check=True)
-    done, report = profile(None, "--time", "1min", command=command)
+    command = ["-c", READS, folder, str(workers)]
+    plain = unprofiled(command)
+    done, report = profile(None, "--time", "1min", command=[sys.executable, *command])
     assert done.stdout == plain.stdout  # bit for bit
     runs = {run["mode"]: run for run in report["runs"]}
     assert {"observed", "synthetic", "cached", "cold"} <= set(runs)
@@ -190,7 +195,7 @@ def test_samples_are_read_again_from_memory_and_from_the_disk_and_the_training_i
 
 def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_leat, tmp_path):
     wish = {"read": 0.025, "steps": 110}  # 50 ms of a step: far more than a busy machine keeps it from a core
-    plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
+    plain = unprofiled([TRAIN, json.dumps(wish)])
     done, report = profile(wish, "--time", "1min", "--type", "m5.large")
     assert done.stdout == plain.stdout  # weights, learning rate, random numbers: bit for bit
     assert truths(done)[0]["iterations"] > 130
@@ -225,7 +230,7 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
 
 def test_without_replayed_steps_nothing_changes_at_all_and_what_is_counted_once_is_there(profile, tmp_path):
     wish = {"save": str(tmp_path / "weights.pt")}
-    plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
+    plain = unprofiled([TRAIN, json.dumps(wish)])
     done, report = profile(wish)
     assert done.stdout == plain.stdout  # also the step whose operations were counted
     assert truths(done)[0]["iterations"] == 45
@@ -341,9 +346,9 @@ print([p.double().sum().item() for p in net.parameters()])
 )
 def test_steps_that_take_no_batch_are_counted_by_the_optimizer(profile, kind, workers, options):
     """One batch over and over, tensors of the script's own, and these without an optimizer."""
-    command = [sys.executable, "-c", ONE_BATCH, kind, str(workers)]
-    plain = subprocess.run(command, capture_output=True, text=True, check=True)
-    done, report = profile(None, *options, command=command)
+    command = ["-c", ONE_BATCH, kind, str(workers)]
+    plain = unprofiled(command)
+    done, report = profile(None, *options, command=[sys.executable, *command])
     assert done.stdout == plain.stdout
     assert report["runs"][0]["steps"] in (97, 98)  # without the first two, and what comes before the first border
     assert [run["mode"] for run in report["runs"]] == ["observed"]

@@ -189,7 +189,7 @@ def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_s
     would if it counted its steps otherwise after they stood still for it, or if it saved in the middle of a block."""
     script = Path(__file__).with_name("profile_apart.py")
     plain = subprocess.run(
-        torchrun(script, "none", "9", tmp_path / "saved"),
+        torchrun(script, "none", "9", tmp_path / "saved", warm=True),
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
         text=True,

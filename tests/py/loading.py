@@ -185,7 +185,7 @@ class Runtime:
 
     def start_rank(self, loader, **job):
         """A process that runs loader_rank.py."""
-        env = {**self.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**self.env, "PYTHONPATH": str(PYTHON_BUILD / "python")}
         if PRELOAD:
             env["LD_PRELOAD"] = PRELOAD
             env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")

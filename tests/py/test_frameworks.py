@@ -110,7 +110,7 @@ def test_torchrun_with_two_ranks_and_a_second_run_with_one(program, squares, tmp
 @pytest.mark.parametrize(
     ("where", "method"),
     [
-        ("rank", "spawn"),
+        pytest.param("rank", "spawn", marks=pytest.mark.long),
         ("parent", "spawn"),
         ("parent", "fork"),
         pytest.param("parent", "forkserver", marks=pytest.mark.long),

@@ -97,7 +97,7 @@ def test_an_injected_stall_is_found_and_measured(profile, wish, first):
 
 
 @pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="times are compared; the tests below have what is ours")
-@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+@pytest.mark.parametrize("context", [pytest.param("spawn", marks=pytest.mark.long), "forkserver"])
 def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile, context):
     # Two workers that sleep 120 ms for each batch keep nobody busy who computes for 1 ms. They have to be far slower than a training
     # that gets no core for a while: else they are ahead of it, and there is nothing to see.
@@ -342,7 +342,12 @@ print([p.double().sum().item() for p in net.parameters()])
 
 
 @pytest.mark.parametrize(
-    ("kind", "workers", "options"), [("one", 2, ()), ("one", 0, ("--time", "20s")), ("none", 0, ("--time", "20s"))]
+    ("kind", "workers", "options"),
+    [
+        pytest.param("one", 2, (), marks=pytest.mark.long),
+        ("one", 0, ("--time", "20s")),
+        ("none", 0, ("--time", "20s")),
+    ],
 )
 def test_steps_that_take_no_batch_are_counted_by_the_optimizer(profile, kind, workers, options):
     """One batch over and over, tensors of the script's own, and these without an optimizer."""

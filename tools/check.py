@@ -6,10 +6,12 @@ tools/check.py --fix format ruff
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from xml.sax.saxutils import escape, quoteattr
 
 from tree import ROOT, files, shell_scripts
@@ -71,6 +73,9 @@ CHECKS = {
 }
 
 
+WIDE = {"headers", "cppcheck", "tidy"}  # use all cores themselves; of the others several run at a time
+
+
 def run(name, fix):
     """(seconds, what is wrong or "")"""
     command = CHECKS[name](fix)
@@ -100,13 +105,16 @@ def main():
     parser.add_argument("--fix", action="store_true", help="correct what can be corrected (format, ruff)")
     parser.add_argument("names", nargs="*", choices=[[], *CHECKS], help=" ".join(CHECKS))
     args = parser.parse_args()
+    names = args.names or list(CHECKS)
     results = []
-    for name in args.names or CHECKS:
-        seconds, text = run(name, args.fix)
-        results.append((name, seconds, text))
-        print(f"{'FAIL' if text else 'ok':4} {name} ({seconds:.1f} s)", flush=True)
-        if text:
-            print(text, flush=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        narrow = {name: pool.submit(run, name, args.fix) for name in names if name not in WIDE}
+        for name in names:
+            seconds, text = narrow[name].result() if name in narrow else run(name, args.fix)
+            results.append((name, seconds, text))
+            print(f"{'FAIL' if text else 'ok':4} {name} ({seconds:.1f} s)", flush=True)
+            if text:
+                print(text, flush=True)
     write_junit(results)
     sys.exit(any(text for _, _, text in results))
 

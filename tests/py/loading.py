@@ -4,7 +4,9 @@ The client always comes from a build that Python can load; with ThreadSanitizer 
 test, and the rest comes from build/release.
 """
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import random
@@ -23,6 +25,7 @@ from conftest import BUILD, PRELOAD, PYTHON_ENV, ROOT, SANITIZE, assert_no_repor
 
 PYTHON_BUILD = ROOT / "build" / "release" if SANITIZE == "thread" else BUILD
 RANK = Path(__file__).with_name("loader_rank.py")
+WARM = Path(__file__).with_name("warm.py")
 SLOW = 5 if SANITIZE else 1  # sanitizers take their time
 
 
@@ -182,7 +185,7 @@ class Runtime:
 
     def start_rank(self, loader, **job):
         """A process that runs loader_rank.py."""
-        env = {**self.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**self.env, "PYTHONPATH": str(PYTHON_BUILD / "python")}
         if PRELOAD:
             env["LD_PRELOAD"] = PRELOAD
             env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
@@ -335,17 +338,40 @@ def free_port():
         return s.getsockname()[1]
 
 
-def torchrun(*args, ranks=2):
-    """The command that starts a program under torchrun, all by address: a machine need not know its own name."""
+@functools.cache
+def warm_server():
+    """The socket of a Python that has imported torch (warm.py). It ends with this process."""
+    path = f"{tempfile.mkdtemp(prefix='leat-warm-', dir='/tmp')}/socket"
+    atexit.register(shutil.rmtree, os.path.dirname(path), ignore_errors=True)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env |= {"OMP_NUM_THREADS": "1", **PYTHON_ENV}
+    server = subprocess.Popen([sys.executable, WARM, "serve", path], env=env, stdin=subprocess.PIPE)
+    atexit.register(server.wait)
+    atexit.register(server.stdin.close)
+    wait_until(lambda: os.path.exists(path) or server.poll() is not None, 60, "the socket of warm.py")
+    return path
+
+
+def warm_python(*args):
+    """The command `python ARG…`, in a process that need not import torch any more."""
+    return [sys.executable, "-IS", str(WARM), "run", warm_server(), *map(str, args)]
+
+
+def torchrun(*args, ranks=2, warm=False):
+    """The command that starts a program under torchrun, all by address: a machine need not know its own name. With `warm` its
+    ranks need not import torch any more, as torchrun itself never does."""
     places = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-    return [sys.executable, "-m", "torch.distributed.run", *places, f"--nproc-per-node={ranks}", *map(str, args)]
+    program = ["--no-python", *warm_python(*args)] if warm else args
+    return warm_python("-m", "torch.distributed.run", *places, f"--nproc-per-node={ranks}", *program)
 
 
 def run_jobs(runtime, tmp_path, cases, timeout=60):
     """Runs programs/job.py with cases [(ranks, port or None), …]; what every rank of each got."""
     path = tmp_path / "cases.json"
     path.write_text(json.dumps([{"ranks": ranks, "port": port} for ranks, port in cases]))
-    process = start_python(runtime, (RANK.parent / "programs" / "job.py").read_text(), path, start_new_session=True)
+    program = [RANK.parent / "programs" / "job.py", path]
+    python = warm_python(*program) if any(port for _, port in cases) else [sys.executable, *map(str, program)]
+    process = start(runtime, python, start_new_session=True)
     try:
         out, stderr = process.communicate(timeout=timeout * SLOW)
     except subprocess.TimeoutExpired:
@@ -376,13 +402,18 @@ def rank_env(rank, world, local_rank=None, local_world=None, port=29500, **more)
     return {name: str(value) for name, value in names.items()}
 
 
-def start_python(runtime, code, *args, start_new_session=False, **env):
+def start_python(runtime, code, *args, **env):
+    return start(runtime, [sys.executable, "-c", code, *map(str, args)], **env)
+
+
+def start(runtime, command, start_new_session=False, **env):
+    """A Python that loads the package."""
     full = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), **env}
     if PRELOAD:
         full["LD_PRELOAD"] = PRELOAD
         full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, args)],
+        command,
         env=full,
         start_new_session=start_new_session,
         stdin=subprocess.PIPE,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from conftest import assert_no_report
-from loading import PRELOAD, PYTHON_BUILD, SLOW, Runtime, free_port, rank_env
+from loading import PRELOAD, PYTHON_BUILD, SLOW, Runtime, free_port, rank_env, warm_python
 
 PROGRAM = Path(__file__).parent / "programs" / "machine_rank.py"
 
@@ -64,8 +64,11 @@ class Machines:
             if PRELOAD:
                 full["LD_PRELOAD"] = PRELOAD
                 full["ASAN_OPTIONS"] = full.get("ASAN_OPTIONS", "").replace("detect_leaks=1", "detect_leaks=0")
-            inside = ["ip", "netns", "exec", self.netns[r]] if self.netns else []
-            command = [*inside, sys.executable, str(PROGRAM), json.dumps(job)]
+            command = [PROGRAM, json.dumps(job)]
+            if self.netns:
+                command = ["ip", "netns", "exec", self.netns[r], sys.executable, *command]
+            else:
+                command = warm_python(*command)
             ranks.append(subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return ranks
 
@@ -75,9 +78,11 @@ class Machines:
         port = free_port()
         started = []
         for node, runtime in enumerate(self.runtimes):
-            command = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={len(self.runtimes)}", f"--node-rank={node}",
-                       f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}", "--redirects=1",
-                       f"--log-dir={folder}/{node}", str(PROGRAM), json.dumps(job)]  # fmt: skip
+            command = warm_python(
+                *("-m", "torch.distributed.run", f"--nnodes={len(self.runtimes)}", f"--node-rank={node}"),
+                *(f"--nproc-per-node={ranks}", "--master-addr=127.0.0.1", f"--master-port={port}", "--redirects=1"),
+                *(f"--log-dir={folder}/{node}", "--no-python", *warm_python(PROGRAM, json.dumps(job))),
+            )
             full = {**launched(runtime), **env}
             started.append(
                 subprocess.Popen(command, env=full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

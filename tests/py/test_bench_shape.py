@@ -9,10 +9,9 @@ import pytest
 from loading import SLOW
 
 pytest.importorskip("torch")
-pytestmark = [
-    pytest.mark.alone,  # it measures time
-    pytest.mark.skipif(bool(os.environ.get("LEAT_SANITIZE")), reason="Python would need the sanitizer's runtime"),
-]
+pytestmark = pytest.mark.skipif(
+    bool(os.environ.get("LEAT_SANITIZE")), reason="Python would need the sanitizer's runtime"
+)
 
 
 @pytest.fixture
@@ -25,6 +24,7 @@ def bench(run_leat, tmp_path):
     return run
 
 
+@pytest.mark.alone  # it compares times
 @pytest.mark.parametrize(
     ("shape", "scale"), [("resnet50", "0.02"), pytest.param("cosmoflow", "0.01", marks=pytest.mark.long)]
 )

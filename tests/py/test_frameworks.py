@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SANITIZE
-from loading import PYTHON_BUILD, free_port, make_images, pack, torchrun, wait_until
+from loading import PYTHON_BUILD, free_port, make_images, pack, torchrun, wait_until, warm_python
 
 PROGRAMS = Path(__file__).with_name("programs")
 SAMPLES = 96
@@ -48,8 +48,8 @@ class Program:
         }
 
     def run(self, program, *args, ranks=None):
-        command = [str(PROGRAMS / program), *map(str, args)]
-        command = torchrun(*command, ranks=ranks) if ranks else [sys.executable, *command]
+        command = [PROGRAMS / program, *args]
+        command = torchrun(*command, ranks=ranks, warm=True) if ranks else warm_python(*command)
         done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr[-6000:]
         return done.stdout
@@ -110,7 +110,7 @@ def test_torchrun_with_two_ranks_and_a_second_run_with_one(program, squares, tmp
 @pytest.mark.parametrize(
     ("where", "method"),
     [
-        ("rank", "spawn"),
+        pytest.param("rank", "spawn", marks=pytest.mark.long),
         ("parent", "spawn"),
         ("parent", "fork"),
         pytest.param("parent", "forkserver", marks=pytest.mark.long),

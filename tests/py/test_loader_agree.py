@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 from conftest import PRELOAD
-from loading import SLOW, free_port, pack, rank_env, run_jobs, start_python
+from loading import SLOW, free_port, pack, rank_env, run_jobs, start, warm_python
 
 G = 24
 
@@ -183,7 +183,8 @@ def test_loader_older_than_its_group_takes_rank_and_world_from_it(runtime, blobs
         "sys.stdout.flush(); os._exit(0)\n"
     )
     port = free_port()
-    processes = [start_python(runtime, code, blobs.url, rank, port, GLOO_SOCKET_IFNAME="lo") for rank in (0, 1)]
+    commands = [warm_python("-c", code, blobs.url, rank, port) for rank in (0, 1)]
+    processes = [start(runtime, command, GLOO_SOCKET_IFNAME="lo") for command in commands]
     ranks = []
     for process in processes:
         out, stderr = process.communicate(timeout=60)

@@ -24,7 +24,7 @@ def train(runtime, *args):
         "GLOO_SOCKET_IFNAME": "lo",
     }
     done = subprocess.run(
-        torchrun(TRAIN, *args),
+        torchrun(TRAIN, *args, warm=True),
         env=env,
         capture_output=True,
         text=True,

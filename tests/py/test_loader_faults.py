@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from loading import SLOW, make_blobs, make_images, pack, smallest_budget
 
-pytestmark = pytest.mark.alone  # beside others, moments come too late
+alone = pytest.mark.alone  # beside others, moments come too late
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +263,7 @@ def test_chunk_that_is_missing_is_named(lt, runtime, blobs, tmp_path):
         assert loader.epoch == 1
 
 
+@alone
 def test_deadline_names_what_was_waited_for_and_the_loader_goes_on_afterwards(lt, served, blobs):
     url, server = served("--latency", "200ms")
     seen = {}
@@ -283,6 +284,7 @@ def test_deadline_names_what_was_waited_for_and_the_loader_goes_on_afterwards(lt
         assert seen == blobs.known
 
 
+@alone
 def test_opening_has_the_deadline_as_well_and_names_the_dataset(lt, served):
     url, _ = served("--fault", "stall=1")
     began = time.monotonic()

@@ -10,7 +10,7 @@ import signal
 import pytest
 from loading import SLOW, batches_of, is_idle, pack, smallest_budget, start_python, wait_until
 
-pytestmark = pytest.mark.alone  # beside others, moments come too late
+alone = pytest.mark.alone  # beside others, moments come too late
 
 G = 24
 
@@ -139,6 +139,7 @@ print(n, loader.stats()["agents_lost"], flush=True)
 """
 
 
+@alone
 def test_stopped_rank_with_64_slots_of_30_large_columns_disturbs_nobody_and_goes_on(runtime, large_first, images):
     """None of the 64 batches that are made for it fits its slot; its socket must hold whatever it is told of them."""
     stopped = start_python(runtime, MANY_COLUMNS, large_first.url)

@@ -12,7 +12,7 @@ import types
 import pytest
 from loading import SLOW, is_idle, numbers, start_python, wait_until
 
-pytestmark = pytest.mark.alone  # beside others, moments come too late
+alone = pytest.mark.alone  # beside others, moments come too late
 
 
 @pytest.fixture
@@ -61,6 +61,7 @@ def test_looking_at_a_loader_from_other_threads_disturbs_no_batch(lt, images):
         assert loader.stats()["batches"] == sum(map(len, expected))
 
 
+@alone
 def test_statistics_come_while_a_batch_is_waited_for_and_a_second_use_is_refused(lt, stuck):
     failures = []
 
@@ -108,6 +109,7 @@ def in_child(what):
     return text
 
 
+@alone
 def test_fork_while_another_thread_waits_for_a_batch(lt, stuck):
     batches = iter(stuck)
     failures = []
@@ -204,6 +206,7 @@ def test_killed_ranks_session_ends_though_its_child_lives_and_the_child_goes_on(
         process.communicate()
 
 
+@alone
 def test_workers_of_a_dataloader_neither_keep_nor_disturb_a_loader(lt, runtime, images):
     torch_data = pytest.importorskip("torch.utils.data")
     expected = numbers(lt, images.url)

@@ -14,13 +14,17 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, ROOT
-from loading import SLOW, torchrun
+from loading import SLOW, torchrun, warm_python
 
 torch = pytest.importorskip("torch")
 
 TRAIN = Path(__file__).with_name("profile_train.py")
 PLACE = Path("/dev/shm")
 OBSERVER = ROOT / "src" / "profile" / "observer"
+not_ours = pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="nothing of ours in C runs here")
+seen_elsewhere = pytest.mark.skipif(
+    "LEAT_SANITIZE" in os.environ, reason="in C the same as in other tests of this file"
+)
 
 
 def left_behind():
@@ -54,6 +58,11 @@ def profile(run_leat, tmp_path):
         return done, json.loads(out.read_text()) if out.exists() else None
 
     return run
+
+
+def unprofiled(program):
+    """What a script says without the profiler. It is in no way special how its Python starts, so it starts fast."""
+    return subprocess.run(warm_python(*program), capture_output=True, text=True, check=True)
 
 
 def parts(report, mode="observed"):
@@ -92,7 +101,7 @@ def test_an_injected_stall_is_found_and_measured(profile, wish, first):
 
 
 @pytest.mark.skipif("LEAT_SANITIZE" in os.environ, reason="times are compared; the tests below have what is ours")
-@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+@pytest.mark.parametrize("context", [pytest.param("spawn", marks=pytest.mark.long), "forkserver"])
 def test_two_stalls_are_told_apart_and_spawned_workers_are_followed(profile, context):
     # Two workers that sleep 120 ms for each batch keep nobody busy who computes for 1 ms. They have to be far slower than a training
     # that gets no core for a while: else they are ahead of it, and there is nothing to see.
@@ -177,9 +186,9 @@ def test_samples_are_read_again_from_memory_and_from_the_disk_and_the_training_i
     for i in range(220):
         (folder / f"{i:03}").write_bytes(os.urandom(1 << 17))
     os.sync()  # what is not written yet cannot be dropped
-    command = [sys.executable, "-c", READS, folder, str(workers)]
-    plain = subprocess.run(command, capture_output=True, text=True, check=True)
-    done, report = profile(None, "--time", "1min", command=command)
+    command = ["-c", READS, folder, str(workers)]
+    plain = unprofiled(command)
+    done, report = profile(None, "--time", "1min", command=[sys.executable, *command])
     assert done.stdout == plain.stdout  # bit for bit
     runs = {run["mode"]: run for run in report["runs"]}
     assert {"observed", "synthetic", "cached", "cold"} <= set(runs)
@@ -192,7 +201,7 @@ def test_samples_are_read_again_from_memory_and_from_the_disk_and_the_training_i
 
 def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_leat, tmp_path):
     wish = {"read": 0.025, "steps": 110}  # 50 ms of a step: far more than a busy machine keeps it from a core
-    plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
+    plain = unprofiled([TRAIN, json.dumps(wish)])
     done, report = profile(wish, "--time", "1min", "--type", "m5.large")
     assert done.stdout == plain.stdout  # weights, learning rate, random numbers: bit for bit
     assert truths(done)[0]["iterations"] > 130
@@ -227,7 +236,7 @@ def test_replayed_steps_leave_no_trace_and_show_what_data_costs(profile, run_lea
 
 def test_without_replayed_steps_nothing_changes_at_all_and_what_is_counted_once_is_there(profile, tmp_path):
     wish = {"save": str(tmp_path / "weights.pt")}
-    plain = subprocess.run([sys.executable, TRAIN, json.dumps(wish)], capture_output=True, text=True, check=True)
+    plain = unprofiled([TRAIN, json.dumps(wish)])
     done, report = profile(wish)
     assert done.stdout == plain.stdout  # also the step whose operations were counted
     assert truths(done)[0]["iterations"] == 45
@@ -245,11 +254,13 @@ def test_without_replayed_steps_nothing_changes_at_all_and_what_is_counted_once_
     assert {"wait", "fetch", "backward", "optimizer"} <= {span["what"] for span in report["spans"]}
 
 
+@seen_elsewhere  # test_other_commands_run_as_they_are
 def test_a_script_that_ends_early_keeps_its_status(profile):
     done, _ = profile({"end": "exit"}, status=7)
     assert "not enough data" in done.stderr
 
 
+@seen_elsewhere  # test_a_rank_that_is_killed_is_marked_in_the_report_of_the_others
 def test_a_script_that_crashes_keeps_its_traceback(profile):
     done, report = profile({"end": "crash"}, status=1)
     assert "RuntimeError: as it must" in done.stderr
@@ -339,13 +350,18 @@ print([p.double().sum().item() for p in net.parameters()])
 
 
 @pytest.mark.parametrize(
-    ("kind", "workers", "options"), [("one", 2, ()), ("one", 0, ("--time", "20s")), ("none", 0, ("--time", "20s"))]
+    ("kind", "workers", "options"),
+    [
+        pytest.param("one", 2, (), marks=pytest.mark.long),
+        ("one", 0, ("--time", "20s")),
+        ("none", 0, ("--time", "20s")),
+    ],
 )
 def test_steps_that_take_no_batch_are_counted_by_the_optimizer(profile, kind, workers, options):
     """One batch over and over, tensors of the script's own, and these without an optimizer."""
-    command = [sys.executable, "-c", ONE_BATCH, kind, str(workers)]
-    plain = subprocess.run(command, capture_output=True, text=True, check=True)
-    done, report = profile(None, *options, command=command)
+    command = ["-c", ONE_BATCH, kind, str(workers)]
+    plain = unprofiled(command)
+    done, report = profile(None, *options, command=[sys.executable, *command])
     assert done.stdout == plain.stdout
     assert report["runs"][0]["steps"] in (97, 98)  # without the first two, and what comes before the first border
     assert [run["mode"] for run in report["runs"]] == ["observed"]
@@ -405,6 +421,7 @@ def test_what_a_killed_profiler_leaves_is_removed_by_the_next(leat_bin, clean_en
     assert not set(mine) & left_behind()
 
 
+@not_ours
 def test_a_record_costs_microseconds(tmp_path):
     code = f"""
 import sys, time
@@ -424,6 +441,7 @@ print(lane.words[observe.lanes.W_DROPPED], lane.head)
     assert [int(said[1]), int(said[2])] == [12000 - 8192, 8192]  # bounded, and what did not fit is counted
 
 
+@not_ours
 def test_watching_costs_a_fraction_of_the_smallest_step():
     """Against the same step without it, in the same process, in turn: by the functions that are called, which no busy machine
     changes, and by processor time. Both bounds are below the double of what it is."""
@@ -440,6 +458,7 @@ def test_watching_costs_a_fraction_of_the_smallest_step():
     pytest.fail(f"watching adds {shares} of a step without it")
 
 
+@not_ours
 def test_what_a_gpu_has_does_not_end_in_a_forked_child(tmp_path):
     code = f"""
 import gc, os, sys
@@ -518,6 +537,7 @@ class FakeEvent:
         raise AssertionError("nothing may wait for the GPU")
 
 
+@not_ours
 def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkeypatch):
     import types
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import SANITIZE
 from loading import SLOW, torchrun
-from test_profile import left_behind, profile  # noqa: F401
+from test_profile import left_behind, not_ours, profile, seen_elsewhere  # noqa: F401
 
 torch = pytest.importorskip("torch")
 
@@ -25,8 +25,8 @@ ODD = Path(__file__).with_name("profile_odd.py")
         pytest.param("traced", 0, "steps 30 True\n", "", False, marks=pytest.mark.long),
         pytest.param("leaves", 4, "steps 30 False\n", "", False, marks=pytest.mark.long),
         pytest.param("exits", 1, "steps 30 False\n", "that is all", False, marks=pytest.mark.long),
-        ("hooked", 1, "steps 30 False\n", "my own word: as it must", True),
-        ("worker", 1, "", "ValueError: sample 9 is bad", None),
+        pytest.param("hooked", 1, "steps 30 False\n", "my own word: as it must", True, marks=seen_elsewhere),
+        pytest.param("worker", 1, "", "ValueError: sample 9 is bad", None, marks=seen_elsewhere),
     ],
 )
 def test_odd_scripts_keep_their_output_and_status(profile, tmp_path, kind, status, out, words, died):  # noqa: F811
@@ -81,6 +81,7 @@ def test_a_profiler_within_a_profiler_is_named(profile, leat_bin, tmp_path):  # 
     assert "another 'leat profile' ran inside this one" in done.stderr
 
 
+@not_ours
 def test_operations_are_not_counted_for_ever(profile):  # noqa: F811
     """FLOPs are counted from the second batch to the third, and this one takes no third: counting makes each operation slower."""
     code = """
@@ -189,7 +190,7 @@ def test_what_fails_on_one_rank_ends_the_blocks_of_all_and_the_training_is_the_s
     would if it counted its steps otherwise after they stood still for it, or if it saved in the middle of a block."""
     script = Path(__file__).with_name("profile_apart.py")
     plain = subprocess.run(
-        torchrun(script, "none", "9", tmp_path / "saved"),
+        torchrun(script, "none", "9", tmp_path / "saved", warm=True),
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
         text=True,

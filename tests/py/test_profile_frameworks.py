@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import SANITIZE
 from loading import torchrun
-from test_profile import parts, profile  # noqa: F401
+from test_profile import parts, profile, unprofiled  # noqa: F401
 
 pytestmark = pytest.mark.skipif(bool(SANITIZE), reason="the frameworks are not what a sanitizer is to look at")
 
@@ -44,8 +44,13 @@ def free_port():
 )
 def test_a_framework_trains_as_without_us_and_its_steps_are_counted(profile, tmp_path, kind, batch, said):  # noqa: F811
     more = {"spawn": [free_port()], "trainer": [tmp_path / "out"]}.get(kind, [])
-    command = [sys.executable, SCRIPT, kind, *more] if kind != "fsdp" else torchrun(SCRIPT, kind)
-    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    program = [SCRIPT, kind, *more]
+    command = [sys.executable, *program] if kind != "fsdp" else torchrun(*program)
+    plain = (
+        subprocess.run(torchrun(*program, warm=True), capture_output=True, text=True, check=True)
+        if kind == "fsdp"
+        else unprofiled(program)
+    )
     lines = [line for line in plain.stdout.splitlines() if line.startswith("[")]
     own = int(re.search(r"^steps (\d+)$", plain.stderr, flags=re.M).group(1))
     assert len(lines) == 1

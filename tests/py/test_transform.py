@@ -393,7 +393,7 @@ def test_ranks_under_torchrun_transform_every_sample_once(lt, runtime, squares, 
     pytest.importorskip("torch")
     env = {**runtime.env, "PYTHONPATH": str(PYTHON_BUILD / "python"), "GLOO_SOCKET_IFNAME": "lo"}
     program = Path(__file__).parent / "programs" / "transformed.py"
-    command = torchrun(program, squares.url, tmp_path / "seen")
+    command = torchrun(program, squares.url, tmp_path / "seen", warm=True)
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120 * SLOW)
     assert done.returncode == 0, done.stderr
     pairs = [pair for r in range(2) for pair in json.loads((tmp_path / f"seen.{r}").read_text())]

@@ -25,7 +25,7 @@ enum leat_lane_kind {
     LEAT_LANE_LINK,   /* an all-reduce of `value` bytes; `extra` is what leat_lane_link_of() reads */
     LEAT_LANE_SOURCE, /* `value` bytes for `flags` batches, from a bucket, or with `extra` 1 from a disk, as the loader
                        * or its sockets tell; as long as it was waited for, 0 where it was not what kept the loader */
-    LEAT_LANE_LOOK,   /* in a differential block the training's own weights were put back, for the script to take them */
+    LEAT_LANE_LOOK, /* in a differential block the training's own weights were put back, for the script to take them */
     LEAT_LANE_KINDS
 };
 

@@ -7,7 +7,8 @@
 #include "profile/frontier.h"
 #include "profile/whatif.h"
 
-#define SLIGHT 0.03 /* of the step: below this nothing is worth doing */
+#define SLIGHT     0.03 /* of the step: below this nothing is worth doing */
+#define FEW_BLOCKS " (of too few blocks for an interval: more --time tells more)"
 
 static const enum leat_report_part stalls[] = {LEAT_REPORT_FETCH, LEAT_REPORT_PREPARE, LEAT_REPORT_INPUT,
                                                LEAT_REPORT_COPY, LEAT_REPORT_COMMUNICATION};
@@ -179,8 +180,8 @@ static void evidence(const struct leat_report *r, struct leat_buf *out)
             continue;
         leat_buf_printf(out, "  %s: ", r->stall[i].cause);
         span(out, &r->stall[i].s);
-        leat_buf_printf(out, " of a step, %.1f %%: run %d less run %d%s\n", 100 * r->stall[i].share, r->stall[i].from[0],
-                        r->stall[i].from[1], isnan(r->stall[i].s.low) ? SINGLE_PAIR : "");
+        leat_buf_printf(out, " of a step, %.1f %%: run %d less run %d%s\n", 100 * r->stall[i].share,
+                        r->stall[i].from[0], r->stall[i].from[1], isnan(r->stall[i].s.low) ? FEW_BLOCKS : "");
     }
     for (size_t i = 0; i < r->notes; i++)
         leat_buf_printf(out, "  note: %s\n", r->note[i]);

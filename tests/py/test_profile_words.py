@@ -14,7 +14,8 @@ def show(run_leat, tmp_path):
 
     def say(**changes):
         top = dict.fromkeys(("leat", "made", "accelerator", "type", "model", "command"), "x")
-        report = {"leat_report": 1, **top, "runs": [{**RUN, **changes}], "stalls": [], "ranks": [], "notes": []}
+        stalls = changes.pop("stalls", [])
+        report = {"leat_report": 1, **top, "runs": [{**RUN, **changes}], "stalls": stalls, "ranks": [], "notes": []}
         (tmp_path / "r.json").write_text(json.dumps(report))
         return run_leat("profile", "show", tmp_path / "r.json", status=0).stdout
 
@@ -28,6 +29,12 @@ SERIAL = {"workers": 0, "fetch_s": 0.06, "prepare_s": 0.001, "parts_s": PARTS}
 def test_the_advice_and_the_promise_have_the_same_number_of_workers(show):
     said = show(**SERIAL)
     assert re.search(r"num_workers=(\d+) would", said).group(1) == re.search(r"with (\d+) workers? of", said).group(1)
+
+
+@pytest.mark.parametrize("high", [0.03, None])
+def test_a_difference_that_has_no_interval_says_so(show, high):
+    said = show(stalls=[{"cause": "data", "s": [0.02, high and 0.01, high], "share": 0.2, "from": [0, 0]}])
+    assert ("too few blocks for an interval" in said) == (high is None), said
 
 
 def test_what_may_as_well_be_slower_is_not_promised(show):

@@ -46,6 +46,7 @@ class Epochs:
         self.training = []  # … of the last step
         self.steps = 0
         self.workers = None  # that the report was told of first
+        self.changed = False  # and that there were others: said once, for a training may change them in every step
 
     def begin(self, number, loader):
         """A loader begins to give out batches. What it gave of an epoch that was left early is an epoch."""
@@ -89,7 +90,8 @@ class Epochs:
             return
         if self.workers is None:
             self.workers = workers
-        elif self.workers != workers:
+        elif self.workers != workers and not self.changed:
+            self.changed = True
             lanes.note(
                 f"the training takes batches from loaders with {self.workers} and with {workers} workers: steps and batches are "
                 "means of both, and do not tell what either would do alone"

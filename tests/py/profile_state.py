@@ -43,6 +43,7 @@ seen = torch.zeros(())
 read = 0  # by the dataset's own rows, not by steps: a block gives none out
 sampler = torch.utils.data.DistributedSampler(Rows()) if dist.is_initialized() else None
 kept = {}
+cache = torch.zeros(1 << 29 if KIND == "cache" else 1)  # never touched: it takes no memory
 for x, y in DataLoader(Rows(), batch_size=2, sampler=sampler, shuffle=sampler is None):
     if KIND == "rates":
         read += 1
@@ -55,6 +56,8 @@ for x, y in DataLoader(Rows(), batch_size=2, sampler=sampler, shuffle=sampler is
     with torch.no_grad():
         for mean, now in zip(average, parameters, strict=True):
             mean.lerp_(now, 0.1)
+    if KIND == "cache":
+        cache[int(seen)] = loss.detach()
     if KIND == "looks":
         net.state_dict()
     if KIND == "plain":

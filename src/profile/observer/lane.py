@@ -188,6 +188,7 @@ class Current:
         self.depth = 0  # of calls that are waits themselves: an iterator within an iterator counts once
         self.trained = False  # a backward pass since the last batch
         self.stepped = False  # a step of an optimizer
+        self.steps = 0  # of optimizers
         self.accounts = None  # of the fetch that this thread is in
         self.device = None
         self.batches = 0

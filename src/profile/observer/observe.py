@@ -398,6 +398,7 @@ def _patch_optimizer(torch):
                 device.collect()  # nobody takes batches, who would do it
             seen[0] = current.batches
         current.stepped = True
+        current.steps += 1
         spans.append((optimizer, Span(OPTIM)))
 
     def after(optimizer, args, kwargs):

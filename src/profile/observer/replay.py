@@ -63,13 +63,6 @@ def versions(batch, torch):
     return None if not isinstance(batch, (int, float, str, bytes, type(None))) else batch
 
 
-class Refused(RuntimeError):
-    """A reason that is a sentence."""
-
-    def __repr__(self):
-        return str(self)
-
-
 class Files:
     """Which files each fetch of a batch opened: its processes append lines to a file in the folder of lanes."""
 
@@ -215,6 +208,7 @@ class Replayer:
         self.rates = []  # of learning, at the last block
         self.rated = False  # that was said
         self.looks = set()  # steps in which the script took weights out of the training
+        self.revealed = None  # when they were last put back for that, within a block
         self.lives = (None, "")  # a store, and the name under which the ranks of now speak there
 
     def count(self):
@@ -426,7 +420,7 @@ class Replayer:
             self.park.close()
             exchanging = any(module() is not None for module in sys.modules["_leat_once"].exchanging)
             if len(self.looks) > self.trained // 2:
-                raise Refused("the script takes weights out of the training in most of its steps")
+                raise snapshots.Refused("the script takes weights out of the training in most of its steps")
             self.looks.clear()
             if time.monotonic() < self.until and not narrow(self.blocks, self.precision):
                 mode = self.next_mode(iterator, exchanging)
@@ -505,7 +499,7 @@ class Replayer:
         store.wait([key], 2 * patience)
         why = store.get(key).decode()
         if why:
-            raise Refused(why)
+            raise snapshots.Refused(why)
 
     def compare_rates(self, snapshot):
         """A script that has no scheduler and changes its learning rates counts its steps."""
@@ -521,12 +515,17 @@ class Replayer:
         """The script takes weights out of the training: they are to be the training's own. One rank may do so alone, and must not
         leave a block in which others are: its steps go on from there, and are put back like all others."""
         if self.snapshot is None:
-            self.looks.add(self.trained)
+            if self.seconds:
+                self.looks.add(self.trained)
             return
+        when = (self.block, self.iterations, self.current.trained, self.current.steps)
+        if when == self.revealed:
+            return  # a copy of a model asks for each of its parameters
         from _leat_observe import lanes
 
         start = lanes.now()
         self.snapshot.restore()
+        self.revealed = when
         lanes.lane().write(lanes.LOOK, start, lanes.now())
 
     def link(self):

@@ -8,6 +8,13 @@ import sys
 import weakref
 
 
+class Refused(RuntimeError):
+    """A reason that is a sentence."""
+
+    def __repr__(self):
+        return str(self)
+
+
 def instances(kinds):
     """{name: things of that kind that this process has}."""
     found = {name: [] for name in kinds}
@@ -19,6 +26,9 @@ def instances(kinds):
         if told[kind]:
             found[told[kind]].append(thing)
     return found
+
+
+ROOM = 1 << 30  # bytes of a script's own tensors that are kept, beside twice those of its model
 
 
 class Own:
@@ -79,7 +89,12 @@ class Snapshot:
             tensors.update((id(p), p) for group in optimizer.param_groups for p in group["params"])
         states = [v for o in found["optimizer"] for state in o.state.values() for v in state.values()]
         known = {*tensors, *(id(t.grad) for t in tensors.values()), *map(id, states)}
-        self.own = [(t, t.detach().clone()) for t in own.tensors(known)]
+        found_own = own.tensors(known)
+        if sum(t.nbytes for t in found_own) > ROOM + 2 * sum(t.nbytes for t in tensors.values()):
+            raise Refused(
+                "the script's steps write into more memory of their own than can be kept (a cache of its data?)"
+            )
+        self.own = [(t, t.detach().clone()) for t in found_own]
         self.tensors = [
             (t, t.detach().clone(), None if t.grad is None else t.grad.detach().clone()) for t in tensors.values()
         ]
@@ -114,15 +129,16 @@ class Snapshot:
             if isinstance(value, tensor) and isinstance(values.get(key), tensor):
                 values[key].data.copy_(value)
             else:
-                values[key] = value
+                values[key] = value.clone() if isinstance(value, tensor) else copy.copy(value)
 
     def restore(self):
+        """As often as is asked for."""
         torch = self.torch
         with torch.no_grad():
             for tensor, saved, grad in self.tensors:
                 tensor.data.copy_(saved)
                 if grad is None or tensor.grad is None:
-                    tensor.grad = grad
+                    tensor.grad = None if grad is None else grad.clone()  # steps after this may write into it
                 else:
                     tensor.grad.data.copy_(grad)
             for tensor, saved in self.own:
@@ -135,7 +151,7 @@ class Snapshot:
             for group, saved in self.groups:
                 self.put(group, saved)
             for scheduler, saved in self.schedulers:
-                scheduler.load_state_dict(saved)
+                scheduler.load_state_dict(copy.deepcopy(saved))
             for scaler, scale, tracker in self.scalers:
                 scaler._scale.copy_(scale)
                 scaler._growth_tracker.copy_(tracker)

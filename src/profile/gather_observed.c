@@ -3,6 +3,8 @@
 #include "profile/gather_own.h"
 #include "profile/verdict.h"
 
+#define EARLY_WAITS 0.3 /* of the last steps: no noise, and no taking over of batches that are ready */
+
 const struct gather_rank *gather_first_rank(const struct leat_gather *g)
 {
     const struct gather_rank *first = NULL;
@@ -68,6 +70,16 @@ void gather_observe_cut(struct leat_gather *g)
     g->cut = true;
 }
 
+/* Whether the first epoch waits all the same. Of a batch that was sent, but has not come, a queue says that it is
+ * there. */
+static bool waits(struct leat_gather *g, const struct sums *s)
+{
+    g->early_n++;
+    g->early_s = 0.9 * g->early_s + s->step_s;
+    g->early_wait_s = 0.9 * g->early_wait_s + s->stage_s[LEAT_STEP_WAIT];
+    return g->early_n >= BLOCK_STEPS && g->early_wait_s > EARLY_WAITS * g->early_s;
+}
+
 void gather_observe(struct leat_gather *g, const struct sums *s, bool first, bool empty, size_t place)
 {
     size_t round = gather_round(g);
@@ -78,7 +90,7 @@ void gather_observe(struct leat_gather *g, const struct sums *s, bool first, boo
         g->cut = false;
     if (g->epoch > 1)
         stretch = place < round ? STRETCH_HEAD : STRETCH_BODY;
-    else if (!(g->settled = g->settled || empty))
+    else if (!(g->settled = g->settled || empty || waits(g, s)))
         stretch = STRETCH_EARLY;
     if (stretch != g->round_of)
         g->round = (struct sums){0};

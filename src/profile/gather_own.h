@@ -96,6 +96,9 @@ struct leat_gather {
     size_t in_epoch; /* steps of it */
     bool cut;        /* … of which some are not observed ones */
     bool settled;
+    size_t early_n; /* steps of the first epoch so far, and what the last of them took and waited */
+    double early_s;
+    double early_wait_s;
     bool alone; /* the last step had no batch of a loader */
     bool saved; /* a checkpoint was written in it */
     struct kept_step *steps;

@@ -183,3 +183,16 @@ def test_a_batch_takes_what_it_takes_on_the_rank_that_the_others_wait_for(profil
     assert run["fetch_s"] >= 0.02, done.stderr  # 2 samples of 10 ms; rank 0 takes a tenth of it
     assert run["fetch_s"] + run["prepare_s"] <= 2 * run["step_s"][0]
     assert "they would keep up" not in done.stderr
+
+
+ONE_EPOCH = """
+for batch in DataLoader(Rows(600, 0.002), batch_size=2, num_workers=2):
+    train(batch)
+"""
+
+
+def test_one_epoch_that_waits_for_its_workers_counts(profile):  # noqa: F811
+    """A queue says that a batch is there as soon as a worker sends it: no batch may ever seem to be missing."""
+    done, report = profile(command=[sys.executable, "-c", HEAD + ONE_EPOCH])
+    assert report is not None, done.stderr
+    assert report["runs"][0]["steps"] >= 250

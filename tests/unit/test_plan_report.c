@@ -18,7 +18,7 @@ static void fill(struct leat_report *r)
                                         .cores = 16,
                                         .steps = 100,
                                         .batch = 64,
-                                        .step_s = {i ? 0.2 : 0.3, 0.19, NAN},
+                                        .step_s = {i ? 0.2 : 0.3, i ? 0.19 : NAN, i ? 0.21 : NAN},
                                         .fetch_s = NAN,
                                         .prepare_s = 0.5,
                                         .prepare_cpu_s = 0.4};

@@ -57,6 +57,15 @@ def test_what_a_script_keeps_is_what_it_would_have_kept(profile, plain, tmp_path
     assert {step: digest for step, digest in said["kept"].items() if alone["kept"][step] != digest} == {}
 
 
+def test_a_forked_process_keeps_what_it_has(profile, plain, tmp_path):  # noqa: F811
+    """It has the parent's block too, but is not in it: with a GPU, putting anything back there would end it."""
+    done, report = profile(None, "--time", "1min", command=command_of("fork", 1, tmp_path / "weights"))
+    assert "synthetic" in {run["mode"] for run in report["runs"]}
+    said = json.loads(done.stdout)
+    assert said["read"] == 0
+    assert said["weights"] == plain(1)["weights"]
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [

@@ -177,6 +177,7 @@ class Replayer:
         self.torch, self.current, self.note = torch, current, note
         self.seconds, self.precision = seconds, precision
         self.files = Files(folder)
+        self.pid = os.getpid()
         self.blocks = []  # (mode, seconds of a step)
         self.stamp = None  # (mode, of the last batch, steps and seconds so far)
         self.turn = 0  # in the list of modes
@@ -514,6 +515,8 @@ class Replayer:
     def reveal(self):
         """The script takes weights out of the training: they are to be the training's own. One rank may do so alone, and must not
         leave a block in which others are: its steps go on from there, and are put back like all others."""
+        if os.getpid() != self.pid:
+            return  # a forked process is in no block
         if self.snapshot is None:
             if self.seconds:
                 self.looks.add(self.trained)

@@ -39,6 +39,9 @@ cov: deps-cov build-cov venv deps-test ## the suite with coverage; report in bui
 fuzz: deps-fuzz build-fuzz ## every fuzz target for FUZZ_SECONDS=60; TARGETS="url ini" for some, KEEP=1 to keep finds
 	tools/fuzz $(FUZZ_SECONDS) $(TARGETS)
 
+times: ## how the time and the cost of .ci/run have grown, a line per landing
+	@tools/times
+
 test-s3: build-release venv deps-test deps-s3 ## against a real radosgw, started and torn down again
 	@mkdir -p build/s3
 	LEAT_BUILD=$(CURDIR)/build/release LEAT_JUNIT=$(CURDIR)/build/s3/pytest.junit.xml tests/s3/run
@@ -157,6 +160,6 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$* $(TARGETS_$*)
 
-.PHONY: all abi-dump deps test check asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
+.PHONY: all abi-dump deps test times check asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
 	bench-sched bench-scripts bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

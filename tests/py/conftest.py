@@ -25,6 +25,8 @@ pytest_plugins = ["loading"]
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LEAT_BUILD", ROOT / "build" / "release")).resolve()
 SANITIZE = os.environ.get("LEAT_SANITIZE", "")
+THIN = bool(os.environ.get("LEAT_THIN"))
+BEGAN = pytest.StashKey()
 
 # `make asan` preloads the runtime into the interpreter and turns leak detection off there. Neither is right for what
 # tests start: `leat` has the runtime linked in, and its leaks are ours.
@@ -99,13 +101,61 @@ LONGEST = [
 ]
 
 
+# Fixtures through which a test reaches code in C.
+NATIVE = {"leat", "leat_bin", "leat_build", "lt", "run_leat", "run_python", "runtime", "serve", "shared_bin"}
+
+
+def is_thin(item):
+    """Whether a sanitizer needs the test: not where all of our code that runs is Python."""
+    return item.get_closest_marker("python_only") is None and not NATIVE.isdisjoint(item.fixturenames)
+
+
+def thin_out(items):
+    """Splits the tests into those that a sanitizer needs to see (is_thin, and the first case of each parametrization) and the
+    rest. The release build runs all of them."""
+    wanted, left = [], []
+    seen = set()
+    for item in items:
+        test = (
+            item.path,
+            getattr(item, "originalname", item.name),
+            item.get_closest_marker("every_case") and item.name,
+        )
+        (left if test in seen or not is_thin(item) else wanted).append(item)
+        seen.add(test)
+    return wanted, left
+
+
 def pytest_collection_modifyitems(config, items):
-    """For workers, which are given files in this order: see LONGEST, then those with most tests."""
-    if not hasattr(config, "workerinput"):
-        return
-    tests = collections.Counter(item.path.name for item in items)
-    rank = {name: i for i, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: (rank.get(item.path.name, len(rank)), -tests[item.path.name], item.path.name))
+    """Leaves out what LEAT_THIN says (tools/suite). Workers are given files in the order of LONGEST, then those with most
+    tests."""
+    if THIN:
+        items[:], left = thin_out(items)
+        config.hook.pytest_deselected(items=left)
+    if hasattr(config, "workerinput"):
+        tests = collections.Counter(item.path.name for item in items)
+        rank = {name: i for i, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: (rank.get(item.path.name, len(rank)), -tests[item.path.name], item.path.name))
+
+
+def processor_time():
+    """Of this process and of all children that it has waited for."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    item.stash[BEGAN] = processor_time()
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Puts into the JUnit file what the test took of the processor; tools/times sums it up."""
+    outcome = yield
+    if call.when == "teardown":
+        used = processor_time() - item.stash[BEGAN]
+        outcome.get_result().user_properties.append(("processor_s", f"{used:.2f}"))
 
 
 # What runs in this process has its environment: no test may ask the machine's own metadata service for keys.

@@ -1,5 +1,6 @@
 """The checks of `make check` find what they are for, and the counting of test results counts."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -183,74 +184,93 @@ def test_results_are_summed_up(tmp_path):
     assert len(names) == 5 and sum("three.junit.xml: not complete" in name for name in names) == 1
 
 
-def tally(*args):
-    done = subprocess.run([sys.executable, TOOLS / "tally", *args], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
-
-
-def failed_case(name, text="assert False"):
-    return f'<testcase classname="tests.py.test_x" name="{name}"><failure>{text}</failure></testcase>'
-
-
-def passed_case(name):
-    return f'<testcase classname="tests.py.test_x" name="{name}"/>'
-
-
-def write_junit(path, *some):
-    path.write_text(f"<testsuite>{''.join(some)}</testsuite>")
-
-
-def test_what_fails_may_be_run_again_and_is_named(tmp_path):
-    write_junit(tmp_path / "pytest.junit.xml", passed_case("a"), failed_case("b[c-d]"), failed_case("e"))
-    assert tally("--again", tmp_path) == ["tests/py/test_x.py::b[c-d]", "tests/py/test_x.py::e"]
-    # Both times: e passed once only.
-    write_junit(tmp_path / "again-1.junit.xml", passed_case("b[c-d]"), passed_case("e"))
-    write_junit(tmp_path / "again-2.junit.xml", passed_case("b[c-d]"), failed_case("e"))
-    assert tally(tmp_path) == ["2 1 0", "failed: tests.py.test_x e", "shaky: tests.py.test_x b[c-d]"]
-
-
-def test_what_a_sanitizer_found_and_many_failures_are_not_run_again(tmp_path):
-    write_junit(tmp_path / "pytest.junit.xml", failed_case("a"), failed_case("b", "ERROR: AddressSanitizer: heap-use"))
-    assert tally("--again", tmp_path) == []
-    write_junit(tmp_path / "pytest.junit.xml", *map(failed_case, "abcde"))
-    assert tally("--again", tmp_path) == []
-    write_junit(tmp_path / "pytest.junit.xml", *map(failed_case, "abcd"))
-    assert len(tally("--again", tmp_path)) == 4
-    (tmp_path / "alone.junit.xml").write_text("<testsuite><testcase")
-    assert tally("--again", tmp_path) == []
-
-
 def fake_make(tmp_path, script):
     """A folder with a `make` that runs this instead."""
     folder = tmp_path / "bin"
-    folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "make").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "make").chmod(0o755)
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def test_ci_goes_on_after_a_failure_and_ends_with_the_counts(tmp_path):
+GOOD = '<testsuite><testcase name="a"/><testcase name="b"/></testsuite>'
+BAD = "<testsuite><testcase><failure/></testcase></testsuite>"
+
+
+@pytest.fixture
+def ci(tmp_path):
+    """ci(script) runs .ci/run in a tree of its own, where `make` is this script; what it printed, and its exit status."""
     copy = tmp_path / "copy"
-    (copy / ".ci").mkdir(parents=True)
+    shutil.copytree(ROOT / ".ci", copy / ".ci")
     (copy / "tools").mkdir()
-    shutil.copy(ROOT / ".ci" / "run", copy / ".ci")
-    shutil.copy(TOOLS / "tally", copy / "tools")
-    good = '<testsuite><testcase name="a"/><testcase name="b"/></testsuite>'
-    bad = "<testsuite><testcase><failure/></testcase></testsuite>"
-    script = f"""case $1 in
+    for name in ("tally", "step", "times", "times.tsv"):
+        shutil.copy(TOOLS / name, copy / "tools")
+
+    def run(script, budget=60):
+        steps = ("build", "check", "test", "s3", "asan-build", "asan")
+        (copy / "tools" / "budget.tsv").write_text("step\tcost_s\n" + "".join(f"{name}\t{budget}\n" for name in steps))
+        env = fake_make(tmp_path / "bin", script)
+        done = subprocess.run([copy / ".ci" / "run"], env=env, capture_output=True, text=True, check=False)
+        return done.stdout.splitlines(), done.returncode
+
+    run.tree = copy
+    return run
+
+
+def test_ci_goes_on_after_a_failure_and_ends_with_the_counts(ci):
+    lines, status = ci(
+        f"""case $1 in
 check) exit 1 ;;
-test) mkdir -p build/release; echo '{good}' > build/release/x.junit.xml ;;
-test-s3) mkdir -p build/s3; echo '{bad}' > build/s3/x.junit.xml; exit 2 ;;
+test) mkdir -p build/release; echo '{GOOD}' > build/release/x.junit.xml ;;
+test-s3) mkdir -p build/s3; echo '{BAD}' > build/s3/x.junit.xml; exit 2 ;;
 asan) exit 0 ;;
 esac"""
-    env = fake_make(tmp_path, script)
-    done = subprocess.run([copy / ".ci" / "run"], env=env, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1] == "2 passed, 2 failed"
-    assert done.returncode == 1
-    env = fake_make(tmp_path / "copy", f"mkdir -p build/check; echo '{good}' > build/check/x.junit.xml")
-    done = subprocess.run([copy / ".ci" / "run"], env=env, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1].endswith(" passed, 0 failed")
-    assert done.returncode == 0
+    )
+    assert lines[-3:] == ["failed: check: make check (exit 1)", "failed: s3: ", "2 passed, 2 failed"]
+    assert status == 1
+    lines, status = ci(f"mkdir -p build/check; echo '{GOOD}' > build/check/x.junit.xml")
+    assert lines[-1].endswith(" passed, 0 failed")
+    assert status == 0
+
+
+def test_a_step_far_beyond_its_budget_fails_and_is_named(ci):
+    compute = "[ $1 != test ] || i=0; while [ ${i:-300000} -lt 300000 ]; do i=$((i+1)); done"
+    lines, status = ci(f"{compute}; mkdir -p build/check; echo '{GOOD}' > build/check/x.junit.xml", budget=0.01)
+    assert any(line.startswith("OVER BUDGET: test costs") for line in lines)
+    assert lines[-1].endswith(" passed, 1 failed")
+    assert status == 1
+
+
+def test_a_step_counts_what_outlives_it(tmp_path):
+    """An agent detaches itself from the test that needs it."""
+    shutil.copytree(TOOLS, tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    busy = "import time\nwhile time.process_time() < 0.5: pass"
+    script = f"setsid {sys.executable} -c '{busy}' & exit 3"
+    done = subprocess.run([tmp_path / "tools" / "step", "some", "sh", "-c", script], check=False)
+    assert done.returncode == 3
+    figures = json.loads((tmp_path / "build" / "steps" / "some.json").read_text())
+    assert figures["processor_s"] >= 0.5
+    assert figures["cost_s"] == pytest.approx(figures["processor_s"] / figures["slowness"], rel=0.1)
+
+
+def test_the_growth_of_ci_is_a_table_and_a_run_is_added_to_it(ci):
+    ci("true")
+    table = ci.tree / "tools" / "times.tsv"
+    rows = len(table.read_text().splitlines())
+    done = subprocess.run([ci.tree / "tools" / "times", "--add"], capture_output=True, text=True, check=True)
+    assert len(table.read_text().splitlines()) == rows + 1
+    assert done.stdout.splitlines()[0].split() == [
+        "date",
+        "commit",
+        "wall_s",
+        "build",
+        "check",
+        "test",
+        "s3",
+        "asan-build",
+        "asan",
+    ]
+    assert "4308" in done.stdout
 
 
 def run_deps(tmp_path, *sections, installed="", user=0, dpkg=True):

@@ -155,6 +155,9 @@ venv: deps-build
 deps-%:
 	@tools/deps $*
 
+# What ccache keeps serves other clones too, though debug information names a folder. Coverage needs the right one.
+build-asan build-tsan: export CCACHE_NOHASHDIR = 1
+
 build-%: deps-build
 	@test -e build/$*/build.ninja || { tools/venv --bare && $(ENV_$*) meson setup build/$* $(OPTIONS_$*) \
 		-Dpython=$(CURDIR)/.venv/bin/python; }

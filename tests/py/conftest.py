@@ -101,27 +101,17 @@ LONGEST = [
 ]
 
 
-# Fixtures through which a test reaches code in C.
-NATIVE = {"leat", "leat_bin", "leat_build", "lt", "run_leat", "run_python", "runtime", "serve", "shared_bin"}
-
-
-def is_thin(item):
-    """Whether a sanitizer needs the test: not where all of our code that runs is Python."""
-    return item.get_closest_marker("python_only") is None and not NATIVE.isdisjoint(item.fixturenames)
-
-
 def thin_out(items):
-    """Splits the tests into those that a sanitizer needs to see (is_thin, and the first case of each parametrization) and the
-    rest. The release build runs all of them."""
+    """Splits the tests into those that a sanitizer needs to see and the rest: it needs one case of each parametrization, unless
+    each runs other code, and no test in which all of our code is Python. The release build runs all of them."""
     wanted, left = [], []
     seen = set()
     for item in items:
         test = (
             item.path,
-            getattr(item, "originalname", item.name),
-            item.get_closest_marker("every_case") and item.name,
+            (item.get_closest_marker("every_case") and item.name) or getattr(item, "originalname", item.name),
         )
-        (left if test in seen or not is_thin(item) else wanted).append(item)
+        (left if test in seen or item.get_closest_marker("python_only") else wanted).append(item)
         seen.add(test)
     return wanted, left
 

@@ -24,7 +24,7 @@ test: build-release venv deps-test ## build and run every test
 check: build-release venv deps-check ## format, include table, clang-tidy, cppcheck, banned functions, symbols, …
 	.venv/bin/python tools/check.py
 
-check-deep: build-release venv deps-check ## clang's analyzer without the bound on paths that `make check` sets: minutes
+check-deep: build-release venv deps-check ## clang-tidy, as closely for all files as `make check` is for a few that changed
 	.venv/bin/python tools/check_tidy.py --deep
 
 asan: build-asan venv deps-test ## the whole suite with AddressSanitizer and UndefinedBehaviorSanitizer

@@ -9,8 +9,6 @@ OPTIONS_release =
 OPTIONS_asan = --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
 OPTIONS_tsan = --buildtype=debug -Doptimization=1 -Db_sanitize=thread -Db_lundef=false
 OPTIONS_cov = --buildtype=debug -Db_coverage=true
-OPTIONS_abi = --buildtype=debug -Dtests=false
-TARGETS_abi = src/libleat.so.1
 OPTIONS_fuzz = --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true
 ENV_fuzz = CC=clang
 
@@ -23,8 +21,11 @@ deps: ## install the packages (as root; else list them) and the Python environme
 test: build-release venv deps-test ## build and run every test
 	tools/suite release
 
-check: build-release build-abi venv deps-check ## format, include table, clang-tidy, cppcheck, banned functions, symbols, …
+check: build-release venv deps-check ## format, include table, clang-tidy, cppcheck, banned functions, symbols, …
 	.venv/bin/python tools/check.py
+
+check-deep: build-release venv deps-check ## clang-tidy, as closely for all files as `make check` is for a few that changed
+	.venv/bin/python tools/check_tidy.py --deep
 
 asan: build-asan venv deps-test ## the whole suite with AddressSanitizer and UndefinedBehaviorSanitizer
 	tools/suite asan
@@ -137,7 +138,7 @@ test-wheel: build-release venv deps-wheel ## installs the wheel of dist in clean
 	@test -e dist/leat-$$(cat VERSION)-cp39-abi3-*.whl || tools/wheel
 	LEAT_BUILD=$(CURDIR)/build/release .venv/bin/python -m pytest -c pyproject.toml tests/wheel $(PYTEST)
 
-abi-dump: build-abi venv deps-check ## store the C interface as it is now, after a change that was intended
+abi-dump: build-release venv deps-check ## store the C interface as it is now, after a change that was intended
 	.venv/bin/python tools/check_abi.py --renew
 
 format: venv ## put all sources into the one format
@@ -161,8 +162,8 @@ build-asan build-tsan: export CCACHE_NOHASHDIR = 1
 build-%: deps-build
 	@test -e build/$*/build.ninja || { tools/venv --bare && $(ENV_$*) meson setup build/$* $(OPTIONS_$*) \
 		-Dpython=$(CURDIR)/.venv/bin/python; }
-	@ninja -C build/$* $(TARGETS_$*)
+	@ninja -C build/$*
 
-.PHONY: all abi-dump deps test times check asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
+.PHONY: all abi-dump deps test times check check-deep asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
 	bench-sched bench-scripts bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

@@ -12,12 +12,16 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
-from tree import ROOT, files, shell_scripts
+from tree import NOTE, ROOT, files, shell_scripts
 
 VENV = ROOT / ".venv" / "bin"
 OUT = ROOT / "build" / "check"
+CPPCHECK = (
+    OUT / "cppcheck"
+)  # what it found in each file, which it looks up where the file and its headers are unchanged
 
 
 def script(name):
@@ -38,11 +42,10 @@ def ruff(fix):
 
 
 def cppcheck(fix):
-    cache = OUT / "cppcheck"
-    cache.mkdir(parents=True, exist_ok=True)
+    CPPCHECK.mkdir(parents=True, exist_ok=True)
     return [
         *("cppcheck", "--quiet", "--error-exitcode=1", "--inline-suppr", "--std=c11", "-j2"),
-        *("--enable=warning,performance,portability", f"--cppcheck-build-dir={cache}"),
+        *("--enable=warning,performance,portability", f"--cppcheck-build-dir={CPPCHECK}"),
         "--suppress=missingIncludeSystem",
         # A caller that waits may lend its stack to the thread that works for it.
         "--suppress=autoVariables",
@@ -76,26 +79,51 @@ CHECKS = {
 WIDE = {"headers", "cppcheck", "tidy"}  # use all cores themselves; of the others several run at a time
 
 
+@dataclass
+class Result:
+    name: str
+    problem: str = ""  # what is wrong, or nothing
+    seconds: float = 0
+    processor: float = 0
+    notes: list = field(default_factory=list)
+
+    def line(self):
+        notes = "".join(f", {note}" for note in self.notes)
+        state = "FAIL" if self.problem else "ok"
+        return f"{state:4} {self.name} ({self.seconds:.1f} s, {self.processor:.1f} s of processor time{notes})"
+
+
+def from_cppcheck_cache(began):
+    kept = [path.stat().st_mtime < began for path in CPPCHECK.glob("*.a[0-9]*")]
+    return f"{sum(kept)} of {len(kept)} files unchanged"
+
+
 def run(name, fix):
-    """(seconds, what is wrong or "")"""
     command = CHECKS[name](fix)
     if not shutil.which(command[0]):
-        return 0, f"{command[0]} is not installed: run `tools/deps check`"
-    start = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    text = done.stdout.strip() or f"exit status {done.returncode}"
-    return time.monotonic() - start, "" if done.returncode == 0 else text
+        return Result(name, f"{command[0]} is not installed: run `tools/deps check`")
+    began = time.time()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines = process.stdout.read().strip().split("\n")
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    notes = [line.removeprefix(NOTE) for line in lines if line.startswith(NOTE)]
+    text = "\n".join(line for line in lines if not line.startswith(NOTE)) or f"exit status {process.returncode}"
+    if name == "cppcheck":
+        notes.append(from_cppcheck_cache(began))
+    return Result(name, text if process.returncode else "", time.time() - began, usage.ru_utime + usage.ru_stime, notes)
 
 
 def write_junit(results):
     OUT.mkdir(parents=True, exist_ok=True)
-    failed = sum(bool(text) for _, _, text in results)
+    failed = sum(bool(result.problem) for result in results)
     with open(OUT / "check.junit.xml", "w") as f:
         f.write(f'<testsuite name="check" tests="{len(results)}" failures="{failed}">\n')
-        for name, seconds, text in results:
-            f.write(f'  <testcase classname="check" name={quoteattr(name)} time="{seconds:.3f}">')
-            if text:
-                f.write(f"<failure>{escape(''.join(c for c in text if c.isprintable() or c == chr(10)))}</failure>")
+        for result in results:
+            f.write(f'  <testcase classname="check" name={quoteattr(result.name)} time="{result.seconds:.3f}">')
+            if result.problem:
+                text = "".join(c for c in result.problem if c.isprintable() or c == "\n")
+                f.write(f"<failure>{escape(text)}</failure>")
             f.write("</testcase>\n")
         f.write("</testsuite>\n")
 
@@ -110,13 +138,13 @@ def main():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         narrow = {name: pool.submit(run, name, args.fix) for name in names if name not in WIDE}
         for name in names:
-            seconds, text = narrow[name].result() if name in narrow else run(name, args.fix)
-            results.append((name, seconds, text))
-            print(f"{'FAIL' if text else 'ok':4} {name} ({seconds:.1f} s)", flush=True)
-            if text:
-                print(text, flush=True)
+            result = narrow[name].result() if name in narrow else run(name, args.fix)
+            results.append(result)
+            print(result.line(), flush=True)
+            if result.problem:
+                print(result.problem, flush=True)
     write_junit(results)
-    sys.exit(any(text for _, _, text in results))
+    sys.exit(any(result.problem for result in results))
 
 
 if __name__ == "__main__":

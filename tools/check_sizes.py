@@ -1,10 +1,10 @@
-"""Fails on files over 700 lines and functions over 90: what no longer fits a head should be two things."""
+"""Fails on functions over 90 lines: what no longer fits a head should be two things. Names files over 700 lines, as a hint."""
 
 import ast
 
-from tree import files, finish
+from tree import ROOT, files, finish
 
-FILE_MAX = 700
+FILE_HINT = 700
 FUNCTION_MAX = 90
 
 
@@ -27,18 +27,19 @@ def python_functions(text):
 
 def main():
     problems = []
+    long = []
     for path in files({".c", ".h", ".py"}):
         text = path.read_text(errors="replace")
         lines = text.splitlines()
-        if len(lines) > FILE_MAX:
-            problems.append((path, 0, f"{len(lines)} lines, more than {FILE_MAX}"))
+        if len(lines) > FILE_HINT:
+            long.append(f"{path.relative_to(ROOT)} has {len(lines)} lines")
         functions = python_functions(text) if path.suffix == ".py" else c_functions(lines)
         problems += [
             (path, line, f"a function of {length} lines, more than {FUNCTION_MAX}")
             for line, length in functions
             if length > FUNCTION_MAX
         ]
-    finish(problems)
+    finish(problems, ", ".join(long))
 
 
 if __name__ == "__main__":

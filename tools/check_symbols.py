@@ -18,20 +18,26 @@ def declared():
     return found
 
 
-def main():
+def exported(library):
+    """{(name, kind): version} of what a library exports, as nm says it, and the names of the versions themselves."""
     listing = subprocess.run(
-        ["nm", "-D", "--defined-only", "--format=posix", str(LIBRARY)], check=True, capture_output=True, text=True
+        ["nm", "-D", "--defined-only", "--format=posix", str(library)], check=True, capture_output=True, text=True
     ).stdout
     symbols = [line.split()[:2] for line in listing.splitlines()]
-    versions = {name for name, kind in symbols if kind == "A"}  # the nodes of src/leat.map themselves
-    exported = {name.partition("@@")[0]: name.partition("@@")[2] for name, kind in symbols if kind != "A"}
+    names = {(name.partition("@@")[0], kind): name.partition("@@")[2] for name, kind in symbols if kind != "A"}
+    return names, {name for name, kind in symbols if kind == "A"}  # the nodes of src/leat.map
+
+
+def main():
+    names, versions = exported(LIBRARY)
+    now = {name: version for (name, _), version in names.items()}
     public = declared()
-    problems = [(LIBRARY, 0, f"exports {n}, which include/leat does not declare") for n in exported if n not in public]
-    problems += [(LIBRARY, 0, f"exports {n} without a version") for n, v in exported.items() if v not in versions]
+    problems = [(LIBRARY, 0, f"exports {n}, which include/leat does not declare") for n in now if n not in public]
+    problems += [(LIBRARY, 0, f"exports {n} without a version") for n, v in now.items() if v not in versions]
     problems += [
         (public[n], 0, f"{n} is LEAT_API but libleat.so does not export it: add it to src/leat.map")
         for n in public
-        if n not in exported
+        if n not in now
     ]
     finish(sorted(problems))
 

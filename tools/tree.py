@@ -7,6 +7,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SKIPPED = {".git", ".venv", "build", "dist", "__pycache__", ".hypothesis", "out", "corpus"}
+NOTE = "note: "  # what a check has to say besides its problems
+
+
+def cache_folder(name):
+    """A folder for what all clones of this user share. It may be removed at any time."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "leat", "check", name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def files(suffixes, *folders, root=ROOT):
@@ -52,5 +60,8 @@ def report(problems):
     return 1 if problems else 0
 
 
-def finish(problems):
+def finish(problems, note=""):
+    """Ends the check. tools/check.py shows the note in the check's line."""
+    if note:
+        print(f"{NOTE}{note}")
     sys.exit(report(problems))

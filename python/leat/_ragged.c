@@ -75,7 +75,7 @@ static bool shape_of(const struct ragged_object *r, Py_ssize_t i, uint64_t bytes
 static PyObject *array_item(const struct ragged_object *r, Py_ssize_t i, uint64_t begin, uint64_t end)
 {
     struct leat_column c = r->column;
-    uint64_t shape[LEAT_DIMS_MAX];
+    uint64_t shape[LEAT_DIMS_MAX] = {0};
     if (!shape_of(r, i, end - begin, shape))
         return NULL;
     c.data = (const char *)c.data + begin;

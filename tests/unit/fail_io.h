@@ -1,5 +1,5 @@
 /* A disk that fails: pread, pwrite, fallocate, openat, ftruncate and fstatvfs of the code under test come through here.
- * List the test under io_tests in meson.build. It can also lose power: what was written since the start is put back to
+ * It can also lose power: what was written since the start is put back to
  * what was there before, page by page and sector by sector, as if the kernel had not come to it. */
 #ifndef LEAT_TESTS_FAIL_IO_H
 #define LEAT_TESTS_FAIL_IO_H

@@ -60,7 +60,7 @@ void pack_samples(const char *name, uint32_t samples, uint32_t chunk_bytes, size
     uint8_t id[LEAT_SHA256_SIZE];
     char *data = malloc(value_bytes);
     assert_non_null(data);
-    assert_ok(leat_home_open(bench_path(folder, name), NULL, &home, &err), err);
+    assert_ok(leat_home_open(path_in(folder, name), NULL, &home, &err), err);
     assert_ok(leat_schema_add(&schema, "data", LEAT_FIELD_BYTES, NULL, &err), err);
     struct leat_pack_opts opts = {.schema = &schema, .chunk_bytes = chunk_bytes, .id = "pack"};
     assert_ok(leat_pack_open(&home, &opts, &pack, &err), err);
@@ -305,13 +305,12 @@ void assert_right(struct bench *b, uint32_t number, size_t value_bytes)
 
 void feed_bench_begin(void)
 {
-    bench_clean_environment();
-    bench_folder(folder);
+    folder_make(folder);
     bucket.peer = peer_open(serve, NULL);
 }
 
 void feed_bench_end(void)
 {
     peer_close(bucket.peer);
-    bench_remove(folder);
+    folder_remove(folder);
 }

@@ -1,29 +1,12 @@
 #include "store_bench.h"
 
 #include <dirent.h>
-#include <ftw.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "store/file.h"
 #include "unit.h"
-
-void bench_clean_environment(void)
-{
-    static const char *const names[] = {
-        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN", "AWS_PROFILE",
-        "AWS_REGION",        "AWS_DEFAULT_REGION",
-        "AWS_ENDPOINT_URL",  "AWS_ENDPOINT_URL_S3",
-        "S3_ENDPOINT_URL",   "http_proxy",
-        "https_proxy",       "all_proxy",
-        "ALL_PROXY",
-    };
-    for (size_t i = 0; i < COUNT(names); i++)
-        unsetenv(names[i]);
-    setenv("HOME", "/nonexistent", 1);
-}
 
 struct leat_store *bench_open(const char *text, const struct leat_store_opts *opts)
 {
@@ -53,35 +36,6 @@ struct leat_store *bench_open_files(void)
 struct leat_store *bench_open_files_with(struct leat_store_opts opts)
 {
     return bench_open("/", &opts);
-}
-
-const char *bench_folder(char path[64])
-{
-    snprintf(path, 64, "%s/leat-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    assert_non_null(mkdtemp(path));
-    return path;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-void bench_remove(const char *folder)
-{
-    assert_int_equal(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-const char *bench_path(const char *folder, const char *name)
-{
-    static _Thread_local char paths[8][4096];
-    static _Thread_local unsigned turn;
-    char *path = paths[turn++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
 }
 
 unsigned bench_leftovers(const char *folder)

@@ -71,9 +71,8 @@ static struct leat_pieces one_piece(struct leat_piece *piece)
     return (struct leat_pieces){.list = piece, .n = 1, .bytes = piece->length};
 }
 
-static void every_number_of_ranges_gives_the_same_bytes(void **state)
+TEST(every_number_of_ranges_gives_the_same_bytes)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
     struct leat_piece piece = {.key = "key", .offset = 3, .length = 33 * MIB + 7, .object_bytes = SIZE};
@@ -94,9 +93,8 @@ static void every_number_of_ranges_gives_the_same_bytes(void **state)
     peer_close(peer);
 }
 
-static void ranges_are_never_shorter_than_the_least(void **state)
+TEST(ranges_are_never_shorter_than_the_least)
 {
-    (void)state;
     static const struct {
         uint64_t length;
         unsigned requests;
@@ -146,9 +144,8 @@ static void assert_list(const struct leat_pieces *pieces, const char *into)
     }
 }
 
-static void many_small_pieces_come_in_order_and_few_at_a_time(void **state)
+TEST(many_small_pieces_come_in_order_and_few_at_a_time)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = 200});
     for (uint32_t ranges = 0; ranges < 2 * PIECES; ranges += PIECES + 40) {
@@ -171,9 +168,8 @@ static void many_small_pieces_come_in_order_and_few_at_a_time(void **state)
 }
 
 /* Chunks of many small objects: the oldest is there first, instead of all of them in the end. */
-static void fetches_end_one_after_the_other(void **state)
+TEST(fetches_end_one_after_the_other)
 {
-    (void)state;
     enum { FETCHES = 4, EACH = 400, LINES = 8 };
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = LINES});
@@ -198,9 +194,8 @@ static void fetches_end_one_after_the_other(void **state)
     peer_close(peer);
 }
 
-static void no_pieces_are_there_at_once(void **state)
+TEST(no_pieces_are_there_at_once)
 {
-    (void)state;
     struct leat_store *store = bench_open_files();
     struct leat_pieces pieces = {0};
     struct leat_error err;
@@ -209,9 +204,8 @@ static void no_pieces_are_there_at_once(void **state)
     leat_store_close(store);
 }
 
-static void object_of_another_length_is_corrupt(void **state)
+TEST(object_of_another_length_is_corrupt)
 {
-    (void)state;
     static const struct {
         uint64_t offset;
         uint64_t length;
@@ -229,7 +223,7 @@ static void object_of_another_length_is_corrupt(void **state)
     char path[128];
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *stores[2] = {bench_open_bucket(peer, (struct leat_store_opts){0}), bench_open_files()};
-    bench_folder(folder);
+    folder_make(folder);
     snprintf(path, sizeof path, "%s/file", folder);
     struct leat_error err;
     assert_ok(leat_store_put(stores[1], path, object, SIZE, NULL, &err), err);
@@ -248,13 +242,12 @@ static void object_of_another_length_is_corrupt(void **state)
     free(into);
     leat_store_close(stores[0]);
     leat_store_close(stores[1]);
-    bench_remove(folder);
+    folder_remove(folder);
     peer_close(peer);
 }
 
-static void piece_of_another_version_is_changed(void **state)
+TEST(piece_of_another_version_is_changed)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
     char into[20];
@@ -268,9 +261,8 @@ static void piece_of_another_version_is_changed(void **state)
     peer_close(peer);
 }
 
-static void first_failure_ends_what_would_take_for_ever(void **state)
+TEST(first_failure_ends_what_would_take_for_ever)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = 8});
     enum { N = 40 }; /* more than are in flight: some run, some wait in the queue */
@@ -289,9 +281,8 @@ static void first_failure_ends_what_would_take_for_ever(void **state)
     peer_close(peer);
 }
 
-static void cancelled_fetch_ends_once(void **state)
+TEST(cancelled_fetch_ends_once)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = 4});
     struct leat_piece piece = {.key = "never", .length = 20 * MIB};
@@ -352,9 +343,8 @@ static void *cancel_at_random(void *arg)
     return NULL;
 }
 
-static void cancelling_from_many_threads_loses_nothing(void **state)
+TEST(cancelling_from_many_threads_loses_nothing)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
     pthread_t threads[4];
@@ -374,9 +364,8 @@ static void cancelling_from_many_threads_loses_nothing(void **state)
     peer_close(peer);
 }
 
-static void closing_the_store_ends_a_fetch(void **state)
+TEST(closing_the_store_ends_a_fetch)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_piece piece = {.key = "never", .length = 20 * MIB};
     struct leat_pieces pieces = one_piece(&piece);
@@ -396,9 +385,8 @@ static void closing_the_store_ends_a_fetch(void **state)
     peer_close(peer);
 }
 
-static void fetch_may_be_freed_where_it_ends(void **state)
+TEST(fetch_may_be_freed_where_it_ends)
 {
-    (void)state;
     static const char *const keys[] = {"key", "missing"};
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
@@ -421,9 +409,8 @@ static bool stop_now(void *user)
     return *(const uint64_t *)user < leat_now_ns();
 }
 
-static void stop_ends_a_wait(void **state)
+TEST(stop_ends_a_wait)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     uint64_t begun = leat_now_ns();
     uint64_t at = begun + 200 * LEAT_MS;
@@ -439,27 +426,15 @@ static void stop_ends_a_wait(void **state)
     peer_close(peer);
 }
 
-int main(void)
+static void begin(void)
 {
-    bench_clean_environment();
     object = malloc(SIZE);
     bench_fill(object, SIZE, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_of_ranges_gives_the_same_bytes),
-        cmocka_unit_test(ranges_are_never_shorter_than_the_least),
-        cmocka_unit_test(many_small_pieces_come_in_order_and_few_at_a_time),
-        cmocka_unit_test(fetches_end_one_after_the_other),
-        cmocka_unit_test(no_pieces_are_there_at_once),
-        cmocka_unit_test(object_of_another_length_is_corrupt),
-        cmocka_unit_test(piece_of_another_version_is_changed),
-        cmocka_unit_test(first_failure_ends_what_would_take_for_ever),
-        cmocka_unit_test(cancelled_fetch_ends_once),
-        cmocka_unit_test(cancelling_from_many_threads_loses_nothing),
-        cmocka_unit_test(closing_the_store_ends_a_fetch),
-        cmocka_unit_test(fetch_may_be_freed_where_it_ends),
-        cmocka_unit_test(stop_ends_a_wait),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(object);
-    return failed;
 }
+
+static void end(void)
+{
+    free(object);
+}
+
+TEST_GROUP(begin, end);

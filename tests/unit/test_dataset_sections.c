@@ -170,9 +170,8 @@ static uint64_t sample_of_run(const struct leat_dataset *d, uint64_t run)
     return (run * RUN + row - 1) / row;
 }
 
-static void different_runs_are_read_side_by_side(void **state)
+TEST(different_runs_are_read_side_by_side)
 {
-    (void)state;
     struct reader readers[READERS];
     healthy();
     struct leat_dataset *d = open_dataset();
@@ -189,9 +188,8 @@ static void different_runs_are_read_side_by_side(void **state)
     leat_dataset_close(d);
 }
 
-static void same_run_is_fetched_once(void **state)
+TEST(same_run_is_fetched_once)
 {
-    (void)state;
     struct reader readers[32];
     healthy();
     struct leat_dataset *d = open_dataset();
@@ -206,9 +204,8 @@ static void same_run_is_fetched_once(void **state)
     leat_dataset_close(d);
 }
 
-static void damaged_run_is_fetched_once_more(void **state)
+TEST(damaged_run_is_fetched_once_more)
 {
-    (void)state;
     struct reader reader;
     healthy();
     struct leat_dataset *d = open_dataset();
@@ -227,9 +224,8 @@ static void damaged_run_is_fetched_once_more(void **state)
 }
 
 /* One fails; those who waited for it try for themselves, together. */
-static void failed_run_fails_for_all_within_two_times(void **state)
+TEST(failed_run_fails_for_all_within_two_times)
 {
-    (void)state;
     struct reader readers[16];
     healthy();
     struct leat_dataset *d = open_dataset();
@@ -261,9 +257,8 @@ static void *read_rows_at_random(void *arg)
     return NULL;
 }
 
-static void crowd_of_readers_gets_its_own_rows(void **state)
+TEST(crowd_of_readers_gets_its_own_rows)
 {
-    (void)state;
     pthread_t threads[40];
     struct reader readers[COUNT(threads)];
     healthy();
@@ -285,9 +280,8 @@ static void crowd_of_readers_gets_its_own_rows(void **state)
     leat_dataset_close(d);
 }
 
-static void damaged_chunk_is_fetched_once_more_then_named(void **state)
+TEST(damaged_chunk_is_fetched_once_more_then_named)
 {
-    (void)state;
     struct leat_error err;
     struct leat_chunk chunk;
     void *data = NULL;
@@ -308,22 +302,17 @@ static void damaged_chunk_is_fetched_once_more_then_named(void **state)
     leat_dataset_close(d);
 }
 
-int main(void)
+static void begin(void)
 {
-    bench_clean_environment();
-    bench_folder(folder);
+    folder_make(folder);
     pack_samples();
     peer = peer_open(serve, NULL);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(different_runs_are_read_side_by_side),
-        cmocka_unit_test(same_run_is_fetched_once),
-        cmocka_unit_test(damaged_run_is_fetched_once_more),
-        cmocka_unit_test(failed_run_fails_for_all_within_two_times),
-        cmocka_unit_test(crowd_of_readers_gets_its_own_rows),
-        cmocka_unit_test(damaged_chunk_is_fetched_once_more_then_named),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    peer_close(peer);
-    bench_remove(folder);
-    return failed;
 }
+
+static void end(void)
+{
+    peer_close(peer);
+    folder_remove(folder);
+}
+
+TEST_GROUP(begin, end);

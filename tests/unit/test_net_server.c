@@ -2,24 +2,16 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "net/cert.h"
 #include "net/server.h"
+#include "unit.h"
 
 /* A server that answers by path, and counts what its handler is told. */
 struct echo {
@@ -166,7 +158,7 @@ static void wait_for_ends(struct echo *e, int n)
     }
 }
 
-static void requests_arrive_raw_and_answers_go_out_whole(void **state)
+TEST(requests_arrive_raw_and_answers_go_out_whole)
 {
     static char out[200000];
     struct echo e;
@@ -189,7 +181,7 @@ static void requests_arrive_raw_and_answers_go_out_whole(void **state)
     leat_server_close(e.server);
 }
 
-static void bodies_arrive_and_early_answers_spare_the_client_the_rest(void **state)
+TEST(bodies_arrive_and_early_answers_spare_the_client_the_rest)
 {
     static char out[65536];
     struct echo e;
@@ -208,7 +200,7 @@ static void bodies_arrive_and_early_answers_spare_the_client_the_rest(void **sta
     leat_server_close(e.server);
 }
 
-static void two_lengths_are_refused_before_the_handler(void **state)
+TEST(two_lengths_are_refused_before_the_handler)
 {
     char out[4096];
     struct echo e;
@@ -222,7 +214,7 @@ static void two_lengths_are_refused_before_the_handler(void **state)
     leat_server_close(e.server);
 }
 
-static void dropped_and_broken_answers_are_told(void **state)
+TEST(dropped_and_broken_answers_are_told)
 {
     static char out[200000];
     struct echo e;
@@ -238,7 +230,7 @@ static void dropped_and_broken_answers_are_told(void **state)
     leat_server_close(e.server);
 }
 
-static void closing_wakes_handlers_and_breaks_connections(void **state)
+TEST(closing_wakes_handlers_and_breaks_connections)
 {
     struct echo e;
     open_echo(&e, NULL);
@@ -261,7 +253,7 @@ static void closing_wakes_handlers_and_breaks_connections(void **state)
         close(fds[i]);
 }
 
-static void connections_are_counted(void **state)
+TEST(connections_are_counted)
 {
     struct echo e;
     char out[4096];
@@ -285,7 +277,7 @@ static void connections_are_counted(void **state)
     leat_server_close(e.server);
 }
 
-static void what_cannot_be_opened_says_why(void **state)
+TEST(what_cannot_be_opened_says_why)
 {
     struct echo e;
     struct leat_error err;
@@ -307,7 +299,7 @@ static void what_cannot_be_opened_says_why(void **state)
     leat_server_close(e.server);
 }
 
-static void a_self_signed_certificate_opens_a_tls_server(void **state)
+TEST(a_self_signed_certificate_opens_a_tls_server)
 {
     struct echo e;
     char *cert;
@@ -320,19 +312,4 @@ static void a_self_signed_certificate_opens_a_tls_server(void **state)
     free(cert);
     free(key);
     assert_int_equal(leat_cert_self_signed("not an address", &cert, &key, NULL), LEAT_TLS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_arrive_raw_and_answers_go_out_whole),
-        cmocka_unit_test(bodies_arrive_and_early_answers_spare_the_client_the_rest),
-        cmocka_unit_test(two_lengths_are_refused_before_the_handler),
-        cmocka_unit_test(dropped_and_broken_answers_are_told),
-        cmocka_unit_test(closing_wakes_handlers_and_breaks_connections),
-        cmocka_unit_test(connections_are_counted),
-        cmocka_unit_test(what_cannot_be_opened_says_why),
-        cmocka_unit_test(a_self_signed_certificate_opens_a_tls_server),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,9 +67,8 @@ static void compare(struct leat_scratch *s, const char *text, const struct encod
     leat_pipeline_free(p);
 }
 
-static void every_orientation_is_as_if_turned_first(void **state)
+TEST(every_orientation_is_as_if_turned_first)
 {
-    (void)state;
     static const char *const levels[] = {"scalar", "avx2", "avx512"};
     static const char *const kinds[] = {"",
                                         "layout=nchw",
@@ -112,12 +111,4 @@ static void every_orientation_is_as_if_turned_first(void **state)
         free(png.data);
         leat_scratch_close(s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_orientation_is_as_if_turned_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

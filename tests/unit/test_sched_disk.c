@@ -26,9 +26,8 @@ static void until_epoch(struct play_lane *l, uint64_t epochs)
     }
 }
 
-static void demotion_is_ahead_of_need_and_nobody_waits_for_a_write(void **state)
+TEST(demotion_is_ahead_of_need_and_nobody_waits_for_a_write)
 {
-    (void)state;
     uint64_t took[2];
     for (int hangs = 0; hangs < 2; hangs++) {
         play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
@@ -48,9 +47,8 @@ static void demotion_is_ahead_of_need_and_nobody_waits_for_a_write(void **state)
     assert_true(took[1] < took[0] * 11 / 10);
 }
 
-static void what_is_lost_on_disk_comes_from_the_bucket(void **state)
+TEST(what_is_lost_on_disk_comes_from_the_bucket)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
     struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
@@ -67,9 +65,8 @@ static void what_is_lost_on_disk_comes_from_the_bucket(void **state)
     play_close(&p);
 }
 
-static void chunks_found_on_disk_are_not_fetched(void **state)
+TEST(chunks_found_on_disk_are_not_fetched)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
     uint8_t *names = malloc(200 * LEAT_SCHED_NAME);
@@ -93,14 +90,4 @@ static void chunks_found_on_disk_are_not_fetched(void **state)
     until_epoch(l, 2);
     assert_true(p.bucket_chunks > 50);
     play_close(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(demotion_is_ahead_of_need_and_nobody_waits_for_a_write),
-        cmocka_unit_test(what_is_lost_on_disk_comes_from_the_bucket),
-        cmocka_unit_test(chunks_found_on_disk_are_not_fetched),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

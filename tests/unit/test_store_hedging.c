@@ -1,6 +1,4 @@
 /* Second requests for reads that are late: a bucket whose server answers some requests seconds late. */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,9 +65,8 @@ static struct leat_store *open_used(struct peer *peer, enum leat_store_hedge hed
     return store;
 }
 
-static void what_is_late_comes_by_a_second_request(void **state)
+TEST(what_is_late_comes_by_a_second_request)
 {
-    (void)state;
     for (int half = 0; half < 2; half++) {
         struct server s = {.half = half, .late_ns = LATE};
         struct leat_error err;
@@ -93,9 +90,8 @@ static void what_is_late_comes_by_a_second_request(void **state)
     }
 }
 
-static void nothing_is_asked_twice_where_that_is_off(void **state)
+TEST(nothing_is_asked_twice_where_that_is_off)
 {
-    (void)state;
     struct server s = {.late_ns = 300 * LEAT_MS};
     struct leat_error err;
     struct leat_store_stats stats;
@@ -111,9 +107,8 @@ static void nothing_is_asked_twice_where_that_is_off(void **state)
 }
 
 /* The object was replaced between the two requests: half of each must never be taken for one. */
-static void an_answer_is_of_one_version_whichever_wins(void **state)
+TEST(an_answer_is_of_one_version_whichever_wins)
 {
-    (void)state;
     struct server s = {.half = true, .changes = true, .late_ns = LATE};
     struct leat_error err;
     char into[SIZE] = {0};
@@ -137,9 +132,8 @@ static void an_answer_is_of_one_version_whichever_wins(void **state)
 }
 
 /* What an answer's head says of an object is written as it comes: two heads must not meet there. */
-static void attributes_are_those_of_one_answer(void **state)
+TEST(attributes_are_those_of_one_answer)
 {
-    (void)state;
     struct server s = {.half = true, .late_ns = 500 * LEAT_MS};
     struct leat_error err;
     struct leat_buf found;
@@ -155,9 +149,8 @@ static void attributes_are_those_of_one_answer(void **state)
     peer_close(peer);
 }
 
-static void reads_with_a_second_request_are_cancelled_and_closed_at_any_moment(void **state)
+TEST(reads_with_a_second_request_are_cancelled_and_closed_at_any_moment)
 {
-    (void)state;
     for (unsigned i = 0; i < 24; i++) {
         struct server s = {.half = i & 1, .all_slow = i & 2, .late_ns = LATE};
         char into[SIZE];
@@ -181,17 +174,10 @@ static void reads_with_a_second_request_are_cancelled_and_closed_at_any_moment(v
     }
 }
 
-int main(void)
+static void begin(void)
 {
-    bench_clean_environment();
     bench_fill(old_data, sizeof old_data, 1);
     bench_fill(new_data, sizeof new_data, 2);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_late_comes_by_a_second_request),
-        cmocka_unit_test(nothing_is_asked_twice_where_that_is_off),
-        cmocka_unit_test(an_answer_is_of_one_version_whichever_wins),
-        cmocka_unit_test(attributes_are_those_of_one_answer),
-        cmocka_unit_test(reads_with_a_second_request_are_cancelled_and_closed_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+TEST_GROUP(begin, NULL);

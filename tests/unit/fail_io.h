@@ -15,6 +15,7 @@ void fail_io(enum fail_io_call call, int os_error, long good, uint64_t least);
 
 /* Calls of this kind hang until they are let go. */
 void fail_io_hang(enum fail_io_call call, bool hang);
+unsigned fail_io_hanging(enum fail_io_call call); /* calls that hang now */
 
 /* What fstatvfs says is free; UINT64_MAX: the truth. */
 void fail_io_free_space(uint64_t bytes);

@@ -56,10 +56,8 @@ void bench_on_done(struct leat_store_op *op)
 
 void bench_wait(const struct bench_op *op)
 {
-    for (uint64_t deadline = leat_after(60 * LEAT_S); !op->done; usleep(50)) {
-        if (!leat_left(deadline))
-            fail_msg("an operation did not end within a minute");
-    }
+    if (!wait_until(&op->done, 1))
+        fail_msg("an operation did not end within a minute");
 }
 
 void bench_fill(void *data, size_t n, uint64_t seed)

@@ -18,17 +18,19 @@ TEST(the_clock_goes_forward)
 
 TEST(deadlines_saturate_at_never)
 {
+    uint64_t before = leat_now_ns();
+    uint64_t soon = leat_after(3600 * LEAT_S);
+    uint64_t half = leat_after(LEAT_NEVER / 2);
     uint64_t now = leat_now_ns();
-    uint64_t soon = leat_after(10 * LEAT_S);
-    assert_true(soon >= now + 10 * LEAT_S && soon < now + 20 * LEAT_S);
+    assert_in_range(soon, before + 3600 * LEAT_S, now + 3600 * LEAT_S);
+    assert_in_range(half, LEAT_NEVER / 2 + before, LEAT_NEVER / 2 + now);
     assert_true(leat_after(LEAT_NEVER) == LEAT_NEVER);
     assert_true(leat_after(LEAT_NEVER - 1) == LEAT_NEVER);
-    assert_true(leat_after(LEAT_NEVER / 2) < LEAT_NEVER / 2 + now + 60 * LEAT_S);
     assert_true(leat_left(LEAT_NEVER) == LEAT_NEVER);
     assert_int_equal(leat_left(0), 0);
     assert_int_equal(leat_left(now), 0);
     uint64_t left = leat_left(soon);
-    assert_true(left > 0 && left <= 10 * LEAT_S);
+    assert_true(left > 0 && left <= 3600 * LEAT_S);
 }
 
 TEST(times_become_timespecs)
@@ -58,8 +60,6 @@ TEST(a_sleep_lasts_until_its_deadline)
     leat_sleep_until(deadline);
     assert_true(leat_now_ns() >= deadline);
     setitimer(ITIMER_REAL, &off, NULL);
-    uint64_t before = leat_now_ns();
-    leat_sleep_until(0);
-    leat_sleep_until(before);
-    assert_true(leat_now_ns() - before < 5 * LEAT_S);
+    leat_sleep_until(0); /* long past: it returns */
+    leat_sleep_until(deadline);
 }

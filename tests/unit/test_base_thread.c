@@ -18,7 +18,7 @@ struct seen {
 static void *look(void *arg)
 {
     struct seen *seen = arg;
-    for (int i = 0; i < 2000 && !seen->name[0]; i++) { /* the name is given from outside, just after the start */
+    for (int i = 0; i < 60000 && !seen->name[0]; i++) { /* the name is given from outside, just after the start */
         char name[16];
         pthread_getname_np(pthread_self(), name, sizeof name);
         if (strncmp(name, "fetch", 5) == 0)

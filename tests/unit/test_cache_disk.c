@@ -363,10 +363,10 @@ TEST_WITH(make_folder, remove_folder, segments_that_nothing_is_in_any_more_are_r
     struct leat_error err;
     struct news news = {0};
     struct leat_disk *d = open_with_news(1 << 30, &news);
-    for (uint32_t i = 0; i < 10; i++)
+    for (uint32_t i = 0; i < 6; i++)
         assert_ok(disk_write_seed(d, i, 16u << 20, &err), err); /* three or four in a segment */
-    assert_true(disk_segment_count(folder) >= 3);
-    for (uint32_t i = 0; i < 10; i++)
+    assert_true(disk_segment_count(folder) >= 2);
+    for (uint32_t i = 0; i < 6; i++)
         disk_remove_seed(d, i, 16u << 20);
     assert_true(disk_wait(one_segment, folder));
     leat_disk_close(d);

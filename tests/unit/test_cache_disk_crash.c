@@ -68,7 +68,7 @@ TEST(a_killed_writer_loses_only_what_was_unfinished)
             _exit(1);
         }
         /* A busy machine lets few writers get far in their milliseconds: the first has time for a chunk. */
-        for (uint64_t end = leat_after(30 * LEAT_S); round == 0 && marked() < 2 && leat_now_ns() < end;)
+        for (uint64_t end = leat_after(60 * LEAT_S); round == 0 && marked() < 2 && leat_now_ns() < end;)
             leat_sleep_until(leat_after(LEAT_MS));
         leat_sleep_until(leat_after((2 + leat_rng_below(&r, 25)) * LEAT_MS));
         assert_int_equal(kill(child, SIGKILL), 0);

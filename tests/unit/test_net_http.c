@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "peer.h"
-#include "unit.h"
+#include "unit_place.h"
 
 struct bench {
     struct leat_loop *loop;
@@ -78,10 +78,8 @@ static void cancel_call(void *user)
 
 static void wait_done(struct trial *t)
 {
-    for (uint64_t deadline = leat_after(60 * LEAT_S); !t->done; usleep(100)) {
-        if (!leat_left(deadline))
-            fail_msg("a call did not end within a minute");
-    }
+    if (!wait_until(&t->done, 1))
+        fail_msg("a call did not end within a minute");
 }
 
 static void run_call(struct trial *t)

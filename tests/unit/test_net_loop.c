@@ -8,14 +8,12 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "unit.h"
+#include "unit_place.h"
 
 static void wait_for(const atomic_uint *count, unsigned n)
 {
-    for (uint64_t deadline = leat_after(60 * LEAT_S); *count < n; usleep(100)) {
-        if (!leat_left(deadline))
-            fail_msg("waited a minute for %u, have %u", n, *count);
-    }
+    if (!wait_until(count, n))
+        fail_msg("waited a minute for %u, have %u", n, *count);
 }
 
 static struct leat_loop *open_loop(void)

@@ -192,7 +192,7 @@ static void run_chain(struct chain *c, uint64_t number)
     c->state = NULL;
 }
 
-static uint64_t chains = 3000;
+static uint64_t chains = 1000;
 
 TEST(chains_lose_and_double_nothing)
 {

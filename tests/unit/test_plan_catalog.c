@@ -217,7 +217,7 @@ TEST(shared_catalogs_are_read_whole)
         snprintf(path, sizeof path, "%s/../shared/catalogs/%s", root ? root : ".", real[i].path);
         FILE *in = fopen(path, "r");
         if (!in) {
-            print_message("%s is not there: not tried\n", path);
+            print_message("# %s is not there: not tried\n", path);
             continue;
         }
         static char text[1 << 20];

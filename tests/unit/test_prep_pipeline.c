@@ -4,11 +4,7 @@
 #include "prep_unit.h"
 
 /* "test_prep_pipeline 1000000" runs as many; the suite has less time. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static unsigned samples = 20000;
-#else
-static unsigned samples = 100000;
-#endif
 
 enum { PICTURES = 12, SIDE = 96, BYTES = SIDE * SIDE * 3 };
 

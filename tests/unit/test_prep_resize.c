@@ -25,7 +25,7 @@ TEST(every_vector_level_gives_the_bytes_of_plain_c)
         if (!leat_kernels_named(levels[l]))
             continue;
         struct leat_scratch *vector = scratch_open(levels[l]);
-        for (unsigned i = 0; i < 150; i++) {
+        for (unsigned i = 0; i < unit_number(0, 60); i++) {
             char text[200];
             struct leat_error err;
             struct jpeg_choice choice = {.h = 1 + (int)leat_rng_below(&r, 2), .v = 1 + (int)leat_rng_below(&r, 2)};

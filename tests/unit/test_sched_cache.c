@@ -172,7 +172,7 @@ TEST(patient_lane_waits_until_what_leaves_memory_is_written)
  * end. The line must not rest meanwhile. */
 TEST(the_line_works_while_the_ranks_live_on_what_is_there)
 {
-    const double paces[] = {0.5, 1.1, 2, 4};
+    const double paces[] = {0.5, 1.1, 4};
     for (size_t i = 0; i < COUNT(paces); i++) {
         for (size_t f = 0; f < 2 * COUNT(fractions); f++) {
             struct setting k = {

@@ -173,7 +173,7 @@ static void fail_each(leat_status (*scenario)(struct leat_error *err))
                          and_later ? " and all later ones" : "", leat_status_name(rc), err.text);
             if (!failed) {
                 assert_int_equal(rc, LEAT_OK);
-                print_message("%ld allocations\n", n);
+                print_message("# %ld allocations\n", n);
                 return;
             }
             if (and_later)

@@ -8,7 +8,7 @@
 
 #define SIZE  4096u
 #define USUAL 200u
-#define LATE  (20 * LEAT_S) /* far beyond what a loaded machine takes for an answer */
+#define LATE  LEAT_NEVER /* until the other side hangs up */
 
 static char old_data[SIZE];
 static char new_data[SIZE];
@@ -53,14 +53,18 @@ static bool serve(struct peer_request *r, void *user)
     return wait_late(r, s->late_ns) && peer_send(r, data + SIZE / 2, SIZE / 2);
 }
 
+/* One that knows how long reads take, and may send a second request: on a loaded machine usual reads are late by
+ * themselves, and use up the 2 % that may be. */
 static struct leat_store *open_used(struct peer *peer, enum leat_store_hedge hedge)
 {
     struct leat_error err;
+    struct leat_store_stats stats = {0};
     char into[SIZE];
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.hedge = hedge});
-    for (unsigned i = 0; i < USUAL; i++) {
+    for (unsigned i = 0; i < USUAL || (stats.hedges + 2) * 50 > i; i++) {
         assert_ok(leat_store_get(store, "usual", 0, SIZE, into, NULL, &err), err);
         assert_memory_equal(into, new_data, SIZE);
+        leat_store_stats(store, &stats);
     }
     return store;
 }
@@ -70,20 +74,20 @@ TEST(what_is_late_comes_by_a_second_request)
     for (int half = 0; half < 2; half++) {
         struct server s = {.half = half, .late_ns = LATE};
         struct leat_error err;
+        struct leat_store_stats before;
         struct leat_store_stats stats;
         char into[SIZE] = {0};
         struct peer *peer = peer_open(serve, &s);
         struct leat_store *store = open_used(peer, LEAT_HEDGE_ON);
-        uint64_t began = leat_now_ns();
+        leat_store_stats(store, &before);
         assert_ok(leat_store_get(store, "slow", 0, SIZE, into, NULL, &err), err);
-        assert_true(leat_now_ns() - began < LATE / 2);
         assert_memory_equal(into, new_data, SIZE);
         leat_store_stats(store, &stats);
-        assert_in_range(stats.hedges, 1, 4); /* a loaded machine may be late by itself */
+        assert_int_equal(stats.hedges, before.hedges + 1);
         assert_true(stats.hedges_won >= 1);
         assert_true(stats.hedged_bytes == stats.hedges * SIZE);
-        assert_true(stats.hedges * 50 <= USUAL + 1);
-        assert_int_equal(stats.operations, USUAL + 1);
+        assert_true(stats.hedges * 50 <= stats.operations);
+        assert_int_equal(stats.operations, before.operations + 1);
         assert_int_equal(stats.failures, 0);
         leat_store_close(store);
         peer_close(peer);

@@ -70,7 +70,7 @@ TEST(a_child_has_loops_of_its_own)
     assert_ok(leat_store_get(store, "key", 0, sizeof into, into, NULL, &err), err);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(20);
+        alarm(120);
         struct leat_store *own = bench_open_bucket(peer, (struct leat_store_opts){0});
         leat_status rc = leat_store_get(own, "key", 0, sizeof into, into, NULL, &err);
         leat_store_close(own);

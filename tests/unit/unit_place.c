@@ -66,3 +66,14 @@ void write_text(const char *path, const char *text)
 {
     write_file(path, text, strlen(text));
 }
+
+bool wait_until(const atomic_uint *number, unsigned wanted)
+{
+    useconds_t pause_us = 50;
+    for (unsigned waited_us = 0; *number < wanted && waited_us < 60000000; waited_us += pause_us) {
+        usleep(pause_us);
+        if (pause_us < 1000)
+            pause_us += pause_us / 4;
+    }
+    return *number >= wanted;
+}

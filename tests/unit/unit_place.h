@@ -1,6 +1,8 @@
-/* Folders and files for tests. */
+/* Folders and files for tests, and waiting. */
 #ifndef LEAT_TESTS_UNIT_PLACE_H
 #define LEAT_TESTS_UNIT_PLACE_H
+
+#include <stdatomic.h>
 
 #include "unit.h"
 
@@ -21,5 +23,8 @@ const char *path_in(const char *folder, const char *name);
 
 void write_file(const char *path, const void *data, size_t n);
 void write_text(const char *path, const char *text);
+
+/* Waits until the number is at least that: true; or a minute, which only ends a hang. */
+bool wait_until(const atomic_uint *number, unsigned wanted);
 
 #endif

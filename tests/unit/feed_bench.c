@@ -1,8 +1,5 @@
 #include "feed_bench.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -35,20 +32,8 @@ static bool serve(struct peer_request *r, void *user)
     }
     if (mine && bucket.code)
         return peer_answer(r, bucket.code, "<Error><Code>Odd</Code></Error>");
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return peer_answer(r, 404, "<Error><Code>NoSuchKey</Code></Error>");
-    size_t n = (size_t)st.st_size;
-    char *data = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (data == MAP_FAILED)
-        return false;
-    if ((mine && flip_now(&bucket.flips)) || (recipe && flip_now(&bucket.recipe_flips)))
-        data[(r->has_range ? r->first : 0) + 4000] ^= 4;
-    bool ok = peer_object(r, data, n - (mine && bucket.cut), bucket.etag);
-    munmap(data, n);
-    return ok;
+    bool flips = (mine && flip_now(&bucket.flips)) || (recipe && flip_now(&bucket.recipe_flips));
+    return peer_file(r, path, flips ? 4000 : -1, mine && bucket.cut, bucket.etag);
 }
 
 void pack_samples(const char *name, uint32_t samples, uint32_t chunk_bytes, size_t value_bytes)

@@ -14,6 +14,9 @@ struct leat_store *bench_open_files_with(struct leat_store_opts opts);
 /* Names in the folder that begin with what temporary files begin with. */
 unsigned bench_leftovers(const char *folder);
 
+/* Answers with a file without its last bytes, or 404. The byte at `flip` of what was asked for is damaged; -1: none. */
+bool peer_file(const struct peer_request *request, const char *path, long flip, size_t cut, const char *etag);
+
 /* An op that counts its end. */
 struct bench_op {
     struct leat_store_op op; /* first member */

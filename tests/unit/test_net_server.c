@@ -121,7 +121,7 @@ static int dial(const struct echo *e)
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)leat_server_port(e->server))};
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval limit = {.tv_sec = 20};
+    struct timeval limit = {.tv_sec = 60};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     return fd;

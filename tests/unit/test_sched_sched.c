@@ -15,26 +15,6 @@ static struct play_lane *told(struct play_set *set, const uint32_t (*batches)[8]
                          .set = set, .slots = slots, .needed = needed, .plans = n, .step_ns = MILLI, .told = batches});
 }
 
-static struct play_lane *by_order(struct play_set *set, struct play_lane_opts o)
-{
-    o.set = set;
-    o.slots = o.slots ? o.slots : 4;
-    o.batch = o.batch ? o.batch : 16;
-    o.window = o.window ? o.window : 8;
-    o.needed = o.needed ? o.needed : o.batch * set->largest;
-    o.plans = o.plans ? o.plans : UINT64_MAX;
-    o.step_ns = o.step_ns ? o.step_ns : MILLI;
-    return play_lane(&p, &o);
-}
-
-static void until_epoch(struct play_lane *l, uint64_t epochs)
-{
-    while (l->epochs < epochs && !l->ended) {
-        if (!play_turn(&p))
-            fail_msg("stuck after %llu batches", (unsigned long long)l->published);
-    }
-}
-
 /* Promises and room */
 
 TEST(promises_refuse_what_cannot_work)
@@ -312,10 +292,10 @@ TEST(a_failure_of_what_was_fetched_ahead_is_never_raised)
 {
     play_open(&p, &(struct play_opts){.ram = 400 * MIB});
     struct play_set *set = play_set(&p, 100, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 8});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 8});
     p.fail_ahead = true;
     play_step(&p);
-    until_epoch(l, 2);
+    play_until_epoch(&p, l, 2);
     assert_false(l->failed);
     assert_true(play_stats(&p).failed > 20);
     assert_int_equal(play_stats(&p).refetched, 0); /* a failure is no fetch too many */
@@ -385,9 +365,9 @@ TEST(each_chunk_is_fetched_once_an_epoch_even_with_one_sample_each)
         play_open(&p, &(struct play_opts){.ram = 80 * 8 * MIB});
         p.rate = 1000000000;
         struct play_set *set = play_set(&p, 500, 0, 8 * MIB, 0, 1);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 16, .window = windows[i]});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 16, .window = windows[i]});
         play_step(&p);
-        until_epoch(l, 3);
+        play_until_epoch(&p, l, 3);
         assert_int_equal(play_stats(&p).refetched, 0);
         for (uint32_t c = 0; c < 500; c++)
             assert_true(set->fetched[c] <= 4); /* three epochs, and ahead of the fourth */
@@ -401,10 +381,10 @@ TEST(a_budget_smaller_than_the_window_works_and_says_what_it_costs)
     for (int enough = 0; enough < 2; enough++) {
         play_open(&p, &(struct play_opts){.ram = (enough ? 64 : 20) * MIB});
         struct play_set *set = play_set(&p, 100, 0, MIB, 0, 20);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 8, .window = 40, .slots = 1});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 8, .window = 40, .slots = 1});
         assert_int_equal(leat_sched_lane_window(l->lane), 40 * MIB);
         play_step(&p);
-        until_epoch(l, 2);
+        play_until_epoch(&p, l, 2);
         assert_int_equal(play_said(&p, "chunks will be fetched again and again"), !enough);
         assert_int_equal(play_stats(&p).refetched > 0, !enough);
         play_close(&p);
@@ -416,8 +396,8 @@ TEST(a_chunk_of_two_datasets_is_fetched_once)
     play_open(&p, &(struct play_opts){.ram = 1000 * MIB});
     struct play_set *one = play_set(&p, 100, 0, MIB, 0, 4);
     struct play_set *two = play_set(&p, 100, 50, MIB, 0, 4);
-    by_order(one, (struct play_lane_opts){.plans = 60});
-    by_order(two, (struct play_lane_opts){.plans = 60, .seed = 1});
+    play_by_order(&p, one, (struct play_lane_opts){.plans = 60});
+    play_by_order(&p, two, (struct play_lane_opts){.plans = 60, .seed = 1});
     play_step(&p);
     play_until_done(&p);
     assert_int_equal(p.bucket_chunks, 150);
@@ -435,7 +415,7 @@ TEST(the_depth_follows_the_line)
         p.rate = lines[i].rate;
         p.delay_ns = lines[i].delay_ms * MILLI;
         struct play_set *set = play_set(&p, 4000, 0, 4 * MIB, 0, 4);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 16});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 16});
         play_step(&p);
         play_until(&p, p.now_ns + 6000 * MILLI);
         uint64_t depth = play_stats(&p).depth_bytes / 1000000;
@@ -456,7 +436,7 @@ TEST(what_was_fetched_ahead_for_a_lane_that_left_does_not_count_for_the_next)
     struct play_set *set = play_set(&p, 3000, 0, MIB, 0, 4);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         uint64_t before = p.bucket_chunks;
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.epoch = 10 * epoch});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.epoch = 10 * epoch});
         l->idle = true;
         play_step(&p);
         play_until(&p, p.now_ns + 1000 * MILLI);
@@ -475,9 +455,9 @@ static uint64_t time_of(uint64_t step, uint64_t other_step, bool two_sets, uint6
     p.rate = 1000000000;
     struct play_set *one = play_set(&p, 400, 0, MIB, 0, 4);
     struct play_set *two = two_sets ? play_set(&p, 400, 1000, MIB, 0, 4) : one;
-    struct play_lane *l = by_order(one, (struct play_lane_opts){.step_ns = step, .plans = batches});
+    struct play_lane *l = play_by_order(&p, one, (struct play_lane_opts){.step_ns = step, .plans = batches});
     if (other_step) {
-        struct play_lane *o = by_order(two, (struct play_lane_opts){.step_ns = other_step, .seed = 1});
+        struct play_lane *o = play_by_order(&p, two, (struct play_lane_opts){.step_ns = other_step, .seed = 1});
         o->idle = false;
     }
     play_step(&p);
@@ -534,7 +514,7 @@ TEST(every_decision_says_why)
     };
     play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 60 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.slots = 2});
     play_step(&p);
     for (size_t i = 0; i < COUNT(parts); i++) {
         for (unsigned turns = 0; !play_said(&p, parts[i]); turns++) {
@@ -582,7 +562,7 @@ TEST(an_ended_lane_holds_nothing)
 {
     play_open(&p, &(struct play_opts){.ram = 100 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.slots = 2});
     play_step(&p);
     play_until(&p, p.now_ns + 200 * MILLI);
     assert_true(play_stats(&p).ram_pinned > 0);

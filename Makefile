@@ -164,6 +164,10 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$*
 
+<<<<<<< HEAD
 .PHONY: all abi-dump deps test times check check-deep asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
+=======
+.PHONY: all abi-dump deps test unit check asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
+>>>>>>> unit
 	bench-sched bench-scripts bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
 .DEFAULT_GOAL := all

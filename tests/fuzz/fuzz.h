@@ -2,6 +2,7 @@
 #ifndef LEAT_TESTS_FUZZ_H
 #define LEAT_TESTS_FUZZ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +11,46 @@
 
 #include "base/error.h"
 
+/* A target: FUZZ(url) { … } is called with `data` and `size`. With libFuzzer it is a program of its own; otherwise it
+ * is one of the program in fuzz.c. */
+struct fuzz_target {
+    const char *name;
+    void (*run)(const uint8_t *data, size_t size);
+    size_t (*mutate)(uint8_t *data, size_t size, size_t max, unsigned seed); /* NULL: LLVMFuzzerMutate() */
+    struct fuzz_target *next;
+};
+void fuzz_add(struct fuzz_target *target);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max); /* libFuzzer's, or that of fuzz.c */
+
+#ifdef LIBFUZZER
+#define FUZZ(target)                                                                                                   \
+    static void fuzz_##target(const uint8_t *data, size_t size);                                                       \
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)                                                       \
+    {                                                                                                                  \
+        fuzz_##target(data, size);                                                                                     \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    static void fuzz_##target(const uint8_t *data, size_t size)
+/* … whose inputs are mutated by a function of its own. */
+#define FUZZ_MUTATED(target, mutator)                                                                                  \
+    size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)                              \
+    {                                                                                                                  \
+        return mutator(data, size, max, seed);                                                                         \
+    }                                                                                                                  \
+    FUZZ(target)
+#else
+#define FUZZ(target) FUZZ_MUTATED(target, NULL)
+#define FUZZ_MUTATED(target, mutator)                                                                                  \
+    static void fuzz_##target(const uint8_t *data, size_t size);                                                       \
+    __attribute__((constructor)) static void fuzz_add_##target(void)                                                   \
+    {                                                                                                                  \
+        static struct fuzz_target t = {#target, fuzz_##target, mutator, NULL};                                         \
+        fuzz_add(&t);                                                                                                  \
+    }                                                                                                                  \
+    static void fuzz_##target(const uint8_t *data, size_t size)
+#endif
 
 #define PROMISE(what)                                                                                                  \
     do {                                                                                                               \

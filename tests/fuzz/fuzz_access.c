@@ -3,20 +3,20 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(access)
 {
     struct leat_access *access = NULL;
     struct leat_access *again = NULL;
     struct leat_error err = {0};
     struct leat_buf b;
     uint8_t one[LEAT_SHA256_SIZE], other[LEAT_SHA256_SIZE];
-    leat_status rc = leat_access_read(data, n, &access, &err);
+    leat_status rc = leat_access_read(data, size, &access, &err);
     fuzz_check_error(rc, &err);
     if (rc != LEAT_OK)
-        return 0;
+        return;
     leat_buf_init(&b, LEAT_ACCESS_BYTES);
     leat_access_write(access, &b);
-    PROMISE(!b.failed && b.len <= n);
+    PROMISE(!b.failed && b.len <= size);
     PROMISE(leat_access_read(b.data, b.len, &again, &err) == LEAT_OK);
     PROMISE(leat_access_count(access) == leat_access_count(again) && leat_access_count(again) <= LEAT_ACCESS_MAX);
     PROMISE(leat_access_covered(access, again) && leat_access_covered(again, access));
@@ -25,5 +25,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     leat_buf_free(&b);
     leat_access_free(again);
     leat_access_free(access);
-    return 0;
 }

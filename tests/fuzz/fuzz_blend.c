@@ -34,17 +34,17 @@ static void mix(const struct leat_blend_spec *b)
     free(parts);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(blend)
 {
     static struct leat_blend_spec b;
     static struct leat_blend_spec again;
     struct leat_error err;
-    char *text = malloc(n + 1);
+    char *text = malloc(size + 1);
     char *written = NULL;
     if (!text)
-        return 0;
-    memcpy(text, data, n);
-    text[n] = '\0';
+        return;
+    memcpy(text, data, size);
+    text[size] = '\0';
     if (leat_blend_read(text, &b, &err) == LEAT_OK) {
         if (leat_blend_write(&b, &written, &err) != LEAT_OK || leat_blend_read(written, &again, &err) != LEAT_OK ||
             again.n != b.n || again.parts_n != b.parts_n)
@@ -55,5 +55,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     free(written);
     free(text);
-    return 0;
 }

@@ -160,19 +160,18 @@ static void read_chunk(const uint8_t *data, size_t n)
     leat_buf_free(&twice);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(chunk)
 {
-    read_chunk(data, n);
-    if (n < LEAT_CHUNK_HEAD)
-        return 0;
-    uint8_t *copy = malloc(n); /* with an honest length and checksum, which get further */
+    read_chunk(data, size);
+    if (size < LEAT_CHUNK_HEAD)
+        return;
+    uint8_t *copy = malloc(size); /* with an honest length and checksum, which get further */
     PROMISE(copy);
-    memcpy(copy, data, n);
-    leat_put_u64(copy + 16, n);
+    memcpy(copy, data, size);
+    leat_put_u64(copy + 16, size);
     uint32_t head = leat_get_u32(copy + 12);
-    if (head >= LEAT_CHUNK_HEAD && head <= n)
+    if (head >= LEAT_CHUNK_HEAD && head <= size)
         leat_put_u32(copy + head - 4, leat_crc32c(0, copy, head - 4));
-    read_chunk(copy, n);
+    read_chunk(copy, size);
     free(copy);
-    return 0;
 }

@@ -3,16 +3,16 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(classes)
 {
     struct leat_classes c;
     struct leat_error err;
-    leat_status rc = leat_classes_read((const char *)data, n, &c, &err);
+    leat_status rc = leat_classes_read((const char *)data, size, &c, &err);
     fuzz_check_error(rc, &err);
     if (rc != LEAT_OK)
-        return 0;
-    uint32_t lines = n && data[n - 1] != '\n';
-    for (size_t i = 0; i < n; i++)
+        return;
+    uint32_t lines = size && data[size - 1] != '\n';
+    for (size_t i = 0; i < size; i++)
         lines += data[i] == '\n';
     PROMISE(c.n == lines);
     for (uint32_t i = 0; i < c.n; i++) {
@@ -22,5 +22,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         PROMISE(name_n > 0 && leat_classes_find(&c, name, name_n, &number) && number == i);
     }
     leat_classes_close(&c);
-    return 0;
 }

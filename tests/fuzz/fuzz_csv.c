@@ -2,7 +2,7 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(csv)
 {
     struct leat_error err;
     struct leat_plan_csv *csv = NULL;
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     PROMISE(again != LEAT_OK || rc == LEAT_OK || bad.count);
     leat_plan_csv_free(lax);
     if (!csv)
-        return 0;
+        return;
     PROMISE(csv->column_count >= 1);
     for (size_t r = 0; r < csv->row_count; r++) {
         PROMISE(csv->rows[r].line > csv->header_line && csv->rows[r].line <= lines);
@@ -33,5 +33,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     PROMISE(letters <= size);
     leat_plan_csv_free(csv);
-    return 0;
 }

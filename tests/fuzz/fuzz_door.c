@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 /* The input is what a stranger sends first. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(door)
 {
     struct leat_door_head head;
     struct leat_error err;
@@ -18,5 +18,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         PROMISE(!head.ranged || head.first <= head.last);
     }
     free(text);
-    return 0;
 }

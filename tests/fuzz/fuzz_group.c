@@ -49,7 +49,7 @@ static void check(const struct leat_origin *o)
         PROMISE(times[i] == 1);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(group)
 {
     char prefix[] = "p/";
     char url[] = "s3://b/p";
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct leat_listing l;
     struct leat_origin *o = NULL;
     struct leat_error err;
-    char *text = fuzz_text(data, n);
+    char *text = fuzz_text(data, size);
     leat_status rc = leat_listing_begin(&l, &home, 1, &err);
     if (rc == LEAT_OK)
         rc = add_lines(&l, text, &err);
@@ -72,5 +72,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         check(o);
     leat_origin_close(o);
     free(text);
-    return 0;
 }

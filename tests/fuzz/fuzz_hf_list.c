@@ -3,7 +3,7 @@
 #include "store/hf.h"
 #include "store/s3_xml.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(hf_list)
 {
     struct leat_s3_page page = {0};
     struct leat_error err;
@@ -25,5 +25,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         PROMISE(memchr(leat_s3_page_string(&page, e->etag), '\0', page.strings.len - e->etag));
     }
     leat_s3_page_free(&page);
-    return 0;
 }

@@ -5,7 +5,7 @@
 #define ENDS(field) PROMISE(memchr(head.field, '\0', sizeof head.field))
 
 /* The input is a head: line after line. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(http_header)
 {
     struct leat_http_head head = {0};
     const char *p = (const char *)data;
@@ -32,5 +32,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         PROMISE(head.date_s >= 0);
         PROMISE(head.retry_at_s >= 0);
     }
-    return 0;
 }

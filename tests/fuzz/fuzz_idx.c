@@ -31,10 +31,10 @@ static leat_status visit(void *user, uint64_t begin, uint64_t end, struct leat_e
     return LEAT_OK;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(idx)
 {
     if (size < 4)
-        return 0;
+        return;
     struct memory memory = {.data = data + 4, .n = size - 4};
     struct leat_megatron m = {.fetch = fetch, .user = &memory, .idx_bytes = memory.n, .bin_bytes = leat_get_u32(data)};
     struct leat_megatron_head head;
@@ -47,5 +47,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             PROMISE(memory.token == head.tokens && memory.documents == head.documents);
     }
     fuzz_check_error(rc, &err);
-    return 0;
 }

@@ -1,6 +1,6 @@
 /* Any bytes as a picture, through a pipeline the first byte chooses: every decoder, both modes, both policies. */
-#include <stdlib.h>
 
+#include "fuzz.h"
 #include "prep/jpeg.h"
 #include "prep/pipeline.h"
 
@@ -22,8 +22,6 @@ static const char *const texts[] = {
 };
 
 #define TEXTS (sizeof texts / sizeof *texts)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct leat_scratch *scratch;
 static struct leat_pipeline *pipelines[TEXTS];
@@ -49,7 +47,7 @@ static void open_all(void)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(image)
 {
     static uint8_t out[SIDE * SIDE * 4 * 4];
     struct leat_error err;
@@ -57,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!scratch)
         open_all();
     if (size < 1)
-        return 0;
+        return;
     const struct leat_pipeline *p = pipelines[data[0] % TEXTS];
     struct leat_source source = {.data = data + 1, .size = size - 1};
     leat_pipeline_run(p, scratch, source.data, source.size, leat_rng(data[0], 1), out,
@@ -70,5 +68,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         leat_jpeg_transcode(jpeg, &source, &limits, (enum leat_jpeg_keep)(data[0] % 3), &buf, &err);
         leat_buf_free(&buf);
     }
-    return 0;
 }

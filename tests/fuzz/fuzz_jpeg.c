@@ -125,7 +125,7 @@ static void library_decode(const struct leat_source *source, struct differ_whole
     jpeg_destroy_decompress(&l.cinfo);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(jpeg)
 {
     static struct differ_whole library;
     static uint8_t ours[DIFFER_PIXELS * 3];
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct leat_source source;
     struct leat_error err;
     if (!differ_source(data, size, LEAT_IMAGE_JPEG, &source))
-        return 0;
+        return;
     bool fine = differ_ours(d, data, &source, ours, &err);
     library_decode(&source, &library);
     if (!fine) {
@@ -144,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (library.fine && !said)
             fprintf(stderr, "we say: %s\n", err.text);
         PROMISE(!library.fine || said);
-        return 0;
+        return;
     }
     if (!library.fine)
         fprintf(stderr, "the library says: %s\n", l.text);
@@ -152,5 +152,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t bytes = (size_t)source.info.width * source.info.height * 3;
     if (library.compare && memcmp(library.rgb, ours, bytes) != 0)
         PROMISE(overflows(&source));
-    return 0;
 }

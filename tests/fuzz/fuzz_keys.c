@@ -31,16 +31,16 @@ static void check_found(const struct leat_keys *k, const struct leat_buf *key, u
     leat_buf_free(&found);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(keys)
 {
-    if (n == 0)
-        return 0;
-    struct memory m = {data + 1, n - 1};
+    if (size == 0)
+        return;
+    struct memory m = {data + 1, size - 1};
     struct leat_keys k = {.samples = data[0], .size = m.n, .fetch = fetch, .user = &m};
     struct leat_error err;
     struct leat_buf key;
     if (k.samples * 24 > k.size)
-        return 0; /* a root that says so is refused */
+        return; /* a root that says so is refused */
     leat_buf_init(&key, LEAT_KEY_MAX);
     for (uint64_t i = 0; i < k.samples; i++) {
         uint64_t sample;
@@ -54,5 +54,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     bool repeat;
     leat_keys_repeat(&k, &repeat, &err);
     leat_buf_free(&key);
-    return 0;
 }

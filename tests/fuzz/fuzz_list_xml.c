@@ -2,7 +2,7 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(list_xml)
 {
     struct leat_s3_page page;
     struct leat_error err;
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_check_error(rc, &err);
     PROMISE(rc == LEAT_OK || rc == LEAT_SERVER);
     if (rc != LEAT_OK)
-        return 0;
+        return;
     for (size_t i = 0; i < page.n; i++) {
         const struct leat_s3_entry *e = &page.entries[i];
         PROMISE(e->key < page.strings.len);
@@ -22,5 +22,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 strcmp(leat_s3_page_string(&page, page.entries[i - 1].key), leat_s3_page_string(&page, e->key)) <= 0);
     }
     leat_s3_page_free(&page);
-    return 0;
 }

@@ -4,20 +4,20 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(manifest)
 {
     static const struct leat_type_wish wishes[] = {{"n", LEAT_FIELD_INT}, {"f", LEAT_FIELD_FLOAT}};
     struct leat_manifest_opts opts = {.what = "m", .wishes = wishes};
     struct leat_manifest m;
     struct leat_error err;
-    if (n == 0)
-        return 0;
+    if (size == 0)
+        return;
     opts.format = (enum leat_manifest_format)(data[0] % 3);
     opts.wishes_n = data[0] & 64 ? 2 : 0;
-    leat_status rc = leat_manifest_read((const char *)data + 1, n - 1, &opts, &m, &err);
+    leat_status rc = leat_manifest_read((const char *)data + 1, size - 1, &opts, &m, &err);
     fuzz_check_error(rc, &err);
     if (rc != LEAT_OK)
-        return 0;
+        return;
     PROMISE(m.rows > 0 && m.columns_n < LEAT_MANIFEST_COLUMNS + 1);
     for (uint64_t i = 0; i < m.rows; i++) {
         PROMISE(*leat_manifest_path(&m, i));
@@ -30,5 +30,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         }
     }
     leat_manifest_close(&m);
-    return 0;
 }

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 /* The input is a membership as ranks hand it on: what can be read can be written, read again and placed. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(members)
 {
     struct leat_members *m;
     struct leat_members *again;
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t table[64];
     char *text;
     if (leat_members_read((const char *)data, size, &m, &err) != LEAT_OK)
-        return 0;
+        return;
     PROMISE(m->now.n && m->now.n <= LEAT_MEMBERS_NODES && m->before_n <= LEAT_MEMBERS_BEFORE);
     if (leat_members_write(m, &text, &err) == LEAT_OK) {
         PROMISE(leat_members_read(text, strlen(text), &again, &err) == LEAT_OK);
@@ -24,5 +24,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             PROMISE(table[i] < m->now.n);
     }
     leat_members_free(m);
-    return 0;
 }

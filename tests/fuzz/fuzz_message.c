@@ -10,16 +10,16 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(message)
 {
     enum leat_message_kind kind;
     struct leat_part part;
     struct leat_request r, again;
     struct leat_error err;
-    if (leat_message_open(data, n, &kind, &part, &err) != LEAT_OK)
-        return 0;
+    if (leat_message_open(data, size, &kind, &part, &err) != LEAT_OK)
+        return;
     if (leat_request_read(part, &r, &err) != LEAT_OK)
-        return 0;
+        return;
     if (leat_request_copy(&r, &again, &err) == LEAT_OK) {
         PROMISE(same_text(r.url, again.url) && same_text(r.id, again.id) && same_text(r.state, again.state));
         PROMISE(r.strict == again.strict && r.opts.outputs_n == again.opts.outputs_n);
@@ -36,5 +36,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         PROMISE(err.status == LEAT_LIMIT || err.status == LEAT_NO_MEMORY);
     }
     leat_request_free(&r);
-    return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(npy)
 {
     static const uint32_t dtypes[] = {0, LEAT_U16, LEAT_U32, LEAT_I32};
     struct leat_error err = {0};
@@ -25,5 +25,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         PROMISE(f.tokens > 0 && f.offset + f.tokens * leat_tokens_bytes(f.dtype) == size);
         PROMISE(!dtypes[i] || f.dtype == dtypes[i]);
     }
-    return 0;
 }

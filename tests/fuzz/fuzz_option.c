@@ -38,7 +38,7 @@ static const struct leat_command command = {
 
 #define WORDS 32
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(option)
 {
     char *text = fuzz_text(data, size);
     char *argv[WORDS];
@@ -75,5 +75,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     leat_settings_free(settings);
     free(text);
-    return 0;
 }

@@ -25,7 +25,7 @@ static void check(parser *parse, const char *text, uint64_t max)
     PROMISE(strlen(leat_format_rate((double)v, out)) < sizeof out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(parse)
 {
     char *text = fuzz_text(data, size);
     struct leat_error err;
@@ -45,5 +45,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             PROMISE(fabs(d - expected) <= fabs(expected) * 1e-14 || fabs(expected) < 1e-290);
     }
     free(text);
-    return 0;
 }

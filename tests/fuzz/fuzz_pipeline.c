@@ -1,12 +1,9 @@
 /* Any text as a pipeline, and what it would do to pictures of several sizes. */
-#include <stdlib.h>
-#include <string.h>
 
+#include "fuzz.h"
 #include "prep/pipeline.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(pipeline)
 {
     static const uint32_t sizes[][2] = {{1, 1}, {500, 375}, {65535, 1}, {3, 60000}};
     struct leat_prep_description d;
@@ -14,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct leat_error err;
     char *text = malloc(size + 1);
     if (!text)
-        return 0;
+        return;
     memcpy(text, data, size);
     text[size] = '\0';
     if (leat_prep_parse(text, &d, &err) == LEAT_OK && leat_pipeline_make(&d, &p, &err) == LEAT_OK) {
@@ -31,5 +28,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         leat_pipeline_free(p);
     }
     free(text);
-    return 0;
 }

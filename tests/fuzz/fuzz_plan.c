@@ -46,10 +46,10 @@ static void try_plan(const struct leat_plan_inputs *in)
     leat_plan_close(plan);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(plan)
 {
     if (size < 1)
-        return 0;
+        return;
     const struct leat_plan_text given = {"fuzz", (const char *)data + 1, size - 1};
     struct leat_plan_text texts[] = {{"job", job, sizeof job - 1},
                                      {"catalog", catalog, sizeof catalog - 1},
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         leat_status rc = leat_plan_request(given.text, given.n, NULL, NULL, &answer, &err);
         fuzz_check_error(rc, &err);
         free(answer);
-        return 0;
+        return;
     }
     texts[data[0] % PLACES] = given;
     const struct leat_plan_catalog_file file = {texts[1].name, texts[1].text, texts[1].n, "2026-01-01"};
@@ -95,5 +95,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .today = "2026-01-02",
     };
     try_plan(&in);
-    return 0;
 }

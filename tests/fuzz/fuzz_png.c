@@ -5,10 +5,6 @@
 
 #include "differ.h"
 
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max)
-    __attribute__((weak)); /* libFuzzer's; none in a replay */
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
-
 #define SIGNATURE 8
 #define ROWS_MAX  ((size_t)1 << 16)
 
@@ -61,7 +57,7 @@ static size_t mutate_rows(uint8_t *data, size_t size, size_t max)
     return size - n + packed + 12;
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
+static size_t mutate(uint8_t *data, size_t size, size_t max, unsigned seed)
 {
     size_t n = seed % 2 ? mutate_rows(data, size, max) : 0;
     if (!n)
@@ -82,7 +78,7 @@ static void library_decode(const struct leat_source *source, struct differ_whole
     spng_ctx_free(ctx);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_MUTATED(png, mutate)
 {
     static struct differ_whole library;
     static uint8_t ours[DIFFER_PIXELS * 3];
@@ -90,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct leat_source source;
     struct leat_error err;
     if (!differ_source(data, size, LEAT_IMAGE_PNG, &source))
-        return 0;
+        return;
     d.blend = true;
     differ_ours(d, data, &source, ours, &err);
     d.blend = false;
@@ -99,5 +95,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     PROMISE(fine == library.fine || err.status == LEAT_LIMIT);
     if (fine)
         PROMISE(memcmp(library.rgb, ours, (size_t)source.info.width * source.info.height * 3) == 0);
-    return 0;
 }

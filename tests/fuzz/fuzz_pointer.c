@@ -3,14 +3,14 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(pointer)
 {
     struct leat_pointer p;
     struct leat_pointer again;
     struct leat_error err;
     char name[LEAT_NAME_MAX];
-    char *text = fuzz_text(data, n);
-    leat_status rc = leat_pointer_read("leat/current", text, n, &p, &err);
+    char *text = fuzz_text(data, size);
+    leat_status rc = leat_pointer_read("leat/current", text, size, &p, &err);
     fuzz_check_error(rc, &err);
     if (rc == LEAT_OK) {
         char written[LEAT_POINTER_MAX];
@@ -22,5 +22,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     fuzz_check_error(rc, &err);
     PROMISE(rc != LEAT_OK || (strlen(name) < sizeof name && !strchr(name + strlen(LEAT_NAME_NAMES), '/')));
     free(text);
-    return 0;
 }

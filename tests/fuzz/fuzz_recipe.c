@@ -94,7 +94,7 @@ static void read_sources(const uint8_t *data, size_t n)
     leat_sources_list_free(&list);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(recipe)
 {
     struct leat_buf bytes;
     struct leat_schema schema = read_schema(&bytes);
@@ -113,5 +113,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     free(copy);
     leat_buf_free(&bytes);
-    return 0;
 }

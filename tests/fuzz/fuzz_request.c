@@ -101,7 +101,7 @@ static void check_xml(const char *data, size_t n)
     leat_buf_free(&xml);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(request)
 {
     char *text = fuzz_text(data, size);
     char *line[4] = {0};
@@ -120,5 +120,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     leat_serve_etag_listed(line[2], "abc");
     check_xml((const char *)data + used, size - used);
     free(text);
-    return 0;
 }

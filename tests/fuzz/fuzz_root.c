@@ -86,16 +86,15 @@ static void read_root(uint8_t *data, size_t n)
     write_again(&whole, id);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(root)
 {
-    uint8_t *copy = malloc(n ? n : 1); /* aligned, as a root must be */
+    uint8_t *copy = malloc(size ? size : 1); /* aligned, as a root must be */
     PROMISE(copy);
-    memcpy(copy, data, n);
-    read_root(copy, n);
-    if (n >= 24 && leat_get_u64(data + 16) != n) { /* an honest length gets further */
-        leat_put_u64(copy + 16, n);
-        read_root(copy, n);
+    memcpy(copy, data, size);
+    read_root(copy, size);
+    if (size >= 24 && leat_get_u64(data + 16) != size) { /* an honest length gets further */
+        leat_put_u64(copy + 16, size);
+        read_root(copy, size);
     }
     free(copy);
-    return 0;
 }

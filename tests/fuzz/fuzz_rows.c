@@ -5,16 +5,16 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(rows)
 {
-    struct leat_reader r = leat_reader(data, n);
+    struct leat_reader r = leat_reader(data, size);
     struct leat_schema schema;
     struct leat_schema again;
     struct leat_error err;
     uint32_t schema_n = leat_read_u16(&r);
     const uint8_t *encoded = leat_read_bytes(&r, schema_n);
     if (!encoded || leat_schema_read(encoded, schema_n, &schema, &err) != LEAT_OK)
-        return 0;
+        return;
     uint64_t sum = 0;
     const uint8_t *row;
     while (schema.row_bytes && (row = leat_read_bytes(&r, schema.row_bytes))) {
@@ -33,5 +33,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         PROMISE(again.n == schema.n && again.row_bytes == schema.row_bytes);
     }
     leat_buf_free(&out);
-    return 0;
 }

@@ -28,22 +28,21 @@ static void write_again(const struct leat_saved *s)
     leat_buf_free(&out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(saved)
 {
     struct leat_saved s = {0};
     struct leat_error err;
-    uint8_t *copy = malloc(n + 8);
+    uint8_t *copy = malloc(size + 8);
     PROMISE(copy);
-    memcpy(copy, data, n);
-    leat_put_u64(copy + n, leat_xxh3(copy, n));
-    leat_status rc = leat_saved_read(copy, n + 8, &s, &err);
+    memcpy(copy, data, size);
+    leat_put_u64(copy + size, leat_xxh3(copy, size));
+    leat_status rc = leat_saved_read(copy, size + 8, &s, &err);
     fuzz_check_error(rc, &err);
     if (rc == LEAT_OK)
         write_again(&s);
     leat_saved_close(&s);
-    rc = leat_saved_read(data, n, &s, &err); /* and with the checksum that there is */
+    rc = leat_saved_read(data, size, &s, &err); /* and with the checksum that there is */
     fuzz_check_error(rc, &err);
     leat_saved_close(&s);
     free(copy);
-    return 0;
 }

@@ -108,11 +108,10 @@ static void try_entries(const uint8_t *data, size_t size)
     leat_segment_close(s);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(segment)
 {
     if (size && data[0] & 1)
         try_entries(data + 1, size - 1);
     else if (size)
         try_file(data + 1, size - 1);
-    return 0;
 }

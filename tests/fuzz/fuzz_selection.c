@@ -29,23 +29,22 @@ static void check(const struct leat_selection *s, const struct leat_root *root)
     PROMISE(total == root->selected);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(selection)
 {
     struct leat_root root = {.chunks = CHUNKS, .counts = counts, .samples = 735, .packings_n = 1, .packing_bytes = 32};
     static const uint8_t packing[32] = {[0] = 'p', [LEAT_PACK_ID_BYTES] = CHUNKS};
     struct leat_selection *s = NULL;
     struct leat_error err;
-    if (n == 0)
-        return 0;
+    if (size == 0)
+        return;
     root.packings = packing;
     root.selected = 1 + data[0];
-    void *copy = malloc(n);
+    void *copy = malloc(size);
     PROMISE(copy != NULL);
-    memcpy(copy, data + 1, n - 1);
-    leat_status rc = leat_selection_read(copy, n - 1, &root, &s, &err);
+    memcpy(copy, data + 1, size - 1);
+    leat_status rc = leat_selection_read(copy, size - 1, &root, &s, &err);
     PROMISE(rc == LEAT_OK || rc == LEAT_CORRUPT || rc == LEAT_VERSION);
     if (rc == LEAT_OK)
         check(s, &root);
     leat_selection_free(s);
-    return 0;
 }

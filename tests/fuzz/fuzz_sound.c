@@ -14,7 +14,7 @@ static const char *const texts[] = {
 
 #define TEXTS (sizeof texts / sizeof *texts)
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(sound)
 {
     static struct leat_scratch *scratch;
     static struct leat_sound *sounds[TEXTS];
@@ -29,14 +29,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     if (size < 1)
-        return 0;
+        return;
     const struct leat_sound *s = sounds[data[0] % TEXTS];
     uint64_t bytes = 0;
     leat_status rc = leat_sound_bytes(s, data + 1, size - 1, &bytes, &err);
     fuzz_check_error(rc, &err);
     if (rc != LEAT_OK || bytes > sizeof out)
-        return 0;
+        return;
     rc = leat_sound_run(s, scratch, data + 1, size - 1, leat_rng(data[0], 1), out, bytes, &err);
     fuzz_check_error(rc, &err);
-    return 0;
 }

@@ -3,14 +3,14 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(state)
 {
     struct leat_order_state s;
     struct leat_order_state again;
     struct leat_error err;
     char *text = NULL;
-    if (leat_order_state_read((const char *)data, n, &s, &err) != LEAT_OK)
-        return 0;
+    if (leat_order_state_read((const char *)data, size, &s, &err) != LEAT_OK)
+        return;
     memset(&again, 0, sizeof again);
     if (leat_order_state_write(&s, &text, &err) != LEAT_OK ||
         leat_order_state_read(text, strlen(text), &again, &err) != LEAT_OK || again.streams_n != s.streams_n)
@@ -28,5 +28,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     leat_order_state_free(&s);
     leat_order_state_free(&again);
     free(text);
-    return 0;
 }

@@ -25,7 +25,7 @@ static void check(leat_status rc, const struct leat_error *err, struct leat_plan
     leat_plan_doc_free(doc);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(toml)
 {
     struct leat_error err;
     struct leat_plan_doc *doc = NULL;
@@ -37,5 +37,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     doc = NULL;
     rc = leat_plan_doc_json("fuzz", (const char *)data, size, &doc, &err);
     check(rc, &err, doc, lines);
-    return 0;
 }

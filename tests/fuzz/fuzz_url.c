@@ -13,7 +13,7 @@ static void check_split(const char *text)
     PROMISE(strncmp(text, host, strlen(host)) == 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(url)
 {
     char *text = fuzz_text(data, size);
     struct leat_url url;
@@ -42,5 +42,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         leat_url_free(&url);
     }
     free(text);
-    return 0;
 }

@@ -13,7 +13,7 @@ static void library_decode(const struct leat_source *source, struct differ_whole
                 WebPDecodeRGBInto(source->data, source->size, out->rgb, sizeof out->rgb, stride);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ(webp)
 {
     static struct differ_whole library;
     static uint8_t ours[DIFFER_PIXELS * 3];
@@ -21,16 +21,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct leat_source source;
     struct leat_error err;
     if (!differ_source(data, size, LEAT_IMAGE_WEBP, &source))
-        return 0;
+        return;
     d.blend = true;
     differ_ours(d, data, &source, ours, &err);
     d.blend = false;
     bool fine = differ_ours(d, data, &source, ours, &err);
     if (source.info.animated) /* the library's simple functions refuse it */
-        return 0;
+        return;
     library_decode(&source, &library);
     PROMISE(fine == library.fine);
     if (fine)
         PROMISE(memcmp(library.rgb, ours, (size_t)source.info.width * source.info.height * 3) == 0);
-    return 0;
 }

@@ -5,15 +5,15 @@
 
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+FUZZ(where)
 {
     struct leat_schema schema = {0};
     struct leat_error err = {0};
     struct leat_where *w = NULL;
-    char *text = malloc(n + 1);
+    char *text = malloc(size + 1);
     PROMISE(text != NULL);
-    memcpy(text, data, n);
-    text[n] = '\0';
+    memcpy(text, data, size);
+    text[size] = '\0';
     PROMISE(leat_schema_add(&schema, "jpg", LEAT_FIELD_IMAGE, NULL, &err) == LEAT_OK);
     PROMISE(leat_schema_add(&schema, "cls", LEAT_FIELD_INT, "{\"names\": [\"cat\", \"dog\"]}", &err) == LEAT_OK);
     PROMISE(leat_schema_add(&schema, "a.b-c", LEAT_FIELD_STRING, NULL, &err) == LEAT_OK);
@@ -27,5 +27,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     leat_where_free(w);
     free(text);
-    return 0;
 }

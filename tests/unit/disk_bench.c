@@ -229,7 +229,7 @@ uint64_t disk_allocated(const char *folder)
 
 bool disk_wait(bool (*holds)(void *user), void *user)
 {
-    uint64_t deadline = leat_after(10 * LEAT_S);
+    uint64_t deadline = leat_after(60 * LEAT_S);
     while (!holds(user)) {
         if (!leat_left(deadline))
             return false;

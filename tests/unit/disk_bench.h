@@ -41,7 +41,7 @@ unsigned disk_segment_count(const char *folder);
 
 uint64_t disk_allocated(const char *folder); /* bytes that the segments take on the disk */
 
-/* Waits until it holds, ten seconds at the most. */
+/* Waits until it holds, a minute at the most. */
 bool disk_wait(bool (*holds)(void *user), void *user);
 
 #endif

@@ -1,7 +1,6 @@
-/* Makes allocations fail, one after the other. List the test under alloc_tests in meson.build: it is linked so that
- * malloc, calloc, realloc, reallocarray, strdup, aligned_alloc and posix_memalign of Leat's own code come
- * through here (the C library's and other libraries' own calls do not). Works under the sanitizers too, which then
- * say what leaked on a failure path. */
+/* Makes allocations fail, one after the other. The unit tests are linked so that malloc, calloc, realloc, reallocarray,
+ * strdup, aligned_alloc and posix_memalign of Leat's own code come through here (the C library's and other libraries'
+ * own calls do not). Works under the sanitizers too, which then say what leaked on a failure path. */
 #ifndef LEAT_TESTS_FAIL_ALLOC_H
 #define LEAT_TESTS_FAIL_ALLOC_H
 

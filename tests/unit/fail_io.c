@@ -23,6 +23,7 @@ static struct {
     atomic_long good;
     _Atomic uint64_t least;
     atomic_bool hang;
+    atomic_uint hanging;
 } plan[FAIL_IO_CALLS];
 
 static _Atomic uint64_t free_space = UINT64_MAX;
@@ -37,6 +38,11 @@ void fail_io(enum fail_io_call call, int os_error, long good, uint64_t least)
 void fail_io_hang(enum fail_io_call call, bool hang)
 {
     plan[call].hang = hang;
+}
+
+unsigned fail_io_hanging(enum fail_io_call call)
+{
+    return plan[call].hanging;
 }
 
 void fail_io_free_space(uint64_t bytes)
@@ -56,8 +62,10 @@ void fail_io_reset(void)
 static bool fails(enum fail_io_call call, uint64_t bytes)
 {
     if (bytes >= plan[call].least) {
+        plan[call].hanging++;
         while (plan[call].hang)
             leat_sleep_until(leat_after(LEAT_MS));
+        plan[call].hanging--;
     }
     int e = plan[call].os_error;
     if (!e || bytes < plan[call].least || atomic_fetch_sub(&plan[call].good, 1) > 0)

@@ -1,5 +1,5 @@
 /* A disk that fails: pread, pwrite, fallocate, openat, ftruncate and fstatvfs of the code under test come through here.
- * List the test under io_tests in meson.build. It can also lose power: what was written since the start is put back to
+ * It can also lose power: what was written since the start is put back to
  * what was there before, page by page and sector by sector, as if the kernel had not come to it. */
 #ifndef LEAT_TESTS_FAIL_IO_H
 #define LEAT_TESTS_FAIL_IO_H
@@ -15,6 +15,7 @@ void fail_io(enum fail_io_call call, int os_error, long good, uint64_t least);
 
 /* Calls of this kind hang until they are let go. */
 void fail_io_hang(enum fail_io_call call, bool hang);
+unsigned fail_io_hanging(enum fail_io_call call); /* calls that hang now */
 
 /* What fstatvfs says is free; UINT64_MAX: the truth. */
 void fail_io_free_space(uint64_t bytes);

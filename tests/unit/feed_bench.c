@@ -1,8 +1,5 @@
 #include "feed_bench.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -35,20 +32,8 @@ static bool serve(struct peer_request *r, void *user)
     }
     if (mine && bucket.code)
         return peer_answer(r, bucket.code, "<Error><Code>Odd</Code></Error>");
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return peer_answer(r, 404, "<Error><Code>NoSuchKey</Code></Error>");
-    size_t n = (size_t)st.st_size;
-    char *data = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (data == MAP_FAILED)
-        return false;
-    if ((mine && flip_now(&bucket.flips)) || (recipe && flip_now(&bucket.recipe_flips)))
-        data[(r->has_range ? r->first : 0) + 4000] ^= 4;
-    bool ok = peer_object(r, data, n - (mine && bucket.cut), bucket.etag);
-    munmap(data, n);
-    return ok;
+    bool flips = (mine && flip_now(&bucket.flips)) || (recipe && flip_now(&bucket.recipe_flips));
+    return peer_file(r, path, flips ? 4000 : -1, mine && bucket.cut, bucket.etag);
 }
 
 void pack_samples(const char *name, uint32_t samples, uint32_t chunk_bytes, size_t value_bytes)
@@ -60,7 +45,7 @@ void pack_samples(const char *name, uint32_t samples, uint32_t chunk_bytes, size
     uint8_t id[LEAT_SHA256_SIZE];
     char *data = malloc(value_bytes);
     assert_non_null(data);
-    assert_ok(leat_home_open(bench_path(folder, name), NULL, &home, &err), err);
+    assert_ok(leat_home_open(path_in(folder, name), NULL, &home, &err), err);
     assert_ok(leat_schema_add(&schema, "data", LEAT_FIELD_BYTES, NULL, &err), err);
     struct leat_pack_opts opts = {.schema = &schema, .chunk_bytes = chunk_bytes, .id = "pack"};
     assert_ok(leat_pack_open(&home, &opts, &pack, &err), err);
@@ -305,13 +290,12 @@ void assert_right(struct bench *b, uint32_t number, size_t value_bytes)
 
 void feed_bench_begin(void)
 {
-    bench_clean_environment();
-    bench_folder(folder);
+    folder_make(folder);
     bucket.peer = peer_open(serve, NULL);
 }
 
 void feed_bench_end(void)
 {
     peer_close(bucket.peer);
-    bench_remove(folder);
+    folder_remove(folder);
 }

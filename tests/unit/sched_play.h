@@ -166,4 +166,25 @@ static inline void play_forget_whys(struct play *p)
     p->why[0] = 0;
 }
 
+/* A lane in the order of the set, with the usual for what is 0. */
+static inline struct play_lane *play_by_order(struct play *p, struct play_set *set, struct play_lane_opts o)
+{
+    o.set = set;
+    o.slots = o.slots ? o.slots : 4;
+    o.batch = o.batch ? o.batch : 16;
+    o.window = o.window ? o.window : 8;
+    o.needed = o.needed ? o.needed : o.batch * set->largest;
+    o.plans = o.plans ? o.plans : UINT64_MAX;
+    o.step_ns = o.step_ns ? o.step_ns : MILLI;
+    return play_lane(p, &o);
+}
+
+static inline void play_until_epoch(struct play *p, struct play_lane *l, uint64_t epochs)
+{
+    while (l->epochs < epochs && !l->ended) {
+        if (!play_turn(p))
+            fail_msg("stuck after %llu batches", (unsigned long long)l->published);
+    }
+}
+
 #endif

@@ -1,29 +1,15 @@
 #include "store_bench.h"
 
 #include <dirent.h>
-#include <ftw.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "store/file.h"
 #include "unit.h"
-
-void bench_clean_environment(void)
-{
-    static const char *const names[] = {
-        "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN", "AWS_PROFILE",
-        "AWS_REGION",        "AWS_DEFAULT_REGION",
-        "AWS_ENDPOINT_URL",  "AWS_ENDPOINT_URL_S3",
-        "S3_ENDPOINT_URL",   "http_proxy",
-        "https_proxy",       "all_proxy",
-        "ALL_PROXY",
-    };
-    for (size_t i = 0; i < COUNT(names); i++)
-        unsetenv(names[i]);
-    setenv("HOME", "/nonexistent", 1);
-}
 
 struct leat_store *bench_open(const char *text, const struct leat_store_opts *opts)
 {
@@ -55,35 +41,6 @@ struct leat_store *bench_open_files_with(struct leat_store_opts opts)
     return bench_open("/", &opts);
 }
 
-const char *bench_folder(char path[64])
-{
-    snprintf(path, 64, "%s/leat-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    assert_non_null(mkdtemp(path));
-    return path;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-void bench_remove(const char *folder)
-{
-    assert_int_equal(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-const char *bench_path(const char *folder, const char *name)
-{
-    static _Thread_local char paths[8][4096];
-    static _Thread_local unsigned turn;
-    char *path = paths[turn++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
 unsigned bench_leftovers(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -95,6 +52,24 @@ unsigned bench_leftovers(const char *folder)
     return n;
 }
 
+bool peer_file(const struct peer_request *r, const char *path, long flip, size_t cut, const char *etag)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return peer_answer(r, 404, "<Error><Code>NoSuchKey</Code></Error>");
+    size_t n = (size_t)st.st_size;
+    uint8_t *data = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (data == MAP_FAILED)
+        return false;
+    if (flip >= 0)
+        data[(r->has_range ? r->first : 0) + (uint64_t)flip] ^= 4;
+    bool ok = peer_object(r, data, n - cut, etag);
+    munmap(data, n);
+    return ok;
+}
+
 void bench_on_done(struct leat_store_op *op)
 {
     ((struct bench_op *)op)->done++;
@@ -102,10 +77,8 @@ void bench_on_done(struct leat_store_op *op)
 
 void bench_wait(const struct bench_op *op)
 {
-    for (uint64_t deadline = leat_after(60 * LEAT_S); !op->done; usleep(50)) {
-        if (!leat_left(deadline))
-            fail_msg("an operation did not end within a minute");
-    }
+    if (!wait_until(&op->done, 1))
+        fail_msg("an operation did not end within a minute");
 }
 
 void bench_fill(void *data, size_t n, uint64_t seed)

@@ -1,27 +1,21 @@
-/* Stores for tests: a bucket whose server is a peer, and a folder that goes away again. */
+/* Stores for tests: a bucket whose server is a peer, and files. */
 #ifndef LEAT_TESTS_STORE_BENCH_H
 #define LEAT_TESTS_STORE_BENCH_H
 
 #include "peer.h"
 #include "store/store.h"
-
-/* Forgets keys, endpoints and proxies of the user who runs the tests. */
-void bench_clean_environment(void);
+#include "unit_place.h"
 
 struct leat_store *bench_open(const char *url, const struct leat_store_opts *opts);
 struct leat_store *bench_open_bucket(const struct peer *peer, struct leat_store_opts opts); /* s3://bucket, anonymous */
 struct leat_store *bench_open_files(void);
 struct leat_store *bench_open_files_with(struct leat_store_opts opts);
 
-/* An empty folder, its path without a slash at the end. */
-const char *bench_folder(char path[64]);
-void bench_remove(const char *folder);
-
-/* "folder/name", in one of a few buffers that are used in turn. */
-const char *bench_path(const char *folder, const char *name);
-
 /* Names in the folder that begin with what temporary files begin with. */
 unsigned bench_leftovers(const char *folder);
+
+/* Answers with a file without its last bytes, or 404. The byte at `flip` of what was asked for is damaged; -1: none. */
+bool peer_file(const struct peer_request *request, const char *path, long flip, size_t cut, const char *etag);
 
 /* An op that counts its end. */
 struct bench_op {

@@ -52,9 +52,8 @@ static struct leat_output output(const char *name, uint32_t kind, const char *fi
     return (struct leat_output){sizeof(struct leat_output), name, kind, 0, field, pipeline};
 }
 
-static void masks_boxes_and_numbers_follow_the_picture(void **state)
+TEST(masks_boxes_and_numbers_follow_the_picture)
 {
-    (void)state;
     static const char follows[] = "random_resized_crop=48 scale=0.4:1 flip rotate=-15:15 follow=jpg";
     struct leat_output asked[] = {
         output("x", LEAT_OUTPUT_IMAGE, "jpg", steps),
@@ -116,9 +115,8 @@ static void masks_boxes_and_numbers_follow_the_picture(void **state)
     leat_buf_free(&bytes);
 }
 
-static void outputs_that_cannot_follow_are_refused(void **state)
+TEST(outputs_that_cannot_follow_are_refused)
 {
-    (void)state;
     struct leat_buf bytes;
     struct leat_chunk chunk;
     struct leat_outputs o;
@@ -140,13 +138,4 @@ static void outputs_that_cannot_follow_are_refused(void **state)
         assert_fails(leat_outputs_make(&rows[i].output, 1, &chunk.schema, 4, 64, &o, &err), err, LEAT_INVALID,
                      rows[i].word);
     leat_buf_free(&bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_boxes_and_numbers_follow_the_picture),
-        cmocka_unit_test(outputs_that_cannot_follow_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "unit.h"
 
@@ -35,9 +33,8 @@ static uint64_t samples_of(struct leat_share *s)
 }
 
 /* Samples of different sizes share the bound, and memory that has become free is used again where it fits. */
-static void sizes_may_differ_within_the_bound(void **state)
+TEST(sizes_may_differ_within_the_bound)
 {
-    (void)state;
     struct leat_share *s = open_share(100);
     struct leat_share_member *a = join(s, 1, 0, 0);
     struct leat_share_member *b = join(s, 1, 0, 0);
@@ -89,9 +86,8 @@ static enum leat_share_turn pass(struct leat_share_member *m, uint64_t epoch, ui
     return turn;
 }
 
-static void made_by_the_first_and_gone_after_the_last(void **state)
+TEST(made_by_the_first_and_gone_after_the_last)
 {
-    (void)state;
     struct leat_share *s = open_share(10);
     struct leat_share_member *m[3];
     for (int i = 0; i < 3; i++)
@@ -108,9 +104,8 @@ static void made_by_the_first_and_gone_after_the_last(void **state)
     leat_share_close(s);
 }
 
-static void other_samples_epochs_and_groups_are_apart(void **state)
+TEST(other_samples_epochs_and_groups_are_apart)
 {
-    (void)state;
     struct leat_share *s = open_share(10);
     struct leat_share_member *a = join(s, 1, 0, 0);
     struct leat_share_member *b = join(s, 1, 0, 0);
@@ -127,9 +122,8 @@ static void other_samples_epochs_and_groups_are_apart(void **state)
     leat_share_close(s);
 }
 
-static void one_alone_shares_nothing_but_its_first_samples(void **state)
+TEST(one_alone_shares_nothing_but_its_first_samples)
 {
-    (void)state;
     struct leat_share *s = open_share(100);
     struct leat_share_member *a = join(s, 1, 0, 5);
     for (uint64_t i = 0; i < 20; i++)
@@ -146,9 +140,8 @@ static void one_alone_shares_nothing_but_its_first_samples(void **state)
     leat_share_close(s);
 }
 
-static void one_that_stops_costs_the_others_nothing(void **state)
+TEST(one_that_stops_costs_the_others_nothing)
 {
-    (void)state;
     struct leat_share *s = open_share(10);
     struct leat_share_member *a = join(s, 1, 0, 0);
     struct leat_share_member *b = join(s, 1, 0, 0);
@@ -176,9 +169,8 @@ static void one_that_stops_costs_the_others_nothing(void **state)
     leat_share_close(s);
 }
 
-static void two_of_which_one_lags_keep_what_it_needs_next(void **state)
+TEST(two_of_which_one_lags_keep_what_it_needs_next)
 {
-    (void)state;
     struct leat_share *s = open_share(10);
     struct leat_share_member *ahead = join(s, 1, 0, 0);
     struct leat_share_member *behind = join(s, 1, 0, 0);
@@ -196,9 +188,8 @@ static void two_of_which_one_lags_keep_what_it_needs_next(void **state)
     leat_share_close(s);
 }
 
-static void what_could_not_be_made_is_nobodys(void **state)
+TEST(what_could_not_be_made_is_nobodys)
 {
-    (void)state;
     struct leat_share *s = open_share(10);
     struct leat_share_member *a = join(s, 1, 0, 0);
     struct leat_share_member *b = join(s, 1, 0, 0);
@@ -217,9 +208,8 @@ static void what_could_not_be_made_is_nobodys(void **state)
     leat_share_close(s);
 }
 
-static void members_may_go_while_somebody_copies(void **state)
+TEST(members_may_go_while_somebody_copies)
 {
-    (void)state;
     struct leat_share *s = open_share(10);
     struct leat_share_member *a = join(s, 1, 0, 0);
     struct leat_share_member *b = join(s, 1, 0, 0);
@@ -246,9 +236,8 @@ static void members_may_go_while_somebody_copies(void **state)
     leat_share_close(s);
 }
 
-static void more_members_than_bits_are_refused(void **state)
+TEST(more_members_than_bits_are_refused)
 {
-    (void)state;
     struct leat_share *s = open_share(10);
     struct leat_share_member *m[64];
     struct leat_share_member *more;
@@ -318,9 +307,8 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-static void a_crowd_gets_the_right_bytes_and_leaves_nothing(void **state)
+TEST(a_crowd_gets_the_right_bytes_and_leaves_nothing)
 {
-    (void)state;
     struct crowd c = {.share = open_share(200)};
     pthread_t threads[THREADS];
     pthread_barrier_init(&c.all, NULL, THREADS);
@@ -336,21 +324,4 @@ static void a_crowd_gets_the_right_bytes_and_leaves_nothing(void **state)
     assert_int_equal(stats.bytes, 0);
     leat_share_close(c.share);
     pthread_barrier_destroy(&c.all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_may_differ_within_the_bound),
-        cmocka_unit_test(made_by_the_first_and_gone_after_the_last),
-        cmocka_unit_test(other_samples_epochs_and_groups_are_apart),
-        cmocka_unit_test(one_alone_shares_nothing_but_its_first_samples),
-        cmocka_unit_test(one_that_stops_costs_the_others_nothing),
-        cmocka_unit_test(two_of_which_one_lags_keep_what_it_needs_next),
-        cmocka_unit_test(what_could_not_be_made_is_nobodys),
-        cmocka_unit_test(members_may_go_while_somebody_copies),
-        cmocka_unit_test(more_members_than_bits_are_refused),
-        cmocka_unit_test(a_crowd_gets_the_right_bytes_and_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

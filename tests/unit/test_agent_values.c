@@ -123,9 +123,8 @@ static leat_status make_batch(void *user, struct leat_error *err)
     return rc;
 }
 
-static void no_memory_is_said_wherever_it_runs_out(void **state)
+TEST(no_memory_is_said_wherever_it_runs_out)
 {
-    (void)state;
     assert_true(fail_alloc_each(make_batch, NULL) > 50);
 }
 
@@ -161,9 +160,8 @@ static void check_sample(const struct leat_outputs *o, const struct leat_slot_vi
     assert_memory_equal(view->kept[META][i].data, i % 2 ? "{\"a\": 1}" : "[1, 1, 1", 8);
 }
 
-static void columns_hold_what_the_chunk_does(void **state)
+TEST(columns_hold_what_the_chunk_does)
 {
-    (void)state;
     struct leat_buf bytes;
     struct leat_chunk c;
     struct leat_output asked[ALL];
@@ -191,9 +189,8 @@ static void columns_hold_what_the_chunk_does(void **state)
     leat_buf_free(&bytes);
 }
 
-static void numbers_fit_their_type_or_are_refused(void **state)
+TEST(numbers_fit_their_type_or_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint32_t dtype;
@@ -231,9 +228,8 @@ static void numbers_fit_their_type_or_are_refused(void **state)
     }
 }
 
-static void words_that_cannot_be_are_refused(void **state)
+TEST(words_that_cannot_be_are_refused)
 {
-    (void)state;
     static const struct {
         uint32_t kind;
         const char *words;
@@ -260,15 +256,4 @@ static void words_that_cannot_be_are_refused(void **state)
         assert_fails(leat_ask_read(&asked, leat_output_kind_find(rows[i].kind), &ask, &err), err, LEAT_INVALID,
                      rows[i].says);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_hold_what_the_chunk_does),
-        cmocka_unit_test(numbers_fit_their_type_or_are_refused),
-        cmocka_unit_test(words_that_cannot_be_are_refused),
-        cmocka_unit_test(no_memory_is_said_wherever_it_runs_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,9 +50,8 @@ static void free_record(struct record *r)
     free(r);
 }
 
-static void earliest_due_runs_first_and_equal_ones_in_turn(void **state)
+TEST(earliest_due_runs_first_and_equal_ones_in_turn)
 {
-    (void)state;
     struct leat_workers *w;
     struct record *r = make_record(false);
     static struct job jobs[500];
@@ -76,9 +75,8 @@ static void earliest_due_runs_first_and_equal_ones_in_turn(void **state)
     free_record(r);
 }
 
-static void drain_waits_for_what_runs_and_what_is_queued(void **state)
+TEST(drain_waits_for_what_runs_and_what_is_queued)
 {
-    (void)state;
     struct leat_workers *w;
     struct record *r = make_record(true);
     static struct job jobs[1000];
@@ -96,9 +94,8 @@ static void drain_waits_for_what_runs_and_what_is_queued(void **state)
     free_record(r);
 }
 
-static void close_runs_what_was_added(void **state)
+TEST(close_runs_what_was_added)
 {
-    (void)state;
     struct leat_workers *w;
     struct record *r = make_record(true);
     static struct job jobs[300];
@@ -111,14 +108,4 @@ static void close_runs_what_was_added(void **state)
     assert_int_equal(r->n, 300);
     free_record(r);
     leat_workers_close(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(earliest_due_runs_first_and_equal_ones_in_turn),
-        cmocka_unit_test(drain_waits_for_what_runs_and_what_is_queued),
-        cmocka_unit_test(close_runs_what_was_added),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

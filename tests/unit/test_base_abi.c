@@ -1,9 +1,6 @@
 /* Structs of programs that were built for another release. */
 #include "base/abi.h"
 
-#include <stdint.h>
-#include <string.h>
-
 #include "unit.h"
 
 struct old {
@@ -22,9 +19,8 @@ struct later {
     uint64_t c;
 };
 
-static void a_shorter_struct_has_zeros_where_it_ends(void **state)
+TEST(a_shorter_struct_has_zeros_where_it_ends)
 {
-    (void)state;
     struct {
         struct old given;
         uint64_t beyond;
@@ -36,9 +32,8 @@ static void a_shorter_struct_has_zeros_where_it_ends(void **state)
     assert_int_equal(mine.b, 0);
 }
 
-static void a_longer_struct_works_when_the_rest_is_zero(void **state)
+TEST(a_longer_struct_works_when_the_rest_is_zero)
 {
-    (void)state;
     struct later given = {sizeof given, 1, 2, 0};
     struct now mine;
     assert_int_equal(leat_abi_take(&given, "now", &mine, sizeof mine, NULL), LEAT_OK);
@@ -46,9 +41,8 @@ static void a_longer_struct_works_when_the_rest_is_zero(void **state)
     assert_int_equal(mine.b, 2);
 }
 
-static void a_longer_struct_that_says_more_is_refused_by_name_and_size(void **state)
+TEST(a_longer_struct_that_says_more_is_refused_by_name_and_size)
 {
-    (void)state;
     /* each single byte of what is not known */
     for (size_t i = sizeof(struct now); i < sizeof(struct later); i++) {
         struct later given = {sizeof given, 1, 2, 0};
@@ -61,9 +55,8 @@ static void a_longer_struct_that_says_more_is_refused_by_name_and_size(void **st
     }
 }
 
-static void a_size_that_cannot_be_one_is_refused(void **state)
+TEST(a_size_that_cannot_be_one_is_refused)
 {
-    (void)state;
     const size_t sizes[] = {0, 1, 7, 12, 25, LEAT_ABI_SIZE_MAX + 8, SIZE_MAX, SIZE_MAX - 7};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         struct now given = {sizes[i], 1, 2};
@@ -81,9 +74,8 @@ static void a_size_that_cannot_be_one_is_refused(void **state)
     assert_int_equal(leat_abi_take_array(NULL, 1, "now", &mine, sizeof mine, NULL), LEAT_INVALID);
 }
 
-static void arrays_step_by_the_callers_size(void **state)
+TEST(arrays_step_by_the_callers_size)
 {
-    (void)state;
     struct now mine[3];
     const struct old shorter[] = {{16, 1}, {16, 2}, {16, 3}};
     const struct later longer[] = {{32, 1, 4, 0}, {32, 2, 5, 0}, {32, 3, 6, 0}};
@@ -100,9 +92,8 @@ static void arrays_step_by_the_callers_size(void **state)
     assert_int_equal(leat_abi_take_array(NULL, 0, "now", mine, sizeof *mine, NULL), LEAT_OK);
 }
 
-static void an_array_with_a_size_missing_is_refused_by_place(void **state)
+TEST(an_array_with_a_size_missing_is_refused_by_place)
 {
-    (void)state;
     struct leat_error err;
     struct now mine[3];
     const struct now forgotten[] = {{24, 1, 0}, {24, 2, 0}, {0, 3, 0}};
@@ -113,9 +104,8 @@ static void an_array_with_a_size_missing_is_refused_by_place(void **state)
     assert_non_null(strstr(err.text, "element 1"));
 }
 
-static void giving_fills_what_is_there_and_nothing_beyond(void **state)
+TEST(giving_fills_what_is_there_and_nothing_beyond)
 {
-    (void)state;
     const struct now mine = {sizeof mine, 1, 2};
     struct {
         struct old given;
@@ -132,9 +122,8 @@ static void giving_fills_what_is_there_and_nothing_beyond(void **state)
     assert_int_equal(longer.c, 0);
 }
 
-static void changing_a_struct_needs_one_that_has_the_field(void **state)
+TEST(changing_a_struct_needs_one_that_has_the_field)
 {
-    (void)state;
     struct leat_error err;
     struct now given = {sizeof given, 1, 2};
     assert_int_equal(leat_abi_reaches(&given, "now", sizeof given, sizeof given, &err), LEAT_OK);
@@ -147,19 +136,4 @@ static void changing_a_struct_needs_one_that_has_the_field(void **state)
     given.size = 0;
     assert_fails(leat_abi_reaches(&given, "now", sizeof given, 8, &err), err, LEAT_INVALID, "sizeof(struct now)");
     assert_fails(leat_abi_reaches(NULL, "now", sizeof given, 8, &err), err, LEAT_INVALID, "NULL");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_shorter_struct_has_zeros_where_it_ends),
-        cmocka_unit_test(a_longer_struct_works_when_the_rest_is_zero),
-        cmocka_unit_test(a_longer_struct_that_says_more_is_refused_by_name_and_size),
-        cmocka_unit_test(a_size_that_cannot_be_one_is_refused),
-        cmocka_unit_test(arrays_step_by_the_callers_size),
-        cmocka_unit_test(an_array_with_a_size_missing_is_refused_by_place),
-        cmocka_unit_test(giving_fills_what_is_there_and_nothing_beyond),
-        cmocka_unit_test(changing_a_struct_needs_one_that_has_the_field),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,9 +29,8 @@ static leat_status fill_buffer(void *user, struct leat_error *err)
     return rc;
 }
 
-static void buffers(void **state)
+TEST(buffers)
 {
-    (void)state;
     assert_true(fail_alloc_each(fill_buffer, NULL) > 5);
 }
 
@@ -47,9 +46,8 @@ static leat_status take_empty(void *user, struct leat_error *err)
     return LEAT_OK;
 }
 
-static void taking_an_empty_buffer(void **state)
+TEST(taking_an_empty_buffer)
 {
-    (void)state;
     assert_int_equal(fail_alloc_each(take_empty, NULL), 1);
 }
 
@@ -64,9 +62,8 @@ static leat_status parse_url(void *user, struct leat_error *err)
     return rc;
 }
 
-static void urls(void **state)
+TEST(urls)
 {
-    (void)state;
     static char texts[][40] = {"s3://bucket/key", "/path", "file:///path", "https://host:1/path?query#fragment"};
     for (size_t i = 0; i < COUNT(texts); i++)
         assert_int_equal(fail_alloc_each(parse_url, texts[i]), 3);
@@ -132,9 +129,8 @@ static leat_status read_settings(void *user, struct leat_error *err)
     return rc;
 }
 
-static void config_files_and_settings(void **state)
+TEST(config_files_and_settings)
 {
-    (void)state;
     char path[] = "/tmp/leat-alloc-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -160,9 +156,8 @@ static leat_status read_wrong_settings(void *user, struct leat_error *err)
     return rc == LEAT_INVALID ? LEAT_OK : rc;
 }
 
-static void settings_that_are_wrong(void **state)
+TEST(settings_that_are_wrong)
 {
-    (void)state;
     assert_true(fail_alloc_each(read_wrong_settings, NULL) > 5);
 }
 
@@ -179,9 +174,8 @@ static leat_status digest(void *user, struct leat_error *err)
     return LEAT_OK;
 }
 
-static void digests(void **state)
+TEST(digests)
 {
-    (void)state;
     assert_int_equal(fail_alloc_each(digest, NULL), 1);
 }
 
@@ -205,23 +199,8 @@ static leat_status make_prefix(void *user, struct leat_error *err)
     return rc;
 }
 
-static void pools_and_sums(void **state)
+TEST(pools_and_sums)
 {
-    (void)state;
     assert_int_equal(fail_alloc_each(open_pool, NULL), 2);
     assert_int_equal(fail_alloc_each(make_prefix, NULL), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers),
-        cmocka_unit_test(taking_an_empty_buffer),
-        cmocka_unit_test(urls),
-        cmocka_unit_test(config_files_and_settings),
-        cmocka_unit_test(settings_that_are_wrong),
-        cmocka_unit_test(digests),
-        cmocka_unit_test(pools_and_sums),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,8 @@
 
 #include "unit.h"
 
-static void an_empty_buffer_is_an_empty_string(void **state)
+TEST(an_empty_buffer_is_an_empty_string)
 {
-    (void)state;
     struct leat_buf b;
     leat_buf_init(&b, 10);
     assert_string_equal(b.data, "");
@@ -16,9 +15,8 @@ static void an_empty_buffer_is_an_empty_string(void **state)
     leat_buf_free(NULL);
 }
 
-static void appends_add_up(void **state)
+TEST(appends_add_up)
 {
-    (void)state;
     struct leat_buf b;
     leat_buf_init(&b, 100);
     assert_true(leat_buf_str(&b, "one"));
@@ -34,9 +32,8 @@ static void appends_add_up(void **state)
 }
 
 /* Every way to append, at every distance from the maximum: it fits exactly or leaves the buffer as it was. */
-static void the_maximum_is_exact(void **state)
+TEST(the_maximum_is_exact)
 {
-    (void)state;
     for (size_t max = 0; max <= 6; max++) {
         for (int way = 0; way < 3; way++) {
             struct leat_buf b;
@@ -54,9 +51,8 @@ static void the_maximum_is_exact(void **state)
     }
 }
 
-static void after_a_failure_nothing_is_appended_and_nothing_taken(void **state)
+TEST(after_a_failure_nothing_is_appended_and_nothing_taken)
 {
-    (void)state;
     struct leat_buf b;
     struct leat_error err;
     leat_buf_init(&b, 4);
@@ -75,9 +71,8 @@ static void after_a_failure_nothing_is_appended_and_nothing_taken(void **state)
     leat_buf_free(&b);
 }
 
-static void clearing_forgets_a_failure_and_keeps_the_memory(void **state)
+TEST(clearing_forgets_a_failure_and_keeps_the_memory)
 {
-    (void)state;
     struct leat_buf b;
     leat_buf_init(&b, 4);
     assert_true(leat_buf_str(&b, "abc"));
@@ -89,9 +84,8 @@ static void clearing_forgets_a_failure_and_keeps_the_memory(void **state)
     leat_buf_free(&b);
 }
 
-static void a_length_near_the_end_of_the_address_space_does_not_wrap(void **state)
+TEST(a_length_near_the_end_of_the_address_space_does_not_wrap)
 {
-    (void)state;
     struct leat_buf b;
     leat_buf_init(&b, SIZE_MAX);
     assert_false(leat_buf_add(&b, "x", SIZE_MAX));
@@ -102,9 +96,8 @@ static void a_length_near_the_end_of_the_address_space_does_not_wrap(void **stat
     leat_buf_free(&b);
 }
 
-static void growing_byte_by_byte_takes_few_reallocations(void **state)
+TEST(growing_byte_by_byte_takes_few_reallocations)
 {
-    (void)state;
     struct leat_buf b;
     size_t moves = 0;
     size_t cap = 0;
@@ -120,18 +113,4 @@ static void growing_byte_by_byte_takes_few_reallocations(void **state)
     for (size_t i = 0; i < b.len; i++)
         assert_int_equal(b.data[i], 'a' + i % 26);
     leat_buf_free(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_buffer_is_an_empty_string),
-        cmocka_unit_test(appends_add_up),
-        cmocka_unit_test(the_maximum_is_exact),
-        cmocka_unit_test(after_a_failure_nothing_is_appended_and_nothing_taken),
-        cmocka_unit_test(clearing_forgets_a_failure_and_keeps_the_memory),
-        cmocka_unit_test(a_length_near_the_end_of_the_address_space_does_not_wrap),
-        cmocka_unit_test(growing_byte_by_byte_takes_few_reallocations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,8 @@
 
 #include "unit.h"
 
-static void numbers_are_little_endian(void **state)
+TEST(numbers_are_little_endian)
 {
-    (void)state;
     uint8_t bytes[15];
     struct leat_writer w = leat_writer(bytes, sizeof bytes);
     leat_write_u8(&w, 0x01);
@@ -24,9 +23,8 @@ static void numbers_are_little_endian(void **state)
     assert_int_equal(leat_reader_left(&r), 0);
 }
 
-static void high_bits_are_not_sign_extended(void **state)
+TEST(high_bits_are_not_sign_extended)
 {
-    (void)state;
     uint8_t bytes[8];
     memset(bytes, 0xff, sizeof bytes);
     struct leat_reader r = leat_reader(bytes, sizeof bytes);
@@ -38,9 +36,8 @@ static void high_bits_are_not_sign_extended(void **state)
 }
 
 /* Reads u8, u16, u32, u64 and two bytes from every possible prefix; exactly the whole one is good. */
-static void reading_a_prefix_is_bad_at_every_length(void **state)
+TEST(reading_a_prefix_is_bad_at_every_length)
 {
-    (void)state;
     static const uint8_t bytes[17] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
     for (size_t n = 0; n <= sizeof bytes; n++) {
         uint8_t *exact = malloc(n ? n : 1); /* so that a sanitizer sees one byte too many */
@@ -58,9 +55,8 @@ static void reading_a_prefix_is_bad_at_every_length(void **state)
     }
 }
 
-static void after_a_bad_read_nothing_moves_and_zeros_come(void **state)
+TEST(after_a_bad_read_nothing_moves_and_zeros_come)
 {
-    (void)state;
     static const uint8_t bytes[4] = {1, 2, 3, 4};
     struct leat_reader r = leat_reader(bytes, sizeof bytes);
     leat_read_u8(&r);
@@ -72,9 +68,8 @@ static void after_a_bad_read_nothing_moves_and_zeros_come(void **state)
     assert_int_equal(r.at, 1);
 }
 
-static void a_huge_length_is_bad_and_does_not_wrap(void **state)
+TEST(a_huge_length_is_bad_and_does_not_wrap)
 {
-    (void)state;
     static const uint8_t bytes[4] = {0};
     struct leat_reader r = leat_reader(bytes, sizeof bytes);
     leat_read_u16(&r);
@@ -88,9 +83,8 @@ static void a_huge_length_is_bad_and_does_not_wrap(void **state)
     assert_int_equal(w.at, 2);
 }
 
-static void nothing_can_be_read_from_nothing(void **state)
+TEST(nothing_can_be_read_from_nothing)
 {
-    (void)state;
     struct leat_reader r = leat_reader(NULL, 0);
     assert_non_null(leat_read_bytes(&r, 0)); /* no bytes are not a failure */
     assert_false(r.bad);
@@ -103,9 +97,8 @@ static void nothing_can_be_read_from_nothing(void **state)
     assert_true(w.bad);
 }
 
-static void writing_past_the_end_leaves_the_rest_alone(void **state)
+TEST(writing_past_the_end_leaves_the_rest_alone)
 {
-    (void)state;
     uint8_t out[8];
     memset(out, 0xee, sizeof out);
     struct leat_writer w = leat_writer(out, 6);
@@ -118,9 +111,8 @@ static void writing_past_the_end_leaves_the_rest_alone(void **state)
         assert_int_equal(out[i], 0xee);
 }
 
-static void text_is_copied_without_looking_past_its_end(void **state)
+TEST(text_is_copied_without_looking_past_its_end)
 {
-    (void)state;
     char *exact = malloc(3); /* a sanitizer sees who reads a fourth byte */
     memcpy(exact, "a\0b", 3);
     char *text = leat_bytes_text(exact, 3);
@@ -130,19 +122,4 @@ static void text_is_copied_without_looking_past_its_end(void **state)
     text = leat_bytes_text(NULL, 0);
     assert_string_equal(text, "");
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_little_endian),
-        cmocka_unit_test(high_bits_are_not_sign_extended),
-        cmocka_unit_test(reading_a_prefix_is_bad_at_every_length),
-        cmocka_unit_test(after_a_bad_read_nothing_moves_and_zeros_come),
-        cmocka_unit_test(a_huge_length_is_bad_and_does_not_wrap),
-        cmocka_unit_test(nothing_can_be_read_from_nothing),
-        cmocka_unit_test(writing_past_the_end_leaves_the_rest_alone),
-        cmocka_unit_test(text_is_copied_without_looking_past_its_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

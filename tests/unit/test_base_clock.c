@@ -5,9 +5,8 @@
 
 #include "unit.h"
 
-static void the_clock_goes_forward(void **state)
+TEST(the_clock_goes_forward)
 {
-    (void)state;
     uint64_t before = leat_now_ns();
     for (int i = 0; i < 1000; i++) {
         uint64_t now = leat_now_ns();
@@ -17,25 +16,25 @@ static void the_clock_goes_forward(void **state)
     assert_true(leat_wall_s() > 1700000000);
 }
 
-static void deadlines_saturate_at_never(void **state)
+TEST(deadlines_saturate_at_never)
 {
-    (void)state;
+    uint64_t before = leat_now_ns();
+    uint64_t soon = leat_after(3600 * LEAT_S);
+    uint64_t half = leat_after(LEAT_NEVER / 2);
     uint64_t now = leat_now_ns();
-    uint64_t soon = leat_after(10 * LEAT_S);
-    assert_true(soon >= now + 10 * LEAT_S && soon < now + 20 * LEAT_S);
+    assert_in_range(soon, before + 3600 * LEAT_S, now + 3600 * LEAT_S);
+    assert_in_range(half, LEAT_NEVER / 2 + before, LEAT_NEVER / 2 + now);
     assert_true(leat_after(LEAT_NEVER) == LEAT_NEVER);
     assert_true(leat_after(LEAT_NEVER - 1) == LEAT_NEVER);
-    assert_true(leat_after(LEAT_NEVER / 2) < LEAT_NEVER / 2 + now + 60 * LEAT_S);
     assert_true(leat_left(LEAT_NEVER) == LEAT_NEVER);
     assert_int_equal(leat_left(0), 0);
     assert_int_equal(leat_left(now), 0);
     uint64_t left = leat_left(soon);
-    assert_true(left > 0 && left <= 10 * LEAT_S);
+    assert_true(left > 0 && left <= 3600 * LEAT_S);
 }
 
-static void times_become_timespecs(void **state)
+TEST(times_become_timespecs)
 {
-    (void)state;
     struct timespec t = leat_timespec(1234567890123);
     assert_int_equal(t.tv_sec, 1234);
     assert_int_equal(t.tv_nsec, 567890123);
@@ -50,9 +49,8 @@ static void on_alarm(int number)
 }
 
 /* Signals arrive all the time while it sleeps; it sleeps on. */
-static void a_sleep_lasts_until_its_deadline(void **state)
+TEST(a_sleep_lasts_until_its_deadline)
 {
-    (void)state;
     struct sigaction action = {.sa_handler = on_alarm};
     struct itimerval often = {.it_interval = {.tv_usec = 2000}, .it_value = {.tv_usec = 2000}};
     struct itimerval off = {0};
@@ -62,19 +60,6 @@ static void a_sleep_lasts_until_its_deadline(void **state)
     leat_sleep_until(deadline);
     assert_true(leat_now_ns() >= deadline);
     setitimer(ITIMER_REAL, &off, NULL);
-    uint64_t before = leat_now_ns();
-    leat_sleep_until(0);
-    leat_sleep_until(before);
-    assert_true(leat_now_ns() - before < 5 * LEAT_S);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_clock_goes_forward),
-        cmocka_unit_test(deadlines_saturate_at_never),
-        cmocka_unit_test(times_become_timespecs),
-        cmocka_unit_test(a_sleep_lasts_until_its_deadline),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    leat_sleep_until(0); /* long past: it returns */
+    leat_sleep_until(deadline);
 }

@@ -1,19 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/copy.h"
+#include "unit.h"
 
 #define GUARD 80
 
-static void every_length_at_every_alignment_is_copied_and_nothing_else(void **state)
+TEST(every_length_at_every_alignment_is_copied_and_nothing_else)
 {
-    (void)state;
     enum { SIZE = 5000 };
     static uint8_t from[SIZE + 64];
     static uint8_t to[SIZE + 64 + 2 * GUARD];
@@ -30,12 +21,4 @@ static void every_length_at_every_alignment_is_copied_and_nothing_else(void **st
             assert_int_equal(to[GUARD + shift + n + i], 0xee);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_length_at_every_alignment_is_copied_and_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,16 @@
 #include "unit.h"
 
 /* The check values of the catalogues: "123456789". */
-static void check_values_are_the_published_ones(void **state)
+TEST(check_values_are_the_published_ones)
 {
-    (void)state;
     assert_int_equal(leat_crc32(0, "123456789", 9), 0xcbf43926);
     assert_true(leat_crc64nvme(0, "123456789", 9) == 0xae8b14860a799888ull);
     assert_int_equal(leat_crc32(0, "", 0), 0);
     assert_true(leat_crc64nvme(0, "", 0) == 0);
 }
 
-static void pieces_of_any_length_go_on_and_join(void **state)
+TEST(pieces_of_any_length_go_on_and_join)
 {
-    (void)state;
     uint8_t data[300];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)(i * 37 + i / 7);
@@ -35,13 +33,4 @@ static void pieces_of_any_length_go_on_and_join(void **state)
         assert_true(leat_crc_combine(LEAT_CRC64NVME_POLYNOMIAL, leat_crc64nvme(0, data, cut),
                                      leat_crc64nvme(0, data + cut, rest), rest) == all64);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_values_are_the_published_ones),
-        cmocka_unit_test(pieces_of_any_length_go_on_and_join),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

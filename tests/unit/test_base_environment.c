@@ -14,9 +14,8 @@ static void assert_problem(const char *entry, const char *part)
     leat_buf_free(&b);
 }
 
-static void every_wrong_value_is_named_with_its_variable(void **state)
+TEST(every_wrong_value_is_named_with_its_variable)
 {
-    (void)state;
     assert_problem("LEAT_RAM=1xb", "LEAT_RAM");
     assert_problem("LEAT_CACHE=lots", "LEAT_CACHE");
     assert_problem("LEAT_THREADS=-1", "LEAT_THREADS");
@@ -31,7 +30,7 @@ static void every_wrong_value_is_named_with_its_variable(void **state)
     assert_problem("LEAT_ADDRESSING=street", "LEAT_ADDRESSING: 'street'");
 }
 
-static void right_values_empty_ones_and_those_of_others_are_left_alone(void **state)
+TEST(right_values_empty_ones_and_those_of_others_are_left_alone)
 {
     static const char *const good[] = {"LEAT_RAM=2gb",
                                        "LEAT_RAM=",
@@ -44,17 +43,15 @@ static void right_values_empty_ones_and_those_of_others_are_left_alone(void **st
                                        "LEAT_RAMM=1xb",
                                        "RAM=1xb",
                                        "LEAT_RAM"};
-    (void)state;
     for (size_t i = 0; i < COUNT(good); i++)
         assert_problem(good[i], NULL);
 }
 
-static void all_that_is_wrong_is_said_at_once(void **state)
+TEST(all_that_is_wrong_is_said_at_once)
 {
     char *environment[] = {(char *)(uintptr_t) "LEAT_RAM=1xb", (char *)(uintptr_t) "PATH=/bin",
                            (char *)(uintptr_t) "LEAT_THREADS=many", NULL};
     struct leat_buf b;
-    (void)state;
     leat_buf_init(&b, 4096);
     leat_environment_check(environment, &b);
     assert_non_null(strstr(b.data, "LEAT_RAM"));
@@ -63,13 +60,12 @@ static void all_that_is_wrong_is_said_at_once(void **state)
     leat_buf_free(&b);
 }
 
-static void a_variable_that_nothing_reads_is_named_with_what_was_meant(void **state)
+TEST(a_variable_that_nothing_reads_is_named_with_what_was_meant)
 {
     char *environment[] = {(char *)(uintptr_t) "LEAT_RAMM=2gb", (char *)(uintptr_t) "LEAT_RAM=2gb",
                            (char *)(uintptr_t) "LEATHER=1", (char *)(uintptr_t) "LEAT_FAVOURITE_TREE=oak", NULL};
     char text[LEAT_ENVIRONMENT_TEXT];
     size_t i = 0;
-    (void)state;
     assert_true(leat_environment_strange(environment, &i, text));
     assert_string_equal(text, "the environment has LEAT_RAMM, which nothing reads: did you mean 'LEAT_RAM'?");
     assert_true(leat_environment_strange(environment, &i, text));
@@ -77,15 +73,4 @@ static void a_variable_that_nothing_reads_is_named_with_what_was_meant(void **st
     assert_false(leat_environment_strange(environment, &i, text));
     i = 0;
     assert_false(leat_environment_strange(NULL, &i, text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_wrong_value_is_named_with_its_variable),
-        cmocka_unit_test(right_values_empty_ones_and_those_of_others_are_left_alone),
-        cmocka_unit_test(all_that_is_wrong_is_said_at_once),
-        cmocka_unit_test(a_variable_that_nothing_reads_is_named_with_what_was_meant),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
 
 #include "unit.h"
 
-static void every_status_has_its_own_name(void **state)
+TEST(every_status_has_its_own_name)
 {
-    (void)state;
     for (int a = 0; a < LEAT_STATUS_COUNT; a++) {
         assert_non_null(leat_status_name(a));
         assert_true(*leat_status_name(a));
@@ -18,9 +17,8 @@ static void every_status_has_its_own_name(void **state)
 }
 
 /* The numbers are ABI: a program built against an older header must read the same. */
-static void status_numbers_never_change(void **state)
+TEST(status_numbers_never_change)
 {
-    (void)state;
     assert_int_equal(LEAT_OK, 0);
     assert_int_equal(LEAT_INVALID, 1);
     assert_int_equal(LEAT_CORRUPT, 6);
@@ -30,9 +28,8 @@ static void status_numbers_never_change(void **state)
     assert_int_equal(sizeof(struct leat_error), 576);
 }
 
-static void failing_fills_in_the_record_and_returns_the_status(void **state)
+TEST(failing_fills_in_the_record_and_returns_the_status)
 {
-    (void)state;
     struct leat_error err = {.os_error = 7};
     assert_int_equal(leat_fail(&err, LEAT_NOT_FOUND, "no bucket called '%s'", "b"), LEAT_NOT_FOUND);
     assert_int_equal(err.status, LEAT_NOT_FOUND);
@@ -43,9 +40,8 @@ static void failing_fills_in_the_record_and_returns_the_status(void **state)
     assert_int_equal(leat_fail_context(NULL, LEAT_BUSY, "x"), LEAT_BUSY);
 }
 
-static void errno_gives_status_and_reason(void **state)
+TEST(errno_gives_status_and_reason)
 {
-    (void)state;
     static const struct {
         int os_error;
         leat_status status;
@@ -66,18 +62,16 @@ static void errno_gives_status_and_reason(void **state)
 }
 
 /* A failure must not turn into LEAT_OK because somebody cleared errno on the way. */
-static void a_failure_without_errno_is_still_a_failure(void **state)
+TEST(a_failure_without_errno_is_still_a_failure)
 {
-    (void)state;
     struct leat_error err;
     assert_int_equal(leat_fail_errno(&err, 0, "cannot read"), LEAT_INTERNAL);
     assert_int_equal(err.status, LEAT_INTERNAL);
     assert_int_equal(leat_fail_errno(NULL, 0, "cannot read"), LEAT_INTERNAL);
 }
 
-static void context_goes_before_the_text(void **state)
+TEST(context_goes_before_the_text)
 {
-    (void)state;
     struct leat_error err;
     leat_fail_errno(&err, ENOSPC, "cannot write 'x'");
     assert_int_equal(leat_fail_context(&err, err.status, "copying %d files", 3), LEAT_NO_SPACE);
@@ -87,9 +81,8 @@ static void context_goes_before_the_text(void **state)
 
 /* The cause is what a person can act on: however long the contexts before it are, it stays, and what is missing shows.
  */
-static void a_long_context_does_not_push_out_the_cause(void **state)
+TEST(a_long_context_does_not_push_out_the_cause)
 {
-    (void)state;
     struct leat_error err;
     char many[600];
     memset(many, 'c', sizeof many - 1);
@@ -113,9 +106,8 @@ static void a_long_context_does_not_push_out_the_cause(void **state)
     assert_string_equal(err.text + strlen(err.text) - strlen("c…"), "c…");
 }
 
-static void text_is_cut_to_fit_and_keeps_the_reason(void **state)
+TEST(text_is_cut_to_fit_and_keeps_the_reason)
 {
-    (void)state;
     struct leat_error err;
     char name[1000];
     memset(name, 'n', sizeof name - 1);
@@ -131,9 +123,8 @@ static void text_is_cut_to_fit_and_keeps_the_reason(void **state)
     assert_non_null(strstr(err.text, "n…: No such file or directory"));
 }
 
-static void text_is_one_line_of_valid_utf8(void **state)
+TEST(text_is_one_line_of_valid_utf8)
 {
-    (void)state;
     static const struct {
         const char *in;
         const char *out;
@@ -180,20 +171,4 @@ static void text_is_one_line_of_valid_utf8(void **state)
             assert_memory_equal(err.text + end - n, characters[i], n);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_its_own_name),
-        cmocka_unit_test(status_numbers_never_change),
-        cmocka_unit_test(failing_fills_in_the_record_and_returns_the_status),
-        cmocka_unit_test(errno_gives_status_and_reason),
-        cmocka_unit_test(a_failure_without_errno_is_still_a_failure),
-        cmocka_unit_test(context_goes_before_the_text),
-        cmocka_unit_test(a_long_context_does_not_push_out_the_cause),
-        cmocka_unit_test(text_is_cut_to_fit_and_keeps_the_reason),
-        cmocka_unit_test(text_is_one_line_of_valid_utf8),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

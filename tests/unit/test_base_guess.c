@@ -2,10 +2,9 @@
 
 #include "unit.h"
 
-static void names_are_as_far_apart_as_their_letters(void **state)
+TEST(names_are_as_far_apart_as_their_letters)
 {
     char name[LEAT_EDIT_MAX + 2];
-    (void)state;
     assert_int_equal(leat_edit_distance("blocks", 6, "blocks", 6), 0);
     assert_int_equal(leat_edit_distance("block", 5, "blocks", 6), 1);
     assert_int_equal(leat_edit_distance("bolcks", 6, "blocks", 6), 1); /* two letters swapped are one slip */
@@ -27,9 +26,8 @@ static const char *guess(const char *said)
     return g.word ? g.word : "";
 }
 
-static void the_closest_word_is_meant_and_a_far_one_is_not(void **state)
+TEST(the_closest_word_is_meant_and_a_far_one_is_not)
 {
-    (void)state;
     assert_string_equal(guess("pakc"), "pack");
     assert_string_equal(guess("lss"), "ls");
     assert_string_equal(guess("bach_size"), "batch_size");
@@ -41,22 +39,11 @@ static void the_closest_word_is_meant_and_a_far_one_is_not(void **state)
     assert_string_equal(guess(""), "");
 }
 
-static void the_text_is_a_question_or_nothing(void **state)
+TEST(the_text_is_a_question_or_nothing)
 {
     char out[LEAT_GUESS_TEXT];
-    (void)state;
     struct leat_guess g = leat_guess_of_bytes("ram=2", 3);
     assert_string_equal(leat_guess_text(&g, out), "");
     leat_guess_try(&g, "rom");
     assert_string_equal(leat_guess_text(&g, out), ": did you mean 'rom'?");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_as_far_apart_as_their_letters),
-        cmocka_unit_test(the_closest_word_is_meant_and_a_far_one_is_not),
-        cmocka_unit_test(the_text_is_a_question_or_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

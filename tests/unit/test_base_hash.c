@@ -14,9 +14,8 @@ static void assert_hex(const void *data, size_t n, const char *expected)
 }
 
 /* The check value of the CRC catalogues, and RFC 3720's examples. */
-static void crc32c_has_the_published_values(void **state)
+TEST(crc32c_has_the_published_values)
 {
-    (void)state;
     uint8_t bytes[32] = {0};
     assert_int_equal(leat_crc32c(0, "123456789", 9), 0xe3069283);
     assert_int_equal(leat_crc32c_portable(0, "123456789", 9), 0xe3069283);
@@ -56,9 +55,8 @@ static uint8_t *random_bytes(size_t n)
 }
 
 /* Lengths around the stripes of the fast path (3·4096), at every alignment, going on from any earlier value. */
-static void crc32c_fast_and_portable_agree_at_any_length_and_offset(void **state)
+TEST(crc32c_fast_and_portable_agree_at_any_length_and_offset)
 {
-    (void)state;
     static const size_t lengths[] = {0,    1,     7,     8,     9,     15,    16,    63,    4095,  4096,
                                      4097, 12287, 12288, 12289, 12295, 16384, 24575, 24576, 24583, 40000};
     uint8_t *bytes = random_bytes(50000);
@@ -81,9 +79,8 @@ static void crc32c_fast_and_portable_agree_at_any_length_and_offset(void **state
     print_message("# crc32c by %s\n", leat_crc32c_kind());
 }
 
-static void crc32c_in_pieces_is_the_crc_of_the_whole(void **state)
+TEST(crc32c_in_pieces_is_the_crc_of_the_whole)
 {
-    (void)state;
     size_t n = 30000;
     uint8_t *bytes = random_bytes(n);
     uint32_t whole = leat_crc32c(0, bytes, n);
@@ -102,9 +99,8 @@ static void *crc_in_thread(void *arg)
 }
 
 /* The tables are made on first use; ThreadSanitizer looks at this one. */
-static void crc32c_may_be_used_first_by_many_threads_at_once(void **state)
+TEST(crc32c_may_be_used_first_by_many_threads_at_once)
 {
-    (void)state;
     pthread_t threads[8];
     uint32_t difference[8];
     for (size_t i = 0; i < 8; i++)
@@ -116,9 +112,8 @@ static void crc32c_may_be_used_first_by_many_threads_at_once(void **state)
 }
 
 /* In pieces it is libxxhash's own code. */
-static void xxh3_is_the_librarys_at_every_length_and_place(void **state)
+TEST(xxh3_is_the_librarys_at_every_length_and_place)
 {
-    (void)state;
     static uint8_t data[5000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)(i * 2654435761u >> 11);
@@ -133,9 +128,8 @@ static void xxh3_is_the_librarys_at_every_length_and_place(void **state)
     leat_xxh3_close(h);
 }
 
-static void xxh3_in_pieces_is_that_of_the_whole(void **state)
+TEST(xxh3_in_pieces_is_that_of_the_whole)
 {
-    (void)state;
     uint8_t data[3000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (uint8_t)(i * 7 + i / 251);
@@ -156,17 +150,15 @@ static void xxh3_in_pieces_is_that_of_the_whole(void **state)
     leat_xxh3_close(NULL);
 }
 
-static void xxh3_has_the_published_values(void **state)
+TEST(xxh3_has_the_published_values)
 {
-    (void)state;
     assert_true(leat_xxh3("", 0) == 0x2d06800538d394c2u);
     assert_true(leat_xxh3("a", 1) == 0xe6c632b61e964e1fu);
     assert_true(leat_xxh3("abc", 3) == 0x78af5f94892f3950u);
 }
 
-static void sha256_has_the_published_values(void **state)
+TEST(sha256_has_the_published_values)
 {
-    (void)state;
     uint8_t out[LEAT_SHA256_SIZE];
     leat_sha256("", 0, out);
     assert_hex(out, sizeof out, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -179,9 +171,8 @@ static void sha256_has_the_published_values(void **state)
     assert_hex(out, sizeof out, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-static void sha256_in_pieces_is_the_digest_of_the_whole(void **state)
+TEST(sha256_in_pieces_is_the_digest_of_the_whole)
 {
-    (void)state;
     uint8_t *bytes = random_bytes(1000);
     uint8_t whole[LEAT_SHA256_SIZE];
     uint8_t pieces[LEAT_SHA256_SIZE];
@@ -199,9 +190,8 @@ static void sha256_in_pieces_is_the_digest_of_the_whole(void **state)
 }
 
 /* RFC 4231: a short key, a key longer than a block, and data longer than a block. */
-static void hmac_sha256_has_the_published_values(void **state)
+TEST(hmac_sha256_has_the_published_values)
 {
-    (void)state;
     uint8_t out[LEAT_SHA256_SIZE];
     uint8_t key[131];
     memset(key, 0x0b, 20);
@@ -221,9 +211,8 @@ static void hmac_sha256_has_the_published_values(void **state)
     assert_hex(out, sizeof out, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
-static void hex_goes_there_and_back(void **state)
+TEST(hex_goes_there_and_back)
 {
-    (void)state;
     uint8_t bytes[256];
     uint8_t back[256];
     char text[513];
@@ -238,9 +227,8 @@ static void hex_goes_there_and_back(void **state)
     assert_true(leat_unhex("", back, 0));
 }
 
-static void text_that_is_not_exactly_hex_is_refused_and_writes_nothing(void **state)
+TEST(text_that_is_not_exactly_hex_is_refused_and_writes_nothing)
 {
-    (void)state;
     static const char *const bad[] = {"",     "0",    "000",     "00000", "0g00", "00 0",
                                       "-100", "0x00", "000\xff", "/000",  ":000"};
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -251,7 +239,7 @@ static void text_that_is_not_exactly_hex_is_refused_and_writes_nothing(void **st
     }
 }
 
-static void many_md5s_are_those_of_each(void **state)
+TEST(many_md5s_are_those_of_each)
 {
     enum { MOST = 70, ROOM = 5000 };
     static uint8_t bytes[2 * ROOM];
@@ -259,7 +247,6 @@ static void many_md5s_are_those_of_each(void **state)
     uint8_t many[MOST][LEAT_MD5_SIZE];
     uint8_t one[LEAT_MD5_SIZE];
     uint32_t draw = 1;
-    (void)state;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(draw = draw * 1664525 + 1013904223, draw >> 24);
     for (size_t round = 0; round < 400; round++) {
@@ -276,24 +263,4 @@ static void many_md5s_are_those_of_each(void **state)
             assert_memory_equal(many[i], one, sizeof one);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc32c_may_be_used_first_by_many_threads_at_once),
-        cmocka_unit_test(crc32c_has_the_published_values),
-        cmocka_unit_test(crc32c_fast_and_portable_agree_at_any_length_and_offset),
-        cmocka_unit_test(crc32c_in_pieces_is_the_crc_of_the_whole),
-        cmocka_unit_test(xxh3_has_the_published_values),
-        cmocka_unit_test(xxh3_is_the_librarys_at_every_length_and_place),
-        cmocka_unit_test(xxh3_in_pieces_is_that_of_the_whole),
-        cmocka_unit_test(sha256_has_the_published_values),
-        cmocka_unit_test(sha256_in_pieces_is_the_digest_of_the_whole),
-        cmocka_unit_test(hmac_sha256_has_the_published_values),
-        cmocka_unit_test(hex_goes_there_and_back),
-        cmocka_unit_test(text_that_is_not_exactly_hex_is_refused_and_writes_nothing),
-        cmocka_unit_test(many_md5s_are_those_of_each),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,8 @@ static void assert_reads(const char *text, const char *expected)
     leat_buf_free(&seen);
 }
 
-static void settings_come_with_their_section_and_line(void **state)
+TEST(settings_come_with_their_section_and_line)
 {
-    (void)state;
     assert_reads("", "");
     assert_reads("a = 1", "|a|1|1\n");
     assert_reads("a=1\n\n[one]\nb = x y \n[ two three ]\nc=\n", "|a|1|1\none|b|x y|4\ntwo three|c||6\n");
@@ -37,25 +36,22 @@ static void settings_come_with_their_section_and_line(void **state)
     assert_reads("[profile x]\nregion=eu\n[default]\nregion=us\n", "profile x|region|eu|2\ndefault|region|us|4\n");
 }
 
-static void comments_begin_a_line_or_follow_white_space(void **state)
+TEST(comments_begin_a_line_or_follow_white_space)
 {
-    (void)state;
     assert_reads("# no\n; no\n  # no\na = 1 # no\nb = 1 ; no\n[s] # no\nc = x#y;z\n", "|a|1|4\n|b|1|5\ns|c|x#y;z|7\n");
     assert_reads("a = #no", "|a||1\n");
 }
 
-static void indented_lines_belong_to_an_empty_key_above(void **state)
+TEST(indented_lines_belong_to_an_empty_key_above)
 {
-    (void)state;
     assert_reads("[default]\ns3 =\n  max = 5\n\tmin = 1\nregion = eu\n",
                  "default|s3||2\ndefault|s3.max|5|3\ndefault|s3.min|1|4\ndefault|region|eu|5\n");
     assert_reads("  a = 1\n  b = 2\n", "|a|1|1\n|b|2|2\n");   /* indented, but below nothing */
     assert_reads("s3 =\n[x]\n a = 1\n", "|s3||1\nx|a|1|3\n"); /* a section ends it */
 }
 
-static void a_byte_order_mark_is_not_part_of_the_first_key(void **state)
+TEST(a_byte_order_mark_is_not_part_of_the_first_key)
 {
-    (void)state;
     assert_reads("\xef\xbb\xbf"
                  "a = 1\n",
                  "|a|1|1\n");
@@ -63,9 +59,8 @@ static void a_byte_order_mark_is_not_part_of_the_first_key(void **state)
     assert_reads("\xef\xbb\xbf[s]\nb = 2\n", "s|b|2|2\n");
 }
 
-static void what_is_no_setting_is_refused_by_line(void **state)
+TEST(what_is_no_setting_is_refused_by_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -87,9 +82,8 @@ static void what_is_no_setting_is_refused_by_line(void **state)
     leat_buf_free(&seen);
 }
 
-static void a_malformed_line_of_a_credentials_file_is_not_quoted(void **state)
+TEST(a_malformed_line_of_a_credentials_file_is_not_quoted)
 {
-    (void)state;
     struct leat_error err;
     struct leat_buf seen;
     leat_buf_init(&seen, 1000);
@@ -99,9 +93,8 @@ static void a_malformed_line_of_a_credentials_file_is_not_quoted(void **state)
     leat_buf_free(&seen);
 }
 
-static void the_callback_can_stop_it(void **state)
+TEST(the_callback_can_stop_it)
 {
-    (void)state;
     struct leat_error err;
     struct leat_buf seen;
     leat_buf_init(&seen, 1000);
@@ -111,9 +104,8 @@ static void the_callback_can_stop_it(void **state)
     leat_buf_free(&seen);
 }
 
-static void lines_and_names_have_limits(void **state)
+TEST(lines_and_names_have_limits)
 {
-    (void)state;
     struct leat_error err;
     struct leat_buf seen;
     char *text = malloc(5000);
@@ -135,9 +127,8 @@ static void lines_and_names_have_limits(void **state)
     leat_buf_free(&seen);
 }
 
-static void files_are_read_up_to_1_mib(void **state)
+TEST(files_are_read_up_to_1_mib)
 {
-    (void)state;
     char path[] = "/tmp/leat-ini-XXXXXX";
     int fd = mkstemp(path);
     struct leat_error err;
@@ -161,28 +152,10 @@ static void files_are_read_up_to_1_mib(void **state)
     leat_buf_free(&seen);
 }
 
-static void files_that_cannot_be_read_say_why(void **state)
+TEST(files_that_cannot_be_read_say_why)
 {
-    (void)state;
     struct leat_error err;
     assert_fails(leat_ini_read("/nonexistent/x", note, NULL, &err), err, LEAT_NOT_FOUND, "'/nonexistent/x'");
     assert_fails(leat_ini_read("/dev/null/x", note, NULL, &err), err, LEAT_NOT_FOUND, "cannot open");
     assert_fails(leat_ini_read("/tmp", note, NULL, &err), err, LEAT_INVALID, "cannot read '/tmp': Is a directory");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_come_with_their_section_and_line),
-        cmocka_unit_test(comments_begin_a_line_or_follow_white_space),
-        cmocka_unit_test(indented_lines_belong_to_an_empty_key_above),
-        cmocka_unit_test(a_byte_order_mark_is_not_part_of_the_first_key),
-        cmocka_unit_test(what_is_no_setting_is_refused_by_line),
-        cmocka_unit_test(a_malformed_line_of_a_credentials_file_is_not_quoted),
-        cmocka_unit_test(the_callback_can_stop_it),
-        cmocka_unit_test(lines_and_names_have_limits),
-        cmocka_unit_test(files_are_read_up_to_1_mib),
-        cmocka_unit_test(files_that_cannot_be_read_say_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,17 +16,15 @@ static void keep(enum leat_log_level level, const char *line, void *user)
     snprintf(seen->last, sizeof seen->last, "%s", line);
 }
 
-static void without_a_sink_nothing_is_wanted(void **state)
+TEST(without_a_sink_nothing_is_wanted)
 {
-    (void)state;
     leat_log_open(LEAT_LOG_DEBUG, NULL, NULL);
     assert_false(leat_log_wants(LEAT_LOG_ERROR));
     leat_log(LEAT_LOG_ERROR, "%s", "lost");
 }
 
-static void messages_up_to_the_level_arrive(void **state)
+TEST(messages_up_to_the_level_arrive)
 {
-    (void)state;
     for (int level = LEAT_LOG_ERROR; level <= LEAT_LOG_DEBUG; level++) {
         struct seen seen = {0};
         leat_log_open(level, keep, &seen);
@@ -43,9 +41,8 @@ static void messages_up_to_the_level_arrive(void **state)
     leat_log_open(LEAT_LOG_ERROR, NULL, NULL);
 }
 
-static void a_message_is_one_short_clean_line(void **state)
+TEST(a_message_is_one_short_clean_line)
 {
-    (void)state;
     struct seen seen = {0};
     leat_log_open(LEAT_LOG_INFO, keep, &seen);
     leat_log(LEAT_LOG_INFO, "key '%s'", "a\nb\x1b[2J\xff");
@@ -55,24 +52,12 @@ static void a_message_is_one_short_clean_line(void **state)
     leat_log_open(LEAT_LOG_ERROR, NULL, NULL);
 }
 
-static void levels_have_names(void **state)
+TEST(levels_have_names)
 {
-    (void)state;
     assert_string_equal(leat_log_level_name(LEAT_LOG_ERROR), "error");
     assert_string_equal(leat_log_level_name(LEAT_LOG_WARN), "warning");
     assert_string_equal(leat_log_level_name(LEAT_LOG_INFO), "info");
     assert_string_equal(leat_log_level_name(LEAT_LOG_DEBUG), "debug");
     assert_string_equal(leat_log_level_name((enum leat_log_level)4), "?");
     assert_string_equal(leat_log_level_name((enum leat_log_level) - 1), "?");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_sink_nothing_is_wanted),
-        cmocka_unit_test(messages_up_to_the_level_arrive),
-        cmocka_unit_test(a_message_is_one_short_clean_line),
-        cmocka_unit_test(levels_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

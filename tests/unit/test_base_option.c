@@ -105,9 +105,8 @@ static const struct settings *good(const struct reading *from, struct leat_setti
         assert_null(refused);                                                                                          \
     } while (0)
 
-static void defaults_come_from_the_table(void **state)
+TEST(defaults_come_from_the_table)
 {
-    (void)state;
     struct leat_settings *keep;
     const struct settings *s = good(&(struct reading){.line = {"src"}}, &keep);
     assert_false(s->json);
@@ -123,9 +122,8 @@ static void defaults_come_from_the_table(void **state)
     leat_settings_free(NULL);
 }
 
-static void every_way_to_write_an_option_works(void **state)
+TEST(every_way_to_write_an_option_works)
 {
-    (void)state;
     static const struct reading ways[] = {
         {.line = {"--json", "--no-quiet", "--connections", "3", "--profile=me", "src", "dst"}},
         {.line = {"src", "-j", "--quiet=off", "-n3", "-p", "me", "dst"}},
@@ -145,9 +143,8 @@ static void every_way_to_write_an_option_works(void **state)
     }
 }
 
-static void a_list_holds_every_occurrence_and_the_line_replaces_the_environments(void **state)
+TEST(a_list_holds_every_occurrence_and_the_line_replaces_the_environments)
 {
-    (void)state;
     struct reading from = {.line = {"src", "-f", "a", "--file=b"}, .environ = {"LEAT_FILE=c"}};
     struct leat_settings *s = NULL;
     struct leat_error err;
@@ -166,9 +163,8 @@ static void a_list_holds_every_occurrence_and_the_line_replaces_the_environments
     leat_settings_free(s);
 }
 
-static void two_dashes_end_the_options(void **state)
+TEST(two_dashes_end_the_options)
 {
-    (void)state;
     struct leat_error err;
     bool help;
     struct leat_settings *keep;
@@ -182,9 +178,8 @@ static void two_dashes_end_the_options(void **state)
     leat_settings_free(keep);
 }
 
-static void line_beats_environment_beats_file_beats_default(void **state)
+TEST(line_beats_environment_beats_file_beats_default)
 {
-    (void)state;
     static const char config[] = "connections = 1\ntimeout = 1s\nshare = 0.25\n";
     static const struct {
         struct reading from;
@@ -205,9 +200,8 @@ static void line_beats_environment_beats_file_beats_default(void **state)
     }
 }
 
-static void a_config_file_has_settings_for_all_and_for_one_command(void **state)
+TEST(a_config_file_has_settings_for_all_and_for_one_command)
 {
-    (void)state;
     struct leat_settings *keep;
     const struct settings *s =
         good(&(struct reading){.line = {"src"},
@@ -225,9 +219,8 @@ static void a_config_file_has_settings_for_all_and_for_one_command(void **state)
     assert_refused("line 1: connections: 'x'", .line = {"src"}, .config = "connections = x\n");
 }
 
-static void a_missing_config_file_is_an_error_only_when_it_was_asked_for(void **state)
+TEST(a_missing_config_file_is_an_error_only_when_it_was_asked_for)
 {
-    (void)state;
     struct leat_error err;
     bool help;
     struct leat_settings *keep;
@@ -239,9 +232,8 @@ static void a_missing_config_file_is_an_error_only_when_it_was_asked_for(void **
     assert_fails(leat_settings_read(&command, &source, &keep, &help, &err), err, LEAT_NOT_FOUND, "leat.conf");
 }
 
-static void everything_that_is_wrong_is_named_at_once(void **state)
+TEST(everything_that_is_wrong_is_named_at_once)
 {
-    (void)state;
     struct reading from = {
         .line = {"--conections=3", "--timeout", "soon", "-z", "--part-size=", "a", "b", "c", "--share"},
         .environ = {"LEAT_CONNECTIONS=many"},
@@ -267,9 +259,8 @@ static void everything_that_is_wrong_is_named_at_once(void **state)
     assert_non_null(strstr(err.text, "line 3: not KEY = VALUE"));
 }
 
-static void wrong_options_are_refused(void **state)
+TEST(wrong_options_are_refused)
 {
-    (void)state;
     assert_refused("unknown option '--nope'", .line = {"src", "--nope"});
     assert_refused("unknown option '--no-connections'", .line = {"src", "--no-connections"});
     assert_refused("unknown option '--no-json=1'", .line = {"src", "--no-json=1"});
@@ -288,9 +279,8 @@ static void wrong_options_are_refused(void **state)
     assert_refused("unexpected argument 'c'", .line = {"a", "b", "c"});
 }
 
-static void short_names_suggest_nothing_silly(void **state)
+TEST(short_names_suggest_nothing_silly)
 {
-    (void)state;
     struct reading from = {.line = {"src", "-z", "--xy"}};
     struct leat_settings *keep;
     struct leat_error err;
@@ -299,9 +289,8 @@ static void short_names_suggest_nothing_silly(void **state)
     assert_null(strstr(err.text, "did you mean"));
 }
 
-static void thousands_of_problems_are_harmless(void **state)
+TEST(thousands_of_problems_are_harmless)
 {
-    (void)state;
     enum { N = 5000 };
     static char word[] = "--wrong-option-with-a-long-name";
     char **argv = calloc(N, sizeof *argv);
@@ -316,9 +305,8 @@ static void thousands_of_problems_are_harmless(void **state)
     free(argv);
 }
 
-static void help_is_given_whatever_else_is_wrong(void **state)
+TEST(help_is_given_whatever_else_is_wrong)
 {
-    (void)state;
     static const struct reading ways[] = {
         {.line = {"--help"}},
         {.line = {"-h", "--nope"}},
@@ -362,9 +350,8 @@ static void print_man(FILE *out)
     leat_command_man(&command, "1.2.3", out);
 }
 
-static void help_says_everything_within_80_columns(void **state)
+TEST(help_says_everything_within_80_columns)
 {
-    (void)state;
     char *text = printed(print_help);
     static const char *const parts[] = {
         "leat try: a command for tests\n",
@@ -389,9 +376,8 @@ static void help_says_everything_within_80_columns(void **state)
     free(text);
 }
 
-static void long_option_names_get_a_line_of_their_own(void **state)
+TEST(long_option_names_get_a_line_of_their_own)
 {
-    (void)state;
     static const struct leat_option long_options[] = {
         {"a-name-of-20-letters", 0, LEAT_OPTION_FLAG, 0, NULL, NULL, NULL, "fits"},
         {"a-name-of-21-letters-", 0, LEAT_OPTION_FLAG, 0, NULL, NULL, NULL, "does not fit"},
@@ -412,9 +398,8 @@ static void long_option_names_get_a_line_of_their_own(void **state)
     free(text);
 }
 
-static void the_manual_page_escapes_what_roff_would_read(void **state)
+TEST(the_manual_page_escapes_what_roff_would_read)
 {
-    (void)state;
     char *text = printed(print_man);
     static const char *const parts[] = {
         ".TH LEAT\\-TRY 1 \"\" \"leat 1.2.3\" \"Leat\"\n",
@@ -436,26 +421,4 @@ static void the_manual_page_escapes_what_roff_would_read(void **state)
     fclose(out);
     assert_non_null(strstr(text, "\n\\&.dot\n\\&'quote and a \\e backslash\n"));
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_come_from_the_table),
-        cmocka_unit_test(every_way_to_write_an_option_works),
-        cmocka_unit_test(a_list_holds_every_occurrence_and_the_line_replaces_the_environments),
-        cmocka_unit_test(two_dashes_end_the_options),
-        cmocka_unit_test(line_beats_environment_beats_file_beats_default),
-        cmocka_unit_test(a_config_file_has_settings_for_all_and_for_one_command),
-        cmocka_unit_test(a_missing_config_file_is_an_error_only_when_it_was_asked_for),
-        cmocka_unit_test(everything_that_is_wrong_is_named_at_once),
-        cmocka_unit_test(wrong_options_are_refused),
-        cmocka_unit_test(short_names_suggest_nothing_silly),
-        cmocka_unit_test(thousands_of_problems_are_harmless),
-        cmocka_unit_test(help_is_given_whatever_else_is_wrong),
-        cmocka_unit_test(help_says_everything_within_80_columns),
-        cmocka_unit_test(long_option_names_get_a_line_of_their_own),
-        cmocka_unit_test(the_manual_page_escapes_what_roff_would_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

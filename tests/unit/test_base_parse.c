@@ -45,9 +45,8 @@ static const char *const never_numbers[] = {
     "1e3", "inf", "nan", "1,5", "1MiBs", "MiB", "1 M B", "１",  "1\xc2\xa0MiB", "1\n",
 };
 
-static void whole_numbers(void **state)
+TEST(whole_numbers)
 {
-    (void)state;
     static const struct row rows[] = {
         {"0", 0},
         {"1", 1},
@@ -63,9 +62,8 @@ static void whole_numbers(void **state)
     assert_refused(leat_parse_u64, never_numbers, COUNT(never_numbers));
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     static const struct row rows[] = {
         {"0", 0},
         {"4096", 4096},
@@ -109,9 +107,8 @@ static void sizes(void **state)
     assert_refused(leat_parse_size, never_numbers, COUNT(never_numbers));
 }
 
-static void durations(void **state)
+TEST(durations)
 {
-    (void)state;
     static const struct row rows[] = {
         {"0", 0},
         {"1", LEAT_S},
@@ -135,9 +132,8 @@ static void durations(void **state)
     assert_refused(leat_parse_duration, never_numbers, COUNT(never_numbers));
 }
 
-static void rates(void **state)
+TEST(rates)
 {
-    (void)state;
     static const struct row rows[] = {
         {"0", 0},
         {"400MB/s", 400000000},
@@ -174,17 +170,15 @@ static void rates(void **state)
     assert_refused(leat_parse_rate, never_numbers, COUNT(never_numbers));
 }
 
-static void bits_and_bytes_are_never_guessed(void **state)
+TEST(bits_and_bytes_are_never_guessed)
 {
-    (void)state;
     struct leat_error err;
     uint64_t v;
     assert_fails(leat_parse_rate("10Gb/s", "--bandwidth", &v, &err), err, LEAT_INVALID, "bits or bytes");
 }
 
-static void doubles_are_what_the_compiler_reads(void **state)
+TEST(doubles_are_what_the_compiler_reads)
 {
-    (void)state;
 #define ROW(x)                                                                                                         \
     {                                                                                                                  \
 #x, x                                                                                                          \
@@ -219,9 +213,8 @@ static void doubles_are_what_the_compiler_reads(void **state)
     }
 }
 
-static void what_is_no_finite_double_is_refused(void **state)
+TEST(what_is_no_finite_double_is_refused)
 {
-    (void)state;
     static const char *const bad[] = {"",    ".",   "-",   "+-1",  "1e",    "1e+", "1e1.5",
                                       "inf", "nan", "0x1", "1 e3", "1e400", "1f",  "1e99999999999999999999",
                                       "e5",  "1-"};
@@ -235,9 +228,8 @@ static void what_is_no_finite_double_is_refused(void **state)
     assert_fails(leat_parse_double("1e9999999999", "x", &(double){0}, &err), err, LEAT_INVALID, "out of range");
 }
 
-static void a_text_of_many_digits_is_harmless(void **state)
+TEST(a_text_of_many_digits_is_harmless)
 {
-    (void)state;
     struct leat_error err;
     size_t n = 300000;
     char *text = malloc(n + 10);
@@ -257,9 +249,8 @@ static void a_text_of_many_digits_is_harmless(void **state)
     free(text);
 }
 
-static void the_locale_changes_nothing(void **state)
+TEST(the_locale_changes_nothing)
 {
-    (void)state;
     struct leat_error err;
     uint64_t v;
     const char *had = setlocale(LC_ALL, "de_DE.UTF-8");
@@ -270,9 +261,8 @@ static void the_locale_changes_nothing(void **state)
         print_message("# there is no German locale here: tested in the C locale only\n");
 }
 
-static void sizes_read_back_well(void **state)
+TEST(sizes_read_back_well)
 {
-    (void)state;
     static const struct {
         uint64_t bytes;
         const char *text;
@@ -294,9 +284,8 @@ static void sizes_read_back_well(void **state)
         assert_string_equal(leat_format_size(rows[i].bytes, out), rows[i].text);
 }
 
-static void rates_read_back_well(void **state)
+TEST(rates_read_back_well)
 {
-    (void)state;
     static const struct {
         double rate;
         const char *text;
@@ -310,9 +299,8 @@ static void rates_read_back_well(void **state)
         assert_string_equal(leat_format_rate(rows[i].rate, out), rows[i].text);
 }
 
-static void durations_read_back_well(void **state)
+TEST(durations_read_back_well)
 {
-    (void)state;
     static const struct {
         uint64_t ns;
         const char *text;
@@ -337,7 +325,7 @@ static void durations_read_back_well(void **state)
         assert_string_equal(leat_format_duration(rows[i].ns, out), rows[i].text);
 }
 
-static void places_to_listen_are_read_whole_or_refused(void **state)
+TEST(places_to_listen_are_read_whole_or_refused)
 {
     static const char *const bad[] = {"",         ":9100",         "localhost:9100", "127.0.0.1:",   "127.0.0.1:65536",
                                       "::1:9100", "[127.0.0.1]:1", "[::1]",          "127.0.0.1:1x", "1.2.3:4",
@@ -345,7 +333,6 @@ static void places_to_listen_are_read_whole_or_refused(void **state)
     char address[LEAT_LISTEN_ADDRESS];
     unsigned port;
     struct leat_error err;
-    (void)state;
     assert_int_equal(leat_parse_listen("0.0.0.0:9100", "metrics", address, &port, &err), LEAT_OK);
     assert_string_equal(address, "0.0.0.0");
     assert_int_equal(port, 9100);
@@ -360,24 +347,4 @@ static void places_to_listen_are_read_whole_or_refused(void **state)
         assert_int_equal(port, 7);
         assert_non_null(strstr(err.text, "write for example 127.0.0.1:9100"));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_to_listen_are_read_whole_or_refused),
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(durations),
-        cmocka_unit_test(rates),
-        cmocka_unit_test(bits_and_bytes_are_never_guessed),
-        cmocka_unit_test(doubles_are_what_the_compiler_reads),
-        cmocka_unit_test(what_is_no_finite_double_is_refused),
-        cmocka_unit_test(a_text_of_many_digits_is_harmless),
-        cmocka_unit_test(the_locale_changes_nothing),
-        cmocka_unit_test(sizes_read_back_well),
-        cmocka_unit_test(rates_read_back_well),
-        cmocka_unit_test(durations_read_back_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,8 @@ static void run(struct leat_task *task)
         leat_pool_add(job->pool, task);
 }
 
-static void one_thread_runs_tasks_in_the_order_they_were_added(void **state)
+TEST(one_thread_runs_tasks_in_the_order_they_were_added)
 {
-    (void)state;
     enum { N = 1000 };
     struct leat_error err;
     struct leat_pool *pool;
@@ -45,9 +44,8 @@ static void one_thread_runs_tasks_in_the_order_they_were_added(void **state)
         assert_int_equal(order[i], i);
 }
 
-static void closing_runs_what_was_added_and_what_that_adds(void **state)
+TEST(closing_runs_what_was_added_and_what_that_adds)
 {
-    (void)state;
     enum { N = 200 };
     struct leat_error err;
     struct leat_pool *pool;
@@ -62,9 +60,8 @@ static void closing_runs_what_was_added_and_what_that_adds(void **state)
     assert_int_equal(done, 4 * N);
 }
 
-static void an_idle_pool_closes_at_once(void **state)
+TEST(an_idle_pool_closes_at_once)
 {
-    (void)state;
     struct leat_error err;
     struct leat_pool *pool;
     for (unsigned threads = 1; threads < 5; threads++) {
@@ -85,9 +82,8 @@ static void meet(struct leat_task *task)
 }
 
 /* A task that hangs keeps none waiting as long as there may be another thread. */
-static void tasks_that_wait_for_each_other_run_at_once(void **state)
+TEST(tasks_that_wait_for_each_other_run_at_once)
 {
-    (void)state;
     enum { N = 32 };
     struct leat_error err;
     struct leat_pool *pool;
@@ -105,15 +101,4 @@ static void tasks_that_wait_for_each_other_run_at_once(void **state)
     leat_pool_close(pool);
     for (int round = 0; round < 3; round++)
         pthread_barrier_destroy(&all[round]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_thread_runs_tasks_in_the_order_they_were_added),
-        cmocka_unit_test(closing_runs_what_was_added_and_what_that_adds),
-        cmocka_unit_test(tasks_that_wait_for_each_other_run_at_once),
-        cmocka_unit_test(an_idle_pool_closes_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

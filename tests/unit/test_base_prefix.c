@@ -1,11 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/prefix.h"
+#include "unit.h"
 
 static void check_all(const uint32_t *counts, const uint32_t *via, uint32_t n)
 {
@@ -26,9 +20,8 @@ static void check_all(const uint32_t *counts, const uint32_t *via, uint32_t n)
     leat_prefix_free(&p);
 }
 
-static void sums_and_lookups_agree_for_every_length(void **state)
+TEST(sums_and_lookups_agree_for_every_length)
 {
-    (void)state;
     uint32_t counts[200];
     uint32_t via[200];
     for (uint32_t i = 0; i < 200; i++) {
@@ -41,9 +34,8 @@ static void sums_and_lookups_agree_for_every_length(void **state)
     }
 }
 
-static void sums_beyond_32_bits_are_exact(void **state)
+TEST(sums_beyond_32_bits_are_exact)
 {
-    (void)state;
     uint32_t counts[130];
     for (int i = 0; i < 130; i++)
         counts[i] = UINT32_MAX;
@@ -53,13 +45,4 @@ static void sums_beyond_32_bits_are_exact(void **state)
     assert_int_equal(leat_prefix_find(&p, 129ull * UINT32_MAX - 1), 128);
     leat_prefix_free(&p);
     leat_prefix_free(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_lookups_agree_for_every_length),
-        cmocka_unit_test(sums_beyond_32_bits_are_exact),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static double chi_square_z(const uint64_t *counts, size_t n, double expected)
 }
 
 /* Known answers of the Random123 distribution: zeros, ones, and digits of pi. */
-static void philox_has_the_published_values(void **state)
+TEST(philox_has_the_published_values)
 {
-    (void)state;
     static const struct {
         uint64_t key, stream, index;
         uint32_t block[4];
@@ -38,9 +37,8 @@ static void philox_has_the_published_values(void **state)
 }
 
 /* docs/random.md has more of them, compared by tests/py/test_random.py. */
-static void golden_values_never_change(void **state)
+TEST(golden_values_never_change)
 {
-    (void)state;
     assert_true(leat_key("order", 0, 0, NULL, 0) == 0xd2332f77bbf2b7db);
     uint64_t key = leat_key("order", 7, 3, NULL, 0);
     assert_true(key == 0xfd8530a2abd2b1e5);
@@ -60,9 +58,8 @@ static void golden_values_never_change(void **state)
     assert_int_equal(leat_permute(&p, 142857), 536079);
 }
 
-static void keys_differ_in_every_argument(void **state)
+TEST(keys_differ_in_every_argument)
 {
-    (void)state;
     uint64_t keys[] = {
         leat_key("order", 1, 2, "ab", 2),          leat_key("orders", 1, 2, "ab", 2), leat_key("", 1, 2, "ab", 2),
         leat_key("order", 2, 1, "ab", 2),          leat_key("order", 0, 2, "ab", 2),  leat_key("order", 1, 2, "ab", 1),
@@ -75,9 +72,8 @@ static void keys_differ_in_every_argument(void **state)
     }
 }
 
-static void draws_are_the_blocks_in_order(void **state)
+TEST(draws_are_the_blocks_in_order)
 {
-    (void)state;
     struct leat_rng r = leat_rng(1, 2);
     for (uint64_t index = 0; index < 3; index++) {
         uint32_t b[4];
@@ -89,9 +85,8 @@ static void draws_are_the_blocks_in_order(void **state)
     assert_true(leat_rng_u64(&r) == leat_rng_u64(&copy)); /* plain data */
 }
 
-static void below_stays_below_and_needs_no_luck(void **state)
+TEST(below_stays_below_and_needs_no_luck)
 {
-    (void)state;
     static const uint64_t bounds[] = {1, 2, 3, 7, 1ull << 32, (1ull << 63) + 1, UINT64_MAX};
     struct leat_rng r = leat_rng(3, 4);
     for (size_t i = 0; i < COUNT(bounds); i++) {
@@ -100,9 +95,8 @@ static void below_stays_below_and_needs_no_luck(void **state)
     }
 }
 
-static void below_is_uniform(void **state)
+TEST(below_is_uniform)
 {
-    (void)state;
     static const uint64_t bounds[] = {2, 3, 5, 6, 10, 100, 257, 1000};
     uint64_t counts[1000];
     for (size_t i = 0; i < COUNT(bounds); i++) {
@@ -121,9 +115,8 @@ static void below_is_uniform(void **state)
     assert_true(fabs(chi_square_z(counts, 3, 10000)) < 5);
 }
 
-static void unit_is_in_range_and_centred(void **state)
+TEST(unit_is_in_range_and_centred)
 {
-    (void)state;
     struct leat_rng r = leat_rng(8, 9);
     double sum = 0;
     double squares = 0;
@@ -139,9 +132,8 @@ static void unit_is_in_range_and_centred(void **state)
     assert_true(fabs(squares / n - 1.0 / 3) < 5 * sqrt(4.0 / 45 / n));
 }
 
-static void streams_and_keys_are_unrelated(void **state)
+TEST(streams_and_keys_are_unrelated)
 {
-    (void)state;
     /* Bits that agree between neighbouring keys, streams and indices: half of them. */
     uint64_t same[3] = {0};
     const int n = 2000;
@@ -155,9 +147,8 @@ static void streams_and_keys_are_unrelated(void **state)
         assert_true(fabs((double)same[k] - 32.0 * n) < 5 * sqrt(16.0 * n));
 }
 
-static void few_elements_are_shuffled_harmlessly(void **state)
+TEST(few_elements_are_shuffled_harmlessly)
 {
-    (void)state;
     uint32_t v[2] = {7, 8};
     leat_shuffle_u32(1, 1, v, 0);
     leat_shuffle_u32(1, 1, NULL, 0);
@@ -180,9 +171,8 @@ static size_t rank_of(const uint64_t *v, size_t n)
     return rank;
 }
 
-static void shuffles_and_small_permutations_give_every_order_equally_often(void **state)
+TEST(shuffles_and_small_permutations_give_every_order_equally_often)
 {
-    (void)state;
     static const size_t factorials[] = {1, 1, 2, 6, 24, 120, 720};
     uint64_t *counts = calloc(720 * 2, sizeof *counts);
     for (size_t n = 2; n <= 6; n++) {
@@ -204,9 +194,8 @@ static void shuffles_and_small_permutations_give_every_order_equally_often(void 
     free(counts);
 }
 
-static void permutations_hit_every_element_once_and_lead_back(void **state)
+TEST(permutations_hit_every_element_once_and_lead_back)
 {
-    (void)state;
     static const uint64_t sizes[] = {1,   2,   3,   4,   5,   7,   8,    9,    15,   16,   17,    100,  255,
                                      256, 257, 258, 511, 512, 513, 1000, 1023, 1024, 1025, 65535, 65537};
     uint8_t *seen = malloc(70000);
@@ -226,9 +215,8 @@ static void permutations_hit_every_element_once_and_lead_back(void **state)
     free(seen);
 }
 
-static void huge_permutations_lead_back(void **state)
+TEST(huge_permutations_lead_back)
 {
-    (void)state;
     static const uint64_t sizes[] = {1ull << 32, (1ull << 32) + 1, (1ull << 33) - 1,
                                      1ull << 63, (1ull << 63) + 1, UINT64_MAX};
     struct leat_rng r = leat_rng(10, 11);
@@ -246,9 +234,8 @@ static void huge_permutations_lead_back(void **state)
 
 /* On both sides of the border between tables and networks: where the first, the second and the last element go, how
  * far apart neighbours land, and how many elements stay where they are. */
-static void permutations_scatter_evenly(void **state)
+TEST(permutations_scatter_evenly)
 {
-    (void)state;
     static const uint64_t sizes[] = {10, 100, 256, 257, 400, 512, 1000};
     enum { KEYS = 20000 };
     uint64_t *where[4];
@@ -277,24 +264,4 @@ static void permutations_scatter_evenly(void **state)
     }
     for (int i = 0; i < 4; i++)
         free(where[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_has_the_published_values),
-        cmocka_unit_test(golden_values_never_change),
-        cmocka_unit_test(keys_differ_in_every_argument),
-        cmocka_unit_test(draws_are_the_blocks_in_order),
-        cmocka_unit_test(below_stays_below_and_needs_no_luck),
-        cmocka_unit_test(below_is_uniform),
-        cmocka_unit_test(unit_is_in_range_and_centred),
-        cmocka_unit_test(streams_and_keys_are_unrelated),
-        cmocka_unit_test(few_elements_are_shuffled_harmlessly),
-        cmocka_unit_test(shuffles_and_small_permutations_give_every_order_equally_often),
-        cmocka_unit_test(permutations_hit_every_element_once_and_lead_back),
-        cmocka_unit_test(huge_permutations_lead_back),
-        cmocka_unit_test(permutations_scatter_evenly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "unit.h"
+#include "unit_place.h"
 
 struct seen {
     char name[16];
@@ -18,7 +18,7 @@ struct seen {
 static void *look(void *arg)
 {
     struct seen *seen = arg;
-    for (int i = 0; i < 2000 && !seen->name[0]; i++) { /* the name is given from outside, just after the start */
+    for (int i = 0; i < 60000 && !seen->name[0]; i++) { /* the name is given from outside, just after the start */
         char name[16];
         pthread_getname_np(pthread_self(), name, sizeof name);
         if (strncmp(name, "fetch", 5) == 0)
@@ -30,9 +30,8 @@ static void *look(void *arg)
     return seen;
 }
 
-static void threads_are_named_and_leave_signals_to_the_main_one(void **state)
+TEST(threads_are_named_and_leave_signals_to_the_main_one)
 {
-    (void)state;
     struct leat_error err;
     struct seen seen = {0};
     pthread_t thread;
@@ -71,9 +70,8 @@ static void *open_gate(void *arg)
     return NULL;
 }
 
-static void a_wait_ends_at_the_signal_or_at_the_deadline(void **state)
+TEST(a_wait_ends_at_the_signal_or_at_the_deadline)
 {
-    (void)state;
     struct gate gate = {.mu = PTHREAD_MUTEX_INITIALIZER};
     struct leat_error err;
     leat_cond_init(&gate.cond);
@@ -97,9 +95,8 @@ static void a_wait_ends_at_the_signal_or_at_the_deadline(void **state)
     pthread_cond_destroy(&gate.cond);
 }
 
-static void cpus_are_those_this_process_may_use(void **state)
+TEST(cpus_are_those_this_process_may_use)
 {
-    (void)state;
     unsigned all = leat_cpu_count();
     assert_true(all >= 1);
     cpu_set_t before;
@@ -119,48 +116,26 @@ static void cpus_are_those_this_process_may_use(void **state)
     assert_int_equal(leat_cpu_count(), all);
 }
 
-static void write_text(const char *folder, const char *name, const char *text)
-{
-    char path[300];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 /* A tree of groups: root, root/job, root/job/step. Each gets a cpu.max, or none where it is NULL. */
 static unsigned quota_of(const char *groups, const char *root, const char *job, const char *step)
 {
-    char top[] = "/tmp/leat-cgroup-XXXXXX";
-    char paths[4][200];
-    char file[220];
     const char *texts[] = {root, job, step};
-    assert_non_null(mkdtemp(top));
-    snprintf(paths[0], sizeof paths[0], "%s", top);
-    snprintf(paths[1], sizeof paths[1], "%s/job", top);
-    snprintf(paths[2], sizeof paths[2], "%s/job/step", top);
-    for (int i = 1; i < 3; i++)
-        assert_int_equal(mkdir(paths[i], 0700), 0);
+    static const char *const files[] = {"cpu.max", "job/cpu.max", "job/step/cpu.max"};
+    place_open();
+    assert_int_equal(mkdir(place_path("job"), 0700), 0);
+    assert_int_equal(mkdir(place_path("job/step"), 0700), 0);
     for (int i = 0; i < 3; i++) {
         if (texts[i])
-            write_text(paths[i], "cpu.max", texts[i]);
+            write_text(place_path(files[i]), texts[i]);
     }
-    write_text(top, "groups", groups);
-    snprintf(paths[3], sizeof paths[3], "%s/groups", top);
-    unsigned cpus = leat_cgroup_cpus(paths[3], top);
-    unlink(paths[3]);
-    for (int i = 2; i >= 0; i--) {
-        snprintf(file, sizeof file, "%s/cpu.max", paths[i]);
-        unlink(file);
-        rmdir(paths[i]);
-    }
+    write_text(place_path("groups"), groups);
+    unsigned cpus = leat_cgroup_cpus(place_path("groups"), unit_place);
+    place_close();
     return cpus;
 }
 
-static void the_smallest_quota_on_the_way_up_counts(void **state)
+TEST(the_smallest_quota_on_the_way_up_counts)
 {
-    (void)state;
     static const char below[] = "0::/job/step\n";
     assert_int_equal(quota_of(below, NULL, "400000 100000\n", "max 100000\n"), 4);
     assert_int_equal(quota_of(below, NULL, "400000 100000\n", "200000 100000\n"), 2);
@@ -175,40 +150,23 @@ static void the_smallest_quota_on_the_way_up_counts(void **state)
 }
 
 /* Two groups, the inner one with the smaller limit: its numbers count. */
-static void memory_in_use_is_that_of_the_group_with_the_least(void **state)
+TEST_IN_PLACE(memory_in_use_is_that_of_the_group_with_the_least)
 {
-    (void)state;
-    char top[] = "/tmp/leat-cgroup-XXXXXX";
-    char job[200];
-    char groups[220];
-    static const char *const files[] = {"memory.max", "memory.current", "memory.stat"};
-    assert_non_null(mkdtemp(top));
-    snprintf(job, sizeof job, "%s/job", top);
-    assert_int_equal(mkdir(job, 0700), 0);
-    write_text(top, "memory.max", "max\n");
-    write_text(top, "memory.current", "9000\n");
-    write_text(job, "memory.max", "5000\n");
-    write_text(job, "memory.current", "4000\n");
-    write_text(job, "memory.stat", "anon 1\ninactive_anon 7\ninactive_file 1500\nactive_file 3\n");
-    write_text(top, "groups", "0::/job\n");
-    snprintf(groups, sizeof groups, "%s/groups", top);
-    assert_int_equal(leat_cgroup_memory_used(groups, top), 2500);
-    write_text(job, "memory.max", "max\n");
-    assert_int_equal(leat_cgroup_memory_used(groups, top), 0);
-    assert_int_equal(leat_cgroup_memory_used("/nonexistent", top), 0);
-    for (int i = 0; i < 6; i++) {
-        char path[260];
-        snprintf(path, sizeof path, "%s/%s", i < 3 ? job : top, files[i % 3]);
-        unlink(path);
-    }
-    unlink(groups);
-    rmdir(job);
-    rmdir(top);
+    assert_int_equal(mkdir(place_path("job"), 0700), 0);
+    write_text(place_path("memory.max"), "max\n");
+    write_text(place_path("memory.current"), "9000\n");
+    write_text(place_path("job/memory.max"), "5000\n");
+    write_text(place_path("job/memory.current"), "4000\n");
+    write_text(place_path("job/memory.stat"), "anon 1\ninactive_anon 7\ninactive_file 1500\nactive_file 3\n");
+    write_text(place_path("groups"), "0::/job\n");
+    assert_int_equal(leat_cgroup_memory_used(place_path("groups"), unit_place), 2500);
+    write_text(place_path("job/memory.max"), "max\n");
+    assert_int_equal(leat_cgroup_memory_used(place_path("groups"), unit_place), 0);
+    assert_int_equal(leat_cgroup_memory_used("/nonexistent", unit_place), 0);
 }
 
-static void quotas_round_up_to_whole_cpus(void **state)
+TEST(quotas_round_up_to_whole_cpus)
 {
-    (void)state;
     static const struct {
         const char *line;
         unsigned cpus;
@@ -230,17 +188,4 @@ static void quotas_round_up_to_whole_cpus(void **state)
     };
     for (size_t i = 0; i < COUNT(rows); i++)
         assert_int_equal(quota_of("0::/\n", rows[i].line, NULL, NULL), rows[i].cpus);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_are_named_and_leave_signals_to_the_main_one),
-        cmocka_unit_test(a_wait_ends_at_the_signal_or_at_the_deadline),
-        cmocka_unit_test(cpus_are_those_this_process_may_use),
-        cmocka_unit_test(the_smallest_quota_on_the_way_up_counts),
-        cmocka_unit_test(memory_in_use_is_that_of_the_group_with_the_least),
-        cmocka_unit_test(quotas_round_up_to_whole_cpus),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

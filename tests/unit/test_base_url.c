@@ -26,9 +26,8 @@ static void assert_rows(const struct row *rows, size_t n)
     }
 }
 
-static void s3_addresses_are_bucket_and_key(void **state)
+TEST(s3_addresses_are_bucket_and_key)
 {
-    (void)state;
     static const struct row rows[] = {
         {"s3://bucket/a/b.jpg", LEAT_SCHEME_S3, "bucket", "a/b.jpg", ""},
         {"s3://bucket", LEAT_SCHEME_S3, "bucket", "", ""},
@@ -46,9 +45,8 @@ static void s3_addresses_are_bucket_and_key(void **state)
     assert_rows(rows, COUNT(rows));
 }
 
-static void keys_are_taken_byte_for_byte(void **state)
+TEST(keys_are_taken_byte_for_byte)
 {
-    (void)state;
     static const struct row rows[] = {
         {"s3://b//a", LEAT_SCHEME_S3, "b", "/a", ""},
         {"s3://b/../../etc/passwd", LEAT_SCHEME_S3, "b", "../../etc/passwd", ""},
@@ -73,9 +71,8 @@ static void keys_are_taken_byte_for_byte(void **state)
     assert_rows(rows, COUNT(rows));
 }
 
-static void plain_paths_are_files(void **state)
+TEST(plain_paths_are_files)
 {
-    (void)state;
     static const struct row rows[] = {
         {"/data/x", LEAT_SCHEME_FILE, "", "/data/x", ""},
         {"x", LEAT_SCHEME_FILE, "", "x", ""},
@@ -92,9 +89,8 @@ static void plain_paths_are_files(void **state)
     assert_rows(rows, COUNT(rows));
 }
 
-static void http_addresses_have_a_path_and_a_query(void **state)
+TEST(http_addresses_have_a_path_and_a_query)
 {
-    (void)state;
     static const struct row rows[] = {
         {"http://host", LEAT_SCHEME_HTTP, "host", "/", ""},
         {"https://host:8443/a/b?x=1&y=2", LEAT_SCHEME_HTTPS, "host:8443", "/a/b", "x=1&y=2"},
@@ -110,9 +106,8 @@ static void http_addresses_have_a_path_and_a_query(void **state)
     assert_rows(rows, COUNT(rows));
 }
 
-static void what_cannot_be_an_address_is_refused_with_advice(void **state)
+TEST(what_cannot_be_an_address_is_refused_with_advice)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -174,9 +169,8 @@ static void what_cannot_be_an_address_is_refused_with_advice(void **state)
     }
 }
 
-static void errors_repeat_no_password_and_no_signature(void **state)
+TEST(errors_repeat_no_password_and_no_signature)
 {
-    (void)state;
     static const char *const texts[] = {
         "http://user:hunter2@host/",     "http://h ost/?X-Amz-Signature=hunter2",
         "http://host/a b?token=hunter2", "http://host/?token=hunter2 ",
@@ -194,9 +188,8 @@ static void errors_repeat_no_password_and_no_signature(void **state)
     assert_null(strstr(err.text, "hunter2"));
 }
 
-static void lengths_have_limits(void **state)
+TEST(lengths_have_limits)
 {
-    (void)state;
     struct leat_url url;
     struct leat_error err;
     char *text = malloc(10000);
@@ -216,9 +209,8 @@ static void lengths_have_limits(void **state)
     free(text);
 }
 
-static void hosts_split_from_ports(void **state)
+TEST(hosts_split_from_ports)
 {
-    (void)state;
     char host[10];
     unsigned port = 7;
     assert_true(leat_url_split_host("h", host, sizeof host, &port));
@@ -245,9 +237,8 @@ static bool decodes_to(const char *text, bool plus, const char *expected, size_t
     return ok;
 }
 
-static void percent_encoding_is_undone_or_refused(void **state)
+TEST(percent_encoding_is_undone_or_refused)
 {
-    (void)state;
     assert_true(decodes_to("a%20b%2Fc%2f", false, "a b/c/", 6));
     assert_true(decodes_to("a+b", false, "a+b", 3));
     assert_true(decodes_to("a+b%2B", true, "a b+", 4));
@@ -261,30 +252,12 @@ static void percent_encoding_is_undone_or_refused(void **state)
     }
 }
 
-static void freeing_nothing_is_allowed(void **state)
+TEST(freeing_nothing_is_allowed)
 {
-    (void)state;
     struct leat_url url = {0};
     leat_url_free(NULL);
     leat_url_free(&url);
     leat_url_free(&url);
     assert_string_equal(leat_scheme_name(LEAT_SCHEME_HTTPS), "https");
     assert_string_equal(leat_scheme_name((enum leat_scheme)99), "?");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(s3_addresses_are_bucket_and_key),
-        cmocka_unit_test(keys_are_taken_byte_for_byte),
-        cmocka_unit_test(plain_paths_are_files),
-        cmocka_unit_test(http_addresses_have_a_path_and_a_query),
-        cmocka_unit_test(what_cannot_be_an_address_is_refused_with_advice),
-        cmocka_unit_test(errors_repeat_no_password_and_no_signature),
-        cmocka_unit_test(lengths_have_limits),
-        cmocka_unit_test(hosts_split_from_ports),
-        cmocka_unit_test(percent_encoding_is_undone_or_refused),
-        cmocka_unit_test(freeing_nothing_is_allowed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

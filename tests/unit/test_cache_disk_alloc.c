@@ -25,9 +25,8 @@ static leat_status open_and_close(void *user, struct leat_error *err)
     return rc;
 }
 
-static void opening_without_memory_is_an_error(void **state)
+TEST(opening_without_memory_is_an_error)
 {
-    (void)state;
     struct leat_error err;
     disk_folder(folder);
     struct leat_disk *d = disk_open(folder, 0);
@@ -41,9 +40,8 @@ static void opening_without_memory_is_an_error(void **state)
     disk_folder_remove(folder);
 }
 
-static void writing_without_memory_stores_nothing_and_goes_on(void **state)
+TEST(writing_without_memory_stores_nothing_and_goes_on)
 {
-    (void)state;
     struct leat_error err;
     static uint8_t got[BYTES];
     bool failed = true;
@@ -70,9 +68,8 @@ static void writing_without_memory_stores_nothing_and_goes_on(void **state)
     assert_true(n > 4);
 }
 
-static void what_was_taken_can_be_given_back_without_memory(void **state)
+TEST(what_was_taken_can_be_given_back_without_memory)
 {
-    (void)state;
     struct leat_extents x;
     uint64_t at[100];
     assert_true(leat_extents_init(&x, 10, 110));
@@ -88,17 +85,16 @@ static void what_was_taken_can_be_given_back_without_memory(void **state)
     leat_extents_free(&x);
 }
 
-int main(void)
+static void begin(void)
 {
     for (uint32_t i = 0; i < 3; i++)
         chunks[i] = disk_chunk(i, BYTES, names[i]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_without_memory_is_an_error),
-        cmocka_unit_test(writing_without_memory_stores_nothing_and_goes_on),
-        cmocka_unit_test(what_was_taken_can_be_given_back_without_memory),
-    };
-    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+static void end(void)
+{
     for (int i = 0; i < 3; i++)
         free(chunks[i]);
-    return rc;
 }
+
+TEST_GROUP(begin, end);

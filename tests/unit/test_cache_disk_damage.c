@@ -11,18 +11,14 @@
 
 static char folder[64];
 
-static int make_folder(void **state)
+static void make_folder(void)
 {
-    (void)state;
     disk_folder(folder);
-    return 0;
 }
 
-static int remove_folder(void **state)
+static void remove_folder(void)
 {
-    (void)state;
     disk_folder_remove(folder);
-    return 0;
 }
 
 static void damage(const char *file, off_t at, uint8_t flip)
@@ -47,9 +43,8 @@ static off_t data_start(const char *file)
     return (off_t)at;
 }
 
-static void a_flipped_bit_is_never_delivered(void **state)
+TEST_WITH(make_folder, remove_folder, a_flipped_bit_is_never_delivered)
 {
-    (void)state;
     struct leat_error err;
     struct leat_disk_stats stats;
     char file[128];
@@ -69,9 +64,8 @@ static void a_flipped_bit_is_never_delivered(void **state)
     }
 }
 
-static void a_flipped_bit_in_the_table_loses_one_chunk_only(void **state)
+TEST_WITH(make_folder, remove_folder, a_flipped_bit_in_the_table_loses_one_chunk_only)
 {
-    (void)state;
     struct leat_error err;
     char file[128];
     for (unsigned byte = 0; byte < 64; byte++) {
@@ -89,9 +83,8 @@ static void a_flipped_bit_in_the_table_loses_one_chunk_only(void **state)
     }
 }
 
-static void a_damaged_head_costs_the_segment_and_nothing_else(void **state)
+TEST_WITH(make_folder, remove_folder, a_damaged_head_costs_the_segment_and_nothing_else)
 {
-    (void)state;
     struct leat_error err;
     char file[128];
     for (unsigned byte = 0; byte < 64; byte++) {
@@ -113,9 +106,8 @@ static void a_damaged_head_costs_the_segment_and_nothing_else(void **state)
     }
 }
 
-static void a_truncated_segment_loses_what_was_cut_off_at_every_length(void **state)
+TEST_WITH(make_folder, remove_folder, a_truncated_segment_loses_what_was_cut_off_at_every_length)
 {
-    (void)state;
     struct leat_error err;
     char file[128];
     static const off_t cuts[] = {0, 1, 63, 64, 4095, 4096, 4097, 4096 + 64, 4096 + 130, 8192, 20000};
@@ -143,9 +135,8 @@ static void a_truncated_segment_loses_what_was_cut_off_at_every_length(void **st
     }
 }
 
-static void a_later_format_is_left_alone(void **state)
+TEST_WITH(make_folder, remove_folder, a_later_format_is_left_alone)
 {
-    (void)state;
     struct leat_error err;
     char file[128];
     uint8_t head[64];
@@ -167,9 +158,8 @@ static void a_later_format_is_left_alone(void **state)
 }
 
 /* The second chunk's bytes in the first one's place, and the first entry in the second one's. */
-static void swapped_blocks_and_entries_are_noticed(void **state)
+TEST_WITH(make_folder, remove_folder, swapped_blocks_and_entries_are_noticed)
 {
-    (void)state;
     struct leat_error err;
     char file[128];
     uint8_t a[4096];
@@ -210,9 +200,8 @@ static void swapped_blocks_and_entries_are_noticed(void **state)
 }
 
 /* A crash can undo the removal of a chunk in whose place another one was written since. */
-static void of_two_entries_for_one_place_the_newer_is_believed(void **state)
+TEST_WITH(make_folder, remove_folder, of_two_entries_for_one_place_the_newer_is_believed)
 {
-    (void)state;
     struct leat_error err;
     char file[128];
     uint8_t old[64];
@@ -238,9 +227,8 @@ static void of_two_entries_for_one_place_the_newer_is_believed(void **state)
     leat_disk_close(d);
 }
 
-static void foreign_files_in_the_folder_are_left_alone(void **state)
+TEST_WITH(make_folder, remove_folder, foreign_files_in_the_folder_are_left_alone)
 {
-    (void)state;
     struct stat st;
     char path[160];
     static const char *const names[] = {"notes.txt", "0123456789abcdef.segment", "0123456789abcdeg.seg", "x.seg"};
@@ -256,20 +244,4 @@ static void foreign_files_in_the_folder_are_left_alone(void **state)
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         assert_int_equal(stat(path, &st), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-        IN_A_FOLDER(a_flipped_bit_is_never_delivered),
-        IN_A_FOLDER(a_flipped_bit_in_the_table_loses_one_chunk_only),
-        IN_A_FOLDER(a_damaged_head_costs_the_segment_and_nothing_else),
-        IN_A_FOLDER(a_truncated_segment_loses_what_was_cut_off_at_every_length),
-        IN_A_FOLDER(a_later_format_is_left_alone),
-        IN_A_FOLDER(swapped_blocks_and_entries_are_noticed),
-        IN_A_FOLDER(of_two_entries_for_one_place_the_newer_is_believed),
-        IN_A_FOLDER(foreign_files_in_the_folder_are_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

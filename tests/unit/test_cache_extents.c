@@ -8,9 +8,8 @@
 
 #define UNITS 300u
 
-static void extents_agree_with_a_map_of_units(void **state)
+TEST(extents_agree_with_a_map_of_units)
 {
-    (void)state;
     struct leat_extents x;
     struct leat_extent taken[UNITS];
     bool used[UNITS] = {false};
@@ -60,9 +59,8 @@ static void extents_agree_with_a_map_of_units(void **state)
     leat_extents_free(&x);
 }
 
-static void names_are_found_until_they_are_removed(void **state)
+TEST(names_are_found_until_they_are_removed)
 {
-    (void)state;
     enum { NAMES = 3000 };
     static struct leat_segment_slot slots[NAMES];
     static bool there[NAMES];
@@ -93,13 +91,4 @@ static void names_are_found_until_they_are_removed(void **state)
         n += there[i];
     assert_int_equal(x.count, n);
     leat_disk_index_free(&x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extents_agree_with_a_map_of_units),
-        cmocka_unit_test(names_are_found_until_they_are_removed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,13 +48,12 @@ static leat_status write_scenario(void *user, struct leat_error *err)
     return write_part(user, err);
 }
 
-static void writing(void **state)
+TEST(writing)
 {
-    (void)state;
     char folder[64];
-    bench_folder(folder);
+    folder_make(folder);
     assert_true(fail_alloc_each(write_scenario, folder) > 30);
-    bench_remove(folder);
+    folder_remove(folder);
 }
 
 static leat_status read_scenario(void *user, struct leat_error *err)
@@ -88,16 +87,15 @@ static leat_status merge_scenario(void *user, struct leat_error *err)
     return rc == LEAT_OK ? leat_packer_merge(&o, version, err) : rc;
 }
 
-static void joining_and_looking(void **state)
+TEST(joining_and_looking)
 {
-    (void)state;
     char folder[64];
     struct leat_error err;
-    bench_folder(folder);
+    folder_make(folder);
     assert_true(fail_alloc_each(merge_scenario, folder) > 30);
     assert_ok(merge_scenario(folder, &err), err);
     assert_true(fail_alloc_each(read_scenario, folder) > 20);
-    bench_remove(folder);
+    folder_remove(folder);
 }
 
 struct packing {
@@ -116,9 +114,8 @@ static leat_status pack_scenario(void *user, struct leat_error *err)
     return leat_pack_origin(p->origin, &p->to, &opts, &progress, &result, err);
 }
 
-static void packing(void **state)
+TEST(packing)
 {
-    (void)state;
     char from[64];
     char to[64];
     struct leat_error err;
@@ -127,8 +124,8 @@ static void packing(void **state)
     struct leat_listing list = {0};
     struct leat_raw_opts raw = {.labels = LEAT_LABELS_NONE};
     struct leat_raw_counts counts;
-    bench_folder(from);
-    bench_folder(to);
+    folder_make(from);
+    folder_make(to);
     assert_ok(leat_home_open(from, NULL, &p.from, &err), err);
     assert_ok(leat_home_open(to, NULL, &p.to, &err), err);
     for (int i = 0; i < 20; i++) {
@@ -144,16 +141,6 @@ static void packing(void **state)
     leat_origin_close(p.origin);
     leat_home_close(&p.from);
     leat_home_close(&p.to);
-    bench_remove(from);
-    bench_remove(to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writing),
-        cmocka_unit_test(joining_and_looking),
-        cmocka_unit_test(packing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    folder_remove(from);
+    folder_remove(to);
 }

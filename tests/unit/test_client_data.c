@@ -4,40 +4,16 @@
 
 #include "leat/dataset.h"
 #include "leat/writer.h"
-#include "unit.h"
+#include "unit_place.h"
 
-struct place {
-    char dir[64];
-};
-
-static int setup(void **state)
-{
-    struct place *p = calloc(1, sizeof *p);
-    snprintf(p->dir, sizeof p->dir, "/tmp/leat-data-XXXXXX");
-    assert_non_null(mkdtemp(p->dir));
-    *state = p;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct place *p = *state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", p->dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
-    free(p);
-    return 0;
-}
-
-static struct leat_packer *open_packer(const struct place *p, uint32_t part, uint32_t parts)
+static struct leat_packer *open_packer(const char *url, uint32_t part, uint32_t parts)
 {
     static const struct leat_packer_field fields[2] = {
         {.size = sizeof fields[0], .name = "n", .type = LEAT_DATA_INT},
         {.size = sizeof fields[0], .name = "b", .type = LEAT_DATA_BYTES, .zstd = 1},
     };
     struct leat_packer_opts o = {.size = sizeof o,
-                                 .url = p->dir,
+                                 .url = url,
                                  .fields = fields,
                                  .fields_n = 2,
                                  .chunk_bytes = 4096,
@@ -60,9 +36,9 @@ static leat_status add(struct leat_packer *packer, int64_t n, struct leat_error 
     return leat_packer_add(packer, key, strlen(key), values, err);
 }
 
-static void write_numbers(const struct place *p, int64_t from, int64_t to, uint32_t part, uint32_t parts)
+static void write_numbers(int64_t from, int64_t to, uint32_t part, uint32_t parts)
 {
-    struct leat_packer *packer = open_packer(p, part, parts);
+    struct leat_packer *packer = open_packer(unit_place, part, parts);
     struct leat_error err;
     char version[LEAT_PACKER_VERSION];
     for (int64_t n = from; n < to; n++)
@@ -74,9 +50,9 @@ static void write_numbers(const struct place *p, int64_t from, int64_t to, uint3
     leat_packer_close(packer);
 }
 
-static struct leat_data *open_data(const struct place *p)
+static struct leat_data *open_data(void)
 {
-    struct leat_data_opts o = {.size = sizeof o, .url = p->dir, .cache = 1};
+    struct leat_data_opts o = {.size = sizeof o, .url = unit_place, .cache = 1};
     struct leat_data *data = NULL;
     struct leat_error err;
     assert_ok(leat_data_open(&o, &data, &err), err);
@@ -102,13 +78,12 @@ static int check_sample(struct leat_data *data, uint64_t number)
     return wrong || key_n < 2;
 }
 
-static void samples_are_found_by_number_and_key(void **state)
+TEST_IN_PLACE(samples_are_found_by_number_and_key)
 {
-    struct place *p = *state;
     struct leat_error err;
     uint64_t found;
-    write_numbers(p, 0, 2000, 0, 0);
-    struct leat_data *data = open_data(p);
+    write_numbers(0, 2000, 0, 0);
+    struct leat_data *data = open_data();
     assert_int_equal(leat_data_samples(data), 2000);
     for (uint64_t i = 0; i < 2000; i += 7)
         assert_int_equal(check_sample(data, i), 0);
@@ -120,14 +95,13 @@ static void samples_are_found_by_number_and_key(void **state)
     leat_data_close(data);
 }
 
-static void a_sample_outlives_its_dataset(void **state)
+TEST_IN_PLACE(a_sample_outlives_its_dataset)
 {
-    struct place *p = *state;
     struct leat_error err;
     struct leat_data_sample *sample;
     struct leat_data_value b = {.size = sizeof b};
-    write_numbers(p, 0, 2000, 0, 0);
-    struct leat_data *data = open_data(p);
+    write_numbers(0, 2000, 0, 0);
+    struct leat_data *data = open_data();
     assert_ok(leat_data_get(data, 599, &sample, &err), err);
     assert_int_equal(check_sample(data, 1900), 0); /* pushes its chunk out */
     leat_data_close(data);
@@ -137,17 +111,14 @@ static void a_sample_outlives_its_dataset(void **state)
     leat_data_release(sample);
 }
 
-static void a_forked_child_opens_anew_and_may_not_write(void **state)
+TEST_IN_PLACE(a_forked_child_opens_anew_and_may_not_write)
 {
-    struct place *p = *state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* it cannot follow threads of a forked child */
 #endif
-    write_numbers(p, 0, 500, 0, 0);
-    struct leat_data *data = open_data(p);
-    struct place other;
-    snprintf(other.dir, sizeof other.dir, "%s/other", p->dir);
-    struct leat_packer *packer = open_packer(&other, 0, 0);
+    write_numbers(0, 500, 0, 0);
+    struct leat_data *data = open_data();
+    struct leat_packer *packer = open_packer(place_path("other"), 0, 0);
     pid_t pid = fork();
     if (pid == 0) {
         struct leat_error err;
@@ -165,18 +136,17 @@ static void a_forked_child_opens_anew_and_may_not_write(void **state)
     leat_data_close(data);
 }
 
-static void parts_become_one_dataset(void **state)
+TEST_IN_PLACE(parts_become_one_dataset)
 {
-    struct place *p = *state;
     struct leat_error err;
     char version[LEAT_PACKER_VERSION];
-    struct leat_packer_opts o = {.size = sizeof o, .url = p->dir, .parts = 3};
-    write_numbers(p, 400, 900, 1, 3);
-    write_numbers(p, 0, 400, 0, 3);
+    struct leat_packer_opts o = {.size = sizeof o, .url = unit_place, .parts = 3};
+    write_numbers(400, 900, 1, 3);
+    write_numbers(0, 400, 0, 3);
     assert_fails(leat_packer_merge(&o, version, &err), err, LEAT_NOT_FOUND, "part 2 of 3");
-    write_numbers(p, 900, 1000, 2, 3);
+    write_numbers(900, 1000, 2, 3);
     assert_ok(leat_packer_merge(&o, version, &err), err);
-    struct leat_data *data = open_data(p);
+    struct leat_data *data = open_data();
     assert_string_equal(leat_data_version(data), version);
     assert_int_equal(leat_data_samples(data), 1000);
     for (uint64_t i = 0; i < 1000; i++)
@@ -184,14 +154,13 @@ static void parts_become_one_dataset(void **state)
     leat_data_close(data);
 }
 
-static void bad_arguments_are_named(void **state)
+TEST_IN_PLACE(bad_arguments_are_named)
 {
-    struct place *p = *state;
     struct leat_error err;
     struct leat_packer *packer;
     struct leat_data *data;
     struct leat_packer_field field = {.size = sizeof field, .name = "x", .type = 77};
-    struct leat_packer_opts o = {.size = sizeof o, .url = p->dir, .fields = &field, .fields_n = 1};
+    struct leat_packer_opts o = {.size = sizeof o, .url = unit_place, .fields = &field, .fields_n = 1};
     assert_fails(leat_packer_open(&o, &packer, &err), err, LEAT_INVALID, "x");
     field.type = LEAT_DATA_ARRAY;
     assert_fails(leat_packer_open(&o, &packer, &err), err, LEAT_INVALID, "x");
@@ -205,17 +174,4 @@ static void bad_arguments_are_named(void **state)
     assert_fails(leat_data_open(&d, &data, &err), err, LEAT_INVALID, "URL");
     d.size = 3;
     assert_fails(leat_data_open(&d, &data, &err), err, LEAT_INVALID, "leat_data_opts");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(samples_are_found_by_number_and_key),
-        TEST(a_sample_outlives_its_dataset),
-        TEST(a_forked_child_opens_anew_and_may_not_write),
-        TEST(parts_become_one_dataset),
-        TEST(bad_arguments_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

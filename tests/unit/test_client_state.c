@@ -5,7 +5,7 @@
 #include "client/state.h"
 #include "unit.h"
 
-static void only_the_cursor_changes(void **state)
+TEST(only_the_cursor_changes)
 {
     static const char text[] =
         "{\"state\": 1, \"needs\": [\"order 1\"], \"streams\": [{\"dataset\": \"ab\", \"epoch\": 3, \"view\": "
@@ -15,7 +15,6 @@ static void only_the_cursor_changes(void **state)
     uint64_t epoch, position;
     char *out;
     json_t *a, *b;
-    (void)state;
     assert_int_equal(leat_rank_state_make(text, &s, &epoch, &position, &err), LEAT_OK);
     assert_int_equal(epoch, 3);
     assert_int_equal(position, 77);
@@ -40,7 +39,7 @@ static void only_the_cursor_changes(void **state)
     leat_rank_state_drop(NULL);
 }
 
-static void what_is_no_state_is_refused(void **state)
+TEST(what_is_no_state_is_refused)
 {
     static const char *const texts[] = {"",
                                         "{",
@@ -52,16 +51,6 @@ static void what_is_no_state_is_refused(void **state)
     struct leat_rank_state *s;
     struct leat_error err;
     uint64_t epoch, position;
-    (void)state;
     for (size_t i = 0; i < COUNT(texts); i++)
         assert_int_equal(leat_rank_state_make(texts[i], &s, &epoch, &position, &err), LEAT_VERSION);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_cursor_changes),
-        cmocka_unit_test(what_is_no_state_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

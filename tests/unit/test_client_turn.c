@@ -53,13 +53,12 @@ static void *look_at_it(void *arg)
     return NULL;
 }
 
-static void users_and_lookers_never_touch_it_at_once(void **state)
+TEST(users_and_lookers_never_touch_it_at_once)
 {
     struct scene s = {0};
     pthread_t users[2];
     pthread_t lookers[2];
     void *failed;
-    (void)state;
     leat_turn_init(&s.turn);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&lookers[i], NULL, look_at_it, &s), 0);
@@ -82,12 +81,11 @@ static bool say_stop(void *user)
     return true;
 }
 
-static void looking_has_its_turn_in_a_pause_and_ends_at_its_deadline_else(void **state)
+TEST(looking_has_its_turn_in_a_pause_and_ends_at_its_deadline_else)
 {
     struct leat_turn t;
     struct leat_error err;
     bool beside = true;
-    (void)state;
     leat_turn_init(&t);
     assert_ok(leat_turn_look(&t, 0, NULL, NULL, &beside, &err), err);
     assert_false(beside);
@@ -122,11 +120,10 @@ static int use_in_child(struct leat_turn *t)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void a_child_begins_anew_unless_it_was_forked_in_the_middle_of_a_change(void **state)
+TEST(a_child_begins_anew_unless_it_was_forked_in_the_middle_of_a_change)
 {
     struct leat_turn t;
     struct leat_error err;
-    (void)state;
     leat_turn_init(&t);
     assert_int_equal(use_in_child(&t), 0);
     assert_ok(leat_turn_use(&t, &err), err);
@@ -137,14 +134,4 @@ static void a_child_begins_anew_unless_it_was_forked_in_the_middle_of_a_change(v
     leat_turn_end(&t);
     assert_false(leat_turn_broken(&t));
     leat_turn_destroy(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(users_and_lookers_never_touch_it_at_once),
-        cmocka_unit_test(looking_has_its_turn_in_a_pause_and_ends_at_its_deadline_else),
-        cmocka_unit_test(a_child_begins_anew_unless_it_was_forked_in_the_middle_of_a_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static uint64_t causes(const struct leat_account *a)
     return sum;
 }
 
-static void a_batch_divides_its_wait(void **state)
+TEST(a_batch_divides_its_wait)
 {
     static const struct {
         uint64_t ready, end, fetch, prep, other;
@@ -21,7 +21,6 @@ static void a_batch_divides_its_wait(void **state)
         {200, 150, 50, 0, 10},  /* stamps that make no sense */
         {50, 90, 0, 0, 60},     /* it was there before the wait */
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct leat_wait w = {0};
         struct leat_account a = {0};
@@ -35,11 +34,10 @@ static void a_batch_divides_its_wait(void **state)
     }
 }
 
-static void waits_within_waits_count_once(void **state)
+TEST(waits_within_waits_count_once)
 {
     struct leat_wait w = {0};
     struct leat_account a = {0};
-    (void)state;
     leat_wait_enter(&w, 10);
     leat_wait_charge(&w, LEAT_WAIT_FETCH, 30, &a);
     leat_wait_enter(&w, 30); /* the agent is lost: another one opens the loader */
@@ -57,13 +55,12 @@ static void waits_within_waits_count_once(void **state)
     assert_int_equal(causes(&a), 71);
 }
 
-static void causes_add_up_to_the_total_in_any_sequence(void **state)
+TEST(causes_add_up_to_the_total_in_any_sequence)
 {
     uint64_t draw = 12345;
     struct leat_wait w = {0};
     struct leat_account a = {0};
     uint64_t now = 1;
-    (void)state;
     for (int i = 0; i < 200000; i++) {
         draw = draw * 6364136223846793005ull + 1442695040888963407ull;
         uint32_t what = (uint32_t)(draw >> 60);
@@ -83,11 +80,10 @@ static void causes_add_up_to_the_total_in_any_sequence(void **state)
     assert_true(a.wait_ns > 0);
 }
 
-static void time_for_chunks_belongs_to_where_the_last_came_from(void **state)
+TEST(time_for_chunks_belongs_to_where_the_last_came_from)
 {
     struct leat_wait w = {0};
     struct leat_account a = {0};
-    (void)state;
     leat_wait_enter(&w, 100);
     leat_wait_charge_batch(&w, 0, 130, &a); /* a call that ended before the batch came */
     leat_wait_leave(&w, 130, &a);
@@ -104,15 +100,4 @@ static void time_for_chunks_belongs_to_where_the_last_came_from(void **state)
     assert_int_equal(a.fetch_wait_by_source_ns[LEAT_STALL_PEER], 50);
     assert_int_equal(a.fetch_wait_by_source_ns[LEAT_STALL_DISK], 7);
     assert_int_equal(a.wait_by_cause_ns[LEAT_WAIT_FETCH], 57);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_batch_divides_its_wait),
-        cmocka_unit_test(waits_within_waits_count_once),
-        cmocka_unit_test(causes_add_up_to_the_total_in_any_sequence),
-        cmocka_unit_test(time_for_chunks_belongs_to_where_the_last_came_from),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

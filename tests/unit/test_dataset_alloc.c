@@ -62,9 +62,8 @@ static leat_status make_snapshot(void *user, struct leat_error *err)
     return rc;
 }
 
-static void chunks_and_snapshots(void **state)
+TEST(chunks_and_snapshots)
 {
-    (void)state;
     assert_true(fail_alloc_each(make_snapshot, NULL) > 20);
 }
 
@@ -84,9 +83,8 @@ static leat_status read_classes(void *user, struct leat_error *err)
     return rc;
 }
 
-static void lists_of_classes(void **state)
+TEST(lists_of_classes)
 {
-    (void)state;
     assert_true(fail_alloc_each(read_classes, NULL) > 5);
 }
 
@@ -117,16 +115,15 @@ static leat_status read_dataset(void *user, struct leat_error *err)
     return rc;
 }
 
-static void reading_a_dataset(void **state)
+TEST(reading_a_dataset)
 {
-    (void)state;
     char folder[64];
     struct leat_home home;
     struct leat_error err;
     struct leat_schema schema = {0};
     struct leat_pack *pack;
     uint8_t id[LEAT_SHA256_SIZE];
-    bench_folder(folder);
+    folder_make(folder);
     assert_ok(leat_home_open(folder, NULL, &home, &err), err);
     assert_ok(leat_schema_add(&schema, "data", LEAT_FIELD_BYTES, NULL, &err), err);
     struct leat_pack_opts opts = {.schema = &schema, .chunk_bytes = 1 << 20, .id = "pack"};
@@ -141,7 +138,7 @@ static void reading_a_dataset(void **state)
     leat_pack_close(pack);
     leat_home_close(&home);
     assert_true(fail_alloc_each(read_dataset, folder) > 15);
-    bench_remove(folder);
+    folder_remove(folder);
 }
 
 #define INDEXED 20u
@@ -172,7 +169,7 @@ static leat_status index_files(void *user, struct leat_error *err)
         snprintf(key, sizeof key, "%u", i);
         struct leat_value value = {.elsewhere = true, .size = strlen(key)};
         struct leat_recipe_place place = {
-            .key = bench_path(folder, key), .length = value.size, .object_bytes = value.size};
+            .key = path_in(folder, key), .length = value.size, .object_bytes = value.size};
         rc = leat_recipe_place(b, &place, &value.at, err);
         if (rc == LEAT_OK)
             rc = leat_recipe_add(b, key, strlen(key), &value, err);
@@ -205,16 +202,15 @@ static leat_status learn_sums(void *user, struct leat_error *err)
     return rc;
 }
 
-static void indexing_and_reading_an_index(void **state)
+TEST(indexing_and_reading_an_index)
 {
-    (void)state;
     char folder[64];
     struct leat_error err;
-    bench_folder(folder);
+    folder_make(folder);
     for (uint32_t i = 0; i < INDEXED; i++) {
         char key[16];
         snprintf(key, sizeof key, "%u", i);
-        FILE *f = fopen(bench_path(folder, key), "w");
+        FILE *f = fopen(path_in(folder, key), "w");
         assert_non_null(f);
         fputs(key, f);
         fclose(f);
@@ -223,16 +219,5 @@ static void indexing_and_reading_an_index(void **state)
     assert_ok(index_files(folder, &err), err);
     assert_true(fail_alloc_each(read_dataset, folder) > 20);
     assert_true(fail_alloc_each(learn_sums, folder) > 20);
-    bench_remove(folder);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(indexing_and_reading_an_index),
-        cmocka_unit_test(chunks_and_snapshots),
-        cmocka_unit_test(lists_of_classes),
-        cmocka_unit_test(reading_a_dataset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    folder_remove(folder);
 }

@@ -94,9 +94,8 @@ static uint64_t built(const struct made *m, const struct leat_cut *c, uint64_t f
     return size;
 }
 
-static void chunks_are_as_full_as_the_builder_can_make_them(void **state)
+TEST(chunks_are_as_full_as_the_builder_can_make_them)
 {
-    (void)state;
     for (uint64_t second = 0; second <= 40; second += 20) {
         struct made m = make(1000, second);
         struct leat_cut_opts opts = {.seed = second, .chunk_bytes = CHUNK};
@@ -115,9 +114,8 @@ static void chunks_are_as_full_as_the_builder_can_make_them(void **state)
     }
 }
 
-static void samples_are_permuted_as_folders_always_were(void **state)
+TEST(samples_are_permuted_as_folders_always_were)
 {
-    (void)state;
     struct made m = make(1000, 0);
     struct leat_cut_opts opts = {.seed = 7, .chunk_bytes = CHUNK};
     struct leat_cut c;
@@ -137,9 +135,8 @@ static void samples_are_permuted_as_folders_always_were(void **state)
     leat_cut_free(&c);
 }
 
-static void in_place_a_chunk_is_a_stretch_of_one_object(void **state)
+TEST(in_place_a_chunk_is_a_stretch_of_one_object)
 {
-    (void)state;
     struct made m = make(1000, 0);
     struct leat_cut_opts opts = {.seed = 1, .chunk_bytes = CHUNK};
     struct leat_cut c;
@@ -165,9 +162,8 @@ static void in_place_a_chunk_is_a_stretch_of_one_object(void **state)
     leat_cut_free(&c);
 }
 
-static void an_origin_that_says_where_chunks_begin_is_believed(void **state)
+TEST(an_origin_that_says_where_chunks_begin_is_believed)
 {
-    (void)state;
     struct made m = make(100, 0);
     struct leat_cut_opts opts = {.chunk_bytes = CHUNK};
     struct leat_cut c;
@@ -185,9 +181,8 @@ static void an_origin_that_says_where_chunks_begin_is_believed(void **state)
     leat_cut_free(&c);
 }
 
-static void a_chunk_has_samples_of_one_store(void **state)
+TEST(a_chunk_has_samples_of_one_store)
 {
-    (void)state;
     struct leat_store_opts anonymous = {.anonymous = true, .region = "eu-west-1"};
     struct leat_home homes[2] = {{0}, {0}};
     struct leat_error err;
@@ -219,9 +214,8 @@ static void a_chunk_has_samples_of_one_store(void **state)
     leat_home_close(&homes[1]);
 }
 
-static void a_sample_that_no_chunk_can_hold_is_named(void **state)
+TEST(a_sample_that_no_chunk_can_hold_is_named)
 {
-    (void)state;
     struct made m = make(3, 0);
     struct leat_cut_opts opts = {.keep_order = true};
     struct leat_cut c;
@@ -236,17 +230,4 @@ static void a_sample_that_no_chunk_can_hold_is_named(void **state)
     leat_cut_free(&c);
     m = make(0, 0);
     assert_fails(leat_cut_make(&m.origin, &opts, &c, &err), err, LEAT_INVALID, "no samples");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_are_as_full_as_the_builder_can_make_them),
-        cmocka_unit_test(samples_are_permuted_as_folders_always_were),
-        cmocka_unit_test(in_place_a_chunk_is_a_stretch_of_one_object),
-        cmocka_unit_test(an_origin_that_says_where_chunks_begin_is_believed),
-        cmocka_unit_test(a_chunk_has_samples_of_one_store),
-        cmocka_unit_test(a_sample_that_no_chunk_can_hold_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

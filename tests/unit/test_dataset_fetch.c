@@ -35,8 +35,6 @@ struct watched {
     atomic_uint done;
     struct leat_error err;
     bool free_inside;
-    struct peer *peer; /* or NULL: whose requests are counted … */
-    unsigned requests; /* … at the end */
 };
 
 static void on_done(void *user, const struct leat_error *err)
@@ -44,8 +42,6 @@ static void on_done(void *user, const struct leat_error *err)
     struct watched *w = user;
     if (err)
         w->err = *err;
-    if (w->peer)
-        w->requests = peer_requests(w->peer);
     if (w->free_inside)
         leat_fetch_free(w->fetch);
     w->done++;
@@ -61,9 +57,8 @@ static void start(struct watched *w, struct leat_fetch_opts opts)
 
 static void wait_done(const struct watched *w)
 {
-    for (uint64_t deadline = leat_after(60 * LEAT_S); !w->done; usleep(50))
-        if (!leat_left(deadline))
-            fail_msg("a fetch did not end within a minute");
+    if (!wait_until(&w->done, 1))
+        fail_msg("a fetch did not end within a minute");
 }
 
 static struct leat_pieces one_piece(struct leat_piece *piece)
@@ -71,15 +66,16 @@ static struct leat_pieces one_piece(struct leat_piece *piece)
     return (struct leat_pieces){.list = piece, .n = 1, .bytes = piece->length};
 }
 
-static void every_number_of_ranges_gives_the_same_bytes(void **state)
+TEST(every_number_of_ranges_gives_the_same_bytes)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
     struct leat_piece piece = {.key = "key", .offset = 3, .length = 33 * MIB + 7, .object_bytes = SIZE};
     struct leat_pieces pieces = one_piece(&piece);
     char *into = malloc(pieces.bytes);
-    for (uint32_t ranges = 0; ranges <= 33; ranges++) {
+    static const uint32_t numbers[] = {0, 1, 2, 3, 16, 32, 33};
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        uint32_t ranges = numbers[i];
         struct leat_error err;
         struct leat_fetch_opts opts = {
             .store = store, .pieces = &pieces, .into = into, .ranges = ranges, .urgent = ranges % 2};
@@ -94,9 +90,8 @@ static void every_number_of_ranges_gives_the_same_bytes(void **state)
     peer_close(peer);
 }
 
-static void ranges_are_never_shorter_than_the_least(void **state)
+TEST(ranges_are_never_shorter_than_the_least)
 {
-    (void)state;
     static const struct {
         uint64_t length;
         unsigned requests;
@@ -146,9 +141,8 @@ static void assert_list(const struct leat_pieces *pieces, const char *into)
     }
 }
 
-static void many_small_pieces_come_in_order_and_few_at_a_time(void **state)
+TEST(many_small_pieces_come_in_order_and_few_at_a_time)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = 200});
     for (uint32_t ranges = 0; ranges < 2 * PIECES; ranges += PIECES + 40) {
@@ -170,37 +164,60 @@ static void many_small_pieces_come_in_order_and_few_at_a_time(void **state)
     peer_close(peer);
 }
 
-/* Chunks of many small objects: the oldest is there first, instead of all of them in the end. */
-static void fetches_end_one_after_the_other(void **state)
+enum { FETCHES = 4, EACH = 400, LINES = 8 };
+
+/* Requests for "0" to "3", and how many of later fetches there were when a fetch had only its last ones to come: each
+ * line may be late with one. */
+struct turns {
+    pthread_mutex_t mu;
+    unsigned came[FETCHES];
+    unsigned later[FETCHES];
+};
+
+static bool serve_counting(struct peer_request *r, void *user)
 {
-    (void)state;
-    enum { FETCHES = 4, EACH = 400, LINES = 8 };
-    struct peer *peer = peer_open(serve, NULL);
+    struct turns *t = user;
+    unsigned i = (unsigned)(strrchr(r->target, '/')[1] - '0');
+    pthread_mutex_lock(&t->mu);
+    if (++t->came[i] == EACH - LINES) {
+        for (unsigned k = i + 1; k < FETCHES; k++)
+            t->later[i] += t->came[k];
+    }
+    pthread_mutex_unlock(&t->mu);
+    return serve(r, NULL);
+}
+
+/* Chunks of many small objects: the oldest is there first, instead of all of them in the end. */
+TEST(fetches_end_one_after_the_other)
+{
+    struct turns turns = {.mu = PTHREAD_MUTEX_INITIALIZER};
+    struct peer *peer = peer_open(serve_counting, &turns);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = LINES});
-    struct leat_piece list[EACH];
-    struct leat_pieces pieces = {.list = list, .n = EACH, .bytes = EACH};
+    struct leat_piece list[FETCHES][EACH];
+    struct leat_pieces pieces[FETCHES];
+    static const char *const keys[FETCHES] = {"0", "1", "2", "3"};
     struct watched fetches[FETCHES] = {0};
     char into[FETCHES][EACH];
-    for (uint32_t i = 0; i < EACH; i++)
-        list[i] = (struct leat_piece){.key = "key", .offset = i, .length = 1};
-    for (uint32_t i = 0; i < FETCHES; i++)
-        fetches[i].peer = peer;
-    for (uint32_t i = 0; i < FETCHES; i++)
-        start(&fetches[i], (struct leat_fetch_opts){.store = store, .pieces = &pieces, .into = into[i]});
     for (uint32_t i = 0; i < FETCHES; i++) {
-        wait_done(&fetches[i]);
-        assert_in_range(fetches[i].requests, (i + 1) * EACH, (i + 1) * EACH + 100); /* those of the next have begun */
-        assert_memory_equal(into[i], object, EACH);
+        pieces[i] = (struct leat_pieces){.list = list[i], .n = EACH, .bytes = EACH};
+        for (uint32_t k = 0; k < EACH; k++)
+            list[i][k] = (struct leat_piece){.key = keys[i], .offset = k, .length = 1};
     }
     for (uint32_t i = 0; i < FETCHES; i++)
+        start(&fetches[i], (struct leat_fetch_opts){.store = store, .pieces = &pieces[i], .into = into[i]});
+    for (uint32_t i = 0; i < FETCHES; i++) {
+        wait_done(&fetches[i]);
         leat_fetch_free(fetches[i].fetch);
+        assert_memory_equal(into[i], object, EACH);
+        assert_int_equal(turns.came[i], EACH);
+        assert_true(turns.later[i] < 100); /* those of the next have begun */
+    }
     leat_store_close(store);
     peer_close(peer);
 }
 
-static void no_pieces_are_there_at_once(void **state)
+TEST(no_pieces_are_there_at_once)
 {
-    (void)state;
     struct leat_store *store = bench_open_files();
     struct leat_pieces pieces = {0};
     struct leat_error err;
@@ -209,9 +226,8 @@ static void no_pieces_are_there_at_once(void **state)
     leat_store_close(store);
 }
 
-static void object_of_another_length_is_corrupt(void **state)
+TEST(object_of_another_length_is_corrupt)
 {
-    (void)state;
     static const struct {
         uint64_t offset;
         uint64_t length;
@@ -229,7 +245,7 @@ static void object_of_another_length_is_corrupt(void **state)
     char path[128];
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *stores[2] = {bench_open_bucket(peer, (struct leat_store_opts){0}), bench_open_files()};
-    bench_folder(folder);
+    folder_make(folder);
     snprintf(path, sizeof path, "%s/file", folder);
     struct leat_error err;
     assert_ok(leat_store_put(stores[1], path, object, SIZE, NULL, &err), err);
@@ -248,13 +264,12 @@ static void object_of_another_length_is_corrupt(void **state)
     free(into);
     leat_store_close(stores[0]);
     leat_store_close(stores[1]);
-    bench_remove(folder);
+    folder_remove(folder);
     peer_close(peer);
 }
 
-static void piece_of_another_version_is_changed(void **state)
+TEST(piece_of_another_version_is_changed)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
     char into[20];
@@ -268,9 +283,8 @@ static void piece_of_another_version_is_changed(void **state)
     peer_close(peer);
 }
 
-static void first_failure_ends_what_would_take_for_ever(void **state)
+TEST(first_failure_ends_what_would_take_for_ever)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = 8});
     enum { N = 40 }; /* more than are in flight: some run, some wait in the queue */
@@ -281,17 +295,14 @@ static void first_failure_ends_what_would_take_for_ever(void **state)
         list[i] = (struct leat_piece){.key = i == 5 ? "missing" : "never", .length = 1};
     struct leat_pieces pieces = {.list = list, .n = N, .bytes = N};
     struct leat_fetch_opts opts = {.store = store, .pieces = &pieces, .into = into};
-    uint64_t begun = leat_now_ns();
-    assert_fails(leat_fetch_run(&opts, &err), err, LEAT_NOT_FOUND, "missing");
-    assert_true(leat_now_ns() - begun < 5 * LEAT_S);
+    assert_fails(leat_fetch_run(&opts, &err), err, LEAT_NOT_FOUND, "missing"); /* the others are never answered */
     assert_true(peer_requests(peer) <= 8);
     leat_store_close(store);
     peer_close(peer);
 }
 
-static void cancelled_fetch_ends_once(void **state)
+TEST(cancelled_fetch_ends_once)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.connections = 4});
     struct leat_piece piece = {.key = "never", .length = 20 * MIB};
@@ -299,7 +310,6 @@ static void cancelled_fetch_ends_once(void **state)
     char *into = malloc(pieces.bytes);
     for (unsigned round = 0; round < 20; round++) {
         struct watched w = {0};
-        uint64_t begun = leat_now_ns();
         start(&w, (struct leat_fetch_opts){.store = store, .pieces = &pieces, .into = into, .ranges = 10});
         if (round % 2)
             usleep(5000);
@@ -307,7 +317,6 @@ static void cancelled_fetch_ends_once(void **state)
         leat_fetch_cancel(w.fetch);
         wait_done(&w);
         leat_fetch_cancel(w.fetch); /* one that has ended is left alone */
-        assert_true(leat_now_ns() - begun < 5 * LEAT_S);
         assert_int_equal(w.err.status, LEAT_CANCELLED);
         assert_int_equal(w.done, 1);
         leat_fetch_free(w.fetch);
@@ -352,9 +361,8 @@ static void *cancel_at_random(void *arg)
     return NULL;
 }
 
-static void cancelling_from_many_threads_loses_nothing(void **state)
+TEST(cancelling_from_many_threads_loses_nothing)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
     pthread_t threads[4];
@@ -374,9 +382,8 @@ static void cancelling_from_many_threads_loses_nothing(void **state)
     peer_close(peer);
 }
 
-static void closing_the_store_ends_a_fetch(void **state)
+TEST(closing_the_store_ends_a_fetch)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
     struct leat_piece piece = {.key = "never", .length = 20 * MIB};
     struct leat_pieces pieces = one_piece(&piece);
@@ -396,9 +403,8 @@ static void closing_the_store_ends_a_fetch(void **state)
     peer_close(peer);
 }
 
-static void fetch_may_be_freed_where_it_ends(void **state)
+TEST(fetch_may_be_freed_where_it_ends)
 {
-    (void)state;
     static const char *const keys[] = {"key", "missing"};
     struct peer *peer = peer_open(serve, NULL);
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){0});
@@ -416,50 +422,36 @@ static void fetch_may_be_freed_where_it_ends(void **state)
     peer_close(peer);
 }
 
-static bool stop_now(void *user)
+static bool stop_when_asked_again(void *user)
 {
-    return *(const uint64_t *)user < leat_now_ns();
+    return atomic_fetch_add((atomic_uint *)user, 1) >= 2;
 }
 
-static void stop_ends_a_wait(void **state)
+TEST(stop_ends_a_wait)
 {
-    (void)state;
     struct peer *peer = peer_open(serve, NULL);
-    uint64_t begun = leat_now_ns();
-    uint64_t at = begun + 200 * LEAT_MS;
-    struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.stop = stop_now, .stop_user = &at});
+    atomic_uint asked = 0;
+    struct leat_store *store =
+        bench_open_bucket(peer, (struct leat_store_opts){.stop = stop_when_asked_again, .stop_user = &asked});
     struct leat_piece piece = {.key = "never", .length = 4};
     struct leat_pieces pieces = one_piece(&piece);
     char into[4];
     struct leat_error err;
     struct leat_fetch_opts opts = {.store = store, .pieces = &pieces, .into = into};
     assert_fails(leat_fetch_run(&opts, &err), err, LEAT_CANCELLED, "cancelled");
-    assert_true(leat_now_ns() - begun < 3 * LEAT_S);
     leat_store_close(store);
     peer_close(peer);
 }
 
-int main(void)
+static void begin(void)
 {
-    bench_clean_environment();
     object = malloc(SIZE);
     bench_fill(object, SIZE, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_of_ranges_gives_the_same_bytes),
-        cmocka_unit_test(ranges_are_never_shorter_than_the_least),
-        cmocka_unit_test(many_small_pieces_come_in_order_and_few_at_a_time),
-        cmocka_unit_test(fetches_end_one_after_the_other),
-        cmocka_unit_test(no_pieces_are_there_at_once),
-        cmocka_unit_test(object_of_another_length_is_corrupt),
-        cmocka_unit_test(piece_of_another_version_is_changed),
-        cmocka_unit_test(first_failure_ends_what_would_take_for_ever),
-        cmocka_unit_test(cancelled_fetch_ends_once),
-        cmocka_unit_test(cancelling_from_many_threads_loses_nothing),
-        cmocka_unit_test(closing_the_store_ends_a_fetch),
-        cmocka_unit_test(fetch_may_be_freed_where_it_ends),
-        cmocka_unit_test(stop_ends_a_wait),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(object);
-    return failed;
 }
+
+static void end(void)
+{
+    free(object);
+}
+
+TEST_GROUP(begin, end);

@@ -62,9 +62,8 @@ static void make_chunk(uint32_t number, uint32_t first, uint32_t n, struct leat_
     leat_chunk_builder_close(b);
 }
 
-static void a_chunk_gives_back_what_was_put_in(void **state)
+TEST(a_chunk_gives_back_what_was_put_in)
 {
-    (void)state;
     struct leat_buf bytes;
     struct leat_chunk c;
     struct leat_error err;
@@ -121,9 +120,8 @@ static leat_status read_all(const void *data, size_t n)
     return leat_chunk_check(&c, NULL);
 }
 
-static void a_truncated_chunk_is_corrupt_at_every_length(void **state)
+TEST(a_truncated_chunk_is_corrupt_at_every_length)
 {
-    (void)state;
     struct leat_buf bytes;
     leat_buf_init(&bytes, 1 << 20);
     make_chunk(0, 0, 5, &bytes);
@@ -140,9 +138,8 @@ static void a_truncated_chunk_is_corrupt_at_every_length(void **state)
     leat_buf_free(&bytes);
 }
 
-static void a_flipped_bit_in_any_byte_of_a_chunk_is_noticed(void **state)
+TEST(a_flipped_bit_in_any_byte_of_a_chunk_is_noticed)
 {
-    (void)state;
     struct leat_buf bytes;
     leat_buf_init(&bytes, 1 << 20);
     make_chunk(0, 0, 5, &bytes);
@@ -155,9 +152,8 @@ static void a_flipped_bit_in_any_byte_of_a_chunk_is_noticed(void **state)
     leat_buf_free(&bytes);
 }
 
-static void a_chunk_of_another_format_is_refused_by_that_name(void **state)
+TEST(a_chunk_of_another_format_is_refused_by_that_name)
 {
-    (void)state;
     struct leat_buf bytes;
     struct leat_chunk c;
     struct leat_error err;
@@ -168,9 +164,8 @@ static void a_chunk_of_another_format_is_refused_by_that_name(void **state)
     leat_buf_free(&bytes);
 }
 
-static void fields_that_cannot_be_are_refused(void **state)
+TEST(fields_that_cannot_be_are_refused)
 {
-    (void)state;
     struct leat_schema s = make_schema();
     struct leat_error err;
     assert_fails(leat_schema_add(&s, "jpg", LEAT_FIELD_INT, NULL, &err), err, LEAT_INVALID, "two fields");
@@ -186,9 +181,8 @@ static void fields_that_cannot_be_are_refused(void **state)
     assert_int_equal(s.n, LEAT_FIELDS_MAX);
 }
 
-static void a_field_of_an_unknown_type_leaves_the_others_readable(void **state)
+TEST(a_field_of_an_unknown_type_leaves_the_others_readable)
 {
-    (void)state;
     struct leat_schema s = make_schema();
     struct leat_schema back;
     struct leat_buf bytes;
@@ -242,9 +236,8 @@ static leat_status append(void *user, const void *data, size_t n, struct leat_er
     return leat_buf_check(user, "a section", err);
 }
 
-static void a_root_gives_back_what_was_put_in(void **state)
+TEST(a_root_gives_back_what_was_put_in)
 {
-    (void)state;
     struct leat_snapshot_files files;
     struct leat_root r;
     struct leat_error err;
@@ -280,9 +273,8 @@ static void a_root_gives_back_what_was_put_in(void **state)
     drop_snapshot(&files);
 }
 
-static void a_truncated_root_is_corrupt_at_every_length(void **state)
+TEST(a_truncated_root_is_corrupt_at_every_length)
 {
-    (void)state;
     struct leat_snapshot_files files;
     struct leat_root r;
     make_snapshot(&files);
@@ -300,9 +292,8 @@ static void a_truncated_root_is_corrupt_at_every_length(void **state)
 }
 
 /* What the numbers of a root say stays inside it, whatever they say: every column and digest is touched. */
-static void any_damage_to_a_root_keeps_reads_inside_it(void **state)
+TEST(any_damage_to_a_root_keeps_reads_inside_it)
 {
-    (void)state;
     struct leat_snapshot_files files;
     make_snapshot(&files);
     uint8_t id[LEAT_SHA256_SIZE];
@@ -381,9 +372,8 @@ static void write_keys(const char *keys, const uint64_t *ends, uint64_t n, struc
     free(index);
 }
 
-static void every_key_is_found_and_no_other(void **state)
+TEST(every_key_is_found_and_no_other)
 {
-    (void)state;
     const uint64_t n = 20000;
     struct leat_buf keys;
     struct leat_buf section;
@@ -423,9 +413,8 @@ static void every_key_is_found_and_no_other(void **state)
     free(ends);
 }
 
-static void lying_keys_cannot_be_read_outside_their_section(void **state)
+TEST(lying_keys_cannot_be_read_outside_their_section)
 {
-    (void)state;
     const uint64_t ends[] = {3, 6, 9};
     struct leat_buf section;
     struct leat_buf out;
@@ -448,9 +437,8 @@ static void lying_keys_cannot_be_read_outside_their_section(void **state)
     leat_buf_free(&section);
 }
 
-static void chunks_that_do_not_belong_together_are_refused(void **state)
+TEST(chunks_that_do_not_belong_together_are_refused)
 {
-    (void)state;
     struct leat_snapshot *s;
     struct leat_snapshot_files files;
     struct leat_buf bytes;
@@ -481,9 +469,8 @@ static void chunks_that_do_not_belong_together_are_refused(void **state)
     leat_buf_free(&bytes);
 }
 
-static void pointers_and_names(void **state)
+TEST(pointers_and_names)
 {
-    (void)state;
     struct leat_pointer p;
     struct leat_pointer back;
     char text[LEAT_POINTER_MAX];
@@ -503,9 +490,8 @@ static void pointers_and_names(void **state)
     assert_memory_equal(name, "leat/versions/cdcd", 18);
 }
 
-static void pointers_that_cannot_be_followed_say_why(void **state)
+TEST(pointers_that_cannot_be_followed_say_why)
 {
-    (void)state;
 #define HEX "abababababababababababababababababababababababababababababababab"
     static const struct {
         const char *text;
@@ -528,25 +514,4 @@ static void pointers_that_cannot_be_followed_say_why(void **state)
         "{\"format\": 1, \"needs\": [], \"more\": {}, \"root\": \"" HEX "\", \"id\": \"" HEX "\"}";
     assert_ok(leat_pointer_read("it", more, strlen(more), &p, &err), err);
 #undef HEX
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chunk_gives_back_what_was_put_in),
-        cmocka_unit_test(a_truncated_chunk_is_corrupt_at_every_length),
-        cmocka_unit_test(a_flipped_bit_in_any_byte_of_a_chunk_is_noticed),
-        cmocka_unit_test(a_chunk_of_another_format_is_refused_by_that_name),
-        cmocka_unit_test(fields_that_cannot_be_are_refused),
-        cmocka_unit_test(a_field_of_an_unknown_type_leaves_the_others_readable),
-        cmocka_unit_test(a_root_gives_back_what_was_put_in),
-        cmocka_unit_test(a_truncated_root_is_corrupt_at_every_length),
-        cmocka_unit_test(any_damage_to_a_root_keeps_reads_inside_it),
-        cmocka_unit_test(every_key_is_found_and_no_other),
-        cmocka_unit_test(lying_keys_cannot_be_read_outside_their_section),
-        cmocka_unit_test(chunks_that_do_not_belong_together_are_refused),
-        cmocka_unit_test(pointers_and_names),
-        cmocka_unit_test(pointers_that_cannot_be_followed_say_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ struct place {
     struct leat_store *store;
     struct leat_schema schema;
 };
+static struct place place;
 
 static size_t file_size(uint32_t i)
 {
@@ -37,23 +38,16 @@ static const char *file_path(const struct place *p, uint32_t i)
 {
     char name[16];
     snprintf(name, sizeof name, "%03u.bin", i);
-    return bench_path(p->files, name);
+    return path_in(p->files, name);
 }
 
-static void write_file(const char *path, const void *data, size_t n)
+static void setup(void)
 {
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    fclose(f);
-}
-
-static int setup(void **state)
-{
-    struct place *p = calloc(1, sizeof *p);
+    struct place *p = &place;
     struct leat_error err;
-    bench_folder(p->files);
-    bench_folder(p->dir);
+    *p = (struct place){0};
+    folder_make(p->files);
+    folder_make(p->dir);
     assert_ok(leat_home_open(p->dir, NULL, &p->home, &err), err);
     p->store = bench_open_files();
     assert_ok(leat_schema_add(&p->schema, "data", LEAT_FIELD_BYTES, NULL, &err), err);
@@ -63,19 +57,15 @@ static int setup(void **state)
         fill(i, data);
         write_file(file_path(p, i), data, file_size(i));
     }
-    *state = p;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     leat_home_close(&p->home);
     leat_store_close(p->store);
-    bench_remove(p->dir);
-    bench_remove(p->files);
-    free(p);
-    return 0;
+    folder_remove(p->dir);
+    folder_remove(p->files);
 }
 
 static void add_file(struct place *p, struct leat_recipe_builder *b, uint32_t i, bool pinned)
@@ -86,9 +76,9 @@ static void add_file(struct place *p, struct leat_recipe_builder *b, uint32_t i,
     char key[16];
     snprintf(key, sizeof key, "k%u", i);
     assert_ok(leat_store_stat(p->store, file_path(p, i), &object, &err), err);
-    struct leat_recipe_place place = {
+    struct leat_recipe_place where = {
         .key = file_path(p, i), .length = object.size, .object_bytes = object.size, .pin = pinned ? object.etag : NULL};
-    assert_ok(leat_recipe_place(b, &place, &values[0].at, &err), err);
+    assert_ok(leat_recipe_place(b, &where, &values[0].at, &err), err);
     assert_ok(leat_recipe_add(b, key, strlen(key), values, &err), err);
 }
 
@@ -153,9 +143,9 @@ static void check_chunk(struct leat_dataset *d, uint32_t c)
     free(bytes);
 }
 
-static void files_that_stay_where_they_are_are_a_dataset(void **state)
+TEST_WITH(setup, teardown, files_that_stay_where_they_are_are_a_dataset)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_error err;
     uint64_t sample;
     uint64_t count;
@@ -200,9 +190,9 @@ static void load_fails(struct leat_dataset *d, leat_status status, const char *s
     check_chunk(d, 0);
 }
 
-static void a_changed_object_is_named_and_never_mixed_in(void **state)
+TEST_WITH(setup, teardown, a_changed_object_is_named_and_never_mixed_in)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     index_all(p, true, false);
     struct leat_dataset *d = open_dataset(p);
     replace_file(p, file_size(6)); /* as long as before: the pin tells */
@@ -214,9 +204,9 @@ static void a_changed_object_is_named_and_never_mixed_in(void **state)
     leat_dataset_close(d);
 }
 
-static void without_pins_lengths_tell(void **state)
+TEST_WITH(setup, teardown, without_pins_lengths_tell)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     index_all(p, false, false);
     struct leat_dataset *d = open_dataset(p);
     replace_file(p, file_size(6) + 1);
@@ -226,9 +216,9 @@ static void without_pins_lengths_tell(void **state)
     leat_dataset_close(d);
 }
 
-static void without_pins_the_checksum_of_the_first_arrival_tells(void **state)
+TEST_WITH(setup, teardown, without_pins_the_checksum_of_the_first_arrival_tells)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     index_all(p, false, false);
     struct leat_dataset *d = open_dataset(p);
     check_chunk(d, 1);
@@ -238,9 +228,9 @@ static void without_pins_the_checksum_of_the_first_arrival_tells(void **state)
     leat_dataset_close(d);
 }
 
-static void without_pins_the_checksum_in_the_snapshot_tells(void **state)
+TEST_WITH(setup, teardown, without_pins_the_checksum_in_the_snapshot_tells)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     index_all(p, false, true);
     replace_file(p, file_size(6));
     struct leat_dataset *d = open_dataset(p);
@@ -248,11 +238,11 @@ static void without_pins_the_checksum_in_the_snapshot_tells(void **state)
     leat_dataset_close(d);
 }
 
-static void an_index_of_relative_paths_is_refused(void **state)
+TEST_WITH(setup, teardown, an_index_of_relative_paths_is_refused)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_index_opts opts = {.schema = &p->schema, .id = "index"};
-    struct leat_recipe_place place = {.key = "000.bin", .length = 4, .object_bytes = 100};
+    struct leat_recipe_place where = {.key = "000.bin", .length = 4, .object_bytes = 100};
     struct leat_value values[2] = {{.elsewhere = true, .size = 4}, {0}};
     struct leat_index *x;
     struct leat_recipe_builder *b;
@@ -260,20 +250,20 @@ static void an_index_of_relative_paths_is_refused(void **state)
     uint32_t source;
     assert_ok(leat_index_open(&p->home, &opts, &x, &err), err);
     assert_ok(leat_recipe_builder_open(&p->schema, &b, &err), err);
-    assert_ok(leat_recipe_place(b, &place, &values[0].at, &err), err);
+    assert_ok(leat_recipe_place(b, &where, &values[0].at, &err), err);
     assert_ok(leat_recipe_add(b, "k", 1, values, &err), err);
     assert_fails(leat_index_put(x, b, 0, 0, 0, &err), err, LEAT_INVALID, "no source 0");
     assert_ok(leat_index_source(x, "/tmp", &source, &err), err);
-    assert_ok(leat_recipe_place(b, &place, &values[0].at, &err), err);
+    assert_ok(leat_recipe_place(b, &where, &values[0].at, &err), err);
     assert_ok(leat_recipe_add(b, "k", 1, values, &err), err);
     assert_fails(leat_index_put(x, b, source, 0, 0, &err), err, LEAT_INVALID, "'000.bin' is relative");
     leat_recipe_builder_close(b);
     leat_index_close(x);
 }
 
-static void a_missing_chunk_is_noticed_at_the_end(void **state)
+TEST_WITH(setup, teardown, a_missing_chunk_is_noticed_at_the_end)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_index_opts opts = {.schema = &p->schema, .id = "index"};
     struct leat_index *x;
     struct leat_recipe_builder *b;
@@ -290,26 +280,11 @@ static void a_missing_chunk_is_noticed_at_the_end(void **state)
     leat_index_close(x);
 }
 
-static void an_index_cannot_be_rebuilt(void **state)
+TEST_WITH(setup, teardown, an_index_cannot_be_rebuilt)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     uint8_t id[LEAT_SHA256_SIZE];
     struct leat_error err;
     index_all(p, true, true);
     assert_fails(leat_pack_rebuild(&p->home, NULL, 0, NULL, NULL, id, &err), err, LEAT_UNSUPPORTED, "index it again");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(files_that_stay_where_they_are_are_a_dataset, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_changed_object_is_named_and_never_mixed_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_pins_lengths_tell, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_pins_the_checksum_of_the_first_arrival_tells, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_pins_the_checksum_in_the_snapshot_tells, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_index_of_relative_paths_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_missing_chunk_is_noticed_at_the_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_index_cannot_be_rebuilt, setup, teardown),
-    };
-    return cmocka_run_group_tests_name("dataset_index", tests, NULL, NULL);
 }

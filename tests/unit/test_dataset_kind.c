@@ -14,9 +14,8 @@ static const uint8_t pack_id[LEAT_PACK_ID_BYTES] = "the pack id 16 b";
 
 #define SHAPED "{\"dtype\": \"float32\", \"shape\": [null, 3, null]}"
 
-static void the_table_has_a_row_for_every_type(void **state)
+TEST(the_table_has_a_row_for_every_type)
 {
-    (void)state;
     for (uint32_t t = 1; t < LEAT_FIELD_TYPES; t++) {
         const struct leat_field_kind *kind = leat_field_kind(t);
         assert_non_null(kind);
@@ -126,16 +125,14 @@ static void check_round_trip(struct leat_field_choice choice)
     leat_buf_free(&bytes);
 }
 
-static void a_chunk_gives_back_values_of_every_type(void **state)
+TEST(a_chunk_gives_back_values_of_every_type)
 {
-    (void)state;
     for (unsigned k = 0; k < 4; k++)
         check_round_trip((struct leat_field_choice){.optional = k & 1, .zstd = k & 2});
 }
 
-static void fields_whose_description_cannot_be_are_refused(void **state)
+TEST(fields_whose_description_cannot_be_are_refused)
 {
-    (void)state;
     static const struct {
         enum leat_field_type type;
         const char *about;
@@ -166,9 +163,8 @@ static void fields_whose_description_cannot_be_are_refused(void **state)
                  LEAT_INVALID, "cannot be compressed");
 }
 
-static void a_dtype_to_come_leaves_the_other_fields_readable(void **state)
+TEST(a_dtype_to_come_leaves_the_other_fields_readable)
 {
-    (void)state;
     struct leat_schema s = every_type((struct leat_field_choice){0});
     struct leat_schema back;
     struct leat_buf bytes;
@@ -183,9 +179,8 @@ static void a_dtype_to_come_leaves_the_other_fields_readable(void **state)
     leat_buf_free(&bytes);
 }
 
-static void values_that_cannot_be_are_refused(void **state)
+TEST(values_that_cannot_be_are_refused)
 {
-    (void)state;
     struct leat_schema schema = every_type((struct leat_field_choice){.optional = true});
     struct leat_chunk_builder *b;
     struct leat_error err;
@@ -231,9 +226,8 @@ static void make_compressed(struct leat_buf *out)
     leat_chunk_builder_close(b);
 }
 
-static void damaged_compressed_values_are_corrupt(void **state)
+TEST(damaged_compressed_values_are_corrupt)
 {
-    (void)state;
     struct leat_buf bytes;
     struct leat_chunk c;
     struct leat_error err;
@@ -262,9 +256,8 @@ static void damaged_compressed_values_are_corrupt(void **state)
     leat_buf_free(&bytes);
 }
 
-static void json_is_what_the_standard_says(void **state)
+TEST(json_is_what_the_standard_says)
 {
-    (void)state;
     static const char *const good[] = {
         "0",
         "-0",
@@ -326,18 +319,4 @@ static void json_is_what_the_standard_says(void **state)
     memset(deep + sizeof deep / 2, ']', sizeof deep / 2);
     assert_false(leat_json_check(deep, sizeof deep, NULL));
     assert_true(leat_json_check(deep + 1, sizeof deep - 2, NULL));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_has_a_row_for_every_type),
-        cmocka_unit_test(a_chunk_gives_back_values_of_every_type),
-        cmocka_unit_test(fields_whose_description_cannot_be_are_refused),
-        cmocka_unit_test(a_dtype_to_come_leaves_the_other_fields_readable),
-        cmocka_unit_test(values_that_cannot_be_are_refused),
-        cmocka_unit_test(damaged_compressed_values_are_corrupt),
-        cmocka_unit_test(json_is_what_the_standard_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,9 +21,8 @@ static struct leat_mix_result judge(uint32_t chunks, uint32_t n, uint32_t classe
     return leat_mix_judge(&m);
 }
 
-static void sorted_chunks_are_noticed_and_mixed_ones_are_not(void **state)
+TEST(sorted_chunks_are_noticed_and_mixed_ones_are_not)
 {
-    (void)state;
     const uint32_t chunks[] = {2, 3, 5, 16, 100, 12345};
     const uint32_t classes[] = {2, 10, 100, 1000};
     for (size_t c = 0; c < 6; c++) {
@@ -36,18 +35,16 @@ static void sorted_chunks_are_noticed_and_mixed_ones_are_not(void **state)
     }
 }
 
-static void what_cannot_be_sorted_is_not(void **state)
+TEST(what_cannot_be_sorted_is_not)
 {
-    (void)state;
     assert_false(judge(1, 1000, 10, true, 0).sorted);   /* one chunk */
     assert_false(judge(100, 1, 10, true, 0).sorted);    /* one sample in each */
     assert_false(judge(100, 1000, 1, true, 0).sorted);  /* one class */
     assert_false(judge(3, 75, 100000, true, 0).sorted); /* every sample has its own */
 }
 
-static void the_samples_looked_at_lie_in_their_chunk(void **state)
+TEST(the_samples_looked_at_lie_in_their_chunk)
 {
-    (void)state;
     const uint32_t chunks[] = {1, 2, 15, 16, 17, 1000, UINT32_MAX};
     const uint32_t samples[] = {1, 2, 15, 255, 256, 257, UINT32_MAX};
     for (size_t c = 0; c < 7; c++) {
@@ -65,9 +62,8 @@ static void the_samples_looked_at_lie_in_their_chunk(void **state)
     }
 }
 
-static void classes_have_the_numbers_of_their_lines(void **state)
+TEST(classes_have_the_numbers_of_their_lines)
 {
-    (void)state;
     struct leat_classes c;
     struct leat_error err;
     uint32_t number;
@@ -84,9 +80,8 @@ static void classes_have_the_numbers_of_their_lines(void **state)
     leat_classes_close(&c);
 }
 
-static void names_are_taken_from_the_right_field(void **state)
+TEST(names_are_taken_from_the_right_field)
 {
-    (void)state;
     struct leat_schema s = {0};
     struct leat_classes c;
     struct leat_error err;
@@ -106,16 +101,4 @@ static void names_are_taken_from_the_right_field(void **state)
     struct leat_schema odd = {0};
     assert_ok(leat_schema_add(&odd, "cls", LEAT_FIELD_INT, "{\"names\": [1]}", &err), err);
     assert_fails(leat_classes_of(&odd, &c, &err), err, LEAT_CORRUPT, "text");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sorted_chunks_are_noticed_and_mixed_ones_are_not),
-        cmocka_unit_test(what_cannot_be_sorted_is_not),
-        cmocka_unit_test(the_samples_looked_at_lie_in_their_chunk),
-        cmocka_unit_test(classes_have_the_numbers_of_their_lines),
-        cmocka_unit_test(names_are_taken_from_the_right_field),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "dataset/pack.h"
 #include "dataset/pack_origin.h"
 #include "dataset/raw_origin.h"
-#include "unit.h"
+#include "unit_place.h"
 
 #define SAMPLES 3000u
 #define THREADS 4u
@@ -17,28 +17,28 @@ struct place {
     char dir[64];
     struct leat_home home;
 };
+static struct place place;
 
-static int setup(void **state)
+static void open_place(struct place *p)
 {
-    struct place *p = calloc(1, sizeof *p);
     struct leat_error err;
-    snprintf(p->dir, sizeof p->dir, "/tmp/leat-test-XXXXXX");
-    assert_non_null(mkdtemp(p->dir));
-    assert_ok(leat_home_open(p->dir, NULL, &p->home, &err), err);
-    *state = p;
-    return 0;
+    assert_ok(leat_home_open(folder_make(p->dir), NULL, &p->home, &err), err);
 }
 
-static int teardown(void **state)
+static void close_place(struct place *p)
 {
-    struct place *p = *state;
-    char command[128];
     leat_home_close(&p->home);
-    snprintf(command, sizeof command, "rm -rf %s", p->dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
-    free(p);
-    return 0;
+    folder_remove(p->dir);
+}
+
+static void setup(void)
+{
+    open_place(&place);
+}
+
+static void teardown(void)
+{
+    close_place(&place);
 }
 
 static struct leat_schema make_schema(void)
@@ -146,9 +146,9 @@ static void check_all(struct place *p)
     free(seen);
 }
 
-static void what_was_packed_is_read_back(void **state)
+TEST_WITH(setup, teardown, what_was_packed_is_read_back)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     uint8_t id[LEAT_SHA256_SIZE];
     uint8_t again[LEAT_SHA256_SIZE];
     struct leat_error err;
@@ -161,9 +161,9 @@ static void what_was_packed_is_read_back(void **state)
     assert_memory_equal(id, again, sizeof id);
 }
 
-static void tables_that_go_through_files_come_to_the_same_dataset(void **state)
+TEST_WITH(setup, teardown, tables_that_go_through_files_come_to_the_same_dataset)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_schema schema = make_schema();
     struct leat_pack_opts opts = {
         .schema = &schema, .chunk_bytes = 20000, .id = "pack", .publish.replace = true, .memory = 5000};
@@ -200,9 +200,9 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-static void several_threads_may_add(void **state)
+TEST_WITH(setup, teardown, several_threads_may_add)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_schema schema = make_schema();
     struct leat_pack *pack = open_pack(p, &schema, false);
     struct worker workers[THREADS];
@@ -223,9 +223,9 @@ static void several_threads_may_add(void **state)
     check_all(p);
 }
 
-static void nothing_is_published_before_finish(void **state)
+TEST_WITH(setup, teardown, nothing_is_published_before_finish)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_schema schema = make_schema();
     struct leat_pack *pack = open_pack(p, &schema, false);
     struct leat_error err;
@@ -241,9 +241,9 @@ static void nothing_is_published_before_finish(void **state)
     assert_non_null(strstr(err.text, "missing"));
 }
 
-static void a_dataset_is_not_replaced_unasked(void **state)
+TEST_WITH(setup, teardown, a_dataset_is_not_replaced_unasked)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     uint8_t id[LEAT_SHA256_SIZE];
     struct leat_schema schema = make_schema();
     struct leat_pack_opts opts = {.schema = &schema};
@@ -265,19 +265,18 @@ static void chunk_path(struct place *p, uint32_t c, char *out, size_t n)
     leat_dataset_close(d);
 }
 
-static void a_lost_snapshot_is_rebuilt_from_the_chunks_alone(void **state)
+TEST_WITH(setup, teardown, a_lost_snapshot_is_rebuilt_from_the_chunks_alone)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     uint8_t id[LEAT_SHA256_SIZE];
     uint8_t rebuilt[LEAT_SHA256_SIZE];
     struct leat_error err;
     char path[300];
     pack_all(p, id);
     chunk_path(p, 5, path, sizeof path);
-    char command[400];
-    snprintf(command, sizeof command, "rm -rf %s/leat/current %s/leat/roots %s/leat/sections", p->dir, p->dir, p->dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
+    static const char *const lost[] = {"leat/current", "leat/roots", "leat/sections"};
+    for (size_t i = 0; i < COUNT(lost); i++)
+        folder_remove(path_in(p->dir, lost[i]));
     assert_ok(leat_pack_rebuild(&p->home, NULL, 0, NULL, NULL, rebuilt, &err), err);
     assert_memory_equal(id, rebuilt, sizeof id);
     check_all(p);
@@ -287,9 +286,9 @@ static void a_lost_snapshot_is_rebuilt_from_the_chunks_alone(void **state)
     assert_non_null(strstr(err.text, "missing"));
 }
 
-static void a_damaged_or_missing_chunk_is_named_and_not_delivered(void **state)
+TEST_WITH(setup, teardown, a_damaged_or_missing_chunk_is_named_and_not_delivered)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     uint8_t id[LEAT_SHA256_SIZE];
     struct leat_dataset *d;
     struct leat_error err;
@@ -320,9 +319,9 @@ static void a_damaged_or_missing_chunk_is_named_and_not_delivered(void **state)
     leat_dataset_close(d);
 }
 
-static void damage_to_the_snapshot_is_noticed(void **state)
+TEST_WITH(setup, teardown, damage_to_the_snapshot_is_noticed)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     uint8_t id[LEAT_SHA256_SIZE];
     struct leat_dataset *d;
     struct leat_error err;
@@ -352,9 +351,9 @@ static void damage_to_the_snapshot_is_noticed(void **state)
     assert_fails(leat_dataset_open(p->dir, NULL, NULL, &d, &err), err, LEAT_CORRUPT, "name stands for");
 }
 
-static void large_samples_get_chunks_of_their_own(void **state)
+TEST_WITH(setup, teardown, large_samples_get_chunks_of_their_own)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_schema schema = make_schema();
     struct leat_pack *pack = open_pack(p, &schema, false);
     struct leat_dataset *d;
@@ -373,9 +372,9 @@ static void large_samples_get_chunks_of_their_own(void **state)
     free(large);
 }
 
-static void keys_may_repeat_and_may_be_none(void **state)
+TEST_WITH(setup, teardown, keys_may_repeat_and_may_be_none)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_schema schema = make_schema();
     struct leat_pack *pack = open_pack(p, &schema, false);
     struct leat_dataset *d;
@@ -404,9 +403,9 @@ static void keys_may_repeat_and_may_be_none(void **state)
     leat_dataset_close(d);
 }
 
-static void an_id_that_is_asked_for_must_fit_the_address_and_goes_before_a_name(void **state)
+TEST_WITH(setup, teardown, an_id_that_is_asked_for_must_fit_the_address_and_goes_before_a_name)
 {
-    struct place *p = *state;
+    struct place *p = &place;
     struct leat_dataset *d;
     struct leat_error err;
     uint8_t id[LEAT_SHA256_SIZE];
@@ -430,19 +429,9 @@ static void an_id_that_is_asked_for_must_fit_the_address_and_goes_before_a_name(
     assert_fails(leat_dataset_open(url, NULL, NULL, &d, &err), err, LEAT_NOT_FOUND, "none has a name");
 }
 
-static void write_file(const struct place *p, const char *name, const char *text)
+TEST_WITH(setup, teardown, a_file_that_changes_while_it_is_packed_is_named_and_nothing_published)
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", p->dir, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void a_file_that_changes_while_it_is_packed_is_named_and_nothing_published(void **state)
-{
-    struct place *from = *state;
+    struct place *from = &place;
     static const char *const names[] = {"grown", "shorter", "emptied", "filled", "gone"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct leat_listing_opts list_opts = {0};
@@ -454,46 +443,24 @@ static void a_file_that_changes_while_it_is_packed_is_named_and_nothing_publishe
         struct leat_listing list = {0};
         struct leat_origin *origin = NULL;
         struct leat_error err;
-        void *other;
-        setup(&other);
-        struct place *to = other;
-        write_file(from, "other", "here");
-        write_file(from, names[i], i == 3 ? "" : "0123456789");
+        struct place to;
+        open_place(&to);
+        write_text(path_in(from->dir, "other"), "here");
+        const char *path = path_in(from->dir, names[i]);
+        write_text(path, i == 3 ? "" : "0123456789");
         assert_ok(leat_listing_open(&from->home, 1, &list_opts, &list, &err), err);
         assert_ok(leat_origin_raw_open(&list, &raw, &counts, &origin, &err), err);
-        char path[128];
-        snprintf(path, sizeof path, "%s/%s", from->dir, names[i]);
         if (i == 4)
             unlink(path);
         else
-            write_file(from, names[i], i == 0 ? "0123456789a" : i == 1 ? "0123" : i == 2 ? "" : "text");
-        leat_status rc = leat_pack_origin(origin, &to->home, &opts, &progress, &result, &err);
+            write_text(path, i == 0 ? "0123456789a" : i == 1 ? "0123" : i == 2 ? "" : "text");
+        leat_status rc = leat_pack_origin(origin, &to.home, &opts, &progress, &result, &err);
         assert_int_equal(rc, i == 4 ? LEAT_NOT_FOUND : LEAT_CHANGED);
         assert_non_null(strstr(err.text, names[i]));
         struct leat_pointer pointer;
-        assert_int_equal(leat_home_resolve(&to->home, NULL, &pointer, &err), LEAT_NOT_FOUND);
+        assert_int_equal(leat_home_resolve(&to.home, NULL, &pointer, &err), LEAT_NOT_FOUND);
         leat_origin_close(origin);
         unlink(path);
-        teardown(&other);
+        close_place(&to);
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_packed_is_read_back),
-        TEST(tables_that_go_through_files_come_to_the_same_dataset),
-        TEST(several_threads_may_add),
-        TEST(nothing_is_published_before_finish),
-        TEST(a_dataset_is_not_replaced_unasked),
-        TEST(a_lost_snapshot_is_rebuilt_from_the_chunks_alone),
-        TEST(a_damaged_or_missing_chunk_is_named_and_not_delivered),
-        TEST(damage_to_the_snapshot_is_noticed),
-        TEST(large_samples_get_chunks_of_their_own),
-        TEST(keys_may_repeat_and_may_be_none),
-        TEST(an_id_that_is_asked_for_must_fit_the_address_and_goes_before_a_name),
-        TEST(a_file_that_changes_while_it_is_packed_is_named_and_nothing_published),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static struct leat_listing list_of(const char *const *keys)
     return l;
 }
 
-static void stems_end_at_the_first_dot_of_the_name(void **state)
+TEST(stems_end_at_the_first_dot_of_the_name)
 {
-    (void)state;
     static const struct {
         const char *path;
         const char *stem; /* NULL: it cannot be split */
@@ -69,9 +68,8 @@ static const char *name_at(const void *user, uint64_t i, size_t *n)
     return names[i];
 }
 
-static void labels_are_numbered_by_the_bytes_of_their_names(void **state)
+TEST(labels_are_numbered_by_the_bytes_of_their_names)
 {
-    (void)state;
     static const char *const names[] = {"b", "a-x", "b", "a", "B", "a"};
     static const uint32_t wanted[] = {3, 2, 3, 1, 0, 1};
     struct leat_labels_opts opts = {.noun = "folder", .numbers = true};
@@ -103,9 +101,8 @@ static const char *text_at(const struct leat_manifest *m, uint32_t column, uint6
     return m->text.data + m->columns[column].cells[row];
 }
 
-static void what_would_not_come_back_as_it_was_written_is_text(void **state)
+TEST(what_would_not_come_back_as_it_was_written_is_text)
 {
-    (void)state;
     static const struct {
         const char *cell;
         enum leat_field_type type;
@@ -146,9 +143,8 @@ static void what_would_not_come_back_as_it_was_written_is_text(void **state)
     }
 }
 
-static void a_column_has_one_type_and_lines_are_counted_through_quotes(void **state)
+TEST(a_column_has_one_type_and_lines_are_counted_through_quotes)
 {
-    (void)state;
     static const char text[] = "\xef\xbb\xbfpath;,a,b,c\r\n\"x\n1\",1,2,\"q \"\"z\"\"\"\r\n\r\ny,2.5,w,\r\n";
     struct leat_manifest_opts opts = {.what = "m.csv", .path = "path;"};
     struct leat_manifest m;
@@ -169,9 +165,8 @@ static void a_column_has_one_type_and_lines_are_counted_through_quotes(void **st
     leat_manifest_close(&m);
 }
 
-static void samples_of_groups_have_their_files_by_field(void **state)
+TEST(samples_of_groups_have_their_files_by_field)
 {
-    (void)state;
     static const char *const keys[] = {"data/1.jpg", "data/1.txt",     "data/2-x.jpg",
                                        "data/2.txt", "data/2.x/1.txt", NULL};
     struct leat_raw_opts opts = {.grouped = true, .missing = LEAT_MISSING_OPTIONAL};
@@ -202,9 +197,8 @@ static void samples_of_groups_have_their_files_by_field(void **state)
     leat_origin_close(o);
 }
 
-static void keys_that_are_listed_twice_are_noticed_in_any_order(void **state)
+TEST(keys_that_are_listed_twice_are_noticed_in_any_order)
 {
-    (void)state;
     static const char *const twice[] = {"data/b", "data/a", "data/c", "data/a", NULL};
     static const char *const mixed[] = {"data/b", "data/a", "data/c", NULL};
     struct leat_listing l = list_of(twice);
@@ -218,9 +212,8 @@ static void keys_that_are_listed_twice_are_noticed_in_any_order(void **state)
     leat_listing_close(&l);
 }
 
-static void a_saved_part_is_damaged_when_a_byte_is_missing_or_other(void **state)
+TEST(a_saved_part_is_damaged_when_a_byte_is_missing_or_other)
 {
-    (void)state;
     static const char *const keys[] = {"data/a", "data/b.jpg", NULL};
     struct leat_listing l = list_of(keys);
     struct leat_saved_head head = {.part = 1, .parts = 3};
@@ -254,18 +247,4 @@ static void a_saved_part_is_damaged_when_a_byte_is_missing_or_other(void **state
     leat_saved_close(&s);
     leat_buf_free(&out);
     leat_listing_close(&l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stems_end_at_the_first_dot_of_the_name),
-        cmocka_unit_test(labels_are_numbered_by_the_bytes_of_their_names),
-        cmocka_unit_test(what_would_not_come_back_as_it_was_written_is_text),
-        cmocka_unit_test(a_column_has_one_type_and_lines_are_counted_through_quotes),
-        cmocka_unit_test(samples_of_groups_have_their_files_by_field),
-        cmocka_unit_test(keys_that_are_listed_twice_are_noticed_in_any_order),
-        cmocka_unit_test(a_saved_part_is_damaged_when_a_byte_is_missing_or_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

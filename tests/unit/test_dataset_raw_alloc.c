@@ -57,9 +57,8 @@ static leat_status group(void *user, struct leat_error *err)
     return rc;
 }
 
-static void groups_and_manifests(void **state)
+TEST(groups_and_manifests)
 {
-    (void)state;
     for (int lines = 0; lines < 2; lines++) {
         bool user = lines;
         assert_true(fail_alloc_each(group, &user) > 20);
@@ -86,9 +85,8 @@ static leat_status save(void *user, struct leat_error *err)
     return rc;
 }
 
-static void saved_listings(void **state)
+TEST(saved_listings)
 {
-    (void)state;
     assert_true(fail_alloc_each(save, NULL) > 10);
 }
 
@@ -121,38 +119,26 @@ static leat_status index_folder(void *user, struct leat_error *err)
     return rc;
 }
 
-static void folders(void **state)
+TEST(folders)
 {
-    (void)state;
     char path[64];
     char data[64];
     struct places p = {0};
     struct leat_store_opts opts = {0};
     struct leat_error err;
-    const char *folder = bench_folder(path);
+    const char *folder = folder_make(path);
     struct leat_store *files = bench_open_files();
     for (int i = 0; i < 6; i++) {
         char name[32];
         snprintf(name, sizeof name, "in/c%d/%d.txt", i % 2, i);
         snprintf(data, sizeof data, "file %d", i);
-        assert_ok(leat_store_put(files, bench_path(folder, name), data, strlen(data), NULL, &err), err);
+        assert_ok(leat_store_put(files, path_in(folder, name), data, strlen(data), NULL, &err), err);
     }
-    assert_ok(leat_home_open(bench_path(folder, "in"), &opts, &p.from, &err), err);
-    assert_ok(leat_home_open(bench_path(folder, "out"), &opts, &p.to, &err), err);
+    assert_ok(leat_home_open(path_in(folder, "in"), &opts, &p.from, &err), err);
+    assert_ok(leat_home_open(path_in(folder, "out"), &opts, &p.to, &err), err);
     assert_true(fail_alloc_each(index_folder, &p) > 40);
     leat_home_close(&p.from);
     leat_home_close(&p.to);
     leat_store_close(files);
-    bench_remove(folder);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_and_manifests),
-        cmocka_unit_test(saved_listings),
-        cmocka_unit_test(folders),
-    };
-    bench_clean_environment();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    folder_remove(folder);
 }

@@ -18,11 +18,13 @@ struct bench {
     struct leat_buf out;
     uint64_t size;
 };
+static struct bench bench;
 
-static int setup(void **state)
+static void setup(void)
 {
-    struct bench *b = calloc(1, sizeof *b);
+    struct bench *b = &bench;
     struct leat_error err;
+    *b = (struct bench){0};
     assert_ok(leat_schema_add(&b->made, "img", LEAT_FIELD_IMAGE, NULL, &err), err);
     assert_ok(leat_schema_add(&b->made, "text", LEAT_FIELD_STRING, NULL, &err), err);
     assert_ok(leat_schema_add(&b->made, "cls", LEAT_FIELD_INT, NULL, &err), err);
@@ -31,18 +33,14 @@ static int setup(void **state)
     assert_ok(leat_schema_write(&b->made, &b->encoded, &err), err);
     assert_ok(leat_schema_read(b->encoded.data, b->encoded.len, &b->schema, &err), err);
     assert_ok(leat_recipe_builder_open(&b->made, &b->builder, &err), err);
-    *state = b;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    struct bench *b = *state;
+    struct bench *b = &bench;
     leat_recipe_builder_close(b->builder);
     leat_buf_free(&b->encoded);
     leat_buf_free(&b->out);
-    free(b);
-    return 0;
 }
 
 static uint64_t place(struct bench *b, const char *key, uint64_t offset, uint64_t length, uint64_t object_bytes,
@@ -81,9 +79,9 @@ static struct leat_recipe finish(struct bench *b, struct leat_pieces *pieces)
     return r;
 }
 
-static void a_recipe_and_its_pieces_make_a_chunk_like_any_other(void **state)
+TEST_WITH(setup, teardown, a_recipe_and_its_pieces_make_a_chunk_like_any_other)
 {
-    struct bench *b = *state;
+    struct bench *b = &bench;
     struct leat_error err;
     struct leat_pieces pieces;
     struct leat_chunk c;
@@ -132,9 +130,9 @@ static void a_recipe_and_its_pieces_make_a_chunk_like_any_other(void **state)
     free(chunk);
 }
 
-static void neighbours_in_one_object_are_one_piece(void **state)
+TEST_WITH(setup, teardown, neighbours_in_one_object_are_one_piece)
 {
-    struct bench *b = *state;
+    struct bench *b = &bench;
     struct leat_pieces pieces;
     uint64_t whole = 10u << 20;
     assert_int_equal(place(b, "s.tar", 512, 1000, whole, "\"t\""), 0);
@@ -162,9 +160,9 @@ static void neighbours_in_one_object_are_one_piece(void **state)
     leat_pieces_free(&pieces);
 }
 
-static void what_cannot_be_is_refused_when_it_is_noted(void **state)
+TEST_WITH(setup, teardown, what_cannot_be_is_refused_when_it_is_noted)
 {
-    struct bench *b = *state;
+    struct bench *b = &bench;
     struct leat_error err;
     uint64_t at;
     struct leat_value far[3] = {{.elsewhere = true, .at = UINT32_MAX, .size = 1}, {.data = "", .size = 0}, {0}};
@@ -189,9 +187,9 @@ static void what_cannot_be_is_refused_when_it_is_noted(void **state)
     assert_fails(leat_recipe_add(b->builder, "k", 1, large, &err), err, LEAT_LIMIT, "4 GiB");
 }
 
-static void a_stored_chunk_holds_all_of_its_values(void **state)
+TEST_WITH(setup, teardown, a_stored_chunk_holds_all_of_its_values)
 {
-    struct bench *b = *state;
+    struct bench *b = &bench;
     struct leat_chunk_builder *chunk;
     struct leat_error err;
     struct leat_value values[3] = {{.elsewhere = true, .at = 0, .size = 4}, {.data = "", .size = 0}, {0}};
@@ -224,9 +222,9 @@ static leat_status follow(const struct bench *b, const void *data, size_t n, str
     return LEAT_OK;
 }
 
-static void a_damaged_recipe_is_corrupt_or_harmless_at_every_byte(void **state)
+TEST_WITH(setup, teardown, a_damaged_recipe_is_corrupt_or_harmless_at_every_byte)
 {
-    struct bench *b = *state;
+    struct bench *b = &bench;
     struct leat_pieces pieces;
     struct leat_error err;
     add(b, "a", place(b, "train/a.jpg", 0, 5, 5, "\"one\""), 5, "words", 4);
@@ -248,9 +246,9 @@ static void a_damaged_recipe_is_corrupt_or_harmless_at_every_byte(void **state)
     assert_fails(follow(b, b->out.data, b->out.len, &err), err, LEAT_VERSION, "the recipe needs a newer Leat");
 }
 
-static void a_builder_is_empty_after_it_was_finished(void **state)
+TEST_WITH(setup, teardown, a_builder_is_empty_after_it_was_finished)
 {
-    struct bench *b = *state;
+    struct bench *b = &bench;
     struct leat_pieces first;
     struct leat_pieces second;
     uint8_t sha[2][LEAT_SHA256_SIZE];
@@ -265,9 +263,8 @@ static void a_builder_is_empty_after_it_was_finished(void **state)
     leat_pieces_free(&second);
 }
 
-static void a_source_is_the_store_of_an_address(void **state)
+TEST(a_source_is_the_store_of_an_address)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"s3://bucket/train/0001.jpg", "s3://bucket"},
         {"s3://bucket", "s3://bucket"},
@@ -315,18 +312,4 @@ static void a_source_is_the_store_of_an_address(void **state)
     assert_ok(leat_sources_list_add(&list, "s3://bucket", &number, &err), err);
     leat_sources_list_free(&list);
     leat_buf_free(&bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_recipe_and_its_pieces_make_a_chunk_like_any_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(neighbours_in_one_object_are_one_piece, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_is_refused_when_it_is_noted, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_stored_chunk_holds_all_of_its_values, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_recipe_is_corrupt_or_harmless_at_every_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_builder_is_empty_after_it_was_finished, setup, teardown),
-        cmocka_unit_test(a_source_is_the_store_of_an_address),
-    };
-    return cmocka_run_group_tests_name("dataset_recipe", tests, NULL, NULL);
 }

@@ -1,8 +1,6 @@
 /* Selections: which samples count, looked up both ways, and what damaged ones say. */
 #include "dataset/selection.h"
 
-#include <stdlib.h>
-
 #include "base/bytes.h"
 #include "base/random.h"
 #include "unit.h"
@@ -64,9 +62,8 @@ static leat_status read_copy(const void *data, size_t n, const struct leat_root 
     return leat_selection_read(copy, n, of, out, err);
 }
 
-static void every_sample_that_counts_is_found_both_ways(void **state)
+TEST(every_sample_that_counts_is_found_both_ways)
 {
-    (void)state;
     for (uint32_t seed = 1; seed < 60; seed++) {
         struct leat_error err;
         struct leat_root selected;
@@ -95,9 +92,8 @@ static void every_sample_that_counts_is_found_both_ways(void **state)
     }
 }
 
-static void content_id_tells_selections_apart(void **state)
+TEST(content_id_tells_selections_apart)
 {
-    (void)state;
     struct leat_selection_files a = make(3);
     struct leat_selection_files b = make(3);
     struct leat_selection_files c = make(4);
@@ -109,9 +105,8 @@ static void content_id_tells_selections_apart(void **state)
     leat_selection_files_free(&c);
 }
 
-static void selection_of_a_selection_replaces_it(void **state)
+TEST(selection_of_a_selection_replaces_it)
 {
-    (void)state;
     struct leat_error err;
     struct leat_root selected;
     struct leat_selection_builder *b;
@@ -132,9 +127,8 @@ static void selection_of_a_selection_replaces_it(void **state)
     leat_selection_files_free(&plain);
 }
 
-static void empty_selection_is_refused(void **state)
+TEST(empty_selection_is_refused)
 {
-    (void)state;
     struct leat_error err;
     struct leat_selection_builder *b;
     struct leat_selection_files f;
@@ -144,9 +138,8 @@ static void empty_selection_is_refused(void **state)
     leat_selection_builder_close(b);
 }
 
-static void damaged_selection_is_refused_at_every_bit_and_length(void **state)
+TEST(damaged_selection_is_refused_at_every_bit_and_length)
 {
-    (void)state;
     struct leat_error err;
     struct leat_root selected;
     struct leat_selection *s = NULL;
@@ -171,9 +164,8 @@ static void damaged_selection_is_refused_at_every_bit_and_length(void **state)
     leat_selection_files_free(&f);
 }
 
-static void root_that_hides_its_selection_is_corrupt(void **state)
+TEST(root_that_hides_its_selection_is_corrupt)
 {
-    (void)state;
     struct leat_error err;
     struct leat_root out;
     struct leat_selection_files f = make(3);
@@ -189,18 +181,14 @@ static void root_that_hides_its_selection_is_corrupt(void **state)
     leat_selection_files_free(&f);
 }
 
-int main(void)
+static void begin(void)
 {
     make_root();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_sample_that_counts_is_found_both_ways),
-        cmocka_unit_test(content_id_tells_selections_apart),
-        cmocka_unit_test(selection_of_a_selection_replaces_it),
-        cmocka_unit_test(empty_selection_is_refused),
-        cmocka_unit_test(damaged_selection_is_refused_at_every_bit_and_length),
-        cmocka_unit_test(root_that_hides_its_selection_is_corrupt),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    leat_buf_free(&root_bytes);
-    return failed;
 }
+
+static void end(void)
+{
+    leat_buf_free(&root_bytes);
+}
+
+TEST_GROUP(begin, end);

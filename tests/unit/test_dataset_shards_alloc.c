@@ -8,23 +8,9 @@
 #include "dataset/token_origin.h"
 #include "fail_alloc.h"
 #include "tar_writer.h"
-#include "unit.h"
+#include "unit_place.h"
 
-struct place {
-    char dir[64];
-};
-
-static void write_file(const struct place *p, const char *name, const void *data, size_t n)
-{
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", p->dir, name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
-static void write_shard(const struct place *p, const char *name, unsigned first)
+static void write_shard(const char *name, unsigned first)
 {
     struct tar_archive a = tar_begin();
     for (unsigned i = first; i < first + 5; i++) {
@@ -39,11 +25,11 @@ static void write_shard(const struct place *p, const char *name, unsigned first)
         tar_member(&a, "short", '0', "7");
     }
     tar_end(&a);
-    write_file(p, name, a.buf.data, a.buf.len);
+    place_write(name, a.buf.data, a.buf.len);
     leat_buf_free(&a.buf);
 }
 
-static void write_megatron(const struct place *p)
+static void write_megatron(void)
 {
     uint8_t idx[200];
     uint8_t tokens[2 * 5000] = {0};
@@ -59,30 +45,16 @@ static void write_megatron(const struct place *p)
     leat_write_u64(&w, 200);
     for (uint64_t i = 0; i < 3; i++)
         leat_write_u64(&w, i);
-    write_file(p, "m.bin", tokens, sizeof tokens);
-    write_file(p, "m.idx", idx, w.at);
+    place_write("m.bin", tokens, sizeof tokens);
+    place_write("m.idx", idx, w.at);
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    static struct place p;
-    snprintf(p.dir, sizeof p.dir, "/tmp/leat-test-XXXXXX");
-    assert_non_null(mkdtemp(p.dir));
-    write_shard(&p, "a-0.tar", 0);
-    write_shard(&p, "a-1.tar", 5);
-    write_megatron(&p);
-    *state = &p;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct place *p = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", p->dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
-    return 0;
+    place_open();
+    write_shard("a-0.tar", 0);
+    write_shard("a-1.tar", 5);
+    write_megatron();
 }
 
 /* Reads all samples of an origin and closes it. */
@@ -99,38 +71,34 @@ static leat_status read_all(struct leat_origin *o, uint64_t samples, struct leat
     return rc;
 }
 
-static leat_status read_tar(const struct place *p, struct leat_error *err)
+static leat_status read_tar(struct leat_error *err)
 {
     static const struct leat_type_wish wishes[] = {{"cls", LEAT_FIELD_INT}};
     static const struct leat_tar_opts opts = {.wishes = wishes, .wishes_n = 1, .chunk_bytes = 4096};
-    char url[200];
-    const char *urls[] = {url};
+    const char *url = place_path("a-{0..1}.tar");
     struct leat_origin *o = NULL;
-    snprintf(url, sizeof url, "%s/a-{0..1}.tar", p->dir);
-    leat_status rc = leat_origin_tar_open(urls, 1, &opts, NULL, NULL, &o, err);
+    leat_status rc = leat_origin_tar_open(&url, 1, &opts, NULL, NULL, &o, err);
     return rc == LEAT_OK ? read_all(o, 10, err) : rc;
 }
 
-static leat_status read_tokens(const struct place *p, struct leat_error *err)
+static leat_status read_tokens(struct leat_error *err)
 {
     static const struct leat_token_opts opts = {.chunk_bytes = 4096};
-    char url[200];
-    const char *urls[] = {url};
+    const char *url = place_path("m.bin");
     struct leat_origin *o = NULL;
-    snprintf(url, sizeof url, "%s/m.bin", p->dir);
-    leat_status rc = leat_origin_tokens_open(urls, 1, &opts, NULL, &o, err);
+    leat_status rc = leat_origin_tokens_open(&url, 1, &opts, NULL, &o, err);
     return rc == LEAT_OK ? read_all(o, 4, err) : rc;
 }
 
 /* Whichever thread the allocation belongs to. What can do without it may go on, what cannot says so. */
-static void fail_each(const struct place *p, leat_status (*scenario)(const struct place *, struct leat_error *))
+static void fail_each(leat_status (*scenario)(struct leat_error *))
 {
     bool failed = true;
     unsigned refused = 0;
     for (long n = 0; failed; n++) {
         struct leat_error err = {0};
         fail_alloc_anywhere_at(n, n % 2);
-        leat_status rc = scenario(p, &err);
+        leat_status rc = scenario(&err);
         failed = fail_alloc_stop();
         if (rc != LEAT_OK && rc != LEAT_NO_MEMORY)
             fail_msg("allocation %ld: %s (%s)", n, err.text, leat_status_name(rc));
@@ -141,21 +109,14 @@ static void fail_each(const struct place *p, leat_status (*scenario)(const struc
     assert_true(refused > 20);
 }
 
-static void tar_shards_without_memory(void **state)
+TEST(tar_shards_without_memory)
 {
-    fail_each(*state, read_tar);
+    fail_each(read_tar);
 }
 
-static void token_files_without_memory(void **state)
+TEST(token_files_without_memory)
 {
-    fail_each(*state, read_tokens);
+    fail_each(read_tokens);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tar_shards_without_memory),
-        cmocka_unit_test(token_files_without_memory),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, place_close);

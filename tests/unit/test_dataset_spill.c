@@ -12,9 +12,8 @@
 #include "dataset/key_index.h"
 #include "unit.h"
 
-static void bytes_come_back_from_memory_and_from_a_file(void **state)
+TEST(bytes_come_back_from_memory_and_from_a_file)
 {
-    (void)state;
     const size_t memory[] = {0, 1, 1000, 100000};
     for (size_t m = 0; m < 4; m++) {
         struct leat_spill *s;
@@ -38,9 +37,8 @@ static void bytes_come_back_from_memory_and_from_a_file(void **state)
     }
 }
 
-static void a_place_that_cannot_take_it_is_named(void **state)
+TEST(a_place_that_cannot_take_it_is_named)
 {
-    (void)state;
     struct leat_spill *s;
     struct leat_error err;
     assert_int_equal(setenv("TMPDIR", "/nonexistent", 1), 0);
@@ -51,9 +49,8 @@ static void a_place_that_cannot_take_it_is_named(void **state)
     unsetenv("TMPDIR");
 }
 
-static void a_file_that_may_not_grow_is_an_error(void **state)
+TEST(a_file_that_may_not_grow_is_an_error)
 {
-    (void)state;
     struct leat_spill *s;
     struct leat_error err;
     struct rlimit old;
@@ -115,9 +112,8 @@ static void check_sorted(uint32_t n, uint32_t different, size_t memory)
     free(expected);
 }
 
-static void an_index_is_sorted_whatever_memory_there_is(void **state)
+TEST(an_index_is_sorted_whatever_memory_there_is)
 {
-    (void)state;
     check_sorted(1, 1, 1 << 20);
     check_sorted(20000, 20000, 64 << 20); /* one part, in memory */
     check_sorted(20000, 20000, 64 << 10);
@@ -125,15 +121,4 @@ static void an_index_is_sorted_whatever_memory_there_is(void **state)
     check_sorted(20000, 3, 16 << 10);     /* keys that repeat are more than memory holds … */
     check_sorted(20000, 1, 16 << 10);     /* … or all the same */
     check_sorted(20000, 40, 4 << 10);     /* parts are parted again */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_come_back_from_memory_and_from_a_file),
-        cmocka_unit_test(a_place_that_cannot_take_it_is_named),
-        cmocka_unit_test(a_file_that_may_not_grow_is_an_error),
-        cmocka_unit_test(an_index_is_sorted_whatever_memory_there_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,9 +69,8 @@ static void check_fails(struct tar_archive *a, leat_status status, const char *p
     leat_buf_free(&a->buf);
 }
 
-static void members_come_with_names_places_and_bytes(void **state)
+TEST(members_come_with_names_places_and_bytes)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "a/0.jpg", '0', "picture");
     tar_member(&a, "a/0.cls", '\0', "7");
@@ -82,9 +81,8 @@ static void members_come_with_names_places_and_bytes(void **state)
     check(&a, "0 a/0.jpg 7 picture\n0 a/0.cls 1 7\n0 empty.txt 0 \n2 folder/ 0 ");
 }
 
-static void a_prefix_and_a_name_of_100_bytes_make_one_path(void **state)
+TEST(a_prefix_and_a_name_of_100_bytes_make_one_path)
 {
-    (void)state;
     char name[101];
     char expected[300];
     memset(name, 'n', 100);
@@ -98,9 +96,8 @@ static void a_prefix_and_a_name_of_100_bytes_make_one_path(void **state)
     check(&a, expected);
 }
 
-static void gnu_headers_have_no_prefix(void **state)
+TEST(gnu_headers_have_no_prefix)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_header(&a, "x.txt", '0', 0);
     memcpy(tar_last(&a) + 257, "ustar  ", 8);
@@ -110,9 +107,8 @@ static void gnu_headers_have_no_prefix(void **state)
     check(&a, "0 x.txt 0 ");
 }
 
-static void pax_says_path_and_size_of_one_member(void **state)
+TEST(pax_says_path_and_size_of_one_member)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "PaxHeaders/x", 'x', "19 path=a/long.jpg\n10 size=3\n24 mtime=1700000000.123\n");
     tar_header(&a, "short", '0', 0); /* the header's own size does not matter */
@@ -123,9 +119,8 @@ static void pax_says_path_and_size_of_one_member(void **state)
     check(&a, "0 a/long.jpg 3 abc\n0 next.jpg 2 de");
 }
 
-static void a_global_header_holds_until_the_next(void **state)
+TEST(a_global_header_holds_until_the_next)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "g", 'g', "14 path=g.txt\n13 comment=x\n");
     tar_member(&a, "1.txt", '0', "1");
@@ -139,9 +134,8 @@ static void a_global_header_holds_until_the_next(void **state)
     check(&a, "0 g.txt 1 1\n0 x.txt 1 2\n0 3.txt 1 3");
 }
 
-static void gnu_long_names_and_links_are_read(void **state)
+TEST(gnu_long_names_and_links_are_read)
 {
-    (void)state;
     char name[3001];
     char expected[3100];
     memset(name, 'd', 3000);
@@ -156,9 +150,8 @@ static void gnu_long_names_and_links_are_read(void **state)
     check(&a, expected);
 }
 
-static void sizes_in_base_256_are_read(void **state)
+TEST(sizes_in_base_256_are_read)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_header(&a, "big.bin", '0', 0);
     memset(tar_last(&a) + 124, 0, 12);
@@ -185,9 +178,8 @@ static void sizes_in_base_256_are_read(void **state)
     check_fails(&a, LEAT_CORRUPT, "at byte 0 has a size that is not a number");
 }
 
-static void an_archive_cut_anywhere_is_noticed(void **state)
+TEST(an_archive_cut_anywhere_is_noticed)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "x", 'x', "14 path=a.txt\n");
     tar_member(&a, "a.txt", '0', "first");
@@ -213,9 +205,8 @@ static void an_archive_cut_anywhere_is_noticed(void **state)
     leat_buf_free(&a.buf);
 }
 
-static void a_damaged_header_names_its_byte(void **state)
+TEST(a_damaged_header_names_its_byte)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "a.txt", '0', "first");
     tar_header(&a, "b.txt", '0', 0);
@@ -224,9 +215,8 @@ static void a_damaged_header_names_its_byte(void **state)
     check_fails(&a, LEAT_CORRUPT, "no valid header at byte 1024");
 }
 
-static void damaged_pax_records_are_refused(void **state)
+TEST(damaged_pax_records_are_refused)
 {
-    (void)state;
     static const char *const bad[] = {"99 path=a.txt\n", "path=a.txt\n", "14 path=a.txtX", "0 path=a\n",
                                       "12 size=a.bcd\n"};
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -238,9 +228,8 @@ static void damaged_pax_records_are_refused(void **state)
     }
 }
 
-static void what_is_no_tar_is_said_with_advice(void **state)
+TEST(what_is_no_tar_is_said_with_advice)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     for (int i = 0; i < 2000; i++)
         leat_buf_char(&a.buf, (char)('a' + i % 26));
@@ -259,9 +248,8 @@ static void what_is_no_tar_is_said_with_advice(void **state)
     check_fails(&a, LEAT_INVALID, "it is empty");
 }
 
-static void sparse_members_and_volumes_are_refused_by_name(void **state)
+TEST(sparse_members_and_volumes_are_refused_by_name)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "holes.bin", 'S', "x");
     check_fails(&a, LEAT_UNSUPPORTED, "'holes.bin' at byte 0 is a sparse file");
@@ -274,9 +262,8 @@ static void sparse_members_and_volumes_are_refused_by_name(void **state)
     check_fails(&a, LEAT_UNSUPPORTED, "several volumes");
 }
 
-static void archives_joined_end_to_end_are_refused(void **state)
+TEST(archives_joined_end_to_end_are_refused)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "a.txt", '0', "1");
     tar_end(&a);
@@ -285,9 +272,8 @@ static void archives_joined_end_to_end_are_refused(void **state)
     check_fails(&a, LEAT_CORRUPT, "joined end to end");
 }
 
-static void headers_that_are_too_long_are_refused(void **state)
+TEST(headers_that_are_too_long_are_refused)
 {
-    (void)state;
     struct tar_archive a = tar_begin();
     tar_header(&a, "x", 'x', LEAT_TAR_EXTRA_MAX + 1);
     check_fails(&a, LEAT_LIMIT, "at byte 0 says more than");
@@ -299,9 +285,8 @@ static void headers_that_are_too_long_are_refused(void **state)
     check_fails(&a, LEAT_LIMIT, "name");
 }
 
-static void parts_of_samples_are_those_of_webdataset(void **state)
+TEST(parts_of_samples_are_those_of_webdataset)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool part;
@@ -326,26 +311,4 @@ static void parts_of_samples_are_those_of_webdataset(void **state)
         if (leat_tar_is_part(cases[i].name) != cases[i].part)
             fail_msg("'%s'", cases[i].name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_come_with_names_places_and_bytes),
-        cmocka_unit_test(a_prefix_and_a_name_of_100_bytes_make_one_path),
-        cmocka_unit_test(gnu_headers_have_no_prefix),
-        cmocka_unit_test(pax_says_path_and_size_of_one_member),
-        cmocka_unit_test(a_global_header_holds_until_the_next),
-        cmocka_unit_test(gnu_long_names_and_links_are_read),
-        cmocka_unit_test(sizes_in_base_256_are_read),
-        cmocka_unit_test(an_archive_cut_anywhere_is_noticed),
-        cmocka_unit_test(a_damaged_header_names_its_byte),
-        cmocka_unit_test(damaged_pax_records_are_refused),
-        cmocka_unit_test(what_is_no_tar_is_said_with_advice),
-        cmocka_unit_test(sparse_members_and_volumes_are_refused_by_name),
-        cmocka_unit_test(archives_joined_end_to_end_are_refused),
-        cmocka_unit_test(headers_that_are_too_long_are_refused),
-        cmocka_unit_test(parts_of_samples_are_those_of_webdataset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,51 +6,20 @@
 #include "dataset/chunk.h"
 #include "dataset/tar_origin.h"
 #include "tar_writer.h"
-#include "unit.h"
+#include "unit_place.h"
 
-struct place {
-    char dir[64];
-    char path[32][128]; /* of shards */
-};
+static char paths[32][128]; /* of shards */
 
-static int setup(void **state)
+static const char *path_of(unsigned i, const char *name)
 {
-    struct place *p = calloc(1, sizeof *p);
-    snprintf(p->dir, sizeof p->dir, "/tmp/leat-test-XXXXXX");
-    assert_non_null(mkdtemp(p->dir));
-    *state = p;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct place *p = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", p->dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
-    free(p);
-    return 0;
-}
-
-static const char *path_of(struct place *p, unsigned i, const char *name)
-{
-    snprintf(p->path[i], sizeof p->path[i], "%s/%s", p->dir, name);
-    return p->path[i];
-}
-
-static void write_file(const char *path, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
+    snprintf(paths[i], sizeof paths[i], "%s/%s", unit_place, name);
+    return paths[i];
 }
 
 /* Ends the archive and stores it. */
-static const char *store(struct place *p, unsigned i, const char *name, struct tar_archive *a)
+static const char *store(unsigned i, const char *name, struct tar_archive *a)
 {
-    const char *path = path_of(p, i, name);
+    const char *path = path_of(i, name);
     tar_end(a);
     write_file(path, a->buf.data, a->buf.len);
     leat_buf_free(&a->buf);
@@ -121,9 +90,8 @@ static void check_chunks(const struct leat_origin *o)
     leat_origin_room_free(&room);
 }
 
-static void members_with_one_stem_are_one_sample(void **state)
+TEST_IN_PLACE(members_with_one_stem_are_one_sample)
 {
-    struct place *p = *state;
     struct leat_origin *o;
     struct leat_error err;
     struct leat_tar_counts counts;
@@ -135,7 +103,7 @@ static void members_with_one_stem_are_one_sample(void **state)
     tar_member(&a, "a/0002.seg.png", '0', "mask2");
     tar_member(&a, "a/0002.jpg", '0', "picture2");
     tar_member(&a, "a/0002.txt", '0', "words");
-    assert_ok(open_tar(store(p, 0, "x.tar", &a), NULL, &counts, &o, &err), err);
+    assert_ok(open_tar(store(0, "x.tar", &a), NULL, &counts, &o, &err), err);
     assert_int_equal(o->samples, 2);
     assert_int_equal(o->objects, 1);
     assert_int_equal(o->bytes, 29);
@@ -165,7 +133,7 @@ static void members_with_one_stem_are_one_sample(void **state)
 }
 
 /* This many samples in this many shards, of growing sizes. */
-static void write_many(struct place *p, unsigned shards, unsigned samples)
+static void write_many(unsigned shards, unsigned samples)
 {
     static char data[3000];
     unsigned number = 0;
@@ -180,19 +148,18 @@ static void write_many(struct place *p, unsigned shards, unsigned samples)
             tar_member(&a, name, '0', data + number % 2999);
         }
         snprintf(name, sizeof name, "many-%03u.tar", i);
-        store(p, i, name, &a);
+        store(i, name, &a);
     }
 }
 
-static void chunks_tile_the_shards_and_know_their_sums(void **state)
+TEST_IN_PLACE(chunks_tile_the_shards_and_know_their_sums)
 {
-    struct place *p = *state;
     struct leat_error err;
     static const struct leat_type_wish wishes[] = {{"cls", LEAT_FIELD_INT}};
     static const uint64_t sizes[] = {1, 4096, 100000, 8 << 20};
-    write_many(p, 7, 100);
+    write_many(7, 100);
     char url[128];
-    snprintf(url, sizeof url, "%s/many-{000..006}.tar", p->dir);
+    snprintf(url, sizeof url, "%s/many-{000..006}.tar", unit_place);
     uint32_t before = UINT32_MAX;
     for (unsigned i = 0; i < COUNT(sizes); i++) {
         struct leat_tar_opts opts = {.chunk_bytes = sizes[i], .wishes = wishes, .wishes_n = 1, .threads = i};
@@ -229,9 +196,8 @@ static bool probe(const void *data, size_t n, struct leat_picture *out)
     return n > 0 && text[0] == 'P' && text[n - 1] == 'P';
 }
 
-static void images_are_probed_whole_wherever_they_lie(void **state)
+TEST_IN_PLACE(images_are_probed_whole_wherever_they_lie)
 {
-    struct place *p = *state;
     struct leat_error err;
     struct leat_origin *o;
     struct leat_tar_progress progress = {0};
@@ -247,7 +213,7 @@ static void images_are_probed_whole_wherever_they_lie(void **state)
         tar_member(&a, name, '0', data + i);
     }
     tar_member(&a, "bad.jpg", '0', "xx");
-    const char *url = store(p, 0, "x.tar", &a);
+    const char *url = store(0, "x.tar", &a);
     assert_ok(leat_origin_tar_open(&url, 1, &opts, &progress, NULL, &o, &err), err);
     for (unsigned i = 0; i < 12; i++) {
         assert_ok(leat_origin_sample(o, i, &room, &s, &err), err);
@@ -264,33 +230,32 @@ static void images_are_probed_whole_wherever_they_lie(void **state)
     leat_origin_close(o);
 }
 
-static void addresses_are_braces_lists_and_prefixes(void **state)
+TEST_IN_PLACE(addresses_are_braces_lists_and_prefixes)
 {
-    struct place *p = *state;
     struct leat_error err;
     struct leat_origin *o;
     struct leat_tar_counts counts;
     char url[256];
-    write_many(p, 4, 3);
-    write_file(path_of(p, 10, "stats.json"), "{}", 2);
-    snprintf(url, sizeof url, "%s/", p->dir);
+    write_many(4, 3);
+    write_file(path_of(10, "stats.json"), "{}", 2);
+    snprintf(url, sizeof url, "%s/", unit_place);
     assert_ok(open_tar(url, NULL, &counts, &o, &err), err);
     assert_int_equal(o->samples, 12);
     assert_int_equal(counts.other, 1);
     leat_origin_close(o);
-    assert_ok(open_tar(p->dir, NULL, &counts, &o, &err), err);
+    assert_ok(open_tar(unit_place, NULL, &counts, &o, &err), err);
     assert_int_equal(o->samples, 12);
     leat_origin_close(o);
-    snprintf(url, sizeof url, "%s/many-00{3,1}.tar", p->dir);
+    snprintf(url, sizeof url, "%s/many-00{3,1}.tar", unit_place);
     assert_ok(open_tar(url, NULL, &counts, &o, &err), err);
     struct leat_origin_object object;
     assert_ok(o->ops->object(o, 0, &object, &err), err);
     assert_non_null(strstr(object.key, "many-003.tar"));
     assert_int_equal(o->samples, 6);
     leat_origin_close(o);
-    int n = snprintf(url, sizeof url, "# two\n%s/many-{002..003}.tar\r\n\n%s/many-000.tar", p->dir, p->dir);
-    write_file(path_of(p, 11, "list.txt"), url, (size_t)n);
-    snprintf(url, sizeof url, "@%s/list.txt", p->dir);
+    int n = snprintf(url, sizeof url, "# two\n%s/many-{002..003}.tar\r\n\n%s/many-000.tar", unit_place, unit_place);
+    write_file(path_of(11, "list.txt"), url, (size_t)n);
+    snprintf(url, sizeof url, "@%s/list.txt", unit_place);
     assert_ok(open_tar(url, NULL, &counts, &o, &err), err);
     assert_int_equal(o->objects, 3);
     leat_origin_close(o);
@@ -301,108 +266,105 @@ static void addresses_are_braces_lists_and_prefixes(void **state)
     assert_true(o->bytes > 9000);
     leat_origin_close(o);
 
-    snprintf(url, sizeof url, "%s/many-{002..005}.tar", p->dir);
+    snprintf(url, sizeof url, "%s/many-{002..005}.tar", unit_place);
     assert_fails(open_tar(url, NULL, &counts, &o, &err), err, LEAT_NOT_FOUND, "many-004.tar");
-    snprintf(url, sizeof url, "%s/many-00{1,1}.tar", p->dir);
+    snprintf(url, sizeof url, "%s/many-00{1,1}.tar", unit_place);
     assert_fails(open_tar(url, NULL, &counts, &o, &err), err, LEAT_INVALID, "many-001.tar' is named twice");
-    snprintf(url, sizeof url, "%s/many-{3..1}.tar", p->dir);
+    snprintf(url, sizeof url, "%s/many-{3..1}.tar", unit_place);
     assert_fails(open_tar(url, NULL, &counts, &o, &err), err, LEAT_INVALID, "counts downwards");
-    snprintf(url, sizeof url, "%s/nothing/", p->dir);
+    snprintf(url, sizeof url, "%s/nothing/", unit_place);
     assert_fails(open_tar(url, NULL, &counts, &o, &err), err, LEAT_NOT_FOUND, "nothing");
-    n = snprintf(url, sizeof url, "%s/many-001.tar\n@other\n", p->dir);
-    write_file(path_of(p, 11, "list.txt"), url, (size_t)n);
-    snprintf(url, sizeof url, "@%s/list.txt", p->dir);
+    n = snprintf(url, sizeof url, "%s/many-001.tar\n@other\n", unit_place);
+    write_file(path_of(11, "list.txt"), url, (size_t)n);
+    snprintf(url, sizeof url, "@%s/list.txt", unit_place);
     assert_fails(open_tar(url, NULL, &counts, &o, &err), err, LEAT_INVALID, "list.txt, line 2");
 }
 
-static void packed_shards_are_refused_with_advice(void **state)
+TEST_IN_PLACE(packed_shards_are_refused_with_advice)
 {
-    struct place *p = *state;
     struct leat_error err;
     struct leat_origin *o;
-    write_many(p, 1, 3);
-    write_file(path_of(p, 10, "more.tar.gz"), "\x1f\x8b", 2);
-    assert_fails(open_tar(p->dir, NULL, NULL, &o, &err), err, LEAT_UNSUPPORTED, "more.tar.gz' is compressed");
-    assert_fails(open_tar(p->path[10], NULL, NULL, &o, &err), err, LEAT_UNSUPPORTED, "index the .tar");
+    write_many(1, 3);
+    write_file(path_of(10, "more.tar.gz"), "\x1f\x8b", 2);
+    assert_fails(open_tar(unit_place, NULL, NULL, &o, &err), err, LEAT_UNSUPPORTED, "more.tar.gz' is compressed");
+    assert_fails(open_tar(paths[10], NULL, NULL, &o, &err), err, LEAT_UNSUPPORTED, "index the .tar");
 }
 
 /* The one archive `a` is refused with these words, and its name. */
-static void check_refused(struct place *p, struct tar_archive *a, const struct leat_tar_opts *opts, leat_status status,
+static void check_refused(struct tar_archive *a, const struct leat_tar_opts *opts, leat_status status,
                           const char *words)
 {
     struct leat_error err;
     struct leat_origin *o;
-    const char *url = store(p, 0, "bad.tar", a);
+    const char *url = store(0, "bad.tar", a);
     assert_fails(open_tar(url, opts, NULL, &o, &err), err, status, words);
     assert_non_null(strstr(err.text, "bad.tar"));
 }
 
-static void bad_shards_are_refused_by_name(void **state)
+TEST_IN_PLACE(bad_shards_are_refused_by_name)
 {
-    struct place *p = *state;
     struct tar_archive a = tar_begin();
     tar_member(&a, "1.txt", '0', "a");
     tar_member(&a, "2.txt", '0', "a");
     tar_member(&a, "1.cls", '0', "3");
-    check_refused(p, &a, NULL, LEAT_INVALID, "sample '1' occurs twice, as number 0 and 2");
+    check_refused(&a, NULL, LEAT_INVALID, "sample '1' occurs twice, as number 0 and 2");
 
     a = tar_begin();
     tar_member(&a, "1.txt", '0', "a");
     tar_member(&a, "1.TXT", '0', "a");
-    check_refused(p, &a, NULL, LEAT_INVALID, "sample '1' has two members '.txt'; the second is at byte 1024");
+    check_refused(&a, NULL, LEAT_INVALID, "sample '1' has two members '.txt'; the second is at byte 1024");
 
     a = tar_begin();
     tar_member(&a, "1.txt", '0', "a");
     tar_member(&a, "1.cls", '1', "");
-    check_refused(p, &a, NULL, LEAT_UNSUPPORTED, "'1.cls' at byte 1024 is a link");
+    check_refused(&a, NULL, LEAT_UNSUPPORTED, "'1.cls' at byte 1024 is a link");
 
     a = tar_begin();
     tar_member(&a, "1.wei rd", '0', "a");
-    check_refused(p, &a, NULL, LEAT_INVALID, "'1.wei rd' at byte 0");
+    check_refused(&a, NULL, LEAT_INVALID, "'1.wei rd' at byte 0");
 
     a = tar_begin();
     tar_header(&a, "huge.mp4", '0', ((uint64_t)1 << 32) - 100);
-    check_refused(p, &a, NULL, LEAT_LIMIT, "less than 4 GiB");
+    check_refused(&a, NULL, LEAT_LIMIT, "less than 4 GiB");
 
     static const struct leat_type_wish wishes[] = {{"cls", LEAT_FIELD_INT}};
     static const struct leat_type_wish wrong[] = {{"cls", LEAT_FIELD_TOKENS}};
     struct leat_tar_opts opts = {.wishes = wishes, .wishes_n = 1};
     a = tar_begin();
     tar_member(&a, "1.cls", '0', "three");
-    check_refused(p, &a, &opts, LEAT_INVALID, "'1.cls' at byte 512 is not a whole number");
+    check_refused(&a, &opts, LEAT_INVALID, "'1.cls' at byte 512 is not a whole number");
 
     a = tar_begin();
-    check_refused(p, &a, NULL, LEAT_INVALID, "no sample");
+    check_refused(&a, NULL, LEAT_INVALID, "no sample");
 
     a = tar_begin();
     tar_member(&a, "1.txt", '0', "a");
     struct leat_error err;
     struct leat_origin *o;
-    assert_fails(open_tar(store(p, 0, "x.tar", &a), &opts, NULL, &o, &err), err, LEAT_INVALID,
+    assert_fails(open_tar(store(0, "x.tar", &a), &opts, NULL, &o, &err), err, LEAT_INVALID,
                  "no sample has the field 'cls' that should be int");
     opts.wishes = wrong;
-    assert_fails(open_tar(p->path[0], &opts, NULL, &o, &err), err, LEAT_UNSUPPORTED, "cannot be tokens");
+    assert_fails(open_tar(paths[0], &opts, NULL, &o, &err), err, LEAT_UNSUPPORTED, "cannot be tokens");
 
     a = tar_begin();
     tar_member(&a, "1.txt", '0', "a");
     tar_header(&a, "2.txt", '0', 100);
-    write_file(path_of(p, 0, "cut.tar"), a.buf.data, a.buf.len);
+    write_file(path_of(0, "cut.tar"), a.buf.data, a.buf.len);
     leat_buf_free(&a.buf);
-    assert_fails(open_tar(p->path[0], NULL, NULL, &o, &err), err, LEAT_CORRUPT,
+    assert_fails(open_tar(paths[0], NULL, NULL, &o, &err), err, LEAT_CORRUPT,
                  "it ends at byte 1536 in the middle of '2.txt'");
     assert_non_null(strstr(err.text, "cut.tar"));
 }
 
-static void the_sixty_fifth_field_is_named(void **state)
+TEST_IN_PLACE(the_sixty_fifth_field_is_named)
 {
-    struct place *p = *state;
     struct tar_archive a = tar_begin();
     for (unsigned i = 0; i < 65; i++) {
         char name[32];
         snprintf(name, sizeof name, "1.f%u", i);
         tar_member(&a, name, '0', "a");
     }
-    check_refused(p, &a, NULL, LEAT_LIMIT, "'.f64' would be field number 65");
+    check_refused(&a, NULL, LEAT_LIMIT, "'.f64' would be field number 65");
 }
 
 static bool stop_at_once(void *user)
@@ -411,27 +373,11 @@ static bool stop_at_once(void *user)
     return true;
 }
 
-static void it_can_be_stopped(void **state)
+TEST_IN_PLACE(it_can_be_stopped)
 {
-    struct place *p = *state;
     struct leat_error err;
     struct leat_origin *o;
     struct leat_tar_opts opts = {.stop = stop_at_once};
-    write_many(p, 2, 10);
-    assert_fails(open_tar(p->dir, &opts, NULL, &o, &err), err, LEAT_CANCELLED, "interrupted");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(members_with_one_stem_are_one_sample, setup, teardown),
-        cmocka_unit_test_setup_teardown(chunks_tile_the_shards_and_know_their_sums, setup, teardown),
-        cmocka_unit_test_setup_teardown(images_are_probed_whole_wherever_they_lie, setup, teardown),
-        cmocka_unit_test_setup_teardown(addresses_are_braces_lists_and_prefixes, setup, teardown),
-        cmocka_unit_test_setup_teardown(packed_shards_are_refused_with_advice, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_shards_are_refused_by_name, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_sixty_fifth_field_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(it_can_be_stopped, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    write_many(2, 10);
+    assert_fails(open_tar(unit_place, &opts, NULL, &o, &err), err, LEAT_CANCELLED, "interrupted");
 }

@@ -7,7 +7,7 @@
 #include "dataset/npy.h"
 #include "dataset/token_origin.h"
 #include "dataset/tokens.h"
-#include "unit.h"
+#include "unit_place.h"
 
 /* An .npy file's beginning, of version 1; the length of it. */
 static size_t npy(uint8_t *out, const char *dict)
@@ -20,9 +20,8 @@ static size_t npy(uint8_t *out, const char *dict)
     return n + 10;
 }
 
-static void npy_headers_of_numpy_are_read(void **state)
+TEST(npy_headers_of_numpy_are_read)
 {
-    (void)state;
     static const struct {
         const char *dict;
         char kind;
@@ -53,9 +52,8 @@ static void npy_headers_of_numpy_are_read(void **state)
     }
 }
 
-static void damaged_npy_headers_are_refused(void **state)
+TEST(damaged_npy_headers_are_refused)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "{}",
@@ -93,9 +91,8 @@ static size_t llmc(uint8_t *out, uint32_t magic, uint32_t version, uint32_t toke
     return 1024;
 }
 
-static void beginnings_say_type_place_and_number_of_tokens(void **state)
+TEST(beginnings_say_type_place_and_number_of_tokens)
 {
-    (void)state;
     uint8_t head[2000] = {0};
     struct leat_tokens_file f;
     struct leat_error err;
@@ -114,9 +111,8 @@ static void beginnings_say_type_place_and_number_of_tokens(void **state)
     assert_true(f.dtype == LEAT_U32 && f.offset == n && f.tokens == 9);
 }
 
-static void files_that_do_not_fit_their_words_are_refused(void **state)
+TEST(files_that_do_not_fit_their_words_are_refused)
 {
-    (void)state;
     uint8_t head[2000] = {0};
     struct leat_tokens_file f;
     struct leat_error err;
@@ -199,9 +195,8 @@ static leat_status walk(struct idx *x, uint64_t bin_bytes, char text[1000], stru
     return rc == LEAT_OK ? leat_megatron_each(&m, &head, note, text, err) : rc;
 }
 
-static void documents_of_an_idx_are_found(void **state)
+TEST(documents_of_an_idx_are_found)
 {
-    (void)state;
     static const int32_t lengths[] = {5, 0, 7, 3};
     static const uint64_t borders[] = {0, 1, 3, 3, 4};
     char text[1000];
@@ -216,9 +211,8 @@ static void documents_of_an_idx_are_found(void **state)
     assert_ok(walk(&x, 60, text, &err), err);
 }
 
-static void an_idx_that_lies_is_refused_with_the_place(void **state)
+TEST(an_idx_that_lies_is_refused_with_the_place)
 {
-    (void)state;
     static const int32_t lengths[] = {5, 0, 7, 3};
     static const int32_t negative[] = {5, -1, 7, 3};
     static const uint64_t backwards[] = {0, 3, 1, 4};
@@ -265,48 +259,12 @@ static void an_idx_that_lies_is_refused_with_the_place(void **state)
 
 /* Files on disk */
 
-struct place {
-    char dir[64];
-};
-
-static int setup(void **state)
-{
-    struct place *p = calloc(1, sizeof *p);
-    snprintf(p->dir, sizeof p->dir, "/tmp/leat-test-XXXXXX");
-    assert_non_null(mkdtemp(p->dir));
-    *state = p;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct place *p = *state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", p->dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
-    free(p);
-    return 0;
-}
-
-static void write_file(const struct place *p, const char *name, const void *data, size_t n)
-{
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", p->dir, name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
-static leat_status open_tokens(const struct place *p, const char *name, const struct leat_token_opts *opts,
-                               struct leat_token_counts *counts, struct leat_origin **out, struct leat_error *err)
+static leat_status open_tokens(const char *name, const struct leat_token_opts *opts, struct leat_token_counts *counts,
+                               struct leat_origin **out, struct leat_error *err)
 {
     static const struct leat_token_opts defaults;
-    char url[200];
-    const char *urls[] = {url};
-    snprintf(url, sizeof url, "%s/%s", p->dir, name);
-    return leat_origin_tokens_open(urls, 1, opts ? opts : &defaults, counts, out, err);
+    const char *url = place_path(name);
+    return leat_origin_tokens_open(&url, 1, opts ? opts : &defaults, counts, out, err);
 }
 
 static void assert_sample(const struct leat_origin *o, uint64_t i, const char *key, uint64_t offset, uint64_t size)
@@ -333,16 +291,15 @@ static void assert_chunk(const struct leat_origin *o, uint32_t i, uint64_t first
     assert_true(c.sum == 0);
 }
 
-static void a_chunk_is_a_power_of_two_and_one_token_more(void **state)
+TEST_IN_PLACE(a_chunk_is_a_power_of_two_and_one_token_more)
 {
-    struct place *p = *state;
     static const struct leat_token_opts opts = {.dtype = "uint16", .chunk_bytes = 5000}; /* 2048 tokens */
     static uint8_t tokens[10000];
     struct leat_token_counts counts;
     struct leat_origin *o;
     struct leat_error err;
-    write_file(p, "train.bin", tokens, 10000);
-    assert_ok(open_tokens(p, "train.bin", &opts, &counts, &o, &err), err);
+    place_write("train.bin", tokens, 10000);
+    assert_ok(open_tokens("train.bin", &opts, &counts, &o, &err), err);
     assert_int_equal(counts.tokens, 5000);
     assert_int_equal(counts.documents, 0);
     assert_int_equal(o->chunks, 3);
@@ -356,36 +313,35 @@ static void a_chunk_is_a_power_of_two_and_one_token_more(void **state)
     assert_sample(o, 2, "train.bin:4096", 8192, 1808);
     leat_origin_close(o);
 
-    write_file(p, "train.bin", tokens, 8192); /* exactly two */
-    assert_ok(open_tokens(p, "train.bin", &opts, &counts, &o, &err), err);
+    place_write("train.bin", tokens, 8192); /* exactly two */
+    assert_ok(open_tokens("train.bin", &opts, &counts, &o, &err), err);
     assert_int_equal(o->chunks, 2);
     assert_chunk(o, 0, 0, 0, 4098);
     assert_chunk(o, 1, 1, 4096, 4096);
     leat_origin_close(o);
 
-    write_file(p, "train.bin", tokens, 8194); /* and one token more, which has a chunk of its own, too */
-    assert_ok(open_tokens(p, "train.bin", &opts, &counts, &o, &err), err);
+    place_write("train.bin", tokens, 8194); /* and one token more, which has a chunk of its own, too */
+    assert_ok(open_tokens("train.bin", &opts, &counts, &o, &err), err);
     assert_int_equal(o->chunks, 3);
     assert_chunk(o, 1, 1, 4096, 4098);
     assert_chunk(o, 2, 2, 8192, 2);
     leat_origin_close(o);
 }
 
-static void headers_are_left_out_and_files_follow_each_other(void **state)
+TEST_IN_PLACE(headers_are_left_out_and_files_follow_each_other)
 {
-    struct place *p = *state;
     static const struct leat_token_opts opts = {.chunk_bytes = 4096};
     static uint8_t file[6000];
     struct leat_token_counts counts;
     struct leat_origin *o;
     struct leat_error err;
     llmc(file, 20240520, 1, 2400);
-    write_file(p, "a.bin", file, 1024 + 4800);
+    place_write("a.bin", file, 1024 + 4800);
     memset(file, 0, sizeof file);
     size_t n = npy(file, "{'descr': '<u2', 'fortran_order': False, 'shape': (100,)}");
-    write_file(p, "b.npy", file, n + 200);
-    write_file(p, "readme.txt", file, 5);
-    assert_ok(open_tokens(p, "", &opts, &counts, &o, &err), err);
+    place_write("b.npy", file, n + 200);
+    place_write("readme.txt", file, 5);
+    assert_ok(open_tokens("", &opts, &counts, &o, &err), err);
     assert_int_equal(counts.files, 2);
     assert_int_equal(counts.other, 1);
     assert_int_equal(o->chunks, 3);
@@ -396,17 +352,16 @@ static void headers_are_left_out_and_files_follow_each_other(void **state)
     assert_sample(o, 2, "b.npy:0", n, 200);
     leat_origin_close(o);
     static const struct leat_token_opts other = {.dtype = "uint32"};
-    assert_fails(open_tokens(p, "", &other, &counts, &o, &err), err, LEAT_INVALID,
+    assert_fails(open_tokens("", &other, &counts, &o, &err), err, LEAT_INVALID,
                  "a.bin: its tokens are uint16, not uint32");
     n = npy(file, "{'descr': '<u4', 'fortran_order': False, 'shape': (100,)}");
-    write_file(p, "b.npy", file, n + 400);
-    assert_fails(open_tokens(p, "", &opts, &counts, &o, &err), err, LEAT_INVALID,
+    place_write("b.npy", file, n + 400);
+    assert_fails(open_tokens("", &opts, &counts, &o, &err), err, LEAT_INVALID,
                  "b.npy: its tokens are uint32, but those of");
 }
 
-static void documents_are_samples_and_go_on_in_the_next_chunk(void **state)
+TEST_IN_PLACE(documents_are_samples_and_go_on_in_the_next_chunk)
 {
-    struct place *p = *state;
     static const struct leat_token_opts opts = {.chunk_bytes = 4096}; /* 2048 tokens of two bytes */
     /* The second goes over the first border, the fourth over two, one is empty at a border and one at the end. */
     static const int32_t lengths[] = {2000, 48, 0, 100, 4200, 1, 0};
@@ -415,9 +370,9 @@ static void documents_are_samples_and_go_on_in_the_next_chunk(void **state)
     struct leat_origin *o;
     struct leat_error err;
     struct idx x = make_idx(8, lengths, 7, NULL, 8);
-    write_file(p, "c.bin", tokens, sizeof tokens);
-    write_file(p, "c.idx", x.data, x.n);
-    assert_ok(open_tokens(p, "c.bin", &opts, &counts, &o, &err), err);
+    place_write("c.bin", tokens, sizeof tokens);
+    place_write("c.idx", x.data, x.n);
+    assert_ok(open_tokens("c.bin", &opts, &counts, &o, &err), err);
     assert_int_equal(counts.documents, 7);
     assert_int_equal(o->chunks, 4);
     assert_int_equal(o->samples, 9);
@@ -437,43 +392,25 @@ static void documents_are_samples_and_go_on_in_the_next_chunk(void **state)
     leat_origin_close(o);
 }
 
-static void wrong_pairs_are_refused_by_name(void **state)
+TEST_IN_PLACE(wrong_pairs_are_refused_by_name)
 {
-    struct place *p = *state;
     static const int32_t lengths[] = {5};
     struct leat_token_counts counts;
     struct leat_origin *o;
     struct leat_error err;
     struct idx x = make_idx(8, lengths, 1, NULL, 2);
-    write_file(p, "c.bin", "0123456789AB", 12);
-    write_file(p, "c.idx", x.data, x.n);
-    assert_fails(open_tokens(p, "c.bin", NULL, &counts, &o, &err), err, LEAT_CORRUPT,
+    place_write("c.bin", "0123456789AB", 12);
+    place_write("c.idx", x.data, x.n);
+    assert_fails(open_tokens("c.bin", NULL, &counts, &o, &err), err, LEAT_CORRUPT,
                  "c.idx: its documents have 5 tokens");
-    write_file(p, "c.idx", "nothing", 7);
-    assert_fails(open_tokens(p, "c.bin", NULL, &counts, &o, &err), err, LEAT_CORRUPT, "c.idx: it has 7 bytes");
-    write_file(p, "empty.bin", "", 0);
+    place_write("c.idx", "nothing", 7);
+    assert_fails(open_tokens("c.bin", NULL, &counts, &o, &err), err, LEAT_CORRUPT, "c.idx: it has 7 bytes");
+    place_write("empty.bin", "", 0);
     static const struct leat_token_opts opts = {.dtype = "uint16"};
-    assert_fails(open_tokens(p, "empty.bin", &opts, &counts, &o, &err), err, LEAT_INVALID, "empty.bin: it is empty");
+    assert_fails(open_tokens("empty.bin", &opts, &counts, &o, &err), err, LEAT_INVALID, "empty.bin: it is empty");
     static const struct leat_token_opts wrong = {.dtype = "int8"};
-    assert_fails(open_tokens(p, "empty.bin", &wrong, &counts, &o, &err), err, LEAT_INVALID,
+    assert_fails(open_tokens("empty.bin", &wrong, &counts, &o, &err), err, LEAT_INVALID,
                  "'int8' is not a type of tokens");
-    assert_fails(open_tokens(p, "missing.bin", &opts, &counts, &o, &err), err, LEAT_NOT_FOUND, "missing.bin");
-    assert_fails(open_tokens(p, "x.bin.gz", &opts, &counts, &o, &err), err, LEAT_UNSUPPORTED, "unpack it");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(npy_headers_of_numpy_are_read),
-        cmocka_unit_test(damaged_npy_headers_are_refused),
-        cmocka_unit_test(beginnings_say_type_place_and_number_of_tokens),
-        cmocka_unit_test(files_that_do_not_fit_their_words_are_refused),
-        cmocka_unit_test(documents_of_an_idx_are_found),
-        cmocka_unit_test(an_idx_that_lies_is_refused_with_the_place),
-        cmocka_unit_test_setup_teardown(a_chunk_is_a_power_of_two_and_one_token_more, setup, teardown),
-        cmocka_unit_test_setup_teardown(headers_are_left_out_and_files_follow_each_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(documents_are_samples_and_go_on_in_the_next_chunk, setup, teardown),
-        cmocka_unit_test_setup_teardown(wrong_pairs_are_refused_by_name, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_fails(open_tokens("missing.bin", &opts, &counts, &o, &err), err, LEAT_NOT_FOUND, "missing.bin");
+    assert_fails(open_tokens("x.bin.gz", &opts, &counts, &o, &err), err, LEAT_UNSUPPORTED, "unpack it");
 }

@@ -191,41 +191,37 @@ static leat_status look_for_garbage(void *user, struct leat_error *err)
     return rc;
 }
 
-static void selecting(void **state)
+TEST(selecting)
 {
-    (void)state;
     struct leat_error err;
     assert_true(fail_alloc_each(select_samples, NULL) > 30);
     assert_ok(select_samples(NULL, &err), err);
     assert_true(fail_alloc_each(open_selection, NULL) > 10);
 }
 
-static void adding_and_comparing(void **state)
+TEST(adding_and_comparing)
 {
-    (void)state;
     struct leat_error err;
     assert_true(fail_alloc_each(add_samples, NULL) > 30);
     assert_ok(add_samples(NULL, &err), err);
     assert_true(fail_alloc_each(compare, NULL) > 20);
 }
 
-static void looking_for_garbage(void **state)
+TEST(looking_for_garbage)
 {
-    (void)state;
     assert_true(fail_alloc_each(look_for_garbage, NULL) > 10);
 }
 
-int main(void)
+static void begin(void)
 {
     struct leat_error err;
-    bench_folder(folder);
+    folder_make(folder);
     assert_ok(pack("first", 0, NULL, &err), err);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(selecting),
-        cmocka_unit_test(adding_and_comparing),
-        cmocka_unit_test(looking_for_garbage),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    bench_remove(folder);
-    return failed;
 }
+
+static void end(void)
+{
+    folder_remove(folder);
+}
+
+TEST_GROUP(begin, end);

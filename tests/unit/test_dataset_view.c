@@ -1,5 +1,4 @@
 /* Names of views, and the packing of documents. Blocks themselves are read by tests/py/test_tokens.py. */
-#include <stdlib.h>
 
 #include "base/hash.h"
 #include "base/random.h"
@@ -21,9 +20,8 @@ static void assert_name(const char *text, const char *name)
     assert_string_equal(out, name);
 }
 
-static void a_view_has_one_name(void **state)
+TEST(a_view_has_one_name)
 {
-    (void)state;
     assert_name(NULL, "samples");
     assert_name("", "samples");
     assert_name(" samples ", "samples");
@@ -33,12 +31,11 @@ static void a_view_has_one_name(void **state)
     assert_name("field=a.b-c documents=fit blocks=5", "blocks=5 shift=1 documents=fit field=a.b-c");
 }
 
-static void a_name_too_long_for_states_is_refused(void **state)
+TEST(a_name_too_long_for_states_is_refused)
 {
     struct leat_view_text t;
     struct leat_error err;
     char out[LEAT_VIEW_NAME_MAX] = "as it was";
-    (void)state;
     assert_ok(leat_view_text_read("blocks=2048 documents=fit field=a_name_of_thirty_letters_and_more", &t, &err), err);
     assert_int_equal(leat_view_text_write(&t, out, &err), LEAT_LIMIT);
     assert_string_equal(out, "as it was");
@@ -112,11 +109,10 @@ static void assert_packed(uint32_t room, const uint32_t *tokens, uint32_t n, con
     free(seen);
 }
 
-static void documents_are_packed_once_and_within_their_blocks(void **state)
+TEST(documents_are_packed_once_and_within_their_blocks)
 {
     static const uint32_t rooms[] = {1, 2, 63, 64, 65, 100, 2049, 4097, 300000};
     struct leat_error err;
-    (void)state;
     for (size_t r = 0; r < COUNT(rooms); r++) {
         struct leat_fitter *f;
         assert_ok(leat_fitter_open(rooms[r], &f, &err), err);
@@ -134,7 +130,7 @@ static void documents_are_packed_once_and_within_their_blocks(void **state)
     }
 }
 
-static void best_fit_is_as_the_page_says(void **state)
+TEST(best_fit_is_as_the_page_says)
 {
     /* The longest first: 7 and 6 open blocks, the first 4 fills that of 6, the second 4 opens another, 3 fills that of
      * 7, 2 and the last token of 21 go to the one that is left. */
@@ -146,7 +142,6 @@ static void best_fit_is_as_the_page_says(void **state)
                 {2, {6, 0}}, {2, {7, 2}}, {3, {7, 0}}, {4, {7, 1}}};
     struct leat_fitter *f;
     struct leat_error err;
-    (void)state;
     assert_ok(leat_fitter_open(10, &f, &err), err);
     struct packed p = pack(f, tokens, 8);
     assert_int_equal(p.blocks, 5);
@@ -161,13 +156,12 @@ static void best_fit_is_as_the_page_says(void **state)
 }
 
 /* Positions in saved states count these blocks: a release that packs otherwise would resume in the wrong place. */
-static void packing_stays_the_same_for_ever(void **state)
+TEST(packing_stays_the_same_for_ever)
 {
     struct leat_fitter *f;
     struct leat_error err;
     uint32_t tokens[4000];
     uint64_t at = 1;
-    (void)state;
     for (size_t i = 0; i < 4000; i++) {
         at = at * 6364136223846793005u + 1442695040888963407u;
         tokens[i] = (uint32_t)((at >> 40) % 3000 * ((at >> 33) % 5) / 4);
@@ -180,16 +174,4 @@ static void packing_stays_the_same_for_ever(void **state)
     assert_int_equal(leat_xxh3(p.list, (size_t)p.parts * sizeof *p.list), GOLDEN_PARTS);
     packed_free(&p);
     leat_fitter_close(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_view_has_one_name),
-        cmocka_unit_test(a_name_too_long_for_states_is_refused),
-        cmocka_unit_test(documents_are_packed_once_and_within_their_blocks),
-        cmocka_unit_test(best_fit_is_as_the_page_says),
-        cmocka_unit_test(packing_stays_the_same_for_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

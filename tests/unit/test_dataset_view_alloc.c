@@ -8,27 +8,14 @@
 #include "dataset/token_origin.h"
 #include "dataset/view.h"
 #include "fail_alloc.h"
-#include "unit.h"
+#include "unit_place.h"
 
 #define DOCUMENTS 40u
 #define TOKENS    (DOCUMENTS * (DOCUMENTS + 1) / 2 * 7) /* document i has 7 (i + 1) */
 
-struct place {
-    char dir[64];
-    struct leat_dataset *dataset;
-};
+static struct leat_dataset *dataset;
 
-static void write_file(const struct place *p, const char *name, const void *data, size_t n)
-{
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", p->dir, name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
-static void write_megatron(const struct place *p)
+static void write_megatron(void)
 {
     static uint8_t idx[64 + 4 * DOCUMENTS + 8 * DOCUMENTS + 8 * (DOCUMENTS + 1)];
     static uint8_t tokens[2 * TOKENS];
@@ -48,11 +35,11 @@ static void write_megatron(const struct place *p)
     for (uint64_t i = 0; i <= DOCUMENTS; i++)
         leat_write_u64(&w, i);
     assert_false(w.bad);
-    write_file(p, "m.bin", tokens, sizeof tokens);
-    write_file(p, "m.idx", idx, w.at);
+    place_write("m.bin", tokens, sizeof tokens);
+    place_write("m.idx", idx, w.at);
 }
 
-static void make_index(const struct place *p, const char *to)
+static void make_index(const char *to)
 {
     static const struct leat_token_opts opts = {.chunk_bytes = 4096};
     struct leat_index_origin_opts how = {.threads = 1};
@@ -61,10 +48,8 @@ static void make_index(const struct place *p, const char *to)
     struct leat_home home = {0};
     struct leat_origin *o;
     struct leat_error err;
-    char url[200];
-    const char *urls[] = {url};
-    snprintf(url, sizeof url, "%s/m.bin", p->dir);
-    assert_ok(leat_origin_tokens_open(urls, 1, &opts, NULL, &o, &err), err);
+    const char *url = place_path("m.bin");
+    assert_ok(leat_origin_tokens_open(&url, 1, &opts, NULL, &o, &err), err);
     assert_ok(leat_cut_make(o, &how.cut, &cut, &err), err);
     assert_ok(leat_home_open(to, NULL, &home, &err), err);
     assert_ok(leat_index_origin(o, &cut, &home, &how, &result, &err), err);
@@ -73,30 +58,19 @@ static void make_index(const struct place *p, const char *to)
     leat_origin_close(o);
 }
 
-static int setup(void **state)
+static void setup(void)
 {
-    static struct place p;
     struct leat_error err;
-    char to[200];
-    snprintf(p.dir, sizeof p.dir, "/tmp/leat-test-XXXXXX");
-    assert_non_null(mkdtemp(p.dir));
-    write_megatron(&p);
-    snprintf(to, sizeof to, "%s/set", p.dir);
-    make_index(&p, to);
-    assert_ok(leat_dataset_open(to, NULL, NULL, &p.dataset, &err), err);
-    *state = &p;
-    return 0;
+    place_open();
+    write_megatron();
+    make_index(place_path("set"));
+    assert_ok(leat_dataset_open(place_path("set"), NULL, NULL, &dataset, &err), err);
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    struct place *p = *state;
-    char command[128];
-    leat_dataset_close(p->dataset);
-    snprintf(command, sizeof command, "rm -rf %s", p->dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
-    return 0;
+    leat_dataset_close(dataset);
+    place_close();
 }
 
 /* Tokens of all blocks of a chunk, run by run. */
@@ -141,12 +115,11 @@ static leat_status open_and_walk(struct leat_dataset *d, const char *text, uint6
 
 static leat_status scenario(void *user, struct leat_error *err)
 {
-    struct place *p = user;
     uint64_t cut = 0;
     uint64_t fit = 0;
-    leat_status rc = open_and_walk(p->dataset, "blocks=64 shift=0", &cut, err);
+    leat_status rc = open_and_walk(dataset, "blocks=64 shift=0", &cut, err);
     if (rc == LEAT_OK)
-        rc = open_and_walk(p->dataset, "blocks=99 documents=fit", &fit, err);
+        rc = open_and_walk(dataset, "blocks=99 documents=fit", &fit, err);
     if (rc == LEAT_OK) {
         assert_int_equal(cut, TOKENS / 64 * 64);
         assert_int_equal(fit, TOKENS);
@@ -154,17 +127,10 @@ static leat_status scenario(void *user, struct leat_error *err)
     return rc;
 }
 
-static void views_survive_every_failing_allocation(void **state)
+TEST(views_survive_every_failing_allocation)
 {
-    struct place *p = *state;
-    assert_true(leat_dataset_root(p->dataset)->chunks > 2);
-    assert_true(fail_alloc_each(scenario, p) > 20);
+    assert_true(leat_dataset_root(dataset)->chunks > 2);
+    assert_true(fail_alloc_each(scenario, NULL) > 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(views_survive_every_failing_allocation),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, teardown);

@@ -111,16 +111,14 @@ static leat_status talk_to_etcd(void *user, struct leat_error *err)
     return rc;
 }
 
-static void members(void **state)
+TEST(members)
 {
-    (void)state;
     assert_true(fail_alloc_each(make_and_tell, NULL) > 20);
     assert_true(fail_alloc_each(read_list, NULL) >= 1);
 }
 
-static void rosters(void **state)
+TEST(rosters)
 {
-    (void)state;
     struct leat_members *there;
     struct leat_error err;
     assert_ok(leat_members_make("job", machines, 3, NULL, &there, &err), err);
@@ -128,20 +126,9 @@ static void rosters(void **state)
     leat_members_free(there);
 }
 
-static void etcd(void **state)
+TEST(etcd)
 {
-    (void)state;
     char answer[] = "{\"header\":{\"revision\":\"2\"},\"kvs\":[{\"key\":\"L3AvYWxpdmUvYQ==\",\"value\":"
                     "\"eyJpZCI6IjAxMjM0NTY3ODlhYmNkZWYiLCJzZXRzIjpbIjAxMjM0NTY3ODlhYmNkZWYiXX0=\"}]}";
     assert_true(fail_alloc_each(talk_to_etcd, answer) > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members),
-        cmocka_unit_test(rosters),
-        cmocka_unit_test(etcd),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,11 +277,10 @@ static void set(struct box *b, bool *flag, bool value)
 }
 
 /* The old one ran out while it was asked for; by the time etcd says so there is another. */
-static void what_is_said_late_of_an_old_lease_does_not_end_the_new_one(void **state)
+TEST(what_is_said_late_of_an_old_lease_does_not_end_the_new_one)
 {
     struct box b;
     struct machine m;
-    (void)state;
     box_init(&b);
     struct peer *peer = peer_open(serve, &b);
     join(&m, peer_url(peer) + strlen("http://"));
@@ -319,9 +318,8 @@ static void check_ended_watch(bool at_once)
 }
 
 /* Its connection stays open, as etcd's does. */
-static void a_watch_that_etcd_ends_is_begun_again_less_and_less_often(void **state)
+TEST(a_watch_that_etcd_ends_is_begun_again_less_and_less_often)
 {
-    (void)state;
     check_ended_watch(true);
     check_ended_watch(false);
 }
@@ -340,14 +338,13 @@ static bool serve_way(struct peer_request *r, void *user)
     return !w->down && serve(r, w->box);
 }
 
-static void an_address_that_no_longer_answers_is_left_and_the_lease_kept_at_the_next(void **state)
+TEST(an_address_that_no_longer_answers_is_left_and_the_lease_kept_at_the_next)
 {
     struct box b;
     struct machine m;
     struct way ways[2] = {{.box = &b}, {.box = &b}};
     struct peer *peers[2];
     char both[128];
-    (void)state;
     box_init(&b);
     for (int i = 0; i < 2; i++)
         peers[i] = peer_open(serve_way, &ways[i]);
@@ -366,14 +363,4 @@ static void an_address_that_no_longer_answers_is_left_and_the_lease_kept_at_the_
     for (int i = 0; i < 2; i++)
         peer_close(peers[i]);
     box_free(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_said_late_of_an_old_lease_does_not_end_the_new_one),
-        cmocka_unit_test(a_watch_that_etcd_ends_is_begun_again_less_and_less_often),
-        cmocka_unit_test(an_address_that_no_longer_answers_is_left_and_the_lease_kept_at_the_next),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,8 @@ static uint32_t moved(const struct leat_members *a, const uint32_t *x, const str
     return n;
 }
 
-static void what_is_written_is_read_back(void **state)
+TEST(what_is_written_is_read_back)
 {
-    (void)state;
     const uint32_t hosts[] = {1, 2, 3};
     const uint32_t fewer[] = {1, 3};
     struct leat_error err;
@@ -64,9 +63,8 @@ static void what_is_written_is_read_back(void **state)
     leat_members_free(back);
 }
 
-static void a_machine_that_leaves_or_joins_moves_its_share_alone(void **state)
+TEST(a_machine_that_leaves_or_joins_moves_its_share_alone)
 {
-    (void)state;
     const uint32_t four[] = {1, 2, 3, 4};
     const uint32_t three[] = {4, 1, 3}; /* with other numbers */
     uint32_t x[SLOTS];
@@ -86,9 +84,8 @@ static void a_machine_that_leaves_or_joins_moves_its_share_alone(void **state)
     leat_members_free(c);
 }
 
-static void what_a_lost_machine_had_goes_to_the_others(void **state)
+TEST(what_a_lost_machine_had_goes_to_the_others)
 {
-    (void)state;
     const uint32_t four[] = {1, 2, 3, 4};
     bool lost[] = {false, false, true, false};
     uint32_t x[SLOTS];
@@ -110,9 +107,8 @@ static void what_a_lost_machine_had_goes_to_the_others(void **state)
     leat_members_free(a);
 }
 
-static void wrong_texts_are_refused(void **state)
+TEST(wrong_texts_are_refused)
 {
-    (void)state;
     struct leat_member *nodes;
     uint32_t n;
     struct leat_error err;
@@ -134,9 +130,8 @@ static void wrong_texts_are_refused(void **state)
     free(nodes);
 }
 
-static void one_that_fails_is_left_alone_and_then_lost(void **state)
+TEST(one_that_fails_is_left_alone_and_then_lost)
 {
-    (void)state;
     struct leat_health h = {0};
     const uint64_t s = 1000000000ull;
     assert_true(leat_health_good(&h, 0));
@@ -154,9 +149,8 @@ static void one_that_fails_is_left_alone_and_then_lost(void **state)
 }
 
 /* 700 machines start again and again: what they remember must not grow until nothing can be told any more. */
-static void a_large_job_that_starts_often_forgets_its_oldest_machines(void **state)
+TEST(a_large_job_that_starts_often_forgets_its_oldest_machines)
 {
-    (void)state;
     static struct leat_member nodes[700];
     struct leat_members *last = NULL;
     struct leat_members *m;
@@ -178,17 +172,4 @@ static void a_large_job_that_starts_often_forgets_its_oldest_machines(void **sta
     }
     assert_in_range(last->before_n, 1, 3);
     leat_members_free(last);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_back),
-        cmocka_unit_test(a_machine_that_leaves_or_joins_moves_its_share_alone),
-        cmocka_unit_test(what_a_lost_machine_had_goes_to_the_others),
-        cmocka_unit_test(wrong_texts_are_refused),
-        cmocka_unit_test(one_that_fails_is_left_alone_and_then_lost),
-        cmocka_unit_test(a_large_job_that_starts_often_forgets_its_oldest_machines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

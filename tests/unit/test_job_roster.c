@@ -37,9 +37,8 @@ static uint32_t differences(const uint32_t *x, const uint32_t *y)
     return n;
 }
 
-static void one_that_joins_takes_an_equal_part_and_nothing_else_moves(void **state)
+TEST(one_that_joins_takes_an_equal_part_and_nothing_else_moves)
 {
-    (void)state;
     uint32_t x[SLOTS];
     uint32_t y[SLOTS];
     struct leat_error err;
@@ -59,9 +58,8 @@ static void one_that_joins_takes_an_equal_part_and_nothing_else_moves(void **sta
     }
 }
 
-static void one_that_comes_takes_the_place_of_one_that_is_gone(void **state)
+TEST(one_that_comes_takes_the_place_of_one_that_is_gone)
 {
-    (void)state;
     uint32_t x[SLOTS];
     uint32_t y[SLOTS];
     const char *const left[] = {addresses[0], addresses[2]};
@@ -79,9 +77,8 @@ static void one_that_comes_takes_the_place_of_one_that_is_gone(void **state)
     leat_members_free(m);
 }
 
-static void what_a_lost_one_had_is_spread_and_nothing_else_moves(void **state)
+TEST(what_a_lost_one_had_is_spread_and_nothing_else_moves)
 {
-    (void)state;
     uint32_t x[SLOTS];
     uint32_t y[SLOTS];
     bool lost[] = {false, true, false, false};
@@ -97,9 +94,8 @@ static void what_a_lost_one_had_is_spread_and_nothing_else_moves(void **state)
     leat_members_free(m);
 }
 
-static void ranks_are_assigned_what_their_machines_own(void **state)
+TEST(ranks_are_assigned_what_their_machines_own)
 {
-    (void)state;
     uint32_t x[SLOTS];
     uint32_t y[SLOTS];
     uint32_t shares[2] = {0};
@@ -121,9 +117,8 @@ static void ranks_are_assigned_what_their_machines_own(void **state)
     leat_members_free(m);
 }
 
-static void secrets_stay_while_somebody_has_them_and_no_longer(void **state)
+TEST(secrets_stay_while_somebody_has_them_and_no_longer)
 {
-    (void)state;
     struct leat_error err;
     struct leat_members *m = of(2);
     struct leat_members *out;
@@ -153,9 +148,8 @@ static void secrets_stay_while_somebody_has_them_and_no_longer(void **state)
 }
 
 /* What etcd sends is not always etcd's. */
-static void what_etcd_does_not_say_is_refused(void **state)
+TEST(what_etcd_does_not_say_is_refused)
 {
-    (void)state;
     struct leat_error err;
     struct leat_etcd_look look;
     bool good;
@@ -197,17 +191,4 @@ static void what_etcd_does_not_say_is_refused(void **state)
     assert_string_equal(said, "no");
     leat_etcd_read_problem("<html>", 6, said, sizeof said);
     assert_string_equal(said, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_joins_takes_an_equal_part_and_nothing_else_moves),
-        cmocka_unit_test(one_that_comes_takes_the_place_of_one_that_is_gone),
-        cmocka_unit_test(what_a_lost_one_had_is_spread_and_nothing_else_moves),
-        cmocka_unit_test(ranks_are_assigned_what_their_machines_own),
-        cmocka_unit_test(secrets_stay_while_somebody_has_them_and_no_longer),
-        cmocka_unit_test(what_etcd_does_not_say_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,8 @@ static leat_status make_request(void *user, struct leat_error *err)
     return rc;
 }
 
-static void requests(void **state)
+TEST(requests)
 {
-    (void)state;
     setenv("AWS_ACCESS_KEY_ID", "a", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "b", 1);
     setenv("AWS_REGION", "c", 1);
@@ -49,17 +48,7 @@ static leat_status use_workers(void *user, struct leat_error *err)
     return rc;
 }
 
-static void workers(void **state)
+TEST(workers)
 {
-    (void)state;
     assert_true(fail_alloc_each(use_workers, NULL) >= 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests),
-        cmocka_unit_test(workers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,28 +7,26 @@
 #include "leat/dataset.h"
 #include "leat/writer.h"
 #include "mount/files.h"
-#include "unit.h"
+#include "unit_place.h"
 
 #define SAMPLES 40u
 #define VALUE   500u
-
-static char dir[64] = "/tmp/leat-mount-XXXXXX";
 
 static uint8_t byte_of(uint64_t sample)
 {
     return (uint8_t)('a' + sample % 26);
 }
 
-static int make_dataset(void **state)
+static void make_dataset(void)
 {
     static const struct leat_packer_field field = {
         .size = sizeof field, .name = "x", .type = LEAT_DATA_BYTES, .zstd = 1};
-    struct leat_packer_opts o = {.size = sizeof o, .url = dir, .fields = &field, .fields_n = 1, .chunk_bytes = 4096};
+    struct leat_packer_opts o = {
+        .size = sizeof o, .url = unit_place, .fields = &field, .fields_n = 1, .chunk_bytes = 4096};
     struct leat_packer *packer = NULL;
     char id[65];
     struct leat_error err;
-    (void)state;
-    assert_non_null(mkdtemp(dir));
+    place_open();
     assert_ok(leat_packer_open(&o, &packer, &err), err);
     for (uint64_t i = 0; i < SAMPLES; i++) {
         char key[20];
@@ -40,17 +38,6 @@ static int make_dataset(void **state)
     }
     assert_ok(leat_packer_finish(packer, id, &err), err);
     leat_packer_close(packer);
-    return 0;
-}
-
-static int remove_dataset(void **state)
-{
-    char command[100];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    FILE *rm = popen(command, "r");
-    pclose(rm);
-    return 0;
 }
 
 static void count_up(void *user, const char *why)
@@ -100,22 +87,15 @@ static leat_status show_and_read(void *user, struct leat_error *err)
     return rc;
 }
 
-static void files_are_read_right_or_not_at_all(void **state)
+TEST(files_are_read_right_or_not_at_all)
 {
-    (void)state;
     struct leat_store_opts store = {0};
     struct leat_dataset *d = NULL;
     struct leat_error err;
-    assert_ok(leat_dataset_open(dir, &store, NULL, &d, &err), err);
+    assert_ok(leat_dataset_open(unit_place, &store, NULL, &d, &err), err);
     assert_ok(show_and_read(d, &err), err);
     assert_true(fail_alloc_each(show_and_read, d) > 50);
     leat_dataset_close(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_read_right_or_not_at_all),
-    };
-    return cmocka_run_group_tests(tests, make_dataset, remove_dataset);
-}
+TEST_GROUP(make_dataset, place_close);

@@ -5,9 +5,8 @@
 #include "mount/folder.h"
 #include "unit.h"
 
-static void a_device_that_is_missing_or_closed_says_what_to_do(void **state)
+TEST(a_device_that_is_missing_or_closed_says_what_to_do)
 {
-    (void)state;
     struct leat_error err;
     assert_fails(leat_mount_check_device("/dev/no-such-fuse", &err), err, LEAT_UNSUPPORTED, "modprobe fuse");
     assert_fails(leat_mount_check_device("/dev/null/fuse", &err), err, LEAT_NOT_FOUND, "/dev/null/fuse");
@@ -17,9 +16,8 @@ static void a_device_that_is_missing_or_closed_says_what_to_do(void **state)
     assert_fails(leat_mount_check_device("/etc/shadow", &err), err, LEAT_DENIED, "--cap-add SYS_ADMIN");
 }
 
-static void only_an_empty_folder_is_mounted_on(void **state)
+TEST(only_an_empty_folder_is_mounted_on)
 {
-    (void)state;
     struct leat_error err;
     char dir[] = "/tmp/leat-folder-XXXXXX";
     char below[64];
@@ -36,9 +34,8 @@ static void only_an_empty_folder_is_mounted_on(void **state)
     rmdir(dir);
 }
 
-static void the_helper_is_looked_for_on_the_path(void **state)
+TEST(the_helper_is_looked_for_on_the_path)
 {
-    (void)state;
     char dir[] = "/tmp/leat-path-XXXXXX";
     char file[64];
     const char *path = getenv("PATH");
@@ -58,14 +55,4 @@ static void the_helper_is_looked_for_on_the_path(void **state)
     if (before)
         setenv("PATH", before, 1);
     free(before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_that_is_missing_or_closed_says_what_to_do),
-        cmocka_unit_test(only_an_empty_folder_is_mounted_on),
-        cmocka_unit_test(the_helper_is_looked_for_on_the_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,9 +64,8 @@ static bool take_and_give(struct leat_hold *h, uint64_t id)
     return fresh;
 }
 
-static void what_was_used_longest_ago_goes_first(void **state)
+TEST(what_was_used_longest_ago_goes_first)
 {
-    (void)state;
     struct things t = {.broken = UINT64_MAX};
     struct leat_hold *h = open_hold(&t, 3, 0);
     struct leat_hold_stats stats;
@@ -86,9 +85,8 @@ static void what_was_used_longest_ago_goes_first(void **state)
     assert_int_equal(t.dropped, 4);
 }
 
-static void what_is_held_stays_and_goes_when_it_is_given_back(void **state)
+TEST(what_is_held_stays_and_goes_when_it_is_given_back)
 {
-    (void)state;
     struct things t = {.broken = UINT64_MAX};
     struct leat_hold *h = open_hold(&t, 1, 0);
     struct leat_held *held[3];
@@ -105,9 +103,8 @@ static void what_is_held_stays_and_goes_when_it_is_given_back(void **state)
     leat_hold_close(h);
 }
 
-static void a_thing_larger_than_the_budget_stays_until_another_is_wanted(void **state)
+TEST(a_thing_larger_than_the_budget_stays_until_another_is_wanted)
 {
-    (void)state;
     struct things t = {.broken = UINT64_MAX};
     struct leat_hold *h = open_hold(&t, 0, 0);
     assert_true(take_and_give(h, 1));
@@ -119,9 +116,8 @@ static void a_thing_larger_than_the_budget_stays_until_another_is_wanted(void **
     leat_hold_close(h);
 }
 
-static void a_failure_is_told_at_once_for_a_second_and_then_tried_again(void **state)
+TEST(a_failure_is_told_at_once_for_a_second_and_then_tried_again)
 {
-    (void)state;
     struct things t = {.broken = 7};
     struct leat_hold *h = open_hold(&t, 2, 0);
     struct leat_held *held = NULL;
@@ -139,9 +135,8 @@ static void a_failure_is_told_at_once_for_a_second_and_then_tried_again(void **s
     leat_hold_close(h);
 }
 
-static void what_is_loaded_ahead_is_there_and_fresh(void **state)
+TEST(what_is_loaded_ahead_is_there_and_fresh)
 {
-    (void)state;
     struct things t = {.broken = 5};
     struct leat_hold *h = open_hold(&t, 4, 2);
     leat_hold_ahead(h, 1);
@@ -157,9 +152,8 @@ static void what_is_loaded_ahead_is_there_and_fresh(void **state)
     leat_hold_close(h);
 }
 
-static void nothing_is_loaded_ahead_into_what_readers_need(void **state)
+TEST(nothing_is_loaded_ahead_into_what_readers_need)
 {
-    (void)state;
     struct things t = {.broken = UINT64_MAX};
     struct leat_hold *h = open_hold(&t, 1, 1);
     struct leat_held *held = NULL;
@@ -198,9 +192,8 @@ static void *read_some(void *arg)
     return NULL;
 }
 
-static void many_threads_get_what_they_ask_for(void **state)
+TEST(many_threads_get_what_they_ask_for)
 {
-    (void)state;
     struct things t = {.broken = 3};
     struct crowd c = {.hold = open_hold(&t, 5, 3)};
     pthread_t threads[6];
@@ -219,9 +212,8 @@ static void *take_nine(void *arg)
     return NULL;
 }
 
-static void those_who_want_one_thing_load_it_once(void **state)
+TEST(those_who_want_one_thing_load_it_once)
 {
-    (void)state;
     struct things t = {.broken = UINT64_MAX, .take_ns = 50 * LEAT_MS};
     struct leat_hold *h = open_hold(&t, 5, 0);
     pthread_t threads[8];
@@ -231,19 +223,4 @@ static void those_who_want_one_thing_load_it_once(void **state)
         pthread_join(threads[i], NULL);
     assert_int_equal(t.loaded, 1);
     leat_hold_close(h);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_used_longest_ago_goes_first),
-        cmocka_unit_test(what_is_held_stays_and_goes_when_it_is_given_back),
-        cmocka_unit_test(a_thing_larger_than_the_budget_stays_until_another_is_wanted),
-        cmocka_unit_test(a_failure_is_told_at_once_for_a_second_and_then_tried_again),
-        cmocka_unit_test(what_is_loaded_ahead_is_there_and_fresh),
-        cmocka_unit_test(nothing_is_loaded_ahead_into_what_readers_need),
-        cmocka_unit_test(many_threads_get_what_they_ask_for),
-        cmocka_unit_test(those_who_want_one_thing_load_it_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

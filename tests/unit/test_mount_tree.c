@@ -5,9 +5,8 @@
 #include "mount/tree.h"
 #include "unit.h"
 
-static void keys_that_lead_out_or_cannot_be_names_are_no_paths(void **state)
+TEST(keys_that_lead_out_or_cannot_be_names_are_no_paths)
 {
-    (void)state;
     char longest[LEAT_PATH_MAX + 2];
     static const struct {
         const char *key;
@@ -36,9 +35,8 @@ static int order(const char *a, const char *b)
     return there < 0 ? -1 : there > 0;
 }
 
-static void what_lies_in_a_folder_follows_the_name_of_the_folder(void **state)
+TEST(what_lies_in_a_folder_follows_the_name_of_the_folder)
 {
-    (void)state;
     assert_int_equal(order("a", "a/b"), -1);
     assert_int_equal(order("a/b", "a-b"), -1);
     assert_int_equal(order("a/\x01", "a\x01"), -1);
@@ -98,9 +96,8 @@ static uint64_t walk(const struct leat_tree *t, const char *path)
     return ino;
 }
 
-static void every_file_is_found_by_its_path(void **state)
+TEST(every_file_is_found_by_its_path)
 {
-    (void)state;
     static const char *const paths[] = {"b/c/d/1", "a", "b/2", "b-c/3", "b.c", "b/c/4", "z/y/x/w/v", "b/c/d/0", "c"};
     struct refused r = {0};
     struct leat_tree *t = make(paths, COUNT(paths), &r);
@@ -124,9 +121,8 @@ static void every_file_is_found_by_its_path(void **state)
     leat_tree_close(t);
 }
 
-static void numbers_do_not_depend_on_the_order_of_adding(void **state)
+TEST(numbers_do_not_depend_on_the_order_of_adding)
 {
-    (void)state;
     static const char *const one[] = {"a/b", "a/c", "d", "e/f/g"};
     static const char *const other[] = {"e/f/g", "d", "a/c", "a/b"};
     struct refused r = {0};
@@ -139,9 +135,8 @@ static void numbers_do_not_depend_on_the_order_of_adding(void **state)
     leat_tree_close(t);
 }
 
-static void of_one_path_the_first_sample_stays_and_a_folder_wins_over_a_file(void **state)
+TEST(of_one_path_the_first_sample_stays_and_a_folder_wins_over_a_file)
 {
-    (void)state;
     static const char *const paths[] = {"x/a/b", "x/a", "q", "q", "q", "x/a", "x/a-b", "y"};
     struct refused r = {0};
     struct leat_tree *t = make(paths, COUNT(paths), &r);
@@ -156,9 +151,8 @@ static void of_one_path_the_first_sample_stays_and_a_folder_wins_over_a_file(voi
     leat_tree_close(t);
 }
 
-static void an_empty_tree_has_a_root(void **state)
+TEST(an_empty_tree_has_a_root)
 {
-    (void)state;
     struct refused r = {0};
     struct leat_tree *t = make(NULL, 0, &r);
     assert_int_equal(leat_tree_folders(t), 1);
@@ -188,9 +182,8 @@ static void count(const struct leat_tree *t, uint64_t ino, uint64_t *files, uint
     }
 }
 
-static void listing_gives_each_of_many_files_once(void **state)
+TEST(listing_gives_each_of_many_files_once)
 {
-    (void)state;
     enum { N = 20000 };
     struct leat_tree *t = NULL;
     struct leat_error err;
@@ -213,9 +206,8 @@ static void listing_gives_each_of_many_files_once(void **state)
     leat_tree_close(t);
 }
 
-static void a_table_without_a_place_says_where_it_wanted_to_be(void **state)
+TEST(a_table_without_a_place_says_where_it_wanted_to_be)
 {
-    (void)state;
     struct leat_table t = {0};
     struct leat_error err;
     void *at;
@@ -230,19 +222,4 @@ static void a_table_without_a_place_says_where_it_wanted_to_be(void **state)
     free(before);
     leat_table_close(&t);
     assert_fails(leat_table_add(&t, UINT64_MAX, &at, &err), err, LEAT_LIMIT, "too large");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_that_lead_out_or_cannot_be_names_are_no_paths),
-        cmocka_unit_test(what_lies_in_a_folder_follows_the_name_of_the_folder),
-        cmocka_unit_test(every_file_is_found_by_its_path),
-        cmocka_unit_test(numbers_do_not_depend_on_the_order_of_adding),
-        cmocka_unit_test(of_one_path_the_first_sample_stays_and_a_folder_wins_over_a_file),
-        cmocka_unit_test(an_empty_tree_has_a_root),
-        cmocka_unit_test(listing_gives_each_of_many_files_once),
-        cmocka_unit_test(a_table_without_a_place_says_where_it_wanted_to_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,16 +167,14 @@ static void answers(bool tls)
     assert_int_equal(ended, 5);
 }
 
-static void chunks_go_out_whole_and_in_ranges(void **state)
+TEST(chunks_go_out_whole_and_in_ranges)
 {
-    (void)state;
     answers(true);
     answers(false);
 }
 
-static void wrong_tokens_and_keys_get_nothing(void **state)
+TEST(wrong_tokens_and_keys_get_nothing)
 {
-    (void)state;
     unsigned port;
     struct leat_door *d = open_door(true, &port, 0);
     struct one o;
@@ -220,9 +218,8 @@ static int connect_to(unsigned port)
 }
 
 /* A thousand connections that say nothing: the latest of them are held, and who has a token is served meanwhile. */
-static void strangers_make_room_for_members(void **state)
+TEST(strangers_make_room_for_members)
 {
-    (void)state;
     unsigned port;
     int fds[300];
     struct leat_door *d = open_door(true, &port, 16);
@@ -244,9 +241,8 @@ static void strangers_make_room_for_members(void **state)
     assert_true(leat_door_close(d, 0));
 }
 
-static void garbage_is_refused(void **state)
+TEST(garbage_is_refused)
 {
-    (void)state;
     static const char *const sent[] = {"HELO\r\n\r\n", "POST /data HTTP/1.1\r\n\r\n",
                                        "GET /data HTTP/1.1\r\nContent-Length: 3\r\n\r\n",
                                        "GET /data HTTP/1.1\r\nAuthorization: Basic a\r\n\r\n"};
@@ -271,9 +267,8 @@ static void garbage_is_refused(void **state)
 }
 
 /* Its memory is given back although nobody took all of it. */
-static void a_reader_that_goes_away_lets_go(void **state)
+TEST(a_reader_that_goes_away_lets_go)
 {
-    (void)state;
     static const char request[] = "GET /data HTTP/1.1\r\nAuthorization: Bearer " TOKEN "\r\n\r\n";
     unsigned port;
     struct leat_door *d = open_door(false, &port, 0);
@@ -285,7 +280,7 @@ static void a_reader_that_goes_away_lets_go(void **state)
         assert_true(recv(fd, some, sizeof some, 0) > 0);
         close(fd);
     }
-    for (int i = 0; i < 5000 && ended < 10; i++)
+    for (int i = 0; i < 60000 && ended < 10; i++)
         poll(NULL, 0, 1);
     assert_int_equal(ended, 10);
     assert_true(leat_door_close(d, 0));
@@ -301,9 +296,8 @@ static void on_asked_and_kept(void *user, struct leat_door_request *r)
 }
 
 /* A handler that never answers holds nobody who closes; one that answers late finds its request as it was. */
-static void closing_waits_for_no_handler_for_ever(void **state)
+TEST(closing_waits_for_no_handler_for_ever)
 {
-    (void)state;
     static const char request[] = "GET /data HTTP/1.1\r\nAuthorization: Bearer " TOKEN "\r\n\r\n";
     struct leat_door_opts opts = {.known = is_known, .asked = on_asked_and_kept};
     struct leat_door *d;
@@ -354,9 +348,8 @@ static bool is_taken(unsigned port, int *fd)
 }
 
 /* One connection for each of two threads: when both wait for their handlers, the next is turned away and counted. */
-static void more_connections_than_there_may_be_are_turned_away(void **state)
+TEST(more_connections_than_there_may_be_are_turned_away)
 {
-    (void)state;
     struct leat_door_opts opts = {.connections_max = 1, .known = is_known, .asked = on_asked_and_busy};
     struct leat_door_stats s;
     struct leat_door *d;
@@ -395,9 +388,8 @@ static void more_connections_than_there_may_be_are_turned_away(void **state)
 }
 
 /* FAULTS 15: what is no TLS, or no TLS any more, is counted and its connection dropped. */
-static void malformed_frames_are_counted_and_dropped(void **state)
+TEST(malformed_frames_are_counted_and_dropped)
 {
-    (void)state;
     static const char sent[] = "\x16\x03\x01\x00\x05garbage, and then some more of it";
     unsigned port;
     char text[64];
@@ -421,27 +413,21 @@ static void malformed_frames_are_counted_and_dropped(void **state)
     assert_true(leat_door_close(d, 0));
 }
 
-int main(void)
+static void set_up(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_go_out_whole_and_in_ranges),
-        cmocka_unit_test(wrong_tokens_and_keys_get_nothing),
-        cmocka_unit_test(strangers_make_room_for_members),
-        cmocka_unit_test(garbage_is_refused),
-        cmocka_unit_test(a_reader_that_goes_away_lets_go),
-        cmocka_unit_test(closing_waits_for_no_handler_for_ever),
-        cmocka_unit_test(more_connections_than_there_may_be_are_turned_away),
-        cmocka_unit_test(malformed_frames_are_counted_and_dropped),
-    };
     struct leat_error err;
     data = malloc(BYTES);
     for (size_t i = 0; i < BYTES; i++)
         data[i] = (char)(i * 31 + i / 251);
-    if (leat_cert_self_signed(NULL, &cert, &key, &err) != LEAT_OK || leat_cert_pin(cert, pin, &err) != LEAT_OK)
-        return 1;
-    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    assert_ok(leat_cert_self_signed(NULL, &cert, &key, &err), err);
+    assert_ok(leat_cert_pin(cert, pin, &err), err);
+}
+
+static void tear_down(void)
+{
     free(data);
     free(cert);
     free(key);
-    return rc;
 }
+
+TEST_GROUP(set_up, tear_down);

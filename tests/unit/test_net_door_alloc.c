@@ -53,9 +53,8 @@ static leat_status open_and_close(void *user, struct leat_error *err)
     return rc;
 }
 
-static void opening_says_that_there_is_no_memory(void **state)
+TEST(opening_says_that_there_is_no_memory)
 {
-    (void)state;
     bool tls = false;
     assert_true(fail_alloc_each(open_and_close, &tls) >= 3);
     tls = true;
@@ -77,9 +76,8 @@ static unsigned ask(unsigned port)
     return code;
 }
 
-static void a_connection_is_dropped_and_the_next_served(void **state)
+TEST(a_connection_is_dropped_and_the_next_served)
 {
-    (void)state;
     struct leat_door *d;
     struct leat_error err;
     unsigned port;
@@ -99,17 +97,16 @@ static void a_connection_is_dropped_and_the_next_served(void **state)
     assert_true(leat_door_close(d, 0));
 }
 
-int main(void)
+static void begin(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_says_that_there_is_no_memory),
-        cmocka_unit_test(a_connection_is_dropped_and_the_next_served),
-    };
     struct leat_error err;
-    if (leat_cert_self_signed(NULL, &cert, &key, &err) != LEAT_OK)
-        return 1;
-    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    assert_ok(leat_cert_self_signed(NULL, &cert, &key, &err), err);
+}
+
+static void end(void)
+{
     free(cert);
     free(key);
-    return rc;
 }
+
+TEST_GROUP(begin, end);

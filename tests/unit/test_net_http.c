@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "peer.h"
-#include "unit.h"
+#include "unit_place.h"
 
 struct bench {
     struct leat_loop *loop;
@@ -78,10 +78,8 @@ static void cancel_call(void *user)
 
 static void wait_done(struct trial *t)
 {
-    for (uint64_t deadline = leat_after(60 * LEAT_S); !t->done; usleep(100)) {
-        if (!leat_left(deadline))
-            fail_msg("a call did not end within a minute");
-    }
+    if (!wait_until(&t->done, 1))
+        fail_msg("a call did not end within a minute");
 }
 
 static void run_call(struct trial *t)
@@ -125,9 +123,8 @@ struct many {
     char into[CALLS][PIECE];
 };
 
-static void hundreds_of_calls_are_in_flight_from_one_thread(void **state)
+TEST(hundreds_of_calls_are_in_flight_from_one_thread)
 {
-    (void)state;
     struct bench b;
     struct many *m = calloc(1, sizeof *m);
     assert_non_null(m);
@@ -155,9 +152,8 @@ static void hundreds_of_calls_are_in_flight_from_one_thread(void **state)
     free(m);
 }
 
-static void connections_are_used_again(void **state)
+TEST(connections_are_used_again)
 {
-    (void)state;
     struct bench b;
     open_bench(&b, serve_object, NULL);
     char *into = malloc(sizeof data);
@@ -174,9 +170,8 @@ static void connections_are_used_again(void **state)
     close_bench(&b);
 }
 
-static void an_answer_larger_than_the_buffer_is_an_error_and_writes_nothing_behind_it(void **state)
+TEST(an_answer_larger_than_the_buffer_is_an_error_and_writes_nothing_behind_it)
 {
-    (void)state;
     struct bench b;
     char into[1001];
     open_bench(&b, serve_object, NULL);
@@ -197,9 +192,8 @@ static bool accept_cut(struct leat_http_call *call)
     return true;
 }
 
-static void an_answer_can_be_skipped_and_cut(void **state)
+TEST(an_answer_can_be_skipped_and_cut)
 {
-    (void)state;
     struct bench b;
     char into[1000];
     open_bench(&b, serve_object, NULL);
@@ -225,9 +219,8 @@ static bool serve_head_only(struct peer_request *r, void *user)
     return false;
 }
 
-static void a_refused_answer_ends_with_its_head(void **state)
+TEST(a_refused_answer_ends_with_its_head)
 {
-    (void)state;
     struct bench b;
     char into[10];
     open_bench(&b, serve_head_only, NULL);
@@ -247,9 +240,8 @@ static bool serve_endless_text(struct peer_request *r, void *user)
     return false;
 }
 
-static void text_without_end_is_cut_for_errors_and_refused_for_answers(void **state)
+TEST(text_without_end_is_cut_for_errors_and_refused_for_answers)
 {
-    (void)state;
     for (unsigned code = 200; code <= 500; code += 300) {
         struct bench b;
         open_bench(&b, serve_endless_text, &code);
@@ -270,9 +262,8 @@ static bool serve_with_trailer(struct peer_request *r, void *user)
                        "Transfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n5\r\nhello\r\n0\r\nETag: \"late\"\r\n\r\n");
 }
 
-static void what_stands_before_and_behind_the_answer_does_not_change_its_head(void **state)
+TEST(what_stands_before_and_behind_the_answer_does_not_change_its_head)
 {
-    (void)state;
     struct bench b;
     char into[5];
     open_bench(&b, serve_with_trailer, NULL);
@@ -292,9 +283,8 @@ static bool serve_echo(struct peer_request *r, void *user)
     return strcmp(r->method, "HEAD") == 0 || !r->body_n || peer_send(r, r->body, r->body_n);
 }
 
-static void bodies_are_sent_whole_with_every_method(void **state)
+TEST(bodies_are_sent_whole_with_every_method)
 {
-    (void)state;
     static const char *const methods[] = {"PUT", "POST", "DELETE"};
     struct bench b;
     open_bench(&b, serve_echo, NULL);
@@ -324,9 +314,8 @@ static bool serve_nothing(struct peer_request *r, void *user)
     return false;
 }
 
-static void a_deadline_ends_a_call_that_is_not_answered(void **state)
+TEST(a_deadline_ends_a_call_that_is_not_answered)
 {
-    (void)state;
     struct bench b;
     open_bench(&b, serve_nothing, NULL);
     uint64_t began = leat_now_ns();
@@ -341,9 +330,8 @@ static void a_deadline_ends_a_call_that_is_not_answered(void **state)
 }
 
 /* Cancelling at random moments, from connecting to the last byte. */
-static void cancelled_calls_end_once_whatever_they_were_doing(void **state)
+TEST(cancelled_calls_end_once_whatever_they_were_doing)
 {
-    (void)state;
     struct bench b;
     struct leat_rng rng = leat_rng(3, 0);
     open_bench(&b, serve_object, NULL);
@@ -383,9 +371,8 @@ static void cancel_both(struct leat_http_call *call, size_t n)
     assert_int_equal(t->done, 0); /* libcurl is at work: soon, but not now */
 }
 
-static void calls_can_be_cancelled_from_within_received(void **state)
+TEST(calls_can_be_cancelled_from_within_received)
 {
-    (void)state;
     struct bench b;
     open_bench(&b, serve_object, NULL);
     char *into = malloc(2 * sizeof data);
@@ -406,9 +393,8 @@ static void calls_can_be_cancelled_from_within_received(void **state)
     close_bench(&b);
 }
 
-static void a_call_that_cannot_begin_is_reported_later_and_can_be_cancelled(void **state)
+TEST(a_call_that_cannot_begin_is_reported_later_and_can_be_cancelled)
 {
-    (void)state;
     struct bench b;
     open_bench(&b, serve_object, NULL);
     struct trial t = {.bench = &b, .call = {.url = "gopher://x/"}};
@@ -422,9 +408,8 @@ static void a_call_that_cannot_begin_is_reported_later_and_can_be_cancelled(void
     close_bench(&b);
 }
 
-static void the_bundle_in_use_is_the_first_that_is_named(void **state)
+TEST(the_bundle_in_use_is_the_first_that_is_named)
 {
-    (void)state;
     setenv("AWS_CA_BUNDLE", "/aws", 1);
     setenv("SSL_CERT_FILE", "/ssl", 1);
     unsetenv("LEAT_CA_BUNDLE");
@@ -444,26 +429,9 @@ static void the_bundle_in_use_is_the_first_that_is_named(void **state)
     unsetenv("SSL_CERT_FILE");
 }
 
-int main(void)
+static void begin(void)
 {
-    static const char *const proxies[] = {"http_proxy", "https_proxy", "all_proxy", "ALL_PROXY"};
-    for (size_t i = 0; i < COUNT(proxies); i++)
-        unsetenv(proxies[i]);
     fill_data();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hundreds_of_calls_are_in_flight_from_one_thread),
-        cmocka_unit_test(connections_are_used_again),
-        cmocka_unit_test(an_answer_larger_than_the_buffer_is_an_error_and_writes_nothing_behind_it),
-        cmocka_unit_test(an_answer_can_be_skipped_and_cut),
-        cmocka_unit_test(a_refused_answer_ends_with_its_head),
-        cmocka_unit_test(text_without_end_is_cut_for_errors_and_refused_for_answers),
-        cmocka_unit_test(what_stands_before_and_behind_the_answer_does_not_change_its_head),
-        cmocka_unit_test(bodies_are_sent_whole_with_every_method),
-        cmocka_unit_test(a_deadline_ends_a_call_that_is_not_answered),
-        cmocka_unit_test(cancelled_calls_end_once_whatever_they_were_doing),
-        cmocka_unit_test(calls_can_be_cancelled_from_within_received),
-        cmocka_unit_test(a_call_that_cannot_begin_is_reported_later_and_can_be_cancelled),
-        cmocka_unit_test(the_bundle_in_use_is_the_first_that_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+TEST_GROUP(begin, NULL);

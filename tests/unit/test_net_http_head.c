@@ -9,9 +9,8 @@ static struct leat_http_head parse(const char *line)
     return head;
 }
 
-static void lengths_are_digits_and_nothing_else(void **state)
+TEST(lengths_are_digits_and_nothing_else)
 {
-    (void)state;
     struct leat_http_head h = parse("Content-Length: 12345\r\n");
     assert_true(h.has_length);
     assert_int_equal(h.content_length, 12345);
@@ -26,9 +25,8 @@ static void lengths_are_digits_and_nothing_else(void **state)
     }
 }
 
-static void ranges_are_taken_only_when_they_make_sense(void **state)
+TEST(ranges_are_taken_only_when_they_make_sense)
 {
-    (void)state;
     struct leat_http_head h = parse("Content-Range: bytes 10-19/100");
     assert_true(h.has_range);
     assert_int_equal(h.range_first, 10);
@@ -56,9 +54,8 @@ static void ranges_are_taken_only_when_they_make_sense(void **state)
     }
 }
 
-static void of_two_ranges_that_differ_neither_is_taken(void **state)
+TEST(of_two_ranges_that_differ_neither_is_taken)
 {
-    (void)state;
     static const char *const seconds[] = {
         "bytes 10-19/100", "bytes 10-18/100", "bytes 10-19/101", "bytes */100", "what", ""};
     for (size_t i = 0; i < COUNT(seconds); i++) {
@@ -77,9 +74,8 @@ static void of_two_ranges_that_differ_neither_is_taken(void **state)
     assert_true(parse("Content-Range: what").ranged);
 }
 
-static void texts_are_whole_or_not_there(void **state)
+TEST(texts_are_whole_or_not_there)
 {
-    (void)state;
     char line[400] = "ETag: ";
     assert_string_equal(parse("ETag: \"abc\"\r\n").etag, "\"abc\"");
     assert_string_equal(parse("etag:W/\"abc\"").etag, "W/\"abc\"");
@@ -97,9 +93,8 @@ static void texts_are_whole_or_not_there(void **state)
     assert_string_equal(h.etag, "");
 }
 
-static void dates_are_seconds_and_nonsense_is_none(void **state)
+TEST(dates_are_seconds_and_nonsense_is_none)
 {
-    (void)state;
     assert_int_equal(parse("Date: Tue, 15 Nov 1994 08:12:31 GMT").date_s, 784887151);
     assert_int_equal(parse("Last-Modified: Tue, 15 Nov 1994 08:12:31 GMT\r\n").modified_s, 784887151);
     assert_int_equal(parse("Date: tomorrow").date_s, 0);
@@ -109,9 +104,8 @@ static void dates_are_seconds_and_nonsense_is_none(void **state)
     assert_int_equal(parse("Retry-After: -5").retry_after_s, 0);
 }
 
-static void a_pause_is_a_number_or_a_date_by_the_servers_clock(void **state)
+TEST(a_pause_is_a_number_or_a_date_by_the_servers_clock)
 {
-    (void)state;
     struct leat_http_head h = parse("Retry-After: 17");
     assert_int_equal(leat_http_retry_after(&h), 17 * LEAT_S);
     h = parse("Retry-After: Tue, 15 Nov 1994 08:12:31 GMT");
@@ -124,9 +118,8 @@ static void a_pause_is_a_number_or_a_date_by_the_servers_clock(void **state)
     assert_int_equal(leat_http_retry_after(&h), 0);
 }
 
-static void encodings_and_checksums_are_taken_as_they_are_called(void **state)
+TEST(encodings_and_checksums_are_taken_as_they_are_called)
 {
-    (void)state;
     assert_string_equal(parse("Content-Encoding: gzip").encoding, "gzip");
     assert_string_equal(parse("Content-Encoding: identity").encoding, "");
     assert_string_equal(parse("Content-Encoding: aws-chunked").encoding, "");
@@ -148,9 +141,8 @@ static void encodings_and_checksums_are_taken_as_they_are_called(void **state)
     assert_true(parse("x-amz-server-side-encryption-customer-algorithm: AES256").etag_opaque);
 }
 
-static void other_lines_change_nothing(void **state)
+TEST(other_lines_change_nothing)
 {
-    (void)state;
     static const char *const lines[] = {"",
                                         "\r\n",
                                         ":",
@@ -167,19 +159,4 @@ static void other_lines_change_nothing(void **state)
         if (memcmp(&h, &nothing, sizeof h) != 0)
             fail_msg("'%s' changed something", lines[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_are_digits_and_nothing_else),
-        cmocka_unit_test(ranges_are_taken_only_when_they_make_sense),
-        cmocka_unit_test(of_two_ranges_that_differ_neither_is_taken),
-        cmocka_unit_test(texts_are_whole_or_not_there),
-        cmocka_unit_test(dates_are_seconds_and_nonsense_is_none),
-        cmocka_unit_test(a_pause_is_a_number_or_a_date_by_the_servers_clock),
-        cmocka_unit_test(encodings_and_checksums_are_taken_as_they_are_called),
-        cmocka_unit_test(other_lines_change_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

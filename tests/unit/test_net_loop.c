@@ -8,14 +8,12 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "unit.h"
+#include "unit_place.h"
 
 static void wait_for(const atomic_uint *count, unsigned n)
 {
-    for (uint64_t deadline = leat_after(60 * LEAT_S); *count < n; usleep(100)) {
-        if (!leat_left(deadline))
-            fail_msg("waited a minute for %u, have %u", n, *count);
-    }
+    if (!wait_until(count, n))
+        fail_msg("waited a minute for %u, have %u", n, *count);
 }
 
 static struct leat_loop *open_loop(void)
@@ -65,9 +63,8 @@ static void arm_many(void *user)
     }
 }
 
-static void timers_fire_in_order_once_and_never_early(void **state)
+TEST(timers_fire_in_order_once_and_never_early)
 {
-    (void)state;
     struct leat_rng rng = leat_rng(1, 0);
     timers.loop = open_loop();
     leat_loop_call(timers.loop, arm_many, &rng);
@@ -101,9 +98,8 @@ static void arm_far(void *user)
     leat_loop_arm(a->loop, &a->timer, leat_after(3600 * LEAT_S));
 }
 
-static void close_leaves_armed_timers_alone(void **state)
+TEST(close_leaves_armed_timers_alone)
 {
-    (void)state;
     struct arming a = {.loop = open_loop()};
     leat_loop_call(a.loop, arm_far, &a);
     leat_loop_close(a.loop);
@@ -147,9 +143,8 @@ static void *post_many(void *arg)
     return NULL;
 }
 
-static void what_is_posted_from_many_threads_runs_once_and_in_each_threads_order(void **state)
+TEST(what_is_posted_from_many_threads_runs_once_and_in_each_threads_order)
 {
-    (void)state;
     pthread_t threads[POSTERS];
     unsigned numbers[POSTERS];
     posting.loop = open_loop();
@@ -178,9 +173,8 @@ static void on_chain(struct leat_task *task)
         leat_loop_post(c->loop, &c->task);
 }
 
-static void close_runs_what_the_last_tasks_posted(void **state)
+TEST(close_runs_what_the_last_tasks_posted)
 {
-    (void)state;
     for (int i = 0; i < 200; i++) {
         struct chain c = {.task.run = on_chain, .loop = open_loop(), .left = 20};
         leat_loop_post(c.loop, &c.task);
@@ -240,9 +234,8 @@ static void unwatch_all(void *user)
     }
 }
 
-static void a_watch_taken_off_inside_a_callback_is_not_called_any_more(void **state)
+TEST(a_watch_taken_off_inside_a_callback_is_not_called_any_more)
 {
-    (void)state;
     watching.loop = open_loop();
     for (unsigned i = 0; i < PAIRS; i++)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, watching.fd[i]), 0);
@@ -270,26 +263,12 @@ static void watch_bad(void *user)
     b->status = leat_loop_watch(b->loop, &w, EPOLLIN, &b->err);
 }
 
-static void a_descriptor_that_cannot_be_watched_is_an_error(void **state)
+TEST(a_descriptor_that_cannot_be_watched_is_an_error)
 {
-    (void)state;
     struct bad_watch b = {.loop = open_loop()};
     leat_loop_call(b.loop, watch_bad, &b);
     assert_int_not_equal(b.status, LEAT_OK);
     assert_non_null(strstr(b.err.text, "12345"));
     leat_loop_close(b.loop);
     leat_loop_close(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(timers_fire_in_order_once_and_never_early),
-        cmocka_unit_test(close_leaves_armed_timers_alone),
-        cmocka_unit_test(what_is_posted_from_many_threads_runs_once_and_in_each_threads_order),
-        cmocka_unit_test(close_runs_what_the_last_tasks_posted),
-        cmocka_unit_test(a_watch_taken_off_inside_a_callback_is_not_called_any_more),
-        cmocka_unit_test(a_descriptor_that_cannot_be_watched_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,9 +31,8 @@ static leat_status read_epoch(void *user, struct leat_error *err)
     return rc;
 }
 
-static void opening_and_reading(void **state)
+TEST(opening_and_reading)
 {
-    (void)state;
     for (uint32_t c = 0; c < CHUNKS; c++)
         counts[c] = c % 5;
     assert_true(fail_alloc_each(read_epoch, NULL) > 20);
@@ -58,9 +57,8 @@ static leat_status assign_batch(void *user, struct leat_error *err)
     return LEAT_OK;
 }
 
-static void assigning(void **state)
+TEST(assigning)
 {
-    (void)state;
     assert_int_equal(fail_alloc_each(assign_batch, NULL), 8);
 }
 
@@ -77,9 +75,8 @@ static leat_status place(void *user, struct leat_error *err)
     return rc;
 }
 
-static void placing(void **state)
+TEST(placing)
 {
-    (void)state;
     assert_int_equal(fail_alloc_each(place, NULL), 3);
 }
 
@@ -105,19 +102,7 @@ static leat_status keep_state(void *user, struct leat_error *err)
     return rc;
 }
 
-static void writing_and_reading_a_state(void **state)
+TEST(writing_and_reading_a_state)
 {
-    (void)state;
     assert_true(fail_alloc_each(keep_state, NULL) >= 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening_and_reading),
-        cmocka_unit_test(assigning),
-        cmocka_unit_test(placing),
-        cmocka_unit_test(writing_and_reading_a_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

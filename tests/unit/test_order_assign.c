@@ -95,9 +95,8 @@ static const struct {
 
 #define WORLDS (sizeof worlds / sizeof *worlds)
 
-static void every_unit_is_delivered_once_in_every_world(void **state)
+TEST(every_unit_is_delivered_once_in_every_world)
 {
-    (void)state;
     struct job j;
     const uint32_t sizes[] = {1, 5, 90, 1100};
     for (size_t s = 0; s < 4; s++) {
@@ -122,9 +121,8 @@ static void every_unit_is_delivered_once_in_every_world(void **state)
     }
 }
 
-static void a_world_that_changes_in_mid_epoch_loses_and_repeats_nothing(void **state)
+TEST(a_world_that_changes_in_mid_epoch_loses_and_repeats_nothing)
 {
-    (void)state;
     struct job j;
     job_open(&j, 90);
     uint64_t n = leat_order_units(j.order);
@@ -146,9 +144,8 @@ static void a_world_that_changes_in_mid_epoch_loses_and_repeats_nothing(void **s
     job_close(&j);
 }
 
-static void resuming_at_any_batch_delivers_exactly_the_rest(void **state)
+TEST(resuming_at_any_batch_delivers_exactly_the_rest)
 {
-    (void)state;
     struct job j;
     job_open(&j, 90);
     uint64_t n = leat_order_units(j.order);
@@ -167,9 +164,8 @@ static void resuming_at_any_batch_delivers_exactly_the_rest(void **state)
     job_close(&j);
 }
 
-static void units_stay_on_the_node_that_owns_them_while_it_has_room(void **state)
+TEST(units_stay_on_the_node_that_owns_them_while_it_has_room)
 {
-    (void)state;
     struct job j;
     job_open(&j, 1100);
     struct leat_order_item items[240];
@@ -193,9 +189,8 @@ static void units_stay_on_the_node_that_owns_them_while_it_has_room(void **state
     job_close(&j);
 }
 
-static void costs_come_out_level_within_a_node_and_never_move_units_between_nodes(void **state)
+TEST(costs_come_out_level_within_a_node_and_never_move_units_between_nodes)
 {
-    (void)state;
     struct job j;
     job_open(&j, 1100);
     struct leat_order_item items[256];
@@ -228,9 +223,8 @@ static void costs_come_out_level_within_a_node_and_never_move_units_between_node
     job_close(&j);
 }
 
-static void last_batches_are_dropped_padded_or_short(void **state)
+TEST(last_batches_are_dropped_padded_or_short)
 {
-    (void)state;
     struct leat_order_batch b = leat_order_batch_at(100, 96, 8, LEAT_ORDER_DROP);
     assert_int_equal(b.take, 0);
     b = leat_order_batch_at(100, 96, 8, LEAT_ORDER_SHORT);
@@ -256,9 +250,8 @@ static void last_batches_are_dropped_padded_or_short(void **state)
     assert_int_equal(leat_order_last_parse("keep", &last, NULL), LEAT_INVALID);
 }
 
-static void worlds_that_cannot_be_are_refused(void **state)
+TEST(worlds_that_cannot_be_are_refused)
 {
-    (void)state;
     struct job j;
     struct leat_error err;
     job_open(&j, 1100);
@@ -397,9 +390,8 @@ static void check_line(const char *line)
     free(items);
 }
 
-static void golden_assignments_are_reproduced(void **state)
+TEST(golden_assignments_are_reproduced)
 {
-    (void)state;
     char path[4096];
     char line[500];
     const char *root = getenv("LEAT_SOURCE_ROOT");
@@ -415,19 +407,4 @@ static void golden_assignments_are_reproduced(void **state)
     }
     fclose(f);
     assert_true(lines >= 16);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_unit_is_delivered_once_in_every_world),
-        cmocka_unit_test(a_world_that_changes_in_mid_epoch_loses_and_repeats_nothing),
-        cmocka_unit_test(resuming_at_any_batch_delivers_exactly_the_rest),
-        cmocka_unit_test(units_stay_on_the_node_that_owns_them_while_it_has_room),
-        cmocka_unit_test(costs_come_out_level_within_a_node_and_never_move_units_between_nodes),
-        cmocka_unit_test(last_batches_are_dropped_padded_or_short),
-        cmocka_unit_test(worlds_that_cannot_be_are_refused),
-        cmocka_unit_test(golden_assignments_are_reproduced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,23 +192,19 @@ static void run_chain(struct chain *c, uint64_t number)
     c->state = NULL;
 }
 
-static uint64_t chains = 3000;
+static uint64_t chains = 1000;
 
-static void chains_lose_and_double_nothing(void **state)
+TEST(chains_lose_and_double_nothing)
 {
-    (void)state;
     struct chain *c = calloc(1, sizeof *c);
     for (uint64_t number = 0; number < chains; number++)
         run_chain(c, number);
     free(c);
 }
 
-int main(int argc, char **argv)
+static void set_up(void)
 {
-    if (argc > 1)
-        chains = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_lose_and_double_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    chains = unit_number(0, chains);
 }
+
+TEST_GROUP(set_up, NULL);

@@ -47,9 +47,8 @@ static void check_even(const uint32_t *shares, uint32_t n)
     leat_mixture_close(m);
 }
 
-static void test_even(void **state)
+TEST(test_even)
 {
-    (void)state;
     check_even((uint32_t[]){1}, 1);
     check_even((uint32_t[]){7, 3}, 2);
     check_even((uint32_t[]){1, 1, 1}, 3);
@@ -66,9 +65,8 @@ static void test_even(void **state)
 }
 
 /* Reading any stretch is reading one after the other, over the ends of periods and parts. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     struct leat_mixture_part parts[3] = {
         {.from = 0, .shares = {7, 3, 0}}, {.from = 1003, .shares = {1, 1, 1}}, {.from = 1011, .shares = {0, 1, 5}}};
     struct leat_mixture *m = NULL;
@@ -98,9 +96,8 @@ static void test_parts(void **state)
 }
 
 /* The sequence is part of the order: these never change. */
-static void test_golden(void **state)
+TEST(test_golden)
 {
-    (void)state;
     static const uint8_t three[20] = {0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 0, 1, 0, 2, 0, 1};
     static const uint8_t five[40] = {0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 0, 1, 0, 3,
                                      0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0, 2, 0, 1, 0, 3};
@@ -115,9 +112,8 @@ static void test_golden(void **state)
     leat_mixture_close(m);
 }
 
-static void test_shares(void **state)
+TEST(test_shares)
 {
-    (void)state;
     struct leat_error err;
     uint32_t shares[5];
     assert_ok(leat_mixture_shares((double[]){0.7, 0.3}, 2, shares, &err), err);
@@ -136,9 +132,8 @@ static void test_shares(void **state)
     assert_fails(leat_mixture_shares((double[]){NAN, 1}, 2, shares, &err), err, LEAT_INVALID, "from 0 to 1");
 }
 
-static void test_temper(void **state)
+TEST(test_temper)
 {
-    (void)state;
     struct leat_error err;
     double w[3];
     const uint64_t units[3] = {800, 100, 100};
@@ -150,9 +145,8 @@ static void test_temper(void **state)
     assert_fails(leat_mixture_temper((uint64_t[]){0, 0}, 2, 1, w, &err), err, LEAT_INVALID, "any units");
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct leat_error err;
     struct leat_mixture *m = NULL;
     struct leat_mixture_part none = {0};
@@ -163,13 +157,4 @@ static void test_refused(void **state)
     assert_fails(leat_mixture_open(1, twice, 2, &m, &err), err, LEAT_INVALID, "begins at 0");
     assert_fails(leat_mixture_open(65, &none, 1, &m, &err), err, LEAT_INVALID, "65 streams");
     assert_fails(leat_mixture_open(1, &none, 0, &m, &err), err, LEAT_INVALID, "0 parts");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_even),   cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_shares), cmocka_unit_test(test_temper), cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,9 +75,8 @@ static const struct {
     {2047, 1, 4, 64}, {3000, 0, 2, 1000}, {5000, 2, 9, 128}, {200, 0, 1, 4},   {0, 1, 1, 4},     {40, 700, 90, 65536},
 };
 
-static void every_unit_comes_exactly_once(void **state)
+TEST(every_unit_comes_exactly_once)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         uint32_t *counts = make_counts(shapes[i].chunks, shapes[i].low, shapes[i].span);
         struct leat_order_spec spec = make_spec(counts, shapes[i].chunks);
@@ -93,9 +92,8 @@ static void every_unit_comes_exactly_once(void **state)
     }
 }
 
-static void reading_from_any_position_continues_the_same_order(void **state)
+TEST(reading_from_any_position_continues_the_same_order)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         uint32_t *counts = make_counts(shapes[i].chunks, shapes[i].low, shapes[i].span);
         struct leat_order_spec spec = make_spec(counts, shapes[i].chunks);
@@ -115,9 +113,8 @@ static void reading_from_any_position_continues_the_same_order(void **state)
     }
 }
 
-static void a_reader_may_seek_to_and_fro(void **state)
+TEST(a_reader_may_seek_to_and_fro)
 {
-    (void)state;
     uint32_t *counts = make_counts(300, 3, 8);
     struct leat_order_spec spec = make_spec(counts, 300);
     struct leat_order *o = open_order(&spec);
@@ -143,9 +140,8 @@ static void a_reader_may_seek_to_and_fro(void **state)
     free(counts);
 }
 
-static void without_shuffle_units_come_in_their_own_order(void **state)
+TEST(without_shuffle_units_come_in_their_own_order)
 {
-    (void)state;
     uint32_t *counts = make_counts(1100, 0, 4);
     struct leat_order_spec spec = make_spec(counts, 1100);
     spec.shuffle = false;
@@ -161,9 +157,8 @@ static void without_shuffle_units_come_in_their_own_order(void **state)
     free(counts);
 }
 
-static void golden_orders_are_reproduced(void **state)
+TEST(golden_orders_are_reproduced)
 {
-    (void)state;
     char path[4096];
     const char *root = getenv("LEAT_SOURCE_ROOT");
     snprintf(path, sizeof path, "%s/tests/golden/order-1.txt", root ? root : ".");
@@ -205,9 +200,8 @@ static void golden_orders_are_reproduced(void **state)
     assert_true(cases >= 12);
 }
 
-static void units_and_items_are_each_others_inverse(void **state)
+TEST(units_and_items_are_each_others_inverse)
 {
-    (void)state;
     uint32_t *counts = make_counts(500, 0, 6);
     struct leat_order_spec spec = make_spec(counts, 500);
     struct leat_order *o = open_order(&spec);
@@ -221,9 +215,8 @@ static void units_and_items_are_each_others_inverse(void **state)
 }
 
 /* A chunk is live from its first unit to its last. */
-static void at_most_a_window_of_chunks_is_live(void **state)
+TEST(at_most_a_window_of_chunks_is_live)
 {
-    (void)state;
     uint32_t *counts = make_counts(2500, 1, 12);
     struct leat_order_spec spec = make_spec(counts, 2500);
     spec.window = 50;
@@ -244,9 +237,8 @@ static void at_most_a_window_of_chunks_is_live(void **state)
     free(counts);
 }
 
-static void stages_bound_the_use_of_every_chunk(void **state)
+TEST(stages_bound_the_use_of_every_chunk)
 {
-    (void)state;
     uint32_t *counts = make_counts(1300, 0, 9);
     struct leat_order_spec spec = make_spec(counts, 1300);
     struct leat_order *o = open_order(&spec);
@@ -303,9 +295,8 @@ static double correlation(const double *x, const double *y, size_t n)
 
 /* Where a chunk comes in one epoch says nothing about where it comes in the next, whatever the number of
  * chunks: also just above the number of slots, where most slots have one chunk and few have two. */
-static void epochs_are_not_correlated(void **state)
+TEST(epochs_are_not_correlated)
 {
-    (void)state;
     const uint32_t sizes[] = {300, 1024, 1025, 1100, 1500, 2047, 2048, 5000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint32_t n = sizes[s];
@@ -333,9 +324,8 @@ static void epochs_are_not_correlated(void **state)
     }
 }
 
-static void any_stretch_of_chunks_draws_evenly_from_runs_of_slots(void **state)
+TEST(any_stretch_of_chunks_draws_evenly_from_runs_of_slots)
 {
-    (void)state;
     const uint32_t sizes[] = {1024, 1500, 4096, 10000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint32_t n = sizes[s];
@@ -354,9 +344,8 @@ static void any_stretch_of_chunks_draws_evenly_from_runs_of_slots(void **state)
     }
 }
 
-static void slots_share_the_chunks_evenly_among_nodes(void **state)
+TEST(slots_share_the_chunks_evenly_among_nodes)
 {
-    (void)state;
     for (uint32_t chunks = 1024; chunks < 4000; chunks += 77) {
         uint32_t owned[8] = {0};
         for (uint32_t c = 0; c < chunks; c++)
@@ -366,9 +355,8 @@ static void slots_share_the_chunks_evenly_among_nodes(void **state)
     }
 }
 
-static void an_order_depends_on_every_argument(void **state)
+TEST(an_order_depends_on_every_argument)
 {
-    (void)state;
     uint32_t *counts = make_counts(50, 10, 1);
     struct leat_order_spec base = make_spec(counts, 50);
     struct leat_order *o = open_order(&base);
@@ -391,9 +379,8 @@ static void an_order_depends_on_every_argument(void **state)
     free(counts);
 }
 
-static void arguments_that_cannot_work_are_refused(void **state)
+TEST(arguments_that_cannot_work_are_refused)
 {
-    (void)state;
     uint32_t counts[1] = {1};
     struct leat_order *o;
     struct leat_error err;
@@ -417,9 +404,8 @@ static void arguments_that_cannot_work_are_refused(void **state)
     leat_order_reader_close(NULL);
 }
 
-static void the_default_window_is_a_gibibyte_of_chunks(void **state)
+TEST(the_default_window_is_a_gibibyte_of_chunks)
 {
-    (void)state;
     assert_int_equal(leat_order_window_default(10000, 10000ull << 23), 128);
     assert_int_equal(leat_order_window_default(1, 1ull << 40), 1);
     assert_int_equal(leat_order_window_default(1u << 31, 1u << 31), 4096);
@@ -471,9 +457,8 @@ static void first_and_last(uint32_t chunks, uint32_t count, uint32_t window, siz
 }
 
 /* CIFAR-10 sorted by class, in 3 chunks and in 19 of 8 MiB; a thousand samples in 100 chunks. */
-static void a_dataset_that_fits_into_the_window_begins_and_ends_with_all_classes_in_proportion(void **state)
+TEST(a_dataset_that_fits_into_the_window_begins_and_ends_with_all_classes_in_proportion)
 {
-    (void)state;
     const struct {
         uint32_t chunks, count;
     } sets[] = {{3, 16667}, {19, 2632}, {100, 10}};
@@ -522,9 +507,8 @@ static void check_next_use(uint32_t window)
     free(counts);
 }
 
-static void next_use_is_the_next_unit_of_the_chunk_in_either_epoch(void **state)
+TEST(next_use_is_the_next_unit_of_the_chunk_in_either_epoch)
 {
-    (void)state;
     check_next_use(16);
     check_next_use(300); /* more than there are chunks */
 }
@@ -562,33 +546,8 @@ static void check_upcoming(uint32_t window)
     free(counts);
 }
 
-static void upcoming_lists_live_chunks_then_those_to_come_then_the_next_epoch(void **state)
+TEST(upcoming_lists_live_chunks_then_those_to_come_then_the_next_epoch)
 {
-    (void)state;
     check_upcoming(16);
     check_upcoming(300); /* more than there are chunks */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_unit_comes_exactly_once),
-        cmocka_unit_test(reading_from_any_position_continues_the_same_order),
-        cmocka_unit_test(a_reader_may_seek_to_and_fro),
-        cmocka_unit_test(without_shuffle_units_come_in_their_own_order),
-        cmocka_unit_test(golden_orders_are_reproduced),
-        cmocka_unit_test(units_and_items_are_each_others_inverse),
-        cmocka_unit_test(at_most_a_window_of_chunks_is_live),
-        cmocka_unit_test(stages_bound_the_use_of_every_chunk),
-        cmocka_unit_test(epochs_are_not_correlated),
-        cmocka_unit_test(any_stretch_of_chunks_draws_evenly_from_runs_of_slots),
-        cmocka_unit_test(slots_share_the_chunks_evenly_among_nodes),
-        cmocka_unit_test(an_order_depends_on_every_argument),
-        cmocka_unit_test(arguments_that_cannot_work_are_refused),
-        cmocka_unit_test(the_default_window_is_a_gibibyte_of_chunks),
-        cmocka_unit_test(a_dataset_that_fits_into_the_window_begins_and_ends_with_all_classes_in_proportion),
-        cmocka_unit_test(next_use_is_the_next_unit_of_the_chunk_in_either_epoch),
-        cmocka_unit_test(upcoming_lists_live_chunks_then_those_to_come_then_the_next_epoch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

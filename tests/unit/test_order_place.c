@@ -69,9 +69,8 @@ static uint32_t place_again(const struct job *old, struct job *now, const uint32
     return moved;
 }
 
-static void every_node_owns_a_run_of_its_share(void **state)
+TEST(every_node_owns_a_run_of_its_share)
 {
-    (void)state;
     struct job j;
     const uint32_t sizes[] = {1, 2, 7, 500, 1023, 1024};
     for (size_t i = 0; i < COUNT(sizes); i++) {
@@ -98,9 +97,8 @@ static void assert_moved_little(uint32_t moved, uint32_t slots, uint32_t nodes)
         fail_msg("%u of %u slots moved, the share of one of %u nodes is %u", moved, slots, nodes, share);
 }
 
-static void a_node_that_joins_or_leaves_moves_its_share_of_the_slots(void **state)
+TEST(a_node_that_joins_or_leaves_moves_its_share_of_the_slots)
 {
-    (void)state;
     static struct job a;
     static struct job b;
     uint32_t was[NODES_MAX];
@@ -125,9 +123,8 @@ static void a_node_that_joins_or_leaves_moves_its_share_of_the_slots(void **stat
     }
 }
 
-static void chains_of_joins_and_leaves_stay_even_and_move_little(void **state)
+TEST(chains_of_joins_and_leaves_stay_even_and_move_little)
 {
-    (void)state;
     static struct job jobs[2];
     uint32_t was[NODES_MAX];
     struct leat_rng rng = leat_rng(8, 13);
@@ -154,9 +151,8 @@ static void chains_of_joins_and_leaves_stay_even_and_move_little(void **state)
 }
 
 /* No balanced table moves fewer: every node keeps as many as its share allows. */
-static void any_change_of_nodes_moves_no_more_than_it_must(void **state)
+TEST(any_change_of_nodes_moves_no_more_than_it_must)
 {
-    (void)state;
     static struct job a;
     static struct job b;
     uint32_t was[NODES_MAX];
@@ -231,9 +227,8 @@ static void measure(const struct job *j, const struct leat_order *o, double *loc
     leat_order_assigner_close(a);
 }
 
-static void chunks_are_read_on_few_nodes_whatever_their_number(void **state)
+TEST(chunks_are_read_on_few_nodes_whatever_their_number)
 {
-    (void)state;
     static struct job j;
     uint32_t counts[CHUNKS];
     struct leat_order *o;
@@ -256,9 +251,8 @@ static void chunks_are_read_on_few_nodes_whatever_their_number(void **state)
 }
 
 /* Runs, because that is what the order is even over: a table must not fall to pieces with every change. */
-static void a_job_that_gets_its_nodes_back_gets_its_runs_back(void **state)
+TEST(a_job_that_gets_its_nodes_back_gets_its_runs_back)
 {
-    (void)state;
     static struct job whole;
     static struct job less;
     uint32_t was[NODES_MAX];
@@ -284,9 +278,8 @@ static void a_job_that_gets_its_nodes_back_gets_its_runs_back(void **state)
     }
 }
 
-static void a_node_in_the_place_of_another_takes_its_slots(void **state)
+TEST(a_node_in_the_place_of_another_takes_its_slots)
 {
-    (void)state;
     static struct job a;
     static struct job b;
     uint32_t was[NODES_MAX];
@@ -341,9 +334,8 @@ static void check_chain(uint32_t slots, uint32_t most, uint32_t every)
     free(c);
 }
 
-static void nodes_that_came_one_after_the_other_have_what_each_step_gave_them(void **state)
+TEST(nodes_that_came_one_after_the_other_have_what_each_step_gave_them)
 {
-    (void)state;
     const uint32_t some[] = {2, 3, 5, 31, 64, 100, 513, 1000, 1023};
     for (size_t i = 0; i < COUNT(some); i++)
         check_chain(some[i], some[i] + 20, 17);
@@ -353,9 +345,8 @@ static void nodes_that_came_one_after_the_other_have_what_each_step_gave_them(vo
 }
 
 /* Machines of other releases have the same table. */
-static void the_table_of_nodes_that_came_one_after_the_other_is_this_one(void **state)
+TEST(the_table_of_nodes_that_came_one_after_the_other_is_this_one)
 {
-    (void)state;
     const struct {
         uint32_t slots, nodes;
         uint64_t sum;
@@ -373,9 +364,8 @@ static void the_table_of_nodes_that_came_one_after_the_other_is_this_one(void **
     assert_fails(leat_order_place_grown(1025, 3, table, &err), err, LEAT_INVALID, "1025 slots");
 }
 
-static void tables_that_cannot_be_are_refused(void **state)
+TEST(tables_that_cannot_be_are_refused)
 {
-    (void)state;
     struct leat_error err;
     const uint32_t node_of_rank[3] = {0, 1, 2};
     uint32_t was[3] = {0, 1, LEAT_ORDER_NONE};
@@ -395,21 +385,4 @@ static void tables_that_cannot_be_are_refused(void **state)
     before[3] = 2;
     assert_fails(leat_order_place_again(4, before, 2, 3, node_of_rank, 3, was, after, &err), err, LEAT_INVALID,
                  "slot 3");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_node_owns_a_run_of_its_share),
-        cmocka_unit_test(a_node_that_joins_or_leaves_moves_its_share_of_the_slots),
-        cmocka_unit_test(chains_of_joins_and_leaves_stay_even_and_move_little),
-        cmocka_unit_test(any_change_of_nodes_moves_no_more_than_it_must),
-        cmocka_unit_test(chunks_are_read_on_few_nodes_whatever_their_number),
-        cmocka_unit_test(a_job_that_gets_its_nodes_back_gets_its_runs_back),
-        cmocka_unit_test(a_node_in_the_place_of_another_takes_its_slots),
-        cmocka_unit_test(nodes_that_came_one_after_the_other_have_what_each_step_gave_them),
-        cmocka_unit_test(the_table_of_nodes_that_came_one_after_the_other_is_this_one),
-        cmocka_unit_test(tables_that_cannot_be_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

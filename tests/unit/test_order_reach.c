@@ -75,13 +75,12 @@ static struct leat_order *order_of(const uint32_t *counts, uint32_t window, uint
     return o;
 }
 
-static void caches_that_follow_the_order_end_up_between_the_bounds(void **state)
+TEST(caches_that_follow_the_order_end_up_between_the_bounds)
 {
     static const struct {
         uint32_t room, window, ahead;
     } cases[] = {{45, 20, 5}, {75, 20, 5}, {75, 60, 8}, {150, 20, 5}, {150, 100, 10}, {225, 30, 10}, {270, 20, 5}};
     uint32_t counts[CHUNKS];
-    (void)state;
     for (uint32_t i = 0; i < CHUNKS; i++)
         counts[i] = 40;
     for (size_t k = 0; k < COUNT(cases); k++) {
@@ -105,10 +104,9 @@ static void caches_that_follow_the_order_end_up_between_the_bounds(void **state)
     }
 }
 
-static void disk_adds_to_memory_and_whole_datasets_stay(void **state)
+TEST(disk_adds_to_memory_and_whole_datasets_stay)
 {
     struct leat_reach_given g = {.dataset_bytes = 100, .ram_bytes = 30, .live_bytes = 10, .ahead_bytes = 5};
-    (void)state;
     assert_int_equal(leat_reach(&g).kept_bytes, 15);
     g.disk_bytes = 50;
     assert_int_equal(leat_reach(&g).kept_bytes, 65);
@@ -131,12 +129,11 @@ static void disk_adds_to_memory_and_whole_datasets_stay(void **state)
     assert_int_equal(leat_reach_live(1000, 0, 3), 1000);
 }
 
-static void it_is_said_in_one_line(void **state)
+TEST(it_is_said_in_one_line)
 {
     struct leat_reach_given g = {
         .dataset_bytes = 150 * GIB, .ram_bytes = 4 * GIB, .disk_bytes = 40 * GIB, .live_bytes = 4 * GIB, .line = 170e6};
     char said[400];
-    (void)state;
     leat_reach_say(&g, said, sizeof said);
     assert_string_equal(said,
                         "cache 40 GiB of 150 GiB: 27 % of the bytes from here, 110 GiB per epoch from the bucket, "
@@ -155,14 +152,4 @@ static void it_is_said_in_one_line(void **state)
     leat_reach_say(&g, said, sizeof said);
     assert_string_equal(
         said, "cache for all of 150 GiB: nothing from the bucket after the first epoch (2 min 41 s at 1.00 GB/s)");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(caches_that_follow_the_order_end_up_between_the_bounds),
-        cmocka_unit_test(disk_adds_to_memory_and_whole_datasets_stay),
-        cmocka_unit_test(it_is_said_in_one_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static struct leat_order_stream sample(void)
     return s;
 }
 
-static void a_state_survives_the_round_trip(void **state)
+TEST(a_state_survives_the_round_trip)
 {
-    (void)state;
     static struct leat_order_state s;
     static struct leat_order_state back;
     struct leat_error err;
@@ -48,9 +47,8 @@ static void a_state_survives_the_round_trip(void **state)
 }
 
 /* A mixture's place says where its streams are. */
-static void a_mixture_survives_the_round_trip(void **state)
+TEST(a_mixture_survives_the_round_trip)
 {
-    (void)state;
     static struct leat_order_state s;
     static struct leat_order_state back;
     struct leat_mixture_part parts[2] = {{.shares = {7, 3}}, {.from = 1000, .shares = {1, 4}}};
@@ -113,9 +111,8 @@ static void a_mixture_survives_the_round_trip(void **state)
     }
 }
 
-static void a_usual_state_has_less_than_1_kb(void **state)
+TEST(a_usual_state_has_less_than_1_kb)
 {
-    (void)state;
     static struct leat_order_state s;
     char *text = NULL;
     s = (struct leat_order_state){.streams_n = 1, .streams = {sample()}};
@@ -125,9 +122,8 @@ static void a_usual_state_has_less_than_1_kb(void **state)
     free(text);
 }
 
-static void a_stream_begins_where_its_order_does(void **state)
+TEST(a_stream_begins_where_its_order_does)
 {
-    (void)state;
     const uint32_t counts[3] = {4, 5, 6};
     struct leat_order_spec spec = {
         .view = "samples", .counts = counts, .chunks = 3, .shuffle = true, .seed = 5, .epoch = 2, .window = 3};
@@ -146,9 +142,8 @@ static void a_stream_begins_where_its_order_does(void **state)
     assert_int_equal(leat_order_open(&spec, &o, NULL), LEAT_INVALID);
 }
 
-static void what_differs_is_named(void **state)
+TEST(what_differs_is_named)
 {
-    (void)state;
     struct leat_order_stream mine = sample();
     struct leat_error err;
     struct leat_order_stream other = mine;
@@ -186,9 +181,8 @@ static void what_differs_is_named(void **state)
     assert_fails(leat_order_stream_fits(&other, &mine, "the state", &err), err, LEAT_INVALID, "seed 1");
 }
 
-static void errors_say_what_is_needed(void **state)
+TEST(errors_say_what_is_needed)
 {
-    (void)state;
     static struct leat_order_state s;
     struct leat_error err;
     const struct {
@@ -213,9 +207,8 @@ static void errors_say_what_is_needed(void **state)
     free(large);
 }
 
-static void what_could_not_be_read_again_is_not_written(void **state)
+TEST(what_could_not_be_read_again_is_not_written)
 {
-    (void)state;
     static struct leat_order_state s;
     struct leat_error err;
     char *text = NULL;
@@ -294,9 +287,8 @@ static void check_golden(const char *name)
     free(written);
 }
 
-static void every_golden_state_is_read_or_refused_as_ever(void **state)
+TEST(every_golden_state_is_read_or_refused_as_ever)
 {
-    (void)state;
     char path[600];
     DIR *dir = opendir(golden("", path, sizeof path));
     if (!dir)
@@ -311,19 +303,4 @@ static void every_golden_state_is_read_or_refused_as_ever(void **state)
     }
     closedir(dir);
     assert_true(good >= 14 && refused >= 70);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_survives_the_round_trip),
-        cmocka_unit_test(a_mixture_survives_the_round_trip),
-        cmocka_unit_test(a_usual_state_has_less_than_1_kb),
-        cmocka_unit_test(a_stream_begins_where_its_order_does),
-        cmocka_unit_test(what_differs_is_named),
-        cmocka_unit_test(errors_say_what_is_needed),
-        cmocka_unit_test(what_could_not_be_read_again_is_not_written),
-        cmocka_unit_test(every_golden_state_is_read_or_refused_as_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,16 +62,7 @@ static leat_status make(void *user, struct leat_error *err)
     return rc;
 }
 
-static void plans(void **state)
+TEST(plans)
 {
-    (void)state;
     assert_true(fail_alloc_each(make, NULL) > 20);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@ static leat_status read_catalog(const char *text, struct leat_plan_catalog *c, s
     return leat_plan_catalog_parse(&file, 1, NULL, "2026-11-15", c, notes, err);
 }
 
-static void a_catalog_keeps_the_cheapest_zone_of_each_region(void **state)
+TEST(a_catalog_keeps_the_cheapest_zone_of_each_region)
 {
-    (void)state;
     struct leat_plan_catalog c;
     struct leat_plan_notes notes;
     struct leat_error err;
@@ -45,9 +44,8 @@ static void a_catalog_keeps_the_cheapest_zone_of_each_region(void **state)
     leat_plan_catalog_free(&c);
 }
 
-static void catalogs_that_are_none_are_refused(void **state)
+TEST(catalogs_that_are_none_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -77,9 +75,8 @@ static bool noted(const struct leat_plan_notes *notes, const char *text)
     return false;
 }
 
-static void a_bad_row_costs_a_row_with_a_count_and_a_reason(void **state)
+TEST(a_bad_row_costs_a_row_with_a_count_and_a_reason)
 {
-    (void)state;
     static const struct {
         const char *rows;
         const char *says;
@@ -113,9 +110,8 @@ static void a_bad_row_costs_a_row_with_a_count_and_a_reason(void **state)
     }
 }
 
-static void none_is_written_as_0_and_no_region_as_nothing(void **state)
+TEST(none_is_written_as_0_and_no_region_as_nothing)
 {
-    (void)state;
     struct leat_plan_catalog c;
     struct leat_plan_notes notes;
     struct leat_error err;
@@ -130,9 +126,8 @@ static void none_is_written_as_0_and_no_region_as_nothing(void **state)
     leat_plan_catalog_free(&c);
 }
 
-static void a_local_zone_is_a_place_of_its_own(void **state)
+TEST(a_local_zone_is_a_place_of_its_own)
 {
-    (void)state;
     struct leat_plan_catalog c;
     struct leat_plan_notes notes;
     struct leat_error err;
@@ -166,9 +161,8 @@ static const struct leat_plan_offer *offer(const struct leat_plan_catalog *c, co
     return NULL;
 }
 
-static void accelerators_priced_apart_join_their_hosts(void **state)
+TEST(accelerators_priced_apart_join_their_hosts)
 {
-    (void)state;
     struct leat_plan_catalog c;
     struct leat_plan_notes notes;
     struct leat_error err;
@@ -189,9 +183,8 @@ static void accelerators_priced_apart_join_their_hosts(void **state)
     leat_plan_catalog_free(&c);
 }
 
-static void several_catalogs_keep_their_providers_apart(void **state)
+TEST(several_catalogs_keep_their_providers_apart)
 {
-    (void)state;
     static const char text[] = HEADER "p3,V100,1,8,61,,3,1,us,a\n";
     struct leat_plan_catalog_file files[] = {{"x/aws.csv", text, sizeof text - 1, NULL},
                                              {"x/gcp/vms.csv", text, sizeof text - 1, NULL}};
@@ -209,9 +202,8 @@ static void several_catalogs_keep_their_providers_apart(void **state)
 }
 
 /* Real catalogs, where they lie beside the checkout: every machine in them that can be rented is found. */
-static void shared_catalogs_are_read_whole(void **state)
+TEST(shared_catalogs_are_read_whole)
 {
-    (void)state;
     static const struct {
         const char *path;
         size_t least;
@@ -225,7 +217,7 @@ static void shared_catalogs_are_read_whole(void **state)
         snprintf(path, sizeof path, "%s/../shared/catalogs/%s", root ? root : ".", real[i].path);
         FILE *in = fopen(path, "r");
         if (!in) {
-            print_message("%s is not there: not tried\n", path);
+            print_message("# %s is not there: not tried\n", path);
             continue;
         }
         static char text[1 << 20];
@@ -242,9 +234,8 @@ static void shared_catalogs_are_read_whole(void **state)
     }
 }
 
-static void old_prices_missing_ones_and_unknown_columns_are_noted(void **state)
+TEST(old_prices_missing_ones_and_unknown_columns_are_noted)
 {
-    (void)state;
     static const char row[] = HEADER "p3,V100,1,8,61,,3,1,us,a\n";
     struct leat_plan_catalog c;
     struct leat_plan_notes notes = {0};
@@ -274,9 +265,8 @@ static void old_prices_missing_ones_and_unknown_columns_are_noted(void **state)
     leat_plan_catalog_free(&c);
 }
 
-static void a_type_with_two_kinds_of_gpus_is_noted(void **state)
+TEST(a_type_with_two_kinds_of_gpus_is_noted)
 {
-    (void)state;
     struct leat_plan_catalog c;
     struct leat_plan_notes notes;
     struct leat_error err;
@@ -290,9 +280,8 @@ static void a_type_with_two_kinds_of_gpus_is_noted(void **state)
     leat_plan_catalog_free(&c);
 }
 
-static void a_date_is_found_however_it_is_written(void **state)
+TEST(a_date_is_found_however_it_is_written)
 {
-    (void)state;
     static const char *const first[] = {"# date: 2020-01-01\n", "#date:2020-01-01\n", "# Date 2020-01-01 at noon\n"};
     for (size_t i = 0; i < COUNT(first); i++) {
         struct leat_plan_catalog c;
@@ -307,9 +296,8 @@ static void a_date_is_found_however_it_is_written(void **state)
     }
 }
 
-static void days_are_counted_over_leap_years(void **state)
+TEST(days_are_counted_over_leap_years)
 {
-    (void)state;
     assert_int_equal(leat_plan_days("2024-03-01") - leat_plan_days("2024-02-28"), 2);
     assert_int_equal(leat_plan_days("2023-03-01") - leat_plan_days("2023-02-28"), 1);
     assert_int_equal(leat_plan_days("2100-03-01") - leat_plan_days("2100-02-28"), 1);
@@ -319,23 +307,4 @@ static void days_are_counted_over_leap_years(void **state)
     assert_true(leat_plan_days("2026-07-31") > 0 && leat_plan_days("2026-08-31") > 0 &&
                 leat_plan_days("2026-09-31") < 0);
     assert_true(leat_plan_days("2026-1-1") < 0 && leat_plan_days("2026-13-01") < 0 && leat_plan_days("20x6-01-01") < 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_catalog_keeps_the_cheapest_zone_of_each_region),
-        cmocka_unit_test(catalogs_that_are_none_are_refused),
-        cmocka_unit_test(a_bad_row_costs_a_row_with_a_count_and_a_reason),
-        cmocka_unit_test(none_is_written_as_0_and_no_region_as_nothing),
-        cmocka_unit_test(a_local_zone_is_a_place_of_its_own),
-        cmocka_unit_test(accelerators_priced_apart_join_their_hosts),
-        cmocka_unit_test(several_catalogs_keep_their_providers_apart),
-        cmocka_unit_test(shared_catalogs_are_read_whole),
-        cmocka_unit_test(old_prices_missing_ones_and_unknown_columns_are_noted),
-        cmocka_unit_test(a_type_with_two_kinds_of_gpus_is_noted),
-        cmocka_unit_test(a_date_is_found_however_it_is_written),
-        cmocka_unit_test(days_are_counted_over_leap_years),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,25 +4,22 @@
 
 #include "unit.h"
 
-static void daly_gives_his_published_points(void **state)
+TEST(daly_gives_his_published_points)
 {
-    (void)state;
     assert_true(fabs(leat_plan_daly_s(300, 24 * 3600) / 60 - 117) < 0.5);
     assert_true(fabs(leat_plan_daly_s(300, 6 * 3600) / 60 - 57) < 0.5);
     assert_true(fabs(leat_plan_daly_s(300, 15 * 60) / 60 - 9.1) < 0.05);
 }
 
-static void daly_at_its_ends(void **state)
+TEST(daly_at_its_ends)
 {
-    (void)state;
     assert_true(leat_plan_daly_s(300, 100) == 100); /* dearer than twice the time between failures */
     assert_true(isinf(leat_plan_daly_s(300, HUGE_VAL)));
     assert_true(leat_plan_daly_s(1e-9, 3600) < 0.01);
 }
 
-static void young_machines_checkpoint_more_often_than_settled_ones(void **state)
+TEST(young_machines_checkpoint_more_often_than_settled_ones)
 {
-    (void)state;
     const double age[] = {0, 3600, 86400};
     const double probability[] = {0, 0.3, 0.5};
     const double young[4] = {0};
@@ -36,14 +33,4 @@ static void young_machines_checkpoint_more_often_than_settled_ones(void **state)
     /* In the steady middle the hazard is nearly constant, and Daly's answer is the right one. */
     double hazard = 4 * leat_plan_lifetime_hazard(&l, 7200 + seldom / 2);
     assert_true(fabs(seldom / leat_plan_daly_s(10, 1 / hazard) - 1) < 0.01);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(daly_gives_his_published_points),
-        cmocka_unit_test(daly_at_its_ends),
-        cmocka_unit_test(young_machines_checkpoint_more_often_than_settled_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,9 +49,8 @@ static const char *why(const struct leat_plan *p, const char *type)
     return "";
 }
 
-static void ties_are_called_ties(void **state)
+TEST(ties_are_called_ties)
 {
-    (void)state;
     static const struct fact facts[] = {{10, 5, 10, 0}, {10, 5, 10, 0}, {10, 7, 10, 0}, {12, 5, 12, 0}, {12, 7, 12, 0}};
     const struct leat_plan_options o = {.risk = 0.9};
     struct leat_plan *p = plan_of(facts, 5, &o);
@@ -69,9 +68,8 @@ static void ties_are_called_ties(void **state)
 }
 
 /* What misses the deadline or the accuracy is no reason against what keeps it. */
-static void only_what_keeps_the_limits_is_a_reason(void **state)
+TEST(only_what_keeps_the_limits_is_a_reason)
 {
-    (void)state;
     static const struct fact facts[] = {{8, 4, 30, 95}, {9, 5, 9, 80}, {10, 6, 12, 95}, {9.5, 7, 11, 95}};
     const struct leat_plan_options o = {.risk = 0.9, .deadline_s = 20 * 3600, .min_accuracy = 90};
     struct leat_plan *p = plan_of(facts, 4, &o);
@@ -83,9 +81,8 @@ static void only_what_keeps_the_limits_is_a_reason(void **state)
     drop(p);
 }
 
-static void everything_that_is_broken_is_said(void **state)
+TEST(everything_that_is_broken_is_said)
 {
-    (void)state;
     static const struct fact facts[] = {{1, 1, 1, 95}, {30, 50, 30, 80}};
     const struct leat_plan_options o = {.risk = 0.9, .deadline_s = 20 * 3600, .min_accuracy = 90, .budget_usd = 10};
     struct leat_plan *p = plan_of(facts, 2, &o);
@@ -96,9 +93,8 @@ static void everything_that_is_broken_is_said(void **state)
     drop(p);
 }
 
-static void equal_offers_of_several_places_are_one_row(void **state)
+TEST(equal_offers_of_several_places_are_one_row)
 {
-    (void)state;
     static const struct fact facts[] = {{10, 5, 10, 0}, {10, 5, 10, 0}, {10, 5, 10, 0}};
     const struct leat_plan_options o = {.risk = 0.9};
     struct leat_plan *p = plan_of(facts, 3, &o);
@@ -112,15 +108,4 @@ static void equal_offers_of_several_places_are_one_row(void **state)
     assert_non_null(strstr(p->records[0].why, "; the same in r1, r2"));
     assert_true(p->records[1].same_as == &offers[0] && p->records[2].same_as == &offers[0]);
     drop(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ties_are_called_ties),
-        cmocka_unit_test(only_what_keeps_the_limits_is_a_reason),
-        cmocka_unit_test(everything_that_is_broken_is_said),
-        cmocka_unit_test(equal_offers_of_several_places_are_one_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

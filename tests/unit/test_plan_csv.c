@@ -31,9 +31,8 @@ static void assert_reads(const char *text, const char *expected)
     leat_plan_csv_free(csv);
 }
 
-static void rows_come_with_their_lines(void **state)
+TEST(rows_come_with_their_lines)
 {
-    (void)state;
     assert_reads("a,b\n1,2\n3,4\n", "<a><b>2|1|2;3|3|4;");
     assert_reads("a\n", "<a>");
     assert_reads("a", "<a>");
@@ -42,9 +41,8 @@ static void rows_come_with_their_lines(void **state)
     assert_reads("\xef\xbb\xbf# note\n\na\n1\n", "<a>4|1;");
 }
 
-static void quoted_fields_hold_anything(void **state)
+TEST(quoted_fields_hold_anything)
 {
-    (void)state;
     assert_reads("a,b\n\"x,y\",\"say \"\"hi\"\"\"\n", "<a><b>2|x,y|say \"hi\";");
     assert_reads("a,b\n\"two\nlines\",2\n3,4\n", "<a><b>2|two\nlines|2;4|3|4;");
     assert_reads("a\n\" x \"\n\"\"\n", "<a>2| x ;3|;");
@@ -52,9 +50,8 @@ static void quoted_fields_hold_anything(void **state)
                  "<GpuInfo><Price>2|{'Gpus': [{'Name': 'V100', 'Count': 1}]}|3.06;");
 }
 
-static void what_is_no_table_is_refused_with_its_line(void **state)
+TEST(what_is_no_table_is_refused_with_its_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -78,9 +75,8 @@ static void what_is_no_table_is_refused_with_its_line(void **state)
     assert_fails(leat_plan_csv_parse("t.csv", "a\0", 2, NULL, &csv, &err), err, LEAT_INVALID, "NUL");
 }
 
-static void columns_are_found_by_name(void **state)
+TEST(columns_are_found_by_name)
 {
-    (void)state;
     struct leat_plan_csv *csv = parse("#  date: 2026-01-02\nPrice,Region\n1.5,x\nnan,y\n,z\n");
     struct leat_error err;
     size_t column;
@@ -98,9 +94,8 @@ static void columns_are_found_by_name(void **state)
     leat_plan_csv_free(csv);
 }
 
-static void every_beginning_of_a_table_is_read_or_refused(void **state)
+TEST(every_beginning_of_a_table_is_read_or_refused)
 {
-    (void)state;
     static const char text[] = "# c\na,\"b\"\n\"x,\"\"y\"\"\",2\n3,\"4\n5\"\n";
     for (size_t n = 0; n < sizeof text; n++) {
         struct leat_plan_csv *csv = NULL;
@@ -112,9 +107,8 @@ static void every_beginning_of_a_table_is_read_or_refused(void **state)
     }
 }
 
-static void bad_rows_cost_themselves_alone_when_asked_so(void **state)
+TEST(bad_rows_cost_themselves_alone_when_asked_so)
 {
-    (void)state;
     static const char text[] = "a,b\n1,2\n3\n\"x,4\n5,6,7\n\"y\" z,8\n9,10\n";
     struct leat_plan_csv_bad bad = {0};
     struct leat_plan_csv *csv = NULL;
@@ -127,17 +121,4 @@ static void bad_rows_cost_themselves_alone_when_asked_so(void **state)
     assert_int_equal(bad.first_line, 3);
     assert_string_equal(bad.why, "1 fields where the header has 2");
     leat_plan_csv_free(csv);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_rows_cost_themselves_alone_when_asked_so),
-        cmocka_unit_test(rows_come_with_their_lines),
-        cmocka_unit_test(quoted_fields_hold_anything),
-        cmocka_unit_test(what_is_no_table_is_refused_with_its_line),
-        cmocka_unit_test(columns_are_found_by_name),
-        cmocka_unit_test(every_beginning_of_a_table_is_read_or_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@ static const struct leat_plan_allreduce plain = {.bucket_bytes = LEAT_PLAN_BUCKE
                                                  .inside = {50e9, 10e-6},
                                                  .network = {10e9, 30e-6}};
 
-static void eight_and_sixteen_gpus_follow_from_one_and_four(void **state)
+TEST(eight_and_sixteen_gpus_follow_from_one_and_four)
 {
-    (void)state;
     double error = 0;
     unsigned held = 0;
     unsigned rows = 0;
@@ -41,9 +40,8 @@ static void eight_and_sixteen_gpus_follow_from_one_and_four(void **state)
 }
 
 /* With more clusters measured, the form that they follow wins. */
-static void the_form_that_foretells_the_measured_clusters_gets_the_weight(void **state)
+TEST(the_form_that_foretells_the_measured_clusters_gets_the_weight)
 {
-    (void)state;
     for (int which = 0; which < 2; which++) {
         struct leat_plan_curve_row rows[4];
         struct leat_plan_curve curve;
@@ -65,9 +63,8 @@ static void the_form_that_foretells_the_measured_clusters_gets_the_weight(void *
     }
 }
 
-static void a_curve_goes_through_what_was_measured(void **state)
+TEST(a_curve_goes_through_what_was_measured)
 {
-    (void)state;
     const struct leat_plan_curve_row rows[] = {{1, 2, 1, 1, 1.04}, {1, 2, 1, 1, 1.06}, {1, 8, 1, 1, 1.30}};
     struct leat_plan_curve curve;
     struct leat_error err;
@@ -83,14 +80,4 @@ static void a_curve_goes_through_what_was_measured(void **state)
     leat_plan_curve_step(&curve, &big, &far);
     assert_true(far > 3 * near);
     assert_fails(leat_plan_curve_fit(&model, false, rows, 0, &curve, &err), err, LEAT_INVALID, "0 measured clusters");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eight_and_sixteen_gpus_follow_from_one_and_four),
-        cmocka_unit_test(the_form_that_foretells_the_measured_clusters_gets_the_weight),
-        cmocka_unit_test(a_curve_goes_through_what_was_measured),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@ static double price(const struct leat_plan_egress *e, const char *from, const ch
     return row ? row->usd_per_gb : -1;
 }
 
-static void the_closest_line_counts(void **state)
+TEST(the_closest_line_counts)
 {
-    (void)state;
     static const char text[] = HEADER "aws/us-east-1,aws/us-west-2,0.02\naws/us-east-1,aws/*,0.03\naws/*,*,0.09\n"
                                       "gcp/*,gcp/*,0.01\n*,lambda/*,0.5\n";
     struct leat_plan_egress e = {0};
@@ -28,9 +27,8 @@ static void the_closest_line_counts(void **state)
     leat_plan_egress_free(&e);
 }
 
-static void places_without_a_provider_are_names_alone(void **state)
+TEST(places_without_a_provider_are_names_alone)
 {
-    (void)state;
     static const char text[] = HEADER "us-east-1,us-west-2,0.02\nus-east-1,*,0.05\n";
     struct leat_plan_egress e = {0};
     struct leat_error err;
@@ -46,9 +44,8 @@ static void places_without_a_provider_are_names_alone(void **state)
     assert_false(leat_plan_same_place("us-east-1", "", "us-east-1a"));
 }
 
-static void wrong_tables_are_refused_by_line(void **state)
+TEST(wrong_tables_are_refused_by_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -68,14 +65,4 @@ static void wrong_tables_are_refused_by_line(void **state)
                      wrong[i].says);
         leat_plan_egress_free(&e);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_closest_line_counts),
-        cmocka_unit_test(places_without_a_provider_are_names_alone),
-        cmocka_unit_test(wrong_tables_are_refused_by_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
 
 #include "unit.h"
 
-static void an_epoch_fetches_the_dataset_less_the_cache(void **state)
+TEST(an_epoch_fetches_the_dataset_less_the_cache)
 {
-    (void)state;
     struct leat_plan_feed feed = {.dataset_bytes = 100e9, .budget_bytes = 30e9, .window_bytes = 2e9, .nodes = 1};
     assert_true(leat_plan_feed_cached(&feed) == 28e9);
     assert_true(leat_plan_feed_fetched(&feed, 0) == 100e9);
@@ -17,26 +16,23 @@ static void an_epoch_fetches_the_dataset_less_the_cache(void **state)
     assert_true(leat_plan_feed_cached(&feed) == 58e9);
 }
 
-static void machines_together_hold_it_all(void **state)
+TEST(machines_together_hold_it_all)
 {
-    (void)state;
     struct leat_plan_feed feed = {.dataset_bytes = 100e9, .budget_bytes = 30e9, .window_bytes = 2e9, .nodes = 4};
     assert_true(leat_plan_feed_cached(&feed) == 100e9);
     assert_true(leat_plan_feed_fetched(&feed, 5) == 0);
     assert_true(leat_plan_feed_total(&feed, 90) == 100e9);
 }
 
-static void a_budget_below_the_window_caches_nothing(void **state)
+TEST(a_budget_below_the_window_caches_nothing)
 {
-    (void)state;
     struct leat_plan_feed feed = {.dataset_bytes = 100e9, .budget_bytes = 1e9, .window_bytes = 2e9, .nodes = 1};
     assert_true(leat_plan_feed_cached(&feed) == 0);
     assert_true(leat_plan_feed_total(&feed, 2) == 200e9);
 }
 
-static void the_slowest_of_machine_bucket_and_preparation_decides(void **state)
+TEST(the_slowest_of_machine_bucket_and_preparation_decides)
 {
-    (void)state;
     const struct leat_plan_feed feed = {.dataset_bytes = 100e9, .budget_bytes = 12e9, .window_bytes = 0, .nodes = 4};
     struct leat_plan_supply supply = {.node_bytes_per_s = 1e9};
     assert_true(leat_plan_feed_epoch_s(&feed, &supply, 1e6, 0) == 25);
@@ -47,15 +43,4 @@ static void the_slowest_of_machine_bucket_and_preparation_decides(void **state)
     assert_true(leat_plan_feed_epoch_s(&feed, &supply, 1e6, 0) == 250);
     const struct leat_plan_supply unknown = {0};
     assert_true(leat_plan_feed_epoch_s(&feed, &unknown, 1e6, 0) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_epoch_fetches_the_dataset_less_the_cache),
-        cmocka_unit_test(machines_together_hold_it_all),
-        cmocka_unit_test(a_budget_below_the_window_caches_nothing),
-        cmocka_unit_test(the_slowest_of_machine_bucket_and_preparation_decides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
 
 #include "unit.h"
 
-static void the_table_has_figures_for_every_row(void **state)
+TEST(the_table_has_figures_for_every_row)
 {
-    (void)state;
     for (size_t i = 0; i < leat_plan_accelerator_count; i++) {
         const struct leat_plan_accelerator *a = &leat_plan_accelerators[i];
         assert_true(a->memory_gib > 1 && a->fp32_tflops > 1 && a->tensor_tflops >= a->fp32_tflops);
@@ -23,9 +22,8 @@ static void the_table_has_figures_for_every_row(void **state)
     }
 }
 
-static void a_file_adds_to_the_table_and_overrules_it(void **state)
+TEST(a_file_adds_to_the_table_and_overrules_it)
 {
-    (void)state;
     static const char text[] = "accelerator,type,gpus,memory_gib,link_gb_per_s,network_gbit_per_s,disk_gb\n"
                                "A100,,,,250,,\nX1,,,96,600,,\n,p4d.24xlarge,,,,200,\nX1,mine,4,512,,100,1000\n";
     struct leat_plan_hardware h = {0};
@@ -60,9 +58,8 @@ static void a_file_adds_to_the_table_and_overrules_it(void **state)
     }
 }
 
-static void attached_gpus_go_on_machines_that_are_not_too_large(void **state)
+TEST(attached_gpus_go_on_machines_that_are_not_too_large)
 {
-    (void)state;
     struct leat_plan_machine m;
     assert_true(leat_plan_hardware_goes_on(NULL, "n1-standard-8", 8, "V100", 1));
     assert_false(leat_plan_hardware_goes_on(NULL, "n1-standard-16", 16, "V100", 1));
@@ -70,14 +67,4 @@ static void attached_gpus_go_on_machines_that_are_not_too_large(void **state)
     assert_false(leat_plan_hardware_goes_on(NULL, "n1-standard-8", 8, "A100", 1));
     assert_true(leat_plan_hardware_goes_on(NULL, "g2-standard-24", 24, "L4", 2));
     assert_true(leat_plan_hardware_machine(NULL, "n1-highmem-8+1xV100", &m) && m.network_gbit_per_s == 16);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_has_figures_for_every_row),
-        cmocka_unit_test(a_file_adds_to_the_table_and_overrules_it),
-        cmocka_unit_test(attached_gpus_go_on_machines_that_are_not_too_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

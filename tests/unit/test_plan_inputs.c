@@ -21,9 +21,8 @@ static leat_status read_job(const char *text, const struct leat_plan_setting *se
 
 static const char small_job[] = "[job]\nsamples = 1000\nepochs = 3\nbatch = 10\n";
 
-static void a_job_is_read_with_the_source_of_every_value(void **state)
+TEST(a_job_is_read_with_the_source_of_every_value)
 {
-    (void)state;
     struct leat_plan_job job;
     struct leat_error err;
     const struct leat_plan_setting set = {"job.batch", "20", "--batch"};
@@ -47,9 +46,8 @@ static void a_job_is_read_with_the_source_of_every_value(void **state)
     assert_false(leat_plan_job_has(&job, LEAT_KEY_FLOPS));
 }
 
-static void steps_from_a_flag_win_over_the_files_epochs(void **state)
+TEST(steps_from_a_flag_win_over_the_files_epochs)
 {
-    (void)state;
     struct leat_plan_job job;
     struct leat_error err;
     const struct leat_plan_setting set = {"job.steps", "7", "--steps"};
@@ -57,9 +55,8 @@ static void steps_from_a_flag_win_over_the_files_epochs(void **state)
     assert_true(leat_plan_job_work(&job) == 70 && !leat_plan_job_has(&job, LEAT_KEY_EPOCHS));
 }
 
-static void wrong_jobs_are_refused_by_name_and_line(void **state)
+TEST(wrong_jobs_are_refused_by_name_and_line)
 {
-    (void)state;
     static const struct {
         const char *more;
         const char *says;
@@ -122,9 +119,8 @@ static leat_status read_measures(const char *text, struct leat_plan_measures *m,
     return leat_plan_measures_csv("m.csv", text, strlen(text), m, notes, err);
 }
 
-static void speeds_given_in_any_way_mean_the_same(void **state)
+TEST(speeds_given_in_any_way_mean_the_same)
 {
-    (void)state;
     struct leat_plan_measures m;
     struct leat_plan_notes notes;
     struct leat_error err;
@@ -140,9 +136,8 @@ static void speeds_given_in_any_way_mean_the_same(void **state)
     leat_plan_measures_free(&m);
 }
 
-static void wrong_measurements_are_refused_by_line(void **state)
+TEST(wrong_measurements_are_refused_by_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -177,9 +172,8 @@ static leat_status read_report(const char *text, struct leat_plan_job *job, stru
     return leat_plan_measures_report("report.json", text, strlen(text), job, m, err);
 }
 
-static void a_report_gives_compute_interconnect_and_network(void **state)
+TEST(a_report_gives_compute_interconnect_and_network)
 {
-    (void)state;
     struct leat_plan_measures m;
     struct leat_plan_job job;
     struct leat_error err;
@@ -217,9 +211,8 @@ static void a_report_gives_compute_interconnect_and_network(void **state)
     }
 }
 
-static void lifetimes_are_found_by_accelerator_and_region(void **state)
+TEST(lifetimes_are_found_by_accelerator_and_region)
 {
-    (void)state;
     struct leat_plan_revocations r = {0};
     struct leat_error err;
     static const char text[] = "accelerator,region,age_h,probability,then\nK80,us,0,0,\nK80,us,24,0.5,taken\n"
@@ -233,9 +226,8 @@ static void lifetimes_are_found_by_accelerator_and_region(void **state)
     leat_plan_revocations_free(&r);
 }
 
-static void wrong_lifetimes_are_refused_by_line(void **state)
+TEST(wrong_lifetimes_are_refused_by_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -263,19 +255,4 @@ static void wrong_lifetimes_are_refused_by_line(void **state)
                      LEAT_INVALID, wrong[i].says);
         leat_plan_revocations_free(&r);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_is_read_with_the_source_of_every_value),
-        cmocka_unit_test(steps_from_a_flag_win_over_the_files_epochs),
-        cmocka_unit_test(wrong_jobs_are_refused_by_name_and_line),
-        cmocka_unit_test(speeds_given_in_any_way_mean_the_same),
-        cmocka_unit_test(wrong_measurements_are_refused_by_line),
-        cmocka_unit_test(a_report_gives_compute_interconnect_and_network),
-        cmocka_unit_test(lifetimes_are_found_by_accelerator_and_region),
-        cmocka_unit_test(wrong_lifetimes_are_refused_by_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,8 @@ static struct leat_plan_lifetime make(double first_hour, double day, bool ends)
     return l;
 }
 
-static void draws_follow_the_distribution(void **state)
+TEST(draws_follow_the_distribution)
 {
-    (void)state;
     for (int ends = 0; ends < 2; ends++) {
         struct leat_plan_lifetime l = make(0.2, 0.5, ends);
         struct leat_rng rng = leat_rng(leat_key("test", 0, 0, NULL, 0), 0);
@@ -39,9 +38,8 @@ static void draws_follow_the_distribution(void **state)
     }
 }
 
-static void renewals_are_those_that_simulated_places_have(void **state)
+TEST(renewals_are_those_that_simulated_places_have)
 {
-    (void)state;
     for (int ends = 0; ends < 2; ends++) {
         struct leat_plan_lifetime l = make(0.3, 0.6, ends);
         const double at[] = {1800, 7200, 12 * 3600, 30 * 3600, 100 * 3600, 500 * 3600};
@@ -60,9 +58,8 @@ static void renewals_are_those_that_simulated_places_have(void **state)
     }
 }
 
-static void the_hazard_is_a_bathtub(void **state)
+TEST(the_hazard_is_a_bathtub)
 {
-    (void)state;
     struct leat_plan_lifetime l = make(0.3, 0.6, true);
     assert_true(leat_plan_lifetime_hazard(&l, 600) > 5 * leat_plan_lifetime_hazard(&l, 36000));
     assert_true(leat_plan_lifetime_hazard(&l, 80000) > leat_plan_lifetime_hazard(&l, 5000));
@@ -71,9 +68,8 @@ static void the_hazard_is_a_bathtub(void **state)
     assert_true(l.tail_rate > 0 && leat_plan_lifetime_hazard(&l, 1e6) == l.tail_rate);
 }
 
-static void lying_distributions_are_refused(void **state)
+TEST(lying_distributions_are_refused)
 {
-    (void)state;
     static const struct {
         double age[4];
         double probability[4];
@@ -99,15 +95,4 @@ static void lying_distributions_are_refused(void **state)
         assert_fails(leat_plan_lifetime_set(lies[i].age, lies[i].probability, lies[i].count, false, "x.csv", &l, &err),
                      err, LEAT_INVALID, lies[i].says);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(renewals_are_those_that_simulated_places_have),
-        cmocka_unit_test(the_hazard_is_a_bathtub),
-        cmocka_unit_test(lying_distributions_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

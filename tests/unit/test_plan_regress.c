@@ -25,25 +25,22 @@ static double step_error(bool p100, size_t columns, double *predicted)
     return fit.left_out_mean;
 }
 
-static void step_times_of_models_left_out_are_predicted(void **state)
+TEST(step_times_of_models_left_out_are_predicted)
 {
-    (void)state;
     double predicted[FIGURE_MODELS];
     assert_true(step_error(false, 3, predicted) <= 0.05);
     assert_true(step_error(true, 3, predicted) <= 0.07);
 }
 
-static void flops_alone_miss_what_the_tensors_say(void **state)
+TEST(flops_alone_miss_what_the_tensors_say)
 {
-    (void)state;
     double predicted[FIGURE_MODELS];
     assert_true(fabs(step_error(false, 1, predicted) - 0.19) < 0.01);
     assert_true(fabs(step_error(true, 1, predicted) - 0.23) < 0.01);
 }
 
-static void checkpoint_times_left_out_are_predicted_from_size(void **state)
+TEST(checkpoint_times_left_out_are_predicted_from_size)
 {
-    (void)state;
     double x[FIGURE_MODELS];
     double y[FIGURE_MODELS];
     struct leat_plan_fit fit;
@@ -57,9 +54,8 @@ static void checkpoint_times_left_out_are_predicted_from_size(void **state)
     assert_true(fit.constant > 3 && fit.constant < 3.5);
 }
 
-static void intervals_hold_nine_of_ten_left_out_models(void **state)
+TEST(intervals_hold_nine_of_ten_left_out_models)
 {
-    (void)state;
     for (int p100 = 0; p100 < 2; p100++) {
         double predicted[FIGURE_MODELS];
         double x[FIGURE_MODELS * 3];
@@ -82,9 +78,8 @@ static void intervals_hold_nine_of_ten_left_out_models(void **state)
     }
 }
 
-static void coefficients_are_found_again_and_never_negative(void **state)
+TEST(coefficients_are_found_again_and_never_negative)
 {
-    (void)state;
     double x[20 * 2];
     double y[20];
     struct leat_plan_fit fit;
@@ -105,9 +100,8 @@ static void coefficients_are_found_again_and_never_negative(void **state)
     assert_true(fit.slope[0] >= 0 && fit.slope[1] == 0);
 }
 
-static void too_few_rows_are_refused(void **state)
+TEST(too_few_rows_are_refused)
 {
-    (void)state;
     double x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     double y[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct leat_plan_fit fit;
@@ -117,9 +111,8 @@ static void too_few_rows_are_refused(void **state)
     assert_fails(leat_plan_fit(x, y, 8, 7, &fit, NULL, &err), err, LEAT_INVALID, "6 at most");
 }
 
-static void columns_that_depend_on_each_other_do_no_harm(void **state)
+TEST(columns_that_depend_on_each_other_do_no_harm)
 {
-    (void)state;
     double x[16];
     double y[8];
     struct leat_plan_fit fit;
@@ -131,18 +124,4 @@ static void columns_that_depend_on_each_other_do_no_harm(void **state)
     }
     assert_ok(leat_plan_fit(x, y, 8, 2, &fit, NULL, &err), err);
     assert_true(fit.left_out_worst < 1e-6);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(step_times_of_models_left_out_are_predicted),
-        cmocka_unit_test(flops_alone_miss_what_the_tensors_say),
-        cmocka_unit_test(checkpoint_times_left_out_are_predicted_from_size),
-        cmocka_unit_test(intervals_hold_nine_of_ten_left_out_models),
-        cmocka_unit_test(coefficients_are_found_again_and_never_negative),
-        cmocka_unit_test(too_few_rows_are_refused),
-        cmocka_unit_test(columns_that_depend_on_each_other_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

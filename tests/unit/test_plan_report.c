@@ -42,9 +42,8 @@ static void fill(struct leat_report *r)
     leat_report_note(r, "one\nline");
 }
 
-static void a_report_comes_back_as_it_was_written(void **state)
+TEST(a_report_comes_back_as_it_was_written)
 {
-    (void)state;
     static struct leat_report r;
     static struct leat_report back;
     struct leat_error err;
@@ -68,9 +67,8 @@ static void a_report_comes_back_as_it_was_written(void **state)
 }
 
 /* As releases wrote it before there were rates, links and time lines. */
-static void a_report_of_version_1_is_read_with_what_it_lacks_unknown(void **state)
+TEST(a_report_of_version_1_is_read_with_what_it_lacks_unknown)
 {
-    (void)state;
     static const char text[] =
         "{\"leat_report\":1,\"leat\":\"x\",\"made\":\"\",\"accelerator\":\"cpu\",\"type\":\"\",\"model\":\"\","
         "\"command\":\"\","
@@ -97,9 +95,8 @@ static char *changed(const char *text, const char *from, const char *to)
     return out;
 }
 
-static void what_is_not_understood_is_refused_by_name(void **state)
+TEST(what_is_not_understood_is_refused_by_name)
 {
-    (void)state;
     static struct leat_report r;
     static struct leat_report back;
     struct leat_error err;
@@ -138,9 +135,8 @@ static void what_is_not_understood_is_refused_by_name(void **state)
     free(text);
 }
 
-static void a_plan_takes_runs_without_waiting(void **state)
+TEST(a_plan_takes_runs_without_waiting)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_plan_measures m = {0};
     static struct leat_plan_job job;
@@ -162,15 +158,4 @@ static void a_plan_takes_runs_without_waiting(void **state)
                  "leat profile --time");
     leat_plan_measures_free(&m);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_report_comes_back_as_it_was_written),
-        cmocka_unit_test(a_report_of_version_1_is_read_with_what_it_lacks_unknown),
-        cmocka_unit_test(what_is_not_understood_is_refused_by_name),
-        cmocka_unit_test(a_plan_takes_runs_without_waiting),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

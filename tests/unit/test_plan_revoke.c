@@ -17,9 +17,8 @@ static struct leat_plan_revocations read_ok(const char *text)
 }
 
 /* Lives from a known bathtub, half of them watched for six hours only: what is fitted is what they were drawn from. */
-static void censored_lives_do_not_bend_the_distribution(void **state)
+TEST(censored_lives_do_not_bend_the_distribution)
 {
-    (void)state;
     const double age[] = {0, 3600, 12 * 3600, 24 * 3600};
     const double probability[] = {0, 0.3, 0.5, 0.7};
     enum { MACHINES = 4000 };
@@ -46,9 +45,8 @@ static void censored_lives_do_not_bend_the_distribution(void **state)
 }
 
 /* The worst mistake with such data: leaving out machines that were not taken. */
-static void machines_that_were_never_taken_count(void **state)
+TEST(machines_that_were_never_taken_count)
 {
-    (void)state;
     struct leat_plan_life lives[100];
     struct leat_plan_survival s;
     struct leat_error err;
@@ -64,9 +62,8 @@ static void machines_that_were_never_taken_count(void **state)
     assert_true(leat_plan_survival_events(&s) == 0.5);
 }
 
-static void a_maximum_life_is_an_end_and_no_hazard(void **state)
+TEST(a_maximum_life_is_an_end_and_no_hazard)
 {
-    (void)state;
     struct leat_plan_life lives[20];
     struct leat_plan_survival s;
     struct leat_error err;
@@ -80,9 +77,8 @@ static void a_maximum_life_is_an_end_and_no_hazard(void **state)
 
 #define RAW "accelerator,region,start,end,how\n"
 
-static void raw_times_are_read_and_written_as_points(void **state)
+TEST(raw_times_are_read_and_written_as_points)
 {
-    (void)state;
     struct leat_plan_revocations r = read_ok(RAW "A,us,2026-10-01T08:00:00Z,2026-10-01T09:00:00Z,taken\n"
                                                  "B,us,100,7300,stopped\n"
                                                  "A,us,2026-10-01 08:00,2026-10-01T12:00:00+02:00,taken\n"
@@ -105,9 +101,8 @@ static void raw_times_are_read_and_written_as_points(void **state)
     leat_plan_revocations_free(&again);
 }
 
-static void bands_are_a_month_and_as_wide_as_they_are(void **state)
+TEST(bands_are_a_month_and_as_wide_as_they_are)
 {
-    (void)state;
     struct leat_plan_revocations r = read_ok("type,region,band\np,us,5-10%\nq,us,<5%\ns,*,>20%\n");
     const struct leat_plan_revocation *p = leat_plan_revocations_find(&r, "p", "A", "us");
     assert_true(fabs(leat_plan_lifetime_cdf(&p->lifetime, 730 * 3600.0) - 0.075) < 1e-9);
@@ -125,9 +120,8 @@ static void bands_are_a_month_and_as_wide_as_they_are(void **state)
     assert_true(leat_plan_band_parse(" < 5 %", &lo, &hi) && lo == 0 && hi == 0.05);
 }
 
-static void the_spot_advisor_is_read_as_it_is(void **state)
+TEST(the_spot_advisor_is_read_as_it_is)
 {
-    (void)state;
     static const char text[] =
         "{\"ranges\": [{\"index\": 0, \"label\": \"<5%\", \"dots\": 0, \"max\": 5},"
         " {\"index\": 4, \"label\": \">20%\", \"dots\": 4, \"max\": 100}], \"instance_types\": {},"
@@ -154,9 +148,8 @@ static void the_spot_advisor_is_read_as_it_is(void **state)
     leat_plan_revocations_free(&r);
 }
 
-static void a_type_wins_over_its_accelerator_and_files_keep_their_names(void **state)
+TEST(a_type_wins_over_its_accelerator_and_files_keep_their_names)
 {
-    (void)state;
     static const char one[] = "accelerator,region,age_h,probability\nA,us,0,0\nA,us,1,0.5\n";
     static const char two[] = "type,region,age_h,probability,events\np,*,0,0,8\np,*,1,0.1,\n";
     struct leat_plan_revocations r = {0};
@@ -172,9 +165,8 @@ static void a_type_wins_over_its_accelerator_and_files_keep_their_names(void **s
     leat_plan_revocations_free(&r);
 }
 
-static void what_a_run_saw_moves_the_hazard_as_far_as_it_weighs(void **state)
+TEST(what_a_run_saw_moves_the_hazard_as_far_as_it_weighs)
 {
-    (void)state;
     struct leat_plan_revocations r = read_ok("accelerator,region,age_h,probability,events\nA,us,0,0,20\nA,us,1,0.2,\n");
     struct leat_error err;
     double before = leat_plan_lifetime_hazard(&r.row[0].lifetime, 0);
@@ -184,9 +176,8 @@ static void what_a_run_saw_moves_the_hazard_as_far_as_it_weighs(void **state)
     leat_plan_revocations_free(&r);
 }
 
-static void wrong_tables_are_refused_by_line(void **state)
+TEST(wrong_tables_are_refused_by_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -212,20 +203,4 @@ static void wrong_tables_are_refused_by_line(void **state)
                      LEAT_INVALID, wrong[i].says);
         leat_plan_revocations_free(&r);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(censored_lives_do_not_bend_the_distribution),
-        cmocka_unit_test(machines_that_were_never_taken_count),
-        cmocka_unit_test(a_maximum_life_is_an_end_and_no_hazard),
-        cmocka_unit_test(raw_times_are_read_and_written_as_points),
-        cmocka_unit_test(bands_are_a_month_and_as_wide_as_they_are),
-        cmocka_unit_test(the_spot_advisor_is_read_as_it_is),
-        cmocka_unit_test(a_type_wins_over_its_accelerator_and_files_keep_their_names),
-        cmocka_unit_test(what_a_run_saw_moves_the_hazard_as_far_as_it_weighs),
-        cmocka_unit_test(wrong_tables_are_refused_by_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

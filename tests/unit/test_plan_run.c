@@ -24,9 +24,8 @@ static double drawn_mean(const struct leat_plan_run *run)
 }
 
 /* Three in ten go in the first hour, whatever the length of the table that says so. */
-static void a_first_hour_counts_in_a_table_of_any_length(void **state)
+TEST(a_first_hour_counts_in_a_table_of_any_length)
 {
-    (void)state;
     static const double lengths_h[] = {24, 168, 720, 8760};
     for (size_t i = 0; i < 4 * COUNT(lengths_h); i++) {
         const double age[] = {0, 3600, 3600 * lengths_h[i / 4]};
@@ -57,9 +56,8 @@ static void a_first_hour_counts_in_a_table_of_any_length(void **state)
 }
 
 /* Steps, plateaus and a hundredfold range of stretches: the expected losses are those of simulated places. */
-static void renewals_follow_any_table(void **state)
+TEST(renewals_follow_any_table)
 {
-    (void)state;
     static const double age_h[] = {0, 0.2, 1, 5, 24, 24.1, 200, 2000};
     static const double probability[] = {0, 0.15, 0.2, 0.2, 0.25, 0.5, 0.6, 0.9};
     static const double at_h[] = {0.1, 1, 6, 24.05, 30, 50, 300, 5000};
@@ -98,9 +96,8 @@ static struct leat_plan_run quiet_run(const double *speed, unsigned machines)
                                   .usd_per_s = 1};
 }
 
-static void a_cluster_starts_with_its_slowest_machine(void **state)
+TEST(a_cluster_starts_with_its_slowest_machine)
 {
-    (void)state;
     double speed[33];
     double before = 0;
     for (unsigned n = 0; n <= 32; n++)
@@ -118,9 +115,8 @@ static void a_cluster_starts_with_its_slowest_machine(void **state)
 }
 
 /* Billed by the hour, an hour and two minutes are two hours; nothing costs less than the minimum. */
-static void machines_are_paid_for_in_whole_steps(void **state)
+TEST(machines_are_paid_for_in_whole_steps)
 {
-    (void)state;
     const double speed[] = {0, 1};
     double time[100];
     double usd[100];
@@ -132,15 +128,4 @@ static void machines_are_paid_for_in_whole_steps(void **state)
     run.bill_minimum_s = 5000;
     draw(&run, 1, 100, time, usd);
     assert_true(fabs(usd[0] - 5000) < 1e-9);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_first_hour_counts_in_a_table_of_any_length),
-        cmocka_unit_test(renewals_follow_any_table),
-        cmocka_unit_test(a_cluster_starts_with_its_slowest_machine),
-        cmocka_unit_test(machines_are_paid_for_in_whole_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,9 +20,8 @@ static struct leat_plan_saturation *fit_published(void)
     return s;
 }
 
-static void five_to_eight_workers_follow_from_one_to_four(void **state)
+TEST(five_to_eight_workers_follow_from_one_to_four)
 {
-    (void)state;
     struct leat_plan_saturation *s = fit_published();
     double error = 0;
     double plain = 0;
@@ -42,9 +41,8 @@ static void five_to_eight_workers_follow_from_one_to_four(void **state)
     free(s);
 }
 
-static void a_cluster_far_from_its_cap_grows_with_its_workers(void **state)
+TEST(a_cluster_far_from_its_cap_grows_with_its_workers)
 {
-    (void)state;
     double speed[8];
     struct leat_plan_saturation *s = malloc(sizeof *s);
     struct leat_error err;
@@ -60,9 +58,8 @@ static void a_cluster_far_from_its_cap_grows_with_its_workers(void **state)
     free(s);
 }
 
-static void a_saturated_cluster_stays_at_its_cap(void **state)
+TEST(a_saturated_cluster_stays_at_its_cap)
 {
-    (void)state;
     const double speed[8] = {10, 20, 29, 34, 35, 35, 35, 35};
     struct leat_plan_saturation *s = malloc(sizeof *s);
     struct leat_error err;
@@ -109,9 +106,8 @@ static void random_layers(struct leat_rng *rng, double *share, size_t layers)
         share[i] /= total;
 }
 
-static void all_reduce_agrees_with_one_played_out_by_buckets(void **state)
+TEST(all_reduce_agrees_with_one_played_out_by_buckets)
 {
-    (void)state;
     struct leat_rng rng = leat_rng(leat_key("test", 1, 0, NULL, 0), 0);
     double sum = 0;
     unsigned cases = 0;
@@ -137,9 +133,8 @@ static void all_reduce_agrees_with_one_played_out_by_buckets(void **state)
     assert_true(sum / cases < 0.03);
 }
 
-static void links_are_found_from_measured_steps_and_predict_larger_clusters(void **state)
+TEST(links_are_found_from_measured_steps_and_predict_larger_clusters)
 {
-    (void)state;
     struct leat_rng rng = leat_rng(leat_key("test", 2, 0, NULL, 0), 0);
     double worst = 0;
     for (int i = 0; i < 40; i++) {
@@ -171,9 +166,8 @@ static void links_are_found_from_measured_steps_and_predict_larger_clusters(void
     assert_true(worst < 0.15);
 }
 
-static void hidden_communication_gives_the_least_bandwidth_that_hides_it(void **state)
+TEST(hidden_communication_gives_the_least_bandwidth_that_hides_it)
 {
-    (void)state;
     struct leat_plan_allreduce m = {.gradient_bytes = 10e6,
                                     .bucket_bytes = LEAT_PLAN_BUCKET_BYTES,
                                     .backward_share = LEAT_PLAN_BACKWARD_SHARE,
@@ -184,17 +178,4 @@ static void hidden_communication_gives_the_least_bandwidth_that_hides_it(void **
     assert_ok(leat_plan_allreduce_fit(&m, &m.inside, &row, 1, &error, &err), err);
     assert_true(error < 0.01 && isfinite(m.inside.bytes_per_s));
     assert_fails(leat_plan_allreduce_fit(&m, &m.inside, &row, 0, &error, &err), err, LEAT_INVALID, "no measured step");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(five_to_eight_workers_follow_from_one_to_four),
-        cmocka_unit_test(a_cluster_far_from_its_cap_grows_with_its_workers),
-        cmocka_unit_test(a_saturated_cluster_stays_at_its_cap),
-        cmocka_unit_test(all_reduce_agrees_with_one_played_out_by_buckets),
-        cmocka_unit_test(links_are_found_from_measured_steps_and_predict_larger_clusters),
-        cmocka_unit_test(hidden_communication_gives_the_least_bandwidth_that_hides_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

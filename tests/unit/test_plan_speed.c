@@ -60,9 +60,8 @@ static struct leat_plan_speed speed(struct world *w, unsigned nodes, unsigned gp
 
 #define JOB "[job]\nsteps = 1000\nbatch = 256\n[model]\nparameter_bytes = \"102MB\"\n"
 
-static void a_measured_cluster_is_used_as_measured(void **state)
+TEST(a_measured_cluster_is_used_as_measured)
 {
-    (void)state;
     struct world *w = make(JOB, "accelerator,gpus,nodes,batch,step_s\nA,1,1,256,0.701\nA,4,1,256,0.728\n"
                                 "A,8,1,256,0.741\nA,8,2,256,0.842\nA,8,4,256,0.861\n");
     static const struct {
@@ -82,9 +81,8 @@ static void a_measured_cluster_is_used_as_measured(void **state)
     drop(w);
 }
 
-static void asynchronous_intervals_hold_runs_and_not_only_their_mean(void **state)
+TEST(asynchronous_intervals_hold_runs_and_not_only_their_mean)
 {
-    (void)state;
     char speeds[2000] = "accelerator,nodes,batch,samples_per_s\n";
     struct leat_rng rng = leat_rng(leat_key("test", 3, 0, NULL, 0), 0);
     for (unsigned n = 1; n <= 8; n++) {
@@ -107,9 +105,8 @@ static void asynchronous_intervals_hold_runs_and_not_only_their_mean(void **stat
     drop(w);
 }
 
-static void a_fixed_global_batch_accumulates_and_exchanges_once(void **state)
+TEST(a_fixed_global_batch_accumulates_and_exchanges_once)
 {
-    (void)state;
     static const char speeds[] = "accelerator,gpus,batch,step_s\nA,1,256,1.0\nA,4,256,1.2\n";
     struct world *w =
         make("[job]\nsteps = 1000\nbatch = 256\nglobal_batch = 4096\n[model]\nparameter_bytes = \"102MB\"\n", speeds);
@@ -133,9 +130,8 @@ static void a_fixed_global_batch_accumulates_and_exchanges_once(void **state)
     drop(w);
 }
 
-static void links_count_only_where_nothing_was_measured(void **state)
+TEST(links_count_only_where_nothing_was_measured)
 {
-    (void)state;
     struct world *w = make(JOB, "accelerator,batch,step_s\nA,256,0.7\n");
     struct leat_plan_cluster c = {2, 8, {300e9, 10e-6}, {1.25e9, 30e-6}, "", ""};
     struct leat_plan_speed slow;
@@ -155,9 +151,8 @@ static void links_count_only_where_nothing_was_measured(void **state)
     drop(w);
 }
 
-static void an_unmeasured_accelerator_is_carried_over_only_when_asked_for(void **state)
+TEST(an_unmeasured_accelerator_is_carried_over_only_when_asked_for)
 {
-    (void)state;
     static const char speeds[] = "accelerator,batch,step_s\nK80,256,4.9\nV100,256,0.7\n";
     struct world *w = make_on("A100", JOB, speeds);
     assert_true(w->engine.step_s == 0 && strstr(w->engine.missing, "or say model.precision"));
@@ -178,16 +173,4 @@ static void an_unmeasured_accelerator_is_carried_over_only_when_asked_for(void *
     w = make_on("V100", JOB "precision = \"mixed\"\n", speeds);
     assert_true(!w->engine.transferred && w->engine.step_s == 0.7);
     drop(w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_measured_cluster_is_used_as_measured),
-        cmocka_unit_test(asynchronous_intervals_hold_runs_and_not_only_their_mean),
-        cmocka_unit_test(a_fixed_global_batch_accumulates_and_exchanges_once),
-        cmocka_unit_test(links_count_only_where_nothing_was_measured),
-        cmocka_unit_test(an_unmeasured_accelerator_is_carried_over_only_when_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

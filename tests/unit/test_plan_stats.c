@@ -4,9 +4,8 @@
 
 #include "unit.h"
 
-static void sorting_sorts(void **state)
+TEST(sorting_sorts)
 {
-    (void)state;
     static double v[5000];
     struct leat_rng rng = leat_rng(leat_key("test", 0, 0, NULL, 0), 0);
     for (size_t n = 0; n < 5000; n = n < 20 ? n + 1 : n * 3) {
@@ -22,9 +21,8 @@ static void sorting_sorts(void **state)
     }
 }
 
-static void quantiles_hold_the_next_draw_as_often_as_they_say(void **state)
+TEST(quantiles_hold_the_next_draw_as_often_as_they_say)
 {
-    (void)state;
     struct leat_rng rng = leat_rng(leat_key("test", 1, 0, NULL, 0), 0);
     unsigned held = 0;
     for (int run = 0; run < 20000; run++) {
@@ -40,9 +38,8 @@ static void quantiles_hold_the_next_draw_as_often_as_they_say(void **state)
     assert_true(leat_plan_quantile(one, 1, 0.05) == 7 && leat_plan_quantile(one, 1, 0.95) == 7);
 }
 
-static void the_normal_quantile_inverts_the_distribution(void **state)
+TEST(the_normal_quantile_inverts_the_distribution)
 {
-    (void)state;
     for (double q = 1e-9; q < 1; q = q < 0.01 ? q * 3 : q + 0.01) {
         double x = leat_plan_normal_quantile(q);
         assert_true(fabs(0.5 * erfc(-x / sqrt(2)) / q - 1) < 1e-7);
@@ -51,21 +48,9 @@ static void the_normal_quantile_inverts_the_distribution(void **state)
     assert_true(fabs(leat_plan_normal_quantile(0.95) - 1.6448536) < 1e-6);
 }
 
-static void students_quantiles_are_those_of_the_tables(void **state)
+TEST(students_quantiles_are_those_of_the_tables)
 {
-    (void)state;
     assert_true(fabs(leat_plan_t_quantile(0.95, 5) - 2.0150) < 1e-3);
     assert_true(fabs(leat_plan_t_quantile(0.95, 12) - 1.7823) < 1e-3);
     assert_true(fabs(leat_plan_t_quantile(0.975, 30) - 2.0423) < 1e-3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sorting_sorts),
-        cmocka_unit_test(quantiles_hold_the_next_draw_as_often_as_they_say),
-        cmocka_unit_test(the_normal_quantile_inverts_the_distribution),
-        cmocka_unit_test(students_quantiles_are_those_of_the_tables),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

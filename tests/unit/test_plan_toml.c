@@ -48,9 +48,8 @@ static void assert_reads(const char *text, const char *expected, bool json)
     leat_plan_doc_free(doc);
 }
 
-static void settings_come_with_their_table_and_line(void **state)
+TEST(settings_come_with_their_table_and_line)
 {
-    (void)state;
     assert_reads("", "", false);
     assert_reads("a = 1", "a=1@1;", false);
     assert_reads("# top\na = 1 # one\n\n[b]\nc = 'x'\r\n[ b.d ]\ne.f = true\n", "a=1@2;b.c='x'@5;b.d.e.f=true@7;",
@@ -58,9 +57,8 @@ static void settings_come_with_their_table_and_line(void **state)
     assert_reads("a-b_9 = false\n", "a-b_9=false@1;", false);
 }
 
-static void values_of_every_kind_are_read(void **state)
+TEST(values_of_every_kind_are_read)
 {
-    (void)state;
     assert_reads("a = 1_000_000", "a=1000000@1;", false);
     assert_reads("a = -1.5e-3", "a=-0.0015@1;", false);
     assert_reads("a = +2", "a=2@1;", false);
@@ -71,9 +69,8 @@ static void values_of_every_kind_are_read(void **state)
                  "a=[]@1;b=[1,'x',true]@2;c=[1,2]@3;d=1@8;", false);
 }
 
-static void anything_else_is_refused_with_its_line(void **state)
+TEST(anything_else_is_refused_with_its_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -125,9 +122,8 @@ static void anything_else_is_refused_with_its_line(void **state)
     assert_fails(leat_plan_toml_parse("t", "a\0b", 3, &doc, &err), err, LEAT_INVALID, "NUL");
 }
 
-static void every_beginning_of_a_document_is_read_or_refused(void **state)
+TEST(every_beginning_of_a_document_is_read_or_refused)
 {
-    (void)state;
     static const char text[] = "# c\n[a.b]\nc = [1, \"x\\u00e9\", true] # d\ne = 'f'\ng = -1_0.5e+3\n";
     for (size_t n = 0; n < sizeof text; n++) {
         struct leat_plan_doc *doc = NULL;
@@ -141,9 +137,8 @@ static void every_beginning_of_a_document_is_read_or_refused(void **state)
     }
 }
 
-static void json_gives_the_same_document(void **state)
+TEST(json_gives_the_same_document)
 {
-    (void)state;
     assert_reads("{}", "", true);
     assert_reads("{\n \"a\": 1,\n \"b\": {\"c\": \"x\",\n  \"d\": [1,\n 2]}, \"e\": true}",
                  "a=1@2;b.c='x'@3;b.d=[1,2]@4;e=true@5;", true);
@@ -151,9 +146,8 @@ static void json_gives_the_same_document(void **state)
     assert_reads("{\"a\": \"b\",\n\"x\": {\"b\": \"\\\"c\\\":\"},\n\n\"c\": 1}", "a='b'@1;x.b='\"c\":'@2;c=1@4;", true);
 }
 
-static void json_that_is_no_document_is_refused(void **state)
+TEST(json_that_is_no_document_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -172,17 +166,4 @@ static void json_that_is_no_document_is_refused(void **state)
         assert_fails(leat_plan_doc_json("t", wrong[i].text, strlen(wrong[i].text), &doc, &err), err, LEAT_INVALID,
                      wrong[i].says);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_come_with_their_table_and_line),
-        cmocka_unit_test(values_of_every_kind_are_read),
-        cmocka_unit_test(anything_else_is_refused_with_its_line),
-        cmocka_unit_test(every_beginning_of_a_document_is_read_or_refused),
-        cmocka_unit_test(json_gives_the_same_document),
-        cmocka_unit_test(json_that_is_no_document_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,8 @@ static struct leat_plan_replayed replay(const struct leat_plan_trace *t, const s
     return r;
 }
 
-static void a_trace_of_counts_has_room_for_that_many(void **state)
+TEST(a_trace_of_counts_has_room_for_that_many)
 {
-    (void)state;
     struct leat_plan_trace t = parse("4, 2, 0, 8");
     assert_true(t.counts && leat_plan_trace_up(&t, 0, 4) && !leat_plan_trace_up(&t, 1, 4) &&
                 leat_plan_trace_up(&t, 1, 2) && leat_plan_trace_up(&t, 7, 8));
@@ -36,9 +35,8 @@ static void a_trace_of_counts_has_room_for_that_many(void **state)
     leat_plan_trace_free(&t);
 }
 
-static void a_first_start_costs_the_start_alone(void **state)
+TEST(a_first_start_costs_the_start_alone)
 {
-    (void)state;
     struct leat_plan_trace t = parse("1, 1, 1, 1, 1, 1, 1, 1");
     const struct leat_plan_replay job = {.work_s = 3000,
                                          .deadline_s = HUGE_VAL,
@@ -54,9 +52,8 @@ static void a_first_start_costs_the_start_alone(void **state)
     leat_plan_trace_free(&t);
 }
 
-static void a_loss_costs_the_work_since_the_last_checkpoint(void **state)
+TEST(a_loss_costs_the_work_since_the_last_checkpoint)
 {
-    (void)state;
     struct leat_plan_trace t = parse("1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1");
     const struct leat_plan_replay job = {.work_s = 3000,
                                          .deadline_s = HUGE_VAL,
@@ -74,9 +71,8 @@ static void a_loss_costs_the_work_since_the_last_checkpoint(void **state)
 }
 
 /* The mean would hold half a piece back; the worst tick loses a whole one. */
-static void the_guard_holds_for_the_worst_loss(void **state)
+TEST(the_guard_holds_for_the_worst_loss)
 {
-    (void)state;
     const struct leat_plan_replay job = {
         .work_s = 36000, .deadline_s = 50000, .changeover_s = 300, .piece_s = 3600, .usd_per_s = 1, .machines = 1};
     struct leat_plan_sight s = {.done_s = 3599, .now = LEAT_PLAN_USE_TRANSIENT, .available = true, .tick_s = 600};
@@ -87,9 +83,8 @@ static void the_guard_holds_for_the_worst_loss(void **state)
 }
 
 /* Two types by turns: what each does in a tick is its own, and so is its price; the better bargain is taken first. */
-static void types_work_at_their_own_speeds_and_prices(void **state)
+TEST(types_work_at_their_own_speeds_and_prices)
 {
-    (void)state;
     struct leat_plan_trace slow = parse("1, 1, 1, 1, 1, 1, 1, 1");
     struct leat_plan_trace fast = parse("1, 0, 0, 0, 0, 0, 0, 0");
     const struct leat_plan_replay job = {.work_s = 2000, .deadline_s = HUGE_VAL, .usd_per_s = 1, .machines = 1};
@@ -110,9 +105,8 @@ static void types_work_at_their_own_speeds_and_prices(void **state)
 }
 
 /* Slow machines fall behind while they work: the guard leaves them earlier than such that are as fast as on demand. */
-static void the_guard_knows_how_slow_machines_are(void **state)
+TEST(the_guard_knows_how_slow_machines_are)
 {
-    (void)state;
     const struct leat_plan_replay job = {
         .work_s = 36000, .deadline_s = 50000, .changeover_s = 300, .usd_per_s = 1, .machines = 1};
     struct leat_plan_sight s = {.now = LEAT_PLAN_USE_TRANSIENT, .available = true, .tick_s = 600, .speed = 1};
@@ -124,9 +118,8 @@ static void the_guard_knows_how_slow_machines_are(void **state)
 
 #define HEADER "accelerator,region,zone,file\n"
 
-static void tables_that_answer_twice_are_refused(void **state)
+TEST(tables_that_answer_twice_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *says;
@@ -147,9 +140,8 @@ static void tables_that_answer_twice_are_refused(void **state)
     }
 }
 
-static void an_exact_region_wins_over_any_and_zones_are_kept(void **state)
+TEST(an_exact_region_wins_over_any_and_zones_are_kept)
 {
-    (void)state;
     static const char table[] = HEADER "A,us,a,x\nA,us,b,y\nA,*,,z\nA,us,c,w\n";
     static const char ticks[] = "{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, 0]}";
     static const char other[] = "{\"metadata\": {\"gap_seconds\": 300}, \"data\": [1, 0]}";
@@ -180,19 +172,4 @@ static void an_exact_region_wins_over_any_and_zones_are_kept(void **state)
     const struct leat_plan_text mixed[] = {files[0], files[2], files[2], files[0]};
     assert_fails(leat_plan_traces_read(&t, mixed, 4, &err), err, LEAT_INVALID, "ticks of 600 and 300 s");
     leat_plan_traces_free(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trace_of_counts_has_room_for_that_many),
-        cmocka_unit_test(a_first_start_costs_the_start_alone),
-        cmocka_unit_test(a_loss_costs_the_work_since_the_last_checkpoint),
-        cmocka_unit_test(the_guard_holds_for_the_worst_loss),
-        cmocka_unit_test(types_work_at_their_own_speeds_and_prices),
-        cmocka_unit_test(the_guard_knows_how_slow_machines_are),
-        cmocka_unit_test(tables_that_answer_twice_are_refused),
-        cmocka_unit_test(an_exact_region_wins_over_any_and_zones_are_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

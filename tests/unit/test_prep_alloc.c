@@ -24,9 +24,8 @@ static leat_status prepare(void *user, struct leat_error *err)
     return rc;
 }
 
-static void pipelines(void **state)
+TEST(pipelines)
 {
-    (void)state;
     static char exact[] = "random_resized_crop=64 flip";
     static char fast[] = "mode=fast random_resized_crop=64 flip";
     static char effects[] = "random_resized_crop=64 color_jitter=0.4:0.4:0.4:0.1 gaussian_blur=9 augmix=3";
@@ -58,19 +57,9 @@ static leat_status transcode(void *user, struct leat_error *err)
     return rc;
 }
 
-static void transcoding(void **state)
+TEST(transcoding)
 {
-    (void)state;
     picture = jpeg_of(900, 700, &(struct jpeg_choice){.progressive = true});
     assert_true(fail_alloc_each(transcode, NULL) > 3);
     free(picture.data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pipelines),
-        cmocka_unit_test(transcoding),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,9 +98,8 @@ static void check_window(const JHUFF_TBL *t, const struct leat_jpeg_codes *codes
     assert_int_equal(LEAT_CODES_SECOND(e), two.value);
 }
 
-static void every_look_is_what_reading_bit_by_bit_gives(void **state)
+TEST(every_look_is_what_reading_bit_by_bit_gives)
 {
-    (void)state;
     static struct leat_jpeg_codes codes;
     uint32_t noise = 1;
     for (unsigned n = 0; n < 200; n++) {
@@ -114,9 +113,8 @@ static void every_look_is_what_reading_bit_by_bit_gives(void **state)
     }
 }
 
-static void every_look_for_a_first_coefficient_too(void **state)
+TEST(every_look_for_a_first_coefficient_too)
 {
-    (void)state;
     static struct leat_jpeg_first_codes codes;
     uint32_t noise = 2;
     for (unsigned n = 0; n < 200; n++) {
@@ -134,9 +132,8 @@ static void every_look_for_a_first_coefficient_too(void **state)
     }
 }
 
-static void tables_that_cannot_exist_are_not_sound(void **state)
+TEST(tables_that_cannot_exist_are_not_sound)
 {
-    (void)state;
     JHUFF_TBL t = {.bits = {0, 1, 1, 1}, .huffval = {0, 1, 16}};
     assert_true(leat_jpeg_codes_sound(&t));
     assert_false(leat_jpeg_codes_first_sound(&t));
@@ -199,9 +196,8 @@ static void read_all(struct leat_jpeg_stream *stream, struct leat_jpeg_reader *r
     }
 }
 
-static void a_stream_gives_every_bit_and_zeros_after_the_end(void **state)
+TEST(a_stream_gives_every_bit_and_zeros_after_the_end)
 {
-    (void)state;
     static const uint8_t ends[][3] = {{0xff, 0xd9, 0}, {0xff, 0xff, 0xd0}, {0xff, 0xff, 0xff}, {0xff}, {0}};
     static const size_t end_sizes[] = {2, 3, 3, 1, 0};
     static struct leat_jpeg_stream stream;
@@ -223,9 +219,8 @@ static void a_stream_gives_every_bit_and_zeros_after_the_end(void **state)
     }
 }
 
-static void a_stream_goes_on_after_the_restart_marker_that_is_due(void **state)
+TEST(a_stream_goes_on_after_the_restart_marker_that_is_due)
 {
-    (void)state;
     static struct leat_jpeg_stream stream;
     static struct stuffed s[2];
     static uint8_t raw[2 * RAW_MAX + 3];
@@ -248,16 +243,4 @@ static void a_stream_goes_on_after_the_restart_marker_that_is_due(void **state)
         read_all(&stream, &reader, &s[1], &noise);
         assert_false(leat_jpeg_stream_restart(&stream, &reader, 4));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_look_is_what_reading_bit_by_bit_gives),
-        cmocka_unit_test(every_look_for_a_first_coefficient_too),
-        cmocka_unit_test(tables_that_cannot_exist_are_not_sound),
-        cmocka_unit_test(a_stream_gives_every_bit_and_zeros_after_the_end),
-        cmocka_unit_test(a_stream_goes_on_after_the_restart_marker_that_is_due),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

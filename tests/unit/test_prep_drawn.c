@@ -27,9 +27,8 @@ static const char *const texts[] = {
     "resize=96x80 affine=10 affine=0 translate=0.1 invert=0",
 };
 
-static void boxes_lie_where_the_pixels_do(void **state)
+TEST(boxes_lie_where_the_pixels_do)
 {
-    (void)state;
     static uint8_t out[160 * 160 * 3];
     const uint32_t box[4] = {70, 50, 120, 96};
     const float in[4] = {70, 50, 120, 96};
@@ -71,9 +70,8 @@ static void boxes_lie_where_the_pixels_do(void **state)
     free(e.data);
 }
 
-static void boxes_are_cut_and_those_outside_dropped(void **state)
+TEST(boxes_are_cut_and_those_outside_dropped)
 {
-    (void)state;
     struct leat_pipeline *p = pipeline_make("crop=100x50+20+30 resize=200x100");
     struct leat_image_info info = {.width = 300, .height = 200, .orientation = 1};
     struct leat_drawn drawn;
@@ -94,9 +92,8 @@ static void boxes_are_cut_and_those_outside_dropped(void **state)
 }
 
 /* The mask of half the size, and one stored lying on its side, show the same place. */
-static void a_mask_of_another_size_follows_its_picture(void **state)
+TEST(a_mask_of_another_size_follows_its_picture)
 {
-    (void)state;
     enum { SIDE = 64 };
     static uint8_t large[SIDE * SIDE];
     static uint8_t small[SIDE * SIDE];
@@ -127,14 +124,4 @@ static void a_mask_of_another_size_follows_its_picture(void **state)
     free(picture.data);
     leat_pipeline_free(p);
     leat_scratch_close(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boxes_lie_where_the_pixels_do),
-        cmocka_unit_test(boxes_are_cut_and_those_outside_dropped),
-        cmocka_unit_test(a_mask_of_another_size_follows_its_picture),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,9 +29,8 @@ static const char *const texts[] = {
     "three_augment",
 };
 
-static void every_vector_level_gives_the_bytes_of_plain_c(void **state)
+TEST(every_vector_level_gives_the_bytes_of_plain_c)
 {
-    (void)state;
     static const uint32_t sizes[][2] = {{96, 96}, {131, 57}, {33, 200}, {64, 64}};
     static const char *const kinds[] = {"", "layout=nchw dtype=float16 std=0.2", "colour=gray", "dtype=float32"};
     static uint8_t want[200 * 200 * 3 * 4];
@@ -73,9 +72,8 @@ static uint32_t side_of(const struct leat_pipeline *p)
 }
 
 /* Two global and eight local views, a grey one, a fast one and an empty one, out of one decode. */
-static void views_of_one_decode_are_those_of_many(void **state)
+TEST(views_of_one_decode_are_those_of_many)
 {
-    (void)state;
     enum { VIEWS = 13, BYTES = 96 * 96 * 3 };
     static uint8_t want[VIEWS][BYTES];
     static uint8_t got[VIEWS][BYTES];
@@ -112,9 +110,8 @@ static void views_of_one_decode_are_those_of_many(void **state)
 }
 
 /* A padded crop against the picture itself, mirrored by hand. */
-static void padding_is_made_from_the_picture(void **state)
+TEST(padding_is_made_from_the_picture)
 {
-    (void)state;
     enum { N = 20, PAD = 6 };
     static const char *const borders[] = {"constant", "edge", "reflect", "symmetric"};
     static uint8_t whole[N * N * 3];
@@ -156,9 +153,8 @@ static void padding_is_made_from_the_picture(void **state)
 }
 
 /* Promised to be the same on every machine and in every release. */
-static void draws_are_these_and_stay_these(void **state)
+TEST(draws_are_these_and_stay_these)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *want;
@@ -199,9 +195,8 @@ static void draws_are_these_and_stay_these(void **state)
     }
 }
 
-static void sines_and_normals_are_what_they_should_be(void **state)
+TEST(sines_and_normals_are_what_they_should_be)
 {
-    (void)state;
     struct leat_rng r = leat_rng(8, 8);
     for (int i = -800; i <= 800; i++) {
         double s;
@@ -230,9 +225,8 @@ static void sines_and_normals_are_what_they_should_be(void **state)
     assert_true(fabs(tiny[0] + tiny[1] + tiny[2] - 1) < 1e-12);
 }
 
-static void effects_that_cannot_work_are_refused(void **state)
+TEST(effects_that_cannot_work_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *word;
@@ -280,17 +274,4 @@ static void effects_that_cannot_work_are_refused(void **state)
     assert_fails(run_text(s, "gaussian_blur=23", &e, out, sizeof out, &err), err, LEAT_INVALID, "taps");
     leat_scratch_close(s);
     free(e.data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_vector_level_gives_the_bytes_of_plain_c),
-        cmocka_unit_test(views_of_one_decode_are_those_of_many),
-        cmocka_unit_test(padding_is_made_from_the_picture),
-        cmocka_unit_test(draws_are_these_and_stay_these),
-        cmocka_unit_test(sines_and_normals_are_what_they_should_be),
-        cmocka_unit_test(effects_that_cannot_work_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,9 +78,8 @@ static double distance(double *a, double *b, size_t n)
     return worst;
 }
 
-static void random_resized_crops_are_distributed_as_torchvisions(void **state)
+TEST(random_resized_crops_are_distributed_as_torchvisions)
 {
-    (void)state;
     enum { N = 20000 };
     static const struct {
         uint32_t w, h;
@@ -121,9 +120,8 @@ static void random_resized_crops_are_distributed_as_torchvisions(void **state)
     free(b);
 }
 
-static void crops_stay_inside_and_flips_come_half_the_time(void **state)
+TEST(crops_stay_inside_and_flips_come_half_the_time)
 {
-    (void)state;
     unsigned flips = 0;
     for (uint64_t i = 0; i < 20000; i++) {
         uint32_t w = 1 + (uint32_t)(i % 97);
@@ -139,9 +137,8 @@ static void crops_stay_inside_and_flips_come_half_the_time(void **state)
 }
 
 /* Promised to be the same on every machine and in every release. */
-static void draws_are_these_and_stay_these(void **state)
+TEST(draws_are_these_and_stay_these)
 {
-    (void)state;
     struct leat_geometry g = apply("random_resized_crop=224 flip", 500, 375, 1);
     uint32_t first[] = {g.crop.x, g.crop.y, g.crop.width, g.crop.height, g.flip};
     g = apply("resize=256 random_crop=224 flip", 640, 480, 2);
@@ -158,9 +155,8 @@ static void draws_are_these_and_stay_these(void **state)
     assert_int_not_equal(leat_rng_u64(&a), leat_rng_u64(&b));
 }
 
-static void exponentials_agree_with_the_c_library(void **state)
+TEST(exponentials_agree_with_the_c_library)
 {
-    (void)state;
     for (double x = -7; x <= 7; x += 0.0137) {
         assert_true(fabs(leat_prep_exp(x) / exp(x) - 1) < 1e-13);
         assert_true(fabs(leat_prep_ln(exp(x)) - x) < 1e-12);
@@ -180,9 +176,8 @@ static void boxes_are(const struct leat_geometry *g, const uint32_t v[14])
     }
 }
 
-static void steps_come_down_to_one_crop_one_resize_one_window(void **state)
+TEST(steps_come_down_to_one_crop_one_resize_one_window)
 {
-    (void)state;
     struct leat_geometry g = apply("resize=256 center_crop=224", 500, 375, 0);
     boxes_are(&g, (uint32_t[]){0, 0, 500, 375, 341, 256, 58, 16, 224, 224, 224, 224, 0, 0});
     g = apply("crop=100x50+10+20 resize=20x30 crop=5x6+7+8", 500, 375, 0);
@@ -207,9 +202,8 @@ static void steps_come_down_to_one_crop_one_resize_one_window(void **state)
     assert_int_equal(g.place[0], 0);
 }
 
-static void padded_crops_reach_every_place(void **state)
+TEST(padded_crops_reach_every_place)
 {
-    (void)state;
     unsigned seen[2][9] = {{0}};
     for (uint64_t i = 0; i < 2000; i++) {
         struct leat_geometry g = apply("random_crop=32 padding=4 border=reflect", 32, 32, i);
@@ -231,9 +225,8 @@ static void padded_crops_reach_every_place(void **state)
     }
 }
 
-static void descriptions_that_cannot_work_are_refused(void **state)
+TEST(descriptions_that_cannot_work_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *word;
@@ -285,18 +278,4 @@ static void descriptions_that_cannot_work_are_refused(void **state)
     assert_fails(leat_steps_apply(&steps, 99, 500, leat_rng(1, 1), &g, &err), err, LEAT_INVALID, "resize before");
     steps = steps_of("resize=60000");
     assert_fails(leat_steps_apply(&steps, 10, 500, leat_rng(1, 1), &g, &err), err, LEAT_LIMIT, "over");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_resized_crops_are_distributed_as_torchvisions),
-        cmocka_unit_test(crops_stay_inside_and_flips_come_half_the_time),
-        cmocka_unit_test(draws_are_these_and_stay_these),
-        cmocka_unit_test(exponentials_agree_with_the_c_library),
-        cmocka_unit_test(steps_come_down_to_one_crop_one_resize_one_window),
-        cmocka_unit_test(padded_crops_reach_every_place),
-        cmocka_unit_test(descriptions_that_cannot_work_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

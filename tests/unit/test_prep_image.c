@@ -3,9 +3,8 @@
 #include "prep/jpeg.h"
 #include "prep_unit.h"
 
-static void jpeg_headers_are_read_without_decoding(void **state)
+TEST(jpeg_headers_are_read_without_decoding)
 {
-    (void)state;
     static const struct {
         struct jpeg_choice choice;
         unsigned components;
@@ -33,9 +32,8 @@ static void jpeg_headers_are_read_without_decoding(void **state)
     }
 }
 
-static void a_header_cut_anywhere_is_refused_or_whole(void **state)
+TEST(a_header_cut_anywhere_is_refused_or_whole)
 {
-    (void)state;
     struct encoded e = jpeg_of(50, 40, &(struct jpeg_choice){.orientation = 8});
     for (size_t n = 0; n < e.size; n++) {
         struct leat_image_info info;
@@ -52,9 +50,8 @@ static void a_header_cut_anywhere_is_refused_or_whole(void **state)
     free(e.data);
 }
 
-static void orientation_survives_any_nonsense(void **state)
+TEST(orientation_survives_any_nonsense)
 {
-    (void)state;
     static const uint8_t big[] = "MM\0*\0\0\0\10\0\2\1\1\0\3\0\0\0\1\0\0\0\0\1\22\0\3\0\0\0\1\0\7\0\0";
     assert_int_equal(leat_exif_orientation(big, sizeof big - 1), 7);
     for (size_t n = 0; n < sizeof big; n++) {
@@ -117,9 +114,8 @@ static void transcode(const struct encoded *e, enum leat_jpeg_keep keep, struct 
     leat_arena_free(&arena);
 }
 
-static void transcoding_keeps_every_coefficient(void **state)
+TEST(transcoding_keeps_every_coefficient)
 {
-    (void)state;
     static const struct jpeg_choice choices[] = {
         {.progressive = true},
         {.progressive = true, .h = 1, .v = 1},
@@ -161,9 +157,8 @@ static void transcoding_keeps_every_coefficient(void **state)
 }
 
 /* Adobe's marker is written by the transcoder, whether the source has it or not: it must not change the colours. */
-static void transcoding_keeps_the_colours_of_cmyk_without_a_marker(void **state)
+TEST(transcoding_keeps_the_colours_of_cmyk_without_a_marker)
 {
-    (void)state;
     static uint8_t pixels[2][60 * 44 * 3];
     struct leat_scratch *s = scratch_open(NULL);
     struct leat_error err;
@@ -185,9 +180,8 @@ static void transcoding_keeps_the_colours_of_cmyk_without_a_marker(void **state)
     leat_scratch_close(s);
 }
 
-static void transcoding_keeps_what_it_is_told_to_keep(void **state)
+TEST(transcoding_keeps_what_it_is_told_to_keep)
 {
-    (void)state;
     struct encoded e = jpeg_of(64, 48, &(struct jpeg_choice){.progressive = true, .orientation = 6});
     static const struct {
         enum leat_jpeg_keep keep;
@@ -205,9 +199,8 @@ static void transcoding_keeps_what_it_is_told_to_keep(void **state)
     free(e.data);
 }
 
-static void transcoding_refuses_damage_and_leaves_the_output_alone(void **state)
+TEST(transcoding_refuses_damage_and_leaves_the_output_alone)
 {
-    (void)state;
     struct encoded e = jpeg_of(120, 90, &(struct jpeg_choice){.progressive = true});
     struct leat_arena arena;
     struct leat_jpeg *jpeg;
@@ -227,18 +220,4 @@ static void transcoding_refuses_damage_and_leaves_the_output_alone(void **state)
     leat_arena_free(&arena);
     leat_buf_free(&out);
     free(e.data);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jpeg_headers_are_read_without_decoding),
-        cmocka_unit_test(a_header_cut_anywhere_is_refused_or_whole),
-        cmocka_unit_test(orientation_survives_any_nonsense),
-        cmocka_unit_test(transcoding_keeps_every_coefficient),
-        cmocka_unit_test(transcoding_keeps_the_colours_of_cmyk_without_a_marker),
-        cmocka_unit_test(transcoding_keeps_what_it_is_told_to_keep),
-        cmocka_unit_test(transcoding_refuses_damage_and_leaves_the_output_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,15 +64,13 @@ static void sweep(const struct jpeg_choice *base, const char *level, unsigned cr
     leat_scratch_close(s);
 }
 
-static void exact_crops_equal_a_full_decode(void **state)
+TEST(exact_crops_equal_a_full_decode)
 {
-    (void)state;
     sweep(&(struct jpeg_choice){0}, NULL, 120);
 }
 
-static void exact_crops_equal_a_full_decode_at_every_vector_level(void **state)
+TEST(exact_crops_equal_a_full_decode_at_every_vector_level)
 {
-    (void)state;
     static const char *const levels[] = {"scalar", "avx2", "avx512"};
     for (size_t i = 0; i < COUNT(levels); i++) {
         if (leat_kernels_named(levels[i]))
@@ -80,15 +78,13 @@ static void exact_crops_equal_a_full_decode_at_every_vector_level(void **state)
     }
 }
 
-static void exact_crops_of_progressive_files_equal_a_full_decode(void **state)
+TEST(exact_crops_of_progressive_files_equal_a_full_decode)
 {
-    (void)state;
     sweep(&(struct jpeg_choice){.progressive = true}, NULL, 6);
 }
 
-static void exact_crops_of_progressive_files_equal_a_full_decode_at_every_vector_level(void **state)
+TEST(exact_crops_of_progressive_files_equal_a_full_decode_at_every_vector_level)
 {
-    (void)state;
     static const char *const levels[] = {"scalar", "avx2", "avx512"};
     for (size_t i = 0; i < COUNT(levels); i++) {
         if (leat_kernels_named(levels[i]))
@@ -96,30 +92,26 @@ static void exact_crops_of_progressive_files_equal_a_full_decode_at_every_vector
     }
 }
 
-static void progressive_files_of_any_script_equal_a_full_decode(void **state)
+TEST(progressive_files_of_any_script_equal_a_full_decode)
 {
-    (void)state;
     for (unsigned script = JPEG_SCRIPT_BITS; script <= JPEG_SCRIPT_INCOMPLETE; script++) {
         sweep(&(struct jpeg_choice){.progressive = true, .script = script}, NULL, 2);
         sweep(&(struct jpeg_choice){.progressive = true, .script = script, .restart = 5}, NULL, 1);
     }
 }
 
-static void exact_crops_of_files_with_restarts_equal_a_full_decode(void **state)
+TEST(exact_crops_of_files_with_restarts_equal_a_full_decode)
 {
-    (void)state;
     sweep(&(struct jpeg_choice){.restart = 3}, NULL, 6);
 }
 
-static void exact_crops_of_files_with_tables_of_their_own_equal_a_full_decode(void **state)
+TEST(exact_crops_of_files_with_tables_of_their_own_equal_a_full_decode)
 {
-    (void)state;
     sweep(&(struct jpeg_choice){.optimize = true}, NULL, 6);
 }
 
-static void exact_crops_of_gray_and_rgb_files_equal_a_full_decode(void **state)
+TEST(exact_crops_of_gray_and_rgb_files_equal_a_full_decode)
 {
-    (void)state;
     static const struct jpeg_choice kinds[] = {{.gray = true}, {.gray = true, .progressive = true}, {.rgb = true}};
     struct leat_scratch *s = scratch_open(NULL);
     uint32_t seed = 99;
@@ -137,9 +129,8 @@ static void exact_crops_of_gray_and_rgb_files_equal_a_full_decode(void **state)
     leat_scratch_close(s);
 }
 
-static void damage_is_an_error_or_the_rows_that_are_there(void **state)
+TEST(damage_is_an_error_or_the_rows_that_are_there)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     struct leat_error err;
     struct encoded e = jpeg_of(160, 128, &(struct jpeg_choice){0});
@@ -159,9 +150,8 @@ static void damage_is_an_error_or_the_rows_that_are_there(void **state)
     leat_scratch_close(s);
 }
 
-static void truncation_at_every_length_is_an_error_and_never_more(void **state)
+TEST(truncation_at_every_length_is_an_error_and_never_more)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     for (int progressive = 0; progressive < 2; progressive++) {
         struct encoded e = jpeg_of(40, 33, &(struct jpeg_choice){.progressive = progressive});
@@ -181,9 +171,8 @@ static void truncation_at_every_length_is_an_error_and_never_more(void **state)
     leat_scratch_close(s);
 }
 
-static void hostile_files_meet_limits_that_say_their_name(void **state)
+TEST(hostile_files_meet_limits_that_say_their_name)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     struct leat_scratch *poor;
     struct leat_error err;
@@ -218,9 +207,8 @@ static void hostile_files_meet_limits_that_say_their_name(void **state)
     free(e.data);
 }
 
-static void arithmetic_coding_is_refused(void **state)
+TEST(arithmetic_coding_is_refused)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     struct leat_error err;
     static uint8_t out[64 * 64 * 3];
@@ -278,9 +266,8 @@ static size_t every_kind(struct encoded *out)
     return n + 1;
 }
 
-static void no_file_depends_on_the_one_before_it(void **state)
+TEST(no_file_depends_on_the_one_before_it)
 {
-    (void)state;
     static const char *const texts[] = {"", "mode=fast resize=11x9", "colour=gray crop=9x20+30+20 damage=rows"};
     static uint8_t want[KIND_SIDE * KIND_SIDE * 3];
     static uint8_t got[sizeof want];
@@ -306,9 +293,8 @@ static void no_file_depends_on_the_one_before_it(void **state)
 }
 
 /* Frames of Motion JPEG leave the standard tables out. */
-static void missing_codes_are_the_standard_ones_and_missing_quantisation_is_an_error(void **state)
+TEST(missing_codes_are_the_standard_ones_and_missing_quantisation_is_an_error)
 {
-    (void)state;
     static uint8_t want[90 * 70 * 3];
     static uint8_t got[sizeof want];
     struct leat_scratch *s = scratch_open(NULL);
@@ -325,25 +311,4 @@ static void missing_codes_are_the_standard_ones_and_missing_quantisation_is_an_e
     free(frame.data);
     free(bare.data);
     leat_scratch_close(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_crops_equal_a_full_decode),
-        cmocka_unit_test(exact_crops_equal_a_full_decode_at_every_vector_level),
-        cmocka_unit_test(exact_crops_of_progressive_files_equal_a_full_decode),
-        cmocka_unit_test(exact_crops_of_progressive_files_equal_a_full_decode_at_every_vector_level),
-        cmocka_unit_test(progressive_files_of_any_script_equal_a_full_decode),
-        cmocka_unit_test(exact_crops_of_files_with_restarts_equal_a_full_decode),
-        cmocka_unit_test(exact_crops_of_files_with_tables_of_their_own_equal_a_full_decode),
-        cmocka_unit_test(exact_crops_of_gray_and_rgb_files_equal_a_full_decode),
-        cmocka_unit_test(damage_is_an_error_or_the_rows_that_are_there),
-        cmocka_unit_test(truncation_at_every_length_is_an_error_and_never_more),
-        cmocka_unit_test(hostile_files_meet_limits_that_say_their_name),
-        cmocka_unit_test(arithmetic_coding_is_refused),
-        cmocka_unit_test(no_file_depends_on_the_one_before_it),
-        cmocka_unit_test(missing_codes_are_the_standard_ones_and_missing_quantisation_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "prep_unit.h"
 
 /* "test_prep_pipeline 1000000" runs as many; the suite has less time. */
-static unsigned samples = 100000;
+static unsigned samples = 20000;
 
 enum { PICTURES = 12, SIDE = 96, BYTES = SIDE * SIDE * 3 };
 
@@ -33,9 +33,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void same_draws_give_the_same_bytes_on_any_thread(void **state)
+TEST(same_draws_give_the_same_bytes_on_any_thread)
 {
-    (void)state;
     enum { THREADS = 4 };
     static uint8_t out[THREADS][PICTURES][BYTES];
     static const char *const texts[] = {"random_resized_crop=96 flip", "mode=fast random_resized_crop=96 flip"};
@@ -59,9 +58,8 @@ static void same_draws_give_the_same_bytes_on_any_thread(void **state)
         free(pictures[i].data);
 }
 
-static void a_picture_and_its_mask_share_their_draws_and_two_views_do_not(void **state)
+TEST(a_picture_and_its_mask_share_their_draws_and_two_views_do_not)
 {
-    (void)state;
     struct leat_pipeline *image = pipeline_make("random_resized_crop=96 flip color_jitter=0.4 rotate=-30:30 equalize");
     struct leat_pipeline *mask = pipeline_make("random_resized_crop=96 flip rotate=-30:30 filter=nearest colour=index");
     struct leat_image_info info = {.width = 300, .height = 200, .orientation = 1, .components = 3};
@@ -83,9 +81,8 @@ static void a_picture_and_its_mask_share_their_draws_and_two_views_do_not(void *
     leat_pipeline_free(mask);
 }
 
-static void a_destination_of_another_size_is_refused(void **state)
+TEST(a_destination_of_another_size_is_refused)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     struct leat_error err;
     uint8_t out[10];
@@ -107,9 +104,8 @@ static void a_destination_of_another_size_is_refused(void **state)
     leat_scratch_close(s);
 }
 
-static void a_scratch_works_on_after_any_error(void **state)
+TEST(a_scratch_works_on_after_any_error)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     struct leat_error err;
     static uint8_t want[BYTES];
@@ -132,9 +128,8 @@ static void a_scratch_works_on_after_any_error(void **state)
     leat_scratch_close(s);
 }
 
-static void many_samples_do_not_grow_memory(void **state)
+TEST(many_samples_do_not_grow_memory)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     struct leat_pipeline *p = pipeline_make("random_resized_crop=8 flip");
     struct encoded pictures[3];
@@ -156,9 +151,8 @@ static void many_samples_do_not_grow_memory(void **state)
     leat_scratch_close(s);
 }
 
-static void crops_of_a_whole_picture_are_those_of_the_file(void **state)
+TEST(crops_of_a_whole_picture_are_those_of_the_file)
 {
-    (void)state;
     static const char *const texts[] = {
         "random_resized_crop=96 flip",
         "random_resized_crop=96 flip colour=gray",
@@ -195,9 +189,8 @@ static void crops_of_a_whole_picture_are_those_of_the_file(void **state)
 }
 
 /* Whether a crop is hurt by it only decoding for the crop tells. */
-static void a_picture_that_is_damaged_anywhere_is_not_decoded_whole(void **state)
+TEST(a_picture_that_is_damaged_anywhere_is_not_decoded_whole)
 {
-    (void)state;
     static const char *const texts[] = {"random_crop=96", "random_crop=96 damage=rows"};
     static uint8_t whole[301 * 222 * 3 + 1024];
     struct encoded e = jpeg_of(301, 222, &(struct jpeg_choice){0});
@@ -217,22 +210,9 @@ static void a_picture_that_is_damaged_anywhere_is_not_decoded_whole(void **state
     free(e.data);
 }
 
-int main(int argc, char **argv)
+static void begin(void)
 {
-    if (argc > 1)
-        samples = (unsigned)strtoul(argv[1], NULL, 10);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    else
-        samples = 20000;
-#endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_draws_give_the_same_bytes_on_any_thread),
-        cmocka_unit_test(a_picture_and_its_mask_share_their_draws_and_two_views_do_not),
-        cmocka_unit_test(a_destination_of_another_size_is_refused),
-        cmocka_unit_test(a_scratch_works_on_after_any_error),
-        cmocka_unit_test(many_samples_do_not_grow_memory),
-        cmocka_unit_test(crops_of_a_whole_picture_are_those_of_the_file),
-        cmocka_unit_test(a_picture_that_is_damaged_anywhere_is_not_decoded_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    samples = (unsigned)unit_number(0, samples);
 }
+
+TEST_GROUP(begin, NULL);

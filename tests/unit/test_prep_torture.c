@@ -112,9 +112,8 @@ static leat_status prepare_all(const char *text, uint8_t (*out)[BYTES], struct l
     return rc;
 }
 
-static void memory_running_out_anywhere_is_a_clean_error(void **state)
+TEST(memory_running_out_anywhere_is_a_clean_error)
 {
-    (void)state;
     static uint8_t want[KINDS][BYTES];
     static uint8_t got[KINDS][BYTES];
     static const char *const texts[] = {
@@ -143,9 +142,8 @@ static void memory_running_out_anywhere_is_a_clean_error(void **state)
     }
 }
 
-static void memory_running_out_in_transcoding_is_a_clean_error(void **state)
+TEST(memory_running_out_in_transcoding_is_a_clean_error)
 {
-    (void)state;
     struct leat_error err;
     leat_status rc = LEAT_NO_MEMORY;
     struct leat_image_limits limits = leat_image_limits_filled(NULL);
@@ -172,9 +170,8 @@ static void memory_running_out_in_transcoding_is_a_clean_error(void **state)
     assert_int_equal(rc, LEAT_OK);
 }
 
-static void in_steady_state_jpegs_allocate_nothing(void **state)
+TEST(in_steady_state_jpegs_allocate_nothing)
 {
-    (void)state;
     struct leat_scratch *s = scratch_open(NULL);
     static const char *const texts[] = {"orientation=upright random_resized_crop=40 flip",
                                         "mode=fast random_resized_crop=40 flip"};
@@ -194,9 +191,8 @@ static void in_steady_state_jpegs_allocate_nothing(void **state)
     leat_scratch_close(s);
 }
 
-static int make_all(void **state)
+static void make_all(void)
 {
-    (void)state;
     made[0] = jpeg_of(300, 200, &(struct jpeg_choice){0});
     made[1] = jpeg_of(200, 210, &(struct jpeg_choice){.progressive = true});
     made[2] = jpeg_of(100, 90, &(struct jpeg_choice){.cmyk = true});
@@ -204,23 +200,12 @@ static int make_all(void **state)
     made[4] = png_of(120, 100);
     /* Lossy only: libwebp 1.2.4 itself reads through NULL when it gets no memory for lossless tables. */
     made[5] = webp_of(200, 190);
-    return 0;
 }
 
-static int free_all(void **state)
+static void free_all(void)
 {
-    (void)state;
     for (unsigned i = 0; i < KINDS; i++)
         free(made[i].data);
-    return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_running_out_anywhere_is_a_clean_error),
-        cmocka_unit_test(memory_running_out_in_transcoding_is_a_clean_error),
-        cmocka_unit_test(in_steady_state_jpegs_allocate_nothing),
-    };
-    return cmocka_run_group_tests(tests, make_all, free_all);
-}
+TEST_GROUP(make_all, free_all);

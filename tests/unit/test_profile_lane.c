@@ -46,9 +46,8 @@ static void put(struct file *f, uint64_t start, uint64_t end, uint64_t kind)
     f->words[at + 3] = 42;
 }
 
-static void records_come_once_and_in_order(void **state)
+TEST(records_come_once_and_in_order)
 {
-    (void)state;
     struct file f;
     struct leat_lane *lane;
     struct leat_lane_record r[8];
@@ -71,9 +70,8 @@ static void records_come_once_and_in_order(void **state)
     unlink(f.path);
 }
 
-static void what_makes_no_sense_is_counted_and_not_used(void **state)
+TEST(what_makes_no_sense_is_counted_and_not_used)
 {
-    (void)state;
     struct file f;
     struct leat_lane *lane;
     struct leat_lane_record r[8];
@@ -96,9 +94,8 @@ static void what_makes_no_sense_is_counted_and_not_used(void **state)
     unlink(f.path);
 }
 
-static void other_files_are_refused(void **state)
+TEST(other_files_are_refused)
 {
-    (void)state;
     struct file f;
     struct leat_lane *lane;
     struct leat_error err;
@@ -117,14 +114,4 @@ static void other_files_are_refused(void **state)
     assert_fails(leat_lane_open(f.path, &lane, &err), err, LEAT_CORRUPT, "100 bytes");
     unlink(f.path);
     assert_fails(leat_lane_open(f.path, &lane, &err), err, LEAT_NOT_FOUND, f.path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_come_once_and_in_order),
-        cmocka_unit_test(what_makes_no_sense_is_counted_and_not_used),
-        cmocka_unit_test(other_files_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,9 +44,8 @@ static void assert_stages(const struct leat_step *step, const unsigned ms[LEAT_S
     }
 }
 
-static void a_step_is_divided_without_a_rest(void **state)
+TEST(a_step_is_divided_without_a_rest)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 10, 1, 0, 0},      {LEAT_LANE_COPY, 10, 12, 0, 0, 0},
         {LEAT_LANE_COMM, 37, 40, 0, 0, 0}, /* within the backward pass */
@@ -60,9 +59,8 @@ static void a_step_is_divided_without_a_rest(void **state)
     assert_stages(&step[0], (const unsigned[]){10, 2, 9, 17, 4, 4, 4});
 }
 
-static void validation_is_no_step(void **state)
+TEST(validation_is_no_step)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},
         {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
@@ -81,9 +79,8 @@ static void validation_is_no_step(void **state)
     assert_true(step[1].start_ns == 40 * MS && leat_step_ns(&step[1]) == 10 * MS);
 }
 
-static void two_loaders_of_one_step_add_up(void **state)
+TEST(two_loaders_of_one_step_add_up)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 3, 1, 0, 0},
         {LEAT_LANE_WAIT, 3, 5, 2, 0, 0},
@@ -98,9 +95,8 @@ static void two_loaders_of_one_step_add_up(void **state)
     assert_true(step[0].ns[LEAT_STEP_WAIT] == 5 * MS && step[1].ns[LEAT_STEP_WAIT] == 4 * MS);
 }
 
-static void batches_that_are_taken_together_are_one_step(void **state)
+TEST(batches_that_are_taken_together_are_one_step)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 3, 1, 0, 0},       {LEAT_LANE_WAIT, 3, 5, 1, 0, 0},   {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
         {LEAT_LANE_BACKWARD, 10, 14, 0, 0, 0}, {LEAT_LANE_WAIT, 20, 21, 1, 0, 0},
@@ -111,9 +107,8 @@ static void batches_that_are_taken_together_are_one_step(void **state)
     assert_true(leat_step_ns(&step[0]) == 20 * MS && step[0].ns[LEAT_STEP_WAIT] == 5 * MS);
 }
 
-static void a_loop_that_takes_a_batch_ahead_has_all_its_steps(void **state)
+TEST(a_loop_that_takes_a_batch_ahead_has_all_its_steps)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},       {LEAT_LANE_WAIT, 1, 2, 1, 0, 0},
         {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},   {LEAT_LANE_WAIT, 10, 11, 1, LEAT_LANE_EXHAUSTED, 0},
@@ -125,9 +120,8 @@ static void a_loop_that_takes_a_batch_ahead_has_all_its_steps(void **state)
     assert_true(leat_step_ns(&step[0]) == 10 * MS && leat_step_ns(&step[1]) == 9 * MS);
 }
 
-static void validation_that_is_left_is_no_part_of_the_next_step(void **state)
+TEST(validation_that_is_left_is_no_part_of_the_next_step)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},
         {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
@@ -142,9 +136,8 @@ static void validation_that_is_left_is_no_part_of_the_next_step(void **state)
     assert_true(step[1].start_ns == 40 * MS && step[1].ns[LEAT_STEP_WAIT] == 2 * MS);
 }
 
-static void the_last_step_needs_no_wait_after_it(void **state)
+TEST(the_last_step_needs_no_wait_after_it)
 {
-    (void)state;
     struct leat_stepper s = {0};
     struct leat_step step;
     const struct leat_lane_record wait = {.kind = LEAT_LANE_WAIT, .start_ns = 0, .end_ns = MS, .loader = 1};
@@ -158,9 +151,8 @@ static void the_last_step_needs_no_wait_after_it(void **state)
     assert_false(leat_stepper_end(&s, &step));
 }
 
-static void without_a_loader_the_optimizer_marks_steps(void **state)
+TEST(without_a_loader_the_optimizer_marks_steps)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_BACKWARD, 1, 2, 0, 0, 0},
         {LEAT_LANE_OPTIM, 2, 3, 0, 0, 0},
@@ -189,9 +181,8 @@ static size_t step_on_one_batch(struct leat_stepper *s, unsigned from_ms, unsign
     return count;
 }
 
-static void steps_on_one_batch_are_counted_by_the_optimizer(void **state)
+TEST(steps_on_one_batch_are_counted_by_the_optimizer)
 {
-    (void)state;
     static struct leat_step step[200];
     struct leat_stepper s = {0};
     struct leat_lane_record wait = {
@@ -220,9 +211,8 @@ static void steps_on_one_batch_are_counted_by_the_optimizer(void **state)
     assert_int_equal(step_on_one_batch(&s, 1121, 100, step), 0);
 }
 
-static void few_steps_on_one_batch_are_known_at_the_end(void **state)
+TEST(few_steps_on_one_batch_are_known_at_the_end)
 {
-    (void)state;
     static struct leat_step step[40];
     struct leat_stepper s = {0};
     struct leat_lane_record wait = {.kind = LEAT_LANE_WAIT, .start_ns = 0, .end_ns = 5 * MS, .loader = 1};
@@ -235,9 +225,8 @@ static void few_steps_on_one_batch_are_known_at_the_end(void **state)
     assert_int_equal(count, 30);
 }
 
-static void without_an_optimizer_backward_passes_mark_steps(void **state)
+TEST(without_an_optimizer_backward_passes_mark_steps)
 {
-    (void)state;
     static struct leat_step step[100];
     struct leat_stepper s = {0};
     size_t count = 0;
@@ -252,9 +241,8 @@ static void without_an_optimizer_backward_passes_mark_steps(void **state)
     assert_stages(&step[78], (const unsigned[]){0, 0, 7, 3, 0, 0, 0});
 }
 
-static void a_second_optimizer_belongs_to_the_step(void **state)
+TEST(a_second_optimizer_belongs_to_the_step)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_BACKWARD, 1, 2, 0, 0, 0},   {LEAT_LANE_OPTIM, 2, 4, 0, 0, 0},   {LEAT_LANE_OPTIM, 4, 7, 0, 0, 0},
         {LEAT_LANE_BACKWARD, 11, 12, 0, 0, 0}, {LEAT_LANE_OPTIM, 12, 14, 0, 0, 0}, {LEAT_LANE_OPTIM, 14, 17, 0, 0, 0},
@@ -264,9 +252,8 @@ static void a_second_optimizer_belongs_to_the_step(void **state)
     assert_stages(&step[0], (const unsigned[]){0, 0, 4, 1, 0, 5, 0});
 }
 
-static void a_closure_is_not_the_optimizers_time(void **state)
+TEST(a_closure_is_not_the_optimizers_time)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},
         {LEAT_LANE_BACKWARD, 10, 18, 0, 0, 0}, /* called by the optimizer's step */
@@ -278,9 +265,8 @@ static void a_closure_is_not_the_optimizers_time(void **state)
     assert_stages(&step[0], (const unsigned[]){1, 0, 9, 8, 0, 2, 1});
 }
 
-static void a_change_of_mode_is_in_no_step(void **state)
+TEST(a_change_of_mode_is_in_no_step)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 1, 1, 0, 0},       {LEAT_LANE_BACKWARD, 2, 4, 0, 0, 0}, {LEAT_LANE_WAIT, 10, 11, 1, 0, 0},
         {LEAT_LANE_BACKWARD, 12, 14, 0, 0, 0}, {LEAT_LANE_WAIT, 90, 91, 1, 0, 1}, /* a snapshot was taken before it */
@@ -291,9 +277,8 @@ static void a_change_of_mode_is_in_no_step(void **state)
     assert_true(step[0].mode == 0 && step[1].mode == 1 && leat_step_ns(&step[1]) == 5 * MS);
 }
 
-static void the_gpus_clock_counts_once_it_is_heard(void **state)
+TEST(the_gpus_clock_counts_once_it_is_heard)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 50, 1, 0, 0}, /* the host waits, the GPU has work */
         {LEAT_LANE_WAIT, 1000, 1001, 1, LEAT_LANE_DEVICE, 0},
@@ -307,9 +292,8 @@ static void the_gpus_clock_counts_once_it_is_heard(void **state)
     assert_stages(&step[0], (const unsigned[]){1, 0, 9, 30, 0, 0, 5});
 }
 
-static void the_frontier_adds_up_and_names_who_is_late(void **state)
+TEST(the_frontier_adds_up_and_names_who_is_late)
 {
-    (void)state;
     /* Rank 1 waits 20 ms for data; rank 0 spends that time in the collective, and a mean would call half of it
      * communication. */
     struct leat_step ranks[2] = {{.ns = {1 * MS, 0, 10 * MS, 10 * MS, 24 * MS, 1 * MS, 0}},
@@ -326,9 +310,8 @@ static void the_frontier_adds_up_and_names_who_is_late(void **state)
     assert_true(f.step_s > 0.0459 && f.step_s < 0.0461 && f.late_s == 0);
 }
 
-static void a_delay_at_the_end_of_a_step_is_counted_once(void **state)
+TEST(a_delay_at_the_end_of_a_step_is_counted_once)
 {
-    (void)state;
     /* Rank 0's optimizer takes 3 ms longer in the first step; rank 1 waits for it in the second one's collective. */
     const uint64_t at = 1000 * MS;
     const struct leat_step slow[] = {{.start_ns = at, .ns = {0, 0, 10 * MS, 0, 2 * MS, 4 * MS}},
@@ -349,9 +332,8 @@ static void a_delay_at_the_end_of_a_step_is_counted_once(void **state)
     assert_true(fabs(b.step_s - 0.016) < 1e-9 && b.late_s < 1e-9);
 }
 
-static void who_gets_its_batch_last_is_late_only_if_its_workers_are_slower(void **state)
+TEST(who_gets_its_batch_last_is_late_only_if_its_workers_are_slower)
 {
-    (void)state;
     const struct leat_step steps[] = {{.ns = {5 * MS, 0, 20 * MS}}, {.ns = {15 * MS, 0, 22 * MS}}};
     struct leat_frontier f = leat_frontier_of(steps, 2, true);
     assert_true(f.straggler == 1 && fabs(f.late_s - 0.012) < 1e-9 && fabs(f.late_wait_s - 0.010) < 1e-9);
@@ -362,9 +344,8 @@ static void who_gets_its_batch_last_is_late_only_if_its_workers_are_slower(void 
     assert_true(!leat_frontier_often(0.6, 2) && leat_frontier_often(0.9, 2) && !leat_frontier_often(1, 1));
 }
 
-static void an_epochs_first_step_begins_with_the_loaders_start(void **state)
+TEST(an_epochs_first_step_begins_with_the_loaders_start)
 {
-    (void)state;
     static const struct given given[] = {
         {LEAT_LANE_WAIT, 0, 1, 1, LEAT_LANE_EMPTY, 0},
         {LEAT_LANE_BACKWARD, 5, 9, 0, 0, 0},
@@ -386,9 +367,8 @@ static void an_epochs_first_step_begins_with_the_loaders_start(void **state)
 
 /* Sixteen workers that decode for 884 ms and fetch for 1.5 ms: a cache would save next to nothing, however the step and
  * what they need for a batch compare. */
-static void fetching_is_blamed_for_no_more_than_it_takes(void **state)
+TEST(fetching_is_blamed_for_no_more_than_it_takes)
 {
-    (void)state;
     struct gather_loader decoding = {.batches = 100, .fetch_s = 0.15, .prepare_s = 88.4};
     struct gather_shares shares = gather_shares_of(&decoding, 16, 0.065, 0.0105);
     assert_true(shares.fetch < 0.05);
@@ -396,31 +376,4 @@ static void fetching_is_blamed_for_no_more_than_it_takes(void **state)
     struct gather_loader fetching = {.batches = 100, .fetch_s = 8, .prepare_s = 0.4};
     shares = gather_shares_of(&fetching, 4, 0.021, 0.018);
     assert_true(shares.fetch > 0.99);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_is_divided_without_a_rest),
-        cmocka_unit_test(validation_is_no_step),
-        cmocka_unit_test(two_loaders_of_one_step_add_up),
-        cmocka_unit_test(batches_that_are_taken_together_are_one_step),
-        cmocka_unit_test(a_loop_that_takes_a_batch_ahead_has_all_its_steps),
-        cmocka_unit_test(validation_that_is_left_is_no_part_of_the_next_step),
-        cmocka_unit_test(the_last_step_needs_no_wait_after_it),
-        cmocka_unit_test(without_a_loader_the_optimizer_marks_steps),
-        cmocka_unit_test(steps_on_one_batch_are_counted_by_the_optimizer),
-        cmocka_unit_test(few_steps_on_one_batch_are_known_at_the_end),
-        cmocka_unit_test(without_an_optimizer_backward_passes_mark_steps),
-        cmocka_unit_test(a_second_optimizer_belongs_to_the_step),
-        cmocka_unit_test(a_closure_is_not_the_optimizers_time),
-        cmocka_unit_test(a_change_of_mode_is_in_no_step),
-        cmocka_unit_test(the_gpus_clock_counts_once_it_is_heard),
-        cmocka_unit_test(the_frontier_adds_up_and_names_who_is_late),
-        cmocka_unit_test(a_delay_at_the_end_of_a_step_is_counted_once),
-        cmocka_unit_test(who_gets_its_batch_last_is_late_only_if_its_workers_are_slower),
-        cmocka_unit_test(an_epochs_first_step_begins_with_the_loaders_start),
-        cmocka_unit_test(fetching_is_blamed_for_no_more_than_it_takes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

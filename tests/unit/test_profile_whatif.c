@@ -1,7 +1,6 @@
 #include "unit.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "profile/interval.h"
@@ -42,9 +41,8 @@ static void assert_step(const struct leat_report *r, struct leat_whatif what, do
 }
 
 /* Whatever a run measured, and whatever kept its cores busy: a question that changes nothing changes nothing. */
-static void the_model_says_of_the_measured_run_what_was_measured(void **state)
+TEST(the_model_says_of_the_measured_run_what_was_measured)
 {
-    (void)state;
     static struct leat_report r;
     static const double shares[] = {0.001, 0.1, 0.4, 0.8};
     static const double busy[] = {NAN, 0.1, 1, 1.9, 2, 2.2}; /* of 2 cores: a measurement may be off */
@@ -74,9 +72,8 @@ static void the_model_says_of_the_measured_run_what_was_measured(void **state)
     }
 }
 
-static void the_slowest_stage_sets_the_pace(void **state)
+TEST(the_slowest_stage_sets_the_pace)
 {
-    (void)state;
     static struct leat_report r;
     fill(&r, 1);
     assert_step(&r, (struct leat_whatif){0}, 0.1, LEAT_REPORT_PREPARE);
@@ -97,9 +94,8 @@ static void the_slowest_stage_sets_the_pace(void **state)
     assert_true(fabs(a.step_s.mean - 0.25) < 1e-9);
 }
 
-static void workers_share_cores_and_the_line(void **state)
+TEST(workers_share_cores_and_the_line)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_whatif_answer a;
     struct leat_error err;
@@ -122,9 +118,8 @@ static void workers_share_cores_and_the_line(void **state)
 }
 
 /* Exact by hand: two workers that wait and compute for a second each, on one core. */
-static void a_rank_waits_for_the_cores_that_its_workers_are_on(void **state)
+TEST(a_rank_waits_for_the_cores_that_its_workers_are_on)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_whatif_answer a;
     struct leat_error err;
@@ -158,9 +153,8 @@ static void a_rank_waits_for_the_cores_that_its_workers_are_on(void **state)
     assert_true(fabs(a.step_s.mean - 0.029) < 1e-3);
 }
 
-static void queues_are_solved_exactly(void **state)
+TEST(queues_are_solved_exactly)
 {
-    (void)state;
     struct leat_queue q = {.workers = 2, .alone_s = 1, .core_s = 1, .cores = 1};
     assert_true(fabs(leat_queue_ask(&q).batches_per_s - 0.8) < 1e-12);
     q = (struct leat_queue){.workers = 4, .alone_s = 1, .core_s = 1, .cores = 2};
@@ -175,9 +169,8 @@ static void queues_are_solved_exactly(void **state)
     assert_true(isinf(leat_queue_ask(&q).batches_per_s));
 }
 
-static void limits_come_one_after_the_other(void **state)
+TEST(limits_come_one_after_the_other)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_whatif_answer a[4];
     fill(&r, 1);
@@ -193,9 +186,8 @@ static void limits_come_one_after_the_other(void **state)
     assert_true(fabs(a[1].step_s.mean - 0.05) < 1e-9 && fabs(a[2].step_s.mean - 0.046) < 1e-9);
 }
 
-static void more_ranks_exchange_more(void **state)
+TEST(more_ranks_exchange_more)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_whatif_answer a;
     struct leat_error err;
@@ -209,9 +201,8 @@ static void more_ranks_exchange_more(void **state)
     assert_fails(leat_whatif_ask(&r, &(struct leat_whatif){.gpus = 4}, &a, &err), err, LEAT_UNSUPPORTED, "one rank");
 }
 
-static void a_network_that_nobody_has_seen_has_to_be_told(void **state)
+TEST(a_network_that_nobody_has_seen_has_to_be_told)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_whatif_answer a;
     struct leat_error err;
@@ -228,9 +219,8 @@ static void a_network_that_nobody_has_seen_has_to_be_told(void **state)
     assert_true(a.speed > 4 * 0.1 / 0.08 && a.speed < 4 * 0.1 / 0.05);
 }
 
-static void too_little_data_is_said(void **state)
+TEST(too_little_data_is_said)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_whatif_answer a;
     struct leat_error err;
@@ -254,9 +244,8 @@ static void too_little_data_is_said(void **state)
 }
 
 /* Workers on all cores: passes of the observed run last longer than those with batches from memory. */
-static void what_workers_take_from_the_gpus_thread_is_the_datas(void **state)
+TEST(what_workers_take_from_the_gpus_thread_is_the_datas)
 {
-    (void)state;
     static struct leat_report r;
     struct leat_buf b;
     fill(&r, 1);
@@ -282,9 +271,8 @@ static void what_workers_take_from_the_gpus_thread_is_the_datas(void **state)
     leat_buf_free(&b);
 }
 
-static void an_interval_needs_three_values(void **state)
+TEST(an_interval_needs_three_values)
 {
-    (void)state;
     const double v[] = {1, 2, 3, 4};
     assert_true(isnan(leat_interval_of(v, 0).mean));
     assert_true(leat_interval_of(v, 2).mean == 1.5 && isnan(leat_interval_of(v, 2).low));
@@ -292,22 +280,4 @@ static void an_interval_needs_three_values(void **state)
     assert_true(fabs(t.high - 4.4841) < 1e-3 && fabs(t.low + 0.4841) < 1e-3);
     t = leat_interval_of(v, 4); /* 2.5 ± 3.1824 · 1.29099/2 */
     assert_true(fabs(t.high - 4.5543) < 5e-3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_says_of_the_measured_run_what_was_measured),
-        cmocka_unit_test(the_slowest_stage_sets_the_pace),
-        cmocka_unit_test(workers_share_cores_and_the_line),
-        cmocka_unit_test(a_rank_waits_for_the_cores_that_its_workers_are_on),
-        cmocka_unit_test(queues_are_solved_exactly),
-        cmocka_unit_test(limits_come_one_after_the_other),
-        cmocka_unit_test(a_network_that_nobody_has_seen_has_to_be_told),
-        cmocka_unit_test(more_ranks_exchange_more),
-        cmocka_unit_test(too_little_data_is_said),
-        cmocka_unit_test(what_workers_take_from_the_gpus_thread_is_the_datas),
-        cmocka_unit_test(an_interval_needs_three_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

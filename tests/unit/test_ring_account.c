@@ -1,6 +1,5 @@
 /* The account: one table makes everything that is written, read, added up and shown. */
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -23,10 +22,9 @@ static void fill(struct leat_account *a, uint64_t from)
         *field(a, i) = from + 1000003 * (i + 1);
 }
 
-static void each_field_has_one_row_of_its_own(void **state)
+TEST(each_field_has_one_row_of_its_own)
 {
     uint32_t seen[FIELDS] = {0};
-    (void)state;
     for (size_t i = 0; i < leat_account_rows(); i++) {
         const struct leat_account_row *row = leat_account_row(i);
         assert_int_equal(row->offset % sizeof(uint64_t), 0);
@@ -44,9 +42,8 @@ static void each_field_has_one_row_of_its_own(void **state)
     assert_null(leat_account_row(leat_account_rows()));
 }
 
-static void every_field_is_read_as_it_was_written(void **state)
+TEST(every_field_is_read_as_it_was_written)
 {
-    (void)state;
     for (uint64_t from = 0; from < 1ull << 50; from = from * 3 + 7) {
         struct leat_account a, b;
         json_t *j = json_object();
@@ -63,7 +60,7 @@ static void every_field_is_read_as_it_was_written(void **state)
     }
 }
 
-static void unknown_names_are_ignored(void **state)
+TEST(unknown_names_are_ignored)
 {
     static const char text[] =
         "{\"batches\": 3, \"of a later release\": 9, \"bytes_by_source\": {\"moon\": 7, \"disk\": 5},"
@@ -72,7 +69,6 @@ static void unknown_names_are_ignored(void **state)
     struct leat_account a;
     struct leat_account expected = {.batches = 3};
     json_t *j = NULL;
-    (void)state;
     expected.bytes_by_source[LEAT_FROM_DISK] = 5;
     assert_int_equal(leat_json_read(text, strlen(text), 0, &j, NULL), LEAT_OK);
     fill(&a, 1);
@@ -83,11 +79,10 @@ static void unknown_names_are_ignored(void **state)
     assert_int_equal(a.batches, 0);
 }
 
-static void parts_are_written_within_their_bounds(void **state)
+TEST(parts_are_written_within_their_bounds)
 {
     struct leat_account a;
     json_t *j = json_object();
-    (void)state;
     fill(&a, 0);
     assert_true(leat_account_write(&a, LEAT_OF_LOADER, LEAT_OF_DATASET, j));
     assert_null(json_object_get(j, "wait_s"));
@@ -101,10 +96,9 @@ static void parts_are_written_within_their_bounds(void **state)
     json_decref(j);
 }
 
-static void sums_add_and_gauges_do_as_their_owners_do(void **state)
+TEST(sums_add_and_gauges_do_as_their_owners_do)
 {
     struct leat_account a, b, c;
-    (void)state;
     fill(&a, 5);
     fill(&b, 900);
     c = a;
@@ -130,11 +124,10 @@ static void sums_add_and_gauges_do_as_their_owners_do(void **state)
     assert_int_equal(c.batches, 0);
 }
 
-static void metrics_are_what_prometheus_reads(void **state)
+TEST(metrics_are_what_prometheus_reads)
 {
     struct leat_account a = {.batches = 7, .cache_bytes = 1ull << 40, .wait_ns = 99};
     struct leat_buf b;
-    (void)state;
     a.wait_by_cause_ns[LEAT_WAIT_FETCH] = 1500000000;
     a.bytes_by_source[LEAT_FROM_DISK] = 12;
     leat_buf_init(&b, 1 << 20);
@@ -164,10 +157,9 @@ static void metrics_are_what_prometheus_reads(void **state)
     leat_buf_free(&b);
 }
 
-static void labels_are_escaped(void **state)
+TEST(labels_are_escaped)
 {
     struct leat_buf b;
-    (void)state;
     leat_buf_init(&b, 1 << 10);
     leat_account_label(&b, "scope", "a\"b\\c\nd");
     leat_account_label(&b, "rank", "0");
@@ -175,14 +167,13 @@ static void labels_are_escaped(void **state)
     leat_buf_free(&b);
 }
 
-static void ranks_part_is_found_in_the_ring_and_never_becomes_less(void **state)
+TEST(ranks_part_is_found_in_the_ring_and_never_becomes_less)
 {
     struct leat_ring_column column = {.name = "y", .stride = 8};
     struct leat_ring agent, rank;
     struct leat_account a = {.batches = 5, .wait_ns = 9, .samples_skipped = 77, .disk_bytes = 3};
     struct leat_account b;
     struct leat_error err;
-    (void)state;
     a.wait_by_cause_ns[LEAT_WAIT_FETCH] = 9;
     assert_int_equal(leat_ring_create(&column, 1, 4, leat_ring_layout(&column, 1, 4), 2, &agent, &err), LEAT_OK);
     assert_int_equal(leat_ring_attach(dup(agent.fd), &rank, &err), LEAT_OK);
@@ -203,13 +194,12 @@ static void ranks_part_is_found_in_the_ring_and_never_becomes_less(void **state)
     leat_ring_close(&rank);
 }
 
-static void agents_part_is_found_in_the_ring(void **state)
+TEST(agents_part_is_found_in_the_ring)
 {
     struct leat_ring_column column = {.name = "y", .stride = 8};
     struct leat_ring agent, rank;
     struct leat_account a, b;
     struct leat_error err;
-    (void)state;
     uint64_t slot = leat_ring_layout(&column, 1, 4);
     assert_int_equal(leat_ring_create(&column, 1, 4, slot, 2, &agent, &err), LEAT_OK);
     assert_int_equal(leat_ring_attach(dup(agent.fd), &rank, &err), LEAT_OK);
@@ -223,20 +213,4 @@ static void agents_part_is_found_in_the_ring(void **state)
     assert_int_equal(*(uint8_t *)leat_ring_slot(&rank, 0), 0xee);
     leat_ring_close(&rank);
     assert_false(leat_account_look(&rank, &b));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_field_has_one_row_of_its_own),
-        cmocka_unit_test(every_field_is_read_as_it_was_written),
-        cmocka_unit_test(unknown_names_are_ignored),
-        cmocka_unit_test(parts_are_written_within_their_bounds),
-        cmocka_unit_test(sums_add_and_gauges_do_as_their_owners_do),
-        cmocka_unit_test(metrics_are_what_prometheus_reads),
-        cmocka_unit_test(labels_are_escaped),
-        cmocka_unit_test(agents_part_is_found_in_the_ring),
-        cmocka_unit_test(ranks_part_is_found_in_the_ring_and_never_becomes_less),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

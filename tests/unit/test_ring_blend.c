@@ -9,9 +9,8 @@ static const char whole[] = "{\"streams\": [{\"name\": \"a\", \"url\": \"s3://b/
                             "\"/x\", \"view\": null}], \"schedule\": [{\"from\": 0, \"weights\": [0.7, 0.3]}, "
                             "{\"from\": 100, \"weights\": [0, 1]}]}";
 
-static void a_description_survives_the_round_trip(void **state)
+TEST(a_description_survives_the_round_trip)
 {
-    (void)state;
     static const char *const texts[] = {
         whole,
         "{\"streams\": [{\"name\": \"a\", \"url\": \"x\", \"weight\": 0.1}, {\"name\": \"b\", \"url\": \"y\", "
@@ -40,9 +39,8 @@ static void a_description_survives_the_round_trip(void **state)
     }
 }
 
-static void what_is_wrong_is_said(void **state)
+TEST(what_is_wrong_is_said)
 {
-    (void)state;
 #define TWO "{\"streams\": [{\"name\": \"a\", \"url\": \"x\"}, {\"name\": \"b\", \"url\": \"y\"}]"
     static const struct {
         const char *text;
@@ -89,18 +87,7 @@ static leat_status round_trip(void *user, struct leat_error *err)
     return rc;
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     assert_true(fail_alloc_each(round_trip, NULL) >= 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_description_survives_the_round_trip),
-        cmocka_unit_test(what_is_wrong_is_said),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

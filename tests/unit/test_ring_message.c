@@ -28,14 +28,13 @@ static void make(struct leat_buf *b)
     assert_false(b->failed);
 }
 
-static void what_was_written_is_read(void **state)
+TEST(what_was_written_is_read)
 {
     struct leat_buf b;
     struct leat_part p, group;
     enum leat_message_kind kind;
     struct leat_error err;
     uint32_t numbers[8] = {0};
-    (void)state;
     make(&b);
     assert_int_equal(open_buf(&b, &kind, &p, &err), LEAT_OK);
     assert_int_equal(kind, LEAT_MESSAGE_OPEN);
@@ -56,7 +55,7 @@ static void what_was_written_is_read(void **state)
     leat_buf_free(&b);
 }
 
-static void bytes_are_carried_as_they_are(void **state)
+TEST(bytes_are_carried_as_they_are)
 {
     static const char bytes[] = "\0a\0\xff";
     struct leat_buf b;
@@ -64,7 +63,6 @@ static void bytes_are_carried_as_they_are(void **state)
     enum leat_message_kind kind;
     struct leat_error err;
     size_t n = 9;
-    (void)state;
     leat_buf_init(&b, 4096);
     leat_message_begin(&b, LEAT_MESSAGE_KEYS);
     leat_message_bytes(&b, LEAT_TAG_ACCESS, NULL, 0);
@@ -79,14 +77,13 @@ static void bytes_are_carried_as_they_are(void **state)
 }
 
 /* At the end of a field a cut leaves a whole, shorter message; anywhere else it is damage. */
-static void cut_message_is_refused_at_every_length(void **state)
+TEST(cut_message_is_refused_at_every_length)
 {
     struct leat_buf b;
     struct leat_part p;
     enum leat_message_kind kind;
     struct leat_error err;
     unsigned whole = 0;
-    (void)state;
     make(&b);
     for (size_t n = 0; n < b.len; n++) {
         char *copy = malloc(n + 1); /* of its own length, so that sanitizers see a read beyond it */
@@ -100,12 +97,11 @@ static void cut_message_is_refused_at_every_length(void **state)
     leat_buf_free(&b);
 }
 
-static void unknown_parts_are_skipped_unless_they_are_needed(void **state)
+TEST(unknown_parts_are_skipped_unless_they_are_needed)
 {
     struct leat_part p;
     enum leat_message_kind kind;
     struct leat_error err;
-    (void)state;
     for (unsigned needed = 0; needed < 2; needed++) {
         const struct {
             uint16_t tag;
@@ -125,12 +121,11 @@ static void unknown_parts_are_skipped_unless_they_are_needed(void **state)
     }
 }
 
-static void damaged_fields_are_refused(void **state)
+TEST(damaged_fields_are_refused)
 {
     struct leat_part p;
     enum leat_message_kind kind;
     struct leat_error err;
-    (void)state;
     const struct {
         uint8_t type;
         uint32_t n;
@@ -149,13 +144,12 @@ static void damaged_fields_are_refused(void **state)
     }
 }
 
-static void groups_in_groups_have_an_end(void **state)
+TEST(groups_in_groups_have_an_end)
 {
     struct leat_buf b;
     struct leat_part p;
     enum leat_message_kind kind;
     struct leat_error err;
-    (void)state;
     for (int depth = 1; depth < 6; depth++) {
         size_t groups[6];
         leat_buf_init(&b, 4096);
@@ -169,10 +163,9 @@ static void groups_in_groups_have_an_end(void **state)
     }
 }
 
-static void a_full_buffer_is_a_failed_message(void **state)
+TEST(a_full_buffer_is_a_failed_message)
 {
     struct leat_buf b;
-    (void)state;
     leat_buf_init(&b, 40);
     leat_message_begin(&b, LEAT_MESSAGE_OPEN);
     size_t group = leat_message_group(&b, LEAT_TAG_OUTPUT);
@@ -180,18 +173,4 @@ static void a_full_buffer_is_a_failed_message(void **state)
     leat_message_group_end(&b, group);
     assert_true(b.failed);
     leat_buf_free(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(bytes_are_carried_as_they_are),
-        cmocka_unit_test(cut_message_is_refused_at_every_length),
-        cmocka_unit_test(unknown_parts_are_skipped_unless_they_are_needed),
-        cmocka_unit_test(damaged_fields_are_refused),
-        cmocka_unit_test(groups_in_groups_have_an_end),
-        cmocka_unit_test(a_full_buffer_is_a_failed_message),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

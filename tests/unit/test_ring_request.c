@@ -6,13 +6,12 @@
 #include "unit.h"
 
 /* Every setting gets through the wire: by name into the struct, over, and back the same. */
-static void every_setting_crosses_the_wire(void **state)
+TEST(every_setting_crosses_the_wire)
 {
     struct leat_loader_opts o = {.size = sizeof o};
     struct leat_request given = {.url = "/data/x"};
     struct leat_request back;
     struct leat_error err;
-    (void)state;
     for (size_t i = 0; i < leat_loader_settings(); i++) {
         struct leat_setting s = {.size = sizeof s};
         char value[32];
@@ -65,11 +64,10 @@ static void every_setting_crosses_the_wire(void **state)
     leat_request_free(&back);
 }
 
-static void settings_out_of_range_are_refused_by_name(void **state)
+TEST(settings_out_of_range_are_refused_by_name)
 {
     struct leat_loader_opts o = {.size = sizeof o};
     struct leat_error err;
-    (void)state;
     static const char *const wrong[][3] = {
         {"batch_size", "0", "batch_size"},
         {"batch_size", "16777217", "batch_size"},
@@ -97,11 +95,10 @@ static void settings_out_of_range_are_refused_by_name(void **state)
     assert_memory_equal(&o, &untouched, sizeof o);
 }
 
-static void all_that_is_wrong_is_said_at_once(void **state)
+TEST(all_that_is_wrong_is_said_at_once)
 {
     struct leat_loader_opts o = {.size = sizeof o, .rank = 3, .world = 2, .slots = 1, .last = 9, .seed = UINT64_MAX};
     struct leat_error err;
-    (void)state;
     assert_int_equal(leat_loader_check(&o, &err), LEAT_INVALID);
     static const char *const words[] = {"rank 3", "slots", "last", "seed", "exactly one"};
     for (size_t i = 0; i < COUNT(words); i++)
@@ -115,12 +112,11 @@ static void all_that_is_wrong_is_said_at_once(void **state)
     assert_int_equal(leat_loader_check(&o, &err), LEAT_OK);
 }
 
-static void node_maps_of_any_shape_cross_the_wire(void **state)
+TEST(node_maps_of_any_shape_cross_the_wire)
 {
     enum { WORLD = 4096 };
     static uint32_t nodes[WORLD];
     struct leat_error err;
-    (void)state;
     for (unsigned shape = 0; shape < 4; shape++) {
         for (uint32_t r = 0; r < WORLD; r++)
             nodes[r] = shape == 0 ? r / 8 : shape == 1 ? r % 2 : shape == 2 ? r : r < 4 ? 0 : 1 + (r - 4) / 2;
@@ -132,12 +128,11 @@ static void node_maps_of_any_shape_cross_the_wire(void **state)
     }
 }
 
-static void node_map_that_does_not_fit_a_message_is_an_error(void **state)
+TEST(node_map_that_does_not_fit_a_message_is_an_error)
 {
     enum { WORLD = 1 << 20 };
     struct leat_error err;
     uint32_t *nodes = calloc(WORLD, sizeof *nodes);
-    (void)state;
     for (uint32_t r = 0; r < WORLD; r++)
         nodes[r] = r % 2;
     struct leat_request r = {.url = "x", .opts = {.world = WORLD, .batch = 1, .node_of_rank = nodes}};
@@ -151,10 +146,9 @@ static void node_map_that_does_not_fit_a_message_is_an_error(void **state)
     free(nodes);
 }
 
-static void differences_between_ranks_are_all_named(void **state)
+TEST(differences_between_ranks_are_all_named)
 {
     struct leat_error err;
-    (void)state;
     const char *mine = "{\"dataset\":\"ab\",\"seed\":0,\"shuffle\":true,\"last\":\"drop\"}";
     assert_int_equal(leat_agreement_compare(mine, mine, "rank 1", &err), LEAT_OK);
     assert_int_equal(leat_agreement_compare(mine, "{\"last\":\"drop\",\"shuffle\":true,\"seed\":0,\"dataset\":\"ab\"}",
@@ -170,17 +164,4 @@ static void differences_between_ranks_are_all_named(void **state)
     assert_null(strstr(err.text, "shuffle"));
     assert_int_equal(leat_agreement_compare(mine, "[", "rank 1", &err), LEAT_INVALID);
     assert_int_equal(leat_agreement_compare(mine, "[]", "rank 1", &err), LEAT_INVALID);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_setting_crosses_the_wire),
-        cmocka_unit_test(settings_out_of_range_are_refused_by_name),
-        cmocka_unit_test(all_that_is_wrong_is_said_at_once),
-        cmocka_unit_test(node_maps_of_any_shape_cross_the_wire),
-        cmocka_unit_test(node_map_that_does_not_fit_a_message_is_an_error),
-        cmocka_unit_test(differences_between_ranks_are_all_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

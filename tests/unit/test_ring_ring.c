@@ -11,9 +11,8 @@
 #include "unit.h"
 
 /* Numbers that another build of the same version relies on. */
-static void offsets_are_those_of_version_1(void **state)
+TEST(offsets_are_those_of_version_1)
 {
-    (void)state;
     assert_int_equal(LEAT_RING_VERSION, 1);
     assert_int_equal(offsetof(struct leat_ring_head, magic), 0);
     assert_int_equal(offsetof(struct leat_ring_head, version), 8);
@@ -59,9 +58,8 @@ static uint32_t sample_columns(struct leat_ring_column *c)
     return 4;
 }
 
-static void layout_is_golden(void **state)
+TEST(layout_is_golden)
 {
-    (void)state;
     struct leat_ring_column c[4];
     uint32_t n = sample_columns(c);
     assert_int_equal(leat_ring_layout(c, n, 10), 8192);
@@ -72,9 +70,8 @@ static void layout_is_golden(void **state)
     assert_int_equal(c[3].offset, 7296);
 }
 
-static void columns_never_overlap(void **state)
+TEST(columns_never_overlap)
 {
-    (void)state;
     uint64_t draw = 1;
     for (int round = 0; round < 2000; round++) {
         struct leat_ring_column c[LEAT_RING_COLUMNS_MAX] = {{{0}}};
@@ -102,9 +99,8 @@ static void columns_never_overlap(void **state)
     }
 }
 
-static void layouts_beyond_all_memory_are_refused(void **state)
+TEST(layouts_beyond_all_memory_are_refused)
 {
-    (void)state;
     struct leat_ring_column wide = {.stride = UINT64_MAX / 2};
     assert_int_equal(leat_ring_layout(&wide, 1, 1), 0);
     wide.stride = 1ull << 39;
@@ -125,9 +121,8 @@ static struct leat_ring make_ring(uint32_t slots)
     return ring;
 }
 
-static void both_sides_see_the_same(void **state)
+TEST(both_sides_see_the_same)
 {
-    (void)state;
     struct leat_ring agent = make_ring(3);
     struct leat_ring rank;
     assert_int_equal(leat_ring_attach(dup(agent.fd), &rank, NULL), LEAT_OK);
@@ -146,18 +141,16 @@ static void both_sides_see_the_same(void **state)
     leat_ring_close(&rank);
 }
 
-static void nobody_can_shrink_the_memory(void **state)
+TEST(nobody_can_shrink_the_memory)
 {
-    (void)state;
     struct leat_ring ring = make_ring(2);
     assert_int_equal(ftruncate(ring.fd, 4096), -1);
     assert_int_equal(ftruncate(ring.fd, (off_t)ring.bytes * 2), -1);
     leat_ring_close(&ring);
 }
 
-static void impossible_rings_are_refused(void **state)
+TEST(impossible_rings_are_refused)
 {
-    (void)state;
     struct leat_ring ring = {.fd = -7};
     struct leat_error err;
     struct leat_ring_column c[LEAT_RING_COLUMNS_MAX + 1] = {{{0}}};
@@ -178,9 +171,8 @@ static int open_fds(void)
     return n;
 }
 
-static void heads_that_do_not_fit_are_refused_and_closed(void **state)
+TEST(heads_that_do_not_fit_are_refused_and_closed)
 {
-    (void)state;
     int before = open_fds();
     struct leat_error err;
     for (int broken = 0; broken < 11; broken++) {
@@ -235,19 +227,4 @@ static void heads_that_do_not_fit_are_refused_and_closed(void **state)
     assert_int_equal(ftruncate(tiny, 100), 0);
     assert_int_equal(leat_ring_attach(tiny, &out, &err), LEAT_VERSION);
     assert_int_equal(open_fds(), before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(offsets_are_those_of_version_1),
-        cmocka_unit_test(layout_is_golden),
-        cmocka_unit_test(columns_never_overlap),
-        cmocka_unit_test(layouts_beyond_all_memory_are_refused),
-        cmocka_unit_test(both_sides_see_the_same),
-        cmocka_unit_test(nobody_can_shrink_the_memory),
-        cmocka_unit_test(impossible_rings_are_refused),
-        cmocka_unit_test(heads_that_do_not_fit_are_refused_and_closed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,11 +17,10 @@ static double at(const json_t *list, size_t i)
     return json_number_value(json_array_get(list, i));
 }
 
-static void a_point_is_due_after_each_step(void **state)
+TEST(a_point_is_due_after_each_step)
 {
     struct leat_series *s = fresh();
     struct leat_account a = {0};
-    (void)state;
     assert_true(leat_series_due(s, 5));
     leat_series_add(s, 5, &a);
     assert_false(leat_series_due(s, 5));
@@ -36,12 +35,11 @@ static void a_point_is_due_after_each_step(void **state)
 }
 
 /* Ten days in the memory of ten minutes. */
-static void long_series_reach_back_to_their_beginning(void **state)
+TEST(long_series_reach_back_to_their_beginning)
 {
     struct leat_series *s = fresh();
     struct leat_account a = {0};
     uint64_t now = 7 * LEAT_S;
-    (void)state;
     for (uint64_t i = 0; i < 10 * 86400; i++, now += LEAT_S) {
         leat_series_add(s, now, &a);
         assert_true(s->n >= 1 && s->n <= LEAT_SERIES_POINTS);
@@ -68,12 +66,11 @@ static void long_series_reach_back_to_their_beginning(void **state)
     free(s);
 }
 
-static void every_row_that_is_kept_over_time_has_its_list(void **state)
+TEST(every_row_that_is_kept_over_time_has_its_list)
 {
     struct leat_series *s = fresh();
     struct leat_account a;
     uint32_t rows = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof a / sizeof(uint64_t); i++)
         ((uint64_t *)(void *)&a)[i] = (i + 1) * 1000000000ull;
     leat_series_add(s, 1, &a);
@@ -93,14 +90,4 @@ static void every_row_that_is_kept_over_time_has_its_list(void **state)
     assert_true(rows > 10 && rows <= LEAT_SERIES_COLUMNS);
     json_decref(j);
     free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_point_is_due_after_each_step),
-        cmocka_unit_test(long_series_reach_back_to_their_beginning),
-        cmocka_unit_test(every_row_that_is_kept_over_time_has_its_list),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,9 +35,8 @@ static unsigned pass(struct story *s, const struct leat_account *more, const str
     return s->heard.n - before;
 }
 
-static void a_few_retries_are_usual(void **state)
+TEST(a_few_retries_are_usual)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     const struct leat_account few = {.requests = 1000, .retries = 9, .throttled = 9};
     const struct leat_account small_share = {.requests = 100000, .retries = 900, .throttled = 900};
@@ -48,9 +47,8 @@ static void a_few_retries_are_usual(void **state)
     assert_int_equal(pass(&s, &some, NULL), 0);
 }
 
-static void throttling_and_retries_are_told_apart(void **state)
+TEST(throttling_and_retries_are_told_apart)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     const struct leat_account throttled = {.requests = 1000, .retries = 100, .throttled = 100};
     const struct leat_account repeated = {.requests = 1000, .retries = 100};
@@ -61,9 +59,8 @@ static void throttling_and_retries_are_told_apart(void **state)
     assert_non_null(strstr(s.heard.last, "100 of 1000 requests had to be repeated"));
 }
 
-static void the_same_is_said_again_at_doubling_intervals(void **state)
+TEST(the_same_is_said_again_at_doubling_intervals)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     const struct leat_account throttled = {.requests = 1000, .retries = 100, .throttled = 100};
     uint64_t said_s[8];
@@ -79,9 +76,8 @@ static void the_same_is_said_again_at_doubling_intervals(void **state)
     assert_int_equal(said_s[5] - said_s[4], 9600);
 }
 
-static void waits_count_after_the_first_window(void **state)
+TEST(waits_count_after_the_first_window)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     const struct leat_account fetch = {.wait_ns = 3 * LEAT_S,
                                        .wait_by_cause_ns[LEAT_WAIT_FETCH] = 3 * LEAT_S,
@@ -97,9 +93,8 @@ static void waits_count_after_the_first_window(void **state)
     assert_non_null(strstr(s.heard.last, "prepared 50 % of the last 10 s"));
 }
 
-static void memory_close_to_its_limit_is_said(void **state)
+TEST(memory_close_to_its_limit_is_said)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     const struct leat_unusual_machine fine = {.memory_used = 90, .memory_limit = 100};
     const struct leat_unusual_machine close = {.memory_used = 97ull << 20, .memory_limit = 100ull << 20};
@@ -112,9 +107,8 @@ static void memory_close_to_its_limit_is_said(void **state)
     assert_int_equal(pass(&s, NULL, &close), 0);
 }
 
-static void a_disk_slower_than_the_bucket_is_said(void **state)
+TEST(a_disk_slower_than_the_bucket_is_said)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     pass(&s, NULL, &(struct leat_unusual_machine){.disk_chunks = 1});
     const struct leat_unusual_machine fair = {
@@ -135,9 +129,8 @@ static void a_disk_slower_than_the_bucket_is_said(void **state)
     assert_non_null(strstr(s.heard.last, "900 ms from the cache on disk and 300 ms from the bucket"));
 }
 
-static void a_dataset_that_was_let_go_is_no_news(void **state)
+TEST(a_dataset_that_was_let_go_is_no_news)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     const struct leat_account much = {.requests = 5000, .retries = 5, .throttled = 5};
     pass(&s, NULL, NULL);
@@ -147,9 +140,8 @@ static void a_dataset_that_was_let_go_is_no_news(void **state)
     assert_int_equal(pass(&s, &(struct leat_account){.requests = 100, .retries = 50, .throttled = 50}, NULL), 1);
 }
 
-static void nothing_is_looked_at_before_a_window_is_over(void **state)
+TEST(nothing_is_looked_at_before_a_window_is_over)
 {
-    (void)state;
     struct story s = {.now = LEAT_S};
     pass(&s, NULL, NULL);
     s.account.requests = s.account.throttled = 1000;
@@ -157,19 +149,4 @@ static void nothing_is_looked_at_before_a_window_is_over(void **state)
     assert_int_equal(s.heard.n, 0);
     leat_unusual_look(&s.unusual, &s.account, NULL, s.now + LEAT_UNUSUAL_WINDOW, hear, &s.heard);
     assert_int_equal(s.heard.n, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_few_retries_are_usual),
-        cmocka_unit_test(throttling_and_retries_are_told_apart),
-        cmocka_unit_test(the_same_is_said_again_at_doubling_intervals),
-        cmocka_unit_test(waits_count_after_the_first_window),
-        cmocka_unit_test(memory_close_to_its_limit_is_said),
-        cmocka_unit_test(a_disk_slower_than_the_bucket_is_said),
-        cmocka_unit_test(a_dataset_that_was_let_go_is_no_news),
-        cmocka_unit_test(nothing_is_looked_at_before_a_window_is_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,9 +48,8 @@ static int open_fds(void)
     return n;
 }
 
-static void messages_arrive_whole_and_one_by_one(void **state)
+TEST(messages_arrive_whole_and_one_by_one)
 {
-    (void)state;
     struct ends *e = make_ends();
     assert_int_equal(receive(e), LEAT_BUSY);
     assert_int_equal(leat_wire_send(e->a, "one", 3, NULL, 0, NULL), LEAT_OK);
@@ -65,9 +64,8 @@ static void messages_arrive_whole_and_one_by_one(void **state)
     free_ends(e);
 }
 
-static void descriptors_travel_and_are_closed_on_exec(void **state)
+TEST(descriptors_travel_and_are_closed_on_exec)
 {
-    (void)state;
     struct ends *e = make_ends();
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);
@@ -87,9 +85,8 @@ static void descriptors_travel_and_are_closed_on_exec(void **state)
     free_ends(e);
 }
 
-static void messages_that_are_too_large_are_refused_on_both_sides(void **state)
+TEST(messages_that_are_too_large_are_refused_on_both_sides)
 {
-    (void)state;
     struct ends *e = make_ends();
     struct leat_error err;
     char *large = calloc(1, LEAT_WIRE_MAX + 2);
@@ -115,9 +112,8 @@ static leat_status open_parcel(struct ends *e, struct leat_parcel *parcel, enum 
     return leat_parcel_open(e->text, e->n, e->fds, &e->fds_n, parcel, kind, part, NULL);
 }
 
-static void what_a_packet_does_not_hold_arrives_whole(void **state)
+TEST(what_a_packet_does_not_hold_arrives_whole)
 {
-    (void)state;
     struct ends *e = make_ends();
     struct leat_error err;
     struct leat_buf b;
@@ -150,9 +146,8 @@ static void what_a_packet_does_not_hold_arrives_whole(void **state)
 }
 
 /* A pipe would be waited for, and a file could become shorter while it is read. */
-static void a_long_message_that_is_none_is_refused_and_not_waited_for(void **state)
+TEST(a_long_message_that_is_none_is_refused_and_not_waited_for)
 {
-    (void)state;
     struct ends *e = make_ends();
     struct leat_error err;
     struct leat_buf b;
@@ -196,9 +191,8 @@ static void a_long_message_that_is_none_is_refused_and_not_waited_for(void **sta
 }
 
 /* As many descriptors as it likes, of which we take none. */
-static void surplus_descriptors_do_not_leak(void **state)
+TEST(surplus_descriptors_do_not_leak)
 {
-    (void)state;
     struct ends *e = make_ends();
     union {
         char bytes[CMSG_SPACE(sizeof(int) * 10)];
@@ -221,9 +215,8 @@ static void surplus_descriptors_do_not_leak(void **state)
     free_ends(e);
 }
 
-static void process_without_descriptors_is_told_so(void **state)
+TEST(process_without_descriptors_is_told_so)
 {
-    (void)state;
     struct ends *e = make_ends();
     struct rlimit old;
     struct leat_error err;
@@ -250,9 +243,8 @@ static void process_without_descriptors_is_told_so(void **state)
     free_ends(e);
 }
 
-static void other_side_that_is_gone_is_noticed_without_a_signal(void **state)
+TEST(other_side_that_is_gone_is_noticed_without_a_signal)
 {
-    (void)state;
     struct ends *e = make_ends();
     assert_int_equal(leat_wire_send(e->a, "last", 4, NULL, 0, NULL), LEAT_OK);
     close(e->a);
@@ -263,9 +255,8 @@ static void other_side_that_is_gone_is_noticed_without_a_signal(void **state)
     free_ends(e);
 }
 
-static void other_side_that_does_not_read_is_never_waited_for(void **state)
+TEST(other_side_that_does_not_read_is_never_waited_for)
 {
-    (void)state;
     struct ends *e = make_ends();
     leat_status rc = LEAT_OK;
     for (int i = 0; i < 100000 && rc == LEAT_OK; i++)
@@ -276,24 +267,22 @@ static void other_side_that_does_not_read_is_never_waited_for(void **state)
 
 static char folder[64];
 
-static int make_folder(void **state)
+static void make_folder(void)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/leat-wire-XXXXXX");
     unsetenv("LEAT_SCOPE");
     unsetenv("SLURM_JOB_ID");
-    return mkdtemp(folder) && setenv("LEAT_RUNTIME_DIR", folder, 1) == 0 ? 0 : -1;
+    assert_non_null(mkdtemp(folder));
+    setenv("LEAT_RUNTIME_DIR", folder, 1);
 }
 
-static int remove_folder(void **state)
+static void remove_folder(void)
 {
-    (void)state;
-    return rmdir(folder);
+    assert_int_equal(rmdir(folder), 0);
 }
 
-static void scopes_have_files_of_their_own(void **state)
+TEST(scopes_have_files_of_their_own)
 {
-    (void)state;
     struct leat_wire_paths a;
     struct leat_wire_paths b;
     struct leat_error err;
@@ -320,9 +309,8 @@ static void scopes_have_files_of_their_own(void **state)
     assert_string_equal(a.scope, longest); /* whole: the agent is told it */
 }
 
-static void folders_are_checked(void **state)
+TEST(folders_are_checked)
 {
-    (void)state;
     struct leat_wire_paths p;
     struct leat_error err;
     char path[128];
@@ -351,9 +339,8 @@ static void folders_are_checked(void **state)
     setenv("LEAT_RUNTIME_DIR", folder, 1);
 }
 
-static void stale_socket_is_replaced_and_a_full_one_is_busy(void **state)
+TEST(stale_socket_is_replaced_and_a_full_one_is_busy)
 {
-    (void)state;
     struct leat_wire_paths p;
     struct leat_error err;
     int listening;
@@ -376,21 +363,4 @@ static void stale_socket_is_replaced_and_a_full_one_is_busy(void **state)
     unlink(p.socket);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_arrive_whole_and_one_by_one),
-        cmocka_unit_test(descriptors_travel_and_are_closed_on_exec),
-        cmocka_unit_test(messages_that_are_too_large_are_refused_on_both_sides),
-        cmocka_unit_test(what_a_packet_does_not_hold_arrives_whole),
-        cmocka_unit_test(a_long_message_that_is_none_is_refused_and_not_waited_for),
-        cmocka_unit_test(surplus_descriptors_do_not_leak),
-        cmocka_unit_test(process_without_descriptors_is_told_so),
-        cmocka_unit_test(other_side_that_is_gone_is_noticed_without_a_signal),
-        cmocka_unit_test(other_side_that_does_not_read_is_never_waited_for),
-        cmocka_unit_test(scopes_have_files_of_their_own),
-        cmocka_unit_test(folders_are_checked),
-        cmocka_unit_test(stale_socket_is_replaced_and_a_full_one_is_busy),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder);

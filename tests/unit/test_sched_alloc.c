@@ -27,9 +27,8 @@ static leat_status walk(void *user, struct leat_error *err)
     return rc;
 }
 
-static void a_cursor(void **state)
+TEST(a_cursor)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(counts); i++)
         counts[i] = 2;
     assert_true(fail_alloc_each(walk, NULL) > 50);
@@ -83,9 +82,8 @@ static leat_status open_all(void *user, struct leat_error *err)
     return rc;
 }
 
-static void opening(void **state)
+TEST(opening)
 {
-    (void)state;
     struct leat_order_spec spec = {.view = LEAT_ORDER_VIEW_SAMPLES, .counts = counts, .chunks = 4, .window = 1};
     struct leat_order *order;
     struct leat_error err;
@@ -96,9 +94,8 @@ static void opening(void **state)
 
 /* A lane at work, from the first chunk to the last: steps that run out of memory end the lane with an error in order,
  * or go on later. What the performer allocates itself must not fail, so only the steps are tried. */
-static void a_lane_at_work(void **state)
+TEST(a_lane_at_work)
 {
-    (void)state;
     static struct play p;
     unsigned ended = 0;
     unsigned went_on = 0;
@@ -132,14 +129,4 @@ static void a_lane_at_work(void **state)
     }
     printf("# %u lanes ended with an error, %u times one went on\n", ended, went_on);
     assert_true(ended > 10 && went_on > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cursor),
-        cmocka_unit_test(opening),
-        cmocka_unit_test(a_lane_at_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,9 +60,8 @@ static void check_batch(const struct leat_cursor *c, const struct leat_cursor_ba
 
 static const uint32_t three_nodes[7] = {0, 0, 1, 1, 2, 2, 2};
 
-static void every_unit_comes_once_an_epoch_over_all_ranks(void **state)
+TEST(every_unit_comes_once_an_epoch_over_all_ranks)
 {
-    (void)state;
     const struct {
         uint32_t world;
         const uint32_t *nodes;
@@ -97,9 +96,8 @@ static void every_unit_comes_once_an_epoch_over_all_ranks(void **state)
     }
 }
 
-static void a_cursor_goes_on_where_another_stopped(void **state)
+TEST(a_cursor_goes_on_where_another_stopped)
 {
-    (void)state;
     struct leat_cursor_opts o = make(3, 1, NULL);
     struct leat_error err;
     struct leat_cursor *whole = open_cursor(&o);
@@ -134,9 +132,8 @@ static void a_cursor_goes_on_where_another_stopped(void **state)
 }
 
 /* The numbers of one epoch, read in one go and by cursors that are closed and opened again all the time. */
-static void resumed_positions_lose_and_double_nothing(void **state)
+TEST(resumed_positions_lose_and_double_nothing)
 {
-    (void)state;
     struct leat_cursor_opts o = make(2, 0, NULL);
     struct leat_error err;
     struct leat_cursor *whole = open_cursor(&o);
@@ -170,9 +167,8 @@ static bool owned(struct leat_cursor *c, uint32_t chunk)
 
 /* From the beginning to the end of the second epoch: each chunk of the node's once an epoch, in the order's order, and
  * never after its first use has been planned. */
-static void ahead_names_each_chunk_of_the_nodes_once_and_in_order(void **state)
+TEST(ahead_names_each_chunk_of_the_nodes_once_and_in_order)
 {
-    (void)state;
     for (uint32_t rank = 0; rank < 7; rank++) {
         struct leat_cursor_opts o = make(7, rank, three_nodes);
         struct leat_cursor *c = open_cursor(&o);
@@ -199,9 +195,8 @@ static void ahead_names_each_chunk_of_the_nodes_once_and_in_order(void **state)
     }
 }
 
-static void ahead_goes_on_into_the_epochs_that_follow(void **state)
+TEST(ahead_goes_on_into_the_epochs_that_follow)
 {
-    (void)state;
     struct leat_cursor_opts o = make(1, 0, NULL);
     struct leat_cursor *c = open_cursor(&o);
     struct leat_error err;
@@ -228,9 +223,8 @@ static void ahead_goes_on_into_the_epochs_that_follow(void **state)
 
 /* In the middle of an epoch: those that are live come first, those that are through do not come, and the stage is never
  * after the cursor. */
-static void ahead_of_a_resumed_cursor_begins_with_what_is_live(void **state)
+TEST(ahead_of_a_resumed_cursor_begins_with_what_is_live)
 {
-    (void)state;
     struct leat_cursor_opts o = make(1, 0, NULL);
     for (o.position = 0; o.position < units(); o.position += 31) {
         struct leat_cursor *c = open_cursor(&o);
@@ -249,9 +243,8 @@ static void ahead_of_a_resumed_cursor_begins_with_what_is_live(void **state)
     }
 }
 
-static void the_end_of_an_epoch_is_treated_as_it_is_called(void **state)
+TEST(the_end_of_an_epoch_is_treated_as_it_is_called)
 {
-    (void)state;
     const enum leat_order_last ways[] = {LEAT_ORDER_DROP, LEAT_ORDER_PAD, LEAT_ORDER_SHORT};
     for (size_t w = 0; w < COUNT(ways); w++) {
         struct leat_cursor_opts o = make(1, 0, NULL);
@@ -277,9 +270,8 @@ static void the_end_of_an_epoch_is_treated_as_it_is_called(void **state)
     }
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)state;
     struct leat_cursor *c;
     struct leat_error err;
     const uint32_t nodes[2] = {0, 2};
@@ -292,19 +284,4 @@ static void what_does_not_fit_is_refused(void **state)
     o.global_batch = 0;
     assert_true(leat_cursor_open(&o, &c, &err) != LEAT_OK);
     leat_cursor_close(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_unit_comes_once_an_epoch_over_all_ranks),
-        cmocka_unit_test(a_cursor_goes_on_where_another_stopped),
-        cmocka_unit_test(resumed_positions_lose_and_double_nothing),
-        cmocka_unit_test(ahead_names_each_chunk_of_the_nodes_once_and_in_order),
-        cmocka_unit_test(ahead_goes_on_into_the_epochs_that_follow),
-        cmocka_unit_test(ahead_of_a_resumed_cursor_begins_with_what_is_live),
-        cmocka_unit_test(the_end_of_an_epoch_is_treated_as_it_is_called),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

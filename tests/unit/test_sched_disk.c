@@ -6,35 +6,14 @@
 
 static struct play p;
 
-static struct play_lane *by_order(struct play_set *set, struct play_lane_opts o)
+TEST(demotion_is_ahead_of_need_and_nobody_waits_for_a_write)
 {
-    o.set = set;
-    o.slots = o.slots ? o.slots : 4;
-    o.batch = o.batch ? o.batch : 16;
-    o.window = o.window ? o.window : 8;
-    o.needed = o.needed ? o.needed : o.batch * set->largest;
-    o.plans = o.plans ? o.plans : UINT64_MAX;
-    o.step_ns = o.step_ns ? o.step_ns : MILLI;
-    return play_lane(&p, &o);
-}
-
-static void until_epoch(struct play_lane *l, uint64_t epochs)
-{
-    while (l->epochs < epochs && !l->ended) {
-        if (!play_turn(&p))
-            fail_msg("stuck after %llu batches", (unsigned long long)l->published);
-    }
-}
-
-static void demotion_is_ahead_of_need_and_nobody_waits_for_a_write(void **state)
-{
-    (void)state;
     uint64_t took[2];
     for (int hangs = 0; hangs < 2; hangs++) {
         play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
         p.rate = 1000000000;
         struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.plans = 40, .slots = 2});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.plans = 40, .slots = 2});
         p.disk_ns = hangs ? 3600000 * MILLI : MILLI;
         play_step(&p);
         while (!play_lane_done(l))
@@ -48,17 +27,16 @@ static void demotion_is_ahead_of_need_and_nobody_waits_for_a_write(void **state)
     assert_true(took[1] < took[0] * 11 / 10);
 }
 
-static void what_is_lost_on_disk_comes_from_the_bucket(void **state)
+TEST(what_is_lost_on_disk_comes_from_the_bucket)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.slots = 2});
     play_step(&p);
-    until_epoch(l, 1);
+    play_until_epoch(&p, l, 1);
     uint64_t before = p.bucket_chunks;
     p.loses = 1000;
-    until_epoch(l, 2);
+    play_until_epoch(&p, l, 2);
     assert_false(l->failed);
     assert_true(p.disk_read > 0);
     assert_true(p.bucket_chunks - before > 100);
@@ -67,9 +45,8 @@ static void what_is_lost_on_disk_comes_from_the_bucket(void **state)
     play_close(&p);
 }
 
-static void chunks_found_on_disk_are_not_fetched(void **state)
+TEST(chunks_found_on_disk_are_not_fetched)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 400 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
     uint8_t *names = malloc(200 * LEAT_SCHED_NAME);
@@ -78,9 +55,9 @@ static void chunks_found_on_disk_are_not_fetched(void **state)
     play_found(&p, names, 200, MIB);
     free(names);
     set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.slots = 2});
     play_step(&p);
-    until_epoch(l, 1);
+    play_until_epoch(&p, l, 1);
     assert_int_equal(p.bucket_chunks, 0);
     assert_int_equal(play_stats(&p).disk_used, 200 * MIB);
     p.disk = 50 * MIB;
@@ -90,17 +67,7 @@ static void chunks_found_on_disk_are_not_fetched(void **state)
     play_until(&p, p.now_ns + 100 * MILLI);
     assert_true(play_stats(&p).disk_used <= p.disk);
     assert_true(play_said(&p, "on disk: there is less room than before"));
-    until_epoch(l, 2);
+    play_until_epoch(&p, l, 2);
     assert_true(p.bucket_chunks > 50);
     play_close(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(demotion_is_ahead_of_need_and_nobody_waits_for_a_write),
-        cmocka_unit_test(what_is_lost_on_disk_comes_from_the_bucket),
-        cmocka_unit_test(chunks_found_on_disk_are_not_fetched),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

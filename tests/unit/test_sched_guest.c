@@ -22,9 +22,8 @@ static void visit(struct visitor *v, const struct play_set *set, uint32_t number
 }
 
 /* However many machines ask, a chunk is fetched once, and stays while it goes out. */
-static void guests_share_one_fetch(void **state)
+TEST(guests_share_one_fetch)
 {
-    (void)state;
     struct visitor v[5];
     play_open(&p, &(struct play_opts){.ram = 1000});
     struct play_set *set = play_set(&p, 20, 0, 100, 0, 1);
@@ -47,9 +46,8 @@ static void guests_share_one_fetch(void **state)
 }
 
 /* Half of what is promised to nobody, and one chunk in any case: lanes always have what they were promised. */
-static void guests_hold_a_bounded_part_of_memory(void **state)
+TEST(guests_hold_a_bounded_part_of_memory)
 {
-    (void)state;
     struct visitor v[10];
     const uint32_t none[1][8] = {{PLAY_END}};
     unsigned here = 0;
@@ -75,9 +73,8 @@ static void guests_hold_a_bounded_part_of_memory(void **state)
     play_close(&p);
 }
 
-static void a_guest_is_told_when_its_chunk_cannot_come(void **state)
+TEST(a_guest_is_told_when_its_chunk_cannot_come)
 {
-    (void)state;
     struct visitor v;
     play_open(&p, &(struct play_opts){.ram = 1000});
     struct play_set *set = play_set(&p, 20, 0, 100, 0, 1);
@@ -94,14 +91,4 @@ static void a_guest_is_told_when_its_chunk_cannot_come(void **state)
     leat_sched_guest_leave(&v.guest);
     assert_false(leat_sched_guest_come(set->set, 20, &v.guest, p.now_ns)); /* there is no such chunk */
     play_close(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(guests_share_one_fetch),
-        cmocka_unit_test(guests_hold_a_bounded_part_of_memory),
-        cmocka_unit_test(a_guest_is_told_when_its_chunk_cannot_come),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

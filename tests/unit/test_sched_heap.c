@@ -5,9 +5,8 @@
 
 #define MEMBERS 500u
 
-static void the_farthest_comes_first(void **state)
+TEST(the_farthest_comes_first)
 {
-    (void)state;
     static struct leat_sched_place places[MEMBERS];
     struct leat_sched_heap h = {0};
     struct leat_rng rng = leat_rng(1, 0);
@@ -48,9 +47,8 @@ static void check(const struct leat_sched_heap *h, const struct leat_sched_place
         assert_int_equal(leat_sched_heap_top(h)->key, most);
 }
 
-static void members_move_and_leave_from_the_middle(void **state)
+TEST(members_move_and_leave_from_the_middle)
 {
-    (void)state;
     static struct leat_sched_place places[MEMBERS];
     struct leat_sched_heap h = {0};
     struct leat_rng rng = leat_rng(2, 0);
@@ -69,9 +67,8 @@ static void members_move_and_leave_from_the_middle(void **state)
     leat_sched_heap_free(&h);
 }
 
-static void room_grows_and_is_kept(void **state)
+TEST(room_grows_and_is_kept)
 {
-    (void)state;
     struct leat_sched_heap h = {0};
     for (size_t n = 1; n < 100000; n = n * 3 + 1) {
         assert_true(leat_sched_heap_reserve(&h, n));
@@ -81,14 +78,4 @@ static void room_grows_and_is_kept(void **state)
         assert_ptr_equal(h.list, list);
     }
     leat_sched_heap_free(&h);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_farthest_comes_first),
-        cmocka_unit_test(members_move_and_leave_from_the_middle),
-        cmocka_unit_test(room_grows_and_is_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,8 @@ static void assert_between(uint64_t depth, double low, double high)
         fail_msg("%llu is not between %.0f and %.0f", (unsigned long long)depth, low, high);
 }
 
-static void nothing_is_said_until_enough_was_seen(void **state)
+TEST(nothing_is_said_until_enough_was_seen)
 {
-    (void)state;
     struct leat_sched_line line = {0};
     assert_true(leat_sched_line_depth(&line) == UINT64_MAX);
     uint64_t now = carry(&line, 1000 * MS, 1000000000, 20 * MS, 8000000, 1, 15);
@@ -41,9 +40,8 @@ static void nothing_is_said_until_enough_was_seen(void **state)
     assert_true(leat_sched_line_depth(&line) != UINT64_MAX);
 }
 
-static void the_depth_is_a_few_times_rate_by_delay(void **state)
+TEST(the_depth_is_a_few_times_rate_by_delay)
 {
-    (void)state;
     const uint64_t rates[] = {100000000, 1000000000, 10000000000};
     const uint64_t delays[] = {1 * MS, 20 * MS, 200 * MS};
     for (size_t r = 0; r < COUNT(rates); r++) {
@@ -60,9 +58,8 @@ static void the_depth_is_a_few_times_rate_by_delay(void **state)
     }
 }
 
-static void a_queue_of_our_own_does_not_feed_the_estimate(void **state)
+TEST(a_queue_of_our_own_does_not_feed_the_estimate)
 {
-    (void)state;
     struct leat_sched_line line = {0};
     uint64_t now = carry(&line, 1000 * MS, 1000000000, 20 * MS, 8000000, 4, 200);
     uint64_t before = leat_sched_line_depth(&line);
@@ -71,9 +68,8 @@ static void a_queue_of_our_own_does_not_feed_the_estimate(void **state)
     assert_between(leat_sched_line_depth(&line), 0.9 * (double)before, 1.5 * (double)before);
 }
 
-static void a_slower_line_is_noticed_within_seconds(void **state)
+TEST(a_slower_line_is_noticed_within_seconds)
 {
-    (void)state;
     struct leat_sched_line line = {0};
     uint64_t now = carry(&line, 1000 * MS, 1000000000, 20 * MS, 1000000, 64, 5000);
     uint64_t before = leat_sched_line_depth(&line);
@@ -82,9 +78,8 @@ static void a_slower_line_is_noticed_within_seconds(void **state)
     assert_between(leat_sched_line_depth(&line), 0, 0.3 * (double)before);
 }
 
-static void a_line_that_became_longer_is_believed_when_its_rate_has_fallen(void **state)
+TEST(a_line_that_became_longer_is_believed_when_its_rate_has_fallen)
 {
-    (void)state;
     struct leat_sched_line line = {0};
     uint64_t now = carry(&line, 1000 * MS, 1000000000, 5 * MS, 1000000, 16, 5000);
     double rate = 16 * 1000000 / 0.301;
@@ -92,9 +87,8 @@ static void a_line_that_became_longer_is_believed_when_its_rate_has_fallen(void 
     assert_between(leat_sched_line_depth(&line), 2.5 * rate * 0.301, 4 * rate * 0.301);
 }
 
-static void a_clock_that_stands_still_does_no_harm(void **state)
+TEST(a_clock_that_stands_still_does_no_harm)
 {
-    (void)state;
     struct leat_sched_line line = {0};
     for (unsigned i = 0; i < 100; i++)
         leat_sched_line_arrived(&line, 0, 0, UINT32_MAX);
@@ -102,17 +96,4 @@ static void a_clock_that_stands_still_does_no_harm(void **state)
     for (unsigned i = 0; i < 100; i++)
         leat_sched_line_arrived(&line, 1, UINT64_MAX / 2 + i, UINT64_MAX / 1000);
     assert_true(leat_sched_line_depth(&line) < 1000000); /* a rate of nothing in an age */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_said_until_enough_was_seen),
-        cmocka_unit_test(the_depth_is_a_few_times_rate_by_delay),
-        cmocka_unit_test(a_queue_of_our_own_does_not_feed_the_estimate),
-        cmocka_unit_test(a_slower_line_is_noticed_within_seconds),
-        cmocka_unit_test(a_line_that_became_longer_is_believed_when_its_rate_has_fallen),
-        cmocka_unit_test(a_clock_that_stands_still_does_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,23 +167,17 @@ static void run_chain(uint64_t seed)
     leat_mixture_close(m);
 }
 
-static void chains_give_every_stream_exactly_once(void **state)
+TEST(chains_give_every_stream_exactly_once)
 {
-    (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    const uint64_t seeds = 80;
-#else
-    const uint64_t seeds = 300;
-#endif
+    const uint64_t seeds = unit_number(0, 80);
     for (uint64_t seed = 0; seed < seeds; seed++)
         run_chain(seed);
 }
 
 /* Chunks are named in the order of their use, each once for each epoch that is known, and what a lane is told of its
  * streams is near to what happens. */
-static void ahead_follows_all_streams(void **state)
+TEST(ahead_follows_all_streams)
 {
-    (void)state;
     struct leat_order_spec specs[STREAMS];
     struct leat_mixture *m = open_mixture();
     struct leat_error err;
@@ -229,9 +223,8 @@ static void ahead_follows_all_streams(void **state)
     leat_mixture_close(m);
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     struct leat_order_spec specs[STREAMS];
     struct leat_mixture *m = open_mixture();
     struct leat_error err;
@@ -253,14 +246,4 @@ static void what_cannot_be_is_refused(void **state)
     specs[3].counts = none;
     assert_fails(leat_cursor_open(&o, &c, &err), err, LEAT_INVALID, "stream 3 of the mixture is empty");
     leat_mixture_close(m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_give_every_stream_exactly_once),
-        cmocka_unit_test(ahead_follows_all_streams),
-        cmocka_unit_test(what_cannot_be_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

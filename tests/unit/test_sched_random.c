@@ -287,9 +287,8 @@ static uint64_t live(uint64_t seed)
     return events;
 }
 
-static void nothing_that_happens_breaks_a_promise(void **state)
+TEST(nothing_that_happens_breaks_a_promise)
 {
-    (void)state;
     uint64_t events = 0;
     for (uint64_t seed = 0; events < events_wanted; seed++) {
         if (only_seed != UINT64_MAX)
@@ -309,14 +308,10 @@ static void nothing_that_happens_breaks_a_promise(void **state)
     assert_true(sum.split && sum.yields && sum.stored && sum.forgotten && sum.refetched);
 }
 
-int main(int argc, char **argv)
+static void set_up(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_that_happens_breaks_a_promise),
-    };
-    if (argc > 1)
-        events_wanted = strtoull(argv[1], NULL, 10);
-    if (argc > 2)
-        only_seed = strtoull(argv[2], NULL, 10);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    events_wanted = unit_number(0, events_wanted);
+    only_seed = unit_number(1, only_seed);
 }
+
+TEST_GROUP(set_up, NULL);

@@ -15,31 +15,10 @@ static struct play_lane *told(struct play_set *set, const uint32_t (*batches)[8]
                          .set = set, .slots = slots, .needed = needed, .plans = n, .step_ns = MILLI, .told = batches});
 }
 
-static struct play_lane *by_order(struct play_set *set, struct play_lane_opts o)
-{
-    o.set = set;
-    o.slots = o.slots ? o.slots : 4;
-    o.batch = o.batch ? o.batch : 16;
-    o.window = o.window ? o.window : 8;
-    o.needed = o.needed ? o.needed : o.batch * set->largest;
-    o.plans = o.plans ? o.plans : UINT64_MAX;
-    o.step_ns = o.step_ns ? o.step_ns : MILLI;
-    return play_lane(&p, &o);
-}
-
-static void until_epoch(struct play_lane *l, uint64_t epochs)
-{
-    while (l->epochs < epochs && !l->ended) {
-        if (!play_turn(&p))
-            fail_msg("stuck after %llu batches", (unsigned long long)l->published);
-    }
-}
-
 /* Promises and room */
 
-static void promises_refuse_what_cannot_work(void **state)
+TEST(promises_refuse_what_cannot_work)
 {
-    (void)state;
     const uint32_t none[1][8] = {{X}};
     struct leat_error err;
     struct play_lane *l;
@@ -64,9 +43,8 @@ static void promises_refuse_what_cannot_work(void **state)
     play_close(&p);
 }
 
-static void a_promise_grows_when_there_is_room_and_only_then(void **state)
+TEST(a_promise_grows_when_there_is_room_and_only_then)
 {
-    (void)state;
     const uint32_t batches[1][8] = {{0, 1, 2, 3, X}};
     play_open(&p, &(struct play_opts){.ram = 1000});
     struct play_set *set = play_set(&p, 10, 0, 100, 0, 1);
@@ -81,9 +59,8 @@ static void a_promise_grows_when_there_is_room_and_only_then(void **state)
     play_close(&p);
 }
 
-static void a_batch_larger_than_the_promise_comes_in_groups(void **state)
+TEST(a_batch_larger_than_the_promise_comes_in_groups)
 {
-    (void)state;
     const uint32_t batches[2][8] = {{0, 1, 2, 3, 4, 5, 6, X}, {7, 8, X}};
     play_open(&p, &(struct play_opts){.ram = 300});
     struct play_set *set = play_set(&p, 10, 0, 100, 0, 1);
@@ -99,9 +76,8 @@ static void a_batch_larger_than_the_promise_comes_in_groups(void **state)
     play_close(&p);
 }
 
-static void a_first_batch_takes_room_back_from_later_batches_of_another_lane(void **state)
+TEST(a_first_batch_takes_room_back_from_later_batches_of_another_lane)
 {
-    (void)state;
     const uint32_t far[4][8] = {{0, X}, {1, 2, X}, {3, 4, X}, {5, 6, X}};
     const uint32_t near[1][8] = {{50, 51, X}};
     play_open(&p, &(struct play_opts){.ram = 400});
@@ -127,9 +103,8 @@ static void a_first_batch_takes_room_back_from_later_batches_of_another_lane(voi
 
 /* The first batch lacks a large chunk; the room for it comes free in two pieces, one after the other, and a later batch
  * would have each of them. */
-static void room_that_comes_in_pieces_is_kept_for_the_first_batch(void **state)
+TEST(room_that_comes_in_pieces_is_kept_for_the_first_batch)
 {
-    (void)state;
     const uint32_t batches[4][8] = {{9, X}, {4, X}, {3, 0, X}, {1, 2, X}};
     play_open(&p, &(struct play_opts){.ram = 310});
     struct play_set *set = play_set(&p, 10, 0, 200, 0, 1);
@@ -152,9 +127,8 @@ static void room_that_comes_in_pieces_is_kept_for_the_first_batch(void **state)
     play_close(&p);
 }
 
-static void a_batch_overtakes_only_while_slots_are_left_for_those_before_it(void **state)
+TEST(a_batch_overtakes_only_while_slots_are_left_for_those_before_it)
 {
-    (void)state;
     const uint32_t batches[5][8] = {{9, X}, {0, X}, {1, X}, {2, X}, {3, X}};
     play_open(&p, &(struct play_opts){.ram = 2000});
     struct play_set *set = play_set(&p, 10, 0, 100, 0, 1);
@@ -174,9 +148,8 @@ static void a_batch_overtakes_only_while_slots_are_left_for_those_before_it(void
 
 /* The beginning */
 
-static void the_very_first_batch_comes_in_ranges_and_alone(void **state)
+TEST(the_very_first_batch_comes_in_ranges_and_alone)
 {
-    (void)state;
     const uint32_t batches[3][8] = {{0, 1, X}, {2, X}, {3, X}};
     play_open(&p, &(struct play_opts){.ram = 200 * MIB});
     struct play_set *set = play_set(&p, 10, 0, 16 * MIB, 0, 1);
@@ -196,9 +169,8 @@ static void the_very_first_batch_comes_in_ranges_and_alone(void **state)
     play_close(&p);
 }
 
-static void small_chunks_are_not_cut_into_ranges(void **state)
+TEST(small_chunks_are_not_cut_into_ranges)
 {
-    (void)state;
     const uint32_t batches[1][8] = {{0, X}};
     play_open(&p, &(struct play_opts){.ram = 200 * MIB});
     struct play_set *set = play_set(&p, 10, 0, MIB / 2, 0, 1);
@@ -209,9 +181,8 @@ static void small_chunks_are_not_cut_into_ranges(void **state)
     play_close(&p);
 }
 
-static void slots_that_a_rank_does_not_have_cannot_be_given_back(void **state)
+TEST(slots_that_a_rank_does_not_have_cannot_be_given_back)
 {
-    (void)state;
     const uint32_t batches[4][8] = {{0, X}, {1, X}, {2, X}, {3, X}};
     char text[100];
     play_open(&p, &(struct play_opts){.ram = 1000});
@@ -258,9 +229,8 @@ static struct play_lane *fail_early(uint32_t times)
     return l;
 }
 
-static void a_failed_chunk_is_tried_again_when_its_batch_is_next(void **state)
+TEST(a_failed_chunk_is_tried_again_when_its_batch_is_next)
 {
-    (void)state;
     struct play_lane *l = fail_early(1);
     play_release(&p);
     play_until(&p, p.now_ns + 100 * MILLI); /* at once, not after the pause */
@@ -271,9 +241,8 @@ static void a_failed_chunk_is_tried_again_when_its_batch_is_next(void **state)
     play_close(&p);
 }
 
-static void a_failure_is_an_error_once_the_fetch_was_begun_for_the_next_batch(void **state)
+TEST(a_failure_is_an_error_once_the_fetch_was_begun_for_the_next_batch)
 {
-    (void)state;
     struct play_lane *l = fail_early(2);
     play_release(&p);
     play_until(&p, p.now_ns + 100 * MILLI);
@@ -286,9 +255,8 @@ static void a_failure_is_an_error_once_the_fetch_was_begun_for_the_next_batch(vo
     play_close(&p);
 }
 
-static void a_failure_that_nobody_waits_for_is_tried_again_after_a_pause(void **state)
+TEST(a_failure_that_nobody_waits_for_is_tried_again_after_a_pause)
 {
-    (void)state;
     struct play_lane *l = fail_early(1);
     play_until(&p, p.now_ns + 600 * MILLI);
     assert_int_equal(l->set->fetched[1], 2);
@@ -299,9 +267,8 @@ static void a_failure_that_nobody_waits_for_is_tried_again_after_a_pause(void **
     play_close(&p);
 }
 
-static void an_idle_lane_does_not_keep_a_chunk_failed_for_others(void **state)
+TEST(an_idle_lane_does_not_keep_a_chunk_failed_for_others)
 {
-    (void)state;
     const uint32_t sleepy[3][8] = {{0, X}, {1, X}, {5, X}};
     const uint32_t awake[1][8] = {{5, X}};
     play_open(&p, &(struct play_opts){.ram = 2000});
@@ -321,15 +288,14 @@ static void an_idle_lane_does_not_keep_a_chunk_failed_for_others(void **state)
     play_close(&p);
 }
 
-static void a_failure_of_what_was_fetched_ahead_is_never_raised(void **state)
+TEST(a_failure_of_what_was_fetched_ahead_is_never_raised)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 400 * MIB});
     struct play_set *set = play_set(&p, 100, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 8});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 8});
     p.fail_ahead = true;
     play_step(&p);
-    until_epoch(l, 2);
+    play_until_epoch(&p, l, 2);
     assert_false(l->failed);
     assert_true(play_stats(&p).failed > 20);
     assert_int_equal(play_stats(&p).refetched, 0); /* a failure is no fetch too many */
@@ -337,9 +303,8 @@ static void a_failure_of_what_was_fetched_ahead_is_never_raised(void **state)
     play_close(&p);
 }
 
-static void the_failure_of_one_dataset_is_not_raised_for_another_that_shares_the_chunk(void **state)
+TEST(the_failure_of_one_dataset_is_not_raised_for_another_that_shares_the_chunk)
 {
-    (void)state;
     const uint32_t batches[2][8] = {{0, X}, {1, X}};
     play_open(&p, &(struct play_opts){.ram = 2000});
     struct play_set *bad = play_set(&p, 10, 0, 100, 0, 1);
@@ -357,9 +322,8 @@ static void the_failure_of_one_dataset_is_not_raised_for_another_that_shares_the
     play_close(&p);
 }
 
-static void a_fetch_that_was_cancelled_is_nobodys_failure(void **state)
+TEST(a_fetch_that_was_cancelled_is_nobodys_failure)
 {
-    (void)state;
     const uint32_t batches[1][8] = {{0, X}};
     play_open(&p, &(struct play_opts){.ram = 2000});
     struct play_set *set = play_set(&p, 10, 0, 100, 0, 1);
@@ -376,9 +340,8 @@ static void a_fetch_that_was_cancelled_is_nobodys_failure(void **state)
     play_close(&p);
 }
 
-static void a_refused_fetch_is_tried_again_a_little_later(void **state)
+TEST(a_refused_fetch_is_tried_again_a_little_later)
 {
-    (void)state;
     const uint32_t batches[1][8] = {{0, X}};
     play_open(&p, &(struct play_opts){.ram = 2000});
     struct play_set *set = play_set(&p, 10, 0, 100, 0, 1);
@@ -395,17 +358,16 @@ static void a_refused_fetch_is_tried_again_a_little_later(void **state)
 
 /* Bytes */
 
-static void each_chunk_is_fetched_once_an_epoch_even_with_one_sample_each(void **state)
+TEST(each_chunk_is_fetched_once_an_epoch_even_with_one_sample_each)
 {
-    (void)state;
     const uint32_t windows[] = {1, 16, 48};
     for (size_t i = 0; i < COUNT(windows); i++) {
         play_open(&p, &(struct play_opts){.ram = 80 * 8 * MIB});
         p.rate = 1000000000;
         struct play_set *set = play_set(&p, 500, 0, 8 * MIB, 0, 1);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 16, .window = windows[i]});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 16, .window = windows[i]});
         play_step(&p);
-        until_epoch(l, 3);
+        play_until_epoch(&p, l, 3);
         assert_int_equal(play_stats(&p).refetched, 0);
         for (uint32_t c = 0; c < 500; c++)
             assert_true(set->fetched[c] <= 4); /* three epochs, and ahead of the fourth */
@@ -414,39 +376,36 @@ static void each_chunk_is_fetched_once_an_epoch_even_with_one_sample_each(void *
     }
 }
 
-static void a_budget_smaller_than_the_window_works_and_says_what_it_costs(void **state)
+TEST(a_budget_smaller_than_the_window_works_and_says_what_it_costs)
 {
-    (void)state;
     for (int enough = 0; enough < 2; enough++) {
         play_open(&p, &(struct play_opts){.ram = (enough ? 64 : 20) * MIB});
         struct play_set *set = play_set(&p, 100, 0, MIB, 0, 20);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 8, .window = 40, .slots = 1});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 8, .window = 40, .slots = 1});
         assert_int_equal(leat_sched_lane_window(l->lane), 40 * MIB);
         play_step(&p);
-        until_epoch(l, 2);
+        play_until_epoch(&p, l, 2);
         assert_int_equal(play_said(&p, "chunks will be fetched again and again"), !enough);
         assert_int_equal(play_stats(&p).refetched > 0, !enough);
         play_close(&p);
     }
 }
 
-static void a_chunk_of_two_datasets_is_fetched_once(void **state)
+TEST(a_chunk_of_two_datasets_is_fetched_once)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 1000 * MIB});
     struct play_set *one = play_set(&p, 100, 0, MIB, 0, 4);
     struct play_set *two = play_set(&p, 100, 50, MIB, 0, 4);
-    by_order(one, (struct play_lane_opts){.plans = 60});
-    by_order(two, (struct play_lane_opts){.plans = 60, .seed = 1});
+    play_by_order(&p, one, (struct play_lane_opts){.plans = 60});
+    play_by_order(&p, two, (struct play_lane_opts){.plans = 60, .seed = 1});
     play_step(&p);
     play_until_done(&p);
     assert_int_equal(p.bucket_chunks, 150);
     play_close(&p);
 }
 
-static void the_depth_follows_the_line(void **state)
+TEST(the_depth_follows_the_line)
 {
-    (void)state;
     const struct {
         uint64_t rate, delay_ms, low, high; /* MB */
     } lines[] = {{2000000000, 50, 300, 600}, {2000000000, 10, 67, 200}, {500000000, 100, 150, 300}};
@@ -456,7 +415,7 @@ static void the_depth_follows_the_line(void **state)
         p.rate = lines[i].rate;
         p.delay_ns = lines[i].delay_ms * MILLI;
         struct play_set *set = play_set(&p, 4000, 0, 4 * MIB, 0, 4);
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.batch = 16});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.batch = 16});
         play_step(&p);
         play_until(&p, p.now_ns + 6000 * MILLI);
         uint64_t depth = play_stats(&p).depth_bytes / 1000000;
@@ -471,14 +430,13 @@ static void the_depth_follows_the_line(void **state)
     }
 }
 
-static void what_was_fetched_ahead_for_a_lane_that_left_does_not_count_for_the_next(void **state)
+TEST(what_was_fetched_ahead_for_a_lane_that_left_does_not_count_for_the_next)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 4000 * MIB});
     struct play_set *set = play_set(&p, 3000, 0, MIB, 0, 4);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         uint64_t before = p.bucket_chunks;
-        struct play_lane *l = by_order(set, (struct play_lane_opts){.epoch = 10 * epoch});
+        struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.epoch = 10 * epoch});
         l->idle = true;
         play_step(&p);
         play_until(&p, p.now_ns + 1000 * MILLI);
@@ -497,9 +455,9 @@ static uint64_t time_of(uint64_t step, uint64_t other_step, bool two_sets, uint6
     p.rate = 1000000000;
     struct play_set *one = play_set(&p, 400, 0, MIB, 0, 4);
     struct play_set *two = two_sets ? play_set(&p, 400, 1000, MIB, 0, 4) : one;
-    struct play_lane *l = by_order(one, (struct play_lane_opts){.step_ns = step, .plans = batches});
+    struct play_lane *l = play_by_order(&p, one, (struct play_lane_opts){.step_ns = step, .plans = batches});
     if (other_step) {
-        struct play_lane *o = by_order(two, (struct play_lane_opts){.step_ns = other_step, .seed = 1});
+        struct play_lane *o = play_by_order(&p, two, (struct play_lane_opts){.step_ns = other_step, .seed = 1});
         o->idle = false;
     }
     play_step(&p);
@@ -510,9 +468,8 @@ static uint64_t time_of(uint64_t step, uint64_t other_step, bool two_sets, uint6
     return took;
 }
 
-static void lanes_of_very_different_speed_do_not_slow_each_other_down(void **state)
+TEST(lanes_of_very_different_speed_do_not_slow_each_other_down)
 {
-    (void)state;
     uint64_t slow_alone = time_of(200 * MILLI, 0, false, 100);
     uint64_t fast_alone = time_of(30 * MILLI, 0, false, 400);
     for (int two = 0; two < 2; two++) {
@@ -526,9 +483,8 @@ static void lanes_of_very_different_speed_do_not_slow_each_other_down(void **sta
 
 /* Words */
 
-static void every_policy_has_a_name(void **state)
+TEST(every_policy_has_a_name)
 {
-    (void)state;
     for (int i = LEAT_SCHED_NEXT_USE; i <= LEAT_SCHED_NONE; i++) {
         enum leat_sched_policy found;
         assert_true(leat_sched_policy_parse(leat_sched_policy_name((enum leat_sched_policy)i), &found));
@@ -539,9 +495,8 @@ static void every_policy_has_a_name(void **state)
     assert_int_equal(untouched, LEAT_SCHED_FIFO);
 }
 
-static void every_decision_says_why(void **state)
+TEST(every_decision_says_why)
 {
-    (void)state;
     const char *const parts[] = {
         "fetch up to ",
         " KiB ahead, 0 until now", /* the depth */
@@ -559,7 +514,7 @@ static void every_decision_says_why(void **state)
     };
     play_open(&p, &(struct play_opts){.ram = 64 * MIB, .disk = 60 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.slots = 2});
     play_step(&p);
     for (size_t i = 0; i < COUNT(parts); i++) {
         for (unsigned turns = 0; !play_said(&p, parts[i]); turns++) {
@@ -574,9 +529,8 @@ static void every_decision_says_why(void **state)
     play_close(&p);
 }
 
-static void a_lane_explains_what_it_waits_for(void **state)
+TEST(a_lane_explains_what_it_waits_for)
 {
-    (void)state;
     const uint32_t batches[2][8] = {{0, 1, X}, {2, X}};
     char text[100];
     play_open(&p, &(struct play_opts){.ram = 1000});
@@ -604,12 +558,11 @@ static void a_lane_explains_what_it_waits_for(void **state)
     play_close(&p);
 }
 
-static void an_ended_lane_holds_nothing(void **state)
+TEST(an_ended_lane_holds_nothing)
 {
-    (void)state;
     play_open(&p, &(struct play_opts){.ram = 100 * MIB});
     struct play_set *set = play_set(&p, 200, 0, MIB, 0, 4);
-    struct play_lane *l = by_order(set, (struct play_lane_opts){.slots = 2});
+    struct play_lane *l = play_by_order(&p, set, (struct play_lane_opts){.slots = 2});
     play_step(&p);
     play_until(&p, p.now_ns + 200 * MILLI);
     assert_true(play_stats(&p).ram_pinned > 0);
@@ -622,38 +575,4 @@ static void an_ended_lane_holds_nothing(void **state)
         assert_true(!c || (!c->wants && !c->pins && !c->ahead));
     }
     play_close(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(promises_refuse_what_cannot_work),
-        cmocka_unit_test(a_promise_grows_when_there_is_room_and_only_then),
-        cmocka_unit_test(a_batch_larger_than_the_promise_comes_in_groups),
-        cmocka_unit_test(a_first_batch_takes_room_back_from_later_batches_of_another_lane),
-        cmocka_unit_test(room_that_comes_in_pieces_is_kept_for_the_first_batch),
-        cmocka_unit_test(a_batch_overtakes_only_while_slots_are_left_for_those_before_it),
-        cmocka_unit_test(the_very_first_batch_comes_in_ranges_and_alone),
-        cmocka_unit_test(small_chunks_are_not_cut_into_ranges),
-        cmocka_unit_test(slots_that_a_rank_does_not_have_cannot_be_given_back),
-        cmocka_unit_test(a_failed_chunk_is_tried_again_when_its_batch_is_next),
-        cmocka_unit_test(a_failure_is_an_error_once_the_fetch_was_begun_for_the_next_batch),
-        cmocka_unit_test(a_failure_that_nobody_waits_for_is_tried_again_after_a_pause),
-        cmocka_unit_test(an_idle_lane_does_not_keep_a_chunk_failed_for_others),
-        cmocka_unit_test(a_failure_of_what_was_fetched_ahead_is_never_raised),
-        cmocka_unit_test(the_failure_of_one_dataset_is_not_raised_for_another_that_shares_the_chunk),
-        cmocka_unit_test(a_fetch_that_was_cancelled_is_nobodys_failure),
-        cmocka_unit_test(a_refused_fetch_is_tried_again_a_little_later),
-        cmocka_unit_test(each_chunk_is_fetched_once_an_epoch_even_with_one_sample_each),
-        cmocka_unit_test(a_budget_smaller_than_the_window_works_and_says_what_it_costs),
-        cmocka_unit_test(a_chunk_of_two_datasets_is_fetched_once),
-        cmocka_unit_test(the_depth_follows_the_line),
-        cmocka_unit_test(what_was_fetched_ahead_for_a_lane_that_left_does_not_count_for_the_next),
-        cmocka_unit_test(lanes_of_very_different_speed_do_not_slow_each_other_down),
-        cmocka_unit_test(every_policy_has_a_name),
-        cmocka_unit_test(every_decision_says_why),
-        cmocka_unit_test(a_lane_explains_what_it_waits_for),
-        cmocka_unit_test(an_ended_lane_holds_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

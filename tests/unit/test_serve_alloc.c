@@ -14,9 +14,8 @@ static leat_status open_server(void *user, struct leat_error *err)
     return rc;
 }
 
-static void a_server_opens_with_all_its_settings_or_not_at_all(void **state)
+TEST(a_server_opens_with_all_its_settings_or_not_at_all)
 {
-    (void)state;
     struct leat_serve_options options = {
         .dir = "/",
         .read_only = true,
@@ -28,12 +27,4 @@ static void a_server_opens_with_all_its_settings_or_not_at_all(void **state)
         .log_max = 1,
     };
     assert_true(fail_alloc_each(open_server, &options) > 8);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_opens_with_all_its_settings_or_not_at_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/hash.h"
 #include "serve/digest.h"
+#include "unit.h"
 
 static const char text[] = "123456789";
 
@@ -47,7 +40,7 @@ static bool check(const char *header, const char *base64, const char *body)
     return ok;
 }
 
-static void every_checksum_equals_its_published_value(void **state)
+TEST(every_checksum_equals_its_published_value)
 {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         assert_true(check(values[i].header, values[i].base64, text));
@@ -56,7 +49,7 @@ static void every_checksum_equals_its_published_value(void **state)
     }
 }
 
-static void values_of_the_wrong_kind_are_refused(void **state)
+TEST(values_of_the_wrong_kind_are_refused)
 {
     static const char *const bad[] = {"", "y/Q5Jg", "y/Q5Jg=", "y/Q5JgAA", "y/Q5Jg==y/Q5Jg==", "y/Q5*g==", "===="};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -74,7 +67,7 @@ static void values_of_the_wrong_kind_are_refused(void **state)
     leat_serve_digest_close(d);
 }
 
-static void payload_hash_and_md5_are_compared(void **state)
+TEST(payload_hash_and_md5_are_compared)
 {
     static const char sha256[] = "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225";
     unsigned char md5[LEAT_SERVE_MD5];
@@ -93,14 +86,4 @@ static void payload_hash_and_md5_are_compared(void **state)
         assert_int_equal(leat_serve_digest_finish(d, md5, &why), !wrong);
         leat_serve_digest_close(d);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_checksum_equals_its_published_value),
-        cmocka_unit_test(values_of_the_wrong_kind_are_refused),
-        cmocka_unit_test(payload_hash_and_md5_are_compared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

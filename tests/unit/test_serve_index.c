@@ -1,30 +1,23 @@
 #include <fcntl.h>
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "serve/folder.h"
 #include "serve/object.h"
+#include "unit.h"
 
 struct fixture {
     char dir[64];
     struct leat_serve_folder *folder;
     struct leat_serve_bucket *bucket;
 };
+static struct fixture fixture;
 
-static int setup(void **state)
+static void setup(void)
 {
-    struct fixture *f = calloc(1, sizeof *f);
+    struct fixture *f = &fixture;
     snprintf(f->dir, sizeof f->dir, "/tmp/leat-test-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     assert_int_equal(leat_serve_folder_open(f->dir, false, &f->folder, NULL), LEAT_OK);
@@ -32,8 +25,6 @@ static int setup(void **state)
     snprintf(bucket, sizeof bucket, "%s/b", f->dir);
     assert_int_equal(mkdir(bucket, 0777), 0);
     assert_int_equal(leat_serve_bucket_get(f->folder, "b", &f->bucket, NULL), LEAT_OK);
-    *state = f;
-    return 0;
 }
 
 static int remove_folder(const char *path, const struct stat *st, int kind, struct FTW *at)
@@ -44,14 +35,12 @@ static int remove_folder(const char *path, const struct stat *st, int kind, stru
     return rmdir(path);
 }
 
-static int teardown(void **state)
+static void teardown(void)
 {
-    struct fixture *f = *state;
+    struct fixture *f = &fixture;
     leat_serve_bucket_release(f->bucket);
     leat_serve_folder_close(f->folder);
     assert_int_equal(nftw(f->dir, remove_folder, 16, FTW_DEPTH | FTW_PHYS), 0); /* nothing is left but folders */
-    free(f);
-    return 0;
 }
 
 static struct leat_serve_key key(const char *text)
@@ -130,9 +119,9 @@ static void expect(char keys[KEYS][32], const bool there[KEYS], const char *at, 
         leat_buf_printf(out, "%s\n", sorted[i]);
 }
 
-static void keys_come_in_byte_order_from_anywhere_after_any_change(void **state)
+TEST_WITH(setup, teardown, keys_come_in_byte_order_from_anywhere_after_any_change)
 {
-    struct fixture *f = *state;
+    struct fixture *f = &fixture;
     char keys[KEYS][32];
     bool there[KEYS] = {false};
     struct leat_rng r = leat_rng(6, 6);
@@ -159,9 +148,9 @@ static void keys_come_in_byte_order_from_anywhere_after_any_change(void **state)
         assert_int_equal(leat_serve_object_remove(f->bucket, key(keys[i]), NULL, NULL), LEAT_OK);
 }
 
-static void every_key_opens_with_what_was_put(void **state)
+TEST_WITH(setup, teardown, every_key_opens_with_what_was_put)
 {
-    struct fixture *f = *state;
+    struct fixture *f = &fixture;
     char keys[KEYS][32];
     make_keys(keys);
     for (size_t i = 0; i < KEYS; i++)
@@ -179,9 +168,9 @@ static void every_key_opens_with_what_was_put(void **state)
     }
 }
 
-static void a_writer_that_is_closed_leaves_nothing(void **state)
+TEST_WITH(setup, teardown, a_writer_that_is_closed_leaves_nothing)
 {
-    struct fixture *f = *state;
+    struct fixture *f = &fixture;
     struct leat_serve_writer w = {.fd = -1};
     leat_serve_writer_close(&w);
     assert_int_equal(leat_serve_writer_open(f->bucket, &w, NULL), LEAT_OK);
@@ -193,7 +182,7 @@ static void a_writer_that_is_closed_leaves_nothing(void **state)
     leat_buf_free(&got);
 }
 
-static void tags_are_found_in_lists(void **state)
+TEST(tags_are_found_in_lists)
 {
     assert_true(leat_serve_etag_listed("\"abc\"", "abc"));
     assert_true(leat_serve_etag_listed("abc", "abc"));
@@ -204,15 +193,4 @@ static void tags_are_found_in_lists(void **state)
     assert_false(leat_serve_etag_listed("", "abc"));
     assert_false(leat_serve_etag_listed("\"", "abc"));
     assert_false(leat_serve_etag_listed(",,,", "abc"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(keys_come_in_byte_order_from_anywhere_after_any_change, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_key_opens_with_what_was_put, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_writer_that_is_closed_leaves_nothing, setup, teardown),
-        cmocka_unit_test(tags_are_found_in_lists),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,14 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/random.h"
 #include "serve/key.h"
 #include "serve/range.h"
+#include "unit.h"
 
 static struct leat_serve_key key(const char *text)
 {
     return (struct leat_serve_key){text, strlen(text)};
 }
 
-static void ordinary_keys_are_their_own_path(void **state)
+TEST(ordinary_keys_are_their_own_path)
 {
     static const char *const plain[] = {"a",     "a/b",     "a.b",           "...", "..a",        "a..",
                                         "a/...", ".hidden", "x/.leat-serve", " ",   "\xff\xfe/b", "a b+c=d"};
@@ -23,7 +16,7 @@ static void ordinary_keys_are_their_own_path(void **state)
         assert_true(leat_serve_key_plain(key(plain[i])));
 }
 
-static void keys_that_are_no_path_are_not_plain(void **state)
+TEST(keys_that_are_no_path_are_not_plain)
 {
     static const char *const odd[] = {"",   "/",    "//",   "/a",  "a/",    "a//b",        ".",
                                       "..", "../a", "a/..", "./a", "a/./b", ".leat-serve", ".leat-serve/x"};
@@ -58,7 +51,7 @@ static void check_round_trip(struct leat_serve_key k)
     leat_buf_free(&back);
 }
 
-static void every_key_reads_back_from_its_escaped_path(void **state)
+TEST(every_key_reads_back_from_its_escaped_path)
 {
     char bytes[LEAT_SERVE_KEY_MAX];
     struct leat_rng r = leat_rng(1, 1);
@@ -74,7 +67,7 @@ static void every_key_reads_back_from_its_escaped_path(void **state)
     }
 }
 
-static void only_the_one_spelling_is_an_escaped_key(void **state)
+TEST(only_the_one_spelling_is_an_escaped_key)
 {
     static const char *const bad[] = {"",     "%4", "%4g", "%2e%2e", "%61", "a+",  "a+/b", "/a", "a/b",
                                       "a//b", "..", "a b", "%2f",    "+",   "+/a", "a/",   "%"};
@@ -86,7 +79,7 @@ static void only_the_one_spelling_is_an_escaped_key(void **state)
     }
 }
 
-static void ranges_are_what_http_says(void **state)
+TEST(ranges_are_what_http_says)
 {
     static const struct {
         const char *header;
@@ -127,16 +120,4 @@ static void ranges_are_what_http_says(void **state)
         assert_int_equal(offset, cases[i].offset);
         assert_int_equal(n, cases[i].n);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ordinary_keys_are_their_own_path),
-        cmocka_unit_test(keys_that_are_no_path_are_not_plain),
-        cmocka_unit_test(every_key_reads_back_from_its_escaped_path),
-        cmocka_unit_test(only_the_one_spelling_is_an_escaped_key),
-        cmocka_unit_test(ranges_are_what_http_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

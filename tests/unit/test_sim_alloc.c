@@ -21,9 +21,8 @@ static leat_status small_job(bool peers, struct leat_error *err)
     return rc;
 }
 
-static void a_job_without_memory_says_so(void **state)
+TEST(a_job_without_memory_says_so)
 {
-    (void)state;
     unsigned refused = 0;
     for (unsigned how = 0; how < 4; how++) {
         for (long n = 0;; n++) {
@@ -41,12 +40,4 @@ static void a_job_without_memory_says_so(void **state)
         }
     }
     assert_true(refused > 200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_without_memory_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

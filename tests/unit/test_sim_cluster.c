@@ -89,9 +89,8 @@ static struct leat_plan_run cluster(const struct leat_plan_lifetime *l, double *
     return run;
 }
 
-static void formulas_and_intervals_agree_with_simulated_runs(void **state)
+TEST(formulas_and_intervals_agree_with_simulated_runs)
 {
-    (void)state;
     static const double hours[] = {2, 12, 50};
     static const unsigned machines[] = {1, 4, 16};
     for (size_t f = 0; f < FIGURE_LIVES; f += 3) {
@@ -112,9 +111,8 @@ static void formulas_and_intervals_agree_with_simulated_runs(void **state)
     }
 }
 
-static void nine_of_ten_of_ten_thousand_runs_fall_into_the_interval(void **state)
+TEST(nine_of_ten_of_ten_thousand_runs_fall_into_the_interval)
 {
-    (void)state;
     struct leat_plan_lifetime l = life(&figure_lives[3]);
     for (int anchor = 0; anchor < 2; anchor++) {
         double speed[9];
@@ -128,9 +126,8 @@ static void nine_of_ten_of_ten_thousand_runs_fall_into_the_interval(void **state
 
 /* Written in the background: work stops for two seconds, but what is lost reaches back to the last one that was done.
  */
-static void background_checkpoints_agree_with_simulated_runs(void **state)
+TEST(background_checkpoints_agree_with_simulated_runs)
 {
-    (void)state;
     struct leat_plan_lifetime l = life(&figure_lives[3]);
     for (double lag = 60; lag <= 240; lag *= 2) {
         double speed[9];
@@ -144,9 +141,8 @@ static void background_checkpoints_agree_with_simulated_runs(void **state)
     }
 }
 
-static void machines_that_stay_take_what_the_sum_says(void **state)
+TEST(machines_that_stay_take_what_the_sum_says)
 {
-    (void)state;
     const double speed[] = {0, 1, 2};
     const struct leat_plan_run run = {.work = 7200,
                                       .anchors = 2,
@@ -169,9 +165,8 @@ static void machines_that_stay_take_what_the_sum_says(void **state)
     assert_true(fabs(r.machine_s[0] - 2 * 3730) < 1e-6 && r.machine_s[1] == 0);
 }
 
-static void the_same_seed_gives_the_same_run(void **state)
+TEST(the_same_seed_gives_the_same_run)
 {
-    (void)state;
     struct leat_plan_lifetime l = life(&figure_lives[0]);
     double speed[5];
     struct leat_plan_run run = cluster(&l, speed, 4, false, 12);
@@ -189,9 +184,8 @@ static void the_same_seed_gives_the_same_run(void **state)
     assert_memory_equal(t[0], t[1], sizeof t[0]);
 }
 
-static void every_second_of_every_machine_is_paid(void **state)
+TEST(every_second_of_every_machine_is_paid)
 {
-    (void)state;
     struct leat_plan_lifetime l = life(&figure_lives[11]);
     double speed[9];
     struct leat_plan_run run = cluster(&l, speed, 8, true, 30);
@@ -214,9 +208,8 @@ static double mean_time(const struct leat_plan_run *run, enum leat_sim_interval 
     return sum;
 }
 
-static void intervals_by_hazard_are_no_slower_than_even_ones(void **state)
+TEST(intervals_by_hazard_are_no_slower_than_even_ones)
 {
-    (void)state;
     struct leat_plan_lifetime l = life(&figure_lives[11]);
     double speed[9];
     struct leat_plan_run run = cluster(&l, speed, 8, false, 8);
@@ -225,9 +218,8 @@ static void intervals_by_hazard_are_no_slower_than_even_ones(void **state)
     assert_true(mean_time(&run, LEAT_SIM_BY_HAZARD) < 1.005 * mean_time(&run, LEAT_SIM_EVEN));
 }
 
-static void the_chosen_interval_is_near_the_best(void **state)
+TEST(the_chosen_interval_is_near_the_best)
 {
-    (void)state;
     struct leat_plan_lifetime l = life(&figure_lives[0]);
     double speed[9];
     struct leat_plan_run run = cluster(&l, speed, 8, false, 12);
@@ -239,9 +231,8 @@ static void the_chosen_interval_is_near_the_best(void **state)
     }
 }
 
-static void a_hopeless_cluster_ends(void **state)
+TEST(a_hopeless_cluster_ends)
 {
-    (void)state;
     const double age[] = {0, 60};
     const double probability[] = {0, 1};
     struct leat_plan_lifetime l;
@@ -260,20 +251,4 @@ static void a_hopeless_cluster_ends(void **state)
     leat_sim_cluster(&run, LEAT_SIM_EVEN, 1, 0, &r);
     double end = LEAT_PLAN_PATIENCE * (run.start_s + 3600 + run.checkpoint_s);
     assert_true(e.time_s == end && t[0] == end && t[49] == end && r.time_s == end);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formulas_and_intervals_agree_with_simulated_runs),
-        cmocka_unit_test(nine_of_ten_of_ten_thousand_runs_fall_into_the_interval),
-        cmocka_unit_test(background_checkpoints_agree_with_simulated_runs),
-        cmocka_unit_test(machines_that_stay_take_what_the_sum_says),
-        cmocka_unit_test(the_same_seed_gives_the_same_run),
-        cmocka_unit_test(every_second_of_every_machine_is_paid),
-        cmocka_unit_test(intervals_by_hazard_are_no_slower_than_even_ones),
-        cmocka_unit_test(the_chosen_interval_is_near_the_best),
-        cmocka_unit_test(a_hopeless_cluster_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

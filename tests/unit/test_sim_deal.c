@@ -81,9 +81,8 @@ static void compare_rank(struct bench *b, uint32_t rank)
     leat_cursor_close(cursor);
 }
 
-static void every_rank_gets_what_its_own_cursor_gives(void **state)
+TEST(every_rank_gets_what_its_own_cursor_gives)
 {
-    (void)state;
     static const enum leat_order_last lasts[] = {LEAT_ORDER_DROP, LEAT_ORDER_PAD, LEAT_ORDER_SHORT};
     for (size_t i = 0; i < COUNT(lasts); i++) {
         struct bench b;
@@ -94,9 +93,8 @@ static void every_rank_gets_what_its_own_cursor_gives(void **state)
     }
 }
 
-static void a_node_s_own_chunks_are_in_the_order_of_their_use(void **state)
+TEST(a_node_s_own_chunks_are_in_the_order_of_their_use)
 {
-    (void)state;
     struct bench b;
     open_bench(&b, LEAT_ORDER_SHORT, 90);
     for (uint64_t e = 0; e < 2; e++) {
@@ -120,9 +118,8 @@ static void a_node_s_own_chunks_are_in_the_order_of_their_use(void **state)
     leat_sim_deal_close(b.deal);
 }
 
-static void epochs_and_batches_go_when_nobody_needs_them(void **state)
+TEST(epochs_and_batches_go_when_nobody_needs_them)
 {
-    (void)state;
     struct bench b;
     struct leat_error err;
     struct leat_sim_batch *g;
@@ -148,14 +145,4 @@ static void epochs_and_batches_go_when_nobody_needs_them(void **state)
     }
     assert_int_equal(taken, samples * EPOCHS);
     leat_sim_deal_close(b.deal);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rank_gets_what_its_own_cursor_gives),
-        cmocka_unit_test(a_node_s_own_chunks_are_in_the_order_of_their_use),
-        cmocka_unit_test(epochs_and_batches_go_when_nobody_needs_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,8 @@ static double seconds(uint64_t ns)
 }
 
 /* Twenty chunks of a second each on the line, one sample each, two seconds a step. */
-static void a_tiny_job_by_hand(void **state)
+TEST(a_tiny_job_by_hand)
 {
-    (void)state;
     struct leat_sim_job_opts o = sim_job(20, 1, 1000000);
     o.line = 1e6;
     o.compute_ns = 2 * LEAT_S;
@@ -56,9 +55,8 @@ static void a_tiny_job_by_hand(void **state)
 }
 
 /* Two cores that make two samples a second each, batches of eight: two seconds a batch. */
-static void preparation_is_waited_for_by_its_own_name(void **state)
+TEST(preparation_is_waited_for_by_its_own_name)
 {
-    (void)state;
     struct leat_sim_job_opts o = sim_job(4, 8, 1000);
     o.batch = 8;
     o.cores = 2;
@@ -74,9 +72,8 @@ static void preparation_is_waited_for_by_its_own_name(void **state)
 
 /* Every sample is delivered once, every chunk of an epoch comes from exactly one place, and bytes are chunks times
  * their size: for all policies, with and without a disk, on one node. */
-static void nothing_is_lost_or_counted_twice(void **state)
+TEST(nothing_is_lost_or_counted_twice)
 {
-    (void)state;
     for (int policy = LEAT_SCHED_NEXT_USE; policy <= LEAT_SCHED_NONE; policy++) {
         for (unsigned disk = 0; disk < 2; disk++) {
             struct leat_sim_job_opts o = sim_job(300, 10, 1000000);
@@ -116,9 +113,8 @@ static void nothing_is_lost_or_counted_twice(void **state)
     }
 }
 
-static void the_same_seed_is_the_same_job(void **state)
+TEST(the_same_seed_is_the_same_job)
 {
-    (void)state;
     struct leat_sim_job_opts o = sim_job(500, 5, 1000000);
     o.shuffle = true;
     o.nodes = 4;
@@ -168,9 +164,8 @@ static struct leat_sim_job_opts large(double share)
 
 /* A job that uses every chunk once an epoch finds no more in its cache than was in it when the epoch began: c of the
  * dataset. What is in flight and in use takes some of it. */
-static void next_use_and_minio_keep_all_that_fits(void **state)
+TEST(next_use_and_minio_keep_all_that_fits)
 {
-    (void)state;
     static const double shares[] = {0.1, 0.25, 0.5, 0.75, 0.9};
     for (size_t i = 0; i < COUNT(shares); i++) {
         struct leat_sim_job_opts o = large(shares[i]);
@@ -188,9 +183,8 @@ static void next_use_and_minio_keep_all_that_fits(void **state)
 
 /* Between two uses of a chunk lie u of the rest of one epoch and y of the next, both uniform; distinct among those are
  * 1 - (1-u)(1-y) of the dataset, and LRU has kept the chunk when that is less than c: in c + (1-c)·ln(1-c) of cases. */
-static void lru_keeps_what_arithmetic_says(void **state)
+TEST(lru_keeps_what_arithmetic_says)
 {
-    (void)state;
     static const double shares[] = {0.25, 0.5, 0.75};
     for (size_t i = 0; i < COUNT(shares); i++) {
         struct leat_sim_job_opts o = large(shares[i]);
@@ -201,9 +195,8 @@ static void lru_keeps_what_arithmetic_says(void **state)
     }
 }
 
-static void a_disk_keeps_what_memory_cannot(void **state)
+TEST(a_disk_keeps_what_memory_cannot)
 {
-    (void)state;
     struct leat_sim_job_opts o = sim_job(400, 8, 8000000);
     o.shuffle = true;
     o.batch = 16;
@@ -221,9 +214,8 @@ static void a_disk_keeps_what_memory_cannot(void **state)
     leat_sim_job_result_free(&r);
 }
 
-static void a_step_waits_for_the_slowest_rank(void **state)
+TEST(a_step_waits_for_the_slowest_rank)
 {
-    (void)state;
     struct leat_sim_job_opts o = sim_job(1024, 1, 1000);
     o.nodes = 2;
     o.batch = 4;
@@ -242,9 +234,8 @@ static void a_step_waits_for_the_slowest_rank(void **state)
     leat_sim_job_result_free(&shared);
 }
 
-static void what_cannot_work_is_refused_with_a_reason(void **state)
+TEST(what_cannot_work_is_refused_with_a_reason)
 {
-    (void)state;
     struct leat_error err;
     struct leat_sim_job_result r;
     struct leat_sim_job_opts good = sim_job(64, 4, 1 << 20);
@@ -289,9 +280,8 @@ static bool soon(void *user)
     return ++*(unsigned *)user > 3;
 }
 
-static void it_stops_when_asked(void **state)
+TEST(it_stops_when_asked)
 {
-    (void)state;
     unsigned asked = 0;
     struct leat_error err;
     struct leat_sim_job_result r;
@@ -303,9 +293,8 @@ static void it_stops_when_asked(void **state)
     assert_int_equal(asked, 4);
 }
 
-static void every_kind_of_world_comes_to_its_end(void **state)
+TEST(every_kind_of_world_comes_to_its_end)
 {
-    (void)state;
     for (unsigned i = 0; i < 200; i++) {
         struct leat_rng rng = leat_rng(11, i);
         struct leat_sim_job_opts o =
@@ -364,9 +353,8 @@ static struct leat_sim_job_opts many_nodes(uint32_t nodes)
     return o;
 }
 
-static void every_byte_leaves_the_bucket_once_for_the_whole_job(void **state)
+TEST(every_byte_leaves_the_bucket_once_for_the_whole_job)
 {
-    (void)state;
     const uint64_t all = 640000000;
     for (uint32_t nodes = 1; nodes <= 8; nodes *= 2) {
         struct leat_sim_job_opts o = many_nodes(nodes);
@@ -384,9 +372,8 @@ static void every_byte_leaves_the_bucket_once_for_the_whole_job(void **state)
     }
 }
 
-static void without_peers_each_node_fetches_what_it_reads(void **state)
+TEST(without_peers_each_node_fetches_what_it_reads)
 {
-    (void)state;
     struct leat_sim_job_opts o = many_nodes(8);
     struct leat_sim_job_result with = simulate(&o);
     o.peers = false;
@@ -400,9 +387,8 @@ static void without_peers_each_node_fetches_what_it_reads(void **state)
 }
 
 /* A chunk that others need waits at its owner's door for as long as the owner's line lets it. */
-static void slow_doors_are_stalls_for_data(void **state)
+TEST(slow_doors_are_stalls_for_data)
 {
-    (void)state;
     struct leat_sim_job_opts o = many_nodes(4);
     struct leat_sim_job_result fast = simulate(&o);
     o.peer_line = 5e6;
@@ -411,25 +397,4 @@ static void slow_doors_are_stalls_for_data(void **state)
     near((double)slow.epochs[0].uses.bucket.bytes, 640e6, 640e6 * 0.05);
     leat_sim_job_result_free(&fast);
     leat_sim_job_result_free(&slow);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tiny_job_by_hand),
-        cmocka_unit_test(preparation_is_waited_for_by_its_own_name),
-        cmocka_unit_test(nothing_is_lost_or_counted_twice),
-        cmocka_unit_test(the_same_seed_is_the_same_job),
-        cmocka_unit_test(next_use_and_minio_keep_all_that_fits),
-        cmocka_unit_test(lru_keeps_what_arithmetic_says),
-        cmocka_unit_test(a_disk_keeps_what_memory_cannot),
-        cmocka_unit_test(a_step_waits_for_the_slowest_rank),
-        cmocka_unit_test(what_cannot_work_is_refused_with_a_reason),
-        cmocka_unit_test(it_stops_when_asked),
-        cmocka_unit_test(every_kind_of_world_comes_to_its_end),
-        cmocka_unit_test(every_byte_leaves_the_bucket_once_for_the_whole_job),
-        cmocka_unit_test(without_peers_each_node_fetches_what_it_reads),
-        cmocka_unit_test(slow_doors_are_stalls_for_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,9 +36,8 @@ static struct leat_plan_market one_zone(const struct leat_plan_trace *t)
     return (struct leat_plan_market){.count = 1, .zone = {{t, 0.3 / 3600}}};
 }
 
-static void made_traces_have_the_shares_asked_for(void **state)
+TEST(made_traces_have_the_shares_asked_for)
 {
-    (void)state;
     for (size_t w = 0; w < COUNT(weathers); w++) {
         double up = 0;
         for (uint64_t seed = 0; seed < 40; seed++) {
@@ -52,9 +51,8 @@ static void made_traces_have_the_shares_asked_for(void **state)
     }
 }
 
-static void uniform_progress_keeps_every_deadline_that_on_demand_keeps(void **state)
+TEST(uniform_progress_keeps_every_deadline_that_on_demand_keeps)
 {
-    (void)state;
     static const double deadlines[] = {24.2, 26, 30, 48};
     for (size_t w = 0; w < COUNT(weathers); w++) {
         for (uint64_t seed = 0; seed < 5; seed++) {
@@ -78,9 +76,8 @@ static void uniform_progress_keeps_every_deadline_that_on_demand_keeps(void **st
 }
 
 /* Independent zones: where one has none, another may. */
-static void several_zones_cost_less_than_the_best_of_them(void **state)
+TEST(several_zones_cost_less_than_the_best_of_them)
 {
-    (void)state;
     static const struct leat_sim_weather weather = {3 * 3600, 3 * 3600, 0.4};
     struct leat_plan_trace t[5];
     struct leat_plan_market all = {.count = 5};
@@ -111,9 +108,8 @@ static void several_zones_cost_less_than_the_best_of_them(void **state)
     }
 }
 
-static void uniform_progress_costs_little_more_than_foresight(void **state)
+TEST(uniform_progress_costs_little_more_than_foresight)
 {
-    (void)state;
     double uniform = 0;
     double demand = 0;
     double known = 0;
@@ -142,9 +138,8 @@ static void uniform_progress_costs_little_more_than_foresight(void **state)
     assert_true(demand > 1.5 * known);
 }
 
-static void always_to_be_had_costs_the_transient_price(void **state)
+TEST(always_to_be_had_costs_the_transient_price)
 {
-    (void)state;
     uint16_t up[100];
     struct leat_error err;
     double best;
@@ -161,9 +156,8 @@ static void always_to_be_had_costs_the_transient_price(void **state)
     assert_true(fabs(best - r.usd) < 1e-9);
 }
 
-static void never_to_be_had_costs_the_on_demand_price(void **state)
+TEST(never_to_be_had_costs_the_on_demand_price)
 {
-    (void)state;
     uint16_t up[100] = {0};
     struct leat_error err;
     double best;
@@ -182,9 +176,8 @@ static void never_to_be_had_costs_the_on_demand_price(void **state)
     assert_true(isinf(best));
 }
 
-static void a_trace_is_read_from_its_published_form(void **state)
+TEST(a_trace_is_read_from_its_published_form)
 {
-    (void)state;
     static const char good[] = "{\"metadata\": {\"gap_seconds\": 600}, \"data\": [1, 0, 1, 1]}";
     struct leat_plan_trace t;
     struct leat_error err;
@@ -211,18 +204,4 @@ static void a_trace_is_read_from_its_published_form(void **state)
     for (size_t i = 0; i < COUNT(wrong); i++)
         assert_fails(leat_plan_trace_parse("t.json", wrong[i].text, strlen(wrong[i].text), &t, &err), err, LEAT_INVALID,
                      wrong[i].says);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made_traces_have_the_shares_asked_for),
-        cmocka_unit_test(uniform_progress_keeps_every_deadline_that_on_demand_keeps),
-        cmocka_unit_test(several_zones_cost_less_than_the_best_of_them),
-        cmocka_unit_test(uniform_progress_costs_little_more_than_foresight),
-        cmocka_unit_test(always_to_be_had_costs_the_transient_price),
-        cmocka_unit_test(never_to_be_had_costs_the_on_demand_price),
-        cmocka_unit_test(a_trace_is_read_from_its_published_form),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,8 @@ static void expect(struct leat_sim_wire *w, int thing, double at_s)
         fail_msg("thing %d came at %.6f s, not at %.6f", thing, (double)at_ns / 1e9, at_s);
 }
 
-static void requests_share_the_line_after_the_latency(void **state)
+TEST(requests_share_the_line_after_the_latency)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e6, 0, LEAT_S / 2, 8);
     assert_true(leat_sim_wire_add(&w, &things[0], 1000000, 1, false, LEAT_S));
     assert_true(leat_sim_wire_add(&w, &things[1], 500000, 1, false, LEAT_S));
@@ -46,9 +45,8 @@ static void requests_share_the_line_after_the_latency(void **state)
     leat_sim_wire_free(&w);
 }
 
-static void one_that_comes_later_slows_down_who_is_there(void **state)
+TEST(one_that_comes_later_slows_down_who_is_there)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e6, 0, 0, 8);
     assert_true(leat_sim_wire_add(&w, &things[0], 1000000, 1, false, LEAT_S));
     assert_null(leat_sim_wire_run(&w, LEAT_S));
@@ -58,9 +56,8 @@ static void one_that_comes_later_slows_down_who_is_there(void **state)
     leat_sim_wire_free(&w);
 }
 
-static void a_connection_has_its_own_limit(void **state)
+TEST(a_connection_has_its_own_limit)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e6, 2e5, 0, 8);
     assert_true(leat_sim_wire_add(&w, &things[0], 200000, 1, false, LEAT_S));
     expect(&w, 0, 2);
@@ -71,9 +68,8 @@ static void a_connection_has_its_own_limit(void **state)
     leat_sim_wire_free(&w);
 }
 
-static void urgent_requests_start_first(void **state)
+TEST(urgent_requests_start_first)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e6, 0, LEAT_S, 1);
     for (int i = 0; i < 3; i++)
         assert_true(leat_sim_wire_add(&w, &things[i], 1000000, 1, false, LEAT_S));
@@ -89,9 +85,8 @@ static void urgent_requests_start_first(void **state)
 
 /* A megabyte a connection and second: eight requests in flight carry 8 MB/s, and the store's controller finds that more
  * carry more. */
-static void more_requests_are_in_flight_as_long_as_they_help(void **state)
+TEST(more_requests_are_in_flight_as_long_as_they_help)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(64e6, 1e6, 50 * LEAT_MS, 0);
     uint64_t at = LEAT_S;
     unsigned came = 0;
@@ -112,9 +107,8 @@ static void more_requests_are_in_flight_as_long_as_they_help(void **state)
     leat_sim_wire_free(&w);
 }
 
-static void a_full_line_carries_its_rate_whatever_is_asked(void **state)
+TEST(a_full_line_carries_its_rate_whatever_is_asked)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e7, 0, 20 * LEAT_MS, 16);
     uint64_t bytes = 0;
     uint64_t at = 0;
@@ -131,9 +125,8 @@ static void a_full_line_carries_its_rate_whatever_is_asked(void **state)
     leat_sim_wire_free(&w);
 }
 
-static void a_share_of_the_bucket_counts_from_then_on(void **state)
+TEST(a_share_of_the_bucket_counts_from_then_on)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e6, 0, 0, 8);
     assert_true(leat_sim_wire_add(&w, &things[0], 1000000, 1, false, LEAT_S));
     assert_null(leat_sim_wire_run(&w, LEAT_S));
@@ -142,9 +135,8 @@ static void a_share_of_the_bucket_counts_from_then_on(void **state)
     leat_sim_wire_free(&w);
 }
 
-static void an_idle_line_gives_what_it_has_saved_to_the_first(void **state)
+TEST(an_idle_line_gives_what_it_has_saved_to_the_first)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e6, 0, 0, 8);
     w.burst_ns = LEAT_S;
     assert_true(leat_sim_wire_add(&w, &things[0], 800000, 1, false, 9 * LEAT_S));
@@ -156,9 +148,8 @@ static void an_idle_line_gives_what_it_has_saved_to_the_first(void **state)
     leat_sim_wire_free(&w);
 }
 
-static void requests_differ_in_speed_and_the_line_is_full_all_the_same(void **state)
+TEST(requests_differ_in_speed_and_the_line_is_full_all_the_same)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e7, 0, 0, 16);
     uint64_t at;
     uint64_t end = 0;
@@ -176,9 +167,8 @@ static void requests_differ_in_speed_and_the_line_is_full_all_the_same(void **st
     leat_sim_wire_free(&w);
 }
 
-static void what_is_under_way_is_freed(void **state)
+TEST(what_is_under_way_is_freed)
 {
-    (void)state;
     struct leat_sim_wire w = leat_sim_wire(1e6, 0, LEAT_MS, 2);
     for (int i = 0; i < 5; i++)
         assert_true(leat_sim_wire_add(&w, &things[i], 1000000, 3, false, LEAT_S));
@@ -187,9 +177,8 @@ static void what_is_under_way_is_freed(void **state)
     assert_int_equal(w.queued.n + w.waiting.n + w.flowing.n, 0);
 }
 
-static void a_belt_keeps_order_and_rate(void **state)
+TEST(a_belt_keeps_order_and_rate)
 {
-    (void)state;
     struct leat_sim_belt b = {.rate = 1000};
     assert_int_equal(leat_sim_belt_next_ns(&b), UINT64_MAX);
     assert_true(leat_sim_belt_add(&b, &things[0], 500, LEAT_S));
@@ -204,9 +193,8 @@ static void a_belt_keeps_order_and_rate(void **state)
     leat_sim_belt_free(&b);
 }
 
-static void cores_work_at_once_and_one_after_the_other(void **state)
+TEST(cores_work_at_once_and_one_after_the_other)
 {
-    (void)state;
     struct leat_sim_cores c;
     struct leat_error err;
     assert_ok(leat_sim_cores_open(2, 4, &c, &err), err);
@@ -218,23 +206,4 @@ static void cores_work_at_once_and_one_after_the_other(void **state)
     assert_ok(leat_sim_cores_open(1, 0, &c, &err), err);
     assert_int_equal(leat_sim_cores_give(&c, 1000, LEAT_S), LEAT_S); /* in no time */
     leat_sim_cores_close(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_share_the_line_after_the_latency),
-        cmocka_unit_test(one_that_comes_later_slows_down_who_is_there),
-        cmocka_unit_test(a_connection_has_its_own_limit),
-        cmocka_unit_test(urgent_requests_start_first),
-        cmocka_unit_test(more_requests_are_in_flight_as_long_as_they_help),
-        cmocka_unit_test(a_full_line_carries_its_rate_whatever_is_asked),
-        cmocka_unit_test(a_share_of_the_bucket_counts_from_then_on),
-        cmocka_unit_test(an_idle_line_gives_what_it_has_saved_to_the_first),
-        cmocka_unit_test(requests_differ_in_speed_and_the_line_is_full_all_the_same),
-        cmocka_unit_test(what_is_under_way_is_freed),
-        cmocka_unit_test(a_belt_keeps_order_and_rate),
-        cmocka_unit_test(cores_work_at_once_and_one_after_the_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

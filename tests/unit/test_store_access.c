@@ -53,23 +53,18 @@ static void set(const char *name, const char *value)
     assert_int_equal(setenv(name, value, 1), 0);
 }
 
-static int clean(void **state)
+static void clean(void)
 {
-    (void)state;
-    bench_clean_environment();
+    unit_clean_environment();
     for (size_t i = 0; i < COUNT(variables); i++)
         unsetenv(variables[i]);
     set("HOME", folder);
-    return 0;
 }
 
-static void write_file(const char *name, const char *text, char path[128])
+static void write_named(const char *name, const char *text, char path[128])
 {
     snprintf(path, 128, "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    write_text(path, text);
 }
 
 static leat_status resolve(struct leat_access *access, const char *text, bool fresh, struct leat_error *err)
@@ -119,12 +114,11 @@ static struct leat_buf written(const struct leat_access *access)
     return b;
 }
 
-static void every_kind_crosses_as_bytes_and_comes_back_the_same(void **state)
+TEST_WITH(clean, NULL, every_kind_crosses_as_bytes_and_comes_back_the_same)
 {
     struct leat_access *back;
     struct leat_error err;
     uint8_t one[LEAT_SHA256_SIZE], other[LEAT_SHA256_SIZE];
-    (void)state;
     set_all();
     struct leat_access *access = make(five, COUNT(five));
     struct leat_buf b = written(access);
@@ -151,10 +145,9 @@ static void every_kind_crosses_as_bytes_and_comes_back_the_same(void **state)
 
 /* Cut anywhere but between two fields it is refused; cut there, it is what came before; with a bit flipped it is read
  * as something, or refused: neither says a secret. */
-static void damaged_bytes_are_refused_at_every_length_and_say_nothing(void **state)
+TEST_WITH(clean, NULL, damaged_bytes_are_refused_at_every_length_and_say_nothing)
 {
     struct leat_error err;
-    (void)state;
     set_all();
     struct leat_access *access = make(five, COUNT(five));
     struct leat_buf b = written(access);
@@ -199,12 +192,11 @@ static void read_fails(struct leat_buf *b, leat_status status, const char *part)
     leat_buf_free(b);
 }
 
-static void what_must_be_understood_and_is_not_is_refused(void **state)
+TEST_WITH(clean, NULL, what_must_be_understood_and_is_not_is_refused)
 {
     struct leat_access *back;
     struct leat_error err;
     struct leat_buf b;
-    (void)state;
     leat_buf_init(&b, 1u << 20);
     add(&b, 1, 1, "s3://", 5);
     add(&b, 99, 0, "more", 4); /* only says more */
@@ -242,17 +234,16 @@ static void what_must_be_understood_and_is_not_is_refused(void **state)
 
 /* Use */
 
-static void a_store_is_opened_with_what_was_found_elsewhere_and_nothing_else(void **state)
+TEST_WITH(clean, NULL, a_store_is_opened_with_what_was_found_elsewhere_and_nothing_else)
 {
     struct leat_url url = {.scheme = LEAT_SCHEME_S3, .host = bucket, .path = nothing, .query = nothing};
     struct leat_url google = {.scheme = LEAT_SCHEME_GS, .host = bucket, .path = nothing, .query = nothing};
     struct leat_store *store = NULL;
     struct leat_store_place place = {0};
     struct leat_error err;
-    (void)state;
     set_all();
     struct leat_access *access = make(five, 1);
-    clean(NULL); /* another process has another environment */
+    clean(); /* another process has another environment */
     struct leat_store_opts opts = {.access = access};
     assert_ok(leat_store_open(&url, &opts, &store, &err), err);
     leat_store_place(store, &place);
@@ -273,7 +264,7 @@ static void a_store_is_opened_with_what_was_found_elsewhere_and_nothing_else(voi
     leat_access_free(access);
 }
 
-static void places_tell_what_one_set_of_keys_is_for(void **state)
+TEST_WITH(clean, NULL, places_tell_what_one_set_of_keys_is_for)
 {
     static const char *const cases[][2] = {
         {"s3://bucket/key", "s3://"},
@@ -287,7 +278,6 @@ static void places_tell_what_one_set_of_keys_is_for(void **state)
     };
     struct leat_access *access;
     struct leat_error err;
-    (void)state;
     assert_ok(leat_access_new(&access, &err), err);
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct leat_url url = {0};
@@ -337,7 +327,7 @@ static void fail_each(const struct provider *p)
     struct leat_access *whole = NULL;
     struct leat_error err;
     uint8_t expected[LEAT_SHA256_SIZE], got[LEAT_SHA256_SIZE];
-    clean(NULL);
+    clean();
     p->prepare();
     assert_ok(look(p, &whole, &err), err);
     assert_true(leat_access_from(whole, leat_access_count(whole) - 1)[0]);
@@ -375,7 +365,7 @@ static void use_pair(void)
 static void use_credentials(const char *text)
 {
     char path[128];
-    write_file("credentials.json", text, path);
+    write_named("credentials.json", text, path);
     set("GOOGLE_APPLICATION_CREDENTIALS", path);
 }
 
@@ -463,7 +453,7 @@ static void use_federation(void)
     char path[128];
     use_program();
     unsetenv("AZURE_CLIENT_SECRET");
-    write_file("token", "word\n", path);
+    write_named("token", "word\n", path);
     set("AZURE_FEDERATED_TOKEN_FILE", path);
 }
 
@@ -482,7 +472,7 @@ static void use_hub_variable(void)
 static void use_hub_file(void)
 {
     char path[128];
-    write_file("hub-token", "sesame\n", path);
+    write_named("hub-token", "sesame\n", path);
     set("HF_TOKEN_PATH", path);
 }
 
@@ -496,14 +486,14 @@ static void use_sections(void)
 {
     char path[128];
     set_all();
-    write_file("leat-config",
-               "[store az://acct]\nendpoint-url = http://127.0.0.1:1\n"
-               "[store s3://b]\nendpoint-url = http://127.0.0.1:2\nheader = x-a: b\nrequester-pays = true\n",
-               path);
+    write_named("leat-config",
+                "[store az://acct]\nendpoint-url = http://127.0.0.1:1\n"
+                "[store s3://b]\nendpoint-url = http://127.0.0.1:2\nheader = x-a: b\nrequester-pays = true\n",
+                path);
     set("LEAT_CONFIG", path);
 }
 
-static void a_store_with_a_section_is_a_place_by_itself(void **state)
+TEST_WITH(clean, NULL, a_store_with_a_section_is_a_place_by_itself)
 {
     static const char *const cases[][2] = {{"s3://b/key", "s3://b"},
                                            {"s3://bb/key", "s3://"},
@@ -513,7 +503,6 @@ static void a_store_with_a_section_is_a_place_by_itself(void **state)
     struct leat_access *access;
     struct leat_access *back;
     struct leat_error err;
-    (void)state;
     use_sections();
     assert_ok(leat_access_begin(&access, &err), err);
     assert_ok(resolve(access, "s3://other/x", true, &err), err);
@@ -540,35 +529,32 @@ static void a_store_with_a_section_is_a_place_by_itself(void **state)
     leat_access_free(access);
 }
 
-static void keys_of_google_without_memory(void **state)
+TEST_WITH(clean, NULL, keys_of_google_without_memory)
 {
     static const struct provider all[] = {{"gs://b", use_pair},
                                           {"gs://b", use_service_account},
                                           {"gs://b", use_login},
                                           {"gs://b", use_workload},
                                           {"gs://b", use_metadata}};
-    (void)state;
     for (size_t i = 0; i < COUNT(all); i++)
         fail_each(&all[i]);
 }
 
-static void keys_of_azure_without_memory(void **state)
+TEST_WITH(clean, NULL, keys_of_azure_without_memory)
 {
     static const struct provider all[] = {{"az://acct/b", use_account_key}, {"az://acct/b", use_sas},
                                           {"az://acct/b", use_connection},  {"az://acct/b", use_program},
                                           {"az://acct/b", use_federation},  {"az://acct/b", use_identity}};
-    (void)state;
     for (size_t i = 0; i < COUNT(all); i++)
         fail_each(&all[i]);
 }
 
-static void keys_of_the_hub_and_of_aws_without_memory(void **state)
+TEST_WITH(clean, NULL, keys_of_the_hub_and_of_aws_without_memory)
 {
     static const struct provider all[] = {{"hf://datasets/o/n", use_hub_variable},
                                           {"hf://datasets/o/n", use_hub_file},
                                           {"s3://b", use_aws},
                                           {"s3://b", use_sections}};
-    (void)state;
     for (size_t i = 0; i < COUNT(all); i++)
         fail_each(&all[i]);
 }
@@ -606,45 +592,25 @@ static leat_status carry(void *user, struct leat_error *err)
     return rc;
 }
 
-static void settings_are_carried_without_memory(void **state)
+TEST_WITH(clean, NULL, settings_are_carried_without_memory)
 {
-    (void)state;
     set_all();
     struct leat_access *access = make(five, COUNT(five));
     assert_true(fail_alloc_each(carry, access) > 20);
     leat_access_free(access);
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
-    bench_folder(folder);
+    folder_make(folder);
     peer = peer_open(serve, NULL);
     private_key();
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     peer_close(peer);
-    bench_remove(folder);
-    return 0;
+    folder_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(every_kind_crosses_as_bytes_and_comes_back_the_same, clean),
-        cmocka_unit_test_setup(damaged_bytes_are_refused_at_every_length_and_say_nothing, clean),
-        cmocka_unit_test_setup(what_must_be_understood_and_is_not_is_refused, clean),
-        cmocka_unit_test_setup(a_store_is_opened_with_what_was_found_elsewhere_and_nothing_else, clean),
-        cmocka_unit_test_setup(places_tell_what_one_set_of_keys_is_for, clean),
-        cmocka_unit_test_setup(a_store_with_a_section_is_a_place_by_itself, clean),
-        cmocka_unit_test_setup(keys_of_google_without_memory, clean),
-        cmocka_unit_test_setup(keys_of_azure_without_memory, clean),
-        cmocka_unit_test_setup(keys_of_the_hub_and_of_aws_without_memory, clean),
-        cmocka_unit_test_setup(settings_are_carried_without_memory, clean),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down);

@@ -173,7 +173,7 @@ static void fail_each(leat_status (*scenario)(struct leat_error *err))
                          and_later ? " and all later ones" : "", leat_status_name(rc), err.text);
             if (!failed) {
                 assert_int_equal(rc, LEAT_OK);
-                print_message("%ld allocations\n", n);
+                print_message("# %ld allocations\n", n);
                 return;
             }
             if (and_later)
@@ -182,36 +182,30 @@ static void fail_each(leat_status (*scenario)(struct leat_error *err))
     }
 }
 
-static void files_without_memory(void **state)
+TEST(files_without_memory)
 {
-    (void)state;
     fail_each(use_files);
 }
 
-static void buckets_without_memory(void **state)
+TEST(buckets_without_memory)
 {
-    (void)state;
     fail_each(use_bucket);
 }
 
-static void web_servers_without_memory(void **state)
+TEST(web_servers_without_memory)
 {
-    (void)state;
     fail_each(use_web);
 }
 
-static void copies_without_memory(void **state)
+TEST(copies_without_memory)
 {
-    (void)state;
     fail_each(copy_between);
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
-    bench_clean_environment();
     bench_fill(data, sizeof data, 4);
-    bench_folder(folder);
+    folder_make(folder);
     setenv("HOME", folder, 1);
     setenv("AWS_ACCESS_KEY_ID", "id", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
@@ -223,24 +217,12 @@ static int set_up(void **state)
     assert_int_equal(ftruncate(fileno(f), 6 << 20), 0);
     fclose(f);
     peer = peer_open(serve, NULL);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     peer_close(peer);
-    bench_remove(folder);
-    return 0;
+    folder_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_without_memory),
-        cmocka_unit_test(buckets_without_memory),
-        cmocka_unit_test(web_servers_without_memory),
-        cmocka_unit_test(copies_without_memory),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down);

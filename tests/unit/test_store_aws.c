@@ -3,9 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "unit.h"
+#include "unit_place.h"
 
-static char folder[] = "/tmp/leat-aws-XXXXXX";
 static char credentials[64];
 static char config[64];
 
@@ -15,24 +14,14 @@ static const char *const variables[] = {
     "AWS_SHARED_CREDENTIALS_FILE",
 };
 
-static int clean(void **state)
+static void clean(void)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(variables); i++)
         unsetenv(variables[i]);
-    setenv("HOME", folder, 1);
+    setenv("HOME", unit_place, 1);
     setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
     unlink(credentials);
     unlink(config);
-    return 0;
-}
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
 }
 
 static struct leat_aws load(const struct leat_store_opts *opts)
@@ -53,9 +42,8 @@ static void expect_error(const struct leat_store_opts *opts, const char *part)
     assert_null(strstr(err.text, "sesame")); /* no secret in a message */
 }
 
-static void nothing_at_all_is_anonymous(void **state)
+TEST_WITH(clean, NULL, nothing_at_all_is_anonymous)
 {
-    (void)state;
     struct leat_aws aws = load(NULL);
     assert_null(aws.access_key);
     assert_null(aws.region);
@@ -70,10 +58,9 @@ static void nothing_at_all_is_anonymous(void **state)
     leat_aws_free(&aws);
 }
 
-static void the_environment_wins_over_the_files(void **state)
+TEST_WITH(clean, NULL, the_environment_wins_over_the_files)
 {
-    (void)state;
-    write_file(credentials, "[default]\naws_access_key_id = file\naws_secret_access_key = sesame\nregion = file-1\n");
+    write_text(credentials, "[default]\naws_access_key_id = file\naws_secret_access_key = sesame\nregion = file-1\n");
     setenv("AWS_ACCESS_KEY_ID", "env", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "open sesame", 1);
     setenv("AWS_SESSION_TOKEN", "token", 1);
@@ -101,10 +88,9 @@ static void the_environment_wins_over_the_files(void **state)
     leat_aws_free(&aws);
 }
 
-static void endpoints_have_their_order(void **state)
+TEST_WITH(clean, NULL, endpoints_have_their_order)
 {
-    (void)state;
-    write_file(config, "[default]\nendpoint_url = http://file\n");
+    write_text(config, "[default]\nendpoint_url = http://file\n");
     struct leat_aws aws = load(NULL);
     assert_string_equal(aws.endpoint_url, "http://file");
     assert_string_equal(aws.endpoint_from, "profile 'default'");
@@ -123,13 +109,12 @@ static void endpoints_have_their_order(void **state)
     leat_aws_free(&aws);
 }
 
-static void profiles_are_found_in_both_files(void **state)
+TEST_WITH(clean, NULL, profiles_are_found_in_both_files)
 {
-    (void)state;
-    write_file(credentials, "# mine\n[default]\naws_access_key_id=D\naws_secret_access_key=sesame\n\n"
+    write_text(credentials, "# mine\n[default]\naws_access_key_id=D\naws_secret_access_key=sesame\n\n"
                             "[other]\naws_access_key_id = O\naws_secret_access_key = sesame=+/;x\n"
                             "aws_session_token = T\n");
-    write_file(config, "[default]\nregion = d-1\n[profile other]\nregion = o-1\ns3 =\n    addressing_style = path\n"
+    write_text(config, "[default]\nregion = d-1\n[profile other]\nregion = o-1\ns3 =\n    addressing_style = path\n"
                        "    endpoint_url = http://o\noutput = json\n[profile  spaced ]\nregion = s-1\n"
                        "[other]\nregion = not-a-profile\n[sso-session x]\nsso_region = y\n");
     struct leat_aws aws = load(NULL);
@@ -153,10 +138,9 @@ static void profiles_are_found_in_both_files(void **state)
     leat_aws_free(&aws);
 }
 
-static void a_profile_that_was_named_beats_keys_in_the_environment(void **state)
+TEST_WITH(clean, NULL, a_profile_that_was_named_beats_keys_in_the_environment)
 {
-    (void)state;
-    write_file(credentials, "[p]\naws_access_key_id = P\naws_secret_access_key = sesame\n");
+    write_text(credentials, "[p]\naws_access_key_id = P\naws_secret_access_key = sesame\n");
     setenv("AWS_ACCESS_KEY_ID", "env", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "sesame", 1);
     struct leat_aws aws = load(&(struct leat_store_opts){.profile = "p"});
@@ -168,9 +152,8 @@ static void a_profile_that_was_named_beats_keys_in_the_environment(void **state)
     leat_aws_free(&aws);
 }
 
-static void half_a_key_pair_and_a_missing_profile_are_errors(void **state)
+TEST_WITH(clean, NULL, half_a_key_pair_and_a_missing_profile_are_errors)
 {
-    (void)state;
     setenv("AWS_ACCESS_KEY_ID", "env", 1);
     expect_error(NULL, "AWS_SECRET_ACCESS_KEY");
     unsetenv("AWS_ACCESS_KEY_ID");
@@ -181,16 +164,15 @@ static void half_a_key_pair_and_a_missing_profile_are_errors(void **state)
     assert_null(aws.secret_key);
     leat_aws_free(&aws);
     unsetenv("AWS_SECRET_ACCESS_KEY");
-    write_file(credentials, "[default]\naws_secret_access_key = sesame\n");
+    write_text(credentials, "[default]\naws_secret_access_key = sesame\n");
     expect_error(NULL, "only one of");
     expect_error(&(struct leat_store_opts){.profile = "none"}, "'none'");
     setenv("AWS_PROFILE", "gone", 1);
     expect_error(NULL, "'gone'");
 }
 
-static void keys_with_control_characters_are_refused_before_they_reach_a_header(void **state)
+TEST_WITH(clean, NULL, keys_with_control_characters_are_refused_before_they_reach_a_header)
 {
-    (void)state;
     setenv("AWS_ACCESS_KEY_ID", "id", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "sesame", 1);
     setenv("AWS_SESSION_TOKEN", "token\r\nX-Evil: 1", 1);
@@ -202,9 +184,8 @@ static void keys_with_control_characters_are_refused_before_they_reach_a_header(
     expect_error(NULL, "control character");
 }
 
-static void files_with_odd_syntax_are_said_with_their_line(void **state)
+TEST_WITH(clean, NULL, files_with_odd_syntax_are_said_with_their_line)
 {
-    (void)state;
     static const char *const wrong[] = {
         "[default\nregion = x\n",
         "[default]\njust words\n",
@@ -212,24 +193,23 @@ static void files_with_odd_syntax_are_said_with_their_line(void **state)
         "[default] trailing\n",
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        write_file(credentials, wrong[i]);
+        write_text(credentials, wrong[i]);
         expect_error(NULL, "line");
     }
-    write_file(credentials, "\n\n ; comment\n[default]\r\nregion = crlf-1\r\n\tindented = x\n");
+    write_text(credentials, "\n\n ; comment\n[default]\r\nregion = crlf-1\r\n\tindented = x\n");
     struct leat_aws aws = load(NULL);
     assert_string_equal(aws.region, "crlf-1");
     leat_aws_free(&aws);
-    write_file(credentials, "");
+    write_text(credentials, "");
     aws = load(NULL);
     leat_aws_free(&aws);
 }
 
-static void the_files_can_be_elsewhere(void **state)
+TEST_WITH(clean, NULL, the_files_can_be_elsewhere)
 {
-    (void)state;
     char other[64];
-    snprintf(other, sizeof other, "%s/elsewhere", folder);
-    write_file(other, "[default]\nregion = e-1\n");
+    snprintf(other, sizeof other, "%s/elsewhere", unit_place);
+    write_text(other, "[default]\nregion = e-1\n");
     setenv("AWS_CONFIG_FILE", other, 1);
     setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent/file", 1);
     struct leat_aws aws = load(NULL);
@@ -238,30 +218,12 @@ static void the_files_can_be_elsewhere(void **state)
     unlink(other);
 }
 
-int main(void)
+static void begin(void)
 {
-    if (!mkdtemp(folder))
-        return 1;
-    char aws[64];
-    snprintf(aws, sizeof aws, "%s/.aws", folder);
-    snprintf(credentials, sizeof credentials, "%s/credentials", aws);
-    snprintf(config, sizeof config, "%s/config", aws);
-    mkdir(aws, 0700);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_at_all_is_anonymous, clean),
-        cmocka_unit_test_setup(the_environment_wins_over_the_files, clean),
-        cmocka_unit_test_setup(endpoints_have_their_order, clean),
-        cmocka_unit_test_setup(profiles_are_found_in_both_files, clean),
-        cmocka_unit_test_setup(a_profile_that_was_named_beats_keys_in_the_environment, clean),
-        cmocka_unit_test_setup(half_a_key_pair_and_a_missing_profile_are_errors, clean),
-        cmocka_unit_test_setup(keys_with_control_characters_are_refused_before_they_reach_a_header, clean),
-        cmocka_unit_test_setup(files_with_odd_syntax_are_said_with_their_line, clean),
-        cmocka_unit_test_setup(the_files_can_be_elsewhere, clean),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(credentials);
-    unlink(config);
-    rmdir(aws);
-    rmdir(folder);
-    return failed;
+    place_open();
+    assert_int_equal(mkdir(place_path(".aws"), 0700), 0);
+    snprintf(credentials, sizeof credentials, "%s", place_path(".aws/credentials"));
+    snprintf(config, sizeof config, "%s", place_path(".aws/config"));
 }
+
+TEST_GROUP(begin, place_close);

@@ -15,25 +15,21 @@
 static char folder[64];
 static struct leat_store *files;
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
-    bench_folder(folder);
+    folder_make(folder);
     files = bench_open_files();
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     leat_store_close(files);
-    bench_remove(folder);
-    return 0;
+    folder_remove(folder);
 }
 
 static const char *at(const char *name)
 {
-    return bench_path(folder, name);
+    return path_in(folder, name);
 }
 
 static void put(const char *name, const char *text)
@@ -42,9 +38,8 @@ static void put(const char *name, const char *text)
     assert_ok(leat_store_put(files, at(name), text, strlen(text), NULL, &err), err);
 }
 
-static void what_is_put_is_there_with_its_parents_and_no_leftovers(void **state)
+TEST_WITH(open_all, close_all, what_is_put_is_there_with_its_parents_and_no_leftovers)
 {
-    (void)state;
     struct leat_error err;
     struct leat_object object;
     struct leat_object again;
@@ -66,9 +61,8 @@ static void what_is_put_is_there_with_its_parents_and_no_leftovers(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
-static void a_changed_file_is_noticed_by_its_tag(void **state)
+TEST_WITH(open_all, close_all, a_changed_file_is_noticed_by_its_tag)
 {
-    (void)state;
     struct leat_error err;
     struct leat_object object;
     char text[10];
@@ -80,9 +74,8 @@ static void a_changed_file_is_noticed_by_its_tag(void **state)
     assert_int_equal(leat_store_run(files, &op, &err), LEAT_CHANGED);
 }
 
-static void reading_past_the_end_is_an_error_unless_short_is_fine(void **state)
+TEST_WITH(open_all, close_all, reading_past_the_end_is_an_error_unless_short_is_fine)
 {
-    (void)state;
     struct leat_error err;
     char text[10];
     put("x", "12345");
@@ -102,9 +95,8 @@ static void reading_past_the_end_is_an_error_unless_short_is_fine(void **state)
     assert_int_not_equal(leat_store_get(files, at("x"), UINT64_MAX - 5, 3, text, NULL, &err), LEAT_OK);
 }
 
-static void what_is_no_regular_file_is_no_object(void **state)
+TEST_WITH(open_all, close_all, what_is_no_regular_file_is_no_object)
 {
-    (void)state;
     struct leat_error err;
     struct leat_object object;
     char text[1];
@@ -121,9 +113,8 @@ static void what_is_no_regular_file_is_no_object(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
-static void only_regular_files_are_replaced_and_links_stay_links(void **state)
+TEST_WITH(open_all, close_all, only_regular_files_are_replaced_and_links_stay_links)
 {
-    (void)state;
     struct leat_error err;
     struct stat st;
     char text[4] = "";
@@ -150,9 +141,8 @@ static void only_regular_files_are_replaced_and_links_stay_links(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
-static void what_must_not_be_replaced_is_not(void **state)
+TEST_WITH(open_all, close_all, what_must_not_be_replaced_is_not)
 {
-    (void)state;
     struct leat_error err;
     struct leat_store_op op = {.verb = LEAT_STORE_PUT, .key = at("x"), .data = "new", .data_n = 3, .create_only = true};
     assert_ok(leat_store_run(files, &op, &err), err);
@@ -160,9 +150,8 @@ static void what_must_not_be_replaced_is_not(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
-static void put_on_a_condition_replaces_only_what_was_seen(void **state)
+TEST_WITH(open_all, close_all, put_on_a_condition_replaces_only_what_was_seen)
 {
-    (void)state;
     struct leat_error err;
     struct leat_object seen;
     struct leat_object now;
@@ -208,9 +197,8 @@ static void *raise_counter(void *arg)
     return NULL;
 }
 
-static void of_many_who_replace_what_they_saw_none_undoes_another(void **state)
+TEST_WITH(open_all, close_all, of_many_who_replace_what_they_saw_none_undoes_another)
 {
-    (void)state;
     struct raiser raisers[4] = {0};
     struct leat_error err;
     unsigned raised = 0;
@@ -232,9 +220,8 @@ static void of_many_who_replace_what_they_saw_none_undoes_another(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
-static void a_put_in_parts_appears_whole_at_its_end(void **state)
+TEST_WITH(open_all, close_all, a_put_in_parts_appears_whole_at_its_end)
 {
-    (void)state;
     struct leat_error err;
     struct leat_object object;
     char id[LEAT_UPLOAD_ID_MAX];
@@ -296,9 +283,8 @@ static void *flip(void *arg)
     return NULL;
 }
 
-static void a_reader_sees_one_version_whole(void **state)
+TEST_WITH(open_all, close_all, a_reader_sees_one_version_whole)
 {
-    (void)state;
     struct flipping f = {.stop = false};
     pthread_t thread;
     snprintf(f.path, sizeof f.path, "%s", at("flip"));
@@ -346,9 +332,8 @@ static void *write_in_place(void *arg)
     return NULL;
 }
 
-static void a_file_written_to_while_it_is_read_is_an_error(void **state)
+TEST_WITH(open_all, close_all, a_file_written_to_while_it_is_read_is_an_error)
 {
-    (void)state;
     const size_t size = 64 << 20; /* long enough to read for its time of change to move on */
     struct writer w = {.stop = false};
     struct leat_error err;
@@ -375,9 +360,8 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Names made to sort badly: '/' comes after '-' and '.', and before letters. */
-static void listings_are_sorted_as_a_buckets_are(void **state)
+TEST_WITH(open_all, close_all, listings_are_sorted_as_a_buckets_are)
 {
-    (void)state;
     static const char *const pieces[] = {"a", "b", "a-", "a.", "a0", "A", "\xc3\xa4", "a/", "b/", "a./", "-/", "\xff"};
     struct leat_rng rng = leat_rng(5, 0);
     struct leat_error err;
@@ -416,9 +400,8 @@ static void listings_are_sorted_as_a_buckets_are(void **state)
     unlink(at(".leat-part-1-2"));
 }
 
-static void a_prefix_is_a_beginning_not_a_folder(void **state)
+TEST_WITH(open_all, close_all, a_prefix_is_a_beginning_not_a_folder)
 {
-    (void)state;
     struct leat_error err;
     struct leat_list *list;
     struct leat_list_entry entry;
@@ -446,9 +429,8 @@ static void a_prefix_is_a_beginning_not_a_folder(void **state)
     leat_store_list_close(NULL);
 }
 
-static void deep_folders_have_a_limit(void **state)
+TEST_WITH(open_all, close_all, deep_folders_have_a_limit)
 {
-    (void)state;
     struct leat_error err;
     struct leat_list *list;
     struct leat_list_entry entry;
@@ -464,9 +446,8 @@ static void deep_folders_have_a_limit(void **state)
     leat_store_list_close(list);
 }
 
-static void without_descriptors_operations_fail_and_work_again_later(void **state)
+TEST_WITH(open_all, close_all, without_descriptors_operations_fail_and_work_again_later)
 {
-    (void)state;
     struct leat_error err;
     char text[3];
     struct rlimit before;
@@ -485,28 +466,4 @@ static void without_descriptors_operations_fail_and_work_again_later(void **stat
     assert_int_equal(write, LEAT_LIMIT);
     assert_int_equal(listing, LEAT_LIMIT);
     assert_ok(leat_store_get(files, at("x"), 0, 3, text, NULL, &err), err);
-}
-
-int main(void)
-{
-    bench_clean_environment();
-#define EACH(test) cmocka_unit_test_setup_teardown(test, open_all, close_all)
-    const struct CMUnitTest tests[] = {
-        EACH(what_is_put_is_there_with_its_parents_and_no_leftovers),
-        EACH(a_changed_file_is_noticed_by_its_tag),
-        EACH(reading_past_the_end_is_an_error_unless_short_is_fine),
-        EACH(what_is_no_regular_file_is_no_object),
-        EACH(only_regular_files_are_replaced_and_links_stay_links),
-        EACH(what_must_not_be_replaced_is_not),
-        EACH(put_on_a_condition_replaces_only_what_was_seen),
-        EACH(of_many_who_replace_what_they_saw_none_undoes_another),
-        EACH(a_put_in_parts_appears_whole_at_its_end),
-        EACH(a_reader_sees_one_version_whole),
-        EACH(a_file_written_to_while_it_is_read_is_an_error),
-        EACH(listings_are_sorted_as_a_buckets_are),
-        EACH(a_prefix_is_a_beginning_not_a_folder),
-        EACH(deep_folders_have_a_limit),
-        EACH(without_descriptors_operations_fail_and_work_again_later),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

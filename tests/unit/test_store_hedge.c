@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/random.h"
 #include "store/hedge.h"
@@ -7,9 +5,8 @@
 
 #define SIZE (8ull << 20)
 
-static void nothing_is_late_before_enough_was_seen(void **state)
+TEST(nothing_is_late_before_enough_was_seen)
 {
-    (void)state;
     struct leat_hedge h = {0};
     for (unsigned i = 0; i < 31; i++) {
         assert_int_equal(leat_hedge_begin(&h, SIZE), 0);
@@ -20,9 +17,8 @@ static void nothing_is_late_before_enough_was_seen(void **state)
     assert_int_equal(leat_hedge_begin(&h, 1000), 0); /* of other sizes nothing is known */
 }
 
-static void one_slow_answer_in_a_hundred_does_not_change_what_is_late(void **state)
+TEST(one_slow_answer_in_a_hundred_does_not_change_what_is_late)
 {
-    (void)state;
     struct leat_hedge h = {0};
     for (unsigned i = 0; i < 1000; i++) {
         leat_hedge_begin(&h, SIZE);
@@ -31,9 +27,8 @@ static void one_slow_answer_in_a_hundred_does_not_change_what_is_late(void **sta
     assert_int_equal(leat_hedge_begin(&h, SIZE), 60 * LEAT_MS);
 }
 
-static void a_store_that_is_slow_as_a_whole_is_not_late(void **state)
+TEST(a_store_that_is_slow_as_a_whole_is_not_late)
 {
-    (void)state;
     struct leat_hedge h = {0};
     for (unsigned i = 0; i < 1000; i++) {
         leat_hedge_begin(&h, SIZE);
@@ -43,9 +38,8 @@ static void a_store_that_is_slow_as_a_whole_is_not_late(void **state)
 }
 
 /* However many are late, and in whatever order sizes come. */
-static void second_requests_stay_within_two_percent(void **state)
+TEST(second_requests_stay_within_two_percent)
 {
-    (void)state;
     struct leat_rng rng = leat_rng(7, 0);
     struct leat_hedge h = {0};
     uint64_t requests = 0;
@@ -67,9 +61,8 @@ static void second_requests_stay_within_two_percent(void **state)
     assert_true(extra > 900);
 }
 
-static void what_was_saved_is_not_spent_at_once(void **state)
+TEST(what_was_saved_is_not_spent_at_once)
 {
-    (void)state;
     struct leat_hedge h = {0};
     unsigned sent = 0;
     for (unsigned i = 0; i < 1000000; i++)
@@ -77,16 +70,4 @@ static void what_was_saved_is_not_spent_at_once(void **state)
     while (leat_hedge_take(&h, SIZE))
         sent++;
     assert_in_range(sent, 16, 32);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_late_before_enough_was_seen),
-        cmocka_unit_test(one_slow_answer_in_a_hundred_does_not_change_what_is_late),
-        cmocka_unit_test(a_store_that_is_slow_as_a_whole_is_not_late),
-        cmocka_unit_test(second_requests_stay_within_two_percent),
-        cmocka_unit_test(what_was_saved_is_not_spent_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,4 @@
 /* Second requests for reads that are late: a bucket whose server answers some requests seconds late. */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,7 +8,7 @@
 
 #define SIZE  4096u
 #define USUAL 200u
-#define LATE  (20 * LEAT_S) /* far beyond what a loaded machine takes for an answer */
+#define LATE  LEAT_NEVER /* until the other side hangs up */
 
 static char old_data[SIZE];
 static char new_data[SIZE];
@@ -55,47 +53,49 @@ static bool serve(struct peer_request *r, void *user)
     return wait_late(r, s->late_ns) && peer_send(r, data + SIZE / 2, SIZE / 2);
 }
 
+/* One that knows how long reads take, and may send a second request: on a loaded machine usual reads are late by
+ * themselves, and use up the 2 % that may be. */
 static struct leat_store *open_used(struct peer *peer, enum leat_store_hedge hedge)
 {
     struct leat_error err;
+    struct leat_store_stats stats = {0};
     char into[SIZE];
     struct leat_store *store = bench_open_bucket(peer, (struct leat_store_opts){.hedge = hedge});
-    for (unsigned i = 0; i < USUAL; i++) {
+    for (unsigned i = 0; i < USUAL || (stats.hedges + 2) * 50 > i; i++) {
         assert_ok(leat_store_get(store, "usual", 0, SIZE, into, NULL, &err), err);
         assert_memory_equal(into, new_data, SIZE);
+        leat_store_stats(store, &stats);
     }
     return store;
 }
 
-static void what_is_late_comes_by_a_second_request(void **state)
+TEST(what_is_late_comes_by_a_second_request)
 {
-    (void)state;
     for (int half = 0; half < 2; half++) {
         struct server s = {.half = half, .late_ns = LATE};
         struct leat_error err;
+        struct leat_store_stats before;
         struct leat_store_stats stats;
         char into[SIZE] = {0};
         struct peer *peer = peer_open(serve, &s);
         struct leat_store *store = open_used(peer, LEAT_HEDGE_ON);
-        uint64_t began = leat_now_ns();
+        leat_store_stats(store, &before);
         assert_ok(leat_store_get(store, "slow", 0, SIZE, into, NULL, &err), err);
-        assert_true(leat_now_ns() - began < LATE / 2);
         assert_memory_equal(into, new_data, SIZE);
         leat_store_stats(store, &stats);
-        assert_in_range(stats.hedges, 1, 4); /* a loaded machine may be late by itself */
+        assert_int_equal(stats.hedges, before.hedges + 1);
         assert_true(stats.hedges_won >= 1);
         assert_true(stats.hedged_bytes == stats.hedges * SIZE);
-        assert_true(stats.hedges * 50 <= USUAL + 1);
-        assert_int_equal(stats.operations, USUAL + 1);
+        assert_true(stats.hedges * 50 <= stats.operations);
+        assert_int_equal(stats.operations, before.operations + 1);
         assert_int_equal(stats.failures, 0);
         leat_store_close(store);
         peer_close(peer);
     }
 }
 
-static void nothing_is_asked_twice_where_that_is_off(void **state)
+TEST(nothing_is_asked_twice_where_that_is_off)
 {
-    (void)state;
     struct server s = {.late_ns = 300 * LEAT_MS};
     struct leat_error err;
     struct leat_store_stats stats;
@@ -111,9 +111,8 @@ static void nothing_is_asked_twice_where_that_is_off(void **state)
 }
 
 /* The object was replaced between the two requests: half of each must never be taken for one. */
-static void an_answer_is_of_one_version_whichever_wins(void **state)
+TEST(an_answer_is_of_one_version_whichever_wins)
 {
-    (void)state;
     struct server s = {.half = true, .changes = true, .late_ns = LATE};
     struct leat_error err;
     char into[SIZE] = {0};
@@ -137,9 +136,8 @@ static void an_answer_is_of_one_version_whichever_wins(void **state)
 }
 
 /* What an answer's head says of an object is written as it comes: two heads must not meet there. */
-static void attributes_are_those_of_one_answer(void **state)
+TEST(attributes_are_those_of_one_answer)
 {
-    (void)state;
     struct server s = {.half = true, .late_ns = 500 * LEAT_MS};
     struct leat_error err;
     struct leat_buf found;
@@ -155,9 +153,8 @@ static void attributes_are_those_of_one_answer(void **state)
     peer_close(peer);
 }
 
-static void reads_with_a_second_request_are_cancelled_and_closed_at_any_moment(void **state)
+TEST(reads_with_a_second_request_are_cancelled_and_closed_at_any_moment)
 {
-    (void)state;
     for (unsigned i = 0; i < 24; i++) {
         struct server s = {.half = i & 1, .all_slow = i & 2, .late_ns = LATE};
         char into[SIZE];
@@ -181,17 +178,10 @@ static void reads_with_a_second_request_are_cancelled_and_closed_at_any_moment(v
     }
 }
 
-int main(void)
+static void begin(void)
 {
-    bench_clean_environment();
     bench_fill(old_data, sizeof old_data, 1);
     bench_fill(new_data, sizeof new_data, 2);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_late_comes_by_a_second_request),
-        cmocka_unit_test(nothing_is_asked_twice_where_that_is_off),
-        cmocka_unit_test(an_answer_is_of_one_version_whichever_wins),
-        cmocka_unit_test(attributes_are_those_of_one_answer),
-        cmocka_unit_test(reads_with_a_second_request_are_cancelled_and_closed_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+TEST_GROUP(begin, NULL);

@@ -1,15 +1,8 @@
 /* Who is asked to slow down, without a clock or a socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "store/lanes.h"
+#include "unit.h"
 
 #define START (1000 * LEAT_S)
 
@@ -46,9 +39,8 @@ static uint32_t limit_of(struct leat_lanes *l, uint32_t lane, uint64_t now)
     return n;
 }
 
-static void keys_of_a_folder_share_a_lane(void **state)
+TEST(keys_of_a_folder_share_a_lane)
 {
-    (void)state;
     assert_int_equal(leat_lanes_of("a/b/x"), leat_lanes_of("a/b/y"));
     assert_int_equal(leat_lanes_of("a/b/"), leat_lanes_of("a/b/y"));
     assert_int_equal(leat_lanes_of(""), leat_lanes_of("top"));
@@ -58,9 +50,8 @@ static void keys_of_a_folder_share_a_lane(void **state)
         assert_true(lanes[i] < LEAT_LANES);
 }
 
-static void one_folder_that_is_refused_slows_itself_only(void **state)
+TEST(one_folder_that_is_refused_slows_itself_only)
 {
-    (void)state;
     struct leat_lanes *l = new_lanes();
     uint32_t lanes[4];
     choose(lanes, 4);
@@ -78,9 +69,8 @@ static void one_folder_that_is_refused_slows_itself_only(void **state)
     free(l);
 }
 
-static void quick_refusals_do_not_hide_those_who_wait_for_an_answer(void **state)
+TEST(quick_refusals_do_not_hide_those_who_wait_for_an_answer)
 {
-    (void)state;
     struct leat_lanes *l = new_lanes();
     uint32_t lanes[3];
     choose(lanes, 3);
@@ -93,9 +83,8 @@ static void quick_refusals_do_not_hide_those_who_wait_for_an_answer(void **state
     free(l);
 }
 
-static void where_there_is_one_folder_it_is_the_store(void **state)
+TEST(where_there_is_one_folder_it_is_the_store)
 {
-    (void)state;
     struct leat_lanes *l = new_lanes();
     l->lane[5].running = 20;
     for (uint32_t i = 0; i < 200; i++)
@@ -104,9 +93,8 @@ static void where_there_is_one_folder_it_is_the_store(void **state)
     free(l);
 }
 
-static void where_most_are_refused_it_is_the_store(void **state)
+TEST(where_most_are_refused_it_is_the_store)
 {
-    (void)state;
     struct leat_lanes *l = new_lanes();
     uint32_t lanes[8];
     uint32_t told = 0;
@@ -119,9 +107,8 @@ static void where_most_are_refused_it_is_the_store(void **state)
     free(l);
 }
 
-static void strays_change_nothing(void **state)
+TEST(strays_change_nothing)
 {
-    (void)state;
     struct leat_lanes *l = new_lanes();
     uint32_t lanes[4];
     choose(lanes, 4);
@@ -133,9 +120,8 @@ static void strays_change_nothing(void **state)
     free(l);
 }
 
-static void a_lane_recovers_and_is_forgiven(void **state)
+TEST(a_lane_recovers_and_is_forgiven)
 {
-    (void)state;
     struct leat_lanes *l = new_lanes();
     uint32_t lanes[2];
     choose(lanes, 2);
@@ -154,18 +140,4 @@ static void a_lane_recovers_and_is_forgiven(void **state)
     assert_int_equal(limit_of(l, lanes[0], START + 62 * LEAT_S), 1000);
     assert_int_equal(l->limited, 0);
     free(l);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_of_a_folder_share_a_lane),
-        cmocka_unit_test(one_folder_that_is_refused_slows_itself_only),
-        cmocka_unit_test(quick_refusals_do_not_hide_those_who_wait_for_an_answer),
-        cmocka_unit_test(where_there_is_one_folder_it_is_the_store),
-        cmocka_unit_test(where_most_are_refused_it_is_the_store),
-        cmocka_unit_test(strays_change_nothing),
-        cmocka_unit_test(a_lane_recovers_and_is_forgiven),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

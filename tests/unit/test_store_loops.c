@@ -2,8 +2,6 @@
 #include "store/loops.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,9 +36,8 @@ static unsigned store_threads(void)
     return n;
 }
 
-static void many_stores_share_a_few_threads(void **state)
+TEST(many_stores_share_a_few_threads)
 {
-    (void)state;
     enum { STORES = 64 };
     struct leat_error err;
     struct leat_store *stores[STORES];
@@ -61,9 +58,8 @@ static void many_stores_share_a_few_threads(void **state)
     peer_close(peer);
 }
 
-static void a_child_has_loops_of_its_own(void **state)
+TEST(a_child_has_loops_of_its_own)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* ThreadSanitizer allows no threads after such a fork */
 #endif
@@ -74,7 +70,7 @@ static void a_child_has_loops_of_its_own(void **state)
     assert_ok(leat_store_get(store, "key", 0, sizeof into, into, NULL, &err), err);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(20);
+        alarm(120);
         struct leat_store *own = bench_open_bucket(peer, (struct leat_store_opts){0});
         leat_status rc = leat_store_get(own, "key", 0, sizeof into, into, NULL, &err);
         leat_store_close(own);
@@ -88,13 +84,9 @@ static void a_child_has_loops_of_its_own(void **state)
     peer_close(peer);
 }
 
-int main(void)
+static void begin(void)
 {
-    bench_clean_environment();
     bench_fill(data, sizeof data, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_stores_share_a_few_threads),
-        cmocka_unit_test(a_child_has_loops_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+TEST_GROUP(begin, NULL);

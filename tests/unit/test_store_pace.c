@@ -1,16 +1,9 @@
 /* The controller against a simulated server, without a clock or a socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "store/pace.h"
+#include "unit.h"
 
 #define STEP  (5 * LEAT_MS)
 #define MB    1e6
@@ -146,9 +139,8 @@ static double run(struct sim *s, uint64_t ns)
     return s->received * 1e9 / (double)ns;
 }
 
-static void full_rate_is_reached_within_three_seconds_and_kept(void **state)
+TEST(full_rate_is_reached_within_three_seconds_and_kept)
 {
-    (void)state;
     struct sim *s = new_sim();
     run(s, 2 * LEAT_S);
     assert_true(run(s, LEAT_S) > .95 * s->total_rate);
@@ -158,9 +150,8 @@ static void full_rate_is_reached_within_three_seconds_and_kept(void **state)
     free(s);
 }
 
-static void climbs_to_the_most_there_may_be_while_every_connection_adds(void **state)
+TEST(climbs_to_the_most_there_may_be_while_every_connection_adds)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->connection_rate = 5 * MB;
     s->total_rate = 5000 * MB;
@@ -173,9 +164,8 @@ static void climbs_to_the_most_there_may_be_while_every_connection_adds(void **s
     free(s);
 }
 
-static void few_connections_are_used_where_more_gain_nothing(void **state)
+TEST(few_connections_are_used_where_more_gain_nothing)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->connection_rate = s->total_rate = 1000 * MB;
     s->latency_ns = LEAT_MS;
@@ -184,9 +174,8 @@ static void few_connections_are_used_where_more_gain_nothing(void **state)
     free(s);
 }
 
-static void room_that_appears_later_is_found(void **state)
+TEST(room_that_appears_later_is_found)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->total_rate = 100 * MB;
     run(s, 10 * LEAT_S);
@@ -197,9 +186,8 @@ static void room_that_appears_later_is_found(void **state)
     free(s);
 }
 
-static void stray_refusals_change_nothing(void **state)
+TEST(stray_refusals_change_nothing)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->stray_chance = .05;
     assert_true(run(s, 3 * LEAT_S) > .8 * s->total_rate);
@@ -209,9 +197,8 @@ static void stray_refusals_change_nothing(void **state)
     free(s);
 }
 
-static void refusal_of_the_very_first_requests_is_no_burst_yet(void **state)
+TEST(refusal_of_the_very_first_requests_is_no_burst_yet)
 {
-    (void)state;
     struct leat_pace p = leat_pace(0);
     leat_pace_update(&p, true, START);
     leat_pace_answered(&p, true, START + LEAT_MS);
@@ -219,9 +206,8 @@ static void refusal_of_the_very_first_requests_is_no_burst_yet(void **state)
     assert_int_equal(p.limit, LEAT_PACE_START);
 }
 
-static void burst_halves_soon_and_at_most_once_a_second(void **state)
+TEST(burst_halves_soon_and_at_most_once_a_second)
 {
-    (void)state;
     struct sim *s = new_sim();
     run(s, 10 * LEAT_S);
     uint32_t before = s->pace.limit;
@@ -238,9 +224,8 @@ static void burst_halves_soon_and_at_most_once_a_second(void **state)
     free(s);
 }
 
-static void rate_comes_back_after_a_burst(void **state)
+TEST(rate_comes_back_after_a_burst)
 {
-    (void)state;
     struct sim *s = new_sim();
     run(s, 10 * LEAT_S);
     s->stray_chance = 1;
@@ -252,9 +237,8 @@ static void rate_comes_back_after_a_burst(void **state)
     free(s);
 }
 
-static void server_that_refuses_from_some_load_on_is_used_without_a_storm(void **state)
+TEST(server_that_refuses_from_some_load_on_is_used_without_a_storm)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->total_rate = 5000 * MB;
     s->refuse_from = 40;
@@ -265,9 +249,8 @@ static void server_that_refuses_from_some_load_on_is_used_without_a_storm(void *
     free(s);
 }
 
-static void limit_stays_while_less_is_wanted_than_allowed(void **state)
+TEST(limit_stays_while_less_is_wanted_than_allowed)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->idle = true;
     run(s, 30 * LEAT_S);
@@ -276,9 +259,8 @@ static void limit_stays_while_less_is_wanted_than_allowed(void **state)
     free(s);
 }
 
-static void haste_begins_with_many_and_climbs_on_from_there(void **state)
+TEST(haste_begins_with_many_and_climbs_on_from_there)
 {
-    (void)state;
     struct sim *s = new_sim();
     leat_pace_hurry(&s->pace, 32, s->now_ns);
     assert_int_equal(s->pace.limit, 32);
@@ -291,9 +273,8 @@ static void haste_begins_with_many_and_climbs_on_from_there(void **state)
     free(s);
 }
 
-static void haste_does_not_overrule_a_server_that_has_asked_to_slow_down(void **state)
+TEST(haste_does_not_overrule_a_server_that_has_asked_to_slow_down)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->stray_chance = 1;
     run(s, 3 * LEAT_S);
@@ -304,9 +285,8 @@ static void haste_does_not_overrule_a_server_that_has_asked_to_slow_down(void **
     free(s);
 }
 
-static void fixed_limit_never_changes(void **state)
+TEST(fixed_limit_never_changes)
 {
-    (void)state;
     struct sim *s = new_sim();
     s->pace = leat_pace(13);
     leat_pace_hurry(&s->pace, 32, s->now_ns);
@@ -316,24 +296,4 @@ static void fixed_limit_never_changes(void **state)
     assert_int_equal(s->limit_min, 13);
     assert_int_equal(s->limit_max, 13);
     free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_rate_is_reached_within_three_seconds_and_kept),
-        cmocka_unit_test(climbs_to_the_most_there_may_be_while_every_connection_adds),
-        cmocka_unit_test(few_connections_are_used_where_more_gain_nothing),
-        cmocka_unit_test(room_that_appears_later_is_found),
-        cmocka_unit_test(stray_refusals_change_nothing),
-        cmocka_unit_test(refusal_of_the_very_first_requests_is_no_burst_yet),
-        cmocka_unit_test(burst_halves_soon_and_at_most_once_a_second),
-        cmocka_unit_test(rate_comes_back_after_a_burst),
-        cmocka_unit_test(server_that_refuses_from_some_load_on_is_used_without_a_storm),
-        cmocka_unit_test(limit_stays_while_less_is_wanted_than_allowed),
-        cmocka_unit_test(haste_begins_with_many_and_climbs_on_from_there),
-        cmocka_unit_test(haste_does_not_overrule_a_server_that_has_asked_to_slow_down),
-        cmocka_unit_test(fixed_limit_never_changes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,8 @@ static bool serve_under_200(struct peer_request *r, void *user)
     return peer_send(r, data + r->first, (size_t)(last + 1 - r->first));
 }
 
-static void a_range_under_200_that_fits_to_the_byte_is_a_part(void **state)
+TEST(a_range_under_200_that_fits_to_the_byte_is_a_part)
 {
-    (void)state;
     static const struct {
         uint64_t size, offset, length, got;
     } cases[] = {
@@ -58,9 +57,8 @@ static void a_range_under_200_that_fits_to_the_byte_is_a_part(void **state)
 }
 
 /* The first 64 KiB come before the size is known. Taken for the whole, the object would be cut there in silence. */
-static void an_object_is_not_cut_where_a_first_part_says_200(void **state)
+TEST(an_object_is_not_cut_where_a_first_part_says_200)
 {
-    (void)state;
     static const uint64_t sizes[] = {1, 65535, 65536, 65537, SIZE};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         struct leat_error err;
@@ -119,9 +117,8 @@ static bool serve_lie(struct peer_request *r, void *user)
     return !chunked || peer_say(r, "\r\n0\r\n\r\n");
 }
 
-static void a_range_under_200_with_any_doubt_is_refused_and_tried_again(void **state)
+TEST(a_range_under_200_with_any_doubt_is_refused_and_tried_again)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(lies); i++) {
         struct leat_error err;
         char into[100] = "";
@@ -160,9 +157,8 @@ static bool serve_broken(struct peer_request *r, void *user)
     return peer_send(r, data + 140, 60);
 }
 
-static void a_broken_range_under_200_is_continued_and_never_mixed(void **state)
+TEST(a_broken_range_under_200_is_continued_and_never_mixed)
 {
-    (void)state;
     for (int changed = 0; changed < 2; changed++) {
         struct leat_error err;
         char into[100];
@@ -188,9 +184,8 @@ static bool serve_all_with_a_range(struct peer_request *r, void *user)
     return peer_send(r, data, SIZE);
 }
 
-static void the_whole_object_that_says_so_twice_is_still_the_whole(void **state)
+TEST(the_whole_object_that_says_so_twice_is_still_the_whole)
 {
-    (void)state;
     struct leat_error err;
     char into[100];
     struct peer *peer = peer_open(serve_all_with_a_range, NULL);
@@ -218,9 +213,8 @@ static bool serve_other_byte(struct peer_request *r, void *user)
     return peer_send(r, data, 10);
 }
 
-static void a_web_objects_size_is_seen_by_its_first_byte_under_200(void **state)
+TEST(a_web_objects_size_is_seen_by_its_first_byte_under_200)
 {
-    (void)state;
     struct leat_error err;
     struct leat_object object;
     uint64_t size = SIZE;
@@ -238,17 +232,9 @@ static void a_web_objects_size_is_seen_by_its_first_byte_under_200(void **state)
     peer_close(peer);
 }
 
-int main(void)
+static void begin(void)
 {
-    bench_clean_environment();
     bench_fill(data, sizeof data, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_range_under_200_that_fits_to_the_byte_is_a_part),
-        cmocka_unit_test(an_object_is_not_cut_where_a_first_part_says_200),
-        cmocka_unit_test(a_range_under_200_with_any_doubt_is_refused_and_tried_again),
-        cmocka_unit_test(a_broken_range_under_200_is_continued_and_never_mixed),
-        cmocka_unit_test(the_whole_object_that_says_so_twice_is_still_the_whole),
-        cmocka_unit_test(a_web_objects_size_is_seen_by_its_first_byte_under_200),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+TEST_GROUP(begin, NULL);

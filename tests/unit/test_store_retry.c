@@ -1,19 +1,13 @@
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "store/retry.h"
+#include "unit.h"
 
 #define START (1000 * LEAT_S)
 
-static void only_what_can_pass_is_tried_again(void **state)
+TEST(only_what_can_pass_is_tried_again)
 {
-    (void)state;
     for (int status = 0; status < LEAT_STATUS_COUNT; status++) {
         bool passing = status == LEAT_NETWORK || status == LEAT_SERVER || status == LEAT_THROTTLED ||
                        status == LEAT_TIMEOUT || status == LEAT_CORRUPT;
@@ -24,9 +18,8 @@ static void only_what_can_pass_is_tried_again(void **state)
     assert_false(leat_retry_useful(LEAT_DENIED, EACCES));
 }
 
-static void delay_is_spread_from_nothing_to_a_bound_that_doubles(void **state)
+TEST(delay_is_spread_from_nothing_to_a_bound_that_doubles)
 {
-    (void)state;
     uint64_t before = 0;
     for (uint32_t attempt = 2; attempt < 40; attempt++) {
         assert_int_equal(leat_retry_delay(LEAT_NETWORK, attempt, 0, 0), 0);
@@ -42,15 +35,13 @@ static void delay_is_spread_from_nothing_to_a_bound_that_doubles(void **state)
     assert_true(before > 19 * LEAT_S);
 }
 
-static void refusal_waits_longer_than_a_broken_connection(void **state)
+TEST(refusal_waits_longer_than_a_broken_connection)
 {
-    (void)state;
     assert_true(leat_retry_delay(LEAT_THROTTLED, 2, 0, .5) > leat_retry_delay(LEAT_NETWORK, 2, 0, .5));
 }
 
-static void server_is_given_the_time_it_asks_for_within_reason(void **state)
+TEST(server_is_given_the_time_it_asks_for_within_reason)
 {
-    (void)state;
     assert_int_equal(leat_retry_delay(LEAT_THROTTLED, 2, 5 * LEAT_S, .1), 5 * LEAT_S);
     assert_int_equal(leat_retry_delay(LEAT_THROTTLED, 2, 3600 * LEAT_S, .1), 20 * LEAT_S);
     assert_true(leat_retry_delay(LEAT_THROTTLED, 9, LEAT_S, .9) > LEAT_S);
@@ -70,9 +61,8 @@ static uint64_t retries_within(struct leat_retry_budget *b, uint64_t ns, unsigne
     return retries;
 }
 
-static void few_failures_are_retried_at_once(void **state)
+TEST(few_failures_are_retried_at_once)
 {
-    (void)state;
     struct leat_retry_budget b = leat_retry_budget(START);
     for (int i = 0; i < 10000; i++) {
         if (i % 20 == 0)
@@ -82,17 +72,15 @@ static void few_failures_are_retried_at_once(void **state)
     }
 }
 
-static void server_in_trouble_is_not_stormed(void **state)
+TEST(server_in_trouble_is_not_stormed)
 {
-    (void)state;
     struct leat_retry_budget b = leat_retry_budget(START);
     uint64_t retries = retries_within(&b, 60 * LEAT_S, 100, 100);
     assert_in_range(retries, 64, 64 + 60 * 10 + 1); /* what was saved up, then ten a second: a tenth of what came */
 }
 
-static void saved_up_retries_are_bounded(void **state)
+TEST(saved_up_retries_are_bounded)
 {
-    (void)state;
     struct leat_retry_budget b = leat_retry_budget(START);
     for (int i = 0; i < 100000; i++)
         leat_retry_earn(&b);
@@ -100,18 +88,4 @@ static void saved_up_retries_are_bounded(void **state)
     while (at_once < 1000 && leat_retry_take(&b, START + 3600 * LEAT_S) == 0)
         at_once++;
     assert_int_equal(at_once, 64);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_can_pass_is_tried_again),
-        cmocka_unit_test(delay_is_spread_from_nothing_to_a_bound_that_doubles),
-        cmocka_unit_test(refusal_waits_longer_than_a_broken_connection),
-        cmocka_unit_test(server_is_given_the_time_it_asks_for_within_reason),
-        cmocka_unit_test(few_failures_are_retried_at_once),
-        cmocka_unit_test(server_in_trouble_is_not_stormed),
-        cmocka_unit_test(saved_up_retries_are_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

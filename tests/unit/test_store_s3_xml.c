@@ -16,9 +16,8 @@
     "<CommonPrefixes><Prefix>p/%C3%A4/</Prefix></CommonPrefixes><EncodingType>url</EncodingType>"                      \
     "<NextContinuationToken>to&amp;ken=</NextContinuationToken></ListBucketResult>"
 
-static void a_page_is_read_sorted_and_decoded(void **state)
+TEST(a_page_is_read_sorted_and_decoded)
 {
-    (void)state;
     struct leat_error err;
     struct leat_s3_page page;
     assert_ok(leat_s3_parse_page(PAGE, strlen(PAGE), &page, &err), err);
@@ -38,9 +37,8 @@ static void a_page_is_read_sorted_and_decoded(void **state)
     leat_s3_page_free(NULL);
 }
 
-static void a_truncated_page_is_refused_at_every_length(void **state)
+TEST(a_truncated_page_is_refused_at_every_length)
 {
-    (void)state;
     struct leat_error err;
     struct leat_s3_page page;
     struct leat_s3_answer answer;
@@ -64,9 +62,8 @@ static void expect_refused(const char *xml)
 
 #define LIST(inside) "<ListBucketResult>" inside "</ListBucketResult>"
 
-static void what_is_no_list_is_refused(void **state)
+TEST(what_is_no_list_is_refused)
 {
-    (void)state;
     static const char *const wrong[] = {
         "",
         "not XML",
@@ -91,9 +88,8 @@ static void what_is_no_list_is_refused(void **state)
         expect_refused(wrong[i]);
 }
 
-static void entities_are_refused_however_they_are_declared(void **state)
+TEST(entities_are_refused_however_they_are_declared)
 {
-    (void)state;
     static const char *const attacks[] = {
         "<!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\"><!ENTITY c "
         "\"&b;&b;&b;&b;\">]>" LIST("<Contents><Key>&c;</Key></Contents>"),
@@ -108,9 +104,8 @@ static void entities_are_refused_however_they_are_declared(void **state)
     }
 }
 
-static void deep_and_large_documents_are_refused_in_bounded_memory(void **state)
+TEST(deep_and_large_documents_are_refused_in_bounded_memory)
 {
-    (void)state;
     struct leat_buf xml;
     leat_buf_init(&xml, 64 << 20);
     for (int i = 0; i < 100000; i++)
@@ -136,9 +131,8 @@ static void deep_and_large_documents_are_refused_in_bounded_memory(void **state)
     leat_buf_free(&xml);
 }
 
-static void keys_without_an_encoding_are_taken_as_they_are(void **state)
+TEST(keys_without_an_encoding_are_taken_as_they_are)
 {
-    (void)state;
     struct leat_error err;
     struct leat_s3_page page;
     const char *xml = LIST("<Contents><Key>a%20+&lt;b&gt;&#xe4;</Key></Contents><Contents><Key></Key></Contents>");
@@ -150,9 +144,8 @@ static void keys_without_an_encoding_are_taken_as_they_are(void **state)
     leat_s3_page_free(&page);
 }
 
-static void namespaces_spaces_and_other_encodings_do_not_matter(void **state)
+TEST(namespaces_spaces_and_other_encodings_do_not_matter)
 {
-    (void)state;
     struct leat_error err;
     struct leat_s3_page page;
     const char *xml = "\n<?xml?>";
@@ -170,9 +163,8 @@ static void namespaces_spaces_and_other_encodings_do_not_matter(void **state)
     leat_s3_page_free(&page);
 }
 
-static void errors_say_code_message_and_region(void **state)
+TEST(errors_say_code_message_and_region)
 {
-    (void)state;
     struct leat_s3_answer a;
     const char *xml = "<?xml version=\"1.0\"?><Error><Code>AuthorizationHeaderMalformed</Code><Message>wrong region"
                       "</Message><Region>eu-west-1</Region><RequestId>1</RequestId></Error>";
@@ -191,9 +183,8 @@ static void errors_say_code_message_and_region(void **state)
     assert_false(leat_s3_parse_answer("<html><body>oops", 16, &a));
 }
 
-static void times_are_read_or_none(void **state)
+TEST(times_are_read_or_none)
 {
-    (void)state;
     assert_int_equal(leat_s3_parse_time("2013-09-17T18:07:53.000Z"), 1379441273);
     assert_int_equal(leat_s3_parse_time("2013-09-17T18:07:53Z"), 1379441273);
     static const char *const wrong[] = {"",
@@ -207,9 +198,8 @@ static void times_are_read_or_none(void **state)
         assert_int_equal(leat_s3_parse_time(wrong[i]), 0);
 }
 
-static void versions_keep_their_order_and_say_where_to_go_on(void **state)
+TEST(versions_keep_their_order_and_say_where_to_go_on)
 {
-    (void)state;
     static const char xml[] =
         "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>b%20c</NextKeyMarker>"
         "<NextVersionIdMarker>v9</NextVersionIdMarker><EncodingType>url</EncodingType>"
@@ -229,21 +219,4 @@ static void versions_keep_their_order_and_say_where_to_go_on(void **state)
     assert_string_equal(page.token, "b c\nv9");
     leat_s3_page_free(&page);
     assert_int_equal(leat_s3_parse_page(xml, sizeof xml - 1, &page, &err), LEAT_SERVER); /* another kind of list */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions_keep_their_order_and_say_where_to_go_on),
-        cmocka_unit_test(a_page_is_read_sorted_and_decoded),
-        cmocka_unit_test(a_truncated_page_is_refused_at_every_length),
-        cmocka_unit_test(what_is_no_list_is_refused),
-        cmocka_unit_test(entities_are_refused_however_they_are_declared),
-        cmocka_unit_test(deep_and_large_documents_are_refused_in_bounded_memory),
-        cmocka_unit_test(keys_without_an_encoding_are_taken_as_they_are),
-        cmocka_unit_test(namespaces_spaces_and_other_encodings_do_not_matter),
-        cmocka_unit_test(errors_say_code_message_and_region),
-        cmocka_unit_test(times_are_read_or_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "store/sign.h"
+#include "unit.h"
 
 /* The examples of Amazon's "Authenticating Requests: Using the Authorization Header" for S3. */
 static const struct leat_sign_keys example_keys = {"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
@@ -47,7 +38,7 @@ static void check_authorization(const struct leat_sign_keys *keys, const struct 
     leat_buf_free(&authorization);
 }
 
-static void get_object_with_range_matches_amazons_example(void **state)
+TEST(get_object_with_range_matches_amazons_example)
 {
     struct leat_sign_pair range = {"Range", "bytes=0-9"};
     struct leat_sign_request r = example("GET", "/test.txt");
@@ -57,7 +48,7 @@ static void get_object_with_range_matches_amazons_example(void **state)
                         "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
 }
 
-static void put_object_matches_amazons_example(void **state)
+TEST(put_object_matches_amazons_example)
 {
     struct leat_sign_pair headers[] = {{"x-amz-storage-class", "REDUCED_REDUNDANCY"},
                                        {"Date", "Fri, 24 May 2013 00:00:00 GMT"}};
@@ -69,7 +60,7 @@ static void put_object_matches_amazons_example(void **state)
                         "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
 }
 
-static void get_lifecycle_matches_amazons_example(void **state)
+TEST(get_lifecycle_matches_amazons_example)
 {
     struct leat_sign_pair query = {"lifecycle", ""};
     struct leat_sign_request r = example("GET", "/");
@@ -79,7 +70,7 @@ static void get_lifecycle_matches_amazons_example(void **state)
                         "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
 }
 
-static void list_objects_matches_amazons_example_in_any_order_of_the_query(void **state)
+TEST(list_objects_matches_amazons_example_in_any_order_of_the_query)
 {
     struct leat_sign_pair query[] = {{"prefix", "J"}, {"max-keys", "2"}};
     struct leat_sign_request r = example("GET", "/");
@@ -89,7 +80,7 @@ static void list_objects_matches_amazons_example_in_any_order_of_the_query(void 
                         "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
-static void canonical_request_is_sorted_trimmed_and_encoded(void **state)
+TEST(canonical_request_is_sorted_trimmed_and_encoded)
 {
     struct leat_sign_pair query[] = {{"b", "x y"}, {"a-", "1"}, {"a", "2"}, {"a", "1=&"}, {"uploads", ""}};
     struct leat_sign_pair headers[] = {{"X-B", "  two   words\t "}, {"range", ""}, {"x-a", "1"}, {"x-A", "0"}};
@@ -109,7 +100,7 @@ static void canonical_request_is_sorted_trimmed_and_encoded(void **state)
     leat_buf_free(&out);
 }
 
-static void a_session_token_is_signed_and_an_empty_one_is_none(void **state)
+TEST(a_session_token_is_signed_and_an_empty_one_is_none)
 {
     struct leat_sign_keys keys = example_keys;
     struct leat_sign_request r = example("GET", "/");
@@ -133,7 +124,7 @@ static void a_session_token_is_signed_and_an_empty_one_is_none(void **state)
     leat_buf_free(&with);
 }
 
-static void headers_that_would_split_a_request_are_refused(void **state)
+TEST(headers_that_would_split_a_request_are_refused)
 {
     static const struct leat_sign_pair bad[] = {
         {"x-a", "1\r\nx-b: 2"}, {"x-a", "1\n"}, {"", "1"}, {"x a", "1"}, {"x:a", "1"}, {"x\na", "1"}, {"x;a", "1"},
@@ -152,7 +143,7 @@ static void headers_that_would_split_a_request_are_refused(void **state)
     }
 }
 
-static void a_clock_out_of_range_is_refused(void **state)
+TEST(a_clock_out_of_range_is_refused)
 {
     static const int64_t bad[] = {-1, 253402300800, INT64_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -164,19 +155,4 @@ static void a_clock_out_of_range_is_refused(void **state)
         assert_int_equal(leat_sign(&example_keys, &r, date, &out, NULL), LEAT_INVALID);
         leat_buf_free(&out);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(get_object_with_range_matches_amazons_example),
-        cmocka_unit_test(put_object_matches_amazons_example),
-        cmocka_unit_test(get_lifecycle_matches_amazons_example),
-        cmocka_unit_test(list_objects_matches_amazons_example_in_any_order_of_the_query),
-        cmocka_unit_test(canonical_request_is_sorted_trimmed_and_encoded),
-        cmocka_unit_test(a_session_token_is_signed_and_an_empty_one_is_none),
-        cmocka_unit_test(headers_that_would_split_a_request_are_refused),
-        cmocka_unit_test(a_clock_out_of_range_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,21 +13,17 @@ static char folder[64];
 static struct leat_store *files;
 static char data[SIZE];
 
-static int open_all(void **state)
+static void open_all(void)
 {
-    (void)state;
-    bench_folder(folder);
+    folder_make(folder);
     files = bench_open_files();
     bench_fill(data, sizeof data, 1);
-    return 0;
 }
 
-static int close_all(void **state)
+static void close_all(void)
 {
-    (void)state;
     leat_store_close(files);
-    bench_remove(folder);
-    return 0;
+    folder_remove(folder);
 }
 
 /* Adds `size` bytes in steps that fit nothing, and finishes. */
@@ -46,16 +42,15 @@ static leat_status write_all(const char *key, uint64_t size, uint64_t part, stru
     return rc;
 }
 
-static void what_is_added_is_there_in_the_end(void **state)
+TEST_WITH(open_all, close_all, what_is_added_is_there_in_the_end)
 {
-    (void)state;
     const uint64_t sizes[] = {0, 1, PART - 1, PART, PART + 1, 5 * PART, SIZE};
     struct leat_error err;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *found;
         size_t n;
-        assert_ok(write_all(bench_path(folder, "x"), sizes[i], PART, &err), err);
-        assert_ok(leat_store_load(files, bench_path(folder, "x"), SIZE, &found, &n, NULL, &err), err);
+        assert_ok(write_all(path_in(folder, "x"), sizes[i], PART, &err), err);
+        assert_ok(leat_store_load(files, path_in(folder, "x"), SIZE, &found, &n, NULL, &err), err);
         assert_int_equal(n, sizes[i]);
         assert_memory_equal(found, data, n);
         free(found);
@@ -63,30 +58,28 @@ static void what_is_added_is_there_in_the_end(void **state)
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
-static void what_is_not_finished_leaves_nothing(void **state)
+TEST_WITH(open_all, close_all, what_is_not_finished_leaves_nothing)
 {
-    (void)state;
     struct leat_upload *u;
     struct leat_error err;
     struct leat_object object;
-    assert_ok(leat_upload_open(files, bench_path(folder, "x"), SIZE, PART, &u, &err), err);
+    assert_ok(leat_upload_open(files, path_in(folder, "x"), SIZE, PART, &u, &err), err);
     assert_ok(leat_upload_add(u, data, 3 * PART, &err), err);
     assert_int_equal(leat_upload_finish(u, &err), LEAT_INTERNAL); /* bytes are missing */
     leat_upload_close(u);
-    assert_int_equal(leat_store_stat(files, bench_path(folder, "x"), &object, &err), LEAT_NOT_FOUND);
-    assert_ok(leat_upload_open(files, bench_path(folder, "x"), 10, PART, &u, &err), err);
+    assert_int_equal(leat_store_stat(files, path_in(folder, "x"), &object, &err), LEAT_NOT_FOUND);
+    assert_ok(leat_upload_open(files, path_in(folder, "x"), 10, PART, &u, &err), err);
     assert_int_equal(leat_upload_add(u, data, 11, &err), LEAT_INTERNAL); /* more than was said */
     leat_upload_close(u);
     assert_int_equal(bench_leftovers(folder), 0);
 }
 
-static void a_place_that_cannot_be_written_is_said(void **state)
+TEST_WITH(open_all, close_all, a_place_that_cannot_be_written_is_said)
 {
-    (void)state;
     struct leat_error err;
-    assert_ok(leat_store_put(files, bench_path(folder, "file"), "x", 1, NULL, &err), err);
-    assert_int_not_equal(write_all(bench_path(folder, "file/x"), SIZE, PART, &err), LEAT_OK);
-    assert_int_not_equal(write_all(bench_path(folder, "file/x"), 10, PART, &err), LEAT_OK);
+    assert_ok(leat_store_put(files, path_in(folder, "file"), "x", 1, NULL, &err), err);
+    assert_int_not_equal(write_all(path_in(folder, "file/x"), SIZE, PART, &err), LEAT_OK);
+    assert_int_not_equal(write_all(path_in(folder, "file/x"), 10, PART, &err), LEAT_OK);
 }
 
 static leat_status scenario(void *user, struct leat_error *err)
@@ -95,20 +88,8 @@ static leat_status scenario(void *user, struct leat_error *err)
     return write_all("/tmp/leat-test-upload-memory", SIZE, PART, err);
 }
 
-static void without_memory_it_is_said(void **state)
+TEST_WITH(open_all, close_all, without_memory_it_is_said)
 {
-    (void)state;
     assert_true(fail_alloc_each(scenario, NULL) > 6);
     assert_ok(leat_store_delete(files, "/tmp/leat-test-upload-memory", NULL), (struct leat_error){0});
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_added_is_there_in_the_end, open_all, close_all),
-        cmocka_unit_test_setup_teardown(what_is_not_finished_leaves_nothing, open_all, close_all),
-        cmocka_unit_test_setup_teardown(a_place_that_cannot_be_written_is_said, open_all, close_all),
-        cmocka_unit_test_setup_teardown(without_memory_it_is_said, open_all, close_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

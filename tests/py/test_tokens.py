@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 from format_writer import Field, Place
-from loading import smallest_budget
+from loading import run_here, smallest_budget
 from token_data import Tokens, documents, int32s, marked, numbers, positions
 
 EOS = 7
@@ -197,7 +197,7 @@ def test_packing_wastes_little(lt, tmp_path):
 
 
 @pytest.mark.parametrize("view", ["blocks=32 shift=1", "blocks=96 shift=0 documents=fit"])
-def test_a_resume_at_another_world_size_reads_every_block_once(runtime, datasets, view):
+def test_a_resume_at_another_world_size_reads_every_block_once(lt, datasets, view):
     data = datasets("samples")
     loader = {"url": data.url, "view": view, "global_batch_size": 12, "last": "short", "seed": 3}
     fields = ["tokens", "index", "valid"]
@@ -211,12 +211,12 @@ def test_a_resume_at_another_world_size_reads_every_block_once(runtime, datasets
             for i, t in zip(line["index"], line["tokens"])
         ]
 
-    whole = blocks(runtime.run_world(1, loader, fields=fields))
-    first = runtime.run_world(3, loader, fields=fields, batches=4)
+    whole = blocks(run_here(lt, 1, loader, fields=fields))
+    first = run_here(lt, 3, loader, fields=fields, batches=4)
     states = [lines[-1]["state"] for lines in first]
     assert states[0] == states[1] == states[2]
     assert states[0]["streams"][0]["view"] == view
-    rest = runtime.run_world(2, loader, fields=fields, state=states[0])
+    rest = run_here(lt, 2, loader, fields=fields, state=states[0])
     again = blocks(first) + blocks(rest)
     assert len({i for i, _ in whole}) == len(whole)
     assert sorted(again) == sorted(whole)

@@ -382,7 +382,7 @@ def spawned(url, queue):
         queue.put([i.tolist() for (i,) in loader])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.long)])
 def test_every_way_to_start_a_process_works(lt, runtime, images, method):
     if PRELOAD and method != "fork":
         pytest.skip("the sanitizer's runtime is not preloaded into spawned interpreters")

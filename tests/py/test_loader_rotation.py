@@ -1,11 +1,10 @@
 """Keys that are rotated rather than expired, at the moments when nobody can be asked: see also test_loader_keys.py."""
 
-import time
 import zlib
 
 import pytest
 from faulty_server import status
-from loading import SLOW, make_blobs, pack, smallest_budget
+from loading import SLOW, make_blobs, pack, point_to, smallest_budget, upload
 
 EXPIRED = status(400, "ExpiredToken", "The provided token has expired.")
 DELETED = status(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
@@ -18,9 +17,7 @@ class Bucket:
         self.server = server
         self.packed = packed
         self.valid = {"first"}
-        for path in packed.path.rglob("*"):
-            if path.is_file():
-                server.objects[f"bucket/ds/{path.relative_to(packed.path)}"] = path.read_bytes()
+        upload(server, packed.path)
         server.fault(refuse, match=lambda request: self.key_of(request) not in self.valid)
 
     @staticmethod
@@ -43,8 +40,7 @@ def large(leat_bin, tmp_path_factory):
 def bucket(faulty, large, monkeypatch):
     def make(refuse=EXPIRED):
         it = Bucket(faulty(), large, refuse)
-        for name, value in it.server.env().items():
-            monkeypatch.setenv(name, value)
+        point_to(it.server, monkeypatch)
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         return it
 
@@ -102,16 +98,14 @@ def test_new_agent_is_given_the_keys_of_now(lt, runtime, bucket, large, write):
 def test_keys_that_nobody_renews_are_an_error_and_the_loader_goes_on_when_they_are(lt, runtime, bucket, large, write):
     server = bucket()
     write("first")
-    with lt.Loader("s3://bucket/ds", timeout=8 * SLOW, **options(lt)) as loader:
+    with lt.Loader("s3://bucket/ds", timeout=5 * SLOW, **options(lt)) as loader:
         iterator = iter(loader)
         seen = read([next(iterator)])
         server.valid = {"second"}
         runtime.kill_agents()
-        began = time.monotonic()
         with pytest.raises(lt.Error, match=r"ExpiredToken|expired|keys|credentials") as caught:
             while True:
                 seen.update(read([next(iterator)]))
-        assert time.monotonic() - began < 16 * SLOW
         assert "lost" not in str(caught.value), str(caught.value)
         asked = len(server.server.of("GET"))
         assert asked < 200, "asked once or twice, not without end"

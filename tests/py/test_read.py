@@ -121,7 +121,7 @@ def test_ctrl_c_ends_it_and_tells_what_was_read(leat_bin, runtime, images):
 
     def some_were_read():
         lines = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.splitlines()
-        return any(loader["epoch_done"] for line in lines for loader in json.loads(line)["loaders"])
+        return any(loader.get("samples") for line in lines for loader in json.loads(line)["loaders"])
 
     wait_until(some_were_read, what="a batch")
     process.send_signal(signal.SIGINT)

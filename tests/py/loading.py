@@ -379,6 +379,13 @@ def numbers(lt, url, **more):
         return [i.tolist() for (i,) in loader]
 
 
+def content(column):
+    """Something to compare: the bytes of an array or tensor, the values of a ragged column."""
+    if hasattr(column, "numpy"):
+        column = column.numpy()
+    return column.tobytes() if hasattr(column, "tobytes") else column.tolist()
+
+
 def smallest_budget(lt, url, **options):
     """The budget in bytes that a refusal names."""
     with pytest.raises(lt.Error, match="at least") as caught:

@@ -187,7 +187,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("how", OTHER)
-@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize("pinned", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_an_object_that_changed_between_two_epochs_is_an_error(lt, bucket_dir, serve, how, pinned):  # noqa: F811
     """With ETags, and without them: what came first is what must come again. Memory holds a part of the dataset."""
     files = make_objects(bucket_dir / "bucket/train", most=60_000)

@@ -165,7 +165,7 @@ def test_two_addresses_of_the_same_chunks_share_them(lt, runtime, dataset, bucke
     assert max(names.values()) == 1, "fetched once, for whichever of them"
 
 
-@pytest.mark.parametrize("room", [1.5, 3])
+@pytest.mark.parametrize("room", [1.5, pytest.param(3, marks=pytest.mark.long)])
 def test_one_sample_a_chunk_is_fetched_once_an_epoch(lt, leat_bin, runtime, serve, tmp_path, monkeypatch, room):
     make_blobs(tmp_path / "files", 90, sizes=(90_000, 110_000))
     packed = pack(leat_bin, tmp_path / "files", tmp_path / "served" / "bucket" / "ds", "--chunk-size", "64KiB")

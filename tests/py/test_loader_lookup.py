@@ -34,8 +34,11 @@ def no_keys(bucket, monkeypatch):  # noqa: F811
 
 
 def for_ever(loader):
+    """Steps of a training: it does not take batches as fast as they come."""
     while True:
-        yield from loader
+        for batch in loader:
+            time.sleep(0.02)
+            yield batch
 
 
 def slow_program(folder, monkeypatch, life=8):
@@ -99,12 +102,13 @@ def test_a_loader_is_closed_and_interrupted_while_keys_are_looked_up(
     """Ctrl-C, then the end of the process: neither waits for the program, which would take two minutes."""
     slow_program(tmp_path, monkeypatch)
     code = """
-import sys, leat
+import sys, time, leat
 loader = leat.Loader("s3://bucket/ds", batch_size=10, fields={"k": leat.key()}, as_numpy=True, ram="2mib", window=4)
 runs = sys.argv[1]
 try:
     while True:
         for batch in loader:
+            time.sleep(0.02)
             if open(runs).read().count("run") > 1:
                 print("asked", flush=True)
 except KeyboardInterrupt:
@@ -186,10 +190,11 @@ def test_a_rank_that_comes_while_another_looks_for_keys_is_asked_too_and_the_oth
     guard = Guard(no_keys, ["token-1"])
     slow_program(tmp_path, monkeypatch, life=3600)
     code = """
-import leat
+import time, leat
 loader = leat.Loader("s3://bucket/ds", batch_size=10, fields={"k": leat.key()}, as_numpy=True, ram="2mib", window=4)
 while True:
     for batch in loader:
+        time.sleep(0.02)
         print("batch", flush=True)
 """
     env = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}

@@ -53,10 +53,11 @@ def read(lt, url, view, fields, **more):
 
 
 # Every length in one type, and every type in a length that divides nothing.
-LENGTHS = [("uint16", *cut) for cut in [(64, 1), (37, 1), (50, 0), (13, 5), (1, 0), (2048, 1)]]
+LENGTHS = [("uint16", *cut) for cut in [(64, 1), (50, 0), (13, 5)]]
+LONG = [pytest.param("uint16", *cut, marks=pytest.mark.long) for cut in [(37, 1), (1, 0), (2048, 1)]]
 
 
-@pytest.mark.parametrize(("dtype", "length", "shift"), [*LENGTHS, ("uint32", 37, 1), ("int32", 37, 1)])
+@pytest.mark.parametrize(("dtype", "length", "shift"), [*LENGTHS, *LONG, ("uint32", 37, 1), ("int32", 37, 1)])
 @pytest.mark.parametrize("shape", ["samples", "stretch", "file"])
 def test_blocks_are_the_tokens_in_their_order(lt, datasets, shape, dtype, length, shift):
     data = datasets(shape, dtype)
@@ -124,7 +125,7 @@ def test_documents_of_the_dataset_are_told_in_three_ways(lt, datasets, shape, le
     assert got["p"][0].dtype == np.int64 and got["p32"][0].dtype == got["d"][0].dtype == np.int32
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+@pytest.mark.parametrize("dtype", ["uint16", pytest.param("uint32", marks=pytest.mark.long)])
 @pytest.mark.parametrize("shape", ["samples", "file"])
 @pytest.mark.parametrize("marks", [{"eos": EOS}, {"bos": EOS}, {"eos": EOS, "bos": 9}])
 def test_documents_by_tokens_that_end_or_begin_them(lt, tmp_path, shape, dtype, marks):
@@ -151,7 +152,10 @@ def test_more_documents_than_there_is_room_for_are_an_error(lt, tmp_path):
 # Packing
 
 
-@pytest.mark.parametrize(("length", "shift"), [(64, 1), (200, 0), (299, 1), (1000, 3), (1, 0)])
+@pytest.mark.parametrize(
+    ("length", "shift"),
+    [(64, 1), (200, 0), *(pytest.param(*case, marks=pytest.mark.long) for case in ((299, 1), (1000, 3), (1, 0)))],
+)
 @pytest.mark.parametrize("shape", ["samples", "stretch"])
 def test_documents_are_packed_by_best_fit(lt, datasets, shape, length, shift):
     data = datasets(shape)

@@ -121,6 +121,14 @@ def blobs(leat_bin, tmp_path_factory):
     return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "16KiB", known=known)
 
 
+@pytest.fixture(scope="session")
+def large(leat_bin, tmp_path_factory):
+    """120 blobs, 10 MB in about 20 chunks: more than the smallest budget of a loader holds."""
+    folder = tmp_path_factory.mktemp("large")
+    known = make_blobs(folder / "files", 120, sizes=(60_000, 100_000))
+    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "512KiB", known=known)
+
+
 def processes_of(folder):
     """Ids of live agents whose runtime folder this is."""
     wanted = f"LEAT_RUNTIME_DIR={folder}".encode()
@@ -377,6 +385,11 @@ def numbers(lt, url, **more):
     """The sample numbers of an epoch, batch by batch."""
     with lt.Loader(url, fields={"i": lt.index()}, **{"batch_size": 24, **more}) as loader:
         return [i.tolist() for (i,) in loader]
+
+
+def values_of(batches):
+    """{key: bytes} of batches of keys and blobs."""
+    return {key: bytes(value) for keys, values in batches for key, value in zip(keys, values)}
 
 
 def content(column):

@@ -18,6 +18,8 @@ GROUPED = [
     pytest.param(True, id="group", marks=pytest.mark.skipif(bool(PRELOAD), reason="torch is not what is looked at")),
     pytest.param(False, id="environment"),
 ]
+# Where a group only answers what the ranks of a machine do without one.
+SELDOM_GROUPED = [pytest.param(True, id="group", marks=[*GROUPED[0].marks, pytest.mark.long]), GROUPED[1]]
 
 
 @pytest.fixture
@@ -111,7 +113,7 @@ def test_ranks_that_disagree_get_an_error_on_each_that_names_the_difference(
             assert re.search(word, rank["text"]), (name, rank["text"])
 
 
-@pytest.mark.parametrize("grouped", GROUPED)
+@pytest.mark.parametrize("grouped", SELDOM_GROUPED)
 def test_ranks_that_stand_at_different_places_are_told(lt, runtime, blobs, tmp_path, grouped):
     """One rank resumes and the other has not found the checkpoint, or another one."""
     loader = {"url": blobs.url, "global_batch_size": G}
@@ -147,7 +149,7 @@ def test_ranks_that_agree_go_on_when_one_comes_late_and_again_after_a_jump(
     assert_all_once(got, blobs, checksums, epochs=2)
 
 
-@pytest.mark.parametrize("grouped", GROUPED)
+@pytest.mark.parametrize("grouped", SELDOM_GROUPED)
 def test_world_of_one_inside_a_job_asks_nobody(runtime, blobs, checksums, tmp_path, grouped):
     """Validation on rank 0 alone: the other ranks open nothing, and nobody may wait for them."""
     alone = {"url": blobs.url, "batch_size": G, "last": "short", "rank": 0, "world_size": 1}

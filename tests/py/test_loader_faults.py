@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from loading import SLOW, make_blobs, make_images, pack, point_to, smallest_budget, stopped
+from loading import SLOW, make_blobs, make_images, pack, point_to, smallest_budget, stopped, values_of
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +162,9 @@ def test_flipped_byte_in_the_bucket_is_named_and_never_delivered(lt, runtime, bl
         assert all(blobs.known[key] == value for key, value in seen.items())
         data[len(data) // 2] ^= 0x10
         victim.write_bytes(data)  # repaired: the same loader goes on where it was
-        for keys, values in loader:
-            assert not seen.keys() & set(keys)
-            seen.update(zip(keys, values.tolist()))
+        rest = values_of(loader)
+        assert not seen.keys() & rest.keys()
+        seen |= rest
     assert seen == blobs.known
     assert "fetching it again" in runtime.log()
 
@@ -207,10 +207,7 @@ def test_damaged_snapshot_is_an_error_that_says_so(lt, runtime, blobs, tmp_path)
 def read_all(lt, url, blobs, **more):
     options = {"batch_size": 20, "timeout": 60 * SLOW, "as_numpy": True, **more}
     with lt.Loader(url, fields={"k": lt.key(), "b": lt.bytes("bin")}, **options) as loader:
-        seen = {}
-        for keys, values in loader:
-            seen.update(zip(keys, values.tolist()))
-        assert seen == blobs.known
+        assert values_of(loader) == blobs.known
         return loader.stats()
 
 
@@ -251,9 +248,9 @@ def test_deadline_names_what_was_waited_for_and_the_loader_goes_on_afterwards(lt
         with stopped(server.process.pid), pytest.raises(TimeoutError, match=r"chunk \d+ of s3://bucket/ds"):
             take_all(loader, seen)
         assert len(seen) < len(blobs.known)
-        for keys, values in loader:
-            assert not seen.keys() & set(keys)
-            seen.update(zip(keys, values.tolist()))
+        rest = values_of(loader)
+        assert not seen.keys() & rest.keys()
+        seen |= rest
         assert seen == blobs.known
 
 

@@ -1,10 +1,8 @@
 """Keys that are rotated rather than expired, at the moments when nobody can be asked: see also test_loader_keys.py."""
 
-import zlib
-
 import pytest
 from faulty_server import status
-from loading import SLOW, make_blobs, pack, point_to, smallest_budget, upload
+from loading import SLOW, point_to, smallest_budget, upload, values_of
 
 EXPIRED = status(400, "ExpiredToken", "The provided token has expired.")
 DELETED = status(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
@@ -26,14 +24,6 @@ class Bucket:
 
     def used(self):
         return {self.key_of(request) for request in self.server.of("GET")}
-
-
-@pytest.fixture(scope="module")
-def large(leat_bin, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("large")
-    known = make_blobs(folder / "files", 120, sizes=(60_000, 100_000))
-    known = {key: zlib.crc32(data) for key, data in known.items()}
-    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "512KiB", known=known)
 
 
 @pytest.fixture
@@ -63,10 +53,6 @@ def options(lt, **more):
     return {"batch_size": 8, "fields": {"k": lt.key(), "b": lt.bytes("bin")}, **more}
 
 
-def read(batches):
-    return {key: zlib.crc32(data) for k, b in batches for key, data in zip(k, b)}
-
-
 def test_keys_that_were_deleted_do_not_end_a_job_when_there_are_others(lt, runtime, bucket, large, write):
     server = bucket(DELETED)
     write("first")
@@ -74,11 +60,11 @@ def test_keys_that_were_deleted_do_not_end_a_job_when_there_are_others(lt, runti
     runtime.wait_gone()
     assert budget < 8 << 20, "less than the dataset, so that chunks are fetched again"
     with lt.Loader("s3://bucket/ds", ram=budget, timeout=20 * SLOW, **options(lt)) as loader:
-        assert read(loader) == large.known
+        assert values_of(loader) == large.known
         for key in ("second", "third"):
             write(key)
             server.valid = {key}
-            assert read(loader) == large.known, "the next epoch comes with the new keys"
+            assert values_of(loader) == large.known, "the next epoch comes with the new keys"
     assert {"first", "second", "third"} <= server.used()
 
 
@@ -87,11 +73,11 @@ def test_new_agent_is_given_the_keys_of_now(lt, runtime, bucket, large, write):
     write("first")
     with lt.Loader("s3://bucket/ds", timeout=20 * SLOW, **options(lt)) as loader:
         iterator = iter(loader)
-        seen = read([next(iterator)])
+        seen = values_of([next(iterator)])
         write("second")
         server.valid = {"second"}
         runtime.kill_agents()
-        seen.update(read(iterator))
+        seen.update(values_of(iterator))
         assert seen == large.known
 
 
@@ -100,15 +86,15 @@ def test_keys_that_nobody_renews_are_an_error_and_the_loader_goes_on_when_they_a
     write("first")
     with lt.Loader("s3://bucket/ds", timeout=5 * SLOW, **options(lt)) as loader:
         iterator = iter(loader)
-        seen = read([next(iterator)])
+        seen = values_of([next(iterator)])
         server.valid = {"second"}
         runtime.kill_agents()
         with pytest.raises(lt.Error, match=r"ExpiredToken|expired|keys|credentials") as caught:
             while True:
-                seen.update(read([next(iterator)]))
+                seen.update(values_of([next(iterator)]))
         assert "lost" not in str(caught.value), str(caught.value)
         asked = len(server.server.of("GET"))
         assert asked < 200, "asked once or twice, not without end"
         write("second")
-        seen.update(read(iterator))
+        seen.update(values_of(iterator))
         assert seen == large.known

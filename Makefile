@@ -21,6 +21,11 @@ deps: ## install the packages (as root; else list them) and the Python environme
 test: build-release venv deps-test ## build and run every test
 	tools/suite release
 
+unit: ## the unit tests of one file, building nothing else: UNIT=base_url; without UNIT: what there is
+	@test -e build/release/build.ninja || $(MAKE) build-release
+	@ninja -C build/release --quiet tests/unit/unit
+	@LEAT_SOURCE_ROOT=$(CURDIR) AWS_EC2_METADATA_DISABLED=true build/release/tests/unit/unit $(or $(UNIT),--help)
+
 check: build-release venv deps-check ## format, include table, clang-tidy, cppcheck, banned functions, symbols, …
 	.venv/bin/python tools/check.py
 
@@ -164,10 +169,5 @@ build-%: deps-build
 		-Dpython=$(CURDIR)/.venv/bin/python; }
 	@ninja -C build/$*
 
-<<<<<<< HEAD
-.PHONY: all abi-dump deps test times check check-deep asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
-=======
-.PHONY: all abi-dump deps test unit check asan tsan cov fuzz test-s3 test-s3-all servers test-long demo bench bench-cache bench-deli bench-disk bench-hedge bench-index bench-inplace bench-job bench-mount bench-pack-files bench-peers bench-plan bench-prep bench-profile \
->>>>>>> unit
-	bench-sched bench-scripts bench-share bench-simulate bench-tar bench-tokens bench-whatif install wheel test-wheel format clean help venv
+.PHONY: venv $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(MAKEFILE_LIST))
 .DEFAULT_GOAL := all

@@ -7,6 +7,7 @@ test, and the rest comes from build/release.
 import atexit
 import contextlib
 import functools
+import itertools
 import json
 import os
 import random
@@ -17,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -119,6 +121,14 @@ def blobs(leat_bin, tmp_path_factory):
     return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "16KiB", known=known)
 
 
+@pytest.fixture(scope="session")
+def large(leat_bin, tmp_path_factory):
+    """120 blobs, 10 MB in about 20 chunks: more than the smallest budget of a loader holds."""
+    folder = tmp_path_factory.mktemp("large")
+    known = make_blobs(folder / "files", 120, sizes=(60_000, 100_000))
+    return pack(leat_bin, folder / "files", folder / "ds", "--chunk-size", "512KiB", known=known)
+
+
 def processes_of(folder):
     """Ids of live agents whose runtime folder this is."""
     wanted = f"LEAT_RUNTIME_DIR={folder}".encode()
@@ -133,23 +143,50 @@ def processes_of(folder):
     return found
 
 
-def wait_until(condition, timeout=20.0, what="the condition"):
+def wait_until(condition, timeout=60.0, what="the condition"):
+    """Waits for an event. The deadline only ends a hang: it should be far longer than the event takes anywhere."""
     deadline = time.monotonic() + timeout * SLOW
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come true within {timeout * SLOW:.0f} s"
         time.sleep(0.02)
 
 
-def cpu_ticks(pid):
-    """Hundredths of a second that a process has computed."""
-    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+def threads_of(pid):
+    """{thread: (its state, how often it has begun to run)} of a process."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            text = (task / "status").read_text()
+            state = re.search(r"^State:\s+(\w)", text, re.M).group(1)
+            found[int(task.name)] = state, sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", text)))
+    return found
 
 
-def is_idle(pid):
-    """A process that does nothing now, and thus has done what it had to."""
-    before = cpu_ticks(pid)
-    time.sleep(0.3)
-    return cpu_ticks(pid) == before
+def is_idle(pid, thread=None):
+    """Whether a process sleeps: no thread of it (or not this one) runs, can run, or has run between two looks. So it has done
+    what it had to, however long that took, and one that is kept from running by others is not idle."""
+    looks = []
+    for _ in range(2):
+        found = threads_of(pid)
+        looks.append(found if thread is None else {thread: found.get(thread, ("?", 0))})
+        time.sleep(0.01)
+    return looks[0] == looks[1] and all(state == "S" for state, _ in looks[0].values())
+
+
+@contextlib.contextmanager
+def stopped(*pids):
+    """These processes do not run inside. A signal takes effect when a thread runs next, which may be after the caller's
+    next request: hence the wait."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        for pid in pids:
+            wait_until(lambda pid=pid: {state for state, _ in threads_of(pid).values()} == {"T"}, what="the stop")
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 class Runtime:
@@ -176,9 +213,9 @@ class Runtime:
     def log(self):
         return "".join(p.read_text(errors="replace") for p in Path(self.folder).glob("*.log"))
 
-    def wait_gone(self, timeout=20.0):
+    def wait_gone(self):
         """Until no agent is left; then nothing but logs may lie in the folder, unless one was killed."""
-        wait_until(lambda: not self.agents(), timeout, "the end of the agents")
+        wait_until(lambda: not self.agents(), what="the end of the agents")
 
     def left_behind(self):
         return sorted(p.name for p in Path(self.folder).iterdir() if p.suffix != ".log")
@@ -309,6 +346,32 @@ def global_batches(ranks):
     return [[sample for line in step for sample in samples_of(line)] for step in steps]
 
 
+def run_here(lt, world, loader, epochs=1, batches=None, state=None, fields=("x", "y", "index", "valid")):
+    """What Runtime.run_world gives, from loaders of this process that take their batches in turn: without an interpreter for
+    each rank, where that is not the point."""
+    import loader_rank
+
+    outputs = {name: loader_rank.FIELDS[name]() for name in fields}
+    with contextlib.ExitStack() as stack:
+        ranks = []
+        for rank in range(world):
+            place = {"rank": rank, "world_size": world}
+            made = lt.Loader(**{"fields": outputs, "as_numpy": True, "as_dict": True, **place, **loader})
+            ranks.append(stack.enter_context(made))
+        lines = [[] for _ in ranks]
+        for rank in ranks if state else ():
+            rank.load_state_dict(state)
+        steps = (step for _ in range(epochs) for step in itertools.zip_longest(*ranks))
+        for step in itertools.islice(steps, batches):
+            assert None not in step, "every rank has as many batches"
+            for batch, rank, mine in zip(step, ranks, lines):
+                values = {name: loader_rank.plain(name, batch[name]) for name in fields}
+                mine.append({"epoch": rank.epoch, **values, "state": rank.state_dict()})
+        for rank, mine in zip(ranks, lines):
+            mine.append({"end": True, "state": rank.state_dict(), "stats": rank.stats()})
+    return lines
+
+
 def samples_of(line):
     """(index, pixels, label) of the places that count."""
     return [
@@ -324,11 +387,76 @@ def numbers(lt, url, **more):
         return [i.tolist() for (i,) in loader]
 
 
+def values_of(batches):
+    """{key: bytes} of batches of keys and blobs."""
+    return {key: bytes(value) for keys, values in batches for key, value in zip(keys, values)}
+
+
+def content(column):
+    """Something to compare: the bytes of an array or tensor, the values of a ragged column."""
+    if hasattr(column, "numpy"):
+        column = column.numpy()
+    return column.tobytes() if hasattr(column, "tobytes") else column.tolist()
+
+
 def smallest_budget(lt, url, **options):
     """The budget in bytes that a refusal names."""
     with pytest.raises(lt.Error, match="at least") as caught:
         lt.Loader(url, ram="1kib", linger=0, **options)
     return int(re.search(r'ram="(\d+)mib"', str(caught.value)).group(1)) << 20
+
+
+def point_to(server, monkeypatch):
+    """S3 clients of this process, and of what it starts, talk to a server from here on."""
+    for name, value in (server.s3_env() if hasattr(server, "s3_env") else server.env()).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def in_bucket(serve, bucket_dir, monkeypatch):
+    """in_bucket(packed, "--latency", "50ms") -> Server with the dataset as s3://bucket/ds; the environment points to it."""
+
+    def start(packed, *options, **more):
+        shutil.copytree(packed.path, bucket_dir / "bucket" / "ds", dirs_exist_ok=True)
+        server = serve(bucket_dir, *options, **more)
+        point_to(server, monkeypatch)
+        return server
+
+    return start
+
+
+def upload(server, folder, to="bucket/ds"):
+    """Files as objects of a FaultyServer."""
+    for path in Path(folder).rglob("*"):
+        if path.is_file():
+            server.objects[f"{to}/{path.relative_to(folder)}"] = path.read_bytes()
+
+
+def chunk_requests(server):
+    """Those for chunks that a FaultyServer was asked so far."""
+    return [request for request in server.of("GET") if "/chunks/" in request.key]
+
+
+@pytest.fixture
+def held(faulty, monkeypatch):
+    """held(packed) -> FaultyServer with the dataset as s3://bucket/ds, which answers requests for chunks (but the first
+    `after`) only when `server.go.set()` was called. So tests need no deadline to see what happens during a wait."""
+
+    def start(packed, after=0):
+        server = faulty()
+        upload(server, packed.path)
+        server.go = threading.Event()
+
+        def hold(exchange):
+            while not server.go.wait(0.02) and not server.stopping:
+                pass
+            server.proper(exchange)
+
+        server.fault(hold, after=after, method="GET", match=lambda request: "/chunks/" in request.key)
+        point_to(server, monkeypatch)
+        return server
+
+    return start
 
 
 def free_port():

@@ -7,8 +7,6 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.alone  # beside others, moments come too late
-
 
 @pytest.fixture
 def cache(tmp_path):

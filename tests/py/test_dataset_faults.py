@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from format_writer import Field, Place, chunk_bytes, root_bytes, schema_bytes
+from loading import upload
 
 PARTS = ["leat/chunks/", "leat/sections/", "leat/roots/", "leat/current"]
 
@@ -81,9 +82,7 @@ def test_pointer_with_a_wrong_digit_is_read_again(dataset, faulty, run_leat):
     from faulty_server import changed
 
     server = faulty()
-    for path in dataset.rglob("*"):
-        if path.is_file():
-            server.objects["bucket/ds/" + str(path.relative_to(dataset))] = path.read_bytes()
+    upload(server, dataset)
 
     def other_digit(code, headers, body):
         at = body.index(b'"root": "') + 9
@@ -154,10 +153,7 @@ def test_large_root_damaged_in_one_of_its_ranges(times, status, many_chunks, fau
     from faulty_server import changed
 
     server = faulty()
-    folder = bucket_dir / "bucket"
-    for path in folder.rglob("*"):
-        if path.is_file():
-            server.objects["bucket/" + str(path.relative_to(folder))] = path.read_bytes()
+    upload(server, bucket_dir / "bucket", "bucket")
 
     def flip(code, headers, body):
         return code, headers, body[:-1] + bytes([body[-1] ^ 1])

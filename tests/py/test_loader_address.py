@@ -4,10 +4,9 @@ import contextlib
 import re
 import socket
 import threading
-import time
 
 import pytest
-from loading import SLOW, free_port, numbers
+from loading import SLOW, free_port
 
 KEYS = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "us-east-1"}
 
@@ -54,19 +53,15 @@ def assert_said(error, port, words):
 
 def test_connection_that_is_refused(lt, keys):
     port = free_port()
-    began = time.monotonic()
     with pytest.raises(lt.Error) as caught:
         open_and_read(lt, port, timeout=6)
-    assert time.monotonic() - began < 9 * SLOW
     assert_said(caught.value, port, "refused|connect")
 
 
 def test_server_that_never_answers(lt, keys):
     with hung() as port:
-        began = time.monotonic()
-        with pytest.raises(lt.Error) as caught:
-            open_and_read(lt, port, timeout=3)
-        assert 2 < time.monotonic() - began < 7 * SLOW, "the loader's own deadline"
+        with pytest.raises(lt.Error, match=f"could not be opened within {3 * SLOW} s") as caught:
+            open_and_read(lt, port, timeout=3 * SLOW)
         assert_said(caught.value, port, "answer|time|deadline")
 
 
@@ -79,37 +74,10 @@ def test_name_that_does_not_exist(lt, keys):
     assert "no-such-host.invalid" in str(caught.value) and "lost" not in str(caught.value), str(caught.value)
 
 
-def test_other_loaders_do_not_notice(lt, keys, images):
-    expected = numbers(lt, images.url)
-    with hung() as port:
-        failed = []
-
-        def bad():
-            try:
-                open_and_read(lt, port, timeout=4)
-            except lt.Error as error:
-                failed.append(str(error))
-
-        threads = [threading.Thread(target=bad) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.3)
-        began = time.monotonic()
-        assert numbers(lt, images.url) == expected
-        assert time.monotonic() - began < 3 * SLOW, "an address of somebody else's hangs"
-        for thread in threads:
-            thread.join(30 * SLOW)
-        assert len(failed) == 3
-
-
-def test_bucket_that_goes_away_after_opening_is_named(lt, runtime, keys, blobs, tmp_path, serve):
-    import shutil
-
-    shutil.copytree(blobs.path, tmp_path / "served" / "bucket" / "ds")
-    server = serve(tmp_path / "served")
-    with lt.Loader(
-        "s3://bucket/ds", batch_size=8, fields={"b": lt.bytes("bin")}, endpoint_url=server.url, timeout=4
-    ) as loader:
+def test_bucket_that_goes_away_after_opening_is_named(lt, runtime, blobs, in_bucket):
+    server = in_bucket(blobs)
+    options = {"batch_size": 8, "fields": {"b": lt.bytes("bin")}, "endpoint_url": server.url, "timeout": 4}
+    with lt.Loader("s3://bucket/ds", **options) as loader:
         iterator = iter(loader)
         next(iterator)
         server.stop()

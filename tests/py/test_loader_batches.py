@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from loading import SLOW
+from loading import SLOW, content
 
 
 def load(lt, images, fields, **more):
@@ -110,9 +110,9 @@ def test_one_column_that_is_kept_keeps_its_bytes(lt, images, as_numpy):
                 for batch in loader:
                     if kept is None:
                         kept = batch[column]
-                        before = kept.tolist()
+                        before = content(kept)
                     del batch
-                    assert kept.tolist() == before, epoch
+                    assert content(kept) == before, epoch
 
 
 def test_views_of_a_column_keep_it(lt, images, as_numpy):
@@ -120,14 +120,14 @@ def test_views_of_a_column_keep_it(lt, images, as_numpy):
     with load(lt, images, fields, as_numpy=as_numpy, slots=3) as loader:
         x, b = next(iter(loader))
         part, view = x[3:5, 1:], b[7]
-        before = part.tolist(), bytes(view)
+        before = content(part), bytes(view)
         del x, b
         for _ in range(2):
             for batch in loader:
                 del batch
-        assert (part.tolist(), bytes(view)) == before
+        assert (content(part), bytes(view)) == before
     gc.collect()
-    assert (part.tolist(), bytes(view)) == before  # the loader is closed
+    assert (content(part), bytes(view)) == before  # the loader is closed
 
 
 def test_columns_may_be_dropped_on_other_threads(lt, images, as_numpy):
@@ -166,8 +166,8 @@ def test_rank_without_a_sample_in_the_last_batch_gets_an_empty_one(lt, blobs):
     fields = {"k": lt.key(), "b": lt.bytes("bin")}
     for slots in (2, 3, 4):
         with lt.Loader(blobs.url, rank=12, fields=fields, slots=slots, **options) as loader:
-            passes = [[(len(keys), len(values)) for keys, values in loader] for _ in range(10)]
-        assert passes == [[(23, 23), (0, 0)]] * 10
+            passes = [[(len(keys), len(values)) for keys, values in loader] for _ in range(5)]
+        assert passes == [[(23, 23), (0, 0)]] * 5
 
 
 def test_pass_that_is_over_stays_over(lt, images):

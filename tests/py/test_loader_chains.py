@@ -7,7 +7,6 @@ import zlib
 
 import pytest
 from chain import Versions, run_chains
-from conftest import SANITIZE
 from loading import make_blobs, pack
 
 
@@ -30,7 +29,7 @@ def chains(lt, runtime, versions, numbers, seconds=None):
 
 
 def test_chains_lose_double_and_mix_nothing(lt, runtime, versions):
-    assert chains(lt, runtime, versions, range(40 if SANITIZE else 120))
+    assert chains(lt, runtime, versions, range(40))
 
 
 @pytest.mark.long

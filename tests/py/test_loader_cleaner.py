@@ -1,12 +1,10 @@
 """Cleaners of temporary files remove socket, lock, log or the whole folder under a living agent: loaders go on, and new ones come."""
 
 import shutil
-import signal
-import time
 from pathlib import Path
 
 import pytest
-from loading import SLOW, numbers, wait_until
+from loading import numbers, stopped, wait_until
 
 G = 24
 
@@ -23,7 +21,7 @@ def names(runtime):
 
 @pytest.mark.parametrize("removed", [["sock"], ["sock", "lock"], ["sock", "lock", "log"], ["lock"], "folder"])
 def test_agent_makes_its_names_again(lt, runtime, images, removed):
-    options = {"batch_size": G, "fields": {"i": lt.index()}, "timeout": 10 * SLOW}
+    options = {"batch_size": G, "fields": {"i": lt.index()}, "timeout": 60}
     expected = [numbers(lt, images.url, epoch=epoch) for epoch in range(6)]
     runtime.wait_gone()
     with lt.Loader(images.url, **options) as loader:
@@ -34,7 +32,7 @@ def test_agent_makes_its_names_again(lt, runtime, images, removed):
             shutil.rmtree(runtime.folder)
         else:
             clean(runtime, *removed)
-        wait_until(lambda: {"sock", "lock"} <= names(runtime).keys() if Path(runtime.folder).exists() else False, 5)
+        wait_until(lambda: {"sock", "lock"} <= names(runtime).keys() if Path(runtime.folder).exists() else False)
         with lt.Loader(images.url, **options) as new:
             assert [i.tolist() for (i,) in new] == expected[0]
             assert new.stats()["agent_pid"] == pid, "the one that lives"
@@ -48,40 +46,37 @@ def test_agent_makes_its_names_again(lt, runtime, images, removed):
 
 
 def test_loader_that_comes_before_the_socket_is_made_again_waits_for_it(lt, runtime, images):
-    options = {"batch_size": G, "fields": {"i": lt.index()}, "timeout": 10 * SLOW}
+    options = {"batch_size": G, "fields": {"i": lt.index()}, "timeout": 60}
     with lt.Loader(images.url, **options) as loader:
         next(iter(loader))
         pid = runtime.agent()
         for jump in (False, True):
             clean(runtime, "sock")
-            began = time.monotonic()
             if jump:
                 loader.set_epoch(3)
                 next(iter(loader))
             else:
                 with lt.Loader(images.url, **options) as new:
                     next(iter(new))
-            assert time.monotonic() - began < 4 * SLOW
-            assert runtime.agents() == [pid]
+            assert runtime.agents() == [pid], "no other was started"
 
 
 def test_agent_leaves_its_successors_names_alone(lt, runtime, images):
-    options = {"batch_size": G, "fields": {"i": lt.index()}, "timeout": 20 * SLOW}
+    options = {"batch_size": G, "fields": {"i": lt.index()}, "timeout": 60}
     old = lt.Loader(images.url, **options)
     batches = iter(old)
     seen = [next(batches)[0].tolist()]
     pid = runtime.agent()
-    runtime.kill_agents(signal.SIGSTOP)  # so that the successor is faster
-    clean(runtime, "sock", "lock")
-    new = lt.Loader(images.url, **options)
-    successor = new.stats()["agent_pid"]
-    assert successor != pid
-    theirs = names(runtime)
-    runtime.kill_agents(signal.SIGCONT)
-    wait_until(lambda: "another agent has taken its place" in runtime.log(), 5)
+    with stopped(pid):  # so that the successor is faster
+        clean(runtime, "sock", "lock")
+        new = lt.Loader(images.url, **options)
+        successor = new.stats()["agent_pid"]
+        assert successor != pid
+        theirs = names(runtime)
+    wait_until(lambda: "another agent has taken its place" in runtime.log())
     assert seen + [i.tolist() for (i,) in batches] == [i.tolist() for (i,) in new]
     old.close()
-    wait_until(lambda: runtime.agents() == [successor], 10, "the end of the old agent")
+    wait_until(lambda: runtime.agents() == [successor], what="the end of the old agent")
     assert {name: theirs[name] for name in ("sock", "lock")} == {
         name: names(runtime)[name] for name in ("sock", "lock")
     }

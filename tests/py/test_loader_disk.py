@@ -8,13 +8,10 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from loading import SLOW, make_blobs, pack
-
-pytestmark = pytest.mark.alone  # what a busy disk cannot take is not written
+from loading import make_blobs, pack, point_to, wait_until
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -35,10 +32,9 @@ def heavy(leat_bin, tmp_path_factory):
 
 @pytest.fixture
 def bucket(heavy, serve, monkeypatch):
-    """A server with the blobs; `bytes_sent()`: of chunks, so far."""
-    server = serve(heavy.served, "--bandwidth", "40MB/s")
-    for name, value in server.s3_env().items():
-        monkeypatch.setenv(name, value)
+    """A server with the blobs."""
+    server = serve(heavy.served)
+    point_to(server, monkeypatch)
     return server
 
 
@@ -47,8 +43,9 @@ def chunk_gets(server):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "cache"
+def folder(shm_path):
+    """Where no other program keeps the disk busy: what a busy disk cannot take is not written."""
+    return shm_path / "cache"
 
 
 def opened(lt, folder, **more):
@@ -57,7 +54,7 @@ def opened(lt, folder, **more):
         "window": 4,
         "ram": RAM,
         "last": "short",
-        "timeout": 30 * SLOW,
+        "timeout": 60,
         "linger": "50ms",
         "cache_dir": str(folder),
         "fields": {"b": lt.bytes("bin"), "k": lt.key()},
@@ -97,12 +94,12 @@ def disk_lines(runtime):
 
 def demote(loader, heavy, least):
     """Reads until more bytes than this are on disk: what leaves memory while the disk is busy is not written."""
-    for _ in range(20):
+
+    def enough():
         read_epoch(loader, heavy)
-        if loader.stats()["disk_bytes"] > least:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"only {loader.stats()['disk_bytes']} bytes were written in 20 epochs")
+        return loader.stats()["disk_bytes"] > least
+
+    wait_until(enough, what=f"more than {least} bytes on disk")
 
 
 def fill(lt, runtime, heavy, folder, **more):
@@ -121,15 +118,13 @@ def segments(folder):
 def test_next_epoch_agent_and_job_read_from_disk(lt, runtime, heavy, bucket, folder):
     with opened(lt, folder) as loader:
         read_epoch(loader, heavy)
-        first = sources(loader)
-        assert first["bucket"] >= heavy.bytes
+        assert sources(loader)["bucket"] >= heavy.bytes
+        demote(loader, heavy, heavy.bytes * 7 / 8)
+        before = sources(loader)
         read_epoch(loader, heavy)
-        read_epoch(loader, heavy)
-        third = sources(loader)
-        assert third["disk"] > heavy.bytes / 2
-        assert third["bucket"] < 1.5 * heavy.bytes, "what the disk was too slow to take came twice"
-        read_epoch(loader, heavy)
-        assert sources(loader)["bucket"] - third["bucket"] <= heavy.bytes / 8, "nearly all of it is here now"
+        after = sources(loader)
+        assert after["disk"] > before["disk"]
+        assert after["bucket"] - before["bucket"] <= heavy.bytes / 8, "nearly all of it is here now"
     runtime.wait_gone()
     before = chunk_gets(bucket)
     for _ in range(2):  # another agent, another job
@@ -174,6 +169,7 @@ def test_kill_of_the_agent_in_mid_write_loses_and_changes_nothing(lt, runtime, h
         read_epoch(loader, heavy, kill_sometimes)
     assert len(kills) > 3
     assert loader.stats()["agents_lost"] >= 3
+    demote(loader, heavy, 0)
     read_epoch(loader, heavy)
     assert sources(loader)["disk"] > 0
     close(loader, runtime)
@@ -234,7 +230,11 @@ def open_to_all(folder):
     os.chmod(folder, 0o777)
 
 
-DAMAGE = [remove, remove_and_put_a_file, truncate, flip_bits, swap_halves, write_zeros, forbid, open_to_all]
+# Bytes that do not match their checksum are one case, however they came to be so.
+DAMAGE = [
+    *(remove, remove_and_put_a_file, truncate, flip_bits, forbid, open_to_all),
+    *(pytest.param(damage, marks=pytest.mark.long) for damage in (swap_halves, write_zeros)),
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda f: f.__name__)
@@ -353,7 +353,7 @@ def test_two_agents_in_one_folder(lt, runtime, heavy, bucket, folder):
 
     def train(loader):
         try:
-            for _ in range(3):
+            for _ in range(2):
                 read_epoch(loader, heavy)
         except BaseException as error:
             failures.append(error)
@@ -364,6 +364,9 @@ def test_two_agents_in_one_folder(lt, runtime, heavy, bucket, folder):
     for thread in threads:
         thread.join()
     assert not failures, failures
+    for loader in loaders:
+        demote(loader, heavy, 0)
+        read_epoch(loader, heavy)
     pids = {loader.stats()["agent_pid"] for loader in loaders}
     assert len(pids) == 2
     assert all(sources(loader)["disk"] > 0 for loader in loaders)

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 import pytest
-from loading import SLOW, pack
+from loading import SLOW, pack, point_to
 
 MIB = 1 << 20
 LATENCY_S = 0.05
@@ -20,8 +20,7 @@ def large(leat_bin, bucket_dir, serve, monkeypatch, tmp_path):
     packed = pack(leat_bin, tmp_path / "files", bucket_dir / "bucket" / "ds", "--keep-order", "--chunk-size", "4MiB")
     assert packed.chunks == 6
     server = serve(bucket_dir, "--latency", f"{LATENCY_S}s")
-    for name, value in server.s3_env().items():
-        monkeypatch.setenv(name, value)
+    point_to(server, monkeypatch)
     return "s3://bucket/ds", server, list(files.values())
 
 

@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from loading import SLOW
+from loading import SLOW, content
 
 
 def load(lt, data, **more):
@@ -14,7 +14,7 @@ def load(lt, data, **more):
 
 def plain(batch):
     x, i, k, b = batch
-    return x.tolist(), i.tolist(), list(k), [bytes(v) for v in b]
+    return content(x), content(i), list(k), [bytes(v) for v in b]
 
 
 def rings():

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from loading import make_blobs, pack, wait_until
+from loading import make_blobs, pack, point_to, upload, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,8 @@ class Guard:
 def bucket(lt, faulty, blobs, monkeypatch):
     """A server with the blobs as s3://bucket/ds, and the environment of a client."""
     server = faulty()
-    for path in blobs.path.rglob("*"):
-        if path.is_file():
-            server.objects[f"bucket/ds/{path.relative_to(blobs.path)}"] = path.read_bytes()
-    for name, value in server.env().items():
-        monkeypatch.setenv(name, value)
+    upload(server, blobs.path)
+    point_to(server, monkeypatch)
     return server
 
 
@@ -123,7 +120,7 @@ def test_keys_are_renewed_before_they_expire(lt, bucket, blobs, monkeypatch):
             next(iter(loader))
             return any(guard.token(r) == "new" for r in bucket.requests)
 
-        wait_until(renewed, what="a request with the new keys", timeout=30)
+        wait_until(renewed, what="a request with the new keys")
     assert guard.refused == [], "nobody had to be refused first"
 
 

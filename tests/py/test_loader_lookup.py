@@ -8,7 +8,7 @@ import time
 
 import pytest
 from keys_box import KeysBox
-from loading import SLOW, make_blobs, pack, start_python, wait_until
+from loading import make_blobs, pack, start_python, wait_until
 from test_loader_keys import Guard, bucket, load  # noqa: F401 (a fixture)
 
 
@@ -34,8 +34,11 @@ def no_keys(bucket, monkeypatch):  # noqa: F811
 
 
 def for_ever(loader):
+    """Steps of a training: it does not take batches as fast as they come."""
     while True:
-        yield from loader
+        for batch in loader:
+            time.sleep(0.02)
+            yield batch
 
 
 def slow_program(folder, monkeypatch, life=8):
@@ -47,7 +50,7 @@ echo run >> {folder}/runs
 n=$(wc -l < {folder}/runs)
 if [ $n -gt 1 ]; then
     i=0
-    while [ ! -e {folder}/go ] && [ $i -lt 400 ]; do sleep 0.1; i=$((i+1)); done
+    while [ ! -e {folder}/go ] && [ $i -lt 1200 ]; do sleep 0.1; i=$((i+1)); done
     [ -e {folder}/go ] || echo > {folder}/gave-up
 fi
 until=$(date -u -d "@$(($(date +%s) + {life}))" +%Y-%m-%dT%H:%M:%SZ)
@@ -66,9 +69,7 @@ def test_batches_flow_while_a_program_takes_its_time_with_new_keys(lt, no_keys, 
     runs = tmp_path / "runs"
     with load(lt, ram="2mib", window=4) as loader:
         it = for_ever(loader)
-        wait_until(
-            lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again", timeout=60
-        )
+        wait_until(lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again")
         for _ in range(40):
             next(it)
         assert not (tmp_path / "gave-up").exists(), "a batch waited for the keys"
@@ -78,7 +79,7 @@ def test_batches_flow_while_a_program_takes_its_time_with_new_keys(lt, no_keys, 
             next(it)
             return any(guard.token(r) == "token-2" for r in no_keys.requests)
 
-        wait_until(renewed, what="a request with the new keys", timeout=60)
+        wait_until(renewed, what="a request with the new keys")
     assert guard.refused == []
 
 
@@ -98,7 +99,7 @@ def test_batches_flow_while_a_metadata_service_takes_five_seconds(lt, no_keys, b
 def test_a_loader_is_closed_and_interrupted_while_keys_are_looked_up(
     lt, no_keys, blobs, runtime, monkeypatch, tmp_path
 ):
-    """Ctrl-C, then the end of the process: neither waits for the program, which would take 40 s."""
+    """Ctrl-C, then the end of the process: neither waits for the program, which would take two minutes."""
     slow_program(tmp_path, monkeypatch)
     code = """
 import sys, time, leat
@@ -107,19 +108,19 @@ runs = sys.argv[1]
 try:
     while True:
         for batch in loader:
+            time.sleep(0.02)
             if open(runs).read().count("run") > 1:
                 print("asked", flush=True)
 except KeyboardInterrupt:
-    began = time.monotonic()
     loader.close()
-    print("closed", time.monotonic() - began < 20, flush=True)
+    print("closed", flush=True)
 """
     env = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     process = start_python(runtime, code, str(tmp_path / "runs"), **env)
     assert process.stdout.readline().strip() == "asked"
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
-    assert "closed True" in out
+    out, _ = process.communicate(timeout=60)
+    assert "closed" in out
     assert process.returncode == 0
     assert not (tmp_path / "gave-up").exists()
 
@@ -130,9 +131,7 @@ def test_a_child_that_is_forked_during_a_lookup_has_keys_of_its_own(lt, no_keys,
     runs = tmp_path / "runs"
     with load(lt, ram="2mib", window=4) as loader:
         it = for_ever(loader)
-        wait_until(
-            lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again", timeout=60
-        )
+        wait_until(lambda: next(it) and runs.read_text().count("run") > 1, what="keys to be asked for again")
         (tmp_path / "go").touch()
         child = os.fork()
         if child == 0:
@@ -178,9 +177,9 @@ def test_keys_that_are_refused_are_asked_for_again_while_the_old_ones_live(
         it = for_ever(loader)
         next(it)
         box.fail["container"] = (404, "no")
-        wait_until(lambda: next(it) and "has no new keys" in runtime.log(), what="a failure", timeout=60)
+        wait_until(lambda: next(it) and "has no new keys" in runtime.log(), what="a failure")
         del box.fail["container"]
-        wait_until(lambda: next(it) and box.number > 1, what="new keys", timeout=60)
+        wait_until(lambda: next(it) and box.number > 1, what="new keys")
     assert guard.refused == []
 
 
@@ -191,10 +190,11 @@ def test_a_rank_that_comes_while_another_looks_for_keys_is_asked_too_and_the_oth
     guard = Guard(no_keys, ["token-1"])
     slow_program(tmp_path, monkeypatch, life=3600)
     code = """
-import leat
+import time, leat
 loader = leat.Loader("s3://bucket/ds", batch_size=10, fields={"k": leat.key()}, as_numpy=True, ram="2mib", window=4)
 while True:
     for batch in loader:
+        time.sleep(0.02)
         print("batch", flush=True)
 """
     env = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
@@ -205,12 +205,12 @@ while True:
         drain = threading.Thread(target=first.stdout.read)
         drain.start()
         runs = tmp_path / "runs"
-        wait_until(lambda: runs.read_text().count("run") > 1, what="the first to be asked", timeout=60)
+        wait_until(lambda: runs.read_text().count("run") > 1, what="the first to be asked")
         guard.valid = {"token-1"}
         monkeypatch.delenv("AWS_CONFIG_FILE")
         for name, value in (("ACCESS_KEY_ID", "A"), ("SECRET_ACCESS_KEY", "S"), ("SESSION_TOKEN", "token-1")):
             monkeypatch.setenv(f"AWS_{name}", value)
-        with load(lt, window=4, timeout=40 * SLOW) as second:
+        with load(lt, window=4, timeout=60) as second:
             it = iter(second)
             next(it)
             first.kill()

@@ -5,10 +5,8 @@ import collections
 import itertools
 import mmap
 import os
-import shutil
 import struct
 import subprocess
-import time
 
 import pytest
 from conftest import SANITIZE, assert_no_report
@@ -77,20 +75,18 @@ def memory(runtime, leat_build, leat_bin, tmp_path, monkeypatch):
 
 def epoch(lt, url, **more):
     fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16), "b": lt.bytes("png"), "k": lt.key()}
-    options = {"batch_size": G, "slots": 2, "ram": BUDGET, "timeout": 20 * SLOW, "as_numpy": True, **more}
+    options = {"batch_size": G, "slots": 2, "ram": BUDGET, "timeout": 60, "as_numpy": True, **more}
     with lt.Loader(url, fields=fields, **options) as loader:
         loader.stats()
         return [(i.tolist(), x.tobytes(), b.tolist(), list(k)) for i, x, b, k in loader]
 
 
 @pytest.fixture(params=["file", "bucket"])
-def fresh_epoch(request, lt, memory, images, tmp_path, bucket_dir, serve, monkeypatch):
+def fresh_epoch(request, lt, memory, images, tmp_path, in_bucket):
     """fresh_epoch() reads the images by a name that the agent has not seen before: nothing is there already."""
     names = itertools.count()
     if request.param == "bucket":
-        shutil.copytree(images.path, bucket_dir / "bucket" / "ds")
-        for name, value in serve(bucket_dir).s3_env().items():
-            monkeypatch.setenv(name, value)
+        in_bucket(images)
         return lambda: epoch(lt, "s3://bucket/ds", region=f"region-{next(names)}")
 
     def read():
@@ -107,7 +103,7 @@ class Other:
     def __init__(self, lt, images):
         self.errors = lt.Error
         self.loader = lt.Loader(
-            images.url, batch_size=3, slots=2, shuffle=False, ram=BUDGET, timeout=20 * SLOW, fields={"i": lt.index()}
+            images.url, batch_size=3, slots=2, shuffle=False, ram=BUDGET, timeout=60, fields={"i": lt.index()}
         )
         self.batches = iter(self.loader)
         self.whole = images.samples // 3 * 3
@@ -141,7 +137,6 @@ def starve(lt, runtime, memory, read, images, times):
     for n in range(times):
         after = n * allocations // times
         memory.fail(after, (1, 1, 2, 1, 10)[n % 5])
-        began = time.monotonic()
         other.go_on()
         try:
             assert read() == whole, f"without the allocation {after}"
@@ -149,13 +144,11 @@ def starve(lt, runtime, memory, read, images, times):
         except lt.Error as error:
             outcome = type(error).__name__
         other.go_on()
-        took = time.monotonic() - began
         outcomes[outcome if memory.recover() else "untouched"] += 1
         assert outcome in ("exact", "OutOfMemoryError", "LimitError", "NetworkError"), f"{outcome} without {after}"
-        assert took < 15 * SLOW, f"{outcome} after {took:.0f} s, without the allocation {after}"
         # a rank whose connection was closed may have started a second one, which sees the lock and ends
         wait_until(
-            lambda: runtime.agents() == [pid], 10, f"{outcome} without the allocation {after}: the same agent alone"
+            lambda: runtime.agents() == [pid], what=f"{outcome} without the allocation {after}: the same agent alone"
         )
     assert read() == whole
     assert outcomes["OutOfMemoryError"] > times // 5, outcomes
@@ -163,7 +156,7 @@ def starve(lt, runtime, memory, read, images, times):
 
 
 def test_agent_without_memory_lives_and_delivers_exactly_or_says_so(lt, runtime, memory, fresh_epoch, images):
-    starve(lt, runtime, memory, fresh_epoch, images, 150)
+    starve(lt, runtime, memory, fresh_epoch, images, 60)
 
 
 def test_agent_that_starts_without_memory_says_so(lt, runtime, memory, images, monkeypatch):
@@ -174,7 +167,7 @@ def test_agent_that_starts_without_memory_says_so(lt, runtime, memory, images, m
     with lt.Loader(images.url, batch_size=8, fields={"i": lt.index()}):
         allocations = memory.seen()
     outcomes = collections.Counter()
-    for after in range(0, allocations, allocations // 40):
+    for after in range(0, allocations, allocations // 15):
         runtime.wait_gone()
         memory.write(0, 0)
         memory.fail(after, 1)
@@ -224,7 +217,7 @@ def test_rank_without_memory_delivers_exactly_or_says_so(lt, runtime, leat_build
         assert refused > 10
 
 
-@pytest.mark.parametrize("times", [30, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [20, pytest.param(300, marks=pytest.mark.long)])
 def test_agent_that_enters_a_job_without_memory_lives(times, lt, runtime, memory, images, etcd):
     """Each time another job: a lease, a look, an entry, a watch and a door, of which some allocation fails."""
     box = etcd()
@@ -246,8 +239,8 @@ def test_agent_that_enters_a_job_without_memory_lives(times, lt, runtime, memory
         except lt.Error as error:
             assert type(error).__name__ in ("OutOfMemoryError", "LimitError", "NetworkError"), error
         failed += memory.recover() > 0
-        wait_until(lambda: runtime.agents() == [pid], 10 * SLOW, "the same agent alone")
+        wait_until(lambda: runtime.agents() == [pid], what="the same agent alone")
     assert failed > times // 2
     assert read() == whole
     last = f"job{next(names) - 1}"
-    wait_until(lambda: len(box.alive(last)) == 1, 20 * SLOW, "the last job to be entered")
+    wait_until(lambda: len(box.alive(last)) == 1, what="the last job to be entered")

@@ -1,42 +1,31 @@
 """Every sample once, in the order that `leat order` prints, with the same pixels, whatever the world looks like."""
 
+import io
 import json
-import os
-import signal
+import subprocess
 
+import numpy
 import pytest
-from loading import batches_of, global_batches, import_leat, samples_of
+from loading import batches_of, global_batches, make_images, pack, run_here, samples_of, stopped
 
 G = 24
 
 
+def order(leat_bin, url, *options):
+    """The lines of `leat order` that name a sample, split."""
+    command = [leat_bin, "order", f"--global-batch={G}", *options, url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return [line.split("\t") for line in done.stdout.splitlines() if line[0].isdigit()]
+
+
 @pytest.fixture(scope="module")
 def expected(images, leat_bin):
-    """(epoch, seed) -> [set of sample numbers of step 0, 1, …], from `leat order`."""
-    import subprocess
+    """(epoch) -> [sample numbers of step 0, 1, …, sorted], from `leat order`."""
 
-    def read(epoch=0, seed=0, last="drop"):
-        done = subprocess.run(
-            [
-                leat_bin,
-                "order",
-                f"--seed={seed}",
-                f"--epoch={epoch}",
-                f"--global-batch={G}",
-                "--last",
-                last,
-                images.url,
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
+    def read(epoch=0, last="drop"):
         steps = {}
-        for line in done.stdout.splitlines():
-            position, sample, _chunk, step, _rank = line.split("\t")[:5]
-            if position != "-" and not position.startswith("#"):
-                steps.setdefault(int(step), []).append(int(sample))
+        for _position, sample, _chunk, step, *_ in order(leat_bin, images.url, f"--epoch={epoch}", f"--last={last}"):
+            steps.setdefault(int(step), []).append(int(sample))
         return [sorted(steps[i]) for i in sorted(steps)]
 
     return read
@@ -50,23 +39,20 @@ def pixels(steps):
     return {index: (pixels, label) for step in steps for index, pixels, label in step}
 
 
-@pytest.fixture(scope="module")
-def alone(images, leat_bin):
+ALONE = []
+
+
+@pytest.fixture
+def alone(lt, images):
     """What a world of one sees in epochs 0 and 1: computed once."""
-    return {}
+    if not ALONE:
+        steps = global_batches(run_here(lt, 1, {"url": images.url, "global_batch_size": G}, epochs=2))
+        ALONE.extend((steps[: len(steps) // 2], steps[len(steps) // 2 :]))
+    return ALONE
 
 
-def run_alone(runtime, images, alone):
-    if not alone:
-        lines = runtime.run_world(1, {"url": images.url, "global_batch_size": G}, epochs=2)
-        steps = global_batches(lines)
-        half = len(steps) // 2
-        alone.update({0: steps[:half], 1: steps[half:]})
-    return alone
-
-
-def test_one_rank_gets_what_leat_order_says(runtime, images, expected, alone):
-    seen = run_alone(runtime, images, alone)
+def test_one_rank_gets_what_leat_order_says(images, expected, alone):
+    seen = alone
     for epoch in (0, 1):
         assert sets(seen[epoch]) == expected(epoch)
         assert len(pixels(seen[epoch])) == images.samples // G * G
@@ -76,34 +62,31 @@ def test_one_rank_gets_what_leat_order_says(runtime, images, expected, alone):
 
 
 @pytest.mark.parametrize("world", [2, 3, 4, 8])
-def test_every_world_sees_the_same_sets_and_pixels(runtime, images, expected, alone, world):
-    one = run_alone(runtime, images, alone)
-    ranks = runtime.run_world(world, {"url": images.url, "global_batch_size": G})
+def test_every_world_sees_the_same_sets_and_pixels(lt, images, expected, alone, world):
+    ranks = run_here(lt, world, {"url": images.url, "global_batch_size": G})
     steps = global_batches(ranks)
     assert sets(steps) == expected(0)
-    assert pixels(steps) == pixels(one[0])
+    assert pixels(steps) == pixels(alone[0])
     assert all(len(line["index"]) == G // world for lines in ranks for line in batches_of(lines))
     assert len({json.dumps(lines[-1]["state"], sort_keys=True) for lines in ranks}) == 1, "one state for all ranks"
 
 
-def test_world_may_change_in_mid_epoch_and_at_any_batch(runtime, images, alone, expected):
-    one = run_alone(runtime, images, alone)
+def test_world_may_change_in_mid_epoch_and_at_any_batch(lt, images, alone, expected):
     state, seen = None, []
     job = {"url": images.url, "global_batch_size": G}
     for world, batches in ((4, 2), (1, 1), (3, 2), (2, 1), (8, 1)):
-        more = {"state": state} if state else {}
-        ranks = runtime.run_world(world, job, batches=batches, **more)
+        ranks = run_here(lt, world, job, batches=batches, state=state)
         states = [lines[-1]["state"] for lines in ranks]
         assert all(s == states[0] for s in states)
         state = states[0]
         assert len(json.dumps(state)) < 1024
         seen += global_batches(ranks)
-    seen += global_batches(runtime.run_world(2, job, state=state))
+    seen += global_batches(run_here(lt, 2, job, state=state))
     assert sets(seen) == expected(0)
-    assert pixels(seen) == pixels(one[0])
+    assert pixels(seen) == pixels(alone[0])
 
 
-def test_resumes_at_any_batch_and_twice(lt, images, alone, runtime):
+def test_resumes_at_any_batch_and_twice(lt, images):
     def rest(state):
         fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16).flip()}
         with lt.Loader(images.url, global_batch_size=G, fields=fields, as_numpy=True) as loader:
@@ -125,28 +108,19 @@ def test_resumes_at_any_batch_and_twice(lt, images, alone, runtime):
 
 
 def test_samples_go_to_the_ranks_that_leat_order_names(runtime, images, leat_bin):
-    import subprocess
-
     ranks = runtime.run_world(2, {"url": images.url, "global_batch_size": G, "seed": 5}, batches=3)
     for rank in (0, 1):
-        done = subprocess.run(
-            [leat_bin, "order", "--seed=5", f"--global-batch={G}", "--world=2", f"--rank={rank}", images.url],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        said = [int(line.split("\t")[1]) for line in done.stdout.splitlines() if line[0].isdigit()]
+        said = [int(row[1]) for row in order(leat_bin, images.url, "--seed=5", "--world=2", f"--rank={rank}")]
         got = [index for line in batches_of(ranks[rank]) for index in line["index"]]
         assert got == said[: len(got)]
 
 
 @pytest.mark.parametrize("world", [1, 4])
-def test_last_batch_is_dropped_padded_or_short_and_valid_says_which(runtime, images, expected, world):
+def test_last_batch_is_dropped_padded_or_short_and_valid_says_which(lt, images, expected, world):
     rest = images.samples % G
     assert 0 < rest < G
     for last in ("drop", "pad", "short"):
-        ranks = runtime.run_world(world, {"url": images.url, "global_batch_size": G, "last": last})
+        ranks = run_here(lt, world, {"url": images.url, "global_batch_size": G, "last": last})
         assert sets(global_batches(ranks)) == expected(0, last=last)
         final = [batches_of(lines)[-1] for lines in ranks]
         counts = [len(line["index"]) for line in final]
@@ -162,12 +136,10 @@ def test_last_batch_is_dropped_padded_or_short_and_valid_says_which(runtime, ima
             assert max(counts) - min(counts) <= 1
 
 
-def test_ranks_without_a_sample_of_the_last_batch_get_an_empty_one(runtime, leat_bin, tmp_path):
-    from loading import make_images, pack
-
+def test_ranks_without_a_sample_of_the_last_batch_get_an_empty_one(lt, leat_bin, tmp_path):
     make_images(tmp_path / "files", 17)
     small = pack(leat_bin, tmp_path / "files", tmp_path / "ds")
-    ranks = runtime.run_world(8, {"url": small.url, "global_batch_size": 8, "last": "short"})
+    ranks = run_here(lt, 8, {"url": small.url, "global_batch_size": 8, "last": "short"})
     final = [batches_of(lines)[-1] for lines in ranks]
     assert sorted(len(line["index"]) for line in final) == [0] * 7 + [1]
     assert all(len(batches_of(lines)) == 3 for lines in ranks)
@@ -175,8 +147,6 @@ def test_ranks_without_a_sample_of_the_last_batch_get_an_empty_one(runtime, leat
 
 def test_empty_last_batch_is_an_empty_tensor_too(lt, leat_bin, tmp_path):
     torch = pytest.importorskip("torch")
-    from loading import make_images, pack
-
     make_images(tmp_path / "files", 3)
     small = pack(leat_bin, tmp_path / "files", tmp_path / "ds")
     fields = {"x": lt.image("png").resize((8, 8)), "k": lt.key(), "v": lt.valid()}
@@ -191,9 +161,6 @@ def test_without_shuffle_samples_come_in_their_own_order(lt, images):
 
 
 def test_labels_and_keys_belong_to_their_pixels(lt, images):
-    import io
-
-    import numpy
     from PIL import Image
 
     source = images.path.parent / "files"
@@ -226,97 +193,14 @@ def test_several_processes_may_be_the_same_rank(runtime, images):
     assert len(lines[0]) == 4
 
 
-def test_pass_that_was_broken_off_is_over_and_the_next_begins_anew(lt, images, alone):
-    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
-        first = []
-        for (i,) in loader:
-            first.append(i.tolist())
-            if len(first) == 3:
-                break
-        again = loader.state_dict()
-        assert len([0 for _ in loader]) == len(loader)
-        assert loader.epoch == 2
-        loader.load_state_dict(again)
-        rest = [i.tolist() for (i,) in loader]
-        assert len(first) + len(rest) == len(loader)
-        loader.set_epoch(0)
-        assert [i.tolist() for (i,) in loader] == first + rest
-
-
 def test_pass_after_a_broken_one_begins_anew_although_its_first_attempt_fails(lt, runtime, images):
     with lt.Loader(images.url, batch_size=G, timeout=2, fields={"i": lt.index()}) as loader:
         it = iter(loader)
         next(it), next(it)
-        os.kill(runtime.agent(), signal.SIGSTOP)
-        try:
-            with pytest.raises(TimeoutError):
-                next(iter(loader))
-        finally:
-            os.kill(runtime.agent(), signal.SIGCONT)
+        with stopped(runtime.agent()), pytest.raises(TimeoutError):
+            next(iter(loader))
         assert len([0 for _ in loader]) == len(loader)
         assert loader.epoch == 2
-
-
-def test_passes_that_stop_at_len_are_whole_epochs(lt, images):
-    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
-        for epoch in range(4):
-            seen = [i.tolist() for _, (i,) in zip(range(len(loader)), loader)]
-            assert len(seen) == len(loader), epoch
-            assert loader.epoch == epoch
-            assert loader.state_dict()["streams"][0]["position"] == G * len(loader)
-
-
-def test_set_epoch_of_the_epoch_under_way_changes_nothing(lt, images):
-    def rest(loader):
-        return [i.tolist() for (i,) in loader]
-
-    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
-        it = iter(loader)
-        head = [next(it)[0].tolist(), next(it)[0].tolist()]
-        loader.set_epoch(0)
-        state = loader.state_dict()
-        whole = head + rest(it)
-        assert len(whole) == len(loader)
-        loader.load_state_dict(state)
-        loader.set_epoch(0)  # as frameworks do when they resume
-        assert rest(loader) == whole[2:]
-        next(iter(loader))
-        loader.set_epoch(1)
-        assert len(rest(loader)) == len(loader)
-        assert loader.epoch == 2
-
-
-def test_seek_goes_to_a_position_of_an_epoch(lt, images, alone):
-    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
-        loader.set_epoch(3)
-        whole = [i.tolist() for (i,) in loader]
-        for n in (0, 1, 5):
-            loader.seek(3, n * G)
-            assert [i.tolist() for (i,) in loader] == whole[n:]
-        with pytest.raises(ValueError, match="203 samples"):
-            loader.seek(3, 204)
-
-
-def test_a_state_says_seed_and_window_where_the_loader_does_not(lt, images):
-    def read(loader):
-        return [i.tolist() for (i,) in loader]
-
-    fields = {"i": lt.index()}
-    with lt.Loader(images.url, batch_size=G, seed=5, window=7, fields=fields) as loader:
-        it = iter(loader)
-        next(it)
-        state, rest = loader.state_dict(), read(it)
-    for given in ({}, {"seed": 5}, {"window": 7}, {"seed": 5, "window": 7}):
-        with lt.Loader(images.url, batch_size=G, fields=fields, **given) as loader:
-            loader.load_state_dict(state)
-            assert read(loader) == rest, given
-            runtime_state = loader.state_dict()["streams"][0]
-            assert (runtime_state["seed"], runtime_state["window"]) == (5, 7)
-    for given, word in (({"seed": 0}, "seed 5"), ({"window": 8}, "window 7")):
-        with lt.Loader(images.url, batch_size=G, fields=fields, **given) as loader:
-            with pytest.raises(ValueError, match=word):
-                loader.load_state_dict(state)
-            assert len(read(loader)) == len(loader), "it goes on as if nothing had been asked"
 
 
 def test_two_loaders_in_one_process_do_not_disturb_each_other(lt, images, blobs):
@@ -406,5 +290,4 @@ def test_import_order_of_rank_and_world(lt, images, monkeypatch):
 
 
 def test_helpers_agree():
-    assert import_leat().Loader
     assert samples_of({"index": [1, 2], "x": [3, 4], "y": [5, 6], "valid": [True, False]}) == [(1, 3, 5)]

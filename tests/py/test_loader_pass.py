@@ -13,7 +13,7 @@ STEPS = 8  # 203 images by 24, the rest dropped
 AHEAD = 0  # how far a stage reads ahead; 0: there is none
 
 
-@pytest.fixture(autouse=True, params=[0, 1, 3], ids=["plain", "ahead 1", "ahead 3"])
+@pytest.fixture(autouse=True, params=[0, pytest.param(1, marks=pytest.mark.long), 3], ids=lambda n: f"ahead {n}")
 def ahead(request, monkeypatch):
     monkeypatch.setitem(globals(), "AHEAD", request.param)
 
@@ -74,16 +74,19 @@ def whole(loader):
     return [i.tolist() for (i,) in loader]
 
 
+EPOCHS = []
+
+
 @pytest.fixture
 def epochs(lt, images):
     """The batches of epochs 0 to 3, each read by a loader of its own that begins there."""
-    found = []
-    for epoch in range(4):
-        with load(lt, images, epoch=epoch) as loader:
-            found.append(whole(loader))
-    assert [len(e) for e in found] == [STEPS] * 4
-    assert len({json.dumps(e) for e in found}) == 4
-    return found
+    if not EPOCHS:
+        for epoch in range(4):
+            with lt.Loader(images.url, fields={"i": lt.index()}, batch_size=G, epoch=epoch) as loader:
+                EPOCHS.append(whole(loader))
+    assert [len(e) for e in EPOCHS] == [STEPS] * 4
+    assert len({json.dumps(e) for e in EPOCHS}) == 4
+    return EPOCHS
 
 
 def test_pass_after_a_finished_one_is_the_next_epoch(lt, images, epochs):

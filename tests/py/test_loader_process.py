@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import random
 import re
-import shutil
 import signal
 import threading
 import time
@@ -13,9 +12,22 @@ from pathlib import Path
 
 import pytest
 from conftest import PRELOAD, SANITIZE
-from loading import SLOW, batches_of, import_leat, is_idle, numbers, start_python, wait_until
-
-pytestmark = pytest.mark.alone  # beside others, moments come too late
+from faulty_server import black_hole
+from loading import (
+    SLOW,
+    batches_of,
+    chunk_requests,
+    import_leat,
+    is_idle,
+    make_blobs,
+    numbers,
+    pack,
+    run_here,
+    start_python,
+    stopped,
+    values_of,
+    wait_until,
+)
 
 G = 24
 
@@ -55,31 +67,26 @@ class Killer:
 
 
 def kill_agent_at_random(lt, runtime, images, times, seed):
-    """Takes batches while the agent is killed again and again; every batch is checked, and how long it took to come."""
+    """Takes batches while the agent is killed again and again, and checks each."""
     killer = Killer(runtime, random.Random(seed))
     fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16).flip()}
     with lt.Loader(images.url, batch_size=G, fields=fields, as_numpy=True) as loader:
         expected = [[(i.tolist(), x.tobytes()) for i, x in loader] for _ in range(3)]
     before = shared_memory()
-    slowest = 0.0
     with lt.Loader(images.url, batch_size=G, fields=fields, as_numpy=True) as loader:
         epoch = 0
         while killer.kills < times:
             got = []
-            began = time.monotonic()
             for i, x in loader:
-                slowest = max(slowest, time.monotonic() - began)
                 got.append((i.tolist(), x.tobytes()))
                 if killer.kills < times and killer.draw.random() < 0.5:
                     killer.begin()
-                began = time.monotonic()
             assert got == expected[epoch % 3], f"epoch {epoch} after {killer.kills} kills"
             epoch += 1
             if epoch % 3 == 0:
                 loader.set_epoch(0)
         killer.end()
         assert loader.stats()["agents_lost"] > 0
-    assert slowest < 5 * SLOW, "seconds until the next batch"
     numbers(lt, images.url)  # the last kill may have left files; the next agent takes them along
     runtime.wait_gone()
     assert runtime.left_behind() == []
@@ -87,7 +94,7 @@ def kill_agent_at_random(lt, runtime, images, times, seed):
 
 
 def test_killed_agents_cost_time_but_no_sample(lt, runtime, images):
-    kill_agent_at_random(lt, runtime, images, 12, seed=1)
+    kill_agent_at_random(lt, runtime, images, 6, seed=1)
 
 
 @pytest.mark.long
@@ -100,22 +107,20 @@ def test_hundreds_of_killed_agents_cost_time_but_no_sample(lt, runtime, images):
 def test_agent_killed_while_a_loader_opens_costs_time_but_no_sample(lt, runtime, images):
     whole = numbers(lt, images.url)
     killer = Killer(runtime, random.Random(2))
-    for _ in range(12):
+    for _ in range(6):
         killer.begin(0.1)
-        began = time.monotonic()
         with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
-            assert time.monotonic() - began < 5 * SLOW
             assert [i.tolist() for (i,) in loader] == whole
         killer.end()
     assert killer.kills
 
 
-def kill_ranks_at_random(runtime, images, times, seed):
+def kill_ranks_at_random(lt, runtime, images, times, seed):
     """Two ranks; one is killed at a random moment and started again at its last printed state, the agent sometimes too.
     What it printed plus what its successors print is exactly its share."""
     draw = random.Random(seed)
     job = {"url": images.url, "global_batch_size": G, "world_size": 2}
-    whole = [batches_of(rank) for rank in runtime.run_world(2, {"url": images.url, "global_batch_size": G})]
+    whole = [batches_of(rank) for rank in run_here(lt, 2, {"url": images.url, "global_batch_size": G})]
     other = runtime.start_rank({**job, "rank": 1}, sleep=0.03 * SLOW)
     seen, more = [], {}
     for _ in range(times):
@@ -138,17 +143,17 @@ def kill_ranks_at_random(runtime, images, times, seed):
     assert batches_of(other.finish()) == whole[1], "the other rank saw nothing of it"
 
 
-def test_killed_ranks_disturb_nobody_and_resume_exactly(runtime, images):
-    kill_ranks_at_random(runtime, images, 4, seed=3)
+def test_killed_ranks_disturb_nobody_and_resume_exactly(lt, runtime, images):
+    kill_ranks_at_random(lt, runtime, images, 3, seed=3)
     runtime.wait_gone()
     assert runtime.left_behind() == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_many_killed_ranks_disturb_nobody_and_resume_exactly(runtime, images):
+def test_many_killed_ranks_disturb_nobody_and_resume_exactly(lt, runtime, images):
     for seed in range(40):
-        kill_ranks_at_random(runtime, images, 6, seed)
+        kill_ranks_at_random(lt, runtime, images, 6, seed)
 
 
 def test_agent_that_dies_with_two_loaders_comes_back_for_both(lt, runtime, images):
@@ -168,33 +173,29 @@ def test_agent_that_dies_with_two_loaders_comes_back_for_both(lt, runtime, image
         assert one.stats()["cache_budget"] == 90 << 20
 
 
-def test_stopped_rank_does_not_disturb_the_others(runtime, images):
+def test_stopped_rank_does_not_disturb_the_others(lt, runtime, images):
     job = {"url": images.url, "global_batch_size": G, "world_size": 2}
-    stopped = runtime.start_rank({**job, "rank": 0}, go=True)
-    assert stopped.read()["open"]
-    assert stopped.read()["index"]
-    stopped.kill(signal.SIGSTOP)
-    try:
-        assert len(batches_of(runtime.start_rank({**job, "rank": 1}, epochs=3).finish())) == 3 * (images.samples // G)
+    rank = runtime.start_rank({**job, "rank": 0}, go=True)
+    assert rank.read()["open"]
+    assert rank.read()["index"]
+    with stopped(rank.process.pid), lt.Loader(**job, rank=1, fields={"i": lt.index()}) as other:
+        for _ in range(3):
+            assert sum(1 for _ in other) == images.samples // G
         assert len(runtime.agents()) == 1
-    finally:
-        stopped.kill(signal.SIGCONT)
-    stopped.go()
-    assert stopped.read()["index"]
-    stopped.process.stdin.close()
-    stopped.process.stdin = None
-    stopped.finish()
+    rank.go()
+    assert rank.read()["index"]
+    rank.process.stdin.close()
+    rank.process.stdin = None
+    rank.finish()
 
 
 def test_agent_is_gone_after_its_linger(lt, runtime, images, monkeypatch):
-    monkeypatch.setenv("LEAT_LINGER", "3s")
-    numbers(lt, images.url)
-    pid = runtime.agent()
-    numbers(lt, images.url)
-    assert runtime.agent() == pid, "the second loader finds the first one's agent"
-    began = time.monotonic()
+    monkeypatch.setenv("LEAT_LINGER", "1s")
+    with lt.Loader(images.url, batch_size=G, fields={"i": lt.index()}) as loader:
+        next(iter(loader))
+        began = time.monotonic()
     runtime.wait_gone()
-    assert time.monotonic() - began > 1.5
+    assert time.monotonic() - began > 0.9
     assert os.listdir(runtime.folder) == [], "a quiet agent leaves not even a log"
 
 
@@ -221,7 +222,7 @@ def test_jump_of_the_only_loader_does_not_end_the_agent(lt, runtime, images):
 
 def test_many_ranks_that_open_at_once_share_one_agent(runtime, images):
     job = {"url": images.url, "batch_size": 8, "linger": 60}  # the last may come long after the first has gone
-    ranks = [runtime.start_rank(job, batches=2) for _ in range(12)]
+    ranks = [runtime.start_rank(job, batches=2) for _ in range(5)]
     lines = [rank.finish(120) for rank in ranks]
     assert len({line[0]["agent"] for line in lines}) == 1
     assert all(batches_of(line) == batches_of(lines[0]) for line in lines)
@@ -258,7 +259,8 @@ def test_stale_socket_and_lock_stand_in_nobodys_way(lt, runtime, images):
     assert runtime.left_behind() == []
 
 
-def test_thousand_opens_and_closes_do_not_grow(lt, runtime, images):
+@pytest.mark.parametrize("times", [100, pytest.param(800, marks=pytest.mark.long)])
+def test_opens_and_closes_do_not_grow(lt, runtime, images, times):
     def opened(times):
         for n in range(times):
             loader = lt.Loader(images.url, batch_size=4, slots=2, fields={"i": lt.index(), "k": lt.key()})
@@ -273,10 +275,10 @@ def test_thousand_opens_and_closes_do_not_grow(lt, runtime, images):
     with lt.Loader(images.url, batch_size=4, fields={"i": lt.index()}) as other:
         wait_until(lambda: other.stats()["chunks_fetched"] == images.chunks, what="having read every chunk")
         few = memory(runtime.agent())[1:]
-        opened(200)
+        opened(60)
         wait_until(lambda: memory(runtime.agent())[1:] == few, what="the end of the sessions")
         agent, mine = memory(runtime.agent()), memory(os.getpid())
-        opened(800 if not SANITIZE else 100)
+        opened(times)
         wait_until(lambda: memory(runtime.agent())[1:] == few, what="as few descriptors and threads as before")
         agent_after, mine_after = memory(runtime.agent()), memory(os.getpid())
     assert mine_after[1] == mine[1], "descriptors of the rank"
@@ -285,7 +287,8 @@ def test_thousand_opens_and_closes_do_not_grow(lt, runtime, images):
         assert mine_after[0] - mine[0] < 4096, "kilobytes of the rank"
 
 
-def test_datasets_opened_and_closed_one_after_another_do_not_grow_the_agent(lt, runtime, blobs, tmp_path):
+@pytest.mark.parametrize("times", [50, pytest.param(160, marks=pytest.mark.long)])
+def test_datasets_opened_and_closed_one_after_another_do_not_grow_the_agent(lt, runtime, blobs, tmp_path, times):
     def use(n):
         url = tmp_path / f"{n}"
         url.symlink_to(blobs.path)  # by another name it is another dataset
@@ -306,7 +309,7 @@ def test_datasets_opened_and_closed_one_after_another_do_not_grow_the_agent(lt, 
             use(n)
         wait_until(lambda: is_idle(runtime.agent()), what="the end of what was closed")
         before, memory = counts(), status("VmRSS")
-        for n in range(40, 200 if not SANITIZE else 80):
+        for n in range(40, 40 + times):
             use(n)
         # Threads start when there is work for them: a few more are no leak, one per dataset is.
         wait_until(lambda: all(a <= b + 4 for a, b in zip(counts(), before)), what="no more descriptors and threads")
@@ -380,7 +383,7 @@ def spawned(url, queue):
         queue.put([i.tolist() for (i,) in loader])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.long)])
 def test_every_way_to_start_a_process_works(lt, runtime, images, method):
     if PRELOAD and method != "fork":
         pytest.skip("the sanitizer's runtime is not preloaded into spawned interpreters")
@@ -398,73 +401,52 @@ def test_every_way_to_start_a_process_works(lt, runtime, images, method):
 
 
 INTERRUPTED = """
-import sys, time, leat
-fields = {"b": leat.bytes("bin")}
-loader = leat.Loader(sys.argv[1], batch_size=8, fields=fields, as_numpy=True, endpoint_url=sys.argv[2])
-print("open", flush=True)
+import leat
 try:
+    print("begins", flush=True)
+    fields = {"b": leat.bytes("bin")}
+    loader = leat.Loader("s3://bucket/ds", batch_size=8, fields=fields, as_numpy=True, timeout=600)
+    print("open", flush=True)
     for _ in loader: print("batch", flush=True)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
 
 
-def bucket_of(blobs, tmp_path):
-    folder = tmp_path / "served"
-    if not folder.exists():
-        shutil.copytree(blobs.path, folder / "bucket" / "ds")
-    return folder
-
-
-def test_ctrl_c_ends_a_wait_within_a_second(runtime, blobs, tmp_path, serve):
-    folder = bucket_of(blobs, tmp_path)
-    server = serve(folder, "--fault", "stall=1", "--fault-only", "chunks/")
-    env = server.s3_env()
-    process = start_python(runtime, INTERRUPTED, "s3://bucket/ds", server.url, **env)
-    assert process.stdout.readline() == "open\n"
-    time.sleep(0.5)
-    began = time.monotonic()
+def press_ctrl_c(runtime, process):
+    """In a wait, which is then over, and so is the agent: it does not wait for the bucket either."""
+    wait_until(lambda: is_idle(process.pid), what="a program that waits")
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "interrupted\n"
-    assert time.monotonic() - began < 3 * SLOW, "a second, and time for a loaded machine"
-    process.communicate(timeout=30)
-    # The agent does not wait for the bucket either.
-    runtime.wait_gone(10)
+    process.communicate(timeout=60)
+    runtime.wait_gone()
     assert runtime.left_behind() == []
 
 
-def test_ctrl_c_ends_an_open_within_a_second(runtime, blobs, tmp_path, serve):
-    folder = bucket_of(blobs, tmp_path)
-    server = serve(folder, "--fault", "stall=1")
-    process = start_python(
-        runtime,
-        "import leat, sys, time\nprint('go', flush=True)\ntry:\n"
-        "    leat.Loader('s3://bucket/ds', batch_size=8, fields={'b': leat.bytes('bin')}, as_numpy=True)\n"
-        "except KeyboardInterrupt: print('interrupted', flush=True)\n",
-        **server.s3_env(),
-    )
-    assert process.stdout.readline() == "go\n"
-    time.sleep(1)
-    began = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    assert process.stdout.readline() == "interrupted\n"
-    assert time.monotonic() - began < 3 * SLOW, "a second, and time for a loaded machine"
-    process.communicate(timeout=30)
-    runtime.wait_gone(10)
-    assert runtime.left_behind() == []
+def test_ctrl_c_ends_a_wait(runtime, blobs, held):
+    server = held(blobs)
+    process = start_python(runtime, INTERRUPTED, **server.env())
+    assert [process.stdout.readline() for _ in range(2)] == ["begins\n", "open\n"]
+    wait_until(lambda: chunk_requests(server), what="a request for a chunk")
+    press_ctrl_c(runtime, process)
 
 
-def test_new_loader_does_not_wait_for_an_agent_that_hangs_on_its_bucket(lt, runtime, images, blobs, tmp_path, serve):
-    server = serve(bucket_of(blobs, tmp_path), "--fault", "stall=1", "--fault-only", "chunks/")
-    env = server.s3_env()
-    process = start_python(runtime, INTERRUPTED, "s3://bucket/ds", server.url, **env, LEAT_LINGER="0s")
-    assert process.stdout.readline() == "open\n"
-    time.sleep(0.3)
+def test_ctrl_c_ends_an_open(runtime, faulty):
+    server = faulty()
+    server.fault(black_hole)
+    process = start_python(runtime, INTERRUPTED, **server.env())
+    assert process.stdout.readline() == "begins\n"
+    wait_until(lambda: server.requests, what="a request")
+    press_ctrl_c(runtime, process)
+
+
+def test_new_loader_does_not_wait_for_an_agent_that_hangs_on_its_bucket(lt, runtime, images, blobs, held):
+    server = held(blobs)
+    process = start_python(runtime, INTERRUPTED, **server.env(), LEAT_LINGER="0s")
+    wait_until(lambda: chunk_requests(server), what="a request for a chunk")
     process.kill()
-    process.communicate(timeout=30)
-    began = time.monotonic()
+    process.communicate(timeout=60)
     assert numbers(lt, images.url)
-    assert time.monotonic() - began < 10 * SLOW
 
 
 def test_loader_dropped_in_mid_iteration_ends_cleanly(lt, runtime, images):
@@ -487,32 +469,6 @@ def test_loader_dropped_in_mid_iteration_ends_cleanly(lt, runtime, images):
     runtime.wait_gone()
 
 
-def test_loader_in_use_by_another_thread_says_so(lt, runtime, images, blobs, tmp_path, serve, monkeypatch):
-    server = serve(bucket_of(blobs, tmp_path), "--fault", "stall=1", "--fault-only", "chunks/")
-    for name, value in server.s3_env().items():
-        monkeypatch.setenv(name, value)
-    loader = lt.Loader("s3://bucket/ds", batch_size=8, timeout=4, fields={"b": lt.bytes("bin")}, as_numpy=True)
-    failures = []
-
-    def wait():
-        try:
-            next(iter(loader))
-        except lt.Error as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    time.sleep(0.5)
-    for use in (loader.close, lambda: next(iter(loader))):
-        with pytest.raises(RuntimeError, match="thread"):
-            use()
-    thread.join(30)
-    assert isinstance(failures[0], TimeoutError)
-    assert "chunk" in str(failures[0])
-    assert "s3://bucket/ds" in str(failures[0]), "the deadline's error names what was waited for"
-    loader.close()
-
-
 def test_batches_kept_over_a_killed_agent_do_not_change(lt, runtime, images):
     fields = {"i": lt.index(), "x": lt.image("png").random_resized_crop(16)}
     with lt.Loader(images.url, batch_size=8, fields=fields, as_numpy=True) as loader:
@@ -526,8 +482,6 @@ def test_batches_kept_over_a_killed_agent_do_not_change(lt, runtime, images):
 
 
 def test_dataset_that_was_packed_anew_is_seen_by_the_next_loader_and_mixed_into_none(lt, runtime, leat_bin, tmp_path):
-    from loading import make_blobs, pack
-
     def loader():
         return lt.Loader(url, batch_size=5, fields={"k": lt.key(), "b": lt.bytes("bin")}, as_numpy=True)
 
@@ -539,11 +493,11 @@ def test_dataset_that_was_packed_anew_is_seen_by_the_next_loader_and_mixed_into_
         more = make_blobs(tmp_path / "files", 90, seed=2)
         pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--replace")
         with loader() as new:
-            assert dict(pair for k, b in new for pair in zip(k, b.tolist())) == more
+            assert values_of(new) == more
         assert len(old.state_dict()["streams"][0]["dataset"]) > 8
         for keys, values in it:
             assert all(known[k] == v for k, v in zip(keys, values.tolist()))
         runtime.kill_agents()
-        assert dict(pair for k, b in old for pair in zip(k, b.tolist())) == known, "it stays with its version"
+        assert values_of(old) == known, "it stays with its version"
         old.set_epoch(7)
-        assert dict(pair for k, b in old for pair in zip(k, b.tolist())) == known
+        assert values_of(old) == known

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -10,20 +9,25 @@ import time
 import types
 
 import pytest
-from loading import SLOW, is_idle, numbers, start_python, wait_until
-
-alone = pytest.mark.alone  # beside others, moments come too late
+from loading import SLOW, is_idle, numbers, start_python, stopped, wait_until
 
 
-@pytest.fixture
-def stuck(lt, runtime, blobs, tmp_path, serve, monkeypatch):
-    """A loader whose bucket does not give a chunk."""
-    folder = tmp_path / "served"
-    shutil.copytree(blobs.path, folder / "bucket" / "ds")
-    server = serve(folder, "--fault", "stall=1", "--fault-only", "chunks/")
-    for name, value in server.s3_env().items():
-        monkeypatch.setenv(name, value)
-    return lt.Loader("s3://bucket/ds", batch_size=8, timeout=3 * SLOW, fields={"b": lt.bytes("bin")}, as_numpy=True)
+@contextlib.contextmanager
+def waiting(lt, loader, batches, found):
+    """A thread waits for the next batch, or for its error, both of which go to `found`."""
+
+    def wait():
+        try:
+            found.append(next(batches))
+        except lt.Error as error:
+            found.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until(lambda: "chunk" in loader.stats()["waiting_for"], what="an answer that names the chunk")
+    wait_until(lambda: is_idle(os.getpid(), thread.native_id), what="a thread that waits")
+    yield thread
+    thread.join()
 
 
 def test_looking_at_a_loader_from_other_threads_disturbs_no_batch(lt, images):
@@ -61,34 +65,28 @@ def test_looking_at_a_loader_from_other_threads_disturbs_no_batch(lt, images):
         assert loader.stats()["batches"] == sum(map(len, expected))
 
 
-@alone
-def test_statistics_come_while_a_batch_is_waited_for_and_a_second_use_is_refused(lt, stuck):
-    failures = []
-
-    def wait():
-        try:
-            next(iter(stuck))
-        except lt.Error as error:
-            failures.append(error)
-
-    before = stuck.state_dict()
-    thread = threading.Thread(target=wait)
-    thread.start()
-    wait_until(lambda: "chunk" in stuck.stats()["waiting_for"], 2, "an answer that names the chunk")
-    for _ in range(20):
-        began = time.monotonic()
-        assert "chunk" in stuck.stats()["waiting_for"]
-        assert stuck.state_dict() == before
-        assert time.monotonic() - began < 0.5 * SLOW
-    batches = iter(stuck._core)
-    for use in (stuck.close, lambda: next(batches), lambda: stuck.set_epoch(4), lambda: stuck.load_state_dict(before)):
-        with pytest.raises(RuntimeError, match="thread"):
-            use()
-    assert thread.is_alive(), "it has not been disturbed"
-    thread.join()
-    assert isinstance(failures[0], TimeoutError)
-    assert "chunk" in str(failures[0])
-    stuck.close()
+def test_statistics_come_while_a_batch_is_waited_for_and_a_second_use_is_refused(lt, runtime, blobs, held):
+    server = held(blobs)
+    found = []
+    with lt.Loader("s3://bucket/ds", batch_size=8, fields={"b": lt.bytes("bin")}, as_numpy=True) as loader:
+        before = loader.state_dict()
+        with waiting(lt, loader, iter(loader), found) as thread:
+            for _ in range(20):
+                assert "chunk" in loader.stats()["waiting_for"]
+                assert loader.state_dict() == before
+            batches = iter(loader._core)
+            for use in (
+                loader.close,
+                lambda: next(batches),
+                lambda: next(iter(loader)),
+                lambda: loader.set_epoch(4),
+                lambda: loader.load_state_dict(before),
+            ):
+                with pytest.raises(RuntimeError, match="thread"):
+                    use()
+            assert thread.is_alive() and not found, "it has not been disturbed"
+            server.go.set()
+    assert len(found[0][0]) == 8
 
 
 def in_child(what):
@@ -109,52 +107,43 @@ def in_child(what):
     return text
 
 
-@alone
-def test_fork_while_another_thread_waits_for_a_batch(lt, stuck):
-    batches = iter(stuck)
-    failures = []
-
-    def wait():
-        try:
-            next(batches)
-        except lt.Error as error:
-            failures.append(str(error))
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    wait_until(lambda: "chunk" in stuck.stats()["waiting_for"], 2, "a thread that waits")
-    for _ in range(3):  # a fork in the moment in which the thread looks for its batch is refused in the child
-        began = time.monotonic()
-        said = in_child(lambda: next(batches))
-        if "forked" not in said:
-            break
-    assert said.startswith("TimeoutError: no batch"), said
-    assert time.monotonic() - began > 2 * SLOW, "with a session and a deadline of its own"
-    thread.join()
-    assert "no batch" in failures[0]
-    stuck.close()
+def test_fork_while_another_thread_waits_for_a_batch(lt, runtime, blobs, held):
+    """The child has a session and a deadline of its own."""
+    held(blobs)
+    timeout = 3 * SLOW
+    options = {"batch_size": 8, "fields": {"b": lt.bytes("bin")}, "as_numpy": True}
+    with lt.Loader("s3://bucket/ds", **options), lt.Loader("s3://bucket/ds", timeout=timeout, **options) as loader:
+        batches, found = iter(loader), []
+        with waiting(lt, loader, batches, found):
+            for _ in range(3):  # a fork in the moment in which the thread looks for its batch is refused in the child
+                began = time.monotonic()
+                said = in_child(lambda: next(batches))
+                if "forked" not in said:
+                    break
+        assert said.startswith("TimeoutError: no batch"), said
+        assert time.monotonic() - began > timeout - 0.1
+        assert "no batch" in str(found[0])
 
 
 def test_fork_while_another_thread_moves_the_loader_is_refused_in_the_child(lt, runtime, images):
-    loader = lt.Loader(images.url, batch_size=24, timeout=1.5 * SLOW, fields={"i": lt.index()}, as_numpy=True)
+    first = lt.Loader(images.url, batch_size=24, fields={"i": lt.index()}, as_numpy=True)  # it has brought up the agent
+    loader = lt.Loader(images.url, batch_size=24, timeout=2 * SLOW, fields={"i": lt.index()}, as_numpy=True)
 
     def move():
         with contextlib.suppress(TimeoutError):
             loader.set_epoch(5)
 
     thread = threading.Thread(target=move)
-    runtime.kill_agents(signal.SIGSTOP)
-    try:
+    with stopped(runtime.agent()):
         thread.start()
-        time.sleep(0.3)
+        wait_until(lambda: is_idle(os.getpid(), thread.native_id), what="a thread that waits")
         assert "forked" in in_child(lambda: next(iter(loader)))
         assert "forked" in in_child(loader.state_dict)
         assert in_child(loader.close) == "None"
         thread.join()
-    finally:
-        runtime.kill_agents(signal.SIGCONT)
     assert [i.tolist() for (i,) in loader] == numbers(lt, images.url), "the parent goes on where it was"
     loader.close()
+    first.close()
 
 
 def test_children_do_not_keep_their_parents_session(lt, runtime, images):
@@ -163,11 +152,10 @@ def test_children_do_not_keep_their_parents_session(lt, runtime, images):
     next(iter(loader))
     pid = os.fork()
     if pid == 0:
-        time.sleep(60)
-        os._exit(0)
+        signal.pause()
     try:
         loader.close()
-        runtime.wait_gone(5)
+        runtime.wait_gone()
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -182,8 +170,7 @@ child = os.fork()
 if child == 0:
     sys.stdin.readline()  # until the parent has ended
     print([i.tolist() for i, in batches], flush=True)
-    time.sleep(60)
-    os._exit(0)
+    signal.pause()
 print(child, first, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -194,8 +181,8 @@ def test_killed_ranks_session_ends_though_its_child_lives_and_the_child_goes_on(
     process = start_python(runtime, ORPHANED, images.url)
     child, first = process.stdout.readline().split(" ", 1)
     try:
-        process.wait(20)
-        runtime.wait_gone(5)  # nobody is left that it serves
+        process.wait(60)
+        runtime.wait_gone()  # nobody is left that it serves
         process.stdin.write("go\n")
         process.stdin.flush()
         assert eval(first) == expected[0]
@@ -206,7 +193,6 @@ def test_killed_ranks_session_ends_though_its_child_lives_and_the_child_goes_on(
         process.communicate()
 
 
-@alone
 def test_workers_of_a_dataloader_neither_keep_nor_disturb_a_loader(lt, runtime, images):
     torch_data = pytest.importorskip("torch.utils.data")
     expected = numbers(lt, images.url)
@@ -219,7 +205,7 @@ def test_workers_of_a_dataloader_neither_keep_nor_disturb_a_loader(lt, runtime, 
     assert seen == expected
     wait_until(lambda: is_idle(runtime.agent()), what="an idle agent")
     loader.close()
-    runtime.wait_gone(5)
+    runtime.wait_gone()
     assert len(list(other)) == 16
 
 
@@ -238,6 +224,7 @@ print(passes)
 """
 
 
+@pytest.mark.long
 def test_another_thread_may_import_torch_meanwhile(lt, runtime, images):
     pytest.importorskip("torch")
     process = start_python(runtime, IMPORTING, images.url)

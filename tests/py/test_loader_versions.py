@@ -224,7 +224,7 @@ def test_pointer_that_changes_all_the_time_is_read_once_by_a_loader(lt, runtime,
     expected = {name: versions.epochs(lt, name, 1)[0] for name in versions.files}
     shutil.copytree(versions.folder / "new-ds", versions.url, dirs_exist_ok=True)
     pointer = Path(versions.url, "leat", "current")
-    for turn in range(12):
+    for turn in range(8):
         now, next_one = ("old", "new") if turn % 2 == 0 else ("new", "old")
         pointer.write_bytes(pointers[now])
         with versions.load(lt) as loader:

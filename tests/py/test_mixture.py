@@ -9,7 +9,6 @@ import random
 import zlib
 
 import pytest
-from conftest import SANITIZE
 from loading import make_blobs, make_images, pack
 
 WEIGHTS = {"a": 0.5, "b": 0.25, "c": 0.15, "d": 0.09, "e": 0.01}
@@ -151,7 +150,7 @@ def chains(lt, runtime, streams, numbers):
 
 
 def test_chains_give_every_stream_exactly_once_in_proportion(lt, runtime, streams):
-    assert chains(lt, runtime, streams, range(15 if SANITIZE else 60)) > 1000
+    assert chains(lt, runtime, streams, range(20)) > 1000
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
 """leat.open: samples by number and key, read directly."""
 
 import io
-import json
 import multiprocessing
 import os
 import pickle
@@ -9,11 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy
 import pytest
 from conftest import PYTHON_ENV
+from faulty_server import black_hole
+from loading import chunk_requests, upload, wait_until
 from PIL import Image
 
 
@@ -169,27 +169,39 @@ def test_threads_share_one_dataset(leat, files, dataset):
     assert not wrong
 
 
-def test_chunks_are_fetched_once_while_they_are_kept(leat, files, serve, bucket_dir, run_leat):
-    server = serve(bucket_dir)
-    run_leat("pack", files, "s3://bucket/ds", env=server.s3_env(), status=0)
-    code = (
+@pytest.fixture
+def in_a_bucket(faulty, dataset):
+    """A server with the dataset as s3://bucket/ds."""
+    server = faulty()
+    upload(server, dataset)
+    return server
+
+
+@pytest.fixture
+def python(leat, in_a_bucket):
+    """python(code): a program that can talk to that server, begun."""
+
+    def start(code):
+        package = os.path.dirname(os.path.dirname(leat.__file__))
+        env = {**os.environ, **in_a_bucket.env(), **PYTHON_ENV, "PYTHONPATH": package}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen([sys.executable, "-c", code], env=env, text=True, **pipes)
+
+    return start
+
+
+def test_chunks_are_fetched_once_while_they_are_kept(in_a_bucket, python):
+    process = python(
         "import leat, sys, threading\n"
         "ds = leat.open('s3://bucket/ds')\n"
         "ts = [threading.Thread(target=lambda: [ds[i] for i in range(20)]) for _ in range(4)]\n"
         "[t.start() for t in ts]; [t.join() for t in ts]\n"
         "print(len(ds), ds['cat/1.jpg']['cls'])\n"
     )
-    before = len(server.log())
-    env = {
-        **os.environ,
-        **server.s3_env(),
-        **PYTHON_ENV,
-        "PYTHONPATH": str(os.path.dirname(os.path.dirname(leat.__file__))),
-    }
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "20 0\n"
-    asked = [row for row in server.log()[before:] if "chunks" in json.dumps(row)]
-    assert len(asked) == 1
+    out, stderr = process.communicate(timeout=60)
+    assert out == "20 0\n", stderr
+    asked = [request.key for request in chunk_requests(in_a_bucket)]
+    assert len(asked) == len(set(asked)) > 1
 
 
 def test_a_child_of_a_fork_goes_on_with_its_copy(leat, files, dataset):
@@ -242,31 +254,13 @@ def test_a_pickled_dataset_opens_the_same_version_again(leat, files, dataset, tm
     assert sample == leat.open(dataset)[0] and sample.key == leat.open(dataset)[0].key
 
 
-def test_ctrl_c_ends_a_wait(leat, dataset, serve, bucket_dir, run_leat, files):
-    server = serve(bucket_dir)
-    run_leat("pack", files, "s3://bucket/ds", env=server.s3_env(), status=0)
-    code = "import leat\nds = leat.open('s3://bucket/ds')\nprint('open', flush=True)\ninput()\nprint(ds[0])"
-    env = {
-        **os.environ,
-        **server.s3_env(),
-        **PYTHON_ENV,
-        "PYTHONPATH": str(os.path.dirname(os.path.dirname(leat.__file__))),
-    }
-    pipe = subprocess.PIPE
-    process = subprocess.Popen([sys.executable, "-c", code], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-    assert process.stdout.readline() == "open\n"
-    server.process.send_signal(signal.SIGSTOP)
-    try:
-        process.stdin.write("\n")
-        process.stdin.flush()
-        time.sleep(1)
-        begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
-        assert "KeyboardInterrupt" in said and time.monotonic() - begin < 5
-    finally:
-        server.process.send_signal(signal.SIGCONT)
-        process.kill()
+def test_ctrl_c_ends_a_wait(in_a_bucket, python):
+    in_a_bucket.fault(black_hole, match=lambda request: "/chunks/" in request.key)
+    process = python("import leat\nds = leat.open('s3://bucket/ds', timeout=600)\nprint(ds[0])")
+    wait_until(lambda: chunk_requests(in_a_bucket), what="a request for a chunk")
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said and not out
 
 
 def test_a_file_that_is_not_the_json_it_should_be_is_named(leat, tmp_path, run_leat):

@@ -3,12 +3,11 @@
 import subprocess
 import threading
 import time
-import zlib
 
 import pytest
 from command_tools import MIB, some_bytes, started, wait_until
 from faulty_server import FaultyServer, black_hole, status
-from loading import make_blobs, pack, smallest_budget
+from loading import point_to, smallest_budget, upload, values_of
 
 AWAY_S = 60
 
@@ -60,16 +59,10 @@ def test_an_outage_in_mid_copy_is_survived(leat_bin, clean_env, tmp_path, faulty
 
 
 @pytest.mark.parametrize("how", ["503", "gone"])
-def test_an_outage_in_mid_training_is_survived(lt, runtime, leat_bin, faulty, tmp_path, monkeypatch, how):
-    known = make_blobs(tmp_path / "files", 120, sizes=(60_000, 100_000))
-    known = {key: zlib.crc32(data) for key, data in known.items()}
-    packed = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "512KiB", known=known)
+def test_an_outage_in_mid_training_is_survived(lt, runtime, large, faulty, monkeypatch, how):
     server = faulty()
-    for path in packed.path.rglob("*"):
-        if path.is_file():
-            server.objects[f"bucket/ds/{path.relative_to(packed.path)}"] = path.read_bytes()
-    for name, value in server.env().items():
-        monkeypatch.setenv(name, value)
+    upload(server, large.path)
+    point_to(server, monkeypatch)
     options = {"batch_size": 8, "fields": {"k": lt.key(), "b": lt.bytes("bin")}}
     budget = smallest_budget(lt, "s3://bucket/ds", **options)
     runtime.wait_gone()
@@ -86,12 +79,12 @@ def test_an_outage_in_mid_training_is_survived(lt, runtime, leat_bin, faulty, tm
         epochs = 0
         while time.monotonic() - began < AWAY_S + 20 or epochs < 2:
             seen = {}
-            for k, b in loader:
-                seen.update({key: zlib.crc32(data) for key, data in zip(k, b)})
+            for batch in loader:
+                seen |= values_of([batch])
                 if thread is None:
                     thread = threading.Thread(target=interrupt)
                     thread.start()
-            assert seen == known
+            assert seen == large.known
             epochs += 1
     thread.join()
     if hasattr(state["back"], "server"):

@@ -119,8 +119,17 @@ def test_the_specification_gives_the_golden_values():
     assert list(expected_lines()) == GOLDEN.splitlines()
 
 
-@pytest.mark.parametrize("optimisation", ["-O0", "-O3", "-O3 -march=native -ffast-math"])
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize(
+    ("compiler", "optimisation"),
+    [
+        ("clang", "-O3 -march=native -ffast-math"),
+        ("gcc", "-O0"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (("gcc", "-O3"), ("gcc", "-O3 -march=native -ffast-math"), ("clang", "-O0"), ("clang", "-O3"))
+        ),
+    ],
+)
 def test_every_compiler_gives_the_golden_values(compiler, optimisation, tmp_path):
     assert shutil.which(compiler), f"{compiler} is missing: tools/deps test installs it"
     program = tmp_path / "golden"

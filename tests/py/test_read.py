@@ -2,15 +2,13 @@
 
 import json
 import re
-import shutil
 import signal
 import subprocess
-import time
 
 import pytest
-from loading import SLOW, make_blobs, pack, wait_until
+from loading import SLOW, chunk_requests, make_blobs, pack, wait_until
 
-pytestmark = pytest.mark.alone  # beside others, moments come too late
+URL = "s3://bucket/ds"
 
 
 @pytest.fixture
@@ -27,23 +25,9 @@ def read(leat_bin, runtime):
     return run
 
 
-@pytest.fixture
-def bucket(serve, blobs, bucket_dir, monkeypatch):
-    """bucket("--latency", "50ms") -> (address of the blobs, server)"""
-
-    def start(*options):
-        shutil.copytree(blobs.path, bucket_dir / "bucket" / "ds")
-        server = serve(bucket_dir, *options)
-        for name, value in server.s3_env().items():
-            monkeypatch.setenv(name, value)
-        return "s3://bucket/ds", server
-
-    return start
-
-
-def test_numbers_are_those_of_the_bucket(read, bucket, blobs):
-    url, server = bucket()
-    told = read(url, "--epochs", "2", "--batch", "32")
+def test_numbers_are_those_of_the_bucket(read, in_bucket, blobs):
+    server = in_bucket(blobs)
+    told = read(URL, "--epochs", "2", "--batch", "32")
     assert told["dataset"] == {"samples": 300, "chunks": blobs.chunks, "bytes": told["dataset"]["bytes"]}
     assert told["samples"] == told["account"]["samples"] == 600
     account = told["account"]
@@ -62,44 +46,28 @@ def test_numbers_are_those_of_the_bucket(read, bucket, blobs):
     assert told["cost"]["egress_usd"] == pytest.approx(account["bytes_by_source"]["bucket"] * 0.09 / 1e9)
 
 
-def test_time_is_waiting_and_computing(read, bucket):
-    url, _ = bucket("--latency", "30ms")
-    told = read(url, "--batch", "100", "--compute", "300ms")
+def test_time_is_waiting_and_computing(read, in_bucket, blobs):
+    in_bucket(blobs, "--latency", "30ms")
+    told = read(URL, "--batch", "100", "--compute", "300ms")
     account = told["account"]
     assert sum(account["wait_by_cause_s"].values()) == pytest.approx(account["wait_s"], rel=0.01)
-    assert told["seconds"] == pytest.approx(account["wait_s"] + 3 * 0.3, abs=0.2 * SLOW), "three steps"
-    assert account["wait_s"] < 1.0 * SLOW, "the other batches came meanwhile"
-    assert told["first_batch_s"] < told["seconds"] - 0.8
+    assert account["wait_s"] >= 2 * 0.03, "round trips for the root and the first chunk"
+    assert told["seconds"] >= account["wait_s"] + 3 * 0.3 - 0.01, "three steps"
+    assert told["first_batch_s"] <= told["seconds"] - 3 * 0.3 + 0.01
     assert told["series"]["samples"]
 
 
-def test_time_ends_it(read, bucket):
-    url, _ = bucket()
-    began = time.monotonic()
-    told = read(url, "--time", "1s", "--batch", "10", "--compute", "20ms")
-    assert 1.0 <= told["seconds"] < 1.5 * SLOW
-    assert time.monotonic() - began < 4 * SLOW
-    assert told["samples"] > 300, "epochs without end, until the time is over"
+def test_time_ends_it(read, images):
+    told = read(images.url, "--time", "1s", "--batch", "200")
+    assert told["seconds"] > 0.95, "an epoch takes milliseconds: they have no end until the time is over"
+    assert told["samples"] >= 200
 
 
 def test_reachable_is_said_first_and_what_happened_after(leat_bin, runtime, leat_build, tmp_path):
     make_blobs(tmp_path / "files", 400, sizes=(40_000, 40_000))
     it = pack(leat_bin, tmp_path / "files", tmp_path / "ds", "--chunk-size", "128KiB")
-    command = [
-        leat_bin,
-        "read",
-        it.url,
-        "--ram",
-        "8mib",
-        "--window",
-        "8",
-        "--batch",
-        "16",
-        "--epochs",
-        "3",
-        "--line",
-        "10MB/s",
-    ]
+    options = "--ram 8mib --window 8 --batch 16 --epochs 3 --line 10MB/s"
+    command = [leat_bin, "read", it.url, *options.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60 * SLOW)
     lines = done.stdout.splitlines()
     said = re.fullmatch(
@@ -132,48 +100,43 @@ def test_preparation_is_counted(read, images):
     assert told["account"]["prep_cpu_s"] > 0
 
 
-def test_lost_agent_costs_time_and_is_told(leat_bin, runtime, bucket, blobs):
-    url, _ = bucket("--latency", "20ms")
-    process = subprocess.Popen(
-        [leat_bin, "read", url, "--json", "--batch", "20", "--epochs", "2", "--compute", "40ms"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    wait_until(runtime.agents, what="an agent")
-    time.sleep(0.5)
+def test_lost_agent_costs_time_and_is_told(leat_bin, runtime, held, blobs):
+    server = held(blobs, after=5)
+    command = [leat_bin, "read", URL, "--json", "--batch", "20", "--epochs", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    wait_until(lambda: len(chunk_requests(server)) > 5, what="a request that is not answered")
     runtime.kill_agents()
+    server.go.set()
     out, _ = process.communicate(timeout=60 * SLOW)
     told = json.loads(out)
     assert told["samples"] == 600
     assert told["account"]["agents_lost"] == 1
     assert told["account"]["wait_by_cause_s"]["agent"] > 0
-    assert told["account"]["chunks_fetched"] > blobs.chunks, "the one that was lost had fetched too"
 
 
-def test_ctrl_c_ends_it_and_tells_what_was_read(leat_bin, runtime, bucket):
-    url, _ = bucket()
-    process = subprocess.Popen(
-        [leat_bin, "read", url, "--json", "--epochs", "1000", "--batch", "10", "--compute", "50ms"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    wait_until(runtime.agents, what="an agent")
-    time.sleep(0.7)
-    began = time.monotonic()
+def test_ctrl_c_ends_it_and_tells_what_was_read(leat_bin, runtime, images):
+    command = [leat_bin, "read", images.url, "--json", "--epochs", "1000", "--batch", "10", "--compute", "50ms"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    listing = [leat_bin, "agent", "ls", "--json"]
+
+    def some_were_read():
+        lines = subprocess.run(listing, capture_output=True, text=True, check=False).stdout.splitlines()
+        return any(loader.get("samples") for line in lines for loader in json.loads(line)["loaders"])
+
+    wait_until(some_were_read, what="a batch")
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30 * SLOW)
-    assert time.monotonic() - began < 1.0 * SLOW
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     told = json.loads(out)
     assert told["interrupted"]
-    assert 0 < told["samples"] < 3000
+    assert 0 < told["samples"] < 1000 * images.samples
     assert told["account"]["samples"] == told["samples"]
-    runtime.wait_gone(5)
+    runtime.wait_gone()
 
 
 def test_its_agent_ends_with_it_and_leaves_nothing(read, runtime, images):
     read(images.url)
-    runtime.wait_gone(5)
+    runtime.wait_gone()
     wait_until(lambda: runtime.left_behind() == [], what="an empty folder")
 
 

@@ -143,22 +143,20 @@ def test_pytorchs_own_helpers_take_batches_as_they_are(lt, images):
             assert type(moved) is type(batch) and all(t.dtype == torch.float32 for t in values)
 
 
-def test_accelerate_moves_batches_and_keeps_what_it_does_not_copy(lt, images):
-    operations = pytest.importorskip("accelerate.utils.operations")
+@pytest.mark.parametrize(
+    ("module", "move"),
+    [
+        ("accelerate.utils.operations", "send_to_device"),
+        pytest.param("lightning.fabric.utilities.apply_func", "move_data_to_device", marks=pytest.mark.long),
+    ],
+)
+def test_frameworks_move_batches_and_keep_what_they_do_not_copy(lt, images, module, move):
+    operations = pytest.importorskip(module)
     for as_dict in (False, True):
         with load(lt, images, as_dict=as_dict) as loader:
             batch = next(iter(loader))
-            moved = operations.send_to_device(batch, "cpu")
+            moved = getattr(operations, move)(batch, "cpu")
             assert type(moved) is type(batch)
             assert lt.state_of(moved) == loader.state_dict()
-            assert operations.find_batch_size(batch) == 20
-
-
-def test_lightning_moves_batches_and_keeps_what_it_does_not_copy(lt, images):
-    apply = pytest.importorskip("lightning.fabric.utilities.apply_func")
-    for as_dict in (False, True):
-        with load(lt, images, as_dict=as_dict) as loader:
-            batch = next(iter(loader))
-            moved = apply.move_data_to_device(batch, "cpu")
-            assert type(moved) is type(batch)
-            assert lt.state_of(moved) == loader.state_dict()
+            if hasattr(operations, "find_batch_size"):
+                assert operations.find_batch_size(batch) == 20

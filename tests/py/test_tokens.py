@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 from format_writer import Field, Place
-from loading import smallest_budget
+from loading import run_here, smallest_budget
 from token_data import Tokens, documents, int32s, marked, numbers, positions
 
 EOS = 7
@@ -53,10 +53,11 @@ def read(lt, url, view, fields, **more):
 
 
 # Every length in one type, and every type in a length that divides nothing.
-LENGTHS = [("uint16", *cut) for cut in [(64, 1), (37, 1), (50, 0), (13, 5), (1, 0), (2048, 1)]]
+LENGTHS = [("uint16", *cut) for cut in [(64, 1), (50, 0), (13, 5)]]
+LONG = [pytest.param("uint16", *cut, marks=pytest.mark.long) for cut in [(37, 1), (1, 0), (2048, 1)]]
 
 
-@pytest.mark.parametrize(("dtype", "length", "shift"), [*LENGTHS, ("uint32", 37, 1), ("int32", 37, 1)])
+@pytest.mark.parametrize(("dtype", "length", "shift"), [*LENGTHS, *LONG, ("uint32", 37, 1), ("int32", 37, 1)])
 @pytest.mark.parametrize("shape", ["samples", "stretch", "file"])
 def test_blocks_are_the_tokens_in_their_order(lt, datasets, shape, dtype, length, shift):
     data = datasets(shape, dtype)
@@ -124,7 +125,7 @@ def test_documents_of_the_dataset_are_told_in_three_ways(lt, datasets, shape, le
     assert got["p"][0].dtype == np.int64 and got["p32"][0].dtype == got["d"][0].dtype == np.int32
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+@pytest.mark.parametrize("dtype", ["uint16", pytest.param("uint32", marks=pytest.mark.long)])
 @pytest.mark.parametrize("shape", ["samples", "file"])
 @pytest.mark.parametrize("marks", [{"eos": EOS}, {"bos": EOS}, {"eos": EOS, "bos": 9}])
 def test_documents_by_tokens_that_end_or_begin_them(lt, tmp_path, shape, dtype, marks):
@@ -151,7 +152,10 @@ def test_more_documents_than_there_is_room_for_are_an_error(lt, tmp_path):
 # Packing
 
 
-@pytest.mark.parametrize(("length", "shift"), [(64, 1), (200, 0), (299, 1), (1000, 3), (1, 0)])
+@pytest.mark.parametrize(
+    ("length", "shift"),
+    [(64, 1), (200, 0), *(pytest.param(*case, marks=pytest.mark.long) for case in ((299, 1), (1000, 3), (1, 0)))],
+)
 @pytest.mark.parametrize("shape", ["samples", "stretch"])
 def test_documents_are_packed_by_best_fit(lt, datasets, shape, length, shift):
     data = datasets(shape)
@@ -197,7 +201,7 @@ def test_packing_wastes_little(lt, tmp_path):
 
 
 @pytest.mark.parametrize("view", ["blocks=32 shift=1", "blocks=96 shift=0 documents=fit"])
-def test_a_resume_at_another_world_size_reads_every_block_once(runtime, datasets, view):
+def test_a_resume_at_another_world_size_reads_every_block_once(lt, datasets, view):
     data = datasets("samples")
     loader = {"url": data.url, "view": view, "global_batch_size": 12, "last": "short", "seed": 3}
     fields = ["tokens", "index", "valid"]
@@ -211,12 +215,12 @@ def test_a_resume_at_another_world_size_reads_every_block_once(runtime, datasets
             for i, t in zip(line["index"], line["tokens"])
         ]
 
-    whole = blocks(runtime.run_world(1, loader, fields=fields))
-    first = runtime.run_world(3, loader, fields=fields, batches=4)
+    whole = blocks(run_here(lt, 1, loader, fields=fields))
+    first = run_here(lt, 3, loader, fields=fields, batches=4)
     states = [lines[-1]["state"] for lines in first]
     assert states[0] == states[1] == states[2]
     assert states[0]["streams"][0]["view"] == view
-    rest = runtime.run_world(2, loader, fields=fields, state=states[0])
+    rest = run_here(lt, 2, loader, fields=fields, state=states[0])
     again = blocks(first) + blocks(rest)
     assert len({i for i, _ in whole}) == len(whole)
     assert sorted(again) == sorted(whole)

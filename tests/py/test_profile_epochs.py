@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import SANITIZE
 from loading import SLOW
-from test_profile import OBSERVER
+from profiling import OBSERVER
 
 pytest.importorskip("torch")
 pytestmark = [

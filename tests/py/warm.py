@@ -127,7 +127,10 @@ def become(order):
     numpy.random.seed()
     kind = argv[0] if argv[0] in ("-c", "-m") else ""
     first = "" if kind == "-c" else order["folder"] if kind == "-m" else os.path.dirname(os.path.abspath(argv[0]))
-    sys.path[:1] = [first, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:1] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    with contextlib.suppress(ModuleNotFoundError):
+        import sitecustomize  # noqa: F401  # as a Python that starts does: `leat profile` follows programs from there
+    sys.path.insert(0, first)
     return kind, argv
 
 

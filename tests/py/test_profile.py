@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, SANITIZE
-from loading import SLOW, warm_python
+from loading import warm_python
 from profiling import OBSERVER, PLACE, TRAIN, cause, left_behind, not_ours, parts, truths, unprofiled
 
 torch = pytest.importorskip("torch")
@@ -512,74 +512,6 @@ def test_the_gpus_time_line_is_read_without_ever_waiting_for_it(tmp_path, monkey
     assert len(device_spans()) == 6
     made = len(observe.current.device.free) + 1
     assert made == 12  # events are used again
-
-
-def on_two_machines(leat_bin, tmp_path, wish, options=(), before=((), ()), env=None, address="127.0.0.1"):
-    """`leat profile` around torchrun on each of two machines -> what the first said, and its report."""
-    port = str(29000 + os.getpid() % 900)
-    started = []
-    for node in range(2):
-        launch = ["--nnodes", "2", "--node-rank", str(node), "--nproc-per-node", "1", "--master-addr", address]
-        command = [leat_bin, "profile", *options, "-o", tmp_path / f"{node}.json", "--", sys.executable]
-        command += ["-m", "torch.distributed.run", *launch, "--master-port", port, TRAIN, json.dumps(wish)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **(env or {})}
-        started.append(
-            subprocess.Popen(
-                [*before[node], *command], env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
-            )
-        )
-    said = [process.communicate(timeout=240 * SLOW)[1].decode() for process in started]
-    assert [process.returncode for process in started] == [0, 0], said
-    return said, json.loads((tmp_path / "0.json").read_text())
-
-
-def test_ranks_of_two_machines_are_in_one_report(leat_bin, tmp_path):
-    said, report = on_two_machines(leat_bin, tmp_path, {"late": 0.03, "steps": 40})
-    assert (report["runs"][0]["nodes"], report["runs"][0]["gpus"]) == (2, 1)
-    assert {(rank["rank"], rank["node"]) for rank in report["ranks"]} == {(0, 0), (1, 1)}
-    assert "rank 1 holds the others up" in said[0]
-    assert "the report where rank 0 runs has those of all" in said[1]
-    assert {step["rank"] for step in report["steps"]} == {0, 1}
-
-
-@pytest.fixture
-def slow_line():
-    """Two network namespaces with a line of 40 Mbit/s between them -> what to put before a command in each."""
-    names = [f"leat{os.getpid()}{side}" for side in "ab"]
-    made = [["ip", "netns", "add", name] for name in names]
-    made.append(["ip", "link", "add", "v0", "netns", names[0], "type", "veth", "peer", "name", "v0", "netns", names[1]])
-    inside = [["ip", "netns", "exec", name] for name in names]
-    for side, prefix in enumerate(inside):
-        made += [[*prefix, "ip", "addr", "add", f"10.97.0.{side + 1}/24", "dev", "v0"]]
-        made += [[*prefix, "ip", "link", "set", device, "up"] for device in ("lo", "v0")]
-        made.append(
-            [*prefix, "tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "40mbit", "burst", "32kbit"]
-            + ["latency", "400ms"],
-        )
-    try:
-        for command in made:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
-        yield inside
-    except FileNotFoundError as error:
-        pytest.skip(f"no network namespaces here: {error}")
-    finally:
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-
-
-@pytest.mark.long
-def test_a_slow_line_between_machines_is_communication_and_is_measured(leat_bin, tmp_path, slow_line):
-    wish = {"width": 20000, "steps": 90, "compute": 0.02}
-    env = {"GLOO_SOCKET_IFNAME": "v0", "TP_SOCKET_IFNAME": "v0"}
-    said, report = on_two_machines(leat_bin, tmp_path, wish, ["--time", "20s"], slow_line, env, "10.97.0.1")
-    assert "rank" in said[0]
-    split = parts(report)
-    assert max(split, key=split.get) == "communication", split
-    links = {link["bytes"]: link["s"][0] for link in report["links"] if link["scope"] == "network"}
-    assert 0.5 * 8 * (1 << 20) / 40e6 < links[1 << 20] < 4 * 8 * (1 << 20) / 40e6  # a megabyte at 40 Mbit/s
 
 
 def test_whatif_refuses_what_it_cannot_answer(run_leat, tmp_path):
